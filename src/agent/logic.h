@@ -1,0 +1,63 @@
+// AgentLogic: what an agent decides, without sockets, processes or clocks. Inputs are messages, shim events and time on
+// the boot clock; outputs are messages and shim orders. The chaos simulator drives the same object.
+//
+// It never starts an attempt twice, keeps every result until it is acknowledged, and stops an attempt by itself when
+// fence_after has passed on the boot clock since the sending of the last acknowledged renewal.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "model/agent_messages.h"
+#include "ports/shims.h"
+
+namespace lockstep {
+
+struct AgentSettings {
+  Duration renew_every = seconds(3);  // until Welcome says otherwise
+};
+
+// What must survive the agent's own restart (not the machine's): attempts it has seen, unacknowledged reports. The
+// shell writes it to the node's state directory whenever take_journal() returns something, before sending messages.
+struct AgentJournalEntry {
+  std::string bytes;  // opaque line; wire/agent_codec.h
+};
+
+class AgentLogic {
+ public:
+  // facts.boot_id tells boots apart. journal: lines of this boot, oldest first; survivors: from Shims::recover().
+  AgentLogic(AgentSettings settings, Node facts, const std::vector<std::string>& journal,
+             const std::vector<ShimKey>& survivors, Instant boot_now);
+  ~AgentLogic();
+
+  void connected(Instant boot_now);
+  void disconnected(Instant boot_now);
+  void receive(const ToAgent& message, Instant boot_now);
+  void shim_event(const ShimEvent& event, Instant boot_now);
+  void tick(Instant boot_now);
+  Instant next_timer() const;
+  void set_facts(Node facts);  // devices changed: told with the next hello
+
+  // Outputs, drained in this order: journal lines (make durable), shim orders, messages.
+  std::vector<std::string> take_journal();
+  struct ShimOrder {
+    enum class What : unsigned char { kStart, kSignal, kStop, kForget } what = What::kStart;
+    ShimKey key;
+    ShimStart start;          // kStart
+    std::int32_t signal = 0;  // kSignal
+    Duration kill_wait;       // kStop
+  };
+  std::vector<ShimOrder> take_orders();
+  std::vector<FromAgent> take_messages();
+
+  // For the local broker: whose attempts run here.
+  bool runs_for(std::uint32_t uid) const;
+
+ private:
+  struct Inner;
+  std::unique_ptr<Inner> inner_;
+};
+
+}  // namespace lockstep

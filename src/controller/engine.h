@@ -1,0 +1,68 @@
+// Engine: the one writer. Queued commands become one batch; the batch becomes one durable log entry; only then callers
+// are answered and readers see the changes. Deterministic: the production thread and the chaos simulator both drive it.
+//
+// If an append fails nothing is answered as done and nothing is published: the state is reloaded from the log, the
+// batch's callers get kUnavailable, and the engine is read-only until an append succeeds (completions and cancels are
+// tried first, within the log's reserve).
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/cluster.h"
+#include "ports/log.h"
+
+namespace lockstep {
+
+struct EngineSettings {
+  CoreSettings core;
+  std::size_t batch_max = 512;            // commands in one entry
+  std::size_t inbox_max = 100'000;        // commands waiting; further ones are refused with kExhausted
+  std::uint64_t snapshot_every = 20'000;  // entries
+  std::string cluster_name = "lockstep";
+};
+
+class Engine {
+ public:
+  using Reply = std::function<void(Result<Answer>)>;
+
+  // Loads snapshot and tail, then commits StartEpoch. A command that trips a CHECK is quarantined: `poison` names the
+  // file that holds the batch being applied; what is found in it at start is skipped and reported.
+  static Result<std::unique_ptr<Engine>> open(Log& log, EngineSettings settings, Instant now);
+
+  // Queues a command. blobs are stored with it. reply is called after the covering entry is durable (or with an error).
+  void submit(Command command, Reply reply, std::vector<Blob> blobs = {});
+  bool has_work() const;
+  // Applies what is queued as one batch. Call again while has_work().
+  void run_batch(Instant now);
+
+  // A reader gets every committed batch in order, after callers' answers are decided and before they are sent.
+  struct Batch {
+    std::uint64_t index = 0;  // log index of its closing entry
+    std::vector<Change> changes;
+    std::vector<Event> events;
+    std::vector<Action> actions;
+  };
+  using Reader = std::function<void(const std::shared_ptr<const Batch>&)>;
+  void add_reader(Reader reader);
+  // Every record, as of the last committed batch.
+  std::vector<Change> snapshot() const;
+
+  const ClusterState& state() const;
+  bool read_only() const;
+  std::uint64_t last_index() const;
+  // The log may be trimmed up to here (the slowest durable reader); kept at 0 until history reports.
+  void set_trim_floor(std::uint64_t index);
+
+ private:
+  explicit Engine(Log& log, EngineSettings settings);
+  struct Inner;
+  std::unique_ptr<Inner> inner_;
+
+ public:
+  ~Engine();
+};
+
+}  // namespace lockstep

@@ -1,0 +1,72 @@
+// The only way cluster state changes. No I/O, no clock, no threads, no globals.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "model/action.h"
+#include "model/command.h"
+#include "model/tables.h"
+#include "rules/fit.h"
+
+namespace lockstep {
+
+struct Outcome {
+  Answer answer;
+  std::vector<Change> changes;  // in seq order, already in the state
+  std::vector<Event> events;
+  std::vector<Action> actions;
+};
+
+// Settings of decisions that are not records. Read once at start.
+struct CoreSettings {
+  Duration requeue_delay = seconds(2);  // a requeued job's begin_after
+  std::uint32_t requeues_max = 5;       // automatic ones; then held (Slurm's MaxBatchRequeue)
+  Duration keep_ended = seconds(300);   // ended jobs stay listed this long (Slurm's MinJobAge)
+  Duration fence_after = minutes(10);   // for attempts that may be requeued
+  std::uint32_t jobs_max = 2'000'000;   // records
+  std::uint32_t array_size_max = 1'000'000'000;
+  Duration default_time_limit = kForever;
+};
+
+class ClusterState {
+ public:
+  explicit ClusterState(CoreSettings settings = {});
+  ~ClusterState();
+  ClusterState(ClusterState&&) noexcept;
+  ClusterState& operator=(ClusterState&&) noexcept;
+
+  // Rebuilds from committed changes (snapshot first, then the tail).
+  void restore(std::span<const Change> changes);
+
+  const Tables& tables() const;
+  const CoreSettings& settings() const;
+  const NodeLoad& load(NodeId node) const;  // sum of the grants held there
+  Instant next_timer() const;               // when a Tick would do something; kNever if nothing is due
+
+  // Opaque to everyone but apply() and check_invariants().
+  struct Inner;
+  Inner& inner() { return *inner_; }
+  const Inner& inner() const { return *inner_; }
+
+ private:
+  std::unique_ptr<Inner> inner_;
+};
+
+// Applies one command at cluster time now (never earlier than the last). An error changes nothing.
+// ApplyPlan never fails as a whole: each start is re-checked (job still pending and unchanged since `read` in what
+// matters, nodes usable, devices, cores and memory free, check_allocation) and applied or dropped on its own.
+Result<Outcome> apply(ClusterState& state, const Command& command, Instant now);
+
+// Stops with a CHECK when a promise is broken: loads equal the sum of grants, no device or core held twice, gangs
+// whole, allocation set exactly in the states that hold one, array counts, every index agrees with the tables, seqs
+// unique.
+void check_invariants(const ClusterState& state);
+
+// What the node should be told, given what it says it holds: launches it misses, stops for what should not be there.
+std::vector<Action> reconcile(const ClusterState& state, NodeId node, std::span<const Holding> holdings);
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// Action: something to do outside, addressed to one node. An action only names what to do; the details are read from
+// the state when it is sent. Every action can be derived again from the state (core/reconcile.h), so losing all of
+// them only costs time.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "model/job.h"
+#include "model/records.h"
+
+namespace lockstep {
+
+struct StartAttempt {};  // the node's part; with the script where grants[0] is
+struct StopAttempt {
+  Duration kill_wait;
+};  // TERM, after kill_wait KILL, then report MemberStopped
+struct SignalAttempt {
+  std::int32_t signal = 0;
+  bool steps = true;
+  bool script = false;
+};
+struct StartStep {
+  StepNo step = 0;
+};
+struct StopStep {
+  StepNo step = 0;
+  Duration kill_wait;
+};
+struct SignalStepTasks {
+  StepNo step = 0;
+  std::int32_t signal = 0;
+};
+struct StartTask {
+  std::uint16_t group = 0;
+  std::uint32_t index = 0, incarnation = 0;
+};
+struct StopTask {
+  std::uint16_t group = 0;
+  std::uint32_t index = 0, incarnation = 0;
+  Duration kill_wait;
+};
+
+using ActionBody =
+    std::variant<StartAttempt, StopAttempt, SignalAttempt, StartStep, StopStep, SignalStepTasks, StartTask, StopTask>;
+
+struct Action {
+  NodeId node;
+  JobId job;
+  AttemptNo attempt = 0;
+  ActionBody body;
+};
+
+// What an agent says it has, with every renewal.
+struct Holding {
+  JobId job;
+  AttemptNo attempt = 0;
+  bool stopping = false;
+  std::vector<StepNo> steps;  // launched here and not yet acknowledged as ended
+  std::vector<std::tuple<std::uint16_t, std::uint32_t, std::uint32_t>> tasks;  // group, index, incarnation
+};
+
+}  // namespace lockstep

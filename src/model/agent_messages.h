@@ -1,0 +1,128 @@
+// The words between controller and agent. Every message about work carries (job, attempt), so late and doubled ones
+// are harmless. Reports are numbered by the agent and repeated until acknowledged.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/action.h"
+#include "model/command.h"
+
+namespace lockstep {
+
+inline constexpr std::uint32_t kProtocolMin = 1;
+inline constexpr std::uint32_t kProtocolMax = 1;
+
+// How one kind of process is started. Text that differs by task holds placeholders, each a \x01 and a letter:
+//   \x01t global rank   \x01l rank on the node   \x01n index of the node in the step   \x01N host name   \x01p pid
+struct ProcessSpec {
+  std::uint32_t uid = 0, gid = 0;
+  std::vector<std::uint32_t> groups;
+  std::vector<std::string> argv;      // argv[0] is looked up in the job's PATH when it has no slash
+  std::vector<std::string> env;       // NAME=value, complete
+  std::vector<std::string> task_env;  // NAME=value with placeholders, per task, after env
+  std::string work_dir;
+  std::string std_in, std_out,
+      std_err;  // paths with placeholders; "" = to the client (steps) or /dev/null; std_err "" with std_out set: joined
+  bool append = false;
+  std::int32_t umask = 022;
+};
+
+struct LaunchAttempt {  // StartAttempt with its details
+  JobId job;
+  AttemptNo attempt = 0;
+  std::string job_name;
+  Duration fence_after, kill_wait;
+  CoreSet cores;
+  DeviceSet devices;
+  std::int64_t memory_mb = 0;
+  bool has_script = false;
+  std::string script;   // its text; the agent writes it to a file and runs it
+  ProcessSpec process;  // of the script; uid, gid, groups of everything on this node
+};
+
+struct LaunchStep {
+  JobId job;
+  AttemptNo attempt = 0;
+  StepNo step = 0;
+  std::uint32_t node_index = 0;      // of this node in the step
+  std::vector<std::uint32_t> ranks;  // global ranks on this node; local rank = position
+  ProcessSpec process;
+  std::vector<std::vector<std::string>> argv_by_rank;  // multi-prog; as long as ranks, or empty
+  std::vector<std::vector<std::string>>
+      env_by_rank;        // extra NAME=value per task (its GPUs); as long as ranks, or empty
+  bool to_client = true;  // output without a path waits for a client
+  bool pty = false;
+  std::uint16_t rows = 0, columns = 0;
+  CoreSet cores;
+  DeviceSet devices;
+  Duration kill_wait = seconds(30);
+};
+
+struct LaunchTask {
+  JobId job;
+  AttemptNo attempt = 0;
+  std::uint16_t group = 0;
+  std::uint32_t index = 0, incarnation = 0;
+  ProcessSpec process;
+  CoreSet cores;
+  DeviceSet devices;
+};
+
+struct StopWork {  // an attempt (step and task unset), a step, or a task
+  JobId job;
+  AttemptNo attempt = 0;
+  bool whole_attempt = true;
+  StepNo step = -100;  // -100 = not a step
+  std::uint16_t group = 0;
+  std::uint32_t index = 0, incarnation = 0;  // incarnation 0 = not a task
+  Duration kill_wait;
+};
+
+struct SignalWork {
+  JobId job;
+  AttemptNo attempt = 0;
+  StepNo step = -100;  // -100 = by the two flags
+  bool steps = false, script = false;
+  std::int32_t signal = 0;
+};
+
+// First message of the agent on a new connection.
+struct Hello {
+  std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
+  Node facts;  // name, boot id, cores, devices …
+  std::vector<Holding> holdings;
+};
+struct Renew {
+  std::int64_t sent_boot_us = 0;  // agent's boot-time clock when sent
+  std::vector<Holding> holdings;
+};
+struct Report {
+  std::uint64_t number = 0;  // of this boot; acknowledged once its covering entry is durable
+  JobId job;
+  AttemptNo attempt = 0;
+  ReportBody body;
+};
+using FromAgent = std::variant<Hello, Renew, Report>;
+
+struct Welcome {
+  std::uint32_t protocol = kProtocolMax;
+  NodeId node;
+  Duration renew_every;  // a third of the lease term
+  std::string cluster;
+};
+struct Refused {
+  std::string why;
+};  // wrong version, unknown node, clock: the agent says so and retries slowly
+struct RenewAck {
+  std::int64_t sent_boot_us = 0;
+};  // echoes Renew; extends every fence from that moment
+struct ReportAck {
+  std::vector<std::uint64_t> numbers;
+};
+using ToAgent =
+    std::variant<Welcome, Refused, RenewAck, ReportAck, LaunchAttempt, LaunchStep, LaunchTask, StopWork, SignalWork>;
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+#include "model/change.h"
+
+namespace lockstep {
+
+const Meta& meta_of(const Record& record) {
+  return std::visit([](const auto& ref) -> const Meta& { return ref->meta; }, record);
+}
+
+Kind kind_of(const Record& record) {
+  // Record lists its alternatives in the order of Kind.
+  return static_cast<Kind>(record.index());
+}
+
+}  // namespace lockstep

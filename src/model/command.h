@@ -1,0 +1,223 @@
+// Command: one request for change, already parsed and authenticated. Answer: what its caller is told.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "model/change.h"
+#include "model/plan.h"
+
+namespace lockstep {
+
+struct Caller {
+  UserId user;         // 0 = the controller itself
+  bool admin = false;  // the controller, or an administrator
+};
+
+// --- users' requests ---
+
+struct ArrayAsk {
+  IntervalSet indices;
+  std::uint32_t throttle = 0;
+  std::uint32_t step = 1;
+};
+
+struct SubmitJob {
+  Ref<JobSpec> spec;
+  std::optional<ArrayAsk> array;
+  Ref<StepSpec> first_step;     // srun outside an allocation: launched with the start
+  std::vector<Object> objects;  // created in the same batch, owning the job
+};
+
+struct JobTarget {  // what users name: "12", "12_3", "12_[3-9]"
+  JobId job;
+  std::optional<IntervalSet> elements;
+};
+
+struct CancelJob {
+  JobTarget target;
+  std::int32_t signal = 0;  // 0 = end the job; else only send this signal
+  enum class Reach : unsigned char { kSteps, kScript, kEverything } reach = Reach::kSteps;  // of a signal
+};
+struct HoldJob {
+  JobTarget target;
+  bool by_admin = false;
+};
+struct ReleaseJob {
+  JobTarget target;
+};
+struct RequeueJob {
+  JobTarget target;
+  bool hold = false;
+};
+struct UpdateJob {  // unset fields stay
+  JobTarget target;
+  Seq if_seq = 0;  // compare-and-set; 0 = any
+  std::optional<std::string> name, account, qos, comment, reservation, constraint;
+  std::optional<std::vector<std::string>> partitions, only_nodes, exclude_nodes;
+  std::optional<Duration> time_limit;
+  std::optional<WallTime> begin, deadline;
+  std::optional<std::int32_t> nice;
+  std::optional<std::uint32_t> priority, throttle;
+  std::optional<CountRange> nodes, tasks;
+  std::optional<std::vector<Dependency>> dependencies;
+  std::optional<bool> requeue;
+};
+struct EndJob {  // an interactive client is done, or is gone
+  JobId job;
+  ExitStatus exit;
+  bool client_lost = false;
+};
+
+struct CreateStep {
+  JobId job;
+  Ref<StepSpec> spec;
+};
+struct SignalStep {
+  JobId job;
+  StepNo step = 0;
+  std::int32_t signal = 0;
+};  // 0 = end it (TERM, then KILL)
+struct SetTaskCount {
+  JobId job;
+  std::uint16_t group = 0;
+  std::uint32_t count = 0;
+};  // scale a kTasks group
+
+struct PutUser {
+  User user;
+};  // by (realm, uid); id 0 = new
+struct PutAccount {
+  Account account;
+};
+struct PutPartition {
+  Partition partition;
+};
+struct RemovePartition {
+  std::string name;
+};
+struct PutObject {
+  Object object;
+  Seq if_seq = 0;
+};
+struct RemoveObject {
+  std::string type, ns, name;
+  Seq if_seq = 0;
+};
+struct PutToken {
+  JoinToken token;
+};
+struct RedeemToken {
+  std::string token, secret_sha256, node;
+  Instant at;
+};  // answer: the token's role and realm
+struct UpdateNode {
+  std::string name;
+  std::optional<bool> drain;
+  std::optional<std::string> reason;
+  std::optional<std::uint32_t> weight;
+  std::optional<std::vector<std::string>> features;
+};
+struct RemoveNode {
+  std::string name;
+};
+
+// --- the world's reports ---
+
+struct NodeHello {
+  Node facts;
+};  // facts.meta.name names it; creates or refreshes the record
+struct NodeLost {
+  NodeId node;
+};  // no renewal for the node timeout
+struct NodeFenced {
+  NodeId node;
+  std::string boot_id;
+  std::string proof;
+};  // everything up to this boot has stopped
+
+// Results, by rank, of the tasks of one step on one node.
+struct TaskResult {
+  std::uint32_t rank = 0;
+  ExitStatus exit;
+};
+
+struct AttemptStarted {};
+struct LaunchFailed {
+  std::string why;
+};  // this node could not start its part
+struct ScriptEnded {
+  ExitStatus exit;
+};
+struct MemberStopped {
+  bool fenced = false;
+};  // nothing of the attempt lives here any more
+struct StepStarted {
+  StepNo step = 0;
+};
+struct StepEnded {
+  StepNo step = 0;
+  std::vector<TaskResult> results;
+};
+struct TaskStarted {
+  std::uint16_t group = 0;
+  std::uint32_t index = 0, incarnation = 0;
+};
+struct TaskReady {
+  std::uint16_t group = 0;
+  std::uint32_t index = 0, incarnation = 0;
+  bool ready = false;
+};
+struct TaskEnded {
+  std::uint16_t group = 0;
+  std::uint32_t index = 0, incarnation = 0;
+  ExitStatus exit;
+};
+using ReportBody = std::variant<AttemptStarted, LaunchFailed, ScriptEnded, MemberStopped, StepStarted, StepEnded,
+                                TaskStarted, TaskReady, TaskEnded>;
+
+struct AgentReport {  // idempotent: late and doubled ones change nothing
+  NodeId node;
+  std::string boot_id;
+  JobId job;
+  AttemptNo attempt = 0;
+  ReportBody body;
+};
+
+// --- the controller's own ---
+
+struct ApplyPlan {
+  std::vector<PlannedStart> starts;
+};
+struct Tick {};  // act on every timer that is due
+struct SetWallOffset {
+  Duration offset;
+};
+struct StartEpoch {
+  std::string cluster_name;
+};  // first command after every start
+
+using CommandBody = std::variant<SubmitJob, CancelJob, HoldJob, ReleaseJob, RequeueJob, UpdateJob, EndJob, CreateStep,
+                                 SignalStep, SetTaskCount, PutUser, PutAccount, PutPartition, RemovePartition,
+                                 PutObject, RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello,
+                                 NodeLost, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch>;
+
+struct Command {
+  Caller caller;
+  CommandBody body;
+};
+
+struct Answer {
+  JobId job;                                         // SubmitJob
+  StepNo step = -100;                                // CreateStep
+  UserId user;                                       // PutUser
+  NodeId node;                                       // NodeHello
+  Seq seq = 0;                                       // of the record written
+  JoinToken::Role role = JoinToken::Role::kCompute;  // RedeemToken
+  std::string realm;
+  std::uint32_t starts_applied = 0;  // ApplyPlan
+};
+
+}  // namespace lockstep

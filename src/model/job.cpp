@@ -1,0 +1,25 @@
+#include "model/job.h"
+
+#include "model/records.h"
+
+namespace lockstep {
+
+bool is_final(JobState state) { return state >= JobState::kCompleted; }
+
+bool holds_allocation(JobState state) { return state >= JobState::kStarting && state <= JobState::kCompleting; }
+
+bool legal_transition(JobState from, JobState to) {
+  using enum JobState;
+  switch (from) {
+    case kPending: return to == kStarting || to == kCancelled || to == kDeadline || to == kFailed;
+    case kStarting: return to == kRunning || to == kCompleting;
+    case kRunning: return to == kSuspended || to == kCompleting;
+    case kSuspended: return to == kRunning || to == kCompleting;
+    case kCompleting: return to == kPending || is_final(to);
+    default: return to == kPending;  // an ended job may be requeued by its owner
+  }
+}
+
+bool node_usable(const Node& node) { return node.link == NodeLink::kUp && !node.drain; }
+
+}  // namespace lockstep

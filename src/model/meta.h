@@ -1,0 +1,48 @@
+// The envelope every record wears: what it is, who owns it, and at which point of history it last changed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "model/ids.h"
+
+namespace lockstep {
+
+// Readers share immutable records: a change is a new record, never an edit of a shared one.
+template <class T>
+using Ref = std::shared_ptr<const T>;
+
+enum class Kind : unsigned char { kCluster, kUser, kAccount, kPartition, kNode, kToken, kJob, kStep, kTask, kObject };
+
+struct OwnerRef {
+  Kind kind = Kind::kObject;
+  Uid uid;
+  std::string name;
+  bool controller = true;  // deleting the owner deletes what it controls
+  friend bool operator==(const OwnerRef&, const OwnerRef&) = default;
+};
+
+// The rarely used half of an envelope, out of line so that a plain job does not pay for it.
+struct MetaExtra {
+  std::vector<std::pair<std::string, std::string>> labels;       // sorted by key
+  std::vector<std::pair<std::string, std::string>> annotations;  // sorted by key
+  std::vector<OwnerRef> owners;
+  std::vector<std::string> finalizers;  // while any is left, a deletion only sets deleting
+  Instant deleting;                     // when deletion was asked for
+  friend bool operator==(const MetaExtra&, const MetaExtra&) = default;
+};
+
+struct Meta {
+  std::string ns;    // "" for cluster-wide kinds and for jobs of the Slurm front end
+  std::string name;  // unique within (kind, ns) where the kind is named; jobs and steps go by id
+  Uid uid;
+  Seq seq = 0;                   // of the change that wrote this version; updates may compare-and-set on it
+  std::uint32_t generation = 1;  // counts changes of what was asked for, not of status
+  Instant created;
+  Ref<MetaExtra> extra;  // null = all empty
+};
+
+}  // namespace lockstep

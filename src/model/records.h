@@ -1,0 +1,185 @@
+// The other records: cluster, users, accounts, partitions, nodes, tokens, steps, tasks, front-end objects.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/job.h"
+
+namespace lockstep {
+
+// One per cluster: its name, and the counters that must never go back.
+struct Cluster {
+  Meta meta;
+  std::string name;
+  std::uint64_t next_job = 1;
+  std::uint32_t next_node = 1;
+  std::uint32_t next_user = 1;
+  Duration wall_offset;     // wall clock minus cluster time, as last noticed
+  Instant clock;            // cluster time of the last entry: the floor after a restart
+  std::uint64_t epoch = 0;  // counts controller starts
+};
+
+struct User {
+  Meta meta;  // meta.name is the login name
+  UserId id;
+  std::string realm = "local";  // user database the uid belongs to
+  std::uint32_t uid = 0, gid = 0;
+  std::vector<std::uint32_t> groups;
+  std::string home, shell;
+  std::string account;  // default account
+  bool admin = false;   // administrator of the cluster; root on a node is not one by that alone
+};
+
+struct Account {
+  Meta meta;           // meta.name
+  std::string parent;  // "" = the root
+  std::uint32_t shares = 1;
+};
+
+struct Partition {
+  Meta meta;                       // meta.name
+  std::vector<std::string> nodes;  // host names; {"ALL"} = every node
+  bool is_default = false;
+  bool up = true;
+  std::uint32_t tier = 1;  // higher goes first
+  std::uint32_t priority = 0;
+  Duration time_default;  // 0 = time_max
+  Duration time_max = kForever;
+  std::uint32_t nodes_max = 0;              // 0 = no bound
+  std::int64_t memory_per_core_mb = 0;      // default when a job names no memory; 0 = none charged
+  std::vector<std::string> allow_accounts;  // empty = all
+};
+
+// Whether a node can take work is derived from these; there is one place (node_usable) that decides.
+enum class NodeLink : unsigned char { kUnknown, kUp, kLost };  // lost: no renewal for the node timeout
+
+struct Node {
+  Meta meta;  // meta.name is the node name
+  NodeId id;
+  std::string address;  // where its tasks are reached: "10.77.3.2"
+  std::string hostname;
+  std::string boot_id;  // of the machine; a new one proves that everything before is gone
+  std::string version;  // of the agent
+  std::uint32_t sockets = 1, cores = 1, threads_per_core = 1;
+  std::int64_t memory_mb = 0, tmp_disk_mb = 0;
+  std::vector<Device> devices;
+  std::vector<std::string> features;
+  std::vector<std::string> domains;  // topology path, outermost first: {"block1","leaf3"}
+  std::uint32_t weight = 1;          // lighter nodes are taken first
+  NodeLink link = NodeLink::kUnknown;
+  bool drain = false;  // takes no new work
+  std::string reason;  // why it is drained or down
+  UserId reason_by;
+  Instant reason_at, boot_at, seen_at;  // seen_at: last hello or loss
+  bool has_fence_hook = false;          // someone can prove it stopped (virtual, cloud, power)
+};
+bool node_usable(const Node& node);  // link up and not drained
+
+// A one-time right to join. Only a hash of the secret is stored.
+struct JoinToken {
+  Meta meta;  // meta.name: public id of the token
+  std::string secret_sha256;
+  enum class Role : unsigned char { kCompute, kBroker } role = Role::kCompute;
+  std::string realm;  // kBroker
+  std::string node;   // "" = any name
+  Instant expires;
+  bool used = false;
+};
+
+// One launch inside an allocation.
+//
+// PENDING (allocation busy) ──▶ STARTING ──▶ RUNNING ──▶ ENDED
+enum class StepState : unsigned char { kPending, kStarting, kRunning, kEnded };
+
+struct StepSpec {
+  std::string name;
+  std::vector<std::string> argv;
+  BlobId environment;  // what the launcher's client had; "" = the job's
+  std::string work_dir;
+  std::string std_in, std_out, std_err;  // patterns; "" = to the client
+  bool append = false;
+  CountRange nodes{0, 0};   // 0 = all of the allocation, or as tasks need
+  std::uint32_t tasks = 0;  // 0 = as the allocation planned
+  std::uint32_t tasks_per_node = 0;
+  std::uint32_t cores_per_task = 0;  // 0 = the allocation's
+  std::vector<DeviceAsk> devices_per_node, devices_per_task;
+  std::uint32_t devices_total = 0;
+  std::int64_t memory_mb = -1;  // per node; -1 = what the allocation has
+  std::vector<std::string> only_nodes, exclude_nodes;
+  std::uint32_t relative = 0;  // -r
+  bool overlap = false;        // shares with other steps
+  bool exact = false;          // takes only what it asks for
+  bool overcommit = false;
+  bool whole = false;        // takes all of the allocation on its nodes (plain srun)
+  bool immediate = false;    // fail instead of waiting
+  std::string distribution;  // "block" (default), "cyclic"
+  std::uint16_t group = 0;   // het group
+  bool pty = false;
+  std::uint16_t pty_rows = 0, pty_columns = 0;
+  bool label = false, unbuffered = false;
+  bool kill_on_bad_exit = false;
+  Duration wait_after_first;  // -W; 0 = no bound
+  std::int32_t umask = 022;
+  std::vector<std::vector<std::string>> multi_prog;          // by rank when not empty
+  std::vector<std::pair<std::string, std::string>> options;  // front end's words, verbatim
+  Container container;
+};
+
+// What a step holds on one node. Ranks on it: first_rank … first_rank + tasks - 1 with block distribution, else ranks.
+struct StepPlace {
+  NodeId node;
+  std::uint32_t grant = 0;           // index into the allocation
+  std::vector<std::uint32_t> ranks;  // global ranks, ascending
+  CoreSet cores;
+  DeviceSet devices;
+  std::int64_t memory_mb = 0;
+  MemberState member = MemberState::kAssigned;
+};
+
+struct Step {
+  Meta meta;
+  JobId job;
+  StepNo number = 0;
+  AttemptNo attempt = 0;
+  Ref<StepSpec> spec;
+  UserId user;
+  StepState state = StepState::kPending;
+  std::vector<StepPlace> places;
+  Instant created, started, ended;
+  ExitStatus exit;  // highest over its tasks
+  std::vector<std::pair<std::uint32_t, ExitStatus>>
+      failures;  // rank and status of tasks that did not return 0, first 64
+  bool cancelled = false;
+};
+
+// One task the cluster itself started and may replace (Launch::kTasks).
+//
+// WAITING ──▶ RUNNING ──▶ ENDED ──restart rule──▶ WAITING (incarnation + 1)
+enum class TaskState : unsigned char { kWaiting, kRunning, kEnded };
+
+struct Task {
+  Meta meta;
+  JobId job;
+  std::uint16_t group = 0;
+  std::uint32_t index = 0;  // within its group
+  AttemptNo attempt = 0;
+  std::uint32_t incarnation = 1;
+  std::uint32_t grant = 0;  // index into the allocation
+  TaskState state = TaskState::kWaiting;
+  bool ready = false;  // readiness probe, or running without one
+  std::uint32_t restarts = 0;
+  Instant started, ended, retry_at;
+  ExitStatus exit;
+};
+
+// What a front end stores beside the jobs it made: a Kubernetes object, a SkyPilot service. Opaque to the core, in the
+// same history, owned and watched like everything else.
+struct Object {
+  Meta meta;
+  std::string type;  // "apps/v1/Deployment"
+  std::string body;  // the front end's own text
+};
+
+}  // namespace lockstep

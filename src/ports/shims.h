@@ -1,0 +1,50 @@
+// Shims: starts and reaches the processes that own a step's tasks on this node. A shim outlives the agent; after a
+// restart the agent finds every shim again by its directory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/agent_messages.h"
+
+namespace lockstep {
+
+// What runs in a shim: the batch script (step kBatchStep), a step's tasks on this node, or one cluster task.
+struct ShimKey {
+  JobId job;
+  AttemptNo attempt = 0;
+  StepNo step = 0;  // kBatchStep, >= 0, or kTasksStep with the three below
+  std::uint16_t group = 0;
+  std::uint32_t index = 0, incarnation = 0;
+  friend auto operator<=>(const ShimKey&, const ShimKey&) = default;
+};
+
+struct ShimStart {
+  ShimKey key;
+  LaunchStep launch;  // a script or a task is a step with one rank; its script text beside it
+  std::string script;
+};
+
+struct ShimEvent {
+  enum class What : unsigned char { kStarted, kFailed, kEnded } what = What::kStarted;
+  ShimKey key;
+  std::string why;                  // kFailed
+  std::vector<TaskResult> results;  // kEnded, by rank
+};
+
+class Shims {
+ public:
+  virtual ~Shims() = default;
+  virtual void on_event(std::function<void(ShimEvent)> callback) = 0;
+  virtual void start(const ShimStart& start) = 0;  // answers by event; a second start of a key is ignored
+  virtual void signal(const ShimKey& key, std::int32_t signal) = 0;  // to every process of every task
+  virtual void stop(const ShimKey& key, Duration kill_wait) = 0;     // CONT+TERM, then KILL; ends in kEnded
+  virtual void forget(const ShimKey& key) = 0;                       // the result is acknowledged: remove its directory
+  // What survived the agent: live and ended shims whose result was not forgotten. Their events follow again.
+  virtual Result<std::vector<ShimKey>> recover() = 0;
+};
+
+}  // namespace lockstep

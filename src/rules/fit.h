@@ -1,0 +1,68 @@
+// The arithmetic both the core and the planner must agree on: what a node has left, whether a group fits there, what
+// it would take. Pure functions over model values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/job.h"
+#include "model/records.h"
+
+namespace lockstep {
+
+// What is taken on one node: the sum of its grants.
+struct NodeLoad {
+  CoreSet cores;
+  DeviceSet devices;
+  std::int64_t memory_mb = 0;
+  std::uint32_t holders = 0;        // grants on the node
+  std::uint32_t whole_holders = 0;  // of them, exclusive ones (0 or 1)
+  friend bool operator==(const NodeLoad&, const NodeLoad&) = default;
+};
+
+// Adds a grant to a load. Refuses (and changes nothing) when a core or device is taken twice, memory runs over the
+// node, or exclusivity would be broken.
+Result<void> take(NodeLoad& load, const Node& node, const Grant& grant);
+// Removes it again. CHECKs that it was there.
+void give_back(NodeLoad& load, const Grant& grant);
+
+// How many tasks of the group could run on the node now, given the load: 0 = none. Counts cores, memory, devices by
+// type, exclusivity, tasks_per_node. Says nothing of constraints, partition or node state (see eligible()).
+std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const GroupSpec& group);
+
+// The grant for exactly `tasks` tasks on the node, with `devices_extra` devices of the group's per_job ask placed here.
+// Lowest cores first; devices of one NVLink island together where that is possible. nullopt if it does not fit.
+std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const GroupSpec& group,
+                                  std::uint16_t group_index, std::uint32_t tasks, std::uint32_t devices_extra);
+
+// Static filters: the partition contains it, features satisfy the constraint, include/exclude lists. Not load, not
+// link.
+bool eligible(const Node& node, const Partition& partition, const GroupSpec& group);
+
+// Features expression as Slurm writes it: "a", "a&b", "a|b", "[a|b]", "a*2" (count ignored per node), parentheses.
+Result<void> check_constraint(const std::string& expression);
+bool constraint_holds(const std::string& expression, const std::vector<std::string>& features);
+
+// The whole allocation of a group over candidate nodes, in the given order of preference: which nodes, how many tasks
+// on each. Gang: all or nothing. Used by the planner now and by --test-only; the core checks results with
+// check_allocation.
+struct Candidate {
+  const Node* node = nullptr;
+  const NodeLoad* load = nullptr;
+};
+std::optional<std::vector<Grant>> place_group(const std::vector<Candidate>& candidates, const GroupSpec& group,
+                                              std::uint16_t group_index);
+
+// Every hard rule of a finished proposal that does not depend on load: counts of nodes, tasks, cores, memory and
+// devices satisfy the spec; each node eligible for the partition; no node twice in a group.
+Result<void> check_allocation(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+                              const std::vector<const Node*>& nodes);
+
+// Whether the spec could ever run on these nodes when all are empty. The error says what is lacking and what the
+// largest node offers ("asks for 16 GPUs per node; the largest node, n1, has 8").
+Result<void> check_possible(const JobSpec& spec, const Partition& partition, const std::vector<const Node*>& nodes);
+
+}  // namespace lockstep

@@ -1,0 +1,77 @@
+// JSON <-> model. The one home of the JSON library: callers hand over and get text and model values only.
+// Decoders take bytes from strangers: any text gives a valid value or an Error whose field is the offending path.
+// Unknown fields are ignored; records keep being readable by later versions.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/agent_messages.h"
+#include "model/change.h"
+#include "model/command.h"
+
+namespace lockstep {
+
+// Log entries and snapshot chunks: changes and events of one batch.
+struct EntryBody {
+  std::vector<Change> changes;
+  std::vector<Event> events;
+  Instant at;
+};
+std::string encode_entry(const EntryBody& body);
+Result<EntryBody> decode_entry(std::string_view text);
+
+// Link messages.
+std::string encode(const FromAgent& message);
+std::string encode(const ToAgent& message);
+Result<FromAgent> decode_from_agent(std::string_view text);
+Result<ToAgent> decode_to_agent(std::string_view text);
+
+// Records as the API shows them (and as the log stores them).
+std::string encode_record(const Record& record);
+Result<Record> decode_record(Kind kind, std::string_view text);
+
+// Requests of the API.
+struct SubmitRequest {
+  JobSpec spec;
+  std::string script;       // its text; stored as a blob by the controller
+  std::string environment;  // NUL-separated NAME=value; likewise
+  std::optional<ArrayAsk> array;
+  std::optional<StepSpec> first_step;
+  std::string first_step_environment;
+  bool test_only = false;
+};
+std::string encode(const SubmitRequest& request);
+Result<SubmitRequest> decode_submit(std::string_view text);
+struct StepRequest {
+  JobId job;
+  StepSpec spec;
+  std::string environment;
+};
+std::string encode(const StepRequest& request);
+Result<StepRequest> decode_step_request(std::string_view text);
+std::string encode(const UpdateJob& update);
+Result<UpdateJob> decode_update_job(std::string_view text);
+std::string encode(const UpdateNode& update);
+Result<UpdateNode> decode_update_node(std::string_view text);
+std::string encode_partition(const Partition& partition);
+Result<Partition> decode_partition(std::string_view text);
+
+// {"error":{"code":"not_found","message":"…","field":"…"}}
+std::string encode_error(const Error& error);
+Error decode_error(std::string_view text, int http_status);
+int http_status_of(Errc code);
+
+// Names of states and the like in JSON: lower_snake ("pending", "completing").
+std::string_view text_of(JobState state);
+std::string_view text_of(StepState state);
+std::string_view text_of(TaskState state);
+std::string_view text_of(NodeLink link);
+std::string_view text_of(Hold hold);
+std::string_view text_of(Wait wait);
+std::string_view text_of(Kind kind);
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// Frames: how links and step I/O cut a byte stream. 4 bytes length of the rest (big endian), 1 byte type, 8 bytes
+// stream id, payload. A frame longer than kFrameMax ends the connection.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace lockstep {
+
+inline constexpr std::size_t kFrameMax = 80 << 20;
+
+struct Frame {
+  std::uint8_t type = 0;
+  std::uint64_t stream = 0;
+  std::string payload;
+};
+std::string encode_frame(std::uint8_t type, std::uint64_t stream, std::string_view payload);
+
+// Feeds bytes, hands out whole frames. An error means the peer is broken: close.
+class FrameReader {
+ public:
+  Result<void> feed(std::string_view bytes, const std::function<void(Frame)>& on_frame);
+
+ private:
+  std::string pending_;
+};
+
+// Link between agent and controller (HTTP upgrade "lockstep-link/1").
+enum class LinkFrame : std::uint8_t {
+  kMessage = 1,     // FromAgent or ToAgent, JSON
+  kApiCall = 2,     // agent -> controller: a local client's request; stream = call id; payload wire/api_call.h
+  kApiReply = 3,    // controller -> agent
+  kOpenStream = 4,  // controller -> agent: attach to a shim (payload: ticket JSON); agent -> controller: a local
+                    // client's upgraded request (payload as kApiCall)
+  kStreamData = 5,  // both ways
+  kStreamClose = 6,
+  kStreamWindow = 7,  // 8 bytes: the receiver has consumed this many more bytes (credit; 1 MiB to begin with)
+};
+
+// Step I/O ("lockstep-stepio/1"): between srun and a shim, through agents and controller that only forward. stream =
+// global rank, or kAllRanks. Output and input carry byte offsets, so that a broken connection resumes without loss.
+inline constexpr std::uint64_t kAllRanks = ~std::uint64_t{0};
+enum class IoFrame : std::uint8_t {
+  kAttach = 1,       // client -> shim: u64 offsets per (rank, fd) it already has, as JSON {"have":{"0":[out,err]}}
+  kStdin = 2,        // client -> shim: u64 offset, bytes
+  kStdinEof = 3,     // u64 offset
+  kOutput = 4,       // shim -> client: u8 fd (1, 2), u64 offset, bytes
+  kOutputEof = 5,    // u8 fd, u64 offset
+  kOutputAck = 6,    // client -> shim: u8 fd, u64 offset up to which it is safe
+  kStarted = 7,      // shim -> client: u32 pid
+  kExited = 8,       // shim -> client: u8 code, u8 signal, u8 flags (1 = oom); after the rank's outputs ended
+  kSignal = 9,       // client -> shim: u8 signal, to the rank or all
+  kWindowSize = 10,  // u16 rows, u16 columns
+  kNodeGone =
+      11,  // forwarder -> client: this node's shim cannot be reached for good; payload node name; stream = first rank
+  kFailed = 12,  // shim -> client: text: the launch failed on this node
+};
+
+}  // namespace lockstep
