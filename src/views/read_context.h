@@ -1,0 +1,58 @@
+// What a page of a front end is made from: everything it may look at, as of one moment, and the request in plain terms.
+// A page is a pure function of the two; the controller calls it on the thread that owns the tables.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/history.h"
+#include "model/plan.h"
+#include "model/tables.h"
+
+namespace lockstep {
+
+// What is taken on one node: the sum of the grants held there.
+struct NodeUse {
+  CoreSet cores;
+  DeviceSet devices;
+  std::int64_t memory_mb = 0;
+  std::uint32_t grants = 0;
+};
+
+struct ReadContext {
+  const Tables& tables;
+  const std::map<JobId, PlanNote>& notes;  // what the planner says of pending jobs
+  Instant now;
+  Duration wall_offset;          // adds to an Instant to give the wall clock
+  const User* caller = nullptr;  // null: nobody the cluster knows
+  bool admin = false;
+  std::string cluster_name;
+  std::function<NodeUse(NodeId)> node_use;
+  std::function<Result<std::string>(const BlobId&)> blob;  // scripts and environments
+  // Only for pages added with PageKind::kHistory, which run beside the history store.
+  std::function<Result<std::vector<JobRow>>(const HistoryQuery&)> history;
+};
+
+struct PageRequest {
+  std::string path;                                       // decoded, without the query
+  std::map<std::string, std::string, std::less<>> query;  // decoded
+};
+struct PageReply {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+enum class PageKind : unsigned char { kLive, kHistory };
+using Page = std::function<PageReply(const ReadContext&, const PageRequest&)>;
+
+// A front end's pages: paths are exact ("/slurm/v1/squeue") or end in "/*" ("/slurm/v1/job/*").
+struct PageEntry {
+  std::string path;
+  PageKind kind = PageKind::kLive;
+  Page page;
+};
+
+}  // namespace lockstep
