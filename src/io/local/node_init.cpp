@@ -1,0 +1,218 @@
+#include "io/local/node_init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr int kGateFd = 3;
+
+Error os_error(const std::string& what) { return {Errc::kIo, format("{}: {}", what, strerror(errno)), {}}; }
+
+Result<void> mount_or_error(const char* source, const char* target, const char* type, unsigned long flags,
+                            const char* data) {
+  if (mount(source, target, type, flags, data) != 0)
+    return os_error(format("cannot mount {} on {}", source, target));
+  return {};
+}
+
+Result<void> set_up_virtual(const NodeInit& init) {
+  if (sethostname(init.name.c_str(), init.name.size()) != 0)
+    return os_error("sethostname");
+  TRY(mount_or_error("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr));
+  TRY(mount_or_error("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr));
+  TRY(mount_or_error(init.hosts_file.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr));
+  const std::string hostname_file = init.dir + "/hostname";
+  TRY(write_file(hostname_file, init.name + "\n"));
+  if (access("/etc/hostname", F_OK) == 0)
+    TRY(mount_or_error(hostname_file.c_str(), "/etc/hostname", nullptr, MS_BIND, nullptr));
+  // A machine has its own /run and shared memory; everything else is the cluster's shared file system.
+  TRY(mount_or_error("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64m"));
+  TRY(make_dirs("/run/lockstep"));
+  TRY(make_dirs("/run/lock", 01777));
+  TRY(mount_or_error((init.dir + "/run").c_str(), "/run/lockstep", nullptr, MS_BIND, nullptr));
+  if (access("/dev/shm", F_OK) == 0)
+    TRY(mount_or_error("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777"));
+
+  char byte;
+  while (read(kGateFd, &byte, 1) < 0 && errno == EINTR) {}
+  close(kGateFd);
+  return run_program({"ip", "-batch", "-"}, format("link set lo up\nlink set eth0 up\naddr add {}/{} dev eth0\n"
+                                                   "route add default via {}\n",
+                                                   init.address, init.prefix, init.gateway));
+}
+
+Result<void> new_boot_id(const NodeInit& init) {
+  const std::string uuid = TRY(read_file("/proc/sys/kernel/random/uuid"));
+  return write_file(init.dir + "/boot_id", trim(uuid));
+}
+
+pid_t start_agent(const NodeInit& init) {
+  const pid_t pid = fork();
+  if (pid != 0)
+    return pid;
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  setsid();
+  if (!init.library_path.empty())
+    setenv("LD_LIBRARY_PATH", init.library_path.c_str(), 1);
+  setenv("LOCKSTEP_STANDIN_NVML", (init.dir + "/gpus").c_str(), 1);
+  const std::string settings = init.dir + "/agent.json";
+  execl(init.agent.c_str(), "lockstep-agent", "--settings", settings.c_str(), nullptr);
+  fprintf(stderr, "node %s: cannot run %s: %s\n", init.name.c_str(), init.agent.c_str(), strerror(errno));
+  _exit(127);
+}
+
+// A plain node shares the machine's pid namespace: everything below us is found through the children lists.
+void kill_descendants(pid_t of) {
+  for (const pid_t child : children_of(of)) {
+    kill(child, SIGSTOP);  // no new children while we walk
+    kill_descendants(child);
+    kill(child, SIGKILL);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> node_init_arguments(const NodeInit& init) {
+  return {"node-init",  init.name,  init.dir,         init.hosts_file, init.address, std::to_string(init.prefix),
+          init.gateway, init.agent, init.library_path};
+}
+
+Result<NodeInit> parse_node_init(const std::vector<std::string>& words) {
+  if (words.size() != 9)
+    return invalid("node-init is started by lockstep up, not by hand");
+  NodeInit init{words[1], words[2], words[3], words[4], 16, words[6], words[7], words[8]};
+  const auto prefix = parse_uint(words[5]);
+  if (!prefix || *prefix > 32)
+    return invalid("node-init: bad prefix length");
+  init.prefix = static_cast<int>(*prefix);
+  return init;
+}
+
+Result<StartedNode> start_node_init(const std::string& self, const NodeInit& init) {
+  int gate[2];
+  if (pipe2(gate, O_CLOEXEC) != 0)
+    return os_error("pipe");
+  auto words = node_init_arguments(init);
+  words.insert(words.begin(), self);
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const std::string log = init.dir + "/log";
+
+  const unsigned long namespaces =
+      init.address.empty() ? 0 : CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC;
+  const long pid = syscall(SYS_clone, namespaces | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+  if (pid < 0) {
+    const auto error = os_error("cannot make the namespaces of node " + init.name);
+    close(gate[0]);
+    close(gate[1]);
+    return error;
+  }
+  if (pid == 0) {
+    setsid();
+    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const int in = open("/dev/null", O_RDONLY);
+    dup2(in, 0);
+    dup2(out, 1);
+    dup2(out, 2);
+    dup2(gate[0], kGateFd);  // dup2 clears close-on-exec, unless it already is that descriptor
+    fcntl(kGateFd, F_SETFD, 0);
+    for (int fd = kGateFd + 1; fd < 64; ++fd) close(fd);
+    execv(self.c_str(), argv.data());
+    _exit(127);
+  }
+  close(gate[0]);
+  StartedNode started;
+  started.gate = gate[1];
+  const auto process = identify(static_cast<pid_t>(pid));
+  if (!process) {
+    close(gate[1]);
+    return Error{Errc::kIo, format("node {} ended at once; see {}", init.name, log), {}};
+  }
+  started.process = *process;
+  TRY(write_pid_file(init.dir + "/init.pid", started.process));
+  return started;
+}
+
+void release(StartedNode& node) {
+  if (node.gate < 0)
+    return;
+  const char byte = 1;
+  [[maybe_unused]] const ssize_t n = write(node.gate, &byte, 1);
+  close(node.gate);
+  node.gate = -1;
+}
+
+int run_node_init(const NodeInit& init) {
+  sigset_t watched;
+  sigemptyset(&watched);
+  sigaddset(&watched, SIGCHLD);
+  sigaddset(&watched, SIGTERM);
+  sigaddset(&watched, SIGINT);
+  sigprocmask(SIG_BLOCK, &watched, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  prctl(PR_SET_NAME, "lockstep-node");
+
+  const auto ready = init.address.empty() ? Result<void>() : set_up_virtual(init);
+  const auto booted = ready ? new_boot_id(init) : ready;
+  if (!booted) {
+    fprintf(stderr, "node %s: %s\n", init.name.c_str(), booted.error().message.c_str());
+    return 1;
+  }
+
+  // The agent is restarted at once the first time and ever more slowly if it keeps ending; a good hour forgives.
+  Duration pause = millis(100);
+  pid_t agent = start_agent(init);
+  time_t agent_since = time(nullptr);
+  for (;;) {
+    const int got = sigwaitinfo(&watched, nullptr);
+    if (got == SIGTERM || got == SIGINT)
+      break;
+    bool agent_ended = false;
+    for (pid_t pid; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) agent_ended |= pid == agent;
+    if (!agent_ended)
+      continue;
+    if (time(nullptr) - agent_since > 60)
+      pause = millis(100);
+    fprintf(stderr, "node %s: the agent ended; starting it again in %lld ms\n", init.name.c_str(),
+            static_cast<long long>(pause.millis()));
+    timespec wait{pause.us / 1'000'000, (pause.us % 1'000'000) * 1000};
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    if (sigtimedwait(&term, nullptr, &wait) == SIGTERM)
+      break;
+    pause = std::min(pause * 2, seconds(5));
+    agent = start_agent(init);
+    agent_since = time(nullptr);
+  }
+  if (init.address.empty())
+    for (int round = 0; round < 50 && !children_of(getpid()).empty(); ++round) {
+      kill_descendants(getpid());
+      while (waitpid(-1, nullptr, WNOHANG) > 0) {}
+      usleep(2'000);
+    }
+  return 0;  // in a virtual node the kernel now ends whatever is left in it
+}
+
+}  // namespace lockstep

@@ -1,0 +1,40 @@
+// The first process of a local node. In a virtual node it is pid 1 of its own pid, network, UTS, IPC and mount
+// namespaces, so that ending it ends everything on the node at once, as pulling the plug does. It sets the node up,
+// keeps the agent running and reaps orphans.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/local/process.h"
+
+namespace lockstep {
+
+struct NodeInit {
+  std::string name;        // host name
+  std::string dir;         // the node's folder in the state directory
+  std::string hosts_file;  // becomes /etc/hosts
+  std::string address;     // "10.77.1.1"; "" = plain: no namespaces of its own
+  int prefix = 16;
+  std::string gateway;
+  std::string agent;         // path of lockstep-agent
+  std::string library_path;  // LD_LIBRARY_PATH of the agent: where the stand-in NVML is; "" = none
+};
+
+// Starts `self node-init …` in fresh namespaces (virtual) or as a plain session. It waits until release() before it
+// sets up its network, so that the caller can move a network interface in.
+struct StartedNode {
+  ProcessId process;
+  int gate = -1;  // write end of the pipe it waits on
+};
+Result<StartedNode> start_node_init(const std::string& self, const NodeInit& init);
+void release(StartedNode& node);
+
+// argv of node-init <-> NodeInit.
+std::vector<std::string> node_init_arguments(const NodeInit& init);
+Result<NodeInit> parse_node_init(const std::vector<std::string>& words);
+
+// The program itself; returns only on failure or after SIGTERM.
+int run_node_init(const NodeInit& init);
+
+}  // namespace lockstep
