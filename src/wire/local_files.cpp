@@ -1,0 +1,188 @@
+#include "wire/local_files.h"
+
+#include <boost/json.hpp>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+namespace json = boost::json;
+
+Result<json::object> parse_object(std::string_view text, std::string_view what) {
+  boost::system::error_code error;
+  auto value = json::parse(json::string_view(text.data(), text.size()), error);
+  if (error)
+    return invalid(format("{} is not JSON: {}", what, error.message()));
+  if (!value.is_object())
+    return invalid(format("{} is not a JSON object", what));
+  return std::move(value.as_object());
+}
+
+void read(const json::object& o, const char* name, std::string& out) {
+  if (const auto* v = o.if_contains(name); v && v->is_string())
+    out.assign(v->as_string().data(), v->as_string().size());
+}
+template <class T>
+void read(const json::object& o, const char* name, T& out) requires std::is_integral_v<T> {
+  if (const auto* v = o.if_contains(name)) {
+    if constexpr (std::is_same_v<T, bool>) {
+      if (v->is_bool())
+        out = v->as_bool();
+    } else {
+      boost::system::error_code error;
+      const auto n = v->to_number<T>(error);
+      if (!error)
+        out = n;
+    }
+  }
+}
+void read(const json::object& o, const char* name, std::vector<std::string>& out) {
+  if (const auto* v = o.if_contains(name); v && v->is_array())
+    for (const auto& item : v->as_array())
+      if (item.is_string())
+        out.emplace_back(item.as_string());
+}
+
+json::array array_of(const std::vector<std::string>& words) {
+  json::array out;
+  for (const auto& word : words) out.emplace_back(word);
+  return out;
+}
+
+}  // namespace
+
+std::string encode(const AgentFile& f) {
+  return json::serialize(json::object{{"node", f.node},
+                                      {"address", f.address},
+                                      {"controller_host", f.controller_host},
+                                      {"controller_port", f.controller_port},
+                                      {"ca", f.ca},
+                                      {"certificate", f.certificate},
+                                      {"key", f.key},
+                                      {"state_dir", f.state_dir},
+                                      {"socket", f.socket},
+                                      {"shim", f.shim},
+                                      {"realm", f.realm},
+                                      {"cpus", f.cpus},
+                                      {"memory_mb", f.memory_mb},
+                                      {"weight", f.weight},
+                                      {"features", array_of(f.features)},
+                                      {"domains", array_of(f.domains)},
+                                      {"boot_id_file", f.boot_id_file},
+                                      {"fence_hook", f.fence_hook}}) +
+         "\n";
+}
+
+Result<AgentFile> decode_agent_file(std::string_view text) {
+  const auto o = TRY(parse_object(text, "agent settings"));
+  AgentFile f;
+  read(o, "node", f.node);
+  read(o, "address", f.address);
+  read(o, "controller_host", f.controller_host);
+  read(o, "controller_port", f.controller_port);
+  read(o, "ca", f.ca);
+  read(o, "certificate", f.certificate);
+  read(o, "key", f.key);
+  read(o, "state_dir", f.state_dir);
+  read(o, "socket", f.socket);
+  read(o, "shim", f.shim);
+  read(o, "realm", f.realm);
+  read(o, "cpus", f.cpus);
+  read(o, "memory_mb", f.memory_mb);
+  read(o, "weight", f.weight);
+  read(o, "features", f.features);
+  read(o, "domains", f.domains);
+  read(o, "boot_id_file", f.boot_id_file);
+  read(o, "fence_hook", f.fence_hook);
+  if (f.controller_host.empty())
+    return Error{Errc::kInvalid, "agent settings name no controller", "controller_host"};
+  if (f.controller_port == 0)
+    return Error{Errc::kInvalid, "agent settings name no controller port", "controller_port"};
+  if (f.state_dir.empty())
+    return Error{Errc::kInvalid, "agent settings name no state directory", "state_dir"};
+  if (f.memory_mb < 0)
+    return Error{Errc::kInvalid, "memory must not be negative", "memory_mb"};
+  return f;
+}
+
+std::string encode(const ClusterStatus& s) {
+  json::object jobs;
+  for (const auto& [state, count] : s.jobs) jobs[state] = count;
+  json::array nodes;
+  for (const auto& n : s.nodes)
+    nodes.push_back(json::object{{"name", n.name},
+                                 {"state", n.state},
+                                 {"address", n.address},
+                                 {"version", n.version},
+                                 {"reason", n.reason},
+                                 {"cores", n.cores},
+                                 {"cores_used", n.cores_used},
+                                 {"devices", n.devices},
+                                 {"devices_used", n.devices_used},
+                                 {"device_type", n.device_type},
+                                 {"memory_mb", n.memory_mb},
+                                 {"memory_used_mb", n.memory_used_mb},
+                                 {"pid", n.pid},
+                                 {"agent_pid", n.agent_pid}});
+  return json::serialize(json::object{{"cluster", s.cluster},
+                                      {"version", s.version},
+                                      {"dir", s.dir},
+                                      {"socket", s.socket},
+                                      {"controller", {{"pid", s.controller_pid}, {"state", s.controller_state}}},
+                                      {"seq", s.seq},
+                                      {"jobs", jobs},
+                                      {"nodes", nodes}}) +
+         "\n";
+}
+
+Result<ClusterStatus> decode_cluster_status(std::string_view text) {
+  const auto o = TRY(parse_object(text, "status"));
+  ClusterStatus s;
+  read(o, "cluster", s.cluster);
+  read(o, "version", s.version);
+  read(o, "dir", s.dir);
+  read(o, "socket", s.socket);
+  read(o, "seq", s.seq);
+  if (const auto* c = o.if_contains("controller"); c && c->is_object()) {
+    read(c->as_object(), "pid", s.controller_pid);
+    read(c->as_object(), "state", s.controller_state);
+  }
+  if (const auto* jobs = o.if_contains("jobs"); jobs && jobs->is_object())
+    for (const auto& item : jobs->as_object()) read(jobs->as_object(), item.key_c_str(), s.jobs[item.key_c_str()]);
+  if (const auto* nodes = o.if_contains("nodes"); nodes && nodes->is_array())
+    for (const auto& item : nodes->as_array()) {
+      if (!item.is_object())
+        return invalid("status: a node is not an object", "nodes");
+      const auto& n = item.as_object();
+      NodeStatus node;
+      read(n, "name", node.name);
+      read(n, "state", node.state);
+      read(n, "address", node.address);
+      read(n, "version", node.version);
+      read(n, "reason", node.reason);
+      read(n, "cores", node.cores);
+      read(n, "cores_used", node.cores_used);
+      read(n, "devices", node.devices);
+      read(n, "devices_used", node.devices_used);
+      read(n, "device_type", node.device_type);
+      read(n, "memory_mb", node.memory_mb);
+      read(n, "memory_used_mb", node.memory_used_mb);
+      read(n, "pid", node.pid);
+      read(n, "agent_pid", node.agent_pid);
+      s.nodes.push_back(std::move(node));
+    }
+  return s;
+}
+
+Result<std::string> decode_token_answer(std::string_view text) {
+  const auto o = TRY(parse_object(text, "token answer"));
+  std::string token;
+  read(o, "token", token);
+  if (token.empty())
+    return invalid("the controller's answer holds no token");
+  return token;
+}
+
+}  // namespace lockstep

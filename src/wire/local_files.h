@@ -1,0 +1,57 @@
+// The small JSON files and answers a local cluster is run by: the agent's settings and the cluster's status.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace lockstep {
+
+// nodes/NAME/agent.json, read once by lockstep-agent.
+struct AgentFile {
+  std::string node;     // name; "" = the host's
+  std::string address;  // where its tasks are reached; "" = the address it dials from
+  std::string controller_host;
+  std::uint16_t controller_port = 0;
+  std::string ca, certificate, key;  // PEM paths
+  std::string state_dir;             // journal and shims
+  std::string socket;                // local API socket
+  std::string shim;                  // path of lockstep-shim
+  std::string realm = "local";       // user database of this node's uids
+  std::uint32_t cpus = 0;            // 0 = what the machine has
+  std::int64_t memory_mb = 0;        // 0 = what the machine has
+  std::uint32_t weight = 1;
+  std::vector<std::string> features, domains;
+  std::string boot_id_file;  // "" = /proc/sys/kernel/random/boot_id
+  bool fence_hook = false;   // the controller's side can prove this node stopped
+};
+std::string encode(const AgentFile& file);
+Result<AgentFile> decode_agent_file(std::string_view text);
+
+// GET /v1/status, and what `lockstep status -o json` prints (with the local parts filled in).
+struct NodeStatus {
+  std::string name, state, address, version, reason;
+  std::uint32_t cores = 0, cores_used = 0, devices = 0, devices_used = 0;
+  std::int64_t memory_mb = 0, memory_used_mb = 0;
+  std::string device_type;
+  std::int32_t pid = 0, agent_pid = 0;  // of a local node's first process and its agent; 0 = not here
+};
+struct ClusterStatus {
+  std::string cluster, version, dir, socket;
+  std::int32_t controller_pid = 0;
+  std::string controller_state;  // "up", "read-only", "down"
+  std::uint64_t seq = 0;
+  std::map<std::string, std::uint64_t> jobs;  // by state
+  std::vector<NodeStatus> nodes;
+};
+std::string encode(const ClusterStatus& status);
+Result<ClusterStatus> decode_cluster_status(std::string_view text);
+
+// {"token":"…"} of POST /v1/tokens.
+Result<std::string> decode_token_answer(std::string_view text);
+
+}  // namespace lockstep
