@@ -1,0 +1,19 @@
+// `lockstep`: everything in one place. Verbs of its own (up, down, status, env, node …) and plain names for the Slurm
+// commands (submit, run, alloc, jobs, nodes, cancel, show, history).
+#pragma once
+
+#include "frontends/slurm/client/context.h"
+
+namespace lockstep {
+
+int cli_main(const ClientContext& context, int argc, char** argv);
+
+// The verbs, each with its own arguments from argv[0] = the verb. Exit codes: 0 done, 1 failed, 2 wrong usage.
+int up_main(int argc, char** argv);
+int down_main(int argc, char** argv);
+int env_main(int argc, char** argv);
+int status_main(int argc, char** argv);
+int node_main(int argc, char** argv);
+int completion_main(int argc, char** argv);
+
+}  // namespace lockstep

@@ -1,0 +1,118 @@
+#include <stdio.h>
+#include <string.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "io/local/node_init.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kHelp = R"(lockstep runs training, interactive work and services on one pool of GPU nodes.
+
+A cluster
+  up         start a cluster on this machine (or start a stopped one again)
+  down       stop it, leaving nothing behind but its directory
+  status     controller, nodes and jobs at a glance
+  env        print the shell exports that point commands at a cluster
+  node       join a node, list, drain, resume or remove nodes
+
+Work (each is the Slurm command of the same meaning, with all of its options)
+  submit     queue a batch script            sbatch
+  run        run a command on nodes          srun
+  alloc      hold nodes and open a shell     salloc
+  jobs       list waiting and running jobs   squeue
+  nodes      list nodes and partitions       sinfo
+  cancel     end jobs                        scancel
+  show       everything about one thing      scontrol show
+  history    jobs that have ended            sacct
+
+  completion bash    print bash completion
+
+Examples
+  lockstep up --nodes 5 --gpus 8xh100
+  eval "$(lockstep env)"
+  sbatch train.sbatch && squeue
+  lockstep down
+
+`lockstep VERB --help` says more. -o json works with every list.
+)";
+
+struct Alias {
+  const char* word;
+  int (*command)(const ClientContext&, int, char**);
+};
+constexpr Alias kAliases[] = {
+    {"submit", sbatch_main}, {"run", srun_main},        {"alloc", salloc_main},      {"jobs", squeue_main},
+    {"nodes", sinfo_main},   {"cancel", scancel_main},  {"show", scontrol_main},     {"history", sacct_main},
+    {"sbatch", sbatch_main}, {"srun", srun_main},       {"salloc", salloc_main},     {"squeue", squeue_main},
+    {"sinfo", sinfo_main},   {"scancel", scancel_main}, {"scontrol", scontrol_main}, {"sacct", sacct_main},
+};
+
+// The Slurm commands spell it --json; here every list also takes -o json.
+std::vector<std::string> with_json_spelling(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = 0; i < argc; ++i) {
+    if (i + 1 < argc && strcmp(argv[i], "-o") == 0 && strcmp(argv[i + 1], "json") == 0) {
+      words.push_back("--json");
+      ++i;
+    } else {
+      words.emplace_back(argv[i]);
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+int cli_main(const ClientContext& context, int argc, char** argv) {
+  const std::string verb = argc > 1 ? argv[1] : "help";
+  if (verb == "help" || verb == "--help" || verb == "-h") {
+    fputs(kHelp, stdout);
+    return 0;
+  }
+  if (verb == "version" || verb == "--version" || verb == "-V") {
+    puts("lockstep " LOCKSTEP_VERSION);
+    return 0;
+  }
+  if (verb == "up")
+    return up_main(argc - 1, argv + 1);
+  if (verb == "down")
+    return down_main(argc - 1, argv + 1);
+  if (verb == "env")
+    return env_main(argc - 1, argv + 1);
+  if (verb == "status")
+    return status_main(argc - 1, argv + 1);
+  if (verb == "node")
+    return node_main(argc - 1, argv + 1);
+  if (verb == "completion")
+    return completion_main(argc - 1, argv + 1);
+  if (verb == "node-init") {
+    const auto init = parse_node_init({argv + 1, argv + argc});
+    if (!init) {
+      fprintf(stderr, "lockstep: %s\n", init.error().message.c_str());
+      return 2;
+    }
+    return run_node_init(*init);
+  }
+  for (const auto& alias : kAliases) {
+    if (verb != alias.word)
+      continue;
+    auto words = with_json_spelling(argc - 1, argv + 1);
+    if (verb == "show") {  // `lockstep show job 3` is `scontrol show job 3`
+      words[0] = "show";
+      words.insert(words.begin(), "scontrol");
+    }
+    std::vector<char*> pointers;
+    for (auto& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    return alias.command(context, static_cast<int>(words.size()), pointers.data());
+  }
+  fprintf(stderr, "lockstep: no such verb: %s\nTry `lockstep help`.\n", verb.c_str());
+  return 2;
+}
+
+}  // namespace lockstep

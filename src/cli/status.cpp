@@ -1,0 +1,105 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/local_cluster.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kStatusHelp = R"(Usage: lockstep status [--dir DIR] [-o table|json]
+
+Controller, nodes and jobs of a cluster of this machine. Exit code 0 when the controller is up, 3 when it is not.
+)";
+constexpr const char* kEnvHelp = R"(Usage: lockstep env [--dir DIR]
+
+Prints the exports that point this shell's sbatch, srun, squeue … at a cluster:  eval "$(lockstep env)"
+)";
+
+void print_table(const ClusterStatus& s) {
+  printf("cluster     %s (%s)\n", s.cluster.c_str(), s.dir.c_str());
+  printf("controller  %s", s.controller_state.c_str());
+  if (s.controller_pid)
+    printf(", pid %d", s.controller_pid);
+  if (!s.version.empty())
+    printf(", version %s", s.version.c_str());
+  printf("\njobs        ");
+  bool first = true;
+  for (const auto& [state, count] : s.jobs)
+    if (count > 0) {
+      printf("%s%llu %s", first ? "" : ", ", static_cast<unsigned long long>(count), state.c_str());
+      first = false;
+    }
+  puts(first ? "none" : "");
+  printf("\n%-12s %-12s %-15s %9s %15s %14s\n", "NODE", "STATE", "ADDRESS", "CORES", "MEMORY", "GPUS");
+  for (const auto& n : s.nodes)
+    printf("%-12s %-12s %-15s %9s %15s %14s%s%s\n", n.name.c_str(), n.state.c_str(), n.address.c_str(),
+           format("{}/{}", n.cores_used, n.cores).c_str(),
+           format("{}/{}G", n.memory_used_mb / 1024, n.memory_mb / 1024).c_str(),
+           n.devices ? format("{}/{} {}", n.devices_used, n.devices, n.device_type).c_str() : "-",
+           n.reason.empty() ? "" : "  ", n.reason.c_str());
+}
+
+}  // namespace
+
+int status_main(int argc, char** argv) {
+  static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
+                                    {"output", 1, nullptr, 'o'},
+                                    {"json", 0, nullptr, 'j'},
+                                    {"help", 0, nullptr, 'h'},
+                                    {nullptr, 0, nullptr, 0}};
+  std::string path, output = "table";
+  optind = 1;
+  for (int c; (c = getopt_long(argc, argv, "o:h", kOptions, nullptr)) != -1;) switch (c) {
+      case 'd': path = optarg; break;
+      case 'o': output = optarg; break;
+      case 'j': output = "json"; break;
+      case 'h': fputs(kStatusHelp, stdout); return 0;
+      default: fputs("Try `lockstep status --help`.\n", stderr); return 2;
+    }
+  if (output != "table" && output != "json") {
+    fprintf(stderr, "lockstep status: -o %s: write table or json\n", output.c_str());
+    return 2;
+  }
+  const ClusterDir dir = cluster_dir(path);
+  if (!dir.exists()) {
+    fprintf(stderr, "lockstep status: there is no cluster in %s; start one with: lockstep up --dir %s\n",
+            dir.root.c_str(), dir.root.c_str());
+    return 1;
+  }
+  const auto status = cluster_status(dir);
+  if (!status) {
+    fprintf(stderr, "lockstep status: %s\n", status.error().message.c_str());
+    return 1;
+  }
+  if (output == "json")
+    fputs(encode(*status).c_str(), stdout);
+  else
+    print_table(*status);
+  return status->controller_state == "up" ? 0 : 3;
+}
+
+int env_main(int argc, char** argv) {
+  static const option kOptions[] = {{"dir", 1, nullptr, 'd'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+  std::string path;
+  optind = 1;
+  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
+      case 'd': path = optarg; break;
+      case 'h': fputs(kEnvHelp, stdout); return 0;
+      default: fputs("Try `lockstep env --help`.\n", stderr); return 2;
+    }
+  const ClusterDir dir = cluster_dir(path);
+  if (!dir.exists()) {
+    fprintf(stderr, "lockstep env: there is no cluster in %s; start one with: lockstep up --dir %s\n", dir.root.c_str(),
+            dir.root.c_str());
+    return 1;
+  }
+  printf("export LOCKSTEP_DIR='%s'\nexport LOCKSTEP_SOCKET='%s'\nexport PATH='%s':\"$PATH\"\n", dir.root.c_str(),
+         dir.socket().c_str(), program_dir().c_str());
+  return 0;
+}
+
+}  // namespace lockstep
