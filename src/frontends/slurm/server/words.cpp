@@ -1,0 +1,145 @@
+// Completes launches: variables from environment.cpp, file names from patterns.cpp, GPU bindings from gpus.cpp.
+#include "frontends/slurm/server/words.h"
+
+#include "base/check.h"
+#include "base/text.h"
+#include "frontends/slurm/server/environment.h"
+#include "frontends/slurm/server/gpus.h"
+#include "frontends/slurm/server/patterns.h"
+
+namespace lockstep {
+
+namespace {
+
+PatternFacts pattern_facts(const Tables& tables, const Job& job, const Node& node) {
+  PatternFacts facts;
+  facts.job = job.id;
+  facts.array_job = job.array_job;
+  facts.array_index = job.array_index;
+  facts.node = node.meta.name.substr(0, node.meta.name.find('.'));
+  facts.job_name = job.spec->name;
+  if (const User* user = tables.user(job.spec->user))
+    facts.user = user->meta.name;
+  return facts;
+}
+
+// With --chdir the script runs elsewhere than it was submitted; the submitting shell's own variable remembers where.
+std::string submit_dir(const JobSpec& spec, const std::vector<std::string>& env) {
+  if (option_of(spec.options, "chdir"))
+    for (const std::string& line : env)
+      if (line.starts_with("PWD=/"))
+        return line.substr(4);
+  return spec.work_dir;
+}
+
+void expand_files(ProcessSpec& process, const PatternFacts& facts) {
+  process.std_in = expand_path(process.std_in, facts, process.work_dir);
+  process.std_out = expand_path(process.std_out, facts, process.work_dir);
+  process.std_err = expand_path(process.std_err, facts, process.work_dir);
+}
+
+std::uint32_t gpus_per_task(const Job& job, const Step& step) {
+  std::uint32_t count = 0;
+  const auto& asks = step.spec->devices_per_task.empty() && step.spec->group < job.spec->groups.size()
+                         ? job.spec->groups[step.spec->group].per_task.devices
+                         : step.spec->devices_per_task;
+  for (const DeviceAsk& ask : asks)
+    if (ask.kind == "gpu")
+      count += ask.count;
+  return count;
+}
+
+// Each task's own GPUs, when a binding narrows them.
+void bind_gpus(LaunchStep& launch, const Job& job, const Step& step, const StepPlace& place, const Node& node) {
+  const std::vector<NodeGpu> gpus = gpus_of(node, place.devices);
+  if (gpus.empty())
+    return;
+  const std::string* binding = option_of(step.spec->options, "gpu-bind");
+  if (!binding)
+    binding = option_of(job.spec->options, "gpu-bind");
+  const std::uint32_t each = gpus_per_task(job, step);
+  if (!binding && each == 0)
+    return;
+  for (std::uint32_t local = 0; local < place.ranks.size(); ++local)
+    launch.env_by_rank.push_back(
+        visibility_env(bound_gpus(gpus, binding ? std::string_view(*binding) : std::string_view{}, each, local)));
+}
+
+}  // namespace
+
+void add_slurm_words(LaunchAttempt& launch, const Tables& tables, const Job& job, std::size_t grant,
+                     const SlurmFacts& facts) {
+  CHECK(job.allocation && grant < job.allocation->grants.size(), "a launch needs its grant");
+  const Grant& held = job.allocation->grants[grant];
+  const Node* node = tables.node(held.node);
+  CHECK(node, "a grant names a registered node");
+  ProcessSpec& process = launch.process;
+
+  Variables variables;
+  set_job_variables(variables, tables, job, facts);
+  set_node_variables(variables, *node, held);
+  set_gpu_variables(variables, *node, held.devices);
+  variables.set("SLURM_SUBMIT_DIR", submit_dir(*job.spec, process.env));
+  variables.set("SLURM_CPUS_ON_NODE", held.cores.count());
+  variables.set("SLURM_NODEID", static_cast<std::int64_t>(grant));
+  variables.set("SLURM_PROCID", "0");
+  variables.set("SLURM_LOCALID", "0");
+  variables.set("SLURM_GTIDS", "0");
+  variables.set("SLURM_PRIO_PROCESS", "0");
+  variables.set("SLURM_UMASK", format("{:04o}", job.spec->umask));
+  variables.set("ENVIRONMENT", "BATCH");
+  variables.set("HOSTNAME", node->meta.name);
+  variables.merge_into(process.env);
+  process.task_env.push_back("SLURM_TASK_PID=\x01p");
+
+  if (process.std_out.empty() && launch.has_script)
+    process.std_out = default_output_pattern(job);
+  PatternFacts names = pattern_facts(tables, job, *node);
+  names.node_index = static_cast<std::uint32_t>(grant);
+  expand_files(process, names);
+}
+
+void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, const Step& step, std::size_t place,
+                     const SlurmFacts& facts) {
+  CHECK(job.allocation && place < step.places.size(), "a step's launch needs its place");
+  const StepPlace& here = step.places[place];
+  CHECK(here.grant < job.allocation->grants.size(), "a step lives inside its allocation");
+  const Node* node = tables.node(here.node);
+  CHECK(node, "a place names a registered node");
+  ProcessSpec& process = launch.process;
+
+  Variables variables;
+  set_job_variables(variables, tables, job, facts);
+  set_node_variables(variables, *node, job.allocation->grants[here.grant]);
+  // Srun's own environment knows where the job was submitted; a step made from the job's does not.
+  bool knows_submit_dir = false;
+  for (const std::string& line : process.env) knows_submit_dir |= line.starts_with("SLURM_SUBMIT_DIR=");
+  if (!knows_submit_dir)
+    variables.set("SLURM_SUBMIT_DIR", submit_dir(*job.spec, process.env));
+  set_step_variables(variables, tables, job, step, place);
+  variables.merge_into(process.env);
+  for (const char* line : {"SLURM_PROCID=\x01t", "SLURM_LOCALID=\x01l", "SLURM_TASK_PID=\x01p"})
+    process.task_env.emplace_back(line);
+  bind_gpus(launch, job, step, here, *node);
+
+  PatternFacts names = pattern_facts(tables, job, *node);
+  names.step = step.number;
+  names.node_index = static_cast<std::uint32_t>(place);
+  expand_files(process, names);
+}
+
+std::string slurm_job_environment(const Tables& tables, const Job& job, const SlurmFacts& facts) {
+  if (!job.allocation)
+    return {};
+  Variables variables;
+  set_job_variables(variables, tables, job, facts);
+  variables.set("SLURM_SUBMIT_DIR", job.spec->work_dir);
+  std::string out;
+  for (const std::string& line : variables.lines()) {
+    out += line;
+    out += '\0';
+  }
+  return out;
+}
+
+}  // namespace lockstep
