@@ -17,6 +17,7 @@ inline constexpr std::uint32_t kProtocolMax = 1;
 
 // How one kind of process is started. Text that differs by task holds placeholders, each a \x01 and a letter:
 //   \x01t global rank   \x01l rank on the node   \x01n index of the node in the step   \x01N host name   \x01p pid
+// Digits between the two ask for leading zeros: \x01 4 t with rank 7 is "0007".
 struct ProcessSpec {
   std::uint32_t uid = 0, gid = 0;
   std::vector<std::uint32_t> groups;
