@@ -14,14 +14,14 @@ namespace lockstep {
 
 namespace {
 
-constexpr const char* kHelp = R"(Usage: lockstep down [--dir DIR] [--delete]
+constexpr const char* kHelp = R"help(Usage: lockstep down [--dir DIR] [--delete]
 
 Stops a cluster of this machine: its controller, its nodes and everything running on them, its bridge. Nothing stays
 behind but the state directory, from which `lockstep up` starts it again; jobs that were running are requeued then.
 
   --dir DIR   state directory (default $LOCKSTEP_DIR, else ~/.lockstep/default)
   --delete    remove the state directory too: jobs, history and certificates are gone
-)";
+)help";
 
 Result<void> remove_tree(const std::string& path) {
   if (unlink(path.c_str()) == 0 || errno == ENOENT)

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr const char* kHelp = R"(lockstep runs training, interactive work and services on one pool of GPU nodes.
+constexpr const char* kHelp = R"help(lockstep runs training, interactive work and services on one pool of GPU nodes.
 
 A cluster
   up         start a cluster on this machine (or start a stopped one again)
@@ -39,7 +39,7 @@ Examples
   lockstep down
 
 `lockstep VERB --help` says more. -o json works with every list.
-)";
+)help";
 
 struct Alias {
   const char* word;

@@ -15,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr const char* kHelp = R"(Usage: lockstep node VERB …
+constexpr const char* kHelp = R"help(Usage: lockstep node VERB …
 
   token [--node NAME] [--ttl SECONDS]       print a one-time token that lets one machine join
   join --controller HOST:PORT --token T     make this machine a node (run on the new machine, as root)
@@ -24,7 +24,7 @@ constexpr const char* kHelp = R"(Usage: lockstep node VERB …
   remove NAME                               forget a node that is down and holds nothing
   kill NAME                                 pull the plug of a virtual node
 All but join take --dir DIR.
-)";
+)help";
 
 int fail(const Error& error) {
   fprintf(stderr, "lockstep node: %s\n", error.message.c_str());

@@ -10,14 +10,14 @@ namespace lockstep {
 
 namespace {
 
-constexpr const char* kStatusHelp = R"(Usage: lockstep status [--dir DIR] [-o table|json]
+constexpr const char* kStatusHelp = R"help(Usage: lockstep status [--dir DIR] [-o table|json]
 
 Controller, nodes and jobs of a cluster of this machine. Exit code 0 when the controller is up, 3 when it is not.
-)";
-constexpr const char* kEnvHelp = R"(Usage: lockstep env [--dir DIR]
+)help";
+constexpr const char* kEnvHelp = R"help(Usage: lockstep env [--dir DIR]
 
 Prints the exports that point this shell's sbatch, srun, squeue … at a cluster:  eval "$(lockstep env)"
-)";
+)help";
 
 void print_table(const ClusterStatus& s) {
   printf("cluster     %s (%s)\n", s.cluster.c_str(), s.dir.c_str());

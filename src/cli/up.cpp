@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint16_t kVirtualPort = 6820;  // free by construction: the bridge's address is ours alone
 
-constexpr const char* kHelp = R"(Usage: lockstep up [options]
+constexpr const char* kHelp = R"help(Usage: lockstep up [options]
 
 Starts a cluster on this machine: a controller and, with --nodes, that many virtual nodes, each in its own network, UTS,
 mount and process namespaces with its own address and host name. Without --nodes this machine is the one node. A stopped
@@ -37,7 +37,7 @@ Examples
   lockstep up --nodes 5 --gpus 8xh100
   lockstep up --dir /tmp/a --nodes 2 --cpus 16 --memory 64G
   eval "$(lockstep env --dir /tmp/a)"
-)";
+)help";
 
 struct Options {
   std::string dir, gpus, name;
