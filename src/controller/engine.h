@@ -6,9 +6,9 @@
 // tried first, within the log's reserve).
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/cluster.h"
@@ -21,15 +21,17 @@ struct EngineSettings {
   std::size_t batch_max = 512;            // commands in one entry
   std::size_t inbox_max = 100'000;        // commands waiting; further ones are refused with kExhausted
   std::uint64_t snapshot_every = 20'000;  // entries
+  Duration retry_after = millis(500);     // read-only: between two tries of the log
   std::string cluster_name = "lockstep";
+  std::string poison;  // file for the command being applied (controller/poison.h); "" = none
 };
 
 class Engine {
  public:
   using Reply = std::function<void(Result<Answer>)>;
 
-  // Loads snapshot and tail, then commits StartEpoch. A command that trips a CHECK is quarantined: `poison` names the
-  // file that holds the batch being applied; what is found in it at start is skipped and reported.
+  // Loads snapshot and tail, then commits StartEpoch at now, or at the log's own clock where that is later. A command
+  // that trips a CHECK is quarantined: `poison` names it after the crash, and it is refused from then on.
   static Result<std::unique_ptr<Engine>> open(Log& log, EngineSettings settings, Instant now);
 
   // Queues a command. blobs are stored with it. reply is called after the covering entry is durable (or with an error).
@@ -40,7 +42,8 @@ class Engine {
 
   // A reader gets every committed batch in order, after callers' answers are decided and before they are sent.
   struct Batch {
-    std::uint64_t index = 0;  // log index of its closing entry
+    std::uint64_t index = 0;  // log index of its closing entry; of the one before when nothing had to be stored
+    Instant at;
     std::vector<Change> changes;
     std::vector<Event> events;
     std::vector<Action> actions;
@@ -52,6 +55,10 @@ class Engine {
 
   const ClusterState& state() const;
   bool read_only() const;
+  // False while the state could not be reloaded after a failed append: decide nothing by state() until it is true
+  // again.
+  bool trusted() const;
+  Instant clock() const;  // cluster time of the last batch: time never goes back behind it
   std::uint64_t last_index() const;
   // The log may be trimmed up to here (the slowest durable reader); kept at 0 until history reports.
   void set_trim_floor(std::uint64_t index);

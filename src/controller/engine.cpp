@@ -1,0 +1,397 @@
+#include "controller/engine.h"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_set>
+
+#include "base/mutant.h"
+#include "base/text.h"
+#include "controller/poison.h"
+#include "wire/codec.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kSnapshotChunkRecords = 256;
+constexpr std::size_t kReadPage = 256;          // entries per read while loading
+constexpr std::size_t kKnownBlobsMax = 20'000;  // ids remembered as stored already
+constexpr std::uint64_t kTrimStep = 512;  // entries that must be gained before the log is trimmed between snapshots
+
+// What still goes through first when the log is in trouble: work that ends, and the fate of nodes.
+bool goes_first(const Command& command) {
+  const auto& b = command.body;
+  return std::holds_alternative<AgentReport>(b) || std::holds_alternative<CancelJob>(b) ||
+         std::holds_alternative<EndJob>(b) || std::holds_alternative<SignalStep>(b) ||
+         std::holds_alternative<NodeHello>(b) || std::holds_alternative<NodeLost>(b) ||
+         std::holds_alternative<NodeFenced>(b) || std::holds_alternative<Tick>(b) ||
+         std::holds_alternative<StartEpoch>(b);
+}
+
+Error read_only_error() {
+  return {Errc::kUnavailable,
+          "the controller is read-only: its log cannot be written now; nothing was changed, try again",
+          {}};
+}
+
+}  // namespace
+
+struct Engine::Inner {
+  struct Item {
+    Command command;
+    Reply reply;
+    std::vector<Blob> blobs;
+  };
+
+  Log& log;
+  EngineSettings settings;
+  ClusterState state;
+  std::unique_ptr<PoisonNote> poison;
+  std::deque<Item> queue;
+  std::vector<Reader> readers;
+  std::unordered_set<std::string> known_blobs;
+  std::uint64_t last_index = 0;
+  std::uint64_t snapshot_index = 0;
+  std::uint64_t trimmed = 0;
+  std::uint64_t trim_floor = 0;
+  Seq previous_seq = 0;  // before the last batch
+  Instant clock;
+  Instant retry_at;  // while read-only
+  bool read_only = false;
+  bool trusted = true;
+
+  Inner(Log& l, EngineSettings s) : log(l), settings(std::move(s)), state(settings.core) {}
+
+  void publish(Batch batch) {
+    if (readers.empty())
+      return;
+    const auto shared = std::make_shared<const Batch>(std::move(batch));
+    for (const auto& reader : readers) reader(shared);
+  }
+
+  // Rebuilds the state from the log. Entries that readers have not seen (an append that failed and is there all the
+  // same) are published.
+  Result<void> load(std::uint64_t seen) {
+    auto snapshot = TRY(log.read_snapshot());
+    std::vector<Change> changes;
+    Instant at;
+    for (const auto& chunk : snapshot.chunks) {
+      auto body = TRY(decode_entry(chunk));
+      at = std::max(at, body.at);
+      std::move(body.changes.begin(), body.changes.end(), std::back_inserter(changes));
+    }
+    std::vector<Batch> unseen;
+    Batch open;  // chunks that wait for their closing entry
+    std::uint64_t index = snapshot.index;
+    for (;;) {
+      auto entries = TRY(log.read(index + 1, kReadPage));
+      if (entries.empty())
+        break;
+      for (auto& entry : entries) {
+        if (entry.index != index + 1)
+          return Error{Errc::kCorrupt, format("the log has entry {} where {} belongs", entry.index, index + 1), {}};
+        index = entry.index;
+        auto body = TRY(decode_entry(entry.bytes));
+        // A cut batch without its closing entry never happened; its numbers were given out again.
+        if (!open.changes.empty() && !body.changes.empty() && body.changes.front().seq <= open.changes.back().seq)
+          open = {};
+        std::move(body.changes.begin(), body.changes.end(), std::back_inserter(open.changes));
+        std::move(body.events.begin(), body.events.end(), std::back_inserter(open.events));
+        if (!entry.closing)
+          continue;
+        at = std::max(at, body.at);
+        open.at = body.at;
+        open.index = index;
+        changes.insert(changes.end(), open.changes.begin(), open.changes.end());
+        if (index > seen)
+          unseen.push_back(std::move(open));
+        open = {};
+      }
+    }
+    for (std::size_t i = 1; i < changes.size(); ++i)
+      if (changes[i].seq <= changes[i - 1].seq)
+        return Error{
+            Errc::kCorrupt, format("the log goes back from change {} to {}", changes[i - 1].seq, changes[i].seq), {}};
+    ClusterState fresh(settings.core);
+    fresh.restore(changes);
+    state = std::move(fresh);
+    snapshot_index = snapshot.index;
+    last_index = index;
+    known_blobs.clear();
+    previous_seq = state.tables().seq;
+    clock = std::max(clock, at);
+    if (state.tables().cluster)
+      clock = std::max(clock, state.tables().cluster->clock);
+    for (auto& batch : unseen) publish(std::move(batch));
+    return {};
+  }
+
+  // Cuts a batch into entries of at most kEntryBytesMax; the last one closes. A single record beyond that goes alone.
+  std::vector<LogEntry> entries_of(const Batch& batch) const {
+    std::vector<LogEntry> out;
+    const auto add = [&](std::string bytes, Seq last_seq, bool closing) {
+      out.push_back({last_index + out.size() + 1, last_seq, closing, std::move(bytes)});
+    };
+    std::string whole = encode_entry({batch.changes, batch.events, batch.at});
+    const Seq last = batch.changes.back().seq;
+    if (whole.size() <= kEntryBytesMax) {
+      add(std::move(whole), last, true);
+      return out;
+    }
+    std::size_t per_part = std::max<std::size_t>(1, batch.changes.size() * (kEntryBytesMax / 2) / whole.size());
+    whole.clear();
+    for (std::size_t from = 0; from < batch.changes.size();) {
+      std::size_t count = std::min(per_part, batch.changes.size() - from);
+      std::string bytes;
+      for (;; count = (count + 1) / 2) {
+        bytes = encode_entry({{batch.changes.begin() + static_cast<std::ptrdiff_t>(from),
+                               batch.changes.begin() + static_cast<std::ptrdiff_t>(from + count)},
+                              {},
+                              batch.at});
+        if (bytes.size() <= kEntryBytesMax || count == 1)
+          break;
+      }
+      from += count;
+      add(std::move(bytes), batch.changes[from - 1].seq, false);
+    }
+    // Events close the batch. They are not state: what does not fit is dropped.
+    std::string tail = encode_entry({{}, batch.events, batch.at});
+    if (tail.size() > kEntryBytesMax)
+      tail = encode_entry({{}, {}, batch.at});
+    add(std::move(tail), last, true);
+    return out;
+  }
+
+  std::vector<Change> records() const {
+    auto out = state.tables().snapshot();
+    const auto& tables = state.tables();
+    // The newest number may belong to a removal, which a snapshot does not hold: the cluster's record carries it, so
+    // that no number is given out twice.
+    if (tables.cluster && (out.empty() || out.back().seq < tables.seq)) {
+      std::erase_if(out, [](const Change& c) { return kind_of(c.record) == Kind::kCluster; });
+      out.push_back({tables.seq, tables.cluster, false});
+    }
+    return out;
+  }
+
+  void write_snapshot() {
+    auto all = records();
+    if (mutant(Mutant::kSnapshotStale))
+      std::erase_if(all, [&](const Change& c) { return c.seq > previous_seq; });
+    std::vector<std::string> chunks;
+    for (std::size_t from = 0; from < all.size(); from += kSnapshotChunkRecords) {
+      const auto to = std::min(all.size(), from + kSnapshotChunkRecords);
+      chunks.push_back(encode_entry(
+          {{all.begin() + static_cast<std::ptrdiff_t>(from), all.begin() + static_cast<std::ptrdiff_t>(to)},
+           {},
+           clock}));
+    }
+    // A snapshot that cannot be written costs only a longer tail.
+    if (!log.write_snapshot(last_index, chunks).ok())
+      return;
+    snapshot_index = last_index;
+    sweep();
+  }
+
+  void sweep() {
+    std::unordered_set<std::string> used;
+    for (const auto& [id, job] : state.tables().jobs)
+      if (job->spec) {
+        used.insert(job->spec->script);
+        used.insert(job->spec->environment);
+      }
+    for (const auto& [key, step] : state.tables().steps)
+      if (step->spec)
+        used.insert(step->spec->environment);
+    known_blobs.clear();
+    (void)log.sweep_blobs([&](const BlobId& id) { return used.contains(id); });
+  }
+
+  void trim() {
+    std::uint64_t upto = std::min(snapshot_index, trim_floor);
+    if (mutant(Mutant::kTrimBehindReader))
+      upto = snapshot_index;
+    if (upto >= trimmed + kTrimStep || (upto > trimmed && upto == snapshot_index))
+      if (log.trim(upto).ok())
+        trimmed = upto;
+  }
+
+  void refuse(std::vector<Item>& items, const Error& why) {
+    for (auto& item : items)
+      if (item.reply)
+        item.reply(why);
+  }
+
+  std::vector<Item> take_queued() {
+    std::vector<Item> items;
+    if (!read_only) {
+      while (!queue.empty() && items.size() < settings.batch_max) {
+        items.push_back(std::move(queue.front()));
+        queue.pop_front();
+      }
+      return items;
+    }
+    // In trouble: what ends work is tried alone; without any, whatever there is.
+    std::deque<Item> rest;
+    for (auto& item : queue)
+      (items.size() < settings.batch_max && goes_first(item.command)
+           ? static_cast<void>(items.push_back(std::move(item)))
+           : static_cast<void>(rest.push_back(std::move(item))));
+    queue = std::move(rest);
+    if (items.empty()) {
+      const std::size_t count = std::min(queue.size(), settings.batch_max);
+      for (std::size_t i = 0; i < count; ++i) {
+        items.push_back(std::move(queue.front()));
+        queue.pop_front();
+      }
+    }
+    return items;
+  }
+
+  void run(Instant now) {
+    if (queue.empty())
+      return;
+    clock = std::max(clock, now);
+    if (read_only && clock < retry_at) {
+      std::vector<Item> all(std::make_move_iterator(queue.begin()), std::make_move_iterator(queue.end()));
+      queue.clear();
+      refuse(all, read_only_error());
+      return;
+    }
+    std::vector<Item> items = take_queued();
+    if (!trusted && !reload()) {
+      refuse(items, read_only_error());
+      return;
+    }
+
+    Batch batch;
+    batch.at = clock;
+    std::vector<Blob> blobs;
+    std::vector<Result<Answer>> answers;
+    answers.reserve(items.size());
+    const Seq seq_before = state.tables().seq;
+    for (auto& item : items) answers.push_back(apply_one(item, batch, blobs));
+    if (poison)
+      poison->done();
+
+    if (mutant(Mutant::kEarlyAck))
+      answer(items, answers);
+    if (mutant(Mutant::kPublishUncommitted)) {
+      Batch early = batch;
+      early.index = last_index + 1;
+      publish(std::move(early));
+    }
+    if (!batch.changes.empty()) {
+      const auto entries = entries_of(batch);
+      if (!log.append(entries, blobs).ok()) {
+        fail(items);
+        return;
+      }
+      last_index = entries.back().index;
+      previous_seq = seq_before;
+      if (known_blobs.size() > kKnownBlobsMax)
+        known_blobs.clear();
+      for (auto& blob : blobs) known_blobs.insert(std::move(blob.id));
+      read_only = false;
+    }
+    batch.index = last_index;
+    if (!mutant(Mutant::kPublishUncommitted) && !(batch.changes.empty() && batch.actions.empty()))
+      publish(std::move(batch));
+    if (!mutant(Mutant::kEarlyAck))
+      answer(items, answers);
+    if (last_index >= snapshot_index + settings.snapshot_every)
+      write_snapshot();
+    trim();
+  }
+
+  Result<Answer> apply_one(Item& item, Batch& batch, std::vector<Blob>& blobs) {
+    if (poison) {
+      const std::string text = fingerprint(item.command);
+      if (!text.empty() && poison->quarantined(text))
+        return Error{Errc::kInternal, format("quarantined: this request stopped the controller before ({})", text), {}};
+      poison->applying(text);
+    }
+    auto outcome = apply(state, item.command, clock);
+    if (!outcome.ok())
+      return std::move(outcome).error();
+    auto& o = *outcome;
+    std::move(o.changes.begin(), o.changes.end(), std::back_inserter(batch.changes));
+    std::move(o.events.begin(), o.events.end(), std::back_inserter(batch.events));
+    std::move(o.actions.begin(), o.actions.end(), std::back_inserter(batch.actions));
+    for (auto& blob : item.blobs)
+      if (!known_blobs.contains(blob.id) &&
+          std::none_of(blobs.begin(), blobs.end(), [&](const Blob& b) { return b.id == blob.id; }))
+        blobs.push_back(std::move(blob));
+    return std::move(o.answer);
+  }
+
+  static void answer(std::vector<Item>& items, std::vector<Result<Answer>>& answers) {
+    for (std::size_t i = 0; i < items.size(); ++i)
+      if (items[i].reply)
+        items[i].reply(std::move(answers[i]));
+  }
+
+  void fail(std::vector<Item>& items) {
+    read_only = true;
+    retry_at = clock + settings.retry_after;
+    (void)reload();
+    if (!mutant(Mutant::kEarlyAck))
+      refuse(items, read_only_error());
+  }
+
+  bool reload() {
+    trusted = load(last_index).ok();
+    if (!trusted)
+      retry_at = clock + settings.retry_after;
+    return trusted;
+  }
+};
+
+Engine::Engine(Log& log, EngineSettings settings) : inner_(std::make_unique<Inner>(log, std::move(settings))) {}
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::open(Log& log, EngineSettings settings, Instant now) {
+  std::unique_ptr<Engine> engine(new Engine(log, std::move(settings)));
+  Inner& in = *engine->inner_;
+  if (!in.settings.poison.empty())
+    in.poison = TRY(PoisonNote::open(in.settings.poison));
+  TRY(in.load(UINT64_MAX));
+  std::optional<Error> failure;
+  engine->submit({{UserId{}, true}, StartEpoch{in.settings.cluster_name}}, [&](Result<Answer> answer) {
+    if (!answer.ok())
+      failure = std::move(answer).error();
+  });
+  engine->run_batch(now);
+  if (failure)
+    return std::move(*failure);
+  return engine;
+}
+
+void Engine::submit(Command command, Reply reply, std::vector<Blob> blobs) {
+  if (inner_->queue.size() >= inner_->settings.inbox_max) {
+    if (reply)
+      reply(Error{Errc::kExhausted,
+                  format("the controller has {} requests waiting; try again", inner_->settings.inbox_max),
+                  {}});
+    return;
+  }
+  inner_->queue.push_back({std::move(command), std::move(reply), std::move(blobs)});
+}
+
+bool Engine::has_work() const { return !inner_->queue.empty(); }
+void Engine::run_batch(Instant now) { inner_->run(now); }
+void Engine::add_reader(Reader reader) { inner_->readers.push_back(std::move(reader)); }
+std::vector<Change> Engine::snapshot() const { return inner_->records(); }
+const ClusterState& Engine::state() const { return inner_->state; }
+bool Engine::read_only() const { return inner_->read_only; }
+bool Engine::trusted() const { return inner_->trusted; }
+Instant Engine::clock() const { return inner_->clock; }
+std::uint64_t Engine::last_index() const { return inner_->last_index; }
+
+void Engine::set_trim_floor(std::uint64_t index) {
+  inner_->trim_floor = std::max(inner_->trim_floor, index);
+  if (inner_->trusted)
+    inner_->trim();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,538 @@
+#include "controller/node_desk.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr Duration kRetry = millis(500);     // a command the engine could not take
+constexpr Duration kHookEvery = seconds(1);  // a fence hook that had no proof yet
+
+bool try_again(const Error& error) { return error.code == Errc::kUnavailable || error.code == Errc::kExhausted; }
+
+}  // namespace
+
+struct NodeDesk::Inner {
+  struct Conn {
+    std::string node_name;  // as the certificate proves it
+    NodeId node;            // once welcomed
+    std::string boot_id;
+    std::vector<Holding> holdings;            // as last told
+    Instant disagrees_since;                  // 0 = what it holds is what it should
+    std::set<std::uint64_t> reports_in_hand;  // numbers waiting for their commit
+    bool hello_in_hand = false;
+  };
+
+  struct Work {  // an attempt with a member on the node
+    AttemptNo attempt = 0;
+    Duration fence_after = kForever;
+    bool fence_in_hand = false;
+  };
+  struct NodeInfo {
+    std::uint64_t link = 0;  // 0 = none
+    Instant heard;           // last renewal, or the desk's start
+    Instant acked;           // when the last acknowledgement was sent, or the desk's start
+    std::string boot_id;     // as recorded
+    NodeLink record = NodeLink::kUnknown;
+    bool has_hook = false;
+    bool loss_in_hand = false;
+    bool fence_in_hand = false;
+    std::string fenced_boot;  // this boot is proven gone
+    Instant ask_hook = kNever;
+    std::string asked_boot;  // what the hook was asked about
+    std::map<JobId, Work> work;
+    Instant due = kNever;  // its place in deadlines
+  };
+
+  enum class What : unsigned char { kHello, kReport, kLost, kFenced, kMemberFenced, kForget };
+  struct Pending {
+    What what = What::kForget;
+    Command command;
+    std::uint64_t link = 0;
+    std::uint64_t number = 0;
+    NodeId node;
+    JobId job;
+  };
+
+  NodeDeskSettings settings;
+  Composer composer;
+  Instant start;
+  bool primed = false;
+  std::map<std::uint64_t, Conn> conns;
+  std::map<NodeId, NodeInfo> nodes;
+  std::map<JobId, std::vector<NodeId>> placed;
+  std::set<std::pair<Instant, NodeId>> deadlines;
+  std::map<std::uint64_t, Pending> pending;       // by token
+  std::multimap<Instant, std::uint64_t> retries;  // tokens to be sent again
+  std::uint64_t next_token = 1;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> reports_done;  // by link: go out as one acknowledgement
+  std::vector<Outgoing> out;
+  std::vector<ToCommit> commands;
+  std::vector<NodeId> fence_requests;
+
+  Inner(NodeDeskSettings s, Composer c, Instant now) : settings(s), composer(std::move(c)), start(now) {}
+
+  // --- what the records say ---
+
+  void prime(const ClusterState& state) {
+    if (primed)
+      return;
+    primed = true;
+    for (const auto& [id, node] : state.tables().nodes) note_node(*node, false);
+    for (const auto& [id, job] : state.tables().jobs) note_job(*job, false);
+    for (auto& [id, info] : nodes) {
+      if (info.record == NodeLink::kUp || !info.work.empty())
+        info.ask_hook = start + kHookEvery;
+      schedule(id, info);
+    }
+  }
+
+  NodeInfo& info_of(NodeId id) {
+    const auto [it, fresh] = nodes.try_emplace(id);
+    if (fresh)
+      it->second.heard = it->second.acked = start;
+    return it->second;
+  }
+
+  void note_node(const Node& node, bool removed) {
+    if (removed) {
+      if (const auto it = nodes.find(node.id); it != nodes.end()) {
+        deadlines.erase({it->second.due, node.id});
+        nodes.erase(it);
+      }
+      return;
+    }
+    NodeInfo& info = info_of(node.id);
+    info.boot_id = node.boot_id;
+    info.record = node.link;
+    info.has_hook = node.has_fence_hook;
+    schedule(node.id, info);
+  }
+
+  void note_job(const Job& job, bool removed) {
+    if (const auto it = placed.find(job.id); it != placed.end()) {
+      if (!removed && job.allocation && nodes.contains(it->second.front()) &&
+          nodes.at(it->second.front()).work.contains(job.id) &&
+          nodes.at(it->second.front()).work.at(job.id).attempt == job.allocation->attempt)
+        return;  // where it runs has not changed
+      for (const NodeId node : it->second)
+        if (const auto n = nodes.find(node); n != nodes.end()) {
+          n->second.work.erase(job.id);
+          schedule(node, n->second);
+        }
+      placed.erase(it);
+    }
+    if (removed || !job.allocation || job.allocation->grants.empty())
+      return;
+    auto& where = placed[job.id];
+    for (const auto& grant : job.allocation->grants) {
+      NodeInfo& info = info_of(grant.node);
+      info.work[job.id] = {job.allocation->attempt, job.allocation->fence_after, false};
+      schedule(grant.node, info);
+      where.push_back(grant.node);
+    }
+  }
+
+  // --- time ---
+
+  Instant loss_at(const NodeInfo& info) const {
+    return std::max(info.heard + settings.node_timeout, start + settings.lease_term);
+  }
+  Instant member_fence_at(const NodeInfo& info, const Work& work) const {
+    if (work.fence_after >= kForever || work.fence_in_hand)
+      return kNever;
+    return std::max(info.acked, start) + work.fence_after + settings.drift;
+  }
+  bool connected_now(const NodeInfo& info) const { return info.link != 0; }
+
+  void schedule(NodeId id, NodeInfo& info) {
+    Instant due = kNever;
+    if (info.record == NodeLink::kUp && !info.loss_in_hand)
+      due = std::min(due, loss_at(info));
+    if (info.has_hook && !connected_now(info) && !info.fence_in_hand &&
+        (info.fenced_boot.empty() || info.fenced_boot != info.boot_id))
+      due = std::min(due, info.ask_hook);
+    if (info.record == NodeLink::kLost)
+      for (const auto& [job, work] : info.work) due = std::min(due, member_fence_at(info, work));
+    if (due == info.due)
+      return;
+    deadlines.erase({info.due, id});
+    info.due = due;
+    if (due < kNever)
+      deadlines.insert({due, id});
+  }
+
+  // --- commands ---
+
+  std::uint64_t commit(Pending what) {
+    const std::uint64_t token = next_token++;
+    commands.push_back({what.command, token});
+    pending.emplace(token, std::move(what));
+    return token;
+  }
+
+  void commit_lost(NodeId id, NodeInfo& info) {
+    if (info.loss_in_hand)
+      return;
+    info.loss_in_hand = true;
+    commit({What::kLost, {{UserId{}, true}, NodeLost{id}}, 0, 0, id, {}});
+  }
+
+  void drop_link(std::uint64_t link, NodeInfo* info, std::string why) {
+    if (!why.empty())
+      send(link, Refused{std::move(why)});
+    conns.erase(link);
+    if (info && info->link == link)
+      info->link = 0;
+  }
+
+  void send(std::uint64_t link, ToAgent message) { out.push_back({link, std::move(message)}); }
+
+  // --- messages ---
+
+  void hello(std::uint64_t link, Conn& conn, Hello message) {
+    if (message.protocol_min > kProtocolMax || message.protocol_max < kProtocolMin) {
+      drop_link(link, nullptr,
+                format("this controller speaks link protocol {} to {}, the agent {} to {}: upgrade the older side",
+                       kProtocolMin, kProtocolMax, message.protocol_min, message.protocol_max));
+      return;
+    }
+    if (message.facts.meta.name != conn.node_name) {
+      drop_link(
+          link, nullptr,
+          format("the certificate is for node {}, the agent says it is {}", conn.node_name, message.facts.meta.name));
+      return;
+    }
+    if (message.facts.boot_id.empty()) {
+      drop_link(link, nullptr, "the agent names no boot id");
+      return;
+    }
+    if (conn.hello_in_hand)
+      return;
+    conn.hello_in_hand = true;
+    conn.boot_id = message.facts.boot_id;
+    conn.holdings = std::move(message.holdings);
+    commit({What::kHello, {{UserId{}, true}, NodeHello{std::move(message.facts)}}, link, 0, {}, {}});
+  }
+
+  void hello_answered(std::uint64_t link, const Result<Answer>& answer, const ClusterState& state, Instant now) {
+    const auto it = conns.find(link);
+    if (it == conns.end())
+      return;
+    Conn& conn = it->second;
+    conn.hello_in_hand = false;
+    if (!answer.ok()) {
+      drop_link(link, nullptr, answer.error().message);
+      return;
+    }
+    NodeInfo& info = info_of(answer->node);
+    if (info.link != 0 && info.link != link)
+      drop_link(info.link, &info, "a newer connection of this node has taken over");
+    conn.node = answer->node;
+    info.link = link;
+    info.heard = info.acked = now;
+    info.ask_hook = kNever;
+    info.fenced_boot.clear();
+    Welcome welcome;
+    welcome.node = conn.node;
+    welcome.renew_every = settings.lease_term / 3;
+    if (state.tables().cluster)
+      welcome.cluster = state.tables().cluster->name;
+    send(link, std::move(welcome));
+    conn.disagrees_since = {};
+    // Nothing is under way on a new connection: say at once what is missing.
+    for (const auto& action : reconcile(state, conn.node, conn.holdings)) perform(state, action);
+    schedule(conn.node, info);
+  }
+
+  void renew(std::uint64_t link, Conn& conn, Renew message, const ClusterState& state, Instant now) {
+    if (!conn.node)
+      return;
+    NodeInfo& info = info_of(conn.node);
+    if (info.record == NodeLink::kLost) {
+      // The loss was decided while its hello was under way. Only a new hello brings it back, and no fence may move.
+      const NodeId node = conn.node;
+      drop_link(link, &info, "declared lost: connect again");
+      schedule(node, info);
+      return;
+    }
+    info.heard = info.acked = now;
+    send(link, RenewAck{message.sent_boot_us});
+    conn.holdings = std::move(message.holdings);
+    const auto missing = reconcile(state, conn.node, conn.holdings);
+    if (missing.empty()) {
+      conn.disagrees_since = {};
+    } else if (!conn.disagrees_since) {
+      conn.disagrees_since = now;
+    } else if (now - conn.disagrees_since >= settings.resend_after) {
+      conn.disagrees_since = now;
+      for (const auto& action : missing) perform(state, action);
+    }
+    schedule(conn.node, info);
+  }
+
+  void report(std::uint64_t link, Conn& conn, Report message) {
+    if (!conn.node || !conn.reports_in_hand.insert(message.number).second)
+      return;
+    AgentReport report{conn.node, conn.boot_id, message.job, message.attempt, std::move(message.body)};
+    commit({What::kReport, {{UserId{}, true}, std::move(report)}, link, message.number, conn.node, message.job});
+  }
+
+  // --- actions ---
+
+  void launch_failed(const Action& action, const NodeInfo& info, std::string why) {
+    AgentReport report{action.node, info.boot_id, action.job, action.attempt, LaunchFailed{std::move(why)}};
+    commit({What::kForget, {{UserId{}, true}, std::move(report)}, 0, 0, action.node, action.job});
+  }
+
+  // What an action is performed with.
+  struct Target {
+    const Tables& tables;
+    const Action& action;
+    const NodeInfo& info;
+    const Job* job;  // null, or not of this attempt any more: nothing is launched
+  };
+
+  void perform(const ClusterState& state, const Action& action) {
+    const auto it = nodes.find(action.node);
+    if (it == nodes.end() || it->second.link == 0)
+      return;  // the next hello asks again
+    const Job* job = state.tables().job(action.job);
+    if (job && (!job->allocation || job->allocation->attempt != action.attempt))
+      job = nullptr;
+    const Target target{state.tables(), action, it->second, job};
+    std::visit([&](const auto& body) { perform(target, body); }, action.body);
+  }
+
+  template <class T>
+  void launch(const Target& t, Result<T> message) {
+    if (message.ok())
+      send(t.info.link, std::move(*message));
+    else
+      launch_failed(t.action, t.info, message.error().message);
+  }
+  void perform(const Target& t, const StartAttempt&) {
+    if (!t.job)
+      return;
+    const auto& grants = t.job->allocation->grants;
+    for (std::size_t i = 0; i < grants.size(); ++i)
+      if (grants[i].node == t.action.node)
+        return launch(t, composer.attempt(t.tables, *t.job, i));
+  }
+  void perform(const Target& t, const StartStep& a) {
+    const Step* step = t.tables.step(t.action.job, a.step);
+    if (!t.job || !step || step->attempt != t.action.attempt)
+      return;
+    for (std::size_t i = 0; i < step->places.size(); ++i)
+      if (step->places[i].node == t.action.node)
+        return launch(t, composer.step(t.tables, *t.job, *step, i));
+  }
+  void perform(const Target& t, const StartTask& a) {
+    const auto task = t.tables.tasks.find({t.action.job, a.group, a.index});
+    if (t.job && task != t.tables.tasks.end() && task->second->incarnation == a.incarnation)
+      launch(t, composer.task(t.tables, *t.job, *task->second));
+  }
+  void perform(const Target& t, const StopAttempt& a) {
+    StopWork m{t.action.job, t.action.attempt};
+    m.kill_wait = a.kill_wait;
+    send(t.info.link, std::move(m));
+  }
+  void perform(const Target& t, const StopStep& a) {
+    StopWork m{t.action.job, t.action.attempt, false, a.step};
+    m.kill_wait = a.kill_wait;
+    send(t.info.link, std::move(m));
+  }
+  void perform(const Target& t, const StopTask& a) {
+    send(t.info.link,
+         StopWork{t.action.job, t.action.attempt, false, -100, a.group, a.index, a.incarnation, a.kill_wait});
+  }
+  void perform(const Target& t, const SignalAttempt& a) {
+    send(t.info.link, SignalWork{t.action.job, t.action.attempt, -100, a.steps, a.script, a.signal});
+  }
+  void perform(const Target& t, const SignalStepTasks& a) {
+    send(t.info.link, SignalWork{t.action.job, t.action.attempt, a.step, false, false, a.signal});
+  }
+
+  // --- deadlines ---
+
+  void due(NodeId id, const ClusterState& state, Instant now) {
+    NodeInfo& info = nodes.at(id);
+    if (info.record == NodeLink::kUp && !info.loss_in_hand && loss_at(info) <= now) {
+      // No acknowledgement may leave any more: the fence counts from the last one.
+      if (info.link != 0)
+        drop_link(info.link, &info, "declared lost: no renewal for too long; connect again");
+      commit_lost(id, info);
+      info.ask_hook = now;
+    }
+    if (info.has_hook && !connected_now(info) && !info.fence_in_hand && info.ask_hook <= now) {
+      info.ask_hook = now + kHookEvery;
+      info.asked_boot = info.boot_id;
+      fence_requests.push_back(id);
+    }
+    if (info.record == NodeLink::kLost)
+      for (auto& [job_id, work] : info.work)
+        if (member_fence_at(info, work) <= now) {
+          work.fence_in_hand = true;
+          const Job* job = state.tables().job(job_id);
+          if (!job || !job->allocation || job->allocation->attempt != work.attempt)
+            continue;
+          AgentReport report{id, info.boot_id, job_id, work.attempt, MemberStopped{true}};
+          commit({What::kMemberFenced, {{UserId{}, true}, std::move(report)}, 0, 0, id, job_id});
+        }
+    schedule(id, info);
+  }
+
+  void again(std::uint64_t token, Instant now) { retries.emplace(now + kRetry, token); }
+
+  void answered(std::uint64_t token, const Result<Answer>& answer, const ClusterState& state, Instant now) {
+    const auto it = pending.find(token);
+    if (it == pending.end())
+      return;
+    const What what = it->second.what;
+    if (!answer.ok() && try_again(answer.error())) {
+      const bool link_gone = (what == What::kReport || what == What::kHello) && !conns.contains(it->second.link);
+      if (!link_gone) {
+        again(token, now);
+        return;
+      }
+    }
+    const Pending done = std::move(it->second);
+    pending.erase(it);
+    const auto node = nodes.find(done.node);
+    switch (what) {
+      case What::kHello: hello_answered(done.link, answer, state, now); break;
+      case What::kReport:
+        if (const auto conn = conns.find(done.link); conn != conns.end()) {
+          conn->second.reports_in_hand.erase(done.number);
+          reports_done[done.link].push_back(done.number);
+        }
+        break;
+      case What::kLost:
+        if (node != nodes.end()) {
+          node->second.loss_in_hand = false;
+          if (!answer.ok())
+            node->second.heard = now;  // the record says otherwise: look again a full timeout later
+          schedule(done.node, node->second);
+        }
+        break;
+      case What::kFenced:
+        if (node != nodes.end()) {
+          node->second.fence_in_hand = false;
+          if (answer.ok())
+            node->second.fenced_boot = std::get<NodeFenced>(done.command.body).boot_id;
+          schedule(done.node, node->second);
+        }
+        break;
+      case What::kMemberFenced:
+      case What::kForget: break;
+    }
+  }
+};
+
+NodeDesk::NodeDesk(NodeDeskSettings settings, Composer composer, Instant now)
+    : inner_(std::make_unique<Inner>(settings, std::move(composer), now)) {}
+NodeDesk::~NodeDesk() = default;
+
+void NodeDesk::connected(std::uint64_t link, const std::string& node_name, Instant) {
+  CHECK(link != 0);
+  inner_->conns[link].node_name = node_name;
+}
+
+void NodeDesk::disconnected(std::uint64_t link, Instant now) {
+  auto& in = *inner_;
+  const auto it = in.conns.find(link);
+  if (it == in.conns.end())
+    return;
+  const NodeId node = it->second.node;
+  in.conns.erase(it);
+  const auto info = in.nodes.find(node);
+  if (info == in.nodes.end() || info->second.link != link)
+    return;
+  info->second.link = 0;
+  info->second.ask_hook = now;
+  in.schedule(node, info->second);
+}
+
+void NodeDesk::receive(std::uint64_t link, FromAgent message, const ClusterState& state, Instant now) {
+  auto& in = *inner_;
+  in.prime(state);
+  const auto it = in.conns.find(link);
+  if (it == in.conns.end())
+    return;  // replaced or refused
+  Inner::Conn& conn = it->second;
+  if (auto* hello = std::get_if<Hello>(&message))
+    in.hello(link, conn, std::move(*hello));
+  else if (auto* renew = std::get_if<Renew>(&message))
+    in.renew(link, conn, std::move(*renew), state, now);
+  else
+    in.report(link, conn, std::move(std::get<Report>(message)));
+}
+
+void NodeDesk::committed(const ClusterState& state, std::span<const Change> changes, std::span<const Action> actions,
+                         Instant) {
+  auto& in = *inner_;
+  in.prime(state);
+  for (const auto& change : changes) {
+    if (const auto* node = std::get_if<Ref<Node>>(&change.record))
+      in.note_node(**node, change.removed);
+    else if (const auto* job = std::get_if<Ref<Job>>(&change.record))
+      in.note_job(**job, change.removed);
+  }
+  for (const auto& action : actions) in.perform(state, action);
+}
+
+void NodeDesk::fenced(NodeId node, std::string proof) {
+  auto& in = *inner_;
+  const auto it = in.nodes.find(node);
+  if (it == in.nodes.end() || it->second.link != 0 || it->second.fence_in_hand || it->second.asked_boot.empty())
+    return;
+  auto& info = it->second;
+  if (info.record == NodeLink::kUp)
+    in.commit_lost(node, info);
+  info.fence_in_hand = true;
+  in.commit(
+      {Inner::What::kFenced, {{UserId{}, true}, NodeFenced{node, info.asked_boot, std::move(proof)}}, 0, 0, node, {}});
+  in.schedule(node, info);
+}
+
+void NodeDesk::tick(const ClusterState& state, Instant now) {
+  auto& in = *inner_;
+  in.prime(state);
+  while (!in.retries.empty() && in.retries.begin()->first <= now) {
+    const auto token = in.retries.begin()->second;
+    in.retries.erase(in.retries.begin());
+    if (const auto it = in.pending.find(token); it != in.pending.end())
+      in.commands.push_back({it->second.command, token});
+  }
+  while (!in.deadlines.empty() && in.deadlines.begin()->first <= now) in.due(in.deadlines.begin()->second, state, now);
+}
+
+Instant NodeDesk::next_timer() const {
+  Instant next = kNever;
+  if (!inner_->deadlines.empty())
+    next = inner_->deadlines.begin()->first;
+  if (!inner_->retries.empty())
+    next = std::min(next, inner_->retries.begin()->first);
+  return next;
+}
+
+std::vector<NodeDesk::Outgoing> NodeDesk::take_messages() {
+  for (auto& [link, numbers] : inner_->reports_done)
+    if (inner_->conns.contains(link))
+      inner_->out.push_back({link, ReportAck{std::move(numbers)}});
+  inner_->reports_done.clear();
+  return std::exchange(inner_->out, {});
+}
+std::vector<NodeDesk::ToCommit> NodeDesk::take_commands() { return std::exchange(inner_->commands, {}); }
+std::vector<NodeId> NodeDesk::take_fence_requests() { return std::exchange(inner_->fence_requests, {}); }
+
+void NodeDesk::answered(std::uint64_t token, const Result<Answer>& answer, const ClusterState& state, Instant now) {
+  inner_->answered(token, answer, state, now);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,130 @@
+#include "controller/poison.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kNoteBytes = 4096;  // first 4: length of the text that follows, 0 = nothing is being applied
+
+struct Describe {
+  std::string operator()(const SubmitJob& c) const {
+    return format("submit {} {}", c.spec ? c.spec->name : "", c.spec ? c.spec->script : "");
+  }
+  std::string operator()(const CancelJob& c) const { return format("cancel {} {}", c.target.job.value, c.signal); }
+  std::string operator()(const HoldJob& c) const { return format("hold {}", c.target.job.value); }
+  std::string operator()(const ReleaseJob& c) const { return format("release {}", c.target.job.value); }
+  std::string operator()(const RequeueJob& c) const { return format("requeue {}", c.target.job.value); }
+  std::string operator()(const UpdateJob& c) const { return format("update {}", c.target.job.value); }
+  std::string operator()(const EndJob& c) const { return format("end {}", c.job.value); }
+  std::string operator()(const CreateStep& c) const { return format("step {}", c.job.value); }
+  std::string operator()(const SignalStep& c) const { return format("signal {}.{} {}", c.job.value, c.step, c.signal); }
+  std::string operator()(const SetTaskCount& c) const {
+    return format("scale {} {} {}", c.job.value, c.group, c.count);
+  }
+  std::string operator()(const PutUser& c) const { return format("user {}", c.user.meta.name); }
+  std::string operator()(const PutAccount& c) const { return format("account {}", c.account.meta.name); }
+  std::string operator()(const PutPartition& c) const { return format("partition {}", c.partition.meta.name); }
+  std::string operator()(const RemovePartition& c) const { return format("remove partition {}", c.name); }
+  std::string operator()(const PutObject& c) const {
+    return format("object {}/{}/{}", c.object.type, c.object.meta.ns, c.object.meta.name);
+  }
+  std::string operator()(const RemoveObject& c) const { return format("remove object {}/{}/{}", c.type, c.ns, c.name); }
+  std::string operator()(const PutToken& c) const { return format("token {}", c.token.meta.name); }
+  std::string operator()(const RedeemToken& c) const { return format("redeem {}", c.token); }
+  std::string operator()(const UpdateNode& c) const { return format("update node {}", c.name); }
+  std::string operator()(const RemoveNode& c) const { return format("remove node {}", c.name); }
+  std::string operator()(const NodeHello& c) const { return format("hello {} {}", c.facts.meta.name, c.facts.boot_id); }
+  std::string operator()(const NodeLost& c) const { return format("lost {}", c.node.value); }
+  std::string operator()(const NodeFenced& c) const { return format("fenced {} {}", c.node.value, c.boot_id); }
+  std::string operator()(const AgentReport& c) const {
+    return format("report {} {} {} {} {}", c.node.value, c.boot_id, c.job.value, c.attempt, c.body.index());
+  }
+  std::string operator()(const ApplyPlan& c) const {
+    std::string text = "plan";
+    for (const auto& start : c.starts) {
+      text += format(" {}@{}", start.job.value, start.read);
+      if (text.size() > 500)
+        break;
+    }
+    return text;
+  }
+  // These have no other form: refusing them would stop the cluster's clock, so they are never quarantined.
+  std::string operator()(const Tick&) const { return {}; }
+  std::string operator()(const SetWallOffset&) const { return {}; }
+  std::string operator()(const StartEpoch&) const { return {}; }
+};
+
+}  // namespace
+
+std::string fingerprint(const Command& command) {
+  std::string text = std::visit(Describe{}, command.body);
+  if (text.size() > kNoteBytes - 64)
+    text.resize(kNoteBytes - 64);
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20)
+      c = ' ';
+  return text.empty() ? text : format("u{} {}", command.caller.user.value, text);
+}
+
+Result<std::unique_ptr<PoisonNote>> PoisonNote::open(const std::string& path) {
+  std::unique_ptr<PoisonNote> self(new PoisonNote);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return Error{Errc::kIo, format("cannot open {}: {}", path, std::strerror(errno)), {}};
+  if (::ftruncate(fd, kNoteBytes) != 0) {
+    const int why = errno;
+    ::close(fd);
+    return Error{Errc::kIo, format("cannot size {}: {}", path, std::strerror(why)), {}};
+  }
+  void* memory = ::mmap(nullptr, kNoteBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int why = errno;
+  ::close(fd);
+  if (memory == MAP_FAILED)
+    return Error{Errc::kIo, format("cannot map {}: {}", path, std::strerror(why)), {}};
+  self->note_ = static_cast<char*>(memory);
+
+  const std::string list = path + ".list";
+  std::ifstream old(list);
+  for (std::string line; std::getline(old, line);)
+    if (!line.empty())
+      self->quarantined_.insert(line);
+  std::uint32_t size = 0;
+  std::memcpy(&size, self->note_, sizeof size);
+  if (size > 0 && size <= kNoteBytes - sizeof size) {
+    const std::string text(self->note_ + sizeof size, size);
+    if (self->quarantined_.insert(text).second) {
+      std::ofstream out(list, std::ios::app);
+      out << text << '\n';
+    }
+  }
+  self->done();
+  return self;
+}
+
+PoisonNote::~PoisonNote() {
+  if (note_)
+    ::munmap(note_, kNoteBytes);
+}
+
+void PoisonNote::applying(std::string_view text) {
+  const auto size = static_cast<std::uint32_t>(std::min(text.size(), kNoteBytes - sizeof(std::uint32_t)));
+  std::memcpy(note_ + sizeof size, text.data(), size);
+  std::memcpy(note_, &size, sizeof size);
+}
+
+void PoisonNote::done() {
+  const std::uint32_t none = 0;
+  std::memcpy(note_, &none, sizeof none);
+}
+
+}  // namespace lockstep
