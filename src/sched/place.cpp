@@ -1,0 +1,199 @@
+#include "sched/place.h"
+
+#include <algorithm>
+
+#include "base/hostlist.h"
+
+namespace lockstep {
+
+namespace {
+
+std::uint32_t devices_asked(const GroupSpec& group) {
+  std::uint32_t count = 0;
+  for (const DeviceAsk& ask : group.per_node.devices) count += ask.count;
+  for (const DeviceAsk& ask : group.per_task.devices) count += ask.count;
+  return count;
+}
+
+// How many candidates to try before taking in all of them; 0 = all at once.
+std::size_t first_try(const GroupSpec& group) {
+  if (!group.only_nodes.empty() || group.tasks.max == UINT32_MAX || !group.topology_level.empty())
+    return 0;
+  std::size_t nodes = group.nodes.max;
+  if (nodes == 0)
+    nodes = group.tasks_per_node == 0 ? group.tasks.max : group.tasks.max / group.tasks_per_node + 1;
+  return 4 * nodes + 16;
+}
+
+// The loads a placement is tried on: the view's own, or a supposed future.
+class Board {
+ public:
+  Board(PlannerView& view, std::vector<NodeLoad>* supposed) : view_(view), supposed_(supposed) {}
+  NodeLoad& load(NodeId id) { return supposed_ ? (*supposed_)[id.value] : view_.nodes()[id.value].load; }
+  void hold(const Grant& grant) {
+    NodeLoad& l = load(grant.node);
+    l.cores = l.cores | grant.cores;
+    l.devices = l.devices | grant.devices;
+    l.memory_mb += grant.memory_mb;
+    ++l.holders;
+    l.whole_holders += grant.whole_node;
+  }
+  void take_back(const Grant& grant) { give_back(load(grant.node), grant); }
+
+  PlannerView& view_;
+  std::vector<NodeLoad>* supposed_;
+};
+
+// Candidates in the order of `ids` until `enough` of them (0 = all); false when the ids ran out.
+template <class Ids>
+bool gather(Board& board, const Ids& ids, const GroupSpec& group, const Partition& partition,
+            const std::vector<bool>& members, std::span<const Shadow* const> avoid, bool any_state, std::size_t enough,
+            std::vector<Candidate>& out) {
+  const std::uint32_t devices = devices_asked(group);
+  for (const auto& entry : ids) {
+    NodeId id;
+    if constexpr (std::is_same_v<std::decay_t<decltype(entry)>, FreeKey>)
+      id = entry.node;
+    else if (entry.node)
+      id = entry.node->id;
+    else
+      continue;
+    if (id.value >= members.size() || !members[id.value])
+      continue;
+    const Node& node = *board.view_.nodes()[id.value].node;
+    if (!any_state && !node_usable(node))
+      continue;
+    const NodeLoad& load = board.load(id);
+    if (load.whole_holders > 0 || (group.sharing == Sharing::kExclusive && load.holders > 0) ||
+        load.devices.count() + devices > node.devices.size())
+      continue;
+    if (std::any_of(avoid.begin(), avoid.end(),
+                    [&](const Shadow* s) { return id.value < s->nodes.size() && s->nodes[id.value]; }))
+      continue;
+    if (!eligible(node, partition, group) || tasks_that_fit(node, load, group) == 0)
+      continue;
+    out.push_back({&node, &load});
+    if (out.size() == enough)
+      return true;
+  }
+  return false;
+}
+
+std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const Partition& partition,
+                                        std::span<const Shadow* const> avoid, bool any_state, bool preferred) {
+  const std::vector<bool>& members = board.view_.members(partition.meta.name);
+  std::vector<Grant> all;
+  bool fits = true;
+  for (std::uint16_t g = 0; fits && g < spec.groups.size(); ++g) {
+    const GroupSpec& group = spec.groups[g];
+    std::optional<std::vector<Grant>> grants;
+    for (std::size_t enough = first_try(group);; enough = 0) {
+      std::vector<Candidate> candidates;
+      const bool cut =
+          preferred
+              ? gather(board, board.view_.free(), group, partition, members, avoid, any_state, enough, candidates)
+              : gather(board, board.view_.nodes(), group, partition, members, avoid, any_state, enough, candidates);
+      if (!candidates.empty())
+        grants = place_group(candidates, group, g);
+      if (grants || !cut)
+        break;
+    }
+    fits = grants.has_value();
+    if (!fits)
+      break;
+    for (Grant& grant : *grants) {
+      board.hold(grant);
+      all.push_back(std::move(grant));
+    }
+  }
+  for (const Grant& grant : all) board.take_back(grant);
+  if (!fits || (partition.nodes_max != 0 && all.size() > partition.nodes_max))
+    return std::nullopt;
+  return all;
+}
+
+}  // namespace
+
+std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Partition& partition,
+                                            std::span<const Shadow* const> avoid) {
+  if (view.free().empty())
+    return std::nullopt;
+  return place(Board(view, nullptr), spec, partition, avoid, false, true);
+}
+
+std::optional<Shadow> place_later(PlannerView& view, const JobSlot& slot, const Partition& partition, Instant now) {
+  const std::vector<PlannerView::Release> releases = view.releases();
+  std::vector<NodeLoad> loads(view.nodes().size());
+  for (std::size_t i = 0; i < loads.size(); ++i) loads[i] = view.nodes()[i].load;
+  Board board(view, &loads);
+  std::size_t released = 0;
+  const auto move_to = [&](std::size_t count) {
+    for (; released < count; ++released)
+      for (const Grant& grant : *releases[released].grants) board.take_back(grant);
+    for (; released > count; --released)
+      for (const Grant& grant : *releases[released - 1].grants) board.hold(grant);
+    return place(board, *slot.job->spec, partition, {}, false, false);
+  };
+  // More ends, more room: the fewest ends that suffice are found by halving.
+  std::size_t low = 0, high = releases.size();
+  auto found = move_to(high);
+  if (!found)
+    return std::nullopt;
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (auto grants = move_to(middle)) {
+      found = std::move(grants);
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  Shadow shadow{.key = slot.key, .partition = partition.meta.name, .at = now, .made = now};
+  if (high > 0)
+    shadow.at = std::max(now, releases[high - 1].at);
+  shadow.nodes.assign(view.nodes().size(), false);
+  for (const Grant& grant : *found) {
+    if (!shadow.nodes[grant.node.value])
+      shadow.ids.push_back(grant.node);
+    shadow.nodes[grant.node.value] = true;
+  }
+  return shadow;
+}
+
+Wait never_starts(PlannerView& view, const JobSpec& spec, std::string& detail) {
+  detail.clear();
+  std::vector<NodeLoad> empty(view.nodes().size());
+  Wait worst = Wait::kPartitionDown;
+  std::vector<std::string> missing;
+  for (const Partition* partition : view.partitions_of(spec)) {
+    if (!partition->up)
+      continue;
+    if (limit_in(spec, *partition) > partition->time_max) {
+      worst = Wait::kPartitionTimeLimit;
+      continue;
+    }
+    if (place(Board(view, &empty), spec, *partition, {}, false, false))
+      return Wait::kNone;
+    if (!place(Board(view, &empty), spec, *partition, {}, true, false)) {
+      worst = Wait::kBadConstraints;
+      continue;
+    }
+    // It would fit if the nodes that are down or drained were not.
+    worst = Wait::kNodesUnavailable;
+    std::set<std::string> named;
+    for (const GroupSpec& group : spec.groups) named.insert(group.only_nodes.begin(), group.only_nodes.end());
+    const std::vector<bool>& members = view.members(partition->meta.name);
+    for (const NodeSlot& slot : view.nodes())
+      if (slot.node && !node_usable(*slot.node) && members[slot.node->id.value] &&
+          (named.empty() || named.contains(slot.node->meta.name)))
+        missing.push_back(slot.node->meta.name);
+  }
+  if (worst == Wait::kNodesUnavailable) {
+    sort_hosts(missing);
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    detail = "UnavailableNodes:" + compress_hostlist(missing);
+  }
+  return worst;
+}
+
+}  // namespace lockstep
