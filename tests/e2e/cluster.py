@@ -1,0 +1,157 @@
+"""A real cluster for a test: `lockstep up` in a fresh directory, its commands, and `lockstep down` at the end."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.environ.get("LOCKSTEP_BIN", os.path.join(TOP, "build", "release", "bin"))
+
+
+class Cluster:
+    def __init__(self, nodes=2, gpus="8xh100", cpus=None, extra=()):
+        self.home = tempfile.mkdtemp(prefix="lockstep-e2e-")
+        os.chmod(self.home, 0o755)
+        self.dir = os.path.join(self.home, "cluster")
+        self.work = os.path.join(self.home, "work")
+        os.mkdir(self.work)
+        os.chmod(self.work, 0o1777)
+        self.args = []
+        if nodes:
+            self.args += ["--nodes", str(nodes)]
+            if gpus:
+                self.args += ["--gpus", gpus]
+        if cpus:
+            self.args += ["--cpus", str(cpus)]
+        self.args += list(extra)
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "LOCKSTEP_"))}
+        self.env.update(PATH=BIN + ":" + self.env["PATH"], LOCKSTEP_DIR=self.dir,
+                        LOCKSTEP_SOCKET=os.path.join(self.dir, "api.sock"))
+
+    def up(self):
+        return self.ok("lockstep", "up", "--dir", self.dir, *self.args, timeout=120)
+
+    def down(self, delete=True):
+        result = self.run("lockstep", "down", "--dir", self.dir, timeout=60)
+        if delete:
+            shutil.rmtree(self.home, ignore_errors=True)
+        return result
+
+    def __enter__(self):
+        try:
+            self.up()
+        except Exception:
+            self.down(delete=False)
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        if exc[0] is not None:
+            print(self.log_tail())
+        self.down()
+
+    def log_tail(self, lines=25):
+        out = []
+        for root, _, names in os.walk(self.dir):
+            for name in names:
+                if name in ("log", "controller.log"):
+                    path = os.path.join(root, name)
+                    with open(path, errors="replace") as f:
+                        out.append(f"--- {path}\n" + "".join(f.readlines()[-lines:]))
+        return "\n".join(out)
+
+    # --- commands ---
+
+    def run(self, *argv, timeout=60, input=None, env=None, cwd=None, text=True, user=None):
+        if user is not None:
+            argv = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *argv)
+        full = dict(self.env)
+        full.update(env or {})
+        return subprocess.run(argv, capture_output=True, text=text, timeout=timeout, input=input, env=full,
+                              cwd=cwd or self.work)
+
+    def ok(self, *argv, **kwargs):
+        result = self.run(*argv, **kwargs)
+        if result.returncode != 0:
+            raise AssertionError(f"{argv} ended with {result.returncode}\nstdout: {result.stdout}\nstderr: {result.stderr}")
+        return result.stdout
+
+    def sbatch(self, *argv, **kwargs):
+        return self.ok("sbatch", "--parsable", *argv, **kwargs).strip().split(";")[0]
+
+    def wrap(self, command, *options, **kwargs):
+        return self.sbatch(*options, "--wrap", command, **kwargs)
+
+    def state(self, job):
+        return self.run("squeue", "-h", "-t", "all", "-j", str(job), "-o", "%T").stdout.strip().split("\n")[0]
+
+    def wait(self, job, states=("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"),
+             timeout=60):
+        if isinstance(states, str):
+            states = (states,)
+        end = time.monotonic() + timeout
+        state = "?"
+        while time.monotonic() < end:
+            state = self.state(job)
+            if state in states:
+                return state
+            time.sleep(0.05)
+        raise AssertionError(f"job {job} is {state}, not {states}, after {timeout} s\n"
+                             + self.run("scontrol", "show", "job", str(job)).stdout)
+
+    def show(self, job):
+        """scontrol show job as a dictionary."""
+        text = self.ok("scontrol", "-o", "show", "job", str(job))
+        fields = {}
+        for word in text.split():
+            key, eq, value = word.partition("=")
+            if eq:
+                fields.setdefault(key, value)
+        return fields
+
+    def output(self, job, name="slurm-{}.out"):
+        with open(os.path.join(self.work, name.format(job))) as f:
+            return f.read()
+
+    def script(self, text, name="job.sh"):
+        path = os.path.join(self.work, name)
+        with open(path, "w") as f:
+            f.write(text)
+        return path
+
+    # --- the machine room ---
+
+    def status(self):
+        return json.loads(self.run("lockstep", "status", "--dir", self.dir, "-o", "json").stdout)
+
+    def controller_pid(self):
+        return self.status()["controller"]["pid"]
+
+    def node(self, name):
+        return next(n for n in self.status()["nodes"] if n["name"] == name)
+
+    def kill_controller(self, sig=signal.SIGKILL):
+        pid = self.controller_pid()
+        os.kill(pid, sig)
+        while os.path.exists(f"/proc/{pid}") and open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z":
+            time.sleep(0.002)
+
+    def kill_agent(self, node):
+        os.kill(self.node(node)["agent_pid"], signal.SIGKILL)
+
+    def pull_plug(self, node):
+        self.ok("lockstep", "node", "kill", node, "--dir", self.dir)
+
+
+def eventually(check, timeout=30, what="condition"):
+    end = time.monotonic() + timeout
+    last = None
+    while time.monotonic() < end:
+        last = check()
+        if last:
+            return last
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not come true in {timeout} s; last: {last!r}")

@@ -1,0 +1,250 @@
+"""Slurm's commands on a real cluster of two virtual nodes: what scripts and tools rely on."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from cluster import Cluster, eventually
+
+
+class Commands(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.c = Cluster(nodes=2, gpus="4xh100", cpus=16)
+        cls.c.up()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.c.down()
+
+    # --- sbatch ---
+
+    def test_submit_says_exactly_what_tools_parse(self):
+        out = self.c.ok("sbatch", "--wrap", "true")
+        self.assertRegex(out, r"^Submitted batch job \d+\n$")
+        self.assertRegex(self.c.ok("sbatch", "--parsable", "--wrap", "true"), r"^\d+\n$")
+
+    def test_output_and_exit_code(self):
+        script = self.c.script("#!/bin/bash\n#SBATCH --job-name=hello  # a comment\n#SBATCH -o %x-%j.log\n"
+                               "echo \"args $1 $2\"; echo to-stderr >&2; exit 7\n")
+        job = self.c.sbatch(script, "one", "two words")
+        self.assertEqual(self.c.wait(job), "FAILED")
+        self.assertEqual(self.c.output(job, "hello-{}.log"), "args one two words\nto-stderr\n")
+        fields = self.c.show(job)
+        self.assertEqual(fields["ExitCode"], "7:0")
+        self.assertEqual(fields["Reason"], "NonZeroExitCode")
+
+    def test_script_on_stdin(self):
+        job = self.c.ok("sbatch", "--parsable", input="#!/bin/sh\necho from stdin\n").strip()
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertEqual(self.c.output(job), "from stdin\n")
+
+    def test_wait_returns_the_jobs_code(self):
+        result = self.c.run("sbatch", "--wait", "--wrap", "exit 5")
+        self.assertEqual(result.returncode, 5, result.stderr)
+
+    def test_environment_of_a_batch_job(self):
+        job = self.c.wrap("env -0 > env.out", "-N2", "--ntasks-per-node=2", "--gpus-per-node=4", "-c2", "-J", "envjob", "-t", "5")
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        env = dict(e.split("=", 1) for e in open(os.path.join(self.c.work, "env.out")).read().split("\0") if "=" in e)
+        expect = {"SLURM_JOB_ID": job, "SLURM_JOBID": job, "SLURM_JOB_NAME": "envjob", "SLURM_JOB_NODELIST": "n[1-2]",
+                  "SLURM_NNODES": "2", "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS_PER_NODE": "2", "SLURM_TASKS_PER_NODE": "2(x2)",
+                  "SLURM_CPUS_PER_TASK": "2", "SLURM_GPUS_PER_NODE": "4", "SLURM_GPUS_ON_NODE": "4",
+                  "SLURM_JOB_GPUS": "0,1,2,3", "CUDA_VISIBLE_DEVICES": "0,1,2,3", "SLURM_PROCID": "0", "SLURM_LOCALID": "0",
+                  "SLURM_NODEID": "0", "SLURMD_NODENAME": "n1", "SLURM_SUBMIT_DIR": self.c.work, "SLURM_JOB_PARTITION": "main",
+                  "SLURM_NTASKS": "4"}
+        self.assertEqual({k: env.get(k) for k in expect}, expect)
+        self.assertNotIn("SLURM_RESTART_COUNT", env)
+        self.assertNotIn("SLURM_ARRAY_TASK_ID", env)
+
+    def test_export(self):
+        job = self.c.wrap("echo \"[$KEEP][$NEW]\"", "--export=NEW=1", env={"KEEP": "yes"})
+        self.c.wait(job)
+        self.assertEqual(self.c.output(job), "[][1]\n")
+        job = self.c.wrap("echo \"[$KEEP][$NEW]\"", "--export=ALL,NEW=1", env={"KEEP": "yes"})
+        self.c.wait(job)
+        self.assertEqual(self.c.output(job), "[yes][1]\n")
+
+    def test_array_with_throttle(self):
+        job = self.c.sbatch("--array=1-6:2%1", "-o", "a-%A_%a.out", "--wrap", "echo $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT; sleep 0.2")
+        most = 0
+        def done():
+            nonlocal most
+            states = self.c.run("squeue", "-h", "-r", "-t", "all", "-j", job, "-o", "%T").stdout.split()
+            most = max(most, states.count("RUNNING"))
+            return states.count("COMPLETED") == 3
+        eventually(done, 30, "three elements completed")
+        self.assertLessEqual(most, 1)
+        texts = [open(os.path.join(self.c.work, f"a-{job}_{i}.out")).read() for i in (1, 3, 5)]
+        self.assertEqual(texts, ["1 of 3\n", "3 of 3\n", "5 of 3\n"])
+
+    def test_dependencies(self):
+        first = self.c.wrap("sleep 0.3; exit 1", "--hold")
+        ok = self.c.wrap("true", f"--dependency=afterok:{first}")
+        not_ok = self.c.wrap("true", f"--dependency=afternotok:{first}")
+        any_ = self.c.wrap("true", f"--dependency=afterany:{first}")
+        self.assertEqual(self.c.ok("squeue", "-h", "-j", any_, "-o", "%r").strip(), "Dependency")
+        self.c.ok("scontrol", "release", first)
+        self.assertEqual(self.c.wait(not_ok), "COMPLETED")
+        self.assertEqual(self.c.wait(any_), "COMPLETED")
+        self.assertIn(self.c.wait(ok, ("CANCELLED", "PENDING")), ("CANCELLED", "PENDING"))
+        self.c.run("scancel", ok)
+
+    def test_hold_release_begin(self):
+        job = self.c.wrap("true", "--hold")
+        time.sleep(0.3)
+        self.assertEqual(self.c.state(job), "PENDING")
+        self.assertEqual(self.c.ok("squeue", "-h", "-j", job, "-o", "%r").strip(), "JobHeldUser")
+        self.c.ok("scontrol", "release", job)
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        later = self.c.wrap("true", "--begin=now+2")
+        self.assertEqual(self.c.ok("squeue", "-h", "-j", later, "-o", "%r").strip(), "BeginTime")
+        self.assertEqual(self.c.wait(later, timeout=15), "COMPLETED")
+
+    def test_time_limit_and_signal_ahead(self):
+        job = self.c.sbatch(self.c.script("#!/bin/bash\n#SBATCH --time=0:02\n#SBATCH --signal=B:USR1@1\n"
+                                          "trap 'echo warned' USR1\nfor i in $(seq 200); do sleep 0.1; done\n", "limit.sh"))
+        self.assertEqual(self.c.wait(job, timeout=60), "TIMEOUT")
+        self.assertIn("warned", self.c.output(job))
+
+    def test_requeue_keeps_the_id(self):
+        job = self.c.wrap("echo run $SLURM_RESTART_COUNT; sleep 30", "--requeue", "--open-mode=append")
+        self.c.wait(job, "RUNNING")
+        eventually(lambda: "run" in self.c.output(job), 10)
+        self.c.ok("scontrol", "requeue", job)
+        eventually(lambda: "run 1" in self.c.output(job), 30, "the second run")
+        self.c.ok("scancel", job)
+        self.assertEqual(self.c.wait(job), "CANCELLED")
+
+    def test_cancel_pending_and_running(self):
+        running = self.c.wrap("sleep 60")
+        self.c.wait(running, "RUNNING")
+        held = self.c.wrap("true", "--hold")
+        self.c.ok("scancel", running, held)
+        self.assertEqual(self.c.wait(running), "CANCELLED")
+        self.assertEqual(self.c.wait(held), "CANCELLED")
+
+    # --- srun, salloc ---
+
+    def test_srun_labels_and_ranks(self):
+        out = self.c.ok("srun", "-N2", "--ntasks-per-node=2", "-l", "sh", "-c", "echo $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $(hostname) $SLURM_NTASKS")
+        lines = sorted(out.strip().split("\n"))
+        self.assertEqual(lines, ["0: 0 0 0 n1 4", "1: 1 1 0 n1 4", "2: 2 0 1 n2 4", "3: 3 1 1 n2 4"])
+
+    def test_srun_exit_codes(self):
+        self.assertEqual(self.c.run("srun", "-n2", "sh", "-c", "exit $((SLURM_PROCID + 3))").returncode, 4)
+        self.assertEqual(self.c.run("srun", "sh", "-c", "kill -9 $$").returncode, 137)
+        self.assertEqual(self.c.run("srun", "no-such-program-here").returncode, 2)
+        self.assertEqual(self.c.run("srun", "true").returncode, 0)
+
+    def test_srun_stdin_and_stdout(self):
+        data = "".join(f"line {i}\n" for i in range(20000))
+        result = self.c.run("srun", "cat", input=data)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, data)
+
+    def test_srun_output_per_task(self):
+        self.c.ok("srun", "-n3", "-o", "t-%t.txt", "sh", "-c", "echo rank $SLURM_PROCID")
+        self.assertEqual([open(os.path.join(self.c.work, f"t-{i}.txt")).read() for i in range(3)],
+                         ["rank 0\n", "rank 1\n", "rank 2\n"])
+
+    def test_gpus_are_never_shared(self):
+        out = self.c.ok("srun", "-N1", "--ntasks=4", "--gpus-per-task=1", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
+        self.assertEqual(sorted(out.split()), ["0", "1", "2", "3"])
+        jobs = [self.c.wrap("echo $(hostname):$SLURM_JOB_GPUS; sleep 1", "--gpus=2") for _ in range(4)]
+        for job in jobs:
+            self.assertEqual(self.c.wait(job), "COMPLETED")
+        seen = [self.c.output(job).strip() for job in jobs]
+        taken = [f"{s.split(':')[0]}:{g}" for s in seen for g in s.split(":")[1].split(",")]
+        self.assertEqual(len(taken), 8)
+        self.assertEqual(len(set(taken)), 8, seen)
+
+    def test_steps_inside_an_allocation(self):
+        script = self.c.script("#!/bin/bash\n#SBATCH -N2 --ntasks-per-node=1\nsrun hostname\nsrun -N1 -n1 -w n2 hostname\n"
+                               "srun --overlap -N1 -n1 sh -c 'echo step $SLURM_STEP_ID' &\nsrun --overlap -N1 -n1 sh -c 'echo step $SLURM_STEP_ID' &\nwait\n", "steps.sh")
+        job = self.c.sbatch(script)
+        self.assertEqual(self.c.wait(job), "COMPLETED", self.c.output(job))
+        lines = self.c.output(job).split("\n")
+        self.assertEqual(sorted(lines[:2]), ["n1", "n2"])
+        self.assertEqual(lines[2], "n2")
+        self.assertEqual(sorted(lines[3:5]), ["step 2", "step 3"])
+
+    def test_srun_forwards_signals(self):
+        p = subprocess.Popen(["srun", "sh", "-c", "trap 'echo got; exit 9' TERM; echo ready; while :; do sleep 0.1; done"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.c.env, cwd=self.c.work)
+        self.assertEqual(p.stdout.readline(), "ready\n")
+        p.send_signal(signal.SIGTERM)
+        out, err = p.communicate(timeout=30)
+        self.assertIn("got", out, err)
+        self.assertEqual(p.returncode, 9, err)
+
+    def test_salloc(self):
+        result = self.c.run("salloc", "-N2", "--gpus-per-node=1", "sh", "-c", "echo $SLURM_JOB_NODELIST; srun hostname | sort; exit 7")
+        self.assertEqual(result.returncode, 7, result.stderr)
+        self.assertEqual(result.stdout, "n[1-2]\nn1\nn2\n")
+        self.assertRegex(result.stderr, r"salloc: Granted job allocation \d+")
+
+    def test_killed_srun_frees_its_allocation(self):
+        p = subprocess.Popen(["srun", "-N2", "--exclusive", "-J", "orphan", "sleep", "600"], env=self.c.env, cwd=self.c.work)
+        job = eventually(lambda: self.c.run("squeue", "-h", "-n", "orphan", "-t", "R", "-o", "%i").stdout.strip(), 20)
+        p.terminate()
+        p.wait(timeout=60)
+        self.assertIn(self.c.wait(job, timeout=60), ("CANCELLED", "FAILED", "COMPLETED"))
+
+    # --- queries ---
+
+    def test_squeue_formats(self):
+        job = self.c.wrap("sleep 60", "-J", "fmt", "-N2", "-t", "10")
+        self.c.wait(job, "RUNNING")
+        self.assertEqual(self.c.ok("squeue", "-h", "-j", job, "-o", "%i|%j|%T|%t|%D|%N|%u|%P").strip(),
+                         f"{job}|fmt|RUNNING|R|2|n[1-2]|root|main")
+        self.assertEqual(self.c.ok("squeue", "-h", "-j", job, "--Format", "jobid:12 ,name:5|").rstrip("\n"), f"{job:<12} fmt  |")
+        data = json.loads(self.c.ok("squeue", "--json", "-j", job))
+        self.assertEqual(data["jobs"][0]["job_id"], int(job))
+        self.assertIn("RUNNING", data["jobs"][0]["job_state"])
+        header = self.c.ok("squeue").split("\n")[0]
+        self.assertEqual(header.split(), ["JOBID", "PARTITION", "NAME", "USER", "ST", "TIME", "NODES", "NODELIST(REASON)"])
+        self.c.ok("scancel", job)
+        missing = self.c.run("squeue", "-j", "999999")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("Invalid job id specified", missing.stderr)
+
+    def test_sinfo(self):
+        self.assertEqual(self.c.ok("sinfo", "-h", "-o", "%P|%D").strip(), "main*|2")
+        out = self.c.ok("sinfo", "-h", "-N", "-o", "%n %G %c").strip().split("\n")
+        self.assertEqual(out, ["n1 gpu:h100:4 16", "n2 gpu:h100:4 16"])
+        json.loads(self.c.ok("sinfo", "--json"))
+
+    def test_sacct(self):
+        job = self.c.wrap("srun true; exit 3", "-J", "acct")
+        self.assertEqual(self.c.wait(job), "FAILED")
+        rows = eventually(lambda: (lambda r: r if len(r) >= 3 else None)(
+            self.c.ok("sacct", "-n", "-P", "-j", job, "-o", "JobID,State,ExitCode").strip().split("\n")), 10)
+        self.assertIn(f"{job}|FAILED|3:0", rows)
+        self.assertIn(f"{job}.batch|FAILED|3:0", rows)
+        self.assertIn(f"{job}.0|COMPLETED|0:0", rows)
+        self.assertEqual(self.c.ok("sacct", "-X", "--parsable2", "-j", job, "-o", "JobID,State,NodeList").split("\n")[0], "JobID|State|NodeList")
+
+    def test_hostnames_without_a_cluster(self):
+        out = self.c.ok("scontrol", "show", "hostnames", "n[1-3,07],gpu1", env={"LOCKSTEP_SOCKET": "/nonexistent"})
+        self.assertEqual(out.split(), ["n1", "n2", "n3", "n07", "gpu1"])
+
+    def test_drain_and_resume(self):
+        self.c.ok("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
+        self.assertIn(self.c.ok("sinfo", "-h", "-n", "n2", "-o", "%T").strip(), ("drained", "draining"))
+        job = self.c.wrap("true", "-N2")
+        time.sleep(0.5)
+        self.assertEqual(self.c.state(job), "PENDING")
+        self.c.ok("scontrol", "update", "nodename=n2", "state=resume")
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+
+    def test_ping_and_config(self):
+        self.assertIn("is UP", self.c.ok("scontrol", "ping"))
+        self.assertRegex(self.c.ok("scontrol", "show", "config"), r"(?m)^ClusterName +=")
+
+
+if __name__ == "__main__":
+    unittest.main()
