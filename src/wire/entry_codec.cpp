@@ -1,0 +1,172 @@
+// Log entries and snapshot chunks:
+//
+//   {"v":1,"at_us":…,"changes":[{"job":{…,"spec":0}},{"node":{…},"removed":true}],"events":[…],
+//    "job_specs":[…],"step_specs":[…],"allocations":[…]}
+//
+// Specs and allocations are written once per entry and named by index, however many records share them; after reading
+// the records share them again.
+#include "wire/codec.h"
+#include "wire/fields.h"
+
+namespace lockstep {
+
+namespace wire {
+
+namespace {
+
+constexpr std::uint64_t kVersion = 1;
+
+std::string_view text_of_key(const json::object::const_iterator& at) { return {at->key().data(), at->key().size()}; }
+
+}  // namespace
+
+template <>
+struct Codec<Change> {
+  static void write(Writer& w, const Change& change, const Change&) {
+    (w.out += "{\"").append(word(kind_of(change.record))) += "\":";
+    std::visit([&w]<class T>(const Ref<T>& ref) { Codec<T>::write(w, *ref, default_of<T>()); }, change.record);
+    if (change.seq != meta_of(change.record).seq)
+      append_number(w.out += ",\"seq\":", change.seq);
+    if (change.removed)
+      w.out += ",\"removed\":true";
+    w.out += '}';
+  }
+
+  static bool read(Reader& r, const json::value& v, Change& out) {
+    const json::object* object = read_object(r, v);
+    if (!object)
+      return false;
+    bool found = false;
+    for (auto at = object->begin(); at != object->end() && !found; ++at)
+      if (!read_record(r, text_of_key(at), at->value(), out.record, found))
+        return r.under(text_of_key(at));
+    if (!found)
+      return r.fail("holds no record");
+    out.seq = meta_of(out.record).seq;
+    if (const json::value* seq = object->if_contains("seq"))
+      if (!Codec<Seq>::read(r, *seq, out.seq))
+        return r.under("seq");
+    if (const json::value* removed = object->if_contains("removed"))
+      if (!Codec<bool>::read(r, *removed, out.removed))
+        return r.under("removed");
+    return true;
+  }
+
+ private:
+  template <std::size_t I = 0>
+  static bool read_record(Reader& r, std::string_view key, const json::value& v, Record& out, bool& found) {
+    if constexpr (I == std::variant_size_v<Record>) {
+      return true;  // not a record: "seq", "removed", or a later version's
+    } else {
+      if (word(static_cast<Kind>(I)) != key)
+        return read_record<I + 1>(r, key, v, out, found);
+      using T = std::remove_const_t<typename std::variant_alternative_t<I, Record>::element_type>;
+      auto fresh = std::make_shared<T>();
+      if (!Codec<T>::read(r, v, *fresh))
+        return false;
+      out.emplace<I>(std::move(fresh));
+      found = true;
+      return true;
+    }
+  }
+};
+
+template <class V>
+void describe(V& v, const Event*) {
+  v("at_us", &Event::at);
+  v("kind", &Event::kind);
+  v("about", &Event::about);
+  v("job", &Event::job);
+  v("what", &Event::what);
+  v("message", &Event::message);
+}
+
+namespace {
+
+template <class T>
+void write_shared(Writer& w, std::string_view key, const SharedParts<T>& shared) {
+  if (shared.parts.empty())
+    return;
+  ((w.out += ",\"") += key) += "\":[";
+  for (std::size_t i = 0; i < shared.parts.size(); ++i) {
+    if (i)
+      w.out += ',';
+    Codec<T>::write(w, *shared.parts[i], default_of<T>());
+  }
+  w.out += ']';
+}
+
+template <class T>
+bool read_shared(Reader& r, const json::object& entry, std::string_view key, SharedParts<T>& shared) {
+  const json::value* v = entry.if_contains(json::string_view(key.data(), key.size()));
+  if (!v)
+    return true;
+  const json::array* list = read_list(r, *v, sizeof(T));
+  if (!list)
+    return r.under(key);
+  shared.parts.reserve(list->size());
+  for (const json::value& item : *list) {
+    auto fresh = std::make_shared<T>();
+    if (!Codec<T>::read(r, item, *fresh))
+      return r.under(shared.parts.size()), r.under(key);
+    shared.parts.push_back(std::move(fresh));
+  }
+  return true;
+}
+
+template <class M>
+bool read_member(Reader& r, const json::object& entry, std::string_view key, M& out) {
+  const json::value* v = entry.if_contains(json::string_view(key.data(), key.size()));
+  return !v || Codec<M>::read(r, *v, out) || r.under(key);
+}
+
+bool read_entry(Reader& r, const json::value& v, EntryBody& out) {
+  const json::object* entry = read_object(r, v);
+  if (!entry)
+    return false;
+  std::uint64_t version = 0;
+  if (!read_member(r, *entry, "v", version))
+    return false;
+  if (version != kVersion)
+    return r.fail(format("is {}; this program reads version {}", version, kVersion)), r.under("v");
+  return read_shared(r, *entry, "job_specs", r.shared->job_specs) &&
+         read_shared(r, *entry, "step_specs", r.shared->step_specs) &&
+         read_shared(r, *entry, "allocations", r.shared->allocations) && read_member(r, *entry, "at_us", out.at) &&
+         read_member(r, *entry, "changes", out.changes) && read_member(r, *entry, "events", out.events);
+}
+
+}  // namespace
+
+}  // namespace wire
+
+std::string encode_entry(const EntryBody& body) {
+  using namespace wire;
+  Shared shared;
+  Writer w;
+  w.shared = &shared;
+  append_number(w.out += "{\"v\":", kVersion);
+  Codec<Instant>::write((w.out += ",\"at_us\":", w), body.at, {});
+  Codec<std::vector<Change>>::write((w.out += ",\"changes\":", w), body.changes, {});
+  if (!body.events.empty())
+    Codec<std::vector<Event>>::write((w.out += ",\"events\":", w), body.events, {});
+  w.shared = nullptr;  // a shared part holds no shared part
+  write_shared(w, "job_specs", shared.job_specs);
+  write_shared(w, "step_specs", shared.step_specs);
+  write_shared(w, "allocations", shared.allocations);
+  w.out += '}';
+  return std::move(w.out);
+}
+
+Result<EntryBody> decode_entry(std::string_view text) {
+  wire::Shared shared;
+  wire::Reader r{wire::Origin::kOurselves, &shared};
+  EntryBody body;
+  const auto read = [](wire::Reader& r, const wire::json::value& v, void* out) {
+    return wire::read_entry(r, v, *static_cast<EntryBody*>(out));
+  };
+  if (auto done = wire::with_document(text, r, read, &body); !done.ok())
+    return Error{Errc::kCorrupt, "log entry: " + done.error().message, done.error().field};
+  return body;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,216 @@
+// Internal to wire: struct codecs from one list of fields,
+//
+//   template <class V> void describe(V& v, const Device*) { v("kind", &Device::kind); … }
+//   template struct StructCodec<Device>;
+//
+// A third argument says how a field is written or what it may hold: Between{0, 64}. `v.always` writes a field even at
+// its default, for the few that people look for. bool acceptable(Reader&, const T&) checks a whole value.
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/string.hpp>
+
+#include "wire/json.h"
+
+namespace lockstep::wire {
+
+template <class M>
+struct Plain {
+  void write(Writer& w, const M& v, const M& base) const { Codec<M>::write(w, v, base); }
+  bool read(Reader& r, const json::value& v, M& out) const { return Codec<M>::read(r, v, out); }
+};
+
+// Whole numbers and durations (in microseconds) of strangers stay within these.
+struct Between {
+  std::int64_t low = 0, high = 0;
+  template <class M>
+  void write(Writer& w, const M& v, const M& base) const {
+    Codec<M>::write(w, v, base);
+  }
+  template <class M>
+  bool read(Reader& r, const json::value& v, M& out) const {
+    if (!Codec<M>::read(r, v, out))
+      return false;
+    return !r.strict() || within(out) || r.fail(format("must be between {} and {}", low, high));
+  }
+
+ private:
+  bool within(Duration d) const { return d.us >= low && d.us <= high; }
+  template <class N>
+  bool within(const std::optional<N>& n) const {
+    return !n || within(*n);
+  }
+  template <class N>
+  requires std::is_integral_v<N>
+  bool within(N n) const { return std::cmp_greater_equal(n, low) && std::cmp_less_equal(n, high); }
+};
+inline constexpr Between kSpan{0, kForever.us};                 // a Duration that is not negative
+inline constexpr Between kSignal{0, 64};                        // 0 = none
+inline constexpr Between kMegabytes{0, std::int64_t{1} << 32};  // sums and products of a few stay in 64 bits
+inline constexpr Between kUmask{0, 0777};
+
+// Numbers in ascending order as "0-3,7", otherwise as a list.
+struct Numbers {
+  void write(Writer& w, const std::vector<std::uint32_t>& v, const std::vector<std::uint32_t>&) const;
+  bool read(Reader& r, const json::value& v, std::vector<std::uint32_t>& out) const;
+};
+
+// One letter each: a(ssigned), r(unning), s(topped).
+struct MemberLetters {
+  void write(Writer& w, const std::vector<MemberState>& v, const std::vector<MemberState>&) const;
+  bool read(Reader& r, const json::value& v, std::vector<MemberState>& out) const;
+};
+
+template <class T>
+class FieldWriter {
+ public:
+  FieldWriter(Writer& w, const T& v, const T& base) : w_(w), v_(v), base_(base) { w_.out += '{'; }
+  ~FieldWriter() { w_.out += '}'; }
+
+  template <class M, class How = Plain<M>>
+  void operator()(std::string_view key, M T::*member, const How& how = {}) {
+    if (!Codec<M>::same(v_.*member, base_.*member))
+      always(key, member, how);
+  }
+  template <class M, class How = Plain<M>>
+  void always(std::string_view key, M T::*member, const How& how = {}) {
+    if (!first_)
+      w_.out += ',';
+    first_ = false;
+    ((w_.out += '"') += key) += "\":";
+    how.write(w_, v_.*member, base_.*member);
+  }
+
+ private:
+  Writer& w_;
+  const T& v_;
+  const T& base_;
+  bool first_ = true;
+};
+
+template <class T>
+class FieldSame {
+ public:
+  FieldSame(const T& a, const T& b) : a_(a), b_(b) {}
+  template <class M, class How = Plain<M>>
+  void operator()(std::string_view, M T::*member, const How& = {}) {
+    same_ = same_ && Codec<M>::same(a_.*member, b_.*member);
+  }
+  template <class M, class How = Plain<M>>
+  void always(std::string_view key, M T::*member, const How& = {}) {
+    (*this)(key, member);
+  }
+  bool result() const { return same_; }
+
+ private:
+  const T& a_;
+  const T& b_;
+  bool same_ = true;
+};
+
+// Whether the object's names are all known and in our order, as they are when we wrote it: then the fields can be read
+// in one sweep without looking names up.
+template <class T>
+class FieldOrder {
+ public:
+  explicit FieldOrder(const json::object& object) : at_(object.begin()), end_(object.end()) {}
+  template <class M, class How = Plain<M>>
+  void operator()(std::string_view key, M T::*, const How& = {}) {
+    if (at_ != end_ && key == std::string_view(at_->key().data(), at_->key().size()))
+      ++at_;
+  }
+  template <class M, class How = Plain<M>>
+  void always(std::string_view key, M T::*member, const How& = {}) {
+    (*this)(key, member);
+  }
+  bool ours() const { return at_ == end_; }
+
+ private:
+  json::object::const_iterator at_, end_;
+};
+
+template <class T>
+class FieldReader {
+ public:
+  FieldReader(Reader& r, const json::object& object, T& out, bool in_order)
+      : r_(r), object_(object), at_(object.begin()), out_(out), in_order_(in_order) {}
+
+  template <class M, class How = Plain<M>>
+  void operator()(std::string_view key, M T::*member, const How& how = {}) {
+    if (!ok_)
+      return;
+    const json::value* value = nullptr;
+    if (!in_order_) {
+      value = object_.if_contains(json::string_view(key.data(), key.size()));
+    } else if (at_ != object_.end() && key == std::string_view(at_->key().data(), at_->key().size())) {
+      value = &at_->value();
+      ++at_;
+    }
+    if (value && !how.read(r_, *value, out_.*member))
+      ok_ = r_.under(key);
+  }
+  template <class M, class How = Plain<M>>
+  void always(std::string_view key, M T::*member, const How& how = {}) {
+    (*this)(key, member, how);
+  }
+  bool ok() const { return ok_; }
+
+ private:
+  Reader& r_;
+  const json::object& object_;
+  json::object::const_iterator at_;
+  T& out_;
+  bool in_order_, ok_ = true;
+};
+
+template <class T>
+void StructCodec<T>::write(Writer& w, const T& v, const T& base) {
+  FieldWriter<T> fields(w, v, base);
+  describe(fields, static_cast<const T*>(nullptr));
+}
+
+template <class T>
+bool StructCodec<T>::read(Reader& r, const json::value& v, T& out) {
+  const json::object* object = read_object(r, v);
+  if (!object)
+    return false;
+  FieldOrder<T> order(*object);
+  describe(order, static_cast<const T*>(nullptr));
+  FieldReader<T> fields(r, *object, out, order.ours());
+  describe(fields, static_cast<const T*>(nullptr));
+  if (!fields.ok())
+    return false;
+  if constexpr (requires { acceptable(r, static_cast<const T&>(out)); })
+    return !r.strict() || acceptable(r, static_cast<const T&>(out));
+  return true;
+}
+
+template <class T>
+bool StructCodec<T>::same(const T& a, const T& b) {
+  FieldSame<T> fields(a, b);
+  describe(fields, static_cast<const T*>(nullptr));
+  return fields.result();
+}
+
+// Described in job_codec.cpp and record_codec.cpp, used by the others.
+extern template struct StructCodec<DeviceAsk>;
+extern template struct StructCodec<Container>;
+extern template struct StructCodec<Dependency>;
+extern template struct StructCodec<ExitStatus>;
+extern template struct StructCodec<JobSpec>;
+extern template struct StructCodec<Allocation>;
+extern template struct StructCodec<Job>;
+extern template struct StructCodec<Meta>;
+extern template struct StructCodec<Cluster>;
+extern template struct StructCodec<User>;
+extern template struct StructCodec<Account>;
+extern template struct StructCodec<Partition>;
+extern template struct StructCodec<Node>;
+extern template struct StructCodec<JoinToken>;
+extern template struct StructCodec<StepSpec>;
+extern template struct StructCodec<Step>;
+extern template struct StructCodec<Task>;
+extern template struct StructCodec<Object>;
+
+}  // namespace lockstep::wire

@@ -1,0 +1,132 @@
+// Enum <-> text: lower_snake, one table per enum.
+#include "wire/words.h"
+
+#include "wire/codec.h"
+
+namespace lockstep {
+
+namespace wire {
+
+namespace {
+
+using namespace std::string_view_literals;
+
+// A table must name every value, so its length is the last value's plus one.
+template <class E, std::size_t N>
+constexpr bool names_all(const std::string_view (&)[N], E last) {
+  return N == static_cast<std::size_t>(last) + 1;
+}
+
+constexpr std::string_view kJobStates[] = {"pending",   "starting",      "running",   "suspended", "completing",
+                                           "completed", "failed",        "cancelled", "timeout",   "node_fail",
+                                           "preempted", "out_of_memory", "deadline",  "boot_fail"};
+static_assert(names_all(kJobStates, JobState::kBootFail));
+
+constexpr std::string_view kHolds[] = {"none",          "user",           "admin",
+                                       "requeue_limit", "dependency",     "dependency_never",
+                                       "begin_time",    "array_throttle", "launch_failed"};
+static_assert(names_all(kHolds, Hold::kLaunchFailed));
+
+constexpr std::string_view kLaunches[] = {"script", "nothing", "tasks"};
+static_assert(names_all(kLaunches, Launch::kTasks));
+
+constexpr std::string_view kRestartRules[] = {"never", "on_failure", "always"};
+static_assert(names_all(kRestartRules, RestartRule::kAlways));
+
+constexpr std::string_view kSharings[] = {"shared", "exclusive", "exclusive_user"};
+static_assert(names_all(kSharings, Sharing::kExclusiveUser));
+
+constexpr std::string_view kProbeWhats[] = {"startup", "readiness", "liveness"};
+static_assert(names_all(kProbeWhats, Probe::What::kLiveness));
+
+constexpr std::string_view kProbeHows[] = {"http", "tcp", "exec"};
+static_assert(names_all(kProbeHows, Probe::How::kExec));
+
+constexpr std::string_view kDependencyTypes[] = {"after",        "after_any",  "after_ok",
+                                                 "after_not_ok", "after_corr", "singleton"};
+static_assert(names_all(kDependencyTypes, Dependency::Type::kSingleton));
+
+constexpr std::string_view kMemberStates[] = {"assigned", "running", "stopped"};
+static_assert(names_all(kMemberStates, MemberState::kStopped));
+
+constexpr std::string_view kKinds[] = {"cluster", "user", "account", "partition", "node",
+                                       "token",   "job",  "step",    "task",      "object"};
+static_assert(names_all(kKinds, Kind::kObject) && std::size(kKinds) == std::variant_size_v<Record>);
+
+constexpr std::string_view kNodeLinks[] = {"unknown", "up", "lost"};
+static_assert(names_all(kNodeLinks, NodeLink::kLost));
+
+constexpr std::string_view kRoles[] = {"compute", "broker"};
+static_assert(names_all(kRoles, JoinToken::Role::kBroker));
+
+constexpr std::string_view kStepStates[] = {"pending", "starting", "running", "ended"};
+static_assert(names_all(kStepStates, StepState::kEnded));
+
+constexpr std::string_view kTaskStates[] = {"waiting", "running", "ended"};
+static_assert(names_all(kTaskStates, TaskState::kEnded));
+
+constexpr std::string_view kWaits[] = {"none",
+                                       "priority",
+                                       "resources",
+                                       "nodes_unavailable",
+                                       "partition_down",
+                                       "partition_time_limit",
+                                       "partition_node_limit",
+                                       "bad_constraints",
+                                       "reservation",
+                                       "licenses"};
+static_assert(names_all(kWaits, Wait::kLicenses));
+
+constexpr std::string_view kReaches[] = {"steps", "script", "everything"};
+static_assert(names_all(kReaches, CancelJob::Reach::kEverything));
+
+constexpr std::string_view kErrcs[] = {"invalid",   "impossible", "not_found", "conflict", "denied",      "unavailable",
+                                       "exhausted", "timeout",    "io",        "corrupt",  "unsupported", "internal"};
+static_assert(names_all(kErrcs, Errc::kInternal));
+
+constexpr std::string_view kFromAgent[] = {"hello", "renew", "report"};
+static_assert(std::size(kFromAgent) == std::variant_size_v<FromAgent>);
+
+constexpr std::string_view kToAgent[] = {"welcome",     "refused",     "renew_ack", "report_ack", "launch_attempt",
+                                         "launch_step", "launch_task", "stop",      "signal"};
+static_assert(std::size(kToAgent) == std::variant_size_v<ToAgent>);
+
+constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended",
+                                         "member_stopped",  "step_started",  "step_ended",
+                                         "task_started",    "task_ready",    "task_ended"};
+static_assert(std::size(kReports) == std::variant_size_v<ReportBody>);
+
+}  // namespace
+
+WordList words_of(JobState) { return kJobStates; }
+WordList words_of(Hold) { return kHolds; }
+WordList words_of(Launch) { return kLaunches; }
+WordList words_of(RestartRule) { return kRestartRules; }
+WordList words_of(Sharing) { return kSharings; }
+WordList words_of(Probe::What) { return kProbeWhats; }
+WordList words_of(Probe::How) { return kProbeHows; }
+WordList words_of(Dependency::Type) { return kDependencyTypes; }
+WordList words_of(MemberState) { return kMemberStates; }
+WordList words_of(Kind) { return kKinds; }
+WordList words_of(NodeLink) { return kNodeLinks; }
+WordList words_of(JoinToken::Role) { return kRoles; }
+WordList words_of(StepState) { return kStepStates; }
+WordList words_of(TaskState) { return kTaskStates; }
+WordList words_of(Wait) { return kWaits; }
+WordList words_of(CancelJob::Reach) { return kReaches; }
+WordList words_of(Errc) { return kErrcs; }
+WordList words_of(const FromAgent*) { return kFromAgent; }
+WordList words_of(const ToAgent*) { return kToAgent; }
+WordList words_of(const ReportBody*) { return kReports; }
+
+}  // namespace wire
+
+std::string_view text_of(JobState state) { return wire::word(state); }
+std::string_view text_of(StepState state) { return wire::word(state); }
+std::string_view text_of(TaskState state) { return wire::word(state); }
+std::string_view text_of(NodeLink link) { return wire::word(link); }
+std::string_view text_of(Hold hold) { return wire::word(hold); }
+std::string_view text_of(Wait wait) { return wire::word(wait); }
+std::string_view text_of(Kind kind) { return wire::word(kind); }
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+// Internal to wire: the text of every enum, in the order of its values. text_of() and the codecs read these tables.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/agent_messages.h"
+#include "model/command.h"
+#include "model/plan.h"
+
+namespace lockstep::wire {
+
+using WordList = std::span<const std::string_view>;
+
+WordList words_of(JobState);
+WordList words_of(Hold);
+WordList words_of(Launch);
+WordList words_of(RestartRule);
+WordList words_of(Sharing);
+WordList words_of(Probe::What);
+WordList words_of(Probe::How);
+WordList words_of(Dependency::Type);
+WordList words_of(MemberState);
+WordList words_of(Kind);
+WordList words_of(NodeLink);
+WordList words_of(JoinToken::Role);
+WordList words_of(StepState);
+WordList words_of(TaskState);
+WordList words_of(Wait);
+WordList words_of(CancelJob::Reach);
+WordList words_of(Errc);
+
+// Names of a variant's alternatives: {"welcome":{…}}.
+WordList words_of(const FromAgent*);
+WordList words_of(const ToAgent*);
+WordList words_of(const ReportBody*);
+
+template <class E>
+std::string_view word(E value) {
+  const WordList words = words_of(value);
+  const auto i = static_cast<std::size_t>(value);
+  CHECK(i < words.size());
+  return words[i];
+}
+
+}  // namespace lockstep::wire
