@@ -86,6 +86,9 @@ void describe(V& v, const Error*) {
   v("field", &Error::field);
 }
 
+template struct StructCodec<SubmitRequest>;
+template struct StructCodec<Error>;
+
 namespace {
 struct ErrorBody {
   Error error;

@@ -5,6 +5,7 @@
 //
 // Specs and allocations are written once per entry and named by index, however many records share them; after reading
 // the records share them again.
+#include "wire/change_codec.h"
 #include "wire/codec.h"
 #include "wire/fields.h"
 
@@ -20,56 +21,56 @@ std::string_view text_of_key(const json::object::const_iterator& at) { return {a
 
 }  // namespace
 
-template <>
-struct Codec<Change> {
-  static void write(Writer& w, const Change& change, const Change&) {
-    (w.out += "{\"").append(word(kind_of(change.record))) += "\":";
-    std::visit([&w]<class T>(const Ref<T>& ref) { Codec<T>::write(w, *ref, default_of<T>()); }, change.record);
-    if (change.seq != meta_of(change.record).seq)
-      append_number(w.out += ",\"seq\":", change.seq);
-    if (change.removed)
-      w.out += ",\"removed\":true";
-    w.out += '}';
-  }
+namespace {
 
-  static bool read(Reader& r, const json::value& v, Change& out) {
-    const json::object* object = read_object(r, v);
-    if (!object)
+template <std::size_t I = 0>
+bool read_record(Reader& r, std::string_view key, const json::value& v, Record& out, bool& found) {
+  if constexpr (I == std::variant_size_v<Record>) {
+    return true;  // not a record: "seq", "removed", or a later version's
+  } else {
+    if (word(static_cast<Kind>(I)) != key)
+      return read_record<I + 1>(r, key, v, out, found);
+    using T = std::remove_const_t<typename std::variant_alternative_t<I, Record>::element_type>;
+    auto fresh = std::make_shared<T>();
+    if (!Codec<T>::read(r, v, *fresh))
       return false;
-    bool found = false;
-    for (auto at = object->begin(); at != object->end() && !found; ++at)
-      if (!read_record(r, text_of_key(at), at->value(), out.record, found))
-        return r.under(text_of_key(at));
-    if (!found)
-      return r.fail("holds no record");
-    out.seq = meta_of(out.record).seq;
-    if (const json::value* seq = object->if_contains("seq"))
-      if (!Codec<Seq>::read(r, *seq, out.seq))
-        return r.under("seq");
-    if (const json::value* removed = object->if_contains("removed"))
-      if (!Codec<bool>::read(r, *removed, out.removed))
-        return r.under("removed");
+    out.emplace<I>(std::move(fresh));
+    found = true;
     return true;
   }
+}
 
- private:
-  template <std::size_t I = 0>
-  static bool read_record(Reader& r, std::string_view key, const json::value& v, Record& out, bool& found) {
-    if constexpr (I == std::variant_size_v<Record>) {
-      return true;  // not a record: "seq", "removed", or a later version's
-    } else {
-      if (word(static_cast<Kind>(I)) != key)
-        return read_record<I + 1>(r, key, v, out, found);
-      using T = std::remove_const_t<typename std::variant_alternative_t<I, Record>::element_type>;
-      auto fresh = std::make_shared<T>();
-      if (!Codec<T>::read(r, v, *fresh))
-        return false;
-      out.emplace<I>(std::move(fresh));
-      found = true;
-      return true;
-    }
-  }
-};
+}  // namespace
+
+void Codec<Change>::write(Writer& w, const Change& change, const Change&) {
+  (w.out += "{\"").append(word(kind_of(change.record))) += "\":";
+  std::visit([&w]<class T>(const Ref<T>& ref) { Codec<T>::write(w, *ref, default_of<T>()); }, change.record);
+  if (change.seq != meta_of(change.record).seq)
+    append_number(w.out += ",\"seq\":", change.seq);
+  if (change.removed)
+    w.out += ",\"removed\":true";
+  w.out += '}';
+}
+
+bool Codec<Change>::read(Reader& r, const json::value& v, Change& out) {
+  const json::object* object = read_object(r, v);
+  if (!object)
+    return false;
+  bool found = false;
+  for (auto at = object->begin(); at != object->end() && !found; ++at)
+    if (!read_record(r, text_of_key(at), at->value(), out.record, found))
+      return r.under(text_of_key(at));
+  if (!found)
+    return r.fail("holds no record");
+  out.seq = meta_of(out.record).seq;
+  if (const json::value* seq = object->if_contains("seq"))
+    if (!Codec<Seq>::read(r, *seq, out.seq))
+      return r.under("seq");
+  if (const json::value* removed = object->if_contains("removed"))
+    if (!Codec<bool>::read(r, *removed, out.removed))
+      return r.under("removed");
+  return true;
+}
 
 template <class V>
 void describe(V& v, const Event*) {

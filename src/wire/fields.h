@@ -11,6 +11,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/string.hpp>
 
+#include "wire/codec.h"
 #include "wire/json.h"
 
 namespace lockstep::wire {
@@ -193,7 +194,9 @@ bool StructCodec<T>::same(const T& a, const T& b) {
   return fields.result();
 }
 
-// Described in job_codec.cpp and record_codec.cpp, used by the others.
+// Described in one codec file, used by others.
+extern template struct StructCodec<SubmitRequest>;
+extern template struct StructCodec<Error>;
 extern template struct StructCodec<DeviceAsk>;
 extern template struct StructCodec<Container>;
 extern template struct StructCodec<Dependency>;

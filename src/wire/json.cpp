@@ -156,6 +156,11 @@ bool Reader::spend(std::size_t count, std::size_t each_bytes) {
   return true;
 }
 
+Error Reader::failure() const {
+  const bool colon = message.starts_with(':');
+  return invalid(format("{}{}{}", path.empty() ? "the message" : path, colon ? "" : " ", message), path);
+}
+
 bool read_text(Reader& r, const json::value& v, std::string& out) {
   const json::string* s = v.if_string();
   if (!s)
@@ -464,10 +469,7 @@ Result<void> with_document(std::string_view text, Reader& reader, bool (*read)(R
       return invalid(format("not valid JSON: {}", error.message()));
     if (read(reader, document, into))
       return {};
-    const bool colon = reader.message.starts_with(':');
-    return invalid(
-        format("{}{}{}", reader.path.empty() ? "the message" : reader.path, colon ? "" : " ", reader.message),
-        reader.path);
+    return reader.failure();
   } catch (const std::exception& e) {
     return Error{Errc::kExhausted, format("a message could not be read: {}", e.what()), {}};
   }

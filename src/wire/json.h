@@ -96,6 +96,7 @@ struct Reader {
   bool under(std::string_view key);
   bool under(std::size_t index);
   bool spend(std::size_t count, std::size_t each_bytes);
+  Error failure() const;  // of the failed read, with its path as the field
 };
 
 bool read_text(Reader& r, const json::value& v, std::string& out);

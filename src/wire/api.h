@@ -1,0 +1,112 @@
+// The rest of the API's bodies (docs/api.md): small requests, and answers as both sides see them. An empty request body
+// stands for {}.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/change.h"
+#include "model/command.h"
+#include "model/plan.h"
+#include "wire/codec.h"
+
+namespace lockstep {
+
+// --- requests; what the path names (target, job, step) is not in the body and left unset ---
+
+// POST /v1/jobs: one request, or a list of them; each is refused on its own.
+struct SubmitBody {
+  std::vector<Result<SubmitRequest>> requests;
+  bool is_list = false;  // answer with a list
+};
+Result<SubmitBody> decode_submit_body(std::string_view text);
+std::string encode(const std::vector<SubmitRequest>& requests);
+
+std::string encode(const CancelJob& cancel);  // {"signal":0,"reach":"steps"}
+Result<CancelJob> decode_cancel(std::string_view text);
+std::string encode(const HoldJob& hold);  // {"by_admin":true}
+Result<HoldJob> decode_hold(std::string_view text);
+std::string encode(const RequeueJob& requeue);  // {"hold":true}
+Result<RequeueJob> decode_requeue(std::string_view text);
+std::string encode(const EndJob& end);  // {"code":1,"signal":0,"client_lost":false}
+Result<EndJob> decode_end(std::string_view text);
+std::string encode(const SignalStep& signal);  // {"signal":15}
+Result<SignalStep> decode_signal_step(std::string_view text);
+Result<User> decode_user(std::string_view text);
+
+struct TokenRequest {
+  JoinToken::Role role = JoinToken::Role::kCompute;
+  std::string realm;
+  std::string node;  // "" = any name
+  std::int64_t ttl_s = 3600;
+};
+std::string encode(const TokenRequest& request);
+Result<TokenRequest> decode_token_request(std::string_view text);
+std::string encode_token_answer(std::string_view token);  // {"token":"ID.SECRET.CAHASH"}
+
+struct JoinRequest {
+  std::string token, node, csr;  // csr: PEM
+};
+std::string encode(const JoinRequest& request);
+Result<JoinRequest> decode_join_request(std::string_view text);
+struct JoinAnswer {
+  std::string certificate, ca;  // PEM
+  JoinToken::Role role = JoinToken::Role::kCompute;
+};
+std::string encode(const JoinAnswer& answer);
+Result<JoinAnswer> decode_join_answer(std::string_view text);
+
+// --- answers ---
+
+struct Ping {
+  std::string cluster, version;
+  Seq seq = 0;
+  bool read_only = false;
+  std::int32_t pid = 0;
+};
+std::string encode(const Ping& ping);
+Result<Ping> decode_ping(std::string_view text);
+
+std::string encode_submitted(JobId job);                               // {"job_id":12}
+std::string encode_submitted(const std::vector<Result<JobId>>& jobs);  // {"jobs":[{"job_id":12},{"error":…}]}
+Result<JobId> decode_submitted(std::string_view text);
+Result<std::vector<Result<JobId>>> decode_submitted_list(std::string_view text);
+
+std::string encode_step_created(StepNo step);  // {"step":0}
+Result<StepNo> decode_step_created(std::string_view text);
+
+// ?wait=started, of a job (its first step, if it has one) or of a step: {"job":…,"step":…}
+struct Started {
+  Ref<Job> job;
+  Ref<Step> step;  // null = none
+};
+std::string encode(const Started& started);
+Result<Started> decode_started(std::string_view text);
+
+// GET /v1/jobs/ID
+struct JobDetail {
+  Ref<Job> job;
+  std::vector<Ref<Step>> steps;
+  std::vector<Ref<Task>> tasks;
+  PlanNote note;
+};
+std::string encode(const JobDetail& detail);
+Result<JobDetail> decode_job_detail(std::string_view text);
+
+// {"jobs":[…]}, {"nodes":[…]}, {"steps":[…]} …: records of one kind. The reader says which.
+std::string encode_records(Kind kind, const std::vector<Record>& records);
+Result<std::vector<Record>> decode_records(Kind kind, std::string_view text);
+
+std::string encode(const std::vector<PlanNote>& notes);  // {"notes":[…]}
+Result<std::vector<PlanNote>> decode_plan_notes(std::string_view text);
+
+// One line of GET /v1/watch: {"job":{…},"removed":true}
+std::string encode(const Change& change);
+Result<Change> decode_change(std::string_view text);
+
+// "pending" -> kPending; nothing for an unknown word.
+std::optional<JobState> job_state_of(std::string_view text);
+
+}  // namespace lockstep
