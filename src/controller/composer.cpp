@@ -1,0 +1,216 @@
+#include "controller/composer.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kCacheBytes = 32 << 20;
+constexpr std::string_view kPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+class BlobCache {
+ public:
+  explicit BlobCache(BlobReader reader) : reader_(std::move(reader)) {}
+
+  Result<std::string> get(const BlobId& id) {
+    if (id.empty())
+      return std::string{};
+    if (const auto it = known_.find(id); it != known_.end())
+      return it->second;
+    std::string bytes = TRY(reader_(id));
+    if (held_ + bytes.size() > kCacheBytes) {
+      known_.clear();
+      held_ = 0;
+    }
+    held_ += bytes.size();
+    known_.emplace(id, bytes);
+    return bytes;
+  }
+
+ private:
+  BlobReader reader_;
+  std::unordered_map<BlobId, std::string> known_;
+  std::size_t held_ = 0;
+};
+
+bool has_name(const std::vector<std::string>& env, std::string_view name) {
+  return std::any_of(env.begin(), env.end(), [&](const std::string& line) {
+    return line.size() > name.size() && line[name.size()] == '=' && line.compare(0, name.size(), name) == 0;
+  });
+}
+
+void set(std::vector<std::string>& env, const std::string& name, const std::string& value) {
+  std::erase_if(env, [&](const std::string& line) {
+    return line.size() > name.size() && line[name.size()] == '=' && line.compare(0, name.size(), name) == 0;
+  });
+  env.push_back(name + "=" + value);
+}
+
+void set_if_missing(std::vector<std::string>& env, std::string_view name, const std::string& value) {
+  if (!value.empty() && !has_name(env, name))
+    env.push_back(std::string(name) + "=" + value);
+}
+
+struct Compose {
+  BlobCache blobs;
+  ComposerHooks hooks;
+
+  Result<std::vector<std::string>> environment(const BlobId& id, const User& user) {
+    std::vector<std::string> env;
+    for (auto& line : split(TRY(blobs.get(id)), '\0'))
+      if (line.find('=') != std::string::npos && line.front() != '=')
+        env.push_back(std::move(line));
+    set_if_missing(env, "HOME", user.home);
+    set_if_missing(env, "USER", user.meta.name);
+    set_if_missing(env, "LOGNAME", user.meta.name);
+    set_if_missing(env, "SHELL", user.shell.empty() ? "/bin/sh" : user.shell);
+    if (!has_name(env, "PATH"))
+      env.emplace_back(kPath);
+    return env;
+  }
+
+  Result<ProcessSpec> process(const Tables& tables, const Job& job, const BlobId& env) {
+    const User* user = tables.user(job.spec->user);
+    if (!user)
+      return Error{Errc::kInternal,
+                   format("job {} belongs to user {}, who is not known", job.id.value, job.spec->user.value),
+                   {}};
+    ProcessSpec out;
+    out.uid = user->uid;
+    out.gid = user->gid;
+    out.groups = user->groups;
+    out.env = TRY(environment(env, *user));
+    out.work_dir = job.spec->work_dir.empty() ? user->home : job.spec->work_dir;
+    out.umask = job.spec->umask;
+    out.append = job.spec->append;
+    return out;
+  }
+
+  Result<LaunchAttempt> attempt(const Tables& tables, const Job& job, std::size_t grant) {
+    const Allocation& allocation = *job.allocation;
+    const NodeId node = allocation.grants[grant].node;
+    LaunchAttempt out;
+    out.job = job.id;
+    out.attempt = allocation.attempt;
+    out.job_name = job.spec->name;
+    out.fence_after = allocation.fence_after;
+    out.kill_wait = job.spec->kill_wait;
+    // Several groups of one job may share a node: the node's part is their sum.
+    for (const Grant& g : allocation.grants)
+      if (g.node == node) {
+        out.cores = out.cores | g.cores;
+        out.devices = out.devices | g.devices;
+        out.memory_mb += g.memory_mb;
+      }
+    out.process = TRY(process(tables, job, job.spec->environment));
+    const GroupSpec& group = job.spec->groups[allocation.grants[grant].group];
+    out.has_script = group.launch == Launch::kScript && node == allocation.grants.front().node;
+    if (out.has_script) {
+      out.script = TRY(blobs.get(job.spec->script));
+      out.process.argv = group.argv;
+      out.process.std_in = job.spec->std_in;
+      out.process.std_out = job.spec->std_out;
+      out.process.std_err = job.spec->std_err;
+    }
+    for (const auto& [name, value] : group.env) set(out.process.env, name, value);
+    if (hooks.attempt)
+      hooks.attempt(out, tables, job, grant);
+    return out;
+  }
+
+  Result<LaunchStep> step(const Tables& tables, const Job& job, const Step& step, std::size_t index) {
+    const StepSpec& spec = *step.spec;
+    const StepPlace& place = step.places[index];
+    LaunchStep out;
+    out.job = job.id;
+    out.attempt = step.attempt;
+    out.step = step.number;
+    out.node_index = static_cast<std::uint32_t>(index);
+    out.ranks = place.ranks;
+    out.process = TRY(process(tables, job, spec.environment.empty() ? job.spec->environment : spec.environment));
+    out.process.argv = spec.argv;
+    if (!spec.work_dir.empty())
+      out.process.work_dir = spec.work_dir;
+    out.process.std_in = spec.std_in;
+    out.process.std_out = spec.std_out;
+    out.process.std_err = spec.std_err;
+    out.process.append = spec.append;
+    out.process.umask = spec.umask;
+    if (!spec.multi_prog.empty())
+      for (const auto rank : place.ranks)
+        out.argv_by_rank.push_back(rank < spec.multi_prog.size() ? spec.multi_prog[rank] : spec.argv);
+    out.to_client = spec.std_out.empty() || spec.std_err.empty() || spec.std_in.empty();
+    out.pty = spec.pty;
+    out.rows = spec.pty_rows;
+    out.columns = spec.pty_columns;
+    out.cores = place.cores;
+    out.devices = place.devices;
+    out.kill_wait = job.spec->kill_wait;
+    if (hooks.step)
+      hooks.step(out, tables, job, step, index);
+    return out;
+  }
+
+  Result<LaunchTask> task(const Tables& tables, const Job& job, const Task& task) {
+    const Grant& grant = job.allocation->grants.at(task.grant);
+    const GroupSpec& group = job.spec->groups.at(task.group);
+    LaunchTask out;
+    out.job = job.id;
+    out.attempt = task.attempt;
+    out.group = task.group;
+    out.index = task.index;
+    out.incarnation = task.incarnation;
+    out.process = TRY(process(tables, job, job.spec->environment));
+    out.process.argv = group.argv;
+    out.process.std_in = job.spec->std_in;
+    out.process.std_out = job.spec->std_out;
+    out.process.std_err = job.spec->std_err;
+    if (!group.container.work_dir.empty())
+      out.process.work_dir = group.container.work_dir;
+    for (const auto& [name, value] : group.env) set(out.process.env, name, value);
+    // Tasks of one grant share it in equal parts, in the order of their index.
+    std::uint32_t position = 0;
+    for (const auto& other : tables.tasks_of(job.id))
+      if (other->group == task.group && other->grant == task.grant && other->index < task.index)
+        ++position;
+    const std::uint32_t parts = std::max(1u, grant.tasks);
+    out.cores = share(grant.cores, position, parts);
+    out.devices = share(grant.devices, position, parts);
+    return out;
+  }
+
+  template <class Set>
+  static Set share(const Set& whole, std::uint32_t position, std::uint32_t parts) {
+    const std::uint32_t each = whole.count() / parts;
+    if (each == 0)
+      return whole;
+    Set out;
+    std::uint32_t i = 0;
+    whole.for_each([&](std::uint32_t bit) {
+      if (i / each == position)
+        out.set(bit);
+      ++i;
+    });
+    return out;
+  }
+};
+
+}  // namespace
+
+NodeDesk::Composer make_composer(BlobReader blobs, ComposerHooks hooks) {
+  // Shared by the three closures, which live and die together in the desk.
+  auto compose = std::make_shared<Compose>(Compose{BlobCache(std::move(blobs)), std::move(hooks)});
+  NodeDesk::Composer out;
+  out.attempt = [compose](const Tables& t, const Job& j, std::size_t grant) { return compose->attempt(t, j, grant); };
+  out.step = [compose](const Tables& t, const Job& j, const Step& s, std::size_t place) {
+    return compose->step(t, j, s, place);
+  };
+  out.task = [compose](const Tables& t, const Job& j, const Task& task) { return compose->task(t, j, task); };
+  return out;
+}
+
+}  // namespace lockstep

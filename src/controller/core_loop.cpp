@@ -1,0 +1,160 @@
+#include "controller/core_loop.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+constexpr Duration kTickRetry = millis(500);  // after a tick that could not be stored
+constexpr Duration kWallJump = seconds(1);    // larger differences are written down
+
+Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
+
+}  // namespace
+
+CoreLoop::CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDesk::Composer composer,
+                   const ClusterClock& clock, Outputs outputs)
+    : engine_(std::move(engine)),
+      desk_(desk, std::move(composer), clock.now()),
+      clock_(clock),
+      outputs_(std::move(outputs)) {
+  engine_->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {
+    outbox_.push_back([this, batch] { outputs_.on_batch(batch); });
+    desk_.committed(engine_->state(), batch->changes, batch->actions, clock_.now());
+  });
+}
+
+CoreLoop::~CoreLoop() { stop(); }
+
+void CoreLoop::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void CoreLoop::stop() {
+  if (!thread_.joinable())
+    return;
+  inbox_.post([this] { stopping_ = true; });
+  thread_.join();
+}
+
+void CoreLoop::submit(Command command, std::vector<Blob> blobs, std::function<void(Result<Answer>)> done) {
+  inbox_.post([this, command = std::move(command), blobs = std::move(blobs), done = std::move(done)]() mutable {
+    engine_->submit(
+        std::move(command),
+        [this, done = std::move(done)](Result<Answer> answer) mutable {
+          outbox_.push_back([done = std::move(done), answer = std::move(answer)] { done(answer); });
+        },
+        std::move(blobs));
+  });
+}
+
+void CoreLoop::submit_direct(Command command, Engine::Reply reply) {
+  inbox_.post([this, command = std::move(command), reply = std::move(reply)]() mutable {
+    engine_->submit(std::move(command), std::move(reply));
+  });
+}
+
+void CoreLoop::connected(std::uint64_t link, std::string node_name) {
+  inbox_.post([this, link, node_name = std::move(node_name)] { desk_.connected(link, node_name, clock_.now()); });
+}
+
+void CoreLoop::disconnected(std::uint64_t link) {
+  inbox_.post([this, link] { desk_.disconnected(link, clock_.now()); });
+}
+
+void CoreLoop::receive(std::uint64_t link, FromAgent message) {
+  inbox_.post([this, link, message = std::move(message)]() mutable {
+    if (engine_->trusted())
+      desk_.receive(link, std::move(message), engine_->state(), clock_.now());
+  });
+}
+
+void CoreLoop::fenced(NodeId node, std::string proof) {
+  inbox_.post([this, node, proof = std::move(proof)]() mutable { desk_.fenced(node, std::move(proof)); });
+}
+
+Instant CoreLoop::next_timer() const {
+  if (!engine_->trusted())
+    return tick_not_before_;
+  Instant next = desk_.next_timer();
+  if (!tick_in_hand_)
+    next = std::min(next, std::max(engine_->state().next_timer(), tick_not_before_));
+  return next;
+}
+
+void CoreLoop::timers(Instant now) {
+  if (!engine_->trusted()) {
+    // A tick makes the engine try to load its state again.
+    if (!tick_in_hand_ && tick_not_before_ <= now) {
+      tick_in_hand_ = true;
+      engine_->submit(own(Tick{}), [this](Result<Answer>) {
+        tick_in_hand_ = false;
+        tick_not_before_ = clock_.now() + kTickRetry;
+      });
+    }
+    return;
+  }
+  if (desk_.next_timer() <= now)
+    desk_.tick(engine_->state(), now);
+  if (!tick_in_hand_ && engine_->state().next_timer() <= now && tick_not_before_ <= now) {
+    tick_in_hand_ = true;
+    engine_->submit(own(Tick{}), [this](Result<Answer> answer) {
+      tick_in_hand_ = false;
+      if (!answer.ok())
+        tick_not_before_ = clock_.now() + kTickRetry;
+    });
+  }
+  if (engine_->has_work() && !offset_in_hand_ && engine_->state().tables().cluster) {
+    const Duration offset = clock_.wall_offset();
+    const Duration known = engine_->state().tables().cluster->wall_offset;
+    if (std::max(offset - known, known - offset) > kWallJump) {
+      offset_in_hand_ = true;
+      engine_->submit(own(SetWallOffset{offset}), [this](Result<Answer>) { offset_in_hand_ = false; });
+    }
+  }
+}
+
+void CoreLoop::take_desk_commands() {
+  for (auto& [command, token] : desk_.take_commands())
+    engine_->submit(std::move(command), [this, token = token](Result<Answer> answer) {
+      desk_.answered(token, answer, engine_->state(), clock_.now());
+    });
+  for (const NodeId node : desk_.take_fence_requests())
+    if (const Node* record = engine_->state().tables().node(node); record && outputs_.ask_fence_hook)
+      outputs_.ask_fence_hook(node, record->meta.name);
+}
+
+void CoreLoop::run_engine() {
+  take_desk_commands();
+  while (engine_->has_work()) {
+    engine_->run_batch(clock_.now());
+    take_desk_commands();
+    flush();
+  }
+}
+
+void CoreLoop::flush() {
+  if (auto messages = desk_.take_messages(); !messages.empty())
+    outbox_.push_back([this, messages = std::move(messages)]() mutable { outputs_.on_messages(std::move(messages)); });
+  if (engine_->read_only() != told_read_only_) {
+    told_read_only_ = engine_->read_only();
+    outbox_.push_back([this, mode = told_read_only_] { outputs_.on_mode(mode); });
+  }
+  if (!outbox_.empty())
+    outputs_.to_io(std::exchange(outbox_, {}));
+}
+
+void CoreLoop::run() {
+  while (!stopping_) {
+    const Instant next = next_timer();
+    const Instant now = clock_.now();
+    auto tasks = inbox_.take(next >= kNever ? kForever : std::max(Duration{}, next - now));
+    for (auto& task : tasks) task();
+    timers(clock_.now());
+    run_engine();
+    flush();
+  }
+}
+
+}  // namespace lockstep

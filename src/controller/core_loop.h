@@ -1,0 +1,73 @@
+// CoreLoop: the thread that owns the engine and the node desk. It takes everything that is queued, makes one batch of
+// it, and hands out what came of it in one piece: first the batch, then the answers, then messages for nodes. It sleeps
+// until something is posted or the next timer of core or desk is due.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "controller/cluster_clock.h"
+#include "controller/engine.h"
+#include "controller/mailbox.h"
+#include "controller/node_desk.h"
+
+namespace lockstep {
+
+class CoreLoop {
+ public:
+  using Task = std::function<void()>;
+  struct Outputs {
+    std::function<void(std::vector<Task>)> to_io;                        // run in order on the I/O thread
+    std::function<void(std::shared_ptr<const Engine::Batch>)> on_batch;  // for the I/O thread's readers
+    std::function<void(std::vector<NodeDesk::Outgoing>)> on_messages;    // on the I/O thread
+    std::function<void(NodeId, std::string node_name)> ask_fence_hook;   // on the core's thread: no blocking
+    std::function<void(bool read_only)> on_mode;                         // on the I/O thread
+  };
+
+  CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDesk::Composer composer,
+           const ClusterClock& clock, Outputs outputs);
+  ~CoreLoop();
+
+  // Before start() only: this thread's calls to the engine.
+  Engine& engine() { return *engine_; }
+  void start();
+  void stop();  // commits what is queued, then ends
+
+  // From any thread. `done` runs on the I/O thread.
+  void submit(Command command, std::vector<Blob> blobs, std::function<void(Result<Answer>)> done);
+  // From any thread; `reply` runs on this thread.
+  void submit_direct(Command command, Engine::Reply reply);
+  void post(Task task) { inbox_.post(std::move(task)); }
+  void post_all(std::vector<Task> tasks) { inbox_.post_all(std::move(tasks)); }
+
+  void connected(std::uint64_t link, std::string node_name);
+  void disconnected(std::uint64_t link);
+  void receive(std::uint64_t link, FromAgent message);
+  void fenced(NodeId node, std::string proof);
+
+ private:
+  void run();
+  void timers(Instant now);
+  void run_engine();
+  void take_desk_commands();
+  void flush();
+  Instant next_timer() const;
+
+  std::unique_ptr<Engine> engine_;
+  NodeDesk desk_;
+  const ClusterClock& clock_;
+  Outputs outputs_;
+  Mailbox<Task> inbox_;
+  std::vector<Task> outbox_;  // for the I/O thread
+  bool tick_in_hand_ = false;
+  bool offset_in_hand_ = false;
+  bool told_read_only_ = false;
+  Instant tick_not_before_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lockstep

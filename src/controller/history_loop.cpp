@@ -1,0 +1,112 @@
+#include "controller/history_loop.h"
+
+#include <cstdio>
+
+#include "base/text.h"
+#include "wire/codec.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kPage = 256;
+constexpr std::size_t kChangesAtOnce = 20'000;  // in one transaction
+constexpr Duration kRetry = seconds(5);         // after the store said no
+
+}  // namespace
+
+HistoryLoop::HistoryLoop(HistoryStore& store, std::function<void(std::uint64_t)> on_cursor)
+    : store_(store), on_cursor_(std::move(on_cursor)) {}
+
+HistoryLoop::~HistoryLoop() { stop(); }
+
+Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot) {
+  // The final records serve for names, which do not change; what happened comes from the entries.
+  for (const auto& change : snapshot) tables_.apply(change);
+  std::uint64_t cursor = TRY(store_.cursor());
+  const std::uint64_t last = TRY(log.last_index());
+  if (cursor > last)
+    return Error{
+        Errc::kCorrupt,
+        format("history has seen log entry {}, but the log ends at {}: they are not of the same cluster", cursor, last),
+        {}};
+  std::vector<Change> changes;
+  std::uint64_t index = cursor;
+  while (index < last) {
+    const auto entries = TRY(log.read(index + 1, kPage));
+    if (entries.empty())
+      break;
+    std::uint64_t closed = cursor;
+    for (const auto& entry : entries) {
+      auto body = TRY(decode_entry(entry.bytes));
+      if (!changes.empty() && !body.changes.empty() && body.changes.front().seq <= changes.back().seq)
+        std::erase_if(changes, [&](const Change& c) { return c.seq >= body.changes.front().seq; });
+      std::move(body.changes.begin(), body.changes.end(), std::back_inserter(changes));
+      index = entry.index;
+      if (entry.closing)
+        closed = index;
+    }
+    if (closed == index) {
+      TRY(store_.take(index, changes, tables_));
+      cursor = index;
+      changes.clear();
+    }
+  }
+  on_cursor_(cursor);
+  return {};
+}
+
+void HistoryLoop::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void HistoryLoop::stop() {
+  if (!thread_.joinable())
+    return;
+  inbox_.post(Stop{});
+  thread_.join();
+}
+
+bool HistoryLoop::store_backlog() {
+  while (!backlog_.empty()) {
+    std::vector<Change> changes;
+    std::uint64_t index = 0;
+    std::size_t used = 0;
+    for (; used < backlog_.size() && changes.size() < kChangesAtOnce; ++used) {
+      const auto& batch = *backlog_[used];
+      changes.insert(changes.end(), batch.changes.begin(), batch.changes.end());
+      index = batch.index;
+    }
+    if (const auto done = store_.take(index, changes, tables_); !done.ok()) {
+      if (!failing_)
+        std::fprintf(stderr, "lockstepd: history cannot be written: %s\n", done.error().message.c_str());
+      failing_ = true;
+      return false;
+    }
+    failing_ = false;
+    backlog_.erase(backlog_.begin(), backlog_.begin() + static_cast<std::ptrdiff_t>(used));
+    on_cursor_(index);
+  }
+  return true;
+}
+
+void HistoryLoop::run() {
+  while (!stopping_) {
+    std::vector<Question> questions;
+    for (auto& message : inbox_.take(backlog_.empty() ? kForever : kRetry)) {
+      if (auto* batch = std::get_if<std::shared_ptr<const Engine::Batch>>(&message)) {
+        for (const auto& change : (*batch)->changes) tables_.apply(change);
+        if (!(*batch)->changes.empty())
+          backlog_.push_back(std::move(*batch));
+      } else if (auto* question = std::get_if<Question>(&message)) {
+        questions.push_back(std::move(*question));
+      } else {
+        stopping_ = true;
+      }
+    }
+    store_backlog();
+    for (const auto& question : questions) question(store_, tables_);
+  }
+}
+
+}  // namespace lockstep

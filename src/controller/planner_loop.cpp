@@ -1,0 +1,70 @@
+#include "controller/planner_loop.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+constexpr Duration kRefusedPause = millis(500);
+
+}  // namespace
+
+PlannerLoop::PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, std::uint64_t seed)
+    : clock_(clock), outputs_(std::move(outputs)), rng_(seed) {
+  planner_.observe(snapshot);
+}
+
+PlannerLoop::~PlannerLoop() { stop(); }
+
+void PlannerLoop::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void PlannerLoop::stop() {
+  if (!thread_.joinable())
+    return;
+  inbox_.post(Stop{});
+  thread_.join();
+}
+
+void PlannerLoop::plan() {
+  PlanChunk chunk = planner_.plan(clock_.now(), rng_, {});
+  if (!chunk.notes.empty())
+    outputs_.on_notes(std::move(chunk.notes));
+  if (chunk.starts.empty()) {
+    planner_.settled();
+    return;
+  }
+  waiting_ = true;
+  outputs_.propose(std::move(chunk.starts));
+}
+
+void PlannerLoop::run() {
+  while (!stopping_) {
+    Duration patience = kForever;
+    if (!waiting_) {
+      Instant next = planner_.idle() ? planner_.wake_at() : Instant{};
+      next = std::max(next, not_before_);
+      if (next < kNever)
+        patience = std::max(Duration{}, next - clock_.now());
+    }
+    for (auto& message : inbox_.take(patience)) {
+      if (const auto* batch = std::get_if<std::shared_ptr<const Engine::Batch>>(&message)) {
+        planner_.observe((*batch)->changes);
+      } else if (const auto* answer = std::get_if<Answered>(&message)) {
+        waiting_ = false;
+        planner_.settled();
+        if (!answer->done)
+          not_before_ = clock_.now() + kRefusedPause;
+      } else {
+        stopping_ = true;
+      }
+    }
+    const Instant now = clock_.now();
+    if (!stopping_ && !waiting_ && now >= not_before_ && (!planner_.idle() || planner_.wake_at() <= now))
+      plan();
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,56 @@
+// PlannerLoop: the thread that plans. It observes every batch, proposes as soon as there is something to propose, and
+// waits for the core's answer to one proposal before it makes the next. No polling: it sleeps until a batch comes or
+// the planner itself names a moment.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "controller/cluster_clock.h"
+#include "controller/engine.h"
+#include "controller/mailbox.h"
+#include "sched/planner.h"
+
+namespace lockstep {
+
+class PlannerLoop {
+ public:
+  struct Outputs {
+    std::function<void(std::vector<PlannedStart>)> propose;  // then call answered()
+    std::function<void(std::vector<PlanNote>)> on_notes;
+  };
+  // snapshot: every record before the first batch that observe() will bring.
+  PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, std::uint64_t seed);
+  ~PlannerLoop();
+  void start();
+  void stop();
+
+  // From any thread, in the order of commits.
+  void observe(std::shared_ptr<const Engine::Batch> batch) { inbox_.post(std::move(batch)); }
+  void answered(bool done) { inbox_.post(Answered{done}); }
+
+ private:
+  struct Answered {
+    bool done = false;  // false: the core could not take it now
+  };
+  struct Stop {};
+  using Message = std::variant<std::shared_ptr<const Engine::Batch>, Answered, Stop>;
+
+  void run();
+  void plan();
+
+  const ClusterClock& clock_;
+  Outputs outputs_;
+  Planner planner_;
+  Rng rng_;
+  Mailbox<Message> inbox_;
+  bool waiting_ = false;  // for the answer to the last proposal
+  bool stopping_ = false;
+  Instant not_before_;  // after a refusal
+  std::thread thread_;
+};
+
+}  // namespace lockstep
