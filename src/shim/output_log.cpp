@@ -1,0 +1,101 @@
+#include "shim/output_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace lockstep {
+
+OutputLog::~OutputLog() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+    ::unlink(file_.c_str());
+  }
+}
+
+bool OutputLog::has_room() const { return tail_.empty() && file_size_ < limits_.file_bytes; }
+
+void OutputLog::append(std::string_view bytes) {
+  end_ += bytes.size();
+  if (file_size_ == 0 && tail_.empty() && memory_.size() - head_ + bytes.size() <= limits_.memory_bytes) {
+    memory_.append(bytes);
+    return;
+  }
+  flush_tail();
+  if (!tail_.empty() || !spill(bytes))
+    tail_.append(bytes);  // the disk said no: hold these few, has_room() stops the rest
+}
+
+bool OutputLog::spill(std::string_view bytes) {
+  if (fd_ < 0)
+    fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd_ < 0)
+    return false;
+  if (file_size_ == 0)
+    file_from_ = base_ + (memory_.size() - head_);
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::pwrite(fd_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(file_size_ + done));
+    if (n <= 0)
+      return false;  // file_size_ does not count it: overwritten by the next attempt
+    done += static_cast<std::size_t>(n);
+  }
+  file_size_ += done;
+  return true;
+}
+
+void OutputLog::flush_tail() {
+  if (!tail_.empty() && spill(tail_))
+    tail_.clear();
+}
+
+std::string_view OutputLog::read(std::uint64_t offset, std::size_t max) {
+  offset = std::max(offset, base_);
+  if (offset >= end_)
+    return {};
+  const std::uint64_t memory_end = base_ + (memory_.size() - head_);
+  if (offset < memory_end)
+    return std::string_view(memory_).substr(head_ + (offset - base_), max);
+  const std::uint64_t file_end = file_size_ > 0 ? file_from_ + file_size_ : memory_end;
+  if (offset < file_end) {
+    scratch_.resize(std::min<std::uint64_t>(max, file_end - offset));
+    const ssize_t n = ::pread(fd_, scratch_.data(), scratch_.size(), static_cast<off_t>(offset - file_from_));
+    scratch_.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return scratch_;
+  }
+  return std::string_view(tail_).substr(offset - (end_ - tail_.size()), max);
+}
+
+void OutputLog::trim(std::uint64_t offset) {
+  offset = std::min(offset, end_);
+  if (offset <= base_)
+    return;
+  const std::uint64_t memory_end = base_ + (memory_.size() - head_);
+  if (offset >= memory_end) {
+    memory_.clear();
+    head_ = 0;
+  } else {
+    head_ += offset - base_;
+    if (head_ > limits_.memory_bytes / 2) {
+      memory_.erase(0, head_);
+      head_ = 0;
+    }
+  }
+  base_ = offset;
+  if (file_size_ > 0 && offset >= file_from_ + file_size_) {
+    file_size_ = 0;
+    if (::ftruncate(fd_, 0) != 0) {
+      // The file keeps old bytes that nothing refers to; the next spill overwrites them.
+    }
+  }
+  if (file_size_ == 0 && !tail_.empty()) {
+    const std::uint64_t tail_from = end_ - tail_.size();
+    tail_.erase(0, offset > tail_from ? offset - tail_from : 0);
+    memory_ += tail_;
+    tail_.clear();
+  }
+  flush_tail();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,132 @@
+#include "shim/process_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace lockstep {
+namespace {
+
+std::string read_small(const char* path) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return {};
+  std::string text;
+  char chunk[4096];
+  for (;;) {
+    const ssize_t n = ::read(fd, chunk, sizeof chunk);
+    if (n <= 0)
+      break;
+    text.append(chunk, static_cast<std::size_t>(n));
+  }
+  ::close(fd);
+  return text;
+}
+
+// f(pid) for every numeric entry.
+template <class F>
+void for_each_number(const char* path, F&& f) {
+  DIR* dir = ::opendir(path);
+  if (!dir)
+    return;
+  while (const dirent* entry = ::readdir(dir)) {
+    const long number = ::strtol(entry->d_name, nullptr, 10);
+    if (number > 0)
+      f(static_cast<pid_t>(number));
+  }
+  ::closedir(dir);
+}
+
+void append_children(pid_t pid, std::vector<pid_t>& out) {
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for_each_number(tasks.c_str(), [&](pid_t thread) {
+    const std::string text = read_small((tasks + "/" + std::to_string(thread) + "/children").c_str());
+    const char* at = text.c_str();
+    for (char* end = nullptr;; at = end) {
+      const long child = ::strtol(at, &end, 10);
+      if (end == at)
+        break;
+      out.push_back(static_cast<pid_t>(child));
+    }
+  });
+}
+
+struct Stat {
+  pid_t session = 0;
+  std::int64_t started_us = 0;
+  bool zombie = false;
+};
+
+bool read_stat(pid_t pid, Stat& stat) {
+  const std::string text = read_small(("/proc/" + std::to_string(pid) + "/stat").c_str());
+  const auto close = text.rfind(')');  // the name before it may hold anything
+  if (close == text.npos)
+    return false;
+  char state = 0;
+  int session = 0;
+  unsigned long long start_ticks = 0;
+  // Fields 3 (state) to 22 (starttime).
+  const int got = ::sscanf(text.c_str() + close + 1,
+                           " %c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
+                           &session, &start_ticks);
+  if (got != 3)
+    return false;
+  stat.session = session;
+  stat.zombie = state == 'Z' || state == 'X';
+  stat.started_us = static_cast<std::int64_t>(start_ticks) * (1'000'000 / ::sysconf(_SC_CLK_TCK));
+  return true;
+}
+
+}  // namespace
+
+std::vector<pid_t> descendants_of(pid_t root) {
+  std::vector<pid_t> found;
+  append_children(root, found);
+  for (std::size_t i = 0; i < found.size(); ++i) append_children(found[i], found);
+  return found;
+}
+
+std::size_t signal_descendants(pid_t root, int signal) {
+  std::size_t reached = 0;
+  for (pid_t pid : descendants_of(root)) reached += ::kill(pid, signal) == 0;
+  return reached;
+}
+
+std::size_t kill_sessions(const std::vector<ShimPid>& leaders) {
+  constexpr std::int64_t kSlackUs = 30'000;  // /proc counts in hundredths of a second
+  std::vector<pid_t> sessions;
+  for (const auto& leader : leaders) {
+    Stat stat;
+    const bool there = read_stat(static_cast<pid_t>(leader.pid), stat);
+    if (!there || std::abs(stat.started_us - leader.started_us) <= kSlackUs)
+      sessions.push_back(static_cast<pid_t>(leader.pid));
+  }
+  std::size_t found = 0;
+  if (sessions.empty())
+    return found;
+  for_each_number("/proc", [&](pid_t pid) {
+    Stat stat;
+    if (!read_stat(pid, stat) || stat.zombie)
+      return;
+    for (pid_t session : sessions)
+      if (stat.session == session) {
+        ++found;
+        ::kill(pid, SIGKILL);
+      }
+  });
+  return found;
+}
+
+std::int64_t boot_clock_us() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+}
+
+}  // namespace lockstep

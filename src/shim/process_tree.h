@@ -1,0 +1,23 @@
+// Finding and signalling the processes of a step. While the shim lives it is the subreaper of all of them, so walking
+// down from it misses none, whatever sessions they made. After its death their sessions are what is left to go by.
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "shim/protocol.h"
+
+namespace lockstep {
+
+std::vector<pid_t> descendants_of(pid_t root);  // without root; parents before children
+// How many were reached. Signal 0 only counts.
+std::size_t signal_descendants(pid_t root, int signal);
+
+// Kills what is left of the sessions these tasks led; returns how many processes were found. A pid that was reused
+// since does not match: its session can only be another one when ours is empty.
+std::size_t kill_sessions(const std::vector<ShimPid>& leaders);
+
+std::int64_t boot_clock_us();
+
+}  // namespace lockstep

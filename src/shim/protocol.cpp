@@ -1,0 +1,281 @@
+#include "shim/protocol.h"
+
+#include "base/text.h"
+
+namespace lockstep {
+namespace {
+
+// Tags of the launch. Never renumbered.
+enum class Tag : std::uint16_t {
+  kUid = 1,
+  kGid = 2,
+  kGroup = 3,
+  kArgument = 4,
+  kVariable = 5,
+  kTaskVariable = 6,
+  kWorkDir = 7,
+  kStdIn = 8,
+  kStdOut = 9,
+  kStdErr = 10,
+  kAppend = 11,
+  kUmask = 12,
+  kNodeIndex = 13,
+  kRank = 14,
+  kRankArguments = 15,
+  kRankVariables = 16,
+  kToClient = 17,
+  kPty = 18,
+  kRows = 19,
+  kColumns = 20,
+  kKillWaitUs = 21,
+  kFenceAfterUs = 22,
+  kScript = 23,
+};
+
+void put(std::string& out, std::uint64_t value, int bytes) {
+  for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+std::uint64_t get(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (char c : bytes) value = value << 8 | static_cast<unsigned char>(c);
+  return value;
+}
+
+std::string record(ShimRecord kind, std::string_view body) {
+  std::string out;
+  out.reserve(body.size() + 5);
+  put(out, static_cast<std::uint8_t>(kind), 1);
+  put(out, body.size(), 4);
+  out.append(body);
+  return out;
+}
+
+void field(std::string& out, Tag tag, std::string_view text) {
+  put(out, static_cast<std::uint16_t>(tag), 2);
+  put(out, text.size(), 4);
+  out.append(text);
+}
+
+void field(std::string& out, Tag tag, std::uint64_t value) {
+  put(out, static_cast<std::uint16_t>(tag), 2);
+  put(out, 8, 4);
+  put(out, value, 8);
+}
+
+// Words joined by NUL: none of them may hold one, which arguments and variables cannot anyway.
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out.append(word.c_str()).push_back('\0');
+  return out;
+}
+
+std::vector<std::string> unjoined(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    auto end = text.find('\0');
+    if (end == text.npos)
+      end = text.size();
+    words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end + 1));
+  }
+  return words;
+}
+
+void apply_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
+  LaunchStep& step = start.launch;
+  ProcessSpec& process = step.process;
+  const std::uint64_t number = text.size() == 8 ? get(text) : 0;
+  switch (static_cast<Tag>(tag)) {
+    case Tag::kUid: process.uid = static_cast<std::uint32_t>(number); return;
+    case Tag::kGid: process.gid = static_cast<std::uint32_t>(number); return;
+    case Tag::kGroup: process.groups.push_back(static_cast<std::uint32_t>(number)); return;
+    case Tag::kArgument: process.argv.emplace_back(text); return;
+    case Tag::kVariable: process.env.emplace_back(text); return;
+    case Tag::kTaskVariable: process.task_env.emplace_back(text); return;
+    case Tag::kWorkDir: process.work_dir = text; return;
+    case Tag::kStdIn: process.std_in = text; return;
+    case Tag::kStdOut: process.std_out = text; return;
+    case Tag::kStdErr: process.std_err = text; return;
+    case Tag::kAppend: process.append = number != 0; return;
+    case Tag::kUmask: process.umask = static_cast<std::int32_t>(number); return;
+    case Tag::kNodeIndex: step.node_index = static_cast<std::uint32_t>(number); return;
+    case Tag::kRank: step.ranks.push_back(static_cast<std::uint32_t>(number)); return;
+    case Tag::kRankArguments: step.argv_by_rank.push_back(unjoined(text)); return;
+    case Tag::kRankVariables: step.env_by_rank.push_back(unjoined(text)); return;
+    case Tag::kToClient: step.to_client = number != 0; return;
+    case Tag::kPty: step.pty = number != 0; return;
+    case Tag::kRows: step.rows = static_cast<std::uint16_t>(number); return;
+    case Tag::kColumns: step.columns = static_cast<std::uint16_t>(number); return;
+    case Tag::kKillWaitUs: step.kill_wait.us = static_cast<std::int64_t>(number); return;
+    case Tag::kFenceAfterUs: start.fence_after.us = static_cast<std::int64_t>(number); return;
+    case Tag::kScript: start.script = text; return;
+  }
+  // A tag of a later version: what it asks for, this shim cannot do. Its agent knows which shim it started.
+}
+
+Result<ShimStart> decode_launch(std::string_view body) {
+  ShimStart start;
+  while (!body.empty()) {
+    if (body.size() < 6)
+      return Error{Errc::kCorrupt, "launch record: a field is cut off", {}};
+    const auto tag = static_cast<std::uint16_t>(get(body.substr(0, 2)));
+    const std::uint64_t size = get(body.substr(2, 4));
+    body.remove_prefix(6);
+    if (size > body.size())
+      return Error{Errc::kCorrupt, "launch record: a field is longer than the record", {}};
+    apply_field(start, tag, body.substr(0, size));
+    body.remove_prefix(size);
+  }
+  const LaunchStep& step = start.launch;
+  if (step.ranks.empty())
+    return Error{Errc::kCorrupt, "launch record: no task", {}};
+  if (!step.argv_by_rank.empty() && step.argv_by_rank.size() != step.ranks.size())
+    return Error{Errc::kCorrupt, "launch record: arguments for another number of tasks", {}};
+  if (!step.env_by_rank.empty() && step.env_by_rank.size() != step.ranks.size())
+    return Error{Errc::kCorrupt, "launch record: variables for another number of tasks", {}};
+  return start;
+}
+
+}  // namespace
+
+std::string shim_key_text(const ShimKey& key) {
+  std::string text = std::to_string(key.job.value) + "-" + std::to_string(key.attempt) + "-";
+  if (key.step == kBatchStep)
+    return text + "batch";
+  if (key.step != kTasksStep)
+    return text + std::to_string(key.step);
+  return text + "task-" + std::to_string(key.group) + "." + std::to_string(key.index) + "." +
+         std::to_string(key.incarnation);
+}
+
+std::optional<ShimKey> parse_shim_key(std::string_view text) {
+  ShimKey key;
+  const auto parts = split(text, '-');
+  if (parts.size() < 3 || parts.size() > 4)
+    return std::nullopt;
+  const auto job = parse_uint(parts[0]), attempt = parse_uint(parts[1]);
+  if (!job || !attempt || *attempt > UINT32_MAX)
+    return std::nullopt;
+  key.job = JobId(*job);
+  key.attempt = static_cast<AttemptNo>(*attempt);
+  if (parts.size() == 4) {
+    const auto numbers = split(parts[3], '.');
+    if (parts[2] != "task" || numbers.size() != 3)
+      return std::nullopt;
+    const auto group = parse_uint(numbers[0]), index = parse_uint(numbers[1]), incarnation = parse_uint(numbers[2]);
+    if (!group || !index || !incarnation || *group > UINT16_MAX || *index > UINT32_MAX || *incarnation > UINT32_MAX)
+      return std::nullopt;
+    key.step = kTasksStep;
+    key.group = static_cast<std::uint16_t>(*group);
+    key.index = static_cast<std::uint32_t>(*index);
+    key.incarnation = static_cast<std::uint32_t>(*incarnation);
+  } else if (parts[2] == "batch") {
+    key.step = kBatchStep;
+  } else {
+    const auto step = parse_uint(parts[2]);
+    if (!step || *step > INT32_MAX)
+      return std::nullopt;
+    key.step = static_cast<StepNo>(*step);
+  }
+  return shim_key_text(key) == text ? std::optional(key) : std::nullopt;
+}
+
+std::string encode_launch_record(const ShimStart& start) {
+  const LaunchStep& step = start.launch;
+  const ProcessSpec& process = step.process;
+  std::string out;
+  std::size_t bytes = start.script.size() + 1024;
+  for (const auto& variable : process.env) bytes += variable.size() + 6;
+  out.reserve(bytes);
+  field(out, Tag::kUid, process.uid);
+  field(out, Tag::kGid, process.gid);
+  for (auto group : process.groups) field(out, Tag::kGroup, group);
+  for (const auto& word : process.argv) field(out, Tag::kArgument, word);
+  for (const auto& variable : process.env) field(out, Tag::kVariable, variable);
+  for (const auto& variable : process.task_env) field(out, Tag::kTaskVariable, variable);
+  field(out, Tag::kWorkDir, process.work_dir);
+  field(out, Tag::kStdIn, process.std_in);
+  field(out, Tag::kStdOut, process.std_out);
+  field(out, Tag::kStdErr, process.std_err);
+  field(out, Tag::kAppend, process.append);
+  field(out, Tag::kUmask, static_cast<std::uint64_t>(process.umask));
+  field(out, Tag::kNodeIndex, step.node_index);
+  for (auto rank : step.ranks) field(out, Tag::kRank, rank);
+  for (const auto& words : step.argv_by_rank) field(out, Tag::kRankArguments, joined(words));
+  for (const auto& variables : step.env_by_rank) field(out, Tag::kRankVariables, joined(variables));
+  field(out, Tag::kToClient, step.to_client);
+  field(out, Tag::kPty, step.pty);
+  field(out, Tag::kRows, step.rows);
+  field(out, Tag::kColumns, step.columns);
+  field(out, Tag::kKillWaitUs, static_cast<std::uint64_t>(step.kill_wait.us));
+  field(out, Tag::kFenceAfterUs, static_cast<std::uint64_t>(start.fence_after.us));
+  if (!start.script.empty())
+    field(out, Tag::kScript, start.script);
+  return record(ShimRecord::kLaunch, out);
+}
+
+std::string encode_pids_record(const std::vector<ShimPid>& pids) {
+  std::string out;
+  for (const auto& pid : pids) {
+    put(out, pid.pid, 4);
+    put(out, static_cast<std::uint64_t>(pid.started_us), 8);
+  }
+  return record(ShimRecord::kPids, out);
+}
+
+std::string encode_result_record(const std::vector<TaskResult>& results) {
+  return record(ShimRecord::kResult, encode_results_text(results));
+}
+
+Result<ShimRecords> decode_shim_records(std::string_view bytes) {
+  ShimRecords records;
+  while (bytes.size() >= 5) {
+    const auto kind = static_cast<ShimRecord>(bytes[0]);
+    const std::uint64_t size = get(bytes.substr(1, 4));
+    if (size > bytes.size() - 5)
+      break;
+    const std::string_view body = bytes.substr(5, size);
+    bytes.remove_prefix(5 + size);
+    if (kind == ShimRecord::kLaunch) {
+      records.launch = TRY(decode_launch(body));
+    } else if (kind == ShimRecord::kPids) {
+      records.pids.clear();
+      for (std::size_t at = 0; at + 12 <= body.size(); at += 12)
+        records.pids.push_back({static_cast<std::uint32_t>(get(body.substr(at, 4))),
+                                static_cast<std::int64_t>(get(body.substr(at + 4, 8)))});
+    } else if (kind == ShimRecord::kResult) {
+      records.results = decode_results_text(body);
+    }
+  }
+  return records;
+}
+
+std::string encode_results_text(const std::vector<TaskResult>& results) {
+  std::string out;
+  for (const auto& result : results) {
+    if (!out.empty())
+      out.push_back(' ');
+    out += std::to_string(result.rank) + ":" + std::to_string(result.exit.code) + ":" +
+           std::to_string(result.exit.signal) + ":" + (result.exit.oom ? "1" : "0");
+  }
+  return out;
+}
+
+std::optional<std::vector<TaskResult>> decode_results_text(std::string_view text) {
+  std::vector<TaskResult> results;
+  for (const auto& word : split_words(text)) {
+    const auto parts = split(word, ':');
+    if (parts.size() != 4)
+      return std::nullopt;
+    const auto rank = parse_uint(parts[0]), code = parse_uint(parts[1]), signal = parse_uint(parts[2]),
+               oom = parse_uint(parts[3]);
+    if (!rank || !code || !signal || !oom || *rank > UINT32_MAX || *code > 255 || *signal > 255 || *oom > 1)
+      return std::nullopt;
+    results.push_back({static_cast<std::uint32_t>(*rank),
+                       {static_cast<std::int32_t>(*code), static_cast<std::int32_t>(*signal), *oom == 1}});
+  }
+  return results;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// What agent and shim say to each other, and what a shim leaves on disk. Frozen: a shim outlives several versions of
+// its agent, so nothing here may change its meaning. New fields get new tags, new control words are ignored by old
+// shims.
+//
+// A shim's folder DIR/shims/KEY holds `record`, `io.sock`, the script, and spilled output. `record` is a list of
+// records, each one byte kind, four bytes length (big endian) and that many bytes: the launch (written by the agent),
+// the pids of the tasks, the result. A torn last record does not count. The shim holds a lock (flock) on the file for
+// as long as it lives: whoever gets the lock has proof that it is dead.
+//
+// On the control channel (an inherited socket, or a connection to io.sock that begins with the hello line) both sides
+// send lines. Agent: "signal N", "stop MILLISECONDS", "forget". Shim: "started", "failed TEXT",
+// "ended RANK:CODE:SIGNAL:OOM …". A connection that begins otherwise carries step I/O frames (wire/frame.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "ports/shims.h"
+
+namespace lockstep {
+
+inline constexpr std::string_view kShimHello = "lockstep-shim/1\n";
+inline constexpr int kShimRecordFd = 3;   // the shim starts with its record file here
+inline constexpr int kShimControlFd = 4;  // and its end of the control socket here
+inline constexpr std::string_view kShimRecordFile = "record";
+inline constexpr std::string_view kShimSocketFile = "io.sock";
+inline constexpr std::string_view kShimScriptFile = "slurm_script";  // the name Slurm's users see in $0
+inline constexpr std::string_view kLeaseFile =
+    "lease";  // DIR/lease: decimal boot-clock µs of the last renewal's sending
+
+// "12-1-batch", "12-1-0", "12-1-task-0.3.1" (job, attempt, step; group, index, incarnation).
+std::string shim_key_text(const ShimKey& key);
+std::optional<ShimKey> parse_shim_key(std::string_view text);
+
+enum class ShimRecord : std::uint8_t { kLaunch = 1, kPids = 2, kResult = 3 };
+
+// A task's first process. started_us on the boot clock tells a reused pid apart.
+struct ShimPid {
+  std::uint32_t pid = 0;
+  std::int64_t started_us = 0;
+  friend bool operator==(const ShimPid&, const ShimPid&) = default;
+};
+
+std::string encode_launch_record(const ShimStart& start);
+std::string encode_pids_record(const std::vector<ShimPid>& pids);
+std::string encode_result_record(const std::vector<TaskResult>& results);
+
+struct ShimRecords {
+  std::optional<ShimStart> launch;  // its key comes from the folder's name
+  std::vector<ShimPid> pids;
+  std::optional<std::vector<TaskResult>> results;
+};
+// Reads as far as whole records go. An error: the launch itself is malformed.
+Result<ShimRecords> decode_shim_records(std::string_view bytes);
+
+std::string encode_results_text(const std::vector<TaskResult>& results);  // "0:1:0:0 1:0:9:0"
+std::optional<std::vector<TaskResult>> decode_results_text(std::string_view text);
+
+}  // namespace lockstep

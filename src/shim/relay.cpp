@@ -1,0 +1,244 @@
+#include "shim/relay.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kChunk = 64 << 10;
+constexpr std::size_t kClientQueueMax = 256 << 10;
+constexpr std::size_t kInputQueueMax = 4 << 20;  // per rank; a client keeps far less unacknowledged
+
+std::string number(std::uint64_t value, int bytes) {
+  std::string out;
+  for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i)));
+  return out;
+}
+
+std::uint64_t number_at(std::string_view payload, std::size_t at, std::size_t bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = at; i < at + bytes; ++i) value = value << 8 | static_cast<unsigned char>(payload[i]);
+  return value;
+}
+
+void send(StepClient& client, IoFrame type, std::uint32_t rank, std::string_view payload) {
+  client.send(encode_frame(static_cast<std::uint8_t>(type), rank, payload));
+}
+
+// f(index) for the rank a frame names, or for all.
+template <class F>
+void for_ranks(const StepTasks& tasks, std::uint64_t stream, F&& f) {
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    if (stream == kAllRanks || stream == tasks[i]->rank())
+      f(i);
+}
+
+// Reads JSON of the one shape we accept, byte by byte.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+  bool take(std::string_view word) {
+    skip();
+    if (!text_.starts_with(word))
+      return false;
+    text_.remove_prefix(word.size());
+    return true;
+  }
+  std::optional<std::uint64_t> take_number() {
+    skip();
+    std::size_t digits = 0;
+    std::uint64_t value = 0;
+    for (; digits < text_.size() && text_[digits] >= '0' && text_[digits] <= '9' && digits < 19; ++digits)
+      value = value * 10 + static_cast<std::uint64_t>(text_[digits] - '0');
+    if (digits == 0)
+      return std::nullopt;
+    text_.remove_prefix(digits);
+    return value;
+  }
+  bool at_end() {
+    skip();
+    return text_.empty();
+  }
+
+ private:
+  void skip() {
+    while (!text_.empty() && std::string_view(" \t\r\n").find(text_[0]) != std::string_view::npos)
+      text_.remove_prefix(1);
+  }
+  std::string_view text_;
+};
+
+}  // namespace
+
+bool apply_attach(StepClient& client, const StepTasks& tasks, std::string_view json) {
+  client.ranks.assign(tasks.size(), {});
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    for (int stream : {0, 1})
+      if (OutputLog* log = tasks[i]->log(stream)) {
+        client.ranks[i].outputs[stream].sent = log->base();
+        client.ranks[i].outputs[stream].acked = log->base();
+      }
+  client.attached = true;
+  Scanner in(json);
+  if (in.at_end() || (in.take("{") && in.take("}") && in.at_end()))
+    return true;
+  in = Scanner(json);
+  if (!in.take("{") || !in.take("\"have\"") || !in.take(":") || !in.take("{"))
+    return false;
+  for (bool first = true; !in.take("}"); first = false) {
+    if (!first && !in.take(","))
+      return false;
+    if (!in.take("\""))
+      return false;
+    const auto rank = in.take_number();
+    if (!rank || !in.take("\"") || !in.take(":") || !in.take("["))
+      return false;
+    const auto out = in.take_number();
+    if (!out || !in.take(","))
+      return false;
+    const auto err = in.take_number();
+    if (!err || !in.take("]"))
+      return false;
+    for_ranks(tasks, *rank, [&](std::size_t i) {
+      for (int stream : {0, 1})
+        if (OutputLog* log = tasks[i]->log(stream)) {
+          auto& cursor = client.ranks[i].outputs[stream];
+          cursor.sent = std::clamp(stream == 0 ? *out : *err, log->base(), log->end());
+          cursor.acked = cursor.sent;
+        }
+    });
+  }
+  return in.take("}") && in.at_end();
+}
+
+bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame) {
+  const std::string_view payload = frame.payload;
+  switch (static_cast<IoFrame>(frame.type)) {
+    case IoFrame::kStdin: {
+      if (payload.size() < 8)
+        return false;
+      bool too_much = false;
+      for_ranks(tasks, frame.stream, [&](std::size_t i) {
+        tasks[i]->take_input(number_at(payload, 0, 8), payload.substr(8));
+        too_much = too_much || tasks[i]->input_queued() > kInputQueueMax;
+      });
+      return !too_much;
+    }
+    case IoFrame::kStdinEof:
+      if (payload.size() != 8)
+        return false;
+      for_ranks(tasks, frame.stream, [&](std::size_t i) { tasks[i]->end_input(number_at(payload, 0, 8)); });
+      return true;
+    case IoFrame::kOutputAck: {
+      if (payload.size() != 9 || !client.attached)
+        return false;
+      const std::uint64_t fd = number_at(payload, 0, 1), offset = number_at(payload, 1, 8);
+      if (fd != 1 && fd != 2)
+        return false;
+      for_ranks(tasks, frame.stream, [&](std::size_t i) {
+        auto& cursor = client.ranks[i].outputs[fd - 1];
+        cursor.acked = std::max(cursor.acked, std::min(offset, cursor.sent));
+      });
+      return true;
+    }
+    case IoFrame::kWindowSize:
+      if (payload.size() != 4)
+        return false;
+      for_ranks(tasks, frame.stream, [&](std::size_t i) {
+        tasks[i]->resize_terminal(static_cast<std::uint16_t>(number_at(payload, 0, 2)),
+                                  static_cast<std::uint16_t>(number_at(payload, 2, 2)));
+      });
+      return true;
+    default: return true;  // a later client's word
+  }
+}
+
+void pump(const StepTasks& tasks, StepClient& client) {
+  if (!client.attached)
+    return;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    StepTask& task = *tasks[i];
+    auto& rank = client.ranks[i];
+    if (!rank.started_sent && task.pid() > 0 && task.failure().empty()) {
+      send(client, IoFrame::kStarted, task.rank(), number(static_cast<std::uint32_t>(task.pid()), 4));
+      rank.started_sent = true;
+    }
+    if (!rank.failed_sent && !task.failure().empty()) {
+      send(client, IoFrame::kFailed, task.rank(), task.failure());
+      rank.failed_sent = true;
+    }
+    bool all_sent = true;
+    for (int stream : {0, 1}) {
+      OutputLog* log = task.log(stream);
+      if (!log)
+        continue;
+      auto& cursor = rank.outputs[stream];
+      cursor.sent = std::max(cursor.sent, log->base());
+      const auto fd = static_cast<std::uint64_t>(stream + 1);
+      while (cursor.sent < log->end() && client.unsent() < kClientQueueMax) {
+        const std::string_view bytes = log->read(cursor.sent, kChunk);
+        if (bytes.empty())
+          break;
+        send(client, IoFrame::kOutput, task.rank(), (number(fd, 1) + number(cursor.sent, 8)).append(bytes));
+        cursor.sent += bytes.size();
+      }
+      if (task.output_ended(stream) && cursor.sent == log->end() && !cursor.eof_sent) {
+        send(client, IoFrame::kOutputEof, task.rank(), number(fd, 1) + number(cursor.sent, 8));
+        cursor.eof_sent = true;
+      }
+      all_sent = all_sent && cursor.eof_sent;
+    }
+    if (task.input_done() > rank.input_acked) {
+      rank.input_acked = task.input_done();
+      send(client, IoFrame::kStdinAck, task.rank(), number(rank.input_acked, 8));
+    }
+    if (all_sent && !task.running() && !rank.exit_sent) {
+      const ExitStatus& exit = task.exit();
+      send(client, IoFrame::kExited, task.rank(),
+           number(static_cast<std::uint64_t>(exit.code), 1) + number(static_cast<std::uint64_t>(exit.signal), 1) +
+               number(exit.oom ? 1 : 0, 1));
+      rank.exit_sent = true;
+    }
+  }
+}
+
+void trim_outputs(const StepTasks& tasks, const StepClients& clients) {
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    for (int stream : {0, 1}) {
+      OutputLog* log = tasks[i]->log(stream);
+      if (!log)
+        continue;
+      std::uint64_t least = ~std::uint64_t{0}, most = 0;
+      for (const auto& client : clients)
+        if (client->attached && !client->gone()) {
+          least = std::min(least, client->ranks[i].outputs[stream].acked);
+          most = std::max(most, client->ranks[i].outputs[stream].acked);
+        }
+      if (least <= most)
+        log->trim(least);
+      if (!log->has_room())
+        log->trim(most);  // one slow onlooker does not hold up the task
+    }
+}
+
+bool told_everything(const StepTasks& tasks, const StepClient& client) {
+  if (!client.attached || client.unsent() > 0)
+    return false;
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    if (!client.ranks[i].exit_sent)
+      return false;
+  return true;
+}
+
+bool all_acknowledged(const StepTasks& tasks) {
+  for (const auto& task : tasks)
+    for (int stream : {0, 1})
+      if (OutputLog* log = task->log(stream); log && log->base() < log->end())
+        return false;
+  return true;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,430 @@
+#include "shim/shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "shim/process_tree.h"
+#include "shim/protocol.h"
+#include "shim/relay.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kSecondUs = 1'000'000;
+constexpr std::int64_t kLingerUs = 60 * kSecondUs;  // output nobody fetched stays this long after the end
+constexpr std::int64_t kLeftoverEveryUs = 20'000;   // between looks at processes that do not die
+constexpr std::int64_t kFenceSlackUs = kSecondUs;   // the agent, if there is one, goes first
+constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
+constexpr std::int64_t kTimeNever = INT64_MAX;
+constexpr std::size_t kClientsMax = 64;
+
+std::string read_all(int fd) {
+  struct stat stat {};
+  std::string bytes;
+  if (::fstat(fd, &stat) != 0)
+    return bytes;
+  bytes.resize(static_cast<std::size_t>(stat.st_size));
+  const ssize_t n = ::pread(fd, bytes.data(), bytes.size(), 0);
+  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return bytes;
+}
+
+bool append_record(int fd, const std::string& bytes) {
+  struct stat stat {};
+  if (::fstat(fd, &stat) != 0)
+    return false;
+  const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), stat.st_size);
+  if (n == static_cast<ssize_t>(bytes.size()))
+    return true;
+  if (n > 0 && ::ftruncate(fd, stat.st_size) != 0) {
+    // The torn record stays and does not count.
+  }
+  return false;
+}
+
+class Shim {
+ public:
+  explicit Shim(ShimDescriptors descriptors) : record_fd_(descriptors.record) {
+    clients_.push_back(std::make_unique<StepClient>(descriptors.control, StepClient::Kind::kControl));
+  }
+
+  int run() {
+    if (auto ready = prepare(); !ready.ok())
+      return fail(ready.error().message);
+    if (auto started = start_tasks(); !started.ok())
+      return fail(started.error().message);
+    while (!may_exit()) turn();
+    return 0;
+  }
+
+ private:
+  Result<void> prepare();
+  Result<void> start_tasks();
+  Result<int> write_script();
+  int fail(const std::string& why);
+  void turn();
+  std::int64_t act_on_timers(std::int64_t now_us);
+  void accept_clients();
+  void hear(StepClient& client);
+  void obey(const std::string& line);
+  void client_frame(StepClient& client, const Frame& frame);
+  void reap();
+  void check_over();
+  void stop(std::int64_t kill_wait_us);
+  void check_fence(std::int64_t now_us);
+  std::string state_lines() const;
+  void tell_agents(const std::string& line);
+  bool may_exit() const;
+
+  int record_fd_;
+  int listen_fd_ = -1, signal_fd_ = -1;
+  ShimStart start_;
+  StepTasks tasks_;
+  StepClients clients_;
+  bool started_ = false;
+  bool children_gone_ = false;
+  bool over_ = false;            // every process of the step is gone and the result is known
+  bool result_written_ = false;  // or forgotten by the agent, who has it
+  bool someone_heard_all_ = false;
+  std::int64_t launched_us_ = boot_clock_us();
+  std::int64_t kill_at_us_ = kTimeNever;      // SIGKILL for those who ignored SIGTERM
+  std::int64_t leftover_at_us_ = kTimeNever;  // next look at what the tasks left behind
+  std::int64_t fence_at_us_ = kTimeNever;
+  std::int64_t linger_until_us_ = kTimeNever;
+};
+
+Result<void> Shim::prepare() {
+  ::fcntl(record_fd_, F_SETFD, FD_CLOEXEC);
+  ::fcntl(clients_[0]->fd(), F_SETFD, FD_CLOEXEC);
+  ::umask(077);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t watched;
+  ::sigemptyset(&watched);
+  for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::sigaddset(&watched, signal);
+  ::sigprocmask(SIG_SETMASK, &watched, nullptr);
+  signal_fd_ = ::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+
+  auto records = TRY(decode_shim_records(read_all(record_fd_)));
+  if (!records.launch)
+    return Error{Errc::kCorrupt, "no launch in the record file", {}};
+  start_ = std::move(*records.launch);
+  if (start_.fence_after < kForever)
+    fence_at_us_ = launched_us_ + start_.fence_after.us / 2;  // the lease then says when exactly
+
+  listen_fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  kShimSocketFile.copy(address.sun_path, sizeof address.sun_path - 1);
+  if (listen_fd_ < 0 || ::bind(listen_fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listen_fd_, 16) != 0)
+    return Error{Errc::kIo, std::string("io.sock: ") + ::strerror(errno), {}};
+  return {};
+}
+
+// A real file, because scripts look at $0; its folder may be closed to the user, the descriptor is not.
+Result<int> Shim::write_script() {
+  const std::string name(kShimScriptFile);
+  const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0500);
+  if (fd < 0)
+    return Error{Errc::kIo, std::string("script file: ") + ::strerror(errno), {}};
+  const ssize_t n = ::write(fd, start_.script.data(), start_.script.size());
+  const bool whole = n == static_cast<ssize_t>(start_.script.size());
+  const ProcessSpec& process = start_.launch.process;
+  const bool owned = ::geteuid() != 0 || process.uid == 0 || ::fchown(fd, process.uid, process.gid) == 0;
+  const int error = errno;
+  ::close(fd);  // a file open for writing cannot be run
+  if (!whole || !owned)
+    return Error{Errc::kIo, std::string("script file: ") + (n >= 0 && !whole ? "disk full" : ::strerror(error)), {}};
+  const int reader = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (reader < 0)
+    return Error{Errc::kIo, std::string("script file: ") + ::strerror(errno), {}};
+  return reader;
+}
+
+Result<void> Shim::start_tasks() {
+  int script_fd = -1;
+  if (!start_.script.empty())
+    script_fd = TRY(write_script());
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const std::string short_host = std::string(host).substr(0, std::string_view(host).find('.'));
+
+  std::vector<ShimPid> pids;
+  std::vector<std::string> paths;
+  for (std::size_t local = 0; local < start_.launch.ranks.size(); ++local) {
+    tasks_.push_back(std::make_unique<StepTask>(start_, local, OutputLimits{}, short_host));
+    StepTask& task = *tasks_.back();
+    bool twin = false;
+    for (int stream : {0, 1})
+      twin = twin || std::find(paths.begin(), paths.end(), task.output_path(stream)) != paths.end();
+    for (int stream : {0, 1})
+      if (!task.output_path(stream).empty())
+        paths.push_back(task.output_path(stream));
+    TRY(task.launch(start_, script_fd, twin));
+    if (task.running())
+      pids.push_back({static_cast<std::uint32_t>(task.pid()), boot_clock_us()});
+  }
+  if (script_fd >= 0)
+    ::close(script_fd);
+  append_record(record_fd_, encode_pids_record(pids));
+  started_ = true;
+  tell_agents(state_lines());
+  reap();
+  return {};
+}
+
+// Nothing may stay behind when the launch is reported as failed.
+int Shim::fail(const std::string& why) {
+  do {
+    signal_descendants(::getpid(), SIGKILL);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
+    errno = 0;
+  } while (::waitpid(-1, nullptr, 0) > 0 || errno != ECHILD);
+  std::string lines(kShimHello);
+  lines.append("failed ").append(why);
+  std::replace(lines.begin() + static_cast<std::ptrdiff_t>(kShimHello.size()), lines.end(), '\n', ' ');
+  clients_[0]->send(lines.append("\n"));
+  clients_[0]->flush();
+  return 1;
+}
+
+std::string Shim::state_lines() const {
+  std::string lines(kShimHello);
+  if (started_)
+    lines += "started\n";
+  if (over_) {
+    std::vector<TaskResult> results;
+    for (const auto& task : tasks_) results.push_back({task->rank(), task->exit()});
+    lines += "ended " + encode_results_text(results) + "\n";
+  }
+  return lines;
+}
+
+void Shim::tell_agents(const std::string& lines) {
+  for (auto& client : clients_)
+    if (client->kind() == StepClient::Kind::kControl) {
+      client->send(lines);
+      client->flush();
+    }
+}
+
+void Shim::turn() {
+  const std::int64_t due = act_on_timers(boot_clock_us());
+
+  std::vector<pollfd> polls;
+  struct What {
+    enum Kind : unsigned char { kSignals, kListener, kClient, kOutput, kInput } kind;
+    std::size_t index = 0;
+    int stream = 0;
+  };
+  std::vector<What> whats;
+  const auto add = [&](int fd, int events, What what) {
+    polls.push_back({fd, static_cast<short>(events), 0});
+    whats.push_back(what);
+  };
+  add(signal_fd_, POLLIN, {What::kSignals});
+  add(listen_fd_, clients_.size() < kClientsMax ? POLLIN : 0, {What::kListener});
+  for (std::size_t i = 0; i < clients_.size(); ++i)
+    add(clients_[i]->fd(), POLLIN | (clients_[i]->unsent() > 0 ? POLLOUT : 0), {What::kClient, i});
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    for (int stream : {0, 1})
+      if (tasks_[i]->wants_output(stream))
+        add(tasks_[i]->output_fd(stream), POLLIN, {What::kOutput, i, stream});
+    if (tasks_[i]->wants_to_write())
+      add(tasks_[i]->input_fd(), POLLOUT, {What::kInput, i});
+  }
+  const std::int64_t wait_us = due == kTimeNever ? -1 : std::max<std::int64_t>(0, due - boot_clock_us());
+  const int timeout_ms = wait_us < 0 ? -1 : static_cast<int>(std::min<std::int64_t>((wait_us + 999) / 1000, 1 << 30));
+  if (::poll(polls.data(), polls.size(), timeout_ms) < 0 && errno != EINTR)
+    return;
+
+  bool signalled = false;
+  for (std::size_t i = 0; i < polls.size(); ++i) {
+    if (!polls[i].revents)
+      continue;
+    const What what = whats[i];
+    switch (what.kind) {
+      case What::kSignals: signalled = true; break;
+      case What::kListener: accept_clients(); break;
+      case What::kClient: hear(*clients_[what.index]); break;
+      case What::kOutput: tasks_[what.index]->read_output(what.stream); break;
+      case What::kInput: tasks_[what.index]->write_input(); break;
+    }
+  }
+  if (signalled) {
+    signalfd_siginfo info{};
+    while (::read(signal_fd_, &info, sizeof info) == sizeof info)
+      if (info.ssi_signo == SIGTERM)
+        stop(start_.launch.kill_wait.us);
+    reap();
+  }
+  for (auto& client : clients_) {
+    pump(tasks_, *client);
+    client->flush();
+    someone_heard_all_ = someone_heard_all_ || (over_ && !client->gone() && told_everything(tasks_, *client));
+  }
+  trim_outputs(tasks_, clients_);
+  std::erase_if(clients_, [](const auto& client) { return client->gone(); });
+}
+
+// Does what is due and returns when to look again.
+std::int64_t Shim::act_on_timers(std::int64_t now_us) {
+  if (now_us >= kill_at_us_) {
+    signal_descendants(::getpid(), SIGKILL);
+    kill_at_us_ = over_ ? kTimeNever : now_us + kLeftoverEveryUs;
+  }
+  if (now_us >= leftover_at_us_)
+    check_over();
+  if (now_us >= fence_at_us_)
+    check_fence(now_us);
+  return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_});
+}
+
+void Shim::accept_clients() {
+  const int fd = ::accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd >= 0)
+    clients_.push_back(std::make_unique<StepClient>(fd, StepClient::Kind::kUnknown));
+}
+
+void Shim::hear(StepClient& client) {
+  std::vector<std::string> lines;
+  std::vector<Frame> frames;
+  client.receive(lines, frames);
+  for (const auto& line : lines) {
+    if (line + "\n" == kShimHello)
+      client.send(state_lines());
+    else
+      obey(line);
+  }
+  for (const auto& frame : frames) client_frame(client, frame);
+}
+
+void Shim::obey(const std::string& line) {
+  const auto words = split_words(line);
+  if (words.empty())
+    return;
+  const std::uint64_t number = words.size() > 1 ? parse_uint(words[1]).value_or(UINT64_MAX) : UINT64_MAX;
+  if (words[0] == "signal" && number < 65 && !over_)
+    signal_descendants(::getpid(), static_cast<int>(number));
+  else if (words[0] == "stop" && number < 1'000'000'000)
+    stop(static_cast<std::int64_t>(number) * 1000);
+  else if (words[0] == "forget" && over_)
+    result_written_ = true;
+}
+
+void Shim::client_frame(StepClient& client, const Frame& frame) {
+  if (frame.type == static_cast<std::uint8_t>(IoFrame::kAttach)) {
+    if (!apply_attach(client, tasks_, frame.payload))
+      client.drop();
+  } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kSignal)) {
+    if (frame.payload.size() != 1 || static_cast<unsigned char>(frame.payload[0]) > 64)
+      return client.drop();
+    for (const auto& task : tasks_)
+      if (task->running() && (frame.stream == kAllRanks || frame.stream == task->rank())) {
+        ::kill(task->pid(), frame.payload[0]);
+        signal_descendants(task->pid(), frame.payload[0]);
+      }
+  } else if (!apply_frame(tasks_, client, frame)) {
+    client.drop();
+  }
+}
+
+void Shim::reap() {
+  for (;;) {
+    int status = 0;
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    if (pid < 0 && errno == EINTR)
+      continue;
+    children_gone_ = pid < 0;
+    if (pid <= 0)
+      break;
+    for (auto& task : tasks_)
+      if (task->running() && task->pid() == pid)
+        task->exited(status);
+  }
+  check_over();
+}
+
+// Ended only when no process of the step is left: that is what the controller takes as proof.
+void Shim::check_over() {
+  leftover_at_us_ = kTimeNever;
+  if (over_ || std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return task->running(); }))
+    return;
+  if (!children_gone_) {
+    signal_descendants(::getpid(), SIGKILL);
+    leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
+    return;
+  }
+  std::vector<TaskResult> results;
+  for (auto& task : tasks_) {
+    task->drain_output(0);
+    task->drain_output(1);
+    results.push_back({task->rank(), task->exit()});
+  }
+  over_ = true;
+  kill_at_us_ = fence_at_us_ = kTimeNever;
+  result_written_ = append_record(record_fd_, encode_result_record(results));
+  linger_until_us_ = boot_clock_us() + kLingerUs;
+  tell_agents(state_lines().substr(kShimHello.size()));
+}
+
+void Shim::stop(std::int64_t kill_wait_us) {
+  if (over_)
+    return;
+  const bool first = kill_at_us_ == kTimeNever;
+  kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
+  if (first) {
+    signal_descendants(::getpid(), SIGCONT);
+    signal_descendants(::getpid(), SIGTERM);
+  }
+}
+
+// The controller counts on this node's work being gone fence_after behind the last renewal, agent or no agent.
+void Shim::check_fence(std::int64_t now_us) {
+  std::int64_t renewed_us = launched_us_;  // unless there is a lease
+  const std::string path = "../../" + std::string(kLeaseFile);
+  if (const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC); fd >= 0) {
+    const std::string text = read_all(fd);
+    ::close(fd);
+    if (const auto lease = parse_int(trim(text)))
+      renewed_us = *lease;
+  }
+  const std::int64_t fence_us = renewed_us + start_.fence_after.us + kFenceSlackUs;
+  if (now_us < fence_us) {
+    fence_at_us_ = fence_us;
+    return;
+  }
+  fence_at_us_ = kTimeNever;
+  stop(std::min(start_.launch.kill_wait.us, kFenceKillWaitUs));
+}
+
+bool Shim::may_exit() const {
+  if (!over_ || !result_written_)
+    return false;
+  if (!start_.launch.to_client || boot_clock_us() >= linger_until_us_)
+    return true;
+  const bool someone_attached =
+      std::any_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->attached; });
+  return someone_heard_all_ && all_acknowledged(tasks_) && !someone_attached;
+}
+
+}  // namespace
+
+int run_shim(ShimDescriptors descriptors) { return Shim(descriptors).run(); }
+
+}  // namespace lockstep

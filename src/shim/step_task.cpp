@@ -1,0 +1,219 @@
+#include "shim/step_task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+namespace lockstep {
+namespace {
+
+void close_fd(int& fd) {
+  if (fd >= 0)
+    ::close(fd);
+  fd = -1;
+}
+
+Error failed(const char* what) { return {Errc::kIo, std::string(what) + ": " + ::strerror(errno), {}}; }
+
+}  // namespace
+
+StepTask::StepTask(const ShimStart& start, std::size_t local, const OutputLimits& limits, const std::string& host)
+    : place_{start.launch.ranks[local], static_cast<std::uint32_t>(local), start.launch.node_index, host},
+      local_(local),
+      limits_(limits) {
+  const ProcessSpec& process = start.launch.process;
+  output_paths_[0] = expand_placeholders(process.std_out, place_);
+  output_paths_[1] = expand_placeholders(process.std_err, place_);
+}
+
+StepTask::~StepTask() {
+  close_fd(output_fds_[0]);
+  close_fd(output_fds_[1]);
+  close_fd(input_fd_);
+}
+
+Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool twin_outputs, int child_ends[3]) {
+  const LaunchStep& step = start.launch;
+  const auto make_pipe = [&](int stream) -> Result<int> {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      return failed("pipe");
+    const bool input = stream == 0;
+    child_ends[stream] = ends[input ? 0 : 1];
+    plan.streams[stream].how = TaskStream::How::kDescriptor;
+    plan.streams[stream].fd = child_ends[stream];
+    ::fcntl(ends[input ? 1 : 0], F_SETFL, O_NONBLOCK);
+    return ends[input ? 1 : 0];
+  };
+  const auto make_log = [&](int stream) {
+    const std::string file = "output." + std::to_string(place_.rank) + "." + std::to_string(stream + 1);
+    logs_[stream] = std::make_unique<OutputLog>(file, limits_);
+  };
+
+  if (step.pty && place_.rank == 0) {
+    terminal_ = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    char name[64];
+    if (terminal_ < 0 || ::grantpt(terminal_) != 0 || ::unlockpt(terminal_) != 0 ||
+        ::ptsname_r(terminal_, name, sizeof name) != 0)
+      return failed("pseudo terminal");
+    output_fds_[0] = terminal_;
+    make_log(0);
+    plan.terminal = child_ends[0] = ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (plan.terminal < 0)
+      return failed("pseudo terminal");
+    if (::geteuid() == 0 && ::fchown(plan.terminal, step.process.uid, static_cast<gid_t>(-1)) != 0)
+      return failed("pseudo terminal");
+    resize_terminal(step.rows, step.columns);
+    input_fd_ = ::fcntl(terminal_, F_DUPFD_CLOEXEC, 0);
+    for (auto& stream : plan.streams) stream.how = TaskStream::How::kTerminal;
+    return {};
+  }
+  const bool relay = step.to_client && !step.pty;  // beside a terminal, other ranks have nowhere to write
+
+  TaskStream& in = plan.streams[0];
+  in.flags = O_RDONLY;
+  if (const std::string path = expand_placeholders(step.process.std_in, place_); !path.empty())
+    in.path = path;
+  else if (relay)
+    input_fd_ = TRY(make_pipe(0));
+
+  const int creation = O_WRONLY | O_CREAT;
+  const bool share = step.process.append || twin_outputs;
+  for (int stream : {0, 1}) {
+    TaskStream& out = plan.streams[stream + 1];
+    out.flags = O_WRONLY;
+    if (!output_paths_[stream].empty()) {
+      out.path = output_paths_[stream];
+      out.flags = creation | (share ? O_APPEND : O_TRUNC);
+      if (stream == 1 && output_paths_[1] == output_paths_[0])
+        out.how = TaskStream::How::kJoinOutput;
+    } else if (stream == 1 && !output_paths_[0].empty()) {
+      out.how = TaskStream::How::kJoinOutput;
+    } else if (relay) {
+      output_fds_[stream] = TRY(make_pipe(stream + 1));
+      make_log(stream);
+    }
+  }
+  return {};
+}
+
+Result<void> StepTask::launch(const ShimStart& start, int script_fd, bool twin_outputs) {
+  const LaunchStep& step = start.launch;
+  const ProcessSpec& process = step.process;
+  TaskPlan plan;
+  const auto& words = step.argv_by_rank.empty() ? process.argv : step.argv_by_rank[local_];
+  for (const auto& word : words) plan.argv.push_back(expand_placeholders(word, place_));
+  plan.env = process.env;
+  for (const auto& variable : process.task_env) plan.env.push_back(expand_placeholders(variable, place_));
+  if (!step.env_by_rank.empty())
+    plan.env.insert(plan.env.end(), step.env_by_rank[local_].begin(), step.env_by_rank[local_].end());
+  if (script_fd >= 0) {
+    char folder[4096];
+    const char* cwd = ::getcwd(folder, sizeof folder);
+    plan.script = std::string(cwd ? cwd : ".") + "/slurm_script";
+    plan.script_fd = script_fd;
+  }
+  plan.work_dir = process.work_dir;
+  plan.uid = process.uid;
+  plan.gid = process.gid;
+  plan.groups = process.groups;
+  plan.umask = process.umask;
+
+  int child_ends[3] = {-1, -1, -1};
+  auto planned = plan_streams(start, plan, twin_outputs, child_ends);
+  auto started = planned.ok() ? start_task(plan) : Result<StartedTask>(std::move(planned).error());
+  for (int& end : child_ends) close_fd(end);
+  if (!started.ok())
+    return std::move(started).error();
+  running_ = started->failure.empty();
+  pid_ = running_ ? started->pid : 0;
+  failure_ = std::move(started->failure);
+  exit_ = started->failure_exit;
+  return {};
+}
+
+void StepTask::exited(int wait_status) {
+  running_ = false;
+  if (WIFSIGNALED(wait_status))
+    exit_.signal = WTERMSIG(wait_status);
+  else
+    exit_.code = WEXITSTATUS(wait_status);
+  input_.clear();
+  close_input();
+}
+
+void StepTask::read_output(int stream) {
+  char chunk[64 << 10];
+  const ssize_t n = ::read(output_fds_[stream], chunk, sizeof chunk);
+  if (n > 0)
+    logs_[stream]->append({chunk, static_cast<std::size_t>(n)});
+  else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+    close_fd(output_fds_[stream]);  // a terminal says EIO when its last process is gone
+}
+
+void StepTask::drain_output(int stream) {
+  while (output_fds_[stream] >= 0) {
+    const std::uint64_t before = logs_[stream]->end();
+    read_output(stream);
+    if (logs_[stream]->end() == before)
+      close_fd(output_fds_[stream]);  // somebody outside the step holds the other end
+  }
+}
+
+void StepTask::take_input(std::uint64_t offset, std::string_view bytes) {
+  const std::uint64_t have = input_done_ + input_.size();
+  if (input_eof_ || offset > have || offset + bytes.size() <= have)
+    return;  // a gap is a client's mistake: it resumes from what we acknowledge
+  bytes.remove_prefix(have - offset);
+  if (input_fd_ < 0)
+    input_done_ += bytes.size();  // nobody reads any more
+  else
+    input_.append(bytes);
+}
+
+void StepTask::end_input(std::uint64_t offset) {
+  if (offset == input_done_ + input_.size())
+    input_eof_ = true;
+}
+
+void StepTask::write_input() {
+  while (input_fd_ >= 0 && !input_.empty()) {
+    const ssize_t n = ::write(input_fd_, input_.data(), input_.size());
+    if (n < 0 && errno == EAGAIN)
+      return;
+    if (n < 0 && errno != EINTR)
+      close_input();
+    if (n > 0) {
+      input_.erase(0, static_cast<std::size_t>(n));
+      input_done_ += static_cast<std::uint64_t>(n);
+    }
+  }
+  if (input_fd_ >= 0 && input_eof_) {
+    if (terminal_ >= 0 && ::write(input_fd_, "\x04", 1) < 0) {
+      // The terminal's reader is gone or its queue is full: it will notice the hangup instead.
+    }
+    close_input();
+  }
+}
+
+void StepTask::close_input() {
+  input_done_ += input_.size();
+  input_.clear();
+  close_fd(input_fd_);
+}
+
+void StepTask::resize_terminal(std::uint16_t rows, std::uint16_t columns) {
+  if (terminal_ < 0 || output_fds_[0] < 0 || rows == 0 || columns == 0)
+    return;
+  winsize size{};
+  size.ws_row = rows;
+  size.ws_col = columns;
+  ::ioctl(terminal_, TIOCSWINSZ, &size);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,73 @@
+// One task of a step while it runs: its process, what it wrote and nobody has yet, what it is still to read.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ports/shims.h"
+#include "shim/output_log.h"
+#include "shim/step_client.h"
+#include "shim/task_launch.h"
+
+namespace lockstep {
+
+class StepTask {
+ public:
+  StepTask(const ShimStart& start, std::size_t local, const OutputLimits& limits, const std::string& host);
+  ~StepTask();
+  StepTask(StepTask&&) = delete;
+
+  // Starts the process. twin_outputs: an earlier task of this step writes to the same file, so it is not truncated.
+  Result<void> launch(const ShimStart& start, int script_fd, bool twin_outputs);
+
+  std::uint32_t rank() const { return place_.rank; }
+  pid_t pid() const { return pid_; }
+  bool running() const { return running_; }
+  const ExitStatus& exit() const { return exit_; }
+  const std::string& failure() const { return failure_; }
+  const std::string& output_path(int stream) const { return output_paths_[stream]; }
+  void exited(int wait_status);
+
+  // Output. Descriptors are -1 when there is nothing to read (any more).
+  int output_fd(int stream) const { return output_fds_[stream]; }
+  bool wants_output(int stream) const { return output_fds_[stream] >= 0 && logs_[stream]->has_room(); }
+  void read_output(int stream);   // one read
+  void drain_output(int stream);  // to the end; no process of the step is left
+  OutputLog* log(int stream) { return logs_[stream].get(); }
+  bool output_ended(int stream) const { return output_fds_[stream] < 0; }
+
+  // Input. offset counts from the first byte ever sent to this rank; what we already have is skipped.
+  int input_fd() const { return input_fd_; }
+  bool wants_to_write() const { return input_fd_ >= 0 && (!input_.empty() || input_eof_); }
+  void take_input(std::uint64_t offset, std::string_view bytes);
+  void end_input(std::uint64_t offset);
+  void write_input();
+  std::uint64_t input_done() const { return input_done_; }  // offset up to which the task has been given it
+  std::size_t input_queued() const { return input_.size(); }
+  void resize_terminal(std::uint16_t rows, std::uint16_t columns);
+
+ private:
+  void close_input();
+  Result<void> plan_streams(const ShimStart& start, TaskPlan& plan, bool twin_outputs, int child_ends[3]);
+
+  TaskPlace place_;
+  std::size_t local_;
+  pid_t pid_ = 0;
+  bool running_ = false;
+  ExitStatus exit_;
+  std::string failure_;
+  std::string output_paths_[2];
+  int output_fds_[2] = {-1, -1};
+  std::unique_ptr<OutputLog> logs_[2];
+  int input_fd_ = -1;
+  int terminal_ = -1;  // master of the pty; owned by output_fds_[0]
+  std::string input_;
+  std::uint64_t input_done_ = 0;
+  bool input_eof_ = false;
+  OutputLimits limits_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,54 @@
+// Starting one task: placeholders, the user's identity, files opened as that user, the terminal, exec. The child is
+// made by vfork, so it shares our memory until it runs the program; everything it needs is prepared before.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "ports/shims.h"
+
+namespace lockstep {
+
+struct TaskPlace {
+  std::uint32_t rank = 0, local = 0, node_index = 0;
+  std::string host;
+};
+
+// The placeholders of ProcessSpec. \x01p (the pid) stays for the child.
+std::string expand_placeholders(std::string_view text, const TaskPlace& place);
+
+// One of the task's three standard descriptors.
+struct TaskStream {
+  enum class How : unsigned char { kFile, kDescriptor, kTerminal, kJoinOutput } how = How::kFile;
+  std::string path = "/dev/null";
+  int flags = 0;  // of open(2)
+  int fd = -1;    // kDescriptor: the child's end
+};
+
+struct TaskPlan {
+  std::vector<std::string> argv;
+  std::vector<std::string> env;  // later ones win over earlier ones of the same name
+  std::string script;            // path of the script file; "" = argv[0] is the program
+  int script_fd = -1;            // the same file, for users who cannot reach the path
+  std::string work_dir;
+  std::uint32_t uid = 0, gid = 0;
+  std::vector<std::uint32_t> groups;
+  std::int32_t umask = 022;
+  TaskStream streams[3];
+  int terminal = -1;  // slave of the pty
+};
+
+struct StartedTask {
+  pid_t pid = 0;
+  // The program was not reached: a message for the user and the exit status users of Slurm expect.
+  std::string failure;
+  ExitStatus failure_exit;
+};
+// Error: no process could be made at all.
+Result<StartedTask> start_task(const TaskPlan& plan);
+
+}  // namespace lockstep
