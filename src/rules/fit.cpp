@@ -1,0 +1,122 @@
+#include "rules/fit.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "model/tables.h"
+#include "rules/need.h"
+
+namespace lockstep {
+
+Result<void> take(NodeLoad& load, const Node& node, const Grant& grant) {
+  if (load.cores.intersects(grant.cores))
+    return conflict(format("a core of {} is held already", node.meta.name));
+  if (load.devices.intersects(grant.devices))
+    return conflict(format("a device of {} is held already", node.meta.name));
+  if (!CoreSet::first_n(node.cores).contains(grant.cores))
+    return conflict(format("{} has only {} cores", node.meta.name, node.cores));
+  if (!DeviceSet::first_n(static_cast<std::uint32_t>(node.devices.size())).contains(grant.devices))
+    return conflict(format("{} has only {} devices", node.meta.name, node.devices.size()));
+  if (grant.memory_mb < 0 || load.memory_mb + grant.memory_mb > node.memory_mb)
+    return conflict(format("memory of {}: {} MB held, {} MB more asked, {} MB there", node.meta.name, load.memory_mb,
+                           grant.memory_mb, node.memory_mb));
+  if (load.whole_holders > 0 || (grant.whole_node && load.holders > 0))
+    return conflict(format("{} is held exclusively", node.meta.name));
+  load.cores = load.cores | grant.cores;
+  load.devices = load.devices | grant.devices;
+  load.memory_mb += grant.memory_mb;
+  ++load.holders;
+  load.whole_holders += grant.whole_node;
+  return {};
+}
+
+void give_back(NodeLoad& load, const Grant& grant) {
+  CHECK(load.cores.contains(grant.cores));
+  CHECK(load.devices.contains(grant.devices));
+  CHECK(load.memory_mb >= grant.memory_mb);
+  CHECK(load.holders > 0);
+  CHECK(!grant.whole_node || load.whole_holders > 0);
+  load.cores = load.cores.minus(grant.cores);
+  load.devices = load.devices.minus(grant.devices);
+  load.memory_mb -= grant.memory_mb;
+  --load.holders;
+  load.whole_holders -= grant.whole_node;
+}
+
+std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const GroupSpec& group) {
+  if (load.whole_holders > 0 || (group.sharing == Sharing::kExclusive && load.holders > 0))
+    return 0;
+  const std::uint32_t used = load.cores.count();
+  const std::uint32_t free_cores = node.cores > used ? node.cores - used : 0;
+  const DeviceSet free = free_devices(node, load);
+  // A share of per_job devices needs at least one device here.
+  const std::uint32_t extra = group.per_job.empty() ? 0 : 1;
+  const auto fits = [&](std::uint32_t tasks) {
+    const NodeNeed need = need_on_node(node, group, tasks, extra);
+    return need.cores <= free_cores && need.memory_mb <= node.memory_mb - load.memory_mb &&
+           (need.devices.empty() || choose_devices(node, free, need.devices).has_value());
+  };
+  std::uint32_t most = group.tasks.max;
+  if (group.tasks_per_node > 0)
+    most = std::min(most, group.tasks_per_node);
+  if (!group.overcommit && group.per_task.cores > 0)
+    most = std::min(most, std::max(1u, free_cores / group.per_task.cores));
+  if (group.tasks_per_node_exact && group.tasks_per_node > 0) {
+    if (most < group.tasks_per_node)
+      return 0;
+    return fits(group.tasks_per_node) ? group.tasks_per_node : 0;
+  }
+  // Needs grow with the number of tasks, so the largest that fits is found by halving.
+  if (most == 0 || !fits(1))
+    return 0;
+  std::uint32_t low = 1, high = std::min<std::uint32_t>(most, 1u << 20);
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low + 1) / 2;
+    if (fits(middle))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const GroupSpec& group,
+                                  std::uint16_t group_index, std::uint32_t tasks, std::uint32_t devices_extra) {
+  if (load.whole_holders > 0 || (group.sharing == Sharing::kExclusive && load.holders > 0))
+    return std::nullopt;
+  const NodeNeed need = need_on_node(node, group, tasks, devices_extra);
+  const CoreSet free_cores = CoreSet::first_n(node.cores).minus(load.cores);
+  if (need.cores > free_cores.count() || need.memory_mb > node.memory_mb - load.memory_mb)
+    return std::nullopt;
+  const auto devices = choose_devices(node, free_devices(node, load), need.devices);
+  if (!devices)
+    return std::nullopt;
+  Grant grant;
+  grant.node = node.id;
+  grant.group = group_index;
+  grant.tasks = tasks;
+  grant.cores = free_cores.lowest(need.cores);
+  grant.memory_mb = need.memory_mb;
+  grant.devices = *devices;
+  grant.whole_node = need.whole_node;
+  return grant;
+}
+
+bool eligible(const Node& node, const Partition& partition, const GroupSpec& group) {
+  const auto names = [&](const std::vector<std::string>& list) {
+    return std::find(list.begin(), list.end(), node.meta.name) != list.end();
+  };
+  if (!partition_has(partition, node))
+    return false;
+  if (!group.exclude_nodes.empty() && names(group.exclude_nodes))
+    return false;
+  // A node list longer than the group needs limits the choice to itself.
+  if (!group.only_nodes.empty() && group.nodes.max > 0 && group.nodes.max <= group.only_nodes.size() &&
+      !names(group.only_nodes))
+    return false;
+  if (group.tmp_disk_mb > node.tmp_disk_mb)
+    return false;
+  return group.constraint.empty() || constraint_holds(group.constraint, node.features);
+}
+
+}  // namespace lockstep

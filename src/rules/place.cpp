@@ -1,0 +1,175 @@
+// A group over candidate nodes: which of them, and how many tasks on each. All or nothing.
+#include <algorithm>
+#include <numeric>
+
+#include "base/hostlist.h"
+#include "rules/fit.h"
+#include "rules/need.h"
+
+namespace lockstep {
+
+namespace {
+
+struct Choice {
+  const Candidate* candidate = nullptr;
+  std::uint32_t capacity = 0;  // tasks that fit
+  std::uint32_t tasks = 0;
+  std::uint32_t extra = 0;  // per_job devices placed here
+  bool required = false;    // named by only_nodes
+};
+
+std::uint64_t capacity_of(const std::vector<Choice>& choices) {
+  return std::accumulate(choices.begin(), choices.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const Choice& c) { return sum + c.capacity; });
+}
+
+// Exactly n nodes that hold at least `tasks` together: the first n in order of preference, the weakest of them given up
+// for stronger ones only as far as needed. Required nodes stay.
+std::optional<std::vector<Choice>> pick(const std::vector<Choice>& all, std::size_t n, std::uint64_t tasks) {
+  if (n > all.size())
+    return std::nullopt;
+  std::vector<Choice> chosen(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n));
+  std::vector<Choice> rest(all.begin() + static_cast<std::ptrdiff_t>(n), all.end());
+  std::stable_sort(rest.begin(), rest.end(), [](const Choice& a, const Choice& b) { return a.capacity > b.capacity; });
+  std::uint64_t sum = capacity_of(chosen);
+  for (const Choice& stronger : rest) {
+    if (sum >= tasks)
+      break;
+    const auto weakest = std::min_element(chosen.begin(), chosen.end(), [](const Choice& a, const Choice& b) {
+      return std::pair(a.required, a.capacity) < std::pair(b.required, b.capacity);
+    });
+    if (weakest->required || weakest->capacity >= stronger.capacity)
+      break;
+    sum += stronger.capacity - weakest->capacity;
+    *weakest = stronger;
+  }
+  if (sum < tasks)
+    return std::nullopt;
+  return chosen;
+}
+
+// Evenly, the first nodes one more, none above its capacity, each at least one.
+void spread_tasks(std::vector<Choice>& chosen, std::uint32_t tasks) {
+  std::uint64_t left = tasks;
+  while (left > 0) {
+    const auto open = static_cast<std::uint64_t>(
+        std::count_if(chosen.begin(), chosen.end(), [](const Choice& c) { return c.tasks < c.capacity; }));
+    CHECK(open > 0);
+    const std::uint64_t each = std::max<std::uint64_t>(1, left / open);
+    for (Choice& c : chosen) {
+      const std::uint64_t here = std::min<std::uint64_t>({each, left, c.capacity - c.tasks});
+      c.tasks += static_cast<std::uint32_t>(here);
+      left -= here;
+      if (left == 0)
+        break;
+    }
+  }
+}
+
+// per_job devices: at least one on every node, then as many as the first nodes have.
+bool spread_devices(std::vector<Choice>& chosen, const GroupSpec& group) {
+  std::uint32_t left = devices_per_job(group);
+  if (left == 0)
+    return true;
+  if (left < chosen.size())
+    return false;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    Choice& c = chosen[i];
+    const Node& node = *c.candidate->node;
+    const DeviceSet free = free_devices(node, *c.candidate->load);
+    std::uint32_t here = std::min(left - static_cast<std::uint32_t>(chosen.size() - 1 - i), free.count());
+    while (here > 0 && !choose_devices(node, free, need_on_node(node, group, c.tasks, here).devices)) --here;
+    if (here == 0)
+      return false;
+    c.extra = here;
+    left -= here;
+  }
+  return left == 0;
+}
+
+std::optional<std::vector<Grant>> grants_for(std::vector<Choice> chosen, const GroupSpec& group,
+                                             std::uint16_t group_index, std::uint32_t tasks) {
+  // Ranks follow the host list that users see, which is sorted.
+  std::sort(chosen.begin(), chosen.end(), [](const Choice& a, const Choice& b) {
+    return host_less(a.candidate->node->meta.name, b.candidate->node->meta.name);
+  });
+  spread_tasks(chosen, tasks);
+  if (!spread_devices(chosen, group))
+    return std::nullopt;
+  std::vector<Grant> grants;
+  for (const Choice& c : chosen) {
+    auto grant = choose_grant(*c.candidate->node, *c.candidate->load, group, group_index, c.tasks, c.extra);
+    if (!grant)
+      return std::nullopt;
+    grants.push_back(std::move(*grant));
+  }
+  return grants;
+}
+
+}  // namespace
+
+std::optional<std::vector<Grant>> place_group(const std::vector<Candidate>& candidates, const GroupSpec& group,
+                                              std::uint16_t group_index) {
+  std::vector<Choice> all;
+  std::size_t required = 0;
+  for (const Candidate& candidate : candidates) {
+    Choice choice;
+    choice.candidate = &candidate;
+    choice.capacity = tasks_that_fit(*candidate.node, *candidate.load, group);
+    if (choice.capacity == 0)
+      continue;
+    choice.required = std::find(group.only_nodes.begin(), group.only_nodes.end(), candidate.node->meta.name) !=
+                      group.only_nodes.end();
+    required += choice.required;
+    all.push_back(choice);
+  }
+  if (group.tasks.max == UINT32_MAX) {  // one on every node there is
+    if (all.empty())
+      return std::nullopt;
+    for (Choice& c : all) c.capacity = 1;
+    const auto count = static_cast<std::uint32_t>(all.size());
+    return grants_for(std::move(all), group, group_index, count);
+  }
+  // The nodes named by the user come first and must all be there, unless fewer nodes than named are wanted.
+  std::stable_partition(all.begin(), all.end(), [](const Choice& c) { return c.required; });
+  const std::size_t must =
+      group.nodes.max > 0 ? std::min<std::size_t>(group.only_nodes.size(), group.nodes.max) : group.only_nodes.size();
+  if (required < must)
+    return std::nullopt;
+
+  const std::size_t least = std::max<std::size_t>({group.nodes.min, must, 1});
+  std::size_t most = group.nodes.max > 0 ? group.nodes.max : all.size();
+  most = std::min({most, all.size(), static_cast<std::size_t>(group.tasks.max)});
+  if (least > most)
+    return std::nullopt;
+  const std::uint32_t devices = devices_per_job(group);
+  if (devices > 0)
+    most = std::min<std::size_t>(most, devices);
+
+  if (group.tasks.min < group.tasks.max) {  // elastic: as many tasks as there is room for
+    for (std::size_t n = most; n >= least; --n) {
+      auto chosen = pick(all, n, std::max<std::uint64_t>(group.tasks.min, n));
+      if (!chosen)
+        continue;
+      const auto tasks = static_cast<std::uint32_t>(std::min<std::uint64_t>(group.tasks.max, capacity_of(*chosen)));
+      if (auto grants = grants_for(std::move(*chosen), group, group_index, tasks))
+        return grants;
+    }
+    return std::nullopt;
+  }
+  // The first single node that holds everything is better than several.
+  if (least == 1 && must <= 1)
+    for (const Choice& c : all) {
+      if (c.capacity < group.tasks.min || (must == 1 && !c.required))
+        continue;
+      if (auto grants = grants_for({c}, group, group_index, group.tasks.min))
+        return grants;
+    }
+  for (std::size_t n = std::max<std::size_t>(least, 2); n <= most; ++n)
+    if (auto chosen = pick(all, n, std::max<std::uint64_t>(group.tasks.min, n)))
+      if (auto grants = grants_for(std::move(*chosen), group, group_index, group.tasks.min))
+        return grants;
+  return std::nullopt;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,180 @@
+// Whether a request could ever be met, in words that say what is lacking; and whether a finished proposal meets it.
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "rules/fit.h"
+#include "rules/need.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string group_field(std::size_t g, std::string_view rest) { return format("groups[{}].{}", g, rest); }
+
+Error impossible(std::string message, std::string field) {
+  return {Errc::kImpossible, std::move(message), std::move(field)};
+}
+
+std::string largest_words(const Node& node) {
+  std::map<std::string, std::uint32_t> devices;
+  for (const Device& device : node.devices)
+    if (device.healthy)
+      ++devices[device.kind == "gpu" ? device.type + " GPUs" : device.type + " " + device.kind];
+  std::string words = format("{} has {} cores, {} MB of memory", node.meta.name, node.cores, node.memory_mb);
+  for (const auto& [name, count] : devices) words += format(", {} {}", count, name);
+  return words;
+}
+
+// Why no empty node can run even one task of the group.
+Error nothing_fits(const GroupSpec& group, std::size_t g, const std::vector<const Node*>& nodes) {
+  const std::uint32_t tasks = group.tasks_per_node_exact && group.tasks_per_node > 0 ? group.tasks_per_node : 1;
+  const Node* most_cores = nodes[0];
+  const Node* most_memory = nodes[0];
+  const Node* most_devices = nodes[0];
+  for (const Node* node : nodes) {
+    if (node->cores > most_cores->cores)
+      most_cores = node;
+    if (node->memory_mb > most_memory->memory_mb)
+      most_memory = node;
+    if (free_devices(*node, {}).count() > free_devices(*most_devices, {}).count())
+      most_devices = node;
+  }
+  const NodeNeed need = need_on_node(*most_devices, group, tasks, group.per_job.empty() ? 0 : 1);
+  for (const DeviceAsk& ask : need.devices) {
+    const auto met = [&](const Node* node) {
+      return choose_devices(*node, free_devices(*node, {}), {ask}).has_value();
+    };
+    if (std::none_of(nodes.begin(), nodes.end(), met))
+      return impossible(
+          format("asks for {} {}{}{} on one node; the largest node, {}", ask.count, ask.type,
+                 ask.type.empty() ? "" : " ", ask.kind == "gpu" ? "GPUs" : ask.kind, largest_words(*most_devices)),
+          group_field(g, "devices"));
+  }
+  if (need.cores > most_cores->cores)
+    return impossible(
+        format("asks for {} cores on one node; the largest node, {}", need.cores, largest_words(*most_cores)),
+        group_field(g, "cores"));
+  if (need.memory_mb > most_memory->memory_mb)
+    return impossible(format("asks for {} MB of memory on one node; the largest node, {}", need.memory_mb,
+                             largest_words(*most_memory)),
+                      group_field(g, "memory"));
+  return impossible("no single node has the cores, memory and devices asked for together; the largest node, " +
+                        largest_words(*most_devices),
+                    group_field(g, "resources"));
+}
+
+}  // namespace
+
+Result<void> check_possible(const JobSpec& spec, const Partition& partition, const std::vector<const Node*>& nodes) {
+  std::map<NodeId, NodeLoad> loads;  // components of one job share the nodes
+  for (std::size_t g = 0; g < spec.groups.size(); ++g) {
+    const GroupSpec& group = spec.groups[g];
+    TRY(check_constraint(group.constraint));
+    for (const std::string& name : group.only_nodes)
+      if (std::none_of(nodes.begin(), nodes.end(), [&](const Node* n) { return n->meta.name == name; }))
+        return Error{Errc::kInvalid, format("Invalid node name specified: {}", name), group_field(g, "only_nodes")};
+    std::vector<const Node*> fit_in;
+    std::vector<Candidate> candidates;
+    for (const Node* node : nodes)
+      if (eligible(*node, partition, group)) {
+        fit_in.push_back(node);
+        candidates.push_back({node, &loads[node->id]});
+      }
+    if (fit_in.empty())
+      return impossible(
+          group.constraint.empty()
+              ? format("partition {} has no node this job may use", partition.meta.name)
+              : format("no node of partition {} satisfies the constraint {}", partition.meta.name, group.constraint),
+          group_field(g, "constraint"));
+    if (partition.nodes_max > 0 && group.nodes.min > partition.nodes_max)
+      return impossible(format("asks for {} nodes; partition {} allows {} for one job", group.nodes.min,
+                               partition.meta.name, partition.nodes_max),
+                        group_field(g, "nodes"));
+    if (group.nodes.min > fit_in.size())
+      return impossible(format("asks for {} nodes; partition {} has {} that it may use", group.nodes.min,
+                               partition.meta.name, fit_in.size()),
+                        group_field(g, "nodes"));
+    const auto grants = place_group(candidates, group, static_cast<std::uint16_t>(g));
+    if (!grants) {
+      const NodeLoad empty;
+      std::uint64_t room = 0;
+      for (const Node* node : fit_in) room += tasks_that_fit(*node, empty, group);
+      if (room == 0)
+        return nothing_fits(group, g, fit_in);
+      const std::uint32_t devices = devices_per_job(group);
+      std::uint64_t all_devices = 0;
+      for (const Node* node : fit_in) all_devices += free_devices(*node, empty).count();
+      if (devices > all_devices)
+        return impossible(format("asks for {} devices; partition {} has {}", devices, partition.meta.name, all_devices),
+                          group_field(g, "per_job"));
+      return impossible(
+          format("asks for {} tasks on {} node(s); the {} nodes it may use have room for {} when empty",
+                 group.tasks.min, group.nodes.min == 0 ? std::string("any number of") : format("{}", group.nodes.min),
+                 fit_in.size(), room),
+          group_field(g, "tasks"));
+    }
+    for (const Grant& grant : *grants) {
+      const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const Node* n) { return n->id == grant.node; });
+      TRY(take(loads[grant.node], **node, grant));
+    }
+  }
+  return {};
+}
+
+Result<void> check_allocation(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+                              const std::vector<const Node*>& nodes) {
+  CHECK(grants.size() == nodes.size());
+  if (partition.nodes_max > 0 && grants.size() > partition.nodes_max)
+    return conflict("more nodes than the partition allows");
+  for (const Grant& grant : grants)
+    if (grant.group >= spec.groups.size())
+      return conflict("a grant for a group that is not there");
+  for (std::size_t g = 0; g < spec.groups.size(); ++g) {
+    const GroupSpec& group = spec.groups[g];
+    std::uint64_t tasks = 0, count = 0, named = 0, devices_extra = 0;
+    std::vector<NodeId> seen;
+    for (std::size_t i = 0; i < grants.size(); ++i) {
+      const Grant& grant = grants[i];
+      if (grant.group != g)
+        continue;
+      const Node& node = *nodes[i];
+      if (std::find(seen.begin(), seen.end(), grant.node) != seen.end())
+        return conflict("a node twice in one group");
+      seen.push_back(grant.node);
+      if (!eligible(node, partition, group))
+        return conflict(format("{} may not be used", node.meta.name));
+      if (grant.tasks == 0)
+        return conflict("a grant without tasks");
+      if (group.tasks_per_node > 0 && grant.tasks > group.tasks_per_node)
+        return conflict("too many tasks on a node");
+      const NodeNeed need = need_on_node(node, group, grant.tasks, 0);
+      if (grant.cores.count() < need.cores || grant.memory_mb < need.memory_mb)
+        return conflict("a grant is too small");
+      if (!choose_devices(node, grant.devices, need.devices))
+        return conflict("a grant lacks devices");
+      if (grant.whole_node != need.whole_node)
+        return conflict("exclusivity is wrong");
+      std::uint32_t asked = 0;
+      for (const DeviceAsk& ask : need.devices) asked += ask.count;
+      devices_extra += grant.devices.count() - asked;
+      tasks += grant.tasks;
+      ++count;
+      named += std::find(group.only_nodes.begin(), group.only_nodes.end(), node.meta.name) != group.only_nodes.end();
+    }
+    const bool every_node = group.tasks.max == UINT32_MAX;
+    if (count == 0 || count < group.nodes.min || (group.nodes.max > 0 && count > group.nodes.max))
+      return conflict(format("group {} got {} nodes", g, count));
+    if (tasks < group.tasks.min || (!every_node && tasks > group.tasks.max))
+      return conflict(format("group {} got {} tasks", g, tasks));
+    if (devices_extra < devices_per_job(group))
+      return conflict(format("group {} got too few devices", g));
+    const std::uint64_t must = group.nodes.max > 0 ? std::min<std::uint64_t>(group.only_nodes.size(), group.nodes.max)
+                                                   : group.only_nodes.size();
+    if (named < must)
+      return conflict("a node asked for by name is missing");
+  }
+  return {};
+}
+
+}  // namespace lockstep
