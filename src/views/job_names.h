@@ -1,0 +1,37 @@
+// What users call jobs and steps: "12", "12_3", "12_[3-9,12]", "12.0", "12_3.batch".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/command.h"
+
+namespace lockstep {
+
+struct WorkName {
+  JobTarget target;
+  std::optional<StepNo> step;  // "batch" is kBatchStep
+};
+
+// A throttle as squeue prints it ("12_[3-9%2]") is accepted and means nothing here.
+Result<WorkName> parse_work_name(std::string_view text);
+Result<JobTarget> parse_job_target(std::string_view text);  // refuses a step
+
+struct StepName {
+  JobTarget target;
+  StepNo step = 0;
+};
+Result<StepName> parse_step_name(std::string_view text);  // refuses a name without a step
+
+// "12,13_[1,4],14" -> three names: commas inside brackets do not separate.
+Result<std::vector<WorkName>> parse_work_names(std::string_view text);
+
+std::string text_of(const JobTarget& target);
+std::string text_of(const WorkName& name);
+std::string job_text(const Job& job);  // "12", of an element "12_3"
+std::string step_text(StepNo step);    // "0", "batch"
+
+}  // namespace lockstep
