@@ -1,0 +1,64 @@
+// Talking to the cluster: the few requests that sbatch, srun, salloc and scancel make, and reading the answers. JSON is
+// read by wire; only the outermost brackets of an answer are looked at here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/slurm/client/context.h"
+#include "frontends/slurm/client/scancel_ask.h"
+#include "wire/codec.h"
+
+namespace lockstep {
+
+// The raw text of a member of the outermost object, or of element i of an array; nothing when it is not there or the
+// text is no JSON up to that point.
+std::optional<std::string_view> json_member(std::string_view object, std::string_view name);
+std::vector<std::string_view> json_elements(std::string_view array);
+
+class Api {
+ public:
+  explicit Api(const ClientContext& context) : context_(context) {}
+
+  // One request over a kept connection, made when first needed. A reply of 400 and above is an Error.
+  Result<ApiClient::Reply> call(std::string_view method, std::string_view target, std::string_view body = {},
+                                Duration timeout = kForever);
+  Result<std::unique_ptr<ApiClient>> connect() const { return context_.connect(); }
+
+  Result<std::string> name();  // the cluster's own
+  Result<JobId> submit(const SubmitRequest& request);
+  // Answer of test_only: what would happen, in words.
+  Result<std::string> try_submit(const SubmitRequest& request);
+
+  Result<Ref<Job>> job(JobId id) { return job_named(std::to_string(id.value)); }
+  Result<Ref<Job>> job_named(const std::string& id);           // also "12_3"
+  Result<std::vector<Ref<Job>>> jobs(std::string_view query);  // "state=pending&user=ann"
+  Result<std::vector<Ref<Step>>> steps_of(JobId id);
+  Result<Ref<Step>> step(JobId id, StepNo number);
+  Result<std::vector<Ref<Node>>> nodes();
+  Result<std::vector<ScancelAsk::KnownUser>> users();
+
+  // One long poll: the job once it has started or ended; null when the time was up and it must be asked again.
+  enum class Until : unsigned char { kStarted, kEnded };
+  Result<Ref<Job>> wait_once(JobId id, Until until, bool presence);
+  // Polls on, over lost connections for as long as patience lasts, until it holds.
+  Result<Ref<Job>> wait(JobId id, Until until, bool presence, Duration patience);
+
+  Result<void> cancel(std::string_view target, std::int32_t signal, std::string_view reach);
+  Result<void> end(JobId id, ExitStatus exit, bool client_lost);
+  Result<void> signal_step(JobId id, StepNo number, std::int32_t signal);
+
+ private:
+  const ClientContext& context_;
+  std::unique_ptr<ApiClient> client_;
+};
+
+std::string url_escaped(std::string_view text);
+void sleep_for(Duration time);
+
+// --clusters names this cluster, or all.
+Result<void> check_cluster_name(Api& cluster, std::string_view names);
+
+}  // namespace lockstep

@@ -1,0 +1,293 @@
+#include "frontends/slurm/client/job_ask.h"
+
+#include "base/hostlist.h"
+#include "base/text.h"
+#include "frontends/slurm/client/resource_ask.h"
+#include "frontends/slurm/client/values.h"
+
+namespace lockstep {
+
+namespace {
+
+// Options that speak of the client, not of the job.
+bool is_about_client(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"help",  "usage", "version",   "quiet",     "verbose", "parsable",
+                                                "wait",  "wrap",  "test-only", "no-shell",  "bell",    "no-bell",
+                                                "jobid", "label", "pty",       "multi-prog"};
+  for (const auto known : kNames)
+    if (known == name)
+      return true;
+  return false;
+}
+
+Result<void> wishes(const OptionSet& options) {
+  if (const Given* hint = options.find("hint")) {
+    const std::string word = lower(hint->text);
+    if (word == "multithread" || word == "memory_bound")
+      return unsupported(options, "hint", format("\"{}\" is not supported yet: a task's CPUs are whole cores", word));
+    if (word != "nomultithread" && word != "compute_bound")
+      return bad_value(options, "hint");
+  }
+  if (options.has("threads-per-core") && TRY(count_of(options, "threads-per-core", 1)) != 1)
+    return unsupported(options, "threads-per-core", "more than 1 is not supported yet: a task's CPUs are whole cores");
+  if (options.has("ntasks-per-core"))
+    TRY(count_of(options, "ntasks-per-core", 1));  // a core never has more than one task anyway
+  if (const Given* bind = options.find("gpu-bind")) {
+    std::string_view word = bind->text;
+    for (const std::string_view prefix : {"verbose,", "v,", "quiet,", "q,"})
+      if (word.starts_with(prefix))
+        word.remove_prefix(prefix.size());
+    if (word != "none" && word != "closest" && !word.starts_with("per_task:") && !word.starts_with("single:"))
+      return unsupported(options, "gpu-bind", format("\"{}\" is not supported yet", word));
+  }
+  if (const Given* flags = options.find("gres-flags"))
+    for (const auto& flag : split(lower(flags->text), ','))
+      if (flag != "disable-binding" && flag != "allow-task-sharing" && flag != "multiple-tasks-per-sharing")
+        return unsupported(options, "gres-flags", format("\"{}\" is not supported yet", flag));
+  return {};
+}
+
+Result<Duration> time_of(const OptionSet& options, std::string_view name) {
+  const Given* given = options.find(name);
+  if (!given)
+    return Duration{};
+  const auto value = parse_time_limit(given->text);
+  if (!value)
+    return invalid(format("Invalid {} specification \"{}\"", where_given(name, *given), given->text), "time_limit");
+  return *value;
+}
+
+Result<WallTime> calendar_of(const OptionSet& options, std::string_view name, WallTime now) {
+  const Given* given = options.find(name);
+  if (!given)
+    return WallTime{};
+  const auto value = parse_wall_time(given->text, now);
+  if (!value)
+    return invalid(format("Invalid {} specification \"{}\"", where_given(name, *given), given->text),
+                   std::string(name));
+  return *value;
+}
+
+Result<void> read_times(const OptionSet& options, const Surroundings& around, JobSpec& spec) {
+  spec.time_limit = TRY(time_of(options, "time"));
+  spec.time_min = TRY(time_of(options, "time-min"));
+  if (spec.time_min.us > 0 && spec.time_limit.us > 0 && spec.time_min > spec.time_limit)
+    return invalid("--time-min is longer than --time", "time_min");
+  spec.begin = TRY(calendar_of(options, "begin", around.now));
+  if (spec.begin && spec.begin <= around.now)
+    spec.begin = {};
+  spec.deadline = TRY(calendar_of(options, "deadline", around.now));
+  if (spec.deadline && spec.deadline <= around.now)
+    return invalid(format("--deadline={} is in the past", options.text("deadline")), "deadline");
+  if (spec.deadline && spec.begin && spec.deadline <= spec.begin)
+    return invalid("--deadline is before --begin", "deadline");
+  return {};
+}
+
+Result<void> read_rules(const OptionSet& options, JobSpec& spec) {
+  if (const Given* given = options.find("dependency"); given && !given->text.empty()) {
+    auto parsed = parse_dependencies(given->text);
+    if (!parsed) {
+      Error error = parsed.error();
+      error.message = format("Invalid {} specification: {}", where_given("dependency", *given), error.message);
+      if (error.field.empty())
+        error.field = "dependencies";
+      return error;
+    }
+    spec.dependencies = parsed->all;
+    spec.dependency_any = parsed->any;
+  }
+  if (const Given* given = options.find("kill-on-invalid-dep")) {
+    const auto value = parse_yes_no(given->text);
+    if (!value)
+      return bad_value(options, "kill-on-invalid-dep");
+    spec.kill_on_invalid_dependency = *value;
+  }
+  spec.hold = options.has("hold");
+  if (const Given* given = options.find("nice")) {
+    const auto value = given->text.empty() ? std::optional<std::int64_t>(100) : parse_int(given->text);
+    if (!value || *value > 2147483645 || *value < -2147483645)
+      return bad_value(options, "nice");
+    spec.nice = static_cast<std::int32_t>(*value);
+  }
+  if (const Given* given = options.find("priority")) {
+    if (lower(given->text) == "top")
+      spec.priority = 0xfffffffd;
+    else
+      spec.priority = TRY(count_of(options, "priority", 0));
+  }
+  if (options.has("requeue") || options.has("no-requeue")) {
+    spec.requeue = options.has("requeue");
+    spec.requeue_set = true;
+  }
+  if (const Given* given = options.find("no-kill"))
+    spec.survive_node_loss = lower(given->text) != "off" && lower(given->text) != "no";
+  if (const Given* given = options.find("signal")) {
+    const auto value = parse_signal_ahead(given->text);
+    if (!value)
+      return invalid(format("Invalid {} specification \"{}\"", where_given("signal", *given), given->text),
+                     "signal_ahead");
+    spec.signal_ahead = *value;
+  }
+  return {};
+}
+
+Result<void> read_files(const OptionSet& options, const Surroundings& around, JobSpec& spec) {
+  spec.work_dir = absolute_path(options.text("chdir", around.work_dir), around.work_dir);
+  spec.std_in = options.text("input");
+  spec.std_out = options.text("output");
+  spec.std_err = options.text("error");
+  if (options.command() == SlurmCommand::kSbatch) {
+    for (auto* path : {&spec.std_in, &spec.std_out, &spec.std_err})
+      if (*path == "none")
+        *path = "/dev/null";
+  }
+  if (const Given* given = options.find("open-mode")) {
+    const std::string word = lower(given->text);
+    if (word != "append" && word != "truncate" && word != "a" && word != "t")
+      return invalid(format("Invalid {} specification \"{}\"", where_given("open-mode", *given), given->text),
+                     "open_mode");
+    spec.append = word[0] == 'a';
+  }
+  return {};
+}
+
+Result<void> read_names(const OptionSet& options, JobSpec& spec) {
+  spec.name = options.text("job-name");
+  spec.account = options.text("account");
+  spec.qos = options.text("qos");
+  spec.reservation = options.text("reservation");
+  spec.comment = options.text("comment");
+  spec.wckey = options.text("wckey");
+  spec.licenses = options.text("licenses");
+  for (const auto& item : split(spec.licenses, ',')) {
+    const auto at = item.find_first_of(":=");
+    const auto count =
+        at == std::string::npos ? std::optional<std::uint32_t>(1) : parse_count(std::string_view(item).substr(at + 1));
+    if (item.empty() || at == 0 || !count)
+      return invalid(
+          format("Invalid {} specification \"{}\"", where_given("licenses", *options.find("licenses")), spec.licenses),
+          "licenses");
+  }
+  for (const auto& name : split(options.text("partition"), ',')) {
+    if (name.empty())
+      return bad_value(options, "partition");
+    spec.partitions.push_back(name);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string absolute_path(const std::string& path, const std::string& work_dir) {
+  if (path.empty() || path[0] == '/')
+    return path;
+  if (path == ".")
+    return work_dir;
+  return work_dir == "/" ? "/" + path : work_dir + "/" + path;
+}
+
+Result<GroupSpec> group_of(const OptionSet& options, const Surroundings& around, std::vector<std::string>& notes) {
+  TRY(wishes(options));
+  TRY(distribution_of(options));
+  const Shape shape = TRY(shape_of(options, notes));
+  const NodeChoice choice = TRY(node_choice_of(options, around));
+  GroupSpec group;
+  group.name = options.text("job-name");
+  group.tasks = shape.tasks;
+  group.nodes = shape.nodes;
+  group.tasks_per_node = shape.tasks_per_node;
+  group.tasks_per_node_exact = shape.tasks_per_node_exact;
+  TRY(devices_into(options, shape, group));
+  TRY(memory_into(options, group));
+  group.overcommit = options.has("overcommit");
+  if (const Given* given = options.find("exclusive")) {
+    const std::string word = lower(given->text);
+    if (word.empty()) {
+      group.sharing = Sharing::kExclusive;
+      group.all_cores = true;
+    } else if (word == "user") {
+      group.sharing = Sharing::kExclusiveUser;
+    } else if (word == "mcs" || word == "topo") {
+      return unsupported(options, "exclusive", format("\"{}\" is not supported yet", word));
+    } else {
+      return bad_value(options, "exclusive");
+    }
+  }
+  group.constraint = options.text("constraint");
+  if (options.has("constraint") && trim(group.constraint).empty())
+    return bad_value(options, "constraint");
+  group.only_nodes = choice.only;
+  group.exclude_nodes = choice.exclude;
+  if (options.has("mincpus"))
+    group.contiguous_cores_min = TRY(count_of(options, "mincpus", 1));
+  if (const Given* given = options.find("tmp")) {
+    const auto mb = parse_memory_mb(given->text);
+    if (!mb)
+      return bad_value(options, "tmp");
+    group.tmp_disk_mb = *mb;
+  }
+  // Nodes named one by one are at least so many nodes.
+  if (group.only_nodes.size() > group.nodes.min) {
+    const auto named = static_cast<std::uint32_t>(group.only_nodes.size());
+    if (group.nodes.max && named > group.nodes.max)
+      return invalid(format("Required nodelist includes more nodes than permitted by max-node count ({} > {}).", named,
+                            group.nodes.max),
+                     "nodes");
+    const bool counted = options.has("ntasks") || options.has("nodes");
+    group.nodes = {named, std::max(named, group.nodes.max)};
+    if (!counted) {
+      const std::uint32_t each = std::max<std::uint32_t>(1, group.tasks_per_node);
+      group.tasks = {named * each, named * each};
+    }
+  }
+  return group;
+}
+
+Result<SubmitRequest> job_request(const std::vector<OptionSet>& components, const Surroundings& around,
+                                  std::vector<std::string>& notes) {
+  CHECK(!components.empty());
+  const OptionSet& first = components.front();
+  SubmitRequest request;
+  JobSpec& spec = request.spec;
+  spec.front_end = "slurm";
+  spec.umask = around.umask;
+  spec.submit_host = around.host_name;
+  TRY(read_names(first, spec));
+  TRY(read_times(first, around, spec));
+  TRY(read_rules(first, spec));
+  TRY(read_files(first, around, spec));
+  if (const Given* given = first.find("array")) {
+    auto parsed = parse_array(given->text);
+    if (!parsed)
+      return invalid(format("Invalid {} specification: {}", where_given("array", *given), parsed.error().message),
+                     "array");
+    request.array = *parsed;
+    if (components.size() > 1)
+      return invalid("Job arrays are not supported for heterogeneous jobs", "array");
+  }
+  for (std::size_t i = 0; i < components.size(); ++i) {
+    spec.groups.push_back(TRY(group_of(components[i], around, notes)));
+    if (i > 0) {
+      for (const char* name : {"partition", "account", "qos", "reservation"})
+        if (components[i].has(name) && components[i].text(name) != first.text(name))
+          return Error{Errc::kUnsupported,
+                       format("component {}: --{} different from the first component's is not supported yet", i, name),
+                       name};
+      const Duration limit = TRY(time_of(components[i], "time"));
+      if (limit > spec.time_limit)
+        spec.time_limit = limit;
+      if (components[i].has("array"))
+        return invalid("Job arrays are not supported for heterogeneous jobs", "array");
+    }
+    for (auto& [name, text] : components[i].verbatim())
+      if (!is_about_client(name))
+        spec.options.emplace_back(i == 0 ? name : format("het-{}/{}", i, name), text);
+  }
+  std::sort(spec.options.begin(), spec.options.end());
+  for (const OptionSet& component : components)
+    for (const auto& text : component.notes()) notes.push_back(text);
+  return request;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,342 @@
+#include "frontends/slurm/client/resource_ask.h"
+
+#include "base/hostlist.h"
+#include "base/text.h"
+#include "frontends/slurm/client/values.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::uint64_t kTasksMax = 0x7fffffff;
+
+Result<std::uint32_t> product(std::uint64_t a, std::uint64_t b, std::string_view of) {
+  if (a * b > kTasksMax)
+    return invalid(format("{} times {} {} are too many", a, b, of), "tasks");
+  return static_cast<std::uint32_t>(a * b);
+}
+
+std::uint64_t sum(const std::vector<DeviceAsk>& asks) {
+  std::uint64_t total = 0;
+  for (const auto& ask : asks) total += ask.count;
+  return total;
+}
+
+std::vector<DeviceAsk> only_gpus(const std::vector<DeviceAsk>& asks) {
+  std::vector<DeviceAsk> out;
+  for (const auto& ask : asks)
+    if (ask.kind == "gpu")
+      out.push_back(ask);
+  return out;
+}
+
+Result<std::vector<DeviceAsk>> gpus_option(const OptionSet& options, std::string_view name) {
+  const Given* given = options.find(name);
+  if (!given)
+    return std::vector<DeviceAsk>{};
+  auto parsed = parse_gpus(given->text);
+  if (!parsed)
+    return invalid(format("Invalid {} specification: {}", where_given(name, *given), parsed.error().message),
+                   "devices");
+  return parsed;
+}
+
+struct TresPerTask {
+  std::uint32_t cores = 0;
+  std::vector<DeviceAsk> devices;
+};
+Result<TresPerTask> tres_per_task(const OptionSet& options) {
+  TresPerTask out;
+  const Given* given = options.find("tres-per-task");
+  if (!given)
+    return out;
+  for (const auto& item : split(given->text, ',')) {
+    const auto at = item.find_first_of(":=");
+    if (at != std::string::npos && lower(item.substr(0, at)) == "cpu") {
+      const auto count = parse_count(std::string_view(item).substr(at + 1));
+      if (!count || *count == 0)
+        return bad_value(options, "tres-per-task");
+      out.cores = *count;
+    } else if (item.starts_with("gres/")) {
+      auto parsed = parse_gres(item);
+      if (!parsed)
+        return bad_value(options, "tres-per-task");
+      out.devices.insert(out.devices.end(), parsed->begin(), parsed->end());
+    } else {
+      return bad_value(options, "tres-per-task");
+    }
+  }
+  return out;
+}
+
+// A value from the command line beats one that a job put into the environment of its steps, also where the two are
+// different options that say how many tasks there are.
+bool overrides(const OptionSet& options, std::string_view strong, std::string_view weak) {
+  return options.by(strong, Origin::kCommandLine) && options.by(weak, Origin::kEnvironment);
+}
+
+}  // namespace
+
+Error bad_value(const OptionSet& options, std::string_view name) {
+  const Given* given = options.find(name);
+  CHECK(given, name);
+  return invalid(format("Invalid {} specification \"{}\"", where_given(name, *given), given->text), std::string(name));
+}
+
+Error unsupported(const OptionSet& options, std::string_view name, std::string_view why) {
+  return {Errc::kUnsupported, format("{}: {}", where_given(name, *options.find(name)), why), std::string(name)};
+}
+
+Result<std::uint32_t> count_of(const OptionSet& options, std::string_view name, std::uint32_t least) {
+  const Given* given = options.find(name);
+  CHECK(given, name);
+  const auto value = parse_count(given->text);
+  if (!value || *value < least)
+    return invalid(format("Invalid numeric value \"{}\" for {}.", given->text, where_given(name, *given)),
+                   std::string(name));
+  return *value;
+}
+
+Result<Shape> shape_of(const OptionSet& options, std::vector<std::string>& notes) {
+  Shape shape;
+  bool has_tasks = options.has("ntasks");
+  std::uint64_t tasks = 1;
+  if (has_tasks)
+    tasks = TRY(count_of(options, "ntasks", 1));
+  if (const Given* given = options.find("nodes")) {
+    const auto range = parse_node_range(given->text);
+    if (!range)
+      return invalid(format("\"{}\" is not a valid node count: {}", given->text, where_given("nodes", *given)),
+                     "nodes");
+    shape.nodes = *range;
+  }
+  const bool has_each = options.has("ntasks-per-node");
+  std::uint32_t each = 0;
+  if (has_each)
+    each = TRY(count_of(options, "ntasks-per-node", 1));
+  if (has_each && has_tasks && overrides(options, "ntasks-per-node", "ntasks"))
+    has_tasks = false;
+
+  if (options.has("ntasks-per-gpu") && !has_tasks && !has_each) {
+    const std::uint32_t for_each = TRY(count_of(options, "ntasks-per-gpu", 1));
+    std::uint64_t gpus = sum(TRY(gpus_option(options, "gpus")));
+    std::vector<DeviceAsk> on_node = TRY(gpus_option(options, "gpus-per-node"));
+    if (on_node.empty() && options.has("gres"))
+      if (auto gres = parse_gres(options.text("gres")))
+        on_node = only_gpus(*gres);
+    if (gpus == 0 && !on_node.empty())
+      gpus = TRY(product(sum(on_node), std::max<std::uint32_t>(1, shape.nodes.min), "GPUs"));
+    if (gpus == 0)
+      return invalid("--ntasks-per-gpu needs --gpus, --gpus-per-node or --ntasks", "tasks");
+    tasks = TRY(product(gpus, for_each, "tasks"));
+    has_tasks = true;
+  } else if (!has_tasks && !has_each && options.has("gpus") && options.has("gpus-per-task")) {
+    const std::uint64_t all = sum(TRY(gpus_option(options, "gpus")));
+    const std::uint64_t for_each = sum(TRY(gpus_option(options, "gpus-per-task")));
+    if (for_each == 0 || all % for_each != 0)
+      return invalid("--gpus is not a multiple of --gpus-per-task", "devices");
+    tasks = all / for_each;
+    has_tasks = tasks > 0;
+  }
+
+  shape.tasks_given = has_tasks || has_each;
+  if (has_tasks) {
+    if (shape.nodes.min > tasks && !has_each) {
+      notes.push_back(
+          format("can't run {} processes on {} nodes, setting nnodes to {}", tasks, shape.nodes.min, tasks));
+      shape.nodes.min = static_cast<std::uint32_t>(tasks);
+    }
+    if (shape.nodes.max > tasks)
+      shape.nodes.max = static_cast<std::uint32_t>(std::max<std::uint64_t>(tasks, shape.nodes.min));
+    shape.tasks = {static_cast<std::uint32_t>(tasks), static_cast<std::uint32_t>(tasks)};
+    if (has_each) {
+      shape.tasks_per_node = each;  // with --ntasks it is the most a node may have
+      const std::uint32_t needed = static_cast<std::uint32_t>((tasks + each - 1) / each);
+      if (shape.nodes.max && shape.nodes.max < needed) {
+        // A job's own variables may say more per node than a smaller step has.
+        if (options.by("ntasks-per-node", Origin::kEnvironment)) {
+          shape.tasks_per_node = 0;
+        } else {
+          return invalid(format("{} tasks do not fit on {} nodes with {} tasks per node", tasks, shape.nodes.max, each),
+                         "tasks");
+        }
+      } else if (needed > shape.nodes.min) {
+        shape.nodes.min = needed;
+        shape.nodes.max = std::max(shape.nodes.max, needed);
+      }
+      if (shape.nodes.min > tasks) {
+        shape.nodes.min = static_cast<std::uint32_t>(tasks);
+        shape.nodes.max = std::max(shape.nodes.min, std::min(shape.nodes.max, static_cast<std::uint32_t>(tasks)));
+      }
+    }
+    return shape;
+  }
+  if (has_each) {
+    if (shape.nodes.max == 0)
+      shape.nodes = {1, 1};
+    shape.tasks_per_node = each;
+    shape.tasks_per_node_exact = true;
+    shape.tasks = {TRY(product(shape.nodes.min, each, "tasks")), TRY(product(shape.nodes.max, each, "tasks"))};
+    return shape;
+  }
+  if (shape.nodes.max)
+    shape.tasks = shape.nodes;
+  return shape;
+}
+
+Result<NodeChoice> node_choice_of(const OptionSet& options, const Surroundings& around) {
+  NodeChoice out;
+  const auto expand = [&](std::string_view name, std::string text, std::vector<std::string>& into) -> Result<void> {
+    if (text.find('/') != std::string::npos)
+      text = TRY(around.read_file(absolute_path(text, around.work_dir)));
+    std::string list;
+    for (const auto& word : split_words(text)) list += (list.empty() || list.back() == ',' ? "" : ",") + word;
+    auto names = expand_hostlist(list);
+    if (!names || names->empty())
+      return invalid(format("Invalid {} specification \"{}\"{}{}", where_given(name, *options.find(name)), list,
+                            names ? "" : ": ", names ? "" : names.error().message),
+                     name == "exclude" ? "exclude_nodes" : "only_nodes");
+    for (auto& node : *names)
+      if (std::find(into.begin(), into.end(), node) == into.end())
+        into.push_back(node);
+    return {};
+  };
+  if (options.has("nodefile"))
+    TRY(expand("nodefile", TRY(around.read_file(absolute_path(options.text("nodefile"), around.work_dir))), out.only));
+  if (options.has("nodelist"))
+    TRY(expand("nodelist", options.text("nodelist"), out.only));
+  if (options.has("exclude"))
+    TRY(expand("exclude", options.text("exclude"), out.exclude));
+  for (const auto& node : out.only)
+    if (std::find(out.exclude.begin(), out.exclude.end(), node) != out.exclude.end())
+      return invalid(format("node {} is both in --nodelist and in --exclude", node), "exclude_nodes");
+  return out;
+}
+
+Result<std::uint32_t> cores_per_task_of(const OptionSet& options) {
+  const auto tres = TRY(tres_per_task(options));
+  if (!options.has("cpus-per-task"))
+    return tres.cores;
+  const std::uint32_t cores = TRY(count_of(options, "cpus-per-task", 1));
+  if (tres.cores && tres.cores != cores)
+    return invalid("--cpus-per-task and --tres-per-task=cpu: contradict each other", "cores");
+  return cores;
+}
+
+Result<Devices> devices_of(const OptionSet& options, const Shape& shape) {
+  Devices out;
+  if (const Given* given = options.find("gres")) {
+    auto parsed = parse_gres(given->text);
+    if (!parsed)
+      return invalid(format("Invalid {} specification: {}", where_given("gres", *given), parsed.error().message),
+                     "devices");
+    out.per_node = *parsed;
+    out.none = lower(given->text) == "none";
+  }
+  const auto per_node = TRY(gpus_option(options, "gpus-per-node"));
+  if (!per_node.empty()) {
+    const auto before = only_gpus(out.per_node);
+    if (!before.empty() && before != per_node) {
+      // A step's own --gres replaces what the job's variables say.
+      if (overrides(options, "gres", "gpus-per-node"))
+        return out;
+      if (!overrides(options, "gpus-per-node", "gres"))
+        return invalid(format("--gres={} and --gpus-per-node={} contradict each other", options.text("gres"),
+                              options.text("gpus-per-node")),
+                       "devices");
+    }
+    std::erase_if(out.per_node, [](const DeviceAsk& ask) { return ask.kind == "gpu"; });
+    out.per_node.insert(out.per_node.end(), per_node.begin(), per_node.end());
+  }
+  out.per_task = TRY(gpus_option(options, "gpus-per-task"));
+  const auto tres = TRY(tres_per_task(options));
+  if (out.per_task.empty())
+    out.per_task = tres.devices;
+  out.total = TRY(gpus_option(options, "gpus"));
+  if (options.has("ntasks-per-gpu") && out.total.empty() && only_gpus(out.per_node).empty() && out.per_task.empty()) {
+    const std::uint32_t for_each = TRY(count_of(options, "ntasks-per-gpu", 1));
+    out.total.push_back({"gpu", "", (shape.tasks.min + for_each - 1) / for_each});
+  }
+  const std::uint64_t total = sum(out.total);
+  if (total && !out.per_task.empty()) {
+    const auto needed = TRY(product(sum(only_gpus(out.per_task)), shape.tasks.min, "GPUs"));
+    if (needed != total)
+      return invalid(format("--gpus={} contradicts --gpus-per-task={} for {} tasks", options.text("gpus"),
+                            options.text("gpus-per-task"), shape.tasks.min),
+                     "devices");
+    out.total.clear();
+  }
+  if (total && shape.nodes.min > total)
+    return invalid(format("{} GPUs cannot be spread over {} nodes", total, shape.nodes.min), "devices");
+  if (total && !only_gpus(out.per_node).empty()) {
+    const std::uint64_t each = sum(only_gpus(out.per_node));
+    if (shape.nodes.max && each * shape.nodes.max < total)
+      return invalid(format("--gpus={} contradicts {} GPUs per node on {} nodes", total, each, shape.nodes.max),
+                     "devices");
+    if (total % each != 0)
+      return invalid(format("--gpus={} is not a multiple of {} GPUs per node", total, each), "devices");
+    out.total.clear();
+  }
+  return out;
+}
+
+Result<std::string> distribution_of(const OptionSet& options) {
+  const Given* given = options.find("distribution");
+  if (!given)
+    return std::string();
+  std::string word = lower(given->text);
+  word = word.substr(0, word.find_first_of(":,"));
+  if (word == "block" || word == "*")
+    return std::string("block");
+  if (word == "cyclic")
+    return word;
+  if (word.starts_with("plane") || word == "arbitrary")
+    return unsupported(options, "distribution", format("\"{}\" is not supported yet", word));
+  return bad_value(options, "distribution");
+}
+
+Result<void> devices_into(const OptionSet& options, const Shape& shape, GroupSpec& group) {
+  const Devices devices = TRY(devices_of(options, shape));
+  group.per_node.devices = devices.per_node;
+  group.per_task.devices = devices.per_task;
+  group.per_job = devices.total;
+  // --gpus together with --gpus-per-node says how many nodes there are.
+  const std::uint64_t all = sum(TRY(gpus_option(options, "gpus")));
+  const std::uint64_t each = sum(only_gpus(devices.per_node));
+  if (all && each && group.nodes.max == 0)
+    group.nodes = {static_cast<std::uint32_t>(all / each), static_cast<std::uint32_t>(all / each)};
+  const bool any_gpu = all || each || !devices.per_task.empty() || !devices.total.empty();
+  if (options.has("cpus-per-gpu")) {
+    if (options.has("cpus-per-task") && !overrides(options, "cpus-per-gpu", "cpus-per-task"))
+      return invalid("--cpus-per-task and --cpus-per-gpu are mutually exclusive", "cores");
+    if (!any_gpu)
+      return invalid("--cpus-per-gpu needs GPUs: --gpus, --gpus-per-node, --gpus-per-task or --gres=gpu", "cores");
+    group.cores_per_device = TRY(count_of(options, "cpus-per-gpu", 1));
+    return {};
+  }
+  const std::uint32_t cores = TRY(cores_per_task_of(options));
+  group.per_task.cores = cores ? cores : 1;
+  return {};
+}
+
+Result<void> memory_into(const OptionSet& options, GroupSpec& group) {
+  const auto read = [&](std::string_view name) -> Result<std::int64_t> {
+    const auto mb = parse_memory_mb(options.text(name));
+    if (!mb)
+      return bad_value(options, name);
+    return *mb;
+  };
+  if (options.has("mem")) {
+    group.per_node.memory_mb = TRY(read("mem"));
+    group.all_memory = group.per_node.memory_mb == 0;
+  }
+  if (options.has("mem-per-cpu")) {
+    group.memory_per_core_mb = TRY(read("mem-per-cpu"));
+    group.all_memory = group.memory_per_core_mb == 0;
+  }
+  if (options.has("mem-per-gpu"))
+    group.memory_per_device_mb = TRY(read("mem-per-gpu"));
+  return {};
+}
+
+}  // namespace lockstep

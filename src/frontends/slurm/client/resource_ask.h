@@ -1,0 +1,41 @@
+// The part of job_ask.h and step_ask.cpp that both share: how many tasks on how many nodes, which nodes, what for each.
+#pragma once
+
+#include "frontends/slurm/client/job_ask.h"
+
+namespace lockstep {
+
+// "Invalid --nodes specification …", with the place it was given.
+Error bad_value(const OptionSet& options, std::string_view name);
+Error unsupported(const OptionSet& options, std::string_view name, std::string_view why);
+// The option's value as a count of at least `least`. Only for options that were given.
+Result<std::uint32_t> count_of(const OptionSet& options, std::string_view name, std::uint32_t least);
+
+struct Shape {
+  CountRange tasks{1, 1};
+  CountRange nodes{0, 0};  // 0 = as tasks need
+  std::uint32_t tasks_per_node = 0;
+  bool tasks_per_node_exact = false;
+  bool tasks_given = false;  // the user said how many tasks, in one way or another
+};
+Result<Shape> shape_of(const OptionSet& options, std::vector<std::string>& notes);
+
+struct NodeChoice {
+  std::vector<std::string> only, exclude;
+};
+Result<NodeChoice> node_choice_of(const OptionSet& options, const Surroundings& around);
+
+struct Devices {
+  std::vector<DeviceAsk> per_node, per_task, total;
+  bool none = false;  // --gres=none: not even what the job has
+};
+Result<Devices> devices_of(const OptionSet& options, const Shape& shape);
+Result<std::uint32_t> cores_per_task_of(const OptionSet& options);  // 0 = not given
+
+// "block" or "cyclic"; "" = not given.
+Result<std::string> distribution_of(const OptionSet& options);
+
+Result<void> devices_into(const OptionSet& options, const Shape& shape, GroupSpec& group);
+Result<void> memory_into(const OptionSet& options, GroupSpec& group);
+
+}  // namespace lockstep

@@ -1,0 +1,93 @@
+#include "frontends/slurm/client/say.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return false;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+void say(std::string_view text) { write_all(STDOUT_FILENO, text); }
+
+void Voice::speak(std::string_view kind, std::string_view text) const {
+  std::string out;
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  for (const auto& line : split(text, '\n')) out += format("{}: {}{}\n", command_, kind, line);
+  write_all(STDERR_FILENO, out);
+}
+
+void Voice::error(std::string_view text) const { speak("error: ", text); }
+void Voice::warning(std::string_view text) const {
+  if (!quiet_)
+    speak("warning: ", text);
+}
+void Voice::info(std::string_view text) const {
+  if (!quiet_)
+    speak("", text);
+}
+void Voice::verbose(std::string_view text) const {
+  if (verbose_)
+    speak("", text);
+}
+
+std::string_view slurm_sentence(const Error& error) {
+  const auto about = [&](std::string_view word) { return error.field.find(word) != std::string::npos; };
+  switch (error.code) {
+    case Errc::kImpossible:
+      if (about("partition"))
+        return "Requested partition configuration not available now";
+      return "Requested node configuration is not available";
+    case Errc::kInvalid:
+    case Errc::kNotFound:
+      if (about("partition"))
+        return "Invalid partition name specified";
+      if (about("account"))
+        return "Invalid account or account/partition combination specified";
+      if (about("qos"))
+        return "Invalid qos specification";
+      if (about("only_nodes") || about("exclude_nodes"))
+        return "Invalid node name specified";
+      if (about("dependenc"))
+        return "Job dependency problem";
+      if (about("array"))
+        return "Invalid job array specification";
+      if (about("constraint"))
+        return "Invalid feature specification";
+      if (about("reservation"))
+        return "Requested reservation is invalid";
+      if (about("licenses"))
+        return "Invalid license specification";
+      if (about("time"))
+        return "Requested time limit is invalid (missing or exceeds some limit)";
+      return {};
+    case Errc::kDenied: return "Access/permission denied";
+    case Errc::kUnavailable: return "Unable to contact slurm controller (connect failure)";
+    case Errc::kTimeout: return "Socket timed out on send/recv operation";
+    default: return {};
+  }
+}
+
+void say_refusal(const Voice& voice, std::string_view what, const Error& error) {
+  const std::string_view sentence = slurm_sentence(error);
+  if (sentence.empty()) {
+    voice.error(format("{}: {}", what, error.message));
+    return;
+  }
+  if (!error.message.empty())
+    voice.error(error.message);
+  voice.error(format("{}: {}", what, sentence));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// Messages of the Slurm commands: raw writes, each line with the command's name in front, as Slurm words them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace lockstep {
+
+bool write_all(int fd, std::string_view bytes);  // false when the reader is gone
+void say(std::string_view text);                 // to standard output, as it is
+
+// Speaks on standard error for one command. Text of several lines gets the prefix on each.
+class Voice {
+ public:
+  explicit Voice(std::string command) : command_(std::move(command)) {}
+  void error(std::string_view text) const;    // "sbatch: error: …"
+  void warning(std::string_view text) const;  // "sbatch: warning: …"
+  void info(std::string_view text) const;     // "sbatch: …"; silent with --quiet
+  void verbose(std::string_view text) const;  // "sbatch: …" with -v only
+  void set_quiet(bool quiet) { quiet_ = quiet; }
+  void set_verbose(bool verbose) { verbose_ = verbose; }
+  const std::string& command() const { return command_; }
+
+ private:
+  void speak(std::string_view kind, std::string_view text) const;
+  std::string command_;
+  bool quiet_ = false, verbose_ = false;
+};
+
+// Slurm's own sentence for what the cluster refused ("Invalid partition name specified"); "" when it has none.
+std::string_view slurm_sentence(const Error& error);
+
+// "sbatch: error: DETAIL" when there is one beyond the sentence, then "sbatch: error: WHAT: SENTENCE".
+void say_refusal(const Voice& voice, std::string_view what, const Error& error);
+
+}  // namespace lockstep

@@ -1,0 +1,190 @@
+// sbatch: submits a batch script. Prints "Submitted batch job N"; tools parse that line.
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/context.h"
+#include "frontends/slurm/client/environment.h"
+#include "frontends/slurm/client/invocation.h"
+#include "frontends/slurm/client/script.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::string_view kFailed = "Batch job submission failed";
+
+struct Script {
+  std::string text;
+  std::string name;  // of the job, when nobody gives one
+  std::string path;  // what users see as Command=
+};
+
+// A bare name that is not here is looked up in PATH, as Slurm does.
+std::string find_script(const std::string& name, const std::string& work_dir) {
+  struct ::stat facts {};
+  if (name.find('/') == std::string::npos && ::stat(name.c_str(), &facts) != 0) {
+    const char* path = ::getenv("PATH");
+    for (const auto& folder : split(path ? path : "", ':')) {
+      const std::string candidate = folder + "/" + name;
+      if (::stat(candidate.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && ::access(candidate.c_str(), R_OK) == 0)
+        return candidate;
+    }
+  }
+  return absolute_path(name, work_dir);
+}
+
+Result<Script> load_script(const OptionSet& options, const std::vector<std::string>& words,
+                           const std::string& work_dir) {
+  Script script;
+  if (options.has("wrap")) {
+    if (!words.empty())
+      return invalid("Script arguments not permitted with --wrap option", "script");
+    if (trim(options.text("wrap")).empty())
+      return invalid("The --wrap command is empty", "script");
+    script.text = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + options.text("wrap") + "\n";
+    script.name = "wrap";
+  } else if (words.empty()) {
+    script.text = TRY(read_descriptor(STDIN_FILENO, "standard input", kScriptMax));
+    script.name = "sbatch";
+  } else {
+    script.path = find_script(words[0], work_dir);
+    auto text = read_whole_file(script.path, kScriptMax);
+    if (!text && text.error().code == Errc::kNotFound)
+      return Error{Errc::kNotFound, format("Unable to open file {}", words[0]), "script"};
+    if (!text && text.error().code == Errc::kExhausted)
+      return invalid(format("Job script exceeds size limit: {} is larger than {} bytes", words[0], kScriptMax),
+                     "script");
+    script.text = TRY(std::move(text));
+    script.name = base_name(script.path);
+  }
+  TRY(check_script(script.text));
+  return script;
+}
+
+// Directives first, then environment and command line over them. Components after the first have only directives and
+// what the environment and the command line give all of them.
+Result<std::vector<OptionSet>> with_directives(const OptionSet& outer, const Script& script,
+                                               std::vector<std::string>& notes) {
+  std::vector<OptionSet> out;
+  auto read = TRY(read_directives(script.text));
+  notes.insert(notes.end(), read.notes.begin(), read.notes.end());
+  for (const auto& component : read.components) {
+    OptionSet options = outer;
+    for (const auto& directive : component) TRY(options.read_directive(directive.words, directive.line));
+    out.push_back(std::move(options));
+  }
+  return out;
+}
+
+Result<Variables> job_variables(const OptionSet& options) {
+  if (const Given* file = options.find("export-file")) {
+    if (options.has("export") && options.text("export") != "NONE")
+      return invalid("--export and --export-file are mutually exclusive", "export");
+    char* end = nullptr;
+    const long number = std::strtol(file->text.c_str(), &end, 10);
+    const bool descriptor = !file->text.empty() && *end == 0 && number >= 0 && number < 1 << 20;
+    const auto text = TRY(descriptor ? read_descriptor(static_cast<int>(number), file->text, 64 << 20)
+                                     : read_whole_file(file->text, 64 << 20));
+    return parse_variables(text);
+  }
+  return exported(own_variables(), options.text("export"), true);
+}
+
+// --wait: the job's own code; of an array the highest; 1 when it ended in another way than by exiting.
+int code_of(const Job& job) {
+  int code = job.array ? static_cast<int>(job.array->worst_code) : job.exit.code;
+  if (job.exit.signal != 0 || (job.state != JobState::kCompleted && code == 0))
+    code = 1;
+  return code & 0xff;
+}
+
+int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
+  auto begun = begin(SlurmCommand::kSbatch, argc, argv, voice);
+  if (begun.exit_code)
+    return *begun.exit_code;
+  const OptionSet& outer = begun.invocation.components.front();
+  const auto& words = begun.invocation.words.front();
+  voice.set_quiet(outer.has("quiet"));
+  voice.set_verbose(outer.has("verbose"));
+  const Surroundings around = read_surroundings();
+
+  const auto script = load_script(outer, words, around.work_dir);
+  if (!script)
+    return say_option_error(voice, script.error());
+  std::vector<std::string> notes;
+  const auto components = with_directives(outer, *script, notes);
+  if (!components)
+    return say_option_error(voice, components.error());
+  const OptionSet& options = components->front();
+  voice.set_quiet(options.has("quiet"));
+  auto request = job_request(*components, around, notes);
+  for (const auto& note : notes) voice.warning(note);
+  if (!request) {
+    const bool at_submission = request.error().field == "array" || request.error().field == "dependencies";
+    if (!at_submission)
+      return say_option_error(voice, request.error());
+    say_refusal(voice, kFailed, request.error());
+    return error_exit_code();
+  }
+  const auto variables = job_variables(options);
+  if (!variables)
+    return say_option_error(voice, variables.error());
+
+  JobSpec& spec = request->spec;
+  if (spec.name.empty())
+    spec.name = script->name;
+  spec.command = script->path;
+  for (auto& group : spec.groups) group.launch = Launch::kNothing;
+  spec.groups.front().launch = Launch::kScript;
+  if (words.size() > 1)
+    spec.groups.front().argv.assign(words.begin() + 1, words.end());
+  request->script = script->text;
+  request->environment = nul_separated(*variables);
+  request->test_only = options.has("test-only");
+
+  Api cluster(context);
+  if (const auto named = check_cluster_name(cluster, options.text("clusters")); !named) {
+    voice.error(named.error().message);
+    return error_exit_code();
+  }
+  if (request->test_only) {
+    const auto answer = cluster.try_submit(*request);
+    if (!answer) {
+      say_refusal(voice, "allocation failure", answer.error());
+      return error_exit_code();
+    }
+    voice.info(answer->empty() ? std::string("Job could run on this cluster") : *answer);
+    return 0;
+  }
+  const auto id = cluster.submit(*request);
+  if (!id) {
+    say_refusal(voice, kFailed, id.error());
+    return error_exit_code();
+  }
+  if (options.has("parsable"))
+    say(options.has("clusters") ? format("{};{}\n", id->value, options.text("clusters")) : format("{}\n", id->value));
+  else if (!options.has("quiet"))
+    say(options.has("clusters") ? format("Submitted batch job {} on cluster {}\n", id->value, options.text("clusters"))
+                                : format("Submitted batch job {}\n", id->value));
+  if (!options.has("wait"))
+    return 0;
+  const auto ended = cluster.wait(*id, Api::Until::kEnded, false, minutes(10));
+  if (!ended) {
+    voice.error(format("Unable to wait for job {}: {}", id->value, ended.error().message));
+    return error_exit_code();
+  }
+  return code_of(**ended);
+}
+
+}  // namespace
+
+int sbatch_main(const ClientContext& context, int argc, char** argv) {
+  Voice voice("sbatch");
+  return run(context, argc, argv, voice);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,499 @@
+#include "frontends/slurm/client/values.h"
+
+#include <time.h>
+
+#include <cstring>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::uint64_t kCountMax = 0x7fffffff;
+constexpr std::int64_t kSecondsMax = 0x7fffffffLL * 60;  // a year 6000 is enough
+
+std::optional<std::int64_t> number(std::string_view text, std::int64_t max = kSecondsMax) {
+  const auto value = parse_uint(text);
+  if (!value || *value > static_cast<std::uint64_t>(max))
+    return std::nullopt;
+  return static_cast<std::int64_t>(*value);
+}
+
+// A count with Slurm's suffixes of gres and node counts: k, m, g … of 1024.
+std::optional<std::uint32_t> scaled_count(std::string_view text) {
+  std::uint64_t factor = 1;
+  if (!text.empty()) {
+    const char last = lower(text.substr(text.size() - 1))[0];
+    constexpr std::string_view kScales = "kmg";
+    if (const auto at = kScales.find(last); at != std::string_view::npos) {
+      factor = std::uint64_t{1} << (10 * (at + 1));
+      text.remove_suffix(1);
+    }
+  }
+  const auto value = parse_uint(text);
+  if (!value || *value > kCountMax || *value * factor > kCountMax)
+    return std::nullopt;
+  return static_cast<std::uint32_t>(*value * factor);
+}
+
+bool name_like(std::string_view text) {
+  if (text.empty() || text.size() > 64)
+    return false;
+  for (const char c : text)
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+          c == '.' || c == '+'))
+      return false;
+  return true;
+}
+
+bool digits_first(std::string_view text) { return !text.empty() && text[0] >= '0' && text[0] <= '9'; }
+
+Result<DeviceAsk> one_device(std::string kind, std::string_view rest, std::string_view whole) {
+  DeviceAsk ask{std::move(kind), "", 1};
+  if (rest.empty())
+    return ask;
+  const auto parts = split(rest, ':');
+  const auto count_at = parts.size() - 1;
+  const auto count = scaled_count(parts[count_at]);
+  if (parts.size() > 2 || (parts.size() == 2 && !count) ||
+      (parts.size() == 1 && !count && (!name_like(parts[0]) || parse_int(parts[0]))))
+    return invalid(format("\"{}\" is not [type:]count", whole));
+  if (count)
+    ask.count = *count;
+  if (parts.size() == 2 || !count)
+    ask.type = lower(parts[0]);
+  if (!ask.type.empty() && !name_like(ask.type))
+    return invalid(format("\"{}\" is not [type:]count", whole));
+  return ask;
+}
+
+Result<void> add_device(std::vector<DeviceAsk>& out, DeviceAsk ask) {
+  for (auto& seen : out) {
+    if (seen.kind != ask.kind || seen.type != ask.type)
+      continue;
+    if (seen.count > kCountMax - ask.count)
+      return invalid("too many devices");
+    seen.count += ask.count;
+    return {};
+  }
+  if (ask.count)
+    out.push_back(std::move(ask));
+  return {};
+}
+
+struct SignalName {
+  const char* name;
+  int number;
+};
+constexpr SignalName kSignals[] = {
+    {"HUP", 1},   {"INT", 2},    {"QUIT", 3},  {"ILL", 4},   {"TRAP", 5},  {"ABRT", 6},  {"BUS", 7},   {"FPE", 8},
+    {"KILL", 9},  {"USR1", 10},  {"SEGV", 11}, {"USR2", 12}, {"PIPE", 13}, {"ALRM", 14}, {"TERM", 15}, {"CHLD", 17},
+    {"CONT", 18}, {"STOP", 19},  {"TSTP", 20}, {"TTIN", 21}, {"TTOU", 22}, {"URG", 23},  {"XCPU", 24}, {"XFSZ", 25},
+    {"PROF", 27}, {"WINCH", 28}, {"IO", 29},   {"PWR", 30},  {"SYS", 31},
+};
+
+// "12:34", "12:34:56", an optional AM or PM; gives hours, minutes, seconds.
+bool clock_time(std::string_view text, int& hour, int& minute, int& second) {
+  std::string word = lower(trim(text));
+  int half = -1;
+  for (const auto& [suffix, is_pm] : {std::pair{"am", 0}, std::pair{"pm", 1}}) {
+    if (word.size() > 2 && word.ends_with(suffix)) {
+      half = is_pm;
+      word = std::string(trim(std::string_view(word).substr(0, word.size() - 2)));
+    }
+  }
+  const auto parts = split(word, ':');
+  if (parts.size() < 2 || parts.size() > 3)
+    return false;
+  const auto h = number(parts[0], half < 0 ? 23 : 12), m = number(parts[1], 59),
+             s = parts.size() == 3 ? number(parts[2], 59) : std::optional<std::int64_t>(0);
+  if (!h || !m || !s || (half >= 0 && *h == 0))
+    return false;
+  hour = static_cast<int>(*h);
+  if (half >= 0)
+    hour = hour % 12 + 12 * half;
+  minute = static_cast<int>(*m);
+  second = static_cast<int>(*s);
+  return true;
+}
+
+bool calendar_date(std::string_view text, ::tm& day) {
+  const auto put = [&](std::string_view y, std::string_view m, std::string_view d) {
+    const auto year = y.empty() ? std::optional<std::int64_t>(day.tm_year + 1900) : number(y, 9999);
+    const auto month = number(m, 12), date = number(d, 31);
+    if (!year || !month || !date || *month < 1 || *date < 1)
+      return false;
+    static constexpr int kDays[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    if (*date > kDays[*month - 1])
+      return false;
+    day.tm_year = static_cast<int>(*year < 100 ? *year + 2000 : *year) - 1900;
+    day.tm_mon = static_cast<int>(*month) - 1;
+    day.tm_mday = static_cast<int>(*date);
+    return true;
+  };
+  if (const auto dash = split(text, '-'); dash.size() == 3)
+    return dash[0].size() == 4 && put(dash[0], dash[1], dash[2]);
+  for (const char separator : {'/', '.'}) {
+    const auto parts = split(text, separator);
+    if (parts.size() == 2 && separator == '/')
+      return put("", parts[0], parts[1]);
+    if (parts.size() == 3)
+      return put(parts[2], parts[0], parts[1]);
+  }
+  if (text.size() == 6 && number(text))
+    return put(text.substr(4, 2), text.substr(0, 2), text.substr(2, 2));
+  return false;
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> parse_count(std::string_view text) {
+  const auto value = parse_uint(text);
+  if (!value || *value > kCountMax)
+    return std::nullopt;
+  return static_cast<std::uint32_t>(*value);
+}
+
+std::optional<bool> parse_yes_no(std::string_view text) {
+  const std::string word = lower(text);
+  if (word == "yes" || word == "y" || word == "1" || word == "true" || word == "on")
+    return true;
+  if (word == "no" || word == "n" || word == "0" || word == "false" || word == "off")
+    return false;
+  return std::nullopt;
+}
+
+std::optional<Duration> parse_time_limit(std::string_view text) {
+  const std::string word = lower(text);
+  if (word == "infinite" || word == "unlimited" || word == "-1")
+    return kForever;
+  std::string_view rest = word;
+  std::int64_t days = 0;
+  bool has_days = false;
+  if (const auto dash = rest.find('-'); dash != std::string_view::npos) {
+    const auto value = number(rest.substr(0, dash), 1'000'000);
+    if (!value)
+      return std::nullopt;
+    days = *value;
+    has_days = true;
+    rest.remove_prefix(dash + 1);
+  }
+  const auto parts = split(rest, ':');
+  if (parts.empty() || parts.size() > 3)
+    return std::nullopt;
+  std::int64_t fields[3] = {0, 0, 0};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto value = number(parts[i], 100'000'000);
+    if (!value)
+      return std::nullopt;
+    fields[i] = *value;
+  }
+  std::int64_t total = 0;
+  if (has_days || parts.size() == 3)
+    total = days * 86400 + fields[0] * 3600 + fields[1] * 60 + fields[2];
+  else
+    total = fields[0] * 60 + fields[1];  // minutes, or minutes:seconds
+  if (total > kSecondsMax)
+    return std::nullopt;
+  return total == 0 ? kForever : seconds(total);
+}
+
+std::optional<std::int64_t> parse_memory_mb(std::string_view text) {
+  std::size_t digits = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
+  const auto value = parse_uint(text.substr(0, digits));
+  std::string unit = lower(text.substr(digits));
+  if (!value)
+    return std::nullopt;
+  if (unit.size() == 2 && unit[1] == 'b')
+    unit.pop_back();
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 42;  // MB: four exabytes
+  if (*value > kMax)
+    return std::nullopt;
+  std::uint64_t mb = 0;
+  if (unit == "k")
+    mb = (*value + 1023) / 1024;
+  else if (unit.empty() || unit == "m")
+    mb = *value;
+  else if (unit == "g" && *value <= kMax >> 10)
+    mb = *value << 10;
+  else if (unit == "t" && *value <= kMax >> 20)
+    mb = *value << 20;
+  else
+    return std::nullopt;
+  return static_cast<std::int64_t>(mb);
+}
+
+std::optional<CountRange> parse_node_range(std::string_view text) {
+  const auto dash = text.find('-');
+  const auto low = scaled_count(text.substr(0, dash));
+  const auto high = dash == std::string_view::npos ? low : scaled_count(text.substr(dash + 1));
+  if (!low || !high || *high < *low || *high == 0)
+    return std::nullopt;
+  return CountRange{std::max<std::uint32_t>(*low, 1), *high};
+}
+
+Result<std::vector<DeviceAsk>> parse_gres(std::string_view text) {
+  std::vector<DeviceAsk> out;
+  if (lower(text) == "none")
+    return out;
+  if (text.empty())
+    return invalid("the list is empty");
+  for (const auto& item : split(text, ',')) {
+    std::string_view rest = item;
+    if (rest.starts_with("gres/") || rest.starts_with("gres:"))
+      rest.remove_prefix(5);
+    const auto colon = rest.find_first_of(":=");
+    const std::string kind = lower(rest.substr(0, colon));
+    if (!name_like(kind) || digits_first(kind))
+      return invalid(format("\"{}\" is not name[[:type]:count]", item));
+    const std::string_view tail = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
+    if (colon != std::string_view::npos && tail.empty())
+      return invalid(format("\"{}\" is not name[[:type]:count]", item));
+    TRY(add_device(out, TRY(one_device(kind, tail, item))));
+  }
+  return out;
+}
+
+Result<std::vector<DeviceAsk>> parse_gpus(std::string_view text) {
+  std::vector<DeviceAsk> out;
+  if (text.empty())
+    return invalid("the list is empty");
+  for (const auto& item : split(text, ',')) {
+    if (item.empty())
+      return invalid(format("\"{}\" has an empty part", text));
+    TRY(add_device(out, TRY(one_device("gpu", item, item))));
+  }
+  return out;
+}
+
+std::optional<int> parse_signal(std::string_view text) {
+  if (const auto value = number(text, 64); value && *value > 0)
+    return static_cast<int>(*value);
+  std::string_view name = text;
+  if (name.size() > 3 && strncasecmp(name.data(), "SIG", 3) == 0)
+    name.remove_prefix(3);
+  for (const auto& known : kSignals)
+    if (name.size() == std::strlen(known.name) && strncasecmp(name.data(), known.name, name.size()) == 0)
+      return known.number;
+  return std::nullopt;
+}
+
+std::string signal_text(int signal) {
+  const char* text = ::strsignal(signal);
+  return text ? text : format("Signal {}", signal);
+}
+
+std::optional<SignalAhead> parse_signal_ahead(std::string_view text) {
+  SignalAhead out;
+  out.ahead = seconds(60);
+  if (const auto colon = text.find(':'); colon != std::string_view::npos) {
+    for (const char flag : text.substr(0, colon)) {
+      if (flag == 'B' || flag == 'b')
+        out.script_only = true;
+      else if (flag != 'R' && flag != 'r')
+        return std::nullopt;
+    }
+    text.remove_prefix(colon + 1);
+  }
+  if (const auto at = text.find('@'); at != std::string_view::npos) {
+    const auto ahead = number(text.substr(at + 1), 65535);
+    if (!ahead)
+      return std::nullopt;
+    out.ahead = seconds(*ahead);
+    text = text.substr(0, at);
+  }
+  const auto signal = parse_signal(text);
+  if (!signal)
+    return std::nullopt;
+  out.signal = *signal;
+  return out;
+}
+
+Result<Dependencies> parse_dependencies(std::string_view text) {
+  Dependencies out;
+  if (text.empty())
+    return invalid("the dependency list is empty");
+  out.any = text.find('?') != std::string_view::npos;
+  if (out.any && text.find(',') != std::string_view::npos)
+    return invalid(format("\"{}\" mixes ',' and '?'", text));
+  for (const auto& item : split(text, out.any ? '?' : ',')) {
+    auto parts = split(item, ':');
+    const std::string kind = parts.empty() ? "" : lower(parts[0]);
+    using enum Dependency::Type;
+    if (kind == "singleton" && parts.size() == 1) {
+      out.all.push_back({kSingleton, JobId{}, {}});
+      continue;
+    }
+    if (kind == "afterburstbuffer" || kind == "expand")
+      return Error{Errc::kUnsupported, format("dependency type \"{}\" is not supported yet", kind), "dependencies"};
+    Dependency::Type type;
+    if (kind == "after")
+      type = kAfter;
+    else if (kind == "afterany" || (!kind.empty() && parse_uint(kind)))
+      type = kAfterAny;  // a bare id is an old spelling of afterany
+    else if (kind == "afterok")
+      type = kAfterOk;
+    else if (kind == "afternotok")
+      type = kAfterNotOk;
+    else if (kind == "aftercorr")
+      type = kAfterCorr;
+    else
+      return invalid(format("\"{}\" is no dependency type", kind), "dependencies");
+    if (!parse_uint(kind))
+      parts.erase(parts.begin());
+    if (parts.empty())
+      return invalid(format("\"{}\" names no job", item), "dependencies");
+    for (const auto& word : parts) {
+      const auto plus = word.find('+');
+      const auto id = parse_uint(std::string_view(word).substr(0, plus));
+      if (!id && word.find('_') != std::string::npos)
+        return Error{
+            Errc::kUnsupported,
+            format("\"{}\": a dependency on one task of an array is not supported yet; name the whole array", word),
+            "dependencies"};
+      if (!id || *id == 0 || (plus != std::string::npos && type != kAfter))
+        return invalid(format("\"{}\" is no job id", word), "dependencies");
+      Duration delay;
+      if (plus != std::string::npos) {
+        const auto minutes_later = number(std::string_view(word).substr(plus + 1), 10'000'000);
+        if (!minutes_later)
+          return invalid(format("\"{}\" is not job id+minutes", word), "dependencies");
+        delay = minutes(*minutes_later);
+      }
+      out.all.push_back({type, JobId(*id), delay});
+    }
+  }
+  return out;
+}
+
+Result<ArrayAsk> parse_array(std::string_view text) {
+  ArrayAsk out;
+  const auto bad = [&](std::string_view why) { return invalid(format("\"{}\": {}", text, why), "array"); };
+  std::string_view list = text;
+  if (const auto percent = list.find('%'); percent != std::string_view::npos) {
+    const auto throttle = parse_count(list.substr(percent + 1));
+    if (!throttle)
+      return bad("what follows % is how many may run at once");
+    out.throttle = *throttle;
+    list = list.substr(0, percent);
+  }
+  constexpr std::uint32_t kIndexMax = 4'000'000;
+  if (list.starts_with('[') && list.ends_with(']'))
+    list = list.substr(1, list.size() - 2);
+  const auto items = split(list, ',');
+  if (items.empty())
+    return bad("no index");
+  for (const auto& item : items) {
+    std::string_view part = item;
+    std::uint32_t step = 1;
+    const auto dash = part.find('-');
+    if (const auto colon = part.find(':'); colon != std::string_view::npos) {
+      const auto value = parse_count(part.substr(colon + 1));
+      if (!value || *value == 0 || dash == std::string_view::npos)
+        return bad("a step is written low-high:step");
+      step = *value;
+      part = part.substr(0, colon);
+    }
+    const auto low = parse_count(part.substr(0, dash));
+    const auto high = dash == std::string_view::npos ? low : parse_count(part.substr(dash + 1));
+    if (!low || !high)
+      return bad("an index is a number");
+    if (*high < *low)
+      return bad("a range goes upwards");
+    if (*high > kIndexMax)
+      return bad(format("the largest index is {}", kIndexMax));
+    if (step == 1)
+      out.indices.insert(*low, *high);
+    else
+      for (std::uint64_t i = *low; i <= *high; i += step) out.indices.insert(static_cast<std::uint32_t>(i));
+    if (items.size() == 1)
+      out.step = step;
+  }
+  return out;
+}
+
+std::optional<WallTime> parse_wall_time(std::string_view text, WallTime now) {
+  const std::string word = lower(trim(text));
+  const auto at = [](std::int64_t s) { return WallTime{s * 1'000'000}; };
+  if (word == "now")
+    return now;
+  if (word.starts_with("uts")) {
+    const auto value = number(std::string_view(word).substr(3), INT64_MAX / 2'000'000);
+    return value && *value > 0 ? std::optional(at(*value)) : std::nullopt;
+  }
+  if (word.starts_with("now+") || word.starts_with("now-")) {
+    std::string_view rest = std::string_view(word).substr(4);
+    std::size_t digits = 0;
+    while (digits < rest.size() && rest[digits] >= '0' && rest[digits] <= '9') ++digits;
+    const auto count = number(rest.substr(0, digits), 1'000'000'000);
+    std::string_view unit = trim(rest.substr(digits));
+    std::int64_t factor = 0;
+    if (unit.empty() || (unit.size() >= 3 && std::string_view("seconds").starts_with(unit)) || unit == "s")
+      factor = 1;
+    else if ((unit.size() >= 3 && std::string_view("minutes").starts_with(unit)) || unit == "m")
+      factor = 60;
+    else if (std::string_view("hours").starts_with(unit))
+      factor = 3600;
+    else if (std::string_view("days").starts_with(unit))
+      factor = 86400;
+    else if (std::string_view("weeks").starts_with(unit))
+      factor = 7 * 86400;
+    if (!count || factor == 0 || *count > kSecondsMax / factor)
+      return std::nullopt;
+    return at(now.seconds() + (word[3] == '+' ? 1 : -1) * *count * factor);
+  }
+
+  const ::time_t reference = static_cast<::time_t>(now.seconds());
+  ::tm day{};
+  ::localtime_r(&reference, &day);
+  int hour = 0, minute = 0, second = 0;
+  bool date_given = false;
+  std::string_view rest = word;
+  std::string_view clock;
+  if (const auto t = rest.find('t'); t != std::string_view::npos && t > 0 && rest[t - 1] >= '0' && rest[t - 1] <= '9') {
+    clock = rest.substr(t + 1);
+    rest = rest.substr(0, t);
+  } else if (const auto gap = rest.find(' '); gap != std::string_view::npos) {
+    clock = rest.find(':') < gap ? std::string_view() : rest.substr(gap + 1);
+    if (!clock.empty())
+      rest = rest.substr(0, gap);
+  }
+  if (word == "today" || word == "tomorrow" || word == "midnight" || word == "noon" || word == "fika" ||
+      word == "teatime" || word == "elevenses") {
+    hour = word == "noon" ? 12 : word == "fika" ? 15 : word == "teatime" ? 16 : word == "elevenses" ? 11 : 0;
+    date_given = word == "today" || word == "tomorrow";
+    if (date_given) {  // a day keeps the time of now
+      hour = day.tm_hour;
+      minute = day.tm_min;
+      second = day.tm_sec;
+    }
+    if (word == "tomorrow")
+      ++day.tm_mday;
+  } else if (clock.empty() && rest.find(':') != std::string_view::npos) {
+    if (!clock_time(rest, hour, minute, second))
+      return std::nullopt;
+  } else {
+    if (!calendar_date(rest, day))
+      return std::nullopt;
+    date_given = true;
+    if (!clock.empty() && !clock_time(clock, hour, minute, second))
+      return std::nullopt;
+  }
+  day.tm_hour = hour;
+  day.tm_min = minute;
+  day.tm_sec = second;
+  day.tm_isdst = -1;
+  ::time_t result = ::mktime(&day);
+  if (!date_given && result <= reference) {  // a time of day that has passed means tomorrow's
+    ++day.tm_mday;
+    day.tm_isdst = -1;
+    result = ::mktime(&day);
+  }
+  if (result <= 0)
+    return std::nullopt;
+  return at(result);
+}
+
+}  // namespace lockstep
