@@ -1,0 +1,81 @@
+#include "sim/log.h"
+
+#include "base/text.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+Error disk_error() { return {Errc::kIo, "the simulated disk failed", {}}; }
+
+}  // namespace
+
+template <class Write>
+Result<void> SimLog::commit(Write write) {
+  switch (draw_fault ? draw_fault() : CommitFault::kNone) {
+    case CommitFault::kNone: write(); return {};
+    case CommitFault::kFails: return disk_error();
+    case CommitFault::kFailsYetWritten: write(); return disk_error();
+    case CommitFault::kCrashBeforeWrite:
+    case CommitFault::kCrashBeforeSync: throw Crash{};
+    case CommitFault::kCrashBeforeSyncKept:
+    case CommitFault::kCrashAfterSync: write(); throw Crash{};
+  }
+  return {};
+}
+
+Result<void> SimLog::append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) {
+  std::uint64_t expected = last_;
+  for (const LogEntry& entry : entries)
+    if (entry.index != ++expected)
+      return Error{Errc::kConflict, format("entry {} appended where {} belongs", entry.index, expected), {}};
+  return commit([&] {
+    for (const Blob& blob : blobs) blobs_[blob.id] = blob.bytes;
+    for (const LogEntry& entry : entries) {
+      entries_[entry.index] = entry;
+      archive_[entry.index] = entry;
+      last_ = entry.index;
+      if (entry.closing)
+        durable_seq_ = entry.last_seq;
+    }
+  });
+}
+
+Result<std::vector<LogEntry>> SimLog::read(std::uint64_t from, std::size_t count) {
+  std::vector<LogEntry> out;
+  for (auto it = entries_.lower_bound(from); it != entries_.end() && out.size() < count; ++it)
+    out.push_back(it->second);
+  return out;
+}
+
+Result<std::uint64_t> SimLog::last_index() { return last_; }
+
+Result<void> SimLog::write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) {
+  if (index > last_)
+    return Error{Errc::kInvalid, format("a snapshot of {} beyond the log's end {}", index, last_), {}};
+  return commit([&] { snapshot_ = {index, chunks}; });
+}
+
+Result<Log::Snapshot> SimLog::read_snapshot() { return snapshot_; }
+
+Result<void> SimLog::trim(std::uint64_t upto) {
+  if (upto > snapshot_.index)
+    return Error{Errc::kInvalid, format("trimming to {} beyond the snapshot at {}", upto, snapshot_.index), {}};
+  return commit([&] { entries_.erase(entries_.begin(), entries_.upper_bound(upto)); });
+}
+
+Result<std::string> SimLog::blob(const BlobId& id) {
+  const auto it = blobs_.find(id);
+  if (it == blobs_.end())
+    return not_found(format("no blob {}", id));
+  return it->second;
+}
+
+Result<bool> SimLog::has_blob(const BlobId& id) { return blobs_.contains(id); }
+
+Result<void> SimLog::sweep_blobs(const std::function<bool(const BlobId&)>& keep) {
+  std::erase_if(blobs_, [&](const auto& blob) { return !keep(blob.first); });
+  return {};
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,60 @@
+// SimLog: a Log on a simulated disk. What is written is lost with a crash unless it was synced; appends can fail, with
+// or without having reached the disk; the controller can die at every boundary of a commit. What became durable is
+// kept aside for the checkers, however often the log is trimmed.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ports/log.h"
+
+namespace lockstep::sim {
+
+// Thrown out of a commit: the controller dies here. Nothing above may catch it but the simulated machine.
+struct Crash {};
+
+enum class CommitFault : unsigned char {
+  kNone,
+  kFails,            // nothing was written
+  kFailsYetWritten,  // the error came after the data
+  kCrashBeforeWrite,
+  kCrashBeforeSync,      // written, not synced: lost
+  kCrashBeforeSyncKept,  // written, not synced, and by luck on disk
+  kCrashAfterSync,       // durable, but nobody was told
+};
+
+class SimLog : public Log {
+ public:
+  Result<void> append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) override;
+  Result<std::vector<LogEntry>> read(std::uint64_t from, std::size_t count) override;
+  Result<std::uint64_t> last_index() override;
+  Result<void> write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) override;
+  Result<Snapshot> read_snapshot() override;
+  Result<void> trim(std::uint64_t upto) override;
+  Result<std::string> blob(const BlobId& id) override;
+  Result<bool> has_blob(const BlobId& id) override;
+  Result<void> sweep_blobs(const std::function<bool(const BlobId&)>& keep) override;
+
+  // Asked at every commit, snapshot and trim; unset = no faults.
+  std::function<CommitFault()> draw_fault;
+
+  // --- for the checkers ---
+  const std::map<std::uint64_t, LogEntry>& archive() const { return archive_; }  // all that ever became durable
+  Seq durable_seq() const { return durable_seq_; }                               // of the last closing entry
+  std::uint64_t durable_index() const { return last_; }
+
+ private:
+  template <class Write>
+  Result<void> commit(Write write);
+
+  std::map<std::uint64_t, LogEntry> entries_;
+  std::map<std::uint64_t, LogEntry> archive_;
+  Snapshot snapshot_;
+  std::map<BlobId, std::string> blobs_;
+  std::uint64_t last_ = 0;
+  Seq durable_seq_ = 0;
+};
+
+}  // namespace lockstep::sim

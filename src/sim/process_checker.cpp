@@ -1,0 +1,72 @@
+#include "sim/process_checker.h"
+
+namespace lockstep::sim {
+
+std::string ProcessChecker::name(const ShimKey& key) {
+  std::string text = format("job {} attempt {} ", key.job.value, key.attempt);
+  if (key.step == kBatchStep)
+    return text + "script";
+  if (key.step == kTasksStep)
+    return text + format("task {}/{} incarnation {}", key.group, key.index, key.incarnation);
+  return text + format("step {}", key.step);
+}
+
+void ProcessChecker::started(std::size_t node, const ShimKey& key, std::uint32_t rank, const DeviceSet& devices,
+                             Instant now) {
+  if (verdict_.noting)
+    verdict_.note(now, format("n{}: {} rank {} starts", node + 1, name(key), rank));
+  const auto [it, fresh] = lives_.try_emplace({key, rank});
+  if (!fresh)
+    verdict_.fail(
+        format("{} rank {} ran twice: on n{}, and before on n{}", name(key), rank, node + 1, it->second.node + 1));
+  it->second = {node, now, true, devices, {}};
+  const Attempt attempt{key.job, key.attempt};
+  ++live_[{node, attempt}];
+  ++live_count_;
+  devices.for_each([&](std::uint32_t device) {
+    auto& users = users_[{node, device}];
+    ++users[attempt];
+    if (users.size() > 1)
+      verdict_.fail(format("device {} of n{} is used by job {} attempt {} and by job {} attempt {}", device, node + 1,
+                           users.begin()->first.first.value, users.begin()->first.second,
+                           users.rbegin()->first.first.value, users.rbegin()->first.second));
+  });
+}
+
+void ProcessChecker::ended(std::size_t node, const ShimKey& key, std::uint32_t rank, const ExitStatus& exit, How how,
+                           Instant now) {
+  if (verdict_.noting)
+    verdict_.note(now, format("n{}: {} rank {} ends: code {} signal {}{}", node + 1, name(key), rank, exit.code,
+                              exit.signal, how == How::kMachine ? ", with its machine" : ""));
+  Life& life = lives_.at({key, rank});
+  life.live = false;
+  life.end = {node, exit, how, now};
+  const Attempt attempt{key.job, key.attempt};
+  const auto it = live_.find({node, attempt});
+  if (--it->second == 0)
+    live_.erase(it);
+  --live_count_;
+  life.devices.for_each([&](std::uint32_t device) {
+    auto& users = users_[{node, device}];
+    if (--users[attempt] == 0)
+      users.erase(attempt);
+  });
+}
+
+void ProcessChecker::forgotten_alive(std::size_t node, const ShimKey& key) {
+  verdict_.fail(format("the agent of n{} forgot {} while it runs", node + 1, name(key)));
+}
+
+std::size_t ProcessChecker::live(std::size_t node, JobId job, AttemptNo attempt) const {
+  const auto it = live_.find({node, {job, attempt}});
+  return it == live_.end() ? 0 : it->second;
+}
+
+const ProcessChecker::End* ProcessChecker::end_of(const ShimKey& key, std::uint32_t rank) const {
+  const auto it = lives_.find({key, rank});
+  return it == lives_.end() || it->second.live ? nullptr : &it->second.end;
+}
+
+bool ProcessChecker::ever_started(const ShimKey& key, std::uint32_t rank) const { return lives_.contains({key, rank}); }
+
+}  // namespace lockstep::sim

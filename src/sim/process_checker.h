@@ -1,0 +1,55 @@
+// ProcessChecker: the truth about processes in the simulated world, and the promises about them: no device is used by
+// two attempts at once, nothing runs twice, nothing lives on after its attempt was declared over.
+#pragma once
+
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "ports/shims.h"
+#include "sim/verdict.h"
+
+namespace lockstep::sim {
+
+class ProcessChecker {
+ public:
+  explicit ProcessChecker(Verdict& verdict) : verdict_(verdict) {}
+
+  enum class How : unsigned char { kItself, kSignal, kMachine };
+  void started(std::size_t node, const ShimKey& key, std::uint32_t rank, const DeviceSet& devices, Instant now);
+  void ended(std::size_t node, const ShimKey& key, std::uint32_t rank, const ExitStatus& exit, How how, Instant now);
+  void forgotten_alive(std::size_t node, const ShimKey& key);
+
+  // Processes of the attempt that live on the node.
+  std::size_t live(std::size_t node, JobId job, AttemptNo attempt) const;
+  std::size_t live() const { return live_count_; }
+
+  struct End {
+    std::size_t node = 0;
+    ExitStatus exit;
+    How how = How::kItself;
+    Instant at;
+  };
+  // How the process ended; null if it never did, or never ran.
+  const End* end_of(const ShimKey& key, std::uint32_t rank) const;
+  bool ever_started(const ShimKey& key, std::uint32_t rank) const;
+
+  static std::string name(const ShimKey& key);
+
+ private:
+  using Attempt = std::pair<JobId, AttemptNo>;
+  struct Life {
+    std::size_t node = 0;
+    Instant started;
+    bool live = true;
+    DeviceSet devices;
+    End end;
+  };
+  Verdict& verdict_;
+  std::map<std::pair<ShimKey, std::uint32_t>, Life> lives_;
+  std::map<std::pair<std::size_t, Attempt>, std::size_t> live_;                            // processes
+  std::map<std::pair<std::size_t, std::uint32_t>, std::map<Attempt, std::size_t>> users_;  // of a device
+  std::size_t live_count_ = 0;
+};
+
+}  // namespace lockstep::sim

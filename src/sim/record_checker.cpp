@@ -1,0 +1,185 @@
+#include "sim/record_checker.h"
+
+#include <algorithm>
+
+namespace lockstep::sim {
+
+namespace {
+
+std::uint32_t count_of(const std::vector<DeviceAsk>& asks) {
+  std::uint32_t n = 0;
+  for (const DeviceAsk& ask : asks) n += ask.count;
+  return n;
+}
+
+}  // namespace
+
+void RecordChecker::complain(const Job& job, const std::string& words) {
+  verdict_.fail(format("job {} ({}) attempt {}: {}", job.id.value, job.spec->name, job.attempt, words));
+}
+
+std::size_t RecordChecker::machine_of(NodeId node) const { return machines_.at(node); }
+
+void RecordChecker::saw(std::span<const Change> changes, Instant now) {
+  for (const Change& change : changes) {
+    if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {
+      job_changed(**job, change.removed, now);
+      if (change.removed)
+        jobs_.erase((*job)->id);
+      else
+        jobs_[(*job)->id] = *job;
+    } else if (const auto* step = std::get_if<Ref<Step>>(&change.record)) {
+      if (!change.removed)
+        step_changed(**step);
+    } else if (const auto* task = std::get_if<Ref<Task>>(&change.record)) {
+      if (!change.removed)
+        task_changed(**task);
+    } else if (const auto* node = std::get_if<Ref<Node>>(&change.record)) {
+      // Machines are called n1, n2, …
+      machines_[(*node)->id] =
+          static_cast<std::size_t>(parse_uint(std::string_view((*node)->meta.name).substr(1)).value_or(1)) - 1;
+    }
+  }
+}
+
+void RecordChecker::job_changed(const Job& job, bool removed, Instant now) {
+  const auto it = jobs_.find(job.id);
+  const Job* before = it == jobs_.end() ? nullptr : it->second.get();
+  const bool held = before && holds_allocation(before->state);
+  const bool holds = !removed && holds_allocation(job.state);
+  if (verdict_.noting && !removed && (!before || before->state != job.state || before->hold != job.hold))
+    verdict_.note(now, format("job {} ({}) attempt {}: state {} hold {} {}", job.id.value, job.spec->name, job.attempt,
+                              static_cast<int>(job.state), static_cast<int>(job.hold), job.end_reason));
+  counts_.jobs += !before && !removed;
+  if (removed) {
+    if (before && !is_final(before->state) && !before->array)
+      complain(*before, "its record was removed before it ended");
+    return;
+  }
+  if (static_cast<bool>(job.allocation) != holds)
+    complain(job, "an allocation is there exactly while the state holds one: it is not so");
+  if (before && job.attempt < before->attempt)
+    complain(job, format("the attempt went back from {}", before->attempt));
+  if (holds && job.allocation) {
+    if (!held || before->allocation->attempt != job.allocation->attempt) {
+      ++counts_.attempts;
+      if (before && held)
+        complain(job, "a new attempt started while the old one held its allocation");
+    }
+    check_gang(job);
+  }
+  if (held && before->allocation)
+    check_stopped(*before, holds ? &job : nullptr);
+  if (job.array)
+    throttles_[job.id] = job.array->throttle;
+  if (job.array_job)
+    check_throttle(job, holds);
+  if (before && job.restarts > before->restarts)
+    ++counts_.requeues;
+  if (is_final(job.state) && (!before || !is_final(before->state)))
+    check_end(job, now);
+}
+
+void RecordChecker::check_gang(const Job& job) {
+  const Allocation& allocation = *job.allocation;
+  if (job.members.size() != allocation.grants.size())
+    complain(job, format("{} members for {} grants", job.members.size(), allocation.grants.size()));
+  for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
+    const GroupSpec& group = job.spec->groups[g];
+    std::uint32_t nodes = 0, tasks = 0;
+    for (const Grant& grant : allocation.grants) {
+      if (grant.group != g)
+        continue;
+      ++nodes;
+      tasks += grant.tasks;
+      const std::uint32_t devices = count_of(group.per_node.devices) + count_of(group.per_task.devices) * grant.tasks;
+      if (grant.devices.count() < devices)
+        complain(job, format("{} devices granted on node {} where {} were asked for", grant.devices.count(),
+                             grant.node.value, devices));
+    }
+    if (nodes < std::max<std::uint32_t>(1, group.nodes.min) || (group.nodes.max != 0 && nodes > group.nodes.max))
+      complain(job, format("group {} got {} nodes and asked for {}-{}", g, nodes, group.nodes.min, group.nodes.max));
+    if (tasks < group.tasks.min || tasks > group.tasks.max)
+      complain(job, format("group {} got {} tasks and asked for {}-{}", g, tasks, group.tasks.min, group.tasks.max));
+  }
+}
+
+void RecordChecker::check_stopped(const Job& before, const Job* after) {
+  const Allocation& allocation = *before.allocation;
+  for (std::size_t i = 0; i < allocation.grants.size(); ++i) {
+    const bool over = !after || (i < after->members.size() && after->members[i] == MemberState::kStopped &&
+                                 before.members[i] != MemberState::kStopped);
+    if (!over)
+      continue;
+    const std::size_t machine = machine_of(allocation.grants[i].node);
+    if (const std::size_t live = processes_.live(machine, before.id, allocation.attempt); live > 0)
+      complain(before, format("declared stopped on n{}, where {} of its processes live", machine + 1, live));
+  }
+}
+
+void RecordChecker::check_throttle(const Job& job, bool holds) {
+  auto& running = running_elements_[job.array_job];
+  if (holds)
+    running.insert(job.id);
+  else
+    running.erase(job.id);
+  const std::uint32_t throttle = throttles_[job.array_job];
+  if (holds && throttle != 0 && running.size() > throttle)
+    complain(job, format("{} elements of array {} run at once, {} are allowed", running.size(), job.array_job.value,
+                         throttle));
+}
+
+void RecordChecker::check_end(const Job& job, Instant now) {
+  counts_.completed += job.state == JobState::kCompleted;
+  counts_.node_fails += job.state == JobState::kNodeFail;
+  const JobSpec& spec = *job.spec;
+  if (job.state == JobState::kNodeFail && spec.requeue && job.restarts < rules_.requeues_max)
+    complain(job, format("a node's loss ended it after {} restarts, though it may be requeued", job.restarts));
+  if (job.started && job.limit_end && job.limit_end < kNever && !limits_changed_.contains(job.id) &&
+      now > job.limit_end + spec.kill_wait + rules_.limit_slack)
+    complain(job, format("it ended {} s after its time limit", (now - job.limit_end).seconds()));
+  if (spec.groups[0].launch != Launch::kScript || (job.state != JobState::kCompleted && job.state != JobState::kFailed))
+    return;
+  const auto* end = processes_.end_of({job.id, job.attempt, kBatchStep}, 0);
+  if (job.state == JobState::kCompleted && !end)
+    complain(job, "it counts as completed, but its script never ended");
+  else if (end && !(end->exit == job.exit))
+    complain(job, format("it reports exit {}:{}, its script returned {}:{}", job.exit.code, job.exit.signal,
+                         end->exit.code, end->exit.signal));
+  else if (!end && job.exit.code != 0)
+    complain(job, format("it reports exit code {}, but its script never ended", job.exit.code));
+}
+
+void RecordChecker::step_changed(const Step& step) {
+  if (step.state != StepState::kEnded)
+    return;
+  const ShimKey key{step.job, step.attempt, step.number};
+  for (const auto& [rank, exit] : step.failures) {
+    const auto* end = processes_.end_of(key, rank);
+    if (end && end->how != ProcessChecker::How::kMachine && !(end->exit == exit))
+      verdict_.fail(format("{} rank {} reports exit {}:{}, it returned {}:{}", ProcessChecker::name(key), rank,
+                           exit.code, exit.signal, end->exit.code, end->exit.signal));
+  }
+  if (!step.exit.ok() || step.cancelled)
+    return;
+  for (const StepPlace& place : step.places)
+    for (const std::uint32_t rank : place.ranks) {
+      const auto* end = processes_.end_of(key, rank);
+      if (!end)
+        verdict_.fail(format("{} ended well, but rank {} never ended", ProcessChecker::name(key), rank));
+      else if (!end->exit.ok())
+        verdict_.fail(format("{} ended well, but rank {} returned {}:{}", ProcessChecker::name(key), rank,
+                             end->exit.code, end->exit.signal));
+    }
+}
+
+void RecordChecker::task_changed(const Task& task) {
+  if (task.state != TaskState::kEnded || !task.exit.ok())
+    return;
+  const ShimKey key{task.job, task.attempt, kTasksStep, task.group, task.index, task.incarnation};
+  const auto* end = processes_.end_of(key, 0);
+  if (end && end->how == ProcessChecker::How::kItself && !end->exit.ok())
+    verdict_.fail(format("{} ended well, but it returned {}", ProcessChecker::name(key), end->exit.code));
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,172 @@
+#include "sim/shims.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+std::int64_t argument(const std::vector<std::string>& argv, std::string_view name, std::int64_t otherwise) {
+  for (const std::string& word : argv)
+    if (word.size() > name.size() && word.starts_with(name) && word[name.size()] == '=')
+      return parse_int(std::string_view(word).substr(name.size() + 1)).value_or(otherwise);
+  return otherwise;
+}
+
+constexpr std::int32_t kTerm = 15, kKill = 9;
+
+}  // namespace
+
+SimShims::Shim* SimShims::find(const ShimKey& key, std::uint64_t number) {
+  const auto it = shims_.find(key);
+  return it == shims_.end() || it->second.number != number ? nullptr : &it->second;
+}
+
+void SimShims::tell(const ShimKey& key) {
+  const auto it = shims_.find(key);
+  if (!callback_ || it == shims_.end())
+    return;
+  const Shim& shim = it->second;
+  ShimEvent event{.key = key};
+  if (!shim.failed.empty()) {
+    event.what = ShimEvent::What::kFailed;
+    event.why = shim.failed;
+  } else if (shim.state == Shim::State::kEnded) {
+    event.what = ShimEvent::What::kEnded;
+    for (const Rank& rank : shim.ranks) event.results.push_back({rank.rank, rank.exit});
+  } else if (shim.state == Shim::State::kForking) {
+    return;
+  }
+  callback_(std::move(event));
+}
+
+void SimShims::start(const ShimStart& start) {
+  if (shims_.contains(start.key))
+    return;
+  Shim& shim = shims_[start.key];
+  shim.number = next_++;
+  shim.devices = start.launch.devices;
+  const std::vector<std::string>& argv = start.launch.process.argv;
+  const std::int64_t bad = argument(argv, "bad", -1), code = argument(argv, "exit", 0);
+  shim.stubborn = std::find(argv.begin(), argv.end(), "stubborn") != argv.end();
+  std::vector<std::uint32_t> ranks = start.launch.ranks;
+  if (ranks.empty())
+    ranks.push_back(0);
+  for (const std::uint32_t rank : ranks)
+    shim.ranks.push_back({rank, false, bad < 0 || bad == rank ? static_cast<std::int32_t>(code) : 0, {}});
+  const Duration run = millis(argument(argv, "run", 1000));
+  timeline_.after(micros(rng_.between(200, 20'000)),
+                  [this, key = start.key, number = shim.number, run] { begin(key, number, run); });
+}
+
+void SimShims::begin(const ShimKey& key, std::uint64_t number, Duration run) {
+  Shim* shim = find(key, number);
+  if (!shim || shim->state != Shim::State::kForking)
+    return;
+  if (shim->stop_asked != 0 || rng_.chance(launch_fails)) {
+    shim->state = Shim::State::kEnded;
+    if (shim->stop_asked == 0)
+      shim->failed = "fork: resource temporarily unavailable";
+    for (Rank& rank : shim->ranks) rank.exit.signal = shim->stop_asked;
+    tell(key);
+    return;
+  }
+  shim->state = Shim::State::kRunning;
+  for (std::size_t i = 0; i < shim->ranks.size(); ++i) {
+    shim->ranks[i].live = true;
+    checker_.started(node_, key, shim->ranks[i].rank, shim->devices, timeline_.now());
+    timeline_.after(run + micros(rng_.between(0, 1000)), [this, key, number, i] {
+      if (const Shim* s = find(key, number); s && s->ranks[i].live)
+        end_rank(key, number, i, ExitStatus{s->ranks[i].code}, true);
+    });
+  }
+  tell(key);
+}
+
+void SimShims::end_rank(const ShimKey& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself) {
+  Shim* shim = find(key, number);
+  if (!shim || !shim->ranks[rank].live)
+    return;
+  shim->ranks[rank].live = false;
+  shim->ranks[rank].exit = exit;
+  checker_.ended(node_, key, shim->ranks[rank].rank, exit,
+                 itself ? ProcessChecker::How::kItself : ProcessChecker::How::kSignal, timeline_.now());
+  if (std::none_of(shim->ranks.begin(), shim->ranks.end(), [](const Rank& r) { return r.live; })) {
+    shim->state = Shim::State::kEnded;
+    timeline_.after(micros(rng_.between(50, 5000)), [this, key, number] {
+      if (find(key, number))
+        tell(key);
+    });
+  }
+}
+
+void SimShims::kill_all(const ShimKey& key, std::uint64_t number, std::int32_t signal) {
+  Shim* shim = find(key, number);
+  if (!shim)
+    return;
+  if (shim->state == Shim::State::kForking) {
+    shim->stop_asked = signal;
+    return;
+  }
+  if (signal != kKill && (signal != kTerm || shim->stubborn))
+    return;
+  for (std::size_t i = 0; i < shim->ranks.size(); ++i)
+    if (shim->ranks[i].live)
+      timeline_.after(micros(rng_.between(10, 2000)), [this, key, number, i, signal] {
+        end_rank(key, number, i, ExitStatus{0, signal}, false);
+      });
+}
+
+void SimShims::signal(const ShimKey& key, std::int32_t signal) {
+  if (const auto it = shims_.find(key); it != shims_.end() && it->second.state != Shim::State::kForking)
+    kill_all(key, it->second.number, signal);
+}
+
+void SimShims::stop(const ShimKey& key, Duration kill_wait) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end())
+    return;
+  const std::uint64_t number = it->second.number;
+  kill_all(key, number, kTerm);
+  timeline_.after(kill_wait, [this, key, number] { kill_all(key, number, kKill); });
+}
+
+void SimShims::forget(const ShimKey& key) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end())
+    return;
+  if (it->second.state == Shim::State::kRunning)
+    checker_.forgotten_alive(node_, key);
+  shims_.erase(it);
+}
+
+Result<std::vector<ShimKey>> SimShims::recover() {
+  std::vector<ShimKey> keys;
+  for (const auto& [key, shim] : shims_) {
+    keys.push_back(key);
+    timeline_.after(micros(rng_.between(10, 3000)), [this, key = key, number = shim.number] {
+      if (find(key, number))
+        tell(key);
+    });
+  }
+  return keys;
+}
+
+void SimShims::machine_died() {
+  callback_ = nullptr;
+  for (const auto& [key, shim] : shims_)
+    for (const Rank& rank : shim.ranks)
+      if (rank.live)
+        checker_.ended(node_, key, rank.rank, {}, ProcessChecker::How::kMachine, timeline_.now());
+  shims_.clear();
+}
+
+std::size_t SimShims::live() const {
+  return static_cast<std::size_t>(std::count_if(shims_.begin(), shims_.end(), [](const auto& s) {
+    return s.second.state == Shim::State::kRunning || s.second.state == Shim::State::kForking;
+  }));
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,64 @@
+// SimShims: the processes of one simulated node. They live through crashes of the agent and die with the machine. What
+// a process does stands in its arguments: {"sim", "run=MS", "exit=CODE", "bad=RANK", "stubborn"}.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "ports/shims.h"
+#include "sim/process_checker.h"
+#include "sim/timeline.h"
+
+namespace lockstep::sim {
+
+class SimShims : public Shims {
+ public:
+  SimShims(Timeline& timeline, Rng rng, std::size_t node, ProcessChecker& checker)
+      : timeline_(timeline), rng_(rng), node_(node), checker_(checker) {}
+
+  void on_event(std::function<void(ShimEvent)> callback) override { callback_ = std::move(callback); }
+  void start(const ShimStart& start) override;
+  void signal(const ShimKey& key, std::int32_t signal) override;
+  void stop(const ShimKey& key, Duration kill_wait) override;
+  void forget(const ShimKey& key) override;
+  Result<std::vector<ShimKey>> recover() override;
+
+  void machine_died();  // every process is gone, with all that was written about them
+  double launch_fails = 0;
+  std::size_t live() const;
+
+ private:
+  struct Rank {
+    std::uint32_t rank = 0;
+    bool live = false;
+    std::int32_t code = 0;
+    ExitStatus exit;
+  };
+  struct Shim {
+    std::uint64_t number = 0;  // tells a restarted key from an older one in timers
+    enum class State : unsigned char { kForking, kRunning, kEnded } state = State::kForking;
+    std::vector<Rank> ranks;
+    bool stubborn = false;  // ignores TERM
+    std::int32_t stop_asked = 0;
+    std::string failed;  // the launch failed: why
+    DeviceSet devices;
+  };
+  void begin(const ShimKey& key, std::uint64_t number, Duration run);
+  void end_rank(const ShimKey& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself);
+  void kill_all(const ShimKey& key, std::uint64_t number, std::int32_t signal);
+  void tell(const ShimKey& key);
+  Shim* find(const ShimKey& key, std::uint64_t number);
+
+  Timeline& timeline_;
+  Rng rng_;
+  std::size_t node_;
+  ProcessChecker& checker_;
+  std::function<void(ShimEvent)> callback_;
+  std::map<ShimKey, Shim> shims_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace lockstep::sim
