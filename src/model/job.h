@@ -231,6 +231,8 @@ struct ArrayState {
   std::uint32_t step = 1;        // of the a-b:s that was written
 };
 
+struct StepSpec;
+
 struct Job {
   Meta meta;
   JobId id;
@@ -256,6 +258,7 @@ struct Job {
   std::string end_reason;                  // "NonZeroExitCode", "TimeLimit", "NodeDown n3", …
   UserId cancelled_by;                     // with kCancelled
   StepNo next_step = 0;
+  Ref<StepSpec> first_step;  // launched with the start: srun outside an allocation
 
   Ref<ArrayState> array;  // set on the array's own record only
   JobId array_job;        // of an element: the array's id

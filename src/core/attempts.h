@@ -1,0 +1,47 @@
+// Attempts: one run of a job, from the grant of its allocation to the proof that nothing of it lives any more.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/txn.h"
+
+namespace lockstep {
+
+bool runs_script(const JobSpec& spec);  // a batch job: its script's end ends it
+bool may_requeue(const JobSpec& spec);  // after a failure that was not its own
+
+// The distinct nodes of the allocation, in rank order; only those with a member that is not stopped.
+std::vector<NodeId> live_nodes(const Job& job);
+bool member_on(const Job& job, NodeId node);  // some grant is there
+
+// Gives a pending job its allocation and tells every node to start its part.
+void start_attempt(Txn& txn, const Job& job, const std::string& partition, std::vector<Grant> grants);
+
+// How an attempt ends.
+struct Ending {
+  JobState state = JobState::kCompleted;  // the state to come; with requeue: what this run is remembered as
+  std::string reason;                     // "TimeLimit", "NodeDown n3"
+  bool requeue = false;                   // back to kPending instead
+  Hold hold = Hold::kNone;                // with requeue: held then
+  UserId by;                              // with kCancelled
+};
+// The job (starting, running or suspended) becomes kCompleting; its nodes are told to stop, and where nothing is left
+// to stop it ends at once. job.exit is taken as it stands.
+void end_attempt(Txn& txn, Job job, const Ending& ending);
+// The same for a failure the job is not to blame for: requeued if it may be, else it ends in `state`.
+void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit);
+
+// Asks the nodes that still hold something of the attempt to stop it.
+void send_stops(Txn& txn, const Job& job, Duration kill_wait);
+
+// The node is out of reach, nothing is proven: decides what that means for a job with a member there.
+void member_lost(Txn& txn, JobId job, NodeId node, const std::string& reason);
+// It is proven that nothing of the attempt lives on the node any more.
+void member_gone(Txn& txn, JobId job, NodeId node, const std::string& reason);
+
+Result<void> agent_report(Txn& txn, const AgentReport& report);
+Result<void> end_job(Txn& txn, const EndJob& ask);
+
+}  // namespace lockstep

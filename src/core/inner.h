@@ -1,0 +1,72 @@
+// What a ClusterState is made of: the tables, and what can be worked out from them and is kept at hand. Every index
+// follows from the records (and the settings) alone; index() brings all of them forward with one changed record, so a
+// change is undone by indexing it the other way round.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cluster.h"
+
+namespace lockstep {
+
+// In the order in which timers due at the same moment are acted on.
+enum class TimerKind : unsigned char {
+  kLimit,       // the time limit strikes
+  kDeadline,    // pending or running past its deadline
+  kWarn,        // signal_ahead
+  kBegin,       // Hold::kBeginTime is over
+  kDependency,  // kAfter with a delay
+  kTask,        // a task's retry_at
+  kPurge,       // an ended job has been listed long enough
+};
+
+struct Timer {
+  Instant at;
+  TimerKind kind = TimerKind::kLimit;
+  JobId job;
+  std::uint16_t group = 0;  // kTask
+  std::uint32_t index = 0;  // kTask
+  friend auto operator<=>(const Timer&, const Timer&) = default;
+};
+
+struct ClusterState::Inner {
+  CoreSettings settings;
+  Tables tables;
+  Instant last;  // cluster time of the last command
+
+  std::map<NodeId, NodeLoad> loads;             // sum of the grants of jobs that hold an allocation; absent = idle
+  std::map<NodeId, std::set<JobId>> jobs_on;    // jobs with a grant there
+  std::map<JobId, std::set<JobId>> dependents;  // job -> pending jobs whose dependencies name it and may still matter
+  std::map<JobId, std::map<std::uint32_t, JobId>> elements;         // array -> its elements with a record
+  std::map<std::pair<UserId, std::string>, std::set<JobId>> names;  // unfinished jobs and arrays by user and name
+  std::map<JobId, std::set<StepNo>> live_steps;                     // steps that have not ended
+  std::map<Uid, std::set<JobId>> owned_jobs;                        // by the uid of their controlling owner
+  std::map<Uid, std::set<ObjectKey>> owned_objects;
+  std::set<JobId> by_calendar;  // pending or running jobs with a begin or a deadline
+  std::set<Timer> timers;
+  std::map<JobId, std::vector<Timer>> job_timers;  // what each job has in timers, without its tasks'
+
+  void index(const Job* before, const Job* after);
+  void index(const Step* before, const Step* after);
+  void index(const Task* before, const Task* after);
+  void index(const Object* before, const Object* after);
+  template <class T>
+  void index(const T*, const T*) {}  // the other records have no index
+
+  // Recomputes a job's timers. Called by index(); needed besides when the wall clock moves or another job, on which a
+  // timer depends, changes.
+  void refresh_timers(JobId id);
+  void rebuild();  // every index, from the tables
+
+  Instant of_wall(WallTime t) const;             // when the calendar shows t
+  bool listed_for_others(const Job& job) const;  // an ended job that may not be forgotten yet
+};
+
+// The job's pending dependencies still matter: index() keeps it in dependents.
+bool awaits_dependencies(const Job& job);
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// Steps: launches inside an allocation. Which cores and devices of the allocation each one holds, and how it ends.
+#pragma once
+
+#include "core/txn.h"
+
+namespace lockstep {
+
+Result<Answer> create_step(Txn& txn, const Caller& caller, const CreateStep& ask);
+Result<void> signal_step(Txn& txn, const Caller& caller, const SignalStep& ask);
+
+// The node's word. The job holds an allocation, the attempt is the current one, the node is one of its members.
+void on_step_started(Txn& txn, NodeId node, const Job& job, const StepStarted& report);
+void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& report);
+
+// Nothing of the attempt lives on that node any more: its part of every step is over.
+void member_stopped_steps(Txn& txn, NodeId node, const Job& job);
+
+// srun outside an allocation: step 0, created in the same command as the start. The job is kStarting.
+void start_first_step(Txn& txn, const Job& job, Ref<StepSpec> spec);
+
+// Something of the allocation became free, or the job runs now: launches waiting steps that fit.
+void start_waiting_steps(Txn& txn, JobId job);
+
+// The attempt is over (all members are stopped): every step becomes kEnded.
+void end_steps_of(Txn& txn, JobId job);
+
+}  // namespace lockstep

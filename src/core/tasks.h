@@ -1,0 +1,26 @@
+// Tasks: what the cluster itself starts and replaces (groups with Launch::kTasks). Restart rules, retry delays,
+// readiness, and when such a job is done.
+#pragma once
+
+#include "core/txn.h"
+
+namespace lockstep {
+
+// The job has just become kRunning: Task records and StartTask actions for its kTasks groups.
+void start_tasks_of(Txn& txn, const Job& job);
+
+// The node's word. The job holds an allocation, the attempt is the current one, the node is one of its members.
+// While the job is kCompleting results are recorded and nothing is restarted.
+void on_task_started(Txn& txn, NodeId node, const Job& job, const TaskStarted& report);
+void on_task_ready(Txn& txn, NodeId node, const Job& job, const TaskReady& report);
+void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& report);
+
+Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& ask);
+
+// The task's retry_at is due: it starts again, or retry_at is cleared.
+void task_timer(Txn& txn, TaskKey key);
+
+// The attempt is over (all members are stopped): every task becomes kEnded and has no retry_at.
+void end_tasks_of(Txn& txn, JobId job);
+
+}  // namespace lockstep

@@ -1,0 +1,95 @@
+// Txn: one command at work. It writes straight into the tables and indexes, so whoever reads afterwards sees its
+// writes, and remembers how to take everything back if the command fails.
+//
+// Records in the tables are immutable and shared: copy one, change the copy, put() it. A reference into the tables
+// dies with the next put() or remove() of that record; hold the Ref where it must outlive that.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/inner.h"
+
+namespace lockstep {
+
+class Txn {
+ public:
+  Txn(ClusterState::Inner& inner, const Caller& caller, Instant now);
+  Txn(const Txn&) = delete;
+  Txn& operator=(const Txn&) = delete;
+
+  Instant now() const { return now_; }
+  const Caller& caller() const { return caller_; }
+  const Tables& tables() const { return inner_.tables; }
+  const CoreSettings& settings() const { return inner_.settings; }
+  const ClusterState::Inner& inner() const { return inner_; }  // the indexes, to read
+
+  // Null when absent. The Ref keeps the version alive.
+  Ref<Job> job(JobId id) const;
+  Ref<Node> node(NodeId id) const;
+  Ref<Step> step(JobId job, StepNo number) const;
+  Ref<Task> task(const TaskKey& key) const;
+
+  // Writes a record: gives it the next seq, and uid and creation time if it is new (else the ones it had).
+  // A job's change of state must be a legal transition.
+  Ref<Cluster> put(Cluster record);
+  Ref<User> put(User record);
+  Ref<Account> put(Account record);
+  Ref<Partition> put(Partition record);
+  Ref<Node> put(Node record);
+  Ref<JoinToken> put(JoinToken record);
+  Ref<Job> put(Job record);
+  Ref<Step> put(Step record);
+  Ref<Task> put(Task record);
+  Ref<Object> put(Object record);
+  void remove(const Record& record);  // must be in the tables
+
+  void act(NodeId node, const Job& job, ActionBody body);  // for job's current attempt
+  void event(const Job& job, std::string what, std::string message = {});
+  void event(Kind kind, const Meta& about, std::string what, std::string message = {});
+
+  // Counters of the cluster record, which is written once, at the end.
+  JobId new_job_id();
+  NodeId new_node_id();
+  UserId new_user_id();
+  void set_wall_offset(Duration offset);
+
+  // The waiting part of an array. Edits are collected and written with the array's record at the end.
+  const ArrayState& array(JobId id) const;
+  ArrayState& edit_array(JobId id);
+
+  // Job-state changes whose consequences for others (dependents, arrays) are drawn at the end of the command.
+  std::vector<JobId> take_moved();
+  std::vector<JobId> edited_arrays() const;
+
+  // Writes what was collected, hands out the outcome. Nothing may follow.
+  Outcome commit(Answer answer);
+  void roll_back();
+
+ private:
+  template <class T>
+  Ref<T> write(T record, const T* before);
+  void count_element(const Job* before, const Job& after);
+  Cluster& counters();
+
+  struct Undo {
+    Record before;  // a null ref of its kind if the record is new
+    bool existed = false;
+  };
+
+  ClusterState::Inner& inner_;
+  const Caller caller_;
+  const Instant now_;
+  const Seq seq_before_;
+  const Instant last_before_;
+  Outcome out_;
+  std::vector<Undo> undo_;  // one per change
+  std::map<JobId, ArrayState> drafts_;
+  std::vector<JobId> moved_;
+  std::unique_ptr<Cluster> counters_;  // set once a counter changed or a record was removed
+};
+
+}  // namespace lockstep
