@@ -1,0 +1,137 @@
+#include "controller/live_view.h"
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kRecentMax = 20'000;
+
+}  // namespace
+
+Result<JobTarget> parse_job_target(std::string_view text) {
+  const auto bad = [&] { return invalid(format("\"{}\" is no job id: 12, 12_3 or 12_[3-9] is meant", text), "id"); };
+  const auto cut = text.find('_');
+  const auto id = parse_uint(text.substr(0, cut));
+  if (!id || *id == 0)
+    return bad();
+  JobTarget target{JobId{*id}, std::nullopt};
+  if (cut == std::string_view::npos)
+    return target;
+  std::string_view rest = text.substr(cut + 1);
+  if (rest == "*")
+    return target;
+  if (rest.size() >= 2 && rest.front() == '[' && rest.back() == ']')
+    rest = rest.substr(1, rest.size() - 2);
+  auto elements = IntervalSet::parse(rest);
+  if (!elements.ok())
+    return bad();
+  target.elements = std::move(*elements);
+  return target;
+}
+
+LiveView::LiveView(const std::vector<Change>& snapshot) {
+  apply(snapshot);
+  recent_.clear();
+  recent_from_ = tables_.seq;
+}
+
+std::set<JobId> LiveView::apply(const std::vector<Change>& changes) {
+  std::set<JobId> touched;
+  for (const auto& change : changes) {
+    tables_.apply(change);
+    if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {
+      const Job& j = **job;
+      touched.insert(j.id);
+      release(j.id);
+      if (!change.removed && j.allocation)
+        take(j);
+      if (change.removed || j.state != JobState::kPending)
+        notes_.erase(j.id);
+      if (j.array_job) {
+        touched.insert(j.array_job);
+        const std::pair key{j.array_job, j.array_index};
+        if (!change.removed)
+          elements_[key] = j.id;
+        else if (const auto it = elements_.find(key); it != elements_.end() && it->second == j.id)
+          elements_.erase(it);
+      }
+    } else if (const auto* step = std::get_if<Ref<Step>>(&change.record)) {
+      touched.insert((*step)->job);
+    } else if (const auto* task = std::get_if<Ref<Task>>(&change.record)) {
+      touched.insert((*task)->job);
+    }
+    recent_.push_back(change);
+  }
+  while (recent_.size() > kRecentMax) {
+    recent_from_ = recent_.front().seq;
+    recent_.pop_front();
+  }
+  return touched;
+}
+
+void LiveView::take(const Job& job) {
+  auto& held = held_[job.id];
+  for (std::size_t i = 0; i < job.allocation->grants.size(); ++i) {
+    if (i < job.members.size() && job.members[i] == MemberState::kStopped)
+      continue;  // given back already
+    const Grant& g = job.allocation->grants[i];
+    NodeUse& use = use_[g.node];
+    use.cores = use.cores | g.cores;
+    use.devices = use.devices | g.devices;
+    use.memory_mb += g.memory_mb;
+    ++use.grants;
+    held.push_back(g);
+  }
+}
+
+void LiveView::release(JobId job) {
+  const auto it = held_.find(job);
+  if (it == held_.end())
+    return;
+  for (const Grant& g : it->second) {
+    NodeUse& use = use_[g.node];
+    use.cores = use.cores.minus(g.cores);
+    use.devices = use.devices.minus(g.devices);
+    use.memory_mb -= g.memory_mb;
+    --use.grants;
+  }
+  held_.erase(it);
+}
+
+void LiveView::note(std::vector<PlanNote> notes) {
+  for (auto& note : notes) {
+    const Job* job = tables_.job(note.job);
+    if (!job || job->state != JobState::kPending)
+      continue;
+    const JobId id = note.job;
+    notes_.insert_or_assign(id, std::move(note));
+  }
+}
+
+NodeUse LiveView::use(NodeId node) const {
+  const auto it = use_.find(node);
+  return it == use_.end() ? NodeUse{} : it->second;
+}
+
+const Job* LiveView::find(const JobTarget& target) const {
+  if (target.elements && target.elements->size() == 1)
+    if (const auto it = elements_.find({target.job, target.elements->front()}); it != elements_.end())
+      return tables_.job(it->second);
+  const Job* job = tables_.job(target.job);
+  if (job && target.elements &&
+      !(job->array && target.elements->size() > 0 && job->array->asked.contains(target.elements->front())))
+    return nullptr;
+  return job;
+}
+
+bool LiveView::changes_after(Seq seq, std::vector<Change>& out) const {
+  if (seq < recent_from_)
+    return false;
+  for (auto it = recent_.rbegin(); it != recent_.rend() && it->seq > seq; ++it) out.push_back(*it);
+  std::reverse(out.begin(), out.end());
+  return true;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,53 @@
+// LiveView: the I/O thread's own picture of the cluster, brought forward by committed batches: every record, what the
+// planner says, what is taken on each node, and the last changes for watches.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "model/command.h"
+#include "model/plan.h"
+#include "model/tables.h"
+#include "views/read_context.h"
+
+namespace lockstep {
+
+// "12", "12_3", "12_[3-9]", as users name jobs.
+Result<JobTarget> parse_job_target(std::string_view text);
+
+class LiveView {
+ public:
+  explicit LiveView(const std::vector<Change>& snapshot);
+
+  // Brings the view forward; returns the jobs whose record, steps or tasks changed.
+  std::set<JobId> apply(const std::vector<Change>& changes);
+  void note(std::vector<PlanNote> notes);
+
+  const Tables& tables() const { return tables_; }
+  const std::map<JobId, PlanNote>& notes() const { return notes_; }
+  NodeUse use(NodeId node) const;
+  // The record a user means by a target of one job: an element's own, or the array's while the element waits.
+  const Job* find(const JobTarget& target) const;
+
+  // Changes after seq, oldest first; false when they are not all at hand any more.
+  bool changes_after(Seq seq, std::vector<Change>& out) const;
+
+ private:
+  void take(const Job& job);
+  void release(JobId job);
+
+  Tables tables_;
+  std::map<JobId, PlanNote> notes_;
+  std::map<NodeId, NodeUse> use_;
+  std::map<JobId, std::vector<Grant>> held_;
+  std::map<std::pair<JobId, std::uint32_t>, JobId> elements_;  // newest record of an array's element
+  std::deque<Change> recent_;
+  Seq recent_from_ = 0;  // every change after this one is in recent_
+};
+
+}  // namespace lockstep

@@ -1,0 +1,300 @@
+#include "controller/step_io.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "wire/frame.h"
+#include "wire/io_attach.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr Duration kAttachAgain = millis(100);  // the shim was not there yet
+constexpr std::size_t kHeldInputMax = 1 << 20;  // client's frames kept for a node that is not attached
+
+std::uint64_t offset_of(std::string_view payload, std::size_t at) {
+  std::uint64_t n = 0;
+  for (std::size_t i = at; i < at + 8 && i < payload.size(); ++i) n = (n << 8) | static_cast<unsigned char>(payload[i]);
+  return n;
+}
+
+}  // namespace
+
+struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
+  struct Member {  // one node of the step
+    std::string name;
+    std::vector<std::uint32_t> ranks;
+    std::unique_ptr<Stream> stream;
+    FrameReader reader;
+    std::string held;  // the client's frames for it, while there is no stream
+    std::size_t exited = 0;
+    bool gone = false;  // told as such
+    TimerId again = 0;
+    bool done() const { return gone || exited == ranks.size(); }
+  };
+
+  StepIo& owner;
+  std::uint64_t id;
+  StepKey key;
+  std::unique_ptr<Stream> client;
+  FrameReader reader;
+  std::shared_ptr<void> keep;
+  IoAttach have;  // what the client has
+  bool attached = false;
+  bool over = false;  // removed; a callback may still be running
+  std::map<NodeId, Member> members;
+  std::map<std::uint32_t, NodeId> node_of;  // by rank
+  std::set<std::uint32_t> started, exited;  // ranks told
+
+  Session(StepIo& o, std::uint64_t i, StepKey k, std::unique_ptr<Stream> c, std::shared_ptr<void> p)
+      : owner(o), id(i), key(k), client(std::move(c)), keep(std::move(p)) {}
+
+  void begin() {
+    const std::weak_ptr<Session> weak = weak_from_this();
+    client->on_close([weak] {
+      if (const auto self = weak.lock(); self && !self->over)
+        self->owner.remove(self->id);
+    });
+    client->on_drained([weak] {
+      if (const auto self = weak.lock(); self && !self->over)
+        for (auto& [node, member] : self->members)
+          if (member.stream)
+            member.stream->pause(false);
+    });
+    client->on_data([weak](std::string_view bytes) {
+      const auto self = weak.lock();
+      if (!self || self->over)
+        return;
+      const auto fed = self->reader.feed(bytes, [&](Frame frame) {
+        if (!self->over)
+          self->from_client(std::move(frame));
+      });
+      if (!fed.ok() && !self->over) {
+        self->client->close();
+        self->owner.remove(self->id);
+      }
+    });
+  }
+
+  void from_client(Frame frame) {
+    if (frame.type == static_cast<std::uint8_t>(IoFrame::kAttach)) {
+      if (auto have_now = decode_io_attach(frame.payload); have_now.ok())
+        have = std::move(*have_now);
+      attached = true;
+      look();
+      return;
+    }
+    const std::string bytes = encode_frame(frame.type, frame.stream, frame.payload);
+    if (frame.stream == kAllRanks) {
+      for (auto& [node, member] : members) to_member(member, bytes, frame.type);
+    } else if (const auto it = node_of.find(static_cast<std::uint32_t>(frame.stream)); it != node_of.end()) {
+      to_member(members.at(it->second), bytes, frame.type);
+    }
+  }
+
+  void to_member(Member& member, const std::string& bytes, std::uint8_t type) {
+    if (member.done())
+      return;
+    if (member.stream) {
+      member.stream->write(bytes);
+      if (member.stream->unsent() > kStreamHighWater)
+        client->pause(true);
+      return;
+    }
+    if (type == static_cast<std::uint8_t>(IoFrame::kOutputAck))
+      return;  // the next attach says it better
+    member.held += bytes;
+    if (member.held.size() > kHeldInputMax)
+      client->pause(true);
+  }
+
+  // Brings the session in line with the records and the links.
+  void look() {
+    if (!attached || over)
+      return;
+    const Tables& tables = owner.view_.tables();
+    const Step* step = tables.step(key.first, key.second);
+    if (step)
+      for (const auto& place : step->places) {
+        if (members.contains(place.node))
+          continue;
+        const Node* node = tables.node(place.node);
+        Member& member = members[place.node];
+        member.name = node ? node->meta.name : format("node {}", place.node.value);
+        member.ranks = place.ranks;
+        for (const auto rank : place.ranks) node_of[rank] = place.node;
+      }
+    std::vector<NodeId> nodes;
+    for (const auto& [node, member] : members) nodes.push_back(node);
+    for (const NodeId node : nodes) {
+      if (over)
+        return;
+      Member& member = members.at(node);
+      if (member.done() || member.stream)
+        continue;
+      if (lost_for_good(step, node) && !owner.links_.has(member.name))
+        tell_gone(node);
+      else
+        open(node, step);
+    }
+    // A step that was cancelled before it ever had a place has nobody to say anything more.
+    if (members.empty() && (!step || step->state == StepState::kEnded))
+      finish();
+  }
+
+  bool lost_for_good(const Step* step, NodeId node) const {
+    if (!step || step->state == StepState::kEnded)
+      return true;
+    const auto place =
+        std::find_if(step->places.begin(), step->places.end(), [&](const StepPlace& p) { return p.node == node; });
+    return place == step->places.end() || place->member == MemberState::kStopped;
+  }
+
+  void open(NodeId node, const Step* step) {
+    Member& member = members.at(node);
+    if (member.again)
+      return;
+    auto stream = owner.links_.open(member.name, {key.first, step ? step->attempt : 0, key.second});
+    if (!stream)
+      return;  // welcomed() comes back to it
+    member.stream = std::move(stream);
+    member.reader = {};
+    const std::weak_ptr<Session> weak = weak_from_this();
+    member.stream->on_drained([weak] {
+      if (const auto self = weak.lock(); self && !self->over)
+        self->client->pause(false);
+    });
+    member.stream->on_close([weak, node] {
+      if (const auto self = weak.lock(); self && !self->over)
+        self->closed(node);
+    });
+    member.stream->write(
+        encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, encode(have.only(member.ranks))));
+    if (!member.held.empty())
+      member.stream->write(std::exchange(member.held, {}));
+    client->pause(false);
+    member.stream->on_data([weak, node](std::string_view bytes) {
+      const auto self = weak.lock();
+      if (!self || self->over)
+        return;
+      const auto fed = self->members.at(node).reader.feed(bytes, [&](Frame frame) {
+        if (!self->over)
+          self->from_node(node, std::move(frame));
+      });
+      if (!fed.ok() && !self->over)
+        self->closed(node);
+    });
+  }
+
+  void from_node(NodeId node, Frame frame) {
+    Member& member = members.at(node);
+    const auto rank = static_cast<std::uint32_t>(frame.stream);
+    switch (static_cast<IoFrame>(frame.type)) {
+      case IoFrame::kOutput:
+        if (frame.payload.size() >= 9)
+          have.advance(rank, static_cast<unsigned char>(frame.payload[0]),
+                       offset_of(frame.payload, 1) + frame.payload.size() - 9);
+        break;
+      case IoFrame::kStarted:
+        if (!started.insert(rank).second)
+          return;
+        break;
+      case IoFrame::kExited:
+        if (!exited.insert(rank).second)
+          return;
+        ++member.exited;
+        break;
+      default: break;
+    }
+    client->write(encode_frame(frame.type, frame.stream, frame.payload));
+    if (client->unsent() > kStreamHighWater && member.stream)
+      member.stream->pause(true);
+  }
+
+  // The node's stream has ended. Before every rank's exit was told that means: not there yet, or no longer.
+  void closed(NodeId node) {
+    Member& member = members.at(node);
+    // Destroyed later: this may be its own callback.
+    if (member.stream)
+      owner.loop_.post([stream = std::shared_ptr<Stream>(std::move(member.stream))] {});
+    if (member.done())
+      return;
+    const Step* step = owner.view_.tables().step(key.first, key.second);
+    if (lost_for_good(step, node)) {
+      tell_gone(node);
+      return;
+    }
+    if (!owner.links_.has(member.name))
+      return;
+    const std::weak_ptr<Session> weak = weak_from_this();
+    member.again = owner.loop_.after(kAttachAgain, [weak, node] {
+      const auto self = weak.lock();
+      if (!self || self->over)
+        return;
+      self->members.at(node).again = 0;
+      self->look();
+    });
+  }
+
+  void tell_gone(NodeId node) {
+    Member& member = members.at(node);
+    member.gone = true;
+    client->write(encode_frame(static_cast<std::uint8_t>(IoFrame::kNodeGone),
+                               member.ranks.empty() ? 0 : member.ranks.front(), member.name));
+  }
+
+  void finish() {
+    client->close();
+    owner.remove(id);
+  }
+};
+
+StepIo::~StepIo() {
+  while (!sessions_.empty()) remove(sessions_.begin()->first);
+}
+
+void StepIo::attach(std::unique_ptr<Stream> client, StepKey step, std::shared_ptr<void> keep) {
+  const std::uint64_t id = next_++;
+  auto session = std::make_shared<Session>(*this, id, step, std::move(client), std::move(keep));
+  sessions_[id] = session;
+  by_job_[step.first].insert(id);
+  session->begin();
+}
+
+void StepIo::remove(std::uint64_t id) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end())
+    return;
+  const std::shared_ptr<Session> session = it->second;
+  sessions_.erase(it);
+  auto& of_job = by_job_[session->key.first];
+  of_job.erase(id);
+  if (of_job.empty())
+    by_job_.erase(session->key.first);
+  session->over = true;
+  session->keep.reset();
+  for (auto& [node, member] : session->members)
+    if (member.again)
+      loop_.cancel(member.again);
+  loop_.post([session] {});  // its streams may be in the middle of a callback
+}
+
+void StepIo::changed(const std::set<JobId>& jobs) {
+  std::vector<std::shared_ptr<Session>> touched;
+  for (const JobId job : jobs)
+    if (const auto it = by_job_.find(job); it != by_job_.end())
+      for (const auto id : it->second) touched.push_back(sessions_.at(id));
+  for (const auto& session : touched) session->look();
+}
+
+void StepIo::welcomed(const std::string& node_name) {
+  std::vector<std::shared_ptr<Session>> touched;
+  for (const auto& [id, session] : sessions_)
+    if (std::any_of(session->members.begin(), session->members.end(),
+                    [&](const auto& m) { return m.second.name == node_name && !m.second.stream; }))
+      touched.push_back(session);
+  for (const auto& session : touched) session->look();
+}
+
+}  // namespace lockstep

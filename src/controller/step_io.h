@@ -1,0 +1,43 @@
+// StepIo: a client's view of a running step. Its stream is joined with one stream to each node's shim; frames go to
+// and from the right node by rank. A node whose link breaks is attached again from where its output stopped; the client
+// notices nothing. A node that can never be reached again is told as kNodeGone.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "controller/links.h"
+#include "controller/live_view.h"
+#include "ports/loop.h"
+
+namespace lockstep {
+
+class StepIo {
+ public:
+  StepIo(EventLoop& loop, const LiveView& view, LinkHub& links) : loop_(loop), view_(view), links_(links) {}
+  ~StepIo();
+
+  // keep: dropped when the client is gone.
+  void attach(std::unique_ptr<Stream> client, StepKey step, std::shared_ptr<void> keep);
+
+  void changed(const std::set<JobId>& jobs);    // records changed: nodes may have become reachable, or gone for good
+  void welcomed(const std::string& node_name);  // a node's link is there (again)
+  std::size_t sessions() const { return sessions_.size(); }
+
+  struct Session;
+
+ private:
+  void remove(std::uint64_t id);
+
+  EventLoop& loop_;
+  const LiveView& view_;
+  LinkHub& links_;
+  std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+  std::map<JobId, std::set<std::uint64_t>> by_job_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace lockstep

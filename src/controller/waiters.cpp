@@ -1,0 +1,61 @@
+#include "controller/waiters.h"
+
+#include <vector>
+
+namespace lockstep {
+
+void Waiters::add(JobId job, std::shared_ptr<HttpExchange> exchange, Ready ready, Duration timeout,
+                  std::shared_ptr<void> keep) {
+  if (auto answer = ready()) {
+    exchange->respond(std::move(*answer));
+    return;
+  }
+  const std::uint64_t id = next_++;
+  TimerId timer = 0;
+  if (timeout < kForever)
+    timer = loop_.after(timeout, [this, id] {
+      if (!waiting_.contains(id))
+        return;
+      waiting_.at(id).timer = 0;
+      remove(id).exchange->respond({204, "application/json", "", {}});
+    });
+  exchange->on_gone([this, id] {
+    if (waiting_.contains(id))
+      remove(id);
+  });
+  by_job_[job].insert(id);
+  waiting_.emplace(id, Waiter{job, std::move(exchange), std::move(ready), timer, std::move(keep)});
+}
+
+Waiters::Waiter Waiters::remove(std::uint64_t id) {
+  const auto it = waiting_.find(id);
+  Waiter gone = std::move(it->second);
+  waiting_.erase(it);
+  if (gone.timer)
+    loop_.cancel(gone.timer);
+  const auto job = by_job_.find(gone.job);
+  job->second.erase(id);
+  if (job->second.empty())
+    by_job_.erase(job);
+  return gone;
+}
+
+void Waiters::look(std::uint64_t id) {
+  const auto it = waiting_.find(id);
+  if (it == waiting_.end())
+    return;
+  if (auto answer = it->second.ready())
+    remove(id).exchange->respond(std::move(*answer));
+}
+
+void Waiters::changed(const std::set<JobId>& jobs) {
+  std::vector<std::uint64_t> ids;
+  if (const auto any = by_job_.find(JobId{}); any != by_job_.end())
+    ids.assign(any->second.begin(), any->second.end());
+  for (const JobId job : jobs)
+    if (const auto it = by_job_.find(job); it != by_job_.end())
+      ids.insert(ids.end(), it->second.begin(), it->second.end());
+  for (const auto id : ids) look(id);
+}
+
+}  // namespace lockstep
