@@ -11,7 +11,7 @@
 
 #include "controller/node_desk.h"
 #include "ports/http.h"
-#include "wire/api_bodies.h"
+#include "wire/io_attach.h"
 
 namespace lockstep {
 

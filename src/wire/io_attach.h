@@ -1,5 +1,5 @@
-// What a step I/O client already has, by rank: bytes of output (fd 1) and of errors (fd 2). JSON
-// {"have":{"0":[120,0]}}; a rank that is missing has nothing yet.
+// What opens a step's I/O: the ticket by which the controller asks an agent for a shim, and what the client already
+// has.
 #pragma once
 
 #include <array>
@@ -10,8 +10,21 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/ids.h"
 
 namespace lockstep {
+
+// Payload of the controller's LinkFrame::kOpenStream: {"job":12,"attempt":1,"step":0}.
+struct StepTicket {
+  JobId job;
+  AttemptNo attempt = 0;
+  StepNo step = 0;
+};
+std::string encode(const StepTicket& ticket);
+Result<StepTicket> decode_step_ticket(std::string_view text);
+
+// Payload of IoFrame::kAttach: bytes of output (fd 1) and of errors (fd 2) by rank, {"have":{"0":[120,0]}}. A rank that
+// is missing has nothing yet.
 
 struct IoAttach {
   std::map<std::uint32_t, std::array<std::uint64_t, 2>> have;
