@@ -1,0 +1,28 @@
+// Where a step's tasks go inside its allocation: which grants, how many tasks, which cores and devices. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "model/tables.h"
+
+namespace lockstep {
+
+// What other steps hold of one grant.
+struct GrantUse {
+  CoreSet cores;
+  DeviceSet devices;
+  bool any = false;
+};
+using AllocationUse = std::map<std::uint32_t, GrantUse>;  // by index into the allocation
+
+// Places for the step, in rank order. nullopt = the resources are there but busy; an Error = they never will be.
+//
+// Slurm's rules (srun manual, 21.08 and later): a step has its nodes' whole share for itself unless it says exact (only
+// what it asks for) or overlap (shares with everybody). Devices default to all of the job's.
+Result<std::optional<std::vector<StepPlace>>> lay_out_step(const Tables& tables, const Job& job, const StepSpec& spec,
+                                                           const AllocationUse& use);
+
+}  // namespace lockstep

@@ -1,0 +1,267 @@
+#include "core/steps.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "core/step_layout.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kFailuresListed = 64;
+
+bool may_use(const Caller& caller, const Job& job) { return caller.admin || caller.user == job.spec->user; }
+
+// The status users see of several tasks is the highest; a signal counts as the shell shows it, 128 + n.
+std::int32_t weight(const ExitStatus& exit) { return exit.signal != 0 ? 128 + exit.signal : exit.code; }
+void raise(ExitStatus& worst, const ExitStatus& exit) {
+  if (weight(exit) > weight(worst))
+    worst = exit;
+  worst.oom = worst.oom || exit.oom;
+}
+
+std::vector<Ref<Step>> live_steps(const Txn& txn, JobId job) {
+  std::vector<Ref<Step>> out;
+  const auto found = txn.inner().live_steps.find(job);
+  if (found == txn.inner().live_steps.end())
+    return out;
+  for (const StepNo number : found->second) out.push_back(txn.step(job, number));
+  return out;
+}
+
+AllocationUse use_by_steps(const Txn& txn, JobId job) {
+  AllocationUse use;
+  for (const auto& step : live_steps(txn, job)) {
+    if (step->state == StepState::kPending || step->spec->overlap)
+      continue;
+    for (const StepPlace& place : step->places) {
+      if (place.member == MemberState::kStopped)
+        continue;
+      GrantUse& here = use[place.grant];
+      here.cores = here.cores | place.cores;
+      here.devices = here.devices | place.devices;
+      here.any = true;
+    }
+  }
+  return use;
+}
+
+// Starts a pending step if its resources are free now.
+Result<bool> try_start(Txn& txn, const Ref<Step>& step) {
+  const Ref<Job> job = txn.job(step->job);
+  auto places = TRY(lay_out_step(txn.tables(), *job, *step->spec, use_by_steps(txn, job->id)));
+  if (!places)
+    return false;
+  Step started = *step;
+  started.state = StepState::kStarting;
+  started.attempt = job->attempt;
+  started.places = std::move(*places);
+  const Ref<Step> put = txn.put(std::move(started));
+  for (const StepPlace& place : put->places) txn.act(place.node, *job, StartStep{put->number});
+  return true;
+}
+
+Ref<Step> new_step(Txn& txn, const Ref<Job>& job, Ref<StepSpec> spec, UserId user) {
+  Job counted = *job;
+  Step step;
+  step.job = job->id;
+  step.number = counted.next_step++;
+  step.attempt = job->attempt;
+  step.spec = std::move(spec);
+  step.user = user;
+  step.created = txn.now();
+  txn.put(std::move(counted));
+  return txn.put(std::move(step));
+}
+
+void end_step(Txn& txn, Step step) {
+  step.state = StepState::kEnded;
+  step.ended = txn.now();
+  for (StepPlace& place : step.places) place.member = MemberState::kStopped;
+  const ExitStatus exit = step.exit;
+  const JobId job_id = step.job;
+  txn.put(std::move(step));
+  const Ref<Job> job = txn.job(job_id);
+  if (job && weight(exit) > weight(job->derived_exit)) {
+    Job worse = *job;
+    raise(worse.derived_exit, exit);
+    txn.put(std::move(worse));
+  }
+}
+
+void end_step_if_over(Txn& txn, Step step) {
+  const bool over = std::all_of(step.places.begin(), step.places.end(),
+                                [](const StepPlace& p) { return p.member == MemberState::kStopped; });
+  if (over)
+    end_step(txn, std::move(step));
+  else
+    txn.put(std::move(step));
+}
+
+StepPlace* place_on(Step& step, NodeId node) {
+  const auto place =
+      std::find_if(step.places.begin(), step.places.end(), [&](const StepPlace& p) { return p.node == node; });
+  return place == step.places.end() ? nullptr : &*place;
+}
+
+}  // namespace
+
+Result<Answer> create_step(Txn& txn, const Caller& caller, const CreateStep& ask) {
+  const Ref<Job> job = txn.job(ask.job);
+  if (!job)
+    return not_found(format("Invalid job id specified: {}", ask.job.value));
+  if (!may_use(caller, *job))
+    return denied(format("Access/permission denied: job {} belongs to another user", ask.job.value));
+  if (job->state == JobState::kPending)
+    return Error{Errc::kConflict, format("Job {} is pending: it has no nodes yet", ask.job.value), {}};
+  if (job->state != JobState::kStarting && job->state != JobState::kRunning)
+    return conflict(format("Job/step already completing or completed: job {}", ask.job.value));
+  CHECK(ask.spec != nullptr);
+  const auto fits = TRY(lay_out_step(txn.tables(), *job, *ask.spec, use_by_steps(txn, job->id)));
+  if (!fits && ask.spec->immediate)
+    return Error{Errc::kUnavailable, format("Requested nodes are busy: job {}", ask.job.value), {}};
+  const Ref<Step> step = new_step(txn, job, ask.spec, caller.user ? caller.user : job->spec->user);
+  if (fits)
+    TRY(try_start(txn, step));
+  Answer answer;
+  answer.job = ask.job;
+  answer.step = step->number;
+  return answer;
+}
+
+Result<void> signal_step(Txn& txn, const Caller& caller, const SignalStep& ask) {
+  const Ref<Job> job = txn.job(ask.job);
+  const Ref<Step> step = txn.step(ask.job, ask.step);
+  if (!job || !step)
+    return not_found(format("Invalid job step id specified: {}.{}", ask.job.value, ask.step));
+  if (!may_use(caller, *job))
+    return denied(format("Access/permission denied: job {} belongs to another user", ask.job.value));
+  if (step->state == StepState::kEnded)
+    return {};
+  if (ask.signal == 0) {
+    Step cancelled = *step;
+    cancelled.cancelled = true;
+    if (step->state == StepState::kPending) {
+      end_step(txn, std::move(cancelled));
+      return {};
+    }
+    txn.put(std::move(cancelled));
+  }
+  for (const StepPlace& place : step->places) {
+    if (place.member == MemberState::kStopped)
+      continue;
+    if (ask.signal == 0)
+      txn.act(place.node, *job, StopStep{step->number, job->spec->kill_wait});
+    else
+      txn.act(place.node, *job, SignalStepTasks{step->number, ask.signal});
+  }
+  return {};
+}
+
+void on_step_started(Txn& txn, NodeId node, const Job& job, const StepStarted& report) {
+  const Ref<Step> step = txn.step(job.id, report.step);
+  if (!step || step->attempt != job.attempt || step->state == StepState::kEnded)
+    return;
+  Step running = *step;
+  StepPlace* place = place_on(running, node);
+  if (!place || place->member != MemberState::kAssigned)
+    return;
+  place->member = MemberState::kRunning;
+  const bool everywhere = std::none_of(running.places.begin(), running.places.end(),
+                                       [](const StepPlace& p) { return p.member == MemberState::kAssigned; });
+  if (running.state == StepState::kStarting && everywhere)
+    running.state = StepState::kRunning;
+  if (!running.started)
+    running.started = txn.now();
+  txn.put(std::move(running));
+}
+
+void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& report) {
+  const Ref<Step> step = txn.step(job.id, report.step);
+  if (!step || step->attempt != job.attempt || step->state == StepState::kEnded)
+    return;
+  Step ended = *step;
+  StepPlace* place = place_on(ended, node);
+  if (!place || place->member == MemberState::kStopped)
+    return;
+  place->member = MemberState::kStopped;
+  if (!ended.started)
+    ended.started = txn.now();
+  bool bad = false;
+  for (const TaskResult& result : report.results) {
+    if (std::find(place->ranks.begin(), place->ranks.end(), result.rank) == place->ranks.end())
+      continue;
+    raise(ended.exit, result.exit);
+    if (result.exit.ok())
+      continue;
+    bad = true;
+    if (ended.failures.size() < kFailuresListed)
+      ended.failures.emplace_back(result.rank, result.exit);
+  }
+  if (bad && ended.spec->kill_on_bad_exit)
+    for (const StepPlace& other : ended.places)
+      if (other.member != MemberState::kStopped)
+        txn.act(other.node, job, StopStep{ended.number, job.spec->kill_wait});
+  const JobId id = job.id;  // job may not outlive the writes below
+  end_step_if_over(txn, std::move(ended));
+  start_waiting_steps(txn, id);
+}
+
+void member_stopped_steps(Txn& txn, NodeId node, const Job& job) {
+  const JobId id = job.id;
+  for (const auto& step : live_steps(txn, id)) {
+    Step part = *step;
+    StepPlace* place = place_on(part, node);
+    if (!place || place->member == MemberState::kStopped)
+      continue;
+    place->member = MemberState::kStopped;
+    raise(part.exit, ExitStatus{0, 9, false});  // it ended there without a word
+    end_step_if_over(txn, std::move(part));
+  }
+  start_waiting_steps(txn, id);
+}
+
+void start_first_step(Txn& txn, const Job& job, Ref<StepSpec> spec) {
+  const Ref<Job> held = txn.job(job.id);
+  const Ref<Step> step = new_step(txn, held, std::move(spec), held->spec->user);
+  const auto started = try_start(txn, step);
+  if (started && *started)
+    return;
+  Step failed = *step;
+  failed.cancelled = true;
+  failed.exit = {1, 0, false};
+  txn.event(*held, "StepRefused", started ? "nothing is free in its own allocation" : started.error().message);
+  end_step(txn, std::move(failed));
+}
+
+void start_waiting_steps(Txn& txn, JobId job) {
+  const Ref<Job> now = txn.job(job);
+  if (!now || (now->state != JobState::kRunning && now->state != JobState::kStarting))
+    return;
+  for (const auto& step : live_steps(txn, job)) {
+    if (step->state != StepState::kPending)
+      continue;
+    const auto started = try_start(txn, step);
+    if (started)
+      continue;
+    // A node it needs has left the allocation: it can never start.
+    Step failed = *step;
+    failed.exit = {1, 0, false};
+    failed.cancelled = true;
+    txn.event(*now, "StepRefused", started.error().message);
+    end_step(txn, std::move(failed));
+  }
+}
+
+void end_steps_of(Txn& txn, JobId job) {
+  for (const auto& step : live_steps(txn, job)) {
+    Step ended = *step;
+    for (const StepPlace& place : ended.places)
+      if (place.member != MemberState::kStopped)
+        raise(ended.exit, ExitStatus{0, 9, false});
+    end_step(txn, std::move(ended));
+  }
+}
+
+}  // namespace lockstep

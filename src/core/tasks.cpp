@@ -1,0 +1,238 @@
+#include "core/tasks.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "core/attempts.h"
+
+namespace lockstep {
+
+namespace {
+
+// Kubernetes' back-off doubles from 10 s to 5 min; training tasks restart sooner: from 1 s.
+constexpr Duration kRetryFirst = seconds(1);
+constexpr Duration kRetryLongest = minutes(5);
+
+Duration retry_delay(std::uint32_t restarts) {
+  return restarts >= 9 ? kRetryLongest : std::min(kRetryFirst * (std::int64_t{1} << restarts), kRetryLongest);
+}
+
+bool wanted(const GroupSpec& group, const Task& task) { return task.index < group.tasks.max; }
+
+bool restarts(const GroupSpec& group, const Task& task, const ExitStatus& exit) {
+  if (group.restart == RestartRule::kNever || (group.restart == RestartRule::kOnFailure && exit.ok()))
+    return false;
+  const bool bounded = group.restart == RestartRule::kOnFailure || group.restarts_max > 0;
+  return !bounded || task.restarts < group.restarts_max;
+}
+
+bool has_readiness_probe(const GroupSpec& group) {
+  return std::any_of(group.probes.begin(), group.probes.end(),
+                     [](const Probe& p) { return p.what == Probe::What::kReadiness; });
+}
+
+// The task the report speaks of, if it is still that incarnation of the current attempt on that node.
+template <class R>
+Ref<Task> task_of(const Txn& txn, NodeId node, const Job& job, const R& report) {
+  Ref<Task> task = txn.task({job.id, report.group, report.index});
+  if (!task || task->attempt != job.attempt || task->incarnation != report.incarnation)
+    return nullptr;
+  if (task->grant >= job.allocation->grants.size() || job.allocation->grants[task->grant].node != node)
+    return nullptr;
+  return task;
+}
+
+// Every task of the groups that have an end has come to it.
+bool all_done(const Txn& txn, const Job& job) {
+  bool any = false;
+  for (const auto& task : txn.tables().tasks_of(job.id)) {
+    const GroupSpec& group = job.spec->groups[task->group];
+    if (group.endless || task->attempt != job.attempt)
+      continue;
+    any = true;
+    if (task->state != TaskState::kEnded)
+      return false;
+  }
+  return any;
+}
+
+void launch(Txn& txn, const Job& job, const Task& task) {
+  txn.act(job.allocation->grants[task.grant].node, job, StartTask{task.group, task.index, task.incarnation});
+}
+
+std::string failure_words(const Task& task, const ExitStatus& exit) {
+  return exit.signal ? format("task {}.{} ended by signal {}", task.group, task.index, exit.signal)
+                     : format("task {}.{} ended with exit code {}", task.group, task.index, exit.code);
+}
+
+}  // namespace
+
+void start_tasks_of(Txn& txn, const Job& job) {
+  const Ref<Job> held = txn.job(job.id);
+  std::vector<std::uint32_t> next(held->spec->groups.size(), 0);
+  for (std::uint32_t g = 0; g < held->allocation->grants.size(); ++g) {
+    const Grant& grant = held->allocation->grants[g];
+    const GroupSpec& group = held->spec->groups[grant.group];
+    if (group.launch != Launch::kTasks || held->members[g] == MemberState::kStopped)
+      continue;
+    for (std::uint32_t t = 0; t < grant.tasks; ++t) {
+      Task task;
+      task.job = held->id;
+      task.group = grant.group;
+      task.index = next[grant.group]++;
+      if (const Ref<Task> earlier = txn.task({held->id, task.group, task.index}))
+        task.incarnation = earlier->incarnation + 1;
+      task.attempt = held->attempt;
+      task.grant = g;
+      launch(txn, *held, *txn.put(std::move(task)));
+    }
+  }
+}
+
+void on_task_started(Txn& txn, NodeId node, const Job& job, const TaskStarted& report) {
+  const Ref<Task> task = task_of(txn, node, job, report);
+  if (!task || task->state != TaskState::kWaiting)
+    return;
+  Task running = *task;
+  running.state = TaskState::kRunning;
+  running.started = txn.now();
+  running.ended = {};
+  running.ready = !has_readiness_probe(job.spec->groups[task->group]);
+  txn.put(std::move(running));
+}
+
+void on_task_ready(Txn& txn, NodeId node, const Job& job, const TaskReady& report) {
+  const Ref<Task> task = task_of(txn, node, job, report);
+  if (!task || task->state != TaskState::kRunning || task->ready == report.ready)
+    return;
+  Task changed = *task;
+  changed.ready = report.ready;
+  txn.put(std::move(changed));
+}
+
+void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& report) {
+  const Ref<Task> task = task_of(txn, node, job, report);
+  if (!task || task->state == TaskState::kEnded)
+    return;
+  const Ref<Job> held = txn.job(job.id);
+  const GroupSpec& group = held->spec->groups[task->group];
+  Task ended = *task;
+  ended.state = TaskState::kEnded;
+  ended.exit = report.exit;
+  ended.ended = txn.now();
+  ended.ready = false;
+  const bool going_on = held->state == JobState::kRunning || held->state == JobState::kStarting;
+  const bool failed = !report.exit.ok() && wanted(group, *task);
+  if (going_on && wanted(group, *task) && !(failed && group.one_failure_restarts_all) &&
+      restarts(group, *task, report.exit)) {
+    ended.state = TaskState::kWaiting;
+    ended.retry_at = txn.now() + retry_delay(ended.restarts);
+    ++ended.restarts;
+    ++ended.incarnation;
+    txn.put(std::move(ended));
+    return;
+  }
+  txn.put(std::move(ended));
+  if (!going_on)
+    return;
+  const Ref<Job> current = txn.job(job.id);
+  if (failed) {
+    const std::string why = failure_words(*task, report.exit);
+    if (group.one_failure_restarts_all) {
+      fail_attempt(txn, *current, JobState::kFailed, why, Hold::kRequeueLimit);
+    } else {
+      Job over = *current;
+      over.exit = report.exit;
+      end_attempt(txn, std::move(over), {JobState::kFailed, why});
+    }
+  } else if (all_done(txn, *current)) {
+    end_attempt(txn, *current, {JobState::kCompleted, ""});
+  }
+}
+
+Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& ask) {
+  const Ref<Job> job = txn.job(ask.job);
+  if (!job)
+    return not_found(format("Invalid job id specified: {}", ask.job.value));
+  if (!caller.admin && caller.user != job->spec->user)
+    return denied(format("Access/permission denied: job {} belongs to another user", ask.job.value));
+  if (is_final(job->state) || job->state == JobState::kCompleting)
+    return conflict(format("job {} is over", ask.job.value));
+  if (ask.group >= job->spec->groups.size() || job->spec->groups[ask.group].launch != Launch::kTasks)
+    return invalid(format("job {} has no group {} of tasks", ask.job.value, ask.group), "group");
+  if (ask.count == 0 || ask.count > 1'000'000)
+    return invalid("a group has 1 to 1000000 tasks", "count");
+  std::uint32_t granted = 0;
+  if (job->allocation)
+    for (const Grant& grant : job->allocation->grants)
+      if (grant.group == ask.group)
+        granted += grant.tasks;
+  if (job->allocation && ask.count > granted)
+    return Error{Errc::kUnsupported,
+                 format("job {} runs with room for {} tasks in group {}; a running allocation does not grow",
+                        ask.job.value, granted, ask.group),
+                 "count"};
+  auto spec = std::make_shared<JobSpec>(*job->spec);
+  spec->groups[ask.group].tasks = {ask.count, ask.count};
+  Job scaled = *job;
+  scaled.spec = std::move(spec);
+  ++scaled.meta.generation;
+  const Ref<Job> now = txn.put(std::move(scaled));
+  if (now->state != JobState::kRunning)
+    return {};
+  for (const auto& task : txn.tables().tasks_of(now->id)) {
+    if (task->group != ask.group || task->attempt != now->attempt)
+      continue;
+    if (task->index >= ask.count) {
+      if (task->state == TaskState::kEnded)
+        continue;
+      if (task->state == TaskState::kWaiting && task->retry_at) {
+        Task gone = *task;
+        gone.state = TaskState::kEnded;
+        gone.retry_at = {};
+        txn.put(std::move(gone));
+      } else {
+        txn.act(now->allocation->grants[task->grant].node, *now,
+                StopTask{task->group, task->index, task->incarnation, now->spec->kill_wait});
+      }
+    } else if (task->state == TaskState::kEnded && now->spec->groups[ask.group].endless) {
+      Task back = *task;  // scaled down before, wanted again
+      back.state = TaskState::kWaiting;
+      ++back.incarnation;
+      launch(txn, *now, *txn.put(std::move(back)));
+    }
+  }
+  return {};
+}
+
+void task_timer(Txn& txn, TaskKey key) {
+  const Ref<Task> task = txn.task(key);
+  const Ref<Job> job = txn.job(key.job);
+  if (!task || !task->retry_at || task->retry_at > txn.now())
+    return;
+  Task due = *task;
+  due.retry_at = {};
+  const bool start = job && job->state == JobState::kRunning && task->attempt == job->attempt &&
+                     task->state == TaskState::kWaiting && wanted(job->spec->groups[task->group], *task);
+  if (!start && due.state == TaskState::kWaiting)
+    due.state = TaskState::kEnded;
+  const Ref<Task> now = txn.put(std::move(due));
+  if (start)
+    launch(txn, *job, *now);
+}
+
+void end_tasks_of(Txn& txn, JobId job) {
+  for (const auto& task : txn.tables().tasks_of(job)) {
+    if (task->state == TaskState::kEnded && !task->retry_at)
+      continue;
+    Task ended = *task;
+    ended.state = TaskState::kEnded;
+    ended.retry_at = {};
+    ended.ready = false;
+    if (!ended.ended)
+      ended.ended = txn.now();
+    txn.put(std::move(ended));
+  }
+}
+
+}  // namespace lockstep
