@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// Variables that describe one job, step or task. Inherited from a shell inside another job they would mislead.
+// LaunchVariables that describe one job, step or task. Inherited from a shell inside another job they would mislead.
 constexpr std::array kDescribing = {
     "CUDA_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
@@ -100,7 +100,7 @@ std::string dependency_text(const JobSpec& spec) {
   return {};
 }
 
-void set_memory(Variables& out, const GroupSpec& group, const Grant& grant) {
+void set_memory(LaunchVariables& out, const GroupSpec& group, const Grant& grant) {
   if (group.all_memory)
     out.set("SLURM_MEM_PER_NODE", grant.memory_mb);
   else if (group.per_node.memory_mb > 0)
@@ -111,7 +111,7 @@ void set_memory(Variables& out, const GroupSpec& group, const Grant& grant) {
     out.set("SLURM_MEM_PER_GPU", group.memory_per_device_mb);
 }
 
-void set_array_variables(Variables& out, const Tables& tables, const Job& job) {
+void set_array_variables(LaunchVariables& out, const Tables& tables, const Job& job) {
   if (!job.array_job)
     return;
   out.set("SLURM_ARRAY_JOB_ID", static_cast<std::int64_t>(job.array_job.value));
@@ -126,7 +126,7 @@ void set_array_variables(Variables& out, const Tables& tables, const Job& job) {
   out.set("SLURM_ARRAY_TASK_STEP", array.step);
 }
 
-void set_het_variables(Variables& out, const Tables& tables, const Job& job) {
+void set_het_variables(LaunchVariables& out, const Tables& tables, const Job& job) {
   const std::size_t groups = job.spec->groups.size();
   if (groups < 2)
     return;
@@ -155,7 +155,7 @@ void set_het_variables(Variables& out, const Tables& tables, const Job& job) {
 
 }  // namespace
 
-void Variables::set(std::string_view name, std::string_view value) {
+void LaunchVariables::set(std::string_view name, std::string_view value) {
   for (std::string& line : lines_)
     if (name_of(line) == name) {
       line = format("{}={}", name, value);
@@ -163,12 +163,12 @@ void Variables::set(std::string_view name, std::string_view value) {
     }
   lines_.push_back(format("{}={}", name, value));
 }
-void Variables::set(std::string_view name, std::int64_t value) { set(name, std::to_string(value)); }
-void Variables::add(std::vector<std::string> lines) {
+void LaunchVariables::set(std::string_view name, std::int64_t value) { set(name, std::to_string(value)); }
+void LaunchVariables::add(std::vector<std::string> lines) {
   for (const std::string& line : lines) set(name_of(line), std::string_view(line).substr(name_of(line).size() + 1));
 }
 
-void Variables::merge_into(std::vector<std::string>& env) const {
+void LaunchVariables::merge_into(std::vector<std::string>& env) const {
   std::vector<std::string_view> names(kDescribing.begin(), kDescribing.end());
   for (const std::string& line : lines_) names.push_back(name_of(line));
   std::sort(names.begin(), names.end());
@@ -232,7 +232,7 @@ GroupLayout group_layout(const Tables& tables, const Job& job, std::uint16_t gro
   return out;
 }
 
-void set_job_variables(Variables& out, const Tables& tables, const Job& job, const SlurmFacts& facts) {
+void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& job, const SlurmFacts& facts) {
   const JobSpec& spec = *job.spec;
   const User* user = tables.user(spec.user);
   const GroupLayout layout = group_layout(tables, job, 0);
@@ -284,7 +284,7 @@ void set_job_variables(Variables& out, const Tables& tables, const Job& job, con
     set_het_variables(out, tables, job);
 }
 
-void set_node_variables(Variables& out, const Node& node, const Grant& grant) {
+void set_node_variables(LaunchVariables& out, const Node& node, const Grant& grant) {
   out.set("SLURMD_NODENAME", node.meta.name);
   out.set("SLURM_TOPOLOGY_ADDR",
           node.domains.empty() ? node.meta.name : join(node.domains, ".") + "." + node.meta.name);
@@ -294,7 +294,7 @@ void set_node_variables(Variables& out, const Node& node, const Grant& grant) {
   out.set_if("SLURM_JOB_GPUS", minor_list(gpus_of(node, grant.devices)));
 }
 
-void set_gpu_variables(Variables& out, const Node& node, const DeviceSet& devices) {
+void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices) {
   const std::vector<NodeGpu> gpus = gpus_of(node, devices);
   if (gpus.empty())
     return;
@@ -302,7 +302,8 @@ void set_gpu_variables(Variables& out, const Node& node, const DeviceSet& device
   out.add(visibility_env(gpus));
 }
 
-void set_step_variables(Variables& out, const Tables& tables, const Job& job, const Step& step, std::size_t place) {
+void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step,
+                        std::size_t place) {
   const StepPlace& here = step.places[place];
   std::vector<std::string> names;
   std::vector<std::uint32_t> counts;

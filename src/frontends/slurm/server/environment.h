@@ -11,7 +11,7 @@
 namespace lockstep {
 
 // NAME=value lines in the order they were set.
-class Variables {
+class LaunchVariables {
  public:
   void set(std::string_view name, std::string_view value);
   void set(std::string_view name, std::int64_t value);
@@ -48,12 +48,13 @@ struct GroupLayout {
 GroupLayout group_layout(const Tables& tables, const Job& job, std::uint16_t group);
 
 // Everything that is the same for all processes of the job's attempt.
-void set_job_variables(Variables& out, const Tables& tables, const Job& job, const SlurmFacts& facts);
+void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& job, const SlurmFacts& facts);
 // What differs by node.
-void set_node_variables(Variables& out, const Node& node, const Grant& grant);
+void set_node_variables(LaunchVariables& out, const Node& node, const Grant& grant);
 // The GPUs a process may use.
-void set_gpu_variables(Variables& out, const Node& node, const DeviceSet& devices);
+void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices);
 // What differs by step and by the step's node.
-void set_step_variables(Variables& out, const Tables& tables, const Job& job, const Step& step, std::size_t place);
+void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step,
+                        std::size_t place);
 
 }  // namespace lockstep

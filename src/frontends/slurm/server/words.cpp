@@ -75,7 +75,7 @@ void add_slurm_words(LaunchAttempt& launch, const Tables& tables, const Job& job
   CHECK(node, "a grant names a registered node");
   ProcessSpec& process = launch.process;
 
-  Variables variables;
+  LaunchVariables variables;
   set_job_variables(variables, tables, job, facts);
   set_node_variables(variables, *node, held);
   set_gpu_variables(variables, *node, held.devices);
@@ -108,7 +108,7 @@ void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, c
   CHECK(node, "a place names a registered node");
   ProcessSpec& process = launch.process;
 
-  Variables variables;
+  LaunchVariables variables;
   set_job_variables(variables, tables, job, facts);
   set_node_variables(variables, *node, job.allocation->grants[here.grant]);
   // Srun's own environment knows where the job was submitted; a step made from the job's does not.
@@ -131,7 +131,7 @@ void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, c
 std::string slurm_job_environment(const Tables& tables, const Job& job, const SlurmFacts& facts) {
   if (!job.allocation)
     return {};
-  Variables variables;
+  LaunchVariables variables;
   set_job_variables(variables, tables, job, facts);
   variables.set("SLURM_SUBMIT_DIR", job.spec->work_dir);
   std::string out;

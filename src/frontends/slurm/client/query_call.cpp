@@ -1,0 +1,102 @@
+#include "frontends/slurm/client/query_call.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/say.h"
+
+namespace lockstep {
+
+Result<std::string> Query::get(std::string_view path, const std::map<std::string, std::string>& parameters) {
+  std::string target(path);
+  char separator = '?';
+  for (const auto& [name, value] : parameters) {
+    if (value.empty())
+      continue;
+    target += format("{}{}={}", separator, name, url_escaped(value));
+    separator = '&';
+  }
+  return send("GET", target, {});
+}
+
+Result<std::string> Query::send(std::string_view method, std::string_view target, std::string_view body) {
+  if (!client_)
+    client_ = TRY(context_.connect());
+  auto reply = TRY(client_->call(method, target, body));
+  if (reply.status < 400)
+    return std::move(reply.body);
+  if (reply.body.starts_with('{'))
+    return decode_error(reply.body, reply.status);
+  return Error{reply.status == 404   ? Errc::kNotFound
+               : reply.status == 403 ? Errc::kDenied
+                                     : Errc::kInvalid,
+               reply.body,
+               {}};
+}
+
+Rows::Rows(std::string body, std::size_t columns) : body_(std::move(body)), columns_(columns) {
+  // Escapes only shrink a cell, so it can be unescaped where it lies.
+  char* at = body_.data();
+  char* const end = at + body_.size();
+  while (at < end) {
+    std::size_t found = 0;
+    for (bool line_ended = false; !line_ended;) {
+      char* const start = at;
+      char* out = at;
+      while (at < end && *at != '\t' && *at != '\n') {
+        if (*at == '\\' && at + 1 < end) {
+          ++at;
+          *out++ = *at == 't' ? '\t' : *at == 'n' ? '\n' : *at;
+          ++at;
+        } else if (out == at) {
+          ++out, ++at;
+        } else {
+          *out++ = *at++;
+        }
+      }
+      line_ended = at >= end || *at == '\n';
+      if (at < end)
+        ++at;
+      if (found++ < columns_)
+        cells_.emplace_back(start, static_cast<std::size_t>(out - start));
+    }
+    for (; found < columns_; ++found) cells_.emplace_back();  // a short line is filled up, never read past
+  }
+}
+
+ParsedOptions parse_options(int argc, char** argv, const char* letters, const std::vector<LongOption>& longs,
+                            const std::function<void(int, const char*)>& f) {
+  ParsedOptions parsed;
+  std::vector<option> table;
+  for (const LongOption& one : longs) table.push_back({one.name, one.argument, nullptr, one.code});
+  table.push_back({nullptr, 0, nullptr, 0});
+  optind = 0;  // begin anew: several commands may run in one process (tests)
+  for (int code; (code = getopt_long(argc, argv, letters, table.data(), nullptr)) != -1;) {
+    if (code == '?') {
+      const std::string_view name(argv[0]);
+      const auto slash = name.rfind('/');
+      fprintf(stderr, "Try \"%s --help\" for more information\n",
+              std::string(slash == std::string_view::npos ? name : name.substr(slash + 1)).c_str());
+      return parsed;
+    }
+    f(code, optarg);
+  }
+  for (int i = optind; i < argc; ++i) parsed.words.emplace_back(argv[i]);
+  parsed.ok = true;
+  return parsed;
+}
+
+std::string variable_or(const char* name, std::string_view otherwise) {
+  const char* const value = getenv(name);
+  return value ? std::string(value) : std::string(otherwise);
+}
+
+int print_version() {
+  say("slurm 24.11.5 (lockstep " LOCKSTEP_VERSION ")\n");
+  return 0;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,151 @@
+// scontrol: options, verbs, and the prompt it has when it is given none.
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "frontends/slurm/client/scontrol_verbs.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::string_view kHelp = R"(Usage: scontrol [OPTIONS] VERB ...
+  show job|step [ID]          show node|partition [NAME]      show config
+  show hostnames [LIST]       show hostlist LIST              show hostlistsorted LIST
+  update JobId=ID KEY=VALUE ...
+  update NodeName=LIST State=DRAIN Reason=TEXT | State=RESUME | Weight=N
+  update PartitionName=NAME KEY=VALUE ...
+  create PartitionName=NAME KEY=VALUE ...      delete PartitionName=NAME
+  hold ID ...    uhold ID ...    release ID ...    requeue ID ...    requeuehold ID ...
+  write batch_script ID [FILE|-]                wait_job ID        ping
+Options: -o one line a record, -d details, -Q quiet, -a all, -V version
+)";
+
+bool known_elsewhere(std::string_view verb) {
+  for (const std::string_view name :
+       {"suspend",  "resume",     "notify", "top",      "reboot",        "cancel_reboot", "power",
+        "shutdown", "takeover",   "token",  "setdebug", "setdebugflags", "schedloglevel", "listpids",
+        "pidinfo",  "completing", "abort",  "cluster",  "getaddrs",      "reboot_nodes",  "fsdampeningfactor"})
+    if (verb == name)
+      return true;
+  return false;
+}
+
+int run_verb(const ScontrolSession& session, Words words) {
+  const std::string verb = lower(words[0]);
+  words.erase(words.begin());
+  if (abbreviates(verb, "show", 1)) {
+    if (words.empty()) {
+      session.voice.error("too few arguments for keyword:show");
+      return 1;
+    }
+    if (const auto done = scontrol_hosts(session, words))
+      return *done;
+    return scontrol_show(session, words);
+  }
+  if (abbreviates(verb, "update", 1))
+    return scontrol_update(session, words);
+  if (abbreviates(verb, "create", 2))
+    return scontrol_create(session, words);
+  if (abbreviates(verb, "delete", 1))
+    return scontrol_delete(session, words);
+  for (const char* const name : {"hold", "uhold", "release", "requeue", "requeuehold", "wait_job"})
+    if (verb == name)
+      return scontrol_job_verb(session, verb, words);
+  if (abbreviates(verb, "ping", 3))
+    return scontrol_ping(session);
+  if (abbreviates(verb, "write", 5))
+    return scontrol_write(session, words);
+  if (verb == "version")
+    return print_version();
+  if (verb == "help") {
+    say(kHelp);
+    return 0;
+  }
+  if (abbreviates(verb, "reconfigure", 3)) {
+    session.voice.info("nothing to reconfigure: every change takes effect at once");
+    return 0;
+  }
+  if (known_elsewhere(verb)) {
+    session.voice.error(format("{} is not supported", verb));
+    return 1;
+  }
+  write_all(STDERR_FILENO, format("invalid keyword: {}\n", verb));
+  return 1;
+}
+
+// Without a verb: a prompt, a command a line.
+int run_prompt(const ScontrolSession& session) {
+  int last = 0;
+  char line[64 << 10];
+  for (;;) {
+    if (isatty(STDIN_FILENO))
+      say("scontrol: ");
+    if (!fgets(line, sizeof line, stdin))
+      return last;
+    Words words = split_words(line);
+    if (words.empty())
+      continue;
+    if (words[0] == "quit" || words[0] == "exit")
+      return last;
+    last = run_verb(session, std::move(words));
+  }
+}
+
+}  // namespace
+
+bool abbreviates(std::string_view word, std::string_view whole, std::size_t shortest) {
+  return word.size() >= shortest && word.size() <= whole.size() && lower(word) == whole.substr(0, word.size());
+}
+
+std::optional<std::pair<std::string, std::string>> key_value(const std::string& word) {
+  const auto at = word.find('=');
+  if (at == std::string::npos || at == 0)
+    return std::nullopt;
+  std::string key = lower(std::string_view(word).substr(0, at));
+  if (key.ends_with('+') || key.ends_with('-'))
+    return std::nullopt;
+  return std::pair{std::move(key), word.substr(at + 1)};
+}
+
+int scontrol_main(const ClientContext& context, int argc, char** argv) {
+  ScontrolSession session{context};
+  std::optional<int> exit_code;
+  static const std::vector<LongOption> kLongs = {
+      {"all", 0, 'a'},     {"cluster", 1, 'M'}, {"clusters", 1, 'M'}, {"details", 0, 'd'}, {"federation", 0, 'F'},
+      {"future", 0, 'F'},  {"help", 0, 'h'},    {"hide", 0, 'H'},     {"local", 0, 'L'},   {"oneliner", 0, 'o'},
+      {"quiet", 0, 'Q'},   {"sibling", 0, 'L'}, {"uid", 1, 'u'},      {"usage", 0, 'h'},   {"verbose", 0, 'v'},
+      {"version", 0, 'V'}, {"json", 2, 256},    {"yaml", 2, 256}};
+  const auto take = [&](int code, const char*) {
+    switch (code) {
+      case 'o': session.one_line = true; break;
+      case 'd': session.detail = true; break;
+      case 'Q': session.quiet = true; break;
+      case 'h': say(kHelp), exit_code = 0; break;
+      case 'V': exit_code = print_version(); break;
+      case 256:
+        session.voice.error("scontrol has no JSON here: squeue --json and sinfo --json do"), exit_code = 1;
+        break;
+      case 'u': session.voice.error("--uid is not supported"), exit_code = 1; break;
+      default: break;
+    }
+  };
+  // Options may stand behind the verb too, but values such as "-1" must not be taken for them: a '+' in front keeps
+  // getopt from looking past the verb.
+  ParsedOptions parsed = parse_options(argc, argv, "+adFhHLM:oQu:vV", kLongs, take);
+  if (!parsed.ok)
+    return 1;
+  if (exit_code)
+    return *exit_code;
+  Words words;
+  for (std::string& word : parsed.words)
+    if (word == "-o" || word == "--oneliner")
+      session.one_line = true;
+    else if (word == "-d" || word == "-dd" || word == "--details")
+      session.detail = true;
+    else
+      words.push_back(std::move(word));
+  return words.empty() ? run_prompt(session) : run_verb(session, std::move(words));
+}
+
+}  // namespace lockstep

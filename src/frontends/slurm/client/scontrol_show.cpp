@@ -1,0 +1,204 @@
+// scontrol show, ping, write and the verbs on jobs: one request each.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/scontrol_verbs.h"
+
+namespace lockstep {
+
+namespace {
+
+// "1,2_[3,4],5" at the commas outside brackets.
+Words job_names(const Words& words) {
+  Words out;
+  for (const std::string& word : words) {
+    std::string part;
+    int depth = 0;
+    for (const char c : word + ",") {
+      depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+      if (c == ',' && depth <= 0) {
+        if (!part.empty())
+          out.push_back(std::move(part));
+        part.clear();
+      } else {
+        part += c;
+      }
+    }
+  }
+  return out;
+}
+
+bool plausible_job(std::string_view name) {
+  return !name.empty() && name.find_first_not_of("0123456789_[]-,%+") == std::string_view::npos && name[0] >= '0' &&
+         name[0] <= '9';
+}
+
+std::string sentence(const Error& error) {
+  if (error.code == Errc::kNotFound)
+    return "Invalid job id specified";
+  if (error.code == Errc::kDenied)
+    return "Access/permission denied";
+  return error.message;
+}
+
+Result<void> act_on_job(Query& query, const std::string& verb, const std::string& name) {
+  const std::string path = "/v1/jobs/" + url_escaped(name.substr(0, name.find('+')));
+  if (verb == "hold") {
+    // An administrator's hold; an owner may only place his own.
+    const auto held = query.send("POST", path + "/hold", R"({"by_admin":true})");
+    if (held.ok() || held.error().code != Errc::kDenied)
+      return held.ok() ? Result<void>() : Result<void>(held.error());
+  }
+  if (verb == "hold" || verb == "uhold")
+    TRY(query.send("POST", path + "/hold", R"({"by_admin":false})"));
+  else if (verb == "release")
+    TRY(query.send("POST", path + "/release", "{}"));
+  else
+    TRY(query.send("POST", path + "/requeue", verb == "requeuehold" ? R"({"hold":true})" : R"({"hold":false})"));
+  return {};
+}
+
+// Polls until the job has its nodes or has ended; 0 only in the first case.
+int wait_job(const ScontrolSession& session, const std::string& name) {
+  Query query(session.context);
+  for (;;) {
+    const auto reply = plausible_job(name) ? query.get("/slurm/v1/squeue",
+                                                       {{"jobs", name}, {"states", "all"}, {"columns", "statecompact"}})
+                                           : Result<std::string>(not_found(name));
+    if (!reply) {
+      session.voice.error(sentence(reply.error()));
+      return 1;
+    }
+    if (*reply != "PD\n")
+      return *reply == "R\n" || *reply == "CF\n" || *reply == "S\n" ? 0 : 1;
+    // Answers when it has started, or after half a minute.
+    if (const auto waited = query.get(format("/v1/jobs/{}/wait", url_escaped(name)), {{"for", "started"}}); !waited) {
+      session.voice.error(sentence(waited.error()));
+      return 1;
+    }
+  }
+}
+
+}  // namespace
+
+int scontrol_show(const ScontrolSession& session, const Words& words) {
+  struct Entity {
+    const char* name;
+    std::size_t shortest;
+    const char* path;
+  };
+  constexpr Entity kEntities[] = {{"jobs", 1, "job"},
+                                  {"steps", 2, "step"},
+                                  {"nodes", 1, "node"},
+                                  {"partitions", 2, "partition"},
+                                  {"config", 2, "config"}};
+  std::string entity = lower(words[0]);
+  std::string name = words.size() > 1 ? words[1] : "";
+  // "show node=n1" and "show job=12" are the same as two words.
+  if (const auto pair = key_value(words[0])) {
+    entity = pair->first == "jobid"           ? "job"
+             : pair->first == "nodename"      ? "node"
+             : pair->first == "partitionname" ? "partition"
+                                              : pair->first;
+    name = pair->second;
+  }
+  const Entity* found = nullptr;
+  for (const Entity& e : kEntities)
+    if (abbreviates(entity, e.name, e.shortest))
+      found = &e;
+  if (!found) {
+    write_all(STDERR_FILENO, format("invalid entity:{} for keyword:show \n", words[0]));
+    return 1;
+  }
+  Query query(session.context);
+  const auto text =
+      query.get(format("/slurm/v1/show/{}", found->path),
+                {{"name", name}, {"oneline", session.one_line ? "1" : ""}, {"detail", session.detail ? "1" : ""}});
+  if (text) {
+    say(*text);
+    return 0;
+  }
+  const Error& error = text.error();
+  const bool about_job = std::string_view(found->path) == "job" || std::string_view(found->path) == "step";
+  if (session.quiet && error.code == Errc::kNotFound)
+    return 1;
+  if (error.code == Errc::kUnavailable)
+    session.voice.error(error.message);
+  else if (about_job)
+    write_all(STDERR_FILENO, format("slurm_load_jobs error: {}\n", error.message));
+  else
+    say(error.message + "\n");
+  return 1;
+}
+
+int scontrol_job_verb(const ScontrolSession& session, const std::string& verb, const Words& words) {
+  const Words names = job_names(words);
+  if (names.empty()) {
+    session.voice.error(format("too few arguments for keyword:{}", verb));
+    return 1;
+  }
+  if (verb == "wait_job")
+    return wait_job(session, names[0]);
+  Query query(session.context);
+  int exit_code = 0;
+  for (const std::string& name : names) {
+    if (verb == "requeuehold" && key_value(name))  // State=SpecialExit: the hold is what counts
+      continue;
+    const auto done = plausible_job(name) ? act_on_job(query, verb, name) : Result<void>(not_found(name));
+    if (done)
+      continue;
+    exit_code = 1;
+    if (!session.quiet)
+      write_all(STDERR_FILENO, format("{} for job {}\n", sentence(done.error()), name));
+  }
+  return exit_code;
+}
+
+int scontrol_ping(const ScontrolSession& session) {
+  char host[256] = "localhost";
+  gethostname(host, sizeof host - 1);
+  Query query(session.context);
+  const auto answer = query.get("/v1/ping", {});
+  say(format("Slurmctld(primary) at {} is {}\n", host, answer ? "UP" : "DOWN"));
+  if (!answer)
+    session.voice.error(answer.error().message);
+  return answer ? 0 : 1;
+}
+
+int scontrol_write(const ScontrolSession& session, const Words& words) {
+  if (words.size() < 2 || !abbreviates(words[0], "batch_script", 1)) {
+    session.voice.error(words.empty() ? "too few arguments for keyword:write"
+                                      : format("invalid entity:{} for keyword:write", words[0]));
+    return 1;
+  }
+  if (!plausible_job(words[1])) {
+    session.voice.error("Invalid job id specified");
+    return 1;
+  }
+  Query query(session.context);
+  const auto script = query.get(format("/v1/jobs/{}/script", url_escaped(words[1])), {});
+  if (!script) {
+    session.voice.error(format("job script retrieval failed: {}", sentence(script.error())));
+    return 1;
+  }
+  const std::string file = words.size() > 2 ? words[2] : format("slurm-{}.sh", words[1]);
+  if (file == "-") {
+    say(*script);
+    return 0;
+  }
+  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+  const bool written = fd >= 0 && write_all(fd, *script);
+  if (fd >= 0)
+    close(fd);
+  if (!written) {
+    session.voice.error(format("failed to write {}", file));
+    return 1;
+  }
+  if (!session.quiet)
+    say(format("batch script for job {} written to {}\n", words[1], file));
+  return 0;
+}
+
+}  // namespace lockstep

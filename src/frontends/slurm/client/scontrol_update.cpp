@@ -1,0 +1,312 @@
+// scontrol update, create and delete: Key=Value words become one request.
+#include "frontends/slurm/client/scontrol_update.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hostlist.h"
+#include "base/text.h"
+#include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/scontrol_verbs.h"
+#include "frontends/slurm/client/values.h"
+
+namespace lockstep {
+
+namespace {
+
+using Pair = std::pair<std::string, std::string>;
+
+Error unsupported(const std::string& key) {
+  return {Errc::kUnsupported, format("Update of this parameter is not supported: {}\nRequest aborted", key), {}};
+}
+Error bad_value(const Pair& pair) {
+  return invalid(format("Invalid value for {}: {}", pair.first, pair.second), pair.first);
+}
+
+Result<std::vector<Pair>> pairs_of(const Words& words) {
+  std::vector<Pair> out;
+  for (const std::string& word : words) {
+    auto pair = key_value(word);
+    if (!pair)
+      return invalid(format("Invalid input: {}\nRequest aborted", word));
+    out.push_back(std::move(*pair));
+  }
+  return out;
+}
+
+Result<std::vector<std::string>> hosts_of(const std::string& text) {
+  return text.empty() ? Result<std::vector<std::string>>(std::vector<std::string>{}) : expand_hostlist(text);
+}
+
+Result<void> set_partition_key(Partition& partition, const Pair& pair) {
+  const auto& [key, value] = pair;
+  const std::string word = lower(value);
+  if (key == "nodes") {
+    partition.nodes = word == "all" ? std::vector<std::string>{"ALL"} : TRY(hosts_of(value));
+  } else if (key == "state") {
+    if (word != "up" && word != "down")
+      return bad_value(pair);
+    partition.up = word == "up";
+  } else if (key == "default") {
+    const auto yes = parse_yes_no(value);
+    if (!yes)
+      return bad_value(pair);
+    partition.is_default = *yes;
+  } else if (key == "maxtime" || key == "defaulttime") {
+    const auto limit = parse_time_limit(value);
+    if (!limit && word != "none")
+      return bad_value(pair);
+    (key == "maxtime" ? partition.time_max : partition.time_default) = limit.value_or(Duration{});
+  } else if (key == "maxnodes") {
+    const auto count = word == "unlimited" ? std::optional<std::uint32_t>(0) : parse_count(value);
+    if (!count)
+      return bad_value(pair);
+    partition.nodes_max = *count;
+  } else if (key == "prioritytier" || key == "priorityjobfactor" || key == "priority") {
+    const auto count = parse_count(value);
+    if (!count)
+      return bad_value(pair);
+    (key == "priorityjobfactor" ? partition.priority : partition.tier) = *count;
+  } else if (key == "defmempercpu") {
+    const auto memory = parse_memory_mb(value);
+    if (!memory)
+      return bad_value(pair);
+    partition.memory_per_core_mb = *memory;
+  } else if (key == "allowaccounts") {
+    partition.allow_accounts = word == "all" ? std::vector<std::string>{} : split(value, ',');
+  } else {
+    return unsupported(key);
+  }
+  return {};
+}
+
+Result<Partition> stored_partition(Query& query, const std::string& name) {
+  const std::string body = TRY(query.get("/v1/partitions", {}));
+  const auto list = json_member(body, "partitions");
+  if (list)
+    for (const auto text : json_elements(*list)) {
+      const Record record = TRY(decode_record(Kind::kPartition, text));
+      if (const auto* partition = std::get_if<Ref<Partition>>(&record); partition && (*partition)->meta.name == name)
+        return **partition;
+    }
+  return not_found("Invalid partition name specified");
+}
+
+Result<void> put_partition(Query& query, const std::vector<Pair>& pairs, bool create) {
+  Partition partition;
+  partition.meta.name = pairs[0].second;
+  if (!create)
+    partition = TRY(stored_partition(query, pairs[0].second));
+  else if (stored_partition(query, pairs[0].second).ok())
+    return conflict(format("Partition {} already exists", pairs[0].second));
+  for (std::size_t i = 1; i < pairs.size(); ++i) TRY(set_partition_key(partition, pairs[i]));
+  TRY(query.send("PUT", "/v1/partitions/" + url_escaped(partition.meta.name), encode_partition(partition)));
+  return {};
+}
+
+Result<void> update_nodes(Query& query, const std::vector<Pair>& pairs) {
+  const NodeChange change = TRY(node_change(pairs));
+  for (const std::string& name : TRY(expand_hostlist(pairs[0].second))) {
+    UpdateNode update = change.update;
+    update.name = name;
+    TRY(query.send("POST", "/v1/nodes/" + url_escaped(name), encode(update)));
+  }
+  return {};
+}
+
+Result<void> update_job(Query& query, const std::vector<Pair>& pairs) {
+  const std::string& name = pairs[0].second;
+  const auto id = parse_uint(std::string_view(name).substr(0, name.find_first_of("_+")));
+  if (!id)
+    return not_found("Invalid job id specified");
+  JobFactsForUpdate facts;
+  facts.now = WallTime{static_cast<std::int64_t>(time(nullptr)) * 1'000'000};
+  for (const Pair& pair : pairs)
+    if (pair.first == "timelimit" && !pair.second.empty() && (pair.second[0] == '+' || pair.second[0] == '-')) {
+      const std::string limit =
+          TRY(query.get("/slurm/v1/squeue", {{"jobs", name}, {"states", "all"}, {"columns", "timelimit"}}));
+      const auto limit_s = parse_int(trim(limit.substr(0, limit.find('\n'))));
+      if (!limit_s || *limit_s < 0)
+        return invalid("the job has no time limit to change by an amount", "timelimit");
+      facts.time_limit = seconds(*limit_s);
+    }
+  const UpdateJob update = TRY(job_change(pairs, facts));
+  TRY(query.send("POST", format("/v1/jobs/{}/update", url_escaped(name.substr(0, name.find('+')))), encode(update)));
+  return {};
+}
+
+int finish(const Result<void>& done) {
+  if (done)
+    return 0;
+  const Error& error = done.error();
+  if (error.code == Errc::kUnsupported)
+    write_all(STDERR_FILENO, error.message + "\n");
+  else
+    write_all(STDERR_FILENO, format("slurm_update error: {}\n",
+                                    error.code == Errc::kDenied ? "Access/permission denied" : error.message));
+  return 1;
+}
+
+}  // namespace
+
+Result<NodeChange> node_change(const std::vector<Pair>& pairs) {
+  NodeChange change;
+  std::string state, reason;
+  for (std::size_t i = 1; i < pairs.size(); ++i) {
+    const auto& [key, value] = pairs[i];
+    if (key == "state") {
+      state = lower(value);
+    } else if (key == "reason") {
+      reason = value;
+    } else if (key == "weight") {
+      change.update.weight = parse_count(value);
+      if (!change.update.weight)
+        return bad_value(pairs[i]);
+    } else if (key == "features" || key == "availablefeatures" || key == "activefeatures") {
+      change.update.features = split(value, ',');
+    } else {
+      return unsupported(key);
+    }
+  }
+  if (state == "drain") {
+    if (reason.empty())
+      return invalid("You must specify a reason when DRAINING a node. Request denied", "reason");
+    change.update.drain = true;
+  } else if (state == "resume" || state == "idle" || state == "undrain") {
+    change.update.drain = false;
+    change.update.reason = "";
+  } else if (!state.empty()) {
+    return Error{Errc::kUnsupported, format("State={} cannot be set: use DRAIN or RESUME\nRequest aborted", state), {}};
+  }
+  if (!reason.empty())
+    change.update.reason = reason;
+  return change;
+}
+
+Result<UpdateJob> job_change(const std::vector<Pair>& pairs, const JobFactsForUpdate& facts) {
+  UpdateJob update;
+  for (std::size_t i = 1; i < pairs.size(); ++i) {
+    const auto& [key, value] = pairs[i];
+    const auto text = [&](std::optional<std::string>& field) { field = value; };
+    if (key == "jobname" || key == "name") {
+      text(update.name);
+    } else if (key == "account") {
+      text(update.account);
+    } else if (key == "qos") {
+      text(update.qos);
+    } else if (key == "comment") {
+      text(update.comment);
+    } else if (key == "reservation" || key == "reservationname") {
+      text(update.reservation);
+    } else if (key == "features") {
+      text(update.constraint);
+    } else if (key == "partition") {
+      update.partitions = split(value, ',');
+    } else if (key == "reqnodelist" || key == "nodelist") {
+      update.only_nodes = TRY(hosts_of(value));
+    } else if (key == "excnodelist") {
+      update.exclude_nodes = TRY(hosts_of(value));
+    } else if (key == "timelimit") {
+      const bool relative = !value.empty() && (value[0] == '+' || value[0] == '-');
+      const auto limit = parse_time_limit(std::string_view(value).substr(relative ? 1 : 0));
+      if (!limit)
+        return bad_value(pairs[i]);
+      update.time_limit = !relative ? *limit : value[0] == '+' ? facts.time_limit + *limit : facts.time_limit - *limit;
+      if (update.time_limit->us <= 0)
+        return bad_value(pairs[i]);
+    } else if (key == "starttime" || key == "deadline") {
+      const auto when = parse_wall_time(value, facts.now);
+      if (!when)
+        return bad_value(pairs[i]);
+      (key == "starttime" ? update.begin : update.deadline) = *when;
+    } else if (key == "nice") {
+      const auto nice = value.empty() ? std::optional<std::int64_t>(100) : parse_int(value);
+      if (!nice || *nice < -2147483645 || *nice > 2147483645)
+        return bad_value(pairs[i]);
+      update.nice = static_cast<std::int32_t>(*nice);
+    } else if (key == "priority") {
+      const auto priority = parse_uint(value);
+      if (!priority || *priority > UINT32_MAX)
+        return bad_value(pairs[i]);
+      update.priority = static_cast<std::uint32_t>(*priority);
+    } else if (key == "arraytaskthrottle") {
+      update.throttle = parse_count(value);
+      if (!update.throttle)
+        return bad_value(pairs[i]);
+    } else if (key == "numnodes") {
+      update.nodes = parse_node_range(value);
+      if (!update.nodes)
+        return bad_value(pairs[i]);
+    } else if (key == "numtasks") {
+      const auto tasks = parse_count(value);
+      if (!tasks || *tasks == 0)
+        return bad_value(pairs[i]);
+      update.tasks = CountRange{*tasks, *tasks};
+    } else if (key == "dependency") {
+      update.dependencies = value.empty() ? std::vector<Dependency>{} : TRY(parse_dependencies(value)).all;
+    } else if (key == "requeue") {
+      if (value != "0" && value != "1")
+        return bad_value(pairs[i]);
+      update.requeue = value == "1";
+    } else {
+      return unsupported(key);
+    }
+  }
+  return update;
+}
+
+int scontrol_update(const ScontrolSession& session, const Words& words) {
+  const auto run = [&]() -> Result<void> {
+    std::vector<Pair> pairs = TRY(pairs_of(words));
+    // What is updated may be named anywhere on the line.
+    for (std::size_t i = 1; i < pairs.size(); ++i)
+      if (pairs[i].first == "jobid" || pairs[i].first == "nodename" || pairs[i].first == "partitionname")
+        std::swap(pairs[0], pairs[i]);
+    Query query(session.context);
+    const std::string what = pairs.empty() ? "" : pairs[0].first;
+    if (what == "jobid" || what == "job") {
+      for (const std::string& name : split(pairs[0].second, ',')) {
+        std::vector<Pair> one = pairs;
+        one[0].second = name;
+        TRY(update_job(query, one));
+      }
+      return {};
+    }
+    if (what == "nodename")
+      return update_nodes(query, pairs);
+    if (what == "partitionname")
+      return put_partition(query, pairs, false);
+    return Error{
+        Errc::kUnsupported,
+        "No valid entity in update command\nInput line must include \"NodeName\", \"PartitionName\" or \"JobId\"",
+        {}};
+  };
+  return finish(run());
+}
+
+int scontrol_create(const ScontrolSession& session, const Words& words) {
+  const auto run = [&]() -> Result<void> {
+    const std::vector<Pair> pairs = TRY(pairs_of(words));
+    if (pairs.empty() || pairs[0].first != "partitionname" || pairs[0].second.empty())
+      return Error{Errc::kUnsupported, "only partitions can be created: create PartitionName=NAME ...", {}};
+    Query query(session.context);
+    return put_partition(query, pairs, true);
+  };
+  return finish(run());
+}
+
+int scontrol_delete(const ScontrolSession& session, const Words& words) {
+  const auto run = [&]() -> Result<void> {
+    const std::vector<Pair> pairs = TRY(pairs_of(words));
+    if (pairs.size() != 1 || (pairs[0].first != "partitionname" && pairs[0].first != "nodename"))
+      return Error{Errc::kUnsupported, "only partitions and nodes can be deleted: delete PartitionName=NAME", {}};
+    Query query(session.context);
+    TRY(query.send("DELETE",
+                   (pairs[0].first == "nodename" ? "/v1/nodes/" : "/v1/partitions/") + url_escaped(pairs[0].second),
+                   {}));
+    return {};
+  };
+  return finish(run());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,199 @@
+#include "frontends/slurm/client/table.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+#include "frontends/slurm/client/query_times.h"
+
+namespace lockstep {
+
+namespace {
+
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+std::uint32_t read_width(std::string_view text, std::size_t& at) {
+  std::uint32_t width = 0;
+  for (; at < text.size() && digit(text[at]); ++at)
+    width = std::min(width * 10 + static_cast<std::uint32_t>(text[at] - '0'), kWidthMax);
+  return width;
+}
+
+std::string plain_name(std::string_view name) {
+  std::string out;
+  for (const char c : lower(name))
+    if (c != '-' && c != '_')
+      out += c;
+  return out;
+}
+
+std::int64_t to_number(std::string_view text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+void append_cell(std::string& out, std::string_view text, const TableColumn& column) {
+  if (column.width > 0) {
+    text = text.substr(0, column.cut_at ? column.cut_at : column.width);
+    const std::size_t pad = column.width > text.size() ? column.width - text.size() : 0;
+    if (column.right)
+      out.append(pad, ' ');
+    out += text;
+    if (!column.right)
+      out.append(pad, ' ');
+  } else {
+    out += column.cut_at ? text.substr(0, column.cut_at) : text;
+  }
+  out += column.suffix;
+}
+
+// Text needs no work; the common kind is not copied.
+std::string_view shown(std::string_view raw, FieldKind kind, const TableLook& look, std::string& buffer) {
+  if (kind == FieldKind::kText || kind == FieldKind::kNumber)
+    return raw;
+  buffer = cell_text(raw, kind, look);
+  return buffer;
+}
+
+}  // namespace
+
+Result<TableFormat> parse_short_format(std::string_view text, std::span<const FieldDef> fields) {
+  TableFormat format_;
+  std::string* literal = &format_.prefix;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] != '%') {
+      *literal += text[i++];
+      continue;
+    }
+    ++i;
+    if (i < text.size() && text[i] == '%') {
+      *literal += text[i++];
+      continue;
+    }
+    TableColumn column;
+    for (; i < text.size() && (text[i] == '-' || text[i] == '#'); ++i) column.fit_widest |= text[i] == '#';
+    if (i < text.size() && text[i] == '.')
+      column.right = true, ++i;
+    column.width = read_width(text, i);
+    if (i < text.size() && text[i] == '.')
+      column.cut_at = read_width(text, ++i);
+    if (i >= text.size())
+      return invalid("Invalid job format specification: it ends after %", "format");
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [&](const FieldDef& f) { return f.letter == text[i]; });
+    if (field == fields.end())
+      return invalid(format("Invalid job format specification: {}", text[i]), "format");
+    column.field = &*field;
+    ++i;
+    format_.columns.push_back(std::move(column));
+    literal = &format_.columns.back().suffix;
+  }
+  return format_;
+}
+
+Result<TableFormat> parse_long_format(std::string_view text, std::span<const FieldDef> fields) {
+  TableFormat format_;
+  for (const std::string& part : split(text, ',')) {
+    const auto colon = part.find(':');
+    const std::string name = plain_name(trim(std::string_view(part).substr(0, colon)));
+    TableColumn column;
+    column.width = 20;
+    if (colon != std::string::npos) {
+      std::size_t at = colon + 1;
+      if (at < part.size() && part[at] == '.')
+        column.right = true, ++at;
+      column.width = read_width(part, at);  // none given: as long as the text
+      column.suffix = part.substr(at);
+    }
+    const auto field = std::find_if(fields.begin(), fields.end(), [&](const FieldDef& f) { return f.name == name; });
+    if (field == fields.end())
+      return invalid(format("Invalid job format specification: {}", part.substr(0, colon)), "Format");
+    column.field = &*field;
+    format_.columns.push_back(std::move(column));
+  }
+  if (format_.columns.empty())
+    return invalid("Invalid job format specification: it is empty", "Format");
+  return format_;
+}
+
+std::size_t TableAsk::add(std::string_view name) {
+  const auto it = std::find(names.begin(), names.end(), name);
+  if (it != names.end())
+    return static_cast<std::size_t>(it - names.begin());
+  names.emplace_back(name);
+  return names.size() - 1;
+}
+
+TableAsk ask_for(const TableFormat& format_) {
+  TableAsk ask;
+  for (const TableColumn& column : format_.columns) ask.cell_of.push_back(ask.add(column.field->column));
+  return ask;
+}
+
+std::string cell_text(std::string_view raw, FieldKind kind, const TableLook& look) {
+  switch (kind) {
+    case FieldKind::kText:
+    case FieldKind::kNumber: break;
+    case FieldKind::kTime: return time_text(to_number(raw), "N/A", look.time_pattern, look.now);
+    case FieldKind::kSpan: return span_text(std::max<std::int64_t>(0, to_number(raw)));
+    case FieldKind::kLimit: {
+      const std::int64_t seconds = to_number(raw);
+      return seconds == -1 ? std::string(look.unlimited) : seconds < 0 ? "NOT_SET" : span_text(seconds);
+    }
+  }
+  return std::string(raw);
+}
+
+std::string write_table(const TableFormat& asked, const TableAsk& ask, const Rows& rows,
+                        std::span<const std::uint32_t> order, const TableLook& look) {
+  TableFormat format_ = asked;
+  std::string buffer;
+  for (std::size_t c = 0; c < format_.columns.size(); ++c) {
+    TableColumn& column = format_.columns[c];
+    if (!column.fit_widest)
+      continue;
+    std::size_t widest = std::max<std::size_t>(column.width, column.field->header.size());
+    for (const std::uint32_t row : order)
+      widest = std::max(widest, shown(rows.cell(row, ask.cell_of[c]), column.field->kind, look, buffer).size());
+    column.width = static_cast<std::uint32_t>(std::min<std::size_t>(widest, kWidthMax));
+  }
+  std::string out;
+  out.reserve((order.size() + 1) * 100);
+  const auto line = [&](auto&& text_of) {
+    out += format_.prefix;
+    for (std::size_t c = 0; c < format_.columns.size(); ++c) append_cell(out, text_of(c), format_.columns[c]);
+    out += '\n';
+  };
+  if (look.header)
+    line([&](std::size_t c) { return format_.columns[c].field->header; });
+  for (const std::uint32_t row : order)
+    line([&](std::size_t c) {
+      return shown(rows.cell(row, ask.cell_of[c]), format_.columns[c].field->kind, look, buffer);
+    });
+  return out;
+}
+
+std::vector<std::uint32_t> sorted_rows(const Rows& rows, std::span<const SortKey> keys) {
+  std::vector<std::uint32_t> order(rows.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  // Numbers are read once, not at every comparison.
+  std::vector<std::vector<std::int64_t>> numbers(keys.size());
+  for (std::size_t k = 0; k < keys.size(); ++k)
+    if (keys[k].numeric)
+      for (const std::uint32_t row : order) numbers[k].push_back(to_number(rows.cell(row, keys[k].cell)));
+  const auto compare = [&](std::size_t k, std::uint32_t a, std::uint32_t b) {
+    if (keys[k].numeric)
+      return numbers[k][a] < numbers[k][b] ? -1 : numbers[k][a] > numbers[k][b] ? 1 : 0;
+    return rows.cell(a, keys[k].cell).compare(rows.cell(b, keys[k].cell));
+  };
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    for (std::size_t k = 0; k < keys.size(); ++k)
+      if (const int c = compare(k, a, b); c != 0)
+        return keys[k].descending ? c > 0 : c < 0;
+    return false;
+  });
+  return order;
+}
+
+}  // namespace lockstep

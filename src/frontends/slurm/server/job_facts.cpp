@@ -1,0 +1,289 @@
+// Pure readings of a job's record, its allocation and the planner's note.
+#include "frontends/slurm/server/job_facts.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/hostlist.h"
+#include "base/text.h"
+#include "frontends/slurm/server/environment.h"
+
+namespace lockstep {
+
+namespace {
+
+bool ran(const Job& job) { return job.allocation != nullptr; }
+
+std::string_view dependency_word(Dependency::Type type) {
+  switch (type) {
+    case Dependency::Type::kAfter: return "after";
+    case Dependency::Type::kAfterAny: return "afterany";
+    case Dependency::Type::kAfterOk: return "afterok";
+    case Dependency::Type::kAfterNotOk: return "afternotok";
+    case Dependency::Type::kAfterCorr: return "aftercorr";
+    case Dependency::Type::kSingleton: return "singleton";
+  }
+  return "afterany";
+}
+
+void add_gpus(JobCounts& counts, const std::vector<DeviceAsk>& asks, std::uint32_t times) {
+  for (const DeviceAsk& ask : asks)
+    if (ask.kind == "gpu" && ask.count > 0) {
+      counts.gpus += ask.count * times;
+      counts.gpu_type = ask.type;
+    }
+}
+
+const Partition* partition_of(const JobLine& line) {
+  const Tables& tables = line.context->tables;
+  if (line.job->allocation)
+    return tables.partition(line.job->allocation->partition);
+  return line.spec().partitions.empty() ? tables.default_partition() : tables.partition(line.spec().partitions[0]);
+}
+
+}  // namespace
+
+JobLine job_line(const ReadContext& context, const Job& job) {
+  JobLine line;
+  line.context = &context;
+  line.job = &job;
+  if (const auto it = context.notes.find(job.id); it != context.notes.end())
+    line.note = &it->second;
+  return line;
+}
+
+std::string array_label(const JobLine& line) {
+  const Job& job = *line.job;
+  if (line.one_waiting)
+    return std::to_string(line.waiting_index);
+  if (job.array_job)
+    return std::to_string(job.array_index);
+  if (!job.array)
+    return "N/A";
+  const std::string waiting = (job.array->waiting.empty() ? job.array->asked : job.array->waiting).text();
+  return job.array->throttle ? format("[{}%{}]", waiting, job.array->throttle) : format("[{}]", waiting);
+}
+
+std::string job_label(const JobLine& line) {
+  const Job& job = *line.job;
+  if (job.array_job)
+    return format("{}_{}", job.array_job.value, job.array_index);
+  if (job.array || line.one_waiting)
+    return format("{}_{}", job.id.value, array_label(line));
+  if (job.spec->groups.size() > 1)
+    return format("{}+{}", job.id.value, line.group);
+  return std::to_string(job.id.value);
+}
+
+JobCounts asked_counts(const GroupSpec& group) {
+  JobCounts counts;
+  counts.tasks = std::max(1u, group.tasks.min);
+  const std::uint32_t by_tasks =
+      group.tasks_per_node ? (counts.tasks + group.tasks_per_node - 1) / group.tasks_per_node : 1;
+  counts.nodes = std::max({1u, group.nodes.min, by_tasks});
+  add_gpus(counts, group.per_job, 1);
+  add_gpus(counts, group.per_node.devices, counts.nodes);
+  add_gpus(counts, group.per_task.devices, counts.tasks);
+  counts.cpus = std::max({counts.nodes, counts.tasks * std::max(1u, group.per_task.cores),
+                          counts.nodes * group.per_node.cores, counts.gpus * group.cores_per_device});
+  counts.memory_mb = group.per_node.memory_mb * counts.nodes + group.per_task.memory_mb * counts.tasks +
+                     group.memory_per_core_mb * counts.cpus + group.memory_per_device_mb * counts.gpus;
+  return counts;
+}
+
+JobCounts job_counts(const JobLine& line) {
+  if (!ran(*line.job))
+    return asked_counts(line.group_spec());
+  JobCounts counts;
+  bool one_type = true;
+  for (const Grant& grant : line.job->allocation->grants) {
+    if (grant.group != line.group)
+      continue;
+    ++counts.nodes;
+    counts.cpus += grant.cores.count();
+    counts.tasks += grant.tasks;
+    counts.memory_mb += grant.memory_mb;
+    const Node* node = line.context->tables.node(grant.node);
+    grant.devices.for_each([&](std::uint32_t i) {
+      if (!node || i >= node->devices.size() || node->devices[i].kind != "gpu")
+        return;
+      one_type &= counts.gpus == 0 || counts.gpu_type == node->devices[i].type;
+      counts.gpu_type = node->devices[i].type;
+      ++counts.gpus;
+    });
+  }
+  if (!one_type)
+    counts.gpu_type.clear();
+  return counts;
+}
+
+std::string partition_text(const JobLine& line) {
+  if (line.job->allocation)
+    return line.job->allocation->partition;
+  if (!line.spec().partitions.empty())
+    return join(line.spec().partitions, ",");
+  const Partition* partition = line.context->tables.default_partition();
+  return partition ? partition->meta.name : std::string();
+}
+
+std::vector<std::string> node_names(const JobLine& line) {
+  std::vector<std::string> names;
+  if (!ran(*line.job))
+    return names;
+  for (const Grant& grant : line.job->allocation->grants)
+    if (grant.group == line.group)
+      if (const Node* node = line.context->tables.node(grant.node))
+        names.push_back(node->meta.name);
+  return names;
+}
+
+std::string node_list(const JobLine& line) {
+  if (!ran(*line.job))
+    return {};
+  const auto& grants = line.job->allocation->grants;
+  if (grants.size() == 1) {  // most jobs: no list to compress
+    const Node* node = line.context->tables.node(grants[0].node);
+    return node ? node->meta.name : std::string();
+  }
+  return compress_hostlist(node_names(line));
+}
+
+std::string user_name(const ReadContext& context, UserId user) {
+  const User* record = context.tables.user(user);
+  return record ? record->meta.name : "nobody";
+}
+
+std::string account_of(const JobLine& line) {
+  if (!line.spec().account.empty())
+    return line.spec().account;
+  const User* user = line.context->tables.user(line.spec().user);
+  return user ? user->account : std::string();
+}
+
+std::string memory_text(std::int64_t megabytes) {
+  constexpr std::array kUnits = {'M', 'G', 'T', 'P'};
+  std::size_t unit = 0;
+  double value = static_cast<double>(megabytes);
+  while (unit + 1 < kUnits.size() && value >= 1024 && static_cast<std::int64_t>(value) % 512 == 0 &&
+         value == static_cast<double>(static_cast<std::int64_t>(value))) {
+    value /= 1024;
+    ++unit;
+  }
+  if (value == static_cast<double>(static_cast<std::int64_t>(value)))
+    return format("{}{}", static_cast<std::int64_t>(value), kUnits[unit]);
+  return format("{:.2f}{}", value, kUnits[unit]);
+}
+
+std::string tres_text(const JobCounts& counts) {
+  std::string out = format("cpu={}", counts.cpus);
+  if (counts.memory_mb > 0)
+    out += ",mem=" + memory_text(counts.memory_mb);
+  out += format(",node={},billing={}", counts.nodes, counts.cpus);
+  if (counts.gpus > 0)
+    out += format(",gres/gpu={}", counts.gpus);
+  if (counts.gpus > 0 && !counts.gpu_type.empty())
+    out += format(",gres/gpu:{}={}", counts.gpu_type, counts.gpus);
+  return out;
+}
+
+std::string dependency_text(const Job& job) {
+  if (job.state != JobState::kPending || (job.hold != Hold::kDependency && job.hold != Hold::kDependencyNever))
+    return {};
+  const char* const word = job.hold == Hold::kDependencyNever ? "failed" : "unfulfilled";
+  std::string out;
+  for (const Dependency& dependency : job.spec->dependencies) {
+    if (!out.empty())
+      out += job.spec->dependency_any ? '?' : ',';
+    out += dependency_word(dependency.type);
+    if (dependency.job)
+      out += format(":{}", dependency.job.value);
+    if (dependency.delay.us > 0)
+      out += format("+{}", dependency.delay.seconds() / 60);
+    out += format("({})", word);
+  }
+  return out;
+}
+
+std::string tres_per_node(const JobSpec& spec) {
+  if (const std::string* gpus = option_of(spec.options, "gpus-per-node"))
+    return "gres/gpu:" + *gpus;
+  if (const std::string* gres = option_of(spec.options, "gres")) {
+    std::string out;
+    for (const std::string& part : split(*gres, ',')) out += (out.empty() ? "gres/" : ",gres/") + part;
+    return out;
+  }
+  return {};
+}
+
+std::int64_t limit_seconds(const JobLine& line) {
+  Duration limit = line.spec().time_limit;
+  if (limit.us == 0) {
+    const Partition* partition = partition_of(line);
+    if (!partition)
+      return kPartitionLimit;
+    limit = partition->time_default.us > 0 ? partition->time_default : partition->time_max;
+  }
+  return limit >= kForever ? kUnlimited : limit.seconds();
+}
+
+std::int64_t used_seconds(const JobLine& line) {
+  const Job& job = *line.job;
+  if (!job.started || job.state == JobState::kPending)
+    return 0;
+  const Instant until = is_final(job.state) && job.ended ? job.ended : line.context->now;
+  return std::max<std::int64_t>(0, (until - job.started).seconds());
+}
+
+std::int64_t wall_seconds(const ReadContext& context, Instant instant) {
+  if (!instant || instant >= kNever)
+    return 0;
+  return (instant + context.wall_offset).us / 1'000'000;
+}
+
+std::int64_t start_seconds(const JobLine& line) {
+  const Job& job = *line.job;
+  if (job.state != JobState::kPending)
+    return wall_seconds(*line.context, job.started);
+  if (line.note && line.note->expected_start)
+    return wall_seconds(*line.context, line.note->expected_start);
+  return std::max<std::int64_t>(0, job.spec->begin.seconds());
+}
+
+std::int64_t end_seconds(const JobLine& line) {
+  const Job& job = *line.job;
+  if (is_final(job.state))
+    return wall_seconds(*line.context, job.ended);
+  if (job.state != JobState::kPending)
+    return wall_seconds(*line.context, job.limit_end);
+  const std::int64_t start = start_seconds(line), limit = limit_seconds(line);
+  return start > 0 && limit >= 0 && line.note ? start + limit : 0;
+}
+
+std::uint64_t shown_priority(const Job& job) {
+  const bool held = job.state == JobState::kPending && (job.hold == Hold::kUser || job.hold == Hold::kAdmin);
+  return held ? 0 : job.priority;
+}
+
+std::map<NodeId, NodeHolding> node_holdings(const ReadContext& context) {
+  std::map<NodeId, NodeHolding> out;
+  for (const auto& [id, job] : context.tables.jobs) {
+    if (!job->allocation)
+      continue;
+    const bool ending = job->state == JobState::kCompleting;
+    for (std::size_t i = 0; i < job->allocation->grants.size(); ++i) {
+      const Grant& grant = job->allocation->grants[i];
+      NodeHolding& holding = out[grant.node];
+      holding.cores = holding.cores | grant.cores;
+      holding.devices = holding.devices | grant.devices;
+      holding.memory_mb += grant.memory_mb;
+      holding.whole |= grant.whole_node;
+      ++(ending ? holding.completing : holding.running);
+    }
+  }
+  for (const auto& [id, note] : context.notes)
+    if (note.wait == Wait::kResources && note.expected_start)
+      for (const NodeId node : note.expected_nodes) out[node].planned = true;
+  return out;
+}
+
+}  // namespace lockstep

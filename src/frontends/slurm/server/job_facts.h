@@ -1,0 +1,64 @@
+// What the commands say of a job beyond its record's plain fields: counts, limits, times, TRES texts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontends/slurm/server/states.h"
+#include "views/read_context.h"
+
+namespace lockstep {
+
+// One line of squeue: a job, a component of a het job, or a waiting part of an array.
+struct JobLine {
+  const ReadContext* context = nullptr;
+  const Job* job = nullptr;
+  const PlanNote* note = nullptr;  // null: the planner has nothing to say
+  std::uint16_t group = 0;
+  bool one_waiting = false;  // a single waiting element of an array's record
+  std::uint32_t waiting_index = 0;
+
+  const JobSpec& spec() const { return *job->spec; }
+  const GroupSpec& group_spec() const { return job->spec->groups[group]; }
+};
+JobLine job_line(const ReadContext& context, const Job& job);
+
+std::string job_label(const JobLine& line);    // "12", "12_3", "12_[4-9%2]", "12+1"
+std::string array_label(const JobLine& line);  // "3", "[4-9%2]", "N/A"
+
+// Counts: what is held once the job has started, what was asked for before.
+struct JobCounts {
+  std::uint32_t nodes = 0, cpus = 0, tasks = 0, gpus = 0;
+  std::int64_t memory_mb = 0;  // over all nodes
+  std::string gpu_type;        // "" = any, or several
+};
+JobCounts job_counts(const JobLine& line);
+JobCounts asked_counts(const GroupSpec& group);
+
+std::string partition_text(const JobLine& line);  // where it runs, or everywhere it may
+std::string node_list(const JobLine& line);       // "" before the start
+std::vector<std::string> node_names(const JobLine& line);
+std::string account_of(const JobLine& line);
+std::string user_name(const ReadContext& context, UserId user);
+std::string tres_text(const JobCounts& counts);   // "cpu=8,mem=1000M,node=1,billing=8,gres/gpu=8"
+std::string dependency_text(const Job& job);      // "afterok:12(unfulfilled)"; "" = none left
+std::string tres_per_node(const JobSpec& spec);   // "gres/gpu:8"; "" = none asked
+std::string memory_text(std::int64_t megabytes);  // Slurm's exact units: "4000M", "4G", "2.50G"
+
+inline constexpr std::int64_t kUnlimited = -1;
+inline constexpr std::int64_t kPartitionLimit = -2;  // neither the job nor a partition says
+std::int64_t limit_seconds(const JobLine& line);
+std::int64_t used_seconds(const JobLine& line);
+
+// Wall clock in whole seconds; 0 = not known.
+std::int64_t wall_seconds(const ReadContext& context, Instant instant);
+std::int64_t start_seconds(const JobLine& line);  // or the expected start
+std::int64_t end_seconds(const JobLine& line);    // or when the limit strikes
+
+// 0 for held jobs, as Slurm has it.
+std::uint64_t shown_priority(const Job& job);
+
+// What is held on every node, in one pass over the jobs.
+std::map<NodeId, NodeHolding> node_holdings(const ReadContext& context);
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+// Pure readings of a node's record and what is held there.
+#include "frontends/slurm/server/node_facts.h"
+
+#include <map>
+
+#include "base/text.h"
+#include "frontends/slurm/server/job_facts.h"
+
+namespace lockstep {
+
+namespace {
+
+std::map<std::string, IntervalSet> gpus_by_type(const Node& node, const DeviceSet* held) {
+  std::map<std::string, IntervalSet> out;
+  std::uint32_t index = 0;
+  for (std::uint32_t i = 0; i < node.devices.size(); ++i) {
+    if (node.devices[i].kind != "gpu")
+      continue;
+    IntervalSet& set = out[node.devices[i].type];
+    if (!held || held->test(i))
+      set.insert(index);
+    ++index;
+  }
+  return out;
+}
+
+std::string gpu_tres(const std::map<std::string, IntervalSet>& gpus) {
+  std::uint64_t all = 0;
+  std::string typed;
+  for (const auto& [type, set] : gpus) {
+    all += set.size();
+    if (!type.empty() && !set.empty())
+      typed += format(",gres/gpu:{}={}", type, set.size());
+  }
+  return all ? format(",gres/gpu={}{}", all, typed) : std::string();
+}
+
+}  // namespace
+
+std::string gres_text(const Node& node) {
+  std::string out;
+  for (const auto& [type, set] : gpus_by_type(node, nullptr))
+    out += format("{}gpu:{}{}{}", out.empty() ? "" : ",", type, type.empty() ? "" : ":", set.size());
+  return out.empty() ? "(null)" : out;
+}
+
+std::string gres_used_text(const Node& node, const NodeHolding& holding) {
+  std::string out;
+  for (const auto& [type, set] : gpus_by_type(node, &holding.devices))
+    out += format("{}gpu:{}:{}(IDX:{})", out.empty() ? "" : ",", type.empty() ? "(null)" : type, set.size(),
+                  set.empty() ? "N/A" : set.text());
+  return out.empty() ? "gpu:0" : out;
+}
+
+std::vector<std::string> partitions_of(const ReadContext& context, const Node& node) {
+  std::vector<std::string> out;
+  for (const auto& [name, partition] : context.tables.partitions)
+    if (partition_has(*partition, node))
+      out.push_back(name);
+  return out;
+}
+
+std::string node_tres(const Node& node) {
+  return format("cpu={},mem={},billing={}{}", node.cores, memory_text(node.memory_mb), node.cores,
+                gpu_tres(gpus_by_type(node, nullptr)));
+}
+
+std::string alloc_tres(const Node& node, const NodeHolding& holding) {
+  if (holding.running + holding.completing == 0)
+    return {};
+  return format("cpu={}{}{}", holding.cores.count(),
+                holding.memory_mb > 0 ? ",mem=" + memory_text(holding.memory_mb) : std::string(),
+                gpu_tres(gpus_by_type(node, &holding.devices)));
+}
+
+CpuCounts cpu_counts(const Node& node, const NodeHolding& holding) {
+  CpuCounts counts;
+  counts.total = node.cores;
+  counts.allocated = holding.whole ? node.cores : holding.cores.count();
+  const std::uint32_t rest = node.cores - std::min(node.cores, counts.allocated);
+  (node_usable(node) ? counts.idle : counts.other) = rest;
+  return counts;
+}
+
+}  // namespace lockstep

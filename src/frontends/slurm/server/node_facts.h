@@ -1,0 +1,23 @@
+// What sinfo and scontrol say of a node: GRES texts, processor counts, partitions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "frontends/slurm/server/states.h"
+#include "views/read_context.h"
+
+namespace lockstep {
+
+std::string gres_text(const Node& node);                                   // "gpu:h100:8", "(null)"
+std::string gres_used_text(const Node& node, const NodeHolding& holding);  // "gpu:h100:3(IDX:0-2)"
+std::vector<std::string> partitions_of(const ReadContext& context, const Node& node);
+std::string node_tres(const Node& node);
+std::string alloc_tres(const Node& node, const NodeHolding& holding);
+
+struct CpuCounts {
+  std::uint32_t allocated = 0, idle = 0, other = 0, total = 0;
+};
+CpuCounts cpu_counts(const Node& node, const NodeHolding& holding);  // other: idle ones that cannot be used
+
+}  // namespace lockstep

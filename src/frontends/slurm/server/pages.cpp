@@ -1,0 +1,40 @@
+#include "frontends/slurm/server/pages.h"
+
+#include "base/text.h"
+#include "frontends/slurm/server/job_filter.h"
+#include "frontends/slurm/server/show.h"
+#include "frontends/slurm/server/squeue.h"
+#include "frontends/slurm/server/words.h"
+
+namespace lockstep {
+
+namespace {
+
+// ?job=N: what salloc's command finds in its environment, NUL-separated.
+PageReply environment_page(const ReadContext& context, const PageRequest& request) {
+  const auto id = parse_uint(query_of(request, "job"));
+  const Job* job = id ? context.tables.job(JobId(*id)) : nullptr;
+  if (!job)
+    return refusal(404, "Invalid job id specified");
+  if (!job->allocation)
+    return refusal(409, format("job {} has no allocation", job->id.value));
+  return {200, "application/octet-stream",
+          slurm_job_environment(context.tables, *job, {context.cluster_name, context.wall_offset})};
+}
+
+}  // namespace
+
+std::vector<PageEntry> slurm_pages() {
+  return {
+      {"/slurm/v1/environment", PageKind::kLive, environment_page},
+      {"/slurm/v1/squeue", PageKind::kLive, squeue_page},
+      {"/slurm/v1/steps", PageKind::kLive, steps_page},
+      {"/slurm/v1/show/job", PageKind::kLive, show_job_page},
+      {"/slurm/v1/show/step", PageKind::kLive, show_step_page},
+      {"/slurm/v1/show/node", PageKind::kLive, show_node_page},
+      {"/slurm/v1/show/partition", PageKind::kLive, show_partition_page},
+      {"/slurm/v1/show/config", PageKind::kLive, show_config_page},
+  };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,197 @@
+// scontrol show node, partition and config.
+#include <algorithm>
+
+#include "base/hostlist.h"
+#include "frontends/slurm/server/job_facts.h"
+#include "frontends/slurm/server/job_filter.h"
+#include "frontends/slurm/server/node_facts.h"
+#include "frontends/slurm/server/show.h"
+#include "frontends/slurm/server/show_text.h"
+
+namespace lockstep {
+
+namespace {
+
+PageReply plain(std::string text) { return {200, "text/plain; charset=utf-8", std::move(text)}; }
+
+void node_record(ShowText& out, const ReadContext& context, const Node& node, const NodeHolding& holding, bool detail) {
+  const CpuCounts cpus = cpu_counts(node, holding);
+  const std::string features = join(node.features, ",");
+  out.pair("NodeName", node.meta.name).pair("Arch", "x86_64");
+  out.pair("CoresPerSocket", node.cores / std::max(1u, node.sockets));
+  out.next_line();
+  out.pair("CPUAlloc", cpus.allocated).pair("CPUEfctv", node.cores).pair("CPUTot", node.cores).pair("CPULoad", "N/A");
+  out.next_line();
+  out.text_or_null("AvailableFeatures", features);
+  out.next_line();
+  out.text_or_null("ActiveFeatures", features);
+  out.next_line();
+  out.pair("Gres", gres_text(node));
+  if (detail) {
+    out.next_line();
+    out.pair("GresUsed", gres_used_text(node, holding));
+  }
+  out.next_line();
+  out.pair("NodeAddr", node.address).pair("NodeHostName", node.hostname.empty() ? node.meta.name : node.hostname);
+  out.pair("Version", node.version);
+  out.next_line();
+  out.pair("RealMemory", node.memory_mb).pair("AllocMem", holding.memory_mb).pair("FreeMem", "N/A");
+  out.pair("Sockets", node.sockets).pair("Boards", 1);
+  out.next_line();
+  out.pair("State", slurm_node_state_flags(node, holding)).pair("ThreadsPerCore", node.threads_per_core);
+  out.pair("TmpDisk", node.tmp_disk_mb).pair("Weight", node.weight).pair("Owner", "N/A").pair("MCS_label", "N/A");
+  out.next_line();
+  out.pair("Partitions", join(partitions_of(context, node), ","));
+  out.next_line();
+  out.pair("BootTime", show_time(wall_seconds(context, node.boot_at)));
+  out.pair("SlurmdStartTime", show_time(wall_seconds(context, node.seen_at)));
+  out.next_line();
+  out.pair("LastBusyTime", "Unknown").pair("ResumeAfterTime", "None");
+  out.next_line();
+  out.pair("CfgTRES", node_tres(node));
+  out.next_line();
+  out.pair("AllocTRES", alloc_tres(node, holding));
+  if (!node.reason.empty()) {
+    out.next_line();
+    out.pair("Reason", format("{} [{}@{}]", node.reason, node.reason_by ? user_name(context, node.reason_by) : "root",
+                              show_time(wall_seconds(context, node.reason_at))));
+  }
+  out.end_record();
+}
+
+void partition_record(ShowText& out, const ReadContext& context, const Partition& partition) {
+  std::vector<std::string> names;
+  std::uint64_t cpus = 0;
+  std::int64_t memory_mb = 0;
+  for (const auto& [id, node] : context.tables.nodes)
+    if (partition_has(partition, *node)) {
+      names.push_back(node->meta.name);
+      cpus += node->cores;
+      memory_mb += node->memory_mb;
+    }
+  const std::size_t count = names.size();
+  sort_hosts(names);
+  const auto limit = [](Duration d) { return d >= kForever ? std::string("UNLIMITED") : show_span(d.seconds()); };
+  const std::string accounts = join(partition.allow_accounts, ",");
+  out.pair("PartitionName", partition.meta.name);
+  out.next_line();
+  out.pair("AllowGroups", "ALL").pair("AllowAccounts", accounts.empty() ? "ALL" : accounts).pair("AllowQos", "ALL");
+  out.next_line();
+  out.pair("AllocNodes", "ALL").pair("Default", partition.is_default ? "YES" : "NO").pair("QoS", "N/A");
+  out.next_line();
+  out.pair("DefaultTime", partition.time_default.us ? limit(partition.time_default) : "NONE");
+  out.pair("DisableRootJobs", "NO").pair("ExclusiveUser", "NO").pair("GraceTime", 0).pair("Hidden", "NO");
+  out.next_line();
+  out.pair("MaxNodes", partition.nodes_max ? std::to_string(partition.nodes_max) : "UNLIMITED");
+  out.pair("MaxTime", limit(partition.time_max)).pair("MinNodes", 0).pair("LLN", "NO");
+  out.pair("MaxCPUsPerNode", "UNLIMITED");
+  out.next_line();
+  out.text_or_null("Nodes", compress_hostlist(names));
+  out.next_line();
+  out.pair("PriorityJobFactor", partition.priority).pair("PriorityTier", partition.tier).pair("RootOnly", "NO");
+  out.pair("ReqResv", "NO").pair("OverSubscribe", "NO");
+  out.next_line();
+  out.pair("OverTimeLimit", "NONE").pair("PreemptMode", "OFF");
+  out.next_line();
+  out.pair("State", partition.up ? "UP" : "DOWN").pair("TotalCPUs", cpus).pair("TotalNodes", count);
+  out.pair("SelectTypeParameters", "NONE");
+  out.next_line();
+  out.pair("JobDefaults", "(null)");
+  out.next_line();
+  if (partition.memory_per_core_mb > 0)
+    out.pair("DefMemPerCPU", partition.memory_per_core_mb).pair("MaxMemPerNode", "UNLIMITED");
+  else
+    out.pair("DefMemPerNode", "UNLIMITED").pair("MaxMemPerNode", "UNLIMITED");
+  out.next_line();
+  out.pair("TRES", format("cpu={},mem={},node={},billing={}", cpus, memory_text(memory_mb), count, cpus));
+  out.end_record();
+}
+
+}  // namespace
+
+PageReply show_node_page(const ReadContext& context, const PageRequest& request) {
+  const std::string& name = query_of(request, "name");
+  ShowText out(!query_of(request, "oneline").empty());
+  const bool detail = !query_of(request, "detail").empty();
+  const std::map<NodeId, NodeHolding> holdings = node_holdings(context);
+  const auto show = [&](const Node& node) {
+    const auto it = holdings.find(node.id);
+    node_record(out, context, node, it == holdings.end() ? NodeHolding{} : it->second, detail);
+  };
+  if (!name.empty()) {
+    const auto names = expand_hostlist(name);
+    if (!names)
+      return refusal(400, names.error().message);
+    for (const std::string& one : *names) {
+      const Node* node = context.tables.node(one);
+      if (!node)
+        return refusal(404, format("Node {} not found", one));
+      show(*node);
+    }
+    return plain(out.take());
+  }
+  std::vector<const Node*> nodes;
+  for (const auto& [id, node] : context.tables.nodes) nodes.push_back(node.get());
+  std::sort(nodes.begin(), nodes.end(),
+            [](const Node* a, const Node* b) { return host_less(a->meta.name, b->meta.name); });
+  for (const Node* node : nodes) show(*node);
+  return plain(nodes.empty() ? "No nodes in the system\n" : out.take());
+}
+
+PageReply show_partition_page(const ReadContext& context, const PageRequest& request) {
+  const std::string& name = query_of(request, "name");
+  ShowText out(!query_of(request, "oneline").empty());
+  if (!name.empty()) {
+    const Partition* partition = context.tables.partition(name);
+    if (!partition)
+      return refusal(404, format("Partition {} not found", name));
+    partition_record(out, context, *partition);
+    return plain(out.take());
+  }
+  for (const auto& [key, partition] : context.tables.partitions) partition_record(out, context, *partition);
+  return plain(context.tables.partitions.empty() ? "No partitions in the system\n" : out.take());
+}
+
+PageReply show_config_page(const ReadContext& context, const PageRequest&) {
+  const std::pair<const char*, std::string> settings[] = {
+      {"AccountingStorageType", "accounting_storage/lockstep"},
+      {"AuthType", "auth/lockstep"},
+      {"ClusterName", context.cluster_name},
+      {"CompleteWait", "0 sec"},
+      {"DefMemPerNode", "UNLIMITED"},
+      {"EnforcePartLimits", "ANY"},
+      {"GresTypes", "gpu"},
+      {"InactiveLimit", "0 sec"},
+      {"JobAcctGatherType", "jobacct_gather/none"},
+      {"JobRequeue", "1"},
+      {"KillOnBadExit", "0"},
+      {"KillWait", "30 sec"},
+      {"LaunchParameters", "(null)"},
+      {"MaxArraySize", "4294967295"},
+      {"MaxJobCount", "4294967295"},
+      {"MaxMemPerNode", "UNLIMITED"},
+      {"MinJobAge", "300 sec"},
+      {"MpiDefault", "none"},
+      {"OverTimeLimit", "0 min"},
+      {"PreemptMode", "OFF"},
+      {"PreemptType", "preempt/none"},
+      {"PriorityType", "priority/multifactor"},
+      {"ProctrackType", "proctrack/cgroup"},
+      {"ReturnToService", "2"},
+      {"SchedulerType", "sched/backfill"},
+      {"SelectType", "select/cons_tres"},
+      {"SelectTypeParameters", "CR_CORE_MEMORY"},
+      {"SLURM_VERSION", "24.11.5"},
+      {"SwitchType", "(null)"},
+      {"TaskPlugin", "task/affinity,task/cgroup"},
+      {"TmpFS", "/tmp"},
+      {"TopologyPlugin", "topology/tree"},
+      {"TreeWidth", "32"},
+      {"WaitTime", "0 sec"},
+  };
+  std::string out = format("Configuration data as of {}\n", show_time(wall_seconds(context, context.now)));
+  for (const auto& [key, value] : settings) out += format("{:<23} = {}\n", key, value);
+  return plain(std::move(out));
+}
+
+}  // namespace lockstep

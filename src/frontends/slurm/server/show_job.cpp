@@ -1,0 +1,317 @@
+// scontrol show job and show step: the same keys in the same order as Slurm, since people cut them out with sed.
+#include <algorithm>
+#include <ctime>
+
+#include "base/hostlist.h"
+#include "frontends/slurm/server/environment.h"
+#include "frontends/slurm/server/job_filter.h"
+#include "frontends/slurm/server/patterns.h"
+#include "frontends/slurm/server/show.h"
+#include "frontends/slurm/server/show_text.h"
+
+namespace lockstep {
+
+std::string show_time(std::int64_t wall_seconds, std::string_view none) {
+  if (wall_seconds <= 0)
+    return std::string(none);
+  const std::time_t when = wall_seconds;
+  std::tm parts{};
+  localtime_r(&when, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts)};
+}
+
+std::string show_span(std::int64_t seconds) {
+  if (seconds == kUnlimited)
+    return "UNLIMITED";
+  if (seconds == kPartitionLimit)
+    return "Partition_Limit";
+  const std::string clock = format("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+  return seconds >= 86400 ? format("{}-{}", seconds / 86400, clock) : clock;
+}
+
+namespace {
+
+std::string underscored(std::string text) {
+  std::replace(text.begin(), text.end(), ' ', '_');
+  return text;
+}
+
+std::string exit_text(const ExitStatus& exit) { return format("{}:{}", exit.code, exit.signal); }
+
+PatternFacts file_facts(const JobLine& line) {
+  PatternFacts facts;
+  facts.job = line.job->id;
+  facts.array_job = line.job->array_job;
+  facts.array_index = line.job->array_index;
+  facts.user = user_name(*line.context, line.spec().user);
+  facts.job_name = line.spec().name;
+  const std::vector<std::string> names = node_names(line);
+  if (!names.empty())
+    facts.node = names[0].substr(0, names[0].find('.'));
+  return facts;
+}
+
+std::string user_text(const User* user) {
+  return user ? format("{}({})", user->meta.name, user->uid) : std::string("nobody(65534)");
+}
+
+// -d: what is held on each node.
+void detail_lines(ShowText& out, const JobLine& line) {
+  if (!line.job->allocation)
+    return;
+  for (const Grant& grant : line.job->allocation->grants) {
+    if (grant.group != line.group)
+      continue;
+    const Node* node = line.context->tables.node(grant.node);
+    IntervalSet cores, gpus;
+    grant.cores.for_each([&](std::uint32_t i) { cores.insert(i); });
+    std::string type;
+    grant.devices.for_each([&](std::uint32_t i) {
+      if (node && i < node->devices.size() && node->devices[i].kind == "gpu")
+        gpus.insert(node->devices[i].minor), type = node->devices[i].type;
+    });
+    out.next_line();
+    out.pair("  Nodes", node ? node->meta.name : std::string("?")).pair("CPU_IDs", cores.text());
+    out.pair("Mem", grant.memory_mb);
+    out.pair("GRES", gpus.empty()
+                         ? std::string()
+                         : format("gpu:{}:{}(IDX:{})", type.empty() ? "(null)" : type, gpus.size(), gpus.text()));
+  }
+}
+
+std::string dependency_or_null(const Job& job) {
+  const std::string text = dependency_text(job);
+  return text.empty() ? "(null)" : text;
+}
+
+void identity_lines(ShowText& out, const JobLine& line) {
+  const Job& job = *line.job;
+  out.pair("JobId", job.id.value);
+  if (job.array_job || job.array || line.one_waiting) {
+    out.pair("ArrayJobId", job.array_job ? job.array_job.value : job.id.value);
+    std::string index = array_label(line);
+    if (index.starts_with('['))
+      index = index.substr(1, index.find_first_of("%]") - 1);
+    out.pair("ArrayTaskId", index);
+    if (job.array && job.array->throttle)
+      out.pair("ArrayTaskThrottle", job.array->throttle);
+  }
+  if (line.spec().groups.size() > 1)
+    out.pair("HetJobId", job.id.value).pair("HetJobOffset", line.group);
+  out.text_or_null("JobName", line.spec().name);
+  out.next_line();
+  const User* user = line.context->tables.user(line.spec().user);
+  out.pair("UserId", user_text(user));
+  out.pair("GroupId", format("{}({})", user ? user->meta.name : "nobody", user ? user->gid : 65534));
+  out.pair("MCS_label", "N/A");
+  out.next_line();
+  out.pair("Priority", shown_priority(job)).pair("Nice", line.spec().nice).text_or_null("Account", account_of(line));
+  out.pair("QOS", line.spec().qos.empty() ? "normal" : line.spec().qos);
+  if (!line.spec().wckey.empty())
+    out.pair("WCKey", line.spec().wckey);
+}
+
+void time_lines(ShowText& out, const JobLine& line) {
+  const Job& job = *line.job;
+  const ReadContext& context = *line.context;
+  out.next_line();
+  out.pair("RunTime", show_span(used_seconds(line))).pair("TimeLimit", show_span(limit_seconds(line)));
+  out.pair("TimeMin", line.spec().time_min.us ? show_span(line.spec().time_min.seconds()) : "N/A");
+  out.next_line();
+  out.pair("SubmitTime", show_time(wall_seconds(context, job.submitted)));
+  out.pair("EligibleTime", show_time(wall_seconds(context, job.eligible)));
+  out.next_line();
+  out.pair("AccrueTime", show_time(wall_seconds(context, job.eligible)));
+  out.next_line();
+  out.pair("StartTime", show_time(start_seconds(line))).pair("EndTime", show_time(end_seconds(line)));
+  out.pair("Deadline", show_time(line.spec().deadline.seconds(), "N/A"));
+  out.next_line();
+  out.pair("SuspendTime", "None").pair("SecsPreSuspend", 0);
+  out.pair("LastSchedEval", show_time(wall_seconds(context, job.started ? job.started : job.submitted)));
+  out.pair("Scheduler", "Main");
+}
+
+void resource_lines(ShowText& out, const JobLine& line) {
+  const GroupSpec& group = line.group_spec();
+  const JobCounts held = job_counts(line);
+  out.next_line();
+  out.pair("NumNodes", held.nodes).pair("NumCPUs", held.cpus).pair("NumTasks", held.tasks);
+  out.pair("CPUs/Task", std::max(1u, group.per_task.cores)).pair("ReqB:S:C:T", "0:0:*:*");
+  out.next_line();
+  out.pair("ReqTRES", tres_text(asked_counts(group)));
+  out.next_line();
+  out.pair("AllocTRES", line.job->allocation ? tres_text(held) : std::string("(null)"));
+  out.next_line();
+  const std::string* per_node = option_of(line.spec().options, "ntasks-per-node");
+  out.pair("Socks/Node", "*").pair("NtasksPerN:B:S:C", format("{}:0:*:*", per_node ? *per_node : "0"));
+  out.pair("CoreSpec", "*");
+}
+
+void place_lines(ShowText& out, const JobLine& line) {
+  const GroupSpec& group = line.group_spec();
+  const std::vector<std::string> nodes = node_names(line);
+  out.next_line();
+  out.pair("Partition", partition_text(line)).pair("AllocNode:Sid", format("{}:0", line.spec().submit_host));
+  out.next_line();
+  out.text_or_null("ReqNodeList", compress_hostlist(group.only_nodes));
+  out.text_or_null("ExcNodeList", compress_hostlist(group.exclude_nodes));
+  out.next_line();
+  out.text_or_null("NodeList", compress_hostlist(nodes));
+  if (line.note && !line.note->expected_nodes.empty() && line.job->state == JobState::kPending) {
+    std::vector<std::string> names;
+    for (const NodeId id : line.note->expected_nodes)
+      if (const Node* node = line.context->tables.node(id))
+        names.push_back(node->meta.name);
+    out.pair("SchedNodeList", compress_hostlist(names));
+  }
+  if (!nodes.empty()) {
+    out.next_line();
+    out.pair("BatchHost", nodes[0]);
+  }
+}
+
+void job_record(ShowText& out, const JobLine& line, bool detail) {
+  const Job& job = *line.job;
+  const GroupSpec& group = line.group_spec();
+  const JobSpec& spec = line.spec();
+  identity_lines(out, line);
+  out.next_line();
+  out.pair("JobState", slurm_state(job.state)).pair("Reason", underscored(slurm_reason(job, line.note)));
+  out.pair("Dependency", dependency_or_null(job));
+  out.next_line();
+  out.pair("Requeue", spec.requeue ? 1 : 0).pair("Restarts", job.restarts);
+  out.pair("BatchFlag", group.launch == Launch::kScript ? 1 : 0)
+      .pair("Reboot", 0)
+      .pair("ExitCode", exit_text(job.exit));
+  if (detail) {
+    out.next_line();
+    out.pair("DerivedExitCode", exit_text(job.derived_exit));
+  }
+  time_lines(out, line);
+  place_lines(out, line);
+  resource_lines(out, line);
+  if (detail)
+    detail_lines(out, line);
+  out.next_line();
+  out.pair("MinCPUsNode", std::max({1u, group.contiguous_cores_min, group.per_node.cores, group.per_task.cores}));
+  if (group.memory_per_core_mb > 0)
+    out.pair("MinMemoryCPU", memory_text(group.memory_per_core_mb));
+  else
+    out.pair("MinMemoryNode", group.per_node.memory_mb ? memory_text(group.per_node.memory_mb) : "0");
+  out.pair("MinTmpDiskNode", group.tmp_disk_mb);
+  out.next_line();
+  out.text_or_null("Features", group.constraint).pair("DelayBoot", "00:00:00");
+  if (!spec.reservation.empty())
+    out.pair("Reservation", spec.reservation);
+  out.next_line();
+  out.pair("OverSubscribe", group.sharing == Sharing::kShared      ? "OK"
+                            : group.sharing == Sharing::kExclusive ? "NO"
+                                                                   : "USER");
+  out.pair("Contiguous", 0).text_or_null("Licenses", spec.licenses).pair("Network", "(null)");
+  out.next_line();
+  out.text_or_null("Command", spec.command);
+  out.next_line();
+  out.pair("WorkDir", spec.work_dir);
+  if (!spec.comment.empty()) {
+    out.next_line();
+    out.pair("Comment", spec.comment);
+  }
+  if (group.launch == Launch::kScript) {
+    const PatternFacts facts = file_facts(line);
+    const std::string std_out = spec.std_out.empty() ? std::string(default_output_pattern(job)) : spec.std_out;
+    out.next_line();
+    out.pair("StdErr", expand_path(spec.std_err.empty() ? std_out : spec.std_err, facts, spec.work_dir));
+    out.next_line();
+    out.pair("StdIn", spec.std_in.empty() ? "/dev/null" : expand_path(spec.std_in, facts, spec.work_dir));
+    out.next_line();
+    out.pair("StdOut", expand_path(std_out, facts, spec.work_dir));
+  }
+  if (const std::string tres = tres_per_node(spec); !tres.empty()) {
+    out.next_line();
+    out.pair("TresPerNode", tres);
+  }
+  for (const auto& [option, key] : {std::pair("gpus", "TresPerJob"), std::pair("gpus-per-task", "TresPerTask")})
+    if (const std::string* value = option_of(spec.options, option)) {
+      out.next_line();
+      out.pair(key, "gres/gpu:" + *value);
+    }
+  out.end_record();
+}
+
+void step_record(ShowText& out, const ReadContext& context, const Job& job, const Step& step) {
+  const JobLine line = job_line(context, job);
+  const User* user = context.tables.user(step.user);
+  std::vector<std::string> nodes;
+  JobCounts counts;
+  for (const StepPlace& place : step.places) {
+    if (const Node* node = context.tables.node(place.node))
+      nodes.push_back(node->meta.name);
+    counts.cpus += place.cores.count();
+    counts.tasks += static_cast<std::uint32_t>(place.ranks.size());
+    counts.gpus += place.devices.count();
+    counts.memory_mb += place.memory_mb;
+  }
+  counts.nodes = static_cast<std::uint32_t>(nodes.size());
+  out.pair("StepId", format("{}.{}", job.id.value, step.number)).pair("UserId", user ? user->uid : 65534);
+  out.pair("StartTime", show_time(wall_seconds(context, step.started))).pair("TimeLimit", "UNLIMITED");
+  out.next_line();
+  out.pair("State", step.state == StepState::kPending ? "PENDING"
+                    : step.state == StepState::kEnded ? "COMPLETED"
+                                                      : "RUNNING");
+  out.pair("Partition", partition_text(line)).text_or_null("NodeList", compress_hostlist(nodes));
+  out.next_line();
+  out.pair("Nodes", counts.nodes).pair("CPUs", counts.cpus).pair("Tasks", counts.tasks);
+  out.text_or_null("Name", step.spec->name).pair("Network", "(null)");
+  out.next_line();
+  out.pair("TRES", tres_text(counts));
+  out.next_line();
+  out.pair("ResvPorts", "(null)");
+  out.next_line();
+  out.pair("CPUFreqReq", "Default");
+  out.end_record();
+}
+
+}  // namespace
+
+PageReply show_job_page(const ReadContext& context, const PageRequest& request) {
+  const std::string& name = query_of(request, "name");
+  const PageRequest wider{request.path, {{"states", "all"}, {"jobs", name}}};
+  const auto filter = JobFilter::parse(context, wider);
+  if (!filter)
+    return refusal(filter.error().code == Errc::kNotFound ? 404 : 400, "Invalid job id specified");
+  ShowText out(!query_of(request, "oneline").empty());
+  std::size_t shown = 0;
+  filter->for_each(context, [&](const JobLine& line) {
+    job_record(out, line, !query_of(request, "detail").empty());
+    ++shown;
+  });
+  if (shown == 0 && !name.empty())
+    return refusal(404, "Invalid job id specified");
+  return {200, "text/plain; charset=utf-8", shown ? out.take() : "No jobs in the system\n"};
+}
+
+PageReply show_step_page(const ReadContext& context, const PageRequest& request) {
+  const std::string& name = query_of(request, "name");
+  const auto dot = name.find('.');
+  ShowText out(!query_of(request, "oneline").empty());
+  std::size_t shown = 0;
+  const auto job_id = parse_uint(std::string_view(name).substr(0, dot));
+  const auto number = dot == std::string::npos ? std::nullopt : parse_int(std::string_view(name).substr(dot + 1));
+  if (!name.empty() && (!job_id || (dot != std::string::npos && !number)))
+    return refusal(400, "Invalid job id specified");
+  for (const auto& [key, step] : context.tables.steps) {
+    const Job* job = context.tables.job(key.first);
+    const bool wanted = name.empty() ? step->state != StepState::kEnded
+                                     : key.first.value == *job_id && (!number || key.second == *number);
+    if (!job || !wanted)
+      continue;
+    step_record(out, context, *job, *step);
+    ++shown;
+  }
+  if (shown == 0 && !name.empty())
+    return refusal(404, format("Job step {} not found", name));
+  return {200, "text/plain; charset=utf-8", shown ? out.take() : "No job steps in the system\n"};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,201 @@
+#include "frontends/slurm/server/squeue.h"
+
+#include <gtest/gtest.h>
+
+#include "frontends/slurm/server/show.h"
+#include "frontends/slurm/server/test_cluster.h"
+
+namespace lockstep {
+namespace {
+
+ReadContext context_of(const TestCluster& cluster) {
+  return ReadContext{.tables = cluster.tables,
+                     .notes = cluster.notes,
+                     .now = Instant{1'700'000'160'000'000},
+                     .caller = cluster.tables.user(UserId(1)),
+                     .cluster_name = "home"};
+}
+
+std::string ask(const TestCluster& cluster, std::map<std::string, std::string, std::less<>> query) {
+  const PageReply reply = squeue_page(context_of(cluster), {"/slurm/v1/squeue", std::move(query)});
+  return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
+}
+
+TestCluster busy_cluster() {
+  TestCluster cluster(4, 16, 8);
+  cluster.put(TestCluster::running(10, TestCluster::spec("train"), {{.nodes = 4, .cores = 8, .gpus = 8}}));
+  cluster.put(TestCluster::pending(11, TestCluster::spec("next")));
+  cluster.notes[JobId(11)] = {JobId(11), Wait::kResources, "", Instant{1'700'003'700'000'000}, {NodeId(1)}};
+  Job done = TestCluster::pending(9, TestCluster::spec("old"));
+  done.state = JobState::kFailed;
+  done.exit.code = 3;
+  done.end_reason = "NonZeroExitCode";
+  cluster.put(done);
+  Job array = TestCluster::pending(20, TestCluster::spec("sweep"));
+  ArrayState state;
+  state.asked = IntervalSet(0, 9);
+  state.waiting = IntervalSet(3, 5);
+  state.throttle = 2;
+  array.array = std::make_shared<const ArrayState>(state);
+  cluster.put(array);
+  Job element = TestCluster::running(21, TestCluster::spec("sweep"), {{}});
+  element.array_job = JobId(20);
+  element.array_index = 2;
+  cluster.put(element);
+  return cluster;
+}
+
+TEST(Squeue, DefaultColumns) {
+  EXPECT_EQ(ask(busy_cluster(),
+                {{"columns", "jobarrayid,partition,name,username,statecompact,timeused,numnodes,reasonlist"}}),
+            "10\tmain\ttrain\talice\tR\t60\t4\tn[1-4]\n"
+            "11\tmain\tnext\talice\tPD\t0\t1\t(Resources)\n"
+            "20_[3-5%2]\tmain\tsweep\talice\tPD\t0\t1\t(None)\n"
+            "20_2\tmain\tsweep\talice\tR\t60\t1\tn1\n");
+}
+
+TEST(Squeue, Filters) {
+  const TestCluster cluster = busy_cluster();
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"states", "R"}}), "10\n21\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid,statecompact"}, {"states", "all"}, {"jobs", "9"}}), "9\tF\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "9"}}), "");  // ended: not listed unless asked for
+  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid"}, {"jobs", "20"}}), "20_[3-5%2]\n20_2\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid"}, {"jobs", "20_[2,4]"}}), "20_4\n20_2\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid"}, {"array", "1"}, {"name", "sweep"}}), "20_3\n20_4\n20_5\n20_2\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"nodes", "n[2-3]"}}), "10\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"user", "1000"}, {"name", "next"}}), "11\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"partition", "other"}}), "");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"me", "1"}, {"states", "PD"}}), "11\n20\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "11,10,11,999"}}), "10\n11\n");
+}
+
+TEST(Squeue, Refusals) {
+  const TestCluster cluster = busy_cluster();
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "999"}}), "404 Invalid job id specified");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "x"}}), "400 Invalid job id: x");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "1_[a]"}}), "400 Invalid job id: 1_[a]");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"user", "nobody"}}), "400 Invalid user: nobody");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"states", "ZZ"}}), "400 Invalid job state specified: ZZ");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"nodes", "n9"}}), "400 Invalid node name n9");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid,nonsense"}}), "400 no such column: nonsense");
+  EXPECT_EQ(ask(cluster, {}), "400 columns are missing");
+}
+
+TEST(Squeue, TextsAreEscaped) {
+  TestCluster cluster(1, 1, 0);
+  cluster.put(TestCluster::pending(1, TestCluster::spec("a\tb\nc\\d")));
+  EXPECT_EQ(ask(cluster, {{"columns", "name,jobid"}}), "a\\tb\\nc\\\\d\t1\n");
+}
+
+TEST(Squeue, TimesAndLimits) {
+  const TestCluster cluster = busy_cluster();
+  EXPECT_EQ(ask(cluster, {{"columns", "starttime,endtime,timelimit,timeleft"}, {"jobs", "10"}}),
+            "1700000100\t1700003700\t-1\t-1\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "starttime,schednodes"}, {"jobs", "11"}}), "1700003700\tn1\n");
+}
+
+TEST(Squeue, HetJobsHaveALineForEachComponent) {
+  TestCluster cluster(3, 16, 0);
+  JobSpec spec = TestCluster::spec("het");
+  spec.groups.resize(2);
+  cluster.put(TestCluster::running(30, spec, {{.first = 1}, {.first = 2, .nodes = 2, .group = 1}}));
+  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid,nodelist"}}), "30+0\tn1\n30+1\tn[2-3]\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid"}, {"jobs", "30+1"}}), "30+1\n");
+}
+
+TEST(Squeue, Steps) {
+  TestCluster cluster = busy_cluster();
+  Step step;
+  step.job = JobId(10);
+  StepSpec spec;
+  spec.name = "python";
+  step.spec = std::make_shared<const StepSpec>(spec);
+  step.state = StepState::kRunning;
+  step.user = UserId(1);
+  step.started = Instant{1'700'000'100'000'000};
+  step.places = {{.node = NodeId(1), .ranks = {0}}, {.node = NodeId(2), .ranks = {1}}};
+  cluster.put(step);
+  const PageReply reply =
+      steps_page(context_of(cluster), {"", {{"columns", "stepid,name,partition,username,timeused,nodelist,numtasks"}}});
+  EXPECT_EQ(reply.body, "10.0\tpython\tmain\talice\t60\tn[1-2]\t2\n");
+}
+
+std::string show(const TestCluster& cluster, const std::string& name, bool one_line = false, bool detail = false) {
+  const PageReply reply = show_job_page(
+      context_of(cluster), {"", {{"name", name}, {"oneline", one_line ? "1" : ""}, {"detail", detail ? "1" : ""}}});
+  return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
+}
+
+TEST(Show, Job) {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  EXPECT_EQ(show(busy_cluster(), "10"),
+            "JobId=10 JobName=train\n"
+            "   UserId=alice(1000) GroupId=alice(100) MCS_label=N/A\n"
+            "   Priority=100 Nice=0 Account=(null) QOS=normal\n"
+            "   JobState=RUNNING Reason=None Dependency=(null)\n"
+            "   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=0:0\n"
+            "   RunTime=00:01:00 TimeLimit=UNLIMITED TimeMin=N/A\n"
+            "   SubmitTime=2023-11-14T22:13:20 EligibleTime=2023-11-14T22:13:20\n"
+            "   AccrueTime=2023-11-14T22:13:20\n"
+            "   StartTime=2023-11-14T22:15:00 EndTime=2023-11-14T23:15:00 Deadline=N/A\n"
+            "   SuspendTime=None SecsPreSuspend=0 LastSchedEval=2023-11-14T22:15:00 Scheduler=Main\n"
+            "   Partition=main AllocNode:Sid=login:0\n"
+            "   ReqNodeList=(null) ExcNodeList=(null)\n"
+            "   NodeList=n[1-4]\n"
+            "   BatchHost=n1\n"
+            "   NumNodes=4 NumCPUs=32 NumTasks=4 CPUs/Task=1 ReqB:S:C:T=0:0:*:*\n"
+            "   ReqTRES=cpu=1,node=1,billing=1\n"
+            "   AllocTRES=cpu=32,mem=4000M,node=4,billing=32,gres/gpu=32,gres/gpu:h100=32\n"
+            "   Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*\n"
+            "   MinCPUsNode=1 MinMemoryNode=0 MinTmpDiskNode=0\n"
+            "   Features=(null) DelayBoot=00:00:00\n"
+            "   OverSubscribe=OK Contiguous=0 Licenses=(null) Network=(null)\n"
+            "   Command=(null)\n"
+            "   WorkDir=/home/alice/run\n"
+            "   StdErr=/home/alice/run/slurm-10.out\n"
+            "   StdIn=/dev/null\n"
+            "   StdOut=/home/alice/run/slurm-10.out\n\n");
+}
+
+TEST(Show, JobOnOneLine) {
+  const std::string text = show(busy_cluster(), "11", true);
+  EXPECT_EQ(text.find('\n'), text.size() - 1);
+  EXPECT_EQ(text.find("  "), std::string::npos);
+  EXPECT_NE(text.find(" JobState=PENDING Reason=Resources Dependency=(null) Requeue=1 "), std::string::npos);
+}
+
+TEST(Show, JobDetailsNameTheDevices) {
+  EXPECT_NE(show(busy_cluster(), "10", true, true).find("Nodes=n4 CPU_IDs=0-7 Mem=1000 GRES=gpu:h100:8(IDX:0-7)"),
+            std::string::npos);
+}
+
+TEST(Show, ArrayRecordAndElement) {
+  EXPECT_EQ(show(busy_cluster(), "20_2", true).find("JobId=21 ArrayJobId=20 ArrayTaskId=2 JobName=sweep"), 0u);
+  EXPECT_EQ(show(busy_cluster(), "20", true).find("JobId=20 ArrayJobId=20 ArrayTaskId=3-5 ArrayTaskThrottle=2 JobName"),
+            0u);
+}
+
+TEST(Show, UnknownJob) {
+  EXPECT_EQ(show(busy_cluster(), "999"), "404 Invalid job id specified");
+  EXPECT_EQ(show(busy_cluster(), "9x"), "400 Invalid job id specified");
+}
+
+TEST(Show, NodePartitionConfig) {
+  const TestCluster cluster = busy_cluster();
+  const PageReply node = show_node_page(context_of(cluster), {"", {{"name", "n2"}, {"oneline", "1"}}});
+  EXPECT_NE(node.body.find("CPUAlloc=8 CPUEfctv=16 CPUTot=16"), std::string::npos);
+  EXPECT_NE(node.body.find("Gres=gpu:h100:8 "), std::string::npos);
+  EXPECT_NE(node.body.find("State=MIXED "), std::string::npos);
+  EXPECT_NE(node.body.find("AllocTRES=cpu=8,mem=1000M,gres/gpu=8,gres/gpu:h100=8\n"), std::string::npos);
+  EXPECT_EQ(show_node_page(context_of(cluster), {"", {{"name", "x"}}}).status, 404);
+  const PageReply part = show_partition_page(context_of(cluster), {"", {{"oneline", "1"}}});
+  EXPECT_EQ(part.body.find("PartitionName=main AllowGroups=ALL"), 0u);
+  EXPECT_NE(part.body.find("Nodes=n[1-4] "), std::string::npos);
+  EXPECT_NE(part.body.find("State=UP TotalCPUs=64 TotalNodes=4"), std::string::npos);
+  EXPECT_NE(show_config_page(context_of(cluster), {}).body.find("\nMinJobAge               = 300 sec\n"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep

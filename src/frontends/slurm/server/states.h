@@ -1,0 +1,57 @@
+// Slurm's words for states and reasons of jobs and nodes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/plan.h"
+#include "model/records.h"
+
+namespace lockstep {
+
+// "PENDING" and "PD". A starting job is CONFIGURING: it has its nodes, its processes are on their way.
+std::string_view slurm_state(JobState state);
+std::string_view slurm_state_compact(JobState state);
+// Position in Slurm's own enumeration, by which squeue sorts.
+std::uint32_t slurm_state_order(JobState state);
+
+// "R,PENDING", any case, "all". The error names the word that is no state.
+class StateSet {
+ public:
+  static Result<StateSet> parse(std::string_view text);
+  static StateSet unfinished();
+  bool has(JobState state) const { return bits_ >> static_cast<unsigned>(state) & 1; }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+// Why a job waits or how it ended, as squeue's %r shows it. The note may be null.
+std::string slurm_reason(const Job& job, const PlanNote* note);
+
+// What runs on a node, as far as its state needs it.
+struct NodeHolding {
+  CoreSet cores;
+  DeviceSet devices;
+  std::int64_t memory_mb = 0;
+  std::uint32_t running = 0;     // grants of attempts that are not ending
+  std::uint32_t completing = 0;  // grants of attempts that are
+  bool whole = false;            // someone holds the node exclusively
+  bool planned = false;          // kept for a waiting job
+};
+
+enum class NodeCpus : unsigned char { kIdle, kMixed, kAllocated };
+NodeCpus node_cpus(const Node& node, const NodeHolding& holding);
+
+// sinfo's %T ("drained*") and %t ("drain*").
+std::string slurm_node_state(const Node& node, const NodeHolding& holding);
+std::string slurm_node_state_compact(const Node& node, const NodeHolding& holding);
+// scontrol's State= ("IDLE+DRAIN", "DOWN*+DRAIN") and the same as the list that JSON shows.
+std::string slurm_node_state_flags(const Node& node, const NodeHolding& holding);
+std::vector<std::string> slurm_node_state_list(const Node& node, const NodeHolding& holding);
+
+}  // namespace lockstep
