@@ -60,6 +60,18 @@ Result<std::vector<Ref<T>>> records_of(Kind kind, std::string_view body, std::st
   return out;
 }
 
+Result<JobAnswer> job_answer(std::string_view body) {
+  const auto text = json_member(body, "job");
+  if (!text)
+    return Error{Errc::kInternal, "the cluster's answer has no \"job\"", {}};
+  JobAnswer out{TRY(record_of<Job>(Kind::kJob, *text)), {}};
+  if (const auto list = json_member(body, "steps"))
+    for (const auto step : json_elements(*list)) out.steps.push_back(TRY(record_of<Step>(Kind::kStep, step)));
+  else if (const auto one = json_member(body, "step"); one && one->starts_with('{'))
+    out.steps.push_back(TRY(record_of<Step>(Kind::kStep, *one)));
+  return out;
+}
+
 std::string_view unquoted(std::string_view text) {
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
     return text.substr(1, text.size() - 2);
@@ -187,9 +199,26 @@ Result<std::vector<Ref<Job>>> Api::jobs(std::string_view query) {
   return records_of<Job>(Kind::kJob, reply.body, "jobs");
 }
 
-Result<std::vector<Ref<Step>>> Api::steps_of(JobId id) {
+Result<JobAnswer> Api::job_with_steps(JobId id) {
   const auto reply = TRY(call("GET", format("/v1/jobs/{}", id.value)));
-  return records_of<Step>(Kind::kStep, reply.body, "steps");
+  return job_answer(reply.body);
+}
+
+Result<Ref<Step>> Api::create_step(const StepRequest& request) {
+  const auto reply = TRY(call("POST", format("/v1/jobs/{}/steps?wait=started", request.job.value), encode(request)));
+  const auto text = json_member(reply.body, "step");
+  if (!text)
+    return Error{Errc::kInternal, "the cluster did not answer with a step", {}};
+  const auto number = parse_uint(*text);
+  if (!number)
+    return record_of<Step>(Kind::kStep, *text);
+  // Only its number: it still waits for resources.
+  for (;;) {
+    const auto known = TRY(step(request.job, static_cast<StepNo>(*number)));
+    if (known->state != StepState::kPending)
+      return known;
+    sleep_for(millis(100));
+  }
 }
 
 Result<Ref<Step>> Api::step(JobId id, StepNo number) {
@@ -199,7 +228,7 @@ Result<Ref<Step>> Api::step(JobId id, StepNo number) {
 }
 
 Result<std::vector<Ref<Node>>> Api::nodes() {
-  const auto reply = TRY(call("GET", "/v1/nodes"));
+  const auto reply = TRY(call("GET", "/v1/nodes", {}, seconds(10)));
   return records_of<Node>(Kind::kNode, reply.body, "nodes");
 }
 
@@ -211,28 +240,27 @@ Result<std::vector<ScancelAsk::KnownUser>> Api::users() {
   return out;
 }
 
-Result<Ref<Job>> Api::wait_once(JobId id, Until until, bool presence) {
+Result<JobAnswer> Api::wait_once(JobId id, Until until, bool presence) {
   const std::string target = format("/v1/jobs/{}/wait?for={}{}", id.value,
                                     until == Until::kStarted ? "started" : "ended", presence ? "&presence=1" : "");
   const auto reply = TRY(call("GET", target, {}, seconds(90)));
   if (reply.status == 204)
-    return Ref<Job>();
-  const auto text = json_member(reply.body, "job");
-  if (text)
-    return record_of<Job>(Kind::kJob, *text);
-  return job(id);
+    return JobAnswer{};
+  if (json_member(reply.body, "job"))
+    return job_answer(reply.body);
+  return job_with_steps(id);
 }
 
-Result<Ref<Job>> Api::wait(JobId id, Until until, bool presence, Duration patience) {
+Result<JobAnswer> Api::wait(JobId id, Until until, bool presence, Duration patience) {
   Duration lost;
   for (;;) {
     auto answer = wait_once(id, until, presence);
-    if (answer && *answer) {
-      const JobState state = (*answer)->state;
+    if (answer && answer->job) {
+      const JobState state = answer->job->state;
       if (is_final(state) ||
           (until == Until::kStarted && (state == JobState::kRunning || state == JobState::kSuspended)))
         return answer;
-      sleep_for(millis(20));  // an answer that does not hold yet: an older controller, or one between two states
+      sleep_for(millis(20));  // an answer that does not hold any more
       continue;
     }
     if (answer) {

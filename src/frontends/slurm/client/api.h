@@ -18,6 +18,11 @@ namespace lockstep {
 std::optional<std::string_view> json_member(std::string_view object, std::string_view name);
 std::vector<std::string_view> json_elements(std::string_view array);
 
+struct JobAnswer {
+  Ref<Job> job;
+  std::vector<Ref<Step>> steps;  // as far as the answer told
+};
+
 class Api {
  public:
   explicit Api(const ClientContext& context) : context_(context) {}
@@ -35,16 +40,18 @@ class Api {
   Result<Ref<Job>> job(JobId id) { return job_named(std::to_string(id.value)); }
   Result<Ref<Job>> job_named(const std::string& id);           // also "12_3"
   Result<std::vector<Ref<Job>>> jobs(std::string_view query);  // "state=pending&user=ann"
-  Result<std::vector<Ref<Step>>> steps_of(JobId id);
+  Result<JobAnswer> job_with_steps(JobId id);
+  // The step as far as the answer tells: with wait_started it runs, or has ended.
+  Result<Ref<Step>> create_step(const StepRequest& request);
   Result<Ref<Step>> step(JobId id, StepNo number);
   Result<std::vector<Ref<Node>>> nodes();
   Result<std::vector<ScancelAsk::KnownUser>> users();
 
-  // One long poll: the job once it has started or ended; null when the time was up and it must be asked again.
+  // One long poll: the job once it has started or ended; without one when the time was up and it must be asked again.
   enum class Until : unsigned char { kStarted, kEnded };
-  Result<Ref<Job>> wait_once(JobId id, Until until, bool presence);
+  Result<JobAnswer> wait_once(JobId id, Until until, bool presence);
   // Polls on, over lost connections for as long as patience lasts, until it holds.
-  Result<Ref<Job>> wait(JobId id, Until until, bool presence, Duration patience);
+  Result<JobAnswer> wait(JobId id, Until until, bool presence, Duration patience);
 
   Result<void> cancel(std::string_view target, std::int32_t signal, std::string_view reach);
   Result<void> end(JobId id, ExitStatus exit, bool client_lost);

@@ -177,7 +177,7 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
     voice.error(format("Unable to wait for job {}: {}", id->value, ended.error().message));
     return error_exit_code();
   }
-  return code_of(**ended);
+  return code_of(*ended->job);
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+// Interactive allocations of srun and salloc: submit, wait until granted, and know when they end.
+#pragma once
+
+#include <optional>
+
+#include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/background.h"
+#include "frontends/slurm/client/say.h"
+#include "frontends/slurm/client/signal_desk.h"
+
+namespace lockstep {
+
+// The job, asked for on a connection of its own whose presence keeps an interactive job alive.
+using JobEnd = Pending<Result<Ref<Job>>>;
+JobEnd watch_end(const ClientContext& context, JobId id);
+
+struct Granted {
+  JobId id;
+  JobAnswer answer;
+};
+// Says "queued and waiting for resources" when it takes long. Nothing when it did not come to an allocation: the reason
+// has been said, and the job is gone. immediate: give up after this time.
+std::optional<Granted> allocate(const ClientContext& context, Api& api, const SubmitRequest& request,
+                                std::optional<Duration> immediate, const Voice& voice, SignalDesk& signals);
+
+}  // namespace lockstep

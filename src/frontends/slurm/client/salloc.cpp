@@ -1,0 +1,224 @@
+// salloc: holds an allocation while a command (or a shell) runs, then gives it back.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "frontends/slurm/client/allocate.h"
+#include "frontends/slurm/client/context.h"
+#include "frontends/slurm/client/environment.h"
+#include "frontends/slurm/client/invocation.h"
+#include "frontends/slurm/client/resource_ask.h"
+#include "frontends/slurm/client/values.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kBellMs = 10'000;  // a wait longer than this ends with the bell
+
+std::vector<int> handled_signals() {
+  return {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGCHLD, SIGTSTP, SIGUSR1, SIGUSR2, SIGPIPE};
+}
+
+// What the command finds in its environment: the client's own, and what the server says about the job.
+Variables command_variables(Api& api, JobId id, const Surroundings& around) {
+  auto own = exported(own_variables(), "ALL", true);
+  Variables out = own ? std::move(*own) : own_variables();
+  put(out, "SLURM_JOB_ID", format("{}", id.value));
+  put(out, "SLURM_JOBID", format("{}", id.value));
+  put(out, "SLURM_SUBMIT_DIR", around.work_dir);
+  put(out, "SLURM_SUBMIT_HOST", around.host_name);
+  if (const auto reply = api.call("GET", format("/slurm/v1/environment?job={}", id.value)))
+    if (const auto told = parse_variables(reply->body))
+      for (const auto& [name, value] : *told) put(out, name, value);
+  return out;
+}
+
+// The command as a child that gets the terminal and the signals' ordinary meaning. -1: it could not be started.
+::pid_t start_command(const std::vector<std::string>& words, const Variables& variables, const std::string& work_dir,
+                      const SignalDesk& signals, const Voice& voice) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  std::vector<char*> argv, envp;
+  for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  for (const auto& entry : entries) envp.push_back(const_cast<char*>(entry.c_str()));
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  int report[2];
+  if (::pipe2(report, O_CLOEXEC) != 0)
+    return -1;
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGTTOU, SIG_DFL);
+    signals.restore_in_child();
+    int why = 0;
+    if (!work_dir.empty() && ::chdir(work_dir.c_str()) != 0)
+      why = errno;
+    if (why == 0) {
+      ::execvpe(argv[0], argv.data(), envp.data());
+      why = errno;
+    }
+    (void)!::write(report[1], &why, sizeof why);
+    ::_exit(why == ENOENT ? 127 : 126);
+  }
+  ::close(report[1]);
+  int why = child < 0 ? errno : 0;
+  if (child > 0 && ::read(report[0], &why, sizeof why) != static_cast<ssize_t>(sizeof why))
+    why = 0;
+  ::close(report[0]);
+  if (why == 0)
+    return child;
+  voice.error(format("Unable to exec command \"{}\": {}", words[0], ::strerror(why)));
+  if (child > 0)
+    ::waitpid(child, nullptr, 0);
+  return -1;
+}
+
+class Salloc {
+ public:
+  Salloc(const ClientContext& context, Voice& voice) : context_(context), voice_(voice), api_(context) {}
+  int run(int argc, char** argv);
+
+ private:
+  int fail(const Error& error) { return say_option_error(voice_, error); }
+  int attend(JobId id, ::pid_t child, bool is_shell, SignalDesk& signals);
+  void revoked(const Result<Ref<Job>>& job, JobId id, ::pid_t child, bool is_shell);
+  void ring(const OptionSet& options, std::int64_t waited_ms);
+
+  const ClientContext& context_;
+  Voice& voice_;
+  Api api_;
+  std::optional<int> kill_signal_;  // --kill-command
+  bool revoked_ = false;
+};
+
+void Salloc::ring(const OptionSet& options, std::int64_t waited_ms) {
+  const bool wanted = options.has("bell") || (waited_ms >= kBellMs && ::isatty(STDERR_FILENO));
+  if (wanted && !options.has("no-bell"))
+    say("\a");
+}
+
+void Salloc::revoked(const Result<Ref<Job>>& job, JobId id, ::pid_t child, bool is_shell) {
+  revoked_ = true;
+  if (!job) {
+    voice_.error(format("Lost sight of job {}: {}", id.value, job.error().message));
+    revoked_ = false;
+    return;
+  }
+  if ((*job)->state == JobState::kTimeout)
+    voice_.info(format("Job {} has exceeded its time limit and its allocation has been revoked.", id.value));
+  else
+    voice_.info(format("Job allocation {} has been revoked.", id.value));
+  if (kill_signal_)
+    ::kill(child, *kill_signal_);
+  else if (is_shell)
+    ::kill(child, SIGHUP);
+}
+
+// Until the command ends; its exit code.
+int Salloc::attend(JobId id, ::pid_t child, bool is_shell, SignalDesk& signals) {
+  JobEnd end = watch_end(context_, id);
+  for (;;) {
+    ::pollfd waits[] = {{signals.fd(), POLLIN, 0}, {end.fd(), POLLIN, 0}};
+    ::poll(waits, 2, -1);
+    if (auto job = end.take())
+      revoked(*job, id, child, is_shell);
+    for (const int signal : signals.take()) {
+      if (signal == SIGTERM || signal == SIGHUP || signal == SIGUSR1 || signal == SIGUSR2)
+        ::kill(child, signal);  // the terminal's own signals reach the command without us
+    }
+    int status = 0;
+    const ::pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child)
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+}
+
+int Salloc::run(int argc, char** argv) {
+  auto begun = begin(SlurmCommand::kSalloc, argc, argv, voice_);
+  if (begun.exit_code)
+    return *begun.exit_code;
+  const auto& components = begun.invocation.components;
+  const OptionSet& options = components.front();
+  std::vector<std::string> words = begun.invocation.words.back();
+  voice_.set_quiet(options.has("quiet"));
+  voice_.set_verbose(options.has("verbose"));
+  const Surroundings around = read_surroundings();
+  for (std::size_t i = 0; i + 1 < begun.invocation.words.size(); ++i)
+    if (!begun.invocation.words[i].empty())
+      return fail(invalid(format("\"{}\": the command stands after the last component", begun.invocation.words[i][0])));
+
+  const bool no_shell = options.has("no-shell");
+  if (no_shell && !words.empty())
+    return fail(invalid("--no-shell and a command cannot be given together"));
+  const bool is_shell = words.empty() && !no_shell;
+  if (const Given* given = options.find("kill-command")) {
+    kill_signal_ = given->text.empty() ? std::optional<int>(SIGTERM) : parse_signal(given->text);
+    if (!kill_signal_)
+      return fail(bad_value(options, "kill-command"));
+  }
+  std::vector<std::string> notes;
+  auto request = job_request(components, around, notes);
+  for (const auto& note : notes) voice_.warning(note);
+  if (!request)
+    return fail(request.error());
+  JobSpec& job = request->spec;
+  if (job.name.empty())
+    job.name = words.empty() ? "interactive" : base_name(words[0]);
+  job.command = words.empty() ? "" : words[0];
+  job.interactive = !no_shell;
+  job.requeue = false;
+  for (auto& group : job.groups) group.launch = Launch::kNothing;
+  if (is_shell) {
+    const char* shell = ::getenv("SHELL");
+    words = {shell && *shell ? shell : "/bin/sh"};
+  }
+  const auto variables = exported(own_variables(), "ALL", true);
+  if (!variables)
+    return fail(variables.error());
+  request->environment = nul_separated(*variables);
+  if (const auto named = check_cluster_name(api_, options.text("clusters")); !named)
+    return fail(named.error());
+  std::optional<Duration> immediate;
+  if (const Given* given = options.find("immediate")) {
+    const auto value = given->text.empty() ? std::optional<std::uint32_t>(1) : parse_count(given->text);
+    if (!value)
+      return fail(bad_value(options, "immediate"));
+    immediate = seconds(std::max(1U, *value));
+  }
+
+  ::signal(SIGTTOU, SIG_IGN);
+  SignalDesk signals(handled_signals());
+  const std::int64_t asked_ms = monotonic_ms();
+  const auto granted = allocate(context_, api_, *request, immediate, voice_, signals);
+  if (!granted)
+    return error_exit_code();
+  const JobId id = granted->id;
+  voice_.info(format("Granted job allocation {}", id.value));
+  ring(options, monotonic_ms() - asked_ms);
+  if (no_shell)
+    return 0;
+  const std::string work_dir = options.has("chdir") ? job.work_dir : std::string();
+  const ::pid_t child = start_command(words, command_variables(api_, id, around), work_dir, signals, voice_);
+  const int code = child < 0 ? 1 : attend(id, child, is_shell, signals);
+  if (!revoked_) {
+    voice_.info(format("Relinquishing job allocation {}", id.value));
+    if (const auto ended = api_.end(id, ExitStatus{code, 0, false}, false); !ended)
+      voice_.error(format("Unable to end job {}: {}", id.value, ended.error().message));
+  }
+  return code;
+}
+
+}  // namespace
+
+int salloc_main(const ClientContext& context, int argc, char** argv) {
+  Voice voice("salloc");
+  return Salloc(context, voice).run(argc, argv);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// Signals as something a loop reads: blocked for the whole process while a desk exists, delivered on a descriptor.
+#pragma once
+
+#include <signal.h>
+
+#include <vector>
+
+namespace lockstep {
+
+class SignalDesk {
+ public:
+  explicit SignalDesk(const std::vector<int>& signals);
+  ~SignalDesk();
+  SignalDesk(SignalDesk&&) = delete;
+  int fd() const { return fd_; }
+  std::vector<int> take();                // those that arrived
+  void restore_in_child() const;          // the mask as it was, for a program about to be started
+  static std::vector<int> all_of_srun();  // what srun forwards or handles itself
+
+ private:
+  int fd_ = -1;
+  ::sigset_t before_{};
+};
+
+std::int64_t monotonic_ms();
+
+}  // namespace lockstep

@@ -1,0 +1,395 @@
+// srun: runs a program on the nodes of an allocation; without one it makes its own for as long as the program runs.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "frontends/slurm/client/allocate.h"
+#include "frontends/slurm/client/context.h"
+#include "frontends/slurm/client/environment.h"
+#include "frontends/slurm/client/invocation.h"
+#include "frontends/slurm/client/resource_ask.h"
+#include "frontends/slurm/client/srun_io.h"
+#include "frontends/slurm/client/step_files.h"
+#include "frontends/slurm/client/values.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kBusyMs = 1000;  // a step that waits longer for resources says so
+
+struct Files {
+  StepFile out, err, in;
+  bool err_given = false;
+};
+
+Files files_of(const OptionSet& options) {
+  Files files;
+  files.out = parse_step_file(options.text("output"));
+  files.err = parse_step_file(options.text("error"));
+  files.in = parse_step_file(options.text("input"));
+  files.err_given = options.has("error");
+  return files;
+}
+
+// What the nodes open themselves.
+void files_into(const Files& files, StepSpec& step) {
+  const auto remote = [](const StepFile& file) -> std::string {
+    if (file.kind == StepFile::Kind::kNone)
+      return "/dev/null";
+    return file.kind == StepFile::Kind::kPerTask ? file.pattern : std::string();
+  };
+  step.std_out = remote(files.out);
+  step.std_err = remote(files.err);
+  step.std_in = files.in.kind == StepFile::Kind::kShared ? files.in.pattern : remote(files.in);
+}
+
+Result<int> open_output(const StepFile& file, const PatternFacts& facts, bool append) {
+  const std::string path = expand_pattern(file.pattern, facts);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
+  if (fd < 0)
+    return Error{Errc::kIo, format("Could not open stdout file {}: {}", path, ::strerror(errno)), {}};
+  return fd;
+}
+
+// What srun opens and routes itself.
+Result<void> files_into(const Files& files, const PatternFacts& facts, bool append, SessionAsk& ask) {
+  const auto route = [&](const StepFile& file, StepSink& sink) -> Result<void> {
+    if (file.kind == StepFile::Kind::kOneRank)
+      sink.only_rank = file.rank;
+    if (file.kind == StepFile::Kind::kShared)
+      sink.fd = TRY(open_output(file, facts, append));
+    return {};
+  };
+  TRY(route(files.out, ask.out));
+  if (!files.err_given && files.out.kind == StepFile::Kind::kShared)
+    ask.err = ask.out;
+  else if (!files.err_given && files.out.kind == StepFile::Kind::kOneRank)
+    ask.err.only_rank = files.out.rank;
+  else if (files.err_given && files.err.kind == StepFile::Kind::kShared && files.out.kind == StepFile::Kind::kShared &&
+           files.err.pattern == files.out.pattern)
+    ask.err = ask.out;
+  else
+    TRY(route(files.err, ask.err));
+  if (files.in.kind == StepFile::Kind::kOneRank) {
+    ask.input = SessionAsk::Input::kRank;
+    ask.input_rank = files.in.rank;
+  } else if (files.in.kind != StepFile::Kind::kClient) {
+    ask.input = SessionAsk::Input::kNone;
+  }
+  return {};
+}
+
+Result<void> check_mpi(const OptionSet& options) {
+  const std::string type = lower(options.text("mpi"));
+  if (type.empty() || type == "none")
+    return {};
+  return unsupported(
+      options, "mpi",
+      format("\"{}\" is not supported yet. Programs that need no launcher's help run with --mpi=none", type));
+}
+
+Result<StepSpec> step_spec(const OptionSet& options, const std::vector<std::string>& words, const Surroundings& around,
+                           bool own_job, std::vector<std::string>& notes) {
+  StepSpec step = TRY(step_of(options, around, notes));
+  if (own_job) {  // the allocation is made for this step: it takes all of it, as planned
+    step.nodes = {};
+    step.only_nodes.clear();
+    step.exclude_nodes.clear();
+    step.devices_per_node.clear();
+    step.devices_total = 0;
+    step.memory_mb = -1;
+    step.exact = false;
+    step.whole = true;
+  }
+  step.argv = words;
+  step.name = options.by("job-name", Origin::kCommandLine) ? options.text("job-name") : base_name(words[0]);
+  step.pty = options.has("pty");
+  if (step.pty) {
+    const WindowSize size = window_size();
+    step.pty_rows = size.rows;
+    step.pty_columns = size.columns;
+    step.unbuffered = true;
+  }
+  if (options.has("multi-prog")) {
+    const std::uint32_t tasks = TRY(shape_of(options, notes)).tasks.min;
+    auto text = TRY(read_whole_file(words[0], 1 << 20));
+    step.multi_prog = TRY(parse_multi_prog(text, tasks));
+    for (auto& argv : step.multi_prog) argv.insert(argv.end(), words.begin() + 1, words.end());
+    step.tasks = tasks;
+    step.argv = step.multi_prog[0];
+  } else if (own_job) {
+    step.tasks = 0;
+    step.tasks_per_node = 0;
+  }
+  files_into(files_of(options), step);
+  return step;
+}
+
+SessionAsk session_ask(const OptionSet& options, JobId job, Ref<Step> step) {
+  SessionAsk ask;
+  ask.job = job;
+  ask.label = step->spec->label;
+  ask.unbuffered = step->spec->unbuffered;
+  ask.pty = step->spec->pty;
+  ask.kill_on_bad_exit = step->spec->kill_on_bad_exit;
+  ask.wait_after_first = step->spec->wait_after_first;
+  ask.disable_status = options.has("disable-status");
+  ask.quit_on_interrupt = options.has("quit-on-interrupt");
+  ask.step = std::move(step);
+  return ask;
+}
+
+class Srun {
+ public:
+  Srun(const ClientContext& context, Voice& voice) : context_(context), voice_(voice), api_(context) {}
+
+  int run(int argc, char** argv);
+
+ private:
+  int in_allocation(JobId job);
+  int in_own_allocation();
+  int fail(const Error& error) { return say_option_error(voice_, error); }
+  Result<int> accompany(const Job* job, JobId id, Ref<Step> step, JobEnd* end, ExitStatus& worst);
+  std::optional<Ref<Step>> create(const StepRequest& request);
+
+  const ClientContext& context_;
+  Voice& voice_;
+  Api api_;
+  OptionSet options_{SlurmCommand::kSrun};
+  std::vector<std::string> words_;
+  Surroundings around_;
+  std::optional<SignalDesk> signals_;
+};
+
+int Srun::run(int argc, char** argv) {
+  auto begun = begin(SlurmCommand::kSrun, argc, argv, voice_);
+  if (begun.exit_code)
+    return *begun.exit_code;
+  if (begun.invocation.components.size() > 1)
+    return fail({Errc::kUnsupported,
+                 "one srun over several components (:) is not supported yet; start one srun --het-group=N for each",
+                 {}});
+  options_ = begun.invocation.components.front();
+  words_ = begun.invocation.words.front();
+  voice_.set_quiet(options_.has("quiet"));
+  voice_.set_verbose(options_.has("verbose"));
+  around_ = read_surroundings();
+  if (lower(options_.text("mpi")) == "list") {
+    voice_.info("MPI types are...\n\tnone");
+    return 0;
+  }
+  if (words_.empty())
+    return fail(invalid("No command given to execute."));
+  if (const auto mpi = check_mpi(options_); !mpi)
+    return fail(mpi.error());
+  ::signal(SIGTTIN, SIG_IGN);
+  ::signal(SIGTTOU, SIG_IGN);
+  const Given* jobid = options_.find("jobid");
+  if (!jobid || options_.has("test-only"))
+    return in_own_allocation();
+  const auto underscore = jobid->text.find('_');
+  if (underscore != std::string::npos) {
+    const auto element = api_.job_named(jobid->text);
+    if (!element) {
+      say_refusal(voice_, "Unable to find the job", element.error());
+      return error_exit_code();
+    }
+    return in_allocation((*element)->id);
+  }
+  const auto id = parse_uint(jobid->text);
+  if (!id || *id == 0)
+    return fail(bad_value(options_, "jobid"));
+  return in_allocation(JobId(*id));
+}
+
+// The step's record once it runs. Nothing: it was interrupted or refused, which has been said.
+std::optional<Ref<Step>> Srun::create(const StepRequest& request) {
+  Pending<Result<Ref<Step>>> created([&context = context_, request] {
+    Api own(context);
+    return own.create_step(request);
+  });
+  const std::int64_t asked_ms = monotonic_ms();
+  bool announced = false;
+  for (;;) {
+    const std::int64_t waited = monotonic_ms() - asked_ms;
+    if (!announced && waited >= kBusyMs) {
+      voice_.info(
+          format("Job {} step creation temporarily disabled, retrying (Requested nodes are busy)", request.job.value));
+      announced = true;
+    }
+    ::pollfd waits[] = {{created.fd(), POLLIN, 0}, {signals_->fd(), POLLIN, 0}};
+    ::poll(waits, 2, announced ? -1 : static_cast<int>(kBusyMs - waited));
+    for (const int signal : signals_->take()) {
+      if (signal != SIGINT && signal != SIGTERM && signal != SIGQUIT && signal != SIGHUP)
+        continue;
+      voice_.info("Cancelled pending job step");
+      return std::nullopt;
+    }
+    auto step = created.take();
+    if (!step)
+      continue;
+    if (!*step) {
+      const std::string what = format("Unable to create step for job {}", request.job.value);
+      if (step->error().code == Errc::kNotFound)
+        voice_.error(format("{}: Invalid job id specified", what));
+      else
+        say_refusal(voice_, what, step->error());
+      return std::nullopt;
+    }
+    if (announced)
+      voice_.info(format("Step created for StepId={}.{}", request.job.value, (**step)->number));
+    return **step;
+  }
+}
+
+Result<int> Srun::accompany(const Job* job, JobId id, Ref<Step> step, JobEnd* end, ExitStatus& worst) {
+  PatternFacts facts;
+  facts.job = id.value;
+  facts.step = step->number;
+  const auto variable = [](const char* name) -> std::string {
+    const char* value = ::getenv(name);
+    return value ? value : "";
+  };
+  facts.user = variable("USER");
+  facts.job_name = job ? job->spec->name : variable("SLURM_JOB_NAME");
+  if (job && job->array_job) {
+    facts.array_job = job->array_job.value;
+    facts.array_index = job->array_index;
+  } else if (const auto array = parse_uint(variable("SLURM_ARRAY_JOB_ID")); !job && array) {
+    facts.array_job = *array;
+    facts.array_index = parse_count(variable("SLURM_ARRAY_TASK_ID")).value_or(0);
+  }
+  SessionAsk ask = session_ask(options_, id, step);
+  TRY(files_into(files_of(options_), facts, step->spec->append, ask));
+  StepSession session(context_, api_, voice_, *signals_, std::move(ask), end);
+  const int code = session.run();
+  for (const auto& [rank, exit] : session.exits()) {
+    if (exit.code > worst.code)
+      worst.code = exit.code;
+    if (exit.signal > worst.signal)
+      worst.signal = exit.signal;
+    worst.oom |= exit.oom;
+  }
+  return code;
+}
+
+int Srun::in_allocation(JobId job) {
+  std::vector<std::string> notes = options_.notes();
+  StepRequest request;
+  request.job = job;
+  auto spec = step_spec(options_, words_, around_, false, notes);
+  for (const auto& note : notes) voice_.warning(note);
+  if (!spec)
+    return fail(spec.error());
+  request.spec = std::move(*spec);
+  const auto variables = exported(own_variables(), options_.text("export"), false);
+  if (!variables)
+    return fail(variables.error());
+  request.environment = nul_separated(*variables);
+  signals_.emplace(SignalDesk::all_of_srun());
+  const auto step = create(request);
+  if (!step)
+    return error_exit_code();
+  ExitStatus worst;
+  const auto code = accompany(nullptr, job, *step, nullptr, worst);
+  if (!code) {
+    (void)api_.signal_step(job, (*step)->number, 0);
+    return fail(code.error());
+  }
+  return *code;
+}
+
+int Srun::in_own_allocation() {
+  std::vector<std::string> notes;
+  auto request = job_request({options_}, around_, notes);
+  if (!request) {
+    for (const auto& note : notes) voice_.warning(note);
+    return fail(request.error());
+  }
+  auto spec = step_spec(options_, words_, around_, true, notes);
+  for (auto note = notes.begin(); note != notes.end(); ++note)  // job and step share options: each warning once
+    if (std::find(notes.begin(), note, *note) == note)
+      voice_.warning(*note);
+  if (!spec)
+    return fail(spec.error());
+  const auto variables = exported(own_variables(), options_.text("export"), true);
+  if (!variables)
+    return fail(variables.error());
+  JobSpec& job = request->spec;
+  if (job.name.empty())
+    job.name = base_name(words_[0]);
+  job.command = words_[0];
+  job.interactive = true;
+  job.requeue = false;
+  job.std_in.clear();
+  job.std_out.clear();
+  job.std_err.clear();
+  job.groups.front().launch = Launch::kNothing;
+  request->first_step = std::move(*spec);
+  request->environment = nul_separated(*variables);
+  request->test_only = options_.has("test-only");
+  if (const auto named = check_cluster_name(api_, options_.text("clusters")); !named)
+    return fail(named.error());
+  if (request->test_only) {
+    const auto answer = api_.try_submit(*request);
+    if (!answer) {
+      say_refusal(voice_, "allocation failure", answer.error());
+      return error_exit_code();
+    }
+    voice_.info(answer->empty() ? std::string("Job could run on this cluster") : *answer);
+    return 0;
+  }
+  std::optional<Duration> immediate;
+  if (const Given* given = options_.find("immediate")) {
+    const auto value = given->text.empty() ? std::optional<std::uint32_t>(1) : parse_count(given->text);
+    if (!value)
+      return fail(bad_value(options_, "immediate"));
+    immediate = seconds(std::max(1U, *value));
+  }
+  signals_.emplace(SignalDesk::all_of_srun());
+  const auto granted = allocate(context_, api_, *request, immediate, voice_, *signals_);
+  if (!granted) {
+    const char* code = immediate ? ::getenv("SLURM_EXIT_IMMEDIATE") : nullptr;
+    return code ? static_cast<int>(parse_uint(code).value_or(1) & 0xff) : error_exit_code();
+  }
+  JobEnd end = watch_end(context_, granted->id);
+  ExitStatus worst;
+  Ref<Step> step;
+  for (const auto& known : granted->answer.steps)
+    if (known->number == 0)
+      step = known;
+  Result<int> code = 1;
+  if (!step) {
+    auto known = api_.step(granted->id, 0);
+    for (int tries = 0; !known && known.error().code == Errc::kNotFound && tries < 100; ++tries) {
+      sleep_for(millis(10));
+      known = api_.step(granted->id, 0);
+    }
+    if (known)
+      step = *known;
+    else
+      code = known.error();
+  }
+  if (step)
+    code = accompany(granted->answer.job.get(), granted->id, step, &end, worst);
+  if (!code)
+    worst.code = 1;
+  (void)api_.end(granted->id, worst, false);
+  if (!code)
+    return fail(code.error());
+  return *code;
+}
+
+}  // namespace
+
+int srun_main(const ClientContext& context, int argc, char** argv) {
+  Voice voice("srun");
+  return Srun(context, voice).run(argc, argv);
+}
+
+}  // namespace lockstep

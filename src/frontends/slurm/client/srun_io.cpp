@@ -1,0 +1,455 @@
+#include "frontends/slurm/client/srun_io.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/interval_set.h"
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kReconnectPatienceMs = 10 * 60 * 1000;  // a controller restart is far shorter
+constexpr std::int64_t kCheckEveryMs = 5000;                   // silence after which the step's record is looked at
+constexpr std::int64_t kLastWordsMs = 3000;                    // for tasks' results after the job has ended
+constexpr std::size_t kQueueMax = 4 << 20;                     // to the tasks; input waits beyond it
+
+std::uint32_t tasks_of(const Step& step) {
+  std::uint32_t highest = 0;
+  for (const auto& place : step.places)
+    for (const auto rank : place.ranks) highest = std::max(highest, rank + 1);
+  return std::max({highest, step.spec->tasks, 1U});
+}
+
+}  // namespace
+
+RawTerminal::RawTerminal(bool wanted) {
+  if (!wanted || !::isatty(STDIN_FILENO) || ::tcgetattr(STDIN_FILENO, &before_) != 0)
+    return;
+  ::termios raw = before_;
+  ::cfmakeraw(&raw);
+  changed_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+}
+
+RawTerminal::~RawTerminal() {
+  if (changed_)
+    ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+}
+
+WindowSize window_size() {
+  ::winsize size{};
+  if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+    return {24, 80};
+  return {size.ws_row, size.ws_col};
+}
+
+StepSession::StepSession(const ClientContext& context, Api& api, const Voice& voice, SignalDesk& signals,
+                         SessionAsk ask, JobEnd* end)
+    : context_(context),
+      api_(api),
+      voice_(voice),
+      signals_(signals),
+      ask_(std::move(ask)),
+      end_(end),
+      tasks_(tasks_of(*ask_.step)),
+      output_({ask_.label, !ask_.unbuffered && !ask_.pty && (tasks_ > 1 || ask_.label), tasks_},
+              [this](std::uint32_t rank, int fd, std::string_view text) { deliver(rank, fd, text); }),
+      input_(ask_.input == SessionAsk::Input::kAll && !ask_.pty ? kAllRanks : ask_.input_rank,
+             ask_.input == SessionAsk::Input::kAll && !ask_.pty ? tasks_ : 1) {
+  terminal_.emplace(ask_.pty);
+}
+
+StepSession::~StepSession() {
+  if (fd_ >= 0)
+    ::close(fd_);
+}
+
+std::string StepSession::node_of(std::uint32_t rank) {
+  if (!nodes_) {
+    auto nodes = api_.nodes();
+    nodes_ = nodes ? std::move(*nodes) : std::vector<Ref<Node>>();
+  }
+  for (const auto& place : ask_.step->places)
+    if (std::find(place.ranks.begin(), place.ranks.end(), rank) != place.ranks.end())
+      for (const auto& node : *nodes_)
+        if (node->id == place.node)
+          return node->meta.name;
+  return {};
+}
+
+std::string StepSession::ranks_text(bool running) const {
+  IntervalSet ranks;
+  for (std::uint32_t rank = 0; rank < tasks_; ++rank)
+    if (output_.exits().contains(rank) != running)
+      ranks.insert(rank);
+  if (ranks.empty())
+    return {};
+  return format("{} {}", ranks.size() == 1 ? "task" : "tasks", ranks.text());
+}
+
+// Writes in pieces that a pipe takes whole, so that a stopped reader does not make us deaf to signals.
+void StepSession::write_patiently(int fd, std::string_view text) {
+  while (!text.empty()) {
+    ::pollfd waits[] = {{fd, POLLOUT, 0}, {signals_.fd(), POLLIN, 0}};
+    if (::poll(waits, 2, -1) < 0 && errno != EINTR)
+      return;
+    if (waits[1].revents)
+      handle_signals();
+    if (!waits[0].revents)
+      continue;
+    const ssize_t n = ::write(fd, text.data(), std::min<std::size_t>(text.size(), 4096));
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+      continue;
+    if (n <= 0) {
+      if (fd >= 0 && fd < 3)
+        dead_[fd] = true;
+      return;
+    }
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+void StepSession::deliver(std::uint32_t rank, int fd, std::string_view text) {
+  const StepSink& sink = fd == 1 ? ask_.out : ask_.err;
+  if (sink.only_rank && *sink.only_rank != rank)
+    return;
+  if (sink.fd < 0 || (sink.fd < 3 && dead_[sink.fd]))
+    return;
+  write_patiently(sink.fd, text);
+}
+
+void StepSession::connect_if_due() {
+  if (fd_ >= 0 || connecting_ || monotonic_ms() < connect_at_ms_)
+    return;
+  connecting_ =
+      Pending<Result<int>>([&context = context_, job = ask_.job, number = ask_.step->number]() -> Result<int> {
+        auto client = TRY(context.connect());
+        return client->upgrade(format("/v1/steps/{}.{}/io", job.value, number), "lockstep-stepio/1");
+      });
+}
+
+void StepSession::attach(int fd) {
+  fd_ = fd;
+  if (lost_said_)
+    voice_.info("the connection is back");
+  lost_said_ = false;
+  lost_at_ms_ = 0;
+  heard_at_ms_ = monotonic_ms();
+  reader_ = {};
+  queue_ = encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, output_.have_json());
+  if (ask_.pty) {
+    const WindowSize size = window_size();
+    queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kWindowSize), 0,
+                           frame_number(size.rows, 2) + frame_number(size.columns, 2));
+  }
+  if (ask_.input != SessionAsk::Input::kAll || ask_.pty) {  // tasks without input see its end at once
+    for (std::uint32_t rank = 0; rank < tasks_; ++rank)
+      if (ask_.input == SessionAsk::Input::kNone || rank != ask_.input_rank)
+        queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kStdinEof), rank, frame_number(0, 8));
+  }
+  queue_ += input_.again();
+}
+
+void StepSession::connection_lost(const Error* why) {
+  if (fd_ >= 0)
+    ::close(fd_);
+  fd_ = -1;
+  queue_.clear();
+  const std::int64_t now = monotonic_ms();
+  if (lost_at_ms_ == 0)
+    lost_at_ms_ = now;
+  connect_at_ms_ = now + (now - lost_at_ms_ < 1000 ? 20 : now - lost_at_ms_ < 5000 ? 200 : 1000);
+  if (!lost_said_ && now - lost_at_ms_ > 1000) {
+    voice_.info(format("lost the connection to StepId={}.{} ({}); it will be made again", ask_.job.value,
+                       ask_.step->number, why ? why->message : std::string("closed")));
+    lost_said_ = true;
+  }
+  if (!checking_ && now - heard_at_ms_ > 500)
+    check_step();
+}
+
+void StepSession::read_frames() {
+  char chunk[256 << 10];
+  const ssize_t n = ::recv(fd_, chunk, sizeof chunk, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return;
+  if (n <= 0) {
+    connection_lost(nullptr);
+    return;
+  }
+  heard_at_ms_ = monotonic_ms();
+  const auto fed = reader_.feed({chunk, static_cast<std::size_t>(n)}, [this](Frame frame) { take_frame(frame); });
+  if (!fed) {
+    connection_lost(&fed.error());
+    return;
+  }
+  if (fd_ >= 0)
+    queue_ += output_.take_acks();
+}
+
+void StepSession::take_frame(const Frame& frame) {
+  const auto rank = static_cast<std::uint32_t>(frame.stream);
+  switch (static_cast<IoFrame>(frame.type)) {
+    case IoFrame::kOutput:
+    case IoFrame::kOutputEof: output_.take(frame); break;
+    case IoFrame::kExited:
+      if (output_.take(frame))
+        input_.exited(rank);
+      break;
+    case IoFrame::kStdinAck:
+      if (const auto offset = read_frame_number(frame.payload, 0, 8); offset && frame.stream < tasks_)
+        input_.acknowledge(rank, *offset);
+      break;
+    case IoFrame::kFailed: voice_.error(format("{}: {}", node_of(rank), frame.payload)); break;
+    case IoFrame::kNodeGone:
+      voice_.error(format("Node failure on {}", frame.payload));
+      for (const auto& place : ask_.step->places)
+        if (std::find(place.ranks.begin(), place.ranks.end(), rank) != place.ranks.end())
+          for (const auto lost : place.ranks) {
+            output_.exited(lost, ExitStatus{0, SIGKILL, false});
+            input_.exited(lost);
+          }
+      break;
+    default: break;  // kStarted, and a later version's words
+  }
+}
+
+void StepSession::send_queued() {
+  while (fd_ >= 0 && !queue_.empty()) {
+    const ssize_t n =
+        ::send(fd_, queue_.data(), std::min<std::size_t>(queue_.size(), 256 << 10), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0 && errno != EAGAIN)
+      return connection_lost(nullptr);
+    if (n <= 0)
+      return;
+    queue_.erase(0, static_cast<std::size_t>(n));
+  }
+}
+
+bool StepSession::may_read_input() const {
+  if (ask_.input == SessionAsk::Input::kNone || !input_open_ || fd_ < 0 || !input_.wants_more() ||
+      queue_.size() > kQueueMax)
+    return false;
+  return !::isatty(STDIN_FILENO) || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();  // a shell's background job waits
+}
+
+void StepSession::read_input() {
+  char chunk[64 << 10];
+  const ssize_t n = ::read(STDIN_FILENO, chunk, sizeof chunk);
+  if (n < 0 && (errno == EINTR || errno == EAGAIN))
+    return;
+  if (n <= 0) {
+    input_open_ = false;
+    queue_ += input_.end();
+    return;
+  }
+  queue_ += input_.take({chunk, static_cast<std::size_t>(n)});
+}
+
+void StepSession::end_step() {
+  if (ending_)
+    return;
+  ended_ms_ = monotonic_ms();
+  ending_ = Pending<Result<void>>([&context = context_, job = ask_.job, number = ask_.step->number] {
+    Api own(context);
+    return own.signal_step(job, number, 0);
+  });
+}
+
+// First Ctrl-C: say how it stands. A second within a second: end the step. After that: kill.
+void StepSession::interrupt() {
+  const std::int64_t now = monotonic_ms();
+  const std::string step = format("StepId={}.{}", ask_.job.value, ask_.step->number);
+  const auto send = [&](int signal) {
+    queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kSignal), kAllRanks,
+                           frame_number(static_cast<std::uint64_t>(signal), 1));
+  };
+  if (ended_ms_ != 0 && now - ended_ms_ > 100) {
+    voice_.info("forcing job termination");
+    send(SIGKILL);
+    return;
+  }
+  if (ask_.disable_status && !ask_.quit_on_interrupt && now - interrupted_ms_ > 1000) {
+    voice_.info(format("sending Ctrl-C to {}", step));
+    send(SIGINT);
+  } else if (!ask_.quit_on_interrupt && now - interrupted_ms_ > 1000) {
+    voice_.info("interrupt (one more within 1 sec to abort)");
+    if (const auto running = ranks_text(true); !running.empty())
+      voice_.info(format("{} {}: running", step, running));
+    if (const auto ended = ranks_text(false); !ended.empty())
+      voice_.info(format("{} {}: exited", step, ended));
+  } else {
+    voice_.info(format("sending Ctrl-C to {}", step));
+    send(SIGINT);
+    end_step();
+  }
+  interrupted_ms_ = now;
+}
+
+void StepSession::handle_signals() {
+  for (const int signal : signals_.take()) {
+    if (signal == SIGINT) {
+      interrupt();
+    } else if (signal == SIGWINCH) {
+      if (!ask_.pty)
+        continue;
+      const WindowSize size = window_size();
+      queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kWindowSize), 0,
+                             frame_number(size.rows, 2) + frame_number(size.columns, 2));
+    } else if (signal == SIGQUIT || (signal == SIGHUP && end_)) {
+      end_step();
+    } else if (signal != SIGCONT || !ask_.pty) {
+      voice_.verbose(format("forwarding signal {}", signal));
+      queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kSignal), kAllRanks,
+                             frame_number(static_cast<std::uint64_t>(signal), 1));
+    }
+  }
+}
+
+void StepSession::report_exits() {
+  std::map<std::pair<std::string, std::string>, IntervalSet> groups;  // (node, what) -> ranks
+  for (const auto& [rank, exit] : output_.take_new_exits()) {
+    if (first_exit_ms_ == 0)
+      first_exit_ms_ = monotonic_ms();
+    if (exit.ok())
+      continue;
+    groups[{node_of(rank), exit_words(exit)}].insert(rank);
+    if (ask_.kill_on_bad_exit && ended_ms_ == 0 && !output_.all_exited()) {
+      voice_.info(format("Terminating StepId={}.{}", ask_.job.value, ask_.step->number));
+      end_step();
+    }
+  }
+  for (const auto& [key, ranks] : groups)
+    voice_.error(format("{}: {} {}: {}", key.first, ranks.size() == 1 ? "task" : "tasks", ranks.text(), key.second));
+}
+
+void StepSession::check_rules() {
+  const std::int64_t now = monotonic_ms();
+  if (ask_.wait_after_first.us > 0 && first_exit_ms_ && ended_ms_ == 0 && !output_.all_exited() &&
+      now - first_exit_ms_ >= ask_.wait_after_first.millis()) {
+    const std::string step = format("StepId={}.{}", ask_.job.value, ask_.step->number);
+    voice_.info(format("First task exited {}s ago", ask_.wait_after_first.seconds()));
+    voice_.info(format("{} {}: running", step, ranks_text(true)));
+    voice_.info(format("{} {}: exited", step, ranks_text(false)));
+    voice_.info(format("Terminating {}", step));
+    end_step();
+  }
+  if (fd_ >= 0 && now - heard_at_ms_ > kCheckEveryMs && !checking_) {
+    heard_at_ms_ = now;
+    check_step();
+  }
+}
+
+// Whether the step still runs, as the controller knows it: the word that counts when the connection does not talk.
+void StepSession::check_step() {
+  checking_ = Pending<Result<Ref<Step>>>([&context = context_, job = ask_.job, number = ask_.step->number] {
+    Api own(context);
+    return own.step(job, number);
+  });
+}
+
+void StepSession::job_ended() {
+  auto answer = end_->take();
+  if (!answer)
+    return;
+  if (!*answer) {
+    voice_.error(format("Lost sight of job {}: {}", ask_.job.value, answer->error().message));
+  } else if ((**answer)->state == JobState::kTimeout) {
+    voice_.error(format("*** JOB {} CANCELLED DUE TO TIME LIMIT ***", ask_.job.value));
+  } else if (!output_.all_exited()) {
+    voice_.info(format("Force Terminated JobId={}", ask_.job.value));
+  }
+  give_up_ms_ = monotonic_ms() + kLastWordsMs;
+}
+
+int StepSession::poll_timeout() const {
+  std::int64_t until = INT64_MAX;
+  const std::int64_t now = monotonic_ms();
+  if (fd_ < 0 && !connecting_)
+    until = std::min(until, connect_at_ms_);
+  if (give_up_ms_)
+    until = std::min(until, give_up_ms_);
+  if (ask_.wait_after_first.us > 0 && first_exit_ms_ && ended_ms_ == 0)
+    until = std::min(until, first_exit_ms_ + ask_.wait_after_first.millis());
+  if (fd_ >= 0)
+    until = std::min(until, heard_at_ms_ + kCheckEveryMs + 1);
+  if (input_open_ && ask_.input != SessionAsk::Input::kNone && ::isatty(STDIN_FILENO))
+    until = std::min(until, now + 1000);  // may come to the foreground
+  if (until == INT64_MAX)
+    return -1;
+  return static_cast<int>(std::clamp<std::int64_t>(until - now, 0, 60'000));
+}
+
+int StepSession::run() {
+  bool lost = false;
+  while (!output_.all_exited()) {
+    connect_if_due();
+    send_queued();
+    const bool input = may_read_input();
+    ::pollfd waits[] = {
+        {signals_.fd(), POLLIN, 0},
+        {fd_, static_cast<short>(POLLIN | (queue_.empty() ? 0 : POLLOUT)), 0},
+        {input ? STDIN_FILENO : -1, POLLIN, 0},
+        {connecting_.fd(), POLLIN, 0},
+        {checking_.fd(), POLLIN, 0},
+        {end_ ? end_->fd() : -1, POLLIN, 0},
+    };
+    ::poll(waits, std::size(waits), poll_timeout());
+    if (waits[0].revents)
+      handle_signals();
+    if (auto connected = connecting_.take()) {
+      if (*connected)
+        attach(**connected);
+      else
+        connection_lost(&connected->error());
+    }
+    if (fd_ >= 0 && waits[1].fd == fd_ && (waits[1].revents & (POLLIN | POLLHUP | POLLERR)))
+      read_frames();
+    if (waits[2].revents)
+      read_input();
+    if (auto checked = checking_.take()) {
+      const bool gone = !*checked && checked->error().code == Errc::kNotFound;
+      if (gone || (*checked && (**checked)->state == StepState::kEnded)) {
+        if (give_up_ms_ == 0)
+          give_up_ms_ = monotonic_ms() + kLastWordsMs;
+        if (*checked)
+          ask_.step = **checked;
+      }
+    }
+    if (end_ && *end_)
+      job_ended();
+    report_exits();
+    check_rules();
+    const std::int64_t now = monotonic_ms();
+    lost = (give_up_ms_ && now >= give_up_ms_) || (lost_at_ms_ && now - lost_at_ms_ > kReconnectPatienceMs);
+    if (lost)
+      break;
+  }
+  if (lost) {  // the tasks' own words will not come: what the record says
+    for (const auto& [rank, exit] : ask_.step->failures) output_.exited(rank, exit);
+    if (ask_.step->state == StepState::kEnded) {
+      for (std::uint32_t rank = 0; rank < tasks_; ++rank)
+        output_.exited(rank, ask_.step->failures.size() < 64 ? ExitStatus{} : ask_.step->exit);
+      if (highest_code(output_.exits()) == 0 && !ask_.step->exit.ok())
+        output_.exited(tasks_, ask_.step->exit);
+    }
+  }
+  output_.flush();
+  terminal_.reset();
+  report_exits();
+  send_queued();
+  if (!output_.all_exited()) {
+    voice_.error(
+        format("StepId={}.{}: the end of {} is not known", ask_.job.value, ask_.step->number, ranks_text(true)));
+    return std::max(1, highest_code(output_.exits()));
+  }
+  return highest_code(output_.exits());
+}
+
+}  // namespace lockstep

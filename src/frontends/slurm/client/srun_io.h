@@ -1,0 +1,104 @@
+// One running step as srun accompanies it: the connection to its tasks' I/O (made again when it is lost), the terminal,
+// the signals, and the rules that end a step early. Blocks until every task has ended or the step is lost.
+#pragma once
+
+#include <termios.h>
+
+#include <optional>
+
+#include "frontends/slurm/client/allocate.h"
+#include "frontends/slurm/client/step_output.h"
+
+namespace lockstep {
+
+struct StepSink {
+  int fd = 1;
+  std::optional<std::uint32_t> only_rank;  // the others' output is dropped
+};
+
+struct SessionAsk {
+  JobId job;
+  Ref<Step> step;
+  StepSink out{1, {}}, err{2, {}};
+  enum class Input : unsigned char { kNone, kAll, kRank } input = Input::kAll;
+  std::uint32_t input_rank = 0;
+  bool label = false, unbuffered = false, pty = false, kill_on_bad_exit = false;
+  bool disable_status = false, quit_on_interrupt = false;
+  Duration wait_after_first;  // 0 = no bound
+};
+
+// The terminal in raw mode, restored in the end.
+class RawTerminal {
+ public:
+  explicit RawTerminal(bool wanted);
+  ~RawTerminal();
+  RawTerminal(RawTerminal&&) = delete;
+
+ private:
+  bool changed_ = false;
+  ::termios before_{};
+};
+struct WindowSize {
+  std::uint16_t rows = 0, columns = 0;
+};
+WindowSize window_size();
+
+class StepSession {
+ public:
+  // end: of the job, when this srun owns it; null otherwise.
+  StepSession(const ClientContext& context, Api& api, const Voice& voice, SignalDesk& signals, SessionAsk ask,
+              JobEnd* end);
+  ~StepSession();
+
+  int run();  // the exit code of srun
+  const std::map<std::uint32_t, ExitStatus>& exits() const { return output_.exits(); }
+
+ private:
+  void connect_if_due();
+  void attach(int fd);
+  void connection_lost(const Error* why);
+  void read_frames();
+  void take_frame(const Frame& frame);
+  void send_queued();
+  void read_input();
+  bool may_read_input() const;
+  void handle_signals();
+  void interrupt();
+  void end_step();
+  void report_exits();
+  void check_rules();
+  void check_step();
+  void job_ended();
+  void deliver(std::uint32_t rank, int fd, std::string_view text);
+  void write_patiently(int fd, std::string_view text);
+  int poll_timeout() const;
+  std::string node_of(std::uint32_t rank);
+  std::string ranks_text(bool running) const;
+
+  const ClientContext& context_;
+  Api& api_;
+  const Voice& voice_;
+  SignalDesk& signals_;
+  SessionAsk ask_;
+  JobEnd* end_;
+  std::uint32_t tasks_ = 0;
+  StepOutput output_;
+  StepInput input_;
+  std::optional<RawTerminal> terminal_;
+
+  int fd_ = -1;
+  Pending<Result<int>> connecting_;
+  std::int64_t connect_at_ms_ = 0, lost_at_ms_ = 0, heard_at_ms_ = 0;
+  bool lost_said_ = false;
+  FrameReader reader_;
+  std::string queue_;
+  bool input_open_ = true;
+  std::int64_t interrupted_ms_ = -10'000, ended_ms_ = 0;  // last Ctrl-C; when the end of the step was asked for
+  std::int64_t first_exit_ms_ = 0, give_up_ms_ = 0;
+  Pending<Result<void>> ending_;
+  Pending<Result<Ref<Step>>> checking_;
+  std::optional<std::vector<Ref<Node>>> nodes_;
+  bool dead_[3] = {false, false, false};  // output descriptors whose reader is gone, by position of their sink
+};
+
+}  // namespace lockstep
