@@ -49,6 +49,29 @@ void CoreLoop::submit(Command command, std::vector<Blob> blobs, std::function<vo
   });
 }
 
+void CoreLoop::submit_all(std::vector<Submission> all, std::function<void(std::vector<Result<Answer>>)> done) {
+  struct Gathering {
+    std::vector<Result<Answer>> answers;
+    std::size_t missing = 0;
+    std::function<void(std::vector<Result<Answer>>)> done;
+  };
+  auto gathering = std::make_shared<Gathering>();
+  gathering->answers.assign(all.size(), Error{});
+  gathering->missing = all.size();
+  gathering->done = std::move(done);
+  inbox_.post([this, all = std::move(all), gathering]() mutable {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      engine_->submit(
+          std::move(all[i].command),
+          [this, gathering, i](Result<Answer> answer) {
+            gathering->answers[i] = std::move(answer);
+            if (--gathering->missing == 0)
+              outbox_.push_back([gathering] { gathering->done(std::move(gathering->answers)); });
+          },
+          std::move(all[i].blobs));
+  });
+}
+
 void CoreLoop::submit_direct(Command command, Engine::Reply reply) {
   inbox_.post([this, command = std::move(command), reply = std::move(reply)]() mutable {
     engine_->submit(std::move(command), std::move(reply));

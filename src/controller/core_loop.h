@@ -38,6 +38,11 @@ class CoreLoop {
 
   // From any thread. `done` runs on the I/O thread.
   void submit(Command command, std::vector<Blob> blobs, std::function<void(Result<Answer>)> done);
+  struct Submission {
+    Command command;
+    std::vector<Blob> blobs;
+  };
+  void submit_all(std::vector<Submission> all, std::function<void(std::vector<Result<Answer>>)> done);
   // From any thread; `reply` runs on this thread.
   void submit_direct(Command command, Engine::Reply reply);
   void post(Task task) { inbox_.post(std::move(task)); }

@@ -1,6 +1,6 @@
 #include "controller/live_view.h"
 
-#include "base/text.h"
+#include <algorithm>
 
 namespace lockstep {
 
@@ -9,27 +9,6 @@ namespace {
 constexpr std::size_t kRecentMax = 20'000;
 
 }  // namespace
-
-Result<JobTarget> parse_job_target(std::string_view text) {
-  const auto bad = [&] { return invalid(format("\"{}\" is no job id: 12, 12_3 or 12_[3-9] is meant", text), "id"); };
-  const auto cut = text.find('_');
-  const auto id = parse_uint(text.substr(0, cut));
-  if (!id || *id == 0)
-    return bad();
-  JobTarget target{JobId{*id}, std::nullopt};
-  if (cut == std::string_view::npos)
-    return target;
-  std::string_view rest = text.substr(cut + 1);
-  if (rest == "*")
-    return target;
-  if (rest.size() >= 2 && rest.front() == '[' && rest.back() == ']')
-    rest = rest.substr(1, rest.size() - 2);
-  auto elements = IntervalSet::parse(rest);
-  if (!elements.ok())
-    return bad();
-  target.elements = std::move(*elements);
-  return target;
-}
 
 LiveView::LiveView(const std::vector<Change>& snapshot) {
   apply(snapshot);
@@ -72,7 +51,8 @@ std::set<JobId> LiveView::apply(const std::vector<Change>& changes) {
 }
 
 void LiveView::take(const Job& job) {
-  auto& held = held_[job.id];
+  Held& held = held_[job.id];
+  held.user = job.spec->user;
   for (std::size_t i = 0; i < job.allocation->grants.size(); ++i) {
     if (i < job.members.size() && job.members[i] == MemberState::kStopped)
       continue;  // given back already
@@ -82,7 +62,8 @@ void LiveView::take(const Job& job) {
     use.devices = use.devices | g.devices;
     use.memory_mb += g.memory_mb;
     ++use.grants;
-    held.push_back(g);
+    held.grants.push_back(g);
+    ++owners_[g.node][held.user];
   }
 }
 
@@ -90,8 +71,11 @@ void LiveView::release(JobId job) {
   const auto it = held_.find(job);
   if (it == held_.end())
     return;
-  for (const Grant& g : it->second) {
+  for (const Grant& g : it->second.grants) {
     NodeUse& use = use_[g.node];
+    auto& owners = owners_[g.node];
+    if (--owners[it->second.user] == 0)
+      owners.erase(it->second.user);
     use.cores = use.cores.minus(g.cores);
     use.devices = use.devices.minus(g.devices);
     use.memory_mb -= g.memory_mb;
@@ -113,6 +97,16 @@ void LiveView::note(std::vector<PlanNote> notes) {
 NodeUse LiveView::use(NodeId node) const {
   const auto it = use_.find(node);
   return it == use_.end() ? NodeUse{} : it->second;
+}
+
+const User* LiveView::owner_on(NodeId node, std::uint32_t uid) const {
+  const auto it = owners_.find(node);
+  if (it == owners_.end())
+    return nullptr;
+  for (const auto& [id, count] : it->second)
+    if (const User* user = tables_.user(id); user && user->uid == uid)
+      return user;
+  return nullptr;
 }
 
 const Job* LiveView::find(const JobTarget& target) const {

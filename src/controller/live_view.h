@@ -5,20 +5,15 @@
 #include <deque>
 #include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
 #include "model/command.h"
 #include "model/plan.h"
 #include "model/tables.h"
 #include "views/read_context.h"
 
 namespace lockstep {
-
-// "12", "12_3", "12_[3-9]", as users name jobs.
-Result<JobTarget> parse_job_target(std::string_view text);
 
 class LiveView {
  public:
@@ -31,6 +26,8 @@ class LiveView {
   const Tables& tables() const { return tables_; }
   const std::map<JobId, PlanNote>& notes() const { return notes_; }
   NodeUse use(NodeId node) const;
+  // The owner of something held on the node, by uid; null when nobody of that uid holds anything there.
+  const User* owner_on(NodeId node, std::uint32_t uid) const;
   // The record a user means by a target of one job: an element's own, or the array's while the element waits.
   const Job* find(const JobTarget& target) const;
 
@@ -44,7 +41,12 @@ class LiveView {
   Tables tables_;
   std::map<JobId, PlanNote> notes_;
   std::map<NodeId, NodeUse> use_;
-  std::map<JobId, std::vector<Grant>> held_;
+  struct Held {
+    UserId user;
+    std::vector<Grant> grants;
+  };
+  std::map<JobId, Held> held_;
+  std::map<NodeId, std::map<UserId, std::uint32_t>> owners_;   // how many grants each user holds there
   std::map<std::pair<JobId, std::uint32_t>, JobId> elements_;  // newest record of an array's element
   std::deque<Change> recent_;
   Seq recent_from_ = 0;  // every change after this one is in recent_

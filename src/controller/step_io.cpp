@@ -1,6 +1,7 @@
 #include "controller/step_io.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "base/text.h"
 #include "wire/frame.h"
@@ -11,7 +12,7 @@ namespace lockstep {
 namespace {
 
 constexpr Duration kAttachAgain = millis(100);  // the shim was not there yet
-constexpr std::size_t kHeldInputMax = 1 << 20;  // client's frames kept for a node that is not attached
+constexpr std::size_t kInputMax = 4 << 20;      // of input under way to one node; then the client waits
 
 std::uint64_t offset_of(std::string_view payload, std::size_t at) {
   std::uint64_t n = 0;
@@ -27,11 +28,36 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     std::vector<std::uint32_t> ranks;
     std::unique_ptr<Stream> stream;
     FrameReader reader;
-    std::string held;  // the client's frames for it, while there is no stream
+    std::string held;  // the client's frames for it, input apart, while there is no stream
+    // Input that no rank has confirmed yet: sent again when the node is attached anew.
+    struct Input {
+      std::uint64_t stream = 0, end = 0;
+      bool is_eof = false;
+      std::string bytes;
+    };
+    std::deque<Input> input;
+    std::size_t input_bytes = 0;
+    std::map<std::uint32_t, std::uint64_t> taken;  // by rank: how far its input has been given to it
     std::size_t exited = 0;
     bool gone = false;  // told as such
     TimerId again = 0;
     bool done() const { return gone || exited == ranks.size(); }
+    bool has_taken(const Input& in) const {
+      const auto reached = [&](std::uint32_t rank) {
+        const auto it = taken.find(rank);
+        return it != taken.end() && it->second >= in.end;
+      };
+      return in.stream == kAllRanks ? std::all_of(ranks.begin(), ranks.end(), reached)
+                                    : reached(static_cast<std::uint32_t>(in.stream));
+    }
+    void confirm(std::uint32_t rank, std::uint64_t upto) {
+      auto& mark = taken[rank];
+      mark = std::max(mark, upto);
+      while (!input.empty() && !input.front().is_eof && has_taken(input.front())) {
+        input_bytes -= input.front().bytes.size();
+        input.pop_front();
+      }
+    }
   };
 
   StepIo& owner;
@@ -42,6 +68,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
   std::shared_ptr<void> keep;
   IoAttach have;  // what the client has
   bool attached = false;
+  bool client_paused = false;
   bool over = false;  // removed; a callback may still be running
   std::map<NodeId, Member> members;
   std::map<std::uint32_t, NodeId> node_of;  // by rank
@@ -87,26 +114,40 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     }
     const std::string bytes = encode_frame(frame.type, frame.stream, frame.payload);
     if (frame.stream == kAllRanks) {
-      for (auto& [node, member] : members) to_member(member, bytes, frame.type);
+      for (auto& [node, member] : members) to_member(member, frame, bytes);
     } else if (const auto it = node_of.find(static_cast<std::uint32_t>(frame.stream)); it != node_of.end()) {
-      to_member(members.at(it->second), bytes, frame.type);
+      to_member(members.at(it->second), frame, bytes);
     }
   }
 
-  void to_member(Member& member, const std::string& bytes, std::uint8_t type) {
+  void to_member(Member& member, const Frame& frame, const std::string& bytes) {
     if (member.done())
       return;
-    if (member.stream) {
-      member.stream->write(bytes);
-      if (member.stream->unsent() > kStreamHighWater)
-        client->pause(true);
-      return;
+    const auto type = static_cast<IoFrame>(frame.type);
+    const bool is_input = type == IoFrame::kStdin || type == IoFrame::kStdinEof;
+    if (is_input) {
+      const std::size_t length = type == IoFrame::kStdin && frame.payload.size() > 8 ? frame.payload.size() - 8 : 0;
+      member.input.push_back({frame.stream, offset_of(frame.payload, 0) + length, type == IoFrame::kStdinEof, bytes});
+      member.input_bytes += bytes.size();
     }
-    if (type == static_cast<std::uint8_t>(IoFrame::kOutputAck))
-      return;  // the next attach says it better
-    member.held += bytes;
-    if (member.held.size() > kHeldInputMax)
-      client->pause(true);
+    if (member.stream)
+      member.stream->write(bytes);
+    else if (!is_input && type != IoFrame::kOutputAck)  // the next attach says better what the client has
+      member.held += bytes;
+    throttle();
+  }
+
+  // The client waits while any node has more input under way than it takes.
+  void throttle() {
+    const bool full = std::any_of(members.begin(), members.end(), [](const auto& entry) {
+      const Member& m = entry.second;
+      return !m.done() &&
+             (m.input_bytes + m.held.size() > kInputMax || (m.stream && m.stream->unsent() > kStreamHighWater));
+    });
+    if (full != client_paused) {
+      client_paused = full;
+      client->pause(full);
+    }
   }
 
   // Brings the session in line with the records and the links.
@@ -163,7 +204,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     const std::weak_ptr<Session> weak = weak_from_this();
     member.stream->on_drained([weak] {
       if (const auto self = weak.lock(); self && !self->over)
-        self->client->pause(false);
+        self->throttle();
     });
     member.stream->on_close([weak, node] {
       if (const auto self = weak.lock(); self && !self->over)
@@ -171,9 +212,10 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     });
     member.stream->write(
         encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, encode(have.only(member.ranks))));
+    for (const auto& input : member.input) member.stream->write(input.bytes);
     if (!member.held.empty())
       member.stream->write(std::exchange(member.held, {}));
-    client->pause(false);
+    throttle();
     member.stream->on_data([weak, node](std::string_view bytes) {
       const auto self = weak.lock();
       if (!self || self->over)
@@ -196,6 +238,10 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
           have.advance(rank, static_cast<unsigned char>(frame.payload[0]),
                        offset_of(frame.payload, 1) + frame.payload.size() - 9);
         break;
+      case IoFrame::kStdinAck:
+        member.confirm(rank, offset_of(frame.payload, 0));
+        throttle();
+        break;
       case IoFrame::kStarted:
         if (!started.insert(rank).second)
           return;
@@ -204,6 +250,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
         if (!exited.insert(rank).second)
           return;
         ++member.exited;
+        throttle();
         break;
       default: break;
     }

@@ -1,0 +1,159 @@
+// The API's questions about jobs: records, long polls, scripts.
+#include "base/text.h"
+#include "controller/api.h"
+#include "views/job_names.h"
+#include "views/selectors.h"
+#include "wire/codec.h"
+
+namespace lockstep {
+
+namespace {
+
+std::vector<std::string> words(std::string_view text) {
+  auto out = split(text, ',');
+  std::erase_if(out, [](const std::string& word) { return word.empty(); });
+  return out;
+}
+
+bool job_started(const Job& job) {
+  if (is_final(job.state) || job.state == JobState::kRunning || job.state == JobState::kCompleting ||
+      job.state == JobState::kSuspended)
+    return true;
+  return job.array && (job.array->running > 0 || job.array->waiting.empty());
+}
+
+}  // namespace
+
+void Api::wait_started(Visit visit, JobId id, StepNo step_number, std::shared_ptr<void> keep) {
+  const auto ready = [this, id, step_number]() -> std::optional<HttpResponse> {
+    const Tables& tables = world_.view.tables();
+    const auto job = tables.jobs.find(id);
+    if (job == tables.jobs.end()) {
+      const Error gone = not_found(format("job {} has ended", id.value));
+      return HttpResponse{http_status_of(gone.code), "application/json", encode_error(gone), {}};
+    }
+    Started started{job->second, nullptr};
+    if (step_number >= 0) {
+      // Its input and output can be attached as soon as it is being launched.
+      if (const auto step = tables.steps.find({id, step_number}); step != tables.steps.end())
+        started.step = step->second;
+      if (!is_final(job->second->state) && (!started.step || started.step->state == StepState::kPending))
+        return std::nullopt;
+    } else if (!job_started(*job->second)) {
+      return std::nullopt;
+    }
+    return HttpResponse{200, "application/json", encode(started), {}};
+  };
+  world_.waiters.add(id, visit.exchange, ready, kForever, std::move(keep));
+}
+
+std::string Api::job_detail(const Job& job) const {
+  const Tables& tables = world_.view.tables();
+  JobDetail detail;
+  detail.job = tables.jobs.at(job.id);
+  detail.steps = tables.steps_of(job.id);
+  detail.tasks = tables.tasks_of(job.id);
+  if (const auto note = world_.view.notes().find(job.id); note != world_.view.notes().end())
+    detail.note = note->second;
+  return encode(detail);
+}
+
+void Api::list_jobs(Visit visit) {
+  const Tables& tables = world_.view.tables();
+  JobSelector selector;
+  if (const auto text = visit.query("id"); !text.empty()) {
+    auto names = parse_work_names(text);
+    if (!names.ok())
+      return visit.refuse(names.error());
+    selector.targets.emplace();
+    for (auto& name : *names) selector.targets->push_back(std::move(name.target));
+  }
+  if (const auto text = visit.query("user"); !text.empty())
+    selector.users = users_named(tables, words(text));
+  if (const auto text = visit.query("state"); !text.empty()) {
+    selector.states.emplace();
+    for (const auto& word : words(text)) {
+      const auto state = job_state_of(word);
+      if (!state)
+        return visit.refuse(invalid(format("\"{}\" is no state of a job", word), "state"));
+      selector.states->insert(*state);
+    }
+  }
+  const auto set_of = [](std::string_view text) -> std::optional<std::set<std::string>> {
+    if (text.empty())
+      return std::nullopt;
+    const auto list = words(text);
+    return std::set<std::string>(list.begin(), list.end());
+  };
+  selector.partitions = set_of(visit.query("partition"));
+  selector.names = set_of(visit.query("name"));
+  std::vector<Record> records;
+  for (auto& job : select_jobs(tables, selector)) records.emplace_back(std::move(job));
+  visit.answer(encode_records(Kind::kJob, records));
+}
+
+void Api::get_job(Visit visit) {
+  if (const Job* job = job_of(visit))
+    visit.answer(job_detail(*job));
+}
+
+void Api::wait_job(Visit visit) {
+  const Job* job = job_of(visit);
+  if (!job)
+    return;
+  const auto what = visit.query("for");
+  enum class For : unsigned char { kStarted, kEnded, kChange };
+  For until{};
+  if (what == "started")
+    until = For::kStarted;
+  else if (what == "ended")
+    until = For::kEnded;
+  else if (what == "change")
+    until = For::kChange;
+  else
+    return visit.refuse(invalid(format("for={}: started, ended or change is meant", what), "for"));
+  const JobId id = job->id;
+  const auto since = parse_uint(visit.query("since"));
+  const Seq seen = since ? *since : job->meta.seq;
+  const auto ready = [this, id, until, seen]() -> std::optional<HttpResponse> {
+    const Job* now = world_.view.tables().job(id);
+    if (!now) {
+      const Error gone = not_found(format("job {} has ended", id.value));
+      return HttpResponse{http_status_of(gone.code), "application/json", encode_error(gone), {}};
+    }
+    const bool holds = until == For::kStarted ? job_started(*now)
+                       : until == For::kEnded ? is_final(now->state)
+                                              : now->meta.seq > seen;
+    if (!holds)
+      return std::nullopt;
+    return HttpResponse{200, "application/json", job_detail(*now), {}};
+  };
+  std::shared_ptr<void> keep;
+  if (visit.query("presence") == "1" && may_see(visit, job->spec->user))
+    keep = world_.presence.enter(id);
+  world_.waiters.add(id, visit.exchange, ready, poll_time(visit), std::move(keep));
+}
+
+void Api::send_blob(Visit visit, const Job& job, BlobId id) {
+  if (!may_see(visit, job.spec->user))
+    return visit.refuse(denied(format("job {} belongs to somebody else", job.id.value)));
+  if (id.empty())
+    return visit.refuse(not_found(format("job {} has none", job.id.value)));
+  world_.read_blob(id, [visit = std::move(visit)](Result<std::string> bytes) {
+    if (!bytes.ok())
+      return visit.refuse(bytes.error());
+    visit.exchange->respond({200, "application/octet-stream", std::move(*bytes), {}});
+  });
+}
+
+void Api::job_script(Visit visit) {
+  if (const Job* job = job_of(visit))
+    send_blob(std::move(visit), *job, job->spec->script);
+}
+
+void Api::job_environment(Visit visit) {
+  if (const Job* job = job_of(visit))
+    send_blob(std::move(visit), *job, job->spec->environment);
+}
+
+}  // namespace lockstep
