@@ -30,15 +30,7 @@ class Board {
  public:
   Board(PlannerView& view, std::vector<NodeLoad>* supposed) : view_(view), supposed_(supposed) {}
   NodeLoad& load(NodeId id) { return supposed_ ? (*supposed_)[id.value] : view_.nodes()[id.value].load; }
-  void hold(const Grant& grant) {
-    NodeLoad& l = load(grant.node);
-    l.cores = l.cores | grant.cores;
-    l.devices = l.devices | grant.devices;
-    l.memory_mb += grant.memory_mb;
-    ++l.holders;
-    l.whole_holders += grant.whole_node;
-  }
-  void take_back(const Grant& grant) { give_back(load(grant.node), grant); }
+  void hold(const Grant& grant) { add_grant(load(grant.node), grant); }
 
   PlannerView& view_;
   std::vector<NodeLoad>* supposed_;
@@ -83,6 +75,7 @@ std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const 
                                         std::span<const Shadow* const> avoid, bool any_state, bool preferred) {
   const std::vector<bool>& members = board.view_.members(partition.meta.name);
   std::vector<Grant> all;
+  std::vector<std::pair<NodeId, NodeLoad>> before;  // undone in the end
   bool fits = true;
   for (std::uint16_t g = 0; fits && g < spec.groups.size(); ++g) {
     const GroupSpec& group = spec.groups[g];
@@ -102,11 +95,12 @@ std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const 
     if (!fits)
       break;
     for (Grant& grant : *grants) {
+      before.emplace_back(grant.node, board.load(grant.node));
       board.hold(grant);
       all.push_back(std::move(grant));
     }
   }
-  for (const Grant& grant : all) board.take_back(grant);
+  for (auto it = before.rbegin(); it != before.rend(); ++it) board.load(it->first) = it->second;
   if (!fits || (partition.nodes_max != 0 && all.size() > partition.nodes_max))
     return std::nullopt;
   return all;
@@ -123,25 +117,21 @@ std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& sp
 
 std::optional<Shadow> place_later(PlannerView& view, const JobSlot& slot, const Partition& partition, Instant now) {
   const std::vector<PlannerView::Release> releases = view.releases();
-  std::vector<NodeLoad> loads(view.nodes().size());
-  for (std::size_t i = 0; i < loads.size(); ++i) loads[i] = view.nodes()[i].load;
-  Board board(view, &loads);
-  std::size_t released = 0;
-  const auto move_to = [&](std::size_t count) {
-    for (; released < count; ++released)
-      for (const Grant& grant : *releases[released].grants) board.take_back(grant);
-    for (; released > count; --released)
-      for (const Grant& grant : *releases[released - 1].grants) board.hold(grant);
-    return place(board, *slot.job->spec, partition, {}, false, false);
+  // With the first `count` of them over: what the others hold.
+  const auto after = [&](std::size_t count) {
+    std::vector<NodeLoad> loads(view.nodes().size());
+    for (std::size_t i = count; i < releases.size(); ++i)
+      for (const Grant& grant : *releases[i].grants) add_grant(loads[grant.node.value], grant);
+    return place(Board(view, &loads), *slot.job->spec, partition, {}, false, false);
   };
   // More ends, more room: the fewest ends that suffice are found by halving.
   std::size_t low = 0, high = releases.size();
-  auto found = move_to(high);
+  auto found = after(high);
   if (!found)
     return std::nullopt;
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
-    if (auto grants = move_to(middle)) {
+    if (auto grants = after(middle)) {
       found = std::move(grants);
       high = middle;
     } else {

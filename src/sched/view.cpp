@@ -77,8 +77,7 @@ void PlannerView::relist(NodeId id) {
   free_.insert({slot.weight, slot.free_devices, slot.free_cores, id});
 }
 
-void PlannerView::hold(const Grant& grant) {
-  NodeLoad& load = node_slot(grant.node).load;
+void add_grant(NodeLoad& load, const Grant& grant) {
   load.cores = load.cores | grant.cores;
   load.devices = load.devices | grant.devices;
   load.memory_mb += grant.memory_mb;
@@ -86,19 +85,23 @@ void PlannerView::hold(const Grant& grant) {
   load.whole_holders += grant.whole_node;
 }
 
-void PlannerView::take_back(const Grant& grant) { give_back(node_slot(grant.node).load, grant); }
-
 void PlannerView::hold_all(const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) {
-    hold(grant);
+    NodeSlot& slot = node_slot(grant.node);
+    slot.holders.push_back(&grant);
+    add_grant(slot.load, grant);
     relist(grant.node);
   }
   loaded = true;
 }
 
+// A proposal may overlap with what someone else got in the meantime, so the load is summed up anew.
 void PlannerView::release_all(const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) {
-    take_back(grant);
+    NodeSlot& slot = nodes_[grant.node.value];
+    std::erase(slot.holders, &grant);
+    slot.load = {};
+    for (const Grant* holder : slot.holders) add_grant(slot.load, *holder);
     relist(grant.node);
   }
   freed = loaded = true;
@@ -312,8 +315,10 @@ std::vector<PlannerView::Release> PlannerView::releases() const {
 void PlannerView::propose(const PlannedStart& start, Instant end) {
   JobSlot& slot = jobs_.at(start.job);
   const JobId array = slot.job->array ? start.job : slot.job->array_job;
-  hold_all(start.grants);
-  proposals_[{start.job, start.is_element, start.array_index}] = {start.grants, end, array};
+  Proposal& proposal = proposals_[{start.job, start.is_element, start.array_index}];
+  CHECK(proposal.grants.empty());
+  proposal = {start.grants, end, array};
+  hold_all(proposal.grants);
   if (JobSlot* of = array ? this->slot(array) : nullptr)
     ++of->proposed;
   if (start.is_element)

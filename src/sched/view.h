@@ -27,7 +27,8 @@ struct OrderKey {
 
 struct NodeSlot {
   Ref<Node> node;  // null: no such node
-  NodeLoad load;   // running and proposed
+  NodeLoad load;   // the sum of holders: running and proposed
+  std::vector<const Grant*> holders;
   bool listed = false;
   std::uint32_t free_cores = 0, free_devices = 0, weight = 0;  // as listed
 };
@@ -96,8 +97,6 @@ class PlannerView {
     const std::vector<Grant>* grants;
   };
   std::vector<Release> releases() const;  // what is held or proposed, by expected end
-  void hold(const Grant& grant);          // on trial: neither recorded nor listed
-  void take_back(const Grant& grant);
 
   // What happened since the last look; the planner resets them.
   bool freed = true;                // something may fit now that did not: capacity, nodes, partitions, order
@@ -144,6 +143,9 @@ class PlannerView {
   std::map<ProposalKey, Proposal> proposals_;
   Instant now_;
 };
+
+// Adds a grant to a load without asking whether it fits: what is committed is so.
+void add_grant(NodeLoad& load, const Grant& grant);
 
 // The time limit the job would run under in the partition.
 Duration limit_in(const JobSpec& spec, const Partition& partition);

@@ -1,0 +1,171 @@
+#include "chaos.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "client.h"
+#include "faults.h"
+#include "wire/codec.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+constexpr Duration kRestMax = hours(3);  // of simulated time after the faults
+constexpr Duration kRunMax = hours(6);   // all commands must have been sent by then
+constexpr unsigned kSecondsMax = 120;    // of real time: a seed that hangs has failed
+
+std::vector<Seq> committed_seqs(const SimLog& log, Verdict& verdict) {
+  std::vector<Seq> out, open;
+  for (const auto& [index, entry] : log.archive()) {
+    auto body = decode_entry(entry.bytes);
+    if (!body.ok()) {
+      verdict.fail("a log entry cannot be read: " + body.error().message);
+      return out;
+    }
+    if (!open.empty() && !body->changes.empty() && body->changes.front().seq <= open.back())
+      open.clear();  // a batch that was never closed
+    for (const Change& change : body->changes) open.push_back(change.seq);
+    if (!entry.closing)
+      continue;
+    out.insert(out.end(), open.begin(), open.end());
+    open.clear();
+  }
+  return out;
+}
+
+World* dying = nullptr;  // whose notes are printed when a CHECK stops the process
+
+void on_abort(int) {
+  if (!dying)
+    return;
+  for (const std::string& note : dying->verdict.notes()) {
+    (void)!write(STDERR_FILENO, note.data(), note.size());
+    (void)!write(STDERR_FILENO, "\n", 1);
+  }
+}
+
+}  // namespace
+
+ChaosReport run_chaos(const ChaosSettings& settings) {
+  World world(settings);
+  dying = settings.noting ? &world : nullptr;
+  ChaosClient client(world);
+  FaultMaker faults(world);
+  const auto run_until = [&world](Instant until, auto enough) {
+    while (!world.verdict.failed() && world.timeline.now() < until && !enough()) world.timeline.step(until);
+  };
+  const Instant begin = world.timeline.now();
+  world.controller.start();
+  for (auto& node : world.nodes) node->boot();
+  client.prepare();
+  run_until(begin + minutes(5), [&] { return client.prepared(); });
+  if (!client.prepared())
+    world.verdict.fail("the cluster did not come up");
+  client.start();
+  faults.start();
+  run_until(begin + kRunMax, [&] { return client.done(); });
+  if (!client.done())
+    world.verdict.fail("the clients did not get their commands sent");
+  faults.stop_and_heal();
+  client.settle();
+  const Instant rest_end = world.timeline.now() + kRestMax;
+  while (!world.verdict.failed() && world.timeline.now() < rest_end) {
+    run_until(world.timeline.now() + seconds(5), [] { return false; });
+    if (client.at_rest())
+      break;
+  }
+  if (!client.at_rest())
+    world.verdict.fail("it did not come to rest: " + client.unrest());
+  run_until(world.timeline.now() + seconds(30), [] { return false; });
+  if (!world.verdict.failed()) {
+    world.clients.finish();
+    world.history.finish(committed_seqs(world.log, world.verdict));
+  }
+  ChaosReport report;
+  report.passed = !world.verdict.failed();
+  report.failure = world.verdict.failure();
+  report.notes.assign(world.verdict.notes().begin(), world.verdict.notes().end());
+  report.commands = client.sent();
+  report.batches = world.controller.batches();
+  report.starts = world.controller.starts();
+  report.requeues = world.records.counts().requeues;
+  report.jobs = world.records.counts().jobs;
+  report.simulated = world.timeline.now() - begin;
+  dying = nullptr;
+  return report;
+}
+
+namespace {
+
+// The child's whole output; its first line says how it went if it got that far.
+std::string run_in_child(const ChaosSettings& settings, int& status) {
+  int ends[2];
+  if (pipe(ends) != 0)
+    return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    dup2(ends[1], STDERR_FILENO);
+    std::signal(SIGABRT, on_abort);
+    alarm(kSecondsMax);
+    const ChaosReport report = run_chaos(settings);
+    std::string text =
+        format("{} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed", report.commands, report.batches,
+               report.starts, report.requeues, report.jobs, report.simulated.us, report.failure);
+    for (const std::string& note : report.notes) text += note + "\n";
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t n = write(ends[1], text.data() + at, text.size() - at);
+      if (n <= 0)
+        _exit(1);
+      at += static_cast<std::size_t>(n);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+  close(ends[0]);
+  waitpid(child, &status, 0);
+  return text;
+}
+
+}  // namespace
+
+ChaosReport run_chaos_apart(const ChaosSettings& settings, bool explain) {
+  int status = 0;
+  const std::string text = run_in_child(settings, status);
+  const std::vector<std::string> lines = split(text, '\n');
+  ChaosReport report;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && lines.size() >= 2) {
+    const std::vector<std::string> words = split_words(lines[0]);
+    const auto number = [&](std::size_t i) { return i < words.size() ? parse_uint(words[i]).value_or(0) : 0; };
+    report.passed = !words.empty() && words[0] == "passed";
+    report.commands = number(1);
+    report.batches = number(2);
+    report.starts = number(3);
+    report.requeues = number(4);
+    report.jobs = number(5);
+    report.simulated = micros(static_cast<std::int64_t>(number(6)));
+    report.failure = lines[1];
+    report.notes.assign(lines.begin() + 2, lines.end());
+  } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+    report.failure = format("it did not end within {} s", kSecondsMax);
+  } else {
+    report.failure = lines.empty() ? "it died without a word" : lines[0];
+    if (lines.size() > 1)
+      report.notes.assign(lines.begin() + 1, lines.end());
+  }
+  if (!report.passed && explain && !settings.noting) {
+    ChaosSettings again = settings;
+    again.noting = true;
+    return run_chaos_apart(again, false);
+  }
+  return report;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,24 @@
+// One run of the chaos simulation, and many.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "world.h"
+
+namespace lockstep::sim {
+
+struct ChaosReport {
+  bool passed = false;
+  std::string failure;             // the checker's words
+  std::vector<std::string> notes;  // the last events before it, when asked for
+  std::uint64_t commands = 0, batches = 0, starts = 0, requeues = 0, jobs = 0;
+  Duration simulated;
+};
+ChaosReport run_chaos(const ChaosSettings& settings);
+
+// In a process of its own, so that a CHECK ends only this seed. A failing seed is run again with notes.
+ChaosReport run_chaos_apart(const ChaosSettings& settings, bool explain);
+
+}  // namespace lockstep::sim

@@ -1,0 +1,367 @@
+#include "client.h"
+
+#include "world.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+constexpr Caller kRoot{UserId{}, true};
+constexpr std::size_t kKnownMax = 200;
+
+BlobId blob_name(std::uint64_t n) { return format("{:064x}", n); }
+
+}  // namespace
+
+bool ChaosClient::send(Command command, std::function<void(const Answer&)> on_ok) {
+  return world_.controller.call(std::move(command), [this, on_ok = std::move(on_ok)](const Result<Answer>& answer) {
+    if (answer.ok() && answer->seq != 0)
+      world_.clients.answered("a request", answer->seq, world_.log.durable_seq(), world_.timeline.now());
+    if (!answer.ok())
+      world_.note("client: refused: " + answer.error().message);
+    if (answer.ok() && on_ok)
+      on_ok(*answer);
+  });
+}
+
+void ChaosClient::prepare() {
+  target_ = world_.settings.commands;
+  if (prepared())
+    return;
+  Command command{kRoot, {}};
+  if (prepared_ < 2) {
+    User user;
+    user.meta.name = format("user{}", prepared_);
+    user.uid = user.gid = 1000 + static_cast<std::uint32_t>(prepared_);
+    user.home = "/home/" + user.meta.name;
+    command.body = PutUser{user};
+  } else {
+    Partition partition;
+    partition.meta.name = "main";
+    partition.nodes = {"ALL"};
+    partition.is_default = true;
+    partition.time_max = hours(2);
+    command.body = PutPartition{partition};
+  }
+  send(std::move(command), [this, step = prepared_](const Answer& answer) {
+    if (step != prepared_)
+      return;
+    if (step < 2)
+      users_.push_back(answer.user);
+    ++prepared_;
+  });
+  world_.timeline.after(seconds(1), [this] { prepare(); });
+}
+
+void ChaosClient::start() { next(); }
+
+void ChaosClient::next() {
+  if (done())
+    return;
+  if (world_.controller.up() && one())
+    ++sent_;
+  // Bursts and lulls.
+  const bool burst = world_.rng.chance(0.3);
+  world_.timeline.after(burst ? millis(5) : world_.up_to(millis(1400)), [this] { next(); });
+}
+
+bool ChaosClient::one() {
+  const std::uint64_t dice = world_.rng.below(100);
+  if (dice < 58)
+    return submit();
+  if (dice < 68)
+    return cancel();
+  if (dice < 77)
+    return hold_or_release();
+  if (dice < 81)
+    return requeue();
+  if (dice < 86)
+    return drain();
+  if (dice < 90)
+    return update();
+  if (dice < 93)
+    return signal();
+  return ask_history();
+}
+
+Ref<JobSpec> ChaosClient::make_spec() {
+  Rng& rng = world_.rng;
+  auto spec = std::make_shared<JobSpec>();
+  spec->name = format("c{}", ++serial_);
+  spec->user = users_[rng.below(users_.size())];
+  spec->requeue = rng.chance(0.85);
+  spec->requeue_set = true;
+  spec->kill_wait = seconds(rng.between(1, 6));
+  spec->time_limit = rng.chance(0.8) ? seconds(rng.between(20, 240)) : Duration{};
+  spec->work_dir = "/tmp";
+  spec->environment = blob_name(1);
+  GroupSpec group;
+  const std::int64_t run_ms = rng.chance(0.06) ? 10'000'000 : rng.between(50, 40'000);
+  if (run_ms > 1'000'000 && spec->time_limit.us == 0)
+    spec->time_limit = seconds(rng.between(20, 240));
+  group.argv = {"sim", format("run={}", run_ms)};
+  if (rng.chance(0.25))
+    group.argv.push_back(format("exit={}", rng.between(1, 255)));
+  if (rng.chance(0.15))
+    group.argv.push_back("stubborn");
+  const std::uint64_t kind = rng.below(100);
+  const auto gpus = [&](std::uint32_t count) {
+    return std::vector<DeviceAsk>{{.kind = "gpu", .type = rng.chance(0.5) ? "h100" : "", .count = count}};
+  };
+  group.launch = Launch::kScript;
+  if (kind < 45) {  // a part of one node
+    group.nodes = {1, 1};
+    group.per_node.devices = gpus(static_cast<std::uint32_t>(rng.between(1, 8)));
+    group.per_task.cores = static_cast<std::uint32_t>(rng.between(1, 8));
+  } else if (kind < 75) {  // a gang
+    const auto n = static_cast<std::uint32_t>(rng.between(2, 6));
+    group.nodes = {n, n};
+    group.tasks = {n, n};
+    group.tasks_per_node = 1;
+    group.per_node.devices = gpus(rng.chance(0.6) ? 8 : 4);
+    group.per_task.cores = static_cast<std::uint32_t>(rng.between(1, 16));
+    if (rng.chance(0.2))
+      group.sharing = Sharing::kExclusive;
+  } else if (kind < 85) {  // cluster tasks
+    const auto n = static_cast<std::uint32_t>(rng.between(1, 6));
+    group.tasks = {n, n};
+    group.per_task.devices = gpus(static_cast<std::uint32_t>(rng.between(1, 3)));
+    group.per_task.cores = 1;
+    group.launch = Launch::kTasks;
+    group.restart = rng.chance(0.5) ? RestartRule::kOnFailure : RestartRule::kNever;
+    group.restarts_max = 2;
+    group.one_failure_restarts_all = rng.chance(0.3);
+  } else {  // waits for steps
+    const auto n = static_cast<std::uint32_t>(rng.between(1, 3));
+    group.nodes = {n, n};
+    group.tasks = {n * 2, n * 2};
+    group.per_node.devices = gpus(static_cast<std::uint32_t>(rng.between(1, 4)));
+    group.per_task.cores = 2;
+    group.launch = Launch::kNothing;
+    spec->interactive = true;
+    spec->requeue = false;
+  }
+  if (rng.chance(0.1))
+    group.constraint = "even";
+  if (group.launch == Launch::kScript)
+    spec->script = blob_name(2);
+  if (rng.chance(0.05))
+    spec->hold = true;
+  if (rng.chance(0.12)) {
+    if (const JobId on = some_job(false)) {
+      using enum Dependency::Type;
+      const Dependency::Type types[] = {kAfter, kAfterAny, kAfterOk, kAfterNotOk};
+      spec->dependencies.push_back({.type = types[rng.below(4)], .job = on});
+    }
+  }
+  if (rng.chance(0.1))
+    spec->signal_ahead = {.signal = 10, .ahead = seconds(5), .script_only = rng.chance(0.5)};
+  spec->groups.push_back(std::move(group));
+  // Het jobs: two roles at once.
+  if (rng.chance(0.05) && spec->groups[0].launch == Launch::kScript) {
+    GroupSpec second;
+    second.nodes = {1, 2};
+    second.tasks = {2, 2};
+    second.per_task.cores = 2;
+    spec->groups.push_back(std::move(second));
+  }
+  return spec;
+}
+
+bool ChaosClient::submit() {
+  Rng& rng = world_.rng;
+  auto spec = make_spec();
+  SubmitJob body{.spec = spec};
+  if (spec->groups[0].launch == Launch::kScript && spec->groups.size() == 1 && rng.chance(0.08)) {
+    ArrayAsk ask;
+    ask.indices = IntervalSet(0, static_cast<std::uint32_t>(rng.between(1, 14)));
+    ask.throttle = rng.chance(0.6) ? static_cast<std::uint32_t>(rng.between(1, 4)) : 0;
+    body.array = ask;
+  }
+  std::int32_t code = rng.chance(0.2) ? static_cast<std::int32_t>(rng.between(1, 99)) : 0;
+  const int steps = static_cast<int>(rng.between(0, 3));
+  const std::string name = spec->name;
+  const bool interactive = spec->interactive;
+  std::vector<Blob> blobs{{spec->environment, "PATH=/bin"}};
+  if (!spec->script.empty())
+    blobs.push_back({spec->script, "#!/bin/sh\n"});
+  const Caller caller{spec->user, false};
+  return world_.controller.call(
+      {caller, std::move(body)},
+      [this, name, interactive, steps, code](const Result<Answer>& answer) {
+        if (!answer.ok()) {
+          world_.note(format("client: {} refused: {}", name, answer.error().message));
+          return;
+        }
+        if (answer->seq != 0)
+          world_.clients.answered("the submission of " + name, answer->seq, world_.log.durable_seq(),
+                                  world_.timeline.now());
+        world_.clients.submitted(answer->job, name, world_.timeline.now());
+        known_.push_back(answer->job);
+        if (known_.size() > kKnownMax)
+          known_.erase(known_.begin());
+        if (interactive)
+          attend(answer->job, steps, code);
+      },
+      std::move(blobs));
+}
+
+// The client of an interactive job: launches steps one after the other, then ends it.
+void ChaosClient::attend(JobId job, int steps_left, std::int32_t code) {
+  world_.timeline.after(millis(500) + world_.up_to(seconds(6)), [this, job, steps_left, code] {
+    if (!world_.controller.up()) {
+      attend(job, steps_left, code);
+      return;
+    }
+    const Job* record = world_.controller.state().tables().job(job);
+    if (!record || is_final(record->state))
+      return;
+    if (record->state != JobState::kRunning) {
+      attend(job, steps_left, code);
+      return;
+    }
+    if (steps_left > 0) {
+      create_step(job);
+      attend(job, steps_left - 1, code);
+      return;
+    }
+    send({owner_of(job), EndJob{.job = job, .exit = {.code = code}}});
+    attend(job, 0, code);  // until it is over
+  });
+}
+
+void ChaosClient::create_step(JobId job) {
+  Rng& rng = world_.rng;
+  auto step = std::make_shared<StepSpec>();
+  step->name = "work";
+  step->argv = {"sim", format("run={}", rng.between(50, 9000)), format("exit={}", rng.between(0, 3)),
+                format("bad={}", rng.between(0, 3))};
+  step->environment = blob_name(1);
+  step->overlap = rng.chance(0.3);
+  send({owner_of(job), CreateStep{.job = job, .spec = step}});
+}
+
+JobId ChaosClient::some_job(bool pending_only) {
+  for (int tries = 0; tries < 12 && !known_.empty(); ++tries) {
+    const JobId id = known_[world_.rng.below(known_.size())];
+    const Job* job = world_.controller.state().tables().job(id);
+    if (job && !is_final(job->state) && (!pending_only || job->state == JobState::kPending))
+      return id;
+  }
+  return {};
+}
+
+Caller ChaosClient::owner_of(JobId id) const {
+  const Job* job = world_.controller.state().tables().job(id);
+  return job ? Caller{job->spec->user, false} : kRoot;
+}
+
+bool ChaosClient::cancel() {
+  const JobId id = some_job(false);
+  if (!id)
+    return false;
+  const Job* job = world_.controller.state().tables().job(id);
+  JobTarget target{.job = id};
+  if (job->array && world_.rng.chance(0.5))
+    target.elements = IntervalSet(0, static_cast<std::uint32_t>(world_.rng.between(0, 4)));
+  const bool whole = !target.elements;
+  return send({owner_of(id), CancelJob{.target = target}}, [this, id, whole](const Answer&) {
+    world_.note(format("client: cancel of job {} acknowledged", id.value));
+    if (whole)
+      world_.clients.cancelled(id);
+  });
+}
+
+bool ChaosClient::hold_or_release() {
+  if (world_.rng.chance(0.4)) {
+    const JobId id = some_job(true);
+    return id && send({owner_of(id), HoldJob{.target = {.job = id}}});
+  }
+  for (const auto& [id, job] : world_.controller.state().tables().jobs)
+    if (job->state == JobState::kPending && (job->hold == Hold::kUser || job->hold == Hold::kRequeueLimit))
+      return send({kRoot, ReleaseJob{.target = {.job = id}}});
+  return false;
+}
+
+bool ChaosClient::requeue() {
+  const JobId id = some_job(false);
+  if (!id)
+    return false;
+  return send({owner_of(id), RequeueJob{.target = {.job = id}, .hold = world_.rng.chance(0.2)}},
+              [this, id](const Answer&) { world_.clients.requeued(id); });
+}
+
+bool ChaosClient::drain() {
+  UpdateNode update{.name = format("n{}", world_.rng.between(1, static_cast<std::int64_t>(world_.nodes.size())))};
+  update.drain = world_.rng.chance(0.4);
+  update.reason = "chaos";
+  return send({kRoot, std::move(update)});
+}
+
+bool ChaosClient::update() {
+  const JobId id = some_job(true);
+  if (!id)
+    return false;
+  UpdateJob update{.target = {.job = id}};
+  if (world_.rng.chance(0.5))
+    update.priority = static_cast<std::uint32_t>(world_.rng.between(1, 1000));
+  else
+    update.comment = "changed";
+  return send({kRoot, std::move(update)});
+}
+
+bool ChaosClient::signal() {
+  const JobId id = some_job(false);
+  return id && send({owner_of(id), CancelJob{.target = {.job = id}, .signal = 10}});
+}
+
+bool ChaosClient::ask_history() {
+  HistoryQuery query;
+  if (!known_.empty())
+    query.jobs.push_back({.job = known_[world_.rng.below(known_.size())]});
+  return world_.history.query(query).ok();
+}
+
+void ChaosClient::settle() {
+  if (world_.controller.up() && world_.controller.engine().trusted()) {
+    const Tables& tables = world_.controller.state().tables();
+    for (const auto& [id, job] : tables.jobs) {
+      if (job->state != JobState::kPending)
+        continue;
+      if (job->hold == Hold::kUser || job->hold == Hold::kAdmin || job->hold == Hold::kRequeueLimit ||
+          job->hold == Hold::kLaunchFailed)
+        send({kRoot, ReleaseJob{.target = {.job = id}}});
+      if (job->hold == Hold::kDependencyNever)
+        send({kRoot, CancelJob{.target = {.job = id}}});
+    }
+    for (const auto& [id, node] : tables.nodes)
+      if (node->drain)
+        send({kRoot, UpdateNode{.name = node->meta.name, .drain = false}});
+  }
+  world_.timeline.after(seconds(10), [this] { settle(); });
+}
+
+bool ChaosClient::at_rest() const { return unrest().empty(); }
+
+std::string ChaosClient::unrest() const {
+  if (!world_.controller.up())
+    return "the controller is down";
+  const Tables& tables = world_.controller.state().tables();
+  for (const auto& [id, job] : tables.jobs)
+    if (!is_final(job->state))
+      return format("job {} ({}) attempt {} is in state {}, hold {}, end reason '{}', {}{}", id.value, job->spec->name,
+                    job->attempt, static_cast<int>(job->state), static_cast<int>(job->hold), job->end_reason,
+                    world_.controller.note_of(id),
+                    job->array ? format(", array waiting {} running {} unfinished {}", job->array->waiting.text(),
+                                        job->array->running, job->array->unfinished)
+                               : "");
+  for (const auto& [id, node] : tables.nodes)
+    if (!(world_.controller.state().load(id) == NodeLoad{}))
+      return format("node {} still counts something as taken", node->meta.name);
+  for (const auto& host : world_.nodes)
+    if (host->live_shims() > 0)
+      return format("processes live on {}", host->name());
+  return {};
+}
+
+}  // namespace lockstep::sim

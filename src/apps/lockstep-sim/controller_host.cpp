@@ -1,0 +1,386 @@
+#include "controller_host.h"
+
+#include "wire/codec.h"
+#include "world.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+NodeDesk::Composer composer() {
+  NodeDesk::Composer c;
+  c.attempt = [](const Tables&, const Job& job, std::size_t g) -> Result<LaunchAttempt> {
+    const Grant& grant = job.allocation->grants[g];
+    const GroupSpec& group = job.spec->groups[grant.group];
+    LaunchAttempt launch{.job = job.id,
+                         .attempt = job.allocation->attempt,
+                         .job_name = job.spec->name,
+                         .fence_after = job.allocation->fence_after,
+                         .kill_wait = job.spec->kill_wait,
+                         .cores = grant.cores,
+                         .devices = grant.devices,
+                         .memory_mb = grant.memory_mb,
+                         .has_script = g == 0 && job.spec->groups[0].launch == Launch::kScript};
+    launch.script = "#!/bin/sh\n";
+    launch.process.argv = group.argv;
+    return launch;
+  };
+  c.step = [](const Tables&, const Job& job, const Step& step, std::size_t p) -> Result<LaunchStep> {
+    const StepPlace& place = step.places[p];
+    LaunchStep launch{.job = job.id,
+                      .attempt = step.attempt,
+                      .step = step.number,
+                      .node_index = static_cast<std::uint32_t>(p),
+                      .ranks = place.ranks};
+    launch.process.argv = step.spec->argv;
+    launch.cores = place.cores;
+    launch.devices = place.devices;
+    launch.kill_wait = job.spec->kill_wait;
+    return launch;
+  };
+  c.task = [](const Tables&, const Job& job, const Task& task) -> Result<LaunchTask> {
+    const Grant& grant = job.allocation->grants[task.grant];
+    LaunchTask launch{.job = job.id,
+                      .attempt = task.attempt,
+                      .group = task.group,
+                      .index = task.index,
+                      .incarnation = task.incarnation};
+    launch.process.argv = job.spec->groups[task.group].argv;
+    launch.cores = grant.cores;
+    launch.devices = grant.devices;
+    return launch;
+  };
+  return c;
+}
+
+}  // namespace
+
+void ControllerHost::start() {
+  if (engine_)
+    return;
+  const Instant now = world_.timeline.now();
+  EngineSettings settings;
+  settings.core.fence_after = world_.settings.fence_after;
+  settings.core.keep_ended = seconds(40);
+  settings.snapshot_every = static_cast<std::uint64_t>(world_.rng.between(50, 400));
+  settings.batch_max = static_cast<std::size_t>(world_.rng.between(2, 64));
+  settings.cluster_name = "sim";
+  ++life_;
+  try {
+    auto opened = Engine::open(world_.log, settings, now);
+    if (!opened.ok()) {
+      world_.note(format("the controller cannot start: {}", opened.error().message));
+      world_.timeline.after(seconds(1), [this, life = life_] {
+        if (life == life_)
+          start();
+      });
+      return;
+    }
+    engine_ = std::move(*opened);
+  } catch (const Crash&) {
+    world_.note("the controller dies while starting");
+    world_.timeline.after(seconds(1), [this, life = life_] {
+      if (life == life_)
+        start();
+    });
+    return;
+  }
+  world_.note(
+      format("the controller is up at entry {} change {}", engine_->last_index(), engine_->state().tables().seq));
+  awake_ = plan_out_ = false;
+  alarm_ = kNever;
+  NodeDeskSettings desk;
+  desk.lease_term = world_.settings.lease_term;
+  desk.node_timeout = world_.settings.node_timeout;
+  desk.drift = world_.settings.drift;
+  desk_ = std::make_unique<NodeDesk>(desk, composer(), now);
+  planner_ = std::make_unique<Planner>();
+  planner_->observe(engine_->snapshot());
+  load_history_tail();
+  last_published_ = engine_->last_index();
+  last_seq_ = engine_->state().tables().seq;
+  engine_->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) { published(*batch); });
+  world_.network.controller_started();
+  feed_history();
+  wake();
+}
+
+void ControllerHost::kill() {
+  if (!engine_)
+    return;
+  world_.note("the controller dies");
+  ++life_;
+  planner_.reset();
+  desk_.reset();
+  engine_.reset();
+  history_queue_.clear();
+  world_.network.controller_died();
+}
+
+bool ControllerHost::call(Command command, Engine::Reply reply, std::vector<Blob> blobs) {
+  if (!engine_)
+    return false;
+  engine_->submit(std::move(command), std::move(reply), std::move(blobs));
+  wake();
+  return true;
+}
+
+void ControllerHost::link_connected(LinkId link, std::size_t node) {
+  if (!desk_)
+    return;
+  desk_->connected(link, world_.nodes[node]->name(), world_.timeline.now());
+  wake();
+}
+
+void ControllerHost::link_closed(LinkId link) {
+  if (!desk_)
+    return;
+  desk_->disconnected(link, world_.timeline.now());
+  wake();
+}
+
+void ControllerHost::received(LinkId link, const FromAgent& message) {
+  if (!desk_ || !engine_->trusted())
+    return;
+  if (world_.verdict.noting)
+    if (const auto* report = std::get_if<Report>(&message))
+      world_.note(format("report {} on link {}: job {} attempt {} kind {}", report->number, link, report->job.value,
+                         report->attempt, report->body.index()));
+  desk_->receive(link, message, engine_->state(), world_.timeline.now());
+  wake();
+}
+
+void ControllerHost::published(const Engine::Batch& batch) {
+  World& w = world_;
+  if (!batch.changes.empty()) {
+    if (batch.index > w.log.durable_index() || batch.changes.back().seq > w.log.durable_seq())
+      w.verdict.fail(format("readers were shown change {}, but only {} is durable", batch.changes.back().seq,
+                            w.log.durable_seq()));
+    if (batch.changes.front().seq <= last_seq_)
+      w.verdict.fail(format("readers were shown change {} after change {}", batch.changes.front().seq, last_seq_));
+    last_seq_ = batch.changes.back().seq;
+    ++batches_;
+    w.records.saw(batch.changes, w.timeline.now());
+    for (const Change& change : batch.changes)
+      if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
+        w.clients.saw(**job);
+    planner_->observe(batch.changes);
+    history_queue_.emplace_back(batch.index, batch.changes);
+  }
+  if (w.verdict.noting)
+    for (const Event& event : batch.events)
+      w.note(format("event: job {} {} {}", event.job.value, event.what, event.message));
+  desk_->committed(engine_->state(), batch.changes, batch.actions, w.timeline.now());
+}
+
+void ControllerHost::load_history_tail() {
+  history_queue_.clear();
+  const std::uint64_t cursor = *world_.history.cursor();
+  std::uint64_t expected = cursor;
+  std::vector<Change> open;
+  for (;;) {
+    const auto entries = world_.log.read(expected + 1, 256);
+    if (!entries.ok() || entries->empty())
+      break;
+    for (const LogEntry& entry : *entries) {
+      if (entry.index != ++expected) {
+        world_.verdict.fail(
+            format("history needs entry {}, the log begins at {}: it was trimmed too early", expected, entry.index));
+        return;
+      }
+      auto body = decode_entry(entry.bytes);
+      if (!body.ok()) {
+        world_.verdict.fail("a log entry cannot be read: " + body.error().message);
+        return;
+      }
+      open.insert(open.end(), body->changes.begin(), body->changes.end());
+      if (!entry.closing)
+        continue;
+      history_queue_.emplace_back(entry.index, std::move(open));
+      open.clear();
+    }
+  }
+  if (expected < engine_->last_index())
+    world_.verdict.fail(format("history is at entry {} and the log holds nothing up to {}: it was trimmed too early",
+                               expected, engine_->last_index()));
+}
+
+void ControllerHost::feed_history() {
+  if (!engine_)
+    return;
+  try {
+    static const Tables kNobody;
+    while (!history_pauses && !history_queue_.empty()) {
+      const auto& [index, changes] = history_queue_.front();
+      if (!world_.history.take(index, changes, kNobody).ok())
+        break;
+      history_queue_.pop_front();
+    }
+    engine_->set_trim_floor(*world_.history.cursor());
+  } catch (const Crash&) {
+    kill();
+    world_.timeline.after(world_.up_to(seconds(3)), [this] { start(); });
+    return;
+  }
+  world_.timeline.after(millis(100) + world_.up_to(seconds(2)), [this, life = life_] {
+    if (life == life_)
+      feed_history();
+  });
+}
+
+void ControllerHost::wake(Duration delay) {
+  if (awake_ && delay.us == 0)
+    return;
+  if (delay.us == 0)
+    awake_ = true;
+  world_.timeline.after(delay.us == 0 ? micros(world_.rng.between(20, 400)) : delay, [this, life = life_] {
+    if (life == life_)
+      pump();
+  });
+}
+
+void ControllerHost::schedule(Instant when) {
+  const Instant now = world_.timeline.now();
+  if (when >= kNever || (when >= alarm_ && alarm_ > now))
+    return;
+  alarm_ = std::max(when, now + micros(100));
+  wake(alarm_ - now);
+}
+
+void ControllerHost::pump() {
+  if (!engine_)
+    return;
+  awake_ = false;
+  try {
+    const Instant now = world_.timeline.now();
+    if (engine_->trusted()) {
+      desk_->tick(engine_->state(), now);
+      if (engine_->state().next_timer() <= now)
+        engine_->submit({{UserId{}, true}, Tick{}}, nullptr);
+    }
+    exchange();
+    if (engine_->has_work()) {
+      engine_->run_batch(now);
+      if (engine_->trusted())
+        check_invariants(engine_->state());
+      exchange();
+    }
+    if (engine_->has_work()) {
+      wake();
+      return;
+    }
+    if (!engine_->trusted()) {
+      // Nothing may be decided until the log can be read again: any command makes the engine try.
+      engine_->submit({{UserId{}, true}, Tick{}}, nullptr);
+      wake(millis(600));
+      return;
+    }
+    plan();
+    schedule(std::min(desk_->next_timer(), engine_->state().next_timer()));
+    schedule(planner_->wake_at());
+  } catch (const Crash&) {
+    kill();
+    world_.timeline.after(world_.up_to(seconds(3)), [this] { start(); });
+  }
+}
+
+// What the desk has to say, to the engine and to the agents.
+void ControllerHost::exchange() {
+  for (auto& item : desk_->take_commands())
+    engine_->submit(std::move(item.command), [this, token = item.token](const Result<Answer>& answer) {
+      desk_->answered(token, answer, engine_->state(), world_.timeline.now());
+    });
+  for (auto& [link, message] : desk_->take_messages()) world_.network.send_down(link, std::move(message));
+  for (const NodeId node : desk_->take_fence_requests()) {
+    const Node* record = engine_->state().tables().node(node);
+    if (!record)
+      continue;
+    const std::size_t index = parse_uint(std::string_view(record->meta.name).substr(1)).value_or(1) - 1;
+    // The hook cuts the power, and says so when it is certain.
+    world_.timeline.after(world_.up_to(seconds(2)), [this, life = life_, node, index] {
+      NodeHost& host = *world_.nodes[index];
+      const bool was_up = host.machine_up();
+      host.power_off();
+      if (was_up)
+        world_.timeline.after(seconds(3) + world_.up_to(seconds(20)), [&host] { host.boot(); });
+      if (life != life_)
+        return;
+      desk_->fenced(node, "power off");
+      wake();
+    });
+  }
+}
+
+void ControllerHost::plan() {
+  if (plan_out_ || (planner_->idle() && world_.timeline.now() < planner_->wake_at()))
+    return;
+  plan_out_ = true;
+  // The scheduler is a thread of its own: it sees the view a little later, and its plan arrives later still.
+  world_.timeline.after(micros(world_.rng.between(50, 2000)), [this, life = life_] {
+    if (life != life_)
+      return;
+    PlanBudget budget;
+    if (world_.rng.chance(0.2))
+      budget = {static_cast<std::uint32_t>(world_.rng.between(1, 8)),
+                static_cast<std::uint32_t>(world_.rng.between(1, 4))};
+    Rng rng = world_.rng.fork();
+    PlanChunk chunk = planner_->plan(world_.timeline.now(), rng, budget);
+    for (const PlanNote& note : chunk.notes) waits_[note.job] = note.wait;
+    if (stray_plans > 0 && world_.rng.chance(stray_plans))
+      stray_plan();
+    if (chunk.starts.empty()) {
+      plan_out_ = false;
+      wake();
+      return;
+    }
+    world_.timeline.after(micros(world_.rng.between(50, 20'000)), [this, life, starts = std::move(chunk.starts)] {
+      if (life != life_)
+        return;
+      engine_->submit({{UserId{}, true}, ApplyPlan{starts}}, [this](const Result<Answer>& answer) {
+        if (answer.ok())
+          starts_ += answer->starts_applied;
+        planner_->settled();
+        plan_out_ = false;
+      });
+      wake();
+    });
+  });
+}
+
+// A plan from someone who saw an empty cluster: the core must take only what is right.
+void ControllerHost::stray_plan() {
+  const Tables& tables = engine_->state().tables();
+  PlannedStart start;
+  for (const auto& [id, job] : tables.jobs) {
+    if (job->state != JobState::kPending || job->hold != Hold::kNone || job->array || job->spec->groups.size() != 1 ||
+        !world_.rng.chance(0.3))
+      continue;
+    const GroupSpec& group = job->spec->groups[0];
+    std::vector<Candidate> candidates;
+    static const NodeLoad kEmpty;
+    const std::size_t skip = static_cast<std::size_t>(world_.rng.below(tables.nodes.size()));
+    std::size_t at = 0;
+    const Partition* partition = tables.default_partition();
+    if (!partition)
+      return;
+    for (int round = 0; round < 2; ++round)
+      for (const auto& [node_id, node] : tables.nodes)
+        if ((round == 0) == (at++ % tables.nodes.size() >= skip) && node_usable(*node) &&
+            eligible(*node, *partition, group))
+          candidates.push_back({node.get(), &kEmpty});
+    auto grants = place_group(candidates, group, 0);
+    if (!grants)
+      continue;
+    start = {.job = id, .read = job->meta.seq, .partition = partition->meta.name, .grants = std::move(*grants)};
+    break;
+  }
+  if (start.job)
+    engine_->submit({{UserId{}, true}, ApplyPlan{{start}}}, nullptr);
+}
+
+std::string ControllerHost::note_of(JobId job) const {
+  const auto it = waits_.find(job);
+  return it == waits_.end() ? "no note" : format("wait {}", text_of(it->second));
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,68 @@
+// ControllerHost: the simulated controller machine: the real Engine, NodeDesk and Planner, wired as lockstepd wires
+// them, and the reader that feeds history. It can die at any commit.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "controller/engine.h"
+#include "controller/node_desk.h"
+#include "sched/planner.h"
+#include "sim/network.h"
+
+namespace lockstep::sim {
+
+struct World;
+
+class ControllerHost {
+ public:
+  explicit ControllerHost(World& world) : world_(world) {}
+
+  void start();
+  void kill();
+  bool up() const { return engine_ != nullptr; }
+  const ClusterState& state() const { return engine_->state(); }
+  const Engine& engine() const { return *engine_; }
+
+  // A request over the API; the reply may never come. False if nobody listens.
+  bool call(Command command, Engine::Reply reply, std::vector<Blob> blobs = {});
+
+  void link_connected(LinkId link, std::size_t node);
+  void link_closed(LinkId link);
+  void received(LinkId link, const FromAgent& message);
+
+  bool history_pauses = false;  // accounting is away: the log must wait for it
+  double stray_plans = 0;       // plans that know nothing of what is taken
+  std::uint64_t batches() const { return batches_; }
+  std::uint64_t starts() const { return starts_; }
+  std::string note_of(JobId job) const;
+
+ private:
+  void wake(Duration delay = {});
+  void pump();
+  void exchange();
+  void plan();
+  void stray_plan();
+  void published(const Engine::Batch& batch);
+  void feed_history();
+  void load_history_tail();
+  void schedule(Instant when);
+
+  World& world_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<NodeDesk> desk_;
+  std::unique_ptr<Planner> planner_;
+  std::uint64_t life_ = 0;
+  bool awake_ = false;
+  bool plan_out_ = false;
+  Instant alarm_ = kNever;
+  std::deque<std::pair<std::uint64_t, std::vector<Change>>> history_queue_;
+  std::map<JobId, Wait> waits_;
+  std::uint64_t last_published_ = 0;
+  Seq last_seq_ = 0;
+  std::uint64_t batches_ = 0, starts_ = 0;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,169 @@
+#include "faults.h"
+
+#include "world.h"
+
+namespace lockstep::sim {
+
+void FaultMaker::start() {
+  on_ = true;
+  Rng& rng = world_.rng;
+  // Each fault has a level of its own in this run: none, seldom, often.
+  const auto level = [&rng](Duration often) {
+    const double dice = rng.unit();
+    return dice < 0.25 ? Duration{} : dice < 0.6 ? often * 4 : often;
+  };
+  every(level(seconds(60)), &FaultMaker::kill_controller);
+  every(level(seconds(60)), &FaultMaker::bad_disk);
+  every(level(seconds(12)), &FaultMaker::kill_agent);
+  every(level(seconds(30)), &FaultMaker::reboot_node);
+  every(level(seconds(15)), &FaultMaker::partition_node);
+  every(level(seconds(200)), &FaultMaker::partition_all);
+  every(level(seconds(60)), &FaultMaker::lose_orders);
+  every(level(seconds(60)), &FaultMaker::jump_clock);
+  every(level(seconds(90)), &FaultMaker::pause_history);
+  commit_fault_rate_ = rng.chance(0.3) ? 0 : rng.unit() * 0.01;
+  world_.network.faults = {.lose = rng.chance(0.4) ? 0 : rng.unit() * 0.02,
+                           .twice = rng.unit() * 0.03,
+                           .slow = rng.chance(0.4) ? 0 : rng.unit() * 0.01,
+                           .slow_max = seconds(rng.between(1, 9))};
+  world_.controller.stray_plans = rng.chance(0.5) ? 0.2 : 0;
+  world_.log.draw_fault = [this] { return commit_fault(); };
+  world_.history.draw_fault = [this] { return world_.rng.chance(commit_fault_rate_) ? commit_fault() : CommitFault{}; };
+  const double fragile = rng.chance(0.3) ? 0.002 : 0, fails = rng.chance(0.5) ? 0.01 : 0;
+  for (auto& node : world_.nodes) {
+    node->dies_in_pump = fragile;
+    node->set_launch_fails(fails);
+  }
+}
+
+void FaultMaker::every(Duration mean, void (FaultMaker::*what)()) {
+  if (mean.us == 0)
+    return;
+  world_.timeline.after(world_.up_to(mean * 2), [this, mean, what] {
+    if (!on_)
+      return;
+    (this->*what)();
+    every(mean, what);
+  });
+}
+
+CommitFault FaultMaker::commit_fault() {
+  Rng& rng = world_.rng;
+  if (!on_)
+    return CommitFault::kNone;
+  if (world_.timeline.now() < bad_disk_until_ && rng.chance(0.6))
+    return rng.chance(0.7) ? CommitFault::kFails : CommitFault::kFailsYetWritten;
+  if (!rng.chance(commit_fault_rate_))
+    return CommitFault::kNone;
+  return static_cast<CommitFault>(rng.between(1, 6));
+}
+
+void FaultMaker::kill_controller() {
+  if (!world_.controller.up())
+    return;
+  world_.controller.kill();
+  const double dice = world_.rng.unit();
+  Duration away = world_.up_to(seconds(2));
+  if (dice > 0.95)
+    away = world_.settings.fence_after + world_.up_to(seconds(60));  // long enough that agents give up
+  else if (dice > 0.8)
+    away = world_.settings.lease_term * 3 + world_.up_to(seconds(10));
+  world_.timeline.after(away, [this] { world_.controller.start(); });
+}
+
+void FaultMaker::bad_disk() {
+  world_.note("the disk turns bad");
+  bad_disk_until_ = world_.timeline.now() + world_.up_to(seconds(6));
+}
+
+void FaultMaker::kill_agent() {
+  NodeHost& node = *world_.nodes[world_.rng.below(world_.nodes.size())];
+  if (!node.agent_up())
+    return;
+  node.kill_agent();
+  const Duration away =
+      world_.rng.chance(0.85) ? world_.up_to(seconds(3)) : world_.settings.node_timeout + world_.up_to(seconds(90));
+  world_.timeline.after(away, [&node] { node.start_agent(); });
+}
+
+void FaultMaker::reboot_node() {
+  NodeHost& node = *world_.nodes[world_.rng.below(world_.nodes.size())];
+  if (!node.machine_up())
+    return;
+  node.power_off();
+  const Duration away = world_.rng.chance(0.6) ? seconds(2) + world_.up_to(seconds(8)) : world_.up_to(seconds(200));
+  world_.timeline.after(away, [&node] { node.boot(); });
+}
+
+void FaultMaker::partition_node() {
+  using enum SimNetwork::Partition;
+  Rng& rng = world_.rng;
+  const std::size_t node = rng.below(world_.nodes.size());
+  if (world_.network.partition_of(node) != kNone)
+    return;
+  const SimNetwork::Partition kinds[] = {kCut, kStall, kStallDown};
+  const SimNetwork::Partition how = kinds[rng.below(3)];
+  const double dice = rng.unit();
+  Duration length = world_.up_to(seconds(8));
+  if (dice > 0.7)
+    length = world_.settings.fence_after + world_.up_to(world_.settings.fence_after);
+  else if (dice > 0.4)
+    length = world_.settings.node_timeout + world_.up_to(seconds(15));
+  world_.note(
+      format("{} is cut off ({}) for {} ms", world_.nodes[node]->name(), static_cast<int>(how), length.millis()));
+  world_.network.partition(node, how);
+  world_.timeline.after(length, [this, node] {
+    world_.note(format("{} is reachable again", world_.nodes[node]->name()));
+    world_.network.partition(node, SimNetwork::Partition::kNone);
+  });
+}
+
+void FaultMaker::partition_all() {
+  using enum SimNetwork::Partition;
+  const Duration length = world_.up_to(seconds(40));
+  world_.note(format("the network is down for {} ms", length.millis()));
+  for (std::size_t i = 0; i < world_.nodes.size(); ++i) {
+    if (world_.network.partition_of(i) != kNone)
+      continue;
+    world_.network.partition(i, world_.rng.chance(0.5) ? kCut : kStall);
+    world_.timeline.after(length, [this, i] { world_.network.partition(i, SimNetwork::Partition::kNone); });
+  }
+}
+
+void FaultMaker::lose_orders() {
+  world_.note("orders get lost");
+  world_.network.lose_orders_until = world_.timeline.now() + world_.up_to(seconds(10));
+}
+
+void FaultMaker::jump_clock() {
+  const Duration by = seconds(world_.rng.between(-7200, 7200));
+  world_.note(format("the controller's wall clock jumps by {} s", by.seconds()));
+  world_.controller.call({Caller{UserId{}, true}, SetWallOffset{by}}, nullptr);
+  world_.nodes[world_.rng.below(world_.nodes.size())]->clock().jump_wall(by);
+}
+
+void FaultMaker::pause_history() {
+  world_.note("history is away");
+  world_.controller.history_pauses = true;
+  world_.timeline.after(world_.up_to(seconds(60)), [this] { world_.controller.history_pauses = false; });
+}
+
+void FaultMaker::stop_and_heal() {
+  on_ = false;
+  bad_disk_until_ = {};
+  world_.note("faults stop");
+  world_.network.faults = {};
+  world_.network.lose_orders_until = {};
+  world_.controller.stray_plans = 0;
+  world_.controller.history_pauses = false;
+  for (std::size_t i = 0; i < world_.nodes.size(); ++i) {
+    world_.network.partition(i, SimNetwork::Partition::kNone);
+    world_.nodes[i]->dies_in_pump = 0;
+    world_.nodes[i]->set_launch_fails(0);
+    world_.nodes[i]->boot();
+    world_.nodes[i]->start_agent();
+  }
+  world_.controller.start();
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,39 @@
+// FaultMaker: everything that goes wrong. How much of each is drawn from the seed, so that some runs are calm but for
+// one thing and others are a storm.
+#pragma once
+
+#include "base/time.h"
+#include "sim/log.h"
+
+namespace lockstep::sim {
+
+struct World;
+
+class FaultMaker {
+ public:
+  explicit FaultMaker(World& world) : world_(world) {}
+
+  void start();
+  void stop_and_heal();  // everything that can be mended is, at once
+
+ private:
+  // Repeats `what` at random intervals around `mean` until faults stop.
+  void every(Duration mean, void (FaultMaker::*what)());
+  void kill_controller();
+  void bad_disk();
+  void kill_agent();
+  void reboot_node();
+  void partition_node();
+  void partition_all();
+  void lose_orders();
+  void jump_clock();
+  void pause_history();
+  CommitFault commit_fault();
+
+  World& world_;
+  bool on_ = false;
+  double commit_fault_rate_ = 0;
+  Instant bad_disk_until_;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,192 @@
+#include "node_host.h"
+
+#include "world.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+constexpr Duration kSilenceMax = seconds(12);  // nothing heard for so long: the link is dead
+
+}  // namespace
+
+NodeHost::NodeHost(World& world, std::size_t index, bool has_fence_hook)
+    : world_(world),
+      index_(index),
+      name_(format("n{}", index + 1)),
+      has_fence_hook_(has_fence_hook),
+      clock_(world.timeline, world.rng.between(-2000, 2000)),
+      shims_(world.timeline, world.rng.fork(), index, world.processes) {}
+
+Node NodeHost::facts() const {
+  Node node;
+  node.meta.name = name_;
+  node.address = format("10.0.0.{}", index_ + 1);
+  node.hostname = name_;
+  node.boot_id = boot_id_;
+  node.version = "sim";
+  node.cores = world_.settings.cores;
+  node.memory_mb = 256'000;
+  node.has_fence_hook = has_fence_hook_;
+  if (index_ % 2 == 0)
+    node.features.push_back("even");
+  for (std::uint32_t d = 0; d < world_.settings.devices; ++d)
+    node.devices.push_back({.type = "h100",
+                            .uuid = format("GPU-{}-{}", index_, d),
+                            .minor = d,
+                            .memory_mb = 80'000,
+                            .island = static_cast<std::int32_t>(d / 4)});
+  return node;
+}
+
+void NodeHost::boot() {
+  if (machine_up_)
+    return;
+  world_.note(format("{} boots", name_));
+  machine_up_ = true;
+  boot_id_ = format("{}-boot{}", name_, ++boots_);
+  clock_.reboot();
+  journal_.clear();
+  start_agent();
+}
+
+void NodeHost::power_off() {
+  if (!machine_up_)
+    return;
+  world_.note(format("{} loses power", name_));
+  machine_up_ = false;
+  kill_agent();
+  shims_.machine_died();
+}
+
+void NodeHost::start_agent() {
+  if (logic_ || !machine_up_)
+    return;
+  world_.note(format("{}: agent starts", name_));
+  ++life_;
+  alarm_ = kNever;
+  const auto survivors = shims_.recover();
+  logic_ = std::make_unique<AgentLogic>(AgentSettings{.renew_every = world_.settings.lease_term / 3}, facts(), journal_,
+                                        *survivors, clock_.boot());
+  shims_.on_event([this, life = life_](const ShimEvent& event) {
+    if (life != life_ || !logic_)
+      return;
+    logic_->shim_event(event, clock_.boot());
+    wake();
+  });
+  dial();
+  wake();
+}
+
+void NodeHost::kill_agent() {
+  if (!logic_)
+    return;
+  world_.note(format("{}: agent dies", name_));
+  ++life_;
+  logic_.reset();
+  shims_.on_event(nullptr);
+  // A killed process resets its connection; a machine without power says nothing.
+  if (link_)
+    world_.network.close_from_agent(link_, machine_up_ ? millis(5) : world_.up_to(seconds(30)));
+  link_ = 0;
+}
+
+void NodeHost::dial() {
+  if (!logic_ || link_)
+    return;
+  link_ = world_.network.open(index_);
+  if (!link_) {
+    world_.timeline.after(millis(300) + world_.up_to(seconds(1)), [this, life = life_] {
+      if (life == life_)
+        dial();
+    });
+    return;
+  }
+  heard_ = world_.timeline.now();
+  logic_->connected(clock_.boot());
+  watch_link();
+  wake();
+}
+
+void NodeHost::watch_link() {
+  world_.timeline.at(heard_ + kSilenceMax, [this, life = life_, link = link_] {
+    if (life != life_ || link != link_)
+      return;
+    if (world_.timeline.now() - heard_ >= kSilenceMax)
+      hang_up();
+    else
+      watch_link();
+  });
+}
+
+void NodeHost::hang_up() {
+  world_.network.close_from_agent(link_, world_.up_to(seconds(1)));
+  link_closed(link_);
+}
+
+void NodeHost::link_closed(LinkId link) {
+  if (link != link_ || !logic_)
+    return;
+  link_ = 0;
+  logic_->disconnected(clock_.boot());
+  wake();
+  world_.timeline.after(world_.up_to(seconds(1)), [this, life = life_] {
+    if (life == life_)
+      dial();
+  });
+}
+
+void NodeHost::received(LinkId link, const ToAgent& message) {
+  if (link != link_ || !logic_)
+    return;
+  heard_ = world_.timeline.now();
+  logic_->receive(message, clock_.boot());
+  wake();
+  if (std::holds_alternative<Refused>(message)) {
+    world_.note(format("{}: refused: {}", name_, std::get<Refused>(message).why));
+    hang_up();
+  }
+}
+
+void NodeHost::wake() {
+  world_.timeline.after(micros(0), [this, life = life_] {
+    if (life == life_)
+      pump();
+  });
+}
+
+void NodeHost::pump() {
+  if (!logic_)
+    return;
+  if (logic_->next_timer() <= clock_.boot())
+    logic_->tick(clock_.boot());
+  for (std::string& line : logic_->take_journal()) journal_.push_back(std::move(line));
+  if (dies_in_pump > 0 && world_.rng.chance(dies_in_pump)) {
+    kill_agent();
+    world_.timeline.after(world_.up_to(seconds(5)), [this] { start_agent(); });
+    return;
+  }
+  for (AgentLogic::ShimOrder& order : logic_->take_orders()) {
+    using enum AgentLogic::ShimOrder::What;
+    switch (order.what) {
+      case kStart: shims_.start(order.start); break;
+      case kSignal: shims_.signal(order.key, order.signal); break;
+      case kStop: shims_.stop(order.key, order.kill_wait); break;
+      case kForget: shims_.forget(order.key); break;
+    }
+  }
+  for (FromAgent& message : logic_->take_messages())
+    if (link_)
+      world_.network.send_up(link_, std::move(message));
+  const Instant due = clock_.true_time(logic_->next_timer());
+  if (due < alarm_ || alarm_ <= world_.timeline.now()) {
+    alarm_ = due;
+    if (due < kNever)
+      world_.timeline.at(std::max(due, world_.timeline.now() + micros(10)), [this, life = life_] {
+        if (life == life_)
+          pump();
+      });
+  }
+}
+
+}  // namespace lockstep::sim

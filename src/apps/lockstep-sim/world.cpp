@@ -1,0 +1,33 @@
+#include "world.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+constexpr Instant kStart{1'000'000'000'000'000};
+
+}  // namespace
+
+World::World(const ChaosSettings& s)
+    : settings(s),
+      rng(s.seed),
+      timeline(kStart),
+      processes(verdict),
+      records(verdict, processes, {.limit_slack = s.fence_after + minutes(4)}),
+      clients(verdict),
+      history(verdict, log),
+      network(timeline, rng.fork()),
+      controller(*this) {
+  verdict.origin = kStart;
+  verdict.noting = s.noting;
+  for (std::size_t i = 0; i < s.nodes; ++i) nodes.push_back(std::make_unique<NodeHost>(*this, i, i % 3 == 0));
+  network.on_connected = [this](LinkId link, std::size_t node) { controller.link_connected(link, node); };
+  network.on_up = [this](LinkId link, const FromAgent& message) { controller.received(link, message); };
+  network.on_controller_closed = [this](LinkId link) { controller.link_closed(link); };
+  network.on_down = [this](std::size_t node, LinkId link, const ToAgent& message) {
+    nodes[node]->received(link, message);
+  };
+  network.on_agent_closed = [this](std::size_t node, LinkId link) { nodes[node]->link_closed(link); };
+}
+
+}  // namespace lockstep::sim

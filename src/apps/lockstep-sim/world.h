@@ -1,0 +1,56 @@
+// World: one simulated cluster with everything that may happen to it. Owns the simulated machines, the checkers and the
+// real controller and agents inside; a seed decides everything.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "controller_host.h"
+#include "node_host.h"
+#include "sim/client_checker.h"
+#include "sim/history.h"
+#include "sim/log.h"
+#include "sim/network.h"
+#include "sim/process_checker.h"
+#include "sim/record_checker.h"
+#include "sim/timeline.h"
+#include "sim/verdict.h"
+
+namespace lockstep::sim {
+
+struct ChaosSettings {
+  std::uint64_t seed = 1;
+  std::uint64_t commands = 2000;  // of clients
+  std::size_t nodes = 20;
+  std::uint32_t devices = 8, cores = 32;
+  Duration fence_after = seconds(60);
+  Duration lease_term = seconds(9), node_timeout = seconds(20), drift = seconds(1);
+  bool noting = false;
+};
+
+struct World {
+  explicit World(const ChaosSettings& settings);
+
+  ChaosSettings settings;
+  Rng rng;
+  Timeline timeline;
+  Verdict verdict;
+  ProcessChecker processes;
+  RecordChecker records;
+  ClientChecker clients;
+  SimLog log;
+  SimHistory history;
+  SimNetwork network;
+  ControllerHost controller;
+  std::vector<std::unique_ptr<NodeHost>> nodes;
+
+  void note(std::string words) {
+    if (verdict.noting)
+      verdict.note(timeline.now(), std::move(words));
+  }
+  Duration up_to(Duration most) { return micros(rng.between(1, most.us)); }
+};
+
+}  // namespace lockstep::sim

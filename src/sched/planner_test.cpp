@@ -1,0 +1,512 @@
+#include "sched/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "model/tables.h"
+#include "rules/fit.h"
+
+namespace lockstep {
+namespace {
+
+// The least of a core: holds records, applies what is planned by the shared rules, tells every change.
+struct MiniCore {
+  Tables tables;
+  Seq seq = 0;
+  std::map<NodeId, NodeLoad> loads;
+  std::vector<Change> fresh;  // since the last drain
+
+  template <class T>
+  void put(T record, bool removed = false) {
+    record.meta.seq = ++seq;
+    const Change change{seq, Ref<T>(std::make_shared<T>(std::move(record))), removed};
+    tables.apply(change);
+    fresh.push_back(change);
+  }
+  std::vector<Change> drain() { return std::exchange(fresh, {}); }
+
+  void add_node(std::uint32_t id, std::uint32_t cores, std::uint32_t devices) {
+    Node node;
+    node.id = NodeId{id};
+    node.meta.name = format("n{}", id);
+    node.cores = cores;
+    node.memory_mb = 1000;
+    node.link = NodeLink::kUp;
+    for (std::uint32_t d = 0; d < devices; ++d) node.devices.push_back({.type = "h100"});
+    put(node);
+  }
+  void add_partition(const std::string& name, std::vector<std::string> nodes, std::uint32_t tier = 1) {
+    Partition partition;
+    partition.meta.name = name;
+    partition.nodes = std::move(nodes);
+    partition.is_default = name == "main";
+    partition.tier = tier;
+    put(partition);
+  }
+  JobId add_job(JobSpec spec, std::uint64_t priority = 1) {
+    Job job;
+    job.id = JobId{++last_job};
+    if (spec.groups.empty())
+      spec.groups.emplace_back();
+    job.spec = std::make_shared<JobSpec>(std::move(spec));
+    job.priority = priority;
+    job.submitted = Instant{1000};
+    put(job);
+    return job.id;
+  }
+  // Applies a start by the rules; EXPECTs that they allow it.
+  void start(const PlannedStart& start, Instant now) {
+    Job job = *tables.job(start.job);
+    ASSERT_EQ(job.state, JobState::kPending);
+    std::vector<const Node*> nodes;
+    for (const Grant& grant : start.grants) nodes.push_back(tables.node(grant.node));
+    const Partition* partition = tables.partition(start.partition);
+    ASSERT_NE(partition, nullptr);
+    const auto whole = check_allocation(*job.spec, *partition, start.grants, nodes);
+    EXPECT_TRUE(whole.ok()) << (whole.ok() ? "" : whole.error().message);
+    for (const Grant& grant : start.grants) {
+      EXPECT_TRUE(node_usable(*tables.node(grant.node)));
+      const auto taken = take(loads[grant.node], *tables.node(grant.node), grant);
+      EXPECT_TRUE(taken.ok()) << (taken.ok() ? "" : taken.error().message);
+    }
+    if (start.is_element) {
+      Job array = job;
+      auto state = std::make_shared<ArrayState>(*array.array);
+      EXPECT_TRUE(state->waiting.contains(start.array_index));
+      state->waiting.erase(start.array_index);
+      ++state->running;
+      EXPECT_TRUE(state->throttle == 0 || state->running <= state->throttle);
+      array.array = state;
+      put(array);
+      job.array = nullptr;
+      job.array_job = job.id;
+      job.array_index = start.array_index;
+      job.id = JobId{++last_job};
+    }
+    auto allocation = std::make_shared<Allocation>();
+    allocation->attempt = ++job.attempt;
+    allocation->partition = start.partition;
+    allocation->grants = start.grants;
+    job.allocation = allocation;
+    job.members.assign(start.grants.size(), MemberState::kRunning);
+    job.state = JobState::kRunning;
+    job.started = now;
+    job.limit_end =
+        job.spec->time_limit.us == 0 || job.spec->time_limit >= kForever ? kNever : now + job.spec->time_limit;
+    put(job);
+  }
+  void end(JobId id) {
+    Job job = *tables.job(id);
+    for (const Grant& grant : job.allocation->grants) give_back(loads[grant.node], grant);
+    job.allocation = nullptr;
+    job.members.clear();
+    job.state = JobState::kCompleted;
+    put(job);
+    if (job.array_job) {
+      Job array = *tables.job(job.array_job);
+      auto state = std::make_shared<ArrayState>(*array.array);
+      --state->running;
+      array.array = state;
+      put(array);
+    }
+  }
+  std::uint64_t last_job = 0;
+};
+
+JobSpec ask(std::uint32_t nodes, std::uint32_t devices, Duration limit, std::uint32_t cores = 1) {
+  JobSpec spec;
+  spec.time_limit = limit;
+  GroupSpec group;
+  group.nodes = {nodes, nodes};
+  group.tasks = {nodes, nodes};
+  group.per_task.cores = cores;
+  if (devices > 0)
+    group.per_node.devices = {{.count = devices}};
+  spec.groups = {group};
+  return spec;
+}
+
+struct Driver {
+  Planner planner;
+  Rng rng{1};
+  std::map<JobId, PlanNote> notes;
+
+  std::vector<PlannedStart> pass(Instant now, PlanBudget budget = {}) {
+    std::vector<PlannedStart> starts;
+    for (int slices = 0;; ++slices) {
+      EXPECT_LT(slices, 100'000) << "the planner never comes to an end";
+      PlanChunk chunk = planner.plan(now, rng, budget);
+      for (PlanNote& note : chunk.notes) notes[note.job] = note;
+      std::move(chunk.starts.begin(), chunk.starts.end(), std::back_inserter(starts));
+      if (!chunk.more || slices >= 100'000)
+        return starts;
+    }
+  }
+  // Plans and applies until nothing more starts.
+  std::size_t run(MiniCore& core, Instant now, PlanBudget budget = {}) {
+    planner.observe(core.drain());
+    std::size_t count = 0;
+    while (!planner.idle()) {
+      const auto starts = pass(now, budget);
+      for (const PlannedStart& start : starts) core.start(start, now);
+      count += starts.size();
+      planner.observe(core.drain());
+      planner.settled();
+    }
+    return count;
+  }
+};
+
+constexpr Instant kNow{1'000'000'000};
+
+TEST(Planner, starts_a_job_that_fits) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  core.add_node(1, 8, 4);
+  const JobId job = core.add_job(ask(1, 2, minutes(1)));
+  Driver driver;
+  EXPECT_EQ(driver.run(core, kNow), 1u);
+  EXPECT_EQ(core.tables.job(job)->state, JobState::kRunning);
+  EXPECT_TRUE(driver.planner.idle());
+}
+
+TEST(Planner, places_a_gang_whole_or_not_at_all) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  for (std::uint32_t n = 1; n <= 3; ++n) core.add_node(n, 8, 4);
+  Driver driver;
+  core.add_job(ask(1, 4, minutes(1)));
+  EXPECT_EQ(driver.run(core, kNow), 1u);
+  const JobId gang = core.add_job(ask(3, 4, minutes(1)));
+  EXPECT_EQ(driver.run(core, kNow), 0u);
+  EXPECT_EQ(driver.notes[gang].wait, Wait::kResources);
+  EXPECT_EQ(driver.notes[gang].expected_start, kNow + minutes(1));
+  EXPECT_EQ(driver.notes[gang].expected_nodes.size(), 3u);
+  core.end(JobId{1});
+  EXPECT_EQ(driver.run(core, kNow), 1u);
+  EXPECT_EQ(core.tables.job(gang)->allocation->grants.size(), 3u);
+}
+
+TEST(Planner, fills_nodes_that_are_used_already_and_keeps_whole_ones_free) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  for (std::uint32_t n = 1; n <= 4; ++n) core.add_node(n, 8, 8);
+  for (int i = 0; i < 4; ++i) core.add_job(ask(1, 2, minutes(1)));
+  core.add_job(ask(3, 8, minutes(1)));
+  Driver driver;
+  EXPECT_EQ(driver.run(core, kNow), 5u);
+}
+
+TEST(Planner, lower_jobs_go_first_only_when_they_do_not_delay_the_head) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  core.add_node(1, 8, 8);
+  core.add_node(2, 8, 8);
+  core.add_job(ask(1, 8, minutes(10)));
+  Driver driver;
+  driver.run(core, kNow);
+  const JobId head = core.add_job(ask(2, 8, minutes(10)), 100);
+  const JobId fits_before = core.add_job(ask(1, 4, minutes(9)), 10);
+  const JobId too_long = core.add_job(ask(1, 4, minutes(11)), 20);
+  EXPECT_EQ(driver.run(core, kNow), 1u);
+  EXPECT_EQ(core.tables.job(head)->state, JobState::kPending);
+  EXPECT_EQ(core.tables.job(fits_before)->state, JobState::kRunning);
+  EXPECT_EQ(core.tables.job(too_long)->state, JobState::kPending);
+  EXPECT_EQ(driver.notes[too_long].wait, Wait::kPriority);
+  core.end(JobId{1});
+  core.end(fits_before);
+  driver.run(core, kNow + minutes(5));
+  EXPECT_EQ(core.tables.job(head)->state, JobState::kRunning);
+}
+
+TEST(Planner, says_why_a_job_cannot_start) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  core.add_node(1, 8, 4);
+  core.add_node(2, 8, 4);
+  Node down = *core.tables.node(NodeId{2});
+  down.drain = true;
+  core.put(down);
+  Driver driver;
+  const JobId two = core.add_job(ask(2, 1, minutes(1)));
+  const JobId never = core.add_job(ask(1, 5, minutes(1)));
+  JobSpec constrained = ask(1, 1, minutes(1));
+  constrained.groups[0].constraint = "fast";
+  const JobId odd = core.add_job(constrained);
+  EXPECT_EQ(driver.run(core, kNow), 0u);
+  EXPECT_EQ(driver.notes[two].wait, Wait::kNodesUnavailable);
+  EXPECT_EQ(driver.notes[two].detail, "UnavailableNodes:n2");
+  EXPECT_EQ(driver.notes[never].wait, Wait::kBadConstraints);
+  EXPECT_EQ(driver.notes[odd].wait, Wait::kBadConstraints);
+  Partition main = *core.tables.partition("main");
+  main.up = false;
+  core.put(main);
+  driver.run(core, kNow);
+  EXPECT_EQ(driver.notes[two].wait, Wait::kPartitionDown);
+  // Only what changed is told again.
+  driver.notes.clear();
+  core.add_job(ask(1, 1, minutes(1)));
+  driver.run(core, kNow);
+  EXPECT_EQ(driver.notes.size(), 1u);
+}
+
+TEST(Planner, takes_the_first_partition_that_fits) {
+  MiniCore core;
+  core.add_partition("main", {"n1"});
+  core.add_partition("big", {"n2"});
+  core.add_node(1, 8, 0);
+  core.add_node(2, 8, 8);
+  JobSpec spec = ask(1, 4, minutes(1));
+  spec.partitions = {"main", "big"};
+  const JobId job = core.add_job(spec);
+  Driver driver;
+  EXPECT_EQ(driver.run(core, kNow), 1u);
+  EXPECT_EQ(core.tables.job(job)->allocation->partition, "big");
+}
+
+TEST(Planner, het_groups_start_together) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  core.add_node(1, 4, 4);
+  core.add_node(2, 4, 0);
+  JobSpec spec = ask(1, 4, minutes(1), 4);
+  spec.groups.push_back(ask(1, 0, minutes(1), 4).groups[0]);
+  const JobId both = core.add_job(spec);
+  Driver driver;
+  EXPECT_EQ(driver.run(core, kNow), 1u);
+  EXPECT_EQ(core.tables.job(both)->allocation->grants.size(), 2u);
+  core.end(both);
+  core.add_job(ask(1, 0, minutes(1), 1));
+  EXPECT_EQ(driver.run(core, kNow), 1u);
+  core.add_job(spec);
+  EXPECT_EQ(driver.run(core, kNow), 0u);
+  EXPECT_EQ(core.loads[NodeId{1}].holders + core.loads[NodeId{2}].holders, 1u);
+}
+
+TEST(Planner, array_elements_start_up_to_the_throttle) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  core.add_node(1, 16, 0);
+  Job array;
+  array.id = JobId{++core.last_job};
+  array.spec = std::make_shared<JobSpec>(ask(1, 0, minutes(1)));
+  auto state = std::make_shared<ArrayState>();
+  state->asked = state->waiting = IntervalSet(0, 9);
+  state->throttle = 3;
+  array.array = state;
+  core.put(array);
+  Driver driver;
+  EXPECT_EQ(driver.run(core, kNow), 3u);
+  core.end(JobId{2});
+  EXPECT_EQ(driver.run(core, kNow), 1u);
+  EXPECT_EQ(core.tables.job(array.id)->array->waiting.text(), "4-9");
+}
+
+TEST(Planner, a_refused_start_is_tried_again_later) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  core.add_node(1, 8, 4);
+  core.add_job(ask(1, 2, minutes(1)));
+  Driver driver;
+  driver.planner.observe(core.drain());
+  EXPECT_EQ(driver.pass(kNow).size(), 1u);
+  EXPECT_EQ(driver.pass(kNow).size(), 0u);  // it counts as taken
+  driver.planner.settled();
+  EXPECT_EQ(driver.pass(kNow).size(), 0u);
+  EXPECT_TRUE(driver.planner.idle());
+  EXPECT_LT(driver.planner.wake_at(), kNever);
+  EXPECT_EQ(driver.pass(driver.planner.wake_at()).size(), 1u);
+}
+
+TEST(Planner, a_delayed_job_waits_for_its_time) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  core.add_node(1, 8, 4);
+  Job job;
+  job.id = JobId{1};
+  job.spec = std::make_shared<JobSpec>(ask(1, 1, minutes(1)));
+  job.begin_after = kNow + seconds(5);
+  core.put(job);
+  Driver driver;
+  EXPECT_EQ(driver.run(core, kNow), 0u);
+  EXPECT_EQ(driver.planner.wake_at(), kNow + seconds(5));
+  EXPECT_EQ(driver.pass(kNow + seconds(5)).size(), 1u);
+}
+
+TEST(Planner, a_new_job_that_fits_starts_in_the_middle_of_a_long_pass) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  for (std::uint32_t n = 1; n <= 4; ++n) core.add_node(n, 8, 8);
+  core.add_job(ask(1, 8, minutes(1)));
+  Driver driver;
+  driver.run(core, kNow);
+  // 500 shapes, none of which fits.
+  for (std::uint32_t i = 0; i < 500; ++i) core.add_job(ask(4, 8, minutes(1) + micros(i)), 10);
+  driver.planner.observe(core.drain());
+  const PlanBudget small{.jobs = 5, .starts = 5};
+  ASSERT_TRUE(driver.planner.plan(kNow, driver.rng, small).more);
+  ASSERT_TRUE(driver.planner.plan(kNow, driver.rng, small).more);
+  const JobId quick = core.add_job(ask(1, 1, seconds(10)), 1);
+  driver.planner.observe(core.drain());
+  const PlanChunk chunk = driver.planner.plan(kNow, driver.rng, small);
+  ASSERT_EQ(chunk.starts.size(), 1u);
+  EXPECT_EQ(chunk.starts[0].job, quick);
+  EXPECT_TRUE(chunk.more);
+}
+
+// --- random clusters ---
+
+bool fits_now(const MiniCore& core, const Job& job) {
+  const Partition* partition = nullptr;
+  std::vector<std::string> names = job.spec->partitions;
+  if (names.empty())
+    names = {"main"};
+  for (const std::string& name : names) {
+    partition = core.tables.partition(name);
+    if (!partition->up)
+      continue;
+    std::map<NodeId, NodeLoad> loads = core.loads;
+    bool whole = true;
+    for (std::uint16_t g = 0; whole && g < job.spec->groups.size(); ++g) {
+      std::vector<Candidate> candidates;
+      for (const auto& [id, node] : core.tables.nodes)
+        if (node_usable(*node) && eligible(*node, *partition, job.spec->groups[g]))
+          candidates.push_back({node.get(), &loads[id]});
+      const auto grants = place_group(candidates, job.spec->groups[g], g);
+      whole = grants.has_value();
+      if (!grants)
+        break;
+      for (const Grant& grant : *grants)
+        EXPECT_TRUE(take(loads[grant.node], *core.tables.node(grant.node), grant).ok());
+    }
+    if (whole)
+      return true;
+  }
+  return false;
+}
+
+std::vector<std::string> words_of(const std::vector<PlannedStart>& starts) {
+  std::vector<std::string> out;
+  for (const PlannedStart& start : starts) {
+    std::string text = format("job {} in {}:", start.job.value, start.partition);
+    for (const Grant& grant : start.grants) {
+      text += format(" n{} cores", grant.node.value);
+      grant.cores.for_each([&](std::uint32_t c) { text += format(" {}", c); });
+      text += " devices";
+      grant.devices.for_each([&](std::uint32_t d) { text += format(" {}", d); });
+    }
+    out.push_back(std::move(text));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+JobSpec random_ask(Rng& rng) {
+  JobSpec spec = ask(static_cast<std::uint32_t>(rng.between(1, 3)), static_cast<std::uint32_t>(rng.between(0, 4)),
+                     seconds(rng.between(1, 20)), static_cast<std::uint32_t>(rng.between(1, 3)));
+  if (rng.chance(0.2))
+    spec.partitions = {"side", "main"};
+  else if (rng.chance(0.2))
+    spec.partitions = {"side"};
+  if (rng.chance(0.1))
+    spec.groups[0].sharing = Sharing::kExclusive;
+  if (rng.chance(0.1))
+    spec.groups[0].exclude_nodes = {"n1"};
+  if (rng.chance(0.1))
+    spec.groups.push_back(ask(1, 1, {}, 1).groups[0]);
+  if (rng.chance(0.1))
+    spec.time_limit = kForever;
+  return spec;
+}
+
+TEST(Planner, agrees_with_the_obvious_on_random_clusters) {
+  for (std::uint64_t seed = 1; seed <= 1500 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Rng rng(seed);
+    MiniCore core;
+    core.add_partition("main", {"ALL"});
+    core.add_partition("side", {"n1", "n2"}, static_cast<std::uint32_t>(rng.between(1, 2)));
+    const auto nodes = static_cast<std::uint32_t>(rng.between(1, 5));
+    for (std::uint32_t n = 1; n <= nodes; ++n)
+      core.add_node(n, static_cast<std::uint32_t>(rng.between(2, 6)), static_cast<std::uint32_t>(rng.between(0, 4)));
+    Driver driver;
+    driver.planner.observe(core.drain());
+    Instant now = kNow;
+    for (int round = 0; round < 12 && !testing::Test::HasFailure(); ++round) {
+      now = now + millis(rng.between(0, 4000));
+      for (std::int64_t i = rng.between(0, 4); i > 0; --i) core.add_job(random_ask(rng), rng.below(4));
+      std::vector<JobId> running, pending;
+      for (const auto& [id, job] : core.tables.jobs) (holds_allocation(job->state) ? running : pending).push_back(id);
+      for (const JobId id : running)
+        if (rng.chance(0.3))
+          core.end(id);
+      if (rng.chance(0.15)) {
+        Node node = *core.tables.node(NodeId{static_cast<std::uint32_t>(rng.between(1, nodes))});
+        node.drain = !node.drain;
+        core.put(node);
+      }
+      if (rng.chance(0.1) && !pending.empty()) {
+        Job job = *core.tables.job(pending[rng.below(pending.size())]);
+        if (job.state == JobState::kPending) {
+          job.state = JobState::kCancelled;
+          core.put(job);
+        }
+      }
+      driver.planner.observe(core.drain());
+
+      // The law: a planner made from a snapshot proposes the same.
+      Driver rebuilt;
+      rebuilt.planner.observe(core.tables.snapshot());
+      const auto expected = words_of(rebuilt.pass(now));
+      const auto starts = driver.pass(now);
+      ASSERT_EQ(words_of(starts), expected) << "round " << round;
+      for (const PlannedStart& start : starts) core.start(start, now);
+      driver.planner.observe(core.drain());
+      driver.planner.settled();
+      driver.run(core, now);
+
+      // Nobody ahead and it fits: it must have started.
+      const Job* first = nullptr;
+      const auto tier = [&](const Job& job) {
+        std::uint32_t t = 0;
+        for (const std::string& name : job.spec->partitions) t = std::max(t, core.tables.partition(name)->tier);
+        return std::max(t, job.spec->partitions.empty() ? core.tables.partition("main")->tier : 0);
+      };
+      for (const auto& [id, job] : core.tables.jobs) {
+        if (job->state != JobState::kPending)
+          continue;
+        if (!first || std::make_tuple(tier(*job), job->priority) > std::make_tuple(tier(*first), first->priority))
+          first = job.get();
+      }
+      if (first) {
+        EXPECT_FALSE(fits_now(core, *first)) << "job " << first->id.value << " fits and waits";
+      }
+    }
+  }
+}
+
+TEST(Planner, slices_of_any_size_come_to_an_end_without_overlap) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Rng rng(seed);
+    MiniCore core;
+    core.add_partition("main", {"ALL"});
+    core.add_partition("side", {"n1", "n2"});
+    for (std::uint32_t n = 1; n <= 4; ++n) core.add_node(n, 6, 4);
+    Driver driver;
+    for (int round = 0; round < 6; ++round) {
+      for (int i = 0; i < 10; ++i) core.add_job(random_ask(rng), rng.below(4));
+      driver.run(core, kNow + seconds(round), {.jobs = 1, .starts = 1});
+      std::vector<JobId> running;
+      for (const auto& [id, job] : core.tables.jobs)
+        if (holds_allocation(job->state) && rng.chance(0.5))
+          running.push_back(id);
+      for (const JobId id : running) core.end(id);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
