@@ -1,0 +1,53 @@
+// ControllerLoop: a whole controller in one process. Four threads that share nothing but immutable records and talk by
+// mailboxes: I/O (HTTP, agents' links, the live view), core (engine and node desk), planner, history; and a fifth for
+// fence hooks, which may take their time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/api.h"
+#include "controller/composer.h"
+#include "ports/clock.h"
+
+namespace lockstep {
+
+struct ControllerSettings {
+  EngineSettings engine;
+  NodeDeskSettings desk;
+  ApiSettings api;
+  Duration client_grace = seconds(60);  // an interactive job whose client has been away this long is ended
+  std::uint64_t seed = 1;               // of the planner's choices
+};
+
+// Says why it is certain that the node has stopped, or nothing.
+using FenceHook = std::function<std::optional<std::string>(const std::string& node_name)>;
+
+class ControllerLoop {
+ public:
+  struct Parts {
+    EventLoop& loop;
+    Log& log;
+    HistoryStore& history;
+    const Clock& clock;
+  };
+  // Loads the log and brings history up to date; nothing runs before start().
+  static Result<std::unique_ptr<ControllerLoop>> open(Parts parts, ControllerSettings settings, ApiPowers powers,
+                                                      ComposerHooks hooks, FenceHook fence_hook);
+  ~ControllerLoop();
+
+  void add_pages(std::vector<PageEntry> pages);
+  void start();
+  void handle(std::shared_ptr<HttpExchange> exchange);  // on the loop's thread
+  // After the loop has stopped: commits what is queued and ends the threads.
+  void stop();
+
+ private:
+  struct Inner;
+  explicit ControllerLoop(std::unique_ptr<Inner> inner);
+  std::unique_ptr<Inner> inner_;
+};
+
+}  // namespace lockstep
