@@ -50,7 +50,7 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
     std::int64_t timeout = announced ? -1 : kQuietMs - waited;
     if (immediate) {
       if (waited >= immediate->millis()) {
-        (void)api.cancel(format("{}", id->value), 0, "everything");
+        (void)api.cancel(format("{}", id->value), 0, CancelJob::Reach::kEverything);
         voice.error(format("{}: Requested nodes are busy", failed));
         return std::nullopt;
       }
@@ -62,7 +62,7 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
     for (const int signal : signals.take()) {
       if (signal != SIGINT && signal != SIGTERM && signal != SIGQUIT && signal != SIGHUP)
         continue;
-      (void)api.cancel(format("{}", id->value), 0, "everything");
+      (void)api.cancel(format("{}", id->value), 0, CancelJob::Reach::kEverything);
       voice.info(format("Job allocation {} has been revoked.", id->value));
       return std::nullopt;
     }

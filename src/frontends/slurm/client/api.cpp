@@ -3,79 +3,29 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "wire/api.h"
 
 namespace lockstep {
 
 namespace {
 
-// Skips one JSON value; npos when the text ends before it does.
-std::size_t skip_value(std::string_view text, std::size_t at) {
-  int depth = 0;
-  while (at < text.size()) {
-    const char c = text[at];
-    if (c == '"') {
-      for (++at; at < text.size() && text[at] != '"'; ++at)
-        if (text[at] == '\\')
-          ++at;
-      if (at >= text.size())
-        return std::string_view::npos;
-    } else if (c == '{' || c == '[') {
-      ++depth;
-    } else if (c == '}' || c == ']') {
-      if (depth == 0)
-        return at;
-      --depth;
-      if (depth == 0)
-        return at + 1;
-    } else if (c == ',' && depth == 0) {
-      return at;
-    }
-    ++at;
-  }
-  return depth == 0 ? at : std::string_view::npos;
-}
-
-std::size_t skip_blanks(std::string_view text, std::size_t at) {
-  while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r')) ++at;
-  return at;
-}
-
 template <class T>
-Result<Ref<T>> record_of(Kind kind, std::string_view text) {
-  const auto record = decode_record(kind, text);
-  if (!record)
-    return record.error();
-  if (const auto* value = std::get_if<Ref<T>>(&*record))
-    return *value;
-  return Error{Errc::kInternal, "the cluster answered with another kind of record", {}};
-}
-
-template <class T>
-Result<std::vector<Ref<T>>> records_of(Kind kind, std::string_view body, std::string_view member) {
+Result<std::vector<Ref<T>>> records_of(Kind kind, std::string_view body) {
   std::vector<Ref<T>> out;
-  const auto list = json_member(body, member);
-  if (!list)
-    return Error{Errc::kInternal, format("the cluster's answer has no \"{}\"", member), {}};
-  for (const auto text : json_elements(*list)) out.push_back(TRY(record_of<T>(kind, text)));
+  for (auto& record : TRY(decode_records(kind, body)))
+    if (auto* value = std::get_if<Ref<T>>(&record))
+      out.push_back(std::move(*value));
   return out;
 }
 
+// {"job":…,"steps":[…]}, or with one "step".
 Result<JobAnswer> job_answer(std::string_view body) {
-  const auto text = json_member(body, "job");
-  if (!text)
-    return Error{Errc::kInternal, "the cluster's answer has no \"job\"", {}};
-  JobAnswer out{TRY(record_of<Job>(Kind::kJob, *text)), {}};
-  if (const auto list = json_member(body, "steps"))
-    for (const auto step : json_elements(*list)) out.steps.push_back(TRY(record_of<Step>(Kind::kStep, step)));
-  else if (const auto one = json_member(body, "step"); one && one->starts_with('{'))
-    out.steps.push_back(TRY(record_of<Step>(Kind::kStep, *one)));
+  auto detail = TRY(decode_job_detail(body));
+  JobAnswer out{std::move(detail.job), std::move(detail.steps)};
+  if (out.steps.empty())
+    if (auto started = decode_started(body); started && started->step)
+      out.steps.push_back(started->step);
   return out;
-}
-
-std::string_view unquoted(std::string_view text) {
-  if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
-    return text.substr(1, text.size() - 2);
-  return text;
 }
 
 bool connection_lost(const Error& error) {
@@ -83,55 +33,6 @@ bool connection_lost(const Error& error) {
 }
 
 }  // namespace
-
-std::optional<std::string_view> json_member(std::string_view object, std::string_view name) {
-  std::size_t at = skip_blanks(object, 0);
-  if (at >= object.size() || object[at] != '{')
-    return std::nullopt;
-  ++at;
-  for (;;) {
-    at = skip_blanks(object, at);
-    if (at >= object.size() || object[at] != '"')
-      return std::nullopt;
-    const std::size_t key_start = at + 1;
-    std::size_t key_end = key_start;
-    while (key_end < object.size() && object[key_end] != '"') key_end += object[key_end] == '\\' ? 2 : 1;
-    if (key_end >= object.size())
-      return std::nullopt;
-    at = skip_blanks(object, key_end + 1);
-    if (at >= object.size() || object[at] != ':')
-      return std::nullopt;
-    at = skip_blanks(object, at + 1);
-    const std::size_t end = skip_value(object, at);
-    if (end == std::string_view::npos)
-      return std::nullopt;
-    if (object.substr(key_start, key_end - key_start) == name)
-      return trim(object.substr(at, end - at));
-    at = skip_blanks(object, end);
-    if (at >= object.size() || object[at] != ',')
-      return std::nullopt;
-    ++at;
-  }
-}
-
-std::vector<std::string_view> json_elements(std::string_view array) {
-  std::vector<std::string_view> out;
-  std::size_t at = skip_blanks(array, 0);
-  if (at >= array.size() || array[at] != '[')
-    return out;
-  at = skip_blanks(array, at + 1);
-  while (at < array.size() && array[at] != ']') {
-    const std::size_t end = skip_value(array, at);
-    if (end == std::string_view::npos || end == at)
-      return out;
-    out.push_back(trim(array.substr(at, end - at)));
-    at = skip_blanks(array, end);
-    if (at >= array.size() || array[at] != ',')
-      return out;
-    at = skip_blanks(array, at + 1);
-  }
-  return out;
-}
 
 std::string url_escaped(std::string_view text) {
   std::string out;
@@ -167,36 +68,28 @@ Result<ApiClient::Reply> Api::call(std::string_view method, std::string_view tar
 
 Result<std::string> Api::name() {
   const auto reply = TRY(call("GET", "/v1/ping"));
-  const auto text = json_member(reply.body, "cluster");
-  if (!text)
-    return Error{Errc::kInternal, "the cluster did not say its name", {}};
-  return std::string(unquoted(*text));
+  return TRY(decode_ping(reply.body)).cluster;
 }
 
 Result<JobId> Api::submit(const SubmitRequest& request) {
   const auto reply = TRY(call("POST", "/v1/jobs", encode(request)));
-  const auto text = json_member(reply.body, "job_id");
-  const auto id = text ? parse_uint(*text) : std::nullopt;
-  if (!id || *id == 0)
-    return Error{Errc::kInternal, "the cluster did not answer with a job id", {}};
-  return JobId(*id);
+  return decode_submitted(reply.body);
 }
 
-Result<std::string> Api::try_submit(const SubmitRequest& request) {
-  const auto reply = TRY(call("POST", "/v1/jobs", encode(request)));
-  const auto text = json_member(reply.body, "message");
-  return text ? std::string(unquoted(*text)) : std::string();
+Result<void> Api::try_submit(const SubmitRequest& request) {
+  CHECK(request.test_only);
+  TRY(call("POST", "/v1/jobs", encode(request)));
+  return {};
 }
 
 Result<Ref<Job>> Api::job_named(const std::string& id) {
   const auto reply = TRY(call("GET", "/v1/jobs/" + id));
-  const auto text = json_member(reply.body, "job");
-  return record_of<Job>(Kind::kJob, text ? *text : std::string_view(reply.body));
+  return TRY(decode_job_detail(reply.body)).job;
 }
 
 Result<std::vector<Ref<Job>>> Api::jobs(std::string_view query) {
   const auto reply = TRY(call("GET", query.empty() ? std::string("/v1/jobs") : format("/v1/jobs?{}", query)));
-  return records_of<Job>(Kind::kJob, reply.body, "jobs");
+  return records_of<Job>(Kind::kJob, reply.body);
 }
 
 Result<JobAnswer> Api::job_with_steps(JobId id) {
@@ -206,15 +99,12 @@ Result<JobAnswer> Api::job_with_steps(JobId id) {
 
 Result<Ref<Step>> Api::create_step(const StepRequest& request) {
   const auto reply = TRY(call("POST", format("/v1/jobs/{}/steps?wait=started", request.job.value), encode(request)));
-  const auto text = json_member(reply.body, "step");
-  if (!text)
-    return Error{Errc::kInternal, "the cluster did not answer with a step", {}};
-  const auto number = parse_uint(*text);
-  if (!number)
-    return record_of<Step>(Kind::kStep, *text);
+  if (auto started = decode_started(reply.body); started && started->step)
+    return started->step;
   // Only its number: it still waits for resources.
+  const StepNo number = TRY(decode_step_created(reply.body));
   for (;;) {
-    const auto known = TRY(step(request.job, static_cast<StepNo>(*number)));
+    const auto known = TRY(step(request.job, number));
     if (known->state != StepState::kPending)
       return known;
     sleep_for(millis(100));
@@ -222,20 +112,21 @@ Result<Ref<Step>> Api::create_step(const StepRequest& request) {
 }
 
 Result<Ref<Step>> Api::step(JobId id, StepNo number) {
-  const auto reply = TRY(call("GET", format("/v1/steps/{}.{}", id.value, number)));
-  const auto text = json_member(reply.body, "step");
-  return record_of<Step>(Kind::kStep, text ? *text : std::string_view(reply.body));
+  for (const auto& known : TRY(job_with_steps(id)).steps)
+    if (known->number == number)
+      return known;
+  return not_found(format("step {}.{} is not known any more", id.value, number));
 }
 
 Result<std::vector<Ref<Node>>> Api::nodes() {
   const auto reply = TRY(call("GET", "/v1/nodes", {}, seconds(10)));
-  return records_of<Node>(Kind::kNode, reply.body, "nodes");
+  return records_of<Node>(Kind::kNode, reply.body);
 }
 
 Result<std::vector<ScancelAsk::KnownUser>> Api::users() {
   const auto reply = TRY(call("GET", "/v1/users"));
   std::vector<ScancelAsk::KnownUser> out;
-  for (const auto& user : TRY(records_of<User>(Kind::kUser, reply.body, "users")))
+  for (const auto& user : TRY(records_of<User>(Kind::kUser, reply.body)))
     out.push_back({user->meta.name, user->id, user->uid});
   return out;
 }
@@ -246,9 +137,7 @@ Result<JobAnswer> Api::wait_once(JobId id, Until until, bool presence) {
   const auto reply = TRY(call("GET", target, {}, seconds(90)));
   if (reply.status == 204)
     return JobAnswer{};
-  if (json_member(reply.body, "job"))
-    return job_answer(reply.body);
-  return job_with_steps(id);
+  return job_answer(reply.body);
 }
 
 Result<JobAnswer> Api::wait(JobId id, Until until, bool presence, Duration patience) {
@@ -275,19 +164,18 @@ Result<JobAnswer> Api::wait(JobId id, Until until, bool presence, Duration patie
   }
 }
 
-Result<void> Api::cancel(std::string_view target, std::int32_t signal, std::string_view reach) {
-  TRY(call("POST", format("/v1/jobs/{}/cancel", target), format("{{\"signal\":{},\"reach\":\"{}\"}}", signal, reach)));
+Result<void> Api::cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach) {
+  TRY(call("POST", format("/v1/jobs/{}/cancel", target), encode(CancelJob{{}, signal, reach})));
   return {};
 }
 
 Result<void> Api::end(JobId id, ExitStatus exit, bool client_lost) {
-  TRY(call("POST", format("/v1/jobs/{}/end", id.value),
-           format("{{\"code\":{},\"signal\":{},\"client_lost\":{}}}", exit.code, exit.signal, client_lost)));
+  TRY(call("POST", format("/v1/jobs/{}/end", id.value), encode(EndJob{id, exit, client_lost})));
   return {};
 }
 
 Result<void> Api::signal_step(JobId id, StepNo number, std::int32_t signal) {
-  TRY(call("POST", format("/v1/steps/{}.{}/signal", id.value, number), format("{{\"signal\":{}}}", signal)));
+  TRY(call("POST", format("/v1/steps/{}.{}/signal", id.value, number), encode(SignalStep{id, number, signal})));
   return {};
 }
 

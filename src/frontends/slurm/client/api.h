@@ -1,5 +1,4 @@
-// Talking to the cluster: the few requests that sbatch, srun, salloc and scancel make, and reading the answers. JSON is
-// read by wire; only the outermost brackets of an answer are looked at here.
+// Talking to the cluster: the few requests that sbatch, srun, salloc and scancel make, and reading the answers.
 #pragma once
 
 #include <optional>
@@ -12,11 +11,6 @@
 #include "wire/codec.h"
 
 namespace lockstep {
-
-// The raw text of a member of the outermost object, or of element i of an array; nothing when it is not there or the
-// text is no JSON up to that point.
-std::optional<std::string_view> json_member(std::string_view object, std::string_view name);
-std::vector<std::string_view> json_elements(std::string_view array);
 
 struct JobAnswer {
   Ref<Job> job;
@@ -34,8 +28,7 @@ class Api {
 
   Result<std::string> name();  // the cluster's own
   Result<JobId> submit(const SubmitRequest& request);
-  // Answer of test_only: what would happen, in words.
-  Result<std::string> try_submit(const SubmitRequest& request);
+  Result<void> try_submit(const SubmitRequest& request);  // with test_only: whether it would be accepted
 
   Result<Ref<Job>> job(JobId id) { return job_named(std::to_string(id.value)); }
   Result<Ref<Job>> job_named(const std::string& id);           // also "12_3"
@@ -53,7 +46,7 @@ class Api {
   // Polls on, over lost connections for as long as patience lasts, until it holds.
   Result<JobAnswer> wait(JobId id, Until until, bool presence, Duration patience);
 
-  Result<void> cancel(std::string_view target, std::int32_t signal, std::string_view reach);
+  Result<void> cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach);
   Result<void> end(JobId id, ExitStatus exit, bool client_lost);
   Result<void> signal_step(JobId id, StepNo number, std::int32_t signal);
 

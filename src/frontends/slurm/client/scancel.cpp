@@ -84,10 +84,11 @@ bool cancel_one(Api& api, const Voice& voice, const ScancelAsk& ask, const Scanc
                           : format("Terminating {} {}", target.step ? "step" : "job", shown));
   Result<void> done;
   if (!target.step) {
-    const char* reach = ask.full ? "everything" : ask.batch ? "script" : "steps";
+    using enum CancelJob::Reach;
+    const auto reach = ask.full ? kEverything : ask.batch ? kScript : kSteps;
     done = api.cancel(target.job, ask.signal, reach);
   } else if (*target.step == kBatchStep) {
-    done = api.cancel(target.job, ask.signal ? ask.signal : 9, "script");
+    done = api.cancel(target.job, ask.signal ? ask.signal : 9, CancelJob::Reach::kScript);
   } else {
     const auto job = api.job_named(target.job);
     done = job ? api.signal_step((*job)->id, *target.step, ask.signal) : Result<void>(job.error());

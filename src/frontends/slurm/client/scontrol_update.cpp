@@ -9,6 +9,7 @@
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 #include "frontends/slurm/client/values.h"
+#include "wire/api.h"
 
 namespace lockstep {
 
@@ -82,13 +83,9 @@ Result<void> set_partition_key(Partition& partition, const Pair& pair) {
 
 Result<Partition> stored_partition(Query& query, const std::string& name) {
   const std::string body = TRY(query.get("/v1/partitions", {}));
-  const auto list = json_member(body, "partitions");
-  if (list)
-    for (const auto text : json_elements(*list)) {
-      const Record record = TRY(decode_record(Kind::kPartition, text));
-      if (const auto* partition = std::get_if<Ref<Partition>>(&record); partition && (*partition)->meta.name == name)
-        return **partition;
-    }
+  for (const Record& record : TRY(decode_records(Kind::kPartition, body)))
+    if (const auto* partition = std::get_if<Ref<Partition>>(&record); partition && (*partition)->meta.name == name)
+      return **partition;
   return not_found("Invalid partition name specified");
 }
 

@@ -341,7 +341,7 @@ int Srun::in_own_allocation() {
       say_refusal(voice_, "allocation failure", answer.error());
       return error_exit_code();
     }
-    voice_.info(answer->empty() ? std::string("Job could run on this cluster") : *answer);
+    voice_.info("The job could run on this cluster");
     return 0;
   }
   std::optional<Duration> immediate;

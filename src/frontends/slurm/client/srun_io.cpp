@@ -205,14 +205,12 @@ void StepSession::take_frame(const Frame& frame) {
         input_.acknowledge(rank, *offset);
       break;
     case IoFrame::kFailed: voice_.error(format("{}: {}", node_of(rank), frame.payload)); break;
-    case IoFrame::kNodeGone:
-      voice_.error(format("Node failure on {}", frame.payload));
+    case IoFrame::kNodeGone:  // lost, or ended and forgotten: the step's record knows which
       for (const auto& place : ask_.step->places)
         if (std::find(place.ranks.begin(), place.ranks.end(), rank) != place.ranks.end())
-          for (const auto lost : place.ranks) {
-            output_.exited(lost, ExitStatus{0, SIGKILL, false});
-            input_.exited(lost);
-          }
+          gone_.emplace_back(frame.payload, place.ranks);
+      if (!checking_)
+        check_step();
       break;
     default: break;  // kStarted, and a later version's words
   }
@@ -354,6 +352,37 @@ void StepSession::check_step() {
   });
 }
 
+void StepSession::take_record(const Result<Ref<Step>>& record) {
+  const bool unknown = !record && record.error().code == Errc::kNotFound;
+  if (!record && !unknown)
+    return;  // the controller is away: asked again later
+  if (record)
+    ask_.step = *record;
+  const bool ended = unknown || ask_.step->state == StepState::kEnded;
+  for (const auto& [node, ranks] : std::exchange(gone_, {})) {
+    bool any = false;
+    for (const auto rank : ranks) any |= !output_.exits().contains(rank);
+    if (!any)
+      continue;
+    if (!record || !ended)
+      voice_.error(format("Node failure on {}", node));
+    for (const auto rank : ranks) {
+      output_.exited(rank, record && ended ? recorded_exit(rank) : ExitStatus{0, SIGKILL, false});
+      input_.exited(rank);
+    }
+  }
+  if (ended && give_up_ms_ == 0)
+    give_up_ms_ = monotonic_ms() + kLastWordsMs;
+}
+
+// As the ended step's record has it. It keeps the first 64 failures; beyond those the highest stands for all.
+ExitStatus StepSession::recorded_exit(std::uint32_t rank) const {
+  for (const auto& [failed, exit] : ask_.step->failures)
+    if (failed == rank)
+      return exit;
+  return ask_.step->failures.size() < 64 ? ExitStatus{} : ask_.step->exit;
+}
+
 void StepSession::job_ended() {
   auto answer = end_->take();
   if (!answer)
@@ -413,15 +442,8 @@ int StepSession::run() {
       read_frames();
     if (waits[2].revents)
       read_input();
-    if (auto checked = checking_.take()) {
-      const bool gone = !*checked && checked->error().code == Errc::kNotFound;
-      if (gone || (*checked && (**checked)->state == StepState::kEnded)) {
-        if (give_up_ms_ == 0)
-          give_up_ms_ = monotonic_ms() + kLastWordsMs;
-        if (*checked)
-          ask_.step = **checked;
-      }
-    }
+    if (auto checked = checking_.take())
+      take_record(*checked);
     if (end_ && *end_)
       job_ended();
     report_exits();
@@ -431,15 +453,8 @@ int StepSession::run() {
     if (lost)
       break;
   }
-  if (lost) {  // the tasks' own words will not come: what the record says
-    for (const auto& [rank, exit] : ask_.step->failures) output_.exited(rank, exit);
-    if (ask_.step->state == StepState::kEnded) {
-      for (std::uint32_t rank = 0; rank < tasks_; ++rank)
-        output_.exited(rank, ask_.step->failures.size() < 64 ? ExitStatus{} : ask_.step->exit);
-      if (highest_code(output_.exits()) == 0 && !ask_.step->exit.ok())
-        output_.exited(tasks_, ask_.step->exit);
-    }
-  }
+  if (lost && ask_.step->state == StepState::kEnded)  // the tasks' own words will not come
+    for (std::uint32_t rank = 0; rank < tasks_; ++rank) output_.exited(rank, recorded_exit(rank));
   output_.flush();
   terminal_.reset();
   report_exits();

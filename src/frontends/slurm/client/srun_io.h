@@ -68,6 +68,8 @@ class StepSession {
   void report_exits();
   void check_rules();
   void check_step();
+  void take_record(const Result<Ref<Step>>& record);
+  ExitStatus recorded_exit(std::uint32_t rank) const;
   void job_ended();
   void deliver(std::uint32_t rank, int fd, std::string_view text);
   void write_patiently(int fd, std::string_view text);
@@ -98,6 +100,7 @@ class StepSession {
   Pending<Result<void>> ending_;
   Pending<Result<Ref<Step>>> checking_;
   std::optional<std::vector<Ref<Node>>> nodes_;
+  std::vector<std::pair<std::string, std::vector<std::uint32_t>>> gone_;  // nodes out of reach, with their ranks
   bool dead_[3] = {false, false, false};  // output descriptors whose reader is gone, by position of their sink
 };
 
