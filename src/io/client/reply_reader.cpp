@@ -1,0 +1,180 @@
+#include "io/client/reply_reader.h"
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kHeaderMax = 64 << 10;
+constexpr std::size_t kReplyMax = std::size_t{4} << 30;  // a broken peer must not fill our memory
+
+Error broken(std::string_view what) { return {Errc::kCorrupt, format("the answer is not valid HTTP: {}", what), {}}; }
+
+bool parse_hex(std::string_view text, std::uint64_t& out) {
+  out = 0;
+  if (text.empty() || text.size() > 15)
+    return false;
+  for (const char c : text) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0)
+      return false;
+    out = out * 16 + static_cast<std::uint64_t>(digit);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<bool> ReplyReader::line(std::string_view& out) {
+  const std::size_t end = pending_.find("\r\n", at_);
+  if (end == std::string::npos) {
+    if (pending_.size() - at_ > kHeaderMax)
+      return broken("a line without an end");
+    return false;
+  }
+  out = std::string_view(pending_).substr(at_, end - at_);
+  at_ = end + 2;
+  return true;
+}
+
+Result<void> ReplyReader::header(std::string_view text) {
+  const std::size_t line_end = text.find("\r\n");
+  const std::string_view status_line = text.substr(0, line_end);
+  if (status_line.size() < 12 || !status_line.starts_with("HTTP/1.") || status_line[8] != ' ')
+    return broken("no status line");
+  const auto status = parse_uint(status_line.substr(9, 3));
+  if (!status || *status < 100)
+    return broken("no status");
+  reply_ = {};
+  reply_.status = static_cast<int>(*status);
+  keep_alive_ = status_line[7] == '1';
+  state_ = State::kUntilClose;
+  bool chunked = false;
+  std::optional<std::uint64_t> length;
+  text.remove_prefix(line_end + 2);
+  while (!text.empty()) {
+    const std::size_t end = text.find("\r\n");
+    const std::string_view field = text.substr(0, end);
+    text.remove_prefix(end + 2);
+    const std::size_t colon = field.find(':');
+    if (colon == std::string_view::npos)
+      return broken("a header field without a colon");
+    const std::string name = lower(field.substr(0, colon));
+    const std::string_view value = trim(field.substr(colon + 1));
+    if (name == "content-length") {
+      length = parse_uint(value);
+      if (!length || *length > kReplyMax)
+        return broken("Content-Length");
+    } else if (name == "transfer-encoding") {
+      if (lower(value) != "chunked")
+        return broken("an unknown transfer encoding");
+      chunked = true;
+    } else if (name == "content-type") {
+      reply_.content_type = value;
+    } else if (name == "connection") {
+      keep_alive_ = lower(value) != "close";
+    }
+  }
+  if (reply_.status == 101 || reply_.status == 204 || reply_.status == 304) {
+    state_ = State::kDone;
+  } else if (chunked) {
+    state_ = State::kChunkSize;
+  } else if (length) {
+    left_ = *length;
+    reply_.body.reserve(std::min<std::uint64_t>(left_, 16 << 20));
+    state_ = left_ == 0 ? State::kDone : State::kLength;
+  } else {
+    keep_alive_ = false;
+  }
+  return {};
+}
+
+Result<bool> ReplyReader::feed(std::string_view bytes) {
+  pending_.append(bytes);
+  bool more = true;
+  while (more && state_ != State::kDone) {
+    const std::string_view here = std::string_view(pending_).substr(at_);
+    switch (state_) {
+      case State::kHeader: {
+        const std::size_t end = here.find("\r\n\r\n");
+        if (end == std::string_view::npos) {
+          if (here.size() > kHeaderMax)
+            return broken("a header without an end");
+          more = false;
+          break;
+        }
+        TRY(header(here.substr(0, end + 2)));
+        at_ += end + 4;
+        if (reply_.status < 200 && reply_.status != 101)
+          state_ = State::kHeader;
+        break;
+      }
+      case State::kLength:
+      case State::kChunk: {
+        const std::size_t n = std::min<std::uint64_t>(left_, here.size());
+        reply_.body.append(here.substr(0, n));
+        at_ += n;
+        left_ -= n;
+        more = left_ == 0;
+        if (left_ == 0)
+          state_ = state_ == State::kLength ? State::kDone : State::kTrailer;
+        break;
+      }
+      case State::kChunkSize: {
+        std::string_view text;
+        more = TRY(line(text));
+        if (!more)
+          break;
+        if (!parse_hex(trim(text.substr(0, text.find(';'))), left_) || reply_.body.size() + left_ > kReplyMax)
+          return broken("a chunk's size");
+        state_ = left_ > 0 ? State::kChunk : State::kTrailer;
+        last_chunk_ = left_ == 0;
+        break;
+      }
+      case State::kTrailer: {
+        std::string_view text;
+        more = TRY(line(text));
+        if (!more)
+          break;
+        if (!last_chunk_) {
+          if (!text.empty())
+            return broken("a chunk without an end");
+          state_ = State::kChunkSize;
+        } else if (text.empty()) {
+          state_ = State::kDone;
+        }
+        break;
+      }
+      case State::kUntilClose:
+        if (reply_.body.size() + here.size() > kReplyMax)
+          return broken("too long");
+        reply_.body.append(here);
+        at_ = pending_.size();
+        more = false;
+        break;
+      case State::kDone: break;
+    }
+  }
+  pending_.erase(0, at_);
+  at_ = 0;
+  return state_ == State::kDone;
+}
+
+Result<void> ReplyReader::end() {
+  if (state_ == State::kUntilClose) {
+    state_ = State::kDone;
+    return {};
+  }
+  return Error{Errc::kUnavailable, "the connection was closed in the middle of an answer", {}};
+}
+
+ApiClient::Reply ReplyReader::take() {
+  state_ = State::kHeader;
+  return std::move(reply_);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+// The machine's clocks.
+#pragma once
+
+#include "ports/clock.h"
+
+namespace lockstep {
+
+class RealClock final : public Clock {
+ public:
+  Instant boot() const override;
+  WallTime wall() const override;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,35 @@
+#include "io/directory_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+Result<std::unique_ptr<DirectoryLock>> DirectoryLock::take(const std::string& directory) {
+  const std::string path = directory + "/lock";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0)
+    return Error{Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}};
+  std::unique_ptr<DirectoryLock> lock(new DirectoryLock(fd));
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    char pid[32] = "";
+    const ssize_t n = ::pread(fd, pid, sizeof pid - 1, 0);
+    return conflict(format("another controller (pid {}) is using {}",
+                           n > 0 ? trim(std::string_view(pid, static_cast<std::size_t>(n))) : "unknown", directory));
+  }
+  const std::string pid = format("{}\n", ::getpid());
+  // The pid is for people only: a full disk must not keep the controller from starting.
+  if (::ftruncate(fd, 0) == 0)
+    (void)!::pwrite(fd, pid.data(), pid.size(), 0);
+  return lock;
+}
+
+DirectoryLock::~DirectoryLock() { ::close(fd_); }
+
+}  // namespace lockstep

@@ -1,0 +1,185 @@
+#include "io/http_parser.h"
+
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <optional>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace http = boost::beast::http;
+using boost::beast::string_view;
+using boost::system::error_code;
+
+namespace {
+
+// Beast's parser, writing straight into an HttpRequest.
+class RequestParser final : public http::basic_parser<true> {
+ public:
+  RequestParser(std::size_t header_bytes, std::size_t body_bytes) {
+    header_limit(static_cast<std::uint32_t>(header_bytes));
+    body_limit(body_bytes);
+    eager(true);
+  }
+
+  HttpRequest request;
+  bool expects_continue = false;
+  bool has_upgrade = false;
+
+ private:
+  static std::string text(string_view view) { return {view.data(), view.size()}; }
+
+  void on_request_impl(http::verb, string_view method, string_view target, int, error_code& error) override {
+    request.method = text(method);
+    if (!split_target({target.data(), target.size()}, request))
+      error = http::error::bad_target;
+  }
+  void on_response_impl(int, string_view, int, error_code&) override {}
+
+  void on_field_impl(http::field name, string_view name_text, string_view value, error_code&) override {
+    if (name == http::field::expect && boost::beast::iequals(value, "100-continue"))
+      expects_continue = true;
+    if (name == http::field::upgrade)
+      has_upgrade = true;
+    std::string key = text(name_text);
+    for (char& c : key) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    auto [it, is_new] = request.headers.try_emplace(std::move(key), value.data(), value.size());
+    if (!is_new)
+      it->second.append(", ").append(value.data(), value.size());
+  }
+  void on_header_impl(error_code&) override {}
+
+  void on_body_init_impl(const boost::optional<std::uint64_t>& length, error_code&) override {
+    if (length)
+      request.body.reserve(std::min<std::uint64_t>(*length, 1 << 20));  // the rest when it really comes
+  }
+  std::size_t on_body_impl(string_view body, error_code&) override {
+    request.body.append(body.data(), body.size());
+    return body.size();
+  }
+  void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
+  std::size_t on_chunk_body_impl(std::uint64_t, string_view body, error_code&) override {
+    request.body.append(body.data(), body.size());
+    return body.size();
+  }
+  void on_finish_impl(error_code&) override {}
+};
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  if (c >= 'a' && c <= 'f')
+    return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool unescape(std::string_view text, bool plus_is_space, std::string& out) {
+  out.clear();
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%') {
+      if (i + 2 >= text.size())
+        return false;
+      const int high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
+      if (high < 0 || low < 0 || (high == 0 && low == 0))
+        return false;
+      out += static_cast<char>(high * 16 + low);
+      i += 2;
+    } else {
+      out += plus_is_space && text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool split_target(std::string_view target, HttpRequest& request) {
+  const std::size_t mark = target.find('?');
+  if (!unescape(target.substr(0, mark), false, request.path))
+    return false;
+  if (mark == std::string_view::npos)
+    return true;
+  std::string_view rest = target.substr(mark + 1);
+  std::string key, value;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('&'), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (pair.empty())
+      continue;
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    if (!unescape(pair.substr(0, equals), true, key) ||
+        !unescape(pair.substr(std::min(equals + 1, pair.size())), true, value))
+      return false;
+    request.query[key] = value;
+  }
+  return true;
+}
+
+struct HttpParser::Inner {
+  std::size_t header_bytes, body_bytes;
+  std::optional<RequestParser> parser{};
+  bool started = false;
+  bool keep_alive = true, upgrade = false;
+  int bad_status = 400;
+  std::string bad_reason{};
+};
+
+HttpParser::HttpParser(std::size_t header_bytes, std::size_t body_bytes)
+    : inner_(new Inner{.header_bytes = header_bytes, .body_bytes = body_bytes}) {
+  inner_->parser.emplace(header_bytes, body_bytes);
+}
+HttpParser::~HttpParser() = default;
+
+HttpParser::Fed HttpParser::feed(std::string_view bytes) {
+  auto& parser = *inner_->parser;
+  Fed fed;
+  if (bytes.empty())
+    return fed;
+  error_code error;
+  while (fed.consumed < bytes.size() && !parser.is_done()) {
+    const std::size_t n =
+        parser.put(boost::asio::const_buffer(bytes.data() + fed.consumed, bytes.size() - fed.consumed), error);
+    fed.consumed += n;
+    if (error == http::error::need_more) {
+      error = {};
+      if (n == 0)
+        break;
+      continue;
+    }
+    if (error)
+      break;
+  }
+  inner_->started = true;
+  if (error) {
+    fed.progress = Progress::kBad;
+    inner_->bad_reason = error.message();
+    inner_->bad_status = error == http::error::body_limit ? 413 : error == http::error::header_limit ? 431 : 400;
+    return fed;
+  }
+  if (!parser.is_done())
+    return fed;
+  fed.progress = Progress::kMessage;
+  inner_->keep_alive = parser.keep_alive();
+  inner_->upgrade = parser.upgrade() && parser.has_upgrade;
+  return fed;
+}
+
+HttpRequest HttpParser::take() {
+  HttpRequest request = std::move(inner_->parser->request);
+  inner_->parser.emplace(inner_->header_bytes, inner_->body_bytes);
+  inner_->started = false;
+  return request;
+}
+
+bool HttpParser::keep_alive() const { return inner_->keep_alive; }
+bool HttpParser::wants_upgrade() const { return inner_->upgrade; }
+bool HttpParser::mid_message() const { return inner_->started; }
+bool HttpParser::mid_body() const { return inner_->started && inner_->parser->is_header_done(); }
+bool HttpParser::expects_continue() const { return mid_body() && inner_->parser->expects_continue; }
+int HttpParser::bad_status() const { return inner_->bad_status; }
+const std::string& HttpParser::bad_reason() const { return inner_->bad_reason; }
+
+}  // namespace lockstep

@@ -1,0 +1,404 @@
+#include "io/http_server.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "base/text.h"
+#include "io/client/unix_api_client.h"
+#include "io/event_loop.h"
+#include "io/temp_dir.h"
+
+namespace lockstep {
+namespace {
+
+// A server on a thread of its own. on_loop() runs something there and waits for it.
+class Served {
+ public:
+  explicit Served(HttpHandler handler, HttpLimits limits = {}) {
+    server_ = make_http_server(*loop_, std::move(handler), limits,
+                               [this](const std::string& line) { notices_ += line + "\n"; });
+    const auto listening = server_->listen_unix(path());
+    EXPECT_TRUE(listening.ok());
+    thread_ = std::thread([this] { loop_->run(); });
+  }
+  ~Served() {
+    on_loop([this] { server_.reset(); });
+    loop_->stop();
+    thread_.join();
+  }
+  void on_loop(const std::function<void()>& task) {
+    std::atomic<bool> done = false;
+    loop_->post([&] {
+      task();
+      done = true;
+      done.notify_one();
+    });
+    done.wait(false);
+  }
+  std::string path() const { return dir_.file("api.sock"); }
+  std::unique_ptr<ApiClient> client() const { return std::move(connect_unix(path()).value()); }
+  EventLoop& loop() { return *loop_; }
+  const std::string& notices() const { return notices_; }
+
+ private:
+  TempDir dir_;
+  std::unique_ptr<EventLoop> loop_ = make_event_loop();
+  std::unique_ptr<HttpServer> server_;
+  std::string notices_;
+  std::thread thread_;
+};
+
+// A client that may be as rude as it likes.
+class RawClient {
+ public:
+  explicit RawClient(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, path.size());
+    fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  }
+  ~RawClient() { hang_up(); }
+  void hang_up() {
+    if (fd_ >= 0)
+      ::close(fd_);
+    fd_ = -1;
+  }
+  RawClient& send(std::string_view bytes) {
+    (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    return *this;
+  }
+  std::string read_until(std::string_view end) {
+    while (!seen_.ends_with(end) && read_more()) {}
+    return std::exchange(seen_, {});
+  }
+  std::string read_all() {
+    while (read_more()) {}
+    return std::exchange(seen_, {});
+  }
+  int fd() const { return fd_; }
+
+ private:
+  bool read_more() {
+    char buffer[4096];
+    const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
+    if (n > 0)
+      seen_.append(buffer, static_cast<std::size_t>(n));
+    return n > 0;
+  }
+  int fd_ = -1;
+  std::string seen_;
+};
+
+void echo(const std::shared_ptr<HttpExchange>& exchange) {
+  const auto& request = exchange->request();
+  exchange->respond({.content_type = "text/plain", .body = request.method + " " + request.path + " " + request.body});
+}
+
+TEST(HttpServer, AnswersOverAKeptAliveConnection) {
+  Served served(echo);
+  const auto client = served.client();
+  for (int i = 0; i < 3; ++i) {
+    const auto reply = client->call("POST", format("/v1/thing%20{}?x=1", i), "body");
+    ASSERT_TRUE(reply.ok()) << reply.error().message;
+    EXPECT_EQ(reply->status, 200);
+    EXPECT_EQ(reply->content_type, "text/plain");
+    EXPECT_EQ(reply->body, format("POST /v1/thing {} body", i));
+  }
+}
+
+TEST(HttpServer, KnowsCallersByTheKernelsWord) {
+  Peer seen;
+  std::map<std::string, std::string, std::less<>> query, headers;
+  Served served([&](const auto& exchange) {
+    seen = exchange->request().peer;
+    query = exchange->request().query;
+    headers = exchange->request().headers;
+    exchange->respond({.status = 204});
+  });
+  const auto reply = served.client()->call("GET", "/?a=b%26c&d=e+f&flag");
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->status, 204);
+  served.on_loop([] {});
+  EXPECT_EQ(seen.how, Peer::How::kUnixSocket);
+  EXPECT_EQ(seen.uid, getuid());
+  EXPECT_EQ(seen.gid, getgid());
+  EXPECT_EQ(seen.pid, getpid());
+  EXPECT_EQ(seen.realm, "local");
+  EXPECT_EQ(query["a"], "b&c");
+  EXPECT_EQ(query["d"], "e f");
+  EXPECT_TRUE(query.contains("flag"));
+  EXPECT_EQ(headers["host"], "lockstep");
+}
+
+TEST(HttpServer, PipelinedAnswersKeepTheOrderOfTheirRequests) {
+  std::vector<std::shared_ptr<HttpExchange>> waiting;
+  Served served([&](const auto& exchange) {
+    waiting.push_back(exchange);
+    if (waiting.size() < 3)
+      return;
+    for (auto it = waiting.rbegin(); it != waiting.rend(); ++it) (*it)->respond({.body = (*it)->request().path});
+    waiting.clear();
+  });
+  RawClient client(served.path());
+  client.send("GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\nGET /3 HTTP/1.1\r\n\r\n");
+  const std::string all = client.read_until("/3");
+  EXPECT_LT(all.find("/1"), all.find("\r\n\r\n/2"));
+  EXPECT_LT(all.find("\r\n\r\n/2"), all.find("\r\n\r\n/3"));
+}
+
+TEST(HttpServer, ManyPipelinedRequestsPastTheBoundAreAllAnswered) {
+  Served served([&](const auto& exchange) { served.loop().post([exchange] { exchange->respond({.body = "x"}); }); });
+  RawClient client(served.path());
+  std::string all;
+  for (int i = 0; i < 2000; ++i) all += "GET / HTTP/1.1\r\n\r\n";
+  std::thread writer([&] { client.send(all + "GET / HTTP/1.1\r\nConnection: close\r\n\r\n"); });
+  const std::string answers = client.read_all();
+  writer.join();
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = answers.find("200 OK", at)) != std::string::npos; ++at) ++count;
+  EXPECT_EQ(count, 2001u);
+}
+
+TEST(HttpServer, BodiesOfAnySizeAndChunks) {
+  Served served([](const auto& exchange) { exchange->respond({.body = exchange->request().body}); });
+  const auto client = served.client();
+  const std::string big(5'000'000, 'z');
+  const auto reply = client->call("POST", "/", big);
+  ASSERT_TRUE(reply.ok()) << reply.error().message;
+  EXPECT_EQ(reply->body, big);
+  RawClient raw(served.path());
+  raw.send("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+  EXPECT_TRUE(raw.read_until("abcde").ends_with("\r\n\r\nabcde"));
+}
+
+TEST(HttpServer, AsksForABodyThatWaitsForPermission) {
+  Served served(echo);
+  RawClient raw(served.path());
+  raw.send("POST / HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(raw.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  raw.send("abc");
+  EXPECT_NE(raw.read_until("abc").find("200 OK"), std::string::npos);
+}
+
+TEST(HttpServer, AnAnswerMayComeMuchLaterAndAGoneClientIsTold) {
+  std::shared_ptr<HttpExchange> kept;
+  std::atomic<bool> gone = false;
+  Served served([&](const auto& exchange) {
+    kept = exchange;
+    exchange->on_gone([&] {
+      gone = true;
+      gone.notify_one();
+    });
+  });
+  RawClient client(served.path());
+  client.send("GET /wait HTTP/1.1\r\n\r\n");
+  while (true) {
+    bool arrived = false;
+    served.on_loop([&] { arrived = kept != nullptr; });
+    if (arrived)
+      break;
+  }
+  client.hang_up();
+  gone.wait(false);
+  served.on_loop([&] {
+    kept->respond({});  // falls on the floor
+    kept.reset();
+  });
+}
+
+TEST(HttpServer, ADroppedExchangeIsAnsweredAsAnError) {
+  Served served([](const auto&) {});
+  const auto reply = served.client()->call("GET", "/");
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->status, 500);
+}
+
+TEST(HttpServer, UpgradesToARawStream) {
+  std::unique_ptr<Stream> stream;
+  Served served([&](const auto& exchange) {
+    stream = exchange->upgrade("echo/1");
+    stream->write("hello ");
+    stream->on_data([&](std::string_view bytes) { stream->write(std::string(bytes)); });
+    stream->on_close([&] { stream.reset(); });
+  });
+  const auto client = served.client();
+  const auto fd = client->upgrade("/v1/io", "echo/1");
+  ASSERT_TRUE(fd.ok()) << fd.error().message;
+  ASSERT_EQ(::send(*fd, "world", 5, 0), 5);
+  std::string seen;
+  char buffer[64];
+  while (seen.size() < 11) {
+    const ssize_t n = ::recv(*fd, buffer, sizeof buffer, 0);
+    ASSERT_GT(n, 0);
+    seen.append(buffer, static_cast<std::size_t>(n));
+  }
+  EXPECT_EQ(seen, "hello world");
+  ::close(*fd);
+  // Bytes that came with the request belong to the stream.
+  RawClient raw(served.path());
+  raw.send("GET /io HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: echo/1\r\n\r\nearly");
+  EXPECT_TRUE(raw.read_until("early").ends_with("\r\n\r\nhello early"));
+  served.on_loop([&] { stream.reset(); });
+  EXPECT_EQ(raw.read_all(), "");
+}
+
+TEST(HttpServer, ADeclinedUpgradeStaysHttp) {
+  Served served([](const auto& exchange) { exchange->respond({.status = 404, .body = "no such step"}); });
+  const auto client = served.client();
+  const auto fd = client->upgrade("/v1/io", "echo/1");
+  ASSERT_FALSE(fd.ok());
+  EXPECT_EQ(fd.error().code, Errc::kNotFound);
+  EXPECT_EQ(fd.error().message, "no such step");
+  RawClient raw(served.path());
+  raw.send("GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nGET /2 HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string both = raw.read_all();
+  EXPECT_NE(both.find("no such step"), both.rfind("no such step"));
+}
+
+TEST(HttpServer, MalformedRequestsGetA400AndTheEnd) {
+  Served served(echo);
+  for (const std::string_view bad : {"\x16\x03\x01 binary rubbish\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+                                     "GET / HTTP/1.1\r\nno colon\r\n\r\n", "GET /%zz HTTP/1.1\r\n\r\n",
+                                     "GET /%00 HTTP/1.1\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: -4\r\n\r\n",
+                                     "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                                     "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+                                     "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"}) {
+    RawClient client(served.path());
+    client.send(bad);
+    const std::string answer = client.read_all();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 400 Bad Request\r\n")) << bad << "\n" << answer;
+    EXPECT_NE(answer.find("Connection: close"), std::string::npos);
+  }
+}
+
+TEST(HttpServer, GoodAnswersBeforeAMalformedRequestStillCome) {
+  Served served(echo);
+  RawClient client(served.path());
+  client.send("GET /good HTTP/1.1\r\n\r\nrubbish\r\n\r\n");
+  const std::string answer = client.read_all();
+  EXPECT_NE(answer.find("GET /good"), std::string::npos);
+  EXPECT_NE(answer.find("400 Bad Request"), std::string::npos);
+}
+
+TEST(HttpServer, LimitsOnSizesHold) {
+  Served served(echo, {.header_bytes = 1000, .body_bytes = 1000});
+  RawClient header(served.path());
+  header.send("GET /" + std::string(3000, 'a') + " HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(header.read_all().starts_with("HTTP/1.1 431 "));
+  RawClient body(served.path());
+  body.send("POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n");
+  EXPECT_TRUE(body.read_all().starts_with("HTTP/1.1 413 "));
+  RawClient chunks(served.path());
+  chunks.send("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n" + std::string(0x1000, 'x'));
+  EXPECT_TRUE(chunks.read_all().starts_with("HTTP/1.1 413 "));
+}
+
+TEST(HttpServer, SilentAndSlowClientsAreClosedOthersAreNot) {
+  std::shared_ptr<HttpExchange> kept;
+  Served served(
+      [&](const auto& exchange) {
+        if (exchange->request().path == "/poll")
+          kept = exchange;
+        else
+          echo(exchange);
+      },
+      {.header_timeout = millis(40), .idle_timeout = millis(80)});
+  RawClient polling(served.path());
+  polling.send("GET /poll HTTP/1.1\r\n\r\n");
+  RawClient silent(served.path());
+  EXPECT_EQ(silent.read_all(), "");
+  RawClient slow(served.path());
+  slow.send("GET / HT");
+  EXPECT_TRUE(slow.read_all().starts_with("HTTP/1.1 408 "));
+  RawClient idle(served.path());
+  idle.send("GET /idle HTTP/1.1\r\n\r\n");
+  EXPECT_NE(idle.read_all().find("/idle"), std::string::npos);
+  served.on_loop([&] {
+    kept->respond({.body = "late"});
+    kept.reset();
+  });
+  EXPECT_TRUE(polling.read_until("late").ends_with("late"));
+}
+
+TEST(HttpServer, ThousandsOfSilentConnectionsDoNotHurt) {
+  Served served(echo);
+  std::vector<std::unique_ptr<RawClient>> silent;
+  for (int i = 0; i < 5'000; ++i) silent.push_back(std::make_unique<RawClient>(served.path()));
+  const auto reply = served.client()->call("GET", "/still-here");
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->body, "GET /still-here ");
+}
+
+TEST(HttpServer, ConnectionsPastTheLimitAreClosedAtOnce) {
+  Served served(echo, {.connections = 2});
+  RawClient first(served.path()), second(served.path());
+  first.send("GET / HTTP/1.1\r\n\r\n").read_until("GET / ");
+  second.send("GET / HTTP/1.1\r\n\r\n").read_until("GET / ");
+  RawClient third(served.path());
+  EXPECT_EQ(third.read_all(), "");
+  std::string notices;
+  served.on_loop([&] { notices = served.notices(); });
+  EXPECT_NE(notices.find("further ones are refused"), std::string::npos);
+  first.hang_up();
+  for (bool let_in = false; !let_in;) {
+    RawClient again(served.path());
+    let_in = !again.send("GET / HTTP/1.1\r\n\r\n").read_until("GET / ").empty();
+  }
+}
+
+TEST(HttpServer, TheSocketIsSharedAndTakenOverOnlyFromTheDead) {
+  TempDir dir;
+  const auto loop = make_event_loop();
+  const std::string path = dir.file("s");
+  auto first = make_http_server(*loop, echo);
+  ASSERT_TRUE(first->listen_unix(path).ok());
+  struct stat found {};
+  ASSERT_EQ(stat(path.c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0666u);
+  const auto second = make_http_server(*loop, echo);
+  const auto refused = second->listen_unix(path);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Errc::kConflict);
+  first.reset();
+  EXPECT_NE(stat(path.c_str(), &found), 0);  // a clean end leaves nothing
+  // One that was killed leaves its file behind.
+  const int dead = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, path.size());
+  ASSERT_EQ(::bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ::close(dead);
+  EXPECT_TRUE(second->listen_unix(path).ok());
+  // An ordinary file is never removed.
+  std::ofstream(dir.file("precious")) << "data";
+  EXPECT_FALSE(second->listen_unix(dir.file("precious")).ok());
+  EXPECT_EQ(stat(dir.file("precious").c_str(), &found), 0);
+  EXPECT_FALSE(second->listen_unix("/" + std::string(200, 'x')).ok());
+}
+
+TEST(HttpServer, EveryPrefixOfARequestIsSurvived) {
+  Served served(echo);
+  const std::string whole = "POST /a?b=c HTTP/1.1\r\nContent-Length: 5\r\nX: y\r\n\r\nhello";
+  for (std::size_t n = 0; n < whole.size(); ++n) {
+    RawClient cut(served.path());
+    cut.send(std::string_view(whole).substr(0, n));
+  }
+  for (std::size_t n = 1; n < whole.size(); ++n) {
+    RawClient split(served.path());
+    split.send(std::string_view(whole).substr(0, n));
+    served.on_loop([] {});
+    split.send(std::string_view(whole).substr(n));
+    EXPECT_TRUE(split.read_until("hello").ends_with("POST /a hello"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,418 @@
+#include "io/sqlite_log.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <optional>
+
+#include "base/text.h"
+#include "io/compress.h"
+#include "io/directory_lock.h"
+#include "io/disk_reserve.h"
+#include "io/sha256.h"
+#include "io/sqlite.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kApplicationId = 0x4c534c47;  // "LSLG"
+constexpr std::int64_t kFormat = 1;
+constexpr std::size_t kBlobMax = std::size_t{1} << 30;
+constexpr std::int64_t kRestorePeriodS = 1;
+
+// In the order of sqlite_master; compared word for word at every start.
+constexpr const char* kTables[] = {
+    "CREATE TABLE blobs(id TEXT PRIMARY KEY, bytes BLOB NOT NULL)",
+    "CREATE TABLE chunks(number INTEGER PRIMARY KEY, mark INTEGER NOT NULL, bytes BLOB NOT NULL)",
+    "CREATE TABLE entries(number INTEGER PRIMARY KEY, last_seq INTEGER NOT NULL, closing INTEGER NOT NULL, "
+    "mark INTEGER NOT NULL, bytes BLOB NOT NULL)",
+    "CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL)",
+};
+
+Error corrupt(std::string message) {
+  return {
+      Errc::kCorrupt, message + ". It was left as it is: restore it from a backup, or use another state directory", {}};
+}
+
+// A mark over a stored row: SQLite itself would not notice a flipped bit inside a value.
+std::int64_t mark_of(std::uint64_t number, std::uint64_t last_seq, bool closing, std::string_view bytes) {
+  constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15;
+  std::uint64_t h = (number * kPrime) ^ last_seq ^ (closing ? kPrime : 0) ^ (bytes.size() << 32);
+  const auto mix = [&h](std::uint64_t word) {
+    h = (h ^ word) * kPrime;
+    h ^= h >> 32;
+  };
+  std::size_t at = 0;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data() + at, 8);
+    mix(word);
+  }
+  std::uint64_t last = 0;
+  if (at < bytes.size())
+    std::memcpy(&last, bytes.data() + at, bytes.size() - at);
+  mix(last);
+  return static_cast<std::int64_t>(h);
+}
+
+std::int64_t monotonic_s() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec;
+}
+
+// SQLite takes an empty file for a new database and would also write to some that merely look strange, so the first
+// look is ours, at the bytes.
+Result<void> look_at_header(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == ENOENT)
+      return {};
+    return Error{Errc::kIo, format("cannot read {}: {}", path, std::strerror(errno)), {}};
+  }
+  struct stat found {};
+  char header[100] = {};
+  const bool is_file = ::fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
+  const ssize_t n = is_file ? ::pread(fd, header, sizeof header, 0) : 0;
+  ::close(fd);
+  if (!is_file)
+    return corrupt(format("{} is not a file", path));
+  if (found.st_size == 0)
+    return {};
+  static constexpr std::string_view kMagic("SQLite format 3\0", 16);
+  if (n < static_cast<ssize_t>(sizeof header) || std::string_view(header, 16) != kMagic)
+    return corrupt(format("{} is not a Lockstep state file", path));
+  return {};
+}
+
+class Store final : public SqliteLog {
+ public:
+  Store(std::unique_ptr<DirectoryLock> lock, DiskReserve reserve, SqliteLogOptions options, Sqlite db)
+      : lock_(std::move(lock)), reserve_(std::move(reserve)), options_(std::move(options)), db_(std::move(db)) {}
+
+  // Identity, schema and continuity; makes the tables of a new file.
+  Result<void> prepare() {
+    const auto readable = db_.number("SELECT count(*) FROM sqlite_master");
+    if (!readable.ok())
+      return readable.error().code == Errc::kCorrupt || readable.error().code == Errc::kIo
+                 ? corrupt(format("{} is damaged ({})", db_.path(), readable.error().message))
+                 : readable.error();
+    const std::int64_t id = TRY(db_.number("PRAGMA application_id"));
+    const std::int64_t format_number = TRY(db_.number("PRAGMA user_version"));
+    const bool is_new = *readable == 0 && id == 0 && format_number == 0;
+    if (!is_new && id != kApplicationId)
+      return corrupt(format("{} is a database of another program", db_.path()));
+    if (format_number > kFormat)
+      return Error{Errc::kUnsupported,
+                   format("{} was written by a newer version (format {}, this one reads {}): upgrade", db_.path(),
+                          format_number, kFormat),
+                   {}};
+    TRY(db_.run("PRAGMA journal_mode=WAL"));
+    TRY(db_.run("PRAGMA synchronous=FULL"));
+    TRY(db_.run("PRAGMA wal_autocheckpoint=0"));
+    TRY(db_.run("PRAGMA cache_size=-8192"));
+    if (is_new)
+      TRY(create());
+    TRY(check_schema());
+    TRY(prepare_statements());
+    TRY(load_last());
+    sqlite3_wal_hook(
+        db_.native(),
+        [](void* self, sqlite3*, const char*, int pages) {
+          static_cast<Store*>(self)->wal_pages_ = pages;
+          return SQLITE_OK;
+        },
+        this);
+    if (options_.reserve_bytes > 0)
+      low_space_ = !reserve_.restore();
+    return {};
+  }
+
+  Result<void> append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) override {
+    auto done = try_append(entries, blobs);
+    if (!done.ok()) {
+      last_.reset();  // whatever happened, the file knows
+      if (done.error().code == Errc::kExhausted)
+        disk_full();
+      return done;
+    }
+    if (!entries.empty())
+      last_ = entries.back().index;
+    if (wal_pages_ >= options_.checkpoint_pages)
+      checkpoint();
+    return {};
+  }
+
+  Result<std::vector<LogEntry>> read(std::uint64_t from, std::size_t count) override {
+    std::vector<LogEntry> out;
+    auto& select = select_entries_;
+    select.bind(1, static_cast<std::int64_t>(from))
+        .bind(2, static_cast<std::int64_t>(std::min<std::size_t>(count, 1 << 30)));
+    while (TRY(select.step())) {
+      LogEntry entry;
+      entry.index = static_cast<std::uint64_t>(select.number(0));
+      entry.last_seq = static_cast<Seq>(select.number(1));
+      entry.closing = select.number(2) != 0;
+      entry.bytes = select.blob(4);
+      if (mark_of(entry.index, entry.last_seq, entry.closing, entry.bytes) != select.number(3)) {
+        select.reset();
+        return corrupt(format("{}: entry {} is damaged", db_.path(), entry.index));
+      }
+      out.push_back(std::move(entry));
+    }
+    return out;
+  }
+
+  Result<std::uint64_t> last_index() override {
+    if (!last_)
+      TRY(load_last());
+    return *last_;
+  }
+
+  Result<void> write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) override {
+    if (index > TRY(last_index()))
+      return Error{Errc::kInternal, format("a snapshot at {} is beyond the log's end {}", index, *last_), {}};
+    auto done = try_snapshot(index, chunks);
+    if (!done.ok() && done.error().code == Errc::kExhausted)
+      disk_full();
+    if (done.ok() && wal_pages_ >= options_.checkpoint_pages)
+      checkpoint();
+    return done;
+  }
+
+  Result<Snapshot> read_snapshot() override {
+    Snapshot snapshot;
+    snapshot.index = TRY(fact("snapshot"));
+    if (snapshot.index == 0)
+      return snapshot;
+    const std::uint64_t expected = TRY(fact("snapshot_chunks"));
+    auto select = TRY(SqliteStatement::prepare(db_, "SELECT number, mark, bytes FROM chunks ORDER BY number"));
+    while (TRY(select.step())) {
+      const auto number = static_cast<std::uint64_t>(select.number(0));
+      if (number != snapshot.chunks.size() || mark_of(number, snapshot.index, true, select.blob(2)) != select.number(1))
+        return corrupt(format("{}: chunk {} of the snapshot is damaged", db_.path(), number));
+      auto bytes = decompress(select.blob(2), kBlobMax);
+      if (!bytes.ok())
+        return corrupt(format("{}: chunk {} of the snapshot: {}", db_.path(), number, bytes.error().message));
+      snapshot.chunks.push_back(std::move(*bytes));
+    }
+    if (snapshot.chunks.size() != expected)
+      return corrupt(format("{}: the snapshot has {} of {} chunks", db_.path(), snapshot.chunks.size(), expected));
+    return snapshot;
+  }
+
+  Result<void> trim(std::uint64_t upto) override {
+    const std::uint64_t target = std::min(upto, TRY(fact("snapshot")));
+    const std::uint64_t before = TRY(fact("trimmed"));
+    if (target <= before)
+      return {};
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM entries WHERE number <= ?1"));
+    TRY(erase.bind(1, static_cast<std::int64_t>(target)).execute());
+    TRY(set_fact("trimmed", target));
+    return transaction.commit();
+  }
+
+  Result<std::string> blob(const BlobId& id) override {
+    select_blob_.bind_text(1, id);
+    if (!TRY(select_blob_.step()))
+      return not_found(format("blob {} is not stored", id));
+    auto bytes = decompress(select_blob_.blob(0), kBlobMax);
+    select_blob_.reset();
+    if (!bytes.ok() || sha256_hex(*bytes) != id)
+      return corrupt(format("{}: blob {} is damaged", db_.path(), id));
+    return bytes;
+  }
+
+  Result<bool> has_blob(const BlobId& id) override {
+    select_blob_.bind_text(1, id);
+    const bool found = TRY(select_blob_.step());
+    select_blob_.reset();
+    return found;
+  }
+
+  Result<void> sweep_blobs(const std::function<bool(const BlobId&)>& keep) override {
+    std::vector<std::string> gone;
+    auto select = TRY(SqliteStatement::prepare(db_, "SELECT id FROM blobs"));
+    while (TRY(select.step()))
+      if (std::string id(select.text(0)); !keep(id))
+        gone.push_back(std::move(id));
+    if (gone.empty())
+      return {};
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM blobs WHERE id = ?1"));
+    for (const auto& id : gone) TRY(erase.bind_text(1, id).execute());
+    return transaction.commit();
+  }
+
+  bool low_space() override {
+    if (!low_space_)
+      return false;
+    const std::int64_t now = monotonic_s();
+    if (now >= next_restore_s_) {
+      next_restore_s_ = now + kRestorePeriodS;
+      low_space_ = !reserve_.restore();
+    }
+    return low_space_;
+  }
+
+ private:
+  Result<void> create() {
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    for (const char* table : kTables) TRY(db_.run(table));
+    TRY(db_.run(format("PRAGMA application_id={}", kApplicationId).c_str()));
+    TRY(db_.run(format("PRAGMA user_version={}", kFormat).c_str()));
+    return transaction.commit();
+  }
+
+  Result<void> check_schema() {
+    auto select =
+        TRY(SqliteStatement::prepare(db_, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"));
+    std::size_t n = 0;
+    while (TRY(select.step())) {
+      if (n >= std::size(kTables) || select.text(0) != kTables[n])
+        return corrupt(format("{} has tables that are not ours", db_.path()));
+      ++n;
+    }
+    if (n != std::size(kTables))
+      return corrupt(format("{} lacks tables", db_.path()));
+    return {};
+  }
+
+  Result<void> prepare_statements() {
+    insert_entry_ = TRY(SqliteStatement::prepare(
+        db_, "INSERT INTO entries(number, last_seq, closing, mark, bytes) VALUES(?1, ?2, ?3, ?4, ?5)"));
+    insert_blob_ = TRY(SqliteStatement::prepare(db_, "INSERT OR IGNORE INTO blobs(id, bytes) VALUES(?1, ?2)"));
+    select_blob_ = TRY(SqliteStatement::prepare(db_, "SELECT bytes FROM blobs WHERE id = ?1"));
+    select_entries_ = TRY(SqliteStatement::prepare(
+        db_, "SELECT number, last_seq, closing, mark, bytes FROM entries WHERE number >= ?1 ORDER BY number LIMIT ?2"));
+    return {};
+  }
+
+  // Where the log ends; what is there has no gaps. Chunks of an outcome whose closing entry never came do not count.
+  Result<void> load_last() {
+    const std::uint64_t trimmed = TRY(fact("trimmed"));
+    auto select = TRY(SqliteStatement::prepare(db_, "SELECT count(*), min(number), max(number) FROM entries"));
+    TRY(select.step());
+    const auto count = static_cast<std::uint64_t>(select.number(0));
+    const auto first = static_cast<std::uint64_t>(select.number(1));
+    auto last = static_cast<std::uint64_t>(select.number(2));
+    select.reset();
+    if (count == 0)
+      last = trimmed;
+    else if (first != trimmed + 1 || last - first + 1 != count)
+      return corrupt(
+          format("{} has gaps: {} entries from {} to {}, trimmed up to {}", db_.path(), count, first, last, trimmed));
+    if (TRY(fact("snapshot")) > last)
+      return corrupt(format("{} ends at entry {}, before its snapshot", db_.path(), last));
+    const auto closed =
+        static_cast<std::uint64_t>(TRY(db_.number("SELECT max(number) FROM entries WHERE closing = 1")));
+    if (const std::uint64_t end = std::max(closed, trimmed); end < last) {
+      auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM entries WHERE number > ?1"));
+      TRY(erase.bind(1, static_cast<std::int64_t>(end)).execute());
+      last = end;
+    }
+    last_ = last;
+    return {};
+  }
+
+  Result<void> try_append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) {
+    std::uint64_t next = TRY(last_index()) + 1;
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    for (const auto& blob : blobs) {
+      CHECK(blob.id.size() == 64, "blobs go by their SHA-256");
+      const std::string packed = compress(blob.bytes);
+      TRY(insert_blob_.bind_text(1, blob.id).bind_blob(2, packed).execute());
+    }
+    for (const auto& entry : entries) {
+      CHECK(entry.bytes.size() <= kEntryBytesMax, "larger outcomes are cut");
+      if (entry.index != next)
+        return conflict(format("{}: entry {} does not follow {}", db_.path(), entry.index, next - 1));
+      ++next;
+      TRY(insert_entry_.bind(1, static_cast<std::int64_t>(entry.index))
+              .bind(2, static_cast<std::int64_t>(entry.last_seq))
+              .bind(3, entry.closing ? 1 : 0)
+              .bind(4, mark_of(entry.index, entry.last_seq, entry.closing, entry.bytes))
+              .bind_blob(5, entry.bytes)
+              .execute());
+    }
+    return transaction.commit();
+  }
+
+  Result<void> try_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) {
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    TRY(db_.run("DELETE FROM chunks"));
+    auto insert = TRY(SqliteStatement::prepare(db_, "INSERT INTO chunks(number, mark, bytes) VALUES(?1, ?2, ?3)"));
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      const std::string packed = compress(chunks[i]);
+      TRY(insert.bind(1, static_cast<std::int64_t>(i))
+              .bind(2, mark_of(i, index, true, packed))
+              .bind_blob(3, packed)
+              .execute());
+    }
+    TRY(set_fact("snapshot", index));
+    TRY(set_fact("snapshot_chunks", chunks.size()));
+    return transaction.commit();
+  }
+
+  Result<std::uint64_t> fact(std::string_view name) {
+    auto select = TRY(SqliteStatement::prepare(db_, "SELECT value FROM facts WHERE name = ?1"));
+    select.bind_text(1, name);
+    return TRY(select.step()) ? static_cast<std::uint64_t>(select.number(0)) : std::uint64_t{0};
+  }
+
+  Result<void> set_fact(std::string_view name, std::uint64_t value) {
+    auto insert = TRY(SqliteStatement::prepare(db_, "INSERT OR REPLACE INTO facts(name, value) VALUES(?1, ?2)"));
+    return insert.bind_text(1, name).bind(2, static_cast<std::int64_t>(value)).execute();
+  }
+
+  // Copies the WAL back. A failure costs nothing but disk space: the entries are safe in the WAL.
+  void checkpoint() {
+    if (sqlite3_wal_checkpoint_v2(db_.native(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr) == SQLITE_OK)
+      wal_pages_ = 0;
+  }
+
+  void disk_full() {
+    reserve_.release();
+    low_space_ = options_.reserve_bytes > 0;
+    next_restore_s_ = monotonic_s() + kRestorePeriodS;
+  }
+
+  std::unique_ptr<DirectoryLock> lock_;
+  DiskReserve reserve_;
+  SqliteLogOptions options_;
+  Sqlite db_;
+  SqliteStatement insert_entry_, insert_blob_, select_blob_, select_entries_;
+  std::optional<std::uint64_t> last_;
+  std::int64_t wal_pages_ = 0;
+  std::int64_t next_restore_s_ = 0;
+  bool low_space_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<SqliteLog>> open_sqlite_log(const std::string& path, const SqliteLogOptions& options) {
+  const std::size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash);
+  std::unique_ptr<DirectoryLock> lock;
+  if (options.take_lock)
+    lock = TRY(DirectoryLock::take(directory));
+  TRY(look_at_header(path));
+  auto db = TRY(Sqlite::open(path, options.vfs));
+  auto store = std::make_unique<Store>(std::move(lock), DiskReserve(directory + "/reserve", options.reserve_bytes),
+                                       options, std::move(db));
+  TRY(store->prepare());
+  if (const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); fd >= 0) {
+    ::fsync(fd);  // the file's name must survive, too
+    ::close(fd);
+  }
+  return std::unique_ptr<SqliteLog>(std::move(store));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// The log in one SQLite file: WAL, synchronous=FULL, one transaction for each append. A file that is not ours, or is
+// damaged, is refused and left exactly as it was.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ports/log.h"
+
+namespace lockstep {
+
+struct SqliteLogOptions {
+  std::string vfs;                        // "" = SQLite's own; tests: a lossy one
+  std::int64_t reserve_bytes = 16 << 20;  // 0 = keep none
+  std::int64_t checkpoint_pages = 2'000;  // of 4 KiB: the WAL is copied back when it is longer
+  bool take_lock = true;                  // refuse a directory that another controller is using
+};
+
+class SqliteLog : public Log {
+ public:
+  // True from the first commit that met a full disk until the reserve is whole again: admit only what frees space.
+  virtual bool low_space() = 0;
+};
+
+// The lock and the reserve lie in the directory of path.
+Result<std::unique_ptr<SqliteLog>> open_sqlite_log(const std::string& path, const SqliteLogOptions& options = {});
+
+}  // namespace lockstep

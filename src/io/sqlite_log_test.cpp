@@ -1,0 +1,263 @@
+#include "io/sqlite_log.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "base/text.h"
+#include "io/sha256.h"
+#include "io/sqlite.h"
+#include "io/temp_dir.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::int64_t kSmallReserve = 1 << 16;
+
+class SqliteLogTest : public testing::Test {
+ protected:
+  std::string path() const { return dir_.file("log.db"); }
+  std::unique_ptr<SqliteLog> open() {
+    auto log = open_sqlite_log(path(), {.reserve_bytes = kSmallReserve});
+    EXPECT_TRUE(log.ok()) << log.error().message;
+    return std::move(*log);
+  }
+  Errc refused() {
+    const auto log = open_sqlite_log(path(), {.reserve_bytes = kSmallReserve});
+    EXPECT_FALSE(log.ok());
+    return log.ok() ? Errc::kInternal : log.error().code;
+  }
+  std::string bytes() const {
+    std::ifstream in(path(), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write_file(std::string_view content) const {
+    std::ofstream(path(), std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+  }
+  void sql(const char* text) {
+    auto db = Sqlite::open(path(), "");
+    ASSERT_TRUE(db.ok());
+    const auto done = db->run(text);
+    ASSERT_TRUE(done.ok()) << done.error().message;
+  }
+
+  TempDir dir_;
+};
+
+LogEntry entry(std::uint64_t index, bool closing = true) {
+  return {.index = index, .last_seq = index * 10, .closing = closing, .bytes = format("entry {}", index)};
+}
+Blob make_blob(std::string bytes) { return {sha256_hex(bytes), bytes}; }
+
+TEST_F(SqliteLogTest, KeepsEntriesAndBlobsOverARestart) {
+  const Blob script = make_blob("#!/bin/sh\necho hello\n"), empty = make_blob("");
+  {
+    const auto log = open();
+    EXPECT_EQ(*log->last_index(), 0u);
+    ASSERT_TRUE(log->append({entry(1), entry(2)}, {script, empty}).ok());
+    ASSERT_TRUE(log->append({entry(3)}, {script}).ok());  // the same blob again
+  }
+  const auto log = open();
+  EXPECT_EQ(*log->last_index(), 3u);
+  const auto entries = log->read(2, 10);
+  ASSERT_TRUE(entries.ok());
+  ASSERT_EQ(entries->size(), 2u);
+  EXPECT_EQ(entries->front().index, 2u);
+  EXPECT_EQ(entries->front().last_seq, 20u);
+  EXPECT_EQ(entries->front().bytes, "entry 2");
+  EXPECT_EQ(log->read(1, 1)->size(), 1u);
+  EXPECT_EQ(*log->blob(script.id), script.bytes);
+  EXPECT_EQ(*log->blob(empty.id), "");
+  EXPECT_EQ(log->blob(sha256_hex("other")).error().code, Errc::kNotFound);
+  EXPECT_TRUE(*log->has_blob(script.id));
+  EXPECT_FALSE(*log->has_blob(sha256_hex("other")));
+}
+
+TEST_F(SqliteLogTest, AnAppendIsAllOrNothing) {
+  const auto log = open();
+  ASSERT_TRUE(log->append({entry(1)}, {}).ok());
+  const Blob blob = make_blob("x");
+  EXPECT_FALSE(log->append({entry(2), entry(4)}, {blob}).ok());
+  EXPECT_FALSE(log->append({entry(1)}, {}).ok());
+  EXPECT_EQ(*log->last_index(), 1u);
+  EXPECT_FALSE(*log->has_blob(blob.id));
+  EXPECT_TRUE(log->append({entry(2)}, {}).ok());
+}
+
+TEST_F(SqliteLogTest, AnOutcomeWithoutItsClosingEntryDoesNotCount) {
+  {
+    const auto log = open();
+    ASSERT_TRUE(log->append({entry(1)}, {}).ok());
+    ASSERT_TRUE(log->append({entry(2, false), entry(3, false)}, {}).ok());
+  }
+  const auto log = open();
+  EXPECT_EQ(*log->last_index(), 1u);
+  EXPECT_EQ(log->read(1, 10)->size(), 1u);
+  EXPECT_TRUE(log->append({entry(2, false), entry(3)}, {}).ok());
+}
+
+TEST_F(SqliteLogTest, SnapshotsReplaceEachOtherAndBoundTheTrim) {
+  {
+    const auto log = open();
+    for (std::uint64_t i = 1; i <= 10; ++i) ASSERT_TRUE(log->append({entry(i)}, {}).ok());
+    EXPECT_EQ(log->read_snapshot()->index, 0u);
+    EXPECT_FALSE(log->write_snapshot(11, {"beyond the end"}).ok());
+    ASSERT_TRUE(log->write_snapshot(4, {"a", "b", "c"}).ok());
+    ASSERT_TRUE(log->write_snapshot(6, {std::string(100'000, 'q'), ""}).ok());
+    ASSERT_TRUE(log->trim(9).ok());  // never beyond the snapshot
+  }
+  const auto log = open();
+  EXPECT_EQ(log->read(1, 100)->front().index, 7u);
+  EXPECT_EQ(*log->last_index(), 10u);
+  const auto snapshot = log->read_snapshot();
+  ASSERT_TRUE(snapshot.ok());
+  EXPECT_EQ(snapshot->index, 6u);
+  ASSERT_EQ(snapshot->chunks.size(), 2u);
+  EXPECT_EQ(snapshot->chunks[0], std::string(100'000, 'q'));
+  EXPECT_EQ(snapshot->chunks[1], "");
+}
+
+TEST_F(SqliteLogTest, AFullyTrimmedLogGoesOnWhereItWas) {
+  {
+    const auto log = open();
+    ASSERT_TRUE(log->append({entry(1), entry(2)}, {}).ok());
+    ASSERT_TRUE(log->write_snapshot(2, {"all"}).ok());
+    ASSERT_TRUE(log->trim(2).ok());
+  }
+  const auto log = open();
+  EXPECT_EQ(*log->last_index(), 2u);
+  EXPECT_TRUE(log->read(1, 10)->empty());
+  EXPECT_FALSE(log->append({entry(1)}, {}).ok());
+  EXPECT_TRUE(log->append({entry(3)}, {}).ok());
+}
+
+TEST_F(SqliteLogTest, SweepsBlobsNobodyNeeds) {
+  const auto log = open();
+  const Blob keep = make_blob("keep"), drop = make_blob("drop");
+  ASSERT_TRUE(log->append({entry(1)}, {keep, drop}).ok());
+  ASSERT_TRUE(log->sweep_blobs([&](const BlobId& id) { return id == keep.id; }).ok());
+  EXPECT_TRUE(*log->has_blob(keep.id));
+  EXPECT_FALSE(*log->has_blob(drop.id));
+}
+
+TEST_F(SqliteLogTest, CheckpointsKeepTheWalShort) {
+  auto opened = open_sqlite_log(path(), {.reserve_bytes = 0, .checkpoint_pages = 50});
+  ASSERT_TRUE(opened.ok());
+  for (std::uint64_t i = 1; i <= 300; ++i) {
+    LogEntry e = entry(i);
+    e.bytes.assign(10'000, 'x');
+    ASSERT_TRUE((*opened)->append({e}, {}).ok());
+  }
+  struct stat wal {};
+  ASSERT_EQ(stat((path() + "-wal").c_str(), &wal), 0);
+  EXPECT_LT(wal.st_size, 100 * 4200);
+}
+
+TEST_F(SqliteLogTest, TwoControllersOnOneDirectoryAreRefused) {
+  const auto log = open();
+  const auto second = open_sqlite_log(path());
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, Errc::kConflict);
+  EXPECT_NE(second.error().message.find(format("another controller (pid {})", getpid())), std::string::npos);
+}
+
+TEST_F(SqliteLogTest, ForeignFilesAreRefusedAndNeverTouched) {
+  std::string random(5000, '\0');
+  for (std::size_t i = 0; i < random.size(); ++i) random[i] = static_cast<char>(i * 37 + i / 3);
+  for (const std::string& content : {std::string("some text of mine\n"), random, std::string("SQLite format 3"),
+                                     std::string("SQLite format 3\0 cut short", 27), std::string(1, 'x')}) {
+    write_file(content);
+    EXPECT_EQ(refused(), Errc::kCorrupt);
+    EXPECT_EQ(bytes(), content);
+  }
+}
+
+TEST_F(SqliteLogTest, AnotherProgramsDatabaseIsRefusedAndNeverTouched) {
+  sql("CREATE TABLE mine(x); INSERT INTO mine VALUES(1);");
+  std::string before = bytes();
+  EXPECT_EQ(refused(), Errc::kCorrupt);
+  EXPECT_EQ(bytes(), before);
+  sql("PRAGMA application_id=77");
+  before = bytes();
+  EXPECT_EQ(refused(), Errc::kCorrupt);
+  EXPECT_EQ(bytes(), before);
+}
+
+TEST_F(SqliteLogTest, ANewerFormatIsRefusedAsSuch) {
+  open().reset();
+  sql("PRAGMA user_version=2");
+  EXPECT_EQ(refused(), Errc::kUnsupported);
+}
+
+TEST_F(SqliteLogTest, ForeignTablesAndGapsAreRefused) {
+  {
+    const auto log = open();
+    for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(log->append({entry(i)}, {}).ok());
+  }
+  const std::string good = bytes();
+  sql("CREATE TABLE extra(x)");
+  EXPECT_EQ(refused(), Errc::kCorrupt);
+  write_file(good);
+  sql("DELETE FROM entries WHERE number = 3");
+  EXPECT_EQ(refused(), Errc::kCorrupt);
+  write_file(good);
+  sql("DELETE FROM entries WHERE number = 1");
+  EXPECT_EQ(refused(), Errc::kCorrupt);
+  write_file(good);
+  sql("INSERT INTO facts VALUES('snapshot', 9)");
+  EXPECT_EQ(refused(), Errc::kCorrupt);
+  write_file(good);
+  sql("UPDATE entries SET bytes = 'entry X' WHERE number = 3");
+  EXPECT_EQ(open()->read(1, 10).error().code, Errc::kCorrupt);
+}
+
+TEST_F(SqliteLogTest, ATruncatedOrScribbledFileIsNeverTakenForWhole) {
+  {
+    const auto log = open();
+    for (std::uint64_t i = 1; i <= 200; ++i) {
+      LogEntry e = entry(i);
+      e.bytes += std::string(500, 'p');
+      ASSERT_TRUE(log->append({e}, {}).ok());
+    }
+  }
+  const std::string good = bytes();
+  for (std::size_t cut = 1; cut < good.size(); cut += 4096 + 977) {
+    write_file(std::string_view(good).substr(0, cut));
+    auto log = open_sqlite_log(path(), {.reserve_bytes = 0});
+    const bool whole = log.ok() && (*log)->read(1, 1000).ok() && (*log)->read(1, 1000)->size() == 200;
+    EXPECT_FALSE(whole) << cut;
+    if (!log.ok()) {
+      EXPECT_EQ(log.error().code, Errc::kCorrupt) << log.error().message;
+    }
+  }
+  for (std::size_t at = 4096; at < good.size(); at += 3001) {
+    std::string bad = good;
+    for (std::size_t i = at; i < std::min(at + 200, bad.size()); ++i) bad[i] = static_cast<char>(bad[i] ^ 0x5a);
+    write_file(bad);
+    auto log = open_sqlite_log(path(), {.reserve_bytes = 0});
+    if (!log.ok())
+      continue;
+    const auto entries = (*log)->read(1, 1000);
+    if (!entries.ok())
+      continue;
+    for (const auto& e : *entries)  // nothing of ours was hit
+      EXPECT_EQ(e.bytes, format("entry {}", e.index) + std::string(500, 'p'));
+  }
+}
+
+TEST_F(SqliteLogTest, AnEmptyFileIsANewOne) {
+  write_file("");
+  EXPECT_EQ(*open()->last_index(), 0u);
+}
+
+TEST_F(SqliteLogTest, TheReserveIsThere) {
+  const auto log = open();
+  struct stat reserve {};
+  ASSERT_EQ(stat(dir_.file("reserve").c_str(), &reserve), 0);
+  EXPECT_GE(reserve.st_blocks * 512, kSmallReserve);
+  EXPECT_FALSE(log->low_space());
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,215 @@
+#include "io/tls.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string openssl_error(std::string_view what) {
+  const unsigned long code = ERR_get_error();
+  ERR_clear_error();
+  const char* reason = code != 0 ? ERR_reason_error_string(code) : nullptr;
+  return reason != nullptr ? format("{}: {}", what, reason) : std::string(what);
+}
+
+std::string name_part(X509* certificate, int nid) {
+  char text[256];
+  const int n = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), nid, text, sizeof text);
+  // A NUL inside a name would make two readers disagree about it.
+  return n > 0 && std::string_view(text).size() == static_cast<std::size_t>(n) ? std::string(text) : std::string();
+}
+
+std::string time_text(const ASN1_TIME* time) {
+  BIO* bio = BIO_new(BIO_s_mem());
+  ASN1_TIME_print(bio, time);
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio, &data);
+  std::string text(data, static_cast<std::size_t>(size));
+  BIO_free(bio);
+  return text;
+}
+
+Result<SSL_CTX*> make_context(const TlsFiles& files, bool is_server) {
+  ERR_clear_error();
+  SSL_CTX* context = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
+  CHECK(context != nullptr);
+  const auto fail = [context](std::string what) -> Error {
+    Error error{Errc::kIo, openssl_error(what), {}};
+    SSL_CTX_free(context);
+    return error;
+  };
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  if (is_server)
+    SSL_CTX_set_num_tickets(context, 0);  // links live for days: resuming saves nothing
+  if (!files.ca.empty()) {
+    if (SSL_CTX_load_verify_locations(context, files.ca.c_str(), nullptr) != 1)
+      return fail("cannot read the CA certificate " + files.ca);
+    if (is_server)
+      SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(files.ca.c_str()));
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  }
+  if (!files.certificate.empty()) {
+    if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1)
+      return fail("cannot read the certificate " + files.certificate);
+    if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1)
+      return fail("cannot use the private key " + files.key);
+  }
+  return context;
+}
+
+}  // namespace
+
+struct TlsEngine::Inner {
+  explicit Inner(SSL* session) : ssl(session) {}
+  ~Inner() { SSL_free(ssl); }  // frees both BIOs
+
+  // Why the handshake or a read failed, in words that help.
+  std::string failure() {
+    const long verify = SSL_get_verify_result(ssl);
+    if (verify != X509_V_OK) {
+      ERR_clear_error();
+      std::string who = "the peer's certificate";
+      if (X509* certificate = refused_certificate(); certificate != nullptr) {
+        who = format("certificate \"{}\"", name_part(certificate, NID_commonName));
+        if (verify == X509_V_ERR_CERT_HAS_EXPIRED)
+          return format("{} expired on {}", who, time_text(X509_get0_notAfter(certificate)));
+      }
+      return format("{} was refused: {}", who, X509_verify_cert_error_string(verify));
+    }
+    return openssl_error("TLS");
+  }
+
+  // A refused chain is not the session's peer certificate yet in every version; the callback keeps a reference.
+  X509* refused_certificate() { return refused != nullptr ? refused : SSL_get0_peer_certificate(ssl); }
+
+  static int on_verify(int ok, X509_STORE_CTX* store) {
+    if (ok != 1) {
+      auto* ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+      auto* self = static_cast<Inner*>(SSL_get_app_data(ssl));
+      if (self->refused == nullptr && X509_STORE_CTX_get_current_cert(store) != nullptr) {
+        self->refused = X509_STORE_CTX_get_current_cert(store);
+        X509_up_ref(self->refused);
+        self->kept.reset(self->refused);
+      }
+    }
+    return ok;
+  }
+
+  struct FreeX509 {
+    void operator()(X509* x) const { X509_free(x); }
+  };
+
+  SSL* ssl;
+  X509* refused = nullptr;
+  std::unique_ptr<X509, FreeX509> kept;
+};
+
+TlsEngine::TlsEngine(std::unique_ptr<Inner> inner) : inner_(std::move(inner)) {}
+TlsEngine::~TlsEngine() = default;
+
+Result<void> TlsEngine::feed(std::string_view ciphertext, const std::function<void(std::string_view)>& on_plain) {
+  SSL* ssl = inner_->ssl;
+  ERR_clear_error();
+  if (BIO_write(SSL_get_rbio(ssl), ciphertext.data(), static_cast<int>(ciphertext.size())) !=
+      static_cast<int>(ciphertext.size()))
+    return Error{Errc::kIo, "TLS: no memory", {}};
+  if (SSL_is_init_finished(ssl) == 0) {
+    const int rc = SSL_do_handshake(ssl);
+    if (rc != 1) {
+      if (SSL_get_error(ssl, rc) == SSL_ERROR_WANT_READ)
+        return {};
+      return Error{Errc::kDenied, inner_->failure(), {}};
+    }
+  }
+  char plain[16 << 10];
+  while (true) {
+    const int n = SSL_read(ssl, plain, sizeof plain);
+    if (n > 0) {
+      on_plain({plain, static_cast<std::size_t>(n)});
+      continue;
+    }
+    switch (SSL_get_error(ssl, n)) {
+      case SSL_ERROR_WANT_READ: return {};
+      case SSL_ERROR_ZERO_RETURN: return Error{Errc::kUnavailable, "", {}};  // an orderly end has no reason
+      default: return Error{Errc::kDenied, inner_->failure(), {}};
+    }
+  }
+}
+
+Result<void> TlsEngine::seal(std::string_view plain) {
+  ERR_clear_error();
+  while (!plain.empty()) {
+    const int n = SSL_write(inner_->ssl, plain.data(), static_cast<int>(std::min<std::size_t>(plain.size(), 1 << 20)));
+    if (n <= 0)
+      return Error{Errc::kIo, openssl_error("TLS"), {}};
+    plain.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+std::string TlsEngine::take_output() {
+  SSL* ssl = inner_->ssl;
+  if (SSL_is_init_finished(ssl) == 0 && SSL_in_before(ssl) != 0 && SSL_is_server(ssl) == 0)
+    SSL_do_handshake(ssl);  // the client's first words
+  BIO* bio = SSL_get_wbio(ssl);
+  std::string out(BIO_ctrl_pending(bio), '\0');
+  if (!out.empty())
+    BIO_read(bio, out.data(), static_cast<int>(out.size()));
+  return out;
+}
+
+void TlsEngine::finish() {
+  if (ready())
+    SSL_shutdown(inner_->ssl);
+  ERR_clear_error();
+}
+
+bool TlsEngine::ready() const { return SSL_is_init_finished(inner_->ssl) != 0; }
+
+CertificateName TlsEngine::peer() const {
+  X509* certificate = SSL_get0_peer_certificate(inner_->ssl);
+  if (certificate == nullptr || SSL_get_verify_result(inner_->ssl) != X509_V_OK)
+    return {};
+  return {true, name_part(certificate, NID_commonName), name_part(certificate, NID_organizationalUnitName)};
+}
+
+Result<std::unique_ptr<TlsContext>> TlsContext::server(const TlsFiles& files) {
+  auto context = std::unique_ptr<TlsContext>(new TlsContext());
+  context->context_ = TRY(make_context(files, true));
+  context->is_server_ = true;
+  return context;
+}
+
+Result<std::unique_ptr<TlsContext>> TlsContext::client(const TlsFiles& files) {
+  auto context = std::unique_ptr<TlsContext>(new TlsContext());
+  context->context_ = TRY(make_context(files, false));
+  return context;
+}
+
+TlsContext::~TlsContext() { SSL_CTX_free(static_cast<SSL_CTX*>(context_)); }
+void* TlsContext::native() const { return context_; }
+
+std::unique_ptr<TlsEngine> TlsContext::open() const {
+  SSL* ssl = SSL_new(static_cast<SSL_CTX*>(context_));
+  CHECK(ssl != nullptr);
+  auto inner = std::make_unique<TlsEngine::Inner>(ssl);
+  SSL_set_app_data(ssl, inner.get());
+  SSL_set_verify(ssl, SSL_CTX_get_verify_mode(static_cast<SSL_CTX*>(context_)), TlsEngine::Inner::on_verify);
+  SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+  if (is_server_)
+    SSL_set_accept_state(ssl);
+  else
+    SSL_set_connect_state(ssl);
+  return std::unique_ptr<TlsEngine>(new TlsEngine(std::move(inner)));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,59 @@
+// TLS without sockets: an engine turns received bytes into plain ones and back; the stream around it moves them. Both
+// sides trust exactly one authority, the cluster's CA.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "ports/http.h"
+
+namespace lockstep {
+
+// What a verified certificate says of its holder.
+struct CertificateName {
+  bool present = false;
+  std::string name;  // CN
+  std::string role;  // OU
+};
+
+class TlsEngine {
+ public:
+  ~TlsEngine();
+  // Ciphertext in; each piece of plain text goes to on_plain. An error is final and says why in words.
+  Result<void> feed(std::string_view ciphertext, const std::function<void(std::string_view)>& on_plain);
+  // Plain text in; call take_output() for the records. Only when ready().
+  Result<void> seal(std::string_view plain);
+  std::string take_output();
+  void finish();       // queues the orderly end
+  bool ready() const;  // the handshake is complete
+  CertificateName peer() const;
+
+ private:
+  friend class TlsContext;
+  struct Inner;
+  explicit TlsEngine(std::unique_ptr<Inner> inner);
+  std::unique_ptr<Inner> inner_;
+};
+
+class TlsContext {
+ public:
+  // A server asks its clients for a certificate and accepts those without.
+  static Result<std::unique_ptr<TlsContext>> server(const TlsFiles& files);
+  // certificate and key may be empty. An empty ca trusts nobody yet: the caller checks peer_chain_has().
+  static Result<std::unique_ptr<TlsContext>> client(const TlsFiles& files);
+  ~TlsContext();
+
+  std::unique_ptr<TlsEngine> open() const;
+  // OpenSSL's SSL_CTX, for blocking use inside src/io.
+  void* native() const;
+
+ private:
+  TlsContext() = default;
+  void* context_ = nullptr;
+  bool is_server_ = false;
+};
+
+}  // namespace lockstep
