@@ -135,11 +135,13 @@ std::string cell_text(std::string_view raw, FieldKind kind, const TableLook& loo
   switch (kind) {
     case FieldKind::kText:
     case FieldKind::kNumber: break;
-    case FieldKind::kTime: return time_text(to_number(raw), "N/A", look.time_pattern, look.now);
+    case FieldKind::kTime: return time_text(to_number(raw), look.no_time, look.time_pattern, look.now);
     case FieldKind::kSpan: return span_text(std::max<std::int64_t>(0, to_number(raw)));
     case FieldKind::kLimit: {
       const std::int64_t seconds = to_number(raw);
-      return seconds == -1 ? std::string(look.unlimited) : seconds < 0 ? "NOT_SET" : span_text(seconds);
+      return seconds == -1 ? std::string(look.unlimited)
+             : seconds < 0 ? std::string(look.no_limit)
+                           : span_text(seconds);
     }
   }
   return std::string(raw);

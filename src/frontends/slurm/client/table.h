@@ -60,7 +60,7 @@ struct TableLook {
   bool header = true;
   std::string time_pattern;  // $SLURM_TIME_FORMAT
   std::int64_t now = 0;
-  std::string_view unlimited = "UNLIMITED";
+  std::string_view unlimited = "UNLIMITED", no_limit = "NOT_SET", no_time = "N/A";
 };
 std::string cell_text(std::string_view raw, FieldKind kind, const TableLook& look);
 std::string write_table(const TableFormat& format, const TableAsk& ask, const Rows& rows,

@@ -1,0 +1,427 @@
+// Grouping: the texts of all columns that tell nodes apart form a key; the other columns are sums or ranges.
+#include "frontends/slurm/server/sinfo.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "base/hostlist.h"
+#include "base/text.h"
+#include "frontends/slurm/server/job_facts.h"
+#include "frontends/slurm/server/job_filter.h"
+#include "frontends/slurm/server/node_facts.h"
+#include "frontends/slurm/server/row_text.h"
+#include "frontends/slurm/server/show_text.h"
+
+namespace lockstep {
+
+namespace {
+
+struct Member {
+  const Node* node;
+  const NodeHolding* holding;
+};
+
+// What the columns are made from: a whole group, or one node while keys are built.
+struct Group {
+  const ReadContext* context = nullptr;
+  const Partition* partition = nullptr;
+  std::vector<Member> members;  // may be empty: a partition without nodes has a row too
+
+  const Member* first() const { return members.empty() ? nullptr : &members[0]; }
+};
+
+enum class Role : unsigned char {
+  kPartition,  // of the partition: tells groups apart
+  kNode,       // of the node: tells groups apart
+  kSize,       // a number of the node: a range unless exact
+  kSum,        // over the group
+};
+
+using Out = std::string&;
+using Column = void (*)(Out, const Group&);
+using Size = std::int64_t (*)(const Node&);
+
+struct ColumnDef {
+  std::string_view name;
+  Role role;
+  Column write;  // null for kSize
+  Size size = nullptr;
+};
+
+void text(Out out, std::string_view value) { append_field_text(out, value); }
+template <class Int>
+void number(Out out, Int value) {
+  append_field_number(out, value);
+}
+
+template <class F>
+void of_node(Out out, const Group& group, F&& f) {
+  if (group.first())
+    text(out, f(*group.first()->node, *group.first()->holding));
+  else
+    text(out, "n/a");
+}
+
+CpuCounts sum_cpus(const Group& group) {
+  CpuCounts sum;
+  for (const Member& member : group.members) {
+    const CpuCounts one = cpu_counts(*member.node, *member.holding);
+    sum.allocated += one.allocated, sum.idle += one.idle, sum.other += one.other, sum.total += one.total;
+  }
+  return sum;
+}
+
+struct NodeCounts {
+  std::size_t allocated = 0, idle = 0, other = 0;
+};
+NodeCounts count_nodes(const Group& group) {
+  NodeCounts counts;
+  for (const Member& member : group.members) {
+    const bool busy = member.holding->running + member.holding->completing > 0;
+    if (busy)
+      ++counts.allocated;
+    else if (node_usable(*member.node))
+      ++counts.idle;
+    else
+      ++counts.other;
+  }
+  return counts;
+}
+
+std::string names_text(const Group& group, bool hosts) {
+  std::vector<std::string> names;
+  for (const Member& member : group.members)
+    names.push_back(hosts && !member.node->hostname.empty() ? member.node->hostname : member.node->meta.name);
+  sort_hosts(names);
+  return compress_hostlist(names);
+}
+
+// By which sinfo orders groups: marked states first, then MIXED, ALLOCATED, IDLE, DOWN.
+int state_order(const Group& group) {
+  if (!group.first())
+    return 0;
+  const Node& node = *group.first()->node;
+  int order = 0;
+  if (node.link == NodeLink::kLost)
+    order = 1;
+  else if (node.link == NodeLink::kUp)
+    switch (node_cpus(node, *group.first()->holding)) {
+      case NodeCpus::kIdle: order = 2; break;
+      case NodeCpus::kAllocated: order = 3; break;
+      case NodeCpus::kMixed: order = 5; break;
+    }
+  return order + (node.drain ? 200 : 0) + (node.link != NodeLink::kUp ? 100 : 0);
+}
+
+std::int64_t limit_of(Duration limit) { return limit >= kForever ? kUnlimited : limit.seconds(); }
+
+// Sorted by name: sinfo's own (--Format), without dashes.
+constexpr std::array kColumns = {
+    ColumnDef{"allocmem", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node&, const NodeHolding& h) { return std::to_string(h.memory_mb); });
+              }},
+    ColumnDef{"allocnodes", Role::kPartition, [](Out o, const Group&) { text(o, "all"); }},
+    ColumnDef{"available", Role::kPartition, [](Out o, const Group& g) { text(o, g.partition->up ? "up" : "down"); }},
+    ColumnDef{"cluster", Role::kPartition, [](Out o, const Group& g) { text(o, g.context->cluster_name); }},
+    ColumnDef{"comment", Role::kNode, [](Out o, const Group&) { text(o, "(null)"); }},
+    ColumnDef{"cores", Role::kSize, nullptr,
+              [](const Node& n) { return static_cast<std::int64_t>(n.cores / std::max(1u, n.sockets)); }},
+    ColumnDef{"cpus", Role::kSize, nullptr, [](const Node& n) { return static_cast<std::int64_t>(n.cores); }},
+    ColumnDef{"cpusload", Role::kNode, [](Out o, const Group&) { text(o, "N/A"); }},
+    ColumnDef{"cpusstate", Role::kSum,
+              [](Out o, const Group& g) {
+                const CpuCounts c = sum_cpus(g);
+                o += format("{}/{}/{}/{}", c.allocated, c.idle, c.other, c.total);
+              }},
+    ColumnDef{"defaulttime", Role::kPartition,
+              [](Out o, const Group& g) {
+                number(o, g.partition->time_default.us ? limit_of(g.partition->time_default) : kPartitionLimit);
+              }},
+    ColumnDef{"disk", Role::kSize, nullptr, [](const Node& n) { return n.tmp_disk_mb; }},
+    ColumnDef{"features", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node& n, const NodeHolding&) {
+                  return n.features.empty() ? std::string("(null)") : join(n.features, ",");
+                });
+              }},
+    ColumnDef{"freemem", Role::kNode, [](Out o, const Group&) { text(o, "N/A"); }},
+    ColumnDef{"gres", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node& n, const NodeHolding&) { return gres_text(n); });
+              }},
+    ColumnDef{"gresused", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node& n, const NodeHolding& h) { return gres_used_text(n, h); });
+              }},
+    ColumnDef{"groups", Role::kPartition, [](Out o, const Group&) { text(o, "all"); }},
+    ColumnDef{"maxcpuspernode", Role::kPartition, [](Out o, const Group&) { text(o, "UNLIMITED"); }},
+    ColumnDef{"memory", Role::kSize, nullptr, [](const Node& n) { return n.memory_mb; }},
+    ColumnDef{"nodeaddr", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node& n, const NodeHolding&) { return n.address; });
+              }},
+    ColumnDef{"nodeai", Role::kSum,
+              [](Out o, const Group& g) {
+                const NodeCounts c = count_nodes(g);
+                o += format("{}/{}", c.allocated, c.idle);
+              }},
+    ColumnDef{"nodeaiot", Role::kSum,
+              [](Out o, const Group& g) {
+                const NodeCounts c = count_nodes(g);
+                o += format("{}/{}/{}/{}", c.allocated, c.idle, c.other, g.members.size());
+              }},
+    ColumnDef{"nodehost", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node& n, const NodeHolding&) {
+                  return n.hostname.empty() ? n.meta.name : n.hostname;
+                });
+              }},
+    ColumnDef{"nodelist", Role::kSum, [](Out o, const Group& g) { text(o, names_text(g, false)); }},
+    ColumnDef{"nodes", Role::kSum, [](Out o, const Group& g) { number(o, g.members.size()); }},
+    ColumnDef{"oversubscribe", Role::kPartition, [](Out o, const Group&) { text(o, "NO"); }},
+    ColumnDef{"partition", Role::kPartition,
+              [](Out o, const Group& g) {
+                text(o, g.partition->meta.name);
+                if (g.partition->is_default)
+                  o += '*';
+              }},
+    ColumnDef{"partitionname", Role::kPartition, [](Out o, const Group& g) { text(o, g.partition->meta.name); }},
+    ColumnDef{"preemptmode", Role::kPartition, [](Out o, const Group&) { text(o, "OFF"); }},
+    ColumnDef{"priorityjobfactor", Role::kPartition, [](Out o, const Group& g) { number(o, g.partition->priority); }},
+    ColumnDef{"prioritytier", Role::kPartition, [](Out o, const Group& g) { number(o, g.partition->tier); }},
+    ColumnDef{"reason", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node& n, const NodeHolding&) { return n.reason.empty() ? "none" : n.reason; });
+              }},
+    ColumnDef{"reservation", Role::kNode, [](Out, const Group&) {}},
+    ColumnDef{"root", Role::kPartition, [](Out o, const Group&) { text(o, "no"); }},
+    ColumnDef{"size", Role::kPartition,
+              [](Out o, const Group& g) {
+                text(o, g.partition->nodes_max ? format("1-{}", g.partition->nodes_max) : "1-infinite");
+              }},
+    ColumnDef{"socketcorethread", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node& n, const NodeHolding&) {
+                  return format("{}:{}:{}", n.sockets, n.cores / std::max(1u, n.sockets), n.threads_per_core);
+                });
+              }},
+    ColumnDef{"sockets", Role::kSize, nullptr, [](const Node& n) { return static_cast<std::int64_t>(n.sockets); }},
+    ColumnDef{"statecompact", Role::kNode, [](Out o, const Group& g) { of_node(o, g, slurm_node_state_compact); }},
+    ColumnDef{"statecomplete", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node& n, const NodeHolding& h) { return lower(slurm_node_state_flags(n, h)); });
+              }},
+    ColumnDef{"statelong", Role::kNode, [](Out o, const Group& g) { of_node(o, g, slurm_node_state); }},
+    ColumnDef{"stateorder", Role::kSum, [](Out o, const Group& g) { number(o, state_order(g)); }},
+    ColumnDef{"threads", Role::kSize, nullptr,
+              [](const Node& n) { return static_cast<std::int64_t>(n.threads_per_core); }},
+    ColumnDef{"time", Role::kPartition, [](Out o, const Group& g) { number(o, limit_of(g.partition->time_max)); }},
+    ColumnDef{"timestamp", Role::kNode,
+              [](Out o, const Group& g) {
+                const Node* node = g.first() ? g.first()->node : nullptr;
+                number(o, node && !node->reason.empty() ? wall_seconds(*g.context, node->reason_at) : 0);
+              }},
+    ColumnDef{"user", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [&](const Node& n, const NodeHolding&) {
+                  return n.reason.empty() ? "Unknown" : n.reason_by ? user_name(*g.context, n.reason_by) : "root";
+                });
+              }},
+    ColumnDef{"version", Role::kNode,
+              [](Out o, const Group& g) {
+                of_node(o, g, [](const Node& n, const NodeHolding&) { return n.version; });
+              }},
+    ColumnDef{"weight", Role::kSize, nullptr, [](const Node& n) { return static_cast<std::int64_t>(n.weight); }},
+};
+static_assert(std::is_sorted(kColumns.begin(), kColumns.end(),
+                             [](const ColumnDef& a, const ColumnDef& b) { return a.name < b.name; }));
+
+void write_size(Out out, const Group& group, Size size) {
+  if (group.members.empty()) {
+    out += '0';
+    return;
+  }
+  std::int64_t low = INT64_MAX, high = INT64_MIN;
+  for (const Member& member : group.members) {
+    low = std::min(low, size(*member.node));
+    high = std::max(high, size(*member.node));
+  }
+  number(out, low);
+  if (high > low)
+    out += '+';
+}
+
+struct Request {
+  std::vector<const ColumnDef*> columns;
+  std::vector<std::string> partitions;
+  std::vector<std::string> nodes;  // sorted; empty = all
+  NodeStateSet states;
+  bool each_node = false, exact = false, reasons = false, responding = false, dead = false;
+
+  bool wants(const Member& member) const {
+    const Node& node = *member.node;
+    return (nodes.empty() || std::binary_search(nodes.begin(), nodes.end(), node.meta.name)) &&
+           (states.empty() || states.has(node, *member.holding)) && (!reasons || !node.reason.empty()) &&
+           (!responding || node.link == NodeLink::kUp) && (!dead || node.link != NodeLink::kUp);
+  }
+  bool filters_nodes() const { return !nodes.empty() || !states.empty() || reasons || responding || dead; }
+};
+
+Result<Request> parse(const PageRequest& request) {
+  Request out;
+  for (const std::string& name : split(query_of(request, "columns"), ',')) {
+    const auto it = std::lower_bound(kColumns.begin(), kColumns.end(), name,
+                                     [](const ColumnDef& def, const std::string& wanted) { return def.name < wanted; });
+    if (it == kColumns.end() || it->name != name)
+      return invalid("no such column: " + name, "columns");
+    out.columns.push_back(&*it);
+  }
+  if (out.columns.empty())
+    return invalid("columns are missing", "columns");
+  out.partitions = split(query_of(request, "partition"), ',');
+  if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty())
+    out.nodes = TRY(expand_hostlist(nodes));
+  std::sort(out.nodes.begin(), out.nodes.end());
+  out.states = TRY(NodeStateSet::parse(query_of(request, "states")));
+  const auto flag = [&](std::string_view name) { return !query_of(request, name).empty(); };
+  out.each_node = flag("each_node"), out.exact = flag("exact"), out.reasons = flag("reasons");
+  out.responding = flag("responding"), out.dead = flag("dead");
+  return out;
+}
+
+std::string key_of(const Request& request, const Group& single) {
+  std::string key;
+  for (const ColumnDef* column : request.columns) {
+    const bool tells_apart = column->role == Role::kPartition || column->role == Role::kNode;
+    if (tells_apart)
+      column->write(key, single);
+    else if (column->role == Role::kSize && request.exact)
+      write_size(key, single, column->size);
+    key += '\t';
+  }
+  if (request.each_node && single.first())
+    key += single.first()->node->meta.name;
+  return key;
+}
+
+std::vector<Group> make_groups(const ReadContext& context, const Request& request,
+                               const std::map<NodeId, NodeHolding>& holdings) {
+  static const NodeHolding kNothing;
+  std::vector<Group> groups;
+  std::unordered_map<std::string, std::size_t> by_key;
+  std::vector<const Node*> nodes;
+  for (const auto& [id, node] : context.tables.nodes) nodes.push_back(node.get());
+  std::sort(nodes.begin(), nodes.end(),
+            [](const Node* a, const Node* b) { return host_less(a->meta.name, b->meta.name); });
+  const auto add = [&](const Group& single) {
+    const auto [it, fresh] = by_key.emplace(key_of(request, single), groups.size());
+    if (fresh) {
+      groups.push_back(single);
+      return;
+    }
+    // A node may be in several partitions that share a row; it counts once.
+    Group& group = groups[it->second];
+    for (const Member& member : single.members)
+      if (std::none_of(group.members.begin(), group.members.end(), [&](const Member& other) {
+            return group.partition != single.partition && other.node == member.node;
+          }))
+        group.members.push_back(member);
+  };
+  for (const auto& [name, partition] : context.tables.partitions) {
+    if (!request.partitions.empty() &&
+        std::find(request.partitions.begin(), request.partitions.end(), name) == request.partitions.end())
+      continue;
+    const bool all = partition->nodes.size() == 1 && partition->nodes[0] == "ALL";
+    bool any = false;
+    for (const Node* node : nodes) {
+      if (!all && !partition_has(*partition, *node))
+        continue;
+      const auto held = holdings.find(node->id);
+      const Member member{node, held == holdings.end() ? &kNothing : &held->second};
+      if (request.wants(member)) {
+        any = true;
+        add(Group{&context, partition.get(), {member}});
+      }
+    }
+    if (!any && !request.filters_nodes() && !request.each_node)
+      add(Group{&context, partition.get(), {}});
+  }
+  return groups;
+}
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 42> kStateWords = {{
+    {"alloc", "alloc"},   {"allocated", "alloc"}, {"blocked", ""},      {"block", ""},         {"cloud", ""},
+    {"comp", "comp"},     {"completing", "comp"}, {"down", "down"},     {"drain", "drain*"},   {"drained", "drain"},
+    {"draining", "drng"}, {"drng", "drng"},       {"err", ""},          {"error", ""},         {"fail", ""},
+    {"failg", ""},        {"failing", ""},        {"future", ""},       {"futr", ""},          {"idle", "idle"},
+    {"inval", ""},        {"maint", ""},          {"mix", "mix"},       {"mixed", "mix"},      {"no_respond", "no"},
+    {"npc", ""},          {"perfctrs", ""},       {"planned", "plnd"},  {"plnd", "plnd"},      {"pow_dn", ""},
+    {"pow_up", ""},       {"power_down", ""},     {"powered_down", ""}, {"powering_down", ""}, {"powering_up", ""},
+    {"power_up", ""},     {"reboot", ""},         {"reserved", ""},     {"resv", ""},          {"unk", "unk"},
+    {"unknown", "unk"},   {"boot", ""},
+}};
+
+}  // namespace
+
+Result<NodeStateSet> NodeStateSet::parse(std::string_view text_) {
+  NodeStateSet set;
+  for (const std::string& part : split(text_, ',')) {
+    const std::string name = lower(trim(part));
+    if (name == "all") {
+      set.words_.assign(1, "all");
+      return set;
+    }
+    const auto it =
+        std::find_if(kStateWords.begin(), kStateWords.end(), [&](const auto& w) { return w.first == name; });
+    if (it == kStateWords.end())
+      return invalid(format("Bad state string: \"{}\"", part), "states");
+    set.words_.emplace_back(it->second);
+  }
+  return set;
+}
+
+bool NodeStateSet::has(const Node& node, const NodeHolding& holding) const {
+  std::string state = slurm_node_state_compact(node, holding);
+  while (!state.empty() && (state.back() == '*' || state.back() == '+' || state.back() == '-')) state.pop_back();
+  return std::any_of(words_.begin(), words_.end(), [&](const std::string& word) {
+    return word == "all" || word == state || (word == "drain*" && node.drain) ||
+           (word == "no" && node.link != NodeLink::kUp) || (word == "idle" && state == "plnd") ||
+           (word == "down" && node.link == NodeLink::kLost);
+  });
+}
+
+PageReply sinfo_page(const ReadContext& context, const PageRequest& page_request) {
+  const auto request = parse(page_request);
+  if (!request)
+    return refusal(400, request.error().message);
+  const std::map<NodeId, NodeHolding> holdings = node_holdings(context);
+  std::vector<Group> groups = make_groups(context, *request, holdings);
+  const bool by_state = std::any_of(request->columns.begin(), request->columns.end(),
+                                    [](const ColumnDef* c) { return c->name.starts_with("state"); });
+  if (request->each_node)
+    std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+      return host_less(a.first()->node->meta.name, b.first()->node->meta.name);
+    });
+  else if (by_state)
+    std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+      if (a.partition != b.partition)
+        return a.partition->meta.name < b.partition->meta.name;
+      return state_order(a) > state_order(b);
+    });
+  PageReply reply;
+  for (const Group& group : groups) {
+    for (const ColumnDef* column : request->columns) {
+      if (column->role == Role::kSize)
+        write_size(reply.body, group, column->size);
+      else
+        column->write(reply.body, group);
+      reply.body += '\t';
+    }
+    reply.body.back() = '\n';
+  }
+  return reply;
+}
+
+}  // namespace lockstep
