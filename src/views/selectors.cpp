@@ -73,12 +73,13 @@ std::vector<Ref<Job>> select_jobs(const Tables& tables, const JobSelector& selec
     if (matches(selector, tables, *job))
       found.push_back(job);
   };
-  // NamedJobs jobs that are no arrays are found directly; only an array's elements are spread over the table.
-  const bool direct = selector.targets &&
-                      std::none_of(selector.targets->begin(), selector.targets->end(), [&](const JobTarget& target) {
-                        const Job* job = tables.job(target.job);
-                        return job && job->array;
-                      });
+  // Plain jobs are found by their id; only an array's elements are spread over the table, and they may outlive its
+  // record.
+  const bool direct =
+      selector.targets && std::all_of(selector.targets->begin(), selector.targets->end(), [&](const JobTarget& target) {
+        const Job* job = tables.job(target.job);
+        return job && !job->array;
+      });
   if (!direct) {
     for (const auto& [id, job] : tables.jobs) add(job);
     return found;

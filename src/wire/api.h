@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "model/change.h"
 #include "model/command.h"
+#include "model/history.h"
 #include "model/plan.h"
 #include "wire/codec.h"
 
@@ -101,6 +102,9 @@ Result<std::vector<Record>> decode_records(Kind kind, std::string_view text);
 
 std::string encode(const std::vector<PlanNote>& notes);  // {"notes":[…]}
 Result<std::vector<PlanNote>> decode_plan_notes(std::string_view text);
+
+std::string encode(const std::vector<JobRow>& rows);  // {"rows":[…]}
+Result<std::vector<JobRow>> decode_job_rows(std::string_view text);
 
 // One line of GET /v1/watch: {"job":{…},"removed":true}
 std::string encode(const Change& change);

@@ -1,43 +1,11 @@
 // Answers of the API: what the controller writes and its clients read. Clients trust the controller's numbers.
 #include "wire/api.h"
+#include "wire/api_fields.h"
 #include "wire/change_codec.h"
-#include "wire/fields.h"
 
 namespace lockstep {
 
 namespace wire {
-
-template <class V>
-void describe(V& v, const Ping*) {
-  v.always("cluster", &Ping::cluster);
-  v.always("version", &Ping::version);
-  v.always("seq", &Ping::seq);
-  v.always("read_only", &Ping::read_only);
-  v.always("pid", &Ping::pid);
-}
-
-template <class V>
-void describe(V& v, const PlanNote*) {
-  v("job", &PlanNote::job);
-  v.always("wait", &PlanNote::wait);
-  v("detail", &PlanNote::detail);
-  v("expected_start_us", &PlanNote::expected_start);
-  v("expected_nodes", &PlanNote::expected_nodes);
-}
-
-template <class V>
-void describe(V& v, const Started*) {
-  v("job", &Started::job);
-  v("step", &Started::step);
-}
-
-template <class V>
-void describe(V& v, const JobDetail*) {
-  v("job", &JobDetail::job);
-  v.always("steps", &JobDetail::steps);
-  v.always("tasks", &JobDetail::tasks);
-  v("note", &JobDetail::note);
-}
 
 namespace {
 
@@ -54,28 +22,36 @@ struct CreatedStep {
 struct PlanNotes {
   std::vector<PlanNote> notes;
 };
+struct JobRows {
+  std::vector<JobRow> rows;
+};
 
 }  // namespace
 
 template <class V>
-void describe(V& v, const SubmittedJob*) {
+constexpr void describe(V& v, const SubmittedJob*) {
   v("job_id", &SubmittedJob::job);
   v("error", &SubmittedJob::error);
 }
 
 template <class V>
-void describe(V& v, const SubmittedJobs*) {
+constexpr void describe(V& v, const SubmittedJobs*) {
   v.always("jobs", &SubmittedJobs::jobs);
 }
 
 template <class V>
-void describe(V& v, const CreatedStep*) {
+constexpr void describe(V& v, const CreatedStep*) {
   v.always("step", &CreatedStep::step);
 }
 
 template <class V>
-void describe(V& v, const PlanNotes*) {
+constexpr void describe(V& v, const PlanNotes*) {
   v.always("notes", &PlanNotes::notes);
+}
+
+template <class V>
+constexpr void describe(V& v, const JobRows*) {
+  v.always("rows", &JobRows::rows);
 }
 
 namespace {
@@ -206,6 +182,11 @@ Result<std::vector<Record>> decode_records(Kind kind, std::string_view text) { r
 std::string encode(const std::vector<PlanNote>& notes) { return wire::encode_value(wire::PlanNotes{notes}); }
 Result<std::vector<PlanNote>> decode_plan_notes(std::string_view text) {
   return TRY(decode_answer<wire::PlanNotes>(text)).notes;
+}
+
+std::string encode(const std::vector<JobRow>& rows) { return wire::encode_value(wire::JobRows{rows}); }
+Result<std::vector<JobRow>> decode_job_rows(std::string_view text) {
+  return TRY(decode_answer<wire::JobRows>(text)).rows;
 }
 
 std::string encode(const Change& change) {

@@ -1,53 +1,10 @@
 // Small requests of the API, and lists of submissions.
 #include "wire/api.h"
-#include "wire/fields.h"
+#include "wire/api_fields.h"
 
 namespace lockstep {
 
 namespace wire {
-
-template <class V>
-void describe(V& v, const CancelJob*) {
-  v("signal", &CancelJob::signal, kSignal);
-  v("reach", &CancelJob::reach);
-}
-
-template <class V>
-void describe(V& v, const HoldJob*) {
-  v("by_admin", &HoldJob::by_admin);
-}
-
-template <class V>
-void describe(V& v, const RequeueJob*) {
-  v("hold", &RequeueJob::hold);
-}
-
-template <class V>
-void describe(V& v, const SignalStep*) {
-  v("signal", &SignalStep::signal, kSignal);
-}
-
-template <class V>
-void describe(V& v, const TokenRequest*) {
-  v.always("role", &TokenRequest::role);
-  v("realm", &TokenRequest::realm);
-  v("node", &TokenRequest::node);
-  v("ttl_s", &TokenRequest::ttl_s, Between{1, 10ll * 365 * 86400});
-}
-
-template <class V>
-void describe(V& v, const JoinRequest*) {
-  v("token", &JoinRequest::token);
-  v("node", &JoinRequest::node);
-  v("csr", &JoinRequest::csr);
-}
-
-template <class V>
-void describe(V& v, const JoinAnswer*) {
-  v("certificate", &JoinAnswer::certificate);
-  v("ca", &JoinAnswer::ca);
-  v.always("role", &JoinAnswer::role);
-}
 
 namespace {
 
@@ -69,7 +26,7 @@ Result<T> decode_body(std::string_view text) {
 }  // namespace
 
 template <class V>
-void describe(V& v, const EndBody*) {
+constexpr void describe(V& v, const EndBody*) {
   v("code", &EndBody::code, Between{0, 255});
   v("signal", &EndBody::signal, kSignal);
   v("oom", &EndBody::oom);
@@ -77,7 +34,7 @@ void describe(V& v, const EndBody*) {
 }
 
 template <class V>
-void describe(V& v, const TokenAnswer*) {
+constexpr void describe(V& v, const TokenAnswer*) {
   v.always("token", &TokenAnswer::token);
 }
 

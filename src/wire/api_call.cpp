@@ -8,7 +8,7 @@ namespace lockstep {
 namespace wire {
 
 template <class V>
-void describe(V& v, const ApiCall*) {
+constexpr void describe(V& v, const ApiCall*) {
   v.always("method", &ApiCall::method);
   v.always("target", &ApiCall::target);
   v("upgrade", &ApiCall::upgrade);
@@ -18,10 +18,15 @@ void describe(V& v, const ApiCall*) {
 }
 
 template <class V>
-void describe(V& v, const ApiReply*) {
+constexpr void describe(V& v, const ApiReply*) {
   v.always("status", &ApiReply::status, Between{100, 599});
   v("content_type", &ApiReply::content_type);
 }
+
+template <>
+inline constexpr std::size_t kUnwritten<ApiCall> = 1;  // the body
+template <>
+inline constexpr std::size_t kUnwritten<ApiReply> = 1;
 
 namespace {
 

@@ -1,90 +1,10 @@
 // Requests of the API and its errors.
+#include "wire/api_fields.h"
 #include "wire/codec.h"
-#include "wire/fields.h"
 
 namespace lockstep {
 
 namespace wire {
-
-template <class V>
-void describe(V& v, const ArrayAsk*) {
-  v("indices", &ArrayAsk::indices);
-  v("throttle", &ArrayAsk::throttle);
-  v("step", &ArrayAsk::step, Between{1, UINT32_MAX});
-}
-
-bool acceptable(Reader& r, const ArrayAsk& ask) {
-  return !ask.indices.empty() || (r.fail("must name at least one index"), r.under("indices"));
-}
-
-template <class V>
-void describe(V& v, const SubmitRequest*) {
-  v("spec", &SubmitRequest::spec);
-  v("script", &SubmitRequest::script);
-  v("environment", &SubmitRequest::environment);
-  v("array", &SubmitRequest::array);
-  v("first_step", &SubmitRequest::first_step);
-  v("first_step_environment", &SubmitRequest::first_step_environment);
-  v("test_only", &SubmitRequest::test_only);
-}
-
-bool acceptable(Reader& r, const SubmitRequest& request) {
-  return !request.spec.groups.empty() || (r.fail("is missing: a job needs at least one group"), r.under("spec"));
-}
-
-template <class V>
-void describe(V& v, const StepRequest*) {
-  v("job", &StepRequest::job);
-  v("spec", &StepRequest::spec);
-  v("environment", &StepRequest::environment);
-}
-
-template <class V>
-void describe(V& v, const JobTarget*) {
-  v("job", &JobTarget::job);
-  v("elements", &JobTarget::elements);
-}
-
-template <class V>
-void describe(V& v, const UpdateJob*) {
-  v("target", &UpdateJob::target);
-  v("if_seq", &UpdateJob::if_seq);
-  v("name", &UpdateJob::name);
-  v("account", &UpdateJob::account);
-  v("qos", &UpdateJob::qos);
-  v("comment", &UpdateJob::comment);
-  v("reservation", &UpdateJob::reservation);
-  v("constraint", &UpdateJob::constraint);
-  v("partitions", &UpdateJob::partitions);
-  v("only_nodes", &UpdateJob::only_nodes);
-  v("exclude_nodes", &UpdateJob::exclude_nodes);
-  v("time_limit_us", &UpdateJob::time_limit, kSpan);
-  v("begin_us", &UpdateJob::begin);
-  v("deadline_us", &UpdateJob::deadline);
-  v("nice", &UpdateJob::nice);
-  v("priority", &UpdateJob::priority);
-  v("throttle", &UpdateJob::throttle);
-  v("nodes", &UpdateJob::nodes);
-  v("tasks", &UpdateJob::tasks);
-  v("dependencies", &UpdateJob::dependencies);
-  v("requeue", &UpdateJob::requeue);
-}
-
-template <class V>
-void describe(V& v, const UpdateNode*) {
-  v("name", &UpdateNode::name);
-  v("drain", &UpdateNode::drain);
-  v("reason", &UpdateNode::reason);
-  v("weight", &UpdateNode::weight);
-  v("features", &UpdateNode::features);
-}
-
-template <class V>
-void describe(V& v, const Error*) {
-  v.always("code", &Error::code);
-  v.always("message", &Error::message);
-  v("field", &Error::field);
-}
 
 template struct StructCodec<SubmitRequest>;
 template struct StructCodec<Error>;
@@ -96,7 +16,7 @@ struct ErrorBody {
 }  // namespace
 
 template <class V>
-void describe(V& v, const ErrorBody*) {
+constexpr void describe(V& v, const ErrorBody*) {
   v.always("error", &ErrorBody::error);
 }
 

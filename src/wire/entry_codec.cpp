@@ -73,7 +73,7 @@ bool Codec<Change>::read(Reader& r, const json::value& v, Change& out) {
 }
 
 template <class V>
-void describe(V& v, const Event*) {
+constexpr void describe(V& v, const Event*) {
   v("at_us", &Event::at);
   v("kind", &Event::kind);
   v("about", &Event::about);

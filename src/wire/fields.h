@@ -1,6 +1,6 @@
 // Internal to wire: struct codecs from one list of fields,
 //
-//   template <class V> void describe(V& v, const Device*) { v("kind", &Device::kind); … }
+//   template <class V> constexpr void describe(V& v, const Device*) { v("kind", &Device::kind); … }
 //   template struct StructCodec<Device>;
 //
 // A third argument says how a field is written or what it may hold: Between{0, 64}. `v.always` writes a field even at
@@ -62,6 +62,48 @@ struct MemberLetters {
   void write(Writer& w, const std::vector<MemberState>& v, const std::vector<MemberState>&) const;
   bool read(Reader& r, const json::value& v, std::vector<MemberState>& out) const;
 };
+
+// A field that the list forgets would be lost without a word, so the compiler counts: T can be made from as many values
+// as it has fields, and not from more.
+template <class T>
+inline constexpr std::size_t kUnwritten = 0;  // fields left out on purpose
+
+class FieldCount {
+ public:
+  template <class... Any>
+  constexpr void operator()(const Any&...) {
+    ++count_;
+  }
+  template <class... Any>
+  constexpr void always(const Any&...) {
+    ++count_;
+  }
+  constexpr std::size_t count() const { return count_; }
+
+ private:
+  std::size_t count_ = 0;
+};
+
+struct AnyValue {
+  template <class U>
+  operator U() const;
+};
+template <class T, std::size_t... I>
+constexpr bool made_from(std::index_sequence<I...>) {
+  return requires { T{(static_cast<void>(I), std::declval<AnyValue>())...}; };
+}
+template <class T>
+constexpr bool lists_every_field() {
+  constexpr std::size_t n = [] {
+    FieldCount fields;
+    describe(fields, static_cast<const T*>(nullptr));
+    return fields.count() + kUnwritten<T>;
+  }();
+  if constexpr (n == 0)
+    return std::is_empty_v<T>;
+  else
+    return made_from<T>(std::make_index_sequence<n>{}) && !made_from<T>(std::make_index_sequence<n + 1>{});
+}
 
 template <class T>
 class FieldWriter {
@@ -167,6 +209,7 @@ class FieldReader {
 
 template <class T>
 void StructCodec<T>::write(Writer& w, const T& v, const T& base) {
+  static_assert(lists_every_field<T>(), "describe() forgets a field, or kUnwritten is wrong");
   FieldWriter<T> fields(w, v, base);
   describe(fields, static_cast<const T*>(nullptr));
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kDepthMax = 32;
 constexpr std::size_t kValuesMax = 8'000'000;          // each costs 16 bytes and more while it is parsed
 constexpr std::size_t kCountValuesAbove = kValuesMax;  // shorter texts cannot hold as many
-constexpr std::size_t kNumbersMax = 1 << 20;           // in one list written as "0-1000"; longer ones are plain lists
+constexpr std::size_t kNumbersMax = 1 << 16;           // in one list written as "0-1000"; longer ones are plain lists
 
 using Byte = unsigned char;
 
@@ -148,10 +148,8 @@ bool Reader::under(std::size_t index) {
 }
 
 bool Reader::spend(std::size_t count, std::size_t each_bytes) {
-  if (!strict())
-    return true;
   if (each_bytes && count > budget_bytes / each_bytes)
-    return fail("makes the request too large");
+    return fail("makes the message too large");
   budget_bytes -= count * each_bytes;
   return true;
 }

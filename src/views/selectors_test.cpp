@@ -1,0 +1,209 @@
+#include "views/selectors.h"
+
+#include <gtest/gtest.h>
+
+#include "base/rng.h"
+#include "views/job_names.h"
+#include "views/test_tables.h"
+
+namespace lockstep {
+namespace {
+
+// 1 alice pending in the default partition · 2 bob running on n1,n2 in debug · 3 alice's array, elements 4 (index 1,
+// running on n1) and 5 (index 0, completed), 2-9 waiting · 6 bob pending in main or debug
+class Selectors : public testing::Test {
+ protected:
+  Selectors() {
+    made_.draft(1);
+    made_.spec().name = "train";
+    made_.save();
+
+    Job& running = made_.draft(2, 2);
+    running.state = JobState::kRunning;
+    running.allocation = TestTables::allocation("debug", {1, 2}, 0, 2);
+    made_.spec().partitions = {"main", "debug"};
+    made_.save();
+
+    Job& array = made_.draft(3);
+    made_.spec().name = "sweep";
+    auto state = std::make_shared<ArrayState>();
+    state->asked = IntervalSet(0, 9);
+    state->waiting = IntervalSet(2, 9);
+    array.array = state;
+    made_.save();
+
+    Job& first = made_.draft(4);
+    made_.spec().name = "sweep";
+    first.array_job = JobId(3);
+    first.array_index = 1;
+    first.state = JobState::kRunning;
+    first.allocation = TestTables::allocation("main", {1}, 4, 1);
+    made_.save();
+
+    Job& second = made_.draft(5);
+    made_.spec().name = "sweep";
+    second.array_job = JobId(3);
+    second.array_index = 0;
+    second.state = JobState::kCompleted;
+    made_.save();
+
+    made_.draft(6, 2);
+    made_.spec().partitions = {"main", "debug"};
+    made_.spec().account = "biology";
+    made_.save();
+
+    for (const auto& [job, number] : {std::pair{2, 0}, {2, 1}, {4, 0}}) {
+      Step step;
+      step.job = JobId(static_cast<std::uint64_t>(job));
+      step.number = number;
+      step.spec = std::make_shared<StepSpec>();
+      made_.put(step);
+    }
+  }
+
+  std::string selected(const JobSelector& selector) const {
+    std::string out;
+    for (const auto& job : select_jobs(made_.tables, selector))
+      out += (out.empty() ? "" : " ") + std::to_string(job->id.value);
+    return out;
+  }
+  std::string selected(std::string_view target) const {
+    JobSelector selector;
+    selector.targets = {*parse_job_target(target)};
+    return selected(selector);
+  }
+
+  TestTables made_;
+};
+
+TEST_F(Selectors, NothingAskedIsEverything) { EXPECT_EQ(selected(JobSelector{}), "1 2 3 4 5 6"); }
+
+TEST_F(Selectors, ByTarget) {
+  EXPECT_EQ(selected("1"), "1");
+  EXPECT_EQ(selected("3"), "3 4 5");  // an array is its record and its elements
+  EXPECT_EQ(selected("3_1"), "4");    // started: its own record
+  EXPECT_EQ(selected("3_5"), "3");    // waiting: the array's
+  EXPECT_EQ(selected("3_[0-2]"), "3 4 5");
+  EXPECT_EQ(selected("3_[0-1]"), "4 5");
+  EXPECT_EQ(selected("3_99"), "");
+  EXPECT_EQ(selected("4"), "4");  // an element also has an id
+  EXPECT_EQ(selected("1_0"), "");
+  EXPECT_EQ(selected("77"), "");
+  JobSelector several;
+  several.targets = {*parse_job_target("6"), *parse_job_target("1"), *parse_job_target("1")};
+  EXPECT_EQ(selected(several), "1 6");
+  several.targets->push_back(*parse_job_target("3_1"));
+  EXPECT_EQ(selected(several), "1 4 6");
+  several.targets->clear();
+  EXPECT_EQ(selected(several), "");
+}
+
+TEST_F(Selectors, ByUserStateNameAndAccount) {
+  JobSelector s;
+  s.users = users_named(made_.tables, {"bob"});
+  EXPECT_EQ(selected(s), "2 6");
+  s.users = users_named(made_.tables, {"1000", "1001"});
+  EXPECT_EQ(selected(s), "1 2 3 4 5 6");
+  s.users = users_named(made_.tables, {"nobody"});
+  EXPECT_EQ(selected(s), "");
+  s = {};
+  s.states = {JobState::kRunning, JobState::kCompleted};
+  EXPECT_EQ(selected(s), "2 4 5");
+  s.names = {"sweep"};
+  EXPECT_EQ(selected(s), "4 5");
+  s = {};
+  s.accounts = {"physics"};  // alice's default
+  EXPECT_EQ(selected(s), "1 3 4 5");
+  s.accounts = {"biology"};
+  EXPECT_EQ(selected(s), "6");
+}
+
+TEST_F(Selectors, ByPartitionAndNode) {
+  JobSelector s;
+  s.partitions = {"debug"};
+  EXPECT_EQ(selected(s), "2 6");
+  s.partitions = {"main"};  // job 2 asked for either and runs in debug
+  EXPECT_EQ(selected(s), "1 3 4 5 6");
+  s = {};
+  s.nodes = *nodes_named(made_.tables, "n[2-3]");
+  EXPECT_EQ(selected(s), "2");
+  s.nodes = *nodes_named(made_.tables, "n1");
+  EXPECT_EQ(selected(s), "2 4");
+  EXPECT_EQ(nodes_named(made_.tables, "n[1-4]").error().code, Errc::kNotFound);
+  EXPECT_EQ(nodes_named(made_.tables, "n[1").error().code, Errc::kInvalid);
+}
+
+TEST_F(Selectors, StepsOfSelectedJobs) {
+  JobSelector s;
+  EXPECT_EQ(select_steps(made_.tables, s).size(), 3u);
+  s.users = users_named(made_.tables, {"bob"});
+  const auto steps = select_steps(made_.tables, s);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[1]->number, 1);
+}
+
+TEST_F(Selectors, WhatANameStandsFor) {
+  const auto named = [&](std::string_view text) { return find_named(made_.tables, *parse_job_target(text)); };
+  EXPECT_EQ(named("1")->jobs.size(), 1u);
+  EXPECT_EQ(named("1")->array, nullptr);
+
+  const auto whole = named("3");
+  ASSERT_TRUE(whole.ok());
+  ASSERT_EQ(whole->jobs.size(), 2u);
+  EXPECT_EQ(whole->jobs[0]->array_index, 0u);  // by index, not by id
+  EXPECT_EQ(whole->jobs[1]->array_index, 1u);
+  EXPECT_EQ(whole->array->id, JobId(3));
+  EXPECT_EQ(whole->waiting.text(), "2-9");
+
+  const auto part = named("3_[1-4,20]");
+  ASSERT_TRUE(part.ok());
+  ASSERT_EQ(part->jobs.size(), 1u);
+  EXPECT_EQ(part->jobs[0]->id, JobId(4));
+  EXPECT_EQ(part->waiting.text(), "2-4");
+
+  const auto started = named("3_1");
+  ASSERT_TRUE(started.ok());
+  EXPECT_EQ(started->array, nullptr);
+  EXPECT_TRUE(started->waiting.empty());
+
+  for (const std::string_view unknown : {"77", "3_99", "1_0", "77_1"}) {
+    const auto none = named(unknown);
+    ASSERT_FALSE(none.ok()) << unknown;
+    EXPECT_EQ(none.error().code, Errc::kNotFound);
+    EXPECT_NE(none.error().message.find(unknown), std::string::npos);
+  }
+}
+
+TEST_F(Selectors, ElementsOutliveTheirArray) {
+  made_.tables.apply({made_.tables.seq + 1, made_.tables.jobs.at(JobId(3)), true});
+  const auto left = find_named(made_.tables, *parse_job_target("3"));
+  ASSERT_TRUE(left.ok());
+  EXPECT_EQ(left->jobs.size(), 2u);
+  EXPECT_EQ(left->array, nullptr);
+  EXPECT_EQ(selected("3_1"), "4");
+  EXPECT_EQ(selected("3"), "4 5");
+}
+
+TEST_F(Selectors, ElementByIndex) {
+  EXPECT_EQ(element_of(made_.tables, JobId(3), 1)->id, JobId(4));
+  EXPECT_EQ(element_of(made_.tables, JobId(3), 5), nullptr);
+  EXPECT_EQ(element_of(made_.tables, JobId(1), 0), nullptr);
+}
+
+TEST(Intersection, MatchesMembership) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Rng rng(seed);
+    IntervalSet a, b;
+    for (IntervalSet* set : {&a, &b})
+      for (std::uint64_t n = rng.below(6); n > 0; --n) {
+        const auto low = static_cast<std::uint32_t>(rng.below(60));
+        set->insert(low, low + static_cast<std::uint32_t>(rng.below(10)));
+      }
+    const IntervalSet both = intersection(a, b);
+    for (std::uint32_t i = 0; i < 80; ++i) ASSERT_EQ(both.contains(i), a.contains(i) && b.contains(i)) << seed;
+    ASSERT_EQ(both, intersection(b, a));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,213 @@
+// Internal to wire: the fields of what controller and agents say to each other. See fields.h.
+#pragma once
+
+#include "wire/fields.h"
+
+namespace lockstep::wire {
+
+template <class V>
+constexpr void describe(V& v, const Holding*) {
+  v.always("job", &Holding::job);
+  v.always("attempt", &Holding::attempt);
+  v("stopping", &Holding::stopping);
+  v("steps", &Holding::steps);
+  v("tasks", &Holding::tasks);
+}
+
+template <class V>
+constexpr void describe(V& v, const Hello*) {
+  v.always("protocol_min", &Hello::protocol_min);
+  v.always("protocol_max", &Hello::protocol_max);
+  v("facts", &Hello::facts);
+  v("holdings", &Hello::holdings);
+}
+
+template <class V>
+constexpr void describe(V& v, const Renew*) {
+  v.always("sent_boot_us", &Renew::sent_boot_us);
+  v("holdings", &Renew::holdings);
+}
+
+template <class V>
+constexpr void describe(V&, const AttemptStarted*) {}
+
+template <class V>
+constexpr void describe(V& v, const LaunchFailed*) {
+  v("why", &LaunchFailed::why);
+}
+
+template <class V>
+constexpr void describe(V& v, const ScriptEnded*) {
+  v("exit", &ScriptEnded::exit);
+}
+
+template <class V>
+constexpr void describe(V& v, const MemberStopped*) {
+  v("fenced", &MemberStopped::fenced);
+}
+
+template <class V>
+constexpr void describe(V& v, const StepStarted*) {
+  v.always("step", &StepStarted::step);
+}
+
+template <class V>
+constexpr void describe(V& v, const TaskResult*) {
+  v.always("rank", &TaskResult::rank);
+  v("exit", &TaskResult::exit);
+}
+
+template <class V>
+constexpr void describe(V& v, const StepEnded*) {
+  v.always("step", &StepEnded::step);
+  v("results", &StepEnded::results);
+}
+
+template <class V>
+constexpr void describe(V& v, const TaskStarted*) {
+  v("group", &TaskStarted::group);
+  v("index", &TaskStarted::index);
+  v("incarnation", &TaskStarted::incarnation);
+}
+
+template <class V>
+constexpr void describe(V& v, const TaskReady*) {
+  v("group", &TaskReady::group);
+  v("index", &TaskReady::index);
+  v("incarnation", &TaskReady::incarnation);
+  v("ready", &TaskReady::ready);
+}
+
+template <class V>
+constexpr void describe(V& v, const TaskEnded*) {
+  v("group", &TaskEnded::group);
+  v("index", &TaskEnded::index);
+  v("incarnation", &TaskEnded::incarnation);
+  v("exit", &TaskEnded::exit);
+}
+
+template <class V>
+constexpr void describe(V& v, const Report*) {
+  v.always("number", &Report::number);
+  v.always("job", &Report::job);
+  v.always("attempt", &Report::attempt);
+  v("body", &Report::body);
+}
+
+template <class V>
+constexpr void describe(V& v, const Welcome*) {
+  v.always("protocol", &Welcome::protocol);
+  v.always("node", &Welcome::node);
+  v("renew_every_us", &Welcome::renew_every, kSpan);
+  v("cluster", &Welcome::cluster);
+}
+
+template <class V>
+constexpr void describe(V& v, const Refused*) {
+  v("why", &Refused::why);
+}
+
+template <class V>
+constexpr void describe(V& v, const RenewAck*) {
+  v.always("sent_boot_us", &RenewAck::sent_boot_us);
+}
+
+template <class V>
+constexpr void describe(V& v, const ReportAck*) {
+  v("numbers", &ReportAck::numbers);
+}
+
+template <class V>
+constexpr void describe(V& v, const ProcessSpec*) {
+  v.always("uid", &ProcessSpec::uid);
+  v.always("gid", &ProcessSpec::gid);
+  v("groups", &ProcessSpec::groups);
+  v("argv", &ProcessSpec::argv);
+  v("env", &ProcessSpec::env);
+  v("task_env", &ProcessSpec::task_env);
+  v("work_dir", &ProcessSpec::work_dir);
+  v("std_in", &ProcessSpec::std_in);
+  v("std_out", &ProcessSpec::std_out);
+  v("std_err", &ProcessSpec::std_err);
+  v("append", &ProcessSpec::append);
+  v("umask", &ProcessSpec::umask, kUmask);
+}
+
+template <class V>
+constexpr void describe(V& v, const LaunchAttempt*) {
+  v.always("job", &LaunchAttempt::job);
+  v.always("attempt", &LaunchAttempt::attempt);
+  v("job_name", &LaunchAttempt::job_name);
+  v("fence_after_us", &LaunchAttempt::fence_after, kSpan);
+  v("kill_wait_us", &LaunchAttempt::kill_wait, kSpan);
+  v("cores", &LaunchAttempt::cores);
+  v("devices", &LaunchAttempt::devices);
+  v("memory_mb", &LaunchAttempt::memory_mb, kMegabytes);
+  v("has_script", &LaunchAttempt::has_script);
+  v("script", &LaunchAttempt::script);
+  v("process", &LaunchAttempt::process);
+}
+
+template <class V>
+constexpr void describe(V& v, const LaunchStep*) {
+  v.always("job", &LaunchStep::job);
+  v.always("attempt", &LaunchStep::attempt);
+  v.always("step", &LaunchStep::step);
+  v("node_index", &LaunchStep::node_index);
+  v("ranks", &LaunchStep::ranks, Numbers{});
+  v("process", &LaunchStep::process);
+  v("argv_by_rank", &LaunchStep::argv_by_rank);
+  v("env_by_rank", &LaunchStep::env_by_rank);
+  v("to_client", &LaunchStep::to_client);
+  v("pty", &LaunchStep::pty);
+  v("rows", &LaunchStep::rows);
+  v("columns", &LaunchStep::columns);
+  v("cores", &LaunchStep::cores);
+  v("devices", &LaunchStep::devices);
+  v("kill_wait_us", &LaunchStep::kill_wait, kSpan);
+}
+
+inline bool acceptable(Reader& r, const LaunchStep& launch) {
+  const auto fits = [&](const auto& by_rank) { return by_rank.empty() || by_rank.size() == launch.ranks.size(); };
+  if (!fits(launch.argv_by_rank))
+    return r.fail("must have one entry per rank"), r.under("argv_by_rank");
+  if (!fits(launch.env_by_rank))
+    return r.fail("must have one entry per rank"), r.under("env_by_rank");
+  return true;
+}
+
+template <class V>
+constexpr void describe(V& v, const LaunchTask*) {
+  v.always("job", &LaunchTask::job);
+  v.always("attempt", &LaunchTask::attempt);
+  v("group", &LaunchTask::group);
+  v("index", &LaunchTask::index);
+  v("incarnation", &LaunchTask::incarnation);
+  v("process", &LaunchTask::process);
+  v("cores", &LaunchTask::cores);
+  v("devices", &LaunchTask::devices);
+}
+
+template <class V>
+constexpr void describe(V& v, const StopWork*) {
+  v.always("job", &StopWork::job);
+  v.always("attempt", &StopWork::attempt);
+  v("whole_attempt", &StopWork::whole_attempt);
+  v("step", &StopWork::step);
+  v("group", &StopWork::group);
+  v("index", &StopWork::index);
+  v("incarnation", &StopWork::incarnation);
+  v("kill_wait_us", &StopWork::kill_wait, kSpan);
+}
+
+template <class V>
+constexpr void describe(V& v, const SignalWork*) {
+  v.always("job", &SignalWork::job);
+  v.always("attempt", &SignalWork::attempt);
+  v("step", &SignalWork::step);
+  v("steps", &SignalWork::steps);
+  v("script", &SignalWork::script);
+  v.always("signal", &SignalWork::signal, kSignal);
+}
+
+}  // namespace lockstep::wire

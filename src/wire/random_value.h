@@ -1,0 +1,253 @@
+// For tests: any described type filled at random, every field of it, from a seeded Rng. Values keep to what a stranger
+// may say, so that they survive the strict decoders too.
+#pragma once
+
+#include "base/rng.h"
+#include "wire/agent_fields.h"
+#include "wire/api_fields.h"
+#include "wire/job_fields.h"
+#include "wire/record_fields.h"
+
+namespace lockstep::wire {
+
+constexpr std::uint32_t kListMax = 4;  // elements of a random list
+
+template <class T>
+struct Random;
+
+template <class T>
+T random_value(Rng& rng) {
+  T value{};
+  Random<T>::fill(rng, value);
+  return value;
+}
+
+inline std::int64_t random_within(Rng& rng, std::int64_t low, std::int64_t high) {
+  switch (rng.below(4)) {
+    case 0: return low;
+    case 1: return high;
+    case 2: return rng.between(low, high);
+    default: return low > 0 ? low : std::min<std::int64_t>(high, static_cast<std::int64_t>(rng.below(100)));
+  }
+}
+
+// Whole values that the decoders would refuse are mended; by default there is nothing to mend.
+template <class T>
+void mend(T&) {}
+inline void mend(JobSpec& spec) {
+  if (spec.groups.empty())
+    spec.groups.emplace_back();
+}
+inline void mend(SubmitRequest& request) { mend(request.spec); }
+inline void mend(ArrayAsk& ask) {
+  if (ask.indices.empty())
+    ask.indices.insert(7);
+}
+inline void mend(Node& node) { node.cores = 1 + node.cores % CoreSet::kCapacity; }
+inline void mend(LaunchStep& launch) {
+  launch.argv_by_rank.resize(launch.argv_by_rank.empty() ? 0 : launch.ranks.size());
+  launch.env_by_rank.resize(launch.env_by_rank.empty() ? 0 : launch.ranks.size());
+}
+inline void mend(Hello& hello) { mend(hello.facts); }
+inline void mend(Step& step) {  // a record that is read back holds a spec
+  if (!step.spec)
+    step.spec = std::make_shared<StepSpec>();
+}
+inline void mend(Job& job) {
+  if (!job.spec)
+    job.spec = std::make_shared<JobSpec>();
+}
+
+template <class T>
+class FieldFill {
+ public:
+  FieldFill(Rng& rng, T& value) : rng_(rng), value_(value) {}
+
+  template <class M, class How = Plain<M>>
+  void operator()(std::string_view key, M T::*member, const How& how = {}) {
+    for (const auto& [name, address] : seen_)
+      CHECK(name != key && address != &(value_.*member), "a field is listed twice");
+    seen_.emplace_back(key, &(value_.*member));
+    if (rng_.chance(0.25))
+      return;  // stays at its default
+    if constexpr (std::is_same_v<How, Between>)
+      bounded(value_.*member, how);
+    else
+      Random<M>::fill(rng_, value_.*member);
+  }
+  template <class M, class How = Plain<M>>
+  void always(std::string_view key, M T::*member, const How& how = {}) {
+    (*this)(key, member, how);
+  }
+
+ private:
+  void bounded(Duration& d, const Between& b) { d.us = random_within(rng_, b.low, b.high); }
+  template <class N>
+  void bounded(std::optional<N>& n, const Between& b) {
+    bounded(n.emplace(), b);
+  }
+  template <class N>
+  requires std::is_integral_v<N>
+  void bounded(N& n, const Between& b) { n = static_cast<N>(random_within(rng_, b.low, b.high)); }
+
+  Rng& rng_;
+  T& value_;
+  std::vector<std::pair<std::string_view, const void*>> seen_;
+};
+
+template <class T>
+struct Random {
+  static void fill(Rng& rng, T& value) {
+    FieldFill<T> fields(rng, value);
+    describe(fields, static_cast<const T*>(nullptr));
+    mend(value);
+  }
+};
+
+template <class T>
+requires(std::is_integral_v<T>) struct Random<T> {
+  static void fill(Rng& rng, T& value) {
+    switch (rng.below(4)) {
+      case 0: value = std::numeric_limits<T>::max(); break;
+      case 1: value = std::numeric_limits<T>::min(); break;
+      case 2: value = static_cast<T>(rng.below(100)); break;
+      default: value = static_cast<T>(rng.next()); break;
+    }
+  }
+};
+template <>
+struct Random<bool> {
+  static void fill(Rng& rng, bool& value) { value = rng.chance(0.5); }
+};
+template <class E>
+requires std::is_enum_v<E>
+struct Random<E> {
+  static void fill(Rng& rng, E& value) { value = static_cast<E>(rng.below(words_of(E{}).size())); }
+};
+template <class Tag, class Rep>
+struct Random<Id<Tag, Rep>> {
+  static void fill(Rng& rng, Id<Tag, Rep>& value) { Random<Rep>::fill(rng, value.value); }
+};
+template <>
+struct Random<Duration> {
+  static void fill(Rng& rng, Duration& d) { d.us = random_within(rng, -kForever.us, kForever.us); }
+};
+template <>
+struct Random<Instant> {
+  static void fill(Rng& rng, Instant& t) {
+    t = rng.chance(0.2) ? kNever : Instant{random_within(rng, -kForever.us, kForever.us)};
+  }
+};
+template <>
+struct Random<WallTime> {
+  static void fill(Rng& rng, WallTime& t) { t.us = random_within(rng, -kForever.us, kForever.us); }
+};
+
+// Words, bytes of every kind, and the characters that stand for bytes.
+template <>
+struct Random<std::string> {
+  static void fill(Rng& rng, std::string& text) {
+    constexpr std::string_view kPieces[] = {"n1",
+                                            "train",
+                                            "\"",
+                                            "\\",
+                                            "\n\t\r\b\f",
+                                            "ü€𝄞",
+                                            "\xff\xfe",
+                                            "\xed\xa0\x80",
+                                            "\xee\xbe\x80",
+                                            "\xee\xbf\xbf",
+                                            "\xc0\xaf",
+                                            "\x7f\x01",
+                                            "\xf4\x90\x80\x80",
+                                            "\xe2\x82",
+                                            "</script>"};
+    text.clear();
+    for (std::uint64_t n = rng.below(5); n > 0; --n) {
+      switch (rng.below(3)) {
+        case 0: text += kPieces[rng.below(std::size(kPieces))]; break;
+        case 1: text += static_cast<char>(rng.below(256)); break;
+        default: text += static_cast<char>('a' + rng.below(26)); break;
+      }
+    }
+  }
+};
+template <>
+struct Random<IntervalSet> {
+  static void fill(Rng& rng, IntervalSet& set) {
+    for (std::uint64_t n = rng.below(kListMax); n > 0; --n) {
+      const auto low = static_cast<std::uint32_t>(rng.below(1000));
+      set.insert(low, low + static_cast<std::uint32_t>(rng.below(20)));
+    }
+    if (rng.chance(0.1))
+      set.insert(UINT32_MAX - 3, UINT32_MAX);
+  }
+};
+template <std::uint32_t kBits>
+struct Random<Bitmap<kBits>> {
+  static void fill(Rng& rng, Bitmap<kBits>& bits) {
+    for (std::uint32_t i = 0; i < kBits; ++i)
+      if (rng.chance(0.3))
+        bits.set(i);
+  }
+};
+template <>
+struct Random<CountRange> {
+  static void fill(Rng& rng, CountRange& range) {
+    Random<std::uint32_t>::fill(rng, range.min);
+    range.max = rng.chance(0.5) ? range.min : UINT32_MAX;
+  }
+};
+template <class T>
+struct Random<std::vector<T>> {
+  static void fill(Rng& rng, std::vector<T>& list) {
+    for (std::uint64_t n = rng.below(kListMax); n > 0; --n) {
+      T item{};
+      Random<T>::fill(rng, item);
+      list.push_back(std::move(item));
+    }
+    if constexpr (requires(T a) { a < a; })
+      if (rng.chance(0.5))
+        std::sort(list.begin(), list.end());
+  }
+};
+template <class A, class B>
+struct Random<std::pair<A, B>> {
+  static void fill(Rng& rng, std::pair<A, B>& pair) {
+    Random<A>::fill(rng, pair.first);
+    Random<B>::fill(rng, pair.second);
+  }
+};
+template <class... A>
+struct Random<std::tuple<A...>> {
+  static void fill(Rng& rng, std::tuple<A...>& tuple) {
+    std::apply([&rng](auto&... part) { (Random<std::remove_cvref_t<decltype(part)>>::fill(rng, part), ...); }, tuple);
+  }
+};
+template <class T>
+struct Random<std::optional<T>> {
+  static void fill(Rng& rng, std::optional<T>& value) { Random<T>::fill(rng, value.emplace()); }
+};
+template <class T>
+struct Random<Ref<T>> {
+  static void fill(Rng& rng, Ref<T>& value) { value = std::make_shared<const T>(random_value<T>(rng)); }
+};
+template <class... T>
+struct Random<std::variant<T...>> {
+  static void fill(Rng& rng, std::variant<T...>& value) {
+    const std::uint64_t which = rng.below(sizeof...(T));
+    std::uint64_t i = 0;
+    ((i++ == which ? static_cast<void>(value = random_value<T>(rng)) : static_cast<void>(0)), ...);
+  }
+};
+
+template <>
+struct Random<Change> {
+  static void fill(Rng& rng, Change& change) {
+    Random<Record>::fill(rng, change.record);
+    change.seq = rng.chance(0.5) ? meta_of(change.record).seq : rng.next();
+    change.removed = rng.chance(0.2);
+  }
+};
+
+}  // namespace lockstep::wire
