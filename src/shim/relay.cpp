@@ -156,9 +156,10 @@ bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame)
   }
 }
 
-void pump(const StepTasks& tasks, StepClient& client) {
+bool pump(const StepTasks& tasks, StepClient& client) {
+  bool more = false;
   if (!client.attached)
-    return;
+    return more;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     StepTask& task = *tasks[i];
     auto& rank = client.ranks[i];
@@ -185,6 +186,7 @@ void pump(const StepTasks& tasks, StepClient& client) {
         send(client, IoFrame::kOutput, task.rank(), (number(fd, 1) + number(cursor.sent, 8)).append(bytes));
         cursor.sent += bytes.size();
       }
+      more = more || cursor.sent < log->end();
       if (task.output_ended(stream) && cursor.sent == log->end() && !cursor.eof_sent) {
         send(client, IoFrame::kOutputEof, task.rank(), number(fd, 1) + number(cursor.sent, 8));
         cursor.eof_sent = true;
@@ -203,6 +205,7 @@ void pump(const StepTasks& tasks, StepClient& client) {
       rank.exit_sent = true;
     }
   }
+  return more;
 }
 
 void trim_outputs(const StepTasks& tasks, const StepClients& clients) {

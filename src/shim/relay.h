@@ -19,8 +19,8 @@ bool apply_attach(StepClient& client, const StepTasks& tasks, std::string_view j
 // One frame of a client, except kAttach and kSignal. False: not understood, drop the client.
 bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame);
 
-// Fills the client's queue up to a bound with what it lacks.
-void pump(const StepTasks& tasks, StepClient& client);
+// Fills the client's queue up to a bound with what it lacks; true when the bound left something out.
+bool pump(const StepTasks& tasks, StepClient& client);
 
 // Forgets output that no client needs any more.
 void trim_outputs(const StepTasks& tasks, const StepClients& clients);

@@ -31,6 +31,7 @@ constexpr std::int64_t kFenceSlackUs = kSecondUs;   // the agent, if there is on
 constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
 constexpr std::int64_t kTimeNever = INT64_MAX;
 constexpr std::size_t kClientsMax = 64;
+constexpr int kPumpRounds = 16;
 
 std::string read_all(int fd) {
   struct stat stat {};
@@ -100,6 +101,7 @@ class Shim {
   bool over_ = false;            // every process of the step is gone and the result is known
   bool result_written_ = false;  // or forgotten by the agent, who has it
   bool someone_heard_all_ = false;
+  bool more_to_send_ = false;  // to a client that takes it faster than one turn gives
   std::int64_t launched_us_ = boot_clock_us();
   std::int64_t kill_at_us_ = kTimeNever;      // SIGKILL for those who ignored SIGTERM
   std::int64_t leftover_at_us_ = kTimeNever;  // next look at what the tasks left behind
@@ -248,7 +250,9 @@ void Shim::turn() {
     if (tasks_[i]->wants_to_write())
       add(tasks_[i]->input_fd(), POLLOUT, {What::kInput, i});
   }
-  const std::int64_t wait_us = due == kTimeNever ? -1 : std::max<std::int64_t>(0, due - boot_clock_us());
+  const std::int64_t wait_us = more_to_send_       ? 0
+                               : due == kTimeNever ? -1
+                                                   : std::max<std::int64_t>(0, due - boot_clock_us());
   const int timeout_ms = wait_us < 0 ? -1 : static_cast<int>(std::min<std::int64_t>((wait_us + 999) / 1000, 1 << 30));
   if (::poll(polls.data(), polls.size(), timeout_ms) < 0 && errno != EINTR)
     return;
@@ -273,9 +277,15 @@ void Shim::turn() {
         stop(start_.launch.kill_wait.us);
     reap();
   }
+  more_to_send_ = false;
   for (auto& client : clients_) {
-    pump(tasks_, *client);
+    bool more = true;
+    for (int round = 0; more && client->unsent() == 0 && round < kPumpRounds; ++round) {
+      more = pump(tasks_, *client);
+      client->flush();
+    }
     client->flush();
+    more_to_send_ = more_to_send_ || (more && client->unsent() == 0 && !client->gone());
     someone_heard_all_ = someone_heard_all_ || (over_ && !client->gone() && told_everything(tasks_, *client));
   }
   trim_outputs(tasks_, clients_);

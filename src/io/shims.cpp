@@ -1,0 +1,433 @@
+#include "io/shims.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "shim/process_tree.h"
+#include "shim/protocol.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Duration kLeftoverEvery = millis(20);
+constexpr Duration kReapAgain = millis(10);
+constexpr Duration kConnectAgain = millis(20);
+constexpr std::size_t kLineMax = 1 << 20;
+
+Error failed(const std::string& what, int error = errno) {
+  return {Errc::kIo, format("{}: {}", what, ::strerror(error)), {}};
+}
+
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() { reset(); }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset() {
+    if (fd_ >= 0)
+      ::close(release());
+  }
+
+ private:
+  int fd_;
+};
+
+// Away from the numbers a new shim gets its descriptors under.
+Fd lifted(int fd) {
+  if (fd < 0 || fd > 9)
+    return Fd(fd);
+  Fd high(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
+  ::close(fd);
+  return high;
+}
+
+std::string read_whole(int fd) {
+  struct stat stat {};
+  std::string bytes;
+  if (::fstat(fd, &stat) == 0)
+    bytes.resize(static_cast<std::size_t>(stat.st_size));
+  const ssize_t n = ::pread(fd, bytes.data(), bytes.size(), 0);
+  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return bytes;
+}
+
+// The folder by descriptor, because a socket's path may have 107 bytes only.
+Result<Fd> connect_in(int shims_fd, const std::string& name) {
+  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = format("/proc/self/fd/{}/{}/{}", shims_fd, name, kShimSocketFile);
+  if (!fd.valid() || path.size() >= sizeof address.sun_path)
+    return failed("socket");
+  path.copy(address.sun_path, path.size());
+  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (errno == ENOENT || errno == ECONNREFUSED)
+      return not_found("no such step here any more");
+    return failed("connect to the shim of " + name);
+  }
+  return fd;
+}
+
+class RealShims final : public Shims {
+ public:
+  RealShims(EventLoop& loop, Fd shims_fd, Fd null_fd, std::string shim_path)
+      : loop_(loop), shims_fd_(std::move(shims_fd)), null_fd_(std::move(null_fd)), shim_path_(std::move(shim_path)) {
+    struct stat log {};
+    log_is_file_ = ::fstat(2, &log) == 0 && S_ISREG(log.st_mode);
+  }
+  ~RealShims() override {
+    for (auto& [key, shim] : shims_)
+      if (shim.control.valid())
+        loop_.unwatch(shim.control.get());
+    for (TimerId timer : timers_) loop_.cancel(timer);
+  }
+
+  void on_event(std::function<void(ShimEvent)> callback) override { tell_ = std::move(callback); }
+  void start(const ShimStart& start) override;
+  void signal(const ShimKey& key, std::int32_t signal) override { command(key, format("signal {}\n", signal)); }
+  void stop(const ShimKey& key, Duration kill_wait) override { command(key, format("stop {}\n", kill_wait.millis())); }
+  void forget(const ShimKey& key) override;
+  Result<std::vector<ShimKey>> recover() override;
+
+ private:
+  struct Entry {
+    std::string name;
+    pid_t pid = 0;  // when it is our child
+    Fd control;
+    std::string unread;   // an unfinished line
+    std::string waiting;  // commands for a shim that is not connected yet
+    bool told_start = false, told_end = false;
+    bool forgotten = false;
+  };
+
+  Result<void> spawn(const ShimStart& start, Entry& entry);
+  void command(const ShimKey& key, const std::string& line);
+  void send(Entry& entry, const std::string& bytes);
+  void watch(const ShimKey& key, Entry& entry);
+  void readable(const ShimKey& key);
+  void line(const ShimKey& key, Entry& entry, const std::string& text);
+  void connection_ended(const ShimKey& key);
+  void look_at(const ShimKey& key);
+  void dead(const ShimKey& key, Entry& entry, const ShimRecords& records);
+  void end(const ShimKey& key, Entry& entry, std::vector<TaskResult> results);
+  void fail(const ShimKey& key, Entry& entry, std::string why);
+  void remove(const ShimKey& key);
+  void reap(pid_t pid);
+  void tell(ShimEvent event) {
+    if (tell_)
+      tell_(std::move(event));
+  }
+  void later(Duration delay, std::function<void()> task);
+
+  EventLoop& loop_;
+  Fd shims_fd_, null_fd_;
+  std::string shim_path_;
+  bool log_is_file_ = false;
+  std::function<void(ShimEvent)> tell_;
+  std::map<ShimKey, Entry> shims_;
+  std::set<TimerId> timers_;  // cancelled with us
+};
+
+void RealShims::later(Duration delay, std::function<void()> task) {
+  auto id = std::make_shared<TimerId>(0);  // shared: the task must know the number it gets only after it is made
+  *id = loop_.after(delay, [this, id, task = std::move(task)] {
+    timers_.erase(*id);
+    task();
+  });
+  timers_.insert(*id);
+}
+
+void RealShims::start(const ShimStart& start) {
+  const auto [at, fresh] = shims_.try_emplace(start.key);
+  if (!fresh)
+    return;
+  Entry& entry = at->second;
+  entry.name = shim_key_text(start.key);
+  if (auto spawned = spawn(start, entry); !spawned.ok()) {
+    later({}, [this, key = start.key, why = spawned.error().message] {
+      if (const auto it = shims_.find(key); it != shims_.end())
+        fail(key, it->second, why);
+    });
+    return;
+  }
+  watch(start.key, entry);
+}
+
+Result<void> RealShims::spawn(const ShimStart& start, Entry& entry) {
+  // Open to passers-by: the script inside belongs to the job's user, everything else to us.
+  if (::mkdirat(shims_fd_.get(), entry.name.c_str(), 0711) != 0)
+    return failed("folder of the step " + entry.name);
+  const std::string record_path = format("{}/{}", entry.name, kShimRecordFile);
+  Fd record = lifted(::openat(shims_fd_.get(), record_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const std::string bytes = encode_launch_record(start);
+  if (!record.valid() || ::flock(record.get(), LOCK_EX | LOCK_NB) != 0)
+    return failed(record_path);
+  if (const ssize_t n = ::pwrite(record.get(), bytes.data(), bytes.size(), 0); n != static_cast<ssize_t>(bytes.size()))
+    return failed(record_path, n < 0 ? errno : ENOSPC);
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return failed("socket pair");
+  Fd theirs = lifted(ends[1]);
+  entry.control = Fd(ends[0]);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  for (int fd : {0, 1}) ::posix_spawn_file_actions_adddup2(&actions, null_fd_.get(), fd);
+  if (!log_is_file_)  // a pipe or terminal would stay open as long as the shim lives
+    ::posix_spawn_file_actions_adddup2(&actions, null_fd_.get(), 2);
+  ::posix_spawn_file_actions_adddup2(&actions, record.get(), kShimRecordFd);
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kShimControlFd);
+  ::posix_spawn_file_actions_addfchdir_np(&actions, shims_fd_.get());
+  ::posix_spawn_file_actions_addchdir_np(&actions, entry.name.c_str());
+  sigset_t none, all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::string program = "lockstep-shim";
+  char* argv[] = {program.data(), nullptr};
+  char* environment[] = {nullptr};
+  const int error = ::posix_spawn(&entry.pid, shim_path_.c_str(), &actions, &attributes, argv, environment);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  if (error != 0) {
+    entry.pid = 0;
+    entry.control.reset();
+    return failed(shim_path_, error);
+  }
+  return {};
+}
+
+void RealShims::watch(const ShimKey& key, Entry& entry) {
+  loop_.watch(entry.control.get(), [this, key] { readable(key); });
+  if (!entry.waiting.empty())
+    send(entry, std::exchange(entry.waiting, {}));
+}
+
+void RealShims::command(const ShimKey& key, const std::string& line) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end() || it->second.told_end)
+    return;
+  if (it->second.control.valid())
+    send(it->second, line);
+  else
+    it->second.waiting += line;
+}
+
+void RealShims::send(Entry& entry, const std::string& bytes) {
+  // A few dozen bytes to a shim that always reads. Should it be gone, the end of the connection follows.
+  if (::send(entry.control.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    return;
+}
+
+void RealShims::readable(const ShimKey& key) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end())
+    return;
+  char chunk[16 << 10];
+  const ssize_t n = ::recv(it->second.control.get(), chunk, sizeof chunk, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return;
+  if (n <= 0 || it->second.unread.size() > kLineMax)
+    return connection_ended(key);
+  std::string bytes = std::move(it->second.unread);
+  bytes.append(chunk, static_cast<std::size_t>(n));
+  std::size_t from = 0;
+  for (std::size_t end; (end = bytes.find('\n', from)) != bytes.npos; from = end + 1) {
+    const auto entry = shims_.find(key);  // an event's listener may have made us forget it
+    if (entry == shims_.end())
+      return;
+    line(key, entry->second, bytes.substr(from, end - from));
+  }
+  if (const auto entry = shims_.find(key); entry != shims_.end())
+    entry->second.unread = bytes.substr(from);
+}
+
+void RealShims::line(const ShimKey& key, Entry& entry, const std::string& text) {
+  if (text == "started" && !entry.told_start) {
+    entry.told_start = true;
+    tell({ShimEvent::What::kStarted, key, {}, {}});
+  } else if (text.starts_with("failed ")) {
+    fail(key, entry, text.substr(7));
+  } else if (text.starts_with("ended ")) {
+    if (auto results = decode_results_text(std::string_view(text).substr(6)))
+      end(key, entry, std::move(*results));
+  }
+}
+
+void RealShims::end(const ShimKey& key, Entry& entry, std::vector<TaskResult> results) {
+  if (!std::exchange(entry.told_end, true))
+    tell({ShimEvent::What::kEnded, key, {}, std::move(results)});
+}
+
+void RealShims::fail(const ShimKey& key, Entry& entry, std::string why) {
+  if (!std::exchange(entry.told_end, true))
+    tell({ShimEvent::What::kFailed, key, std::move(why), {}});
+}
+
+void RealShims::connection_ended(const ShimKey& key) {
+  Entry& entry = shims_.at(key);
+  loop_.unwatch(entry.control.get());
+  entry.control.reset();
+  entry.unread.clear();
+  if (entry.pid > 0)
+    reap(std::exchange(entry.pid, 0));
+  if (entry.told_end) {
+    if (entry.forgotten)
+      remove(key);
+    return;
+  }
+  look_at(key);
+}
+
+// A shim we are not connected to: alive, ended or killed? The lock on its record tells.
+void RealShims::look_at(const ShimKey& key) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end() || it->second.control.valid() || it->second.told_end)
+    return;
+  Entry& entry = it->second;
+  const std::string path = format("{}/{}", entry.name, kShimRecordFile);
+  Fd record(::openat(shims_fd_.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!record.valid())
+    return fail(key, entry, "the step was never started: the agent ended in between");
+  if (::flock(record.get(), LOCK_EX | LOCK_NB) == 0) {
+    const auto records = decode_shim_records(read_whole(record.get()));
+    if (!records.ok())
+      return fail(key, entry, records.error().message);
+    return dead(key, entry, *records);
+  }
+  if (auto control = connect_in(shims_fd_.get(), entry.name); control.ok()) {
+    entry.control = std::move(*control);
+    send(entry, std::string(kShimHello));
+    return watch(key, entry);
+  }
+  later(kConnectAgain, [this, key] { look_at(key); });  // alive, and about to make its socket
+}
+
+void RealShims::dead(const ShimKey& key, Entry& entry, const ShimRecords& records) {
+  if (records.results)
+    return end(key, entry, *records.results);
+  if (!records.launch || records.pids.empty())
+    return fail(key, entry, "the step's shim died before its tasks had started");
+  if (kill_sessions(records.pids) > 0) {
+    later(kLeftoverEvery, [this, key] { look_at(key); });
+    return;
+  }
+  std::vector<TaskResult> results;
+  for (std::uint32_t rank : records.launch->launch.ranks) results.push_back({rank, {0, SIGKILL, false}});
+  end(key, entry, std::move(results));
+}
+
+void RealShims::forget(const ShimKey& key) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end())
+    return;
+  it->second.forgotten = true;
+  if (!it->second.control.valid())
+    return remove(key);
+  send(it->second, "forget\n");
+}
+
+void RealShims::remove(const ShimKey& key) {
+  const auto it = shims_.find(key);
+  const std::string name = it->second.name;
+  shims_.erase(it);
+  for (std::string_view file : {kShimRecordFile, kShimSocketFile, kShimScriptFile})
+    ::unlinkat(shims_fd_.get(), format("{}/{}", name, file).c_str(), 0);
+  if (::unlinkat(shims_fd_.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno != ENOTEMPTY)
+    return;
+  // Output that was spilled by a shim that was killed.
+  const int fd = ::openat(shims_fd_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd)) {
+    while (const dirent* file = ::readdir(dir))
+      if (file->d_name[0] != '.')
+        ::unlinkat(fd, file->d_name, 0);
+    ::closedir(dir);
+  }
+  ::unlinkat(shims_fd_.get(), name.c_str(), AT_REMOVEDIR);
+}
+
+void RealShims::reap(pid_t pid) {
+  if (::waitpid(pid, nullptr, WNOHANG) == 0)
+    later(kReapAgain, [this, pid] { reap(pid); });
+}
+
+Result<std::vector<ShimKey>> RealShims::recover() {
+  const int fd = ::openat(shims_fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd);
+  if (!dir)
+    return failed("folder of shims");
+  std::vector<ShimKey> found;
+  while (const dirent* file = ::readdir(dir)) {
+    const auto key = parse_shim_key(file->d_name);
+    if (!key || shims_.contains(*key))
+      continue;
+    shims_[*key].name = file->d_name;
+    found.push_back(*key);
+    later({}, [this, key = *key] { look_at(key); });
+  }
+  ::closedir(dir);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Result<Fd> open_shims_folder(const std::string& dir) {
+  const std::string path = dir + "/shims";
+  if (::mkdir(path.c_str(), 0711) != 0 && errno != EEXIST)
+    return failed(path);
+  Fd fd = lifted(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid())
+    return failed(path);
+  return fd;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path) {
+  if (::access(shim_path.c_str(), X_OK) != 0)
+    return failed(shim_path);
+  Fd shims_fd = TRY(open_shims_folder(dir));
+  Fd null_fd = lifted(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null_fd.valid())
+    return failed("/dev/null");
+  return std::unique_ptr<Shims>(std::make_unique<RealShims>(loop, std::move(shims_fd), std::move(null_fd), shim_path));
+}
+
+Result<int> connect_to_shim(const std::string& dir, const ShimKey& key) {
+  const Fd shims_fd = TRY(open_shims_folder(dir));
+  Fd fd = TRY(connect_in(shims_fd.get(), shim_key_text(key)));
+  return fd.release();
+}
+
+Result<void> write_lease(const std::string& dir, Instant renewed) {
+  // Fixed width, so that a reader never sees digits of two values of different length.
+  const std::string text = format("{:020}\n", renewed.us);
+  const std::string path = format("{}/{}", dir, kLeaseFile);
+  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd.valid() || ::pwrite(fd.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    return failed(path);
+  return {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,22 @@
+// The real Shims: one lockstep-shim process for every step on this node, each in its folder DIR/shims/KEY. The shims do
+// not need us: they go on when the agent ends, and recover() finds them again. Protocol: shim/protocol.h.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ports/loop.h"
+#include "ports/shims.h"
+
+namespace lockstep {
+
+// dir must exist. shim_path: the lockstep-shim program.
+Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path);
+
+// A connection to a live shim for step I/O frames; blocking descriptor, owned by the caller. kNotFound when it is gone.
+Result<int> connect_to_shim(const std::string& dir, const ShimKey& key);
+
+// When the last acknowledged renewal was sent, on the boot clock: shims fence themselves by it when no agent does.
+Result<void> write_lease(const std::string& dir, Instant renewed);
+
+}  // namespace lockstep

@@ -1,0 +1,479 @@
+// The shims and their processes for real: programs are started, stopped, killed and found again.
+#include "io/shims.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/text.h"
+#include "io/event_loop.h"
+#include "shim/process_tree.h"
+#include "shim/protocol.h"
+#include "wire/frame.h"
+
+namespace lockstep {
+namespace {
+
+std::string shim_program() {
+  char self[4096];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self);
+  const std::string path(self, static_cast<std::size_t>(n));
+  return path.substr(0, path.rfind('/')) + "/lockstep-shim";
+}
+
+std::string contents(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(path).rdbuf();
+  return out.str();
+}
+
+std::string number(std::uint64_t value, int bytes) {
+  std::string out;
+  for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i)));
+  return out;
+}
+
+pid_t parent_of(pid_t pid) {
+  const std::string stat = contents(format("/proc/{}/stat", pid));
+  const auto close = stat.rfind(')');
+  return close == stat.npos ? 0 : ::atoi(stat.c_str() + close + 4);
+}
+
+class ShimsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/lockstep-shims-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    dir_ = name;
+    ::chmod(name, 0755);
+    restart_agent();
+  }
+  void TearDown() override {
+    shims_.reset();
+    loop_.reset();
+    if (::system(("rm -rf " + dir_).c_str()) != 0)
+      ADD_FAILURE() << "cannot remove " << dir_;
+  }
+
+  // As after a crash of the agent: everything in memory is gone.
+  void restart_agent() {
+    shims_.reset();
+    loop_ = make_event_loop();
+    auto shims = make_shims(*loop_, dir_, shim_program());
+    ASSERT_TRUE(shims.ok()) << shims.error().message;
+    shims_ = std::move(*shims);
+    shims_->on_event([this](ShimEvent event) {
+      events_.push_back(std::move(event));
+      loop_->stop();
+    });
+  }
+
+  // Runs the loop until an event of this kind comes; everything before it is dropped.
+  ShimEvent await(ShimEvent::What what) {
+    const TimerId guard = loop_->after(seconds(20), [this] {
+      late_ = true;
+      loop_->stop();
+    });
+    for (;;) {
+      while (!events_.empty()) {
+        ShimEvent event = std::move(events_.front());
+        events_.erase(events_.begin());
+        if (event.what == what) {
+          loop_->cancel(guard);
+          return event;
+        }
+        if (event.what == ShimEvent::What::kFailed)
+          ADD_FAILURE() << event.why;
+      }
+      if (late_) {
+        ADD_FAILURE() << "no event";
+        return {};
+      }
+      loop_->run();
+    }
+  }
+  ExitStatus exit_of(const ShimStart& start) {
+    shims_->start(start);
+    const ShimEvent event = await(ShimEvent::What::kEnded);
+    EXPECT_EQ(event.key, start.key);
+    EXPECT_EQ(event.results.size(), start.launch.ranks.size());
+    return event.results.empty() ? ExitStatus{} : event.results[0].exit;
+  }
+
+  ShimStart step(std::vector<std::string> argv, StepNo number = 0) {
+    ShimStart start;
+    start.key = {JobId(7), 1, number, 0, 0, 0};
+    start.launch.ranks = {0};
+    start.launch.to_client = false;
+    start.launch.process.argv = std::move(argv);
+    start.launch.process.env = {"PATH=/usr/bin:/bin"};
+    start.launch.process.work_dir = dir_;
+    start.launch.process.std_out = dir_ + "/out";
+    return start;
+  }
+  ShimStart script(std::string text) {
+    ShimStart start = step({"one", "two words"});
+    start.key.step = kBatchStep;
+    start.script = std::move(text);
+    return start;
+  }
+  std::string output() { return contents(dir_ + "/out"); }
+  bool folder_there(const ShimKey& key) { return ::access((dir_ + "/shims/" + shim_key_text(key)).c_str(), F_OK) == 0; }
+
+  std::string dir_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<Shims> shims_;
+  std::vector<ShimEvent> events_;
+  bool late_ = false;
+};
+
+// A blocking client of a shim's step I/O.
+class Client {
+ public:
+  Client(const std::string& dir, const ShimKey& key, const std::string& have = "{}") {
+    auto fd = connect_to_shim(dir, key);
+    EXPECT_TRUE(fd.ok()) << fd.error().message;
+    fd_ = *fd;
+    timeval limit{20, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    send(IoFrame::kAttach, kAllRanks, have);
+  }
+  ~Client() { ::close(fd_); }
+  void send(IoFrame type, std::uint64_t stream, const std::string& payload) {
+    const std::string bytes = encode_frame(static_cast<std::uint8_t>(type), stream, payload);
+    ASSERT_EQ(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  // Reads frames until one of this type comes; collects output by rank and descriptor on the way.
+  bool until(IoFrame type, std::size_t times = 1) {
+    while (times > 0) {
+      if (next_ == frames_.size()) {
+        char chunk[64 << 10];
+        const ssize_t n = ::recv(fd_, chunk, sizeof chunk, 0);
+        if (n <= 0)
+          return false;
+        EXPECT_TRUE(
+            reader_.feed({chunk, static_cast<std::size_t>(n)}, [&](Frame f) { frames_.push_back(std::move(f)); }).ok());
+        continue;
+      }
+      last = frames_[next_++];
+      const auto kind = static_cast<IoFrame>(last.type);
+      if (kind == IoFrame::kOutput)
+        output[{last.stream, last.payload[0]}] += last.payload.substr(9);
+      if (kind == type)
+        --times;
+    }
+    return true;
+  }
+  Frame last;
+  std::map<std::pair<std::uint64_t, int>, std::string> output;
+
+ private:
+  int fd_ = -1;
+  FrameReader reader_;
+  std::vector<Frame> frames_;
+  std::size_t next_ = 0;
+};
+
+TEST_F(ShimsTest, ExitCodesAndOutputFile) {
+  EXPECT_EQ(exit_of(step({"sh", "-c", "echo hello; echo bad >&2; exit 7"})).code, 7);
+  EXPECT_EQ(output(), "hello\nbad\n");
+}
+
+TEST_F(ShimsTest, SignalIsNotACode) {
+  const ExitStatus exit = exit_of(step({"sh", "-c", "kill -SEGV $$"}));
+  EXPECT_EQ(exit.signal, SIGSEGV);
+  EXPECT_EQ(exit.code, 0);
+}
+
+TEST_F(ShimsTest, MissingProgramIsCodeTwoWithAMessage) {
+  EXPECT_EQ(exit_of(step({"no-such-program"})).code, 2);
+  EXPECT_EQ(output(), "lockstep: error: execve(): no-such-program: No such file or directory\n");
+}
+
+TEST_F(ShimsTest, ScriptGetsItsNameAndArguments) {
+  EXPECT_EQ(exit_of(script("#!/bin/sh\necho \"$#:$2\"; basename $0\n")).code, 0);
+  EXPECT_EQ(output(), "2:two words\nslurm_script\n");
+}
+
+TEST_F(ShimsTest, ScriptWithoutInterpreterSaysSo) {
+  EXPECT_EQ(exit_of(script("echo hello\n")).code, ENOEXEC);
+  EXPECT_NE(output().find("#!"), std::string::npos);
+}
+
+TEST_F(ShimsTest, RunsAsTheUserEvenWhereTheFolderIsClosed) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "needs root";
+  ::chmod((dir_ + "/shims").c_str(), 0700);
+  ShimStart start = script("#!/bin/sh\nid -u; id -g; id -G; umask\n");
+  start.launch.process.uid = 12345;
+  start.launch.process.gid = 23456;
+  start.launch.process.groups = {23456, 34567};
+  start.launch.process.umask = 027;
+  ::chmod(dir_.c_str(), 0777);
+  EXPECT_EQ(exit_of(start).code, 0);
+  EXPECT_EQ(output(), "12345\n23456\n23456 34567\n0027\n");
+  struct stat stat {};
+  ASSERT_EQ(::stat((dir_ + "/out").c_str(), &stat), 0);
+  EXPECT_EQ(stat.st_uid, 12345u);
+  EXPECT_EQ(stat.st_mode & 0777, 0640u);
+}
+
+TEST_F(ShimsTest, UnwritableOutputIsSlurmsZero53) {
+  ShimStart start = step({"true"});
+  start.launch.process.std_out = dir_ + "/no/such/folder/out";
+  const ExitStatus exit = exit_of(start);
+  EXPECT_EQ(exit.code, 0);
+  EXPECT_EQ(exit.signal, 53);
+}
+
+TEST_F(ShimsTest, MissingWorkDirFallsBackToTmp) {
+  ShimStart start = step({"pwd"});
+  start.launch.process.work_dir = "/no/such/dir";
+  EXPECT_EQ(exit_of(start).code, 0);
+  EXPECT_EQ(
+      output(),
+      "lockstep: error: couldn't chdir to `/no/such/dir': No such file or directory: going to /tmp instead\n/tmp\n");
+}
+
+TEST_F(ShimsTest, RanksHaveTheirOwnVariablesAndFiles) {
+  ShimStart start = step({"sh", "-c", "echo $RANK $LOCAL $EXTRA; test $PID = $$"});
+  start.launch.ranks = {4, 9};
+  start.launch.process.task_env = {"RANK=\x01t", "LOCAL=\x01l", "PID=\x01p"};
+  start.launch.env_by_rank = {{"EXTRA=a"}, {"EXTRA=b"}};
+  start.launch.process.std_out = dir_ +
+                                 "/out.\x01"
+                                 "3t";
+  shims_->start(start);
+  const ShimEvent event = await(ShimEvent::What::kEnded);
+  ASSERT_EQ(event.results.size(), 2u);
+  EXPECT_TRUE(event.results[0].exit.ok() && event.results[1].exit.ok());
+  EXPECT_EQ(contents(dir_ + "/out.004"), "4 0 a\n");
+  EXPECT_EQ(contents(dir_ + "/out.009"), "9 1 b\n");
+}
+
+TEST_F(ShimsTest, RanksShareOneFile) {
+  ShimStart start = step({"sh", "-c", "echo line"});
+  start.launch.ranks = {0, 1, 2};
+  exit_of(start);
+  EXPECT_EQ(output(), "line\nline\nline\n");
+}
+
+TEST_F(ShimsTest, AppendKeepsWhatWasThere) {
+  std::ofstream(dir_ + "/out") << "before\n";
+  ShimStart start = step({"echo", "after"});
+  start.launch.process.append = true;
+  exit_of(start);
+  EXPECT_EQ(output(), "before\nafter\n");
+}
+
+TEST_F(ShimsTest, StopIsTermThenKill) {
+  shims_->start(step({"sh", "-c", "trap 'echo term' TERM; echo ready; while :; do sleep 0.05; done"}));
+  await(ShimEvent::What::kStarted);
+  while (output().empty()) ::usleep(1000);
+  shims_->stop({JobId(7), 1, 0, 0, 0, 0}, millis(200));
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGKILL);
+  EXPECT_NE(output().find("term"), std::string::npos);
+}
+
+TEST_F(ShimsTest, SignalReachesEveryProcess) {
+  shims_->start(step({"sh", "-c",
+                      "setsid sh -c 'trap \"echo deep; exit\" USR1; echo up; while :; do sleep 0.02; done' & trap "
+                      "'wait; exit 3' USR1; wait; wait"}));
+  while (output().empty()) ::usleep(1000);
+  await(ShimEvent::What::kStarted);
+  shims_->signal({JobId(7), 1, 0, 0, 0, 0}, SIGUSR1);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 3);
+  EXPECT_NE(output().find("deep"), std::string::npos);
+}
+
+TEST_F(ShimsTest, LeftoversDieWithTheTask) {
+  EXPECT_EQ(exit_of(step({"sh", "-c", "setsid sleep 1000 & echo $!; exit 0"})).code, 0);
+  const pid_t leftover = ::atoi(output().c_str());
+  ASSERT_GT(leftover, 0);
+  EXPECT_NE(::kill(leftover, 0), 0);
+}
+
+TEST_F(ShimsTest, SecondStartIsIgnored) {
+  const ShimStart start = step({"sh", "-c", "echo once"});
+  shims_->start(start);
+  shims_->start(start);
+  await(ShimEvent::What::kEnded);
+  shims_->start(start);
+  EXPECT_EQ(output(), "once\n");
+}
+
+TEST_F(ShimsTest, ForgetRemovesTheFolder) {
+  const ShimStart start = step({"true"});
+  exit_of(start);
+  EXPECT_TRUE(folder_there(start.key));
+  shims_->forget(start.key);
+  while (folder_there(start.key)) {
+    loop_->after(millis(5), [this] { loop_->stop(); });
+    loop_->run();
+  }
+}
+
+TEST_F(ShimsTest, AgentRestartFindsARunningStep) {
+  const ShimStart start = step({"sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; exit 5"});
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  restart_agent();
+  const auto found = shims_->recover();
+  ASSERT_TRUE(found.ok());
+  ASSERT_EQ(found->size(), 1u);
+  EXPECT_EQ((*found)[0], start.key);
+  await(ShimEvent::What::kStarted);
+  std::ofstream(dir_ + "/go") << "x";
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 5);
+}
+
+TEST_F(ShimsTest, ResultWaitsForAnAgent) {
+  const ShimStart start = step({"sh", "-c", "exit 6"});
+  exit_of(start);
+  restart_agent();
+  ASSERT_EQ(shims_->recover()->size(), 1u);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 6);
+}
+
+TEST_F(ShimsTest, KilledShimTakesItsTasksAlong) {
+  const ShimStart start = step({"sh", "-c", "(trap '' TERM HUP; sleep 1000) & echo $!; wait"});
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  while (output().empty()) ::usleep(1000);
+  const pid_t inner = ::atoi(output().c_str());
+  const pid_t shim = parent_of(parent_of(inner));
+  ASSERT_GT(shim, 1);
+  ::kill(shim, SIGKILL);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGKILL);
+  EXPECT_TRUE(descendants_of(inner).empty());
+  const std::string stat = contents(format("/proc/{}/stat", inner));
+  EXPECT_TRUE(stat.empty() || stat.find(") Z") != stat.npos) << stat;
+}
+
+TEST_F(ShimsTest, MissingShimProgramIsRefused) { EXPECT_FALSE(make_shims(*loop_, dir_, "/no/such/shim").ok()); }
+
+TEST_F(ShimsTest, ClientGetsOutputAndExit) {
+  ShimStart start = step({"sh", "-c", "echo out; echo err >&2; exit 4"});
+  start.launch.process.std_out.clear();
+  start.launch.to_client = true;
+  exit_of(start);  // it ends before anybody listens
+  Client client(dir_, start.key);
+  ASSERT_TRUE(client.until(IoFrame::kExited));
+  EXPECT_EQ(client.last.payload, std::string("\x04\0\0", 3));
+  EXPECT_EQ((client.output[{0, 1}]), "out\n");
+  EXPECT_EQ((client.output[{0, 2}]), "err\n");
+}
+
+TEST_F(ShimsTest, ClientResumesWhereItStopped) {
+  ShimStart start = step({"sh", "-c", "printf 0123456789; read x; printf $x"});
+  start.launch.process.std_out.clear();
+  start.launch.to_client = true;
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  {
+    Client client(dir_, start.key);
+    ASSERT_TRUE(client.until(IoFrame::kOutput));
+    client.send(IoFrame::kOutputAck, 0, number(1, 1) + number(4, 8));
+    client.send(IoFrame::kStdin, kAllRanks, number(0, 8) + "ab");
+    ASSERT_TRUE(client.until(IoFrame::kStdinAck));
+    EXPECT_EQ(client.last.payload, number(2, 8));
+  }
+  Client client(dir_, start.key, "{\"have\":{\"0\":[4,0]}}");
+  client.send(IoFrame::kStdin, 0, number(0, 8) + "abc\n");  // the first two are known
+  ASSERT_TRUE(client.until(IoFrame::kExited));
+  EXPECT_EQ((client.output[{0, 1}]), "456789abc");
+}
+
+TEST_F(ShimsTest, StdinToEveryRankAndItsEnd) {
+  ShimStart start = step({"cat"});
+  start.launch.ranks = {0, 1};
+  start.launch.process.std_out.clear();
+  start.launch.to_client = true;
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  Client client(dir_, start.key);
+  client.send(IoFrame::kStdin, kAllRanks, number(0, 8) + "text");
+  client.send(IoFrame::kStdinEof, kAllRanks, number(4, 8));
+  ASSERT_TRUE(client.until(IoFrame::kExited, 2));
+  EXPECT_EQ((client.output[{0, 1}]), "text");
+  EXPECT_EQ((client.output[{1, 1}]), "text");
+}
+
+TEST_F(ShimsTest, MuchOutputWaitsForALateClient) {
+  ShimStart start = step({"sh", "-c", "head -c 20000000 /dev/zero"});
+  start.launch.process.std_out.clear();
+  start.launch.to_client = true;
+  EXPECT_EQ(exit_of(start).code, 0);
+  Client client(dir_, start.key);
+  ASSERT_TRUE(client.until(IoFrame::kExited));
+  EXPECT_EQ((client.output[{0, 1}].size()), 20000000u);
+}
+
+TEST_F(ShimsTest, TerminalHasItsSizeAndEchoes) {
+  ShimStart start = step({"sh", "-c", "stty size; read x; stty size; test -t 0 && test -t 1 && test -t 2 && exit 9"});
+  start.launch.process.std_out.clear();
+  start.launch.to_client = start.launch.pty = true;
+  start.launch.rows = 33;
+  start.launch.columns = 101;
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  Client client(dir_, start.key);
+  ASSERT_TRUE(client.until(IoFrame::kOutput));
+  client.send(IoFrame::kWindowSize, 0, number(40, 2) + number(90, 2));
+  client.send(IoFrame::kStdin, 0, number(0, 8) + "go\n");
+  ASSERT_TRUE(client.until(IoFrame::kExited));
+  EXPECT_EQ(client.last.payload[0], 9);
+  EXPECT_EQ((client.output[{0, 1}]), "33 101\r\ngo\r\n40 90\r\n");
+}
+
+TEST_F(ShimsTest, ClientSignalsOneRank) {
+  ShimStart start = step({"sleep", "1000"});
+  start.launch.ranks = {0, 1};
+  start.launch.to_client = true;
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  Client client(dir_, start.key);
+  client.send(IoFrame::kSignal, 1, number(SIGTERM, 1));
+  ASSERT_TRUE(client.until(IoFrame::kExited));
+  EXPECT_EQ(client.last.stream, 1u);
+  client.send(IoFrame::kSignal, kAllRanks, number(SIGINT, 1));
+  const ShimEvent event = await(ShimEvent::What::kEnded);
+  EXPECT_EQ(event.results[0].exit.signal, SIGINT);
+  EXPECT_EQ(event.results[1].exit.signal, SIGTERM);
+}
+
+TEST_F(ShimsTest, NonsenseOnTheSocketHarmsNobody) {
+  ShimStart start = step({"sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; exit 5"});
+  start.launch.to_client = true;
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  for (const std::string& text : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\xff\xff\xff\xff\xff\xff"),
+                                  std::string("lockstep-shim/1\nstop\nsignal x\nsignal 99\n\nfly 7\n"),
+                                  encode_frame(1, kAllRanks, "{\"have\":{\"0\":[1"), encode_frame(2, 0, "x"),
+                                  encode_frame(9, 0, "xx"), encode_frame(6, 0, std::string(9, '\x7f'))}) {
+    const auto fd = connect_to_shim(dir_, start.key);
+    ASSERT_TRUE(fd.ok());
+    ASSERT_GT(::send(*fd, text.data(), text.size(), MSG_NOSIGNAL), 0);
+    ::close(*fd);
+  }
+  std::ofstream(dir_ + "/go") << "x";
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 5);
+}
+
+TEST_F(ShimsTest, FenceStopsWorkWithoutAnAgent) {
+  ShimStart start = step({"sleep", "1000"});
+  start.fence_after = millis(400);
+  ASSERT_TRUE(write_lease(dir_, Instant{boot_clock_us()}).ok());
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGTERM);
+}
+
+}  // namespace
+}  // namespace lockstep
