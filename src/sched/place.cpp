@@ -1,12 +1,15 @@
 #include "sched/place.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/hostlist.h"
 
 namespace lockstep {
 
 namespace {
+
+constexpr int kOrdersMax = 24;  // of a job's groups: all of up to four
 
 std::uint32_t devices_asked(const GroupSpec& group) {
   std::uint32_t count = 0;
@@ -71,13 +74,15 @@ bool gather(Board& board, const Ids& ids, const GroupSpec& group, const Partitio
   return false;
 }
 
-std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const Partition& partition,
-                                        std::span<const Shadow* const> avoid, bool any_state, bool preferred) {
+// One group after the other in the given order.
+std::optional<std::vector<Grant>> place_in_order(Board& board, const JobSpec& spec,
+                                                 std::span<const std::uint16_t> order, const Partition& partition,
+                                                 std::span<const Shadow* const> avoid, bool any_state, bool preferred) {
   const std::vector<bool>& members = board.view_.members(partition.meta.name);
   std::vector<Grant> all;
   std::vector<std::pair<NodeId, NodeLoad>> before;  // undone in the end
   bool fits = true;
-  for (std::uint16_t g = 0; fits && g < spec.groups.size(); ++g) {
+  for (const std::uint16_t g : order) {
     const GroupSpec& group = spec.groups[g];
     std::optional<std::vector<Grant>> grants;
     for (std::size_t enough = first_try(group);; enough = 0) {
@@ -104,6 +109,23 @@ std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const 
   if (!fits || (partition.nodes_max != 0 && all.size() > partition.nodes_max))
     return std::nullopt;
   return all;
+}
+
+std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const Partition& partition,
+                                        std::span<const Shadow* const> avoid, bool any_state, bool preferred) {
+  std::vector<std::uint16_t> order(spec.groups.size());
+  std::iota(order.begin(), order.end(), std::uint16_t{0});
+  // One group may take the only node that another could use, so several orders are tried.
+  for (int tries = 0; tries < kOrdersMax; ++tries) {
+    if (auto grants = place_in_order(board, spec, order, partition, avoid, any_state, preferred)) {
+      std::stable_sort(grants->begin(), grants->end(),
+                       [](const Grant& a, const Grant& b) { return a.group < b.group; });
+      return grants;
+    }
+    if (!std::next_permutation(order.begin(), order.end()))
+      break;
+  }
+  return std::nullopt;
 }
 
 }  // namespace

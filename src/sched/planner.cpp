@@ -130,6 +130,7 @@ struct Planner::Inner {
         if (shadow.key < slot.key && (end > shadow.at || end == kNever))
           avoid.push_back(&shadow);
       if (auto grants = place_now(view, spec, *partition, avoid)) {
+        view.freed = view.freed || outranks_a_head(slot);
         start(slot, *partition, std::move(*grants), end, chunk);
         return Verdict::kStarted;
       }
@@ -188,22 +189,21 @@ struct Planner::Inner {
     }
   }
 
+  // It starts or waits ahead of a head, so that the shadow falls differently and all are looked at again.
+  bool outranks_a_head(const JobSlot& slot) const {
+    return std::any_of(shadows.begin(), shadows.end(), [&](const auto& s) { return slot.key < s.second.key; });
+  }
+
   // Newly queued jobs join the pass; if it is long they are tried at once.
   void welcome(bool in_pass) {
     for (const JobId id : view.fresh) {
       const JobSlot* slot = view.slot(id);
       if (!slot || !slot->queued)
         continue;
-      if (view.shapes()[slot->shape].blocked_pass != pass) {
-        if (!in_pass)
-          push({slot->key, slot->shape});
-        continue;
-      }
-      for (const Partition* partition : view.partitions_of(*slot->job->spec)) {
-        const auto head = shadows.find(partition->meta.name);
-        if (head != shadows.end() && slot->key < head->second.key)
-          view.freed = true;
-      }
+      if (!in_pass && view.shapes()[slot->shape].blocked_pass != pass)
+        push({slot->key, slot->shape});
+      if (outranks_a_head(*slot))
+        view.freed = true;
     }
   }
 

@@ -422,7 +422,7 @@ JobSpec random_ask(Rng& rng) {
 }
 
 TEST(Planner, agrees_with_the_obvious_on_random_clusters) {
-  for (std::uint64_t seed = 1; seed <= 1500 && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 2500 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(format("seed {}", seed));
     Rng rng(seed);
     MiniCore core;
