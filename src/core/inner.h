@@ -50,6 +50,7 @@ struct ClusterState::Inner {
   std::set<Timer> timers;
   std::map<JobId, std::vector<Timer>> job_timers;  // what each job has in timers, without its tasks'
 
+  void index(const Cluster* before, const Cluster* after);
   void index(const Job* before, const Job* after);
   void index(const Step* before, const Step* after);
   void index(const Task* before, const Task* after);

@@ -35,7 +35,6 @@ class Txn {
 
   // Writes a record: gives it the next seq, and uid and creation time if it is new (else the ones it had).
   // A job's change of state must be a legal transition.
-  Ref<Cluster> put(Cluster record);
   Ref<User> put(User record);
   Ref<Account> put(Account record);
   Ref<Partition> put(Partition record);
@@ -51,19 +50,22 @@ class Txn {
   void event(const Job& job, std::string what, std::string message = {});
   void event(Kind kind, const Meta& about, std::string what, std::string message = {});
 
-  // Counters of the cluster record, which is written once, at the end.
+  // The cluster record: edits are collected and written once, at the end.
+  Cluster& edit_cluster();
   JobId new_job_id();
   NodeId new_node_id();
   UserId new_user_id();
-  void set_wall_offset(Duration offset);
 
   // The waiting part of an array. Edits are collected and written with the array's record at the end.
   const ArrayState& array(JobId id) const;
   ArrayState& edit_array(JobId id);
 
+  void refresh_timers(JobId id) { inner_.refresh_timers(id); }
+
   // Job-state changes whose consequences for others (dependents, arrays) are drawn at the end of the command.
   std::vector<JobId> take_moved();
-  std::vector<JobId> edited_arrays() const;
+  std::vector<JobId> take_edited_arrays();
+  bool has_draft(JobId array) const { return drafts_.contains(array); }
 
   // Writes what was collected, hands out the outcome. Nothing may follow.
   Outcome commit(Answer answer);
@@ -73,7 +75,6 @@ class Txn {
   template <class T>
   Ref<T> write(T record, const T* before);
   void count_element(const Job* before, const Job& after);
-  Cluster& counters();
 
   struct Undo {
     Record before;  // a null ref of its kind if the record is new
@@ -88,8 +89,9 @@ class Txn {
   Outcome out_;
   std::vector<Undo> undo_;  // one per change
   std::map<JobId, ArrayState> drafts_;
+  std::set<JobId> edited_;
   std::vector<JobId> moved_;
-  std::unique_ptr<Cluster> counters_;  // set once a counter changed or a record was removed
+  std::unique_ptr<Cluster> cluster_;  // set once it was edited
 };
 
 }  // namespace lockstep

@@ -1,0 +1,83 @@
+#include "core/arrays.h"
+
+#include <algorithm>
+
+#include "base/mutant.h"
+
+namespace lockstep {
+
+IntervalSet intersection(const IntervalSet& a, const IntervalSet& b) {
+  IntervalSet out;
+  auto x = a.intervals().begin();
+  auto y = b.intervals().begin();
+  while (x != a.intervals().end() && y != b.intervals().end()) {
+    const std::uint32_t low = std::max(x->low, y->low), high = std::min(x->high, y->high);
+    if (low <= high)
+      out.insert(low, high);
+    if (x->high < y->high)
+      ++x;
+    else
+      ++y;
+  }
+  return out;
+}
+
+Job split_off(Txn& txn, const Job& array, std::uint32_t index) {
+  ArrayState& state = txn.edit_array(array.id);
+  CHECK(state.waiting.contains(index));
+  state.waiting.erase(index);
+  Job element = array;
+  element.meta = {};
+  element.meta.ns = array.meta.ns;
+  element.id = txn.new_job_id();
+  element.array = nullptr;
+  element.array_job = array.id;
+  element.array_index = index;
+  element.state = JobState::kPending;
+  element.ending = JobState::kCompleted;
+  element.ended = {};
+  element.end_reason.clear();
+  element.cancelled_by = {};
+  if (element.hold == Hold::kArrayThrottle)
+    element.hold = Hold::kNone;
+  return element;
+}
+
+bool throttled(const Txn& txn, JobId array) {
+  const ArrayState& state = txn.array(array);
+  return state.throttle != 0 && state.running >= state.throttle && !mutant(Mutant::kArrayOverThrottle);
+}
+
+void settle_array(Txn& txn, JobId id) {
+  Job job = *txn.job(id);
+  const ArrayState& state = txn.array(id);
+  const JobState state_before = job.state;
+  const Hold hold_before = job.hold;
+  const bool done = state.waiting.empty() && state.unfinished == 0;
+  if (done && !is_final(job.state)) {
+    if (job.ending != JobState::kCompleted)
+      job.state = job.ending;
+    else
+      job.state = state.worst_code == 0 ? JobState::kCompleted : JobState::kFailed;
+    job.exit.code = static_cast<std::int32_t>(state.worst_code);
+    job.ended = txn.now();
+    job.hold = Hold::kNone;
+  } else if (!done && is_final(job.state)) {  // one of its elements was requeued
+    job.state = JobState::kPending;
+    job.ending = JobState::kCompleted;
+    job.cancelled_by = {};
+    job.ended = {};
+    job.end_reason.clear();
+  }
+  if (job.state == JobState::kPending) {
+    const bool full = state.throttle != 0 && state.running >= state.throttle && !state.waiting.empty();
+    if (full && job.hold == Hold::kNone)
+      job.hold = Hold::kArrayThrottle;
+    else if (!full && job.hold == Hold::kArrayThrottle)
+      job.hold = Hold::kNone;
+  }
+  if (txn.has_draft(id) || job.state != state_before || job.hold != hold_before)
+    txn.put(std::move(job));
+}
+
+}  // namespace lockstep

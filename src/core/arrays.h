@@ -1,0 +1,21 @@
+// Job arrays: one record for everything that waits, a record of its own for each element that runs or diverges.
+#pragma once
+
+#include <optional>
+
+#include "core/txn.h"
+
+namespace lockstep {
+
+IntervalSet intersection(const IntervalSet& a, const IntervalSet& b);
+
+// A record, not yet put, for a waiting element; it has left `waiting`.
+Job split_off(Txn& txn, const Job& array, std::uint32_t index);
+
+// Whether one more element may run now.
+bool throttled(const Txn& txn, JobId array);
+
+// Writes an edited array: its end once nothing of it is left, its throttle's hold.
+void settle_array(Txn& txn, JobId id);
+
+}  // namespace lockstep

@@ -1,0 +1,310 @@
+#include "core/attempts.h"
+
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "base/text.h"
+#include "core/dependencies.h"
+#include "core/jobs.h"
+#include "core/steps.h"
+#include "core/tasks.h"
+#include "core/timers.h"
+
+namespace lockstep {
+
+namespace {
+
+bool all_stopped(const Job& job) {
+  return std::all_of(job.members.begin(), job.members.end(), [](MemberState m) { return m == MemberState::kStopped; });
+}
+
+// Everything is proven stopped: the allocation goes back, and the job to its final state or into the queue.
+void finish_attempt(Txn& txn, JobId id) {
+  end_steps_of(txn, id);
+  end_tasks_of(txn, id);
+  Job job = *txn.job(id);
+  CHECK(job.state == JobState::kCompleting);
+  job.allocation = nullptr;
+  job.members.clear();
+  job.limit_end = {};
+  if (!job.requeue_after) {
+    job.state = job.ending;
+    job.hold = Hold::kNone;
+    job.ended = txn.now();
+    txn.event(job, "Ended", job.end_reason);
+    txn.put(std::move(job));
+    return;
+  }
+  job.state = JobState::kPending;
+  job.requeue_after = false;
+  job.ending = JobState::kCompleted;
+  job.restarts += 1;
+  job.begin_after = txn.now() + txn.settings().requeue_delay;
+  job.eligible = job.begin_after;
+  job.started = {};
+  job.exit = job.derived_exit = {};
+  job.warned = false;
+  if (job.hold == Hold::kNone)
+    job.hold = natural_hold(txn, job);
+  txn.event(job, "Requeued", job.end_reason);
+  txn.put(std::move(job));
+}
+
+// A running job, or one that ends before it was seen running, has started by now.
+void mark_running(Txn& txn, Job& job) {
+  job.state = JobState::kRunning;
+  job.started = txn.now();
+  const Duration limit = limit_of(*job.spec, txn.tables().partition(job.allocation->partition), txn.settings());
+  job.limit_end = limit >= kForever ? kNever : txn.now() + limit;
+}
+
+void attempt_started(Txn& txn, const Job& before, NodeId node) {
+  if (before.state == JobState::kCompleting)
+    return;
+  Job job = before;
+  bool changed = false;
+  for (std::size_t i = 0; i < job.members.size(); ++i)
+    if (job.allocation->grants[i].node == node && job.members[i] == MemberState::kAssigned) {
+      job.members[i] = MemberState::kRunning;
+      changed = true;
+    }
+  if (!changed)
+    return;
+  const bool all =
+      std::none_of(job.members.begin(), job.members.end(), [](MemberState m) { return m == MemberState::kAssigned; });
+  const bool runs_now =
+      job.state == JobState::kStarting && (runs_script(*job.spec) ? job.members[0] != MemberState::kAssigned : all);
+  if (runs_now) {
+    mark_running(txn, job);
+    txn.event(job, "Started", format("attempt {}", job.attempt));
+  }
+  const Ref<Job> now_there = txn.put(std::move(job));
+  if (runs_now) {
+    start_tasks_of(txn, *now_there);
+    start_waiting_steps(txn, now_there->id);
+  }
+}
+
+void script_ended(Txn& txn, const Job& before, NodeId node, const ExitStatus& exit) {
+  if (!runs_script(*before.spec) || before.allocation->grants[0].node != node ||
+      before.members[0] == MemberState::kStopped)
+    return;
+  Job job = before;
+  if (before.state == JobState::kCompleting) {
+    // It was told to end (limit, cancel): how the script took it is worth keeping, what the end is called stays.
+    const bool told = before.ending != JobState::kCompleted && before.ending != JobState::kFailed &&
+                      before.ending != JobState::kOutOfMemory && !before.requeue_after;
+    if (told && before.exit != exit) {
+      job.exit = exit;
+      txn.put(std::move(job));
+    }
+    return;
+  }
+  if (job.state == JobState::kStarting)
+    job.started = txn.now();  // its start was reported too late to be seen
+  job.exit = exit;
+  Ending ending;
+  if (exit.oom)
+    ending = {.state = JobState::kOutOfMemory, .reason = "OutOfMemory"};
+  else if (exit.signal != 0)
+    ending = {.state = JobState::kFailed, .reason = format("RaisedSignal:{}", exit.signal)};
+  else if (exit.code != 0)
+    ending = {.state = JobState::kFailed, .reason = "NonZeroExitCode"};
+  end_attempt(txn, std::move(job), ending);
+}
+
+void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why) {
+  if (job.state == JobState::kCompleting)
+    return;
+  const Ref<Node> where = txn.node(node);
+  txn.event(job, "LaunchFailed", format("{}: {}", where ? where->meta.name : "?", why));
+  fail_attempt(txn, job, JobState::kFailed, "JobLaunchFailure", Hold::kLaunchFailed);
+}
+
+}  // namespace
+
+bool runs_script(const JobSpec& spec) { return spec.groups.front().launch == Launch::kScript; }
+
+bool may_requeue(const JobSpec& spec) {
+  if (!spec.requeue)
+    return false;
+  return runs_script(spec) || std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& g) {
+           return g.launch == Launch::kTasks && g.one_failure_restarts_all;
+         });
+}
+
+std::vector<NodeId> live_nodes(const Job& job) {
+  std::vector<NodeId> out;
+  std::set<NodeId> seen;
+  for (std::size_t i = 0; i < job.members.size(); ++i) {
+    const NodeId node = job.allocation->grants[i].node;
+    if (job.members[i] != MemberState::kStopped && seen.insert(node).second)
+      out.push_back(node);
+  }
+  return out;
+}
+
+bool member_on(const Job& job, NodeId node) {
+  return job.allocation && std::any_of(job.allocation->grants.begin(), job.allocation->grants.end(),
+                                       [&](const Grant& g) { return g.node == node; });
+}
+
+void start_attempt(Txn& txn, const Job& before, const std::string& partition, std::vector<Grant> grants) {
+  Job job = before;
+  Allocation allocation;
+  allocation.attempt = before.attempt + 1;
+  allocation.partition = partition;
+  allocation.fence_after = may_requeue(*before.spec) ? txn.settings().fence_after : kForever;
+  allocation.grants = std::move(grants);
+  job.state = JobState::kStarting;
+  job.hold = Hold::kNone;
+  job.attempt = allocation.attempt;
+  job.members.assign(allocation.grants.size(), MemberState::kAssigned);
+  job.allocation = std::make_shared<const Allocation>(std::move(allocation));
+  job.started = job.ended = job.limit_end = {};
+  job.exit = job.derived_exit = {};
+  job.end_reason.clear();
+  job.warned = false;
+  const Ref<Job> now_there = txn.put(std::move(job));
+  for (NodeId node : live_nodes(*now_there)) txn.act(node, *now_there, StartAttempt{});
+  txn.event(*now_there, "Allocated", format("attempt {}", now_there->attempt));
+  if (now_there->first_step)
+    start_first_step(txn, *now_there, now_there->first_step);
+}
+
+void send_stops(Txn& txn, const Job& job, Duration kill_wait) {
+  for (NodeId node : live_nodes(job)) txn.act(node, job, StopAttempt{kill_wait});
+}
+
+void end_attempt(Txn& txn, Job job, const Ending& ending) {
+  job.state = JobState::kCompleting;
+  job.ending = ending.state;
+  job.end_reason = ending.reason;
+  job.requeue_after = ending.requeue;
+  job.hold = ending.hold;
+  job.cancelled_by = ending.by;
+  job.limit_end = {};
+  const Ref<Job> now_there = txn.put(std::move(job));
+  txn.event(*now_there, "Ending", now_there->end_reason);
+  if (all_stopped(*now_there))
+    finish_attempt(txn, now_there->id);
+  else
+    send_stops(txn, *now_there, now_there->spec->kill_wait);
+}
+
+void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit) {
+  Ending ending{.state = state, .reason = reason};
+  if (may_requeue(*job.spec) && !mutant(Mutant::kNoRequeue)) {
+    ending.requeue = true;
+    if (job.restarts >= txn.settings().requeues_max)
+      ending.hold = hold_at_limit;
+  }
+  end_attempt(txn, job, ending);
+}
+
+void member_lost(Txn& txn, JobId id, NodeId node, const std::string& reason) {
+  const Ref<Job> job = txn.job(id);
+  if (job->state == JobState::kCompleting)
+    return;  // waits for the proof
+  txn.event(*job, "NodeFailed", reason);
+  if (!may_requeue(*job->spec) && job->spec->survive_node_loss) {
+    const bool script_gone = runs_script(*job->spec) && job->allocation->grants[0].node == node;
+    const auto nodes = live_nodes(*job);
+    const bool others = std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) {
+      const Node* other = txn.tables().node(n);
+      return n != node && other && other->link == NodeLink::kUp;
+    });
+    if (others && !script_gone)
+      return;
+  }
+  fail_attempt(txn, *job, JobState::kNodeFail, reason, Hold::kRequeueLimit);
+}
+
+void member_gone(Txn& txn, JobId id, NodeId node, const std::string& reason) {
+  const Ref<Job> before = txn.job(id);
+  if (!before || !member_on(*before, node))
+    return;
+  Job job = *before;
+  bool changed = false;
+  for (std::size_t i = 0; i < job.members.size(); ++i)
+    if (job.allocation->grants[i].node == node && job.members[i] != MemberState::kStopped) {
+      job.members[i] = MemberState::kStopped;
+      changed = true;
+    }
+  if (!changed && mutant(Mutant::kDoubleFree))
+    for (MemberState& member : job.members)
+      if (member != MemberState::kStopped) {
+        member = MemberState::kStopped;
+        changed = true;
+        break;
+      }
+  if (!changed)
+    return;
+  txn.put(std::move(job));
+  member_stopped_steps(txn, node, *txn.job(id));
+  if (txn.job(id)->state != JobState::kCompleting)
+    member_lost(txn, id, node, reason);
+  else if (all_stopped(*txn.job(id)))
+    finish_attempt(txn, id);
+}
+
+Result<void> agent_report(Txn& txn, const AgentReport& report) {
+  const Ref<Job> job = txn.job(report.job);
+  const Ref<Node> node = txn.node(report.node);
+  if (!job || !node || !holds_allocation(job->state) || !member_on(*job, report.node))
+    return {};
+  if (report.boot_id != node->boot_id && !mutant(Mutant::kStaleBoot))
+    return {};
+  if (report.attempt != job->attempt && !mutant(Mutant::kStaleAttempt))
+    return {};
+  const auto nodes = live_nodes(*job);
+  const bool stopped = std::find(nodes.begin(), nodes.end(), report.node) == nodes.end();
+  if (stopped && !(mutant(Mutant::kDoubleFree) && std::holds_alternative<MemberStopped>(report.body)))
+    return {};
+  struct Visitor {
+    Txn& txn;
+    const Job& job;
+    const Node& node;
+    void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id); }
+    void operator()(const LaunchFailed& r) const { launch_failed(txn, job, node.id, r.why); }
+    void operator()(const ScriptEnded& r) const { script_ended(txn, job, node.id, r.exit); }
+    void operator()(const MemberStopped&) const {
+      member_gone(txn, job.id, node.id, format("NodeDown {}", node.meta.name));
+    }
+    void operator()(const StepStarted& r) const { on_step_started(txn, node.id, job, r); }
+    void operator()(const StepEnded& r) const { on_step_ended(txn, node.id, job, r); }
+    void operator()(const TaskStarted& r) const { on_task_started(txn, node.id, job, r); }
+    void operator()(const TaskReady& r) const { on_task_ready(txn, node.id, job, r); }
+    void operator()(const TaskEnded& r) const { on_task_ended(txn, node.id, job, r); }
+  };
+  std::visit(Visitor{txn, *job, *node}, report.body);
+  return {};
+}
+
+Result<void> end_job(Txn& txn, const EndJob& ask) {
+  const Ref<Job> job = txn.job(ask.job);
+  if (!job)
+    return not_found(format("Invalid job id specified: {}", ask.job.value));
+  TRY(may_change(txn, *job));
+  if (job->spec->groups.front().launch != Launch::kNothing)
+    return conflict(format("job {} ends by itself: cancel it instead", ask.job.value));
+  if (job->state == JobState::kPending) {
+    end_pending(txn, *job, JobState::kCancelled, ask.client_lost ? "ClientLost" : "", txn.caller().user);
+    return {};
+  }
+  if (is_final(job->state) || job->state == JobState::kCompleting)
+    return {};
+  Job next = *job;
+  next.exit = ask.exit;
+  if (next.state == JobState::kStarting)
+    next.started = txn.now();
+  Ending ending;
+  if (ask.client_lost)
+    ending = {.state = JobState::kCancelled, .reason = "ClientLost", .by = job->spec->user};
+  else if (!ask.exit.ok())
+    ending = {.state = JobState::kFailed, .reason = "NonZeroExitCode"};
+  end_attempt(txn, std::move(next), ending);
+  return {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,119 @@
+#include "core/cluster.h"
+
+#include "core/arrays.h"
+#include "core/attempts.h"
+#include "core/dependencies.h"
+#include "core/directory.h"
+#include "core/jobs.h"
+#include "core/nodes.h"
+#include "core/plan.h"
+#include "core/steps.h"
+#include "core/tasks.h"
+#include "core/timers.h"
+
+namespace lockstep {
+
+namespace {
+
+Result<Answer> done(Result<void> result) {
+  TRY(std::move(result));
+  return Answer{};
+}
+
+Result<void> need_controller(const Txn& txn) { return need_admin(txn, "speak for the controller"); }
+
+struct Visitor {
+  Txn& txn;
+  Result<Answer> operator()(const SubmitJob& c) const { return submit_job(txn, c); }
+  Result<Answer> operator()(const CancelJob& c) const { return done(cancel_job(txn, c)); }
+  Result<Answer> operator()(const HoldJob& c) const { return done(hold_job(txn, c)); }
+  Result<Answer> operator()(const ReleaseJob& c) const { return done(release_job(txn, c)); }
+  Result<Answer> operator()(const RequeueJob& c) const { return done(requeue_job(txn, c)); }
+  Result<Answer> operator()(const UpdateJob& c) const { return update_job(txn, c); }
+  Result<Answer> operator()(const EndJob& c) const { return done(end_job(txn, c)); }
+  Result<Answer> operator()(const CreateStep& c) const { return create_step(txn, txn.caller(), c); }
+  Result<Answer> operator()(const SignalStep& c) const { return done(signal_step(txn, txn.caller(), c)); }
+  Result<Answer> operator()(const SetTaskCount& c) const { return done(set_task_count(txn, txn.caller(), c)); }
+  Result<Answer> operator()(const PutUser& c) const { return put_user(txn, c); }
+  Result<Answer> operator()(const PutAccount& c) const { return put_account(txn, c); }
+  Result<Answer> operator()(const PutPartition& c) const { return put_partition(txn, c); }
+  Result<Answer> operator()(const RemovePartition& c) const { return done(remove_partition(txn, c)); }
+  Result<Answer> operator()(const PutObject& c) const { return put_object(txn, c); }
+  Result<Answer> operator()(const RemoveObject& c) const { return done(remove_object(txn, c)); }
+  Result<Answer> operator()(const PutToken& c) const { return put_token(txn, c); }
+  Result<Answer> operator()(const RedeemToken& c) const { return redeem_token(txn, c); }
+  Result<Answer> operator()(const UpdateNode& c) const { return update_node(txn, c); }
+  Result<Answer> operator()(const RemoveNode& c) const { return done(remove_node(txn, c)); }
+  Result<Answer> operator()(const NodeHello& c) const { return node_hello(txn, c); }
+  Result<Answer> operator()(const NodeLost& c) const { return done(node_lost(txn, c)); }
+  Result<Answer> operator()(const NodeFenced& c) const { return done(node_fenced(txn, c)); }
+  Result<Answer> operator()(const AgentReport& c) const {
+    TRY(need_controller(txn));
+    return done(agent_report(txn, c));
+  }
+  Result<Answer> operator()(const ApplyPlan& c) const {
+    TRY(need_controller(txn));
+    return apply_plan(txn, c);
+  }
+  Result<Answer> operator()(const Tick&) const {
+    TRY(need_controller(txn));
+    tick(txn);
+    return Answer{};
+  }
+  Result<Answer> operator()(const SetWallOffset& c) const {
+    TRY(need_controller(txn));
+    set_wall_offset(txn, c.offset);
+    return Answer{};
+  }
+  Result<Answer> operator()(const StartEpoch& c) const { return start_epoch(txn, c); }
+};
+
+// Draws the consequences of what the command did: for jobs that wait for others, and for arrays.
+void settle(Txn& txn) {
+  for (;;) {
+    const auto moved = txn.take_moved();
+    for (JobId id : moved) wake_dependents(txn, id);
+    const auto arrays = txn.take_edited_arrays();
+    for (JobId id : arrays) settle_array(txn, id);
+    if (moved.empty() && arrays.empty())
+      return;
+  }
+}
+
+}  // namespace
+
+ClusterState::ClusterState(CoreSettings settings) : inner_(std::make_unique<Inner>()) { inner_->settings = settings; }
+ClusterState::~ClusterState() = default;
+ClusterState::ClusterState(ClusterState&&) noexcept = default;
+ClusterState& ClusterState::operator=(ClusterState&&) noexcept = default;
+
+void ClusterState::restore(std::span<const Change> changes) {
+  for (const Change& change : changes) inner_->tables.apply(change);
+  if (inner_->tables.cluster)
+    inner_->last = inner_->tables.cluster->clock;
+  inner_->rebuild();
+}
+
+const Tables& ClusterState::tables() const { return inner_->tables; }
+const CoreSettings& ClusterState::settings() const { return inner_->settings; }
+
+const NodeLoad& ClusterState::load(NodeId node) const {
+  static const NodeLoad idle;
+  const auto it = inner_->loads.find(node);
+  return it == inner_->loads.end() ? idle : it->second;
+}
+
+Instant ClusterState::next_timer() const { return inner_->timers.empty() ? kNever : inner_->timers.begin()->at; }
+
+Result<Outcome> apply(ClusterState& state, const Command& command, Instant now) {
+  Txn txn(state.inner(), command.caller, now);
+  auto answer = std::visit(Visitor{txn}, command.body);
+  if (!answer.ok()) {
+    txn.roll_back();
+    return std::move(answer).error();
+  }
+  settle(txn);
+  return txn.commit(std::move(answer).value());
+}
+
+}  // namespace lockstep

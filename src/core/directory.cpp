@@ -1,0 +1,155 @@
+#include "core/directory.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/text.h"
+#include "core/dependencies.h"
+
+namespace lockstep {
+
+Result<void> need_admin(const Txn& txn, const char* what) {
+  if (txn.caller().admin)
+    return {};
+  return denied(format("user {} may not {}: that takes an administrator", txn.caller().user.value, what));
+}
+
+std::vector<const Node*> nodes_of(const Tables& tables, const Partition& partition) {
+  const std::unordered_set<std::string_view> names(partition.nodes.begin(), partition.nodes.end());
+  const bool all = names.contains("ALL");
+  std::vector<const Node*> out;
+  for (const auto& [id, node] : tables.nodes)
+    if (all || names.contains(node->meta.name))
+      out.push_back(node.get());
+  return out;
+}
+
+Result<Answer> start_epoch(Txn& txn, const StartEpoch& ask) {
+  TRY(need_admin(txn, "start the cluster"));
+  Cluster& cluster = txn.edit_cluster();
+  if (cluster.name.empty())
+    cluster.name = ask.cluster_name;
+  ++cluster.epoch;
+  if (txn.tables().partitions.empty()) {
+    Partition partition;
+    partition.meta.name = "main";
+    partition.nodes = {"ALL"};
+    partition.is_default = true;
+    txn.put(std::move(partition));
+  }
+  // A delay that ran out while nobody was there to act on it.
+  std::vector<JobId> waiting;
+  for (const auto& [id, job] : txn.tables().jobs)
+    if (job->state == JobState::kPending && job->hold == Hold::kDependency)
+      waiting.push_back(id);
+  for (JobId id : waiting) settle_hold(txn, id);
+  return Answer{};
+}
+
+Result<Answer> put_user(Txn& txn, const PutUser& ask) {
+  TRY(need_admin(txn, "change users"));
+  User user = ask.user;
+  if (user.meta.name.empty())
+    return invalid("a user needs a name", "name");
+  const User* known = txn.tables().user(user.realm, user.uid);
+  if (known && user.id && known->id != user.id)
+    return conflict(format("uid {} of {} is user {} already", user.uid, user.realm, known->id.value));
+  if (user.id && !known) {
+    const User* other = txn.tables().user(user.id);
+    return other ? Error(conflict(format("user {} has another uid: a uid stays with its user", user.id.value)))
+                 : not_found(format("there is no user {}", user.id.value));
+  }
+  for (const auto& [id, other] : txn.tables().users)
+    if (other->meta.name == user.meta.name && other->realm == user.realm && other.get() != known)
+      return conflict(format("there is another user {} in {}", user.meta.name, user.realm));
+  user.id = known ? known->id : txn.new_user_id();
+  const Ref<User> made = txn.put(std::move(user));
+  return Answer{.user = made->id, .seq = made->meta.seq};
+}
+
+Result<Answer> put_account(Txn& txn, const PutAccount& ask) {
+  TRY(need_admin(txn, "change accounts"));
+  const Account& account = ask.account;
+  if (account.meta.name.empty())
+    return invalid("an account needs a name", "name");
+  const auto& accounts = txn.tables().accounts;
+  for (std::string up = account.parent; !up.empty();) {
+    if (up == account.meta.name)
+      return invalid(format("account {} would be below itself", account.meta.name), "parent");
+    const auto it = accounts.find(up);
+    if (it == accounts.end())
+      return not_found(format("there is no account {}", up));
+    up = it->second->parent;
+  }
+  return Answer{.seq = txn.put(Account(account))->meta.seq};
+}
+
+Result<Answer> put_partition(Txn& txn, const PutPartition& ask) {
+  TRY(need_admin(txn, "change partitions"));
+  const Partition& partition = ask.partition;
+  if (partition.meta.name.empty())
+    return invalid("a partition needs a name", "name");
+  if (partition.time_default.us < 0 || partition.time_max.us <= 0 || partition.time_max > kForever ||
+      partition.time_default > partition.time_max)
+    return invalid("the default time limit must lie between 0 and the longest one", "time_default");
+  if (partition.memory_per_core_mb < 0)
+    return invalid("memory per core must not be negative", "memory_per_core_mb");
+  if (partition.is_default) {
+    std::vector<Ref<Partition>> others;
+    for (const auto& [name, other] : txn.tables().partitions)
+      if (other->is_default && name != partition.meta.name)
+        others.push_back(other);
+    for (const Ref<Partition>& other : others) {
+      Partition next = *other;
+      next.is_default = false;
+      txn.put(std::move(next));
+    }
+  }
+  return Answer{.seq = txn.put(Partition(partition))->meta.seq};
+}
+
+Result<void> remove_partition(Txn& txn, const RemovePartition& ask) {
+  TRY(need_admin(txn, "remove partitions"));
+  const auto it = txn.tables().partitions.find(ask.name);
+  if (it == txn.tables().partitions.end())
+    return not_found(format("there is no partition {}", ask.name));
+  for (const auto& [id, job] : txn.tables().jobs) {
+    const auto& names = job->spec->partitions;
+    const bool uses =
+        names.empty() ? it->second->is_default : std::find(names.begin(), names.end(), ask.name) != names.end();
+    if (!is_final(job->state) && uses)
+      return conflict(format("job {} uses partition {}: cancel or move it first", id.value, ask.name));
+  }
+  txn.remove(Ref<Partition>(it->second));
+  return {};
+}
+
+Result<Answer> put_token(Txn& txn, const PutToken& ask) {
+  TRY(need_admin(txn, "make join tokens"));
+  if (ask.token.meta.name.empty() || ask.token.secret_sha256.empty())
+    return invalid("a join token needs a name and a secret", "name");
+  std::vector<Ref<JoinToken>> over;  // nobody can use them any more
+  for (const auto& [name, token] : txn.tables().tokens)
+    if (name != ask.token.meta.name && (token->used || (token->expires && token->expires <= txn.now())))
+      over.push_back(token);
+  for (const Ref<JoinToken>& token : over) txn.remove(token);
+  return Answer{.seq = txn.put(JoinToken(ask.token))->meta.seq};
+}
+
+Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask) {
+  const auto it = txn.tables().tokens.find(ask.token);
+  const Error no = denied("this join token is unknown, used or expired: ask for a new one");
+  if (it == txn.tables().tokens.end())
+    return no;
+  JoinToken token = *it->second;
+  if (token.used || token.secret_sha256 != ask.secret_sha256 ||
+      (token.expires && token.expires <= std::max(txn.now(), ask.at)))
+    return no;
+  if (!token.node.empty() && token.node != ask.node)
+    return denied(format("this join token is for node {}, not for {}", token.node, ask.node));
+  token.used = true;
+  const Ref<JoinToken> made = txn.put(std::move(token));
+  return Answer{.seq = made->meta.seq, .role = made->role, .realm = made->realm};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+// Everything with a name that is not a job or a node: users, accounts, partitions, join tokens, front-end objects.
+#pragma once
+
+#include <vector>
+
+#include "core/txn.h"
+
+namespace lockstep {
+
+Result<Answer> start_epoch(Txn& txn, const StartEpoch& ask);
+Result<Answer> put_user(Txn& txn, const PutUser& ask);
+Result<Answer> put_account(Txn& txn, const PutAccount& ask);
+Result<Answer> put_partition(Txn& txn, const PutPartition& ask);
+Result<void> remove_partition(Txn& txn, const RemovePartition& ask);
+Result<Answer> put_object(Txn& txn, const PutObject& ask);
+Result<void> remove_object(Txn& txn, const RemoveObject& ask);
+Result<Answer> put_token(Txn& txn, const PutToken& ask);
+Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask);
+
+Result<void> need_admin(const Txn& txn, const char* what);
+// Every node of the partition, in order of id, whatever its condition.
+std::vector<const Node*> nodes_of(const Tables& tables, const Partition& partition);
+
+}  // namespace lockstep

@@ -1,0 +1,229 @@
+// The indexes of the cluster state: each follows from the tables, and index() is the only place that changes them.
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "core/inner.h"
+#include "core/timers.h"
+
+namespace lockstep {
+
+namespace {
+
+bool unfinished(const Job* job) { return job && !is_final(job->state); }
+
+const Allocation* held(const Job* job) { return job && holds_allocation(job->state) ? job->allocation.get() : nullptr; }
+
+template <class Map, class K, class V>
+void add_to(Map& map, const K& key, const V& value) {
+  map[key].insert(value);
+}
+
+template <class Map, class K, class V>
+void remove_from(Map& map, const K& key, const V& value) {
+  const auto it = map.find(key);
+  CHECK(it != map.end() && it->second.erase(value) == 1, "an index lost an entry");
+  if (it->second.empty())
+    map.erase(it);
+}
+
+Uid controller_of(const Meta& meta) {
+  if (meta.extra)
+    for (const OwnerRef& owner : meta.extra->owners)
+      if (owner.controller)
+        return owner.uid;
+  return {};
+}
+
+// Capacity is the business of plan re-checks; what a node has may shrink under a grant. Nothing is ever held twice.
+void add_grant(NodeLoad& load, const Grant& grant) {
+  if (!mutant(Mutant::kNoRecheck))
+    CHECK(!load.cores.intersects(grant.cores) && !load.devices.intersects(grant.devices) && load.whole_holders == 0 &&
+              !(grant.whole_node && load.holders != 0),
+          "a core or device is held twice");
+  load.cores = load.cores | grant.cores;
+  load.devices = load.devices | grant.devices;
+  load.memory_mb += grant.memory_mb;
+  ++load.holders;
+  load.whole_holders += grant.whole_node;
+}
+
+bool uses_calendar(const Job* job) { return unfinished(job) && (job->spec->begin || job->spec->deadline); }
+
+}  // namespace
+
+bool awaits_dependencies(const Job& job) {
+  return job.state == JobState::kPending && job.attempt == 0 && !job.spec->dependencies.empty() &&
+         (job.hold == Hold::kDependency || job.hold == Hold::kUser || job.hold == Hold::kAdmin);
+}
+
+void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
+  if (!before || !after || before->wall_offset == after->wall_offset)
+    return;
+  for (JobId id : by_calendar) refresh_timers(id);
+}
+
+void ClusterState::Inner::index(const Job* before, const Job* after) {
+  const JobId id = before ? before->id : after->id;
+
+  const Allocation* old_grants = held(before);
+  const Allocation* new_grants = held(after);
+  if (old_grants != new_grants) {
+    if (old_grants && !mutant(Mutant::kDeviceLeak))
+      for (const Grant& grant : old_grants->grants) {
+        const auto load = loads.find(grant.node);
+        CHECK(load != loads.end());
+        give_back(load->second, grant);
+        if (load->second.holders == 0)
+          loads.erase(load);
+      }
+    if (old_grants)
+      for (const Grant& grant : old_grants->grants) {
+        const auto on = jobs_on.find(grant.node);
+        if (on != jobs_on.end() && on->second.erase(id) && on->second.empty())
+          jobs_on.erase(on);
+      }
+    if (new_grants)
+      for (const Grant& grant : new_grants->grants) {
+        add_grant(loads[grant.node], grant);
+        jobs_on[grant.node].insert(id);
+      }
+  }
+
+  const bool waited = before && awaits_dependencies(*before);
+  const bool waits = after && awaits_dependencies(*after);
+  if (waited != waits || (waited && before->spec != after->spec)) {
+    std::set<JobId> on;
+    if (waited)
+      for (const Dependency& d : before->spec->dependencies)
+        if (d.job && on.insert(d.job).second)
+          remove_from(dependents, d.job, id);
+    std::set<JobId> now_on;
+    if (waits)
+      for (const Dependency& d : after->spec->dependencies)
+        if (d.job && now_on.insert(d.job).second)
+          add_to(dependents, d.job, id);
+    on.insert(now_on.begin(), now_on.end());
+    for (JobId other : on) {
+      refresh_timers(other);
+      if (const auto it = elements.find(other); it != elements.end())
+        for (const auto& [number, element] : it->second) refresh_timers(element);
+    }
+  }
+
+  const bool named = unfinished(before) && !before->array_job;
+  const bool names_it = unfinished(after) && !after->array_job;
+  if (named != names_it || (named && before->spec != after->spec && before->spec->name != after->spec->name)) {
+    if (named)
+      remove_from(names, std::pair{before->spec->user, before->spec->name}, id);
+    if (names_it)
+      add_to(names, std::pair{after->spec->user, after->spec->name}, id);
+  }
+
+  if (!before && after->array_job)
+    elements[after->array_job][after->array_index] = id;
+  if (!after && before->array_job) {
+    const auto it = elements.find(before->array_job);
+    CHECK(it != elements.end() && it->second.erase(before->array_index) == 1);
+    if (it->second.empty()) {
+      elements.erase(it);
+      refresh_timers(before->array_job);
+    }
+  } else if (!before && after->array_job && elements[after->array_job].size() == 1) {
+    refresh_timers(after->array_job);
+  }
+
+  const Uid old_owner = before ? controller_of(before->meta) : Uid{};
+  const Uid new_owner = after ? controller_of(after->meta) : Uid{};
+  if (old_owner != new_owner) {
+    if (old_owner)
+      remove_from(owned_jobs, old_owner, id);
+    if (new_owner)
+      add_to(owned_jobs, new_owner, id);
+  }
+
+  if (uses_calendar(after))
+    by_calendar.insert(id);
+  else if (uses_calendar(before))
+    by_calendar.erase(id);
+
+  refresh_timers(id);
+}
+
+void ClusterState::Inner::index(const Step* before, const Step* after) {
+  const bool lived = before && before->state != StepState::kEnded;
+  const bool lives = after && after->state != StepState::kEnded;
+  if (lived && !lives)
+    remove_from(live_steps, before->job, before->number);
+  if (!lived && lives)
+    add_to(live_steps, after->job, after->number);
+}
+
+void ClusterState::Inner::index(const Task* before, const Task* after) {
+  const auto timer = [](const Task& t) { return Timer{t.retry_at, TimerKind::kTask, t.job, t.group, t.index}; };
+  if (before && before->retry_at)
+    timers.erase(timer(*before));
+  if (after && after->retry_at)
+    timers.insert(timer(*after));
+}
+
+void ClusterState::Inner::index(const Object* before, const Object* after) {
+  const Object& any = before ? *before : *after;
+  const ObjectKey key{any.type, any.meta.ns, any.meta.name};
+  const Uid old_owner = before ? controller_of(before->meta) : Uid{};
+  const Uid new_owner = after ? controller_of(after->meta) : Uid{};
+  if (old_owner == new_owner)
+    return;
+  if (old_owner)
+    remove_from(owned_objects, old_owner, key);
+  if (new_owner)
+    add_to(owned_objects, new_owner, key);
+}
+
+void ClusterState::Inner::refresh_timers(JobId id) {
+  const Job* job = tables.job(id);
+  std::vector<Timer> fresh;
+  if (job)
+    fresh = timers_of(*this, *job);
+  const auto it = job_timers.find(id);
+  if (it == job_timers.end() && fresh.empty())
+    return;
+  if (it != job_timers.end()) {
+    if (it->second == fresh)
+      return;
+    for (const Timer& timer : it->second) timers.erase(timer);
+  }
+  timers.insert(fresh.begin(), fresh.end());
+  if (fresh.empty())
+    job_timers.erase(it);
+  else
+    job_timers[id] = std::move(fresh);
+}
+
+void ClusterState::Inner::rebuild() {
+  loads.clear();
+  jobs_on.clear();
+  dependents.clear();
+  elements.clear();
+  names.clear();
+  live_steps.clear();
+  owned_jobs.clear();
+  owned_objects.clear();
+  by_calendar.clear();
+  timers.clear();
+  job_timers.clear();
+  for (const auto& [key, job] : tables.jobs) index(nullptr, job.get());
+  for (const auto& [key, step] : tables.steps) index(nullptr, step.get());
+  for (const auto& [key, task] : tables.tasks) index(nullptr, task.get());
+  for (const auto& [key, object] : tables.objects) index(nullptr, object.get());
+}
+
+Instant ClusterState::Inner::of_wall(WallTime t) const {
+  return {t.us - (tables.cluster ? tables.cluster->wall_offset.us : 0)};
+}
+
+bool ClusterState::Inner::listed_for_others(const Job& job) const {
+  return dependents.contains(job.id) || elements.contains(job.id) ||
+         (job.array_job && dependents.contains(job.array_job));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,168 @@
+// The promises of the cluster state, checked one by one against the tables. Slow and obvious on purpose.
+#include <algorithm>
+
+#include "base/text.h"
+#include "core/inner.h"
+
+namespace lockstep {
+
+namespace {
+
+void check_seqs(const Tables& tables) {
+  const auto changes = tables.snapshot();
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const Meta& meta = meta_of(changes[i].record);
+    CHECK(i == 0 || changes[i - 1].seq < changes[i].seq, format("seq {} twice", changes[i].seq));
+    CHECK(meta.uid && meta.uid.value <= meta.seq && meta.seq <= tables.seq);
+  }
+}
+
+// Recomputed without the index's arithmetic: bit by bit.
+void check_loads(const ClusterState::Inner& inner) {
+  std::map<NodeId, NodeLoad> sums;
+  std::map<NodeId, std::set<JobId>> jobs_on;
+  for (const auto& [id, job] : inner.tables.jobs) {
+    if (!holds_allocation(job->state))
+      continue;
+    for (const Grant& grant : job->allocation->grants) {
+      NodeLoad& load = sums[grant.node];
+      const auto words = [&](const char* what) {
+        return format("job {} on node {}: {}", job->id.value, grant.node.value, what);
+      };
+      CHECK(!load.cores.intersects(grant.cores), words("a core is held twice"));
+      CHECK(!load.devices.intersects(grant.devices), words("a device is held twice"));
+      CHECK(load.whole_holders == 0 && !(grant.whole_node && load.holders > 0), words("the node is not its alone"));
+      grant.cores.for_each([&](std::uint32_t core) { load.cores.set(core); });
+      grant.devices.for_each([&](std::uint32_t device) { load.devices.set(device); });
+      load.memory_mb += grant.memory_mb;
+      ++load.holders;
+      load.whole_holders += grant.whole_node;
+      jobs_on[grant.node].insert(id);
+      CHECK(inner.tables.node(grant.node), words("the node is not there"));
+    }
+  }
+  CHECK(sums == inner.loads, "the loads are not the sums of the grants");
+  CHECK(jobs_on == inner.jobs_on, "jobs by node");
+}
+
+void check_gang(const Job& job) {
+  const auto& grants = job.allocation->grants;
+  for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
+    const GroupSpec& group = job.spec->groups[g];
+    std::uint64_t tasks = 0;
+    std::set<NodeId> nodes;
+    for (const Grant& grant : grants)
+      if (grant.group == g) {
+        tasks += grant.tasks;
+        CHECK(nodes.insert(grant.node).second, format("job {} has a node twice", job.id.value));
+      }
+    CHECK(tasks >= group.tasks.min && nodes.size() >= group.nodes.min && !nodes.empty(),
+          format("job {} holds a part of its gang: group {} has {} nodes, {} tasks", job.id.value, g, nodes.size(),
+                 tasks));
+  }
+}
+
+void check_job(const ClusterState::Inner& inner, const Job& job) {
+  const auto words = [&](const char* what) { return format("job {}: {}", job.id.value, what); };
+  CHECK(inner.tables.cluster && job.id.value < inner.tables.cluster->next_job, words("its id may be given again"));
+  CHECK(job.spec && !job.spec->groups.empty());
+  const bool holds = holds_allocation(job.state);
+  CHECK(holds == (job.allocation != nullptr), words("allocation and state disagree"));
+  CHECK(is_final(job.state) == bool(job.ended), words("ended and state disagree"));
+  if (job.array) {
+    CHECK(!holds && !job.array_job && job.attempt == 0, words("an array runs by its elements"));
+    return;
+  }
+  if (!holds) {
+    CHECK(job.members.empty() && !job.requeue_after, words("left over from an attempt"));
+    return;
+  }
+  CHECK(job.members.size() == job.allocation->grants.size() && job.allocation->attempt == job.attempt);
+  CHECK(job.hold == Hold::kNone || (job.state == JobState::kCompleting && job.requeue_after));
+  const auto stopped = std::count(job.members.begin(), job.members.end(), MemberState::kStopped);
+  CHECK(static_cast<std::size_t>(stopped) < job.members.size(), words("nothing of it lives any more"));
+  CHECK(stopped == 0 || job.state == JobState::kCompleting || job.spec->survive_node_loss, words("a member is gone"));
+  check_gang(job);
+}
+
+void check_arrays(const ClusterState::Inner& inner) {
+  std::map<JobId, std::pair<std::uint32_t, std::uint32_t>> counts;  // running, unfinished
+  std::map<JobId, std::map<std::uint32_t, JobId>> elements;
+  for (const auto& [id, job] : inner.tables.jobs) {
+    if (!job->array_job)
+      continue;
+    counts[job->array_job].first += holds_allocation(job->state);
+    counts[job->array_job].second += !is_final(job->state);
+    CHECK(elements[job->array_job].emplace(job->array_index, id).second, "an array element twice");
+    const Job* array = inner.tables.job(job->array_job);
+    CHECK(array && array->array, format("the array of job {} is gone", id.value));
+    CHECK(!array->array->waiting.contains(job->array_index) && array->array->asked.contains(job->array_index));
+  }
+  CHECK(elements == inner.elements, "elements by array");
+  for (const auto& [id, job] : inner.tables.jobs) {
+    if (!job->array)
+      continue;
+    const auto [running, unfinished] = counts[id];
+    CHECK(running == job->array->running && unfinished == job->array->unfinished,
+          format("array {} counts {} running and {} unfinished elements", id.value, running, unfinished));
+    CHECK(is_final(job->state) == (job->array->waiting.empty() && unfinished == 0),
+          format("array {} ends with its elements", id.value));
+  }
+}
+
+void check_steps(const Tables& tables) {
+  std::map<std::pair<JobId, std::uint32_t>, CoreSet> cores;
+  std::map<std::pair<JobId, std::uint32_t>, DeviceSet> devices;
+  for (const auto& [key, step] : tables.steps) {
+    const Job* job = tables.job(key.first);
+    CHECK(job, "a step of a job that is gone");
+    if (step->state == StepState::kEnded)
+      continue;
+    CHECK(holds_allocation(job->state) && step->attempt == job->attempt,
+          format("step {}.{} outlives its attempt", key.first.value, key.second));
+    for (const StepPlace& place : step->places) {
+      CHECK(place.grant < job->allocation->grants.size());
+      const Grant& grant = job->allocation->grants[place.grant];
+      CHECK(grant.node == place.node && grant.cores.contains(place.cores) && grant.devices.contains(place.devices),
+            format("step {}.{} holds more than its job", key.first.value, key.second));
+    }
+  }
+  for (const auto& [key, task] : tables.tasks) {
+    const Job* job = tables.job(key.job);
+    CHECK(job, "a task of a job that is gone");
+    CHECK(task->state == TaskState::kEnded || (holds_allocation(job->state) && task->attempt == job->attempt),
+          format("task {}/{}/{} outlives its attempt", key.job.value, key.group, key.index));
+  }
+}
+
+}  // namespace
+
+void check_invariants(const ClusterState& state) {
+  const ClusterState::Inner& inner = state.inner();
+  check_seqs(inner.tables);
+  check_loads(inner);
+  for (const auto& [id, job] : inner.tables.jobs) check_job(inner, *job);
+  check_arrays(inner);
+  check_steps(inner.tables);
+
+  ClusterState::Inner fresh;
+  fresh.settings = inner.settings;
+  fresh.tables = inner.tables;
+  fresh.last = inner.last;
+  fresh.rebuild();
+  CHECK(fresh.dependents == inner.dependents, "dependents");
+  CHECK(fresh.names == inner.names, "jobs by name");
+  CHECK(fresh.live_steps == inner.live_steps, "live steps");
+  CHECK(fresh.owned_jobs == inner.owned_jobs && fresh.owned_objects == inner.owned_objects, "records by owner");
+  CHECK(fresh.by_calendar == inner.by_calendar, "jobs with dates");
+  // A delay that is over but was not acted on yet is not worked out again.
+  const auto lasting = [](const std::set<Timer>& timers) {
+    std::vector<Timer> out;
+    std::copy_if(timers.begin(), timers.end(), std::back_inserter(out),
+                 [](const Timer& t) { return t.kind != TimerKind::kDependency; });
+    return out;
+  };
+  CHECK(lasting(fresh.timers) == lasting(inner.timers), "timers");
+}
+
+}  // namespace lockstep

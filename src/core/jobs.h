@@ -1,0 +1,41 @@
+// Jobs as users handle them: naming one or some elements of an array, and what may be asked of a job from outside.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/txn.h"
+
+namespace lockstep {
+
+// --- commands ---
+Result<Answer> submit_job(Txn& txn, const SubmitJob& ask);
+Result<void> cancel_job(Txn& txn, const CancelJob& ask);
+Result<void> hold_job(Txn& txn, const HoldJob& ask);
+Result<void> release_job(Txn& txn, const ReleaseJob& ask);
+Result<void> requeue_job(Txn& txn, const RequeueJob& ask);
+Result<Answer> update_job(Txn& txn, const UpdateJob& ask);
+
+// --- parts ---
+struct Targets {
+  Ref<Job> named;              // the record the target's id names
+  bool whole = true;           // not only some elements
+  IntervalSet waiting;         // addressed elements without a record of their own
+  std::vector<JobId> records;  // addressed records: the job itself, or elements; not an array's own
+};
+// Finds what a target names, and that the caller may change it.
+Result<Targets> find_targets(const Txn& txn, const JobTarget& target);
+Result<void> may_change(const Txn& txn, const Job& job);
+
+// What is wrong with a spec, before it becomes a job or a new version of one. as_before: the job's present spec when it
+// is updated; what has not changed is not checked against limits that came later.
+Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_before);
+std::uint64_t priority_of(const JobSpec& spec);
+
+// Ends a pending job. Of an array's own record: drops what is waiting; it ends when its elements have.
+void end_pending(Txn& txn, const Job& job, JobState state, const std::string& reason, UserId by = {});
+
+// Cancels whatever state the job is in.
+void cancel_whole(Txn& txn, JobId id, UserId by);
+
+}  // namespace lockstep

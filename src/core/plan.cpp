@@ -1,0 +1,80 @@
+#include "core/plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/mutant.h"
+#include "core/arrays.h"
+#include "core/attempts.h"
+#include "core/timers.h"
+
+namespace lockstep {
+
+namespace {
+
+// The partition the start was planned in, if the job may run there now; else null.
+const Partition* usable_partition(const Txn& txn, const JobSpec& spec, const std::string& name) {
+  const Partition* partition = txn.tables().partition(name);
+  if (!partition || !partition->up)
+    return nullptr;
+  if (spec.partitions.empty())
+    return partition->is_default ? partition : nullptr;
+  const bool asked = std::find(spec.partitions.begin(), spec.partitions.end(), name) != spec.partitions.end();
+  return asked ? partition : nullptr;
+}
+
+bool fits(const Txn& txn, const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants) {
+  std::vector<const Node*> nodes;
+  std::map<NodeId, NodeLoad> loads;
+  for (const Grant& grant : grants) {
+    const Node* node = txn.tables().node(grant.node);
+    if (!node || !node_usable(*node) || grant.group >= spec.groups.size())
+      return false;
+    nodes.push_back(node);
+    const auto held = txn.inner().loads.find(grant.node);
+    NodeLoad& load =
+        loads.try_emplace(grant.node, held == txn.inner().loads.end() ? NodeLoad{} : held->second).first->second;
+    if (!mutant(Mutant::kNoRecheck) && !take(load, *node, grant).ok())
+      return false;
+  }
+  return check_allocation(spec, partition, grants, nodes).ok();
+}
+
+bool apply_start(Txn& txn, const PlannedStart& start) {
+  const Ref<Job> job = txn.job(start.job);
+  if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
+      start.is_element != (job->array != nullptr))
+    return false;
+  if (start.is_element && !txn.array(job->id).waiting.contains(start.array_index))
+    return false;
+  if (const JobId array = start.is_element ? job->id : job->array_job; array && throttled(txn, array))
+    return false;
+  const Partition* partition = usable_partition(txn, *job->spec, start.partition);
+  if (!partition || start.grants.empty())
+    return false;
+  const Duration limit = limit_of(*job->spec, partition, txn.settings());
+  if (limit > partition->time_max && (job->spec->time_min.us == 0 || job->spec->time_min > partition->time_max))
+    return false;
+  if (!fits(txn, *job->spec, *partition, start.grants))
+    return false;
+  std::vector<Grant> grants = start.grants;
+  if (mutant(Mutant::kPartialGang) && grants.size() > 1)
+    grants.pop_back();
+  if (!start.is_element) {
+    start_attempt(txn, *job, start.partition, std::move(grants));
+    return true;
+  }
+  const Job element = split_off(txn, *job, start.array_index);
+  start_attempt(txn, *txn.put(element), start.partition, std::move(grants));
+  return true;
+}
+
+}  // namespace
+
+Answer apply_plan(Txn& txn, const ApplyPlan& plan) {
+  Answer answer;
+  for (const PlannedStart& start : plan.starts) answer.starts_applied += apply_start(txn, start);
+  return answer;
+}
+
+}  // namespace lockstep

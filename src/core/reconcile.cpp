@@ -1,0 +1,128 @@
+// What a node should be told, worked out from the state and from what the node says it holds. Telling it twice does no
+// harm: agents know every attempt, step and task incarnation they have seen.
+#include <algorithm>
+#include <map>
+
+#include "core/attempts.h"
+#include "core/inner.h"
+
+namespace lockstep {
+
+namespace {
+
+using Holder = std::map<std::pair<JobId, AttemptNo>, const Holding*>;
+
+struct Reconciler {
+  const ClusterState::Inner& inner;
+  NodeId node;
+  std::vector<Action> out;
+
+  void tell(const Job& job, ActionBody body) { out.push_back({node, job.id, job.attempt, std::move(body)}); }
+
+  bool live_here(const Job& job) const {
+    const auto nodes = live_nodes(job);
+    return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  }
+  // The node has reported its part as started.
+  bool started_here(const Job& job) const {
+    for (std::size_t i = 0; i < job.members.size(); ++i)
+      if (job.allocation->grants[i].node == node && job.members[i] == MemberState::kRunning)
+        return true;
+    return false;
+  }
+
+  void steps_of(const Job& job, const Holding* held) {
+    const auto holds = [&](StepNo number) {
+      return held && std::find(held->steps.begin(), held->steps.end(), number) != held->steps.end();
+    };
+    const auto live = inner.live_steps.find(job.id);
+    if (live != inner.live_steps.end())
+      for (StepNo number : live->second) {
+        const Step& step = *inner.tables.step(job.id, number);
+        if (step.attempt != job.attempt || step.state == StepState::kPending)
+          continue;
+        const bool here = std::any_of(step.places.begin(), step.places.end(), [&](const StepPlace& p) {
+          return p.node == node && p.member != MemberState::kStopped;
+        });
+        if (!here)
+          continue;
+        if (step.cancelled)
+          tell(job, StopStep{number, job.spec->kill_wait});
+        else if (!holds(number))
+          tell(job, StartStep{number});
+      }
+    if (held)
+      for (StepNo number : held->steps) {
+        const Step* step = inner.tables.step(job.id, number);
+        if (number >= 0 && (!step || step->attempt != job.attempt || step->state == StepState::kEnded))
+          tell(job, StopStep{number, job.spec->kill_wait});
+      }
+  }
+
+  void tasks_of(const Job& job, const Holding* held) {
+    const auto holds = [&](const Task& t) {
+      return held && std::find(held->tasks.begin(), held->tasks.end(), std::tuple{t.group, t.index, t.incarnation}) !=
+                         held->tasks.end();
+    };
+    for (auto it = inner.tables.tasks.lower_bound({job.id, 0, 0});
+         it != inner.tables.tasks.end() && it->first.job == job.id; ++it) {
+      const Task& task = *it->second;
+      const bool wanted = task.attempt == job.attempt && task.state != TaskState::kEnded && !task.retry_at &&
+                          task.grant < job.allocation->grants.size() && job.allocation->grants[task.grant].node == node;
+      if (wanted && !holds(task))
+        tell(job, StartTask{task.group, task.index, task.incarnation});
+    }
+    if (!held)
+      return;
+    for (const auto& [group, index, incarnation] : held->tasks) {
+      const auto it = inner.tables.tasks.find({job.id, group, index});
+      const bool current = it != inner.tables.tasks.end() && it->second->attempt == job.attempt &&
+                           it->second->incarnation == incarnation && it->second->state != TaskState::kEnded;
+      if (!current)
+        tell(job, StopTask{group, index, incarnation, job.spec->kill_wait});
+    }
+  }
+
+  void job(const Job& job, const Holding* held) {
+    if (!live_here(job))
+      return;
+    if (job.state == JobState::kCompleting) {
+      tell(job, StopAttempt{job.spec->kill_wait});
+      return;
+    }
+    if (!held && started_here(job)) {
+      tell(job, StopAttempt{job.spec->kill_wait});  // it lost the work: its answer says so
+      return;
+    }
+    if (!held)
+      tell(job, StartAttempt{});
+    steps_of(job, held);
+    tasks_of(job, held);
+  }
+};
+
+}  // namespace
+
+std::vector<Action> reconcile(const ClusterState& state, NodeId node, std::span<const Holding> holdings) {
+  Reconciler r{state.inner(), node, {}};
+  Holder held;
+  for (const Holding& holding : holdings) held[{holding.job, holding.attempt}] = &holding;
+
+  const auto on = state.inner().jobs_on.find(node);
+  if (on != state.inner().jobs_on.end())
+    for (JobId id : on->second) {
+      const Job& job = *state.tables().job(id);
+      const auto it = held.find({id, job.attempt});
+      r.job(job, it == held.end() ? nullptr : it->second);
+    }
+  for (const auto& [key, holding] : held) {
+    const Job* job = state.tables().job(key.first);
+    if (job && job->attempt == key.second && holds_allocation(job->state) && r.live_here(*job))
+      continue;
+    const Duration kill_wait = job ? job->spec->kill_wait : Duration{};
+    r.out.push_back({node, key.first, key.second, StopAttempt{kill_wait}});
+  }
+  return r.out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,197 @@
+// A new job: what is wrong with it, what holds it, its record.
+#include <algorithm>
+
+#include "base/text.h"
+#include "core/dependencies.h"
+#include "core/directory.h"
+#include "core/jobs.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::uint64_t kPriorityBase = std::uint64_t{1} << 32;
+constexpr std::uint32_t kTasksMax = 4'000'000;  // of one job
+constexpr std::uint32_t kPerTaskMax = 1'000'000;
+constexpr std::int64_t kMemoryMax = std::int64_t{1} << 40;  // MB
+
+Result<void> check_group(const JobSpec& spec, std::size_t g) {
+  const GroupSpec& group = spec.groups[g];
+  const auto field = [&](const char* name) { return format("groups[{}].{}", g, name); };
+  const bool tasks_group = group.launch == Launch::kTasks;
+  const bool every_node = group.tasks.max == UINT32_MAX;
+  if (group.tasks.min > group.tasks.max || group.tasks.max == 0)
+    return invalid(format("the task count {}-{} is no range", group.tasks.min, group.tasks.max), field("tasks"));
+  if (group.tasks.min == 0 && !tasks_group)
+    return invalid("a job needs at least one task", field("tasks"));
+  if (group.tasks.min > kTasksMax || (!every_node && group.tasks.max > kTasksMax) || (every_node && !tasks_group))
+    return invalid(format("more than {} tasks", kTasksMax), field("tasks"));
+  if (group.nodes.max != 0 && group.nodes.min > group.nodes.max)
+    return invalid(format("the node count {}-{} is no range", group.nodes.min, group.nodes.max), field("nodes"));
+  if (!every_node && group.nodes.min > group.tasks.max)
+    return invalid(format("{} tasks cannot run on {} nodes", group.tasks.max, group.nodes.min), field("nodes"));
+  for (const Resources* r : {&group.per_task, &group.per_node}) {
+    const bool sane = r->cores <= kPerTaskMax && r->memory_mb >= 0 && r->memory_mb <= kMemoryMax;
+    const bool sane_devices =
+        std::all_of(r->devices.begin(), r->devices.end(), [](const DeviceAsk& d) { return d.count <= kPerTaskMax; });
+    if (!sane || !sane_devices)
+      return invalid("an amount is out of range", field(r == &group.per_task ? "per_task" : "per_node"));
+  }
+  if (group.memory_per_core_mb < 0 || group.memory_per_core_mb > kMemoryMax || group.memory_per_device_mb < 0 ||
+      group.memory_per_device_mb > kMemoryMax || group.tmp_disk_mb < 0 || group.cores_per_device > kPerTaskMax)
+    return invalid("an amount is out of range", field("resources"));
+  if (group.launch == Launch::kScript && g != 0)
+    return invalid("only the first component runs the script", field("launch"));
+  if (group.launch == Launch::kScript && spec.script.empty())
+    return invalid("a batch job needs a script", "script");
+  if (tasks_group && group.argv.empty() && group.container.image.empty())
+    return invalid("its tasks have nothing to run", field("argv"));
+  if (auto constraint = check_constraint(group.constraint); !constraint.ok())
+    return invalid(constraint.error().message, field("constraint"));
+  return {};
+}
+
+// Some partition lets the job in: its account, its time limit, and nodes that could ever run it.
+Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
+  std::vector<const Partition*> partitions;
+  if (spec.partitions.empty()) {
+    const Partition* partition = txn.tables().default_partition();
+    if (!partition)
+      return invalid("No partition specified and there is no default one", "partitions");
+    partitions.push_back(partition);
+  }
+  for (const std::string& name : spec.partitions) {
+    const Partition* partition = txn.tables().partition(name);
+    if (!partition)
+      return invalid(format("invalid partition specified: {}", name), "partitions");
+    partitions.push_back(partition);
+  }
+  const bool new_limit = !as_before || as_before->time_limit != spec.time_limit ||
+                         as_before->partitions != spec.partitions || as_before->time_min != spec.time_min;
+  const Duration shortest = spec.time_min.us != 0 ? spec.time_min : spec.time_limit;
+  std::optional<Error> refusal;
+  for (const Partition* partition : partitions) {
+    const auto& accounts = partition->allow_accounts;
+    if (!accounts.empty() && std::find(accounts.begin(), accounts.end(), spec.account) == accounts.end()) {
+      refusal = denied(format("account {} may not use partition {}", spec.account, partition->meta.name));
+      continue;
+    }
+    if (new_limit && shortest > partition->time_max && !(as_before && txn.caller().admin)) {
+      refusal = invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
+      continue;
+    }
+    const auto nodes = nodes_of(txn.tables(), *partition);
+    auto possible = nodes.empty() ? Result<void>() : check_possible(spec, *partition, nodes);
+    if (possible.ok())
+      return {};
+    refusal = possible.error();
+  }
+  return std::move(*refusal);
+}
+
+Result<void> check_array(const Txn& txn, const ArrayAsk& ask) {
+  if (ask.indices.empty())
+    return invalid("Invalid job array specification: no element", "array");
+  if (ask.indices.back() >= txn.settings().array_size_max)
+    return invalid(
+        format("Invalid job array specification: the highest index may be {}", txn.settings().array_size_max - 1),
+        "array");
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
+  if (spec.groups.empty())
+    return invalid("a job needs at least one group of tasks", "groups");
+  if (spec.groups.size() > 1024)
+    return invalid("more than 1024 groups of tasks", "groups");
+  std::uint64_t tasks = 0;
+  for (std::size_t g = 0; g < spec.groups.size(); ++g) {
+    TRY(check_group(spec, g));
+    tasks += spec.groups[g].tasks.min;
+  }
+  if (tasks > kTasksMax)
+    return invalid(format("more than {} tasks", kTasksMax), "groups");
+  const auto is_span = [](Duration d) { return d.us >= 0 && d <= kForever; };
+  if (!is_span(spec.time_limit) || !is_span(spec.time_min) || !is_span(spec.signal_ahead.ahead))
+    return invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
+  if (spec.time_min.us != 0 && spec.time_limit.us != 0 && spec.time_min > spec.time_limit)
+    return invalid("the shortest time limit is longer than the time limit", "time_min");
+  if (!is_span(spec.kill_wait))
+    return invalid("kill_wait is out of range", "kill_wait");
+  if (spec.signal_ahead.signal < 0 || spec.signal_ahead.signal > 64)
+    return invalid(format("there is no signal {}", spec.signal_ahead.signal), "signal_ahead");
+  const auto is_date = [](WallTime t) { return t.us >= 0 && t.us < kNever.us / 2; };
+  if (!is_date(spec.begin) || !is_date(spec.deadline))
+    return invalid("a date is out of range", "begin");
+  if (spec.deadline && txn.inner().of_wall(spec.deadline) <= txn.now() &&
+      !(as_before && as_before->deadline == spec.deadline))
+    return invalid("the deadline has passed already", "deadline");
+  return check_partitions(txn, spec, as_before);
+}
+
+std::uint64_t priority_of(const JobSpec& spec) {
+  if (spec.priority)
+    return *spec.priority;
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(kPriorityBase) - spec.nice);
+}
+
+Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
+  if (!ask.spec)
+    return invalid("a job needs a description");
+  const JobSpec& spec = *ask.spec;
+  if (!txn.caller().admin && txn.caller().user != spec.user)
+    return denied(format("user {} may not submit jobs for user {}", txn.caller().user.value, spec.user.value));
+  if (!txn.caller().admin && (spec.priority || spec.nice < 0))
+    return denied("only an administrator sets a priority or a negative nice value");
+  if (txn.tables().jobs.size() >= txn.settings().jobs_max)
+    return Error{
+        Errc::kExhausted,
+        format("{} jobs are listed, the most there may be: try again when some have ended", txn.settings().jobs_max),
+        {}};
+  TRY(check_spec(txn, spec, nullptr));
+  TRY(check_dependencies(txn, spec, {}));
+  if (ask.array)
+    TRY(check_array(txn, *ask.array));
+  if (ask.first_step && (ask.array || spec.groups.front().launch != Launch::kNothing))
+    return invalid("only a job without a program of its own may have a first step", "first_step");
+
+  std::vector<OwnerRef> owners;
+  for (const Object& object : ask.objects) {
+    TRY(put_object(txn, {object, 0}));
+    const Object& made = *txn.tables().objects.at({object.type, object.meta.ns, object.meta.name});
+    owners.push_back({Kind::kObject, made.meta.uid, made.meta.name, owners.empty()});
+  }
+
+  Job job;
+  if (!owners.empty()) {
+    auto extra = std::make_shared<MetaExtra>();
+    extra->owners = std::move(owners);
+    job.meta.extra = std::move(extra);
+    job.meta.ns = ask.objects.front().meta.ns;
+  }
+  job.id = txn.new_job_id();
+  job.spec = ask.spec;
+  job.priority = priority_of(spec);
+  job.submitted = txn.now();
+  job.first_step = ask.first_step;
+  if (ask.array) {
+    ArrayState array;
+    array.asked = array.waiting = ask.array->indices;
+    array.throttle = ask.array->throttle;
+    array.step = ask.array->step;
+    job.array = std::make_shared<const ArrayState>(std::move(array));
+  }
+  job.hold = spec.hold ? Hold::kUser : natural_hold(txn, job);
+  if (job.hold == Hold::kNone)
+    job.eligible = txn.now();
+  const bool look_again = job.hold == Hold::kDependency || job.hold == Hold::kDependencyNever;
+  const Ref<Job> made = txn.put(std::move(job));
+  txn.event(*made, "Submitted");
+  if (look_again)
+    settle_hold(txn, made->id);  // its elements' counterparts may have ended; or it can never start
+  return Answer{.job = made->id, .seq = txn.job(made->id)->meta.seq};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,137 @@
+#include "core/timers.h"
+
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "core/attempts.h"
+#include "core/dependencies.h"
+#include "core/jobs.h"
+#include "core/tasks.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kTimersPerTick = 1024;
+
+Instant pending_deadline(const ClusterState::Inner& inner, const JobSpec& spec) {
+  Instant at = inner.of_wall(spec.deadline);
+  const Duration shortest = spec.time_min.us > 0 ? spec.time_min : spec.time_limit;
+  if (shortest.us > 0 && shortest < kForever)
+    at = at - shortest;  // later than this it could not end in time
+  return std::max(at, Instant{1});
+}
+
+void limit_struck(Txn& txn, const Job& job, JobState state, const char* reason) {
+  end_attempt(txn, job, {.state = state, .reason = reason});
+}
+
+void warn(Txn& txn, const Job& before) {
+  Job job = before;
+  job.warned = true;
+  const SignalAhead& ahead = job.spec->signal_ahead;
+  for (NodeId node : live_nodes(job))
+    txn.act(node, job, SignalAttempt{ahead.signal, !ahead.script_only, ahead.script_only});
+  txn.put(std::move(job));
+}
+
+void purge(Txn& txn, const Ref<Job>& job) {
+  if (txn.inner().listed_for_others(*job))
+    return;
+  for (const Ref<Step>& step : txn.tables().steps_of(job->id)) txn.remove(step);
+  for (const Ref<Task>& task : txn.tables().tasks_of(job->id)) txn.remove(task);
+  txn.remove(job);
+}
+
+void act_on(Txn& txn, const Timer& timer) {
+  if (timer.kind == TimerKind::kTask) {
+    task_timer(txn, {timer.job, timer.group, timer.index});
+    return;
+  }
+  const Ref<Job> job = txn.job(timer.job);
+  CHECK(job, "a timer of a job that is gone");
+  switch (timer.kind) {
+    case TimerKind::kLimit: limit_struck(txn, *job, JobState::kTimeout, "TimeLimit"); break;
+    case TimerKind::kDeadline:
+      if (job->state == JobState::kPending)
+        end_pending(txn, *job, JobState::kDeadline, "DeadLine");
+      else
+        limit_struck(txn, *job, JobState::kDeadline, "DeadLine");
+      break;
+    case TimerKind::kWarn: warn(txn, *job); break;
+    case TimerKind::kBegin: settle_hold(txn, job->id); break;
+    case TimerKind::kDependency:
+      settle_hold(txn, job->id);
+      txn.refresh_timers(job->id);
+      break;
+    case TimerKind::kPurge: purge(txn, job); break;
+    case TimerKind::kTask: break;
+  }
+}
+
+}  // namespace
+
+std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) {
+  std::vector<Timer> out;
+  const auto add = [&](Instant at, TimerKind kind) {
+    if (at && at < kNever)
+      out.push_back({at, kind, job.id});
+  };
+  if (is_final(job.state)) {
+    if (!inner.listed_for_others(job))
+      add(job.ended + inner.settings.keep_ended, TimerKind::kPurge);
+    return out;
+  }
+  const JobSpec& spec = *job.spec;
+  if (job.state == JobState::kPending) {
+    if (job.array && job.array->waiting.empty())
+      return out;
+    if (job.hold == Hold::kBeginTime)
+      add(std::max({job.begin_after, spec.begin ? inner.of_wall(spec.begin) : Instant{}, Instant{1}}),
+          TimerKind::kBegin);
+    if (job.hold == Hold::kDependency)
+      add(dependency_due(inner, job), TimerKind::kDependency);
+    if (spec.deadline)
+      add(pending_deadline(inner, spec), TimerKind::kDeadline);
+    return out;
+  }
+  if (job.state != JobState::kRunning && job.state != JobState::kSuspended)
+    return out;
+  if (spec.deadline)
+    add(std::max(inner.of_wall(spec.deadline), Instant{1}), TimerKind::kDeadline);
+  if (job.limit_end && job.limit_end < kNever && !mutant(Mutant::kIgnoreLimit)) {
+    add(job.limit_end, TimerKind::kLimit);
+    if (spec.signal_ahead.signal != 0 && !job.warned)
+      add(job.limit_end - spec.signal_ahead.ahead, TimerKind::kWarn);
+  }
+  return out;
+}
+
+void tick(Txn& txn) {
+  std::vector<Timer> due;
+  for (const Timer& timer : txn.inner().timers) {
+    if (timer.at > txn.now() || due.size() == kTimersPerTick)
+      break;
+    due.push_back(timer);
+  }
+  for (const Timer& timer : due)
+    if (txn.inner().timers.contains(timer))  // not settled by an earlier one
+      act_on(txn, timer);
+}
+
+void set_wall_offset(Txn& txn, Duration offset) {
+  if (!txn.tables().cluster || txn.tables().cluster->wall_offset != offset)
+    txn.edit_cluster().wall_offset = offset;
+}
+
+Duration limit_of(const JobSpec& spec, const Partition* partition, const CoreSettings& settings) {
+  if (spec.time_limit.us != 0)
+    return spec.time_limit;
+  if (partition && partition->time_default.us != 0)
+    return partition->time_default;
+  if (partition && partition->time_max < kForever)
+    return partition->time_max;
+  return settings.default_time_limit;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,269 @@
+#include "core/txn.h"
+
+#include <algorithm>
+
+#include "base/mutant.h"
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+const Cluster* current(const Tables& t, const Cluster&) { return t.cluster.get(); }
+const User* current(const Tables& t, const User& r) { return t.user(r.id); }
+const Account* current(const Tables& t, const Account& r) {
+  const auto it = t.accounts.find(r.meta.name);
+  return it == t.accounts.end() ? nullptr : it->second.get();
+}
+const Partition* current(const Tables& t, const Partition& r) { return t.partition(r.meta.name); }
+const Node* current(const Tables& t, const Node& r) { return t.node(r.id); }
+const JoinToken* current(const Tables& t, const JoinToken& r) {
+  const auto it = t.tokens.find(r.meta.name);
+  return it == t.tokens.end() ? nullptr : it->second.get();
+}
+const Job* current(const Tables& t, const Job& r) { return t.job(r.id); }
+const Step* current(const Tables& t, const Step& r) { return t.step(r.job, r.number); }
+const Task* current(const Tables& t, const Task& r) {
+  const auto it = t.tasks.find(TaskKey{r.job, r.group, r.index});
+  return it == t.tasks.end() ? nullptr : it->second.get();
+}
+const Object* current(const Tables& t, const Object& r) {
+  const auto it = t.objects.find(ObjectKey{r.type, r.meta.ns, r.meta.name});
+  return it == t.objects.end() ? nullptr : it->second.get();
+}
+
+// The Ref that the tables hold for a record.
+Ref<Cluster> shared(const Tables& t, const Cluster&) { return t.cluster; }
+Ref<User> shared(const Tables& t, const User& r) { return t.users.at(r.id); }
+Ref<Account> shared(const Tables& t, const Account& r) { return t.accounts.find(r.meta.name)->second; }
+Ref<Partition> shared(const Tables& t, const Partition& r) { return t.partitions.find(r.meta.name)->second; }
+Ref<Node> shared(const Tables& t, const Node& r) { return t.nodes.at(r.id); }
+Ref<JoinToken> shared(const Tables& t, const JoinToken& r) { return t.tokens.find(r.meta.name)->second; }
+Ref<Job> shared(const Tables& t, const Job& r) { return t.jobs.at(r.id); }
+Ref<Step> shared(const Tables& t, const Step& r) { return t.steps.at({r.job, r.number}); }
+Ref<Task> shared(const Tables& t, const Task& r) { return t.tasks.at({r.job, r.group, r.index}); }
+Ref<Object> shared(const Tables& t, const Object& r) { return t.objects.at({r.type, r.meta.ns, r.meta.name}); }
+
+template <class Map, class K>
+typename Map::mapped_type find_ref(const Map& map, const K& key) {
+  const auto it = map.find(key);
+  return it == map.end() ? nullptr : it->second;
+}
+
+// What an ended element adds to its array's worst exit code: a failure without one of its own counts as 1.
+std::uint32_t code_of(const Job& job) {
+  if (job.state == JobState::kCompleted)
+    return 0;
+  return std::max(1u, static_cast<std::uint32_t>(job.exit.code));
+}
+
+}  // namespace
+
+Txn::Txn(ClusterState::Inner& inner, const Caller& caller, Instant now)
+    : inner_(inner), caller_(caller), now_(now), seq_before_(inner.tables.seq), last_before_(inner.last) {
+  CHECK(now >= inner.last, format("cluster time went back from {} to {}", inner.last.us, now.us));
+  inner_.last = now;
+}
+
+Ref<Job> Txn::job(JobId id) const { return find_ref(inner_.tables.jobs, id); }
+Ref<Node> Txn::node(NodeId id) const { return find_ref(inner_.tables.nodes, id); }
+Ref<Step> Txn::step(JobId job, StepNo number) const { return find_ref(inner_.tables.steps, StepKey{job, number}); }
+Ref<Task> Txn::task(const TaskKey& key) const { return find_ref(inner_.tables.tasks, key); }
+
+template <class T>
+Ref<T> Txn::write(T record, const T* before) {
+  const Seq seq = inner_.tables.seq + 1;
+  record.meta.seq = seq;
+  if (before) {
+    record.meta.uid = before->meta.uid;
+    record.meta.created = before->meta.created;
+  } else {
+    record.meta.uid = Uid(seq);
+    record.meta.created = now_;
+  }
+  Undo undo;
+  undo.existed = before != nullptr;
+  Ref<T> old = before ? shared(inner_.tables, *before) : nullptr;
+  undo.before = old;
+  undo_.push_back(std::move(undo));
+  auto ref = std::make_shared<const T>(std::move(record));
+  out_.changes.push_back({seq, ref, false});
+  inner_.tables.apply(out_.changes.back());
+  inner_.index(old.get(), ref.get());
+  return ref;
+}
+
+Ref<User> Txn::put(User r) {
+  const User* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Account> Txn::put(Account r) {
+  const Account* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Partition> Txn::put(Partition r) {
+  const Partition* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Node> Txn::put(Node r) {
+  const Node* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<JoinToken> Txn::put(JoinToken r) {
+  const JoinToken* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Step> Txn::put(Step r) {
+  const Step* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Task> Txn::put(Task r) {
+  const Task* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Object> Txn::put(Object r) {
+  const Object* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+
+Ref<Job> Txn::put(Job r) {
+  const Ref<Job> before = job(r.id);
+  if (before && before->state != r.state) {
+    // An array's own record waits until its elements have ended: it alone goes from pending to any final state.
+    CHECK(legal_transition(before->state, r.state) || (r.array && is_final(r.state)),
+          format("job {} goes from state {} to {}", r.id.value, static_cast<int>(before->state),
+                 static_cast<int>(r.state)));
+  }
+  CHECK((r.allocation != nullptr) == holds_allocation(r.state));
+  if (r.array)
+    if (const auto draft = drafts_.find(r.id); draft != drafts_.end()) {
+      r.array = std::make_shared<const ArrayState>(std::move(draft->second));
+      drafts_.erase(draft);
+    }
+  if (r.array_job)
+    count_element(before.get(), r);
+  if (before && before->state != r.state)
+    moved_.push_back(r.id);
+  return write(std::move(r), before.get());
+}
+
+void Txn::count_element(const Job* before, const Job& after) {
+  const bool held = before && holds_allocation(before->state), holds = holds_allocation(after.state);
+  const bool was_open = before && !is_final(before->state), open = !is_final(after.state);
+  if (held == holds && was_open == open && before)
+    return;
+  ArrayState& array = edit_array(after.array_job);
+  array.running += holds;
+  array.running -= held;
+  array.unfinished += open;
+  array.unfinished -= was_open;
+  if (!open && (was_open || !before))
+    array.worst_code = std::max(array.worst_code, code_of(after));
+}
+
+void Txn::remove(const Record& record) {
+  std::visit(
+      [&](const auto& ref) {
+        using T = std::remove_cvref_t<decltype(*ref)>;
+        const T* now_there = current(inner_.tables, *ref);
+        CHECK(now_there, "removes a record that is not there");
+        Ref<T> old = shared(inner_.tables, *now_there);
+        if constexpr (std::is_same_v<T, Job>)
+          CHECK(is_final(old->state), "forgets a job that has not ended");
+        undo_.push_back({old, true});
+        out_.changes.push_back({inner_.tables.seq + 1, old, true});
+        inner_.tables.apply(out_.changes.back());
+        inner_.index(old.get(), static_cast<const T*>(nullptr));
+      },
+      record);
+  // A snapshot knows no removals: the cluster record, written last, keeps the highest seq ever used in it.
+  edit_cluster();
+}
+
+void Txn::act(NodeId node, const Job& job, ActionBody body) {
+  out_.actions.push_back({node, job.id, job.attempt, std::move(body)});
+}
+
+void Txn::event(const Job& job, std::string what, std::string message) {
+  const Job* known = inner_.tables.job(job.id);
+  out_.events.push_back(
+      {now_, Kind::kJob, known ? known->meta.uid : job.meta.uid, job.id, std::move(what), std::move(message)});
+}
+
+void Txn::event(Kind kind, const Meta& about, std::string what, std::string message) {
+  out_.events.push_back({now_, kind, about.uid, {}, std::move(what), std::move(message)});
+}
+
+Cluster& Txn::edit_cluster() {
+  if (!cluster_)
+    cluster_ = inner_.tables.cluster ? std::make_unique<Cluster>(*inner_.tables.cluster) : std::make_unique<Cluster>();
+  return *cluster_;
+}
+
+JobId Txn::new_job_id() { return JobId(edit_cluster().next_job++); }
+NodeId Txn::new_node_id() { return NodeId(edit_cluster().next_node++); }
+UserId Txn::new_user_id() { return UserId(edit_cluster().next_user++); }
+
+const ArrayState& Txn::array(JobId id) const {
+  const auto it = drafts_.find(id);
+  if (it != drafts_.end())
+    return it->second;
+  const Job* job = tables().job(id);
+  CHECK(job && job->array, format("job {} is no array", id.value));
+  return *job->array;
+}
+
+ArrayState& Txn::edit_array(JobId id) {
+  edited_.insert(id);
+  const auto it = drafts_.find(id);
+  return it != drafts_.end() ? it->second : drafts_.emplace(id, array(id)).first->second;
+}
+
+std::vector<JobId> Txn::take_moved() { return std::exchange(moved_, {}); }
+
+std::vector<JobId> Txn::take_edited_arrays() {
+  std::vector<JobId> out(edited_.begin(), edited_.end());
+  edited_.clear();
+  return out;
+}
+
+Outcome Txn::commit(Answer answer) {
+  CHECK(drafts_.empty() && edited_.empty() && moved_.empty(), "consequences are left over");
+  if (cluster_) {
+    cluster_->clock = now_;
+    if (mutant(Mutant::kReuseJobId) && inner_.tables.cluster) {
+      // Planted: the counter lives in memory only, so a restart hands out the same ids again.
+      Cluster in_memory = *cluster_;
+      cluster_->next_job = 1;
+      write(*cluster_, inner_.tables.cluster.get());
+      inner_.tables.cluster = std::make_shared<const Cluster>(std::move(in_memory));
+    } else {
+      write(*cluster_, inner_.tables.cluster.get());
+    }
+  }
+  out_.answer = std::move(answer);
+  return std::move(out_);
+}
+
+void Txn::roll_back() {
+  for (std::size_t i = undo_.size(); i-- > 0;) {
+    const Change& change = out_.changes[i];
+    inner_.tables.seq = change.seq - 1;
+    std::visit(
+        [&](const auto& ref) {
+          using T = std::remove_cvref_t<decltype(*ref)>;
+          const Ref<T> before = std::get<Ref<T>>(undo_[i].before);
+          const Ref<T> after = change.removed ? nullptr : ref;
+          inner_.tables.apply({change.seq, undo_[i].existed ? before : ref, !undo_[i].existed});
+          inner_.index(after.get(), before.get());
+        },
+        change.record);
+  }
+  inner_.tables.seq = seq_before_;
+  inner_.last = last_before_;
+  drafts_.clear();
+  edited_.clear();
+  moved_.clear();
+}
+
+}  // namespace lockstep

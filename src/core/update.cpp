@@ -1,0 +1,154 @@
+// UpdateJob: a new version of what was asked for, checked like a submission.
+#include <algorithm>
+
+#include "base/text.h"
+#include "core/arrays.h"
+#include "core/attempts.h"
+#include "core/dependencies.h"
+#include "core/jobs.h"
+#include "core/timers.h"
+
+namespace lockstep {
+
+namespace {
+
+bool needs_pending(const UpdateJob& u) {
+  return u.account || u.qos || u.reservation || u.constraint || u.partitions || u.only_nodes || u.exclude_nodes ||
+         u.begin || u.deadline || u.nice || u.priority || u.nodes || u.tasks || u.dependencies;
+}
+
+template <class T>
+void set_if(T& to, const std::optional<T>& from) {
+  if (from)
+    to = *from;
+}
+
+JobSpec changed(const JobSpec& before, const UpdateJob& u) {
+  JobSpec spec = before;
+  set_if(spec.name, u.name);
+  set_if(spec.account, u.account);
+  set_if(spec.qos, u.qos);
+  set_if(spec.comment, u.comment);
+  set_if(spec.reservation, u.reservation);
+  set_if(spec.partitions, u.partitions);
+  set_if(spec.time_limit, u.time_limit);
+  set_if(spec.begin, u.begin);
+  set_if(spec.deadline, u.deadline);
+  set_if(spec.nice, u.nice);
+  set_if(spec.dependencies, u.dependencies);
+  set_if(spec.requeue, u.requeue);
+  if (u.priority)
+    spec.priority = *u.priority;
+  if (u.requeue)
+    spec.requeue_set = true;
+  GroupSpec& group = spec.groups.front();
+  set_if(group.constraint, u.constraint);
+  set_if(group.only_nodes, u.only_nodes);
+  set_if(group.exclude_nodes, u.exclude_nodes);
+  set_if(group.tasks, u.tasks);
+  if (u.nodes) {
+    // One task a node, as it is when nobody says otherwise, goes with the nodes.
+    const bool follows = !u.tasks && group.tasks == group.nodes;
+    group.nodes = *u.nodes;
+    if (follows)
+      group.tasks = *u.nodes;
+  }
+  return spec;
+}
+
+// Whether job `from` waits, directly or through others, for job `to`.
+bool waits_for(const Txn& txn, JobId from, JobId to) {
+  std::vector<JobId> open{from};
+  std::set<JobId> seen;
+  while (!open.empty()) {
+    const JobId id = open.back();
+    open.pop_back();
+    if (id == to)
+      return true;
+    const Ref<Job> job = txn.job(id);
+    if (!job || !seen.insert(id).second || job->state != JobState::kPending)
+      continue;
+    for (const Dependency& d : job->spec->dependencies)
+      if (d.job)
+        open.push_back(d.job);
+  }
+  return false;
+}
+
+Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask) {
+  const Ref<Job> before = txn.job(id);
+  const bool pending = before->state == JobState::kPending;
+  if (!pending && needs_pending(ask))
+    return conflict(format("Job is no longer pending execution: {}", id.value));
+  if (is_final(before->state))
+    return conflict(format("job {} has ended", id.value));
+  auto spec = std::make_shared<JobSpec>(changed(*before->spec, ask));
+  if (pending)
+    TRY(check_spec(txn, *spec, before->spec.get()));
+  if (ask.dependencies) {
+    TRY(check_dependencies(txn, *spec, id));
+    for (const Dependency& d : spec->dependencies)
+      if (d.job && waits_for(txn, d.job, id))
+        return invalid(format("Job dependency problem: job {} waits for job {}", d.job.value, id.value),
+                       "dependencies");
+  }
+  Job job = *before;
+  job.spec = std::move(spec);
+  ++job.meta.generation;
+  if (ask.nice || ask.priority)
+    job.priority = priority_of(*job.spec);
+  if (!pending && ask.time_limit) {
+    const Partition* partition = txn.tables().partition(job.allocation->partition);
+    const Duration limit = limit_of(*job.spec, partition, txn.settings());
+    if (limit.us < 0 || limit > kForever)
+      return invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
+    if (!txn.caller().admin && limit > limit_of(*before->spec, partition, txn.settings()))
+      return denied(
+          format("user {} may not raise the time limit of job {} while it runs", txn.caller().user.value, id.value));
+    if (job.state == JobState::kRunning || job.state == JobState::kSuspended)
+      job.limit_end = limit >= kForever ? kNever : job.started + limit;
+  }
+  const bool was_natural = job.hold == Hold::kNone || job.hold == Hold::kDependency ||
+                           job.hold == Hold::kDependencyNever || job.hold == Hold::kBeginTime;
+  txn.put(std::move(job));
+  if (pending && was_natural && (ask.dependencies || ask.begin))
+    settle_hold(txn, id);
+  txn.refresh_timers(id);
+  return {};
+}
+
+}  // namespace
+
+Result<Answer> update_job(Txn& txn, const UpdateJob& ask) {
+  const Targets targets = TRY(find_targets(txn, ask.target));
+  if (ask.if_seq != 0 && targets.named->meta.seq != ask.if_seq)
+    return conflict(format("job {} has changed since version {}: read it again", targets.named->id.value, ask.if_seq));
+  if (!txn.caller().admin && (ask.priority || (ask.nice && *ask.nice < targets.named->spec->nice)))
+    return denied("only an administrator raises a priority");
+  if (ask.throttle) {
+    if (!targets.named->array)
+      return invalid(format("job {} is no array", targets.named->id.value), "throttle");
+    txn.edit_array(targets.named->id).throttle = *ask.throttle;
+  }
+  std::vector<JobId> records;
+  if (targets.whole) {
+    if (targets.named->array && !is_final(targets.named->state))
+      records.push_back(targets.named->id);
+    for (JobId id : targets.records) {
+      const JobState state = txn.job(id)->state;
+      if (!targets.named->array || state == JobState::kPending || (!is_final(state) && !needs_pending(ask)))
+        records.push_back(id);
+    }
+  } else {
+    records = targets.records;
+    if (targets.waiting.size() > 10'000)
+      return Error{Errc::kExhausted, "more than 10000 elements at once: update the whole array", {}};
+    for (const Interval& part : targets.waiting.intervals())
+      for (std::uint64_t i = part.low; i <= part.high; ++i)
+        records.push_back(txn.put(split_off(txn, *targets.named, static_cast<std::uint32_t>(i)))->id);
+  }
+  for (JobId id : records) TRY(update_record(txn, id, ask));
+  return Answer{.job = targets.named->id, .seq = txn.job(targets.named->id)->meta.seq};
+}
+
+}  // namespace lockstep
