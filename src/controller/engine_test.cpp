@@ -1,0 +1,324 @@
+#include "controller/engine.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/text.h"
+#include "controller/poison.h"
+#include "controller/test_log.h"
+#include "wire/codec.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Instant kStart{1'700'000'000'000'000};
+Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
+
+User person(const std::string& name, std::uint32_t uid) {
+  User user;
+  user.meta.name = name;
+  user.uid = uid;
+  return user;
+}
+
+Object note(const std::string& name, std::string body = "x") {
+  Object object;
+  object.type = "test/Note";
+  object.meta.name = name;
+  object.body = std::move(body);
+  return object;
+}
+
+class EngineTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Engine> open(EngineSettings settings = {}) {
+    auto engine = Engine::open(log, settings, now);
+    EXPECT_TRUE(engine.ok()) << engine.error().message;
+    return engine.ok() ? std::move(*engine) : nullptr;
+  }
+  // Commits one command and gives its answer.
+  Result<Answer> run(Engine& engine, CommandBody body) {
+    Result<Answer> answer = Error{Errc::kInternal, "never answered", {}};
+    engine.submit(own(std::move(body)), [&](Result<Answer> a) { answer = std::move(a); });
+    now = now + millis(1);
+    engine.run_batch(now);
+    return answer;
+  }
+
+  TestLog log;
+  Instant now = kStart;
+};
+
+TEST_F(EngineTest, AnswersAreDurableAndSurviveARestart) {
+  UserId id;
+  {
+    auto engine = open();
+    const auto answer = run(*engine, PutUser{person("ann", 1000)});
+    ASSERT_TRUE(answer.ok());
+    id = answer->user;
+  }
+  auto engine = open();
+  const User* user = engine->state().tables().user(id);
+  ASSERT_NE(user, nullptr);
+  EXPECT_EQ(user->meta.name, "ann");
+}
+
+TEST_F(EngineTest, ManyCommandsAreOneEntry) {
+  auto engine = open();
+  const int before = log.appends;
+  int answered = 0;
+  for (std::uint32_t i = 0; i < 100; ++i)
+    engine->submit(own(PutUser{person(format("u{}", i), 2000 + i)}),
+                   [&](const Result<Answer>& a) { answered += a.ok(); });
+  engine->run_batch(now + millis(1));
+  EXPECT_EQ(log.appends, before + 1);
+  EXPECT_EQ(answered, 100);
+  EXPECT_FALSE(engine->has_work());
+}
+
+TEST_F(EngineTest, NobodyIsAnsweredBeforeTheEntryIsDurable) {
+  struct Watching : TestLog {
+    bool* answered = nullptr;
+    Result<void> append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) override {
+      EXPECT_TRUE(answered == nullptr || !*answered);
+      return TestLog::append(entries, blobs);
+    }
+  } watching;
+  auto engine = std::move(*Engine::open(watching, {}, now));
+  bool answered = false, published = false;
+  watching.answered = &answered;
+  engine->add_reader([&](const auto&) {
+    EXPECT_FALSE(answered);
+    published = true;
+  });
+  engine->submit(own(PutUser{person("ann", 1000)}), [&](const Result<Answer>&) { answered = true; });
+  engine->run_batch(now + millis(1));
+  EXPECT_TRUE(answered);
+  EXPECT_TRUE(published);
+}
+
+TEST_F(EngineTest, AFailedAppendChangesNothingAndTellsNobody) {
+  auto engine = open();
+  int published = 0;
+  engine->add_reader([&](const auto&) { ++published; });
+  log.next = TestLog::Append::kFails;
+  const auto answer = run(*engine, PutUser{person("ann", 1000)});
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.error().code, Errc::kUnavailable);
+  EXPECT_TRUE(engine->read_only());
+  EXPECT_TRUE(engine->trusted());
+  EXPECT_EQ(published, 0);
+  EXPECT_EQ(engine->state().tables().user("local", 1000), nullptr);
+
+  // Within the pause the log is not even tried.
+  const int tried = log.appends;
+  EXPECT_FALSE(run(*engine, PutUser{person("bob", 1001)}).ok());
+  EXPECT_EQ(log.appends, tried);
+
+  log.next = TestLog::Append::kWorks;
+  now = now + seconds(1);
+  EXPECT_TRUE(run(*engine, PutUser{person("bob", 1001)}).ok());
+  EXPECT_FALSE(engine->read_only());
+  EXPECT_EQ(published, 1);
+}
+
+TEST_F(EngineTest, WhenReadOnlyWhatEndsWorkIsTriedAlone) {
+  auto engine = open();
+  ASSERT_TRUE(run(*engine, PutUser{person("ann", 1000)}).ok());
+  log.next = TestLog::Append::kFails;
+  ASSERT_FALSE(run(*engine, PutUser{person("bob", 1001)}).ok());
+  log.next = TestLog::Append::kWorks;
+  now = now + seconds(1);
+  std::vector<std::string> order;
+  engine->submit(own(PutUser{person("eve", 1002)}), [&](const Result<Answer>&) { order.push_back("user"); });
+  Node facts;
+  facts.meta.name = "n1";
+  facts.boot_id = "b1";
+  facts.cores = 4;
+  engine->submit(own(NodeHello{facts}),
+                 [&](const Result<Answer>& a) { order.push_back(a.ok() ? "hello" : "refused"); });
+  engine->run_batch(now);
+  EXPECT_EQ(order, std::vector<std::string>{"hello"});
+  EXPECT_TRUE(engine->has_work());
+  EXPECT_FALSE(engine->read_only());
+  engine->run_batch(now);
+  EXPECT_EQ(order.size(), 2u);
+}
+
+TEST_F(EngineTest, AnAppendThatFailedAndIsThereAllTheSameIsPublished) {
+  auto engine = open();
+  std::vector<std::string> seen;
+  engine->add_reader([&](const std::shared_ptr<const Engine::Batch>& batch) {
+    for (const auto& change : batch->changes) seen.push_back(meta_of(change.record).name);
+  });
+  log.next = TestLog::Append::kStoresAndErrs;
+  EXPECT_FALSE(run(*engine, PutUser{person("ann", 1000)}).ok());
+  EXPECT_NE(std::find(seen.begin(), seen.end(), "ann"), seen.end());
+  EXPECT_NE(engine->state().tables().user("local", 1000), nullptr);
+}
+
+TEST_F(EngineTest, AStateThatCannotBeReloadedIsNotTrusted) {
+  auto engine = open();
+  log.next = TestLog::Append::kFails;
+  log.reads_fail = true;
+  EXPECT_FALSE(run(*engine, PutUser{person("ann", 1000)}).ok());
+  EXPECT_FALSE(engine->trusted());
+  now = now + seconds(1);
+  EXPECT_FALSE(run(*engine, Tick{}).ok());
+  log.next = TestLog::Append::kWorks;
+  log.reads_fail = false;
+  now = now + seconds(1);
+  (void)run(*engine, Tick{});
+  EXPECT_TRUE(engine->trusted());
+  EXPECT_EQ(engine->state().tables().user("local", 1000), nullptr);
+}
+
+TEST_F(EngineTest, ALargeBatchIsCutAndCountsWhole) {
+  auto engine = open();
+  // Eight objects of 400 KiB: more than three entries.
+  for (int i = 0; i < 8; ++i)
+    engine->submit(own(PutObject{note(format("o{}", i), std::string(400 << 10, 'x')), 0}), nullptr);
+  const std::size_t before = log.entries.size();
+  engine->run_batch(now + millis(1));
+  ASSERT_GT(log.entries.size(), before + 3);
+  for (std::size_t i = before; i + 1 < log.entries.size(); ++i) EXPECT_FALSE(log.entries[i].closing);
+  EXPECT_TRUE(log.entries.back().closing);
+  const Seq seq = engine->state().tables().seq;
+
+  // Without its closing entry the batch never happened, and its numbers are given out again.
+  TestLog torn = log;
+  torn.entries.pop_back();
+  {
+    auto again = std::move(*Engine::open(torn, {}, now));
+    EXPECT_TRUE(again->state().tables().objects.empty());
+    again->submit(own(PutObject{note("later"), 0}), nullptr);
+    again->run_batch(now + seconds(1));
+  }
+  auto third = std::move(*Engine::open(torn, {}, now));
+  EXPECT_EQ(third->state().tables().objects.size(), 1u);
+
+  auto whole = open();
+  EXPECT_EQ(whole->state().tables().objects.size(), 8u);
+  EXPECT_GE(whole->state().tables().seq, seq);
+}
+
+TEST_F(EngineTest, ASnapshotReplacesTheEntriesBeforeItAndTrimmingWaitsForReaders) {
+  EngineSettings settings;
+  settings.snapshot_every = 10;
+  auto engine = open(settings);
+  for (std::uint32_t i = 0; i < 25; ++i) ASSERT_TRUE(run(*engine, PutObject{note(format("o{}", i)), 0}).ok());
+  ASSERT_TRUE(run(*engine, RemoveObject{"test/Note", "", "o24", 0}).ok());
+  EXPECT_GE(log.snapshot.index, 20u);
+  EXPECT_EQ(log.trimmed, 0u);  // no reader has said how far it is
+  engine->set_trim_floor(5);
+  EXPECT_LE(log.trimmed, 5u);
+  engine->set_trim_floor(log.snapshot.index + 100);
+  EXPECT_EQ(log.trimmed, log.snapshot.index);
+  const Seq seq = engine->state().tables().seq;
+  const auto last = engine->last_index();
+  engine.reset();
+  engine = open(settings);
+  EXPECT_EQ(engine->state().tables().objects.size(), 24u);
+  EXPECT_GT(engine->last_index(), last);  // the new epoch
+  EXPECT_GT(engine->state().tables().seq, seq);
+  check_invariants(engine->state());
+}
+
+TEST_F(EngineTest, NumbersOfRemovedRecordsAreNotGivenOutAgain) {
+  EngineSettings settings;
+  settings.snapshot_every = 1;
+  auto engine = open(settings);
+  ASSERT_TRUE(run(*engine, PutObject{note("a"), 0}).ok());
+  ASSERT_TRUE(run(*engine, RemoveObject{"test/Note", "", "a", 0}).ok());
+  const Seq seq = engine->state().tables().seq;
+  auto records = engine->snapshot();
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(records.back().seq, seq);
+  engine.reset();
+  log.entries.clear();  // only the snapshot is left
+  engine = open(settings);
+  EXPECT_GT(engine->state().tables().seq, seq);
+}
+
+TEST_F(EngineTest, TimeNeverGoesBack) {
+  auto engine = open();
+  now = now + hours(1);
+  ASSERT_TRUE(run(*engine, PutUser{person("ann", 1000)}).ok());
+  const Instant reached = engine->clock();
+  engine.reset();
+  now = kStart;
+  engine = open();
+  EXPECT_GE(engine->clock(), reached);
+}
+
+TEST_F(EngineTest, BlobsAreStoredOnceWithTheirCommandAndSweptWhenUnused) {
+  EngineSettings settings;
+  settings.snapshot_every = 3;
+  auto engine = open(settings);
+  engine->submit(own(PutUser{person("ann", 1000)}), nullptr, {{"b1", "script"}});
+  engine->submit(own(RemovePartition{"nowhere"}), nullptr, {{"b2", "of a refused command"}});
+  engine->run_batch(now + millis(1));
+  EXPECT_TRUE(log.blobs.contains("b1"));
+  EXPECT_FALSE(log.blobs.contains("b2"));
+  for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(run(*engine, PutObject{note(format("o{}", i)), 0}).ok());
+  EXPECT_FALSE(log.blobs.contains("b1"));  // nothing names it
+}
+
+TEST_F(EngineTest, TheInboxIsBounded) {
+  EngineSettings settings;
+  settings.inbox_max = 2;
+  auto engine = open(settings);
+  std::vector<Errc> refused;
+  for (int i = 0; i < 4; ++i)
+    engine->submit(own(Tick{}), [&](const Result<Answer>& a) {
+      if (!a.ok())
+        refused.push_back(a.error().code);
+    });
+  EXPECT_EQ(refused, (std::vector<Errc>{Errc::kExhausted, Errc::kExhausted}));
+}
+
+TEST_F(EngineTest, ADamagedLogIsRefused) {
+  open();
+  log.entries.back().bytes = "{\"v\":1,";
+  const auto broken = Engine::open(log, {}, now);
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().code, Errc::kCorrupt);
+}
+
+TEST_F(EngineTest, AGapInTheLogIsRefused) {
+  {
+    auto engine = open();
+    for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(run(*engine, PutObject{note(format("o{}", i)), 0}).ok());
+  }
+  log.entries.erase(log.entries.begin() + 2);
+  const auto broken = Engine::open(log, {}, now);
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().code, Errc::kCorrupt);
+}
+
+TEST_F(EngineTest, ACommandThatCrashedTheControllerIsRefusedFromThenOn) {
+  char dir[] = "/tmp/lockstep-poison-XXXXXX";
+  ASSERT_NE(mkdtemp(dir), nullptr);
+  EngineSettings settings;
+  settings.poison = std::string(dir) + "/applying";
+  const std::string bad = fingerprint(own(PutUser{person("ann", 1000)}));
+  {
+    auto note = PoisonNote::open(settings.poison);
+    ASSERT_TRUE(note.ok());
+    (*note)->applying(bad);  // and the process dies here
+  }
+  for (int restart = 0; restart < 2; ++restart) {
+    auto engine = open(settings);
+    const auto answer = run(*engine, PutUser{person("ann", 1000)});
+    ASSERT_FALSE(answer.ok());
+    EXPECT_NE(answer.error().message.find("quarantined"), std::string::npos);
+    EXPECT_TRUE(run(*engine, PutUser{person("bob", 1001)}).ok());
+  }
+  for (const char* file : {"/applying", "/applying.list"}) ::unlink((std::string(dir) + file).c_str());
+  ::rmdir(dir);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,372 @@
+#include "controller/node_desk.h"
+
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "controller/engine.h"
+#include "controller/test_log.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Instant kStart{1'700'000'000'000'000};
+Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
+
+Node machine(const std::string& name, const std::string& boot = "boot-1", bool hook = false) {
+  Node node;
+  node.meta.name = name;
+  node.boot_id = boot;
+  node.cores = 4;
+  node.memory_mb = 4096;
+  node.has_fence_hook = hook;
+  return node;
+}
+
+NodeDesk::Composer plain_composer() {
+  NodeDesk::Composer composer;
+  composer.attempt = [](const Tables&, const Job& job, std::size_t) -> Result<LaunchAttempt> {
+    if (job.spec->name == "unlaunchable")
+      return Error{Errc::kNotFound, "the script is gone", {}};
+    LaunchAttempt launch;
+    launch.job = job.id;
+    launch.attempt = job.attempt;
+    return launch;
+  };
+  composer.step = [](const Tables&, const Job& job, const Step& step, std::size_t) -> Result<LaunchStep> {
+    LaunchStep launch;
+    launch.job = job.id;
+    launch.attempt = step.attempt;
+    launch.step = step.number;
+    return launch;
+  };
+  composer.task = [](const Tables&, const Job& job, const Task&) -> Result<LaunchTask> {
+    LaunchTask launch;
+    launch.job = job.id;
+    return launch;
+  };
+  return composer;
+}
+
+// An engine and a desk, pumped as the core's thread does it.
+class DeskTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    engine = std::move(*Engine::open(log, {}, now));
+    Partition all;
+    all.meta.name = "main";
+    all.nodes = {"ALL"};
+    all.is_default = true;
+    ASSERT_TRUE(commit(PutPartition{all}).ok());
+    User user;
+    user.meta.name = "ann";
+    user.uid = 1000;
+    ASSERT_TRUE(commit(PutUser{user}).ok());
+    start_desk();
+  }
+
+  void start_desk() {
+    desk = std::make_unique<NodeDesk>(settings, plain_composer(), now);
+    if (!reading)
+      engine->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {
+        desk->committed(engine->state(), batch->changes, batch->actions, now);
+      });
+    reading = true;
+    desk->tick(engine->state(), now);
+  }
+
+  Result<Answer> commit(CommandBody body) {
+    Result<Answer> answer = Error{Errc::kInternal, "never answered", {}};
+    engine->submit(own(std::move(body)), [&](Result<Answer> a) { answer = std::move(a); });
+    while (engine->has_work()) engine->run_batch(now);
+    return answer;
+  }
+
+  void pump() {
+    for (;;) {
+      auto commands = desk->take_commands();
+      if (commands.empty() && !engine->has_work())
+        break;
+      for (auto& [command, token] : commands)
+        engine->submit(std::move(command), [this, token = token](const Result<Answer>& answer) {
+          desk->answered(token, answer, engine->state(), now);
+        });
+      engine->run_batch(now);
+    }
+    for (auto& out : desk->take_messages()) sent.push_back(std::move(out));
+    for (const NodeId node : desk->take_fence_requests()) asked.push_back(node);
+  }
+  void pass(Duration time) {
+    const Instant end = now + time;
+    while (desk->next_timer() <= end) {
+      now = std::max(now, desk->next_timer());
+      desk->tick(engine->state(), now);
+      pump();
+    }
+    now = end;
+  }
+
+  void hello(std::uint64_t link, const Node& facts, std::vector<Holding> holdings = {}) {
+    desk->connected(link, facts.meta.name, now);
+    Hello message;
+    message.facts = facts;
+    message.holdings = std::move(holdings);
+    desk->receive(link, message, engine->state(), now);
+    pump();
+  }
+  void renew(std::uint64_t link, std::vector<Holding> holdings = {}) {
+    desk->receive(link, Renew{now.us, std::move(holdings)}, engine->state(), now);
+    pump();
+  }
+
+  template <class T>
+  std::vector<T> take(std::uint64_t link) {
+    std::vector<T> out;
+    for (const auto& message : sent)
+      if (message.link == link)
+        if (const auto* m = std::get_if<T>(&message.message))
+          out.push_back(*m);
+    std::erase_if(sent, [&](const auto& m) { return m.link == link && std::holds_alternative<T>(m.message); });
+    return out;
+  }
+
+  const Node& node(const std::string& name) { return *engine->state().tables().node(name); }
+
+  // A job that holds the whole of one node.
+  JobId start_job(const std::string& node_name, const std::string& name = "job") {
+    auto spec = std::make_shared<JobSpec>();
+    spec->name = name;
+    spec->user = engine->state().tables().user("local", 1000)->id;
+    spec->groups.resize(1);
+    spec->groups[0].launch = Launch::kScript;
+    spec->script = "a-blob";
+    const JobId id = commit(SubmitJob{spec, std::nullopt, nullptr, {}})->job;
+    Grant grant;
+    grant.node = node(node_name).id;
+    grant.tasks = 1;
+    grant.cores = CoreSet::first_n(1);
+    PlannedStart start;
+    start.job = id;
+    start.read = engine->state().tables().job(id)->meta.seq;
+    start.partition = "main";
+    start.grants = {grant};
+    EXPECT_EQ(commit(ApplyPlan{{start}})->starts_applied, 1u);
+    pump();
+    return id;
+  }
+
+  TestLog log;
+  Instant now = kStart;
+  NodeDeskSettings settings;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<NodeDesk> desk;
+  bool reading = false;
+  std::vector<NodeDesk::Outgoing> sent;
+  std::vector<NodeId> asked;
+};
+
+TEST_F(DeskTest, AHelloIsWelcomedOnceItIsDurable) {
+  hello(1, machine("n1"));
+  const auto welcome = take<Welcome>(1);
+  ASSERT_EQ(welcome.size(), 1u);
+  EXPECT_EQ(welcome[0].node, node("n1").id);
+  EXPECT_EQ(welcome[0].renew_every.us, settings.lease_term.us / 3);
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+}
+
+TEST_F(DeskTest, AHelloUnderAnotherNameOrVersionIsRefused) {
+  desk->connected(1, "n1", now);
+  Hello lie;
+  lie.facts = machine("n2");
+  desk->receive(1, lie, engine->state(), now);
+  pump();
+  EXPECT_EQ(take<Refused>(1).size(), 1u);
+  EXPECT_EQ(engine->state().tables().node("n2"), nullptr);
+
+  desk->connected(2, "n1", now);
+  Hello old;
+  old.facts = machine("n1");
+  old.protocol_min = old.protocol_max = kProtocolMax + 1;
+  desk->receive(2, old, engine->state(), now);
+  pump();
+  EXPECT_EQ(take<Refused>(2).size(), 1u);
+}
+
+TEST_F(DeskTest, ARenewalIsAcknowledgedWithItsOwnTime) {
+  hello(1, machine("n1"));
+  renew(1);
+  const auto acks = take<RenewAck>(1);
+  ASSERT_EQ(acks.size(), 1u);
+  EXPECT_EQ(acks[0].sent_boot_us, now.us);
+  desk->connected(2, "n1", now);
+  renew(2);  // before its hello
+  EXPECT_TRUE(take<RenewAck>(2).empty());
+}
+
+TEST_F(DeskTest, ANewerLinkTakesOver) {
+  hello(1, machine("n1"));
+  hello(2, machine("n1"));
+  EXPECT_EQ(take<Refused>(1).size(), 1u);
+  renew(1);
+  EXPECT_TRUE(take<RenewAck>(1).empty());
+  desk->disconnected(1, now);
+  renew(2);
+  EXPECT_EQ(take<RenewAck>(2).size(), 1u);
+}
+
+TEST_F(DeskTest, AStartIsSentToItsNode) {
+  hello(1, machine("n1"));
+  hello(2, machine("n2"));
+  const JobId job = start_job("n1");
+  const auto launches = take<LaunchAttempt>(1);
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].job, job);
+  EXPECT_TRUE(take<LaunchAttempt>(2).empty());
+}
+
+TEST_F(DeskTest, WhatCannotBeComposedIsReportedAsFailed) {
+  hello(1, machine("n1"));
+  const JobId job = start_job("n1", "unlaunchable");
+  EXPECT_TRUE(take<LaunchAttempt>(1).empty());
+  const Job* now_job = engine->state().tables().job(job);
+  ASSERT_NE(now_job, nullptr);
+  EXPECT_NE(now_job->state, JobState::kStarting);
+}
+
+TEST_F(DeskTest, AReportIsAcknowledgedAfterItsCommitOnly) {
+  hello(1, machine("n1"));
+  const JobId job = start_job("n1");
+  desk->receive(1, Report{7, job, 1, AttemptStarted{}}, engine->state(), now);
+  EXPECT_TRUE(desk->take_messages().empty());
+  log.next = TestLog::Append::kFails;
+  pump();
+  EXPECT_TRUE(take<ReportAck>(1).empty());
+  // Said again meanwhile: still one command.
+  desk->receive(1, Report{7, job, 1, AttemptStarted{}}, engine->state(), now);
+  EXPECT_TRUE(desk->take_commands().empty());
+  log.next = TestLog::Append::kWorks;
+  pass(seconds(2));
+  const auto acks = take<ReportAck>(1);
+  ASSERT_EQ(acks.size(), 1u);
+  EXPECT_EQ(acks[0].numbers, std::vector<std::uint64_t>{7});
+  EXPECT_EQ(engine->state().tables().job(job)->state, JobState::kRunning);
+}
+
+TEST_F(DeskTest, AReportNobodyWantsIsAcknowledgedToo) {
+  hello(1, machine("n1"));
+  desk->receive(1, Report{3, JobId{999}, 1, AttemptStarted{}}, engine->state(), now);
+  pump();
+  EXPECT_EQ(take<ReportAck>(1).size(), 1u);
+}
+
+TEST_F(DeskTest, ANodeThatStaysSilentIsLostAtTheExactMoment) {
+  hello(1, machine("n1"));
+  pass(settings.node_timeout - micros(1));
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  pass(micros(1));
+  EXPECT_EQ(node("n1").link, NodeLink::kLost);
+  EXPECT_EQ(take<Refused>(1).size(), 1u);
+  // Its late renewal must not be acknowledged: the fence has begun to count.
+  renew(1);
+  EXPECT_TRUE(take<RenewAck>(1).empty());
+  hello(2, machine("n1"));
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+}
+
+TEST_F(DeskTest, RenewalsKeepANode) {
+  hello(1, machine("n1"));
+  for (int i = 0; i < 40; ++i) {
+    pass(seconds(3));
+    renew(1);
+  }
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+}
+
+TEST_F(DeskTest, ANewControllerGivesEveryNodeAFullTimeout) {
+  hello(1, machine("n1"));
+  now = now + hours(5);  // the controller was down
+  start_desk();
+  pass(settings.node_timeout - micros(1));
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  pass(micros(1));
+  EXPECT_EQ(node("n1").link, NodeLink::kLost);
+}
+
+TEST_F(DeskTest, WithoutProofALostNodesWorkWaitsForTheFence) {
+  hello(1, machine("n1"));
+  const JobId job = start_job("n1");
+  desk->receive(1, Report{1, job, 1, AttemptStarted{}}, engine->state(), now);
+  pump();
+  renew(1);
+  const Instant acked = now;
+  const Duration fence = engine->state().tables().job(job)->allocation->fence_after;
+  ASSERT_LT(fence, kForever);
+  pass(acked + fence + settings.drift - micros(1) - now);
+  EXPECT_EQ(node("n1").link, NodeLink::kLost);
+  ASSERT_NE(engine->state().tables().job(job)->allocation, nullptr);
+  EXPECT_FALSE(engine->state().load(node("n1").id).cores == CoreSet{});
+  pass(micros(1));
+  EXPECT_TRUE(engine->state().load(node("n1").id).cores == CoreSet{});
+  EXPECT_EQ(engine->state().tables().job(job)->state, JobState::kPending);  // requeued
+}
+
+TEST_F(DeskTest, AFenceHookIsAskedWhenTheLinkBreaksAndItsProofHealsAtOnce) {
+  hello(1, machine("n1", "boot-1", true));
+  const JobId job = start_job("n1");
+  desk->receive(1, Report{1, job, 1, AttemptStarted{}}, engine->state(), now);
+  pump();
+  desk->disconnected(1, now);
+  pass(micros(1));
+  ASSERT_EQ(asked.size(), 1u);
+  pass(seconds(3));  // no proof: asked again
+  EXPECT_GE(asked.size(), 3u);
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  desk->fenced(node("n1").id, "its process is gone");
+  pump();
+  EXPECT_EQ(node("n1").link, NodeLink::kLost);
+  EXPECT_EQ(engine->state().tables().job(job)->state, JobState::kPending);
+  asked.clear();
+  pass(minutes(1));
+  EXPECT_TRUE(asked.empty());  // it is known now
+}
+
+TEST_F(DeskTest, AProofThatComesAfterTheNodeIsBackIsIgnored) {
+  hello(1, machine("n1", "boot-1", true));
+  desk->disconnected(1, now);
+  pass(micros(1));
+  hello(2, machine("n1", "boot-1", true));
+  desk->fenced(node("n1").id, "a hook that is late");
+  pump();
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+}
+
+TEST_F(DeskTest, AReconnectedNodeIsToldWhatItLacksAndWhatItMustStop) {
+  hello(1, machine("n1"));
+  const JobId job = start_job("n1");
+  take<LaunchAttempt>(1);
+  desk->disconnected(1, now);
+  Holding stranger;
+  stranger.job = JobId{4242};
+  stranger.attempt = 1;
+  hello(2, machine("n1"), {stranger});
+  ASSERT_EQ(take<LaunchAttempt>(2).size(), 1u);
+  const auto stops = take<StopWork>(2);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].job, JobId{4242});
+  (void)job;
+}
+
+TEST_F(DeskTest, ALaunchThatWasLostIsSentAgain) {
+  hello(1, machine("n1"));
+  start_job("n1");
+  ASSERT_EQ(take<LaunchAttempt>(1).size(), 1u);
+  renew(1);  // holds nothing yet: it may be under way
+  EXPECT_TRUE(take<LaunchAttempt>(1).empty());
+  pass(settings.resend_after);
+  renew(1);
+  EXPECT_EQ(take<LaunchAttempt>(1).size(), 1u);
+}
+
+TEST_F(DeskTest, NothingIsDueWhenNothingIsGoingOn) { EXPECT_EQ(desk->next_timer(), kNever); }
+
+}  // namespace
+}  // namespace lockstep

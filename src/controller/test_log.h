@@ -1,0 +1,83 @@
+// For tests: a log in memory that can refuse appends, lie about them, and forget what was not acknowledged.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ports/log.h"
+
+namespace lockstep {
+
+class TestLog : public Log {
+ public:
+  enum class Append : unsigned char {
+    kWorks,
+    kFails,         // nothing is stored, an error is returned
+    kStoresAndErrs  // everything is stored, an error is returned all the same
+  };
+  Append next = Append::kWorks;
+  bool reads_fail = false;
+  int appends = 0;
+  std::vector<LogEntry> entries;
+  Snapshot snapshot;
+  std::map<BlobId, std::string> blobs;
+  std::uint64_t trimmed = 0;
+
+  Result<void> append(const std::vector<LogEntry>& batch, const std::vector<Blob>& new_blobs) override {
+    ++appends;
+    if (next == Append::kFails)
+      return Error{Errc::kIo, "no space left", {}};
+    for (const auto& entry : batch) {
+      CHECK(entry.index == last() + 1, "entries follow each other");
+      CHECK(entry.bytes.size() <= kEntryBytesMax);
+      entries.push_back(entry);
+    }
+    for (const auto& blob : new_blobs) blobs[blob.id] = blob.bytes;
+    if (next == Append::kStoresAndErrs)
+      return Error{Errc::kIo, "the connection broke", {}};
+    return {};
+  }
+  Result<std::vector<LogEntry>> read(std::uint64_t from, std::size_t count) override {
+    if (reads_fail)
+      return Error{Errc::kIo, "cannot read", {}};
+    std::vector<LogEntry> out;
+    for (const auto& entry : entries)
+      if (entry.index >= from && out.size() < count)
+        out.push_back(entry);
+    return out;
+  }
+  Result<std::uint64_t> last_index() override { return last(); }
+  Result<void> write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) override {
+    snapshot = {index, chunks};
+    return {};
+  }
+  Result<Snapshot> read_snapshot() override {
+    if (reads_fail)
+      return Error{Errc::kIo, "cannot read", {}};
+    return snapshot;
+  }
+  Result<void> trim(std::uint64_t upto) override {
+    CHECK(upto <= snapshot.index, "never beyond the snapshot");
+    trimmed = std::max(trimmed, upto);
+    std::erase_if(entries, [&](const LogEntry& entry) { return entry.index <= upto; });
+    return {};
+  }
+  Result<std::string> blob(const BlobId& id) override {
+    const auto it = blobs.find(id);
+    if (it == blobs.end())
+      return not_found("no such blob");
+    return it->second;
+  }
+  Result<bool> has_blob(const BlobId& id) override { return blobs.contains(id); }
+  Result<void> sweep_blobs(const std::function<bool(const BlobId&)>& keep) override {
+    std::erase_if(blobs, [&](const auto& blob) { return !keep(blob.first); });
+    return {};
+  }
+
+ private:
+  std::uint64_t last() const { return entries.empty() ? snapshot.index : entries.back().index; }
+};
+
+}  // namespace lockstep
