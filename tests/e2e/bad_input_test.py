@@ -134,7 +134,7 @@ class BadInput(unittest.TestCase):
 
     def test_tls_without_a_certificate_may_do_nothing(self):
         host, port = self.tls_address()
-        context = ssl.create_default_context(cafile=os.path.join(self.c.dir, "pki", "ca.crt"))
+        context = ssl.create_default_context(cafile=os.path.join(self.c.dir, "pki", "ca.pem"))
         context.check_hostname = False
         for request in (b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n", b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"):
             with socket.create_connection((host, port)) as raw, context.wrap_socket(raw) as s:
