@@ -222,6 +222,29 @@ struct Engine::Inner {
         item.reply(why);
   }
 
+  Error low_space_error() const {
+    return {Errc::kUnavailable,
+            "the disk under the controller's state is full: only cancels and the ends of jobs are taken until there is "
+            "room again",
+            {}};
+  }
+
+  // On its reserve the log takes what ends work; the rest is refused and nothing waits.
+  void refuse_growth() {
+    if (!settings.low_space || !settings.low_space())
+      return;
+    std::deque<Item> kept;
+    std::vector<Item> refused;
+    for (auto& item : queue) {
+      if (goes_first(item.command))
+        kept.push_back(std::move(item));
+      else
+        refused.push_back(std::move(item));
+    }
+    queue = std::move(kept);
+    refuse(refused, low_space_error());
+  }
+
   std::vector<Item> take_queued() {
     std::vector<Item> items;
     if (!read_only) {
@@ -233,10 +256,13 @@ struct Engine::Inner {
     }
     // In trouble: what ends work is tried alone; without any, whatever there is.
     std::deque<Item> rest;
-    for (auto& item : queue)
-      (items.size() < settings.batch_max && goes_first(item.command)
-           ? static_cast<void>(items.push_back(std::move(item)))
-           : static_cast<void>(rest.push_back(std::move(item))));
+    for (auto& item : queue) {
+      const bool now = items.size() < settings.batch_max && goes_first(item.command);
+      if (now)
+        items.push_back(std::move(item));
+      else
+        rest.push_back(std::move(item));
+    }
     queue = std::move(rest);
     if (items.empty()) {
       const std::size_t count = std::min(queue.size(), settings.batch_max);
@@ -258,7 +284,10 @@ struct Engine::Inner {
       refuse(all, read_only_error());
       return;
     }
+    refuse_growth();
     std::vector<Item> items = take_queued();
+    if (items.empty())
+      return;
     if (!trusted && !reload()) {
       refuse(items, read_only_error());
       return;

@@ -23,6 +23,8 @@ struct EngineSettings {
   std::uint64_t snapshot_every = 20'000;  // entries
   Duration retry_after = millis(500);     // read-only: between two tries of the log
   std::string cluster_name = "lockstep";
+  // True while the log lives on its reserve: only what ends work is taken then. Unset = never.
+  std::function<bool()> low_space;
   std::string poison;  // file for the command being applied (controller/poison.h); "" = none
 };
 

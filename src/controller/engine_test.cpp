@@ -279,6 +279,20 @@ TEST_F(EngineTest, TheInboxIsBounded) {
   EXPECT_EQ(refused, (std::vector<Errc>{Errc::kExhausted, Errc::kExhausted}));
 }
 
+TEST_F(EngineTest, OnItsReserveTheLogTakesOnlyWhatEndsWork) {
+  bool low = false;
+  EngineSettings settings;
+  settings.low_space = [&low] { return low; };
+  auto engine = open(settings);
+  low = true;
+  const auto refused = run(*engine, PutUser{person("ann", 1000)});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Errc::kUnavailable);
+  EXPECT_TRUE(run(*engine, Tick{}).ok());
+  low = false;
+  EXPECT_TRUE(run(*engine, PutUser{person("ann", 1000)}).ok());
+}
+
 TEST_F(EngineTest, ADamagedLogIsRefused) {
   open();
   log.entries.back().bytes = "{\"v\":1,";

@@ -1,0 +1,147 @@
+// lockstepd: the controller. Reads its settings, opens what it stands on, wires it together and runs until SIGTERM.
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "apps/lockstepd/fence.h"
+#include "apps/lockstepd/options.h"
+#include "apps/lockstepd/slow_sync.h"
+#include "base/text.h"
+#include "controller/server.h"
+#include "frontends/slurm/server/pages.h"
+#include "frontends/slurm/server/words.h"
+#include "io/clock.h"
+#include "io/event_loop.h"
+#include "io/http_server.h"
+#include "io/local/process.h"
+#include "io/pki.h"
+#include "io/random.h"
+#include "io/sha256.h"
+#include "io/sqlite_history.h"
+#include "io/sqlite_log.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kBatchMax = 4096;  // commands under one sync
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+// Termination by signal becomes a readable descriptor; must run before any thread is started.
+int block_signals() {
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+// The wall offset that jobs see is the one recorded with the cluster.
+ComposerHooks slurm_hooks(const std::string& cluster_name) {
+  const auto facts = [cluster_name](const Tables& tables) {
+    return SlurmFacts{tables.cluster ? tables.cluster->name : cluster_name,
+                      tables.cluster ? tables.cluster->wall_offset : Duration{}};
+  };
+  ComposerHooks hooks;
+  hooks.attempt = [facts](LaunchAttempt& launch, const Tables& tables, const Job& job, std::size_t grant) {
+    add_slurm_words(launch, tables, job, grant, facts(tables));
+  };
+  hooks.step = [facts](LaunchStep& launch, const Tables& tables, const Job& job, const Step& step, std::size_t place) {
+    add_slurm_words(launch, tables, job, step, place, facts(tables));
+  };
+  return hooks;
+}
+
+Result<void> run(const DaemonOptions& options) {
+  const int signals = block_signals();
+  if (signals < 0)
+    return Error{Errc::kIo, "cannot wait for signals", {}};
+  TRY(make_dirs(options.dir, 0755));
+
+  // The log first: it takes the lock that keeps a second controller off this directory.
+  SqliteLogOptions log_options;
+  log_options.vfs = slow_sync_vfs();
+  const auto log = TRY(open_sqlite_log(options.dir + "/lockstep.db", log_options));
+  const auto history = TRY(open_sqlite_history(options.dir + "/history.db"));
+  TRY(make_dirs(options.dir + "/pki", 0700));
+  const auto ca = TRY(ClusterCa::open_or_make(options.dir + "/pki", options.cluster_name));
+  const TlsFiles tls = TRY(ca->issue(
+      "controller",
+      {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name()}}));
+
+  const RealClock clock;
+  const auto loop = make_event_loop();
+  ControllerSettings settings;
+  settings.engine.batch_max = kBatchMax;
+  settings.engine.cluster_name = options.cluster_name;
+  settings.engine.poison = options.dir + "/applying";
+  settings.engine.low_space = [log = log.get()] { return log->low_space(); };
+  settings.api.cluster_name = options.cluster_name;
+  ApiPowers powers;
+  powers.sha256_hex = sha256_hex;
+  powers.random_hex = random_hex;
+  powers.sign = [ca = ca.get()](const std::string& csr, const std::string& name, const std::string& role) {
+    const auto colon = name.find(':');
+    return ca->sign(csr, {name, role, {colon == std::string::npos ? name : name.substr(colon + 1)}});
+  };
+  powers.ca_pem = ca->certificate_pem();
+  powers.ca_fingerprint = ca->fingerprint();
+
+  const auto controller =
+      TRY(ControllerLoop::open({*loop, *log, *history, clock}, settings, std::move(powers),
+                               slurm_hooks(options.cluster_name), make_fence_hook(options.dir, options.fence_command)));
+  controller->add_pages(slurm_pages());
+
+  auto server =
+      make_http_server(*loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); });
+  TRY(server->listen_unix(options.socket));
+  const std::uint16_t port = TRY(server->listen_tls(options.address, options.port, tls));
+  TRY(write_file(options.dir + "/controller.json",
+                 format("{{\"pid\":{},\"address\":\"{}\",\"port\":{},\"ca\":\"{}\"}}\n", getpid(), options.address,
+                        port, ca->fingerprint())));
+  std::fprintf(stderr, "lockstepd: pid %d, log at entry %llu, listening on %s and %s:%u\n", getpid(),
+               static_cast<unsigned long long>(TRY(log->last_index())), options.socket.c_str(), options.address.c_str(),
+               port);
+
+  loop->watch(signals, [&] { loop->stop(); });
+  controller->start();
+  loop->run();
+
+  std::fprintf(stderr, "lockstepd: ending\n");
+  server.reset();
+  controller->stop();
+  ::close(signals);
+  ::unlink(options.socket.c_str());
+  return {};
+}
+
+}  // namespace
+
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  const auto options = parse_options(argc, argv);
+  if (!options.ok()) {
+    std::fprintf(stderr, "lockstepd: error: %s\n", options.error().message.c_str());
+    return 2;
+  }
+  if (options->help) {
+    std::fputs(kDaemonHelp, stdout);
+    return 0;
+  }
+  if (const auto done = run(*options); !done.ok()) {
+    std::fprintf(stderr, "lockstepd: error: %s\n", done.error().message.c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,66 @@
+#include "apps/lockstepd/options.h"
+
+#include "base/text.h"
+
+namespace lockstep {
+
+const char* const kDaemonHelp =
+    "lockstepd: the controller of a Lockstep cluster\n"
+    "\n"
+    "  --dir DIR             state directory (required): log, history, keys\n"
+    "  --listen ADDR:PORT    TLS port for nodes and remote clients (default 127.0.0.1:0; 0 = any that is free)\n"
+    "  --socket PATH         Unix socket for local clients (default DIR/api.sock)\n"
+    "  --cluster-name NAME   of a new cluster (default lockstep)\n"
+    "  --fence-command CMD   asked as CMD NODE when a node is lost; exit 0 proves that it has stopped\n"
+    "\n"
+    "What it listens on is written to DIR/controller.json. SIGTERM ends it; nothing that was acknowledged is lost,\n"
+    "however it ends. Jobs go on running meanwhile.\n";
+
+Result<DaemonOptions> parse_options(int argc, char** argv) {
+  DaemonOptions out;
+  for (int i = 1; i < argc; ++i) {
+    std::string name = argv[i], value;
+    const auto equals = name.find('=');
+    if (name == "--help" || name == "-h") {
+      out.help = true;
+      return out;
+    }
+    if (equals != std::string::npos) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    } else if (i + 1 < argc) {
+      value = argv[++i];
+    } else {
+      return invalid(format("{} needs a value", name));
+    }
+    if (name == "--dir") {
+      out.dir = value;
+    } else if (name == "--socket") {
+      out.socket = value;
+    } else if (name == "--cluster-name") {
+      if (value.empty())
+        return invalid("--cluster-name is empty");
+      out.cluster_name = value;
+    } else if (name == "--fence-command") {
+      out.fence_command = value;
+    } else if (name == "--listen") {
+      const auto colon = value.rfind(':');
+      const auto port =
+          colon == std::string::npos ? std::nullopt : parse_uint(std::string_view(value).substr(colon + 1));
+      if (!port || *port > 65535 || colon == 0)
+        return invalid(format("--listen {}: ADDR:PORT is meant", value));
+      out.address = value.substr(0, colon);
+      out.port = static_cast<std::uint16_t>(*port);
+    } else {
+      return invalid(format("unknown option {}; see lockstepd --help", name));
+    }
+  }
+  if (out.dir.empty())
+    return invalid("--dir is missing: where the cluster's state lives");
+  while (out.dir.size() > 1 && out.dir.back() == '/') out.dir.pop_back();
+  if (out.socket.empty())
+    out.socket = out.dir + "/api.sock";
+  return out;
+}
+
+}  // namespace lockstep
