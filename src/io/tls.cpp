@@ -6,6 +6,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/text.h"
+#include "io/sha256.h"
 
 namespace lockstep {
 
@@ -64,6 +65,27 @@ Result<SSL_CTX*> make_context(const TlsFiles& files, bool is_server) {
       return fail("cannot use the private key " + files.key);
   }
   return context;
+}
+
+// Looks for the pinned CA among what the server sent and verifies the chain against it alone.
+int verify_pinned(X509_STORE_CTX* store, void* pin) {
+  STACK_OF(X509)* sent = X509_STORE_CTX_get0_untrusted(store);
+  for (int i = 0; i < sk_X509_num(sent); ++i) {
+    X509* candidate = sk_X509_value(sent, i);
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+    if (X509_digest(candidate, EVP_sha256(), digest, &size) != 1 ||
+        hex({reinterpret_cast<const char*>(digest), size}) != *static_cast<const std::string*>(pin))
+      continue;
+    STACK_OF(X509)* trusted = sk_X509_new_null();
+    sk_X509_push(trusted, candidate);
+    X509_STORE_CTX_set0_trusted_stack(store, trusted);  // borrowed, so it must outlive the verification
+    const int ok = X509_verify_cert(store);
+    sk_X509_free(trusted);
+    return ok;
+  }
+  X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY);
+  return 0;
 }
 
 }  // namespace
@@ -195,8 +217,16 @@ Result<std::unique_ptr<TlsContext>> TlsContext::client(const TlsFiles& files) {
   return context;
 }
 
+Result<std::unique_ptr<TlsContext>> TlsContext::pinned_client(const std::string& ca_sha256) {
+  auto context = TRY(client({}));
+  context->pin_ = std::make_unique<std::string>(ca_sha256);
+  auto* native = static_cast<SSL_CTX*>(context->context_);
+  SSL_CTX_set_verify(native, SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_cert_verify_callback(native, verify_pinned, context->pin_.get());
+  return context;
+}
+
 TlsContext::~TlsContext() { SSL_CTX_free(static_cast<SSL_CTX*>(context_)); }
-void* TlsContext::native() const { return context_; }
 
 std::unique_ptr<TlsEngine> TlsContext::open() const {
   SSL* ssl = SSL_new(static_cast<SSL_CTX*>(context_));

@@ -42,17 +42,18 @@ class TlsContext {
  public:
   // A server asks its clients for a certificate and accepts those without.
   static Result<std::unique_ptr<TlsContext>> server(const TlsFiles& files);
-  // certificate and key may be empty. An empty ca trusts nobody yet: the caller checks peer_chain_has().
+  // certificate and key may be empty: a client without a name.
   static Result<std::unique_ptr<TlsContext>> client(const TlsFiles& files);
+  // Trusts the CA with this fingerprint (SHA-256, hex), which the server sends along with its certificate.
+  static Result<std::unique_ptr<TlsContext>> pinned_client(const std::string& ca_sha256);
   ~TlsContext();
 
   std::unique_ptr<TlsEngine> open() const;
-  // OpenSSL's SSL_CTX, for blocking use inside src/io.
-  void* native() const;
 
  private:
   TlsContext() = default;
-  void* context_ = nullptr;
+  void* context_ = nullptr;  // SSL_CTX
+  std::unique_ptr<std::string> pin_;
   bool is_server_ = false;
 };
 

@@ -1,0 +1,27 @@
+// How an agent reaches its controller: TLS with its own certificate, an HTTP upgrade, then a raw stream. The server is
+// known by the cluster's CA and the role "controller" in its certificate, not by its host name.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ports/http.h"
+#include "ports/loop.h"
+
+namespace lockstep {
+
+struct DialAsk {
+  std::string host;
+  std::uint16_t port = 0;
+  TlsFiles tls;
+  std::string target;    // "/v1/link"
+  std::string protocol;  // "lockstep-link/1"
+  Duration timeout = seconds(10);
+};
+using DialDone = std::function<void(Result<std::unique_ptr<Stream>>)>;
+
+// done is called once, on the loop's thread, never from inside this call. The name is resolved off the loop.
+void dial_tls(EventLoop& loop, DialAsk ask, DialDone done);
+
+}  // namespace lockstep

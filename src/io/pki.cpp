@@ -1,0 +1,347 @@
+#include "io/pki.h"
+
+#include <fcntl.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509v3.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "base/text.h"
+#include "io/sha256.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr Duration kCaValid = hours(24 * 3650);
+constexpr Duration kClockSkew = minutes(10);  // machines disagree about the time
+constexpr std::size_t kPemMax = 64 << 10;
+
+template <auto Free>
+struct Freer {
+  template <class T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
+using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
+using Request = std::unique_ptr<X509_REQ, Freer<X509_REQ_free>>;
+using Bio = std::unique_ptr<BIO, Freer<BIO_free>>;
+
+Error crypto_error(std::string_view doing) {
+  const unsigned long code = ERR_get_error();
+  ERR_clear_error();
+  const char* reason = code != 0 ? ERR_reason_error_string(code) : nullptr;
+  return invalid(format("{}: {}", doing, reason != nullptr ? reason : "it is not valid"));
+}
+
+Bio reader(const std::string& text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
+
+template <class Write>
+std::string pem_of(Write&& write) {
+  const Bio bio(BIO_new(BIO_s_mem()));
+  CHECK(write(bio.get()) == 1);
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio.get(), &data);
+  return {data, static_cast<std::size_t>(size)};
+}
+std::string certificate_text(X509* certificate) {
+  return pem_of([&](BIO* bio) { return PEM_write_bio_X509(bio, certificate); });
+}
+std::string key_text(EVP_PKEY* key) {
+  return pem_of([&](BIO* bio) { return PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr); });
+}
+
+Result<Certificate> parse_certificate(const std::string& pem) {
+  Certificate certificate(PEM_read_bio_X509(reader(pem).get(), nullptr, nullptr, nullptr));
+  if (!certificate)
+    return crypto_error("cannot read the certificate");
+  return certificate;
+}
+
+Key make_key() {
+  Key key(EVP_EC_gen("P-256"));
+  CHECK(key != nullptr);
+  return key;
+}
+
+std::string der_sha256(X509* certificate) {
+  unsigned char* der = nullptr;
+  const int size = i2d_X509(certificate, &der);
+  CHECK(size > 0);
+  std::string text = sha256_hex({reinterpret_cast<const char*>(der), static_cast<std::size_t>(size)});
+  OPENSSL_free(der);
+  return text;
+}
+
+std::string name_part(X509_NAME* name, int nid) {
+  char text[256] = "";
+  const int n = X509_NAME_get_text_by_NID(name, nid, text, sizeof text);
+  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : std::string();
+}
+
+Result<void> set_name(X509_NAME* name, const char* part, const std::string& value) {
+  if (value.empty())
+    return {};
+  if (value.find('\0') != std::string::npos ||
+      X509_NAME_add_entry_by_txt(name, part, MBSTRING_UTF8, reinterpret_cast<const unsigned char*>(value.data()),
+                                 static_cast<int>(value.size()), -1, 0) != 1)
+    return crypto_error(format("\"{}\" cannot stand in a certificate", value));
+  return {};
+}
+
+void set_validity(X509* certificate, Duration valid) {
+  const time_t now = ::time(nullptr);
+  const time_t end = now + valid.seconds();
+  // Also for certificates that are born expired, which tests need, the beginning comes before the end.
+  const time_t begin = std::min<time_t>(now, end) - kClockSkew.seconds();
+  ASN1_TIME_set(X509_getm_notBefore(certificate), begin);
+  ASN1_TIME_set(X509_getm_notAfter(certificate), end);
+}
+
+void set_serial(X509* certificate) {
+  unsigned char bytes[16];
+  CHECK(RAND_bytes(bytes, sizeof bytes) == 1);
+  bytes[0] = static_cast<unsigned char>((bytes[0] & 0x3f) | 0x40);  // positive, never zero
+  BIGNUM* number = BN_bin2bn(bytes, sizeof bytes, nullptr);
+  BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
+  BN_free(number);
+}
+
+void add_extension(X509* certificate, X509* issuer, int nid, const char* value) {
+  X509V3_CTX context;
+  X509V3_set_ctx_nodb(&context);
+  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
+  X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, nid, value);
+  CHECK(extension != nullptr, value);
+  X509_add_ext(certificate, extension, -1);
+  X509_EXTENSION_free(extension);
+}
+
+// Built by hand: a configuration string would take a comma in a host name for the next name.
+Result<void> add_hosts(X509* certificate, const std::vector<std::string>& hosts) {
+  if (hosts.empty())
+    return {};
+  const std::unique_ptr<GENERAL_NAMES, Freer<GENERAL_NAMES_free>> names(GENERAL_NAMES_new());
+  for (const auto& host : hosts) {
+    GENERAL_NAME* name = GENERAL_NAME_new();
+    if (ASN1_OCTET_STRING* address = a2i_IPADDRESS(host.c_str()); address != nullptr) {
+      GENERAL_NAME_set0_value(name, GEN_IPADD, address);
+    } else {
+      ASN1_IA5STRING* text = ASN1_IA5STRING_new();
+      ASN1_STRING_set(text, host.data(), static_cast<int>(host.size()));
+      GENERAL_NAME_set0_value(name, GEN_DNS, text);
+    }
+    sk_GENERAL_NAME_push(names.get(), name);
+  }
+  ERR_clear_error();  // of names that are not addresses
+  if (X509_add1_ext_i2d(certificate, NID_subject_alt_name, names.get(), 0, X509V3_ADD_DEFAULT) != 1)
+    return crypto_error("the host names cannot stand in a certificate");
+  return {};
+}
+
+Result<std::string> read_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return Error{errno == ENOENT ? Errc::kNotFound : Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}};
+  std::string text(kPemMax, '\0');
+  const ssize_t n = ::read(fd, text.data(), text.size());
+  ::close(fd);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
+}  // namespace
+
+Result<void> write_file_durably(const std::string& path, std::string_view content, unsigned mode) {
+  const std::string temporary = format("{}.{}.new", path, ::getpid());
+  const auto fail = [&] {
+    Error error{Errc::kIo, format("cannot write {}: {}", path, std::strerror(errno)), {}};
+    ::unlink(temporary.c_str());
+    return error;
+  };
+  ::unlink(temporary.c_str());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (fd < 0)
+    return fail();
+  const bool written = ::write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
+                       ::fchmod(fd, mode) == 0 && ::fsync(fd) == 0;
+  ::close(fd);
+  if (!written || ::rename(temporary.c_str(), path.c_str()) != 0)
+    return fail();
+  const std::size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash);
+  if (const int dir = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); dir >= 0) {
+    ::fsync(dir);
+    ::close(dir);
+  }
+  return {};
+}
+
+struct ClusterCa::Inner {
+  std::string directory;
+  Key key;
+  Certificate certificate;
+  std::string pem, fingerprint;
+
+  Result<Certificate> make(EVP_PKEY* public_key, const CertificateAsk& ask) const {
+    Certificate made(X509_new());
+    X509* x = made.get();
+    X509_set_version(x, X509_VERSION_3);
+    set_serial(x);
+    set_validity(x, ask.valid);
+    if (ask.name.empty())
+      return invalid("a certificate needs a name");
+    TRY(set_name(X509_get_subject_name(x), "CN", ask.name));
+    TRY(set_name(X509_get_subject_name(x), "OU", ask.role));
+    X509_set_issuer_name(x, X509_get_subject_name(certificate.get()));
+    X509_set_pubkey(x, public_key);
+    add_extension(x, certificate.get(), NID_basic_constraints, "critical,CA:FALSE");
+    add_extension(x, certificate.get(), NID_key_usage, "critical,digitalSignature");
+    add_extension(x, certificate.get(), NID_ext_key_usage, "serverAuth,clientAuth");
+    add_extension(x, certificate.get(), NID_subject_key_identifier, "hash");
+    add_extension(x, certificate.get(), NID_authority_key_identifier, "keyid");
+    TRY(add_hosts(x, ask.hosts));
+    if (X509_sign(x, key.get(), EVP_sha256()) == 0)
+      return crypto_error("cannot sign");
+    return made;
+  }
+
+  // Whether what issue() wrote earlier still serves.
+  bool still_good(const TlsFiles& files, const CertificateAsk& ask) const {
+    const auto pem = read_file(files.certificate);
+    const auto key_pem = read_file(files.key);
+    if (!pem.ok() || !key_pem.ok())
+      return false;
+    const auto found = parse_certificate(*pem);
+    const Key private_key(PEM_read_bio_PrivateKey(reader(*key_pem).get(), nullptr, nullptr, nullptr));
+    if (!found.ok() || !private_key || X509_check_private_key(found->get(), private_key.get()) != 1 ||
+        X509_verify(found->get(), key.get()) != 1) {
+      ERR_clear_error();
+      return false;
+    }
+    for (const auto& host : ask.hosts)
+      if (X509_check_ip_asc(found->get(), host.c_str(), 0) != 1 &&
+          X509_check_host(found->get(), host.data(), host.size(), 0, nullptr) != 1) {
+        ERR_clear_error();
+        return false;
+      }
+    ERR_clear_error();
+    X509_NAME* name = X509_get_subject_name(found->get());
+    time_t later = ::time(nullptr) + ask.valid.seconds() / 3;
+    return name_part(name, NID_commonName) == ask.name && name_part(name, NID_organizationalUnitName) == ask.role &&
+           X509_cmp_time(X509_get0_notAfter(found->get()), &later) > 0;
+  }
+};
+
+ClusterCa::ClusterCa(std::unique_ptr<Inner> inner) : inner_(std::move(inner)) {}
+ClusterCa::~ClusterCa() = default;
+
+Result<std::unique_ptr<ClusterCa>> ClusterCa::open_or_make(const std::string& directory,
+                                                           const std::string& cluster_name) {
+  if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST)
+    return Error{Errc::kIo, format("cannot make {}: {}", directory, std::strerror(errno)), {}};
+  auto inner = std::make_unique<Inner>();
+  inner->directory = directory;
+  const std::string certificate_path = directory + "/ca.pem", key_path = directory + "/ca.key";
+  auto pem = read_file(certificate_path);
+  auto key_pem = read_file(key_path);
+  if (!pem.ok() && pem.error().code != Errc::kNotFound)
+    return std::move(pem).error();
+  if (!key_pem.ok() && key_pem.error().code != Errc::kNotFound)
+    return std::move(key_pem).error();
+  if (pem.ok() && !key_pem.ok())
+    return Error{Errc::kCorrupt, format("{} is there, but its key {} is not", certificate_path, key_path), {}};
+  if (!pem.ok()) {
+    // The key is written first, so a key alone is a first start that was cut short; nothing was ever signed with it.
+    inner->key = make_key();
+    inner->certificate.reset(X509_new());
+    X509* x = inner->certificate.get();
+    X509_set_version(x, X509_VERSION_3);
+    set_serial(x);
+    set_validity(x, kCaValid);
+    TRY(set_name(X509_get_subject_name(x), "CN", cluster_name.substr(0, 40) + " cluster CA"));
+    X509_set_issuer_name(x, X509_get_subject_name(x));
+    X509_set_pubkey(x, inner->key.get());
+    add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
+    add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign");
+    add_extension(x, x, NID_subject_key_identifier, "hash");
+    CHECK(X509_sign(x, inner->key.get(), EVP_sha256()) != 0);
+    TRY(write_file_durably(key_path, key_text(inner->key.get()), 0600));
+    TRY(write_file_durably(certificate_path, certificate_text(x), 0644));
+  } else {
+    auto certificate = parse_certificate(*pem);
+    inner->key.reset(PEM_read_bio_PrivateKey(reader(*key_pem).get(), nullptr, nullptr, nullptr));
+    if (!certificate.ok() || !inner->key || X509_check_private_key(certificate->get(), inner->key.get()) != 1) {
+      ERR_clear_error();
+      return Error{
+          Errc::kCorrupt, format("{} and {} are damaged or do not belong together", certificate_path, key_path), {}};
+    }
+    inner->certificate = std::move(*certificate);
+  }
+  inner->pem = certificate_text(inner->certificate.get());
+  inner->fingerprint = der_sha256(inner->certificate.get());
+  return std::unique_ptr<ClusterCa>(new ClusterCa(std::move(inner)));
+}
+
+const std::string& ClusterCa::certificate_pem() const { return inner_->pem; }
+std::string ClusterCa::certificate_path() const { return inner_->directory + "/ca.pem"; }
+const std::string& ClusterCa::fingerprint() const { return inner_->fingerprint; }
+
+Result<std::string> ClusterCa::sign(const std::string& request_pem, const CertificateAsk& ask) const {
+  if (request_pem.size() > kPemMax)
+    return invalid("the certificate request is too long");
+  const Request request(PEM_read_bio_X509_REQ(reader(request_pem).get(), nullptr, nullptr, nullptr));
+  if (!request)
+    return crypto_error("cannot read the certificate request");
+  const Key key(X509_REQ_get_pubkey(request.get()));
+  if (!key || X509_REQ_verify(request.get(), key.get()) != 1)
+    return crypto_error("the certificate request is not signed by its own key");
+  const auto made = TRY(inner_->make(key.get(), ask));
+  return certificate_text(made.get());
+}
+
+Result<TlsFiles> ClusterCa::issue(const std::string& stem, const CertificateAsk& ask) const {
+  const std::string base = inner_->directory + "/" + stem;
+  TlsFiles files{.ca = certificate_path(), .certificate = base + ".pem", .key = base + ".key"};
+  if (inner_->still_good(files, ask))
+    return files;
+  const Key key = make_key();
+  const auto made = TRY(inner_->make(key.get(), ask));
+  TRY(write_file_durably(files.key, key_text(key.get()), 0600));
+  TRY(write_file_durably(files.certificate, certificate_text(made.get()) + inner_->pem, 0644));
+  return files;
+}
+
+Result<KeyAndRequest> make_key_and_request(const std::string& name) {
+  const Key key = make_key();
+  const Request request(X509_REQ_new());
+  X509_REQ_set_version(request.get(), X509_REQ_VERSION_1);
+  TRY(set_name(X509_REQ_get_subject_name(request.get()), "CN", name));
+  X509_REQ_set_pubkey(request.get(), key.get());
+  CHECK(X509_REQ_sign(request.get(), key.get(), EVP_sha256()) != 0);
+  return KeyAndRequest{key_text(key.get()),
+                       pem_of([&](BIO* bio) { return PEM_write_bio_X509_REQ(bio, request.get()); })};
+}
+
+Result<CertificateFacts> read_certificate(const std::string& pem) {
+  const auto certificate = TRY(parse_certificate(pem));
+  X509_NAME* name = X509_get_subject_name(certificate.get());
+  tm end{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1)
+    return crypto_error("cannot read the certificate's end");
+  return CertificateFacts{.name = name_part(name, NID_commonName),
+                          .role = name_part(name, NID_organizationalUnitName),
+                          .fingerprint = der_sha256(certificate.get()),
+                          .expires = {std::int64_t{::timegm(&end)} * 1'000'000}};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// The cluster's own certificate authority: ECDSA P-256, made at the first start. A certificate's CN says who its holder
+// is ("node:n1"), its OU in which role ("controller", "compute", "broker:REALM", "admin").
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "ports/http.h"
+
+namespace lockstep {
+
+inline constexpr const char* kControllerRole = "controller";
+
+struct CertificateAsk {
+  std::string name;                // CN, at most 64 characters
+  std::string role;                // OU, at most 64 characters
+  std::vector<std::string> hosts;  // names and addresses it is reached by
+  Duration valid = hours(24 * 365);
+};
+
+class ClusterCa {
+ public:
+  // Reads directory/ca.pem and ca.key (0600), or makes both. One without the other is refused, never replaced.
+  static Result<std::unique_ptr<ClusterCa>> open_or_make(const std::string& directory, const std::string& cluster_name);
+  ~ClusterCa();
+
+  const std::string& certificate_pem() const;
+  std::string certificate_path() const;
+  const std::string& fingerprint() const;  // SHA-256 of the certificate, hex: what join tokens carry
+
+  // For a request made by make_key_and_request(): takes its public key, and nothing else of what it says.
+  Result<std::string> sign(const std::string& request_pem, const CertificateAsk& ask) const;
+  // A new key and a certificate (with the CA behind it) as directory/STEM.key and STEM.pem; kept while they are valid
+  // for another third of ask.valid and say the same.
+  Result<TlsFiles> issue(const std::string& stem, const CertificateAsk& ask) const;
+
+ private:
+  struct Inner;
+  explicit ClusterCa(std::unique_ptr<Inner> inner);
+  std::unique_ptr<Inner> inner_;
+};
+
+struct KeyAndRequest {
+  std::string key_pem, request_pem;
+};
+Result<KeyAndRequest> make_key_and_request(const std::string& name);
+
+struct CertificateFacts {
+  std::string name, role, fingerprint;
+  WallTime expires;
+};
+Result<CertificateFacts> read_certificate(const std::string& pem);
+
+// Replaces path in one step (temporary file, fsync, rename).
+Result<void> write_file_durably(const std::string& path, std::string_view content, unsigned mode);
+
+}  // namespace lockstep

@@ -1,0 +1,112 @@
+#include "io/pki.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <ctime>
+#include <fstream>
+
+#include "io/temp_dir.h"
+
+namespace lockstep {
+namespace {
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(ClusterCa, IsMadeOnceAndKeptWithASecretKey) {
+  TempDir dir;
+  const std::string pki = dir.file("pki");
+  std::string fingerprint;
+  {
+    const auto ca = ClusterCa::open_or_make(pki, "demo");
+    ASSERT_TRUE(ca.ok()) << ca.error().message;
+    fingerprint = (*ca)->fingerprint();
+    EXPECT_EQ(fingerprint.size(), 64u);
+  }
+  struct stat key {};
+  ASSERT_EQ(stat((pki + "/ca.key").c_str(), &key), 0);
+  EXPECT_EQ(key.st_mode & 0777, 0600u);
+  const auto again = ClusterCa::open_or_make(pki, "demo");
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ((*again)->fingerprint(), fingerprint);
+  EXPECT_EQ(read_certificate((*again)->certificate_pem())->fingerprint, fingerprint);
+}
+
+TEST(ClusterCa, DamagedOrHalfMissingFilesAreRefusedAndKept) {
+  TempDir dir;
+  ASSERT_TRUE(ClusterCa::open_or_make(dir.path(), "demo").ok());
+  const std::string key = slurp(dir.file("ca.key")), certificate = slurp(dir.file("ca.pem"));
+  std::ofstream(dir.file("ca.key")) << "rubbish";
+  EXPECT_EQ(ClusterCa::open_or_make(dir.path(), "demo").error().code, Errc::kCorrupt);
+  EXPECT_EQ(slurp(dir.file("ca.key")), "rubbish");
+  std::remove(dir.file("ca.key").c_str());
+  EXPECT_EQ(ClusterCa::open_or_make(dir.path(), "demo").error().code, Errc::kCorrupt);
+  EXPECT_EQ(slurp(dir.file("ca.pem")), certificate);
+  // Somebody else's key.
+  TempDir other;
+  ASSERT_TRUE(ClusterCa::open_or_make(other.path(), "other").ok());
+  std::ofstream(dir.file("ca.key")) << slurp(other.file("ca.key"));
+  EXPECT_EQ(ClusterCa::open_or_make(dir.path(), "demo").error().code, Errc::kCorrupt);
+  // A first start that was cut between the two files.
+  std::remove(dir.file("ca.pem").c_str());
+  EXPECT_TRUE(ClusterCa::open_or_make(dir.path(), "demo").ok());
+}
+
+TEST(ClusterCa, SignsRequestsInItsOwnWords) {
+  TempDir dir;
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  const auto request = make_key_and_request("I am the admin");
+  ASSERT_TRUE(request.ok());
+  const auto certificate = (*ca)->sign(request->request_pem, {.name = "node:n1", .role = "compute", .valid = hours(1)});
+  ASSERT_TRUE(certificate.ok()) << certificate.error().message;
+  const auto facts = read_certificate(*certificate);
+  ASSERT_TRUE(facts.ok());
+  EXPECT_EQ(facts->name, "node:n1");
+  EXPECT_EQ(facts->role, "compute");
+  const std::int64_t left = facts->expires.seconds() - ::time(nullptr);
+  EXPECT_GT(left, 3500);
+  EXPECT_LE(left, 3600);
+}
+
+TEST(ClusterCa, RefusesWhatIsNoRequest) {
+  TempDir dir;
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  const auto request = make_key_and_request("x");
+  const CertificateAsk ask{.name = "node:n1", .role = "compute"};
+  for (const std::string& bad :
+       {std::string(), std::string("rubbish"), (*ca)->certificate_pem(),
+        request->request_pem.substr(0, request->request_pem.size() / 2), std::string(1 << 20, 'A')})
+    EXPECT_EQ((*ca)->sign(bad, ask).error().code, Errc::kInvalid);
+  // A request whose content was changed after it was signed.
+  std::string changed = request->request_pem;
+  const std::size_t at = changed.find('\n') + 70;
+  changed[at] = changed[at] == 'A' ? 'B' : 'A';
+  EXPECT_FALSE((*ca)->sign(changed, ask).ok());
+  EXPECT_FALSE((*ca)->sign(request->request_pem, {.name = "", .role = "compute"}).ok());
+  EXPECT_FALSE((*ca)->sign(request->request_pem, {.name = std::string(65, 'n'), .role = "compute"}).ok());
+}
+
+TEST(ClusterCa, IssuedFilesAreKeptWhileTheyServe) {
+  TempDir dir;
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  const CertificateAsk ask{.name = "controller", .role = kControllerRole, .hosts = {"127.0.0.1", "localhost"}};
+  const auto files = (*ca)->issue("controller", ask);
+  ASSERT_TRUE(files.ok()) << files.error().message;
+  const std::string first = slurp(files->certificate);
+  ASSERT_TRUE((*ca)->issue("controller", ask).ok());
+  EXPECT_EQ(slurp(files->certificate), first);
+  CertificateAsk more = ask;
+  more.hosts.push_back("10.77.0.1");
+  ASSERT_TRUE((*ca)->issue("controller", more).ok());
+  const std::string second = slurp(files->certificate);
+  EXPECT_NE(second, first);
+  std::ofstream(files->key) << "rubbish";
+  ASSERT_TRUE((*ca)->issue("controller", more).ok());
+  EXPECT_NE(slurp(files->certificate), second);
+}
+
+}  // namespace
+}  // namespace lockstep
