@@ -132,9 +132,20 @@ std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const 
 
 std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Partition& partition,
                                             std::span<const Shadow* const> avoid) {
-  if (view.free().empty())
-    return std::nullopt;
   return place(Board(view, nullptr), spec, partition, avoid, false, true);
+}
+
+bool may_fit(const PlannerView& view, const JobSpec& spec) {
+  std::uint64_t devices = 0;
+  for (const GroupSpec& group : spec.groups) {
+    const std::uint32_t nodes = std::max(1u, group.nodes.min);
+    if (nodes > view.free().size())
+      return false;
+    for (const DeviceAsk& ask : group.per_node.devices) devices += std::uint64_t{nodes} * ask.count;
+    for (const DeviceAsk& ask : group.per_task.devices) devices += std::uint64_t{group.tasks.min} * ask.count;
+    for (const DeviceAsk& ask : group.per_job) devices += ask.count;
+  }
+  return devices <= view.free_devices();
 }
 
 std::optional<Shadow> place_later(PlannerView& view, const JobSlot& slot, const Partition& partition, Instant now) {

@@ -26,6 +26,9 @@ struct Shadow {
 std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Partition& partition,
                                             std::span<const Shadow* const> avoid);
 
+// False when all that is free together is too little: a look that costs next to nothing.
+bool may_fit(const PlannerView& view, const JobSpec& spec);
+
 // When and where the job could start if running jobs ended as expected; nullopt if not even then.
 std::optional<Shadow> place_later(PlannerView& view, const JobSlot& slot, const Partition& partition, Instant now);
 

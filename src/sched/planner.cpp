@@ -28,6 +28,7 @@ struct Planner::Inner {
   std::vector<Entry> active;  // heap, lowest key on top: the next job of every open shape; stale entries are corrected
   std::uint64_t pass = 1;
   std::uint32_t restarts = 0;
+  std::uint64_t looked = 0;               // in this slice, in sixteenths: a look at what cannot fit costs little
   std::map<std::string, Shadow> shadows;  // by partition
   std::set<JobId> heads_told;             // jobs with a note as a partition's head
   Instant retry_at = kNever;
@@ -109,6 +110,7 @@ struct Planner::Inner {
 
   // express: a new job tried out of turn, in the middle of a pass; it must not close a shape or cast a shadow.
   Verdict consider(JobSlot& slot, Instant now, bool express, PlanChunk& chunk) {
+    ++looked;
     if (slot.refused || view.throttled(slot) || (slot.job->array && slot.unplanned.empty()))
       return Verdict::kSkipped;
     Shape& shape = view.shapes()[slot.shape];
@@ -116,11 +118,16 @@ struct Planner::Inner {
     if (shape.generation != view.generation) {
       shape.generation = view.generation;
       shape.never = never_starts(view, spec, shape.detail);
+      looked += 32;
     }
     if (shape.never != Wait::kNone)
       return Verdict::kBlocked;
     const std::vector<const Partition*> partitions = view.partitions_of(spec);
+    const bool worth_a_look = may_fit(view, spec);
+    looked += worth_a_look ? 16 : 1;
     for (const Partition* partition : partitions) {
+      if (!worth_a_look)
+        break;
       const Duration limit = limit_in(spec, *partition);
       if (!partition->up || limit > partition->time_max)
         continue;
@@ -159,7 +166,7 @@ struct Planner::Inner {
   }
 
   void walk(Instant now, const PlanBudget& budget, PlanChunk& chunk) {
-    std::uint64_t looked = 0;  // in sixteenths: a look at a full cluster costs little
+    looked = 0;
     while (!active.empty() && looked < 16ull * budget.jobs && chunk.starts.size() < budget.starts) {
       const Entry entry = pop();
       Shape& shape = view.shapes()[entry.shape];
@@ -172,7 +179,6 @@ struct Planner::Inner {
         push({*at, entry.shape});
         continue;
       }
-      looked += view.free().empty() ? 1 : 16;
       JobSlot& slot = *view.slot(entry.key.job);
       const Verdict verdict = consider(slot, now, false, chunk);
       if (verdict == Verdict::kBlocked) {
@@ -215,13 +221,12 @@ struct Planner::Inner {
     std::sort(slots.begin(), slots.end(), [](const JobSlot* a, const JobSlot* b) { return a->key < b->key; });
     slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
     std::set<std::uint32_t> tried;
-    std::uint32_t looked = 0;
+    looked = 0;
     for (JobSlot* slot : slots) {
-      if (looked >= budget.jobs || chunk.starts.size() >= budget.starts || view.free().empty())
+      if (looked >= 16ull * budget.jobs || chunk.starts.size() >= budget.starts || view.free().empty())
         return;
       if (tried.contains(slot->shape))
         continue;
-      ++looked;
       const std::uint32_t shape = slot->shape;
       if (consider(*slot, now, true, chunk) == Verdict::kBlocked)
         tried.insert(shape);

@@ -60,8 +60,10 @@ void PlannerView::put_node(const Ref<Node>& node, bool removed) {
 
 void PlannerView::relist(NodeId id) {
   NodeSlot& slot = nodes_[id.value];
-  if (slot.listed)
+  if (slot.listed) {
     free_.erase({slot.weight, slot.free_devices, slot.free_cores, id});
+    free_devices_ -= slot.free_devices;
+  }
   slot.listed = false;
   if (!slot.node || !node_usable(*slot.node) || slot.load.whole_holders > 0)
     return;
@@ -75,6 +77,7 @@ void PlannerView::relist(NodeId id) {
   slot.weight = slot.node->weight;
   slot.listed = true;
   free_.insert({slot.weight, slot.free_devices, slot.free_cores, id});
+  free_devices_ += slot.free_devices;
 }
 
 void add_grant(NodeLoad& load, const Grant& grant) {

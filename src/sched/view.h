@@ -88,6 +88,7 @@ class PlannerView {
 
   std::vector<NodeSlot>& nodes() { return nodes_; }  // by NodeId
   const std::set<FreeKey>& free() const { return free_; }
+  std::uint64_t free_devices() const { return free_devices_; }  // on all nodes of free()
   const std::map<std::string, Ref<Partition>, std::less<>>& partitions() const { return partitions_; }
   const std::vector<bool>& members(const std::string& partition);  // by NodeId
   std::vector<const Partition*> partitions_of(const JobSpec& spec) const;
@@ -120,6 +121,7 @@ class PlannerView {
 
   std::vector<NodeSlot> nodes_;
   std::set<FreeKey> free_;
+  std::uint64_t free_devices_ = 0;
   std::map<std::string, Ref<Partition>, std::less<>> partitions_;
   std::map<std::string, std::pair<std::uint64_t, std::vector<bool>>> members_;
   std::map<JobId, JobSlot> jobs_;  // not ended
