@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-IntervalSet intersection(const IntervalSet& a, const IntervalSet& b) {
+IntervalSet in_both(const IntervalSet& a, const IntervalSet& b) {
   IntervalSet out;
   auto x = a.intervals().begin();
   auto y = b.intervals().begin();

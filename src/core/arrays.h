@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-IntervalSet intersection(const IntervalSet& a, const IntervalSet& b);
+IntervalSet in_both(const IntervalSet& a, const IntervalSet& b);
 
 // A record, not yet put, for a waiting element; it has left `waiting`.
 Job split_off(Txn& txn, const Job& array, std::uint32_t index);

@@ -134,7 +134,7 @@ void settle_elements(Txn& txn, const Ref<Job>& array) {
       continue;
     IntervalSet gone = on->array->asked;  // those that have left the other array's waiting part
     for (const Interval& part : on->array->waiting.intervals()) gone.erase(part.low, part.high);
-    const IntervalSet both = intersection(txn.array(array->id).waiting, gone);
+    const IntervalSet both = in_both(txn.array(array->id).waiting, gone);
     for (const Interval& part : both.intervals())
       for (std::uint64_t i = part.low; i <= part.high; ++i)
         if (txn.array(array->id).waiting.contains(static_cast<std::uint32_t>(i)))

@@ -167,10 +167,10 @@ Result<Targets> find_targets(const Txn& txn, const JobTarget& target) {
     }
     out.waiting = txn.array(target.job).waiting;
   } else {
-    if (!out.named->array || intersection(*target.elements, out.named->array->asked).empty())
+    if (!out.named->array || in_both(*target.elements, out.named->array->asked).empty())
       return unknown();
     out.whole = false;
-    out.waiting = intersection(*target.elements, txn.array(target.job).waiting);
+    out.waiting = in_both(*target.elements, txn.array(target.job).waiting);
   }
   const auto elements = txn.inner().elements.find(target.job);
   if (elements != txn.inner().elements.end())
