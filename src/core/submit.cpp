@@ -160,7 +160,10 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   std::vector<OwnerRef> owners;
   for (const Object& object : ask.objects) {
     TRY(put_object(txn, {object, 0}));
-    const Object& made = *txn.tables().objects.at({object.type, object.meta.ns, object.meta.name});
+    const auto it = txn.tables().objects.find({object.type, object.meta.ns, object.meta.name});
+    if (it == txn.tables().objects.end() || (it->second->meta.extra && it->second->meta.extra->deleting))
+      return conflict(format("{} {} is being deleted", object.type, object.meta.name));
+    const Object& made = *it->second;
     owners.push_back({Kind::kObject, made.meta.uid, made.meta.name, owners.empty()});
   }
 
