@@ -19,15 +19,10 @@ struct AgentSettings {
   Duration renew_every = seconds(3);  // until Welcome says otherwise
 };
 
-// What must survive the agent's own restart (not the machine's): attempts it has seen, unacknowledged reports. The
-// shell writes it to the node's state directory whenever take_journal() returns something, before sending messages.
-struct AgentJournalEntry {
-  std::string bytes;  // opaque line; wire/agent_codec.h
-};
-
 class AgentLogic {
  public:
-  // facts.boot_id tells boots apart. journal: lines of this boot, oldest first; survivors: from Shims::recover().
+  // facts.boot_id tells boots apart. journal: lines of this boot, oldest first; survivors: from Shims::recover(). The
+  // journal is what must survive the agent's own end (not the machine's): attempts seen, unacknowledged reports.
   AgentLogic(AgentSettings settings, Node facts, const std::vector<std::string>& journal,
              const std::vector<ShimKey>& survivors, Instant boot_now);
   ~AgentLogic();
@@ -42,6 +37,8 @@ class AgentLogic {
 
   // Outputs, drained in this order: journal lines (make durable), shim orders, messages.
   std::vector<std::string> take_journal();
+  // The same knowledge in as few lines as possible: the shell may replace a long journal by these.
+  std::vector<std::string> journal_snapshot() const;
   struct ShimOrder {
     enum class What : unsigned char { kStart, kSignal, kStop, kForget } what = What::kStart;
     ShimKey key;
@@ -52,6 +49,8 @@ class AgentLogic {
   std::vector<ShimOrder> take_orders();
   std::vector<FromAgent> take_messages();
 
+  // When the last acknowledged renewal was sent: every fence counts from here.
+  Instant renewed() const;
   // For the local broker: whose attempts run here.
   bool runs_for(std::uint32_t uid) const;
 

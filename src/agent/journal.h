@@ -1,0 +1,61 @@
+// The agent's journal: one line of text for each fact that a restart of the agent must not lose. Lines that cannot be
+// read (a torn last one) are skipped by the reader.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "model/agent_messages.h"
+#include "ports/shims.h"
+
+namespace lockstep {
+
+struct SeenAttempt {
+  JobId job;
+  AttemptNo attempt = 0;
+  std::uint32_t uid = 0;
+  Duration fence_after, kill_wait;
+  bool has_script = false;
+  Instant renewed;  // the last acknowledged renewal at that moment
+};
+struct SeenShim {  // a script, step or task whose start was ordered
+  ShimKey key;
+  std::vector<std::uint32_t> ranks;
+};
+struct Stopping {
+  JobId job;
+  AttemptNo attempt = 0;
+  bool fenced = false;
+};
+struct GoneAttempt {  // must never start here (again)
+  JobId job;
+  AttemptNo attempt = 0;
+};
+struct GoneSteps {  // of a held attempt: ended and acknowledged, or stopped before they came
+  JobId job;
+  AttemptNo attempt = 0;
+  std::string steps;  // interval set
+};
+struct GoneTask {  // of a held attempt: this incarnation and older ones
+  ShimKey key;
+};
+struct Acknowledged {
+  std::vector<std::uint64_t> numbers;
+};
+struct Renewed {
+  Instant at;
+};
+struct NextReport {
+  std::uint64_t number = 0;
+};
+using JournalFact = std::variant<SeenAttempt, SeenShim, Stopping, GoneAttempt, GoneSteps, GoneTask, Report,
+                                 Acknowledged, Renewed, NextReport>;
+
+std::string encode_fact(const JournalFact& fact);
+std::optional<JournalFact> decode_fact(std::string_view line);
+
+}  // namespace lockstep

@@ -1,0 +1,633 @@
+#include "agent/logic.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "agent/journal.h"
+#include "base/interval_set.h"
+#include "base/mutant.h"
+
+namespace lockstep {
+namespace {
+
+using AttemptId = std::pair<JobId, AttemptNo>;
+
+constexpr std::size_t kGoneMax = 65'536;         // attempts that must not start any more: the latest so many
+constexpr std::size_t kRenewalsInFlight = 64;    // whose acknowledgement is still believed
+constexpr Duration kFenceKillWait = seconds(2);  // the controller adds its drift to fence_after, not a whole kill_wait
+
+// What runs here for an attempt: its script, a step, or a task.
+//
+// ordered ──kStarted──▶ running ──kEnded/kFailed──▶ ended (reported) ──acknowledged──▶ forgotten
+struct Work {
+  std::vector<std::uint32_t> ranks;
+  bool started = false, ended = false;
+};
+
+struct Held {
+  std::uint32_t uid = 0;
+  Duration fence_after, kill_wait;
+  bool has_script = false;
+  bool started = false;   // AttemptStarted was reported
+  bool stopping = false;  // starts nothing any more
+  bool fenced = false;    // stopped by our own fence
+  bool stopped = false;   // MemberStopped was reported
+  std::map<ShimKey, Work> works;
+  IntervalSet gone_steps;                                                              // never (again) here
+  std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> gone_incarnations;  // this and older ones
+};
+
+AttemptId attempt_of(const ShimKey& key) { return {key.job, key.attempt}; }
+
+ShimKey step_key(JobId job, AttemptNo attempt, StepNo step) { return {job, attempt, step, 0, 0, 0}; }
+
+template <class T>
+ShimKey task_key(JobId job, AttemptNo attempt, const T& t) {
+  return {job, attempt, kTasksStep, t.group, t.index, t.incarnation};
+}
+
+// The shim whose end a report tells; unset for other reports.
+std::optional<ShimKey> ended_shim(const Report& r) {
+  if (const auto* body = std::get_if<StepEnded>(&r.body))
+    return step_key(r.job, r.attempt, body->step);
+  if (const auto* body = std::get_if<TaskEnded>(&r.body))
+    return task_key(r.job, r.attempt, *body);
+  if (std::holds_alternative<ScriptEnded>(r.body) || std::holds_alternative<LaunchFailed>(r.body))
+    return step_key(r.job, r.attempt, kBatchStep);
+  return std::nullopt;
+}
+
+std::optional<ShimKey> started_shim(const Report& r) {
+  if (const auto* body = std::get_if<StepStarted>(&r.body))
+    return step_key(r.job, r.attempt, body->step);
+  if (const auto* body = std::get_if<TaskStarted>(&r.body))
+    return task_key(r.job, r.attempt, *body);
+  return std::nullopt;
+}
+
+std::vector<TaskResult> killed(const std::vector<std::uint32_t>& ranks) {
+  std::vector<TaskResult> results;
+  for (auto rank : ranks) results.push_back({rank, {0, 9, false}});
+  return results;
+}
+
+}  // namespace
+
+struct AgentLogic::Inner {
+  struct Pending {
+    Report report;
+    Instant sent;  // 0 = not on this connection
+  };
+
+  AgentSettings settings;
+  Node facts;
+  Instant now;
+  std::map<AttemptId, Held> held;
+  std::set<AttemptId> gone;
+  std::deque<AttemptId> gone_order;
+  std::map<std::uint64_t, Pending> reports;
+  std::uint64_t last_number = 0;
+  Instant renewed;  // sending of the last acknowledged renewal
+  std::set<ShimKey> strays;
+
+  bool connected = false, welcome = false;
+  Instant hello_sent, next_renewal;
+  std::deque<std::int64_t> renewals;  // sent on this connection
+
+  std::vector<std::string> journal;
+  std::vector<ShimOrder> orders;
+  std::vector<FromAgent> messages;
+
+  // --- knowledge: everything that survives a restart changes here only ---
+
+  void know(const SeenAttempt& f) {
+    Held& attempt = held[{f.job, f.attempt}];
+    attempt.uid = f.uid;
+    attempt.fence_after = f.fence_after;
+    attempt.kill_wait = f.kill_wait;
+    attempt.has_script = f.has_script;
+    renewed = std::max(renewed, f.renewed);
+  }
+  void know(const SeenShim& f) {
+    if (const auto it = held.find(attempt_of(f.key)); it != held.end())
+      it->second.works[f.key].ranks = f.ranks;
+  }
+  void know(const Stopping& f) {
+    if (const auto it = held.find({f.job, f.attempt}); it != held.end()) {
+      it->second.stopping = true;
+      it->second.fenced = it->second.fenced || f.fenced;
+    }
+  }
+  void know(const GoneAttempt& f) {
+    held.erase({f.job, f.attempt});
+    if (!gone.insert({f.job, f.attempt}).second)
+      return;
+    gone_order.push_back({f.job, f.attempt});
+    if (gone_order.size() > kGoneMax) {
+      gone.erase(gone_order.front());
+      gone_order.pop_front();
+    }
+  }
+  void know(const GoneSteps& f) {
+    const auto it = held.find({f.job, f.attempt});
+    const auto steps = IntervalSet::parse(f.steps);
+    if (it != held.end() && steps.ok())
+      for (const Interval& part : steps->intervals()) it->second.gone_steps.insert(part.low, part.high);
+  }
+  void know(const GoneTask& f) {
+    if (const auto it = held.find(attempt_of(f.key)); it != held.end()) {
+      auto& incarnation = it->second.gone_incarnations[{f.key.group, f.key.index}];
+      incarnation = std::max(incarnation, f.key.incarnation);
+    }
+  }
+  void know(const Report& f) {
+    last_number = std::max(last_number, f.number);
+    reports[f.number] = {f, {}};
+    const auto it = held.find({f.job, f.attempt});
+    if (it == held.end())
+      return;
+    Held& attempt = it->second;
+    if (std::holds_alternative<AttemptStarted>(f.body))
+      attempt.started = true;
+    if (std::holds_alternative<MemberStopped>(f.body))
+      attempt.stopped = attempt.stopping = true;
+    if (std::holds_alternative<ScriptEnded>(f.body) || std::holds_alternative<LaunchFailed>(f.body))
+      attempt.stopping = true;
+    if (const auto key = started_shim(f); key && attempt.works.contains(*key))
+      attempt.works[*key].started = true;
+    if (const auto key = ended_shim(f)) {
+      if (attempt.works.contains(*key))
+        attempt.works[*key].ended = true;
+      else
+        forget_in(attempt, *key);
+    }
+  }
+  void know(const Acknowledged& f) {
+    for (auto number : f.numbers) {
+      const auto it = reports.find(number);
+      if (it == reports.end())
+        continue;
+      const Report report = std::move(it->second.report);
+      reports.erase(it);
+      if (std::holds_alternative<MemberStopped>(report.body))
+        know(GoneAttempt{report.job, report.attempt});
+      const auto attempt = held.find({report.job, report.attempt});
+      if (const auto key = ended_shim(report); key && attempt != held.end())
+        forget_in(attempt->second, *key);
+    }
+  }
+  void know(const Renewed& f) { renewed = std::max(renewed, f.at); }
+  void know(const NextReport& f) { last_number = std::max(last_number, f.number - 1); }
+
+  static void forget_in(Held& attempt, const ShimKey& key) {
+    attempt.works.erase(key);
+    if (key.step >= 0) {
+      attempt.gone_steps.insert(static_cast<std::uint32_t>(key.step));
+    } else if (key.step == kTasksStep) {
+      auto& incarnation = attempt.gone_incarnations[{key.group, key.index}];
+      incarnation = std::max(incarnation, key.incarnation);
+    }
+  }
+
+  void note(const JournalFact& fact) {
+    journal.push_back(encode_fact(fact));
+    std::visit([this](const auto& f) { know(f); }, fact);
+  }
+
+  // --- reports ---
+
+  void report(JobId job, AttemptNo attempt, ReportBody body) {
+    const Report message{last_number + 1, job, attempt, std::move(body)};
+    note(message);
+    if (welcome)
+      send(reports[message.number]);
+    if (welcome && mutant(Mutant::kDropReport))
+      reports.erase(message.number);
+  }
+
+  void send(Pending& pending) {
+    pending.sent = now;
+    messages.push_back(pending.report);
+  }
+
+  void send_reports(bool all) {
+    for (auto& [number, pending] : reports)
+      if (all || pending.sent + settings.renew_every <= now)
+        send(pending);
+    if (mutant(Mutant::kDropReport))
+      reports.clear();
+  }
+
+  void acknowledged(const ReportAck& ack) {
+    Acknowledged known;
+    for (auto number : ack.numbers) {
+      const auto it = reports.find(number);
+      if (it == reports.end())
+        continue;
+      known.numbers.push_back(number);
+      if (const auto key = ended_shim(it->second.report))
+        order({.what = ShimOrder::What::kForget, .key = *key});
+    }
+    if (!known.numbers.empty())
+      note(known);
+  }
+
+  // --- orders ---
+
+  void order(ShimOrder order) { orders.push_back(std::move(order)); }
+
+  void start(const ShimKey& key, LaunchStep launch, std::string script, Duration fence_after) {
+    note(SeenShim{key, launch.ranks});
+    ShimOrder o;
+    o.what = ShimOrder::What::kStart;
+    o.key = key;
+    o.start = {key, std::move(launch), std::move(script), fence_after};
+    order(std::move(o));
+  }
+
+  void stop_works(const Held& attempt, Duration kill_wait) {
+    for (const auto& [key, work] : attempt.works)
+      if (!work.ended)
+        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = kill_wait});
+  }
+
+  // Everything of the attempt on this node ends; its last words follow when it has.
+  void stop_attempt(const AttemptId& id, Duration kill_wait, bool fenced) {
+    Held& attempt = held.at(id);
+    if (!attempt.stopping || (fenced && !attempt.fenced))
+      note(Stopping{id.first, id.second, fenced});
+    stop_works(attempt, kill_wait);
+    finish_if_empty(id);
+  }
+
+  void finish_if_empty(const AttemptId& id) {
+    const auto it = held.find(id);
+    if (it == held.end() || !it->second.stopping || it->second.stopped)
+      return;
+    for (const auto& [key, work] : it->second.works)
+      if (!work.ended)
+        return;
+    report(id.first, id.second, MemberStopped{it->second.fenced});
+  }
+
+  // --- the controller's words ---
+
+  void hear(const Welcome& m) {
+    if (!connected)
+      return;
+    welcome = true;
+    if (m.renew_every.us > 0)
+      settings.renew_every = m.renew_every;
+    renew_until(hello_sent);  // it answers our hello, which was a renewal too
+    send_renewal();
+    send_reports(true);
+  }
+  void hear(const Refused&) { welcome = false; }
+  void hear(const RenewAck& m) {
+    // Only what we said on this connection: fences must not move by a stranger's number.
+    const auto it = std::find(renewals.begin(), renewals.end(), m.sent_boot_us);
+    if (it == renewals.end())
+      return;
+    renewals.erase(renewals.begin(), it + 1);
+    renew_until(mutant(Mutant::kFenceFromAck) ? now : Instant{m.sent_boot_us});
+  }
+  void hear(const ReportAck& m) { acknowledged(m); }
+
+  void hear(const LaunchAttempt& m) {
+    const AttemptId id{m.job, m.attempt};
+    if (held.contains(id) || (gone.contains(id) && !mutant(Mutant::kDoubleStart)))
+      return;
+    note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed});
+    if (!m.has_script)
+      return report(m.job, m.attempt, AttemptStarted{});
+    LaunchStep script;
+    script.job = m.job;
+    script.attempt = m.attempt;
+    script.step = kBatchStep;
+    script.ranks = {0};
+    script.process = m.process;
+    script.to_client = false;
+    script.cores = m.cores;
+    script.devices = m.devices;
+    script.kill_wait = m.kill_wait;
+    start(step_key(m.job, m.attempt, kBatchStep), std::move(script), m.script, m.fence_after);
+  }
+
+  void hear(const LaunchStep& m) {
+    const ShimKey key = step_key(m.job, m.attempt, m.step);
+    const auto it = held.find(attempt_of(key));
+    if (it == held.end() || it->second.stopping || m.step < 0 || m.ranks.empty() || it->second.works.contains(key) ||
+        it->second.gone_steps.contains(static_cast<std::uint32_t>(m.step)))
+      return;
+    start(key, m, {}, it->second.fence_after);
+  }
+
+  void hear(const LaunchTask& m) {
+    const ShimKey key = task_key(m.job, m.attempt, m);
+    const auto it = held.find(attempt_of(key));
+    if (it == held.end() || it->second.stopping || it->second.works.contains(key))
+      return;
+    const auto gone_task = it->second.gone_incarnations.find({m.group, m.index});
+    if (gone_task != it->second.gone_incarnations.end() && m.incarnation <= gone_task->second)
+      return;
+    LaunchStep task;
+    task.job = m.job;
+    task.attempt = m.attempt;
+    task.step = kTasksStep;
+    task.ranks = {m.index};
+    task.process = m.process;
+    task.to_client = false;
+    task.cores = m.cores;
+    task.devices = m.devices;
+    task.kill_wait = it->second.kill_wait;
+    start(key, std::move(task), {}, it->second.fence_after);
+  }
+
+  void hear(const StopWork& m) {
+    const AttemptId id{m.job, m.attempt};
+    const auto it = held.find(id);
+    if (m.whole_attempt) {
+      if (it != held.end())
+        return stop_attempt(id, m.kill_wait, false);
+      if (!gone.contains(id))
+        note(GoneAttempt{m.job, m.attempt});
+      for (const auto& [number, pending] : reports)
+        if (pending.report.job == m.job && pending.report.attempt == m.attempt &&
+            std::holds_alternative<MemberStopped>(pending.report.body))
+          return;  // is being repeated anyway
+      return report(m.job, m.attempt, MemberStopped{});
+    }
+    const ShimKey key = m.incarnation != 0 ? task_key(m.job, m.attempt, m) : step_key(m.job, m.attempt, m.step);
+    if (key.step != kTasksStep && key.step < 0)
+      return;
+    if (it != held.end() && it->second.works.contains(key)) {
+      if (!it->second.works[key].ended)
+        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = m.kill_wait});
+      return;
+    }
+    for (const auto& [number, pending] : reports)
+      if (ended_shim(pending.report) == key)
+        return;
+    // Stopped before it came: it must not start later.
+    if (key.step == kTasksStep)
+      report(m.job, m.attempt, TaskEnded{m.group, m.index, m.incarnation, {0, 9, false}});
+    else
+      report(m.job, m.attempt, StepEnded{m.step, {}});
+  }
+
+  void hear(const SignalWork& m) {
+    const auto it = held.find({m.job, m.attempt});
+    if (it == held.end())
+      return;
+    for (const auto& [key, work] : it->second.works) {
+      const bool meant = m.step >= 0 ? key.step == m.step : key.step == kBatchStep ? m.script : m.steps;
+      if (meant && !work.ended)
+        order({.what = ShimOrder::What::kSignal, .key = key, .signal = m.signal});
+    }
+  }
+
+  // --- the shims' words ---
+
+  void stray_event(const ShimEvent& event) {
+    if (event.what == ShimEvent::What::kStarted)
+      order({.what = ShimOrder::What::kStop, .key = event.key});
+    else
+      order({.what = ShimOrder::What::kForget, .key = event.key});
+  }
+
+  void started(const ShimKey& key, Held& attempt, const Work& work) {
+    if (key.step == kBatchStep) {
+      if (!attempt.started)
+        report(key.job, key.attempt, AttemptStarted{});
+    } else if (!work.started) {
+      if (key.step == kTasksStep)
+        report(key.job, key.attempt, TaskStarted{key.group, key.index, key.incarnation});
+      else
+        report(key.job, key.attempt, StepStarted{key.step});
+    }
+  }
+
+  void ended(const ShimKey& key, Held& attempt, const Work& work, std::vector<TaskResult> results) {
+    started(key, attempt, work);
+    const ExitStatus first = results.empty() ? ExitStatus{0, 9, false} : results.front().exit;
+    if (key.step == kTasksStep) {
+      report(key.job, key.attempt, TaskEnded{key.group, key.index, key.incarnation, first});
+    } else if (key.step != kBatchStep) {
+      report(key.job, key.attempt, StepEnded{key.step, std::move(results)});
+    } else {
+      report(key.job, key.attempt, ScriptEnded{first});
+      stop_works(attempt, attempt.kill_wait);  // the job ends with its script
+    }
+    finish_if_empty(attempt_of(key));
+  }
+
+  void failed(const ShimKey& key, Held& attempt, const Work& work, const std::string& why) {
+    if (key.step == kBatchStep) {
+      report(key.job, key.attempt, LaunchFailed{why});
+      stop_works(attempt, attempt.kill_wait);
+      return finish_if_empty(attempt_of(key));
+    }
+    std::vector<TaskResult> results;
+    for (auto rank : work.ranks) results.push_back({rank, {1, 0, false}});
+    ended(key, attempt, work, std::move(results));
+  }
+
+  // --- time ---
+
+  Instant fence_of(const Held& attempt) const {
+    return attempt.fence_after >= kForever || attempt.fenced || attempt.stopped ? kNever
+                                                                                : renewed + attempt.fence_after;
+  }
+
+  void renew_until(Instant sent) {
+    if (sent <= renewed)
+      return;
+    const bool matters =
+        std::any_of(held.begin(), held.end(), [](const auto& entry) { return entry.second.fence_after < kForever; });
+    if (matters)
+      note(Renewed{sent});
+    else
+      renewed = sent;
+  }
+
+  std::vector<Holding> holdings() const {
+    std::vector<Holding> out;
+    for (const auto& [id, attempt] : held) {
+      Holding holding{id.first, id.second, attempt.stopping, {}, {}};
+      for (const auto& [key, work] : attempt.works) {
+        if (key.step >= 0)
+          holding.steps.push_back(key.step);
+        else if (key.step == kTasksStep)
+          holding.tasks.emplace_back(key.group, key.index, key.incarnation);
+      }
+      out.push_back(std::move(holding));
+    }
+    return out;
+  }
+
+  void send_renewal() {
+    messages.push_back(Renew{now.us, holdings()});
+    renewals.push_back(now.us);
+    if (renewals.size() > kRenewalsInFlight)
+      renewals.pop_front();
+    next_renewal = now + settings.renew_every;
+  }
+
+  void tick() {
+    if (welcome && now >= next_renewal) {
+      send_renewal();
+      send_reports(false);
+    }
+    std::vector<AttemptId> due;
+    for (const auto& [id, attempt] : held)
+      if (fence_of(attempt) <= now)
+        due.push_back(id);
+    for (const auto& id : due) stop_attempt(id, std::min(held.at(id).kill_wait, kFenceKillWait), true);
+  }
+
+  // What the journal says runs, but no shim is there for: its start was ordered and never carried out.
+  void miss(const std::set<ShimKey>& survivors) {
+    std::vector<ShimKey> lost;
+    std::vector<AttemptId> scriptless, stopping;
+    for (auto& [id, attempt] : held) {
+      for (const auto& [key, work] : attempt.works)
+        if (!work.ended && !survivors.contains(key))
+          lost.push_back(key);
+      const ShimKey script = step_key(id.first, id.second, kBatchStep);
+      if (attempt.has_script && !attempt.stopping && !attempt.works.contains(script))
+        scriptless.push_back(id);
+      if (attempt.stopping)
+        stopping.push_back(id);
+    }
+    constexpr const char* kWhy = "the agent ended before it could start this";
+    for (const auto& key : lost) {
+      Held& attempt = held.at(attempt_of(key));
+      const Work work = attempt.works.at(key);
+      if (key.step == kBatchStep && !attempt.started)
+        failed(key, attempt, work, kWhy);
+      else
+        ended(key, attempt, work, killed(work.ranks));
+    }
+    for (const auto& id : scriptless) {
+      report(id.first, id.second, LaunchFailed{kWhy});
+      stop_attempt(id, held.at(id).kill_wait, false);
+    }
+    for (const auto& id : stopping) {
+      stop_works(held.at(id), held.at(id).kill_wait);
+      finish_if_empty(id);
+    }
+  }
+};
+
+AgentLogic::AgentLogic(AgentSettings settings, Node facts, const std::vector<std::string>& journal,
+                       const std::vector<ShimKey>& survivors, Instant boot_now)
+    : inner_(std::make_unique<Inner>()) {
+  inner_->settings = settings;
+  inner_->facts = std::move(facts);
+  inner_->now = boot_now;
+  for (const auto& line : journal)
+    if (const auto fact = decode_fact(line))
+      std::visit([this](const auto& f) { inner_->know(f); }, *fact);
+  // Without any acknowledgement there is nothing older to count from than our own start.
+  if (!inner_->renewed)
+    inner_->renewed = boot_now;
+  inner_->miss({survivors.begin(), survivors.end()});
+}
+
+AgentLogic::~AgentLogic() = default;
+
+void AgentLogic::connected(Instant boot_now) {
+  Inner& in = *inner_;
+  in.now = boot_now;
+  in.connected = true;
+  in.welcome = false;
+  in.renewals.clear();
+  in.hello_sent = boot_now;
+  in.messages.clear();
+  in.messages.push_back(Hello{kProtocolMin, kProtocolMax, in.facts, in.holdings()});
+}
+
+void AgentLogic::disconnected(Instant boot_now) {
+  Inner& in = *inner_;
+  in.now = boot_now;
+  in.connected = in.welcome = false;
+  in.renewals.clear();
+  in.messages.clear();
+}
+
+void AgentLogic::receive(const ToAgent& message, Instant boot_now) {
+  inner_->now = boot_now;
+  std::visit([this](const auto& m) { inner_->hear(m); }, message);
+}
+
+void AgentLogic::shim_event(const ShimEvent& event, Instant boot_now) {
+  Inner& in = *inner_;
+  in.now = boot_now;
+  const auto it = in.held.find(attempt_of(event.key));
+  const auto work = it == in.held.end() ? decltype(it->second.works.end()){} : it->second.works.find(event.key);
+  if (it == in.held.end() || work == it->second.works.end()) {
+    const bool told = std::any_of(in.reports.begin(), in.reports.end(),
+                                  [&](const auto& entry) { return ended_shim(entry.second.report) == event.key; });
+    if (!told)  // its end is acknowledged and only the folder is left, or nobody asked for it
+      in.stray_event(event);
+    return;
+  }
+  if (work->second.ended)
+    return;
+  const Work copy = work->second;  // reporting changes the original
+  switch (event.what) {
+    case ShimEvent::What::kStarted: return in.started(event.key, it->second, copy);
+    case ShimEvent::What::kEnded: return in.ended(event.key, it->second, copy, event.results);
+    case ShimEvent::What::kFailed: return in.failed(event.key, it->second, copy, event.why);
+  }
+}
+
+void AgentLogic::tick(Instant boot_now) {
+  inner_->now = boot_now;
+  inner_->tick();
+}
+
+Instant AgentLogic::next_timer() const {
+  Instant due = inner_->welcome ? inner_->next_renewal : kNever;
+  for (const auto& [id, attempt] : inner_->held) due = std::min(due, inner_->fence_of(attempt));
+  return due;
+}
+
+void AgentLogic::set_facts(Node facts) { inner_->facts = std::move(facts); }
+
+std::vector<std::string> AgentLogic::take_journal() { return std::exchange(inner_->journal, {}); }
+std::vector<AgentLogic::ShimOrder> AgentLogic::take_orders() { return std::exchange(inner_->orders, {}); }
+std::vector<FromAgent> AgentLogic::take_messages() { return std::exchange(inner_->messages, {}); }
+Instant AgentLogic::renewed() const { return inner_->renewed; }
+
+std::vector<std::string> AgentLogic::journal_snapshot() const {
+  const Inner& in = *inner_;
+  std::vector<std::string> lines;
+  const auto add = [&lines](const JournalFact& fact) { lines.push_back(encode_fact(fact)); };
+  add(NextReport{in.last_number + 1});
+  add(Renewed{in.renewed});
+  for (const auto& id : in.gone_order) add(GoneAttempt{id.first, id.second});
+  for (const auto& [id, attempt] : in.held) {
+    add(SeenAttempt{id.first, id.second, attempt.uid, attempt.fence_after, attempt.kill_wait, attempt.has_script,
+                    in.renewed});
+    for (const auto& [key, work] : attempt.works) add(SeenShim{key, work.ranks});
+    if (!attempt.gone_steps.empty())
+      add(GoneSteps{id.first, id.second, attempt.gone_steps.text()});
+    for (const auto& [task, incarnation] : attempt.gone_incarnations)
+      add(GoneTask{{id.first, id.second, kTasksStep, task.first, task.second, incarnation}});
+    if (attempt.stopping)
+      add(Stopping{id.first, id.second, attempt.fenced});
+  }
+  for (const auto& [number, pending] : in.reports) add(pending.report);
+  return lines;
+}
+
+bool AgentLogic::runs_for(std::uint32_t uid) const {
+  return std::any_of(inner_->held.begin(), inner_->held.end(),
+                     [uid](const auto& entry) { return entry.second.uid == uid && !entry.second.stopped; });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,551 @@
+// The agent's decisions against late, doubled and reordered messages, restarts at any point, and fences.
+#include "agent/logic.h"
+
+#include <gtest/gtest.h>
+
+#include "agent/journal.h"
+
+namespace lockstep {
+namespace {
+
+const JobId kJob(5);
+const ShimKey kScriptKey{kJob, 1, kBatchStep, 0, 0, 0};
+const ShimKey kStepKey{kJob, 1, 0, 0, 0, 0};
+using What = AgentLogic::ShimOrder::What;
+
+LaunchAttempt attempt(bool script, AttemptNo number = 1) {
+  LaunchAttempt m;
+  m.job = kJob;
+  m.attempt = number;
+  m.fence_after = minutes(10);
+  m.kill_wait = seconds(30);
+  m.has_script = script;
+  m.script = script ? "#!/bin/sh\n" : "";
+  m.process.uid = 1000;
+  return m;
+}
+LaunchStep step(StepNo number = 0) {
+  LaunchStep m;
+  m.job = kJob;
+  m.attempt = 1;
+  m.step = number;
+  m.ranks = {2, 3};
+  m.process.argv = {"true"};
+  return m;
+}
+StopWork stop_all() {
+  StopWork m;
+  m.job = kJob;
+  m.attempt = 1;
+  m.kill_wait = seconds(7);
+  return m;
+}
+ShimEvent started(ShimKey key) { return {ShimEvent::What::kStarted, key, {}, {}}; }
+ShimEvent ended(ShimKey key, ExitStatus exit = {}) { return {ShimEvent::What::kEnded, key, {}, {{0, exit}}}; }
+
+// Drives a logic the way the agent's shell does, and keeps what the shell would keep.
+class AgentLogicTest : public testing::Test {
+ protected:
+  void SetUp() override { restart({}); }
+
+  void restart(std::vector<ShimKey> survivors) {
+    logic_ = std::make_unique<AgentLogic>(AgentSettings{}, Node{}, journal_, survivors, now_);
+    drain();
+  }
+  void drain() {
+    for (auto& line : logic_->take_journal()) journal_.push_back(line);
+    for (auto& o : logic_->take_orders()) orders_.push_back(std::move(o));
+    for (auto& m : logic_->take_messages()) sent_.push_back(std::move(m));
+  }
+  void connect() {
+    logic_->connected(now_);
+    receive(Welcome{1, NodeId(1), seconds(3), "test"});
+  }
+  void receive(ToAgent message) {
+    logic_->receive(message, now_);
+    drain();
+  }
+  void event(ShimEvent event) {
+    logic_->shim_event(event, now_);
+    drain();
+  }
+  void pass(Duration time) {
+    now_ = now_ + time;
+    logic_->tick(now_);
+    drain();
+  }
+  void acknowledge_all() {
+    ReportAck ack;
+    for (const auto& m : sent_)
+      if (const auto* report = std::get_if<Report>(&m))
+        ack.numbers.push_back(report->number);
+    receive(ack);
+  }
+
+  // The bodies of type T sent since the last clear().
+  template <class T>
+  std::vector<T> told() const {
+    std::vector<T> found;
+    for (const auto& m : sent_)
+      if (const auto* report = std::get_if<Report>(&m))
+        if (const auto* body = std::get_if<T>(&report->body))
+          found.push_back(*body);
+    return found;
+  }
+  template <class T>
+  std::vector<T> messages() const {
+    std::vector<T> found;
+    for (const auto& m : sent_)
+      if (const auto* message = std::get_if<T>(&m))
+        found.push_back(*message);
+    return found;
+  }
+  std::size_t ordered(What what, ShimKey key) const {
+    return static_cast<std::size_t>(
+        std::count_if(orders_.begin(), orders_.end(), [&](const auto& o) { return o.what == what && o.key == key; }));
+  }
+  void clear() {
+    orders_.clear();
+    sent_.clear();
+  }
+
+  Instant now_{seconds(1000).us};
+  std::vector<std::string> journal_;
+  std::vector<AgentLogic::ShimOrder> orders_;
+  std::vector<FromAgent> sent_;
+  std::unique_ptr<AgentLogic> logic_;
+};
+
+TEST_F(AgentLogicTest, ScriptFromLaunchToForgotten) {
+  connect();
+  receive(attempt(true));
+  ASSERT_EQ(ordered(What::kStart, kScriptKey), 1u);
+  EXPECT_EQ(orders_[0].start.script, "#!/bin/sh\n");
+  EXPECT_FALSE(orders_[0].start.launch.to_client);
+  event(started(kScriptKey));
+  EXPECT_EQ(told<AttemptStarted>().size(), 1u);
+  EXPECT_TRUE(logic_->runs_for(1000));
+  logic_->shim_event(ended(kScriptKey, {3, 0, false}), now_);
+  const auto batch = logic_->take_messages();  // both words leave together
+  ASSERT_EQ(batch.size(), 2u);
+  EXPECT_EQ(std::get<ScriptEnded>(std::get<Report>(batch[0]).body).exit.code, 3);
+  EXPECT_FALSE(std::get<MemberStopped>(std::get<Report>(batch[1]).body).fenced);
+  EXPECT_FALSE(logic_->runs_for(1000));
+  EXPECT_EQ(ordered(What::kForget, kScriptKey), 0u);
+  sent_.insert(sent_.end(), batch.begin(), batch.end());
+  acknowledge_all();
+  EXPECT_EQ(ordered(What::kForget, kScriptKey), 1u);
+  clear();
+  pass(seconds(3));
+  ASSERT_EQ(messages<Renew>().size(), 1u);
+  EXPECT_TRUE(messages<Renew>()[0].holdings.empty());
+  EXPECT_TRUE(messages<Report>().empty());
+}
+
+TEST_F(AgentLogicTest, ScriptsEndStopsItsSteps) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(step());
+  event(started(kStepKey));
+  event(ended(kScriptKey));
+  EXPECT_EQ(ordered(What::kStop, kStepKey), 1u);
+  EXPECT_EQ(told<ScriptEnded>().size(), 1u);
+  EXPECT_TRUE(told<MemberStopped>().empty());  // the step still lives
+  receive(step(1));
+  EXPECT_EQ(ordered(What::kStart, {kJob, 1, 1, 0, 0, 0}), 0u);
+  event(ended(kStepKey));
+  EXPECT_EQ(told<StepEnded>().size(), 1u);
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
+}
+
+TEST_F(AgentLogicTest, DoubledLaunchesStartOnce) {
+  connect();
+  receive(attempt(true));
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(step());
+  receive(step());
+  event(started(kStepKey));
+  event(started(kStepKey));
+  event(ended(kStepKey));
+  event(ended(kStepKey));
+  receive(step());
+  acknowledge_all();
+  receive(step());
+  EXPECT_EQ(ordered(What::kStart, kScriptKey), 1u);
+  EXPECT_EQ(ordered(What::kStart, kStepKey), 1u);
+  EXPECT_EQ(told<StepStarted>().size(), 1u);
+  EXPECT_EQ(told<StepEnded>().size(), 1u);
+}
+
+TEST_F(AgentLogicTest, LateLaunchOfAGoneAttemptIsIgnored) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  event(ended(kScriptKey));
+  acknowledge_all();
+  restart({});
+  connect();
+  clear();
+  receive(attempt(true));
+  EXPECT_TRUE(orders_.empty());
+  receive(attempt(true, 2));
+  EXPECT_EQ(ordered(What::kStart, {kJob, 2, kBatchStep, 0, 0, 0}), 1u);
+}
+
+TEST_F(AgentLogicTest, StopBeforeLaunchPreventsTheLaunch) {
+  connect();
+  receive(stop_all());
+  receive(stop_all());
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
+  receive(attempt(true));
+  EXPECT_TRUE(orders_.empty());
+  acknowledge_all();
+  clear();
+  receive(stop_all());
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);  // answered again
+  restart({});
+  connect();
+  receive(attempt(true));
+  EXPECT_TRUE(orders_.empty());
+}
+
+TEST_F(AgentLogicTest, StopOfARunningAttemptUsesItsKillWait) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(stop_all());
+  ASSERT_EQ(ordered(What::kStop, kScriptKey), 1u);
+  EXPECT_EQ(orders_.back().kill_wait, seconds(7));
+  EXPECT_TRUE(told<MemberStopped>().empty());
+  event(ended(kScriptKey, {0, 15, false}));
+  EXPECT_EQ(told<ScriptEnded>()[0].exit.signal, 15);
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
+}
+
+TEST_F(AgentLogicTest, AllocationWithoutScriptWaitsForItsStop) {
+  connect();
+  receive(attempt(false));
+  EXPECT_EQ(told<AttemptStarted>().size(), 1u);
+  receive(step());
+  event(started(kStepKey));
+  event(ended(kStepKey));
+  EXPECT_TRUE(told<MemberStopped>().empty());
+  receive(stop_all());
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
+}
+
+TEST_F(AgentLogicTest, StepOfAnUnknownAttemptIsNotStarted) {
+  connect();
+  receive(step());
+  EXPECT_TRUE(orders_.empty());
+}
+
+TEST_F(AgentLogicTest, StepStoppedBeforeItCameNeverStarts) {
+  connect();
+  receive(attempt(false));
+  StopWork stop = stop_all();
+  stop.whole_attempt = false;
+  stop.step = 0;
+  receive(stop);
+  receive(stop);
+  EXPECT_EQ(told<StepEnded>().size(), 1u);
+  receive(step());
+  EXPECT_TRUE(orders_.empty());
+}
+
+TEST_F(AgentLogicTest, TasksAreReplacedByLaterIncarnationsOnly) {
+  connect();
+  receive(attempt(false));
+  LaunchTask task;
+  task.job = kJob;
+  task.attempt = 1;
+  task.index = 4;
+  task.incarnation = 2;
+  receive(task);
+  const ShimKey second{kJob, 1, kTasksStep, 0, 4, 2};
+  ASSERT_EQ(ordered(What::kStart, second), 1u);
+  event(started(second));
+  event(ended(second, {9, 0, false}));
+  ASSERT_EQ(told<TaskEnded>().size(), 1u);
+  EXPECT_EQ(told<TaskEnded>()[0].exit.code, 9);
+  acknowledge_all();
+  receive(task);
+  task.incarnation = 1;
+  receive(task);
+  EXPECT_EQ(ordered(What::kStart, second), 1u);
+  task.incarnation = 3;
+  receive(task);
+  EXPECT_EQ(ordered(What::kStart, {kJob, 1, kTasksStep, 0, 4, 3}), 1u);
+}
+
+TEST_F(AgentLogicTest, FailedLaunchEndsTheMember) {
+  connect();
+  receive(attempt(true));
+  event({ShimEvent::What::kFailed, kScriptKey, "no memory", {}});
+  ASSERT_EQ(told<LaunchFailed>().size(), 1u);
+  EXPECT_EQ(told<LaunchFailed>()[0].why, "no memory");
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
+  EXPECT_TRUE(told<AttemptStarted>().empty());
+}
+
+TEST_F(AgentLogicTest, FailedStepIsCodeOneForItsRanks) {
+  connect();
+  receive(attempt(false));
+  receive(step());
+  event({ShimEvent::What::kFailed, kStepKey, "no memory", {}});
+  ASSERT_EQ(told<StepEnded>().size(), 1u);
+  ASSERT_EQ(told<StepEnded>()[0].results.size(), 2u);
+  EXPECT_EQ(told<StepEnded>()[0].results[1].rank, 3u);
+  EXPECT_EQ(told<StepEnded>()[0].results[1].exit.code, 1);
+}
+
+TEST_F(AgentLogicTest, ReportsRepeatUntilAcknowledged) {
+  connect();
+  receive(attempt(false));
+  clear();
+  pass(seconds(3));
+  EXPECT_EQ(told<AttemptStarted>().size(), 1u);
+  logic_->disconnected(now_);
+  clear();
+  connect();
+  EXPECT_EQ(messages<Hello>().size(), 1u);
+  EXPECT_EQ(messages<Hello>()[0].holdings.size(), 1u);
+  EXPECT_EQ(told<AttemptStarted>().size(), 1u);
+  receive(ReportAck{{99, 98}});  // of another life
+  acknowledge_all();
+  acknowledge_all();
+  clear();
+  pass(seconds(3));
+  EXPECT_TRUE(told<AttemptStarted>().empty());
+}
+
+TEST_F(AgentLogicTest, ResultsSurviveTheAgent) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  acknowledge_all();
+  logic_->disconnected(now_);
+  clear();
+  event(ended(kScriptKey, {4, 0, false}));
+  EXPECT_TRUE(sent_.empty());
+  restart({kScriptKey});
+  event(started(kScriptKey));
+  event(ended(kScriptKey, {4, 0, false}));  // the shim tells it again
+  connect();
+  ASSERT_EQ(told<ScriptEnded>().size(), 1u);
+  EXPECT_EQ(told<ScriptEnded>()[0].exit.code, 4);
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
+  std::set<std::uint64_t> numbers;
+  for (const auto& report : messages<Report>()) EXPECT_TRUE(numbers.insert(report.number).second);
+}
+
+TEST_F(AgentLogicTest, SurvivorsGoOnAfterARestart) {
+  connect();
+  receive(attempt(true));
+  receive(step());
+  event(started(kScriptKey));
+  acknowledge_all();
+  clear();
+  restart({kScriptKey, kStepKey});
+  connect();
+  receive(attempt(true));
+  receive(step());
+  EXPECT_TRUE(orders_.empty());
+  event(started(kStepKey));
+  event(ended(kStepKey));
+  EXPECT_EQ(told<StepEnded>().size(), 1u);
+}
+
+TEST_F(AgentLogicTest, StartThatNeverHappenedIsReported) {
+  connect();
+  receive(attempt(true));  // journalled; the agent dies before it carries the order out
+  clear();
+  restart({});
+  connect();
+  ASSERT_EQ(told<LaunchFailed>().size(), 1u);
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
+  EXPECT_TRUE(orders_.empty());
+}
+
+TEST_F(AgentLogicTest, StopSurvivesTheAgent) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(stop_all());
+  clear();
+  restart({kScriptKey});
+  EXPECT_EQ(ordered(What::kStop, kScriptKey), 1u);
+}
+
+TEST_F(AgentLogicTest, StrangersAreStoppedAndForgotten) {
+  restart({kStepKey});
+  event(started(kStepKey));
+  EXPECT_EQ(ordered(What::kStop, kStepKey), 1u);
+  event(ended(kStepKey));
+  EXPECT_EQ(ordered(What::kForget, kStepKey), 1u);
+  EXPECT_TRUE(messages<Report>().empty());
+}
+
+TEST_F(AgentLogicTest, FenceCountsFromTheSendingOfTheAcknowledgedRenewal) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  clear();
+  pass(seconds(3));
+  const Instant sent{messages<Renew>()[0].sent_boot_us};
+  EXPECT_EQ(sent, now_);
+  now_ = now_ + seconds(40);  // the acknowledgement takes its time
+  receive(RenewAck{sent.us});
+  EXPECT_EQ(logic_->renewed(), sent);
+  logic_->disconnected(now_);
+  now_ = sent + minutes(10) - micros(1);
+  pass({});
+  EXPECT_EQ(ordered(What::kStop, kScriptKey), 0u);
+  EXPECT_EQ(logic_->next_timer(), sent + minutes(10));
+  pass(micros(1));
+  ASSERT_EQ(ordered(What::kStop, kScriptKey), 1u);
+  EXPECT_LE(orders_.back().kill_wait, seconds(2));
+  pass(seconds(1));
+  EXPECT_EQ(ordered(What::kStop, kScriptKey), 1u);
+  event(ended(kScriptKey, {0, 9, false}));
+  connect();
+  ASSERT_EQ(told<MemberStopped>().size(), 1u);
+  EXPECT_TRUE(told<MemberStopped>()[0].fenced);
+}
+
+TEST_F(AgentLogicTest, WelcomeCountsFromTheHello) {
+  const Instant hello = now_;
+  logic_->connected(now_);
+  now_ = now_ + seconds(20);
+  receive(Welcome{1, NodeId(1), seconds(3), "test"});
+  EXPECT_EQ(logic_->renewed(), hello);
+}
+
+TEST_F(AgentLogicTest, RestartDoesNotMoveTheFence) {
+  connect();
+  receive(attempt(true));
+  const Instant renewed = logic_->renewed();
+  now_ = now_ + minutes(9);
+  restart({kScriptKey});
+  EXPECT_EQ(logic_->renewed(), renewed);
+  pass(minutes(1));
+  EXPECT_EQ(ordered(What::kStop, kScriptKey), 1u);
+}
+
+TEST_F(AgentLogicTest, ForeignAcknowledgementMovesNoFence) {
+  connect();
+  receive(attempt(true));
+  const Instant renewed = logic_->renewed();
+  pass(seconds(2));
+  receive(RenewAck{now_.us});
+  EXPECT_EQ(logic_->renewed(), renewed);
+}
+
+TEST_F(AgentLogicTest, AttemptWithoutFenceOutlivesAnyPartition) {
+  connect();
+  LaunchAttempt forever = attempt(true);
+  forever.fence_after = kForever;
+  receive(forever);
+  logic_->disconnected(now_);
+  EXPECT_EQ(logic_->next_timer(), kNever);
+  pass(hours(1000));
+  EXPECT_EQ(ordered(What::kStop, kScriptKey), 0u);
+}
+
+TEST_F(AgentLogicTest, SignalsGoWhereTheyAreMeant) {
+  connect();
+  receive(attempt(true));
+  receive(step());
+  SignalWork m{kJob, 1, -100, true, false, 10};
+  receive(m);
+  EXPECT_EQ(ordered(What::kSignal, kStepKey), 1u);
+  EXPECT_EQ(ordered(What::kSignal, kScriptKey), 0u);
+  m.steps = false;
+  m.script = true;
+  receive(m);
+  EXPECT_EQ(ordered(What::kSignal, kScriptKey), 1u);
+  m.script = false;
+  m.step = 0;
+  receive(m);
+  EXPECT_EQ(ordered(What::kSignal, kStepKey), 2u);
+  m.job = JobId(77);
+  receive(m);
+  EXPECT_EQ(orders_.size(), 5u);
+}
+
+TEST_F(AgentLogicTest, RefusedSaysNothingMore) {
+  logic_->connected(now_);
+  receive(Refused{"unknown node"});
+  EXPECT_EQ(logic_->next_timer(), kNever);
+  pass(minutes(1));
+  EXPECT_EQ(sent_.size(), 1u);
+}
+
+TEST_F(AgentLogicTest, SnapshotIsAsGoodAsTheJournal) {
+  connect();
+  receive(stop_all());
+  receive(attempt(true, 2));
+  event(started({kJob, 2, kBatchStep, 0, 0, 0}));
+  LaunchStep s = step();
+  s.attempt = 2;
+  receive(s);
+  event(ended({kJob, 2, 0, 0, 0, 0}));
+  acknowledge_all();
+  s.step = 1;
+  receive(s);
+  event(started({kJob, 2, 1, 0, 0, 0}));
+  const auto full = journal_;
+  const auto snapshot = logic_->journal_snapshot();
+  EXPECT_LT(snapshot.size(), full.size());
+  const std::vector<ShimKey> survivors{{kJob, 2, kBatchStep, 0, 0, 0}, {kJob, 2, 1, 0, 0, 0}};
+  const auto replay = [&](const std::vector<std::string>& lines) {
+    journal_ = lines;
+    clear();
+    restart(survivors);
+    return logic_->journal_snapshot();
+  };
+  EXPECT_EQ(replay(full), snapshot);
+  EXPECT_EQ(replay(snapshot), snapshot);
+  connect();
+  receive(attempt(true, 1));
+  receive(attempt(true, 2));
+  s.step = 0;
+  receive(s);
+  EXPECT_TRUE(orders_.empty());
+}
+
+TEST(AgentJournal, FactsRoundTrip) {
+  const std::vector<JournalFact> facts = {
+      SeenAttempt{kJob, 3, 1000, minutes(10), seconds(30), true, Instant{77}},
+      SeenShim{{kJob, 3, kTasksStep, 1, 2, 3}, {4, 5}},
+      SeenShim{kScriptKey, {}},
+      Stopping{kJob, 3, true},
+      GoneAttempt{kJob, 3},
+      GoneSteps{kJob, 3, "0-4,9"},
+      GoneTask{{kJob, 3, kTasksStep, 1, 2, 3}},
+      Report{8, kJob, 3, StepEnded{2, {{1, {0, 9, true}}}}},
+      Acknowledged{{1, 2, 3}},
+      Renewed{Instant{99}},
+      NextReport{12},
+  };
+  for (const auto& fact : facts) {
+    const std::string line = encode_fact(fact);
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    const auto back = decode_fact(line);
+    ASSERT_TRUE(back) << line;
+    EXPECT_EQ(encode_fact(*back), line);
+    EXPECT_EQ(back->index(), fact.index());
+  }
+}
+
+TEST(AgentJournal, TornAndForeignLinesAreSkipped) {
+  for (const char* line : {"", "attempt", "attempt 5 1 1000 600 30 1", "attempt x 1 1 1 1 1 1", "shim 1 2",
+                           "shim 1 2 3 99999999 5 6", "gone 5", "report {\"number\":1", "report {}", "later 1 2 3",
+                           "renewed 9999999999999999999999", "acknowledged 1 -", "stopping 1 4294967296 0"})
+    EXPECT_FALSE(decode_fact(line)) << line;
+}
+
+}  // namespace
+}  // namespace lockstep
