@@ -217,7 +217,7 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
     ask.signal = 9;
   std::vector<ScancelTarget> targets;
   for (int i = optind; i < argc; ++i) {
-    auto read = parse_scancel_targets(words[static_cast<std::size_t>(i)]);
+    auto read = parse_scancel_targets(pointers[static_cast<std::size_t>(i)]);
     if (!read)
       return wrong(read.error().message);
     targets.insert(targets.end(), read->begin(), read->end());

@@ -6,6 +6,11 @@
 namespace lockstep {
 
 namespace {
+std::string taken(std::string& text) {
+  std::string out;
+  out.swap(text);
+  return out;
+}
 constexpr std::size_t kLineMax = 64 << 10;  // a longer line is passed on in parts
 constexpr std::size_t kChunk = 64 << 10;    // input bytes in one frame
 }  // namespace
@@ -41,7 +46,7 @@ bool StepOutput::take(const Frame& frame) {
     return false;
   Stream& stream = streams_[{rank, static_cast<int>(*fd)}];
   if (frame.type == static_cast<std::uint8_t>(IoFrame::kOutputEof)) {
-    emit(rank, static_cast<int>(*fd), stream, std::exchange(stream.line, {}));
+    emit(rank, static_cast<int>(*fd), stream, taken(stream.line));
     return true;
   }
   std::string_view bytes = std::string_view(frame.payload).substr(9);
@@ -60,7 +65,7 @@ void StepOutput::exited(std::uint32_t rank, ExitStatus exit) {
 }
 
 void StepOutput::flush() {
-  for (auto& [key, stream] : streams_) emit(key.first, key.second, stream, std::exchange(stream.line, {}));
+  for (auto& [key, stream] : streams_) emit(key.first, key.second, stream, taken(stream.line));
 }
 
 void StepOutput::write(std::uint32_t rank, int fd, Stream& stream, std::string_view bytes) {
@@ -71,12 +76,12 @@ void StepOutput::write(std::uint32_t rank, int fd, Stream& stream, std::string_v
   const auto last = bytes.rfind('\n');
   if (last != std::string_view::npos) {
     stream.line += bytes.substr(0, last + 1);
-    emit(rank, fd, stream, std::exchange(stream.line, {}));
+    emit(rank, fd, stream, taken(stream.line));
     bytes.remove_prefix(last + 1);
   }
   stream.line += bytes;
   if (stream.line.size() > kLineMax)
-    emit(rank, fd, stream, std::exchange(stream.line, {}));
+    emit(rank, fd, stream, taken(stream.line));
 }
 
 void StepOutput::emit(std::uint32_t rank, int fd, Stream& stream, std::string_view text) {

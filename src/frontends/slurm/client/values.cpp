@@ -56,7 +56,7 @@ Result<DeviceAsk> one_device(std::string kind, std::string_view rest, std::strin
   const auto parts = split(rest, ':');
   const auto count_at = parts.size() - 1;
   const auto count = scaled_count(parts[count_at]);
-  if (parts.size() > 2 || (parts.size() == 2 && !count) ||
+  if (parts.size() > 2 || (parts.size() == 2 && (!count || parts[0].empty())) ||
       (parts.size() == 1 && !count && (!name_like(parts[0]) || parse_int(parts[0]))))
     return invalid(format("\"{}\" is not [type:]count", whole));
   if (count)
@@ -455,6 +455,8 @@ std::optional<WallTime> parse_wall_time(std::string_view text, WallTime now) {
   if (const auto t = rest.find('t'); t != std::string_view::npos && t > 0 && rest[t - 1] >= '0' && rest[t - 1] <= '9') {
     clock = rest.substr(t + 1);
     rest = rest.substr(0, t);
+    if (clock.empty())
+      return std::nullopt;
   } else if (const auto gap = rest.find(' '); gap != std::string_view::npos) {
     clock = rest.find(':') < gap ? std::string_view() : rest.substr(gap + 1);
     if (!clock.empty())

@@ -1,0 +1,309 @@
+#include "frontends/slurm/client/job_ask.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/text.h"
+#include "frontends/slurm/client/script.h"
+#include "frontends/slurm/client/test_scripts.h"
+
+namespace lockstep {
+namespace {
+
+Surroundings around() {
+  Surroundings out;
+  out.work_dir = "/home/ann";
+  out.host_name = "login1";
+  out.now = WallTime{1'700'000'000'000'000};
+  out.read_file = [](const std::string& path) -> Result<std::string> {
+    if (path == "/home/ann/./hosts")
+      return std::string("n1\nn2\n");
+    return not_found(path);
+  };
+  return out;
+}
+
+OptionSet options_of(SlurmCommand command, const std::string& line, std::map<std::string, std::string> variables = {}) {
+  OptionSet options(command);
+  auto words = split_words(line);
+  words.insert(words.begin(), "command");
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  EXPECT_TRUE(options
+                  .read_environment([&](const char* name) -> const char* {
+                    const auto found = variables.find(name);
+                    return found == variables.end() ? nullptr : found->second.c_str();
+                  })
+                  .ok());
+  const auto read = options.read_command_line(static_cast<int>(words.size()), argv.data());
+  EXPECT_TRUE(read.ok()) << line << ": " << (read ? "" : read.error().message);
+  return options;
+}
+
+std::string ask_text(const std::vector<DeviceAsk>& asks) {
+  std::string out;
+  for (const auto& ask : asks)
+    out += format("{}{}{}:{}", out.empty() ? "" : ",", ask.kind, ask.type.empty() ? "" : ":" + ask.type, ask.count);
+  return out;
+}
+
+// "tasks 4-4 nodes 2-2 per-node 2! cores 1 …" or the error.
+std::string shape(const std::string& line) {
+  std::vector<std::string> notes;
+  const auto group = group_of(options_of(SlurmCommand::kSbatch, line), around(), notes);
+  if (!group)
+    return "error: " + group.error().message;
+  std::string out = format("t{}-{} n{}-{}", group->tasks.min, group->tasks.max, group->nodes.min, group->nodes.max);
+  if (group->tasks_per_node)
+    out += format(" each{}{}", group->tasks_per_node, group->tasks_per_node_exact ? "!" : "");
+  out += format(" c{}", group->per_task.cores);
+  if (!group->per_node.devices.empty())
+    out += " node=" + ask_text(group->per_node.devices);
+  if (!group->per_task.devices.empty())
+    out += " task=" + ask_text(group->per_task.devices);
+  if (!group->per_job.empty())
+    out += " job=" + ask_text(group->per_job);
+  return out;
+}
+
+TEST(JobAsk, TasksAndNodes) {
+  EXPECT_EQ(shape(""), "t1-1 n0-0 c1");
+  EXPECT_EQ(shape("-n 8"), "t8-8 n0-0 c1");
+  EXPECT_EQ(shape("-N 4"), "t4-4 n4-4 c1");
+  EXPECT_EQ(shape("-N 2-4"), "t2-4 n2-4 c1");
+  EXPECT_EQ(shape("-N 4 --ntasks-per-node=8"), "t32-32 n4-4 each8! c1");
+  EXPECT_EQ(shape("-N 2-4 --ntasks-per-node=8"), "t16-32 n2-4 each8! c1");
+  EXPECT_EQ(shape("--ntasks-per-node=8"), "t8-8 n1-1 each8! c1");
+  EXPECT_EQ(shape("-n 5 -N 3 --ntasks-per-node=2"), "t5-5 n3-3 each2 c1");
+  EXPECT_EQ(shape("-n 5 --ntasks-per-node=2"), "t5-5 n3-3 each2 c1");
+  EXPECT_EQ(shape("-n 2 -N 4"), "t2-2 n2-2 c1");
+  EXPECT_EQ(shape("-N 4 --tasks-per-node=2 -c 4"), "t8-8 n4-4 each2! c4");
+  EXPECT_EQ(shape("-w n[1-3]"), "t3-3 n3-3 c1");
+  EXPECT_EQ(shape("-F ./hosts"), "t2-2 n2-2 c1");
+  EXPECT_EQ(shape("-w n1 -N 2"), "t2-2 n2-2 c1");
+}
+
+TEST(JobAsk, Gpus) {
+  EXPECT_EQ(shape("--gres=gpu:4"), "t1-1 n0-0 c1 node=gpu:4");
+  EXPECT_EQ(shape("-N2 --gpus-per-node=h100:8"), "t2-2 n2-2 c1 node=gpu:h100:8");
+  EXPECT_EQ(shape("--gres=gpu:8 --gpus-per-node=8"), "t1-1 n0-0 c1 node=gpu:8");
+  EXPECT_EQ(shape("-G 16"), "t1-1 n0-0 c1 job=gpu:16");
+  EXPECT_EQ(shape("-G 16 --gpus-per-node=8"), "t1-1 n2-2 c1 node=gpu:8");
+  EXPECT_EQ(shape("-n 4 --gpus-per-task=1"), "t4-4 n0-0 c1 task=gpu:1");
+  EXPECT_EQ(shape("-G 8 --gpus-per-task=2"), "t4-4 n0-0 c1 task=gpu:2");
+  EXPECT_EQ(shape("-G 8 --ntasks-per-gpu=2"), "t16-16 n0-0 c1 job=gpu:8");
+  EXPECT_EQ(shape("-n 8 --ntasks-per-gpu=4"), "t8-8 n0-0 c1 job=gpu:2");
+  EXPECT_EQ(shape("-N 2 --gpus-per-node=4 --ntasks-per-gpu=1"), "t8-8 n2-2 c1 node=gpu:4");
+  EXPECT_EQ(shape("-G 4 --cpus-per-gpu=6"), "t1-1 n0-0 c0 job=gpu:4");
+  EXPECT_EQ(shape("-n2 --tres-per-task=cpu:4,gres/gpu:1"), "t2-2 n0-0 c4 task=gpu:1");
+}
+
+TEST(JobAsk, Contradictions) {
+  for (const char* line : {"-N 0",
+                           "-N x",
+                           "-N 4-2",
+                           "-n 0",
+                           "-n -1",
+                           "-n 1x",
+                           "-c 0",
+                           "-N 1 -n 9 --ntasks-per-node=4",
+                           "--gres=gpu:",
+                           "--gres=gpu:4 --gpus-per-node=8",
+                           "-N 4 -G 2",
+                           "-G 7 --gpus-per-task=2",
+                           "-n 3 -G 8 --gpus-per-task=2",
+                           "--cpus-per-gpu=4",
+                           "--cpus-per-gpu=4 -G1 -c 2",
+                           "--mem=lots",
+                           "--mem-per-cpu=-1",
+                           "-w n1 -x n1",
+                           "-w n[1-3] -N 2",
+                           "-w n[1-",
+                           "--exclusive=maybe",
+                           "--hint=purple",
+                           "--threads-per-core=2",
+                           "-m plane=4",
+                           "-N 2000000000 --ntasks-per-node=2000000000",
+                           "--ntasks-per-gpu=2",
+                           "--tmp=x",
+                           "--constraint=",
+                           "-F ./nothing",
+                           "--gpu-bind=map_gpu:0",
+                           "--gres-flags=enforce-binding"})
+    EXPECT_EQ(shape(line).substr(0, 6), "error:") << line << " gave " << shape(line);
+}
+
+TEST(JobAsk, ErrorsNameTheScriptLine) {
+  OptionSet options(SlurmCommand::kSbatch);
+  ASSERT_TRUE(options.read_directive({"--mem=lots"}, 5).ok());
+  std::vector<std::string> notes;
+  const auto request = job_request({options}, around(), notes);
+  ASSERT_FALSE(request.ok());
+  EXPECT_EQ(request.error().message, "Invalid --mem (script line 5) specification \"lots\"");
+}
+
+TEST(JobAsk, MemoryAndSharing) {
+  std::vector<std::string> notes;
+  const auto group = [&](const std::string& line) {
+    return *group_of(options_of(SlurmCommand::kSbatch, line), around(), notes);
+  };
+  EXPECT_EQ(group("--mem=16G").per_node.memory_mb, 16384);
+  EXPECT_TRUE(group("--mem=0").all_memory);
+  EXPECT_EQ(group("--mem-per-cpu=2g").memory_per_core_mb, 2048);
+  EXPECT_EQ(group("--mem-per-gpu=64G -G1").memory_per_device_mb, 65536);
+  EXPECT_EQ(group("--exclusive").sharing, Sharing::kExclusive);
+  EXPECT_TRUE(group("--exclusive").all_cores);
+  EXPECT_EQ(group("--exclusive=user").sharing, Sharing::kExclusiveUser);
+  EXPECT_EQ(group("-C a100&nvlink").constraint, "a100&nvlink");
+  EXPECT_TRUE(group("-O").overcommit);
+}
+
+TEST(JobAsk, TheJobItself) {
+  std::vector<std::string> notes;
+  const auto request = job_request(
+      {options_of(SlurmCommand::kSbatch,
+                  "-J x -A proj -q high -p a,b -t 2-0 --time-min=60 -b now+1hour --deadline=now+1week "
+                  "-d afterok:7:8 --kill-on-invalid-dep=no -H --nice=5 --no-requeue -k --signal=B:USR1@60 -D sub -o "
+                  "none -e e.%j --open-mode=append --comment=c --licenses=m:2 -a 0-7%2")},
+      around(), notes);
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  const JobSpec& spec = request->spec;
+  EXPECT_EQ(spec.front_end, "slurm");
+  EXPECT_EQ(spec.partitions, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(spec.time_limit, hours(48));
+  EXPECT_EQ(spec.time_min, hours(1));
+  EXPECT_EQ(spec.begin.seconds(), 1'700'003'600);
+  EXPECT_EQ(spec.dependencies.size(), 2u);
+  EXPECT_FALSE(spec.kill_on_invalid_dependency);
+  EXPECT_TRUE(spec.hold);
+  EXPECT_EQ(spec.nice, 5);
+  EXPECT_FALSE(spec.requeue);
+  EXPECT_TRUE(spec.requeue_set);
+  EXPECT_TRUE(spec.survive_node_loss);
+  EXPECT_EQ(spec.signal_ahead, (SignalAhead{10, seconds(60), true}));
+  EXPECT_EQ(spec.work_dir, "/home/ann/sub");
+  EXPECT_EQ(spec.std_out, "/dev/null");
+  EXPECT_EQ(spec.std_err, "e.%j");
+  EXPECT_TRUE(spec.append);
+  ASSERT_TRUE(request->array);
+  EXPECT_EQ(request->array->throttle, 2u);
+  EXPECT_TRUE(std::is_sorted(spec.options.begin(), spec.options.end()));
+  EXPECT_NE(std::find(spec.options.begin(), spec.options.end(), std::pair<std::string, std::string>{"array", "0-7%2"}),
+            spec.options.end());
+}
+
+TEST(JobAsk, RefusedJobs) {
+  for (const char* line :
+       {"--time=soon", "--time=10 --time-min=20", "--begin=yesterdayish", "--deadline=now-1hour",
+        "--dependency=afterok:x", "--nice=9999999999", "--signal=FOO", "--open-mode=sideways", "--array=5-1",
+        "--licenses=:1", "-p a,,b", "--priority=-3", "--kill-on-invalid-dep=perhaps"}) {
+    std::vector<std::string> notes;
+    EXPECT_FALSE(job_request({options_of(SlurmCommand::kSbatch, line)}, around(), notes).ok()) << line;
+  }
+}
+
+TEST(JobAsk, HetJobsHaveOneGroupForEachComponent) {
+  std::vector<std::string> notes;
+  const auto request = job_request({options_of(SlurmCommand::kSalloc, "-N1 -p gpu --gpus-per-node=8"),
+                                    options_of(SlurmCommand::kSalloc, "-N2 -c 4")},
+                                   around(), notes);
+  ASSERT_TRUE(request.ok());
+  ASSERT_EQ(request->spec.groups.size(), 2u);
+  EXPECT_EQ(request->spec.groups[1].nodes.min, 2u);
+  EXPECT_NE(std::find(request->spec.options.begin(), request->spec.options.end(),
+                      std::pair<std::string, std::string>{"het-1/nodes", "2"}),
+            request->spec.options.end());
+  EXPECT_FALSE(job_request({options_of(SlurmCommand::kSalloc, "-p a"), options_of(SlurmCommand::kSalloc, "-p b")},
+                           around(), notes)
+                   .ok());
+}
+
+TEST(JobAsk, RealScriptsBecomeRequests) {
+  for (const auto& script : kTestScripts) {
+    const auto read = read_directives(script.text);
+    ASSERT_TRUE(read.ok()) << script.name;
+    std::vector<OptionSet> components;
+    for (const auto& component : read->components) {
+      OptionSet options(SlurmCommand::kSbatch);
+      for (const auto& directive : component) {
+        const auto taken = options.read_directive(directive.words, directive.line);
+        ASSERT_TRUE(taken.ok()) << script.name << ": " << taken.error().message;
+      }
+      components.push_back(std::move(options));
+    }
+    std::vector<std::string> notes;
+    const auto request = job_request(components, around(), notes);
+    ASSERT_TRUE(request.ok()) << script.name << ": " << request.error().message;
+    const auto back = decode_submit(encode(*request));
+    ASSERT_TRUE(back.ok()) << script.name << ": " << back.error().message;
+    EXPECT_EQ(back->spec.groups, request->spec.groups) << script.name;
+  }
+}
+
+StepSpec step(const std::string& line, std::map<std::string, std::string> variables = {}) {
+  std::vector<std::string> notes;
+  auto spec = step_of(options_of(SlurmCommand::kSrun, line, std::move(variables)), around(), notes);
+  EXPECT_TRUE(spec.ok()) << line << ": " << (spec ? "" : spec.error().message);
+  return spec ? *spec : StepSpec{};
+}
+
+TEST(StepAsk, PlainSrunTakesWhatTheJobHas) {
+  const StepSpec plain =
+      step("", {{"SLURM_JOB_ID", "1"}, {"SLURM_NNODES", "4"}, {"SLURM_NTASKS", "32"}, {"SLURM_NTASKS_PER_NODE", "8"}});
+  EXPECT_EQ(plain.tasks, 32u);
+  EXPECT_EQ(plain.nodes.min, 4u);
+  EXPECT_TRUE(plain.whole);
+  EXPECT_FALSE(plain.exact);
+}
+
+TEST(StepAsk, OneTaskOfALargeJob) {
+  const std::map<std::string, std::string> job = {
+      {"SLURM_JOB_ID", "1"}, {"SLURM_NNODES", "4"}, {"SLURM_NTASKS", "32"}, {"SLURM_NTASKS_PER_NODE", "8"}};
+  const StepSpec one = step("-n 1", job);
+  EXPECT_EQ(one.tasks, 1u);
+  EXPECT_LE(one.nodes.min, 1u);
+  const StepSpec on_node = step("--nodes=1 --ntasks=1 -w n3 --overlap", job);
+  EXPECT_EQ(on_node.only_nodes, (std::vector<std::string>{"n3"}));
+  EXPECT_EQ(on_node.nodes.max, 1u);
+  EXPECT_TRUE(on_node.overlap);
+  const StepSpec one_each = step("--ntasks-per-node=1", job);
+  EXPECT_EQ(one_each.tasks, 4u);
+  EXPECT_EQ(one_each.tasks_per_node, 1u);
+}
+
+TEST(StepAsk, OwnCoresMakeItExact) {
+  EXPECT_TRUE(step("-n 2 -c 4").exact);
+  EXPECT_TRUE(step("--exact").exact);
+  EXPECT_FALSE(step("-c 4 --whole").exact);
+  EXPECT_EQ(step("-n 2 -c 4").cores_per_task, 4u);
+}
+
+TEST(StepAsk, Devices) {
+  EXPECT_EQ(ask_text(step("--gres=gpu:2", {{"SLURM_GPUS_PER_NODE", "8"}}).devices_per_node), "gpu:2");
+  EXPECT_EQ(ask_text(step("--gpus-per-task=1 -n2").devices_per_task), "gpu:1");
+  EXPECT_EQ(ask_text(step("--gpu-bind=per_task:1 -n2").devices_per_task), "gpu:1");
+  EXPECT_EQ(step("--gpus=3").devices_total, 3u);
+  EXPECT_EQ(ask_text(step("--gres=none").devices_per_node), "gpu:0");
+}
+
+TEST(StepAsk, MemoryOfTheJobIsNotAsked) {
+  EXPECT_EQ(step("", {{"SLURM_MEM_PER_NODE", "1000"}}).memory_mb, -1);
+  EXPECT_EQ(step("--mem=0").memory_mb, -1);
+  EXPECT_EQ(step("--mem=2G").memory_mb, 2048);
+}
+
+TEST(StepAsk, Rest) {
+  const StepSpec s = step("-l -u -K -W 30 -r 1 -m cyclic -O --cpu-bind=none --open-mode=append -D /tmp");
+  EXPECT_TRUE(s.label && s.unbuffered && s.kill_on_bad_exit && s.overcommit && s.append);
+  EXPECT_EQ(s.wait_after_first, seconds(30));
+  EXPECT_EQ(s.relative, 1u);
+  EXPECT_EQ(s.distribution, "cyclic");
+  EXPECT_EQ(s.work_dir, "/tmp");
+  EXPECT_FALSE(step("--kill-on-bad-exit=0").kill_on_bad_exit);
+  std::vector<std::string> notes;
+  EXPECT_FALSE(step_of(options_of(SlurmCommand::kSrun, "--cpu-bind=mask_cpu:0x3"), around(), notes).ok());
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,208 @@
+// sbatch and scancel against a cluster that only records what it is asked.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/text.h"
+#include "frontends/slurm/client/context.h"
+#include "wire/api.h"
+
+namespace lockstep {
+namespace {
+
+struct FakeCluster {
+  std::vector<std::string> asked;  // "POST /v1/jobs"
+  std::vector<std::string> bodies;
+  std::function<ApiClient::Reply(std::string_view method, std::string_view target)> answer;
+  ClientContext context{[this] { return connect(); }};
+
+  struct Client final : ApiClient {
+    explicit Client(FakeCluster& owner) : cluster(owner) {}
+    Result<Reply> call(std::string_view method, std::string_view target, std::string_view body, Duration) override {
+      cluster.asked.push_back(format("{} {}", method, target));
+      cluster.bodies.emplace_back(body);
+      return cluster.answer(method, target);
+    }
+    Result<int> upgrade(std::string_view, std::string_view, std::string_view) override { return not_found("io"); }
+    FakeCluster& cluster;
+  };
+  Result<std::unique_ptr<ApiClient>> connect() { return std::unique_ptr<ApiClient>(new Client(*this)); }
+};
+
+struct Run {
+  int code = 0;
+  std::string out, err;
+};
+
+Run run(int (*command)(const ClientContext&, int, char**), FakeCluster& cluster, std::vector<std::string> words) {
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Run result;
+  result.code = command(cluster.context, static_cast<int>(words.size()), argv.data());
+  result.out = testing::internal::GetCapturedStdout();
+  result.err = testing::internal::GetCapturedStderr();
+  return result;
+}
+
+class Sbatch : public testing::Test {
+ protected:
+  Sbatch() {
+    cluster.answer = [](std::string_view, std::string_view) {
+      return ApiClient::Reply{200, "application/json", encode_submitted(JobId(12))};
+    };
+    char name[] = "/tmp/sbatch-test-XXXXXX";
+    folder = ::mkdtemp(name);
+  }
+  ~Sbatch() override {
+    ::unlink((folder + "/job.sh").c_str());
+    ::rmdir(folder.c_str());
+  }
+  std::string script(const std::string& text) {
+    const std::string path = folder + "/job.sh";
+    std::ofstream(path) << text;
+    return path;
+  }
+  SubmitRequest submitted() {
+    EXPECT_FALSE(cluster.bodies.empty());
+    auto request = decode_submit(cluster.bodies.empty() ? "" : cluster.bodies.back());
+    EXPECT_TRUE(request.ok());
+    return request ? *request : SubmitRequest{};
+  }
+  FakeCluster cluster;
+  std::string folder;
+};
+
+TEST_F(Sbatch, SaysExactlyWhatToolsParse) {
+  EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "--wrap", "true"}).out, "Submitted batch job 12\n");
+  EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "--parsable", "--wrap", "true"}).out, "12\n");
+  EXPECT_EQ(cluster.asked, (std::vector<std::string>{"POST /v1/jobs", "POST /v1/jobs"}));
+}
+
+TEST_F(Sbatch, TheRequestHoldsScriptArgumentsAndEnvironment) {
+  ::setenv("SBATCH_TEST_KEEP", "kept", 1);
+  const auto path = script("#!/bin/bash\n#SBATCH -J named -N 2 --gpus-per-node=8 # eight\necho $1\n");
+  const auto result = run(sbatch_main, cluster, {"sbatch", "-N3", path, "one", "two words"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const SubmitRequest request = submitted();
+  EXPECT_EQ(request.spec.name, "named");
+  EXPECT_EQ(request.spec.command, path);
+  ASSERT_EQ(request.spec.groups.size(), 1u);
+  EXPECT_EQ(request.spec.groups[0].launch, Launch::kScript);
+  EXPECT_EQ(request.spec.groups[0].nodes.min, 3u);
+  EXPECT_EQ(request.spec.groups[0].argv, (std::vector<std::string>{"one", "two words"}));
+  EXPECT_NE(request.script.find("echo $1"), std::string::npos);
+  EXPECT_NE(request.environment.find(std::string("SBATCH_TEST_KEEP=kept\0", 22)), std::string::npos);
+}
+
+TEST_F(Sbatch, WrapAndHetjob) {
+  run(sbatch_main, cluster, {"sbatch", "--wrap", "sleep 1"});
+  EXPECT_EQ(submitted().script, "#!/bin/sh\n# This script was created by sbatch --wrap.\n\nsleep 1\n");
+  EXPECT_EQ(submitted().spec.name, "wrap");
+  run(sbatch_main, cluster, {"sbatch", script("#!/bin/sh\n#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 2\n")});
+  ASSERT_EQ(submitted().spec.groups.size(), 2u);
+  EXPECT_EQ(submitted().spec.groups[1].nodes.min, 2u);
+  EXPECT_EQ(submitted().spec.groups[1].launch, Launch::kNothing);
+}
+
+TEST_F(Sbatch, NothingIsSubmittedWhenTheInputIsWrong) {
+  EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", script("echo no interpreter\n")}).err,
+            "sbatch: error: This does not look like a batch script.  The first\n"
+            "sbatch: error: line must start with #! followed by the path to an interpreter.\n"
+            "sbatch: error: For instance: #!/bin/sh\n");
+  EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "--foo", "x"}).err,
+            "sbatch: unrecognized option '--foo'\nTry \"sbatch --help\" for more information\n");
+  EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "/no/such/file.sh"}).err,
+            "sbatch: error: Unable to open file /no/such/file.sh\n");
+  EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", script("#!/bin/sh\n\n#SBATCH --time=soon\n")}).err,
+            "sbatch: error: Invalid --time (script line 3) specification \"soon\"\n");
+  EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "--array=5-1", "--wrap", "true"}).err,
+            "sbatch: error: Invalid --array specification: \"5-1\": a range goes upwards\n"
+            "sbatch: error: Batch job submission failed: Invalid job array specification\n");
+  EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "--wrap", "true", "x.sh"}).code, 1);
+  EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", folder}).code, 1);
+  EXPECT_TRUE(cluster.asked.empty());
+}
+
+TEST_F(Sbatch, RefusalsHaveSlurmsSentence) {
+  cluster.answer = [](std::string_view, std::string_view) {
+    return ApiClient::Reply{400, "application/json",
+                            encode_error({Errc::kNotFound, "there is no partition \"nope\"", "partitions"})};
+  };
+  const auto result = run(sbatch_main, cluster, {"sbatch", "-p", "nope", "--wrap", "true"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "sbatch: error: there is no partition \"nope\"\n"
+            "sbatch: error: Batch job submission failed: Invalid partition name specified\n");
+}
+
+std::string ended(JobState state, ExitStatus exit) {
+  auto job = std::make_shared<Job>();
+  auto spec = std::make_shared<JobSpec>();
+  spec->groups.emplace_back();
+  job->id = JobId(12);
+  job->spec = spec;
+  job->state = state;
+  job->exit = exit;
+  return encode(JobDetail{job, {}, {}, {}});
+}
+
+TEST_F(Sbatch, WaitReturnsTheJobsCode) {
+  const auto code = [&](JobState state, ExitStatus exit) {
+    int polls = 0;
+    cluster.answer = [&, polls](std::string_view, std::string_view target) mutable -> ApiClient::Reply {
+      if (target == "/v1/jobs")
+        return {200, "application/json", encode_submitted(JobId(12))};
+      if (polls++ == 0)
+        return {204, "application/json", ""};
+      return {200, "application/json", ended(state, exit)};
+    };
+    return run(sbatch_main, cluster, {"sbatch", "--wait", "--wrap", "x"}).code;
+  };
+  EXPECT_EQ(code(JobState::kCompleted, {}), 0);
+  EXPECT_EQ(code(JobState::kFailed, {5, 0, false}), 5);
+  EXPECT_EQ(code(JobState::kFailed, {0, 9, false}), 1);
+  EXPECT_EQ(code(JobState::kCancelled, {}), 1);
+}
+
+TEST_F(Sbatch, ScancelNamesItsTargets) {
+  cluster.answer = [](std::string_view, std::string_view) { return ApiClient::Reply{200, "application/json", "{}"}; };
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "7", "8_3"}).code, 0);
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "9", "--signal", "SIGUSR1"}).code, 0);
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "-b", "-s", "15", "10"}).code, 0);
+  ASSERT_EQ(cluster.asked, (std::vector<std::string>{"POST /v1/jobs/7/cancel", "POST /v1/jobs/8_3/cancel",
+                                                     "POST /v1/jobs/9/cancel", "POST /v1/jobs/10/cancel"}));
+  EXPECT_EQ(decode_cancel(cluster.bodies[0])->signal, 0);
+  EXPECT_EQ(decode_cancel(cluster.bodies[2])->signal, 10);
+  EXPECT_EQ(decode_cancel(cluster.bodies[3])->reach, CancelJob::Reach::kScript);
+}
+
+TEST_F(Sbatch, ScancelOfWhatIsNotThereIsSilent) {
+  cluster.answer = [](std::string_view, std::string_view) {
+    return ApiClient::Reply{404, "application/json", encode_error({Errc::kNotFound, "no job 99", ""})};
+  };
+  const auto quiet = run(scancel_main, cluster, {"scancel", "99"});
+  EXPECT_EQ(quiet.code, 0);
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_NE(run(scancel_main, cluster, {"scancel", "-v", "99"}).err.find("Invalid job id specified"),
+            std::string::npos);
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel"}).code, 1);
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "banana"}).err, "scancel: error: Invalid job id banana\n");
+}
+
+TEST_F(Sbatch, ScancelOfAnothersJobFails) {
+  cluster.answer = [](std::string_view, std::string_view) {
+    return ApiClient::Reply{403, "application/json", encode_error({Errc::kDenied, "job 5 belongs to bob", ""})};
+  };
+  const auto result = run(scancel_main, cluster, {"scancel", "5"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "scancel: error: Kill job error on job id 5: Access/permission denied\n");
+}
+
+}  // namespace
+}  // namespace lockstep

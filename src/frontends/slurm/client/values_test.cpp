@@ -1,0 +1,165 @@
+#include "frontends/slurm/client/values.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <time.h>
+
+namespace lockstep {
+namespace {
+
+std::int64_t limit(std::string_view text) {
+  const auto value = parse_time_limit(text);
+  return !value ? -1 : *value == kForever ? 0 : value->seconds();
+}
+
+TEST(Values, TimeLimits) {
+  EXPECT_EQ(limit("30"), 1800);
+  EXPECT_EQ(limit("4320"), 259200);
+  EXPECT_EQ(limit("1:30"), 90);
+  EXPECT_EQ(limit("72:00:00"), 259200);
+  EXPECT_EQ(limit("1:0:0"), 3600);
+  EXPECT_EQ(limit("2-00:00"), 172800);
+  EXPECT_EQ(limit("0-36:00"), 129600);
+  EXPECT_EQ(limit("1-12"), 129600);
+  EXPECT_EQ(limit("1-1:2:3"), 90123);
+  EXPECT_EQ(limit("0"), 0);
+  EXPECT_EQ(limit("UNLIMITED"), 0);
+  EXPECT_EQ(limit("infinite"), 0);
+  for (const char* bad :
+       {"", "-", "1:", ":1", "1:2:3:4", "1-", "-5", "1h", "1.5", "1-2-3", "99999999999999999999", "4000000-0"})
+    EXPECT_EQ(limit(bad), -1) << bad;
+}
+
+TEST(Values, Memory) {
+  EXPECT_EQ(parse_memory_mb("300"), 300);
+  EXPECT_EQ(parse_memory_mb("4G"), 4096);
+  EXPECT_EQ(parse_memory_mb("4gb"), 4096);
+  EXPECT_EQ(parse_memory_mb("120GB"), 122880);
+  EXPECT_EQ(parse_memory_mb("1T"), 1048576);
+  EXPECT_EQ(parse_memory_mb("1500k"), 2);
+  EXPECT_EQ(parse_memory_mb("0"), 0);
+  for (const char* bad : {"", "G", "1.5G", "-1", "4X", "4GBB", "4 G", "99999999999999999999", "9999999999999T"})
+    EXPECT_FALSE(parse_memory_mb(bad)) << bad;
+}
+
+TEST(Values, NodeRanges) {
+  EXPECT_EQ(parse_node_range("4"), (CountRange{4, 4}));
+  EXPECT_EQ(parse_node_range("2-8"), (CountRange{2, 8}));
+  EXPECT_EQ(parse_node_range("1k"), (CountRange{1024, 1024}));
+  for (const char* bad : {"", "0", "a", "4-2", "2-", "-2", "1,3", "3000000k"})
+    EXPECT_FALSE(parse_node_range(bad)) << bad;
+}
+
+std::string devices(Result<std::vector<DeviceAsk>> asks) {
+  if (!asks)
+    return "error";
+  std::string out;
+  for (const auto& ask : *asks) out += ask.kind + "/" + ask.type + "/" + std::to_string(ask.count) + " ";
+  return out;
+}
+
+TEST(Values, Gres) {
+  EXPECT_EQ(devices(parse_gres("gpu")), "gpu//1 ");
+  EXPECT_EQ(devices(parse_gres("gpu:4")), "gpu//4 ");
+  EXPECT_EQ(devices(parse_gres("gpu:H100")), "gpu/h100/1 ");
+  EXPECT_EQ(devices(parse_gres("gpu:h100:8")), "gpu/h100/8 ");
+  EXPECT_EQ(devices(parse_gres("gres/gpu:2")), "gpu//2 ");
+  EXPECT_EQ(devices(parse_gres("gpu:3g.71gb:1")), "gpu/3g.71gb/1 ");
+  EXPECT_EQ(devices(parse_gres("gpu:v100:4,nvme:225")), "gpu/v100/4 nvme//225 ");
+  EXPECT_EQ(devices(parse_gres("shard:2")), "shard//2 ");
+  EXPECT_EQ(devices(parse_gres("gpu:1,nvme:1k")), "gpu//1 nvme//1024 ");
+  EXPECT_EQ(devices(parse_gres("none")), "");
+  EXPECT_EQ(devices(parse_gres("gpu:1,gpu:2")), "gpu//3 ");
+  for (const char* bad : {"", ",", "gpu:", "gpu:-1", "gpu:a:b", "gpu:a:1:2", "4", "gpu:99999999999", "g pu"})
+    EXPECT_EQ(devices(parse_gres(bad)), "error") << bad;
+}
+
+TEST(Values, Gpus) {
+  EXPECT_EQ(devices(parse_gpus("4")), "gpu//4 ");
+  EXPECT_EQ(devices(parse_gpus("h100:4")), "gpu/h100/4 ");
+  EXPECT_EQ(devices(parse_gpus("A100:2,h100:1")), "gpu/a100/2 gpu/h100/1 ");
+  for (const char* bad : {"", "h100:", ":4", "a:b", "1,,2", "-1"}) EXPECT_EQ(devices(parse_gpus(bad)), "error") << bad;
+}
+
+TEST(Values, Signals) {
+  EXPECT_EQ(parse_signal("9"), 9);
+  EXPECT_EQ(parse_signal("USR1"), 10);
+  EXPECT_EQ(parse_signal("SIGTERM"), 15);
+  EXPECT_EQ(parse_signal("sigkill"), 9);
+  for (const char* bad : {"", "0", "65", "SIG", "FOO", "-9"}) EXPECT_FALSE(parse_signal(bad)) << bad;
+
+  const auto ahead = parse_signal_ahead("B:USR1@300");
+  ASSERT_TRUE(ahead);
+  EXPECT_EQ(*ahead, (SignalAhead{10, seconds(300), true}));
+  EXPECT_EQ(parse_signal_ahead("15@180"), (SignalAhead{15, seconds(180), false}));
+  EXPECT_EQ(parse_signal_ahead("SIGUSR1"), (SignalAhead{10, seconds(60), false}));
+  EXPECT_EQ(parse_signal_ahead("RB:TERM@5"), (SignalAhead{15, seconds(5), true}));
+  for (const char* bad : {"", "B:", "USR1@", "USR1@-1", "USR1@70000", "X:USR1", "USR1@1@2"})
+    EXPECT_FALSE(parse_signal_ahead(bad)) << bad;
+}
+
+TEST(Values, Dependencies) {
+  const auto list = parse_dependencies("afterok:12:13,afterany:14,after:15+30,singleton");
+  ASSERT_TRUE(list.ok());
+  using enum Dependency::Type;
+  EXPECT_EQ(list->all, (std::vector<Dependency>{{kAfterOk, JobId(12), {}},
+                                                {kAfterOk, JobId(13), {}},
+                                                {kAfterAny, JobId(14), {}},
+                                                {kAfter, JobId(15), minutes(30)},
+                                                {kSingleton, JobId{}, {}}}));
+  EXPECT_FALSE(list->any);
+  EXPECT_TRUE(parse_dependencies("afterany:1?afterok:2")->any);
+  EXPECT_EQ(parse_dependencies("77")->all.at(0), (Dependency{kAfterAny, JobId(77), {}}));
+  for (const char* bad : {"", "afterok", "afterok:", "afterok:x", "afterok:0", "never:1",
+                          "afterok:1,afterany:2?after:3", "afterok:1+5", "after:1+x", ","})
+    EXPECT_FALSE(parse_dependencies(bad).ok()) << bad;
+  EXPECT_EQ(parse_dependencies("afterok:12_3").error().code, Errc::kUnsupported);
+}
+
+TEST(Values, Arrays) {
+  const auto text = [](std::string_view in) {
+    const auto ask = parse_array(in);
+    return ask ? ask->indices.text() + " %" + std::to_string(ask->throttle) + " :" + std::to_string(ask->step)
+               : "error";
+  };
+  EXPECT_EQ(text("0-15"), "0-15 %0 :1");
+  EXPECT_EQ(text("0-15%4"), "0-15 %4 :1");
+  EXPECT_EQ(text("1-5:2%2"), "1,3,5 %2 :2");
+  EXPECT_EQ(text("8,18,28"), "8,18,28 %0 :1");
+  EXPECT_EQ(text("107"), "107 %0 :1");
+  EXPECT_EQ(text("1%6"), "1 %6 :1");
+  for (const char* bad : {"", "a", "3-1", "1-5:0", "1:2", "1-", "1,,2", "%4", "0-4%", "0-4%x", "5000000", "-1"})
+    EXPECT_EQ(text(bad), "error") << bad;
+}
+
+TEST(Values, WallTimes) {
+  ::setenv("TZ", "UTC", 1);
+  ::tzset();
+  const WallTime now{1'700'000'000'000'000};  // 2023-11-14 22:13:20
+  const auto at = [&](std::string_view text) {
+    const auto value = parse_wall_time(text, now);
+    return value ? value->seconds() : -1;
+  };
+  EXPECT_EQ(at("now"), 1'700'000'000);
+  EXPECT_EQ(at("now+30"), 1'700'000'030);
+  EXPECT_EQ(at("now+1hour"), 1'700'003'600);
+  EXPECT_EQ(at("now+2minutes"), 1'700'000'120);
+  EXPECT_EQ(at("now+1day"), 1'700'086'400);
+  EXPECT_EQ(at("23:00"), 1'700'002'800);
+  EXPECT_EQ(at("16:00"), 1'700'064'000);  // has passed today
+  EXPECT_EQ(at("4:00PM"), 1'700'064'000);
+  EXPECT_EQ(at("midnight"), 1'700'006'400);
+  EXPECT_EQ(at("2030-01-20T12:34:00"), 1'895'142'840);
+  EXPECT_EQ(at("2030-01-20"), 1'895'097'600);
+  EXPECT_EQ(at("01/20/30"), 1'895'097'600);
+  EXPECT_EQ(at("012030"), 1'895'097'600);
+  EXPECT_EQ(at("1/20/30 12:34"), 1'895'142'840);
+  EXPECT_EQ(at("uts1700000000"), 1'700'000'000);
+  EXPECT_EQ(at("tomorrow"), 1'700'086'400);
+  for (const char* bad : {"", "soon", "25:00", "12:60", "now+", "now+1fortnight", "13:00PM", "2030-13-01", "32/1/30",
+                          "2030-01-20T", "now+99999999999999999999"})
+    EXPECT_EQ(at(bad), -1) << bad;
+}
+
+}  // namespace
+}  // namespace lockstep
