@@ -37,8 +37,17 @@ Result<std::set<UserId>> parse_users(const Tables& tables, const Words& words) {
   return users;
 }
 
-// Splits at commas outside brackets: "1_[2,4],7".
-std::vector<std::string> split_names(std::string_view text) {
+}  // namespace
+
+const std::string& query_of(const PageRequest& request, std::string_view name) {
+  static const std::string kNone;
+  const auto it = request.query.find(name);
+  return it == request.query.end() ? kNone : it->second;
+}
+
+PageReply refusal(int status, std::string message) { return {status, "text/plain; charset=utf-8", std::move(message)}; }
+
+std::vector<std::string> split_job_names(std::string_view text) {
   std::vector<std::string> parts;
   std::string part;
   int depth = 0;
@@ -53,16 +62,6 @@ std::vector<std::string> split_names(std::string_view text) {
     parts.push_back(std::move(part));
   return parts;
 }
-
-}  // namespace
-
-const std::string& query_of(const PageRequest& request, std::string_view name) {
-  static const std::string kNone;
-  const auto it = request.query.find(name);
-  return it == request.query.end() ? kNone : it->second;
-}
-
-PageReply refusal(int status, std::string message) { return {status, "text/plain; charset=utf-8", std::move(message)}; }
 
 Result<JobName> parse_job_name(std::string_view text) {
   JobName name;
@@ -95,7 +94,7 @@ Result<JobFilter> JobFilter::parse(const ReadContext& context, const PageRequest
   JobFilter filter;
   const Tables& tables = context.tables;
   filter.tables_ = &tables;
-  for (const std::string& part : split_names(query_of(request, "jobs")))
+  for (const std::string& part : split_job_names(query_of(request, "jobs")))
     filter.names_.push_back(TRY(parse_job_name(part)));
   filter.direct_ = !filter.names_.empty();
   bool any_known = false;

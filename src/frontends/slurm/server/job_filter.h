@@ -17,6 +17,8 @@ struct JobName {
   std::optional<std::uint16_t> group;
 };
 Result<JobName> parse_job_name(std::string_view text);
+// A list of them, split at the commas outside brackets: "1_[2,4],7".
+std::vector<std::string> split_job_names(std::string_view text);
 
 class JobFilter {
  public:

@@ -2,7 +2,10 @@
 
 #include "base/text.h"
 #include "frontends/slurm/server/job_filter.h"
+#include "frontends/slurm/server/json_pages.h"
+#include "frontends/slurm/server/sacct.h"
 #include "frontends/slurm/server/show.h"
+#include "frontends/slurm/server/sinfo.h"
 #include "frontends/slurm/server/squeue.h"
 #include "frontends/slurm/server/words.h"
 
@@ -28,6 +31,11 @@ std::vector<PageEntry> slurm_pages() {
   return {
       {"/slurm/v1/environment", PageKind::kLive, environment_page},
       {"/slurm/v1/squeue", PageKind::kLive, squeue_page},
+      {"/slurm/v1/squeue.json", PageKind::kLive, squeue_json_page},
+      {"/slurm/v1/sinfo", PageKind::kLive, sinfo_page},
+      {"/slurm/v1/sinfo.json", PageKind::kLive, sinfo_json_page},
+      {"/slurm/v1/sacct", PageKind::kHistory, sacct_page},
+      {"/slurm/v1/sacct.json", PageKind::kHistory, sacct_json_page},
       {"/slurm/v1/steps", PageKind::kLive, steps_page},
       {"/slurm/v1/show/job", PageKind::kLive, show_job_page},
       {"/slurm/v1/show/step", PageKind::kLive, show_step_page},

@@ -1,0 +1,43 @@
+// sacct's fields, their widths, and how its tables are written.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "frontends/slurm/client/query_call.h"
+
+namespace lockstep {
+
+enum class SacctKind : unsigned char { kText, kTime, kSpan, kLimit, kLimitMinutes, kMemory };
+
+struct SacctField {
+  std::string_view name;    // as the header shows it
+  int width;                // negative = left aligned
+  std::string_view column;  // what the cluster calls it; "empty" = nothing is measured
+  SacctKind kind = SacctKind::kText;
+};
+std::span<const SacctField> sacct_fields();
+
+struct SacctColumn {
+  const SacctField* field = nullptr;
+  int width = 0;
+};
+// "JobID,State%20,elapsed": any case, unique beginnings are enough.
+Result<std::vector<SacctColumn>> parse_sacct_format(std::string_view text);
+
+struct SacctLook {
+  bool header = true;
+  bool parsable = false;  // no widths, the delimiter between
+  bool trailing = false;  // and one more at the end of each line (-p)
+  std::string delimiter = "|";
+  std::string time_pattern;
+  std::int64_t now = 0;
+  char unit = 0;  // --units: K, M, G, T for memory
+};
+// cells: row by row, as many as columns.
+std::string write_sacct(const std::vector<SacctColumn>& columns, const Rows& rows, const SacctLook& look);
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+#include "frontends/slurm/client/sacct_fields.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <time.h>
+
+namespace lockstep {
+namespace {
+
+std::string listing(std::string_view format, std::string body, SacctLook look = {}) {
+  const auto columns = parse_sacct_format(format);
+  if (!columns)
+    return "error: " + columns.error().message;
+  return write_sacct(*columns, Rows(std::move(body), columns->size()), look);
+}
+
+TEST(Sacct, DefaultTable) {
+  EXPECT_EQ(listing("jobid,jobname,partition,account,alloccpus,state,exitcode",
+                    "12\ttrain\tmain\tml\t8\tCANCELLED by 1000\t0:15\n12.batch\tbatch\t\tml\t8\tCOMPLETED\t0:0\n"),
+            "JobID           JobName  Partition    Account  AllocCPUS      State ExitCode \n"
+            "------------ ---------- ---------- ---------- ---------- ---------- -------- \n"
+            "12                train       main         ml          8 CANCELLED+     0:15 \n"
+            "12.batch          batch                    ml          8  COMPLETED      0:0 \n");
+}
+
+TEST(Sacct, Parsable) {
+  SacctLook look;
+  look.parsable = true;
+  EXPECT_EQ(listing("JobID,State,NodeList", "12_[5-9%3]\tPENDING\tNone assigned\n", look),
+            "JobID|State|NodeList\n12_[5-9%3]|PENDING|None assigned\n");
+  look.trailing = true;
+  look.header = false;
+  look.delimiter = ";;";
+  EXPECT_EQ(listing("jobidraw,STATE", "12\tCANCELLED by 0\n", look), "12;;CANCELLED by 0;;\n");
+}
+
+TEST(Sacct, WidthsAndNames) {
+  SacctLook look;
+  look.header = false;
+  EXPECT_EQ(listing("State%20,jobid%-6", "RUNNING\t1\n", look), "             RUNNING 1      \n");
+  EXPECT_EQ(listing("JobIDR", "1\n", look), "1            \n");  // a beginning is enough
+  EXPECT_EQ(listing("state%0", "RUNNING\n", look), " \n");
+}
+
+TEST(Sacct, TimesLimitsAndUnits) {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  SacctLook look;
+  look.parsable = true;
+  look.header = false;
+  EXPECT_EQ(listing("start,end,elapsed,timelimit,timelimitraw", "1700000000\t0\t61\t3600\t3600\n", look),
+            "2023-11-14T22:13:20|Unknown|00:01:01|01:00:00|60\n");
+  EXPECT_EQ(listing("timelimit,timelimitraw", "-1\t-2\n", look), "UNLIMITED|Partition_Limit\n");
+  look.time_pattern = "%s";
+  look.unit = 'G';
+  EXPECT_EQ(listing("start,reqmem", "1700000000\t2560M\n", look), "1700000000|2.50G\n");
+}
+
+TEST(Sacct, HostileFormats) {
+  EXPECT_EQ(listing("jobid,nonsense", ""), "error: Invalid field requested: \"nonsense\"");
+  EXPECT_EQ(listing("jobid%x", ""), "error: Invalid width: \"jobid%x\"");
+  EXPECT_EQ(listing("jobid%99999999", ""), "error: Invalid width: \"jobid%99999999\"");
+  EXPECT_EQ(listing("%20", ""), "error: Invalid field requested: \"\"");
+  EXPECT_EQ(listing("", ""), "error: No field requested");
+}
+
+}  // namespace
+}  // namespace lockstep
