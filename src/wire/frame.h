@@ -57,7 +57,7 @@ enum class IoFrame : std::uint8_t {
   kWindowSize = 10,  // u16 rows, u16 columns
   kNodeGone =
       11,  // forwarder -> client: this node's shim cannot be reached for good; payload node name; stream = first rank
-  kFailed = 12,  // shim -> client: text: the launch failed on this node
+  kFailed = 12,    // shim -> client: text: the launch failed on this node
   kStdinAck = 13,  // shim -> client: u64 offset the rank has been given; keep the rest to send it again
 };
 
