@@ -1,0 +1,232 @@
+#include "frontends/slurm/server/sinfo.h"
+
+#include <gtest/gtest.h>
+
+#include "frontends/slurm/server/json_pages.h"
+#include "frontends/slurm/server/sacct.h"
+#include "frontends/slurm/server/test_cluster.h"
+
+namespace lockstep {
+namespace {
+
+ReadContext context_of(const TestCluster& cluster) {
+  return ReadContext{.tables = cluster.tables,
+                     .notes = cluster.notes,
+                     .now = Instant{1'700'000'160'000'000},
+                     .caller = cluster.tables.user(UserId(1)),
+                     .cluster_name = "home"};
+}
+
+using Query = std::map<std::string, std::string, std::less<>>;
+
+std::string ask(const TestCluster& cluster, Query query) {
+  const PageReply reply = sinfo_page(context_of(cluster), {"", std::move(query)});
+  return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
+}
+
+// n1 and n2 fully used, n3 half, n4 idle, n5 drained, n6 lost and larger.
+TestCluster varied_cluster() {
+  TestCluster cluster(6, 16, 8);
+  cluster.put(TestCluster::running(1, TestCluster::spec("a"), {{.nodes = 2, .cores = 16, .gpus = 8}}));
+  cluster.put(TestCluster::running(2, TestCluster::spec("b"), {{.first = 3, .cores = 8, .gpus = 2}}));
+  Node drained = *cluster.tables.node("n5");
+  drained.drain = true;
+  drained.reason = "bad fan";
+  drained.reason_at = Instant{1'700'000'000'000'000};
+  cluster.put(drained);
+  Node lost = *cluster.tables.node("n6");
+  lost.link = NodeLink::kLost;
+  lost.memory_mb = 128000;
+  cluster.put(lost);
+  return cluster;
+}
+
+TEST(Sinfo, DefaultGroups) {
+  EXPECT_EQ(ask(varied_cluster(), {{"columns", "partition,available,time,nodes,statecompact,nodelist"}}),
+            "main*\tup\t-1\t1\tdrain\tn5\n"
+            "main*\tup\t-1\t1\tdown*\tn6\n"
+            "main*\tup\t-1\t1\tmix\tn3\n"
+            "main*\tup\t-1\t2\talloc\tn[1-2]\n"
+            "main*\tup\t-1\t1\tidle\tn4\n");
+}
+
+TEST(Sinfo, SumsOverEverything) {
+  EXPECT_EQ(ask(varied_cluster(), {{"columns", "cpusstate"}}), "40/24/32/96\n");
+  EXPECT_EQ(ask(varied_cluster(), {{"columns", "nodeaiot"}}), "3/1/2/6\n");
+  EXPECT_EQ(ask(varied_cluster(), {{"columns", "gres"}}), "gpu:h100:8\n");
+}
+
+TEST(Sinfo, SizesAreRangesUnlessExact) {
+  EXPECT_EQ(ask(varied_cluster(), {{"columns", "partition,memory"}}), "main*\t64000+\n");
+  EXPECT_EQ(ask(varied_cluster(), {{"columns", "partition,memory,nodelist"}, {"exact", "1"}}),
+            "main*\t64000\tn[1-5]\nmain*\t128000\tn6\n");
+}
+
+TEST(Sinfo, Filters) {
+  const TestCluster cluster = varied_cluster();
+  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"states", "idle"}}), "n4\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"states", "drain,down"}}), "n[5-6]\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"states", "alloc,mixed"}}), "n[1-3]\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"nodes", "n[2-4]"}}), "n[2-4]\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"dead", "1"}}), "n6\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "reason,user,timestamp,nodelist"}, {"reasons", "1"}}),
+            "bad fan\troot\t1700000000\tn5\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"partition", "other"}}), "");
+  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"states", "sleeping"}}), "400 Bad state string: \"sleeping\"");
+  EXPECT_EQ(ask(cluster, {{"columns", "shoe"}}), "400 no such column: shoe");
+  EXPECT_EQ(ask(cluster, {{"columns", "nodes"}, {"nodes", "n["}}).substr(0, 3), "400");
+}
+
+TEST(Sinfo, OneLineForEachNode) {
+  EXPECT_EQ(ask(varied_cluster(), {{"columns", "nodehost,statelong"}, {"each_node", "1"}, {"nodes", "n3,n5"}}),
+            "n3\tmixed\nn5\tdrained\n");
+}
+
+TEST(Sinfo, NodesOfTwoPartitionsCountOnce) {
+  TestCluster cluster(2, 4, 0);
+  Partition second;
+  second.meta.name = "second";
+  second.nodes = {"n2"};
+  cluster.put(second);
+  EXPECT_EQ(ask(cluster, {{"columns", "nodes"}}), "2\n");
+  EXPECT_EQ(ask(cluster, {{"columns", "partition,nodes"}}), "main*\t2\nsecond\t1\n");
+}
+
+TEST(Sinfo, EmptyPartitionHasARow) {
+  TestCluster cluster(0, 0, 0);
+  EXPECT_EQ(ask(cluster, {{"columns", "partition,nodes,statecompact,cpus"}}), "main*\t0\tn/a\t0\n");
+}
+
+TEST(Json, SqueueHasWhatToolsRead) {
+  TestCluster cluster(2, 16, 8);
+  JobSpec spec = TestCluster::spec("quo\"te\n");
+  cluster.put(TestCluster::running(7, spec, {{.nodes = 2, .cores = 4, .gpus = 1}}));
+  const PageReply reply = squeue_json_page(context_of(cluster), {"", {{"jobs", "7"}}});
+  for (const char* part :
+       {R"("job_id":7,)", R"("name":"quo\"te\u000a")", R"("job_state":["RUNNING"])", R"("user_name":"alice")",
+        R"("cpus":{"set":true,"infinite":false,"number":8})", R"("nodes":"n[1-2]")",
+        R"("allocation":[{"name":"n1","cpus":{"count":4,"used":4},"memory":{"used":0,"allocated":1000}},)",
+        R"("allocated_nodes":[{"nodename":"n1",)", R"("time_limit":{"set":false,"infinite":true,"number":0})",
+        R"("errors":[])"})
+    EXPECT_NE(reply.body.find(part), std::string::npos) << part;
+  EXPECT_EQ(squeue_json_page(context_of(cluster), {"", {{"jobs", "99"}}}).status, 404);
+}
+
+TEST(Json, PendingJobHoldsNothing) {
+  TestCluster cluster(1, 16, 8);
+  cluster.put(TestCluster::pending(7, TestCluster::spec("x")));
+  EXPECT_NE(squeue_json_page(context_of(cluster), {}).body.find(R"("job_resources":null})"), std::string::npos);
+}
+
+TEST(Json, SinfoHasWhatExportersRead) {
+  const PageReply reply = sinfo_json_page(context_of(varied_cluster()), {"", {{"nodes", "n3"}}});
+  for (const char* part :
+       {R"("name":"n3")", R"("state":["MIXED"])", R"("cpus":16)", R"("alloc_cpus":8)", R"("idle_cpus":8)",
+        R"("real_memory":64000)", R"("alloc_memory":1000)", R"("gres":"gpu:h100:8")",
+        R"x("gres_used":"gpu:h100:2(IDX:0-1)")x", R"("partitions":["main"])"})
+    EXPECT_NE(reply.body.find(part), std::string::npos) << part;
+  EXPECT_EQ(reply.body.find("\"n4\""), std::string::npos);
+}
+
+JobRow row(std::uint64_t id, StepNo step, std::string state) {
+  JobRow row;
+  row.job = JobId(id);
+  row.step = step;
+  row.name = step == -100 ? "train" : "python";
+  row.user = "alice";
+  row.uid = 1000;
+  row.state = std::move(state);
+  row.partition = "main";
+  row.started_us = 1'700'000'100'000'000;
+  row.ended_us = 1'700'000'160'000'000;
+  row.cores = 8, row.nodes = 1, row.tasks = 2, row.devices = 8;
+  row.memory_mb = 4096;
+  row.devices_text = "gpu:h100=8";
+  row.node_list = "n1";
+  return row;
+}
+
+// Answers every question with the same rows and remembers the question.
+struct Store {
+  std::vector<JobRow> rows;
+  HistoryQuery asked;
+};
+PageReply account(const TestCluster& cluster, Store& store, Query query, bool json = false) {
+  ReadContext context = context_of(cluster);
+  context.history = [&store](const HistoryQuery& asked) -> Result<std::vector<JobRow>> {
+    store.asked = asked;
+    return store.rows;
+  };
+  return json ? sacct_json_page(context, {"", std::move(query)}) : sacct_page(context, {"", std::move(query)});
+}
+
+TEST(SacctPage, IdsStatesAndCounts) {
+  TestCluster cluster(1, 16, 8);
+  JobRow element = row(21, -100, "failed");
+  element.is_element = true, element.array_job = JobId(20), element.array_index = 3;
+  JobRow cancelled = row(22, -100, "cancelled");
+  cancelled.cancelled_by = "alice";
+  Store store{
+      {row(12, -100, "completed"), row(12, kBatchStep, "completed"), row(12, 0, "completed"), element, cancelled}, {}};
+  EXPECT_EQ(account(cluster, store, {{"columns", "jobid,jobidraw,jobname,state,ntasks,alloctres"}}).body,
+            "12\t12\ttrain\tCOMPLETED\t\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n"
+            "12.batch\t12.batch\tbatch\tCOMPLETED\t2\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n"
+            "12.0\t12.0\tpython\tCOMPLETED\t2\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n"
+            "20_3\t21\ttrain\tFAILED\t\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n"
+            "22\t22\ttrain\tCANCELLED by 1000\t\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n");
+}
+
+TEST(SacctPage, WaitingArrayShowsItsElements) {
+  TestCluster cluster(1, 16, 8);
+  Job array = TestCluster::pending(20, TestCluster::spec("sweep"));
+  ArrayState state;
+  state.asked = state.waiting = IntervalSet(5, 9);
+  state.throttle = 3;
+  array.array = std::make_shared<const ArrayState>(state);
+  cluster.put(array);
+  Store store{{row(20, -100, "pending")}, {}};
+  EXPECT_EQ(account(cluster, store, {{"columns", "jobid,state"}}).body, "20_[5-9%3]\tPENDING\n");
+}
+
+TEST(SacctPage, QuestionsAndFilters) {
+  TestCluster cluster(1, 16, 8);
+  Store store{{row(12, -100, "completed"), row(12, 0, "failed")}, {}};
+  const auto body = [&](Query query) {
+    query["columns"] = "jobid";
+    return account(cluster, store, std::move(query)).body;
+  };
+  EXPECT_EQ(body({{"states", "F"}}), "12.0\n");
+  EXPECT_EQ(body({{"jobs", "12.0"}}), "12.0\n");
+  EXPECT_EQ(body({{"nodes", "n[2-4]"}}), "");
+  EXPECT_EQ(body({{"jobs", "12,13_[1-2]"}, {"from", "100"}, {"to", "200"}, {"allocations", "1"}, {"user", "alice"}}),
+            "12\n12.0\n");
+  EXPECT_EQ(store.asked.jobs.size(), 2u);
+  EXPECT_TRUE(store.asked.jobs[1].elements->contains(2));
+  EXPECT_EQ(store.asked.from_us, 100'000'000);
+  EXPECT_EQ(store.asked.to_us, 200'000'000);
+  EXPECT_FALSE(store.asked.steps);
+  EXPECT_EQ(store.asked.users, std::vector<std::string>{"alice"});
+}
+
+TEST(SacctPage, Refusals) {
+  TestCluster cluster(1, 16, 8);
+  Store store;
+  EXPECT_EQ(account(cluster, store, {{"columns", "jobid"}, {"jobs", "x"}}).status, 400);
+  EXPECT_EQ(account(cluster, store, {{"columns", "jobid"}, {"jobs", "12.x"}}).status, 400);
+  EXPECT_EQ(account(cluster, store, {{"columns", "jobid"}, {"states", "zz"}}).status, 400);
+  EXPECT_EQ(account(cluster, store, {{"columns", "shoe"}}).status, 400);
+  EXPECT_EQ(sacct_page(context_of(cluster), {"", {{"columns", "jobid"}}}).status, 503);  // no store
+}
+
+TEST(SacctPage, Json) {
+  TestCluster cluster(1, 16, 8);
+  Store store{{row(12, -100, "failed"), row(12, 0, "completed"), row(13, -100, "completed")}, {}};
+  const std::string body = account(cluster, store, {}, true).body;
+  EXPECT_NE(body.find(R"({"job_id":12,"name":"train")"), std::string::npos);
+  EXPECT_NE(body.find(R"("state":{"current":["FAILED"],)"), std::string::npos);
+  EXPECT_NE(body.find(R"("steps":[{"step":{"id":"12.0","name":"python"})"), std::string::npos);
+  EXPECT_NE(body.find(R"({"job_id":13,)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep
