@@ -48,7 +48,6 @@ struct ControllerLoop::Inner {
     auto engine = TRY(Engine::open(parts.log, settings.engine, now));
     const auto& cluster = engine->state().tables().cluster;
     clock = std::make_unique<ClusterClock>(parts.clock, engine->clock(), cluster ? cluster->wall_offset : Duration{});
-    TRY(first_records(*engine));
     if (engine->state().tables().cluster && !settings.engine.cluster_name.empty())
       settings.api.cluster_name = engine->state().tables().cluster->name;
 
@@ -112,22 +111,6 @@ struct ControllerLoop::Inner {
                    }},
         settings.api, std::move(powers));
     for (const auto& [id, job] : view->tables().jobs) note_presence(*job, false);
-    return {};
-  }
-
-  // A new cluster gets one partition that holds every node.
-  static Result<void> first_records(Engine& engine) {
-    if (!engine.state().tables().partitions.empty())
-      return {};
-    Partition all;
-    all.meta.name = "main";
-    all.nodes = {"ALL"};
-    all.is_default = true;
-    Result<Answer> answer = Error{};
-    engine.submit(own(PutPartition{std::move(all)}), [&answer](Result<Answer> a) { answer = std::move(a); });
-    engine.run_batch(engine.clock());
-    if (!answer.ok())
-      return std::move(answer).error();
     return {};
   }
 
