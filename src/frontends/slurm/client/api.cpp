@@ -76,10 +76,15 @@ Result<JobId> Api::submit(const SubmitRequest& request) {
   return decode_submitted(reply.body);
 }
 
-Result<void> Api::try_submit(const SubmitRequest& request) {
+Result<std::string> Api::try_submit(const SubmitRequest& request) {
   CHECK(request.test_only);
-  TRY(call("POST", "/v1/jobs", encode(request)));
-  return {};
+  const auto reply = TRY(call("POST", "/v1/jobs", encode(request)));
+  // {"message":"…"}, a sentence without anything that JSON would escape
+  constexpr std::string_view kBefore = "{\"message\":\"", kAfter = "\"}";
+  const std::string_view body = trim(reply.body);
+  if (!body.starts_with(kBefore) || !body.ends_with(kAfter))
+    return std::string("The job could run on this cluster");
+  return std::string(body.substr(kBefore.size(), body.size() - kBefore.size() - kAfter.size()));
 }
 
 Result<Ref<Job>> Api::job_named(const std::string& id) {
@@ -112,10 +117,9 @@ Result<Ref<Step>> Api::create_step(const StepRequest& request) {
 }
 
 Result<Ref<Step>> Api::step(JobId id, StepNo number) {
-  for (const auto& known : TRY(job_with_steps(id)).steps)
-    if (known->number == number)
-      return known;
-  return not_found(format("step {}.{} is not known any more", id.value, number));
+  const auto reply = TRY(call("GET", format("/v1/steps/{}.{}", id.value, number)));
+  const Record record = TRY(decode_record(Kind::kStep, reply.body));
+  return std::get<Ref<Step>>(record);
 }
 
 Result<std::vector<Ref<Node>>> Api::nodes() {

@@ -28,7 +28,8 @@ class Api {
 
   Result<std::string> name();  // the cluster's own
   Result<JobId> submit(const SubmitRequest& request);
-  Result<void> try_submit(const SubmitRequest& request);  // with test_only: whether it would be accepted
+  // With test_only: when and where it would start, as a sentence.
+  Result<std::string> try_submit(const SubmitRequest& request);
 
   Result<Ref<Job>> job(JobId id) { return job_named(std::to_string(id.value)); }
   Result<Ref<Job>> job_named(const std::string& id);           // also "12_3"

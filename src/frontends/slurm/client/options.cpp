@@ -347,15 +347,15 @@ std::string help_text(SlurmCommand command) {
     out += format("{:<36} {}{}\n", head, def.about,
                   def.standing == Standing::kAdvisory || def.standing == Standing::kIgnored ? " (no effect here)" : "");
   }
-  out += "\nKnown and refused, because they are not supported yet:\n ";
+  out += "\nKnown and refused, because they are not supported yet (names without their dashes):\n ";
   std::size_t column = 1;
   for (const auto& word : split_words(refused)) {
-    if (column + word.size() + 3 > 100) {
+    if (column + word.size() + 1 > 100) {
       out += "\n ";
       column = 1;
     }
-    out += format(" --{}", word);
-    column += word.size() + 3;
+    out += format(" {}", word);
+    column += word.size() + 1;
   }
   out += "\n";
   return out;

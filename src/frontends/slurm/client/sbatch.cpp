@@ -157,7 +157,7 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
       say_refusal(voice, "allocation failure", answer.error());
       return error_exit_code();
     }
-    voice.info("The job could run on this cluster");
+    voice.info(*answer);
     return 0;
   }
   const auto id = cluster.submit(*request);

@@ -170,6 +170,16 @@ TEST_F(Sbatch, WaitReturnsTheJobsCode) {
   EXPECT_EQ(code(JobState::kCancelled, {}), 1);
 }
 
+TEST_F(Sbatch, TestOnlySaysWhatWouldHappen) {
+  cluster.answer = [](std::string_view, std::string_view) {
+    return ApiClient::Reply{200, "application/json", R"({"message":"Job 13 to start at now"})"};
+  };
+  const auto result = run(sbatch_main, cluster, {"sbatch", "--test-only", "--wrap", "true"});
+  EXPECT_EQ(result.err, "sbatch: Job 13 to start at now\n");
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(submitted().test_only);
+}
+
 TEST_F(Sbatch, ScancelNamesItsTargets) {
   cluster.answer = [](std::string_view, std::string_view) { return ApiClient::Reply{200, "application/json", "{}"}; };
   EXPECT_EQ(run(scancel_main, cluster, {"scancel", "7", "8_3"}).code, 0);

@@ -341,7 +341,7 @@ int Srun::in_own_allocation() {
       say_refusal(voice_, "allocation failure", answer.error());
       return error_exit_code();
     }
-    voice_.info("The job could run on this cluster");
+    voice_.info(*answer);
     return 0;
   }
   std::optional<Duration> immediate;
