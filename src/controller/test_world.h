@@ -1,0 +1,146 @@
+// For tests: a whole controller on a loop that the test turns by hand, with requests and links made of plain strings.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "controller/server.h"
+#include "controller/test_log.h"
+
+namespace lockstep {
+
+class TestLoop : public EventLoop {
+ public:
+  void post(std::function<void()> task) override {
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    wake_.notify_one();
+  }
+  TimerId after(Duration delay, std::function<void()> task) override {
+    timers_[++next_] = {delay, std::move(task)};
+    return next_;
+  }
+  void cancel(TimerId timer) override { timers_.erase(timer); }
+  void watch(int, std::function<void()>) override {}
+  void unwatch(int) override {}
+  void run() override {}
+  void stop() override {}
+
+  // Runs what is posted until the condition holds; gives up (and fails the test) after ten seconds.
+  template <class F>
+  bool until(F&& holds) {
+    while (!holds()) {
+      std::function<void()> task;
+      {
+        std::unique_lock lock(mutex_);
+        if (!wake_.wait_for(lock, std::chrono::seconds(10), [this] { return !tasks_.empty(); })) {
+          ADD_FAILURE() << "nothing happens any more";
+          return false;
+        }
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      task();
+    }
+    return true;
+  }
+  // Fires every timer of exactly this length.
+  void fire(Duration delay) {
+    std::vector<std::function<void()>> due;
+    for (auto it = timers_.begin(); it != timers_.end();)
+      if (it->second.first == delay) {
+        due.push_back(std::move(it->second.second));
+        it = timers_.erase(it);
+      } else {
+        ++it;
+      }
+    for (auto& task : due) task();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> tasks_;
+  std::map<TimerId, std::pair<Duration, std::function<void()>>> timers_;
+  TimerId next_ = 0;
+};
+
+// One end of a connection; the test holds the other.
+struct TestWire {
+  std::string sent;  // by the controller
+  std::function<void(std::string_view)> data;
+  std::function<void()> closed;
+  bool gone = false;
+};
+class TestStream : public Stream {
+ public:
+  explicit TestStream(std::shared_ptr<TestWire> wire) : wire_(std::move(wire)) {}
+  ~TestStream() override {
+    wire_->data = nullptr;
+    wire_->closed = nullptr;
+    wire_->gone = true;
+  }
+  void on_data(std::function<void(std::string_view)> callback) override { wire_->data = std::move(callback); }
+  void on_close(std::function<void()> callback) override { wire_->closed = std::move(callback); }
+  void write(std::string bytes) override { wire_->sent += bytes; }
+  std::size_t unsent() const override { return 0; }
+  void on_drained(std::function<void()>) override {}
+  void pause(bool) override {}
+  void close() override { wire_->gone = true; }
+
+ private:
+  std::shared_ptr<TestWire> wire_;
+};
+
+struct TestCall {
+  std::optional<HttpResponse> response;
+  std::shared_ptr<TestWire> wire;  // after an upgrade
+  std::function<void()> gone;
+  bool done() const { return response || wire; }
+};
+class TestExchange : public HttpExchange {
+ public:
+  TestExchange(HttpRequest request, std::shared_ptr<TestCall> call)
+      : request_(std::move(request)), call_(std::move(call)) {}
+  const HttpRequest& request() const override { return request_; }
+  void respond(HttpResponse response) override {
+    EXPECT_FALSE(call_->done());
+    call_->response = std::move(response);
+  }
+  std::unique_ptr<Stream> upgrade(const std::string&) override {
+    EXPECT_FALSE(call_->done());
+    call_->wire = std::make_shared<TestWire>();
+    return std::make_unique<TestStream>(call_->wire);
+  }
+  void on_gone(std::function<void()> callback) override { call_->gone = std::move(callback); }
+
+ private:
+  HttpRequest request_;
+  std::shared_ptr<TestCall> call_;
+};
+
+class TestHistory : public HistoryStore {
+ public:
+  Result<std::uint64_t> cursor() override { return cursor_; }
+  Result<void> take(std::uint64_t index, std::span<const Change>, const Tables&) override {
+    cursor_ = index;
+    return {};
+  }
+  Result<std::vector<JobRow>> query(const HistoryQuery&) override { return std::vector<JobRow>(1); }
+
+ private:
+  std::uint64_t cursor_ = 0;
+};
+
+class TestClock : public Clock {
+ public:
+  Instant boot() const override { return Instant{1'000'000}; }
+  WallTime wall() const override { return WallTime{1'700'000'000'000'000}; }
+};
+
+}  // namespace lockstep
