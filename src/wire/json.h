@@ -424,14 +424,14 @@ struct Codec<std::variant<T...>> {
     if (!object)
       return false;
     const WordList words = words_of(static_cast<const V*>(nullptr));
-    for (const auto& [key, body] : *object) {
-      const std::string_view name(key.data(), key.size());
+    for (const auto& member : *object) {
+      const std::string_view name(member.key().data(), member.key().size());
       bool known = false, good = false;
       const auto attempt = [&]<class A>(std::size_t i, std::type_identity<A>) {
         if (known || words[i] != name)
           return;
         known = true;
-        good = Codec<A>::read(r, body, out.template emplace<A>()) || r.under(words[i]);
+        good = Codec<A>::read(r, member.value(), out.template emplace<A>()) || r.under(words[i]);
       };
       std::size_t i = 0;
       (attempt(i++, std::type_identity<T>{}), ...);
