@@ -71,7 +71,7 @@ std::string read_whole(int fd) {
 
 // The folder by descriptor, because a socket's path may have 107 bytes only.
 Result<Fd> connect_in(int shims_fd, const std::string& name) {
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string path = format("/proc/self/fd/{}/{}/{}", shims_fd, name, kShimSocketFile);
@@ -84,6 +84,36 @@ Result<Fd> connect_in(int shims_fd, const std::string& name) {
     return failed("connect to the shim of " + name);
   }
   return fd;
+}
+
+void remove_folder(int shims_fd, const std::string& name) {
+  for (std::string_view file : {kShimRecordFile, kShimSocketFile, kShimScriptFile})
+    ::unlinkat(shims_fd, format("{}/{}", name, file).c_str(), 0);
+  if (::unlinkat(shims_fd, name.c_str(), AT_REMOVEDIR) == 0 || errno != ENOTEMPTY)
+    return;
+  // Output that was spilled by a shim that was killed.
+  const int fd = ::openat(shims_fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd)) {
+    while (const dirent* file = ::readdir(dir))
+      if (file->d_name[0] != '.')
+        ::unlinkat(fd, file->d_name, 0);
+    ::closedir(dir);
+  }
+  ::unlinkat(shims_fd, name.c_str(), AT_REMOVEDIR);
+}
+
+Result<std::vector<ShimKey>> list_folders(int shims_fd) {
+  const int fd = ::openat(shims_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd);
+  if (!dir)
+    return failed("folder of shims");
+  std::vector<ShimKey> found;
+  while (const dirent* file = ::readdir(dir))
+    if (const auto key = parse_shim_key(file->d_name))
+      found.push_back(*key);
+  ::closedir(dir);
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 class RealShims final : public Shims {
@@ -353,19 +383,7 @@ void RealShims::remove(const ShimKey& key) {
   const auto it = shims_.find(key);
   const std::string name = it->second.name;
   shims_.erase(it);
-  for (std::string_view file : {kShimRecordFile, kShimSocketFile, kShimScriptFile})
-    ::unlinkat(shims_fd_.get(), format("{}/{}", name, file).c_str(), 0);
-  if (::unlinkat(shims_fd_.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno != ENOTEMPTY)
-    return;
-  // Output that was spilled by a shim that was killed.
-  const int fd = ::openat(shims_fd_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd)) {
-    while (const dirent* file = ::readdir(dir))
-      if (file->d_name[0] != '.')
-        ::unlinkat(fd, file->d_name, 0);
-    ::closedir(dir);
-  }
-  ::unlinkat(shims_fd_.get(), name.c_str(), AT_REMOVEDIR);
+  remove_folder(shims_fd_.get(), name);
 }
 
 void RealShims::reap(pid_t pid) {
@@ -374,21 +392,12 @@ void RealShims::reap(pid_t pid) {
 }
 
 Result<std::vector<ShimKey>> RealShims::recover() {
-  const int fd = ::openat(shims_fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd);
-  if (!dir)
-    return failed("folder of shims");
-  std::vector<ShimKey> found;
-  while (const dirent* file = ::readdir(dir)) {
-    const auto key = parse_shim_key(file->d_name);
-    if (!key || shims_.contains(*key))
-      continue;
-    shims_[*key].name = file->d_name;
-    found.push_back(*key);
-    later({}, [this, key = *key] { look_at(key); });
+  std::vector<ShimKey> found = TRY(list_folders(shims_fd_.get()));
+  std::erase_if(found, [this](const ShimKey& key) { return shims_.contains(key); });
+  for (const ShimKey& key : found) {
+    shims_[key].name = shim_key_text(key);
+    later({}, [this, key] { look_at(key); });
   }
-  ::closedir(dir);
-  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -418,6 +427,16 @@ Result<int> connect_to_shim(const std::string& dir, const ShimKey& key) {
   const Fd shims_fd = TRY(open_shims_folder(dir));
   Fd fd = TRY(connect_in(shims_fd.get(), shim_key_text(key)));
   return fd.release();
+}
+
+bool shim_folder_exists(const std::string& dir, const ShimKey& key) {
+  return ::access(format("{}/shims/{}", dir, shim_key_text(key)).c_str(), F_OK) == 0;
+}
+
+Result<void> remove_shims_of_older_boots(const std::string& dir) {
+  const Fd shims_fd = TRY(open_shims_folder(dir));
+  for (const ShimKey& key : TRY(list_folders(shims_fd.get()))) remove_folder(shims_fd.get(), shim_key_text(key));
+  return {};
 }
 
 Result<void> write_lease(const std::string& dir, Instant renewed) {

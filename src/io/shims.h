@@ -13,8 +13,13 @@ namespace lockstep {
 // dir must exist. shim_path: the lockstep-shim program.
 Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path);
 
-// A connection to a live shim for step I/O frames; blocking descriptor, owned by the caller. kNotFound when it is gone.
+// A connection to a live shim for step I/O frames; non-blocking descriptor, owned by the caller. kNotFound when it is
+// gone.
 Result<int> connect_to_shim(const std::string& dir, const ShimKey& key);
+bool shim_folder_exists(const std::string& dir, const ShimKey& key);  // it was started and is not forgotten
+
+// After a reboot nothing of what the folders tell of can be alive.
+Result<void> remove_shims_of_older_boots(const std::string& dir);
 
 // When the last acknowledged renewal was sent, on the boot clock: shims fence themselves by it when no agent does.
 Result<void> write_lease(const std::string& dir, Instant renewed);

@@ -1,6 +1,7 @@
 // The shims and their processes for real: programs are started, stopped, killed and found again.
 #include "io/shims.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -140,6 +141,7 @@ class Client {
     auto fd = connect_to_shim(dir, key);
     EXPECT_TRUE(fd.ok()) << fd.error().message;
     fd_ = *fd;
+    ::fcntl(fd_, F_SETFL, 0);
     timeval limit{20, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     send(IoFrame::kAttach, kAllRanks, have);
@@ -311,9 +313,9 @@ TEST_F(ShimsTest, SecondStartIsIgnored) {
 TEST_F(ShimsTest, ForgetRemovesTheFolder) {
   const ShimStart start = step({"true"});
   exit_of(start);
-  EXPECT_TRUE(folder_there(start.key));
+  EXPECT_TRUE(shim_folder_exists(dir_, start.key));
   shims_->forget(start.key);
-  while (folder_there(start.key)) {
+  while (shim_folder_exists(dir_, start.key)) {
     loop_->after(millis(5), [this] { loop_->stop(); });
     loop_->run();
   }
@@ -354,6 +356,16 @@ TEST_F(ShimsTest, KilledShimTakesItsTasksAlong) {
   EXPECT_TRUE(descendants_of(inner).empty());
   const std::string stat = contents(format("/proc/{}/stat", inner));
   EXPECT_TRUE(stat.empty() || stat.find(") Z") != stat.npos) << stat;
+}
+
+TEST_F(ShimsTest, ARebootLeavesNothingToFind) {
+  const ShimStart start = step({"true"});
+  exit_of(start);
+  ASSERT_TRUE(shim_folder_exists(dir_, start.key));
+  restart_agent();
+  ASSERT_TRUE(remove_shims_of_older_boots(dir_).ok());
+  EXPECT_FALSE(shim_folder_exists(dir_, start.key));
+  EXPECT_TRUE(shims_->recover()->empty());
 }
 
 TEST_F(ShimsTest, MissingShimProgramIsRefused) { EXPECT_FALSE(make_shims(*loop_, dir_, "/no/such/shim").ok()); }

@@ -1,0 +1,42 @@
+#include "agent/splice.h"
+
+namespace lockstep {
+
+void Splices::join(std::shared_ptr<Stream> a, std::shared_ptr<Stream> b) {
+  const std::uint64_t id = next_++;
+  Pair& pair = pairs_[id];
+  pair.a = std::move(a);
+  pair.b = std::move(b);
+  Stream &first = *pair.a, &second = *pair.b;
+  connect(id, first, second);
+  connect(id, second, first);
+}
+
+void Splices::connect(std::uint64_t id, Stream& from, Stream& to) {
+  to.on_drained([&from] { from.pause(false); });
+  from.on_close([this, id, &to] { end(id, to); });
+  from.on_data([&from, &to](std::string_view bytes) {
+    to.write(std::string(bytes));
+    if (to.unsent() > kStreamHighWater)
+      from.pause(true);
+  });
+}
+
+// Streams are destroyed from the loop: one of them is calling us right now.
+void Splices::end(std::uint64_t id, Stream& other) {
+  const auto it = pairs_.find(id);
+  if (it == pairs_.end())
+    return;
+  other.close();
+  const bool both = std::exchange(it->second.ending, true);
+  const auto remove = [this, id, alive = std::weak_ptr<int>(alive_)] {
+    if (!alive.expired())
+      pairs_.erase(id);
+  };
+  if (both || other.unsent() == 0)
+    loop_.post(remove);
+  else
+    other.on_drained([this, remove] { loop_.post(remove); });
+}
+
+}  // namespace lockstep

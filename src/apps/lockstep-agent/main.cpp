@@ -1,0 +1,149 @@
+// lockstep-agent: one per node. Reads its settings, puts the parts together, runs until SIGTERM. What runs on the node
+// goes on without it.
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/text.h"
+#include "facts.h"
+#include "io/clock.h"
+#include "io/directory_lock.h"
+#include "io/event_loop.h"
+#include "io/http_server.h"
+#include "io/nvml.h"
+#include "io/shims.h"
+#include "join.h"
+#include "node_agent.h"
+
+namespace lockstep {
+namespace {
+
+constexpr const char* kHelp =
+    R"help(Usage: lockstep-agent --settings FILE
+       lockstep-agent join --controller HOST:PORT --token TOKEN [--node NAME] [--pki DIR]
+
+Makes this machine a node of a Lockstep cluster. Jobs on the node go on when the agent ends; the next one finds them.
+
+  --settings FILE   JSON: node, address, controller_host, controller_port, ca, certificate, key, state_dir, socket,
+                    shim, realm, cpus, memory_mb, weight, features, domains, boot_id_file, fence_hook
+  --version         prints the version
+  --help            prints this
+
+Exit codes: 0 ended by SIGTERM, 1 cannot run (the message says why), 2 wrong usage.
+)help";
+
+Result<AgentFile> read_settings(const std::string& path) {
+  std::ifstream file(path);
+  if (!file)
+    return Error{Errc::kIo, format("{}: {}", path, ::strerror(errno)), {}};
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto settings = decode_agent_file(text.str());
+  if (!settings.ok())
+    return Error{
+        settings.error().code, format("{}: {} {}", path, settings.error().field, settings.error().message), {}};
+  if (settings->controller_host.empty() || settings->controller_port == 0)
+    return invalid(path + ": controller_host and controller_port are needed");
+  if (settings->state_dir.empty() || settings->socket.empty())
+    return invalid(path + ": state_dir and socket are needed");
+  if (settings->shim.empty()) {
+    char self[4096];
+    const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self);
+    const std::string program(self, n > 0 ? static_cast<std::size_t>(n) : 0);
+    settings->shim = program.substr(0, program.rfind('/') + 1) + "lockstep-shim";
+  }
+  return settings;
+}
+
+Result<void> make_folders(const std::string& path) {
+  for (std::size_t at = 1; at != std::string::npos;) {
+    at = path.find('/', at);
+    if (::mkdir(path.substr(0, at).c_str(), 0755) != 0 && errno != EEXIST)
+      return Error{Errc::kIo, format("{}: {}", path.substr(0, at), ::strerror(errno)), {}};
+    if (at != std::string::npos)
+      ++at;
+  }
+  return {};
+}
+
+Result<void> run(const std::string& settings_path) {
+  const AgentFile settings = TRY(read_settings(settings_path));
+  TRY(make_folders(settings.state_dir));
+  const auto lock = TRY(DirectoryLock::take(settings.state_dir));
+  if (const auto slash = settings.socket.rfind('/'); slash != std::string::npos && slash > 0)
+    TRY(make_folders(settings.socket.substr(0, slash)));
+
+  // Before the loop, so that no thread of it takes them.
+  sigset_t ending;
+  ::sigemptyset(&ending);
+  for (int signal : {SIGTERM, SIGINT}) ::sigaddset(&ending, signal);
+  ::sigprocmask(SIG_BLOCK, &ending, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  const int signals = ::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
+
+  Node facts = TRY(read_facts(settings));
+  auto devices = make_nvml_devices();
+  if (auto found = devices->list(); found.ok())
+    facts.devices = std::move(*found);
+  else
+    ::fprintf(stderr, "lockstep-agent: GPUs: %s\n", found.error().message.c_str());
+
+  auto journal = TRY(JournalFile::open(settings.state_dir + "/journal", facts.boot_id));
+  if (!journal.same_boot())
+    TRY(remove_shims_of_older_boots(settings.state_dir));
+  const auto loop = make_event_loop();
+  const RealClock clock;
+  auto shims = TRY(make_shims(*loop, settings.state_dir, settings.shim));
+  const auto survivors = TRY(shims->recover());
+  NodeAgent agent(*loop, clock, settings, std::move(facts), std::move(devices), std::move(journal), std::move(shims),
+                  survivors);
+  const auto server = make_http_server(
+      *loop, [&agent](std::shared_ptr<HttpExchange> exchange) { agent.broker().request(std::move(exchange)); });
+  TRY(server->listen_unix(settings.socket));
+  loop->watch(signals, [&loop] { loop->stop(); });
+  agent.start();
+  loop->run();
+  loop->unwatch(signals);
+  ::close(signals);
+  ::unlink(settings.socket.c_str());
+  return {};
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1 && ::strcmp(argv[1], "join") == 0)
+    return join_main(argc - 1, argv + 1);
+  static const option kOptions[] = {{"settings", required_argument, nullptr, 's'},
+                                    {"version", no_argument, nullptr, 'v'},
+                                    {"help", no_argument, nullptr, 'h'},
+                                    {nullptr, 0, nullptr, 0}};
+  std::string settings;
+  for (int c; (c = ::getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
+      case 's': settings = optarg; break;
+      case 'v': ::puts("lockstep-agent " LOCKSTEP_VERSION); return 0;
+      case 'h': ::fputs(kHelp, stdout); return 0;
+      default: ::fputs("Try `lockstep-agent --help`.\n", stderr); return 2;
+    }
+  if (settings.empty() || optind != argc) {
+    ::fputs("lockstep-agent: --settings FILE is needed\nTry `lockstep-agent --help`.\n", stderr);
+    return 2;
+  }
+  const auto ran = run(settings);
+  if (!ran.ok()) {
+    ::fprintf(stderr, "lockstep-agent: %s\n", ran.error().message.c_str());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) { return lockstep::main(argc, argv); }

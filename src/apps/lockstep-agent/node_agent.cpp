@@ -1,0 +1,236 @@
+#include "node_agent.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "io/dialer.h"
+#include "io/fd_stream.h"
+#include "io/shims.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Duration kBackoffMin = millis(50);
+constexpr Duration kBackoffMax = seconds(5);
+constexpr Duration kSilenceMin = seconds(10);  // a link that says nothing for longer is dead
+constexpr Duration kDevicesEvery = seconds(30);
+constexpr Duration kJournalAgain = seconds(1);  // after a failed write
+constexpr Duration kAttachAgain = millis(1);    // a shim that is about to make its socket
+constexpr int kAttachTries = 5000;
+
+}  // namespace
+
+NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, Node facts,
+                     std::unique_ptr<DeviceSource> devices, JournalFile journal, std::unique_ptr<Shims> shims,
+                     const std::vector<ShimKey>& survivors)
+    : loop_(loop),
+      clock_(clock),
+      settings_(std::move(settings)),
+      facts_(std::move(facts)),
+      devices_(std::move(devices)),
+      journal_(std::move(journal)),
+      shims_(std::move(shims)),
+      splices_(loop),
+      broker_(loop, splices_),
+      logic_(AgentSettings{}, facts_, journal_.lines(), survivors, clock.boot()),
+      backoff_(kBackoffMin),
+      silence_max_(kSilenceMin) {}
+
+NodeAgent::~NodeAgent() {
+  broker_.link_down();
+  link_.reset();
+}
+
+void NodeAgent::start() {
+  shims_->on_event([this](const ShimEvent& event) {
+    logic_.shim_event(event, clock_.boot());
+    pump_soon();
+  });
+  loop_.after(kDevicesEvery, [this] { look_at_devices(); });
+  pump_soon();
+  dial();
+}
+
+void NodeAgent::say(const std::string& text) {
+  if (text == last_said_)
+    return;  // the same trouble again while it lasts
+  last_said_ = text;
+  ::fprintf(stderr, "lockstep-agent: %s\n", text.c_str());
+}
+
+// --- the connection ---
+
+void NodeAgent::dial() {
+  DialAsk ask;
+  ask.host = settings_.controller_host;
+  ask.port = settings_.controller_port;
+  ask.tls = {settings_.ca, settings_.certificate, settings_.key};
+  ask.target = "/v1/link";
+  ask.protocol = "lockstep-link/1";
+  dial_tls(loop_, std::move(ask), [this](Result<std::unique_ptr<Stream>> stream) {
+    if (stream.ok())
+      return linked(std::move(*stream));
+    say(format("cannot reach the controller at {}:{}: {}", settings_.controller_host, settings_.controller_port,
+               stream.error().message));
+    dial_later();
+  });
+}
+
+void NodeAgent::dial_later() {
+  const Duration wait = refused_ ? kBackoffMax : backoff_;
+  backoff_ = std::min(backoff_ * 2, kBackoffMax);
+  refused_ = false;
+  loop_.after(wait, [this] { dial(); });
+}
+
+void NodeAgent::linked(std::unique_ptr<Stream> stream) {
+  AgentLink::Handlers handlers;
+  handlers.message = [this](ToAgent message) { heard(std::move(message)); };
+  handlers.open_step = [this](const StepTicket& ticket, std::unique_ptr<Stream> stream) {
+    open_step(ticket, std::move(stream), kAttachTries);
+  };
+  handlers.closed = [this](const std::string& why) { unlink(why); };
+  link_ = std::make_unique<AgentLink>(std::move(stream), std::move(handlers));
+  welcome_ = false;
+  frames_seen_ = 0;
+  logic_.connected(clock_.boot());
+  watch_link();
+  pump_soon();
+}
+
+void NodeAgent::unlink(const std::string& why) {
+  if (welcome_)
+    say("connection lost: " + why);
+  welcome_ = false;
+  broker_.link_down();
+  logic_.disconnected(clock_.boot());
+  // The link is calling us: it is destroyed from the loop.
+  loop_.post([dead = std::shared_ptr<AgentLink>(std::move(link_))] {});
+  dial_later();
+  pump_soon();
+}
+
+void NodeAgent::heard(ToAgent message) {
+  logic_.receive(message, clock_.boot());
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    welcome_ = true;
+    backoff_ = kBackoffMin;
+    silence_max_ = std::max(kSilenceMin, welcome->renew_every * 3);
+    say(format("connected to cluster {} as node {}", welcome->cluster, facts_.meta.name));
+    broker_.link_up(*link_);
+  } else if (const auto* refused = std::get_if<Refused>(&message)) {
+    say("the controller refuses this node: " + refused->why);
+    refused_ = true;
+  }
+  pump_soon();
+}
+
+// A peer that lost its power closes nothing. Renewals are answered, so a living link is never silent for long.
+void NodeAgent::watch_link() {
+  loop_.after(silence_max_, [this, watched = link_.get()] {
+    if (!link_ || link_.get() != watched)
+      return;
+    if (link_->frames_received() == frames_seen_)
+      return link_->close("the controller is silent");
+    frames_seen_ = link_->frames_received();
+    watch_link();
+  });
+}
+
+// --- step input and output ---
+
+void NodeAgent::open_step(const StepTicket& ticket, std::shared_ptr<Stream> stream, int tries) {
+  const ShimKey key{ticket.job, ticket.attempt, ticket.step, 0, 0, 0};
+  auto fd = connect_to_shim(settings_.state_dir, key);
+  if (fd.ok()) {
+    splices_.join(std::make_shared<FdStream>(loop_, *fd, nullptr), stream);
+  } else if (tries > 0 && shim_folder_exists(settings_.state_dir, key)) {
+    loop_.after(kAttachAgain, [this, ticket, stream, tries] { open_step(ticket, stream, tries - 1); });
+  }
+  // Otherwise dropping the stream tells the controller that there is nothing (any more).
+}
+
+// --- devices ---
+
+void NodeAgent::look_at_devices() {
+  loop_.after(kDevicesEvery, [this] { look_at_devices(); });
+  auto found = devices_->list();
+  if (!found.ok())
+    return say("GPUs: " + found.error().message);
+  if (*found == facts_.devices)
+    return;
+  facts_.devices = std::move(*found);
+  logic_.set_facts(facts_);
+  say("the GPUs of this node have changed");
+  if (link_)
+    link_->close("to tell the controller");  // facts travel with a hello, and a hello begins a connection
+}
+
+// --- turning the logic's decisions into deeds ---
+
+void NodeAgent::pump_soon() {
+  if (std::exchange(pump_posted_, true))
+    return;
+  loop_.post([this] {
+    pump_posted_ = false;
+    pump();
+  });
+}
+
+bool NodeAgent::make_durable() {
+  auto lines = logic_.take_journal();
+  unwritten_.insert(unwritten_.end(), std::make_move_iterator(lines.begin()), std::make_move_iterator(lines.end()));
+  if (!unwritten_.empty()) {
+    if (auto written = journal_.append(unwritten_); !written.ok()) {
+      say(written.error().message);
+      return false;
+    }
+    unwritten_.clear();
+  }
+  if (journal_.is_long())
+    if (auto replaced = journal_.replace(logic_.journal_snapshot()); !replaced.ok())
+      say(replaced.error().message);
+  if (logic_.renewed() != lease_) {
+    lease_ = logic_.renewed();
+    if (auto written = write_lease(settings_.state_dir, lease_); !written.ok())
+      say(written.error().message);
+  }
+  return true;
+}
+
+void NodeAgent::pump() {
+  if (logic_.next_timer() <= clock_.boot())
+    logic_.tick(clock_.boot());
+  if (!make_durable()) {
+    // Nothing is started or reported that a restart would not know of.
+    loop_.after(kJournalAgain, [this] { pump_soon(); });
+    return;
+  }
+  for (auto& order : logic_.take_orders()) {
+    using enum AgentLogic::ShimOrder::What;
+    switch (order.what) {
+      case kStart: shims_->start(order.start); break;
+      case kSignal: shims_->signal(order.key, order.signal); break;
+      case kStop: shims_->stop(order.key, order.kill_wait); break;
+      case kForget: shims_->forget(order.key); break;
+    }
+  }
+  for (const auto& message : logic_.take_messages())
+    if (link_)
+      link_->send(message);
+
+  const Instant due = logic_.next_timer();
+  if (due == alarm_at_)
+    return;
+  if (alarm_at_ < kNever)
+    loop_.cancel(alarm_);
+  alarm_at_ = due;
+  if (due < kNever)
+    alarm_ = loop_.after(std::max(Duration{}, due - clock_.boot()), [this] {
+      alarm_at_ = kNever;
+      pump();
+    });
+}
+
+}  // namespace lockstep

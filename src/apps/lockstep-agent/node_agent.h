@@ -1,0 +1,63 @@
+// NodeAgent: the shell around AgentLogic. Feeds it messages, shim events and time; writes its journal before it acts,
+// carries out its orders, sends its words; keeps the connection to the controller and the node's API socket.
+#pragma once
+
+#include <memory>
+
+#include "agent/broker.h"
+#include "agent/link.h"
+#include "agent/logic.h"
+#include "agent/splice.h"
+#include "journal_file.h"
+#include "ports/clock.h"
+#include "ports/devices.h"
+#include "wire/local_files.h"
+
+namespace lockstep {
+
+class NodeAgent {
+ public:
+  NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, Node facts, std::unique_ptr<DeviceSource> devices,
+            JournalFile journal, std::unique_ptr<Shims> shims, const std::vector<ShimKey>& survivors);
+  ~NodeAgent();
+  NodeAgent(NodeAgent&&) = delete;
+
+  Broker& broker() { return broker_; }
+  void start();
+
+ private:
+  void dial();
+  void dial_later();
+  void linked(std::unique_ptr<Stream> stream);
+  void unlink(const std::string& why);
+  void heard(ToAgent message);
+  void watch_link();
+  void look_at_devices();
+  void open_step(const StepTicket& ticket, std::shared_ptr<Stream> stream, int tries);
+  void pump_soon();
+  void pump();
+  bool make_durable();
+  void say(const std::string& text);
+
+  EventLoop& loop_;
+  const Clock& clock_;
+  AgentFile settings_;
+  Node facts_;
+  std::unique_ptr<DeviceSource> devices_;
+  JournalFile journal_;
+  std::unique_ptr<Shims> shims_;
+  Splices splices_;
+  Broker broker_;
+  AgentLogic logic_;
+  std::unique_ptr<AgentLink> link_;
+  bool welcome_ = false, refused_ = false;
+  Duration backoff_, silence_max_;
+  std::uint64_t frames_seen_ = 0;
+  std::vector<std::string> unwritten_;  // journal lines the disk has not taken yet
+  bool pump_posted_ = false;
+  TimerId alarm_ = 0;
+  Instant alarm_at_ = kNever, lease_;
+  std::string last_said_;
+};
+
+}  // namespace lockstep
