@@ -1,0 +1,413 @@
+#include "io/sqlite_history.h"
+
+#include <map>
+
+#include "base/text.h"
+#include "io/history_rows.h"
+#include "io/sqlite.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kApplicationId = 0x4c534854;  // "LSHT"
+constexpr std::int64_t kFormat = 1;
+
+// One list for the table, the upsert and the select. kHeld columns are facts of the allocation: a later record without
+// one (the job has ended) does not take them away.
+enum class Keep : unsigned char { kLatest, kHeld };
+struct Column {
+  const char* name;
+  const char* type;
+  Keep keep;
+  void (*bind)(SqliteStatement&, int, const RunRow&);
+  void (*read)(const SqliteStatement&, int, RunRow&);
+};
+
+#define TEXT_COLUMN(column, field, keep)                                                                 \
+  Column {                                                                                               \
+    column, "TEXT", keep, [](SqliteStatement& s, int at, const RunRow& r) { s.bind_text(at, r.field); }, \
+        [](const SqliteStatement& s, int at, RunRow& r) { r.field = s.text(at); }                        \
+  }
+#define NUMBER_COLUMN(column, field, keep)                                                                          \
+  Column {                                                                                                          \
+    column, "INTEGER", keep,                                                                                        \
+        [](SqliteStatement& s, int at, const RunRow& r) { s.bind(at, static_cast<std::int64_t>(r.field)); },        \
+        [](const SqliteStatement& s, int at, RunRow& r) { r.field = static_cast<decltype(r.field)>(s.number(at)); } \
+  }
+constexpr auto kLatest = Keep::kLatest;
+constexpr auto kHeld = Keep::kHeld;
+
+const Column kColumns[] = {
+    NUMBER_COLUMN("job", row.job.value, kLatest),
+    NUMBER_COLUMN("run", row.attempt, kLatest),
+    NUMBER_COLUMN("array_job", row.array_job.value, kLatest),
+    NUMBER_COLUMN("is_element", row.is_element, kLatest),
+    NUMBER_COLUMN("array_index", row.array_index, kLatest),
+    TEXT_COLUMN("name", row.name, kLatest),
+    TEXT_COLUMN("user", row.user, kLatest),
+    TEXT_COLUMN("account", row.account, kLatest),
+    TEXT_COLUMN("qos", row.qos, kLatest),
+    TEXT_COLUMN("state", row.state, kLatest),
+    TEXT_COLUMN("work_dir", row.work_dir, kLatest),
+    TEXT_COLUMN("comment", row.comment, kLatest),
+    TEXT_COLUMN("command", row.command, kLatest),
+    TEXT_COLUMN("reason", row.reason, kLatest),
+    TEXT_COLUMN("wckey", row.wckey, kLatest),
+    NUMBER_COLUMN("uid", row.uid, kLatest),
+    NUMBER_COLUMN("gid", row.gid, kLatest),
+    NUMBER_COLUMN("submitted_us", row.submitted_us, kLatest),
+    NUMBER_COLUMN("eligible_us", row.eligible_us, kLatest),
+    NUMBER_COLUMN("started_us", row.started_us, kLatest),
+    NUMBER_COLUMN("ended_us", row.ended_us, kLatest),
+    NUMBER_COLUMN("limit_s", row.limit_s, kLatest),
+    NUMBER_COLUMN("exit_code", row.exit_code, kLatest),
+    NUMBER_COLUMN("exit_signal", row.exit_signal, kLatest),
+    NUMBER_COLUMN("derived_code", row.derived_code, kLatest),
+    NUMBER_COLUMN("derived_signal", row.derived_signal, kLatest),
+    NUMBER_COLUMN("restarts", row.restarts, kLatest),
+    NUMBER_COLUMN("priority", row.priority, kLatest),
+    TEXT_COLUMN("cancelled_by", row.cancelled_by, kLatest),
+    NUMBER_COLUMN("asked_memory_mb", row.asked_memory_mb, kLatest),
+    NUMBER_COLUMN("has_script", has_script, kLatest),
+    TEXT_COLUMN("ending", ending, kLatest),
+    NUMBER_COLUMN("has_allocation", has_allocation, kHeld),
+    TEXT_COLUMN("partition", row.partition, kHeld),
+    TEXT_COLUMN("node_list", row.node_list, kHeld),
+    NUMBER_COLUMN("nodes", row.nodes, kHeld),
+    NUMBER_COLUMN("cores", row.cores, kHeld),
+    NUMBER_COLUMN("tasks", row.tasks, kHeld),
+    NUMBER_COLUMN("devices", row.devices, kHeld),
+    NUMBER_COLUMN("memory_mb", row.memory_mb, kHeld),
+    TEXT_COLUMN("devices_text", row.devices_text, kHeld),
+    TEXT_COLUMN("first_node", first_node, kHeld),
+    NUMBER_COLUMN("first_cores", first_cores, kHeld),
+    NUMBER_COLUMN("first_devices", first_devices, kHeld),
+    NUMBER_COLUMN("first_memory_mb", first_memory_mb, kHeld),
+};
+#undef TEXT_COLUMN
+#undef NUMBER_COLUMN
+
+constexpr const char* kStepsTable =
+    "CREATE TABLE steps(job INTEGER NOT NULL, run INTEGER NOT NULL, number INTEGER NOT NULL, name TEXT, state TEXT, "
+    "work_dir TEXT, command TEXT, submitted_us INTEGER, started_us INTEGER, ended_us INTEGER, exit_code INTEGER, "
+    "exit_signal INTEGER, nodes INTEGER, cores INTEGER, tasks INTEGER, devices INTEGER, memory_mb INTEGER, "
+    "node_list TEXT, devices_text TEXT, PRIMARY KEY(job, run, number)) WITHOUT ROWID";
+constexpr const char* kIndexes[] = {
+    "CREATE INDEX jobs_by_array ON jobs(array_job) WHERE array_job <> 0",
+    "CREATE INDEX jobs_by_end ON jobs(ended_us)",
+    "CREATE INDEX jobs_by_user ON jobs(user, ended_us)",
+};
+
+std::string jobs_table() {
+  std::string sql = "CREATE TABLE jobs(";
+  for (const auto& column : kColumns) sql += format("{} {} NOT NULL, ", column.name, column.type);
+  return sql + "PRIMARY KEY(job, run)) WITHOUT ROWID";
+}
+
+std::string column_names() {
+  std::vector<std::string> names;
+  for (const auto& column : kColumns) names.emplace_back(column.name);
+  return join(names, ", ");
+}
+
+std::string upsert_sql() {
+  std::vector<std::string> marks, sets;
+  int at = 0;
+  for (const auto& column : kColumns) {
+    marks.push_back(format("?{}", ++at));
+    if (at <= 2)
+      continue;  // the key
+    sets.push_back(
+        column.keep == Keep::kLatest
+            ? format("{0} = excluded.{0}", column.name)
+            : format("{0} = iif(excluded.has_allocation OR NOT has_allocation, excluded.{0}, {0})", column.name));
+  }
+  return format("INSERT INTO jobs({}) VALUES({}) ON CONFLICT(job, run) DO UPDATE SET {}", column_names(),
+                join(marks, ", "), join(sets, ", "));
+}
+
+using RunKey = std::pair<JobId, AttemptNo>;
+struct RunNews {
+  const Job* latest = nullptr;
+  const Job* held = nullptr;  // the latest with an allocation
+};
+
+// WHERE, with its values bound in order.
+class Filter {
+ public:
+  void add(std::string condition) { conditions_.push_back(std::move(condition)); }
+  std::string number(std::int64_t value) {
+    numbers_.emplace_back(++next_, value);
+    return format("?{}", next_);
+  }
+  std::string text(const std::string& value) {
+    texts_.emplace_back(++next_, &value);
+    return format("?{}", next_);
+  }
+  void among(const char* column, const std::vector<std::string>& values) {
+    if (values.empty())
+      return;
+    std::vector<std::string> marks;
+    for (const auto& value : values) marks.push_back(text(value));
+    add(format("{} IN ({})", column, join(marks, ", ")));
+  }
+  std::string where() const { return conditions_.empty() ? "1" : join(conditions_, " AND "); }
+  void bind(SqliteStatement& statement) const {
+    for (const auto& [at, value] : numbers_) statement.bind(at, value);
+    for (const auto& [at, value] : texts_) statement.bind_text(at, *value);
+  }
+
+ private:
+  int next_ = 0;
+  std::vector<std::string> conditions_;
+  std::vector<std::pair<int, std::int64_t>> numbers_;
+  std::vector<std::pair<int, const std::string*>> texts_;
+};
+
+std::string wanted_jobs(Filter& filter, const std::vector<JobTarget>& targets) {
+  std::vector<std::string> any;
+  for (const auto& target : targets) {
+    const std::string id = filter.number(static_cast<std::int64_t>(target.job.value));
+    if (!target.elements) {
+      any.push_back(format("job = {0} OR array_job = {0}", id));
+      continue;
+    }
+    std::vector<std::string> ranges;
+    for (const auto& range : target.elements->intervals())
+      ranges.push_back(format("array_index BETWEEN {} AND {}", filter.number(range.low), filter.number(range.high)));
+    any.push_back(format("array_job = {} AND ({})", id, join(ranges, " OR ")));
+  }
+  return "(" + join(any, " OR ") + ")";
+}
+
+class History final : public HistoryStore {
+ public:
+  explicit History(Sqlite db) : db_(std::move(db)) {}
+
+  Result<void> prepare() {
+    const auto tables = db_.number("SELECT count(*) FROM sqlite_master");
+    if (!tables.ok())
+      return refused(tables.error().message);
+    const std::int64_t id = TRY(db_.number("PRAGMA application_id"));
+    const std::int64_t format_number = TRY(db_.number("PRAGMA user_version"));
+    const bool is_new = *tables == 0 && id == 0;
+    if (!is_new && id != kApplicationId)
+      return refused("it is a database of another program");
+    if (format_number > kFormat)
+      return Error{Errc::kUnsupported, format("{} was written by a newer version: upgrade", db_.path()), {}};
+    TRY(db_.run("PRAGMA journal_mode=WAL"));
+    TRY(db_.run("PRAGMA synchronous=FULL"));
+    TRY(db_.run("PRAGMA cache_size=-8192"));
+    if (is_new)
+      TRY(create());
+    upsert_ = TRY(SqliteStatement::prepare(db_, upsert_sql()));
+    const auto sound = SqliteStatement::prepare(db_, "SELECT " + column_names() + " FROM jobs");
+    if (!sound.ok())
+      return refused("its tables are not ours");
+    erase_ = TRY(SqliteStatement::prepare(db_, "DELETE FROM jobs WHERE job = ?1 AND run = ?2"));
+    close_ = TRY(SqliteStatement::prepare(
+        db_,
+        "UPDATE jobs SET state = iif(ending = '', 'requeued', ending), ending = '', ended_us = ?3 "
+        "WHERE job = ?1 AND run < ?2 AND ended_us = 0"));
+    known_run_ = TRY(SqliteStatement::prepare(db_, "SELECT 1 FROM jobs WHERE job = ?1 AND run = ?2"));
+    put_step_ = TRY(SqliteStatement::prepare(
+        db_,
+        "INSERT OR REPLACE INTO steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
+        "?17, ?18, ?19)"));
+    steps_of_ = TRY(SqliteStatement::prepare(db_, "SELECT * FROM steps WHERE job = ?1 AND run = ?2 ORDER BY number"));
+    put_cursor_ = TRY(SqliteStatement::prepare(db_, "INSERT OR REPLACE INTO facts VALUES('cursor', ?1)"));
+    return {};
+  }
+
+  Result<std::uint64_t> cursor() override {
+    return static_cast<std::uint64_t>(TRY(db_.number("SELECT value FROM facts WHERE name = 'cursor'")));
+  }
+
+  Result<void> take(std::uint64_t index, std::span<const Change> changes, const Tables& tables) override {
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    // Only the last version of each run and step is written, however often it changed meanwhile.
+    std::map<RunKey, RunNews> runs;
+    std::map<std::tuple<JobId, AttemptNo, StepNo>, const Step*> steps;
+    for (const auto& change : changes) {
+      if (change.removed)
+        continue;  // records leave the cluster, not its history
+      if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {
+        RunNews& news = runs[{(*job)->id, TRY(run_of(**job, runs))}];
+        news.latest = job->get();
+        if ((*job)->allocation)
+          news.held = job->get();
+      } else if (const auto* step = std::get_if<Ref<Step>>(&change.record)) {
+        steps[{(*step)->job, (*step)->attempt, (*step)->number}] = step->get();
+      }
+    }
+    for (const auto& [key, news] : runs) TRY(put_run(key, news, tables));
+    for (const auto& [key, step] : steps) TRY(put_step(step_row(*step, tables)));
+    TRY(put_cursor_.bind(1, static_cast<std::int64_t>(index)).execute());
+    return transaction.commit();
+  }
+
+  Result<std::vector<JobRow>> query(const HistoryQuery& query) override {
+    Filter filter;
+    if (!query.jobs.empty())
+      filter.add(wanted_jobs(filter, query.jobs));
+    filter.among("user", query.users);
+    filter.among("account", query.accounts);
+    filter.among("partition", query.partitions);
+    filter.among("name", query.names);
+    filter.among("state", query.states);
+    if (query.from_us > 0)
+      filter.add(format("(ended_us = 0 OR ended_us >= {})", filter.number(query.from_us)));
+    if (query.to_us < INT64_MAX)
+      filter.add(format("submitted_us < {}", filter.number(query.to_us)));
+    if (!query.duplicates)
+      filter.add("NOT EXISTS (SELECT 1 FROM jobs AS later WHERE later.job = jobs.job AND later.run > jobs.run)");
+    auto select = TRY(SqliteStatement::prepare(
+        db_, format("SELECT {} FROM jobs WHERE {} ORDER BY iif(is_element, array_job, job), is_element, array_index, "
+                    "job, run",
+                    column_names(), filter.where())));
+    filter.bind(select);
+    std::vector<JobRow> rows;
+    while (rows.size() < query.limit && TRY(select.step())) {
+      RunRow run;
+      int at = 0;
+      for (const auto& column : kColumns) column.read(select, at++, run);
+      rows.push_back(run.row);
+      if (query.steps)
+        TRY(add_steps(rows, run));
+    }
+    if (rows.size() > query.limit)
+      rows.resize(query.limit);
+    return rows;
+  }
+
+ private:
+  Error refused(std::string_view why) const {
+    return {Errc::kCorrupt,
+            format("{} is not a Lockstep history file, or is damaged: {}. It was left as it is: restore it from a "
+                   "backup, or move it away",
+                   db_.path(), why),
+            {}};
+  }
+
+  Result<void> create() {
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    TRY(db_.run(jobs_table().c_str()));
+    TRY(db_.run(kStepsTable));
+    TRY(db_.run("CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL)"));
+    for (const char* index : kIndexes) TRY(db_.run(index));
+    TRY(db_.run(format("PRAGMA application_id={}", kApplicationId).c_str()));
+    TRY(db_.run(format("PRAGMA user_version={}", kFormat).c_str()));
+    return transaction.commit();
+  }
+
+  Result<AttemptNo> run_of(const Job& job, const std::map<RunKey, RunNews>& runs) {
+    if (job.state == JobState::kPending)
+      return job.attempt + 1;
+    if (!is_final(job.state) || job.started || job.attempt == 0)
+      return std::max(job.attempt, AttemptNo{1});
+    // It ended without having run: in the queue, where its run was seen waiting before, or while starting.
+    const AttemptNo next = job.attempt + 1;
+    if (runs.contains({job.id, next}))
+      return next;
+    if (runs.contains({job.id, job.attempt}))
+      return job.attempt;
+    known_run_.bind(1, static_cast<std::int64_t>(job.id.value)).bind(2, next);
+    const bool waited = TRY(known_run_.step());
+    known_run_.reset();
+    return waited ? next : job.attempt;
+  }
+
+  Result<void> put_run(const RunKey& key, const RunNews& news, const Tables& tables) {
+    const Job& job = *news.latest;
+    // An array's own row stands for its waiting elements; in the end its elements tell the story.
+    if (job.array && job.array->waiting.empty() &&
+        (!is_final(job.state) || job.state == JobState::kCompleted || job.state == JobState::kFailed))
+      return erase_.bind(1, static_cast<std::int64_t>(key.first.value)).bind(2, key.second).execute();
+    RunRow run = run_row(job, tables);
+    run.row.attempt = key.second;
+    if (news.held != nullptr)
+      add_allocation(run, *news.held, tables);
+    int at = 0;
+    for (const auto& column : kColumns) column.bind(upsert_, ++at, run);
+    TRY(upsert_.execute());
+    if (key.second == 1)
+      return {};
+    // What came before this run is over, even if its last record went by unseen.
+    Instant ended = job.eligible;
+    if (tables.cluster && tables.cluster->clock && tables.cluster->clock < ended)
+      ended = tables.cluster->clock;
+    return close_.bind(1, static_cast<std::int64_t>(key.first.value))
+        .bind(2, key.second)
+        .bind(3, wall_us(ended, tables))
+        .execute();
+  }
+
+  Result<void> put_step(const JobRow& row) {
+    return put_step_.bind(1, static_cast<std::int64_t>(row.job.value))
+        .bind(2, row.attempt)
+        .bind(3, row.step)
+        .bind_text(4, row.name)
+        .bind_text(5, row.state)
+        .bind_text(6, row.work_dir)
+        .bind_text(7, row.command)
+        .bind(8, row.submitted_us)
+        .bind(9, row.started_us)
+        .bind(10, row.ended_us)
+        .bind(11, row.exit_code)
+        .bind(12, row.exit_signal)
+        .bind(13, row.nodes)
+        .bind(14, row.cores)
+        .bind(15, row.tasks)
+        .bind(16, row.devices)
+        .bind(17, row.memory_mb)
+        .bind_text(18, row.node_list)
+        .bind_text(19, row.devices_text)
+        .execute();
+  }
+
+  // Steps carry what they share with their job, so that a row can be read alone.
+  Result<void> add_steps(std::vector<JobRow>& rows, const RunRow& run) {
+    if (run.has_script && run.row.started_us != 0)
+      rows.push_back(batch_row(run));
+    auto& s = steps_of_;
+    s.bind(1, static_cast<std::int64_t>(run.row.job.value)).bind(2, run.row.attempt);
+    while (TRY(s.step())) {
+      JobRow row = run.row;
+      row.step = static_cast<StepNo>(s.number(2));
+      row.name = s.text(3);
+      row.state = s.text(4);
+      row.work_dir = s.text(5);
+      row.command = s.text(6);
+      row.submitted_us = row.eligible_us = s.number(7);
+      row.started_us = s.number(8);
+      row.ended_us = s.number(9);
+      row.exit_code = static_cast<std::int32_t>(s.number(10));
+      row.exit_signal = static_cast<std::int32_t>(s.number(11));
+      row.nodes = static_cast<std::uint32_t>(s.number(12));
+      row.cores = static_cast<std::uint32_t>(s.number(13));
+      row.tasks = static_cast<std::uint32_t>(s.number(14));
+      row.devices = static_cast<std::uint32_t>(s.number(15));
+      row.memory_mb = s.number(16);
+      row.node_list = s.text(17);
+      row.devices_text = s.text(18);
+      row.reason.clear();
+      row.asked_memory_mb = 0;
+      rows.push_back(std::move(row));
+    }
+    return {};
+  }
+
+  Sqlite db_;
+  SqliteStatement upsert_, erase_, close_, known_run_, put_step_, steps_of_, put_cursor_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HistoryStore>> open_sqlite_history(const std::string& path, const std::string& vfs) {
+  auto store = std::make_unique<History>(TRY(Sqlite::open(path, vfs)));
+  TRY(store->prepare());
+  return std::unique_ptr<HistoryStore>(std::move(store));
+}
+
+}  // namespace lockstep
