@@ -231,14 +231,14 @@ Outcome Txn::commit(Answer answer) {
   CHECK(drafts_.empty() && edited_.empty() && moved_.empty(), "consequences are left over");
   if (cluster_) {
     cluster_->clock = now_;
-    if (mutant(Mutant::kReuseJobId) && inner_.tables.cluster) {
-      // Planted: the counter lives in memory only, so a restart hands out the same ids again.
-      Cluster in_memory = *cluster_;
-      cluster_->next_job = 1;
-      write(*cluster_, inner_.tables.cluster.get());
-      inner_.tables.cluster = std::make_shared<const Cluster>(std::move(in_memory));
-    } else {
-      write(*cluster_, inner_.tables.cluster.get());
+    const std::uint64_t next_job = cluster_->next_job;
+    if (mutant(Mutant::kReuseJobId) && inner_.tables.cluster)
+      cluster_->next_job = inner_.tables.jobs.empty() ? 1 : inner_.tables.jobs.rbegin()->first.value;
+    const Ref<Cluster> written = write(*cluster_, inner_.tables.cluster.get());
+    if (mutant(Mutant::kReuseJobId)) {
+      auto in_memory = std::make_shared<Cluster>(*written);
+      in_memory->next_job = next_job;
+      inner_.tables.cluster = std::move(in_memory);
     }
   }
   out_.answer = std::move(answer);

@@ -1,0 +1,217 @@
+#include "core/testing.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Caller kAliceCalls{World::kAlice, false};
+
+TEST(Directory, StartEpochMakesTheCluster) {
+  World w;
+  EXPECT_EQ(w.state.tables().cluster->name, "test");
+  EXPECT_EQ(w.state.tables().cluster->epoch, 1u);
+  EXPECT_EQ(w.state.tables().default_partition()->meta.name, "main");
+  w.must(StartEpoch{"renamed"});
+  EXPECT_EQ(w.state.tables().cluster->name, "test");
+  EXPECT_EQ(w.state.tables().cluster->epoch, 2u);
+  EXPECT_EQ(w.state.tables().partitions.size(), 1u);
+}
+
+TEST(Directory, AdministratorsOnly) {
+  World w(1);
+  EXPECT_EQ(w.refused(PutUser{}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(PutAccount{}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(PutPartition{}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(RemovePartition{"main"}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(UpdateNode{.name = "n1"}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(RemoveNode{"n1"}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(PutToken{}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(NodeHello{}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(NodeFenced{w.id(1), w.boot(1), ""}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(AgentReport{}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(ApplyPlan{}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(Tick{}, kAliceCalls), Errc::kDenied);
+}
+
+TEST(Directory, UsersGoByRealmAndUid) {
+  World w;
+  User carol;
+  carol.meta.name = "carol";
+  carol.uid = 2000;
+  const UserId id = w.must(PutUser{carol}).user;
+  EXPECT_EQ(id, UserId(3));
+  carol.home = "/home/carol";
+  EXPECT_EQ(w.must(PutUser{carol}).user, id);
+  EXPECT_EQ(w.state.tables().user(id)->home, "/home/carol");
+  carol.realm = "elsewhere";
+  EXPECT_EQ(w.must(PutUser{carol}).user, UserId(4));
+  carol.uid = 2001;
+  EXPECT_EQ(w.refused(PutUser{carol}), Errc::kConflict);  // the name is taken there
+  carol.id = UserId(99);
+  EXPECT_EQ(w.refused(PutUser{carol}), Errc::kNotFound);
+}
+
+TEST(Directory, AccountsAreATree) {
+  World w;
+  Account a, b;
+  a.meta.name = "a";
+  b.meta.name = "b";
+  b.parent = "a";
+  EXPECT_EQ(w.refused(PutAccount{b}), Errc::kNotFound);
+  w.must(PutAccount{a});
+  w.must(PutAccount{b});
+  a.parent = "b";
+  EXPECT_EQ(w.refused(PutAccount{a}), Errc::kInvalid);
+}
+
+TEST(Directory, OneDefaultPartition) {
+  World w(1);
+  Partition other;
+  other.meta.name = "other";
+  other.nodes = {"ALL"};
+  other.is_default = true;
+  w.must(PutPartition{other});
+  EXPECT_EQ(w.state.tables().default_partition()->meta.name, "other");
+  EXPECT_FALSE(w.state.tables().partition("main")->is_default);
+  w.submit(World::batch());
+  EXPECT_EQ(w.refused(RemovePartition{"other"}), Errc::kConflict);
+  w.must(RemovePartition{"main"});
+  EXPECT_EQ(w.refused(RemovePartition{"main"}), Errc::kNotFound);
+}
+
+TEST(Directory, TokensWorkOnce) {
+  World w;
+  JoinToken token;
+  token.meta.name = "t1";
+  token.secret_sha256 = "abc";
+  token.role = JoinToken::Role::kBroker;
+  token.realm = "local";
+  token.node = "n1";
+  token.expires = w.now + hours(1);
+  w.must(PutToken{token});
+  EXPECT_EQ(w.refused(RedeemToken{"t1", "wrong", "n1", w.now}), Errc::kDenied);
+  EXPECT_EQ(w.refused(RedeemToken{"t1", "abc", "n2", w.now}), Errc::kDenied);
+  EXPECT_EQ(w.refused(RedeemToken{"t2", "abc", "n1", w.now}), Errc::kDenied);
+  const Answer answer = w.must(RedeemToken{"t1", "abc", "n1", w.now});
+  EXPECT_EQ(answer.role, JoinToken::Role::kBroker);
+  EXPECT_EQ(answer.realm, "local");
+  EXPECT_EQ(w.refused(RedeemToken{"t1", "abc", "n1", w.now}), Errc::kDenied);
+  token.meta.name = "t2";
+  w.must(PutToken{token});
+  w.wait(hours(2));
+  EXPECT_EQ(w.refused(RedeemToken{"t2", "abc", "n1", w.now}), Errc::kDenied);
+}
+
+TEST(Nodes, KeepWhatAdministratorsSaid) {
+  World w(1);
+  w.must(UpdateNode{"n1", true, "bad fan", 7, {{"h100"}}});
+  w.reboot(1);
+  EXPECT_TRUE(w.node(1).drain);
+  EXPECT_EQ(w.node(1).reason, "bad fan");
+  EXPECT_EQ(w.node(1).weight, 7u);
+  EXPECT_EQ(w.node(1).features, std::vector<std::string>{"h100"});
+  w.submit(World::batch());
+  EXPECT_EQ(w.start_what_fits(), 0u);
+  w.must(UpdateNode{.name = "n1", .drain = false});
+  EXPECT_EQ(w.node(1).reason, "");
+  EXPECT_EQ(w.start_what_fits(), 1u);
+}
+
+TEST(Nodes, RefuseNonsense) {
+  World w(1);
+  Node facts;
+  EXPECT_EQ(w.refused(NodeHello{facts}), Errc::kInvalid);
+  facts.meta.name = "n9";
+  EXPECT_EQ(w.refused(NodeHello{facts}), Errc::kInvalid);
+  facts.boot_id = "b";
+  facts.cores = 513;
+  EXPECT_EQ(w.refused(NodeHello{facts}), Errc::kInvalid);
+  facts.cores = 1;
+  facts.devices.resize(65);
+  EXPECT_EQ(w.refused(NodeHello{facts}), Errc::kInvalid);
+  EXPECT_EQ(w.refused(UpdateNode{.name = "n9"}), Errc::kNotFound);
+  w.must(NodeLost{NodeId(9)});
+  w.must(NodeFenced{NodeId(9), "b", ""});
+}
+
+TEST(Nodes, AreForgottenWhenDownAndEmpty) {
+  World w(2);
+  const JobId job = w.submit(World::batch(1, 8));
+  w.settle();
+  const std::uint32_t node = w.first_node(job);
+  const std::string name = World::name_of(node);
+  EXPECT_EQ(w.refused(RemoveNode{name}), Errc::kConflict);
+  w.lose(node);
+  EXPECT_EQ(w.refused(RemoveNode{name}), Errc::kConflict);
+  w.fence(node);
+  w.must(RemoveNode{name});
+  EXPECT_EQ(w.state.tables().node(name), nullptr);
+  w.silent.clear();
+  EXPECT_EQ(w.hello(node), NodeId(3));  // ids are not given twice
+}
+
+TEST(Nodes, MayShrinkUnderAJob) {
+  World w(1);
+  const JobId job = w.submit(World::batch(1, 8));
+  w.settle();
+  Node facts = w.node(1);
+  facts.devices.resize(2);
+  facts.cores = 2;
+  w.must(NodeHello{facts});
+  w.end_script(job);
+  EXPECT_EQ(w.state_of(job), JobState::kCompleted);
+  EXPECT_EQ(w.refused(SubmitJob{.spec = std::make_shared<const JobSpec>(World::batch())}), Errc::kImpossible);
+}
+
+TEST(Objects, CompareAndSet) {
+  World w;
+  Object object;
+  object.type = "v1/ConfigMap";
+  object.meta.ns = "default";
+  object.meta.name = "settings";
+  object.body = "a";
+  EXPECT_EQ(w.refused(PutObject{object, 5}), Errc::kConflict);
+  const Seq first = w.must(PutObject{object, 0}).seq;
+  object.body = "b";
+  w.must(PutObject{object, first});
+  EXPECT_EQ(w.refused(PutObject{object, first}), Errc::kConflict);
+  const Object& now = *w.state.tables().objects.begin()->second;
+  EXPECT_EQ(now.meta.generation, 2u);
+  EXPECT_EQ(now.meta.uid, Uid(first));
+  EXPECT_EQ(w.refused(RemoveObject{"v1/ConfigMap", "default", "settings", first}), Errc::kConflict);
+  w.must(RemoveObject{"v1/ConfigMap", "default", "settings", 0});
+  EXPECT_EQ(w.refused(RemoveObject{"v1/ConfigMap", "default", "settings", 0}), Errc::kNotFound);
+}
+
+TEST(Objects, TakeWhatTheyOwnWithThem) {
+  World w(1);
+  SubmitJob ask{.spec = std::make_shared<const JobSpec>(World::tasks(2, RestartRule::kAlways, true))};
+  Object deployment;
+  deployment.type = "apps/v1/Deployment";
+  deployment.meta.name = "web";
+  ask.objects = {deployment};
+  const JobId job = w.submit(ask);
+  const Uid uid = w.state.tables().objects.begin()->second->meta.uid;
+  ASSERT_TRUE(w.job(job).meta.extra);
+  EXPECT_EQ(w.job(job).meta.extra->owners.at(0).uid, uid);
+  Object child;
+  child.type = "v1/Pod";
+  child.meta.name = "web-0";
+  auto extra = std::make_shared<MetaExtra>();
+  extra->owners = {{Kind::kObject, uid, "web", true}};
+  extra->finalizers = {"wait"};
+  child.meta.extra = extra;
+  w.must(PutObject{child, 0});
+  w.settle();
+  w.must(RemoveObject{"apps/v1/Deployment", "", "web", 0});
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kCancelled);
+  ASSERT_EQ(w.state.tables().objects.size(), 1u);  // its finalizer keeps the pod
+  const Object& pod = *w.state.tables().objects.begin()->second;
+  EXPECT_TRUE(pod.meta.extra->deleting);
+  child.meta.extra = nullptr;
+  w.must(PutObject{child, 0});  // the finalizer is done
+  EXPECT_TRUE(w.state.tables().objects.empty());
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,103 @@
+#include "core/testing.h"
+
+namespace lockstep {
+namespace {
+
+TEST(Plan, DevicesAreFreeOrTheStartIsDropped) {
+  World w(1);
+  const JobId first = w.submit(World::batch(1, 8)), second = w.submit(World::batch(1, 8));
+  const auto starts = w.plan();
+  ASSERT_EQ(starts.size(), 1u);
+  PlannedStart same = starts[0];
+  same.job = second;
+  EXPECT_EQ(w.must(ApplyPlan{{starts[0], same}}).starts_applied, 1u);
+  EXPECT_EQ(w.state_of(first), JobState::kStarting);
+  EXPECT_EQ(w.state_of(second), JobState::kPending);
+}
+
+TEST(Plan, StalePlansAreDropped) {
+  World w(3);
+  const auto one = [&] {
+    w.submit(World::batch(2, 2));
+    const auto starts = w.plan();
+    EXPECT_EQ(starts.size(), 1u);
+    return starts.at(0);
+  };
+  const auto applied = [&](const PlannedStart& start) { return w.must(ApplyPlan{{start}}).starts_applied; };
+
+  PlannedStart start = one();
+  w.must(CancelJob{{start.job, {}}});
+  EXPECT_EQ(applied(start), 0u);
+
+  start = one();
+  w.must(HoldJob{{start.job, {}}, false});
+  EXPECT_EQ(applied(start), 0u);
+
+  start = one();
+  w.must(UpdateNode{.name = "n1", .drain = true});
+  EXPECT_EQ(applied(start), 0u);
+  w.must(UpdateNode{.name = "n1", .drain = false});
+  w.lose(2);
+  EXPECT_EQ(applied(start), 0u);
+  w.reboot(2);
+  UpdateJob wider{.target = {start.job, {}}, .nodes = CountRange{3, 3}};
+  w.must(wider);
+  EXPECT_EQ(applied(start), 0u);
+  wider.nodes = CountRange{2, 2};
+  w.must(wider);
+
+  Partition main = *w.state.tables().default_partition();
+  main.up = false;
+  w.must(PutPartition{main});
+  EXPECT_EQ(applied(start), 0u);
+  main.up = true;
+  main.time_max = minutes(1);
+  w.must(PutPartition{main});
+  UpdateJob longer{.target = {start.job, {}}, .time_limit = hours(1)};
+  w.must(longer);
+  EXPECT_EQ(applied(start), 0u);
+  main.time_max = kForever;
+  w.must(PutPartition{main});
+
+  EXPECT_EQ(applied(start), 1u);
+  EXPECT_EQ(applied(start), 0u);
+}
+
+TEST(Plan, AGangStartsWholeOrNotAtAll) {
+  World w(2);
+  w.submit(World::batch(2, 8));
+  auto starts = w.plan();
+  PlannedStart part = starts.at(0);
+  part.grants.pop_back();
+  EXPECT_EQ(w.must(ApplyPlan{{part}}).starts_applied, 0u);
+  EXPECT_EQ(w.state.load(w.id(1)), NodeLoad{});
+  part = starts[0];
+  part.grants[1].devices = {};
+  EXPECT_EQ(w.must(ApplyPlan{{part}}).starts_applied, 0u);
+  EXPECT_EQ(w.must(ApplyPlan{starts}).starts_applied, 1u);
+}
+
+TEST(Plan, CancellingAStartingJobStopsIt) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.start_what_fits();
+  w.must(CancelJob{{job, {}}});
+  EXPECT_EQ(w.state_of(job), JobState::kCompleting);
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kCancelled);
+}
+
+TEST(Plan, RequeuedJobsWaitForTheirDelay) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  const auto starts = w.plan();
+  w.settle();
+  w.reboot(1);
+  EXPECT_EQ(w.must(ApplyPlan{starts}).starts_applied, 0u);
+  w.pass(seconds(2));
+  EXPECT_EQ(w.must(ApplyPlan{starts}).starts_applied, 1u);
+  EXPECT_EQ(w.job(job).attempt, 2u);
+}
+
+}  // namespace
+}  // namespace lockstep
