@@ -49,7 +49,7 @@ int block_signals() {
 ComposerHooks slurm_hooks(const std::string& cluster_name) {
   const auto facts = [cluster_name](const Tables& tables) {
     return SlurmFacts{tables.cluster ? tables.cluster->name : cluster_name,
-                      tables.cluster ? tables.cluster->wall_offset : Duration{}};
+                      tables.cluster ? tables.cluster->wall_offset : Duration{}, RealClock().wall()};
   };
   ComposerHooks hooks;
   hooks.attempt = [facts](LaunchAttempt& launch, const Tables& tables, const Job& job, std::size_t grant) {

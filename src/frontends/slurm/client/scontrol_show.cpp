@@ -150,8 +150,11 @@ int scontrol_job_verb(const ScontrolSession& session, const std::string& verb, c
     if (done)
       continue;
     exit_code = 1;
+    std::string why = sentence(done.error());
+    if (why.ends_with(": " + name))  // the job is named behind it anyway
+      why.resize(why.size() - name.size() - 2);
     if (!session.quiet)
-      write_all(STDERR_FILENO, format("{} for job {}\n", sentence(done.error()), name));
+      write_all(STDERR_FILENO, format("{} for job {}\n", why, name));
   }
   return exit_code;
 }

@@ -111,6 +111,25 @@ void set_memory(LaunchVariables& out, const GroupSpec& group, const Grant& grant
     out.set("SLURM_MEM_PER_GPU", group.memory_per_device_mb);
 }
 
+// Seconds from the start until the limit strikes; Slurm projects a year when there is none.
+std::int64_t limit_seconds(const Tables& tables, const Job& job) {
+  Duration limit = job.spec->time_limit;
+  const Partition* partition = job.allocation ? tables.partition(job.allocation->partition) : nullptr;
+  if (limit.us == 0 && partition)
+    limit = partition->time_default.us > 0 ? partition->time_default : partition->time_max;
+  return (limit.us == 0 || limit >= kForever ? kNoLimitShown : limit).seconds();
+}
+
+void set_times(LaunchVariables& out, const Tables& tables, const Job& job, const SlurmFacts& facts) {
+  const std::int64_t start = job.started ? (job.started + facts.wall_offset).us / 1'000'000 : facts.now.seconds();
+  if (start <= 0)
+    return;
+  const bool strikes = job.started && job.limit_end && job.limit_end < kNever;
+  out.set("SLURM_JOB_START_TIME", start);
+  out.set("SLURM_JOB_END_TIME",
+          strikes ? (job.limit_end + facts.wall_offset).us / 1'000'000 : start + limit_seconds(tables, job));
+}
+
 void set_array_variables(LaunchVariables& out, const Tables& tables, const Job& job) {
   if (!job.array_job)
     return;
@@ -272,11 +291,7 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
     out.set("SLURM_JOB_GID", user->gid);
   }
   out.set_if("SLURM_SUBMIT_HOST", spec.submit_host);
-  if (job.started) {
-    const Instant end = job.limit_end && job.limit_end < kNever ? job.limit_end : job.started + kNoLimitShown;
-    out.set("SLURM_JOB_START_TIME", (job.started + facts.wall_offset).us / 1'000'000);
-    out.set("SLURM_JOB_END_TIME", (end + facts.wall_offset).us / 1'000'000);
-  }
+  set_times(out, tables, job, facts);
   if (job.restarts > 0)
     out.set("SLURM_RESTART_COUNT", job.restarts);
   set_array_variables(out, tables, job);

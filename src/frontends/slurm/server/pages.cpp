@@ -22,7 +22,9 @@ PageReply environment_page(const ReadContext& context, const PageRequest& reques
   if (!job->allocation)
     return refusal(409, format("job {} has no allocation", job->id.value));
   return {200, "application/octet-stream",
-          slurm_job_environment(context.tables, *job, {context.cluster_name, context.wall_offset})};
+          slurm_job_environment(
+              context.tables, *job,
+              {context.cluster_name, context.wall_offset, WallTime{(context.now + context.wall_offset).us}})};
 }
 
 }  // namespace

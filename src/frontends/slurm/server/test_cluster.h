@@ -1,11 +1,13 @@
 // Test support: a small cluster in tables, built record by record.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/text.h"
+#include "model/plan.h"
 #include "model/tables.h"
 
 namespace lockstep {

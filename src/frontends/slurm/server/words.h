@@ -12,6 +12,7 @@ namespace lockstep {
 struct SlurmFacts {
   std::string cluster_name;
   Duration wall_offset;  // adds to an Instant to give wall clock
+  WallTime now;          // the start of an attempt whose own is not recorded yet: it is just being launched
 };
 
 // Completes a launch whose process already has the submitter's environment, argv, user and paths as asked (patterns

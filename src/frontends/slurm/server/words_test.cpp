@@ -25,7 +25,7 @@ std::string as_text(const std::vector<std::string>& env) {
   return out;
 }
 
-const SlurmFacts kFacts{"home", seconds(0)};
+const SlurmFacts kFacts{"home", seconds(0), WallTime{1'700'000'000'000'000}};
 
 LaunchAttempt batch(const TestCluster& cluster, const Job& job, std::vector<std::string> env = {}) {
   LaunchAttempt launch;
@@ -214,11 +214,23 @@ TEST(Environment, RequeuedJobCountsItsRestarts) {
   EXPECT_EQ(env.at("SLURM_JOB_END_TIME"), "1731536100");  // no limit: a year, as Slurm projects it
 }
 
+TEST(Environment, AttemptBeingLaunchedStartsNow) {
+  TestCluster cluster(1, 16, 0);
+  JobSpec spec = TestCluster::spec("x");
+  spec.time_limit = minutes(5);
+  Job job = TestCluster::running(5, spec, {{}});
+  job.state = JobState::kStarting;
+  job.started = job.limit_end = Instant{};
+  const auto env = as_map(batch(cluster, job).process.env);
+  EXPECT_EQ(env.at("SLURM_JOB_START_TIME"), "1700000000");
+  EXPECT_EQ(env.at("SLURM_JOB_END_TIME"), "1700000300");
+}
+
 TEST(Environment, WallOffsetMovesTimes) {
   TestCluster cluster(1, 16, 0);
   const Job job = TestCluster::running(5, TestCluster::spec("x"), {{}});
   LaunchAttempt launch;
-  add_slurm_words(launch, cluster.tables, job, 0, {"home", seconds(50)});
+  add_slurm_words(launch, cluster.tables, job, 0, {"home", seconds(50), WallTime{}});
   EXPECT_EQ(as_map(launch.process.env).at("SLURM_JOB_START_TIME"), "1700000150");
 }
 
