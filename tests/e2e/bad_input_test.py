@@ -179,7 +179,7 @@ class BadState(unittest.TestCase):
                 result = c.run("lockstep", "up", "--dir", c.dir, *c.args)
                 self.assertEqual(result.returncode, 1)
                 self.assertIn(str(s.getsockname()[1]), result.stderr)
-                self.assertIn("in use", result.stderr)
+                self.assertIn("taken", result.stderr)
             finally:
                 c.down()
 

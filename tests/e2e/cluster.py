@@ -136,7 +136,7 @@ class Cluster:
     def kill_controller(self, sig=signal.SIGKILL):
         pid = self.controller_pid()
         os.kill(pid, sig)
-        while os.path.exists(f"/proc/{pid}") and open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z":
+        while running(pid):
             time.sleep(0.002)
 
     def kill_agent(self, node):
@@ -144,6 +144,14 @@ class Cluster:
 
     def pull_plug(self, node):
         self.ok("lockstep", "node", "kill", node, "--dir", self.dir)
+
+
+def running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def eventually(check, timeout=30, what="condition"):

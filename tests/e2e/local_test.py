@@ -7,11 +7,11 @@ import unittest
 from cluster import BIN, Cluster
 
 
-def machine():
+def machine(home):
     """What a cluster could leave behind outside its directory."""
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
     mounts = open("/proc/self/mountinfo").read()
-    processes = subprocess.run(["ps", "-e", "-o", "comm="], capture_output=True, text=True).stdout.split()
+    processes = subprocess.run(["ps", "-e", "-o", "stat=,args="], capture_output=True, text=True).stdout.split("\n")
     groups = set()
     for root in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
         if os.path.isdir(root):
@@ -19,7 +19,7 @@ def machine():
     return {
         "links": sorted(line.split(":")[1].split("@")[0].strip() for line in links.strip().split("\n")),
         "mounts": len(mounts.split("\n")),
-        "processes": sorted(p for p in processes if p.startswith("lockstep")),
+        "processes": sorted(p for p in processes if home in p and not p.startswith("Z")),
         "cgroups": sorted(groups),
         "run": sorted(n for n in os.listdir("/run") if "lockstep" in n),
     }
@@ -27,11 +27,13 @@ def machine():
 
 class Local(unittest.TestCase):
     def test_nothing_is_left_behind(self):
-        before = machine()
-        with Cluster(nodes=2, gpus="8xh100") as c:
-            job = c.wrap("sleep 1000 & sleep 1000", "-N2")
+        c = Cluster(nodes=2, gpus="8xh100")
+        before = machine(c.home)
+        with c:
+            job = c.wrap(f"sh -c 'sleep 1000; : {c.home}' & sleep 1000", "-N2")
             c.wait(job, "RUNNING")
-        self.assertEqual(machine(), before)
+            self.assertNotEqual(machine(c.home)["processes"], [])
+        self.assertEqual(machine(c.home), before)
 
     def test_two_clusters_side_by_side(self):
         with Cluster(nodes=2, gpus="2xa100") as a, Cluster(nodes=1, gpus="8xh200") as b:
