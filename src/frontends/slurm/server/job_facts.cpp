@@ -246,7 +246,8 @@ std::int64_t start_seconds(const JobLine& line) {
     return wall_seconds(*line.context, job.started);
   if (line.note && line.note->expected_start)
     return wall_seconds(*line.context, line.note->expected_start);
-  return std::max<std::int64_t>(0, job.spec->begin.seconds());
+  // Not before it was asked for, nor before the pause after a requeue.
+  return std::max<std::int64_t>({0, job.spec->begin.seconds(), wall_seconds(*line.context, job.begin_after)});
 }
 
 std::int64_t end_seconds(const JobLine& line) {

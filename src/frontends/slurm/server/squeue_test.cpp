@@ -94,6 +94,14 @@ TEST(Squeue, TimesAndLimits) {
   EXPECT_EQ(ask(cluster, {{"columns", "starttime,schednodes"}, {"jobs", "11"}}), "1700003700\tn1\n");
 }
 
+TEST(Squeue, RequeuedJobStartsAfterItsPause) {
+  TestCluster cluster(1, 1, 0);
+  Job job = TestCluster::pending(1, TestCluster::spec("x"));
+  job.begin_after = Instant{1'700'000'200'000'000};
+  cluster.put(job);
+  EXPECT_EQ(ask(cluster, {{"columns", "starttime,endtime"}}), "1700000200\t0\n");
+}
+
 TEST(Squeue, HetJobsHaveALineForEachComponent) {
   TestCluster cluster(3, 16, 0);
   JobSpec spec = TestCluster::spec("het");
