@@ -513,6 +513,8 @@ void NodeDesk::tick(const ClusterState& state, Instant now) {
 }
 
 Instant NodeDesk::next_timer() const {
+  if (!inner_->primed)
+    return inner_->start;  // the first tick looks at the records
   Instant next = kNever;
   if (!inner_->deadlines.empty())
     next = inner_->deadlines.begin()->first;

@@ -71,7 +71,7 @@ class DeskTest : public ::testing::Test {
         desk->committed(engine->state(), batch->changes, batch->actions, now);
       });
     reading = true;
-    desk->tick(engine->state(), now);
+    pass(Duration{});
   }
 
   Result<Answer> commit(CommandBody body) {

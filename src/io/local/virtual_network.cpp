@@ -58,12 +58,21 @@ Result<VirtualNetwork> choose_network(const std::string& dir) {
 
 bool bridge_exists(const VirtualNetwork& network) { return if_nametoindex(network.bridge.c_str()) != 0; }
 
+// A link address of its own for every end. Left to itself a bridge takes the lowest address among its cables, and a
+// restarted node a new one: with every node that dies, the others would talk into the void until their neighbour tables
+// notice, half a minute later.
+static std::string link_address(const VirtualNetwork& network, std::uint32_t number) {
+  return format("02:4c:{:02x}:{:02x}:{:02x}:{:02x}", network.second & 0xff, (number >> 16) & 0xff, (number >> 8) & 0xff,
+                number & 0xff);
+}
+
 Result<void> make_bridge(const VirtualNetwork& network) {
   if (bridge_exists(network))
     return {};
-  return run_program({"ip", "-batch", "-"},
-                     format("link add {0} type bridge forward_delay 0\naddr add {1}/{2} dev {0}\nlink set {0} up\n",
-                            network.bridge, network.host_address(), VirtualNetwork::kPrefix));
+  return run_program(
+      {"ip", "-batch", "-"},
+      format("link add {0} address {3} type bridge forward_delay 0\naddr add {1}/{2} dev {0}\nlink set {0} up\n",
+             network.bridge, network.host_address(), VirtualNetwork::kPrefix, link_address(network, 0)));
 }
 
 Result<void> connect_nodes(const VirtualNetwork& network, const std::vector<Cable>& cables) {
@@ -72,8 +81,8 @@ Result<void> connect_nodes(const VirtualNetwork& network, const std::vector<Cabl
     const std::string outer = format("{}n{}", network.bridge, cable.index);
     if (if_nametoindex(outer.c_str()) != 0)
       batch += format("link del {}\n", outer);  // of a node that just died
-    batch += format("link add {} type veth peer name eth0 netns {}\nlink set {} master {} up\n", outer, cable.node,
-                    outer, network.bridge);
+    batch += format("link add {} type veth peer name eth0 address {} netns {}\nlink set {} master {} up\n", outer,
+                    link_address(network, cable.index + 1), cable.node, outer, network.bridge);
   }
   return run_program({"ip", "-batch", "-"}, batch);
 }
