@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -414,13 +416,14 @@ Result<Fd> open_shims_folder(const std::string& dir) {
 }  // namespace
 
 Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path) {
-  if (::access(shim_path.c_str(), X_OK) != 0)
+  char program[PATH_MAX];  // absolute: a shim starts in its own folder
+  if (!::realpath(shim_path.c_str(), program) || ::access(program, X_OK) != 0)
     return failed(shim_path);
   Fd shims_fd = TRY(open_shims_folder(dir));
   Fd null_fd = lifted(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null_fd.valid())
     return failed("/dev/null");
-  return std::unique_ptr<Shims>(std::make_unique<RealShims>(loop, std::move(shims_fd), std::move(null_fd), shim_path));
+  return std::unique_ptr<Shims>(std::make_unique<RealShims>(loop, std::move(shims_fd), std::move(null_fd), program));
 }
 
 Result<int> connect_to_shim(const std::string& dir, const ShimKey& key) {

@@ -1,9 +1,8 @@
 #include "shim/relay.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
-#include <optional>
+
+#include "wire/io_attach.h"
 
 namespace lockstep {
 namespace {
@@ -36,41 +35,6 @@ void for_ranks(const StepTasks& tasks, std::uint64_t stream, F&& f) {
       f(i);
 }
 
-// Reads JSON of the one shape we accept, byte by byte.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : text_(text) {}
-  bool take(std::string_view word) {
-    skip();
-    if (!text_.starts_with(word))
-      return false;
-    text_.remove_prefix(word.size());
-    return true;
-  }
-  std::optional<std::uint64_t> take_number() {
-    skip();
-    std::size_t digits = 0;
-    std::uint64_t value = 0;
-    for (; digits < text_.size() && text_[digits] >= '0' && text_[digits] <= '9' && digits < 19; ++digits)
-      value = value * 10 + static_cast<std::uint64_t>(text_[digits] - '0');
-    if (digits == 0)
-      return std::nullopt;
-    text_.remove_prefix(digits);
-    return value;
-  }
-  bool at_end() {
-    skip();
-    return text_.empty();
-  }
-
- private:
-  void skip() {
-    while (!text_.empty() && std::string_view(" \t\r\n").find(text_[0]) != std::string_view::npos)
-      text_.remove_prefix(1);
-  }
-  std::string_view text_;
-};
-
 }  // namespace
 
 bool apply_attach(StepClient& client, const StepTasks& tasks, std::string_view json) {
@@ -81,37 +45,19 @@ bool apply_attach(StepClient& client, const StepTasks& tasks, std::string_view j
         client.ranks[i].outputs[stream].sent = log->base();
         client.ranks[i].outputs[stream].acked = log->base();
       }
-  client.attached = true;
-  Scanner in(json);
-  if (in.at_end() || (in.take("{") && in.take("}") && in.at_end()))
-    return true;
-  in = Scanner(json);
-  if (!in.take("{") || !in.take("\"have\"") || !in.take(":") || !in.take("{"))
+  const auto attach = decode_io_attach(json);
+  if (!attach.ok())
     return false;
-  for (bool first = true; !in.take("}"); first = false) {
-    if (!first && !in.take(","))
-      return false;
-    if (!in.take("\""))
-      return false;
-    const auto rank = in.take_number();
-    if (!rank || !in.take("\"") || !in.take(":") || !in.take("["))
-      return false;
-    const auto out = in.take_number();
-    if (!out || !in.take(","))
-      return false;
-    const auto err = in.take_number();
-    if (!err || !in.take("]"))
-      return false;
-    for_ranks(tasks, *rank, [&](std::size_t i) {
+  client.attached = true;
+  for (const auto& [rank, have] : attach->have)
+    for_ranks(tasks, rank, [&](std::size_t i) {
       for (int stream : {0, 1})
         if (OutputLog* log = tasks[i]->log(stream)) {
           auto& cursor = client.ranks[i].outputs[stream];
-          cursor.sent = std::clamp(stream == 0 ? *out : *err, log->base(), log->end());
-          cursor.acked = cursor.sent;
+          cursor.sent = cursor.acked = std::clamp(have[static_cast<std::size_t>(stream)], log->base(), log->end());
         }
     });
-  }
-  return in.take("}") && in.at_end();
+  return true;
 }
 
 bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame) {

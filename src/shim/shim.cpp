@@ -25,9 +25,10 @@ namespace lockstep {
 namespace {
 
 constexpr std::int64_t kSecondUs = 1'000'000;
-constexpr std::int64_t kLingerUs = 60 * kSecondUs;  // output nobody fetched stays this long after the end
-constexpr std::int64_t kLeftoverEveryUs = 20'000;   // between looks at processes that do not die
-constexpr std::int64_t kFenceSlackUs = kSecondUs;   // the agent, if there is one, goes first
+constexpr std::int64_t kLingerUs = 60 * kSecondUs;       // output nobody fetched stays this long after the end
+constexpr std::int64_t kHeardLingerUs = 10 * kSecondUs;  // once everything was sent, but not acknowledged
+constexpr std::int64_t kLeftoverEveryUs = 20'000;        // between looks at processes that do not die
+constexpr std::int64_t kFenceSlackUs = kSecondUs;        // the agent, if there is one, goes first
 constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
 constexpr std::int64_t kTimeNever = INT64_MAX;
 constexpr std::size_t kClientsMax = 64;
@@ -90,6 +91,7 @@ class Shim {
   std::string state_lines() const;
   void tell_agents(const std::string& line);
   bool may_exit() const;
+  bool someone_attached() const;
 
   int record_fd_;
   int listen_fd_ = -1, signal_fd_ = -1;
@@ -290,6 +292,8 @@ void Shim::turn() {
   }
   trim_outputs(tasks_, clients_);
   std::erase_if(clients_, [](const auto& client) { return client->gone(); });
+  if (someone_heard_all_ && !someone_attached())
+    linger_until_us_ = std::min(linger_until_us_, boot_clock_us() + kHeardLingerUs);
 }
 
 // Does what is due and returns when to look again.
@@ -428,9 +432,11 @@ bool Shim::may_exit() const {
     return false;
   if (!start_.launch.to_client || boot_clock_us() >= linger_until_us_)
     return true;
-  const bool someone_attached =
-      std::any_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->attached; });
-  return someone_heard_all_ && all_acknowledged(tasks_) && !someone_attached;
+  return someone_heard_all_ && all_acknowledged(tasks_) && !someone_attached();
+}
+
+bool Shim::someone_attached() const {
+  return std::any_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->attached; });
 }
 
 }  // namespace

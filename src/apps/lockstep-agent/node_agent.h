@@ -8,7 +8,7 @@
 #include "agent/link.h"
 #include "agent/logic.h"
 #include "agent/splice.h"
-#include "journal_file.h"
+#include "io/journal_file.h"
 #include "ports/clock.h"
 #include "ports/devices.h"
 #include "wire/local_files.h"

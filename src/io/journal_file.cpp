@@ -1,4 +1,4 @@
-#include "journal_file.h"
+#include "io/journal_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
