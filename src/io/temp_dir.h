@@ -1,8 +1,10 @@
 // A directory of a test's own, removed with everything in it.
 #pragma once
 
+#include <ftw.h>
+
+#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 namespace lockstep {
@@ -10,14 +12,15 @@ namespace lockstep {
 class TempDir {
  public:
   TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
+    const char* base = std::getenv("TMPDIR");
+    std::string pattern = std::string(base != nullptr ? base : "/tmp") + "/lockstep-XXXXXX";
     path_ = ::mkdtemp(pattern.data()) != nullptr ? pattern : "";
   }
   TempDir(const TempDir&) = delete;
   ~TempDir() {
-    std::error_code ignored;
+    const auto remove_one = [](const char* path, const struct stat*, int, FTW*) { return std::remove(path); };
     if (!path_.empty())
-      std::filesystem::remove_all(path_, ignored);
+      ::nftw(path_.c_str(), remove_one, 16, FTW_DEPTH | FTW_PHYS);
   }
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
