@@ -56,6 +56,14 @@ bool awaits_dependencies(const Job& job) {
          (job.hold == Hold::kDependency || job.hold == Hold::kUser || job.hold == Hold::kAdmin);
 }
 
+void ClusterState::Inner::index(const Node* before, const Node* after) {
+  const bool same = before && after && before->cores == after->cores && before->sockets == after->sockets &&
+                    before->threads_per_core == after->threads_per_core && before->memory_mb == after->memory_mb &&
+                    before->tmp_disk_mb == after->tmp_disk_mb && before->devices == after->devices &&
+                    before->features == after->features && before->domains == after->domains;
+  ground += !same;
+}
+
 void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
   if (!before || !after || before->wall_offset == after->wall_offset)
     return;

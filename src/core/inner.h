@@ -3,6 +3,7 @@
 // change is undone by indexing it the other way round.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -50,6 +51,17 @@ struct ClusterState::Inner {
   std::set<Timer> timers;
   std::map<JobId, std::vector<Timer>> job_timers;  // what each job has in timers, without its tasks'
 
+  // Specs accepted lately. Equal ones are shared by their jobs, and whether one could ever run is not worked out again
+  // while the ground it stands on, nodes and partitions, stays the same.
+  struct Accepted {
+    Ref<JobSpec> spec;
+    std::uint64_t ground = 0;
+  };
+  std::deque<Accepted> accepted;
+  std::uint64_t ground = 0;
+
+  void index(const Node* before, const Node* after);
+  void index(const Partition*, const Partition*) { ++ground; }
   void index(const Cluster* before, const Cluster* after);
   void index(const Job* before, const Job* after);
   void index(const Step* before, const Step* after);

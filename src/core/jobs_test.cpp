@@ -67,6 +67,22 @@ TEST(Submit, AnythingIsPossibleBeforeTheFirstNode) {
   EXPECT_EQ(w.state_of(job), JobState::kPending);
 }
 
+TEST(Submit, EqualSpecsAreSharedAndCheckedAgainWhenNodesChange) {
+  World w(2);
+  const JobId a = w.submit(World::batch(2)), b = w.submit(World::batch(2));
+  EXPECT_EQ(w.job(a).spec, w.job(b).spec);
+  w.lose(2);  // it may come back
+  w.submit(World::batch(2));
+  w.must(RemoveNode{"n2"});
+  EXPECT_EQ(w.refused(ask_for(World::batch(2))), Errc::kImpossible);
+  Partition main = *w.state.tables().default_partition();
+  JobSpec one = World::batch(1);
+  w.submit(one);
+  main.allow_accounts = {"physics"};
+  w.must(PutPartition{main});
+  EXPECT_EQ(w.refused(ask_for(one)), Errc::kDenied);
+}
+
 TEST(Submit, OnlyForOneself) {
   World w(1);
   EXPECT_EQ(w.refused(ask_for(World::batch()), kBobCalls), Errc::kDenied);

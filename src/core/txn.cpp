@@ -219,6 +219,20 @@ ArrayState& Txn::edit_array(JobId id) {
   return it != drafts_.end() ? it->second : drafts_.emplace(id, array(id)).first->second;
 }
 
+Ref<JobSpec> Txn::share(const Ref<JobSpec>& spec) {
+  constexpr std::size_t kKept = 8;
+  auto& accepted = inner_.accepted;
+  for (auto& known : accepted)
+    if (*known.spec == *spec) {
+      known.ground = inner_.ground;
+      return known.spec;
+    }
+  accepted.push_front({spec, inner_.ground});
+  if (accepted.size() > kKept)
+    accepted.pop_back();
+  return spec;
+}
+
 std::vector<JobId> Txn::take_moved() { return std::exchange(moved_, {}); }
 
 std::vector<JobId> Txn::take_edited_arrays() {

@@ -62,6 +62,9 @@ class Txn {
 
   void refresh_timers(JobId id) { inner_.refresh_timers(id); }
 
+  // The spec passed every check just now; hands out an equal one that jobs share already, if there is one.
+  Ref<JobSpec> share(const Ref<JobSpec>& spec);
+
   // Job-state changes whose consequences for others (dependents, arrays) are drawn at the end of the command.
   std::vector<JobId> take_moved();
   std::vector<JobId> take_edited_arrays();

@@ -160,6 +160,7 @@ struct JobSpec {
   std::vector<std::pair<std::string, std::string>>
       options;  // front end's own words, sorted, verbatim ("gpus-per-node","h100:8")
   std::vector<std::pair<std::string, std::string>> labels;
+  friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
 // PENDING ──start──▶ STARTING ──first member runs──▶ RUNNING ──end──▶ COMPLETING ──all members stopped──▶ a final state
