@@ -138,12 +138,13 @@ void RecordChecker::check_end(const Job& job, Instant now) {
   if (job.started && job.limit_end && job.limit_end < kNever && !limits_changed_.contains(job.id) &&
       now > job.limit_end + spec.kill_wait + rules_.limit_slack)
     complain(job, format("it ended {} s after its time limit", (now - job.limit_end).seconds()));
-  if (spec.groups[0].launch != Launch::kScript || (job.state != JobState::kCompleted && job.state != JobState::kFailed))
+  if (job.array || spec.groups[0].launch != Launch::kScript ||
+      (job.state != JobState::kCompleted && job.state != JobState::kFailed))
     return;
   const auto* end = processes_.end_of({job.id, job.attempt, kBatchStep}, 0);
-  if (job.state == JobState::kCompleted && !end)
-    complain(job, "it counts as completed, but its script never ended");
-  else if (end && !(end->exit == job.exit))
+  if (job.state == JobState::kCompleted && (!end || end->how == ProcessChecker::How::kMachine))
+    complain(job, "it counts as completed, but its script never ended by itself");
+  else if (end && end->how != ProcessChecker::How::kMachine && !(end->exit == job.exit))
     complain(job, format("it reports exit {}:{}, its script returned {}:{}", job.exit.code, job.exit.signal,
                          end->exit.code, end->exit.signal));
   else if (!end && job.exit.code != 0)
@@ -177,7 +178,7 @@ void RecordChecker::task_changed(const Task& task) {
   if (task.state != TaskState::kEnded || !task.exit.ok())
     return;
   const ShimKey key{task.job, task.attempt, kTasksStep, task.group, task.index, task.incarnation};
-  const auto* end = processes_.end_of(key, 0);
+  const auto* end = processes_.end_of(key, task.index);
   if (end && end->how == ProcessChecker::How::kItself && !end->exit.ok())
     verdict_.fail(format("{} ended well, but it returned {}", ProcessChecker::name(key), end->exit.code));
 }

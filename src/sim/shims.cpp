@@ -16,6 +16,8 @@ std::int64_t argument(const std::vector<std::string>& argv, std::string_view nam
 }
 
 constexpr std::int32_t kTerm = 15, kKill = 9;
+constexpr Duration kFenceSlack = seconds(1);     // the agent, if there is one, goes first
+constexpr Duration kFenceKillWait = seconds(2);  // as the real shim
 
 }  // namespace
 
@@ -48,6 +50,8 @@ void SimShims::start(const ShimStart& start) {
   Shim& shim = shims_[start.key];
   shim.number = next_++;
   shim.devices = start.launch.devices;
+  shim.fence_after = start.fence_after;
+  shim.kill_wait = start.launch.kill_wait;
   const std::vector<std::string>& argv = start.launch.process.argv;
   const std::int64_t bad = argument(argv, "bad", -1), code = argument(argv, "exit", 0);
   shim.stubborn = std::find(argv.begin(), argv.end(), "stubborn") != argv.end();
@@ -82,7 +86,21 @@ void SimShims::begin(const ShimKey& key, std::uint64_t number, Duration run) {
         end_rank(key, number, i, ExitStatus{s->ranks[i].code}, true);
     });
   }
+  if (shim->fence_after < kForever)
+    check_fence(key, number);
   tell(key);
+}
+
+void SimShims::check_fence(const ShimKey& key, std::uint64_t number) {
+  const Shim* shim = find(key, number);
+  if (!shim || shim->state != Shim::State::kRunning)
+    return;
+  const Instant fence = lease_ + shim->fence_after + kFenceSlack;
+  if (clock_.boot() >= fence) {
+    stop(key, std::min(shim->kill_wait, kFenceKillWait));
+    return;
+  }
+  timeline_.at(clock_.true_time(fence) + micros(1), [this, key, number] { check_fence(key, number); });
 }
 
 void SimShims::end_rank(const ShimKey& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself) {
@@ -161,6 +179,7 @@ void SimShims::machine_died() {
       if (rank.live)
         checker_.ended(node_, key, rank.rank, {}, ProcessChecker::How::kMachine, timeline_.now());
   shims_.clear();
+  lease_ = {};
 }
 
 std::size_t SimShims::live() const {

@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "ports/shims.h"
+#include "sim/clock.h"
 #include "sim/process_checker.h"
 #include "sim/timeline.h"
 
@@ -16,8 +17,8 @@ namespace lockstep::sim {
 
 class SimShims : public Shims {
  public:
-  SimShims(Timeline& timeline, Rng rng, std::size_t node, ProcessChecker& checker)
-      : timeline_(timeline), rng_(rng), node_(node), checker_(checker) {}
+  SimShims(Timeline& timeline, const SimClock& clock, Rng rng, std::size_t node, ProcessChecker& checker)
+      : timeline_(timeline), clock_(clock), rng_(rng), node_(node), checker_(checker) {}
 
   void on_event(std::function<void(ShimEvent)> callback) override { callback_ = std::move(callback); }
   void start(const ShimStart& start) override;
@@ -25,6 +26,9 @@ class SimShims : public Shims {
   void stop(const ShimKey& key, Duration kill_wait) override;
   void forget(const ShimKey& key) override;
   Result<std::vector<ShimKey>> recover() override;
+
+  // When the last acknowledged renewal was sent, on the boot clock: shims fence themselves by it when no agent does.
+  void write_lease(Instant renewed) { lease_ = renewed; }
 
   void machine_died();  // every process is gone, with all that was written about them
   double launch_fails = 0;
@@ -45,20 +49,24 @@ class SimShims : public Shims {
     std::int32_t stop_asked = 0;
     std::string failed;  // the launch failed: why
     DeviceSet devices;
+    Duration fence_after, kill_wait;
   };
   void begin(const ShimKey& key, std::uint64_t number, Duration run);
   void end_rank(const ShimKey& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself);
   void kill_all(const ShimKey& key, std::uint64_t number, std::int32_t signal);
+  void check_fence(const ShimKey& key, std::uint64_t number);
   void tell(const ShimKey& key);
   Shim* find(const ShimKey& key, std::uint64_t number);
 
   Timeline& timeline_;
+  const SimClock& clock_;
   Rng rng_;
   std::size_t node_;
   ProcessChecker& checker_;
   std::function<void(ShimEvent)> callback_;
   std::map<ShimKey, Shim> shims_;
   std::uint64_t next_ = 1;
+  Instant lease_;
 };
 
 }  // namespace lockstep::sim

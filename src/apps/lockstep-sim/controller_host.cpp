@@ -228,23 +228,28 @@ void ControllerHost::feed_history() {
   });
 }
 
-void ControllerHost::wake(Duration delay) {
-  if (awake_ && delay.us == 0)
+void ControllerHost::wake() {
+  if (awake_)
     return;
-  if (delay.us == 0)
-    awake_ = true;
-  world_.timeline.after(delay.us == 0 ? micros(world_.rng.between(20, 400)) : delay, [this, life = life_] {
+  awake_ = true;
+  world_.timeline.after(micros(world_.rng.between(20, 400)), [this, life = life_] {
     if (life == life_)
       pump();
   });
 }
 
+// One alarm at a time: an earlier one replaces a later one, which then finds that it is not meant any more.
 void ControllerHost::schedule(Instant when) {
-  const Instant now = world_.timeline.now();
-  if (when >= kNever || (when >= alarm_ && alarm_ > now))
+  when = std::max(when, world_.timeline.now() + millis(1));
+  if (when >= std::min(alarm_, kNever))
     return;
-  alarm_ = std::max(when, now + micros(100));
-  wake(alarm_ - now);
+  alarm_ = when;
+  world_.timeline.at(when, [this, life = life_, when] {
+    if (life != life_ || alarm_ != when)
+      return;
+    alarm_ = kNever;
+    pump();
+  });
 }
 
 void ControllerHost::pump() {
@@ -260,8 +265,9 @@ void ControllerHost::pump() {
     }
     exchange();
     if (engine_->has_work()) {
+      const Seq before = engine_->state().tables().seq;
       engine_->run_batch(now);
-      if (engine_->trusted())
+      if (engine_->trusted() && engine_->state().tables().seq != before)
         check_invariants(engine_->state());
       exchange();
     }
@@ -272,7 +278,7 @@ void ControllerHost::pump() {
     if (!engine_->trusted()) {
       // Nothing may be decided until the log can be read again: any command makes the engine try.
       engine_->submit({{UserId{}, true}, Tick{}}, nullptr);
-      wake(millis(600));
+      schedule(now + millis(600));
       return;
     }
     plan();

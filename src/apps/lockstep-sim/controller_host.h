@@ -40,7 +40,7 @@ class ControllerHost {
   std::string note_of(JobId job) const;
 
  private:
-  void wake(Duration delay = {});
+  void wake();
   void pump();
   void exchange();
   void plan();

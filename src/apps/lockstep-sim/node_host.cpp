@@ -6,6 +6,7 @@ namespace lockstep::sim {
 
 namespace {
 
+constexpr std::size_t kJournalMax = 200;       // lines; a longer one is replaced by a short one
 constexpr Duration kSilenceMax = seconds(12);  // nothing heard for so long: the link is dead
 
 }  // namespace
@@ -16,7 +17,7 @@ NodeHost::NodeHost(World& world, std::size_t index, bool has_fence_hook)
       name_(format("n{}", index + 1)),
       has_fence_hook_(has_fence_hook),
       clock_(world.timeline, world.rng.between(-2000, 2000)),
-      shims_(world.timeline, world.rng.fork(), index, world.processes) {}
+      shims_(world.timeline, clock_, world.rng.fork(), index, world.processes) {}
 
 Node NodeHost::facts() const {
   Node node;
@@ -161,11 +162,14 @@ void NodeHost::pump() {
   if (logic_->next_timer() <= clock_.boot())
     logic_->tick(clock_.boot());
   for (std::string& line : logic_->take_journal()) journal_.push_back(std::move(line));
+  if (journal_.size() > kJournalMax)
+    journal_ = logic_->journal_snapshot();
   if (dies_in_pump > 0 && world_.rng.chance(dies_in_pump)) {
     kill_agent();
     world_.timeline.after(world_.up_to(seconds(5)), [this] { start_agent(); });
     return;
   }
+  shims_.write_lease(logic_->renewed());
   for (AgentLogic::ShimOrder& order : logic_->take_orders()) {
     using enum AgentLogic::ShimOrder::What;
     switch (order.what) {
@@ -179,14 +183,16 @@ void NodeHost::pump() {
     if (link_)
       world_.network.send_up(link_, std::move(message));
   const Instant due = clock_.true_time(logic_->next_timer());
-  if (due < alarm_ || alarm_ <= world_.timeline.now()) {
-    alarm_ = due;
-    if (due < kNever)
-      world_.timeline.at(std::max(due, world_.timeline.now() + micros(10)), [this, life = life_] {
-        if (life == life_)
-          pump();
-      });
-  }
+  const Instant when = std::max(due, world_.timeline.now() + micros(100));
+  if (when >= std::min(alarm_, kNever))
+    return;
+  alarm_ = when;
+  world_.timeline.at(when, [this, life = life_, when] {
+    if (life != life_ || alarm_ != when)
+      return;
+    alarm_ = kNever;
+    pump();
+  });
 }
 
 }  // namespace lockstep::sim

@@ -26,7 +26,7 @@ struct ChaosSettings {
   std::size_t nodes = 20;
   std::uint32_t devices = 8, cores = 32;
   Duration fence_after = seconds(60);
-  Duration lease_term = seconds(9), node_timeout = seconds(20), drift = seconds(1);
+  Duration lease_term = seconds(9), node_timeout = seconds(20), drift = seconds(4);
   bool noting = false;
 };
 
