@@ -290,5 +290,31 @@ TEST(Attempts, ReconcileTellsWhatWasMissed) {
   EXPECT_TRUE(std::holds_alternative<StopAttempt>(completing[0].body));
 }
 
+TEST(Attempts, ReconcileNeverRunsAPartTwice) {
+  World w(1);
+  const JobId job = w.submit(World::interactive());
+  w.settle();
+  auto step = std::make_shared<StepSpec>();
+  step->argv = {"train"};
+  w.must(CreateStep{job, step});
+  w.actions.clear();  // the launch was lost on the way
+  const std::vector<Holding> without{{job, 1, false, {}, {}}}, with{{job, 1, false, {0}, {}}};
+  auto told = reconcile(w.state, w.id(1), without);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<StartStep>(told[0].body));
+  (void)w.report(1, job, StepStarted{0});
+  EXPECT_TRUE(reconcile(w.state, w.id(1), with).empty());
+  told = reconcile(w.state, w.id(1), without);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<StopStep>(told[0].body));
+
+  const JobId service = w.submit(World::tasks(1, RestartRule::kAlways, true));
+  w.settle();
+  told = reconcile(w.state, w.id(1), std::vector<Holding>{with[0], {service, 1, false, {}, {}}});
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<StopTask>(told[0].body));
+  EXPECT_TRUE(reconcile(w.state, w.id(1), std::vector<Holding>{with[0], {service, 1, false, {}, {{0, 0, 1}}}}).empty());
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -41,12 +41,13 @@ struct Reconciler {
         const Step& step = *inner.tables.step(job.id, number);
         if (step.attempt != job.attempt || step.state == StepState::kPending)
           continue;
-        const bool here = std::any_of(step.places.begin(), step.places.end(), [&](const StepPlace& p) {
+        const auto part = std::find_if(step.places.begin(), step.places.end(), [&](const StepPlace& p) {
           return p.node == node && p.member != MemberState::kStopped;
         });
-        if (!here)
+        if (part == step.places.end())
           continue;
-        if (step.cancelled)
+        // A part that ran and that the node knows nothing of is lost: asked to stop it, the node says so.
+        if (step.cancelled || (!holds(number) && part->member == MemberState::kRunning))
           tell(job, StopStep{number, job.spec->kill_wait});
         else if (!holds(number))
           tell(job, StartStep{number});
@@ -69,7 +70,11 @@ struct Reconciler {
       const Task& task = *it->second;
       const bool wanted = task.attempt == job.attempt && task.state != TaskState::kEnded && !task.retry_at &&
                           task.grant < job.allocation->grants.size() && job.allocation->grants[task.grant].node == node;
-      if (wanted && !holds(task))
+      if (!wanted || holds(task))
+        continue;
+      if (task.state == TaskState::kRunning)
+        tell(job, StopTask{task.group, task.index, task.incarnation, job.spec->kill_wait});
+      else
         tell(job, StartTask{task.group, task.index, task.incarnation});
     }
     if (!held)
