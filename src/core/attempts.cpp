@@ -18,6 +18,14 @@ bool all_stopped(const Job& job) {
   return std::all_of(job.members.begin(), job.members.end(), [](MemberState m) { return m == MemberState::kStopped; });
 }
 
+// The rest of the job is of no use without a lost member: it starts again as a whole, if it may.
+bool needs_all(const JobSpec& spec) {
+  return spec.requeue &&
+         (runs_script(spec) || std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& g) {
+            return g.launch == Launch::kTasks && g.one_failure_restarts_all;
+          }));
+}
+
 // Everything is proven stopped: the allocation goes back, and the job to its final state or into the queue.
 void finish_attempt(Txn& txn, JobId id) {
   end_steps_of(txn, id);
@@ -126,11 +134,9 @@ void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why
 bool runs_script(const JobSpec& spec) { return spec.groups.front().launch == Launch::kScript; }
 
 bool may_requeue(const JobSpec& spec) {
-  if (!spec.requeue)
-    return false;
-  return runs_script(spec) || std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& g) {
-           return g.launch == Launch::kTasks && g.one_failure_restarts_all;
-         });
+  return spec.requeue &&
+         (runs_script(spec) || std::any_of(spec.groups.begin(), spec.groups.end(),
+                                           [](const GroupSpec& g) { return g.launch == Launch::kTasks; }));
 }
 
 std::vector<NodeId> live_nodes(const Job& job) {
@@ -207,7 +213,7 @@ void member_lost(Txn& txn, JobId id, NodeId node, const std::string& reason) {
   if (job->state == JobState::kCompleting)
     return;  // waits for the proof
   txn.event(*job, "NodeFailed", reason);
-  if (!may_requeue(*job->spec) && job->spec->survive_node_loss) {
+  if (job->spec->survive_node_loss && !needs_all(*job->spec)) {
     const bool script_gone = runs_script(*job->spec) && job->allocation->grants[0].node == node;
     const auto nodes = live_nodes(*job);
     const bool others = std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) {

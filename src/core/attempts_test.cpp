@@ -316,5 +316,26 @@ TEST(Attempts, ReconcileNeverRunsAPartTwice) {
   EXPECT_TRUE(reconcile(w.state, w.id(1), std::vector<Holding>{with[0], {service, 1, false, {}, {{0, 0, 1}}}}).empty());
 }
 
+TEST(Attempts, ALostNodeRequeuesTasksThatCannotGoOn) {
+  World w(3);
+  JobSpec spec = World::tasks(2, RestartRule::kNever, false);
+  spec.groups[0].per_node.devices = {{"gpu", "", 8}};
+  spec.groups[0].nodes = {2, 2};
+  spec.groups[0].tasks_per_node = 1;
+  const JobId requeued = w.submit(spec);
+  w.settle();
+  w.lose(2);
+  w.obey();
+  w.fence(2);
+  EXPECT_EQ(w.state_of(requeued), JobState::kPending);
+  w.must(CancelJob{{requeued, {}}});
+  w.reboot(2);
+  spec.survive_node_loss = true;
+  const JobId survivor = w.submit(spec);
+  w.settle();
+  w.lose(2);
+  EXPECT_EQ(w.state_of(survivor), JobState::kRunning);
+}
+
 }  // namespace
 }  // namespace lockstep

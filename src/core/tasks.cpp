@@ -227,10 +227,12 @@ void end_tasks_of(Txn& txn, JobId job) {
       continue;
     Task ended = *task;
     ended.state = TaskState::kEnded;
+    if (task->state != TaskState::kEnded && !task->retry_at) {
+      ended.exit = {0, 9, false};  // it ended with its machine or its attempt, without a word
+      ended.ended = txn.now();
+    }
     ended.retry_at = {};
     ended.ready = false;
-    if (!ended.ended)
-      ended.ended = txn.now();
     txn.put(std::move(ended));
   }
 }
