@@ -34,9 +34,13 @@ LinkId SimNetwork::open(std::size_t node) {
 }
 
 void SimNetwork::send_up(LinkId id, FromAgent message) {
-  // A hello is not repeated on its link: without it there is no link.
-  if (!std::holds_alternative<Hello>(message) && lossy())
+  if (lossy()) {
+    // A renewal may vanish by itself. Anything else vanishes with what follows it: the link is dead, and each side
+    // finds out in its own time.
+    if (!std::holds_alternative<Renew>(message))
+      die(id);
     return;
+  }
   if (faults.twice > 0 && rng_.chance(faults.twice))
     deliver_up(id, message, true);
   deliver_up(id, std::move(message), false);
@@ -44,7 +48,7 @@ void SimNetwork::send_up(LinkId id, FromAgent message) {
 
 void SimNetwork::deliver_up(LinkId id, FromAgent message, bool copy) {
   const auto it = links_.find(id);
-  if (it == links_.end() || !it->second.agent_open)
+  if (it == links_.end() || !it->second.agent_open || it->second.dead)
     return;
   Instant when = timeline_.now() + delay();
   if (copy)
@@ -66,6 +70,15 @@ void SimNetwork::arrive_up(LinkId id, const FromAgent& message) {
     return;
   }
   on_up(id, message);
+}
+
+void SimNetwork::die(LinkId id) {
+  const auto it = links_.find(id);
+  if (it == links_.end() || it->second.dead)
+    return;
+  it->second.dead = true;
+  agent_side_closes(id, micros(rng_.between(0, 10'000'000)));
+  controller_side_closes(id, micros(rng_.between(0, 10'000'000)));
 }
 
 void SimNetwork::send_down(LinkId id, ToAgent message) {

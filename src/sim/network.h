@@ -16,7 +16,7 @@ namespace lockstep::sim {
 using LinkId = std::uint64_t;
 
 struct NetworkFaults {
-  double lose = 0;    // of messages that are repeated when nobody answers
+  double lose = 0;    // of single messages; of a report, with all that follows on its link
   double twice = 0;   // a copy comes later on the same link
   double slow = 0;    // the link stalls this once
   Duration slow_max;  // for at most so long
@@ -55,6 +55,7 @@ class SimNetwork {
     Instant up_free, down_free;  // in order: not before these
     std::vector<std::function<void()>> stalled_up, stalled_down;
     bool agent_open = true, controller_open = true;
+    bool dead = false;  // nothing gets up any more
   };
   Duration delay();
   bool lossy() { return faults.lose > 0 && rng_.chance(faults.lose); }
@@ -62,6 +63,7 @@ class SimNetwork {
   void deliver_down(LinkId id, ToAgent message, bool copy);
   void arrive_up(LinkId id, const FromAgent& message);
   void arrive_down(LinkId id, const ToAgent& message);
+  void die(LinkId id);
   void drop(LinkId id);
   void agent_side_closes(LinkId id, Duration after);
   void controller_side_closes(LinkId id, Duration after);

@@ -53,7 +53,7 @@ void RecordChecker::job_changed(const Job& job, bool removed, Instant now) {
   counts_.jobs += !before && !removed;
   if (removed) {
     if (before && !is_final(before->state) && !before->array)
-      complain(*before, "its record was removed before it ended");
+      complain(*before, format("its record was removed in state {}", static_cast<int>(before->state)));
     return;
   }
   if (static_cast<bool>(job.allocation) != holds)
@@ -133,7 +133,11 @@ void RecordChecker::check_end(const Job& job, Instant now) {
   counts_.completed += job.state == JobState::kCompleted;
   counts_.node_fails += job.state == JobState::kNodeFail;
   const JobSpec& spec = *job.spec;
-  if (job.state == JobState::kNodeFail && spec.requeue && job.restarts < rules_.requeues_max)
+  // Groups of tasks that are replaced one by one do not start again as a whole.
+  const bool may_requeue = spec.requeue && std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& g) {
+                             return g.launch == Launch::kScript || g.one_failure_restarts_all;
+                           });
+  if (job.state == JobState::kNodeFail && may_requeue && job.restarts < rules_.requeues_max)
     complain(job, format("a node's loss ended it after {} restarts, though it may be requeued", job.restarts));
   if (job.started && job.limit_end && job.limit_end < kNever && !limits_changed_.contains(job.id) &&
       now > job.limit_end + spec.kill_wait + rules_.limit_slack)

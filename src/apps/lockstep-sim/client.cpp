@@ -328,10 +328,10 @@ void ChaosClient::settle() {
     for (const auto& [id, job] : tables.jobs) {
       if (job->state != JobState::kPending)
         continue;
-      if (job->hold == Hold::kUser || job->hold == Hold::kAdmin || job->hold == Hold::kRequeueLimit ||
-          job->hold == Hold::kLaunchFailed)
+      if (job->hold == Hold::kUser || job->hold == Hold::kAdmin)
         send({kRoot, ReleaseJob{.target = {.job = id}}});
-      if (job->hold == Hold::kDependencyNever)
+      // These would come back for ever.
+      if (job->hold == Hold::kDependencyNever || job->hold == Hold::kRequeueLimit || job->hold == Hold::kLaunchFailed)
         send({kRoot, CancelJob{.target = {.job = id}}});
     }
     for (const auto& [id, node] : tables.nodes)

@@ -97,8 +97,7 @@ void ControllerHost::start() {
   planner_ = std::make_unique<Planner>();
   planner_->observe(engine_->snapshot());
   load_history_tail();
-  last_published_ = engine_->last_index();
-  last_seq_ = engine_->state().tables().seq;
+  show_unseen();
   engine_->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) { published(*batch); });
   world_.network.controller_started();
   feed_history();
@@ -160,10 +159,7 @@ void ControllerHost::published(const Engine::Batch& batch) {
       w.verdict.fail(format("readers were shown change {} after change {}", batch.changes.front().seq, last_seq_));
     last_seq_ = batch.changes.back().seq;
     ++batches_;
-    w.records.saw(batch.changes, w.timeline.now());
-    for (const Change& change : batch.changes)
-      if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
-        w.clients.saw(**job);
+    show(batch.index, batch.changes);
     planner_->observe(batch.changes);
     history_queue_.emplace_back(batch.index, batch.changes);
   }
@@ -171,6 +167,31 @@ void ControllerHost::published(const Engine::Batch& batch) {
     for (const Event& event : batch.events)
       w.note(format("event: job {} {} {}", event.job.value, event.what, event.message));
   desk_->committed(engine_->state(), batch.changes, batch.actions, w.timeline.now());
+}
+
+void ControllerHost::show(std::uint64_t index, std::span<const Change> changes) {
+  last_shown_ = index;
+  world_.records.saw(changes, world_.timeline.now());
+  for (const Change& change : changes)
+    if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
+      world_.clients.saw(**job);
+}
+
+// What became durable in the moment of a crash was told to nobody; the checkers must know it all the same.
+void ControllerHost::show_unseen() {
+  std::vector<Change> open;
+  const auto& archive = world_.log.archive();
+  for (auto it = archive.upper_bound(last_shown_); it != archive.end(); ++it) {
+    auto body = decode_entry(it->second.bytes);
+    if (!body.ok())
+      return world_.verdict.fail("a log entry cannot be read: " + body.error().message);
+    open.insert(open.end(), body->changes.begin(), body->changes.end());
+    if (!it->second.closing)
+      continue;
+    show(it->first, open);
+    open.clear();
+  }
+  last_seq_ = engine_->state().tables().seq;
 }
 
 void ControllerHost::load_history_tail() {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "controller/engine.h"
@@ -46,6 +47,8 @@ class ControllerHost {
   void plan();
   void stray_plan();
   void published(const Engine::Batch& batch);
+  void show(std::uint64_t index, std::span<const Change> changes);
+  void show_unseen();
   void feed_history();
   void load_history_tail();
   void schedule(Instant when);
@@ -60,7 +63,7 @@ class ControllerHost {
   Instant alarm_ = kNever;
   std::deque<std::pair<std::uint64_t, std::vector<Change>>> history_queue_;
   std::map<JobId, Wait> waits_;
-  std::uint64_t last_published_ = 0;
+  std::uint64_t last_shown_ = 0;  // to the checkers: log index
   Seq last_seq_ = 0;
   std::uint64_t batches_ = 0, starts_ = 0;
 };

@@ -22,7 +22,7 @@ void FaultMaker::start() {
   every(level(seconds(60)), &FaultMaker::jump_clock);
   every(level(seconds(90)), &FaultMaker::pause_history);
   commit_fault_rate_ = rng.chance(0.3) ? 0 : rng.unit() * 0.01;
-  world_.network.faults = {.lose = rng.chance(0.4) ? 0 : rng.unit() * 0.02,
+  world_.network.faults = {.lose = rng.chance(0.4) ? 0 : rng.unit() * 0.005,
                            .twice = rng.unit() * 0.03,
                            .slow = rng.chance(0.4) ? 0 : rng.unit() * 0.01,
                            .slow_max = seconds(rng.between(1, 9))};
