@@ -28,10 +28,11 @@ bool goes_first(const Command& command) {
          std::holds_alternative<StartEpoch>(b);
 }
 
-Error read_only_error() {
-  return {Errc::kUnavailable,
-          "the controller is read-only: its log cannot be written now; nothing was changed, try again",
-          {}};
+Error read_only_error(const std::string& cause) {
+  return {
+      Errc::kUnavailable,
+      format("the controller is read-only: its log cannot be written now ({}); nothing was changed, try again", cause),
+      {}};
 }
 
 }  // namespace
@@ -59,6 +60,7 @@ struct Engine::Inner {
   Instant retry_at;  // while read-only
   bool read_only = false;
   bool trusted = true;
+  std::string trouble = "it could not be read back";  // why the last write failed
 
   Inner(Log& l, EngineSettings s) : log(l), settings(std::move(s)), state(settings.core) {}
 
@@ -281,7 +283,7 @@ struct Engine::Inner {
     if (read_only && clock < retry_at) {
       std::vector<Item> all(std::make_move_iterator(queue.begin()), std::make_move_iterator(queue.end()));
       queue.clear();
-      refuse(all, read_only_error());
+      refuse(all, read_only_error(trouble));
       return;
     }
     refuse_growth();
@@ -289,7 +291,7 @@ struct Engine::Inner {
     if (items.empty())
       return;
     if (!trusted && !reload()) {
-      refuse(items, read_only_error());
+      refuse(items, read_only_error(trouble));
       return;
     }
 
@@ -312,7 +314,8 @@ struct Engine::Inner {
     }
     if (!batch.changes.empty()) {
       const auto entries = entries_of(batch);
-      if (!log.append(entries, blobs).ok()) {
+      if (const auto stored = log.append(entries, blobs); !stored.ok()) {
+        trouble = stored.error().message;
         fail(items);
         return;
       }
@@ -365,7 +368,7 @@ struct Engine::Inner {
     retry_at = clock + settings.retry_after;
     (void)reload();
     if (!mutant(Mutant::kEarlyAck))
-      refuse(items, read_only_error());
+      refuse(items, read_only_error(trouble));
   }
 
   bool reload() {

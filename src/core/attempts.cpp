@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hostlist.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/dependencies.h"
@@ -26,6 +27,15 @@ bool needs_all(const JobSpec& spec) {
           }));
 }
 
+std::string hosts_of(const Txn& txn, const Allocation& allocation) {
+  std::vector<std::string> names;
+  for (const Grant& grant : allocation.grants)
+    if (const Node* node = txn.tables().node(grant.node))
+      if (std::find(names.begin(), names.end(), node->meta.name) == names.end())
+        names.push_back(node->meta.name);
+  return compress_hostlist(names);
+}
+
 // Everything is proven stopped: the allocation goes back, and the job to its final state or into the queue.
 void finish_attempt(Txn& txn, JobId id) {
   end_steps_of(txn, id);
@@ -39,6 +49,7 @@ void finish_attempt(Txn& txn, JobId id) {
     job.state = job.ending;
     job.hold = Hold::kNone;
     job.ended = txn.now();
+    job.ran_on = hosts_of(txn, *txn.job(id)->allocation);
     txn.event(job, "Ended", job.end_reason);
     txn.put(std::move(job));
     return;
@@ -121,6 +132,22 @@ void script_ended(Txn& txn, const Job& before, NodeId node, const ExitStatus& ex
   end_attempt(txn, std::move(job), ending);
 }
 
+// A node is lost before it could confirm that its part of a failed job has stopped. Peers of a dead rank see their
+// connections break and fail before anybody knows that the node is gone: the failure is the node's, not the job's.
+void blame_node(Txn& txn, const Job& before, const std::string& reason) {
+  if (before.ending != JobState::kFailed || before.requeue_after || !needs_all(*before.spec) ||
+      mutant(Mutant::kNoRequeue))
+    return;
+  Job job = before;
+  job.ending = JobState::kNodeFail;
+  job.end_reason = reason;
+  job.requeue_after = true;
+  if (job.restarts >= txn.settings().requeues_max)
+    job.hold = Hold::kRequeueLimit;
+  txn.event(job, "NodeFailed", reason);
+  txn.put(std::move(job));
+}
+
 void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why) {
   if (job.state == JobState::kCompleting)
     return;
@@ -170,6 +197,7 @@ void start_attempt(Txn& txn, const Job& before, const std::string& partition, st
   job.started = job.ended = job.limit_end = {};
   job.exit = job.derived_exit = {};
   job.end_reason.clear();
+  job.ran_on.clear();
   job.warned = false;
   const Ref<Job> now_there = txn.put(std::move(job));
   for (NodeId node : live_nodes(*now_there)) txn.act(node, *now_there, StartAttempt{});
@@ -210,8 +238,10 @@ void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& r
 
 void member_lost(Txn& txn, JobId id, NodeId node, const std::string& reason) {
   const Ref<Job> job = txn.job(id);
-  if (job->state == JobState::kCompleting)
-    return;  // waits for the proof
+  if (job->state == JobState::kCompleting) {  // waits for the proof
+    blame_node(txn, *job, reason);
+    return;
+  }
   txn.event(*job, "NodeFailed", reason);
   if (job->spec->survive_node_loss && !needs_all(*job->spec)) {
     const bool script_gone = runs_script(*job->spec) && job->allocation->grants[0].node == node;

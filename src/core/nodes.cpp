@@ -22,7 +22,13 @@ std::vector<JobId> jobs_on(const Txn& txn, NodeId node) {
 // Nothing that was started there before now lives any more.
 void prove_stopped(Txn& txn, const Node& node) {
   const std::string reason = format("NodeDown {}", node.meta.name);
-  for (JobId id : jobs_on(txn, node.id)) member_gone(txn, id, node.id, reason);
+  for (JobId id : jobs_on(txn, node.id)) {
+    const Ref<Job> job = txn.job(id);
+    const auto live = live_nodes(*job);
+    if (job->state == JobState::kCompleting && std::find(live.begin(), live.end(), node.id) != live.end())
+      member_lost(txn, id, node.id, reason);  // before the proof ends the job: whose failure was it?
+    member_gone(txn, id, node.id, reason);
+  }
 }
 
 Result<void> check_facts(const Node& facts) {

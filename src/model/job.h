@@ -256,6 +256,7 @@ struct Job {
   bool requeue_after = false;              // while kCompleting: goes back to kPending instead
   ExitStatus exit;                         // of the batch script, or of the interactive client's choosing
   ExitStatus derived_exit;                 // highest of its steps
+  std::string ran_on;                      // once ended: host list of the last attempt
   std::string end_reason;                  // "NonZeroExitCode", "TimeLimit", "NodeDown n3", …
   UserId cancelled_by;                     // with kCancelled
   StepNo next_step = 0;

@@ -217,6 +217,7 @@ constexpr void describe(V& v, const Job*) {
   v("requeue_after", &Job::requeue_after);
   v("exit", &Job::exit);
   v("derived_exit", &Job::derived_exit);
+  v("ran_on", &Job::ran_on);
   v("end_reason", &Job::end_reason);
   v("cancelled_by", &Job::cancelled_by);
   v("next_step", &Job::next_step);

@@ -199,6 +199,19 @@ bool NodeAgent::make_durable() {
   return true;
 }
 
+// What runs here speaks to the cluster through this node's own socket, whichever one it was submitted through, and
+// finds the commands that came with this agent when its PATH has none.
+void NodeAgent::at_home(std::vector<std::string>& env) const {
+  std::erase_if(env, [](const std::string& line) {
+    return line.starts_with("LOCKSTEP_SOCKET=") || line.starts_with("LOCKSTEP_DIR=");
+  });
+  env.push_back("LOCKSTEP_SOCKET=" + settings_.socket);
+  const std::string commands = settings_.shim.substr(0, settings_.shim.rfind('/'));
+  for (std::string& line : env)
+    if (line.starts_with("PATH=") && (":" + line.substr(5) + ":").find(":" + commands + ":") == std::string::npos)
+      line += ":" + commands;
+}
+
 void NodeAgent::pump() {
   if (logic_.next_timer() <= clock_.boot())
     logic_.tick(clock_.boot());
@@ -210,7 +223,10 @@ void NodeAgent::pump() {
   for (auto& order : logic_.take_orders()) {
     using enum AgentLogic::ShimOrder::What;
     switch (order.what) {
-      case kStart: shims_->start(order.start); break;
+      case kStart:
+        at_home(order.start.launch.process.env);
+        shims_->start(order.start);
+        break;
       case kSignal: shims_->signal(order.key, order.signal); break;
       case kStop: shims_->stop(order.key, order.kill_wait); break;
       case kForget: shims_->forget(order.key); break;

@@ -35,6 +35,7 @@ class NodeAgent {
   void look_at_devices();
   void open_step(const StepTicket& ticket, std::shared_ptr<Stream> stream, int tries);
   void pump_soon();
+  void at_home(std::vector<std::string>& env) const;
   void pump();
   bool make_durable();
   void say(const std::string& text);

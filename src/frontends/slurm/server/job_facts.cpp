@@ -139,7 +139,7 @@ std::vector<std::string> node_names(const JobLine& line) {
 
 std::string node_list(const JobLine& line) {
   if (!ran(*line.job))
-    return {};
+    return line.job->ran_on;
   const auto& grants = line.job->allocation->grants;
   if (grants.size() == 1) {  // most jobs: no list to compress
     const Node* node = line.context->tables.node(grants[0].node);

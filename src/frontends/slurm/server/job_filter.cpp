@@ -144,9 +144,10 @@ bool JobFilter::runs_on(const Job& job) const {
 }
 
 bool JobFilter::matches(const Job& job) const {
-  // An array's record stands for its waiting elements; once there are none, for nothing that could be listed.
+  // An array's record stands for its waiting elements; once there are none, for nothing that could be listed, unless
+  // they were all cancelled before any had a record.
   const bool spent_array = job.array && job.array->waiting.empty();
-  if (!states_.has(job.state) || (spent_array && !is_final(job.state)))
+  if (!states_.has(job.state) || (spent_array && job.state != JobState::kCancelled))
     return false;
   if (users_ && !users_->contains(job.spec->user))
     return false;

@@ -157,7 +157,7 @@ void place_lines(ShowText& out, const JobLine& line) {
   out.text_or_null("ReqNodeList", compress_hostlist(group.only_nodes));
   out.text_or_null("ExcNodeList", compress_hostlist(group.exclude_nodes));
   out.next_line();
-  out.text_or_null("NodeList", compress_hostlist(nodes));
+  out.text_or_null("NodeList", nodes.empty() ? line.job->ran_on : compress_hostlist(nodes));
   if (line.note && !line.note->expected_nodes.empty() && line.job->state == JobState::kPending) {
     std::vector<std::string> names;
     for (const NodeId id : line.note->expected_nodes)
