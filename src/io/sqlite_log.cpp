@@ -21,6 +21,7 @@ namespace lockstep {
 
 namespace {
 
+constexpr std::int64_t kLookThroughPages = 4096;     // 16 MiB
 constexpr std::int64_t kApplicationId = 0x4c534c47;  // "LSLG"
 constexpr std::int64_t kFormat = 1;
 constexpr std::size_t kBlobMax = std::size_t{1} << 30;
@@ -120,6 +121,8 @@ class Store final : public SqliteLog {
     if (is_new)
       TRY(create());
     TRY(check_schema());
+    if (!is_new)
+      TRY(check_pages());
     TRY(prepare_statements());
     TRY(load_last());
     sqlite3_wal_hook(
@@ -282,6 +285,19 @@ class Store final : public SqliteLog {
     }
     if (n != std::size(kTables))
       return corrupt(format("{} lacks tables", db_.path()));
+    return {};
+  }
+
+  // Every entry, chunk and blob carries a checksum that is verified when it is read. A file small enough for it to take
+  // milliseconds is besides looked through whole, so that damage to a page nobody reads yet is found now.
+  Result<void> check_pages() {
+    const std::int64_t pages = TRY(db_.number("PRAGMA page_count"));
+    if (pages > kLookThroughPages)
+      return {};
+    auto check = TRY(SqliteStatement::prepare(db_, "PRAGMA quick_check(1)"));
+    const auto row = check.step();
+    if (!row.ok() || !*row || check.text(0) != "ok")
+      return corrupt(format("{} is damaged ({})", db_.path(), row.ok() && *row ? check.text(0) : "it cannot be read"));
     return {};
   }
 

@@ -24,8 +24,8 @@ struct ShimKey {
 
 struct ShimStart {
   ShimKey key;
-  LaunchStep launch;  // a script or a task is a step with one rank; its script text beside it
-  std::string script;    // its process.argv are the script's arguments only
+  LaunchStep launch;                // a script or a task is a step with one rank; its script text beside it
+  std::string script;               // its process.argv are the script's arguments only
   Duration fence_after = kForever;  // the shim ends by itself when no agent renewed for this long
 };
 

@@ -52,7 +52,7 @@ class BadInput(unittest.TestCase):
         self.refused("sbatch", self.c.script("echo no shebang\n", "plain.sh"), says="This does not look like a batch script")
         path = os.path.join(self.c.work, "binary.sh")
         with open(path, "wb") as f:
-            f.write(b"#!/bin/sh\n" + bytes(random.Random(1).randrange(256) for _ in range(4096)))
+            f.write(b"#!/bin/sh\n\0" + bytes(random.Random(1).randrange(256) for _ in range(4096)))
         self.assertEqual(self.c.run("sbatch", path).returncode, 1)
         path = os.path.join(self.c.work, "huge.sh")
         with open(path, "wb") as f:

@@ -16,7 +16,7 @@ class MainJob(unittest.TestCase):
             name = f"train-{job}.out"
             path = os.path.join(c.work, name)
             read = lambda: open(path).read() if os.path.exists(path) else ""
-            eventually(lambda: re.search(r"step +100 ", read()) or c.state(job) not in ("PENDING", "RUNNING"), 120,
+            eventually(lambda: re.search(r"step +100 ", read()) or c.state(job) not in ("PENDING", "CONFIGURING", "RUNNING"), 120,
                        "step 100 of the first attempt")
             self.assertEqual(c.state(job), "RUNNING", read())
             nodes = c.ok("scontrol", "show", "hostnames", c.ok("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
