@@ -183,8 +183,20 @@ std::optional<Shadow> place_later(PlannerView& view, const JobSlot& slot, const 
   return shadow;
 }
 
-Wait never_starts(PlannerView& view, const JobSpec& spec, std::string& detail) {
+namespace {
+
+// What was found before still stands: the same nodes are there and can be used.
+bool witness_holds(PlannerView& view, const Shape& shape) {
+  return !shape.witness.empty() && shape.partitions == view.partition_generation &&
+         std::all_of(shape.witness.begin(), shape.witness.end(),
+                     [&](const auto& w) { return view.nodes()[w.first.value].version == w.second; });
+}
+
+Wait find_never(PlannerView& view, Shape& shape) {
+  const JobSpec& spec = *shape.spec;
+  std::string& detail = shape.detail;
   detail.clear();
+  shape.witness.clear();
   std::vector<NodeLoad> empty(view.nodes().size());
   Wait worst = Wait::kPartitionDown;
   std::vector<std::string> missing;
@@ -195,8 +207,11 @@ Wait never_starts(PlannerView& view, const JobSpec& spec, std::string& detail) {
       worst = Wait::kPartitionTimeLimit;
       continue;
     }
-    if (place(Board(view, &empty), spec, *partition, {}, false, false))
+    if (const auto grants = place(Board(view, &empty), spec, *partition, {}, false, false)) {
+      for (const Grant& grant : *grants) shape.witness.emplace_back(grant.node, view.nodes()[grant.node.value].version);
+      shape.partitions = view.partition_generation;
       return Wait::kNone;
+    }
     if (!place(Board(view, &empty), spec, *partition, {}, true, false)) {
       worst = Wait::kBadConstraints;
       continue;
@@ -217,6 +232,17 @@ Wait never_starts(PlannerView& view, const JobSpec& spec, std::string& detail) {
     detail = "UnavailableNodes:" + compress_hostlist(missing);
   }
   return worst;
+}
+
+}  // namespace
+
+Wait never_starts(PlannerView& view, Shape& shape) {
+  if (shape.generation != view.generation) {
+    shape.generation = view.generation;
+    if (!witness_holds(view, shape))
+      shape.never = find_never(view, shape);
+  }
+  return shape.never;
 }
 
 }  // namespace lockstep

@@ -32,7 +32,8 @@ bool may_fit(const PlannerView& view, const JobSpec& spec);
 // When and where the job could start if running jobs ended as expected; nullopt if not even then.
 std::optional<Shadow> place_later(PlannerView& view, const JobSlot& slot, const Partition& partition, Instant now);
 
-// Why the job could not start in any of its partitions even if nothing ran; kNone if it could.
-Wait never_starts(PlannerView& view, const JobSpec& spec, std::string& detail);
+// Why jobs of the shape could not start even if nothing ran; kNone if they could. Remembered in the shape for as long
+// as it is certain.
+Wait never_starts(PlannerView& view, Shape& shape);
 
 }  // namespace lockstep

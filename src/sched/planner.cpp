@@ -115,12 +115,7 @@ struct Planner::Inner {
       return Verdict::kSkipped;
     Shape& shape = view.shapes()[slot.shape];
     const JobSpec& spec = *slot.job->spec;
-    if (shape.generation != view.generation) {
-      shape.generation = view.generation;
-      shape.never = never_starts(view, spec, shape.detail);
-      looked += 32;
-    }
-    if (shape.never != Wait::kNone)
+    if (never_starts(view, shape) != Wait::kNone)
       return Verdict::kBlocked;
     const std::vector<const Partition*> partitions = view.partitions_of(spec);
     const bool worth_a_look = may_fit(view, spec);

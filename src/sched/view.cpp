@@ -20,6 +20,13 @@ Instant expected_end(const Job& job) {
   return job.limit_end ? job.limit_end : kNever;
 }
 
+// Whether both are the same to a placement.
+bool same_node(const Node& a, const Node& b) {
+  return a.meta.name == b.meta.name && a.cores == b.cores && a.memory_mb == b.memory_mb &&
+         a.tmp_disk_mb == b.tmp_disk_mb && a.devices == b.devices && a.features == b.features &&
+         a.domains == b.domains && a.sockets == b.sockets && a.threads_per_core == b.threads_per_core;
+}
+
 }  // namespace
 
 Duration limit_in(const JobSpec& spec, const Partition& partition) {
@@ -39,6 +46,7 @@ void PlannerView::observe(const Change& change) {
     else
       partitions_[(*partition)->meta.name] = *partition;
     ++generation;
+    ++partition_generation;
     freed = true;
     reorder();
   }
@@ -52,9 +60,13 @@ NodeSlot& PlannerView::node_slot(NodeId node) {
 
 void PlannerView::put_node(const Ref<Node>& node, bool removed) {
   NodeSlot& slot = node_slot(node->id);
+  const bool same = !removed && slot.node && slot.version != 0 && node_usable(*node) && same_node(*slot.node, *node);
   slot.node = removed ? nullptr : node;
   relist(node->id);
+  if (same)
+    return;
   ++generation;
+  slot.version = !removed && node_usable(*node) ? generation : 0;
   freed = loaded = true;
 }
 

@@ -29,6 +29,7 @@ struct NodeSlot {
   Ref<Node> node;  // null: no such node
   NodeLoad load;   // the sum of holders: running and proposed
   std::vector<const Grant*> holders;
+  std::uint64_t version = 0;  // of what the node has and whether it can be used; 0 = it cannot
   bool listed = false;
   std::uint32_t free_cores = 0, free_devices = 0, weight = 0;  // as listed
 };
@@ -46,9 +47,11 @@ struct Shape {
   Ref<JobSpec> spec;  // of one of its jobs; only what matters for placement is the same in all
   std::size_t hash = 0;
   std::set<OrderKey> jobs;
-  std::uint64_t blocked_pass = 0;  // the pass in which it was found not to fit
-  std::uint64_t generation = 0;    // of nodes and partitions, for the two below
-  Wait never = Wait::kNone;        // why it could not start even if nothing ran; kNone: it could
+  std::uint64_t blocked_pass = 0;                         // the pass in which it was found not to fit
+  std::uint64_t generation = 0;                           // of nodes and partitions, for the three below
+  std::uint64_t partitions = 0;                           // of partitions alone
+  std::vector<std::pair<NodeId, std::uint64_t>> witness;  // empty, these nodes in these versions would do
+  Wait never = Wait::kNone;                               // why it could not start even if nothing ran; kNone: it could
   std::string detail;
   Wait told = Wait::kNone;  // note that its jobs have, the head of a partition apart
   std::string told_detail;
@@ -100,10 +103,11 @@ class PlannerView {
   std::vector<Release> releases() const;  // what is held or proposed, by expected end
 
   // What happened since the last look; the planner resets them.
-  bool freed = true;                // something may fit now that did not: capacity, nodes, partitions, order
-  bool loaded = true;               // what is taken changed
-  std::vector<JobId> fresh;         // newly queued
-  std::uint64_t generation = 1;     // of nodes and partitions
+  bool freed = true;             // something may fit now that did not: capacity, nodes, partitions, order
+  bool loaded = true;            // what is taken changed
+  std::vector<JobId> fresh;      // newly queued
+  std::uint64_t generation = 1;  // of nodes and partitions
+  std::uint64_t partition_generation = 1;
   std::vector<PlanNote> withdrawn;  // jobs that wait no longer but had a note
 
  private:

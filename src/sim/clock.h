@@ -14,7 +14,7 @@ class SimClock : public Clock {
 
   Instant boot() const override {
     const std::int64_t us = (timeline_.now() - booted_).us;
-    return Instant{1'000'000 + us + us / 1'000'000 * drift_ppm_ + us % 1'000'000 * drift_ppm_ / 1'000'000};
+    return Instant{1'000'000 + us + us * drift_ppm_ / 1'000'000};
   }
   WallTime wall() const override { return WallTime{timeline_.now().us + wall_offset_.us}; }
 
@@ -23,7 +23,7 @@ class SimClock : public Clock {
     if (boot >= kNever)
       return kNever;
     const std::int64_t us = boot.us - 1'000'000;
-    return booted_ + micros(us - us / 1'000'000 * drift_ppm_ + 1 + (us < 0 ? -us : us) / 1'000'000);
+    return booted_ + micros(us * 1'000'000 / (1'000'000 + drift_ppm_) + 2);
   }
   void reboot() { booted_ = timeline_.now(); }
   void jump_wall(Duration by) { wall_offset_ = wall_offset_ + by; }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration kRestMax = hours(3);  // of simulated time after the faults
 constexpr Duration kRunMax = hours(6);   // all commands must have been sent by then
-constexpr unsigned kSecondsMax = 20;    // of real time: a seed that hangs has failed
+constexpr unsigned kSecondsMax = 20;     // of real time: a seed that hangs has failed
 
 std::vector<Seq> committed_seqs(const SimLog& log, Verdict& verdict) {
   std::vector<Seq> out, open;
@@ -77,10 +77,14 @@ ChaosReport run_chaos(const ChaosSettings& settings) {
     run_until(world.timeline.now() + seconds(5), [] { return false; });
     if (client.at_rest())
       break;
+    if (getenv("UNREST"))
+      fprintf(stderr, "%ld %s\n", (world.timeline.now() - begin).seconds(), client.unrest().c_str());
   }
   if (!client.at_rest())
     world.verdict.fail("it did not come to rest: " + client.unrest());
   run_until(world.timeline.now() + seconds(30), [] { return false; });
+  // History takes what comes in its own time: look when it has caught up.
+  run_until(world.timeline.now() + minutes(2), [&] { return *world.history.cursor() == world.log.durable_index(); });
   if (!world.verdict.failed()) {
     world.clients.finish();
     world.history.finish(committed_seqs(world.log, world.verdict));
@@ -151,6 +155,8 @@ ChaosReport run_chaos_apart(const ChaosSettings& settings, bool explain) {
     report.requeues = number(4);
     report.jobs = number(5);
     report.simulated = micros(static_cast<std::int64_t>(number(6)));
+    if (getenv("UNREST"))
+      fprintf(stderr, "%s", text.c_str());
     report.failure = lines[1];
     report.notes.assign(lines.begin() + 2, lines.end());
   } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {

@@ -40,7 +40,7 @@ void ChaosClient::prepare() {
     partition.meta.name = "main";
     partition.nodes = {"ALL"};
     partition.is_default = true;
-    partition.time_max = hours(2);
+    partition.time_max = minutes(5);
     command.body = PutPartition{partition};
   }
   send(std::move(command), [this, step = prepared_](const Answer& answer) {
@@ -92,13 +92,15 @@ Ref<JobSpec> ChaosClient::make_spec() {
   spec->requeue = rng.chance(0.85);
   spec->requeue_set = true;
   spec->kill_wait = seconds(rng.between(1, 6));
-  spec->time_limit = rng.chance(0.8) ? seconds(rng.between(20, 240)) : Duration{};
+  spec->time_limit = rng.chance(0.8) ? seconds(rng.between(10, 120)) : Duration{};
   spec->work_dir = "/tmp";
   spec->environment = blob_name(1);
   GroupSpec group;
-  const std::int64_t run_ms = rng.chance(0.06) ? 10'000'000 : rng.between(50, 40'000);
+  const std::int64_t run_ms = rng.chance(0.04)  ? 10'000'000
+                              : rng.chance(0.3) ? rng.between(20, 1000)
+                                                : rng.between(50, 20'000);
   if (run_ms > 1'000'000 && spec->time_limit.us == 0)
-    spec->time_limit = seconds(rng.between(20, 240));
+    spec->time_limit = seconds(rng.between(10, 120));
   group.argv = {"sim", format("run={}", run_ms)};
   if (rng.chance(0.25))
     group.argv.push_back(format("exit={}", rng.between(1, 255)));
@@ -208,6 +210,7 @@ bool ChaosClient::submit() {
 
 // The client of an interactive job: launches steps one after the other, then ends it.
 void ChaosClient::attend(JobId job, int steps_left, std::int32_t code) {
+  attended_.insert(job);
   world_.timeline.after(millis(500) + world_.up_to(seconds(6)), [this, job, steps_left, code] {
     if (!world_.controller.up()) {
       attend(job, steps_left, code);
@@ -326,6 +329,9 @@ void ChaosClient::settle() {
   if (world_.controller.up() && world_.controller.engine().trusted()) {
     const Tables& tables = world_.controller.state().tables();
     for (const auto& [id, job] : tables.jobs) {
+      // Its client never heard that it was accepted, and is gone.
+      if (job->spec->interactive && !is_final(job->state) && !attended_.contains(id))
+        send({kRoot, EndJob{.job = id, .client_lost = true}});
       if (job->state != JobState::kPending)
         continue;
       if (job->hold == Hold::kUser || job->hold == Hold::kAdmin)

@@ -49,6 +49,7 @@ class ChaosClient {
   int prepared_ = 0;
   std::uint64_t sent_ = 0, target_ = 0, serial_ = 0;
   std::vector<JobId> known_;  // the latest ones
+  std::set<JobId> attended_;  // interactive ones
   std::vector<UserId> users_;
 };
 

@@ -61,7 +61,7 @@ void ControllerHost::start() {
   const Instant now = world_.timeline.now();
   EngineSettings settings;
   settings.core.fence_after = world_.settings.fence_after;
-  settings.core.keep_ended = seconds(40);
+  settings.core.keep_ended = seconds(10);
   settings.snapshot_every = static_cast<std::uint64_t>(world_.rng.between(50, 400));
   settings.batch_max = static_cast<std::size_t>(world_.rng.between(2, 64));
   settings.cluster_name = "sim";

@@ -48,6 +48,7 @@ void NodeHost::boot() {
   boot_id_ = format("{}-boot{}", name_, ++boots_);
   clock_.reboot();
   journal_.clear();
+  journal_max_ = kJournalMax;
   start_agent();
 }
 
@@ -162,8 +163,10 @@ void NodeHost::pump() {
   if (logic_->next_timer() <= clock_.boot())
     logic_->tick(clock_.boot());
   for (std::string& line : logic_->take_journal()) journal_.push_back(std::move(line));
-  if (journal_.size() > kJournalMax)
+  if (journal_.size() > journal_max_) {
     journal_ = logic_->journal_snapshot();
+    journal_max_ = std::max(kJournalMax, 2 * journal_.size());
+  }
   if (dies_in_pump > 0 && world_.rng.chance(dies_in_pump)) {
     kill_agent();
     world_.timeline.after(world_.up_to(seconds(5)), [this] { start_agent(); });

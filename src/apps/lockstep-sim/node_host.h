@@ -53,6 +53,7 @@ class NodeHost {
   std::uint32_t boots_ = 0;
   bool machine_up_ = false;
   std::vector<std::string> journal_;  // durable, of this boot
+  std::size_t journal_max_ = 0;
   std::unique_ptr<AgentLogic> logic_;
   std::uint64_t life_ = 0;  // counts starts of the agent: older timers are stale
   LinkId link_ = 0;
