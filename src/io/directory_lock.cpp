@@ -11,13 +11,24 @@
 
 namespace lockstep {
 
+namespace {
+constexpr int kTries = 50;
+constexpr useconds_t kTryAgainUs = 20'000;
+}  // namespace
+
 Result<std::unique_ptr<DirectoryLock>> DirectoryLock::take(const std::string& directory) {
   const std::string path = directory + "/lock";
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0)
     return Error{Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}};
   std::unique_ptr<DirectoryLock> lock(new DirectoryLock(fd));
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  // A killed process keeps its lock until its last thread is gone, which may be a moment after it stopped answering.
+  bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  for (int tries = 0; !locked && tries < kTries; ++tries) {
+    ::usleep(kTryAgainUs);
+    locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  }
+  if (!locked) {
     char pid[32] = "";
     const ssize_t n = ::pread(fd, pid, sizeof pid - 1, 0);
     return conflict(format("another controller (pid {}) is using {}",

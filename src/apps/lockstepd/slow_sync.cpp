@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,30 +13,40 @@ namespace lockstep {
 
 namespace {
 
-// SQLite calls through C tables, which leave no place for our own state: one delay and one original per process.
+// SQLite calls through C tables, which leave no place for our own state. The Unix VFS has one table for each way of
+// locking (the log's own file has another than its write-ahead log), so each gets a slow copy of its own.
+struct SlowTable {
+  const sqlite3_io_methods* original = nullptr;
+  sqlite3_io_methods slow{};
+};
 useconds_t delay_us = 0;
 sqlite3_vfs* original = nullptr;
-sqlite3_io_methods slow_methods;
-const sqlite3_io_methods* original_methods = nullptr;
+std::array<SlowTable, 8> tables;
 
 int slow_sync(sqlite3_file* file, int flags) {
   usleep(delay_us);
-  return original_methods->xSync(file, flags);
+  for (const SlowTable& table : tables)
+    if (file->pMethods == &table.slow)
+      return table.original->xSync(file, flags);
+  return SQLITE_IOERR_FSYNC;
 }
 
 int slow_open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   const int result = original->xOpen(original, name, file, flags, out_flags);
   if (result != SQLITE_OK || file->pMethods == nullptr)
     return result;
-  // The Unix VFS gives every file of one locking style the same table; another table is left as it is.
-  if (original_methods == nullptr) {
-    original_methods = file->pMethods;
-    slow_methods = *original_methods;
-    slow_methods.xSync = slow_sync;
+  for (SlowTable& table : tables) {
+    if (table.original == nullptr) {
+      table.original = file->pMethods;
+      table.slow = *file->pMethods;
+      table.slow.xSync = slow_sync;
+    }
+    if (file->pMethods == table.original) {
+      file->pMethods = &table.slow;
+      return result;
+    }
   }
-  if (file->pMethods == original_methods)
-    file->pMethods = &slow_methods;
-  return result;
+  return SQLITE_CANTOPEN;
 }
 
 }  // namespace
