@@ -63,7 +63,7 @@ void SimNetwork::arrive_up(LinkId id, const FromAgent& message) {
   if (it == links_.end() || !it->second.controller_open)
     return;
   const Partition cut = partition_of(it->second.node);
-  if (cut == Partition::kCut)
+  if (cut == Partition::kCut || cut == Partition::kCutUp)
     return;
   if (cut == Partition::kStall || !it->second.stalled_up.empty()) {
     it->second.stalled_up.push_back([this, id, message] { arrive_up(id, message); });
@@ -96,6 +96,8 @@ void SimNetwork::deliver_down(LinkId id, ToAgent message, bool copy) {
   if (it == links_.end() || !it->second.controller_open)
     return;
   Instant when = timeline_.now() + delay();
+  if (const auto lag = lags_.find(it->second.node); lag != lags_.end())
+    when = when + lag->second;
   if (copy)
     when = when + micros(rng_.between(0, 3'000'000));
   else
@@ -110,7 +112,8 @@ void SimNetwork::arrive_down(LinkId id, const ToAgent& message) {
   const Partition cut = partition_of(it->second.node);
   if (cut == Partition::kCut)
     return;
-  if (cut != Partition::kNone || !it->second.stalled_down.empty()) {
+  const bool stalled = cut == Partition::kStall || cut == Partition::kStallDown;
+  if (stalled || !it->second.stalled_down.empty()) {
     it->second.stalled_down.push_back([this, id, message] { arrive_down(id, message); });
     return;
   }
@@ -175,6 +178,8 @@ void SimNetwork::partition(std::size_t node, Partition how) {
       agent_side_closes(id, micros(rng_.between(0, 20'000'000)));
       controller_side_closes(id, micros(rng_.between(0, 20'000'000)));
     }
+    if (how == Partition::kCutUp)
+      controller_side_closes(id, micros(rng_.between(0, 20'000'000)));
     if (how == Partition::kNone && before != Partition::kNone) {
       // What was stalled arrives at last, in order.
       for (auto& task : std::exchange(link.stalled_up, {})) timeline_.after(micros(1), std::move(task));

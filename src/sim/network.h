@@ -45,9 +45,10 @@ class SimNetwork {
   NetworkFaults faults;
   Instant lose_orders_until;  // every launch, stop and signal is lost until then
 
-  enum class Partition : unsigned char { kNone, kCut, kStall, kStallDown };
+  enum class Partition : unsigned char { kNone, kCut, kStall, kStallDown, kCutUp };
   void partition(std::size_t node, Partition how);  // kNone heals
   Partition partition_of(std::size_t node) const;
+  void set_lag(std::size_t node, Duration lag) { lags_[node] = lag; }  // of everything on its way to the node
 
  private:
   struct Link {
@@ -72,6 +73,7 @@ class SimNetwork {
   Rng rng_;
   std::map<LinkId, Link> links_;
   std::map<std::size_t, Partition> partitions_;
+  std::map<std::size_t, Duration> lags_;
   LinkId next_ = 1;
   bool controller_up_ = false;
 };

@@ -77,8 +77,6 @@ ChaosReport run_chaos(const ChaosSettings& settings) {
     run_until(world.timeline.now() + seconds(5), [] { return false; });
     if (client.at_rest())
       break;
-    if (getenv("UNREST"))
-      fprintf(stderr, "%ld %s\n", (world.timeline.now() - begin).seconds(), client.unrest().c_str());
   }
   if (!client.at_rest())
     world.verdict.fail("it did not come to rest: " + client.unrest());

@@ -270,8 +270,13 @@ bool ChaosClient::cancel() {
   const bool whole = !target.elements;
   return send({owner_of(id), CancelJob{.target = target}}, [this, id, whole](const Answer&) {
     world_.note(format("client: cancel of job {} acknowledged", id.value));
-    if (whole)
-      world_.clients.cancelled(id);
+    if (!whole)
+      return;
+    const Job* after = world_.controller.state().tables().job(id);
+    if (after && !after->array && (after->state < JobState::kCompleting))
+      world_.verdict.fail(format("the cancel of job {} was acknowledged, yet it is still in state {}", id.value,
+                                 static_cast<int>(after->state)));
+    world_.clients.cancelled(id);
   });
 }
 

@@ -62,6 +62,7 @@ void ControllerHost::start() {
   EngineSettings settings;
   settings.core.fence_after = world_.settings.fence_after;
   settings.core.keep_ended = seconds(10);
+  settings.core.requeue_delay = millis(200);
   settings.snapshot_every = static_cast<std::uint64_t>(world_.rng.between(50, 400));
   settings.batch_max = static_cast<std::size_t>(world_.rng.between(2, 64));
   settings.cluster_name = "sim";
@@ -288,7 +289,9 @@ void ControllerHost::pump() {
     if (engine_->has_work()) {
       const Seq before = engine_->state().tables().seq;
       engine_->run_batch(now);
-      if (engine_->trusted() && engine_->state().tables().seq != before)
+      // The core's own tests look after every command. Here every eighth batch keeps a seed short; a broken promise
+      // stays broken, so it is found a little later.
+      if (engine_->trusted() && engine_->state().tables().seq != before && checks_++ % 8 == 0)
         check_invariants(engine_->state());
       exchange();
     }

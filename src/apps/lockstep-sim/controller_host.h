@@ -65,7 +65,7 @@ class ControllerHost {
   std::map<JobId, Wait> waits_;
   std::uint64_t last_shown_ = 0;  // to the checkers: log index
   Seq last_seq_ = 0;
-  std::uint64_t batches_ = 0, starts_ = 0;
+  std::uint64_t batches_ = 0, starts_ = 0, checks_ = 0;
 };
 
 }  // namespace lockstep::sim

@@ -101,6 +101,10 @@ void FaultMaker::partition_node() {
   const std::size_t node = rng.below(world_.nodes.size());
   if (world_.network.partition_of(node) != kNone)
     return;
+  if (rng.chance(0.2)) {
+    lag_then_cut(node);
+    return;
+  }
   const SimNetwork::Partition kinds[] = {kCut, kStall, kStallDown};
   const SimNetwork::Partition how = kinds[rng.below(3)];
   const double dice = rng.unit();
@@ -115,6 +119,22 @@ void FaultMaker::partition_node() {
   world_.timeline.after(length, [this, node] {
     world_.note(format("{} is reachable again", world_.nodes[node]->name()));
     world_.network.partition(node, SimNetwork::Partition::kNone);
+  });
+}
+
+// Answers come late, and then nothing goes up any more: the last answer arrives long after it was sent.
+void FaultMaker::lag_then_cut(std::size_t node) {
+  world_.note(format("{} gets its answers late", world_.nodes[node]->name()));
+  world_.network.set_lag(node, seconds(world_.rng.between(3, 10)));
+  world_.timeline.after(seconds(12) + world_.up_to(seconds(10)), [this, node] {
+    if (!on_ || world_.network.partition_of(node) != SimNetwork::Partition::kNone)
+      return;
+    world_.note(format("{} is not heard any more", world_.nodes[node]->name()));
+    world_.network.partition(node, SimNetwork::Partition::kCutUp);
+    world_.timeline.after(world_.settings.fence_after + world_.up_to(world_.settings.fence_after), [this, node] {
+      world_.network.set_lag(node, {});
+      world_.network.partition(node, SimNetwork::Partition::kNone);
+    });
   });
 }
 
@@ -158,6 +178,7 @@ void FaultMaker::stop_and_heal() {
   world_.controller.history_pauses = false;
   for (std::size_t i = 0; i < world_.nodes.size(); ++i) {
     world_.network.partition(i, SimNetwork::Partition::kNone);
+    world_.network.set_lag(i, {});
     world_.nodes[i]->dies_in_pump = 0;
     world_.nodes[i]->set_launch_fails(0);
     world_.nodes[i]->boot();

@@ -2,6 +2,8 @@
 // one thing and others are a storm.
 #pragma once
 
+#include <cstddef>
+
 #include "base/time.h"
 #include "sim/log.h"
 
@@ -24,6 +26,7 @@ class FaultMaker {
   void kill_agent();
   void reboot_node();
   void partition_node();
+  void lag_then_cut(std::size_t node);
   void partition_all();
   void lose_orders();
   void jump_clock();

@@ -15,6 +15,7 @@ using namespace lockstep::sim;
 
 constexpr const char* kUsage =
     "lockstep-sim chaos --seeds A-B [--commands N] [--json] [--mutant NAME]\n"
+    "lockstep-sim chaos --list FILE                 (seeds, one a line; # begins a remark)\n"
     "    runs every seed; a failing one prints what the checkers said and the last events\n"
     "lockstep-sim hunt --seeds A-B [--mutant NAME]\n"
     "    for every planted bug: the first seed that catches it (needs lockstep-sim-mutants)\n";
@@ -23,7 +24,32 @@ struct Options {
   std::uint64_t from = 1, to = 200, commands = 2000;
   bool json = false;
   std::string mutant;
+  std::vector<std::uint64_t> seeds;  // of a list, instead of from-to
 };
+
+bool read_list(const char* path, std::vector<std::uint64_t>& seeds) {
+  std::FILE* file = std::fopen(path, "r");
+  if (!file) {
+    std::fprintf(stderr, "lockstep-sim: cannot open %s\n", path);
+    return false;
+  }
+  char line[512];
+  bool good = true;
+  while (good && std::fgets(line, sizeof line, file)) {
+    const std::string_view text = line;
+    const std::string_view word = trim(text.substr(0, text.find('#')));
+    if (word.empty())
+      continue;
+    const auto seed = parse_uint(word);
+    good = seed.has_value();
+    if (good)
+      seeds.push_back(*seed);
+    else
+      std::fprintf(stderr, "lockstep-sim: %s: not a seed: %s", path, line);
+  }
+  std::fclose(file);
+  return good;
+}
 
 // False: wrong usage, said so.
 bool parse(int argc, char** argv, Options& options) {
@@ -48,6 +74,9 @@ bool parse(int argc, char** argv, Options& options) {
       }
       options.from = *from;
       options.to = *to;
+    } else if (word == "--list") {
+      if (!read_list(argv[i], options.seeds))
+        return false;
     } else if (word == "--commands") {
       const auto count = parse_uint(value);
       if (!count || *count == 0) {
@@ -65,7 +94,7 @@ bool parse(int argc, char** argv, Options& options) {
   return true;
 }
 
-double cpu_seconds() {
+double clock_seconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
@@ -73,10 +102,14 @@ double cpu_seconds() {
 
 int chaos(const Options& options) {
   std::uint64_t passed = 0, failed = 0;
-  const double begin = cpu_seconds();
+  const double begin = clock_seconds();
   double told = begin;
-  std::string failures;
-  for (std::uint64_t seed = options.from; seed <= options.to; ++seed) {
+  std::vector<std::uint64_t> seeds = options.seeds;
+  if (seeds.empty())
+    for (std::uint64_t seed = options.from; seed <= options.to; ++seed) seeds.push_back(seed);
+  std::size_t done = 0;
+  for (const std::uint64_t seed : seeds) {
+    ++done;
     const ChaosReport report = run_chaos_apart({.seed = seed, .commands = options.commands}, true);
     ++(report.passed ? passed : failed);
     if (!report.passed) {
@@ -94,14 +127,12 @@ int chaos(const Options& options) {
           static_cast<unsigned long long>(report.commands), static_cast<unsigned long long>(report.jobs),
           static_cast<unsigned long long>(report.batches), static_cast<unsigned long long>(report.starts),
           static_cast<unsigned long long>(report.requeues), static_cast<long long>(report.simulated.seconds()));
-    const double now = cpu_seconds();
-    if (now - told >= 2 || seed == options.to) {
+    const double now = clock_seconds();
+    if (now - told >= 2 || done == seeds.size()) {
       told = now;
-      std::fprintf(stderr, "%llu of %llu seeds, %llu failed, %.2f s a seed\n",
-                   static_cast<unsigned long long>(seed - options.from + 1),
-                   static_cast<unsigned long long>(options.to - options.from + 1),
-                   static_cast<unsigned long long>(failed),
-                   (now - begin) / static_cast<double>(seed - options.from + 1));
+      std::fprintf(stderr, "%llu of %llu seeds, %llu failed, %.2f s a seed\n", static_cast<unsigned long long>(done),
+                   static_cast<unsigned long long>(seeds.size()), static_cast<unsigned long long>(failed),
+                   (now - begin) / static_cast<double>(done));
     }
   }
   std::printf("%llu passed, %llu failed\n", static_cast<unsigned long long>(passed),
