@@ -93,8 +93,7 @@ class Slurm:
         return len(self.run("squeue", "-h", "-r", "-o", "%i").stdout.split())
 
     def restart(self, sig):
-        start_kill = "stop_ctld" if sig == signal.SIGTERM else "stop_pidfile $B/run/slurmctld.pid -KILL"
-        self.lib(start_kill)
+        self.lib("stop_ctld" if sig == signal.SIGTERM else "stop_pidfile $B/run/slurmctld.pid -KILL")
         start = time.monotonic()
         self.lib("start_ctld")
         return time.monotonic() - start
@@ -319,6 +318,7 @@ def main():
         ours.down()
         if slurm:
             slurm.down()
+            slurm.lib("stop_pidfile $B/run/munged.pid")
     print(f"\n{'':62} {'Lockstep':>14} {'Slurm':>16} {'ratio':>8}")
     for name, unit, mine, theirs, ratio in rows:
         print(f"{name + ' [' + unit + ']':62} {show(mine):>14} {show(theirs):>16} {f'{ratio:.1f}x' if ratio else '':>8}")
