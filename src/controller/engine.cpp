@@ -369,6 +369,10 @@ struct Engine::Inner {
     (void)reload();
     if (!mutant(Mutant::kEarlyAck))
       refuse(items, read_only_error(trouble));
+    // What waits behind the failed batch may rest on it: it fails with it, so that who repeats both keeps their order.
+    std::vector<Item> behind(std::make_move_iterator(queue.begin()), std::make_move_iterator(queue.end()));
+    queue.clear();
+    refuse(behind, read_only_error(trouble));
   }
 
   bool reload() {

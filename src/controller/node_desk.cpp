@@ -1,6 +1,7 @@
 #include "controller/node_desk.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 
@@ -25,6 +26,8 @@ struct NodeDesk::Inner {
     std::vector<Holding> holdings;            // as last told
     Instant disagrees_since;                  // 0 = what it holds is what it should
     std::set<std::uint64_t> reports_in_hand;  // numbers waiting for their commit
+    std::deque<std::uint64_t> waiting;  // tokens of reports the engine could not take, to be sent again in this order
+    std::uint64_t order = 0;            // counts connections: of two of one node the later one is right
     bool hello_in_hand = false;
   };
 
@@ -70,6 +73,7 @@ struct NodeDesk::Inner {
   std::map<std::uint64_t, Pending> pending;       // by token
   std::multimap<Instant, std::uint64_t> retries;  // tokens to be sent again
   std::uint64_t next_token = 1;
+  std::uint64_t connections = 0;
   std::map<std::uint64_t, std::vector<std::uint64_t>> reports_done;  // by link: go out as one acknowledgement
   std::vector<Outgoing> out;
   std::vector<ToCommit> commands;
@@ -186,9 +190,34 @@ struct NodeDesk::Inner {
   void drop_link(std::uint64_t link, NodeInfo* info, std::string why) {
     if (!why.empty())
       send(link, Refused{std::move(why)});
-    conns.erase(link);
+    forget(link);
     if (info && info->link == link)
       info->link = 0;
+  }
+
+  void forget(std::uint64_t link) {
+    const auto it = conns.find(link);
+    if (it == conns.end())
+      return;
+    for (const auto token : it->second.waiting) pending.erase(token);
+    conns.erase(it);
+  }
+
+  // A machine that lost power leaves a connection behind, with words of its last boot still under way. Once the node
+  // has spoken on a later connection they must not be heard any more: an old boot id looks like a reboot.
+  bool outdated(std::uint64_t link, const Conn& conn) {
+    std::vector<std::uint64_t> older;
+    for (const auto& [other, c] : conns) {
+      if (other == link || c.node_name != conn.node_name)
+        continue;
+      if (c.order > conn.order)
+        return true;
+      older.push_back(other);
+    }
+    for (const auto other : older)
+      drop_link(other, conns.at(other).node ? &info_of(conns.at(other).node) : nullptr,
+                "a newer connection of this node has taken over");
+    return false;
   }
 
   void send(std::uint64_t link, ToAgent message) { out.push_back({link, std::move(message)}); }
@@ -214,6 +243,10 @@ struct NodeDesk::Inner {
     }
     if (conn.hello_in_hand)
       return;
+    if (outdated(link, conn)) {
+      drop_link(link, nullptr, "a newer connection of this node has taken over");
+      return;
+    }
     conn.hello_in_hand = true;
     conn.boot_id = message.facts.boot_id;
     conn.holdings = std::move(message.holdings);
@@ -280,7 +313,14 @@ struct NodeDesk::Inner {
     if (!conn.node || !conn.reports_in_hand.insert(message.number).second)
       return;
     AgentReport report{conn.node, conn.boot_id, message.job, message.attempt, std::move(message.body)};
-    commit({What::kReport, {{UserId{}, true}, std::move(report)}, link, message.number, conn.node, message.job});
+    Pending item{What::kReport, {{UserId{}, true}, std::move(report)}, link, message.number, conn.node, message.job};
+    if (conn.waiting.empty()) {
+      commit(std::move(item));
+      return;
+    }
+    // Behind what came before it: a node's last words on an attempt must not overtake its result.
+    conn.waiting.push_back(next_token);
+    pending.emplace(next_token++, std::move(item));
   }
 
   // --- actions ---
@@ -387,6 +427,26 @@ struct NodeDesk::Inner {
     schedule(id, info);
   }
 
+  void send_again(std::uint64_t token) {
+    const auto it = pending.find(token);
+    if (it == pending.end())
+      return;
+    const What what = it->second.what;
+    const auto conn = conns.find(it->second.link);
+    if ((what == What::kReport || what == What::kHello) && conn == conns.end()) {
+      pending.erase(it);
+      return;
+    }
+    if (what != What::kReport) {
+      commands.push_back({it->second.command, token});
+      return;
+    }
+    // All of the connection's that wait, at once: each is in the queue once, in its order.
+    for (const auto waiting : std::exchange(conn->second.waiting, {}))
+      if (const auto item = pending.find(waiting); item != pending.end())
+        commands.push_back({item->second.command, waiting});
+  }
+
   void again(std::uint64_t token, Instant now) { retries.emplace(now + kRetry, token); }
 
   void answered(std::uint64_t token, const Result<Answer>& answer, const ClusterState& state, Instant now) {
@@ -395,8 +455,11 @@ struct NodeDesk::Inner {
       return;
     const What what = it->second.what;
     if (!answer.ok() && try_again(answer.error())) {
-      const bool link_gone = (what == What::kReport || what == What::kHello) && !conns.contains(it->second.link);
-      if (!link_gone) {
+      const auto conn = conns.find(it->second.link);
+      const bool of_link = what == What::kReport || what == What::kHello;
+      if (what == What::kReport && conn != conns.end())
+        conn->second.waiting.push_back(token);
+      if (!of_link || conn != conns.end()) {
         again(token, now);
         return;
       }
@@ -440,7 +503,9 @@ NodeDesk::~NodeDesk() = default;
 
 void NodeDesk::connected(std::uint64_t link, const std::string& node_name, Instant) {
   CHECK(link != 0);
-  inner_->conns[link].node_name = node_name;
+  auto& conn = inner_->conns[link];
+  conn.node_name = node_name;
+  conn.order = ++inner_->connections;
 }
 
 void NodeDesk::disconnected(std::uint64_t link, Instant now) {
@@ -449,7 +514,7 @@ void NodeDesk::disconnected(std::uint64_t link, Instant now) {
   if (it == in.conns.end())
     return;
   const NodeId node = it->second.node;
-  in.conns.erase(it);
+  in.forget(link);
   const auto info = in.nodes.find(node);
   if (info == in.nodes.end() || info->second.link != link)
     return;
@@ -506,8 +571,7 @@ void NodeDesk::tick(const ClusterState& state, Instant now) {
   while (!in.retries.empty() && in.retries.begin()->first <= now) {
     const auto token = in.retries.begin()->second;
     in.retries.erase(in.retries.begin());
-    if (const auto it = in.pending.find(token); it != in.pending.end())
-      in.commands.push_back({it->second.command, token});
+    in.send_again(token);
   }
   while (!in.deadlines.empty() && in.deadlines.begin()->first <= now) in.due(in.deadlines.begin()->second, state, now);
 }
