@@ -65,7 +65,8 @@ bool gather(Board& board, const Ids& ids, const GroupSpec& group, const Partitio
     if (std::any_of(avoid.begin(), avoid.end(),
                     [&](const Shadow* s) { return id.value < s->nodes.size() && s->nodes[id.value]; }))
       continue;
-    if (!eligible(node, partition, group) || tasks_that_fit(node, load, group) == 0)
+    // Whether its tasks really fit is place_group's to say; this only keeps the list short.
+    if (load.cores.count() >= node.cores || !eligible(node, partition, group))
       continue;
     out.push_back({&node, &load});
     if (out.size() == enough)

@@ -4,6 +4,7 @@
 #include "sched/planner.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "base/check.h"
 #include "sched/place.h"
@@ -13,6 +14,7 @@ namespace lockstep {
 namespace {
 
 constexpr Duration kRetryRefused = seconds(1);
+constexpr std::size_t kNotesMax = 2000;    // first notes told in one slice
 constexpr std::uint32_t kRestartsMax = 4;  // of an unfinished pass, so that its tail is reached under constant change
 
 struct Entry {
@@ -31,6 +33,7 @@ struct Planner::Inner {
   std::uint64_t looked = 0;               // in this slice, in sixteenths: a look at what cannot fit costs little
   std::map<std::string, Shadow> shadows;  // by partition
   std::set<JobId> heads_told;             // jobs with a note as a partition's head
+  std::deque<JobId> untold;               // new jobs that may need a first note
   Instant retry_at = kNever;
 
   enum class Verdict { kStarted, kSkipped, kBlocked };
@@ -115,6 +118,8 @@ struct Planner::Inner {
       return Verdict::kSkipped;
     Shape& shape = view.shapes()[slot.shape];
     const JobSpec& spec = *slot.job->spec;
+    if (shape.generation != view.generation)
+      looked += 48;
     if (never_starts(view, shape) != Wait::kNone)
       return Verdict::kBlocked;
     const std::vector<const Partition*> partitions = view.partitions_of(spec);
@@ -242,8 +247,10 @@ struct Planner::Inner {
         tell(*slot, shape.told == Wait::kNone ? Wait::kPriority : shape.told, shape.told_detail, nullptr, chunk);
       }
     heads_told = std::move(heads);
-    for (const JobId id : view.fresh)
-      if (JobSlot* slot = view.slot(id); slot && slot->queued && slot->told == Wait::kNone && !slot->refused) {
+    untold.insert(untold.end(), view.fresh.begin(), view.fresh.end());
+    for (std::size_t i = 0; i < kNotesMax && !untold.empty(); ++i, untold.pop_front())
+      if (JobSlot* slot = view.slot(untold.front());
+          slot && slot->queued && slot->told == Wait::kNone && !slot->refused) {
         const Shape& shape = view.shapes()[slot->shape];
         tell(*slot, shape.told == Wait::kNone ? Wait::kPriority : shape.told, shape.told_detail, nullptr, chunk);
       }
@@ -301,7 +308,7 @@ void Planner::settled() {
 bool Planner::idle() const {
   const PlannerView& view = inner_->view;
   return inner_->active.empty() && !view.freed && view.fresh.empty() && view.withdrawn.empty() &&
-         !(view.loaded && !inner_->shadows.empty());
+         inner_->untold.empty() && !(view.loaded && !inner_->shadows.empty());
 }
 
 Instant Planner::wake_at() const {

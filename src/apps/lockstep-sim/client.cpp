@@ -92,15 +92,15 @@ Ref<JobSpec> ChaosClient::make_spec() {
   spec->requeue = rng.chance(0.85);
   spec->requeue_set = true;
   spec->kill_wait = seconds(rng.between(1, 6));
-  spec->time_limit = rng.chance(0.8) ? seconds(rng.between(10, 120)) : Duration{};
+  spec->time_limit = rng.chance(0.8) ? seconds(rng.between(10, 60)) : Duration{};
   spec->work_dir = "/tmp";
   spec->environment = blob_name(1);
   GroupSpec group;
   const std::int64_t run_ms = rng.chance(0.04)  ? 10'000'000
                               : rng.chance(0.3) ? rng.between(20, 1000)
-                                                : rng.between(50, 20'000);
+                                                : rng.between(50, 9'000);
   if (run_ms > 1'000'000 && spec->time_limit.us == 0)
-    spec->time_limit = seconds(rng.between(10, 120));
+    spec->time_limit = seconds(rng.between(10, 60));
   group.argv = {"sim", format("run={}", run_ms)};
   if (rng.chance(0.25))
     group.argv.push_back(format("exit={}", rng.between(1, 255)));

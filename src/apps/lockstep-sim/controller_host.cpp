@@ -332,7 +332,8 @@ void ControllerHost::exchange() {
       const bool was_up = host.machine_up();
       host.power_off();
       if (was_up)
-        world_.timeline.after(seconds(3) + world_.up_to(seconds(20)), [&host] { host.boot(); });
+        world_.timeline.after(world_.up_to(world_.rng.chance(0.3) ? seconds(1) : seconds(20)),
+                              [&host] { host.boot(); });
       if (life != life_)
         return;
       desk_->fenced(node, "power off");
