@@ -1,6 +1,8 @@
 #include "controller/engine.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -318,11 +320,25 @@ TEST_F(EngineTest, ACommandThatCrashedTheControllerIsRefusedFromThenOn) {
   EngineSettings settings;
   settings.poison = std::string(dir) + "/applying";
   const std::string bad = fingerprint(own(PutUser{person("ann", 1000)}));
+  const auto dies_of = [&](int signal) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto note = PoisonNote::open(settings.poison);
+      if (note.ok())
+        (*note)->applying(bad);
+      if (signal == SIGABRT)
+        std::abort();  // as a failed CHECK does
+      ::raise(signal);
+    }
+    ::waitpid(child, nullptr, 0);
+  };
+  dies_of(SIGKILL);
   {
-    auto note = PoisonNote::open(settings.poison);
-    ASSERT_TRUE(note.ok());
-    (*note)->applying(bad);  // and the process dies here
+    // Found by killing a real controller while it applied an agent's last report: the report was refused for ever.
+    auto engine = open(settings);
+    EXPECT_TRUE(run(*engine, PutUser{person("ann", 1000)}).ok()) << "a kill says nothing against the command";
   }
+  dies_of(SIGABRT);
   for (int restart = 0; restart < 2; ++restart) {
     auto engine = open(settings);
     const auto answer = run(*engine, PutUser{person("ann", 1000)});

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 
@@ -15,6 +16,16 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kNoteBytes = 4096;  // first 4: length of the text that follows, 0 = nothing is being applied
+constexpr std::size_t kTrippedAt = kNoteBytes - 1;  // 1 = the process stopped itself (abort) while applying it
+
+// A failed CHECK ends in abort(). A process that is killed, or loses its machine, in the middle of a command says
+// nothing against the command. Signal handlers have no place for state but a global.
+char* volatile note_of_this_process = nullptr;
+
+void mark_tripped(int) {
+  if (char* const note = note_of_this_process)
+    note[kTrippedAt] = 1;
+}
 
 struct Describe {
   std::string operator()(const SubmitJob& c) const {
@@ -100,24 +111,29 @@ Result<std::unique_ptr<PoisonNote>> PoisonNote::open(const std::string& path) {
       self->quarantined_.insert(line);
   std::uint32_t size = 0;
   std::memcpy(&size, self->note_, sizeof size);
-  if (size > 0 && size <= kNoteBytes - sizeof size) {
+  if (self->note_[kTrippedAt] == 1 && size > 0 && size < kTrippedAt - sizeof size) {
     const std::string text(self->note_ + sizeof size, size);
     if (self->quarantined_.insert(text).second) {
       std::ofstream out(list, std::ios::app);
       out << text << '\n';
     }
   }
+  self->note_[kTrippedAt] = 0;
   self->done();
+  note_of_this_process = self->note_;
+  std::signal(SIGABRT, mark_tripped);  // abort() goes on to end the process when this returns
   return self;
 }
 
 PoisonNote::~PoisonNote() {
+  if (note_of_this_process == note_)
+    note_of_this_process = nullptr;
   if (note_)
     ::munmap(note_, kNoteBytes);
 }
 
 void PoisonNote::applying(std::string_view text) {
-  const auto size = static_cast<std::uint32_t>(std::min(text.size(), kNoteBytes - sizeof(std::uint32_t)));
+  const auto size = static_cast<std::uint32_t>(std::min(text.size(), kNoteBytes - 64));
   std::memcpy(note_ + sizeof size, text.data(), size);
   std::memcpy(note_, &size, sizeof size);
 }
