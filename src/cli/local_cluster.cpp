@@ -202,7 +202,7 @@ Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf& conf) {
     if (!end_process(node, SIGTERM, seconds(10)) && !end_process(node, SIGKILL, seconds(5)))
       return Error{Errc::kTimeout, format("node process {} does not end", node.pid), {}};
   if (conf.nodes > 0)
-    TRY(remove_bridge(conf.network));
+    TRY(remove_network(conf.network, conf.nodes));
   for (const auto& name : names) unlink((dir.node_dir(name) + "/init.pid").c_str());
   for (const char* file : {"controller.pid", "api.sock"}) unlink(dir.file(file).c_str());
   return {};

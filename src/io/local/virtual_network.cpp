@@ -87,7 +87,14 @@ Result<void> connect_nodes(const VirtualNetwork& network, const std::vector<Cabl
   return run_program({"ip", "-batch", "-"}, batch);
 }
 
-Result<void> remove_bridge(const VirtualNetwork& network) {
+Result<void> remove_network(const VirtualNetwork& network, std::uint32_t nodes) {
+  // The kernel takes a dead node's network down in its own time, and our end of the cable only with it.
+  std::string cables;
+  for (std::uint32_t i = 0; i < nodes; ++i)
+    if (const std::string outer = format("{}n{}", network.bridge, i); if_nametoindex(outer.c_str()) != 0)
+      cables += format("link del {}\n", outer);
+  if (!cables.empty())
+    (void)run_program({"ip", "-force", "-batch", "-"}, cables);  // one that goes by itself meanwhile is no failure
   if (!bridge_exists(network))
     return {};
   return run_program({"ip", "link", "del", network.bridge});

@@ -28,7 +28,8 @@ struct Cable {
   pid_t node = 0;  // whose network namespace gets the other end, as eth0
 };
 Result<void> connect_nodes(const VirtualNetwork& network, const std::vector<Cable>& cables);
-Result<void> remove_bridge(const VirtualNetwork& network);  // harmless when it is gone
+// The bridge and what is left of the nodes' cables. Harmless when they are gone.
+Result<void> remove_network(const VirtualNetwork& network, std::uint32_t nodes);
 bool bridge_exists(const VirtualNetwork& network);
 
 }  // namespace lockstep
