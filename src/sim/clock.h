@@ -27,7 +27,6 @@ class SimClock : public Clock {
   }
   void reboot() { booted_ = timeline_.now(); }
   void jump_wall(Duration by) { wall_offset_ = wall_offset_ + by; }
-  Duration wall_offset() const { return wall_offset_; }
 
  private:
   const Timeline& timeline_;

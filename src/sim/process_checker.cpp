@@ -22,7 +22,6 @@ void ProcessChecker::started(std::size_t node, const ShimKey& key, std::uint32_t
   it->second = {node, now, true, devices, {}};
   const Attempt attempt{key.job, key.attempt};
   ++live_[{node, attempt}];
-  ++live_count_;
   devices.for_each([&](std::uint32_t device) {
     auto& users = users_[{node, device}];
     ++users[attempt];
@@ -45,7 +44,6 @@ void ProcessChecker::ended(std::size_t node, const ShimKey& key, std::uint32_t r
   const auto it = live_.find({node, attempt});
   if (--it->second == 0)
     live_.erase(it);
-  --live_count_;
   life.devices.for_each([&](std::uint32_t device) {
     auto& users = users_[{node, device}];
     if (--users[attempt] == 0)
@@ -66,7 +64,5 @@ const ProcessChecker::End* ProcessChecker::end_of(const ShimKey& key, std::uint3
   const auto it = lives_.find({key, rank});
   return it == lives_.end() || it->second.live ? nullptr : &it->second.end;
 }
-
-bool ProcessChecker::ever_started(const ShimKey& key, std::uint32_t rank) const { return lives_.contains({key, rank}); }
 
 }  // namespace lockstep::sim

@@ -22,7 +22,6 @@ class ProcessChecker {
 
   // Processes of the attempt that live on the node.
   std::size_t live(std::size_t node, JobId job, AttemptNo attempt) const;
-  std::size_t live() const { return live_count_; }
 
   struct End {
     std::size_t node = 0;
@@ -32,7 +31,6 @@ class ProcessChecker {
   };
   // How the process ended; null if it never did, or never ran.
   const End* end_of(const ShimKey& key, std::uint32_t rank) const;
-  bool ever_started(const ShimKey& key, std::uint32_t rank) const;
 
   static std::string name(const ShimKey& key);
 
@@ -49,7 +47,6 @@ class ProcessChecker {
   std::map<std::pair<ShimKey, std::uint32_t>, Life> lives_;
   std::map<std::pair<std::size_t, Attempt>, std::size_t> live_;                            // processes
   std::map<std::pair<std::size_t, std::uint32_t>, std::map<Attempt, std::size_t>> users_;  // of a device
-  std::size_t live_count_ = 0;
 };
 
 }  // namespace lockstep::sim

@@ -139,7 +139,7 @@ void RecordChecker::check_end(const Job& job, Instant now) {
                            });
   if (job.state == JobState::kNodeFail && may_requeue && job.restarts < rules_.requeues_max)
     complain(job, format("a node's loss ended it after {} restarts, though it may be requeued", job.restarts));
-  if (job.started && job.limit_end && job.limit_end < kNever && !limits_changed_.contains(job.id) &&
+  if (job.started && job.limit_end && job.limit_end < kNever &&
       now > job.limit_end + spec.kill_wait + rules_.limit_slack)
     complain(job, format("it ended {} s after its time limit", (now - job.limit_end).seconds()));
   if (job.array || spec.groups[0].launch != Launch::kScript ||

@@ -24,8 +24,6 @@ class RecordChecker {
 
   // Changes as readers see them.
   void saw(std::span<const Change> changes, Instant now);
-  // A request the cluster promised to honour changed the job's limit or asked for a requeue.
-  void limit_changed(JobId job) { limits_changed_.insert(job); }
 
   struct Counts {
     std::uint64_t jobs = 0, attempts = 0, requeues = 0, completed = 0, node_fails = 0;
@@ -50,7 +48,6 @@ class RecordChecker {
   std::map<NodeId, std::size_t> machines_;
   std::map<JobId, std::set<JobId>> running_elements_;
   std::map<JobId, std::uint32_t> throttles_;
-  std::set<JobId> limits_changed_;
   Counts counts_;
 };
 

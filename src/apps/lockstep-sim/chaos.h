@@ -11,6 +11,7 @@ namespace lockstep::sim {
 
 struct ChaosReport {
   bool passed = false;
+  bool out_of_time = false;        // of real time: no verdict of a checker
   std::string failure;             // the checker's words
   std::vector<std::string> notes;  // the last events before it, when asked for
   std::uint64_t commands = 0, batches = 0, starts = 0, requeues = 0, jobs = 0;
