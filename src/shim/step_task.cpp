@@ -82,14 +82,15 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
   else if (relay)
     input_fd_ = TRY(make_pipe(0));
 
-  const int creation = O_WRONLY | O_CREAT;
-  const bool share = step.process.append || twin_outputs;
+  // Always at the end of the file: ranks may share it, and they write side by side.
+  const int creation = O_WRONLY | O_CREAT | O_APPEND;
+  const bool keep = step.process.append || twin_outputs;
   for (int stream : {0, 1}) {
     TaskStream& out = plan.streams[stream + 1];
     out.flags = O_WRONLY;
     if (!output_paths_[stream].empty()) {
       out.path = output_paths_[stream];
-      out.flags = creation | (share ? O_APPEND : O_TRUNC);
+      out.flags = creation | (keep ? 0 : O_TRUNC);
       if (stream == 1 && output_paths_[1] == output_paths_[0])
         out.how = TaskStream::How::kJoinOutput;
     } else if (stream == 1 && !output_paths_[0].empty()) {
