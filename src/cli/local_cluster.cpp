@@ -77,6 +77,7 @@ Result<void> write_node_files(const ClusterDir& dir, const ClusterConf& conf, co
   file.certificate = here + "/pki/node.crt";
   file.key = here + "/pki/node.key";
   file.state_dir = here + "/state";
+  file.run_dir = conf.nodes == 0 ? "" : "/run/lockstep-agent";  // a virtual node's /run is its own and in memory
   file.socket = conf.nodes == 0 ? here + "/run/api.sock" : "/run/lockstep/api.sock";
   file.shim = program_dir() + "/lockstep-shim";
   file.cpus = conf.cpus;

@@ -96,7 +96,7 @@ class Api {
   void submit_one(Visit, SubmitRequest);
   Result<CoreLoop::Submission> prepare(const Visit&, SubmitRequest) const;
   void try_submit(Visit, SubmitRequest);
-  void wait_started(Visit, JobId, StepNo step, std::shared_ptr<void> keep);
+  void wait_started(Visit, JobId, StepNo step, std::shared_ptr<void> keep, std::function<void()> gone = nullptr);
   void list_jobs(Visit);
   void get_job(Visit);
   void wait_job(Visit);

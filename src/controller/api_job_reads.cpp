@@ -24,7 +24,8 @@ bool job_started(const Job& job) {
 
 }  // namespace
 
-void Api::wait_started(Visit visit, JobId id, StepNo step_number, std::shared_ptr<void> keep) {
+void Api::wait_started(Visit visit, JobId id, StepNo step_number, std::shared_ptr<void> keep,
+                       std::function<void()> gone) {
   const auto ready = [this, id, step_number]() -> std::optional<HttpResponse> {
     const Tables& tables = world_.view.tables();
     const auto job = tables.jobs.find(id);
@@ -44,7 +45,7 @@ void Api::wait_started(Visit visit, JobId id, StepNo step_number, std::shared_pt
     }
     return HttpResponse{200, "application/json", encode(started), {}};
   };
-  world_.waiters.add(id, visit.exchange, ready, kForever, std::move(keep));
+  world_.waiters.add(id, visit.exchange, ready, kForever, std::move(keep), std::move(gone));
 }
 
 std::string Api::job_detail(const Job& job) const {

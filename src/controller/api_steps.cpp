@@ -25,16 +25,20 @@ void Api::create_step(Visit visit) {
   const JobId id = job->id;
   const bool interactive = job->spec->interactive;
   const Caller caller = visit.caller;
-  world_.core.submit({caller, CreateStep{id, std::make_shared<const StepSpec>(std::move(request->spec))}},
-                     std::move(blobs),
-                     [this, visit = std::move(visit), id, interactive](Result<Answer> answer) mutable {
-                       if (!answer.ok())
-                         return visit.refuse(answer.error());
-                       const StepNo step = answer->step;
-                       if (visit.query("wait") != "started")
-                         return visit.answer(encode_step_created(step));
-                       wait_started(std::move(visit), id, step, interactive ? world_.presence.enter(id) : nullptr);
-                     });
+  world_.core.submit(
+      {caller, CreateStep{id, std::make_shared<const StepSpec>(std::move(request->spec))}}, std::move(blobs),
+      [this, visit = std::move(visit), id, interactive](Result<Answer> answer) mutable {
+        if (!answer.ok())
+          return visit.refuse(answer.error());
+        const StepNo step = answer->step;
+        if (visit.query("wait") != "started")
+          return visit.answer(encode_step_created(step));
+        // A step nobody waits for any more must not start later.
+        const auto gone = [this, id, step] {
+          world_.core.submit({{UserId{}, true}, SignalStep{id, step, 0}}, {}, [](const Result<Answer>&) {});
+        };
+        wait_started(std::move(visit), id, step, interactive ? world_.presence.enter(id) : nullptr, gone);
+      });
 }
 
 void Api::list_steps(Visit visit) {

@@ -225,6 +225,8 @@ class ForwardedExchange final : public HttpExchange {
   void on_gone(std::function<void()> callback) override {
     if (const auto it = link_->calls.find(id_); it != link_->calls.end())
       it->second = std::move(callback);
+    else if (!answered_ && callback)
+      callback();  // it left before anybody asked
   }
 
  private:
@@ -336,7 +338,8 @@ void LinkHub::frame(const std::shared_ptr<Link>& link, Frame f) {
       if (const auto it = link->streams.find(f.stream); it != link->streams.end()) {
         it->second->peer_closed();
       } else if (const auto call = link->calls.find(f.stream); call != link->calls.end()) {
-        const auto gone = std::exchange(call->second, nullptr);
+        const auto gone = std::move(call->second);
+        link->calls.erase(call);
         if (gone)
           gone();
       }

@@ -266,6 +266,25 @@ TEST_F(ServerTest, AJobGoesToItsNodeAndItsReportsComeBack) {
   EXPECT_NE(node.told<ReportAck>(), nullptr);
 }
 
+TEST_F(ServerTest, AStepNobodyWaitsForIsCancelled) {
+  Agent node = join("n1");
+  const std::string job = R"({"spec":{"name":"a","groups":[{"launch":"nothing"}]}})";
+  ASSERT_EQ(call("POST", "/v1/jobs", job).status, 200);
+  loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
+  StepRequest ask;
+  ask.job = JobId{1};
+  ask.spec.argv = {"true"};
+  ask.spec.tasks = 1;
+  const auto first = send("POST", "/v1/jobs/1/steps?wait=started", encode(ask));
+  loop.until([&] { return first->done(); });
+  const auto second = send("POST", "/v1/jobs/1/steps?wait=started", encode(ask));
+  loop.until([&] { return call("GET", "/v1/steps/1.1").body.find("\"pending\"") != std::string::npos; });
+  EXPECT_FALSE(second->done());  // the first one has the only core
+  second->gone();
+  loop.until([&] { return call("GET", "/v1/steps/1.1").body.find("\"ended\"") != std::string::npos; });
+  EXPECT_EQ(call("GET", "/v1/steps/1.0").body.find("\"ended\""), std::string::npos);
+}
+
 TEST_F(ServerTest, FromAComputeNodeOnlyOwnersOfItsJobsSpeak) {
   Agent node = join("n1");
   ASSERT_EQ(call("POST", "/v1/jobs", kJob, local(54321)).status, 200);

@@ -41,7 +41,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     std::size_t exited = 0;
     bool gone = false;  // told as such
     TimerId again = 0;
-    bool done() const { return gone || exited == ranks.size(); }
+    bool done() const { return gone || exited == ranks.size(); }  // nothing more is expected of it
     bool has_taken(const Input& in) const {
       const auto reached = [&](std::uint32_t rank) {
         const auto it = taken.find(rank);
@@ -66,7 +66,8 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
   std::unique_ptr<Stream> client;
   FrameReader reader;
   std::shared_ptr<void> keep;
-  IoAttach have;  // what the client has
+  IoAttach safe;    // what the client has confirmed: shims forget up to here
+  IoAttach passed;  // what it was sent: the rest of what a shim repeats after a new attach
   bool attached = false;
   bool client_paused = false;
   bool over = false;  // removed; a callback may still be running
@@ -106,12 +107,15 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
 
   void from_client(Frame frame) {
     if (frame.type == static_cast<std::uint8_t>(IoFrame::kAttach)) {
-      if (auto have_now = decode_io_attach(frame.payload); have_now.ok())
-        have = std::move(*have_now);
+      if (auto have = decode_io_attach(frame.payload); have.ok())
+        safe = passed = std::move(*have);
       attached = true;
       look();
       return;
     }
+    if (frame.type == static_cast<std::uint8_t>(IoFrame::kOutputAck) && frame.payload.size() == 9)
+      safe.advance(static_cast<std::uint32_t>(frame.stream), static_cast<unsigned char>(frame.payload[0]),
+                   offset_of(frame.payload, 1));
     const std::string bytes = encode_frame(frame.type, frame.stream, frame.payload);
     if (frame.stream == kAllRanks) {
       for (auto& [node, member] : members) to_member(member, frame, bytes);
@@ -121,9 +125,10 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
   }
 
   void to_member(Member& member, const Frame& frame, const std::string& bytes) {
-    if (member.done())
-      return;
     const auto type = static_cast<IoFrame>(frame.type);
+    const bool is_ack = type == IoFrame::kOutputAck;
+    if (member.gone || (member.done() && !is_ack))
+      return;
     const bool is_input = type == IoFrame::kStdin || type == IoFrame::kStdinEof;
     if (is_input) {
       const std::size_t length = type == IoFrame::kStdin && frame.payload.size() > 8 ? frame.payload.size() - 8 : 0;
@@ -132,7 +137,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     }
     if (member.stream)
       member.stream->write(bytes);
-    else if (!is_input && type != IoFrame::kOutputAck)  // the next attach says better what the client has
+    else if (!is_input && !is_ack)  // the next attach says better what the client has
       member.held += bytes;
     throttle();
   }
@@ -211,7 +216,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
         self->closed(node);
     });
     member.stream->write(
-        encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, encode(have.only(member.ranks))));
+        encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, encode(safe.only(member.ranks))));
     for (const auto& input : member.input) member.stream->write(input.bytes);
     if (!member.held.empty())
       member.stream->write(std::exchange(member.held, {}));
@@ -234,9 +239,8 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     const auto rank = static_cast<std::uint32_t>(frame.stream);
     switch (static_cast<IoFrame>(frame.type)) {
       case IoFrame::kOutput:
-        if (frame.payload.size() >= 9)
-          have.advance(rank, static_cast<unsigned char>(frame.payload[0]),
-                       offset_of(frame.payload, 1) + frame.payload.size() - 9);
+        if (!passed.cut(rank, frame.payload))
+          return;
         break;
       case IoFrame::kStdinAck:
         member.confirm(rank, offset_of(frame.payload, 0));

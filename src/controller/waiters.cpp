@@ -5,7 +5,7 @@
 namespace lockstep {
 
 void Waiters::add(JobId job, std::shared_ptr<HttpExchange> exchange, Ready ready, Duration timeout,
-                  std::shared_ptr<void> keep) {
+                  std::shared_ptr<void> keep, std::function<void()> gone) {
   if (auto answer = ready()) {
     exchange->respond(std::move(*answer));
     return;
@@ -19,12 +19,14 @@ void Waiters::add(JobId job, std::shared_ptr<HttpExchange> exchange, Ready ready
       waiting_.at(id).timer = 0;
       remove(id).exchange->respond({204, "application/json", "", {}});
     });
-  exchange->on_gone([this, id] {
-    if (waiting_.contains(id))
-      remove(id);
-  });
   by_job_[job].insert(id);
-  waiting_.emplace(id, Waiter{job, std::move(exchange), std::move(ready), timer, std::move(keep)});
+  waiting_.emplace(id, Waiter{job, exchange, std::move(ready), timer, std::move(keep), std::move(gone)});
+  exchange->on_gone([this, id] {  // perhaps at once
+    if (!waiting_.contains(id))
+      return;
+    if (const Waiter left = remove(id); left.gone)
+      left.gone();
+  });
 }
 
 Waiters::Waiter Waiters::remove(std::uint64_t id) {

@@ -18,10 +18,10 @@ class Waiters {
   explicit Waiters(EventLoop& loop) : loop_(loop) {}
 
   // ready: the answer, once there is one; asked at once and after every change of the job. keep: dropped when the wait
-  // ends. JobId{}: any change at all.
+  // ends. gone: called when it ends because its client has left. JobId{}: any change at all.
   using Ready = std::function<std::optional<HttpResponse>()>;
   void add(JobId job, std::shared_ptr<HttpExchange> exchange, Ready ready, Duration timeout,
-           std::shared_ptr<void> keep = nullptr);
+           std::shared_ptr<void> keep = nullptr, std::function<void()> gone = nullptr);
 
   void changed(const std::set<JobId>& jobs);
   std::size_t waiting() const { return waiting_.size(); }
@@ -33,6 +33,7 @@ class Waiters {
     Ready ready;
     TimerId timer = 0;
     std::shared_ptr<void> keep;
+    std::function<void()> gone;
   };
   void look(std::uint64_t id);
   Waiter remove(std::uint64_t id);

@@ -111,9 +111,15 @@ class HttpSession::Exchange final : public HttpExchange {
     const auto session = session_.lock();
     return session ? session->upgrade(number_, protocol) : nullptr;
   }
-  void on_gone(std::function<void()> callback) override { gone_ = std::move(callback); }
+  void on_gone(std::function<void()> callback) override {
+    if (left_ && callback)
+      callback();
+    else
+      gone_ = std::move(callback);
+  }
 
   void tell_gone() {
+    left_ = true;
     const auto callback = std::move(gone_);
     gone_ = nullptr;
     if (callback)
@@ -125,7 +131,7 @@ class HttpSession::Exchange final : public HttpExchange {
   std::uint64_t number_;
   HttpRequest request_;
   std::function<void()> gone_;
-  bool answered_ = false;
+  bool answered_ = false, left_ = false;
 };
 
 HttpSession::HttpSession(Host& host, std::unique_ptr<FdStream> stream, Peer peer, std::string from)

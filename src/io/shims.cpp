@@ -120,8 +120,10 @@ Result<std::vector<ShimKey>> list_folders(int shims_fd) {
 
 class RealShims final : public Shims {
  public:
-  RealShims(EventLoop& loop, Fd shims_fd, Fd null_fd, std::string shim_path)
+  RealShims(EventLoop& loop, Fd shims_fd, Fd null_fd, std::string shim_path, const std::string& spill_dir)
       : loop_(loop), shims_fd_(std::move(shims_fd)), null_fd_(std::move(null_fd)), shim_path_(std::move(shim_path)) {
+    if (!spill_dir.empty())
+      spill_variable_ = format("{}={}", kSpillVariable, spill_dir);
     struct stat log {};
     log_is_file_ = ::fstat(2, &log) == 0 && S_ISREG(log.st_mode);
   }
@@ -171,7 +173,7 @@ class RealShims final : public Shims {
 
   EventLoop& loop_;
   Fd shims_fd_, null_fd_;
-  std::string shim_path_;
+  std::string shim_path_, spill_variable_;
   bool log_is_file_ = false;
   std::function<void(ShimEvent)> tell_;
   std::map<ShimKey, Entry> shims_;
@@ -239,7 +241,7 @@ Result<void> RealShims::spawn(const ShimStart& start, Entry& entry) {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::string program = "lockstep-shim";
   char* argv[] = {program.data(), nullptr};
-  char* environment[] = {nullptr};
+  char* environment[] = {spill_variable_.empty() ? nullptr : spill_variable_.data(), nullptr};
   const int error = ::posix_spawn(&entry.pid, shim_path_.c_str(), &actions, &attributes, argv, environment);
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
@@ -415,7 +417,8 @@ Result<Fd> open_shims_folder(const std::string& dir) {
 
 }  // namespace
 
-Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path) {
+Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path,
+                                          const std::string& spill_dir) {
   char program[PATH_MAX];  // absolute: a shim starts in its own folder
   if (!::realpath(shim_path.c_str(), program) || ::access(program, X_OK) != 0)
     return failed(shim_path);
@@ -423,7 +426,16 @@ Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& di
   Fd null_fd = lifted(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null_fd.valid())
     return failed("/dev/null");
-  return std::unique_ptr<Shims>(std::make_unique<RealShims>(loop, std::move(shims_fd), std::move(null_fd), program));
+  return std::unique_ptr<Shims>(
+      std::make_unique<RealShims>(loop, std::move(shims_fd), std::move(null_fd), program, spill_dir));
+}
+
+bool has_shims(const std::string& dir) {
+  const Fd fd(::open((dir + "/shims").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid())
+    return false;
+  const auto found = list_folders(fd.get());
+  return found.ok() && !found->empty();
 }
 
 Result<int> connect_to_shim(const std::string& dir, const ShimKey& key) {

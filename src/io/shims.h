@@ -10,8 +10,13 @@
 
 namespace lockstep {
 
-// dir must exist. shim_path: the lockstep-shim program.
-Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path);
+// dir must exist; best in memory (tmpfs), since every step makes and removes files there. shim_path: the lockstep-shim
+// program. spill_dir: on a disk, for output that exceeds memory; "" = dir.
+Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path,
+                                          const std::string& spill_dir = {});
+
+// Whether folders of shims are there, of this boot or an older one.
+bool has_shims(const std::string& dir);
 
 // A connection to a live shim for step I/O frames; non-blocking descriptor, owned by the caller. kNotFound when it is
 // gone.

@@ -51,7 +51,8 @@ class HttpExchange {
   virtual void respond(HttpResponse response) = 0;
   // 101 Switching Protocols; the connection becomes a stream.
   virtual std::unique_ptr<Stream> upgrade(const std::string& protocol) = 0;
-  virtual void on_gone(std::function<void()> callback) = 0;  // the client closed before the answer
+  // The client closed before the answer; called at once when it has already.
+  virtual void on_gone(std::function<void()> callback) = 0;
 };
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
 

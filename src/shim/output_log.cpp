@@ -8,10 +8,8 @@
 namespace lockstep {
 
 OutputLog::~OutputLog() {
-  if (fd_ >= 0) {
+  if (fd_ >= 0)
     ::close(fd_);
-    ::unlink(file_.c_str());
-  }
 }
 
 bool OutputLog::has_room() const { return tail_.empty() && file_size_ < limits_.file_bytes; }
@@ -32,6 +30,7 @@ bool OutputLog::spill(std::string_view bytes) {
     fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd_ < 0)
     return false;
+  ::unlink(file_.c_str());
   if (file_size_ == 0)
     file_from_ = base_ + (memory_.size() - head_);
   std::size_t done = 0;

@@ -1,5 +1,6 @@
 // OutputLog: what one task wrote to one descriptor and no client has acknowledged yet. A mebibyte stays in memory, the
-// rest goes to a file; when that is full (or the disk is), has_room() says to stop reading, and the task waits.
+// rest goes to a file without a name, so that nothing is left behind however we end; when that is full (or the disk
+// is), has_room() says to stop reading, and the task waits.
 #pragma once
 
 #include <cstdint>

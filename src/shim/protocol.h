@@ -29,6 +29,8 @@ inline constexpr int kShimControlFd = 4;  // and its end of the control socket h
 inline constexpr std::string_view kShimRecordFile = "record";
 inline constexpr std::string_view kShimSocketFile = "io.sock";
 inline constexpr std::string_view kShimScriptFile = "slurm_script";  // the name Slurm's users see in $0
+inline constexpr const char* kSpillVariable = "LOCKSTEP_SPILL_DIR";  // where output that exceeds memory goes; unset:
+                                                                     // the shim's folder
 inline constexpr std::string_view kLeaseFile =
     "lease";  // DIR/lease: decimal boot-clock µs of the last renewal's sending
 

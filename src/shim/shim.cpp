@@ -168,10 +168,12 @@ Result<void> Shim::start_tasks() {
   ::gethostname(host, sizeof host - 1);
   const std::string short_host = std::string(host).substr(0, std::string_view(host).find('.'));
 
+  const char* spill = ::getenv(kSpillVariable);
+
   std::vector<ShimPid> pids;
   std::vector<std::string> paths;
   for (std::size_t local = 0; local < start_.launch.ranks.size(); ++local) {
-    tasks_.push_back(std::make_unique<StepTask>(start_, local, OutputLimits{}, short_host));
+    tasks_.push_back(std::make_unique<StepTask>(start_, local, OutputLimits{}, short_host, spill ? spill : "."));
     StepTask& task = *tasks_.back();
     bool twin = false;
     for (int stream : {0, 1})
@@ -288,7 +290,7 @@ void Shim::turn() {
     }
     client->flush();
     more_to_send_ = more_to_send_ || (more && client->unsent() == 0 && !client->gone());
-    someone_heard_all_ = someone_heard_all_ || (over_ && !client->gone() && told_everything(tasks_, *client));
+    someone_heard_all_ = someone_heard_all_ || (!client->gone() && told_everything(tasks_, *client));
   }
   trim_outputs(tasks_, clients_);
   std::erase_if(clients_, [](const auto& client) { return client->gone(); });

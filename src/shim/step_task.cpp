@@ -22,10 +22,12 @@ Error failed(const char* what) { return {Errc::kIo, std::string(what) + ": " + :
 
 }  // namespace
 
-StepTask::StepTask(const ShimStart& start, std::size_t local, const OutputLimits& limits, const std::string& host)
+StepTask::StepTask(const ShimStart& start, std::size_t local, const OutputLimits& limits, const std::string& host,
+                   std::string spill)
     : place_{start.launch.ranks[local], static_cast<std::uint32_t>(local), start.launch.node_index, host},
       local_(local),
-      limits_(limits) {
+      limits_(limits),
+      spill_(std::move(spill)) {
   const ProcessSpec& process = start.launch.process;
   output_paths_[0] = expand_placeholders(process.std_out, place_);
   output_paths_[1] = expand_placeholders(process.std_err, place_);
@@ -51,7 +53,8 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
     return ends[input ? 1 : 0];
   };
   const auto make_log = [&](int stream) {
-    const std::string file = "output." + std::to_string(place_.rank) + "." + std::to_string(stream + 1);
+    const std::string file = spill_ + "/output." + std::to_string(::getpid()) + "." + std::to_string(place_.rank) +
+                             "." + std::to_string(stream + 1);
     logs_[stream] = std::make_unique<OutputLog>(file, limits_);
   };
 

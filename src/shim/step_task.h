@@ -16,7 +16,9 @@ namespace lockstep {
 
 class StepTask {
  public:
-  StepTask(const ShimStart& start, std::size_t local, const OutputLimits& limits, const std::string& host);
+  // spill: folder for output that exceeds memory.
+  StepTask(const ShimStart& start, std::size_t local, const OutputLimits& limits, const std::string& host,
+           std::string spill = ".");
   ~StepTask();
   StepTask(StepTask&&) = delete;
 
@@ -68,6 +70,7 @@ class StepTask {
   std::uint64_t input_done_ = 0;
   bool input_eof_ = false;
   OutputLimits limits_;
+  std::string spill_;
 };
 
 }  // namespace lockstep

@@ -29,6 +29,27 @@ void IoAttach::advance(std::uint32_t rank, std::uint8_t fd, std::uint64_t upto) 
   mark = std::max(mark, upto);
 }
 
+bool IoAttach::cut(std::uint32_t rank, std::string& payload) {
+  constexpr std::size_t kHead = 9;  // descriptor and offset
+  if (payload.size() < kHead)
+    return false;
+  const auto fd = static_cast<std::uint8_t>(payload[0]);
+  if (fd != 1 && fd != 2)
+    return false;
+  std::uint64_t from = 0;
+  for (std::size_t i = 1; i < kHead; ++i) from = from << 8 | static_cast<unsigned char>(payload[i]);
+  auto& mark = have[rank][fd - 1u];
+  const std::uint64_t upto = from + payload.size() - kHead;
+  if (upto <= mark)
+    return false;
+  if (from < mark) {
+    payload.erase(kHead, mark - from);
+    for (std::size_t i = 1; i < kHead; ++i) payload[i] = static_cast<char>(mark >> (8 * (kHead - 1 - i)));
+  }
+  mark = upto;
+  return true;
+}
+
 IoAttach IoAttach::only(const std::vector<std::uint32_t>& ranks) const {
   IoAttach out;
   for (const auto rank : ranks)

@@ -30,6 +30,9 @@ struct IoAttach {
   std::map<std::uint32_t, std::array<std::uint64_t, 2>> have;
 
   void advance(std::uint32_t rank, std::uint8_t fd, std::uint64_t upto);
+  // The payload of a kOutput frame that was passed on up to here: takes away what is known and advances. False: nothing
+  // of it is new, or it is no such payload.
+  bool cut(std::uint32_t rank, std::string& payload);
   IoAttach only(const std::vector<std::uint32_t>& ranks) const;
 };
 std::string encode(const IoAttach& attach);

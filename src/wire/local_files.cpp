@@ -62,6 +62,7 @@ std::string encode(const AgentFile& f) {
                                       {"certificate", f.certificate},
                                       {"key", f.key},
                                       {"state_dir", f.state_dir},
+                                      {"run_dir", f.run_dir},
                                       {"socket", f.socket},
                                       {"shim", f.shim},
                                       {"realm", f.realm},
@@ -86,6 +87,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   read(o, "certificate", f.certificate);
   read(o, "key", f.key);
   read(o, "state_dir", f.state_dir);
+  read(o, "run_dir", f.run_dir);
   read(o, "socket", f.socket);
   read(o, "shim", f.shim);
   read(o, "realm", f.realm);

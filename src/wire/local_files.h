@@ -18,12 +18,13 @@ struct AgentFile {
   std::string controller_host;
   std::uint16_t controller_port = 0;
   std::string ca, certificate, key;  // PEM paths
-  std::string state_dir;             // journal and shims
-  std::string socket;                // local API socket
-  std::string shim;                  // path of lockstep-shim
-  std::string realm = "local";       // user database of this node's uids
-  std::uint32_t cpus = 0;            // 0 = what the machine has
-  std::int64_t memory_mb = 0;        // 0 = what the machine has
+  std::string state_dir;             // what must survive the agent: its journal, output that exceeds memory
+  std::string run_dir;          // the shims' folders: need not survive the machine, best on a tmpfs; "" = state_dir
+  std::string socket;           // local API socket
+  std::string shim;             // path of lockstep-shim
+  std::string realm = "local";  // user database of this node's uids
+  std::uint32_t cpus = 0;       // 0 = what the machine has
+  std::int64_t memory_mb = 0;   // 0 = what the machine has
   std::uint32_t weight = 1;
   std::vector<std::string> features, domains;
   std::string boot_id_file;  // "" = /proc/sys/kernel/random/boot_id

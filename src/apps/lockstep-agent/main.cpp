@@ -33,7 +33,7 @@ constexpr const char* kHelp =
 Makes this machine a node of a Lockstep cluster. Jobs on the node go on when the agent ends; the next one finds them.
 
   --settings FILE   JSON: node, address, controller_host, controller_port, ca, certificate, key, state_dir, socket,
-                    shim, realm, cpus, memory_mb, weight, features, domains, boot_id_file, fence_hook
+                    shim, realm, run_dir, cpus, memory_mb, weight, features, domains, boot_id_file, fence_hook
   --version         prints the version
   --help            prints this
 
@@ -74,8 +74,16 @@ Result<void> make_folders(const std::string& path) {
   return {};
 }
 
+// Where the shims' folders go. Those of an agent from before the setting are still in the old place.
+Result<std::string> choose_run_dir(const AgentFile& settings) {
+  if (settings.run_dir.empty() || has_shims(settings.state_dir))
+    return settings.state_dir;
+  TRY(make_folders(settings.run_dir));
+  return settings.run_dir;
+}
+
 Result<void> run(const std::string& settings_path) {
-  const AgentFile settings = TRY(read_settings(settings_path));
+  AgentFile settings = TRY(read_settings(settings_path));
   TRY(make_folders(settings.state_dir));
   const auto lock = TRY(DirectoryLock::take(settings.state_dir));
   if (const auto slash = settings.socket.rfind('/'); slash != std::string::npos && slash > 0)
@@ -96,12 +104,13 @@ Result<void> run(const std::string& settings_path) {
   else
     ::fprintf(stderr, "lockstep-agent: GPUs: %s\n", found.error().message.c_str());
 
+  settings.run_dir = TRY(choose_run_dir(settings));
   auto journal = TRY(JournalFile::open(settings.state_dir + "/journal", facts.boot_id));
   if (!journal.same_boot())
-    TRY(remove_shims_of_older_boots(settings.state_dir));
+    TRY(remove_shims_of_older_boots(settings.run_dir));
   const auto loop = make_event_loop();
   const RealClock clock;
-  auto shims = TRY(make_shims(*loop, settings.state_dir, settings.shim));
+  auto shims = TRY(make_shims(*loop, settings.run_dir, settings.shim, settings.state_dir));
   const auto survivors = TRY(shims->recover());
   NodeAgent agent(*loop, clock, settings, std::move(facts), std::move(devices), std::move(journal), std::move(shims),
                   survivors);

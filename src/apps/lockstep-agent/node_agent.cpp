@@ -142,10 +142,10 @@ void NodeAgent::watch_link() {
 
 void NodeAgent::open_step(const StepTicket& ticket, std::shared_ptr<Stream> stream, int tries) {
   const ShimKey key{ticket.job, ticket.attempt, ticket.step, 0, 0, 0};
-  auto fd = connect_to_shim(settings_.state_dir, key);
+  auto fd = connect_to_shim(settings_.run_dir, key);
   if (fd.ok()) {
     splices_.join(std::make_shared<FdStream>(loop_, *fd, nullptr), stream);
-  } else if (tries > 0 && shim_folder_exists(settings_.state_dir, key)) {
+  } else if (tries > 0 && shim_folder_exists(settings_.run_dir, key)) {
     loop_.after(kAttachAgain, [this, ticket, stream, tries] { open_step(ticket, stream, tries - 1); });
   }
   // Otherwise dropping the stream tells the controller that there is nothing (any more).
@@ -193,7 +193,7 @@ bool NodeAgent::make_durable() {
       say(replaced.error().message);
   if (logic_.renewed() != lease_) {
     lease_ = logic_.renewed();
-    if (auto written = write_lease(settings_.state_dir, lease_); !written.ok())
+    if (auto written = write_lease(settings_.run_dir, lease_); !written.ok())
       say(written.error().message);
   }
   return true;

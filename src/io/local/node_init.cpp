@@ -43,7 +43,7 @@ Result<void> set_up_virtual(const NodeInit& init) {
   if (access("/etc/hostname", F_OK) == 0)
     TRY(mount_or_error(hostname_file.c_str(), "/etc/hostname", nullptr, MS_BIND, nullptr));
   // A machine has its own /run and shared memory; everything else is the cluster's shared file system.
-  TRY(mount_or_error("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64m"));
+  TRY(mount_or_error("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1g"));
   TRY(make_dirs("/run/lockstep"));
   TRY(make_dirs("/run/lock", 01777));
   TRY(mount_or_error((init.dir + "/run").c_str(), "/run/lockstep", nullptr, MS_BIND, nullptr));
