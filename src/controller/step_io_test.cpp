@@ -127,7 +127,7 @@ class StepIoTest : public ::testing::Test {
   }
   // The agent: passes what came for its stream to the shim, and the shim's words back.
   void serve() {
-    for (;;) {
+    while (wire) {
       const std::string fresh = wire->sent.substr(seen);
       if (fresh.empty())
         return;
