@@ -22,6 +22,9 @@ bool job_started(const Job& job) {
   return job.array && (job.array->running > 0 || job.array->waiting.empty());
 }
 
+// It has its nodes; they need not have said yet that they are ready.
+bool job_allocated(const Job& job) { return job_started(job) || job.state == JobState::kStarting; }
+
 }  // namespace
 
 void Api::wait_started(Visit visit, JobId id, StepNo step_number, std::shared_ptr<void> keep,
@@ -103,16 +106,18 @@ void Api::wait_job(Visit visit) {
   if (!job)
     return;
   const auto what = visit.query("for");
-  enum class For : unsigned char { kStarted, kEnded, kChange };
+  enum class For : unsigned char { kAllocated, kStarted, kEnded, kChange };
   For until{};
-  if (what == "started")
+  if (what == "allocated")
+    until = For::kAllocated;
+  else if (what == "started")
     until = For::kStarted;
   else if (what == "ended")
     until = For::kEnded;
   else if (what == "change")
     until = For::kChange;
   else
-    return visit.refuse(invalid(format("for={}: started, ended or change is meant", what), "for"));
+    return visit.refuse(invalid(format("for={}: allocated, started, ended or change is meant", what), "for"));
   const JobId id = job->id;
   const auto since = parse_uint(visit.query("since"));
   const Seq seen = since ? *since : job->meta.seq;
@@ -122,9 +127,10 @@ void Api::wait_job(Visit visit) {
       const Error gone = not_found(format("job {} has ended", id.value));
       return HttpResponse{http_status_of(gone.code), "application/json", encode_error(gone), {}};
     }
-    const bool holds = until == For::kStarted ? job_started(*now)
-                       : until == For::kEnded ? is_final(now->state)
-                                              : now->meta.seq > seen;
+    const bool holds = until == For::kAllocated ? job_allocated(*now)
+                       : until == For::kStarted ? job_started(*now)
+                       : until == For::kEnded   ? is_final(now->state)
+                                                : now->meta.seq > seen;
     if (!holds)
       return std::nullopt;
     return HttpResponse{200, "application/json", job_detail(*now), {}};

@@ -1,5 +1,6 @@
 #include "controller/history_loop.h"
 
+#include <chrono>
 #include <cstdio>
 
 #include "base/text.h"
@@ -11,7 +12,13 @@ namespace {
 
 constexpr std::size_t kPage = 256;
 constexpr std::size_t kChangesAtOnce = 20'000;  // in one transaction
+constexpr Duration kGather = millis(50);        // batches share a transaction; a question does not wait for it
 constexpr Duration kRetry = seconds(5);         // after the store said no
+
+Instant steady_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return Instant{std::chrono::duration_cast<std::chrono::microseconds>(now).count()};
+}
 
 }  // namespace
 
@@ -85,26 +92,34 @@ bool HistoryLoop::store_backlog() {
     }
     failing_ = false;
     backlog_.erase(backlog_.begin(), backlog_.begin() + static_cast<std::ptrdiff_t>(used));
+    gathered_ -= changes.size();
     on_cursor_(index);
   }
   return true;
 }
 
 void HistoryLoop::run() {
+  Instant store_at = kNever;
   while (!stopping_) {
     std::vector<Question> questions;
-    for (auto& message : inbox_.take(backlog_.empty() ? kForever : kRetry)) {
+    const Duration patience = store_at >= kNever ? kForever : std::max(Duration{}, store_at - steady_now());
+    for (auto& message : inbox_.take(patience)) {
       if (auto* batch = std::get_if<std::shared_ptr<const Engine::Batch>>(&message)) {
         for (const auto& change : (*batch)->changes) tables_.apply(change);
-        if (!(*batch)->changes.empty())
+        if (!(*batch)->changes.empty()) {
+          gathered_ += (*batch)->changes.size();
           backlog_.push_back(std::move(*batch));
+        }
       } else if (auto* question = std::get_if<Question>(&message)) {
         questions.push_back(std::move(*question));
       } else {
         stopping_ = true;
       }
     }
-    store_backlog();
+    if (!backlog_.empty() && store_at >= kNever)
+      store_at = steady_now() + kGather;
+    if (stopping_ || !questions.empty() || store_at <= steady_now() || (gathered_ > kChangesAtOnce && !failing_))
+      store_at = store_backlog() ? kNever : steady_now() + kRetry;
     for (const auto& question : questions) question(store_, tables_);
   }
 }

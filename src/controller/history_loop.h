@@ -1,6 +1,6 @@
 // HistoryLoop: the thread that keeps accounting. It brings the history store up to date from the log when it starts,
-// then takes every batch, many in one transaction when it falls behind. Questions about history are answered here too,
-// beside its own tables.
+// then takes every batch, those of a moment in one transaction: its syncs are not to stand in the way of the log's.
+// Questions about history are answered here too, beside its own tables, when everything posted before is in.
 #pragma once
 
 #include <functional>
@@ -41,6 +41,7 @@ class HistoryLoop {
   std::function<void(std::uint64_t)> on_cursor_;
   Tables tables_;
   std::vector<std::shared_ptr<const Engine::Batch>> backlog_;  // observed by the tables, not yet stored
+  std::size_t gathered_ = 0;                                   // changes in it
   Mailbox<Message> inbox_;
   bool stopping_ = false;
   bool failing_ = false;

@@ -35,7 +35,7 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
   }
   Pending<Result<JobAnswer>> start([&context, job = *id]() {
     Api own(context);
-    return own.wait(job, Api::Until::kStarted, true, kControllerPatience);
+    return own.wait(job, Api::Until::kAllocated, true, kControllerPatience);
   });
   const std::int64_t asked_ms = monotonic_ms();
   bool announced = false;

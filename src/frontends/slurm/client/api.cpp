@@ -137,7 +137,7 @@ Result<std::vector<ScancelAsk::KnownUser>> Api::users() {
 
 Result<JobAnswer> Api::wait_once(JobId id, Until until, bool presence) {
   const std::string target = format("/v1/jobs/{}/wait?for={}{}", id.value,
-                                    until == Until::kStarted ? "started" : "ended", presence ? "&presence=1" : "");
+                                    until == Until::kAllocated ? "allocated" : "ended", presence ? "&presence=1" : "");
   const auto reply = TRY(call("GET", target, {}, seconds(90)));
   if (reply.status == 204)
     return JobAnswer{};
@@ -151,7 +151,8 @@ Result<JobAnswer> Api::wait(JobId id, Until until, bool presence, Duration patie
     if (answer && answer->job) {
       const JobState state = answer->job->state;
       if (is_final(state) ||
-          (until == Until::kStarted && (state == JobState::kRunning || state == JobState::kSuspended)))
+          (until == Until::kAllocated &&
+           (state == JobState::kStarting || state == JobState::kRunning || state == JobState::kSuspended)))
         return answer;
       sleep_for(millis(20));  // an answer that does not hold any more
       continue;

@@ -77,7 +77,7 @@ struct World {
         world.submitted = *decode_submit(body);
         return good(encode_submitted(JobId(12)));
       }
-      if (target.starts_with("/v1/jobs/12/wait?for=started"))
+      if (target.starts_with("/v1/jobs/12/wait?for=allocated"))
         return good(encode(JobDetail{world.job(), {world.step()}, {}, {}}));
       if (target.starts_with("/v1/jobs/12/steps")) {
         world.step_request = *decode_step_request(body);
