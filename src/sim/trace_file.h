@@ -44,6 +44,7 @@ class TraceFile {
   Error wrong(std::size_t column, std::string_view what) const;
 
   const std::string& name() const { return name_; }
+  TraceForm form() const { return form_; }
 
  private:
   Error wrong_line(std::string_view what, Errc code = Errc::kInvalid) const;
