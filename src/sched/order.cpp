@@ -33,8 +33,8 @@ std::int64_t log2_of(std::int64_t x) {
 
 // Its inverse, at most `max`.
 std::int64_t exp2_of(std::int64_t log, std::int64_t max) {
-  constexpr std::array<std::uint64_t, kFractionBits> kRoots{3037000500, 2553802834, 2341847524, 2242560872, 2194507570,
-                                                            2170868196, 2159144177, 2153305877, 2150392660, 2148937523};
+  constexpr std::array<std::uint64_t, kFractionBits> kRoots{3037000500, 2553802834, 2341847524, 2242560872, 2194507417,
+                                                            2170868212, 2159144272, 2153306067, 2150392887, 2148937775};
   if (log < 0)
     return 0;
   const std::int64_t whole = log >> kFractionBits;
@@ -100,15 +100,14 @@ Turn turn_of(const OrderPolicy& policy, const OrderFacts& facts) {
                                 relative_log * policy.size_permille / 1000;
   const std::int64_t work_us = exp2_of(work_log, 1000 * kYear);
   const auto share = static_cast<__int128>(facts.backlog.us) * policy.backlog_permille / 1000;
-  const auto spread_us = static_cast<std::int64_t>(
-      std::min<__int128>(policy.spread_min.us + share, policy.spread_max.us));
+  const auto spread_us =
+      static_cast<std::int64_t>(std::min<__int128>(policy.spread_min.us + share, policy.spread_max.us));
 
   const std::int64_t doublings = (work_log - log2_of(policy.work_unit.us)) * policy.doubling_permille;  // in 1/1024000
   const auto ahead = static_cast<std::int64_t>(static_cast<__int128>(spread_us) * doublings / (kLogOne * 1000));
-  const auto saturated =
-      static_cast<std::int64_t>(static_cast<__int128>(spread_us) * work_us / (work_us + spread_us));
-  const std::int64_t narrowness = 1'000'000 - static_cast<std::int64_t>(static_cast<__int128>(size) * 1000 *
-                                                                        policy.wide_permille / facts.capacity);
+  const auto saturated = static_cast<std::int64_t>(static_cast<__int128>(spread_us) * work_us / (work_us + spread_us));
+  const std::int64_t narrowness =
+      1'000'000 - static_cast<std::int64_t>(static_cast<__int128>(size) * 1000 * policy.wide_permille / facts.capacity);
   const auto put_back = static_cast<std::int64_t>(static_cast<__int128>(saturated) * narrowness / 1'000'000);
   const Instant at = facts.submitted + Duration{ahead} + Duration{put_back};
   return {at, at + Duration{spread_us / 1000 * policy.overdue_permille}};

@@ -6,7 +6,8 @@
 //
 //   work    = weight * predicted * (100 * size / capacity)^size_exponent
 //   spread  = spread_min + backlog_share * (time to drain what waits)
-//   turn    = submitted + spread * (doubling * log2(work / work_unit) + work / (work + spread) * (1 - wide * size / capacity))
+//   turn    = submitted + spread * (doubling * log2(work / work_unit) + work / (work + spread) * (1 - wide * size /
+//   capacity))
 //
 // Short and narrow jobs go ahead of long and wide ones, and what has waited long goes ahead of what comes later. The
 // saturating part orders jobs of hours as shortest-first would but puts none back by more than one spread; the
@@ -32,9 +33,9 @@ struct OrderPolicy {
   std::int64_t doubling_permille = 139;  // spreads per doubling of the work
   Duration work_unit = minutes(10);
   std::int64_t wide_permille = 300;
-  Duration predicted_min = seconds(5);      // shorter ones are alike
-  std::int64_t filler_permille = 900;       // of its predicted run time a filler is tested with
-  std::int64_t overdue_permille = 2000;     // spreads after its turn, from which on a waiting job's promise binds
+  Duration predicted_min = seconds(5);   // shorter ones are alike
+  std::int64_t filler_permille = 900;    // of its predicted run time a filler is tested with
+  std::int64_t overdue_permille = 2000;  // spreads after its turn, from which on a waiting job's promise binds
 
   Result<void> validate() const;
 };

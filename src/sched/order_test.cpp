@@ -13,7 +13,8 @@ namespace {
 const Instant kSubmitted = Instant{} + hours(1000);
 
 Turn turn(std::int64_t size, Duration predicted, Duration backlog = hours(10), Instant submitted = kSubmitted) {
-  return turn_of({}, {.submitted = submitted, .size = size, .capacity = 512, .predicted = predicted, .backlog = backlog});
+  return turn_of({},
+                 {.submitted = submitted, .size = size, .capacity = 512, .predicted = predicted, .backlog = backlog});
 }
 
 TEST(Order, TheDefaultIsValidAndNonsenseIsRefusedByField) {
@@ -75,16 +76,18 @@ TEST(Order, AgreesWithTheFormula) {
     const std::int64_t capacity = rng.between(1, 1 << rng.between(0, 20)), size = rng.between(1, capacity);
     const Duration predicted = seconds(rng.between(1, std::int64_t{1} << rng.between(0, 24)));
     const Duration backlog = seconds(rng.between(0, 4'000'000));
-    const double spread = std::min(static_cast<double>(policy.spread_min.us) +
-                                       static_cast<double>(backlog.us) * static_cast<double>(policy.backlog_permille) / 1000,
-                                   static_cast<double>(policy.spread_max.us));
+    const double spread =
+        std::min(static_cast<double>(policy.spread_min.us) +
+                     static_cast<double>(backlog.us) * static_cast<double>(policy.backlog_permille) / 1000,
+                 static_cast<double>(policy.spread_max.us));
     const double share = static_cast<double>(size) / static_cast<double>(capacity);
     const double work = static_cast<double>(policy.weight_permille) / 1000 *
                         std::max(static_cast<double>(predicted.us), static_cast<double>(policy.predicted_min.us)) *
                         std::pow(100 * share, static_cast<double>(policy.size_permille) / 1000);
-    const double penalty = spread * (static_cast<double>(policy.doubling_permille) / 1000 *
-                                         std::log2(work / static_cast<double>(policy.work_unit.us)) +
-                                     work / (work + spread) * (1 - static_cast<double>(policy.wide_permille) / 1000 * share));
+    const double penalty =
+        spread * (static_cast<double>(policy.doubling_permille) / 1000 *
+                      std::log2(work / static_cast<double>(policy.work_unit.us)) +
+                  work / (work + spread) * (1 - static_cast<double>(policy.wide_permille) / 1000 * share));
     const Turn turn = turn_of(policy, {kSubmitted, size, capacity, predicted, backlog});
     EXPECT_NEAR(static_cast<double>((turn.at - kSubmitted).us), penalty, spread * 0.002)
         << size << " of " << capacity << ", " << predicted.seconds() << " s, backlog " << backlog.seconds() << " s";

@@ -11,11 +11,12 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint32_t kOne = 1u << 16;
-constexpr std::size_t kKindsMax = 400'000;  // about 20 MB
+constexpr std::size_t kKindsMax = 200'000;  // about 12 MB
 
 // How many ends a wider kind counts for beside the ends of this one, and how much of what was seen stays when another
-// end is seen (in 1/1024: 819 remembers five ends, 1,008 sixty). Fitted offline to the order of run times of neighbouring
-// jobs on four public traces (bench/queue.md tells which); the figures move by 2 % when any of them is doubled.
+// end is seen (in 1/1024: 819 remembers five ends, 1,008 sixty). Fitted offline to the order of run times of
+// neighbouring jobs on four public traces (docs/decisions/0004-order-among-equals.md); little changes when any of them
+// is doubled.
 struct Level {
   std::uint32_t shrink;
   std::uint32_t keep;

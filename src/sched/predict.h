@@ -30,8 +30,8 @@ inline constexpr std::size_t kRunLevels = 7;
 using RunKinds = std::array<std::uint64_t, kRunLevels>;
 RunKinds run_kinds(const RunFacts& facts);
 
-// The narrowest kind a job belongs to. The end of one job changes most what is predicted for its kin, so those that wait
-// are worth another prediction then, and only those.
+// The narrowest kind a job belongs to. The end of one job changes most what is predicted for its kin, so those that
+// wait are worth another prediction then, and only those.
 std::uint64_t run_kin(const RunKinds& kinds);
 
 class RunPredictor {

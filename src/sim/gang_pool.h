@@ -1,5 +1,5 @@
-// GangPool: equal nodes of equal devices under the plain gang rule of the GPU traces. A gang smaller than a node sits on
-// one node, the fullest that has room; a larger one takes whole idle nodes and its remainder one more. One node of N
+// GangPool: equal nodes of equal devices under the plain gang rule of the GPU traces. A gang smaller than a node sits
+// on one node, the fullest that has room; a larger one takes whole idle nodes and its remainder one more. One node of N
 // devices is the flat pool of N processors of the HPC traces.
 #pragma once
 
@@ -19,8 +19,8 @@ class GangPool {
   GangPool(std::int32_t nodes, std::int32_t devices_per_node);
 
   bool could_ever_fit(std::int64_t size) const;
-  bool fits(std::int64_t size) const;       // constant time in the number of nodes
-  Place find(std::int64_t size) const;      // empty when it does not fit
+  bool fits(std::int64_t size) const;   // constant time in the number of nodes
+  Place find(std::int64_t size) const;  // empty when it does not fit
   void take(const Place& place);
   void give(const Place& place);
 

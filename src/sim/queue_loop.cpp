@@ -97,10 +97,9 @@ class QueueLoop {
     run_.places[job] = std::move(place);
     run_.start_s[job] = now_s_;
     const Running running{now_s_ + jobs_[job].limit_s, job};
-    running_.insert(
-        std::upper_bound(running_.begin(), running_.end(), running,
-                         [](const Running& a, const Running& b) { return a.limit_end_s < b.limit_end_s; }),
-        running);
+    running_.insert(std::upper_bound(running_.begin(), running_.end(), running,
+                                     [](const Running& a, const Running& b) { return a.limit_end_s < b.limit_end_s; }),
+                    running);
     ends_.push({now_s_ + jobs_[job].run_s, ++starts_, job});
     policy_.left(job);
     return true;
@@ -214,7 +213,8 @@ Result<QueueRun> run_queue(std::span<const TraceJob> jobs, const QueueRules& rul
   const GangPool pool(rules.nodes, rules.devices_per_node);
   for (const TraceJob& job : jobs)
     if (!pool.could_ever_fit(job.size))
-      return Error{Errc::kImpossible, format("job {} asks for {} of {} devices", job.id, job.size, pool.capacity()), {}};
+      return Error{
+          Errc::kImpossible, format("job {} asks for {} of {} devices", job.id, job.size, pool.capacity()), {}};
   return QueueLoop(jobs, rules, policy).run();
 }
 
