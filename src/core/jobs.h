@@ -30,7 +30,6 @@ Result<void> may_change(const Txn& txn, const Job& job);
 // What is wrong with a spec, before it becomes a job or a new version of one. as_before: the job's present spec when it
 // is updated; what has not changed is not checked against limits that came later.
 Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_before);
-std::uint64_t priority_of(const JobSpec& spec);
 
 // Ends a pending job. Of an array's own record: drops what is waiting; it ends when its elements have.
 void end_pending(Txn& txn, const Job& job, JobState state, const std::string& reason, UserId by = {});

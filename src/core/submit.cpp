@@ -5,12 +5,12 @@
 #include "core/dependencies.h"
 #include "core/directory.h"
 #include "core/jobs.h"
+#include "rules/priority.h"
 
 namespace lockstep {
 
 namespace {
 
-constexpr std::uint64_t kPriorityBase = std::uint64_t{1} << 32;
 constexpr std::uint32_t kTasksMax = 4'000'000;  // of one job
 constexpr std::uint32_t kPerTaskMax = 1'000'000;
 constexpr std::int64_t kMemoryMax = std::int64_t{1} << 40;  // MB
@@ -141,12 +141,6 @@ Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_b
   return check_partitions(txn, spec, as_before);
 }
 
-std::uint64_t priority_of(const JobSpec& spec) {
-  if (spec.priority)
-    return *spec.priority;
-  return static_cast<std::uint64_t>(static_cast<std::int64_t>(kPriorityBase) - spec.nice);
-}
-
 Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   if (!ask.spec)
     return invalid("a job needs a description");
@@ -186,7 +180,7 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   }
   job.id = txn.new_job_id();
   job.spec = txn.share(ask.spec);
-  job.priority = priority_of(spec);
+  job.priority = plain_priority(spec);
   job.submitted = txn.now();
   job.first_step = ask.first_step;
   if (ask.array) {

@@ -9,18 +9,18 @@ namespace lockstep {
 
 namespace {
 
+template <class Map>
+auto named(const Map& map, const std::string& name) {
+  const auto it = map.find(name);
+  return it == map.end() ? nullptr : it->second.get();
+}
+
 const Cluster* current(const Tables& t, const Cluster&) { return t.cluster.get(); }
 const User* current(const Tables& t, const User& r) { return t.user(r.id); }
-const Account* current(const Tables& t, const Account& r) {
-  const auto it = t.accounts.find(r.meta.name);
-  return it == t.accounts.end() ? nullptr : it->second.get();
-}
+const Account* current(const Tables& t, const Account& r) { return named(t.accounts, r.meta.name); }
 const Partition* current(const Tables& t, const Partition& r) { return t.partition(r.meta.name); }
 const Node* current(const Tables& t, const Node& r) { return t.node(r.id); }
-const JoinToken* current(const Tables& t, const JoinToken& r) {
-  const auto it = t.tokens.find(r.meta.name);
-  return it == t.tokens.end() ? nullptr : it->second.get();
-}
+const JoinToken* current(const Tables& t, const JoinToken& r) { return named(t.tokens, r.meta.name); }
 const Job* current(const Tables& t, const Job& r) { return t.job(r.id); }
 const Step* current(const Tables& t, const Step& r) { return t.step(r.job, r.number); }
 const Task* current(const Tables& t, const Task& r) {
@@ -31,6 +31,12 @@ const Object* current(const Tables& t, const Object& r) {
   const auto it = t.objects.find(ObjectKey{r.type, r.meta.ns, r.meta.name});
   return it == t.objects.end() ? nullptr : it->second.get();
 }
+const Association* current(const Tables& t, const Association& r) { return named(t.associations, r.meta.name); }
+const Qos* current(const Tables& t, const Qos& r) { return named(t.qos, r.meta.name); }
+const Usage* current(const Tables& t, const Usage& r) { return named(t.usages, r.meta.name); }
+const Licence* current(const Tables& t, const Licence& r) { return named(t.licences, r.meta.name); }
+const Reservation* current(const Tables& t, const Reservation& r) { return named(t.reservations, r.meta.name); }
+const Policy* current(const Tables& t, const Policy&) { return t.policy_record.get(); }
 
 // The Ref that the tables hold for a record.
 Ref<Cluster> shared(const Tables& t, const Cluster&) { return t.cluster; }
@@ -42,6 +48,12 @@ Ref<JoinToken> shared(const Tables& t, const JoinToken& r) { return t.tokens.fin
 Ref<Job> shared(const Tables& t, const Job& r) { return t.jobs.at(r.id); }
 Ref<Step> shared(const Tables& t, const Step& r) { return t.steps.at({r.job, r.number}); }
 Ref<Task> shared(const Tables& t, const Task& r) { return t.tasks.at({r.job, r.group, r.index}); }
+Ref<Association> shared(const Tables& t, const Association& r) { return t.associations.find(r.meta.name)->second; }
+Ref<Qos> shared(const Tables& t, const Qos& r) { return t.qos.find(r.meta.name)->second; }
+Ref<Usage> shared(const Tables& t, const Usage& r) { return t.usages.find(r.meta.name)->second; }
+Ref<Licence> shared(const Tables& t, const Licence& r) { return t.licences.find(r.meta.name)->second; }
+Ref<Reservation> shared(const Tables& t, const Reservation& r) { return t.reservations.find(r.meta.name)->second; }
+Ref<Policy> shared(const Tables& t, const Policy&) { return t.policy_record; }
 Ref<Object> shared(const Tables& t, const Object& r) { return t.objects.at({r.type, r.meta.ns, r.meta.name}); }
 
 template <class Map, class K>
@@ -123,6 +135,31 @@ Ref<Task> Txn::put(Task r) {
 }
 Ref<Object> Txn::put(Object r) {
   const Object* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+
+Ref<Association> Txn::put(Association r) {
+  const Association* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Qos> Txn::put(Qos r) {
+  const Qos* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Usage> Txn::put(Usage r) {
+  const Usage* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Licence> Txn::put(Licence r) {
+  const Licence* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Reservation> Txn::put(Reservation r) {
+  const Reservation* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Policy> Txn::put(Policy r) {
+  const Policy* before = current(tables(), r);
   return write(std::move(r), before);
 }
 

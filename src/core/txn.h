@@ -44,6 +44,12 @@ class Txn {
   Ref<Step> put(Step record);
   Ref<Task> put(Task record);
   Ref<Object> put(Object record);
+  Ref<Association> put(Association record);
+  Ref<Qos> put(Qos record);
+  Ref<Usage> put(Usage record);
+  Ref<Licence> put(Licence record);
+  Ref<Reservation> put(Reservation record);
+  Ref<Policy> put(Policy record);
   void remove(const Record& record);  // must be in the tables
 
   void act(NodeId node, const Job& job, ActionBody body);  // for job's current attempt

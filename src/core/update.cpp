@@ -7,6 +7,7 @@
 #include "core/dependencies.h"
 #include "core/jobs.h"
 #include "core/timers.h"
+#include "rules/priority.h"
 
 namespace lockstep {
 
@@ -96,7 +97,7 @@ Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask) {
   job.spec = std::move(spec);
   ++job.meta.generation;
   if (ask.nice || ask.priority)
-    job.priority = priority_of(*job.spec);
+    job.priority = plain_priority(*job.spec);
   if (!pending && ask.time_limit) {
     const Partition* partition = txn.tables().partition(job.allocation->partition);
     const Duration limit = limit_of(*job.spec, partition, txn.settings());

@@ -10,7 +10,8 @@
 namespace lockstep {
 
 using Record = std::variant<Ref<Cluster>, Ref<User>, Ref<Account>, Ref<Partition>, Ref<Node>, Ref<JoinToken>, Ref<Job>,
-                            Ref<Step>, Ref<Task>, Ref<Object>>;
+                            Ref<Step>, Ref<Task>, Ref<Object>, Ref<Association>, Ref<Qos>, Ref<Usage>, Ref<Licence>,
+                            Ref<Reservation>, Ref<Policy>>;
 
 struct Change {
   Seq seq = 0;

@@ -18,6 +18,7 @@
 #include "model/ids.h"
 #include "model/meta.h"
 #include "model/resources.h"
+#include "model/tres.h"
 
 namespace lockstep {
 
@@ -218,6 +219,9 @@ struct Allocation {
   Duration
       fence_after;  // the agent stops the attempt by itself this long after losing the controller; kForever = never
   std::vector<Grant> grants;
+  Tres tres;        // what the grants count for against limits, as taken at the start
+  Instant granted;  // when they were taken
+  Duration limit;   // the time limit as it stood then; kForever = none
 };
 
 // The waiting part of a job array. The record stays with the id users know; an element gets an id and a record of its

@@ -15,7 +15,24 @@ namespace lockstep {
 template <class T>
 using Ref = std::shared_ptr<const T>;
 
-enum class Kind : unsigned char { kCluster, kUser, kAccount, kPartition, kNode, kToken, kJob, kStep, kTask, kObject };
+enum class Kind : unsigned char {
+  kCluster,
+  kUser,
+  kAccount,
+  kPartition,
+  kNode,
+  kToken,
+  kJob,
+  kStep,
+  kTask,
+  kObject,
+  kAssociation,
+  kQos,
+  kUsage,
+  kLicence,
+  kReservation,
+  kPolicy,
+};
 
 struct OwnerRef {
   Kind kind = Kind::kObject;

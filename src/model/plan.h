@@ -30,6 +30,7 @@ enum class Wait : unsigned char {
   kBadConstraints,
   kReservation,
   kLicenses,
+  kLimit,  // an account's, association's, QOS' limit or a quota; detail is Slurm's word for it (rules/limits.h)
 };
 
 struct PlanNote {

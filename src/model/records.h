@@ -1,11 +1,13 @@
-// The other records: cluster, users, accounts, partitions, nodes, tokens, steps, tasks, front-end objects.
+// The other records: cluster, users, partitions, nodes, tokens, steps, tasks, front-end objects.
 #pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "model/accounting.h"
 #include "model/job.h"
+#include "model/reservation.h"
 
 namespace lockstep {
 
@@ -32,12 +34,6 @@ struct User {
   bool admin = false;   // administrator of the cluster; root on a node is not one by that alone
 };
 
-struct Account {
-  Meta meta;           // meta.name
-  std::string parent;  // "" = the root
-  std::uint32_t shares = 1;
-};
-
 struct Partition {
   Meta meta;                       // meta.name
   std::vector<std::string> nodes;  // host names; {"ALL"} = every node
@@ -50,6 +46,11 @@ struct Partition {
   std::uint32_t nodes_max = 0;              // 0 = no bound
   std::int64_t memory_per_core_mb = 0;      // default when a job names no memory; 0 = none charged
   std::vector<std::string> allow_accounts;  // empty = all
+  std::vector<std::string> deny_accounts;   // where allow_accounts is empty
+  std::vector<std::string> allow_qos;       // empty = all
+  std::vector<std::string> deny_qos;        // where allow_qos is empty
+  std::string qos;                          // its limits bind every job here (partition QOS)
+  std::vector<TresWeight> billing;          // what amounts are billed; empty = a core counts 1
 };
 
 // Whether a node can take work is derived from these; there is one place (node_usable) that decides.

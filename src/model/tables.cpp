@@ -28,18 +28,25 @@ void Tables::apply(const Change& change) {
   CHECK(change.seq > seq, "changes must come in order");
   seq = change.seq;
   const bool gone = change.removed;
+  apply_directory(change);
   struct Visitor {
     Tables& t;
     bool gone;
     void operator()(const Ref<Cluster>& r) const { t.cluster = gone ? nullptr : r; }
     void operator()(const Ref<User>& r) const {
-      set_or_erase(t.users, r->id, r, gone);
       if (gone)
         t.user_ids_.erase({r->realm, r->uid});
       else
         t.user_ids_[{r->realm, r->uid}] = r->id;
     }
-    void operator()(const Ref<Account>& r) const { set_or_erase(t.accounts, r->meta.name, r, gone); }
+    // The rest is the directory's.
+    void operator()(const Ref<Account>&) const {}
+    void operator()(const Ref<Association>&) const {}
+    void operator()(const Ref<Qos>&) const {}
+    void operator()(const Ref<Usage>&) const {}
+    void operator()(const Ref<Licence>&) const {}
+    void operator()(const Ref<Reservation>&) const {}
+    void operator()(const Ref<Policy>&) const {}
     void operator()(const Ref<Partition>& r) const { set_or_erase(t.partitions, r->meta.name, r, gone); }
     void operator()(const Ref<Node>& r) const {
       set_or_erase(t.nodes, r->id, r, gone);
@@ -66,7 +73,6 @@ const Node* Tables::node(std::string_view name) const {
   const auto it = node_names_.find(name);
   return it == node_names_.end() ? nullptr : node(it->second);
 }
-const User* Tables::user(UserId id) const { return find_ref(users, id); }
 const User* Tables::user(std::string_view realm, std::uint32_t uid) const {
   const auto it = user_ids_.find({std::string(realm), uid});
   return it == user_ids_.end() ? nullptr : user(it->second);
@@ -113,6 +119,13 @@ std::vector<Change> Tables::snapshot() const {
   for (const auto& [k, r] : steps) add(r);
   for (const auto& [k, r] : tasks) add(r);
   for (const auto& [k, r] : objects) add(r);
+  for (const auto& [k, r] : associations) add(r);
+  for (const auto& [k, r] : qos) add(r);
+  for (const auto& [k, r] : usages) add(r);
+  for (const auto& [k, r] : licences) add(r);
+  for (const auto& [k, r] : reservations) add(r);
+  if (policy_record)
+    add(policy_record);
   std::sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.seq < b.seq; });
   return out;
 }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/change.h"
+#include "model/directory.h"
 
 namespace lockstep {
 
@@ -22,11 +22,9 @@ struct TaskKey {
 using StepKey = std::pair<JobId, StepNo>;
 using ObjectKey = std::tuple<std::string, std::string, std::string>;  // type, ns, name
 
-struct Tables {
+struct Tables : Directory {
   Seq seq = 0;  // of the last change applied
   Ref<Cluster> cluster;
-  std::map<UserId, Ref<User>> users;
-  std::map<std::string, Ref<Account>, std::less<>> accounts;
   std::map<std::string, Ref<Partition>, std::less<>> partitions;
   std::map<NodeId, Ref<Node>> nodes;
   std::map<std::string, Ref<JoinToken>, std::less<>> tokens;
@@ -43,7 +41,7 @@ struct Tables {
   const Step* step(JobId job, StepNo number) const;
   const Node* node(NodeId id) const;
   const Node* node(std::string_view name) const;
-  const User* user(UserId id) const;
+  using Directory::user;
   const User* user(std::string_view realm, std::uint32_t uid) const;
   const User* user_named(std::string_view name) const;
   const Partition* partition(std::string_view name) const;

@@ -59,6 +59,12 @@ std::string encode(const UpdateNode& update);
 Result<UpdateNode> decode_update_node(std::string_view text);
 std::string encode_partition(const Partition& partition);
 Result<Partition> decode_partition(std::string_view text);
+Result<Account> decode_account(std::string_view text);
+Result<Association> decode_association(std::string_view text);
+Result<Qos> decode_qos(std::string_view text);
+Result<Licence> decode_licence(std::string_view text);
+Result<Reservation> decode_reservation(std::string_view text);
+Result<Policy> decode_policy(std::string_view text);
 
 // {"error":{"code":"not_found","message":"…","field":"…"}}
 std::string encode_error(const Error& error);

@@ -83,6 +83,13 @@ TEST(CodecMutation, MessagesOfStrangers) {
   attack<UpdateJob>(tally, kEncode, decode_update_job);
   attack<UpdateNode>(tally, kEncode, decode_update_node);
   attack<Partition>(tally, encode_partition, decode_partition);
+  const auto encode_any = [](const auto& value) { return encode_value(value); };
+  attack<Account>(tally, encode_any, decode_account);
+  attack<Association>(tally, encode_any, decode_association);
+  attack<Qos>(tally, encode_any, decode_qos);
+  attack<Licence>(tally, encode_any, decode_licence);
+  attack<Reservation>(tally, encode_any, decode_reservation);
+  attack<Policy>(tally, encode_any, decode_policy);
   attack<JoinRequest>(tally, kEncode, decode_join_request);
   attack<TokenRequest>(tally, kEncode, decode_token_request);
   // Both ways out are taken, or the mutations are of no use.

@@ -44,6 +44,12 @@ TEST(CodecRoundTrip, Records) {
   expect_record_round_trips<Step>(Kind::kStep);
   expect_record_round_trips<Task>(Kind::kTask);
   expect_record_round_trips<Object>(Kind::kObject);
+  expect_record_round_trips<Association>(Kind::kAssociation);
+  expect_record_round_trips<Qos>(Kind::kQos);
+  expect_record_round_trips<Usage>(Kind::kUsage);
+  expect_record_round_trips<Licence>(Kind::kLicence);
+  expect_record_round_trips<Reservation>(Kind::kReservation);
+  expect_record_round_trips<Policy>(Kind::kPolicy);
 }
 
 TEST(CodecRoundTrip, AgentMessages) {

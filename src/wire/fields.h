@@ -258,5 +258,17 @@ extern template struct StructCodec<StepSpec>;
 extern template struct StructCodec<Step>;
 extern template struct StructCodec<Task>;
 extern template struct StructCodec<Object>;
+extern template struct StructCodec<NamedCount>;
+extern template struct StructCodec<Tres>;
+extern template struct StructCodec<TresLimit>;
+extern template struct StructCodec<TresWeight>;
+extern template struct StructCodec<Limits>;
+extern template struct StructCodec<Quota>;
+extern template struct StructCodec<Association>;
+extern template struct StructCodec<Qos>;
+extern template struct StructCodec<Usage>;
+extern template struct StructCodec<Licence>;
+extern template struct StructCodec<Reservation>;
+extern template struct StructCodec<Policy>;
 
 }  // namespace lockstep::wire

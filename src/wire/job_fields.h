@@ -181,6 +181,9 @@ constexpr void describe(V& v, const Allocation*) {
   v("partition", &Allocation::partition);
   v("fence_after_us", &Allocation::fence_after, kSpan);
   v("grants", &Allocation::grants);
+  v("tres", &Allocation::tres);
+  v("granted_us", &Allocation::granted);
+  v("limit_us", &Allocation::limit, kSpan);
 }
 
 template <class V>

@@ -9,7 +9,6 @@ namespace wire {
 template struct StructCodec<Meta>;
 template struct StructCodec<Cluster>;
 template struct StructCodec<User>;
-template struct StructCodec<Account>;
 template struct StructCodec<Partition>;
 template struct StructCodec<Node>;
 template struct StructCodec<JoinToken>;
@@ -45,6 +44,12 @@ Result<Record> decode_record(Kind kind, std::string_view text) {
     case Kind::kStep: return decode_one<Step>(text);
     case Kind::kTask: return decode_one<Task>(text);
     case Kind::kObject: return decode_one<Object>(text);
+    case Kind::kAssociation: return decode_one<Association>(text);
+    case Kind::kQos: return decode_one<Qos>(text);
+    case Kind::kUsage: return decode_one<Usage>(text);
+    case Kind::kLicence: return decode_one<Licence>(text);
+    case Kind::kReservation: return decode_one<Reservation>(text);
+    case Kind::kPolicy: return decode_one<Policy>(text);
   }
   return invalid("no such kind of record");
 }

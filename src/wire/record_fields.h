@@ -1,6 +1,7 @@
 // Internal to wire: the fields of the envelope and of every record but the job. See fields.h.
 #pragma once
 
+#include "wire/accounting_fields.h"
 #include "wire/fields.h"
 
 namespace lockstep::wire {
@@ -60,13 +61,6 @@ constexpr void describe(V& v, const User*) {
 }
 
 template <class V>
-constexpr void describe(V& v, const Account*) {
-  v("meta", &Account::meta);
-  v("parent", &Account::parent);
-  v("shares", &Account::shares);
-}
-
-template <class V>
 constexpr void describe(V& v, const Partition*) {
   v("meta", &Partition::meta);
   v("nodes", &Partition::nodes);
@@ -79,6 +73,11 @@ constexpr void describe(V& v, const Partition*) {
   v("nodes_max", &Partition::nodes_max);
   v("memory_per_core_mb", &Partition::memory_per_core_mb, kMegabytes);
   v("allow_accounts", &Partition::allow_accounts);
+  v("deny_accounts", &Partition::deny_accounts);
+  v("allow_qos", &Partition::allow_qos);
+  v("deny_qos", &Partition::deny_qos);
+  v("qos", &Partition::qos);
+  v("billing", &Partition::billing);
 }
 
 template <class V>

@@ -49,9 +49,10 @@ static_assert(names_all(kDependencyTypes, Dependency::Type::kSingleton));
 constexpr std::string_view kMemberStates[] = {"assigned", "running", "stopped"};
 static_assert(names_all(kMemberStates, MemberState::kStopped));
 
-constexpr std::string_view kKinds[] = {"cluster", "user", "account", "partition", "node",
-                                       "token",   "job",  "step",    "task",      "object"};
-static_assert(names_all(kKinds, Kind::kObject) && std::size(kKinds) == std::variant_size_v<Record>);
+constexpr std::string_view kKinds[] = {"cluster", "user",    "account",     "partition", "node",        "token",
+                                       "job",     "step",    "task",        "object",    "association", "qos",
+                                       "usage",   "licence", "reservation", "policy"};
+static_assert(names_all(kKinds, Kind::kPolicy) && std::size(kKinds) == std::variant_size_v<Record>);
 
 constexpr std::string_view kNodeLinks[] = {"unknown", "up", "lost"};
 static_assert(names_all(kNodeLinks, NodeLink::kLost));
@@ -74,8 +75,18 @@ constexpr std::string_view kWaits[] = {"none",
                                        "partition_node_limit",
                                        "bad_constraints",
                                        "reservation",
-                                       "licenses"};
-static_assert(names_all(kWaits, Wait::kLicenses));
+                                       "licenses",
+                                       "limit"};
+static_assert(names_all(kWaits, Wait::kLimit));
+
+constexpr std::string_view kPreemptModes[] = {"cluster", "off", "cancel", "requeue", "suspend", "gang"};
+static_assert(names_all(kPreemptModes, PreemptMode::kGang));
+
+constexpr std::string_view kResets[] = {"none", "now", "daily", "weekly", "monthly", "quarterly", "yearly"};
+static_assert(names_all(kResets, Policy::Reset::kYearly));
+
+constexpr std::string_view kRecurrences[] = {"none", "hourly", "daily", "weekday", "weekend", "weekly"};
+static_assert(names_all(kRecurrences, Recurrence::kWeekly));
 
 constexpr std::string_view kReaches[] = {"steps", "script", "everything"};
 static_assert(names_all(kReaches, CancelJob::Reach::kEverything));
@@ -114,6 +125,9 @@ WordList words_of(StepState) { return kStepStates; }
 WordList words_of(TaskState) { return kTaskStates; }
 WordList words_of(Wait) { return kWaits; }
 WordList words_of(CancelJob::Reach) { return kReaches; }
+WordList words_of(PreemptMode) { return kPreemptModes; }
+WordList words_of(Policy::Reset) { return kResets; }
+WordList words_of(Recurrence) { return kRecurrences; }
 WordList words_of(Errc) { return kErrcs; }
 WordList words_of(const FromAgent*) { return kFromAgent; }
 WordList words_of(const ToAgent*) { return kToAgent; }

@@ -29,6 +29,9 @@ WordList words_of(StepState);
 WordList words_of(TaskState);
 WordList words_of(Wait);
 WordList words_of(CancelJob::Reach);
+WordList words_of(PreemptMode);
+WordList words_of(Policy::Reset);
+WordList words_of(Recurrence);
 WordList words_of(Errc);
 
 // Names of a variant's alternatives: {"welcome":{…}}.

@@ -74,6 +74,7 @@ std::string_view wait_reason(Wait wait) {
     case Wait::kBadConstraints: return "BadConstraints";
     case Wait::kReservation: return "Reservation";
     case Wait::kLicenses: return "Licenses";
+    case Wait::kLimit: return "AccountingPolicy";
   }
   return "None";
 }
@@ -154,6 +155,8 @@ std::string slurm_reason(const Job& job, const PlanNote* note) {
   std::string reason(wait_reason(note->wait));
   if (note->wait == Wait::kNodesUnavailable && !note->detail.empty())
     reason += ", " + note->detail;
+  if (note->wait == Wait::kLimit && !note->detail.empty())
+    reason = note->detail.substr(0, note->detail.find(':'));
   return reason;
 }
 

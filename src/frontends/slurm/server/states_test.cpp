@@ -71,6 +71,10 @@ TEST(Reasons, PlannersNotes) {
     EXPECT_EQ(slurm_reason(Job{}, &note), reason);
   }
   EXPECT_EQ(slurm_reason(Job{}, nullptr), "None");
+  PlanNote limit;
+  limit.wait = Wait::kLimit;
+  limit.detail = "QOSMaxGRESPerUser: QOS gold allows 8 gres/gpu, 8 in use, 1 asked for";
+  EXPECT_EQ(slurm_reason(Job{}, &limit), "QOSMaxGRESPerUser");
 }
 
 TEST(Reasons, EndedJobs) {

@@ -1,0 +1,88 @@
+#include "model/directory.h"
+
+#include "base/check.h"
+
+namespace lockstep {
+
+namespace {
+
+template <class Map, class T>
+void set_or_erase(Map& map, const std::string& key, const Ref<T>& ref, bool removed) {
+  if (removed)
+    map.erase(key);
+  else
+    map[key] = ref;
+}
+
+template <class Map, class K>
+auto find_ref(const Map& map, const K& key) {
+  const auto it = map.find(key);
+  return it == map.end() ? nullptr : it->second.get();
+}
+
+struct Taker {
+  Directory& d;
+  bool gone;
+  bool operator()(const Ref<User>& r) const {
+    if (gone)
+      d.users.erase(r->id);
+    else
+      d.users[r->id] = r;
+    return true;
+  }
+  bool operator()(const Ref<Account>& r) const { return set_or_erase(d.accounts, r->meta.name, r, gone), true; }
+  bool operator()(const Ref<Association>& r) const { return set_or_erase(d.associations, r->meta.name, r, gone), true; }
+  bool operator()(const Ref<Qos>& r) const { return set_or_erase(d.qos, r->meta.name, r, gone), true; }
+  bool operator()(const Ref<Usage>& r) const { return set_or_erase(d.usages, r->meta.name, r, gone), true; }
+  bool operator()(const Ref<Licence>& r) const { return set_or_erase(d.licences, r->meta.name, r, gone), true; }
+  bool operator()(const Ref<Reservation>& r) const { return set_or_erase(d.reservations, r->meta.name, r, gone), true; }
+  bool operator()(const Ref<Policy>& r) const { return d.policy_record = gone ? nullptr : r, true; }
+  bool operator()(const Ref<Cluster>&) const { return false; }
+  bool operator()(const Ref<Partition>&) const { return false; }
+  bool operator()(const Ref<Node>&) const { return false; }
+  bool operator()(const Ref<JoinToken>&) const { return false; }
+  bool operator()(const Ref<Job>&) const { return false; }
+  bool operator()(const Ref<Step>&) const { return false; }
+  bool operator()(const Ref<Task>&) const { return false; }
+  bool operator()(const Ref<Object>&) const { return false; }
+};
+
+}  // namespace
+
+bool Directory::apply_directory(const Change& change) {
+  return std::visit(Taker{*this, change.removed}, change.record);
+}
+
+const Policy& Directory::policy() const {
+  static const Policy defaults;
+  return policy_record ? *policy_record : defaults;
+}
+
+const User* Directory::user(UserId id) const { return find_ref(users, id); }
+const Account* Directory::account(std::string_view name) const { return find_ref(accounts, name); }
+const Qos* Directory::qos_named(std::string_view name) const { return find_ref(qos, name); }
+const Licence* Directory::licence(std::string_view name) const { return find_ref(licences, name); }
+const Reservation* Directory::reservation(std::string_view name) const { return find_ref(reservations, name); }
+
+const Association* Directory::association(const std::string& account, UserId user, const std::string& partition) const {
+  if (associations.empty())
+    return nullptr;
+  const User* who = this->user(user);
+  if (!who)
+    return nullptr;
+  if (!partition.empty())
+    if (const Association* own = find_ref(associations, association_name(account, who->meta.name, partition)))
+      return own;
+  return find_ref(associations, association_name(account, who->meta.name, ""));
+}
+
+std::vector<const Account*> Directory::chain_of(std::string_view name) const {
+  std::vector<const Account*> out;
+  for (const Account* at = account(name); at; at = at->parent.empty() ? nullptr : account(at->parent)) {
+    out.push_back(at);
+    CHECK(out.size() <= accounts.size(), "the accounts run in a circle");
+  }
+  return out;
+}
+
+}  // namespace lockstep

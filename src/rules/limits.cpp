@@ -1,0 +1,421 @@
+#include "rules/limits.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "rules/limit_words.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kMinuteMs = 60'000;
+
+// Everything that bounds one job, nearest first.
+struct Level {
+  std::string holder;
+  const Limits* limits = nullptr;
+  Use use;
+  const Qos* qos = nullptr;  // of a QOS
+  const Account* account = nullptr;
+  const Association* association = nullptr;
+};
+struct Levels {
+  std::vector<Level> qos, assoc;
+  Use own;  // of the user in the account, whether or not there is a record
+};
+
+Levels levels_of(const Directory& directory, const Ledger& ledger, const LimitAsk& ask) {
+  const JobSpec& spec = *ask.spec;
+  Levels out;
+  const auto add_qos = [&](const std::string& name) {
+    const Qos* qos = name.empty() ? nullptr : directory.qos_named(name);
+    if (qos && std::none_of(out.qos.begin(), out.qos.end(), [&](const Level& l) { return l.qos == qos; }))
+      out.qos.push_back({"QOS " + name, &qos->limits, ledger.of_qos(name), qos, nullptr, nullptr});
+  };
+  const Qos* own = directory.qos_named(spec.qos);
+  const bool own_first = own && own->override_partition;
+  if (own_first)
+    add_qos(spec.qos);
+  if (ask.partition)
+    add_qos(ask.partition->qos);
+  add_qos(spec.qos);
+
+  const std::string partition = ask.partition ? ask.partition->meta.name : "";
+  const Association* a = directory.association(spec.account, spec.user, partition);
+  if (a || directory.account(spec.account))
+    out.own = ledger.of_association(directory, spec.account, spec.user, a ? a->partition : "");
+  if (a)
+    out.assoc.push_back(
+        {format("user {} in account {}", a->user, a->account), &a->limits, out.own, nullptr, nullptr, a});
+  for (const Account* account : directory.chain_of(spec.account))
+    out.assoc.push_back({"account " + account->meta.name, &account->limits, ledger.of_account(account->meta.name),
+                         nullptr, account, nullptr});
+  return out;
+}
+
+Denial denial(std::string_view word, const Level& level, const Excess& excess, bool lasting) {
+  return {std::string(word), level.holder, excess, lasting};
+}
+
+// A bound on a plain number.
+std::optional<Denial> over(std::string_view word, const Level& level, std::int64_t bound, std::int64_t held,
+                           std::int64_t ask, std::string_view what, bool lasting) {
+  if (bound == kNoLimit || held + ask <= bound)
+    return std::nullopt;
+  return denial(word, level, {std::string(what), bound, held, ask}, lasting);
+}
+
+// Names that a level before this one has bounded are its business no more.
+void hide(TresLimit& limit, const TresLimit& by) {
+  for (const TresField& field : kTresFields)
+    if (by.*field.limit != kNoLimit)
+      limit.*field.limit = kNoLimit;
+  for (const NamedCount& other : by.others) set_bound(limit, other.name, kNoLimit);
+}
+void cover(TresLimit& sum, const TresLimit& by) {
+  for (const TresField& field : kTresFields)
+    if (sum.*field.limit == kNoLimit)
+      sum.*field.limit = by.*field.limit;
+  for (const NamedCount& other : by.others)
+    if (bound_of(sum, other.name) == kNoLimit)
+      set_bound(sum, other.name, other.count);
+}
+
+// One TRES limit over all levels. look(level, limit) gives the excess of what is left of the limit at a level.
+// nearest: of associations only the first that bounds an amount counts.
+template <class Look>
+std::optional<Denial> each_level(const Levels& levels, TresLimit Limits::*member, LimitFamily qos_family,
+                                 LimitFamily assoc_family, bool nearest, bool lasting, Look&& look) {
+  TresLimit hidden;
+  const auto at = [&](const Level& level, LimitFamily family, bool hides) -> std::optional<Denial> {
+    const TresLimit& whole = level.limits->*member;
+    if (bounds_nothing(whole))
+      return std::nullopt;
+    TresLimit limit = whole;
+    hide(limit, hidden);
+    if (hides)
+      cover(hidden, whole);
+    if (auto excess = look(level, limit))
+      return denial(limit_word(family, excess->name), level, *excess, lasting);
+    return std::nullopt;
+  };
+  for (const Level& level : levels.qos)
+    if (auto no = at(level, qos_family, true))
+      return no;
+  for (const Level& level : levels.assoc)
+    if (auto no = at(level, assoc_family, nearest))
+      return no;
+  return std::nullopt;
+}
+
+// The same for a plain number; bound kNoLimit = not set here.
+template <class Look>
+std::optional<Denial> each_number(const Levels& levels, std::int64_t Limits::*member, bool nearest, Look&& look) {
+  for (const Level& level : levels.qos)
+    if (level.limits->*member != kNoLimit)
+      return look(level, level.limits->*member);  // the first hides the others
+  for (const Level& level : levels.assoc)
+    if (level.limits->*member != kNoLimit) {
+      if (auto no = look(level, level.limits->*member))
+        return no;
+      if (nearest)
+        return std::nullopt;
+    }
+  return std::nullopt;
+}
+
+std::int64_t minutes_of(Duration limit) {
+  return limit >= kForever ? INT64_MAX / 4 : (limit.us + 59'999'999) / 60'000'000;
+}
+
+// What the job alone exceeds: it will not start until the limit or the job changes.
+std::optional<Denial> own_size(const Levels& levels, const LimitAsk& ask) {
+  const auto alone = [&](const Level&, const TresLimit& limit) { return first_excess(limit, {}, ask.tres); };
+  if (auto no = each_level(levels, &Limits::max_tres_per_job, LimitFamily::kQosMaxPerJob, LimitFamily::kAssocMaxPerJob,
+                           true, true, alone))
+    return no;
+  if (ask.per_node)
+    if (auto no = each_level(levels, &Limits::max_tres_per_node, LimitFamily::kQosMaxPerNode,
+                             LimitFamily::kAssocMaxPerNode, true, false,
+                             [&](const Level&, const TresLimit& l) { return first_excess(l, {}, *ask.per_node); }))
+      return no;
+  if (auto no = each_number(levels, &Limits::max_wall_mins_per_job, true, [&](const Level& level, std::int64_t bound) {
+        const auto word = level.qos ? "QOSMaxWallDurationPerJobLimit" : "AssocMaxWallDurationPerJobLimit";
+        return over(word, level, bound, 0, minutes_of(ask.limit), "minutes", true);
+      }))
+    return no;
+  const Tres minutes = limit_minutes(ask.tres, ask.limit);
+  if (auto no = each_level(levels, &Limits::max_tres_mins_per_job, LimitFamily::kQosMaxMinutesPerJob,
+                           LimitFamily::kAssocMaxMinutesPerJob, true, true,
+                           [&](const Level&, const TresLimit& l) { return first_excess(l, {}, minutes); }))
+    return no;
+  for (const Level& level : levels.qos)
+    if (auto less = first_shortfall(level.limits->min_tres_per_job, ask.tres))
+      return denial(limit_word(LimitFamily::kQosMin, less->name), level, *less, true);
+  return std::nullopt;
+}
+
+// A number of the user's own association; the nearest account gives it where the association says nothing.
+std::optional<Denial> user_in_account(const Levels& levels, std::int64_t Limits::*member, std::string_view word,
+                                      std::int64_t held, std::int64_t ask, bool lasting) {
+  for (const Level& level : levels.assoc)
+    if (level.limits->*member != kNoLimit)
+      return over(word, level, level.limits->*member, held, ask, "jobs", lasting);
+  return std::nullopt;
+}
+
+// What is held together with the job's own. fresh: as if nobody else held anything.
+std::optional<Denial> together(const Levels& levels, const Ledger& ledger, const LimitAsk& ask, bool fresh) {
+  const JobSpec& spec = *ask.spec;
+  const Use none;
+  const auto use_of = [&](const Level& level) -> const Use& { return fresh ? none : level.use; };
+  const auto user_use = [&](const Level& level) {
+    return fresh ? none : ledger.of_qos_user(level.qos->meta.name, spec.user);
+  };
+  const auto account_use = [&](const Level& level) {
+    return fresh ? none : ledger.of_qos_account(level.qos->meta.name, spec.account);
+  };
+  if (auto no = each_number(levels, &Limits::grp_jobs, false, [&](const Level& level, std::int64_t bound) {
+        return over(level.qos ? "QOSGrpJobsLimit" : "AssocGrpJobsLimit", level, bound, use_of(level).jobs, 1, "jobs",
+                    fresh);
+      }))
+    return no;
+  if (auto no = each_level(levels, &Limits::grp_tres, LimitFamily::kQosGrp, LimitFamily::kAssocGrp, false, fresh,
+                           [&](const Level& level, const TresLimit& limit) {
+                             return first_excess(limit, use_of(level).tres, ask.tres);
+                           }))
+    return no;
+  bool user_bound = false;
+  for (const Level& level : levels.qos) {
+    const Limits& l = *level.limits;
+    if (l.max_jobs_per_user != kNoLimit && !user_bound) {
+      user_bound = true;
+      if (auto no = over("QOSMaxJobsPerUserLimit", level, l.max_jobs_per_user, user_use(level).jobs, 1, "jobs", fresh))
+        return no;
+    }
+    if (auto no = over("MaxJobsPerAccount", level, l.max_jobs_per_account, account_use(level).jobs, 1, "jobs", fresh))
+      return no;
+    if (auto no = first_excess(l.max_tres_per_user, user_use(level).tres, ask.tres))
+      return denial(limit_word(LimitFamily::kQosMaxPerUser, no->name), level, *no, fresh);
+    if (auto no = first_excess(l.max_tres_per_account, account_use(level).tres, ask.tres))
+      return denial(limit_word(LimitFamily::kMaxPerAccount, no->name), level, *no, fresh);
+  }
+  if (!user_bound)
+    return user_in_account(levels, &Limits::max_jobs, "AssocMaxJobsLimit", fresh ? 0 : levels.own.jobs, 1, fresh);
+  return std::nullopt;
+}
+
+Tres whole_minutes(const Spent& spent) {
+  Tres out;
+  for (const TresField& field : kTresFields) out.*field.count = spent.tres.*field.count / kMinuteMs;
+  out.memory_mb = spent.tres.memory_mb / 60;
+  for (const NamedCount& other : spent.tres.others)
+    if (other.count >= kMinuteMs)
+      out.others.push_back({other.name, other.count / kMinuteMs});
+  return out;
+}
+
+Spent spent_by(const Directory& directory, const Spendings& spendings, const Level& level) {
+  if (level.qos)
+    return spendings.of_qos(level.qos->meta.name);
+  if (level.account)
+    return spendings.of_account(level.account->meta.name);
+  return spendings.of_association(directory, *level.association);
+}
+
+// Minutes: past ones, and those that running jobs may still use.
+std::optional<Denial> minutes(const Directory& directory, const Levels& levels, const LimitAsk& ask, Instant now,
+                              const AskSpendings& spendings) {
+  const Tres asked = limit_minutes(ask.tres, ask.limit);
+  if (auto no = each_level(levels, &Limits::grp_tres_run_mins, LimitFamily::kQosGrpRunMinutes,
+                           LimitFamily::kAssocGrpRunMinutes, false, false, [&](const Level& level, const TresLimit& l) {
+                             return first_excess(l, run_minutes(level.use, now), asked);
+                           }))
+    return no;
+  const bool safe = directory.policy().enforce_safe;
+  if (auto no = each_level(levels, &Limits::grp_tres_mins, LimitFamily::kQosGrpMinutes, LimitFamily::kAssocGrpMinutes,
+                           false, false, [&](const Level& level, const TresLimit& l) {
+                             Tres held = whole_minutes(spent_by(directory, spendings(), level));
+                             const bool factor = level.qos && level.qos->usage_factor_safe;
+                             if (!safe && !factor) {
+                               // It starts as long as anything is left.
+                               Tres one = ask.tres;
+                               for (const TresField& f : kTresFields)
+                                 one.*f.count = std::min<std::int64_t>(1, one.*f.count);
+                               for (NamedCount& other : one.others) other.count = 1;
+                               return first_excess(l, held, one);
+                             }
+                             add(held, run_minutes(level.use, now));
+                             return first_excess(l, held, asked);
+                           }))
+    return no;
+  return each_number(levels, &Limits::grp_wall_mins, false, [&](const Level& level, std::int64_t bound) {
+    const std::int64_t held = spent_by(directory, spendings(), level).wall_ms / kMinuteMs;
+    return over(level.qos ? "QOSGrpWallLimit" : "AssocGrpWallLimit", level, bound, held,
+                safe ? minutes_of(ask.limit) : 1, "minutes", false);
+  });
+}
+
+}  // namespace
+
+std::string Denial::message() const {
+  if (excess.held > 0)
+    return format("{}: {} allows {} {}, {} in use, {} asked for", reason, holder, excess.bound, excess.name,
+                  excess.held, excess.ask);
+  return format("{}: {} allows {} {}, {} asked for", reason, holder, excess.bound, excess.name, excess.ask);
+}
+
+std::optional<Denial> first_denial_to_start(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
+                                            Instant now, const AskSpendings& spendings) {
+  const Levels levels = levels_of(directory, ledger, ask);
+  if (auto no = own_size(levels, ask))
+    return no;
+  if (auto no = together(levels, ledger, ask, false)) {
+    no->lasting = together(levels, ledger, ask, true).has_value();
+    return no;
+  }
+  if (auto no = minutes(directory, levels, ask, now, spendings))
+    return no;
+  if (auto excess = ledger.quotas().first_excess(ask.spec->account, ask.tres)) {
+    const bool lasting = ledger.quotas().first_excess(ask.spec->account, ask.tres, true).has_value();
+    return Denial{"AccountQuota", "account " + ask.spec->account, *excess, lasting};
+  }
+  return std::nullopt;
+}
+
+std::optional<Denial> first_denial_to_submit(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
+                                             std::int64_t jobs) {
+  const Levels levels = levels_of(directory, ledger, ask);
+  const JobSpec& spec = *ask.spec;
+  if (auto no = each_number(levels, &Limits::grp_submit_jobs, false, [&](const Level& level, std::int64_t bound) {
+        return over(level.qos ? "QOSGrpSubmitJobsLimit" : "AssocGrpSubmitJobsLimit", level, bound, level.use.submitted,
+                    jobs, "jobs", jobs > bound);
+      }))
+    return no;
+  bool user_bound = false;
+  for (const Level& level : levels.qos) {
+    const Limits& l = *level.limits;
+    const std::string& name = level.qos->meta.name;
+    if (l.max_submit_jobs_per_user != kNoLimit && !user_bound) {
+      user_bound = true;
+      if (auto no = over("QOSMaxSubmitJobPerUserLimit", level, l.max_submit_jobs_per_user,
+                         ledger.of_qos_user(name, spec.user).submitted, jobs, "jobs", false))
+        return no;
+    }
+    if (auto no = over("MaxSubmitJobsPerAccount", level, l.max_submit_jobs_per_account,
+                       ledger.of_qos_account(name, spec.account).submitted, jobs, "jobs", false))
+      return no;
+  }
+  if (!user_bound)
+    if (auto no = user_in_account(levels, &Limits::max_submit_jobs, "AssocMaxSubmitJobLimit", levels.own.submitted,
+                                  jobs, false))
+      return no;
+  if (std::any_of(levels.qos.begin(), levels.qos.end(), [](const Level& l) { return l.qos->deny_on_limit; })) {
+    if (auto no = own_size(levels, ask))
+      return no;
+    if (auto no = together(levels, ledger, ask, true))
+      return no;
+  }
+  return std::nullopt;
+}
+
+std::optional<Denial> licence_denial(const Directory& directory, const Ledger& ledger, const Tres& tres,
+                                     const std::vector<NamedCount>& reserved) {
+  for (const NamedCount& other : tres.others) {
+    if (!other.name.starts_with("license/"))
+      continue;
+    const std::string name = other.name.substr(8);
+    const Licence* licence = directory.licence(name);
+    const std::int64_t total = licence ? licence->total : 0;
+    std::int64_t held = ledger.licences_held(name);
+    for (const NamedCount& kept : reserved) held += kept.name == name ? kept.count : 0;
+    if (held + other.count > total)
+      return Denial{"Licenses", "licence " + name, {other.name, total, held, other.count}, other.count > total};
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// The nearest list of allowed QOS, and the nearest default.
+struct QosRights {
+  const std::vector<std::string>* allowed = nullptr;
+  std::string fallback;
+};
+QosRights qos_rights(const Directory& directory, const Association* own, const std::string& account) {
+  QosRights out;
+  const auto look = [&](const std::vector<std::string>& allowed, const std::string& fallback) {
+    if (!out.allowed && !allowed.empty())
+      out.allowed = &allowed;
+    if (out.fallback.empty())
+      out.fallback = fallback;
+  };
+  if (own)
+    look(own->qos, own->default_qos);
+  for (const Account* a : directory.chain_of(account)) look(a->qos, a->default_qos);
+  if (out.fallback.empty() && out.allowed && out.allowed->size() == 1)
+    out.fallback = out.allowed->front();
+  return out;
+}
+
+}  // namespace
+
+Result<Standing> standing_of(const Directory& directory, const JobSpec& spec) {
+  const Policy& policy = directory.policy();
+  Standing out{spec.account, spec.qos};
+  const User* user = directory.user(spec.user);
+  if (out.account.empty() && user)
+    out.account = user->account;
+  const std::string partition = spec.partitions.empty() ? "" : spec.partitions.front();
+  const Association* own = directory.association(out.account, spec.user, partition);
+  if (policy.enforce_associations && !own)
+    return invalid(
+        format("Invalid account or account/partition combination specified: user {} has no association with "
+               "account {}",
+               user ? user->meta.name : std::to_string(spec.user.value), out.account.empty() ? "(none)" : out.account),
+        "account");
+  const QosRights rights = qos_rights(directory, own, out.account);
+  if (out.qos.empty())
+    out.qos = !rights.fallback.empty() ? rights.fallback : directory.qos_named("normal") ? "normal" : "";
+  if (out.qos.empty()) {
+    if (policy.enforce_qos)
+      return invalid("Invalid qos specification: a QOS is needed", "qos");
+    return out;
+  }
+  if (!directory.qos_named(out.qos) && !(directory.qos.empty() && !policy.enforce_qos))
+    return invalid(format("Invalid qos specification: there is no QOS {}", out.qos), "qos");
+  if (rights.allowed && std::find(rights.allowed->begin(), rights.allowed->end(), out.qos) == rights.allowed->end())
+    return invalid(format("Invalid qos specification: account {} allows {}", out.account, join(*rights.allowed, ",")),
+                   "qos");
+  return out;
+}
+
+std::optional<std::string> partition_refuses(const Partition& partition, const std::string& account,
+                                             const std::string& qos) {
+  const auto in = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
+  if (partition.allow_accounts.empty() ? in(partition.deny_accounts, account) : !in(partition.allow_accounts, account))
+    return "AccountNotAllowed";
+  if (partition.allow_qos.empty() ? in(partition.deny_qos, qos) : !in(partition.allow_qos, qos))
+    return "QOSNotAllowed";
+  return std::nullopt;
+}
+
+std::int64_t min_priority_of(const Directory& directory, const JobSpec& spec, const Partition* partition) {
+  if (partition)
+    if (const Qos* qos = directory.qos_named(partition->qos); qos && qos->limits.min_priority != kNoLimit)
+      return qos->limits.min_priority;
+  if (const Qos* qos = directory.qos_named(spec.qos); qos && qos->limits.min_priority != kNoLimit)
+    return qos->limits.min_priority;
+  if (const Association* own = directory.association(spec.account, spec.user, partition ? partition->meta.name : ""))
+    if (own->limits.min_priority != kNoLimit)
+      return own->limits.min_priority;
+  for (const Account* account : directory.chain_of(spec.account))
+    if (account->limits.min_priority != kNoLimit)
+      return account->limits.min_priority;
+  return 0;
+}
+
+}  // namespace lockstep

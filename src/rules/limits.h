@@ -1,0 +1,65 @@
+// May this job be submitted, may it start now: limits of QOS, associations and accounts, quotas and licences, with
+// Slurm's word for the first that says no. Both the core (before it commits) and the planner (filter and reason) ask.
+//
+// Order and meaning follow https://slurm.schedmd.com/resource_limits.html: the partition's QOS (after the job's with
+// override_partition), the job's QOS, the user's association, the accounts upwards. A limit that a QOS sets hides the
+// same limit of associations; of the Max limits of associations and accounts the nearest counts; group (Grp) limits
+// bind at every account on the way up.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "rules/ledger.h"
+#include "rules/tres.h"
+#include "rules/usage.h"
+
+namespace lockstep {
+
+struct Denial {
+  std::string reason;           // "QOSMaxGRESPerUser", "AssocGrpCpuLimit", "Licenses", "AccountQuota"
+  std::string holder;           // "QOS gold", "account physics", "user bob in account physics"
+  Excess excess;                // which amount
+  bool lasting = false;         // the end of other jobs does not change it: only a change of limits or of the job does
+  std::string message() const;  // "QOSMaxGRESPerUser: QOS gold allows 8 gres/gpu, 4 are held, 8 asked for"
+};
+
+// The facts of a job that limits look at. A place that is not known yet: least_tres() and no per_node.
+struct LimitAsk {
+  const JobSpec* spec = nullptr;         // account, user and QOS as resolved
+  const Partition* partition = nullptr;  // where it would start; null = not known
+  Tres tres;
+  std::optional<Tres> per_node;  // largest_node_tres()
+  Duration limit = kForever;     // time limit
+};
+
+// The Spendings of now: asked for only where a limit of minutes is set.
+using AskSpendings = std::function<const Spendings&()>;
+
+std::optional<Denial> first_denial_to_start(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
+                                            Instant now, const AskSpendings& spendings);
+
+// At submit: `jobs` more jobs (array elements one by one). Limits on the number of submitted jobs, and with a QOS of
+// deny_on_limit everything the job alone exceeds, group limits included.
+std::optional<Denial> first_denial_to_submit(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
+                                             std::int64_t jobs);
+
+// Licences only: what is in use, and what reservations keep away (reserved, by name). lasting: asks for more than there
+// are.
+std::optional<Denial> licence_denial(const Directory& directory, const Ledger& ledger, const Tres& tres,
+                                     const std::vector<NamedCount>& reserved = {});
+
+// What a job gets that names no account or QOS, and whether it may use what it names. Errors in Slurm's words.
+struct Standing {
+  std::string account, qos;
+};
+Result<Standing> standing_of(const Directory& directory, const JobSpec& spec);
+// Whether the partition takes the account and the QOS; the word is AccountNotAllowed or QOSNotAllowed.
+std::optional<std::string> partition_refuses(const Partition& partition, const std::string& account,
+                                             const std::string& qos);
+
+// The lowest priority that gets a promise of a start; 0 = any.
+std::int64_t min_priority_of(const Directory& directory, const JobSpec& spec, const Partition* partition);
+
+}  // namespace lockstep

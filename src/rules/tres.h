@@ -1,0 +1,67 @@
+// Arithmetic of trackable resources, and what a job's grants count for.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/job.h"
+#include "model/records.h"
+
+namespace lockstep {
+
+// The amounts that have a field of their own, with the names users know them by.
+struct TresField {
+  std::string_view name;
+  std::int64_t Tres::*count;
+  std::int64_t TresLimit::*limit;
+};
+inline constexpr TresField kTresFields[] = {
+    {"cpu", &Tres::cpu, &TresLimit::cpu},
+    {"mem", &Tres::memory_mb, &TresLimit::memory_mb},
+    {"node", &Tres::nodes, &TresLimit::nodes},
+    {"gres/gpu", &Tres::gpus, &TresLimit::gpus},
+    {"billing", &Tres::billing, &TresLimit::billing},
+};
+
+std::int64_t count_of(const Tres& tres, std::string_view name);        // 0 when there is none
+std::int64_t bound_of(const TresLimit& limit, std::string_view name);  // kNoLimit when there is none
+// False when the name can be none: no field's, and neither "gres/…" nor "license/…".
+bool set_count(Tres& tres, std::string_view name, std::int64_t count);
+bool set_bound(TresLimit& limit, std::string_view name, std::int64_t bound);
+bool bounds_nothing(const TresLimit& limit);
+
+void add(Tres& to, const Tres& amount);
+void subtract(Tres& from, const Tres& amount);  // amounts may become negative: that is the caller's business
+void add_times(Tres& to, const Tres& amount, std::int64_t times);  // stops at the ends of 64 bits
+bool is_zero(const Tres& tres);
+
+// The first amount for which held + ask is more than the bound. An amount that is not asked for bounds nothing.
+struct Excess {
+  std::string name;  // "gres/gpu"
+  std::int64_t bound = 0, held = 0, ask = 0;
+};
+std::optional<Excess> first_excess(const TresLimit& limit, const Tres& held, const Tres& ask);
+// The first amount of which less is asked than the bound; its ask may be 0.
+std::optional<Excess> first_shortfall(const TresLimit& least, const Tres& ask);
+
+// "a:2,b" as --licenses takes it (also "a=2", and ";" between). Sorted by name; a name twice adds up.
+Result<std::vector<NamedCount>> parse_licenses(std::string_view text);
+
+// What an amount is billed: the sum over the weights, or with none its cpus. Rounded to the nearest whole.
+std::int64_t billing_of(const Tres& tres, const std::vector<TresWeight>& weights);
+
+// What grants count for: cores, memory, distinct nodes, devices by kind and type, the spec's licences, and their
+// billing in the partition. nodes: one per grant, in the same order, none null.
+Tres tres_of(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+             const std::vector<const Node*>& nodes);
+// The most that one node of the grants counts for, amount by amount: what limits "per node" look at.
+Tres largest_node_tres(const std::vector<Grant>& grants, const std::vector<const Node*>& nodes);
+
+// The least any allocation for the spec counts for, before a place is known. Memory and billing that depend on the node
+// chosen are left out.
+Tres least_tres(const JobSpec& spec);
+
+}  // namespace lockstep
