@@ -83,7 +83,7 @@ TEST(CodecMutation, MessagesOfStrangers) {
   attack<UpdateJob>(tally, kEncode, decode_update_job);
   attack<UpdateNode>(tally, kEncode, decode_update_node);
   attack<Partition>(tally, encode_partition, decode_partition);
-  const auto encode_any = [](const auto& value) { return encode_value(value); };
+  const auto encode_any = [](const auto& value) { return wire::encode_value(value); };
   attack<Account>(tally, encode_any, decode_account);
   attack<Association>(tally, encode_any, decode_association);
   attack<Qos>(tally, encode_any, decode_qos);
