@@ -195,7 +195,7 @@ std::int64_t Ledger::licences_held_in(const std::string& reservation, const std:
 Tres run_minutes(const Use& use, Instant now) {
   // A job that is being stopped at its limit still holds something, so an amount may come out below zero.
   Tres out = use.end_minutes;
-  add_times(out, use.tres, -(now.us / kMinuteUs));
+  add_times(out, use.tres, -((now.us + kMinuteUs - 1) / kMinuteUs));
   for (const TresField& field : kTresFields) out.*field.count = std::max<std::int64_t>(out.*field.count, 0);
   std::erase_if(out.others, [](const NamedCount& other) { return other.count <= 0; });
   return out;
