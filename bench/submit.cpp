@@ -2,7 +2,9 @@
 // as a client library would, and prints the rate. Each job is a request of its own. With --acked FILE the id of every
 // acknowledged job is written there, one a line, as soon as its answer is here.
 //
-// usage: bench-submit SOCKET N CONNECTIONS WINDOW [--acked FILE] [--hold] [--time-limit S]
+// With --distinct every job has a name of its own, so that none shares its description with another.
+//
+// usage: bench-submit SOCKET N CONNECTIONS WINDOW [--acked FILE] [--hold] [--time-limit S] [--distinct]
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -72,12 +74,14 @@ int take_answer(std::string& in, std::string& body) {
 
 int main(int argc, char** argv) {
   if (argc < 5) {
-    fprintf(stderr, "usage: bench-submit SOCKET N CONNECTIONS WINDOW [--acked FILE] [--hold] [--time-limit S]\n");
+    fprintf(stderr,
+            "usage: bench-submit SOCKET N CONNECTIONS WINDOW [--acked FILE] [--hold] [--time-limit S] [--distinct]\n");
     return 2;
   }
   const long jobs = atol(argv[2]);
   const int connections = atoi(argv[3]), window = atoi(argv[4]);
   FILE* acked = nullptr;
+  bool distinct = false;
   SubmitRequest request;
   request.script = "#!/bin/sh\n/bin/true\n";
   request.environment = std::string("PATH=/usr/bin:/bin\0HOME=/tmp\0", 28);
@@ -94,14 +98,19 @@ int main(int argc, char** argv) {
       acked = fopen(argv[++i], "w");
     if (strcmp(argv[i], "--hold") == 0)
       request.spec.hold = true;
+    if (strcmp(argv[i], "--distinct") == 0)
+      distinct = true;
     if (strcmp(argv[i], "--time-limit") == 0 && i + 1 < argc)
       request.spec.time_limit = seconds(atol(argv[++i]));
   }
   request.spec.groups = {group};
-  const std::string body = encode(request);
-  const std::string message = format(
-      "POST /v1/jobs HTTP/1.1\r\nHost: lockstep\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
-      body.size(), body);
+  const auto message_of = [](const SubmitRequest& one) {
+    const std::string body = encode(one);
+    return format(
+        "POST /v1/jobs HTTP/1.1\r\nHost: lockstep\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+        body.size(), body);
+  };
+  std::string message = message_of(request);
 
   std::vector<Connection> all(static_cast<std::size_t>(connections));
   for (auto& c : all) c.fd = dial(argv[1]);
@@ -113,6 +122,10 @@ int main(int argc, char** argv) {
     std::vector<pollfd> polled;
     for (auto& c : all) {
       while (!c.broken && sent < jobs && c.sent_at.size() < static_cast<std::size_t>(window)) {
+        if (distinct) {
+          request.spec.name = format("noop-{}", sent);
+          message = message_of(request);
+        }
         c.out += message;
         c.sent_at.push_back(now_s());
         ++sent;

@@ -198,7 +198,7 @@ void Api::run_page(Visit visit, const PageEntry& page) {
   const HttpRequest& http = visit.http();
   world_.history.ask([this, visit, request = PageRequest{http.path, http.query}, make = page.page, now, offset,
                       respond](HistoryStore& store, const Tables& tables) {
-    const std::map<JobId, PlanNote> no_notes;
+    const PlanNotes no_notes;
     const ReadContext context{tables,
                               no_notes,
                               now,

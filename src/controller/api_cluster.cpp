@@ -151,7 +151,9 @@ void Api::put_user(Visit visit) {
 
 void Api::plan_notes(Visit visit) {
   std::vector<PlanNote> notes;
-  for (const auto& [id, note] : world_.view.notes()) notes.push_back(note);
+  notes.reserve(world_.view.notes().size());
+  world_.view.notes().for_each(
+      [&](JobId job, const PlanNote&, Instant) { notes.push_back(*world_.view.notes().whole(job)); });
   visit.answer(encode(notes));
 }
 

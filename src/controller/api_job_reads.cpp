@@ -57,8 +57,7 @@ std::string Api::job_detail(const Job& job) const {
   detail.job = tables.jobs.at(job.id);
   detail.steps = tables.steps_of(job.id);
   detail.tasks = tables.tasks_of(job.id);
-  if (const auto note = world_.view.notes().find(job.id); note != world_.view.notes().end())
-    detail.note = note->second;
+  detail.note = world_.view.notes().whole(job.id).value_or(PlanNote{});
   return encode(detail);
 }
 

@@ -75,10 +75,11 @@ struct Engine::Inner {
   // same) are published.
   Result<void> load(std::uint64_t seen) {
     auto snapshot = TRY(log.read_snapshot());
+    SpecPool pool;
     std::vector<Change> changes;
     Instant at;
     for (const auto& chunk : snapshot.chunks) {
-      auto body = TRY(decode_entry(chunk));
+      auto body = TRY(decode_entry_sharing(chunk, pool));
       at = std::max(at, body.at);
       std::move(body.changes.begin(), body.changes.end(), std::back_inserter(changes));
     }
@@ -93,7 +94,7 @@ struct Engine::Inner {
         if (entry.index != index + 1)
           return Error{Errc::kCorrupt, format("the log has entry {} where {} belongs", entry.index, index + 1), {}};
         index = entry.index;
-        auto body = TRY(decode_entry(entry.bytes));
+        auto body = TRY(decode_entry_sharing(entry.bytes, pool));
         // A cut batch without its closing entry never happened; its numbers were given out again.
         if (!open.changes.empty() && !body.changes.empty() && body.changes.front().seq <= open.changes.back().seq)
           open = {};

@@ -84,14 +84,10 @@ void LiveView::release(JobId job) {
   held_.erase(it);
 }
 
-void LiveView::note(std::vector<PlanNote> notes) {
-  for (auto& note : notes) {
-    const Job* job = tables_.job(note.job);
-    if (!job || job->state != JobState::kPending)
-      continue;
-    const JobId id = note.job;
-    notes_.insert_or_assign(id, std::move(note));
-  }
+void LiveView::note(const std::vector<PlanNote>& notes) {
+  for (const auto& note : notes)
+    if (const Job* job = tables_.job(note.job); job && job->state == JobState::kPending)
+      notes_.put(note);
 }
 
 NodeUse LiveView::use(NodeId node) const {

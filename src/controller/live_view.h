@@ -21,10 +21,10 @@ class LiveView {
 
   // Brings the view forward; returns the jobs whose record, steps or tasks changed.
   std::set<JobId> apply(const std::vector<Change>& changes);
-  void note(std::vector<PlanNote> notes);
+  void note(const std::vector<PlanNote>& notes);
 
   const Tables& tables() const { return tables_; }
-  const std::map<JobId, PlanNote>& notes() const { return notes_; }
+  const PlanNotes& notes() const { return notes_; }
   NodeUse use(NodeId node) const;
   // The owner of something held on the node, by uid; null when nobody of that uid holds anything there.
   const User* owner_on(NodeId node, std::uint32_t uid) const;
@@ -39,7 +39,7 @@ class LiveView {
   void release(JobId job);
 
   Tables tables_;
-  std::map<JobId, PlanNote> notes_;
+  PlanNotes notes_;
   std::map<NodeId, NodeUse> use_;
   struct Held {
     UserId user;

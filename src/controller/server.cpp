@@ -59,8 +59,7 @@ struct ControllerLoop::Inner {
         snapshot, *clock,
         PlannerLoop::Outputs{[this](std::vector<PlannedStart> starts) { propose(std::move(starts)); },
                              [this](std::vector<PlanNote> notes) {
-                               parts.loop.post(
-                                   [this, notes = std::move(notes)]() mutable { view->note(std::move(notes)); });
+                               parts.loop.post([this, notes = std::move(notes)] { view->note(notes); });
                              }},
         settings.seed);
 

@@ -64,7 +64,7 @@ Verdict verdict_of(const Txn& txn, const Job& job, const Dependency& d, std::opt
   if (d.type == Type::kSingleton) {
     const auto it = txn.inner().names.find({job.spec->user, job.spec->name});
     const JobId self = job.array_job ? job.array_job : job.id;
-    return it == txn.inner().names.end() || *it->second.begin() >= self ? Verdict::kMet : Verdict::kWaiting;
+    return it == txn.inner().names.end() || it->second.front() >= self ? Verdict::kMet : Verdict::kWaiting;
   }
   const Job* on = txn.tables().job(d.job);
   if (!on)
@@ -213,7 +213,7 @@ void wake_dependents(Txn& txn, JobId id) {
     // Only the oldest job of a name can have become the single one.
     const auto it = txn.inner().names.find({moved->spec->user, moved->spec->name});
     if (it != txn.inner().names.end())
-      look_again(*it->second.begin());
+      look_again(it->second.front());
   }
 }
 

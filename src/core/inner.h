@@ -42,10 +42,10 @@ struct ClusterState::Inner {
   std::map<NodeId, NodeLoad> loads;             // sum of the grants of jobs that hold an allocation; absent = idle
   std::map<NodeId, std::set<JobId>> jobs_on;    // jobs with a grant there
   std::map<JobId, std::set<JobId>> dependents;  // job -> pending jobs whose dependencies name it and may still matter
-  std::map<JobId, std::map<std::uint32_t, JobId>> elements;         // array -> its elements with a record
-  std::map<std::pair<UserId, std::string>, std::set<JobId>> names;  // unfinished jobs and arrays by user and name
-  std::map<JobId, std::set<StepNo>> live_steps;                     // steps that have not ended
-  std::map<Uid, std::set<JobId>> owned_jobs;                        // by the uid of their controlling owner
+  std::map<JobId, std::map<std::uint32_t, JobId>> elements;      // array -> its elements with a record
+  std::map<std::pair<UserId, std::string>, IdSet<JobId>> names;  // unfinished jobs and arrays by user and name
+  std::map<JobId, std::set<StepNo>> live_steps;                  // steps that have not ended
+  std::map<Uid, std::set<JobId>> owned_jobs;                     // by the uid of their controlling owner
   std::map<Uid, std::set<ObjectKey>> owned_objects;
   std::set<JobId> by_calendar;  // pending or running jobs with a begin or a deadline
   std::set<Timer> timers;

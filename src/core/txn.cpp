@@ -77,7 +77,10 @@ Txn::Txn(ClusterState::Inner& inner, const Caller& caller, Instant now)
   inner_.last = now;
 }
 
-Ref<Job> Txn::job(JobId id) const { return find_ref(inner_.tables.jobs, id); }
+Ref<Job> Txn::job(JobId id) const {
+  const Ref<Job>* found = inner_.tables.jobs.get(id);
+  return found ? *found : nullptr;
+}
 Ref<Node> Txn::node(NodeId id) const { return find_ref(inner_.tables.nodes, id); }
 Ref<Step> Txn::step(JobId job, StepNo number) const { return find_ref(inner_.tables.steps, StepKey{job, number}); }
 Ref<Task> Txn::task(const TaskKey& key) const { return find_ref(inner_.tables.tasks, key); }
@@ -284,7 +287,7 @@ Outcome Txn::commit(Answer answer) {
     cluster_->clock = now_;
     const std::uint64_t next_job = cluster_->next_job;
     if (mutant(Mutant::kReuseJobId) && inner_.tables.cluster)
-      cluster_->next_job = inner_.tables.jobs.empty() ? 1 : inner_.tables.jobs.rbegin()->first.value;
+      cluster_->next_job = inner_.tables.jobs.empty() ? 1 : inner_.tables.jobs.last_key().value;
     const Ref<Cluster> written = write(*cluster_, inner_.tables.cluster.get());
     if (mutant(Mutant::kReuseJobId)) {
       auto in_memory = std::make_shared<Cluster>(*written);

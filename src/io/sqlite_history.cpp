@@ -198,7 +198,7 @@ class History final : public HistoryStore {
       return Error{Errc::kUnsupported, format("{} was written by a newer version: upgrade", db_.path()), {}};
     TRY(db_.run("PRAGMA journal_mode=WAL"));
     TRY(db_.run("PRAGMA synchronous=FULL"));
-    TRY(db_.run("PRAGMA cache_size=-8192"));
+    TRY(db_.run("PRAGMA cache_size=-2048"));
     if (is_new)
       TRY(create());
     upsert_ = TRY(SqliteStatement::prepare(db_, upsert_sql()));

@@ -117,7 +117,7 @@ class Store final : public SqliteLog {
     TRY(db_.run("PRAGMA journal_mode=WAL"));
     TRY(db_.run("PRAGMA synchronous=FULL"));
     TRY(db_.run("PRAGMA wal_autocheckpoint=0"));
-    TRY(db_.run("PRAGMA cache_size=-8192"));
+    TRY(db_.run("PRAGMA cache_size=-2048"));
     if (is_new)
       TRY(create());
     TRY(check_schema());

@@ -66,7 +66,10 @@ void Tables::apply(const Change& change) {
   std::visit(Visitor{*this, gone}, change.record);
 }
 
-const Job* Tables::job(JobId id) const { return find_ref(jobs, id); }
+const Job* Tables::job(JobId id) const {
+  const Ref<Job>* found = jobs.get(id);
+  return found ? found->get() : nullptr;
+}
 const Step* Tables::step(JobId job, StepNo number) const { return find_ref(steps, StepKey{job, number}); }
 const Node* Tables::node(NodeId id) const { return find_ref(nodes, id); }
 const Node* Tables::node(std::string_view name) const {

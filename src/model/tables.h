@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_map.h"
 #include "model/directory.h"
 
 namespace lockstep {
@@ -28,7 +29,7 @@ struct Tables : Directory {
   std::map<std::string, Ref<Partition>, std::less<>> partitions;
   std::map<NodeId, Ref<Node>> nodes;
   std::map<std::string, Ref<JoinToken>, std::less<>> tokens;
-  std::map<JobId, Ref<Job>> jobs;
+  IdMap<JobId, Ref<Job>> jobs;
   std::map<StepKey, Ref<Step>> steps;
   std::map<TaskKey, Ref<Task>> tasks;
   std::map<ObjectKey, Ref<Object>> objects;

@@ -9,8 +9,8 @@
 
 #include "base/result.h"
 #include "model/history.h"
-#include "model/plan.h"
 #include "model/tables.h"
+#include "views/plan_notes.h"
 
 namespace lockstep {
 
@@ -24,7 +24,7 @@ struct NodeUse {
 
 struct ReadContext {
   const Tables& tables;
-  const std::map<JobId, PlanNote>& notes;  // what the planner says of pending jobs
+  const PlanNotes& notes;  // what the planner says of pending jobs
   Instant now;
   Duration wall_offset;          // adds to an Instant to give the wall clock
   const User* caller = nullptr;  // null: nobody the cluster knows

@@ -12,6 +12,7 @@
 #include "model/agent_messages.h"
 #include "model/change.h"
 #include "model/command.h"
+#include "model/spec_pool.h"
 
 namespace lockstep {
 
@@ -23,6 +24,8 @@ struct EntryBody {
 };
 std::string encode_entry(const EntryBody& body);
 Result<EntryBody> decode_entry(std::string_view text);
+// The same; jobs of this entry share their specs with those of every entry read with this pool.
+Result<EntryBody> decode_entry_sharing(std::string_view text, SpecPool& pool);
 
 // Link messages.
 std::string encode(const FromAgent& message);

@@ -130,8 +130,11 @@ bool read_entry(Reader& r, const json::value& v, EntryBody& out) {
     return false;
   if (version != kVersion)
     return r.fail(format("is {}; this program reads version {}", version, kVersion)), r.under("v");
-  return read_shared(r, *entry, "job_specs", r.shared->job_specs) &&
-         read_shared(r, *entry, "step_specs", r.shared->step_specs) &&
+  if (!read_shared(r, *entry, "job_specs", r.shared->job_specs))
+    return false;
+  if (r.shared->pool)
+    for (auto& spec : r.shared->job_specs.parts) spec = r.shared->pool->share(std::move(spec));
+  return read_shared(r, *entry, "step_specs", r.shared->step_specs) &&
          read_shared(r, *entry, "allocations", r.shared->allocations) && read_member(r, *entry, "at_us", out.at) &&
          read_member(r, *entry, "changes", out.changes) && read_member(r, *entry, "events", out.events);
 }
@@ -158,8 +161,11 @@ std::string encode_entry(const EntryBody& body) {
   return std::move(w.out);
 }
 
-Result<EntryBody> decode_entry(std::string_view text) {
+namespace {
+
+Result<EntryBody> decode_with(std::string_view text, SpecPool* pool) {
   wire::Shared shared;
+  shared.pool = pool;
   wire::Reader r{wire::Origin::kOurselves, &shared};
   EntryBody body;
   const auto read = [](wire::Reader& r, const wire::json::value& v, void* out) {
@@ -169,5 +175,10 @@ Result<EntryBody> decode_entry(std::string_view text) {
     return Error{Errc::kCorrupt, "log entry: " + done.error().message, done.error().field};
   return body;
 }
+
+}  // namespace
+
+Result<EntryBody> decode_entry(std::string_view text) { return decode_with(text, nullptr); }
+Result<EntryBody> decode_entry_sharing(std::string_view text, SpecPool& pool) { return decode_with(text, &pool); }
 
 }  // namespace lockstep

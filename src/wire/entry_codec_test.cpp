@@ -58,6 +58,26 @@ TEST(EntryCodec, DistinctSpecsStayApart) {
   EXPECT_TRUE(back->changes[1].removed);
 }
 
+TEST(EntryCodec, EntriesReadWithOnePoolShareEqualSpecs) {
+  SpecPool pool;
+  const auto read = [&](std::uint64_t id, Ref<JobSpec> spec) {
+    EntryBody body;
+    body.changes.push_back({id, job_with(JobId(id), id, std::move(spec)), false});
+    const auto back = decode_entry_sharing(encode_entry(body), pool);
+    return back.ok() ? std::get<Ref<Job>>(back->changes[0].record)->spec : nullptr;
+  };
+  auto other = std::make_shared<JobSpec>(*some_spec());
+  other->comment += 'd';
+  const auto first = read(1, some_spec());
+  ASSERT_TRUE(first);
+  EXPECT_EQ(read(2, some_spec()), first);
+  const auto second = read(3, other);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->comment, other->comment);
+  EXPECT_EQ(read(4, some_spec()), first);
+  EXPECT_EQ(read(5, other), second);
+}
+
 TEST(EntryCodec, ARemovalKeepsItsOwnSeq) {
   EntryBody body;
   body.changes.push_back({9, job_with(JobId(1), 4, some_spec()), true});

@@ -27,6 +27,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "model/meta.h"
+#include "model/spec_pool.h"
 #include "wire/words.h"
 
 namespace lockstep::wire {
@@ -50,6 +51,7 @@ struct Shared {
   SharedParts<JobSpec> job_specs;
   SharedParts<StepSpec> step_specs;
   SharedParts<Allocation> allocations;
+  SpecPool* pool = nullptr;  // reading only: specs are shared with what else was read with it
 
   template <class T>
   SharedParts<T>* of() {

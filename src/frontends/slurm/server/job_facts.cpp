@@ -47,8 +47,10 @@ JobLine job_line(const ReadContext& context, const Job& job) {
   JobLine line;
   line.context = &context;
   line.job = &job;
-  if (const auto it = context.notes.find(job.id); it != context.notes.end())
-    line.note = &it->second;
+  if (job.state == JobState::kPending) {
+    line.note = context.notes.of(job.id);
+    line.expected_start = context.notes.expected_start(job.id);
+  }
   return line;
 }
 
@@ -244,8 +246,8 @@ std::int64_t start_seconds(const JobLine& line) {
   const Job& job = *line.job;
   if (job.state != JobState::kPending)
     return wall_seconds(*line.context, job.started);
-  if (line.note && line.note->expected_start)
-    return wall_seconds(*line.context, line.note->expected_start);
+  if (line.expected_start)
+    return wall_seconds(*line.context, line.expected_start);
   // Not before it was asked for, nor before the pause after a requeue.
   return std::max<std::int64_t>({0, job.spec->begin.seconds(), wall_seconds(*line.context, job.begin_after)});
 }
@@ -281,9 +283,10 @@ std::map<NodeId, NodeHolding> node_holdings(const ReadContext& context) {
       ++(ending ? holding.completing : holding.running);
     }
   }
-  for (const auto& [id, note] : context.notes)
-    if (note.wait == Wait::kResources && note.expected_start)
+  context.notes.for_each([&](JobId, const PlanNote& note, Instant expected_start) {
+    if (note.wait == Wait::kResources && expected_start)
       for (const NodeId node : note.expected_nodes) out[node].planned = true;
+  });
   return out;
 }
 

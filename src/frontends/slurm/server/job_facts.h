@@ -14,6 +14,7 @@ struct JobLine {
   const ReadContext* context = nullptr;
   const Job* job = nullptr;
   const PlanNote* note = nullptr;  // null: the planner has nothing to say
+  Instant expected_start;          // 0 = not known
   std::uint16_t group = 0;
   bool one_waiting = false;  // a single waiting element of an array's record
   std::uint32_t waiting_index = 0;

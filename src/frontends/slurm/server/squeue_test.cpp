@@ -25,7 +25,7 @@ TestCluster busy_cluster() {
   TestCluster cluster(4, 16, 8);
   cluster.put(TestCluster::running(10, TestCluster::spec("train"), {{.nodes = 4, .cores = 8, .gpus = 8}}));
   cluster.put(TestCluster::pending(11, TestCluster::spec("next")));
-  cluster.notes[JobId(11)] = {JobId(11), Wait::kResources, "", Instant{1'700'003'700'000'000}, {NodeId(1)}};
+  cluster.notes.put({JobId(11), Wait::kResources, "", Instant{1'700'003'700'000'000}, {NodeId(1)}});
   Job done = TestCluster::pending(9, TestCluster::spec("old"));
   done.state = JobState::kFailed;
   done.exit.code = 3;

@@ -1,20 +1,19 @@
 // Test support: a small cluster in tables, built record by record.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/text.h"
-#include "model/plan.h"
 #include "model/tables.h"
+#include "views/plan_notes.h"
 
 namespace lockstep {
 
 struct TestCluster {
   Tables tables;
-  std::map<JobId, PlanNote> notes;
+  PlanNotes notes;
 
   template <class T>
   void put(T record) {
