@@ -35,16 +35,14 @@ Uid controller_of(const Meta& meta) {
 }
 
 // Capacity is the business of plan re-checks; what a node has may shrink under a grant. Nothing is ever held twice.
-void add_grant(NodeLoad& load, const Grant& grant) {
+void hold_once(NodeLoad& load, const Grant& grant) {
+  DeviceSet in_part;
+  for (const DevicePart& part : load.parts) in_part.set(part.device);
   if (!mutant(Mutant::kNoRecheck))
-    CHECK(!load.cores.intersects(grant.cores) && !load.devices.intersects(grant.devices) && load.whole_holders == 0 &&
-              !(grant.whole_node && load.holders != 0),
+    CHECK(!load.cores.intersects(grant.cores) && !load.devices.intersects(grant.visible()) &&
+              !in_part.intersects(grant.devices) && load.whole_holders == 0 && !(grant.whole_node && load.holders != 0),
           "a core or device is held twice");
-  load.cores = load.cores | grant.cores;
-  load.devices = load.devices | grant.devices;
-  load.memory_mb += grant.memory_mb;
-  ++load.holders;
-  load.whole_holders += grant.whole_node;
+  add_grant(load, grant);
 }
 
 bool uses_calendar(const Job* job) { return unfinished(job) && (job->spec->begin || job->spec->deadline); }
@@ -92,7 +90,7 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
       }
     if (new_grants)
       for (const Grant& grant : new_grants->grants) {
-        add_grant(loads[grant.node], grant);
+        hold_once(loads[grant.node], grant);
         jobs_on[grant.node].insert(id);
       }
   }

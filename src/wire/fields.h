@@ -241,6 +241,8 @@ bool StructCodec<T>::same(const T& a, const T& b) {
 extern template struct StructCodec<SubmitRequest>;
 extern template struct StructCodec<Error>;
 extern template struct StructCodec<DeviceAsk>;
+extern template struct StructCodec<Counted>;
+extern template struct StructCodec<DevicePart>;
 extern template struct StructCodec<Container>;
 extern template struct StructCodec<Dependency>;
 extern template struct StructCodec<ExitStatus>;

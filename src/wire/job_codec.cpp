@@ -4,6 +4,8 @@
 namespace lockstep::wire {
 
 template struct StructCodec<DeviceAsk>;
+template struct StructCodec<Counted>;
+template struct StructCodec<DevicePart>;
 template struct StructCodec<Container>;
 template struct StructCodec<Dependency>;
 template struct StructCodec<ExitStatus>;
