@@ -103,7 +103,7 @@ struct Compose {
     for (const Grant& g : allocation.grants)
       if (g.node == node) {
         out.cores = out.cores | g.cores;
-        out.devices = out.devices | g.devices;
+        out.devices = out.devices | g.visible();
         out.memory_mb += g.memory_mb;
       }
     out.process = TRY(process(tables, job, job.spec->environment));
@@ -148,7 +148,9 @@ struct Compose {
     out.rows = spec.pty_rows;
     out.columns = spec.pty_columns;
     out.cores = place.cores;
-    out.devices = place.devices;
+    // Parts of devices are not divided among steps.
+    const Grant& grant = job.allocation->grants.at(place.grant);
+    out.devices = place.devices | grant.visible().minus(grant.devices);
     out.kill_wait = job.spec->kill_wait;
     if (hooks.step)
       hooks.step(out, tables, job, step, index);
@@ -179,7 +181,7 @@ struct Compose {
         ++position;
     const std::uint32_t parts = std::max(1u, grant.tasks);
     out.cores = share(grant.cores, position, parts);
-    out.devices = share(grant.devices, position, parts);
+    out.devices = share(grant.devices, position, parts) | share(grant.visible().minus(grant.devices), position, parts);
     return out;
   }
 

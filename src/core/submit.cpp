@@ -32,14 +32,20 @@ Result<void> check_group(const JobSpec& spec, std::size_t g) {
     return invalid(format("{} tasks cannot run on {} nodes", group.tasks.max, group.nodes.min), field("nodes"));
   for (const Resources* r : {&group.per_task, &group.per_node}) {
     const bool sane = r->cores <= kPerTaskMax && r->memory_mb >= 0 && r->memory_mb <= kMemoryMax;
-    const bool sane_devices =
-        std::all_of(r->devices.begin(), r->devices.end(), [](const DeviceAsk& d) { return d.count <= kPerTaskMax; });
-    if (!sane || !sane_devices)
+    const bool sane_devices = std::all_of(r->devices.begin(), r->devices.end(), [](const DeviceAsk& d) {
+      return d.count <= kPerTaskMax && d.milli >= 1 && d.milli <= kWholeDevice && d.memory_mb >= 0;
+    });
+    const bool sane_counts = std::all_of(r->counted.begin(), r->counted.end(),
+                                         [](const Counted& c) { return c.count >= 0 && c.count <= kMemoryMax; });
+    if (!sane || !sane_devices || !sane_counts)
       return invalid("an amount is out of range", field(r == &group.per_task ? "per_task" : "per_node"));
   }
   if (group.memory_per_core_mb < 0 || group.memory_per_core_mb > kMemoryMax || group.memory_per_device_mb < 0 ||
       group.memory_per_device_mb > kMemoryMax || group.tmp_disk_mb < 0 || group.cores_per_device > kPerTaskMax)
     return invalid("an amount is out of range", field("resources"));
+  for (const DeviceAsk& ask : group.per_job)
+    if (!ask.whole())
+      return invalid("parts of devices are asked for per task or per node", field("per_job"));
   if (group.launch == Launch::kScript && g != 0)
     return invalid("only the first component runs the script", field("launch"));
   if (group.launch == Launch::kScript && spec.script.empty())

@@ -66,6 +66,7 @@ struct Node {
   std::uint32_t sockets = 1, cores = 1, threads_per_core = 1;
   std::int64_t memory_mb = 0, tmp_disk_mb = 0;
   std::vector<Device> devices;
+  std::vector<Counted> counted;  // sorted by name
   std::vector<std::string> features;
   std::vector<std::string> domains;  // topology path, outermost first: {"block1","leaf3"}
   std::uint32_t weight = 1;          // lighter nodes are taken first

@@ -13,6 +13,17 @@ Result<void> take(NodeLoad& load, const Node& node, const Grant& grant) {
     return conflict(format("a core of {} is held already", node.meta.name));
   if (load.devices.intersects(grant.devices))
     return conflict(format("a device of {} is held already", node.meta.name));
+  for (const DevicePart& part : load.parts)
+    if (grant.devices.test(part.device))
+      return conflict(format("a part of device {} of {} is held already", part.device, node.meta.name));
+  std::vector<DevicePart> parts = load.parts;
+  for (const DevicePart& part : grant.parts) {
+    if (load.devices.test(part.device) || grant.devices.test(part.device) || !part_fits(node, part, parts))
+      return conflict(format("device {} of {} has no room for the part", part.device, node.meta.name));
+    parts.insert(std::upper_bound(parts.begin(), parts.end(), part), part);
+  }
+  if (!counted_fit(node, load.counted, grant.counted))
+    return conflict(format("{} has too few of a counted resource", node.meta.name));
   if (!CoreSet::first_n(node.cores).contains(grant.cores))
     return conflict(format("{} has only {} cores", node.meta.name, node.cores));
   if (!DeviceSet::first_n(static_cast<std::uint32_t>(node.devices.size())).contains(grant.devices))
@@ -22,12 +33,19 @@ Result<void> take(NodeLoad& load, const Node& node, const Grant& grant) {
                            grant.memory_mb, node.memory_mb));
   if (load.whole_holders > 0 || (grant.whole_node && load.holders > 0))
     return conflict(format("{} is held exclusively", node.meta.name));
+  add_grant(load, grant);
+  return {};
+}
+
+void add_grant(NodeLoad& load, const Grant& grant) {
   load.cores = load.cores | grant.cores;
   load.devices = load.devices | grant.devices;
+  for (const DevicePart& part : grant.parts)
+    load.parts.insert(std::upper_bound(load.parts.begin(), load.parts.end(), part), part);
+  add_counted(load.counted, grant.counted, 1);
   load.memory_mb += grant.memory_mb;
   ++load.holders;
   load.whole_holders += grant.whole_node;
-  return {};
 }
 
 void give_back(NodeLoad& load, const Grant& grant) {
@@ -38,6 +56,13 @@ void give_back(NodeLoad& load, const Grant& grant) {
   CHECK(!grant.whole_node || load.whole_holders > 0);
   load.cores = load.cores.minus(grant.cores);
   load.devices = load.devices.minus(grant.devices);
+  for (const DevicePart& part : grant.parts) {
+    const auto at = std::lower_bound(load.parts.begin(), load.parts.end(), part);
+    CHECK(at != load.parts.end() && *at == part);
+    load.parts.erase(at);
+  }
+  for (const Counted& c : grant.counted) CHECK(count_of(load.counted, c.name) >= c.count);
+  add_counted(load.counted, grant.counted, -1);
   load.memory_mb -= grant.memory_mb;
   --load.holders;
   load.whole_holders -= grant.whole_node;
@@ -53,8 +78,13 @@ std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const Group
   const std::uint32_t extra = group.per_job.empty() ? 0 : 1;
   const auto fits = [&](std::uint32_t tasks) {
     const NodeNeed need = need_on_node(node, group, tasks, extra);
-    return need.cores <= free_cores && need.memory_mb <= node.memory_mb - load.memory_mb &&
-           (need.devices.empty() || choose_devices(node, free, need.devices).has_value());
+    if (need.cores > free_cores || need.memory_mb > node.memory_mb - load.memory_mb ||
+        !counted_fit(node, load.counted, need.counted))
+      return false;
+    if (need.devices.empty() && need.parts.empty())
+      return true;
+    const auto whole = choose_devices(node, free, need.devices);
+    return whole && (need.parts.empty() || choose_parts(node, free.minus(*whole), load.parts, need.parts).has_value());
   };
   std::uint32_t most = group.tasks.max;
   if (group.tasks_per_node > 0)
@@ -86,18 +116,27 @@ std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const 
     return std::nullopt;
   const NodeNeed need = need_on_node(node, group, tasks, devices_extra);
   const CoreSet free_cores = CoreSet::first_n(node.cores).minus(load.cores);
-  if (need.cores > free_cores.count() || need.memory_mb > node.memory_mb - load.memory_mb)
+  if (need.cores > free_cores.count() || need.memory_mb > node.memory_mb - load.memory_mb ||
+      !counted_fit(node, load.counted, need.counted))
     return std::nullopt;
-  const auto devices = choose_devices(node, free_devices(node, load), need.devices);
+  const DeviceSet free = free_devices(node, load);
+  const auto devices = choose_devices(node, free, need.devices);
   if (!devices)
     return std::nullopt;
+  auto parts = choose_parts(node, free.minus(*devices), load.parts, need.parts);
+  if (!parts)
+    return std::nullopt;
+  DeviceSet near = *devices;
+  for (const DevicePart& part : *parts) near.set(part.device);
   Grant grant;
   grant.node = node.id;
   grant.group = group_index;
   grant.tasks = tasks;
-  grant.cores = free_cores.lowest(need.cores);
+  grant.cores = choose_cores(node, free_cores, need.cores, near);
   grant.memory_mb = need.memory_mb;
   grant.devices = *devices;
+  grant.parts = std::move(*parts);
+  grant.counted = need.counted;
   grant.whole_node = need.whole_node;
   return grant;
 }

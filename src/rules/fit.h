@@ -16,7 +16,9 @@ namespace lockstep {
 // What is taken on one node: the sum of its grants.
 struct NodeLoad {
   CoreSet cores;
-  DeviceSet devices;
+  DeviceSet devices;              // held whole
+  std::vector<DevicePart> parts;  // sorted
+  std::vector<Counted> counted;   // sorted by name, none zero
   std::int64_t memory_mb = 0;
   std::uint32_t holders = 0;        // grants on the node
   std::uint32_t whole_holders = 0;  // of them, exclusive ones (0 or 1)
@@ -26,6 +28,8 @@ struct NodeLoad {
 // Adds a grant to a load. Refuses (and changes nothing) when a core or device is taken twice, memory runs over the
 // node, or exclusivity would be broken.
 Result<void> take(NodeLoad& load, const Node& node, const Grant& grant);
+// Adds it without asking whether it fits: for what is committed.
+void add_grant(NodeLoad& load, const Grant& grant);
 // Removes it again. CHECKs that it was there.
 void give_back(NodeLoad& load, const Grant& grant);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "rules/mig.h"
+
 namespace lockstep {
 
 namespace {
@@ -11,17 +13,33 @@ void add_asks(std::vector<DeviceAsk>& into, const std::vector<DeviceAsk>& asks, 
   for (const DeviceAsk& ask : asks) {
     if (ask.count == 0 || times == 0)
       continue;
-    const auto same = std::find_if(into.begin(), into.end(),
-                                   [&](const DeviceAsk& a) { return a.kind == ask.kind && a.type == ask.type; });
-    if (same != into.end())
+    const auto same = std::find_if(into.begin(), into.end(), [&](const DeviceAsk& a) {
+      return a.kind == ask.kind && a.type == ask.type && a.milli == ask.milli && a.memory_mb == ask.memory_mb &&
+             a.mig == ask.mig;
+    });
+    if (same != into.end()) {
       same->count += ask.count * times;
-    else
-      into.push_back({ask.kind, ask.type, ask.count * times});
+    } else {
+      into.push_back(ask);
+      into.back().count *= times;
+    }
   }
 }
 
 bool answers(const Device& device, const DeviceAsk& ask) {
   return device.kind == ask.kind && (ask.type.empty() || device.type == ask.type);
+}
+
+// Devices on one of the NUMA nodes of `near`; all of them if that is not known.
+DeviceSet close_to(const Node& node, const DeviceSet& usable, const DeviceSet& near) {
+  DeviceSet close;
+  usable.for_each([&](std::uint32_t i) {
+    near.for_each([&](std::uint32_t j) {
+      if (node.devices[i].numa >= 0 && node.devices[i].numa == node.devices[j].numa)
+        close.set(i);
+    });
+  });
+  return close;
 }
 
 // Adds `count` of the devices in `usable` to `chosen`, whole islands' worth together where possible.
@@ -65,10 +83,16 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
     add_asks(need.devices, {{ask.kind, ask.type, here}}, 1);
     devices_extra -= here;
   }
+  add_counted(need.counted, group.per_node.counted, 1);
+  add_counted(need.counted, group.per_task.counted, tasks);
   std::stable_sort(need.devices.begin(), need.devices.end(),
                    [](const DeviceAsk& a, const DeviceAsk& b) { return !a.type.empty() && b.type.empty(); });
   std::uint32_t devices = 0;
   for (const DeviceAsk& ask : need.devices) devices += ask.count;
+  const auto part =
+      std::stable_partition(need.devices.begin(), need.devices.end(), [](const DeviceAsk& ask) { return ask.whole(); });
+  need.parts.assign(std::make_move_iterator(part), std::make_move_iterator(need.devices.end()));
+  need.devices.erase(part, need.devices.end());
 
   const std::uint64_t task_cores = group.overcommit ? std::min<std::uint64_t>(tasks, 1) : tasks;
   std::uint64_t cores =
@@ -89,16 +113,111 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
 
 std::optional<DeviceSet> choose_devices(const Node& node, const DeviceSet& free, const std::vector<DeviceAsk>& asks) {
   DeviceSet chosen;
-  for (const DeviceAsk& ask : asks) {
-    DeviceSet usable;
-    free.minus(chosen).for_each([&](std::uint32_t i) {
-      if (answers(node.devices[i], ask))
-        usable.set(i);
-    });
-    if (!take_devices(node, usable, ask.count, chosen))
-      return std::nullopt;
-  }
+  for (const bool gpus : {true, false})
+    for (const DeviceAsk& ask : asks) {
+      if ((ask.kind == "gpu") != gpus || !ask.whole())
+        continue;
+      DeviceSet usable;
+      free.minus(chosen).for_each([&](std::uint32_t i) {
+        if (answers(node.devices[i], ask) && !node.devices[i].mig)
+          usable.set(i);
+      });
+      if (!gpus)
+        if (const DeviceSet close = close_to(node, usable, chosen); close.count() >= ask.count)
+          usable = close;
+      if (!take_devices(node, usable, ask.count, chosen))
+        return std::nullopt;
+    }
   return chosen;
+}
+
+bool part_fits(const Node& node, const DevicePart& part, const std::vector<DevicePart>& held) {
+  if (part.device >= node.devices.size())
+    return false;
+  const Device& device = node.devices[part.device];
+  if (device.mig != !part.mig.empty())
+    return false;
+  std::uint32_t milli = part.milli;
+  std::int64_t memory_mb = part.memory_mb;
+  std::vector<DevicePart> slices;
+  for (const DevicePart& other : held) {
+    if (other.device != part.device)
+      continue;
+    milli += other.milli;
+    memory_mb += other.memory_mb;
+    if (device.mig)
+      slices.push_back(other);
+  }
+  return device.mig ? mig_fits(device, part, slices)
+                    : part.milli > 0 && milli <= kWholeDevice && memory_mb <= device.memory_mb;
+}
+
+std::optional<std::vector<DevicePart>> choose_parts(const Node& node, const DeviceSet& free,
+                                                    const std::vector<DevicePart>& held,
+                                                    const std::vector<DeviceAsk>& asks) {
+  std::vector<DevicePart> all = held, chosen;
+  const auto weight = [&](std::uint32_t i) {  // how much of it is taken
+    std::uint32_t sum = 0;
+    for (const DevicePart& part : all)
+      if (part.device == i) {
+        const MigProfile* profile = mig_profile(node.devices[i], part.mig);
+        sum += part.milli + (profile ? profile->memory * 125u : 0);
+      }
+    return sum;
+  };
+  for (const DeviceAsk& ask : asks)
+    for (std::uint32_t n = 0; n < ask.count; ++n) {
+      std::optional<DevicePart> best;
+      std::uint32_t best_weight = 0;
+      for (std::uint32_t i = 0; i < node.devices.size(); ++i) {
+        const Device& device = node.devices[i];
+        const std::uint32_t taken = weight(i);
+        if (!device.healthy || !answers(device, ask) || (taken == 0 && !free.test(i)) || (best && taken <= best_weight))
+          continue;
+        DevicePart part{.device = static_cast<std::uint16_t>(i), .mig = ask.mig};
+        if (ask.mig.empty()) {
+          part.milli = ask.milli;
+          part.memory_mb = ask.memory_mb > 0 ? ask.memory_mb : device.memory_mb * ask.milli / kWholeDevice;
+        } else {
+          const MigProfile* profile = mig_profile(device, ask.mig);
+          std::vector<DevicePart> slices;
+          for (const DevicePart& other : all)
+            if (other.device == i)
+              slices.push_back(other);
+          const int start = profile && device.mig ? place_mig(device, *profile, slices) : -1;
+          if (start < 0)
+            continue;
+          part.slice = static_cast<std::uint16_t>(start);
+        }
+        if (!part_fits(node, part, all))
+          continue;
+        best = std::move(part);
+        best_weight = taken;
+      }
+      if (!best)
+        return std::nullopt;
+      all.push_back(*best);
+      chosen.push_back(std::move(*best));
+    }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+CoreSet choose_cores(const Node& node, const CoreSet& free, std::uint32_t n, const DeviceSet& near) {
+  const std::uint32_t numas = std::max(1u, node.sockets);
+  const auto numa_of = [&](std::uint32_t core) {
+    return static_cast<std::int32_t>(std::uint64_t{core} * numas / std::max(1u, node.cores));
+  };
+  CoreSet close;
+  free.for_each([&](std::uint32_t core) {
+    bool is = false;
+    near.for_each([&](std::uint32_t i) { is = is || node.devices[i].numa == numa_of(core); });
+    if (is)
+      close.set(core);
+  });
+  const std::uint32_t here = std::min(n, close.count());
+  const CoreSet first = close.lowest(here);
+  return first | free.minus(first).lowest(n - here);
 }
 
 DeviceSet free_devices(const Node& node, const NodeLoad& load) {
@@ -106,7 +225,31 @@ DeviceSet free_devices(const Node& node, const NodeLoad& load) {
   for (std::uint32_t i = 0; i < node.devices.size(); ++i)
     if (node.devices[i].healthy && !load.devices.test(i))
       free.set(i);
+  for (const DevicePart& part : load.parts) free.clear(part.device);
   return free;
+}
+
+std::int64_t count_of(const std::vector<Counted>& list, std::string_view name) {
+  const auto at = std::find_if(list.begin(), list.end(), [&](const Counted& c) { return c.name == name; });
+  return at == list.end() ? 0 : at->count;
+}
+
+void add_counted(std::vector<Counted>& into, const std::vector<Counted>& more, std::int64_t times) {
+  for (const Counted& c : more) {
+    auto at = std::lower_bound(into.begin(), into.end(), c.name,
+                               [](const Counted& a, const std::string& name) { return a.name < name; });
+    if (at == into.end() || at->name != c.name)
+      at = into.insert(at, {c.name, 0});
+    at->count += c.count * times;
+    if (at->count == 0)
+      into.erase(at);
+  }
+}
+
+bool counted_fit(const Node& node, const std::vector<Counted>& held, const std::vector<Counted>& need) {
+  return std::all_of(need.begin(), need.end(), [&](const Counted& c) {
+    return c.count >= 0 && count_of(held, c.name) + c.count <= count_of(node.counted, c.name);
+  });
 }
 
 std::uint32_t devices_per_job(const GroupSpec& group) {

@@ -1,6 +1,8 @@
 // What a number of tasks of a group needs on one node, in plain amounts. Used inside rules only.
 #pragma once
 
+#include <string_view>
+
 #include "model/job.h"
 #include "model/records.h"
 #include "rules/fit.h"
@@ -10,19 +12,39 @@ namespace lockstep {
 struct NodeNeed {
   std::uint32_t cores = 0;
   std::int64_t memory_mb = 0;
-  std::vector<DeviceAsk> devices;  // typed asks first, so that untyped ones take what is left
+  std::vector<DeviceAsk> devices;  // whole ones; typed asks first, so that untyped ones take what is left
+  std::vector<DeviceAsk> parts;    // shares and MIG slices
+  std::vector<Counted> counted;    // sorted by name
   bool whole_node = false;
 };
 
 // devices_extra: the share of the group's per_job devices placed here.
 NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t tasks, std::uint32_t devices_extra);
 
-// Devices for the asks out of `free`; nullopt if there are not enough. An ask is met within one NVLink island where one
-// can hold it, choosing the island that is left with the least.
+// Devices for the asks of whole ones out of `free`; nullopt if there are not enough. An ask is met within one NVLink
+// island where one can hold it, choosing the island that is left with the least; NICs come from the NUMA nodes of the
+// GPUs chosen before them where those have enough.
 std::optional<DeviceSet> choose_devices(const Node& node, const DeviceSet& free, const std::vector<DeviceAsk>& asks);
 
-// Healthy devices of a node that no grant holds.
+// Parts for the asks of parts, on devices of `free` or beside the parts held already: the tightest that has room, so
+// that whole devices stay whole. nullopt if there is not enough.
+std::optional<std::vector<DevicePart>> choose_parts(const Node& node, const DeviceSet& free,
+                                                    const std::vector<DevicePart>& held,
+                                                    const std::vector<DeviceAsk>& asks);
+
+// Whether the part has room beside those of `held`. Says nothing of devices held whole.
+bool part_fits(const Node& node, const DevicePart& part, const std::vector<DevicePart>& held);
+
+// The n lowest of the free cores, those of the NUMA nodes of the devices first.
+CoreSet choose_cores(const Node& node, const CoreSet& free, std::uint32_t n, const DeviceSet& near);
+
+// Healthy devices of a node that no grant holds or has a part of.
 DeviceSet free_devices(const Node& node, const NodeLoad& load);
+
+std::int64_t count_of(const std::vector<Counted>& list, std::string_view name);
+void add_counted(std::vector<Counted>& into, const std::vector<Counted>& more, std::int64_t times);  // drops zeros
+// Whether what is held and what is needed are together no more than the node has.
+bool counted_fit(const Node& node, const std::vector<Counted>& held, const std::vector<Counted>& need);
 
 std::uint32_t devices_per_job(const GroupSpec& group);
 

@@ -51,6 +51,24 @@ Error nothing_fits(const GroupSpec& group, std::size_t g, const std::vector<cons
                  ask.type.empty() ? "" : " ", ask.kind == "gpu" ? "GPUs" : ask.kind, largest_words(*most_devices)),
           group_field(g, "devices"));
   }
+  for (const DeviceAsk& ask : need.parts) {
+    const auto met = [&](const Node* node) {
+      return choose_parts(*node, free_devices(*node, {}), {}, {ask}).has_value();
+    };
+    if (std::none_of(nodes.begin(), nodes.end(), met))
+      return impossible(format("asks for {} of a device{}{}; no node has {} such together{}",
+                               ask.mig.empty() ? format("{} thousandths", ask.milli) : "a " + ask.mig + " slice",
+                               ask.type.empty() ? "" : " of type ", ask.type, ask.count,
+                               ask.mig.empty() ? "" : ": its GPUs must be in MIG mode and offer the profile"),
+                        group_field(g, "devices"));
+  }
+  for (const Counted& c : need.counted) {
+    std::int64_t most = 0;
+    for (const Node* node : nodes) most = std::max(most, count_of(node->counted, c.name));
+    if (c.count > most)
+      return impossible(format("asks for {} {} on one node; the most any node has is {}", c.count, c.name, most),
+                        group_field(g, "counted"));
+  }
   if (need.cores > most_cores->cores)
     return impossible(
         format("asks for {} cores on one node; the largest node, {}", need.cores, largest_words(*most_cores)),
@@ -62,6 +80,27 @@ Error nothing_fits(const GroupSpec& group, std::size_t g, const std::vector<cons
   return impossible("no single node has the cores, memory and devices asked for together; the largest node, " +
                         largest_words(*most_devices),
                     group_field(g, "resources"));
+}
+
+// Whether the parts are exactly those asked for.
+bool same_parts(const Node& node, std::vector<DevicePart> parts, const std::vector<DeviceAsk>& asks) {
+  for (const DeviceAsk& ask : asks)
+    for (std::uint32_t n = 0; n < ask.count; ++n) {
+      const auto at = std::find_if(parts.begin(), parts.end(), [&](const DevicePart& part) {
+        if (part.device >= node.devices.size())
+          return false;
+        const Device& device = node.devices[part.device];
+        const std::int64_t memory_mb = !ask.mig.empty()    ? 0
+                                       : ask.memory_mb > 0 ? ask.memory_mb
+                                                           : device.memory_mb * ask.milli / kWholeDevice;
+        return device.kind == ask.kind && (ask.type.empty() || device.type == ask.type) && part.mig == ask.mig &&
+               part.milli == (ask.mig.empty() ? ask.milli : 0) && part.memory_mb == memory_mb;
+      });
+      if (at == parts.end())
+        return false;
+      parts.erase(at);
+    }
+  return parts.empty();
 }
 
 }  // namespace
@@ -153,6 +192,10 @@ Result<void> check_allocation(const JobSpec& spec, const Partition& partition, c
         return conflict("a grant is too small");
       if (!choose_devices(node, grant.devices, need.devices))
         return conflict("a grant lacks devices");
+      if (!same_parts(node, grant.parts, need.parts))
+        return conflict("the parts of devices are not what was asked for");
+      if (grant.counted != need.counted)
+        return conflict("the counted resources are not what was asked for");
       if (grant.whole_node != need.whole_node)
         return conflict("exclusivity is wrong");
       std::uint32_t asked = 0;

@@ -92,14 +92,6 @@ void PlannerView::relist(NodeId id) {
   free_devices_ += slot.free_devices;
 }
 
-void add_grant(NodeLoad& load, const Grant& grant) {
-  load.cores = load.cores | grant.cores;
-  load.devices = load.devices | grant.devices;
-  load.memory_mb += grant.memory_mb;
-  ++load.holders;
-  load.whole_holders += grant.whole_node;
-}
-
 void PlannerView::hold_all(const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = node_slot(grant.node);

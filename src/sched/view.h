@@ -150,9 +150,6 @@ class PlannerView {
   Instant now_;
 };
 
-// Adds a grant to a load without asking whether it fits: what is committed is so.
-void add_grant(NodeLoad& load, const Grant& grant);
-
 // The time limit the job would run under in the partition.
 Duration limit_in(const JobSpec& spec, const Partition& partition);
 

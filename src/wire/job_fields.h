@@ -12,6 +12,24 @@ constexpr void describe(V& v, const DeviceAsk*) {
   v("kind", &DeviceAsk::kind);
   v("type", &DeviceAsk::type);
   v.always("count", &DeviceAsk::count);
+  v("milli", &DeviceAsk::milli, Between{1, kWholeDevice});
+  v("memory_mb", &DeviceAsk::memory_mb, kMegabytes);
+  v("mig", &DeviceAsk::mig);
+}
+
+template <class V>
+constexpr void describe(V& v, const Counted*) {
+  v.always("name", &Counted::name);
+  v.always("count", &Counted::count, kMegabytes);
+}
+
+template <class V>
+constexpr void describe(V& v, const DevicePart*) {
+  v.always("device", &DevicePart::device, Between{0, DeviceSet::kCapacity - 1});
+  v("milli", &DevicePart::milli, Between{0, kWholeDevice});
+  v("memory_mb", &DevicePart::memory_mb, kMegabytes);
+  v("mig", &DevicePart::mig);
+  v("slice", &DevicePart::slice, Between{0, 7});
 }
 
 template <class V>
@@ -19,6 +37,7 @@ constexpr void describe(V& v, const Resources*) {
   v("cores", &Resources::cores);
   v("memory_mb", &Resources::memory_mb, kMegabytes);
   v("devices", &Resources::devices);
+  v("counted", &Resources::counted);
 }
 
 template <class V>
@@ -172,6 +191,8 @@ constexpr void describe(V& v, const Grant*) {
   v("cores", &Grant::cores);
   v("memory_mb", &Grant::memory_mb, kMegabytes);
   v("devices", &Grant::devices);
+  v("parts", &Grant::parts);
+  v("counted", &Grant::counted);
   v("whole_node", &Grant::whole_node);
 }
 

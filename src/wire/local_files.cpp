@@ -70,6 +70,7 @@ std::string encode(const AgentFile& f) {
                                       {"memory_mb", f.memory_mb},
                                       {"weight", f.weight},
                                       {"features", array_of(f.features)},
+                                      {"resources", array_of(f.resources)},
                                       {"domains", array_of(f.domains)},
                                       {"boot_id_file", f.boot_id_file},
                                       {"fence_hook", f.fence_hook}}) +
@@ -95,6 +96,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   read(o, "memory_mb", f.memory_mb);
   read(o, "weight", f.weight);
   read(o, "features", f.features);
+  read(o, "resources", f.resources);
   read(o, "domains", f.domains);
   read(o, "boot_id_file", f.boot_id_file);
   read(o, "fence_hook", f.fence_hook);

@@ -27,6 +27,7 @@ struct AgentFile {
   std::int64_t memory_mb = 0;   // 0 = what the machine has
   std::uint32_t weight = 1;
   std::vector<std::string> features, domains;
+  std::vector<std::string> resources;  // counted ones: "fpga=2"
   std::string boot_id_file;  // "" = /proc/sys/kernel/random/boot_id
   bool fence_hook = false;   // the controller's side can prove this node stopped
 };

@@ -91,6 +91,7 @@ constexpr void describe(V& v, const Device*) {
   v("island", &Device::island);
   v("bus_id", &Device::bus_id);
   v("healthy", &Device::healthy);
+  v("mig", &Device::mig);
 }
 
 template <class V>
@@ -107,6 +108,7 @@ constexpr void describe(V& v, const Node*) {
   v.always("memory_mb", &Node::memory_mb, kMegabytes);
   v("tmp_disk_mb", &Node::tmp_disk_mb, kMegabytes);
   v("devices", &Node::devices);
+  v("counted", &Node::counted);
   v("features", &Node::features);
   v("domains", &Node::domains);
   v("weight", &Node::weight);

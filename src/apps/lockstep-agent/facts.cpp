@@ -118,6 +118,14 @@ Result<Node> read_facts(const AgentFile& settings) {
   node.memory_mb = settings.memory_mb > 0 ? settings.memory_mb : memory_mb();
   node.tmp_disk_mb = tmp_disk_mb();
   node.features = settings.features;
+  for (const std::string& resource : settings.resources) {
+    const auto mark = resource.find('=');
+    const auto count = mark == resource.npos ? std::nullopt : parse_uint(std::string_view(resource).substr(mark + 1));
+    if (!count || mark == 0 || *count > (std::uint64_t{1} << 32))
+      return invalid(format("resources: \"{}\" is not name=count", resource), "resources");
+    node.counted.push_back({resource.substr(0, mark), static_cast<std::int64_t>(*count)});
+  }
+  std::sort(node.counted.begin(), node.counted.end());
   node.domains = settings.domains;
   node.weight = settings.weight;
   node.has_fence_hook = settings.fence_hook;

@@ -33,7 +33,8 @@ constexpr const char* kHelp =
 Makes this machine a node of a Lockstep cluster. Jobs on the node go on when the agent ends; the next one finds them.
 
   --settings FILE   JSON: node, address, controller_host, controller_port, ca, certificate, key, state_dir, socket,
-                    shim, realm, run_dir, cpus, memory_mb, weight, features, domains, boot_id_file, fence_hook
+                    shim, realm, run_dir, cpus, memory_mb, weight, features, resources ("fpga=2"), domains,
+                    boot_id_file, fence_hook
   --version         prints the version
   --help            prints this
 

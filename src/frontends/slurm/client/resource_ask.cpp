@@ -69,6 +69,17 @@ Result<TresPerTask> tres_per_task(const OptionSet& options) {
   return out;
 }
 
+// GPUs and NICs are devices; whatever else --gres names is counted.
+void put_devices(Resources& resources, const std::vector<DeviceAsk>& asks) {
+  for (const DeviceAsk& ask : asks) {
+    if (ask.kind == "gpu" || ask.kind == "nic")
+      resources.devices.push_back(ask);
+    else
+      resources.counted.push_back({ask.type.empty() ? ask.kind : ask.kind + ":" + ask.type, ask.count});
+  }
+  std::sort(resources.counted.begin(), resources.counted.end());
+}
+
 // A value from the command line beats one that a job put into the environment of its steps, also where the two are
 // different options that say how many tasks there are.
 bool overrides(const OptionSet& options, std::string_view strong, std::string_view weak) {
@@ -297,8 +308,8 @@ Result<std::string> distribution_of(const OptionSet& options) {
 
 Result<void> devices_into(const OptionSet& options, const Shape& shape, GroupSpec& group) {
   const Devices devices = TRY(devices_of(options, shape));
-  group.per_node.devices = devices.per_node;
-  group.per_task.devices = devices.per_task;
+  put_devices(group.per_node, devices.per_node);
+  put_devices(group.per_task, devices.per_task);
   group.per_job = devices.total;
   // --gpus together with --gpus-per-node says how many nodes there are.
   const std::uint64_t all = sum(TRY(gpus_option(options, "gpus")));

@@ -49,6 +49,18 @@ bool name_like(std::string_view text) {
 
 bool digits_first(std::string_view text) { return !text.empty() && text[0] >= '0' && text[0] <= '9'; }
 
+// "1g.10gb" and "a100_1g.10gb" are MIG slices.
+void split_mig(DeviceAsk& ask) {
+  const auto mark = ask.type.rfind('_');
+  const std::string_view tail = std::string_view(ask.type).substr(mark == ask.type.npos ? 0 : mark + 1);
+  const auto dot = tail.find("g.");
+  if (dot != 1 || tail[0] < '1' || tail[0] > '7' || !tail.ends_with("gb") ||
+      !parse_uint(tail.substr(3, tail.size() - 5)))
+    return;
+  ask.mig = tail;
+  ask.type.resize(mark == ask.type.npos ? 0 : mark);
+}
+
 Result<DeviceAsk> one_device(std::string kind, std::string_view rest, std::string_view whole) {
   DeviceAsk ask{std::move(kind), "", 1};
   if (rest.empty())
@@ -65,13 +77,24 @@ Result<DeviceAsk> one_device(std::string kind, std::string_view rest, std::strin
     ask.type = lower(parts[0]);
   if (!ask.type.empty() && !name_like(ask.type))
     return invalid(format("\"{}\" is not [type:]count", whole));
+  if (ask.kind == "mps") {  // Slurm's share of one GPU, in hundredths
+    if (ask.count > 100)
+      return invalid(format("\"{}\": mps is a share of one GPU, at most 100", whole));
+    ask.kind = "gpu";
+    ask.milli = static_cast<std::uint16_t>(ask.count * 10);
+    ask.count = ask.count > 0;
+  }
+  if (ask.kind == "gpu")
+    split_mig(ask);
   return ask;
 }
 
 Result<void> add_device(std::vector<DeviceAsk>& out, DeviceAsk ask) {
   for (auto& seen : out) {
-    if (seen.kind != ask.kind || seen.type != ask.type)
+    if (seen.kind != ask.kind || seen.type != ask.type || seen.mig != ask.mig)
       continue;
+    if (!seen.whole() && seen.mig.empty())
+      return invalid("one share of a GPU is possible, not several");
     if (seen.count > kCountMax - ask.count)
       return invalid("too many devices");
     seen.count += ask.count;

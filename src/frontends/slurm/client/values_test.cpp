@@ -64,7 +64,15 @@ TEST(Values, Gres) {
   EXPECT_EQ(devices(parse_gres("gpu:H100")), "gpu/h100/1 ");
   EXPECT_EQ(devices(parse_gres("gpu:h100:8")), "gpu/h100/8 ");
   EXPECT_EQ(devices(parse_gres("gres/gpu:2")), "gpu//2 ");
-  EXPECT_EQ(devices(parse_gres("gpu:3g.71gb:1")), "gpu/3g.71gb/1 ");
+  const auto slices = parse_gres("gpu:3g.71gb:1,gpu:nvidia_a100-sxm4-80gb_1g.10gb:2");
+  ASSERT_TRUE(slices.ok());
+  EXPECT_EQ((*slices)[0], (DeviceAsk{.count = 1, .mig = "3g.71gb"}));
+  EXPECT_EQ((*slices)[1], (DeviceAsk{.type = "nvidia_a100-sxm4-80gb", .count = 2, .mig = "1g.10gb"}));
+  const auto share = parse_gres("mps:25");
+  ASSERT_TRUE(share.ok());
+  EXPECT_EQ((*share)[0], (DeviceAsk{.count = 1, .milli = 250}));
+  EXPECT_FALSE(parse_gres("mps:101").ok());
+  EXPECT_FALSE(parse_gres("mps:10,mps:20").ok());
   EXPECT_EQ(devices(parse_gres("gpu:v100:4,nvme:225")), "gpu/v100/4 nvme//225 ");
   EXPECT_EQ(devices(parse_gres("shard:2")), "shard//2 ");
   EXPECT_EQ(devices(parse_gres("gpu:1,nvme:1k")), "gpu//1 nvme//1024 ");

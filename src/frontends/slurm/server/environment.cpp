@@ -306,13 +306,17 @@ void set_node_variables(LaunchVariables& out, const Node& node, const Grant& gra
   std::string pattern;
   for (std::size_t i = 0; i < node.domains.size(); ++i) pattern += "switch.";
   out.set("SLURM_TOPOLOGY_ADDR_PATTERN", pattern + "node");
-  out.set_if("SLURM_JOB_GPUS", minor_list(gpus_of(node, grant.devices)));
+  out.set_if("SLURM_JOB_GPUS", minor_list(gpus_of(node, grant.visible())));
 }
 
-void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices) {
-  const std::vector<NodeGpu> gpus = gpus_of(node, devices);
+void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices, const Grant& grant) {
+  const std::vector<NodeGpu> gpus = gpus_of(node, devices | grant.visible().minus(grant.devices));
   if (gpus.empty())
     return;
+  if (!grant.parts.empty() && grant.parts[0].milli > 0) {  // NVIDIA MPS: what one client may use, in hundredths
+    out.set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::max(1, grant.parts[0].milli / 10));
+    out.set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", format("0={}M", grant.parts[0].memory_mb));
+  }
   out.set("SLURM_GPUS_ON_NODE", static_cast<std::int64_t>(gpus.size()));
   out.add(visibility_env(gpus));
 }
@@ -356,7 +360,7 @@ void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& j
     out.set_if("SLURM_LAUNCH_NODE_IPADDR", first->address);
   if (const Node* node = tables.node(here.node)) {
     out.set_if("SLURM_STEP_GPUS", minor_list(gpus_of(*node, here.devices)));
-    set_gpu_variables(out, *node, here.devices);
+    set_gpu_variables(out, *node, here.devices, job.allocation->grants[here.grant]);
   }
 }
 

@@ -52,7 +52,7 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
 // What differs by node.
 void set_node_variables(LaunchVariables& out, const Node& node, const Grant& grant);
 // The GPUs a process may use.
-void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices);
+void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices, const Grant& grant);
 // What differs by step and by the step's node.
 void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step,
                         std::size_t place);

@@ -78,7 +78,7 @@ void add_slurm_words(LaunchAttempt& launch, const Tables& tables, const Job& job
   LaunchVariables variables;
   set_job_variables(variables, tables, job, facts);
   set_node_variables(variables, *node, held);
-  set_gpu_variables(variables, *node, held.devices);
+  set_gpu_variables(variables, *node, held.devices, held);
   variables.set("SLURM_SUBMIT_DIR", submit_dir(*job.spec, process.env));
   variables.set("SLURM_CPUS_ON_NODE", held.cores.count());
   variables.set("SLURM_NODEID", static_cast<std::int64_t>(grant));
