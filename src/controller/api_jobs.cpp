@@ -172,7 +172,7 @@ void Api::try_submit(Visit visit, SubmitRequest request) {
       const auto [it, fresh] = loads.try_emplace(node->id);
       if (fresh) {
         const NodeUse use = world_.view.use(node->id);
-        it->second = {use.cores, use.devices, use.memory_mb, use.grants, 0};
+        it->second = {.cores = use.cores, .devices = use.devices, .memory_mb = use.memory_mb, .holders = use.grants};
       }
       if (node_usable(*node) && eligible(*node, *partition, spec.groups[g]))
         candidates.push_back({node, &it->second});
