@@ -69,7 +69,7 @@ class QueueLoop {
     ends_.pop();
     pool_.give(run_.places[ended]);
     running_.erase(std::find_if(running_.begin(), running_.end(), [&](const Running& r) { return r.job == ended; }));
-    policy_.ended(ended);
+    policy_.ended(ended, now_s_);
     const std::uint64_t kin = policy_.kin(ended);
     if (kin == 0)
       return;
@@ -90,9 +90,10 @@ class QueueLoop {
     return a.keys.turn != b.keys.turn ? a.keys.turn < b.keys.turn : a.job < b.job;
   }
 
-  bool start(std::size_t job, GangPool::Place place) {
-    if (place.empty())
-      return false;
+  void start(std::size_t job, GangPool::Place place) {
+    std::int64_t devices = 0;
+    for (const GangPool::Part& part : place) devices += part.devices;
+    CHECK(devices == jobs_[job].size, "a gang starts whole");
     pool_.take(place);
     run_.places[job] = std::move(place);
     run_.start_s[job] = now_s_;
@@ -102,14 +103,22 @@ class QueueLoop {
                     running);
     ends_.push({now_s_ + jobs_[job].run_s, ++starts_, job});
     policy_.left(job);
-    return true;
+    policy_.started(job, run_.places[job], now_s_);
   }
-  bool start(const Waiting& waiting) { return start(waiting.job, pool_.find(job(waiting).size)); }
+  GangPool::Place place(const Waiting& waiting) {
+    return policy_.place(pool_, waiting.job, job(waiting).size, now_s_);
+  }
+  bool start_if_it_fits(const Waiting& waiting) {
+    const bool fits = pool_.fits(job(waiting).size);
+    if (fits)
+      start(waiting.job, place(waiting));
+    return fits;
+  }
 
   void pass() {
     ++run_.passes;
     std::size_t started = 0;
-    while (started < queue_.size() && start(queue_[started])) ++started;
+    while (started < queue_.size() && start_if_it_fits(queue_[started])) ++started;
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(started));
     if (queue_.empty() || pool_.free() == 0)
       return;
@@ -137,21 +146,22 @@ class QueueLoop {
     const std::int64_t head_size = job(queue_.front()).size;
     GangPool then = pool_;
     const std::int64_t shadow_s = foresee(head_size, then);
+    const bool overdue = now_s_ >= queue_.front().keys.overdue_s;
     fillers_.assign(queue_.begin() + 1, queue_.end());
     std::stable_sort(fillers_.begin(), fillers_.end(),
                      [](const Waiting& a, const Waiting& b) { return a.keys.filler < b.keys.filler; });
     for (const Waiting& filler : fillers_) {
       if (!pool_.fits(job(filler).size))
         continue;
-      GangPool::Place place = pool_.find(job(filler).size);
-      if (now_s_ + filler.keys.estimate_s > shadow_s) {
-        then.take(place);
+      GangPool::Place at = place(filler);
+      if (now_s_ + (overdue ? job(filler).limit_s : filler.keys.estimate_s) > shadow_s) {
+        then.take(at);
         if (!then.fits(head_size)) {
-          then.give(place);
+          then.give(at);
           continue;
         }
       }
-      start(filler.job, std::move(place));
+      start(filler.job, std::move(at));
       if (pool_.free() == 0)
         return;
     }
@@ -170,7 +180,7 @@ class QueueLoop {
     for (const Waiting& waiting : queue_) {
       const std::size_t at = reserve(job(waiting).size, std::max<std::int64_t>(waiting.keys.estimate_s, 1));
       // What ends now by its limit may end later in this same instant: then the reservation is for now, but not yet.
-      if (profile_[at].at_s == now_s_ && start(waiting) && pool_.free() == 0)
+      if (profile_[at].at_s == now_s_ && start_if_it_fits(waiting) && pool_.free() == 0)
         return;
     }
   }

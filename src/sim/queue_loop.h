@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,21 +14,29 @@
 namespace lockstep::sim {
 
 struct QueueKeys {
-  std::int64_t turn = 0;        // order of the queue, smaller first; equal ones by submission
-  std::int64_t filler = 0;      // order in which holes are filled
+  std::int64_t turn = 0;        // order of the queue, smaller first; equal ones by their place in the log
+  std::int64_t filler = 0;      // order in which holes are filled, likewise
   std::int64_t estimate_s = 1;  // run time when it is tested for a hole; at most the limit
+  std::int64_t overdue_s = std::numeric_limits<std::int64_t>::max();  // once it waits, first, at that time, holes are
+                                                                      // tested with limits, not estimates
 };
 
-// Jobs are named by their place in the log.
+// Jobs are named by their place in the log. A policy looks at a run time only once the job has ended, unless it is
+// meant to be an oracle.
 class QueuePolicy {
  public:
   virtual ~QueuePolicy() = default;
-  virtual QueueKeys keys(std::size_t job) = 0;  // asked at its submission, and again when it is touched by an end
+  virtual QueueKeys keys(std::size_t job) = 0;  // at its submission, and again when it is touched by an end
   virtual void joined(std::size_t) {}           // the queue, with its latest keys
   virtual void left(std::size_t) {}             // the queue: it starts, or its keys are asked for again
-  virtual void ended(std::size_t) {}            // after its run time, which may be looked at now
+  virtual void started(std::size_t, const GangPool::Place&, std::int64_t /*now_s*/) {}
+  virtual void ended(std::size_t, std::int64_t /*now_s*/) {}
   // Jobs that wait are asked for new keys when one of the same kin ends. 0: never.
   virtual std::uint64_t kin(std::size_t) const { return 0; }
+  // A place for a job that fits.
+  virtual GangPool::Place place(const GangPool& pool, std::size_t, std::int64_t size, std::int64_t /*now_s*/) {
+    return pool.find(size);
+  }
 };
 
 enum class Filling : unsigned char {

@@ -70,12 +70,6 @@ Result<QueueTrace> read_queue_trace(TraceFile file) {
     return invalid(format("{}: there is no usable job in it", file.name()));
   std::stable_sort(trace.jobs.begin(), trace.jobs.end(),
                    [](const TraceJob& a, const TraceJob& b) { return a.submit_s < b.submit_s; });
-  const std::int64_t first = trace.jobs.front().submit_s;
-  for (TraceJob& job : trace.jobs) {
-    job.submit_s -= first;
-    if (job.published_start_s)
-      *job.published_start_s -= first;
-  }
   return trace;
 }
 
@@ -85,10 +79,7 @@ Result<std::vector<TraceJob>> window_of(const std::vector<TraceJob>& jobs, std::
   if (count == 0 || start >= jobs.size() || jobs.size() - start < count)
     return invalid(format("there are {} jobs, so no {} of them from number {}", jobs.size(), count, start));
   const auto from = jobs.begin() + static_cast<std::ptrdiff_t>(start);
-  std::vector<TraceJob> part(from, from + static_cast<std::ptrdiff_t>(count));
-  const std::int64_t first = part.front().submit_s;
-  for (TraceJob& job : part) job.submit_s -= first;
-  return part;
+  return std::vector<TraceJob>(from, from + static_cast<std::ptrdiff_t>(count));
 }
 
 std::vector<TraceJob> scaled(std::vector<TraceJob> jobs, double factor) {

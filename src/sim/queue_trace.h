@@ -16,7 +16,7 @@ struct TraceJob {
   std::int64_t size = 1;      // processors or GPUs
   std::int64_t limit_s = 1;   // asked for, at least run_s
   std::int64_t run_s = 1;     // known to the simulator, and to policies only once the job has ended
-  std::int64_t submit_s = 0;  // from the first job of the log
+  std::int64_t submit_s = 0;  // as in the log
   std::string user;           // empty: the log does not say
   std::optional<std::int64_t> published_start_s;
 };
