@@ -126,7 +126,7 @@ int run(std::span<char*> words) {
 
 }  // namespace
 
-constinit const Command kGpuCommand = {
+const Command kGpuCommand = {
     "gpu",
     "lockstep-sim gpu --log FILE.csv[.gz] --nodes N --gpus-per-node G [--policy fifo|easy|easy-sjbf|default] [--oracle]\n"
     "    [--topology FILE] [--scale-submit PERCENT] [--starts FILE] [--json] [--order NAME=VALUE,…]\n"

@@ -7,7 +7,7 @@
 using namespace lockstep::sim;
 
 int main(int argc, char** argv) {
-  const Command* const commands[] = {&kChaosCommand, &kHuntCommand};
+  const Command* const commands[] = {&kChaosCommand, &kHuntCommand, &kQueueCommand, &kGpuCommand};
   const std::string_view word = argc > 1 ? argv[1] : "";
   for (const Command* command : commands)
     if (word == command->name) {

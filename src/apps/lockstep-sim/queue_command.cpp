@@ -143,7 +143,7 @@ int run(std::span<char*> words) {
 
 }  // namespace
 
-constinit const Command kQueueCommand = {
+const Command kQueueCommand = {
     "queue",
     "lockstep-sim queue --log FILE.swf|.csv[.gz] --procs N [--policy fcfs|easy|conservative|easy-sjbf|default] [--oracle]\n"
     "    [--window START:COUNT,…] [--scale-submit PERCENT] [--starts FILE] [--json] [--order NAME=VALUE,…]\n"
