@@ -23,7 +23,8 @@ struct Switch {
 
 class TreeReader {
  public:
-  TreeReader(std::string_view name, std::int32_t nodes) : name_(name), leaf_of_(static_cast<std::size_t>(nodes), SIZE_MAX) {}
+  TreeReader(std::string_view name, std::int32_t nodes)
+      : name_(name), leaf_of_(static_cast<std::size_t>(nodes), SIZE_MAX) {}
 
   Result<std::vector<std::vector<std::size_t>>> paths(std::string_view text) {
     TRY(read_lines(text));

@@ -11,13 +11,13 @@ namespace lockstep::sim {
 struct QueueFigures {
   std::size_t jobs = 0;
   double avg_wait_s = 0;
-  double avg_bsld = 0;      // max(1, (wait + run) / max(run, 10 s))
-  double p99_wait_s = 0;    // the wait that 99 % of the jobs do not exceed
+  double avg_bsld = 0;    // max(1, (wait + run) / max(run, 10 s))
+  double p99_wait_s = 0;  // the wait that 99 % of the jobs do not exceed
   double max_wait_s = 0;
-  double area_wait_s = 0;   // mean of the waits weighted by size * run time: what the machine-hours waited
-  double utilization = 0;   // of the pool from the first submission to the last end
-  double utilization_to_last_start = 0;   // the same to the last start: how RLScheduler counts
-  double gang_wait_s = 0;   // mean over the jobs of gang_size or more; 0: there are none
+  double area_wait_s = 0;                // mean of the waits weighted by size * run time: what the machine-hours waited
+  double utilization = 0;                // of the pool from the first submission to the last end
+  double utilization_to_last_start = 0;  // the same to the last start: how RLScheduler counts
+  double gang_wait_s = 0;                // mean over the jobs of gang_size or more; 0: there are none
   std::size_t gangs = 0;
 };
 

@@ -105,9 +105,7 @@ class QueueLoop {
     policy_.left(job);
     policy_.started(job, run_.places[job], now_s_);
   }
-  GangPool::Place place(const Waiting& waiting) {
-    return policy_.place(pool_, waiting.job, job(waiting).size, now_s_);
-  }
+  GangPool::Place place(const Waiting& waiting) { return policy_.place(pool_, waiting.job, job(waiting).size, now_s_); }
   bool start_if_it_fits(const Waiting& waiting) {
     const bool fits = pool_.fits(job(waiting).size);
     if (fits)

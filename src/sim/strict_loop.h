@@ -1,6 +1,6 @@
-// The loop of RLScheduler (SC'20): it picks one job at a time; a picked job that does not fit blocks all others until it
-// does, apart from backfilling in order of arrival before a shadow time that is found once, when the block begins. One
-// flat pool. The limits of the logs it is used with are the run times.
+// The loop of RLScheduler (SC'20): it picks one job at a time; a picked job that does not fit blocks all others until
+// it does, apart from backfilling in order of arrival before a shadow time that is found once, when the block begins.
+// One flat pool. The limits of the logs it is used with are the run times.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,8 @@ DefaultPolicy::DefaultPolicy(std::span<const TraceJob> jobs, std::int32_t nodes,
 
 QueueKeys DefaultPolicy::keys(std::size_t job) {
   const TraceJob& asked = jobs_[job];
-  predicted_[job] = oracle_ ? seconds(std::max<std::int64_t>(asked.run_s, 1)) : predictor_.predict(kinds_[job], limit(job));
+  predicted_[job] =
+      oracle_ ? seconds(std::max<std::int64_t>(asked.run_s, 1)) : predictor_.predict(kinds_[job], limit(job));
   const Turn turn = turn_of(order_, {.submitted = Instant{} + seconds(asked.submit_s),
                                      .size = asked.size,
                                      .capacity = capacity_,
@@ -71,8 +72,7 @@ GangPool::Place DefaultPolicy::place(const GangPool& pool, std::size_t job, std:
   GangPool::Place place;
   const std::int32_t per_node = pool.devices_per_node();
   if (const auto whole = static_cast<std::int32_t>(size / per_node); whole > 0)
-    for (const std::int32_t node : tree_.choose_idle(pool, whole))
-      place.push_back({node, per_node});
+    for (const std::int32_t node : tree_.choose_idle(pool, whole)) place.push_back({node, per_node});
   const auto rest = static_cast<std::int32_t>(size % per_node);
   if (rest == 0)
     return place;

@@ -40,9 +40,9 @@ class DefaultPolicy : public QueuePolicy {
   RunPredictor predictor_;
   Backlog backlog_;
   std::vector<RunKinds> kinds_;
-  std::vector<Duration> predicted_;              // when its keys were last asked for
+  std::vector<Duration> predicted_;  // when its keys were last asked for
   std::vector<Started> started_;
-  std::vector<std::vector<std::size_t>> runs_;   // by node, where there are several
+  std::vector<std::vector<std::size_t>> runs_;  // by node, where there are several
 };
 
 }  // namespace lockstep::sim

@@ -47,8 +47,8 @@ Result<GpuOptions> read_options(std::span<char*> words) {
   return read;
 }
 
-// An estimate, not a measurement: a ring is as fast as its slowest link. Inside a node links are taken to be eight times
-// as fast as those of one leaf switch, and every level of switches above to be oversubscribed two to one.
+// An estimate, not a measurement: a ring is as fast as its slowest link. Inside a node links are taken to be eight
+// times as fast as those of one leaf switch, and every level of switches above to be oversubscribed two to one.
 double ring_time(std::int32_t level) { return level == 0 ? 1 : 8 * std::exp2(level - 1); }
 
 void measure_places(std::span<const TraceJob> jobs, const QueueRun& run, const NodeTree& tree, std::int32_t per_node,
@@ -78,8 +78,8 @@ void measure_places(std::span<const TraceJob> jobs, const QueueRun& run, const N
 Result<GpuResult> simulate(GpuOptions options) {
   const QueueTrace trace = TRY(read_queue_trace(options.log));
   const std::vector<TraceJob> jobs = scaled(trace.jobs, options.submit_factor);
-  const NodeTree tree = options.topology.empty() ? NodeTree::flat(options.nodes)
-                                                 : TRY(NodeTree::read(options.topology, options.nodes));
+  const NodeTree tree =
+      options.topology.empty() ? NodeTree::flat(options.nodes) : TRY(NodeTree::read(options.topology, options.nodes));
   options.choice.tree = tree;
   const QueueRun run = TRY(run_policy(jobs, options.nodes, options.gpus_per_node, options.choice));
   GpuResult result;
@@ -128,7 +128,8 @@ int run(std::span<char*> words) {
 
 const Command kGpuCommand = {
     "gpu",
-    "lockstep-sim gpu --log FILE.csv[.gz] --nodes N --gpus-per-node G [--policy fifo|easy|easy-sjbf|default] [--oracle]\n"
+    "lockstep-sim gpu --log FILE.csv[.gz] --nodes N --gpus-per-node G [--policy fifo|easy|easy-sjbf|default] "
+    "[--oracle]\n"
     "    [--topology FILE] [--scale-submit PERCENT] [--starts FILE] [--json] [--order NAME=VALUE,…]\n"
     "    a log of gangs (id,gpus,reqtime,run,submit,vc) through nodes of GPUs\n",
     run};

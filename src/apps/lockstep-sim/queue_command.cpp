@@ -88,7 +88,8 @@ Result<QueueResult> simulate(const QueueOptions& options) {
     windows.push_back({0, trace.jobs.size()});
   QueueResult result;
   for (const Window& window : windows) {
-    const std::vector<TraceJob> jobs = scaled(TRY(window_of(trace.jobs, window.start, window.count)), options.submit_factor);
+    const std::vector<TraceJob> jobs =
+        scaled(TRY(window_of(trace.jobs, window.start, window.count)), options.submit_factor);
     const std::vector<std::int64_t> start_s = TRY(starts_of(jobs, options));
     result.figures.push_back(figures_of(jobs, start_s, options.procs));
     for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -145,7 +146,8 @@ int run(std::span<char*> words) {
 
 const Command kQueueCommand = {
     "queue",
-    "lockstep-sim queue --log FILE.swf|.csv[.gz] --procs N [--policy fcfs|easy|conservative|easy-sjbf|default] [--oracle]\n"
+    "lockstep-sim queue --log FILE.swf|.csv[.gz] --procs N [--policy fcfs|easy|conservative|easy-sjbf|default] "
+    "[--oracle]\n"
     "    [--window START:COUNT,…] [--scale-submit PERCENT] [--starts FILE] [--json] [--order NAME=VALUE,…]\n"
     "lockstep-sim queue --loop rl [--no-backfill] --policy fcfs|sjf|f1|wfp3|unicep|default --log FILE --procs N …\n"
     "    a job log through a flat pool of processors: waits and slowdowns, the mean over the windows\n",

@@ -78,7 +78,8 @@ Result<Filling> filling_of(const std::string& policy) {
     return Filling::kConservative;
   if (policy == "easy" || policy == "easy-sjbf" || policy == "default")
     return Filling::kHead;
-  return invalid(format("there is no policy {} here: fcfs, easy, conservative, easy-sjbf, default", policy), "--policy");
+  return invalid(format("there is no policy {} here: fcfs, easy, conservative, easy-sjbf, default", policy),
+                 "--policy");
 }
 
 }  // namespace

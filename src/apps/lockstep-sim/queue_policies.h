@@ -17,11 +17,11 @@
 namespace lockstep::sim {
 
 struct QueueChoice {
-  std::string policy;                    // fcfs, fifo, easy, conservative, easy-sjbf, default
-  bool oracle = false;                   // run times are known instead of limits and predictions
-  bool published_events = false;         // one event at a time, as the published simulators do
-  std::optional<NodeTree> tree;          // default policy only
-  OrderPolicy order;                     // default policy only
+  std::string policy;             // fcfs, fifo, easy, conservative, easy-sjbf, default
+  bool oracle = false;            // run times are known instead of limits and predictions
+  bool published_events = false;  // one event at a time, as the published simulators do
+  std::optional<NodeTree> tree;   // default policy only
+  OrderPolicy order;              // default policy only
 };
 
 // kInvalid: no such policy.

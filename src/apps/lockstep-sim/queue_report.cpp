@@ -17,16 +17,11 @@ struct Setting {
   Duration OrderPolicy::*duration = nullptr;
 };
 constexpr Setting kSettings[] = {
-    {"spread_min", nullptr, &OrderPolicy::spread_min},
-    {"spread_max", nullptr, &OrderPolicy::spread_max},
-    {"backlog_permille", &OrderPolicy::backlog_permille},
-    {"weight_permille", &OrderPolicy::weight_permille},
-    {"size_permille", &OrderPolicy::size_permille},
-    {"doubling_permille", &OrderPolicy::doubling_permille},
-    {"work_unit", nullptr, &OrderPolicy::work_unit},
-    {"wide_permille", &OrderPolicy::wide_permille},
-    {"predicted_min", nullptr, &OrderPolicy::predicted_min},
-    {"filler_permille", &OrderPolicy::filler_permille},
+    {"spread_min", nullptr, &OrderPolicy::spread_min},       {"spread_max", nullptr, &OrderPolicy::spread_max},
+    {"backlog_permille", &OrderPolicy::backlog_permille},    {"weight_permille", &OrderPolicy::weight_permille},
+    {"size_permille", &OrderPolicy::size_permille},          {"doubling_permille", &OrderPolicy::doubling_permille},
+    {"work_unit", nullptr, &OrderPolicy::work_unit},         {"wide_permille", &OrderPolicy::wide_permille},
+    {"predicted_min", nullptr, &OrderPolicy::predicted_min}, {"filler_permille", &OrderPolicy::filler_permille},
     {"overdue_permille", &OrderPolicy::overdue_permille},
 };
 
@@ -36,7 +31,8 @@ Result<OrderPolicy> order_policy_of(const Options& options) {
   OrderPolicy policy;
   for (const std::string& pair : split(options.text_or("--order", ""), ',')) {
     const std::size_t equals = pair.find('=');
-    const auto value = equals == std::string::npos ? std::nullopt : parse_int(std::string_view(pair).substr(equals + 1));
+    const auto value =
+        equals == std::string::npos ? std::nullopt : parse_int(std::string_view(pair).substr(equals + 1));
     if (!value || *value < -1'000'000'000 || *value > 1'000'000'000)
       return invalid(format("--order takes NAME=NUMBER,…, not {}", pair), "--order");
     const Setting* found = nullptr;

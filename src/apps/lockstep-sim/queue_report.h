@@ -21,6 +21,7 @@ Result<double> submit_factor_of(const Options& options);
 void add_figures(JsonText& json, const QueueFigures& figures);  // as fields of the open object
 void print_figures(const QueueFigures& figures);                // as lines of a table
 // "id,start" for every job. Errors: kIo.
-Result<void> write_starts(const std::string& path, std::span<const TraceJob> jobs, std::span<const std::int64_t> start_s);
+Result<void> write_starts(const std::string& path, std::span<const TraceJob> jobs,
+                          std::span<const std::int64_t> start_s);
 
 }  // namespace lockstep::sim
