@@ -44,6 +44,19 @@ struct Describe {
   }
   std::string operator()(const PutUser& c) const { return format("user {}", c.user.meta.name); }
   std::string operator()(const PutAccount& c) const { return format("account {}", c.account.meta.name); }
+  std::string operator()(const RemoveAccount& c) const { return format("remove account {}", c.name); }
+  std::string operator()(const PutAssociation& c) const {
+    return format("association {}/{}/{}", c.association.account, c.association.user, c.association.partition);
+  }
+  std::string operator()(const RemoveAssociation& c) const { return format("remove association {}", c.name); }
+  std::string operator()(const PutQos& c) const { return format("qos {}", c.qos.meta.name); }
+  std::string operator()(const RemoveQos& c) const { return format("remove qos {}", c.name); }
+  std::string operator()(const PutLicence& c) const { return format("licence {}", c.licence.meta.name); }
+  std::string operator()(const RemoveLicence& c) const { return format("remove licence {}", c.name); }
+  std::string operator()(const PutReservation& c) const { return format("reservation {}", c.reservation.meta.name); }
+  std::string operator()(const RemoveReservation& c) const { return format("remove reservation {}", c.name); }
+  std::string operator()(const PutPolicy&) const { return "policy"; }
+  std::string operator()(const ResetUsage& c) const { return format("reset usage {}/{}", c.account, c.user); }
   std::string operator()(const PutPartition& c) const { return format("partition {}", c.partition.meta.name); }
   std::string operator()(const RemovePartition& c) const { return format("remove partition {}", c.name); }
   std::string operator()(const PutObject& c) const {

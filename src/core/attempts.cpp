@@ -5,8 +5,10 @@
 #include "base/hostlist.h"
 #include "base/mutant.h"
 #include "base/text.h"
+#include "core/accounting.h"
 #include "core/dependencies.h"
 #include "core/jobs.h"
+#include "core/reservations.h"
 #include "core/steps.h"
 #include "core/tasks.h"
 #include "core/timers.h"
@@ -42,6 +44,7 @@ void finish_attempt(Txn& txn, JobId id) {
   end_tasks_of(txn, id);
   Job job = *txn.job(id);
   CHECK(job.state == JobState::kCompleting);
+  charge_usage(txn, job);
   job.allocation = nullptr;
   job.members.clear();
   job.limit_end = {};
@@ -51,7 +54,7 @@ void finish_attempt(Txn& txn, JobId id) {
     job.ended = txn.now();
     job.ran_on = hosts_of(txn, *txn.job(id)->allocation);
     txn.event(job, "Ended", job.end_reason);
-    txn.put(std::move(job));
+    note_unused(txn, *txn.put(std::move(job)));
     return;
   }
   job.state = JobState::kPending;
@@ -189,6 +192,13 @@ void start_attempt(Txn& txn, const Job& before, const std::string& partition, st
   allocation.partition = partition;
   allocation.fence_after = may_requeue(*before.spec) ? txn.settings().fence_after : kForever;
   allocation.grants = std::move(grants);
+  allocation.granted = txn.now();
+  const Partition* where = txn.tables().partition(partition);
+  CHECK(where, "a start in a partition that is not there");
+  allocation.limit = limit_of(*before.spec, where, txn.settings());
+  std::vector<const Node*> nodes;
+  for (const Grant& grant : allocation.grants) nodes.push_back(txn.tables().node(grant.node));
+  allocation.tres = tres_of(*before.spec, *where, allocation.grants, nodes);
   job.state = JobState::kStarting;
   job.hold = Hold::kNone;
   job.attempt = allocation.attempt;

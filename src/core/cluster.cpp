@@ -1,5 +1,6 @@
 #include "core/cluster.h"
 
+#include "core/accounting.h"
 #include "core/arrays.h"
 #include "core/attempts.h"
 #include "core/dependencies.h"
@@ -7,6 +8,7 @@
 #include "core/jobs.h"
 #include "core/nodes.h"
 #include "core/plan.h"
+#include "core/reservations.h"
 #include "core/steps.h"
 #include "core/tasks.h"
 #include "core/timers.h"
@@ -36,6 +38,17 @@ struct Visitor {
   Result<Answer> operator()(const SetTaskCount& c) const { return done(set_task_count(txn, txn.caller(), c)); }
   Result<Answer> operator()(const PutUser& c) const { return put_user(txn, c); }
   Result<Answer> operator()(const PutAccount& c) const { return put_account(txn, c); }
+  Result<Answer> operator()(const RemoveAccount& c) const { return done(remove_account(txn, c)); }
+  Result<Answer> operator()(const PutAssociation& c) const { return put_association(txn, c); }
+  Result<Answer> operator()(const RemoveAssociation& c) const { return done(remove_association(txn, c)); }
+  Result<Answer> operator()(const PutQos& c) const { return put_qos(txn, c); }
+  Result<Answer> operator()(const RemoveQos& c) const { return done(remove_qos(txn, c)); }
+  Result<Answer> operator()(const PutLicence& c) const { return put_licence(txn, c); }
+  Result<Answer> operator()(const RemoveLicence& c) const { return done(remove_licence(txn, c)); }
+  Result<Answer> operator()(const PutReservation& c) const { return put_reservation(txn, c); }
+  Result<Answer> operator()(const RemoveReservation& c) const { return done(remove_reservation(txn, c)); }
+  Result<Answer> operator()(const PutPolicy& c) const { return put_policy(txn, c); }
+  Result<Answer> operator()(const ResetUsage& c) const { return done(reset_usage(txn, c)); }
   Result<Answer> operator()(const PutPartition& c) const { return put_partition(txn, c); }
   Result<Answer> operator()(const RemovePartition& c) const { return done(remove_partition(txn, c)); }
   Result<Answer> operator()(const PutObject& c) const { return put_object(txn, c); }

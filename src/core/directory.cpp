@@ -37,6 +37,12 @@ Result<Answer> start_epoch(Txn& txn, const StartEpoch& ask) {
     partition.is_default = true;
     txn.put(std::move(partition));
   }
+  if (txn.tables().qos.empty()) {
+    Qos qos;
+    qos.meta.name = "normal";
+    qos.description = "Normal QOS default";
+    txn.put(std::move(qos));
+  }
   // A delay that ran out while nobody was there to act on it.
   std::vector<JobId> waiting;
   for (const auto& [id, job] : txn.tables().jobs)
@@ -67,23 +73,6 @@ Result<Answer> put_user(Txn& txn, const PutUser& ask) {
   return Answer{.user = made->id, .seq = made->meta.seq};
 }
 
-Result<Answer> put_account(Txn& txn, const PutAccount& ask) {
-  TRY(need_admin(txn, "change accounts"));
-  const Account& account = ask.account;
-  if (account.meta.name.empty())
-    return invalid("an account needs a name", "name");
-  const auto& accounts = txn.tables().accounts;
-  for (std::string up = account.parent; !up.empty();) {
-    if (up == account.meta.name)
-      return invalid(format("account {} would be below itself", account.meta.name), "parent");
-    const auto it = accounts.find(up);
-    if (it == accounts.end())
-      return not_found(format("there is no account {}", up));
-    up = it->second->parent;
-  }
-  return Answer{.seq = txn.put(Account(account))->meta.seq};
-}
-
 Result<Answer> put_partition(Txn& txn, const PutPartition& ask) {
   TRY(need_admin(txn, "change partitions"));
   const Partition& partition = ask.partition;
@@ -92,6 +81,12 @@ Result<Answer> put_partition(Txn& txn, const PutPartition& ask) {
   if (partition.time_default.us < 0 || partition.time_max.us <= 0 || partition.time_max > kForever ||
       partition.time_default > partition.time_max)
     return invalid("the default time limit must lie between 0 and the longest one", "time_default");
+  for (const auto* list : {&partition.allow_qos, &partition.deny_qos})
+    for (const std::string& name : *list)
+      if (!txn.tables().qos_named(name))
+        return not_found(format("there is no QOS {}", name));
+  if (!partition.qos.empty() && !txn.tables().qos_named(partition.qos))
+    return not_found(format("there is no QOS {}", partition.qos));
   if (partition.memory_per_core_mb < 0)
     return invalid("memory per core must not be negative", "memory_per_core_mb");
   if (partition.is_default) {

@@ -1,4 +1,4 @@
-// Everything with a name that is not a job or a node: users, accounts, partitions, join tokens, front-end objects.
+// Names that are not of jobs, nodes or accounting: users, partitions, join tokens, front-end objects.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,6 @@ namespace lockstep {
 
 Result<Answer> start_epoch(Txn& txn, const StartEpoch& ask);
 Result<Answer> put_user(Txn& txn, const PutUser& ask);
-Result<Answer> put_account(Txn& txn, const PutAccount& ask);
 Result<Answer> put_partition(Txn& txn, const PutPartition& ask);
 Result<void> remove_partition(Txn& txn, const RemovePartition& ask);
 Result<Answer> put_object(Txn& txn, const PutObject& ask);

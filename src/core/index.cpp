@@ -3,6 +3,7 @@
 
 #include "base/mutant.h"
 #include "core/inner.h"
+#include "core/reservations.h"
 #include "core/timers.h"
 
 namespace lockstep {
@@ -66,10 +67,12 @@ void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
   if (!before || !after || before->wall_offset == after->wall_offset)
     return;
   for (JobId id : by_calendar) refresh_timers(id);
+  refresh_reservation_timer();
 }
 
 void ClusterState::Inner::index(const Job* before, const Job* after) {
   const JobId id = before ? before->id : after->id;
+  ledger.index(before, after);
 
   const Allocation* old_grants = held(before);
   const Allocation* new_grants = held(after);
@@ -205,6 +208,15 @@ void ClusterState::Inner::refresh_timers(JobId id) {
     job_timers[id] = std::move(fresh);
 }
 
+void ClusterState::Inner::refresh_reservation_timer() {
+  if (reservations_at)
+    timers.erase({reservations_at, TimerKind::kReservation, {}});
+  const Instant at = reservations_due(*this);
+  reservations_at = at < kNever ? std::max(at, Instant{1}) : Instant{};
+  if (reservations_at)
+    timers.insert({reservations_at, TimerKind::kReservation, {}});
+}
+
 void ClusterState::Inner::rebuild() {
   loads.clear();
   jobs_on.clear();
@@ -217,6 +229,10 @@ void ClusterState::Inner::rebuild() {
   by_calendar.clear();
   timers.clear();
   job_timers.clear();
+  ledger.clear();
+  reservations_at = {};
+  for (const auto& [key, account] : tables.accounts) ledger.index(nullptr, account.get());
+  refresh_reservation_timer();
   for (const auto& [key, job] : tables.jobs) index(nullptr, job.get());
   for (const auto& [key, step] : tables.steps) index(nullptr, step.get());
   for (const auto& [key, task] : tables.tasks) index(nullptr, task.get());
@@ -225,6 +241,26 @@ void ClusterState::Inner::rebuild() {
 
 Instant ClusterState::Inner::of_wall(WallTime t) const {
   return {t.us - (tables.cluster ? tables.cluster->wall_offset.us : 0)};
+}
+
+WallTime ClusterState::Inner::wall_at(Instant t) const {
+  return {t.us + (tables.cluster ? tables.cluster->wall_offset.us : 0)};
+}
+
+Instant ClusterState::Inner::usage_floor_at(Instant t) const {
+  const WallTime floor = usage_floor(tables.policy(), wall_at(t));
+  return floor ? of_wall(floor) : Instant{};
+}
+
+std::vector<RunningUse> ClusterState::Inner::running_use() const {
+  std::set<JobId> ids;
+  for (const auto& [node, jobs] : jobs_on) ids.insert(jobs.begin(), jobs.end());
+  std::vector<RunningUse> out;
+  for (JobId id : ids) {
+    const Job* job = tables.job(id);
+    out.push_back({job->spec.get(), job->allocation.get()});
+  }
+  return out;
 }
 
 bool ClusterState::Inner::listed_for_others(const Job& job) const {

@@ -11,18 +11,21 @@
 #include <vector>
 
 #include "core/cluster.h"
+#include "rules/ledger.h"
+#include "rules/usage.h"
 
 namespace lockstep {
 
 // In the order in which timers due at the same moment are acted on.
 enum class TimerKind : unsigned char {
-  kLimit,       // the time limit strikes
-  kDeadline,    // pending or running past its deadline
-  kWarn,        // signal_ahead
-  kBegin,       // Hold::kBeginTime is over
-  kDependency,  // kAfter with a delay
-  kTask,        // a task's retry_at
-  kPurge,       // an ended job has been listed long enough
+  kLimit,        // the time limit strikes
+  kDeadline,     // pending or running past its deadline
+  kWarn,         // signal_ahead
+  kBegin,        // Hold::kBeginTime is over
+  kDependency,   // kAfter with a delay
+  kTask,         // a task's retry_at
+  kReservation,  // one is over
+  kPurge,        // an ended job has been listed long enough
 };
 
 struct Timer {
@@ -51,6 +54,9 @@ struct ClusterState::Inner {
   std::set<Timer> timers;
   std::map<JobId, std::vector<Timer>> job_timers;  // what each job has in timers, without its tasks'
 
+  Ledger ledger;            // what limits, quotas and licences count
+  Instant reservations_at;  // the timer of reservations in timers; 0 = there is none
+
   // Specs accepted lately. Equal ones are shared by their jobs, and whether one could ever run is not worked out again
   // while the ground it stands on, nodes and partitions, stays the same.
   struct Accepted {
@@ -63,6 +69,8 @@ struct ClusterState::Inner {
   void index(const Node* before, const Node* after);
   void index(const Partition*, const Partition*) { ++ground; }
   void index(const Cluster* before, const Cluster* after);
+  void index(const Account* before, const Account* after) { ledger.index(before, after); }
+  void index(const Reservation*, const Reservation*) { refresh_reservation_timer(); }
   void index(const Job* before, const Job* after);
   void index(const Step* before, const Step* after);
   void index(const Task* before, const Task* after);
@@ -73,9 +81,13 @@ struct ClusterState::Inner {
   // Recomputes a job's timers. Called by index(); needed besides when the wall clock moves or another job, on which a
   // timer depends, changes.
   void refresh_timers(JobId id);
+  void refresh_reservation_timer();
   void rebuild();  // every index, from the tables
 
   Instant of_wall(WallTime t) const;             // when the calendar shows t
+  WallTime wall_at(Instant t) const;             // what the calendar shows then
+  Instant usage_floor_at(Instant t) const;       // use before this is forgotten
+  std::vector<RunningUse> running_use() const;   // of every job that holds an allocation
   bool listed_for_others(const Job& job) const;  // an ended job that may not be forgotten yet
 };
 

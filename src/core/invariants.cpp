@@ -155,6 +155,7 @@ void check_invariants(const ClusterState& state) {
   CHECK(fresh.live_steps == inner.live_steps, "live steps");
   CHECK(fresh.owned_jobs == inner.owned_jobs && fresh.owned_objects == inner.owned_objects, "records by owner");
   CHECK(fresh.by_calendar == inner.by_calendar, "jobs with dates");
+  CHECK(fresh.ledger == inner.ledger, "what limits count is not the sum over the jobs");
   // A delay that is over but was not acted on yet is not worked out again.
   const auto lasting = [](const std::set<Timer>& timers) {
     std::vector<Timer> out;

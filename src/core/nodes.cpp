@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/attempts.h"
 #include "core/directory.h"
+#include "core/reservations.h"
 
 namespace lockstep {
 
@@ -100,6 +101,7 @@ Result<void> node_lost(Txn& txn, const NodeLost& ask) {
   }
   txn.event(Kind::kNode, node.meta, "NodeLost", node.meta.name);
   txn.put(std::move(node));
+  replace_reserved(txn, known->meta.name);
   for (JobId id : jobs_on(txn, ask.node)) {
     const Ref<Job> job = txn.job(id);
     const auto live = live_nodes(*job);
@@ -147,6 +149,8 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
     node.features = *ask.features;
   ++node.meta.generation;
   const Ref<Node> made = txn.put(std::move(node));
+  if (ask.drain && *ask.drain)
+    replace_reserved(txn, made->meta.name);
   return Answer{.node = made->id, .seq = made->meta.seq};
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/mutant.h"
+#include "core/accounting.h"
 #include "core/arrays.h"
 #include "core/attempts.h"
 #include "core/timers.h"
@@ -23,8 +24,8 @@ const Partition* usable_partition(const Txn& txn, const JobSpec& spec, const std
   return asked ? partition : nullptr;
 }
 
-bool fits(const Txn& txn, const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants) {
-  std::vector<const Node*> nodes;
+bool fits(const Txn& txn, const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+          std::vector<const Node*>& nodes) {
   std::map<NodeId, NodeLoad> loads;
   for (const Grant& grant : grants) {
     const Node* node = txn.tables().node(grant.node);
@@ -40,7 +41,7 @@ bool fits(const Txn& txn, const JobSpec& spec, const Partition& partition, const
   return check_allocation(spec, partition, grants, nodes).ok();
 }
 
-bool apply_start(Txn& txn, const PlannedStart& start) {
+bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   const Ref<Job> job = txn.job(start.job);
   if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
       start.is_element != (job->array != nullptr))
@@ -52,10 +53,16 @@ bool apply_start(Txn& txn, const PlannedStart& start) {
   const Partition* partition = usable_partition(txn, *job->spec, start.partition);
   if (!partition || start.grants.empty())
     return false;
+  const std::optional<Partition> eased = eased_for(txn.tables(), *partition, job->spec->qos);
+  if (eased)
+    partition = &*eased;
   const Duration limit = limit_of(*job->spec, partition, txn.settings());
   if (limit > partition->time_max && (job->spec->time_min.us == 0 || job->spec->time_min > partition->time_max))
     return false;
-  if (!fits(txn, *job->spec, *partition, start.grants))
+  std::vector<const Node*> nodes;
+  if (!fits(txn, *job->spec, *partition, start.grants, nodes))
+    return false;
+  if (rules.refusal(*job->spec, *partition, start.grants, nodes, limit))
     return false;
   std::vector<Grant> grants = start.grants;
   if (mutant(Mutant::kPartialGang) && grants.size() > 1)
@@ -73,7 +80,8 @@ bool apply_start(Txn& txn, const PlannedStart& start) {
 
 Answer apply_plan(Txn& txn, const ApplyPlan& plan) {
   Answer answer;
-  for (const PlannedStart& start : plan.starts) answer.starts_applied += apply_start(txn, start);
+  StartRules rules(txn);
+  for (const PlannedStart& start : plan.starts) answer.starts_applied += apply_start(txn, start, rules);
   return answer;
 }
 

@@ -2,9 +2,11 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "core/accounting.h"
 #include "core/dependencies.h"
 #include "core/directory.h"
 #include "core/jobs.h"
+#include "core/reservations.h"
 #include "rules/priority.h"
 
 namespace lockstep {
@@ -61,7 +63,7 @@ bool known_to_be_possible(const ClusterState::Inner& inner, const JobSpec& spec)
   return std::any_of(inner.accepted.begin(), inner.accepted.end(), [&](const auto& known) {
     const JobSpec& s = *known.spec;
     return known.ground == inner.ground && s.time_limit == spec.time_limit && s.time_min == spec.time_min &&
-           s.account == spec.account && s.partitions == spec.partitions && s.groups == spec.groups;
+           s.account == spec.account && s.qos == spec.qos && s.partitions == spec.partitions && s.groups == spec.groups;
   });
 }
 
@@ -87,11 +89,15 @@ Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec
   const Duration shortest = spec.time_min.us != 0 ? spec.time_min : spec.time_limit;
   std::optional<Error> refusal;
   for (const Partition* partition : partitions) {
-    const auto& accounts = partition->allow_accounts;
-    if (!accounts.empty() && std::find(accounts.begin(), accounts.end(), spec.account) == accounts.end()) {
-      refusal = denied(format("account {} may not use partition {}", spec.account, partition->meta.name));
+    if (const auto word = partition_refuses(*partition, spec.account, spec.qos)) {
+      refusal = denied(*word == "AccountNotAllowed"
+                           ? format("account {} may not use partition {}", spec.account, partition->meta.name)
+                           : format("QOS {} may not be used in partition {}", spec.qos, partition->meta.name));
       continue;
     }
+    const std::optional<Partition> eased = eased_for(txn.tables(), *partition, spec.qos);
+    if (eased)
+      partition = &*eased;
     if (new_limit && shortest > partition->time_max && !(as_before && txn.caller().admin)) {
       refusal = invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
       continue;
@@ -150,9 +156,10 @@ Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_b
 Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   if (!ask.spec)
     return invalid("a job needs a description");
-  const JobSpec& spec = *ask.spec;
-  if (!txn.caller().admin && txn.caller().user != spec.user)
-    return denied(format("user {} may not submit jobs for user {}", txn.caller().user.value, spec.user.value));
+  if (!txn.caller().admin && txn.caller().user != ask.spec->user)
+    return denied(format("user {} may not submit jobs for user {}", txn.caller().user.value, ask.spec->user.value));
+  const Ref<JobSpec> wanted = TRY(with_standing(txn, ask.spec));
+  const JobSpec& spec = *wanted;
   if (!txn.caller().admin && (spec.priority || spec.nice < 0))
     return denied("only an administrator sets a priority or a negative nice value");
   if (txn.tables().jobs.size() >= txn.settings().jobs_max)
@@ -164,6 +171,7 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   TRY(check_dependencies(txn, spec, {}));
   if (ask.array)
     TRY(check_array(txn, *ask.array));
+  TRY(check_submit_limits(txn, spec, ask.array ? static_cast<std::int64_t>(ask.array->indices.size()) : 1));
   if (ask.first_step && (ask.array || spec.groups.front().launch != Launch::kNothing))
     return invalid("only a job without a program of its own may have a first step", "first_step");
 
@@ -185,7 +193,7 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
     job.meta.ns = ask.objects.front().meta.ns;
   }
   job.id = txn.new_job_id();
-  job.spec = txn.share(ask.spec);
+  job.spec = txn.share(wanted);
   job.priority = plain_priority(spec);
   job.submitted = txn.now();
   job.first_step = ask.first_step;
@@ -202,6 +210,7 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   const bool look_again = job.hold == Hold::kDependency || job.hold == Hold::kDependencyNever;
   const Ref<Job> made = txn.put(std::move(job));
   txn.event(*made, "Submitted");
+  note_unused(txn, *made);
   if (look_again)
     settle_hold(txn, made->id);  // its elements' counterparts may have ended; or it can never start
   return Answer{.job = made->id, .seq = txn.job(made->id)->meta.seq};

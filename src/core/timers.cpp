@@ -6,6 +6,7 @@
 #include "core/attempts.h"
 #include "core/dependencies.h"
 #include "core/jobs.h"
+#include "core/reservations.h"
 #include "core/tasks.h"
 
 namespace lockstep {
@@ -48,6 +49,10 @@ void act_on(Txn& txn, const Timer& timer) {
     task_timer(txn, {timer.job, timer.group, timer.index});
     return;
   }
+  if (timer.kind == TimerKind::kReservation) {
+    end_reservations(txn);
+    return;
+  }
   const Ref<Job> job = txn.job(timer.job);
   CHECK(job, "a timer of a job that is gone");
   switch (timer.kind) {
@@ -65,7 +70,8 @@ void act_on(Txn& txn, const Timer& timer) {
       txn.refresh_timers(job->id);
       break;
     case TimerKind::kPurge: purge(txn, job); break;
-    case TimerKind::kTask: break;
+    case TimerKind::kTask:
+    case TimerKind::kReservation: break;
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "core/accounting.h"
 #include "core/arrays.h"
 #include "core/attempts.h"
 #include "core/dependencies.h"
@@ -83,7 +84,14 @@ Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask) {
     return conflict(format("Job is no longer pending execution: {}", id.value));
   if (is_final(before->state))
     return conflict(format("job {} has ended", id.value));
-  auto spec = std::make_shared<JobSpec>(changed(*before->spec, ask));
+  Ref<JobSpec> spec = std::make_shared<const JobSpec>(changed(*before->spec, ask));
+  if (ask.account || ask.qos || ask.reservation) {
+    spec = TRY(with_standing(txn, spec));
+    const bool moved = spec->account != before->spec->account || spec->qos != before->spec->qos;
+    if (moved && pending)
+      TRY(check_submit_limits(
+          txn, *spec, before->array ? static_cast<std::int64_t>(txn.array(id).waiting.size()) : std::int64_t{1}));
+  }
   if (pending)
     TRY(check_spec(txn, *spec, before->spec.get()));
   if (ask.dependencies) {

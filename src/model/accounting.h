@@ -65,7 +65,8 @@ struct Account {
 struct Association {
   Meta meta;
   std::string account, user;
-  std::string partition;  // "" = any that has no association of its own
+  std::string partition;    // "" = any that has no association of its own
+  bool is_default = false;  // of its user's accounts; one has it
   std::uint32_t shares = 1;
   std::string default_qos;       // "" = the account's
   std::vector<std::string> qos;  // allowed; empty = the account's

@@ -91,7 +91,44 @@ struct PutUser {
 };  // by (realm, uid); id 0 = new
 struct PutAccount {
   Account account;
+  Seq if_seq = 0;
 };
+struct RemoveAccount {
+  std::string name;
+};  // with its associations
+struct PutAssociation {
+  Association association;
+  Seq if_seq = 0;
+};
+struct RemoveAssociation {
+  std::string name;
+};  // association_name()
+struct PutQos {
+  Qos qos;
+  Seq if_seq = 0;
+};
+struct RemoveQos {
+  std::string name;
+};
+struct PutLicence {
+  Licence licence;
+};
+struct RemoveLicence {
+  std::string name;
+};
+struct PutReservation {
+  Reservation reservation;
+  Seq if_seq = 0;
+};  // without names of nodes the core chooses them
+struct RemoveReservation {
+  std::string name;
+};
+struct PutPolicy {
+  Policy policy;
+};
+struct ResetUsage {
+  std::string account, user;
+};  // "" = of all; an account with those below it
 struct PutPartition {
   Partition partition;
 };
@@ -199,10 +236,12 @@ struct StartEpoch {
   std::string cluster_name;
 };  // first command after every start
 
-using CommandBody = std::variant<SubmitJob, CancelJob, HoldJob, ReleaseJob, RequeueJob, UpdateJob, EndJob, CreateStep,
-                                 SignalStep, SetTaskCount, PutUser, PutAccount, PutPartition, RemovePartition,
-                                 PutObject, RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello,
-                                 NodeLost, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch>;
+using CommandBody =
+    std::variant<SubmitJob, CancelJob, HoldJob, ReleaseJob, RequeueJob, UpdateJob, EndJob, CreateStep, SignalStep,
+                 SetTaskCount, PutUser, PutAccount, RemoveAccount, PutAssociation, RemoveAssociation, PutQos, RemoveQos,
+                 PutLicence, RemoveLicence, PutReservation, RemoveReservation, PutPolicy, ResetUsage, PutPartition,
+                 RemovePartition, PutObject, RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello,
+                 NodeLost, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch>;
 
 struct Command {
   Caller caller;

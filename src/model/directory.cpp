@@ -20,7 +20,9 @@ auto find_ref(const Map& map, const K& key) {
   return it == map.end() ? nullptr : it->second.get();
 }
 
-struct Taker {
+}  // namespace
+
+struct DirectoryTaker {
   Directory& d;
   bool gone;
   bool operator()(const Ref<User>& r) const {
@@ -31,7 +33,23 @@ struct Taker {
     return true;
   }
   bool operator()(const Ref<Account>& r) const { return set_or_erase(d.accounts, r->meta.name, r, gone), true; }
-  bool operator()(const Ref<Association>& r) const { return set_or_erase(d.associations, r->meta.name, r, gone), true; }
+  bool operator()(const Ref<Association>& r) const {
+    set_or_erase(d.associations, r->meta.name, r, gone);
+    if (r->is_default && !gone)
+      d.default_accounts_[r->user] = r->account;
+    else if (const auto it = d.default_accounts_.find(r->user);
+             it != d.default_accounts_.end() && it->second == r->account && !still_default(r->user, r->account))
+      d.default_accounts_.erase(it);
+    return true;
+  }
+  // By another of the user's associations with the account: of one partition.
+  bool still_default(const std::string& user, const std::string& account) const {
+    for (auto it = d.associations.lower_bound(account + "/" + user);
+         it != d.associations.end() && it->second->account == account && it->second->user == user; ++it)
+      if (it->second->is_default)
+        return true;
+    return false;
+  }
   bool operator()(const Ref<Qos>& r) const { return set_or_erase(d.qos, r->meta.name, r, gone), true; }
   bool operator()(const Ref<Usage>& r) const { return set_or_erase(d.usages, r->meta.name, r, gone), true; }
   bool operator()(const Ref<Licence>& r) const { return set_or_erase(d.licences, r->meta.name, r, gone), true; }
@@ -47,10 +65,8 @@ struct Taker {
   bool operator()(const Ref<Object>&) const { return false; }
 };
 
-}  // namespace
-
 bool Directory::apply_directory(const Change& change) {
-  return std::visit(Taker{*this, change.removed}, change.record);
+  return std::visit(DirectoryTaker{*this, change.removed}, change.record);
 }
 
 const Policy& Directory::policy() const {
@@ -74,6 +90,11 @@ const Association* Directory::association(const std::string& account, UserId use
     if (const Association* own = find_ref(associations, association_name(account, who->meta.name, partition)))
       return own;
   return find_ref(associations, association_name(account, who->meta.name, ""));
+}
+
+std::string Directory::default_account(std::string_view user) const {
+  const auto it = default_accounts_.find(user);
+  return it == default_accounts_.end() ? "" : it->second;
 }
 
 std::vector<const Account*> Directory::chain_of(std::string_view name) const {

@@ -33,8 +33,14 @@ struct Directory {
   const Reservation* reservation(std::string_view name) const;
   // The user's association in the account: that of the partition, else the one for all partitions.
   const Association* association(const std::string& account, UserId user, const std::string& partition) const;
+  // The account of the user's default association; "" = none.
+  std::string default_account(std::string_view user) const;
   // The account and those above it, bottom up; empty when there is no such account.
   std::vector<const Account*> chain_of(std::string_view account) const;
+
+ private:
+  friend struct DirectoryTaker;
+  std::map<std::string, std::string, std::less<>> default_accounts_;
 };
 
 }  // namespace lockstep

@@ -42,6 +42,7 @@ struct Reservation {
   bool no_hold_jobs_after = false;  // jobs that wait for it may run elsewhere once it is over
   bool purge_comp = false;          // removed when unused for purge_after within its window
   Duration purge_after;
+  Instant unused_since;      // purge_comp: no job has named it since; 0 = some do
   Duration start_delay_max;  // jobs that start no later may be delayed this long to use it (MaxStartDelay)
 };
 

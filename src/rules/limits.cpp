@@ -366,6 +366,8 @@ Result<Standing> standing_of(const Directory& directory, const JobSpec& spec) {
   Standing out{spec.account, spec.qos};
   const User* user = directory.user(spec.user);
   if (out.account.empty() && user)
+    out.account = directory.default_account(user->meta.name);
+  if (out.account.empty() && user)
     out.account = user->account;
   const std::string partition = spec.partitions.empty() ? "" : spec.partitions.front();
   const Association* own = directory.association(out.account, spec.user, partition);
@@ -401,6 +403,18 @@ std::optional<std::string> partition_refuses(const Partition& partition, const s
   if (partition.allow_qos.empty() ? in(partition.deny_qos, qos) : !in(partition.allow_qos, qos))
     return "QOSNotAllowed";
   return std::nullopt;
+}
+
+std::optional<Partition> eased_for(const Directory& directory, const Partition& partition, const std::string& name) {
+  const Qos* qos = directory.qos_named(name);
+  if (!qos || (!qos->partition_time && !qos->partition_nodes_max))
+    return std::nullopt;
+  Partition eased = partition;
+  if (qos->partition_time)
+    eased.time_max = kForever;
+  if (qos->partition_nodes_max)
+    eased.nodes_max = 0;
+  return eased;
 }
 
 std::int64_t min_priority_of(const Directory& directory, const JobSpec& spec, const Partition* partition) {

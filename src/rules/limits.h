@@ -59,6 +59,10 @@ Result<Standing> standing_of(const Directory& directory, const JobSpec& spec);
 std::optional<std::string> partition_refuses(const Partition& partition, const std::string& account,
                                              const std::string& qos);
 
+// The partition as its bounds are for the job, where the job's QOS may exceed them (PartitionTimeLimit,
+// PartitionMaxNodes); nullopt = as they stand.
+std::optional<Partition> eased_for(const Directory& directory, const Partition& partition, const std::string& qos);
+
 // The lowest priority that gets a promise of a start; 0 = any.
 std::int64_t min_priority_of(const Directory& directory, const JobSpec& spec, const Partition* partition);
 

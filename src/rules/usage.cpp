@@ -117,25 +117,32 @@ std::uint32_t usage_factor_of(const Directory& directory, std::string_view qos) 
   return record ? record->usage_factor_milli : 1000;
 }
 
-Usage charged(const Directory& directory, const Usage* before, const RunningUse& ended, Instant now, Instant floor) {
-  const JobSpec& spec = *ended.spec;
-  const Allocation& allocation = *ended.allocation;
+namespace {
+Usage fresh_usage(const Directory& directory, const RunningUse& use) {
   Usage usage;
+  usage.account = use.spec->account;
+  usage.user = use.spec->user;
+  usage.qos = use.spec->qos;
+  const Association* own = directory.association(use.spec->account, use.spec->user, use.allocation->partition);
+  usage.partition = own ? own->partition : "";
+  usage.meta.name = usage_name(usage);
+  return usage;
+}
+}  // namespace
+
+std::string usage_name_of(const Directory& directory, const RunningUse& use) {
+  return fresh_usage(directory, use).meta.name;
+}
+
+Usage charged(const Directory& directory, const Usage* before, const RunningUse& ended, Instant now, Instant floor) {
+  const std::string& qos = ended.spec->qos;
+  const Allocation& allocation = *ended.allocation;
+  Usage usage = before ? *before : fresh_usage(directory, ended);
   Spent spent;
-  if (before) {
-    usage = *before;
-    if (before->as_of >= floor)
-      spent = decayed(Spent{before->spent, before->wall_ms}, now - before->as_of, half_life_of(directory, spec.qos));
-  } else {
-    usage.account = spec.account;
-    usage.user = spec.user;
-    usage.qos = spec.qos;
-    const Association* own = directory.association(spec.account, spec.user, allocation.partition);
-    usage.partition = own ? own->partition : "";
-    usage.meta.name = usage_name(usage);
-  }
-  add_spent(spent, accrued(allocation.tres, now - std::max(allocation.granted, floor),
-                           half_life_of(directory, spec.qos), usage_factor_of(directory, spec.qos)));
+  if (before && before->as_of >= floor)
+    spent = decayed(Spent{before->spent, before->wall_ms}, now - before->as_of, half_life_of(directory, qos));
+  add_spent(spent, accrued(allocation.tres, now - std::max(allocation.granted, floor), half_life_of(directory, qos),
+                           usage_factor_of(directory, qos)));
   usage.spent = std::move(spent.tres);
   usage.wall_ms = spent.wall_ms;
   usage.as_of = now;

@@ -42,6 +42,8 @@ struct RunningUse {
   const Allocation* allocation = nullptr;
 };
 
+// Name of the record that an attempt is charged to.
+std::string usage_name_of(const Directory& directory, const RunningUse& use);
 // The record `before` (null = there is none yet) with one ended attempt added; meta is left as it was. floor: see
 // usage_floor(), as cluster time.
 Usage charged(const Directory& directory, const Usage* before, const RunningUse& ended, Instant now, Instant floor);

@@ -92,6 +92,7 @@ constexpr void describe(V& v, const Association*) {
   v.always("account", &Association::account);
   v.always("user", &Association::user);
   v("partition", &Association::partition);
+  v("is_default", &Association::is_default);
   v("shares", &Association::shares);
   v("default_qos", &Association::default_qos);
   v("qos", &Association::qos);
@@ -192,6 +193,7 @@ constexpr void describe(V& v, const Reservation*) {
   v("no_hold_jobs_after", &Reservation::no_hold_jobs_after);
   v("purge_comp", &Reservation::purge_comp);
   v("purge_after_us", &Reservation::purge_after, kSpan);
+  v("unused_since_us", &Reservation::unused_since);
   v("start_delay_max_us", &Reservation::start_delay_max, kSpan);
 }
 

@@ -1,0 +1,456 @@
+#include "core/accounting.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "core/directory.h"
+#include "core/reservations.h"
+#include "rules/reservation.h"
+
+namespace lockstep {
+
+namespace {
+
+Result<void> check_name(const std::string& name, const char* what) {
+  if (name.empty())
+    return invalid(format("{} needs a name", what), "name");
+  if (name.find_first_of(" ,/|\t\n") != std::string::npos || name.starts_with('-'))
+    return invalid(format("{} cannot be named {}: no blanks, commas, slashes, bars or a leading dash", what, name),
+                   "name");
+  return {};
+}
+
+Result<void> compare_and_set(Seq there, Seq expected, const std::string& name) {
+  if (expected != 0 && there != expected)
+    return conflict(format("{} has changed since version {}: read it again", name, expected));
+  return {};
+}
+
+Result<void> put_in_order(TresLimit& limit) {
+  TresLimit out = limit;
+  out.others.clear();
+  for (const NamedCount& other : limit.others)
+    if (!set_bound(out, other.name, other.count))
+      return invalid(format("Unknown TRES: {}", other.name), "limits");
+  for (const TresField& field : kTresFields)
+    if (limit.*field.limit < kNoLimit)
+      return invalid(format("a limit of {} {} is out of range", limit.*field.limit, field.name), "limits");
+  for (const NamedCount& other : out.others)
+    if (other.count < 0)
+      return invalid(format("a limit of {} {} is out of range", other.count, other.name), "limits");
+  limit = std::move(out);
+  return {};
+}
+
+Result<void> put_in_order(Limits& limits) {
+  for (auto member : {&Limits::grp_tres, &Limits::grp_tres_mins, &Limits::grp_tres_run_mins, &Limits::max_tres_per_job,
+                      &Limits::max_tres_per_node, &Limits::max_tres_mins_per_job, &Limits::max_tres_per_user,
+                      &Limits::max_tres_per_account, &Limits::min_tres_per_job})
+    TRY(put_in_order(limits.*member));
+  for (auto member :
+       {&Limits::grp_jobs, &Limits::grp_submit_jobs, &Limits::grp_wall_mins, &Limits::max_wall_mins_per_job,
+        &Limits::max_jobs, &Limits::max_submit_jobs, &Limits::max_jobs_per_user, &Limits::max_jobs_per_account,
+        &Limits::max_submit_jobs_per_user, &Limits::max_submit_jobs_per_account, &Limits::min_priority})
+    if (limits.*member < kNoLimit)
+      return invalid(format("a limit of {} is out of range", limits.*member), "limits");
+  return {};
+}
+
+Result<void> put_in_order(Quota& quota, const std::string& account, bool has_children) {
+  for (auto member : {&Quota::nominal, &Quota::borrow, &Quota::lend}) TRY(put_in_order(quota.*member));
+  const auto check = [&](std::string_view name, std::int64_t nominal, std::int64_t lend) -> Result<void> {
+    if (nominal != kNoLimit && lend > nominal && !has_children)
+      return invalid(
+          format("account {} cannot lend {} {}: it is guaranteed {}, at most that", account, lend, name, nominal),
+          "quota.lend");
+    return {};
+  };
+  for (const TresField& field : kTresFields)
+    TRY(check(field.name, quota.nominal.*field.limit, quota.lend.*field.limit));
+  for (const NamedCount& other : quota.lend.others)
+    TRY(check(other.name, bound_of(quota.nominal, other.name), other.count));
+  return {};
+}
+
+Result<void> check_qos_names(const Tables& tables, const std::vector<std::string>& names, const std::string& fallback) {
+  for (const std::string& name : names)
+    if (!tables.qos_named(name))
+      return not_found(format("there is no QOS {}", name));
+  if (fallback.empty())
+    return {};
+  if (!tables.qos_named(fallback))
+    return not_found(format("there is no QOS {}", fallback));
+  if (!names.empty() && std::find(names.begin(), names.end(), fallback) == names.end())
+    return invalid(format("the default QOS {} is not among those allowed: {}", fallback, join(names, ",")),
+                   "default_qos");
+  return {};
+}
+
+bool coordinates(const Txn& txn, const std::string& account) {
+  const User* caller = txn.tables().user(txn.caller().user);
+  if (!caller)
+    return false;
+  for (const Account* a : txn.tables().chain_of(account))
+    if (std::find(a->coordinators.begin(), a->coordinators.end(), caller->meta.name) != a->coordinators.end())
+      return true;
+  return false;
+}
+
+Result<void> need_to_manage(const Txn& txn, const std::string& account) {
+  if (coordinates(txn, account))
+    return {};
+  return need_admin(txn, "change accounts");
+}
+
+// Some job that has not ended and satisfies the test.
+template <class F>
+const Job* unfinished_job(const Tables& tables, F&& test) {
+  for (const auto& [id, job] : tables.jobs)
+    if (!is_final(job->state) && test(*job->spec))
+      return job.get();
+  return nullptr;
+}
+
+// Which QOS a QOS reaches by its lists of whom it may stop.
+bool reaches(const Tables& tables, const Qos& from, const std::string& name, std::set<std::string>& seen) {
+  for (const std::string& next : from.preempts) {
+    if (next == name)
+      return true;
+    const Qos* qos = seen.insert(next).second ? tables.qos_named(next) : nullptr;
+    if (qos && reaches(tables, *qos, name, seen))
+      return true;
+  }
+  return false;
+}
+
+std::vector<Ref<Association>> associations_in(const Tables& tables, const std::string& account) {
+  std::vector<Ref<Association>> out;
+  for (auto it = tables.associations.lower_bound(account + "/");
+       it != tables.associations.end() && it->second->account == account; ++it)
+    out.push_back(it->second);
+  return out;
+}
+
+std::vector<Ref<Usage>> usages_in(const Tables& tables, const std::string& account) {
+  std::vector<Ref<Usage>> out;
+  for (auto it = tables.usages.lower_bound(account + "/"); it != tables.usages.end() && it->second->account == account;
+       ++it)
+    out.push_back(it->second);
+  return out;
+}
+
+}  // namespace
+
+Result<Answer> put_account(Txn& txn, const PutAccount& ask) {
+  Account account = ask.account;
+  const std::string& name = account.meta.name;
+  TRY(check_name(name, "an account"));
+  const auto& accounts = txn.tables().accounts;
+  const Account* known = txn.tables().account(name);
+  // A coordinator shapes what is below, not the account itself.
+  if (account.parent.empty() || !coordinates(txn, account.parent) || (known && known->parent != account.parent))
+    TRY(need_admin(txn, "change accounts"));
+  TRY(compare_and_set(known ? known->meta.seq : 0, ask.if_seq, "account " + name));
+  for (std::string up = account.parent; !up.empty();) {
+    if (up == name)
+      return invalid(format("account {} would be below itself", name), "parent");
+    const auto it = accounts.find(up);
+    if (it == accounts.end())
+      return not_found(format("there is no account {}", up));
+    up = it->second->parent;
+  }
+  const bool has_children =
+      std::any_of(accounts.begin(), accounts.end(), [&](const auto& entry) { return entry.second->parent == name; });
+  TRY(check_qos_names(txn.tables(), account.qos, account.default_qos));
+  TRY(put_in_order(account.limits));
+  TRY(put_in_order(account.quota, name, has_children));
+  return Answer{.seq = txn.put(std::move(account))->meta.seq};
+}
+
+Result<void> remove_account(Txn& txn, const RemoveAccount& ask) {
+  TRY(need_admin(txn, "remove accounts"));
+  const auto it = txn.tables().accounts.find(ask.name);
+  if (it == txn.tables().accounts.end())
+    return not_found(format("there is no account {}", ask.name));
+  for (const auto& [name, other] : txn.tables().accounts)
+    if (other->parent == ask.name)
+      return conflict(format("account {} is below {}: remove or move it first", name, ask.name));
+  if (const Job* job = unfinished_job(txn.tables(), [&](const JobSpec& s) { return s.account == ask.name; }))
+    return conflict(format("Job(s) active, cannot remove: job {} is charged to account {}", job->id.value, ask.name));
+  for (const auto& [name, r] : txn.tables().reservations)
+    if (std::find(r->accounts.begin(), r->accounts.end(), ask.name) != r->accounts.end())
+      return conflict(format("reservation {} is for account {}", name, ask.name));
+  for (const Ref<Association>& association : associations_in(txn.tables(), ask.name)) txn.remove(association);
+  for (const Ref<Usage>& usage : usages_in(txn.tables(), ask.name)) txn.remove(usage);
+  txn.remove(Ref<Account>(txn.tables().accounts.find(ask.name)->second));
+  return {};
+}
+
+Result<Answer> put_association(Txn& txn, const PutAssociation& ask) {
+  Association association = ask.association;
+  TRY(need_to_manage(txn, association.account));
+  TRY(check_name(association.user, "a user"));
+  if (!txn.tables().account(association.account))
+    return not_found(format("there is no account {}", association.account));
+  if (!association.partition.empty() && !txn.tables().partition(association.partition))
+    return not_found(format("invalid partition specified: {}", association.partition));
+  association.meta.name = association_name(association.account, association.user, association.partition);
+  const auto known = txn.tables().associations.find(association.meta.name);
+  TRY(compare_and_set(known == txn.tables().associations.end() ? 0 : known->second->meta.seq, ask.if_seq,
+                      "the association " + association.meta.name));
+  TRY(check_qos_names(txn.tables(), association.qos, association.default_qos));
+  TRY(put_in_order(association.limits));
+
+  // One of a user's accounts is the default: the first, until another is named so.
+  const std::string fallback = txn.tables().default_account(association.user);
+  if (fallback.empty())
+    association.is_default = true;
+  if (association.is_default && !fallback.empty() && fallback != association.account)
+    for (const Ref<Association>& other : associations_in(txn.tables(), fallback))
+      if (other->user == association.user && other->is_default) {
+        Association next = *other;
+        next.is_default = false;
+        txn.put(std::move(next));
+      }
+  return Answer{.seq = txn.put(std::move(association))->meta.seq};
+}
+
+Result<void> remove_association(Txn& txn, const RemoveAssociation& ask) {
+  const auto it = txn.tables().associations.find(ask.name);
+  if (it == txn.tables().associations.end())
+    return not_found(format("there is no association {}", ask.name));
+  const Ref<Association> record = it->second;
+  TRY(need_to_manage(txn, record->account));
+  const auto uses = [&](const JobSpec& spec) {
+    const std::string partition = spec.partitions.empty() ? "" : spec.partitions.front();
+    return spec.account == record->account &&
+           txn.tables().association(spec.account, spec.user, partition) == record.get();
+  };
+  if (const Job* job = unfinished_job(txn.tables(), uses))
+    return conflict(format("Job(s) active, cannot remove: job {} is of user {} in account {}", job->id.value,
+                           record->user, record->account));
+  txn.remove(record);
+  if (!record->is_default)
+    return {};
+  for (const auto& [name, other] : txn.tables().associations)
+    if (other->user == record->user) {
+      Association next = *other;
+      next.is_default = true;
+      txn.put(std::move(next));
+      break;
+    }
+  return {};
+}
+
+Result<Answer> put_qos(Txn& txn, const PutQos& ask) {
+  TRY(need_admin(txn, "change QOS"));
+  Qos qos = ask.qos;
+  const std::string& name = qos.meta.name;
+  TRY(check_name(name, "a QOS"));
+  const Qos* known = txn.tables().qos_named(name);
+  TRY(compare_and_set(known ? known->meta.seq : 0, ask.if_seq, "QOS " + name));
+  for (const std::string& other : qos.preempts)
+    if (!txn.tables().qos_named(other) && other != name)
+      return not_found(format("there is no QOS {}", other));
+  std::set<std::string> seen;
+  if (reaches(txn.tables(), qos, name, seen))
+    return invalid(format("QOS Preemption loop detected: {} would preempt itself", name), "preempts");
+  if (qos.grace.us < 0 || qos.preempt_exempt.us < 0)
+    return invalid("a span of time is negative", "grace_us");
+  TRY(put_in_order(qos.limits));
+  return Answer{.seq = txn.put(std::move(qos))->meta.seq};
+}
+
+Result<void> remove_qos(Txn& txn, const RemoveQos& ask) {
+  TRY(need_admin(txn, "remove QOS"));
+  const auto it = txn.tables().qos.find(ask.name);
+  if (it == txn.tables().qos.end())
+    return not_found(format("there is no QOS {}", ask.name));
+  const auto in = [&](const std::vector<std::string>& list) {
+    return std::find(list.begin(), list.end(), ask.name) != list.end();
+  };
+  if (const Job* job = unfinished_job(txn.tables(), [&](const JobSpec& s) { return s.qos == ask.name; }))
+    return conflict(format("Job(s) active, cannot remove: job {} uses QOS {}", job->id.value, ask.name));
+  for (const auto& [name, a] : txn.tables().accounts)
+    if (in(a->qos) || a->default_qos == ask.name)
+      return conflict(format("account {} names QOS {}: change it first", name, ask.name));
+  for (const auto& [name, a] : txn.tables().associations)
+    if (in(a->qos) || a->default_qos == ask.name)
+      return conflict(format("user {} in account {} names QOS {}: change it first", a->user, a->account, ask.name));
+  for (const auto& [name, p] : txn.tables().partitions)
+    if (p->qos == ask.name || in(p->allow_qos) || in(p->deny_qos))
+      return conflict(format("partition {} names QOS {}: change it first", name, ask.name));
+  for (const auto& [name, q] : txn.tables().qos)
+    if (in(q->preempts))
+      return conflict(format("QOS {} names QOS {}: change it first", name, ask.name));
+  txn.remove(Ref<Qos>(it->second));
+  return {};
+}
+
+Result<Answer> put_licence(Txn& txn, const PutLicence& ask) {
+  TRY(need_admin(txn, "change licences"));
+  TRY(check_name(ask.licence.meta.name, "a licence"));
+  if (ask.licence.total < 0 || ask.licence.total > INT32_MAX)
+    return invalid(format("{} licences are out of range", ask.licence.total), "total");
+  return Answer{.seq = txn.put(Licence(ask.licence))->meta.seq};
+}
+
+Result<void> remove_licence(Txn& txn, const RemoveLicence& ask) {
+  TRY(need_admin(txn, "remove licences"));
+  const auto it = txn.tables().licences.find(ask.name);
+  if (it == txn.tables().licences.end())
+    return not_found(format("there is no licence {}", ask.name));
+  const auto uses = [&](const JobSpec& spec) {
+    const auto licences = parse_licenses(spec.licenses);
+    return licences.ok() &&
+           std::any_of(licences->begin(), licences->end(), [&](const NamedCount& n) { return n.name == ask.name; });
+  };
+  if (const Job* job = unfinished_job(txn.tables(), uses))
+    return conflict(format("job {} asks for licence {}: cancel or change it first", job->id.value, ask.name));
+  txn.remove(Ref<Licence>(it->second));
+  return {};
+}
+
+Result<Answer> put_policy(Txn& txn, const PutPolicy& ask) {
+  TRY(need_admin(txn, "change the policy"));
+  Policy policy = ask.policy;
+  policy.meta.name = "policy";
+  if (policy.half_life.us < 0 || policy.age_max.us <= 0 || policy.calc_period.us <= 0)
+    return invalid("a span of time is out of range", "half_life_us");
+  Tres known;
+  for (const TresWeight& weight : policy.weight_tres)
+    if (!set_count(known, weight.name, 1) || weight.milli < 0)
+      return invalid(format("Unknown TRES: {}", weight.name), "weight_tres");
+  return Answer{.seq = txn.put(std::move(policy))->meta.seq};
+}
+
+Result<void> reset_usage(Txn& txn, const ResetUsage& ask) {
+  TRY(need_admin(txn, "reset usage"));
+  if (!ask.account.empty() && !txn.tables().account(ask.account))
+    return not_found(format("there is no account {}", ask.account));
+  std::vector<Ref<Usage>> gone;
+  for (const auto& [name, usage] : txn.tables().usages) {
+    const User* user = txn.tables().user(usage->user);
+    if (!ask.user.empty() && (!user || user->meta.name != ask.user))
+      continue;
+    const auto chain = txn.tables().chain_of(usage->account);
+    const bool below = ask.account.empty() || std::any_of(chain.begin(), chain.end(), [&](const Account* a) {
+                         return a->meta.name == ask.account;
+                       });
+    if (below)
+      gone.push_back(usage);
+  }
+  for (const Ref<Usage>& usage : gone) txn.remove(usage);
+  return {};
+}
+
+Result<Ref<JobSpec>> with_standing(const Txn& txn, const Ref<JobSpec>& spec) {
+  const Tables& tables = txn.tables();
+  const Standing standing = TRY(standing_of(tables, *spec));
+  Ref<JobSpec> out = spec;
+  if (standing.account != spec->account || standing.qos != spec->qos) {
+    auto own = std::make_shared<JobSpec>(*spec);
+    own->account = standing.account;
+    own->qos = standing.qos;
+    out = std::move(own);
+  }
+  for (const NamedCount& licence : TRY(parse_licenses(out->licenses))) {
+    const Licence* record = tables.licence(licence.name);
+    if (!record)
+      return invalid(format("Invalid license specification: there is no licence {}", licence.name), "licenses");
+    if (licence.count > record->total)
+      return Error{Errc::kImpossible,
+                   format("asks for {} of licence {}; there are {}", licence.count, licence.name, record->total),
+                   "licenses"};
+  }
+  const Qos* qos = tables.qos_named(out->qos);
+  if (out->reservation.empty()) {
+    if (qos && qos->requires_reservation)
+      return invalid(format("QOS {} can only be used within a reservation", out->qos), "reservation");
+    return out;
+  }
+  bool any = false;
+  for (const std::string& name : split(out->reservation, ',')) {
+    const Reservation* r = tables.reservation(name);
+    if (!r)
+      return invalid(format("Requested reservation is invalid: there is no reservation {}", name), "reservation");
+    any = any || admits(tables, *r, *out);
+  }
+  if (!any)
+    return denied(format("Access denied to requested reservation: {}", out->reservation));
+  return out;
+}
+
+Result<void> check_submit_limits(const Txn& txn, const JobSpec& spec, std::int64_t jobs) {
+  const Tables& tables = txn.tables();
+  if (tables.qos.empty() && tables.accounts.empty() && tables.associations.empty())
+    return {};
+  LimitAsk ask;
+  ask.spec = &spec;
+  ask.partition = spec.partitions.empty() ? tables.default_partition() : tables.partition(spec.partitions.front());
+  ask.tres = least_tres(spec);
+  ask.limit = spec.time_limit.us != 0 ? spec.time_limit : Duration{};
+  if (const auto no = first_denial_to_submit(tables, txn.inner().ledger, ask, jobs))
+    return Error{Errc::kExhausted,
+                 format("Job violates accounting/QOS policy (job submit limit, user's size and/or time limits): {}",
+                        no->message()),
+                 "account"};
+  return {};
+}
+
+std::optional<std::string> StartRules::refusal(const JobSpec& spec, const Partition& partition,
+                                               const std::vector<Grant>& grants, const std::vector<const Node*>& nodes,
+                                               Duration limit) {
+  const Tables& tables = txn_.tables();
+  const Instant now = txn_.now();
+  if (auto no = partition_refuses(partition, spec.account, spec.qos))
+    return no;
+  const bool has_limits = !tables.qos.empty() || !tables.accounts.empty() || !tables.associations.empty();
+  if (has_limits || !spec.licenses.empty()) {
+    LimitAsk ask{&spec, &partition, tres_of(spec, partition, grants, nodes), std::nullopt, limit};
+    if (has_limits) {
+      ask.per_node = largest_node_tres(grants, nodes);
+      const auto spendings = [&]() -> const Spendings& {
+        if (!spendings_)
+          spendings_.emplace(tables, txn_.inner().running_use(), now, txn_.inner().usage_floor_at(now));
+        return *spendings_;
+      };
+      if (auto no = first_denial_to_start(tables, txn_.inner().ledger, ask, now, spendings))
+        return no->reason;
+    }
+    if (!spec.licenses.empty()) {
+      const WallTime from = txn_.inner().wall_at(now), to = wall_after(from, limit);
+      const Reservation* own = reservation_of(tables, spec, from, to);
+      const auto reserved = reserved_licences(tables, txn_.inner().ledger, own, from, to);
+      if (auto no = licence_denial(tables, txn_.inner().ledger, ask.tres, reserved))
+        return no->reason;
+    }
+  }
+  if (tables.reservations.empty() && spec.reservation.empty())
+    return std::nullopt;
+  std::vector<std::string> names;
+  for (const Node* node : nodes) names.push_back(node->meta.name);
+  const WallTime from = txn_.inner().wall_at(now);
+  if (auto no = reservation_denial(tables, spec, names, from, wall_after(from, limit)))
+    return no->reason;
+  return std::nullopt;
+}
+
+bool keeps_usage(const Directory& directory, const JobSpec& spec) {
+  if (!directory.accounts.empty())
+    return true;
+  const Qos* qos = directory.qos_named(spec.qos);
+  return qos && (!bounds_nothing(qos->limits.grp_tres_mins) || qos->limits.grp_wall_mins != kNoLimit);
+}
+
+void charge_usage(Txn& txn, const Job& job) {
+  if (!keeps_usage(txn.tables(), *job.spec))
+    return;
+  const RunningUse use{job.spec.get(), job.allocation.get()};
+  const auto before = txn.tables().usages.find(usage_name_of(txn.tables(), use));
+  txn.put(charged(txn.tables(), before == txn.tables().usages.end() ? nullptr : before->second.get(), use, txn.now(),
+                  txn.inner().usage_floor_at(txn.now())));
+}
+
+}  // namespace lockstep

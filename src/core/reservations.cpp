@@ -1,0 +1,275 @@
+#include "core/reservations.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "core/directory.h"
+#include "rules/fit.h"
+#include "rules/reservation.h"
+#include "rules/tres.h"
+
+namespace lockstep {
+
+namespace {
+
+// When the last of what runs on the node must be over; 0 = nothing runs there.
+Instant busy_until(const Txn& txn, NodeId node) {
+  Instant latest;
+  const auto on = txn.inner().jobs_on.find(node);
+  if (on == txn.inner().jobs_on.end())
+    return latest;
+  for (JobId id : on->second) {
+    const Ref<Job> job = txn.job(id);
+    const Allocation& allocation = *job->allocation;
+    const Instant end = job->limit_end                 ? job->limit_end
+                        : allocation.limit >= kForever ? kNever
+                                                       : allocation.granted + allocation.limit;
+    latest = std::max(latest, end);
+  }
+  return latest;
+}
+
+// Another reservation that wants the node at the same time and does not allow it.
+const Reservation* rival(const Txn& txn, const Reservation& r, const std::string& node) {
+  for (const auto& [name, other] : txn.tables().reservations)
+    if (name != r.meta.name && !other->overlap && !other->maint && keeps_node(*other, node) && overlap(*other, r))
+      return other.get();
+  return nullptr;
+}
+
+bool tolerates(const Reservation& r) { return r.overlap || r.maint; }
+
+class Choice {
+ public:
+  Choice(const Txn& txn, const Reservation& r) : txn_(txn), r_(r) {
+    const auto window = window_after(r, txn.inner().wall_at(txn.now()));
+    begins_ = window ? txn.inner().of_wall(window->start) : txn.now();
+  }
+
+  // Why the node cannot be part of it; "" = it can.
+  std::string objection(const Node& node) const {
+    if (!tolerates(r_))
+      if (const Reservation* other = rival(txn_, r_, node.meta.name))
+        return format("node {} is in reservation {} then", node.meta.name, other->meta.name);
+    if (!r_.ignore_jobs && busy_until(txn_, node.id) > begins_)
+      return format("node {} is busy then", node.meta.name);
+    return "";
+  }
+
+  // Usable nodes that could be part of it, free ones first.
+  std::vector<const Node*> candidates(const Partition& partition) const {
+    std::vector<const Node*> free, busy;
+    for (const Node* node : nodes_of(txn_.tables(), partition)) {
+      if (!node_usable(*node) || !objection(*node).empty())
+        continue;
+      if (!r_.features.empty() && !constraint_holds(r_.features, node->features))
+        continue;
+      (txn_.inner().jobs_on.contains(node->id) ? busy : free).push_back(node);
+    }
+    free.insert(free.end(), busy.begin(), busy.end());
+    return free;
+  }
+
+ private:
+  const Txn& txn_;
+  const Reservation& r_;
+  Instant begins_;
+};
+
+std::int64_t gpus_of(const Node& node) {
+  return std::count_if(node.devices.begin(), node.devices.end(),
+                       [](const Device& d) { return d.kind == "gpu" && d.healthy; });
+}
+
+Result<const Partition*> partition_of(const Txn& txn, const Reservation& r) {
+  const Partition* partition =
+      r.partition.empty() ? txn.tables().default_partition() : txn.tables().partition(r.partition);
+  if (!partition)
+    return invalid(format("invalid partition specified: {}", r.partition.empty() ? "(no default)" : r.partition),
+                   "partition");
+  return partition;
+}
+
+// Nodes for a number, or for amounts of cores and GPUs.
+Result<void> choose_nodes(const Txn& txn, Reservation& r) {
+  const Partition* partition = TRY(partition_of(txn, r));
+  const Choice choice(txn, r);
+  const auto candidates = choice.candidates(*partition);
+  std::int64_t cpu = 0, gpus = 0;
+  std::vector<std::string> names;
+  for (const Node* node : candidates) {
+    const bool enough = names.size() >= r.node_count && cpu >= r.tres.cpu && gpus >= r.tres.gpus;
+    if (enough)
+      break;
+    if (r.node_count == 0 && r.tres.gpus > 0 && gpus_of(*node) == 0)
+      continue;
+    names.push_back(node->meta.name);
+    cpu += node->cores;
+    gpus += gpus_of(*node);
+  }
+  if (names.size() < r.node_count || cpu < r.tres.cpu || gpus < r.tres.gpus)
+    return Error{Errc::kConflict,
+                 format("Requested nodes are busy: {} nodes of partition {} with {} cores and {} GPUs are free then",
+                        candidates.size(), partition->meta.name, cpu, gpus),
+                 "node_count"};
+  std::sort(names.begin(), names.end());
+  r.nodes = std::move(names);
+  return {};
+}
+
+Result<void> check_nodes(const Txn& txn, Reservation& r) {
+  std::sort(r.nodes.begin(), r.nodes.end());
+  r.nodes.erase(std::unique(r.nodes.begin(), r.nodes.end()), r.nodes.end());
+  const bool all = std::find(r.nodes.begin(), r.nodes.end(), "ALL") != r.nodes.end();
+  if (all && r.part_nodes) {
+    const Partition* partition = TRY(partition_of(txn, r));
+    r.nodes.clear();
+    for (const Node* node : nodes_of(txn.tables(), *partition)) r.nodes.push_back(node->meta.name);
+    std::sort(r.nodes.begin(), r.nodes.end());
+  } else if (all) {
+    r.nodes = {"ALL"};
+  }
+  const Choice choice(txn, r);
+  for (const auto& [id, node] : txn.tables().nodes) {
+    if (!keeps_node(r, node->meta.name))
+      continue;
+    if (const std::string objection = choice.objection(*node); !objection.empty())
+      return conflict("Requested nodes are busy: " + objection);
+  }
+  if (!all)
+    for (const std::string& name : r.nodes)
+      if (!txn.tables().node(name))
+        return invalid(format("Invalid node name specified: {}", name), "nodes");
+  return {};
+}
+
+bool uses(const JobSpec& spec, const std::string& reservation) {
+  if (spec.reservation.empty())
+    return false;
+  const auto names = split(spec.reservation, ',');
+  return std::find(names.begin(), names.end(), reservation) != names.end();
+}
+
+bool has_jobs(const Tables& tables, const std::string& reservation, bool running_only) {
+  return std::any_of(tables.jobs.begin(), tables.jobs.end(), [&](const auto& entry) {
+    const Job& job = *entry.second;
+    return !is_final(job.state) && (!running_only || holds_allocation(job.state)) && uses(*job.spec, reservation);
+  });
+}
+
+// When the reservation is to be removed; kNever.
+Instant due(const ClusterState::Inner& inner, const Reservation& r) {
+  Instant at = kNever;
+  if (r.recurrence == Recurrence::kNone)
+    at = inner.of_wall({r.start.us + r.duration.us});
+  if (r.purge_comp && r.unused_since)
+    at = std::min(at, std::max(r.unused_since, inner.of_wall(r.start)) + r.purge_after);
+  return at;
+}
+
+}  // namespace
+
+WallTime wall_after(WallTime t, Duration span) { return {t.us + std::min(span, kForever).us}; }
+
+Result<Answer> put_reservation(Txn& txn, const PutReservation& ask) {
+  TRY(need_admin(txn, "change reservations"));
+  Reservation r = ask.reservation;
+  const Reservation* known = txn.tables().reservation(r.meta.name);
+  if (ask.if_seq != 0 && (known ? known->meta.seq : 0) != ask.if_seq)
+    return conflict(format("reservation {} has changed since version {}: read it again", r.meta.name, ask.if_seq));
+  if (!r.start)
+    r.start = txn.inner().wall_at(txn.now());
+  if (r.recurrence == Recurrence::kNone && r.start.us + r.duration.us <= txn.inner().wall_at(txn.now()).us &&
+      r.duration.us > 0)
+    return invalid(format("reservation {} would be over already", r.meta.name), "start_us");
+  for (const std::string& name : r.accounts)
+    if (!txn.tables().account(name.starts_with('-') ? name.substr(1) : name))
+      return not_found(format("there is no account {}", name));
+  for (const std::string& name : r.qos)
+    if (!txn.tables().qos_named(name.starts_with('-') ? name.substr(1) : name))
+      return not_found(format("there is no QOS {}", name));
+  for (const NamedCount& licence : r.licenses) {
+    const Licence* record = txn.tables().licence(licence.name);
+    if (!record || licence.count > record->total)
+      return invalid(format("Invalid license specification: {} of {}", record ? record->total : 0, licence.name),
+                     "licenses");
+  }
+  if (!r.features.empty())
+    TRY(check_constraint(r.features));
+  const bool by_number = r.node_count > 0 || r.tres.cpu > 0 || r.tres.gpus > 0;
+  if (!r.nodes.empty())
+    TRY(check_nodes(txn, r));
+  else if (by_number)
+    TRY(choose_nodes(txn, r));
+  TRY(check_reservation(r));
+  r.unused_since = known ? known->unused_since : txn.now();
+  return Answer{.seq = txn.put(std::move(r))->meta.seq};
+}
+
+Result<void> remove_reservation(Txn& txn, const RemoveReservation& ask) {
+  TRY(need_admin(txn, "remove reservations"));
+  const auto it = txn.tables().reservations.find(ask.name);
+  if (it == txn.tables().reservations.end())
+    return not_found(format("Requested reservation is invalid: there is no reservation {}", ask.name));
+  if (has_jobs(txn.tables(), ask.name, true))
+    return conflict(format("Requested reservation is in use: jobs run in {}", ask.name));
+  txn.remove(Ref<Reservation>(it->second));
+  return {};
+}
+
+void end_reservations(Txn& txn) {
+  std::vector<Ref<Reservation>> over;
+  for (const auto& [name, r] : txn.tables().reservations)
+    if (due(txn.inner(), *r) <= txn.now())
+      over.push_back(r);
+  for (const Ref<Reservation>& r : over) {
+    txn.event(Kind::kReservation, r->meta, "ReservationEnded", r->meta.name);
+    txn.remove(r);
+  }
+}
+
+void note_unused(Txn& txn, const Job& job) {
+  if (job.spec->reservation.empty())
+    return;
+  for (const std::string& name : split(job.spec->reservation, ',')) {
+    const Reservation* r = txn.tables().reservation(name);
+    if (!r || !r->purge_comp)
+      continue;
+    Reservation next = *r;
+    next.unused_since = has_jobs(txn.tables(), name, false) ? Instant{} : txn.now();
+    if (next.unused_since != r->unused_since)
+      txn.put(std::move(next));
+  }
+}
+
+void replace_reserved(Txn& txn, const std::string& node) {
+  std::vector<Ref<Reservation>> touched;
+  for (const auto& [name, r] : txn.tables().reservations)
+    if (!r->static_alloc && (r->replace || r->replace_down) &&
+        std::binary_search(r->nodes.begin(), r->nodes.end(), node))
+      touched.push_back(r);
+  for (const Ref<Reservation>& r : touched) {
+    const auto partition = partition_of(txn, *r);
+    if (!partition.ok())
+      continue;
+    const Choice choice(txn, *r);
+    for (const Node* other : choice.candidates(**partition)) {
+      if (std::binary_search(r->nodes.begin(), r->nodes.end(), other->meta.name))
+        continue;
+      Reservation next = *r;
+      std::replace(next.nodes.begin(), next.nodes.end(), node, other->meta.name);
+      std::sort(next.nodes.begin(), next.nodes.end());
+      txn.event(Kind::kReservation, r->meta, "NodeReplaced", format("{} by {}", node, other->meta.name));
+      txn.put(std::move(next));
+      break;
+    }
+  }
+}
+
+Instant reservations_due(const ClusterState::Inner& inner) {
+  Instant at = kNever;
+  for (const auto& [name, r] : inner.tables.reservations) at = std::min(at, due(inner, *r));
+  return at;
+}
+
+}  // namespace lockstep
