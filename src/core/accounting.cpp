@@ -145,12 +145,12 @@ std::vector<Ref<Usage>> usages_in(const Tables& tables, const std::string& accou
 Result<Answer> put_account(Txn& txn, const PutAccount& ask) {
   Account account = ask.account;
   const std::string& name = account.meta.name;
-  TRY(check_name(name, "an account"));
   const auto& accounts = txn.tables().accounts;
   const Account* known = txn.tables().account(name);
   // A coordinator shapes what is below, not the account itself.
   if (account.parent.empty() || !coordinates(txn, account.parent) || (known && known->parent != account.parent))
     TRY(need_admin(txn, "change accounts"));
+  TRY(check_name(name, "an account"));
   TRY(compare_and_set(known ? known->meta.seq : 0, ask.if_seq, "account " + name));
   for (std::string up = account.parent; !up.empty();) {
     if (up == name)

@@ -149,7 +149,7 @@ TEST(Accounting, LimitsPerUserOfAQos) {
 }
 
 TEST(Accounting, QuotasAreBorrowedAndKeptBack) {
-  World w = with_accounts();
+  World w = with_accounts(3);
   Account physics = account("physics", "science"), biology = account("biology", "science");
   physics.quota.nominal.gpus = 8;
   physics.quota.borrow.gpus = 4;

@@ -141,6 +141,7 @@ TEST(Reservations, RecurringOnesStay) {
   w.settle();
   EXPECT_EQ(w.state_of(inside), JobState::kRunning);
   w.pass(hours(2));
+  w.obey();
   EXPECT_EQ(w.state_of(inside), JobState::kTimeout);
 }
 
