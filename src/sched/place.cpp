@@ -1,6 +1,7 @@
 #include "sched/place.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "base/hostlist.h"
@@ -11,15 +12,33 @@ namespace {
 
 constexpr int kOrdersMax = 24;  // of a job's groups: all of up to four
 
-std::uint32_t devices_asked(const GroupSpec& group) {
-  std::uint32_t count = 0;
-  for (const DeviceAsk& ask : group.per_node.devices) count += ask.count;
-  for (const DeviceAsk& ask : group.per_task.devices) count += ask.count;
-  return count;
+// The loads a placement is tried on.
+struct Board {
+  PlannerView& view;
+  std::function<const NodeLoad*(NodeId)> load;  // null: not to be used
+  std::map<NodeId, NodeLoad> held;              // with what earlier groups of the job take
+  const NodeLoad* at(NodeId id) const {
+    const auto it = held.find(id);
+    return it != held.end() ? &it->second : load(id);
+  }
+};
+
+struct Choice {
+  std::uint32_t weight = 0;
+  FreeAmounts free;
+  Candidate candidate;
+};
+
+// The order in which nodes are taken: light ones, then those with the least left, so that whole nodes stay free.
+bool preferred(const Choice& a, const Choice& b) {
+  return std::tie(a.weight, a.free.devices, a.free.cores, a.candidate.node->id) <
+         std::tie(b.weight, b.free.devices, b.free.cores, b.candidate.node->id);
 }
 
 // How many candidates to try before taking in all of them; 0 = all at once.
-std::size_t first_try(const GroupSpec& group) {
+std::size_t first_try(const GroupSpec& group, const GroupWay& way) {
+  if (way.exact)
+    return way.nodes;
   if (!group.only_nodes.empty() || group.tasks.max == UINT32_MAX || !group.topology_level.empty())
     return 0;
   std::size_t nodes = group.nodes.max;
@@ -28,97 +47,108 @@ std::size_t first_try(const GroupSpec& group) {
   return 4 * nodes + 16;
 }
 
-// The loads a placement is tried on: the view's own, or a supposed future.
-class Board {
- public:
-  Board(PlannerView& view, std::vector<NodeLoad>* supposed) : view_(view), supposed_(supposed) {}
-  NodeLoad& load(NodeId id) { return supposed_ ? (*supposed_)[id.value] : view_.nodes()[id.value].load; }
-  void hold(const Grant& grant) { add_grant(load(grant.node), grant); }
+FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load) {
+  const std::uint32_t taken = load.cores.count();
+  if (load.whole_holders > 0 || taken >= node.cores)
+    return {};
+  return {cls.healthy.minus(load.devices).count(), node.cores - taken, node.memory_mb - load.memory_mb};
+}
 
-  PlannerView& view_;
-  std::vector<NodeLoad>* supposed_;
-};
-
-// Candidates in the order of `ids` until `enough` of them (0 = all); false when the ids ran out.
-template <class Ids>
-bool gather(Board& board, const Ids& ids, const GroupSpec& group, const Partition& partition,
-            const std::vector<bool>& members, std::span<const Shadow* const> avoid, bool any_state, std::size_t enough,
-            std::vector<Candidate>& out) {
-  const std::uint32_t devices = devices_asked(group);
-  for (const auto& entry : ids) {
-    NodeId id;
-    if constexpr (std::is_same_v<std::decay_t<decltype(entry)>, FreeKey>)
-      id = entry.node;
-    else if (entry.node)
-      id = entry.node->id;
-    else
-      continue;
-    if (id.value >= members.size() || !members[id.value])
-      continue;
-    const Node& node = *board.view_.nodes()[id.value].node;
-    if (!any_state && !node_usable(node))
-      continue;
-    const NodeLoad& load = board.load(id);
-    if (load.whole_holders > 0 || (group.sharing == Sharing::kExclusive && load.holders > 0) ||
-        load.devices.count() + devices > node.devices.size())
-      continue;
-    if (std::any_of(avoid.begin(), avoid.end(),
-                    [&](const Shadow* s) { return id.value < s->nodes.size() && s->nodes[id.value]; }))
-      continue;
-    // Whether its tasks really fit is place_group's to say; this only keeps the list short.
-    if (load.cores.count() >= node.cores || !eligible(node, partition, group))
-      continue;
-    out.push_back({&node, &load});
-    if (out.size() == enough)
-      return true;
+// Of the listed nodes with enough free, `enough` (0 = all) in order of preference; false when there are no more.
+bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
+                   std::size_t enough, std::vector<Candidate>& out) {
+  std::vector<Choice> choices;
+  bool cut = false;
+  for (const ClassNeed& need : way.needs) {
+    const NodeClass& cls = board.view.classes()[need.cls];
+    for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
+      std::size_t found = 0;
+      index->each(need.amounts, [&](NodeId id) {
+        const NodeSlot& slot = board.view.nodes()[id.value];
+        const NodeLoad* load = board.at(id);
+        const Node& node = *slot.node;
+        if (load != &slot.load && !free_on(cls, node, *load).covers(need.amounts))
+          return true;
+        if (slot.free.memory_mb < need.amounts.memory_mb ||
+            (group.sharing == Sharing::kExclusive && load->holders > 0) ||
+            (!way.exact && !eligible(node, partition, group)))
+          return true;
+        choices.push_back({node.weight, slot.free, {&node, load}});
+        if (++found < enough || enough == 0)
+          return true;
+        cut = true;
+        return false;
+      });
+    }
   }
-  return false;
+  std::sort(choices.begin(), choices.end(), preferred);
+  if (enough != 0 && choices.size() > enough) {
+    choices.resize(enough);
+    cut = true;
+  }
+  for (const Choice& choice : choices) out.push_back(choice.candidate);
+  return cut;
+}
+
+// Every node of the classes that the board allows.
+void gather_all(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
+                std::vector<Candidate>& out) {
+  std::vector<bool> in(board.view.classes().size());
+  for (const ClassNeed& need : way.needs) in[need.cls] = true;
+  for (const NodeSlot& slot : board.view.nodes()) {
+    if (!slot.node || !in[slot.cls])
+      continue;
+    const NodeLoad* load = board.at(slot.node->id);
+    if (load && eligible(*slot.node, partition, group))
+      out.push_back({slot.node.get(), load});
+  }
 }
 
 // One group after the other in the given order.
-std::optional<std::vector<Grant>> place_in_order(Board& board, const JobSpec& spec,
-                                                 std::span<const std::uint16_t> order, const Partition& partition,
-                                                 std::span<const Shadow* const> avoid, bool any_state, bool preferred) {
-  const std::vector<bool>& members = board.view_.members(partition.meta.name);
+std::optional<std::vector<Grant>> place_in_order(Board& board, const JobSpec& spec, const Way& way,
+                                                 std::span<const std::uint16_t> order, bool listed) {
+  const Partition& partition = *board.view.partitions()[way.partition];
   std::vector<Grant> all;
-  std::vector<std::pair<NodeId, NodeLoad>> before;  // undone in the end
-  bool fits = true;
+  board.held.clear();
   for (const std::uint16_t g : order) {
     const GroupSpec& group = spec.groups[g];
+    const GroupWay& group_way = way.groups[g];
     std::optional<std::vector<Grant>> grants;
-    for (std::size_t enough = first_try(group);; enough = 0) {
+    for (std::size_t enough = first_try(group, group_way);; enough = 0) {
       std::vector<Candidate> candidates;
-      const bool cut =
-          preferred
-              ? gather(board, board.view_.free(), group, partition, members, avoid, any_state, enough, candidates)
-              : gather(board, board.view_.nodes(), group, partition, members, avoid, any_state, enough, candidates);
-      if (!candidates.empty())
+      bool cut = false;
+      if (listed)
+        cut = gather_listed(board, group, group_way, partition, enough, candidates);
+      else
+        gather_all(board, group, group_way, partition, candidates);
+      if (candidates.size() >= group_way.nodes)
         grants = place_group(candidates, group, g);
       if (grants || !cut)
         break;
     }
-    fits = grants.has_value();
-    if (!fits)
-      break;
+    if (!grants)
+      return std::nullopt;
     for (Grant& grant : *grants) {
-      before.emplace_back(grant.node, board.load(grant.node));
-      board.hold(grant);
+      if (spec.groups.size() > 1) {
+        const auto [it, fresh] = board.held.try_emplace(grant.node);
+        if (fresh)
+          it->second = *board.load(grant.node);
+        add_grant(it->second, grant);
+      }
       all.push_back(std::move(grant));
     }
   }
-  for (auto it = before.rbegin(); it != before.rend(); ++it) board.load(it->first) = it->second;
-  if (!fits || (partition.nodes_max != 0 && all.size() > partition.nodes_max))
+  if (partition.nodes_max != 0 && all.size() > partition.nodes_max)
     return std::nullopt;
   return all;
 }
 
-std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const Partition& partition,
-                                        std::span<const Shadow* const> avoid, bool any_state, bool preferred) {
+std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const Way& way, bool listed) {
   std::vector<std::uint16_t> order(spec.groups.size());
   std::iota(order.begin(), order.end(), std::uint16_t{0});
   // One group may take the only node that another could use, so several orders are tried.
   for (int tries = 0; tries < kOrdersMax; ++tries) {
-    if (auto grants = place_in_order(board, spec, order, partition, avoid, any_state, preferred)) {
+    if (auto grants = place_in_order(board, spec, way, order, listed)) {
       std::stable_sort(grants->begin(), grants->end(),
                        [](const Grant& a, const Grant& b) { return a.group < b.group; });
       return grants;
@@ -129,121 +159,252 @@ std::optional<std::vector<Grant>> place(Board board, const JobSpec& spec, const 
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Partition& partition,
-                                            std::span<const Shadow* const> avoid) {
-  return place(Board(view, nullptr), spec, partition, avoid, false, true);
+// What is left of the load when everything expected to end by then has ended; at kNever, everything has.
+NodeLoad load_after(const NodeSlot& slot, Instant at) {
+  NodeLoad load;
+  for (const Holder& holder : slot.holders)
+    if (holder.end > at)
+      add_grant(load, *holder.grant);
+  return load;
 }
 
-bool may_fit(const PlannerView& view, const JobSpec& spec) {
-  std::uint64_t devices = 0;
-  for (const GroupSpec& group : spec.groups) {
-    const std::uint32_t nodes = std::max(1u, group.nodes.min);
-    if (nodes > view.free().size())
-      return false;
-    for (const DeviceAsk& ask : group.per_node.devices) devices += std::uint64_t{nodes} * ask.count;
-    for (const DeviceAsk& ask : group.per_task.devices) devices += std::uint64_t{group.tasks.min} * ask.count;
-    for (const DeviceAsk& ask : group.per_job) devices += ask.count;
+// When the node would have the amounts if running jobs ended as expected; 0 = now, nothing: never.
+Instant ready_at(const NodeClass& cls, const NodeSlot& slot, const FreeAmounts& need, std::vector<Holder>& scratch) {
+  if (slot.free.covers(need))
+    return Instant{};
+  scratch = slot.holders;
+  std::sort(scratch.begin(), scratch.end(), [](const Holder& a, const Holder& b) { return a.end < b.end; });
+  NodeLoad load = slot.load;
+  for (const Holder& holder : scratch) {
+    load.cores = load.cores.minus(holder.grant->cores);
+    load.devices = load.devices.minus(holder.grant->devices);
+    load.memory_mb -= holder.grant->memory_mb;
+    load.whole_holders -= holder.grant->whole_node;
+    if (free_on(cls, *slot.node, load).covers(need))
+      return holder.end;
   }
-  return devices <= view.free_devices();
+  return kNever + seconds(1);
 }
 
-std::optional<Shadow> place_later(PlannerView& view, const JobSlot& slot, const Partition& partition, Instant now) {
-  const std::vector<PlannerView::Release> releases = view.releases();
-  // With the first `count` of them over: what the others hold.
-  const auto after = [&](std::size_t count) {
-    std::vector<NodeLoad> loads(view.nodes().size());
-    for (std::size_t i = count; i < releases.size(); ++i)
-      for (const Grant& grant : *releases[i].grants) add_grant(loads[grant.node.value], grant);
-    return place(Board(view, &loads), *slot.job->spec, partition, {}, false, false);
+struct Ready {
+  Instant at;
+  NodeId node;
+};
+
+std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now) {
+  const GroupWay& group = way.groups[0];
+  std::vector<const ClassNeed*> by_class(view.classes().size());
+  for (const ClassNeed& need : group.needs) by_class[need.cls] = &need;
+  std::vector<Ready> ready;
+  std::vector<Holder> scratch;
+  for (const NodeSlot& slot : view.nodes()) {
+    if (!slot.node || !by_class[slot.cls] || !node_usable(*slot.node))
+      continue;
+    const Instant at = ready_at(view.classes()[slot.cls], slot, by_class[slot.cls]->amounts, scratch);
+    if (at <= kNever)
+      ready.push_back({at, slot.node->id});
+  }
+  if (ready.size() < group.nodes)
+    return std::nullopt;
+  const auto nth = ready.begin() + static_cast<std::ptrdiff_t>(group.nodes) - 1;
+  std::nth_element(ready.begin(), nth, ready.end(), [](const Ready& a, const Ready& b) { return a.at < b.at; });
+  const Instant at = nth->at;
+  // Of the nodes that are ready by then, those that are busy the longest: what is free now stays open to others.
+  std::erase_if(ready, [&](const Ready& r) { return r.at > at; });
+  const auto later = [&](const Ready& a, const Ready& b) {
+    const std::uint32_t wa = view.nodes()[a.node.value].node->weight, wb = view.nodes()[b.node.value].node->weight;
+    return std::tie(b.at, wa, a.node) < std::tie(a.at, wb, b.node);
+  };
+  const auto last = ready.begin() + static_cast<std::ptrdiff_t>(group.nodes);
+  std::partial_sort(ready.begin(), last, ready.end(), later);
+  // The nodes must not depend on now, or they would change while nothing happens.
+  Shadow shadow{.partition = way.partition, .at = std::max(at, now), .made = now};
+  for (auto it = ready.begin(); it != last; ++it) {
+    const NodeSlot& slot = view.nodes()[it->node.value];
+    NodeLoad load = load_after(slot, at);
+    auto grant = choose_grant(*slot.node, load, spec.groups[0], 0, group.tasks_each, 0);
+    CHECK(grant.has_value());
+    add_grant(load, *grant);
+    shadow.grants.push_back(std::move(*grant));
+    shadow.loads.push_back(load);
+  }
+  return shadow;
+}
+
+std::optional<Shadow> general_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now) {
+  std::vector<Instant> ends;
+  for (const NodeSlot& slot : view.nodes())
+    for (const Holder& holder : slot.holders) ends.push_back(holder.end);
+  ends.push_back({});  // as it is now
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  std::vector<NodeLoad> loads(view.nodes().size());
+  const auto after = [&](Instant at) {
+    for (std::size_t i = 0; i < loads.size(); ++i) loads[i] = load_after(view.nodes()[i], at);
+    const auto load = [&](NodeId id) { return node_usable(*view.nodes()[id.value].node) ? &loads[id.value] : nullptr; };
+    return place(Board{view, load, {}}, spec, way, false);
   };
   // More ends, more room: the fewest ends that suffice are found by halving.
-  std::size_t low = 0, high = releases.size();
-  auto found = after(high);
+  std::size_t low = 0, high = ends.size() - 1;
+  auto found = after(ends[high]);
   if (!found)
     return std::nullopt;
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
-    if (auto grants = after(middle)) {
+    if (auto grants = after(ends[middle])) {
       found = std::move(grants);
       high = middle;
     } else {
       low = middle + 1;
     }
   }
-  Shadow shadow{.key = slot.key, .partition = partition.meta.name, .at = now, .made = now};
-  if (high > 0)
-    shadow.at = std::max(now, releases[high - 1].at);
-  shadow.nodes.assign(view.nodes().size(), false);
-  for (const Grant& grant : *found) {
-    if (!shadow.nodes[grant.node.value])
-      shadow.ids.push_back(grant.node);
-    shadow.nodes[grant.node.value] = true;
+  Shadow shadow{.partition = way.partition, .at = std::max(ends[high], now), .made = now};
+  for (Grant& grant : *found) {
+    NodeLoad load = load_after(view.nodes()[grant.node.value], ends[high]);
+    for (const Grant& other : *found)
+      if (other.node == grant.node)
+        add_grant(load, other);
+    shadow.loads.push_back(load);
   }
+  shadow.grants = std::move(*found);
   return shadow;
-}
-
-namespace {
-
-// What was found before still stands: the same nodes are there and can be used.
-bool witness_holds(PlannerView& view, const Shape& shape) {
-  return !shape.witness.empty() && shape.partitions == view.partition_generation &&
-         std::all_of(shape.witness.begin(), shape.witness.end(),
-                     [&](const auto& w) { return view.nodes()[w.first.value].version == w.second; });
-}
-
-Wait find_never(PlannerView& view, Shape& shape) {
-  const JobSpec& spec = *shape.spec;
-  std::string& detail = shape.detail;
-  detail.clear();
-  shape.witness.clear();
-  std::vector<NodeLoad> empty(view.nodes().size());
-  Wait worst = Wait::kPartitionDown;
-  std::vector<std::string> missing;
-  for (const Partition* partition : view.partitions_of(spec)) {
-    if (!partition->up)
-      continue;
-    if (limit_in(spec, *partition) > partition->time_max) {
-      worst = Wait::kPartitionTimeLimit;
-      continue;
-    }
-    if (const auto grants = place(Board(view, &empty), spec, *partition, {}, false, false)) {
-      for (const Grant& grant : *grants) shape.witness.emplace_back(grant.node, view.nodes()[grant.node.value].version);
-      shape.partitions = view.partition_generation;
-      return Wait::kNone;
-    }
-    if (!place(Board(view, &empty), spec, *partition, {}, true, false)) {
-      worst = Wait::kBadConstraints;
-      continue;
-    }
-    // It would fit if the nodes that are down or drained were not.
-    worst = Wait::kNodesUnavailable;
-    std::set<std::string> named;
-    for (const GroupSpec& group : spec.groups) named.insert(group.only_nodes.begin(), group.only_nodes.end());
-    const std::vector<bool>& members = view.members(partition->meta.name);
-    for (const NodeSlot& slot : view.nodes())
-      if (slot.node && !node_usable(*slot.node) && members[slot.node->id.value] &&
-          (named.empty() || named.contains(slot.node->meta.name)))
-        missing.push_back(slot.node->meta.name);
-  }
-  if (worst == Wait::kNodesUnavailable) {
-    sort_hosts(missing);
-    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-    detail = "UnavailableNodes:" + compress_hostlist(missing);
-  }
-  return worst;
 }
 
 }  // namespace
 
-Wait never_starts(PlannerView& view, Shape& shape) {
-  if (shape.generation != view.generation) {
-    shape.generation = view.generation;
-    if (!witness_holds(view, shape))
-      shape.never = find_never(view, shape);
+bool may_fit(PlannerView& view, const Way& way, const Shadows& shadows, const Avoid& avoid) {
+  const bool all_avoided = !shadows.all().empty() && std::find(avoid.begin(), avoid.end(), false) == avoid.end();
+  for (const GroupWay& group : way.groups) {
+    std::uint64_t nodes = 0;
+    for (const ClassNeed& need : group.needs) {
+      const NodeClass& cls = view.classes()[need.cls];
+      nodes += cls.open.at_least(need.amounts) + (all_avoided ? cls.kept : cls.shaded).at_least(need.amounts);
+      if (nodes >= group.nodes)
+        break;
+    }
+    if (nodes < group.nodes)
+      return false;
   }
-  return shape.never;
+  return true;
+}
+
+std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Way& way,
+                                            const Shadows& shadows, const Avoid& avoid) {
+  std::map<NodeId, NodeLoad> seen;
+  const auto load = [&](NodeId id) -> const NodeLoad* {
+    const NodeSlot& slot = view.nodes()[id.value];
+    if (!slot.shaded)
+      return &slot.load;
+    const auto [it, fresh] = seen.try_emplace(id);
+    if (fresh)
+      it->second = shadows.seen(id, slot.load, avoid);
+    return &it->second;
+  };
+  return place(Board{view, load, {}}, spec, way, true);
+}
+
+std::optional<Shadow> place_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now) {
+  return way.groups[0].exact ? exact_later(view, spec, way, now) : general_later(view, spec, way, now);
+}
+
+bool still_parked(PlannerView& view, const Shape& shape) {
+  if (shape.parked == 0)
+    return false;
+  for (const Way& way : shape.ways)
+    for (const GroupWay& group : way.groups)
+      for (const ClassNeed& need : group.needs) {
+        const NodeClass& cls = view.classes()[need.cls];
+        if (cls.gained[std::min<std::size_t>(need.amounts.devices, cls.gained.size() - 1)] > shape.parked)
+          return false;
+      }
+  return true;
+}
+
+namespace {
+
+bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_state,
+                std::vector<std::pair<NodeId, std::uint64_t>>* witness) {
+  if (way.groups.size() == 1 && way.groups[0].exact) {
+    std::uint64_t nodes = 0;
+    for (const ClassNeed& need : way.groups[0].needs) {
+      const NodeClass& cls = view.classes()[need.cls];
+      nodes += any_state ? cls.present : cls.usable;
+    }
+    return nodes >= way.groups[0].nodes;
+  }
+  static const NodeLoad kEmpty;
+  const auto load = [&](NodeId id) {
+    return any_state || node_usable(*view.nodes()[id.value].node) ? &kEmpty : nullptr;
+  };
+  const auto grants = place(Board{view, load, {}}, *shape.spec, way, false);
+  if (grants && witness)
+    for (const Grant& grant : *grants) witness->emplace_back(grant.node, view.nodes()[grant.node.value].version);
+  return grants.has_value();
+}
+
+// What was found before still stands: the same nodes are there and can be used.
+bool witness_holds(PlannerView& view, const Shape& shape) {
+  return !shape.witness.empty() && shape.witness_layout == view.layout &&
+         std::all_of(shape.witness.begin(), shape.witness.end(),
+                     [&](const auto& w) { return view.nodes()[w.first.value].version == w.second; });
+}
+
+std::string unusable_nodes(PlannerView& view, const Shape& shape) {
+  std::set<std::string> named;
+  for (const GroupSpec& group : shape.spec->groups) named.insert(group.only_nodes.begin(), group.only_nodes.end());
+  std::vector<std::string> missing;
+  for (const NodeSlot& slot : view.nodes()) {
+    if (!slot.node || node_usable(*slot.node) || (!named.empty() && !named.contains(slot.node->meta.name)))
+      continue;
+    const auto& in = view.classes()[slot.cls].partitions;
+    if (std::any_of(shape.ways.begin(), shape.ways.end(), [&](const Way& way) {
+          return way.open && std::find(in.begin(), in.end(), way.partition) != in.end();
+        }))
+      missing.push_back(slot.node->meta.name);
+  }
+  sort_hosts(missing);
+  return "UnavailableNodes:" + compress_hostlist(missing);
+}
+
+}  // namespace
+
+void judge(PlannerView& view, Shape& shape, std::uint64_t& work) {
+  view.compile(shape);
+  if (shape.judged == view.generation)
+    return;
+  shape.judged = view.generation;
+  const bool counted = std::all_of(shape.ways.begin(), shape.ways.end(),
+                                   [](const Way& way) { return way.groups.size() == 1 && way.groups[0].exact; });
+  if (!counted && witness_holds(view, shape))
+    return;
+  work += counted ? 1 : 32 + view.nodes().size() / 16;
+  shape.witness.clear();
+  Wait worst = Wait::kPartitionDown;
+  bool found = false;
+  for (Way& way : shape.ways) {
+    way.possible = false;
+    if (!view.partitions()[way.partition]->up)
+      continue;
+    if (!way.open) {
+      worst = Wait::kPartitionTimeLimit;
+      continue;
+    }
+    if (found && !counted)
+      continue;
+    way.possible = fits_empty(view, shape, way, false, &shape.witness);
+    shape.witness_layout = view.layout;
+    found = found || way.possible;
+    if (!found)
+      worst = fits_empty(view, shape, way, true, nullptr) ? Wait::kNodesUnavailable : Wait::kBadConstraints;
+  }
+  if (found)
+    worst = Wait::kNone;
+  std::string detail = worst == Wait::kNodesUnavailable ? unusable_nodes(view, shape) : std::string();
+  if (worst == shape.never && detail == shape.detail)
+    return;
+  shape.never = worst;
+  shape.detail = std::move(detail);
+  ++shape.reason;
 }
 
 }  // namespace lockstep

@@ -1,39 +1,30 @@
-// Placing a whole job: every group or nothing, on the nodes of one partition.
+// Placing a whole job: every group or nothing, on the nodes of one partition; now, when running jobs have ended, or on
+// an empty cluster.
 #pragma once
 
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "sched/view.h"
+#include "sched/shadow.h"
 
 namespace lockstep {
 
-// Nodes kept for the highest blocked job of a partition until it can start there. A job of lower rank may use them only
-// if it is certain to be gone by then.
-struct Shadow {
-  OrderKey key;
-  std::string partition;
-  Instant at;               // kNever: behind jobs without a limit
-  Instant made;             // when this was worked out
-  std::vector<bool> nodes;  // by NodeId
-  std::vector<NodeId> ids;
-  bool overdue() const { return at <= made; }  // what it waits for should be gone already
-  bool same_as(const Shadow& o) const { return ids == o.ids && (at == o.at || (overdue() && o.overdue())); }
-};
+// False when counting nodes says that the job cannot start now: a look at a few tables.
+bool may_fit(PlannerView& view, const Way& way, const Shadows& shadows, const Avoid& avoid);
 
 // On what is free now, in order of preference. Leaves the view as it was.
-std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Partition& partition,
-                                            std::span<const Shadow* const> avoid);
+std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Way& way,
+                                            const Shadows& shadows, const Avoid& avoid);
 
-// False when all that is free together is too little: a look that costs next to nothing.
-bool may_fit(const PlannerView& view, const JobSpec& spec);
+// When and where the job could start if running jobs ended as expected and nothing else started; nullopt if not even
+// then. `at` is at least now.
+std::optional<Shadow> place_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now);
 
-// When and where the job could start if running jobs ended as expected; nullopt if not even then.
-std::optional<Shadow> place_later(PlannerView& view, const JobSlot& slot, const Partition& partition, Instant now);
+// Brings Shape::never, detail and Way::possible up to date with nodes and partitions. `work` grows when it was more
+// than a look.
+void judge(PlannerView& view, Shape& shape, std::uint64_t& work);
 
-// Why jobs of the shape could not start even if nothing ran; kNone if they could. Remembered in the shape for as long
-// as it is certain.
-Wait never_starts(PlannerView& view, Shape& shape);
+// Whether a parked shape is still parked: nothing it could use has become freer since.
+bool still_parked(PlannerView& view, const Shape& shape);
 
 }  // namespace lockstep

@@ -1,21 +1,23 @@
-// A pass looks at one job of every shape in the order of rank: what fits is proposed, what does not closes its shape
-// for this pass, since room only shrinks until something is freed. The first blocked job of a partition casts a shadow
-// on the nodes it will start on (EASY backfill). Between passes only new jobs are looked at.
+// A pass looks at every shape: those that cannot start by a count of nodes are closed at once, the others are tried one
+// job at a time in the order of rank; what fits is proposed, what does not closes its shape for this pass, since room
+// only shrinks until something is freed. The first blocked job of a partition casts a shadow on what it will start on.
+// When no more can start, the forecast gives every queued job its time.
 #include "sched/planner.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "base/check.h"
-#include "sched/place.h"
+#include "sched/forecast.h"
 
 namespace lockstep {
 
 namespace {
 
 constexpr Duration kRetryRefused = seconds(1);
-constexpr std::size_t kNotesMax = 2000;    // first notes told in one slice
 constexpr std::uint32_t kRestartsMax = 4;  // of an unfinished pass, so that its tail is reached under constant change
+
+// Work is counted in sixteenths of trying one job on the nodes.
+constexpr std::uint64_t kTry = 16, kLook = 1;
 
 struct Entry {
   OrderKey key;
@@ -27,14 +29,21 @@ struct Entry {
 
 struct Planner::Inner {
   PlannerView view;
-  std::vector<Entry> active;  // heap, lowest key on top: the next job of every open shape; stale entries are corrected
+  Shadows shadows;
+  Forecast forecast;
+  std::vector<Entry> active;  // heap, lowest key on top: the next job of every open shape
   std::uint64_t pass = 1;
   std::uint32_t restarts = 0;
-  std::uint64_t looked = 0;               // in this slice, in sixteenths: a look at what cannot fit costs little
-  std::map<std::string, Shadow> shadows;  // by partition
-  std::set<JobId> heads_told;             // jobs with a note as a partition's head
-  std::deque<JobId> untold;               // new jobs that may need a first note
+  std::uint64_t looked = 0;  // in this slice
   Instant retry_at = kNever;
+
+  struct Head {
+    bool any = false;
+    OrderKey key;  // of the first blocked job of the partition
+    bool cast = false;
+  };
+  std::vector<Head> heads;        // by partition
+  std::vector<JobId> heads_told;  // jobs with a note as a partition's head
 
   enum class Verdict { kStarted, kSkipped, kBlocked };
 
@@ -49,211 +58,215 @@ struct Planner::Inner {
     return entry;
   }
 
-  void begin_pass() {
+  // The job with this key, while it is queued.
+  SlotNo queued(const OrderKey& key) const {
+    const SlotNo s = view.find(key.job);
+    return s != kNoSlot && view.slot(s).queued && view.slot(s).key == key ? s : kNoSlot;
+  }
+
+  // The first job of the shape behind `after` that may be started; kNoSlot: none.
+  SlotNo next_of(const Shape& shape, const OrderKey& after, bool all) {
+    SlotNo next = kNoSlot;
+    shape.jobs.each_after(after, all, [&](SlotNo s) {
+      if (!view.skipped(view.slot(s)))
+        next = s;
+      return next == kNoSlot;
+    });
+    return next;
+  }
+
+  void begin_pass(std::uint64_t units) {
     ++pass;
-    shadows.clear();
+    shadows.clear(view);
     active.clear();
-    for (std::uint32_t i = 0; i < view.shapes().size(); ++i)
-      if (!view.shapes()[i].jobs.empty())
-        active.push_back({*view.shapes()[i].jobs.begin(), i});
-    std::make_heap(active.begin(), active.end(), std::greater<>{});
-    view.freed = view.loaded = false;
-  }
-
-  // Whether a shadow would fall differently now.
-  bool shadows_moved(Instant now) {
-    for (const auto& [name, shadow] : shadows) {
-      const JobSlot* slot = view.slot(shadow.key.job);
-      const auto partition = view.partitions().find(name);
-      if (!slot || !slot->queued || partition == view.partitions().end())
-        return true;
-      const auto moved = place_later(view, *slot, *partition->second, now);
-      if (!moved || !moved->same_as(shadow))
-        return true;
+    heads.assign(view.partitions().size(), {});
+    std::vector<Shape>& shapes = view.shapes();
+    for (std::uint32_t i = 0; i < shapes.size(); ++i) {
+      Shape& shape = shapes[i];
+      if (shape.jobs.empty())
+        continue;
+      const SlotNo first = next_of(shape, {}, true);
+      if (first == kNoSlot)
+        continue;
+      if (looked < units)
+        judge(view, shape, looked);
+      const bool judged = shape.judged == view.generation && shape.compiled == view.layout;
+      if (judged && (shape.never != Wait::kNone || still_parked(view, shape) || !may_start(shape))) {
+        shape.blocked_pass = pass;
+        note_head(shape, first);
+      } else {
+        active.push_back({view.slot(first).key, i});
+      }
     }
-    return false;
+    std::make_heap(active.begin(), active.end(), std::greater<>{});
+    view.changed = false;
   }
 
-  void tell(JobSlot& slot, Wait wait, const std::string& detail, const Shadow* shadow, PlanChunk& chunk) {
-    const Instant start = shadow && shadow->at != kNever ? shadow->at : Instant{};
-    if (slot.told == wait && slot.told_detail == detail && slot.told_start == start)
+  // By a count of nodes, heads aside.
+  bool may_start(const Shape& shape) {
+    return std::any_of(shape.ways.begin(), shape.ways.end(),
+                       [&](const Way& way) { return way.open && may_fit(view, way, shadows, {}); });
+  }
+
+  void note_head(const Shape& shape, SlotNo s) {
+    if (shape.never != Wait::kNone)
       return;
-    slot.told = wait;
-    slot.told_detail = detail;
-    slot.told_start = start;
-    chunk.notes.push_back({slot.job->id, wait, detail, start, start ? shadow->ids : std::vector<NodeId>{}});
-  }
-
-  // The note of every job of a blocked shape, heads apart.
-  void tell_shape(Shape& shape, Wait wait, const std::string& detail, PlanChunk& chunk) {
-    if (shape.told == wait && shape.told_detail == detail)
+    const auto way =
+        std::find_if(shape.ways.begin(), shape.ways.end(), [](const Way& w) { return w.open && w.possible; });
+    if (way == shape.ways.end())
       return;
-    shape.told = wait;
-    shape.told_detail = detail;
-    for (const OrderKey& key : shape.jobs)
-      if (!is_head(key.job))
-        tell(*view.slot(key.job), wait, detail, nullptr, chunk);
+    Head& head = heads[way->partition];
+    if (!head.any || (!head.cast && view.slot(s).key < head.key))
+      head = {true, view.slot(s).key, false};
   }
 
-  bool is_head(JobId job) const {
-    return std::any_of(shadows.begin(), shadows.end(), [&](const auto& s) { return s.second.key.job == job; });
+  // The shadows of all heads before this key.
+  void cast_shadows(Instant now, const OrderKey* before) {
+    for (PartitionNo p = 0; p < heads.size(); ++p) {
+      Head& head = heads[p];
+      if (!head.any || head.cast || (before && !(head.key < *before)))
+        continue;
+      head.cast = true;
+      const SlotNo s = queued(head.key);
+      if (s == kNoSlot)
+        continue;  // taken away in the middle of the pass; the next one begins at once
+      const JobSlot& slot = view.slot(s);
+      const Shape& shape = view.shapes()[slot.shape];
+      const auto way =
+          std::find_if(shape.ways.begin(), shape.ways.end(), [&](const Way& w) { return w.partition == p; });
+      looked += kTry;
+      if (auto shadow = place_later(view, *slot.job->spec, *way, now)) {
+        shadow->key = slot.key;
+        shadows.add(view, std::move(*shadow));
+      }
+    }
   }
 
-  void start(JobSlot& slot, const Partition& partition, std::vector<Grant> grants, Instant end, PlanChunk& chunk) {
+  void start(SlotNo s, const Way& way, std::vector<Grant> grants, Instant end, PlanChunk& chunk) {
+    const JobSlot& slot = view.slot(s);
     PlannedStart planned{.job = slot.job->id,
                          .is_element = slot.job->array != nullptr,
                          .read = slot.job->meta.seq,
-                         .partition = partition.meta.name,
+                         .partition = view.partitions()[way.partition]->meta.name,
                          .grants = std::move(grants)};
     if (planned.is_element)
-      planned.array_index = slot.unplanned.front();
+      planned.array_index = view.next_element(slot);
     view.propose(planned, end);
+    shadows.started(view, planned.grants, end);
     chunk.starts.push_back(std::move(planned));
   }
 
-  // express: a new job tried out of turn, in the middle of a pass; it must not close a shape or cast a shadow.
-  Verdict consider(JobSlot& slot, Instant now, bool express, PlanChunk& chunk) {
-    ++looked;
-    if (slot.refused || view.throttled(slot) || (slot.job->array && slot.unplanned.empty()))
+  // express: a new job tried out of turn, in the middle of a pass; it must not close a shape or become a head.
+  Verdict consider(SlotNo s, Instant now, bool express, PlanChunk& chunk) {
+    looked += kLook;
+    const JobSlot& slot = view.slot(s);
+    if (view.skipped(slot))
       return Verdict::kSkipped;
     Shape& shape = view.shapes()[slot.shape];
-    const JobSpec& spec = *slot.job->spec;
-    if (shape.generation != view.generation)
-      looked += 48;
-    if (never_starts(view, shape) != Wait::kNone)
+    judge(view, shape, looked);
+    if (shape.never != Wait::kNone)
       return Verdict::kBlocked;
-    const std::vector<const Partition*> partitions = view.partitions_of(spec);
-    const bool worth_a_look = may_fit(view, spec);
-    looked += worth_a_look ? 16 : 1;
-    for (const Partition* partition : partitions) {
-      if (!worth_a_look)
-        break;
-      const Duration limit = limit_in(spec, *partition);
-      if (!partition->up || limit > partition->time_max)
+    bool free_of_heads = true;
+    for (const Way& way : shape.ways) {
+      if (!way.open)
         continue;
-      const Instant end = limit >= kForever ? kNever : now + limit;
-      std::vector<const Shadow*> avoid;
-      for (const auto& [name, shadow] : shadows)
-        if (shadow.key < slot.key && (end > shadow.at || end == kNever))
-          avoid.push_back(&shadow);
-      if (auto grants = place_now(view, spec, *partition, avoid)) {
-        view.freed = view.freed || outranks_a_head(slot);
-        start(slot, *partition, std::move(*grants), end, chunk);
+      const Instant end = way.limit >= kForever ? kNever : now + way.limit;
+      const Avoid avoid = shadows.avoid_for(slot.key, end);
+      free_of_heads = free_of_heads && std::find(avoid.begin(), avoid.end(), true) == avoid.end();
+      if (!may_fit(view, way, shadows, avoid))
+        continue;
+      looked += kTry;
+      if (auto grants = place_now(view, *slot.job->spec, way, shadows, avoid)) {
+        if (express && outranks_a_head(slot))
+          view.changed = true;
+        start(s, way, std::move(*grants), end, chunk);
         return Verdict::kStarted;
       }
     }
+    if (free_of_heads)
+      shape.parked = view.gains;
     if (!express)
-      cast_shadow(slot, partitions, now);
+      note_head(shape, s);
     return Verdict::kBlocked;
   }
 
-  void cast_shadow(const JobSlot& slot, const std::vector<const Partition*>& partitions, Instant now) {
-    for (const Partition* partition : partitions) {
-      if (!partition->up)
-        continue;
-      const auto head = shadows.find(partition->meta.name);
-      if (head != shadows.end() && head->second.key <= slot.key)
-        return;  // its first way is already someone else's
-      if (head != shadows.end()) {
-        view.freed = true;  // it outranks the head: the others are looked at again behind it
-        shadows.erase(head);
-      }
-      if (auto shadow = place_later(view, slot, *partition, now)) {
-        shadows.emplace(partition->meta.name, std::move(*shadow));
-        return;
-      }
-    }
-  }
-
   void walk(Instant now, const PlanBudget& budget, PlanChunk& chunk) {
-    looked = 0;
-    while (!active.empty() && looked < 16ull * budget.jobs && chunk.starts.size() < budget.starts) {
+    while (!active.empty() && looked < kTry * budget.jobs && chunk.starts.size() < budget.starts) {
       const Entry entry = pop();
       Shape& shape = view.shapes()[entry.shape];
-      if (shape.blocked_pass == pass)
+      if (shape.blocked_pass == pass || shape.jobs.empty())
         continue;
-      const auto at = shape.jobs.lower_bound(entry.key);
-      if (at == shape.jobs.end())
-        continue;
-      if (*at != entry.key) {
-        push({*at, entry.shape});
-        continue;
-      }
-      JobSlot& slot = *view.slot(entry.key.job);
-      const Verdict verdict = consider(slot, now, false, chunk);
-      if (verdict == Verdict::kBlocked) {
-        shape.blocked_pass = pass;
-        tell_shape(shape, shape.never == Wait::kNone ? Wait::kPriority : shape.never, shape.detail, chunk);
-        continue;
+      // Changes observed in the middle of the pass may have taken this one away.
+      SlotNo s = queued(entry.key);
+      if (s != kNoSlot && view.slot(s).shape == entry.shape) {
+        cast_shadows(now, &entry.key);
+        if (consider(s, now, false, chunk) == Verdict::kBlocked) {
+          view.shapes()[entry.shape].blocked_pass = pass;
+          continue;
+        }
       }
       // The shape may have lost its last job; then it is empty.
-      Shape& after = view.shapes()[entry.shape];
-      const auto next =
-          verdict == Verdict::kStarted ? after.jobs.lower_bound(entry.key) : after.jobs.upper_bound(entry.key);
-      if (next != after.jobs.end())
-        push({*next, entry.shape});
+      const Shape& after = view.shapes()[entry.shape];
+      s = queued(entry.key);
+      const bool same = s != kNoSlot && view.slot(s).shape == entry.shape && !view.skipped(view.slot(s));
+      const SlotNo next = after.jobs.empty() ? kNoSlot : same ? s : next_of(after, entry.key, false);
+      if (next != kNoSlot)
+        push({view.slot(next).key, entry.shape});
     }
+    if (active.empty())
+      cast_shadows(now, nullptr);
   }
 
   // It starts or waits ahead of a head, so that the shadow falls differently and all are looked at again.
   bool outranks_a_head(const JobSlot& slot) const {
-    return std::any_of(shadows.begin(), shadows.end(), [&](const auto& s) { return slot.key < s.second.key; });
+    return std::any_of(shadows.all().begin(), shadows.all().end(), [&](const Shadow& s) { return slot.key < s.key; });
   }
 
-  // Newly queued jobs join the pass; if it is long they are tried at once.
-  void welcome(bool in_pass) {
-    for (const JobId id : view.fresh) {
-      const JobSlot* slot = view.slot(id);
-      if (!slot || !slot->queued)
-        continue;
-      if (!in_pass && view.shapes()[slot->shape].blocked_pass != pass)
-        push({slot->key, slot->shape});
-      if (outranks_a_head(*slot))
-        view.freed = true;
-    }
-  }
-
+  // Jobs that came in the middle of a long pass are tried at once.
   void express(Instant now, const PlanBudget& budget, PlanChunk& chunk) {
-    std::vector<JobSlot*> slots;
+    std::vector<SlotNo> slots;
     for (const JobId id : view.fresh)
-      if (JobSlot* slot = view.slot(id); slot && slot->queued && view.shapes()[slot->shape].blocked_pass != pass)
-        slots.push_back(slot);
-    std::sort(slots.begin(), slots.end(), [](const JobSlot* a, const JobSlot* b) { return a->key < b->key; });
+      if (const SlotNo s = view.find(id);
+          s != kNoSlot && view.slot(s).queued && view.shapes()[view.slot(s).shape].blocked_pass != pass)
+        slots.push_back(s);
+    std::sort(slots.begin(), slots.end(), [&](SlotNo a, SlotNo b) { return view.slot(a).key < view.slot(b).key; });
     slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
     std::set<std::uint32_t> tried;
-    looked = 0;
-    for (JobSlot* slot : slots) {
-      if (looked >= 16ull * budget.jobs || chunk.starts.size() >= budget.starts || view.free().empty())
+    const std::uint64_t most = looked + kTry * budget.jobs;
+    for (const SlotNo s : slots) {
+      if (looked >= most || chunk.starts.size() >= budget.starts)
         return;
-      if (tried.contains(slot->shape))
-        continue;
-      const std::uint32_t shape = slot->shape;
-      if (consider(*slot, now, true, chunk) == Verdict::kBlocked)
+      const std::uint32_t shape = view.slot(s).shape;
+      if (!tried.contains(shape) && consider(s, now, true, chunk) == Verdict::kBlocked)
         tried.insert(shape);
     }
   }
 
   void tell_heads(PlanChunk& chunk) {
-    std::set<JobId> heads;
-    for (const auto& [name, shadow] : shadows) {
-      if (JobSlot* slot = view.slot(shadow.key.job); slot && slot->queued) {
-        tell(*slot, Wait::kResources, {}, &shadow, chunk);
-        heads.insert(shadow.key.job);
-      }
+    for (const JobId id : heads_told) {
+      const SlotNo s = view.find(id);
+      if (s != kNoSlot && !shadows.of_job(id))
+        view.slot(s).head = false;  // the forecast tells it anew
     }
-    for (const JobId id : heads_told)
-      if (JobSlot* slot = view.slot(id); slot && slot->queued && !heads.contains(id)) {
-        const Shape& shape = view.shapes()[slot->shape];
-        tell(*slot, shape.told == Wait::kNone ? Wait::kPriority : shape.told, shape.told_detail, nullptr, chunk);
-      }
-    heads_told = std::move(heads);
-    untold.insert(untold.end(), view.fresh.begin(), view.fresh.end());
-    for (std::size_t i = 0; i < kNotesMax && !untold.empty(); ++i, untold.pop_front())
-      if (JobSlot* slot = view.slot(untold.front());
-          slot && slot->queued && slot->told == Wait::kNone && !slot->refused) {
-        const Shape& shape = view.shapes()[slot->shape];
-        tell(*slot, shape.told == Wait::kNone ? Wait::kPriority : shape.told, shape.told_detail, nullptr, chunk);
-      }
+    heads_told.clear();
+    for (const Shadow& shadow : shadows.all()) {
+      const SlotNo s = queued(shadow.key);
+      if (s == kNoSlot)
+        continue;
+      JobSlot& slot = view.slot(s);
+      heads_told.push_back(slot.job->id);
+      const Instant start = shadow.at != kNever ? shadow.at : Instant{};
+      if (slot.told == Wait::kResources && slot.head && slot.told_min == minute_after(start))
+        continue;
+      slot.head = true;
+      slot.told = Wait::kResources;
+      slot.told_min = slot.promised_min = minute_after(start);
+      PlanNote note{.job = slot.job->id, .wait = Wait::kResources, .detail = {}, .expected_start = start};
+      for (const Grant& grant : shadow.grants)
+        if (start && (note.expected_nodes.empty() || note.expected_nodes.back() != grant.node))
+          note.expected_nodes.push_back(grant.node);
+      chunk.notes.push_back(std::move(note));
+    }
   }
 };
 
@@ -270,30 +283,38 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
   Inner& in = *inner_;
   PlannerView& view = in.view;
   PlanChunk chunk{.at = now};
+  const std::uint64_t units = kTry * budget.jobs;
   view.advance(now);
   if (now >= in.retry_at) {
     in.retry_at = kNever;
     view.clear_refused();
-    view.freed = true;
   }
-  for (const auto& [name, shadow] : in.shadows)
+  for (const Shadow& shadow : in.shadows.all())
     if (!shadow.overdue() && now >= shadow.at)
-      view.freed = true;  // a running job overstays: the shadow moves
+      view.changed = true;  // a running job overstays: the shadow moves
+  in.looked = 0;
   const bool in_pass = !in.active.empty();
-  if (!view.freed && view.loaded && !in_pass) {
-    view.loaded = false;
-    view.freed = in.shadows_moved(now);
-  }
-  in.welcome(in_pass);
-  if (view.freed && (!in_pass || in.restarts < kRestartsMax)) {
+  bool restarted = false;
+  if (view.changed && (!in_pass || in.restarts < kRestartsMax)) {
     in.restarts = in_pass ? in.restarts + 1 : 0;
-    in.begin_pass();
+    in.begin_pass(units);
+    in.looked = 0;
+    restarted = true;
   }
-  in.walk(now, budget, chunk);
-  if (!in.active.empty())
+  const bool walked = restarted || in_pass;
+  if (walked)
+    in.walk(now, budget, chunk);
+  if (in_pass && !in.active.empty())
     in.express(now, budget, chunk);
-  in.tell_heads(chunk);
   view.fresh.clear();
+  if (walked && in.active.empty())
+    in.tell_heads(chunk);
+  if (in.active.empty() && chunk.starts.empty()) {
+    if ((!in.forecast.running() && in.forecast.stale(view)) || in.forecast.void_now(view) ||
+        now >= in.forecast.deep_due())
+      in.forecast.begin(view, in.shadows, now);
+    in.forecast.step(view, units, chunk.notes);
+  }
   chunk.notes.insert(chunk.notes.begin(), view.withdrawn.begin(), view.withdrawn.end());
   view.withdrawn.clear();
   chunk.more = !idle();
@@ -306,17 +327,26 @@ void Planner::settled() {
 }
 
 bool Planner::idle() const {
-  const PlannerView& view = inner_->view;
-  return inner_->active.empty() && !view.freed && view.fresh.empty() && view.withdrawn.empty() &&
-         inner_->untold.empty() && !(view.loaded && !inner_->shadows.empty());
+  const Inner& in = *inner_;
+  return in.active.empty() && !in.view.changed && in.view.withdrawn.empty() && !in.forecast.running() &&
+         !in.forecast.stale(in.view);
 }
 
 Instant Planner::wake_at() const {
-  Instant at = std::min(inner_->view.next_release(), inner_->retry_at);
-  for (const auto& [name, shadow] : inner_->shadows)
+  Instant at = std::min({inner_->view.next_release(), inner_->retry_at, inner_->forecast.deep_due()});
+  for (const Shadow& shadow : inner_->shadows.all())
     if (!shadow.overdue())
       at = std::min(at, shadow.at);
   return at;
+}
+
+Instant Planner::expected_start(JobId job) const {
+  const SlotNo s = inner_->view.find(job);
+  if (s == kNoSlot || !inner_->view.slot(s).queued)
+    return {};
+  if (const Shadow* shadow = inner_->shadows.of_job(job))
+    return shadow->at == kNever ? Instant{} : shadow->at;
+  return Instant{std::int64_t{inner_->view.slot(s).promised_min} * 60'000'000};
 }
 
 }  // namespace lockstep

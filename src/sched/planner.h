@@ -1,5 +1,5 @@
-// Planner: which pending job starts where, now. Deterministic over its own view, which the committed changes keep equal
-// to the state; its plan returns as a command and is re-checked by the core.
+// Planner: which pending job starts where, now, and when the others will. Deterministic over its own view, which the
+// committed changes keep equal to the state; its plan returns as a command and is re-checked by the core.
 #pragma once
 
 #include <memory>
@@ -29,6 +29,10 @@ class Planner {
 
   // The core has answered the last chunk: starts that were not committed are free again.
   void settled();
+
+  // When a queued job is foreseen to start, as of the last finished pass: exact for the head of a partition, else on
+  // the calendar's grid. 0: not known.
+  Instant expected_start(JobId job) const;
 
   bool idle() const;        // nothing to do until the next observe() or wake_at()
   Instant wake_at() const;  // a running job's expected end may open a backfill hole; kNever

@@ -1,6 +1,10 @@
 #include "sched/shape.h"
 
 #include <algorithm>
+#include <functional>
+
+#include "rules/fit.h"
+#include "rules/need.h"
 
 namespace lockstep {
 
@@ -63,6 +67,88 @@ bool same_shape(const JobSpec& a, const JobSpec& b) {
   return a.partitions == b.partitions && a.time_limit == b.time_limit && a.time_min == b.time_min && a.user == b.user &&
          a.account == b.account && a.qos == b.qos && a.reservation == b.reservation && a.licenses == b.licenses &&
          std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(), same_group);
+}
+
+namespace {
+
+bool class_suits(const NodeClass& cls, PartitionNo partition, const GroupSpec& group) {
+  return std::binary_search(cls.partitions.begin(), cls.partitions.end(), partition) &&
+         group.tmp_disk_mb <= cls.like.tmp_disk_mb &&
+         (group.constraint.empty() || constraint_holds(group.constraint, cls.like.features));
+}
+
+// Members of equal size on so many nodes, whichever they are; 0 if the rules leave a choice.
+std::uint32_t fixed_nodes(const GroupSpec& group) {
+  if (group.tasks.min != group.tasks.max || !group.per_job.empty())
+    return 0;
+  const std::uint32_t tasks = group.tasks.min;
+  if (tasks == 1 && group.nodes.min <= 1)
+    return 1;
+  if (group.nodes.min == 0 || group.nodes.min != group.nodes.max)
+    return 0;
+  const bool even = tasks == group.nodes.min || std::uint64_t{group.tasks_per_node} * group.nodes.min == tasks;
+  return even ? group.nodes.min : 0;
+}
+
+ClassNeed need_of(ClassNo number, const NodeClass& cls, const GroupSpec& group, std::uint32_t tasks) {
+  const NodeNeed need = need_on_node(cls.like, group, tasks, group.per_job.empty() ? 0 : 1);
+  ClassNeed out{.cls = number, .all_memory = group.all_memory};
+  for (const DeviceAsk& ask : need.devices) out.amounts.devices += ask.count;
+  out.amounts.cores = need.whole_node ? cls.whole.cores : need.cores;
+  out.amounts.memory_mb = group.all_memory ? 0 : need.memory_mb;
+  const FreeAmounts& all = cls.whole;
+  const bool most = out.amounts.devices > 0 ? out.amounts.devices * 2 > all.devices : out.amounts.cores * 2 > all.cores;
+  out.takes_node = need.whole_node || group.all_memory || most || out.amounts.memory_mb * 2 > all.memory_mb;
+  if (need.whole_node)
+    out.amounts.devices = all.devices;
+  out.share = out.amounts;
+  return out;
+}
+
+}  // namespace
+
+std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition, PartitionNo number,
+                                const std::deque<NodeClass>& classes) {
+  std::vector<GroupWay> out;
+  for (const GroupSpec& group : spec.groups) {
+    GroupWay way;
+    const std::uint32_t fixed = fixed_nodes(group);
+    way.nodes = fixed ? fixed : std::max(1u, group.nodes.min);
+    way.tasks_each = fixed ? group.tasks.min / fixed : 1;
+    way.exact = fixed != 0 && spec.groups.size() == 1 && group.only_nodes.empty() && group.exclude_nodes.empty() &&
+                !group.all_memory && (partition.nodes_max == 0 || fixed <= partition.nodes_max);
+    const NodeLoad empty;
+    for (ClassNo c = 0; c < classes.size(); ++c) {
+      const NodeClass& cls = classes[c];
+      if (!class_suits(cls, number, group))
+        continue;
+      const std::uint32_t room = tasks_that_fit(cls.like, empty, group);
+      if (room == 0 || (fixed && room < way.tasks_each))
+        continue;
+      if (fixed) {
+        ClassNeed need = need_of(c, cls, group, way.tasks_each);
+        need.nodes = fixed;
+        way.exact = way.exact && cls.one_device_type && need.amounts.memory_mb <= cls.memory_least_mb &&
+                    group.tmp_disk_mb <= cls.disk_least_mb;
+        way.needs.push_back(need);
+        continue;
+      }
+      // As few nodes as can hold the tasks; what each must at least have is for one task, or for the exact number.
+      const std::uint32_t tasks = std::max(1u, group.tasks.min);
+      std::uint32_t count = std::max(way.nodes, tasks / room + (tasks % room != 0));
+      if (const std::uint32_t devices = devices_per_job(group); devices > 0 && cls.whole.devices > 0)
+        count = std::max(count, (devices + cls.whole.devices - 1) / cls.whole.devices);
+      ClassNeed need = need_of(c, cls, group, std::min(room, (tasks + count - 1) / count));
+      const bool takes_node = need.takes_node || devices_per_job(group) > 0;
+      const bool all_tasks = group.tasks_per_node_exact && group.tasks_per_node > 0;
+      need.amounts = need_of(c, cls, group, all_tasks ? group.tasks_per_node : 1).amounts;
+      need.nodes = count;
+      need.takes_node = takes_node;
+      way.needs.push_back(need);
+    }
+    out.push_back(std::move(way));
+  }
+  return out;
 }
 
 }  // namespace lockstep

@@ -1,13 +1,51 @@
-// Shapes: which specifications ask for the same placement. Jobs of one shape are looked at once in a pass.
+// Shapes: which specifications ask for the same placement, and what that comes to on every class of nodes. Jobs of one
+// shape are looked at once.
 #pragma once
 
 #include <cstddef>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
 
-#include "model/job.h"
+#include "model/plan.h"
+#include "sched/node_class.h"
 
 namespace lockstep {
 
 std::size_t shape_hash(const JobSpec& spec);
 bool same_shape(const JobSpec& a, const JobSpec& b);
+
+// What one node of a class must have free for one member of a group.
+struct ClassNeed {
+  ClassNo cls = 0;
+  FreeAmounts amounts;      // necessary; sufficient too when the group is exact
+  FreeAmounts share;        // what the calendar counts for one of `nodes` members
+  std::uint32_t nodes = 0;  // members the group would have here, as far as it can be foretold
+  bool takes_node = false;  // nobody else fits beside it: exclusive, all devices, or more than half of them
+  bool all_memory = false;  // counts as 0 in amounts
+};
+
+// A group on the nodes of one partition.
+struct GroupWay {
+  bool exact = false;            // so many equal members on any nodes with the amounts: counting nodes decides
+  std::uint32_t nodes = 0;       // exact: how many; else the least
+  std::uint32_t tasks_each = 0;  // exact: on every one
+  std::vector<ClassNeed> needs;  // by class
+};
+
+// One of the partitions the job may run in.
+struct Way {
+  PartitionNo partition = 0;
+  bool open = false;      // up, and the time limit is allowed there
+  bool possible = false;  // it would fit if nothing ran; as of Shape::judged
+  Duration limit;
+  std::vector<GroupWay> groups;
+  std::uint32_t column = 0;  // in the running forecast: jobs of the shape start no earlier
+};
+
+// Works the groups of a spec out for one partition. `classes` are all there are.
+std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition, PartitionNo number,
+                                const std::deque<NodeClass>& classes);
 
 }  // namespace lockstep

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "sched/shape.h"
 
 namespace lockstep {
 
 namespace {
+
+constexpr std::uint64_t kTierMax = (1u << 16) - 1, kPriorityMax = (std::uint64_t{1} << 48) - 1;
 
 // Capacity counts as free again only when the whole allocation ends, as in the core.
 bool waits_in_queue(const Job& job) {
@@ -24,7 +25,15 @@ Instant expected_end(const Job& job) {
 bool same_node(const Node& a, const Node& b) {
   return a.meta.name == b.meta.name && a.cores == b.cores && a.memory_mb == b.memory_mb &&
          a.tmp_disk_mb == b.tmp_disk_mb && a.devices == b.devices && a.features == b.features &&
-         a.domains == b.domains && a.sockets == b.sockets && a.threads_per_core == b.threads_per_core;
+         a.domains == b.domains && a.sockets == b.sockets && a.threads_per_core == b.threads_per_core &&
+         a.weight == b.weight;
+}
+
+std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t x = a * 0x9e3779b97f4a7c15 ^ (b + 0x632be59bd9b4e019);
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
 }
 
 }  // namespace
@@ -35,21 +44,75 @@ Duration limit_in(const JobSpec& spec, const Partition& partition) {
   return partition.time_default.us != 0 ? partition.time_default : partition.time_max;
 }
 
+std::uint32_t minute_after(Instant at) {
+  constexpr std::int64_t kMinute = 60'000'000;
+  return at.us <= 0 ? 0 : static_cast<std::uint32_t>(std::min<std::int64_t>((at.us - 1) / kMinute + 1, UINT32_MAX));
+}
+
+void add_grant(NodeLoad& load, const Grant& grant) {
+  load.cores = load.cores | grant.cores;
+  load.devices = load.devices | grant.devices;
+  load.memory_mb += grant.memory_mb;
+  ++load.holders;
+  load.whole_holders += grant.whole_node;
+}
+
+PlannerView::PlannerView() = default;
+
 void PlannerView::observe(const Change& change) {
-  if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {
+  if (const auto* job = std::get_if<Ref<Job>>(&change.record))
     put_job(*job, change.removed);
-  } else if (const auto* node = std::get_if<Ref<Node>>(&change.record)) {
+  else if (const auto* node = std::get_if<Ref<Node>>(&change.record))
     put_node(*node, change.removed);
-  } else if (const auto* partition = std::get_if<Ref<Partition>>(&change.record)) {
-    if (change.removed)
-      partitions_.erase((*partition)->meta.name);
-    else
-      partitions_[(*partition)->meta.name] = *partition;
-    ++generation;
-    ++partition_generation;
-    freed = true;
-    reorder();
+  else if (const auto* partition = std::get_if<Ref<Partition>>(&change.record))
+    put_partition(*partition, change.removed);
+}
+
+// --- partitions and nodes ---
+
+void PlannerView::put_partition(const Ref<Partition>& partition, bool removed) {
+  const auto at = std::lower_bound(partitions_.begin(), partitions_.end(), partition->meta.name,
+                                   [](const auto& p, const std::string& name) { return p->meta.name < name; });
+  const bool known = at != partitions_.end() && (*at)->meta.name == partition->meta.name;
+  const bool same_nodes = known && !removed && (*at)->nodes == partition->nodes;
+  ++generation;
+  ++layout;
+  changed = true;
+  if (removed && known)
+    partitions_.erase(at);
+  else if (known)
+    *at = partition;
+  else if (!removed)
+    partitions_.insert(at, partition);
+  if (!same_nodes) {
+    named_.clear();
+    for (const auto& p : partitions_) named_.emplace_back(p->nodes.begin(), p->nodes.end());
+    for (NodeSlot& slot : nodes_)
+      if (slot.node)
+        leave_class(slot);
+    classes_.clear();
+    for (NodeSlot& slot : nodes_)
+      if (slot.node)
+        classify(slot);
   }
+  reorder();
+}
+
+std::vector<PartitionNo> PlannerView::partitions_of(const JobSpec& spec) const {
+  std::vector<PartitionNo> out;
+  for (const std::string& name : spec.partitions) {
+    const auto at = std::lower_bound(partitions_.begin(), partitions_.end(), name,
+                                     [](const auto& p, const std::string& n) { return p->meta.name < n; });
+    if (at != partitions_.end() && (*at)->meta.name == name)
+      out.push_back(static_cast<PartitionNo>(at - partitions_.begin()));
+  }
+  if (spec.partitions.empty())
+    for (PartitionNo p = 0; p < partitions_.size(); ++p)
+      if (partitions_[p]->is_default) {
+        out.push_back(p);
+        break;
+      }
+  return out;
 }
 
 NodeSlot& PlannerView::node_slot(NodeId node) {
@@ -60,97 +123,213 @@ NodeSlot& PlannerView::node_slot(NodeId node) {
 
 void PlannerView::put_node(const Ref<Node>& node, bool removed) {
   NodeSlot& slot = node_slot(node->id);
-  const bool same = !removed && slot.node && slot.version != 0 && node_usable(*node) && same_node(*slot.node, *node);
-  slot.node = removed ? nullptr : node;
-  relist(node->id);
-  if (same)
+  if (!removed && slot.node && node_usable(*slot.node) == node_usable(*node) && same_node(*slot.node, *node)) {
+    slot.node = node;
     return;
-  ++generation;
-  slot.version = !removed && node_usable(*node) ? generation : 0;
-  freed = loaded = true;
-}
-
-void PlannerView::relist(NodeId id) {
-  NodeSlot& slot = nodes_[id.value];
-  if (slot.listed) {
-    free_.erase({slot.weight, slot.free_devices, slot.free_cores, id});
-    free_devices_ -= slot.free_devices;
   }
-  slot.listed = false;
-  if (!slot.node || !node_usable(*slot.node) || slot.load.whole_holders > 0)
-    return;
-  const std::uint32_t taken = slot.load.cores.count();
-  if (taken >= slot.node->cores)
-    return;
-  slot.free_cores = slot.node->cores - taken;
-  const std::uint32_t devices = slot.load.devices.count();
-  const auto all = static_cast<std::uint32_t>(slot.node->devices.size());
-  slot.free_devices = devices < all ? all - devices : 0;
-  slot.weight = slot.node->weight;
-  slot.listed = true;
-  free_.insert({slot.weight, slot.free_devices, slot.free_cores, id});
-  free_devices_ += slot.free_devices;
+  ++generation;
+  changed = true;
+  if (slot.node)
+    leave_class(slot);
+  slot.node = removed ? nullptr : node;
+  slot.version = !removed && node_usable(*node) ? generation : 0;
+  if (slot.node)
+    classify(slot);
 }
 
-void PlannerView::hold_all(const std::vector<Grant>& grants) {
+void PlannerView::leave_class(NodeSlot& slot) {
+  unlist(slot);
+  count_room(slot, -1);
+  NodeClass& cls = classes_[slot.cls];
+  --cls.present;
+  cls.usable -= node_usable(*slot.node);
+  slot.cls = kNoClass;
+}
+
+void PlannerView::classify(NodeSlot& slot) {
+  std::vector<PartitionNo> partitions;
+  for (PartitionNo p = 0; p < partitions_.size(); ++p)
+    if (named_[p].contains("ALL") || named_[p].contains(slot.node->meta.name))
+      partitions.push_back(p);
+  ClassNo c = 0;
+  while (c < classes_.size() && !(classes_[c].partitions == partitions && belongs(*slot.node, classes_[c]))) ++c;
+  if (c == classes_.size()) {
+    classes_.emplace_back(*slot.node, std::move(partitions));
+    ++layout;
+  }
+  NodeClass& cls = classes_[c];
+  if (slot.node->memory_mb < cls.memory_least_mb || slot.node->tmp_disk_mb < cls.disk_least_mb) {
+    cls.memory_least_mb = std::min(cls.memory_least_mb, slot.node->memory_mb);
+    cls.disk_least_mb = std::min(cls.disk_least_mb, slot.node->tmp_disk_mb);
+    ++layout;
+  }
+  slot.cls = c;
+  ++cls.present;
+  cls.usable += node_usable(*slot.node);
+  count_room(slot, 1);
+  list(slot, slot.node->id);
+}
+
+FreeAmounts PlannerView::free_of(const NodeSlot& slot, const NodeLoad& load) const {
+  const std::uint32_t taken = load.cores.count();
+  if (load.whole_holders > 0 || taken >= slot.node->cores)
+    return {};
+  return {classes_[slot.cls].healthy.minus(load.devices).count(), slot.node->cores - taken,
+          std::max<std::int64_t>(0, slot.node->memory_mb - load.memory_mb)};
+}
+
+void PlannerView::unlist(NodeSlot& slot) {
+  if (!slot.listed)
+    return;
+  slot.listed = false;
+  NodeClass& cls = classes_[slot.cls];
+  (slot.shaded ? cls.shaded : cls.open).erase(slot.node->id, slot.free);
+  if (slot.shaded && slot.kept.cores > 0)
+    cls.kept.erase(slot.node->id, slot.kept);
+}
+
+void PlannerView::list(NodeSlot& slot, NodeId id) {
+  const FreeAmounts before = slot.free;
+  slot.free = {};
+  if (!node_usable(*slot.node))
+    return;
+  slot.free = free_of(slot, slot.load);
+  NodeClass& cls = classes_[slot.cls];
+  if (slot.free.cores > 0) {
+    slot.listed = true;
+    (slot.shaded ? cls.shaded : cls.open).insert(id, slot.free);
+    if (slot.shaded && slot.kept.cores > 0)
+      cls.kept.insert(id, slot.kept);
+  }
+  if (before.covers(slot.free))
+    return;
+  ++gains;
+  std::fill_n(cls.gained.begin(), slot.free.devices + 1, gains);
+}
+
+void PlannerView::shade(NodeId id, const NodeLoad& kept) {
+  NodeSlot& slot = nodes_[id.value];
+  unlist(slot);
+  slot.shaded = true;
+  slot.kept = free_of(slot, kept);
+  list(slot, id);
+}
+
+void PlannerView::unshade(NodeId id) {
+  if (id.value >= nodes_.size() || !nodes_[id.value].shaded)
+    return;
+  NodeSlot& slot = nodes_[id.value];
+  if (!slot.node) {
+    slot.shaded = false;
+    return;
+  }
+  unlist(slot);
+  slot.shaded = false;
+  list(slot, id);
+}
+
+// What the node gives now and when its holders leave, added to (or taken from) its class.
+void PlannerView::count_room(NodeSlot& slot, int by) {
+  if (!slot.node || slot.cls == kNoClass || !node_usable(*slot.node))
+    return;
+  NodeClass& cls = classes_[slot.cls];
+  const auto add = [&](std::uint32_t minute, const Room& room) {
+    const std::uint64_t mark = mix(minute, slot.cls);
+    const auto times = [](std::uint64_t m, std::int32_t n) { return m * static_cast<std::uint64_t>(std::int64_t{n}); };
+    const std::uint64_t sum = times(mark, room.nodes) + times(mix(mark, 1), room.devices) +
+                              times(mix(mark, 2), room.cores) + times(mix(mark, 3), room.memory);
+    Room& at = minute == 0 ? cls.now : cls.later[minute];
+    if (by > 0)
+      at += room, room_sum += sum;
+    else
+      at -= room, room_sum -= sum;
+    if (minute != 0 && at == Room{})
+      cls.later.erase(minute);
+  };
+  if (slot.holders.empty()) {
+    add(0, {.nodes = 1});
+    return;
+  }
+  const auto units = [&](const FreeAmounts& free) {
+    return Room{.devices = static_cast<std::int32_t>(free.devices),
+                .cores = static_cast<std::int32_t>(free.cores),
+                .memory = static_cast<std::int32_t>(free.memory_mb / cls.memory_unit_mb)};
+  };
+  Room part = units(free_of(slot, slot.load));
+  add(0, part);
+  std::vector<std::pair<Instant, const Grant*>> ends;
+  for (const Holder& holder : slot.holders) ends.emplace_back(holder.end, holder.grant);
+  std::sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  NodeLoad left = slot.load;
+  for (std::size_t i = 0; i < ends.size() && ends[i].first != kNever; ++i) {
+    const std::uint32_t minute = std::max(1u, minute_after(ends[i].first));
+    left.cores = left.cores.minus(ends[i].second->cores);
+    left.devices = left.devices.minus(ends[i].second->devices);
+    left.memory_mb -= ends[i].second->memory_mb;
+    left.whole_holders -= ends[i].second->whole_node;
+    if (i + 1 < ends.size() && minute == std::max(1u, minute_after(ends[i + 1].first)))
+      continue;
+    Room then = i + 1 == ends.size() ? Room{.nodes = 1} : units(free_of(slot, left));
+    const Room all = then;
+    then -= part;
+    part = all;
+    add(minute, then);
+  }
+}
+
+void PlannerView::hold_all(const std::vector<Grant>& grants, Instant end) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = node_slot(grant.node);
-    slot.holders.push_back(&grant);
+    if (slot.node) {
+      unlist(slot);
+      count_room(slot, -1);
+    }
+    slot.holders.push_back({&grant, end});
     add_grant(slot.load, grant);
-    relist(grant.node);
+    if (slot.node) {
+      count_room(slot, 1);
+      list(slot, grant.node);
+    }
   }
-  loaded = true;
 }
 
 // A proposal may overlap with what someone else got in the meantime, so the load is summed up anew.
 void PlannerView::release_all(const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = nodes_[grant.node.value];
-    std::erase(slot.holders, &grant);
+    if (slot.node) {
+      unlist(slot);
+      count_room(slot, -1);
+    }
+    std::erase_if(slot.holders, [&](const Holder& h) { return h.grant == &grant; });
     slot.load = {};
-    for (const Grant* holder : slot.holders) add_grant(slot.load, *holder);
-    relist(grant.node);
-  }
-  freed = loaded = true;
-}
-
-OrderKey PlannerView::key_of(const Job& job) const {
-  std::int64_t tier = 0;
-  for (const Partition* partition : partitions_of(*job.spec)) tier = std::max<std::int64_t>(tier, partition->tier);
-  return {-tier, UINT64_MAX - job.priority, job.submitted, job.id};
-}
-
-std::vector<const Partition*> PlannerView::partitions_of(const JobSpec& spec) const {
-  std::vector<const Partition*> out;
-  for (const std::string& name : spec.partitions) {
-    const auto it = partitions_.find(name);
-    if (it != partitions_.end())
-      out.push_back(it->second.get());
-  }
-  if (spec.partitions.empty())
-    for (const auto& [name, partition] : partitions_)
-      if (partition->is_default) {
-        out.push_back(partition.get());
-        break;
-      }
-  return out;
-}
-
-const std::vector<bool>& PlannerView::members(const std::string& partition) {
-  auto& [made, bits] = members_[partition];
-  if (made != generation) {
-    made = generation;
-    bits.assign(nodes_.size(), false);
-    const auto it = partitions_.find(partition);
-    if (it != partitions_.end()) {
-      std::set<std::string_view> names(it->second->nodes.begin(), it->second->nodes.end());
-      const bool all = names.contains("ALL");
-      for (const NodeSlot& slot : nodes_)
-        if (slot.node && (all || names.contains(slot.node->meta.name)))
-          bits[slot.node->id.value] = true;
+    for (const Holder& holder : slot.holders) add_grant(slot.load, *holder.grant);
+    if (slot.node) {
+      count_room(slot, 1);
+      list(slot, grant.node);
     }
   }
-  return bits;
+}
+
+void PlannerView::move_end(const std::vector<Grant>& grants, Instant end) {
+  for (const Grant& grant : grants) {
+    NodeSlot& slot = nodes_[grant.node.value];
+    count_room(slot, -1);
+    for (Holder& holder : slot.holders)
+      if (holder.grant == &grant)
+        holder.end = end;
+    count_room(slot, 1);
+  }
+}
+
+// --- the queue ---
+
+OrderKey PlannerView::key_of(const Job& job) const {
+  std::uint64_t tier = 0;
+  for (const PartitionNo p : partitions_of(*job.spec)) tier = std::max<std::uint64_t>(tier, partitions_[p]->tier);
+  const std::uint64_t band =
+      (kTierMax - std::min(tier, kTierMax)) << 48 | (kPriorityMax - std::min(job.priority, kPriorityMax));
+  return {band, job.submitted.us, job.id};
 }
 
 std::uint32_t PlannerView::shape_of(const Ref<JobSpec>& spec) {
@@ -162,29 +341,60 @@ std::uint32_t PlannerView::shape_of(const Ref<JobSpec>& spec) {
   std::uint32_t index;
   if (free_shapes_.empty()) {
     index = static_cast<std::uint32_t>(shapes_.size());
-    shapes_.emplace_back();
+    shapes_.emplace_back(KeyOfSlot{&slots_});
   } else {
     index = free_shapes_.back();
     free_shapes_.pop_back();
   }
-  shapes_[index] = Shape{.spec = spec, .hash = hash};
+  shapes_[index].spec = spec;
+  shapes_[index].hash = hash;
   shape_index_.emplace(hash, index);
   return index;
 }
 
-void PlannerView::enqueue(JobSlot& slot) {
+void PlannerView::compile(Shape& shape) {
+  if (shape.compiled == layout)
+    return;
+  shape.compiled = layout;
+  shape.parked = shape.judged = 0;
+  shape.ways.clear();
+  for (const PartitionNo p : partitions_of(*shape.spec)) {
+    Way way{.partition = p, .limit = limit_in(*shape.spec, *partitions_[p])};
+    way.open = partitions_[p]->up && way.limit <= partitions_[p]->time_max;
+    way.groups = groups_on(*shape.spec, *partitions_[p], p, classes_);
+    shape.ways.push_back(std::move(way));
+  }
+}
+
+std::uint64_t PlannerView::queue_mark(const JobSlot& slot) const {
+  return mix(mix(slot.key.band, static_cast<std::uint64_t>(slot.key.rank)), slot.key.job.value) +
+         mix(shapes_[slot.shape].hash, slot.key.job.value) * std::min<std::uint64_t>(elements(slot), 1u << 20);
+}
+
+void PlannerView::enqueue(SlotNo s) {
+  JobSlot& slot = slots_[s];
   slot.key = key_of(*slot.job);
   slot.shape = shape_of(slot.job->spec);
   slot.queued = true;
-  shapes_[slot.shape].jobs.insert(slot.key);
+  slot.promised_min = 0;
+  shapes_[slot.shape].jobs.insert(s);
+  queue_.insert(s);
+  ++queued_;
+  queue_sum += queue_mark(slot);
+  fresh.push_back(slot.job->id);
+  changed = true;
 }
 
-void PlannerView::dequeue(JobSlot& slot) {
+void PlannerView::dequeue(SlotNo s) {
+  JobSlot& slot = slots_[s];
   if (!slot.queued)
     return;
+  queue_sum -= queue_mark(slot);
   slot.queued = false;
+  --queued_;
+  queue_.erase(s);
   Shape& shape = shapes_[slot.shape];
-  shape.jobs.erase(slot.key);
+  shape.jobs.erase(s);
   if (shape.jobs.empty()) {
     const auto [begin, end] = shape_index_.equal_range(shape.hash);
     for (auto it = begin; it != end; ++it)
@@ -193,85 +403,118 @@ void PlannerView::dequeue(JobSlot& slot) {
         break;
       }
     free_shapes_.push_back(slot.shape);
-    shape = {};
+    shape = Shape(KeyOfSlot{&slots_});
   }
   slot.shape = kNoShape;
+  changed = true;
+}
+
+// Tiers or defaults may have changed: every key is made anew.
+void PlannerView::reorder() {
+  std::vector<SlotNo> queued;
+  queue_.each_after(OrderKey{}, true, [&](SlotNo s) {
+    queued.push_back(s);
+    return true;
+  });
+  const bool same =
+      std::all_of(queued.begin(), queued.end(), [&](SlotNo s) { return key_of(*slots_[s].job) == slots_[s].key; });
+  if (same)
+    return;
+  for (const SlotNo s : queued) dequeue(s);
+  for (const SlotNo s : queued) enqueue(s);
+}
+
+SlotNo PlannerView::new_slot(JobId id) {
+  SlotNo s;
+  if (free_slots_.empty()) {
+    s = static_cast<SlotNo>(slots_.size());
+    slots_.emplace_back();
+  } else {
+    s = free_slots_.back();
+    free_slots_.pop_back();
+  }
+  slot_of_.put(id, s);
+  return s;
+}
+
+void PlannerView::free_slot(SlotNo s) {
+  const JobId id = slots_[s].job->id;
+  slot_of_.erase(id);
+  arrays_.erase(id);
+  refused_.erase(id);
+  slots_[s] = {};
+  free_slots_.push_back(s);
 }
 
 void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   const bool holds = !removed && holds_allocation(job->state);
+  const bool was_changed = changed;
+  bool as_proposed = false;  // what was proposed is committed: nothing new to a pass
+  if (const auto proposal = proposals_.find({job->id}); proposal != proposals_.end() && holds)
+    as_proposed = proposal->second.grants == job->allocation->grants;
   if (holds || removed || is_final(job->state))
     forget_proposal({job->id});
   if (job->array_job)
     forget_proposal({job->array_job, true, job->array_index});
 
-  const auto it = jobs_.find(job->id);
-  Ref<Job> before = it == jobs_.end() ? nullptr : it->second.job;
+  SlotNo s = find(job->id);
+  const Ref<Job> before = s == kNoSlot ? nullptr : slots_[s].job;
   const bool held = before && holds_allocation(before->state);
   const bool same_grants = held && holds && before->allocation == job->allocation;
   if (before) {
-    JobSlot& slot = it->second;
-    // A change of what it asks for, or of when, gives everyone behind it another look.
-    if (slot.queued && !waits_in_queue(*job))
-      freed = true;
-    dequeue(slot);
+    dequeue(s);
     later_.erase({before->begin_after, job->id});
-    if (held) {
-      ends_.erase({slot.end, job->id});
-      if (!same_grants)
-        release_all(before->allocation->grants);
+    if (held && !same_grants) {
+      release_all(before->allocation->grants);
+      changed = true;
     }
   }
   if (removed || (is_final(job->state) && !job->array)) {
     if (before) {
-      if (it->second.told != Wait::kNone)
+      if (slots_[s].told != Wait::kNone)
         withdrawn.push_back({.job = job->id});
-      jobs_.erase(it);
+      free_slot(s);
     }
     return;
   }
-  JobSlot& slot = jobs_[job->id];
-  const bool changed_ask = !before || before->spec != job->spec || before->priority != job->priority ||
-                           before->hold != job->hold || before->state != job->state;
+  if (s == kNoSlot)
+    s = new_slot(job->id);
+  JobSlot& slot = slots_[s];
   slot.job = job;
   slot.refused = false;
+  refused_.erase(job->id);
   if (job->array) {
-    slot.unplanned = job->array->waiting;
+    IntervalSet& unplanned = arrays_[job->id].unplanned;
+    unplanned = job->array->waiting;
     for (auto p = proposals_.lower_bound({job->id, true, 0}); p != proposals_.end() && p->first.job == job->id; ++p)
-      slot.unplanned.erase(p->first.index);
+      unplanned.erase(p->first.index);
+    changed = true;
   }
   if (holds) {
-    if (!same_grants)
-      hold_all(job->allocation->grants);
-    slot.end = expected_end(*job);
-    ends_.insert({slot.end, job->id});
-    if (same_grants && slot.end != expected_end(*before))
-      loaded = true;
+    const Instant end = expected_end(*job);
+    if (!same_grants) {
+      hold_all(job->allocation->grants, end);
+      changed = true;
+    } else if (end != slot.end) {
+      move_end(job->allocation->grants, end);
+      changed = true;
+    }
+    slot.end = end;
+    if (as_proposed)
+      changed = was_changed;
   }
-  // An element that stopped running gives its array room for another one.
-  if (before && before->array && job->array && job->array->running < before->array->running)
-    freed = true;
-  if (before && before->array && job->array && job->array->throttle != before->array->throttle)
-    freed = true;
   if (!waits_in_queue(*job)) {
     if (slot.told != Wait::kNone)
       withdrawn.push_back({.job = job->id});
     slot.told = Wait::kNone;
-    slot.told_detail.clear();
-    slot.told_start = {};
+    slot.told_min = 0;
+    slot.head = false;
     return;
   }
-  if (job->begin_after > now_) {
+  if (job->begin_after > now_)
     later_.insert({job->begin_after, job->id});
-    return;
-  }
-  if (before && before->spec != job->spec)
-    freed = true;
-  if (proposals_.contains({job->id}))
-    return;  // its answer is on the way
-  enqueue(slot);
-  if (changed_ask)
-    fresh.push_back(job->id);
+  else if (!proposals_.contains({job->id}))  // else its answer is on the way
+    enqueue(s);
 }
 
 void PlannerView::advance(Instant now) {
@@ -279,71 +522,75 @@ void PlannerView::advance(Instant now) {
   while (!later_.empty() && later_.begin()->first <= now_) {
     const JobId id = later_.begin()->second;
     later_.erase(later_.begin());
-    enqueue(jobs_.at(id));
-    fresh.push_back(id);
-  }
-}
-
-void PlannerView::reorder() {
-  for (auto& [id, slot] : jobs_) {
-    if (!slot.queued)
-      continue;
-    dequeue(slot);
-    enqueue(slot);
+    enqueue(find(id));
   }
 }
 
 void PlannerView::clear_refused() {
-  for (auto& [id, slot] : jobs_) slot.refused = false;
+  for (const JobId id : refused_)
+    if (const SlotNo s = find(id); s != kNoSlot)
+      slots_[s].refused = false;
+  refused_.clear();
+  changed = true;
 }
 
-JobSlot* PlannerView::slot(JobId id) {
-  const auto it = jobs_.find(id);
-  return it == jobs_.end() ? nullptr : &it->second;
-}
-
-bool PlannerView::throttled(const JobSlot& slot) {
-  const JobSlot* array = slot.job->array ? &slot : slot.job->array_job ? this->slot(slot.job->array_job) : nullptr;
-  if (!array || !array->job->array)
+bool PlannerView::skipped(const JobSlot& slot) const {
+  if (slot.refused)
+    return true;
+  const JobId id = slot.job->array ? slot.job->id : slot.job->array_job;
+  if (!id)
     return false;
-  const ArrayState& state = *array->job->array;
-  return state.throttle != 0 && state.running + array->proposed >= state.throttle;
+  const auto side = arrays_.find(id);
+  if (slot.job->array && side->second.unplanned.empty())
+    return true;
+  const SlotNo of = find(id);
+  if (of == kNoSlot || !slots_[of].job->array)
+    return false;
+  const ArrayState& state = *slots_[of].job->array;
+  return state.throttle != 0 && state.running + side->second.proposed >= state.throttle;
 }
 
-std::vector<PlannerView::Release> PlannerView::releases() const {
-  std::vector<Release> out;
-  out.reserve(ends_.size() + proposals_.size());
-  for (const auto& [end, id] : ends_) out.push_back({end, &jobs_.at(id).job->allocation->grants});
-  for (const auto& [key, proposal] : proposals_) out.push_back({proposal.end, &proposal.grants});
-  std::stable_sort(out.begin(), out.end(), [](const Release& a, const Release& b) { return a.at < b.at; });
-  return out;
+std::uint32_t PlannerView::next_element(const JobSlot& slot) const {
+  return arrays_.at(slot.job->id).unplanned.front();
 }
+
+std::uint64_t PlannerView::elements(const JobSlot& slot) const {
+  return slot.job->array ? arrays_.at(slot.job->id).unplanned.size() : 1;
+}
+
+// --- proposals ---
 
 void PlannerView::propose(const PlannedStart& start, Instant end) {
-  JobSlot& slot = jobs_.at(start.job);
+  const SlotNo s = find(start.job);
+  CHECK(s != kNoSlot);
+  const bool was_changed = changed;
+  JobSlot& slot = slots_[s];
   const JobId array = slot.job->array ? start.job : slot.job->array_job;
   Proposal& proposal = proposals_[{start.job, start.is_element, start.array_index}];
   CHECK(proposal.grants.empty());
-  proposal = {start.grants, end, array};
-  hold_all(proposal.grants);
-  if (JobSlot* of = array ? this->slot(array) : nullptr)
-    ++of->proposed;
-  if (start.is_element)
-    slot.unplanned.erase(start.array_index);
-  if (!start.is_element || slot.unplanned.empty())
-    dequeue(slot);
+  proposal = {start.grants, array};
+  hold_all(proposal.grants, end);
+  if (array && find(array) != kNoSlot)
+    ++arrays_[array].proposed;
+  if (start.is_element) {
+    queue_sum -= queue_mark(slot);
+    arrays_[start.job].unplanned.erase(start.array_index);
+    queue_sum += queue_mark(slot);
+  }
+  if (!start.is_element || arrays_[start.job].unplanned.empty())
+    dequeue(s);
+  changed = was_changed;  // the pass that proposes knows
 }
 
 void PlannerView::forget_proposal(const ProposalKey& key) {
   const auto it = proposals_.find(key);
   if (it == proposals_.end())
     return;
-  if (JobSlot* of = it->second.array ? slot(it->second.array) : nullptr)
-    --of->proposed;
-  const bool was_freed = freed;
+  if (const auto side = arrays_.find(it->second.array); side != arrays_.end() && side->second.proposed > 0)
+    --side->second.proposed;
   release_all(it->second.grants);
-  freed = was_freed;  // the change that ends a proposal takes the same resources, or was refused and is told apart
   proposals_.erase(it);
+  changed = true;
 }
 
 bool PlannerView::drop_proposals() {
@@ -352,16 +599,22 @@ bool PlannerView::drop_proposals() {
   while (!proposals_.empty()) {
     const ProposalKey key = proposals_.begin()->first;
     forget_proposal(key);
-    JobSlot* of = slot(key.job);
-    if (!of)
+    const SlotNo s = find(key.job);
+    if (s == kNoSlot)
       continue;
-    of->refused = true;
-    if (of->job->array)
-      of->unplanned = of->job->array->waiting;
-    if (!of->queued && waits_in_queue(*of->job) && of->job->begin_after <= now_)
-      enqueue(*of);
+    JobSlot& slot = slots_[s];
+    slot.refused = true;
+    refused_.insert(key.job);
+    if (slot.job->array) {
+      if (slot.queued)
+        queue_sum -= queue_mark(slot);
+      arrays_[key.job].unplanned = slot.job->array->waiting;
+      if (slot.queued)
+        queue_sum += queue_mark(slot);
+    }
+    if (!slot.queued && waits_in_queue(*slot.job) && slot.job->begin_after <= now_)
+      enqueue(s);
   }
-  freed = true;
   return true;
 }
 

@@ -1,9 +1,10 @@
-// PlannerView: what the planner knows of the cluster, brought forward change by change: nodes with what is taken on
-// them, partitions, running jobs by expected end, pending jobs by order and grouped by shape. Jobs of one shape ask for
-// the same thing, so what does not fit for one of them does not fit for the others.
+// PlannerView: what the planner knows of the cluster, brought forward change by change: nodes by class and by what is
+// free on them, what running jobs give back and when, partitions, and the queue in its order and grouped by shape. Jobs
+// of one shape ask for the same thing, so what does not fit for one of them does not fit for the others.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -13,66 +14,83 @@
 #include "model/change.h"
 #include "model/plan.h"
 #include "rules/fit.h"
+#include "sched/job_index.h"
+#include "sched/shape.h"
 
 namespace lockstep {
 
-// The order in which jobs are considered: partition tier, priority, submission, id.
+// The order in which jobs are considered: partition tier, priority, rank among equals, id. Smaller goes first.
 struct OrderKey {
-  std::int64_t tier = 0;       // negated: smaller goes first
-  std::uint64_t priority = 0;  // inverted
-  Instant submitted;
+  std::uint64_t band = 0;  // tier and priority, packed and inverted: tier up to 2^16 - 1, priority up to 2^48 - 1
+  std::int64_t rank = 0;
   JobId job;
   friend auto operator<=>(const OrderKey&, const OrderKey&) = default;
 };
 
+struct Holder {
+  const Grant* grant = nullptr;
+  Instant end;  // expected; kNever
+};
+
+inline constexpr ClassNo kNoClass = UINT32_MAX;
+
 struct NodeSlot {
   Ref<Node> node;  // null: no such node
   NodeLoad load;   // the sum of holders: running and proposed
-  std::vector<const Grant*> holders;
+  std::vector<Holder> holders;
   std::uint64_t version = 0;  // of what the node has and whether it can be used; 0 = it cannot
-  bool listed = false;
-  std::uint32_t free_cores = 0, free_devices = 0, weight = 0;  // as listed
-};
-
-// Free nodes in order of preference: light ones, then those with the least left, so that whole nodes stay free.
-struct FreeKey {
-  std::uint32_t weight = 0, free_devices = 0, free_cores = 0;
-  NodeId node;
-  friend auto operator<=>(const FreeKey&, const FreeKey&) = default;
+  ClassNo cls = kNoClass;
+  bool listed = false;  // in an index of its class
+  bool shaded = false;  // a head waits for it
+  FreeAmounts free;     // as listed: now
+  FreeAmounts kept;     // as listed, shaded: for a job that would outlast every head's wait
 };
 
 inline constexpr std::uint32_t kNoShape = UINT32_MAX;
 
-struct Shape {
-  Ref<JobSpec> spec;  // of one of its jobs; only what matters for placement is the same in all
-  std::size_t hash = 0;
-  std::set<OrderKey> jobs;
-  std::uint64_t blocked_pass = 0;                         // the pass in which it was found not to fit
-  std::uint64_t generation = 0;                           // of nodes and partitions, for the three below
-  std::uint64_t partitions = 0;                           // of partitions alone
-  std::vector<std::pair<NodeId, std::uint64_t>> witness;  // empty, these nodes in these versions would do
-  Wait never = Wait::kNone;                               // why it could not start even if nothing ran; kNone: it could
-  std::string detail;
-  Wait told = Wait::kNone;  // note that its jobs have, the head of a partition apart
-  std::string told_detail;
-};
-
 struct JobSlot {
   Ref<Job> job;
   OrderKey key;
+  Instant end;  // while it holds an allocation: when it is expected to be gone
   std::uint32_t shape = kNoShape;
-  bool queued = false;         // in its shape's jobs
-  bool refused = false;        // the core refused its last start: not again before retry or the next change
-  std::uint32_t proposed = 0;  // starts of it (or of its elements) that the core has not answered
-  IntervalSet unplanned;       // array: waiting elements without a proposal
-  Instant end;                 // while it holds an allocation: when it is expected to be gone
+  std::uint32_t promised_min = 0;  // expected start in minutes of cluster time, 0 = none
+  std::uint32_t told_min = 0;      // the same, as last told; with a reason of the shape: its number
   Wait told = Wait::kNone;
-  std::string told_detail;
-  Instant told_start;
+  bool queued = false;   // in the order and in its shape's jobs
+  bool refused = false;  // the core refused its last start: not again before retry or the next change
+  bool head = false;     // told as the head of a partition
+};
+
+struct KeyOfSlot {
+  const std::vector<JobSlot>* slots = nullptr;
+  const OrderKey& operator()(SlotNo s) const { return (*slots)[s].key; }
+};
+using JobOrder = SlotOrder<KeyOfSlot>;
+
+struct Shape {
+  explicit Shape(KeyOfSlot key_of) : jobs(key_of) {}
+  Ref<JobSpec> spec;  // of one of its jobs; only what matters for placement is the same in all
+  std::size_t hash = 0;
+  JobOrder jobs;
+  std::vector<Way> ways;
+  std::uint64_t compiled = 0;  // view.layout for which ways were made
+  std::uint64_t judged = 0;    // view.generation for which the next three hold
+  Wait never = Wait::kNone;    // why it could not start even if nothing ran; kNone: it could
+  std::uint32_t reason = 0;    // counts changes of `never` and `detail`
+  std::string detail;
+  std::vector<std::pair<NodeId, std::uint64_t>> witness;  // empty, these nodes in these versions would do
+  std::uint64_t witness_layout = 0;
+  std::uint64_t blocked_pass = 0;   // the pass in which it was found not to fit
+  std::uint64_t parked = 0;         // gain clock when it fitted nowhere, heads aside; 0 = not known
+  std::uint64_t forecast_pass = 0;  // for which Way::column counts
 };
 
 class PlannerView {
  public:
+  PlannerView();
+  PlannerView(const PlannerView&) = delete;  // the orders point at the slots
+  PlannerView& operator=(const PlannerView&) = delete;
+
   void observe(const Change& change);
 
   // Starts proposed and not yet answered count as taken.
@@ -86,53 +104,84 @@ class PlannerView {
   Instant next_release() const { return later_.empty() ? kNever : later_.begin()->first; }
   void clear_refused();
 
-  JobSlot* slot(JobId id);
-  bool throttled(const JobSlot& slot);  // its array already runs as many as it may
+  // Jobs.
+  SlotNo find(JobId id) const { return slot_of_.find(id); }
+  JobSlot& slot(SlotNo s) { return slots_[s]; }
+  const JobSlot& slot(SlotNo s) const { return slots_[s]; }
+  const JobOrder& queue() const { return queue_; }
+  std::size_t queued() const { return queued_; }
+  bool skipped(const JobSlot& slot) const;  // not to be started now: refused, throttled, every element proposed
+  std::uint32_t next_element(const JobSlot& slot) const;  // of an array: the element to start
+  std::uint64_t elements(const JobSlot& slot) const;      // of an array: how many wait; else 1
 
-  std::vector<NodeSlot>& nodes() { return nodes_; }  // by NodeId
-  const std::set<FreeKey>& free() const { return free_; }
-  std::uint64_t free_devices() const { return free_devices_; }  // on all nodes of free()
-  const std::map<std::string, Ref<Partition>, std::less<>>& partitions() const { return partitions_; }
-  const std::vector<bool>& members(const std::string& partition);  // by NodeId
-  std::vector<const Partition*> partitions_of(const JobSpec& spec) const;
+  // Shapes. `compile` brings a shape's ways up to date with classes and partitions.
   std::vector<Shape>& shapes() { return shapes_; }
-  struct Release {
-    Instant at;
-    const std::vector<Grant>* grants;
-  };
-  std::vector<Release> releases() const;  // what is held or proposed, by expected end
+  void compile(Shape& shape);
 
-  // What happened since the last look; the planner resets them.
-  bool freed = true;             // something may fit now that did not: capacity, nodes, partitions, order
-  bool loaded = true;            // what is taken changed
-  std::vector<JobId> fresh;      // newly queued
-  std::uint64_t generation = 1;  // of nodes and partitions
-  std::uint64_t partition_generation = 1;
+  // Nodes.
+  std::vector<NodeSlot>& nodes() { return nodes_; }  // by NodeId
+  std::deque<NodeClass>& classes() { return classes_; }
+  const std::vector<Ref<Partition>>& partitions() const { return partitions_; }
+  std::vector<PartitionNo> partitions_of(const JobSpec& spec) const;
+  // Shaded nodes are listed apart; `kept` is the load that a job outlasting the heads' waits must respect.
+  void shade(NodeId id, const NodeLoad& kept);
+  void unshade(NodeId id);
+
+  // What happened since the planner looked last; it resets them.
+  bool changed = true;              // something that a pass depends on
+  std::vector<JobId> fresh;         // newly queued
   std::vector<PlanNote> withdrawn;  // jobs that wait no longer but had a note
+
+  std::uint64_t generation = 1;  // of nodes that can be used, and of partitions
+  std::uint64_t layout = 1;      // of classes and partitions
+  std::uint64_t gains = 1;       // clock of nodes getting freer
+  // Sums over what a forecast depends on, the same however the view came to be: equal sums, equal forecast.
+  std::uint64_t room_sum = 0, queue_sum = 0;
 
  private:
   void put_job(const Ref<Job>& job, bool removed);
   void put_node(const Ref<Node>& node, bool removed);
-  void enqueue(JobSlot& slot);
-  void dequeue(JobSlot& slot);
-  void hold_all(const std::vector<Grant>& grants);
+  void put_partition(const Ref<Partition>& partition, bool removed);
+  void classify(NodeSlot& slot);
+  void leave_class(NodeSlot& slot);
+  void enqueue(SlotNo s);
+  void dequeue(SlotNo s);
+  void hold_all(const std::vector<Grant>& grants, Instant end);
   void release_all(const std::vector<Grant>& grants);
-  void relist(NodeId node);
+  void move_end(const std::vector<Grant>& grants, Instant end);
+  void unlist(NodeSlot& slot);
+  void list(NodeSlot& slot, NodeId id);
+  void count_room(NodeSlot& slot, int by);
+  FreeAmounts free_of(const NodeSlot& slot, const NodeLoad& load) const;
   NodeSlot& node_slot(NodeId node);
   void reorder();
   OrderKey key_of(const Job& job) const;
   std::uint32_t shape_of(const Ref<JobSpec>& spec);
+  std::uint64_t queue_mark(const JobSlot& slot) const;
+  SlotNo new_slot(JobId id);
+  void free_slot(SlotNo s);
 
   std::vector<NodeSlot> nodes_;
-  std::set<FreeKey> free_;
-  std::uint64_t free_devices_ = 0;
-  std::map<std::string, Ref<Partition>, std::less<>> partitions_;
-  std::map<std::string, std::pair<std::uint64_t, std::vector<bool>>> members_;
-  std::map<JobId, JobSlot> jobs_;  // not ended
-  std::set<std::pair<Instant, JobId>> ends_, later_;
+  std::deque<NodeClass> classes_;
+  std::vector<Ref<Partition>> partitions_;                 // by name
+  std::vector<std::set<std::string, std::less<>>> named_;  // nodes by name, per partition; {"ALL"}
+
+  std::vector<JobSlot> slots_;
+  std::vector<SlotNo> free_slots_;
+  SlotOfJob slot_of_;
+  JobOrder queue_{KeyOfSlot{&slots_}};
+  std::size_t queued_ = 0;
+  std::set<std::pair<Instant, JobId>> later_;  // delayed jobs
   std::vector<Shape> shapes_;
   std::unordered_multimap<std::size_t, std::uint32_t> shape_index_;
   std::vector<std::uint32_t> free_shapes_;
+  std::set<JobId> refused_;
+
+  struct ArraySide {
+    IntervalSet unplanned;       // waiting elements without a proposal
+    std::uint32_t proposed = 0;  // starts of it or of its elements that the core has not answered
+  };
+  std::map<JobId, ArraySide> arrays_;
 
   struct ProposalKey {
     JobId job;
@@ -142,7 +191,6 @@ class PlannerView {
   };
   struct Proposal {
     std::vector<Grant> grants;
-    Instant end;
     JobId array;  // whose throttle it counts against
   };
   void forget_proposal(const ProposalKey& key);
@@ -152,5 +200,8 @@ class PlannerView {
 
 // The time limit the job would run under in the partition.
 Duration limit_in(const JobSpec& spec, const Partition& partition);
+
+// Minute of cluster time, rounded up; the calendar's unit. 0 for any moment before the first.
+std::uint32_t minute_after(Instant at);
 
 }  // namespace lockstep

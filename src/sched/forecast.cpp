@@ -1,0 +1,233 @@
+#include "sched/forecast.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::uint64_t kNear = 131'072;     // jobs gone through after every change
+constexpr Duration kDeepEvery = minutes(1);  // for those behind them
+constexpr std::uint64_t kUnitsPerJob = 2;
+constexpr std::size_t kNotesMax = 2000;       // told in one slice
+constexpr std::uint32_t kArrayBookings = 32;  // of one array: the rest of a long one is not foreseen
+constexpr std::uint32_t kToldApart = 20;      // a start is told again when it moves by this part of the wait
+
+std::uint32_t minutes_of(Duration limit) {
+  return limit >= kForever ? UINT32_MAX : std::max(1u, minute_after(Instant{limit.us}));
+}
+
+}  // namespace
+
+bool Forecast::stale(const PlannerView& view) const {
+  if (view.queued() == 0)
+    return false;
+  return room_sum_ != view.room_sum || queue_sum_ != view.queue_sum || generation_ != view.generation;
+}
+
+void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
+  running_ = true;
+  ++pass_;
+  begun_ = now;
+  now_min_ = static_cast<std::uint32_t>(now.us / 60'000'000);
+  seen_ = 0;
+  room_sum_ = view.room_sum;
+  queue_sum_ = view.queue_sum;
+  generation_ = view.generation;
+  layout_ = view.layout;
+  deep_ = now >= deep_at_;
+  calendar_.begin(now, view.classes());
+  heads_.clear();
+  for (const Shadow& shadow : shadows.all())
+    heads_.push_back({shadow.key.job, shadow.partition, minute_after(shadow.at)});
+}
+
+const Forecast::Head* Forecast::head_of(const JobSlot& slot) const {
+  for (const Head& head : heads_)
+    if (head.job == slot.job->id)
+      return &head;
+  return nullptr;
+}
+
+void Forecast::step(PlannerView& view, std::uint64_t units, std::vector<PlanNote>& notes) {
+  if (!running_)
+    return;
+  bool all = true;
+  std::uint64_t used = 0;
+  view.queue().each_after(cursor_, seen_ == 0, [&](SlotNo s) {
+    if (used >= units || notes.size() >= kNotesMax || (!deep_ && seen_ >= kNear)) {
+      all = used < units && notes.size() < kNotesMax;
+      return false;
+    }
+    JobSlot& slot = view.slot(s);
+    Shape& shape = view.shapes()[slot.shape];
+    used += kUnitsPerJob;
+    judge(view, shape, used);
+    promise(view, slot, shape);
+    tell(slot, shape, notes);
+    cursor_ = slot.key;
+    ++seen_;
+    return true;
+  });
+  if (!all)
+    return;
+  running_ = false;
+  if (deep_)
+    deep_at_ = begun_ + kDeepEvery;
+  deep_waits_ = !deep_ && view.queued() > kNear;
+}
+
+void Forecast::promise(PlannerView& view, JobSlot& slot, Shape& shape) {
+  slot.promised_min = 0;
+  if (shape.never != Wait::kNone)
+    return;
+  if (shape.forecast_pass != pass_) {
+    shape.forecast_pass = pass_;
+    for (Way& way : shape.ways) way.column = 1;
+  }
+  const Head* head = head_of(slot);
+  std::uint64_t members = view.elements(slot);
+  for (std::uint32_t round = 0; members > 0 && round < kArrayBookings; ++round) {
+    Way* best = nullptr;
+    Spot spot;
+    std::uint32_t minutes = 0;
+    for (Way& way : shape.ways) {
+      if (!way.open || !way.possible)
+        continue;
+      const std::uint32_t limit = minutes_of(way.limit);
+      Column from = way.column;
+      if (head && round == 0) {
+        // Its time is settled on concrete nodes; here it only takes its part.
+        if (head->partition != way.partition)
+          continue;
+        from = std::max<Column>(1, calendar_.grid().at_or_before(head->minute));
+      }
+      Spot found = spot_for(view, way, from, limit);
+      if (found.column != kNoColumn && (!best || found.column < spot.column)) {
+        best = &way;
+        minutes = limit;
+        spot = std::move(found);
+      }
+    }
+    if (!best)
+      break;
+    if (!(head && round == 0))
+      best->column = spot.column;
+    const Column to = calendar_.grid().end_of(spot.column, minutes);
+    // Of an array as many at once as go beside each other.
+    std::uint64_t times = 1;
+    if (members > 1 && spot.demands.size() == 1) {
+      Demand& demand = spot.demands[0];
+      const std::int32_t most = calendar_.most(demand, spot.column, to);
+      times = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(most / demand.nodes), 1, members);
+      demand.nodes *= static_cast<std::int32_t>(times);
+    }
+    book(spot, to);
+    if (round == 0) {
+      slot.promised_min = head ? head->minute : calendar_.grid().start_min(spot.column);
+    }
+    members -= times;
+  }
+}
+
+void Forecast::book(const Spot& spot, Column to) {
+  for (const Demand& demand : spot.demands) calendar_.book(demand, spot.column, to);
+}
+
+Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group, Column from,
+                                       std::uint32_t minutes) const {
+  Spot best;
+  bool wide = true;  // no class is large enough alone
+  for (const ClassNeed& need : group.needs) {
+    const NodeClass& cls = view.classes()[need.cls];
+    if (cls.usable < need.nodes)
+      continue;
+    wide = false;
+    const Demand demand = demand_of(need, cls);
+    const Column column = calendar_.earliest(demand, from, minutes);
+    if (column < best.column)
+      best = {column, {demand}};
+    if (column == from)
+      break;
+  }
+  if (!wide || group.needs.empty())
+    return best;
+  for (Column c = from; c < TimeGrid::columns(); ++c) {
+    const Column to = calendar_.grid().end_of(c, minutes);
+    std::int64_t left = group.nodes;
+    Spot spot{c, {}};
+    for (const ClassNeed& need : group.needs) {
+      Demand demand = demand_of(need, view.classes()[need.cls]);
+      demand.nodes = static_cast<std::int32_t>(std::min<std::int64_t>(left, calendar_.most(demand, c, to)));
+      if (demand.nodes <= 0)
+        continue;
+      spot.demands.push_back(demand);
+      left -= demand.nodes;
+    }
+    if (left <= 0)
+      return spot;
+  }
+  return best;
+}
+
+Forecast::Spot Forecast::spot_for(PlannerView& view, const Way& way, Column from, std::uint32_t minutes) const {
+  if (way.groups.size() == 1)
+    return spot_of_group(view, way.groups[0], from, minutes);
+  // Groups that start together are counted in whole nodes, so that those of one class simply add up.
+  Spot all{from, {}};
+  for (const GroupWay& group : way.groups) {
+    const Spot spot = spot_of_group(view, group, from, minutes);
+    if (spot.column == kNoColumn)
+      return spot;
+    for (Demand demand : spot.demands) {
+      demand.takes_node = true;
+      const auto same =
+          std::find_if(all.demands.begin(), all.demands.end(), [&](const Demand& d) { return d.pool == demand.pool; });
+      const auto usable = static_cast<std::int32_t>(view.classes()[demand.pool].usable);
+      if (same == all.demands.end())
+        all.demands.push_back(demand);
+      else
+        same->nodes = std::min(same->nodes + demand.nodes, usable);
+    }
+  }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const Demand& demand : all.demands) {
+      const Column column = calendar_.earliest(demand, all.column, minutes);
+      if (column == kNoColumn)
+        return {};
+      moved = moved || column != all.column;
+      all.column = column;
+    }
+  }
+  return all;
+}
+
+void Forecast::tell(JobSlot& slot, const Shape& shape, std::vector<PlanNote>& notes) const {
+  if (slot.refused)
+    return;
+  if (shape.never != Wait::kNone) {
+    if (slot.told == shape.never && slot.told_min == shape.reason)
+      return;
+    slot.told = shape.never;
+    slot.told_min = shape.reason;
+    notes.push_back({.job = slot.job->id, .wait = shape.never, .detail = shape.detail});
+    return;
+  }
+  if (head_of(slot))
+    return;  // told by who settled its time
+  if (slot.told == Wait::kPriority) {
+    const std::uint32_t moved = std::max(slot.told_min, slot.promised_min) - std::min(slot.told_min, slot.promised_min);
+    const std::uint32_t wait = slot.promised_min > now_min_ ? slot.promised_min - now_min_ : 0;
+    if (moved == 0 || (slot.told_min > now_min_ && slot.promised_min != 0 && moved <= wait / kToldApart))
+      return;
+  }
+  slot.told = Wait::kPriority;
+  slot.told_min = slot.promised_min;
+  notes.push_back({.job = slot.job->id,
+                   .wait = Wait::kPriority,
+                   .detail = {},
+                   .expected_start = Instant{std::int64_t{slot.promised_min} * 60'000'000}});
+}
+
+}  // namespace lockstep

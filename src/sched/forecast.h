@@ -1,0 +1,59 @@
+// Forecast: a start time for every queued job, by walking the queue in its order over the calendar. What it says binds
+// nobody; the heads' shadows do. It is made anew from the whole queue whenever something it depends on has changed, so
+// it is a function of the view and the moment it was begun.
+#pragma once
+
+#include <vector>
+
+#include "sched/calendar.h"
+#include "sched/place.h"
+
+namespace lockstep {
+
+class Forecast {
+ public:
+  // Something it depends on differs from what the running or last finished one was made from.
+  bool stale(const PlannerView& view) const;
+  bool running() const { return running_; }
+  // Classes or partitions are not those it was begun with: it cannot go on.
+  bool void_now(const PlannerView& view) const { return running_ && layout_ != view.layout; }
+  // The part of the queue behind the first kNear jobs is gone through at most every kDeepEvery.
+  Instant deep_due() const { return deep_waits_ ? deep_at_ : kNever; }
+
+  void begin(PlannerView& view, const Shadows& shadows, Instant now);
+  // Goes on for about so many units of work; a job is a few. Notes are those whose time or reason changed enough to
+  // matter.
+  void step(PlannerView& view, std::uint64_t units, std::vector<PlanNote>& notes);
+
+  const Calendar& calendar() const { return calendar_; }
+
+ private:
+  struct Head {
+    JobId job;
+    PartitionNo partition = 0;
+    std::uint32_t minute = 0;
+  };
+  struct Spot {
+    Column column = kNoColumn;
+    std::vector<Demand> demands;
+  };
+  void promise(PlannerView& view, JobSlot& slot, Shape& shape);
+  Spot spot_for(PlannerView& view, const Way& way, Column from, std::uint32_t minutes) const;
+  Spot spot_of_group(PlannerView& view, const GroupWay& group, Column from, std::uint32_t minutes) const;
+  void book(const Spot& spot, Column to);
+  void tell(JobSlot& slot, const Shape& shape, std::vector<PlanNote>& notes) const;
+  const Head* head_of(const JobSlot& slot) const;
+
+  Calendar calendar_;
+  std::vector<Head> heads_;
+  bool running_ = false;
+  bool deep_ = false;        // this one goes through the whole queue
+  bool deep_waits_ = false;  // what lies behind the near part has changed since
+  Instant begun_, deep_at_;
+  std::uint32_t now_min_ = 0;
+  std::uint64_t pass_ = 0, seen_ = 0;
+  OrderKey cursor_;
+  std::uint64_t room_sum_ = 0, queue_sum_ = 0, generation_ = 0, layout_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+#include "sched/node_class.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kMemoryUnits = 4096;  // of a node, about: a hundred thousand nodes still fit in 32 bits
+
+std::int64_t step_of(std::int64_t amount) {
+  if (amount < 64)
+    return amount;
+  const int shift = std::bit_width(static_cast<std::uint64_t>(amount)) - 6;
+  return amount >> shift << shift;
+}
+
+// The most that falls into the same step.
+std::int64_t step_above(std::int64_t amount) {
+  if (amount < 64)
+    return amount;
+  const int shift = std::bit_width(static_cast<std::uint64_t>(amount)) - 6;
+  return step_of(amount) + (std::int64_t{1} << shift) - 1;
+}
+
+bool same_device(const Device& a, const Device& b) {
+  return a.kind == b.kind && a.type == b.type && a.island == b.island && a.numa == b.numa && a.healthy == b.healthy &&
+         a.memory_mb == b.memory_mb;
+}
+
+}  // namespace
+
+NodeClass::NodeClass(Node of, std::vector<PartitionNo> in) : like(std::move(of)), partitions(std::move(in)) {
+  like.meta = {};
+  for (std::uint32_t i = 0; i < like.devices.size(); ++i) {
+    if (like.devices[i].healthy)
+      healthy.set(i);
+    one_device_type =
+        one_device_type && like.devices[i].kind == like.devices[0].kind && like.devices[i].type == like.devices[0].type;
+  }
+  memory_least_mb = like.memory_mb;
+  disk_least_mb = like.tmp_disk_mb;
+  like.memory_mb = step_above(like.memory_mb);
+  like.tmp_disk_mb = step_above(like.tmp_disk_mb);
+  memory_unit_mb = std::max<std::int64_t>(1, like.memory_mb / kMemoryUnits);
+  whole = {healthy.count(), like.cores, like.memory_mb};
+  open = shaded = kept = NodeIndex(whole);
+  gained.assign(whole.devices + 1, 0);
+}
+
+bool belongs(const Node& node, const NodeClass& to) {
+  const Node& like = to.like;
+  return node.cores == like.cores && node.sockets == like.sockets && node.threads_per_core == like.threads_per_core &&
+         node.weight == like.weight && step_of(node.memory_mb) == step_of(like.memory_mb) &&
+         step_of(node.tmp_disk_mb) == step_of(like.tmp_disk_mb) && node.features == like.features &&
+         std::equal(node.devices.begin(), node.devices.end(), like.devices.begin(), like.devices.end(), same_device);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,61 @@
+// NodeClass: nodes that are alike for every job that does not name them. What a job needs on a node, and whether it may
+// go there at all, is worked out once per class.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "model/records.h"
+#include "sched/node_index.h"
+
+namespace lockstep {
+
+using ClassNo = std::uint32_t;
+using PartitionNo = std::uint32_t;  // position in the view's list of partitions
+
+// What a running job gives back at one moment, summed over a class. A node counts in `nodes` when it is wholly free;
+// the rest is what is free on nodes that are partly used. Memory in units of the class.
+struct Room {
+  std::int32_t nodes = 0, devices = 0, cores = 0, memory = 0;
+  Room& operator+=(const Room& o) {
+    nodes += o.nodes, devices += o.devices, cores += o.cores, memory += o.memory;
+    return *this;
+  }
+  Room& operator-=(const Room& o) {
+    nodes -= o.nodes, devices -= o.devices, cores -= o.cores, memory -= o.memory;
+    return *this;
+  }
+  friend bool operator==(const Room&, const Room&) = default;
+};
+
+struct NodeClass {
+  NodeClass(Node like, std::vector<PartitionNo> partitions);
+
+  // A node of the class, without name and state, with the most memory and disk that one of them may have.
+  Node like;
+  std::vector<PartitionNo> partitions;  // that contain it, ascending
+  FreeAmounts whole;                    // a free node; devices are the healthy ones
+  DeviceSet healthy;
+  bool one_device_type = true;  // so that counting devices is as good as choosing them
+  std::int64_t memory_unit_mb = 1;
+  std::int64_t memory_least_mb = 0, disk_least_mb = 0;  // of any node of the class
+  std::uint32_t usable = 0, present = 0;                // nodes
+
+  NodeIndex open;    // usable nodes that no head waits for
+  NodeIndex shaded;  // usable nodes that some head waits for, by what is free now
+  NodeIndex kept;    // the same nodes, by what is free for a job that would outlast every head's wait
+
+  // By device count: the moment (of the view's gain clock) at which a node with so many free devices or more last
+  // became freer than it was.
+  std::vector<std::uint64_t> gained;
+
+  Room now;                             // of usable nodes
+  std::map<std::uint32_t, Room> later;  // by minute of cluster time: what comes on top then
+};
+
+// Whether a node belongs to a class of these. Memory and disk are compared in steps of about 3 %, as machines of one
+// kind differ by a few pages.
+bool belongs(const Node& node, const NodeClass& to);
+
+}  // namespace lockstep

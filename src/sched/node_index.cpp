@@ -1,0 +1,66 @@
+#include "sched/node_index.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace lockstep {
+
+NodeIndex::NodeIndex(const FreeAmounts& most)
+    : most_(most), by_devices_(most.devices + 1), table_((most.devices + 1) * (kLevels + 1)), by_memory_(kLevels + 1) {}
+
+std::uint32_t NodeIndex::core_level(std::uint32_t cores) const {
+  return most_.cores == 0 ? kLevels : std::min(kLevels, cores * kLevels / most_.cores);
+}
+
+std::uint32_t NodeIndex::memory_level(std::int64_t memory_mb) const {
+  if (most_.memory_mb <= 0 || memory_mb >= most_.memory_mb)
+    return kLevels;
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(0, memory_mb) * kLevels / most_.memory_mb);
+}
+
+void NodeIndex::count(const FreeAmounts& free, int by) {
+  const auto change = static_cast<std::uint32_t>(by);
+  by_devices_[free.devices] += change;
+  table_[free.devices * (kLevels + 1) + core_level(free.cores)] += change;
+  by_memory_[memory_level(free.memory_mb)] += change;
+  stale_ = true;
+}
+
+void NodeIndex::insert(NodeId id, const FreeAmounts& free) {
+  CHECK(free.devices <= most_.devices);
+  CHECK(keys_.insert(key(id, free.devices, free.cores)).second);
+  count(free, 1);
+}
+
+void NodeIndex::erase(NodeId id, const FreeAmounts& free) {
+  CHECK(keys_.erase(key(id, free.devices, free.cores)) == 1);
+  count(free, -1);
+}
+
+std::uint32_t NodeIndex::at_least(const FreeAmounts& need) const {
+  if (need.devices > most_.devices || need.cores > most_.cores || need.memory_mb > most_.memory_mb)
+    return 0;
+  if (stale_) {
+    stale_ = false;
+    table_sums_ = table_;
+    memory_sums_ = by_memory_;
+    const std::uint32_t width = kLevels + 1;
+    for (std::uint32_t d = most_.devices + 1; d-- > 0;)
+      for (std::uint32_t l = width; l-- > 0;) {
+        std::uint32_t& sum = table_sums_[d * width + l];
+        const bool up = d < most_.devices, right = l + 1 < width;
+        if (up)
+          sum += table_sums_[(d + 1) * width + l];
+        if (right)
+          sum += table_sums_[d * width + l + 1];
+        if (up && right)
+          sum -= table_sums_[(d + 1) * width + l + 1];
+      }
+    for (std::uint32_t l = kLevels; l-- > 0;) memory_sums_[l] += memory_sums_[l + 1];
+  }
+  return std::min(table_sums_[need.devices * (kLevels + 1) + core_level(need.cores)],
+                  memory_sums_[memory_level(need.memory_mb)]);
+}
+
+}  // namespace lockstep

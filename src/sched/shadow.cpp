@@ -1,0 +1,81 @@
+#include "sched/shadow.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+void merge(NodeLoad& into, const NodeLoad& other) {
+  into.cores = into.cores | other.cores;
+  into.devices = into.devices | other.devices;
+  into.memory_mb = std::max(into.memory_mb, other.memory_mb);
+  into.holders = std::max(into.holders, other.holders);
+  into.whole_holders = std::max(into.whole_holders, other.whole_holders);
+}
+
+}  // namespace
+
+void Shadows::clear(PlannerView& view) {
+  for (const auto& [node, parts] : parts_) view.unshade(node);
+  parts_.clear();
+  shadows_.clear();
+}
+
+void Shadows::add(PlannerView& view, Shadow shadow) {
+  const auto number = static_cast<std::uint32_t>(shadows_.size());
+  shadows_.push_back(std::move(shadow));
+  const std::vector<Grant>& grants = shadows_.back().grants;
+  for (std::uint32_t g = 0; g < grants.size(); ++g) {
+    parts_[grants[g].node].push_back({number, g});
+    shade(view, grants[g].node);
+  }
+}
+
+void Shadows::shade(PlannerView& view, NodeId node) {
+  NodeLoad kept = view.nodes()[node.value].load;
+  for (const Part& part : parts_.at(node)) merge(kept, shadows_[part.shadow].loads[part.grant]);
+  view.shade(node, kept);
+}
+
+const Shadow* Shadows::of(PartitionNo partition) const {
+  const auto it =
+      std::find_if(shadows_.begin(), shadows_.end(), [&](const Shadow& s) { return s.partition == partition; });
+  return it == shadows_.end() ? nullptr : &*it;
+}
+
+const Shadow* Shadows::of_job(JobId job) const {
+  const auto it = std::find_if(shadows_.begin(), shadows_.end(), [&](const Shadow& s) { return s.key.job == job; });
+  return it == shadows_.end() ? nullptr : &*it;
+}
+
+Avoid Shadows::avoid_for(const OrderKey& key, Instant end) const {
+  Avoid out(shadows_.size());
+  for (std::size_t i = 0; i < shadows_.size(); ++i)
+    out[i] = shadows_[i].key < key && (end > shadows_[i].at || end == kNever);
+  return out;
+}
+
+NodeLoad Shadows::seen(NodeId node, const NodeLoad& now, const Avoid& avoid) const {
+  NodeLoad load = now;
+  const auto it = parts_.find(node);
+  if (it != parts_.end())
+    for (const Part& part : it->second)
+      if (avoid[part.shadow])
+        merge(load, shadows_[part.shadow].loads[part.grant]);
+  return load;
+}
+
+void Shadows::started(PlannerView& view, const std::vector<Grant>& grants, Instant end) {
+  for (const Grant& grant : grants) {
+    const auto it = parts_.find(grant.node);
+    if (it == parts_.end())
+      continue;
+    for (const Part& part : it->second)
+      if (Shadow& shadow = shadows_[part.shadow]; end > shadow.at || end == kNever)
+        add_grant(shadow.loads[part.grant], grant);
+    shade(view, grant.node);
+  }
+}
+
+}  // namespace lockstep
