@@ -100,9 +100,12 @@ Column TimeGrid::at_or_before(std::uint32_t minute) const {
   return c > 0 && (c == kColumns || start_min(c) > minute) ? c - 1 : c;
 }
 
+Column TimeGrid::end_after(std::uint32_t minute, std::uint32_t minutes) const {
+  return minutes >= UINT32_MAX - minute ? kColumns : at_or_after(minute + minutes);
+}
+
 Column TimeGrid::end_of(Column c, std::uint32_t minutes) const {
-  const std::uint32_t start = start_min(c);
-  return minutes >= UINT32_MAX - start ? kColumns : std::max(c + 1, at_or_after(start + minutes));
+  return std::max(c + 1, end_after(start_min(c), minutes));
 }
 
 Demand demand_of(const ClassNeed& need, const NodeClass& cls) {

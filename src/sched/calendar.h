@@ -29,6 +29,8 @@ class TimeGrid {
   // The first column that begins at or after the minute; columns() if there is none.
   Column at_or_after(std::uint32_t minute) const;
   Column at_or_before(std::uint32_t minute) const;  // the column the minute lies in
+  // The first column that begins when a job that starts in that minute is certain to be over.
+  Column end_after(std::uint32_t minute, std::uint32_t minutes) const;
   // Where a job that starts with column c and may run so many minutes is certain to be over.
   Column end_of(Column c, std::uint32_t minutes) const;
 

@@ -111,12 +111,18 @@ void Forecast::promise(PlannerView& view, JobSlot& slot, Shape& shape) {
     }
     if (!best)
       break;
-    if (!(head && round == 0))
+    Column to = 0;
+    if (head && round == 0) {
+      // From the column its time lies in to the one its end lies in, whether the counts allow it or not.
+      spot.column = std::max<Column>(1, calendar_.grid().at_or_before(head->minute));
+      to = std::max(spot.column + 1, calendar_.grid().end_after(head->minute, minutes));
+    } else {
       best->column = spot.column;
-    const Column to = calendar_.grid().end_of(spot.column, minutes);
+      to = calendar_.grid().end_of(spot.column, minutes);
+    }
     // Of an array as many at once as go beside each other.
     std::uint64_t times = 1;
-    if (members > 1 && spot.demands.size() == 1) {
+    if (members > 1 && !head && spot.demands.size() == 1) {
       Demand& demand = spot.demands[0];
       const std::int32_t most = calendar_.most(demand, spot.column, to);
       times = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(most / demand.nodes), 1, members);

@@ -210,6 +210,7 @@ void PlannerView::list(NodeSlot& slot, NodeId id) {
 void PlannerView::shade(NodeId id, const NodeLoad& kept) {
   NodeSlot& slot = nodes_[id.value];
   unlist(slot);
+  shaded_ += !slot.shaded;
   slot.shaded = true;
   slot.kept = free_of(slot, kept);
   list(slot, id);
@@ -219,6 +220,7 @@ void PlannerView::unshade(NodeId id) {
   if (id.value >= nodes_.size() || !nodes_[id.value].shaded)
     return;
   NodeSlot& slot = nodes_[id.value];
+  --shaded_;
   if (!slot.node) {
     slot.shaded = false;
     return;
@@ -449,7 +451,8 @@ void PlannerView::free_slot(SlotNo s) {
 void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   const bool holds = !removed && holds_allocation(job->state);
   const bool was_changed = changed;
-  bool as_proposed = false;  // what was proposed is committed: nothing new to a pass
+  // What was proposed is committed: nothing new to a pass, unless a head waits, whose place may now be a better one.
+  bool as_proposed = false;
   if (const auto proposal = proposals_.find({job->id}); proposal != proposals_.end() && holds)
     as_proposed = proposal->second.grants == job->allocation->grants;
   if (holds || removed || is_final(job->state))
@@ -500,7 +503,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
       changed = true;
     }
     slot.end = end;
-    if (as_proposed)
+    if (as_proposed && shaded_ == 0)
       changed = was_changed;
   }
   if (!waits_in_queue(*job)) {

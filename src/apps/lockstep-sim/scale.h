@@ -1,0 +1,63 @@
+// A large cluster in one process: the real core and planner, nodes that do at once what they are told, and jobs drawn
+// from a seed. For measuring what planning costs.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/rng.h"
+#include "core/cluster.h"
+#include "sched/planner.h"
+
+namespace lockstep::sim {
+
+// Distinct asks of a mixed GPU cluster: parts of nodes, whole nodes, gangs of up to nodes / 16.
+std::vector<Ref<JobSpec>> scale_shapes(std::size_t count, std::uint32_t nodes, std::uint32_t devices_per_node,
+                                       Rng& rng);
+
+class ScaleWorld {
+ public:
+  ScaleWorld(std::uint32_t nodes, std::uint32_t devices_per_node, std::uint64_t seed);
+
+  // Applies a command; CHECKs that the core takes it. The planner sees the changes with the next cycle.
+  Answer must(CommandBody body);
+  JobId submit(const Ref<JobSpec>& spec) { return must(SubmitJob{.spec = spec}).job; }
+  void end(JobId id);  // a running job, by its own will, on all its nodes
+  void drain(NodeId id, bool on);
+  void lose(NodeId id) { must(NodeLost{id}); }
+  void back(NodeId id);  // says hello with a new boot: what ran there is over
+
+  // A planner that has seen nothing takes the place of the old one and is shown everything with the next cycle.
+  void renew_planner();
+
+  struct Cycle {
+    double plan_s = 0;   // in the planner
+    double slice_s = 0;  // the longest single call of it
+    double core_s = 0;   // in the core, for what was planned
+    std::uint64_t starts = 0, refused = 0, grants = 0;
+  };
+  // Shows the planner what happened and lets it plan, and the core commit, until there is nothing left to plan.
+  Cycle cycle();
+  // One slice only: the starts that came of it, committed. For what happens in the middle of a pass.
+  std::vector<PlannedStart> slice(double& seconds);
+
+  double busy() const;                                           // part of all devices that is held
+  std::uint64_t promised(const std::vector<JobId>& jobs) const;  // of these, how many have a start time
+  const Tables& tables() const { return state_.tables(); }
+  Planner& planner() { return *planner_; }
+
+  Rng rng;
+  Instant now{1'700'000'000'000'000};
+
+ private:
+  std::uint64_t commit(std::vector<PlannedStart> starts, double& seconds);
+  Node facts(std::uint32_t number, std::uint32_t boot) const;
+
+  std::uint32_t devices_per_node_ = 0;
+  ClusterState state_;
+  std::unique_ptr<Planner> planner_;
+  std::vector<Change> unseen_;
+  std::vector<std::uint32_t> boots_;  // by node number
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,421 @@
+// The planner against a slow, obvious one that shares no search with it: every job in order, tried on every node; a
+// head's time found by trying every moment at which something ends. Both must agree on what starts now and where, on
+// who is the head of a partition, and on its time. What the two share is the arithmetic of `rules` and the order of
+// preference among nodes, which is written down here a second time.
+#include <cstdlib>
+#include <set>
+
+#include "sched/testing.h"
+
+namespace lockstep {
+namespace {
+
+struct Held {
+  Grant grant;
+  Instant end;
+};
+
+struct SlowHead {
+  JobId job;
+  std::string partition;
+  Instant at;
+  std::map<NodeId, NodeLoad> then;  // on its nodes, with what it takes
+};
+
+struct SlowPlan {
+  std::vector<std::string> starts;
+  std::map<std::string, SlowHead> heads;  // by partition
+};
+
+class SlowPlanner {
+ public:
+  SlowPlanner(const Tables& tables, Instant now) : tables_(tables), now_(now) {
+    for (const auto& [id, job] : tables.jobs)
+      if (holds_allocation(job->state))
+        for (const Grant& grant : job->allocation->grants)
+          held_[grant.node].push_back({grant, job->limit_end ? job->limit_end : kNever});
+  }
+
+  SlowPlan plan() {
+    for (const Job* job : in_order()) {
+      bool started = false;
+      for (const Partition* partition : partitions_of(*job))
+        if (!started)
+          started = start(*job, *partition);
+      for (const Partition* partition : partitions_of(*job))
+        if (!started && could_ever(*job, *partition)) {
+          if (!plan_.heads.contains(partition->meta.name))
+            reserve(*job, *partition);
+          break;
+        }
+    }
+    std::sort(plan_.starts.begin(), plan_.starts.end());
+    return plan_;
+  }
+
+ private:
+  std::vector<const Partition*> partitions_of(const Job& job) const {
+    std::vector<const Partition*> out;
+    std::vector<std::string> names = job.spec->partitions;
+    if (names.empty())
+      names = {"main"};
+    for (const std::string& name : names) {
+      const Partition* partition = tables_.partition(name);
+      if (partition->up && limit(job, *partition) <= partition->time_max)
+        out.push_back(partition);
+    }
+    return out;
+  }
+  static Duration limit(const Job& job, const Partition& partition) {
+    return job.spec->time_limit.us != 0 ? job.spec->time_limit : partition.time_max;
+  }
+  std::uint32_t tier(const Job& job) const {
+    std::uint32_t most = 0;
+    for (const std::string& name : job.spec->partitions) most = std::max(most, tables_.partition(name)->tier);
+    return job.spec->partitions.empty() ? tables_.partition("main")->tier : most;
+  }
+
+  std::vector<const Job*> in_order() const {
+    std::vector<const Job*> jobs;
+    for (const auto& [id, job] : tables_.jobs)
+      if (job->state == JobState::kPending && job->hold == Hold::kNone && job->begin_after <= now_)
+        jobs.push_back(job.get());
+    std::sort(jobs.begin(), jobs.end(), [&](const Job* a, const Job* b) {
+      return std::tuple(tier(*b), b->priority, a->submitted, a->id) <
+             std::tuple(tier(*a), a->priority, b->submitted, b->id);
+    });
+    return jobs;
+  }
+
+  static NodeLoad sum(const std::vector<Held>& held, Instant after) {
+    NodeLoad load;
+    for (const Held& h : held)
+      if (h.end > after) {
+        load.cores = load.cores | h.grant.cores;
+        load.devices = load.devices | h.grant.devices;
+        load.memory_mb += h.grant.memory_mb;
+        ++load.holders;
+        load.whole_holders += h.grant.whole_node;
+      }
+    return load;
+  }
+  static NodeLoad together(NodeLoad a, const NodeLoad& b) {
+    a.cores = a.cores | b.cores;
+    a.devices = a.devices | b.devices;
+    a.memory_mb += b.memory_mb;
+    a.holders += b.holders;
+    a.whole_holders += b.whole_holders;
+    return a;
+  }
+
+  NodeLoad load_at(NodeId id, Instant after) const {
+    const auto it = held_.find(id);
+    return it == held_.end() ? NodeLoad{} : sum(it->second, after);
+  }
+
+  // Groups one after the other, in every order; `loads` holds what each usable node has taken, `nodes` their
+  // preference.
+  static std::optional<std::vector<Grant>> try_all(const JobSpec& spec, const Partition& partition,
+                                                   const std::vector<const Node*>& nodes,
+                                                   const std::map<NodeId, NodeLoad>& loads) {
+    std::vector<std::uint16_t> order;
+    for (std::uint16_t g = 0; g < spec.groups.size(); ++g) order.push_back(g);
+    do {
+      std::map<NodeId, NodeLoad> left = loads;
+      std::vector<Grant> all;
+      bool whole = true;
+      for (const std::uint16_t g : order) {
+        std::vector<Candidate> candidates;
+        for (const Node* node : nodes)
+          if (eligible(*node, partition, spec.groups[g]))
+            candidates.push_back({node, &left.at(node->id)});
+        const auto grants = place_group(candidates, spec.groups[g], g);
+        whole = grants.has_value();
+        if (!whole)
+          break;
+        for (const Grant& grant : *grants) {
+          EXPECT_TRUE(take(left.at(grant.node), *tables_node(nodes, grant.node), grant).ok());
+          all.push_back(grant);
+        }
+      }
+      if (whole && (partition.nodes_max == 0 || all.size() <= partition.nodes_max))
+        return all;
+    } while (std::next_permutation(order.begin(), order.end()));
+    return std::nullopt;
+  }
+  static const Node* tables_node(const std::vector<const Node*>& nodes, NodeId id) {
+    return *std::find_if(nodes.begin(), nodes.end(), [&](const Node* n) { return n->id == id; });
+  }
+
+  bool could_ever(const Job& job, const Partition& partition) const {
+    std::vector<const Node*> nodes;
+    std::map<NodeId, NodeLoad> empty;
+    for (const auto& [id, node] : tables_.nodes)
+      if (node_usable(*node)) {
+        nodes.push_back(node.get());
+        empty[id];
+      }
+    return try_all(*job.spec, partition, nodes, empty).has_value();
+  }
+
+  bool start(const Job& job, const Partition& partition) {
+    const Duration span = limit(job, partition);
+    const Instant end = span >= kForever ? kNever : now_ + span;
+    std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, NodeId>> order;
+    std::map<NodeId, NodeLoad> loads;
+    for (const auto& [id, node] : tables_.nodes) {
+      if (!node_usable(*node))
+        continue;
+      NodeLoad load = load_at(id, {});
+      const std::uint32_t free_devices = static_cast<std::uint32_t>(node->devices.size()) - load.devices.count();
+      order.emplace_back(node->weight, free_devices, node->cores - load.cores.count(), id);
+      for (const auto& [name, head] : plan_.heads)
+        if (const auto then = head.then.find(id); then != head.then.end() && (end > head.at || end == kNever)) {
+          load.cores = load.cores | then->second.cores;
+          load.devices = load.devices | then->second.devices;
+          load.memory_mb = std::max(load.memory_mb, then->second.memory_mb);
+          load.holders = std::max(load.holders, then->second.holders);
+          load.whole_holders = std::max(load.whole_holders, then->second.whole_holders);
+        }
+      loads[id] = load;
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<const Node*> nodes;
+    for (const auto& entry : order) nodes.push_back(tables_.node(std::get<3>(entry)));
+    const auto grants = try_all(*job.spec, partition, nodes, loads);
+    if (!grants)
+      return false;
+    std::string text = format("job {} in {}:", job.id.value, partition.meta.name);
+    std::set<NodeId> used;
+    for (const Grant& grant : *grants) {
+      held_[grant.node].push_back({grant, end});
+      used.insert(grant.node);
+      for (auto& [name, head] : plan_.heads)
+        if (const auto then = head.then.find(grant.node); then != head.then.end() && (end > head.at || end == kNever))
+          then->second = together(then->second, sum({{grant, kNever}}, {}));
+    }
+    for (const NodeId id : used) text += format(" n{}", id.value);
+    plan_.starts.push_back(text);
+    return true;
+  }
+
+  // The first moment at which it fits if nothing else starts.
+  void reserve(const Job& job, const Partition& partition) {
+    std::set<Instant> moments{{}};
+    for (const auto& [id, held] : held_)
+      for (const Held& h : held) moments.insert(h.end);
+    for (const Instant at : moments) {
+      std::vector<const Node*> nodes;
+      std::map<NodeId, NodeLoad> loads;
+      for (const auto& [id, node] : tables_.nodes)
+        if (node_usable(*node)) {
+          nodes.push_back(node.get());
+          loads[id] = load_at(id, at);
+        }
+      auto grants = try_all(*job.spec, partition, nodes, loads);
+      if (!grants)
+        continue;
+      if (one_fixed_group(*job.spec)) {
+        // Of the nodes it could have then, those that are busy the longest.
+        const GroupSpec& group = job.spec->groups[0];
+        std::vector<std::tuple<std::int64_t, std::uint32_t, NodeId>> ready;
+        for (const Node* node : nodes) {
+          if (!eligible(*node, partition, group))
+            continue;
+          for (const Instant since : moments)
+            if (since <= at && tasks_that_fit(*node, load_at(node->id, since), group) >= 1) {
+              ready.emplace_back(-since.us, node->weight, node->id);
+              break;
+            }
+        }
+        std::sort(ready.begin(), ready.end());
+        std::vector<Candidate> candidates;
+        for (const auto& [since, weight, id] : ready)
+          if (candidates.size() < group.nodes.min)
+            candidates.push_back({tables_.node(id), &loads.at(id)});
+        grants = place_group(candidates, group, 0);
+      }
+      SlowHead head{job.id, partition.meta.name, std::max(at, now_), {}};
+      for (const Grant& grant : *grants) {
+        head.then.try_emplace(grant.node, loads.at(grant.node));
+        head.then[grant.node] = together(head.then[grant.node], sum({{grant, kNever}}, {}));
+      }
+      plan_.heads.emplace(partition.meta.name, std::move(head));
+      return;
+    }
+  }
+  static bool one_fixed_group(const JobSpec& spec) {
+    return spec.groups.size() == 1 && spec.groups[0].exclude_nodes.empty() && spec.groups[0].only_nodes.empty();
+  }
+
+  const Tables& tables_;
+  Instant now_;
+  std::map<NodeId, std::vector<Held>> held_;
+  SlowPlan plan_;
+};
+
+std::vector<std::string> jobs_and_nodes(const std::vector<PlannedStart>& starts) {
+  std::vector<std::string> out;
+  for (const PlannedStart& start : starts) {
+    std::string text = format("job {} in {}:", start.job.value, start.partition);
+    std::set<NodeId> used;
+    for (const Grant& grant : start.grants) used.insert(grant.node);
+    for (const NodeId id : used) text += format(" n{}", id.value);
+    out.push_back(std::move(text));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// LOCKSTEP_CLUSTERS=10000 for the long run.
+std::uint64_t clusters() {
+  const char* asked = std::getenv("LOCKSTEP_CLUSTERS");
+  return asked ? std::strtoull(asked, nullptr, 10) : 1500;
+}
+
+TEST(Reference, agrees_on_starts_heads_and_their_times) {
+  std::uint64_t compared = 0, with_head = 0;
+  for (std::uint64_t seed = 1; seed <= clusters() && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Rng rng(seed * 7919);
+    MiniCore core;
+    core.add_partition("main", {"ALL"});
+    core.add_partition("side", {"n1", "n2"}, static_cast<std::uint32_t>(rng.between(1, 2)));
+    const auto nodes = static_cast<std::uint32_t>(rng.between(1, 8));
+    const bool alike = rng.chance(0.5);
+    for (std::uint32_t n = 1; n <= nodes; ++n)
+      core.add_node(n, alike ? 6 : static_cast<std::uint32_t>(rng.between(2, 6)),
+                    alike ? 4 : static_cast<std::uint32_t>(rng.between(0, 4)));
+    Driver driver;
+    Instant now = kNow;
+    for (int round = 0; round < 8 && !testing::Test::HasFailure(); ++round) {
+      now = now + millis(rng.between(0, 400'000));
+      for (std::int64_t i = rng.between(0, 5); i > 0; --i) {
+        JobSpec spec = random_ask(rng);
+        if (spec.time_limit.us != 0 && spec.time_limit < kForever)
+          spec.time_limit = spec.time_limit * rng.between(1, 60);
+        core.add_job(spec, rng.below(4));
+      }
+      std::vector<JobId> running;
+      for (const auto& [id, job] : core.tables.jobs)
+        if (holds_allocation(job->state))
+          running.push_back(id);
+      for (const JobId id : running)
+        if (rng.chance(0.3))
+          core.end(id);
+      if (rng.chance(0.15)) {
+        Node node = *core.tables.node(NodeId{static_cast<std::uint32_t>(rng.between(1, nodes))});
+        node.drain = !node.drain;
+        core.put(node);
+      }
+      const SlowPlan slow = SlowPlanner(core.tables, now).plan();
+      driver.planner.observe(core.drain());
+      driver.notes.clear();
+      const auto starts = driver.pass(now);
+      ASSERT_EQ(jobs_and_nodes(starts), slow.starts) << "round " << round;
+      for (const auto& [name, head] : slow.heads) {
+        ++with_head;
+        // What is overdue is expected at any moment, ever since it was noticed.
+        const Instant at = driver.planner.expected_start(head.job);
+        EXPECT_EQ(at ? std::max(at, now) : at, head.at == kNever ? Instant{} : head.at)
+            << "head of " << name << ", job " << head.job.value << ", round " << round;
+      }
+      ++compared;
+      for (const PlannedStart& start : starts) core.start(start, now);
+      driver.planner.observe(core.drain());
+      driver.planner.settled();
+    }
+  }
+  EXPECT_GT(compared, clusters());
+  EXPECT_GT(with_head, compared / 8);
+}
+
+// --- the forecast ---
+
+// What the calendar promises for jobs that take whole nodes can be carried out: if every job starts when it was
+// promised, on any free nodes, and runs to its limit, a free node is never lacking.
+TEST(Reference, promises_for_whole_nodes_can_be_kept) {
+  std::uint64_t promised = 0;
+  for (std::uint64_t seed = 1; seed <= clusters() / 3 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Rng rng(seed);
+    MiniCore core;
+    core.add_partition("main", {"ALL"});
+    const auto nodes = static_cast<std::uint32_t>(rng.between(1, 8));
+    for (std::uint32_t n = 1; n <= nodes; ++n) core.add_node(n, 8, 4);
+    Driver driver;
+    Instant now = kNow;
+    for (int round = 0; round < 4; ++round) {
+      now = now + seconds(rng.between(0, 4000));
+      for (std::int64_t i = rng.between(1, 12); i > 0; --i) {
+        JobSpec spec = ask(static_cast<std::uint32_t>(rng.between(1, nodes)), 4, seconds(rng.between(30, 100'000)));
+        if (rng.chance(0.3))
+          spec.groups[0].sharing = Sharing::kExclusive, spec.groups[0].per_node.devices.clear();
+        core.add_job(spec, rng.below(3));
+      }
+      for (const auto& [id, job] : std::map(core.tables.jobs))
+        if (holds_allocation(job->state) && (rng.chance(0.2) || job->limit_end <= now))
+          core.end(id);
+      driver.run(core, now);
+      std::map<Instant, std::int64_t> change;  // of free nodes
+      std::int64_t free = nodes;
+      for (const auto& [id, job] : core.tables.jobs) {
+        if (holds_allocation(job->state)) {
+          free -= static_cast<std::int64_t>(job->allocation->grants.size());
+          change[job->limit_end] += static_cast<std::int64_t>(job->allocation->grants.size());
+        } else if (job->state == JobState::kPending) {
+          const Instant start = driver.planner.expected_start(id);
+          ASSERT_TRUE(start) << "job " << id.value << " has no time";
+          ASSERT_GE(start, now);
+          change[start] -= job->spec->groups[0].nodes.min;
+          change[start + job->spec->time_limit] += job->spec->groups[0].nodes.min;
+          ++promised;
+        }
+      }
+      for (const auto& [at, by] : change) {
+        free += by;
+        ASSERT_GE(free, 0) << "at " << (at - now).seconds() << " s, round " << round;
+      }
+      EXPECT_EQ(free, nodes);
+    }
+  }
+  EXPECT_GT(promised, clusters());
+}
+
+// The law, for times: a planner that has just replanned says the same as one rebuilt from the committed state.
+TEST(Reference, a_rebuilt_planner_promises_the_same) {
+  for (std::uint64_t seed = 1; seed <= clusters() / 3 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Rng rng(seed);
+    MiniCore core;
+    core.add_partition("main", {"ALL"});
+    core.add_partition("side", {"n1", "n2"});
+    for (std::uint32_t n = 1; n <= 5; ++n) core.add_node(n, 6, 4);
+    Driver driver;
+    Instant now = kNow;
+    for (int round = 0; round < 6; ++round) {
+      now = now + seconds(rng.between(0, 400));
+      for (std::int64_t i = rng.between(1, 5); i > 0; --i) {
+        JobSpec spec = random_ask(rng);
+        spec.time_limit = spec.time_limit * rng.between(1, 90);
+        core.add_job(spec, rng.below(4));
+      }
+      std::vector<JobId> running;
+      for (const auto& [id, job] : core.tables.jobs)
+        if (holds_allocation(job->state) && rng.chance(0.3))
+          running.push_back(id);
+      for (const JobId id : running) core.end(id);
+      driver.run(core, now, {.jobs = static_cast<std::uint32_t>(rng.between(1, 64)), .starts = 2});
+      Driver rebuilt;
+      rebuilt.planner.observe(core.tables.snapshot());
+      EXPECT_EQ(rebuilt.pass(now).size(), 0u);
+      for (const auto& [id, job] : core.tables.jobs)
+        if (job->state == JobState::kPending) {
+          EXPECT_EQ(driver.planner.expected_start(id), rebuilt.planner.expected_start(id)) << "job " << id.value;
+        }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

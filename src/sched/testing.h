@@ -1,0 +1,187 @@
+// For tests of the planner: the least of a core, and a driver that plans until there is nothing left to plan.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "model/tables.h"
+#include "rules/fit.h"
+#include "sched/planner.h"
+
+namespace lockstep {
+
+// The least of a core: holds records, applies what is planned by the shared rules, tells every change.
+struct MiniCore {
+  Tables tables;
+  Seq seq = 0;
+  std::map<NodeId, NodeLoad> loads;
+  std::vector<Change> fresh;  // since the last drain
+
+  template <class T>
+  void put(T record, bool removed = false) {
+    record.meta.seq = ++seq;
+    const Change change{seq, Ref<T>(std::make_shared<T>(std::move(record))), removed};
+    tables.apply(change);
+    fresh.push_back(change);
+  }
+  std::vector<Change> drain() { return std::exchange(fresh, {}); }
+
+  void add_node(std::uint32_t id, std::uint32_t cores, std::uint32_t devices) {
+    Node node;
+    node.id = NodeId{id};
+    node.meta.name = format("n{}", id);
+    node.cores = cores;
+    node.memory_mb = 1000;
+    node.link = NodeLink::kUp;
+    for (std::uint32_t d = 0; d < devices; ++d) node.devices.push_back({.type = "h100"});
+    put(node);
+  }
+  void add_partition(const std::string& name, std::vector<std::string> nodes, std::uint32_t tier = 1) {
+    Partition partition;
+    partition.meta.name = name;
+    partition.nodes = std::move(nodes);
+    partition.is_default = name == "main";
+    partition.tier = tier;
+    put(partition);
+  }
+  JobId add_job(JobSpec spec, std::uint64_t priority = 1) {
+    Job job;
+    job.id = JobId{++last_job};
+    if (spec.groups.empty())
+      spec.groups.emplace_back();
+    job.spec = std::make_shared<JobSpec>(std::move(spec));
+    job.priority = priority;
+    job.submitted = Instant{1000};
+    put(job);
+    return job.id;
+  }
+  // Applies a start by the rules; EXPECTs that they allow it.
+  void start(const PlannedStart& start, Instant now) {
+    Job job = *tables.job(start.job);
+    ASSERT_EQ(job.state, JobState::kPending);
+    std::vector<const Node*> nodes;
+    for (const Grant& grant : start.grants) nodes.push_back(tables.node(grant.node));
+    const Partition* partition = tables.partition(start.partition);
+    ASSERT_NE(partition, nullptr);
+    const auto whole = check_allocation(*job.spec, *partition, start.grants, nodes);
+    EXPECT_TRUE(whole.ok()) << (whole.ok() ? "" : whole.error().message);
+    for (const Grant& grant : start.grants) {
+      EXPECT_TRUE(node_usable(*tables.node(grant.node)));
+      const auto taken = take(loads[grant.node], *tables.node(grant.node), grant);
+      EXPECT_TRUE(taken.ok()) << (taken.ok() ? "" : taken.error().message);
+    }
+    if (start.is_element) {
+      Job array = job;
+      auto state = std::make_shared<ArrayState>(*array.array);
+      EXPECT_TRUE(state->waiting.contains(start.array_index));
+      state->waiting.erase(start.array_index);
+      ++state->running;
+      EXPECT_TRUE(state->throttle == 0 || state->running <= state->throttle);
+      array.array = state;
+      put(array);
+      job.array = nullptr;
+      job.array_job = job.id;
+      job.array_index = start.array_index;
+      job.id = JobId{++last_job};
+    }
+    auto allocation = std::make_shared<Allocation>();
+    allocation->attempt = ++job.attempt;
+    allocation->partition = start.partition;
+    allocation->grants = start.grants;
+    job.allocation = allocation;
+    job.members.assign(start.grants.size(), MemberState::kRunning);
+    job.state = JobState::kRunning;
+    job.started = now;
+    job.limit_end =
+        job.spec->time_limit.us == 0 || job.spec->time_limit >= kForever ? kNever : now + job.spec->time_limit;
+    put(job);
+  }
+  void end(JobId id) {
+    Job job = *tables.job(id);
+    for (const Grant& grant : job.allocation->grants) give_back(loads[grant.node], grant);
+    job.allocation = nullptr;
+    job.members.clear();
+    job.state = JobState::kCompleted;
+    put(job);
+    if (job.array_job) {
+      Job array = *tables.job(job.array_job);
+      auto state = std::make_shared<ArrayState>(*array.array);
+      --state->running;
+      array.array = state;
+      put(array);
+    }
+  }
+  std::uint64_t last_job = 0;
+};
+
+inline JobSpec ask(std::uint32_t nodes, std::uint32_t devices, Duration limit, std::uint32_t cores = 1) {
+  JobSpec spec;
+  spec.time_limit = limit;
+  GroupSpec group;
+  group.nodes = {nodes, nodes};
+  group.tasks = {nodes, nodes};
+  group.per_task.cores = cores;
+  if (devices > 0)
+    group.per_node.devices = {{.count = devices}};
+  spec.groups = {group};
+  return spec;
+}
+
+struct Driver {
+  Planner planner;
+  Rng rng{1};
+  std::map<JobId, PlanNote> notes;
+
+  std::vector<PlannedStart> pass(Instant now, PlanBudget budget = {}) {
+    std::vector<PlannedStart> starts;
+    for (int slices = 0;; ++slices) {
+      EXPECT_LT(slices, 100'000) << "the planner never comes to an end";
+      PlanChunk chunk = planner.plan(now, rng, budget);
+      for (PlanNote& note : chunk.notes) notes[note.job] = note;
+      std::move(chunk.starts.begin(), chunk.starts.end(), std::back_inserter(starts));
+      if (!chunk.more || slices >= 100'000)
+        return starts;
+    }
+  }
+  // Plans and applies until nothing more starts.
+  std::size_t run(MiniCore& core, Instant now, PlanBudget budget = {}) {
+    planner.observe(core.drain());
+    std::size_t count = 0;
+    while (!planner.idle()) {
+      const auto starts = pass(now, budget);
+      for (const PlannedStart& start : starts) core.start(start, now);
+      count += starts.size();
+      planner.observe(core.drain());
+      planner.settled();
+    }
+    return count;
+  }
+};
+
+inline constexpr Instant kNow{1'000'000'000};
+
+inline JobSpec random_ask(Rng& rng) {
+  JobSpec spec = ask(static_cast<std::uint32_t>(rng.between(1, 3)), static_cast<std::uint32_t>(rng.between(0, 4)),
+                     seconds(rng.between(1, 20)), static_cast<std::uint32_t>(rng.between(1, 3)));
+  if (rng.chance(0.2))
+    spec.partitions = {"side", "main"};
+  else if (rng.chance(0.2))
+    spec.partitions = {"side"};
+  if (rng.chance(0.1))
+    spec.groups[0].sharing = Sharing::kExclusive;
+  if (rng.chance(0.1))
+    spec.groups[0].exclude_nodes = {"n1"};
+  if (rng.chance(0.1))
+    spec.groups.push_back(ask(1, 1, {}, 1).groups[0]);
+  if (rng.chance(0.1))
+    spec.time_limit = kForever;
+  return spec;
+}
+
+}  // namespace lockstep
