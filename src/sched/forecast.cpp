@@ -86,6 +86,9 @@ void Forecast::promise(PlannerView& view, JobSlot& slot, Shape& shape) {
     for (Way& way : shape.ways) way.column = 1;
   }
   const Head* head = head_of(slot);
+  // The column in which a head's minute, rounded up, may have begun.
+  const Column settled =
+      head ? std::max<Column>(1, calendar_.grid().at_or_before(std::max(head->minute, 1u) - 1)) : kNoColumn;
   std::uint64_t members = view.elements(slot);
   for (std::uint32_t round = 0; members > 0 && round < kArrayBookings; ++round) {
     Way* best = nullptr;
@@ -100,7 +103,7 @@ void Forecast::promise(PlannerView& view, JobSlot& slot, Shape& shape) {
         // Its time is settled on concrete nodes; here it only takes its part.
         if (head->partition != way.partition)
           continue;
-        from = std::max<Column>(1, calendar_.grid().at_or_before(head->minute));
+        from = settled;
       }
       Spot found = spot_for(view, way, from, limit);
       if (found.column != kNoColumn && (!best || found.column < spot.column)) {
@@ -114,7 +117,7 @@ void Forecast::promise(PlannerView& view, JobSlot& slot, Shape& shape) {
     Column to = 0;
     if (head && round == 0) {
       // From the column its time lies in to the one its end lies in, whether the counts allow it or not.
-      spot.column = std::max<Column>(1, calendar_.grid().at_or_before(head->minute));
+      spot.column = settled;
       to = std::max(spot.column + 1, calendar_.grid().end_after(head->minute, minutes));
     } else {
       best->column = spot.column;

@@ -342,11 +342,14 @@ bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_
   return grants.has_value();
 }
 
-// What was found before still stands: the same nodes are there and can be used.
+// What was found before still stands: the same nodes are there and can be used, and no partition that is asked for
+// earlier could have become possible.
 bool witness_holds(PlannerView& view, const Shape& shape) {
-  return !shape.witness.empty() && shape.witness_layout == view.layout &&
-         std::all_of(shape.witness.begin(), shape.witness.end(),
-                     [&](const auto& w) { return view.nodes()[w.first.value].version == w.second; });
+  const auto first = std::find_if(shape.ways.begin(), shape.ways.end(), [](const Way& way) { return way.open; });
+  return !shape.witness.empty() && shape.witness_layout == view.layout && first != shape.ways.end() &&
+         first->possible && std::all_of(shape.witness.begin(), shape.witness.end(), [&](const auto& w) {
+           return view.nodes()[w.first.value].version == w.second;
+         });
 }
 
 std::string unusable_nodes(PlannerView& view, const Shape& shape) {

@@ -1,9 +1,9 @@
 #include "scale.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "base/text.h"
-#include "command.h"
 
 namespace lockstep::sim {
 
@@ -11,6 +11,13 @@ namespace {
 
 constexpr std::uint32_t kUsers = 50;
 constexpr Caller kAdmin{{}, true};
+
+// Of this thread alone, so that a busy machine does not count.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
 
 std::uint32_t number_of(const Node& node) {
   return static_cast<std::uint32_t>(parse_uint(std::string_view(node.meta.name).substr(1)).value_or(0));
@@ -116,9 +123,9 @@ std::uint64_t ScaleWorld::commit(std::vector<PlannedStart> starts, double& secon
   const std::size_t proposed = starts.size();
   std::vector<JobId> jobs;
   for (const PlannedStart& start : starts) jobs.push_back(start.job);
-  const double begin = wall_seconds();
+  const double begin = cpu_seconds();
   const std::uint64_t applied = must(ApplyPlan{std::move(starts)}).starts_applied;
-  seconds += wall_seconds() - begin;
+  seconds += cpu_seconds() - begin;
   for (const JobId id : jobs) {
     const Job* job = tables().job(id);
     if (!job || job->state != JobState::kStarting)
@@ -134,15 +141,15 @@ std::uint64_t ScaleWorld::commit(std::vector<PlannedStart> starts, double& secon
 ScaleWorld::Cycle ScaleWorld::cycle() {
   Cycle out;
   for (bool more = true; more;) {
-    double begin = wall_seconds();
+    double begin = cpu_seconds();
     planner_->observe(unseen_);
     unseen_.clear();
-    out.plan_s += wall_seconds() - begin;
+    out.plan_s += cpu_seconds() - begin;
     more = !planner_->idle();
     while (!planner_->idle()) {
-      begin = wall_seconds();
+      begin = cpu_seconds();
       PlanChunk chunk = planner_->plan(now, rng, {});
-      const double took = wall_seconds() - begin;
+      const double took = cpu_seconds() - begin;
       out.plan_s += took;
       out.slice_s = std::max(out.slice_s, took);
       if (chunk.starts.empty()) {
@@ -154,10 +161,10 @@ ScaleWorld::Cycle ScaleWorld::cycle() {
       const std::uint64_t applied = commit(std::move(chunk.starts), out.core_s);
       out.starts += applied;
       out.refused += proposed - applied;
-      begin = wall_seconds();
+      begin = cpu_seconds();
       planner_->observe(unseen_);
       planner_->settled();
-      out.plan_s += wall_seconds() - begin;
+      out.plan_s += cpu_seconds() - begin;
       unseen_.clear();
     }
   }
@@ -165,11 +172,11 @@ ScaleWorld::Cycle ScaleWorld::cycle() {
 }
 
 std::vector<PlannedStart> ScaleWorld::slice(double& seconds) {
-  const double begin = wall_seconds();
+  const double begin = cpu_seconds();
   planner_->observe(unseen_);
   unseen_.clear();
   PlanChunk chunk = planner_->plan(now, rng, {});
-  seconds += wall_seconds() - begin;
+  seconds += cpu_seconds() - begin;
   double unused = 0;
   if (!chunk.starts.empty())
     commit(chunk.starts, unused);

@@ -30,6 +30,7 @@ class ScaleWorld {
   // A planner that has seen nothing takes the place of the old one and is shown everything with the next cycle.
   void renew_planner();
 
+  // Seconds of processor time.
   struct Cycle {
     double plan_s = 0;   // in the planner
     double slice_s = 0;  // the longest single call of it
