@@ -163,7 +163,7 @@ class PlannerView {
 
   std::vector<NodeSlot> nodes_;
   std::deque<NodeClass> classes_;
-  std::uint32_t shaded_ = 0;  // nodes
+  std::uint32_t shaded_ = 0;                               // nodes
   std::vector<Ref<Partition>> partitions_;                 // by name
   std::vector<std::set<std::string, std::less<>>> named_;  // nodes by name, per partition; {"ALL"}
 
