@@ -26,7 +26,7 @@ std::int64_t step_above(std::int64_t amount) {
 
 bool same_device(const Device& a, const Device& b) {
   return a.kind == b.kind && a.type == b.type && a.island == b.island && a.numa == b.numa && a.healthy == b.healthy &&
-         a.memory_mb == b.memory_mb;
+         a.mig == b.mig && a.memory_mb == b.memory_mb;
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ bool same_device(const Device& a, const Device& b) {
 NodeClass::NodeClass(Node of, std::vector<PartitionNo> in) : like(std::move(of)), partitions(std::move(in)) {
   like.meta = {};
   for (std::uint32_t i = 0; i < like.devices.size(); ++i) {
-    if (like.devices[i].healthy)
+    if (like.devices[i].healthy && !like.devices[i].mig)
       healthy.set(i);
     one_device_type =
         one_device_type && like.devices[i].kind == like.devices[0].kind && like.devices[i].type == like.devices[0].type;
@@ -49,11 +49,21 @@ NodeClass::NodeClass(Node of, std::vector<PartitionNo> in) : like(std::move(of))
   gained.assign(whole.devices + 1, 0);
 }
 
+FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load) {
+  const std::uint32_t taken = load.cores.count();
+  if (load.whole_holders > 0 || taken >= node.cores)
+    return {};
+  DeviceSet free = cls.healthy.minus(load.devices);
+  for (const DevicePart& part : load.parts) free.clear(part.device);
+  return {free.count(), node.cores - taken, std::max<std::int64_t>(0, node.memory_mb - load.memory_mb)};
+}
+
 bool belongs(const Node& node, const NodeClass& to) {
   const Node& like = to.like;
   return node.cores == like.cores && node.sockets == like.sockets && node.threads_per_core == like.threads_per_core &&
-         node.weight == like.weight && step_of(node.memory_mb) == step_of(like.memory_mb) &&
-         step_of(node.tmp_disk_mb) == step_of(like.tmp_disk_mb) && node.features == like.features &&
+         node.weight == like.weight && node.counted == like.counted &&
+         step_of(node.memory_mb) == step_of(like.memory_mb) && step_of(node.tmp_disk_mb) == step_of(like.tmp_disk_mb) &&
+         node.features == like.features &&
          std::equal(node.devices.begin(), node.devices.end(), like.devices.begin(), like.devices.end(), same_device);
 }
 

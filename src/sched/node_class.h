@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/records.h"
+#include "rules/fit.h"
 #include "sched/node_index.h"
 
 namespace lockstep {
@@ -35,9 +36,9 @@ struct NodeClass {
   // A node of the class, without name and state, with the most memory and disk that one of them may have.
   Node like;
   std::vector<PartitionNo> partitions;  // that contain it, ascending
-  FreeAmounts whole;                    // a free node; devices are the healthy ones
-  DeviceSet healthy;
-  bool one_device_type = true;  // so that counting devices is as good as choosing them
+  FreeAmounts whole;                    // a free node; devices are those of healthy
+  DeviceSet healthy;                    // and not in MIG mode: those that are given out whole
+  bool one_device_type = true;          // so that counting devices is as good as choosing them
   std::int64_t memory_unit_mb = 1;
   std::int64_t memory_least_mb = 0, disk_least_mb = 0;  // of any node of the class
   std::uint32_t usable = 0, present = 0;                // nodes
@@ -53,6 +54,10 @@ struct NodeClass {
   Room now;                             // of usable nodes
   std::map<std::uint32_t, Room> later;  // by minute of cluster time: what comes on top then
 };
+
+// What is free on a node of the class under a load; nothing when it is held whole. Devices that are shared are not
+// free.
+FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load);
 
 // Whether a node belongs to a class of these. Memory and disk are compared in steps of about 3 %, as machines of one
 // kind differ by a few pages.

@@ -47,13 +47,6 @@ std::size_t first_try(const GroupSpec& group, const GroupWay& way) {
   return 4 * nodes + 16;
 }
 
-FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load) {
-  const std::uint32_t taken = load.cores.count();
-  if (load.whole_holders > 0 || taken >= node.cores)
-    return {};
-  return {cls.healthy.minus(load.devices).count(), node.cores - taken, node.memory_mb - load.memory_mb};
-}
-
 // Of the listed nodes with enough free, `enough` (0 = all) in order of preference; false when there are no more.
 bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
                    std::size_t enough, std::vector<Candidate>& out) {
@@ -176,10 +169,7 @@ Instant ready_at(const NodeClass& cls, const NodeSlot& slot, const FreeAmounts& 
   std::sort(scratch.begin(), scratch.end(), [](const Holder& a, const Holder& b) { return a.end < b.end; });
   NodeLoad load = slot.load;
   for (const Holder& holder : scratch) {
-    load.cores = load.cores.minus(holder.grant->cores);
-    load.devices = load.devices.minus(holder.grant->devices);
-    load.memory_mb -= holder.grant->memory_mb;
-    load.whole_holders -= holder.grant->whole_node;
+    remove_grant(load, *holder.grant);
     if (free_on(cls, *slot.node, load).covers(need))
       return holder.end;
   }

@@ -1,6 +1,9 @@
 #include "sched/shadow.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "rules/need.h"
 
 namespace lockstep {
 
@@ -9,6 +12,15 @@ namespace {
 void merge(NodeLoad& into, const NodeLoad& other) {
   into.cores = into.cores | other.cores;
   into.devices = into.devices | other.devices;
+  if (!other.parts.empty()) {
+    std::vector<DevicePart> parts;
+    std::set_union(into.parts.begin(), into.parts.end(), other.parts.begin(), other.parts.end(),
+                   std::back_inserter(parts));
+    into.parts = std::move(parts);
+  }
+  for (const Counted& c : other.counted)
+    if (const std::int64_t more = c.count - count_of(into.counted, c.name); more > 0)
+      add_counted(into.counted, {{c.name, more}}, 1);
   into.memory_mb = std::max(into.memory_mb, other.memory_mb);
   into.holders = std::max(into.holders, other.holders);
   into.whole_holders = std::max(into.whole_holders, other.whole_holders);

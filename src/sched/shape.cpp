@@ -22,6 +22,8 @@ struct Mixer {
   void add(const DeviceAsk& ask) {
     add(ask.type);
     add(ask.count);
+    add(ask.milli);
+    add(ask.mig);
   }
 };
 
@@ -94,6 +96,11 @@ ClassNeed need_of(ClassNo number, const NodeClass& cls, const GroupSpec& group, 
   const NodeNeed need = need_on_node(cls.like, group, tasks, group.per_job.empty() ? 0 : 1);
   ClassNeed out{.cls = number, .all_memory = group.all_memory};
   for (const DeviceAsk& ask : need.devices) out.amounts.devices += ask.count;
+  std::uint32_t shares_milli = 0;
+  for (const DeviceAsk& ask : need.parts)
+    if (ask.mig.empty())
+      shares_milli += ask.count * ask.milli;
+  out.counted = need.parts.empty() && need.counted.empty();
   out.amounts.cores = need.whole_node ? cls.whole.cores : need.cores;
   out.amounts.memory_mb = group.all_memory ? 0 : need.memory_mb;
   const FreeAmounts& all = cls.whole;
@@ -102,6 +109,7 @@ ClassNeed need_of(ClassNo number, const NodeClass& cls, const GroupSpec& group, 
   if (need.whole_node)
     out.amounts.devices = all.devices;
   out.share = out.amounts;
+  out.share.devices = std::min(all.devices, out.share.devices + (shares_milli + kWholeDevice - 1) / kWholeDevice);
   return out;
 }
 
@@ -128,7 +136,7 @@ std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition,
       if (fixed) {
         ClassNeed need = need_of(c, cls, group, way.tasks_each);
         need.nodes = fixed;
-        way.exact = way.exact && cls.one_device_type && need.amounts.memory_mb <= cls.memory_least_mb &&
+        way.exact = way.exact && need.counted && cls.one_device_type && need.amounts.memory_mb <= cls.memory_least_mb &&
                     group.tmp_disk_mb <= cls.disk_least_mb;
         way.needs.push_back(need);
         continue;

@@ -23,6 +23,7 @@ struct ClassNeed {
   FreeAmounts share;        // what the calendar counts for one of `nodes` members
   std::uint32_t nodes = 0;  // members the group would have here, as far as it can be foretold
   bool takes_node = false;  // nobody else fits beside it: exclusive, all devices, or more than half of them
+  bool counted = true;      // amounts say it all: no parts of devices, no counted resources
   bool all_memory = false;  // counts as 0 in amounts
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "rules/need.h"
 
 namespace lockstep {
 
@@ -18,7 +19,12 @@ bool waits_in_queue(const Job& job) {
 Instant expected_end(const Job& job) {
   if (job.state == JobState::kCompleting)
     return Instant{1};  // any moment
-  return job.limit_end ? job.limit_end : kNever;
+  if (job.limit_end)
+    return job.limit_end;
+  // Not seen running yet: its time counts from when it was granted.
+  return job.allocation->limit >= kForever || !job.allocation->granted
+             ? kNever
+             : job.allocation->granted + job.allocation->limit;
 }
 
 // Whether both are the same to a placement.
@@ -26,7 +32,7 @@ bool same_node(const Node& a, const Node& b) {
   return a.meta.name == b.meta.name && a.cores == b.cores && a.memory_mb == b.memory_mb &&
          a.tmp_disk_mb == b.tmp_disk_mb && a.devices == b.devices && a.features == b.features &&
          a.domains == b.domains && a.sockets == b.sockets && a.threads_per_core == b.threads_per_core &&
-         a.weight == b.weight;
+         a.weight == b.weight && a.counted == b.counted;
 }
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
@@ -49,12 +55,16 @@ std::uint32_t minute_after(Instant at) {
   return at.us <= 0 ? 0 : static_cast<std::uint32_t>(std::min<std::int64_t>((at.us - 1) / kMinute + 1, UINT32_MAX));
 }
 
-void add_grant(NodeLoad& load, const Grant& grant) {
-  load.cores = load.cores | grant.cores;
-  load.devices = load.devices | grant.devices;
-  load.memory_mb += grant.memory_mb;
-  ++load.holders;
-  load.whole_holders += grant.whole_node;
+void remove_grant(NodeLoad& load, const Grant& grant) {
+  load.cores = load.cores.minus(grant.cores);
+  load.devices = load.devices.minus(grant.devices);
+  for (const DevicePart& part : grant.parts)
+    if (const auto at = std::find(load.parts.begin(), load.parts.end(), part); at != load.parts.end())
+      load.parts.erase(at);
+  add_counted(load.counted, grant.counted, -1);
+  load.memory_mb -= grant.memory_mb;
+  --load.holders;
+  load.whole_holders -= grant.whole_node;
 }
 
 PlannerView::PlannerView() = default;
@@ -171,11 +181,7 @@ void PlannerView::classify(NodeSlot& slot) {
 }
 
 FreeAmounts PlannerView::free_of(const NodeSlot& slot, const NodeLoad& load) const {
-  const std::uint32_t taken = load.cores.count();
-  if (load.whole_holders > 0 || taken >= slot.node->cores)
-    return {};
-  return {classes_[slot.cls].healthy.minus(load.devices).count(), slot.node->cores - taken,
-          std::max<std::int64_t>(0, slot.node->memory_mb - load.memory_mb)};
+  return free_on(classes_[slot.cls], *slot.node, load);
 }
 
 void PlannerView::unlist(NodeSlot& slot) {
@@ -265,10 +271,7 @@ void PlannerView::count_room(NodeSlot& slot, int by) {
   NodeLoad left = slot.load;
   for (std::size_t i = 0; i < ends.size() && ends[i].first != kNever; ++i) {
     const std::uint32_t minute = std::max(1u, minute_after(ends[i].first));
-    left.cores = left.cores.minus(ends[i].second->cores);
-    left.devices = left.devices.minus(ends[i].second->devices);
-    left.memory_mb -= ends[i].second->memory_mb;
-    left.whole_holders -= ends[i].second->whole_node;
+    remove_grant(left, *ends[i].second);
     if (i + 1 < ends.size() && minute == std::max(1u, minute_after(ends[i + 1].first)))
       continue;
     Room then = i + 1 == ends.size() ? Room{.nodes = 1} : units(free_of(slot, left));

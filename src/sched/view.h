@@ -199,6 +199,9 @@ class PlannerView {
   Instant now_;
 };
 
+// Takes a grant out of a load that may count overlapping ones.
+void remove_grant(NodeLoad& load, const Grant& grant);
+
 // The time limit the job would run under in the partition.
 Duration limit_in(const JobSpec& spec, const Partition& partition);
 
