@@ -353,9 +353,11 @@ TEST(Reference, promises_for_whole_nodes_can_be_kept) {
           spec.groups[0].sharing = Sharing::kExclusive, spec.groups[0].per_node.devices.clear();
         core.add_job(spec, rng.below(3));
       }
-      for (const auto& [id, job] : std::map(core.tables.jobs))
+      std::vector<JobId> over;
+      for (const auto& [id, job] : core.tables.jobs)
         if (holds_allocation(job->state) && (rng.chance(0.2) || job->limit_end <= now))
-          core.end(id);
+          over.push_back(id);
+      for (const JobId id : over) core.end(id);
       driver.run(core, now);
       std::map<Instant, std::int64_t> change;  // of free nodes
       std::int64_t free = nodes;
