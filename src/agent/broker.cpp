@@ -34,6 +34,10 @@ ApiCall call_of(const HttpRequest& request) {
   return call;
 }
 
+bool is_step_io(const HttpRequest& request, std::string_view upgrade) {
+  return upgrade == "lockstep-stepio/1" && request.path.starts_with("/v1/steps/") && request.path.ends_with("/io");
+}
+
 }  // namespace
 
 std::string request_target(const HttpRequest& request) {
@@ -82,10 +86,16 @@ void Broker::wait_for_link(std::shared_ptr<HttpExchange> exchange) {
 }
 
 void Broker::forward(std::shared_ptr<HttpExchange> exchange) {
-  const ApiCall call = call_of(exchange->request());
-  auto answered = [this, exchange, upgrade = call.upgrade](Result<ApiReply> reply, std::unique_ptr<Stream> stream) {
+  ApiCall call = call_of(exchange->request());
+  const bool direct = switch_ && is_step_io(exchange->request(), call.upgrade);
+  if (direct)
+    call.target.append(call.target.find('?') == std::string::npos ? "?" : "&").append("direct=1");
+  auto answered = [this, exchange, direct, upgrade = call.upgrade](Result<ApiReply> reply,
+                                                                   std::unique_ptr<Stream> stream) {
     exchange->on_gone({});
-    if (reply.ok() && stream)
+    if (reply.ok() && stream && direct)
+      switch_->serve(exchange->upgrade(upgrade), std::move(stream));
+    else if (reply.ok() && stream)
       splices_.join(exchange->upgrade(upgrade), std::move(stream));
     else if (reply.ok())
       exchange->respond({reply->status, std::move(reply->content_type), std::move(reply->body), {}});

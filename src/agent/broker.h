@@ -1,5 +1,5 @@
 // Broker: the API socket of a node. Requests of local users go over the agent's link with the identity the kernel
-// proved; while there is no link they wait a little.
+// proved; while there is no link they wait a little. A step's input and output goes by way of the switch.
 #pragma once
 
 #include <list>
@@ -7,6 +7,7 @@
 
 #include "agent/link.h"
 #include "agent/splice.h"
+#include "agent/step_switch.h"
 #include "ports/http.h"
 
 namespace lockstep {
@@ -23,6 +24,7 @@ class Broker {
   Broker(Broker&&) = delete;
 
   void request(std::shared_ptr<HttpExchange> exchange);  // the HTTP server's handler
+  void use_switch(StepSwitch& steps) { switch_ = &steps; }
   void link_up(AgentLink& link);
   void link_down();  // before the link is destroyed
 
@@ -38,6 +40,7 @@ class Broker {
   Splices& splices_;
   BrokerSettings settings_;
   AgentLink* link_ = nullptr;
+  StepSwitch* switch_ = nullptr;  // none: every stream is spliced to the controller's
   std::list<Waiting> waiting_;
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // clients may leave after us
 };

@@ -57,8 +57,8 @@ class BrokerTest : public testing::Test {
     });
     AgentLink::Handlers handlers;
     handlers.message = [this](ToAgent message) { messages_.push_back(std::move(message)); };
-    handlers.open_step = [this](const StepTicket& ticket, std::unique_ptr<Stream> stream) {
-      tickets_.push_back(ticket);
+    handlers.open_step = [this](const StepOpen& what, std::unique_ptr<Stream> stream) {
+      tickets_.push_back(what.ticket);
       step_streams_.push_back(std::move(stream));
     };
     handlers.closed = [this](const std::string& why) {
@@ -195,7 +195,7 @@ TEST_F(BrokerTest, RefusedUpgradeIsAnOrdinaryAnswer) {
 
 TEST_F(BrokerTest, StreamSendsNoMoreThanItsCredit) {
   connect();
-  say(LinkFrame::kOpenStream, 2, encode(StepTicket{JobId(5), 1, 0}));
+  say(LinkFrame::kOpenStream, 2, encode(StepOpen{{JobId(5), 1, 0}, {}, {}}));
   ASSERT_EQ(step_streams_.size(), 1u);
   EXPECT_EQ(tickets_[0].job, JobId(5));
   step_streams_[0]->write(std::string(3 << 20, 'x'));
@@ -215,7 +215,7 @@ TEST_F(BrokerTest, StreamSendsNoMoreThanItsCredit) {
 
 TEST_F(BrokerTest, BadFramesFromTheController) {
   connect();
-  say(LinkFrame::kOpenStream, 3, encode(StepTicket{JobId(5), 1, 0}));  // our half of the numbers
+  say(LinkFrame::kOpenStream, 3, encode(StepOpen{{JobId(5), 1, 0}, {}, {}}));  // our half of the numbers
   say(LinkFrame::kOpenStream, 4, "nonsense");
   EXPECT_TRUE(tickets_.empty());
   EXPECT_EQ(frames_.size(), 2u);  // both refused

@@ -1,6 +1,5 @@
-// AgentLink: the agent's end of its one connection to the controller. Cuts the stream into frames and carries over it
-// the messages of AgentLogic, the calls of local clients, and byte streams in both directions, each with its own credit
-// so that one slow reader does not stop the others. Calls and streams we begin have odd numbers.
+// AgentLink: the agent's end of its one connection to the controller. Carries over it the messages of AgentLogic, the
+// calls of local clients, and byte streams in both directions. Calls and streams we begin have odd numbers.
 #pragma once
 
 #include <functional>
@@ -12,7 +11,7 @@
 #include "ports/loop.h"
 #include "wire/api_call.h"
 #include "wire/frame.h"
-#include "wire/io_attach.h"
+#include "wire/step_route.h"
 
 namespace lockstep {
 
@@ -20,8 +19,8 @@ class AgentLink {
  public:
   struct Handlers {
     std::function<void(ToAgent)> message;
-    std::function<void(StepTicket, std::unique_ptr<Stream>)> open_step;  // dropping the stream refuses
-    std::function<void(std::string why)> closed;                         // once; the link may be destroyed from here on
+    std::function<void(StepOpen, std::unique_ptr<Stream>)> open_step;  // dropping the stream refuses
+    std::function<void(std::string why)> closed;                       // once; the link may be destroyed from here on
   };
   AgentLink(std::unique_ptr<Stream> stream, Handlers handlers);
   ~AgentLink();  // silent: no call is answered any more
@@ -40,7 +39,7 @@ class AgentLink {
   struct Inner;
 
  private:
-  std::shared_ptr<Inner> inner_;  // shared with the streams, which may outlive the connection
+  std::shared_ptr<Inner> inner_;  // shared with the connection's callbacks, in which it may be destroyed
 };
 
 }  // namespace lockstep

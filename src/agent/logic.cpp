@@ -547,7 +547,7 @@ void AgentLogic::connected(Instant boot_now) {
   in.renewals.clear();
   in.hello_sent = boot_now;
   in.messages.clear();
-  in.messages.push_back(Hello{kProtocolMin, kProtocolMax, in.facts, in.holdings()});
+  in.messages.push_back(Hello{kProtocolMin, kProtocolMax, in.facts, in.holdings(), in.settings.peer_port});
 }
 
 void AgentLogic::disconnected(Instant boot_now) {
@@ -623,6 +623,18 @@ std::vector<std::string> AgentLogic::journal_snapshot() const {
   }
   for (const auto& [number, pending] : in.reports) add(pending.report);
   return lines;
+}
+
+AgentLogic::StepFacts AgentLogic::step(JobId job, AttemptNo attempt, StepNo step) const {
+  const Inner& in = *inner_;
+  const auto it = in.held.find({job, attempt});
+  if (it == in.held.end())
+    return {in.gone.contains({job, attempt}) ? StepHere::kNever : StepHere::kMayCome, {}};
+  const Held& held = it->second;
+  if (held.works.contains(step_key(job, attempt, step)))
+    return {StepHere::kHere, held.uid};
+  const bool gone = held.stopping || (step >= 0 && held.gone_steps.contains(static_cast<std::uint32_t>(step)));
+  return {gone ? StepHere::kNever : StepHere::kMayCome, held.uid};
 }
 
 bool AgentLogic::runs_for(std::uint32_t uid) const {

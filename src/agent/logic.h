@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace lockstep {
 
 struct AgentSettings {
   Duration renew_every = seconds(3);  // until Welcome says otherwise
+  std::uint16_t peer_port = 0;        // told in the hello
 };
 
 class AgentLogic {
@@ -53,6 +55,13 @@ class AgentLogic {
   Instant renewed() const;
   // For the local broker: whose attempts run here.
   bool runs_for(std::uint32_t uid) const;
+  // For those who want to attach to a step: whose it is, and whether it is here, may still come, or never (again) will.
+  enum class StepHere : unsigned char { kMayCome, kHere, kNever };
+  struct StepFacts {
+    StepHere here = StepHere::kMayCome;
+    std::optional<std::uint32_t> uid;  // of the attempt, when it is known here
+  };
+  StepFacts step(JobId job, AttemptNo attempt, StepNo step) const;
 
  private:
   struct Inner;

@@ -20,6 +20,7 @@
 #include "controller/waiters.h"
 #include "views/read_context.h"
 #include "wire/api.h"
+#include "wire/step_route.h"
 
 namespace lockstep {
 
@@ -27,6 +28,7 @@ namespace lockstep {
 struct ApiPowers {
   std::function<std::string(std::string_view)> sha256_hex;
   std::function<std::string(std::size_t bytes)> random_hex;
+  Mac hmac_sha256_hex;
   // A certificate (PEM) for a request (PEM), whose subject becomes CN=name, OU=role.
   std::function<Result<std::string>(const std::string& csr, const std::string& name, const std::string& role)> sign;
   std::string ca_pem, ca_fingerprint;

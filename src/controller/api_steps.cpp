@@ -75,9 +75,17 @@ void Api::step_stream(Visit visit) {
   if (asked == visit.http().headers.end() || asked->second != kProtocol)
     return visit.refuse(invalid(format("this is a stream: ask for an upgrade to {}", kProtocol)), 426);
   const StepKey key{step->job, step->number};
+  StepIo::Ask ask;
+  if (const auto words = visit.query("verbs"); !words.empty()) {
+    const auto verbs = parse_step_verbs(words);
+    if (!verbs.ok())
+      return visit.refuse(verbs.error());
+    ask.verbs = *verbs;
+  }
+  ask.direct = visit.query("direct") == "1" && visit.http().peer.how == Peer::How::kForwarded;
   auto stream = visit.exchange->upgrade(std::string(kProtocol));
   if (stream)
-    world_.step_io.attach(std::move(stream), key, world_.presence.enter(key.first));
+    world_.step_io.attach(std::move(stream), key, ask, world_.presence.enter(key.first));
 }
 
 }  // namespace lockstep

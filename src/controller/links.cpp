@@ -83,6 +83,7 @@ class LinkStream;
 struct LinkHub::Link {
   std::uint64_t id = 0;
   std::string node_name, realm;
+  PeerAddress peer;
   std::unique_ptr<Stream> stream;  // null once closed
   FrameReader reader;
   bool closing = false;
@@ -307,6 +308,8 @@ void LinkHub::frame(const std::shared_ptr<Link>& link, Frame f) {
         drop(link->id);
         return;
       }
+      if (const auto* hello = std::get_if<Hello>(&*message))
+        link->peer = {hello->facts.address, hello->peer_port};
       handlers_.message(link->id, std::move(*message));
       return;
     }
@@ -354,6 +357,8 @@ void LinkHub::send(std::vector<NodeDesk::Outgoing> messages) {
     if (it == links_.end())
       continue;
     const std::shared_ptr<Link> link = it->second;
+    if (auto* welcome = std::get_if<Welcome>(&out.message); welcome && handlers_.complete)
+      handlers_.complete(link->node_name, *welcome);
     link->send(LinkFrame::kMessage, 0, encode(out.message));
     if (std::holds_alternative<Welcome>(out.message)) {
       by_name_[link->node_name] = link->id;
@@ -364,14 +369,19 @@ void LinkHub::send(std::vector<NodeDesk::Outgoing> messages) {
   }
 }
 
-std::unique_ptr<Stream> LinkHub::open(const std::string& node_name, const StepTicket& ticket) {
+LinkHub::PeerAddress LinkHub::peer_address(const std::string& node_name) const {
+  const auto name = by_name_.find(node_name);
+  return name == by_name_.end() ? PeerAddress{} : links_.at(name->second)->peer;
+}
+
+std::unique_ptr<Stream> LinkHub::open(const std::string& node_name, const StepOpen& what) {
   const auto name = by_name_.find(node_name);
   if (name == by_name_.end())
     return nullptr;
   const auto& link = links_.at(name->second);
   const std::uint64_t id = link->next_stream;
   link->next_stream += 2;
-  link->send(LinkFrame::kOpenStream, id, encode(ticket));
+  link->send(LinkFrame::kOpenStream, id, encode(what));
   return std::make_unique<LinkStream>(link, id);
 }
 

@@ -11,7 +11,7 @@
 
 #include "controller/node_desk.h"
 #include "ports/http.h"
-#include "wire/io_attach.h"
+#include "wire/step_route.h"
 
 namespace lockstep {
 
@@ -23,8 +23,9 @@ class LinkHub {
     std::function<void(std::uint64_t link, std::string node_name)> connected;
     std::function<void(std::uint64_t link)> disconnected;
     std::function<void(std::uint64_t link, FromAgent message)> message;
-    HttpHandler call;                                            // a local client's request, forwarded
-    std::function<void(const std::string& node_name)> welcomed;  // streams can be opened there now
+    HttpHandler call;                                                      // a local client's request, forwarded
+    std::function<void(const std::string& node_name, Welcome&)> complete;  // before it is sent
+    std::function<void(const std::string& node_name)> welcomed;            // streams can be opened there now
   };
   explicit LinkHub(Handlers handlers);
   ~LinkHub();
@@ -34,7 +35,13 @@ class LinkHub {
   void send(std::vector<NodeDesk::Outgoing> messages);
 
   // A stream to the shim of a step on that node; null without a link.
-  std::unique_ptr<Stream> open(const std::string& node_name, const StepTicket& ticket);
+  std::unique_ptr<Stream> open(const std::string& node_name, const StepOpen& what);
+  // Where other agents reach that node's, as it said on its link; port 0: nowhere.
+  struct PeerAddress {
+    std::string host;
+    std::uint16_t port = 0;
+  };
+  PeerAddress peer_address(const std::string& node_name) const;
   bool has(const std::string& node_name) const { return by_name_.contains(node_name); }
   std::size_t size() const { return links_.size(); }
 

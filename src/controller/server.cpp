@@ -29,6 +29,7 @@ struct ControllerLoop::Inner {
   std::unique_ptr<CoreLoop> core;
   std::unique_ptr<PlannerLoop> planner;
   std::unique_ptr<LiveView> view;
+  std::unique_ptr<TicketOffice> tickets;
   std::unique_ptr<LinkHub> links;
   std::unique_ptr<StepIo> step_io;
   std::unique_ptr<Waiters> waiters;
@@ -97,9 +98,14 @@ struct ControllerLoop::Inner {
     handlers.disconnected = [this](std::uint64_t link) { core->disconnected(link); };
     handlers.message = [this](std::uint64_t link, FromAgent message) { core->receive(link, std::move(message)); };
     handlers.call = [this](std::shared_ptr<HttpExchange> exchange) { api->handle(std::move(exchange)); };
+    tickets = std::make_unique<TicketOffice>(powers.random_hex(32), powers.hmac_sha256_hex);
+    handlers.complete = [this](const std::string& name, Welcome& welcome) {
+      welcome.ticket_key = tickets->node_key(name);
+      welcome.now_us = clock->now().us;
+    };
     handlers.welcomed = [this](const std::string& name) { step_io->welcomed(name); };
     links = std::make_unique<LinkHub>(std::move(handlers));
-    step_io = std::make_unique<StepIo>(parts.loop, *view, *links);
+    step_io = std::make_unique<StepIo>(parts.loop, *view, *links, *tickets, [this] { return clock->now(); });
     api = std::make_unique<Api>(
         Api::World{parts.loop, *core, *history, *view, *links, *step_io, *waiters, *presence, *clock,
                    [this](const BlobId& id, std::function<void(Result<std::string>)> done) {

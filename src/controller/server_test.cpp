@@ -20,6 +20,9 @@ class ServerTest : public ::testing::Test {
   void SetUp() override {
     ApiPowers powers;
     powers.sha256_hex = [](std::string_view text) { return format("{:064x}", std::hash<std::string_view>{}(text)); };
+    powers.hmac_sha256_hex = [](std::string_view key, std::string_view text) {
+      return format("{:016x}", std::hash<std::string>{}(std::string(key).append(text)));
+    };
     powers.random_hex = [this](std::size_t) { return format("{:012x}", ++random); };
     powers.sign = [](const std::string& csr, const std::string& name, const std::string& role) -> Result<std::string> {
       if (csr != "good")

@@ -39,7 +39,8 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     std::size_t input_bytes = 0;
     std::map<std::uint32_t, std::uint64_t> taken;  // by rank: how far its input has been given to it
     std::size_t exited = 0;
-    bool gone = false;  // told as such
+    bool gone = false;    // told as such
+    bool direct = false;  // the agent we serve reaches it without us
     TimerId again = 0;
     bool done() const { return gone || exited == ranks.size(); }  // nothing more is expected of it
     bool has_taken(const Input& in) const {
@@ -63,6 +64,8 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
   StepIo& owner;
   std::uint64_t id;
   StepKey key;
+  Ask ask;
+  bool routed = false;  // the first kRoute was sent
   std::unique_ptr<Stream> client;
   FrameReader reader;
   std::shared_ptr<void> keep;
@@ -75,8 +78,8 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
   std::map<std::uint32_t, NodeId> node_of;  // by rank
   std::set<std::uint32_t> started, exited;  // ranks told
 
-  Session(StepIo& o, std::uint64_t i, StepKey k, std::unique_ptr<Stream> c, std::shared_ptr<void> p)
-      : owner(o), id(i), key(k), client(std::move(c)), keep(std::move(p)) {}
+  Session(StepIo& o, std::uint64_t i, StepKey k, Ask a, std::unique_ptr<Stream> c, std::shared_ptr<void> p)
+      : owner(o), id(i), key(k), ask(a), client(std::move(c)), keep(std::move(p)) {}
 
   void begin() {
     const std::weak_ptr<Session> weak = weak_from_this();
@@ -113,6 +116,13 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
       look();
       return;
     }
+    if (frame.type == static_cast<std::uint8_t>(IoFrame::kRelay)) {
+      for (auto& [node, member] : members)
+        if (member.name == frame.payload)
+          member.direct = false;
+      look();
+      return;
+    }
     if (frame.type == static_cast<std::uint8_t>(IoFrame::kOutputAck) && frame.payload.size() == 9)
       safe.advance(static_cast<std::uint32_t>(frame.stream), static_cast<unsigned char>(frame.payload[0]),
                    offset_of(frame.payload, 1));
@@ -127,7 +137,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
   void to_member(Member& member, const Frame& frame, const std::string& bytes) {
     const auto type = static_cast<IoFrame>(frame.type);
     const bool is_ack = type == IoFrame::kOutputAck;
-    if (member.gone || (member.done() && !is_ack))
+    if (member.direct || member.gone || (member.done() && !is_ack))
       return;
     const bool is_input = type == IoFrame::kStdin || type == IoFrame::kStdinEof;
     if (is_input) {
@@ -161,6 +171,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
       return;
     const Tables& tables = owner.view_.tables();
     const Step* step = tables.step(key.first, key.second);
+    StepRoute route;
     if (step)
       for (const auto& place : step->places) {
         if (members.contains(place.node))
@@ -170,14 +181,22 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
         member.name = node ? node->meta.name : format("node {}", place.node.value);
         member.ranks = place.ranks;
         for (const auto rank : place.ranks) node_of[rank] = place.node;
+        const auto peer = ask.direct ? owner.links_.peer_address(member.name) : LinkHub::PeerAddress{};
+        member.direct = peer.port != 0;
+        route.members.push_back({member.name, peer.host, peer.port, member.ranks, {}});
+        if (member.direct)
+          route.members.back().ticket = ticket(*step, member.name);
       }
+    if (ask.direct && (!routed || !route.members.empty()))
+      client->write(encode_frame(static_cast<std::uint8_t>(IoFrame::kRoute), 0, encode(route)));
+    routed = true;
     std::vector<NodeId> nodes;
     for (const auto& [node, member] : members) nodes.push_back(node);
     for (const NodeId node : nodes) {
       if (over)
         return;
       Member& member = members.at(node);
-      if (member.done() || member.stream)
+      if (member.done() || member.stream || member.direct)
         continue;
       if (lost_for_good(step, node) && !owner.links_.has(member.name))
         tell_gone(node);
@@ -187,6 +206,13 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     // A step that was cancelled before it ever had a place has nobody to say anything more.
     if (members.empty() && (!step || step->state == StepState::kEnded))
       finish();
+  }
+
+  StepTicket ticket(const Step& step, const std::string& node_name) const {
+    const Tables& tables = owner.view_.tables();
+    const Job* job = tables.job(step.job);
+    const User* user = tables.user(job ? job->spec->user : step.user);
+    return owner.tickets_.issue(step, user ? user->uid : 0, node_name, ask.verbs, owner.now_());
   }
 
   bool lost_for_good(const Step* step, NodeId node) const {
@@ -201,7 +227,9 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     Member& member = members.at(node);
     if (member.again)
       return;
-    auto stream = owner.links_.open(member.name, {key.first, step ? step->attempt : 0, key.second});
+    if (!step)
+      return tell_gone(node);
+    auto stream = owner.links_.open(member.name, {ticket(*step, member.name), {}, {}});
     if (!stream)
       return;  // welcomed() comes back to it
     member.stream = std::move(stream);
@@ -305,9 +333,9 @@ StepIo::~StepIo() {
   while (!sessions_.empty()) remove(sessions_.begin()->first);
 }
 
-void StepIo::attach(std::unique_ptr<Stream> client, StepKey step, std::shared_ptr<void> keep) {
+void StepIo::attach(std::unique_ptr<Stream> client, StepKey step, Ask ask, std::shared_ptr<void> keep) {
   const std::uint64_t id = next_++;
-  auto session = std::make_shared<Session>(*this, id, step, std::move(client), std::move(keep));
+  auto session = std::make_shared<Session>(*this, id, step, ask, std::move(client), std::move(keep));
   sessions_[id] = session;
   by_job_[step.first].insert(id);
   session->begin();

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "controller/test_world.h"
+#include "wire/codec.h"
 #include "wire/frame.h"
 #include "wire/io_attach.h"
+#include "wire/step_route.h"
 
 namespace lockstep {
 namespace {
@@ -85,7 +87,7 @@ struct FakeShim {
 
 class StepIoTest : public ::testing::Test {
  protected:
-  StepIoTest() : links(handlers()), step_io(loop, view, links) {
+  StepIoTest() : links(handlers()), step_io(loop, view, links, office, [] { return Instant{1000}; }) {
     auto node = std::make_shared<Node>();
     node->meta.name = "n1";
     node->id = NodeId{1};
@@ -136,9 +138,11 @@ class StepIoTest : public ::testing::Test {
       ASSERT_TRUE(link_reader.feed(fresh, [&](Frame f) { frames.push_back(std::move(f)); }).ok());
       for (const auto& frame : frames) {
         if (frame.type == static_cast<std::uint8_t>(LinkFrame::kOpenStream)) {
-          const auto ticket = decode_step_ticket(frame.payload);
-          ASSERT_TRUE(ticket.ok());
-          EXPECT_EQ(ticket->attempt, 3u);
+          const auto open = decode_step_open(frame.payload);
+          ASSERT_TRUE(open.ok());
+          EXPECT_EQ(open->ticket.attempt, 3u);
+          EXPECT_EQ(open->ticket.node, "n1");
+          EXPECT_EQ(open->ticket.mac, plain_mac(office.node_key("n1"), signed_text(open->ticket)));
           stream = frame.stream;
         } else if (frame.type == static_cast<std::uint8_t>(LinkFrame::kStreamData) && frame.stream == stream) {
           say(shim.hear(frame.payload));
@@ -158,9 +162,9 @@ class StepIoTest : public ::testing::Test {
     serve();
   }
 
-  std::shared_ptr<TestWire> client() {
+  std::shared_ptr<TestWire> client(StepIo::Ask ask = {}) {
     auto made = std::make_shared<TestWire>();
-    step_io.attach(std::make_unique<TestStream>(made), {JobId{7}, 0}, nullptr);
+    step_io.attach(std::make_unique<TestStream>(made), {JobId{7}, 0}, ask, nullptr);
     return made;
   }
   void tell(const std::shared_ptr<TestWire>& from, IoFrame type, const std::string& payload, std::uint64_t rank = 0) {
@@ -191,8 +195,13 @@ class StepIoTest : public ::testing::Test {
     loop.until([&] { return reached; });
   }
 
+  static std::string plain_mac(std::string_view key, std::string_view text) {
+    return std::string("<").append(key).append("|").append(text).append(">");
+  }
+
   TestLoop loop;
   LiveView view{{}};
+  TicketOffice office{"secret", plain_mac};
   std::uint64_t last_link = 0, stream = 0;
   LinkHub links;
   StepIo step_io;
@@ -283,6 +292,42 @@ TEST_F(StepIoTest, ANodeLostForGoodIsTold) {
                         })
                   .ok());
   EXPECT_EQ(gone, "n1");
+}
+
+TEST_F(StepIoTest, AnAgentIsGivenTheWayAndRelayedWhatItCannotDial) {
+  link_up();
+  Hello hello;
+  hello.facts.address = "10.0.0.1";
+  hello.peer_port = 4711;
+  wire->data(encode_frame(static_cast<std::uint8_t>(LinkFrame::kMessage), 0, encode(FromAgent{hello})));
+  const auto agent = client({kStepOutput, true});
+  tell(agent, IoFrame::kAttach, "");
+  EXPECT_EQ(stream, 0u);
+  FrameReader reader;
+  std::optional<StepRoute> route;
+  ASSERT_TRUE(reader
+                  .feed(agent->sent,
+                        [&](const Frame& frame) {
+                          if (frame.type == static_cast<std::uint8_t>(IoFrame::kRoute))
+                            route = *decode_step_route(frame.payload);
+                        })
+                  .ok());
+  ASSERT_TRUE(route && route->members.size() == 1);
+  const StepMember& member = route->members[0];
+  EXPECT_EQ(member.node, "n1");
+  EXPECT_EQ(member.address, "10.0.0.1");
+  EXPECT_EQ(member.port, 4711);
+  EXPECT_EQ(member.ranks, std::vector<std::uint32_t>{0});
+  EXPECT_EQ(member.ticket.verbs, kStepOutput);
+  EXPECT_EQ(member.ticket.expires_us, 1000 + kTicketLife.us);
+  EXPECT_EQ(member.ticket.mac, plain_mac(office.node_key("n1"), signed_text(member.ticket)));
+  tell(agent, IoFrame::kStdin, number(0, 8) + "direct", kAllRanks);
+  EXPECT_EQ(shim.input, "");
+  tell(agent, IoFrame::kRelay, "n1");
+  tell(agent, IoFrame::kStdin, number(0, 8) + "relayed", kAllRanks);
+  writes("out");
+  EXPECT_EQ(shim.input, "relayed");
+  EXPECT_EQ(text_of(agent), "out");
 }
 
 TEST_F(StepIoTest, NonsenseEndsTheClientAlone) {

@@ -1,5 +1,7 @@
 #include "io/dialer.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <boost/asio/connect.hpp>
@@ -75,6 +77,11 @@ class Dial : public std::enable_shared_from_this<Dial> {
     boost::system::error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
     socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+    // A machine that lost its power says nothing: notice within a quarter of a minute.
+    for (const auto& [option, value] : {std::pair{TCP_KEEPIDLE, 5}, {TCP_KEEPINTVL, 3}, {TCP_KEEPCNT, 3}})
+      ::setsockopt(socket_.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
+    constexpr unsigned kUnheardMs = 15'000;
+    ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnheardMs, sizeof kUnheardMs);
     stream_ = std::make_unique<FdStream>(loop_, socket_.release(), tls_->open());
     // The stream's callbacks go with the stream, which this object owns; the timer keeps the object.
     stream_->on_data([this](std::string_view bytes) { received(bytes); });
@@ -92,8 +99,10 @@ class Dial : public std::enable_shared_from_this<Dial> {
   void received(std::string_view bytes) {
     const auto keep = shared_from_this();
     const CertificateName server = stream_->tls()->peer();
-    if (server.role != kControllerRole) {
-      finish(denied(format("{} is not a controller: its certificate says \"{}\"", where(), server.role)));
+    if (ask_.node.empty() ? server.role != kControllerRole : server.name != "node:" + ask_.node) {
+      finish(denied(ask_.node.empty()
+                        ? format("{} is not a controller: its certificate says \"{}\"", where(), server.role)
+                        : format("{} is not node {}: its certificate says \"{}\"", where(), ask_.node, server.name)));
       return;
     }
     head_.append(bytes);

@@ -1,5 +1,6 @@
-// How an agent reaches its controller: TLS with its own certificate, an HTTP upgrade, then a raw stream. The server is
-// known by the cluster's CA and the role "controller" in its certificate, not by its host name.
+// How an agent reaches its controller and other agents: TLS with its own certificate, an HTTP upgrade, then a raw
+// stream. The server is known by the cluster's CA and by what its certificate says: the role "controller", or a node's
+// name. Its host name does not matter.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,7 @@ struct DialAsk {
   TlsFiles tls;
   std::string target;    // "/v1/link"
   std::string protocol;  // "lockstep-link/1"
+  std::string node;      // whose agent it must be: "n1"; "" = the controller
   Duration timeout = seconds(10);
 };
 using DialDone = std::function<void(Result<std::unique_ptr<Stream>>)>;

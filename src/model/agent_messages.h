@@ -95,6 +95,7 @@ struct Hello {
   std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
   Node facts;  // name, boot id, cores, devices …
   std::vector<Holding> holdings;
+  std::uint16_t peer_port = 0;  // where other agents reach this one, at facts.address; 0 = they cannot
 };
 struct Renew {
   std::int64_t sent_boot_us = 0;  // agent's boot-time clock when sent
@@ -113,6 +114,8 @@ struct Welcome {
   NodeId node;
   Duration renew_every;  // a third of the lease term
   std::string cluster;
+  std::string ticket_key;   // this node's own: verifies the tickets of those who attach to steps here
+  std::int64_t now_us = 0;  // cluster time: tickets expire by it
 };
 struct Refused {
   std::string why;

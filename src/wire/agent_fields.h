@@ -19,6 +19,7 @@ constexpr void describe(V& v, const Hello*) {
   v.always("protocol_min", &Hello::protocol_min);
   v.always("protocol_max", &Hello::protocol_max);
   v("facts", &Hello::facts);
+  v("peer_port", &Hello::peer_port);
   v("holdings", &Hello::holdings);
 }
 
@@ -100,6 +101,8 @@ constexpr void describe(V& v, const Welcome*) {
   v.always("node", &Welcome::node);
   v("renew_every_us", &Welcome::renew_every, kSpan);
   v("cluster", &Welcome::cluster);
+  v("ticket_key", &Welcome::ticket_key);
+  v("now_us", &Welcome::now_us);
 }
 
 template <class V>

@@ -29,13 +29,14 @@ class FrameReader {
   std::string pending_;
 };
 
-// Link between agent and controller (HTTP upgrade "lockstep-link/1").
+// Link between agent and controller (HTTP upgrade "lockstep-link/1"). Between two agents ("lockstep-peer/1") only the
+// frames of streams are used, and the one who dialled opens them.
 enum class LinkFrame : std::uint8_t {
   kMessage = 1,     // FromAgent or ToAgent, JSON
   kApiCall = 2,     // agent -> controller: a local client's request; stream = call id; payload wire/api_call.h
   kApiReply = 3,    // controller -> agent
-  kOpenStream = 4,  // controller -> agent: attach to a shim (payload: ticket JSON); agent -> controller: a local
-                    // client's upgraded request (payload as kApiCall)
+  kOpenStream = 4,  // to an agent: attach to a shim (payload: wire/step_route.h, StepOpen); agent -> controller: a
+                    // local client's upgraded request (payload as kApiCall)
   kStreamData = 5,  // both ways
   kStreamClose = 6,
   kStreamWindow = 7,  // 8 bytes: the receiver has consumed this many more bytes (credit; 1 MiB to begin with)
@@ -59,6 +60,9 @@ enum class IoFrame : std::uint8_t {
       11,  // forwarder -> client: this node's shim cannot be reached for good; payload node name; stream = first rank
   kFailed = 12,    // shim -> client: text: the launch failed on this node
   kStdinAck = 13,  // shim -> client: u64 offset the rank has been given; keep the rest to send it again
+  kRoute = 14,     // controller -> agent that forwards for a client (in answer to kAttach, and when places are added):
+                   // StepRoute JSON; what can be dialled is the agent's to attach to
+  kRelay = 15,     // agent -> whoever it forwards for: node name; it cannot be reached by me
 };
 
 }  // namespace lockstep

@@ -6,22 +6,6 @@
 
 namespace lockstep {
 
-namespace wire {
-
-template <class V>
-constexpr void describe(V& v, const StepTicket*) {
-  v.always("job", &StepTicket::job);
-  v.always("attempt", &StepTicket::attempt);
-  v.always("step", &StepTicket::step);
-}
-
-}  // namespace wire
-
-std::string encode(const StepTicket& ticket) { return wire::encode_value(ticket); }
-Result<StepTicket> decode_step_ticket(std::string_view text) {
-  return wire::decode_value<StepTicket>(text, wire::Origin::kStranger);
-}
-
 void IoAttach::advance(std::uint32_t rank, std::uint8_t fd, std::uint64_t upto) {
   if (fd != 1 && fd != 2)
     return;

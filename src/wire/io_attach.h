@@ -1,5 +1,4 @@
-// What opens a step's I/O: the ticket by which the controller asks an agent for a shim, and what the client already
-// has.
+// What opens a step's I/O on an attached stream: the output that the client already has.
 #pragma once
 
 #include <array>
@@ -13,15 +12,6 @@
 #include "model/ids.h"
 
 namespace lockstep {
-
-// Payload of the controller's LinkFrame::kOpenStream: {"job":12,"attempt":1,"step":0}.
-struct StepTicket {
-  JobId job;
-  AttemptNo attempt = 0;
-  StepNo step = 0;
-};
-std::string encode(const StepTicket& ticket);
-Result<StepTicket> decode_step_ticket(std::string_view text);
 
 // Payload of IoFrame::kAttach: bytes of output (fd 1) and of errors (fd 2) by rank, {"have":{"0":[120,0]}}. A rank that
 // is missing has nothing yet.

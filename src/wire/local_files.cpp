@@ -64,6 +64,7 @@ std::string encode(const AgentFile& f) {
                                       {"state_dir", f.state_dir},
                                       {"run_dir", f.run_dir},
                                       {"socket", f.socket},
+                                      {"peer_port", f.peer_port},
                                       {"shim", f.shim},
                                       {"realm", f.realm},
                                       {"cpus", f.cpus},
@@ -90,6 +91,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   read(o, "state_dir", f.state_dir);
   read(o, "run_dir", f.run_dir);
   read(o, "socket", f.socket);
+  read(o, "peer_port", f.peer_port);
   read(o, "shim", f.shim);
   read(o, "realm", f.realm);
   read(o, "cpus", f.cpus);

@@ -21,6 +21,7 @@ struct AgentFile {
   std::string state_dir;             // what must survive the agent: its journal, output that exceeds memory
   std::string run_dir;          // the shims' folders: need not survive the machine, best on a tmpfs; "" = state_dir
   std::string socket;           // local API socket
+  std::uint16_t peer_port = 0;  // where other agents dial this one; 0 = any free port
   std::string shim;             // path of lockstep-shim
   std::string realm = "local";  // user database of this node's uids
   std::uint32_t cpus = 0;       // 0 = what the machine has

@@ -33,8 +33,8 @@ constexpr const char* kHelp =
 Makes this machine a node of a Lockstep cluster. Jobs on the node go on when the agent ends; the next one finds them.
 
   --settings FILE   JSON: node, address, controller_host, controller_port, ca, certificate, key, state_dir, socket,
-                    shim, realm, run_dir, cpus, memory_mb, weight, features, resources ("fpga=2"), domains,
-                    boot_id_file, fence_hook
+                    shim, realm, run_dir, peer_port, cpus, memory_mb, weight, features, resources ("fpga=2"),
+                    domains, boot_id_file, fence_hook
   --version         prints the version
   --help            prints this
 
@@ -113,8 +113,19 @@ Result<void> run(const std::string& settings_path) {
   const RealClock clock;
   auto shims = TRY(make_shims(*loop, settings.run_dir, settings.shim, settings.state_dir));
   const auto survivors = TRY(shims->recover());
+  // Other agents dial here. Without it the controller passes their bytes on.
+  NodeAgent* dialed = nullptr;
+  const auto peers = make_http_server(
+      *loop, [&dialed](std::shared_ptr<HttpExchange> exchange) { dialed->peer_request(std::move(exchange)); });
+  const auto peer_port =
+      peers->listen_tls(facts.address, settings.peer_port, {settings.ca, settings.certificate, settings.key});
+  if (!peer_port.ok())
+    ::fprintf(stderr, "lockstep-agent: other agents cannot dial this one: %s\n", peer_port.error().message.c_str());
+  settings.peer_port = peer_port.ok() ? *peer_port : 0;
+
   NodeAgent agent(*loop, clock, settings, std::move(facts), std::move(devices), std::move(journal), std::move(shims),
                   survivors);
+  dialed = &agent;
   const auto server = make_http_server(
       *loop, [&agent](std::shared_ptr<HttpExchange> exchange) { agent.broker().request(std::move(exchange)); });
   TRY(server->listen_unix(settings.socket));

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "io/dialer.h"
 #include "io/fd_stream.h"
+#include "io/sha256.h"
 #include "io/shims.h"
 
 namespace lockstep {
@@ -18,6 +19,8 @@ constexpr Duration kDevicesEvery = seconds(30);
 constexpr Duration kJournalAgain = seconds(1);  // after a failed write
 constexpr Duration kAttachAgain = millis(1);    // a shim that is about to make its socket
 constexpr int kAttachTries = 5000;
+constexpr Duration kPeerPatience = seconds(2);  // for an answer of another agent; then the controller carries the bytes
+constexpr const char* kPeerProtocol = "lockstep-peer/1";
 
 }  // namespace
 
@@ -32,10 +35,23 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       journal_(std::move(journal)),
       shims_(std::move(shims)),
       splices_(loop),
+      logic_({.peer_port = settings_.peer_port}, facts_, journal_.lines(), survivors, clock.boot()),
+      gate_(facts_.meta.name, hmac_sha256_hex),
+      peers_(
+          loop, [this](const StepMember& whom, Peers::Dialed done) { dial_peer(whom, std::move(done)); },
+          [this](StepOpen what, std::unique_ptr<Stream> stream) { open_step(std::move(what), std::move(stream)); }),
+      switch_(loop, peers_, facts_.meta.name,
+              [this](const StepTicket& ticket, Peers::Opened done) {
+                if (may_attach(ticket).ok())
+                  reach_shim(ticket, std::move(done), kAttachTries);
+                else
+                  done(nullptr);
+              }),
       broker_(loop, splices_),
-      logic_(AgentSettings{}, facts_, journal_.lines(), survivors, clock.boot()),
       backoff_(kBackoffMin),
-      silence_max_(kSilenceMin) {}
+      silence_max_(kSilenceMin) {
+  broker_.use_switch(switch_);
+}
 
 NodeAgent::~NodeAgent() {
   broker_.link_down();
@@ -87,8 +103,8 @@ void NodeAgent::dial_later() {
 void NodeAgent::linked(std::unique_ptr<Stream> stream) {
   AgentLink::Handlers handlers;
   handlers.message = [this](ToAgent message) { heard(std::move(message)); };
-  handlers.open_step = [this](const StepTicket& ticket, std::unique_ptr<Stream> stream) {
-    open_step(ticket, std::move(stream), kAttachTries);
+  handlers.open_step = [this](StepOpen what, std::unique_ptr<Stream> stream) {
+    open_step(std::move(what), std::move(stream));
   };
   handlers.closed = [this](const std::string& why) { unlink(why); };
   link_ = std::make_unique<AgentLink>(std::move(stream), std::move(handlers));
@@ -116,6 +132,7 @@ void NodeAgent::heard(ToAgent message) {
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     welcome_ = true;
     backoff_ = kBackoffMin;
+    gate_.set_key(welcome->ticket_key, Instant{welcome->now_us}, clock_.boot());
     silence_max_ = std::max(kSilenceMin, welcome->renew_every * 3);
     say(format("connected to cluster {} as node {}", welcome->cluster, facts_.meta.name));
     broker_.link_up(*link_);
@@ -140,15 +157,65 @@ void NodeAgent::watch_link() {
 
 // --- step input and output ---
 
-void NodeAgent::open_step(const StepTicket& ticket, std::shared_ptr<Stream> stream, int tries) {
+Result<void> NodeAgent::may_attach(const StepTicket& ticket) const {
+  return gate_.check(ticket, logic_.step(ticket.job, ticket.attempt, ticket.step).uid, clock_.boot());
+}
+
+// Dropping the stream tells who asked that there is nothing (any more).
+void NodeAgent::open_step(StepOpen what, std::unique_ptr<Stream> stream) {
+  if (const auto good = may_attach(what.ticket); !good.ok())
+    return say(format("refused: input and output of step {}.{}: {}", what.ticket.job.value, what.ticket.step,
+                      good.error().message));
+  auto client = guarded(std::move(stream), what.ticket.verbs);
+  if (!what.below.empty())
+    return switch_.spread(std::move(what), std::move(client));
+  reach_shim(
+      what.ticket,
+      [this, client = std::shared_ptr<Stream>(std::move(client))](std::unique_ptr<Stream> shim) {
+        if (shim)
+          splices_.join(std::move(shim), client);
+      },
+      kAttachTries);
+}
+
+// The words of another agent may be faster than the controller's, by which the step starts here.
+void NodeAgent::reach_shim(const StepTicket& ticket, Peers::Opened done, int tries) {
   const ShimKey key{ticket.job, ticket.attempt, ticket.step, 0, 0, 0};
-  auto fd = connect_to_shim(settings_.run_dir, key);
-  if (fd.ok()) {
-    splices_.join(std::make_shared<FdStream>(loop_, *fd, nullptr), stream);
-  } else if (tries > 0 && shim_folder_exists(settings_.run_dir, key)) {
-    loop_.after(kAttachAgain, [this, ticket, stream, tries] { open_step(ticket, stream, tries - 1); });
-  }
-  // Otherwise dropping the stream tells the controller that there is nothing (any more).
+  if (const auto fd = connect_to_shim(settings_.run_dir, key); fd.ok())
+    return done(std::make_unique<FdStream>(loop_, *fd, nullptr));
+  const bool may_come = logic_.step(ticket.job, ticket.attempt, ticket.step).here != AgentLogic::StepHere::kNever ||
+                        shim_folder_exists(settings_.run_dir, key);
+  if (!may_come || tries == 0)
+    return done(nullptr);
+  loop_.after(kAttachAgain, [this, ticket, done = std::move(done), tries] { reach_shim(ticket, done, tries - 1); });
+}
+
+void NodeAgent::dial_peer(const StepMember& whom, Peers::Dialed done) {
+  DialAsk ask;
+  ask.host = whom.address;
+  ask.port = whom.port;
+  ask.tls = {settings_.ca, settings_.certificate, settings_.key};
+  ask.target = "/v1/peer";
+  ask.protocol = kPeerProtocol;
+  ask.node = whom.node;
+  ask.timeout = kPeerPatience;
+  dial_tls(loop_, std::move(ask),
+           [this, name = whom.node, done = std::move(done)](Result<std::unique_ptr<Stream>> got) {
+             if (!got.ok())
+               say(format("cannot dial node {}: {}", name, got.error().message));
+             done(std::move(got));
+           });
+}
+
+void NodeAgent::peer_request(std::shared_ptr<HttpExchange> exchange) {
+  const HttpRequest& request = exchange->request();
+  const Peer& peer = request.peer;
+  const auto upgrade = request.headers.find("upgrade");
+  const bool node = peer.how == Peer::How::kCertificate && peer.certificate_name.starts_with("node:");
+  if (!node || request.path != "/v1/peer" || upgrade == request.headers.end() || upgrade->second != kPeerProtocol)
+    return exchange->respond({403, "text/plain", "other nodes of the cluster connect here, nobody else\n", {}});
+  if (auto stream = exchange->upgrade(kPeerProtocol))
+    peers_.accept(std::move(stream));
 }
 
 // --- devices ---

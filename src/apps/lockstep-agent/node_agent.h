@@ -7,7 +7,10 @@
 #include "agent/broker.h"
 #include "agent/link.h"
 #include "agent/logic.h"
+#include "agent/peers.h"
 #include "agent/splice.h"
+#include "agent/step_switch.h"
+#include "agent/ticket_gate.h"
 #include "io/journal_file.h"
 #include "ports/clock.h"
 #include "ports/devices.h"
@@ -23,6 +26,7 @@ class NodeAgent {
   NodeAgent(NodeAgent&&) = delete;
 
   Broker& broker() { return broker_; }
+  void peer_request(std::shared_ptr<HttpExchange> exchange);  // another agent's, by its certificate
   void start();
 
  private:
@@ -33,7 +37,10 @@ class NodeAgent {
   void heard(ToAgent message);
   void watch_link();
   void look_at_devices();
-  void open_step(const StepTicket& ticket, std::shared_ptr<Stream> stream, int tries);
+  void open_step(StepOpen what, std::unique_ptr<Stream> stream);
+  Result<void> may_attach(const StepTicket& ticket) const;
+  void reach_shim(const StepTicket& ticket, Peers::Opened done, int tries);
+  void dial_peer(const StepMember& whom, Peers::Dialed done);
   void pump_soon();
   void at_home(std::vector<std::string>& env) const;
   void pump();
@@ -48,8 +55,11 @@ class NodeAgent {
   JournalFile journal_;
   std::unique_ptr<Shims> shims_;
   Splices splices_;
-  Broker broker_;
   AgentLogic logic_;
+  TicketGate gate_;
+  Peers peers_;
+  StepSwitch switch_;
+  Broker broker_;
   std::unique_ptr<AgentLink> link_;
   bool welcome_ = false, refused_ = false;
   Duration backoff_, silence_max_;

@@ -89,6 +89,7 @@ Result<void> run(const DaemonOptions& options) {
   ApiPowers powers;
   powers.sha256_hex = sha256_hex;
   powers.random_hex = random_hex;
+  powers.hmac_sha256_hex = hmac_sha256_hex;
   powers.sign = [ca = ca.get()](const std::string& csr, const std::string& name, const std::string& role) {
     const auto colon = name.find(':');
     return ca->sign(csr, {name, role, {colon == std::string::npos ? name : name.substr(colon + 1)}});

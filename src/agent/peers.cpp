@@ -1,0 +1,132 @@
+#include "agent/peers.h"
+
+#include "base/text.h"
+
+namespace lockstep {
+
+Peers::Peers(EventLoop& loop, Dial dial, Open open, PeerSettings settings)
+    : loop_(loop), dial_(std::move(dial)), open_(std::move(open)), settings_(settings) {}
+
+Peers::~Peers() {
+  for (auto& [key, peer] : peers_) {
+    if (peer.idle)
+      loop_.cancel(peer.idle);
+    if (peer.mux)
+      peer.mux->silence();
+  }
+  for (const auto& mux : accepted_) mux->silence();
+  for (const auto& [node, shun] : shuns_)
+    if (shun.timer)
+      loop_.cancel(shun.timer);
+}
+
+void Peers::accept(std::unique_ptr<Stream> connection) {
+  if (accepted_.size() >= settings_.connections_max)
+    return;
+  const auto place = accepted_.insert(accepted_.end(), nullptr);
+  Mux::Handlers on;
+  on.frame = [this, place](Frame frame) {
+    if (frame.type != static_cast<std::uint8_t>(LinkFrame::kOpenStream))
+      return;
+    const std::shared_ptr<Mux> mux = *place;
+    auto what = decode_step_open(frame.payload);
+    if (!what.ok() || frame.stream % 2 != 1 || mux->has(frame.stream) || mux->streams() >= Mux::kStreamsMax)
+      return mux->send(LinkFrame::kStreamClose, frame.stream, {});
+    open_(std::move(*what), mux->stream(frame.stream));
+  };
+  on.closed = [this, place](const std::string&) {
+    // It is calling us: destroyed from the loop.
+    loop_.post([dead = std::move(*place)] {});
+    accepted_.erase(place);
+  };
+  *place = Mux::start(std::move(connection), std::move(on));
+}
+
+void Peers::open(const StepMember& whom, const StepOpen& what, Opened done) {
+  if (shunned(whom.node) || whom.port == 0)
+    return done(nullptr);
+  const std::string key = format("{} {} {}", whom.node, whom.address, whom.port);
+  const auto [it, fresh] = peers_.try_emplace(key);
+  Peer& peer = it->second;
+  if (peer.mux)
+    return begin(peer, what, done);
+  peer.waiting.emplace_back(what, std::move(done));
+  if (!fresh)
+    return;
+  dial_(whom,
+        [this, key, node = whom.node, alive = std::weak_ptr<int>(alive_)](Result<std::unique_ptr<Stream>> connection) {
+          if (!alive.expired())
+            dialed(key, node, std::move(connection));
+        });
+}
+
+void Peers::begin(Peer& peer, const StepOpen& what, const Opened& done) {
+  const std::uint64_t id = peer.next_id;
+  peer.next_id += 2;
+  peer.mux->send(LinkFrame::kOpenStream, id, encode(what));
+  done(peer.mux->stream(id));
+}
+
+void Peers::dialed(const std::string& key, const std::string& node, Result<std::unique_ptr<Stream>> connection) {
+  const auto it = peers_.find(key);
+  if (it == peers_.end())
+    return;
+  auto waiting = std::exchange(it->second.waiting, {});
+  if (!connection.ok()) {
+    peers_.erase(it);
+    shun(node);
+    for (auto& [what, done] : waiting) done(nullptr);
+    return;
+  }
+  if (const auto shun = shuns_.find(node); shun != shuns_.end() && shun->second.timer == 0)
+    shuns_.erase(shun);
+  Mux::Handlers on;
+  on.frame = [](const Frame&) {};  // the other side opens nothing here
+  on.closed = [this, key](const std::string&) { drop(key); };
+  it->second.mux = Mux::start(std::move(*connection), std::move(on));
+  watch_idle(key);
+  for (auto& [what, done] : waiting) {
+    const auto still = peers_.find(key);  // a callback may have ended it
+    if (still != peers_.end() && still->second.mux)
+      begin(still->second, what, done);
+    else
+      done(nullptr);
+  }
+}
+
+void Peers::watch_idle(const std::string& key) {
+  Peer& peer = peers_.at(key);
+  peer.idle = loop_.after(settings_.idle, [this, key, before = peer.next_id] {
+    const auto it = peers_.find(key);
+    it->second.idle = 0;
+    if (it->second.mux->streams() == 0 && it->second.next_id == before)
+      it->second.mux->close("idle");
+    else
+      watch_idle(key);
+  });
+}
+
+void Peers::drop(const std::string& key) {
+  const auto it = peers_.find(key);
+  if (it == peers_.end())
+    return;
+  if (it->second.idle)
+    loop_.cancel(it->second.idle);
+  loop_.post([dead = std::move(it->second.mux)] {});
+  peers_.erase(it);
+}
+
+void Peers::shun(const std::string& node) {
+  Shun& shun = shuns_.try_emplace(node, Shun{0, settings_.shun}).first->second;
+  if (shun.timer)
+    return;
+  shun.timer = loop_.after(shun.next, [this, node] { shuns_.at(node).timer = 0; });
+  shun.next = std::min(shun.next * 2, settings_.shun_max);
+}
+
+bool Peers::shunned(const std::string& node) const {
+  const auto it = shuns_.find(node);
+  return it != shuns_.end() && it->second.timer != 0;
+}
+
+}  // namespace lockstep
