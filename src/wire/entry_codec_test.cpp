@@ -27,7 +27,14 @@ TEST(EntryCodec, SharedPartsAreWrittenOnceAndSharedAgain) {
   const auto spec = some_spec();
   auto allocation = std::make_shared<Allocation>();
   allocation->partition = "main";
-  allocation->grants.push_back({NodeId(3), 0, 1, CoreSet::first_n(8), 1000, DeviceSet::first_n(8), true});
+  Grant grant;
+  grant.node = NodeId(3);
+  grant.tasks = 1;
+  grant.cores = CoreSet::first_n(8);
+  grant.memory_mb = 1000;
+  grant.devices = DeviceSet::first_n(8);
+  grant.whole_node = true;
+  allocation->grants.push_back(grant);
   for (std::uint64_t i = 1; i <= 100; ++i) {
     auto job = std::make_shared<Job>(*job_with(JobId(i), i, spec));
     job->allocation = allocation;
