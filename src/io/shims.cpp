@@ -15,6 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
 #include "base/text.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
