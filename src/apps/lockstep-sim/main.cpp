@@ -7,7 +7,8 @@
 using namespace lockstep::sim;
 
 int main(int argc, char** argv) {
-  const Command* const commands[] = {&kChaosCommand, &kHuntCommand, &kQueueCommand, &kGpuCommand, &kScaleCommand};
+  const Command* const commands[] = {&kChaosCommand, &kHuntCommand, &kPackCommand,
+                                     &kQueueCommand, &kGpuCommand,  &kScaleCommand};
   const std::string_view word = argc > 1 ? argv[1] : "";
   for (const Command* command : commands)
     if (word == command->name) {

@@ -1,0 +1,307 @@
+// Tables of values by dynamic programming, and the step of the prices.
+#include "sched/pack_prices.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace lockstep {
+namespace {
+
+// Core prices from 1/60 to 6 times the cluster's GPU share per core.
+constexpr double kCorePriceLow = 1.0 / 60, kCorePriceRatio = 1.3;
+constexpr float kNever = -1e9f;
+constexpr float kNegligible = 1e-7f;
+
+int units_of(std::int64_t milli, int unit) { return static_cast<int>(milli / unit); }
+
+}  // namespace
+
+PackPrices::PackPrices(const PackPriceSettings& settings, std::size_t kinds, std::int64_t gpu_milli,
+                       std::int64_t cpu_milli)
+    : settings_(settings), kinds_(kinds) {
+  CHECK(kinds <= kPackKindsMax);
+  double price =
+      cpu_milli > 0 ? kCorePriceLow * static_cast<double>(gpu_milli) / (static_cast<double>(cpu_milli) / 1000) : 1;
+  for (int j = 1; j < kGrid; ++j, price *= kCorePriceRatio) core_price_[j] = static_cast<float>(price);
+  devices_.resize(kinds * (kUnits + 1));
+  idle_.resize(kinds * (kPackDevicesMax + 1));
+}
+
+void PackPrices::adopt(const PackMix& mix) {
+  bool fresh = classes_.size() != mix.classes().size();
+  classes_.resize(mix.classes().size());
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    const PackMix::Class& from = mix.classes()[i];
+    Priced& c = classes_[i];
+    c.share = from.weight / mix.total();
+    if (c.shape == from.shape && c.price > 0)
+      continue;
+    fresh = true;
+    c.shape = from.shape;
+    c.price = static_cast<double>(from.shape.gpu_milli());
+    c.cores = static_cast<float>(from.shape.cpu_milli) / 1000;
+  }
+  if (!fresh)
+    return;
+  sizes_.clear();
+  gangs_.clear();
+  for (std::uint32_t i = 0; i < classes_.size(); ++i) {
+    const PackShape& shape = classes_[i].shape;
+    if (shape.devices > 1)
+      gangs_.push_back(i);
+    if (shape.devices != 1)
+      continue;
+    // Rounded to the nearest unit, so that three thirds still make a whole.
+    const int units = std::max(1, units_of(shape.milli + kUnit / 2, kUnit));
+    auto size = std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& s) { return s.units == units; });
+    if (size == sizes_.end())
+      size = sizes_.insert(sizes_.end(), Size{units, {}});
+    size->classes.push_back(i);
+  }
+  best_.resize(kinds_ * sizes_.size());
+}
+
+void PackPrices::build_tables() {
+  for (std::size_t kind = 0; kind < kinds_; ++kind) {
+    build_devices(kind);
+    build_gangs(kind);
+  }
+}
+
+void PackPrices::build_devices(std::size_t kind) {
+  Row* const best = best_.data() + kind * sizes_.size();
+  for (std::size_t z = 0; z < sizes_.size(); ++z) {
+    best[z].fill(kNever);
+    for (const std::uint32_t i : sizes_[z].classes) {
+      const Priced& c = classes_[i];
+      if (!c.shape.allows(static_cast<std::uint16_t>(kind)))
+        continue;
+      const float price = static_cast<float>(c.price);
+      for (int j = 0; j < kGrid; ++j) best[z][j] = std::max(best[z][j], price - core_price_[j] * c.cores);
+    }
+  }
+  Row* const rows = devices_.data() + kind * (kUnits + 1);
+  rows[0].fill(0);
+  for (int units = 1; units <= kUnits; ++units) {
+    Row row = rows[units - 1];
+    for (std::size_t z = 0; z < sizes_.size(); ++z) {
+      if (sizes_[z].units > units)
+        continue;
+      const Row& rest = rows[units - sizes_[z].units];
+      for (int j = 0; j < kGrid; ++j) row[j] = std::max(row[j], rest[j] + best[z][j]);
+    }
+    rows[units] = row;
+  }
+}
+
+void PackPrices::build_gangs(std::size_t kind) {
+  const Row& single = device_row(kind, kUnits);
+  Row* const rows = idle_.data() + kind * (kPackDevicesMax + 1);
+  rows[0].fill(0);
+  for (int idle = 1; idle <= kPackDevicesMax; ++idle) {
+    for (int j = 0; j < kGrid; ++j) rows[idle][j] = rows[idle - 1][j] + single[j];
+    for (const std::uint32_t i : gangs_) {
+      const Priced& c = classes_[i];
+      if (c.shape.devices > idle || !c.shape.allows(static_cast<std::uint16_t>(kind)))
+        continue;
+      const Row& rest = rows[idle - c.shape.devices];
+      const float price = static_cast<float>(c.price);
+      for (int j = 0; j < kGrid; ++j)
+        rows[idle][j] = std::max(rows[idle][j], rest[j] + price - core_price_[j] * c.cores);
+    }
+  }
+}
+
+void PackPrices::sum_rows(const PackRoom& room, Row& sum) const {
+  const float cores = static_cast<float>(room.cpu_milli) / 1000;
+  for (int j = 0; j < kGrid; ++j) sum[j] = core_price_[j] * cores;
+  int idle = 0;
+  for (int d = 0; d < room.devices; ++d) {
+    if (room.free_milli[d] == kPackDeviceMilli) {
+      ++idle;
+    } else if (room.free_milli[d] >= kUnit) {
+      const Row& row = device_row(room.kind, units_of(room.free_milli[d], kUnit));
+      for (int j = 0; j < kGrid; ++j) sum[j] += row[j];
+    }
+  }
+  if (idle > 0) {
+    const Row& row = idle_row(room.kind, idle);
+    for (int j = 0; j < kGrid; ++j) sum[j] += row[j];
+  }
+}
+
+float PackPrices::value(const PackRoom& room) const {
+  if (room.devices == 0)
+    return 0;
+  CHECK(room.kind < kinds_);
+  Row sum;
+  sum_rows(room, sum);
+  float least = sum[0];
+  for (int j = 1; j < kGrid; ++j) least = std::min(least, sum[j]);
+  return least;
+}
+
+void PackPrices::answer(std::span<const PackRoom> rooms) {
+  device_weight_.assign(devices_.size(), Row{});
+  idle_weight_.assign(idle_.size(), Row{});
+  for (const PackRoom& room : rooms) {
+    if (room.devices == 0)
+      continue;
+    Row sum;
+    sum_rows(room, sum);
+    const int at = static_cast<int>(std::min_element(sum.begin(), sum.end()) - sum.begin());
+    // The filling at the best grid price may ask for more or fewer cores than there are: mix it with its neighbour's so
+    // that it comes out even. The slope of the devices' part between two prices is the cores used there.
+    int low = at, high = at;
+    float high_part = 0;
+    const float cores = static_cast<float>(room.cpu_milli) / 1000;
+    if (at > 0 && at < kGrid - 1) {
+      const auto used = [&](int j) { return cores - (sum[j + 1] - sum[j]) / (core_price_[j + 1] - core_price_[j]); };
+      const float before = used(at - 1), after = used(at);
+      if (before > after) {
+        const float part = std::clamp((before - cores) / (before - after), 0.0f, 1.0f);
+        low = part < 0.5f ? at - 1 : at;
+        high = low + 1;
+        high_part = part < 0.5f ? part + 0.5f : part - 0.5f;
+      }
+    }
+    const auto add = [&](Row& row) {
+      row[low] += 1 - high_part;
+      row[high] += high_part;
+    };
+    int idle = 0;
+    for (int d = 0; d < room.devices; ++d) {
+      if (room.free_milli[d] == kPackDeviceMilli)
+        ++idle;
+      else if (room.free_milli[d] >= kUnit)
+        add(device_weight_[room.kind * (kUnits + 1) + units_of(room.free_milli[d], kUnit)]);
+    }
+    if (idle > 0)
+      add(idle_weight_[room.kind * (kPackDevicesMax + 1) + idle]);
+  }
+  for (Priced& c : classes_) c.used = 0;
+  for (std::size_t kind = 0; kind < kinds_; ++kind)
+    for (int j = 0; j < kGrid; ++j) {
+      answer_gangs(kind, j);
+      answer_devices(kind, j);
+    }
+}
+
+void PackPrices::answer_gangs(std::size_t kind, int j) {
+  const float scale = 1 / static_cast<float>(settings_.smoothing_milli);
+  Row* const weights = idle_weight_.data() + kind * (kPackDevicesMax + 1);
+  float& singles = device_weight_[kind * (kUnits + 1) + kUnits][j];
+  for (int idle = kPackDevicesMax; idle > 0; --idle) {
+    const float weight = weights[idle][j];
+    if (weight <= kNegligible)
+      continue;
+    const float best = idle_row(kind, idle)[j];
+    const auto odds = [&](const Priced& c) {
+      if (c.shape.devices > idle || !c.shape.allows(static_cast<std::uint16_t>(kind)))
+        return 0.0f;
+      return std::exp(scale * (idle_row(kind, idle - c.shape.devices)[j] + static_cast<float>(c.price) -
+                               core_price_[j] * c.cores - best));
+    };
+    const float single = std::exp(scale * (idle_row(kind, idle - 1)[j] + device_row(kind, kUnits)[j] - best));
+    float sum = single;
+    for (const std::uint32_t i : gangs_) sum += odds(classes_[i]);
+    singles += weight * single / sum;
+    weights[idle - 1][j] += weight * single / sum;
+    for (const std::uint32_t i : gangs_) {
+      const float part = weight * odds(classes_[i]) / sum;
+      if (part > 0) {
+        classes_[i].used += part;
+        weights[idle - classes_[i].shape.devices][j] += part;
+      }
+    }
+  }
+}
+
+void PackPrices::answer_devices(std::size_t kind, int j) {
+  const float scale = 1 / static_cast<float>(settings_.smoothing_milli);
+  Row* const weights = device_weight_.data() + kind * (kUnits + 1);
+  const Row* const best = best_.data() + kind * sizes_.size();
+  std::array<float, kUnits + 1> odds;  // of the sizes
+  std::vector<float> chosen(sizes_.size(), 0.0f);
+  bool any = false;
+  for (int units = kUnits; units > 0; --units) {
+    const float weight = weights[units][j];
+    if (weight <= kNegligible)
+      continue;
+    any = true;
+    const float value = device_row(kind, units)[j];
+    const float leave = std::exp(scale * (device_row(kind, units - 1)[j] - value));
+    float sum = leave;
+    for (std::size_t z = 0; z < sizes_.size(); ++z) {
+      odds[z] = 0;
+      if (sizes_[z].units <= units) {
+        const float less = scale * (device_row(kind, units - sizes_[z].units)[j] + best[z][j] - value);
+        if (less > -15)
+          odds[z] = std::exp(less);
+      }
+      sum += odds[z];
+    }
+    weights[units - 1][j] += weight * leave / sum;
+    for (std::size_t z = 0; z < sizes_.size(); ++z)
+      if (odds[z] > 0) {
+        const float part = weight * odds[z] / sum;
+        chosen[z] += part;
+        weights[units - sizes_[z].units][j] += part;
+      }
+  }
+  if (!any)
+    return;
+  for (std::size_t z = 0; z < sizes_.size(); ++z) {
+    if (chosen[z] <= kNegligible)
+      continue;
+    const auto odds_of = [&](const Priced& c) {
+      if (!c.shape.allows(static_cast<std::uint16_t>(kind)))
+        return 0.0f;
+      return std::exp(scale * (static_cast<float>(c.price) - core_price_[j] * c.cores - best[z][j]));
+    };
+    float sum = 0;
+    for (const std::uint32_t i : sizes_[z].classes) sum += odds_of(classes_[i]);
+    for (const std::uint32_t i : sizes_[z].classes) classes_[i].used += chosen[z] * odds_of(classes_[i]) / sum;
+  }
+}
+
+void PackPrices::move_prices(double step) {
+  double used = 0, asked = 0;
+  for (const Priced& c : classes_) {
+    used += c.used * static_cast<double>(c.shape.gpu_milli());
+    asked += c.share * static_cast<double>(c.shape.gpu_milli());
+  }
+  if (used <= 0 || asked <= 0)
+    return;
+  served_ = used / asked;
+  double sum = 0;
+  for (Priced& c : classes_) {
+    if (c.shape.devices == 0)
+      continue;
+    const double excess = std::min(c.used / (served_ * c.share) - 1, settings_.excess_max);
+    c.price *= std::exp(-step * excess);
+    sum += c.share * c.price;
+  }
+  for (Priced& c : classes_) {
+    const auto own = static_cast<double>(c.shape.gpu_milli());
+    c.price = std::clamp(c.price * asked / sum, 0.001 * own, settings_.price_max * own);
+  }
+}
+
+void PackPrices::step(const PackMix& mix, std::span<const PackRoom> rooms) {
+  if (mix.classes().empty())
+    return;
+  const bool first = classes_.empty();
+  adopt(mix);
+  if (first)
+    build_tables();
+  answer(rooms);
+  move_prices(
+      std::max(settings_.step_last, settings_.step_first / (1 + static_cast<double>(steps_) / settings_.step_decay)));
+  ++steps_;
+  build_tables();
+}
+
+}  // namespace lockstep
