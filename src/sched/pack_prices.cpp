@@ -104,12 +104,10 @@ void PackPrices::build_gangs(std::size_t kind) {
     for (int j = 0; j < kGrid; ++j) rows[idle][j] = rows[idle - 1][j] + single[j];
     for (const std::uint32_t i : gangs_) {
       const Priced& c = classes_[i];
-      if (c.shape.devices > idle || !c.shape.allows(static_cast<std::uint16_t>(kind)))
+      if (!offers(c, kind, idle))
         continue;
       const Row& rest = rows[idle - c.shape.devices];
-      const float price = static_cast<float>(c.price);
-      for (int j = 0; j < kGrid; ++j)
-        rows[idle][j] = std::max(rows[idle][j], rest[j] + price - core_price_[j] * c.cores);
+      for (int j = 0; j < kGrid; ++j) rows[idle][j] = std::max(rows[idle][j], rest[j] + worth(c, j));
     }
   }
 }
@@ -190,21 +188,19 @@ void PackPrices::answer(std::span<const PackRoom> rooms) {
 }
 
 void PackPrices::answer_gangs(std::size_t kind, int j) {
-  const float scale = 1 / static_cast<float>(settings_.smoothing_milli);
   Row* const weights = idle_weight_.data() + kind * (kPackDevicesMax + 1);
   float& singles = device_weight_[kind * (kUnits + 1) + kUnits][j];
   for (int idle = kPackDevicesMax; idle > 0; --idle) {
     const float weight = weights[idle][j];
     if (weight <= kNegligible)
       continue;
-    const float best = idle_row(kind, idle)[j];
+    // The smoothing is for one device: a price of a gang of eight that is off by 1 % is off by eight times as much.
+    const float scale = 1 / static_cast<float>(settings_.smoothing_milli * idle), value = idle_row(kind, idle)[j];
     const auto odds = [&](const Priced& c) {
-      if (c.shape.devices > idle || !c.shape.allows(static_cast<std::uint16_t>(kind)))
-        return 0.0f;
-      return std::exp(scale * (idle_row(kind, idle - c.shape.devices)[j] + static_cast<float>(c.price) -
-                               core_price_[j] * c.cores - best));
+      return offers(c, kind, idle) ? std::exp(scale * (idle_row(kind, idle - c.shape.devices)[j] + worth(c, j) - value))
+                                   : 0.0f;
     };
-    const float single = std::exp(scale * (idle_row(kind, idle - 1)[j] + device_row(kind, kUnits)[j] - best));
+    const float single = std::exp(scale * (idle_row(kind, idle - 1)[j] + device_row(kind, kUnits)[j] - value));
     float sum = single;
     for (const std::uint32_t i : gangs_) sum += odds(classes_[i]);
     singles += weight * single / sum;
@@ -259,7 +255,7 @@ void PackPrices::answer_devices(std::size_t kind, int j) {
     const auto odds_of = [&](const Priced& c) {
       if (!c.shape.allows(static_cast<std::uint16_t>(kind)))
         return 0.0f;
-      return std::exp(scale * (static_cast<float>(c.price) - core_price_[j] * c.cores - best[z][j]));
+      return std::exp(scale * (worth(c, j) - best[z][j]));
     };
     float sum = 0;
     for (const std::uint32_t i : sizes_[z].classes) sum += odds_of(classes_[i]);

@@ -29,7 +29,7 @@ struct PackPriceSettings {
   double step_last = 0.005;
   double step_decay = 30;  // steps after which step_first has halved
   double excess_max = 3;   // of a class in one step
-  double price_max = 4;    // times a class's own GPU share
+  double price_max = 1.5;  // times a class's own GPU share
 };
 
 class PackPrices {
@@ -76,6 +76,10 @@ class PackPrices {
   void answer_devices(std::size_t kind, int grid);
   void move_prices(double step);
 
+  float worth(const Priced& c, int grid) const { return static_cast<float>(c.price) - core_price_[grid] * c.cores; }
+  static bool offers(const Priced& c, std::size_t kind, int idle) {
+    return c.shape.devices <= idle && c.shape.allows(static_cast<std::uint16_t>(kind));
+  }
   const Row& device_row(std::size_t kind, int units) const { return devices_[kind * (kUnits + 1) + units]; }
   const Row& idle_row(std::size_t kind, int idle) const { return idle_[kind * (kPackDevicesMax + 1) + idle]; }
 

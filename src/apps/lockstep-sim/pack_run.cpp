@@ -111,11 +111,15 @@ PackCurve run_pack(const PackTrace& trace, PackRule rule, std::uint64_t seed, co
     curve.alloc_pct[percent] += 100 * static_cast<double>(placed) / capacity;
     curve.frag_pct[percent] += 100 * fragment_sum / capacity;
   }
-  for (std::size_t i = 0; i <= kDemandPercent; ++i)
+  for (std::size_t i = 0; i <= kDemandPercent; ++i) {
     if (count[i] > 0) {
       curve.alloc_pct[i] /= count[i];
       curve.frag_pct[i] /= count[i];
+    } else if (i > 0) {  // a small cluster: one arrival is more than a per cent
+      curve.alloc_pct[i] = curve.alloc_pct[i - 1];
+      curve.frag_pct[i] = curve.frag_pct[i - 1];
     }
+  }
   curve.us_a_pod = 1e6 * seconds / static_cast<double>(arrivals.size());
   return curve;
 }
