@@ -43,6 +43,7 @@ const std::vector<Api::Route>& Api::routes() {
       {"GET", "/v1/jobs/*/script", &Api::job_script},
       {"GET", "/v1/jobs/*/environment", &Api::job_environment},
       {"POST", "/v1/jobs/*/cancel", &Api::cancel_job},
+      {"POST", "/v1/jobs/cancel", &Api::cancel_jobs},
       {"POST", "/v1/jobs/*/hold", &Api::hold_job},
       {"POST", "/v1/jobs/*/release", &Api::release_job},
       {"POST", "/v1/jobs/*/requeue", &Api::requeue_job},

@@ -106,6 +106,9 @@ class Api {
   void job_environment(Visit);
   void send_blob(Visit, const Job&, BlobId);
   void cancel_job(Visit);
+  void cancel_jobs(Visit);
+  struct Cancels;
+  void cancel_next(const std::shared_ptr<Cancels>&);
   void hold_job(Visit);
   void release_job(Visit);
   void requeue_job(Visit);

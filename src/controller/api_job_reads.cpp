@@ -1,6 +1,7 @@
 // The API's questions about jobs: records, long polls, scripts.
 #include "base/text.h"
 #include "controller/api.h"
+#include "controller/job_choice.h"
 #include "views/job_names.h"
 #include "views/selectors.h"
 #include "wire/codec.h"
@@ -74,24 +75,15 @@ void Api::list_jobs(Visit visit) {
   if (const auto text = visit.query("user"); !text.empty())
     selector.users = users_named(tables, words(text));
   if (const auto text = visit.query("state"); !text.empty()) {
-    selector.states.emplace();
-    for (const auto& word : words(text)) {
-      const auto state = job_state_of(word);
-      if (!state)
-        return visit.refuse(invalid(format("\"{}\" is no state of a job", word), "state"));
-      selector.states->insert(*state);
-    }
+    auto states = job_states_of(words(text));
+    if (!states.ok())
+      return visit.refuse(states.error());
+    selector.states = *states;
   }
-  const auto set_of = [](std::string_view text) -> std::optional<std::set<std::string>> {
-    if (text.empty())
-      return std::nullopt;
-    const auto list = words(text);
-    return std::set<std::string>(list.begin(), list.end());
-  };
-  selector.partitions = set_of(visit.query("partition"));
-  selector.names = set_of(visit.query("name"));
+  selector.partitions = words_or_any(words(visit.query("partition")));
+  selector.names = words_or_any(words(visit.query("name")));
   std::vector<Record> records;
-  for (auto& job : select_jobs(tables, selector)) records.emplace_back(std::move(job));
+  for_each_job(tables, selector, [&](const Ref<Job>& job) { records.emplace_back(job); });
   visit.answer(encode_records(Kind::kJob, records));
 }
 

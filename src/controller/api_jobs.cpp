@@ -198,15 +198,6 @@ void Api::try_submit(Visit visit, SubmitRequest request) {
   visit.answer(format(R"({{"message":"{}"}})", message));
 }
 
-void Api::cancel_job(Visit visit) {
-  auto target = parse_job_target(visit.names[0]);
-  auto body = decode_cancel(visit.http().body);
-  if (!target.ok() || !body.ok())
-    return visit.refuse(target.ok() ? body.error() : target.error());
-  body->target = std::move(*target);
-  command(std::move(visit), std::move(*body));
-}
-
 void Api::hold_job(Visit visit) {
   auto target = parse_job_target(visit.names[0]);
   auto body = decode_hold(visit.http().body);

@@ -1,6 +1,7 @@
-// Which records a request is about: pure filters over the tables, in order of id.
+// Which jobs a request is about: pure filters over the tables, in order of id.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,40 +13,62 @@
 
 namespace lockstep {
 
+class JobStates {
+ public:
+  static JobStates all() { return JobStates(~0u); }
+  static JobStates unfinished();
+  JobStates() = default;
+  void add(JobState state) { bits_ |= 1u << static_cast<unsigned>(state); }
+  bool has(JobState state) const { return bits_ >> static_cast<unsigned>(state) & 1; }
+
+ private:
+  explicit JobStates(std::uint32_t bits) : bits_(bits) {}
+  std::uint32_t bits_ = 0;
+};
+
 // Unset = any. Set and empty = none (a user nobody has heard of owns no job).
 struct JobSelector {
+  using Words = std::set<std::string, std::less<>>;
   std::optional<std::vector<JobTarget>> targets;
   std::optional<std::set<UserId>> users;
-  std::optional<std::set<JobState>> states;
-  std::optional<std::set<std::string>> partitions;  // where it runs, else any it may run in
-  std::optional<std::set<std::string>> names;
-  std::optional<std::set<std::string>> accounts;
+  JobStates states = JobStates::all();
+  std::optional<Words> partitions;  // where it runs, else any it may run in
+  std::optional<Words> names;
+  std::optional<Words> accounts;  // the job's own, else its user's
+  std::optional<Words> qos, reservations, licenses, wckeys;
   std::optional<std::set<NodeId>> nodes;  // where it holds something
 };
 bool matches(const JobSelector& selector, const Tables& tables, const Job& job);
-std::vector<Ref<Job>> select_jobs(const Tables& tables, const JobSelector& selector);
-std::vector<Ref<Step>> select_steps(const Tables& tables, const JobSelector& selector);  // of the jobs it selects
+// An array's record stands for its waiting elements: those of "12_[3-9]" that are still in it.
+bool is_target(const JobTarget& target, const Job& job);
+// Every target is a plain job that is there: no need to look at all the others.
+bool names_plain_jobs(const JobSelector& selector, const Tables& tables);
+
+// Calls f(const Ref<Job>&) for each job that matches, once, by id.
+template <class F>
+void for_each_job(const Tables& tables, const JobSelector& selector, F&& f) {
+  if (names_plain_jobs(selector, tables)) {
+    std::set<JobId> ids;
+    for (const JobTarget& target : *selector.targets) ids.insert(target.job);
+    for (const JobId id : ids)
+      if (const Ref<Job>& job = tables.jobs.at(id); matches(selector, tables, *job))
+        f(job);
+    return;
+  }
+  for (const auto& [id, job] : tables.jobs)
+    if (matches(selector, tables, *job))
+      f(job);
+}
+
+// What one request may change in bulk: a target for each job that matches and has not ended. Of an array its record
+// stands for what waits of it, as far as the selector names it; elements that have started match by themselves.
+std::vector<JobTarget> select_targets(const Tables& tables, const JobSelector& selector);
 
 // Login names or uids -> users; unknown ones are left out.
 std::set<UserId> users_named(const Tables& tables, const std::vector<std::string>& words);
 // Host list -> nodes; an unknown one is an error.
 Result<std::set<NodeId>> nodes_named(const Tables& tables, std::string_view host_list);
 
-// --- arrays: waiting elements live in the array's record, the others have records of their own ---
-
 IntervalSet intersection(const IntervalSet& a, const IntervalSet& b);
-
-// What a name stands for at this moment.
-struct NamedJobs {
-  std::vector<Ref<Job>> jobs;  // a plain job; or the elements with a record of their own, by index
-  Ref<Job> array;              // the array's record, if a whole array or any waiting element is meant
-  IntervalSet waiting;         // those elements
-  bool empty() const { return jobs.empty() && !array; }
-};
-// kNotFound when the job, or every element, is unknown.
-Result<NamedJobs> find_named(const Tables& tables, const JobTarget& target);
-
-std::vector<Ref<Job>> elements_of(const Tables& tables, JobId array);         // with a record of their own, by index
-Ref<Job> element_of(const Tables& tables, JobId array, std::uint32_t index);  // null: waiting, or unknown
 
 }  // namespace lockstep

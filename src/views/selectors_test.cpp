@@ -51,20 +51,17 @@ class Selectors : public testing::Test {
     made_.spec().partitions = {"main", "debug"};
     made_.spec().account = "biology";
     made_.save();
-
-    for (const auto& [job, number] : {std::pair{2, 0}, {2, 1}, {4, 0}}) {
-      Step step;
-      step.job = JobId(static_cast<std::uint64_t>(job));
-      step.number = number;
-      step.spec = std::make_shared<StepSpec>();
-      made_.put(step);
-    }
   }
 
   std::string selected(const JobSelector& selector) const {
     std::string out;
-    for (const auto& job : select_jobs(made_.tables, selector))
-      out += (out.empty() ? "" : " ") + std::to_string(job->id.value);
+    for_each_job(made_.tables, selector,
+                 [&](const Ref<Job>& job) { out += (out.empty() ? "" : " ") + std::to_string(job->id.value); });
+    return out;
+  }
+  std::string targets(const JobSelector& selector) const {
+    std::string out;
+    for (const auto& target : select_targets(made_.tables, selector)) out += (out.empty() ? "" : " ") + text_of(target);
     return out;
   }
   std::string selected(std::string_view target) const {
@@ -107,7 +104,9 @@ TEST_F(Selectors, ByUserStateNameAndAccount) {
   s.users = users_named(made_.tables, {"nobody"});
   EXPECT_EQ(selected(s), "");
   s = {};
-  s.states = {JobState::kRunning, JobState::kCompleted};
+  s.states = {};
+  s.states.add(JobState::kRunning);
+  s.states.add(JobState::kCompleted);
   EXPECT_EQ(selected(s), "2 4 5");
   s.names = {"sweep"};
   EXPECT_EQ(selected(s), "4 5");
@@ -133,61 +132,63 @@ TEST_F(Selectors, ByPartitionAndNode) {
   EXPECT_EQ(nodes_named(made_.tables, "n[1").error().code, Errc::kInvalid);
 }
 
-TEST_F(Selectors, StepsOfSelectedJobs) {
+TEST_F(Selectors, ByQosReservationLicencesAndKey) {
+  Job& job = made_.draft(7);
+  job.hold = Hold::kUser;
+  made_.spec().qos = "high";
+  made_.spec().reservation = "course";
+  made_.spec().licenses = "matlab:2";
+  made_.spec().wckey = "w1";
+  made_.save();
   JobSelector s;
-  EXPECT_EQ(select_steps(made_.tables, s).size(), 3u);
-  s.users = users_named(made_.tables, {"bob"});
-  const auto steps = select_steps(made_.tables, s);
-  ASSERT_EQ(steps.size(), 2u);
-  EXPECT_EQ(steps[1]->number, 1);
-}
-
-TEST_F(Selectors, WhatANameStandsFor) {
-  const auto named = [&](std::string_view text) { return find_named(made_.tables, *parse_job_target(text)); };
-  EXPECT_EQ(named("1")->jobs.size(), 1u);
-  EXPECT_EQ(named("1")->array, nullptr);
-
-  const auto whole = named("3");
-  ASSERT_TRUE(whole.ok());
-  ASSERT_EQ(whole->jobs.size(), 2u);
-  EXPECT_EQ(whole->jobs[0]->array_index, 0u);  // by index, not by id
-  EXPECT_EQ(whole->jobs[1]->array_index, 1u);
-  EXPECT_EQ(whole->array->id, JobId(3));
-  EXPECT_EQ(whole->waiting.text(), "2-9");
-
-  const auto part = named("3_[1-4,20]");
-  ASSERT_TRUE(part.ok());
-  ASSERT_EQ(part->jobs.size(), 1u);
-  EXPECT_EQ(part->jobs[0]->id, JobId(4));
-  EXPECT_EQ(part->waiting.text(), "2-4");
-
-  const auto started = named("3_1");
-  ASSERT_TRUE(started.ok());
-  EXPECT_EQ(started->array, nullptr);
-  EXPECT_TRUE(started->waiting.empty());
-
-  for (const std::string_view unknown : {"77", "3_99", "1_0", "77_1"}) {
-    const auto none = named(unknown);
-    ASSERT_FALSE(none.ok()) << unknown;
-    EXPECT_EQ(none.error().code, Errc::kNotFound);
-    EXPECT_NE(none.error().message.find(unknown), std::string::npos);
-  }
+  s.qos = {"high"};
+  EXPECT_EQ(selected(s), "7");
+  s.qos = {"high", ""};
+  EXPECT_EQ(selected(s), "1 2 3 4 5 6 7");
+  s = {};
+  s.reservations = {"course"};
+  EXPECT_EQ(selected(s), "7");
+  s = {};
+  s.licenses = {"matlab:2"};
+  EXPECT_EQ(selected(s), "7");
+  s = {};
+  s.wckeys = {"w1"};
+  EXPECT_EQ(selected(s), "7");
+  s.wckeys = {"w2"};
+  EXPECT_EQ(selected(s), "");
 }
 
 TEST_F(Selectors, ElementsOutliveTheirArray) {
   made_.tables.apply({made_.tables.seq + 1, made_.tables.jobs.at(JobId(3)), true});
-  const auto left = find_named(made_.tables, *parse_job_target("3"));
-  ASSERT_TRUE(left.ok());
-  EXPECT_EQ(left->jobs.size(), 2u);
-  EXPECT_EQ(left->array, nullptr);
   EXPECT_EQ(selected("3_1"), "4");
   EXPECT_EQ(selected("3"), "4 5");
 }
 
-TEST_F(Selectors, ElementByIndex) {
-  EXPECT_EQ(element_of(made_.tables, JobId(3), 1)->id, JobId(4));
-  EXPECT_EQ(element_of(made_.tables, JobId(3), 5), nullptr);
-  EXPECT_EQ(element_of(made_.tables, JobId(1), 0), nullptr);
+TEST_F(Selectors, TargetsOfABulkRequest) {
+  JobSelector s;
+  EXPECT_EQ(targets(s), "1 2 3_[2-9] 4 6");  // 5 has ended
+  s.states = {};
+  s.states.add(JobState::kPending);
+  EXPECT_EQ(targets(s), "1 3_[2-9] 6");  // what runs of the array is not meant
+  s = {};
+  s.targets = {*parse_job_target("3_[0-3]"), *parse_job_target("3_[3-4]"), *parse_job_target("6")};
+  EXPECT_EQ(targets(s), "3_[2-4] 4 6");
+  s.users = users_named(made_.tables, {"bob"});
+  EXPECT_EQ(targets(s), "6");
+  s = {};
+  s.targets = {*parse_job_target("3_7"), *parse_job_target("3")};
+  EXPECT_EQ(targets(s), "3_[2-9] 4");
+  s.targets = {*parse_job_target("77")};
+  EXPECT_EQ(targets(s), "");
+}
+
+TEST(JobStates, UnfinishedIsWhatHasNotEnded) {
+  for (auto i = 0u; i <= static_cast<unsigned>(JobState::kBootFail); ++i) {
+    const auto state = static_cast<JobState>(i);
+    EXPECT_EQ(JobStates::unfinished().has(state), !is_final(state));
+    EXPECT_TRUE(JobStates::all().has(state));
+    EXPECT_FALSE(JobStates{}.has(state));
+  }
 }
 
 TEST(Intersection, MatchesMembership) {

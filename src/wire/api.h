@@ -27,6 +27,32 @@ std::string encode(const std::vector<SubmitRequest>& requests);
 
 std::string encode(const CancelJob& cancel);  // {"signal":0,"reach":"steps"}
 Result<CancelJob> decode_cancel(std::string_view text);
+
+// POST /v1/jobs/cancel: what cancel says, for every job that is among the targets (if any are given) and passes every
+// filter that is given. One of them must be.
+struct CancelMany {
+  std::vector<std::string> targets;                    // "12", "12_3", "12_[3-9]"
+  std::vector<std::string> users;                      // login names or uids
+  std::vector<std::string> states, partitions, names;  // "pending", …
+  std::vector<std::string> accounts, qos, reservations, wckeys;
+  std::string nodes;  // host list
+  std::int32_t signal = 0;
+  CancelJob::Reach reach = CancelJob::Reach::kSteps;
+};
+std::string encode(const CancelMany& ask);  // {"targets":["12"],"users":["ann"],"signal":15}
+Result<CancelMany> decode_cancel_many(std::string_view text);
+// Every job is cancelled or refused on its own.
+struct CancelledMany {
+  struct Failure {
+    std::string target;
+    Error error;
+  };
+  std::uint64_t done = 0;
+  std::vector<Failure> failed;
+};
+std::string encode(const CancelledMany& answer);  // {"done":2,"failed":[{"target":"12","error":{…}}]}
+Result<CancelledMany> decode_cancelled_many(std::string_view text);
+
 std::string encode(const HoldJob& hold);  // {"by_admin":true}
 Result<HoldJob> decode_hold(std::string_view text);
 std::string encode(const RequeueJob& requeue);  // {"hold":true}

@@ -145,6 +145,9 @@ Result<std::vector<Result<JobId>>> decode_submitted_list(std::string_view text) 
   return jobs;
 }
 
+std::string encode(const CancelledMany& answer) { return wire::encode_value(answer); }
+Result<CancelledMany> decode_cancelled_many(std::string_view text) { return decode_answer<CancelledMany>(text); }
+
 std::string encode_step_created(StepNo step) { return wire::encode_value(wire::CreatedStep{step}); }
 Result<StepNo> decode_step_created(std::string_view text) { return TRY(decode_answer<wire::CreatedStep>(text)).step; }
 

@@ -77,6 +77,8 @@ std::string encode(const std::vector<SubmitRequest>& requests) { return wire::en
 
 std::string encode(const CancelJob& cancel) { return wire::encode_value(cancel); }
 Result<CancelJob> decode_cancel(std::string_view text) { return decode_body<CancelJob>(text); }
+std::string encode(const CancelMany& ask) { return wire::encode_value(ask); }
+Result<CancelMany> decode_cancel_many(std::string_view text) { return decode_body<CancelMany>(text); }
 std::string encode(const HoldJob& hold) { return wire::encode_value(hold); }
 Result<HoldJob> decode_hold(std::string_view text) { return decode_body<HoldJob>(text); }
 std::string encode(const RequeueJob& requeue) { return wire::encode_value(requeue); }

@@ -103,6 +103,34 @@ constexpr void describe(V& v, const CancelJob*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const CancelMany*) {
+  v("targets", &CancelMany::targets);
+  v("users", &CancelMany::users);
+  v("states", &CancelMany::states);
+  v("partitions", &CancelMany::partitions);
+  v("names", &CancelMany::names);
+  v("accounts", &CancelMany::accounts);
+  v("qos", &CancelMany::qos);
+  v("reservations", &CancelMany::reservations);
+  v("wckeys", &CancelMany::wckeys);
+  v("nodes", &CancelMany::nodes);
+  v("signal", &CancelMany::signal, kSignal);
+  v("reach", &CancelMany::reach);
+}
+
+template <class V>
+constexpr void describe(V& v, const CancelledMany::Failure*) {
+  v.always("target", &CancelledMany::Failure::target);
+  v.always("error", &CancelledMany::Failure::error);
+}
+
+template <class V>
+constexpr void describe(V& v, const CancelledMany*) {
+  v.always("done", &CancelledMany::done);
+  v.always("failed", &CancelledMany::failed);
+}
+
+template <class V>
 constexpr void describe(V& v, const HoldJob*) {
   v("by_admin", &HoldJob::by_admin);
 }

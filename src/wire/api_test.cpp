@@ -45,6 +45,29 @@ TEST(Api, SmallRequestsAreAsDocumented) {
   EXPECT_FALSE(decode_join_request("").ok());
 }
 
+TEST(Api, ManyCancelsAtOnce) {
+  const auto ask = decode_cancel_many(
+      R"({"targets":["12","13_[1-4]"],"users":["ann"],"states":["pending"],"nodes":"n[1-2]","signal":10,"reach":"script"})");
+  ASSERT_TRUE(ask.ok());
+  EXPECT_EQ(ask->targets, (std::vector<std::string>{"12", "13_[1-4]"}));
+  EXPECT_EQ(ask->users, std::vector<std::string>{"ann"});
+  EXPECT_EQ(ask->states, std::vector<std::string>{"pending"});
+  EXPECT_EQ(ask->nodes, "n[1-2]");
+  EXPECT_EQ(ask->signal, 10);
+  EXPECT_EQ(ask->reach, CancelJob::Reach::kScript);
+  EXPECT_EQ(decode_cancel_many(R"({"signal":-1})").error().field, "signal");
+  EXPECT_EQ(decode_cancel_many(R"({"targets":"12"})").error().field, "targets");
+  EXPECT_TRUE(decode_cancel_many("")->targets.empty());
+
+  const CancelledMany answer{2, {{"12", denied("not yours")}}};
+  EXPECT_EQ(encode(answer), R"({"done":2,"failed":[{"target":"12","error":{"code":"denied","message":"not yours"}}]})");
+  const auto back = decode_cancelled_many(encode(answer));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->done, 2u);
+  ASSERT_EQ(back->failed.size(), 1u);
+  EXPECT_EQ(back->failed[0].error.code, Errc::kDenied);
+}
+
 TEST(Api, SubmissionsAloneOrInAList) {
   const auto one = decode_submit_body(R"({"spec":{"groups":[{}],"name":"a"}})");
   ASSERT_TRUE(one.ok());

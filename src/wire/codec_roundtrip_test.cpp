@@ -64,6 +64,7 @@ TEST(CodecRoundTrip, Requests) {
   expect_round_trips<UpdateNode>(kEncode, decode_update_node);
   expect_round_trips<Partition>(encode_partition, decode_partition);
   expect_round_trips<CancelJob>(kEncode, decode_cancel);
+  expect_round_trips<CancelMany>(kEncode, decode_cancel_many);
   expect_round_trips<HoldJob>(kEncode, decode_hold);
   expect_round_trips<RequeueJob>(kEncode, decode_requeue);
   expect_round_trips<SignalStep>(kEncode, decode_signal_step);

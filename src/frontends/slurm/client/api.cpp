@@ -174,6 +174,10 @@ Result<void> Api::cancel(std::string_view target, std::int32_t signal, CancelJob
   return {};
 }
 
+Result<CancelledMany> Api::cancel_many(const CancelMany& ask) {
+  return decode_cancelled_many(TRY(call("POST", "/v1/jobs/cancel", encode(ask))).body);
+}
+
 Result<void> Api::end(JobId id, ExitStatus exit, bool client_lost) {
   TRY(call("POST", format("/v1/jobs/{}/end", id.value), encode(EndJob{id, exit, client_lost})));
   return {};

@@ -48,6 +48,7 @@ class Api {
   // Polls on, over lost connections for as long as patience lasts, until it holds.
   Result<JobAnswer> wait(JobId id, Until until, bool presence, Duration patience);
 
+  Result<CancelledMany> cancel_many(const CancelMany& ask);
   Result<void> cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach);
   Result<void> end(JobId id, ExitStatus exit, bool client_lost);
   Result<void> signal_step(JobId id, StepNo number, std::int32_t signal);

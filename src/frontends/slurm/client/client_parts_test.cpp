@@ -144,7 +144,9 @@ TEST(Scancel, Filters) {
   EXPECT_EQ(chosen(ask), "10 ");
   EXPECT_FALSE(ask.set_states("COMPLETED").ok());
   ScancelAsk by_user;
-  ASSERT_TRUE(by_user.choose_users({{"ann", UserId(2), 1000}, {"bob", UserId(1), 1001}}, true, 1000).ok());
+  by_user.me = true;
+  EXPECT_TRUE(by_user.has_filter());
+  ASSERT_TRUE(by_user.choose_users({{"ann", UserId(2), 1000}, {"bob", UserId(1), 1001}}, 1000).ok());
   EXPECT_EQ(chosen(by_user), "11 ");
   EXPECT_EQ(chosen(by_user, "12"), "");
   ScancelAsk running;

@@ -180,21 +180,44 @@ TEST_F(Sbatch, TestOnlySaysWhatWouldHappen) {
   EXPECT_TRUE(submitted().test_only);
 }
 
+// What the cluster says of a request to cancel many.
+ApiClient::Reply cancelled(std::vector<CancelledMany::Failure> failed = {}) {
+  return {200, "application/json", encode(CancelledMany{0, std::move(failed)})};
+}
+
 TEST_F(Sbatch, ScancelNamesItsTargets) {
-  cluster.answer = [](std::string_view, std::string_view) { return ApiClient::Reply{200, "application/json", "{}"}; };
-  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "7", "8_3"}).code, 0);
+  cluster.answer = [](std::string_view, std::string_view) { return cancelled(); };
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "7", "8_3,12_[1-4]"}).code, 0);
   EXPECT_EQ(run(scancel_main, cluster, {"scancel", "9", "--signal", "SIGUSR1"}).code, 0);
   EXPECT_EQ(run(scancel_main, cluster, {"scancel", "-b", "-s", "15", "10"}).code, 0);
-  ASSERT_EQ(cluster.asked, (std::vector<std::string>{"POST /v1/jobs/7/cancel", "POST /v1/jobs/8_3/cancel",
-                                                     "POST /v1/jobs/9/cancel", "POST /v1/jobs/10/cancel"}));
-  EXPECT_EQ(decode_cancel(cluster.bodies[0])->signal, 0);
-  EXPECT_EQ(decode_cancel(cluster.bodies[2])->signal, 10);
-  EXPECT_EQ(decode_cancel(cluster.bodies[3])->reach, CancelJob::Reach::kScript);
+  ASSERT_EQ(cluster.asked, std::vector<std::string>(3, "POST /v1/jobs/cancel"));
+  const auto ask = [&](std::size_t i) { return *decode_cancel_many(cluster.bodies[i]); };
+  EXPECT_EQ(ask(0).targets, (std::vector<std::string>{"7", "8_3", "12_[1-4]"}));
+  EXPECT_EQ(ask(0).signal, 0);
+  EXPECT_EQ(ask(1).signal, 10);
+  EXPECT_EQ(ask(2).reach, CancelJob::Reach::kScript);
+}
+
+TEST_F(Sbatch, ScancelLetsTheClusterLookUpWhatMatches) {
+  cluster.answer = [](std::string_view, std::string_view) { return cancelled(); };
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "-u", "ann", "-t", "PD,R", "-p", "gpu", "-w", "n[1-2]", "12"}).code,
+            0);
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "--me", "-q", "normal"}).code, 0);
+  ASSERT_EQ(cluster.asked, std::vector<std::string>(2, "POST /v1/jobs/cancel"));
+  const auto first = *decode_cancel_many(cluster.bodies[0]), second = *decode_cancel_many(cluster.bodies[1]);
+  EXPECT_EQ(first.targets, std::vector<std::string>{"12"});
+  EXPECT_EQ(first.users, std::vector<std::string>{"ann"});
+  EXPECT_EQ(first.states, (std::vector<std::string>{"pending", "starting", "running"}));
+  EXPECT_EQ(first.partitions, std::vector<std::string>{"gpu"});
+  EXPECT_EQ(first.nodes, "n1,n2");
+  EXPECT_TRUE(second.targets.empty());
+  EXPECT_EQ(second.users, std::vector<std::string>{std::to_string(getuid())});
+  EXPECT_EQ(second.qos, (std::vector<std::string>{"normal", ""}));
 }
 
 TEST_F(Sbatch, ScancelOfWhatIsNotThereIsSilent) {
   cluster.answer = [](std::string_view, std::string_view) {
-    return ApiClient::Reply{404, "application/json", encode_error({Errc::kNotFound, "no job 99", ""})};
+    return cancelled({{"99", {Errc::kNotFound, "no job 99", ""}}});
   };
   const auto quiet = run(scancel_main, cluster, {"scancel", "99"});
   EXPECT_EQ(quiet.code, 0);
@@ -207,11 +230,12 @@ TEST_F(Sbatch, ScancelOfWhatIsNotThereIsSilent) {
 
 TEST_F(Sbatch, ScancelOfAnothersJobFails) {
   cluster.answer = [](std::string_view, std::string_view) {
-    return ApiClient::Reply{403, "application/json", encode_error({Errc::kDenied, "job 5 belongs to bob", ""})};
+    return cancelled({{"5", {Errc::kDenied, "job 5 belongs to bob", ""}}, {"6", {Errc::kNotFound, "no job 6", ""}}});
   };
-  const auto result = run(scancel_main, cluster, {"scancel", "5"});
+  const auto result = run(scancel_main, cluster, {"scancel", "5", "6", "7"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err, "scancel: error: Kill job error on job id 5: Access/permission denied\n");
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "-Q", "5"}).err, "");
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 // scancel: ends jobs, or signals them. Unknown and finished jobs are silent, as Slurm's are, unless -v is given.
 #include <getopt.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <thread>
+#include <algorithm>
 
 #include "base/hostlist.h"
 #include "base/text.h"
@@ -76,61 +74,63 @@ constexpr std::string_view kHelpText =
     "  -w, --nodelist=NODES         only jobs on any of these nodes\n"
     "      --wckey=KEY              only jobs of this key\n";
 
-// What to do to one target. False after a failure that counts.
-bool cancel_one(Api& api, const Voice& voice, const ScancelAsk& ask, const ScancelTarget& target) {
-  const std::string shown = target.step ? format("{}.{}", target.job, target.step_text) : target.job;
-  if (ask.verbose)
-    voice.info(ask.signal ? format("Signal {} to {} {}", ask.signal, target.step ? "step" : "job", shown)
-                          : format("Terminating {} {}", target.step ? "step" : "job", shown));
+std::string shown(const ScancelTarget& target) {
+  return target.step ? format("{}.{}", target.job, target.step_text) : target.job;
+}
+
+// False for a failure that counts: that a job is not there, or is ending already, does not.
+bool tell(const Voice& voice, const ScancelAsk& ask, const std::string& target, const Error& error) {
+  const bool gone = error.code == Errc::kNotFound || error.code == Errc::kConflict;
+  if (ask.quiet || (gone && !ask.verbose))
+    return gone;
+  const std::string_view words = error.code == Errc::kNotFound   ? "Invalid job id specified"
+                                 : error.code == Errc::kConflict ? "Job/step already completing or completed"
+                                 : error.code == Errc::kDenied   ? "Access/permission denied"
+                                                                 : std::string_view(error.message);
+  voice.error(format("Kill job error on job id {}: {}", target, words));
+  return gone;
+}
+
+bool cancel_step(Api& api, const Voice& voice, const ScancelAsk& ask, const ScancelTarget& target) {
   Result<void> done;
-  if (!target.step) {
-    using enum CancelJob::Reach;
-    const auto reach = ask.full ? kEverything : ask.batch ? kScript : kSteps;
-    done = api.cancel(target.job, ask.signal, reach);
-  } else if (*target.step == kBatchStep) {
+  if (*target.step == kBatchStep) {
     done = api.cancel(target.job, ask.signal ? ask.signal : 9, CancelJob::Reach::kScript);
   } else {
     const auto job = api.job_named(target.job);
     done = job ? api.signal_step((*job)->id, *target.step, ask.signal) : Result<void>(job.error());
   }
-  if (done)
-    return true;
-  const Error& error = done.error();
-  const bool gone = error.code == Errc::kNotFound || error.code == Errc::kConflict;
-  if (gone && !ask.verbose)
-    return true;
-  if (!ask.quiet) {
-    const std::string_view words = error.code == Errc::kNotFound   ? "Invalid job id specified"
-                                   : error.code == Errc::kConflict ? "Job/step already completing or completed"
-                                   : error.code == Errc::kDenied   ? "Access/permission denied"
-                                                                   : std::string_view(error.message);
-    voice.error(format("Kill job error on job id {}: {}", shown, words));
-  }
-  return gone;
+  return done || tell(voice, ask, shown(target), done.error());
 }
 
-// Many jobs are cancelled over several connections, so that the controller can put them into few log entries.
-bool cancel_all(const ClientContext& context, Api& api, const Voice& voice, const ScancelAsk& ask,
-                const std::vector<ScancelTarget>& targets) {
-  constexpr std::size_t kConnections = 16;
-  if (targets.size() < 2 * kConnections) {
-    bool good = true;
-    for (const auto& target : targets) good = cancel_one(api, voice, ask, target) && good;
-    return good;
+// False after a failure that counts.
+bool cancel_jobs(Api& api, const Voice& voice, const ScancelAsk& ask, const CancelMany& request) {
+  const auto answer = api.cancel_many(request);
+  if (!answer) {
+    if (!ask.quiet)
+      voice.error(format("Kill job error: {}", answer.error().message));
+    return false;
   }
-  std::atomic<std::size_t> next{0};
-  std::atomic<bool> good{true};
-  std::vector<std::thread> workers;
-  for (std::size_t i = 0; i < kConnections; ++i) {
-    workers.emplace_back([&] {
-      Api own(context);
-      for (std::size_t at; (at = next++) < targets.size();)
-        if (!cancel_one(own, voice, ask, targets[at]))
-          good = false;
-    });
-  }
-  for (auto& worker : workers) worker.join();
+  bool good = true;
+  for (const auto& failure : answer->failed) good = tell(voice, ask, failure.target, failure.error) && good;
   return good;
+}
+
+// Jobs and steps that are named, one by one or after they were looked up.
+bool cancel_named(Api& api, const Voice& voice, const ScancelAsk& ask, const std::vector<ScancelTarget>& targets) {
+  bool good = true;
+  CancelMany request;
+  request.signal = ask.signal;
+  request.reach = ask.reach();
+  for (const auto& target : targets) {
+    if (ask.verbose)
+      voice.info(ask.signal ? format("Signal {} to {} {}", ask.signal, target.step ? "step" : "job", shown(target))
+                            : format("Terminating {} {}", target.step ? "step" : "job", shown(target)));
+    if (target.step)
+      good = cancel_step(api, voice, ask, target) && good;
+    else
+      request.targets.push_back(target.job);
+  }
+  return (request.targets.empty() || cancel_jobs(api, voice, ask, request)) && good;
 }
 
 bool agreed(const Job& job, const ScancelTarget& target) {
@@ -149,6 +149,22 @@ bool agreed(const Job& job, const ScancelTarget& target) {
   return length > 0 && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
+// Replaces the targets by the jobs that are there and match.
+Result<void> look_up(Api& api, ScancelAsk& ask, std::vector<ScancelTarget>& targets) {
+  if (ask.me || !ask.users.empty())
+    TRY(ask.choose_users(TRY(api.users()), ::getuid()));
+  const auto jobs = api.jobs("state=pending,starting,running,suspended,completing");
+  if (!jobs)
+    return Error{jobs.error().code, format("slurm_load_jobs error: {}", jobs.error().message), {}};
+  std::vector<NodeId> chosen_nodes;
+  if (!ask.nodes.empty())
+    for (const auto& node : TRY(api.nodes()))
+      if (std::find(ask.nodes.begin(), ask.nodes.end(), node->meta.name) != ask.nodes.end())
+        chosen_nodes.push_back(node->id);
+  targets = ask.choose(*jobs, targets, chosen_nodes);
+  return {};
+}
+
 int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   ScancelAsk ask;
   ask.read_environment([](const char* name) { return ::getenv(name); });
@@ -161,7 +177,6 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
     voice.error(text);
     return 1;
   };
-  bool me = false;
   std::string clusters;
   optind = 0;
   opterr = 1;
@@ -176,7 +191,7 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
       case 'f': ask.full = true; break;
       case 'i': ask.interactive = true; break;
       case 'M': clusters = optarg; break;
-      case kMe: me = true; break;
+      case kMe: ask.me = true; break;
       case 'n': ask.names = split(optarg, ','); break;
       case 'p': ask.partitions = split(optarg, ','); break;
       case 'q': ask.qos = split(optarg, ','); break;
@@ -225,36 +240,20 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   Api api(context);
   if (const auto named = check_cluster_name(api, clusters); !named)
     return wrong(named.error().message);
-  if (me || !ask.users.empty()) {
-    const auto users = api.users();
-    if (!users)
-      return wrong(users.error().message);
-    if (const auto chosen = ask.choose_users(*users, me, ::getuid()); !chosen)
-      return wrong(chosen.error().message);
-  }
   if (targets.empty() && !ask.has_filter())
     return wrong("No job identification provided");
+  const bool steps =
+      std::any_of(targets.begin(), targets.end(), [](const ScancelTarget& target) { return target.step.has_value(); });
+  if (ask.has_filter() && !ask.interactive && !ask.verbose && !steps)
+    return cancel_jobs(api, voice, ask, ask.request(targets, ::getuid())) ? 0 : 1;
   if (ask.has_filter() || ask.interactive) {
-    auto jobs = api.jobs("state=pending,starting,running,suspended,completing");
-    if (!jobs)
-      return wrong(format("slurm_load_jobs error: {}", jobs.error().message));
-    std::vector<NodeId> chosen_nodes;
-    if (!ask.nodes.empty()) {
-      const auto nodes = api.nodes();
-      if (!nodes)
-        return wrong(nodes.error().message);
-      for (const auto& node : *nodes)
-        if (std::find(ask.nodes.begin(), ask.nodes.end(), node->meta.name) != ask.nodes.end())
-          chosen_nodes.push_back(node->id);
-    }
-    targets = ask.choose(*jobs, targets, chosen_nodes);
+    if (const auto found = look_up(api, ask, targets); !found)
+      return wrong(found.error().message);
     if (ask.interactive)
       std::erase_if(targets,
                     [](const ScancelTarget& target) { return !target.record || !agreed(*target.record, target); });
-    if (targets.empty())
-      return 0;
   }
-  return cancel_all(context, api, voice, ask, targets) ? 0 : 1;
+  return cancel_named(api, voice, ask, targets) ? 0 : 1;
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ Result<void> ScancelAsk::set_states(std::string_view text) {
   return {};
 }
 
-Result<void> ScancelAsk::choose_users(const std::vector<KnownUser>& known, bool me, std::uint32_t own_uid) {
+Result<void> ScancelAsk::choose_users(const std::vector<KnownUser>& known, std::uint32_t own_uid) {
   for (const auto& wanted : users) {
     const auto number = parse_uint(wanted);
     bool found = false;
@@ -138,7 +138,33 @@ Result<void> ScancelAsk::choose_users(const std::vector<KnownUser>& known, bool 
 
 bool ScancelAsk::has_filter() const {
   return !(accounts.empty() && names.empty() && partitions.empty() && qos.empty() && reservations.empty() &&
-           user_ids.empty() && wckeys.empty() && nodes.empty() && states.empty());
+           users.empty() && !me && wckeys.empty() && nodes.empty() && states.empty());
+}
+
+CancelJob::Reach ScancelAsk::reach() const {
+  using enum CancelJob::Reach;
+  return full ? kEverything : batch ? kScript : kSteps;
+}
+
+CancelMany ScancelAsk::request(const std::vector<ScancelTarget>& targets, std::uint32_t own_uid) const {
+  CancelMany out;
+  for (const auto& target : targets) out.targets.push_back(target.job);
+  out.users = users;
+  if (me)
+    out.users.push_back(format("{}", own_uid));
+  for (const JobState state : states) out.states.emplace_back(text_of(state));
+  out.partitions = partitions;
+  out.names = names;
+  out.accounts = accounts;
+  out.qos = qos;
+  if (std::find(qos.begin(), qos.end(), "normal") != qos.end())
+    out.qos.emplace_back();  // what is shown for jobs that named none
+  out.reservations = reservations;
+  out.wckeys = wckeys;
+  out.nodes = join(nodes, ",");
+  out.signal = signal;
+  out.reach = reach();
+  return out;
 }
 
 bool ScancelAsk::matches(const Job& job, const std::vector<NodeId>& on_nodes) const {

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "model/records.h"
+#include "wire/api.h"
 
 namespace lockstep {
 
@@ -27,7 +28,7 @@ struct ScancelAsk {
   std::vector<UserId> user_ids;  // of users and --me
   std::vector<JobState> states;
   int signal = 0;  // 0 = end
-  bool batch = false, full = false, interactive = false, quiet = false, verbose = false;
+  bool batch = false, full = false, interactive = false, quiet = false, verbose = false, me = false;
 
   void read_environment(const std::function<const char*(const char*)>& get_variable);  // SCANCEL_*
   Result<void> set_states(std::string_view text);
@@ -36,8 +37,11 @@ struct ScancelAsk {
     UserId id;
     std::uint32_t uid = 0;
   };
-  Result<void> choose_users(const std::vector<KnownUser>& known, bool me, std::uint32_t own_uid);
+  Result<void> choose_users(const std::vector<KnownUser>& known, std::uint32_t own_uid);
   bool has_filter() const;
+  CancelJob::Reach reach() const;
+  // All of it as one request; the cluster looks up what matches. Targets are jobs, not steps.
+  CancelMany request(const std::vector<ScancelTarget>& targets, std::uint32_t own_uid) const;
   bool matches(const Job& job, const std::vector<NodeId>& on_nodes) const;
   // The targets among these jobs; without targets, all that match.
   std::vector<ScancelTarget> choose(const std::vector<Ref<Job>>& jobs, const std::vector<ScancelTarget>& targets,

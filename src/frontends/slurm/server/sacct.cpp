@@ -193,17 +193,14 @@ struct Ask {
 Result<void> add_job(Ask& ask, std::string_view name) {
   const auto dot = name.find('.');
   const JobName job = TRY(parse_job_name(name.substr(0, dot)));
-  JobTarget target{job.job, std::nullopt};
-  if (!job.elements.empty())
-    target.elements = job.elements;
-  ask.query.jobs.push_back(std::move(target));
+  ask.query.jobs.push_back(job.target);
   if (dot == std::string_view::npos)
     return {};
   const std::string_view step = name.substr(dot + 1);
   const auto parsed = step == "batch" ? std::optional<std::int64_t>(kBatchStep) : parse_int(step);
   if (!parsed || *parsed < kTasksStep || *parsed > INT32_MAX)
     return invalid(format("Invalid job id: {}", name), "jobs");
-  ask.steps.emplace_back(job.job.value, static_cast<StepNo>(*parsed));
+  ask.steps.emplace_back(job.target.job.value, static_cast<StepNo>(*parsed));
   return {};
 }
 
@@ -219,7 +216,7 @@ Result<Ask> parse(const PageRequest& request) {
   if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty())
     for (std::string& name : TRY(expand_hostlist(nodes))) ask.nodes.insert(std::move(name));
   for (const std::string& part : list("states")) {
-    const StateSet set = TRY(StateSet::parse(part));
+    const JobStates set = TRY(parse_slurm_states(part));
     for (int s = 0; s <= static_cast<int>(JobState::kBootFail); ++s)
       if (set.has(static_cast<JobState>(s)))
         ask.states.emplace_back(slurm_state(static_cast<JobState>(s)));

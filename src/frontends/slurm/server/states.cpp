@@ -118,24 +118,16 @@ std::string_view slurm_state(JobState state) { return words_of(state).full; }
 std::string_view slurm_state_compact(JobState state) { return words_of(state).compact; }
 std::uint32_t slurm_state_order(JobState state) { return words_of(state).order; }
 
-StateSet StateSet::unfinished() {
-  StateSet set;
-  for (const StateWords& words : kStates)
-    if (!is_final(words.state))
-      set.bits_ |= 1u << static_cast<unsigned>(words.state);
-  return set;
-}
-
-Result<StateSet> StateSet::parse(std::string_view text) {
-  StateSet set;
+Result<JobStates> parse_slurm_states(std::string_view text) {
+  JobStates set;
   for (const std::string& part : split(text, ',')) {
     const std::string name = upper(trim(part));
     bool known = name == "ALL";
     for (const StateWords& words : kStates)
       if (known && name == "ALL")
-        set.bits_ |= 1u << static_cast<unsigned>(words.state);
+        set.add(words.state);
       else if (name == words.full || name == words.compact)
-        set.bits_ |= 1u << static_cast<unsigned>(words.state), known = true;
+        set.add(words.state), known = true;
     for (const std::string_view never : kNeverHere) known |= name == never;
     if (!known)
       return invalid(format("Invalid job state specified: {}", part), "states");

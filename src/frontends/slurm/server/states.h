@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "model/plan.h"
 #include "model/records.h"
+#include "views/selectors.h"
 
 namespace lockstep {
 
@@ -20,15 +21,7 @@ std::string_view slurm_state_compact(JobState state);
 std::uint32_t slurm_state_order(JobState state);
 
 // "R,PENDING", any case, "all". The error names the word that is no state.
-class StateSet {
- public:
-  static Result<StateSet> parse(std::string_view text);
-  static StateSet unfinished();
-  bool has(JobState state) const { return bits_ >> static_cast<unsigned>(state) & 1; }
-
- private:
-  std::uint32_t bits_ = 0;
-};
+Result<JobStates> parse_slurm_states(std::string_view text);
 
 // Why a job waits or how it ended, as squeue's %r shows it. The note may be null.
 std::string slurm_reason(const Job& job, const PlanNote* note);

@@ -17,21 +17,21 @@ TEST(States, EveryJobStateHasBothForms) {
   for (const auto& [state, full, compact] : expected) {
     EXPECT_EQ(slurm_state(state), full);
     EXPECT_EQ(slurm_state_compact(state), compact);
-    EXPECT_TRUE(StateSet::parse(full).value().has(state));
-    EXPECT_TRUE(StateSet::parse(compact).value().has(state));
-    EXPECT_TRUE(StateSet::parse("all").value().has(state));
+    EXPECT_TRUE(parse_slurm_states(full).value().has(state));
+    EXPECT_TRUE(parse_slurm_states(compact).value().has(state));
+    EXPECT_TRUE(parse_slurm_states("all").value().has(state));
   }
 }
 
 TEST(States, Sets) {
-  const StateSet set = StateSet::parse("pd,running,RH").value();
+  const JobStates set = parse_slurm_states("pd,running,RH").value();
   EXPECT_TRUE(set.has(JobState::kPending));
   EXPECT_TRUE(set.has(JobState::kRunning));
   EXPECT_FALSE(set.has(JobState::kFailed));
-  EXPECT_FALSE(StateSet::unfinished().has(JobState::kCompleted));
-  EXPECT_TRUE(StateSet::unfinished().has(JobState::kCompleting));
-  EXPECT_EQ(StateSet::parse("R,SLEEPING").error().message, "Invalid job state specified: SLEEPING");
-  EXPECT_FALSE(StateSet::parse("R,,PD").ok());
+  EXPECT_FALSE(JobStates::unfinished().has(JobState::kCompleted));
+  EXPECT_TRUE(JobStates::unfinished().has(JobState::kCompleting));
+  EXPECT_EQ(parse_slurm_states("R,SLEEPING").error().message, "Invalid job state specified: SLEEPING");
+  EXPECT_FALSE(parse_slurm_states("R,,PD").ok());
 }
 
 TEST(Reasons, CoreHoldsComeFirst) {

@@ -1,0 +1,96 @@
+// The API's cancels: one job, or all that a filter selects. Many become a command each, so that each is checked and
+// refused on its own, a few batches at a time, so that others get their turn in between.
+#include "base/text.h"
+#include "controller/api.h"
+#include "controller/job_choice.h"
+#include "views/job_names.h"
+#include "views/selectors.h"
+#include "wire/api.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kAtOnce = 1024;  // cancels in the core's queue
+
+bool has_filter(const CancelMany& ask) {
+  return !(ask.users.empty() && ask.states.empty() && ask.partitions.empty() && ask.names.empty() &&
+           ask.accounts.empty() && ask.qos.empty() && ask.reservations.empty() && ask.wckeys.empty() &&
+           ask.nodes.empty());
+}
+
+Result<std::vector<JobTarget>> targets_of(const CancelMany& ask, const Tables& tables) {
+  std::vector<JobTarget> named;
+  for (const auto& text : ask.targets) named.push_back(TRY(parse_job_target(text)));
+  if (!has_filter(ask)) {
+    if (named.empty())
+      return invalid("names no job: give targets, or a filter such as users or states", "targets");
+    return named;
+  }
+  JobSelector selector;
+  if (!named.empty())
+    selector.targets = std::move(named);
+  if (!ask.users.empty())
+    selector.users = users_named(tables, ask.users);
+  if (!ask.states.empty())
+    selector.states = TRY(job_states_of(ask.states));
+  selector.partitions = words_or_any(ask.partitions);
+  selector.names = words_or_any(ask.names);
+  selector.accounts = words_or_any(ask.accounts);
+  selector.qos = words_or_any(ask.qos);
+  selector.reservations = words_or_any(ask.reservations);
+  selector.wckeys = words_or_any(ask.wckeys);
+  if (!ask.nodes.empty())
+    selector.nodes = TRY(nodes_named(tables, ask.nodes));
+  return select_targets(tables, selector);
+}
+
+}  // namespace
+
+void Api::cancel_job(Visit visit) {
+  auto target = parse_job_target(visit.names[0]);
+  auto body = decode_cancel(visit.http().body);
+  if (!target.ok() || !body.ok())
+    return visit.refuse(target.ok() ? body.error() : target.error());
+  body->target = std::move(*target);
+  command(std::move(visit), std::move(*body));
+}
+
+struct Api::Cancels {
+  Visit visit;
+  CancelMany ask;
+  std::vector<JobTarget> targets;
+  std::size_t next = 0;
+  CancelledMany answer;
+};
+
+void Api::cancel_jobs(Visit visit) {
+  auto ask = decode_cancel_many(visit.http().body);
+  if (!ask.ok())
+    return visit.refuse(ask.error());
+  auto targets = targets_of(*ask, world_.view.tables());
+  if (!targets.ok())
+    return visit.refuse(targets.error());
+  cancel_next(std::make_shared<Cancels>(Cancels{std::move(visit), std::move(*ask), std::move(*targets), 0, {}}));
+}
+
+void Api::cancel_next(const std::shared_ptr<Cancels>& all) {
+  if (all->next == all->targets.size())
+    return all->visit.answer(encode(all->answer));
+  const std::size_t first = all->next;
+  all->next = std::min(all->targets.size(), first + kAtOnce);
+  std::vector<CoreLoop::Submission> part;
+  for (std::size_t i = first; i < all->next; ++i)
+    part.push_back({{all->visit.caller, CancelJob{all->targets[i], all->ask.signal, all->ask.reach}}, {}});
+  world_.core.submit_all(std::move(part), [this, all, first](const std::vector<Result<Answer>>& answers) {
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (answers[i].ok())
+        ++all->answer.done;
+      else
+        all->answer.failed.push_back({text_of(all->targets[first + i]), answers[i].error()});
+    }
+    cancel_next(all);
+  });
+}
+
+}  // namespace lockstep
