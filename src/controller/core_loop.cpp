@@ -23,6 +23,7 @@ CoreLoop::CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDe
     outbox_.push_back([this, batch] { outputs_.on_batch(batch); });
     desk_.committed(engine_->state(), batch->changes, batch->actions, clock_.now());
   });
+  engine_->set_aside([this](Task work, Task done) { run_aside(std::move(work), std::move(done)); });
 }
 
 CoreLoop::~CoreLoop() { stop(); }
@@ -36,6 +37,17 @@ void CoreLoop::stop() {
     return;
   inbox_.post([this] { stopping_ = true; });
   thread_.join();
+  if (aside_.joinable())
+    aside_.join();
+}
+
+void CoreLoop::run_aside(Task work, Task done) {
+  if (aside_.joinable())
+    aside_.join();  // it has posted its `done`, or nothing would be asked again
+  aside_ = std::thread([this, work = std::move(work), done = std::move(done)]() mutable {
+    work();
+    inbox_.post(std::move(done));
+  });
 }
 
 void CoreLoop::submit(Command command, std::vector<Blob> blobs, std::function<void(Result<Answer>)> done) {

@@ -59,6 +59,7 @@ class CoreLoop {
   void run_engine();
   void take_desk_commands();
   void flush();
+  void run_aside(Task work, Task done);
   Instant next_timer() const;
 
   std::unique_ptr<Engine> engine_;
@@ -73,6 +74,7 @@ class CoreLoop {
   Instant tick_not_before_;
   bool stopping_ = false;
   std::thread thread_;
+  std::thread aside_;  // encodes a snapshot now and then
 };
 
 }  // namespace lockstep

@@ -50,6 +50,8 @@ struct Engine::Inner {
   std::unique_ptr<PoisonNote> poison;
   std::deque<Item> queue;
   std::vector<Reader> readers;
+  Aside aside;
+  bool drafting = false;  // a snapshot is being encoded
   std::unordered_set<std::string> known_blobs;
   std::uint64_t last_index = 0;
   std::uint64_t snapshot_index = 0;
@@ -177,23 +179,51 @@ struct Engine::Inner {
     return out;
   }
 
-  void write_snapshot() {
-    auto all = records();
-    if (mutant(Mutant::kSnapshotStale))
-      std::erase_if(all, [&](const Change& c) { return c.seq > previous_seq; });
+  struct Draft {
+    std::uint64_t index = 0;
+    Instant at;
+    std::vector<Change> records;
     std::vector<std::string> chunks;
-    for (std::size_t from = 0; from < all.size(); from += kSnapshotChunkRecords) {
-      const auto to = std::min(all.size(), from + kSnapshotChunkRecords);
-      chunks.push_back(encode_entry(
-          {{all.begin() + static_cast<std::ptrdiff_t>(from), all.begin() + static_cast<std::ptrdiff_t>(to)},
-           {},
-           clock}));
+
+    void encode() {
+      for (std::size_t from = 0; from < records.size(); from += kSnapshotChunkRecords) {
+        const auto to = std::min(records.size(), from + kSnapshotChunkRecords);
+        chunks.push_back(encode_entry(
+            {{records.begin() + static_cast<std::ptrdiff_t>(from), records.begin() + static_cast<std::ptrdiff_t>(to)},
+             {},
+             at}));
+      }
+      records = {};
     }
+  };
+
+  void begin_snapshot() {
+    auto draft = std::make_shared<Draft>();
+    draft->index = last_index;
+    draft->at = clock;
+    draft->records = records();
+    if (mutant(Mutant::kSnapshotStale))
+      std::erase_if(draft->records, [&](const Change& c) { return c.seq > previous_seq; });
+    drafting = true;
+    const auto encode = [draft] { draft->encode(); };
+    const auto store = [this, draft] { store_snapshot(*draft); };
+    if (aside) {
+      aside(encode, store);
+    } else {
+      encode();
+      store();
+    }
+  }
+
+  // Meanwhile the log may have grown: what follows the snapshot is read behind it.
+  void store_snapshot(const Draft& draft) {
+    drafting = false;
     // A snapshot that cannot be written costs only a longer tail.
-    if (!log.write_snapshot(last_index, chunks).ok())
+    if (!trusted || !log.write_snapshot(draft.index, draft.chunks).ok())
       return;
-    snapshot_index = last_index;
+    snapshot_index = draft.index;
     sweep();
+    trim();
   }
 
   void sweep() {
@@ -332,8 +362,8 @@ struct Engine::Inner {
       publish(std::move(batch));
     if (!mutant(Mutant::kEarlyAck))
       answer(items, answers);
-    if (last_index >= snapshot_index + settings.snapshot_every)
-      write_snapshot();
+    if (!drafting && last_index >= snapshot_index + settings.snapshot_every)
+      begin_snapshot();
     trim();
   }
 
@@ -417,6 +447,7 @@ void Engine::submit(Command command, Reply reply, std::vector<Blob> blobs) {
 
 bool Engine::has_work() const { return !inner_->queue.empty(); }
 void Engine::run_batch(Instant now) { inner_->run(now); }
+void Engine::set_aside(Aside aside) { inner_->aside = std::move(aside); }
 void Engine::add_reader(Reader reader) { inner_->readers.push_back(std::move(reader)); }
 std::vector<Change> Engine::snapshot() const { return inner_->records(); }
 const ClusterState& Engine::state() const { return inner_->state; }

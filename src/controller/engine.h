@@ -52,6 +52,10 @@ class Engine {
   };
   using Reader = std::function<void(const std::shared_ptr<const Batch>&)>;
   void add_reader(Reader reader);
+  // Runs `work` elsewhere, then `done` on the engine's own thread. Unset: both at once. For encoding a snapshot, which
+  // takes long and needs nothing but the records, which nobody changes.
+  using Aside = std::function<void(std::function<void()> work, std::function<void()> done)>;
+  void set_aside(Aside aside);
   // Every record, as of the last committed batch.
   std::vector<Change> snapshot() const;
 

@@ -206,6 +206,43 @@ TEST_F(EngineTest, ALargeBatchIsCutAndCountsWhole) {
   EXPECT_GE(whole->state().tables().seq, seq);
 }
 
+TEST_F(EngineTest, WorkGoesOnWhileASnapshotIsEncodedElsewhere) {
+  EngineSettings settings;
+  settings.snapshot_every = 5;
+  auto engine = open(settings);
+  std::vector<std::function<void()>> works, dones;
+  engine->set_aside([&](std::function<void()> work, std::function<void()> done) {
+    works.push_back(std::move(work));
+    dones.push_back(std::move(done));
+  });
+  engine->set_trim_floor(1000);
+  std::uint32_t made = 0;
+  const auto more = [&](std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i, ++made)
+      ASSERT_TRUE(run(*engine, PutUser{person(format("u{}", made), 1000 + made)}).ok());
+  };
+  more(20);
+  ASSERT_EQ(works.size(), 1u);  // one at a time
+  const std::uint64_t at_most = engine->last_index();
+  EXPECT_EQ(log.snapshot.index, 0u);
+  EXPECT_EQ(log.trimmed, 0u);
+  works[0]();
+  more(2);
+  EXPECT_EQ(log.snapshot.index, 0u);
+  dones[0]();
+  EXPECT_GE(log.snapshot.index, 5u);
+  EXPECT_LT(log.snapshot.index, at_most);
+  EXPECT_EQ(log.trimmed, log.snapshot.index);
+  more(1);
+  EXPECT_EQ(works.size(), 2u);  // the next one is due
+
+  // The snapshot and what followed it give the whole state; the second one was never finished.
+  const auto seq = engine->state().tables().seq;
+  engine = open(settings);
+  EXPECT_GT(engine->state().tables().seq, seq);  // its own epoch
+  for (std::uint32_t i = 0; i < made; ++i) EXPECT_TRUE(engine->state().tables().user_named(format("u{}", i)));
+}
+
 TEST_F(EngineTest, ASnapshotReplacesTheEntriesBeforeItAndTrimmingWaitsForReaders) {
   EngineSettings settings;
   settings.snapshot_every = 10;
