@@ -94,6 +94,14 @@ Result<void> ReplyReader::header(std::string_view text) {
 }
 
 Result<bool> ReplyReader::feed(std::string_view bytes) {
+  if (state_ == State::kLength && pending_.empty()) {  // the body of a long answer is not copied twice
+    const std::size_t n = std::min<std::uint64_t>(left_, bytes.size());
+    reply_.body.append(bytes.substr(0, n));
+    left_ -= n;
+    bytes.remove_prefix(n);
+    if (left_ == 0)
+      state_ = State::kDone;
+  }
   pending_.append(bytes);
   bool more = true;
   while (more && state_ != State::kDone) {

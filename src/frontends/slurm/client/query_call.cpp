@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/say.h"
@@ -38,6 +40,7 @@ Result<std::string> Query::send(std::string_view method, std::string_view target
 }
 
 Rows::Rows(std::string body, std::size_t columns) : body_(std::move(body)), columns_(columns) {
+  cells_.reserve((static_cast<std::size_t>(std::count(body_.begin(), body_.end(), '\n')) + 1) * columns_);
   // Escapes only shrink a cell, so it can be unescaped where it lies.
   char* at = body_.data();
   char* const end = at + body_.size();
@@ -45,14 +48,13 @@ Rows::Rows(std::string body, std::size_t columns) : body_(std::move(body)), colu
     std::size_t found = 0;
     for (bool line_ended = false; !line_ended;) {
       char* const start = at;
+      while (at < end && *at != '\t' && *at != '\n' && *at != '\\') ++at;
       char* out = at;
       while (at < end && *at != '\t' && *at != '\n') {
         if (*at == '\\' && at + 1 < end) {
           ++at;
           *out++ = *at == 't' ? '\t' : *at == 'n' ? '\n' : *at;
           ++at;
-        } else if (out == at) {
-          ++out, ++at;
         } else {
           *out++ = *at++;
         }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
@@ -46,6 +47,27 @@ void append_cell(std::string& out, std::string_view text, const TableColumn& col
     out += column.cut_at ? text.substr(0, column.cut_at) : text;
   }
   out += column.suffix;
+}
+
+std::vector<std::int64_t> numbers_of(const Rows& rows, std::size_t cell) {
+  std::vector<std::int64_t> out(rows.size());
+  for (std::uint32_t row = 0; row < out.size(); ++row) out[row] = to_number(rows.cell(row, cell));
+  return out;
+}
+
+// Each row's text by its place among all that there are. Neighbours are often the same.
+std::vector<std::int64_t> ranks_of(const Rows& rows, std::size_t cell) {
+  std::map<std::string_view, std::int64_t> ranks;
+  const auto at = [&](std::uint32_t row) { return rows.cell(row, cell); };
+  std::vector<std::int64_t> out(rows.size());
+  for (std::uint32_t row = 0; row < out.size(); ++row)
+    if (row == 0 || at(row) != at(row - 1))
+      ranks.emplace(at(row), 0);
+  std::int64_t next = 0;
+  for (auto& [text, rank] : ranks) rank = next++;
+  for (std::uint32_t row = 0; row < out.size(); ++row)
+    out[row] = row > 0 && at(row) == at(row - 1) ? out[row - 1] : ranks.find(at(row))->second;
+  return out;
 }
 
 // Text needs no work; the common kind is not copied.
@@ -179,22 +201,21 @@ std::string write_table(const TableFormat& asked, const TableAsk& ask, const Row
 std::vector<std::uint32_t> sorted_rows(const Rows& rows, std::span<const SortKey> keys) {
   std::vector<std::uint32_t> order(rows.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  // Numbers are read once, not at every comparison.
-  std::vector<std::vector<std::int64_t>> numbers(keys.size());
-  for (std::size_t k = 0; k < keys.size(); ++k)
-    if (keys[k].numeric)
-      for (const std::uint32_t row : order) numbers[k].push_back(to_number(rows.cell(row, keys[k].cell)));
-  const auto compare = [&](std::size_t k, std::uint32_t a, std::uint32_t b) {
-    if (keys[k].numeric)
-      return numbers[k][a] < numbers[k][b] ? -1 : numbers[k][a] > numbers[k][b] ? 1 : 0;
-    return rows.cell(a, keys[k].cell).compare(rows.cell(b, keys[k].cell));
-  };
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    for (std::size_t k = 0; k < keys.size(); ++k)
-      if (const int c = compare(k, a, b); c != 0)
-        return keys[k].descending ? c > 0 : c < 0;
+  // Cells are read once, not at every comparison.
+  std::vector<std::vector<std::int64_t>> ranks;
+  for (const SortKey& key : keys) {
+    auto& rank = ranks.emplace_back(key.numeric ? numbers_of(rows, key.cell) : ranks_of(rows, key.cell));
+    if (key.descending)
+      for (std::int64_t& number : rank) number = ~number;
+  }
+  const auto before = [&](std::uint32_t a, std::uint32_t b) {
+    for (const auto& rank : ranks)
+      if (rank[a] != rank[b])
+        return rank[a] < rank[b];
     return false;
-  });
+  };
+  if (!std::is_sorted(order.begin(), order.end(), before))
+    std::stable_sort(order.begin(), order.end(), before);
   return order;
 }
 

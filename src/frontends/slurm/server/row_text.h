@@ -10,7 +10,9 @@ namespace lockstep {
 
 // Tab, newline and backslash inside a field become \t, \n and two backslashes.
 inline void append_field_text(std::string& out, std::string_view text) {
-  if (text.find_first_of("\t\n\\") == std::string_view::npos) {
+  bool plain = true;
+  for (const char c : text) plain &= c != '\t' && c != '\n' && c != '\\';
+  if (plain) {
     out += text;
     return;
   }

@@ -30,8 +30,11 @@ void number(Out out, Int value) {
 
 void reason_or_nodes(Out out, Line line) {
   if (line.job->state == JobState::kPending || (is_final(line.job->state) && !line.job->exit.ok())) {
+    const Reason reason = slurm_reason_parts(*line.job, line.note);
     out += '(';
-    text(out, slurm_reason(*line.job, line.note));
+    text(out, reason.word);
+    if (!reason.detail.empty())
+      text(out += ", ", reason.detail);
     out += ')';
   } else {
     text(out, node_list(line));
@@ -44,6 +47,15 @@ void job_label_column(Out out, Line line) {
     number(out, line.job->id.value);
   else
     text(out, job_label(line));
+}
+
+void partition_column(Out out, Line line) {
+  if (line.job->allocation)
+    text(out, line.job->allocation->partition);
+  else if (line.spec().partitions.size() == 1)
+    text(out, line.spec().partitions.front());
+  else
+    text(out, partition_text(line));
 }
 
 void user_column(Out out, Line line) {
@@ -175,7 +187,7 @@ constexpr std::array kColumns = {
                   case Sharing::kExclusiveUser: text(o, "USER"); break;
                 }
               }},
-    ColumnDef{"partition", [](Out o, Line l) { text(o, partition_text(l)); }},
+    ColumnDef{"partition", partition_column},
     ColumnDef{"priority",
               [](Out o, Line l) { o += format("{:.14f}", static_cast<double>(shown_priority(*l.job)) / 4294967296.0); }},
     ColumnDef{"prioritylong", [](Out o, Line l) { number(o, shown_priority(*l.job)); }},

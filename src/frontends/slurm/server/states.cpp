@@ -135,21 +135,25 @@ Result<JobStates> parse_slurm_states(std::string_view text) {
   return set;
 }
 
-std::string slurm_reason(const Job& job, const PlanNote* note) {
+Reason slurm_reason_parts(const Job& job, const PlanNote* note) {
   if (is_final(job.state) || job.state == JobState::kCompleting) {
-    const std::string_view first = std::string_view(job.end_reason).substr(0, job.end_reason.find(' '));
-    return first.empty() ? "None" : std::string(first);
+    const std::string_view reason(job.end_reason);
+    const std::string_view first = reason.substr(0, reason.find(' '));
+    return {first.empty() ? "None" : first, {}};
   }
   if (job.state != JobState::kPending)
-    return "None";
+    return {"None", {}};
   if (job.hold != Hold::kNone || !note)
-    return std::string(hold_reason(job.hold));
-  std::string reason(wait_reason(note->wait));
-  if (note->wait == Wait::kNodesUnavailable && !note->detail.empty())
-    reason += ", " + note->detail;
-  if (note->wait == Wait::kLimit && !note->detail.empty())
-    reason = note->detail.substr(0, note->detail.find(':'));
-  return reason;
+    return {hold_reason(job.hold), {}};
+  const std::string_view detail(note->detail);
+  if (note->wait == Wait::kLimit && !detail.empty())
+    return {detail.substr(0, detail.find(':')), {}};
+  return {wait_reason(note->wait), note->wait == Wait::kNodesUnavailable ? detail : std::string_view()};
+}
+
+std::string slurm_reason(const Job& job, const PlanNote* note) {
+  const Reason reason = slurm_reason_parts(job, note);
+  return reason.detail.empty() ? std::string(reason.word) : format("{}, {}", reason.word, reason.detail);
 }
 
 NodeCpus node_cpus(const Node& node, const NodeHolding& holding) {

@@ -25,6 +25,11 @@ Result<JobStates> parse_slurm_states(std::string_view text);
 
 // Why a job waits or how it ended, as squeue's %r shows it. The note may be null.
 std::string slurm_reason(const Job& job, const PlanNote* note);
+// The same in parts, of which there may be no second.
+struct Reason {
+  std::string_view word, detail;
+};
+Reason slurm_reason_parts(const Job& job, const PlanNote* note);
 
 // What runs on a node, as far as its state needs it.
 struct NodeHolding {
