@@ -28,6 +28,14 @@ bool goes_first(const Command& command) {
          std::holds_alternative<StartEpoch>(b);
 }
 
+// Nearly every command writes the cluster's record: its clock and the next ids. Of one batch only the last counts.
+void keep_last_cluster(std::vector<Change>& changes) {
+  const auto is_cluster = [](const Change& change) { return kind_of(change.record) == Kind::kCluster; };
+  const auto last = std::find_if(changes.rbegin(), changes.rend(), is_cluster);
+  if (last != changes.rend())
+    changes.erase(std::remove_if(changes.begin(), last.base() - 1, is_cluster), last.base() - 1);
+}
+
 Error read_only_error(const std::string& cause) {
   return {
       Errc::kUnavailable,
@@ -333,6 +341,7 @@ struct Engine::Inner {
     answers.reserve(items.size());
     const Seq seq_before = state.tables().seq;
     for (auto& item : items) answers.push_back(apply_one(item, batch, blobs));
+    keep_last_cluster(batch.changes);
     if (poison)
       poison->done();
 

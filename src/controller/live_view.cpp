@@ -6,7 +6,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kRecentMax = 20'000;
+constexpr std::size_t kRecentMax = 10'000;
 
 }  // namespace
 
