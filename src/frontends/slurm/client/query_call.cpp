@@ -63,7 +63,7 @@ Rows::Rows(std::string body, std::size_t columns) : body_(std::move(body)), colu
       if (at < end)
         ++at;
       if (found++ < columns_)
-        cells_.emplace_back(start, static_cast<std::size_t>(out - start));
+        cells_.push_back({static_cast<std::uint32_t>(start - body_.data()), static_cast<std::uint32_t>(out - start)});
     }
     for (; found < columns_; ++found) cells_.emplace_back();  // a short line is filled up, never read past
   }

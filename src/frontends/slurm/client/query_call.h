@@ -1,6 +1,7 @@
 // Asking the cluster for rows and texts: the part that squeue, sinfo, scontrol and sacct share.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -29,12 +30,18 @@ class Rows {
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
   std::size_t size() const { return columns_ ? cells_.size() / columns_ : 0; }
-  std::string_view cell(std::size_t row, std::size_t column) const { return cells_[row * columns_ + column]; }
+  std::string_view cell(std::size_t row, std::size_t column) const {
+    const Cell& at = cells_[row * columns_ + column];
+    return std::string_view(body_).substr(at.from, at.size);
+  }
 
  private:
   std::string body_;
   std::size_t columns_;
-  std::vector<std::string_view> cells_;
+  struct Cell {
+    std::uint32_t from = 0, size = 0;
+  };
+  std::vector<Cell> cells_;
 };
 
 // Reads options the way Slurm's commands do: getopt_long with abbreviations. `letters` and `longs` as getopt wants
