@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "controller/test_world.h"
+#include "wire/api.h"
 #include "wire/api_call.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
@@ -200,6 +201,36 @@ TEST_F(ServerTest, AnotherUsersJobIsSafe) {
   EXPECT_EQ(call("GET", "/v1/jobs/1", {}, local(54322)).status, 200);
   EXPECT_EQ(call("POST", "/v1/tokens", "{}", local(54322)).status, 403);
   EXPECT_EQ(call("POST", "/v1/jobs/1/cancel", "{}", local(54321)).status, 200);
+}
+
+TEST_F(ServerTest, ManyJobsAreCancelledInOneRequestAndEachIsRefusedOnItsOwn) {
+  std::string list = "[";
+  for (int i = 0; i < 3000; ++i) list += (i ? "," : "") + std::string(kJob);
+  ASSERT_EQ(call("POST", "/v1/jobs", list + "]", local(54321)).status, 200);
+  ASSERT_EQ(call("POST", "/v1/jobs", kJob, local(54322)).body, R"({"job_id":3001})");
+  const auto cancel = [&](const std::string& body, std::uint32_t uid) {
+    return call("POST", "/v1/jobs/cancel", body, local(uid));
+  };
+  EXPECT_EQ(cancel("{}", 54321).status, 400);  // never everything by accident
+  EXPECT_EQ(cancel(R"({"targets":["x"]})", 54321).status, 400);
+  EXPECT_EQ(cancel(R"({"states":["sleepy"]})", 54321).status, 400);
+  EXPECT_EQ(cancel(R"({"nodes":"n99"})", 54321).status, 404);
+  EXPECT_EQ(cancel(R"({"users":["nobody-here"]})", 54321).body, R"({"done":0,"failed":[]})");
+
+  const auto mixed = decode_cancelled_many(cancel(R"({"targets":["1","3001","9999","2_[0-4]"]})", 54321).body);
+  ASSERT_TRUE(mixed.ok());
+  EXPECT_EQ(mixed->done, 1u);
+  ASSERT_EQ(mixed->failed.size(), 3u);
+  EXPECT_EQ(mixed->failed[0].target, "3001");
+  EXPECT_EQ(mixed->failed[0].error.code, Errc::kDenied);
+  EXPECT_EQ(mixed->failed[1].error.code, Errc::kNotFound);
+
+  const int before = log.appends;
+  EXPECT_EQ(cancel(R"({"users":["54321","54322"],"states":["pending"],"names":["a"]})", 54321).body.substr(0, 12),
+            R"({"done":2999)");
+  EXPECT_LT(log.appends, before + 100);
+  EXPECT_EQ(call("GET", "/v1/jobs?state=pending").body.find("\"id\":1,"), std::string::npos);
+  EXPECT_NE(call("GET", "/v1/jobs?state=pending").body.find("\"id\":3001"), std::string::npos);
 }
 
 TEST_F(ServerTest, AScriptCannotBeNamedByItsId) {
