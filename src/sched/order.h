@@ -1,19 +1,20 @@
 // The order among equals: jobs that priority, fair share, quotas and tiers do not tell apart, and which of them may
 // start although the first one waits. Pure arithmetic, shared by the planner and the trace simulators.
 //
-// A job's turn is fixed by what is known when it joins the queue and does not move as time passes, so a queue kept
-// sorted stays sorted. (It is worth computing again when a job of the same kin ends, see predict.h, and only then.)
+// A job's turn does not move as time passes, so a queue kept sorted stays sorted. It may change at known instants only:
+// when a job of the same kin ends (see predict.h), those of its kin that wait are worth predicting again.
 //
-//   work    = weight * predicted * (100 * size / capacity)^size_exponent
-//   spread  = spread_min + backlog_share * (time to drain what waits)
-//   turn    = submitted + spread * (doubling * log2(work / work_unit) + work / (work + spread) * (1 - wide * size /
-//   capacity))
+//   spread = spread_min + backlog_share * (time to drain what waits)              fixed when the job is submitted
+//   turn   = submitted + spread * (doubling * log2(predicted / short_run)
+//                                  + steep * predicted / (steep * predicted + spread) * (1 + wide * (size /
+//                                  capacity)^3))
 //
-// Short and narrow jobs go ahead of long and wide ones, and what has waited long goes ahead of what comes later. The
-// saturating part orders jobs of hours as shortest-first would but puts none back by more than one spread; the
-// logarithm lets the tiny ones, which cost nobody anything, far ahead; wide jobs are put back less, because narrow
-// ones fill the holes beside them and not the other way round. The spread follows the backlog: with a day's work queued
-// an hour more is little, while on an idle cluster nobody is made to wait for it.
+// Short jobs go ahead of long ones, and what has waited long goes ahead of what comes later. The logarithm lets tiny
+// jobs, which cost nobody anything, far ahead. The fraction orders jobs of hours as shortest-first would, but puts none
+// back by more than one spread: what a linear or a pure shortest-first order does to the longest has no bound. Only
+// jobs that need most of the cluster for long are put back further, since nobody else runs while they do; size matters
+// otherwise not at all, wide jobs are slow to start as it is. The spread follows the backlog: with days of work queued
+// an hour more is little, on an idle cluster it is much.
 // docs/decisions/0004-order-among-equals.md has the figures, where the constants come from and what else was tried.
 #pragma once
 
@@ -25,16 +26,15 @@
 namespace lockstep {
 
 struct OrderPolicy {
-  Duration spread_min = hours(7);
+  Duration spread_min = seconds(80'000);
   Duration spread_max = hours(300);
-  std::int64_t backlog_permille = 1500;
-  std::int64_t weight_permille = 4000;
-  std::int64_t size_permille = 200;      // exponent of the size
-  std::int64_t doubling_permille = 139;  // spreads per doubling of the work
-  Duration work_unit = minutes(10);
-  std::int64_t wide_permille = 300;
+  std::int64_t backlog_permille = 1200;
+  std::int64_t doubling_permille = 104;  // spreads per doubling of the predicted run time
+  Duration short_run = seconds(100);     // what the doublings are counted from
   Duration predicted_min = seconds(5);   // shorter ones are alike
-  std::int64_t filler_permille = 900;    // of its predicted run time a filler is tested with
+  std::int64_t steep = 12;               // half a spread for a job of a twelfth of the spread
+  std::int64_t wide_permille = 2000;     // of its spread a job of the whole cluster is put back further
+  std::int64_t filler_permille = 850;    // of its predicted run time a filler is tested with
   std::int64_t overdue_permille = 2000;  // spreads after its turn, from which on a waiting job's promise binds
 
   Result<void> validate() const;
@@ -51,12 +51,15 @@ class Backlog {
   __int128 size_us_ = 0;
 };
 
+// How much a job submitted now may be overtaken, from the drain_time() of what waits, without it.
+Duration spread_of(const OrderPolicy& policy, Duration backlog);
+
 struct OrderFacts {
   Instant submitted;
   std::int64_t size = 1;      // devices, or cores where the job has none
   std::int64_t capacity = 1;  // of the cluster or partition in the same unit, at least 1
   Duration predicted;         // run time, see predict.h
-  Duration backlog;           // drain_time(), without this job
+  Duration spread;            // spread_of() at its submission, at least a second
 };
 
 struct Turn {

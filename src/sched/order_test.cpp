@@ -13,8 +13,11 @@ namespace {
 const Instant kSubmitted = Instant{} + hours(1000);
 
 Turn turn(std::int64_t size, Duration predicted, Duration backlog = hours(10), Instant submitted = kSubmitted) {
-  return turn_of({},
-                 {.submitted = submitted, .size = size, .capacity = 512, .predicted = predicted, .backlog = backlog});
+  return turn_of({}, {.submitted = submitted,
+                      .size = size,
+                      .capacity = 512,
+                      .predicted = predicted,
+                      .spread = spread_of({}, backlog)});
 }
 
 TEST(Order, TheDefaultIsValidAndNonsenseIsRefusedByField) {
@@ -27,19 +30,19 @@ TEST(Order, TheDefaultIsValidAndNonsenseIsRefusedByField) {
   EXPECT_EQ(field([](OrderPolicy& p) { p.spread_min = {}; }), "spread_max");
   EXPECT_EQ(field([](OrderPolicy& p) { p.spread_max = seconds(1); }), "spread_max");
   EXPECT_EQ(field([](OrderPolicy& p) { p.backlog_permille = -1; }), "backlog_permille");
-  EXPECT_EQ(field([](OrderPolicy& p) { p.weight_permille = 0; }), "weight_permille");
-  EXPECT_EQ(field([](OrderPolicy& p) { p.size_permille = 2001; }), "size_permille");
   EXPECT_EQ(field([](OrderPolicy& p) { p.doubling_permille = -1; }), "doubling_permille");
-  EXPECT_EQ(field([](OrderPolicy& p) { p.work_unit = {}; }), "work_unit");
-  EXPECT_EQ(field([](OrderPolicy& p) { p.wide_permille = 1001; }), "wide_permille");
+  EXPECT_EQ(field([](OrderPolicy& p) { p.short_run = {}; }), "short_run");
+  EXPECT_EQ(field([](OrderPolicy& p) { p.steep = -1; }), "steep");
+  EXPECT_EQ(field([](OrderPolicy& p) { p.wide_permille = -1; }), "wide_permille");
   EXPECT_EQ(field([](OrderPolicy& p) { p.predicted_min = {}; }), "predicted_min");
   EXPECT_EQ(field([](OrderPolicy& p) { p.filler_permille = 0; }), "filler_permille");
   EXPECT_EQ(field([](OrderPolicy& p) { p.overdue_permille = -1; }), "overdue_permille");
 }
 
-TEST(Order, ShortAndNarrowGoAheadOfLongAndWide) {
+TEST(Order, ShortGoesAheadOfLongAndWidthCountsOnlyNearTheWhole) {
   EXPECT_LT(turn(4, minutes(10)).at, turn(4, hours(10)).at);
-  EXPECT_LT(turn(1, hours(1)).at, turn(64, hours(1)).at);
+  EXPECT_LT(turn(64, hours(1)).at, turn(512, hours(1)).at);
+  EXPECT_LT(turn(64, hours(1)).at - turn(1, hours(1)).at, minutes(10));  // an eighth of the cluster hardly matters
   for (Duration p = seconds(5); p < hours(500); p = p * 2) EXPECT_LT(turn(8, p).at, turn(8, p * 2).at) << p.us;
   EXPECT_EQ(turn(8, seconds(1)).at, turn(8, seconds(5)).at);  // shorter than that are alike
 }
@@ -50,7 +53,7 @@ TEST(Order, WaitingLongEnoughOvertakesEverythingThatComesLater) {
   const Duration between = longest.at - tiny.at;
   EXPECT_GT(between, Duration{});
   EXPECT_GT(turn(1, seconds(1), hours(10), kSubmitted + between + seconds(1)).at, longest.at);
-  EXPECT_LT(between, hours(8 + 15) * 6);  // six spreads, whatever the jobs
+  EXPECT_LT(between, spread_of({}, hours(10)) * 6);  // whatever the jobs
 }
 
 TEST(Order, TheSpreadFollowsTheBacklogUpToItsBound) {
@@ -76,20 +79,22 @@ TEST(Order, AgreesWithTheFormula) {
     const std::int64_t capacity = rng.between(1, 1 << rng.between(0, 20)), size = rng.between(1, capacity);
     const Duration predicted = seconds(rng.between(1, std::int64_t{1} << rng.between(0, 24)));
     const Duration backlog = seconds(rng.between(0, 4'000'000));
-    const double spread =
-        std::min(static_cast<double>(policy.spread_min.us) +
-                     static_cast<double>(backlog.us) * static_cast<double>(policy.backlog_permille) / 1000,
-                 static_cast<double>(policy.spread_max.us));
+    const Duration spread = spread_of(policy, backlog);
+    EXPECT_NEAR(static_cast<double>(spread.us),
+                std::min(static_cast<double>(policy.spread_min.us) +
+                             static_cast<double>(backlog.us) * static_cast<double>(policy.backlog_permille) / 1000,
+                         static_cast<double>(policy.spread_max.us)),
+                2);
     const double share = static_cast<double>(size) / static_cast<double>(capacity);
-    const double work = static_cast<double>(policy.weight_permille) / 1000 *
-                        std::max(static_cast<double>(predicted.us), static_cast<double>(policy.predicted_min.us)) *
-                        std::pow(100 * share, static_cast<double>(policy.size_permille) / 1000);
-    const double penalty =
-        spread * (static_cast<double>(policy.doubling_permille) / 1000 *
-                      std::log2(work / static_cast<double>(policy.work_unit.us)) +
-                  work / (work + spread) * (1 - static_cast<double>(policy.wide_permille) / 1000 * share));
-    const Turn turn = turn_of(policy, {kSubmitted, size, capacity, predicted, backlog});
-    EXPECT_NEAR(static_cast<double>((turn.at - kSubmitted).us), penalty, spread * 0.002)
+    const double length = static_cast<double>(std::max(predicted, policy.predicted_min).us);
+    const double steep = static_cast<double>(policy.steep) * length;
+    const double doublings = std::log2(length / static_cast<double>(policy.short_run.us));
+    const double spreads = static_cast<double>(policy.doubling_permille) / 1000 * doublings +
+                           steep / (steep + static_cast<double>(spread.us)) *
+                               (1 + static_cast<double>(policy.wide_permille) / 1000 * std::pow(share, 3));
+    const Turn turn = turn_of(policy, {kSubmitted, size, capacity, predicted, spread});
+    EXPECT_NEAR(static_cast<double>((turn.at - kSubmitted).us), static_cast<double>(spread.us) * spreads,
+                static_cast<double>(spread.us) * 0.001)
         << size << " of " << capacity << ", " << predicted.seconds() << " s, backlog " << backlog.seconds() << " s";
   }
 }
@@ -98,7 +103,7 @@ TEST(Order, ExtremesStayFinite) {
   for (const Duration predicted : {Duration{}, seconds(1), kForever})
     for (const Duration backlog : {Duration{}, kForever})
       for (const std::int64_t size : {std::int64_t{1}, std::int64_t{1} << 40}) {
-        const Turn turn = turn_of({}, {kSubmitted, size, std::int64_t{1} << 40, predicted, backlog});
+        const Turn turn = turn_of({}, {kSubmitted, size, std::int64_t{1} << 40, predicted, spread_of({}, backlog)});
         EXPECT_LT(turn.at, kSubmitted + hours(24 * 365));
         EXPECT_GT(turn.at + hours(24 * 365), kSubmitted);
         EXPECT_GE(turn.overdue_at, turn.at);

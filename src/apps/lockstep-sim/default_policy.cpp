@@ -16,6 +16,7 @@ DefaultPolicy::DefaultPolicy(std::span<const TraceJob> jobs, std::int32_t nodes,
       order_(order),
       tree_(std::move(tree)),
       predicted_(jobs.size()),
+      spreads_(jobs.size()),
       started_(jobs.size()),
       runs_(nodes > 1 ? static_cast<std::size_t>(nodes) : 0) {
   for (std::size_t i = 0; i < jobs.size(); ++i)
@@ -26,11 +27,13 @@ QueueKeys DefaultPolicy::keys(std::size_t job) {
   const TraceJob& asked = jobs_[job];
   predicted_[job] =
       oracle_ ? seconds(std::max<std::int64_t>(asked.run_s, 1)) : predictor_.predict(kinds_[job], limit(job));
+  if (spreads_[job] == Duration{})
+    spreads_[job] = spread_of(order_, backlog_.drain_time(capacity_));
   const Turn turn = turn_of(order_, {.submitted = Instant{} + seconds(asked.submit_s),
                                      .size = asked.size,
                                      .capacity = capacity_,
                                      .predicted = predicted_[job],
-                                     .backlog = backlog_.drain_time(capacity_)});
+                                     .spread = spreads_[job]});
   const Duration estimate = oracle_ ? predicted_[job] : filler_time(order_, limit(job), predicted_[job], false);
   return {.turn = turn.at.us,
           .filler = turn.at.us,

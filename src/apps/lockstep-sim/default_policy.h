@@ -41,6 +41,7 @@ class DefaultPolicy : public QueuePolicy {
   Backlog backlog_;
   std::vector<RunKinds> kinds_;
   std::vector<Duration> predicted_;  // when its keys were last asked for
+  std::vector<Duration> spreads_;    // since its submission
   std::vector<Started> started_;
   std::vector<std::vector<std::size_t>> runs_;  // by node, where there are several
 };

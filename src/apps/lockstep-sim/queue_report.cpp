@@ -17,11 +17,15 @@ struct Setting {
   Duration OrderPolicy::*duration = nullptr;
 };
 constexpr Setting kSettings[] = {
-    {"spread_min", nullptr, &OrderPolicy::spread_min},       {"spread_max", nullptr, &OrderPolicy::spread_max},
-    {"backlog_permille", &OrderPolicy::backlog_permille},    {"weight_permille", &OrderPolicy::weight_permille},
-    {"size_permille", &OrderPolicy::size_permille},          {"doubling_permille", &OrderPolicy::doubling_permille},
-    {"work_unit", nullptr, &OrderPolicy::work_unit},         {"wide_permille", &OrderPolicy::wide_permille},
-    {"predicted_min", nullptr, &OrderPolicy::predicted_min}, {"filler_permille", &OrderPolicy::filler_permille},
+    {"spread_min", nullptr, &OrderPolicy::spread_min},
+    {"spread_max", nullptr, &OrderPolicy::spread_max},
+    {"backlog_permille", &OrderPolicy::backlog_permille},
+    {"doubling_permille", &OrderPolicy::doubling_permille},
+    {"short_run", nullptr, &OrderPolicy::short_run},
+    {"predicted_min", nullptr, &OrderPolicy::predicted_min},
+    {"steep", &OrderPolicy::steep},
+    {"wide_permille", &OrderPolicy::wide_permille},
+    {"filler_permille", &OrderPolicy::filler_permille},
     {"overdue_permille", &OrderPolicy::overdue_permille},
 };
 

@@ -1,0 +1,64 @@
+// Job logs: what is read, what is left out, and what is said of a damaged one.
+#include "sim/queue_trace.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::sim {
+namespace {
+
+Result<QueueTrace> csv(std::string text) {
+  return read_queue_trace(TraceFile::from_bytes("t.csv", std::move(text), TraceForm::kCsv).value());
+}
+Result<QueueTrace> swf(std::string text) {
+  return read_queue_trace(TraceFile::from_bytes("t.swf", std::move(text), TraceForm::kSwf).value());
+}
+
+TEST(QueueTrace, ReadsCsvByColumnNameInOrderOfSubmission) {
+  const QueueTrace trace = csv("id,gpus,reqtime,run,submit,vc\n7,8,900,79,500,3\n8,1,60,79,400,0\n").value();
+  ASSERT_EQ(trace.jobs.size(), 2u);
+  EXPECT_EQ(trace.jobs[0].id, 8);
+  EXPECT_EQ(trace.jobs[0].limit_s, 79);  // raised to the run time
+  EXPECT_EQ(trace.jobs[1].size, 8);
+  EXPECT_EQ(trace.jobs[1].user, "3");
+  EXPECT_FALSE(trace.jobs[1].published_start_s.has_value());
+  EXPECT_EQ(csv("id,procs,reqtime,run,submit,pub_start\n1,2,3,4,5,6\n")->jobs[0].published_start_s, 6);
+}
+
+TEST(QueueTrace, ReadsSwfAndLeavesOutWhatNeverRan) {
+  const QueueTrace trace = swf("; Version: 2\n"
+                               "1 10 -1 100 4 -1 -1 8 600 -1 1 17 -1 -1 -1 -1 -1 -1\n"
+                               "2 11 -1 0 4 -1 -1 4 600 -1 5 17 -1 -1 -1 -1 -1 -1\n"
+                               "3 12 -1 50 4 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n")
+                               .value();
+  ASSERT_EQ(trace.jobs.size(), 2u);
+  EXPECT_EQ(trace.unusable, 1u);
+  EXPECT_EQ(trace.jobs[0].size, 8);
+  EXPECT_EQ(trace.jobs[0].limit_s, 600);
+  EXPECT_EQ(trace.jobs[0].user, "17");
+  EXPECT_EQ(trace.jobs[1].limit_s, 50);
+  EXPECT_EQ(trace.jobs[1].user, "");
+}
+
+TEST(QueueTrace, DamageIsToldByLineAndField) {
+  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n1,2,3,4,5\n2,0,3,4,5\n").error().message.substr(0, 13), "t.csv:3: gpus");
+  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n1,2,3,x,5\n").error().message.substr(0, 12), "t.csv:2: run");
+  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n1,2,3,-4,5\n").error().message.substr(0, 12), "t.csv:2: run");
+  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n1,2,3,4,99999999999999\n").error().message.substr(0, 15),
+            "t.csv:2: submit");
+  EXPECT_FALSE(csv("id,gpus,reqtime,submit\n1,2,3,5\n").ok());
+  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n").error().message, "t.csv: there is no usable job in it");
+  EXPECT_FALSE(swf("1 2 3\n").ok());
+}
+
+TEST(QueueTrace, WindowsAndScaling) {
+  const std::vector<TraceJob> jobs = csv("id,gpus,reqtime,run,submit\n1,1,1,1,100\n2,1,1,1,200\n3,1,1,1,300\n")->jobs;
+  EXPECT_EQ(window_of(jobs, 1, 2)->front().id, 2);
+  EXPECT_FALSE(window_of(jobs, 1, 3).ok());
+  EXPECT_FALSE(window_of(jobs, 3, 1).ok());
+  EXPECT_FALSE(window_of(jobs, 0, 0).ok());
+  EXPECT_FALSE(window_of(jobs, 1, SIZE_MAX).ok());
+  EXPECT_EQ(scaled(jobs, 1.015)[1].submit_s, 203);
+}
+
+}  // namespace
+}  // namespace lockstep::sim
