@@ -42,7 +42,7 @@ _lockstep() {
     *) COMPREPLY=($(compgen -f -- "$word")) ;;
   esac
 }
-complete -F _lockstep lockstep sbatch srun salloc squeue sinfo scancel scontrol sacct
+complete -F _lockstep lockstep sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio
 )help";
 
 }  // namespace

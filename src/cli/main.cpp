@@ -29,6 +29,9 @@ Work (each is the Slurm command of the same meaning, with all of its options)
   cancel     end jobs                        scancel
   show       everything about one thing      scontrol show
   history    jobs that have ended            sacct
+  accounts   accounts, users, QOS, limits    sacctmgr
+  shares     fair shares and past use        sshare
+  priorities what priorities are made of     sprio
 
   completion bash    print bash completion
 
@@ -46,10 +49,12 @@ struct Alias {
   int (*command)(const ClientContext&, int, char**);
 };
 constexpr Alias kAliases[] = {
-    {"submit", sbatch_main}, {"run", srun_main},        {"alloc", salloc_main},      {"jobs", squeue_main},
-    {"nodes", sinfo_main},   {"cancel", scancel_main},  {"show", scontrol_main},     {"history", sacct_main},
-    {"sbatch", sbatch_main}, {"srun", srun_main},       {"salloc", salloc_main},     {"squeue", squeue_main},
-    {"sinfo", sinfo_main},   {"scancel", scancel_main}, {"scontrol", scontrol_main}, {"sacct", sacct_main},
+    {"submit", sbatch_main},     {"run", srun_main},          {"alloc", salloc_main},      {"jobs", squeue_main},
+    {"nodes", sinfo_main},       {"cancel", scancel_main},    {"show", scontrol_main},     {"history", sacct_main},
+    {"sbatch", sbatch_main},     {"srun", srun_main},         {"salloc", salloc_main},     {"squeue", squeue_main},
+    {"sinfo", sinfo_main},       {"scancel", scancel_main},   {"scontrol", scontrol_main}, {"sacct", sacct_main},
+    {"accounts", sacctmgr_main}, {"sacctmgr", sacctmgr_main}, {"shares", sshare_main},     {"sshare", sshare_main},
+    {"priorities", sprio_main},  {"sprio", sprio_main},
 };
 
 // The Slurm commands spell it --json; here every list also takes -o json.

@@ -134,6 +134,26 @@ class Api {
   void remove_partition(Visit);
   void list_users(Visit);
   void put_user(Visit);
+  // who may use what (api_accounting.cpp)
+  static Seq expected_seq(const Visit&);
+  void list_accounts(Visit);
+  void put_account(Visit);
+  void remove_account(Visit);
+  void list_associations(Visit);
+  void put_association(Visit);
+  void remove_association(Visit);
+  void list_qos(Visit);
+  void put_qos(Visit);
+  void remove_qos(Visit);
+  void list_licences(Visit);
+  void put_licence(Visit);
+  void remove_licence(Visit);
+  void list_reservations(Visit);
+  void put_reservation(Visit);
+  void remove_reservation(Visit);
+  void get_policy(Visit);
+  void put_policy(Visit);
+  void reset_usage(Visit);
   void watch(Visit);
   void plan_notes(Visit);
   void history(Visit);

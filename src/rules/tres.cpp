@@ -10,36 +10,6 @@ namespace lockstep {
 
 namespace {
 
-const TresField* field_named(std::string_view name) {
-  for (const TresField& field : kTresFields)
-    if (field.name == name)
-      return &field;
-  return nullptr;
-}
-
-bool may_be_a_name(std::string_view name) {
-  return (name.starts_with("gres/") && name.size() > 5) || (name.starts_with("license/") && name.size() > 8);
-}
-
-auto place_of(auto& list, std::string_view name) {
-  return std::lower_bound(list.begin(), list.end(), name,
-                          [](const NamedCount& a, std::string_view b) { return a.name < b; });
-}
-
-// Adds to a sorted list, dropping what becomes zero.
-void merge(std::vector<NamedCount>& list, std::string_view name, std::int64_t count) {
-  const auto at = place_of(list, name);
-  if (at == list.end() || at->name != name) {
-    if (count != 0)
-      list.insert(at, NamedCount{std::string(name), count});
-    return;
-  }
-  if (__builtin_add_overflow(at->count, count, &at->count))
-    at->count = count > 0 ? INT64_MAX : INT64_MIN;
-  if (at->count == 0)
-    list.erase(at);
-}
-
 std::int64_t times_within(std::int64_t a, std::int64_t b) {
   std::int64_t out;
   if (__builtin_mul_overflow(a, b, &out))
@@ -58,9 +28,9 @@ void add_devices(Tres& tres, const std::string& kind, const std::string& type, s
   if (kind == "gpu")
     tres.gpus += count;
   else
-    merge(tres.others, "gres/" + kind, count);
+    add_named(tres.others, "gres/" + kind, count);
   if (!type.empty())
-    merge(tres.others, "gres/" + kind + ":" + type, count);
+    add_named(tres.others, "gres/" + kind + ":" + type, count);
 }
 
 void add_grant(Tres& tres, const Grant& grant, const Node& node) {
@@ -72,59 +42,23 @@ void add_grant(Tres& tres, const Grant& grant, const Node& node) {
       ++kinds[{node.devices[i].kind, node.devices[i].type}];
   });
   for (const auto& [kind, count] : kinds) add_devices(tres, std::string(kind.first), std::string(kind.second), count);
+  for (const DevicePart& part : grant.parts) {
+    if (part.mig.empty())
+      add_named(tres.others, "gres/mps", part.milli / 10);  // a hundredth of a GPU is one, as Slurm counts MPS
+    else
+      add_devices(tres, "gpu", part.mig, 1);
+  }
+  for (const Counted& counted : grant.counted) add_named(tres.others, "gres/" + counted.name, counted.count);
 }
 
 void add_licenses(Tres& tres, const JobSpec& spec) {
   if (spec.licenses.empty())
     return;
   if (const auto licenses = parse_licenses(spec.licenses); licenses.ok())
-    for (const NamedCount& licence : *licenses) merge(tres.others, "license/" + licence.name, licence.count);
+    for (const NamedCount& licence : *licenses) add_named(tres.others, "license/" + licence.name, licence.count);
 }
 
 }  // namespace
-
-std::int64_t count_of(const Tres& tres, std::string_view name) {
-  if (const TresField* field = field_named(name))
-    return tres.*field->count;
-  const auto at = place_of(tres.others, name);
-  return at != tres.others.end() && at->name == name ? at->count : 0;
-}
-
-std::int64_t bound_of(const TresLimit& limit, std::string_view name) {
-  if (const TresField* field = field_named(name))
-    return limit.*field->limit;
-  const auto at = place_of(limit.others, name);
-  return at != limit.others.end() && at->name == name ? at->count : kNoLimit;
-}
-
-bool set_count(Tres& tres, std::string_view name, std::int64_t count) {
-  if (const TresField* field = field_named(name))
-    return tres.*field->count = count, true;
-  if (!may_be_a_name(name))
-    return false;
-  merge(tres.others, name, count - count_of(tres, name));
-  return true;
-}
-
-bool set_bound(TresLimit& limit, std::string_view name, std::int64_t bound) {
-  if (const TresField* field = field_named(name))
-    return limit.*field->limit = bound, true;
-  if (!may_be_a_name(name))
-    return false;
-  const auto at = place_of(limit.others, name);
-  const bool there = at != limit.others.end() && at->name == name;
-  if (bound == kNoLimit) {
-    if (there)
-      limit.others.erase(at);
-  } else if (there) {
-    at->count = bound;
-  } else {
-    limit.others.insert(at, {std::string(name), bound});
-  }
-  return true;
-}
-
-bool bounds_nothing(const TresLimit& limit) { return limit == TresLimit{}; }
 
 void add(Tres& to, const Tres& amount) { add_times(to, amount, 1); }
 void subtract(Tres& from, const Tres& amount) { add_times(from, amount, -1); }
@@ -132,7 +66,7 @@ void subtract(Tres& from, const Tres& amount) { add_times(from, amount, -1); }
 void add_times(Tres& to, const Tres& amount, std::int64_t times) {
   for (const TresField& field : kTresFields)
     to.*field.count = plus_within(to.*field.count, times_within(amount.*field.count, times));
-  for (const NamedCount& other : amount.others) merge(to.others, other.name, times_within(other.count, times));
+  for (const NamedCount& other : amount.others) add_named(to.others, other.name, times_within(other.count, times));
 }
 
 bool is_zero(const Tres& tres) { return tres == Tres{}; }
@@ -159,30 +93,6 @@ std::optional<Excess> first_shortfall(const TresLimit& least, const Tres& ask) {
     if (const std::int64_t wanted = count_of(ask, other.name); other.count != kNoLimit && wanted < other.count)
       return Excess{other.name, other.count, 0, wanted};
   return std::nullopt;
-}
-
-Result<std::vector<NamedCount>> parse_licenses(std::string_view text) {
-  std::vector<NamedCount> out;
-  if (text.empty())
-    return out;
-  std::string commas(text);
-  std::replace(commas.begin(), commas.end(), ';', ',');
-  const auto bad = [&] { return invalid(format("Invalid license specification: {}", text), "licenses"); };
-  for (const std::string& part : split(commas, ',')) {
-    const std::size_t sign = part.find_first_of(":=");
-    const std::string name(trim(part.substr(0, sign)));
-    std::int64_t count = 1;
-    if (sign != std::string::npos) {
-      const auto number = parse_int(part.substr(sign + 1));
-      if (!number || *number < 0 || *number > INT32_MAX)
-        return bad();
-      count = *number;
-    }
-    if (name.empty() || name.find_first_of(" |/") != std::string::npos)
-      return bad();
-    merge(out, name, count);
-  }
-  return out;
 }
 
 std::int64_t billing_of(const Tres& tres, const std::vector<TresWeight>& weights) {

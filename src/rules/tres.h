@@ -9,29 +9,9 @@
 #include "base/result.h"
 #include "model/job.h"
 #include "model/records.h"
+#include "model/tres_names.h"
 
 namespace lockstep {
-
-// The amounts that have a field of their own, with the names users know them by.
-struct TresField {
-  std::string_view name;
-  std::int64_t Tres::*count;
-  std::int64_t TresLimit::*limit;
-};
-inline constexpr TresField kTresFields[] = {
-    {"cpu", &Tres::cpu, &TresLimit::cpu},
-    {"mem", &Tres::memory_mb, &TresLimit::memory_mb},
-    {"node", &Tres::nodes, &TresLimit::nodes},
-    {"gres/gpu", &Tres::gpus, &TresLimit::gpus},
-    {"billing", &Tres::billing, &TresLimit::billing},
-};
-
-std::int64_t count_of(const Tres& tres, std::string_view name);        // 0 when there is none
-std::int64_t bound_of(const TresLimit& limit, std::string_view name);  // kNoLimit when there is none
-// False when the name can be none: no field's, and neither "gres/…" nor "license/…".
-bool set_count(Tres& tres, std::string_view name, std::int64_t count);
-bool set_bound(TresLimit& limit, std::string_view name, std::int64_t bound);
-bool bounds_nothing(const TresLimit& limit);
 
 void add(Tres& to, const Tres& amount);
 void subtract(Tres& from, const Tres& amount);  // amounts may become negative: that is the caller's business
@@ -46,9 +26,6 @@ struct Excess {
 std::optional<Excess> first_excess(const TresLimit& limit, const Tres& held, const Tres& ask);
 // The first amount of which less is asked than the bound; its ask may be 0.
 std::optional<Excess> first_shortfall(const TresLimit& least, const Tres& ask);
-
-// "a:2,b" as --licenses takes it (also "a=2", and ";" between). Sorted by name; a name twice adds up.
-Result<std::vector<NamedCount>> parse_licenses(std::string_view text);
 
 // What an amount is billed: the sum over the weights, or with none its cpus. Rounded to the nearest whole.
 std::int64_t billing_of(const Tres& tres, const std::vector<TresWeight>& weights);

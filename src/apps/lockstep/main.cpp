@@ -17,8 +17,9 @@ struct Command {
   int (*main)(const ClientContext&, int, char**);
 };
 constexpr Command kCommands[] = {
-    {"sbatch", sbatch_main}, {"srun", srun_main},   {"salloc", salloc_main},     {"scancel", scancel_main},
-    {"squeue", squeue_main}, {"sinfo", sinfo_main}, {"scontrol", scontrol_main}, {"sacct", sacct_main},
+    {"sbatch", sbatch_main},     {"srun", srun_main},     {"salloc", salloc_main},     {"scancel", scancel_main},
+    {"squeue", squeue_main},     {"sinfo", sinfo_main},   {"scontrol", scontrol_main}, {"sacct", sacct_main},
+    {"sacctmgr", sacctmgr_main}, {"sshare", sshare_main}, {"sprio", sprio_main},
 };
 
 // A job carries the socket of where it was submitted; on a node that cannot see it, the node's own serves as well.

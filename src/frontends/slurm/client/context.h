@@ -24,5 +24,8 @@ int squeue_main(const ClientContext& context, int argc, char** argv);
 int sinfo_main(const ClientContext& context, int argc, char** argv);
 int scontrol_main(const ClientContext& context, int argc, char** argv);
 int sacct_main(const ClientContext& context, int argc, char** argv);
+int sacctmgr_main(const ClientContext& context, int argc, char** argv);
+int sshare_main(const ClientContext& context, int argc, char** argv);
+int sprio_main(const ClientContext& context, int argc, char** argv);
 
 }  // namespace lockstep

@@ -155,7 +155,7 @@ void append(std::string& out, std::string_view text, int width) {
 
 std::span<const SacctField> sacct_fields() { return kFields; }
 
-Result<std::vector<SacctColumn>> parse_sacct_format(std::string_view text) {
+Result<std::vector<SacctColumn>> parse_sacct_format(std::string_view text, std::span<const SacctField> fields) {
   std::vector<SacctColumn> columns;
   for (const std::string& part : split(text, ',')) {
     const std::string_view word = trim(part);
@@ -164,7 +164,7 @@ Result<std::vector<SacctColumn>> parse_sacct_format(std::string_view text) {
     const auto percent = word.find('%');
     const std::string name = lower(word.substr(0, percent));
     const SacctField* found = nullptr;
-    for (const SacctField& field : kFields) {
+    for (const SacctField& field : fields) {
       const std::string known = lower(field.name);
       if (known == name) {
         found = &field;

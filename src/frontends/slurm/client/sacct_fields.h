@@ -26,7 +26,8 @@ struct SacctColumn {
   int width = 0;
 };
 // "JobID,State%20,elapsed": any case, unique beginnings are enough.
-Result<std::vector<SacctColumn>> parse_sacct_format(std::string_view text);
+Result<std::vector<SacctColumn>> parse_sacct_format(std::string_view text,
+                                                    std::span<const SacctField> fields = sacct_fields());
 
 struct SacctLook {
   bool header = true;

@@ -11,11 +11,14 @@ namespace {
 
 constexpr std::string_view kHelp = R"(Usage: scontrol [OPTIONS] VERB ...
   show job|step [ID]          show node|partition [NAME]      show config
+  show reservation|license [NAME]
   show hostnames [LIST]       show hostlist LIST              show hostlistsorted LIST
   update JobId=ID KEY=VALUE ...
   update NodeName=LIST State=DRAIN Reason=TEXT | State=RESUME | Weight=N
   update PartitionName=NAME KEY=VALUE ...
   create PartitionName=NAME KEY=VALUE ...      delete PartitionName=NAME
+  create reservation [ReservationName=NAME] StartTime=T Duration=D Users=LIST Nodes=LIST|NodeCnt=N [Flags=LIST] ...
+  update ReservationName=NAME KEY=VALUE ...    delete ReservationName=NAME
   hold ID ...    uhold ID ...    release ID ...    requeue ID ...    requeuehold ID ...
   write batch_script ID [FILE|-]                wait_job ID        ping
 Options: -o one line a record, -d details, -Q quiet, -a all, -V version
@@ -43,6 +46,10 @@ int run_verb(const ScontrolSession& session, Words words) {
       return *done;
     return scontrol_show(session, words);
   }
+  for (const char* const name : {"update", "create", "delete"})
+    if (abbreviates(verb, name, 2))
+      if (const auto done = scontrol_reservation(session, name, words))
+        return *done;
   if (abbreviates(verb, "update", 1))
     return scontrol_update(session, words);
   if (abbreviates(verb, "create", 2))

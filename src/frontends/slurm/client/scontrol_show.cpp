@@ -93,15 +93,18 @@ int scontrol_show(const ScontrolSession& session, const Words& words) {
                                   {"steps", 2, "step"},
                                   {"nodes", 1, "node"},
                                   {"partitions", 2, "partition"},
+                                  {"reservations", 3, "reservation"},
+                                  {"licenses", 3, "license"},
                                   {"config", 2, "config"}};
   std::string entity = lower(words[0]);
   std::string name = words.size() > 1 ? words[1] : "";
   // "show node=n1" and "show job=12" are the same as two words.
   if (const auto pair = key_value(words[0])) {
-    entity = pair->first == "jobid"           ? "job"
-             : pair->first == "nodename"      ? "node"
-             : pair->first == "partitionname" ? "partition"
-                                              : pair->first;
+    entity = pair->first == "jobid"             ? "job"
+             : pair->first == "nodename"        ? "node"
+             : pair->first == "partitionname"   ? "partition"
+             : pair->first == "reservationname" ? "reservation"
+                                                : pair->first;
     name = pair->second;
   }
   const Entity* found = nullptr;

@@ -4,6 +4,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <cstdlib>
+
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
@@ -37,6 +40,22 @@ Result<std::vector<Pair>> pairs_of(const Words& words) {
 
 Result<std::vector<std::string>> hosts_of(const std::string& text) {
   return text.empty() ? Result<std::vector<std::string>>(std::vector<std::string>{}) : expand_hostlist(text);
+}
+
+// "CPU=1.0,Mem=0.25G,GRES/gpu=2.0": memory by the GB.
+Result<std::vector<TresWeight>> billing_weights(const std::string& text) {
+  std::vector<TresWeight> out;
+  for (const std::string& part : split(text, ',')) {
+    const auto equals = part.find('=');
+    char* end = nullptr;
+    const double weight = equals == std::string::npos ? -1 : std::strtod(part.c_str() + equals + 1, &end);
+    const std::string unit = end ? lower(end) : "";
+    const double scale = unit.empty() || unit == "g" ? 1 : unit == "m" ? 1024 : unit == "t" ? 1.0 / 1024 : 0;
+    if (!(weight >= 0) || weight > 1e9 || scale == 0)
+      return bad_value({"tresbillingweights", text});
+    out.push_back({lower(part.substr(0, equals)), std::llround(weight * scale * 1000)});
+  }
+  return out;
 }
 
 Result<void> set_partition_key(Partition& partition, const Pair& pair) {
@@ -75,6 +94,16 @@ Result<void> set_partition_key(Partition& partition, const Pair& pair) {
     partition.memory_per_core_mb = *memory;
   } else if (key == "allowaccounts") {
     partition.allow_accounts = word == "all" ? std::vector<std::string>{} : split(value, ',');
+  } else if (key == "denyaccounts") {
+    partition.deny_accounts = split(value, ',');
+  } else if (key == "allowqos") {
+    partition.allow_qos = word == "all" ? std::vector<std::string>{} : split(value, ',');
+  } else if (key == "denyqos") {
+    partition.deny_qos = split(value, ',');
+  } else if (key == "qos") {
+    partition.qos = word == "n/a" ? "" : value;
+  } else if (key == "tresbillingweights") {
+    partition.billing = TRY(billing_weights(value));
   } else {
     return unsupported(key);
   }

@@ -22,6 +22,8 @@ int scontrol_show(const ScontrolSession& session, const Words& words);
 int scontrol_update(const ScontrolSession& session, const Words& words);
 int scontrol_create(const ScontrolSession& session, const Words& words);
 int scontrol_delete(const ScontrolSession& session, const Words& words);
+// Reservations: "create", "update" or "delete". nullopt when the words are about something else.
+std::optional<int> scontrol_reservation(const ScontrolSession& session, std::string_view verb, const Words& words);
 // hold, uhold, release, requeue, requeuehold, wait_job, write batch_script, ping.
 int scontrol_job_verb(const ScontrolSession& session, const std::string& verb, const Words& words);
 int scontrol_ping(const ScontrolSession& session);

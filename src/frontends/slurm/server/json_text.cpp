@@ -48,6 +48,11 @@ JsonText& JsonText::number(std::int64_t value) {
   out_ += std::to_string(value);
   return *this;
 }
+JsonText& JsonText::literal(std::string_view number) {
+  separate();
+  out_ += number;
+  return *this;
+}
 JsonText& JsonText::boolean(bool value) {
   separate();
   out_ += value ? "true" : "false";

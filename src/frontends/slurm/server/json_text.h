@@ -16,6 +16,7 @@ class JsonText {
   JsonText& key(std::string_view name);
   JsonText& text(std::string_view value);
   JsonText& number(std::int64_t value);
+  JsonText& literal(std::string_view number);  // written already
   JsonText& boolean(bool value);
   JsonText& null();
 

@@ -4,6 +4,7 @@
 #include "frontends/slurm/server/job_filter.h"
 #include "frontends/slurm/server/json_pages.h"
 #include "frontends/slurm/server/sacct.h"
+#include "frontends/slurm/server/shares.h"
 #include "frontends/slurm/server/show.h"
 #include "frontends/slurm/server/sinfo.h"
 #include "frontends/slurm/server/squeue.h"
@@ -43,6 +44,12 @@ std::vector<PageEntry> slurm_pages() {
       {"/slurm/v1/show/step", PageKind::kLive, show_step_page},
       {"/slurm/v1/show/node", PageKind::kLive, show_node_page},
       {"/slurm/v1/show/partition", PageKind::kLive, show_partition_page},
+      {"/slurm/v1/show/reservation", PageKind::kLive, show_reservation_page},
+      {"/slurm/v1/show/license", PageKind::kLive, show_licence_page},
+      {"/slurm/v1/sshare", PageKind::kLive, sshare_page},
+      {"/slurm/v1/sshare.json", PageKind::kLive, sshare_json_page},
+      {"/slurm/v1/sprio", PageKind::kLive, sprio_page},
+      {"/slurm/v1/sprio.json", PageKind::kLive, sprio_json_page},
       {"/slurm/v1/show/config", PageKind::kLive, show_config_page},
   };
 }

@@ -9,6 +9,8 @@ PageReply show_job_page(const ReadContext& context, const PageRequest& request);
 PageReply show_step_page(const ReadContext& context, const PageRequest& request);
 PageReply show_node_page(const ReadContext& context, const PageRequest& request);
 PageReply show_partition_page(const ReadContext& context, const PageRequest& request);
+PageReply show_reservation_page(const ReadContext& context, const PageRequest& request);
+PageReply show_licence_page(const ReadContext& context, const PageRequest& request);
 PageReply show_config_page(const ReadContext& context, const PageRequest& request);
 
 }  // namespace lockstep

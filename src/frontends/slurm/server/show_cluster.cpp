@@ -75,9 +75,13 @@ void partition_record(ShowText& out, const ReadContext& context, const Partition
   const std::string accounts = join(partition.allow_accounts, ",");
   out.pair("PartitionName", partition.meta.name);
   out.next_line();
-  out.pair("AllowGroups", "ALL").pair("AllowAccounts", accounts.empty() ? "ALL" : accounts).pair("AllowQos", "ALL");
+  const std::string qos = join(partition.allow_qos, ",");
+  out.pair("AllowGroups", "ALL").pair("AllowAccounts", accounts.empty() ? "ALL" : accounts);
+  out.pair("AllowQos", qos.empty() ? "ALL" : qos);
   out.next_line();
-  out.pair("AllocNodes", "ALL").pair("Default", partition.is_default ? "YES" : "NO").pair("QoS", "N/A");
+  out.pair("AllocNodes", "ALL")
+      .pair("Default", partition.is_default ? "YES" : "NO")
+      .pair("QoS", partition.qos.empty() ? "N/A" : partition.qos);
   out.next_line();
   out.pair("DefaultTime", partition.time_default.us ? limit(partition.time_default) : "NONE");
   out.pair("DisableRootJobs", "NO").pair("ExclusiveUser", "NO").pair("GraceTime", 0).pair("Hidden", "NO");

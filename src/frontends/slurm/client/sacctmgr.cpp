@@ -1,0 +1,144 @@
+// sacctmgr: accounts, users in them, QOS and licences.
+#include "frontends/slurm/client/sacctmgr.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "wire/api.h"
+#include "wire/codec.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::string_view kHelp = R"(Usage: sacctmgr [OPTIONS] VERB ENTITY [WORDS]
+  add     account NAME[,NAME] [parent=P] [KEY=VALUE ...]
+          user NAME[,NAME] account=A[,A] [partition=P] [KEY=VALUE ...]
+          qos NAME [KEY=VALUE ...]     coordinator account=A names=U     resource NAME count=N
+  modify  account|user|qos [where] NAME [account=A] set KEY=VALUE ...
+          cluster set PriorityWeightFairshare=N PriorityDecayHalfLife=D-H AccountingStorageEnforce=LIST ...
+  delete  account|user|qos|coordinator|resource NAME [account=A]
+  show    account|user|association|qos|cluster|tres|resource [NAME] [KEY=VALUE ...] [format=LIST]
+Keys: fairshare, defaultqos, qos, description, organization; GrpTRES, GrpTRESMins, GrpTRESRunMins, GrpJobs, GrpSubmit,
+  GrpWall, MaxTRES, MaxTRESPerNode, MaxTRESMins, MaxWall, MaxJobs, MaxSubmit; of accounts QuotaTRES, BorrowTRES,
+  LendTRES; of QOS priority, flags, preempt, preemptmode, gracetime, usagefactor, MaxTRESPU, MaxTRESPA, MaxJobsPU,
+  MaxJobsPA, MaxSubmitPU, MaxSubmitPA, MinTRES
+Options: -i commit without asking, -n no header, -p and -P fields between bars, -s with associations, -Q quiet,
+  --json, -V version
+)";
+
+int run_verb(const SacctmgrSession& session, std::vector<std::string> words) {
+  const std::string verb = lower(words[0]);
+  if (verb == "version")
+    return print_version();
+  if (verb == "help") {
+    say(kHelp);
+    return 0;
+  }
+  const auto is = [&](std::string_view whole, std::size_t shortest) {
+    return verb.size() >= shortest && whole.substr(0, verb.size()) == verb;
+  };
+  using Verb = int (*)(const SacctmgrSession&, const std::string&, const std::vector<std::string>&);
+  const Verb run = is("add", 1) || is("create", 2)      ? sacctmgr_add
+                   : is("modify", 1) || is("update", 1) ? sacctmgr_modify
+                   : is("delete", 3) || is("remove", 3) ? sacctmgr_delete
+                   : is("show", 1) || is("list", 1)     ? sacctmgr_show
+                                                        : nullptr;
+  if (!run) {
+    for (const std::string_view other : {"archive", "clear", "dump", "load", "ping", "reconfigure", "shutdown"})
+      if (verb == other) {
+        session.voice.error(format("{} is not supported", verb));
+        return 1;
+      }
+    write_all(STDERR_FILENO, format("invalid keyword: {}\n", words[0]));
+    return 1;
+  }
+  const std::string entity = words.size() > 1 ? sacctmgr_entity(words[1]) : "";
+  if (entity.empty()) {
+    session.voice.error(words.size() > 1 ? format("No valid entity: {}", words[1])
+                                         : format("No valid entity in {} command", verb));
+    return 1;
+  }
+  words.erase(words.begin(), words.begin() + 2);
+  return run(session, entity, words);
+}
+
+int run_prompt(const SacctmgrSession& session) {
+  int last = 0;
+  char line[64 << 10];
+  for (;;) {
+    if (isatty(STDIN_FILENO))
+      say("sacctmgr: ");
+    if (!fgets(line, sizeof line, stdin))
+      return last;
+    std::vector<std::string> words = split_words(line);
+    if (words.empty())
+      continue;
+    if (words[0] == "quit" || words[0] == "exit")
+      return last;
+    last = run_verb(session, std::move(words));
+  }
+}
+
+}  // namespace
+
+std::string sacctmgr_entity(std::string_view word) {
+  const std::string given = lower(word);
+  constexpr std::string_view kEntities[] = {"account", "association", "cluster", "coordinator",
+                                            "qos",     "resource",    "tres",    "user"};
+  constexpr std::size_t kShortest[] = {2, 2, 2, 2, 1, 3, 1, 1};
+  for (std::size_t i = 0; i < std::size(kEntities); ++i) {
+    const std::string plural = format("{}s", kEntities[i]);
+    if (given.size() >= kShortest[i] && plural.substr(0, given.size()) == given)
+      return std::string(kEntities[i]);
+  }
+  return given == "acct" || given == "accts" ? "account" : given == "license" || given == "licenses" ? "resource" : "";
+}
+
+template <class T>
+Result<std::vector<Ref<T>>> records(Query& query, std::string_view path, Kind kind) {
+  std::vector<Ref<T>> out;
+  for (const Record& record : TRY(decode_records(kind, TRY(query.get(path, {})))))
+    if (const auto* one = std::get_if<Ref<T>>(&record))
+      out.push_back(*one);
+  return out;
+}
+template Result<std::vector<Ref<Account>>> records(Query&, std::string_view, Kind);
+template Result<std::vector<Ref<Association>>> records(Query&, std::string_view, Kind);
+template Result<std::vector<Ref<Qos>>> records(Query&, std::string_view, Kind);
+template Result<std::vector<Ref<User>>> records(Query&, std::string_view, Kind);
+template Result<std::vector<Ref<Licence>>> records(Query&, std::string_view, Kind);
+
+int sacctmgr_main(const ClientContext& context, int argc, char** argv) {
+  SacctmgrSession session{context};
+  std::optional<int> exit_code;
+  static const std::vector<LongOption> kLongs = {
+      {"associations", 0, 's'}, {"help", 0, 'h'},     {"immediate", 0, 'i'}, {"json", 2, 256},  {"noheader", 0, 'n'},
+      {"oneliner", 0, 'o'},     {"parsable", 0, 'p'}, {"parsable2", 0, 'P'}, {"quiet", 0, 'Q'}, {"readonly", 0, 'r'},
+      {"usage", 0, 'h'},        {"verbose", 0, 'v'},  {"version", 0, 'V'},   {"yaml", 2, 257}};
+  const auto take = [&](int code, const char*) {
+    switch (code) {
+      case 's': session.with_associations = true; break;
+      case 'h': say(kHelp), exit_code = 0; break;
+      case 'i': session.immediate = true; break;
+      case 'n': session.look.header = false; break;
+      case 'p': session.look.parsable = session.look.trailing = true; break;
+      case 'P': session.look.parsable = true, session.look.trailing = false; break;
+      case 'Q': session.quiet = true; break;
+      case 'V': exit_code = print_version(); break;
+      case 256: session.json = true; break;
+      case 257: session.voice.error("--yaml is not supported; use --json"), exit_code = 1; break;
+      default: break;
+    }
+  };
+  // Options may stand behind the verb too; "key-=value" is no option.
+  const ParsedOptions parsed = parse_options(argc, argv, "hinopPQrsvV", kLongs, take);
+  if (!parsed.ok)
+    return 1;
+  if (exit_code)
+    return *exit_code;
+  return parsed.words.empty() ? run_prompt(session) : run_verb(session, parsed.words);
+}
+
+}  // namespace lockstep

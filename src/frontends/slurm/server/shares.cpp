@@ -1,0 +1,288 @@
+#include "frontends/slurm/server/shares.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/text.h"
+#include "frontends/slurm/server/job_facts.h"
+#include "frontends/slurm/server/job_filter.h"
+#include "frontends/slurm/server/json_text.h"
+#include "frontends/slurm/server/row_text.h"
+#include "model/tres_names.h"
+#include "rules/ledger.h"
+#include "rules/tres.h"
+#include "views/priorities.h"
+
+namespace lockstep {
+
+namespace {
+
+std::vector<std::string> list_of(const PageRequest& request, std::string_view name) {
+  auto out = split(query_of(request, name), ',');
+  std::erase_if(out, [](const std::string& word) { return word.empty(); });
+  return out;
+}
+
+bool in(const std::vector<std::string>& list, const std::string& name) {
+  return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
+}
+
+// One row after the other, cell by cell as columns ask; an unknown column is an error.
+template <class Row>
+struct Column {
+  std::string_view name;
+  std::function<std::string(const Row&)> cell;
+  bool number = false;
+};
+
+template <class Row>
+Result<std::vector<const Column<Row>*>> chosen(const std::vector<Column<Row>>& known, const std::string& names) {
+  std::vector<const Column<Row>*> out;
+  for (const std::string& name : split(names, ',')) {
+    const auto it = std::find_if(known.begin(), known.end(), [&](const auto& c) { return c.name == name; });
+    if (it == known.end())
+      return invalid(format("there is no column {}", name));
+    out.push_back(&*it);
+  }
+  return out;
+}
+
+template <class Row>
+PageReply rows_page(const std::vector<Column<Row>>& known, const std::vector<Row>& rows, const PageRequest& request) {
+  const auto columns = chosen(known, query_of(request, "columns"));
+  if (!columns)
+    return refusal(400, columns.error().message);
+  std::string out;
+  for (const Row& row : rows) {
+    for (std::size_t c = 0; c < columns->size(); ++c) {
+      if (c)
+        out += '\t';
+      append_field_text(out, (*columns)[c]->cell(row));
+    }
+    out += '\n';
+  }
+  return {200, "text/plain; charset=utf-8", std::move(out)};
+}
+
+template <class Row>
+PageReply json_page(std::string_view key, const std::vector<Column<Row>>& known, const std::vector<Row>& rows) {
+  JsonText json;
+  json.open('{').key(key).open('[');
+  for (const Row& row : rows) {
+    json.open('{');
+    for (const Column<Row>& column : known) {
+      const std::string cell = column.cell(row);
+      const bool digits = cell.find_first_not_of("-.0123456789") == std::string::npos;
+      json.key(column.name);
+      if (column.number && !cell.empty() && digits)
+        json.literal(cell);
+      else
+        json.text(cell);
+    }
+    json.close('}');
+  }
+  json.close(']').tail();
+  json.close('}');
+  return {200, "application/json", json.take()};
+}
+
+// --- sshare ---
+
+struct ShareRow {
+  const FairShares::Row* row = nullptr;
+  const FairShares* all = nullptr;
+  const ReadContext* context = nullptr;
+};
+
+std::string decimals(double value) { return std::isinf(value) ? "inf" : format("{:.6f}", value); }
+
+const std::vector<Column<ShareRow>>& share_columns() {
+  static const std::vector<Column<ShareRow>> kColumns = {
+      {"account",
+       [](const ShareRow& r) {
+         const std::string name = r.row->depth == 0 ? "root" : r.row->account;
+         return std::string(r.row->depth, ' ') + name;
+       }},
+      {"user", [](const ShareRow& r) { return r.row->user; }},
+      {"partition", [](const ShareRow& r) { return r.row->partition; }},
+      {"rawshares",
+       [](const ShareRow& r) -> std::string {
+         if (r.row->depth == 0)
+           return "";
+         return r.row->raw_shares == kParentShares ? "parent" : std::to_string(r.row->raw_shares);
+       },
+       true},
+      {"normshares",
+       [](const ShareRow& r) { return r.row->depth == 0 ? decimals(0) : decimals(r.row->share.shares_norm); }, true},
+      {"rawusage", [](const ShareRow& r) { return std::to_string(r.row->raw_use / 1000); }, true},
+      {"normusage",
+       [](const ShareRow& r) {
+         const double all = static_cast<double>(r.all->use_of_all());
+         return decimals(all > 0 ? static_cast<double>(r.row->raw_use) / all : 0);
+       },
+       true},
+      {"effectvusage",
+       [](const ShareRow& r) { return r.row->depth == 0 ? decimals(1) : decimals(r.row->share.use_norm); }, true},
+      {"fairshare",
+       [](const ShareRow& r) { return r.row->user.empty() ? std::string() : decimals(r.row->share.factor); }, true},
+      {"levelfs", [](const ShareRow& r) { return r.row->depth == 0 ? std::string() : decimals(r.row->share.level); },
+       true},
+      {"grptresmins",
+       [](const ShareRow& r) {
+         const Tables& tables = r.context->tables;
+         if (r.row->user.empty()) {
+           const Account* account = tables.account(r.row->account);
+           return account ? tres_text(account->limits.grp_tres_mins) : "";
+         }
+         const auto it = tables.associations.find(association_name(r.row->account, r.row->user, r.row->partition));
+         return it == tables.associations.end() ? "" : tres_text(it->second->limits.grp_tres_mins);
+       }},
+      {"tresrunmins",
+       [](const ShareRow& r) {
+         Tres minutes;
+         for (const auto& [id, job] : r.context->tables.jobs) {
+           if (!holds_allocation(job->state) || !job->limit_end || job->limit_end <= r.context->now)
+             continue;
+           const bool same_user = r.row->user.empty() || user_name(*r.context, job->spec->user) == r.row->user;
+           const auto chain = r.context->tables.chain_of(job->spec->account);
+           const bool below = r.row->depth == 0 || job->spec->account == r.row->account ||
+                              (r.row->user.empty() && std::any_of(chain.begin(), chain.end(), [&](const Account* a) {
+                                 return a->meta.name == r.row->account;
+                               }));
+           if (same_user && below)
+             add(minutes, limit_minutes(job->allocation->tres,
+                                        job->limit_end >= kNever ? kForever : job->limit_end - r.context->now));
+         }
+         return format("cpu={},mem={},energy=0,node={},billing={},fs/disk=0,vmem=0,pages=0,gres/gpu={}", minutes.cpu,
+                       minutes.memory_mb, minutes.nodes, minutes.billing, minutes.gpus);
+       }},
+  };
+  return kColumns;
+}
+
+std::vector<ShareRow> share_rows(const ReadContext& context, const Priorities& priorities, const PageRequest& request) {
+  const auto accounts = list_of(request, "accounts");
+  auto users = list_of(request, "users");
+  const bool all = !query_of(request, "all").empty() || !users.empty();
+  if (!all && context.caller)
+    users = {context.caller->meta.name};
+  std::vector<ShareRow> out;
+  for (const FairShares::Row& row : priorities.shares().rows()) {
+    if (!in(accounts, row.account))
+      continue;
+    if (!row.user.empty() && !in(users, row.user))
+      continue;
+    if (row.user.empty() && !query_of(request, "users_only").empty())
+      continue;
+    out.push_back({&row, &priorities.shares(), &context});
+  }
+  return out;
+}
+
+// --- sprio ---
+
+struct PriorityRow {
+  const ReadContext* context = nullptr;
+  const Job* job = nullptr;
+  PriorityFactors factors;
+  PriorityParts parts;
+  std::uint32_t shown = 0;
+};
+
+std::string tres_points(const std::vector<std::pair<std::string, std::int64_t>>& parts) {
+  std::string out;
+  for (const auto& [name, points] : parts)
+    if (points != 0)
+      out += format("{}{}={}", out.empty() ? "" : ",", name, points);
+  return out;
+}
+
+const std::vector<Column<PriorityRow>>& priority_columns() {
+  const auto number = [](std::string_view name, auto value) {
+    return Column<PriorityRow>{name, [value](const PriorityRow& r) { return std::to_string(value(r)); }, true};
+  };
+  const auto factor = [](std::string_view name, double PriorityFactors::*member) {
+    return Column<PriorityRow>{name, [member](const PriorityRow& r) { return format("{:.7f}", r.factors.*member); },
+                               true};
+  };
+  static const std::vector<Column<PriorityRow>> kColumns = {
+      {"jobid", [](const PriorityRow& r) { return job_label(job_line(*r.context, *r.job)); }},
+      {"user", [](const PriorityRow& r) { return user_name(*r.context, r.job->spec->user); }},
+      {"account", [](const PriorityRow& r) { return r.job->spec->account; }},
+      {"qosname", [](const PriorityRow& r) { return r.job->spec->qos; }},
+      {"partitionname", [](const PriorityRow& r) { return partition_text(job_line(*r.context, *r.job)); }},
+      number("priority", [](const PriorityRow& r) { return r.shown; }),
+      number("age", [](const PriorityRow& r) { return r.parts.age; }),
+      number("assoc", [](const PriorityRow& r) { return r.parts.assoc; }),
+      number("fairshare", [](const PriorityRow& r) { return r.parts.fair_share; }),
+      number("jobsize", [](const PriorityRow& r) { return r.parts.job_size; }),
+      number("partition", [](const PriorityRow& r) { return r.parts.partition; }),
+      number("qos", [](const PriorityRow& r) { return r.parts.qos; }),
+      number("site", [](const PriorityRow&) { return 0; }),
+      number("nice", [](const PriorityRow& r) { return r.parts.nice; }),
+      {"tres", [](const PriorityRow& r) { return tres_points(r.parts.tres); }},
+      {"normpriority", [](const PriorityRow& r) { return format("{:.14f}", r.shown / 4294967296.0); }, true},
+      factor("normage", &PriorityFactors::age),
+      factor("normassoc", &PriorityFactors::assoc),
+      factor("normfairshare", &PriorityFactors::fair_share),
+      factor("normjobsize", &PriorityFactors::job_size),
+      factor("normpartition", &PriorityFactors::partition),
+      factor("normqos", &PriorityFactors::qos),
+  };
+  return kColumns;
+}
+
+std::vector<PriorityRow> priority_rows(const ReadContext& context, const PageRequest& request) {
+  const Priorities priorities(context.tables, context.now, context.wall_offset);
+  const auto users = list_of(request, "users"), partitions = list_of(request, "partitions");
+  const auto jobs = list_of(request, "jobs");
+  std::vector<PriorityRow> out;
+  for (const auto& [id, job] : context.tables.jobs) {
+    if (job->state != JobState::kPending || (job->array && job->array->waiting.empty()))
+      continue;
+    if (!in(jobs, std::to_string(id.value)) || !in(users, user_name(context, job->spec->user)))
+      continue;
+    if (!partitions.empty()) {
+      const auto names = split(partition_text(job_line(context, *job)), ',');
+      if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return in(partitions, n); }))
+        continue;
+    }
+    out.push_back({&context, job.get(), priorities.factors(*job), priorities.parts(*job), priorities.shown(*job)});
+  }
+  return out;
+}
+
+}  // namespace
+
+PageReply sshare_page(const ReadContext& context, const PageRequest& request) {
+  const Priorities priorities(context.tables, context.now, context.wall_offset);
+  return rows_page(share_columns(), share_rows(context, priorities, request), request);
+}
+PageReply sshare_json_page(const ReadContext& context, const PageRequest& request) {
+  const Priorities priorities(context.tables, context.now, context.wall_offset);
+  return json_page("shares", share_columns(), share_rows(context, priorities, request));
+}
+
+PageReply sprio_page(const ReadContext& context, const PageRequest& request) {
+  if (query_of(request, "weights").empty())
+    return rows_page(priority_columns(), priority_rows(context, request), request);
+  const Policy& policy = context.tables.policy();
+  PriorityRow weights{&context, nullptr, {}, {}, 0};
+  weights.parts = {policy.weight_age,
+                   policy.weight_assoc,
+                   policy.weight_fair_share,
+                   policy.weight_job_size,
+                   policy.weight_partition,
+                   policy.weight_qos,
+                   {},
+                   0,
+                   1};
+  for (const TresWeight& weight : policy.weight_tres) weights.parts.tres.emplace_back(weight.name, weight.milli / 1000);
+  return rows_page(priority_columns(), std::vector<PriorityRow>{weights}, request);
+}
+PageReply sprio_json_page(const ReadContext& context, const PageRequest& request) {
+  return json_page("priorities", priority_columns(), priority_rows(context, request));
+}
+
+}  // namespace lockstep

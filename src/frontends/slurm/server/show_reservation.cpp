@@ -1,0 +1,132 @@
+// scontrol show reservation and show licenses.
+#include "base/hostlist.h"
+#include "base/text.h"
+#include "frontends/slurm/server/job_facts.h"
+#include "frontends/slurm/server/job_filter.h"
+#include "frontends/slurm/server/show.h"
+#include "frontends/slurm/server/show_text.h"
+#include "rules/reservation.h"
+
+namespace lockstep {
+
+namespace {
+
+PageReply plain(std::string text) { return {200, "text/plain; charset=utf-8", std::move(text)}; }
+
+std::string flags_of(const Reservation& r) {
+  std::vector<std::string> out;
+  const auto flag = [&](bool set, const char* name) {
+    if (set)
+      out.emplace_back(name);
+  };
+  flag(r.maint, "MAINT");
+  flag(r.overlap, "OVERLAP");
+  flag(r.ignore_jobs, "IGNORE_JOBS");
+  flag(r.recurrence == Recurrence::kHourly, "HOURLY");
+  flag(r.recurrence == Recurrence::kDaily, "DAILY");
+  flag(r.recurrence == Recurrence::kWeekday, "WEEKDAY");
+  flag(r.recurrence == Recurrence::kWeekend, "WEEKEND");
+  flag(r.recurrence == Recurrence::kWeekly, "WEEKLY");
+  flag(r.spec_nodes, "SPEC_NODES");
+  flag(r.any_nodes, "ANY_NODES");
+  flag(r.nodes.size() == 1 && r.nodes[0] == "ALL", "ALL_NODES");
+  flag(r.part_nodes, "PART_NODES");
+  flag(r.static_alloc, "STATIC");
+  flag(r.replace, "REPLACE");
+  flag(r.replace_down, "REPLACE_DOWN");
+  flag(r.flex, "FLEX");
+  flag(r.magnetic, "MAGNETIC");
+  flag(r.no_hold_jobs_after, "NO_HOLD_JOBS_AFTER_END");
+  if (r.purge_comp)
+    out.push_back("PURGE_COMP=" + show_span(r.purge_after.seconds()));
+  return join(out, ",");
+}
+
+std::string licences_text(const std::vector<NamedCount>& licences) {
+  std::string out;
+  for (const NamedCount& licence : licences)
+    out += format("{}{}:{}", out.empty() ? "" : ",", licence.name, licence.count);
+  return out;
+}
+
+void reservation_record(ShowText& out, const ReadContext& context, const Reservation& r) {
+  const WallTime now{(context.now + context.wall_offset).us};
+  const Window window = window_after(r, now).value_or(Window{r.start, {r.start.us + r.duration.us}});
+  std::int64_t cores = 0, count = 0;
+  std::vector<std::string> names;
+  for (const auto& [id, node] : context.tables.nodes)
+    if (keeps_node(r, node->meta.name)) {
+      names.push_back(node->meta.name);
+      cores += node->cores;
+      ++count;
+    }
+  sort_hosts(names);
+  const bool active = window.start <= now && now < window.end;
+  out.pair("ReservationName", r.meta.name).pair("StartTime", show_time(window.start.seconds()));
+  out.pair("EndTime", show_time(window.end.seconds())).pair("Duration", show_span(r.duration.seconds()));
+  out.next_line();
+  out.text_or_null("Nodes", compress_hostlist(names)).pair("NodeCnt", count).pair("CoreCnt", cores);
+  out.text_or_null("Features", r.features).text_or_null("PartitionName", r.partition).pair("Flags", flags_of(r));
+  out.next_line();
+  out.pair("TRES", format("cpu={}", cores));
+  out.next_line();
+  out.text_or_null("Users", join(r.users, ",")).text_or_null("Groups", join(r.groups, ","));
+  out.text_or_null("Accounts", join(r.accounts, ",")).text_or_null("Licenses", licences_text(r.licenses));
+  out.pair("State", active ? "ACTIVE" : "INACTIVE").pair("BurstBuffer", "(null)").pair("Watts", "n/a");
+  out.next_line();
+  out.pair("MaxStartDelay", r.start_delay_max.us ? show_span(r.start_delay_max.seconds()) : "(null)");
+  out.end_record();
+}
+
+void licence_record(ShowText& out, const ReadContext& context, const Licence& licence) {
+  std::int64_t held = 0, reserved = 0;
+  const std::string name = "license/" + licence.meta.name;
+  for (const auto& [id, job] : context.tables.jobs)
+    if (holds_allocation(job->state))
+      for (const NamedCount& other : job->allocation->tres.others)
+        if (other.name == name)
+          held += other.count;
+  const WallTime now{(context.now + context.wall_offset).us};
+  for (const auto& [key, r] : context.tables.reservations)
+    if (in_force(*r, now))
+      for (const NamedCount& kept : r->licenses)
+        if (kept.name == licence.meta.name)
+          reserved += kept.count;
+  out.pair("LicenseName", licence.meta.name);
+  out.next_line();
+  out.pair("Total", licence.total).pair("Used", held).pair("Free", std::max<std::int64_t>(0, licence.total - held));
+  out.pair("Reserved", reserved).pair("Remote", "no");
+  out.end_record();
+}
+
+}  // namespace
+
+PageReply show_reservation_page(const ReadContext& context, const PageRequest& request) {
+  const std::string& name = query_of(request, "name");
+  ShowText out(!query_of(request, "oneline").empty());
+  if (!name.empty()) {
+    const Reservation* r = context.tables.reservation(name);
+    if (!r)
+      return refusal(404, format("Reservation {} not found", name));
+    reservation_record(out, context, *r);
+    return plain(out.take());
+  }
+  for (const auto& [key, r] : context.tables.reservations) reservation_record(out, context, *r);
+  return plain(context.tables.reservations.empty() ? "No reservations in the system\n" : out.take());
+}
+
+PageReply show_licence_page(const ReadContext& context, const PageRequest& request) {
+  const std::string& name = query_of(request, "name");
+  ShowText out(!query_of(request, "oneline").empty());
+  if (!name.empty()) {
+    const Licence* licence = context.tables.licence(name);
+    if (!licence)
+      return refusal(404, format("License {} not found", name));
+    licence_record(out, context, *licence);
+    return plain(out.take());
+  }
+  for (const auto& [key, licence] : context.tables.licences) licence_record(out, context, *licence);
+  return plain(context.tables.licences.empty() ? "No licenses configured in Slurm.\n" : out.take());
+}
+
+}  // namespace lockstep
