@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "core/directory.h"
-#include "core/reservations.h"
 #include "rules/reservation.h"
 
 namespace lockstep {
@@ -399,42 +398,17 @@ Result<void> check_submit_limits(const Txn& txn, const JobSpec& spec, std::int64
   return {};
 }
 
-std::optional<std::string> StartRules::refusal(const JobSpec& spec, const Partition& partition,
-                                               const std::vector<Grant>& grants, const std::vector<const Node*>& nodes,
-                                               Duration limit) {
+std::optional<Bar> StartRules::bar(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+                                   const std::vector<const Node*>& nodes, Duration limit) {
   const Tables& tables = txn_.tables();
-  const Instant now = txn_.now();
-  if (auto no = partition_refuses(partition, spec.account, spec.qos))
-    return no;
-  const bool has_limits = !tables.qos.empty() || !tables.accounts.empty() || !tables.associations.empty();
-  if (has_limits || !spec.licenses.empty()) {
-    LimitAsk ask{&spec, &partition, tres_of(spec, partition, grants, nodes), std::nullopt, limit};
-    if (has_limits) {
-      ask.per_node = largest_node_tres(grants, nodes);
-      const auto spendings = [&]() -> const Spendings& {
-        if (!spendings_)
-          spendings_.emplace(tables, txn_.inner().running_use(), now, txn_.inner().usage_floor_at(now));
-        return *spendings_;
-      };
-      if (auto no = first_denial_to_start(tables, txn_.inner().ledger, ask, now, spendings))
-        return no->reason;
-    }
-    if (!spec.licenses.empty()) {
-      const WallTime from = txn_.inner().wall_at(now), to = wall_after(from, limit);
-      const Reservation* own = reservation_of(tables, spec, from, to);
-      const auto reserved = reserved_licences(tables, txn_.inner().ledger, own, from, to);
-      if (auto no = licence_denial(tables, txn_.inner().ledger, ask.tres, reserved))
-        return no->reason;
-    }
-  }
-  if (tables.reservations.empty() && spec.reservation.empty())
-    return std::nullopt;
-  std::vector<std::string> names;
-  for (const Node* node : nodes) names.push_back(node->meta.name);
-  const WallTime from = txn_.inner().wall_at(now);
-  if (auto no = reservation_denial(tables, spec, names, from, wall_after(from, limit)))
-    return no->reason;
-  return std::nullopt;
+  const ClusterState::Inner& inner = txn_.inner();
+  const auto spendings = [&]() -> const Spendings& {
+    if (!spendings_)
+      spendings_.emplace(tables, inner.running_use(), txn_.now(), inner.usage_floor_at(txn_.now()));
+    return *spendings_;
+  };
+  return first_bar(tables, inner.ledger, start_ask(spec, partition, grants, nodes, limit), txn_.now(),
+                   inner.wall_at(txn_.now()), spendings);
 }
 
 bool keeps_usage(const Directory& directory, const JobSpec& spec) {

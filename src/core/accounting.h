@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/txn.h"
-#include "rules/limits.h"
+#include "rules/admission.h"
 
 namespace lockstep {
 
@@ -31,9 +31,9 @@ Result<void> check_submit_limits(const Txn& txn, const JobSpec& spec, std::int64
 class StartRules {
  public:
   explicit StartRules(const Txn& txn) : txn_(txn) {}
-  // The word for what stands in the way; nullopt = nothing. nodes: one per grant.
-  std::optional<std::string> refusal(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
-                                     const std::vector<const Node*>& nodes, Duration limit);
+  // What stands in the way; nullopt = nothing. nodes: one per grant.
+  std::optional<Bar> bar(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+                         const std::vector<const Node*>& nodes, Duration limit);
 
  private:
   const Txn& txn_;

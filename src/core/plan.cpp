@@ -62,7 +62,7 @@ bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   std::vector<const Node*> nodes;
   if (!fits(txn, *job->spec, *partition, start.grants, nodes))
     return false;
-  if (rules.refusal(*job->spec, *partition, start.grants, nodes, limit))
+  if (rules.bar(*job->spec, *partition, start.grants, nodes, limit))
     return false;
   std::vector<Grant> grants = start.grants;
   if (mutant(Mutant::kPartialGang) && grants.size() > 1)

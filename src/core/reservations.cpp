@@ -169,8 +169,6 @@ Instant due(const ClusterState::Inner& inner, const Reservation& r) {
 
 }  // namespace
 
-WallTime wall_after(WallTime t, Duration span) { return {t.us + std::min(span, kForever).us}; }
-
 Result<Answer> put_reservation(Txn& txn, const PutReservation& ask) {
   TRY(need_admin(txn, "change reservations"));
   Reservation r = ask.reservation;

@@ -18,7 +18,4 @@ void replace_reserved(Txn& txn, const std::string& node);
 // When end_reservations() has something to do next; kNever.
 Instant reservations_due(const ClusterState::Inner& inner);
 
-// The calendar `span` after t; kForever stays far away.
-WallTime wall_after(WallTime t, Duration span);
-
 }  // namespace lockstep

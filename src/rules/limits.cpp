@@ -130,7 +130,7 @@ std::int64_t minutes_of(Duration limit) {
 }
 
 // What the job alone exceeds: it will not start until the limit or the job changes.
-std::optional<Denial> own_size(const Levels& levels, const LimitAsk& ask) {
+std::optional<Denial> own_size(const Levels& levels, const LimitAsk& ask, bool whole) {
   const auto alone = [&](const Level&, const TresLimit& limit) { return first_excess(limit, {}, ask.tres); };
   if (auto no = each_level(levels, &Limits::max_tres_per_job, LimitFamily::kQosMaxPerJob, LimitFamily::kAssocMaxPerJob,
                            true, true, alone))
@@ -150,8 +150,9 @@ std::optional<Denial> own_size(const Levels& levels, const LimitAsk& ask) {
                            LimitFamily::kAssocMaxMinutesPerJob, true, true,
                            [&](const Level&, const TresLimit& l) { return first_excess(l, {}, minutes); }))
     return no;
+  // What a place adds may make up for what the bare request lacks.
   for (const Level& level : levels.qos)
-    if (auto less = first_shortfall(level.limits->min_tres_per_job, ask.tres))
+    if (auto less = !whole ? std::nullopt : first_shortfall(level.limits->min_tres_per_job, ask.tres))
       return denial(limit_word(LimitFamily::kQosMin, less->name), level, *less, true);
   return std::nullopt;
 }
@@ -269,7 +270,7 @@ std::string Denial::message() const {
 std::optional<Denial> first_denial_to_start(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
                                             Instant now, const AskSpendings& spendings) {
   const Levels levels = levels_of(directory, ledger, ask);
-  if (auto no = own_size(levels, ask))
+  if (auto no = own_size(levels, ask, ask.per_node.has_value()))
     return no;
   if (auto no = together(levels, ledger, ask, false)) {
     no->lasting = together(levels, ledger, ask, true).has_value();
@@ -312,7 +313,7 @@ std::optional<Denial> first_denial_to_submit(const Directory& directory, const L
                                   jobs, false))
       return no;
   if (std::any_of(levels.qos.begin(), levels.qos.end(), [](const Level& l) { return l.qos->deny_on_limit; })) {
-    if (auto no = own_size(levels, ask))
+    if (auto no = own_size(levels, ask, true))
       return no;
     if (auto no = together(levels, ledger, ask, true))
       return no;

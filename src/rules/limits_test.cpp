@@ -298,6 +298,9 @@ TEST_F(LimitsTest, WallTime) {
 }
 
 TEST_F(LimitsTest, Minimum) {
+  gold().min_tres_per_job.gpus = 9;
+  EXPECT_EQ(reason(), "");  // a place may give more than was asked for
+  ask.per_node = Tres{};
   gold().min_tres_per_job.gpus = 8;
   EXPECT_EQ(reason(), "");
   gold().min_tres_per_job.gpus = 9;
