@@ -12,7 +12,7 @@
 #include "model/tres_names.h"
 #include "rules/ledger.h"
 #include "rules/tres.h"
-#include "views/priorities.h"
+#include "views/priority_view.h"
 
 namespace lockstep {
 
@@ -234,7 +234,7 @@ const std::vector<Column<PriorityRow>>& priority_columns() {
 }
 
 std::vector<PriorityRow> priority_rows(const ReadContext& context, const PageRequest& request) {
-  const Priorities priorities(context.tables, context.now, context.wall_offset);
+  const Priorities priorities = priorities_of(context.tables, context.now, context.wall_offset);
   const auto users = list_of(request, "users"), partitions = list_of(request, "partitions");
   const auto jobs = list_of(request, "jobs");
   std::vector<PriorityRow> out;
@@ -248,7 +248,11 @@ std::vector<PriorityRow> priority_rows(const ReadContext& context, const PageReq
       if (std::none_of(names.begin(), names.end(), [&](const std::string& n) { return in(partitions, n); }))
         continue;
     }
-    out.push_back({&context, job.get(), priorities.factors(*job), priorities.parts(*job), priorities.shown(*job)});
+    const Partition* partition = first_partition(context.tables, *job->spec);
+    PriorityFactors factors = priorities.factors(*job->spec, partition, job->eligible);
+    PriorityParts parts = priority_parts(context.tables.policy(), factors);
+    out.push_back(
+        {&context, job.get(), std::move(factors), std::move(parts), shown_priority(priorities, context.tables, *job)});
   }
   return out;
 }
@@ -256,11 +260,11 @@ std::vector<PriorityRow> priority_rows(const ReadContext& context, const PageReq
 }  // namespace
 
 PageReply sshare_page(const ReadContext& context, const PageRequest& request) {
-  const Priorities priorities(context.tables, context.now, context.wall_offset);
+  const Priorities priorities = priorities_of(context.tables, context.now, context.wall_offset);
   return rows_page(share_columns(), share_rows(context, priorities, request), request);
 }
 PageReply sshare_json_page(const ReadContext& context, const PageRequest& request) {
-  const Priorities priorities(context.tables, context.now, context.wall_offset);
+  const Priorities priorities = priorities_of(context.tables, context.now, context.wall_offset);
   return json_page("shares", share_columns(), share_rows(context, priorities, request));
 }
 
