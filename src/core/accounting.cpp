@@ -377,7 +377,7 @@ Result<Ref<JobSpec>> with_standing(const Txn& txn, const Ref<JobSpec>& spec) {
     any = any || admits(tables, *r, *out);
   }
   if (!any)
-    return denied(format("Access denied to requested reservation: {}", out->reservation));
+    return Error{Errc::kDenied, format("Access denied to requested reservation: {}", out->reservation), "reservation"};
   return out;
 }
 
@@ -391,10 +391,7 @@ Result<void> check_submit_limits(const Txn& txn, const JobSpec& spec, std::int64
   ask.tres = least_tres(spec);
   ask.limit = spec.time_limit.us != 0 ? spec.time_limit : Duration{};
   if (const auto no = first_denial_to_submit(tables, txn.inner().ledger, ask, jobs))
-    return Error{Errc::kExhausted,
-                 format("Job violates accounting/QOS policy (job submit limit, user's size and/or time limits): {}",
-                        no->message()),
-                 "account"};
+    return Error{Errc::kExhausted, no->message(), "account"};
   return {};
 }
 

@@ -45,7 +45,13 @@ void Voice::verbose(std::string_view text) const {
 std::string_view slurm_sentence(const Error& error) {
   const auto about = [&](std::string_view word) { return error.field.find(word) != std::string::npos; };
   switch (error.code) {
+    case Errc::kExhausted:
+      if (about("account"))
+        return "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
+      return {};
     case Errc::kImpossible:
+      if (about("licenses"))
+        return "Invalid license specification";
       if (about("partition"))
         return "Requested partition configuration not available now";
       return "Requested node configuration is not available";
@@ -72,7 +78,8 @@ std::string_view slurm_sentence(const Error& error) {
       if (about("time"))
         return "Requested time limit is invalid (missing or exceeds some limit)";
       return {};
-    case Errc::kDenied: return "Access/permission denied";
+    case Errc::kDenied:
+      return about("reservation") ? "Access denied to requested reservation" : "Access/permission denied";
     case Errc::kUnavailable: return "Unable to contact slurm controller (connect failure)";
     case Errc::kTimeout: return "Socket timed out on send/recv operation";
     default: return {};

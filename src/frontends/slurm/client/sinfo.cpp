@@ -32,6 +32,7 @@ constexpr std::string_view kHelp = R"(Usage: sinfo [OPTIONS]
   -R, --list-reasons       why nodes are down or drained
   -s, --summarize          counts of nodes by partition
   -S, --sort=FIELDS        by format letters: "P,-t"
+  -T, --reservation        reservations instead of nodes
   -t, --states=LIST        only nodes in these states
   -V, --version            version
 )";
@@ -41,7 +42,8 @@ enum Code : int { kJson = 256, kYaml, kHelpOption, kUsage, kIgnored };
 struct Wish {
   std::map<std::string, std::string> filters;
   std::string short_format, long_format, sort;
-  bool header = true, long_list = false, nodes = false, reasons = false, summary = false, json = false;
+  bool header = true, long_list = false, nodes = false, reasons = false, summary = false, reservations = false,
+       json = false;
   std::int64_t every_s = 0;
 };
 
@@ -75,10 +77,7 @@ std::optional<int> read_options(Wish& wish, int argc, char** argv, const Voice& 
       case 'N': wish.nodes = true, wish.filters["each_node"] = "1"; break;
       case 'R': wish.reasons = true, wish.filters["reasons"] = "1"; break;
       case 's': wish.summary = true; break;
-      case 'T':
-        voice.error("--reservation is not supported: there are no reservations");
-        exit_code = 1;
-        break;
+      case 'T': wish.reservations = true; break;
       case 'i':
         wish.every_s = parse_int(value).value_or(0);
         if (wish.every_s <= 0) {
@@ -153,6 +152,10 @@ Result<std::vector<SortKey>> sort_keys(std::string_view text, TableAsk& ask) {
 Result<void> list_once(Query& query, const Wish& wish) {
   if (wish.json) {
     say(TRY(query.get("/slurm/v1/sinfo.json", wish.filters)));
+    return {};
+  }
+  if (wish.reservations) {
+    say(TRY(query.get("/slurm/v1/sinfo.reservations", {{"noheader", wish.header ? "" : "1"}})));
     return {};
   }
   const TableFormat layout =

@@ -45,6 +45,7 @@ std::vector<PageEntry> slurm_pages() {
       {"/slurm/v1/show/node", PageKind::kLive, show_node_page},
       {"/slurm/v1/show/partition", PageKind::kLive, show_partition_page},
       {"/slurm/v1/show/reservation", PageKind::kLive, show_reservation_page},
+      {"/slurm/v1/sinfo.reservations", PageKind::kLive, list_reservations_page},
       {"/slurm/v1/show/license", PageKind::kLive, show_licence_page},
       {"/slurm/v1/sshare", PageKind::kLive, sshare_page},
       {"/slurm/v1/sshare.json", PageKind::kLive, sshare_json_page},

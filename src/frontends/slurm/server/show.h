@@ -10,6 +10,7 @@ PageReply show_step_page(const ReadContext& context, const PageRequest& request)
 PageReply show_node_page(const ReadContext& context, const PageRequest& request);
 PageReply show_partition_page(const ReadContext& context, const PageRequest& request);
 PageReply show_reservation_page(const ReadContext& context, const PageRequest& request);
+PageReply list_reservations_page(const ReadContext& context, const PageRequest& request);  // sinfo -T
 PageReply show_licence_page(const ReadContext& context, const PageRequest& request);
 PageReply show_config_page(const ReadContext& context, const PageRequest& request);
 

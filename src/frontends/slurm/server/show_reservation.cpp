@@ -1,4 +1,6 @@
 // scontrol show reservation and show licenses.
+#include <algorithm>
+
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/server/job_facts.h"
@@ -49,23 +51,34 @@ std::string licences_text(const std::vector<NamedCount>& licences) {
   return out;
 }
 
-void reservation_record(ShowText& out, const ReadContext& context, const Reservation& r) {
-  const WallTime now{(context.now + context.wall_offset).us};
-  const Window window = window_after(r, now).value_or(Window{r.start, {r.start.us + r.duration.us}});
-  std::int64_t cores = 0, count = 0;
+// The window that matters now: the present or the next one.
+Window shown_window(const Reservation& r, WallTime now) {
+  return window_after(r, now).value_or(Window{r.start, {r.start.us + r.duration.us}});
+}
+
+std::string node_names(const ReadContext& context, const Reservation& r) {
   std::vector<std::string> names;
   for (const auto& [id, node] : context.tables.nodes)
-    if (keeps_node(r, node->meta.name)) {
+    if (keeps_node(r, node->meta.name))
       names.push_back(node->meta.name);
+  sort_hosts(names);
+  return compress_hostlist(names);
+}
+
+void reservation_record(ShowText& out, const ReadContext& context, const Reservation& r) {
+  const WallTime now{(context.now + context.wall_offset).us};
+  const Window window = shown_window(r, now);
+  std::int64_t cores = 0, count = 0;
+  for (const auto& [id, node] : context.tables.nodes)
+    if (keeps_node(r, node->meta.name)) {
       cores += node->cores;
       ++count;
     }
-  sort_hosts(names);
   const bool active = window.start <= now && now < window.end;
   out.pair("ReservationName", r.meta.name).pair("StartTime", show_time(window.start.seconds()));
   out.pair("EndTime", show_time(window.end.seconds())).pair("Duration", show_span(r.duration.seconds()));
   out.next_line();
-  out.text_or_null("Nodes", compress_hostlist(names)).pair("NodeCnt", count).pair("CoreCnt", cores);
+  out.text_or_null("Nodes", node_names(context, r)).pair("NodeCnt", count).pair("CoreCnt", cores);
   out.text_or_null("Features", r.features).text_or_null("PartitionName", r.partition).pair("Flags", flags_of(r));
   out.next_line();
   out.pair("TRES", format("cpu={}", cores));
@@ -113,6 +126,22 @@ PageReply show_reservation_page(const ReadContext& context, const PageRequest& r
   }
   for (const auto& [key, r] : context.tables.reservations) reservation_record(out, context, *r);
   return plain(context.tables.reservations.empty() ? "No reservations in the system\n" : out.take());
+}
+
+PageReply list_reservations_page(const ReadContext& context, const PageRequest& request) {
+  if (context.tables.reservations.empty())
+    return plain("No reservations in the system\n");
+  const WallTime now{(context.now + context.wall_offset).us};
+  std::string out;
+  const auto line = [&](const auto&... cell) { out += format("{:<12} {:>8} {:>19} {:>19} {:>11} {}\n", cell...); };
+  if (query_of(request, "noheader").empty())
+    line("RESV_NAME", "STATE", "START_TIME", "END_TIME", "DURATION", "NODELIST");
+  for (const auto& [name, r] : context.tables.reservations) {
+    const Window window = shown_window(*r, now);
+    line(name, window.start <= now ? "ACTIVE" : "INACTIVE", show_time(window.start.seconds()),
+         show_time(window.end.seconds()), show_span(r->duration.seconds()), node_names(context, *r));
+  }
+  return plain(std::move(out));
 }
 
 PageReply show_licence_page(const ReadContext& context, const PageRequest& request) {
