@@ -29,8 +29,8 @@ struct AgentFile {
   std::uint32_t weight = 1;
   std::vector<std::string> features, domains;
   std::vector<std::string> resources;  // counted ones: "fpga=2"
-  std::string boot_id_file;  // "" = /proc/sys/kernel/random/boot_id
-  bool fence_hook = false;   // the controller's side can prove this node stopped
+  std::string boot_id_file;            // "" = /proc/sys/kernel/random/boot_id
+  bool fence_hook = false;             // the controller's side can prove this node stopped
 };
 std::string encode(const AgentFile& file);
 Result<AgentFile> decode_agent_file(std::string_view text);
