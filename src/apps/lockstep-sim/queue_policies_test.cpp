@@ -1,0 +1,81 @@
+// The default policy on random logs: it knows nothing that it could not know, and it lets nobody starve.
+#include "queue_policies.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/rng.h"
+
+namespace lockstep::sim {
+namespace {
+
+std::vector<TraceJob> random_jobs(std::uint64_t seed, int count) {
+  Rng rng(seed);
+  std::vector<TraceJob> jobs;
+  std::int64_t at_s = 1000;
+  for (int i = 0; i < count; ++i) {
+    at_s += rng.between(0, 400);
+    const std::int64_t run_s = rng.between(1, std::int64_t{1} << rng.between(1, 13));
+    jobs.push_back({.id = i,
+                    .size = rng.chance(0.1) ? rng.between(1, 32) : rng.between(1, 6),
+                    .limit_s = run_s * rng.between(1, 5),
+                    .run_s = run_s,
+                    .submit_s = at_s,
+                    .user = std::to_string(rng.below(4))});
+  }
+  return jobs;
+}
+
+// Whatever another run time of one job changes, it changes nothing before that job ends.
+TEST(DefaultPolicy, KnowsNoRunTimeBeforeTheEnd) {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    std::vector<TraceJob> jobs = random_jobs(seed, 150);
+    const std::int32_t nodes = seed % 2 ? 1 : 4, devices = seed % 2 ? 32 : 8;
+    const QueueRun before = run_policy(jobs, nodes, devices, {.policy = "default"}).value();
+    Rng rng(seed);
+    const auto changed = static_cast<std::size_t>(rng.below(jobs.size()));
+    const std::int64_t old_end_s = before.start_s[changed] + jobs[changed].run_s;
+    jobs[changed].run_s = rng.between(1, jobs[changed].limit_s);
+    const QueueRun after = run_policy(jobs, nodes, devices, {.policy = "default"}).value();
+    const std::int64_t until_s = std::min(old_end_s, before.start_s[changed] + jobs[changed].run_s);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if (std::min(before.start_s[i], after.start_s[i]) < until_s)
+        ASSERT_EQ(before.start_s[i], after.start_s[i]) << "seed " << seed << ", job " << i;
+    }
+  }
+}
+
+// A stream of small short jobs that alone would fill the pool does not keep a job of the whole pool out for ever.
+TEST(DefaultPolicy, AJobOfTheWholePoolGetsItsTurn) {
+  std::vector<TraceJob> jobs;
+  for (std::int64_t i = 0; i < 6000; ++i)
+    jobs.push_back({.id = i, .size = 1, .limit_s = 600, .run_s = 500, .submit_s = i * 100, .user = "a"});
+  jobs.push_back({.id = 6000, .size = 4, .limit_s = 90'000, .run_s = 50'000, .submit_s = 600'000, .user = "b"});
+  jobs.insert(jobs.begin() + 100,
+              {.id = 6001, .size = 4, .limit_s = 9000, .run_s = 5000, .submit_s = 9950, .user = "b"});
+  const QueueRun run = run_policy(jobs, 1, 4, {.policy = "default"}).value();
+  EXPECT_LT(run.start_s[100] - jobs[100].submit_s, 4 * 80'000);
+}
+
+TEST(DefaultPolicy, OnlyAnOracleKnowsMoreThanTheLimitsOfUnknownUsers) {
+  // Two jobs of equal limits are queued behind a full pool; nothing has ended yet, so only an oracle can tell them
+  // apart.
+  const std::vector<TraceJob> jobs{{.id = 0, .size = 1, .limit_s = 1000, .run_s = 1000, .submit_s = 0},
+                                   {.id = 1, .size = 1, .limit_s = 90'000, .run_s = 80'000, .submit_s = 1},
+                                   {.id = 2, .size = 1, .limit_s = 90'000, .run_s = 10, .submit_s = 2}};
+  EXPECT_EQ(run_policy(jobs, 1, 1, {.policy = "default"})->start_s[1], 1000);
+  EXPECT_EQ(run_policy(jobs, 1, 1, {.policy = "default", .oracle = true})->start_s[2], 1000);
+}
+
+TEST(QueuePolicies, UnknownNamesAreRefused) {
+  const std::vector<TraceJob> jobs = random_jobs(1, 3);
+  EXPECT_EQ(run_policy(jobs, 1, 32, {.policy = "magic"}).error().field, "--policy");
+  EXPECT_EQ(strict_policy("easy", jobs, 32).error().field, "--policy");
+  OrderPolicy order;
+  order.steep = -1;
+  EXPECT_EQ(run_policy(jobs, 1, 32, {.policy = "default", .order = order}).error().field, "steep");
+}
+
+}  // namespace
+}  // namespace lockstep::sim
