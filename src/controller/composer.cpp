@@ -84,7 +84,7 @@ struct Compose {
     out.gid = user->gid;
     out.groups = user->groups;
     out.env = TRY(environment(env, *user));
-    out.work_dir = job.spec->work_dir.empty() ? user->home : job.spec->work_dir;
+    out.work_dir = job.spec->work_dir.empty() ? user->home : job.spec->work_dir.get();
     out.umask = job.spec->umask;
     out.append = job.spec->append;
     return out;
@@ -131,7 +131,7 @@ struct Compose {
     out.step = step.number;
     out.node_index = static_cast<std::uint32_t>(index);
     out.ranks = place.ranks;
-    out.process = TRY(process(tables, job, spec.environment.empty() ? job.spec->environment : spec.environment));
+    out.process = TRY(process(tables, job, spec.environment.empty() ? job.spec->environment.get() : spec.environment));
     out.process.argv = spec.argv;
     if (!spec.work_dir.empty())
       out.process.work_dir = spec.work_dir;
@@ -159,7 +159,7 @@ struct Compose {
 
   Result<LaunchTask> task(const Tables& tables, const Job& job, const Task& task) {
     const Grant& grant = job.allocation->grants.at(task.grant);
-    const GroupSpec& group = job.spec->groups.at(task.group);
+    const GroupSpec& group = job.spec->groups[task.group];
     LaunchTask out;
     out.job = job.id;
     out.attempt = task.attempt;

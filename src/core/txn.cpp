@@ -267,10 +267,16 @@ Ref<JobSpec> Txn::share(const Ref<JobSpec>& spec) {
       known.ground = inner_.ground;
       return known.spec;
     }
-  accepted.push_front({spec, inner_.ground});
+  Ref<JobSpec> kept = spec;
+  if (!accepted.empty()) {
+    auto parts_shared = std::make_shared<JobSpec>(*spec);
+    share_parts(*parts_shared, *accepted.front().spec);
+    kept = std::move(parts_shared);
+  }
+  accepted.push_front({kept, inner_.ground});
   if (accepted.size() > kKept)
     accepted.pop_back();
-  return spec;
+  return kept;
 }
 
 std::vector<JobId> Txn::take_moved() { return std::exchange(moved_, {}); }

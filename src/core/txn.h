@@ -68,7 +68,8 @@ class Txn {
 
   void refresh_timers(JobId id) { inner_.refresh_timers(id); }
 
-  // The spec passed every check just now; hands out an equal one that jobs share already, if there is one.
+  // The spec passed every check just now; hands out an equal one that jobs share already, if there is one,
+  // else one that shares with the last what is the same in both.
   Ref<JobSpec> share(const Ref<JobSpec>& spec);
 
   // Job-state changes whose consequences for others (dependents, arrays) are drawn at the end of the command.

@@ -19,8 +19,8 @@ bool needs_pending(const UpdateJob& u) {
          u.begin || u.deadline || u.nice || u.priority || u.nodes || u.tasks || u.dependencies;
 }
 
-template <class T>
-void set_if(T& to, const std::optional<T>& from) {
+template <class T, class U>
+void set_if(T& to, const std::optional<U>& from) {
   if (from)
     to = *from;
 }

@@ -22,4 +22,16 @@ bool legal_transition(JobState from, JobState to) {
 
 bool node_usable(const Node& node) { return node.link == NodeLink::kUp && !node.drain; }
 
+void share_parts(JobSpec& spec, const JobSpec& other) {
+  for (const auto part :
+       {&JobSpec::front_end, &JobSpec::account, &JobSpec::qos, &JobSpec::reservation, &JobSpec::licenses,
+        &JobSpec::comment, &JobSpec::wckey, &JobSpec::script, &JobSpec::environment, &JobSpec::work_dir,
+        &JobSpec::std_in, &JobSpec::std_out, &JobSpec::std_err, &JobSpec::submit_host, &JobSpec::command})
+    (spec.*part).share_with(other.*part);
+  for (const auto part : {&JobSpec::options, &JobSpec::labels}) (spec.*part).share_with(other.*part);
+  spec.partitions.share_with(other.partitions);
+  spec.groups.share_with(other.groups);
+  spec.dependencies.share_with(other.dependencies);
+}
+
 }  // namespace lockstep

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/interval_set.h"
+#include "base/shared.h"
 #include "base/time.h"
 #include "model/ids.h"
 #include "model/meta.h"
@@ -127,17 +128,17 @@ struct SignalAhead {        // --signal: sent this long before the time limit
 // What was asked for. Shared by every version of the job's record.
 struct JobSpec {
   std::string name;
-  std::string front_end = "lockstep";  // who speaks for it: "slurm", "kubernetes", "skypilot"
+  SharedText front_end = "lockstep";  // who speaks for it: "slurm", "kubernetes", "skypilot"
   UserId user;
-  std::string account, qos, reservation, licenses, comment, wckey;
-  std::vector<std::string> partitions;  // alternatives; empty = the default one
-  std::vector<GroupSpec> groups;        // at least one; several start together (het jobs)
+  SharedText account, qos, reservation, licenses, comment, wckey;
+  SharedList<std::string> partitions;  // alternatives; empty = the default one
+  SharedList<GroupSpec> groups;        // at least one; several start together (het jobs)
 
   Duration time_limit;  // 0 = the partition's default; kForever = none
   Duration time_min;    // 0 = not flexible
   WallTime begin;       // 0 = now
   WallTime deadline;    // 0 = none
-  std::vector<Dependency> dependencies;
+  SharedList<Dependency> dependencies;
   bool dependency_any = false;  // '?': one satisfied is enough
   bool kill_on_invalid_dependency = true;
   bool hold = false;
@@ -149,20 +150,23 @@ struct JobSpec {
   SignalAhead signal_ahead;
   Duration kill_wait = seconds(30);  // from SIGTERM to SIGKILL
 
-  BlobId script;       // kScript
-  BlobId environment;  // NUL-separated NAME=value
-  std::string work_dir;
-  std::string std_in, std_out, std_err;  // file patterns (%j …); "" = the default; std_err "" = joins std_out
-  bool append = false;                   // --open-mode=append
+  SharedText script;       // blob; kScript
+  SharedText environment;  // blob: NUL-separated NAME=value
+  SharedText work_dir;
+  SharedText std_in, std_out, std_err;  // file patterns (%j …); "" = the default; std_err "" = joins std_out
+  bool append = false;                  // --open-mode=append
   std::int32_t umask = 022;
-  std::string submit_host;
-  std::string command;       // what users see as Command=: path of the script or the program
+  SharedText submit_host;
+  SharedText command;        // what users see as Command=: path of the script or the program
   bool interactive = false;  // bound to a client: ends when it is gone
-  std::vector<std::pair<std::string, std::string>>
+  SharedList<std::pair<std::string, std::string>>
       options;  // front end's own words, sorted, verbatim ("gpus-per-node","h100:8")
-  std::vector<std::pair<std::string, std::string>> labels;
+  SharedList<std::pair<std::string, std::string>> labels;
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
+
+// Where a part of spec equals that of the other one, both share it from now on.
+void share_parts(JobSpec& spec, const JobSpec& other);
 
 // PENDING ──start──▶ STARTING ──first member runs──▶ RUNNING ──end──▶ COMPLETING ──all members stopped──▶ a final state
 //    ▲                                                                     │
@@ -260,8 +264,8 @@ struct Job {
   bool requeue_after = false;              // while kCompleting: goes back to kPending instead
   ExitStatus exit;                         // of the batch script, or of the interactive client's choosing
   ExitStatus derived_exit;                 // highest of its steps
-  std::string ran_on;                      // once ended: host list of the last attempt
-  std::string end_reason;                  // "NonZeroExitCode", "TimeLimit", "NodeDown n3", …
+  SharedText ran_on;                       // once ended: host list of the last attempt
+  SharedText end_reason;                   // "NonZeroExitCode", "TimeLimit", "NodeDown n3", …
   UserId cancelled_by;                     // with kCancelled
   StepNo next_step = 0;
   Ref<StepSpec> first_step;  // launched with the start: srun outside an allocation

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/shared.h"
 #include "base/time.h"
 #include "model/ids.h"
 
@@ -53,7 +54,7 @@ struct MetaExtra {
 };
 
 struct Meta {
-  std::string ns;    // "" for cluster-wide kinds and for jobs of the Slurm front end
+  SharedText ns;     // "" for cluster-wide kinds and for jobs of the Slurm front end
   std::string name;  // unique within (kind, ns) where the kind is named; jobs and steps go by id
   Uid uid;
   Seq seq = 0;                   // of the change that wrote this version; updates may compare-and-set on it

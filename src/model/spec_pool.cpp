@@ -30,6 +30,12 @@ Ref<JobSpec> SpecPool::share(Ref<JobSpec> spec) {
   for (auto it = begin; it != end; ++it)
     if (it->second == spec || *it->second == *spec)
       return it->second;
+  if (last_) {
+    auto parts_shared = std::make_shared<JobSpec>(*spec);
+    share_parts(*parts_shared, *last_);
+    spec = std::move(parts_shared);
+  }
+  last_ = spec;
   return specs_.emplace(hash, std::move(spec))->second;
 }
 

@@ -184,6 +184,23 @@ struct Codec<std::string> {
   static bool same(const std::string& a, const std::string& b) { return a == b; }
 };
 
+template <class T, class Value>
+struct SharedCodec {
+  static void write(Writer& w, const T& v, const T& base) { Codec<Value>::write(w, v.get(), base.get()); }
+  static bool read(Reader& r, const json::value& v, T& out) {
+    Value value;
+    if (!Codec<Value>::read(r, v, value))
+      return false;
+    out = std::move(value);
+    return true;
+  }
+  static bool same(const T& a, const T& b) { return a.shares_with(b) || Codec<Value>::same(a.get(), b.get()); }
+};
+template <>
+struct Codec<SharedText> : SharedCodec<SharedText, std::string> {};
+template <class T>
+struct Codec<SharedList<T>> : SharedCodec<SharedList<T>, std::vector<T>> {};
+
 template <class E>
 requires std::is_enum_v<E>
 struct Codec<E> {

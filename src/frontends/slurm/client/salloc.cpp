@@ -203,7 +203,7 @@ int Salloc::run(int argc, char** argv) {
   ring(options, monotonic_ms() - asked_ms);
   if (no_shell)
     return 0;
-  const std::string work_dir = options.has("chdir") ? job.work_dir : std::string();
+  const std::string work_dir = options.has("chdir") ? job.work_dir.get() : std::string();
   const ::pid_t child = start_command(words, command_variables(api_, id, around), work_dir, signals, voice_);
   const int code = child < 0 ? 1 : attend(id, child, is_shell, signals);
   if (!revoked_) {

@@ -280,7 +280,7 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
       out.set(echo.variable, *value);
   if (spec.groups[0].overcommit)
     out.set("SLURM_OVERCOMMIT", "1");
-  out.set_if("SLURM_JOB_ACCOUNT", spec.account.empty() && user ? user->account : spec.account);
+  out.set_if("SLURM_JOB_ACCOUNT", spec.account.empty() && user ? user->account : spec.account.get());
   out.set_if("SLURM_JOB_QOS", spec.qos);
   out.set_if("SLURM_JOB_RESERVATION", spec.reservation);
   out.set_if("SLURM_JOB_LICENSES", spec.licenses);

@@ -157,7 +157,7 @@ void place_lines(ShowText& out, const JobLine& line) {
   out.text_or_null("ReqNodeList", compress_hostlist(group.only_nodes));
   out.text_or_null("ExcNodeList", compress_hostlist(group.exclude_nodes));
   out.next_line();
-  out.text_or_null("NodeList", nodes.empty() ? line.job->ran_on : compress_hostlist(nodes));
+  out.text_or_null("NodeList", nodes.empty() ? line.job->ran_on.get() : compress_hostlist(nodes));
   if (line.note && !line.note->expected_nodes.empty() && line.job->state == JobState::kPending) {
     std::vector<std::string> names;
     for (const NodeId id : line.note->expected_nodes)
@@ -219,9 +219,9 @@ void job_record(ShowText& out, const JobLine& line, bool detail) {
   }
   if (group.launch == Launch::kScript) {
     const PatternFacts facts = file_facts(line);
-    const std::string std_out = spec.std_out.empty() ? std::string(default_output_pattern(job)) : spec.std_out;
+    const std::string std_out = spec.std_out.empty() ? std::string(default_output_pattern(job)) : spec.std_out.get();
     out.next_line();
-    out.pair("StdErr", expand_path(spec.std_err.empty() ? std_out : spec.std_err, facts, spec.work_dir));
+    out.pair("StdErr", expand_path(spec.std_err.empty() ? std_out : spec.std_err.get(), facts, spec.work_dir));
     out.next_line();
     out.pair("StdIn", spec.std_in.empty() ? "/dev/null" : expand_path(spec.std_in, facts, spec.work_dir));
     out.next_line();
