@@ -71,7 +71,7 @@ void change_in(Map& map, const K& key, F&& change) {
 template <class F>
 void Ledger::each_use(const JobSpec& spec, const std::string& partition, F&& change) {
   change_in(own_, spec.account, change);
-  for (auto at = tree_.find(spec.account); at != tree_.end(); at = tree_.find(at->second->parent))
+  for (auto at = tree_.find(spec.account.get()); at != tree_.end(); at = tree_.find(at->second->parent))
     change_in(accounts_, at->first, change);
   change_in(associations_, AssociationKey{spec.account, spec.user, partition}, change);
   if (spec.qos.empty())

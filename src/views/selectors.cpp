@@ -30,7 +30,7 @@ bool of_account(const JobSelector& selector, const Tables& tables, const Job& jo
   if (!selector.accounts)
     return true;
   if (!job.spec->account.empty())
-    return selector.accounts->contains(job.spec->account);
+    return selector.accounts->contains(job.spec->account.get());
   const User* user = tables.user(job.spec->user);
   return user && selector.accounts->contains(user->account);
 }
@@ -94,8 +94,8 @@ bool names_plain_jobs(const JobSelector& selector, const Tables& tables) {
 bool matches(const JobSelector& selector, const Tables& tables, const Job& job) {
   const JobSpec& spec = *job.spec;
   return selector.states.has(job.state) && allows(selector.users, spec.user) && allows(selector.names, spec.name) &&
-         allows(selector.qos, spec.qos) && allows(selector.reservations, spec.reservation) &&
-         allows(selector.licenses, spec.licenses) && allows(selector.wckeys, spec.wckey) &&
+         allows(selector.qos, spec.qos.get()) && allows(selector.reservations, spec.reservation.get()) &&
+         allows(selector.licenses, spec.licenses.get()) && allows(selector.wckeys, spec.wckey.get()) &&
          in_partition(selector, tables, job) && of_account(selector, tables, job) && holds_node(selector, job) &&
          is_target(selector, job);
 }
