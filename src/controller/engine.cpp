@@ -115,9 +115,12 @@ struct Engine::Inner {
         at = std::max(at, body.at);
         open.at = body.at;
         open.index = index;
-        changes.insert(changes.end(), open.changes.begin(), open.changes.end());
-        if (index > seen)
+        if (index > seen) {
+          changes.insert(changes.end(), open.changes.begin(), open.changes.end());
           unseen.push_back(std::move(open));
+        } else {
+          std::move(open.changes.begin(), open.changes.end(), std::back_inserter(changes));
+        }
         open = {};
       }
     }

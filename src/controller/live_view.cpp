@@ -11,31 +11,38 @@ constexpr std::size_t kRecentMax = 10'000;
 }  // namespace
 
 LiveView::LiveView(const std::vector<Change>& snapshot) {
-  apply(snapshot);
-  recent_.clear();
+  for (const auto& change : snapshot) bring_forward(change);
   recent_from_ = tables_.seq;
+}
+
+void LiveView::bring_forward(const Change& change) {
+  tables_.apply(change);
+  const auto* record = std::get_if<Ref<Job>>(&change.record);
+  if (!record)
+    return;
+  const Job& job = **record;
+  release(job.id);
+  if (!change.removed && job.allocation)
+    take(job);
+  if (change.removed || job.state != JobState::kPending)
+    notes_.erase(job.id);
+  if (!job.array_job)
+    return;
+  const std::pair key{job.array_job, job.array_index};
+  if (!change.removed)
+    elements_[key] = job.id;
+  else if (const auto it = elements_.find(key); it != elements_.end() && it->second == job.id)
+    elements_.erase(it);
 }
 
 std::set<JobId> LiveView::apply(const std::vector<Change>& changes) {
   std::set<JobId> touched;
   for (const auto& change : changes) {
-    tables_.apply(change);
+    bring_forward(change);
     if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {
-      const Job& j = **job;
-      touched.insert(j.id);
-      release(j.id);
-      if (!change.removed && j.allocation)
-        take(j);
-      if (change.removed || j.state != JobState::kPending)
-        notes_.erase(j.id);
-      if (j.array_job) {
-        touched.insert(j.array_job);
-        const std::pair key{j.array_job, j.array_index};
-        if (!change.removed)
-          elements_[key] = j.id;
-        else if (const auto it = elements_.find(key); it != elements_.end() && it->second == j.id)
-          elements_.erase(it);
-      }
+      touched.insert((*job)->id);
+      if ((*job)->array_job)
+        touched.insert((*job)->array_job);
     } else if (const auto* step = std::get_if<Ref<Step>>(&change.record)) {
       touched.insert((*step)->job);
     } else if (const auto* task = std::get_if<Ref<Task>>(&change.record)) {

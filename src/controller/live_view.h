@@ -35,6 +35,7 @@ class LiveView {
   bool changes_after(Seq seq, std::vector<Change>& out) const;
 
  private:
+  void bring_forward(const Change& change);
   void take(const Job& job);
   void release(JobId job);
 
