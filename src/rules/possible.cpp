@@ -103,9 +103,27 @@ bool same_parts(const Node& node, std::vector<DevicePart> parts, const std::vect
   return parts.empty();
 }
 
+// The usual case on a large cluster: the first few nodes the job may use are enough, and more would not change that.
+bool a_few_nodes_do(const JobSpec& spec, const Partition& partition, const std::vector<const Node*>& nodes) {
+  const GroupSpec& group = spec.groups[0];
+  if (spec.groups.size() != 1 || !group.only_nodes.empty() || group.nodes.min != group.nodes.max ||
+      group.tasks.max == UINT32_MAX || (partition.nodes_max > 0 && group.nodes.min > partition.nodes_max))
+    return false;
+  static const NodeLoad kEmpty;
+  const std::size_t enough = 2 * std::size_t{group.nodes.min} + 8;
+  std::vector<Candidate> candidates;
+  for (const Node* node : nodes)
+    if (candidates.size() < enough && eligible(*node, partition, group))
+      candidates.push_back({node, &kEmpty});
+  return candidates.size() >= group.nodes.min && place_group(candidates, group, 0).has_value();
+}
+
 }  // namespace
 
 Result<void> check_possible(const JobSpec& spec, const Partition& partition, const std::vector<const Node*>& nodes) {
+  if (!spec.groups.empty() && check_constraint(spec.groups[0].constraint).ok() &&
+      a_few_nodes_do(spec, partition, nodes))
+    return {};
   std::map<NodeId, NodeLoad> loads;  // components of one job share the nodes
   for (std::size_t g = 0; g < spec.groups.size(); ++g) {
     const GroupSpec& group = spec.groups[g];

@@ -108,16 +108,6 @@ Column TimeGrid::end_of(Column c, std::uint32_t minutes) const {
   return std::max(c + 1, end_after(start_min(c), minutes));
 }
 
-Demand demand_of(const ClassNeed& need, const NodeClass& cls) {
-  const std::int64_t unit = cls.memory_unit_mb;
-  return {.pool = need.cls,
-          .nodes = static_cast<std::int32_t>(std::min<std::uint32_t>(need.nodes, INT32_MAX)),
-          .takes_node = need.takes_node,
-          .devices = static_cast<std::int32_t>(need.share.devices),
-          .cores = static_cast<std::int32_t>(need.share.cores),
-          .memory = static_cast<std::int32_t>((need.share.memory_mb + unit - 1) / unit)};
-}
-
 void Calendar::begin(Instant now, const std::deque<NodeClass>& classes) {
   grid_ = TimeGrid(now);
   pools_.resize(classes.size());

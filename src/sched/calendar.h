@@ -38,14 +38,6 @@ class TimeGrid {
   std::uint32_t base_;  // minute in which column 0 begins
 };
 
-// What a gang takes of one pool: so many nodes, on each so much. Amounts in units of the pool.
-struct Demand {
-  ClassNo pool = 0;
-  std::int32_t nodes = 0;
-  bool takes_node = false;  // whole nodes; the amounts do not matter
-  std::int32_t devices = 0, cores = 0, memory = 0;
-};
-
 class Calendar {
  public:
   // From what the classes have now and what their running jobs will give back.
@@ -72,8 +64,5 @@ class Calendar {
   TimeGrid grid_{Instant{}};
   std::vector<Pool> pools_;
 };
-
-// The demand of one group on one class, with amounts rounded up to the class's units.
-Demand demand_of(const ClassNeed& need, const NodeClass& cls);
 
 }  // namespace lockstep

@@ -27,6 +27,8 @@ bool Forecast::stale(const PlannerView& view) const {
 
 void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
   running_ = true;
+  deep_put_off_ += deep_waits_ && now >= deep_at_;
+  deep_waits_ = false;
   ++pass_;
   begun_ = now;
   now_min_ = static_cast<std::uint32_t>(now.us / 60'000'000);
@@ -35,7 +37,6 @@ void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
   queue_sum_ = view.queue_sum;
   generation_ = view.generation;
   layout_ = view.layout;
-  deep_ = now >= deep_at_;
   calendar_.begin(now, view.classes());
   heads_.clear();
   for (const Shadow& shadow : shadows.all())
@@ -44,27 +45,37 @@ void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
 
 const Forecast::Head* Forecast::head_of(const JobSlot& slot) const {
   for (const Head& head : heads_)
-    if (head.job == slot.job->id)
+    if (head.job == slot.key.job)
       return &head;
   return nullptr;
 }
 
-void Forecast::step(PlannerView& view, std::uint64_t units, std::vector<PlanNote>& notes) {
-  if (!running_)
+void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::vector<PlanNote>& notes) {
+  if (!running_ && !(deep_waits_ && now >= deep_at_))
     return;
+  const bool near = running_;
   bool all = true;
   std::uint64_t used = 0;
   view.queue().each_after(cursor_, seen_ == 0, [&](SlotNo s) {
-    if (used >= units || notes.size() >= kNotesMax || (!deep_ && seen_ >= kNear)) {
-      all = used < units && notes.size() < kNotesMax;
+    if (near && seen_ >= kNear)
+      return false;
+    if (used >= units || notes.size() >= kNotesMax) {
+      all = false;
       return false;
     }
     JobSlot& slot = view.slot(s);
-    Shape& shape = view.shapes()[slot.shape];
+    ShapeBrief& brief = view.briefs()[slot.shape];
     used += kUnitsPerJob;
-    judge(view, shape, used);
-    promise(view, slot, shape);
-    tell(slot, shape, notes);
+    if (brief.judged != view.generation)
+      judge(view, slot.shape, used);
+    const Head* head = head_of(slot);
+    slot.promised_min = 0;
+    if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && (brief.alone[0] || brief.alone[1]))
+      promise_counted(slot, brief);
+    else if (brief.kind != ShapeBrief::Kind::kNever)
+      promise(view, slot, head);
+    if (!head)
+      tell(view, slot, brief.kind == ShapeBrief::Kind::kNever, notes);
     cursor_ = slot.key;
     ++seen_;
     return true;
@@ -72,20 +83,42 @@ void Forecast::step(PlannerView& view, std::uint64_t units, std::vector<PlanNote
   if (!all)
     return;
   running_ = false;
-  if (deep_)
+  deep_waits_ = near && view.queued() > seen_;
+  if (!deep_waits_) {
+    deep_put_off_ = 0;
     deep_at_ = begun_ + kDeepEvery;
-  deep_waits_ = !deep_ && view.queued() > kNear;
+  }
 }
 
-void Forecast::promise(PlannerView& view, JobSlot& slot, Shape& shape) {
-  slot.promised_min = 0;
-  if (shape.never != Wait::kNone)
+void Forecast::promise_counted(JobSlot& slot, ShapeBrief& brief) {
+  if (brief.forecast_pass != pass_) {
+    brief.forecast_pass = pass_;
+    brief.column = 1;
+  }
+  Column column = kNoColumn;
+  const Demand* best = nullptr;
+  for (unsigned n = 0; n < brief.needs && column != brief.column; ++n) {
+    if (!brief.alone[n])
+      continue;
+    const Column found = calendar_.earliest(brief.demands[n], brief.column, brief.minutes);
+    if (found < column) {
+      column = found;
+      best = &brief.demands[n];
+    }
+  }
+  brief.column = column;
+  if (!best)
     return;
+  calendar_.book(*best, column, calendar_.grid().end_of(column, brief.minutes));
+  slot.promised_min = calendar_.grid().start_min(column);
+}
+
+void Forecast::promise(PlannerView& view, JobSlot& slot, const Head* head) {
+  Shape& shape = view.shapes()[slot.shape];
   if (shape.forecast_pass != pass_) {
     shape.forecast_pass = pass_;
     for (Way& way : shape.ways) way.column = 1;
   }
-  const Head* head = head_of(slot);
   // The column in which a head's minute, rounded up, may have begun.
   const Column settled =
       head ? std::max<Column>(1, calendar_.grid().at_or_before(std::max(head->minute, 1u) - 1)) : kNoColumn;
@@ -212,19 +245,18 @@ Forecast::Spot Forecast::spot_for(PlannerView& view, const Way& way, Column from
   return all;
 }
 
-void Forecast::tell(JobSlot& slot, const Shape& shape, std::vector<PlanNote>& notes) const {
+void Forecast::tell(PlannerView& view, JobSlot& slot, bool never, std::vector<PlanNote>& notes) const {
   if (slot.refused)
     return;
-  if (shape.never != Wait::kNone) {
+  if (never) {
+    const Shape& shape = view.shapes()[slot.shape];
     if (slot.told == shape.never && slot.told_min == shape.reason)
       return;
     slot.told = shape.never;
     slot.told_min = shape.reason;
-    notes.push_back({.job = slot.job->id, .wait = shape.never, .detail = shape.detail});
+    notes.push_back({.job = slot.key.job, .wait = shape.never, .detail = shape.detail});
     return;
   }
-  if (head_of(slot))
-    return;  // told by who settled its time
   if (slot.told == Wait::kPriority) {
     const std::uint32_t moved = std::max(slot.told_min, slot.promised_min) - std::min(slot.told_min, slot.promised_min);
     const std::uint32_t wait = slot.promised_min > now_min_ ? slot.promised_min - now_min_ : 0;
@@ -233,7 +265,7 @@ void Forecast::tell(JobSlot& slot, const Shape& shape, std::vector<PlanNote>& no
   }
   slot.told = Wait::kPriority;
   slot.told_min = slot.promised_min;
-  notes.push_back({.job = slot.job->id,
+  notes.push_back({.job = slot.key.job,
                    .wait = Wait::kPriority,
                    .detail = {},
                    .expected_start = Instant{std::int64_t{slot.promised_min} * 60'000'000}});

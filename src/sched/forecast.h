@@ -16,14 +16,17 @@ class Forecast {
   bool stale(const PlannerView& view) const;
   bool running() const { return running_; }
   // Classes or partitions are not those it was begun with: it cannot go on.
-  bool void_now(const PlannerView& view) const { return running_ && layout_ != view.layout; }
-  // The part of the queue behind the first kNear jobs is gone through at most every kDeepEvery.
+  bool void_now(const PlannerView& view) const { return (running_ || deep_waits_) && layout_ != view.layout; }
+  // What lies behind the first kNear jobs of the queue is gone through when there is nothing else to do, at most every
+  // kDeepEvery; from when on, kNever: not needed.
   Instant deep_due() const { return deep_waits_ ? deep_at_ : kNever; }
+  // It has been put off so often that it should be let to its end.
+  bool deep_first(Instant now) const { return deep_waits_ && now >= deep_at_ && deep_put_off_ >= 8; }
 
   void begin(PlannerView& view, const Shadows& shadows, Instant now);
   // Goes on for about so many units of work; a job is a few. Notes are those whose time or reason changed enough to
-  // matter.
-  void step(PlannerView& view, std::uint64_t units, std::vector<PlanNote>& notes);
+  // matter. With the near part done it goes on behind it, if that is due.
+  void step(PlannerView& view, Instant now, std::uint64_t units, std::vector<PlanNote>& notes);
 
   const Calendar& calendar() const { return calendar_; }
 
@@ -37,18 +40,19 @@ class Forecast {
     Column column = kNoColumn;
     std::vector<Demand> demands;
   };
-  void promise(PlannerView& view, JobSlot& slot, Shape& shape);
+  void promise(PlannerView& view, JobSlot& slot, const Head* head);
+  void promise_counted(JobSlot& slot, ShapeBrief& brief);
   Spot spot_for(PlannerView& view, const Way& way, Column from, std::uint32_t minutes) const;
   Spot spot_of_group(PlannerView& view, const GroupWay& group, Column from, std::uint32_t minutes) const;
   void book(const Spot& spot, Column to);
-  void tell(JobSlot& slot, const Shape& shape, std::vector<PlanNote>& notes) const;
+  void tell(PlannerView& view, JobSlot& slot, bool never, std::vector<PlanNote>& notes) const;
   const Head* head_of(const JobSlot& slot) const;
 
   Calendar calendar_;
   std::vector<Head> heads_;
   bool running_ = false;
-  bool deep_ = false;        // this one goes through the whole queue
-  bool deep_waits_ = false;  // what lies behind the near part has changed since
+  bool deep_waits_ = false;  // what lies behind the near part is not gone through yet
+  std::uint32_t deep_put_off_ = 0;
   Instant begun_, deep_at_;
   std::uint32_t now_min_ = 0;
   std::uint64_t pass_ = 0, seen_ = 0;

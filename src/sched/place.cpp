@@ -161,7 +161,9 @@ NodeLoad load_after(const NodeSlot& slot, Instant at) {
   return load;
 }
 
-// When the node would have the amounts if running jobs ended as expected; 0 = now, nothing: never.
+constexpr Instant kNotEver = kNever + seconds(1);
+
+// When the node would have the amounts if running jobs ended as expected; 0 = now, kNotEver = not even then.
 Instant ready_at(const NodeClass& cls, const NodeSlot& slot, const FreeAmounts& need, std::vector<Holder>& scratch) {
   if (slot.free.covers(need))
     return Instant{};
@@ -173,7 +175,7 @@ Instant ready_at(const NodeClass& cls, const NodeSlot& slot, const FreeAmounts& 
     if (free_on(cls, *slot.node, load).covers(need))
       return holder.end;
   }
-  return kNever + seconds(1);
+  return kNotEver;
 }
 
 struct Ready {
@@ -181,19 +183,35 @@ struct Ready {
   NodeId node;
 };
 
-std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now) {
-  const GroupWay& group = way.groups[0];
-  std::vector<const ClassNeed*> by_class(view.classes().size());
-  for (const ClassNeed& need : group.needs) by_class[need.cls] = &need;
-  std::vector<Ready> ready;
+void look_again(PlannerView& view, const GroupWay& group, ReadyTimes& times) {
+  std::vector<std::pair<ClassNo, FreeAmounts>> needs;
+  for (const ClassNeed& need : group.needs) needs.emplace_back(need.cls, need.amounts);
+  if (times.layout != view.layout || times.needs != needs)
+    times = {.layout = view.layout, .clock = 0, .needs = std::move(needs), .at = {}};
+  times.at.resize(view.nodes().size(), kNotEver);
+  std::vector<const FreeAmounts*> by_class(view.classes().size());
+  for (const auto& [cls, amounts] : times.needs) by_class[cls] = &amounts;
   std::vector<Holder> scratch;
-  for (const NodeSlot& slot : view.nodes()) {
-    if (!slot.node || !by_class[slot.cls] || !node_usable(*slot.node))
+  for (std::uint32_t i = 0; i < times.at.size(); ++i) {
+    if (times.clock != 0 && view.touched_at(NodeId{i}) <= times.clock)
       continue;
-    const Instant at = ready_at(view.classes()[slot.cls], slot, by_class[slot.cls]->amounts, scratch);
-    if (at <= kNever)
-      ready.push_back({at, slot.node->id});
+    const NodeSlot& slot = view.nodes()[i];
+    times.at[i] = slot.node && by_class[slot.cls] && node_usable(*slot.node)
+                      ? ready_at(view.classes()[slot.cls], slot, *by_class[slot.cls], scratch)
+                      : kNotEver;
   }
+  times.clock = view.touch_clock();
+}
+
+std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
+                                  ReadyTimes& times) {
+  const GroupWay& group = way.groups[0];
+  look_again(view, group, times);
+  std::vector<Ready> ready;
+  ready.reserve(times.at.size());
+  for (std::uint32_t i = 0; i < times.at.size(); ++i)
+    if (times.at[i] <= kNever)
+      ready.push_back({times.at[i], NodeId{i}});
   if (ready.size() < group.nodes)
     return std::nullopt;
   const auto nth = ready.begin() + static_cast<std::ptrdiff_t>(group.nodes) - 1;
@@ -293,21 +311,52 @@ std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& sp
   return place(Board{view, load, {}}, spec, way, true);
 }
 
-std::optional<Shadow> place_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now) {
-  return way.groups[0].exact ? exact_later(view, spec, way, now) : general_later(view, spec, way, now);
+std::optional<Shadow> place_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
+                                  ReadyTimes& times) {
+  return way.groups[0].exact ? exact_later(view, spec, way, now, times) : general_later(view, spec, way, now);
 }
 
-bool still_parked(PlannerView& view, const Shape& shape) {
-  if (shape.parked == 0)
+namespace {
+
+bool gained_since(PlannerView& view, ClassNo number, std::uint32_t devices, std::uint64_t clock) {
+  const std::vector<std::uint64_t>& gained = view.classes()[number].gained;
+  return gained[std::min<std::size_t>(devices, gained.size() - 1)] > clock;
+}
+
+}  // namespace
+
+bool still_parked(PlannerView& view, std::uint32_t number) {
+  const ShapeBrief& brief = view.briefs()[number];
+  if (brief.parked == 0)
     return false;
-  for (const Way& way : shape.ways)
+  if (brief.kind == ShapeBrief::Kind::kCounted) {
+    for (unsigned n = 0; n < brief.needs; ++n)
+      if (gained_since(view, brief.demands[n].pool, static_cast<std::uint32_t>(brief.demands[n].devices), brief.parked))
+        return false;
+    return true;
+  }
+  for (const Way& way : view.shapes()[number].ways)
     for (const GroupWay& group : way.groups)
-      for (const ClassNeed& need : group.needs) {
-        const NodeClass& cls = view.classes()[need.cls];
-        if (cls.gained[std::min<std::size_t>(need.amounts.devices, cls.gained.size() - 1)] > shape.parked)
+      for (const ClassNeed& need : group.needs)
+        if (gained_since(view, need.cls, need.amounts.devices, brief.parked))
           return false;
-      }
   return true;
+}
+
+bool may_start(PlannerView& view, std::uint32_t number) {
+  const ShapeBrief& brief = view.briefs()[number];
+  if (brief.kind == ShapeBrief::Kind::kCounted) {
+    std::int64_t nodes = 0;
+    for (unsigned n = 0; n < brief.needs; ++n) {
+      const Demand& demand = brief.demands[n];
+      const FreeAmounts amounts{static_cast<std::uint32_t>(demand.devices), static_cast<std::uint32_t>(demand.cores),
+                                brief.memory_mb[n]};
+      nodes += view.classes()[demand.pool].open.at_least(amounts);
+    }
+    return nodes >= brief.demands[0].nodes;
+  }
+  const std::vector<Way>& ways = view.shapes()[number].ways;
+  return std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.open && may_fit(view, way, {}, {}); });
 }
 
 namespace {
@@ -361,11 +410,69 @@ std::string unusable_nodes(PlannerView& view, const Shape& shape) {
 
 }  // namespace
 
-void judge(PlannerView& view, Shape& shape, std::uint64_t& work) {
-  view.compile(shape);
-  if (shape.judged == view.generation)
+namespace {
+
+// What was counted before still holds with the nodes there are now: the usual case when a node comes or goes.
+bool counted_again(PlannerView& view, ShapeBrief& brief) {
+  if (brief.kind != ShapeBrief::Kind::kCounted || brief.layout != view.layout)
+    return false;
+  std::int64_t nodes = 0;
+  for (unsigned n = 0; n < brief.needs; ++n) {
+    const auto usable = static_cast<std::int32_t>(view.classes()[brief.demands[n].pool].usable);
+    brief.alone[n] = usable >= brief.demands[n].nodes;
+    nodes += usable;
+  }
+  if (nodes < brief.demands[0].nodes)
+    return false;
+  brief.judged = view.generation;
+  return true;
+}
+
+void brief_of(PlannerView& view, const Shape& shape, ShapeBrief& brief) {
+  const bool again = brief.layout == view.layout;
+  brief.layout = view.layout;
+  brief.judged = view.generation;
+  if (!again)
+    brief.parked = 0;
+  brief.partition = kNoPartition;
+  brief.needs = 0;
+  const auto head =
+      std::find_if(shape.ways.begin(), shape.ways.end(), [](const Way& way) { return way.open && way.possible; });
+  if (shape.never != Wait::kNone || head == shape.ways.end()) {
+    brief.kind = ShapeBrief::Kind::kNever;
     return;
-  shape.judged = view.generation;
+  }
+  brief.kind = ShapeBrief::Kind::kOther;
+  brief.partition = head->partition;
+  if (shape.ways.size() != 1 || head->groups.size() != 1 || !head->groups[0].exact || head->groups[0].needs.size() > 2)
+    return;
+  brief.kind = ShapeBrief::Kind::kCounted;
+  brief.minutes = head->limit >= kForever ? UINT32_MAX : std::max(1u, minute_after(Instant{head->limit.us}));
+  for (const ClassNeed& need : head->groups[0].needs) {
+    const NodeClass& cls = view.classes()[need.cls];
+    brief.alone[brief.needs] = cls.usable >= need.nodes;
+    brief.memory_mb[brief.needs] = need.amounts.memory_mb;
+    brief.demands[brief.needs++] = demand_of(need, cls);
+  }
+}
+
+void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work);
+
+}  // namespace
+
+void judge(PlannerView& view, std::uint32_t number, std::uint64_t& work) {
+  ShapeBrief& brief = view.briefs()[number];
+  if (brief.judged == view.generation || counted_again(view, brief))
+    return;
+  Shape& shape = view.shapes()[number];
+  view.compile(shape);
+  judge_shape(view, shape, work);
+  brief_of(view, shape, brief);
+}
+
+namespace {
+
+void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
   const bool counted = std::all_of(shape.ways.begin(), shape.ways.end(),
                                    [](const Way& way) { return way.groups.size() == 1 && way.groups[0].exact; });
   if (!counted && witness_holds(view, shape))
@@ -399,5 +506,7 @@ void judge(PlannerView& view, Shape& shape, std::uint64_t& work) {
   shape.detail = std::move(detail);
   ++shape.reason;
 }
+
+}  // namespace
 
 }  // namespace lockstep

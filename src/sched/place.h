@@ -16,15 +16,27 @@ bool may_fit(PlannerView& view, const Way& way, const Shadows& shadows, const Av
 std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Way& way,
                                             const Shadows& shadows, const Avoid& avoid);
 
+// When each node would have what a head needs, kept from one pass to the next: only nodes on which something changed
+// are looked at again.
+struct ReadyTimes {
+  std::uint64_t layout = 0, clock = 0;  // of the view, as of the last look
+  std::vector<std::pair<ClassNo, FreeAmounts>> needs;
+  std::vector<Instant> at;  // by NodeId
+};
+
 // When and where the job could start if running jobs ended as expected and nothing else started; nullopt if not even
 // then. `at` is at least now.
-std::optional<Shadow> place_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now);
+std::optional<Shadow> place_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
+                                  ReadyTimes& times);
 
 // Brings Shape::never, detail and Way::possible up to date with nodes and partitions. `work` grows when it was more
 // than a look.
-void judge(PlannerView& view, Shape& shape, std::uint64_t& work);
+void judge(PlannerView& view, std::uint32_t shape, std::uint64_t& work);
 
 // Whether a parked shape is still parked: nothing it could use has become freer since.
-bool still_parked(PlannerView& view, const Shape& shape);
+bool still_parked(PlannerView& view, std::uint32_t shape);
+
+// Whether the shape may be able to start now, by counts, heads aside.
+bool may_start(PlannerView& view, std::uint32_t shape);
 
 }  // namespace lockstep

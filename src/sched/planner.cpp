@@ -19,6 +19,8 @@ constexpr std::uint32_t kRestartsMax = 4;  // of an unfinished pass, so that its
 // Work is counted in sixteenths of trying one job on the nodes.
 constexpr std::uint64_t kTry = 16, kLook = 1;
 
+constexpr std::uint32_t kFrontMost = 1000;  // jobs of the queue's front in which heads are looked for
+
 struct Entry {
   OrderKey key;
   std::uint32_t shape = 0;
@@ -42,8 +44,9 @@ struct Planner::Inner {
     OrderKey key;  // of the first blocked job of the partition
     bool cast = false;
   };
-  std::vector<Head> heads;        // by partition
-  std::vector<JobId> heads_told;  // jobs with a note as a partition's head
+  std::vector<Head> heads;                  // by partition
+  std::map<PartitionNo, ReadyTimes> ready;  // of their heads
+  std::vector<JobId> heads_told;            // jobs with a note as a partition's head
 
   enum class Verdict { kStarted, kSkipped, kBlocked };
 
@@ -80,42 +83,61 @@ struct Planner::Inner {
     shadows.clear(view);
     active.clear();
     heads.assign(view.partitions().size(), {});
-    std::vector<Shape>& shapes = view.shapes();
-    for (std::uint32_t i = 0; i < shapes.size(); ++i) {
-      Shape& shape = shapes[i];
-      if (shape.jobs.empty())
+    std::vector<ShapeBrief>& briefs = view.briefs();
+    std::vector<bool> wanted(heads.size());  // partitions in which a shape is blocked
+    for (std::uint32_t i = 0; i < briefs.size(); ++i) {
+      ShapeBrief& brief = briefs[i];
+      if (brief.jobs == 0)
         continue;
-      const SlotNo first = next_of(shape, {}, true);
-      if (first == kNoSlot)
-        continue;
-      if (looked < units)
-        judge(view, shape, looked);
-      const bool judged = shape.judged == view.generation && shape.compiled == view.layout;
-      if (judged && (shape.never != Wait::kNone || still_parked(view, shape) || !may_start(shape))) {
-        shape.blocked_pass = pass;
-        note_head(shape, first);
-      } else {
+      if (brief.judged != view.generation && looked < units)
+        judge(view, i, looked);
+      const bool judged = brief.judged == view.generation;
+      if (judged && (brief.kind == ShapeBrief::Kind::kNever || still_parked(view, i) || !may_start(view, i))) {
+        brief.blocked_pass = pass;
+        if (brief.partition != kNoPartition)
+          wanted[brief.partition] = true;
+      } else if (const SlotNo first = next_of(view.shapes()[i], {}, true); first != kNoSlot) {
         active.push_back({view.slot(first).key, i});
       }
     }
     std::make_heap(active.begin(), active.end(), std::greater<>{});
     view.changed = false;
+    find_heads(wanted);
   }
 
-  // By a count of nodes, heads aside.
-  bool may_start(const Shape& shape) {
-    return std::any_of(shape.ways.begin(), shape.ways.end(),
-                       [&](const Way& way) { return way.open && may_fit(view, way, shadows, {}); });
+  // The first jobs of blocked shapes. Most lie at the front of the queue; for partitions where they do not, every shape
+  // is asked.
+  void find_heads(std::vector<bool>& wanted) {
+    std::size_t left = static_cast<std::size_t>(std::count(wanted.begin(), wanted.end(), true));
+    std::uint32_t seen = 0;
+    view.queue().each_after(OrderKey{}, true, [&](SlotNo s) {
+      if (left == 0 || ++seen > kFrontMost)
+        return false;
+      const JobSlot& slot = view.slot(s);
+      const ShapeBrief& brief = view.briefs()[slot.shape];
+      if (brief.blocked_pass != pass || brief.partition == kNoPartition || !wanted[brief.partition] ||
+          view.skipped(slot))
+        return true;
+      wanted[brief.partition] = false;
+      --left;
+      heads[brief.partition] = {true, slot.key, false};
+      return true;
+    });
+    if (left == 0)
+      return;
+    for (std::uint32_t i = 0; i < view.briefs().size(); ++i) {
+      const ShapeBrief& brief = view.briefs()[i];
+      if (brief.jobs == 0 || brief.blocked_pass != pass || brief.partition == kNoPartition || !wanted[brief.partition])
+        continue;
+      if (const SlotNo s = next_of(view.shapes()[i], {}, true); s != kNoSlot)
+        note_head(brief, s);
+    }
   }
 
-  void note_head(const Shape& shape, SlotNo s) {
-    if (shape.never != Wait::kNone)
+  void note_head(const ShapeBrief& brief, SlotNo s) {
+    if (brief.partition == kNoPartition)
       return;
-    const auto way =
-        std::find_if(shape.ways.begin(), shape.ways.end(), [](const Way& w) { return w.open && w.possible; });
-    if (way == shape.ways.end())
-      return;
-    Head& head = heads[way->partition];
+    Head& head = heads[brief.partition];
     if (!head.any || (!head.cast && view.slot(s).key < head.key))
       head = {true, view.slot(s).key, false};
   }
@@ -135,7 +157,7 @@ struct Planner::Inner {
       const auto way =
           std::find_if(shape.ways.begin(), shape.ways.end(), [&](const Way& w) { return w.partition == p; });
       looked += kTry;
-      if (auto shadow = place_later(view, *slot.job->spec, *way, now)) {
+      if (auto shadow = place_later(view, *slot.job->spec, *way, now, ready[p])) {
         shadow->key = slot.key;
         shadows.add(view, std::move(*shadow));
       }
@@ -163,7 +185,8 @@ struct Planner::Inner {
     if (view.skipped(slot))
       return Verdict::kSkipped;
     Shape& shape = view.shapes()[slot.shape];
-    judge(view, shape, looked);
+    const std::uint32_t number = slot.shape;
+    judge(view, number, looked);
     if (shape.never != Wait::kNone)
       return Verdict::kBlocked;
     bool free_of_heads = true;
@@ -184,24 +207,23 @@ struct Planner::Inner {
       }
     }
     if (free_of_heads)
-      shape.parked = view.gains;
+      view.briefs()[number].parked = view.gains;
     if (!express)
-      note_head(shape, s);
+      note_head(view.briefs()[number], s);
     return Verdict::kBlocked;
   }
 
   void walk(Instant now, const PlanBudget& budget, PlanChunk& chunk) {
     while (!active.empty() && looked < kTry * budget.jobs && chunk.starts.size() < budget.starts) {
       const Entry entry = pop();
-      Shape& shape = view.shapes()[entry.shape];
-      if (shape.blocked_pass == pass || shape.jobs.empty())
+      if (view.briefs()[entry.shape].blocked_pass == pass || view.briefs()[entry.shape].jobs == 0)
         continue;
       // Changes observed in the middle of the pass may have taken this one away.
       SlotNo s = queued(entry.key);
       if (s != kNoSlot && view.slot(s).shape == entry.shape) {
         cast_shadows(now, &entry.key);
         if (consider(s, now, false, chunk) == Verdict::kBlocked) {
-          view.shapes()[entry.shape].blocked_pass = pass;
+          view.briefs()[entry.shape].blocked_pass = pass;
           continue;
         }
       }
@@ -227,7 +249,7 @@ struct Planner::Inner {
     std::vector<SlotNo> slots;
     for (const JobId id : view.fresh)
       if (const SlotNo s = view.find(id);
-          s != kNoSlot && view.slot(s).queued && view.shapes()[view.slot(s).shape].blocked_pass != pass)
+          s != kNoSlot && view.slot(s).queued && view.briefs()[view.slot(s).shape].blocked_pass != pass)
         slots.push_back(s);
     std::sort(slots.begin(), slots.end(), [&](SlotNo a, SlotNo b) { return view.slot(a).key < view.slot(b).key; });
     slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
@@ -310,10 +332,10 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
   if (walked && in.active.empty())
     in.tell_heads(chunk);
   if (in.active.empty() && chunk.starts.empty()) {
-    if ((!in.forecast.running() && in.forecast.stale(view)) || in.forecast.void_now(view) ||
-        now >= in.forecast.deep_due())
+    const bool due = !in.forecast.running() && in.forecast.stale(view) && !in.forecast.deep_first(now);
+    if (due || in.forecast.void_now(view))
       in.forecast.begin(view, in.shadows, now);
-    in.forecast.step(view, units, chunk.notes);
+    in.forecast.step(view, now, units, chunk.notes);
   }
   chunk.notes.insert(chunk.notes.begin(), view.withdrawn.begin(), view.withdrawn.end());
   view.withdrawn.clear();

@@ -115,6 +115,16 @@ ClassNeed need_of(ClassNo number, const NodeClass& cls, const GroupSpec& group, 
 
 }  // namespace
 
+Demand demand_of(const ClassNeed& need, const NodeClass& cls) {
+  const std::int64_t unit = cls.memory_unit_mb;
+  return {.pool = need.cls,
+          .nodes = static_cast<std::int32_t>(std::min<std::uint32_t>(need.nodes, INT32_MAX)),
+          .takes_node = need.takes_node,
+          .devices = static_cast<std::int32_t>(need.share.devices),
+          .cores = static_cast<std::int32_t>(need.share.cores),
+          .memory = static_cast<std::int32_t>((need.share.memory_mb + unit - 1) / unit)};
+}
+
 std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition, PartitionNo number,
                                 const std::deque<NodeClass>& classes) {
   std::vector<GroupWay> out;

@@ -27,6 +27,17 @@ struct ClassNeed {
   bool all_memory = false;  // counts as 0 in amounts
 };
 
+// What a gang takes of one pool: so many nodes, on each so much. Amounts in units of the pool.
+struct Demand {
+  ClassNo pool = 0;
+  std::int32_t nodes = 0;
+  bool takes_node = false;  // whole nodes; the amounts do not matter
+  std::int32_t devices = 0, cores = 0, memory = 0;
+};
+
+// The demand of one group on one class, with amounts rounded up to the class's units.
+Demand demand_of(const ClassNeed& need, const NodeClass& cls);
+
 // A group on the nodes of one partition.
 struct GroupWay {
   bool exact = false;            // so many equal members on any nodes with the amounts: counting nodes decides
@@ -39,7 +50,7 @@ struct GroupWay {
 struct Way {
   PartitionNo partition = 0;
   bool open = false;      // up, and the time limit is allowed there
-  bool possible = false;  // it would fit if nothing ran; as of Shape::judged
+  bool possible = false;  // it would fit if nothing ran; as of ShapeBrief::judged
   Duration limit;
   std::vector<GroupWay> groups;
   std::uint32_t column = 0;  // in the running forecast: jobs of the shape start no earlier

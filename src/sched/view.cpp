@@ -126,8 +126,10 @@ std::vector<PartitionNo> PlannerView::partitions_of(const JobSpec& spec) const {
 }
 
 NodeSlot& PlannerView::node_slot(NodeId node) {
-  if (node.value >= nodes_.size())
+  if (node.value >= nodes_.size()) {
     nodes_.resize(node.value + 1);
+    touched_.resize(node.value + 1);
+  }
   return nodes_[node.value];
 }
 
@@ -139,6 +141,7 @@ void PlannerView::put_node(const Ref<Node>& node, bool removed) {
   }
   ++generation;
   changed = true;
+  touched_[node->id.value] = ++touch_clock_;
   if (slot.node)
     leave_class(slot);
   slot.node = removed ? nullptr : node;
@@ -285,6 +288,7 @@ void PlannerView::count_room(NodeSlot& slot, int by) {
 void PlannerView::hold_all(const std::vector<Grant>& grants, Instant end) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = node_slot(grant.node);
+    touched_[grant.node.value] = ++touch_clock_;
     if (slot.node) {
       unlist(slot);
       count_room(slot, -1);
@@ -302,6 +306,7 @@ void PlannerView::hold_all(const std::vector<Grant>& grants, Instant end) {
 void PlannerView::release_all(const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = nodes_[grant.node.value];
+    touched_[grant.node.value] = ++touch_clock_;
     if (slot.node) {
       unlist(slot);
       count_room(slot, -1);
@@ -319,6 +324,7 @@ void PlannerView::release_all(const std::vector<Grant>& grants) {
 void PlannerView::move_end(const std::vector<Grant>& grants, Instant end) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = nodes_[grant.node.value];
+    touched_[grant.node.value] = ++touch_clock_;
     count_room(slot, -1);
     for (Holder& holder : slot.holders)
       if (holder.grant == &grant)
@@ -347,6 +353,7 @@ std::uint32_t PlannerView::shape_of(const Ref<JobSpec>& spec) {
   if (free_shapes_.empty()) {
     index = static_cast<std::uint32_t>(shapes_.size());
     shapes_.emplace_back(KeyOfSlot{&slots_});
+    briefs_.emplace_back();
   } else {
     index = free_shapes_.back();
     free_shapes_.pop_back();
@@ -361,7 +368,6 @@ void PlannerView::compile(Shape& shape) {
   if (shape.compiled == layout)
     return;
   shape.compiled = layout;
-  shape.parked = shape.judged = 0;
   shape.ways.clear();
   for (const PartitionNo p : partitions_of(*shape.spec)) {
     Way way{.partition = p, .limit = limit_in(*shape.spec, *partitions_[p])};
@@ -383,6 +389,7 @@ void PlannerView::enqueue(SlotNo s) {
   slot.queued = true;
   slot.promised_min = 0;
   shapes_[slot.shape].jobs.insert(s);
+  ++briefs_[slot.shape].jobs;
   queue_.insert(s);
   ++queued_;
   queue_sum += queue_mark(slot);
@@ -400,6 +407,7 @@ void PlannerView::dequeue(SlotNo s) {
   queue_.erase(s);
   Shape& shape = shapes_[slot.shape];
   shape.jobs.erase(s);
+  --briefs_[slot.shape].jobs;
   if (shape.jobs.empty()) {
     const auto [begin, end] = shape_index_.equal_range(shape.hash);
     for (auto it = begin; it != end; ++it)
@@ -409,6 +417,7 @@ void PlannerView::dequeue(SlotNo s) {
       }
     free_shapes_.push_back(slot.shape);
     shape = Shape(KeyOfSlot{&slots_});
+    briefs_[slot.shape] = {};
   }
   slot.shape = kNoShape;
   changed = true;
@@ -487,6 +496,8 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
     s = new_slot(job->id);
   JobSlot& slot = slots_[s];
   slot.job = job;
+  slot.array = job->array != nullptr;
+  slot.element = bool{job->array_job};
   slot.refused = false;
   refused_.erase(job->id);
   if (job->array) {
@@ -543,6 +554,8 @@ void PlannerView::clear_refused() {
 bool PlannerView::skipped(const JobSlot& slot) const {
   if (slot.refused)
     return true;
+  if (!slot.array && !slot.element)
+    return false;
   const JobId id = slot.job->array ? slot.job->id : slot.job->array_job;
   if (!id)
     return false;
@@ -561,7 +574,7 @@ std::uint32_t PlannerView::next_element(const JobSlot& slot) const {
 }
 
 std::uint64_t PlannerView::elements(const JobSlot& slot) const {
-  return slot.job->array ? arrays_.at(slot.job->id).unplanned.size() : 1;
+  return slot.array ? arrays_.at(slot.job->id).unplanned.size() : 1;
 }
 
 // --- proposals ---

@@ -56,9 +56,10 @@ struct JobSlot {
   std::uint32_t promised_min = 0;  // expected start in minutes of cluster time, 0 = none
   std::uint32_t told_min = 0;      // the same, as last told; with a reason of the shape: its number
   Wait told = Wait::kNone;
-  bool queued = false;   // in the order and in its shape's jobs
-  bool refused = false;  // the core refused its last start: not again before retry or the next change
-  bool head = false;     // told as the head of a partition
+  bool queued = false;                  // in the order and in its shape's jobs
+  bool array = false, element = false;  // what the job is, so that the record need not be looked at
+  bool refused = false;                 // the core refused its last start: not again before retry or the next change
+  bool head = false;                    // told as the head of a partition
 };
 
 struct KeyOfSlot {
@@ -74,15 +75,36 @@ struct Shape {
   JobOrder jobs;
   std::vector<Way> ways;
   std::uint64_t compiled = 0;  // view.layout for which ways were made
-  std::uint64_t judged = 0;    // view.generation for which the next three hold
   Wait never = Wait::kNone;    // why it could not start even if nothing ran; kNone: it could
   std::uint32_t reason = 0;    // counts changes of `never` and `detail`
   std::string detail;
   std::vector<std::pair<NodeId, std::uint64_t>> witness;  // empty, these nodes in these versions would do
   std::uint64_t witness_layout = 0;
-  std::uint64_t blocked_pass = 0;   // the pass in which it was found not to fit
-  std::uint64_t parked = 0;         // gain clock when it fitted nowhere, heads aside; 0 = not known
   std::uint64_t forecast_pass = 0;  // for which Way::column counts
+};
+
+inline constexpr PartitionNo kNoPartition = UINT32_MAX;
+
+// The little of a shape that every cycle looks at, side by side in memory for all shapes.
+struct ShapeBrief {
+  enum class Kind : unsigned char {
+    kNever,    // it could not start even if nothing ran
+    kCounted,  // one way, one group, at most two classes: counting nodes decides
+    kOther,
+  } kind = Kind::kOther;
+  unsigned char needs = 0;
+  bool alone[2] = {false, false};  // the class is large enough for the whole gang
+  std::uint32_t jobs = 0;          // queued
+  std::uint64_t judged = 0;        // view.generation for which the rest holds
+  std::uint64_t layout = 0;
+  std::uint64_t parked = 0;              // gain clock when it fitted nowhere, heads aside; 0 = not known
+  std::uint64_t blocked_pass = 0;        // the pass in which it was found not to fit
+  std::uint64_t forecast_pass = 0;       // for which column counts
+  std::uint32_t column = 0;              // in the running forecast: jobs of the shape start no earlier
+  std::uint32_t minutes = 0;             // it may run
+  PartitionNo partition = kNoPartition;  // where its first job would be head
+  std::int64_t memory_mb[2] = {0, 0};    // amounts beside what the demands say
+  Demand demands[2];
 };
 
 class PlannerView {
@@ -117,6 +139,7 @@ class PlannerView {
   // Shapes. `compile` brings a shape's ways up to date with classes and partitions.
   std::vector<Shape>& shapes() { return shapes_; }
   void compile(Shape& shape);
+  std::vector<ShapeBrief>& briefs() { return briefs_; }  // of shapes(), in the same order
 
   // Nodes.
   std::vector<NodeSlot>& nodes() { return nodes_; }  // by NodeId
@@ -126,6 +149,10 @@ class PlannerView {
   // Shaded nodes are listed apart; `kept` is the load that a job outlasting the heads' waits must respect.
   void shade(NodeId id, const NodeLoad& kept);
   void unshade(NodeId id);
+
+  // Clock of nodes whose load, holders' ends or state changed, and when each last did.
+  std::uint64_t touch_clock() const { return touch_clock_; }
+  std::uint64_t touched_at(NodeId id) const { return touched_[id.value]; }
 
   // What happened since the planner looked last; it resets them.
   bool changed = true;              // something that a pass depends on
@@ -162,6 +189,8 @@ class PlannerView {
   void free_slot(SlotNo s);
 
   std::vector<NodeSlot> nodes_;
+  std::vector<std::uint64_t> touched_;  // by NodeId
+  std::uint64_t touch_clock_ = 0;
   std::deque<NodeClass> classes_;
   std::uint32_t shaded_ = 0;                               // nodes
   std::vector<Ref<Partition>> partitions_;                 // by name
@@ -174,6 +203,7 @@ class PlannerView {
   std::size_t queued_ = 0;
   std::set<std::pair<Instant, JobId>> later_;  // delayed jobs
   std::vector<Shape> shapes_;
+  std::vector<ShapeBrief> briefs_;
   std::unordered_multimap<std::size_t, std::uint32_t> shape_index_;
   std::vector<std::uint32_t> free_shapes_;
   std::set<JobId> refused_;

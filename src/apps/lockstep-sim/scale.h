@@ -35,6 +35,7 @@ class ScaleWorld {
     double plan_s = 0;   // in the planner
     double slice_s = 0;  // the longest single call of it
     double core_s = 0;   // in the core, for what was planned
+    double deep_s = 0;   // in the planner afterwards, for what it does when there is nothing else to do
     std::uint64_t starts = 0, refused = 0, grants = 0;
   };
   // Shows the planner what happened and lets it plan, and the core commit, until there is nothing left to plan.

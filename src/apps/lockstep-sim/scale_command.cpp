@@ -87,6 +87,9 @@ class Measure {
       act();
       const auto cycle = world_.cycle();
       by_event_[name].add(cycle.plan_s);
+      slice_s_ = std::max(slice_s_, cycle.slice_s);
+      if (cycle.deep_s > 0.01)
+        deep_.add(cycle.deep_s);
       all_.add(cycle.plan_s);
       starts_ += cycle.starts;
       refused_ += cycle.refused;
@@ -149,6 +152,7 @@ class Measure {
   }
 
   void print() {
+    first_.plan_s += first_.deep_s;
     const double us = first_.plan_s / static_cast<double>(std::max<std::uint64_t>(1, run_.pending)) * 1e6;
     std::string events;
     for (auto& [name, times] : by_event_)
@@ -159,12 +163,12 @@ class Measure {
           "{\"nodes\":%u,\"pending\":%llu,\"shapes\":%zu,\"busy\":%.4f,\"cycle_ms\":{\"first\":%.1f,\"p50\":%.2f,"
           "\"max\":%.2f},\"by_event\":{%s},\"us_per_job\":%.3f,\"placed\":%llu,\"promised\":%llu,\"queued\":%llu,"
           "\"fit_in_pass_ms\":{\"p50\":%.2f,\"max\":%.2f,\"missed\":%llu},\"fill_us_per_start\":%.1f,"
-          "\"refused\":%llu,\"rss_mib\":%.0f}\n",
+          "\"refused\":%llu,\"slice_ms_max\":%.2f,\"deep_ms\":{\"p50\":%.1f,\"max\":%.1f},\"rss_mib\":%.0f}\n",
           run_.nodes, static_cast<unsigned long long>(run_.pending), shapes_.size(), placed_, first_.plan_s * 1e3,
           all_.at(0.5), all_.at(1), events.c_str(), us, static_cast<unsigned long long>(first_.starts + starts_),
           static_cast<unsigned long long>(promised_), static_cast<unsigned long long>(queued_), in_pass_.at(0.5),
           in_pass_.at(1), static_cast<unsigned long long>(not_placed_), fill_us_,
-          static_cast<unsigned long long>(refused_), peak_mib());
+          static_cast<unsigned long long>(refused_), slice_s_ * 1e3, deep_.at(0.5), deep_.at(1), peak_mib());
       return;
     }
     std::printf("%u nodes x %u, %.1f %% busy, %llu queued of %zu shapes, %llu promised, %.0f MiB\n", run_.nodes,
@@ -177,6 +181,10 @@ class Measure {
     std::printf("%-22s %10.2f %10.2f\n", "every event", all_.at(0.5), all_.at(1));
     std::printf("%-22s %10.2f %10.2f   %llu not placed\n", "fits, in mid-pass", in_pass_.at(0.5), in_pass_.at(1),
                 static_cast<unsigned long long>(not_placed_));
+    std::printf("%-22s %10s %10.2f\n", "one slice", "", slice_s_ * 1e3);
+    if (!deep_.ms.empty())
+      std::printf("%-22s %10.2f %10.2f   the far end of the queue, once a minute, when idle\n", "in between",
+                  deep_.at(0.5), deep_.at(1));
     std::printf("filling the cluster: %llu starts, %.1f us each; %llu starts refused by the core\n",
                 static_cast<unsigned long long>(fill_starts_), fill_us_, static_cast<unsigned long long>(refused_));
   }
@@ -202,7 +210,8 @@ class Measure {
   double placed_ = 0, fill_us_ = 0;
   std::uint64_t promised_ = 0, queued_ = 0, starts_ = 0, refused_ = 0, fill_starts_ = 0, not_placed_ = 0;
   std::map<std::string, Times> by_event_;
-  Times all_, in_pass_;
+  Times all_, in_pass_, deep_;
+  double slice_s_ = 0;
 };
 
 Result<ScaleRun> read_options(std::span<char*> words) {
