@@ -26,7 +26,7 @@ function(lockstep_floor folder)
   if(tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ls_${name} GTest::gtest_main GTest::gtest)
-    target_compile_options(${name}_test PRIVATE -O0)  # a third less to compile; what is tested keeps its own level
+    target_compile_options(${name}_test PRIVATE -O1)  # less to compile; what is tested keeps its own level
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
 endfunction()
