@@ -2,8 +2,6 @@
 // content. They behave like the value; who changes one gets content of his own first.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <atomic>
 #include <cstdint>
 #include <initializer_list>
@@ -144,11 +142,3 @@ class SharedList : public SharedValue<std::vector<T>> {
 };
 
 }  // namespace lockstep
-
-template <>
-struct fmt::formatter<lockstep::SharedText> : fmt::formatter<std::string_view> {
-  template <class Context>
-  auto format(const lockstep::SharedText& text, Context& context) const {
-    return fmt::formatter<std::string_view>::format(text, context);
-  }
-};
