@@ -28,5 +28,6 @@ for nodes, queued, events, first, p50, most in ROWS[: 1 if "small" in sys.argv[1
         line(f"{name}, p50", times["p50"], p50)
         line(f"{name}, max", times["max"], most)
     line("fits in mid-pass, max", got["fit_in_pass_ms"]["max"], 5)
+    line("gang of 3, committed (ms)", got["gang_us"]["commit"] / 1e3, 0.1)
     line("longest slice", got["slice_ms_max"], None)
     line("memory, MiB", got["rss_mib"], 4096)

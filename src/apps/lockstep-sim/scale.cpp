@@ -62,7 +62,7 @@ std::vector<Ref<JobSpec>> scale_shapes(std::size_t count, std::uint32_t nodes, s
 }
 
 ScaleWorld::ScaleWorld(std::uint32_t nodes, std::uint32_t devices_per_node, std::uint64_t seed)
-    : rng(seed), devices_per_node_(devices_per_node), planner_(std::make_unique<Planner>()), boots_(nodes + 1) {
+    : rng(seed), devices_per_node_(devices_per_node), planner_(std::make_unique<Planner>()) {
   must(StartEpoch{"scale"});
   for (std::uint32_t u = 1; u <= kUsers; ++u) {
     User user;
@@ -70,7 +70,12 @@ ScaleWorld::ScaleWorld(std::uint32_t nodes, std::uint32_t devices_per_node, std:
     user.uid = 1000 + u;
     must(PutUser{user});
   }
-  for (std::uint32_t n = 1; n <= nodes; ++n) must(NodeHello{facts(n, 0)});
+  grow(nodes);
+}
+
+void ScaleWorld::grow(std::uint32_t nodes) {
+  boots_.resize(nodes + 1);
+  for (auto n = static_cast<std::uint32_t>(tables().nodes.size()) + 1; n <= nodes; ++n) must(NodeHello{facts(n, 0)});
 }
 
 Node ScaleWorld::facts(std::uint32_t number, std::uint32_t boot) const {
@@ -88,7 +93,7 @@ Node ScaleWorld::facts(std::uint32_t number, std::uint32_t boot) const {
 Answer ScaleWorld::must(CommandBody body) {
   Caller caller = kAdmin;
   if (const auto* submit = std::get_if<SubmitJob>(&body))
-    caller = {submit->spec->user, false};
+    caller = {submit->spec->user, submit->spec->priority.has_value()};
   auto outcome = apply(state_, {caller, std::move(body)}, now);
   CHECK(outcome.ok(), outcome.ok() ? "" : outcome.error().message);
   std::move(outcome->changes.begin(), outcome->changes.end(), std::back_inserter(unseen_));

@@ -18,9 +18,11 @@ std::vector<Ref<JobSpec>> scale_shapes(std::size_t count, std::uint32_t nodes, s
 class ScaleWorld {
  public:
   ScaleWorld(std::uint32_t nodes, std::uint32_t devices_per_node, std::uint64_t seed);
+  void grow(std::uint32_t nodes);  // to so many
 
   // Applies a command; CHECKs that the core takes it. The planner sees the changes with the next cycle.
   Answer must(CommandBody body);
+  // A spec with a priority of its own is submitted by an administrator.
   JobId submit(const Ref<JobSpec>& spec) { return must(SubmitJob{.spec = spec}).job; }
   void end(JobId id);  // a running job, by its own will, on all its nodes
   void drain(NodeId id, bool on);

@@ -12,6 +12,8 @@
 namespace lockstep::sim {
 namespace {
 
+constexpr std::uint32_t kSmall = 2000;  // nodes while the queue is submitted
+
 struct ScaleRun {
   std::uint32_t nodes = 10'000, devices = 8;
   std::uint64_t pending = 10'000, shapes = 0, seed = 1, events = 100;
@@ -45,39 +47,52 @@ void progress(const char* what, double since) { std::fprintf(stderr, "%7.1f s  %
 
 class Measure {
  public:
-  explicit Measure(const ScaleRun& run) : run_(run), world_(run.nodes, run.devices, run.seed), begin_(wall_seconds()) {}
+  explicit Measure(const ScaleRun& run)
+      : run_(run), world_(std::min(run.nodes, kSmall), run.devices, run.seed), begin_(wall_seconds()) {}
 
-  void fill() {
-    // The running half: jobs until everything is held, planned like any other.
-    auto shapes = scale_shapes(2000, run_.nodes, run_.devices, world_.rng);
-    const std::uint64_t all = std::uint64_t{run_.nodes} * run_.devices;
-    for (std::uint64_t asked = 0; asked < all + all / 20;) {
-      const Ref<JobSpec>& spec = shapes[world_.rng.below(shapes.size())];
-      const GroupSpec& group = spec->groups[0];
-      asked += std::uint64_t{group.nodes.min} * (group.per_node.devices.empty() ? 0 : group.per_node.devices[0].count);
-      JobSpec longer = *spec;
-      longer.time_limit = longer.time_limit + hours(1);
-      world_.submit(std::make_shared<const JobSpec>(std::move(longer)));
-    }
-    const auto filled = world_.cycle();
-    fill_starts_ = filled.starts;
-    fill_us_ = filled.plan_s / static_cast<double>(std::max<std::uint64_t>(1, filled.starts)) * 1e6;
-    for (const JobId id : pending()) world_.must(CancelJob{.target = {id, {}}});
-    progress("cluster filled", begin_);
-  }
-
+  // The queue comes first, while the cluster is small: looking at every node for each new kind of job takes long.
   void queue() {
     shapes_ = scale_shapes(run_.shapes, run_.nodes, run_.devices, world_.rng);
     for (std::uint64_t i = 0; i < run_.pending; ++i)
       world_.submit(shapes_[i < shapes_.size() ? i : world_.rng.below(shapes_.size())]);
     progress("queue submitted", begin_);
+    world_.grow(run_.nodes);
+    progress("nodes joined", begin_);
+  }
+
+  // The running half: jobs that go ahead of the queue until everything is held, planned like any other.
+  void fill() {
+    std::vector<Ref<JobSpec>> fillers;
+    for (const Ref<JobSpec>& spec : scale_shapes(500, run_.nodes, run_.devices, world_.rng)) {
+      JobSpec longer = *spec;
+      longer.time_limit = longer.time_limit + hours(1);
+      longer.priority = 4'000'000'000;
+      fillers.push_back(std::make_shared<const JobSpec>(std::move(longer)));
+    }
+    std::vector<JobId> asked_for;
+    const std::uint64_t all = std::uint64_t{run_.nodes} * run_.devices;
+    for (std::uint64_t asked = 0; asked < all + all / 20;) {
+      const Ref<JobSpec>& spec = fillers[world_.rng.below(fillers.size())];
+      const GroupSpec& group = spec->groups[0];
+      asked += std::uint64_t{group.nodes.min} * (group.per_node.devices.empty() ? 0 : group.per_node.devices[0].count);
+      asked_for.push_back(world_.submit(spec));
+    }
+    const auto filled = world_.cycle();
+    fill_starts_ = filled.starts;
+    fill_us_ = filled.plan_s / static_cast<double>(std::max<std::uint64_t>(1, filled.starts)) * 1e6;
+    for (const JobId id : asked_for)
+      if (world_.tables().job(id)->state == JobState::kPending)
+        world_.must(CancelJob{.target = {id, {}}});
+    progress("cluster filled", begin_);
+  }
+
+  void first_plan() {
     world_.renew_planner();
     first_ = world_.cycle();
-    for (const JobId id : pending())
-      if (world_.planner().expected_start(id))
-        ++promised_;
-    placed_ = world_.busy();
-    queued_ = pending().size();
+    const std::vector<JobId> waiting = pending();
+    promised_ = world_.promised(waiting);
+    queued_ = waiting.size();
+    busy_ = world_.busy();
     progress("first full plan", begin_);
   }
 
@@ -151,6 +166,23 @@ class Measure {
     progress("in the middle of a pass", begin_);
   }
 
+  // Gangs of three on a cluster of their own: what planning and committing one costs.
+  void gangs() {
+    ScaleWorld world(5'000, 8, run_.seed);
+    JobSpec spec = *shapes_[0];
+    GroupSpec& group = spec.groups[0];
+    group = {};
+    group.nodes = group.tasks = {3, 3};
+    group.tasks_per_node = 1;
+    group.per_task = {.cores = 8, .memory_mb = 10'000};
+    group.per_node.devices = {{.type = "h100", .count = 2}};
+    const auto gang = std::make_shared<const JobSpec>(spec);
+    for (int i = 0; i < 3'000; ++i) world.submit(gang);
+    const auto cycle = world.cycle();
+    gang_plan_us_ = cycle.plan_s / static_cast<double>(cycle.starts) * 1e6;
+    gang_commit_us_ = cycle.core_s / static_cast<double>(cycle.starts) * 1e6;
+  }
+
   void print() {
     first_.plan_s += first_.deep_s;
     const double us = first_.plan_s / static_cast<double>(std::max<std::uint64_t>(1, run_.pending)) * 1e6;
@@ -163,16 +195,18 @@ class Measure {
           "{\"nodes\":%u,\"pending\":%llu,\"shapes\":%zu,\"busy\":%.4f,\"cycle_ms\":{\"first\":%.1f,\"p50\":%.2f,"
           "\"max\":%.2f},\"by_event\":{%s},\"us_per_job\":%.3f,\"placed\":%llu,\"promised\":%llu,\"queued\":%llu,"
           "\"fit_in_pass_ms\":{\"p50\":%.2f,\"max\":%.2f,\"missed\":%llu},\"fill_us_per_start\":%.1f,"
-          "\"refused\":%llu,\"slice_ms_max\":%.2f,\"deep_ms\":{\"p50\":%.1f,\"max\":%.1f},\"rss_mib\":%.0f}\n",
-          run_.nodes, static_cast<unsigned long long>(run_.pending), shapes_.size(), placed_, first_.plan_s * 1e3,
+          "\"refused\":%llu,\"slice_ms_max\":%.2f,\"gang_us\":{\"plan\":%.1f,\"commit\":%.1f},\"deep_ms\":{\"p50\":%."
+          "1f,\"max\":%.1f},\"rss_mib\":%.0f}\n",
+          run_.nodes, static_cast<unsigned long long>(run_.pending), shapes_.size(), busy_, first_.plan_s * 1e3,
           all_.at(0.5), all_.at(1), events.c_str(), us, static_cast<unsigned long long>(first_.starts + starts_),
           static_cast<unsigned long long>(promised_), static_cast<unsigned long long>(queued_), in_pass_.at(0.5),
           in_pass_.at(1), static_cast<unsigned long long>(not_placed_), fill_us_,
-          static_cast<unsigned long long>(refused_), slice_s_ * 1e3, deep_.at(0.5), deep_.at(1), peak_mib());
+          static_cast<unsigned long long>(refused_), slice_s_ * 1e3, gang_plan_us_, gang_commit_us_, deep_.at(0.5),
+          deep_.at(1), peak_mib());
       return;
     }
     std::printf("%u nodes x %u, %.1f %% busy, %llu queued of %zu shapes, %llu promised, %.0f MiB\n", run_.nodes,
-                run_.devices, placed_ * 100, static_cast<unsigned long long>(queued_), shapes_.size(),
+                run_.devices, busy_ * 100, static_cast<unsigned long long>(queued_), shapes_.size(),
                 static_cast<unsigned long long>(promised_), peak_mib());
     std::printf("%-22s %10s %10s\n", "planning, ms", "p50", "max");
     std::printf("%-22s %10.1f %10s   %.2f us a job\n", "first full plan", first_.plan_s * 1e3, "", us);
@@ -185,6 +219,7 @@ class Measure {
     if (!deep_.ms.empty())
       std::printf("%-22s %10.2f %10.2f   the far end of the queue, once a minute, when idle\n", "in between",
                   deep_.at(0.5), deep_.at(1));
+    std::printf("a gang of 3 on 5000 nodes: %.1f us to plan, %.1f us to commit\n", gang_plan_us_, gang_commit_us_);
     std::printf("filling the cluster: %llu starts, %.1f us each; %llu starts refused by the core\n",
                 static_cast<unsigned long long>(fill_starts_), fill_us_, static_cast<unsigned long long>(refused_));
   }
@@ -207,9 +242,10 @@ class Measure {
   double begin_;
   std::vector<Ref<JobSpec>> shapes_;
   ScaleWorld::Cycle first_;
-  double placed_ = 0, fill_us_ = 0;
+  double busy_ = 0, fill_us_ = 0;
   std::uint64_t promised_ = 0, queued_ = 0, starts_ = 0, refused_ = 0, fill_starts_ = 0, not_placed_ = 0;
   std::map<std::string, Times> by_event_;
+  double gang_plan_us_ = 0, gang_commit_us_ = 0;
   Times all_, in_pass_, deep_;
   double slice_s_ = 0;
 };
@@ -233,10 +269,12 @@ int scale(std::span<char*> words) {
   if (!run.ok())
     return usage_error(kScaleCommand, run.error());
   Measure measure(*run);
-  measure.fill();
   measure.queue();
+  measure.fill();
+  measure.first_plan();
   measure.events();
   measure.in_pass();
+  measure.gangs();
   measure.print();
   return 0;
 }
