@@ -74,7 +74,7 @@ TEST(EntryCodec, EntriesReadWithOnePoolShareEqualSpecs) {
     return back.ok() ? std::get<Ref<Job>>(back->changes[0].record)->spec : nullptr;
   };
   auto other = std::make_shared<JobSpec>(*some_spec());
-  other->comment += 'd';
+  other->comment += "d";
   const auto first = read(1, some_spec());
   ASSERT_TRUE(first);
   EXPECT_EQ(read(2, some_spec()), first);

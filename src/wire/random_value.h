@@ -145,14 +145,6 @@ struct Random<WallTime> {
 
 // Words, bytes of every kind, and the characters that stand for bytes.
 template <>
-struct Random<SharedText> {
-  static void fill(Rng& rng, SharedText& text) { Random<std::string>::fill(rng, text.edit()); }
-};
-template <class T>
-struct Random<SharedList<T>> {
-  static void fill(Rng& rng, SharedList<T>& list) { Random<std::vector<T>>::fill(rng, list.edit()); }
-};
-template <>
 struct Random<std::string> {
   static void fill(Rng& rng, std::string& text) {
     constexpr std::string_view kPieces[] = {"n1",
@@ -179,6 +171,14 @@ struct Random<std::string> {
       }
     }
   }
+};
+template <>
+struct Random<SharedText> {
+  static void fill(Rng& rng, SharedText& text) { Random<std::string>::fill(rng, text.edit()); }
+};
+template <class T>
+struct Random<SharedList<T>> {
+  static void fill(Rng& rng, SharedList<T>& list) { Random<std::vector<T>>::fill(rng, list.edit()); }
 };
 template <>
 struct Random<IntervalSet> {
