@@ -141,8 +141,9 @@ class Lockstep:
     def pid(self):
         return self.cluster.controller_pid()
 
-    def api_submit(self, jobs, connections, window=1):
-        out = self.run(os.path.join(BIN, "bench-submit"), self.env["LOCKSTEP_SOCKET"], str(jobs), str(connections), str(window))
+    def api_submit(self, jobs, connections, window=1, *flags):
+        out = self.run(os.path.join(BIN, "bench-submit"), self.env["LOCKSTEP_SOCKET"], str(jobs), str(connections), str(window),
+                       *flags)
         found = re.search(r"(\d+) jobs/s", out.stdout)
         if not found:
             raise RuntimeError(out.stdout + out.stderr)
@@ -267,6 +268,9 @@ def row_queue():
         peer.run("scancel", "-u", "root", timeout=300)
         return (time.monotonic() - start) * 1000
     add("scancel of all 50,000", "ms", *both(cancel))
+    ours.up(64, real=False)
+    ours.api_submit(50000, 8, 32, "--distinct")
+    add("controller memory, 50,000 queued jobs that all differ", "MiB", rss_mib(ours.pid()), None)
 
 
 def row_crash(rounds=20):
