@@ -129,7 +129,6 @@ Result<void> set_reservation(Reservation& r, const std::vector<Pair>& pairs, Wal
         r.nodes = {"ALL"};
       } else {
         set_names(r.nodes, key, join(TRY(expand_hostlist(value)), ","));
-        r.spec_nodes = true;
       }
     } else if (key == "nodecnt" || key == "nodecount") {
       const auto count = parse_count(value);
@@ -184,6 +183,7 @@ Result<void> set_reservation(Reservation& r, const std::vector<Pair>& pairs, Wal
     r.start = now;
   if (end)
     r.duration = Duration{end->us - r.start.us};
+  r.spec_nodes = !r.nodes.empty() && (r.spec_nodes || r.nodes.front() != "ALL");
   r.zone_s = zone_s;
   return {};
 }

@@ -101,7 +101,7 @@ const std::vector<Column<ShareRow>>& share_columns() {
   static const std::vector<Column<ShareRow>> kColumns = {
       {"account",
        [](const ShareRow& r) {
-         const std::string name = r.row->depth == 0 ? "root" : r.row->account;
+         const std::string name = r.row->account.empty() ? "root" : r.row->account;
          return std::string(r.row->depth, ' ') + name;
        }},
       {"user", [](const ShareRow& r) { return r.row->user; }},
