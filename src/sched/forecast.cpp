@@ -6,7 +6,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::uint64_t kNear = 131'072;     // jobs gone through after every change
+constexpr std::uint64_t kNear = 100'000;     // jobs gone through after every change
 constexpr Duration kDeepEvery = minutes(1);  // for those behind them
 constexpr std::uint64_t kUnitsPerJob = 2;
 constexpr std::size_t kNotesMax = 2000;       // told in one slice
