@@ -50,14 +50,12 @@ class Measure {
   explicit Measure(const ScaleRun& run)
       : run_(run), world_(std::min(run.nodes, kSmall), run.devices, run.seed), begin_(wall_seconds()) {}
 
-  // The queue comes first, while the cluster is small: looking at every node for each new kind of job takes long.
+  // All is submitted while the cluster is small: looking at every node for each new kind of job takes long.
   void queue() {
     shapes_ = scale_shapes(run_.shapes, run_.nodes, run_.devices, world_.rng);
     for (std::uint64_t i = 0; i < run_.pending; ++i)
       world_.submit(shapes_[i < shapes_.size() ? i : world_.rng.below(shapes_.size())]);
     progress("queue submitted", begin_);
-    world_.grow(run_.nodes);
-    progress("nodes joined", begin_);
   }
 
   // The running half: jobs that go ahead of the queue until everything is held, planned like any other.
@@ -77,6 +75,8 @@ class Measure {
       asked += std::uint64_t{group.nodes.min} * (group.per_node.devices.empty() ? 0 : group.per_node.devices[0].count);
       asked_for.push_back(world_.submit(spec));
     }
+    world_.grow(run_.nodes);
+    progress("nodes joined", begin_);
     const auto filled = world_.cycle();
     fill_starts_ = filled.starts;
     fill_us_ = filled.plan_s / static_cast<double>(std::max<std::uint64_t>(1, filled.starts)) * 1e6;
