@@ -3,26 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "model/ref_map.h"
 
 namespace lockstep {
-
-namespace {
-
-template <class Map, class K, class T>
-void set_or_erase(Map& map, const K& key, const Ref<T>& ref, bool removed) {
-  if (removed)
-    map.erase(key);
-  else
-    map[key] = ref;
-}
-
-template <class Map, class K>
-auto find_ref(const Map& map, const K& key) {
-  const auto it = map.find(key);
-  return it == map.end() ? nullptr : it->second.get();
-}
-
-}  // namespace
 
 void Tables::apply(const Change& change) {
   CHECK(change.seq > seq, "changes must come in order");
