@@ -32,12 +32,12 @@ void PlannerLoop::plan() {
   PlanChunk chunk = planner_.plan(clock_.now(), rng_, {});
   if (!chunk.notes.empty())
     outputs_.on_notes(std::move(chunk.notes));
-  if (chunk.starts.empty()) {
+  if (chunk.empty()) {
     planner_.settled();
     return;
   }
   waiting_ = true;
-  outputs_.propose(std::move(chunk.starts));
+  outputs_.propose(std::move(chunk));
 }
 
 void PlannerLoop::run() {

@@ -19,7 +19,7 @@ namespace lockstep {
 class PlannerLoop {
  public:
   struct Outputs {
-    std::function<void(std::vector<PlannedStart>)> propose;  // then call answered()
+    std::function<void(Plan)> propose;  // then call answered()
     std::function<void(std::vector<PlanNote>)> on_notes;
   };
   // snapshot: every record before the first batch that observe() will bring.

@@ -37,6 +37,10 @@ struct Describe {
   std::string operator()(const RequeueJob& c) const { return format("requeue {}", c.target.job.value); }
   std::string operator()(const UpdateJob& c) const { return format("update {}", c.target.job.value); }
   std::string operator()(const EndJob& c) const { return format("end {}", c.job.value); }
+  std::string operator()(const SuspendJob& c) const { return format("suspend {}", c.target.job.value); }
+  std::string operator()(const ResumeJob& c) const { return format("resume {}", c.target.job.value); }
+  std::string operator()(const MarkCheckpoint& c) const { return format("checkpoint {}", c.job.value); }
+  std::string operator()(const PutTopology& c) const { return format("topology {}", c.topology.leaves.size()); }
   std::string operator()(const CreateStep& c) const { return format("step {}", c.job.value); }
   std::string operator()(const SignalStep& c) const { return format("signal {}.{} {}", c.job.value, c.step, c.signal); }
   std::string operator()(const SetTaskCount& c) const {
@@ -80,6 +84,10 @@ struct Describe {
       if (text.size() > 500)
         break;
     }
+    for (const auto& p : c.preemptions) text += format(" preempt {}@{} {}", p.job.value, p.read, p.victims.size());
+    for (const auto& p : c.promises) text += format(" promise {}@{}", p.job.value, p.promise.at.us);
+    for (const auto& g : c.growths) text += format(" grow {}@{}", g.job.value, g.read);
+    for (const auto& r : c.resumes) text += format(" resume {}@{}", r.job.value, r.read);
     return text;
   }
   // These have no other form: refusing them would stop the cluster's clock, so they are never quarantined.

@@ -58,7 +58,7 @@ struct ControllerLoop::Inner {
     view = std::make_unique<LiveView>(snapshot);
     planner = std::make_unique<PlannerLoop>(
         snapshot, *clock,
-        PlannerLoop::Outputs{[this](std::vector<PlannedStart> starts) { propose(std::move(starts)); },
+        PlannerLoop::Outputs{[this](Plan plan) { propose(std::move(plan)); },
                              [this](std::vector<PlanNote> notes) {
                                parts.loop.post([this, notes = std::move(notes)] { view->note(notes); });
                              }},
@@ -128,8 +128,8 @@ struct ControllerLoop::Inner {
     core->post([this, index] { core->engine().set_trim_floor(index); });
   }
 
-  void propose(std::vector<PlannedStart> starts) {
-    core->submit_direct(own(ApplyPlan{std::move(starts)}),
+  void propose(Plan plan) {
+    core->submit_direct(own(ApplyPlan{std::move(plan)}),
                         [this](const Result<Answer>& answer) { planner->answered(answer.ok()); });
   }
 

@@ -8,10 +8,12 @@
 #include "core/jobs.h"
 #include "core/nodes.h"
 #include "core/plan.h"
+#include "core/preemption.h"
 #include "core/reservations.h"
 #include "core/steps.h"
 #include "core/tasks.h"
 #include "core/timers.h"
+#include "core/topology.h"
 
 namespace lockstep {
 
@@ -31,6 +33,9 @@ struct Visitor {
   Result<Answer> operator()(const HoldJob& c) const { return done(hold_job(txn, c)); }
   Result<Answer> operator()(const ReleaseJob& c) const { return done(release_job(txn, c)); }
   Result<Answer> operator()(const RequeueJob& c) const { return done(requeue_job(txn, c)); }
+  Result<Answer> operator()(const SuspendJob& c) const { return done(suspend_job(txn, c)); }
+  Result<Answer> operator()(const ResumeJob& c) const { return done(resume_job(txn, c)); }
+  Result<Answer> operator()(const MarkCheckpoint& c) const { return done(mark_checkpoint(txn, c)); }
   Result<Answer> operator()(const UpdateJob& c) const { return update_job(txn, c); }
   Result<Answer> operator()(const EndJob& c) const { return done(end_job(txn, c)); }
   Result<Answer> operator()(const CreateStep& c) const { return create_step(txn, txn.caller(), c); }
@@ -48,6 +53,7 @@ struct Visitor {
   Result<Answer> operator()(const PutReservation& c) const { return put_reservation(txn, c); }
   Result<Answer> operator()(const RemoveReservation& c) const { return done(remove_reservation(txn, c)); }
   Result<Answer> operator()(const PutPolicy& c) const { return put_policy(txn, c); }
+  Result<Answer> operator()(const PutTopology& c) const { return put_topology(txn, c); }
   Result<Answer> operator()(const ResetUsage& c) const { return done(reset_usage(txn, c)); }
   Result<Answer> operator()(const PutPartition& c) const { return put_partition(txn, c); }
   Result<Answer> operator()(const RemovePartition& c) const { return done(remove_partition(txn, c)); }

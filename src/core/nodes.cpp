@@ -7,6 +7,7 @@
 #include "core/attempts.h"
 #include "core/directory.h"
 #include "core/reservations.h"
+#include "core/topology.h"
 
 namespace lockstep {
 
@@ -74,6 +75,7 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
     node.drain = false;
     node.reason.clear();
   }
+  node.domains = domains_of(txn.tables(), node);
   node.boot_at = !known || rebooted ? txn.now() : known->boot_at;
   node.link = NodeLink::kUp;
   node.seen_at = txn.now();

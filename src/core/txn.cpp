@@ -37,6 +37,7 @@ const Usage* current(const Tables& t, const Usage& r) { return named(t.usages, r
 const Licence* current(const Tables& t, const Licence& r) { return named(t.licences, r.meta.name); }
 const Reservation* current(const Tables& t, const Reservation& r) { return named(t.reservations, r.meta.name); }
 const Policy* current(const Tables& t, const Policy&) { return t.policy_record.get(); }
+const Topology* current(const Tables& t, const Topology&) { return t.topology.get(); }
 
 // The Ref that the tables hold for a record.
 Ref<Cluster> shared(const Tables& t, const Cluster&) { return t.cluster; }
@@ -54,6 +55,7 @@ Ref<Usage> shared(const Tables& t, const Usage& r) { return t.usages.find(r.meta
 Ref<Licence> shared(const Tables& t, const Licence& r) { return t.licences.find(r.meta.name)->second; }
 Ref<Reservation> shared(const Tables& t, const Reservation& r) { return t.reservations.find(r.meta.name)->second; }
 Ref<Policy> shared(const Tables& t, const Policy&) { return t.policy_record; }
+Ref<Topology> shared(const Tables& t, const Topology&) { return t.topology; }
 Ref<Object> shared(const Tables& t, const Object& r) { return t.objects.at({r.type, r.meta.ns, r.meta.name}); }
 
 template <class Map, class K>
@@ -163,6 +165,11 @@ Ref<Reservation> Txn::put(Reservation r) {
 }
 Ref<Policy> Txn::put(Policy r) {
   const Policy* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+
+Ref<Topology> Txn::put(Topology r) {
+  const Topology* before = current(tables(), r);
   return write(std::move(r), before);
 }
 

@@ -50,6 +50,7 @@ class Txn {
   Ref<Licence> put(Licence record);
   Ref<Reservation> put(Reservation record);
   Ref<Policy> put(Policy record);
+  Ref<Topology> put(Topology record);
   void remove(const Record& record);  // must be in the tables
 
   void act(NodeId node, const Job& job, ActionBody body);  // for job's current attempt

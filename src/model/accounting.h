@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/meta.h"
+#include "model/preempt_mode.h"
 #include "model/tres.h"
 
 namespace lockstep {
@@ -75,8 +76,6 @@ struct Association {
 };
 std::string association_name(const std::string& account, const std::string& user, const std::string& partition);
 
-enum class PreemptMode : unsigned char { kCluster, kOff, kCancel, kRequeue, kSuspend, kGang };
-
 struct Qos {
   Meta meta;  // meta.name
   std::string description;
@@ -86,6 +85,7 @@ struct Qos {
   PreemptMode preempt_mode = PreemptMode::kCluster;
   Duration grace;           // from the warning to the stop of a preempted job
   Duration preempt_exempt;  // a job may not be preempted before it ran so long
+  bool scavenger = false;   // its jobs run on what nobody else wants: behind everybody, and everybody may preempt them
   Limits limits;
   bool deny_on_limit = false;         // what would exceed a Max limit is refused at submit instead of waiting
   bool enforce_threshold = false;     // EnforceUsageThreshold
@@ -139,6 +139,10 @@ struct Policy {
   bool enforce_associations = false;  // users without an association may not submit
   bool enforce_qos = false;           // every job needs a QOS that its association allows
   bool enforce_safe = false;          // a job starts only if its minutes last to its end
+  bool preempt_by_tier = false;       // jobs of a partition of higher tier preempt (Slurm's preempt/partition_prio)
+  bool preempt_for_quota = false;     // jobs within their guarantee preempt those that borrow it
+  PreemptMode preempt_mode = PreemptMode::kRequeue;  // what kCluster stands for
+  Duration preempt_exempt;                           // no job is preempted before it ran so long
 };
 
 }  // namespace lockstep

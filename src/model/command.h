@@ -52,6 +52,15 @@ struct RequeueJob {
   JobTarget target;
   bool hold = false;
 };
+struct SuspendJob {
+  JobTarget target;
+};
+struct ResumeJob {
+  JobTarget target;
+};
+struct MarkCheckpoint {  // the attempt's state has been saved: nothing before now would be lost
+  JobId job;
+};
 struct UpdateJob {  // unset fields stay
   JobTarget target;
   Seq if_seq = 0;  // compare-and-set; 0 = any
@@ -129,6 +138,9 @@ struct PutPolicy {
 struct ResetUsage {
   std::string account, user;
 };  // "" = of all; an account with those below it
+struct PutTopology {
+  Topology topology;
+};  // without leaves: removed
 struct PutPartition {
   Partition partition;
 };
@@ -225,8 +237,10 @@ struct AgentReport {  // idempotent: late and doubled ones change nothing
 
 // --- the controller's own ---
 
-struct ApplyPlan {
-  std::vector<PlannedStart> starts;
+struct ApplyPlan : Plan {
+  ApplyPlan() = default;
+  explicit ApplyPlan(Plan plan) : Plan(std::move(plan)) {}
+  explicit ApplyPlan(std::vector<PlannedStart> only) { starts = std::move(only); }
 };
 struct Tick {};  // act on every timer that is due
 struct SetWallOffset {
@@ -237,11 +251,12 @@ struct StartEpoch {
 };  // first command after every start
 
 using CommandBody =
-    std::variant<SubmitJob, CancelJob, HoldJob, ReleaseJob, RequeueJob, UpdateJob, EndJob, CreateStep, SignalStep,
-                 SetTaskCount, PutUser, PutAccount, RemoveAccount, PutAssociation, RemoveAssociation, PutQos, RemoveQos,
-                 PutLicence, RemoveLicence, PutReservation, RemoveReservation, PutPolicy, ResetUsage, PutPartition,
-                 RemovePartition, PutObject, RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello,
-                 NodeLost, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch>;
+    std::variant<SubmitJob, CancelJob, HoldJob, ReleaseJob, RequeueJob, SuspendJob, ResumeJob, MarkCheckpoint,
+                 UpdateJob, EndJob, CreateStep, SignalStep, SetTaskCount, PutUser, PutAccount, RemoveAccount,
+                 PutAssociation, RemoveAssociation, PutQos, RemoveQos, PutLicence, RemoveLicence, PutReservation,
+                 RemoveReservation, PutPolicy, ResetUsage, PutTopology, PutPartition, RemovePartition, PutObject,
+                 RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello, NodeLost, NodeFenced,
+                 AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch>;
 
 struct Command {
   Caller caller;

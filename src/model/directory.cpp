@@ -46,6 +46,7 @@ struct DirectoryTaker {
   bool operator()(const Ref<Step>&) const { return false; }
   bool operator()(const Ref<Task>&) const { return false; }
   bool operator()(const Ref<Object>&) const { return false; }
+  bool operator()(const Ref<Topology>&) const { return false; }
 };
 
 bool Directory::apply_directory(const Change& change) {

@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "model/ids.h"
 #include "model/meta.h"
+#include "model/preempt_mode.h"
 #include "model/resources.h"
 #include "model/tres.h"
 
@@ -89,7 +90,10 @@ struct GroupSpec {
   std::vector<std::string> exclude_nodes;  // -x
   std::uint32_t contiguous_cores_min = 0;  // --mincpus: cores a chosen node must at least grant
   std::int64_t tmp_disk_mb = 0;
-  std::string topology_level;  // domain level that must ("!leaf") or should ("leaf") hold the whole group
+  std::string topology_level;      // domain level that must ("!leaf") or should ("leaf") hold the whole group
+  std::uint32_t switches_max = 0;  // --switches: on nodes of at most so many innermost domains; 0 = no bound
+  Duration switches_wait;          // such a place is waited for at most this long; kForever = always
+  std::uint32_t segment = 0;       // --segment: nodes come in blocks of so many, each within one innermost domain
 
   Launch launch = Launch::kNothing;
   std::vector<std::string> argv;                         // kTasks: what each task runs; kScript: the script's arguments
@@ -148,7 +152,8 @@ struct JobSpec {
   bool requeue_set = false;               // the user said so
   bool survive_node_loss = false;         // --no-kill
   SignalAhead signal_ahead;
-  Duration kill_wait = seconds(30);  // from SIGTERM to SIGKILL
+  Duration kill_wait = seconds(30);    // from SIGTERM to SIGKILL
+  std::int32_t checkpoint_signal = 0;  // told before it is preempted or moved, so that it saves its work; 0 = cannot
 
   SharedText script;       // blob; kScript
   SharedText environment;  // blob: NUL-separated NAME=value
@@ -228,6 +233,24 @@ struct Allocation {
   Duration limit;   // the time limit as it stood then; kForever = none
 };
 
+// Where and when a waiting job will start, bindingly: nothing lower may delay it. Made from limits, never from
+// predictions.
+struct Promise {
+  Instant at;
+  std::string partition;
+  std::vector<Grant> grants;
+  bool held = false;  // freed for it by preemption: nobody else may take it, not even for a moment
+  friend bool operator==(const Promise&, const Promise&) = default;
+};
+
+// A running job that has to go for another one.
+struct Eviction {
+  JobId by;                                  // whom it makes room for
+  PreemptMode mode = PreemptMode::kRequeue;  // never kCluster, kOff or kGang
+  Instant at;                                // when its grace is over
+  friend bool operator==(const Eviction&, const Eviction&) = default;
+};
+
 // The waiting part of a job array. The record stays with the id users know; an element gets an id and a record of its
 // own when it starts or diverges.
 struct ArrayState {
@@ -269,6 +292,14 @@ struct Job {
   UserId cancelled_by;                     // with kCancelled
   StepNo next_step = 0;
   Ref<StepSpec> first_step;  // launched with the start: srun outside an allocation
+
+  Instant turn;               // its place among equals (sched/order.h); 0 = the moment of its submission
+  Duration predicted;         // how long it will probably run; 0 = not known
+  Ref<Promise> promise;       // while it waits
+  Ref<Eviction> eviction;     // from the decision until the attempt has ended
+  Instant checkpointed;       // the attempt's last saved state; 0 = none
+  Instant suspended_at;       // while kSuspended
+  Duration suspended_before;  // of the attempt: pauses that are over
 
   Ref<ArrayState> array;  // set on the array's own record only
   JobId array_job;        // of an element: the array's id

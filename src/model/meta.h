@@ -33,6 +33,7 @@ enum class Kind : unsigned char {
   kLicence,
   kReservation,
   kPolicy,
+  kTopology,
 };
 
 struct OwnerRef {

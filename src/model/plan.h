@@ -16,6 +16,48 @@ struct PlannedStart {
   Seq read = 0;  // the job's seq that the planner saw
   std::string partition;
   std::vector<Grant> grants;  // rank order
+  Duration limit;             // with JobSpec::time_min: the time limit it starts under; 0 = the job's
+};
+
+// Victims have to go so that the job can start on `grants`, which are held for it from then on (Promise::held). Whole
+// or not at all: either every victim may be preempted by the job, and the place is free once they are gone, or nobody
+// is.
+struct PlannedPreemption {
+  JobId job;
+  Seq read = 0;
+  std::string partition;
+  std::vector<Grant> grants;
+  std::vector<JobId> victims;
+};
+
+// What a waiting job is promised from now on; without grants: nothing any more.
+struct PlannedPromise {
+  JobId job;
+  Promise promise;
+};
+
+// More for a running elastic group. Grants are in rank order and follow those it has.
+struct PlannedGrowth {
+  JobId job;
+  Seq read = 0;
+  std::vector<Grant> grants;
+};
+
+// A suspended job goes on where it was.
+struct PlannedResume {
+  JobId job;
+  Seq read = 0;
+};
+
+struct Plan {
+  std::vector<PlannedStart> starts;  // this and all that follows: each whole, applied or refused on its own
+  std::vector<PlannedPreemption> preemptions;
+  std::vector<PlannedPromise> promises;
+  std::vector<PlannedGrowth> growths;
+  std::vector<PlannedResume> resumes;
+  bool empty() const {
+    return starts.empty() && preemptions.empty() && promises.empty() && growths.empty() && resumes.empty();
+  }
 };
 
 // Why a pending job waits, in the planner's eyes; with Hold these are Slurm's reasons.
@@ -41,11 +83,10 @@ struct PlanNote {
   std::vector<NodeId> expected_nodes;
 };
 
-struct PlanChunk {
+struct PlanChunk : Plan {
   Instant at;
-  std::vector<PlannedStart> starts;  // each whole, applied or refused on its own
-  std::vector<PlanNote> notes;       // changed since the last chunk; not part of the command
-  bool more = false;                 // the pass is not finished: call again
+  std::vector<PlanNote> notes;  // changed since the last chunk; not part of the command
+  bool more = false;            // the pass is not finished: call again
 };
 
 struct PlanBudget {

@@ -43,14 +43,31 @@ struct Partition {
   std::uint32_t priority = 0;
   Duration time_default;  // 0 = time_max
   Duration time_max = kForever;
-  std::uint32_t nodes_max = 0;              // 0 = no bound
-  std::int64_t memory_per_core_mb = 0;      // default when a job names no memory; 0 = none charged
-  std::vector<std::string> allow_accounts;  // empty = all
-  std::vector<std::string> deny_accounts;   // where allow_accounts is empty
-  std::vector<std::string> allow_qos;       // empty = all
-  std::vector<std::string> deny_qos;        // where allow_qos is empty
-  std::string qos;                          // its limits bind every job here (partition QOS)
-  std::vector<TresWeight> billing;          // what amounts are billed; empty = a core counts 1
+  std::uint32_t nodes_max = 0;                       // 0 = no bound
+  std::int64_t memory_per_core_mb = 0;               // default when a job names no memory; 0 = none charged
+  std::vector<std::string> allow_accounts;           // empty = all
+  std::vector<std::string> deny_accounts;            // where allow_accounts is empty
+  std::vector<std::string> allow_qos;                // empty = all
+  std::vector<std::string> deny_qos;                 // where allow_qos is empty
+  std::string qos;                                   // its limits bind every job here (partition QOS)
+  std::vector<TresWeight> billing;                   // what amounts are billed; empty = a core counts 1
+  PreemptMode preempt_mode = PreemptMode::kCluster;  // of jobs that run here, where their QOS says nothing
+  Duration grace;                                    // the same
+  std::uint32_t segment = 0;                         // default of GroupSpec::segment; 0 = none
+};
+
+// The tree of the network, or of anything else that makes nodes near each other. One record, named "topology". Nodes
+// it does not name keep the path their agent was set up with.
+struct TopologyLeaf {
+  std::vector<std::string> path;   // outermost first, one name per level: {"spine0","leaf3"}
+  std::vector<std::string> nodes;  // host names
+  friend bool operator==(const TopologyLeaf&, const TopologyLeaf&) = default;
+};
+struct Topology {
+  Meta meta;
+  std::vector<std::string> levels;  // outermost first: {"spine","leaf"}
+  std::vector<TopologyLeaf> leaves;
+  bool blocks = false;  // innermost domains are NVLink blocks: a job of one segment never leaves one (topology/block)
 };
 
 // Whether a node can take work is derived from these; there is one place (node_usable) that decides.

@@ -22,6 +22,7 @@ void Tables::apply(const Change& change) {
       else
         t.user_ids_[{r->realm, r->uid}] = r->id;
     }
+    void operator()(const Ref<Topology>& r) const { t.topology = gone ? nullptr : r; }
     // The rest is the directory's.
     void operator()(const Ref<Account>&) const {}
     void operator()(const Ref<Association>&) const {}
@@ -112,6 +113,8 @@ std::vector<Change> Tables::snapshot() const {
   for (const auto& [k, r] : reservations) add(r);
   if (policy_record)
     add(policy_record);
+  if (topology)
+    add(topology);
   std::sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.seq < b.seq; });
   return out;
 }

@@ -26,6 +26,7 @@ using ObjectKey = std::tuple<std::string, std::string, std::string>;  // type, n
 struct Tables : Directory {
   Seq seq = 0;  // of the last change applied
   Ref<Cluster> cluster;
+  Ref<Topology> topology;  // null = there is none
   std::map<std::string, Ref<Partition>, std::less<>> partitions;
   std::map<NodeId, Ref<Node>> nodes;
   std::map<std::string, Ref<JoinToken>, std::less<>> tokens;

@@ -304,7 +304,8 @@ void Planner::observe(std::span<const Change> changes) {
 PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
   Inner& in = *inner_;
   PlannerView& view = in.view;
-  PlanChunk chunk{.at = now};
+  PlanChunk chunk;
+  chunk.at = now;
   const std::uint64_t units = kTry * budget.jobs;
   view.advance(now);
   if (now >= in.retry_at) {

@@ -110,6 +110,7 @@ constexpr void describe(V& v, const Qos*) {
   v("preempt_mode", &Qos::preempt_mode);
   v("grace_us", &Qos::grace, kSpan);
   v("preempt_exempt_us", &Qos::preempt_exempt, kSpan);
+  v("scavenger", &Qos::scavenger);
   v("limits", &Qos::limits);
   v("deny_on_limit", &Qos::deny_on_limit);
   v("enforce_threshold", &Qos::enforce_threshold);
@@ -160,6 +161,10 @@ constexpr void describe(V& v, const Policy*) {
   v("enforce_associations", &Policy::enforce_associations);
   v("enforce_qos", &Policy::enforce_qos);
   v("enforce_safe", &Policy::enforce_safe);
+  v("preempt_by_tier", &Policy::preempt_by_tier);
+  v("preempt_for_quota", &Policy::preempt_for_quota);
+  v("preempt_mode", &Policy::preempt_mode);
+  v("preempt_exempt_us", &Policy::preempt_exempt, kSpan);
 }
 
 template <class V>

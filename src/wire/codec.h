@@ -68,6 +68,7 @@ Result<Qos> decode_qos(std::string_view text);
 Result<Licence> decode_licence(std::string_view text);
 Result<Reservation> decode_reservation(std::string_view text);
 Result<Policy> decode_policy(std::string_view text);
+Result<Topology> decode_topology(std::string_view text);
 
 // {"error":{"code":"not_found","message":"…","field":"…"}}
 std::string encode_error(const Error& error);

@@ -90,6 +90,7 @@ TEST(CodecMutation, MessagesOfStrangers) {
   attack<Licence>(tally, encode_any, decode_licence);
   attack<Reservation>(tally, encode_any, decode_reservation);
   attack<Policy>(tally, encode_any, decode_policy);
+  attack<Topology>(tally, encode_any, decode_topology);
   attack<JoinRequest>(tally, kEncode, decode_join_request);
   attack<TokenRequest>(tally, kEncode, decode_token_request);
   // Both ways out are taken, or the mutations are of no use.

@@ -50,6 +50,7 @@ TEST(CodecRoundTrip, Records) {
   expect_record_round_trips<Licence>(Kind::kLicence);
   expect_record_round_trips<Reservation>(Kind::kReservation);
   expect_record_round_trips<Policy>(Kind::kPolicy);
+  expect_record_round_trips<Topology>(Kind::kTopology);
 }
 
 TEST(CodecRoundTrip, AgentMessages) {

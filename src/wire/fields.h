@@ -272,5 +272,6 @@ extern template struct StructCodec<Usage>;
 extern template struct StructCodec<Licence>;
 extern template struct StructCodec<Reservation>;
 extern template struct StructCodec<Policy>;
+extern template struct StructCodec<Topology>;
 
 }  // namespace lockstep::wire

@@ -97,6 +97,9 @@ constexpr void describe(V& v, const GroupSpec*) {
   v("contiguous_cores_min", &GroupSpec::contiguous_cores_min);
   v("tmp_disk_mb", &GroupSpec::tmp_disk_mb, kMegabytes);
   v("topology_level", &GroupSpec::topology_level);
+  v("switches_max", &GroupSpec::switches_max);
+  v("switches_wait_us", &GroupSpec::switches_wait, kSpan);
+  v("segment", &GroupSpec::segment);
   v("launch", &GroupSpec::launch);
   v("argv", &GroupSpec::argv);
   v("env", &GroupSpec::env);
@@ -151,6 +154,7 @@ constexpr void describe(V& v, const JobSpec*) {
   v("survive_node_loss", &JobSpec::survive_node_loss);
   v("signal_ahead", &JobSpec::signal_ahead);
   v("kill_wait_us", &JobSpec::kill_wait, kSpan);
+  v("checkpoint_signal", &JobSpec::checkpoint_signal, kSignal);
   v("script", &JobSpec::script);
   v("environment", &JobSpec::environment);
   v("work_dir", &JobSpec::work_dir);
@@ -208,6 +212,21 @@ constexpr void describe(V& v, const Allocation*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const Promise*) {
+  v.always("at_us", &Promise::at);
+  v("partition", &Promise::partition);
+  v("grants", &Promise::grants);
+  v("held", &Promise::held);
+}
+
+template <class V>
+constexpr void describe(V& v, const Eviction*) {
+  v.always("by", &Eviction::by);
+  v.always("mode", &Eviction::mode);
+  v("at_us", &Eviction::at);
+}
+
+template <class V>
 constexpr void describe(V& v, const ArrayState*) {
   v("asked", &ArrayState::asked);
   v("waiting", &ArrayState::waiting);
@@ -246,6 +265,13 @@ constexpr void describe(V& v, const Job*) {
   v("cancelled_by", &Job::cancelled_by);
   v("next_step", &Job::next_step);
   v("first_step", &Job::first_step);
+  v("turn_us", &Job::turn);
+  v("predicted_us", &Job::predicted, kSpan);
+  v("promise", &Job::promise);
+  v("eviction", &Job::eviction);
+  v("checkpointed_us", &Job::checkpointed);
+  v("suspended_at_us", &Job::suspended_at);
+  v("suspended_before_us", &Job::suspended_before, kSpan);
   v("array", &Job::array);
   v("array_job", &Job::array_job);
   v("array_index", &Job::array_index);

@@ -10,6 +10,7 @@ template struct StructCodec<Meta>;
 template struct StructCodec<Cluster>;
 template struct StructCodec<User>;
 template struct StructCodec<Partition>;
+template struct StructCodec<Topology>;
 template struct StructCodec<Node>;
 template struct StructCodec<JoinToken>;
 template struct StructCodec<StepSpec>;
@@ -50,6 +51,7 @@ Result<Record> decode_record(Kind kind, std::string_view text) {
     case Kind::kLicence: return decode_one<Licence>(text);
     case Kind::kReservation: return decode_one<Reservation>(text);
     case Kind::kPolicy: return decode_one<Policy>(text);
+    case Kind::kTopology: return decode_one<Topology>(text);
   }
   return invalid("no such kind of record");
 }
@@ -58,6 +60,10 @@ std::string encode_partition(const Partition& partition) { return wire::encode_v
 
 Result<Partition> decode_partition(std::string_view text) {
   return wire::decode_value<Partition>(text, wire::Origin::kStranger);
+}
+
+Result<Topology> decode_topology(std::string_view text) {
+  return wire::decode_value<Topology>(text, wire::Origin::kStranger);
 }
 
 }  // namespace lockstep

@@ -61,6 +61,20 @@ constexpr void describe(V& v, const User*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const TopologyLeaf*) {
+  v("path", &TopologyLeaf::path);
+  v("nodes", &TopologyLeaf::nodes);
+}
+
+template <class V>
+constexpr void describe(V& v, const Topology*) {
+  v("meta", &Topology::meta);
+  v("levels", &Topology::levels);
+  v("leaves", &Topology::leaves);
+  v("blocks", &Topology::blocks);
+}
+
+template <class V>
 constexpr void describe(V& v, const Partition*) {
   v("meta", &Partition::meta);
   v("nodes", &Partition::nodes);
@@ -78,6 +92,9 @@ constexpr void describe(V& v, const Partition*) {
   v("deny_qos", &Partition::deny_qos);
   v("qos", &Partition::qos);
   v("billing", &Partition::billing);
+  v("preempt_mode", &Partition::preempt_mode);
+  v("grace_us", &Partition::grace, kSpan);
+  v("segment", &Partition::segment);
 }
 
 template <class V>

@@ -51,8 +51,8 @@ static_assert(names_all(kMemberStates, MemberState::kStopped));
 
 constexpr std::string_view kKinds[] = {"cluster", "user",    "account",     "partition", "node",        "token",
                                        "job",     "step",    "task",        "object",    "association", "qos",
-                                       "usage",   "licence", "reservation", "policy"};
-static_assert(names_all(kKinds, Kind::kPolicy) && std::size(kKinds) == std::variant_size_v<Record>);
+                                       "usage",   "licence", "reservation", "policy", "topology"};
+static_assert(names_all(kKinds, Kind::kTopology) && std::size(kKinds) == std::variant_size_v<Record>);
 
 constexpr std::string_view kNodeLinks[] = {"unknown", "up", "lost"};
 static_assert(names_all(kNodeLinks, NodeLink::kLost));
@@ -79,8 +79,8 @@ constexpr std::string_view kWaits[] = {"none",
                                        "limit"};
 static_assert(names_all(kWaits, Wait::kLimit));
 
-constexpr std::string_view kPreemptModes[] = {"cluster", "off", "cancel", "requeue", "suspend", "gang"};
-static_assert(names_all(kPreemptModes, PreemptMode::kGang));
+constexpr std::string_view kPreemptModes[] = {"cluster", "off", "cancel", "requeue", "suspend", "gang", "checkpoint"};
+static_assert(names_all(kPreemptModes, PreemptMode::kCheckpoint));
 
 constexpr std::string_view kResets[] = {"none", "now", "daily", "weekly", "monthly", "quarterly", "yearly"};
 static_assert(names_all(kResets, Policy::Reset::kYearly));

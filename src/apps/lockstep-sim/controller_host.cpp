@@ -359,15 +359,15 @@ void ControllerHost::plan() {
     for (const PlanNote& note : chunk.notes) waits_[note.job] = note.wait;
     if (stray_plans > 0 && world_.rng.chance(stray_plans))
       stray_plan();
-    if (chunk.starts.empty()) {
+    if (chunk.empty()) {
       plan_out_ = false;
       wake();
       return;
     }
-    world_.timeline.after(micros(world_.rng.between(50, 20'000)), [this, life, starts = std::move(chunk.starts)] {
+    world_.timeline.after(micros(world_.rng.between(50, 20'000)), [this, life, plan = Plan(std::move(chunk))] {
       if (life != life_)
         return;
-      engine_->submit({{UserId{}, true}, ApplyPlan{starts}}, [this](const Result<Answer>& answer) {
+      engine_->submit({{UserId{}, true}, ApplyPlan{plan}}, [this](const Result<Answer>& answer) {
         if (answer.ok())
           starts_ += answer->starts_applied;
         planner_->settled();

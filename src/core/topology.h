@@ -1,0 +1,13 @@
+// The record of the topology, and what it says of each node.
+#pragma once
+
+#include "core/txn.h"
+
+namespace lockstep {
+
+Result<Answer> put_topology(Txn& txn, const PutTopology& ask);
+
+// The path of the node by the topology; what its agent was set up with where the topology does not name it.
+std::vector<std::string> domains_of(const Tables& tables, const Node& facts);
+
+}  // namespace lockstep
