@@ -396,7 +396,7 @@ Result<void> check_submit_limits(const Txn& txn, const JobSpec& spec, std::int64
 }
 
 std::optional<Bar> StartRules::bar(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
-                                   const std::vector<const Node*>& nodes, Duration limit) {
+                                   const std::vector<const Node*>& nodes, Duration limit, const Ledger* ledger) {
   const Tables& tables = txn_.tables();
   const ClusterState::Inner& inner = txn_.inner();
   const auto spendings = [&]() -> const Spendings& {
@@ -404,8 +404,8 @@ std::optional<Bar> StartRules::bar(const JobSpec& spec, const Partition& partiti
       spendings_.emplace(tables, inner.running_use(), txn_.now(), inner.usage_floor_at(txn_.now()));
     return *spendings_;
   };
-  return first_bar(tables, inner.ledger, start_ask(spec, partition, grants, nodes, limit), txn_.now(),
-                   inner.wall_at(txn_.now()), spendings);
+  return first_bar(tables, ledger ? *ledger : inner.ledger, start_ask(spec, partition, grants, nodes, limit),
+                   txn_.now(), inner.wall_at(txn_.now()), spendings);
 }
 
 bool keeps_usage(const Directory& directory, const JobSpec& spec) {

@@ -31,9 +31,9 @@ Result<void> check_submit_limits(const Txn& txn, const JobSpec& spec, std::int64
 class StartRules {
  public:
   explicit StartRules(const Txn& txn) : txn_(txn) {}
-  // What stands in the way; nullopt = nothing. nodes: one per grant.
+  // What stands in the way; nullopt = nothing. nodes: one per grant. ledger: as if this were held; null = what is.
   std::optional<Bar> bar(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
-                         const std::vector<const Node*>& nodes, Duration limit);
+                         const std::vector<const Node*>& nodes, Duration limit, const Ledger* ledger = nullptr);
 
  private:
   const Txn& txn_;

@@ -12,6 +12,7 @@
 #include "core/steps.h"
 #include "core/tasks.h"
 #include "core/timers.h"
+#include "rules/preempt.h"
 
 namespace lockstep {
 
@@ -48,6 +49,11 @@ void finish_attempt(Txn& txn, JobId id) {
   job.allocation = nullptr;
   job.members.clear();
   job.limit_end = {};
+  job.eviction = nullptr;
+  if (job.suspended_at) {
+    job.suspended_before = job.suspended_before + (txn.now() - job.suspended_at);
+    job.suspended_at = {};
+  }
   if (!job.requeue_after) {
     job.state = job.ending;
     job.hold = Hold::kNone;
@@ -57,10 +63,11 @@ void finish_attempt(Txn& txn, JobId id) {
     note_unused(txn, *txn.put(std::move(job)));
     return;
   }
+  const bool preempted = job.ending == JobState::kPreempted;
   job.state = JobState::kPending;
   job.requeue_after = false;
   job.ending = JobState::kCompleted;
-  job.restarts += 1;
+  job.restarts += !preempted;  // making room is nothing that a job could do too often
   job.begin_after = txn.now() + txn.settings().requeue_delay;
   job.eligible = job.begin_after;
   job.started = {};
@@ -163,11 +170,7 @@ void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why
 
 bool runs_script(const JobSpec& spec) { return spec.groups.front().launch == Launch::kScript; }
 
-bool may_requeue(const JobSpec& spec) {
-  return spec.requeue &&
-         (runs_script(spec) || std::any_of(spec.groups.begin(), spec.groups.end(),
-                                           [](const GroupSpec& g) { return g.launch == Launch::kTasks; }));
-}
+bool may_requeue(const JobSpec& spec) { return restartable(spec); }
 
 std::vector<NodeId> live_nodes(const Job& job) {
   std::vector<NodeId> out;
@@ -209,6 +212,9 @@ void start_attempt(Txn& txn, const Job& before, const std::string& partition, st
   job.end_reason.clear();
   job.ran_on.clear();
   job.warned = false;
+  job.eviction = nullptr;
+  job.checkpointed = {};
+  job.suspended_before = {};
   const Ref<Job> now_there = txn.put(std::move(job));
   for (NodeId node : live_nodes(*now_there)) txn.act(node, *now_there, StartAttempt{});
   txn.event(*now_there, "Allocated", format("attempt {}", now_there->attempt));
@@ -232,8 +238,8 @@ void end_attempt(Txn& txn, Job job, const Ending& ending) {
   txn.event(*now_there, "Ending", now_there->end_reason);
   if (all_stopped(*now_there))
     finish_attempt(txn, now_there->id);
-  else
-    send_stops(txn, *now_there, now_there->spec->kill_wait);
+  else  // what is paused is not woken to see its end: its cores may be another's
+    send_stops(txn, *now_there, is_paused(*now_there) ? Duration{} : now_there->spec->kill_wait);
 }
 
 void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit) {

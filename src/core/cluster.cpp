@@ -94,7 +94,11 @@ void settle(Txn& txn) {
     for (JobId id : moved) wake_dependents(txn, id);
     const auto arrays = txn.take_edited_arrays();
     for (JobId id : arrays) settle_array(txn, id);
-    if (moved.empty() && arrays.empty())
+    const auto dark = txn.take_dark_nodes();
+    for (NodeId node : dark) drop_holds_on(txn, node);
+    const auto released = txn.take_released();
+    for (JobId id : released) pardon_victims(txn, id);
+    if (moved.empty() && arrays.empty() && dark.empty() && released.empty())
       return;
   }
 }

@@ -5,6 +5,7 @@
 #include "core/inner.h"
 #include "core/reservations.h"
 #include "core/timers.h"
+#include "rules/preempt.h"
 
 namespace lockstep {
 
@@ -13,6 +14,12 @@ namespace {
 bool unfinished(const Job* job) { return job && !is_final(job->state); }
 
 const Allocation* held(const Job* job) { return job && holds_allocation(job->state) ? job->allocation.get() : nullptr; }
+
+bool paused(const Job* job) { return held(job) && is_paused(*job); }
+
+const Promise* promised_hold(const Job* job) {
+  return job && job->promise && job->promise->held ? job->promise.get() : nullptr;
+}
 
 template <class Map, class K, class V>
 void add_to(Map& map, const K& key, const V& value) {
@@ -76,13 +83,16 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
 
   const Allocation* old_grants = held(before);
   const Allocation* new_grants = held(after);
-  if (old_grants != new_grants) {
+  if (old_grants != new_grants || paused(before) != paused(after)) {
     if (old_grants && !mutant(Mutant::kDeviceLeak))
       for (const Grant& grant : old_grants->grants) {
         const auto load = loads.find(grant.node);
         CHECK(load != loads.end());
-        give_back(load->second, grant);
-        if (load->second.holders == 0)
+        if (paused(before))
+          load->second.memory_mb -= grant.memory_mb;
+        else
+          give_back(load->second, grant);
+        if (load->second == NodeLoad{})
           loads.erase(load);
       }
     if (old_grants)
@@ -93,9 +103,34 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
       }
     if (new_grants)
       for (const Grant& grant : new_grants->grants) {
-        hold_once(loads[grant.node], grant);
+        if (paused(after))
+          loads[grant.node].memory_mb += grant.memory_mb;
+        else
+          hold_once(loads[grant.node], grant);
         jobs_on[grant.node].insert(id);
       }
+    if (paused(after))
+      for (const Grant& grant : new_grants->grants)
+        if (const auto load = loads.find(grant.node); load != loads.end() && load->second == NodeLoad{})
+          loads.erase(load);
+  }
+
+  if (const Promise* was = promised_hold(before), *is = promised_hold(after); was != is) {
+    if (was)
+      for (const Grant& grant : was->grants)
+        if (const auto on = kept_for.find(grant.node);
+            on != kept_for.end() && on->second.erase(id) && on->second.empty())
+          kept_for.erase(on);
+    if (is)
+      for (const Grant& grant : is->grants) kept_for[grant.node].insert(id);
+  }
+  const JobId made_room = before && before->eviction ? before->eviction->by : JobId{};
+  const JobId makes_room = after && after->eviction ? after->eviction->by : JobId{};
+  if (made_room != makes_room) {
+    if (made_room)
+      remove_from(making_room, made_room, id);
+    if (makes_room)
+      add_to(making_room, makes_room, id);
   }
 
   const bool waited = before && awaits_dependencies(*before);
@@ -220,6 +255,8 @@ void ClusterState::Inner::refresh_reservation_timer() {
 void ClusterState::Inner::rebuild() {
   loads.clear();
   jobs_on.clear();
+  kept_for.clear();
+  making_room.clear();
   dependents.clear();
   elements.clear();
   names.clear();

@@ -21,6 +21,7 @@ enum class TimerKind : unsigned char {
   kLimit,        // the time limit strikes
   kDeadline,     // pending or running past its deadline
   kWarn,         // signal_ahead
+  kEvict,        // an eviction's grace is over
   kBegin,        // Hold::kBeginTime is over
   kDependency,   // kAfter with a delay
   kTask,         // a task's retry_at
@@ -42,9 +43,11 @@ struct ClusterState::Inner {
   Tables tables;
   Instant last;  // cluster time of the last command
 
-  std::map<NodeId, NodeLoad> loads;             // sum of the grants of jobs that hold an allocation; absent = idle
-  std::map<NodeId, std::set<JobId>> jobs_on;    // jobs with a grant there
-  std::map<JobId, std::set<JobId>> dependents;  // job -> pending jobs whose dependencies name it and may still matter
+  std::map<NodeId, NodeLoad> loads;              // sum of the grants of jobs that hold an allocation; absent = idle
+  std::map<NodeId, std::set<JobId>> jobs_on;     // jobs with a grant there
+  std::map<NodeId, std::set<JobId>> kept_for;    // waiting jobs for which something there is held (Promise::held)
+  std::map<JobId, std::set<JobId>> making_room;  // waiting job -> those that are evicted for it
+  std::map<JobId, std::set<JobId>> dependents;   // job -> pending jobs whose dependencies name it and may still matter
   std::map<JobId, std::map<std::uint32_t, JobId>> elements;      // array -> its elements with a record
   std::map<std::pair<UserId, std::string>, IdSet<JobId>> names;  // unfinished jobs and arrays by user and name
   std::map<JobId, std::set<StepNo>> live_steps;                  // steps that have not ended

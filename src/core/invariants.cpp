@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "core/inner.h"
+#include "rules/preempt.h"
 
 namespace lockstep {
 
@@ -29,6 +30,11 @@ void check_loads(const ClusterState::Inner& inner) {
       const auto words = [&](const char* what) {
         return format("job {} on node {}: {}", job->id.value, grant.node.value, what);
       };
+      if (is_paused(*job)) {
+        load.memory_mb += grant.memory_mb;
+        jobs_on[grant.node].insert(id);
+        continue;
+      }
       CHECK(!load.cores.intersects(grant.cores), words("a core is held twice"));
       CHECK(!load.devices.intersects(grant.devices), words("a device is held twice"));
       CHECK(load.whole_holders == 0 && !(grant.whole_node && load.holders > 0), words("the node is not its alone"));
@@ -41,8 +47,51 @@ void check_loads(const ClusterState::Inner& inner) {
       CHECK(inner.tables.node(grant.node), words("the node is not there"));
     }
   }
+  std::erase_if(sums, [](const auto& sum) { return sum.second == NodeLoad{}; });
   CHECK(sums == inner.loads, "the loads are not the sums of the grants");
   CHECK(jobs_on == inner.jobs_on, "jobs by node");
+}
+
+// What is held for a waiting job overlaps with nothing but what is about to go.
+void check_holds(const ClusterState::Inner& inner) {
+  std::map<NodeId, NodeLoad> kept;
+  const auto add = [&](const Job& job, const Grant& grant) {
+    NodeLoad& load = kept[grant.node];
+    CHECK(!load.cores.intersects(grant.cores) && !load.devices.intersects(grant.devices) && load.whole_holders == 0 &&
+              !(grant.whole_node && load.holders > 0),
+          format("job {} on node {}: what is held for one job is given to another", job.id.value, grant.node.value));
+    add_grant(load, grant);
+  };
+  for (const auto& [id, job] : inner.tables.jobs)
+    if (job->promise && job->promise->held)
+      for (const Grant& grant : job->promise->grants) {
+        CHECK(inner.tables.node(grant.node), format("job {} is promised a node that is gone", id.value));
+        add(*job, grant);
+      }
+  for (const auto& [id, job] : inner.tables.jobs)
+    if ((job->state == JobState::kStarting || job->state == JobState::kRunning) && !job->eviction)
+      for (const Grant& grant : job->allocation->grants)
+        if (kept.contains(grant.node))
+          add(*job, grant);
+}
+
+void check_preemption(const ClusterState::Inner& inner, const Job& job) {
+  const auto words = [&](const char* what) { return format("job {}: {}", job.id.value, what); };
+  CHECK(!job.promise || (job.state == JobState::kPending && job.hold == Hold::kNone && !job.array),
+        words("only a job that could start is promised something"));
+  CHECK(job.state == JobState::kSuspended ? bool{job.suspended_at}
+                                          : !job.suspended_at || job.state == JobState::kCompleting,
+        words("since when is it suspended?"));
+  if (!job.eviction)
+    return;
+  const Eviction& eviction = *job.eviction;
+  CHECK(holds_allocation(job.state), words("evicted from nowhere"));
+  CHECK(eviction.mode != PreemptMode::kCluster && eviction.mode != PreemptMode::kOff &&
+        eviction.mode != PreemptMode::kGang);
+  if (job.state == JobState::kStarting || job.state == JobState::kRunning) {
+    const Job* by = inner.tables.job(eviction.by);
+    CHECK(by && by->promise && by->promise->held, words("makes room for a job that does not need it"));
+  }
 }
 
 void check_gang(const Job& job) {
@@ -142,6 +191,8 @@ void check_invariants(const ClusterState& state) {
   check_seqs(inner.tables);
   check_loads(inner);
   for (const auto& [id, job] : inner.tables.jobs) check_job(inner, *job);
+  for (const auto& [id, job] : inner.tables.jobs) check_preemption(inner, *job);
+  check_holds(inner);
   check_arrays(inner);
   check_steps(inner.tables);
 
@@ -151,6 +202,7 @@ void check_invariants(const ClusterState& state) {
   fresh.last = inner.last;
   fresh.rebuild();
   CHECK(fresh.dependents == inner.dependents, "dependents");
+  CHECK(fresh.kept_for == inner.kept_for && fresh.making_room == inner.making_room, "holds and evictions");
   CHECK(fresh.names == inner.names, "jobs by name");
   CHECK(fresh.live_steps == inner.live_steps, "live steps");
   CHECK(fresh.owned_jobs == inner.owned_jobs && fresh.owned_objects == inner.owned_objects, "records by owner");

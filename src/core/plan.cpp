@@ -7,6 +7,7 @@
 #include "core/accounting.h"
 #include "core/arrays.h"
 #include "core/attempts.h"
+#include "core/preemption.h"
 #include "core/timers.h"
 
 namespace lockstep {
@@ -24,7 +25,7 @@ const Partition* usable_partition(const Txn& txn, const JobSpec& spec, const std
   return asked ? partition : nullptr;
 }
 
-bool fits(const Txn& txn, const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+bool fits(const Txn& txn, JobId self, const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
           std::vector<const Node*>& nodes) {
   std::map<NodeId, NodeLoad> loads;
   for (const Grant& grant : grants) {
@@ -38,7 +39,7 @@ bool fits(const Txn& txn, const JobSpec& spec, const Partition& partition, const
     if (!mutant(Mutant::kNoRecheck) && !take(load, *node, grant).ok())
       return false;
   }
-  return check_allocation(spec, partition, grants, nodes).ok();
+  return check_allocation(spec, partition, grants, nodes).ok() && spares_holds(txn, self, grants);
 }
 
 bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
@@ -50,19 +51,13 @@ bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
     return false;
   if (const JobId array = start.is_element ? job->id : job->array_job; array && throttled(txn, array))
     return false;
-  const Partition* partition = usable_partition(txn, *job->spec, start.partition);
-  if (!partition || start.grants.empty())
-    return false;
-  const std::optional<Partition> eased = eased_for(txn.tables(), *partition, job->spec->qos);
-  if (eased)
-    partition = &*eased;
-  const Duration limit = limit_of(*job->spec, partition, txn.settings());
-  if (limit > partition->time_max && (job->spec->time_min.us == 0 || job->spec->time_min > partition->time_max))
+  const std::optional<StartingIn> in = starting_in(txn, *job->spec, start.partition);
+  if (!in || start.grants.empty())
     return false;
   std::vector<const Node*> nodes;
-  if (!fits(txn, *job->spec, *partition, start.grants, nodes))
+  if (!fits(txn, job->id, *job->spec, in->partition(), start.grants, nodes))
     return false;
-  if (rules.bar(*job->spec, *partition, start.grants, nodes, limit))
+  if (rules.bar(*job->spec, in->partition(), start.grants, nodes, in->limit))
     return false;
   std::vector<Grant> grants = start.grants;
   if (mutant(Mutant::kPartialGang) && grants.size() > 1)
@@ -78,10 +73,26 @@ bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
 
 }  // namespace
 
+std::optional<StartingIn> starting_in(const Txn& txn, const JobSpec& spec, const std::string& name) {
+  StartingIn out;
+  out.plain = usable_partition(txn, spec, name);
+  if (!out.plain)
+    return std::nullopt;
+  out.eased = eased_for(txn.tables(), *out.plain, spec.qos);
+  const Partition& partition = out.partition();
+  out.limit = limit_of(spec, &partition, txn.settings());
+  if (out.limit > partition.time_max && (spec.time_min.us == 0 || spec.time_min > partition.time_max))
+    return std::nullopt;
+  return out;
+}
+
 Answer apply_plan(Txn& txn, const ApplyPlan& plan) {
   Answer answer;
   StartRules rules(txn);
   for (const PlannedStart& start : plan.starts) answer.starts_applied += apply_start(txn, start, rules);
+  for (const PlannedPromise& promise : plan.promises) apply_promise(txn, promise);
+  for (const PlannedPreemption& preemption : plan.preemptions) apply_preemption(txn, preemption);
+  for (const PlannedResume& resume : plan.resumes) apply_resume(txn, resume);
   return answer;
 }
 

@@ -1,10 +1,23 @@
 // The planner's proposals, checked again before they count.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "core/txn.h"
 
 namespace lockstep {
 
 Answer apply_plan(Txn& txn, const ApplyPlan& plan);
+
+// Where and for how long a job would run.
+struct StartingIn {
+  const Partition* plain = nullptr;
+  std::optional<Partition> eased;  // as its QOS eases it
+  Duration limit;
+  const Partition& partition() const { return eased ? *eased : *plain; }
+};
+// Nullopt: it may not run in that partition now.
+std::optional<StartingIn> starting_in(const Txn& txn, const JobSpec& spec, const std::string& partition);
 
 }  // namespace lockstep

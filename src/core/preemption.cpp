@@ -1,15 +1,313 @@
 #include "core/preemption.h"
 
+#include <algorithm>
+
 #include "base/text.h"
+#include "core/accounting.h"
+#include "core/arrays.h"
+#include "core/attempts.h"
+#include "core/directory.h"
 #include "core/jobs.h"
+#include "core/plan.h"
+#include "core/timers.h"
+#include "rules/preempt.h"
 
 namespace lockstep {
 
-Result<void> suspend_job(Txn&, const SuspendJob&) {
-  return Error{Errc::kUnsupported, "suspending jobs is not built yet"};
+namespace {
+
+constexpr std::int32_t kSigTerm = 15, kSigCont = 18, kSigStop = 19;
+
+bool has_hold(const Job& job) { return job.promise && job.promise->held; }
+
+bool lives(const Job& job) { return job.state == JobState::kStarting || job.state == JobState::kRunning; }
+
+using Leaving = std::map<JobId, PreemptMode>;
+
+// What will be held on the node in the eyes of `self` when everybody who goes has gone: by those who stay, and for
+// other waiting jobs. Of those who are suspended the memory stays.
+NodeLoad load_to_come(const Txn& txn, NodeId node, JobId self, const Leaving& leaving) {
+  const ClusterState::Inner& inner = txn.inner();
+  NodeLoad load;
+  if (const auto on = inner.jobs_on.find(node); on != inner.jobs_on.end())
+    for (JobId id : on->second) {
+      const Job& job = *txn.tables().job(id);
+      std::optional<PreemptMode> goes;
+      if (const auto it = leaving.find(id); it != leaving.end())
+        goes = it->second;
+      else if (lives(job) && job.eviction)
+        goes = job.eviction->mode;
+      const bool memory_only = is_paused(job) || goes == PreemptMode::kSuspend;
+      if (job.state == JobState::kCompleting || (goes && !memory_only))
+        continue;
+      for (const Grant& grant : job.allocation->grants)
+        if (grant.node == node && memory_only)
+          load.memory_mb += grant.memory_mb;
+        else if (grant.node == node)
+          add_grant(load, grant);
+    }
+  if (const auto kept = inner.kept_for.find(node); kept != inner.kept_for.end())
+    for (JobId id : kept->second)
+      if (id != self)
+        for (const Grant& grant : txn.tables().job(id)->promise->grants)
+          if (grant.node == node)
+            add_grant(load, grant);
+  return load;
 }
-Result<void> resume_job(Txn&, const ResumeJob&) {
-  return Error{Errc::kUnsupported, "suspending jobs is not built yet"};
+
+bool room_to_come(const Txn& txn, JobId self, const std::vector<Grant>& grants, const Leaving& leaving) {
+  std::map<NodeId, NodeLoad> loads;
+  for (const Grant& grant : grants) {
+    const Node* node = txn.tables().node(grant.node);
+    if (!node || !node_usable(*node))
+      return false;
+    const auto [load, fresh] = loads.try_emplace(grant.node);
+    if (fresh)
+      load->second = load_to_come(txn, grant.node, self, leaving);
+    if (!take(load->second, *node, grant).ok())
+      return false;
+  }
+  return true;
+}
+
+void signal_all(Txn& txn, const Job& job, std::int32_t signal) {
+  for (NodeId node : live_nodes(job)) txn.act(node, job, SignalAttempt{signal, true, true});
+}
+
+void pause_job(Txn& txn, const Job& before) {
+  Job job = before;
+  job.state = JobState::kSuspended;
+  job.suspended_at = txn.now();
+  const Ref<Job> now_there = txn.put(std::move(job));
+  signal_all(txn, *now_there, kSigStop);
+  txn.event(*now_there, "Suspended", now_there->eviction ? format("for job {}", now_there->eviction->by.value) : "");
+}
+
+// Whether a suspended job's cores and devices are free, and not held for others.
+bool may_go_on(const Txn& txn, const Job& job) {
+  std::map<NodeId, NodeLoad> loads;
+  for (const Grant& grant : job.allocation->grants) {
+    const Node* node = txn.tables().node(grant.node);
+    if (!node)
+      return false;
+    const auto [load, fresh] = loads.try_emplace(grant.node);
+    if (fresh && txn.inner().loads.contains(grant.node))
+      load->second = txn.inner().loads.at(grant.node);
+    load->second.memory_mb -= grant.memory_mb;
+    if (!take(load->second, *node, grant).ok())
+      return false;
+  }
+  for (const Grant& grant : job.allocation->grants)
+    if (txn.inner().kept_for.contains(grant.node)) {
+      NodeLoad load = load_to_come(txn, grant.node, job.id, {});
+      load.memory_mb -= grant.memory_mb;
+      if (!take(load, *txn.tables().node(grant.node), grant).ok())
+        return false;
+    }
+  return true;
+}
+
+void go_on(Txn& txn, const Job& before) {
+  Job job = before;
+  const Duration pause = txn.now() - job.suspended_at;
+  job.state = JobState::kRunning;
+  job.suspended_at = {};
+  job.suspended_before = job.suspended_before + pause;
+  if (job.limit_end && job.limit_end < kNever)
+    job.limit_end = job.limit_end + pause;
+  job.eviction = nullptr;
+  const Ref<Job> now_there = txn.put(std::move(job));
+  signal_all(txn, *now_there, kSigCont);
+  txn.event(*now_there, "Resumed");
+}
+
+}  // namespace
+
+bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants) {
+  const auto& kept = txn.inner().kept_for;
+  if (kept.empty())
+    return true;
+  std::map<NodeId, NodeLoad> loads;
+  for (const Grant& grant : grants) {
+    const auto on = kept.find(grant.node);
+    if (on == kept.end() || (on->second.size() == 1 && on->second.contains(self)))
+      continue;
+    const auto [load, fresh] = loads.try_emplace(grant.node);
+    if (fresh)
+      load->second = load_to_come(txn, grant.node, self, {});
+    if (!take(load->second, *txn.tables().node(grant.node), grant).ok())
+      return false;
+  }
+  return true;
+}
+
+bool apply_preemption(Txn& txn, const PlannedPreemption& planned) {
+  const Ref<Job> job = txn.job(planned.job);
+  if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
+      has_hold(*job) || planned.grants.empty() || planned.victims.empty())
+    return false;
+  if (job->array && txn.array(job->id).waiting.empty())
+    return false;
+  if (const JobId array = job->array ? job->id : job->array_job; array && throttled(txn, array))
+    return false;
+  const JobSpec& spec = *job->spec;
+  const std::optional<StartingIn> in = starting_in(txn, spec, planned.partition);
+  if (!in)
+    return false;
+  std::vector<const Node*> nodes;
+  for (const Grant& grant : planned.grants) {
+    nodes.push_back(txn.tables().node(grant.node));
+    if (!nodes.back() || grant.group >= spec.groups.size())
+      return false;
+  }
+  if (!check_allocation(spec, in->partition(), planned.grants, nodes).ok())
+    return false;
+
+  // One after the other, as each leaves less that quotas could claim back.
+  Ledger ledger = txn.inner().ledger;
+  QuotaTree quotas = ledger.quotas();
+  const Tres tres = tres_of(spec, in->partition(), planned.grants, nodes);
+  const PreemptRight right(txn.tables(), spec, in->partition(), &quotas, tres);
+  Leaving leaving;
+  Instant at = txn.now();
+  std::vector<std::pair<Ref<Job>, Eviction>> evictions;
+  for (JobId id : planned.victims) {
+    const Ref<Job> victim = txn.job(id);
+    if (!victim || victim->id == job->id || leaving.contains(id) || !holds_allocation(victim->state))
+      return false;
+    const auto terms = right.against(*victim, txn.tables().partition(victim->allocation->partition));
+    if (!terms || terms->from > txn.now())
+      return false;
+    leaving[id] = terms->mode;
+    if (terms->mode != PreemptMode::kSuspend) {
+      quotas.add(victim->spec->account, victim->allocation->tres, -1);
+      ledger.index(victim.get(), nullptr);
+    }
+    // What has not begun needs no time to end.
+    const Duration grace = victim->state == JobState::kRunning ? terms->grace : Duration{};
+    evictions.emplace_back(victim, Eviction{job->id, terms->mode, txn.now() + grace});
+    at = std::max(at, txn.now() + grace);
+  }
+  if (!room_to_come(txn, job->id, planned.grants, leaving))
+    return false;
+  StartRules rules(txn);
+  if (rules.bar(spec, in->partition(), planned.grants, nodes, in->limit, &ledger))
+    return false;
+
+  Job next = job->array ? split_off(txn, *job, txn.array(job->id).waiting.front()) : *job;
+  auto promise = std::make_shared<Promise>();
+  *promise = {at, planned.partition, planned.grants, true};
+  next.promise = std::move(promise);
+  const Ref<Job> by = txn.put(std::move(next));
+  txn.event(*by, "Preempts", format("{} jobs make room", evictions.size()));
+  for (auto& [victim, eviction] : evictions) {
+    eviction.by = by->id;
+    Job going = *victim;
+    going.eviction = std::make_shared<const Eviction>(eviction);
+    const Ref<Job> told = txn.put(std::move(going));
+    txn.event(*told, "Preempted", format("for job {}", by->id.value));
+    if (eviction.at <= txn.now()) {
+      evict(txn, *told);
+      continue;
+    }
+    signal_all(txn, *told, kSigCont);
+    const bool saves = eviction.mode == PreemptMode::kCheckpoint && told->spec->checkpoint_signal != 0;
+    signal_all(txn, *told, saves ? told->spec->checkpoint_signal : kSigTerm);
+  }
+  return true;
+}
+
+bool apply_promise(Txn& txn, const PlannedPromise& planned) {
+  const Ref<Job> job = txn.job(planned.job);
+  if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->array)
+    return false;
+  const bool drop = planned.promise.grants.empty();
+  if (drop ? !job->promise
+           : planned.promise.held || has_hold(*job) || (job->promise && *job->promise == planned.promise))
+    return false;
+  Job next = *job;
+  next.promise = drop ? nullptr : std::make_shared<const Promise>(planned.promise);
+  txn.put(std::move(next));
+  return true;
+}
+
+bool apply_resume(Txn& txn, const PlannedResume& planned) {
+  const Ref<Job> job = txn.job(planned.job);
+  // What somebody suspended by hand goes on when somebody says so.
+  if (!job || job->state != JobState::kSuspended || !job->eviction || !may_go_on(txn, *job))
+    return false;
+  go_on(txn, *job);
+  return true;
+}
+
+void evict(Txn& txn, const Job& job) {
+  CHECK(job.eviction && lives(job));
+  const PreemptMode mode = job.eviction->mode;
+  if (mode == PreemptMode::kSuspend && job.state == JobState::kRunning) {
+    pause_job(txn, job);
+    return;
+  }
+  const bool again = mode != PreemptMode::kCancel && may_requeue(*job.spec);
+  end_attempt(txn, job, {.state = JobState::kPreempted, .reason = "Preempted", .requeue = again});
+}
+
+void pardon_victims(Txn& txn, JobId by) {
+  if (const Job* job = txn.tables().job(by); job && has_hold(*job))
+    return;
+  const auto it = txn.inner().making_room.find(by);
+  if (it == txn.inner().making_room.end())
+    return;
+  for (JobId id : std::vector<JobId>(it->second.begin(), it->second.end())) {
+    Job victim = *txn.job(id);
+    if (!lives(victim))
+      continue;
+    victim.eviction = nullptr;
+    txn.event(victim, "Pardoned", format("job {} does not need its place any more", by.value));
+    txn.put(std::move(victim));
+  }
+}
+
+void drop_holds_on(Txn& txn, NodeId node) {
+  const auto it = txn.inner().kept_for.find(node);
+  if (it == txn.inner().kept_for.end())
+    return;
+  for (JobId id : std::vector<JobId>(it->second.begin(), it->second.end())) {
+    Job job = *txn.job(id);
+    job.promise = nullptr;
+    txn.put(std::move(job));
+  }
+}
+
+Result<void> suspend_job(Txn& txn, const SuspendJob& ask) {
+  TRY(need_admin(txn, "suspend jobs"));
+  const Targets targets = TRY(find_targets(txn, ask.target));
+  std::size_t count = 0;
+  for (JobId id : targets.records) {
+    const Ref<Job> job = txn.job(id);
+    if (job->state == JobState::kSuspended)
+      return conflict(format("Job is already suspended: {}", id.value));
+    if (job->state != JobState::kRunning || job->eviction)
+      continue;
+    pause_job(txn, *job);
+    ++count;
+  }
+  return count > 0 ? Result<void>() : conflict(format("Job is not running: {}", ask.target.job.value));
+}
+
+Result<void> resume_job(Txn& txn, const ResumeJob& ask) {
+  TRY(need_admin(txn, "resume jobs"));
+  const Targets targets = TRY(find_targets(txn, ask.target));
+  std::size_t count = 0;
+  for (JobId id : targets.records) {
+    const Ref<Job> job = txn.job(id);
+    if (job->state != JobState::kSuspended)
+      continue;
+    if (!may_go_on(txn, *job))
+      return Error{Errc::kExhausted, format("Job {} cannot go on now: others use its cores or devices", id.value), {}};
+    go_on(txn, *job);
+    ++count;
+  }
+  return count > 0 ? Result<void>() : conflict(format("Job is not suspended: {}", ask.target.job.value));
 }
 
 Result<void> mark_checkpoint(Txn& txn, const MarkCheckpoint& ask) {
@@ -21,7 +319,9 @@ Result<void> mark_checkpoint(Txn& txn, const MarkCheckpoint& ask) {
     return conflict(format("job {} is not running: there is nothing to have saved", ask.job.value));
   Job next = *job;
   next.checkpointed = txn.now();
-  txn.put(std::move(next));
+  const Ref<Job> saved = txn.put(std::move(next));
+  if (lives(*saved) && saved->eviction && saved->eviction->mode == PreemptMode::kCheckpoint)
+    evict(txn, *saved);
   return {};
 }
 

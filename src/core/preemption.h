@@ -1,13 +1,34 @@
 // Running jobs that make room, pause, and save their work.
+//
+// A preemption is one decision: the place is held for the waiting job (Promise::held) and every victim gets an
+// Eviction. The hold falls when the job starts, is cancelled, held or changed, or when a node of the place can no
+// longer be used (Txn::put); victims that still run then stay (pardon_victims).
 #pragma once
 
 #include "core/txn.h"
 
 namespace lockstep {
 
+// --- parts of a plan; false: refused ---
+bool apply_preemption(Txn& txn, const PlannedPreemption& planned);
+bool apply_promise(Txn& txn, const PlannedPromise& planned);
+bool apply_resume(Txn& txn, const PlannedResume& planned);
+
+// Whether these grants leave alone what is held for other waiting jobs, once everything that is about to go has gone.
+bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants);
+
+// The grace of an evicted job is over.
+void evict(Txn& txn, const Job& job);
+// Nothing is held for the job any more: those that were to make room for it and still run stay.
+void pardon_victims(Txn& txn, JobId by);
+// The node can no longer be used.
+void drop_holds_on(Txn& txn, NodeId node);
+
+// --- commands ---
 Result<void> suspend_job(Txn& txn, const SuspendJob& ask);
 Result<void> resume_job(Txn& txn, const ResumeJob& ask);
-// Owner, administrator, or the job itself: its present state is saved.
+// Owner, administrator, or the job itself: its present state is saved. A job that was told to save its work before it
+// goes need not wait for the end of its grace.
 Result<void> mark_checkpoint(Txn& txn, const MarkCheckpoint& ask);
 
 }  // namespace lockstep

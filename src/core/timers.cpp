@@ -6,6 +6,7 @@
 #include "core/attempts.h"
 #include "core/dependencies.h"
 #include "core/jobs.h"
+#include "core/preemption.h"
 #include "core/reservations.h"
 #include "core/tasks.h"
 
@@ -65,6 +66,7 @@ void act_on(Txn& txn, const Timer& timer) {
       break;
     case TimerKind::kWarn: warn(txn, *job); break;
     case TimerKind::kBegin: settle_hold(txn, job->id); break;
+    case TimerKind::kEvict: evict(txn, *job); break;
     case TimerKind::kDependency:
       settle_hold(txn, job->id);
       txn.refresh_timers(job->id);
@@ -101,11 +103,14 @@ std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) {
       add(pending_deadline(inner, spec), TimerKind::kDeadline);
     return out;
   }
+  const bool lives = job.state == JobState::kStarting || job.state == JobState::kRunning;
+  if (lives && job.eviction)
+    add(std::max(job.eviction->at, Instant{1}), TimerKind::kEvict);
   if (job.state != JobState::kRunning && job.state != JobState::kSuspended)
     return out;
   if (spec.deadline)
     add(std::max(inner.of_wall(spec.deadline), Instant{1}), TimerKind::kDeadline);
-  if (job.limit_end && job.limit_end < kNever && !mutant(Mutant::kIgnoreLimit)) {
+  if (job.limit_end && job.limit_end < kNever && job.state == JobState::kRunning && !mutant(Mutant::kIgnoreLimit)) {
     add(job.limit_end, TimerKind::kLimit);
     if (spec.signal_ahead.signal != 0 && !job.warned)
       add(job.limit_end - spec.signal_ahead.ahead, TimerKind::kWarn);

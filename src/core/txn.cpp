@@ -124,6 +124,8 @@ Ref<Partition> Txn::put(Partition r) {
 }
 Ref<Node> Txn::put(Node r) {
   const Node* before = current(tables(), r);
+  if (before && node_usable(*before) && !node_usable(r))
+    dark_.push_back(r.id);
   return write(std::move(r), before);
 }
 Ref<JoinToken> Txn::put(JoinToken r) {
@@ -191,6 +193,11 @@ Ref<Job> Txn::put(Job r) {
     count_element(before.get(), r);
   if (before && before->state != r.state)
     moved_.push_back(r.id);
+  // A promise is made to the job as it stands.
+  if (r.promise && (r.state != JobState::kPending || r.hold != Hold::kNone || (before && before->spec != r.spec)))
+    r.promise = nullptr;
+  if (before && before->promise && before->promise->held && !(r.promise && r.promise->held))
+    released_.push_back(r.id);
   return write(std::move(r), before.get());
 }
 
@@ -288,6 +295,10 @@ Ref<JobSpec> Txn::share(const Ref<JobSpec>& spec) {
 
 std::vector<JobId> Txn::take_moved() { return std::exchange(moved_, {}); }
 
+std::vector<JobId> Txn::take_released() { return std::exchange(released_, {}); }
+
+std::vector<NodeId> Txn::take_dark_nodes() { return std::exchange(dark_, {}); }
+
 std::vector<JobId> Txn::take_edited_arrays() {
   std::vector<JobId> out(edited_.begin(), edited_.end());
   edited_.clear();
@@ -295,7 +306,8 @@ std::vector<JobId> Txn::take_edited_arrays() {
 }
 
 Outcome Txn::commit(Answer answer) {
-  CHECK(drafts_.empty() && edited_.empty() && moved_.empty(), "consequences are left over");
+  CHECK(drafts_.empty() && edited_.empty() && moved_.empty() && released_.empty() && dark_.empty(),
+        "consequences are left over");
   if (cluster_) {
     cluster_->clock = now_;
     const std::uint64_t next_job = cluster_->next_job;
@@ -331,6 +343,8 @@ void Txn::roll_back() {
   drafts_.clear();
   edited_.clear();
   moved_.clear();
+  released_.clear();
+  dark_.clear();
 }
 
 }  // namespace lockstep

@@ -76,6 +76,8 @@ class Txn {
   // Job-state changes whose consequences for others (dependents, arrays) are drawn at the end of the command.
   std::vector<JobId> take_moved();
   std::vector<JobId> take_edited_arrays();
+  std::vector<JobId> take_released();     // jobs for which nothing is held any more
+  std::vector<NodeId> take_dark_nodes();  // that can no longer be used
   bool has_draft(JobId array) const { return drafts_.contains(array); }
 
   // Writes what was collected, hands out the outcome. Nothing may follow.
@@ -101,7 +103,8 @@ class Txn {
   std::vector<Undo> undo_;  // one per change
   std::map<JobId, ArrayState> drafts_;
   std::set<JobId> edited_;
-  std::vector<JobId> moved_;
+  std::vector<JobId> moved_, released_;
+  std::vector<NodeId> dark_;
   std::unique_ptr<Cluster> cluster_;  // set once it was edited
 };
 

@@ -115,7 +115,7 @@ Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask) {
       return denied(
           format("user {} may not raise the time limit of job {} while it runs", txn.caller().user.value, id.value));
     if (job.state == JobState::kRunning || job.state == JobState::kSuspended)
-      job.limit_end = limit >= kForever ? kNever : job.started + limit;
+      job.limit_end = limit >= kForever ? kNever : job.started + job.suspended_before + limit;
   }
   const bool was_natural = job.hold == Hold::kNone || job.hold == Hold::kDependency ||
                            job.hold == Hold::kDependencyNever || job.hold == Hold::kBeginTime;

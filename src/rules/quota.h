@@ -35,6 +35,7 @@ class QuotaTree {
   // claim back.
   std::int64_t borrowed(std::string_view account, std::string_view resource) const;
   bool governs(std::string_view account, std::string_view resource) const;
+  const std::vector<std::string>& resources() const { return names_; }  // that some account guarantees
 
  private:
   struct Cell {

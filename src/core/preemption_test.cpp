@@ -1,0 +1,276 @@
+#include "core/testing.h"
+#include "rules/preempt.h"
+
+namespace lockstep {
+namespace {
+
+struct Preemption : testing::Test {
+  World world{2};
+
+  void qos(const std::string& name, std::vector<std::string> preempts = {}, PreemptMode mode = PreemptMode::kCluster,
+           Duration grace = {}) {
+    Qos record;
+    record.meta.name = name;
+    record.preempts = std::move(preempts);
+    record.preempt_mode = mode;
+    record.grace = grace;
+    world.must(PutQos{record});
+  }
+  JobId submit(const std::string& qos, std::uint32_t nodes = 1, std::uint32_t gpus = 8, std::int32_t checkpoint = 0) {
+    JobSpec spec = World::batch(nodes, gpus);
+    spec.qos = qos;
+    spec.checkpoint_signal = checkpoint;
+    return world.submit(spec);
+  }
+  // The place the victim has, for the job.
+  PlannedPreemption over(JobId job, JobId victim) {
+    PlannedPreemption out{
+        .job = job, .read = world.job(job).meta.seq, .partition = "main", .grants = {}, .victims = {}};
+    out.partition = world.job(victim).allocation->partition;
+    out.grants = world.job(victim).allocation->grants;
+    out.victims = {victim};
+    return out;
+  }
+  bool apply(PlannedPreemption planned) {
+    const JobId job = planned.job;
+    ApplyPlan plan;
+    plan.preemptions.push_back(std::move(planned));
+    world.must(plan);
+    return world.job(job).promise != nullptr;
+  }
+  bool start_on_its_place(JobId job) {
+    const Promise promise = *world.job(job).promise;
+    PlannedStart start{
+        .job = job, .read = world.job(job).meta.seq, .partition = promise.partition, .grants = promise.grants};
+    return world.must(ApplyPlan{std::vector{start}}).starts_applied == 1;
+  }
+};
+
+TEST_F(Preemption, requeue_holds_the_place_until_the_job_starts) {
+  qos("low");
+  qos("high", {"low"});
+  const JobId a = submit("low"), b = submit("low");
+  world.settle();
+  const JobId urgent = submit("high");
+  ASSERT_TRUE(apply(over(urgent, a)));
+  EXPECT_EQ(world.state_of(a), JobState::kCompleting);
+  EXPECT_FALSE(start_on_its_place(urgent));  // the victim is not gone yet
+  world.obey();
+  EXPECT_EQ(world.state_of(a), JobState::kPending);
+  EXPECT_EQ(world.job(a).restarts, 0u);
+  world.pass(minutes(1));
+  // The place is free, and nobody gets it but the one it is held for.
+  PlannedStart back{.job = a,
+                    .read = world.job(a).meta.seq,
+                    .partition = world.job(urgent).promise->partition,
+                    .grants = world.job(urgent).promise->grants};
+  EXPECT_EQ(world.must(ApplyPlan{std::vector{back}}).starts_applied, 0u);
+  EXPECT_TRUE(start_on_its_place(urgent));
+  EXPECT_EQ(world.job(urgent).promise, nullptr);
+  EXPECT_EQ(world.state_of(b), JobState::kRunning);
+}
+
+TEST_F(Preemption, nobody_preempts_without_the_right) {
+  qos("low");
+  qos("high", {"low"});
+  const JobId a = submit("high"), b = submit("low");
+  world.settle();
+  const JobId low = submit("low"), high = submit("high");
+  EXPECT_FALSE(apply(over(low, a)));
+  EXPECT_FALSE(apply(over(low, b)));
+  EXPECT_FALSE(apply(over(high, a)));
+  PlannedPreemption too_small = over(high, b);
+  too_small.grants[0].node = world.job(a).allocation->grants[0].node;  // the place is another one
+  EXPECT_FALSE(apply(too_small));
+  EXPECT_TRUE(apply(over(high, b)));
+  EXPECT_EQ(world.state_of(a), JobState::kRunning);
+}
+
+TEST_F(Preemption, grace_warns_first_and_stops_later) {
+  qos("low", {}, PreemptMode::kCancel, seconds(60));
+  qos("high", {"low"});
+  const JobId a = submit("low");
+  world.settle();
+  const JobId urgent = submit("high");
+  ASSERT_TRUE(apply(over(urgent, a)));
+  EXPECT_EQ(world.state_of(a), JobState::kRunning);
+  EXPECT_EQ(world.job(urgent).promise->at, world.now + seconds(60));
+  world.obey();
+  EXPECT_EQ(world.told_of<SignalAttempt>(a), 2u);
+  EXPECT_EQ(world.told_of<StopAttempt>(a), 0u);
+  world.pass(seconds(61));
+  world.obey();
+  EXPECT_EQ(world.state_of(a), JobState::kPreempted);
+  EXPECT_TRUE(start_on_its_place(urgent));
+}
+
+TEST_F(Preemption, a_hold_that_falls_pardons_who_still_runs) {
+  qos("low", {}, PreemptMode::kCancel, seconds(60));
+  qos("high", {"low"});
+  const JobId a = submit("low");
+  world.settle();
+  for (int way = 0; way < 3; ++way) {
+    const JobId urgent = submit("high");
+    ASSERT_TRUE(apply(over(urgent, a)));
+    ASSERT_NE(world.job(a).eviction, nullptr);
+    if (way == 0)
+      world.must(CancelJob{{urgent, {}}});
+    else if (way == 1)
+      world.must(HoldJob{{urgent, {}}});
+    else
+      world.must(UpdateNode{.name = world.node(world.first_node(a)).meta.name, .drain = true});
+    EXPECT_EQ(world.job(a).eviction, nullptr) << way;
+    EXPECT_EQ(world.job(urgent).promise, nullptr) << way;
+    if (way == 1)
+      world.must(CancelJob{{urgent, {}}});
+  }
+  world.pass(minutes(5));
+  EXPECT_EQ(world.state_of(a), JobState::kRunning);
+}
+
+TEST_F(Preemption, a_checkpoint_ends_the_grace) {
+  qos("low", {}, PreemptMode::kCheckpoint, minutes(10));
+  qos("high", {"low"});
+  const JobId a = submit("low", 1, 8, 12);
+  world.settle();
+  world.pass(seconds(30));
+  const JobId urgent = submit("high");
+  ASSERT_TRUE(apply(over(urgent, a)));
+  world.obey();
+  EXPECT_EQ(world.state_of(a), JobState::kRunning);
+  world.pass(seconds(5));
+  world.must(MarkCheckpoint{a});
+  world.obey();
+  EXPECT_EQ(world.state_of(a), JobState::kPending);
+  EXPECT_TRUE(start_on_its_place(urgent));
+}
+
+TEST_F(Preemption, suspended_jobs_keep_memory_and_give_up_the_rest) {
+  qos("low", {}, PreemptMode::kSuspend);
+  qos("high", {"low"});
+  JobSpec spec = World::batch(1, 8);
+  spec.qos = "low";
+  spec.time_limit = minutes(10);
+  const JobId a = world.submit(spec);
+  world.settle();
+  const Instant end = world.job(a).limit_end;
+  const JobId urgent = submit("high");
+  ASSERT_TRUE(apply(over(urgent, a)));
+  EXPECT_EQ(world.state_of(a), JobState::kSuspended);
+  EXPECT_EQ(world.state.load(world.id(world.first_node(a))).memory_mb, 1000);
+  ASSERT_TRUE(start_on_its_place(urgent));
+  world.obey();
+  ApplyPlan resume;
+  resume.resumes.push_back({a, 0});
+  world.must(resume);
+  EXPECT_EQ(world.state_of(a), JobState::kSuspended);  // its cores are another's
+  EXPECT_EQ(world.refused(ResumeJob{{a, {}}}), Errc::kExhausted);
+  world.pass(minutes(20));
+  world.end_script(urgent);
+  EXPECT_EQ(world.state_of(a), JobState::kSuspended);
+  world.must(resume);
+  EXPECT_EQ(world.state_of(a), JobState::kRunning);
+  EXPECT_EQ(world.job(a).limit_end, end + minutes(20));
+  // By hand: not resumed by the planner.
+  world.must(SuspendJob{{a, {}}});
+  world.must(resume);
+  EXPECT_EQ(world.state_of(a), JobState::kSuspended);
+  world.must(CancelJob{{a, {}}});
+  world.obey();
+  EXPECT_EQ(world.state_of(a), JobState::kCancelled);
+}
+
+TEST_F(Preemption, scavengers_go_for_everybody_and_never_the_other_way) {
+  Qos spare;
+  spare.meta.name = "spare";
+  spare.scavenger = true;
+  world.must(PutQos{spare});
+  qos("low");
+  const JobId a = submit("spare"), b = submit("low");
+  world.settle();
+  const JobId normal = submit("low"), other = submit("spare");
+  EXPECT_FALSE(apply(over(other, b)));
+  EXPECT_FALSE(apply(over(other, a)));
+  EXPECT_TRUE(apply(over(normal, a)));
+}
+
+TEST_F(Preemption, exempt_time_protects_the_young) {
+  qos("low");
+  qos("high", {"low"});
+  Policy policy;
+  policy.preempt_exempt = minutes(5);
+  world.must(PutPolicy{policy});
+  const JobId a = submit("low");
+  world.settle();
+  const JobId urgent = submit("high");
+  EXPECT_FALSE(apply(over(urgent, a)));
+  world.pass(minutes(5));
+  EXPECT_TRUE(apply(over(urgent, a)));
+}
+
+TEST_F(Preemption, tiers_decide_where_the_policy_says_so) {
+  Partition top = *world.state.tables().default_partition();
+  top.meta.name = "top";
+  top.is_default = false;
+  top.tier = 5;
+  world.must(PutPartition{top});
+  const JobId a = submit("");
+  world.settle();
+  JobSpec spec = World::batch(1, 8);
+  spec.partitions = {"top"};
+  const JobId urgent = world.submit(spec);
+  PlannedPreemption planned = over(urgent, a);
+  planned.partition = "top";
+  EXPECT_FALSE(apply(planned));
+  Policy policy;
+  policy.preempt_by_tier = true;
+  world.must(PutPolicy{policy});
+  EXPECT_TRUE(apply(planned));
+}
+
+TEST_F(Preemption, guarantees_are_claimed_back_and_no_more_than_that) {
+  const auto account = [&](const char* name, std::int64_t gpus) {
+    Account record;
+    record.meta.name = name;
+    record.quota.nominal.gpus = gpus;
+    world.must(PutAccount{record});
+  };
+  account("ours", 8);
+  account("theirs", 8);
+  const auto ask = [&](const char* account, std::uint32_t gpus) {
+    JobSpec spec = World::batch(1, gpus);
+    spec.account = account;
+    return world.submit(spec);
+  };
+  const JobId a = ask("theirs", 8), b = ask("theirs", 8);
+  world.settle();
+  const JobId mine = ask("ours", 8), more = ask("ours", 8);
+  EXPECT_FALSE(apply(over(mine, b)));
+  Policy policy;
+  policy.preempt_for_quota = true;
+  world.must(PutPolicy{policy});
+  EXPECT_TRUE(apply(over(mine, b)));
+  world.obey();
+  EXPECT_TRUE(start_on_its_place(mine));
+  world.obey();
+  EXPECT_FALSE(apply(over(more, a)));  // beyond its guarantee, and nobody borrows
+}
+
+TEST_F(Preemption, an_array_preempts_by_its_first_waiting_element) {
+  qos("low");
+  qos("high", {"low"});
+  const JobId a = submit("low"), b = submit("low");
+  world.settle();
+  JobSpec spec = World::batch(1, 8);
+  spec.qos = "high";
+  const JobId array = world.submit_array(spec, "3-5");
+  apply(over(array, a));
+  world.obey();
+  const JobId element = world.element(array, 3).id;
+  ASSERT_NE(world.job(element).promise, nullptr);
+  EXPECT_TRUE(start_on_its_place(element));
+  EXPECT_EQ(world.state_of(b), JobState::kRunning);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,157 @@
+#include "rules/preempt.h"
+
+#include <algorithm>
+
+#include "rules/tres.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kCoresPerGpu = 16;     // what a job without GPUs loses, in GPUs
+constexpr std::int64_t kMigSliceMilli = 143;  // a seventh of a device, whatever its profile
+
+bool is_scavenger(const Directory& directory, const JobSpec& spec) {
+  const Qos* qos = directory.qos_named(spec.qos);
+  return qos && qos->scavenger;
+}
+
+// Every QOS that this one may preempt, directly or through others.
+void reach(const Directory& directory, std::string_view from, std::set<std::string, std::less<>>& out) {
+  if (const Qos* qos = directory.qos_named(from))
+    for (const std::string& next : qos->preempts)
+      if (out.insert(next).second)
+        reach(directory, next, out);
+}
+
+PreemptMode mode_of(const Directory& directory, const JobSpec& victim, const Partition* where) {
+  const Qos* qos = directory.qos_named(victim.qos);
+  PreemptMode mode = qos ? qos->preempt_mode : PreemptMode::kCluster;
+  if (mode == PreemptMode::kCluster && where)
+    mode = where->preempt_mode;
+  if (mode == PreemptMode::kCluster)
+    mode = directory.policy().preempt_mode;
+  const bool starts_again = mode == PreemptMode::kRequeue || mode == PreemptMode::kCheckpoint;
+  return starts_again && !restartable(victim) ? PreemptMode::kCancel : mode;
+}
+
+// Computing resources in thousandths of a GPU.
+std::int64_t size_milli(const Allocation& allocation) {
+  std::int64_t gpus = 0, cores = 0;
+  for (const Grant& grant : allocation.grants) {
+    gpus += std::int64_t{grant.devices.count()} * kWholeDevice;
+    for (const DevicePart& part : grant.parts) gpus += part.mig.empty() ? part.milli : kMigSliceMilli;
+    cores += grant.cores.count();
+  }
+  return gpus > 0 ? gpus : cores * kWholeDevice / kCoresPerGpu;
+}
+
+}  // namespace
+
+PreemptLoss& PreemptLoss::operator+=(const PreemptLoss& o) {
+  work += o.work, jobs += o.jobs, spare_work += o.spare_work, spare_jobs += o.spare_jobs;
+  return *this;
+}
+PreemptLoss& PreemptLoss::operator-=(const PreemptLoss& o) {
+  work -= o.work, jobs -= o.jobs, spare_work -= o.spare_work, spare_jobs -= o.spare_jobs;
+  return *this;
+}
+
+bool restartable(const JobSpec& spec) {
+  return spec.requeue && (spec.groups.front().launch == Launch::kScript ||
+                          std::any_of(spec.groups.begin(), spec.groups.end(),
+                                      [](const GroupSpec& g) { return g.launch == Launch::kTasks; }));
+}
+
+bool preemption_is_on(const Directory& directory) {
+  const Policy& policy = directory.policy();
+  return policy.preempt_by_tier || policy.preempt_for_quota ||
+         std::any_of(directory.qos.begin(), directory.qos.end(),
+                     [](const auto& q) { return q.second->scavenger || !q.second->preempts.empty(); });
+}
+
+PreemptRight::PreemptRight(const Directory& directory, const JobSpec& spec, const Partition& partition,
+                           const QuotaTree* quotas, const Tres& tres)
+    : directory_(directory), spec_(spec), partition_(partition), quotas_(quotas) {
+  scavenger_ = is_scavenger(directory, spec);
+  by_tier_ = directory.policy().preempt_by_tier;
+  if (const Qos* qos = directory.qos_named(spec.qos))
+    preempts_.insert(qos->preempts.begin(), qos->preempts.end());
+  if (quotas && !quotas->empty() && directory.policy().preempt_for_quota) {
+    QuotaTree with = *quotas;
+    with.add(spec.account, tres, 1);
+    for_quota_ = true;
+    for (const std::string& name : with.resources()) {
+      if (!with.governs(spec.account, name) || count_of(tres, name) <= 0)
+        continue;
+      wanted_.push_back(name);
+      for_quota_ = for_quota_ && with.borrowed(spec.account, name) == 0;
+    }
+    for_quota_ = for_quota_ && !wanted_.empty();
+  }
+  const bool scavengers =
+      std::any_of(directory.qos.begin(), directory.qos.end(), [](const auto& q) { return q.second->scavenger; });
+  any_ = by_tier_ || !preempts_.empty() || for_quota_ || (scavengers && !scavenger_);
+}
+
+bool PreemptRight::over(const Job& victim, const Partition* where) const {
+  const JobSpec& theirs = *victim.spec;
+  if (const bool scavenger = is_scavenger(directory_, theirs); scavenger != scavenger_)
+    return scavenger;
+  if (by_tier_ && where && where->tier != partition_.tier)
+    return where->tier < partition_.tier;
+  if (preempts_.contains(std::string_view(theirs.qos)))
+    return true;
+  if (!for_quota_ || theirs.account == spec_.account)
+    return false;
+  std::set<std::string, std::less<>> reached;
+  reach(directory_, std::string_view(theirs.qos), reached);
+  return !reached.contains(std::string_view(spec_.qos)) &&
+         std::any_of(wanted_.begin(), wanted_.end(), [&](const std::string& r) {
+           return quotas_->borrowed(theirs.account, r) > 0 && count_of(victim.allocation->tres, r) > 0;
+         });
+}
+
+std::optional<PreemptTerms> PreemptRight::against(const Job& victim, const Partition* where) const {
+  if ((victim.state != JobState::kStarting && victim.state != JobState::kRunning) || victim.eviction)
+    return std::nullopt;
+  if (!any_ || !over(victim, where))
+    return std::nullopt;
+  PreemptTerms out;
+  out.mode = mode_of(directory_, *victim.spec, where);
+  if (out.mode == PreemptMode::kOff || out.mode == PreemptMode::kGang || out.mode == PreemptMode::kCluster)
+    return std::nullopt;
+  const Qos* qos = directory_.qos_named(victim.spec->qos);
+  if (qos && qos->grace.us > 0)
+    out.grace = qos->grace;
+  else if (where)
+    out.grace = where->grace;
+  // Told to save its work it needs time for it, whether or not anybody thought of a grace.
+  if (out.mode == PreemptMode::kCheckpoint && victim.spec->checkpoint_signal != 0 && out.grace.us <= 0)
+    out.grace = victim.spec->kill_wait;
+  const Duration exempt = qos && qos->preempt_exempt.us > 0 ? qos->preempt_exempt : directory_.policy().preempt_exempt;
+  if (exempt.us > 0)
+    out.from = victim.started ? victim.started + exempt : kNever;
+  return out;
+}
+
+PreemptLoss loss_of(const Directory& directory, const Job& victim, PreemptMode mode, Instant now) {
+  // What is told to save its work, or only pauses, loses nothing to speak of.
+  const bool kept =
+      mode == PreemptMode::kSuspend || (mode == PreemptMode::kCheckpoint && victim.spec->checkpoint_signal != 0);
+  std::int64_t work = 0;
+  if (!kept && victim.started) {
+    const Duration run = now - std::max(victim.started, victim.checkpointed);
+    work = std::max<std::int64_t>(run.us / 1000, 0) * size_milli(*victim.allocation) / kWholeDevice;
+  }
+  PreemptLoss out;
+  if (is_scavenger(directory, *victim.spec))
+    out = {.spare_work = work, .spare_jobs = 1};
+  else
+    out = {.work = work, .jobs = 1};
+  return out;
+}
+
+bool is_paused(const Job& job) { return holds_allocation(job.state) && job.suspended_at; }
+
+}  // namespace lockstep

@@ -1,0 +1,72 @@
+// Preemption: which running job has to go for which waiting one, how, and what is lost by it. The core asks before it
+// commits a plan, the planner while it looks for victims.
+//
+// Who may preempt whom is decided by the first of these that tells two jobs apart, so that no two jobs may ever preempt
+// each other: scavengers go for everybody else; with Policy::preempt_by_tier the lower tier of partitions goes for the
+// higher; a QOS goes for those that name it (Qos::preempts, which never runs in a circle); with
+// Policy::preempt_for_quota jobs of an account that borrows go for jobs within their own guarantee.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "model/directory.h"
+#include "model/job.h"
+#include "rules/quota.h"
+
+namespace lockstep {
+
+// How a victim goes.
+struct PreemptTerms {
+  PreemptMode mode = PreemptMode::kRequeue;  // kCancel, kRequeue, kSuspend or kCheckpoint
+  Duration grace;                            // from the warning to the stop
+  Instant from;                              // not before this: Qos::preempt_exempt; in the past: now
+};
+
+// What goes with a victim, the cheaper set first: work of jobs that are no scavengers, how many of those, and the same
+// of scavengers. Work in GPU-milliseconds; a core of a job without GPUs counts like a sixteenth of one.
+struct PreemptLoss {
+  std::int64_t work = 0, jobs = 0, spare_work = 0, spare_jobs = 0;
+  PreemptLoss& operator+=(const PreemptLoss& o);
+  PreemptLoss& operator-=(const PreemptLoss& o);
+  friend auto operator<=>(const PreemptLoss&, const PreemptLoss&) = default;
+};
+
+// A requeued job of this kind could start again without harm (core/attempts.h uses the same).
+bool restartable(const JobSpec& spec);
+
+// Whether anybody may preempt anybody under these settings: a look at a few records.
+bool preemption_is_on(const Directory& directory);
+
+// The right of one waiting job, worked out once for all victims.
+class PreemptRight {
+ public:
+  // quotas: null = quota reclaim is not looked at. tres: what the job would take. All must outlive this.
+  PreemptRight(const Directory& directory, const JobSpec& spec, const Partition& partition, const QuotaTree* quotas,
+               const Tres& tres);
+
+  bool any() const { return any_; }  // false: it may preempt nobody
+  // Nullopt: the victim stays. where: the victim's partition; null = it is gone.
+  std::optional<PreemptTerms> against(const Job& victim, const Partition* where) const;
+
+ private:
+  bool over(const Job& victim, const Partition* where) const;
+
+  const Directory& directory_;
+  const JobSpec& spec_;
+  const Partition& partition_;
+  const QuotaTree* quotas_;
+  bool scavenger_ = false, by_tier_ = false, for_quota_ = false, any_ = false;
+  std::set<std::string, std::less<>> preempts_;  // QOS
+  std::vector<std::string> wanted_;              // resources of quotas that it takes some of
+};
+
+// What the stop of a running job at `now` would lose: what was computed since its last checkpoint, or since it began.
+PreemptLoss loss_of(const Directory& directory, const Job& victim, PreemptMode mode, Instant now);
+
+// Suspended, or ended while it was: of its grants it holds nothing but the memory.
+bool is_paused(const Job& job);
+
+}  // namespace lockstep
