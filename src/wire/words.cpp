@@ -51,7 +51,7 @@ static_assert(names_all(kMemberStates, MemberState::kStopped));
 
 constexpr std::string_view kKinds[] = {"cluster", "user",    "account",     "partition", "node",        "token",
                                        "job",     "step",    "task",        "object",    "association", "qos",
-                                       "usage",   "licence", "reservation", "policy", "topology"};
+                                       "usage",   "licence", "reservation", "policy",    "topology"};
 static_assert(names_all(kKinds, Kind::kTopology) && std::size(kKinds) == std::variant_size_v<Record>);
 
 constexpr std::string_view kNodeLinks[] = {"unknown", "up", "lost"};
