@@ -321,6 +321,57 @@ std::optional<Denial> first_denial_to_submit(const Directory& directory, const L
   return std::nullopt;
 }
 
+std::vector<SharedBound> shared_bounds(const Directory& directory, const JobSpec& spec, const Partition* partition) {
+  static const Ledger kNobody;
+  const Levels levels =
+      levels_of(directory, kNobody, {.spec = &spec, .partition = partition, .tres = {}, .per_node = {}});
+  std::vector<SharedBound> out;
+  TresLimit hidden;
+  const auto add_tres = [&](const std::string& holder, const TresLimit& whole, bool hides) {
+    TresLimit limit = whole;
+    hide(limit, hidden);
+    for (const TresField& field : kTresFields)
+      if (limit.*field.limit != kNoLimit)
+        out.push_back({holder, std::string(field.name), limit.*field.limit});
+    for (const NamedCount& other : limit.others) out.push_back({holder, other.name, other.count});
+    if (hides)
+      cover(hidden, whole);
+  };
+  const auto add_jobs = [&](const std::string& holder, std::int64_t bound) {
+    if (bound != kNoLimit)
+      out.push_back({holder, "jobs", bound});
+  };
+  bool group_jobs = false, user_jobs = false;
+  for (const Level& level : levels.qos) {
+    const Limits& l = *level.limits;
+    add_tres(level.holder, l.grp_tres, true);
+    if (!group_jobs)
+      add_jobs(level.holder, l.grp_jobs);
+    group_jobs = group_jobs || l.grp_jobs != kNoLimit;
+    const std::string user = format("{}/user {}", level.holder, spec.user.value);
+    const std::string account = format("{}/account {}", level.holder, spec.account.c_str());
+    for (const auto& [holder, limit] : {std::pair{&user, &l.max_tres_per_user}, {&account, &l.max_tres_per_account}}) {
+      const TresLimit kept = std::exchange(hidden, {});
+      add_tres(*holder, *limit, false);
+      hidden = kept;
+    }
+    if (!user_jobs)
+      add_jobs(user, l.max_jobs_per_user);
+    user_jobs = user_jobs || l.max_jobs_per_user != kNoLimit;
+    add_jobs(account, l.max_jobs_per_account);
+  }
+  bool own_jobs = user_jobs;
+  for (const Level& level : levels.assoc) {
+    add_tres(level.holder, level.limits->grp_tres, false);
+    if (!group_jobs)
+      add_jobs(level.holder, level.limits->grp_jobs);
+    if (!own_jobs)
+      add_jobs(format("user {} in account {}", spec.user.value, spec.account.c_str()), level.limits->max_jobs);
+    own_jobs = own_jobs || level.limits->max_jobs != kNoLimit;
+  }
+  return out;
+}
+
 std::optional<Denial> licence_denial(const Directory& directory, const Ledger& ledger, const Tres& tres,
                                      const std::vector<NamedCount>& reserved) {
   for (const NamedCount& other : tres.others) {

@@ -45,6 +45,15 @@ std::optional<Denial> first_denial_to_start(const Directory& directory, const Le
 std::optional<Denial> first_denial_to_submit(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
                                              std::int64_t jobs);
 
+// A bound on what several jobs hold together, as far as it binds this job: of a group, or of one user or account under
+// a QOS. Minutes and quotas are not among them.
+struct SharedBound {
+  std::string holder;    // equal for jobs that share it: "qos gold/user 7"
+  std::string resource;  // name of a TRES, or "jobs"
+  std::int64_t bound = 0;
+};
+std::vector<SharedBound> shared_bounds(const Directory& directory, const JobSpec& spec, const Partition* partition);
+
 // Licences only: what is in use, and what reservations keep away (reserved, by name). lasting: asks for more than there
 // are.
 std::optional<Denial> licence_denial(const Directory& directory, const Ledger& ledger, const Tres& tres,

@@ -1,6 +1,9 @@
 #include "sched/forecast.h"
 
 #include <algorithm>
+#include <tuple>
+
+#include "rules/tres.h"
 
 namespace lockstep {
 
@@ -22,7 +25,8 @@ std::uint32_t minutes_of(Duration limit) {
 bool Forecast::stale(const PlannerView& view) const {
   if (view.queued() == 0)
     return false;
-  return room_sum_ != view.room_sum || queue_sum_ != view.queue_sum || generation_ != view.generation;
+  return room_sum_ != view.room_sum || queue_sum_ != view.queue_sum || generation_ != view.generation ||
+         bounds_seen_ != view.bounds;
 }
 
 void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
@@ -37,7 +41,11 @@ void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
   queue_sum_ = view.queue_sum;
   generation_ = view.generation;
   layout_ = view.layout;
+  bounds_seen_ = view.bounds;
   calendar_.begin(now, view.classes());
+  scalars_.begin(now);
+  if (view.admission().bounded())
+    count_running(view);
   heads_.clear();
   for (const Shadow& shadow : shadows.all())
     heads_.push_back({shadow.key.job, shadow.partition, minute_after(shadow.at)});
@@ -70,10 +78,15 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
       judge(view, slot.shape, used);
     const Head* head = head_of(slot);
     slot.promised_min = 0;
-    if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && (brief.alone[0] || brief.alone[1]))
+    static const Bounds kNone;
+    const bool bounded = view.admission().bounded() && brief.kind != ShapeBrief::Kind::kNever;
+    used += bounded;
+    const Bounds& bounds = bounded ? bounds_of(view, slot.shape, now) : kNone;
+    if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.any &&
+        (brief.alone[0] || brief.alone[1]))
       promise_counted(slot, brief);
-    else if (brief.kind != ShapeBrief::Kind::kNever)
-      promise(view, slot, head);
+    else if (brief.kind != ShapeBrief::Kind::kNever && !bounds.never)
+      promise(view, slot, head, bounds);
     if (!head)
       tell(view, slot, brief.kind == ShapeBrief::Kind::kNever, notes);
     cursor_ = slot.key;
@@ -88,6 +101,126 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
     deep_put_off_ = 0;
     deep_at_ = begun_ + kDeepEvery;
   }
+}
+
+// What running jobs hold of what others may not exceed, until they end.
+void Forecast::count_running(PlannerView& view) {
+  const Directory& directory = view.admission().directory();
+  std::map<std::tuple<std::string, std::string, UserId, std::string>, std::vector<SharedBound>> known;
+  view.each_use([&](const JobSpec& spec, const std::string& where, const Tres& tres, Instant end) {
+    const auto [it, fresh] = known.try_emplace({spec.qos, spec.account, spec.user, where});
+    if (fresh)
+      for (const auto& partition : view.partitions())
+        if (partition->meta.name == where)
+          it->second = shared_bounds(directory, spec, partition.get());
+    for (const SharedBound& b : it->second)
+      scalars_.hold(scalars_.pool(b.holder + "|" + b.resource, b.bound),
+                    b.resource == "jobs" ? 1 : count_of(tres, b.resource), end);
+    for (const NamedCount& other : tres.others)
+      if (other.name.starts_with("license/"))
+        if (const Licence* licence = directory.licence(other.name.substr(8)))
+          scalars_.hold(scalars_.pool(other.name, licence->total), other.count, end);
+  });
+}
+
+Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, Instant now) {
+  if (bounds_.size() <= number)
+    bounds_.resize(number + 1);
+  Bounds& out = bounds_[number];
+  if (out.pass == pass_)
+    return out;
+  out = {.pass = pass_};
+  Shape& shape = view.shapes()[number];
+  const JobSpec& spec = *shape.spec;
+  const Admission& admission = view.admission();
+  std::optional<Bar> bar;
+  const Way* way = nullptr;
+  for (const Way& w : shape.ways) {
+    if (!w.open || !w.possible)
+      continue;
+    bar = view.bar(spec, w);
+    way = way ? way : &w;
+    if (!bar) {
+      way = &w;
+      break;
+    }
+  }
+  const Wait why = bar ? bar->wait : Wait::kNone;
+  if (std::string detail = bar ? bar->detail : std::string(); why != shape.barred || detail != shape.detail) {
+    shape.barred = why;
+    shape.detail = std::move(detail);
+    ++shape.reason;
+  }
+  if (!way)
+    return out;
+  if (bar) {
+    out.any = true;
+    out.never = bar->lasting;
+    if (bar->until)
+      out.from_min = minute_after(admission.of_wall(bar->until));
+  }
+  const Tres tres = least_tres(spec);
+  for (const SharedBound& b : shared_bounds(admission.directory(), spec, view.partitions()[way->partition].get()))
+    if (const std::int64_t amount = b.resource == "jobs" ? 1 : count_of(tres, b.resource); amount > 0)
+      out.parts.push_back({scalars_.pool(b.holder + "|" + b.resource, b.bound), amount});
+  for (const NamedCount& other : tres.others)
+    if (other.name.starts_with("license/"))
+      if (const Licence* licence = admission.directory().licence(other.name.substr(8)))
+        out.parts.push_back({scalars_.pool(other.name, licence->total), other.count});
+  out.any = out.any || !out.parts.empty();
+  if (!admission.reserves())
+    return out;
+  const WallTime from = admission.wall_at(now), to = admission.wall_at(calendar_.grid().start(TimeGrid::columns()));
+  for (const Way& w : shape.ways)
+    for (const GroupWay& group : w.groups)
+      for (const ClassNeed& need : group.needs) {
+        const NodeClass& cls = view.classes()[need.cls];
+        if ((cls.kept_by.empty() && spec.reservation.empty()) || out.closed.contains(need.cls))
+          continue;
+        auto& columns = out.closed[need.cls];
+        for (const Span& span : admission.closed_to(spec, cls.kept_by, from, to)) {
+          const Instant begin = admission.of_wall(span.from), end = admission.of_wall(span.to);
+          columns.emplace_back(calendar_.grid().at_or_before(
+                                   static_cast<std::uint32_t>(std::max<std::int64_t>(0, begin.us) / 60'000'000)),
+                               calendar_.grid().at_or_after(minute_after(end)));
+        }
+        out.any = out.any || !columns.empty();
+      }
+  return out;
+}
+
+Column Forecast::earliest(const Demand& demand, Column from, std::uint32_t minutes, const Bounds& bounds) const {
+  const auto closed = bounds.closed.find(demand.pool);
+  for (;;) {
+    const Column c = calendar_.earliest(demand, from, minutes);
+    if (c == kNoColumn || closed == bounds.closed.end())
+      return c;
+    const Column to = calendar_.grid().end_of(c, minutes);
+    Column next = c;
+    for (const auto& [begin, end] : closed->second)
+      if (begin < to && end > next)
+        next = end;
+    if (next == c)
+      return c;
+    if (next >= TimeGrid::columns())
+      return kNoColumn;
+    from = next;
+  }
+}
+
+Forecast::Spot Forecast::bounded_spot(PlannerView& view, const Way& way, Column from, std::uint32_t minutes,
+                                      const Bounds& bounds) const {
+  if (bounds.from_min > 0)
+    from = std::max(from, calendar_.grid().at_or_after(bounds.from_min));
+  while (from < TimeGrid::columns()) {
+    Spot spot = spot_for(view, way, from, minutes, bounds);
+    if (spot.column == kNoColumn || bounds.parts.empty())
+      return spot;
+    from = scalars_.earliest(bounds.parts, spot.column, minutes);
+    if (from == spot.column)
+      return spot;
+  }
+  return {};
 }
 
 void Forecast::promise_counted(JobSlot& slot, ShapeBrief& brief) {
@@ -113,7 +246,8 @@ void Forecast::promise_counted(JobSlot& slot, ShapeBrief& brief) {
   slot.promised_min = calendar_.grid().start_min(column);
 }
 
-void Forecast::promise(PlannerView& view, JobSlot& slot, const Head* head) {
+void Forecast::promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds) {
+  static const Bounds kUnbounded;
   Shape& shape = view.shapes()[slot.shape];
   if (shape.forecast_pass != pass_) {
     shape.forecast_pass = pass_;
@@ -138,7 +272,7 @@ void Forecast::promise(PlannerView& view, JobSlot& slot, const Head* head) {
           continue;
         from = settled;
       }
-      Spot found = spot_for(view, way, from, limit);
+      Spot found = bounded_spot(view, way, from, limit, head && round == 0 ? kUnbounded : bounds);
       if (found.column != kNoColumn && (!best || found.column < spot.column)) {
         best = &way;
         minutes = limit;
@@ -164,7 +298,13 @@ void Forecast::promise(PlannerView& view, JobSlot& slot, const Head* head) {
       times = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(most / demand.nodes), 1, members);
       demand.nodes *= static_cast<std::int32_t>(times);
     }
+    // Side by side only as many as the rest allows.
+    if (times > 1 && !bounds.parts.empty()) {
+      spot.demands[0].nodes /= static_cast<std::int32_t>(times);
+      times = 1;
+    }
     book(spot, to);
+    scalars_.book(bounds.parts, spot.column, to);
     if (round == 0) {
       slot.promised_min = head ? head->minute : calendar_.grid().start_min(spot.column);
     }
@@ -176,8 +316,8 @@ void Forecast::book(const Spot& spot, Column to) {
   for (const Demand& demand : spot.demands) calendar_.book(demand, spot.column, to);
 }
 
-Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group, Column from,
-                                       std::uint32_t minutes) const {
+Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group, Column from, std::uint32_t minutes,
+                                       const Bounds& bounds) const {
   Spot best;
   bool wide = true;  // no class is large enough alone
   for (const ClassNeed& need : group.needs) {
@@ -186,7 +326,7 @@ Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group,
       continue;
     wide = false;
     const Demand demand = demand_of(need, cls);
-    const Column column = calendar_.earliest(demand, from, minutes);
+    const Column column = earliest(demand, from, minutes, bounds);
     if (column < best.column)
       best = {column, {demand}};
     if (column == from)
@@ -200,6 +340,8 @@ Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group,
     Spot spot{c, {}};
     for (const ClassNeed& need : group.needs) {
       Demand demand = demand_of(need, view.classes()[need.cls]);
+      if (earliest({.pool = demand.pool}, c, minutes, bounds) != c)
+        continue;
       demand.nodes = static_cast<std::int32_t>(std::min<std::int64_t>(left, calendar_.most(demand, c, to)));
       if (demand.nodes <= 0)
         continue;
@@ -212,13 +354,14 @@ Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group,
   return best;
 }
 
-Forecast::Spot Forecast::spot_for(PlannerView& view, const Way& way, Column from, std::uint32_t minutes) const {
+Forecast::Spot Forecast::spot_for(PlannerView& view, const Way& way, Column from, std::uint32_t minutes,
+                                  const Bounds& bounds) const {
   if (way.groups.size() == 1)
-    return spot_of_group(view, way.groups[0], from, minutes);
+    return spot_of_group(view, way.groups[0], from, minutes, bounds);
   // Groups that start together are counted in whole nodes, so that those of one class simply add up.
   Spot all{from, {}};
   for (const GroupWay& group : way.groups) {
-    const Spot spot = spot_of_group(view, group, from, minutes);
+    const Spot spot = spot_of_group(view, group, from, minutes, bounds);
     if (spot.column == kNoColumn)
       return spot;
     for (Demand demand : spot.demands) {
@@ -235,7 +378,7 @@ Forecast::Spot Forecast::spot_for(PlannerView& view, const Way& way, Column from
   for (bool moved = true; moved;) {
     moved = false;
     for (const Demand& demand : all.demands) {
-      const Column column = calendar_.earliest(demand, all.column, minutes);
+      const Column column = earliest(demand, all.column, minutes, bounds);
       if (column == kNoColumn)
         return {};
       moved = moved || column != all.column;
@@ -245,29 +388,26 @@ Forecast::Spot Forecast::spot_for(PlannerView& view, const Way& way, Column from
   return all;
 }
 
+bool Forecast::moved(const JobSlot& slot) const {
+  const std::uint32_t by = std::max(slot.told_min, slot.promised_min) - std::min(slot.told_min, slot.promised_min);
+  const std::uint32_t wait = slot.promised_min > now_min_ ? slot.promised_min - now_min_ : 0;
+  return by != 0 && (slot.told_min <= now_min_ || slot.promised_min == 0 || by > wait / kToldApart);
+}
+
 void Forecast::tell(PlannerView& view, JobSlot& slot, bool never, std::vector<PlanNote>& notes) const {
   if (slot.refused)
     return;
-  if (never) {
-    const Shape& shape = view.shapes()[slot.shape];
-    if (slot.told == shape.never && slot.told_min == shape.reason)
-      return;
-    slot.told = shape.never;
-    slot.told_min = shape.reason;
-    notes.push_back({.job = slot.key.job, .wait = shape.never, .detail = shape.detail});
+  const Shape& shape = view.shapes()[slot.shape];
+  const Wait wait = never ? shape.never : shape.barred != Wait::kNone ? shape.barred : Wait::kPriority;
+  const bool same_reason = slot.told == wait && (wait == Wait::kPriority || slot.told_reason == shape.reason);
+  if (same_reason && !moved(slot))
     return;
-  }
-  if (slot.told == Wait::kPriority) {
-    const std::uint32_t moved = std::max(slot.told_min, slot.promised_min) - std::min(slot.told_min, slot.promised_min);
-    const std::uint32_t wait = slot.promised_min > now_min_ ? slot.promised_min - now_min_ : 0;
-    if (moved == 0 || (slot.told_min > now_min_ && slot.promised_min != 0 && moved <= wait / kToldApart))
-      return;
-  }
-  slot.told = Wait::kPriority;
+  slot.told = wait;
   slot.told_min = slot.promised_min;
+  slot.told_reason = shape.reason;
   notes.push_back({.job = slot.key.job,
-                   .wait = Wait::kPriority,
-                   .detail = {},
+                   .wait = wait,
+                   .detail = wait == Wait::kPriority ? std::string() : shape.detail,
                    .expected_start = Instant{std::int64_t{slot.promised_min} * 60'000'000}});
 }
 

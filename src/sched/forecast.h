@@ -3,10 +3,13 @@
 // it is a function of the view and the moment it was begun.
 #pragma once
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "sched/calendar.h"
 #include "sched/place.h"
+#include "sched/scalars.h"
 
 namespace lockstep {
 
@@ -40,15 +43,33 @@ class Forecast {
     Column column = kNoColumn;
     std::vector<Demand> demands;
   };
-  void promise(PlannerView& view, JobSlot& slot, const Head* head);
+  // What bounds the jobs of a shape beside nodes.
+  struct Bounds {
+    std::uint64_t pass = 0;  // for which the rest holds
+    bool any = false;
+    bool never = false;  // neither time nor the end of others changes it
+    std::uint32_t from_min = 0;
+    std::vector<ScalarCalendar::Part> parts;
+    std::map<ClassNo, std::vector<std::pair<Column, Column>>> closed;  // columns, sorted, apart
+  };
+  void promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds);
   void promise_counted(JobSlot& slot, ShapeBrief& brief);
-  Spot spot_for(PlannerView& view, const Way& way, Column from, std::uint32_t minutes) const;
-  Spot spot_of_group(PlannerView& view, const GroupWay& group, Column from, std::uint32_t minutes) const;
+  Bounds& bounds_of(PlannerView& view, std::uint32_t shape, Instant now);
+  void count_running(PlannerView& view);
+  // Calendar::earliest(), and not while the class is closed.
+  Column earliest(const Demand& demand, Column from, std::uint32_t minutes, const Bounds& bounds) const;
+  Spot bounded_spot(PlannerView& view, const Way& way, Column from, std::uint32_t minutes, const Bounds& bounds) const;
+  Spot spot_for(PlannerView& view, const Way& way, Column from, std::uint32_t minutes, const Bounds& bounds) const;
+  Spot spot_of_group(PlannerView& view, const GroupWay& group, Column from, std::uint32_t minutes,
+                     const Bounds& bounds) const;
   void book(const Spot& spot, Column to);
   void tell(PlannerView& view, JobSlot& slot, bool never, std::vector<PlanNote>& notes) const;
+  bool moved(const JobSlot& slot) const;  // its start, by enough to tell it again
   const Head* head_of(const JobSlot& slot) const;
 
   Calendar calendar_;
+  ScalarCalendar scalars_;
+  std::vector<Bounds> bounds_;  // by shape
   std::vector<Head> heads_;
   bool running_ = false;
   bool deep_waits_ = false;  // what lies behind the near part is not gone through yet
@@ -57,7 +78,7 @@ class Forecast {
   std::uint32_t now_min_ = 0;
   std::uint64_t pass_ = 0, seen_ = 0;
   OrderKey cursor_;
-  std::uint64_t room_sum_ = 0, queue_sum_ = 0, generation_ = 0, layout_ = 0;
+  std::uint64_t room_sum_ = 0, queue_sum_ = 0, generation_ = 0, layout_ = 0, bounds_seen_ = 0;
 };
 
 }  // namespace lockstep

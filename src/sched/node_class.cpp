@@ -31,7 +31,8 @@ bool same_device(const Device& a, const Device& b) {
 
 }  // namespace
 
-NodeClass::NodeClass(Node of, std::vector<PartitionNo> in) : like(std::move(of)), partitions(std::move(in)) {
+NodeClass::NodeClass(Node of, std::vector<PartitionNo> in, std::vector<std::string> by)
+    : like(std::move(of)), partitions(std::move(in)), kept_by(std::move(by)), example(like.meta.name) {
   like.meta = {};
   for (std::uint32_t i = 0; i < like.devices.size(); ++i) {
     if (like.devices[i].healthy && !like.devices[i].mig)

@@ -31,11 +31,13 @@ struct Room {
 };
 
 struct NodeClass {
-  NodeClass(Node like, std::vector<PartitionNo> partitions);
+  NodeClass(Node like, std::vector<PartitionNo> partitions, std::vector<std::string> kept_by = {});
 
   // A node of the class, without name and state, with the most memory and disk that one of them may have.
   Node like;
   std::vector<PartitionNo> partitions;  // that contain it, ascending
+  std::vector<std::string> kept_by;     // reservations that keep it at one time or another, sorted
+  std::string example;                  // name of a node that these reservations keep
   FreeAmounts whole;                    // a free node; devices are those of healthy
   DeviceSet healthy;                    // and not in MIG mode: those that are given out whole
   bool one_device_type = true;          // so that counting devices is as good as choosing them

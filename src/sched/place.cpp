@@ -500,9 +500,10 @@ void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
   if (found)
     worst = Wait::kNone;
   std::string detail = worst == Wait::kNodesUnavailable ? unusable_nodes(view, shape) : std::string();
-  if (worst == shape.never && detail == shape.detail)
+  if (worst == shape.never && (detail == shape.detail || shape.barred != Wait::kNone))
     return;
   shape.never = worst;
+  shape.barred = Wait::kNone;
   shape.detail = std::move(detail);
   ++shape.reason;
 }

@@ -19,6 +19,8 @@ constexpr std::uint32_t kRestartsMax = 4;  // of an unfinished pass, so that its
 // Work is counted in sixteenths of trying one job on the nodes.
 constexpr std::uint64_t kTry = 16, kLook = 1;
 
+constexpr int kWindowsMost = 64;  // windows of reservations that a head's place is looked for behind
+
 constexpr std::uint32_t kFrontMost = 1000;  // jobs of the queue's front in which heads are looked for
 
 struct Entry {
@@ -116,7 +118,7 @@ struct Planner::Inner {
       const JobSlot& slot = view.slot(s);
       const ShapeBrief& brief = view.briefs()[slot.shape];
       if (brief.blocked_pass != pass || brief.partition == kNoPartition || !wanted[brief.partition] ||
-          view.skipped(slot))
+          view.skipped(slot) || barred(s))
         return true;
       wanted[brief.partition] = false;
       --left;
@@ -134,8 +136,36 @@ struct Planner::Inner {
     }
   }
 
+  // Something else than the lack of room keeps it from starting where it would be head, so room is not kept for it.
+  bool barred(SlotNo s) {
+    if (!view.admission().bounded())
+      return false;
+    const JobSlot& slot = view.slot(s);
+    const Way* way = way_in(slot, view.briefs()[slot.shape].partition);
+    return way && view.bar(*slot.job->spec, *way);
+  }
+  const Way* way_in(const JobSlot& slot, PartitionNo partition) {
+    const std::vector<Way>& ways = view.shapes()[slot.shape].ways;
+    const auto way = std::find_if(ways.begin(), ways.end(), [&](const Way& w) { return w.partition == partition; });
+    return way == ways.end() ? nullptr : &*way;
+  }
+
+  // The next job behind `after` that would be head of the partition, among those known to be blocked.
+  Head next_head(PartitionNo p, const OrderKey& after) {
+    Head next;
+    std::uint32_t seen = 0;
+    view.queue().each_after(after, false, [&](SlotNo s) {
+      const JobSlot& slot = view.slot(s);
+      const ShapeBrief& brief = view.briefs()[slot.shape];
+      if (brief.blocked_pass == pass && brief.partition == p && !view.skipped(slot) && !barred(s))
+        next = {true, slot.key, false};
+      return !next.any && ++seen < kFrontMost;
+    });
+    return next;
+  }
+
   void note_head(const ShapeBrief& brief, SlotNo s) {
-    if (brief.partition == kNoPartition)
+    if (brief.partition == kNoPartition || barred(s))
       return;
     Head& head = heads[brief.partition];
     if (!head.any || (!head.cast && view.slot(s).key < head.key))
@@ -146,22 +176,52 @@ struct Planner::Inner {
   void cast_shadows(Instant now, const OrderKey* before) {
     for (PartitionNo p = 0; p < heads.size(); ++p) {
       Head& head = heads[p];
-      if (!head.any || head.cast || (before && !(head.key < *before)))
+      if (head.cast)
+        continue;
+      // What started in this pass may have used up what a limit allows.
+      for (SlotNo s = kNoSlot; head.any && (!before || head.key < *before); head = next_head(p, head.key))
+        if (s = queued(head.key); s == kNoSlot || !barred(s))
+          break;
+      if (!head.any || (before && !(head.key < *before)))
         continue;
       head.cast = true;
       const SlotNo s = queued(head.key);
       if (s == kNoSlot)
         continue;  // taken away in the middle of the pass; the next one begins at once
       const JobSlot& slot = view.slot(s);
-      const Shape& shape = view.shapes()[slot.shape];
-      const auto way =
-          std::find_if(shape.ways.begin(), shape.ways.end(), [&](const Way& w) { return w.partition == p; });
       looked += kTry;
-      if (auto shadow = place_later(view, *slot.job->spec, *way, now, ready[p])) {
+      if (auto shadow = place_head(*slot.job->spec, *way_in(slot, p), now, ready[p])) {
         shadow->key = slot.key;
         shadows.add(view, std::move(*shadow));
       }
     }
+  }
+
+  // When and where it could start, reservations on the way included: the first moment at which nothing that is closed
+  // over its whole time is needed.
+  std::optional<Shadow> place_head(const JobSpec& spec, const Way& way, Instant now, ReadyTimes& times) {
+    Instant from = now;
+    for (int windows = 0; windows < kWindowsMost && from != kNever; ++windows) {
+      const std::optional<Way> narrowed = view.open_way(spec, way, from);
+      auto shadow = place_later(view, spec, narrowed ? *narrowed : way, from, times);
+      if (shadow) {
+        shadow->made = now;
+        if (!view.admission().reserves() || shadow->at == from || shadow->at == kNever)
+          return shadow;
+        const std::optional<Way> then = view.open_way(spec, way, shadow->at);
+        const auto on_open = [&](const Grant& grant) {
+          const std::vector<ClassNeed>& needs = (then ? *then : way).groups[grant.group].needs;
+          const ClassNo cls = view.nodes()[grant.node.value].cls;
+          return std::any_of(needs.begin(), needs.end(), [&](const ClassNeed& need) { return need.cls == cls; });
+        };
+        if (std::all_of(shadow->grants.begin(), shadow->grants.end(), on_open))
+          return shadow;
+      }
+      if (!view.admission().reserves())
+        return shadow;
+      from = view.admission().next_boundary(from);
+    }
+    return std::nullopt;
   }
 
   void start(SlotNo s, const Way& way, std::vector<Grant> grants, Instant end, PlanChunk& chunk) {
@@ -189,10 +249,16 @@ struct Planner::Inner {
     judge(view, number, looked);
     if (shape.never != Wait::kNone)
       return Verdict::kBlocked;
-    bool free_of_heads = true;
-    for (const Way& way : shape.ways) {
-      if (!way.open)
+    bool free_of_heads = true, any_bar = false;
+    for (const Way& whole : shape.ways) {
+      if (!whole.open)
         continue;
+      if (view.bar(*slot.job->spec, whole)) {
+        any_bar = true;
+        continue;
+      }
+      const std::optional<Way> narrowed = view.open_way(*slot.job->spec, whole, now);
+      const Way& way = narrowed ? *narrowed : whole;
       const Instant end = way.limit >= kForever ? kNever : now + way.limit;
       const Avoid avoid = shadows.avoid_for(slot.key, end);
       free_of_heads = free_of_heads && std::find(avoid.begin(), avoid.end(), true) == avoid.end();
@@ -200,13 +266,17 @@ struct Planner::Inner {
         continue;
       looked += kTry;
       if (auto grants = place_now(view, *slot.job->spec, way, shadows, avoid)) {
+        if (view.bar(*slot.job->spec, way, &*grants)) {
+          any_bar = true;
+          continue;
+        }
         if (express && outranks_a_head(slot))
           view.changed = true;
         start(s, way, std::move(*grants), end, chunk);
         return Verdict::kStarted;
       }
     }
-    if (free_of_heads)
+    if (free_of_heads && !any_bar)
       view.briefs()[number].parked = view.gains;
     if (!express)
       note_head(view.briefs()[number], s);
@@ -308,6 +378,7 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
   chunk.at = now;
   const std::uint64_t units = kTry * budget.jobs;
   view.advance(now);
+  view.rank_again(now);
   if (now >= in.retry_at) {
     in.retry_at = kNever;
     view.clear_refused();

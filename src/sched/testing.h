@@ -11,8 +11,11 @@
 
 #include "base/text.h"
 #include "model/tables.h"
+#include "rules/admission.h"
 #include "rules/fit.h"
+#include "rules/tres.h"
 #include "sched/planner.h"
+#include "sched/view.h"
 
 namespace lockstep {
 
@@ -21,11 +24,16 @@ struct MiniCore {
   Tables tables;
   Seq seq = 0;
   std::map<NodeId, NodeLoad> loads;
+  Ledger ledger;
   std::vector<Change> fresh;  // since the last drain
 
   template <class T>
   void put(T record, bool removed = false) {
     record.meta.seq = ++seq;
+    if constexpr (std::is_same_v<T, Job>)
+      ledger.index(tables.job(record.id), removed ? nullptr : &record);
+    else if constexpr (std::is_same_v<T, Account>)
+      ledger.index(tables.account(record.meta.name), removed ? nullptr : &record);
     const Change change{seq, Ref<T>(std::make_shared<T>(std::move(record))), removed};
     tables.apply(change);
     fresh.push_back(change);
@@ -90,10 +98,21 @@ struct MiniCore {
       job.array_index = start.array_index;
       job.id = JobId{++last_job};
     }
+    const Duration limit = limit_in(*job.spec, *partition);
+    const auto bar =
+        first_bar(tables, ledger, start_ask(*job.spec, *partition, start.grants, nodes, limit), now,
+                  {now.us + (tables.cluster ? tables.cluster->wall_offset.us : 0)}, [&]() -> const Spendings& {
+                    spendings.emplace(tables, std::vector<RunningUse>(), now, Instant{});
+                    return *spendings;
+                  });
+    EXPECT_FALSE(bar) << job.id.value << " is barred: " << (bar ? bar->detail : "");
     auto allocation = std::make_shared<Allocation>();
     allocation->attempt = ++job.attempt;
     allocation->partition = start.partition;
     allocation->grants = start.grants;
+    allocation->granted = now;
+    allocation->limit = limit;
+    allocation->tres = tres_of(*job.spec, *partition, start.grants, nodes);
     job.allocation = allocation;
     job.members.assign(start.grants.size(), MemberState::kRunning);
     job.state = JobState::kRunning;
@@ -118,6 +137,7 @@ struct MiniCore {
     }
   }
   std::uint64_t last_job = 0;
+  std::optional<Spendings> spendings;
 };
 
 inline JobSpec ask(std::uint32_t nodes, std::uint32_t devices, Duration limit, std::uint32_t cores = 1) {
@@ -153,7 +173,7 @@ struct Driver {
   std::size_t run(MiniCore& core, Instant now, PlanBudget budget = {}) {
     planner.observe(core.drain());
     std::size_t count = 0;
-    while (!planner.idle()) {
+    for (bool due = planner.wake_at() <= now; due || !planner.idle(); due = false) {
       const auto starts = pass(now, budget);
       for (const PlannedStart& start : starts) core.start(start, now);
       count += starts.size();

@@ -4,11 +4,13 @@
 
 #include "base/check.h"
 #include "rules/need.h"
+#include "rules/tres.h"
 
 namespace lockstep {
 
 namespace {
 
+constexpr std::ptrdiff_t kLeftClassesMost = 32;  // without a node, before they are made anew
 constexpr std::uint64_t kTierMax = (1u << 16) - 1, kPriorityMax = (std::uint64_t{1} << 48) - 1;
 
 // Capacity counts as free again only when the whole allocation ends, as in the core.
@@ -76,6 +78,122 @@ void PlannerView::observe(const Change& change) {
     put_node(*node, change.removed);
   else if (const auto* partition = std::get_if<Ref<Partition>>(&change.record))
     put_partition(*partition, change.removed);
+  else
+    note_record(change);
+}
+
+// --- what bounds starts beside nodes ---
+
+void PlannerView::note_record(const Change& change) {
+  std::vector<std::string> kept;  // nodes whose keepers may be others now
+  if (const auto* r = std::get_if<Ref<Reservation>>(&change.record)) {
+    kept = (*r)->nodes;
+    if (const Reservation* before = admission_.directory().reservation((*r)->meta.name))
+      kept.insert(kept.end(), before->nodes.begin(), before->nodes.end());
+  }
+  const Admission::Effect effect = admission_.observe(change);
+  if (effect == Admission::Effect::kNone)
+    return;
+  if (admission_.turned_bounded())
+    for (const JobSlot& slot : slots_)
+      if (slot.job)
+        admission_.index(nullptr, slot.job.get());
+  changed = true;
+  ++bounds;
+  ranked_as_of_ = kNever;
+  if (std::holds_alternative<Ref<Qos>>(change.record))
+    ++layout, ++generation;  // it may ease the bounds of partitions
+  if (effect != Admission::Effect::kReservations)
+    return;
+  boundary_ = admission_.next_boundary(now_);
+  keep_apart(kept);
+}
+
+// Classes tell nodes apart by the reservations that keep them.
+void PlannerView::keep_apart(const std::vector<std::string>& names) {
+  const std::set<std::string, std::less<>> named(names.begin(), names.end());
+  const bool all = named.contains("ALL");
+  ++layout;
+  ++generation;
+  for (NodeSlot& slot : nodes_) {
+    if (!slot.node || !(all || named.contains(slot.node->meta.name)))
+      continue;
+    if (classes_[slot.cls].kept_by == admission_.keepers_of(slot.node->meta.name))
+      continue;
+    leave_class(slot);
+    classify(slot);
+  }
+  const auto left = std::count_if(classes_.begin(), classes_.end(), [](const NodeClass& c) { return c.present == 0; });
+  if (left > kLeftClassesMost)
+    classify_all();
+  for (const NodeSlot& slot : nodes_)
+    if (slot.node)
+      classes_[slot.cls].example = slot.node->meta.name;
+}
+
+std::vector<RunningUse> PlannerView::running_use() const {
+  std::vector<RunningUse> out;
+  for (const JobSlot& slot : slots_)
+    if (slot.job && slot.job->allocation)
+      out.push_back({slot.job->spec.get(), slot.job->allocation.get()});
+  return out;
+}
+
+std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants) {
+  if (!admission_.bounded())
+    return std::nullopt;
+  const Partition* partition = partitions_[way.partition].get();
+  const std::optional<Partition> eased = eased_for(admission_.directory(), *partition, spec.qos);
+  if (eased)
+    partition = &*eased;
+  StartAsk ask;
+  if (grants) {
+    std::vector<const Node*> nodes;
+    for (const Grant& grant : *grants) nodes.push_back(nodes_[grant.node.value].node.get());
+    ask = start_ask(spec, *partition, *grants, nodes, way.limit);
+  } else {
+    ask = start_ask(spec, *partition, way.limit);
+  }
+  return admission_.bar(ask, now_, [this] { return running_use(); });
+}
+
+std::optional<Way> PlannerView::open_way(const JobSpec& spec, const Way& way, Instant from) const {
+  if (!admission_.reserves())
+    return std::nullopt;
+  const Instant to = from + std::min(way.limit, kForever);
+  const auto closed = [&](const ClassNeed& need) {
+    const NodeClass& cls = classes_[need.cls];
+    return (!cls.kept_by.empty() || !spec.reservation.empty()) && !admission_.open_to(spec, cls.example, from, to);
+  };
+  const bool any = std::any_of(way.groups.begin(), way.groups.end(), [&](const GroupWay& group) {
+    return std::any_of(group.needs.begin(), group.needs.end(), closed);
+  });
+  if (!any)
+    return std::nullopt;
+  Way out = way;
+  for (GroupWay& group : out.groups) std::erase_if(group.needs, closed);
+  return out;
+}
+
+bool PlannerView::rank_again(Instant now) {
+  const bool weighted = admission_.weighted(most_partition_);
+  const Instant as_of = weighted || admission_.bounded() ? admission_.priorities_as_of(now) : Instant{};
+  if (as_of == ranked_as_of_)
+    return false;
+  ranked_as_of_ = as_of;
+  changed = changed || as_of;
+  if (!weighted && !priorities_)
+    return false;
+  priorities_ = nullptr;
+  if (weighted) {
+    Tres cluster;
+    for (const NodeSlot& slot : nodes_)
+      if (slot.node)
+        add(cluster, tres_of_node(*slot.node));
+    priorities_ = admission_.priorities(as_of, cluster, most_partition_, [this] { return running_use(); });
+  }
+  reorder();
+  return true;
 }
 
 // --- partitions and nodes ---
@@ -94,18 +212,26 @@ void PlannerView::put_partition(const Ref<Partition>& partition, bool removed) {
     *at = partition;
   else if (!removed)
     partitions_.insert(at, partition);
+  most_partition_ = 0;
+  for (const auto& p : partitions_) most_partition_ = std::max(most_partition_, p->priority);
+  ranked_as_of_ = kNever;
   if (!same_nodes) {
     named_.clear();
     for (const auto& p : partitions_) named_.emplace_back(p->nodes.begin(), p->nodes.end());
-    for (NodeSlot& slot : nodes_)
-      if (slot.node)
-        leave_class(slot);
-    classes_.clear();
-    for (NodeSlot& slot : nodes_)
-      if (slot.node)
-        classify(slot);
+    classify_all();
   }
   reorder();
+}
+
+void PlannerView::classify_all() {
+  for (NodeSlot& slot : nodes_)
+    if (slot.node)
+      leave_class(slot);
+  classes_.clear();
+  ++layout;
+  for (NodeSlot& slot : nodes_)
+    if (slot.node)
+      classify(slot);
 }
 
 std::vector<PartitionNo> PlannerView::partitions_of(const JobSpec& spec) const {
@@ -141,6 +267,7 @@ void PlannerView::put_node(const Ref<Node>& node, bool removed) {
   }
   ++generation;
   changed = true;
+  ranked_as_of_ = kNever;  // the whole that sizes are parts of is another
   touched_[node->id.value] = ++touch_clock_;
   if (slot.node)
     leave_class(slot);
@@ -164,10 +291,14 @@ void PlannerView::classify(NodeSlot& slot) {
   for (PartitionNo p = 0; p < partitions_.size(); ++p)
     if (named_[p].contains("ALL") || named_[p].contains(slot.node->meta.name))
       partitions.push_back(p);
+  std::vector<std::string> kept_by = admission_.keepers_of(slot.node->meta.name);
+  const auto alike = [&](const NodeClass& cls) {
+    return cls.partitions == partitions && cls.kept_by == kept_by && belongs(*slot.node, cls);
+  };
   ClassNo c = 0;
-  while (c < classes_.size() && !(classes_[c].partitions == partitions && belongs(*slot.node, classes_[c]))) ++c;
+  while (c < classes_.size() && !alike(classes_[c])) ++c;
   if (c == classes_.size()) {
-    classes_.emplace_back(*slot.node, std::move(partitions));
+    classes_.emplace_back(*slot.node, std::move(partitions), std::move(kept_by));
     ++layout;
   }
   NodeClass& cls = classes_[c];
@@ -336,11 +467,17 @@ void PlannerView::move_end(const std::vector<Grant>& grants, Instant end) {
 // --- the queue ---
 
 OrderKey PlannerView::key_of(const Job& job) const {
-  std::uint64_t tier = 0;
-  for (const PartitionNo p : partitions_of(*job.spec)) tier = std::max<std::uint64_t>(tier, partitions_[p]->tier);
+  std::uint64_t tier = 0, priority = job.priority;
+  const Partition* first = nullptr;
+  for (const PartitionNo p : partitions_of(*job.spec)) {
+    tier = std::max<std::uint64_t>(tier, partitions_[p]->tier);
+    first = first ? first : partitions_[p].get();
+  }
+  if (priorities_ && first)
+    priority = priorities_->priority(*job.spec, first, job.eligible);
   const std::uint64_t band =
-      (kTierMax - std::min(tier, kTierMax)) << 48 | (kPriorityMax - std::min(job.priority, kPriorityMax));
-  return {band, job.submitted.us, job.id};
+      (kTierMax - std::min(tier, kTierMax)) << 48 | (kPriorityMax - std::min(priority, kPriorityMax));
+  return {band, job.turn ? job.turn.us : job.submitted.us, job.id};
 }
 
 std::uint32_t PlannerView::shape_of(const Ref<JobSpec>& spec) {
@@ -369,10 +506,15 @@ void PlannerView::compile(Shape& shape) {
     return;
   shape.compiled = layout;
   shape.ways.clear();
-  for (const PartitionNo p : partitions_of(*shape.spec)) {
-    Way way{.partition = p, .limit = limit_in(*shape.spec, *partitions_[p])};
-    way.open = partitions_[p]->up && way.limit <= partitions_[p]->time_max;
-    way.groups = groups_on(*shape.spec, *partitions_[p], p, classes_);
+  const JobSpec& spec = *shape.spec;
+  for (const PartitionNo p : partitions_of(spec)) {
+    const std::optional<Partition> eased = eased_for(admission_.directory(), *partitions_[p], spec.qos);
+    const Partition& partition = eased ? *eased : *partitions_[p];
+    Way way{.partition = p, .limit = limit_in(spec, partition)};
+    if (spec.time_min.us > 0 && spec.time_min <= partition.time_max)
+      way.limit = std::min(way.limit, partition.time_max);
+    way.open = partition.up && way.limit <= partition.time_max;
+    way.groups = groups_on(spec, partition, p, classes_);
     shape.ways.push_back(std::move(way));
   }
 }
@@ -423,19 +565,16 @@ void PlannerView::dequeue(SlotNo s) {
   changed = true;
 }
 
-// Tiers or defaults may have changed: every key is made anew.
+// Tiers, defaults or priorities may have changed: those whose key is another move.
 void PlannerView::reorder() {
-  std::vector<SlotNo> queued;
+  std::vector<SlotNo> moved;
   queue_.each_after(OrderKey{}, true, [&](SlotNo s) {
-    queued.push_back(s);
+    if (key_of(*slots_[s].job) != slots_[s].key)
+      moved.push_back(s);
     return true;
   });
-  const bool same =
-      std::all_of(queued.begin(), queued.end(), [&](SlotNo s) { return key_of(*slots_[s].job) == slots_[s].key; });
-  if (same)
-    return;
-  for (const SlotNo s : queued) dequeue(s);
-  for (const SlotNo s : queued) enqueue(s);
+  for (const SlotNo s : moved) dequeue(s);
+  for (const SlotNo s : moved) enqueue(s);
 }
 
 SlotNo PlannerView::new_slot(JobId id) {
@@ -476,6 +615,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   const Ref<Job> before = s == kNoSlot ? nullptr : slots_[s].job;
   const bool held = before && holds_allocation(before->state);
   const bool same_grants = held && holds && before->allocation == job->allocation;
+  admission_.index(before.get(), removed ? nullptr : job.get());
   if (before) {
     dequeue(s);
     later_.erase({before->begin_after, job->id});
@@ -517,7 +657,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
       changed = true;
     }
     slot.end = end;
-    if (as_proposed && shaded_ == 0)
+    if (as_proposed && shaded_ == 0 && !admission_.bounded())
       changed = was_changed;
   }
   if (!waits_in_queue(*job)) {
@@ -536,11 +676,29 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
 
 void PlannerView::advance(Instant now) {
   now_ = std::max(now_, now);
+  if (now_ >= boundary_) {
+    boundary_ = admission_.next_boundary(now_);
+    ++gains;
+    for (NodeClass& cls : classes_) std::fill(cls.gained.begin(), cls.gained.end(), gains);
+    ++bounds;
+    changed = true;
+  }
   while (!later_.empty() && later_.begin()->first <= now_) {
     const JobId id = later_.begin()->second;
     later_.erase(later_.begin());
     enqueue(find(id));
   }
+}
+
+Instant PlannerView::next_release() const {
+  Instant at = later_.empty() ? kNever : later_.begin()->first;
+  if (queued_ == 0)
+    return at;
+  at = std::min(at, boundary_);
+  if (admission_.bounded() || priorities_)
+    at = std::min(
+        at, admission_.priorities_as_of(now_) + std::max(seconds(1), admission_.directory().policy().calc_period));
+  return at;
 }
 
 void PlannerView::clear_refused() {
@@ -587,7 +745,20 @@ void PlannerView::propose(const PlannedStart& start, Instant end) {
   const JobId array = slot.job->array ? start.job : slot.job->array_job;
   Proposal& proposal = proposals_[{start.job, start.is_element, start.array_index}];
   CHECK(proposal.grants.empty());
-  proposal = {start.grants, array};
+  proposal.grants = start.grants;
+  proposal.array = array;
+  if (admission_.bounded()) {
+    const auto way = std::find_if(partitions_.begin(), partitions_.end(),
+                                  [&](const auto& p) { return p->meta.name == start.partition; });
+    std::vector<const Node*> nodes;
+    for (const Grant& grant : start.grants) nodes.push_back(nodes_[grant.node.value].node.get());
+    proposal.spec = slot.job->spec;
+    proposal.partition = start.partition;
+    proposal.tres = tres_of(*proposal.spec, **way, start.grants, nodes);
+    proposal.now = now_;
+    proposal.limit_end = end;
+    admission_.count(proposal.claim(), 1);
+  }
   hold_all(proposal.grants, end);
   if (array && find(array) != kNoSlot)
     ++arrays_[array].proposed;
@@ -607,6 +778,8 @@ void PlannerView::forget_proposal(const ProposalKey& key) {
     return;
   if (const auto side = arrays_.find(it->second.array); side != arrays_.end() && side->second.proposed > 0)
     --side->second.proposed;
+  if (it->second.spec)
+    admission_.count(it->second.claim(), -1);
   release_all(it->second.grants);
   proposals_.erase(it);
   changed = true;

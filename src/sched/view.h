@@ -14,6 +14,7 @@
 #include "model/change.h"
 #include "model/plan.h"
 #include "rules/fit.h"
+#include "sched/admission.h"
 #include "sched/job_index.h"
 #include "sched/shape.h"
 
@@ -54,7 +55,8 @@ struct JobSlot {
   Instant end;  // while it holds an allocation: when it is expected to be gone
   std::uint32_t shape = kNoShape;
   std::uint32_t promised_min = 0;  // expected start in minutes of cluster time, 0 = none
-  std::uint32_t told_min = 0;      // the same, as last told; with a reason of the shape: its number
+  std::uint32_t told_min = 0;      // the same, as last told
+  std::uint32_t told_reason = 0;   // number of the shape's reason, as last told
   Wait told = Wait::kNone;
   bool queued = false;                  // in the order and in its shape's jobs
   bool array = false, element = false;  // what the job is, so that the record need not be looked at
@@ -76,8 +78,9 @@ struct Shape {
   std::vector<Way> ways;
   std::uint64_t compiled = 0;  // view.layout for which ways were made
   Wait never = Wait::kNone;    // why it could not start even if nothing ran; kNone: it could
-  std::uint32_t reason = 0;    // counts changes of `never` and `detail`
+  std::uint32_t reason = 0;    // counts changes of the reason: `never`, or else `barred`, and `detail`
   std::string detail;
+  Wait barred = Wait::kNone;                              // by what, nodes aside; as of the last look
   std::vector<std::pair<NodeId, std::uint64_t>> witness;  // empty, these nodes in these versions would do
   std::uint64_t witness_layout = 0;
   std::uint64_t forecast_pass = 0;  // for which Way::column counts
@@ -123,7 +126,8 @@ class PlannerView {
   // Jobs whose delay is over join the queue.
   void advance(Instant now);
   Instant now() const { return now_; }
-  Instant next_release() const { return later_.empty() ? kNever : later_.begin()->first; }
+  // When time alone changes something: a delay or a reservation's window is over, priorities are to be looked at.
+  Instant next_release() const;
   void clear_refused();
 
   // Jobs.
@@ -135,6 +139,27 @@ class PlannerView {
   bool skipped(const JobSlot& slot) const;  // not to be started now: refused, throttled, every element proposed
   std::uint32_t next_element(const JobSlot& slot) const;  // of an array: the element to start
   std::uint64_t elements(const JobSlot& slot) const;      // of an array: how many wait; else 1
+
+  // What else bounds starts. bar: why the job may not start on the way now, whatever is free; with grants, there.
+  Admission& admission() { return admission_; }
+  const Admission& admission() const { return admission_; }
+  std::optional<Bar> bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants = nullptr);
+  // The way without the classes that reservations close to the job over [from, from + limit); nullopt: none are.
+  std::optional<Way> open_way(const JobSpec& spec, const Way& way, Instant from) const;
+  // f(spec, partition, tres, end) for everything that counts against limits: allocations and starts proposed.
+  template <class F>
+  void each_use(F&& f) const {
+    for (const JobSlot& slot : slots_)
+      if (slot.job && slot.job->allocation)
+        f(*slot.job->spec, slot.job->allocation->partition, slot.job->allocation->tres, slot.end);
+    for (const auto& [key, proposal] : proposals_)
+      if (proposal.spec)
+        f(*proposal.spec, proposal.partition, proposal.tres, proposal.limit_end);
+  }
+  // Running jobs' use, for Admission.
+  std::vector<RunningUse> running_use() const;
+  // Brings priorities up to date; true if the order changed.
+  bool rank_again(Instant now);
 
   // Shapes. `compile` brings a shape's ways up to date with classes and partitions.
   std::vector<Shape>& shapes() { return shapes_; }
@@ -162,6 +187,7 @@ class PlannerView {
   std::uint64_t generation = 1;  // of nodes that can be used, and of partitions
   std::uint64_t layout = 1;      // of classes and partitions
   std::uint64_t gains = 1;       // clock of nodes getting freer
+  std::uint64_t bounds = 1;      // counts changes of what bounds starts beside nodes
   // Sums over what a forecast depends on, the same however the view came to be: equal sums, equal forecast.
   std::uint64_t room_sum = 0, queue_sum = 0;
 
@@ -183,6 +209,9 @@ class PlannerView {
   NodeSlot& node_slot(NodeId node);
   void reorder();
   OrderKey key_of(const Job& job) const;
+  void classify_all();
+  void keep_apart(const std::vector<std::string>& names);
+  void note_record(const Change& change);
   std::uint32_t shape_of(const Ref<JobSpec>& spec);
   std::uint64_t queue_mark(const JobSlot& slot) const;
   SlotNo new_slot(JobId id);
@@ -223,10 +252,22 @@ class PlannerView {
   struct Proposal {
     std::vector<Grant> grants;
     JobId array;  // whose throttle it counts against
+    // What it counts for against limits; no spec: nothing.
+    Ref<JobSpec> spec;
+    std::string partition;
+    Tres tres;
+    Instant now, limit_end;
+    Claim claim() const { return {spec.get(), partition, &tres, limit_end, now}; }
   };
   void forget_proposal(const ProposalKey& key);
   std::map<ProposalKey, Proposal> proposals_;
   Instant now_;
+
+  Admission admission_;
+  std::unique_ptr<Priorities> priorities_;  // null: those of the records count
+  Instant ranked_as_of_ = kNever;           // kNever: to be worked out anew
+  std::uint32_t most_partition_ = 0;
+  Instant boundary_ = kNever;  // when a reservation may open nodes
 };
 
 // Takes a grant out of a load that may count overlapping ones.

@@ -1,0 +1,269 @@
+// The planner knows what the core would refuse: limits, licences and reservations bar starts, get their reason and
+// their place in the calendar, and never make a job head.
+#include <gtest/gtest.h>
+
+#include "sched/testing.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Duration kHour = hours(1);
+
+struct World {
+  MiniCore core;
+  Driver driver;
+  Instant now = kNow;
+
+  explicit World(std::uint32_t nodes) {
+    core.add_partition("main", {"ALL"});
+    for (std::uint32_t n = 1; n <= nodes; ++n) core.add_node(n, 8, 4);
+    User user;
+    user.id = UserId{7};
+    user.meta.name = "ada";
+    core.put(user);
+  }
+  JobId add(JobSpec spec, std::uint64_t priority = 1) {
+    spec.user = UserId{7};
+    return core.add_job(std::move(spec), priority);
+  }
+  std::size_t run() { return driver.run(core, now); }
+  bool runs(JobId id) const { return core.tables.job(id)->state == JobState::kRunning; }
+  const PlanNote& note(JobId id) { return driver.notes[id]; }
+  Duration expected_in(JobId id) { return driver.planner.expected_start(id) - now; }
+  void reserve(const std::string& name, std::vector<std::string> nodes, Duration in, Duration length,
+               std::vector<std::string> users) {
+    Reservation r;
+    r.meta.name = name;
+    r.start = WallTime{now.us + in.us};
+    r.duration = length;
+    r.nodes = std::move(nodes);
+    r.users = std::move(users);
+    core.put(r);
+  }
+};
+
+void expect_near(Duration is, Duration should) {
+  EXPECT_GE(is, should);
+  EXPECT_LE(is, should + minutes(15));  // the calendar's grid
+}
+
+TEST(PlannerAdmission, a_users_limit_is_a_reason_and_keeps_no_room) {
+  World w(2);
+  Qos qos;
+  qos.meta.name = "gold";
+  qos.limits.max_tres_per_user.gpus = 4;
+  w.core.put(qos);
+  JobSpec big = ask(1, 4, kHour);
+  big.qos = "gold";
+  const JobId first = w.add(big, 9), second = w.add(big, 9);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(first));
+  EXPECT_EQ(w.note(second).wait, Wait::kLimit);
+  EXPECT_NE(w.note(second).detail.find("QOSMaxGRESPerUser"), std::string::npos) << w.note(second).detail;
+  expect_near(w.expected_in(second), kHour);
+  // What it cannot use anyway is nobody's to wait for: a job that outlasts the first takes the free node.
+  const JobId other = w.add(ask(1, 4, hours(9)), 1);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(other));
+  w.core.end(first);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(second));
+}
+
+TEST(PlannerAdmission, what_will_never_be_allowed_gets_no_start) {
+  World w(2);
+  Qos qos;
+  qos.meta.name = "small";
+  qos.limits.max_tres_per_job.gpus = 2;
+  w.core.put(qos);
+  JobSpec big = ask(1, 4, kHour);
+  big.qos = "small";
+  const JobId id = w.add(big);
+  EXPECT_EQ(w.run(), 0u);
+  EXPECT_EQ(w.note(id).wait, Wait::kLimit);
+  EXPECT_EQ(w.driver.planner.expected_start(id), Instant{});
+}
+
+TEST(PlannerAdmission, licences_are_counted_over_time) {
+  World w(4);
+  Licence licence;
+  licence.meta.name = "matlab";
+  licence.total = 2;
+  w.core.put(licence);
+  JobSpec one = ask(1, 1, kHour);
+  one.licenses = "matlab:1";
+  std::vector<JobId> jobs;
+  for (int i = 0; i < 6; ++i) jobs.push_back(w.add(one));
+  EXPECT_EQ(w.run(), 2u);
+  EXPECT_EQ(w.note(jobs[2]).wait, Wait::kLicenses);
+  expect_near(w.expected_in(jobs[2]), kHour);
+  expect_near(w.expected_in(jobs[3]), kHour);
+  EXPECT_GE(w.expected_in(jobs[4]), kHour * 2);
+  w.core.end(jobs[0]);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(jobs[2]));
+}
+
+TEST(PlannerAdmission, nobody_runs_into_a_reservation_of_others) {
+  World w(2);
+  w.reserve("maint", {"n1"}, kHour, kHour * 3, {"root"});
+  const JobId long_one = w.add(ask(1, 4, kHour * 2));
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_EQ(w.core.tables.job(long_one)->allocation->grants[0].node, NodeId{2});
+  const JobId second = w.add(ask(1, 4, kHour * 2));
+  const JobId brief = w.add(ask(1, 4, minutes(30)));
+  EXPECT_EQ(w.run(), 1u) << "only what ends before it";
+  EXPECT_TRUE(w.runs(brief));
+  expect_near(w.expected_in(second), kHour * 2);
+  const JobId both = w.add(ask(2, 4, kHour * 2));
+  w.run();
+  EXPECT_GE(w.expected_in(both), kHour * 4) << "after the maintenance";
+}
+
+TEST(PlannerAdmission, a_head_is_promised_a_place_behind_the_window) {
+  World w(2);
+  w.reserve("maint", {"n1", "n2"}, kHour, kHour, {"root"});
+  const JobId wide = w.add(ask(2, 4, kHour * 3));
+  EXPECT_EQ(w.run(), 0u);
+  EXPECT_EQ(w.driver.planner.expected_start(wide), w.now + kHour * 2);
+  const JobId filler = w.add(ask(1, 4, kHour));
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(filler));
+  w.now = w.now + kHour * 2;
+  w.core.end(filler);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(wide));
+}
+
+TEST(PlannerAdmission, a_job_waits_for_its_own_reservation_and_starts_inside) {
+  World w(3);
+  w.reserve("class", {"n2"}, kHour, kHour * 4, {"ada"});
+  JobSpec spec = ask(1, 4, kHour);
+  spec.reservation = "class";
+  const JobId id = w.add(spec);
+  EXPECT_EQ(w.run(), 0u);
+  EXPECT_EQ(w.note(id).wait, Wait::kReservation);
+  expect_near(w.expected_in(id), kHour);
+  EXPECT_LE(w.driver.planner.wake_at(), w.now + kHour);
+  w.now = w.now + kHour;
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_EQ(w.core.tables.job(id)->allocation->grants[0].node, NodeId{2});
+}
+
+TEST(PlannerAdmission, past_use_puts_an_account_behind) {
+  World w(1);
+  for (const char* name : {"heavy", "light"}) {
+    Account account;
+    account.meta.name = name;
+    w.core.put(account);
+    Association association;
+    association.account = name;
+    association.user = "ada";
+    association.meta.name = association_name(name, "ada", "");
+    w.core.put(association);
+  }
+  Usage usage;
+  usage.account = "heavy";
+  usage.user = UserId{7};
+  usage.as_of = w.now;
+  usage.spent.cpu = usage.spent.billing = 1'000'000'000;
+  usage.meta.name = usage_name(usage);
+  w.core.put(usage);
+  JobSpec spec = ask(1, 4, kHour);
+  spec.account = "heavy";
+  const JobId heavy = w.add(spec);
+  spec.account = "light";
+  const JobId light = w.add(spec);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(light));
+  EXPECT_FALSE(w.runs(heavy));
+}
+
+std::vector<std::string> words_of(const std::vector<PlannedStart>& starts) {
+  std::vector<std::string> out;
+  for (const PlannedStart& start : starts) {
+    std::string text = format("{} in {}:", start.job.value, start.partition);
+    for (const Grant& grant : start.grants) text += format(" n{}", grant.node.value);
+    out.push_back(std::move(text));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// The law under everything that bounds starts: a planner made from the records proposes the same, the rules allow all
+// of it, and nothing is proposed in vain.
+TEST(PlannerAdmission, a_rebuilt_planner_proposes_the_same) {
+  for (std::uint64_t seed = 1; seed <= 400 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(format("seed {}", seed));
+    Rng rng(seed);
+    World w(static_cast<std::uint32_t>(rng.between(2, 5)));
+    for (const char* name : {"a", "b"}) {
+      Account account;
+      account.meta.name = name;
+      if (rng.chance(0.5))
+        account.limits.grp_tres.gpus = rng.between(2, 12);
+      w.core.put(account);
+      Association association;
+      association.account = name;
+      association.user = "ada";
+      association.meta.name = association_name(name, "ada", "");
+      if (rng.chance(0.3))
+        association.limits.max_jobs = rng.between(1, 3);
+      w.core.put(association);
+      Qos qos;
+      qos.meta.name = std::string("q") + name;
+      qos.priority = static_cast<std::uint32_t>(rng.below(3));
+      if (rng.chance(0.5))
+        qos.limits.max_tres_per_user.gpus = rng.between(1, 8);
+      w.core.put(qos);
+    }
+    Licence licence;
+    licence.meta.name = "l";
+    licence.total = rng.between(1, 3);
+    w.core.put(licence);
+    for (int round = 0; round < 10 && !testing::Test::HasFailure(); ++round) {
+      w.now = w.now + seconds(rng.between(0, 4000));
+      for (std::int64_t i = rng.between(0, 4); i > 0; --i) {
+        JobSpec spec = ask(static_cast<std::uint32_t>(rng.between(1, 2)), static_cast<std::uint32_t>(rng.between(0, 4)),
+                           minutes(rng.between(1, 200)));
+        spec.account = rng.chance(0.5) ? "a" : "b";
+        spec.qos = rng.chance(0.3) ? "qa" : rng.chance(0.5) ? "qb" : "";
+        if (rng.chance(0.3))
+          spec.licenses = "l:1";
+        if (rng.chance(0.2))
+          spec.reservation = format("r{}", rng.below(3));
+        w.add(spec, rng.below(3));
+      }
+      if (rng.chance(0.3))
+        w.reserve(format("r{}", rng.below(3)), {format("n{}", rng.between(1, 3))}, minutes(rng.between(0, 300)),
+                  minutes(rng.between(10, 300)), {rng.chance(0.5) ? "ada" : "root"});
+      std::vector<JobId> running;
+      for (const auto& [id, job] : w.core.tables.jobs)
+        if (holds_allocation(job->state) && rng.chance(0.3))
+          running.push_back(id);
+      for (const JobId id : running) {
+        w.core.end(id);
+        Usage usage;
+        usage.account = w.core.tables.job(id)->spec->account;
+        usage.user = UserId{7};
+        usage.as_of = w.now;
+        usage.spent.cpu = usage.spent.billing = rng.between(1, 1'000'000'000);
+        usage.meta.name = usage_name(usage);
+        w.core.put(usage);
+      }
+      w.driver.planner.observe(w.core.drain());
+      Driver rebuilt;
+      rebuilt.planner.observe(w.core.tables.snapshot());
+      const auto expected = words_of(rebuilt.pass(w.now));
+      const auto starts = w.driver.pass(w.now);
+      ASSERT_EQ(words_of(starts), expected) << "round " << round;
+      for (const PlannedStart& start : starts) w.core.start(start, w.now);
+      w.driver.planner.observe(w.core.drain());
+      w.driver.planner.settled();
+      w.run();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
