@@ -112,7 +112,7 @@ class Accounting(unittest.TestCase):
         for part in ("ReservationName=class", "Nodes=n1", "NodeCnt=1", "Duration=01:00:00", "Users=" + me, "State=ACTIVE",
                      "Flags=IGNORE_JOBS,SPEC_NODES"):
             self.assertIn(part, shown)
-        inside = self.c.wrap("true", "--reservation=class", "-w", "n1", "-t", "5")
+        inside = self.c.wrap("true", "--reservation=class", "-t", "5")
         self.assertEqual(self.c.wait(inside), "COMPLETED")
         self.assertEqual(self.c.show(inside)["NodeList"], "n1")
         self.assertIn("Requested reservation is invalid",

@@ -135,6 +135,26 @@ class Measure {
         for (const NodeId id : drained) world_.drain(id, false);
       });
     }
+    reservations(some);
+  }
+
+  // Maintenance windows over so many nodes, one after the other, each taken back again.
+  void reservations(std::uint32_t some) {
+    Reservation maintenance;
+    maintenance.meta.name = "maintenance";
+    maintenance.duration = hours(4);
+    maintenance.users = {"root"};
+    maintenance.ignore_jobs = maintenance.maint = true;
+    for (std::uint64_t round = 0; round < std::max<std::uint64_t>(2, run_.events / 20); ++round) {
+      std::set<std::string> names;
+      while (names.size() < some) names.insert(world_.tables().node(any_node())->meta.name);
+      maintenance.nodes.assign(names.begin(), names.end());
+      event(format("reserve_{}", some), 1, [&] {
+        maintenance.start = WallTime{world_.now.us + hours(3).us};
+        world_.must(PutReservation{maintenance});
+      });
+      event(format("unreserve_{}", some), 1, [&] { world_.must(RemoveReservation{"maintenance"}); });
+    }
   }
 
   // A job that fits comes while a full plan is under way: the slice in progress, and the one that places it.
