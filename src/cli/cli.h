@@ -14,6 +14,7 @@ int down_main(int argc, char** argv);
 int env_main(int argc, char** argv);
 int status_main(int argc, char** argv);
 int node_main(int argc, char** argv);
+int topology_main(int argc, char** argv);
 int completion_main(int argc, char** argv);
 
 }  // namespace lockstep

@@ -19,6 +19,7 @@ A cluster
   status     controller, nodes and jobs at a glance
   env        print the shell exports that point commands at a cluster
   node       join a node, list, drain, resume or remove nodes
+  topology   load, check, show or clear the tree of switches
 
 Work (each is the Slurm command of the same meaning, with all of its options)
   submit     queue a batch script            sbatch
@@ -93,6 +94,8 @@ int cli_main(const ClientContext& context, int argc, char** argv) {
     return status_main(argc - 1, argv + 1);
   if (verb == "node")
     return node_main(argc - 1, argv + 1);
+  if (verb == "topology")
+    return topology_main(argc - 1, argv + 1);
   if (verb == "completion")
     return completion_main(argc - 1, argv + 1);
   if (verb == "node-init") {

@@ -132,6 +132,9 @@ class Api {
   void list_partitions(Visit);
   void put_partition(Visit);
   void remove_partition(Visit);
+  void get_topology(Visit);
+  void put_topology(Visit);
+  void remove_topology(Visit);
   void list_users(Visit);
   void put_user(Visit);
   // who may use what (api_accounting.cpp)

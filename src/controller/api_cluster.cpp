@@ -139,6 +139,23 @@ void Api::remove_partition(Visit visit) {
   command(std::move(visit), std::move(body));
 }
 
+void Api::get_topology(Visit visit) {
+  if (!world_.view.tables().topology)
+    return visit.refuse(not_found("the cluster has no topology: all nodes are equally near"));
+  visit.answer(encode_record(world_.view.tables().topology));
+}
+
+void Api::put_topology(Visit visit) {
+  auto body = decode_topology(visit.http().body);
+  if (!body.ok())
+    return visit.refuse(body.error());
+  if (body->leaves.empty())
+    return visit.refuse(invalid("a topology without nodes; DELETE forgets it", "leaves"));
+  command(std::move(visit), PutTopology{std::move(*body)});
+}
+
+void Api::remove_topology(Visit visit) { command(std::move(visit), PutTopology{}); }
+
 void Api::list_users(Visit visit) { visit.answer(records_of(Kind::kUser, world_.view.tables().users)); }
 
 void Api::put_user(Visit visit) {

@@ -1,0 +1,145 @@
+#include <getopt.h>
+#include <stdio.h>
+
+#include <memory>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/cluster_dir.h"
+#include "io/client/unix_api_client.h"
+#include "wire/codec.h"
+#include "wire/local_files.h"
+#include "wire/topology_file.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kHelp = R"help(Usage: lockstep topology VERB …
+
+  load FILE [--levels NAMES] [--strict]   make the tree of a topology.conf (Slurm's format) the cluster's
+  check FILE [--levels NAMES]             say what is wrong with a file; changes nothing
+  show                                    print the cluster's tree as such a file
+  clear                                   forget it: all nodes are equally near
+All take --dir DIR. --levels names the levels, outermost first: spine,leaf. Nodes that the file names and the cluster
+does not have (yet), or the other way round, are listed; with --strict they are an error.
+)help";
+
+int fail(const Error& error) {
+  fprintf(stderr, "lockstep topology: %s\n", error.message.c_str());
+  return 1;
+}
+
+Result<std::string> call(const std::string& socket, std::string_view method, const std::string& target,
+                         const std::string& body = {}) {
+  const auto client = TRY(connect_unix(socket));
+  const auto reply = TRY(client->call(method, target, body, seconds(30)));
+  if (reply.status >= 300)
+    return decode_error(reply.body, reply.status);
+  return reply.body;
+}
+
+Result<std::string> read_file(const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rb"), &fclose);
+  if (!file)
+    return not_found("cannot open " + path);
+  std::string text;
+  char chunk[1 << 14];
+  while (const std::size_t got = fread(chunk, 1, sizeof chunk, file.get())) {
+    text.append(chunk, got);
+    if (text.size() > (std::size_t{64} << 20))
+      return invalid(path + " is larger than 64 MiB");
+  }
+  if (ferror(file.get()))
+    return Error{Errc::kIo, "cannot read " + path, {}};
+  return text;
+}
+
+Result<std::vector<std::string>> names_of_nodes(const std::string& socket) {
+  const ClusterStatus status = TRY(decode_cluster_status(TRY(call(socket, "GET", "/v1/status"))));
+  std::vector<std::string> names;
+  for (const NodeStatus& node : status.nodes) names.push_back(node.name);
+  return names;
+}
+
+int load(const std::string& socket, const std::string& path, const std::vector<std::string>& levels, bool strict,
+         bool only_check) {
+  const auto text = read_file(path);
+  if (!text)
+    return fail(text.error());
+  const auto file = parse_topology(path, *text, levels);
+  if (!file)
+    return fail(file.error());
+  const auto nodes = names_of_nodes(socket);
+  if (!nodes && !only_check)
+    return fail(nodes.error());
+  const std::vector<std::string> differences =
+      nodes ? topology_differences(path, *file, *nodes) : std::vector<std::string>();
+  for (const std::string& line : differences) fprintf(stderr, "%s: %s\n", strict ? "error" : "note", line.c_str());
+  if (strict && !differences.empty())
+    return 1;
+  const Topology& topology = file->topology;
+  if (!only_check)
+    if (const auto done =
+            call(socket, "PUT", "/v1/topology", encode_record(std::make_shared<const Topology>(topology)));
+        !done)
+      return fail(done.error());
+  std::size_t count = 0;
+  for (const TopologyLeaf& leaf : topology.leaves) count += leaf.nodes.size();
+  printf("%s: %zu nodes on %zu %s; levels: %s\n", path.c_str(), count, topology.leaves.size(),
+         topology.blocks ? "blocks" : "leaves", join(topology.levels, ", ").c_str());
+  return 0;
+}
+
+int show(const std::string& socket) {
+  const auto answer = call(socket, "GET", "/v1/topology");
+  const auto topology = answer ? decode_topology(*answer) : Result<Topology>(answer.error());
+  if (!topology)
+    return fail(topology.error());
+  fputs(topology_text(*topology).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+int topology_main(int argc, char** argv) {
+  static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
+                                    {"levels", 1, nullptr, 'l'},
+                                    {"strict", 0, nullptr, 's'},
+                                    {"help", 0, nullptr, 'h'},
+                                    {nullptr, 0, nullptr, 0}};
+  const std::string verb = argc > 1 ? argv[1] : "help";
+  std::string dir;
+  std::vector<std::string> levels;
+  bool strict = false;
+  optind = 2;
+  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
+      case 'd': dir = optarg; break;
+      case 'l': levels = split(optarg, ','); break;
+      case 's': strict = true; break;
+      case 'h': fputs(kHelp, stdout); return 0;
+      default: fputs("Try `lockstep topology help`.\n", stderr); return 2;
+    }
+  if (verb == "help" || verb == "--help" || verb == "-h") {
+    fputs(kHelp, stdout);
+    return 0;
+  }
+  const std::string socket = dir.empty() ? find_socket() : cluster_dir(dir).socket();
+  if (verb == "load" || verb == "check") {
+    if (optind + 1 != argc) {
+      fprintf(stderr, "lockstep topology: say which file: lockstep topology %s FILE\n", verb.c_str());
+      return 2;
+    }
+    return load(socket, argv[optind], levels, strict, verb == "check");
+  }
+  if (verb == "show")
+    return show(socket);
+  if (verb == "clear") {
+    const auto answer = call(socket, "DELETE", "/v1/topology");
+    return answer ? 0 : fail(answer.error());
+  }
+  fprintf(stderr, "lockstep topology: no such verb: %s\nTry `lockstep topology help`.\n", verb.c_str());
+  return 2;
+}
+
+}  // namespace lockstep
