@@ -71,6 +71,7 @@ struct ClusterState::Inner {
 
   void index(const Node* before, const Node* after);
   void index(const Partition*, const Partition*) { ++ground; }
+  void index(const Topology*, const Topology*) { ++ground; }
   void index(const Cluster* before, const Cluster* after);
   void index(const Account* before, const Account* after) { ledger.index(before, after); }
   void index(const Reservation*, const Reservation*) { refresh_reservation_timer(); }

@@ -9,6 +9,8 @@
 #include "core/attempts.h"
 #include "core/preemption.h"
 #include "core/timers.h"
+#include "core/topology.h"
+#include "rules/topology.h"
 
 namespace lockstep {
 
@@ -25,8 +27,9 @@ const Partition* usable_partition(const Txn& txn, const JobSpec& spec, const std
   return asked ? partition : nullptr;
 }
 
-bool fits(const Txn& txn, JobId self, const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+bool fits(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& grants,
           std::vector<const Node*>& nodes) {
+  const JobSpec& spec = *job.spec;
   std::map<NodeId, NodeLoad> loads;
   for (const Grant& grant : grants) {
     const Node* node = txn.tables().node(grant.node);
@@ -39,7 +42,10 @@ bool fits(const Txn& txn, JobId self, const JobSpec& spec, const Partition& part
     if (!mutant(Mutant::kNoRecheck) && !take(load, *node, grant).ok())
       return false;
   }
-  return check_allocation(spec, partition, grants, nodes).ok() && spares_holds(txn, self, grants);
+  const bool switches_over = txn.now() >= switches_end(spec, job.eligible);
+  return check_allocation(spec, partition, grants, nodes).ok() &&
+         check_domains(spec, partition, levels_of(txn.tables()), grants, nodes, switches_over).ok() &&
+         spares_holds(txn, job.id, grants);
 }
 
 bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
@@ -55,7 +61,7 @@ bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   if (!in || start.grants.empty())
     return false;
   std::vector<const Node*> nodes;
-  if (!fits(txn, job->id, *job->spec, in->partition(), start.grants, nodes))
+  if (!fits(txn, *job, in->partition(), start.grants, nodes))
     return false;
   if (rules.bar(*job->spec, in->partition(), start.grants, nodes, in->limit))
     return false;

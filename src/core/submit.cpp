@@ -7,7 +7,9 @@
 #include "core/directory.h"
 #include "core/jobs.h"
 #include "core/reservations.h"
+#include "core/topology.h"
 #include "rules/priority.h"
+#include "rules/topology.h"
 
 namespace lockstep {
 
@@ -54,6 +56,8 @@ Result<void> check_group(const JobSpec& spec, std::size_t g) {
     return invalid("a batch job needs a script", "script");
   if (tasks_group && group.argv.empty() && group.container.image.empty())
     return invalid("its tasks have nothing to run", field("argv"));
+  if (group.switches_wait.us < 0 || group.switches_wait > kForever)
+    return invalid("the wait for switches is out of range", field("switches_wait"));
   if (auto constraint = check_constraint(group.constraint); !constraint.ok())
     return invalid(constraint.error().message, field("constraint"));
   return {};
@@ -104,6 +108,8 @@ Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec
     }
     const auto nodes = nodes_of(txn.tables(), *partition);
     auto possible = nodes.empty() ? Result<void>() : check_possible(spec, *partition, nodes);
+    if (possible.ok() && !nodes.empty())
+      possible = check_domains_possible(spec, *partition, levels_of(txn.tables()), nodes);
     if (possible.ok())
       return {};
     refusal = possible.error();

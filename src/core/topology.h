@@ -1,9 +1,15 @@
 // The record of the topology, and what it says of each node.
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "core/txn.h"
 
 namespace lockstep {
+
+// The names of the levels, outermost first; none without a topology.
+std::span<const std::string> levels_of(const Tables& tables);
 
 Result<Answer> put_topology(Txn& txn, const PutTopology& ask);
 

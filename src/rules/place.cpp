@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/hostlist.h"
 #include "rules/fit.h"
 #include "rules/need.h"
+#include "rules/topology.h"
 
 namespace lockstep {
 
@@ -89,10 +89,9 @@ bool spread_devices(std::vector<Choice>& chosen, const GroupSpec& group) {
 
 std::optional<std::vector<Grant>> grants_for(std::vector<Choice> chosen, const GroupSpec& group,
                                              std::uint16_t group_index, std::uint32_t tasks) {
-  // Ranks follow the host list that users see, which is sorted.
-  std::sort(chosen.begin(), chosen.end(), [](const Choice& a, const Choice& b) {
-    return host_less(a.candidate->node->meta.name, b.candidate->node->meta.name);
-  });
+  // Ranks follow the tree, neighbours beside each other; without one the host list that users see, which is sorted.
+  std::sort(chosen.begin(), chosen.end(),
+            [](const Choice& a, const Choice& b) { return before_on_tree(*a.candidate->node, *b.candidate->node); });
   spread_tasks(chosen, tasks);
   if (!spread_devices(chosen, group))
     return std::nullopt;
