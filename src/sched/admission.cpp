@@ -16,16 +16,31 @@ constexpr std::size_t kWindowsMax = 256;  // of one reservation that a calendar 
 void Admission::look_again() {
   const bool before = bounded_;
   const Policy& policy = directory_.policy();
-  bounded_ = !directory_.qos.empty() || !directory_.accounts.empty() || !directory_.associations.empty() ||
-             !directory_.licences.empty() || !directory_.reservations.empty();
+  static const Limits kNoLimits;
+  static const Quota kNoQuota;
+  const auto any = [](const auto& records, const auto& bounds) {
+    return std::any_of(records.begin(), records.end(), [&](const auto& named) { return bounds(*named.second); });
+  };
+  bounded_ = partitions_choose_ || !directory_.licences.empty() || !directory_.reservations.empty() ||
+             any(directory_.qos, [](const Qos& q) { return q.limits != kNoLimits || q.requires_reservation; }) ||
+             any(directory_.accounts, [](const Account& a) { return a.limits != kNoLimits || a.quota != kNoQuota; }) ||
+             any(directory_.associations, [](const Association& a) { return a.limits != kNoLimits; });
   turned_ = turned_ || (bounded_ && !before);
-  if (before && !bounded_)
+  if (!bounded_)
     ledger_.clear();
-  const bool ranks = std::any_of(directory_.qos.begin(), directory_.qos.end(),
-                                 [](const auto& named) { return named.second->priority > 0; });
+  else if (!before)
+    for (const auto& [name, account] : directory_.accounts) ledger_.index(nullptr, account.get());
+  const bool ranks = any(directory_.qos, [](const Qos& q) { return q.priority > 0; });
   weighted_ = policy.weight_age > 0 || policy.weight_job_size > 0 || !policy.weight_tres.empty() ||
               (policy.weight_assoc > 0 && !directory_.associations.empty()) ||
               (policy.weight_fair_share > 0 && !directory_.accounts.empty()) || (policy.weight_qos > 0 && ranks);
+}
+
+void Admission::partitions_choose(bool some_do) {
+  if (partitions_choose_ == some_do)
+    return;
+  partitions_choose_ = some_do;
+  look_again();
 }
 
 Admission::Effect Admission::observe(const Change& change) {
@@ -40,7 +55,8 @@ Admission::Effect Admission::observe(const Change& change) {
     const Account* before = directory_.account((*account)->meta.name);
     const Ref<Account> held = before ? directory_.accounts.find((*account)->meta.name)->second : nullptr;
     directory_.apply_directory(change);
-    ledger_.index(held.get(), change.removed ? nullptr : account->get());
+    if (bounded_)
+      ledger_.index(held.get(), change.removed ? nullptr : account->get());
   } else if (!directory_.apply_directory(change)) {
     return Effect::kNone;
   }

@@ -32,6 +32,7 @@ class Admission {
   // Takes over a change of a record it keeps. Jobs come through index().
   Effect observe(const Change& change);
   void index(const Job* before, const Job* after);
+  void partitions_choose(bool some_do);  // some partition takes only some accounts or QOS
   void count(const Claim& claim, std::int64_t times) { ledger_.count(claim, times); }
 
   // Anything that could bar a start; while false, bar() says nothing and the ledger is not kept.
@@ -75,7 +76,7 @@ class Admission {
   Directory directory_;
   Ledger ledger_;
   Duration wall_offset_;
-  bool bounded_ = false, turned_ = false, weighted_ = false;
+  bool bounded_ = false, turned_ = false, weighted_ = false, partitions_choose_ = false;
   std::optional<Spendings> spendings_;
   Instant spendings_at_;
 };

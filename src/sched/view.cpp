@@ -94,10 +94,7 @@ void PlannerView::note_record(const Change& change) {
   const Admission::Effect effect = admission_.observe(change);
   if (effect == Admission::Effect::kNone)
     return;
-  if (admission_.turned_bounded())
-    for (const JobSlot& slot : slots_)
-      if (slot.job)
-        admission_.index(nullptr, slot.job.get());
+  begin_ledger();
   changed = true;
   ++bounds;
   ranked_as_of_ = kNever;
@@ -107,6 +104,14 @@ void PlannerView::note_record(const Change& change) {
     return;
   boundary_ = admission_.next_boundary(now_);
   keep_apart(kept);
+}
+
+void PlannerView::begin_ledger() {
+  if (!admission_.turned_bounded())
+    return;
+  for (const JobSlot& slot : slots_)
+    if (slot.job)
+      admission_.index(nullptr, slot.job.get());
 }
 
 // Classes tell nodes apart by the reservations that keep them.
@@ -215,6 +220,10 @@ void PlannerView::put_partition(const Ref<Partition>& partition, bool removed) {
   most_partition_ = 0;
   for (const auto& p : partitions_) most_partition_ = std::max(most_partition_, p->priority);
   ranked_as_of_ = kNever;
+  admission_.partitions_choose(std::any_of(partitions_.begin(), partitions_.end(), [](const auto& p) {
+    return !p->allow_accounts.empty() || !p->deny_accounts.empty() || !p->allow_qos.empty() || !p->deny_qos.empty();
+  }));
+  begin_ledger();
   if (!same_nodes) {
     named_.clear();
     for (const auto& p : partitions_) named_.emplace_back(p->nodes.begin(), p->nodes.end());

@@ -210,6 +210,7 @@ class PlannerView {
   void reorder();
   OrderKey key_of(const Job& job) const;
   void classify_all();
+  void begin_ledger();
   void keep_apart(const std::vector<std::string>& names);
   void note_record(const Change& change);
   std::uint32_t shape_of(const Ref<JobSpec>& spec);
