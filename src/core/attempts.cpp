@@ -55,6 +55,10 @@ void finish_attempt(Txn& txn, JobId id) {
     job.suspended_at = {};
   }
   if (!job.requeue_after) {
+    const bool by_itself = job.ending == JobState::kCompleted || job.ending == JobState::kFailed ||
+                           job.ending == JobState::kTimeout || job.ending == JobState::kOutOfMemory;
+    if (by_itself && job.started)
+      txn.learn(job, txn.job(id)->allocation->limit, txn.now() - job.started - job.suspended_before);
     job.state = job.ending;
     job.hold = Hold::kNone;
     job.ended = txn.now();

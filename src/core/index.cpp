@@ -68,6 +68,7 @@ void ClusterState::Inner::index(const Node* before, const Node* after) {
                     before->tmp_disk_mb == after->tmp_disk_mb && before->devices == after->devices &&
                     before->features == after->features && before->domains == after->domains;
   ground += !same;
+  turns.index(before, after);
 }
 
 void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
@@ -80,6 +81,7 @@ void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
 void ClusterState::Inner::index(const Job* before, const Job* after) {
   const JobId id = before ? before->id : after->id;
   ledger.index(before, after);
+  turns.index(before, after);
 
   const Allocation* old_grants = held(before);
   const Allocation* new_grants = held(after);
@@ -267,9 +269,11 @@ void ClusterState::Inner::rebuild() {
   timers.clear();
   job_timers.clear();
   ledger.clear();
+  turns.clear();
   reservations_at = {};
   for (const auto& [key, account] : tables.accounts) ledger.index(nullptr, account.get());
   refresh_reservation_timer();
+  for (const auto& [key, node] : tables.nodes) turns.index(nullptr, node.get());
   for (const auto& [key, job] : tables.jobs) index(nullptr, job.get());
   for (const auto& [key, step] : tables.steps) index(nullptr, step.get());
   for (const auto& [key, task] : tables.tasks) index(nullptr, task.get());

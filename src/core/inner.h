@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/cluster.h"
+#include "core/turns.h"
 #include "rules/ledger.h"
 #include "rules/usage.h"
 
@@ -58,6 +59,7 @@ struct ClusterState::Inner {
   std::map<JobId, std::vector<Timer>> job_timers;  // what each job has in timers, without its tasks'
 
   Ledger ledger;            // what limits, quotas and licences count
+  Turns turns;              // whose turn it will be among equals
   Instant reservations_at;  // the timer of reservations in timers; 0 = there is none
 
   // Specs accepted lately. Equal ones are shared by their jobs, and whether one could ever run is not worked out again

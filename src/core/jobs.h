@@ -30,6 +30,8 @@ Result<void> may_change(const Txn& txn, const Job& job);
 // What is wrong with a spec, before it becomes a job or a new version of one. as_before: the job's present spec when it
 // is updated; what has not changed is not checked against limits that came later.
 Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_before);
+// Fills in Job::turn and predicted from what waits and what is known now.
+void place_among_equals(const Txn& txn, Job& job);
 
 // Ends a pending job. Of an array's own record: drops what is waiting; it ends when its elements have.
 void end_pending(Txn& txn, const Job& job, JobState state, const std::string& reason, UserId by = {});

@@ -8,6 +8,7 @@
 #include "core/jobs.h"
 #include "core/reservations.h"
 #include "core/topology.h"
+#include "core/timers.h"
 #include "rules/priority.h"
 #include "rules/topology.h"
 
@@ -159,6 +160,13 @@ Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_b
   return check_partitions(txn, spec, as_before);
 }
 
+void place_among_equals(const Txn& txn, Job& job) {
+  const Tables& tables = txn.tables();
+  const Partition* partition =
+      job.spec->partitions.empty() ? tables.default_partition() : tables.partition(job.spec->partitions[0]);
+  txn.inner().turns.place(job, limit_of(*job.spec, partition, txn.settings()));
+}
+
 Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   if (!ask.spec)
     return invalid("a job needs a description");
@@ -213,6 +221,7 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   job.hold = spec.hold ? Hold::kUser : natural_hold(txn, job);
   if (job.hold == Hold::kNone)
     job.eligible = txn.now();
+  place_among_equals(txn, job);
   const bool look_again = job.hold == Hold::kDependency || job.hold == Hold::kDependencyNever;
   const Ref<Job> made = txn.put(std::move(job));
   txn.event(*made, "Submitted");

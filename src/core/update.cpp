@@ -106,6 +106,8 @@ Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask) {
   ++job.meta.generation;
   if (ask.nice || ask.priority)
     job.priority = plain_priority(*job.spec);
+  if (pending && (ask.time_limit || ask.nodes || ask.tasks || ask.name || ask.partitions))
+    place_among_equals(txn, job);
   if (!pending && ask.time_limit) {
     const Partition* partition = txn.tables().partition(job.allocation->partition);
     const Duration limit = limit_of(*job.spec, partition, txn.settings());

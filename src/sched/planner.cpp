@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "rules/order.h"
 #include "sched/forecast.h"
 
 namespace lockstep {
@@ -18,6 +19,8 @@ constexpr std::uint32_t kRestartsMax = 4;  // of an unfinished pass, so that its
 
 // Work is counted in sixteenths of trying one job on the nodes.
 constexpr std::uint64_t kTry = 16, kLook = 1;
+
+constexpr OrderPolicy kOrder;
 
 constexpr int kWindowsMost = 64;  // windows of reservations that a head's place is looked for behind
 
@@ -192,6 +195,7 @@ struct Planner::Inner {
       looked += kTry;
       if (auto shadow = place_head(*slot.job->spec, *way_in(slot, p), now, ready[p])) {
         shadow->key = slot.key;
+        shadow->binds_at = slot.job->turn ? slot.job->turn + kOrder.overdue_after : Instant{};
         shadows.add(view, std::move(*shadow));
       }
     }
@@ -238,6 +242,13 @@ struct Planner::Inner {
     chunk.starts.push_back(std::move(planned));
   }
 
+  // When it will probably be over, as far as it may go ahead of a head whose promise does not bind yet.
+  static Instant probable_end(const Job& job, const Way& way, Instant now) {
+    if (way.limit >= kForever)
+      return kNever;
+    return now + (job.predicted.us > 0 ? filler_time(kOrder, way.limit, job.predicted, false) : way.limit);
+  }
+
   // express: a new job tried out of turn, in the middle of a pass; it must not close a shape or become a head.
   Verdict consider(SlotNo s, Instant now, bool express, PlanChunk& chunk) {
     looked += kLook;
@@ -260,7 +271,7 @@ struct Planner::Inner {
       const std::optional<Way> narrowed = view.open_way(*slot.job->spec, whole, now);
       const Way& way = narrowed ? *narrowed : whole;
       const Instant end = way.limit >= kForever ? kNever : now + way.limit;
-      const Avoid avoid = shadows.avoid_for(slot.key, end);
+      const Avoid avoid = shadows.avoid_for(slot.key, end, probable_end(*slot.job, way, now));
       free_of_heads = free_of_heads && std::find(avoid.begin(), avoid.end(), true) == avoid.end();
       if (!may_fit(view, way, shadows, avoid))
         continue;
@@ -384,8 +395,8 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
     view.clear_refused();
   }
   for (const Shadow& shadow : in.shadows.all())
-    if (!shadow.overdue() && now >= shadow.at)
-      view.changed = true;  // a running job overstays: the shadow moves
+    if ((!shadow.overdue() && now >= shadow.at) || (!shadow.binds() && now >= shadow.binds_at))
+      view.changed = true;  // a running job overstays and the shadow moves, or it binds from now on
   in.looked = 0;
   const bool in_pass = !in.active.empty();
   bool restarted = false;
@@ -429,8 +440,7 @@ bool Planner::idle() const {
 Instant Planner::wake_at() const {
   Instant at = std::min({inner_->view.next_release(), inner_->retry_at, inner_->forecast.deep_due()});
   for (const Shadow& shadow : inner_->shadows.all())
-    if (!shadow.overdue())
-      at = std::min(at, shadow.at);
+    at = std::min({at, shadow.overdue() ? kNever : shadow.at, shadow.binds() ? kNever : shadow.binds_at});
   return at;
 }
 

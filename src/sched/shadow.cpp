@@ -61,10 +61,12 @@ const Shadow* Shadows::of_job(JobId job) const {
   return it == shadows_.end() ? nullptr : &*it;
 }
 
-Avoid Shadows::avoid_for(const OrderKey& key, Instant end) const {
+Avoid Shadows::avoid_for(const OrderKey& key, Instant limit_end, Instant probable_end) const {
   Avoid out(shadows_.size());
-  for (std::size_t i = 0; i < shadows_.size(); ++i)
-    out[i] = shadows_[i].key < key && (end > shadows_[i].at || end == kNever);
+  for (std::size_t i = 0; i < shadows_.size(); ++i) {
+    const Instant end = shadows_[i].binds() ? limit_end : probable_end;
+    out[i] = shadows_[i].key < key && (end > shadows_[i].at || limit_end == kNever);
+  }
   return out;
 }
 

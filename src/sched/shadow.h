@@ -18,6 +18,8 @@ struct Shadow {
   std::vector<Grant> grants;                   // what it will take
   std::vector<NodeLoad> loads;                 // per grant: what is held on that node then, the grant included
   bool overdue() const { return at <= made; }  // what it waits for should be gone already
+  Instant binds_at;                            // before, `at` is a forecast: predictions are enough to go ahead of it
+  bool binds() const { return binds_at <= made; }
 };
 
 // Which shadows a job must leave alone, by position.
@@ -31,8 +33,8 @@ class Shadows {
   const Shadow* of(PartitionNo partition) const;  // null: none
   const Shadow* of_job(JobId job) const;
 
-  // For a job with this key that would end then.
-  Avoid avoid_for(const OrderKey& key, Instant end) const;
+  // For a job with this key that must end then (kNever: need not at all), and probably will.
+  Avoid avoid_for(const OrderKey& key, Instant limit_end, Instant probable_end) const;
   // What is held on a shaded node in the eyes of a job that must avoid some: the most of now and then.
   NodeLoad seen(NodeId node, const NodeLoad& now, const Avoid& avoid) const;
   // A start on shaded nodes that lasts longer than a head waits is there when the head comes.

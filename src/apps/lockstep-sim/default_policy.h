@@ -1,10 +1,10 @@
-// The product's order, predictions and filling rule (sched/order.h, sched/predict.h), driven by a trace.
+// The product's order, predictions and filling rule (rules/order.h, rules/predict.h), driven by a trace.
 #pragma once
 
 #include <vector>
 
-#include "sched/order.h"
-#include "sched/predict.h"
+#include "rules/order.h"
+#include "rules/predict.h"
 #include "sim/node_tree.h"
 #include "sim/queue_loop.h"
 

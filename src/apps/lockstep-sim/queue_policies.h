@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "sched/order.h"
+#include "rules/order.h"
 #include "sim/node_tree.h"
 #include "sim/queue_figures.h"
 #include "sim/queue_loop.h"

@@ -26,7 +26,7 @@ constexpr Setting kSettings[] = {
     {"steep", &OrderPolicy::steep},
     {"wide_permille", &OrderPolicy::wide_permille},
     {"filler_permille", &OrderPolicy::filler_permille},
-    {"overdue_permille", &OrderPolicy::overdue_permille},
+    {"overdue_after", nullptr, &OrderPolicy::overdue_after},
 };
 
 }  // namespace

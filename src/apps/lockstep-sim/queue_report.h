@@ -7,13 +7,13 @@
 
 #include "base/result.h"
 #include "command.h"
-#include "sched/order.h"
+#include "rules/order.h"
 #include "sim/queue_figures.h"
 #include "wire/json_text.h"
 
 namespace lockstep::sim {
 
-// "name=value,…" over the default, names and units as in sched/order.h (durations in seconds): for parameter studies.
+// "name=value,…" over the default, names and units as in rules/order.h (durations in seconds): for parameter studies.
 Result<OrderPolicy> order_policy_of(const Options& options);
 // "--scale-submit PERCENT" more (or, negative, less) time between submissions; 1 without it.
 Result<double> submit_factor_of(const Options& options);

@@ -1,5 +1,5 @@
 // Learning and predicting run times.
-#include "sched/predict.h"
+#include "rules/predict.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // Turns in integers, so that every machine orders alike.
-#include "sched/order.h"
+#include "rules/order.h"
 
 #include <algorithm>
 #include <bit>
@@ -54,8 +54,8 @@ Result<void> OrderPolicy::validate() const {
     return out_of("predicted_min", "a second to a year");
   if (filler_permille < 1 || filler_permille > 100'000)
     return out_of("filler_permille", "1 to 100000");
-  if (overdue_permille < 0 || overdue_permille > 100'000)
-    return out_of("overdue_permille", "0 to 100000");
+  if (overdue_after.us < 0 || overdue_after > kForever)
+    return out_of("overdue_after", "0 to a year");
   return {};
 }
 
@@ -92,7 +92,7 @@ Turn turn_of(const OrderPolicy& policy, const OrderFacts& facts) {
   const __int128 width = kMillion + static_cast<__int128>(cube) * policy.wide_permille / 1000;
 
   const Instant at = facts.submitted + Duration{static_cast<std::int64_t>(by_doublings + by_length * width / kMillion)};
-  return {at, at + facts.spread / 1000 * policy.overdue_permille};
+  return {at, at + policy.overdue_after};
 }
 
 Duration filler_time(const OrderPolicy& policy, Duration limit, Duration predicted, bool first_is_overdue) {

@@ -1,5 +1,5 @@
 // What is learned from ended jobs, for whom, and that nothing else follows from it.
-#include "sched/predict.h"
+#include "rules/predict.h"
 
 #include <gtest/gtest.h>
 

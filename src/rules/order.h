@@ -29,13 +29,13 @@ struct OrderPolicy {
   Duration spread_min = seconds(80'000);
   Duration spread_max = hours(300);
   std::int64_t backlog_permille = 1200;
-  std::int64_t doubling_permille = 104;  // spreads per doubling of the predicted run time
-  Duration short_run = seconds(100);     // what the doublings are counted from
-  Duration predicted_min = seconds(5);   // shorter ones are alike
-  std::int64_t steep = 10;               // half a spread for a job of a tenth of the spread
-  std::int64_t wide_permille = 2000;     // of its spread a job of the whole cluster is put back further
-  std::int64_t filler_permille = 850;    // of its predicted run time a filler is tested with
-  std::int64_t overdue_permille = 2000;  // spreads after its turn, from which on a waiting job's promise binds
+  std::int64_t doubling_permille = 104;       // spreads per doubling of the predicted run time
+  Duration short_run = seconds(100);          // what the doublings are counted from
+  Duration predicted_min = seconds(5);        // shorter ones are alike
+  std::int64_t steep = 10;                    // half a spread for a job of a tenth of the spread
+  std::int64_t wide_permille = 2000;          // of its spread a job of the whole cluster is put back further
+  std::int64_t filler_permille = 850;         // of its predicted run time a filler is tested with
+  Duration overdue_after = seconds(160'000);  // its turn, from which on a waiting job's promise binds
 
   Result<void> validate() const;
 };

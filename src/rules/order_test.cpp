@@ -1,5 +1,5 @@
 // Turns: what goes ahead of what, by how much at most, and that nothing overflows.
-#include "sched/order.h"
+#include "rules/order.h"
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(Order, TheDefaultIsValidAndNonsenseIsRefusedByField) {
   EXPECT_EQ(field([](OrderPolicy& p) { p.wide_permille = -1; }), "wide_permille");
   EXPECT_EQ(field([](OrderPolicy& p) { p.predicted_min = {}; }), "predicted_min");
   EXPECT_EQ(field([](OrderPolicy& p) { p.filler_permille = 0; }), "filler_permille");
-  EXPECT_EQ(field([](OrderPolicy& p) { p.overdue_permille = -1; }), "overdue_permille");
+  EXPECT_EQ(field([](OrderPolicy& p) { p.overdue_after = seconds(-1); }), "overdue_after");
 }
 
 TEST(Order, ShortGoesAheadOfLongAndWidthCountsOnlyNearTheWhole) {
@@ -68,7 +68,7 @@ TEST(Order, TheSpreadFollowsTheBacklogUpToItsBound) {
 TEST(Order, OverdueComesSomeSpreadsAfterTheTurn) {
   const OrderPolicy policy;
   const Turn idle = turn(1, hours(1), Duration{});
-  EXPECT_EQ((idle.overdue_at - idle.at).us, policy.spread_min.us / 1000 * policy.overdue_permille);
+  EXPECT_EQ(idle.overdue_at - idle.at, policy.overdue_after);
 }
 
 // Against floating point: the integers are right to a thousandth of a spread.
