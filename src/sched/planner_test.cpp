@@ -262,7 +262,8 @@ TEST(Planner, agrees_with_the_obvious_on_random_clusters) {
     Instant now = kNow;
     for (int round = 0; round < 12 && !testing::Test::HasFailure(); ++round) {
       now = now + millis(rng.between(0, 4000));
-      for (std::int64_t i = rng.between(0, 4); i > 0; --i) core.add_job(random_ask(rng), rng.below(4));
+      for (std::int64_t i = rng.between(0, 4); i > 0; --i)
+        core.add_job(random_ask(rng), rng.below(4), random_turn(rng), seconds(rng.between(1, 20)));
       std::vector<JobId> running, pending;
       for (const auto& [id, job] : core.tables.jobs) (holds_allocation(job->state) ? running : pending).push_back(id);
       for (const JobId id : running)
@@ -303,7 +304,11 @@ TEST(Planner, agrees_with_the_obvious_on_random_clusters) {
       for (const auto& [id, job] : core.tables.jobs) {
         if (job->state != JobState::kPending)
           continue;
-        if (!first || std::make_tuple(tier(*job), job->priority) > std::make_tuple(tier(*first), first->priority))
+        const auto rank = [&](const Job& j) {
+          return std::tuple(-std::int64_t{tier(j)}, -static_cast<std::int64_t>(j.priority),
+                            j.turn ? j.turn : j.submitted, j.id);
+        };
+        if (!first || rank(*job) < rank(*first))
           first = job.get();
       }
       if (first) {

@@ -19,6 +19,7 @@ struct SlowHead {
   JobId job;
   std::string partition;
   Instant at;
+  bool binds = true;                // limits decide who may go ahead of it; else predictions do
   std::map<NodeId, NodeLoad> then;  // on its nodes, with what it takes
 };
 
@@ -81,8 +82,8 @@ class SlowPlanner {
       if (job->state == JobState::kPending && job->hold == Hold::kNone && job->begin_after <= now_)
         jobs.push_back(job.get());
     std::sort(jobs.begin(), jobs.end(), [&](const Job* a, const Job* b) {
-      return std::tuple(tier(*b), b->priority, a->submitted, a->id) <
-             std::tuple(tier(*a), a->priority, b->submitted, b->id);
+      const auto turn = [](const Job& job) { return job.turn ? job.turn : job.submitted; };
+      return std::tuple(tier(*b), b->priority, turn(*a), a->id) < std::tuple(tier(*a), a->priority, turn(*b), b->id);
     });
     return jobs;
   }
@@ -161,6 +162,9 @@ class SlowPlanner {
   bool start(const Job& job, const Partition& partition) {
     const Duration span = limit(job, partition);
     const Instant end = span >= kForever ? kNever : now_ + span;
+    // 85 % of what is predicted counts before a promise binds.
+    const Instant probably =
+        end == kNever || job.predicted.us == 0 ? end : std::min(end, now_ + Duration{job.predicted.us / 1000 * 850});
     std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, NodeId>> order;
     std::map<NodeId, NodeLoad> loads;
     for (const auto& [id, node] : tables_.nodes) {
@@ -170,7 +174,8 @@ class SlowPlanner {
       const std::uint32_t free_devices = static_cast<std::uint32_t>(node->devices.size()) - load.devices.count();
       order.emplace_back(node->weight, free_devices, node->cores - load.cores.count(), id);
       for (const auto& [name, head] : plan_.heads)
-        if (const auto then = head.then.find(id); then != head.then.end() && (end > head.at || end == kNever)) {
+        if (const auto then = head.then.find(id);
+            then != head.then.end() && ((head.binds ? end : probably) > head.at || end == kNever)) {
           load.cores = load.cores | then->second.cores;
           load.devices = load.devices | then->second.devices;
           load.memory_mb = std::max(load.memory_mb, then->second.memory_mb);
@@ -235,7 +240,8 @@ class SlowPlanner {
             candidates.push_back({tables_.node(id), &loads.at(id)});
         grants = place_group(candidates, group, 0);
       }
-      SlowHead head{job.id, partition.meta.name, std::max(at, now_), {}};
+      const bool binds = !job.turn || job.turn + seconds(160'000) <= now_;
+      SlowHead head{job.id, partition.meta.name, std::max(at, now_), binds, {}};
       for (const Grant& grant : *grants) {
         head.then.try_emplace(grant.node, loads.at(grant.node));
         head.then[grant.node] = together(head.then[grant.node], sum({{grant, kNever}}, {}));
@@ -294,7 +300,7 @@ TEST(Reference, agrees_on_starts_heads_and_their_times) {
         JobSpec spec = random_ask(rng);
         if (spec.time_limit.us != 0 && spec.time_limit < kForever)
           spec.time_limit = spec.time_limit * rng.between(1, 60);
-        core.add_job(spec, rng.below(4));
+        core.add_job(spec, rng.below(4), random_turn(rng), spec.time_limit * rng.between(1, 20) / 20);
       }
       std::vector<JobId> running;
       for (const auto& [id, job] : core.tables.jobs)

@@ -58,7 +58,7 @@ struct MiniCore {
     partition.tier = tier;
     put(partition);
   }
-  JobId add_job(JobSpec spec, std::uint64_t priority = 1) {
+  JobId add_job(JobSpec spec, std::uint64_t priority = 1, Instant turn = {}, Duration predicted = {}) {
     Job job;
     job.id = JobId{++last_job};
     if (spec.groups.empty())
@@ -66,6 +66,8 @@ struct MiniCore {
     job.spec = std::make_shared<JobSpec>(std::move(spec));
     job.priority = priority;
     job.submitted = Instant{1000};
+    job.turn = turn;
+    job.predicted = predicted;
     put(job);
     return job.id;
   }
@@ -185,6 +187,14 @@ struct Driver {
 };
 
 inline constexpr Instant kNow{1'000'000'000};
+
+// None; around now; or so long ago that a promise binds, now or soon.
+inline Instant random_turn(Rng& rng) {
+  if (rng.chance(0.3))
+    return {};
+  const Instant near = kNow + seconds(rng.between(-500, 500));
+  return rng.chance(0.5) ? near : near - seconds(160'000) + seconds(rng.between(0, 2'000));
+}
 
 inline JobSpec random_ask(Rng& rng) {
   JobSpec spec = ask(static_cast<std::uint32_t>(rng.between(1, 3)), static_cast<std::uint32_t>(rng.between(0, 4)),
