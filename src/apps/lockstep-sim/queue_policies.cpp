@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "default_policy.h"
+#include "planner_run.h"
 
 namespace lockstep::sim {
 namespace {
@@ -86,6 +87,8 @@ Result<Filling> filling_of(const std::string& policy) {
 
 Result<QueueRun> run_policy(std::span<const TraceJob> jobs, std::int32_t nodes, std::int32_t devices_per_node,
                             const QueueChoice& choice) {
+  if (choice.policy == "planner")
+    return run_planner(jobs, nodes, devices_per_node);
   const QueueRules rules{.nodes = nodes,
                          .devices_per_node = devices_per_node,
                          .filling = TRY(filling_of(choice.policy)),

@@ -1,0 +1,15 @@
+// A job log through the product itself: the real core and the real planner under a virtual clock.
+#pragma once
+
+#include <span>
+
+#include "base/result.h"
+#include "sim/queue_loop.h"
+#include "sim/queue_trace.h"
+
+namespace lockstep::sim {
+
+// nodes 1: a flat pool of so many processors. Errors: kImpossible where the core refuses a job.
+Result<QueueRun> run_planner(std::span<const TraceJob> jobs, std::int32_t nodes, std::int32_t devices_per_node);
+
+}  // namespace lockstep::sim
