@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "model/plan.h"
 #include "model/records.h"
+#include "views/reasons.h"
 #include "views/selectors.h"
 
 namespace lockstep {
@@ -22,14 +23,6 @@ std::uint32_t slurm_state_order(JobState state);
 
 // "R,PENDING", any case, "all". The error names the word that is no state.
 Result<JobStates> parse_slurm_states(std::string_view text);
-
-// Why a job waits or how it ended, as squeue's %r shows it. The note may be null.
-std::string slurm_reason(const Job& job, const PlanNote* note);
-// The same in parts, of which there may be no second.
-struct Reason {
-  std::string_view word, detail;
-};
-Reason slurm_reason_parts(const Job& job, const PlanNote* note);
 
 // What runs on a node, as far as its state needs it.
 struct NodeHolding {

@@ -1,0 +1,271 @@
+#include "foresight/explain.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "foresight/suggest.h"
+#include "views/reasons.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string user_name(const Tables& tables, const Job& job) {
+  const User* user = tables.user(job.spec->user);
+  return user ? user->meta.name : "";
+}
+
+std::string_view state_word(JobState state) {
+  switch (state) {
+    case JobState::kPending: return "pending";
+    case JobState::kStarting: return "starting";
+    case JobState::kRunning: return "running";
+    case JobState::kSuspended: return "suspended";
+    case JobState::kCompleting: return "completing";
+    default: return "ended";
+  }
+}
+
+std::string dependency_words(const Tables& tables, const Job& job) {
+  const auto verb = [](Dependency::Type type) {
+    switch (type) {
+      case Dependency::Type::kAfter: return "to have begun";
+      case Dependency::Type::kAfterAny: return "to end";
+      case Dependency::Type::kAfterOk: return "to end well";
+      case Dependency::Type::kAfterNotOk: return "to fail";
+      case Dependency::Type::kAfterCorr: return "to end well, element by element";
+      case Dependency::Type::kSingleton: return "";
+    }
+    return "";
+  };
+  std::vector<std::string> parts;
+  for (const Dependency& d : job.spec->dependencies) {
+    if (d.type == Dependency::Type::kSingleton) {
+      parts.push_back(format("the owner's other jobs named {} to end", job.spec->name));
+      continue;
+    }
+    const Job* other = tables.job(d.job);
+    parts.push_back(format("job {} {} ({})", d.job.value, verb(d.type), other ? state_word(other->state) : "gone"));
+  }
+  return parts.empty() ? "nothing that is known" : join(parts, job.spec->dependency_any ? " or " : " and ");
+}
+
+std::string because_held(const ClusterCopy& copy, const Job& job) {
+  const Tables& tables = copy.tables();
+  switch (job.hold) {
+    case Hold::kUser: return "It is held by its owner.";
+    case Hold::kAdmin: return "It is held by an administrator.";
+    case Hold::kRequeueLimit: return "It was requeued too often and is held.";
+    case Hold::kLaunchFailed: return "A node could not launch it; it was requeued and is held.";
+    case Hold::kDependency: return format("It waits for {}.", dependency_words(tables, job));
+    case Hold::kDependencyNever:
+      return format("It waits for {}: that cannot happen any more.", dependency_words(tables, job));
+    case Hold::kBeginTime: return "It may not begin before the time its owner named.";
+    case Hold::kArrayThrottle: {
+      const Job* array = job.array ? &job : tables.job(job.array_job);
+      if (array && array->array)
+        return format("At most {} elements of the array run at once, and {} do.", array->array->throttle,
+                      array->array->running);
+      return "As many elements of the array run as may at once.";
+    }
+    case Hold::kNone: break;
+  }
+  return "";
+}
+
+// The first filter after which there are too few nodes.
+std::string narrow_place(const std::vector<NodeFunnel>& funnels) {
+  for (const NodeFunnel& funnel : funnels) {
+    if (!funnel.closed.empty())
+      continue;
+    for (const NodeFilter& filter : funnel.filters)
+      if (filter.left < funnel.wanted)
+        return format("{} node{} needed, {} {} {}", funnel.wanted, funnel.wanted == 1 ? " is" : "s are", filter.left,
+                      filter.left == 1 ? "is" : "are", filter.name);
+  }
+  return "";
+}
+
+std::string because(const ClusterCopy& copy, const Job& job, const Explanation& out) {
+  if (job.hold != Hold::kNone)
+    return because_held(copy, job);
+  const PlanNote* note = copy.notes().of(job.id);
+  const Wait wait = note ? note->wait : Wait::kNone;
+  const std::string detail = note ? note->detail : "";
+  const auto with_detail = [&](std::string words) {
+    return detail.empty() ? words + "." : format("{}: {}.", words, detail);
+  };
+  std::string closed;
+  for (const NodeFunnel& funnel : out.funnels)
+    if (closed.empty() && !funnel.closed.empty())
+      closed = format("partition {}: {}", funnel.partition, funnel.closed);
+  const std::string narrow = narrow_place(out.funnels);
+  switch (wait) {
+    case Wait::kLimit: return with_detail("A limit or quota is reached");
+    case Wait::kLicenses: return with_detail("Licences are lacking");
+    case Wait::kReservation: return with_detail("It waits for its reservation");
+    case Wait::kNodesUnavailable:
+      return narrow.empty() ? with_detail("Nodes it needs cannot be used now")
+                            : with_detail(format("Nodes it needs cannot be used now; {}", narrow));
+    case Wait::kPartitionDown:
+    case Wait::kPartitionTimeLimit:
+    case Wait::kPartitionNodeLimit:
+      return closed.empty() ? with_detail("Its partition does not take it") : closed + ".";
+    case Wait::kBadConstraints: return with_detail(narrow.empty() ? "No nodes are as it asks" : narrow);
+    case Wait::kNone:
+    case Wait::kPriority:
+    case Wait::kResources: break;
+  }
+  std::string words;
+  if (!narrow.empty())
+    words = narrow + ".";
+  if (out.ahead > 0)
+    words += format("{}{} job{} before it in the queue.", words.empty() ? "" : " ", out.ahead,
+                    out.ahead == 1 ? " is" : "s are");
+  if (words.empty())
+    words = closed.empty() ? "There is no single place for it now." : closed + ".";
+  words.front() =
+      words.front() >= 'a' && words.front() <= 'z' ? static_cast<char>(words.front() - 'a' + 'A') : words.front();
+  return words;
+}
+
+// The nodes of the cluster that the job could be placed on when they are empty, over all its groups and partitions.
+std::set<NodeId> usable_nodes(const Tables& tables, const JobSpec& spec) {
+  std::set<NodeId> out;
+  std::vector<const Partition*> partitions;
+  if (spec.partitions.empty())
+    partitions.push_back(tables.default_partition());
+  for (const std::string& name : spec.partitions) partitions.push_back(tables.partition(name));
+  for (const Partition* partition : partitions)
+    for (const auto& [id, node] : tables.nodes)
+      if (partition && node_usable(*node) &&
+          std::any_of(spec.groups.begin(), spec.groups.end(),
+                      [&](const GroupSpec& group) { return eligible(*node, *partition, group); }))
+        out.insert(id);
+  return out;
+}
+
+bool shares_partition(const JobSpec& a, const JobSpec& b, const Tables& tables) {
+  const auto names = [&](const JobSpec& spec) {
+    std::vector<std::string> out = spec.partitions;
+    if (const Partition* partition = tables.default_partition(); out.empty() && partition)
+      out.push_back(partition->meta.name);
+    return out;
+  };
+  const auto of_a = names(a), of_b = names(b);
+  return std::any_of(of_a.begin(), of_a.end(),
+                     [&](const auto& name) { return std::find(of_b.begin(), of_b.end(), name) != of_b.end(); });
+}
+
+// Jobs that hold something on the nodes this one is foreseen on, or could go to.
+std::vector<JobInTheWay> in_the_way(const ClusterCopy& copy, const Job& job, std::size_t most) {
+  const Tables& tables = copy.tables();
+  std::set<NodeId> wanted;
+  if (job.promise)
+    for (const Grant& grant : job.promise->grants) wanted.insert(grant.node);
+  else if (const PlanNote* note = copy.notes().of(job.id))
+    wanted.insert(note->expected_nodes.begin(), note->expected_nodes.end());
+  if (wanted.empty())
+    wanted = usable_nodes(tables, *job.spec);
+  struct Holder {
+    Instant end;
+    const Job* job;
+    std::vector<NodeId> nodes;
+  };
+  std::vector<Holder> holders;
+  for (const auto& [id, other] : tables.jobs) {
+    if (!other->allocation || is_final(other->state))
+      continue;
+    Holder holder{other->limit_end ? other->limit_end : kNever, other.get(), {}};
+    if (other->state == JobState::kStarting && other->allocation->limit < kForever)
+      holder.end = copy.now() + other->allocation->limit;
+    for (const Grant& grant : other->allocation->grants)
+      if (wanted.contains(grant.node))
+        holder.nodes.push_back(grant.node);
+    if (!holder.nodes.empty())
+      holders.push_back(std::move(holder));
+  }
+  std::stable_sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) { return a.end < b.end; });
+  std::vector<JobInTheWay> out;
+  for (const Holder& holder : holders) {
+    if (out.size() == most)
+      break;
+    out.push_back({holder.job->id, holder.job->spec->name, user_name(tables, *holder.job),
+                   host_list(tables, holder.nodes), copy.wall(holder.end)});
+  }
+  return out;
+}
+
+std::string_view word(Planner::Ahead::Why why) {
+  switch (why) {
+    case Planner::Ahead::Why::kTier: return "tier";
+    case Planner::Ahead::Why::kPriority: return "priority";
+    case Planner::Ahead::Why::kTurn: break;
+  }
+  return "earlier";
+}
+
+// Waiting jobs that are neither ahead of this one nor tied to others by an array.
+std::vector<JobId> jobs_behind(const ClusterCopy& copy, JobId self, const std::vector<Planner::Ahead>& ahead) {
+  std::set<JobId> keep{self};
+  for (const auto& a : ahead) keep.insert(a.job);
+  std::vector<JobId> out;
+  for (const auto& [id, job] : copy.tables().jobs)
+    if (job->state == JobState::kPending && job->hold == Hold::kNone && !job->array && !job->array_job &&
+        !keep.contains(id))
+      out.push_back(id);
+  return out;
+}
+
+}  // namespace
+
+Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& clock, JobId id,
+                            const ExplainSettings& settings, const CoreSettings& core) {
+  if (!tables.job(id))
+    return not_found(format("there is no job {}: it never was, or it ended a while ago (see sacct)", id.value));
+  ClusterCopy copy(tables, clock, core);
+  copy.plan();
+  Explanation out;
+  const Job* job = copy.tables().job(id);
+  if (!job)
+    return not_found(format("job {} has ended", id.value));
+  out.job = id;
+  out.name = job->spec->name;
+  out.user = user_name(tables, *job);
+  out.state = state_word(job->state);
+  out.expected = copy.foresee(id);
+  if (job->state != JobState::kPending || out.expected.started) {
+    const bool now = out.expected.started && tables.job(id)->state == JobState::kPending;
+    if (now)
+      out.state = "pending";
+    out.because = now ? "It starts now." : holds_allocation(job->state) ? "It has its nodes." : "It has ended.";
+    return out;
+  }
+  out.funnels = funnels(copy, *job);
+  const std::vector<Planner::Ahead> ahead = copy.planner().ahead_of(id);
+  out.ahead = ahead.size();
+  for (const Planner::Ahead& a : ahead) {
+    if (out.first_ahead.size() == settings.ahead_max)
+      break;
+    const Job* other = copy.tables().job(a.job);
+    if (other && shares_partition(*other->spec, *job->spec, copy.tables()))
+      out.first_ahead.push_back(
+          {a.job, other->spec->name, user_name(tables, *other), std::string(word(a.why)), copy.foresee(a.job)});
+  }
+  out.in_the_way = in_the_way(copy, *job, settings.ahead_max);
+  out.because = because(copy, *job, out);
+
+  std::uint32_t nodes_free = 0;
+  for (const NodeFunnel& funnel : out.funnels)
+    if (!funnel.filters.empty() && funnel.closed.empty())
+      nodes_free = std::max(nodes_free, funnel.filters.back().left);
+  Search search{tables, clock, core, settings, id, out.expected, nodes_free, {}};
+  if (job->hold == Hold::kNone)
+    if (const auto behind = jobs_behind(copy, id, ahead); behind.size() > settings.whole_queue_max)
+      search.behind = behind;
+  suggest(search, out);
+  return out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,270 @@
+// What explain says of a job: every filter, who is ahead, what stands in the way, and suggestions that hold when they
+// are followed in the real core with the real planner.
+#include "foresight/explain.h"
+
+#include <gtest/gtest.h>
+
+#include "core/testing.h"
+
+namespace lockstep {
+namespace {
+
+// A cluster whose running jobs were started by the real planner.
+struct Scene {
+  explicit Scene(std::uint32_t nodes) : world(nodes) {}
+
+  ClusterCopy::Clock clock() const { return {world.now, Duration{}}; }
+  JobId submit(JobSpec spec, Duration limit) {
+    spec.time_limit = limit;
+    return world.submit(std::move(spec));
+  }
+  // Plans and commits in the cluster itself.
+  void plan() {
+    Planner planner;
+    planner.observe(world.state.tables().snapshot());
+    Rng rng{1};
+    for (int i = 0; i < 1000 && !planner.idle(); ++i) {
+      PlanChunk chunk = planner.plan(world.now, rng, {});
+      if (!chunk.empty()) {
+        auto outcome = world.run(ApplyPlan{std::move(chunk)});
+        planner.observe(outcome.value().changes);
+        world.obey();
+      }
+      planner.settled();
+    }
+  }
+  Explanation explain(JobId id, ExplainSettings settings = {}) {
+    auto out = lockstep::explain(world.state.tables(), clock(), id, settings);
+    EXPECT_TRUE(out.ok()) << (out.ok() ? "" : out.error().message);
+    return out.ok() ? *out : Explanation{};
+  }
+  void put_partition(const std::string& name, std::vector<std::string> nodes, std::uint32_t tier = 1) {
+    Partition partition;
+    partition.meta.name = name;
+    partition.nodes = std::move(nodes);
+    partition.tier = tier;
+    world.must(PutPartition{partition});
+  }
+
+  World world;
+};
+
+const NodeFilter* filter(const Explanation& e, std::string_view name) {
+  for (const NodeFilter& f : e.funnels.at(0).filters)
+    if (f.name == name)
+      return &f;
+  return nullptr;
+}
+
+const Suggestion* suggestion(const Explanation& e, std::string_view start) {
+  for (const Suggestion& s : e.suggestions)
+    if (s.change.starts_with(start))
+      return &s;
+  return nullptr;
+}
+
+std::string all(const Explanation& e) {
+  std::string out = e.because;
+  for (const Suggestion& s : e.suggestions)
+    out += "\n" + s.change + " -> " + s.then.nodes + " " + std::to_string(s.then.start.us);
+  for (const NodeFunnel& f : e.funnels)
+    for (const NodeFilter& n : f.filters) out += "\n" + n.name + " " + std::to_string(n.left) + " " + n.lost;
+  return out;
+}
+
+TEST(Explain, CountsNodesAtEveryFilter) {
+  Scene scene(8);
+  scene.world.must(UpdateNode{.name = "n1", .drain = true, .reason = "fan"});
+  scene.world.lose(2);
+  scene.world.must(UpdateNode{.name = "n3", .features = std::vector<std::string>{"slow"}});
+  for (int i = 4; i <= 8; ++i)
+    scene.world.must(UpdateNode{.name = World::name_of(static_cast<std::uint32_t>(i)),
+                                .features = std::vector<std::string>{"fast"}});
+  scene.put_partition("main", {"n1", "n2", "n3", "n4", "n5", "n6", "n7"});
+  JobSpec holder = World::batch(1, 8);
+  holder.partitions = {"main"};
+  holder.groups[0].only_nodes = {"n4"};
+  holder.groups[0].nodes = {1, 1};
+  scene.submit(holder, hours(2));
+  scene.plan();
+
+  JobSpec spec = World::batch(4, 8);
+  spec.partitions = {"main"};
+  spec.groups[0].constraint = "fast";
+  const Explanation e = scene.explain(scene.submit(spec, hours(1)));
+  ASSERT_EQ(e.funnels.size(), 1u);
+  EXPECT_EQ(e.funnels[0].wanted, 4u);
+  ASSERT_TRUE(filter(e, "in partition main"));
+  EXPECT_EQ(filter(e, "in partition main")->left, 7u);
+  EXPECT_EQ(filter(e, "up")->left, 5u);
+  EXPECT_EQ(filter(e, "up")->lost, "1 down, 1 drained");
+  EXPECT_EQ(filter(e, "up")->example, "n1: drained, fan");
+  EXPECT_EQ(filter(e, "allowed")->left, 4u);
+  EXPECT_EQ(filter(e, "allowed")->lost, "1 without the features");
+  EXPECT_EQ(filter(e, "large enough")->left, 4u);
+  EXPECT_EQ(filter(e, "free now")->left, 3u) << all(e);
+  EXPECT_EQ(filter(e, "free now")->lost, "1 with GPUs taken");
+  EXPECT_EQ(filter(e, "free now")->example, "n4: its GPUs are taken");
+  EXPECT_EQ(e.because, "4 nodes are needed, 3 are free now.") << all(e);
+  EXPECT_EQ(e.expected.start.us, (scene.world.now + hours(2)).us);
+  ASSERT_EQ(e.in_the_way.size(), 1u);
+  EXPECT_EQ(e.in_the_way[0].nodes, "n4");
+}
+
+TEST(Explain, FewerNodesNow) {
+  Scene scene(8);
+  scene.submit(World::batch(2, 8), hours(10));
+  scene.plan();
+  const JobId job = scene.submit(World::batch(8, 8), hours(4));
+  const Explanation e = scene.explain(job);
+  const Suggestion* s = suggestion(e, "6 nodes instead of 8");
+  ASSERT_TRUE(s) << all(e);
+  EXPECT_TRUE(s->then.started);
+  EXPECT_EQ(s->command, "scontrol update JobId=2 NumNodes=6 NumTasks=6");
+  EXPECT_LE(e.plans, 24u);
+  // Followed, it holds.
+  scene.world.must(UpdateJob{.target = {job, std::nullopt}, .nodes = CountRange{6, 6}, .tasks = CountRange{6, 6}});
+  scene.plan();
+  EXPECT_TRUE(holds_allocation(scene.world.state_of(job)));
+}
+
+TEST(Explain, AShorterLimitFitsBeforeTheHead) {
+  Scene scene(4);
+  scene.submit(World::batch(3, 8), hours(4));
+  scene.plan();
+  const JobId head = scene.submit(World::batch(4, 8), hours(10));  // waits for all four, promised in four hours
+  const JobId job = scene.submit(World::batch(1, 8), hours(6));
+  const Explanation e = scene.explain(job);
+  ASSERT_EQ(e.first_ahead.size(), 1u);
+  EXPECT_EQ(e.first_ahead[0].job, head);
+  EXPECT_EQ(e.first_ahead[0].why, "earlier");
+  const NodeFilter* kept = filter(e, "not kept for others");
+  ASSERT_TRUE(kept) << all(e);
+  EXPECT_EQ(kept->left, 0u);
+  const Suggestion* s = suggestion(e, "limit 04:00:00 instead of 06:00:00");
+  ASSERT_TRUE(s) << all(e);
+  EXPECT_TRUE(s->then.started);
+  scene.world.must(UpdateJob{.target = {job, std::nullopt}, .time_limit = hours(4)});
+  scene.plan();
+  EXPECT_TRUE(holds_allocation(scene.world.state_of(job)));
+}
+
+TEST(Explain, AnotherPartition) {
+  Scene scene(4);
+  scene.put_partition("a", {"n1", "n2"});
+  scene.put_partition("b", {"n3", "n4"});
+  JobSpec spec = World::batch(2, 8);
+  spec.partitions = {"a"};
+  scene.submit(spec, hours(5));
+  scene.plan();
+  const JobId job = scene.submit(spec, hours(5));
+  const Explanation e = scene.explain(job);
+  const Suggestion* s = suggestion(e, "partition b");
+  ASSERT_TRUE(s) << all(e);
+  EXPECT_EQ(s->then.nodes, "n[3-4]");
+  EXPECT_EQ(s->command, "scontrol update JobId=2 Partition=b");
+}
+
+TEST(Explain, FewerGpusAndDroppedConditions) {
+  Scene scene(2);
+  for (int i = 0; i < 2; ++i) scene.submit(World::batch(1, 5), hours(5));
+  scene.plan();
+  const Explanation gpus = scene.explain(scene.submit(World::batch(1, 6), hours(5)));
+  const Suggestion* s = suggestion(gpus, "--gpus-per-node=3 instead of 6");
+  ASSERT_TRUE(s) << all(gpus);
+  EXPECT_TRUE(s->then.started);
+  EXPECT_EQ(s->command, "");
+
+  JobSpec alone = World::batch(1, 1);
+  alone.groups[0].sharing = Sharing::kExclusive;
+  const Explanation exclusive = scene.explain(scene.submit(alone, hours(5)));
+  ASSERT_TRUE(suggestion(exclusive, "without --exclusive")) << all(exclusive);
+
+  scene.world.must(UpdateNode{.name = "n1", .features = std::vector<std::string>{"a"}});
+  JobSpec featured = World::batch(1, 4);
+  featured.groups[0].constraint = "a";
+  const Explanation e = scene.explain(scene.submit(featured, hours(5)));
+  EXPECT_EQ(filter(e, "allowed")->left, 1u);
+}
+
+TEST(Explain, HeldAndDependent) {
+  Scene scene(2);
+  JobSpec held = World::batch(1);
+  held.hold = true;
+  const JobId first = scene.submit(held, hours(1));
+  const Explanation e = scene.explain(first);
+  EXPECT_EQ(e.expected.reason, "JobHeldUser");
+  EXPECT_EQ(e.because, "It is held by its owner.");
+  ASSERT_TRUE(suggestion(e, "released"));
+  EXPECT_TRUE(suggestion(e, "released")->then.started);
+  EXPECT_EQ(suggestion(e, "released")->command, "scontrol release 1");
+
+  JobSpec after = World::batch(1);
+  after.dependencies = std::vector<Dependency>{{Dependency::Type::kAfterOk, first, {}}};
+  const Explanation d = scene.explain(scene.submit(after, hours(1)));
+  EXPECT_EQ(d.expected.reason, "Dependency");
+  EXPECT_EQ(d.because, "It waits for job 1 to end well (pending).");
+  EXPECT_TRUE(suggestion(d, "without its dependency"));
+}
+
+TEST(Explain, AheadByTierAndPriority) {
+  Scene scene(2);
+  scene.put_partition("urgent", {"ALL"}, 5);
+  scene.put_partition("side", {"n1"});
+  scene.submit(World::batch(2, 8), hours(5));
+  scene.plan();
+  const JobId job = scene.submit(World::batch(2, 8), hours(5));
+  JobSpec urgent = World::batch(2, 8);
+  urgent.partitions = {"urgent", scene.world.state.tables().default_partition()->meta.name};
+  const JobId tier = scene.submit(urgent, hours(5));
+  JobSpec elsewhere = World::batch(1, 8);
+  elsewhere.partitions = {"side"};
+  scene.submit(elsewhere, hours(5));
+  const Explanation e = scene.explain(job);
+  EXPECT_EQ(e.ahead, 1u);
+  ASSERT_EQ(e.first_ahead.size(), 1u);
+  EXPECT_EQ(e.first_ahead[0].job, tier);
+  EXPECT_EQ(e.first_ahead[0].why, "tier");
+}
+
+TEST(Explain, ThePlansAreBounded) {
+  Scene scene(8);
+  scene.submit(World::batch(2, 8), hours(10));
+  scene.plan();
+  const Explanation e = scene.explain(scene.submit(World::batch(8, 8), hours(4)), {.plans_max = 2});
+  EXPECT_EQ(e.plans, 2u);
+  EXPECT_FALSE(e.all_tried);
+}
+
+TEST(Explain, AQueueBehindDoesNotChangeTheAnswer) {
+  Scene scene(8);
+  scene.submit(World::batch(2, 8), hours(10));
+  scene.plan();
+  const JobId job = scene.submit(World::batch(8, 8), hours(4));
+  for (int i = 0; i < 30; ++i) scene.submit(World::batch(8, 8), hours(1 + i % 7));
+  const Explanation whole = scene.explain(job, {.whole_queue_max = 1000});
+  const Explanation lean = scene.explain(job, {.whole_queue_max = 5});
+  ASSERT_EQ(whole.suggestions.size(), lean.suggestions.size());
+  for (std::size_t i = 0; i < whole.suggestions.size(); ++i) {
+    EXPECT_EQ(whole.suggestions[i].change, lean.suggestions[i].change);
+    EXPECT_EQ(whole.suggestions[i].then, lean.suggestions[i].then);
+  }
+}
+
+TEST(Explain, ArraysAndRunningJobs) {
+  Scene scene(2);
+  JobSpec spec = World::batch(1, 8);
+  spec.time_limit = hours(3);
+  const JobId array = scene.world.submit_array(spec, "1-4");
+  EXPECT_TRUE(scene.explain(array).expected.started);
+  scene.plan();
+  const Explanation e = scene.explain(array);
+  EXPECT_FALSE(e.expected.started);
+  EXPECT_EQ(e.expected.start.us, (scene.world.now + hours(3)).us);
+  const JobId element = scene.world.element(array, 1).id;
+  EXPECT_EQ(scene.explain(element).because, "It has its nodes.");
+  EXPECT_FALSE(explain(scene.world.state.tables(), scene.clock(), JobId{99}).ok());
+}
+
+}  // namespace
+}  // namespace lockstep

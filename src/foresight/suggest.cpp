@@ -1,0 +1,329 @@
+#include "foresight/suggest.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "base/hostlist.h"
+#include "base/text.h"
+#include "rules/limits.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr Duration kWorthIt = minutes(1);  // the grid of foreseen starts is no finer
+constexpr std::uint32_t kPartitionsMax = 6;
+
+// "3:40:00", "1-02:00:00"
+std::string limit_text(Duration limit) {
+  if (limit >= kForever)
+    return "UNLIMITED";
+  const std::int64_t s = limit.seconds(), days = s / 86'400;
+  const std::string clock = format("{:02}:{:02}:{:02}", s / 3600 % 24, s / 60 % 60, s % 60);
+  return days > 0 ? format("{}-{}", days, clock) : clock;
+}
+
+class Searcher {
+ public:
+  Searcher(const Search& search, Explanation& into)
+      : search_(search), out_(into), job_(*search.tables.jobs.at(search.job)), lean_(search.tables) {
+    for (const JobId id : search.behind) lean_.apply({lean_.seq + 1, search.tables.jobs.at(id), true});
+  }
+
+  void run() {
+    waiting();
+    nodes();
+    time_limit();
+    partitions();
+    devices();
+    conditions();
+    std::stable_sort(out_.suggestions.begin(), out_.suggestions.end(),
+                     [](const Suggestion& a, const Suggestion& b) { return start_of(a.then) < start_of(b.then); });
+  }
+
+ private:
+  // Plans a world in which the job is as `edit` makes it. nullopt: no plans are left.
+  template <class Edit>
+  std::optional<Foreseen> plan(Edit&& edit, bool order_stays = true) {
+    if (out_.plans >= search_.settings.plans_max) {
+      out_.all_tried = false;
+      return std::nullopt;
+    }
+    ++out_.plans;
+    Tables world = order_stays ? lean_ : search_.tables;
+    auto changed = std::make_shared<Job>(job_);
+    JobSpec spec = *job_.spec;
+    edit(*changed, spec);
+    changed->spec = std::make_shared<const JobSpec>(std::move(spec));
+    changed->promise = nullptr;
+    changed->meta.seq = world.seq + 1;
+    world.apply({world.seq + 1, Ref<Job>(std::move(changed)), false});
+    ClusterCopy copy(world, search_.clock, search_.core);
+    copy.plan();
+    return copy.foresee(job_.id);
+  }
+
+  static WallTime start_of(const Foreseen& f) { return f.start ? f.start : WallTime{INT64_MAX}; }
+  bool sooner(const Foreseen& f) const {
+    if (f.started)
+      return !search_.as_is.started;
+    return f.start && (!search_.as_is.start || f.start.us + kWorthIt.us <= search_.as_is.start.us);
+  }
+  static bool as_soon_as(const Foreseen& f, const Foreseen& best) {
+    return f.started || (!best.started && f.start && f.start.us <= best.start.us + kWorthIt.us / 2);
+  }
+  void propose(std::string change, std::string settings, Foreseen then) {
+    std::string command =
+        settings.empty() ? "" : format("scontrol update JobId={} {}", out_.job.value, std::move(settings));
+    out_.suggestions.push_back({std::move(change), std::move(command), std::move(then)});
+  }
+
+  // Of the values low … high - 1 (low asks for the least): the largest with which the job starts as soon as with the
+  // least, and the largest that is sooner at all. Starts come no later as the value falls.
+  struct Ladder {
+    std::uint32_t value = 0;
+    Foreseen then;
+  };
+  std::vector<Ladder> climb(std::uint32_t low, std::uint32_t high, std::uint32_t guess,
+                            const std::function<std::optional<Foreseen>(std::uint32_t)>& at) {
+    std::map<std::uint32_t, Foreseen> known;
+    const auto look = [&](std::uint32_t value) -> const Foreseen* {
+      if (const auto it = known.find(value); it != known.end())
+        return &it->second;
+      auto seen = at(value);
+      return seen ? &known.emplace(value, std::move(*seen)).first->second : nullptr;
+    };
+    std::vector<Ladder> out;
+    if (low >= high)
+      return out;
+    const Foreseen* least = look(low);
+    if (!least || !sooner(*least))
+      return out;
+    const Foreseen best = *least;
+    const auto largest = [&](std::uint32_t from, std::uint32_t first, const auto& good) {
+      std::uint32_t good_at = from, bad_at = high;
+      for (std::uint32_t middle = first; bad_at - good_at > 1; middle = good_at + (bad_at - good_at) / 2) {
+        if (middle <= good_at || middle >= bad_at)
+          middle = good_at + (bad_at - good_at) / 2;
+        const Foreseen* f = look(middle);
+        if (!f)
+          break;
+        (good(*f) ? good_at : bad_at) = middle;
+      }
+      return good_at;
+    };
+    const std::uint32_t soonest = largest(low, guess, [&](const Foreseen& f) { return as_soon_as(f, best); });
+    out.push_back({soonest, known.at(soonest)});
+    if (best.started)
+      return out;
+    const std::uint32_t any = largest(soonest, high - 1, [&](const Foreseen& f) { return sooner(f); });
+    if (any != soonest)
+      out.push_back({any, known.at(any)});
+    return out;
+  }
+
+  // Held, waiting for other jobs or for its time: what if it were not?
+  void waiting() {
+    const auto let_go = [&](auto&& edit) {
+      return plan([&](Job& job, JobSpec& spec) {
+        job.hold = Hold::kNone;
+        job.begin_after = {};
+        edit(spec);
+      });
+    };
+    switch (job_.hold) {
+      case Hold::kUser:
+      case Hold::kAdmin:
+      case Hold::kRequeueLimit:
+      case Hold::kLaunchFailed:
+        if (auto then = let_go([](JobSpec& spec) { spec.hold = false; }); then && then->start) {
+          propose("released", "", std::move(*then));
+          out_.suggestions.back().command = format("scontrol release {}", out_.job.value);
+        }
+        break;
+      case Hold::kDependency:
+      case Hold::kDependencyNever:
+        if (auto then = let_go([](JobSpec& spec) { spec.dependencies = std::vector<Dependency>(); });
+            then && then->start)
+          propose("without its dependency", "Dependency=", std::move(*then));
+        break;
+      case Hold::kBeginTime:
+        if (auto then = let_go([](JobSpec& spec) { spec.begin = {}; }); then && then->start)
+          propose("without its begin time", "StartTime=now", std::move(*then));
+        break;
+      case Hold::kNone:
+      case Hold::kArrayThrottle: break;
+    }
+  }
+  bool held() const { return job_.hold != Hold::kNone; }
+
+  void nodes() {
+    const GroupSpec& group = job_.spec->groups.front();
+    if (held() || job_.spec->groups.size() != 1 || group.tasks.max == UINT32_MAX)
+      return;
+    const std::uint32_t have = group.nodes.min;
+    if (have > 1) {
+      const bool per_node = group.tasks.min > have || group.tasks_per_node > 0;
+      const auto tasks_on = [&](std::uint32_t n) {
+        const std::uint64_t tasks = std::uint64_t{group.tasks.min} * n / have;
+        return static_cast<std::uint32_t>(std::max<std::uint64_t>(tasks, n));
+      };
+      const auto at = [&](std::uint32_t n) { return plan([&](Job&, JobSpec& spec) { shrink(spec, n, tasks_on(n)); }); };
+      for (const Ladder& step : climb(1, have, std::min(search_.nodes_free, have - 1), at))
+        propose(format("{} node{} instead of {}", step.value, step.value == 1 ? "" : "s", have),
+                per_node ? format("NumNodes={} NumTasks={}", step.value, tasks_on(step.value))
+                         : format("NumNodes={}", step.value),
+                step.then);
+    } else if (group.tasks.min > 1 && group.tasks.min == group.tasks.max) {
+      const auto at = [&](std::uint32_t n) {
+        return plan([&](Job&, JobSpec& spec) { shrink(spec, group.nodes.min, n); });
+      };
+      const std::uint32_t tasks = group.tasks.min;
+      for (const Ladder& step : climb(1, tasks, tasks / 2, at))
+        propose(format("{} task{} instead of {}", step.value, step.value == 1 ? "" : "s", tasks),
+                format("NumTasks={}", step.value), step.then);
+    }
+  }
+  static void shrink(JobSpec& spec, std::uint32_t nodes, std::uint32_t tasks) {
+    std::vector<GroupSpec> groups = spec.groups;
+    groups.front().nodes = {nodes, nodes};
+    groups.front().tasks = {tasks, tasks};
+    spec.groups = std::move(groups);
+  }
+
+  void time_limit() {
+    if (held())
+      return;
+    Duration limit = job_.spec->time_limit;
+    const Partition* partition = job_.spec->partitions.empty()
+                                     ? search_.tables.default_partition()
+                                     : search_.tables.partition(job_.spec->partitions.get().front());
+    if (limit.us == 0 && partition)
+      limit = partition->time_default.us != 0 ? partition->time_default : partition->time_max;
+    const Duration high = std::min(limit, hours(30 * 24));
+    const Duration unit = high <= hours(2)    ? minutes(1)
+                          : high <= hours(8)  ? minutes(5)
+                          : high <= hours(48) ? minutes(15)
+                                              : hours(1);
+    const auto units = static_cast<std::uint32_t>((high.us + unit.us - 1) / unit.us);
+    const auto at = [&](std::uint32_t n) {
+      return plan([&](Job&, JobSpec& spec) {
+        spec.time_limit = unit * n;
+        spec.time_min = {};
+      });
+    };
+    for (const Ladder& step : climb(1, units, units / 2, at)) {
+      const std::string text = limit_text(unit * step.value);
+      propose(format("limit {} instead of {}", text, limit_text(limit)), format("TimeLimit={}", text), step.then);
+    }
+  }
+
+  void partitions() {
+    const JobSpec& spec = *job_.spec;
+    if (held())
+      return;
+    std::uint32_t tried = 0;
+    for (const auto& [name, partition] : search_.tables.partitions) {
+      const bool asked = spec.partitions.empty()
+                             ? partition->is_default
+                             : std::find(spec.partitions.begin(), spec.partitions.end(), name) != spec.partitions.end();
+      const Duration limit = spec.time_limit.us != 0 ? spec.time_limit : partition->time_default;
+      if (asked || !partition->up || limit > partition->time_max || tried == kPartitionsMax ||
+          partition_refuses(*partition, spec.account, spec.qos) || !possible(*partition))
+        continue;
+      ++tried;
+      auto then = plan(
+          [&](Job&, JobSpec& changed) { changed.partitions = std::vector<std::string>{partition->meta.name}; }, false);
+      if (then && sooner(*then))
+        propose(format("partition {}", name), format("Partition={}", name), std::move(*then));
+    }
+  }
+  bool possible(const Partition& partition) const {
+    std::vector<const Node*> nodes;
+    for (const auto& [id, node] : search_.tables.nodes)
+      if (partition_has(partition, *node))
+        nodes.push_back(node.get());
+    return !nodes.empty() && check_possible(*job_.spec, partition, nodes).ok();
+  }
+
+  void devices() {
+    const JobSpec& spec = *job_.spec;
+    const GroupSpec& group = spec.groups.front();
+    if (held() || spec.groups.size() != 1)
+      return;
+    const std::vector<DeviceAsk>* asks = !group.per_node.devices.empty()   ? &group.per_node.devices
+                                         : !group.per_task.devices.empty() ? &group.per_task.devices
+                                                                           : &group.per_job;
+    if (asks->size() != 1 || !asks->front().whole())
+      return;
+    const DeviceAsk ask = asks->front();
+    const auto with = [&](auto&& edit) {
+      return plan([&](Job&, JobSpec& changed) {
+        std::vector<GroupSpec> groups = changed.groups;
+        for (auto* list : {&groups[0].per_node.devices, &groups[0].per_task.devices, &groups[0].per_job})
+          if (!list->empty())
+            edit(list->front());
+        changed.groups = std::move(groups);
+      });
+    };
+    const std::string_view option = asks == &group.per_node.devices   ? "--gpus-per-node"
+                                    : asks == &group.per_task.devices ? "--gpus-per-task"
+                                                                      : "--gpus";
+    if (!ask.type.empty())
+      if (auto then = with([](DeviceAsk& a) { a.type.clear(); }); then && sooner(*then))
+        propose(format("any GPU instead of {} ({}={})", ask.type, option, ask.count), "", std::move(*then));
+    const auto at = [&](std::uint32_t n) { return with([&](DeviceAsk& a) { a.count = n; }); };
+    for (const Ladder& step : climb(1, ask.count, ask.count / 2, at))
+      propose(format("{}={} instead of {}", option, step.value, ask.count), "", step.then);
+  }
+
+  // What the job insists on, left out one at a time.
+  void conditions() {
+    if (held())
+      return;
+    const GroupSpec& group = job_.spec->groups.front();
+    const auto drop = [&](bool there, std::string change, std::string settings, auto&& edit) {
+      if (!there)
+        return;
+      auto then = plan([&](Job&, JobSpec& spec) {
+        std::vector<GroupSpec> groups = spec.groups;
+        for (GroupSpec& g : groups) edit(spec, g);
+        spec.groups = std::move(groups);
+      });
+      if (then && sooner(*then))
+        propose(std::move(change), std::move(settings), std::move(*then));
+    };
+    drop(!group.constraint.empty(), format("without the constraint {}", group.constraint),
+         "Features=", [](JobSpec&, GroupSpec& g) { g.constraint.clear(); });
+    drop(!group.only_nodes.empty(), format("on other nodes than {}", compress_hostlist(group.only_nodes)),
+         "ReqNodeList=", [](JobSpec&, GroupSpec& g) { g.only_nodes.clear(); });
+    drop(!group.exclude_nodes.empty(), format("also on {}", compress_hostlist(group.exclude_nodes)),
+         "ExcNodeList=", [](JobSpec&, GroupSpec& g) { g.exclude_nodes.clear(); });
+    drop(group.sharing != Sharing::kShared, "without --exclusive", "", [](JobSpec&, GroupSpec& g) {
+      g.sharing = Sharing::kShared;
+      g.all_cores = false;
+    });
+    drop(!job_.spec->reservation.empty(), format("without the reservation {}", job_.spec->reservation.get()),
+         "ReservationName=", [](JobSpec& spec, GroupSpec&) { spec.reservation = ""; });
+    drop(!job_.spec->licenses.empty(), format("without the licences {}", job_.spec->licenses.get()), "",
+         [](JobSpec& spec, GroupSpec&) { spec.licenses = ""; });
+    drop(group.switches_max > 0 || !group.topology_level.empty(), "on nodes further apart", "",
+         [](JobSpec&, GroupSpec& g) {
+           g.switches_max = 0;
+           g.topology_level.clear();
+         });
+  }
+
+  const Search& search_;
+  Explanation& out_;
+  const Job& job_;
+  Tables lean_;
+};
+
+}  // namespace
+
+void suggest(const Search& search, Explanation& into) { Searcher(search, into).run(); }
+
+}  // namespace lockstep
