@@ -16,5 +16,7 @@ int status_main(int argc, char** argv);
 int node_main(int argc, char** argv);
 int topology_main(int argc, char** argv);
 int completion_main(int argc, char** argv);
+int explain_main(const ClientContext& context, int argc, char** argv);
+int whatif_main(const ClientContext& context, int argc, char** argv);
 
 }  // namespace lockstep

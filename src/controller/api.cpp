@@ -42,6 +42,8 @@ const std::vector<Api::Route>& Api::routes() {
       {"GET", "/v1/jobs/*/wait", &Api::wait_job},
       {"GET", "/v1/jobs/*/script", &Api::job_script},
       {"GET", "/v1/jobs/*/environment", &Api::job_environment},
+      {"GET", "/v1/jobs/*/explain", &Api::explain_job},
+      {"POST", "/v1/whatif", &Api::ask_what_if},
       {"POST", "/v1/jobs/*/cancel", &Api::cancel_job},
       {"POST", "/v1/jobs/cancel", &Api::cancel_jobs},
       {"POST", "/v1/jobs/*/hold", &Api::hold_job},

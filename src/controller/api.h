@@ -16,8 +16,10 @@
 #include "controller/links.h"
 #include "controller/live_view.h"
 #include "controller/presence.h"
+#include "controller/question_loop.h"
 #include "controller/step_io.h"
 #include "controller/waiters.h"
+#include "foresight/cluster_copy.h"
 #include "views/read_context.h"
 #include "wire/api.h"
 #include "wire/step_route.h"
@@ -40,6 +42,7 @@ struct ApiSettings {
   std::size_t environment_bytes_max = 4 << 20;
   std::size_t submissions_max = 10'000;  // in one request
   Duration poll_max = seconds(30);
+  CoreSettings core = {};  // of the engine: copies of the cluster follow them
 };
 
 class Api {
@@ -48,6 +51,7 @@ class Api {
     EventLoop& loop;
     CoreLoop& core;
     HistoryLoop& history;
+    QuestionLoop& questions;
     LiveView& view;
     LinkHub& links;
     StepIo& step_io;
@@ -97,7 +101,7 @@ class Api {
   void submit(Visit);
   void submit_one(Visit, SubmitRequest);
   Result<CoreLoop::Submission> prepare(const Visit&, SubmitRequest) const;
-  void try_submit(Visit, SubmitRequest);
+  static int status_of_submission(const Error&);
   void wait_started(Visit, JobId, StepNo step, std::shared_ptr<void> keep, std::function<void()> gone = nullptr);
   void list_jobs(Visit);
   void get_job(Visit);
@@ -115,6 +119,13 @@ class Api {
   void update_job(Visit);
   void end_job(Visit);
   std::string job_detail(const Job&) const;
+  // what is to come (api_foresight.cpp)
+  void try_submit(Visit, SubmitRequest);
+  void explain_job(Visit);
+  void ask_what_if(Visit);
+  // Answers with what the question makes of a copy of the tables, on the thread for such questions.
+  void ask(Visit, std::function<Result<std::string>(const Tables&)> question);
+  ClusterCopy::Clock question_clock() const { return {world_.clock.now(), world_.clock.wall_offset()}; }
   // steps (api_steps.cpp)
   void create_step(Visit);
   void list_steps(Visit);

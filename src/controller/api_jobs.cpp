@@ -1,10 +1,6 @@
 // The API's requests that change jobs.
-#include <ctime>
-
-#include "base/hostlist.h"
 #include "base/text.h"
 #include "controller/api.h"
-#include "rules/fit.h"
 #include "views/job_names.h"
 #include "wire/codec.h"
 
@@ -40,17 +36,11 @@ bool wants_script(const JobSpec& spec) {
                      [](const GroupSpec& group) { return group.launch == Launch::kScript; });
 }
 
-int status_of(const Error& error) { return error.code == Errc::kExhausted && error.field == "script" ? 413 : 0; }
-
-std::string time_text(std::int64_t us) {
-  const std::time_t at = us / 1'000'000;
-  std::tm parts{};
-  localtime_r(&at, &parts);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts)};
-}
-
 }  // namespace
+
+int Api::status_of_submission(const Error& error) {
+  return error.code == Errc::kExhausted && error.field == "script" ? 413 : 0;
+}
 
 Result<CoreLoop::Submission> Api::prepare(const Visit& visit, SubmitRequest request) const {
   JobSpec spec = std::move(request.spec);
@@ -131,7 +121,7 @@ void Api::submit_one(Visit visit, SubmitRequest request) {
   const bool has_step = request.first_step.has_value(), interactive = request.spec.interactive;
   auto prepared = prepare(visit, std::move(request));
   if (!prepared.ok())
-    return visit.refuse(prepared.error(), status_of(prepared.error()));
+    return visit.refuse(prepared.error(), status_of_submission(prepared.error()));
   world_.core.submit(std::move(prepared->command), std::move(prepared->blobs),
                      [this, visit = std::move(visit), has_step, interactive](Result<Answer> answer) mutable {
                        if (!answer.ok())
@@ -142,60 +132,6 @@ void Api::submit_one(Visit visit, SubmitRequest request) {
                        wait_started(std::move(visit), job, has_step ? 0 : -100,
                                     interactive ? world_.presence.enter(job) : nullptr);
                      });
-}
-
-void Api::try_submit(Visit visit, SubmitRequest request) {
-  JobSpec spec = request.spec;
-  if (wants_script(spec))
-    if (const auto good = check_script(request.script, settings_.script_bytes_max); !good.ok())
-      return visit.refuse(good.error(), status_of(good.error()));
-  const Tables& tables = world_.view.tables();
-  const Partition* partition =
-      spec.partitions.empty() ? tables.default_partition() : tables.partition(spec.partitions.front());
-  if (!partition)
-    return visit.refuse(invalid(spec.partitions.empty()
-                                    ? "there is no default partition: name one"
-                                    : format("invalid partition specified: {}", spec.partitions.front()),
-                                "spec.partitions"));
-  std::vector<const Node*> nodes;
-  for (const auto& [id, node] : tables.nodes) nodes.push_back(node.get());
-  if (const auto possible = check_possible(spec, *partition, nodes); !possible.ok())
-    return visit.refuse(possible.error());
-  // Whether it would start at once, by what is free now.
-  std::map<NodeId, NodeLoad> loads;
-  std::uint32_t cores = 0;
-  std::vector<std::string> names;
-  bool now = true;
-  for (std::size_t g = 0; g < spec.groups.size() && now; ++g) {
-    std::vector<Candidate> candidates;
-    for (const Node* node : nodes) {
-      const auto [it, fresh] = loads.try_emplace(node->id);
-      if (fresh) {
-        const NodeUse use = world_.view.use(node->id);
-        it->second = {.cores = use.cores, .devices = use.devices, .memory_mb = use.memory_mb, .holders = use.grants};
-      }
-      if (node_usable(*node) && eligible(*node, *partition, spec.groups[g]))
-        candidates.push_back({node, &it->second});
-    }
-    const auto grants = place_group(candidates, spec.groups[g], static_cast<std::uint16_t>(g));
-    now = grants.has_value();
-    for (std::size_t i = 0; now && i < grants->size(); ++i) {
-      const Grant& grant = (*grants)[i];
-      const Node* node = tables.node(grant.node);
-      now = take(loads[grant.node], *node, grant).ok();
-      cores += grant.cores.count();
-      names.push_back(node->meta.name);
-    }
-  }
-  const JobId next{tables.cluster ? tables.cluster->next_job : 1};
-  sort_hosts(names);
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  const std::string message =
-      now ? format("Job {} to start at {} using {} processors on nodes {} in partition {}", next.value,
-                   time_text((world_.clock.now() + world_.clock.wall_offset()).us), cores, compress_hostlist(names),
-                   partition->meta.name)
-          : format("Job {} would wait for resources in partition {}", next.value, partition->meta.name);
-  visit.answer(format(R"({{"message":"{}"}})", message));
 }
 
 void Api::hold_job(Visit visit) {

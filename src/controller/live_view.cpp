@@ -50,6 +50,7 @@ std::set<JobId> LiveView::apply(const std::vector<Change>& changes) {
     }
     recent_.push_back(change);
   }
+  put_notes();
   while (recent_.size() > kRecentMax) {
     recent_from_ = recent_.front().seq;
     recent_.pop_front();
@@ -91,10 +92,16 @@ void LiveView::release(JobId job) {
   held_.erase(it);
 }
 
-void LiveView::note(const std::vector<PlanNote>& notes) {
-  for (const auto& note : notes)
-    if (const Job* job = tables_.job(note.job); job && job->state == JobState::kPending)
-      notes_.put(note);
+void LiveView::note(std::vector<PlanNote> notes, Seq as_of) {
+  early_.emplace_back(as_of, std::move(notes));
+  put_notes();
+}
+
+void LiveView::put_notes() {
+  for (; !early_.empty() && early_.front().first <= tables_.seq; early_.pop_front())
+    for (const auto& note : early_.front().second)
+      if (const Job* job = tables_.job(note.job); job && job->state == JobState::kPending)
+        notes_.put(note);
 }
 
 NodeUse LiveView::use(NodeId node) const {

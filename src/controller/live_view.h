@@ -21,7 +21,8 @@ class LiveView {
 
   // Brings the view forward; returns the jobs whose record, steps or tasks changed.
   std::set<JobId> apply(const std::vector<Change>& changes);
-  void note(const std::vector<PlanNote>& notes);
+  // What the planner says of the cluster as of that change; put by until it is here.
+  void note(std::vector<PlanNote> notes, Seq as_of);
 
   const Tables& tables() const { return tables_; }
   const PlanNotes& notes() const { return notes_; }
@@ -36,11 +37,13 @@ class LiveView {
 
  private:
   void bring_forward(const Change& change);
+  void put_notes();
   void take(const Job& job);
   void release(JobId job);
 
   Tables tables_;
   PlanNotes notes_;
+  std::deque<std::pair<Seq, std::vector<PlanNote>>> early_;  // of changes that are still to come, in their order
   std::map<NodeId, NodeUse> use_;
   struct Held {
     UserId user;

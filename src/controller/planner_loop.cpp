@@ -31,7 +31,7 @@ void PlannerLoop::stop() {
 void PlannerLoop::plan() {
   PlanChunk chunk = planner_.plan(clock_.now(), rng_, {});
   if (!chunk.notes.empty())
-    outputs_.on_notes(std::move(chunk.notes));
+    outputs_.on_notes(std::move(chunk.notes), seen_);
   if (chunk.empty()) {
     planner_.settled();
     return;
@@ -52,6 +52,8 @@ void PlannerLoop::run() {
     for (auto& message : inbox_.take(patience)) {
       if (const auto* batch = std::get_if<std::shared_ptr<const Engine::Batch>>(&message)) {
         planner_.observe((*batch)->changes);
+        if (!(*batch)->changes.empty())
+          seen_ = (*batch)->changes.back().seq;
       } else if (const auto* answer = std::get_if<Answered>(&message)) {
         waiting_ = false;
         planner_.settled();

@@ -20,7 +20,8 @@ class PlannerLoop {
  public:
   struct Outputs {
     std::function<void(Plan)> propose;  // then call answered()
-    std::function<void(std::vector<PlanNote>)> on_notes;
+    // as_of: the last change that was seen when they were made. Readers may not have come so far yet.
+    std::function<void(std::vector<PlanNote>, Seq as_of)> on_notes;
   };
   // snapshot: every record before the first batch that observe() will bring.
   PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, std::uint64_t seed);
@@ -50,6 +51,7 @@ class PlannerLoop {
   bool waiting_ = false;  // for the answer to the last proposal
   bool stopping_ = false;
   Instant not_before_;  // after a refusal
+  Seq seen_ = 0;        // the last change observed
   std::thread thread_;
 };
 

@@ -26,6 +26,7 @@ struct ControllerLoop::Inner {
   FenceHook fence_hook;
   std::unique_ptr<ClusterClock> clock;
   std::unique_ptr<HistoryLoop> history;
+  std::unique_ptr<QuestionLoop> questions;
   std::unique_ptr<CoreLoop> core;
   std::unique_ptr<PlannerLoop> planner;
   std::unique_ptr<LiveView> view;
@@ -47,6 +48,7 @@ struct ControllerLoop::Inner {
     if (TRY(parts.log.last_index()) == 0)
       now = Instant{parts.clock.wall().us};  // cluster time begins as the wall clock
     auto engine = TRY(Engine::open(parts.log, settings.engine, now));
+    settings.api.core = settings.engine.core;
     const auto& cluster = engine->state().tables().cluster;
     clock = std::make_unique<ClusterClock>(parts.clock, engine->clock(), cluster ? cluster->wall_offset : Duration{});
     if (engine->state().tables().cluster && !settings.engine.cluster_name.empty())
@@ -55,12 +57,15 @@ struct ControllerLoop::Inner {
     const std::vector<Change> snapshot = engine->snapshot();
     history = std::make_unique<HistoryLoop>(parts.history, [this](std::uint64_t index) { note_cursor(index); });
     TRY(history->catch_up(parts.log, snapshot));
+    questions = std::make_unique<QuestionLoop>(*history);
     view = std::make_unique<LiveView>(snapshot);
     planner = std::make_unique<PlannerLoop>(
         snapshot, *clock,
         PlannerLoop::Outputs{[this](Plan plan) { propose(std::move(plan)); },
-                             [this](std::vector<PlanNote> notes) {
-                               parts.loop.post([this, notes = std::move(notes)] { view->note(notes); });
+                             [this](std::vector<PlanNote> notes, Seq as_of) {
+                               parts.loop.post([this, notes = std::move(notes), as_of]() mutable {
+                                 view->note(std::move(notes), as_of);
+                               });
                              }},
         settings.seed);
 
@@ -107,7 +112,7 @@ struct ControllerLoop::Inner {
     links = std::make_unique<LinkHub>(std::move(handlers));
     step_io = std::make_unique<StepIo>(parts.loop, *view, *links, *tickets, [this] { return clock->now(); });
     api = std::make_unique<Api>(
-        Api::World{parts.loop, *core, *history, *view, *links, *step_io, *waiters, *presence, *clock,
+        Api::World{parts.loop, *core, *history, *questions, *view, *links, *step_io, *waiters, *presence, *clock,
                    [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
                      core->post([this, id, done = std::move(done)] {
                        auto bytes = std::make_shared<Result<std::string>>(parts.log.blob(id));
@@ -179,6 +184,7 @@ void ControllerLoop::add_pages(std::vector<PageEntry> pages) { inner_->api->add_
 void ControllerLoop::start() {
   inner_->started = true;
   inner_->history->start();
+  inner_->questions->start();
   inner_->planner->start();
   inner_->core->start();
   inner_->asker = std::thread([inner = inner_.get()] { inner->ask_hooks(); });
@@ -191,6 +197,7 @@ void ControllerLoop::stop() {
     return;
   inner_->asks.post({NodeId{}, "", true});
   inner_->asker.join();
+  inner_->questions->stop();
   inner_->planner->stop();
   inner_->core->stop();
   inner_->history->stop();

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "wire/api.h"
+#include "wire/foresight.h"
 
 namespace lockstep {
 
@@ -79,12 +80,7 @@ Result<JobId> Api::submit(const SubmitRequest& request) {
 Result<std::string> Api::try_submit(const SubmitRequest& request) {
   CHECK(request.test_only);
   const auto reply = TRY(call("POST", "/v1/jobs", encode(request)));
-  // {"message":"…"}, a sentence without anything that JSON would escape
-  constexpr std::string_view kBefore = "{\"message\":\"", kAfter = "\"}";
-  const std::string_view body = trim(reply.body);
-  if (!body.starts_with(kBefore) || !body.ends_with(kAfter))
-    return std::string("The job could run on this cluster");
-  return std::string(body.substr(kBefore.size(), body.size() - kBefore.size() - kAfter.size()));
+  return TRY(decode_try_submit(reply.body)).message;
 }
 
 Result<Ref<Job>> Api::job_named(const std::string& id) {

@@ -128,6 +128,21 @@ std::string partition_text(const JobLine& line) {
   return partition ? partition->meta.name : std::string();
 }
 
+std::string expected_node_list(const JobLine& line) {
+  std::vector<std::string> names;
+  const auto add = [&](NodeId id) {
+    if (const Node* node = line.context->tables.node(id))
+      names.push_back(node->meta.name);
+  };
+  if (line.job->state == JobState::kPending && line.job->promise)
+    for (const Grant& grant : line.job->promise->grants) add(grant.node);
+  else if (line.note)
+    for (const NodeId id : line.note->expected_nodes) add(id);
+  sort_hosts(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return compress_hostlist(names);
+}
+
 std::vector<std::string> node_names(const JobLine& line) {
   std::vector<std::string> names;
   if (!ran(*line.job))

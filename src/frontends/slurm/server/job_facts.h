@@ -39,6 +39,7 @@ JobCounts asked_counts(const GroupSpec& group);
 std::string partition_text(const JobLine& line);  // where it runs, or everywhere it may
 std::string node_list(const JobLine& line);       // "" before the start
 std::vector<std::string> node_names(const JobLine& line);
+std::string expected_node_list(const JobLine& line);  // where the planner foresees it; "" = not known
 std::string account_of(const JobLine& line);
 std::string user_name(const ReadContext& context, UserId user);
 std::string tres_text(const JobCounts& counts);   // "cpu=8,mem=1000M,node=1,billing=8,gres/gpu=8"

@@ -52,14 +52,7 @@ void job_object(JsonText& json, const JobLine& line) {
   const User* user = context.tables.user(spec.user);
   const std::int64_t limit = limit_seconds(line);
   const bool het = spec.groups.size() > 1;
-  std::string scheduled;
-  if (line.note) {
-    std::vector<std::string> names;
-    for (const NodeId id : line.note->expected_nodes)
-      if (const Node* node = context.tables.node(id))
-        names.push_back(node->meta.name);
-    scheduled = compress_hostlist(names);
-  }
+  const std::string scheduled = expected_node_list(line);
   json.open('{');
   json.key("job_id").number(static_cast<std::int64_t>(job.id.value)).key("name").text(spec.name);
   json.key("user_name").text(user ? user->meta.name : "nobody").key("user_id").number(user ? user->uid : 65534);

@@ -158,13 +158,8 @@ void place_lines(ShowText& out, const JobLine& line) {
   out.text_or_null("ExcNodeList", compress_hostlist(group.exclude_nodes));
   out.next_line();
   out.text_or_null("NodeList", nodes.empty() ? line.job->ran_on.get() : compress_hostlist(nodes));
-  if (line.note && !line.note->expected_nodes.empty() && line.job->state == JobState::kPending) {
-    std::vector<std::string> names;
-    for (const NodeId id : line.note->expected_nodes)
-      if (const Node* node = line.context->tables.node(id))
-        names.push_back(node->meta.name);
-    out.pair("SchedNodeList", compress_hostlist(names));
-  }
+  if (const std::string expected = expected_node_list(line); !expected.empty() && line.job->state == JobState::kPending)
+    out.pair("SchedNodeList", expected);
   if (!nodes.empty()) {
     out.next_line();
     out.pair("BatchHost", nodes[0]);

@@ -199,15 +199,7 @@ constexpr std::array kColumns = {
     ColumnDef{"requeue", [](Out o, Line l) { o += l.spec().requeue ? '1' : '0'; }},
     ColumnDef{"reservation", [](Out o, Line l) { text_or(o, l.spec().reservation, "(null)"); }},
     ColumnDef{"restartcnt", [](Out o, Line l) { number(o, l.job->restarts); }},
-    ColumnDef{"schednodes",
-              [](Out o, Line l) {
-                std::vector<std::string> names;
-                if (l.note)
-                  for (const NodeId id : l.note->expected_nodes)
-                    if (const Node* node = l.context->tables.node(id))
-                      names.push_back(node->meta.name);
-                text_or(o, compress_hostlist(names), "(null)");
-              }},
+    ColumnDef{"schednodes", [](Out o, Line l) { text_or(o, expected_node_list(l), "(null)"); }},
     ColumnDef{"sct", [](Out o, Line) { text(o, "*:*:*"); }},
     ColumnDef{"sockets", [](Out o, Line) { o += '*'; }},
     ColumnDef{"starttime", [](Out o, Line l) { number(o, start_seconds(l)); }},

@@ -1,0 +1,340 @@
+// `lockstep explain` and `lockstep whatif`: what is to come, and what would change it.
+#include "wire/foresight.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/invocation.h"
+#include "wire/yaml.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kExplainHelp = R"help(Usage: lockstep explain JOB [-o table|json]
+
+Why a job waits: how many nodes pass each question, who is before it, what holds the nodes it needs, when and where it
+is foreseen to start, and the smallest changes that would start it sooner. Every change has been tried in a copy of the
+cluster, with the real scheduler.
+
+Examples
+  lockstep explain 12
+  lockstep explain 12_3 -o json
+)help";
+
+constexpr const char* kWhatIfHelp = R"help(Usage: lockstep whatif --file CHANGES [--jobs N] [-o table|json]
+
+When the waiting jobs would start if the cluster, its rules or its jobs were different. Nothing is changed: the changes
+happen in a copy. CHANGES is YAML (or JSON), - is standard input; docs/explain.md has all kinds of changes.
+
+Examples
+  lockstep whatif --file changes.yaml
+  lockstep whatif --file - <<< 'add_nodes: {like: n1, count: 4}'
+
+  # changes.yaml
+  - remove_nodes: n[3-4]
+  - partition: {name: main, time_max: "12:00:00"}
+  - job: {id: 12, nodes: 6, time_limit: "3:40:00"}
+  - policy: {weight_qos: 0}
+  - remove_jobs: [7, 8]
+)help";
+
+std::string span_text(std::int64_t s) {
+  if (s < 60)
+    return format("{} s", std::max<std::int64_t>(s, 0));
+  if (s < 3600)
+    return format("{} min", (s + 30) / 60);
+  if (s < 2 * 86'400)
+    return format("{} h {:02} min", s / 3600, s % 3600 / 60);
+  return format("{} d {} h", s / 86'400, s % 86'400 / 3600);
+}
+
+std::string clock_text(WallTime at) {
+  const time_t seconds = at.seconds();
+  struct ::tm parts {};
+  ::localtime_r(&seconds, &parts);
+  char text[32];
+  return {text, ::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts)};
+}
+
+std::int64_t seconds_until(WallTime at) { return at.seconds() - static_cast<std::int64_t>(::time(nullptr)); }
+
+std::string start_text(const Foreseen& f) {
+  if (f.started)
+    return "now";
+  if (!f.start)
+    return "not known";
+  return "in " + span_text(seconds_until(f.start));
+}
+
+std::size_t terminal_width() {
+  struct ::winsize size {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
+    return size.ws_col;
+  return 120;
+}
+
+// Characters as a terminal counts them, near enough: bytes that begin one.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+// Rows of cells under each other; the last column is cut at the terminal's edge.
+class Rows {
+ public:
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  std::string text(std::string_view indent) const {
+    std::vector<std::size_t> widths;
+    for (const auto& row : rows_)
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        if (i == widths.size())
+          widths.push_back(0);
+        widths[i] = std::max(widths[i], width_of(row[i]));
+      }
+    const std::size_t most = ::isatty(STDOUT_FILENO) ? terminal_width() : 1000;
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line(indent);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        line += row[i];
+        if (i + 1 < row.size())
+          line.append(widths[i] - width_of(row[i]) + 2, ' ');
+      }
+      while (line.ends_with(' ')) line.pop_back();
+      if (line.size() > most)
+        line.resize(most);
+      out += line + "\n";
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+void say(const std::string& text) { fputs(text.c_str(), stdout); }
+
+void print_funnel(const NodeFunnel& funnel, bool several) {
+  say(format("\nNodes{} ({} needed)\n",
+             several ? format(" in partition {}, group {}", funnel.partition, funnel.group) : "", funnel.wanted));
+  if (!funnel.closed.empty())
+    say(format("  partition {} is closed to it: {}\n", funnel.partition, funnel.closed));
+  Rows rows;
+  for (const NodeFilter& filter : funnel.filters)
+    rows.add({filter.name, format("{:>6}", filter.left),
+              filter.lost.empty() ? "" : format("{} ({})", filter.lost, filter.example)});
+  say(rows.text("  "));
+}
+
+void print(const Explanation& e) {
+  std::string head = format("Job {}{}{}", e.job.value, e.name.empty() ? "" : " " + e.name,
+                            e.user.empty() ? "" : format(" ({})", e.user));
+  if (e.state != "pending" || e.expected.started)
+    head += format(" is {}", e.state == "pending" ? "about to start" : e.state);
+  else
+    head += format(" waits: {}", e.expected.reason);
+  say(head + "\n  " + e.because + "\n");
+  const Foreseen& f = e.expected;
+  std::string place = f.nodes.empty() ? "" : format(" on {}", f.nodes);
+  if (!f.partition.empty())
+    place += format(" in partition {}", f.partition);
+  if (f.started)
+    say(format("  started {}{}\n", clock_text(f.start), place));
+  else if (f.start)
+    say(format("  {} to start {} ({}){}\n", f.binds ? "Promised" : "Foreseen", clock_text(f.start), start_text(f),
+               place));
+  else if (e.state == "pending")
+    say("  No start is foreseen: nothing that is known will let it start.\n");
+  for (const NodeFunnel& funnel : e.funnels) print_funnel(funnel, e.funnels.size() > 1);
+  if (e.ahead > 0) {
+    say(format("\nBefore it in the queue: {} job{}\n", e.ahead, e.ahead == 1 ? "" : "s"));
+    Rows rows;
+    for (const JobAhead& a : e.first_ahead)
+      rows.add({format("{}", a.job.value), a.user, a.name,
+                a.why == "tier"       ? "higher partition tier"
+                : a.why == "priority" ? "higher priority"
+                                      : "earlier",
+                a.expected.start || a.expected.started ? "starts " + start_text(a.expected) : a.expected.reason});
+    say(rows.text("  "));
+  }
+  if (!e.in_the_way.empty()) {
+    say("\nHold nodes it could use\n");
+    Rows rows;
+    for (const JobInTheWay& job : e.in_the_way)
+      rows.add({format("{}", job.job.value), job.user, job.name, job.nodes,
+                job.until ? format("ends in {} at the latest", span_text(seconds_until(job.until))) : "no time limit"});
+    say(rows.text("  "));
+  }
+  if (!e.suggestions.empty()) {
+    say("\nIt would start sooner with\n");
+    Rows rows;
+    for (const Suggestion& s : e.suggestions)
+      rows.add({s.change, start_text(s.then) + (s.then.nodes.empty() ? "" : " on " + s.then.nodes), s.command});
+    say(rows.text("  "));
+  } else if (e.plans > 0) {
+    say(format("\nNone of {} changes that were tried would start it sooner.\n", e.plans));
+  }
+}
+
+std::string change_text(const BeforeAfter& job) {
+  if (job.added)
+    return "new";
+  if (job.removed)
+    return "removed";
+  if (job.before.started && job.after.started)
+    return "";
+  if (!job.before.start || !job.after.start)
+    return job.before.start ? "later" : job.after.start ? "sooner" : "";
+  const std::int64_t gain = (job.before.start.us - job.after.start.us) / 1'000'000;
+  if (gain >= 60)
+    return span_text(gain) + " sooner";
+  return gain <= -60 ? span_text(-gain) + " later" : "";
+}
+
+void print(const WhatIfAnswer& answer, std::size_t most) {
+  if (answer.jobs.empty()) {
+    say("No job waits.\n");
+    return;
+  }
+  Rows rows;
+  rows.add({"JOB", "USER", "NAME", "NOW", "WITH THE CHANGES", "", "NODES"});
+  std::size_t shown = 0;
+  for (const BeforeAfter& job : answer.jobs) {
+    if (shown++ == most)
+      break;
+    rows.add({format("{}", job.job.value), job.user, job.name, job.added ? "-" : start_text(job.before),
+              job.removed ? "-" : start_text(job.after), change_text(job), job.after.nodes});
+  }
+  say(rows.text(""));
+  if (answer.jobs.size() > most)
+    say(format("… and {} more (--jobs 0 shows all)\n", answer.jobs.size() - most));
+  Rows totals;
+  totals.add({"", "NOW", "WITH THE CHANGES"});
+  totals.add({"start at once", format("{}", answer.before.start_now), format("{}", answer.after.start_now)});
+  totals.add({"no start foreseen", format("{}", answer.before.no_time), format("{}", answer.after.no_time)});
+  totals.add({"mean wait from now", span_text(answer.before.mean_wait_s), span_text(answer.after.mean_wait_s)});
+  totals.add({"last start", span_text(answer.before.last_start_s), span_text(answer.after.last_start_s)});
+  say(format("\nOf {} job{} that wait now\n", answer.before.jobs, answer.before.jobs == 1 ? "" : "s") +
+      totals.text("  "));
+}
+
+Result<std::string> read_changes(const std::string& path) {
+  constexpr std::size_t kMost = 4 << 20;
+  return path == "-" ? read_descriptor(STDIN_FILENO, "standard input", kMost) : read_whole_file(path, kMost);
+}
+
+bool output_is_known(const char* verb, const std::string& output) {
+  if (output == "table" || output == "json")
+    return true;
+  fprintf(stderr, "lockstep %s: -o %s: write table or json\n", verb, output.c_str());
+  return false;
+}
+
+int fail(const char* verb, const std::string& message) {
+  fprintf(stderr, "lockstep %s: %s\n", verb, message.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int explain_main(const ClientContext& context, int argc, char** argv) {
+  static const option kOptions[] = {
+      {"output", 1, nullptr, 'o'}, {"json", 0, nullptr, 'j'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+  std::string output = "table";
+  optind = 1;
+  for (int c; (c = getopt_long(argc, argv, "o:h", kOptions, nullptr)) != -1;) switch (c) {
+      case 'o': output = optarg; break;
+      case 'j': output = "json"; break;
+      case 'h': fputs(kExplainHelp, stdout); return 0;
+      default: fputs("Try `lockstep explain --help`.\n", stderr); return 2;
+    }
+  if (!output_is_known("explain", output))
+    return 2;
+  if (optind + 1 != argc) {
+    fputs(optind == argc ? "lockstep explain: which job?\nTry `lockstep explain --help`.\n"
+                         : "lockstep explain: one job at a time\n",
+          stderr);
+    return 2;
+  }
+  Api cluster(context);
+  const auto reply = cluster.call("GET", format("/v1/jobs/{}/explain", url_escaped(argv[optind])));
+  if (!reply)
+    return fail("explain", reply.error().message);
+  if (output == "json") {
+    say(reply->body + "\n");
+    return 0;
+  }
+  const auto explanation = decode_explanation(reply->body);
+  if (!explanation)
+    return fail("explain", explanation.error().message);
+  print(*explanation);
+  return 0;
+}
+
+int whatif_main(const ClientContext& context, int argc, char** argv) {
+  static const option kOptions[] = {{"file", 1, nullptr, 'f'}, {"jobs", 1, nullptr, 'n'}, {"output", 1, nullptr, 'o'},
+                                    {"json", 0, nullptr, 'j'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+  std::string output = "table", file;
+  std::size_t most = 50;
+  optind = 1;
+  for (int c; (c = getopt_long(argc, argv, "f:o:h", kOptions, nullptr)) != -1;) switch (c) {
+      case 'f': file = optarg; break;
+      case 'n': {
+        const auto count = parse_uint(optarg);
+        if (!count) {
+          fprintf(stderr, "lockstep whatif: --jobs %s: write a number\n", optarg);
+          return 2;
+        }
+        most = *count == 0 ? SIZE_MAX : static_cast<std::size_t>(*count);
+        break;
+      }
+      case 'o': output = optarg; break;
+      case 'j': output = "json"; break;
+      case 'h': fputs(kWhatIfHelp, stdout); return 0;
+      default: fputs("Try `lockstep whatif --help`.\n", stderr); return 2;
+    }
+  if (!output_is_known("whatif", output))
+    return 2;
+  if (file.empty() || optind != argc) {
+    fputs("lockstep whatif: --file CHANGES says what is to be different\nTry `lockstep whatif --help`.\n", stderr);
+    return 2;
+  }
+  const auto text = read_changes(file);
+  if (!text)
+    return fail("whatif", text.error().message);
+  if (file == "-")
+    file = "standard input";
+  const auto yaml = json_of_yaml(*text);
+  if (!yaml)
+    return fail("whatif", format("{}: {}", file, yaml.error().message));
+  const auto refusal = [&](const Error& error) {
+    const std::size_t line = error.field.empty() ? 0 : yaml->line_of(error.field);
+    return fail("whatif", line ? format("{}: line {}: {}", file, line, error.message) : error.message);
+  };
+  if (const auto read = decode_changes(yaml->json); !read)
+    return refusal(read.error());
+  Api cluster(context);
+  const auto reply = cluster.call("POST", "/v1/whatif", yaml->json);
+  if (!reply)
+    return refusal(reply.error());
+  if (output == "json") {
+    say(reply->body + "\n");
+    return 0;
+  }
+  const auto answer = decode_what_if_answer(reply->body);
+  if (!answer)
+    return fail("whatif", answer.error().message);
+  print(*answer, most);
+  return 0;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+// The API's questions about what is to come: why a job waits, what would become of a submission, what if. They are
+// answered from copies of the cluster, on a thread of their own.
+#include <ctime>
+
+#include "base/text.h"
+#include "controller/api.h"
+#include "foresight/explain.h"
+#include "foresight/whatif.h"
+#include "wire/foresight.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string time_text(WallTime at) {
+  const std::time_t seconds = at.seconds();
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts)};
+}
+
+// As Slurm's client prints it.
+std::string sentence(const Tried& tried) {
+  const Foreseen& f = tried.foreseen;
+  if (!f.start)
+    return format("Job {} would wait in partition {}: {}", tried.job.value, f.partition, f.reason);
+  std::string place;
+  if (!f.nodes.empty())
+    place = format(" using {} processors on nodes {}", f.cores, f.nodes);
+  return format("Job {} to start at {}{} in partition {}", tried.job.value, time_text(f.start), place, f.partition);
+}
+
+}  // namespace
+
+void Api::ask(Visit visit, std::function<Result<std::string>(const Tables&)> question) {
+  auto reply = [this, visit, question = std::move(question)](const Tables& tables) {
+    auto answer = std::make_shared<Result<std::string>>(question(tables));
+    world_.loop.post([visit, answer] {
+      if (answer->ok())
+        visit.answer(std::move(**answer));
+      else
+        visit.refuse(answer->error());
+    });
+  };
+  if (const auto asked = world_.questions.ask(std::move(reply)); !asked.ok())
+    visit.refuse(asked.error());
+}
+
+void Api::explain_job(Visit visit) {
+  const Job* job = job_of(visit);
+  if (!job)
+    return;
+  ask(std::move(visit),
+      [clock = question_clock(), id = job->id, core = settings_.core](const Tables& tables) -> Result<std::string> {
+        return encode(TRY(explain(tables, clock, id, {}, core)));
+      });
+}
+
+void Api::ask_what_if(Visit visit) {
+  auto changes = decode_changes(visit.http().body);
+  if (!changes.ok())
+    return visit.refuse(changes.error());
+  ask(std::move(visit),
+      [clock = question_clock(), changes = std::move(*changes), core = settings_.core](
+          const Tables& tables) -> Result<std::string> { return encode(TRY(what_if(tables, clock, changes, core))); });
+}
+
+void Api::try_submit(Visit visit, SubmitRequest request) {
+  auto prepared = prepare(visit, std::move(request));
+  if (!prepared.ok())
+    return visit.refuse(prepared.error(), status_of_submission(prepared.error()));
+  auto command = std::make_shared<Command>(std::move(prepared->command));
+  ask(std::move(visit),
+      [clock = question_clock(), command, core = settings_.core](const Tables& tables) -> Result<std::string> {
+        const Tried tried =
+            TRY(lockstep::try_submit(tables, clock, std::get<SubmitJob>(command->body), command->caller, core));
+        return encode(TrySubmit{tried.job, tried.foreseen, sentence(tried)});
+      });
+}
+
+}  // namespace lockstep
