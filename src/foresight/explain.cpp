@@ -197,17 +197,17 @@ std::vector<JobInTheWay> in_the_way(const ClusterCopy& copy, const Job& job, std
   return out;
 }
 
-std::string_view word(Planner::Ahead::Why why) {
+std::string_view word(Ahead::Why why) {
   switch (why) {
-    case Planner::Ahead::Why::kTier: return "tier";
-    case Planner::Ahead::Why::kPriority: return "priority";
-    case Planner::Ahead::Why::kTurn: break;
+    case Ahead::Why::kTier: return "tier";
+    case Ahead::Why::kPriority: return "priority";
+    case Ahead::Why::kTurn: break;
   }
   return "earlier";
 }
 
 // Waiting jobs that are neither ahead of this one nor tied to others by an array.
-std::vector<JobId> jobs_behind(const ClusterCopy& copy, JobId self, const std::vector<Planner::Ahead>& ahead) {
+std::vector<JobId> jobs_behind(const ClusterCopy& copy, JobId self, const std::vector<Ahead>& ahead) {
   std::set<JobId> keep{self};
   for (const auto& a : ahead) keep.insert(a.job);
   std::vector<JobId> out;
@@ -242,10 +242,10 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
     out.because = now ? "It starts now." : holds_allocation(job->state) ? "It has its nodes." : "It has ended.";
     return out;
   }
-  out.funnels = funnels(copy, *job);
-  const std::vector<Planner::Ahead> ahead = copy.planner().ahead_of(id);
+  const std::vector<Ahead> ahead = jobs_ahead(copy.tables().snapshot(), copy.now(), id);
+  out.funnels = funnels(copy, *job, ahead);
   out.ahead = ahead.size();
-  for (const Planner::Ahead& a : ahead) {
+  for (const Ahead& a : ahead) {
     if (out.first_ahead.size() == settings.ahead_max)
       break;
     const Job* other = copy.tables().job(a.job);

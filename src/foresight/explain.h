@@ -4,6 +4,7 @@
 
 #include "base/result.h"
 #include "foresight/cluster_copy.h"
+#include "sched/queue_order.h"
 
 namespace lockstep {
 
@@ -20,6 +21,6 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
                             const ExplainSettings& settings = {}, const CoreSettings& core = {});
 
 // How many nodes pass each filter, for every group in every partition the job may use.
-std::vector<NodeFunnel> funnels(const ClusterCopy& copy, const Job& job);
+std::vector<NodeFunnel> funnels(const ClusterCopy& copy, const Job& job, const std::vector<Ahead>& ahead);
 
 }  // namespace lockstep

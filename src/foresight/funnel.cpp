@@ -77,10 +77,10 @@ struct Fit {
 };
 
 // Nodes that are kept for jobs ahead: promised to them, from when on, before this one would be over.
-std::map<NodeId, JobId> kept_nodes(const ClusterCopy& copy, const Job& job, Duration limit) {
+std::map<NodeId, JobId> kept_nodes(const ClusterCopy& copy, const std::vector<Ahead>& jobs, Duration limit) {
   std::map<NodeId, JobId> out;
   const Instant end = limit >= kForever ? kNever : copy.now() + limit;
-  for (const Planner::Ahead& ahead : copy.planner().ahead_of(job.id)) {
+  for (const Ahead& ahead : jobs) {
     const Job* other = copy.tables().job(ahead.job);
     if (other && other->promise) {
       if (other->promise->held || other->promise->at < end)
@@ -148,7 +148,8 @@ std::string closed_to(const ClusterCopy& copy, const JobSpec& spec, const Partit
   return "";
 }
 
-NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const Partition& partition, std::size_t g) {
+NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const std::vector<Ahead>& ahead, const Partition& partition,
+                  std::size_t g) {
   const JobSpec& spec = *job.spec;
   const GroupSpec& group = spec.groups[g];
   const Duration limit = spec.time_limit.us != 0         ? spec.time_limit
@@ -218,7 +219,7 @@ NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const Partition& part
            : lacks == "memory" ? "with memory taken"
                                : "with several things taken";
   });
-  const auto kept = kept_nodes(copy, job, limit);
+  const auto kept = kept_nodes(copy, ahead, limit);
   if (!kept.empty())
     ask(nodes, "not kept for others", filters, [&](const Node& node, std::string& detail) -> std::string_view {
       const auto it = kept.find(node.id);
@@ -232,7 +233,7 @@ NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const Partition& part
 
 }  // namespace
 
-std::vector<NodeFunnel> funnels(const ClusterCopy& copy, const Job& job) {
+std::vector<NodeFunnel> funnels(const ClusterCopy& copy, const Job& job, const std::vector<Ahead>& ahead) {
   std::vector<const Partition*> partitions;
   if (job.spec->partitions.empty())
     partitions.push_back(copy.tables().default_partition());
@@ -240,7 +241,7 @@ std::vector<NodeFunnel> funnels(const ClusterCopy& copy, const Job& job) {
   std::vector<NodeFunnel> out;
   for (const Partition* partition : partitions)
     if (partition)
-      for (std::size_t g = 0; g < job.spec->groups.size(); ++g) out.push_back(funnel(copy, job, *partition, g));
+      for (std::size_t g = 0; g < job.spec->groups.size(); ++g) out.push_back(funnel(copy, job, ahead, *partition, g));
   return out;
 }
 

@@ -444,27 +444,6 @@ Instant Planner::wake_at() const {
   return at;
 }
 
-std::vector<Planner::Ahead> Planner::ahead_of(JobId job) const {
-  const PlannerView& view = inner_->view;
-  std::vector<Ahead> out;
-  const SlotNo own = view.find(job);
-  if (own == kNoSlot || !view.slot(own).queued)
-    return out;
-  const OrderKey& key = view.slot(own).key;
-  constexpr int kTierShift = 48;  // see OrderKey::band
-  view.queue().each_after(OrderKey{}, true, [&](SlotNo s) {
-    if (s == own)
-      return false;
-    const JobSlot& slot = view.slot(s);
-    const auto why = slot.key.band >> kTierShift != key.band >> kTierShift ? Ahead::Why::kTier
-                     : slot.key.band != key.band                           ? Ahead::Why::kPriority
-                                                                           : Ahead::Why::kTurn;
-    out.push_back({why, slot.job->id});
-    return true;
-  });
-  return out;
-}
-
 Instant Planner::expected_start(JobId job) const {
   const SlotNo s = inner_->view.find(job);
   if (s == kNoSlot || !inner_->view.slot(s).queued)

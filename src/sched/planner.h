@@ -34,14 +34,6 @@ class Planner {
   // the calendar's grid. 0: not known.
   Instant expected_start(JobId job) const;
 
-  // The queued jobs before this one in the order they are considered, first to last, and what puts each there. Empty
-  // when the job is not queued.
-  struct Ahead {
-    enum class Why : unsigned char { kTier, kPriority, kTurn } why = Why::kTurn;
-    JobId job;
-  };
-  std::vector<Ahead> ahead_of(JobId job) const;
-
   bool idle() const;        // nothing to do until the next observe() or wake_at()
   Instant wake_at() const;  // a running job's expected end may open a backfill hole; kNever
 
