@@ -132,12 +132,14 @@ TEST(Explain, AShorterLimitFitsBeforeTheHead) {
   Scene scene(4);
   scene.submit(World::batch(3, 8), hours(4));
   scene.plan();
-  const JobId head = scene.submit(World::batch(4, 8), hours(10));  // waits for all four, promised in four hours
+  JobSpec all_four = World::batch(4, 8);
+  all_four.priority = 4'000'000'000;
+  const JobId head = scene.submit(all_four, hours(10));  // waits for all four, promised in four hours
   const JobId job = scene.submit(World::batch(1, 8), hours(6));
   const Explanation e = scene.explain(job);
   ASSERT_EQ(e.first_ahead.size(), 1u);
   EXPECT_EQ(e.first_ahead[0].job, head);
-  EXPECT_EQ(e.first_ahead[0].why, "earlier");
+  EXPECT_EQ(e.first_ahead[0].why, "priority");
   const NodeFilter* kept = filter(e, "not kept for others");
   ASSERT_TRUE(kept) << all(e);
   EXPECT_EQ(kept->left, 0u);
@@ -213,7 +215,9 @@ TEST(Explain, AheadByTierAndPriority) {
   scene.put_partition("side", {"n1"});
   scene.submit(World::batch(2, 8), hours(5));
   scene.plan();
-  const JobId job = scene.submit(World::batch(2, 8), hours(5));
+  JobSpec first = World::batch(2, 8);
+  first.priority = 4'000'000'000;
+  const JobId job = scene.submit(first, hours(5));
   JobSpec urgent = World::batch(2, 8);
   urgent.partitions = {"urgent", scene.world.state.tables().default_partition()->meta.name};
   const JobId tier = scene.submit(urgent, hours(5));
@@ -225,6 +229,12 @@ TEST(Explain, AheadByTierAndPriority) {
   ASSERT_EQ(e.first_ahead.size(), 1u);
   EXPECT_EQ(e.first_ahead[0].job, tier);
   EXPECT_EQ(e.first_ahead[0].why, "tier");
+  first.priority = 4'000'000'001;
+  const JobId before = scene.submit(first, hours(5));
+  const Explanation again = scene.explain(job);
+  ASSERT_EQ(again.first_ahead.size(), 2u);
+  EXPECT_EQ(again.first_ahead[1].job, before);
+  EXPECT_EQ(again.first_ahead[1].why, "priority");
 }
 
 TEST(Explain, ThePlansAreBounded) {

@@ -49,7 +49,8 @@ class Explain(unittest.TestCase):
 
     def test_a_shorter_limit_before_the_head(self):
         self.fill(3)
-        self.c.wrap("sleep 600", "-N4", "--gpus-per-node=4", "-t60")
+        head = self.c.wrap("sleep 600", "-N4", "--gpus-per-node=4", "-t60")
+        self.c.ok("scontrol", "update", f"JobId={head}", "Priority=4000000000")
         job = self.c.wrap("sleep 600", "-N1", "--gpus-per-node=4", "-t300")
         told = self.explain(job)
         self.assertEqual(told["ahead"], 1)
