@@ -7,8 +7,8 @@
 #include "core/directory.h"
 #include "core/jobs.h"
 #include "core/reservations.h"
-#include "core/topology.h"
 #include "core/timers.h"
+#include "core/topology.h"
 #include "rules/priority.h"
 #include "rules/topology.h"
 
