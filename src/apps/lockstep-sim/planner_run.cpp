@@ -126,8 +126,7 @@ class LogWorld {
     const Ref<Allocation> held = state_.tables().job(id)->allocation;
     const AttemptNo attempt = state_.tables().job(id)->attempt;
     must(EndJob{id, {}, false});
-    for (const Grant& grant : held->grants)
-      must(AgentReport{grant.node, "1", id, attempt, MemberStopped{}});
+    for (const Grant& grant : held->grants) must(AgentReport{grant.node, "1", id, attempt, MemberStopped{}});
   }
 
   void plan() {
