@@ -203,6 +203,28 @@ void look_again(PlannerView& view, const GroupWay& group, ReadyTimes& times) {
   times.clock = view.touch_clock();
 }
 
+// On what of the node is busy the longest until then, so that what is free now, or soon, stays open to others.
+std::optional<Grant> choose_latest(const NodeSlot& slot, const NodeLoad& then, Instant at, const GroupSpec& group,
+                                   std::uint32_t tasks) {
+  std::vector<Holder> leaving;
+  for (const Holder& holder : slot.holders)
+    if (holder.end <= at)
+      leaving.push_back(holder);
+  std::sort(leaving.begin(), leaving.end(), [](const Holder& a, const Holder& b) { return b.end < a.end; });
+  NodeLoad rest = then;
+  rest.cores = CoreSet::first_n(slot.node->cores);
+  rest.devices = DeviceSet::first_n(static_cast<std::uint32_t>(slot.node->devices.size()));
+  for (std::size_t i = 0; i < leaving.size(); ++i) {
+    rest.cores = rest.cores.minus(leaving[i].grant->cores) | then.cores;
+    rest.devices = rest.devices.minus(leaving[i].grant->visible()) | then.devices;
+    if (i + 1 < leaving.size() && leaving[i + 1].end == leaving[i].end)
+      continue;
+    if (auto grant = choose_grant(*slot.node, rest, group, 0, tasks, 0))
+      return grant;
+  }
+  return choose_grant(*slot.node, then, group, 0, tasks, 0);
+}
+
 std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
                                   ReadyTimes& times) {
   const GroupWay& group = way.groups[0];
@@ -230,7 +252,7 @@ std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const 
   for (auto it = ready.begin(); it != last; ++it) {
     const NodeSlot& slot = view.nodes()[it->node.value];
     NodeLoad load = load_after(slot, at);
-    auto grant = choose_grant(*slot.node, load, spec.groups[0], 0, group.tasks_each, 0);
+    auto grant = choose_latest(slot, load, at, spec.groups[0], group.tasks_each);
     CHECK(grant.has_value());
     add_grant(load, *grant);
     shadow.grants.push_back(std::move(*grant));

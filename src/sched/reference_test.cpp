@@ -239,6 +239,9 @@ class SlowPlanner {
           if (candidates.size() < group.nodes.min)
             candidates.push_back({tables_.node(id), &loads.at(id)});
         grants = place_group(candidates, group, 0);
+        for (Grant& grant : *grants)
+          if (auto kept = of_the_latest(*tables_.node(grant.node), loads.at(grant.node), group, grant.tasks, at, moments))
+            grant = *kept;
       }
       const bool binds = !job.turn || job.turn + seconds(160'000) <= now_;
       SlowHead head{job.id, partition.meta.name, std::max(at, now_), binds, {}};
@@ -249,6 +252,29 @@ class SlowPlanner {
       plan_.heads.emplace(partition.meta.name, std::move(head));
       return;
     }
+  }
+  // On cores and devices that were busy until as late as possible.
+  std::optional<Grant> of_the_latest(const Node& node, NodeLoad then, const GroupSpec& group, std::uint32_t tasks,
+                                     Instant at, const std::set<Instant>& moments) const {
+    for (auto since = moments.rbegin(); since != moments.rend(); ++since) {
+      if (*since > at || *since == Instant{})
+        continue;
+      NodeLoad closed = then;  // what was free before that moment counts as taken
+      NodeLoad before;
+      if (const auto held = held_.find(node.id); held != held_.end())
+        for (const Held& h : held->second)
+          if (h.end >= *since)
+            add_grant(before, h.grant);
+      for (std::uint32_t c = 0; c < node.cores; ++c)
+        if (!before.cores.test(c))
+          closed.cores.set(c);
+      for (std::uint32_t d = 0; d < node.devices.size(); ++d)
+        if (!before.devices.test(d))
+          closed.devices.set(d);
+      if (auto grant = choose_grant(node, closed, group, 0, tasks, 0))
+        return grant;
+    }
+    return choose_grant(node, then, group, 0, tasks, 0);
   }
   static bool one_fixed_group(const JobSpec& spec) {
     return spec.groups.size() == 1 && spec.groups[0].exclude_nodes.empty() && spec.groups[0].only_nodes.empty();
