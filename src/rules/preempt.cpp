@@ -94,19 +94,24 @@ PreemptRight::PreemptRight(const Directory& directory, const JobSpec& spec, cons
   any_ = by_tier_ || !preempts_.empty() || for_quota_ || (scavengers && !scavenger_);
 }
 
-bool PreemptRight::over(const Job& victim, const Partition* where) const {
-  const JobSpec& theirs = *victim.spec;
-  if (const bool scavenger = is_scavenger(directory_, theirs); scavenger != scavenger_)
-    return scavenger;
+int PreemptRight::rank_over(std::string_view qos, const Partition* where) const {
+  const Qos* theirs = directory_.qos_named(qos);
+  if (const bool scavenger = theirs && theirs->scavenger; scavenger != scavenger_)
+    return scavenger ? 1 : -1;
   if (by_tier_ && where && where->tier != partition_.tier)
-    return where->tier < partition_.tier;
-  if (preempts_.contains(std::string_view(theirs.qos)))
-    return true;
-  if (!for_quota_ || theirs.account == spec_.account)
-    return false;
+    return where->tier < partition_.tier ? 1 : -1;
+  if (preempts_.contains(qos))
+    return 1;
   std::set<std::string, std::less<>> reached;
-  reach(directory_, std::string_view(theirs.qos), reached);
-  return !reached.contains(std::string_view(spec_.qos)) &&
+  reach(directory_, qos, reached);
+  return reached.contains(std::string_view(spec_.qos)) ? -1 : 0;
+}
+
+bool PreemptRight::outranks(std::string_view qos, const Partition* where) const { return rank_over(qos, where) > 0; }
+
+bool PreemptRight::claims_back(const Job& victim) const {
+  const JobSpec& theirs = *victim.spec;
+  return for_quota_ && theirs.account != spec_.account &&
          std::any_of(wanted_.begin(), wanted_.end(), [&](const std::string& r) {
            return quotas_->borrowed(theirs.account, r) > 0 && count_of(victim.allocation->tres, r) > 0;
          });
@@ -115,12 +120,17 @@ bool PreemptRight::over(const Job& victim, const Partition* where) const {
 std::optional<PreemptTerms> PreemptRight::against(const Job& victim, const Partition* where) const {
   if ((victim.state != JobState::kStarting && victim.state != JobState::kRunning) || victim.eviction)
     return std::nullopt;
-  if (!any_ || !over(victim, where))
+  if (!any_)
+    return std::nullopt;
+  const int rank = rank_over(victim.spec->qos, where);
+  if (rank < 0 || (rank == 0 && !claims_back(victim)))
     return std::nullopt;
   PreemptTerms out;
   out.mode = mode_of(directory_, *victim.spec, where);
   if (out.mode == PreemptMode::kOff || out.mode == PreemptMode::kGang || out.mode == PreemptMode::kCluster)
     return std::nullopt;
+  if (out.mode == PreemptMode::kSuspend && victim.state != JobState::kRunning)
+    return std::nullopt;  // there is nothing to pause yet
   const Qos* qos = directory_.qos_named(victim.spec->qos);
   if (qos && qos->grace.us > 0)
     out.grace = qos->grace;

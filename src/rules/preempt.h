@@ -48,11 +48,15 @@ class PreemptRight {
                const Tres& tres);
 
   bool any() const { return any_; }  // false: it may preempt nobody
+  // By scavenging, tier or QOS: whether jobs of that QOS in that partition go for it. Quotas are another matter.
+  bool outranks(std::string_view qos, const Partition* where) const;
   // Nullopt: the victim stays. where: the victim's partition; null = it is gone.
   std::optional<PreemptTerms> against(const Job& victim, const Partition* where) const;
 
  private:
-  bool over(const Job& victim, const Partition* where) const;
+  bool claims_back(const Job& victim) const;
+  // What tells the two apart: 1 for the right, -1 against it, 0 = nothing.
+  int rank_over(std::string_view qos, const Partition* where) const;
 
   const Directory& directory_;
   const JobSpec& spec_;

@@ -333,6 +333,11 @@ std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& sp
   return place(Board{view, load, {}}, spec, way, true);
 }
 
+std::optional<std::vector<Grant>> place_where(PlannerView& view, const JobSpec& spec, const Way& way,
+                                              std::function<const NodeLoad*(NodeId)> load) {
+  return place(Board{view, std::move(load), {}}, spec, way, false);
+}
+
 std::optional<Shadow> place_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
                                   ReadyTimes& times) {
   return way.groups[0].exact ? exact_later(view, spec, way, now, times) : general_later(view, spec, way, now);

@@ -2,6 +2,7 @@
 // an empty cluster.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct ReadyTimes {
 // then. `at` is at least now.
 std::optional<Shadow> place_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
                                   ReadyTimes& times);
+
+// On nodes with these loads, if it fits at all; null: the node is not to be used.
+std::optional<std::vector<Grant>> place_where(PlannerView& view, const JobSpec& spec, const Way& way,
+                                              std::function<const NodeLoad*(NodeId)> load);
 
 // Brings Shape::never, detail and Way::possible up to date with nodes and partitions. `work` grows when it was more
 // than a look.

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "rules/order.h"
 #include "sched/forecast.h"
+#include "sched/preempting.h"
 
 namespace lockstep {
 
@@ -38,6 +39,7 @@ struct Planner::Inner {
   PlannerView view;
   Shadows shadows;
   Forecast forecast;
+  Preempting preempting;
   std::vector<Entry> active;  // heap, lowest key on top: the next job of every open shape
   std::uint64_t pass = 1;
   std::uint32_t restarts = 0;
@@ -379,7 +381,10 @@ Planner::Planner(Planner&&) noexcept = default;
 Planner& Planner::operator=(Planner&&) noexcept = default;
 
 void Planner::observe(std::span<const Change> changes) {
-  for (const Change& change : changes) inner_->view.observe(change);
+  for (const Change& change : changes) {
+    inner_->view.observe(change);
+    inner_->preempting.observe(change);
+  }
 }
 
 PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
@@ -397,6 +402,9 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
   for (const Shadow& shadow : in.shadows.all())
     if ((!shadow.overdue() && now >= shadow.at) || (!shadow.binds() && now >= shadow.binds_at))
       view.changed = true;  // a running job overstays and the shadow moves, or it binds from now on
+  if (now >= in.preempting.wake_at())
+    view.changed = true;
+  in.preempting.serve(view, in.shadows, now, chunk);
   in.looked = 0;
   const bool in_pass = !in.active.empty();
   bool restarted = false;
@@ -412,9 +420,12 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
   if (in_pass && !in.active.empty())
     in.express(now, budget, chunk);
   view.fresh.clear();
-  if (walked && in.active.empty())
+  if (walked && in.active.empty()) {
     in.tell_heads(chunk);
-  if (in.active.empty() && chunk.starts.empty()) {
+    in.preempting.search(
+        view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
+  }
+  if (in.active.empty() && chunk.empty()) {
     const bool due = !in.forecast.running() && in.forecast.stale(view) && !in.forecast.deep_first(now);
     if (due || in.forecast.void_now(view))
       in.forecast.begin(view, in.shadows, now);
@@ -427,6 +438,7 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
 }
 
 void Planner::settled() {
+  inner_->preempting.settled();
   if (inner_->view.drop_proposals())
     inner_->retry_at = std::min(inner_->retry_at, inner_->view.now() + kRetryRefused);
 }
@@ -438,13 +450,16 @@ bool Planner::idle() const {
 }
 
 Instant Planner::wake_at() const {
-  Instant at = std::min({inner_->view.next_release(), inner_->retry_at, inner_->forecast.deep_due()});
+  Instant at = std::min(
+      {inner_->view.next_release(), inner_->retry_at, inner_->forecast.deep_due(), inner_->preempting.wake_at()});
   for (const Shadow& shadow : inner_->shadows.all())
     at = std::min({at, shadow.overdue() ? kNever : shadow.at, shadow.binds() ? kNever : shadow.binds_at});
   return at;
 }
 
 Instant Planner::expected_start(JobId job) const {
+  if (const Instant held = inner_->preempting.held_until(inner_->view, job))
+    return held;
   const SlotNo s = inner_->view.find(job);
   if (s == kNoSlot || !inner_->view.slot(s).queued)
     return {};

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "rules/need.h"
+#include "rules/preempt.h"
 #include "rules/tres.h"
 
 namespace lockstep {
@@ -13,14 +14,28 @@ namespace {
 constexpr std::ptrdiff_t kLeftClassesMost = 32;  // without a node, before they are made anew
 constexpr std::uint64_t kTierMax = (1u << 16) - 1, kPriorityMax = (std::uint64_t{1} << 48) - 1;
 
-// Capacity counts as free again only when the whole allocation ends, as in the core.
+const Promise* hold_of(const Job& job) { return job.promise && job.promise->held ? job.promise.get() : nullptr; }
+
+// What something is held for is in no queue any more: it starts there (sched/preempting.h).
 bool waits_in_queue(const Job& job) {
-  return job.state == JobState::kPending && job.hold == Hold::kNone && (!job.array || !job.array->waiting.empty());
+  return job.state == JobState::kPending && job.hold == Hold::kNone && !hold_of(job) &&
+         (!job.array || !job.array->waiting.empty());
 }
 
+// How long what is held for a job is taken away from others: until it would have ended.
+Instant hold_end(const Job& job) {
+  const Duration limit = job.spec->time_limit;
+  return limit.us == 0 || limit >= kForever ? kNever : job.promise->at + limit;
+}
+
+// Capacity counts as free again only when the whole allocation ends, as in the core.
 Instant expected_end(const Job& job) {
   if (job.state == JobState::kCompleting)
     return Instant{1};  // any moment
+  if (job.state == JobState::kSuspended)
+    return kNever;
+  if (job.eviction)
+    return job.eviction->at;
   if (job.limit_end)
     return job.limit_end;
   // Not seen running yet: its time counts from when it was granted.
@@ -473,6 +488,11 @@ void PlannerView::move_end(const std::vector<Grant>& grants, Instant end) {
   }
 }
 
+const std::vector<Grant>& PlannerView::held_grants(const Job& job) const {
+  const auto it = paused_.find(job.id);
+  return is_paused(job) && it != paused_.end() ? it->second : job.allocation->grants;
+}
+
 // --- the queue ---
 
 OrderKey PlannerView::key_of(const Job& job) const {
@@ -615,7 +635,8 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   bool as_proposed = false;
   if (const auto proposal = proposals_.find({job->id}); proposal != proposals_.end() && holds)
     as_proposed = proposal->second.grants == job->allocation->grants;
-  if (holds || removed || is_final(job->state))
+  const Promise* hold = removed ? nullptr : hold_of(*job);
+  if (holds || removed || hold || is_final(job->state))
     forget_proposal({job->id});
   if (job->array_job)
     forget_proposal({job->array_job, true, job->array_index});
@@ -623,13 +644,20 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   SlotNo s = find(job->id);
   const Ref<Job> before = s == kNoSlot ? nullptr : slots_[s].job;
   const bool held = before && holds_allocation(before->state);
-  const bool same_grants = held && holds && before->allocation == job->allocation;
+  const bool same_grants =
+      held && holds && before->allocation == job->allocation && is_paused(*before) == is_paused(*job);
+  const Promise* hold_before = before ? hold_of(*before) : nullptr;
   admission_.index(before.get(), removed ? nullptr : job.get());
   if (before) {
     dequeue(s);
     later_.erase({before->begin_after, job->id});
     if (held && !same_grants) {
-      release_all(before->allocation->grants);
+      release_all(held_grants(*before));
+      paused_.erase(job->id);
+      changed = true;
+    }
+    if (hold_before && hold_before != hold) {
+      release_all(hold_before->grants);
       changed = true;
     }
   }
@@ -659,15 +687,25 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   if (holds) {
     const Instant end = expected_end(*job);
     if (!same_grants) {
-      hold_all(job->allocation->grants, end);
+      if (is_paused(*job)) {
+        std::vector<Grant>& kept = paused_[job->id];
+        for (const Grant& grant : job->allocation->grants)
+          kept.push_back(
+              {.node = grant.node, .group = grant.group, .tasks = grant.tasks, .memory_mb = grant.memory_mb});
+      }
+      hold_all(held_grants(*job), end);
       changed = true;
     } else if (end != slot.end) {
-      move_end(job->allocation->grants, end);
+      move_end(held_grants(*job), end);
       changed = true;
     }
     slot.end = end;
     if (as_proposed && shaded_ == 0 && !admission_.bounded())
       changed = was_changed;
+  }
+  if (hold && hold != hold_before) {
+    hold_all(hold->grants, hold_end(*job));
+    changed = true;
   }
   if (!waits_in_queue(*job)) {
     if (slot.told != Wait::kNone)

@@ -122,6 +122,7 @@ class PlannerView {
   void propose(const PlannedStart& start, Instant end);
   bool drop_proposals();  // all that the core has not committed; false if there were none
   bool has_proposals() const { return !proposals_.empty(); }
+  bool proposed(JobId id) const { return proposals_.contains({id}); }
 
   // Jobs whose delay is over join the queue.
   void advance(Instant now);
@@ -135,6 +136,9 @@ class PlannerView {
   JobSlot& slot(SlotNo s) { return slots_[s]; }
   const JobSlot& slot(SlotNo s) const { return slots_[s]; }
   const JobOrder& queue() const { return queue_; }
+  OrderKey key_of(const Job& job) const;  // of a waiting job
+  // What it takes of nodes: its allocation, or the memory of one that is paused.
+  const std::vector<Grant>& held_grants(const Job& job) const;
   std::size_t queued() const { return queued_; }
   bool skipped(const JobSlot& slot) const;  // not to be started now: refused, throttled, every element proposed
   std::uint32_t next_element(const JobSlot& slot) const;  // of an array: the element to start
@@ -208,7 +212,6 @@ class PlannerView {
   FreeAmounts free_of(const NodeSlot& slot, const NodeLoad& load) const;
   NodeSlot& node_slot(NodeId node);
   void reorder();
-  OrderKey key_of(const Job& job) const;
   void classify_all();
   void begin_ledger();
   void keep_apart(const std::vector<std::string>& names);
@@ -237,6 +240,7 @@ class PlannerView {
   std::unordered_multimap<std::size_t, std::uint32_t> shape_index_;
   std::vector<std::uint32_t> free_shapes_;
   std::set<JobId> refused_;
+  std::map<JobId, std::vector<Grant>> paused_;  // suspended jobs: what they keep
 
   struct ArraySide {
     IntervalSet unplanned;       // waiting elements without a proposal

@@ -1,0 +1,49 @@
+// Preempting: what the planner does about preemption beside looking for victims: which blocked jobs may preempt and are
+// tried, starts on what is held for a job, holds that are of no use, suspended jobs that can go on. Everything follows
+// from records; what is proposed and not answered yet counts as done.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "model/plan.h"
+#include "sched/shadow.h"
+
+namespace lockstep {
+
+class Preempting {
+ public:
+  void observe(const Change& change);
+
+  // For jobs that something is held for: starts them there, or elsewhere where there is room sooner; gives up holds
+  // that the core does not let them use. For suspended jobs: lets them go on.
+  void serve(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk);
+
+  // Looks for victims for blocked jobs, the first in the order of rank first. blocked: no job of this shape fits now.
+  void search(PlannerView& view, const Shadows& shadows, Instant now,
+              const std::function<bool(std::uint32_t shape)>& blocked, PlanChunk& chunk);
+
+  void settled();
+  Instant wake_at() const { return exempt_until_; }  // a running job may be preempted then that may not be now
+  // When a job will start that something is held for; 0: nothing is.
+  Instant held_until(const PlannerView& view, JobId job) const;
+
+ private:
+  using Kind = std::pair<std::string, std::string>;  // QOS and partition of running jobs
+
+  Directory directory_;
+  std::map<Kind, std::map<JobId, Ref<Job>>> running_;  // that could be victims
+  std::map<JobId, Kind> kinds_;
+  std::map<JobId, Ref<Job>> going_;      // hold an allocation and are about to give it back
+  std::map<JobId, Ref<Job>> suspended_;  // by preemption
+  std::set<JobId> held_;                 // waiting, with a hold
+  std::set<JobId> victims_, resumed_;    // proposed
+  std::set<JobId> stuck_;                // resumes that the core refused, until something changes on the nodes
+  std::uint64_t stuck_clock_ = 0;
+  Instant exempt_until_ = kNever;
+};
+
+}  // namespace lockstep

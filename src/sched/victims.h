@@ -1,0 +1,40 @@
+// Victims: which running jobs have to go so that one blocked job can start, and where it will be. Looks for the set
+// that loses the least (rules/preempt.h); a victim spanning many nodes is lost once, however many of them are used.
+//
+// Members of one size on any nodes: each node by itself is a small covering problem, solved exactly up to a bound;
+// nodes are then taken in the order of what they still cost beside the victims chosen already (set cover's greedy, with
+// prices as they are and with prices shared among the nodes a victim would free), what turns out not to be needed is
+// left alone, and with few candidates every set is tried. Never more than 1.5 times the least in
+// 10,000 random small clusters (victims_test.cpp); exact up to kTryAll candidates. Other shapes: the cheapest by loss
+// per device freed until it fits, then as many of them as possible left alone.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "rules/preempt.h"
+#include "sched/shadow.h"
+
+namespace lockstep {
+
+struct Victim {
+  const Job* job = nullptr;
+  PreemptLoss loss;
+  bool keeps_memory = false;  // it would be suspended
+};
+
+struct VictimChoice {
+  std::vector<Grant> grants;
+  std::vector<JobId> victims;  // ascending; empty: it fits once those who go anyway have gone
+  PreemptLoss loss;
+};
+
+inline constexpr std::size_t kTryAll = 10;
+
+// candidates: who may be preempted, in the order of ids. going: jobs that are about to leave anyway. Nodes that a job
+// of this key and end must leave to heads before it are not touched.
+std::optional<VictimChoice> choose_victims(PlannerView& view, const JobSpec& spec, const Way& way,
+                                           const std::vector<Victim>& candidates, const std::vector<const Job*>& going,
+                                           const Shadows& shadows, const Avoid& avoid);
+
+}  // namespace lockstep
