@@ -44,7 +44,7 @@ void add_grant(NodeLoad& load, const Grant& grant) {
     load.parts.insert(std::upper_bound(load.parts.begin(), load.parts.end(), part), part);
   add_counted(load.counted, grant.counted, 1);
   load.memory_mb += grant.memory_mb;
-  ++load.holders;
+  load.holders += occupies(grant);
   load.whole_holders += grant.whole_node;
 }
 
@@ -52,7 +52,7 @@ void give_back(NodeLoad& load, const Grant& grant) {
   CHECK(load.cores.contains(grant.cores));
   CHECK(load.devices.contains(grant.devices));
   CHECK(load.memory_mb >= grant.memory_mb);
-  CHECK(load.holders > 0);
+  CHECK(load.holders >= occupies(grant));
   CHECK(!grant.whole_node || load.whole_holders > 0);
   load.cores = load.cores.minus(grant.cores);
   load.devices = load.devices.minus(grant.devices);
@@ -64,7 +64,7 @@ void give_back(NodeLoad& load, const Grant& grant) {
   for (const Counted& c : grant.counted) CHECK(count_of(load.counted, c.name) >= c.count);
   add_counted(load.counted, grant.counted, -1);
   load.memory_mb -= grant.memory_mb;
-  --load.holders;
+  load.holders -= occupies(grant);
   load.whole_holders -= grant.whole_node;
 }
 

@@ -25,6 +25,9 @@ struct NodeLoad {
   friend bool operator==(const NodeLoad&, const NodeLoad&) = default;
 };
 
+// Memory alone is what a suspended job keeps; it holds no place beside others.
+inline bool occupies(const Grant& grant) { return grant.tasks > 0 || grant.cores.any(); }
+
 // Adds a grant to a load. Refuses (and changes nothing) when a core or device is taken twice, memory runs over the
 // node, or exclusivity would be broken.
 Result<void> take(NodeLoad& load, const Node& node, const Grant& grant);

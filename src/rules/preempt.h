@@ -47,7 +47,8 @@ class PreemptRight {
   PreemptRight(const Directory& directory, const JobSpec& spec, const Partition& partition, const QuotaTree* quotas,
                const Tres& tres);
 
-  bool any() const { return any_; }  // false: it may preempt nobody
+  bool any() const { return any_; }              // false: it may preempt nobody
+  bool for_quota() const { return for_quota_; }  // it may claim back what others borrow
   // By scavenging, tier or QOS: whether jobs of that QOS in that partition go for it. Quotas are another matter.
   bool outranks(std::string_view qos, const Partition* where) const;
   // Nullopt: the victim stays. where: the victim's partition; null = it is gone.

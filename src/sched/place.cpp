@@ -172,6 +172,8 @@ Instant ready_at(const NodeClass& cls, const NodeSlot& slot, const FreeAmounts& 
   NodeLoad load = slot.load;
   for (const Holder& holder : scratch) {
     remove_grant(load, *holder.grant);
+    if (slot.overlaps)
+      load = load_after(slot, holder.end);
     if (free_on(cls, *slot.node, load).covers(need))
       return holder.end;
   }

@@ -422,6 +422,7 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
   view.fresh.clear();
   if (walked && in.active.empty()) {
     in.tell_heads(chunk);
+    in.preempting.serve_late(view, in.shadows, now, chunk);
     in.preempting.search(
         view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
   }

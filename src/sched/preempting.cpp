@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "rules/preempt.h"
+#include "rules/tres.h"
 #include "sched/place.h"
-#include "sched/victims.h"
 
 namespace lockstep {
 
@@ -16,6 +15,13 @@ bool has_hold(const Job& job) { return job.promise && job.promise->held; }
 
 bool own(const Holder& holder, const std::vector<Grant>& grants) {
   return !grants.empty() && holder.grant >= grants.data() && holder.grant < grants.data() + grants.size();
+}
+
+const Partition* partition_of(const PlannerView& view, const std::string& name) {
+  for (const Ref<Partition>& p : view.partitions())
+    if (p->meta.name == name)
+      return p.get();
+  return nullptr;
 }
 
 // Whether the grants fit beside everybody but the holders of `besides`.
@@ -41,8 +47,6 @@ bool free_for(const std::vector<Grant>& grants, const std::vector<Grant>& beside
 }  // namespace
 
 void Preempting::observe(const Change& change) {
-  if (directory_.apply_directory(change))
-    return;
   const auto* ref = std::get_if<Ref<Job>>(&change.record);
   if (!ref)
     return;
@@ -77,6 +81,15 @@ void Preempting::observe(const Change& change) {
   }
 }
 
+void Preempting::start(PlannerView& view, Shadows& shadows, JobId id, std::vector<Grant> grants,
+                       const std::string& partition, Instant end, PlanChunk& chunk) const {
+  const JobSlot& slot = view.slot(view.find(id));
+  PlannedStart planned{.job = id, .read = slot.job->meta.seq, .partition = partition, .grants = std::move(grants)};
+  view.propose(planned, end);
+  shadows.started(view, planned.grants, end);
+  chunk.starts.push_back(std::move(planned));
+}
+
 void Preempting::serve(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk) {
   for (const JobId id : held_) {
     const SlotNo s = view.find(id);
@@ -84,52 +97,64 @@ void Preempting::serve(PlannerView& view, Shadows& shadows, Instant now, PlanChu
       continue;
     JobSlot& slot = view.slot(s);
     const Promise& promise = *slot.job->promise;
-    if (slot.refused) {
-      chunk.promises.push_back({id, {}});
-      continue;
-    }
     if (slot.told == Wait::kNone) {
       slot.told = Wait::kResources;
       PlanNote note{.job = id, .wait = Wait::kResources, .detail = {}, .expected_start = promise.at};
-      for (const Grant& grant : promise.grants) note.expected_nodes.push_back(grant.node);
+      for (const Grant& grant : promise.grants)
+        if (note.expected_nodes.empty() || note.expected_nodes.back() != grant.node)
+          note.expected_nodes.push_back(grant.node);
       chunk.notes.push_back(std::move(note));
     }
-    if (view.skipped(slot))
-      continue;
-    const auto start = [&](std::vector<Grant> grants, const std::string& partition, Instant end) {
-      PlannedStart planned{.job = id, .read = slot.job->meta.seq, .partition = partition, .grants = std::move(grants)};
-      view.propose(planned, end);
-      shadows.started(view, planned.grants, end);
-      chunk.starts.push_back(std::move(planned));
-    };
     Shape shape(KeyOfSlot{});
     shape.spec = slot.job->spec;
     view.compile(shape);
-    bool found = false;
-    for (const Way& way : shape.ways) {
-      if (!way.open || view.partitions()[way.partition]->meta.name != promise.partition)
-        continue;
-      found = true;
-      if (free_for(promise.grants, promise.grants, view.nodes()))
-        start(promise.grants, promise.partition, way.limit >= kForever ? kNever : now + way.limit);
-    }
-    if (!found) {
+    const auto way = std::find_if(shape.ways.begin(), shape.ways.end(), [&](const Way& w) {
+      return w.open && view.partitions()[w.partition]->meta.name == promise.partition;
+    });
+    const bool there = free_for(promise.grants, promise.grants, view.nodes());
+    const bool useless =
+        slot.refused || way == shape.ways.end() || (there && view.bar(*slot.job->spec, *way, &promise.grants));
+    if (useless)
       chunk.promises.push_back({id, {}});
+    else if (there && !view.skipped(slot))
+      start(view, shadows, id, promise.grants, promise.partition, way->limit >= kForever ? kNever : now + way->limit,
+            chunk);
+  }
+}
+
+void Preempting::serve_late(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk) {
+  const auto given_up = [&](JobId id) {
+    return std::any_of(chunk.promises.begin(), chunk.promises.end(),
+                       [&](const PlannedPromise& p) { return p.job == id; });
+  };
+  for (const JobId id : held_) {
+    const SlotNo s = view.find(id);
+    if (s == kNoSlot || view.proposed(id) || view.skipped(view.slot(s)) || given_up(id))
       continue;
-    }
-    for (const Way& way : shape.ways) {
-      if (!way.open || view.proposed(id))
+    const JobSlot& slot = view.slot(s);
+    Shape shape(KeyOfSlot{});
+    shape.spec = slot.job->spec;
+    view.compile(shape);
+    for (const Way& whole : shape.ways) {
+      if (!whole.open || view.bar(*shape.spec, whole))
         continue;
+      const std::optional<Way> narrowed = view.open_way(*shape.spec, whole, now);
+      const Way& way = narrowed ? *narrowed : whole;
       const Instant end = way.limit >= kForever ? kNever : now + way.limit;
-      const Avoid avoid = shadows.avoid_for(view.key_of(*slot.job), end);
+      const Avoid avoid = shadows.avoid_for(view.key_of(*slot.job), end, end);
       if (!may_fit(view, way, shadows, avoid))
         continue;
-      if (auto grants = place_now(view, *slot.job->spec, way, shadows, avoid))
-        start(std::move(*grants), view.partitions()[way.partition]->meta.name, end);
+      auto grants = place_now(view, *shape.spec, way, shadows, avoid);
+      if (!grants || view.bar(*shape.spec, way, &*grants))
+        continue;
+      start(view, shadows, id, std::move(*grants), view.partitions()[way.partition]->meta.name, end, chunk);
+      break;
     }
   }
-  if (view.touch_clock() != stuck_clock_)
+  if (view.touch_clock() != stuck_clock_) {
     stuck_.clear();
+    stuck_clock_ = view.touch_clock();
+  }
   for (const auto& [id, job] : suspended_) {
     if (stuck_.contains(id) || resumed_.contains(id))
       continue;
@@ -142,29 +167,74 @@ void Preempting::serve(PlannerView& view, Shadows& shadows, Instant now, PlanChu
   }
 }
 
+bool Preempting::settle_limits(PlannerView& view, const JobSpec& spec, const Way& way,
+                               const std::vector<Victim>& candidates, const Tres& tres, VictimChoice& choice) const {
+  Admission& admission = view.admission();
+  if (!admission.bounded())
+    return true;
+  QuotaTree quotas = admission.ledger().quotas();
+  const Partition& partition = *view.partitions()[way.partition];
+  const PreemptRight right(admission.directory(), spec, partition, &quotas, tres);
+  std::vector<const Job*> gone;
+  const auto victim_of = [&](JobId id) -> const Victim* {
+    const auto at = std::lower_bound(candidates.begin(), candidates.end(), id,
+                                     [](const Victim& v, JobId wanted) { return v.job->id < wanted; });
+    return at == candidates.end() || at->job->id != id ? nullptr : &*at;
+  };
+  const auto remove = [&](const Victim& victim) {
+    if (!right.against(*victim.job, partition_of(view, victim.job->allocation->partition)))
+      return false;
+    if (victim.keeps_memory)
+      return true;
+    quotas.add(victim.job->spec->account, victim.job->allocation->tres, -1);
+    admission.index(victim.job, nullptr);
+    gone.push_back(victim.job);
+    return true;
+  };
+  bool fine = true;
+  for (const JobId id : choice.victims) fine = fine && remove(*victim_of(id));
+  if (fine && view.bar(spec, way, &choice.grants)) {
+    fine = false;
+    std::vector<const Victim*> more;
+    if (right.for_quota())
+      for (const Victim& victim : candidates)
+        if (!victim.keeps_memory && victim.job->spec->account != spec.account &&
+            std::find(choice.victims.begin(), choice.victims.end(), victim.job->id) == choice.victims.end())
+          more.push_back(&victim);
+    std::stable_sort(more.begin(), more.end(), [](const Victim* a, const Victim* b) { return a->loss < b->loss; });
+    for (const Victim* victim : more) {
+      if (!remove(*victim))
+        continue;
+      choice.victims.push_back(victim->job->id);
+      choice.loss += victim->loss;
+      if ((fine = !view.bar(spec, way, &choice.grants)))
+        break;
+    }
+  }
+  for (const Job* job : gone) admission.index(nullptr, job);
+  return fine;
+}
+
 void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
                         const std::function<bool(std::uint32_t shape)>& blocked, PlanChunk& chunk) {
   exempt_until_ = kNever;
-  if (running_.empty() || !preemption_is_on(directory_))
+  const Directory& directory = view.admission().directory();
+  if (running_.empty() || !preemption_is_on(directory))
     return;
-  const auto partition_named = [&](const std::string& name) -> const Partition* {
-    for (const Ref<Partition>& p : view.partitions())
-      if (p->meta.name == name)
-        return p.get();
-    return nullptr;
-  };
-  // What a job of a QOS and partition may preempt, asked once for all shapes that share them.
-  const auto kinds_for = [&](const JobSpec& spec, const Partition& partition) {
-    const PreemptRight right(directory_, spec, partition, nullptr, {});
-    std::vector<const Kind*> out;
-    if (!right.any())
-      return out;
-    for (const auto& [kind, jobs] : running_)
-      if (right.outranks(kind.first, partition_named(kind.second)))
-        out.push_back(&kind);
-    return out;
-  };
+  const bool for_quota = directory.policy().preempt_for_quota && view.admission().bounded();
+  const QuotaTree* quotas = for_quota ? &view.admission().ledger().quotas() : nullptr;
+  // Whom jobs of a QOS and partition may preempt, asked once for all shapes that share them.
   std::map<Kind, std::vector<const Kind*>> known;
+  const auto kinds_for = [&](const JobSpec& spec, const Partition& partition) -> const std::vector<const Kind*>& {
+    const auto [it, fresh] = known.try_emplace({std::string(spec.qos), partition.meta.name});
+    if (!fresh)
+      return it->second;
+    const PreemptRight right(directory, spec, partition, nullptr, {});
+    for (const auto& [kind, jobs] : running_)
+      if (for_quota || (right.any() && right.outranks(kind.first, partition_of(view, kind.second))))
+        it->second.push_back(&kind);
+    return it->second;
+  };
   struct Try {
     OrderKey key;
     std::uint32_t shape;
@@ -176,15 +246,9 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
     if (brief.jobs == 0 || brief.kind == ShapeBrief::Kind::kNever || brief.partition == kNoPartition || !blocked(i))
       continue;
     const Shape& shape = view.shapes()[i];
-    bool any = false;
-    for (const Way& way : shape.ways) {
-      const Partition& partition = *view.partitions()[way.partition];
-      const auto [it, fresh] = known.try_emplace({std::string(shape.spec->qos), partition.meta.name});
-      if (fresh)
-        it->second = kinds_for(*shape.spec, partition);
-      any = any || (way.open && !it->second.empty());
-    }
-    if (!any)
+    if (std::none_of(shape.ways.begin(), shape.ways.end(), [&](const Way& way) {
+          return way.open && !kinds_for(*shape.spec, *view.partitions()[way.partition]).empty();
+        }))
       continue;
     shape.jobs.each_after(OrderKey{}, true, [&](SlotNo s) {
       if (view.skipped(view.slot(s)))
@@ -202,22 +266,27 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
   std::vector<const Job*> going;
   for (const auto& [id, job] : going_) going.push_back(job.get());
   for (const Try& next : tries) {
-    const Shape& shape = view.shapes()[next.shape];
     const SlotNo s = view.find(next.key.job);
-    JobSlot& slot = view.slot(s);
+    const JobSlot& slot = view.slot(s);
     const Ref<JobSpec> spec = slot.job->spec;
-    for (const Way& way : shape.ways) {
-      if (!way.open || !way.possible)
+    const std::vector<Way> ways = view.shapes()[next.shape].ways;
+    const Tres tres = for_quota ? least_tres(*spec) : Tres{};
+    for (const Way& whole : ways) {
+      if (!whole.open || !whole.possible)
         continue;
-      const Partition& partition = *view.partitions()[way.partition];
-      const PreemptRight right(directory_, *spec, partition, nullptr, {});
+      const Partition& partition = *view.partitions()[whole.partition];
+      const PreemptRight right(directory, *spec, partition, quotas, tres);
+      if (!right.any() || (!right.for_quota() && view.bar(*spec, whole)))
+        continue;
       std::vector<Victim> candidates;
       Duration grace;
-      for (const Kind* kind : known.at({std::string(spec->qos), partition.meta.name})) {
-        const Partition* where = partition_named(kind->second);
+      for (const Kind* kind : kinds_for(*spec, partition)) {
+        const Partition* where = partition_of(view, kind->second);
         for (const auto& [id, job] : running_.at(*kind)) {
+          if (victims_.contains(id))
+            continue;
           const auto terms = right.against(*job, where);
-          if (!terms || victims_.contains(id))
+          if (!terms)
             continue;
           if (terms->from > now) {
             exempt_until_ = std::min(exempt_until_, terms->from);
@@ -225,7 +294,7 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
           }
           grace = std::max(grace, terms->grace);
           candidates.push_back(
-              {job.get(), loss_of(directory_, *job, terms->mode, now), terms->mode == PreemptMode::kSuspend});
+              {job.get(), loss_of(directory, *job, terms->mode, now), terms->mode == PreemptMode::kSuspend});
         }
       }
       if (candidates.empty())
@@ -236,28 +305,29 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
       const Shadow* shadow = shadows.of_job(next.key.job);
       if (shadow && !shadow->overdue() && shadow->at <= now + grace)
         continue;
+      const std::optional<Way> narrowed = view.open_way(*spec, whole, now);
+      const Way& way = narrowed ? *narrowed : whole;
       const Instant end = way.limit >= kForever ? kNever : now + way.limit;
-      auto choice = choose_victims(view, *spec, way, candidates, going, shadows, shadows.avoid_for(next.key, end));
-      if (!choice || choice->victims.empty())
+      auto choice = choose_victims(view, *spec, way, candidates, going, shadows, shadows.avoid_for(next.key, end, end));
+      if (!choice || !settle_limits(view, *spec, way, candidates, tres, *choice) || choice->victims.empty())
         continue;
-      PlannedPreemption planned{.job = slot.job->id,
-                                .read = slot.job->meta.seq,
-                                .partition = partition.meta.name,
-                                .grants = choice->grants,
-                                .victims = choice->victims};
-      PlannedStart place{.job = planned.job,
+      PlannedStart place{.job = slot.job->id,
                          .is_element = slot.job->array != nullptr,
-                         .read = planned.read,
-                         .partition = planned.partition,
-                         .grants = std::move(choice->grants)};
+                         .read = slot.job->meta.seq,
+                         .partition = partition.meta.name,
+                         .grants = choice->grants};
       if (place.is_element)
         place.array_index = view.next_element(slot);
-      for (const JobId victim : planned.victims) {
+      chunk.preemptions.push_back({.job = place.job,
+                                   .read = place.read,
+                                   .partition = place.partition,
+                                   .grants = std::move(choice->grants),
+                                   .victims = choice->victims});
+      for (const JobId victim : choice->victims) {
         victims_.insert(victim);
         going.push_back(running_.at(kinds_.at(victim)).at(victim).get());
       }
       view.propose(place, end);
-      chunk.preemptions.push_back(std::move(planned));
       break;
     }
   }

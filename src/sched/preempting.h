@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "model/plan.h"
-#include "sched/shadow.h"
+#include "sched/victims.h"
 
 namespace lockstep {
 
@@ -18,9 +18,10 @@ class Preempting {
  public:
   void observe(const Change& change);
 
-  // For jobs that something is held for: starts them there, or elsewhere where there is room sooner; gives up holds
-  // that the core does not let them use. For suspended jobs: lets them go on.
+  // Before a pass. Starts jobs on what is held for them; gives up holds that the core does not let them use.
   void serve(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk);
+  // After one. Those that wait for others to make room start elsewhere if they can, suspended jobs go on.
+  void serve_late(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk);
 
   // Looks for victims for blocked jobs, the first in the order of rank first. blocked: no job of this shape fits now.
   void search(PlannerView& view, const Shadows& shadows, Instant now,
@@ -32,9 +33,16 @@ class Preempting {
   Instant held_until(const PlannerView& view, JobId job) const;
 
  private:
+  // Whether the job may start on the place once the victims are gone, limits and quotas counted; with quotas to claim
+  // back, adds victims until it may.
+  bool settle_limits(PlannerView& view, const JobSpec& spec, const Way& way, const std::vector<Victim>& candidates,
+                     const Tres& tres, VictimChoice& choice) const;
+
+  void start(PlannerView& view, Shadows& shadows, JobId id, std::vector<Grant> grants, const std::string& partition,
+             Instant end, PlanChunk& chunk) const;
+
   using Kind = std::pair<std::string, std::string>;  // QOS and partition of running jobs
 
-  Directory directory_;
   std::map<Kind, std::map<JobId, Ref<Job>>> running_;  // that could be victims
   std::map<JobId, Kind> kinds_;
   std::map<JobId, Ref<Job>> going_;      // hold an allocation and are about to give it back

@@ -13,6 +13,7 @@
 #include "model/tables.h"
 #include "rules/admission.h"
 #include "rules/fit.h"
+#include "rules/preempt.h"
 #include "rules/tres.h"
 #include "sched/planner.h"
 #include "sched/view.h"
@@ -86,6 +87,7 @@ struct MiniCore {
       const auto taken = take(loads[grant.node], *tables.node(grant.node), grant);
       EXPECT_TRUE(taken.ok()) << (taken.ok() ? "" : taken.error().message);
     }
+    EXPECT_TRUE(room_to_come(job.id, start.grants, {})) << "job " << job.id.value << " starts on what is held";
     if (start.is_element) {
       Job array = job;
       auto state = std::make_shared<ArrayState>(*array.array);
@@ -116,6 +118,7 @@ struct MiniCore {
     allocation->limit = limit;
     allocation->tres = tres_of(*job.spec, *partition, start.grants, nodes);
     job.allocation = allocation;
+    job.promise = nullptr;
     job.members.assign(start.grants.size(), MemberState::kRunning);
     job.state = JobState::kRunning;
     job.started = now;
@@ -123,9 +126,119 @@ struct MiniCore {
         job.spec->time_limit.us == 0 || job.spec->time_limit >= kForever ? kNever : now + job.spec->time_limit;
     put(job);
   }
+  // What is held when these and all that are evicted have gone, with what is held for other waiting jobs.
+  std::map<NodeId, NodeLoad> to_come(JobId self, const std::vector<JobId>& victims) const {
+    std::map<NodeId, NodeLoad> out;
+    for (const auto& [id, job] : tables.jobs) {
+      if (id != self && job->promise && job->promise->held)
+        for (const Grant& grant : job->promise->grants) add_grant(out[grant.node], grant);
+      if (!holds_allocation(job->state))
+        continue;
+      const bool named = std::find(victims.begin(), victims.end(), id) != victims.end();
+      const bool goes = (named || job->eviction) && !is_paused(*job);
+      const bool pauses = goes && (job->eviction ? job->eviction->mode : mode_of(*job)) == PreemptMode::kSuspend;
+      for (const Grant& grant : job->allocation->grants)
+        if (is_paused(*job) || pauses)
+          out[grant.node].memory_mb += grant.memory_mb;
+        else if (!goes)
+          add_grant(out[grant.node], grant);
+    }
+    return out;
+  }
+  bool room_to_come(JobId self, const std::vector<Grant>& grants, const std::vector<JobId>& victims) const {
+    std::map<NodeId, NodeLoad> loads_then = to_come(self, victims);
+    return std::all_of(grants.begin(), grants.end(), [&](const Grant& grant) {
+      return take(loads_then[grant.node], *tables.node(grant.node), grant).ok();
+    });
+  }
+  PreemptMode mode_of(const Job& victim) const {
+    const Qos* qos = tables.qos_named(victim.spec->qos);
+    return qos && qos->preempt_mode != PreemptMode::kCluster ? qos->preempt_mode : PreemptMode::kRequeue;
+  }
+  // Applies a preemption; EXPECTs that the rules allow it. Whoever has no grace is gone at once.
+  void preempt(const PlannedPreemption& planned, Instant now) {
+    Job job = *tables.job(planned.job);
+    ASSERT_EQ(job.state, JobState::kPending);
+    ASSERT_FALSE(job.promise && job.promise->held);
+    const Partition& partition = *tables.partition(planned.partition);
+    std::vector<const Node*> nodes;
+    for (const Grant& grant : planned.grants) nodes.push_back(tables.node(grant.node));
+    const auto whole = check_allocation(*job.spec, partition, planned.grants, nodes);
+    EXPECT_TRUE(whole.ok()) << (whole.ok() ? "" : whole.error().message);
+    EXPECT_TRUE(room_to_come(job.id, planned.grants, planned.victims)) << "job " << job.id.value;
+    QuotaTree quotas = ledger.quotas();
+    const PreemptRight right(tables, *job.spec, partition, &quotas,
+                             tres_of(*job.spec, partition, planned.grants, nodes));
+    Instant at = now;
+    for (const JobId id : planned.victims) {
+      Job victim = *tables.job(id);
+      const auto terms = right.against(victim, tables.partition(victim.allocation->partition));
+      ASSERT_TRUE(terms && terms->from <= now) << "job " << id.value;
+      quotas.add(victim.spec->account, victim.allocation->tres, -1);
+      victim.eviction = std::make_shared<Eviction>(Eviction{job.id, terms->mode, now + terms->grace});
+      at = std::max(at, now + terms->grace);
+      put(victim);
+      ++preempted[id];
+    }
+    job.promise = std::make_shared<Promise>(Promise{at, planned.partition, planned.grants, true});
+    put(job);
+    evict_due(now);
+  }
+  void evict_due(Instant now) {
+    std::vector<JobId> due;
+    for (const auto& [id, job] : tables.jobs)
+      if (job->state == JobState::kRunning && job->eviction && job->eviction->at <= now)
+        due.push_back(id);
+    for (const JobId id : due) {
+      Job job = *tables.job(id);
+      for (const Grant& grant : job.allocation->grants) give_back(loads[grant.node], grant);
+      if (job.eviction->mode == PreemptMode::kSuspend) {
+        for (const Grant& grant : job.allocation->grants) loads[grant.node].memory_mb += grant.memory_mb;
+        job.state = JobState::kSuspended;
+        job.suspended_at = now;
+        put(job);
+        continue;
+      }
+      job.state = job.eviction->mode == PreemptMode::kCancel ? JobState::kPreempted : JobState::kPending;
+      job.begin_after = now + seconds(2);
+      job.allocation = nullptr;
+      job.eviction = nullptr;
+      job.members.clear();
+      put(job);
+    }
+  }
+  void resume(const PlannedResume& planned) {
+    Job job = *tables.job(planned.job);
+    ASSERT_EQ(job.state, JobState::kSuspended);
+    for (const Grant& grant : job.allocation->grants) {
+      loads[grant.node].memory_mb -= grant.memory_mb;
+      EXPECT_TRUE(take(loads[grant.node], *tables.node(grant.node), grant).ok());
+    }
+    job.state = JobState::kRunning;
+    job.suspended_at = {};
+    job.eviction = nullptr;
+    put(job);
+  }
+  void promise(const PlannedPromise& planned) {
+    Job job = *tables.job(planned.job);
+    job.promise = planned.promise.grants.empty() ? nullptr : std::make_shared<Promise>(planned.promise);
+    put(job);
+  }
+  void add_qos(const std::string& name, std::vector<std::string> preempts = {},
+               PreemptMode mode = PreemptMode::kCluster, Duration grace = {}) {
+    Qos qos;
+    qos.meta.name = name;
+    qos.preempts = std::move(preempts);
+    qos.preempt_mode = mode;
+    qos.grace = grace;
+    put(qos);
+  }
+  std::map<JobId, int> preempted;  // how often
+
   void end(JobId id) {
     Job job = *tables.job(id);
     for (const Grant& grant : job.allocation->grants) give_back(loads[grant.node], grant);
+    job.eviction = nullptr;
     job.allocation = nullptr;
     job.members.clear();
     job.state = JobState::kCompleted;
@@ -159,14 +272,24 @@ struct Driver {
   Planner planner;
   Rng rng{1};
   std::map<JobId, PlanNote> notes;
+  // What else the last pass proposed.
+  std::vector<PlannedPreemption> preemptions;
+  std::vector<PlannedPromise> promises;
+  std::vector<PlannedResume> resumes;
 
   std::vector<PlannedStart> pass(Instant now, PlanBudget budget = {}) {
     std::vector<PlannedStart> starts;
+    preemptions.clear();
+    promises.clear();
+    resumes.clear();
     for (int slices = 0;; ++slices) {
       EXPECT_LT(slices, 100'000) << "the planner never comes to an end";
       PlanChunk chunk = planner.plan(now, rng, budget);
       for (PlanNote& note : chunk.notes) notes[note.job] = note;
       std::move(chunk.starts.begin(), chunk.starts.end(), std::back_inserter(starts));
+      std::move(chunk.preemptions.begin(), chunk.preemptions.end(), std::back_inserter(preemptions));
+      std::move(chunk.promises.begin(), chunk.promises.end(), std::back_inserter(promises));
+      std::move(chunk.resumes.begin(), chunk.resumes.end(), std::back_inserter(resumes));
       if (!chunk.more || slices >= 100'000)
         return starts;
     }
@@ -178,6 +301,9 @@ struct Driver {
     for (bool due = planner.wake_at() <= now; due || !planner.idle(); due = false) {
       const auto starts = pass(now, budget);
       for (const PlannedStart& start : starts) core.start(start, now);
+      for (const PlannedPromise& promise : promises) core.promise(promise);
+      for (const PlannedPreemption& preemption : preemptions) core.preempt(preemption, now);
+      for (const PlannedResume& resume : resumes) core.resume(resume);
       count += starts.size();
       planner.observe(core.drain());
       planner.settled();

@@ -52,6 +52,14 @@ bool same_node(const Node& a, const Node& b) {
          a.weight == b.weight && a.counted == b.counted;
 }
 
+bool overlap(const NodeLoad& load, const Grant& grant) {
+  return load.cores.intersects(grant.cores) || load.devices.intersects(grant.visible()) ||
+         std::any_of(load.parts.begin(), load.parts.end(), [&](const DevicePart& p) {
+           return grant.devices.test(p.device) ||
+                  std::find(grant.parts.begin(), grant.parts.end(), p) != grant.parts.end();
+         });
+}
+
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   std::uint64_t x = a * 0x9e3779b97f4a7c15 ^ (b + 0x632be59bd9b4e019);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -80,7 +88,7 @@ void remove_grant(NodeLoad& load, const Grant& grant) {
       load.parts.erase(at);
   add_counted(load.counted, grant.counted, -1);
   load.memory_mb -= grant.memory_mb;
-  --load.holders;
+  load.holders -= occupies(grant);
   load.whole_holders -= grant.whole_node;
 }
 
@@ -430,6 +438,10 @@ void PlannerView::count_room(NodeSlot& slot, int by) {
   for (std::size_t i = 0; i < ends.size() && ends[i].first != kNever; ++i) {
     const std::uint32_t minute = std::max(1u, minute_after(ends[i].first));
     remove_grant(left, *ends[i].second);
+    if (slot.overlaps) {
+      left = {};
+      for (std::size_t j = i + 1; j < ends.size(); ++j) add_grant(left, *ends[j].second);
+    }
     if (i + 1 < ends.size() && minute == std::max(1u, minute_after(ends[i + 1].first)))
       continue;
     Room then = i + 1 == ends.size() ? Room{.nodes = 1} : units(free_of(slot, left));
@@ -449,6 +461,7 @@ void PlannerView::hold_all(const std::vector<Grant>& grants, Instant end) {
       count_room(slot, -1);
     }
     slot.holders.push_back({&grant, end});
+    slot.overlaps = slot.overlaps || overlap(slot.load, grant);
     add_grant(slot.load, grant);
     if (slot.node) {
       count_room(slot, 1);
@@ -468,7 +481,11 @@ void PlannerView::release_all(const std::vector<Grant>& grants) {
     }
     std::erase_if(slot.holders, [&](const Holder& h) { return h.grant == &grant; });
     slot.load = {};
-    for (const Holder& holder : slot.holders) add_grant(slot.load, *holder.grant);
+    slot.overlaps = false;
+    for (const Holder& holder : slot.holders) {
+      slot.overlaps = slot.overlaps || overlap(slot.load, *holder.grant);
+      add_grant(slot.load, *holder.grant);
+    }
     if (slot.node) {
       count_room(slot, 1);
       list(slot, grant.node);
@@ -690,8 +707,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
       if (is_paused(*job)) {
         std::vector<Grant>& kept = paused_[job->id];
         for (const Grant& grant : job->allocation->grants)
-          kept.push_back(
-              {.node = grant.node, .group = grant.group, .tasks = grant.tasks, .memory_mb = grant.memory_mb});
+          kept.push_back({.node = grant.node, .group = grant.group, .memory_mb = grant.memory_mb});
       }
       hold_all(held_grants(*job), end);
       changed = true;

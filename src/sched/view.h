@@ -41,10 +41,11 @@ struct NodeSlot {
   std::vector<Holder> holders;
   std::uint64_t version = 0;  // of what the node has and whether it can be used; 0 = it cannot
   ClassNo cls = kNoClass;
-  bool listed = false;  // in an index of its class
-  bool shaded = false;  // a head waits for it
-  FreeAmounts free;     // as listed: now
-  FreeAmounts kept;     // as listed, shaded: for a job that would outlast every head's wait
+  bool listed = false;    // in an index of its class
+  bool shaded = false;    // a head waits for it
+  bool overlaps = false;  // holders hold the same: what is held for a job that others still make room for
+  FreeAmounts free;       // as listed: now
+  FreeAmounts kept;       // as listed, shaded: for a job that would outlast every head's wait
 };
 
 inline constexpr std::uint32_t kNoShape = UINT32_MAX;
