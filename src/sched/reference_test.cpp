@@ -240,7 +240,8 @@ class SlowPlanner {
             candidates.push_back({tables_.node(id), &loads.at(id)});
         grants = place_group(candidates, group, 0);
         for (Grant& grant : *grants)
-          if (auto kept = of_the_latest(*tables_.node(grant.node), loads.at(grant.node), group, grant.tasks, at, moments))
+          if (auto kept =
+                  of_the_latest(*tables_.node(grant.node), loads.at(grant.node), group, grant.tasks, at, moments))
             grant = *kept;
       }
       const bool binds = !job.turn || job.turn + seconds(160'000) <= now_;
