@@ -87,6 +87,21 @@ struct Visitor {
   Result<Answer> operator()(const StartEpoch& c) const { return start_epoch(txn, c); }
 };
 
+// Those that wait are judged by what ended.
+void learn(Txn& txn) {
+  for (const Txn::Learned& l : txn.take_learned()) {
+    const auto waits = [&](JobId id) {
+      const Ref<Job> job = txn.job(id);
+      return job && job->state == JobState::kPending;
+    };
+    for (const JobId id : txn.turns().learn(*l.spec, l.limit, l.ran, waits)) {
+      Job job = *txn.job(id);
+      if (txn.turns().place_again(job, planned_limit(txn, *job.spec)))
+        txn.put(std::move(job));
+    }
+  }
+}
+
 // Draws the consequences of what the command did: for jobs that wait for others, and for arrays.
 void settle(Txn& txn) {
   for (;;) {
@@ -135,6 +150,7 @@ Result<Outcome> apply(ClusterState& state, const Command& command, Instant now) 
     txn.roll_back();
     return std::move(answer).error();
   }
+  learn(txn);
   settle(txn);
   return txn.commit(std::move(answer).value());
 }

@@ -31,7 +31,8 @@ Result<void> may_change(const Txn& txn, const Job& job);
 // is updated; what has not changed is not checked against limits that came later.
 Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_before);
 // Fills in Job::turn and predicted from what waits and what is known now.
-void place_among_equals(const Txn& txn, Job& job);
+void place_among_equals(Txn& txn, Job& job);
+Duration planned_limit(const Txn& txn, const JobSpec& spec);  // in the first partition it asks for
 
 // Ends a pending job. Of an array's own record: drops what is waiting; it ends when its elements have.
 void end_pending(Txn& txn, const Job& job, JobState state, const std::string& reason, UserId by = {});

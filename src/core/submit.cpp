@@ -160,12 +160,14 @@ Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_b
   return check_partitions(txn, spec, as_before);
 }
 
-void place_among_equals(const Txn& txn, Job& job) {
+Duration planned_limit(const Txn& txn, const JobSpec& spec) {
   const Tables& tables = txn.tables();
   const Partition* partition =
-      job.spec->partitions.empty() ? tables.default_partition() : tables.partition(job.spec->partitions[0]);
-  txn.inner().turns.place(job, limit_of(*job.spec, partition, txn.settings()));
+      spec.partitions.empty() ? tables.default_partition() : tables.partition(spec.partitions[0]);
+  return limit_of(spec, partition, txn.settings());
 }
+
+void place_among_equals(Txn& txn, Job& job) { txn.turns().place(job, planned_limit(txn, *job.spec)); }
 
 Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   if (!ask.spec)

@@ -11,6 +11,9 @@ namespace {
 
 // A job without a limit is taken for one of a day, so that what is learned of its kind still counts.
 constexpr Duration kNoLimitMeans = hours(24);
+constexpr std::size_t kKinMost = 32;  // waiting jobs of a kin that are predicted again
+constexpr std::size_t kKinsMost = 4096;
+constexpr std::int64_t kAlike = 8;                   // predictions that differ by less than this part are
 constexpr std::uint64_t kElementsMost = 10'000'000;  // of one array in the backlog
 
 struct Size {
@@ -79,26 +82,65 @@ void Turns::clear() {
 
 std::int64_t Turns::capacity(bool devices) const { return std::max<std::int64_t>(1, devices ? devices_ : cores_); }
 
-void Turns::place(Job& job, Duration limit) const {
+void Turns::set_turn(Job& job, Duration spread) const {
   const Size size = size_of(*job.spec);
-  const Duration most = known(limit);
-  job.predicted = predictor_.predict(kinds_of(*job.spec, size.count, most), most);
-  const std::int64_t all = capacity(size.devices);
-  const Duration backlog = (size.devices ? by_devices_ : by_cores_).drain_time(all);
   job.turn = turn_of(policy_, {.submitted = job.submitted,
                                .size = size.count,
-                               .capacity = all,
+                               .capacity = capacity(size.devices),
                                .predicted = job.predicted,
-                               .spread = spread_of(policy_, backlog)})
+                               .spread = spread})
                  .at;
   if (!job.turn)
     job.turn = Instant{1};
 }
 
-void Turns::learn(const JobSpec& ended, Duration limit, Duration ran) {
+void Turns::place(Job& job, Duration limit) {
+  const Size size = size_of(*job.spec);
+  const Duration most = known(limit);
+  const RunKinds kinds = kinds_of(*job.spec, size.count, most);
+  job.predicted = predictor_.predict(kinds, most);
+  const Duration backlog = (size.devices ? by_devices_ : by_cores_).drain_time(capacity(size.devices));
+  const Duration spread = spread_of(policy_, backlog);
+  set_turn(job, spread);
+  if (kin_.size() >= kKinsMost)
+    kin_.clear();
+  std::vector<Kin>& kin = kin_[run_kin(kinds)];
+  if (kin.size() < kKinMost)
+    kin.push_back({job.id, spread});
+}
+
+std::vector<JobId> Turns::learn(const JobSpec& ended, Duration limit, Duration ran,
+                                const std::function<bool(JobId)>& still_waits) {
   const Size size = size_of(ended);
   const Duration most = known(limit);
-  predictor_.observe(kinds_of(ended, size.count, most), most, std::min(ran, most));
+  const RunKinds kinds = kinds_of(ended, size.count, most);
+  predictor_.observe(kinds, most, std::min(ran, most));
+  std::vector<JobId> out;
+  const auto kin = kin_.find(run_kin(kinds));
+  if (kin == kin_.end())
+    return out;
+  std::erase_if(kin->second, [&](const Kin& k) { return !still_waits(k.job); });
+  for (const Kin& k : kin->second) out.push_back(k.job);
+  if (out.empty())
+    kin_.erase(kin);
+  return out;
+}
+
+bool Turns::place_again(Job& job, Duration limit) const {
+  const Size size = size_of(*job.spec);
+  const Duration most = known(limit);
+  const RunKinds kinds = kinds_of(*job.spec, size.count, most);
+  const auto kin = kin_.find(run_kin(kinds));
+  if (kin == kin_.end())
+    return false;
+  const auto at = std::find_if(kin->second.begin(), kin->second.end(), [&](const Kin& k) { return k.job == job.id; });
+  const Duration predicted = predictor_.predict(kinds, most);
+  const Duration apart{predicted > job.predicted ? predicted.us - job.predicted.us : job.predicted.us - predicted.us};
+  if (at == kin->second.end() || apart <= job.predicted / kAlike)
+    return false;
+  job.predicted = predicted;
+  set_turn(job, at->spread);
+  return true;
 }
 
 }  // namespace lockstep

@@ -3,6 +3,10 @@
 // rebuilt from the listed jobs after a restart, so that nothing but the quality of guesses hangs on it.
 #pragma once
 
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
 #include "model/records.h"
 #include "rules/order.h"
 #include "rules/predict.h"
@@ -17,17 +21,27 @@ class Turns {
 
   // Fills in predicted and turn of a job that waits: at its submission, or when its limit or size was changed.
   // limit: kForever = none.
-  void place(Job& job, Duration limit) const;
-  // The attempt came to its own end or to that of its limit.
-  void learn(const JobSpec& ended, Duration limit, Duration ran);
+  void place(Job& job, Duration limit);
+  // The attempt came to its own end or to that of its limit. Returns waiting jobs of the same kin: those are worth
+  // another prediction.
+  std::vector<JobId> learn(const JobSpec& ended, Duration limit, Duration ran,
+                           const std::function<bool(JobId)>& still_waits);
+  // Predicts again: the turn moves within the spread it got at first. False: much the same, and nothing was changed.
+  bool place_again(Job& job, Duration limit) const;
 
  private:
+  struct Kin {
+    JobId job;
+    Duration spread;
+  };
   std::int64_t capacity(bool devices) const;
+  void set_turn(Job& job, Duration spread) const;
 
   OrderPolicy policy_;
   RunPredictor predictor_;
   Backlog by_devices_, by_cores_;  // of jobs that ask for devices, and of the others
   std::int64_t devices_ = 0, cores_ = 0;
+  std::unordered_map<std::uint64_t, std::vector<Kin>> kin_;  // waiting jobs, the first few of each kind
 };
 
 }  // namespace lockstep

@@ -69,8 +69,15 @@ class Txn {
 
   void refresh_timers(JobId id) { inner_.refresh_timers(id); }
 
-  // What a job's run tells about its kin counts once the command has succeeded. limit: it ran under; kForever = none.
+  // How long a job ran says something of its kin; it counts once the command has succeeded. limit: it ran under;
+  // kForever = none.
+  struct Learned {
+    Ref<JobSpec> spec;
+    Duration limit, ran;
+  };
   void learn(const Job& ended, Duration limit, Duration ran) { learned_.push_back({ended.spec, limit, ran}); }
+  std::vector<Learned> take_learned() { return std::exchange(learned_, {}); }
+  Turns& turns() { return inner_.turns; }
 
   // The spec passed every check just now; hands out an equal one that jobs share already, if there is one,
   // else one that shares with the last what is the same in both.
@@ -106,10 +113,6 @@ class Txn {
   std::vector<Undo> undo_;  // one per change
   std::map<JobId, ArrayState> drafts_;
   std::set<JobId> edited_;
-  struct Learned {
-    Ref<JobSpec> spec;
-    Duration limit, ran;
-  };
   std::vector<Learned> learned_;
   std::vector<JobId> moved_, released_;
   std::vector<NodeId> dark_;
