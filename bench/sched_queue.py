@@ -3,7 +3,7 @@
 
 Prints what was published, what lockstep-sim reproduces of it, and the default policy with its ratios to EASY in the
 same loop: mean wait, mean bounded slowdown (10 s), 99th percentile, longest wait, wait weighted by work, utilisation.
-The flat simulator drives the product's order and predictions (src/sched), not yet the whole planner. The logs lie where
+The default policy is the real core and the real planner under a virtual clock; its oracle row is their order alone. The logs lie where
 LOCKSTEP_TRACES says; docs/decisions/0004-order-among-equals.md tells where they come from.
 """
 import json
@@ -118,7 +118,7 @@ def ours(folder):
                   for policy in ("default", "easy")]
         for name, got, easy in (("as logged", scaled[0][2], scaled[1][2]), ("mean of 5", mean(scaled[0]), mean(scaled[1]))):
             print(f"  {log:12} {name:10} {target:>15} {got['avg_wait_s']:10.1f} / {got['avg_bsld']:6.2f}  {ratios(got, easy)}")
-        oracle, easy = run(folder, log, "default", "--oracle"), scaled[1][2]
+        oracle, easy = run(folder, log, "turns", "--oracle"), scaled[1][2]
         print(f"  {log:12} {'oracle':10} {'':>15} {oracle['avg_wait_s']:10.1f} / {oracle['avg_bsld']:6.2f}  {ratios(oracle, easy)}")
     print("  mean of 5: submit times stretched by -2, -1, 0, 1 and 2 %. oracle: run times known, for comparison only.")
 

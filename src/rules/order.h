@@ -38,6 +38,7 @@ struct OrderPolicy {
   Duration overdue_after = seconds(160'000);  // its turn, from which on a waiting job's promise binds
 
   Result<void> validate() const;
+  friend bool operator==(const OrderPolicy&, const OrderPolicy&) = default;
 };
 
 // Predicted work that waits; to be kept up with every job that joins or leaves the queue or is predicted anew.

@@ -80,7 +80,8 @@ Result<GpuResult> simulate(GpuOptions options) {
   const std::vector<TraceJob> jobs = scaled(trace.jobs, options.submit_factor);
   const NodeTree tree =
       options.topology.empty() ? NodeTree::flat(options.nodes) : TRY(NodeTree::read(options.topology, options.nodes));
-  options.choice.tree = tree;
+  if (options.choice.policy == "turns")
+    options.choice.tree = tree;
   const QueueRun run = TRY(run_policy(jobs, options.nodes, options.gpus_per_node, options.choice));
   GpuResult result;
   result.figures = figures_of(jobs, run.start_s, std::int64_t{options.nodes} * options.gpus_per_node);
@@ -128,7 +129,7 @@ int run(std::span<char*> words) {
 
 const Command kGpuCommand = {
     "gpu",
-    "lockstep-sim gpu --log FILE.csv[.gz] --nodes N --gpus-per-node G [--policy fifo|easy|easy-sjbf|default] "
+    "lockstep-sim gpu --log FILE.csv[.gz] --nodes N --gpus-per-node G [--policy fifo|easy|easy-sjbf|default|turns] "
     "[--oracle]\n"
     "    [--topology FILE] [--scale-submit PERCENT] [--starts FILE] [--json] [--order NAME=VALUE,…]\n"
     "    a log of gangs (id,gpus,reqtime,run,submit,vc) through nodes of GPUs\n",

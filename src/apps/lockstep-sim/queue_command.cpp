@@ -55,7 +55,7 @@ Result<QueueOptions> read_options(std::span<char*> words) {
   read.choice = {.policy = options.text_or("--policy", "default"),
                  .oracle = options.has("--oracle"),
                  .order = TRY(order_policy_of(options))};
-  read.choice.published_events = read.choice.policy != "default";
+  read.choice.published_events = read.choice.policy != "default" && read.choice.policy != "turns";
   read.windows = TRY(windows_of(options.text_or("--window", "")));
   read.submit_factor = TRY(submit_factor_of(options));
   read.json = options.has("--json");
@@ -146,11 +146,12 @@ int run(std::span<char*> words) {
 
 const Command kQueueCommand = {
     "queue",
-    "lockstep-sim queue --log FILE.swf|.csv[.gz] --procs N [--policy fcfs|easy|conservative|easy-sjbf|default] "
+    "lockstep-sim queue --log FILE.swf|.csv[.gz] --procs N [--policy fcfs|easy|conservative|easy-sjbf|default|turns] "
     "[--oracle]\n"
     "    [--window START:COUNT,…] [--scale-submit PERCENT] [--starts FILE] [--json] [--order NAME=VALUE,…]\n"
     "lockstep-sim queue --loop rl [--no-backfill] --policy fcfs|sjf|f1|wfp3|unicep|default --log FILE --procs N …\n"
-    "    a job log through a flat pool of processors: waits and slowdowns, the mean over the windows\n",
+    "    a job log through a flat pool of processors: waits and slowdowns, the mean over the windows\n"
+    "    default: the core and the planner as they are; turns: their order and predictions alone, for studies\n",
     run};
 
 }  // namespace lockstep::sim

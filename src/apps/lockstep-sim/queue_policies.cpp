@@ -77,7 +77,7 @@ Result<Filling> filling_of(const std::string& policy) {
     return Filling::kNone;
   if (policy == "conservative")
     return Filling::kConservative;
-  if (policy == "easy" || policy == "easy-sjbf" || policy == "default")
+  if (policy == "easy" || policy == "easy-sjbf" || policy == "turns")
     return Filling::kHead;
   return invalid(format("there is no policy {} here: fcfs, easy, conservative, easy-sjbf, default", policy),
                  "--policy");
@@ -87,13 +87,16 @@ Result<Filling> filling_of(const std::string& policy) {
 
 Result<QueueRun> run_policy(std::span<const TraceJob> jobs, std::int32_t nodes, std::int32_t devices_per_node,
                             const QueueChoice& choice) {
-  if (choice.policy == "planner")
+  if (choice.policy == "default") {
+    if (choice.oracle || choice.order != OrderPolicy{} || choice.tree)
+      return invalid("--oracle, --order and --topology go with --policy turns: the product has one order", "--policy");
     return run_planner(jobs, nodes, devices_per_node);
+  }
   const QueueRules rules{.nodes = nodes,
                          .devices_per_node = devices_per_node,
                          .filling = TRY(filling_of(choice.policy)),
                          .one_event_at_a_time = choice.published_events};
-  if (choice.policy == "default") {
+  if (choice.policy == "turns") {
     TRY(choice.order.validate());
     DefaultPolicy policy(jobs, nodes, devices_per_node, choice.oracle, choice.order,
                          choice.tree ? *choice.tree : NodeTree::flat(nodes));

@@ -17,11 +17,12 @@
 namespace lockstep::sim {
 
 struct QueueChoice {
-  std::string policy;             // fcfs, fifo, easy, conservative, easy-sjbf, default
-  bool oracle = false;            // run times are known instead of limits and predictions
+  std::string policy;   // fcfs, fifo, easy, conservative, easy-sjbf; default: the core and the planner as they
+                        // are; turns: order and predictions of the rules in a flat loop, for studies
+  bool oracle = false;  // run times are known instead of limits and predictions
   bool published_events = false;  // one event at a time, as the published simulators do
-  std::optional<NodeTree> tree;   // default policy only
-  OrderPolicy order;              // default policy only
+  std::optional<NodeTree> tree;   // turns only
+  OrderPolicy order;              // turns only
 };
 
 // kInvalid: no such policy.

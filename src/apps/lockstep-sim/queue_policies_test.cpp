@@ -28,16 +28,19 @@ std::vector<TraceJob> random_jobs(std::uint64_t seed, int count) {
 }
 
 // Whatever another run time of one job changes, it changes nothing before that job ends.
-TEST(DefaultPolicy, KnowsNoRunTimeBeforeTheEnd) {
+class Ours : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Policies, Ours, testing::Values("default", "turns"));
+
+TEST_P(Ours, KnowsNoRunTimeBeforeTheEnd) {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     std::vector<TraceJob> jobs = random_jobs(seed, 150);
     const std::int32_t nodes = seed % 2 ? 1 : 4, devices = seed % 2 ? 32 : 8;
-    const QueueRun before = run_policy(jobs, nodes, devices, {.policy = "default"}).value();
+    const QueueRun before = run_policy(jobs, nodes, devices, {.policy = GetParam()}).value();
     Rng rng(seed);
     const auto changed = static_cast<std::size_t>(rng.below(jobs.size()));
     const std::int64_t old_end_s = before.start_s[changed] + jobs[changed].run_s;
     jobs[changed].run_s = rng.between(1, jobs[changed].limit_s);
-    const QueueRun after = run_policy(jobs, nodes, devices, {.policy = "default"}).value();
+    const QueueRun after = run_policy(jobs, nodes, devices, {.policy = GetParam()}).value();
     const std::int64_t until_s = std::min(old_end_s, before.start_s[changed] + jobs[changed].run_s);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       if (std::min(before.start_s[i], after.start_s[i]) < until_s)
@@ -47,25 +50,25 @@ TEST(DefaultPolicy, KnowsNoRunTimeBeforeTheEnd) {
 }
 
 // A stream of small short jobs that alone would fill the pool does not keep a job of the whole pool out for ever.
-TEST(DefaultPolicy, AJobOfTheWholePoolGetsItsTurn) {
+TEST_P(Ours, AJobOfTheWholePoolGetsItsTurn) {
   std::vector<TraceJob> jobs;
   for (std::int64_t i = 0; i < 6000; ++i)
     jobs.push_back({.id = i, .size = 1, .limit_s = 600, .run_s = 500, .submit_s = i * 100, .user = "a"});
   jobs.push_back({.id = 6000, .size = 4, .limit_s = 90'000, .run_s = 50'000, .submit_s = 600'000, .user = "b"});
   jobs.insert(jobs.begin() + 100,
               {.id = 6001, .size = 4, .limit_s = 9000, .run_s = 5000, .submit_s = 9950, .user = "b"});
-  const QueueRun run = run_policy(jobs, 1, 4, {.policy = "default"}).value();
+  const QueueRun run = run_policy(jobs, 1, 4, {.policy = GetParam()}).value();
   EXPECT_LT(run.start_s[100] - jobs[100].submit_s, 4 * 80'000);
 }
 
-TEST(DefaultPolicy, OnlyAnOracleKnowsMoreThanTheLimitsOfUnknownUsers) {
+TEST(Turns, OnlyAnOracleKnowsMoreThanTheLimitsOfUnknownUsers) {
   // Two jobs of equal limits are queued behind a full pool; nothing has ended yet, so only an oracle can tell them
   // apart.
   const std::vector<TraceJob> jobs{{.id = 0, .size = 1, .limit_s = 1000, .run_s = 1000, .submit_s = 0},
                                    {.id = 1, .size = 1, .limit_s = 90'000, .run_s = 80'000, .submit_s = 1},
                                    {.id = 2, .size = 1, .limit_s = 90'000, .run_s = 10, .submit_s = 2}};
-  EXPECT_EQ(run_policy(jobs, 1, 1, {.policy = "default"})->start_s[1], 1000);
-  EXPECT_EQ(run_policy(jobs, 1, 1, {.policy = "default", .oracle = true})->start_s[2], 1000);
+  EXPECT_EQ(run_policy(jobs, 1, 1, {.policy = "turns"})->start_s[1], 1000);
+  EXPECT_EQ(run_policy(jobs, 1, 1, {.policy = "turns", .oracle = true})->start_s[2], 1000);
 }
 
 TEST(QueuePolicies, UnknownNamesAreRefused) {
@@ -74,7 +77,7 @@ TEST(QueuePolicies, UnknownNamesAreRefused) {
   EXPECT_EQ(strict_policy("easy", jobs, 32).error().field, "--policy");
   OrderPolicy order;
   order.steep = -1;
-  EXPECT_EQ(run_policy(jobs, 1, 32, {.policy = "default", .order = order}).error().field, "steep");
+  EXPECT_EQ(run_policy(jobs, 1, 32, {.policy = "turns", .order = order}).error().field, "steep");
 }
 
 }  // namespace
