@@ -10,7 +10,9 @@
 #include "core/jobs.h"
 #include "core/plan.h"
 #include "core/timers.h"
+#include "core/topology.h"
 #include "rules/preempt.h"
+#include "rules/topology.h"
 
 namespace lockstep {
 
@@ -160,7 +162,9 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned) {
     if (!nodes.back() || grant.group >= spec.groups.size())
       return false;
   }
-  if (!check_allocation(spec, in->partition(), planned.grants, nodes).ok())
+  const bool switches_over = txn.now() >= switches_end(spec, job->eligible);
+  if (!check_allocation(spec, in->partition(), planned.grants, nodes).ok() ||
+      !check_domains(spec, in->partition(), levels_of(txn.tables()), planned.grants, nodes, switches_over).ok())
     return false;
 
   // One after the other, as each leaves less that quotas could claim back.

@@ -50,6 +50,12 @@ NodeClass::NodeClass(Node of, std::vector<PartitionNo> in, std::vector<std::stri
   gained.assign(whole.devices + 1, 0);
 }
 
+NodeIndex& NodeClass::in_domain(std::uint32_t domain) {
+  if (domain >= at_domain.size())
+    at_domain.resize(domain + 1, NodeIndex(whole));
+  return at_domain[domain];
+}
+
 FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load) {
   const std::uint32_t taken = load.cores.count();
   if (load.whole_holders > 0 || taken >= node.cores)

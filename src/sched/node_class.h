@@ -49,6 +49,12 @@ struct NodeClass {
   NodeIndex shaded;  // usable nodes that some head waits for, by what is free now
   NodeIndex kept;    // the same nodes, by what is free for a job that would outlast every head's wait
 
+  // With a topology, by domain: nodes of `open` and `shaded` that hang on it directly, by what is free now; and how
+  // many there are. Either may be shorter than there are domains.
+  std::vector<NodeIndex> at_domain;
+  std::vector<std::uint32_t> usable_at, present_at;
+  NodeIndex& in_domain(std::uint32_t domain);
+
   // By device count: the moment (of the view's gain clock) at which a node with so many free devices or more last
   // became freer than it was.
   std::vector<std::uint64_t> gained;

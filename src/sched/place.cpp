@@ -39,12 +39,27 @@ bool preferred(const Choice& a, const Choice& b) {
 std::size_t first_try(const GroupSpec& group, const GroupWay& way) {
   if (way.exact)
     return way.nodes;
-  if (!group.only_nodes.empty() || group.tasks.max == UINT32_MAX || !group.topology_level.empty())
+  if (!group.only_nodes.empty() || group.tasks.max == UINT32_MAX)
     return 0;
   std::size_t nodes = group.nodes.max;
   if (nodes == 0)
     nodes = group.tasks_per_node == 0 ? group.tasks.max : group.tasks.max / group.tasks_per_node + 1;
   return 4 * nodes + 16;
+}
+
+// A listed node with enough free now, if the board allows it and the group may go there.
+std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
+                                const ClassNeed& need, NodeId id) {
+  const NodeClass& cls = board.view.classes()[need.cls];
+  const NodeSlot& slot = board.view.nodes()[id.value];
+  const NodeLoad* load = board.at(id);
+  const Node& node = *slot.node;
+  if (load != &slot.load && !free_on(cls, node, *load).covers(need.amounts))
+    return std::nullopt;
+  if (slot.free.memory_mb < need.amounts.memory_mb || (group.sharing == Sharing::kExclusive && load->holders > 0) ||
+      (!way.exact && !eligible(node, partition, group)))
+    return std::nullopt;
+  return Choice{node.weight, slot.free, {&node, load}};
 }
 
 // Of the listed nodes with enough free, `enough` (0 = all) in order of preference; false when there are no more.
@@ -57,16 +72,10 @@ bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, co
     for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
       std::size_t found = 0;
       index->each(need.amounts, [&](NodeId id) {
-        const NodeSlot& slot = board.view.nodes()[id.value];
-        const NodeLoad* load = board.at(id);
-        const Node& node = *slot.node;
-        if (load != &slot.load && !free_on(cls, node, *load).covers(need.amounts))
+        const auto choice = choice_of(board, group, way, partition, need, id);
+        if (!choice)
           return true;
-        if (slot.free.memory_mb < need.amounts.memory_mb ||
-            (group.sharing == Sharing::kExclusive && load->holders > 0) ||
-            (!way.exact && !eligible(node, partition, group)))
-          return true;
-        choices.push_back({node.weight, slot.free, {&node, load}});
+        choices.push_back(*choice);
         if (++found < enough || enough == 0)
           return true;
         cut = true;
@@ -97,6 +106,210 @@ void gather_all(Board& board, const GroupSpec& group, const GroupWay& way, const
   }
 }
 
+// --- in the domains of a topology ---
+
+// The nodes that hang on one domain, with enough free now, in order of preference; `enough` as above.
+std::vector<Choice> listed_at(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
+                              DomainNo domain, std::uint32_t weight_max, std::size_t enough) {
+  std::vector<Choice> choices;
+  for (const ClassNeed& need : way.needs) {
+    const NodeClass& cls = board.view.classes()[need.cls];
+    if (cls.like.weight > weight_max || domain >= cls.at_domain.size())
+      continue;
+    std::size_t found = 0;
+    cls.at_domain[domain].each(need.amounts, [&](NodeId id) {
+      const auto choice = choice_of(board, group, way, partition, need, id);
+      if (!choice || (!way.exact && tasks_that_fit(*choice->candidate.node, *choice->candidate.load, group) <
+                                        (way.even ? way.tasks_each : 1)))
+        return true;
+      choices.push_back(*choice);
+      return ++found != enough;
+    });
+  }
+  std::sort(choices.begin(), choices.end(), preferred);
+  if (enough != 0 && choices.size() > enough)
+    choices.resize(enough);
+  return choices;
+}
+
+std::vector<Candidate> candidates_of(const std::vector<Choice>& choices) {
+  std::vector<Candidate> out;
+  for (const Choice& choice : choices) out.push_back(choice.candidate);
+  return out;
+}
+
+// How many have the amounts free now, heads and names aside.
+NodeCounts listed_counts(Board& board, const GroupWay& way, std::uint32_t weight_max) {
+  NodeCounts counts(board.view.domains().size());
+  for (const ClassNeed& need : way.needs) {
+    const NodeClass& cls = board.view.classes()[need.cls];
+    if (cls.like.weight <= weight_max)
+      for (DomainNo d = 0; d < cls.at_domain.size(); ++d) counts[d] += cls.at_domain[d].at_least(need.amounts);
+  }
+  return counts;
+}
+
+// The weights there are, ascending: heavier nodes are only looked at when the lighter ones do not suffice.
+std::vector<std::uint32_t> weights_of(Board& board, const GroupWay& way) {
+  std::vector<std::uint32_t> weights;
+  for (const ClassNeed& need : way.needs) weights.push_back(board.view.classes()[need.cls].like.weight);
+  std::sort(weights.begin(), weights.end());
+  weights.erase(std::unique(weights.begin(), weights.end()), weights.end());
+  return weights;
+}
+
+using Grants = std::optional<std::vector<Grant>>;
+
+// What a group is placed with.
+struct GroupTask {
+  const GroupSpec& group;
+  const GroupWay& way;
+  std::uint16_t number;
+  const Partition& partition;
+  bool listed;
+};
+
+// Everywhere at once.
+Grants place_anywhere(Board& board, const GroupTask& task) {
+  for (std::size_t enough = first_try(task.group, task.way);; enough = 0) {
+    std::vector<Candidate> candidates;
+    bool cut = false;
+    if (task.listed)
+      cut = gather_listed(board, task.group, task.way, task.partition, enough, candidates);
+    else
+      gather_all(board, task.group, task.way, task.partition, candidates);
+    Grants grants;
+    if (candidates.size() >= task.way.nodes)
+      grants = place_group(candidates, task.group, task.number);
+    if (grants || !cut)
+      return grants;
+  }
+}
+
+// All nodes the board allows, by the domain they hang on.
+std::vector<std::vector<Candidate>> all_by_domain(Board& board, const GroupTask& task, std::uint32_t tasks_each) {
+  std::vector<Candidate> all;
+  gather_all(board, task.group, task.way, task.partition, all);
+  std::vector<std::vector<Candidate>> out(board.view.domains().size());
+  for (const Candidate& candidate : all)
+    if (tasks_that_fit(*candidate.node, *candidate.load, task.group) >= tasks_each)
+      out[board.view.nodes()[candidate.node->id.value].domain].push_back(candidate);
+  return out;
+}
+
+// So many nodes, each with room for so many tasks.
+Grants place_even(Board& board, const GroupTask& task, std::uint32_t nodes, std::uint32_t tasks_each) {
+  const DomainTree& tree = board.view.domains();
+  const GangAsk ask{nodes, task.way.where};
+  if (!task.listed || !board.view.by_domain()) {
+    const auto all = all_by_domain(board, task, tasks_each);
+    NodeCounts counts;
+    for (const auto& members : all) counts.push_back(static_cast<std::uint32_t>(members.size()));
+    const auto gang = choose_gang(tree, counts, ask, [&](DomainNo d) { return all[d]; });
+    return gang ? place_group(*gang, task.group, task.number) : std::nullopt;
+  }
+  // Of a domain that alone has enough no more than that many nodes are looked at.
+  const std::size_t enough = ask.where.wish == 0 && ask.where.segment == 0 ? nodes : 0;
+  for (const std::uint32_t weight_max : weights_of(board, task.way)) {
+    const auto gang = choose_gang(tree, listed_counts(board, task.way, weight_max), ask, [&](DomainNo d) {
+      return candidates_of(listed_at(board, task.group, task.way, task.partition, d, weight_max, enough));
+    });
+    if (gang)
+      if (Grants grants = place_group(*gang, task.group, task.number))
+        return grants;
+  }
+  return std::nullopt;
+}
+
+// A node that nobody uses comes from the domain with the fewest of them.
+Grants place_single(Board& board, const GroupTask& task) {
+  Grants first = place_anywhere(board, task);
+  if (!first || !task.listed || !task.way.exact || !board.view.by_domain())
+    return first;
+  const NodeSlot& slot = board.view.nodes()[first->front().node.value];
+  if (slot.load.holders > 0)
+    return first;
+  const std::uint32_t weight_max = slot.node->weight;
+  const auto gang =
+      choose_gang(board.view.domains(), listed_counts(board, task.way, weight_max), {1, {}}, [&](DomainNo d) {
+        return candidates_of(listed_at(board, task.group, task.way, task.partition, d, weight_max, 1));
+      });
+  Grants grants = gang ? place_group(*gang, task.group, task.number) : std::nullopt;
+  return grants ? grants : first;
+}
+
+// The number of nodes, or of tasks on each, is found by trying: in one domain after the other.
+Grants place_uneven(Board& board, const GroupTask& task) {
+  constexpr int kTriesMost = 4;  // where it is only a preference
+  const GroupWay& way = task.way;
+  const DomainTree& tree = board.view.domains();
+  Grants anywhere;
+  if (!way.bound || task.group.nodes.min <= 1)
+    anywhere = place_anywhere(board, task);
+  const bool listed = task.listed && board.view.by_domain();
+  if ((anywhere && anywhere->size() == 1) || (!way.bound && (!anywhere || !listed)))
+    return anywhere;
+  std::vector<std::vector<Candidate>> all;
+  NodeCounts counts;
+  if (listed) {
+    counts = listed_counts(board, way, UINT32_MAX);
+  } else {
+    all = all_by_domain(board, task, 1);
+    for (const auto& members : all) counts.push_back(static_cast<std::uint32_t>(members.size()));
+  }
+  GangAsk ask{way.bound ? std::max(1u, task.group.nodes.min) : static_cast<std::uint32_t>(anywhere->size()), way.where};
+  int tries = 0;
+  Grants found;
+  each_domain_for(tree, counts, ask, [&](DomainNo domain) {
+    if (!way.bound && (domain == kWholeCluster || ++tries > kTriesMost))
+      return true;
+    std::vector<std::vector<Choice>> parts;
+    const std::size_t from = tree.place_in_order(domain), depth = tree.depth_of(domain);
+    for (std::size_t i = from; i < tree.size(); ++i) {
+      const DomainNo part = tree.in_order()[i];
+      if (i != from && tree.depth_of(part) <= depth)
+        break;
+      if (part >= counts.size() || counts[part] == 0)
+        continue;
+      if (listed) {
+        parts.push_back(listed_at(board, task.group, way, task.partition, part, UINT32_MAX, 0));
+        continue;
+      }
+      parts.emplace_back();
+      for (const Candidate& candidate : all[part]) parts.back().push_back({candidate.node->weight, {}, candidate});
+    }
+    if (way.where.switches_max != 0 && parts.size() > way.where.switches_max) {
+      std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+      parts.resize(way.where.switches_max);
+    }
+    std::vector<Choice> choices;
+    for (const auto& part : parts) choices.insert(choices.end(), part.begin(), part.end());
+    std::sort(choices.begin(), choices.end(), preferred);
+    found = place_group(candidates_of(choices), task.group, task.number);
+    return found.has_value();
+  });
+  return found || way.bound ? found : anywhere;
+}
+
+Grants place_one_group(Board& board, const GroupTask& task) {
+  const GroupSpec& group = task.group;
+  const GroupWay& way = task.way;
+  if (!way.bound && !(task.listed && board.view.by_domain()))
+    return place_anywhere(board, task);
+  if (way.where.unknown)
+    return std::nullopt;
+  if (way.even && way.nodes == 1)
+    return place_single(board, task);
+  const bool named = !group.only_nodes.empty() && (group.nodes.max == 0 || group.nodes.max > group.only_nodes.size());
+  if (way.even && !named)
+    return place_even(board, task, way.nodes, way.tasks_each);
+  if (way.where.segment != 0 && group.nodes.min != 0 && group.nodes.min == group.nodes.max)
+    return place_even(board, task, group.nodes.min, (group.tasks.min + group.nodes.min - 1) / group.nodes.min);
+  return place_uneven(board, task);
+}
+
+// --- whole jobs ---
+
 // One group after the other in the given order.
 std::optional<std::vector<Grant>> place_in_order(Board& board, const JobSpec& spec, const Way& way,
                                                  std::span<const std::uint16_t> order, bool listed) {
@@ -106,19 +319,7 @@ std::optional<std::vector<Grant>> place_in_order(Board& board, const JobSpec& sp
   for (const std::uint16_t g : order) {
     const GroupSpec& group = spec.groups[g];
     const GroupWay& group_way = way.groups[g];
-    std::optional<std::vector<Grant>> grants;
-    for (std::size_t enough = first_try(group, group_way);; enough = 0) {
-      std::vector<Candidate> candidates;
-      bool cut = false;
-      if (listed)
-        cut = gather_listed(board, group, group_way, partition, enough, candidates);
-      else
-        gather_all(board, group, group_way, partition, candidates);
-      if (candidates.size() >= group_way.nodes)
-        grants = place_group(candidates, group, g);
-      if (grants || !cut)
-        break;
-    }
+    Grants grants = place_one_group(board, {group, group_way, g, partition, listed});
     if (!grants)
       return std::nullopt;
     for (Grant& grant : *grants) {
@@ -227,6 +428,42 @@ std::optional<Grant> choose_latest(const NodeSlot& slot, const NodeLoad& then, I
   return choose_grant(*slot.node, then, group, 0, tasks, 0);
 }
 
+// The first moment at which the nodes that are ready by then hold a gang that is bound to domains, and its nodes.
+std::optional<Instant> bound_ready(PlannerView& view, const GroupWay& group, std::vector<Ready>& ready,
+                                   const std::function<bool(const Ready&, const Ready&)>& later) {
+  const DomainTree& tree = view.domains();
+  const GangAsk ask{group.nodes, group.where};
+  const auto domain_of = [&](const Ready& r) { return view.nodes()[r.node.value].domain; };
+  const auto counts_at = [&](Instant at) {
+    NodeCounts counts(tree.size());
+    for (const Ready& r : ready) counts[domain_of(r)] += r.at <= at;
+    return counts;
+  };
+  const auto do_then = [&](Instant at) {
+    return each_domain_for(tree, counts_at(at), ask, [](DomainNo) { return true; });
+  };
+  std::vector<Instant> moments;
+  for (const Ready& r : ready) moments.push_back(r.at);
+  std::sort(moments.begin(), moments.end());
+  moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
+  if (moments.empty() || !do_then(moments.back()))
+    return std::nullopt;
+  const Instant at = *std::partition_point(moments.begin(), moments.end() - 1, [&](Instant t) { return !do_then(t); });
+  std::erase_if(ready, [&](const Ready& r) { return r.at > at; });
+  std::sort(ready.begin(), ready.end(), later);
+  std::map<NodeId, Ready> by_node;
+  std::vector<std::vector<Candidate>> members(tree.size());
+  for (const Ready& r : ready) {
+    by_node[r.node] = r;
+    members[domain_of(r)].push_back({view.nodes()[r.node.value].node.get(), nullptr});
+  }
+  const auto gang = choose_gang(tree, counts_at(at), ask, [&](DomainNo d) { return members[d]; });
+  CHECK(gang.has_value());
+  ready.clear();
+  for (const Candidate& member : *gang) ready.push_back(by_node.at(member.node->id));
+  return at;
+}
+
 std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
                                   ReadyTimes& times) {
   const GroupWay& group = way.groups[0];
@@ -238,20 +475,27 @@ std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const 
       ready.push_back({times.at[i], NodeId{i}});
   if (ready.size() < group.nodes)
     return std::nullopt;
-  const auto nth = ready.begin() + static_cast<std::ptrdiff_t>(group.nodes) - 1;
-  std::nth_element(ready.begin(), nth, ready.end(), [](const Ready& a, const Ready& b) { return a.at < b.at; });
-  const Instant at = nth->at;
   // Of the nodes that are ready by then, those that are busy the longest: what is free now stays open to others.
-  std::erase_if(ready, [&](const Ready& r) { return r.at > at; });
   const auto later = [&](const Ready& a, const Ready& b) {
     const std::uint32_t wa = view.nodes()[a.node.value].node->weight, wb = view.nodes()[b.node.value].node->weight;
     return std::tie(b.at, wa, a.node) < std::tie(a.at, wb, b.node);
   };
   const auto last = ready.begin() + static_cast<std::ptrdiff_t>(group.nodes);
-  std::partial_sort(ready.begin(), last, ready.end(), later);
+  Instant at;
+  if (group.bound) {
+    const auto found = bound_ready(view, group, ready, later);
+    if (!found)
+      return std::nullopt;
+    at = *found;
+  } else {
+    std::nth_element(ready.begin(), last - 1, ready.end(), [](const Ready& a, const Ready& b) { return a.at < b.at; });
+    at = (last - 1)->at;
+    std::erase_if(ready, [&](const Ready& r) { return r.at > at; });
+    std::partial_sort(ready.begin(), ready.begin() + static_cast<std::ptrdiff_t>(group.nodes), ready.end(), later);
+  }
   // The nodes must not depend on now, or they would change while nothing happens.
   Shadow shadow{.partition = way.partition, .at = std::max(at, now), .made = now};
-  for (auto it = ready.begin(); it != last; ++it) {
+  for (auto it = ready.begin(); it != ready.begin() + static_cast<std::ptrdiff_t>(group.nodes); ++it) {
     const NodeSlot& slot = view.nodes()[it->node.value];
     NodeLoad load = load_after(slot, at);
     auto grant = choose_latest(slot, load, at, spec.groups[0], group.tasks_each);
@@ -392,6 +636,16 @@ namespace {
 
 bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_state,
                 std::vector<std::pair<NodeId, std::uint64_t>>* witness) {
+  if (way.groups.size() == 1 && way.groups[0].exact && way.groups[0].bound) {
+    NodeCounts counts(view.domains().size());
+    for (const ClassNeed& need : way.groups[0].needs) {
+      const NodeClass& cls = view.classes()[need.cls];
+      const std::vector<std::uint32_t>& nodes = any_state ? cls.present_at : cls.usable_at;
+      for (std::size_t d = 0; d < nodes.size(); ++d) counts[d] += nodes[d];
+    }
+    return each_domain_for(view.domains(), counts, {way.groups[0].nodes, way.groups[0].where},
+                           [](DomainNo) { return true; });
+  }
   if (way.groups.size() == 1 && way.groups[0].exact) {
     std::uint64_t nodes = 0;
     for (const ClassNeed& need : way.groups[0].needs) {
@@ -473,7 +727,8 @@ void brief_of(PlannerView& view, const Shape& shape, ShapeBrief& brief) {
   }
   brief.kind = ShapeBrief::Kind::kOther;
   brief.partition = head->partition;
-  if (shape.ways.size() != 1 || head->groups.size() != 1 || !head->groups[0].exact || head->groups[0].needs.size() > 2)
+  if (shape.ways.size() != 1 || head->groups.size() != 1 || !head->groups[0].exact || head->groups[0].bound ||
+      head->groups[0].needs.size() > 2)
     return;
   brief.kind = ShapeBrief::Kind::kCounted;
   brief.minutes = head->limit >= kForever ? UINT32_MAX : std::max(1u, minute_after(Instant{head->limit.us}));
@@ -502,8 +757,9 @@ void judge(PlannerView& view, std::uint32_t number, std::uint64_t& work) {
 namespace {
 
 void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
-  const bool counted = std::all_of(shape.ways.begin(), shape.ways.end(),
-                                   [](const Way& way) { return way.groups.size() == 1 && way.groups[0].exact; });
+  const bool counted = std::all_of(shape.ways.begin(), shape.ways.end(), [](const Way& way) {
+    return way.groups.size() == 1 && way.groups[0].exact && !way.groups[0].bound;
+  });
   if (!counted && witness_holds(view, shape))
     return;
   work += counted ? 1 : 32 + view.nodes().size() / 16;

@@ -195,7 +195,7 @@ struct Planner::Inner {
         continue;  // taken away in the middle of the pass; the next one begins at once
       const JobSlot& slot = view.slot(s);
       looked += kTry;
-      if (auto shadow = place_head(*slot.job->spec, *way_in(slot, p), now, ready[p])) {
+      if (auto shadow = place_head(view.asked_of(slot), *way_in(slot, p), now, ready[p])) {
         shadow->key = slot.key;
         shadow->binds_at = slot.job->turn ? slot.job->turn + kOrder.overdue_after : Instant{};
         shadows.add(view, std::move(*shadow));
@@ -278,7 +278,7 @@ struct Planner::Inner {
       if (!may_fit(view, way, shadows, avoid))
         continue;
       looked += kTry;
-      if (auto grants = place_now(view, *slot.job->spec, way, shadows, avoid)) {
+      if (auto grants = place_now(view, view.asked_of(slot), way, shadows, avoid)) {
         if (view.bar(*slot.job->spec, way, &*grants)) {
           any_bar = true;
           continue;

@@ -28,6 +28,106 @@ struct SlowPlan {
   std::map<std::string, SlowHead> heads;  // by partition
 };
 
+// --- domains, the obvious way ---
+
+using Path = std::vector<std::string>;
+
+// Members by the leaf they hang on, each list in order of preference.
+using ByLeaf = std::map<Path, std::vector<Candidate>>;
+
+bool is_below(const Path& leaf, const Path& domain) {
+  return leaf.size() >= domain.size() && std::equal(domain.begin(), domain.end(), leaf.begin());
+}
+
+std::size_t whole_segments(std::size_t nodes, std::size_t segment) {
+  return segment == 0 ? nodes : nodes / segment * segment;
+}
+
+// Takes from the parts of the domain as long as something is lacking; `flat`: its leaves at once.
+void take_from(const ByLeaf& leaves, const Path& domain, std::size_t segment, bool flat, std::size_t lacking,
+               std::vector<Candidate>& out) {
+  struct Part {
+    Path path;
+    std::size_t nodes = 0, leaves = 0;
+    bool leaf = false;
+  };
+  std::vector<Part> parts;
+  for (const auto& [leaf, members] : leaves) {
+    const std::size_t here = whole_segments(members.size(), segment);
+    if (!is_below(leaf, domain) || here == 0)
+      continue;
+    const bool whole = flat || leaf.size() == domain.size();
+    const Path path = whole ? leaf : Path(leaf.begin(), leaf.begin() + static_cast<std::ptrdiff_t>(domain.size()) + 1);
+    const auto known =
+        std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.path == path && p.leaf == whole; });
+    Part& part = known != parts.end() ? *known : parts.emplace_back(Part{path, 0, 0, whole});
+    part.nodes += here;
+    ++part.leaves;
+  }
+  while (lacking > 0) {
+    std::sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) {
+      const bool a_enough = a.nodes >= lacking, b_enough = b.nodes >= lacking;
+      if (a_enough != b_enough)
+        return a_enough;
+      if (a.nodes != b.nodes)
+        return a_enough ? a.nodes < b.nodes : a.nodes > b.nodes;
+      return std::tie(a.leaves, a.path) < std::tie(b.leaves, b.path);
+    });
+    const Part part = parts.front();
+    parts.erase(parts.begin());
+    const std::size_t here = std::min(lacking, part.nodes);
+    if (part.leaf)
+      out.insert(out.end(), leaves.at(part.path).begin(),
+                 leaves.at(part.path).begin() + static_cast<std::ptrdiff_t>(here));
+    else
+      take_from(leaves, part.path, segment, false, here, out);
+    lacking -= here;
+  }
+}
+
+// So many nodes out of the members: in the lowest domain that has them; of those the one for which `counted` has the
+// fewest nodes, then the first by path.
+std::optional<std::vector<Candidate>> gang_of(const ByLeaf& members, const std::map<Path, std::size_t>& counted,
+                                              std::size_t nodes, const DomainAsk& ask) {
+  if (ask.unknown || (ask.segment != 0 && nodes % ask.segment != 0))
+    return std::nullopt;
+  std::set<Path> domains{{}};
+  std::size_t deepest = 0;
+  for (const auto& [leaf, count] : counted)
+    for (std::size_t depth = 0; depth <= leaf.size(); ++depth) {
+      domains.insert(Path(leaf.begin(), leaf.begin() + static_cast<std::ptrdiff_t>(depth)));
+      deepest = std::max(deepest, depth);
+    }
+  const std::size_t lowest = ask.wish != 0 ? std::min(ask.wish, deepest) : deepest;
+  for (std::size_t depth = lowest + 1; depth-- > ask.level;) {
+    std::vector<std::pair<std::size_t, Path>> order;
+    for (const Path& domain : domains) {
+      std::size_t sum = 0;
+      for (const auto& [leaf, count] : counted) sum += is_below(leaf, domain) ? whole_segments(count, ask.segment) : 0;
+      if (domain.size() == depth && sum >= nodes)
+        order.emplace_back(sum, domain);
+    }
+    std::sort(order.begin(), order.end());
+    for (const auto& [sum, domain] : order) {
+      std::vector<std::size_t> sizes;
+      for (const auto& [leaf, list] : members)
+        if (is_below(leaf, domain))
+          sizes.push_back(whole_segments(list.size(), ask.segment));
+      std::sort(sizes.rbegin(), sizes.rend());
+      if (ask.switches_max != 0 && sizes.size() > ask.switches_max)
+        sizes.resize(ask.switches_max);
+      std::size_t have = 0;
+      for (const std::size_t size : sizes) have += size;
+      if (have < nodes)
+        continue;
+      std::vector<Candidate> out;
+      take_from(members, domain, ask.segment, ask.switches_max != 0, nodes, out);
+      return out;
+    }
+  }
+  return std::nullopt;
+}
+
 class SlowPlanner {
  public:
   SlowPlanner(const Tables& tables, Instant now) : tables_(tables), now_(now) {
@@ -114,11 +214,58 @@ class SlowPlanner {
     return it == held_.end() ? NodeLoad{} : sum(it->second, after);
   }
 
+  // Where a group of equal members goes in the tree; now: what nodes hold without regard to heads, null when it is not
+  // about now.
+  std::optional<std::vector<Candidate>> in_tree(const Job& job, const Partition& partition, std::uint16_t g,
+                                                const std::vector<Candidate>& candidates,
+                                                const std::map<NodeId, NodeLoad>* now) const {
+    const GroupSpec& group = job.spec->groups[g];
+    const DomainAsk ask = asked(job, partition, g);
+    const bool tree = std::any_of(tables_.nodes.begin(), tables_.nodes.end(),
+                                  [](const auto& entry) { return !entry.second->domains.empty(); });
+    const std::size_t count = group.nodes.min;
+    const bool bound = ask.unknown || (count > 1 && (ask.level != 0 || (tree && ask.binds())));
+    if (!bound && (!tree || !now))
+      return candidates;
+    std::vector<Candidate> members;
+    for (const Candidate& candidate : candidates)
+      if (tasks_that_fit(*candidate.node, *candidate.load, group) >= 1)
+        members.push_back(candidate);
+    DomainAsk single;
+    if (count == 1 && !ask.unknown) {
+      const bool exact = one_fixed_group(*job.spec);
+      if (members.empty() || !exact || now->at(members[0].node->id).holders > 0)
+        return members;
+    }
+    ByLeaf by_leaf;
+    for (const Candidate& member : members) by_leaf[member.node->domains].push_back(member);
+    std::map<Path, std::size_t> counted;
+    if (now) {
+      GroupSpec anybody = group;
+      anybody.exclude_nodes.clear();
+      for (const auto& [id, load] : *now)
+        if (const Node& node = *tables_.node(id);
+            eligible(node, partition, anybody) && tasks_that_fit(node, load, anybody) >= 1)
+          ++counted[node.domains];
+    } else {
+      for (const auto& [leaf, list] : by_leaf) counted[leaf] = list.size();
+    }
+    return gang_of(by_leaf, counted, count, count == 1 && !ask.unknown ? single : ask);
+  }
+  DomainAsk asked(const Job& job, const Partition& partition, std::uint16_t g) const {
+    GroupSpec group = job.spec->groups[g];
+    if (now_ >= switches_end(*job.spec, job.eligible))
+      group.switches_max = 0;
+    return domain_ask(group, partition, tables_.topology ? tables_.topology->levels : Path());
+  }
+
   // Groups one after the other, in every order; `loads` holds what each usable node has taken, `nodes` their
-  // preference.
-  static std::optional<std::vector<Grant>> try_all(const JobSpec& spec, const Partition& partition,
-                                                   const std::vector<const Node*>& nodes,
-                                                   const std::map<NodeId, NodeLoad>& loads) {
+  // preference; `now` as above.
+  std::optional<std::vector<Grant>> try_all(const Job& job, const Partition& partition,
+                                            const std::vector<const Node*>& nodes,
+                                            const std::map<NodeId, NodeLoad>& loads,
+                                            const std::map<NodeId, NodeLoad>* now = nullptr) const {
+    const JobSpec& spec = *job.spec;
     std::vector<std::uint16_t> order;
     for (std::uint16_t g = 0; g < spec.groups.size(); ++g) order.push_back(g);
     do {
@@ -130,7 +277,8 @@ class SlowPlanner {
         for (const Node* node : nodes)
           if (eligible(*node, partition, spec.groups[g]))
             candidates.push_back({node, &left.at(node->id)});
-        const auto grants = place_group(candidates, spec.groups[g], g);
+        const auto members = in_tree(job, partition, g, candidates, now);
+        const auto grants = members ? place_group(*members, spec.groups[g], g) : std::nullopt;
         whole = grants.has_value();
         if (!whole)
           break;
@@ -156,7 +304,7 @@ class SlowPlanner {
         nodes.push_back(node.get());
         empty[id];
       }
-    return try_all(*job.spec, partition, nodes, empty).has_value();
+    return try_all(job, partition, nodes, empty).has_value();
   }
 
   bool start(const Job& job, const Partition& partition) {
@@ -166,11 +314,12 @@ class SlowPlanner {
     const Instant probably =
         end == kNever || job.predicted.us == 0 ? end : std::min(end, now_ + Duration{job.predicted.us / 1000 * 850});
     std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, NodeId>> order;
-    std::map<NodeId, NodeLoad> loads;
+    std::map<NodeId, NodeLoad> loads, plain;
     for (const auto& [id, node] : tables_.nodes) {
       if (!node_usable(*node))
         continue;
       NodeLoad load = load_at(id, {});
+      plain[id] = load;
       const std::uint32_t free_devices = static_cast<std::uint32_t>(node->devices.size()) - load.devices.count();
       order.emplace_back(node->weight, free_devices, node->cores - load.cores.count(), id);
       for (const auto& [name, head] : plan_.heads)
@@ -187,7 +336,7 @@ class SlowPlanner {
     std::sort(order.begin(), order.end());
     std::vector<const Node*> nodes;
     for (const auto& entry : order) nodes.push_back(tables_.node(std::get<3>(entry)));
-    const auto grants = try_all(*job.spec, partition, nodes, loads);
+    const auto grants = try_all(job, partition, nodes, loads, &plain);
     if (!grants)
       return false;
     std::string text = format("job {} in {}:", job.id.value, partition.meta.name);
@@ -217,7 +366,7 @@ class SlowPlanner {
           nodes.push_back(node.get());
           loads[id] = load_at(id, at);
         }
-      auto grants = try_all(*job.spec, partition, nodes, loads);
+      auto grants = try_all(job, partition, nodes, loads);
       if (!grants)
         continue;
       if (one_fixed_group(*job.spec)) {
@@ -235,9 +384,9 @@ class SlowPlanner {
         }
         std::sort(ready.begin(), ready.end());
         std::vector<Candidate> candidates;
-        for (const auto& [since, weight, id] : ready)
-          if (candidates.size() < group.nodes.min)
-            candidates.push_back({tables_.node(id), &loads.at(id)});
+        for (const auto& [since, weight, id] : ready) candidates.push_back({tables_.node(id), &loads.at(id)});
+        candidates = *in_tree(job, partition, 0, candidates, nullptr);
+        candidates.resize(group.nodes.min);
         grants = place_group(candidates, group, 0);
         for (Grant& grant : *grants)
           if (auto kept =
@@ -300,6 +449,30 @@ std::vector<std::string> jobs_and_nodes(const std::vector<PlannedStart>& starts)
   return out;
 }
 
+// A tree of up to three levels, some nodes on none of them.
+Path random_path(Rng& rng, std::int64_t depth) {
+  Path path;
+  if (depth > 0 && !rng.chance(0.1)) {
+    const auto spine = rng.between(1, 2), block = rng.between(1, 2), leaf = rng.between(1, 2);
+    path = {format("a{}", spine), format("b{}{}", spine, block), format("c{}{}{}", spine, block, leaf)};
+    path.erase(path.begin(), path.end() - depth);
+  }
+  return path;
+}
+
+void ask_of_tree(Rng& rng, GroupSpec& group) {
+  constexpr const char* kLevels[] = {"!l1", "!l2", "!l3", "l1", "l2"};
+  group.nodes.min = group.nodes.max = group.tasks.min = group.tasks.max = static_cast<std::uint32_t>(rng.between(1, 4));
+  if (rng.chance(0.3))
+    group.topology_level = kLevels[rng.below(std::size(kLevels))];
+  if (rng.chance(0.3)) {
+    group.switches_max = static_cast<std::uint32_t>(rng.between(1, 2));
+    group.switches_wait = rng.chance(0.4) ? kForever : Duration{kNow.us} + seconds(rng.between(0, 1500));
+  }
+  if (group.nodes.min % 2 == 0 && rng.chance(0.2))
+    group.segment = 2;
+}
+
 // LOCKSTEP_CLUSTERS=10000 for the long run.
 std::uint64_t clusters() {
   const char* asked = std::getenv("LOCKSTEP_CLUSTERS");
@@ -316,9 +489,16 @@ TEST(Reference, agrees_on_starts_heads_and_their_times) {
     core.add_partition("side", {"n1", "n2"}, static_cast<std::uint32_t>(rng.between(1, 2)));
     const auto nodes = static_cast<std::uint32_t>(rng.between(1, 8));
     const bool alike = rng.chance(0.5);
-    for (std::uint32_t n = 1; n <= nodes; ++n)
-      core.add_node(n, alike ? 6 : static_cast<std::uint32_t>(rng.between(2, 6)),
-                    alike ? 4 : static_cast<std::uint32_t>(rng.between(0, 4)));
+    const std::int64_t depth = seed % 2 == 0 ? rng.between(1, 3) : 0;
+    if (depth > 0) {
+      Topology topology;
+      for (std::int64_t level = 1; level <= depth; ++level) topology.levels.push_back(format("l{}", level));
+      core.put(topology);
+    }
+    for (std::uint32_t n = 1; n <= nodes; ++n) {
+      const auto cores = alike ? 6 : static_cast<std::uint32_t>(rng.between(2, 6));
+      core.add_node(n, cores, alike ? 4 : static_cast<std::uint32_t>(rng.between(0, 4)), random_path(rng, depth));
+    }
     Driver driver;
     Instant now = kNow;
     for (int round = 0; round < 8 && !testing::Test::HasFailure(); ++round) {
@@ -327,6 +507,8 @@ TEST(Reference, agrees_on_starts_heads_and_their_times) {
         JobSpec spec = random_ask(rng);
         if (spec.time_limit.us != 0 && spec.time_limit < kForever)
           spec.time_limit = spec.time_limit * rng.between(1, 60);
+        if (depth > 0 && rng.chance(0.7))
+          ask_of_tree(rng, spec.groups[0]);
         core.add_job(spec, rng.below(4), random_turn(rng), spec.time_limit * rng.between(1, 20) / 20);
       }
       std::vector<JobId> running;
@@ -425,7 +607,13 @@ TEST(Reference, a_rebuilt_planner_promises_the_same) {
     MiniCore core;
     core.add_partition("main", {"ALL"});
     core.add_partition("side", {"n1", "n2"});
-    for (std::uint32_t n = 1; n <= 5; ++n) core.add_node(n, 6, 4);
+    const std::int64_t depth = seed % 3 == 0 ? 2 : 0;
+    if (depth > 0) {
+      Topology topology;
+      topology.levels = {"l1", "l2"};
+      core.put(topology);
+    }
+    for (std::uint32_t n = 1; n <= 5; ++n) core.add_node(n, 6, 4, random_path(rng, depth));
     Driver driver;
     Instant now = kNow;
     for (int round = 0; round < 6; ++round) {
@@ -433,6 +621,8 @@ TEST(Reference, a_rebuilt_planner_promises_the_same) {
       for (std::int64_t i = rng.between(1, 5); i > 0; --i) {
         JobSpec spec = random_ask(rng);
         spec.time_limit = spec.time_limit * rng.between(1, 90);
+        if (depth > 0 && rng.chance(0.5))
+          ask_of_tree(rng, spec.groups[0]);
         core.add_job(spec, rng.below(4));
       }
       std::vector<JobId> running;

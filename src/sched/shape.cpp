@@ -35,8 +35,8 @@ bool same_group(const GroupSpec& a, const GroupSpec& b) {
          a.all_memory == b.all_memory && a.overcommit == b.overcommit && a.sharing == b.sharing &&
          a.all_cores == b.all_cores && a.constraint == b.constraint && a.only_nodes == b.only_nodes &&
          a.exclude_nodes == b.exclude_nodes && a.contiguous_cores_min == b.contiguous_cores_min &&
-         a.tmp_disk_mb == b.tmp_disk_mb && a.topology_level == b.topology_level && a.launch == b.launch &&
-         a.endless == b.endless;
+         a.tmp_disk_mb == b.tmp_disk_mb && a.topology_level == b.topology_level && a.switches_max == b.switches_max &&
+         a.switches_wait == b.switches_wait && a.segment == b.segment && a.launch == b.launch && a.endless == b.endless;
 }
 
 }  // namespace
@@ -61,6 +61,8 @@ std::size_t shape_hash(const JobSpec& spec) {
     mix.add(group.cores_per_device);
     for (const std::string& name : group.only_nodes) mix.add(name);
     for (const std::string& name : group.exclude_nodes) mix.add(name);
+    mix.add(group.topology_level);
+    mix.add(std::uint64_t{group.switches_max} << 32 | group.segment);
   }
   return mix.value;
 }
@@ -133,6 +135,7 @@ std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition,
     const std::uint32_t fixed = fixed_nodes(group);
     way.nodes = fixed ? fixed : std::max(1u, group.nodes.min);
     way.tasks_each = fixed ? group.tasks.min / fixed : 1;
+    way.even = fixed != 0;
     way.exact = fixed != 0 && spec.groups.size() == 1 && group.only_nodes.empty() && group.exclude_nodes.empty() &&
                 !group.all_memory && (partition.nodes_max == 0 || fixed <= partition.nodes_max);
     const NodeLoad empty;

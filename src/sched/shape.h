@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/plan.h"
+#include "rules/topology.h"
 #include "sched/node_class.h"
 
 namespace lockstep {
@@ -44,6 +45,9 @@ struct GroupWay {
   std::uint32_t nodes = 0;       // exact: how many; else the least
   std::uint32_t tasks_each = 0;  // exact: on every one
   std::vector<ClassNeed> needs;  // by class
+  bool even = false;             // nodes members with tasks_each tasks, as when exact; not every node may do
+  DomainAsk where;               // in the topology
+  bool bound = false;            // where says more than a preference: counting nodes in all does not decide
 };
 
 // One of the partitions the job may run in.

@@ -14,6 +14,7 @@
 #include "rules/admission.h"
 #include "rules/fit.h"
 #include "rules/preempt.h"
+#include "rules/topology.h"
 #include "rules/tres.h"
 #include "sched/planner.h"
 #include "sched/view.h"
@@ -41,13 +42,14 @@ struct MiniCore {
   }
   std::vector<Change> drain() { return std::exchange(fresh, {}); }
 
-  void add_node(std::uint32_t id, std::uint32_t cores, std::uint32_t devices) {
+  void add_node(std::uint32_t id, std::uint32_t cores, std::uint32_t devices, std::vector<std::string> path = {}) {
     Node node;
     node.id = NodeId{id};
     node.meta.name = format("n{}", id);
     node.cores = cores;
     node.memory_mb = 1000;
     node.link = NodeLink::kUp;
+    node.domains = std::move(path);
     for (std::uint32_t d = 0; d < devices; ++d) node.devices.push_back({.type = "h100"});
     put(node);
   }
@@ -82,6 +84,10 @@ struct MiniCore {
     ASSERT_NE(partition, nullptr);
     const auto whole = check_allocation(*job.spec, *partition, start.grants, nodes);
     EXPECT_TRUE(whole.ok()) << (whole.ok() ? "" : whole.error().message);
+    const auto levels = tables.topology ? tables.topology->levels : std::vector<std::string>();
+    const bool switches_over = now >= switches_end(*job.spec, job.eligible);
+    const auto placed = check_domains(*job.spec, *partition, levels, start.grants, nodes, switches_over);
+    EXPECT_TRUE(placed.ok()) << (placed.ok() ? "" : placed.error().message);
     for (const Grant& grant : start.grants) {
       EXPECT_TRUE(node_usable(*tables.node(grant.node)));
       const auto taken = take(loads[grant.node], *tables.node(grant.node), grant);

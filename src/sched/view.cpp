@@ -101,6 +101,8 @@ void PlannerView::observe(const Change& change) {
     put_node(*node, change.removed);
   else if (const auto* partition = std::get_if<Ref<Partition>>(&change.record))
     put_partition(*partition, change.removed);
+  else if (const auto* topology = std::get_if<Ref<Topology>>(&change.record))
+    put_topology(change.removed ? nullptr : *topology);
   else
     note_record(change);
 }
@@ -266,6 +268,43 @@ void PlannerView::classify_all() {
       classify(slot);
 }
 
+// The paths of nodes come with their own records.
+void PlannerView::put_topology(const Ref<Topology>& topology) {
+  std::vector<std::string> levels = topology ? topology->levels : std::vector<std::string>();
+  if (levels == levels_)
+    return;
+  levels_ = std::move(levels);
+  ++layout;
+  ++generation;
+  changed = true;
+}
+
+// Lists by domain are kept only while some node lies on a switch.
+void PlannerView::list_by_domain() {
+  if (by_domain_ != domains_.flat())
+    return;
+  std::vector<NodeId> listed;
+  for (NodeSlot& slot : nodes_)
+    if (slot.node && slot.listed) {
+      listed.push_back(slot.node->id);
+      unlist(slot);
+    }
+  by_domain_ = !domains_.flat();
+  for (const NodeId id : listed) list(nodes_[id.value], id);
+  ++layout;
+}
+
+void PlannerView::count_at_domain(const NodeSlot& slot, int by) {
+  NodeClass& cls = classes_[slot.cls];
+  if (slot.domain >= cls.present_at.size()) {
+    cls.present_at.resize(slot.domain + 1);
+    cls.usable_at.resize(slot.domain + 1);
+  }
+  cls.present_at[slot.domain] += static_cast<std::uint32_t>(by);
+  if (node_usable(*slot.node))
+    cls.usable_at[slot.domain] += static_cast<std::uint32_t>(by);
+}
+
 std::vector<PartitionNo> PlannerView::partitions_of(const JobSpec& spec) const {
   std::vector<PartitionNo> out;
   for (const std::string& name : spec.partitions) {
@@ -307,11 +346,14 @@ void PlannerView::put_node(const Ref<Node>& node, bool removed) {
   slot.version = !removed && node_usable(*node) ? generation : 0;
   if (slot.node)
     classify(slot);
+  list_by_domain();
 }
 
 void PlannerView::leave_class(NodeSlot& slot) {
   unlist(slot);
   count_room(slot, -1);
+  count_at_domain(slot, -1);
+  domains_.remove_node(slot.domain);
   NodeClass& cls = classes_[slot.cls];
   --cls.present;
   cls.usable -= node_usable(*slot.node);
@@ -342,6 +384,9 @@ void PlannerView::classify(NodeSlot& slot) {
   slot.cls = c;
   ++cls.present;
   cls.usable += node_usable(*slot.node);
+  slot.domain = domains_.at(slot.node->domains);
+  domains_.add_node(slot.domain);
+  count_at_domain(slot, 1);
   count_room(slot, 1);
   list(slot, slot.node->id);
 }
@@ -356,6 +401,8 @@ void PlannerView::unlist(NodeSlot& slot) {
   slot.listed = false;
   NodeClass& cls = classes_[slot.cls];
   (slot.shaded ? cls.shaded : cls.open).erase(slot.node->id, slot.free);
+  if (by_domain_)
+    cls.in_domain(slot.domain).erase(slot.node->id, slot.free);
   if (slot.shaded && slot.kept.cores > 0)
     cls.kept.erase(slot.node->id, slot.kept);
 }
@@ -370,6 +417,8 @@ void PlannerView::list(NodeSlot& slot, NodeId id) {
   if (slot.free.cores > 0) {
     slot.listed = true;
     (slot.shaded ? cls.shaded : cls.open).insert(id, slot.free);
+    if (by_domain_)
+      cls.in_domain(slot.domain).insert(id, slot.free);
     if (slot.shaded && slot.kept.cores > 0)
       cls.kept.insert(id, slot.kept);
   }
@@ -561,6 +610,12 @@ void PlannerView::compile(Shape& shape) {
       way.limit = std::min(way.limit, partition.time_max);
     way.open = partition.up && way.limit <= partition.time_max;
     way.groups = groups_on(spec, partition, p, classes_);
+    for (std::size_t g = 0; g < way.groups.size(); ++g) {
+      way.groups[g].where = domain_ask(spec.groups[g], partition, levels_);
+      const DomainAsk& where = way.groups[g].where;
+      const bool single = way.groups[g].even && way.groups[g].nodes == 1;
+      way.groups[g].bound = where.unknown || (!single && (where.level != 0 || (by_domain_ && where.binds())));
+    }
     shape.ways.push_back(std::move(way));
   }
 }
@@ -573,7 +628,10 @@ std::uint64_t PlannerView::queue_mark(const JobSlot& slot) const {
 void PlannerView::enqueue(SlotNo s) {
   JobSlot& slot = slots_[s];
   slot.key = key_of(*slot.job);
-  slot.shape = shape_of(slot.job->spec);
+  const Instant until = switches_end(*slot.job->spec, slot.job->eligible);
+  slot.shape = shape_of(until <= now_ ? without_switches(*slot.job->spec) : slot.job->spec);
+  if (until > now_ && until != kNever)
+    switches_.insert({until, slot.job->id});
   slot.queued = true;
   slot.promised_min = 0;
   shapes_[slot.shape].jobs.insert(s);
@@ -590,6 +648,8 @@ void PlannerView::dequeue(SlotNo s) {
   if (!slot.queued)
     return;
   queue_sum -= queue_mark(slot);
+  if (!switches_.empty())
+    switches_.erase({switches_end(*slot.job->spec, slot.job->eligible), slot.job->id});
   slot.queued = false;
   --queued_;
   queue_.erase(s);
@@ -751,6 +811,13 @@ void PlannerView::advance(Instant now) {
     later_.erase(later_.begin());
     enqueue(find(id));
   }
+  // Those that waited long enough for few switches ask for less now.
+  while (!switches_.empty() && switches_.begin()->first <= now_) {
+    const SlotNo s = find(switches_.begin()->second);
+    switches_.erase(switches_.begin());
+    dequeue(s);
+    enqueue(s);
+  }
 }
 
 Instant PlannerView::next_release() const {
@@ -758,6 +825,8 @@ Instant PlannerView::next_release() const {
   if (queued_ == 0)
     return at;
   at = std::min(at, boundary_);
+  if (!switches_.empty())
+    at = std::min(at, switches_.begin()->first);
   if (admission_.bounded() || priorities_)
     at = std::min(
         at, admission_.priorities_as_of(now_) + std::max(seconds(1), admission_.directory().policy().calc_period));

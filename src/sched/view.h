@@ -15,6 +15,7 @@
 #include "model/plan.h"
 #include "rules/fit.h"
 #include "sched/admission.h"
+#include "sched/domains.h"
 #include "sched/job_index.h"
 #include "sched/shape.h"
 
@@ -41,11 +42,12 @@ struct NodeSlot {
   std::vector<Holder> holders;
   std::uint64_t version = 0;  // of what the node has and whether it can be used; 0 = it cannot
   ClassNo cls = kNoClass;
-  bool listed = false;    // in an index of its class
-  bool shaded = false;    // a head waits for it
-  bool overlaps = false;  // holders hold the same: what is held for a job that others still make room for
-  FreeAmounts free;       // as listed: now
-  FreeAmounts kept;       // as listed, shaded: for a job that would outlast every head's wait
+  DomainNo domain = kWholeCluster;  // on which it hangs directly
+  bool listed = false;              // in an index of its class
+  bool shaded = false;              // a head waits for it
+  bool overlaps = false;            // holders hold the same: what is held for a job that others still make room for
+  FreeAmounts free;                 // as listed: now
+  FreeAmounts kept;                 // as listed, shaded: for a job that would outlast every head's wait
 };
 
 inline constexpr std::uint32_t kNoShape = UINT32_MAX;
@@ -169,6 +171,8 @@ class PlannerView {
   // Shapes. `compile` brings a shape's ways up to date with classes and partitions.
   std::vector<Shape>& shapes() { return shapes_; }
   void compile(Shape& shape);
+  // What the job asks for now: its bound on switches may be over.
+  const JobSpec& asked_of(const JobSlot& slot) const { return *shapes_[slot.shape].spec; }
   std::vector<ShapeBrief>& briefs() { return briefs_; }  // of shapes(), in the same order
 
   // Nodes.
@@ -176,6 +180,8 @@ class PlannerView {
   std::deque<NodeClass>& classes() { return classes_; }
   const std::vector<Ref<Partition>>& partitions() const { return partitions_; }
   std::vector<PartitionNo> partitions_of(const JobSpec& spec) const;
+  const DomainTree& domains() const { return domains_; }
+  bool by_domain() const { return by_domain_; }  // NodeClass::at_domain is kept: some nodes lie on switches
   // Shaded nodes are listed apart; `kept` is the load that a job outlasting the heads' waits must respect.
   void shade(NodeId id, const NodeLoad& kept);
   void unshade(NodeId id);
@@ -217,6 +223,9 @@ class PlannerView {
   void begin_ledger();
   void keep_apart(const std::vector<std::string>& names);
   void note_record(const Change& change);
+  void put_topology(const Ref<Topology>& topology);
+  void list_by_domain();
+  void count_at_domain(const NodeSlot& slot, int by);
   std::uint32_t shape_of(const Ref<JobSpec>& spec);
   std::uint64_t queue_mark(const JobSlot& slot) const;
   SlotNo new_slot(JobId id);
@@ -226,8 +235,11 @@ class PlannerView {
   std::vector<std::uint64_t> touched_;  // by NodeId
   std::uint64_t touch_clock_ = 0;
   std::deque<NodeClass> classes_;
-  std::uint32_t shaded_ = 0;                               // nodes
-  std::vector<Ref<Partition>> partitions_;                 // by name
+  std::uint32_t shaded_ = 0;                // nodes
+  std::vector<Ref<Partition>> partitions_;  // by name
+  DomainTree domains_;
+  bool by_domain_ = false;
+  std::vector<std::string> levels_;                        // of the topology, outermost first
   std::vector<std::set<std::string, std::less<>>> named_;  // nodes by name, per partition; {"ALL"}
 
   std::vector<JobSlot> slots_;
@@ -235,7 +247,8 @@ class PlannerView {
   SlotOfJob slot_of_;
   JobOrder queue_{KeyOfSlot{&slots_}};
   std::size_t queued_ = 0;
-  std::set<std::pair<Instant, JobId>> later_;  // delayed jobs
+  std::set<std::pair<Instant, JobId>> later_;     // delayed jobs
+  std::set<std::pair<Instant, JobId>> switches_;  // queued ones that wait for few switches: until when
   std::vector<Shape> shapes_;
   std::vector<ShapeBrief> briefs_;
   std::unordered_multimap<std::size_t, std::uint32_t> shape_index_;

@@ -61,8 +61,8 @@ std::vector<Ref<JobSpec>> scale_shapes(std::size_t count, std::uint32_t nodes, s
   return out;
 }
 
-ScaleWorld::ScaleWorld(std::uint32_t nodes, std::uint32_t devices_per_node, std::uint64_t seed)
-    : rng(seed), devices_per_node_(devices_per_node), planner_(std::make_unique<Planner>()) {
+ScaleWorld::ScaleWorld(std::uint32_t nodes, std::uint32_t devices_per_node, std::uint64_t seed, std::uint32_t leaf)
+    : rng(seed), devices_per_node_(devices_per_node), leaf_(leaf), planner_(std::make_unique<Planner>()) {
   must(StartEpoch{"scale"});
   for (std::uint32_t u = 1; u <= kUsers; ++u) {
     User user;
@@ -86,6 +86,8 @@ Node ScaleWorld::facts(std::uint32_t number, std::uint32_t boot) const {
   node.sockets = 2;
   node.memory_mb = 2'000'000;
   node.features = number % 5 == 0 ? std::vector<std::string>{"big"} : std::vector<std::string>{};
+  if (leaf_ > 0)
+    node.domains = {format("block{}", number / leaf_ / 16), format("leaf{}", number / leaf_)};
   for (std::uint32_t d = 0; d < devices_per_node_; ++d) node.devices.push_back({.type = "h100", .minor = d});
   return node;
 }

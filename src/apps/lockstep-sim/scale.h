@@ -17,7 +17,8 @@ std::vector<Ref<JobSpec>> scale_shapes(std::size_t count, std::uint32_t nodes, s
 
 class ScaleWorld {
  public:
-  ScaleWorld(std::uint32_t nodes, std::uint32_t devices_per_node, std::uint64_t seed);
+  // leaf: so many nodes on a leaf, 16 leaves to a block; 0 = no topology.
+  ScaleWorld(std::uint32_t nodes, std::uint32_t devices_per_node, std::uint64_t seed, std::uint32_t leaf = 0);
   void grow(std::uint32_t nodes);  // to so many
 
   // Applies a command; CHECKs that the core takes it. The planner sees the changes with the next cycle.
@@ -57,7 +58,7 @@ class ScaleWorld {
   std::uint64_t commit(std::vector<PlannedStart> starts, double& seconds);
   Node facts(std::uint32_t number, std::uint32_t boot) const;
 
-  std::uint32_t devices_per_node_ = 0;
+  std::uint32_t devices_per_node_ = 0, leaf_ = 0;
   ClusterState state_;
   std::unique_ptr<Planner> planner_;
   std::vector<Change> unseen_;

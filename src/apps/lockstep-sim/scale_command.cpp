@@ -17,6 +17,7 @@ constexpr std::uint32_t kSmall = 2000;  // nodes while the queue is submitted
 struct ScaleRun {
   std::uint32_t nodes = 10'000, devices = 8;
   std::uint64_t pending = 10'000, shapes = 0, seed = 1, events = 100;
+  std::uint32_t leaf = 0;
   bool json = false;
 };
 
@@ -48,7 +49,7 @@ void progress(const char* what, double since) { std::fprintf(stderr, "%7.1f s  %
 class Measure {
  public:
   explicit Measure(const ScaleRun& run)
-      : run_(run), world_(std::min(run.nodes, kSmall), run.devices, run.seed), begin_(wall_seconds()) {}
+      : run_(run), world_(std::min(run.nodes, kSmall), run.devices, run.seed, run.leaf), begin_(wall_seconds()) {}
 
   // All is submitted while the cluster is small: looking at every node for each new kind of job takes long.
   void queue() {
@@ -188,7 +189,7 @@ class Measure {
 
   // Gangs of three on a cluster of their own: what planning and committing one costs.
   void gangs() {
-    ScaleWorld world(5'000, 8, run_.seed);
+    ScaleWorld world(5'000, 8, run_.seed, run_.leaf);
     JobSpec spec = *shapes_[0];
     GroupSpec& group = spec.groups[0];
     group = {};
@@ -271,8 +272,8 @@ class Measure {
 };
 
 Result<ScaleRun> read_options(std::span<char*> words) {
-  const Options options = TRY(
-      Options::parse(words, {"--nodes", "--gpus-per-node", "--pending", "--shapes", "--seed", "--events"}, {"--json"}));
+  const Options options = TRY(Options::parse(
+      words, {"--nodes", "--gpus-per-node", "--pending", "--shapes", "--seed", "--events", "--leaf"}, {"--json"}));
   ScaleRun run;
   run.nodes = static_cast<std::uint32_t>(TRY(options.count_or("--nodes", run.nodes, 1, 1'000'000)));
   run.devices = static_cast<std::uint32_t>(TRY(options.count_or("--gpus-per-node", run.devices, 1, 64)));
@@ -280,6 +281,7 @@ Result<ScaleRun> read_options(std::span<char*> words) {
   run.shapes = TRY(options.count_or("--shapes", std::max<std::uint64_t>(2000, run.pending / 20), 1, 2'000'000));
   run.seed = TRY(options.count_or("--seed", run.seed, 0));
   run.events = TRY(options.count_or("--events", run.events, 1, 100'000));
+  run.leaf = static_cast<std::uint32_t>(TRY(options.count_or("--leaf", 0, 0, 1'000'000)));
   run.json = options.has("--json");
   return run;
 }
@@ -303,9 +305,10 @@ int scale(std::span<char*> words) {
 
 const Command kScaleCommand{"scale",
                             "lockstep-sim scale [--nodes N] [--gpus-per-node G] [--pending J] [--shapes S] [--seed S]\n"
-                            "                   [--events E] [--json]\n"
+                            "                   [--events E] [--leaf N] [--json]\n"
                             "    fills a cluster, queues J jobs of S shapes, and times the planner: the first full\n"
-                            "    plan, then until it has nothing left to plan after E events of every class\n",
+                            "    plan, then until it has nothing left to plan after E events of every class;\n"
+                            "    --leaf: with a topology of N nodes on a leaf, 16 leaves to a block\n",
                             scale};
 
 }  // namespace lockstep::sim
