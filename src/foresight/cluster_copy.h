@@ -3,6 +3,7 @@
 // do at once what they are told. Nothing of it reaches the outside.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,6 +32,8 @@ class ClusterCopy {
   // Time goes on to the next moment at which something happens (a limit strikes, a delay is over), at most to `until`,
   // and is planned. Running jobs last to their limits. False: nothing happened before.
   bool step(Instant until);
+  // Time goes on without anything happening on the way; step() first, as far as it goes.
+  void advance_to(Instant at) { clock_.now = std::max(clock_.now, at); }
   // The job ends now: its script returned 0.
   void finish(JobId job);
 

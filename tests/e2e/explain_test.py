@@ -102,6 +102,27 @@ class Explain(unittest.TestCase):
         self.assertEqual(self.c.state(job), "PENDING")
         self.assertEqual(self.c.state(holder), "RUNNING")
 
+    def test_replay_of_its_own_history(self):
+        jobs = [self.c.wrap("sleep 0.3", f"-N{1 + i % 3}", "--gpus-per-node=4", "-t5") for i in range(6)]
+        for job in jobs:
+            self.assertEqual(self.c.wait(job), "COMPLETED")
+        path = os.path.join(self.c.work, "half.yaml")
+        with open(path, "w") as f:
+            f.write("remove_nodes: n4\n")
+
+        def replay(*more):  # beside the controller that is using the files
+            return json.loads(self.c.ok("lockstep-sim", "replay", "--dir", self.c.dir, "--json", *more))
+        told = eventually(lambda: (r := replay())["replayed"]["jobs"] >= 6 and r, 20, "history to have them")
+        self.assertEqual(told["sizes"], "gpus")
+        self.assertEqual(told["recorded"]["jobs"], told["replayed"]["jobs"])
+        self.assertGreaterEqual(replay("--changes", path)["replayed"]["avg_wait_s"], told["replayed"]["avg_wait_s"])
+        self.assertEqual(replay("--policy", "easy")["policy"], "easy")
+        bad = self.c.run("lockstep-sim", "replay", "--dir", self.c.work)
+        self.assertEqual(bad.returncode, 2)
+        self.assertIn("lockstep.db is not there", bad.stderr)
+        bad = self.c.run("lockstep-sim", "replay", "--dir", self.c.dir, "--changes", "-nowhere")
+        self.assertNotEqual(bad.returncode, 0)
+
     def test_errors_say_where(self):
         def refused(text):
             out = self.c.run("lockstep", "whatif", "--file", "-", input=text)

@@ -20,7 +20,8 @@ struct Command {
   int (*run)(std::span<char*>);  // the words after the name -> exit code; 2 is wrong usage
 };
 
-extern const Command kChaosCommand, kGpuCommand, kHuntCommand, kPackCommand, kQueueCommand, kScaleCommand;
+extern const Command kChaosCommand, kGpuCommand, kHuntCommand, kPackCommand, kQueueCommand, kReplayCommand,
+    kScaleCommand;
 
 struct SeedRange {
   std::uint64_t from = 1, to = 1;

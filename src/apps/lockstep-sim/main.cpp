@@ -7,8 +7,12 @@
 using namespace lockstep::sim;
 
 int main(int argc, char** argv) {
-  const Command* const commands[] = {&kChaosCommand, &kHuntCommand, &kPackCommand,
-                                     &kQueueCommand, &kGpuCommand,  &kScaleCommand};
+  const Command* const commands[] = {
+      &kChaosCommand,  &kHuntCommand, &kPackCommand, &kQueueCommand, &kGpuCommand, &kScaleCommand,
+#ifndef LOCKSTEP_MUTANTS_ON  // which is built without what reads state directories
+      &kReplayCommand,
+#endif
+  };
   const std::string_view word = argc > 1 ? argv[1] : "";
   for (const Command* command : commands)
     if (word == command->name) {
