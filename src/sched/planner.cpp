@@ -251,6 +251,22 @@ struct Planner::Inner {
     return now + (job.predicted.us > 0 ? filler_time(kOrder, way.limit, job.predicted, false) : way.limit);
   }
 
+  bool fits_heads_aside(const JobSlot& slot, Instant now) {
+    const Avoid none(shadows.all().size());
+    for (const Way& whole : view.shapes()[slot.shape].ways) {
+      if (!whole.open)
+        continue;
+      const std::optional<Way> narrowed = view.open_way(*slot.job->spec, whole, now);
+      const Way& way = narrowed ? *narrowed : whole;
+      if (!may_fit(view, way, shadows, none))
+        continue;
+      looked += kTry;
+      if (place_now(view, view.asked_of(slot), way, shadows, none))
+        return true;
+    }
+    return false;
+  }
+
   // express: a new job tried out of turn, in the middle of a pass; it must not close a shape or become a head.
   Verdict consider(SlotNo s, Instant now, bool express, PlanChunk& chunk) {
     looked += kLook;
@@ -289,7 +305,7 @@ struct Planner::Inner {
         return Verdict::kStarted;
       }
     }
-    if (free_of_heads && !any_bar)
+    if (!any_bar && (free_of_heads || !fits_heads_aside(slot, now)))
       view.briefs()[number].parked = view.gains;
     if (!express)
       note_head(view.briefs()[number], s);
