@@ -573,7 +573,7 @@ class GeneralSearch {
 std::optional<VictimChoice> choose_victims(PlannerView& view, const JobSpec& spec, const Way& way,
                                            const std::vector<Victim>& candidates, const std::vector<const Job*>& going,
                                            const Shadows& shadows, const Avoid& avoid) {
-  if (way.groups.size() == 1 && way.groups[0].exact) {
+  if (way.groups.size() == 1 && way.groups[0].exact && !way.groups[0].bound) {
     ExactSearch search(view, spec, way, candidates);
     search.gather(going, shadows, avoid);
     return search.run();

@@ -47,6 +47,39 @@ Result<void> wishes(const OptionSet& options) {
   return {};
 }
 
+// --switches=N[@TIME], --segment=N, --topology=LEVEL[:preferred].
+Result<void> topology_into(const OptionSet& options, GroupSpec& group) {
+  if (options.has("switches")) {
+    const std::string text = options.text("switches");
+    const std::size_t at = text.find('@');
+    const auto count = parse_count(text.substr(0, at));
+    if (!count || *count == 0)
+      return bad_value(options, "switches");
+    group.switches_max = *count;
+    group.switches_wait = kForever;
+    const char* named = at != std::string::npos ? "switches" : "wait-for-switch";
+    if (const std::string time = at != std::string::npos ? text.substr(at + 1) : options.text(named);
+        at != std::string::npos || !time.empty()) {
+      const auto wait = time == "0" ? Duration{} : parse_time_limit(time);
+      if (!wait)
+        return bad_value(options, named);
+      group.switches_wait = *wait;
+    }
+  }
+  if (options.has("segment"))
+    group.segment = TRY(count_of(options, "segment", 1));
+  if (options.has("topology")) {
+    const std::string text = options.text("topology");
+    const std::size_t colon = text.find(':');
+    const std::string how = colon == std::string::npos ? "required" : lower(text.substr(colon + 1));
+    const std::string level = text.substr(0, colon);
+    if (level.empty() || level[0] == '!' || (how != "required" && how != "preferred"))
+      return bad_value(options, "topology");
+    group.topology_level = (how == "required" ? "!" : "") + level;
+  }
+  return {};
+}
+
 Result<Duration> time_of(const OptionSet& options, std::string_view name) {
   const Given* given = options.find(name);
   if (!given)
@@ -214,6 +247,7 @@ Result<GroupSpec> group_of(const OptionSet& options, const Surroundings& around,
       return bad_value(options, "exclusive");
     }
   }
+  TRY(topology_into(options, group));
   group.constraint = options.text("constraint");
   if (options.has("constraint") && trim(group.constraint).empty())
     return bad_value(options, "constraint");

@@ -159,6 +159,26 @@ TEST(JobAsk, MemoryAndSharing) {
   EXPECT_TRUE(group("-O").overcommit);
 }
 
+TEST(JobAsk, Topology) {
+  std::vector<std::string> notes;
+  const auto group = [&](const std::string& line) {
+    auto asked = group_of(options_of(SlurmCommand::kSbatch, line), around(), notes);
+    return asked ? *asked : GroupSpec{.name = "refused: " + asked.error().message};
+  };
+  EXPECT_EQ(group("--switches=2").switches_max, 2u);
+  EXPECT_EQ(group("--switches=2").switches_wait, kForever);
+  EXPECT_EQ(group("--switches=1@5").switches_wait, minutes(5));
+  EXPECT_EQ(group("--switches=1@1:00:00").switches_wait, hours(1));
+  EXPECT_EQ(group("--switches=1@0").switches_wait, Duration{});
+  EXPECT_EQ(group("--switches=1 --wait-for-switch=2").switches_wait, minutes(2));
+  EXPECT_EQ(group("-N4 --segment=2").segment, 2u);
+  EXPECT_EQ(group("--topology=leaf").topology_level, "!leaf");
+  EXPECT_EQ(group("--topology=block:preferred").topology_level, "block");
+  for (const char* line : {"--switches=0", "--switches=x", "--switches=1@", "--switches=1@soon", "--switches=-1",
+                           "--segment=0", "--topology=:preferred", "--topology=leaf:maybe", "--topology=!leaf"})
+    EXPECT_TRUE(group(line).name.starts_with("refused: Invalid")) << line << ": " << group(line).name;
+}
+
 TEST(JobAsk, TheJobItself) {
   std::vector<std::string> notes;
   const auto request = job_request(

@@ -95,6 +95,7 @@ int scontrol_show(const ScontrolSession& session, const Words& words) {
                                   {"partitions", 2, "partition"},
                                   {"reservations", 3, "reservation"},
                                   {"licenses", 3, "license"},
+                                  {"topology", 1, "topology"},
                                   {"config", 2, "config"}};
   std::string entity = lower(words[0]);
   std::string name = words.size() > 1 ? words[1] : "";

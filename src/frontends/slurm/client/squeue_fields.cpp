@@ -62,6 +62,7 @@ constexpr FieldDef kJobFields[] = {
     {'R', "reasonlist", "NODELIST(REASON)", "reasonlist"},
     {0, "reboot", "REBOOT", "reboot", kNumber},
     {'n', "reqnodes", "REQ_NODES", "reqnodes"},
+    {0, "reqswitch", "REQ_SWITCH", "reqswitch", kNumber},
     {0, "requeue", "REQUEUE", "requeue", kNumber},
     {'v', "reservation", "RESERVATION", "reservation"},
     {0, "restartcnt", "RESTART_COUNT", "restartcnt", kNumber},

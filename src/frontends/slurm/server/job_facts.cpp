@@ -7,6 +7,9 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/server/environment.h"
+#include "frontends/slurm/server/show_text.h"
+#include "rules/fit.h"
+#include "rules/topology.h"
 
 namespace lockstep {
 
@@ -303,6 +306,36 @@ std::map<NodeId, NodeHolding> node_holdings(const ReadContext& context) {
       for (const NodeId node : note.expected_nodes) out[node].planned = true;
   });
   return out;
+}
+
+PlaceInTree place_in_tree(const JobLine& line) {
+  const Tables& tables = line.context->tables;
+  PlaceInTree out;
+  if (!line.job->allocation || !tables.topology)
+    return out;
+  std::vector<const Node*> held, all;
+  for (const Grant& grant : line.job->allocation->grants)
+    if (const Node* node = tables.node(grant.node); node && grant.group == line.group)
+      held.push_back(node);
+  if (held.empty())
+    return out;
+  const Partition* partition = tables.partition(line.job->allocation->partition);
+  for (const auto& [id, node] : tables.nodes)
+    if (partition && eligible(*node, *partition, line.group_spec()))
+      all.push_back(node.get());
+  const std::vector<std::string>& levels = tables.topology->levels;
+  out.level = level_word(depth_reached(held), held.size(), levels);
+  out.best = level_word(best_depth(all, held.size()), held.size(), levels);
+  out.leaves = leaves_of(held);
+  return out;
+}
+
+std::string switches_text(const GroupSpec& group) {
+  if (group.switches_max == 0)
+    return {};
+  return group.switches_wait >= kForever
+             ? format("{}", group.switches_max)
+             : format("{}@{}", group.switches_max, show_span(group.switches_wait.seconds()));
 }
 
 }  // namespace lockstep

@@ -47,6 +47,15 @@ std::string dependency_text(const Job& job);      // "afterok:12(unfulfilled)"; 
 std::string tres_per_node(const JobSpec& spec);   // "gres/gpu:8"; "" = none asked
 std::string memory_text(std::int64_t megabytes);  // Slurm's exact units: "4000M", "4G", "2.50G"
 
+// Where the nodes it holds lie in the topology: the lowest level that holds all of them, the lowest that could in its
+// partition if nothing ran, and the number of leaves. level is empty when it holds none or there is no topology.
+struct PlaceInTree {
+  std::string level, best;
+  std::size_t leaves = 0;
+};
+PlaceInTree place_in_tree(const JobLine& line);
+std::string switches_text(const GroupSpec& group);  // "1", "1@00:05:00"; "" = any number
+
 inline constexpr std::int64_t kUnlimited = -1;
 inline constexpr std::int64_t kPartitionLimit = -2;  // neither the job nor a partition says
 std::int64_t limit_seconds(const JobLine& line);

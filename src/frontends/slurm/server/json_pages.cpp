@@ -106,6 +106,11 @@ void job_object(JsonText& json, const JobLine& line) {
       .key("tres_req_str")
       .text(tres_text(asked_counts(line.group_spec())));
   json.key("tres_alloc_str").text(job.allocation ? tres_text(counts) : std::string());
+  if (const PlaceInTree place = place_in_tree(line); !place.level.empty()) {
+    json.key("topology").open('{').key("level").text(place.level).key("best_level").text(place.best);
+    json.key("leaves").number(static_cast<std::int64_t>(place.leaves)).close('}');
+  }
+  json.key("required_switches").number(line.group_spec().switches_max);
   json.key("job_resources");
   job_resources(json, line);
   json.close('}');

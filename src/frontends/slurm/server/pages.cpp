@@ -51,6 +51,7 @@ std::vector<PageEntry> slurm_pages() {
       {"/slurm/v1/sshare.json", PageKind::kLive, sshare_json_page},
       {"/slurm/v1/sprio", PageKind::kLive, sprio_page},
       {"/slurm/v1/sprio.json", PageKind::kLive, sprio_json_page},
+      {"/slurm/v1/show/topology", PageKind::kLive, show_topology_page},
       {"/slurm/v1/show/config", PageKind::kLive, show_config_page},
   };
 }

@@ -12,6 +12,7 @@ PageReply show_partition_page(const ReadContext& context, const PageRequest& req
 PageReply show_reservation_page(const ReadContext& context, const PageRequest& request);
 PageReply list_reservations_page(const ReadContext& context, const PageRequest& request);  // sinfo -T
 PageReply show_licence_page(const ReadContext& context, const PageRequest& request);
+PageReply show_topology_page(const ReadContext& context, const PageRequest& request);
 PageReply show_config_page(const ReadContext& context, const PageRequest& request);
 
 }  // namespace lockstep

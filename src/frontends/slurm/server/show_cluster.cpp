@@ -7,6 +7,7 @@
 #include "frontends/slurm/server/node_facts.h"
 #include "frontends/slurm/server/show.h"
 #include "frontends/slurm/server/show_text.h"
+#include "wire/topology_file.h"
 
 namespace lockstep {
 
@@ -156,7 +157,34 @@ PageReply show_partition_page(const ReadContext& context, const PageRequest& req
   return plain(context.tables.partitions.empty() ? "No partitions in the system\n" : out.take());
 }
 
+// Only the switches named or above the node named, if one is.
+PageReply show_topology_page(const ReadContext& context, const PageRequest& request) {
+  const Topology* topology = context.tables.topology.get();
+  if (!topology)
+    return plain("No topology information available\n");
+  const std::string& name = query_of(request, "name");
+  std::string out;
+  std::size_t index = 0;
+  for (const SwitchView& view : switches_of(*topology)) {
+    const std::size_t number = index++;
+    const bool wanted =
+        name.empty() || view.name == name || std::find(view.nodes.begin(), view.nodes.end(), name) != view.nodes.end();
+    if (!wanted)
+      continue;
+    const std::string nodes = compress_hostlist(view.nodes);
+    if (topology->blocks)
+      out += format("BlockName={} BlockIndex={} Nodes={} BlockSize={}\n", view.name, number, nodes, view.nodes.size());
+    else
+      out += format("SwitchName={} Level={} LinkSpeed=1 Nodes={}{}\n", view.name, view.height, nodes,
+                    view.switches.empty() ? "" : " Switches=" + compress_hostlist(view.switches));
+  }
+  if (out.empty())
+    return refusal(404, format("Topology information contains no switch or node named {}", name));
+  return plain(std::move(out));
+}
+
 PageReply show_config_page(const ReadContext& context, const PageRequest&) {
+  const Topology* topology = context.tables.topology.get();
   const std::pair<const char*, std::string> settings[] = {
       {"AccountingStorageType", "accounting_storage/lockstep"},
       {"AuthType", "auth/lockstep"},
@@ -189,7 +217,9 @@ PageReply show_config_page(const ReadContext& context, const PageRequest&) {
       {"SwitchType", "(null)"},
       {"TaskPlugin", "task/affinity,task/cgroup"},
       {"TmpFS", "/tmp"},
-      {"TopologyPlugin", "topology/tree"},
+      {"TopologyPlugin", !topology          ? "topology/flat"
+                         : topology->blocks ? "topology/block"
+                                            : "topology/tree"},
       {"TreeWidth", "32"},
       {"WaitTime", "0 sec"},
   };

@@ -164,6 +164,21 @@ void place_lines(ShowText& out, const JobLine& line) {
     out.next_line();
     out.pair("BatchHost", nodes[0]);
   }
+  const std::string switches = switches_text(group);
+  if (!switches.empty() || group.segment != 0 || !group.topology_level.empty()) {
+    out.next_line();
+    if (!switches.empty())
+      out.pair("Switches", switches);
+    if (group.segment != 0)
+      out.pair("SegmentSize", group.segment);
+    if (!group.topology_level.empty())
+      out.pair("ReqTopology", group.topology_level.starts_with('!') ? group.topology_level.substr(1)
+                                                                    : group.topology_level + ":preferred");
+  }
+  if (const PlaceInTree place = place_in_tree(line); !place.level.empty()) {
+    out.next_line();
+    out.pair("Topology", place.level).pair("BestTopology", place.best).pair("Leaves", place.leaves);
+  }
 }
 
 void job_record(ShowText& out, const JobLine& line, bool detail) {

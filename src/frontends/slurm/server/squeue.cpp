@@ -196,6 +196,7 @@ constexpr std::array kColumns = {
     ColumnDef{"reasonlist", reason_or_nodes},
     ColumnDef{"reboot", [](Out o, Line) { o += '0'; }},
     ColumnDef{"reqnodes", [](Out o, Line l) { text(o, compress_hostlist(l.group_spec().only_nodes)); }},
+    ColumnDef{"reqswitch", [](Out o, Line l) { number(o, l.group_spec().switches_max); }},
     ColumnDef{"requeue", [](Out o, Line l) { o += l.spec().requeue ? '1' : '0'; }},
     ColumnDef{"reservation", [](Out o, Line l) { text_or(o, l.spec().reservation, "(null)"); }},
     ColumnDef{"restartcnt", [](Out o, Line l) { number(o, l.job->restarts); }},

@@ -134,6 +134,44 @@ std::string show(const TestCluster& cluster, const std::string& name, bool one_l
   return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
 }
 
+TEST(Show, Topology) {
+  TestCluster cluster(4, 16, 0);
+  Topology topology;
+  topology.levels = {"spine", "leaf"};
+  topology.leaves = {{{"top", "s1"}, {"n1", "n2"}}, {{"top", "s2"}, {"n3", "n4"}}};
+  cluster.put(topology);
+  for (std::uint32_t n = 1; n <= 4; ++n) {
+    Node node = *cluster.tables.node(NodeId(n));
+    node.domains = {"top", n <= 2 ? "s1" : "s2"};
+    cluster.put(node);
+  }
+  JobSpec spec = TestCluster::spec("near");
+  spec.groups.resize(1);
+  spec.groups[0].switches_max = 1;
+  spec.groups[0].switches_wait = minutes(5);
+  spec.groups[0].segment = 2;
+  spec.groups[0].topology_level = "!leaf";
+  cluster.put(TestCluster::running(30, spec, {{.first = 3, .nodes = 2}}));
+  cluster.put(TestCluster::running(31, spec, {{.first = 2, .nodes = 2}}));
+  const std::string near = show(cluster, "30", true), apart = show(cluster, "31", true);
+  EXPECT_NE(near.find(" Switches=1@00:05:00 SegmentSize=2 ReqTopology=leaf Topology=leaf BestTopology=leaf Leaves=1 "),
+            std::string::npos)
+      << near;
+  EXPECT_NE(apart.find(" Topology=spine BestTopology=leaf Leaves=2 "), std::string::npos) << apart;
+  EXPECT_EQ(ask(cluster, {{"columns", "jobid,reqswitch"}}), "30\t1\n31\t1\n");
+  const auto shown = [&](const std::string& name) {
+    return show_topology_page(context_of(cluster), {"", {{"name", name}}});
+  };
+  EXPECT_EQ(shown("").body,
+            "SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-2]\n"
+            "SwitchName=s2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n"
+            "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=s[1-2]\n");
+  EXPECT_EQ(shown("n3").body,
+            "SwitchName=s2 Level=0 LinkSpeed=1 Nodes=n[3-4]\n"
+            "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=s[1-2]\n");
+  EXPECT_EQ(shown("x").status, 404);
+}
+
 TEST(Show, Job) {
   setenv("TZ", "UTC", 1);
   tzset();
@@ -197,6 +235,7 @@ TEST(Show, NodePartitionConfig) {
   EXPECT_NE(node.body.find("State=MIXED "), std::string::npos);
   EXPECT_NE(node.body.find("AllocTRES=cpu=8,mem=1000M,gres/gpu=8,gres/gpu:h100=8\n"), std::string::npos);
   EXPECT_EQ(show_node_page(context_of(cluster), {"", {{"name", "x"}}}).status, 404);
+  EXPECT_EQ(show_topology_page(context_of(cluster), {}).body, "No topology information available\n");
   const PageReply part = show_partition_page(context_of(cluster), {"", {{"oneline", "1"}}});
   EXPECT_EQ(part.body.find("PartitionName=main AllowGroups=ALL"), 0u);
   EXPECT_NE(part.body.find("Nodes=n[1-4] "), std::string::npos);
