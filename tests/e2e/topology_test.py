@@ -79,8 +79,8 @@ class Topology(unittest.TestCase):
         self.c.wait(two)
         half = self.c.wrap("sleep 100", "-N1", "--exclusive", "-w", self.c_first(two))
         self.c.wait(half, "RUNNING")
-        waits = self.c.wrap("sleep 100", "-N2", "--exclusive", "--switches=1")
         later = self.c.wrap("sleep 100", "-N2", "--exclusive", "--switches=1@0:02")
+        waits = self.c.wrap("sleep 100", "-N2", "--exclusive", "--switches=1")
         self.assertEqual(self.c.run("squeue", "-h", "-j", waits, "-o", "%t").stdout.strip(), "PD")
         self.c.wait(later, "RUNNING")  # on what is left, two leaves
         self.assertEqual(self.c.show(later)["Leaves"], "2")
