@@ -31,14 +31,17 @@ Examples
   lockstep explain 12_3 -o json
 )help";
 
-constexpr const char* kWhatIfHelp = R"help(Usage: lockstep whatif --file CHANGES [--jobs N] [-o table|json]
+constexpr const char* kWhatIfHelp =
+    R"help(Usage: lockstep whatif --file CHANGES [--history DAYS] [--jobs N] [-o table|json]
 
 When the waiting jobs would start if the cluster, its rules or its jobs were different. Nothing is changed: the changes
-happen in a copy. CHANGES is YAML (or JSON), - is standard input; docs/explain.md has all kinds of changes.
+happen in a copy. CHANGES is YAML (or JSON), - is standard input; docs/explain.md has all kinds of changes. With
+--history it is the jobs of the last days that are run once more, with the run times they had.
 
 Examples
   lockstep whatif --file changes.yaml
   lockstep whatif --file - <<< 'add_nodes: {like: n1, count: 4}'
+  lockstep whatif --file changes.yaml --history 30
 
   # changes.yaml
   - remove_nodes: n[3-4]
@@ -227,6 +230,25 @@ void print(const WhatIfAnswer& answer, std::size_t most) {
       totals.text("  "));
 }
 
+void print(const WhatIfPast& answer) {
+  const auto thousandths = [](std::int64_t n) { return format("{}.{:02}", n / 1000, n % 1000 / 10); };
+  const auto percent = [](std::int64_t permille) { return format("{}.{} %", permille / 10, permille % 10); };
+  Rows rows;
+  const PastFigures* const all[] = {&answer.recorded, &answer.as_is, &answer.changed};
+  const auto row = [&](std::string name, auto&& text) {
+    std::vector<std::string> cells{std::move(name)};
+    for (const PastFigures* figures : all) cells.push_back(text(*figures));
+    rows.add(std::move(cells));
+  };
+  rows.add({"", "RECORDED", "REPLAYED", "WITH THE CHANGES"});
+  row("mean wait", [](const PastFigures& f) { return span_text(f.mean_wait_s); });
+  row("longest wait", [](const PastFigures& f) { return span_text(f.max_wait_s); });
+  row("slowdown", [&](const PastFigures& f) { return thousandths(f.slowdown_milli); });
+  row(answer.by_gpus ? "GPUs in use" : "cores in use", [&](const PastFigures& f) { return percent(f.used_permille); });
+  say(format("{} jobs{}\n", answer.jobs, answer.left_out ? format(", {} left out", answer.left_out) : "") +
+      rows.text("  "));
+}
+
 Result<std::string> read_changes(const std::string& path) {
   constexpr std::size_t kMost = 4 << 20;
   return path == "-" ? read_descriptor(STDIN_FILENO, "standard input", kMost) : read_whole_file(path, kMost);
@@ -281,13 +303,21 @@ int explain_main(const ClientContext& context, int argc, char** argv) {
 }
 
 int whatif_main(const ClientContext& context, int argc, char** argv) {
-  static const option kOptions[] = {{"file", 1, nullptr, 'f'}, {"jobs", 1, nullptr, 'n'}, {"output", 1, nullptr, 'o'},
-                                    {"json", 0, nullptr, 'j'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
-  std::string output = "table", file;
+  static const option kOptions[] = {
+      {"file", 1, nullptr, 'f'}, {"history", 1, nullptr, 'p'}, {"jobs", 1, nullptr, 'n'}, {"output", 1, nullptr, 'o'},
+      {"json", 0, nullptr, 'j'}, {"help", 0, nullptr, 'h'},    {nullptr, 0, nullptr, 0}};
+  std::string output = "table", file, days;
   std::size_t most = 50;
   optind = 1;
   for (int c; (c = getopt_long(argc, argv, "f:o:h", kOptions, nullptr)) != -1;) switch (c) {
       case 'f': file = optarg; break;
+      case 'p':
+        days = optarg;
+        if (!parse_uint(days)) {
+          fprintf(stderr, "lockstep whatif: --history %s: write a number of days\n", optarg);
+          return 2;
+        }
+        break;
       case 'n': {
         const auto count = parse_uint(optarg);
         if (!count) {
@@ -323,11 +353,19 @@ int whatif_main(const ClientContext& context, int argc, char** argv) {
   if (const auto read = decode_changes(yaml->json); !read)
     return refusal(read.error());
   Api cluster(context);
-  const auto reply = cluster.call("POST", "/v1/whatif", yaml->json);
+  const auto reply =
+      cluster.call("POST", days.empty() ? std::string("/v1/whatif") : "/v1/whatif?history_days=" + days, yaml->json);
   if (!reply)
     return refusal(reply.error());
   if (output == "json") {
     say(reply->body + "\n");
+    return 0;
+  }
+  if (!days.empty()) {
+    const auto past = decode_what_if_past(reply->body);
+    if (!past)
+      return fail("whatif", past.error().message);
+    print(*past);
     return 0;
   }
   const auto answer = decode_what_if_answer(reply->body);

@@ -123,8 +123,10 @@ class Api {
   void try_submit(Visit, SubmitRequest);
   void explain_job(Visit);
   void ask_what_if(Visit);
+  void ask_what_if_past(Visit, std::vector<ChangeAsk> changes, std::uint64_t days);
   // Answers with what the question makes of a copy of the tables, on the thread for such questions.
-  void ask(Visit, std::function<Result<std::string>(const Tables&)> question);
+  using Question = std::function<Result<std::string>(const Tables&, const QuestionLoop::Rows&)>;
+  void ask(Visit, Question question, std::optional<HistoryQuery> query = std::nullopt);
   ClusterCopy::Clock question_clock() const { return {world_.clock.now(), world_.clock.wall_offset()}; }
   // steps (api_steps.cpp)
   void create_step(Visit);

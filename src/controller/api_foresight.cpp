@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "controller/api.h"
 #include "foresight/explain.h"
+#include "foresight/replay.h"
 #include "foresight/whatif.h"
 #include "wire/foresight.h"
 
@@ -33,9 +34,9 @@ std::string sentence(const Tried& tried) {
 
 }  // namespace
 
-void Api::ask(Visit visit, std::function<Result<std::string>(const Tables&)> question) {
-  auto reply = [this, visit, question = std::move(question)](const Tables& tables) {
-    auto answer = std::make_shared<Result<std::string>>(question(tables));
+void Api::ask(Visit visit, Question question, std::optional<HistoryQuery> query) {
+  auto reply = [this, visit, question = std::move(question)](const Tables& tables, const QuestionLoop::Rows& rows) {
+    auto answer = std::make_shared<Result<std::string>>(question(tables, rows));
     world_.loop.post([visit, answer] {
       if (answer->ok())
         visit.answer(std::move(**answer));
@@ -43,7 +44,7 @@ void Api::ask(Visit visit, std::function<Result<std::string>(const Tables&)> que
         visit.refuse(answer->error());
     });
   };
-  if (const auto asked = world_.questions.ask(std::move(reply)); !asked.ok())
+  if (const auto asked = world_.questions.ask(std::move(reply), std::move(query)); !asked.ok())
     visit.refuse(asked.error());
 }
 
@@ -52,18 +53,40 @@ void Api::explain_job(Visit visit) {
   if (!job)
     return;
   ask(std::move(visit),
-      [clock = question_clock(), id = job->id, core = settings_.core](const Tables& tables) -> Result<std::string> {
-        return encode(TRY(explain(tables, clock, id, {}, core)));
-      });
+      [clock = question_clock(), id = job->id, core = settings_.core](const Tables& tables, const QuestionLoop::Rows&)
+          -> Result<std::string> { return encode(TRY(explain(tables, clock, id, {}, core))); });
 }
 
 void Api::ask_what_if(Visit visit) {
   auto changes = decode_changes(visit.http().body);
   if (!changes.ok())
     return visit.refuse(changes.error());
+  if (const auto days = visit.query("history_days"); !days.empty()) {
+    const auto count = parse_uint(days);
+    if (!count || *count == 0 || *count > 36'500)
+      return visit.refuse(invalid(format("history_days={}: a number of days is meant", days), "history_days"));
+    return ask_what_if_past(std::move(visit), std::move(*changes), *count);
+  }
   ask(std::move(visit),
       [clock = question_clock(), changes = std::move(*changes), core = settings_.core](
-          const Tables& tables) -> Result<std::string> { return encode(TRY(what_if(tables, clock, changes, core))); });
+          const Tables& tables, const QuestionLoop::Rows&) -> Result<std::string> {
+        return encode(TRY(what_if(tables, clock, changes, core)));
+      });
+}
+
+void Api::ask_what_if_past(Visit visit, std::vector<ChangeAsk> changes, std::uint64_t days) {
+  constexpr std::size_t kJobsMost = 20'000;  // a replay takes about a millisecond for each
+  HistoryQuery query{.steps = false, .limit = kJobsMost};
+  query.from_us =
+      question_clock().now.us + question_clock().wall_offset.us - hours(24).us * static_cast<std::int64_t>(days);
+  ask(
+      std::move(visit),
+      [changes = std::move(changes)](const Tables& tables, const QuestionLoop::Rows& rows) -> Result<std::string> {
+        if (!rows.ok())
+          return rows.error();
+        return encode(TRY(what_if_past(tables, *rows, changes)));
+      },
+      std::move(query));
 }
 
 void Api::try_submit(Visit visit, SubmitRequest request) {
@@ -72,7 +95,8 @@ void Api::try_submit(Visit visit, SubmitRequest request) {
     return visit.refuse(prepared.error(), status_of_submission(prepared.error()));
   auto command = std::make_shared<Command>(std::move(prepared->command));
   ask(std::move(visit),
-      [clock = question_clock(), command, core = settings_.core](const Tables& tables) -> Result<std::string> {
+      [clock = question_clock(), command, core = settings_.core](const Tables& tables,
+                                                                 const QuestionLoop::Rows&) -> Result<std::string> {
         const Tried tried =
             TRY(lockstep::try_submit(tables, clock, std::get<SubmitJob>(command->body), command->caller, core));
         return encode(TrySubmit{tried.job, tried.foreseen, sentence(tried)});

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <variant>
 
@@ -15,19 +16,25 @@ namespace lockstep {
 
 class QuestionLoop {
  public:
-  using Question = std::function<void(const Tables&)>;
+  using Rows = Result<std::vector<JobRow>>;
+  using Question = std::function<void(const Tables&, const Rows&)>;
   // The history's thread has tables of its own, as of every commit that anybody was told of; they are copied there.
   explicit QuestionLoop(HistoryLoop& history) : history_(history) {}
   ~QuestionLoop();
   void start();
   void stop();  // while the history still runs; a question that is being answered is waited for
 
-  // kExhausted when too many wait already. The question runs on this loop's thread.
-  Result<void> ask(Question question);
+  // kExhausted when too many wait already. The question runs on this loop's thread. With a query it gets what history
+  // has for it, else no rows.
+  Result<void> ask(Question question, std::optional<HistoryQuery> query = std::nullopt);
 
  private:
+  struct Asked {
+    Question question;
+    std::optional<HistoryQuery> query;
+  };
   struct Stop {};
-  using Message = std::variant<Question, Stop>;
+  using Message = std::variant<Asked, Stop>;
   void run();
 
   static constexpr std::uint32_t kWaitingMax = 16;

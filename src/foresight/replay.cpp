@@ -215,4 +215,48 @@ Result<Replay> replay(const Tables& tables, std::span<const JobRow> rows, std::s
   return out;
 }
 
+namespace {
+
+PastFigures figures_of(const std::vector<ReplayedJob>& jobs, std::int64_t ReplayedJob::*start, std::uint64_t capacity,
+                       bool by_gpus) {
+  constexpr std::int64_t kShortest = 10;  // runs below this do not blow slowdown up
+  PastFigures out;
+  std::int64_t waits = 0, slowdowns = 0, first = INT64_MAX, last = 0, area = 0;
+  for (const ReplayedJob& job : jobs) {
+    const std::int64_t wait = std::max<std::int64_t>(0, job.*start - job.submitted_s);
+    waits += wait;
+    out.max_wait_s = std::max(out.max_wait_s, wait);
+    slowdowns += std::max<std::int64_t>(1000, (wait + job.ran_s) * 1000 / std::max(job.ran_s, kShortest));
+    first = std::min(first, job.submitted_s);
+    last = std::max(last, job.*start + job.ran_s);
+    area += job.ran_s * (by_gpus ? job.devices : job.cores);
+  }
+  const auto count = static_cast<std::int64_t>(jobs.size());
+  if (count == 0)
+    return out;
+  out.mean_wait_s = waits / count;
+  out.slowdown_milli = slowdowns / count;
+  const std::int64_t room = static_cast<std::int64_t>(capacity) * std::max<std::int64_t>(1, last - first);
+  out.used_permille = room > 0 ? area * 1000 / room : 0;
+  return out;
+}
+
+}  // namespace
+
+Result<WhatIfPast> what_if_past(const Tables& tables, std::span<const JobRow> rows,
+                                std::span<const ChangeAsk> changes) {
+  const Replay changed = TRY(replay(tables, rows, changes));
+  const Replay as_is = TRY(replay(tables, rows, {}));
+  WhatIfPast out;
+  out.jobs = as_is.jobs.size();
+  out.left_out = as_is.left_out.size();
+  out.by_gpus = as_is.devices > 0 && std::all_of(as_is.jobs.begin(), as_is.jobs.end(),
+                                                 [](const ReplayedJob& job) { return job.devices > 0; });
+  const auto capacity = [&](const Replay& r) { return out.by_gpus ? r.devices : r.cores; };
+  out.recorded = figures_of(as_is.jobs, &ReplayedJob::recorded_s, capacity(as_is), out.by_gpus);
+  out.as_is = figures_of(as_is.jobs, &ReplayedJob::start_s, capacity(as_is), out.by_gpus);
+  out.changed = figures_of(changed.jobs, &ReplayedJob::start_s, capacity(changed), out.by_gpus);
+  return out;
+}
+
 }  // namespace lockstep

@@ -34,6 +34,9 @@ struct Replay {
 // and reservations are not part of the replay. Errors: a change that is refused; no usable job.
 Result<Replay> replay(const Tables& tables, std::span<const JobRow> rows, std::span<const ChangeAsk> changes);
 
+// The same, as things were and with the changes, in figures.
+Result<WhatIfPast> what_if_past(const Tables& tables, std::span<const JobRow> rows, std::span<const ChangeAsk> changes);
+
 // The job that a row tells of, as far as it tells: counts per node, not which options asked for them.
 JobSpec spec_of(const JobRow& row, const Tables& tables);
 

@@ -52,6 +52,22 @@ TEST(Replay, TheSameQueueOnTheSameAndOnMoreNodes) {
   EXPECT_EQ(more->devices, 32u);
 }
 
+TEST(Replay, FiguresOfBothWorlds) {
+  World world(2);
+  const std::vector<JobRow> rows = {row(1, 0, 0, 600, 2), row(2, 0, 600, 600, 2)};
+  const auto changes = decode_changes(R"({"add_nodes":{"like":"n1","count":2}})");
+  const auto out = what_if_past(world.state.tables(), rows, *changes);
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->jobs, 2u);
+  EXPECT_TRUE(out->by_gpus);
+  EXPECT_EQ(out->recorded.mean_wait_s, 300);
+  EXPECT_EQ(out->as_is.mean_wait_s, 300);
+  EXPECT_EQ(out->as_is.slowdown_milli, 1500);
+  EXPECT_EQ(out->as_is.used_permille, 1000);
+  EXPECT_EQ(out->changed.mean_wait_s, 0);
+  EXPECT_EQ(out->changed.used_permille, 1000);
+}
+
 TEST(Replay, WhatCannotRunIsLeftOut) {
   World world(2);
   const std::vector<JobRow> rows = {row(1, 0, 0, 600, 1), row(2, 10, 600, 300, 9)};

@@ -123,4 +123,17 @@ struct WhatIfAnswer {
   ForeseenTotals before, after;
 };
 
+// Jobs of the past, as recorded or replayed.
+struct PastFigures {
+  std::int64_t mean_wait_s = 0, max_wait_s = 0;
+  std::int64_t slowdown_milli = 0;  // mean of max(1, (wait + run) / max(run, 10 s))
+  std::int64_t used_permille = 0;   // of GPUs, or of cores, from the first submission to the last end
+};
+
+struct WhatIfPast {
+  std::uint64_t jobs = 0, left_out = 0;
+  bool by_gpus = true;                   // used_permille is of GPUs
+  PastFigures recorded, as_is, changed;  // changed: with the changes
+};
+
 }  // namespace lockstep

@@ -17,6 +17,9 @@ Result<Explanation> decode_explanation(std::string_view text);
 std::string encode(const WhatIfAnswer& answer);
 Result<WhatIfAnswer> decode_what_if_answer(std::string_view text);
 
+std::string encode(const WhatIfPast& answer);
+Result<WhatIfPast> decode_what_if_past(std::string_view text);
+
 // What a test submission would become: {"job_id":12,"foreseen":{…},"message":"Job 12 to start at …"}
 struct TrySubmit {
   JobId job;

@@ -104,6 +104,24 @@ constexpr void describe(V& v, const WhatIfAnswer*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const PastFigures*) {
+  v.always("mean_wait_s", &PastFigures::mean_wait_s);
+  v.always("max_wait_s", &PastFigures::max_wait_s);
+  v.always("slowdown_milli", &PastFigures::slowdown_milli);
+  v.always("used_permille", &PastFigures::used_permille);
+}
+
+template <class V>
+constexpr void describe(V& v, const WhatIfPast*) {
+  v.always("jobs", &WhatIfPast::jobs);
+  v.always("left_out", &WhatIfPast::left_out);
+  v.always("by_gpus", &WhatIfPast::by_gpus);
+  v.always("recorded", &WhatIfPast::recorded);
+  v.always("as_is", &WhatIfPast::as_is);
+  v.always("changed", &WhatIfPast::changed);
+}
+
+template <class V>
 constexpr void describe(V& v, const TrySubmit*) {
   v.always("job_id", &TrySubmit::job);
   v.always("foreseen", &TrySubmit::foreseen);
@@ -119,6 +137,10 @@ Result<Explanation> decode_explanation(std::string_view text) {
 std::string encode(const WhatIfAnswer& answer) { return wire::encode_value(answer); }
 Result<WhatIfAnswer> decode_what_if_answer(std::string_view text) {
   return wire::decode_value<WhatIfAnswer>(text, wire::Origin::kStranger);
+}
+std::string encode(const WhatIfPast& answer) { return wire::encode_value(answer); }
+Result<WhatIfPast> decode_what_if_past(std::string_view text) {
+  return wire::decode_value<WhatIfPast>(text, wire::Origin::kStranger);
 }
 std::string encode(const TrySubmit& answer) { return wire::encode_value(answer); }
 Result<TrySubmit> decode_try_submit(std::string_view text) {
