@@ -14,19 +14,20 @@ constexpr std::size_t kWindowsMax = 256;  // of one reservation that a calendar 
 }  // namespace
 
 void Admission::look_again() {
-  const bool before = bounded_;
+  const bool before = counts_;
   const Policy& policy = directory_.policy();
   static const Limits kNoLimits;
   static const Quota kNoQuota;
   const auto any = [](const auto& records, const auto& bounds) {
     return std::any_of(records.begin(), records.end(), [&](const auto& named) { return bounds(*named.second); });
   };
-  bounded_ = partitions_choose_ || !directory_.licences.empty() || !directory_.reservations.empty() ||
-             any(directory_.qos, [](const Qos& q) { return q.limits != kNoLimits || q.requires_reservation; }) ||
-             any(directory_.accounts, [](const Account& a) { return a.limits != kNoLimits || a.quota != kNoQuota; }) ||
-             any(directory_.associations, [](const Association& a) { return a.limits != kNoLimits; });
-  turned_ = turned_ || (bounded_ && !before);
-  if (!bounded_)
+  counts_ = !directory_.licences.empty() ||
+            any(directory_.qos, [](const Qos& q) { return q.limits != kNoLimits || q.requires_reservation; }) ||
+            any(directory_.accounts, [](const Account& a) { return a.limits != kNoLimits || a.quota != kNoQuota; }) ||
+            any(directory_.associations, [](const Association& a) { return a.limits != kNoLimits; });
+  bounded_ = counts_ || partitions_choose_ || !directory_.reservations.empty();
+  turned_ = turned_ || (counts_ && !before);
+  if (!counts_)
     ledger_.clear();
   else if (!before)
     for (const auto& [name, account] : directory_.accounts) ledger_.index(nullptr, account.get());
@@ -55,7 +56,7 @@ Admission::Effect Admission::observe(const Change& change) {
     const Account* before = directory_.account((*account)->meta.name);
     const Ref<Account> held = before ? directory_.accounts.find((*account)->meta.name)->second : nullptr;
     directory_.apply_directory(change);
-    if (bounded_)
+    if (counts_)
       ledger_.index(held.get(), change.removed ? nullptr : account->get());
   } else if (!directory_.apply_directory(change)) {
     return Effect::kNone;
@@ -66,7 +67,7 @@ Admission::Effect Admission::observe(const Change& change) {
 }
 
 void Admission::index(const Job* before, const Job* after) {
-  if (bounded_)
+  if (counts_)
     ledger_.index(before, after);
 }
 

@@ -35,10 +35,12 @@ class Admission {
   void partitions_choose(bool some_do);  // some partition takes only some accounts or QOS
   void count(const Claim& claim, std::int64_t times) { ledger_.count(claim, times); }
 
-  // Anything that could bar a start; while false, bar() says nothing and the ledger is not kept.
+  // Anything that could bar a start; while false, bar() says nothing.
   bool bounded() const { return bounded_; }
-  // It has just become so: every job is to be indexed once.
-  bool turned_bounded() { return std::exchange(turned_, false); }
+  // Limits, quotas or licences among it: else the ledger is not kept. turned_counting: it has just become so, and every
+  // job is to be indexed once.
+  bool counts() const { return counts_; }
+  bool turned_counting() { return std::exchange(turned_, false); }
   bool reserves() const { return !directory_.reservations.empty(); }
 
   const Directory& directory() const { return directory_; }
@@ -76,7 +78,7 @@ class Admission {
   Directory directory_;
   Ledger ledger_;
   Duration wall_offset_;
-  bool bounded_ = false, turned_ = false, weighted_ = false, partitions_choose_ = false;
+  bool bounded_ = false, counts_ = false, turned_ = false, weighted_ = false, partitions_choose_ = false;
   std::optional<Spendings> spendings_;
   Instant spendings_at_;
 };

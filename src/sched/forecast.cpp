@@ -44,7 +44,7 @@ void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
   bounds_seen_ = view.bounds;
   calendar_.begin(now, view.classes());
   scalars_.begin(now);
-  if (view.admission().bounded())
+  if (view.admission().counts())
     count_running(view);
   heads_.clear();
   for (const Shadow& shadow : shadows.all())
@@ -83,8 +83,8 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
     used += bounded;
     const Bounds& bounds = bounded ? bounds_of(view, slot.shape, now) : kNone;
     if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.any &&
-        (brief.alone[0] || brief.alone[1]))
-      promise_counted(slot, brief);
+        std::find(brief.alone, brief.alone + brief.needs, true) != brief.alone + brief.needs)
+      promise_counted(slot, brief, bounds);
     else if (brief.kind != ShapeBrief::Kind::kNever && !bounds.never)
       promise(view, slot, head, bounds);
     if (!head)
@@ -184,7 +184,8 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, I
                                    static_cast<std::uint32_t>(std::max<std::int64_t>(0, begin.us) / 60'000'000)),
                                calendar_.grid().at_or_after(minute_after(end)));
         }
-        out.any = out.any || !columns.empty();
+        if (columns.empty())
+          out.closed.erase(need.cls);
       }
   return out;
 }
@@ -223,7 +224,7 @@ Forecast::Spot Forecast::bounded_spot(PlannerView& view, const Way& way, Column 
   return {};
 }
 
-void Forecast::promise_counted(JobSlot& slot, ShapeBrief& brief) {
+void Forecast::promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& bounds) {
   if (brief.forecast_pass != pass_) {
     brief.forecast_pass = pass_;
     brief.column = 1;
@@ -233,7 +234,7 @@ void Forecast::promise_counted(JobSlot& slot, ShapeBrief& brief) {
   for (unsigned n = 0; n < brief.needs && column != brief.column; ++n) {
     if (!brief.alone[n])
       continue;
-    const Column found = calendar_.earliest(brief.demands[n], brief.column, brief.minutes);
+    const Column found = earliest(brief.demands[n], brief.column, brief.minutes, bounds);
     if (found < column) {
       column = found;
       best = &brief.demands[n];

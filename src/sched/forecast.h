@@ -46,14 +46,14 @@ class Forecast {
   // What bounds the jobs of a shape beside nodes.
   struct Bounds {
     std::uint64_t pass = 0;  // for which the rest holds
-    bool any = false;
-    bool never = false;  // neither time nor the end of others changes it
+    bool any = false;        // more than closed columns
+    bool never = false;      // neither time nor the end of others changes it
     std::uint32_t from_min = 0;
     std::vector<ScalarCalendar::Part> parts;
     std::map<ClassNo, std::vector<std::pair<Column, Column>>> closed;  // columns, sorted, apart
   };
   void promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds);
-  void promise_counted(JobSlot& slot, ShapeBrief& brief);
+  void promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& bounds);
   Bounds& bounds_of(PlannerView& view, std::uint32_t shape, Instant now);
   void count_running(PlannerView& view);
   // Calendar::earliest(), and not while the class is closed.

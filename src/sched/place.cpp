@@ -728,7 +728,7 @@ void brief_of(PlannerView& view, const Shape& shape, ShapeBrief& brief) {
   brief.kind = ShapeBrief::Kind::kOther;
   brief.partition = head->partition;
   if (shape.ways.size() != 1 || head->groups.size() != 1 || !head->groups[0].exact || head->groups[0].bound ||
-      head->groups[0].needs.size() > 2)
+      head->groups[0].needs.size() > ShapeBrief::kNeeds)
     return;
   brief.kind = ShapeBrief::Kind::kCounted;
   brief.minutes = head->limit >= kForever ? UINT32_MAX : std::max(1u, minute_after(Instant{head->limit.us}));

@@ -132,7 +132,7 @@ void PlannerView::note_record(const Change& change) {
 }
 
 void PlannerView::begin_ledger() {
-  if (!admission_.turned_bounded())
+  if (!admission_.turned_counting())
     return;
   for (const JobSlot& slot : slots_)
     if (slot.job)
@@ -776,7 +776,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
       changed = true;
     }
     slot.end = end;
-    if (as_proposed && shaded_ == 0 && !admission_.bounded())
+    if (as_proposed && shaded_ == 0 && !admission_.counts())
       changed = was_changed;
   }
   if (hold && hold != hold_before) {
@@ -879,7 +879,7 @@ void PlannerView::propose(const PlannedStart& start, Instant end) {
   CHECK(proposal.grants.empty());
   proposal.grants = start.grants;
   proposal.array = array;
-  if (admission_.bounded()) {
+  if (admission_.counts()) {
     const auto way = std::find_if(partitions_.begin(), partitions_.end(),
                                   [&](const auto& p) { return p->meta.name == start.partition; });
     std::vector<const Node*> nodes;

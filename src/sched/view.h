@@ -95,13 +95,14 @@ inline constexpr PartitionNo kNoPartition = UINT32_MAX;
 struct ShapeBrief {
   enum class Kind : unsigned char {
     kNever,    // it could not start even if nothing ran
-    kCounted,  // one way, one group, at most two classes: counting nodes decides
+    kCounted,  // one way, one group, at most kNeeds classes: counting nodes decides
     kOther,
   } kind = Kind::kOther;
   unsigned char needs = 0;
-  bool alone[2] = {false, false};  // the class is large enough for the whole gang
-  std::uint32_t jobs = 0;          // queued
-  std::uint64_t judged = 0;        // view.generation for which the rest holds
+  static constexpr std::size_t kNeeds = 4;
+  bool alone[kNeeds] = {};   // the class is large enough for the whole gang
+  std::uint32_t jobs = 0;    // queued
+  std::uint64_t judged = 0;  // view.generation for which the rest holds
   std::uint64_t layout = 0;
   std::uint64_t parked = 0;              // gain clock when it fitted nowhere, heads aside; 0 = not known
   std::uint64_t blocked_pass = 0;        // the pass in which it was found not to fit
@@ -109,8 +110,8 @@ struct ShapeBrief {
   std::uint32_t column = 0;              // in the running forecast: jobs of the shape start no earlier
   std::uint32_t minutes = 0;             // it may run
   PartitionNo partition = kNoPartition;  // where its first job would be head
-  std::int64_t memory_mb[2] = {0, 0};    // amounts beside what the demands say
-  Demand demands[2];
+  std::int64_t memory_mb[kNeeds] = {};   // amounts beside what the demands say
+  Demand demands[kNeeds];
 };
 
 class PlannerView {
