@@ -624,7 +624,8 @@ bool may_start(PlannerView& view, std::uint32_t number) {
       const Demand& demand = brief.demands[n];
       const FreeAmounts amounts{static_cast<std::uint32_t>(demand.devices), static_cast<std::uint32_t>(demand.cores),
                                 brief.memory_mb[n]};
-      nodes += view.classes()[demand.pool].open.at_least(amounts);
+      const NodeClass& cls = view.classes()[demand.pool];
+      nodes += cls.open.at_least(amounts) + cls.shaded.at_least(amounts);
     }
     return nodes >= brief.demands[0].nodes;
   }

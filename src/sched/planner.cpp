@@ -23,6 +23,8 @@ constexpr std::uint64_t kTry = 16, kLook = 1;
 
 constexpr OrderPolicy kOrder;
 
+constexpr std::size_t kScanMost = 4096;  // shapes sorted in one slice
+
 constexpr int kWindowsMost = 64;  // windows of reservations that a head's place is looked for behind
 
 constexpr std::uint32_t kFrontMost = 1000;  // jobs of the queue's front in which heads are looked for
@@ -51,6 +53,9 @@ struct Planner::Inner {
     OrderKey key;  // of the first blocked job of the partition
     bool cast = false;
   };
+  bool scanning = false;
+  std::uint32_t scanned = 0;                // shapes
+  std::vector<bool> wanted;                 // by partition: a shape is blocked there
   std::vector<Head> heads;                  // by partition
   std::map<PartitionNo, ReadyTimes> ready;  // of their heads
   std::vector<JobId> heads_told;            // jobs with a note as a partition's head
@@ -85,18 +90,27 @@ struct Planner::Inner {
     return next;
   }
 
-  void begin_pass(std::uint64_t units) {
+  void begin_pass() {
     ++pass;
-    shadows.clear(view);
     active.clear();
     heads.assign(view.partitions().size(), {});
+    wanted.assign(heads.size(), false);
+    scanning = true;
+    scanned = 0;
+    view.changed = view.arrived = false;
+  }
+
+  // Sorts the shapes into those that cannot start and those to be tried. Until it is through, the last pass's shadows
+  // stand.
+  void scan(std::uint64_t units) {
     std::vector<ShapeBrief>& briefs = view.briefs();
-    std::vector<bool> wanted(heads.size());  // partitions in which a shape is blocked
-    for (std::uint32_t i = 0; i < briefs.size(); ++i) {
+    const std::uint32_t stop = std::min<std::size_t>(briefs.size(), std::size_t{scanned} + kScanMost);
+    for (; scanned < stop && looked < units; ++scanned) {
+      const std::uint32_t i = scanned;
       ShapeBrief& brief = briefs[i];
       if (brief.jobs == 0)
         continue;
-      if (brief.judged != view.generation && looked < units)
+      if (brief.judged != view.generation)
         judge(view, i, looked);
       const bool judged = brief.judged == view.generation;
       if (judged && (brief.kind == ShapeBrief::Kind::kNever || still_parked(view, i) || !may_start(view, i))) {
@@ -107,14 +121,18 @@ struct Planner::Inner {
         active.push_back({view.slot(first).key, i});
       }
     }
+    if (scanned < briefs.size())
+      return;
+    scanning = false;
+    shadows.clear(view);
     std::make_heap(active.begin(), active.end(), std::greater<>{});
-    view.changed = false;
-    find_heads(wanted);
+    find_heads();
   }
+  bool in_pass() const { return scanning || !active.empty(); }
 
   // The first jobs of blocked shapes. Most lie at the front of the queue; for partitions where they do not, every shape
   // is asked.
-  void find_heads(std::vector<bool>& wanted) {
+  void find_heads() {
     std::size_t left = static_cast<std::size_t>(std::count(wanted.begin(), wanted.end(), true));
     std::uint32_t seen = 0;
     view.queue().each_after(OrderKey{}, true, [&](SlotNo s) {
@@ -343,8 +361,9 @@ struct Planner::Inner {
     return std::any_of(shadows.all().begin(), shadows.all().end(), [&](const Shadow& s) { return slot.key < s.key; });
   }
 
-  // Jobs that came in the middle of a long pass are tried at once.
-  void express(Instant now, const PlanBudget& budget, PlanChunk& chunk) {
+  // Jobs that have just come are tried at once. in_turn: as a pass would, which they spare when the last one is over
+  // and nothing else is new; so none that would be head, or comes before one, or behind one that is blocked.
+  void express(Instant now, const PlanBudget& budget, bool in_turn, PlanChunk& chunk) {
     std::vector<SlotNo> slots;
     for (const JobId id : view.fresh)
       if (const SlotNo s = view.find(id);
@@ -355,11 +374,14 @@ struct Planner::Inner {
     std::set<std::uint32_t> tried;
     const std::uint64_t most = looked + kTry * budget.jobs;
     for (const SlotNo s : slots) {
-      if (looked >= most || chunk.starts.size() >= budget.starts)
+      if (looked >= most || chunk.starts.size() >= budget.starts || (in_turn && outranks_a_head(view.slot(s))))
         return;
       const std::uint32_t shape = view.slot(s).shape;
-      if (!tried.contains(shape) && consider(s, now, true, chunk) == Verdict::kBlocked)
-        tried.insert(shape);
+      if (tried.contains(shape) || consider(s, now, true, chunk) != Verdict::kBlocked)
+        continue;
+      if (in_turn)
+        return;
+      tried.insert(shape);
     }
   }
 
@@ -422,27 +444,31 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
     view.changed = true;
   in.preempting.serve(view, in.shadows, now, chunk);
   in.looked = 0;
-  const bool in_pass = !in.active.empty();
-  bool restarted = false;
-  if (view.changed && (!in_pass || in.restarts < kRestartsMax)) {
-    in.restarts = in_pass ? in.restarts + 1 : 0;
-    in.begin_pass(units);
-    in.looked = 0;
-    restarted = true;
-  }
-  const bool walked = restarted || in_pass;
-  if (walked)
-    in.walk(now, budget, chunk);
-  if (in_pass && !in.active.empty())
-    in.express(now, budget, chunk);
+  // Who has just come is tried at once: nothing else is new, or a long pass is under way.
+  const bool in_pass = in.in_pass();
+  if (!view.fresh.empty() && (in_pass || (view.arrived && !view.changed)))
+    in.express(now, budget, !in_pass, chunk);
   view.fresh.clear();
-  if (walked && in.active.empty()) {
+  if (!chunk.starts.empty() && !in_pass) {
+    chunk.more = true;
+    return chunk;
+  }
+  if ((view.changed && (!in_pass || in.restarts < kRestartsMax)) || (view.arrived && !in_pass)) {
+    in.restarts = in_pass ? in.restarts + 1 : 0;
+    in.begin_pass();
+  }
+  const bool walked = in.in_pass();
+  if (in.scanning)
+    in.scan(units);
+  if (walked && !in.scanning)
+    in.walk(now, budget, chunk);
+  if (walked && !in.in_pass()) {
     in.tell_heads(chunk);
     in.preempting.serve_late(view, in.shadows, now, chunk);
     in.preempting.search(
         view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
   }
-  if (in.active.empty() && chunk.empty()) {
+  if (!in.in_pass() && chunk.empty()) {
     const bool due = !in.forecast.running() && in.forecast.stale(view) && !in.forecast.deep_first(now);
     if (due || in.forecast.void_now(view))
       in.forecast.begin(view, in.shadows, now);
@@ -462,7 +488,7 @@ void Planner::settled() {
 
 bool Planner::idle() const {
   const Inner& in = *inner_;
-  return in.active.empty() && !in.view.changed && in.view.withdrawn.empty() && !in.forecast.running() &&
+  return !in.in_pass() && !in.view.changed && !in.view.arrived && in.view.withdrawn.empty() && !in.forecast.running() &&
          !in.forecast.stale(in.view);
 }
 

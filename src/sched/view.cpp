@@ -625,7 +625,7 @@ std::uint64_t PlannerView::queue_mark(const JobSlot& slot) const {
          mix(shapes_[slot.shape].hash, slot.key.job.value) * std::min<std::uint64_t>(elements(slot), 1u << 20);
 }
 
-void PlannerView::enqueue(SlotNo s) {
+void PlannerView::enqueue(SlotNo s, bool came) {
   JobSlot& slot = slots_[s];
   slot.key = key_of(*slot.job);
   const Instant until = switches_end(*slot.job->spec, slot.job->eligible);
@@ -640,7 +640,7 @@ void PlannerView::enqueue(SlotNo s) {
   ++queued_;
   queue_sum += queue_mark(slot);
   fresh.push_back(slot.job->id);
-  changed = true;
+  (came ? arrived : changed) = true;
 }
 
 void PlannerView::dequeue(SlotNo s) {
@@ -794,7 +794,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   if (job->begin_after > now_)
     later_.insert({job->begin_after, job->id});
   else if (!proposals_.contains({job->id}))  // else its answer is on the way
-    enqueue(s);
+    enqueue(s, !before);
 }
 
 void PlannerView::advance(Instant now) {

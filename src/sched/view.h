@@ -192,7 +192,8 @@ class PlannerView {
   std::uint64_t touched_at(NodeId id) const { return touched_[id.value]; }
 
   // What happened since the planner looked last; it resets them.
-  bool changed = true;              // something that a pass depends on
+  bool changed = true;              // something that a pass depends on, beside
+  bool arrived = false;             // jobs that have just been submitted
   std::vector<JobId> fresh;         // newly queued
   std::vector<PlanNote> withdrawn;  // jobs that wait no longer but had a note
 
@@ -209,7 +210,7 @@ class PlannerView {
   void put_partition(const Ref<Partition>& partition, bool removed);
   void classify(NodeSlot& slot);
   void leave_class(NodeSlot& slot);
-  void enqueue(SlotNo s);
+  void enqueue(SlotNo s, bool came = false);
   void dequeue(SlotNo s);
   void hold_all(const std::vector<Grant>& grants, Instant end);
   void release_all(const std::vector<Grant>& grants);
