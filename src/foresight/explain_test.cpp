@@ -237,6 +237,46 @@ TEST(Explain, AheadByTierAndPriority) {
   EXPECT_EQ(again.first_ahead[1].why, "priority");
 }
 
+TEST(Explain, ALimitIsNamed) {
+  Scene scene(2);
+  Qos gold;
+  gold.meta.name = "gold";
+  gold.limits.max_jobs_per_user = 1;
+  scene.world.must(PutQos{gold});
+  JobSpec spec = World::batch(1, 1);
+  spec.qos = "gold";
+  scene.submit(spec, hours(1));
+  scene.plan();
+  const JobId job = scene.submit(spec, hours(1));
+  const Explanation e = scene.explain(job);
+  EXPECT_EQ(e.expected.reason, "QOSMaxJobsPerUserLimit");
+  EXPECT_TRUE(e.because.starts_with("A limit or quota is reached: QOSMaxJobsPerUserLimit")) << e.because;
+  EXPECT_EQ(filter(e, "free now")->left, 2u);
+}
+
+TEST(Explain, BeforeTheMaintenanceWindow) {
+  Scene scene(2);
+  Reservation maint;
+  maint.meta.name = "maint";
+  maint.start = WallTime{(scene.world.now + hours(2)).us};
+  maint.duration = hours(8);
+  maint.nodes = {"ALL"};
+  maint.users = {"bob"};
+  maint.maint = maint.ignore_jobs = true;
+  scene.world.must(PutReservation{maint});
+  const JobId job = scene.submit(World::batch(2, 8), hours(4));
+  const Explanation e = scene.explain(job);
+  EXPECT_EQ(filter(e, "not reserved")->left, 0u) << all(e);
+  EXPECT_EQ(filter(e, "not reserved")->example, "n1: reservation maint");
+  EXPECT_GE(e.expected.start.us, (scene.world.now + hours(10)).us);
+  const Suggestion* s = suggestion(e, "limit 02:00:00 instead of 04:00:00");
+  ASSERT_TRUE(s) << all(e);
+  EXPECT_TRUE(s->then.started);
+  scene.world.must(UpdateJob{.target = {job, std::nullopt}, .time_limit = hours(2)});
+  scene.plan();
+  EXPECT_TRUE(holds_allocation(scene.world.state_of(job)));
+}
+
 TEST(Explain, ThePlansAreBounded) {
   Scene scene(8);
   scene.submit(World::batch(2, 8), hours(10));

@@ -216,7 +216,11 @@ class Searcher {
     };
     for (const Ladder& step : climb(1, units, units / 2, at)) {
       const std::string text = limit_text(unit * step.value);
-      propose(format("limit {} instead of {}", text, limit_text(limit)), format("TimeLimit={}", text), step.then);
+      const std::string likely = job_.predicted > unit * step.value
+                                     ? format(" (it will likely run {})", limit_text(job_.predicted))
+                                     : std::string();
+      propose(format("limit {} instead of {}{}", text, limit_text(limit), likely), format("TimeLimit={}", text),
+              step.then);
     }
   }
 

@@ -135,5 +135,35 @@ TEST(Changes, DamagedFilesAreReadOrRefused) {
   EXPECT_GT(refused, 1000);
 }
 
+TEST(Foresight, AnswersComeBackAsTheyWere) {
+  Explanation e;
+  e.job = JobId{12};
+  e.because = "8 nodes are needed, 6 are free now.";
+  e.expected = {
+      .start = WallTime{5'000'000}, .binds = true, .partition = "main", .nodes = "n[1-8]", .reason = "Resources"};
+  e.funnels.push_back({"main", 1, 8, "", {{"up", 9, "1 drained", "n3: drained, fan"}}});
+  e.first_ahead.push_back({JobId{5}, "big", "ann", "tier", {.started = true}});
+  e.in_the_way.push_back({JobId{4}, "x", "bob", "n1", {}});
+  e.suggestions.push_back(
+      {"6 nodes instead of 8", "scontrol update JobId=12 NumNodes=6", {.started = true, .cores = 6}});
+  e.all_tried = false;
+  const auto back = decode_explanation(encode(e));
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(encode(*back), encode(e));
+  EXPECT_EQ(back->expected, e.expected);
+  EXPECT_EQ(back->suggestions[0].then, e.suggestions[0].then);
+  EXPECT_FALSE(back->all_tried);
+
+  WhatIfAnswer w;
+  w.jobs.push_back({.job = JobId{3}, .name = "a", .added = true, .after = e.expected});
+  w.after.mean_wait_s = 7;
+  const auto both = decode_what_if_answer(encode(w));
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(encode(*both), encode(w));
+  const auto tried = decode_try_submit(encode(TrySubmit{JobId{2}, e.expected, "Job 2 to start at \"now\""}));
+  ASSERT_TRUE(tried.ok());
+  EXPECT_EQ(tried->message, "Job 2 to start at \"now\"");
+}
+
 }  // namespace
 }  // namespace lockstep
