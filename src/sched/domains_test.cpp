@@ -84,6 +84,35 @@ TEST(Domains, light_nodes_come_first) {
   EXPECT_EQ(t.place(Tree::gang(2)), "n7 n8");
 }
 
+TEST(Domains, whole_islands_stay_whole_where_a_broken_one_has_room) {
+  MiniCore core;
+  Driver driver;
+  core.add_partition("main", {"ALL"});
+  for (std::uint32_t n = 1; n <= 3; ++n) {
+    core.add_node(n, 64, 8);
+    Node node = *core.tables.node(NodeId{n});
+    for (std::uint32_t d = 4; d < 8; ++d) node.devices[d].island = 1;
+    core.put(node);
+  }
+  const auto place = [&](std::uint32_t devices, const std::string& node) {
+    JobSpec spec = ask(1, devices, hours(1));
+    if (!node.empty())
+      spec.groups[0].only_nodes = {node};
+    const JobId id = core.add_job(spec);
+    driver.run(core, kNow);
+    const Grant& grant = core.tables.job(id)->allocation->grants.at(0);
+    return std::pair(grant.node.value, grant.devices);
+  };
+  place(4, "n1");                     // four left, an island
+  place(3, "n2");                     // five left: one of a broken island and a whole one
+  EXPECT_EQ(place(1, "").first, 2u);  // although n1 has less left
+  const auto [node, devices] = place(4, "");
+  EXPECT_EQ(node, 2u);
+  for (std::uint32_t d = 4; d < 8; ++d) EXPECT_TRUE(devices.test(d));
+  EXPECT_EQ(place(1, "").first, 1u);  // nothing broken is left: where there is least
+  EXPECT_EQ(place(4, "").first, 3u);
+}
+
 TEST(Domains, ranks_follow_the_tree) {
   Tree t;
   for (const std::uint32_t n : {1, 9}) {

@@ -40,6 +40,11 @@ NodeClass::NodeClass(Node of, std::vector<PartitionNo> in, std::vector<std::stri
     one_device_type =
         one_device_type && like.devices[i].kind == like.devices[0].kind && like.devices[i].type == like.devices[0].type;
   }
+  std::map<std::int32_t, DeviceSet> by_island;
+  healthy.for_each([&](std::uint32_t i) { by_island[like.devices[i].island].set(i); });
+  for (const auto& [number, members] : by_island)
+    if (members.count() > 1)
+      islands.push_back(members);
   memory_least_mb = like.memory_mb;
   disk_least_mb = like.tmp_disk_mb;
   like.memory_mb = step_above(like.memory_mb);
@@ -48,6 +53,22 @@ NodeClass::NodeClass(Node of, std::vector<PartitionNo> in, std::vector<std::stri
   whole = {healthy.count(), like.cores, like.memory_mb};
   open = shaded = kept = NodeIndex(whole);
   gained.assign(whole.devices + 1, 0);
+}
+
+// As rules/need.cpp chooses: the island that is left with the least.
+bool breaks_island(const NodeClass& cls, const NodeLoad& load, std::uint32_t devices) {
+  DeviceSet held = load.devices;
+  for (const DevicePart& part : load.parts) held.set(part.device);
+  std::uint32_t tightest = UINT32_MAX;
+  bool whole = false;
+  for (const DeviceSet& island : cls.islands) {
+    const std::uint32_t free = island.minus(held).count();
+    if (free < devices || free >= tightest)
+      continue;
+    tightest = free;
+    whole = free == island.count();
+  }
+  return whole && tightest > devices;
 }
 
 NodeIndex& NodeClass::in_domain(std::uint32_t domain) {

@@ -40,6 +40,7 @@ struct NodeClass {
   std::string example;                  // name of a node that these reservations keep
   FreeAmounts whole;                    // a free node; devices are those of healthy
   DeviceSet healthy;                    // and not in MIG mode: those that are given out whole
+  std::vector<DeviceSet> islands;       // of healthy, by NVLink, of two devices or more
   bool one_device_type = true;          // so that counting devices is as good as choosing them
   std::int64_t memory_unit_mb = 1;
   std::int64_t memory_least_mb = 0, disk_least_mb = 0;  // of any node of the class
@@ -66,6 +67,9 @@ struct NodeClass {
 // What is free on a node of the class under a load; nothing when it is held whole. Devices that are shared are not
 // free.
 FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load);
+
+// Whether so many devices under this load would break up an NVLink island that is whole.
+bool breaks_island(const NodeClass& cls, const NodeLoad& load, std::uint32_t devices);
 
 // Whether a node belongs to a class of these. Memory and disk are compared in steps of about 3 %, as machines of one
 // kind differ by a few pages.

@@ -10,7 +10,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr int kOrdersMax = 24;  // of a job's groups: all of up to four
+constexpr int kIslandsLook = 64;  // nodes whose whole islands would be broken, before one of them is taken
+constexpr int kOrdersMax = 24;    // of a job's groups: all of up to four
 
 // The loads a placement is tried on.
 struct Board {
@@ -25,14 +26,16 @@ struct Board {
 
 struct Choice {
   std::uint32_t weight = 0;
+  bool breaks = false;  // an NVLink island that is whole
   FreeAmounts free;
   Candidate candidate;
 };
 
-// The order in which nodes are taken: light ones, then those with the least left, so that whole nodes stay free.
+// The order in which nodes are taken: light ones, those whose whole islands stay whole, then those with the least left,
+// so that whole nodes stay free.
 bool preferred(const Choice& a, const Choice& b) {
-  return std::tie(a.weight, a.free.devices, a.free.cores, a.candidate.node->id) <
-         std::tie(b.weight, b.free.devices, b.free.cores, b.candidate.node->id);
+  return std::tie(a.weight, a.breaks, a.free.devices, a.free.cores, a.candidate.node->id) <
+         std::tie(b.weight, b.breaks, b.free.devices, b.free.cores, b.candidate.node->id);
 }
 
 // How many candidates to try before taking in all of them; 0 = all at once.
@@ -59,7 +62,7 @@ std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const Grou
   if (slot.free.memory_mb < need.amounts.memory_mb || (group.sharing == Sharing::kExclusive && load->holders > 0) ||
       (!way.exact && !eligible(node, partition, group)))
     return std::nullopt;
-  return Choice{node.weight, slot.free, {&node, load}};
+  return Choice{node.weight, false, slot.free, {&node, load}};
 }
 
 // Of the listed nodes with enough free, `enough` (0 = all) in order of preference; false when there are no more.
@@ -69,13 +72,18 @@ bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, co
   bool cut = false;
   for (const ClassNeed& need : way.needs) {
     const NodeClass& cls = board.view.classes()[need.cls];
+    const bool spare = way.exact && way.nodes == 1 && need.amounts.devices > 0 && cls.islands.size() > 1;
     for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
       std::size_t found = 0;
+      int breaking = 0;
       index->each(need.amounts, [&](NodeId id) {
-        const auto choice = choice_of(board, group, way, partition, need, id);
+        auto choice = choice_of(board, group, way, partition, need, id);
         if (!choice)
           return true;
+        choice->breaks = spare && breaks_island(cls, *choice->candidate.load, need.amounts.devices);
         choices.push_back(*choice);
+        if (choice->breaks && ++breaking < kIslandsLook)
+          return true;
         if (++found < enough || enough == 0)
           return true;
         cut = true;
@@ -276,7 +284,8 @@ Grants place_uneven(Board& board, const GroupTask& task) {
         continue;
       }
       parts.emplace_back();
-      for (const Candidate& candidate : all[part]) parts.back().push_back({candidate.node->weight, {}, candidate});
+      for (const Candidate& candidate : all[part])
+        parts.back().push_back({candidate.node->weight, false, {}, candidate});
     }
     if (way.where.switches_max != 0 && parts.size() > way.where.switches_max) {
       std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
