@@ -29,5 +29,6 @@ for nodes, queued, events, first, p50, most in ROWS[: 1 if "small" in sys.argv[1
         line(f"{name}, max", times["max"], most)
     line("fits in mid-pass, max", got["fit_in_pass_ms"]["max"], 5)
     line("gang of 3, committed (ms)", got["gang_us"]["commit"] / 1e3, 0.1)
+    line("victims: 2,000 nodes, 700", got["victims_ms"]["max"], 20)
     line("longest slice", got["slice_ms_max"], None)
     line("memory, MiB", got["rss_mib"], 4096)

@@ -27,6 +27,8 @@ struct Work {
   bool started = false, ended = false;
 };
 
+constexpr std::int32_t kSigCont = 18, kSigStop = 19;
+
 struct Held {
   std::uint32_t uid = 0;
   Duration fence_after, kill_wait;
@@ -34,6 +36,7 @@ struct Held {
   bool started = false;   // AttemptStarted was reported
   bool stopping = false;  // starts nothing any more
   bool fenced = false;    // stopped by our own fence
+  bool paused = false;    // SIGSTOP came last: what starts late is stopped too
   bool stopped = false;   // MemberStopped was reported
   std::map<ShimKey, Work> works;
   IntervalSet gone_steps;                                                              // never (again) here
@@ -382,6 +385,8 @@ struct AgentLogic::Inner {
     const auto it = held.find({m.job, m.attempt});
     if (it == held.end())
       return;
+    if (m.step < 0 && m.steps && m.script && (m.signal == kSigStop || m.signal == kSigCont))
+      it->second.paused = m.signal == kSigStop;
     for (const auto& [key, work] : it->second.works) {
       const bool meant = m.step >= 0 ? key.step == m.step : key.step == kBatchStep ? m.script : m.steps;
       if (meant && !work.ended)
@@ -399,6 +404,8 @@ struct AgentLogic::Inner {
   }
 
   void started(const ShimKey& key, Held& attempt, const Work& work) {
+    if (attempt.paused && !work.ended)
+      order({.what = ShimOrder::What::kSignal, .key = key, .signal = kSigStop});
     if (key.step == kBatchStep) {
       if (!attempt.started)
         report(key.job, key.attempt, AttemptStarted{});

@@ -8,6 +8,7 @@
 #include "core/accounting.h"
 #include "core/dependencies.h"
 #include "core/jobs.h"
+#include "core/preemption.h"
 #include "core/reservations.h"
 #include "core/steps.h"
 #include "core/tasks.h"
@@ -220,13 +221,19 @@ void start_attempt(Txn& txn, const Job& before, const std::string& partition, st
   job.checkpointed = {};
   job.suspended_before = {};
   const Ref<Job> now_there = txn.put(std::move(job));
-  for (NodeId node : live_nodes(*now_there)) txn.act(node, *now_there, StartAttempt{});
+  for (NodeId node : live_nodes(*now_there)) {
+    keep_paused(txn, node, now_there->id);
+    txn.act(node, *now_there, StartAttempt{});
+  }
   txn.event(*now_there, "Allocated", format("attempt {}", now_there->attempt));
   if (now_there->first_step)
     start_first_step(txn, *now_there, now_there->first_step);
 }
 
 void send_stops(Txn& txn, const Job& job, Duration kill_wait) {
+  // What is paused is not woken to see its end: its cores may be another's.
+  if (is_paused(job))
+    kill_wait = {};
   for (NodeId node : live_nodes(job)) txn.act(node, job, StopAttempt{kill_wait});
 }
 
@@ -242,8 +249,8 @@ void end_attempt(Txn& txn, Job job, const Ending& ending) {
   txn.event(*now_there, "Ending", now_there->end_reason);
   if (all_stopped(*now_there))
     finish_attempt(txn, now_there->id);
-  else  // what is paused is not woken to see its end: its cores may be another's
-    send_stops(txn, *now_there, is_paused(*now_there) ? Duration{} : now_there->spec->kill_wait);
+  else
+    send_stops(txn, *now_there, now_there->spec->kill_wait);
 }
 
 void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit) {

@@ -89,6 +89,8 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
     if (old_grants && !mutant(Mutant::kDeviceLeak))
       for (const Grant& grant : old_grants->grants) {
         const auto load = loads.find(grant.node);
+        if (paused(before) && grant.memory_mb == 0)
+          continue;
         CHECK(load != loads.end());
         if (paused(before))
           load->second.memory_mb -= grant.memory_mb;
@@ -105,16 +107,12 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
       }
     if (new_grants)
       for (const Grant& grant : new_grants->grants) {
-        if (paused(after))
-          loads[grant.node].memory_mb += grant.memory_mb;
-        else
-          hold_once(loads[grant.node], grant);
         jobs_on[grant.node].insert(id);
+        if (!paused(after))
+          hold_once(loads[grant.node], grant);
+        else if (grant.memory_mb > 0)
+          loads[grant.node].memory_mb += grant.memory_mb;
       }
-    if (paused(after))
-      for (const Grant& grant : new_grants->grants)
-        if (const auto load = loads.find(grant.node); load != loads.end() && load->second == NodeLoad{})
-          loads.erase(load);
   }
 
   if (const Promise* was = promised_hold(before), *is = promised_hold(after); was != is) {

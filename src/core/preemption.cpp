@@ -72,6 +72,19 @@ bool room_to_come(const Txn& txn, JobId self, const std::vector<Grant>& grants, 
   return true;
 }
 
+// A waiting job that counts on this evicted one to go, whomever it was evicted for; 0 = there is none.
+JobId in_the_way_of(const Txn& txn, const Job& victim) {
+  for (const Grant& grant : victim.allocation->grants) {
+    const auto kept = txn.inner().kept_for.find(grant.node);
+    if (kept == txn.inner().kept_for.end())
+      continue;
+    NodeLoad load = load_to_come(txn, grant.node, victim.id, {{victim.id, PreemptMode::kCancel}});
+    if (!take(load, *txn.tables().node(grant.node), grant).ok())
+      return *kept->second.begin();
+  }
+  return {};
+}
+
 void signal_all(Txn& txn, const Job& job, std::int32_t signal) {
   for (NodeId node : live_nodes(job)) txn.act(node, job, SignalAttempt{signal, true, true});
 }
@@ -119,6 +132,7 @@ void go_on(Txn& txn, const Job& before) {
     job.limit_end = job.limit_end + pause;
   job.eviction = nullptr;
   const Ref<Job> now_there = txn.put(std::move(job));
+  for (NodeId node : live_nodes(*now_there)) keep_paused(txn, node, now_there->id);
   signal_all(txn, *now_there, kSigCont);
   txn.event(*now_there, "Resumed");
 }
@@ -244,6 +258,21 @@ bool apply_resume(Txn& txn, const PlannedResume& planned) {
   return true;
 }
 
+void keep_paused(Txn& txn, NodeId node, JobId but) {
+  const auto on = txn.inner().jobs_on.find(node);
+  if (on == txn.inner().jobs_on.end())
+    return;
+  for (JobId id : on->second) {
+    const Job& job = *txn.tables().job(id);
+    if (id == but || !is_paused(job))
+      continue;
+    if (job.state == JobState::kSuspended)
+      txn.act(node, job, SignalAttempt{kSigStop, true, true});
+    else
+      txn.act(node, job, StopAttempt{});
+  }
+}
+
 void evict(Txn& txn, const Job& job) {
   CHECK(job.eviction && lives(job));
   const PreemptMode mode = job.eviction->mode;
@@ -265,6 +294,13 @@ void pardon_victims(Txn& txn, JobId by) {
     Job victim = *txn.job(id);
     if (!lives(victim))
       continue;
+    if (const JobId other = in_the_way_of(txn, victim)) {
+      Eviction eviction = *victim.eviction;
+      eviction.by = other;
+      victim.eviction = std::make_shared<const Eviction>(eviction);
+      txn.put(std::move(victim));
+      continue;
+    }
     victim.eviction = nullptr;
     txn.event(victim, "Pardoned", format("job {} does not need its place any more", by.value));
     txn.put(std::move(victim));

@@ -17,6 +17,9 @@ bool apply_resume(Txn& txn, const PlannedResume& planned);
 // Whether these grants leave alone what is held for other waiting jobs, once everything that is about to go has gone.
 bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants);
 
+// Tells the node once more who pauses there, before somebody starts on what they gave up: the first word may be lost.
+void keep_paused(Txn& txn, NodeId node, JobId but);
+
 // The grace of an evicted job is over.
 void evict(Txn& txn, const Job& job);
 // Nothing is held for the job any more: those that were to make room for it and still run stay.

@@ -5,10 +5,13 @@
 
 #include "core/attempts.h"
 #include "core/inner.h"
+#include "rules/preempt.h"
 
 namespace lockstep {
 
 namespace {
+
+constexpr std::int32_t kSigCont = 18, kSigStop = 19;
 
 using Holder = std::map<std::pair<JobId, AttemptNo>, const Holding*>;
 
@@ -92,7 +95,7 @@ struct Reconciler {
     if (!live_here(job))
       return;
     if (job.state == JobState::kCompleting) {
-      tell(job, StopAttempt{job.spec->kill_wait});
+      tell(job, StopAttempt{is_paused(job) ? Duration{} : job.spec->kill_wait});
       return;
     }
     if (!held && started_here(job)) {
@@ -101,6 +104,10 @@ struct Reconciler {
     }
     if (!held)
       tell(job, StartAttempt{});
+    else if (job.state == JobState::kSuspended)
+      tell(job, SignalAttempt{kSigStop, true, true});
+    else if (job.suspended_before.us > 0)
+      tell(job, SignalAttempt{kSigCont, true, true});
     steps_of(job, held);
     tasks_of(job, held);
   }
@@ -114,12 +121,15 @@ std::vector<Action> reconcile(const ClusterState& state, NodeId node, std::span<
   for (const Holding& holding : holdings) held[{holding.job, holding.attempt}] = &holding;
 
   const auto on = state.inner().jobs_on.find(node);
+  // Who pauses goes first: others may be on its cores and devices.
   if (on != state.inner().jobs_on.end())
-    for (JobId id : on->second) {
-      const Job& job = *state.tables().job(id);
-      const auto it = held.find({id, job.attempt});
-      r.job(job, it == held.end() ? nullptr : it->second);
-    }
+    for (const bool paused : {true, false})
+      for (JobId id : on->second) {
+        const Job& job = *state.tables().job(id);
+        const auto it = held.find({id, job.attempt});
+        if (paused == is_paused(job))
+          r.job(job, it == held.end() ? nullptr : it->second);
+      }
   for (const auto& [key, holding] : held) {
     const Job* job = state.tables().job(key.first);
     if (job && job->attempt == key.second && holds_allocation(job->state) && r.live_here(*job))

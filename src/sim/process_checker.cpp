@@ -12,16 +12,21 @@ std::string ProcessChecker::name(const ShimKey& key) {
 }
 
 void ProcessChecker::started(std::size_t node, const ShimKey& key, std::uint32_t rank, const DeviceSet& devices,
-                             Instant now) {
+                             Instant now, bool paused) {
   if (verdict_.noting)
     verdict_.note(now, format("n{}: {} rank {} starts", node + 1, name(key), rank));
   const auto [it, fresh] = lives_.try_emplace({key, rank});
   if (!fresh)
     verdict_.fail(
         format("{} rank {} ran twice: on n{}, and before on n{}", name(key), rank, node + 1, it->second.node + 1));
-  it->second = {node, now, true, devices, {}};
+  it->second = {node, now, true, paused, devices, {}};
   const Attempt attempt{key.job, key.attempt};
   ++live_[{node, attempt}];
+  if (!paused)
+    use(node, attempt, devices);
+}
+
+void ProcessChecker::use(std::size_t node, const Attempt& attempt, const DeviceSet& devices) {
   devices.for_each([&](std::uint32_t device) {
     auto& users = users_[{node, device}];
     ++users[attempt];
@@ -44,11 +49,27 @@ void ProcessChecker::ended(std::size_t node, const ShimKey& key, std::uint32_t r
   const auto it = live_.find({node, attempt});
   if (--it->second == 0)
     live_.erase(it);
-  life.devices.for_each([&](std::uint32_t device) {
+  if (!life.paused)
+    leave(node, attempt, life.devices);
+}
+
+void ProcessChecker::leave(std::size_t node, const Attempt& attempt, const DeviceSet& devices) {
+  devices.for_each([&](std::uint32_t device) {
     auto& users = users_[{node, device}];
     if (--users[attempt] == 0)
       users.erase(attempt);
   });
+}
+
+void ProcessChecker::paused(std::size_t node, const ShimKey& key, std::uint32_t rank, bool yes) {
+  Life& life = lives_.at({key, rank});
+  if (!life.live || life.paused == yes)
+    return;
+  life.paused = yes;
+  if (yes)
+    leave(node, {key.job, key.attempt}, life.devices);
+  else
+    use(node, {key.job, key.attempt}, life.devices);
 }
 
 void ProcessChecker::forgotten_alive(std::size_t node, const ShimKey& key) {

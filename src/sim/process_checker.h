@@ -16,8 +16,11 @@ class ProcessChecker {
   explicit ProcessChecker(Verdict& verdict) : verdict_(verdict) {}
 
   enum class How : unsigned char { kItself, kSignal, kMachine };
-  void started(std::size_t node, const ShimKey& key, std::uint32_t rank, const DeviceSet& devices, Instant now);
+  void started(std::size_t node, const ShimKey& key, std::uint32_t rank, const DeviceSet& devices, Instant now,
+               bool paused = false);
   void ended(std::size_t node, const ShimKey& key, std::uint32_t rank, const ExitStatus& exit, How how, Instant now);
+  // Its processes stop where they are, or go on: meanwhile others may use its devices.
+  void paused(std::size_t node, const ShimKey& key, std::uint32_t rank, bool yes);
   void forgotten_alive(std::size_t node, const ShimKey& key);
 
   // Processes of the attempt that live on the node.
@@ -39,10 +42,13 @@ class ProcessChecker {
   struct Life {
     std::size_t node = 0;
     Instant started;
-    bool live = true;
+    bool live = true, paused = false;
     DeviceSet devices;
     End end;
   };
+  void use(std::size_t node, const Attempt& attempt, const DeviceSet& devices);
+  void leave(std::size_t node, const Attempt& attempt, const DeviceSet& devices);
+
   Verdict& verdict_;
   std::map<std::pair<ShimKey, std::uint32_t>, Life> lives_;
   std::map<std::pair<std::size_t, Attempt>, std::size_t> live_;                            // processes

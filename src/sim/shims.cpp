@@ -15,7 +15,8 @@ std::int64_t argument(const std::vector<std::string>& argv, std::string_view nam
   return otherwise;
 }
 
-constexpr std::int32_t kTerm = 15, kKill = 9;
+constexpr std::int32_t kTerm = 15, kKill = 9, kCont = 18, kStop = 19;
+constexpr Duration kPauseLook = seconds(1);
 constexpr Duration kFenceSlack = seconds(1);     // the agent, if there is one, goes first
 constexpr Duration kFenceKillWait = seconds(2);  // as the real shim
 
@@ -80,15 +81,23 @@ void SimShims::begin(const ShimKey& key, std::uint64_t number, Duration run) {
   shim->state = Shim::State::kRunning;
   for (std::size_t i = 0; i < shim->ranks.size(); ++i) {
     shim->ranks[i].live = true;
-    checker_.started(node_, key, shim->ranks[i].rank, shim->devices, timeline_.now());
-    timeline_.after(run + micros(rng_.between(0, 1000)), [this, key, number, i] {
-      if (const Shim* s = find(key, number); s && s->ranks[i].live)
-        end_rank(key, number, i, ExitStatus{s->ranks[i].code}, true);
-    });
+    checker_.started(node_, key, shim->ranks[i].rank, shim->devices, timeline_.now(), shim->paused);
+    timeline_.after(run + micros(rng_.between(0, 1000)), [this, key, number, i] { run_out(key, number, i); });
   }
   if (shim->fence_after < kForever)
     check_fence(key, number);
   tell(key);
+}
+
+// What is paused has its end later.
+void SimShims::run_out(const ShimKey& key, std::uint64_t number, std::size_t rank) {
+  const Shim* shim = find(key, number);
+  if (!shim || !shim->ranks[rank].live)
+    return;
+  if (shim->paused)
+    timeline_.after(kPauseLook, [this, key, number, rank] { run_out(key, number, rank); });
+  else
+    end_rank(key, number, rank, ExitStatus{shim->ranks[rank].code}, true);
 }
 
 void SimShims::check_fence(const ShimKey& key, std::uint64_t number) {
@@ -128,6 +137,13 @@ void SimShims::kill_all(const ShimKey& key, std::uint64_t number, std::int32_t s
     shim->stop_asked = signal;
     return;
   }
+  if (signal == kStop || signal == kCont) {
+    shim->paused = signal == kStop;
+    for (const Rank& rank : shim->ranks)
+      if (rank.live)
+        checker_.paused(node_, key, rank.rank, shim->paused);
+    return;
+  }
   if (signal != kKill && (signal != kTerm || shim->stubborn))
     return;
   for (std::size_t i = 0; i < shim->ranks.size(); ++i)
@@ -138,8 +154,13 @@ void SimShims::kill_all(const ShimKey& key, std::uint64_t number, std::int32_t s
 }
 
 void SimShims::signal(const ShimKey& key, std::int32_t signal) {
-  if (const auto it = shims_.find(key); it != shims_.end() && it->second.state != Shim::State::kForking)
+  const auto it = shims_.find(key);
+  if (it == shims_.end())
+    return;
+  if (it->second.state != Shim::State::kForking)
     kill_all(key, it->second.number, signal);
+  else if (signal == kStop || signal == kCont)
+    it->second.paused = signal == kStop;  // its processes begin like that
 }
 
 void SimShims::stop(const ShimKey& key, Duration kill_wait) {

@@ -46,6 +46,7 @@ class SimShims : public Shims {
     enum class State : unsigned char { kForking, kRunning, kEnded } state = State::kForking;
     std::vector<Rank> ranks;
     bool stubborn = false;  // ignores TERM
+    bool paused = false;    // SIGSTOP
     std::int32_t stop_asked = 0;
     std::string failed;  // the launch failed: why
     DeviceSet devices;
@@ -53,6 +54,7 @@ class SimShims : public Shims {
   };
   void begin(const ShimKey& key, std::uint64_t number, Duration run);
   void end_rank(const ShimKey& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself);
+  void run_out(const ShimKey& key, std::uint64_t number, std::size_t rank);
   void kill_all(const ShimKey& key, std::uint64_t number, std::int32_t signal);
   void check_fence(const ShimKey& key, std::uint64_t number);
   void tell(const ShimKey& key);

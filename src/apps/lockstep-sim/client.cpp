@@ -8,6 +8,7 @@ namespace {
 
 constexpr Caller kRoot{UserId{}, true};
 constexpr std::size_t kKnownMax = 200;
+constexpr const char* kQos[] = {"spare", "low", "middle", "high"};
 
 BlobId blob_name(std::uint64_t n) { return format("{:064x}", n); }
 
@@ -35,6 +36,21 @@ void ChaosClient::prepare() {
     user.uid = user.gid = 1000 + static_cast<std::uint32_t>(prepared_);
     user.home = "/home/" + user.meta.name;
     command.body = PutUser{user};
+  } else if (prepared_ > 2) {
+    Rng& rng = world_.rng;
+    const PreemptMode modes[] = {PreemptMode::kRequeue, PreemptMode::kCancel, PreemptMode::kCheckpoint,
+                                 PreemptMode::kSuspend};
+    Qos qos;
+    qos.meta.name = kQos[prepared_ - 3];
+    qos.preempt_mode = modes[rng.below(4)];
+    qos.grace = rng.chance(0.5) ? seconds(rng.between(1, 15)) : Duration{};
+    qos.preempt_exempt = rng.chance(0.2) ? seconds(rng.between(1, 10)) : Duration{};
+    qos.scavenger = qos.meta.name == "spare";
+    if (qos.meta.name == "middle")
+      qos.preempts = {"low"};
+    else if (qos.meta.name == "high")
+      qos.preempts = {"middle", "low"};
+    command.body = PutQos{qos};
   } else {
     Partition partition;
     partition.meta.name = "main";
@@ -79,8 +95,12 @@ bool ChaosClient::one() {
     return drain();
   if (dice < 90)
     return update();
-  if (dice < 93)
+  if (dice < 92)
     return signal();
+  if (dice < 95)
+    return checkpoint();
+  if (dice < 98)
+    return suspend_or_resume();
   return ask_history();
 }
 
@@ -156,6 +176,10 @@ Ref<JobSpec> ChaosClient::make_spec() {
       spec->dependencies.push_back({.type = types[rng.below(4)], .job = on});
     }
   }
+  if (rng.chance(0.6))
+    spec->qos = kQos[rng.below(4)];
+  if (rng.chance(0.3))
+    spec->checkpoint_signal = 12;
   if (rng.chance(0.1))
     spec->signal_ahead = {.signal = 10, .ahead = seconds(5), .script_only = rng.chance(0.5)};
   spec->groups.push_back(std::move(group));
@@ -323,6 +347,23 @@ bool ChaosClient::signal() {
   return id && send({owner_of(id), CancelJob{.target = {.job = id}, .signal = 10}});
 }
 
+bool ChaosClient::checkpoint() {
+  for (const auto& [id, job] : world_.controller.state().tables().jobs)
+    if (job->state == JobState::kRunning && (job->eviction || world_.rng.chance(0.1)))
+      return send({owner_of(id), MarkCheckpoint{id}});
+  return false;
+}
+
+bool ChaosClient::suspend_or_resume() {
+  for (const auto& [id, job] : world_.controller.state().tables().jobs) {
+    if (job->state == JobState::kSuspended && world_.rng.chance(0.7))
+      return send({kRoot, ResumeJob{.target = {.job = id}}});
+    if (job->state == JobState::kRunning && world_.rng.chance(0.1))
+      return send({kRoot, SuspendJob{.target = {.job = id}}});
+  }
+  return false;
+}
+
 bool ChaosClient::ask_history() {
   HistoryQuery query;
   if (!known_.empty())
@@ -337,6 +378,8 @@ void ChaosClient::settle() {
       // Its client never heard that it was accepted, and is gone.
       if (job->spec->interactive && !is_final(job->state) && !attended_.contains(id))
         send({kRoot, EndJob{.job = id, .client_lost = true}});
+      if (job->state == JobState::kSuspended && !job->eviction)
+        send({kRoot, ResumeJob{.target = {.job = id}}});
       if (job->state != JobState::kPending)
         continue;
       if (job->hold == Hold::kUser || job->hold == Hold::kAdmin)

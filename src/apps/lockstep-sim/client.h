@@ -16,8 +16,8 @@ class ChaosClient {
  public:
   explicit ChaosClient(World& world) : world_(world) {}
 
-  void prepare();  // users and the partition; repeated until answered
-  bool prepared() const { return prepared_ == 3; }
+  void prepare();  // users, the partition, QOS that preempt each other; repeated until answered
+  bool prepared() const { return prepared_ == 7; }
   void start();  // commands follow each other until all are sent
   bool done() const { return sent_ >= target_; }
   std::uint64_t sent() const { return sent_; }
@@ -38,6 +38,8 @@ class ChaosClient {
   bool update();
   bool ask_history();
   bool signal();
+  bool checkpoint();
+  bool suspend_or_resume();
   Ref<JobSpec> make_spec();
   void attend(JobId job, int steps_left, std::int32_t code);
   void create_step(JobId job);

@@ -201,6 +201,20 @@ std::vector<PlannedStart> ScaleWorld::slice(double& seconds) {
   return std::move(chunk.starts);
 }
 
+std::vector<PlannedPreemption> ScaleWorld::peek(double& slice_s) {
+  planner_->observe(unseen_);
+  unseen_.clear();
+  PlanChunk chunk;
+  while (chunk.preemptions.empty() && !planner_->idle()) {
+    const double begin = cpu_seconds();
+    chunk = planner_->plan(now, rng, {});
+    slice_s = std::max(slice_s, cpu_seconds() - begin);
+    CHECK(chunk.starts.empty());
+    planner_->settled();
+  }
+  return std::move(chunk.preemptions);
+}
+
 double ScaleWorld::busy() const {
   std::uint64_t held = 0, all = 0;
   for (const auto& [id, node] : tables().nodes) {

@@ -46,6 +46,10 @@ class ScaleWorld {
   // One slice only: the starts that came of it, committed. For what happens in the middle of a pass.
   std::vector<PlannedStart> slice(double& seconds);
 
+  // Plans until a preemption is proposed or there is nothing left to plan, commits nothing; seconds of the longest
+  // call.
+  std::vector<PlannedPreemption> peek(double& slice_s);
+
   double busy() const;                                           // part of all devices that is held
   std::uint64_t promised(const std::vector<JobId>& jobs) const;  // of these, how many have a start time
   const Tables& tables() const { return state_.tables(); }

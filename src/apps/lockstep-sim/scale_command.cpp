@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "command.h"
 #include "scale.h"
+#include "scale_victims.h"
 
 namespace lockstep::sim {
 namespace {
@@ -204,6 +205,8 @@ class Measure {
     gang_commit_us_ = cycle.core_s / static_cast<double>(cycle.starts) * 1e6;
   }
 
+  void victims() { victims_ = measure_victims(run_.seed); }
+
   void print() {
     first_.plan_s += first_.deep_s;
     const double us = first_.plan_s / static_cast<double>(std::max<std::uint64_t>(1, run_.pending)) * 1e6;
@@ -216,14 +219,15 @@ class Measure {
           "{\"nodes\":%u,\"pending\":%llu,\"shapes\":%zu,\"busy\":%.4f,\"cycle_ms\":{\"first\":%.1f,\"p50\":%.2f,"
           "\"max\":%.2f},\"by_event\":{%s},\"us_per_job\":%.3f,\"placed\":%llu,\"promised\":%llu,\"queued\":%llu,"
           "\"fit_in_pass_ms\":{\"p50\":%.2f,\"max\":%.2f,\"missed\":%llu},\"fill_us_per_start\":%.1f,"
-          "\"refused\":%llu,\"slice_ms_max\":%.2f,\"gang_us\":{\"plan\":%.1f,\"commit\":%.1f},\"deep_ms\":{\"p50\":%."
+          "\"refused\":%llu,\"slice_ms_max\":%.2f,\"gang_us\":{\"plan\":%.1f,\"commit\":%.1f},\"victims_ms\":{\"p50\":%"
+          ".2f,\"max\":%.2f},\"deep_ms\":{\"p50\":%."
           "1f,\"max\":%.1f},\"rss_mib\":%.0f}\n",
           run_.nodes, static_cast<unsigned long long>(run_.pending), shapes_.size(), busy_, first_.plan_s * 1e3,
           all_.at(0.5), all_.at(1), events.c_str(), us, static_cast<unsigned long long>(first_.starts + starts_),
           static_cast<unsigned long long>(promised_), static_cast<unsigned long long>(queued_), in_pass_.at(0.5),
           in_pass_.at(1), static_cast<unsigned long long>(not_placed_), fill_us_,
-          static_cast<unsigned long long>(refused_), slice_s_ * 1e3, gang_plan_us_, gang_commit_us_, deep_.at(0.5),
-          deep_.at(1), peak_mib());
+          static_cast<unsigned long long>(refused_), slice_s_ * 1e3, gang_plan_us_, gang_commit_us_, victims_.p50_ms,
+          victims_.max_ms, deep_.at(0.5), deep_.at(1), peak_mib());
       return;
     }
     std::printf("%u nodes x %u, %.1f %% busy, %llu queued of %zu shapes, %llu promised, %.0f MiB\n", run_.nodes,
@@ -241,6 +245,9 @@ class Measure {
       std::printf("%-22s %10.2f %10.2f   the far end of the queue, once a minute, when idle\n", "in between",
                   deep_.at(0.5), deep_.at(1));
     std::printf("a gang of 3 on 5000 nodes: %.1f us to plan, %.1f us to commit\n", gang_plan_us_, gang_commit_us_);
+    std::printf("victims among %llu of %llu nodes: %.2f ms, at most %.2f\n",
+                static_cast<unsigned long long>(victims_.candidates), static_cast<unsigned long long>(victims_.nodes),
+                victims_.p50_ms, victims_.max_ms);
     std::printf("filling the cluster: %llu starts, %.1f us each; %llu starts refused by the core\n",
                 static_cast<unsigned long long>(fill_starts_), fill_us_, static_cast<unsigned long long>(refused_));
   }
@@ -266,6 +273,7 @@ class Measure {
   double busy_ = 0, fill_us_ = 0;
   std::uint64_t promised_ = 0, queued_ = 0, starts_ = 0, refused_ = 0, fill_starts_ = 0, not_placed_ = 0;
   std::map<std::string, Times> by_event_;
+  VictimTimes victims_;
   double gang_plan_us_ = 0, gang_commit_us_ = 0;
   Times all_, in_pass_, deep_;
   double slice_s_ = 0;
@@ -297,6 +305,7 @@ int scale(std::span<char*> words) {
   measure.events();
   measure.in_pass();
   measure.gangs();
+  measure.victims();
   measure.print();
   return 0;
 }
