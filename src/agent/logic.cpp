@@ -249,6 +249,8 @@ struct AgentLogic::Inner {
     o.key = key;
     o.start = {key, std::move(launch), std::move(script), fence_after};
     order(std::move(o));
+    if (const auto it = held.find(attempt_of(key)); it != held.end() && it->second.paused)
+      order({.what = ShimOrder::What::kSignal, .key = key, .signal = kSigStop});
   }
 
   void stop_works(const Held& attempt, Duration kill_wait) {
@@ -404,8 +406,6 @@ struct AgentLogic::Inner {
   }
 
   void started(const ShimKey& key, Held& attempt, const Work& work) {
-    if (attempt.paused && !work.ended)
-      order({.what = ShimOrder::What::kSignal, .key = key, .signal = kSigStop});
     if (key.step == kBatchStep) {
       if (!attempt.started)
         report(key.job, key.attempt, AttemptStarted{});
