@@ -15,6 +15,7 @@ int env_main(int argc, char** argv);
 int status_main(int argc, char** argv);
 int node_main(int argc, char** argv);
 int topology_main(int argc, char** argv);
+int checkpoint_main(const ClientContext& context, int argc, char** argv);
 int completion_main(int argc, char** argv);
 int explain_main(const ClientContext& context, int argc, char** argv);
 int whatif_main(const ClientContext& context, int argc, char** argv);

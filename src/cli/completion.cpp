@@ -12,7 +12,7 @@ constexpr const char* kBash =
     R"help(# bash completion for lockstep and its Slurm commands:  eval "$(lockstep completion bash)"
 _lockstep() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=$1 verbs
-  verbs="up down status env node topology submit run alloc jobs nodes cancel show history explain whatif completion help version"
+  verbs="up down status env node topology submit run alloc jobs nodes cancel show history checkpoint explain whatif completion help version"
   if [[ $command == */lockstep || $command == lockstep ]]; then
     if [ "$COMP_CWORD" -eq 1 ]; then
       COMPREPLY=($(compgen -W "$verbs" -- "$word"))
@@ -33,7 +33,7 @@ _lockstep() {
     *scancel | *cancel | *explain) COMPREPLY=($(compgen -W "$(squeue -h -o %i 2> /dev/null)" -- "$word")) ;;
     *scontrol)
       if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "show update hold release requeue requeuehold ping create delete wait_job write" -- "$word"))
+        COMPREPLY=($(compgen -W "show update hold release requeue requeuehold suspend resume ping create delete wait_job write" -- "$word"))
       elif [ "$before" = show ]; then
         COMPREPLY=($(compgen -W "job node partition step config topology hostnames hostlist" -- "$word"))
       else

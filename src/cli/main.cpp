@@ -33,6 +33,7 @@ Work (each is the Slurm command of the same meaning, with all of its options)
   accounts   accounts, users, QOS, limits    sacctmgr
   shares     fair shares and past use        sshare
   priorities what priorities are made of     sprio
+  checkpoint tell that a job's present state is saved
   explain    why a job waits, and what would start it sooner
   whatif     when jobs would start with other nodes, limits, weights or jobs
 
@@ -102,6 +103,8 @@ int cli_main(const ClientContext& context, int argc, char** argv) {
     return explain_main(context, argc - 1, argv + 1);
   if (verb == "whatif")
     return whatif_main(context, argc - 1, argv + 1);
+  if (verb == "checkpoint")
+    return checkpoint_main(context, argc - 1, argv + 1);
   if (verb == "completion")
     return completion_main(argc - 1, argv + 1);
   if (verb == "node-init") {

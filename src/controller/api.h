@@ -116,6 +116,9 @@ class Api {
   void hold_job(Visit);
   void release_job(Visit);
   void requeue_job(Visit);
+  void suspend_job(Visit);
+  void resume_job(Visit);
+  void checkpoint_job(Visit);
   void update_job(Visit);
   void end_job(Visit);
   std::string job_detail(const Job&) const;

@@ -150,6 +150,27 @@ void Api::release_job(Visit visit) {
   command(std::move(visit), ReleaseJob{std::move(*target)});
 }
 
+void Api::suspend_job(Visit visit) {
+  auto target = parse_job_target(visit.names[0]);
+  if (!target.ok())
+    return visit.refuse(target.error());
+  command(std::move(visit), SuspendJob{std::move(*target)});
+}
+
+void Api::resume_job(Visit visit) {
+  auto target = parse_job_target(visit.names[0]);
+  if (!target.ok())
+    return visit.refuse(target.error());
+  command(std::move(visit), ResumeJob{std::move(*target)});
+}
+
+void Api::checkpoint_job(Visit visit) {
+  if (const Job* job = job_of(visit)) {
+    const JobId id = job->id;
+    command(std::move(visit), MarkCheckpoint{id});
+  }
+}
+
 void Api::requeue_job(Visit visit) {
   auto target = parse_job_target(visit.names[0]);
   auto body = decode_requeue(visit.http().body);

@@ -10,6 +10,13 @@ bool is_order(const ToAgent& message) {
          std::holds_alternative<SignalWork>(message);
 }
 
+// Nobody confirms that a job pauses or goes on, so this relies on what a connection gives: with it everything behind it
+// is lost too, and it comes once.
+bool is_pause(const ToAgent& message) {
+  const auto* signal = std::get_if<SignalWork>(&message);
+  return signal && (signal->signal == 18 || signal->signal == 19);
+}
+
 }  // namespace
 
 Duration SimNetwork::delay() {
@@ -82,11 +89,14 @@ void SimNetwork::die(LinkId id) {
 }
 
 void SimNetwork::send_down(LinkId id, ToAgent message) {
-  if (is_order(message) && timeline_.now() < lose_orders_until)
+  const bool lost = (is_order(message) && timeline_.now() < lose_orders_until) ||
+                    (!std::holds_alternative<Welcome>(message) && !std::holds_alternative<Refused>(message) && lossy());
+  if (lost) {
+    if (is_pause(message))
+      die(id);
     return;
-  if (!std::holds_alternative<Welcome>(message) && !std::holds_alternative<Refused>(message) && lossy())
-    return;
-  if (faults.twice > 0 && rng_.chance(faults.twice))
+  }
+  if (faults.twice > 0 && rng_.chance(faults.twice) && !is_pause(message))
     deliver_down(id, message, true);
   deliver_down(id, std::move(message), false);
 }
@@ -107,11 +117,14 @@ void SimNetwork::deliver_down(LinkId id, ToAgent message, bool copy) {
 
 void SimNetwork::arrive_down(LinkId id, const ToAgent& message) {
   const auto it = links_.find(id);
-  if (it == links_.end() || !it->second.agent_open)
+  if (it == links_.end() || !it->second.agent_open || it->second.dead)
     return;
   const Partition cut = partition_of(it->second.node);
-  if (cut == Partition::kCut)
+  if (cut == Partition::kCut) {
+    if (is_pause(message))
+      die(id);
     return;
+  }
   const bool stalled = cut == Partition::kStall || cut == Partition::kStallDown;
   if (stalled || !it->second.stalled_down.empty()) {
     it->second.stalled_down.push_back([this, id, message] { arrive_down(id, message); });

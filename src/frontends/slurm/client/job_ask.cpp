@@ -161,6 +161,7 @@ Result<void> read_rules(const OptionSet& options, JobSpec& spec) {
       return invalid(format("Invalid {} specification \"{}\"", where_given("signal", *given), given->text),
                      "signal_ahead");
     spec.signal_ahead = *value;
+    spec.checkpoint_signal = value->signal;  // PreemptParameters=send_user_signal
   }
   return {};
 }

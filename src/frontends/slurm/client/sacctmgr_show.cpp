@@ -124,7 +124,7 @@ const std::vector<ShowField>& fields() {
        }},
       {{"PreemptMode", 11, ""},
        [](const Line& l) {
-         constexpr const char* kModes[] = {"cluster", "off", "cancel", "requeue", "suspend", "gang"};
+         constexpr const char* kModes[] = {"cluster", "off", "cancel", "requeue", "suspend", "gang", "checkpoint"};
          return l.qos ? S(kModes[static_cast<std::size_t>(l.qos->preempt_mode)]) : S();
        }},
       {{"Priority", 10, ""},

@@ -97,6 +97,7 @@ constexpr QosFlag kQosFlags[] = {
     {"PartitionMaxNodes", &Qos::partition_nodes_max},
     {"PartitionTimeLimit", &Qos::partition_time},
     {"RequiresReservation", &Qos::requires_reservation},
+    {"Scavenger", &Qos::scavenger},
     {"UsageFactorSafe", &Qos::usage_factor_safe},
 };
 
@@ -278,12 +279,10 @@ Result<bool> set_qos(Qos& qos, const KeyWord& word) {
   } else if (key == "preempt") {
     change_list(qos.preempts, word);
   } else if (key == "preemptmode") {
-    const std::string mode = lower(word.value);
-    constexpr std::string_view kModes[] = {"cluster", "off", "cancel", "requeue", "suspend", "gang"};
-    const auto at = std::find(std::begin(kModes), std::end(kModes), mode);
-    if (at == std::end(kModes))
+    const auto mode = parse_preempt_mode(word.value);
+    if (!mode)
       return bad_value(word);
-    qos.preempt_mode = static_cast<PreemptMode>(at - std::begin(kModes));
+    qos.preempt_mode = *mode;
   } else if (key == "gracetime") {
     TRY(read_spans(word, qos.grace));
   } else if (key == "preemptexempttime") {
@@ -327,6 +326,22 @@ Result<bool> set_policy(Policy& policy, const KeyWord& word) {
     if (at == std::end(kResets))
       return bad_value(word);
     policy.reset = static_cast<Policy::Reset>(at - std::begin(kResets));
+  } else if (word.key == "preempttype") {
+    if (value != "none" && value != "preempt/none" && value != "preempt/qos" && value != "preempt/partition_prio")
+      return bad_value(word);
+    policy.preempt_by_tier = value == "preempt/partition_prio";
+  } else if (word.key == "preemptforquota") {
+    const auto yes = parse_yes_no(word.value);
+    if (!yes)
+      return bad_value(word);
+    policy.preempt_for_quota = *yes;
+  } else if (word.key == "preemptmode") {
+    const auto mode = parse_preempt_mode(value);
+    if (!mode || *mode == PreemptMode::kCluster)
+      return bad_value(word);
+    policy.preempt_mode = *mode;
+  } else if (word.key == "preemptexempttime") {
+    TRY(read_spans(word, policy.preempt_exempt));
   } else if (word.key == "priorityfavorsmall") {
     const auto yes = parse_yes_no(word.value);
     if (!yes)

@@ -20,15 +20,16 @@ constexpr std::string_view kHelp = R"(Usage: scontrol [OPTIONS] VERB ...
   create reservation [ReservationName=NAME] StartTime=T Duration=D Users=LIST Nodes=LIST|NodeCnt=N [Flags=LIST] ...
   update ReservationName=NAME KEY=VALUE ...    delete ReservationName=NAME
   hold ID ...    uhold ID ...    release ID ...    requeue ID ...    requeuehold ID ...
+  suspend ID ...                                resume ID ...
   write batch_script ID [FILE|-]                wait_job ID        ping
 Options: -o one line a record, -d details, -Q quiet, -a all, -V version
 )";
 
 bool known_elsewhere(std::string_view verb) {
   for (const std::string_view name :
-       {"suspend",  "resume",     "notify", "top",      "reboot",        "cancel_reboot", "power",
-        "shutdown", "takeover",   "token",  "setdebug", "setdebugflags", "schedloglevel", "listpids",
-        "pidinfo",  "completing", "abort",  "cluster",  "getaddrs",      "reboot_nodes",  "fsdampeningfactor"})
+       {"notify", "top", "reboot", "cancel_reboot", "power", "shutdown", "takeover", "token", "setdebug",
+        "setdebugflags", "schedloglevel", "listpids", "pidinfo", "completing", "abort", "cluster", "getaddrs",
+        "reboot_nodes", "fsdampeningfactor"})
     if (verb == name)
       return true;
   return false;
@@ -56,7 +57,7 @@ int run_verb(const ScontrolSession& session, Words words) {
     return scontrol_create(session, words);
   if (abbreviates(verb, "delete", 1))
     return scontrol_delete(session, words);
-  for (const char* const name : {"hold", "uhold", "release", "requeue", "requeuehold", "wait_job"})
+  for (const char* const name : {"hold", "uhold", "release", "requeue", "requeuehold", "suspend", "resume", "wait_job"})
     if (verb == name)
       return scontrol_job_verb(session, verb, words);
   if (abbreviates(verb, "ping", 3))

@@ -53,6 +53,8 @@ Result<void> act_on_job(Query& query, const std::string& verb, const std::string
   }
   if (verb == "hold" || verb == "uhold")
     TRY(query.send("POST", path + "/hold", R"({"by_admin":false})"));
+  else if (verb == "suspend" || verb == "resume")
+    TRY(query.send("POST", path + "/" + verb, "{}"));
   else if (verb == "release")
     TRY(query.send("POST", path + "/release", "{}"));
   else

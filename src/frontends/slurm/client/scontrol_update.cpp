@@ -102,6 +102,16 @@ Result<void> set_partition_key(Partition& partition, const Pair& pair) {
     partition.deny_qos = split(value, ',');
   } else if (key == "qos") {
     partition.qos = word == "n/a" ? "" : value;
+  } else if (key == "preemptmode") {
+    const auto mode = parse_preempt_mode(value);
+    if (!mode)
+      return bad_value(pair);
+    partition.preempt_mode = *mode;
+  } else if (key == "gracetime") {
+    const auto span = parse_count(value);
+    if (!span)
+      return bad_value(pair);
+    partition.grace = seconds(*span);
   } else if (key == "tresbillingweights") {
     partition.billing = TRY(billing_weights(value));
   } else {

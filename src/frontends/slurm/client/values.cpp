@@ -291,6 +291,13 @@ Result<std::vector<DeviceAsk>> parse_gpus(std::string_view text) {
   return out;
 }
 
+std::optional<PreemptMode> parse_preempt_mode(std::string_view text) {
+  constexpr std::string_view kModes[] = {"cluster", "off", "cancel", "requeue", "suspend", "gang", "checkpoint"};
+  const std::string word = lower(text);
+  const auto at = std::find(std::begin(kModes), std::end(kModes), word);
+  return at == std::end(kModes) ? std::nullopt : std::optional(static_cast<PreemptMode>(at - std::begin(kModes)));
+}
+
 std::optional<int> parse_signal(std::string_view text) {
   if (const auto value = number(text, 64); value && *value > 0)
     return static_cast<int>(*value);

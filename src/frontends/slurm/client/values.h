@@ -32,6 +32,8 @@ Result<std::vector<DeviceAsk>> parse_gpus(std::string_view text);
 std::optional<SignalAhead> parse_signal_ahead(std::string_view text);
 // "9", "KILL", "SIGKILL", any case; 1–64.
 std::optional<int> parse_signal(std::string_view text);
+// "cluster", "off", "cancel", "requeue", "suspend", "checkpoint"; any case. "gang" alone is taken for off.
+std::optional<PreemptMode> parse_preempt_mode(std::string_view text);
 std::string signal_text(int signal);  // "Killed", "Terminated", "Segmentation fault"
 
 struct Dependencies {

@@ -292,8 +292,8 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
   }
   out.set_if("SLURM_SUBMIT_HOST", spec.submit_host);
   set_times(out, tables, job, facts);
-  if (job.restarts > 0)
-    out.set("SLURM_RESTART_COUNT", job.restarts);
+  if (job.attempt > 1)
+    out.set("SLURM_RESTART_COUNT", job.attempt - 1);
   set_array_variables(out, tables, job);
   if (job.allocation)
     set_het_variables(out, tables, job);

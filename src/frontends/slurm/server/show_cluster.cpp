@@ -13,6 +13,23 @@ namespace lockstep {
 
 namespace {
 
+// What becomes of a job that is preempted there, as far as its QOS says nothing.
+std::string preempt_mode_text(const Partition& partition, const Policy& policy) {
+  PreemptMode mode = partition.preempt_mode;
+  if (mode == PreemptMode::kCluster)
+    mode = policy.preempt_mode;
+  switch (mode) {
+    case PreemptMode::kCancel: return "CANCEL";
+    case PreemptMode::kRequeue: return "REQUEUE";
+    case PreemptMode::kSuspend: return "SUSPEND";
+    case PreemptMode::kCheckpoint: return "CHECKPOINT";
+    case PreemptMode::kGang:
+    case PreemptMode::kCluster:
+    case PreemptMode::kOff: break;
+  }
+  return "OFF";
+}
+
 PageReply plain(std::string text) { return {200, "text/plain; charset=utf-8", std::move(text)}; }
 
 void node_record(ShowText& out, const ReadContext& context, const Node& node, const NodeHolding& holding, bool detail) {
@@ -85,7 +102,10 @@ void partition_record(ShowText& out, const ReadContext& context, const Partition
       .pair("QoS", partition.qos.empty() ? "N/A" : partition.qos);
   out.next_line();
   out.pair("DefaultTime", partition.time_default.us ? limit(partition.time_default) : "NONE");
-  out.pair("DisableRootJobs", "NO").pair("ExclusiveUser", "NO").pair("GraceTime", 0).pair("Hidden", "NO");
+  out.pair("DisableRootJobs", "NO")
+      .pair("ExclusiveUser", "NO")
+      .pair("GraceTime", partition.grace.seconds())
+      .pair("Hidden", "NO");
   out.next_line();
   out.pair("MaxNodes", partition.nodes_max ? std::to_string(partition.nodes_max) : "UNLIMITED");
   out.pair("MaxTime", limit(partition.time_max)).pair("MinNodes", 0).pair("LLN", "NO");
@@ -96,7 +116,7 @@ void partition_record(ShowText& out, const ReadContext& context, const Partition
   out.pair("PriorityJobFactor", partition.priority).pair("PriorityTier", partition.tier).pair("RootOnly", "NO");
   out.pair("ReqResv", "NO").pair("OverSubscribe", "NO");
   out.next_line();
-  out.pair("OverTimeLimit", "NONE").pair("PreemptMode", "OFF");
+  out.pair("OverTimeLimit", "NONE").pair("PreemptMode", preempt_mode_text(partition, context.tables.policy()));
   out.next_line();
   out.pair("State", partition.up ? "UP" : "DOWN").pair("TotalCPUs", cpus).pair("TotalNodes", count);
   out.pair("SelectTypeParameters", "NONE");
@@ -205,8 +225,8 @@ PageReply show_config_page(const ReadContext& context, const PageRequest&) {
       {"MinJobAge", "300 sec"},
       {"MpiDefault", "none"},
       {"OverTimeLimit", "0 min"},
-      {"PreemptMode", "OFF"},
-      {"PreemptType", "preempt/none"},
+      {"PreemptMode", preempt_mode_text(Partition{}, context.tables.policy())},
+      {"PreemptType", context.tables.policy().preempt_by_tier ? "preempt/partition_prio" : "preempt/qos"},
       {"PriorityType", "priority/multifactor"},
       {"ProctrackType", "proctrack/cgroup"},
       {"ReturnToService", "2"},
