@@ -292,8 +292,9 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
   }
   out.set_if("SLURM_SUBMIT_HOST", spec.submit_host);
   set_times(out, tables, job, facts);
-  if (job.attempt > 1)
-    out.set("SLURM_RESTART_COUNT", job.attempt - 1);
+  // Preemptions too, which do not count among the failures.
+  if (const std::uint32_t again = std::max(job.restarts, std::max(job.attempt, 1u) - 1))
+    out.set("SLURM_RESTART_COUNT", again);
   set_array_variables(out, tables, job);
   if (job.allocation)
     set_het_variables(out, tables, job);
