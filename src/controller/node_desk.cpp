@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "rules/growth.h"
 
 namespace lockstep {
 
@@ -68,7 +69,7 @@ struct NodeDesk::Inner {
   bool primed = false;
   std::map<std::uint64_t, Conn> conns;
   std::map<NodeId, NodeInfo> nodes;
-  std::map<JobId, std::vector<NodeId>> placed;
+  std::map<JobId, Ref<Allocation>> placed;
   std::set<std::pair<Instant, NodeId>> deadlines;
   std::map<std::uint64_t, Pending> pending;       // by token
   std::multimap<Instant, std::uint64_t> retries;  // tokens to be sent again
@@ -119,27 +120,30 @@ struct NodeDesk::Inner {
   }
 
   void note_job(const Job& job, bool removed) {
-    if (const auto it = placed.find(job.id); it != placed.end()) {
-      if (!removed && job.allocation && nodes.contains(it->second.front()) &&
-          nodes.at(it->second.front()).work.contains(job.id) &&
-          nodes.at(it->second.front()).work.at(job.id).attempt == job.allocation->attempt)
-        return;  // where it runs has not changed
-      for (const NodeId node : it->second)
-        if (const auto n = nodes.find(node); n != nodes.end()) {
+    const Ref<Allocation> now_there = removed ? nullptr : job.allocation;
+    const auto it = placed.find(job.id);
+    const Ref<Allocation> before = it == placed.end() ? nullptr : it->second;
+    if (before == now_there)
+      return;  // where it runs has not changed
+    const bool same_attempt = before && now_there && before->attempt == now_there->attempt;
+    const auto left = [&](NodeId node) { return !same_attempt || has_left(now_there->grants, node); };
+    if (before)
+      for (const auto& grant : before->grants)
+        if (const auto n = nodes.find(grant.node); n != nodes.end() && left(grant.node)) {
           n->second.work.erase(job.id);
-          schedule(node, n->second);
+          schedule(grant.node, n->second);
         }
-      placed.erase(it);
-    }
-    if (removed || !job.allocation || job.allocation->grants.empty())
-      return;
-    auto& where = placed[job.id];
-    for (const auto& grant : job.allocation->grants) {
-      NodeInfo& info = info_of(grant.node);
-      info.work[job.id] = {job.allocation->attempt, job.allocation->fence_after, false};
-      schedule(grant.node, info);
-      where.push_back(grant.node);
-    }
+    if (now_there)
+      for (const auto& grant : now_there->grants)
+        if (!same_attempt || !has_left(now_there->grants, grant.node)) {
+          NodeInfo& info = info_of(grant.node);
+          info.work.try_emplace(job.id, Work{now_there->attempt, now_there->fence_after, false});
+          schedule(grant.node, info);
+        }
+    if (now_there)
+      placed[job.id] = now_there;
+    else
+      placed.erase(job.id);
   }
 
   // --- time ---

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "core/accounting.h"
 #include "core/dependencies.h"
+#include "core/growth.h"
 #include "core/jobs.h"
 #include "core/preemption.h"
 #include "core/reservations.h"
@@ -96,13 +97,13 @@ void attempt_started(Txn& txn, const Job& before, NodeId node) {
   if (before.state == JobState::kCompleting)
     return;
   Job job = before;
-  bool changed = false;
+  std::vector<std::uint32_t> up;
   for (std::size_t i = 0; i < job.members.size(); ++i)
     if (job.allocation->grants[i].node == node && job.members[i] == MemberState::kAssigned) {
       job.members[i] = MemberState::kRunning;
-      changed = true;
+      up.push_back(static_cast<std::uint32_t>(i));
     }
-  if (!changed)
+  if (up.empty())
     return;
   const bool all =
       std::none_of(job.members.begin(), job.members.end(), [](MemberState m) { return m == MemberState::kAssigned; });
@@ -116,6 +117,8 @@ void attempt_started(Txn& txn, const Job& before, NodeId node) {
   if (runs_now) {
     start_tasks_of(txn, *now_there);
     start_waiting_steps(txn, now_there->id);
+  } else if (now_there->state == JobState::kRunning && !runs_script(*now_there->spec)) {
+    start_tasks_in(txn, *now_there, up);  // it has grown
   }
 }
 
@@ -168,6 +171,10 @@ void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why
     return;
   const Ref<Node> where = txn.node(node);
   txn.event(job, "LaunchFailed", format("{}: {}", where ? where->meta.name : "?", why));
+  if (may_shrink(txn, job, node)) {
+    txn.act(node, job, StopAttempt{job.spec->kill_wait});  // its answer says that nothing lives there
+    return;
+  }
   fail_attempt(txn, job, JobState::kFailed, "JobLaunchFailure", Hold::kLaunchFailed);
 }
 
@@ -270,6 +277,8 @@ void member_lost(Txn& txn, JobId id, NodeId node, const std::string& reason) {
     return;
   }
   txn.event(*job, "NodeFailed", reason);
+  if (may_shrink(txn, *job, node))
+    return;  // until the proof it keeps what it has there
   if (job->spec->survive_node_loss && !needs_all(*job->spec)) {
     const bool script_gone = runs_script(*job->spec) && job->allocation->grants[0].node == node;
     const auto nodes = live_nodes(*job);
@@ -287,6 +296,11 @@ void member_gone(Txn& txn, JobId id, NodeId node, const std::string& reason) {
   const Ref<Job> before = txn.job(id);
   if (!before || !member_on(*before, node))
     return;
+  const std::vector<NodeId> live = live_nodes(*before);
+  if (std::find(live.begin(), live.end(), node) != live.end() && may_shrink(txn, *before, node)) {
+    shrink(txn, *before, node);
+    return;
+  }
   Job job = *before;
   bool changed = false;
   for (std::size_t i = 0; i < job.members.size(); ++i)

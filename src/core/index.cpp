@@ -88,6 +88,8 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
   if (old_grants != new_grants || paused(before) != paused(after)) {
     if (old_grants && !mutant(Mutant::kDeviceLeak))
       for (const Grant& grant : old_grants->grants) {
+        if (!occupies(grant))
+          continue;
         const auto load = loads.find(grant.node);
         if (paused(before) && grant.memory_mb == 0)
           continue;
@@ -108,6 +110,8 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
     if (new_grants)
       for (const Grant& grant : new_grants->grants) {
         jobs_on[grant.node].insert(id);
+        if (!occupies(grant))
+          continue;
         if (!paused(after))
           hold_once(loads[grant.node], grant);
         else if (grant.memory_mb > 0)

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "core/inner.h"
+#include "rules/growth.h"
 #include "rules/preempt.h"
 
 namespace lockstep {
@@ -26,25 +27,43 @@ void check_loads(const ClusterState::Inner& inner) {
     if (!holds_allocation(job->state))
       continue;
     for (const Grant& grant : job->allocation->grants) {
+      jobs_on[grant.node].insert(id);
+      CHECK(inner.tables.node(grant.node), format("job {} was on node {}, which is gone", id.value, grant.node.value));
+      if (!occupies(grant)) {
+        CHECK((grant == Grant{.node = grant.node, .group = grant.group}),
+              "a grant that was given back holds something");
+        continue;
+      }
       NodeLoad& load = sums[grant.node];
       const auto words = [&](const char* what) {
         return format("job {} on node {}: {}", job->id.value, grant.node.value, what);
       };
       if (is_paused(*job)) {
         load.memory_mb += grant.memory_mb;
-        jobs_on[grant.node].insert(id);
         continue;
       }
       CHECK(!load.cores.intersects(grant.cores), words("a core is held twice"));
       CHECK(!load.devices.intersects(grant.devices), words("a device is held twice"));
+      for (const DevicePart& part : load.parts)
+        CHECK(!grant.devices.test(part.device), words("a device is held whole beside a part"));
       CHECK(load.whole_holders == 0 && !(grant.whole_node && load.holders > 0), words("the node is not its alone"));
       grant.cores.for_each([&](std::uint32_t core) { load.cores.set(core); });
       grant.devices.for_each([&](std::uint32_t device) { load.devices.set(device); });
+      for (const DevicePart& part : grant.parts) {
+        CHECK(!load.devices.test(part.device), words("a part of a device that is held whole"));
+        load.parts.insert(std::upper_bound(load.parts.begin(), load.parts.end(), part), part);
+      }
+      for (const Counted& counted : grant.counted) {
+        const auto at = std::find_if(load.counted.begin(), load.counted.end(),
+                                     [&](const Counted& c) { return c.name >= counted.name; });
+        if (at != load.counted.end() && at->name == counted.name)
+          at->count += counted.count;
+        else
+          load.counted.insert(at, counted);
+      }
       load.memory_mb += grant.memory_mb;
       ++load.holders;
       load.whole_holders += grant.whole_node;
-      jobs_on[grant.node].insert(id);
-      CHECK(inner.tables.node(grant.node), words("the node is not there"));
     }
   }
   std::erase_if(sums, [](const auto& sum) { return sum.second == NodeLoad{}; });
@@ -71,7 +90,7 @@ void check_holds(const ClusterState::Inner& inner) {
   for (const auto& [id, job] : inner.tables.jobs)
     if ((job->state == JobState::kStarting || job->state == JobState::kRunning) && !job->eviction)
       for (const Grant& grant : job->allocation->grants)
-        if (kept.contains(grant.node))
+        if (kept.contains(grant.node) && occupies(grant))
           add(*job, grant);
 }
 
@@ -101,13 +120,15 @@ void check_gang(const Job& job) {
     std::uint64_t tasks = 0;
     std::set<NodeId> nodes;
     for (const Grant& grant : grants)
-      if (grant.group == g) {
+      if (grant.group == g && occupies(grant)) {
         tasks += grant.tasks;
-        CHECK(nodes.insert(grant.node).second, format("job {} has a node twice", job.id.value));
+        CHECK(nodes.insert(grant.node).second || stacks(group), format("job {} has a node twice", job.id.value));
       }
     CHECK(tasks >= group.tasks.min && nodes.size() >= group.nodes.min && !nodes.empty(),
           format("job {} holds a part of its gang: group {} has {} nodes, {} tasks", job.id.value, g, nodes.size(),
                  tasks));
+    CHECK(!is_elastic(group) || (tasks <= group.tasks.max && (group.nodes.max == 0 || nodes.size() <= group.nodes.max)),
+          format("job {} has grown too far: group {} has {} nodes, {} tasks", job.id.value, g, nodes.size(), tasks));
   }
 }
 
@@ -128,9 +149,16 @@ void check_job(const ClusterState::Inner& inner, const Job& job) {
   }
   CHECK(job.members.size() == job.allocation->grants.size() && job.allocation->attempt == job.attempt);
   CHECK(job.hold == Hold::kNone || (job.state == JobState::kCompleting && job.requeue_after));
-  const auto stopped = std::count(job.members.begin(), job.members.end(), MemberState::kStopped);
-  CHECK(static_cast<std::size_t>(stopped) < job.members.size(), words("nothing of it lives any more"));
-  CHECK(stopped == 0 || job.state == JobState::kCompleting || job.spec->survive_node_loss, words("a member is gone"));
+  std::size_t stopped = 0, left = 0;
+  for (std::size_t i = 0; i < job.members.size(); ++i) {
+    const bool holds_some = occupies(job.allocation->grants[i]);
+    CHECK(holds_some || job.members[i] == MemberState::kStopped, words("lives where it holds nothing"));
+    stopped += job.members[i] == MemberState::kStopped;
+    left += !holds_some;
+  }
+  CHECK(stopped < job.members.size(), words("nothing of it lives any more"));
+  CHECK(stopped == left || job.state == JobState::kCompleting || job.spec->survive_node_loss,
+        words("a member is gone"));
   check_gang(job);
 }
 

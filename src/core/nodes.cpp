@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/attempts.h"
 #include "core/directory.h"
+#include "core/growth.h"
 #include "core/reservations.h"
 #include "core/topology.h"
 
@@ -31,6 +32,7 @@ void prove_stopped(Txn& txn, const Node& node) {
       member_lost(txn, id, node.id, reason);  // before the proof ends the job: whose failure was it?
     member_gone(txn, id, node.id, reason);
   }
+  let_return(txn, node.id);
 }
 
 Result<void> check_facts(const Node& facts) {
@@ -163,6 +165,7 @@ Result<void> remove_node(Txn& txn, const RemoveNode& ask) {
     return not_found(format("Invalid node name specified: {}", ask.name));
   if (known->link == NodeLink::kUp)
     return conflict(format("node {} is up: stop its agent first", ask.name));
+  let_return(txn, known->id);
   if (!jobs_on(txn, known->id).empty())
     return conflict(format("node {} still holds jobs that are not proven stopped", ask.name));
   txn.remove(txn.node(known->id));

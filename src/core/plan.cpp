@@ -7,6 +7,7 @@
 #include "core/accounting.h"
 #include "core/arrays.h"
 #include "core/attempts.h"
+#include "core/growth.h"
 #include "core/preemption.h"
 #include "core/timers.h"
 #include "core/topology.h"
@@ -99,6 +100,7 @@ Answer apply_plan(Txn& txn, const ApplyPlan& plan) {
   for (const PlannedPromise& promise : plan.promises) apply_promise(txn, promise);
   for (const PlannedPreemption& preemption : plan.preemptions) apply_preemption(txn, preemption);
   for (const PlannedResume& resume : plan.resumes) apply_resume(txn, resume);
+  for (const PlannedGrowth& growth : plan.growths) apply_growth(txn, growth, rules);
   return answer;
 }
 

@@ -11,6 +11,7 @@
 #include "core/plan.h"
 #include "core/timers.h"
 #include "core/topology.h"
+#include "rules/growth.h"
 #include "rules/preempt.h"
 #include "rules/topology.h"
 
@@ -101,7 +102,8 @@ void pause_job(Txn& txn, const Job& before) {
 // Whether a suspended job's cores and devices are free, and not held for others.
 bool may_go_on(const Txn& txn, const Job& job) {
   std::map<NodeId, NodeLoad> loads;
-  for (const Grant& grant : job.allocation->grants) {
+  const std::vector<Grant> held = grants_held(job.allocation->grants);
+  for (const Grant& grant : held) {
     const Node* node = txn.tables().node(grant.node);
     if (!node)
       return false;
@@ -112,7 +114,7 @@ bool may_go_on(const Txn& txn, const Job& job) {
     if (!take(load->second, *node, grant).ok())
       return false;
   }
-  for (const Grant& grant : job.allocation->grants)
+  for (const Grant& grant : held)
     if (txn.inner().kept_for.contains(grant.node)) {
       NodeLoad load = load_to_come(txn, grant.node, job.id, {});
       load.memory_mb -= grant.memory_mb;

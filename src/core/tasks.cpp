@@ -1,6 +1,8 @@
 #include "core/tasks.h"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
 #include "base/text.h"
 #include "core/attempts.h"
@@ -60,6 +62,19 @@ void launch(Txn& txn, const Job& job, const Task& task) {
   txn.act(job.allocation->grants[task.grant].node, job, StartTask{task.group, task.index, task.incarnation});
 }
 
+// It ended with its machine or its attempt.
+Task ended_without_a_word(const Txn& txn, const Task& task) {
+  Task ended = task;
+  ended.state = TaskState::kEnded;
+  if (task.state != TaskState::kEnded && !task.retry_at) {
+    ended.exit = {0, 9, false};
+    ended.ended = txn.now();
+  }
+  ended.retry_at = {};
+  ended.ready = false;
+  return ended;
+}
+
 std::string failure_words(const Task& task, const ExitStatus& exit) {
   return exit.signal ? format("task {}.{} ended by signal {}", task.group, task.index, exit.signal)
                      : format("task {}.{} ended with exit code {}", task.group, task.index, exit.code);
@@ -68,14 +83,27 @@ std::string failure_words(const Task& task, const ExitStatus& exit) {
 }  // namespace
 
 void start_tasks_of(Txn& txn, const Job& job) {
+  std::vector<std::uint32_t> all(job.allocation->grants.size());
+  std::iota(all.begin(), all.end(), 0u);
+  start_tasks_in(txn, job, all);
+}
+
+void start_tasks_in(Txn& txn, const Job& job, const std::vector<std::uint32_t>& grants) {
+  if (grants.empty())
+    return;
   const Ref<Job> held = txn.job(job.id);
+  std::vector<std::set<std::uint32_t>> taken(held->spec->groups.size());
+  for (const auto& task : txn.tables().tasks_of(held->id))
+    if (task->attempt == held->attempt && (task->grant != kNoGrant || task->exit.ok()))
+      taken[task->group].insert(task->index);
   std::vector<std::uint32_t> next(held->spec->groups.size(), 0);
-  for (std::uint32_t g = 0; g < held->allocation->grants.size(); ++g) {
+  for (const std::uint32_t g : grants) {
     const Grant& grant = held->allocation->grants[g];
     const GroupSpec& group = held->spec->groups[grant.group];
     if (group.launch != Launch::kTasks || held->members[g] == MemberState::kStopped)
       continue;
     for (std::uint32_t t = 0; t < grant.tasks; ++t) {
+      while (taken[grant.group].contains(next[grant.group])) ++next[grant.group];
       Task task;
       task.job = held->id;
       task.group = grant.group;
@@ -221,19 +249,33 @@ void task_timer(Txn& txn, TaskKey key) {
     launch(txn, *job, *now);
 }
 
+void lose_tasks_of(Txn& txn, const Job& job, const std::vector<bool>& grants) {
+  for (const auto& task : txn.tables().tasks_of(job.id)) {
+    if (task->attempt != job.attempt || task->grant >= grants.size() || !grants[task->grant])
+      continue;
+    Task lost = ended_without_a_word(txn, *task);
+    if (task->state != TaskState::kEnded)
+      lost.exit = {0, 9, false};
+    lost.grant = kNoGrant;
+    txn.put(std::move(lost));
+  }
+}
+
+void move_tasks_of(Txn& txn, const Job& job, const std::vector<std::uint32_t>& position) {
+  for (const auto& task : txn.tables().tasks_of(job.id)) {
+    if (task->attempt != job.attempt || task->grant >= position.size() || position[task->grant] == task->grant)
+      continue;
+    Task moved = *task;
+    moved.grant = position[task->grant];
+    txn.put(std::move(moved));
+  }
+}
+
 void end_tasks_of(Txn& txn, JobId job) {
   for (const auto& task : txn.tables().tasks_of(job)) {
     if (task->state == TaskState::kEnded && !task->retry_at)
       continue;
-    Task ended = *task;
-    ended.state = TaskState::kEnded;
-    if (task->state != TaskState::kEnded && !task->retry_at) {
-      ended.exit = {0, 9, false};  // it ended with its machine or its attempt, without a word
-      ended.ended = txn.now();
-    }
-    ended.retry_at = {};
-    ended.ready = false;
-    txn.put(std::move(ended));
+    txn.put(ended_without_a_word(txn, *task));
   }
 }
 

@@ -2,12 +2,24 @@
 // readiness, and when such a job is done.
 #pragma once
 
+#include <vector>
+
 #include "core/txn.h"
 
 namespace lockstep {
 
 // The job has just become kRunning: Task records and StartTask actions for its kTasks groups.
 void start_tasks_of(Txn& txn, const Job& job);
+// The same for these grants, by position, that it got or that came up later. Tasks get the lowest indices that none
+// of the attempt has.
+void start_tasks_in(Txn& txn, const Job& job, const std::vector<std::uint32_t>& grants);
+
+// Task::grant of a task whose node was lost. Unless it had ended well, its index may be given again.
+inline constexpr std::uint32_t kNoGrant = UINT32_MAX;
+// What ran on these grants, by position, ended with them.
+void lose_tasks_of(Txn& txn, const Job& job, const std::vector<bool>& grants);
+// Grants have other positions than before; by the old one.
+void move_tasks_of(Txn& txn, const Job& job, const std::vector<std::uint32_t>& position);
 
 // The node's word. The job holds an allocation, the attempt is the current one, the node is one of its members.
 // While the job is kCompleting results are recorded and nothing is restarted.

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "rules/fit.h"
+#include "rules/growth.h"
 #include "rules/need.h"
 
 namespace lockstep {
@@ -182,28 +183,30 @@ Result<void> check_possible(const JobSpec& spec, const Partition& partition, con
 Result<void> check_allocation(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
                               const std::vector<const Node*>& nodes) {
   CHECK(grants.size() == nodes.size());
-  if (partition.nodes_max > 0 && grants.size() > partition.nodes_max)
-    return conflict("more nodes than the partition allows");
+  std::size_t again = 0;  // further grants of a group on a node that it has
   for (const Grant& grant : grants)
     if (grant.group >= spec.groups.size())
       return conflict("a grant for a group that is not there");
   for (std::size_t g = 0; g < spec.groups.size(); ++g) {
     const GroupSpec& group = spec.groups[g];
     std::uint64_t tasks = 0, count = 0, named = 0, devices_extra = 0;
-    std::vector<NodeId> seen;
+    std::map<NodeId, std::uint32_t> seen;
+    const bool twice = stacks(group);
     for (std::size_t i = 0; i < grants.size(); ++i) {
       const Grant& grant = grants[i];
       if (grant.group != g)
         continue;
       const Node& node = *nodes[i];
-      if (std::find(seen.begin(), seen.end(), grant.node) != seen.end())
+      const auto [here, first] = seen.try_emplace(grant.node);
+      if (!first && !twice)
         return conflict("a node twice in one group");
-      seen.push_back(grant.node);
+      again += !first;
+      here->second += grant.tasks;
       if (!eligible(node, partition, group))
         return conflict(format("{} may not be used", node.meta.name));
       if (grant.tasks == 0)
         return conflict("a grant without tasks");
-      if (group.tasks_per_node > 0 && grant.tasks > group.tasks_per_node)
+      if (group.tasks_per_node > 0 && here->second > group.tasks_per_node)
         return conflict("too many tasks on a node");
       const NodeNeed need = need_on_node(node, group, grant.tasks, 0);
       if (grant.cores.count() < need.cores || grant.memory_mb < need.memory_mb)
@@ -220,8 +223,9 @@ Result<void> check_allocation(const JobSpec& spec, const Partition& partition, c
       for (const DeviceAsk& ask : need.devices) asked += ask.count;
       devices_extra += grant.devices.count() - asked;
       tasks += grant.tasks;
-      ++count;
-      named += std::find(group.only_nodes.begin(), group.only_nodes.end(), node.meta.name) != group.only_nodes.end();
+      count += first;
+      named += first &&
+               std::find(group.only_nodes.begin(), group.only_nodes.end(), node.meta.name) != group.only_nodes.end();
     }
     const bool every_node = group.tasks.max == UINT32_MAX;
     if (count == 0 || count < group.nodes.min || (group.nodes.max > 0 && count > group.nodes.max))
@@ -235,6 +239,8 @@ Result<void> check_allocation(const JobSpec& spec, const Partition& partition, c
     if (named < must)
       return conflict("a node asked for by name is missing");
   }
+  if (partition.nodes_max > 0 && grants.size() - again > partition.nodes_max)
+    return conflict("more nodes than the partition allows");
   return {};
 }
 

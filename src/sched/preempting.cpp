@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rules/growth.h"
 #include "rules/tres.h"
 #include "sched/place.h"
 
@@ -160,7 +161,7 @@ void Preempting::serve_late(PlannerView& view, Shadows& shadows, Instant now, Pl
       continue;
     const bool shaded = std::any_of(job->allocation->grants.begin(), job->allocation->grants.end(),
                                     [&](const Grant& g) { return view.nodes()[g.node.value].shaded; });
-    if (shaded || !free_for(job->allocation->grants, view.held_grants(*job), view.nodes()))
+    if (shaded || !free_for(grants_held(job->allocation->grants), view.held_grants(*job), view.nodes()))
       continue;
     resumed_.insert(id);
     chunk.resumes.push_back({id, job->meta.seq});

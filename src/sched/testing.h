@@ -132,6 +132,45 @@ struct MiniCore {
         job.spec->time_limit.us == 0 || job.spec->time_limit >= kForever ? kNever : now + job.spec->time_limit;
     put(job);
   }
+  // Applies a growth by the rules; EXPECTs that they allow it.
+  void grow(const PlannedGrowth& growth, Instant now) {
+    Job job = *tables.job(growth.job);
+    ASSERT_EQ(job.state, JobState::kRunning);
+    auto allocation = std::make_shared<Allocation>(*job.allocation);
+    for (const Grant& grant : growth.grants) {
+      EXPECT_TRUE(node_usable(*tables.node(grant.node)));
+      const auto taken = take(loads[grant.node], *tables.node(grant.node), grant);
+      EXPECT_TRUE(taken.ok()) << (taken.ok() ? "" : taken.error().message);
+      allocation->grants.push_back(grant);
+      job.members.push_back(MemberState::kRunning);
+    }
+    EXPECT_TRUE(room_to_come(job.id, growth.grants, {})) << "job " << job.id.value << " grows into what is held";
+    std::vector<const Node*> nodes;
+    for (const Grant& grant : allocation->grants) nodes.push_back(tables.node(grant.node));
+    const Partition& partition = *tables.partition(allocation->partition);
+    const auto whole = check_allocation(*job.spec, partition, allocation->grants, nodes);
+    EXPECT_TRUE(whole.ok()) << (whole.ok() ? "" : whole.error().message);
+    Ledger without = ledger;
+    without.index(tables.job(job.id), nullptr);
+    const Duration left = job.limit_end >= kNever ? kForever : job.limit_end - now;
+    const auto bar =
+        first_bar(tables, without, start_ask(*job.spec, partition, allocation->grants, nodes, left), now,
+                  {now.us + (tables.cluster ? tables.cluster->wall_offset.us : 0)}, [&]() -> const Spendings& {
+                    spendings.emplace(tables, std::vector<RunningUse>(), now, Instant{});
+                    return *spendings;
+                  });
+    EXPECT_FALSE(bar) << job.id.value << " may not grow: " << (bar ? bar->detail : "");
+    allocation->tres = tres_of(*job.spec, partition, allocation->grants, nodes);
+    allocation->granted = now;
+    job.allocation = std::move(allocation);
+    put(job);
+  }
+  std::uint32_t tasks_of(JobId id) const {
+    std::uint32_t tasks = 0;
+    if (const Job* job = tables.job(id); job->allocation)
+      for (const Grant& grant : job->allocation->grants) tasks += grant.tasks;
+    return tasks;
+  }
   // What is held when these and all that are evicted have gone, with what is held for other waiting jobs.
   std::map<NodeId, NodeLoad> to_come(JobId self, const std::vector<JobId>& victims) const {
     std::map<NodeId, NodeLoad> out;
@@ -282,12 +321,14 @@ struct Driver {
   std::vector<PlannedPreemption> preemptions;
   std::vector<PlannedPromise> promises;
   std::vector<PlannedResume> resumes;
+  std::vector<PlannedGrowth> growths;
 
   std::vector<PlannedStart> pass(Instant now, PlanBudget budget = {}) {
     std::vector<PlannedStart> starts;
     preemptions.clear();
     promises.clear();
     resumes.clear();
+    growths.clear();
     for (int slices = 0;; ++slices) {
       EXPECT_LT(slices, 100'000) << "the planner never comes to an end";
       PlanChunk chunk = planner.plan(now, rng, budget);
@@ -296,6 +337,7 @@ struct Driver {
       std::move(chunk.preemptions.begin(), chunk.preemptions.end(), std::back_inserter(preemptions));
       std::move(chunk.promises.begin(), chunk.promises.end(), std::back_inserter(promises));
       std::move(chunk.resumes.begin(), chunk.resumes.end(), std::back_inserter(resumes));
+      std::move(chunk.growths.begin(), chunk.growths.end(), std::back_inserter(growths));
       if (!chunk.more || slices >= 100'000)
         return starts;
     }
@@ -310,6 +352,7 @@ struct Driver {
       for (const PlannedPromise& promise : promises) core.promise(promise);
       for (const PlannedPreemption& preemption : preemptions) core.preempt(preemption, now);
       for (const PlannedResume& resume : resumes) core.resume(resume);
+      for (const PlannedGrowth& growth : growths) core.grow(growth, now);
       count += starts.size();
       planner.observe(core.drain());
       planner.settled();

@@ -1,0 +1,199 @@
+#include "core/growth.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "core/attempts.h"
+#include "core/preemption.h"
+#include "core/tasks.h"
+#include "core/topology.h"
+#include "rules/growth.h"
+#include "rules/topology.h"
+#include "rules/tres.h"
+
+namespace lockstep {
+
+namespace {
+
+std::vector<const Node*> nodes_of_grants(const Txn& txn, const std::vector<Grant>& grants) {
+  std::vector<const Node*> nodes;
+  for (const Grant& grant : grants) nodes.push_back(txn.tables().node(grant.node));
+  return nodes;
+}
+
+// The job holds these from now on. What it has held until now is charged, so that nothing counts as held for longer or
+// shorter than it was.
+Ref<Job> hold_instead(Txn& txn, const Job& before, std::vector<Grant> grants, std::vector<MemberState> members) {
+  charge_usage(txn, before);
+  auto allocation = std::make_shared<Allocation>(*before.allocation);
+  allocation->grants = std::move(grants);
+  allocation->granted = txn.now();
+  const std::vector<Grant> held = grants_held(allocation->grants);
+  if (const Partition* partition = txn.tables().partition(allocation->partition))
+    allocation->tres = tres_of(*before.spec, *partition, held, nodes_of_grants(txn, held));
+  Job job = before;
+  job.allocation = std::move(allocation);
+  job.members = std::move(members);
+  return txn.put(std::move(job));
+}
+
+// Its live steps use something there.
+bool has_steps_on(const Txn& txn, const Job& job, NodeId node) {
+  const auto live = txn.inner().live_steps.find(job.id);
+  return live != txn.inner().live_steps.end() &&
+         std::any_of(live->second.begin(), live->second.end(), [&](StepNo number) {
+           const auto& places = txn.tables().step(job.id, number)->places;
+           return std::any_of(places.begin(), places.end(), [&](const StepPlace& p) { return p.node == node; });
+         });
+}
+
+std::string size_words(const Job& job) {
+  const std::vector<Grant> held = grants_held(job.allocation->grants);
+  std::uint32_t tasks = 0;
+  for (const Grant& grant : held) tasks += grant.tasks;
+  return format("attempt {}: {} tasks", job.attempt, tasks);
+}
+
+}  // namespace
+
+bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) {
+  const Ref<Job> job = txn.job(planned.job);
+  if (!job || job->state != JobState::kRunning || job->eviction || planned.grants.empty())
+    return false;
+  const Allocation& allocation = *job->allocation;
+  const JobSpec& spec = *job->spec;
+  const Partition* partition = txn.tables().partition(allocation.partition);
+  if (!partition || !partition->up)
+    return false;
+  const std::optional<Partition> eased = eased_for(txn.tables(), *partition, spec.qos);
+  if (eased)
+    partition = &*eased;
+  std::map<NodeId, NodeLoad> loads;
+  for (const Grant& grant : planned.grants) {
+    const Node* node = txn.tables().node(grant.node);
+    if (!node || !node_usable(*node) || grant.group >= spec.groups.size() || !is_elastic(spec.groups[grant.group]) ||
+        grant.tasks == 0 || has_left(allocation.grants, grant.node))
+      return false;
+    const auto held = txn.inner().loads.find(grant.node);
+    NodeLoad& load =
+        loads.try_emplace(grant.node, held == txn.inner().loads.end() ? NodeLoad{} : held->second).first->second;
+    if (!take(load, *node, grant).ok())
+      return false;
+  }
+  // A member that is on its way out cannot be told to start more.
+  for (std::size_t i = 0; i < job->members.size(); ++i)
+    if (job->members[i] == MemberState::kStopped && loads.contains(allocation.grants[i].node))
+      return false;
+  std::vector<Grant> all = grants_held(allocation.grants);
+  all.insert(all.end(), planned.grants.begin(), planned.grants.end());
+  const std::vector<const Node*> nodes = nodes_of_grants(txn, all);
+  const bool switches_over = txn.now() >= switches_end(spec, job->eligible);
+  if (!check_allocation(spec, *partition, all, nodes).ok() ||
+      !check_domains(spec, *partition, levels_of(txn.tables()), all, nodes, switches_over).ok() ||
+      !spares_holds(txn, job->id, planned.grants))
+    return false;
+  Ledger without = txn.inner().ledger;
+  without.index(job.get(), nullptr);
+  const Duration left = job->limit_end >= kNever ? kForever : job->limit_end - txn.now();
+  if (left.us <= 0 || rules.bar(spec, *partition, all, nodes, left, &without))
+    return false;
+
+  std::vector<Grant> grants = allocation.grants;
+  std::vector<MemberState> members = job->members;
+  std::vector<NodeId> fresh;  // on which nothing of it runs yet
+  std::vector<std::uint32_t> ready;
+  for (const Grant& grant : planned.grants) {
+    const auto there = std::find_if(grants.begin(), grants.end(), [&](const Grant& g) { return g.node == grant.node; });
+    if (there == grants.end())
+      fresh.push_back(grant.node);
+    const MemberState state =
+        there == grants.end() ? MemberState::kAssigned : members[static_cast<std::size_t>(there - grants.begin())];
+    if (state == MemberState::kRunning)
+      ready.push_back(static_cast<std::uint32_t>(grants.size()));
+    grants.push_back(grant);
+    members.push_back(state);
+  }
+  const Ref<Job> grown = hold_instead(txn, *job, std::move(grants), std::move(members));
+  txn.event(*grown, "Grown", size_words(*grown));
+  for (NodeId node : fresh) txn.act(node, *grown, StartAttempt{});
+  start_tasks_in(txn, *grown, ready);
+  return true;
+}
+
+bool may_shrink(const Txn& txn, const Job& job, NodeId node) {
+  if (job.state != JobState::kRunning || job.eviction || has_steps_on(txn, job, node))
+    return false;
+  std::vector<Grant> left;
+  for (std::size_t i = 0; i < job.members.size(); ++i) {
+    const Grant& grant = job.allocation->grants[i];
+    const Node* there = txn.tables().node(grant.node);
+    if (grant.node != node && job.members[i] != MemberState::kStopped && there && there->link == NodeLink::kUp)
+      left.push_back(grant);
+  }
+  for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
+    const GroupSpec& group = job.spec->groups[g];
+    if (group.launch == Launch::kTasks && group.one_failure_restarts_all)
+      return false;
+    const bool loses = std::any_of(job.allocation->grants.begin(), job.allocation->grants.end(),
+                                   [&](const Grant& grant) { return grant.group == g && grant.node == node; });
+    const GroupSize size = size_of(left, g);
+    if (loses && (!may_lose_tasks(group) || size.tasks < std::max(group.tasks.min, 1u) ||
+                  size.nodes < std::max(group.nodes.min, 1u)))
+      return false;
+  }
+  return true;
+}
+
+void shrink(Txn& txn, const Job& job, NodeId node) {
+  std::vector<Grant> grants = job.allocation->grants;
+  std::vector<MemberState> members = job.members;
+  std::vector<bool> lost(grants.size());
+  for (std::size_t i = 0; i < grants.size(); ++i)
+    if (grants[i].node == node) {
+      grants[i] = {.node = node, .group = grants[i].group};
+      members[i] = MemberState::kStopped;
+      lost[i] = true;
+    }
+  const Ref<Job> shrunk = hold_instead(txn, job, std::move(grants), std::move(members));
+  txn.event(*shrunk, "Shrunk", size_words(*shrunk));
+  lose_tasks_of(txn, *shrunk, lost);
+}
+
+void let_return(Txn& txn, NodeId node) {
+  const auto on = txn.inner().jobs_on.find(node);
+  if (on == txn.inner().jobs_on.end())
+    return;
+  for (JobId id : std::vector<JobId>(on->second.begin(), on->second.end())) {
+    const Ref<Job> before = txn.job(id);
+    const std::vector<Grant>& grants = before->allocation->grants;
+    if (!has_left(grants, node))
+      continue;
+    auto allocation = std::make_shared<Allocation>(*before->allocation);
+    Job job = *before;
+    std::vector<std::uint32_t> moved;  // where each grant is now
+    allocation->grants.clear();
+    job.members.clear();
+    for (std::size_t i = 0; i < grants.size(); ++i) {
+      const bool gone = grants[i].node == node && !occupies(grants[i]);
+      moved.push_back(gone ? kNoGrant : static_cast<std::uint32_t>(job.members.size()));
+      if (gone)
+        continue;
+      allocation->grants.push_back(grants[i]);
+      job.members.push_back(before->members[i]);
+    }
+    job.allocation = std::move(allocation);
+    const Ref<Job> now_there = txn.put(std::move(job));
+    move_tasks_of(txn, *now_there, moved);
+    const auto live = txn.inner().live_steps.find(id);
+    if (live == txn.inner().live_steps.end())
+      continue;
+    for (StepNo number : std::vector<StepNo>(live->second.begin(), live->second.end())) {
+      Step step = *txn.step(id, number);
+      for (StepPlace& place : step.places) place.grant = moved[place.grant];
+      txn.put(std::move(step));
+    }
+  }
+}
+
+}  // namespace lockstep

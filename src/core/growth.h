@@ -1,0 +1,22 @@
+// Elastic groups while they run: more for them when there is room, less when a node is lost (rules/growth.h).
+#pragma once
+
+#include "core/accounting.h"
+#include "core/txn.h"
+
+namespace lockstep {
+
+// Applied whole, or refused: false.
+bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules);
+
+// The running job can do without what it has on the node, which is lost; other nodes that cannot be reached do not
+// count as there.
+bool may_shrink(const Txn& txn, const Job& job, NodeId node);
+// Nothing of the attempt lives there any more: what it held there is given back, its tasks have ended. may_shrink().
+void shrink(Txn& txn, const Job& job, NodeId node);
+
+// Whatever was started on the node before now is gone with everything that knew of it: attempts that have left it may
+// come back.
+void let_return(Txn& txn, NodeId node);
+
+}  // namespace lockstep

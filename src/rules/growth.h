@@ -1,0 +1,31 @@
+// Elastic groups (tasks.min < tasks.max): which may grow and shrink while they run, and what they hold then.
+//
+// What a lost node held is given back, but its grant stays in its place, empty: tasks and steps name grants by their
+// position, and agents start no attempt twice, so an attempt does not come back to a node before that has rebooted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/job.h"
+
+namespace lockstep {
+
+// Tasks of the group may come while it runs.
+bool is_elastic(const GroupSpec& group);
+// It goes on without some of them, as long as enough are left.
+bool may_lose_tasks(const GroupSpec& group);
+// A second grant of the group on one node is as good as a larger one: nothing is asked for per node.
+bool stacks(const GroupSpec& group);
+
+// Of the grants, those that are not given back.
+std::vector<Grant> grants_held(const std::vector<Grant>& grants);
+// The attempt was on that node and has left it.
+bool has_left(const std::vector<Grant>& grants, NodeId node);
+// The group's tasks and distinct nodes there.
+struct GroupSize {
+  std::uint32_t tasks = 0, nodes = 0;
+};
+GroupSize size_of(const std::vector<Grant>& grants, std::size_t group);
+
+}  // namespace lockstep
