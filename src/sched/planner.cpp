@@ -58,6 +58,7 @@ struct Planner::Inner {
   std::vector<bool> wanted;                 // by partition: a shape is blocked there
   std::vector<Head> heads;                  // by partition
   std::map<PartitionNo, ReadyTimes> ready;  // of their heads
+  std::set<JobId> promises_out;             // proposed and not answered yet
   std::vector<JobId> heads_told;            // jobs with a note as a partition's head
 
   enum class Verdict { kStarted, kSkipped, kBlocked };
@@ -411,6 +412,30 @@ struct Planner::Inner {
       chunk.notes.push_back(std::move(note));
     }
   }
+
+  // Promises that bind are records: made, moved and taken back with the heads.
+  void record_promises(PlanChunk& chunk) {
+    for (const JobId id : view.promised()) {
+      const Shadow* shadow = shadows.of_job(id);
+      if ((!shadow || !shadow->binds() || shadow->at == kNever) && promises_out.insert(id).second)
+        chunk.promises.push_back({id, {}});
+    }
+    const auto same_nodes = [](const Grant& a, const Grant& b) { return a.node == b.node; };
+    for (const Shadow& shadow : shadows.all()) {
+      const SlotNo s = shadow.binds() && shadow.at != kNever ? queued(shadow.key) : kNoSlot;
+      if (s == kNoSlot || view.slot(s).array)
+        continue;
+      const Promise* old = view.slot(s).job->promise.get();
+      const std::string& partition = view.partitions()[shadow.partition]->meta.name;
+      const bool stands =
+          old && (old->held || (old->partition == partition &&
+                                std::equal(old->grants.begin(), old->grants.end(), shadow.grants.begin(),
+                                           shadow.grants.end(), same_nodes) &&
+                                (shadow.overdue() || minute_after(old->at) == minute_after(shadow.at))));
+      if (!stands && promises_out.insert(shadow.key.job).second)
+        chunk.promises.push_back({shadow.key.job, {.at = shadow.at, .partition = partition, .grants = shadow.grants}});
+    }
+  }
 };
 
 Planner::Planner() : inner_(std::make_unique<Inner>()) {}
@@ -464,6 +489,8 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
     in.walk(now, budget, chunk);
   if (walked && !in.in_pass()) {
     in.tell_heads(chunk);
+    if (!view.has_proposals())  // what starts now may move it
+      in.record_promises(chunk);
     in.preempting.serve_late(view, in.shadows, now, chunk);
     in.preempting.search(
         view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
@@ -482,6 +509,7 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
 
 void Planner::settled() {
   inner_->preempting.settled();
+  inner_->promises_out.clear();
   if (inner_->view.drop_proposals())
     inner_->retry_at = std::min(inner_->retry_at, inner_->view.now() + kRetryRefused);
 }

@@ -339,5 +339,43 @@ TEST(Planner, slices_of_any_size_come_to_an_end_without_overlap) {
   }
 }
 
+// What binds is a record: proposed once, kept while it stands, moved with its reason, taken back when it is no more.
+TEST(Planner, a_binding_promise_is_a_record) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  for (std::uint32_t n = 1; n <= 2; ++n) core.add_node(n, 4, 4);
+  Driver driver;
+  const JobId running = core.add_job(ask(1, 4, hours(2)));
+  driver.run(core, kNow);
+  const JobId head = core.add_job(ask(2, 4, hours(1)));
+  const JobId young = core.add_job(ask(2, 4, hours(1)), 0, kNow, minutes(10));
+  driver.planner.observe(core.drain());
+  const auto pass = [&](Instant now) {
+    driver.promises.clear();
+    EXPECT_TRUE(driver.pass(now).empty());
+    const auto out = driver.promises;
+    for (const PlannedPromise& promise : out) core.promise(promise);
+    driver.planner.observe(core.drain());
+    driver.planner.settled();
+    return out;
+  };
+  const auto made = pass(kNow);
+  ASSERT_EQ(made.size(), 1u);
+  EXPECT_EQ(made[0].job, head);
+  EXPECT_EQ(made[0].promise.at, kNow + hours(2));
+  EXPECT_EQ(made[0].promise.grants.size(), 2u);
+  EXPECT_FALSE(made[0].promise.held);
+  EXPECT_TRUE(pass(kNow + minutes(1)).empty()) << "it stands";
+  core.end(running);
+  driver.planner.observe(core.drain());
+  EXPECT_EQ(driver.run(core, kNow + minutes(2)), 1u);
+  EXPECT_EQ(core.tables.job(head)->state, JobState::kRunning);
+  EXPECT_TRUE(pass(kNow + minutes(3)).empty()) << "the next is head, and its promise does not bind yet";
+  // Two spreads after its turn it does.
+  const auto later = pass(kNow + seconds(160'000));
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(later[0].job, young);
+}
+
 }  // namespace
 }  // namespace lockstep

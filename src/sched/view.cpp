@@ -640,6 +640,8 @@ void PlannerView::enqueue(SlotNo s, bool came) {
   ++queued_;
   queue_sum += queue_mark(slot);
   fresh.push_back(slot.job->id);
+  if (slot.job->promise && !slot.job->promise->held)
+    promised_.insert(slot.job->id);
   (came ? arrived : changed) = true;
 }
 
@@ -651,6 +653,7 @@ void PlannerView::dequeue(SlotNo s) {
   if (!switches_.empty())
     switches_.erase({switches_end(*slot.job->spec, slot.job->eligible), slot.job->id});
   slot.queued = false;
+  promised_.erase(slot.job->id);
   --queued_;
   queue_.erase(s);
   Shape& shape = shapes_[slot.shape];
@@ -725,6 +728,9 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
       held && holds && before->allocation == job->allocation && is_paused(*before) == is_paused(*job);
   const Promise* hold_before = before ? hold_of(*before) : nullptr;
   admission_.index(before.get(), removed ? nullptr : job.get());
+  // Its time stands where nothing that a forecast looks at is different.
+  const OrderKey old_key = before && slots_[s].queued ? slots_[s].key : OrderKey{};
+  const std::uint32_t old_promise = before && slots_[s].queued ? slots_[s].promised_min : 0;
   if (before) {
     dequeue(s);
     later_.erase({before->begin_after, job->id});
@@ -795,6 +801,8 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
     later_.insert({job->begin_after, job->id});
   else if (!proposals_.contains({job->id}))  // else its answer is on the way
     enqueue(s, !before);
+  if (slots_[s].queued && slots_[s].key == old_key)
+    slots_[s].promised_min = old_promise;
 }
 
 void PlannerView::advance(Instant now) {

@@ -169,6 +169,8 @@ class PlannerView {
   // Brings priorities up to date; true if the order changed.
   bool rank_again(Instant now);
 
+  const std::set<JobId>& promised() const { return promised_; }  // in the queue, with a promise that holds nothing yet
+
   // Shapes. `compile` brings a shape's ways up to date with classes and partitions.
   std::vector<Shape>& shapes() { return shapes_; }
   void compile(Shape& shape);
@@ -255,7 +257,7 @@ class PlannerView {
   std::vector<ShapeBrief> briefs_;
   std::unordered_multimap<std::size_t, std::uint32_t> shape_index_;
   std::vector<std::uint32_t> free_shapes_;
-  std::set<JobId> refused_;
+  std::set<JobId> refused_, promised_;
   std::map<JobId, std::vector<Grant>> paused_;  // suspended jobs: what they keep
 
   struct ArraySide {
