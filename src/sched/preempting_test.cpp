@@ -144,6 +144,25 @@ TEST_F(Preempting, scavengers_go_for_everybody) {
   EXPECT_EQ(state(d), JobState::kPending);
 }
 
+TEST_F(Preempting, scavengers_wait_behind_everybody) {
+  Qos spare;
+  spare.meta.name = "spare";
+  const JobId a = add("", 2, 8), b = add("spare", 2, 8, hours(1), 1000), c = add("", 2, 8);
+  core.put(spare);
+  run();
+  EXPECT_EQ(state(b), JobState::kRunning);
+  spare.scavenger = true;
+  core.put(spare);
+  core.end(b);
+  run();
+  EXPECT_EQ(state(a), JobState::kRunning);
+  const JobId d = add("spare", 2, 8, hours(1), 1000);
+  core.end(a);
+  run();
+  EXPECT_EQ(state(c), JobState::kRunning);
+  EXPECT_EQ(state(d), JobState::kPending);
+}
+
 TEST_F(Preempting, exempt_jobs_go_when_their_time_is_over) {
   core.add_qos("low");
   core.add_qos("high", {"low"});

@@ -124,7 +124,7 @@ void PlannerView::note_record(const Change& change) {
   ++bounds;
   ranked_as_of_ = kNever;
   if (std::holds_alternative<Ref<Qos>>(change.record))
-    ++layout, ++generation;  // it may ease the bounds of partitions
+    ++layout, ++generation, reorder();  // it may ease the bounds of partitions, and its jobs may be scavengers
   if (effect != Admission::Effect::kReservations)
     return;
   boundary_ = admission_.next_boundary(now_);
@@ -570,6 +570,8 @@ OrderKey PlannerView::key_of(const Job& job) const {
   }
   if (priorities_ && first)
     priority = priorities_->priority(*job.spec, first, job.eligible);
+  if (const Qos* qos = admission_.directory().qos_named(job.spec->qos); qos && qos->scavenger)
+    tier = priority = 0;  // behind everybody
   const std::uint64_t band =
       (kTierMax - std::min(tier, kTierMax)) << 48 | (kPriorityMax - std::min(priority, kPriorityMax));
   return {band, job.turn ? job.turn.us : job.submitted.us, job.id};
