@@ -58,8 +58,15 @@ bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
     return false;
   if (const JobId array = start.is_element ? job->id : job->array_job; array && throttled(txn, array))
     return false;
-  const std::optional<StartingIn> in = starting_in(txn, *job->spec, start.partition);
+  std::optional<StartingIn> in = starting_in(txn, *job->spec, start.partition);
   if (!in || start.grants.empty())
+    return false;
+  const bool shorter = start.limit.us > 0 && start.limit != in->limit;
+  if (shorter && (job->spec->time_min.us <= 0 || start.limit < job->spec->time_min || start.limit > in->limit))
+    return false;
+  if (shorter)
+    in->limit = start.limit;
+  if (in->limit > in->partition().time_max)
     return false;
   std::vector<const Node*> nodes;
   if (!fits(txn, *job, in->partition(), start.grants, nodes))
@@ -69,12 +76,15 @@ bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   std::vector<Grant> grants = start.grants;
   if (mutant(Mutant::kPartialGang) && grants.size() > 1)
     grants.pop_back();
-  if (!start.is_element) {
-    start_attempt(txn, *job, start.partition, std::move(grants));
-    return true;
+  Job starting = start.is_element ? split_off(txn, *job, start.array_index) : *job;
+  if (shorter) {  // as in Slurm, the limit it runs under is the job's from now on
+    JobSpec spec = *starting.spec;
+    spec.time_limit = start.limit;
+    starting.spec = std::make_shared<const JobSpec>(std::move(spec));
   }
-  const Job element = split_off(txn, *job, start.array_index);
-  start_attempt(txn, *txn.put(element), start.partition, std::move(grants));
+  if (start.is_element || shorter)
+    starting = *txn.put(std::move(starting));
+  start_attempt(txn, starting, start.partition, std::move(grants));
   return true;
 }
 

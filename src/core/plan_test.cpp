@@ -99,5 +99,23 @@ TEST(Plan, RequeuedJobsWaitForTheirDelay) {
   EXPECT_EQ(w.job(job).attempt, 2u);
 }
 
+TEST(Plan, AFlexibleJobRunsUnderTheLimitThePlanGives) {
+  World w(1);
+  JobSpec spec = World::batch(1, 2);
+  spec.time_limit = hours(4);
+  spec.time_min = hours(1);
+  const JobId id = w.submit(spec);
+  auto starts = w.plan();
+  ASSERT_EQ(starts.size(), 1u);
+  starts[0].limit = minutes(30);
+  EXPECT_EQ(w.must(ApplyPlan{starts}).starts_applied, 0u) << "less than the least";
+  starts[0].limit = hours(5);
+  EXPECT_EQ(w.must(ApplyPlan{starts}).starts_applied, 0u) << "more than was asked for";
+  starts[0].limit = hours(2);
+  EXPECT_EQ(w.must(ApplyPlan{starts}).starts_applied, 1u);
+  EXPECT_EQ(w.job(id).allocation->limit, hours(2));
+  EXPECT_EQ(w.job(id).spec->time_limit, hours(2));
+}
+
 }  // namespace
 }  // namespace lockstep

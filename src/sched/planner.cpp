@@ -258,6 +258,8 @@ struct Planner::Inner {
                          .grants = std::move(grants)};
     if (planned.is_element)
       planned.array_index = view.next_element(slot);
+    if (slot.job->spec->time_min.us > 0)
+      planned.limit = way.limit;
     view.propose(planned, end);
     shadows.started(view, planned.grants, end);
     chunk.starts.push_back(std::move(planned));
@@ -268,6 +270,30 @@ struct Planner::Inner {
     if (way.limit >= kForever)
       return kNever;
     return now + (job.predicted.us > 0 ? filler_time(kOrder, way.limit, job.predicted, false) : way.limit);
+  }
+
+  // The time limits it may start under: its own, and with a least one (--time-min) those that end before a head's time
+  // or a reservation's window; longest first.
+  std::vector<Duration> limits_for(const JobSlot& slot, const Way& way, Instant now) const {
+    std::vector<Duration> out{way.limit};
+    const Duration least = slot.job->spec->time_min;
+    if (least.us <= 0)
+      return out;
+    const auto before = [&](Instant at) {
+      if (at == kNever || at <= now)
+        return;
+      const Duration left{(at - now).us / 1'000'000 * 1'000'000};
+      if (left >= least && left < way.limit)
+        out.push_back(left);
+    };
+    for (const Shadow& shadow : shadows.all())
+      if (shadow.key < slot.key)
+        before(shadow.at);
+    if (view.admission().reserves())
+      before(view.admission().next_boundary(now));
+    std::sort(out.begin(), out.end(), std::greater<>{});
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
   }
 
   bool fits_heads_aside(const JobSlot& slot, Instant now) {
@@ -298,22 +324,30 @@ struct Planner::Inner {
     if (shape.never != Wait::kNone)
       return Verdict::kBlocked;
     bool free_of_heads = true, any_bar = false;
-    for (const Way& whole : shape.ways) {
-      if (!whole.open)
+    const bool flexible = slot.job->spec->time_min.us > 0;
+    for (const Way& asked : shape.ways) {
+      if (!asked.open)
         continue;
-      if (view.bar(*slot.job->spec, whole)) {
-        any_bar = true;
-        continue;
-      }
-      const std::optional<Way> narrowed = view.open_way(*slot.job->spec, whole, now);
-      const Way& way = narrowed ? *narrowed : whole;
-      const Instant end = way.limit >= kForever ? kNever : now + way.limit;
-      const Avoid avoid = shadows.avoid_for(slot.key, end, probable_end(*slot.job, way, now));
-      free_of_heads = free_of_heads && std::find(avoid.begin(), avoid.end(), true) == avoid.end();
-      if (!may_fit(view, way, shadows, avoid))
-        continue;
-      looked += kTry;
-      if (auto grants = place_now(view, view.asked_of(slot), way, shadows, avoid)) {
+      for (const Duration limit : limits_for(slot, asked, now)) {
+        std::optional<Way> shorter;
+        if (limit != asked.limit)
+          shorter.emplace(asked).limit = limit;
+        const Way& whole = shorter ? *shorter : asked;
+        if (view.bar(*slot.job->spec, whole)) {
+          any_bar = true;
+          continue;
+        }
+        const std::optional<Way> narrowed = view.open_way(*slot.job->spec, whole, now);
+        const Way& way = narrowed ? *narrowed : whole;
+        const Instant end = way.limit >= kForever ? kNever : now + way.limit;
+        const Avoid avoid = shadows.avoid_for(slot.key, end, probable_end(*slot.job, way, now));
+        free_of_heads = free_of_heads && std::find(avoid.begin(), avoid.end(), true) == avoid.end();
+        if (!may_fit(view, way, shadows, avoid))
+          continue;
+        looked += kTry;
+        auto grants = place_now(view, view.asked_of(slot), way, shadows, avoid);
+        if (!grants)
+          continue;
         if (view.bar(*slot.job->spec, way, &*grants)) {
           any_bar = true;
           continue;
@@ -324,7 +358,7 @@ struct Planner::Inner {
         return Verdict::kStarted;
       }
     }
-    if (!any_bar && (free_of_heads || !fits_heads_aside(slot, now)))
+    if (!any_bar && !flexible && (free_of_heads || !fits_heads_aside(slot, now)))
       view.briefs()[number].parked = view.gains;
     if (!express)
       note_head(view.briefs()[number], s);

@@ -377,5 +377,25 @@ TEST(Planner, a_binding_promise_is_a_record) {
   EXPECT_EQ(later[0].job, young);
 }
 
+// --time-min: a job that may be cut short goes ahead of a head it would otherwise delay.
+TEST(Planner, a_flexible_job_is_cut_short_before_a_head) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  for (std::uint32_t n = 1; n <= 2; ++n) core.add_node(n, 4, 4);
+  Driver driver;
+  core.add_job(ask(1, 4, hours(2)));
+  driver.run(core, kNow);
+  core.add_job(ask(2, 4, hours(1)));
+  JobSpec stiff = ask(1, 4, hours(5)), flexible = stiff;
+  flexible.time_min = hours(1);
+  core.add_job(stiff);
+  const JobId id = core.add_job(flexible);
+  driver.planner.observe(core.drain());
+  const auto starts = driver.pass(kNow);
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(starts[0].job, id);
+  EXPECT_EQ(starts[0].limit, hours(2));
+}
+
 }  // namespace
 }  // namespace lockstep
