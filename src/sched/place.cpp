@@ -5,19 +5,22 @@
 #include <numeric>
 
 #include "base/hostlist.h"
+#include "sched/idle_together.h"
 
 namespace lockstep {
 
 namespace {
 
-constexpr int kIslandsLook = 64;  // nodes whose whole islands would be broken, before one of them is taken
-constexpr int kOrdersMax = 24;    // of a job's groups: all of up to four
+constexpr std::size_t kTogetherLook = 64;  // nodes that are compared for a part of one
+constexpr int kIslandsLook = 64;           // nodes whose whole islands would be broken, before one of them is taken
+constexpr int kOrdersMax = 24;             // of a job's groups: all of up to four
 
 // The loads a placement is tried on.
 struct Board {
   PlannerView& view;
   std::function<const NodeLoad*(NodeId)> load;  // null: not to be used
   std::map<NodeId, NodeLoad> held;              // with what earlier groups of the job take
+  Duration needed;                              // predicted run time of the job; 0 = it does not matter
   const NodeLoad* at(NodeId id) const {
     const auto it = held.find(id);
     return it != held.end() ? &it->second : load(id);
@@ -29,13 +32,14 @@ struct Choice {
   bool breaks = false;  // an NVLink island that is whole
   FreeAmounts free;
   Candidate candidate;
+  Duration cost;  // sched/idle_together.h
 };
 
 // The order in which nodes are taken: light ones, those whose whole islands stay whole, then those with the least left,
 // so that whole nodes stay free.
 bool preferred(const Choice& a, const Choice& b) {
-  return std::tie(a.weight, a.breaks, a.free.devices, a.free.cores, a.candidate.node->id) <
-         std::tie(b.weight, b.breaks, b.free.devices, b.free.cores, b.candidate.node->id);
+  return std::tie(a.weight, a.breaks, a.cost, a.free.devices, a.free.cores, a.candidate.node->id) <
+         std::tie(b.weight, b.breaks, b.cost, b.free.devices, b.free.cores, b.candidate.node->id);
 }
 
 // How many candidates to try before taking in all of them; 0 = all at once.
@@ -65,6 +69,18 @@ std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const Grou
   return Choice{node.weight, false, slot.free, {&node, load}};
 }
 
+// What it costs the others that a part of the node is taken. An idle node goes last.
+Duration cost_of(const Board& board, NodeId id, const FreeAmounts& free, std::uint32_t devices) {
+  const NodeSlot& slot = board.view.nodes()[id.value];
+  if (slot.holders.empty())
+    return kForever;
+  const Instant now = board.view.now();
+  Instant idle = now;
+  for (const Holder& holder : slot.holders) idle = std::max(idle, holder.likely_end(now));
+  return std::min(kForever - seconds(1),
+                  node_cost(std::int64_t{free.devices} - devices, std::min(idle - now, kForever), board.needed));
+}
+
 // Of the listed nodes with enough free, `enough` (0 = all) in order of preference; false when there are no more.
 bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
                    std::size_t enough, std::vector<Candidate>& out) {
@@ -73,6 +89,10 @@ bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, co
   for (const ClassNeed& need : way.needs) {
     const NodeClass& cls = board.view.classes()[need.cls];
     const bool spare = way.exact && way.nodes == 1 && need.amounts.devices > 0 && cls.islands.size() > 1;
+    // One node out of many for a part of it: those are compared that have the least left.
+    const bool together = way.exact && way.nodes == 1 && need.amounts.devices > 0 &&
+                          need.amounts.devices < cls.whole.devices && board.needed.us > 0;
+    const std::size_t most = together && enough != 0 ? std::max(enough, kTogetherLook) : enough;
     for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
       std::size_t found = 0;
       int breaking = 0;
@@ -81,10 +101,12 @@ bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, co
         if (!choice)
           return true;
         choice->breaks = spare && breaks_island(cls, *choice->candidate.load, need.amounts.devices);
+        if (together)
+          choice->cost = cost_of(board, id, choice->free, need.amounts.devices);
         choices.push_back(*choice);
         if (choice->breaks && ++breaking < kIslandsLook)
           return true;
-        if (++found < enough || enough == 0)
+        if (++found < most || enough == 0)
           return true;
         cut = true;
         return false;
@@ -527,7 +549,7 @@ std::optional<Shadow> general_later(PlannerView& view, const JobSpec& spec, cons
   const auto after = [&](Instant at) {
     for (std::size_t i = 0; i < loads.size(); ++i) loads[i] = load_after(view.nodes()[i], at);
     const auto load = [&](NodeId id) { return node_usable(*view.nodes()[id.value].node) ? &loads[id.value] : nullptr; };
-    return place(Board{view, load, {}}, spec, way, false);
+    return place(Board{view, load, {}, {}}, spec, way, false);
   };
   // More ends, more room: the fewest ends that suffice are found by halving.
   std::size_t low = 0, high = ends.size() - 1;
@@ -574,7 +596,7 @@ bool may_fit(PlannerView& view, const Way& way, const Shadows& shadows, const Av
 }
 
 std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Way& way,
-                                            const Shadows& shadows, const Avoid& avoid) {
+                                            const Shadows& shadows, const Avoid& avoid, Duration predicted) {
   std::map<NodeId, NodeLoad> seen;
   const auto load = [&](NodeId id) -> const NodeLoad* {
     const NodeSlot& slot = view.nodes()[id.value];
@@ -585,12 +607,12 @@ std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& sp
       it->second = shadows.seen(id, slot.load, avoid);
     return &it->second;
   };
-  return place(Board{view, load, {}}, spec, way, true);
+  return place(Board{view, load, {}, std::min(predicted, way.limit)}, spec, way, true);
 }
 
 std::optional<std::vector<Grant>> place_where(PlannerView& view, const JobSpec& spec, const Way& way,
                                               std::function<const NodeLoad*(NodeId)> load) {
-  return place(Board{view, std::move(load), {}}, spec, way, false);
+  return place(Board{view, std::move(load), {}, {}}, spec, way, false);
 }
 
 std::optional<Shadow> place_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
@@ -668,7 +690,7 @@ bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_
   const auto load = [&](NodeId id) {
     return any_state || node_usable(*view.nodes()[id.value].node) ? &kEmpty : nullptr;
   };
-  const auto grants = place(Board{view, load, {}}, *shape.spec, way, false);
+  const auto grants = place(Board{view, load, {}, {}}, *shape.spec, way, false);
   if (grants && witness)
     for (const Grant& grant : *grants) witness->emplace_back(grant.node, view.nodes()[grant.node.value].version);
   return grants.has_value();

@@ -13,9 +13,10 @@ namespace lockstep {
 // False when counting nodes says that the job cannot start now: a look at a few tables.
 bool may_fit(PlannerView& view, const Way& way, const Shadows& shadows, const Avoid& avoid);
 
-// On what is free now, in order of preference. Leaves the view as it was.
+// On what is free now, in order of preference. predicted: run time, so that nodes fall idle together; 0 = not known.
+// Leaves the view as it was.
 std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& spec, const Way& way,
-                                            const Shadows& shadows, const Avoid& avoid);
+                                            const Shadows& shadows, const Avoid& avoid, Duration predicted = {});
 
 // When each node would have what a head needs, kept from one pass to the next: only nodes on which something changed
 // are looked at again.

@@ -345,7 +345,7 @@ struct Planner::Inner {
         if (!may_fit(view, way, shadows, avoid))
           continue;
         looked += kTry;
-        auto grants = place_now(view, view.asked_of(slot), way, shadows, avoid);
+        auto grants = place_now(view, view.asked_of(slot), way, shadows, avoid, slot.job->predicted);
         if (!grants)
           continue;
         if (view.bar(*slot.job->spec, way, &*grants)) {

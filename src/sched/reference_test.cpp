@@ -13,6 +13,8 @@ namespace {
 struct Held {
   Grant grant;
   Instant end;
+  Instant since;
+  Duration predicted;
 };
 
 struct SlowHead {
@@ -134,7 +136,8 @@ class SlowPlanner {
     for (const auto& [id, job] : tables.jobs)
       if (holds_allocation(job->state))
         for (const Grant& grant : job->allocation->grants)
-          held_[grant.node].push_back({grant, job->limit_end ? job->limit_end : kNever});
+          held_[grant.node].push_back(
+              {grant, job->limit_end ? job->limit_end : kNever, job->allocation->granted, job->predicted});
   }
 
   SlowPlan plan() {
@@ -307,21 +310,49 @@ class SlowPlanner {
     return try_all(job, partition, nodes, empty).has_value();
   }
 
+  // Five hours for every device left over, and the time by which the node would be busy longer; an idle node last. Only
+  // for a part of one node.
+  std::int64_t cost_of_part(const JobSpec& spec, const Node& node, std::uint32_t free, Duration needed) const {
+    const GroupSpec& group = spec.groups[0];
+    const std::uint32_t devices = group.per_node.devices.empty() ? 0 : group.per_node.devices[0].count;
+    const bool part = one_fixed_group(spec) && group.nodes.min == 1 && group.sharing != Sharing::kExclusive &&
+                      devices > 0 && devices < node.devices.size() && needed.us > 0;
+    if (!part)
+      return 0;
+    const auto held = held_.find(node.id);
+    if (held == held_.end() || held->second.empty())
+      return INT64_MAX;
+    Instant idle = now_;
+    for (const Held& h : held->second) {
+      Instant likely = h.end;
+      if (h.predicted.us > 0) {
+        likely = h.since + h.predicted;
+        if (likely <= now_)
+          likely = now_ + (now_ - h.since) / 2;
+      }
+      idle = std::max(idle, std::min(likely, h.end));
+    }
+    const std::int64_t busy = std::min((idle - now_).us, kForever.us);
+    return std::max<std::int64_t>(0, needed.us - busy) + hours(5).us * (std::int64_t{free} - devices);
+  }
+
   bool start(const Job& job, const Partition& partition) {
     const Duration span = limit(job, partition);
     const Instant end = span >= kForever ? kNever : now_ + span;
     // 85 % of what is predicted counts before a promise binds.
     const Instant probably =
         end == kNever || job.predicted.us == 0 ? end : std::min(end, now_ + Duration{job.predicted.us / 1000 * 850});
-    std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, NodeId>> order;
+    std::vector<std::tuple<std::uint32_t, std::int64_t, std::uint32_t, std::uint32_t, NodeId>> order;
     std::map<NodeId, NodeLoad> loads, plain;
+    const Duration needed = std::min(job.predicted, span);
     for (const auto& [id, node] : tables_.nodes) {
       if (!node_usable(*node))
         continue;
       NodeLoad load = load_at(id, {});
       plain[id] = load;
       const std::uint32_t free_devices = static_cast<std::uint32_t>(node->devices.size()) - load.devices.count();
-      order.emplace_back(node->weight, free_devices, node->cores - load.cores.count(), id);
+      order.emplace_back(node->weight, cost_of_part(*job.spec, *node, free_devices, needed), free_devices,
+                         node->cores - load.cores.count(), id);
       for (const auto& [name, head] : plan_.heads)
         if (const auto then = head.then.find(id);
             then != head.then.end() && ((head.binds ? end : probably) > head.at || end == kNever)) {
@@ -335,14 +366,14 @@ class SlowPlanner {
     }
     std::sort(order.begin(), order.end());
     std::vector<const Node*> nodes;
-    for (const auto& entry : order) nodes.push_back(tables_.node(std::get<3>(entry)));
+    for (const auto& entry : order) nodes.push_back(tables_.node(std::get<4>(entry)));
     const auto grants = try_all(job, partition, nodes, loads, &plain);
     if (!grants)
       return false;
     std::string text = format("job {} in {}:", job.id.value, partition.meta.name);
     std::set<NodeId> used;
     for (const Grant& grant : *grants) {
-      held_[grant.node].push_back({grant, end});
+      held_[grant.node].push_back({grant, end, now_, job.predicted});
       used.insert(grant.node);
       for (auto& [name, head] : plan_.heads)
         if (const auto then = head.then.find(grant.node); then != head.then.end() && (end > head.at || end == kNever))

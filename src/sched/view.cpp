@@ -501,7 +501,7 @@ void PlannerView::count_room(NodeSlot& slot, int by) {
   }
 }
 
-void PlannerView::hold_all(const std::vector<Grant>& grants, Instant end) {
+void PlannerView::hold_all(const std::vector<Grant>& grants, Instant end, Instant since, Duration predicted) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = node_slot(grant.node);
     touched_[grant.node.value] = ++touch_clock_;
@@ -509,7 +509,7 @@ void PlannerView::hold_all(const std::vector<Grant>& grants, Instant end) {
       unlist(slot);
       count_room(slot, -1);
     }
-    slot.holders.push_back({&grant, end});
+    slot.holders.push_back({&grant, end, since, predicted});
     slot.overlaps = slot.overlaps || overlap(slot.load, grant);
     add_grant(slot.load, grant);
     if (slot.node) {
@@ -777,7 +777,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
         for (const Grant& grant : job->allocation->grants)
           kept.push_back({.node = grant.node, .group = grant.group, .memory_mb = grant.memory_mb});
       }
-      hold_all(held_grants(*job), end);
+      hold_all(held_grants(*job), end, job->allocation->granted, job->predicted);
       changed = true;
     } else if (end != slot.end) {
       move_end(held_grants(*job), end);
@@ -788,7 +788,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
       changed = was_changed;
   }
   if (hold && hold != hold_before) {
-    hold_all(hold->grants, hold_end(*job));
+    hold_all(hold->grants, hold_end(*job), now_, {});
     changed = true;
   }
   if (!waits_in_queue(*job)) {
@@ -901,7 +901,7 @@ void PlannerView::propose(const PlannedStart& start, Instant end) {
     proposal.limit_end = end;
     admission_.count(proposal.claim(), 1);
   }
-  hold_all(proposal.grants, end);
+  hold_all(proposal.grants, end, now_, slot.job->predicted);
   if (array && find(array) != kNoSlot)
     ++arrays_[array].proposed;
   if (start.is_element) {

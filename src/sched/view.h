@@ -31,7 +31,15 @@ struct OrderKey {
 
 struct Holder {
   const Grant* grant = nullptr;
-  Instant end;  // expected; kNever
+  Instant end;    // expected, by its limit; kNever
+  Instant since;  // start
+  Duration predicted;
+  // By prediction. What has outlived its own is taken to go on for half of what it ran.
+  Instant likely_end(Instant now) const {
+    const Instant likely = since + predicted;
+    return std::min(end,
+                    likely > now || predicted.us <= 0 ? (predicted.us > 0 ? likely : end) : now + (now - since) / 2);
+  }
 };
 
 inline constexpr ClassNo kNoClass = UINT32_MAX;
@@ -214,7 +222,7 @@ class PlannerView {
   void leave_class(NodeSlot& slot);
   void enqueue(SlotNo s, bool came = false);
   void dequeue(SlotNo s);
-  void hold_all(const std::vector<Grant>& grants, Instant end);
+  void hold_all(const std::vector<Grant>& grants, Instant end, Instant since, Duration predicted);
   void release_all(const std::vector<Grant>& grants);
   void move_end(const std::vector<Grant>& grants, Instant end);
   void unlist(NodeSlot& slot);
