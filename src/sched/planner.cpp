@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "rules/order.h"
 #include "sched/forecast.h"
+#include "sched/growth.h"
 #include "sched/preempting.h"
 
 namespace lockstep {
@@ -42,6 +43,7 @@ struct Planner::Inner {
   Shadows shadows;
   Forecast forecast;
   Preempting preempting;
+  Growing growing;
   std::vector<Entry> active;  // heap, lowest key on top: the next job of every open shape
   std::uint64_t pass = 1;
   std::uint32_t restarts = 0;
@@ -348,7 +350,8 @@ struct Planner::Inner {
         auto grants = place_now(view, view.asked_of(slot), way, shadows, avoid, slot.job->predicted);
         if (!grants)
           continue;
-        if (view.bar(*slot.job->spec, way, &*grants)) {
+        if (view.bar(*slot.job->spec, way, &*grants) &&
+            !(grants = place_within_limits(view, view.asked_of(slot), way, shadows, avoid))) {
           any_bar = true;
           continue;
         }
@@ -481,6 +484,8 @@ void Planner::observe(std::span<const Change> changes) {
   for (const Change& change : changes) {
     inner_->view.observe(change);
     inner_->preempting.observe(change);
+    if (inner_->growing.observe(change))
+      inner_->view.changed = true;
   }
 }
 
@@ -528,6 +533,8 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
     in.preempting.serve_late(view, in.shadows, now, chunk);
     in.preempting.search(
         view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
+    if (!view.changed && !view.arrived)
+      in.growing.grow(view, in.shadows, now, chunk);
   }
   if (!in.in_pass() && chunk.empty()) {
     const bool due = !in.forecast.running() && in.forecast.stale(view) && !in.forecast.deep_first(now);
@@ -544,6 +551,7 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
 void Planner::settled() {
   inner_->preempting.settled();
   inner_->promises_out.clear();
+  inner_->growing.settled(inner_->view);
   if (inner_->view.drop_proposals())
     inner_->retry_at = std::min(inner_->retry_at, inner_->view.now() + kRetryRefused);
 }
@@ -557,6 +565,8 @@ bool Planner::idle() const {
 Instant Planner::wake_at() const {
   Instant at = std::min(
       {inner_->view.next_release(), inner_->retry_at, inner_->forecast.deep_due(), inner_->preempting.wake_at()});
+  if (inner_->growing.any())
+    at = std::min(at, inner_->view.next_boundary());
   for (const Shadow& shadow : inner_->shadows.all())
     at = std::min({at, shadow.overdue() ? kNever : shadow.at, shadow.binds() ? kNever : shadow.binds_at});
   return at;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "rules/growth.h"
 #include "rules/need.h"
 #include "rules/preempt.h"
 #include "rules/tres.h"
@@ -728,6 +729,8 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   const bool held = before && holds_allocation(before->state);
   const bool same_grants =
       held && holds && before->allocation == job->allocation && is_paused(*before) == is_paused(*job);
+  if (held && !(holds && before->allocation == job->allocation))
+    forget_growth(job->id);
   const Promise* hold_before = before ? hold_of(*before) : nullptr;
   admission_.index(before.get(), removed ? nullptr : job.get());
   // Its time stands where nothing that a forecast looks at is different.
@@ -925,6 +928,52 @@ void PlannerView::forget_proposal(const ProposalKey& key) {
   release_all(it->second.grants);
   proposals_.erase(it);
   changed = true;
+}
+
+void PlannerView::propose(const PlannedGrowth& growth) {
+  const bool was_changed = changed;
+  const JobSlot& slot = slots_[find(growth.job)];
+  Growth& proposal = growths_[growth.job];
+  CHECK(proposal.grants.empty());
+  proposal.grants = growth.grants;
+  if (admission_.bounded()) {
+    const Allocation& allocation = *slot.job->allocation;
+    const auto partition = std::find_if(partitions_.begin(), partitions_.end(),
+                                        [&](const auto& p) { return p->meta.name == allocation.partition; });
+    std::vector<Grant> all = grants_held(allocation.grants);
+    all.insert(all.end(), growth.grants.begin(), growth.grants.end());
+    std::vector<const Node*> nodes;
+    for (const Grant& grant : all) nodes.push_back(nodes_[grant.node.value].node.get());
+    Proposal& before = proposal.before;
+    before.spec = slot.job->spec;
+    before.partition = allocation.partition;
+    before.tres = allocation.tres;
+    before.now = allocation.granted;
+    before.limit_end = slot.job->limit_end;
+    proposal.after = before;
+    proposal.after.tres = tres_of(*before.spec, **partition, all, nodes);
+    admission_.count(before.claim(), -1);
+    admission_.count(proposal.after.claim(), 1);
+  }
+  hold_all(proposal.grants, slot.end, now_, slot.job->predicted);
+  changed = was_changed;
+}
+
+void PlannerView::forget_growth(JobId id) {
+  const auto it = growths_.find(id);
+  if (it == growths_.end())
+    return;
+  if (it->second.before.spec) {
+    admission_.count(it->second.after.claim(), -1);
+    admission_.count(it->second.before.claim(), 1);
+  }
+  release_all(it->second.grants);
+  growths_.erase(it);
+  changed = true;
+}
+
+void PlannerView::drop_growths() {
+  while (!growths_.empty()) forget_growth(growths_.begin()->first);
 }
 
 bool PlannerView::drop_proposals() {

@@ -133,6 +133,9 @@ class PlannerView {
   // Starts proposed and not yet answered count as taken.
   void propose(const PlannedStart& start, Instant end);
   bool drop_proposals();  // all that the core has not committed; false if there were none
+  void propose(const PlannedGrowth& growth);
+  void drop_growths();
+  bool any_refused() const { return !refused_.empty(); }
   bool has_proposals() const { return !proposals_.empty(); }
   bool proposed(JobId id) const { return proposals_.contains({id}); }
 
@@ -141,6 +144,7 @@ class PlannerView {
   Instant now() const { return now_; }
   // When time alone changes something: a delay or a reservation's window is over, priorities are to be looked at.
   Instant next_release() const;
+  Instant next_boundary() const { return boundary_; }  // when a reservation may open nodes; kNever
   void clear_refused();
 
   // Jobs.
@@ -291,6 +295,12 @@ class PlannerView {
     Claim claim() const { return {spec.get(), partition, &tres, limit_end, now}; }
   };
   void forget_proposal(const ProposalKey& key);
+  struct Growth {
+    std::vector<Grant> grants;
+    Proposal before, after;  // what the job counts for; no spec: nothing
+  };
+  void forget_growth(JobId id);
+  std::map<JobId, Growth> growths_;
   std::map<ProposalKey, Proposal> proposals_;
   Instant now_;
 

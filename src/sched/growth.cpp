@@ -1,0 +1,274 @@
+#include "sched/growth.h"
+
+#include <algorithm>
+
+#include "rules/growth.h"
+#include "rules/preempt.h"
+#include "sched/place.h"
+
+namespace lockstep {
+
+namespace {
+
+// Behind everybody.
+constexpr OrderKey kLast{UINT64_MAX, INT64_MAX, JobId{UINT64_MAX}};
+
+bool may_grow(const Job& job) {
+  if (job.state != JobState::kRunning || job.eviction)
+    return false;
+  for (std::size_t g = 0; g < job.spec->groups.size(); ++g)
+    if (const GroupSpec& group = job.spec->groups[g]; is_elastic(group)) {
+      const GroupSize size = size_of(job.allocation->grants, g);
+      if (size.tasks < group.tasks.max)
+        return true;
+    }
+  return false;
+}
+
+struct Site {
+  bool own = false;  // the group has some of the node
+  std::uint32_t tasks = 0;
+  FreeAmounts free;
+  const Node* node = nullptr;
+  friend bool operator<(const Site& a, const Site& b) {
+    return std::tuple(!a.own, a.node->weight, a.free.devices, a.free.cores, a.node->id) <
+           std::tuple(!b.own, b.node->weight, b.free.devices, b.free.cores, b.node->id);
+  }
+};
+
+// What a job could take beside what it has, on what is free now.
+class More {
+ public:
+  More(PlannerView& view, const Job& job, const Partition& partition, const Way& way, const Shadows& shadows,
+       const Avoid& avoid)
+      : view_(view), job_(job), partition_(partition), way_(way), shadows_(shadows), avoid_(avoid) {}
+
+  // So many tasks, or as many as there is room for.
+  std::vector<Grant> place(std::uint32_t most) {
+    taken_.clear();
+    std::vector<Grant> out;
+    for (std::uint16_t g = 0; g < job_.spec->groups.size(); ++g)
+      if (is_elastic(job_.spec->groups[g]) && !way_.groups[g].bound)
+        most -= place_group(g, most, out);
+    return out;
+  }
+
+ private:
+  NodeLoad& load_of(NodeId id) {
+    const auto [it, fresh] = taken_.try_emplace(id);
+    if (fresh) {
+      const NodeSlot& slot = view_.nodes()[id.value];
+      it->second = slot.shaded ? shadows_.seen(id, slot.load, avoid_) : slot.load;
+    }
+    return it->second;
+  }
+
+  std::vector<Site> sites(std::uint16_t g, std::size_t enough) {
+    const GroupSpec& group = job_.spec->groups[g];
+    const std::vector<Grant>& grants = job_.allocation->grants;
+    std::vector<Site> out;
+    for (const ClassNeed& need : way_.groups[g].needs) {
+      const NodeClass& cls = view_.classes()[need.cls];
+      for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
+        std::size_t found = 0;
+        index->each(need.amounts, [&](NodeId id) {
+          const NodeSlot& slot = view_.nodes()[id.value];
+          Site site{.free = slot.free, .node = slot.node.get()};
+          bool left = slot.free.memory_mb < need.amounts.memory_mb || !eligible(*slot.node, partition_, group);
+          for (std::size_t i = 0; i < grants.size() && !left; ++i) {
+            if (grants[i].node != id)
+              continue;
+            left = i < job_.members.size() && job_.members[i] == MemberState::kStopped;
+            if (grants[i].group == g) {
+              site.own = true;
+              site.tasks += grants[i].tasks;
+            }
+          }
+          if (left || (site.own && !stacks(group)) || (group.tasks_per_node > 0 && site.tasks >= group.tasks_per_node))
+            return true;
+          out.push_back(site);
+          return ++found < enough;
+        });
+      }
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+
+  std::uint32_t place_group(std::uint16_t g, std::uint32_t most, std::vector<Grant>& out) {
+    const GroupSpec& group = job_.spec->groups[g];
+    const bool every_node = group.tasks.max == UINT32_MAX;
+    const GroupSize size = size_of(job_.allocation->grants, g);
+    GroupSpec more = group;
+    std::uint32_t room = std::min(most, group.tasks.max - size.tasks), placed = 0;
+    std::size_t nodes = group.nodes.max > 0 ? group.nodes.max : SIZE_MAX;
+    if (partition_.nodes_max > 0)
+      nodes = std::min<std::size_t>(nodes, partition_.nodes_max);
+    nodes = nodes > size.nodes ? nodes - size.nodes : 0;
+    for (const Site& site : sites(g, every_node ? SIZE_MAX : 4 * std::size_t{room} + 16)) {
+      if (room == 0)
+        break;
+      if (!site.own && nodes == 0)
+        continue;
+      NodeLoad& load = load_of(site.node->id);
+      more.tasks.max = every_node ? 1 : room;
+      more.tasks_per_node = group.tasks_per_node > 0 ? group.tasks_per_node - site.tasks : 0;
+      const std::uint32_t tasks = tasks_that_fit(*site.node, load, more);
+      auto grant = tasks > 0 ? choose_grant(*site.node, load, group, g, tasks, 0) : std::nullopt;
+      if (!grant)
+        continue;
+      add_grant(load, *grant);
+      out.push_back(std::move(*grant));
+      nodes -= !site.own;
+      room -= tasks;
+      placed += tasks;
+    }
+    return placed;
+  }
+
+  PlannerView& view_;
+  const Job& job_;
+  const Partition& partition_;
+  const Way& way_;
+  const Shadows& shadows_;
+  const Avoid& avoid_;
+  std::map<NodeId, NodeLoad> taken_;
+};
+
+// Limits and all that would be passed with this on top.
+bool barred(PlannerView& view, const Job& job, const Way& way, const std::vector<Grant>& more) {
+  if (!view.admission().bounded())
+    return false;
+  std::vector<Grant> all = grants_held(job.allocation->grants);
+  all.insert(all.end(), more.begin(), more.end());
+  view.admission().index(&job, nullptr);
+  const bool bar = view.bar(*job.spec, way, &all).has_value();
+  view.admission().index(nullptr, &job);
+  return bar;
+}
+
+std::uint32_t tasks_in(const std::vector<Grant>& grants) {
+  std::uint32_t tasks = 0;
+  for (const Grant& grant : grants) tasks += grant.tasks;
+  return tasks;
+}
+
+}  // namespace
+
+bool Growing::observe(const Change& change) {
+  const auto* ref = std::get_if<Ref<Job>>(&change.record);
+  if (!ref)
+    return false;
+  const Ref<Job>& job = *ref;
+  const auto it = running_.find(job->id);
+  const Ref<Job> before = it == running_.end() ? nullptr : it->second;
+  if (!change.removed && may_grow(*job)) {
+    running_[job->id] = job;
+    if (before && before->allocation == job->allocation)
+      return false;
+    proposed_.erase(job->id);
+    return true;
+  }
+  if (before)
+    running_.erase(it);
+  proposed_.erase(job->id);
+  return false;
+}
+
+void Growing::grow(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk) {
+  if (running_.empty() || view.any_refused())
+    return;
+  if (view.touch_clock() != stuck_clock_ || view.bounds != stuck_bounds_)
+    stuck_.clear();
+  const auto preempted = [&](JobId id) {
+    return std::any_of(chunk.preemptions.begin(), chunk.preemptions.end(), [&](const PlannedPreemption& p) {
+      return std::find(p.victims.begin(), p.victims.end(), id) != p.victims.end();
+    });
+  };
+  std::vector<std::pair<OrderKey, Ref<Job>>> jobs;
+  for (const auto& [id, job] : running_)
+    if (!stuck_.contains(id) && !proposed_.contains(id) && job->limit_end > now && !preempted(id))
+      jobs.emplace_back(view.key_of(*job), job);
+  std::sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [key, job] : jobs) {
+    Shape shape(KeyOfSlot{});
+    shape.spec = job->spec;
+    view.compile(shape);
+    const auto way = std::find_if(shape.ways.begin(), shape.ways.end(), [&](const Way& w) {
+      return view.partitions()[w.partition]->up &&
+             view.partitions()[w.partition]->meta.name == job->allocation->partition;
+    });
+    if (way == shape.ways.end())
+      continue;
+    way->limit = job->limit_end >= kNever ? kForever : job->limit_end - now;
+    const std::optional<Way> narrowed = view.open_way(*job->spec, *way, now);
+    const Way& open = narrowed ? *narrowed : *way;
+    const Partition& plain = *view.partitions()[way->partition];
+    const std::optional<Partition> eased = eased_for(view.admission().directory(), plain, job->spec->qos);
+    const Avoid avoid = shadows.avoid_for(kLast, job->limit_end, job->limit_end);
+    More more(view, *job, eased ? *eased : plain, open, shadows, avoid);
+    std::vector<Grant> grants = more.place(UINT32_MAX);
+    if (!grants.empty() && barred(view, *job, open, grants)) {
+      std::uint32_t low = 0, high = tasks_in(grants) - 1;
+      while (low < high) {
+        const std::uint32_t middle = low + (high - low + 1) / 2;
+        if (barred(view, *job, open, more.place(middle)))
+          high = middle - 1;
+        else
+          low = middle;
+      }
+      grants = low > 0 ? more.place(low) : std::vector<Grant>();
+    }
+    if (grants.empty())
+      continue;
+    PlannedGrowth planned{.job = job->id, .read = job->meta.seq, .grants = std::move(grants)};
+    view.propose(planned);
+    shadows.started(view, planned.grants, job->limit_end);
+    proposed_.insert(job->id);
+    chunk.growths.push_back(std::move(planned));
+  }
+}
+
+void Growing::settled(PlannerView& view) {
+  view.drop_growths();
+  if (proposed_.empty())
+    return;
+  stuck_.insert(proposed_.begin(), proposed_.end());
+  proposed_.clear();
+  stuck_clock_ = view.touch_clock();
+  stuck_bounds_ = view.bounds;
+}
+
+std::optional<std::vector<Grant>> place_within_limits(PlannerView& view, const JobSpec& spec, const Way& way,
+                                                      const Shadows& shadows, const Avoid& avoid) {
+  constexpr std::uint32_t kTasksMost = 1u << 20;
+  std::uint32_t least = 0, most = 0;  // tasks beyond the least of any one group
+  for (const GroupSpec& group : spec.groups)
+    if (group.tasks.min < group.tasks.max && group.tasks.max != UINT32_MAX)
+      most = std::max(most, std::min(group.tasks.max - group.tasks.min, kTasksMost));
+  if (most == 0)
+    return std::nullopt;
+  const auto with = [&](std::uint32_t more) -> std::optional<std::vector<Grant>> {
+    JobSpec narrow = spec;
+    std::vector<GroupSpec> groups(spec.groups.begin(), spec.groups.end());
+    for (GroupSpec& group : groups)
+      if (group.tasks.max != UINT32_MAX)
+        group.tasks.max = std::min<std::uint64_t>(group.tasks.max, std::uint64_t{group.tasks.min} + more);
+    narrow.groups = std::move(groups);
+    auto grants = place_now(view, narrow, way, shadows, avoid);
+    return grants && !view.bar(spec, way, &*grants) ? std::move(grants) : std::nullopt;
+  };
+  auto found = with(0);
+  while (found && least < most) {
+    const std::uint32_t middle = least + (most - least + 1) / 2;
+    if (auto grants = with(middle)) {
+      found = std::move(grants);
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return found;
+}
+
+}  // namespace lockstep
