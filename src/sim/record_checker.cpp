@@ -8,7 +8,9 @@ namespace {
 
 std::uint32_t count_of(const std::vector<DeviceAsk>& asks) {
   std::uint32_t n = 0;
-  for (const DeviceAsk& ask : asks) n += ask.count;
+  for (const DeviceAsk& ask : asks)
+    if (ask.whole())
+      n += ask.count;
   return n;
 }
 
@@ -86,17 +88,19 @@ void RecordChecker::check_gang(const Job& job) {
     complain(job, format("{} members for {} grants", job.members.size(), allocation.grants.size()));
   for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
     const GroupSpec& group = job.spec->groups[g];
-    std::uint32_t nodes = 0, tasks = 0;
+    std::uint32_t tasks = 0;
+    std::set<NodeId> on;
     for (const Grant& grant : allocation.grants) {
-      if (grant.group != g)
+      if (grant.group != g || grant.tasks == 0)  // given back
         continue;
-      ++nodes;
+      on.insert(grant.node);
       tasks += grant.tasks;
       const std::uint32_t devices = count_of(group.per_node.devices) + count_of(group.per_task.devices) * grant.tasks;
       if (grant.devices.count() < devices)
         complain(job, format("{} devices granted on node {} where {} were asked for", grant.devices.count(),
                              grant.node.value, devices));
     }
+    const std::size_t nodes = on.size();
     if (nodes < std::max<std::uint32_t>(1, group.nodes.min) || (group.nodes.max != 0 && nodes > group.nodes.max))
       complain(job, format("group {} got {} nodes and asked for {}-{}", g, nodes, group.nodes.min, group.nodes.max));
     if (tasks < group.tasks.min || tasks > group.tasks.max)
@@ -107,9 +111,11 @@ void RecordChecker::check_gang(const Job& job) {
 void RecordChecker::check_stopped(const Job& before, const Job* after) {
   const Allocation& allocation = *before.allocation;
   for (std::size_t i = 0; i < allocation.grants.size(); ++i) {
-    const bool over = !after || (i < after->members.size() && after->members[i] == MemberState::kStopped &&
-                                 before.members[i] != MemberState::kStopped);
-    if (!over)
+    bool lives = false;
+    for (std::size_t j = 0; after && j < after->members.size(); ++j)
+      lives = lives || (after->allocation->grants[j].node == allocation.grants[i].node &&
+                        after->members[j] != MemberState::kStopped);
+    if (lives || before.members[i] == MemberState::kStopped)
       continue;
     const std::size_t machine = machine_of(allocation.grants[i].node);
     if (const std::size_t live = processes_.live(machine, before.id, allocation.attempt); live > 0)

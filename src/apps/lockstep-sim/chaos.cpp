@@ -85,6 +85,7 @@ ChaosReport run_chaos(const ChaosSettings& settings) {
   run_until(world.timeline.now() + minutes(2), [&] { return *world.history.cursor() == world.log.durable_index(); });
   if (!world.verdict.failed()) {
     world.clients.finish();
+    world.bounds.finish();
     world.history.finish(committed_seqs(world.log, world.verdict));
   }
   ChaosReport report;
@@ -95,6 +96,9 @@ ChaosReport run_chaos(const ChaosSettings& settings) {
   report.batches = world.controller.batches();
   report.starts = world.controller.starts();
   report.requeues = world.records.counts().requeues;
+  report.growths = world.bounds.growths();
+  report.shrinks = world.bounds.shrinks();
+  report.reserved = world.bounds.starts_in_reservations();
   report.jobs = world.records.counts().jobs;
   report.simulated = world.timeline.now() - begin;
   dying = nullptr;
@@ -116,9 +120,9 @@ std::string run_in_child(const ChaosSettings& settings, int& status) {
     const itimerval limit{{}, {kCpuSecondsMax, 0}};
     setitimer(ITIMER_VIRTUAL, &limit, nullptr);
     const ChaosReport report = run_chaos(settings);
-    std::string text =
-        format("{} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed", report.commands, report.batches,
-               report.starts, report.requeues, report.jobs, report.simulated.us, report.failure);
+    std::string text = format("{} {} {} {} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed",
+                              report.commands, report.batches, report.starts, report.requeues, report.jobs,
+                              report.simulated.us, report.growths, report.shrinks, report.reserved, report.failure);
     for (const std::string& note : report.notes) text += note + "\n";
     for (std::size_t at = 0; at < text.size();) {
       const ssize_t n = write(ends[1], text.data() + at, text.size() - at);
@@ -154,6 +158,9 @@ ChaosReport run_chaos_apart(const ChaosSettings& settings, bool explain) {
     report.requeues = number(4);
     report.jobs = number(5);
     report.simulated = micros(static_cast<std::int64_t>(number(6)));
+    report.growths = number(7);
+    report.shrinks = number(8);
+    report.reserved = number(9);
     if (getenv("UNREST"))
       fprintf(stderr, "%s", text.c_str());
     report.failure = lines[1];

@@ -15,6 +15,7 @@ struct ChaosReport {
   std::string failure;             // the checker's words
   std::vector<std::string> notes;  // the last events before it, when asked for
   std::uint64_t commands = 0, batches = 0, starts = 0, requeues = 0, jobs = 0;
+  std::uint64_t growths = 0, shrinks = 0, reserved = 0;  // reserved: starts in reservations
   Duration simulated;
 };
 ChaosReport run_chaos(const ChaosSettings& settings);

@@ -1,5 +1,7 @@
 #include "client.h"
 
+#include <algorithm>
+
 #include "world.h"
 
 namespace lockstep::sim {
@@ -8,6 +10,7 @@ namespace {
 
 constexpr Caller kRoot{UserId{}, true};
 constexpr std::size_t kKnownMax = 200;
+constexpr std::ptrdiff_t kQueueMost = 40;
 constexpr const char* kQos[] = {"spare", "low", "middle", "high"};
 
 BlobId blob_name(std::uint64_t n) { return format("{:064x}", n); }
@@ -30,6 +33,19 @@ void ChaosClient::prepare() {
   if (prepared())
     return;
   Command command{kRoot, {}};
+  if (prepared_ == kSteps) {
+    const auto body = administered_ == 0 && world_.rng.chance(0.25) ? std::nullopt : admin_.setup(administered_);
+    if (!body) {
+      administered_ = -1;
+      return;
+    }
+    send({kRoot, *body}, [this, step = administered_](const Answer&) {
+      if (step == administered_)
+        ++administered_;
+    });
+    world_.timeline.after(seconds(1), [this] { prepare(); });
+    return;
+  }
   if (prepared_ < 2) {
     User user;
     user.meta.name = format("user{}", prepared_);
@@ -81,7 +97,14 @@ void ChaosClient::next() {
   world_.timeline.after(burst ? millis(5) : world_.up_to(millis(1400)), [this] { next(); });
 }
 
+bool ChaosClient::administer() {
+  auto body = admin_.change();
+  return body && send({kRoot, std::move(*body)});
+}
+
 bool ChaosClient::one() {
+  if (world_.rng.chance(0.06))
+    return administer();
   const std::uint64_t dice = world_.rng.below(100);
   if (dice < 58)
     return submit();
@@ -133,7 +156,13 @@ Ref<JobSpec> ChaosClient::make_spec() {
   group.launch = Launch::kScript;
   if (kind < 45) {  // a part of one node
     group.nodes = {1, 1};
-    group.per_node.devices = gpus(static_cast<std::uint32_t>(rng.between(1, 8)));
+    const std::uint64_t what = rng.below(20);
+    if (what == 0)  // a share of a GPU
+      group.per_node.devices = {{.count = 1, .milli = static_cast<std::uint16_t>(rng.between(1, 9) * 100)}};
+    else if (what == 1)
+      group.per_node.devices = {{.count = 1, .mig = rng.chance(0.5) ? "1g.10gb" : "3g.40gb"}};
+    else
+      group.per_node.devices = gpus(static_cast<std::uint32_t>(rng.between(1, 8)));
     group.per_task.cores = static_cast<std::uint32_t>(rng.between(1, 8));
   } else if (kind < 75) {  // a gang
     const auto n = static_cast<std::uint32_t>(rng.between(2, 6));
@@ -146,11 +175,15 @@ Ref<JobSpec> ChaosClient::make_spec() {
       group.sharing = Sharing::kExclusive;
   } else if (kind < 85) {  // cluster tasks
     const auto n = static_cast<std::uint32_t>(rng.between(1, 6));
-    group.tasks = {n, n};
+    group.tasks = {n, rng.chance(0.6) ? n + static_cast<std::uint32_t>(rng.between(1, 12)) : n};
     group.per_task.devices = gpus(static_cast<std::uint32_t>(rng.between(1, 3)));
     group.per_task.cores = 1;
     group.launch = Launch::kTasks;
-    group.restart = rng.chance(0.5) ? RestartRule::kOnFailure : RestartRule::kNever;
+    group.restart = rng.chance(0.7) ? RestartRule::kOnFailure : RestartRule::kNever;
+    if (group.tasks.min < group.tasks.max && rng.chance(0.3))
+      group.tasks_per_node = static_cast<std::uint32_t>(rng.between(1, 3));
+    if (group.tasks.min < group.tasks.max && rng.chance(0.2))
+      group.per_node.cores = 1;  // no second grant on a node
     group.restarts_max = 2;
     group.one_failure_restarts_all = rng.chance(0.3);
   } else {  // waits for steps
@@ -183,6 +216,7 @@ Ref<JobSpec> ChaosClient::make_spec() {
   if (rng.chance(0.1))
     spec->signal_ahead = {.signal = 10, .ahead = seconds(5), .script_only = rng.chance(0.5)};
   spec->groups.push_back(std::move(group));
+  admin_.dress(*spec);
   // Het jobs: two roles at once.
   if (rng.chance(0.05) && spec->groups[0].launch == Launch::kScript) {
     GroupSpec second;
@@ -196,6 +230,11 @@ Ref<JobSpec> ChaosClient::make_spec() {
 
 bool ChaosClient::submit() {
   Rng& rng = world_.rng;
+  // With limits much has to wait; a long queue costs much planning and shows nothing more.
+  const auto& jobs = world_.controller.state().tables().jobs;
+  if (std::count_if(jobs.begin(), jobs.end(), [](const auto& j) { return j.second->state == JobState::kPending; }) >
+      kQueueMost)
+    return cancel();
   auto spec = make_spec();
   SubmitJob body{.spec = spec};
   if (spec->groups[0].launch == Launch::kScript && spec->groups.size() == 1 && rng.chance(0.08)) {
@@ -388,6 +427,7 @@ void ChaosClient::settle() {
       if (job->hold == Hold::kDependencyNever || job->hold == Hold::kRequeueLimit || job->hold == Hold::kLaunchFailed)
         send({kRoot, CancelJob{.target = {.job = id}}});
     }
+    for (CommandBody& body : admin_.settle()) send({kRoot, std::move(body)});
     for (const auto& [id, node] : tables.nodes)
       if (node->drain)
         send({kRoot, UpdateNode{.name = node->meta.name, .drain = false}});

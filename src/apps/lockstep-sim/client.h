@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "admin.h"
 #include "model/command.h"
 
 namespace lockstep::sim {
@@ -14,10 +15,10 @@ struct World;
 
 class ChaosClient {
  public:
-  explicit ChaosClient(World& world) : world_(world) {}
+  explicit ChaosClient(World& world) : world_(world), admin_(world) {}
 
-  void prepare();  // users, the partition, QOS that preempt each other; repeated until answered
-  bool prepared() const { return prepared_ == 7; }
+  void prepare();  // users, the partition, QOS that preempt each other, what ChaosAdmin has; repeated until answered
+  bool prepared() const { return prepared_ == kSteps && administered_ < 0; }
   void start();  // commands follow each other until all are sent
   bool done() const { return sent_ >= target_; }
   std::uint64_t sent() const { return sent_; }
@@ -40,6 +41,7 @@ class ChaosClient {
   bool signal();
   bool checkpoint();
   bool suspend_or_resume();
+  bool administer();
   Ref<JobSpec> make_spec();
   void attend(JobId job, int steps_left, std::int32_t code);
   void create_step(JobId job);
@@ -48,7 +50,10 @@ class ChaosClient {
   Caller owner_of(JobId job) const;
 
   World& world_;
+  ChaosAdmin admin_;
+  static constexpr int kSteps = 7;
   int prepared_ = 0;
+  int administered_ = 0;  // step of its setup; -1: done
   std::uint64_t sent_ = 0, target_ = 0, serial_ = 0;
   std::vector<JobId> known_;  // the latest ones
   std::set<JobId> attended_;  // interactive ones

@@ -62,7 +62,7 @@ void ControllerHost::start() {
   EngineSettings settings;
   settings.core.fence_after = world_.settings.fence_after;
   settings.core.keep_ended = seconds(10);
-  settings.core.requeue_delay = millis(200);
+  settings.core.requeue_delay = kRequeueDelay;
   settings.snapshot_every = static_cast<std::uint64_t>(world_.rng.between(50, 400));
   settings.batch_max = static_cast<std::size_t>(world_.rng.between(2, 64));
   settings.cluster_name = "sim";
@@ -173,6 +173,7 @@ void ControllerHost::published(const Engine::Batch& batch) {
 void ControllerHost::show(std::uint64_t index, std::span<const Change> changes) {
   last_shown_ = index;
   world_.records.saw(changes, world_.timeline.now());
+  world_.bounds.saw(changes);
   for (const Change& change : changes)
     if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
       world_.clients.saw(**job);

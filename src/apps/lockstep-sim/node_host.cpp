@@ -36,7 +36,8 @@ Node NodeHost::facts() const {
                             .uuid = format("GPU-{}-{}", index_, d),
                             .minor = d,
                             .memory_mb = 80'000,
-                            .island = static_cast<std::int32_t>(d / 4)});
+                            .island = static_cast<std::int32_t>(d / 4),
+                            .mig = index_ % 5 == 4 && d >= 6});
   return node;
 }
 

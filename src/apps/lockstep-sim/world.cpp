@@ -14,6 +14,7 @@ World::World(const ChaosSettings& s)
       timeline(kStart),
       processes(verdict),
       records(verdict, processes, {.limit_slack = s.fence_after + minutes(4)}),
+      bounds(verdict, kRequeueDelay),
       clients(verdict),
       history(verdict, log),
       network(timeline, rng.fork()),

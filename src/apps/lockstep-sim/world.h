@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "controller_host.h"
 #include "node_host.h"
+#include "sim/bounds_checker.h"
 #include "sim/client_checker.h"
 #include "sim/history.h"
 #include "sim/log.h"
@@ -19,6 +20,8 @@
 #include "sim/verdict.h"
 
 namespace lockstep::sim {
+
+inline constexpr Duration kRequeueDelay = millis(200);
 
 struct ChaosSettings {
   std::uint64_t seed = 1;
@@ -39,6 +42,7 @@ struct World {
   Verdict verdict;
   ProcessChecker processes;
   RecordChecker records;
+  BoundsChecker bounds;
   ClientChecker clients;
   SimLog log;
   SimHistory history;

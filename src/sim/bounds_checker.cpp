@@ -1,0 +1,260 @@
+#include "sim/bounds_checker.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "base/text.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+bool holds(const Job* job) { return job && job->allocation; }
+
+bool names(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+bool keeps(const Reservation& r, const std::string& node) { return names(r.nodes, node) || names(r.nodes, "ALL"); }
+
+std::string use_key(const std::string& account, UserId user, const std::string& qos) {
+  return format("{}/{}/{}", account, user.value, qos);
+}
+
+}  // namespace
+
+void BoundsChecker::complain(const Job& job, const std::string& words) {
+  verdict_.fail(format("job {} ({}) attempt {}: {}", job.id.value, job.spec->name, job.attempt, words));
+}
+
+void BoundsChecker::saw(std::span<const Change> changes) {
+  for (const Change& change : changes) {
+    const auto* job = std::get_if<Ref<Job>>(&change.record);
+    if (!job) {
+      tables_.apply(change);
+      continue;
+    }
+    const auto it = tables_.jobs.find((*job)->id);
+    const Ref<Job> before = it == tables_.jobs.end() ? nullptr : it->second;
+    tables_.apply(change);
+    job_changed(before.get(), change.removed ? nullptr : job->get());
+  }
+}
+
+void BoundsChecker::job_changed(const Job* before, const Job* after) {
+  const Allocation* had = holds(before) ? before->allocation.get() : nullptr;
+  const Allocation* has = holds(after) ? after->allocation.get() : nullptr;
+  if (had && has && had->attempt == has->attempt && had->granted == has->granted)
+    return;
+  if (had && after)
+    charge(*before, has                                  ? has->granted
+                    : after->state == JobState::kPending ? after->begin_after - requeue_delay_
+                                                         : after->ended);
+  if (!has)
+    return;
+  const bool same_attempt = had && had->attempt == has->attempt;
+  if (same_attempt) {
+    const bool less = held(*after).cpu < held(*before).cpu;
+    shrinks_ += less;
+    growths_ += !less;
+    if (less)
+      return;
+  }
+  check_start(*after);
+  check_licences(*after);
+  check_reservations(*after, same_attempt ? had : nullptr);
+}
+
+BoundsChecker::Held BoundsChecker::held(const Job& job) {
+  Held out;
+  out.jobs = 1;
+  std::set<NodeId> nodes;
+  for (const Grant& grant : job.allocation->grants) {
+    if (grant.tasks == 0)
+      continue;
+    nodes.insert(grant.node);
+    out.cpu += grant.cores.count();
+    out.gpus += grant.devices.count();
+    for (const DevicePart& part : grant.parts) out.gpus += !part.mig.empty();
+    out.memory_mb += grant.memory_mb;
+  }
+  out.nodes = static_cast<std::int64_t>(nodes.size());
+  return out;
+}
+
+template <class F>
+BoundsChecker::Held BoundsChecker::sum(F&& counts) const {
+  Held out;
+  for (const auto& [id, job] : tables_.jobs)
+    if (job->allocation && counts(*job->spec))
+      out += held(*job);
+  return out;
+}
+
+bool BoundsChecker::below(const std::string& account, const std::string& above) const {
+  std::string at = account;
+  for (int depth = 0; depth < 32 && !at.empty(); ++depth) {
+    if (at == above)
+      return true;
+    const Account* record = tables_.account(at);
+    at = record ? record->parent : "";
+  }
+  return false;
+}
+
+void BoundsChecker::check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const Held& held) {
+  const auto look = [&](const char* what, std::int64_t most, std::int64_t count) {
+    if (most != kNoLimit && count > most)
+      complain(job, format("with it {} {} are held under {}, which allows {}", count, what, whose, most));
+  };
+  look("cpus", bound.cpu, held.cpu);
+  look("GPUs", bound.gpus, held.gpus);
+  look("nodes", bound.nodes, held.nodes);
+  look("MB", bound.memory_mb, held.memory_mb);
+}
+
+void BoundsChecker::check_count(const Job& job, const std::string& whose, std::int64_t bound, std::int64_t count) {
+  if (bound != kNoLimit && count > bound)
+    complain(job, format("with it {} jobs run under {}, which allows {}", count, whose, bound));
+}
+
+// Clients set no limit at two levels, so that which one goes before does not matter here.
+void BoundsChecker::check_start(const Job& job) {
+  const JobSpec& spec = *job.spec;
+  const Held own = held(job);
+  if (const Qos* qos = tables_.qos_named(spec.qos)) {
+    const std::string whose = "QOS " + qos->meta.name;
+    const Held all = sum([&](const JobSpec& s) { return s.qos == spec.qos; });
+    const Held of_user = sum([&](const JobSpec& s) { return s.qos == spec.qos && s.user == spec.user; });
+    check_bound(job, whose, qos->limits.grp_tres, all);
+    check_count(job, whose, qos->limits.grp_jobs, all.jobs);
+    check_bound(job, whose + " per user", qos->limits.max_tres_per_user, of_user);
+    check_count(job, whose + " per user", qos->limits.max_jobs_per_user, of_user.jobs);
+    check_bound(job, whose + " per job", qos->limits.max_tres_per_job, own);
+  }
+  for (const auto& [name, account] : tables_.accounts) {
+    if (!below(spec.account, name))
+      continue;
+    const Held all = sum([&, &name = name](const JobSpec& s) { return below(s.account, name); });
+    check_bound(job, "account " + name, account->limits.grp_tres, all);
+    check_count(job, "account " + name, account->limits.grp_jobs, all.jobs);
+    check_bound(job, "account " + name + " per job", account->limits.max_tres_per_job, own);
+  }
+  const User* user = tables_.user(spec.user);
+  for (const auto& [name, association] : tables_.associations) {
+    if (!user || association->user != user->meta.name || association->account != spec.account.get())
+      continue;
+    const Held all = sum([&](const JobSpec& s) { return s.account == spec.account && s.user == spec.user; });
+    check_bound(job, "association " + name, association->limits.grp_tres, all);
+    check_count(job, "association " + name, association->limits.max_jobs, all.jobs);
+  }
+}
+
+std::map<std::string, std::int64_t> BoundsChecker::licences_of(const JobSpec& spec) {
+  std::map<std::string, std::int64_t> out;
+  if (spec.licenses.empty())
+    return out;
+  for (const std::string& part : split(spec.licenses, ',')) {
+    const auto colon = part.find(':');
+    out[part.substr(0, colon)] += colon == std::string::npos ? 1 : std::atoll(part.c_str() + colon + 1);
+  }
+  return out;
+}
+
+void BoundsChecker::check_licences(const Job& job) {
+  for (const auto& [name, count] : licences_of(*job.spec)) {
+    const Licence* licence = tables_.licence(name);
+    std::int64_t all = 0;
+    for (const auto& [id, other] : tables_.jobs)
+      if (other->allocation)
+        if (const auto theirs = licences_of(*other->spec); theirs.contains(name))
+          all += theirs.at(name);
+    if (!licence || all > licence->total)
+      complain(job, format("with it {} of licence {} are held, there are {}", all, name, licence ? licence->total : 0));
+  }
+}
+
+// It may run on its new nodes up to its limit without being in the way of those for whom they are kept.
+void BoundsChecker::check_reservations(const Job& job, const Allocation* before) {
+  const Allocation& allocation = *job.allocation;
+  const JobSpec& spec = *job.spec;
+  const std::int64_t offset = tables_.cluster ? tables_.cluster->wall_offset.us : 0;
+  const std::int64_t from = allocation.granted.us + offset;
+  const std::int64_t to = before ? job.limit_end < kNever ? job.limit_end.us + offset : INT64_MAX
+                          : allocation.limit >= kForever ? INT64_MAX
+                                                         : from + allocation.limit.us;
+  const std::vector<std::string> named =
+      spec.reservation.empty() ? std::vector<std::string>() : split(spec.reservation, ',');
+  const User* user = tables_.user(spec.user);
+  const auto admitted = [&](const Reservation& r) {
+    if (!names(named, r.meta.name))
+      return false;
+    const bool by_account =
+        std::any_of(r.accounts.begin(), r.accounts.end(), [&](const std::string& a) { return below(spec.account, a); });
+    return (r.users.empty() && r.accounts.empty()) || (user && names(r.users, user->meta.name)) || by_account;
+  };
+  const auto in_force = [&](const Reservation& r) { return r.start.us <= from && from < r.start.us + r.duration.us; };
+  const Reservation* own = nullptr;
+  for (const std::string& name : named)
+    if (const Reservation* r = tables_.reservation(name); r && !own && admitted(*r) && in_force(*r))
+      own = r;
+  if (!named.empty() && !own)
+    complain(job, format("it starts outside of its reservation {}", spec.reservation));
+  in_reservations_ += own != nullptr;
+  for (std::size_t i = before ? before->grants.size() : 0; i < allocation.grants.size(); ++i) {
+    const Node* node = tables_.node(allocation.grants[i].node);
+    if (!node)
+      continue;
+    if (own && !keeps(*own, node->meta.name))
+      complain(job, format("{} is not in its reservation {}", node->meta.name, own->meta.name));
+    for (const auto& [name, r] : tables_.reservations) {
+      if (r.get() == own || !keeps(*r, node->meta.name) || r->start.us >= to || r->start.us + r->duration.us <= from)
+        continue;
+      if (own && !r->maint && (r->overlap || own->overlap))
+        continue;
+      complain(job, format("{} is kept by reservation {}, whose window it runs into", node->meta.name, name));
+    }
+  }
+}
+
+void BoundsChecker::charge(const Job& job, Instant until) {
+  if (tables_.accounts.empty()) {
+    accounts_from_the_start_ = false;
+    return;
+  }
+  const Held own = held(job);
+  Use& use = used_[use_key(job.spec->account, job.spec->user, job.spec->qos)];
+  const std::int64_t us = (until - job.allocation->granted).us;
+  use.cpu_ms += own.cpu * us / 1000;
+  use.gpu_ms += own.gpus * us / 1000;
+  use.wall_ms += us / 1000;
+  ++use.charges;
+}
+
+void BoundsChecker::finish() {
+  if (!accounts_from_the_start_ || tables_.accounts.empty())
+    return;
+  std::map<std::string, Use> charged;
+  for (const auto& [name, usage] : tables_.usages) {
+    Use& use = charged[use_key(usage->account, usage->user, usage->qos)];
+    use.cpu_ms += usage->spent.cpu;
+    use.gpu_ms += usage->spent.gpus;
+    use.wall_ms += usage->wall_ms;
+  }
+  for (const auto& [key, use] : used_) {
+    const Use& there = charged[key];
+    const auto look = [&, &key = key, &use = use](const char* what, std::int64_t is, std::int64_t should_be) {
+      if (std::abs(is - should_be) > 2 * use.charges)
+        verdict_.fail(format("{} are charged {} {}, their jobs held {}", key, is, what, should_be));
+    };
+    look("cpu ms", there.cpu_ms, use.cpu_ms);
+    look("GPU ms", there.gpu_ms, use.gpu_ms);
+    look("ms of wall time", there.wall_ms, use.wall_ms);
+  }
+  for (const auto& [key, use] : charged)
+    if (!used_.contains(key))
+      verdict_.fail(format("{} are charged for nothing", key));
+}
+
+}  // namespace lockstep::sim

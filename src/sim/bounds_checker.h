@@ -1,0 +1,62 @@
+// BoundsChecker: what bounds starts beside nodes, counted again from the committed records alone: limits of QOS,
+// accounts and associations, licences, reservations, and what was charged for past use. Shares no code with the rules.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/tables.h"
+#include "sim/verdict.h"
+
+namespace lockstep::sim {
+
+class BoundsChecker {
+ public:
+  // requeue_delay: from the end of an attempt to Job::begin_after.
+  BoundsChecker(Verdict& verdict, Duration requeue_delay) : verdict_(verdict), requeue_delay_(requeue_delay) {}
+
+  // Changes as readers see them, in their order.
+  void saw(std::span<const Change> changes);
+  // Nothing runs any more.
+  void finish();
+
+  std::uint64_t starts_in_reservations() const { return in_reservations_; }
+  std::uint64_t growths() const { return growths_; }
+  std::uint64_t shrinks() const { return shrinks_; }
+
+ private:
+  struct Held {
+    std::int64_t cpu = 0, gpus = 0, nodes = 0, memory_mb = 0, jobs = 0;
+    void operator+=(const Held& o) {
+      cpu += o.cpu, gpus += o.gpus, nodes += o.nodes, memory_mb += o.memory_mb, jobs += o.jobs;
+    }
+  };
+  struct Use {
+    std::int64_t cpu_ms = 0, gpu_ms = 0, wall_ms = 0, charges = 0;
+  };
+
+  void job_changed(const Job* before, const Job* after);
+  void check_start(const Job& job);
+  void check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const Held& held);
+  void check_count(const Job& job, const std::string& whose, std::int64_t bound, std::int64_t count);
+  void check_reservations(const Job& job, const Allocation* before);
+  void check_licences(const Job& job);
+  void charge(const Job& job, Instant until);
+  bool below(const std::string& account, const std::string& above) const;
+  template <class F>
+  Held sum(F&& counts) const;
+  void complain(const Job& job, const std::string& words);
+  static Held held(const Job& job);
+  static std::map<std::string, std::int64_t> licences_of(const JobSpec& spec);
+
+  Verdict& verdict_;
+  Duration requeue_delay_;
+  Tables tables_;
+  std::map<std::string, Use> used_;  // by account, user and QOS
+  bool accounts_from_the_start_ = true;
+  std::uint64_t in_reservations_ = 0, growths_ = 0, shrinks_ = 0;
+};
+
+}  // namespace lockstep::sim
