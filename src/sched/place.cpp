@@ -90,8 +90,8 @@ bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, co
     const NodeClass& cls = board.view.classes()[need.cls];
     const bool spare = way.exact && way.nodes == 1 && need.amounts.devices > 0 && cls.islands.size() > 1;
     // One node out of many for a part of it: those are compared that have the least left.
-    const bool together = way.exact && way.nodes == 1 && need.amounts.devices > 0 &&
-                          need.amounts.devices < cls.whole.devices && board.needed.us > 0;
+    const bool one = way.exact && way.nodes == 1 && need.amounts.devices > 0 && board.needed.us > 0;
+    const bool together = one && need.amounts.devices < cls.whole.devices;
     const std::size_t most = together && enough != 0 ? std::max(enough, kTogetherLook) : enough;
     for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
       std::size_t found = 0;
@@ -101,8 +101,8 @@ bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, co
         if (!choice)
           return true;
         choice->breaks = spare && breaks_island(cls, *choice->candidate.load, need.amounts.devices);
-        if (together)
-          choice->cost = cost_of(board, id, choice->free, need.amounts.devices);
+        if (one)
+          choice->cost = together ? cost_of(board, id, choice->free, need.amounts.devices) : kForever;
         choices.push_back(*choice);
         if (choice->breaks && ++breaking < kIslandsLook)
           return true;

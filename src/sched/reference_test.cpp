@@ -315,12 +315,11 @@ class SlowPlanner {
   std::int64_t cost_of_part(const JobSpec& spec, const Node& node, std::uint32_t free, Duration needed) const {
     const GroupSpec& group = spec.groups[0];
     const std::uint32_t devices = group.per_node.devices.empty() ? 0 : group.per_node.devices[0].count;
-    const bool part = one_fixed_group(spec) && group.nodes.min == 1 && group.sharing != Sharing::kExclusive &&
-                      devices > 0 && devices < node.devices.size() && needed.us > 0;
-    if (!part)
+    if (!one_fixed_group(spec) || group.nodes.min != 1 || devices == 0 || needed.us <= 0)
       return 0;
     const auto held = held_.find(node.id);
-    if (held == held_.end() || held->second.empty())
+    if (held == held_.end() || held->second.empty() || group.sharing == Sharing::kExclusive ||
+        devices >= node.devices.size())
       return INT64_MAX;
     Instant idle = now_;
     for (const Held& h : held->second) {
