@@ -10,8 +10,9 @@ constexpr Duration kRefusedPause = millis(500);
 
 }  // namespace
 
-PlannerLoop::PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, std::uint64_t seed)
-    : clock_(clock), outputs_(std::move(outputs)), rng_(seed) {
+PlannerLoop::PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, std::uint64_t seed,
+                         PlannerSettings settings)
+    : clock_(clock), outputs_(std::move(outputs)), planner_(settings), rng_(seed) {
   planner_.observe(snapshot);
 }
 

@@ -24,7 +24,8 @@ class PlannerLoop {
     std::function<void(std::vector<PlanNote>, Seq as_of)> on_notes;
   };
   // snapshot: every record before the first batch that observe() will bring.
-  PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, std::uint64_t seed);
+  PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, std::uint64_t seed,
+              PlannerSettings settings = {});
   ~PlannerLoop();
   void start();
   void stop();

@@ -74,7 +74,8 @@ void finish_attempt(Txn& txn, JobId id) {
   job.requeue_after = false;
   job.ending = JobState::kCompleted;
   job.restarts += !preempted;  // making room is nothing that a job could do too often
-  job.begin_after = txn.now() + txn.settings().requeue_delay;
+  // What is moved starts again at once: its place is kept for it.
+  job.begin_after = has_hold(job) ? txn.now() : txn.now() + txn.settings().requeue_delay;
   job.eligible = job.begin_after;
   job.started = {};
   job.exit = job.derived_exit = {};

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "core/inner.h"
+#include "core/preemption.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
 
@@ -96,7 +97,7 @@ void check_holds(const ClusterState::Inner& inner) {
 
 void check_preemption(const ClusterState::Inner& inner, const Job& job) {
   const auto words = [&](const char* what) { return format("job {}: {}", job.id.value, what); };
-  CHECK(!job.promise || (job.state == JobState::kPending && job.hold == Hold::kNone && !job.array),
+  CHECK(!job.promise || (job.state == JobState::kPending && job.hold == Hold::kNone && !job.array) || is_moving(job),
         words("only a job that could start is promised something"));
   CHECK(job.state == JobState::kSuspended ? bool{job.suspended_at}
                                           : !job.suspended_at || job.state == JobState::kCompleting,

@@ -107,8 +107,13 @@ Answer apply_plan(Txn& txn, const ApplyPlan& plan) {
   Answer answer;
   StartRules rules(txn);
   for (const PlannedStart& start : plan.starts) answer.starts_applied += apply_start(txn, start, rules);
-  for (const PlannedPromise& promise : plan.promises) apply_promise(txn, promise);
-  for (const PlannedPreemption& preemption : plan.preemptions) apply_preemption(txn, preemption);
+  NewPlaces places;
+  for (const PlannedPromise& promise : plan.promises)
+    if (promise.promise.held)
+      places[promise.job] = &promise.promise;
+    else
+      apply_promise(txn, promise);
+  for (const PlannedPreemption& preemption : plan.preemptions) apply_preemption(txn, preemption, places);
   for (const PlannedResume& resume : plan.resumes) apply_resume(txn, resume);
   for (const PlannedGrowth& growth : plan.growths) apply_growth(txn, growth, rules);
   return answer;

@@ -21,8 +21,6 @@ namespace {
 
 constexpr std::int32_t kSigTerm = 15, kSigCont = 18, kSigStop = 19;
 
-bool has_hold(const Job& job) { return job.promise && job.promise->held; }
-
 bool lives(const Job& job) { return job.state == JobState::kStarting || job.state == JobState::kRunning; }
 
 using Leaving = std::map<JobId, PreemptMode>;
@@ -139,7 +137,46 @@ void go_on(Txn& txn, const Job& before) {
   txn.event(*now_there, "Resumed");
 }
 
+// As room_to_come(), but beside everybody who is there now.
+bool free_now(const Txn& txn, const std::vector<Grant>& grants) {
+  std::map<NodeId, NodeLoad> loads;
+  for (const Grant& grant : grants) {
+    const auto [load, fresh] = loads.try_emplace(grant.node);
+    if (const auto held = txn.inner().loads.find(grant.node); fresh && held != txn.inner().loads.end())
+      load->second = held->second;
+    if (!take(load->second, *txn.tables().node(grant.node), grant).ok())
+      return false;
+  }
+  return true;
+}
+
+// Whether the victim may start on this place, as far as it does not hang on what is free.
+bool suits(const Txn& txn, StartRules& rules, const Job& victim, const Promise& place) {
+  const JobSpec& spec = *victim.spec;
+  const std::optional<StartingIn> in = starting_in(txn, spec, place.partition);
+  if (!in || place.grants.empty())
+    return false;
+  std::vector<const Node*> nodes;
+  for (const Grant& grant : place.grants) {
+    nodes.push_back(txn.tables().node(grant.node));
+    if (!nodes.back() || !node_usable(*nodes.back()) || grant.group >= spec.groups.size())
+      return false;
+  }
+  Ledger ledger = txn.inner().ledger;
+  ledger.index(&victim, nullptr);
+  const bool switches_over = txn.now() >= switches_end(spec, victim.eligible);
+  return check_allocation(spec, in->partition(), place.grants, nodes).ok() &&
+         check_domains(spec, in->partition(), levels_of(txn.tables()), place.grants, nodes, switches_over).ok() &&
+         !rules.bar(spec, in->partition(), place.grants, nodes, in->limit, &ledger);
+}
+
 }  // namespace
+
+bool has_hold(const Job& job) { return job.promise && job.promise->held; }
+
+bool is_moving(const Job& job) {
+  return has_hold(job) && job.eviction && (lives(job) || (job.state == JobState::kCompleting && job.requeue_after));
+}
 
 bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants) {
   const auto& kept = txn.inner().kept_for;
@@ -159,7 +196,7 @@ bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants) 
   return true;
 }
 
-bool apply_preemption(Txn& txn, const PlannedPreemption& planned) {
+bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlaces& places) {
   const Ref<Job> job = txn.job(planned.job);
   if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
       has_hold(*job) || planned.grants.empty() || planned.victims.empty())
@@ -188,18 +225,30 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned) {
   QuotaTree quotas = ledger.quotas();
   const Tres tres = tres_of(spec, in->partition(), planned.grants, nodes);
   const PreemptRight right(txn.tables(), spec, in->partition(), &quotas, tres);
+  const bool moves = places.contains(planned.victims.front());
+  if (moves && (!txn.settings().defragment || planned.victims.size() > kMovesMost))
+    return false;
+  StartRules rules(txn);
   Leaving leaving;
   Instant at = txn.now();
   std::vector<std::pair<Ref<Job>, Eviction>> evictions;
+  std::vector<Grant> new_places;
   for (JobId id : planned.victims) {
     const Ref<Job> victim = txn.job(id);
     if (!victim || victim->id == job->id || leaving.contains(id) || !holds_allocation(victim->state))
       return false;
-    const auto terms = right.against(*victim, txn.tables().partition(victim->allocation->partition));
-    if (!terms || terms->from > txn.now())
+    const Partition* where = txn.tables().partition(victim->allocation->partition);
+    const auto terms = moves ? move_terms(txn.tables(), *victim, where) : right.against(*victim, where);
+    if (!terms || terms->from > txn.now() || moves != places.contains(id))
       return false;
     leaving[id] = terms->mode;
-    if (terms->mode != PreemptMode::kSuspend) {
+    if (moves) {
+      const Promise& place = *places.at(id);
+      if (victim->allocation->partition != planned.partition || place.partition != planned.partition ||
+          !suits(txn, rules, *victim, place))
+        return false;
+      new_places.insert(new_places.end(), place.grants.begin(), place.grants.end());
+    } else if (terms->mode != PreemptMode::kSuspend) {
       quotas.add(victim->spec->account, victim->allocation->tres, -1);
       ledger.index(victim.get(), nullptr);
     }
@@ -208,9 +257,10 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned) {
     evictions.emplace_back(victim, Eviction{job->id, terms->mode, txn.now() + grace});
     at = std::max(at, txn.now() + grace);
   }
-  if (!room_to_come(txn, job->id, planned.grants, leaving))
+  std::vector<Grant> together = planned.grants;
+  together.insert(together.end(), new_places.begin(), new_places.end());
+  if (!room_to_come(txn, job->id, together, leaving) || !free_now(txn, new_places))
     return false;
-  StartRules rules(txn);
   if (rules.bar(spec, in->partition(), planned.grants, nodes, in->limit, &ledger))
     return false;
 
@@ -224,8 +274,13 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned) {
     eviction.by = by->id;
     Job going = *victim;
     going.eviction = std::make_shared<const Eviction>(eviction);
+    if (moves) {
+      Promise place = *places.at(victim->id);
+      place.at = eviction.at;
+      going.promise = std::make_shared<const Promise>(std::move(place));
+    }
     const Ref<Job> told = txn.put(std::move(going));
-    txn.event(*told, "Preempted", format("for job {}", by->id.value));
+    txn.event(*told, moves ? "Moves" : "Preempted", format("for job {}", by->id.value));
     if (eviction.at <= txn.now()) {
       evict(txn, *told);
       continue;
@@ -287,8 +342,16 @@ void evict(Txn& txn, const Job& job) {
 }
 
 void pardon_victims(Txn& txn, JobId by) {
-  if (const Job* job = txn.tables().job(by); job && has_hold(*job))
+  const Job* job = txn.tables().job(by);
+  if (job && has_hold(*job))
     return;
+  // It was to be moved and its new place is lost: the move is off.
+  if (job && lives(*job) && job->eviction)
+    if (const Ref<Job> head = txn.job(job->eviction->by); head && has_hold(*head) && !is_moving(*head)) {
+      Job next = *head;
+      next.promise = nullptr;
+      txn.put(std::move(next));
+    }
   const auto it = txn.inner().making_room.find(by);
   if (it == txn.inner().making_room.end())
     return;
@@ -304,6 +367,7 @@ void pardon_victims(Txn& txn, JobId by) {
       continue;
     }
     victim.eviction = nullptr;
+    victim.promise = nullptr;
     txn.event(victim, "Pardoned", format("job {} does not need its place any more", by.value));
     txn.put(std::move(victim));
   }

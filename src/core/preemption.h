@@ -5,14 +5,24 @@
 // longer be used (Txn::put); victims that still run then stay (pardon_victims).
 #pragma once
 
+#include <map>
+
 #include "core/txn.h"
 
 namespace lockstep {
 
 // --- parts of a plan; false: refused ---
-bool apply_preemption(Txn& txn, const PlannedPreemption& planned);
+// places: what the same plan promises its victims, held (PlannedPromise). With a place for every one of them it is a
+// move (rules/preempt.h): the victims need not be preemptable, and each keeps its new place until it starts there.
+// Should that be lost before it has stopped, the whole move is off.
+using NewPlaces = std::map<JobId, const Promise*>;
+bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlaces& places);
 bool apply_promise(Txn& txn, const PlannedPromise& planned);
 bool apply_resume(Txn& txn, const PlannedResume& planned);
+
+bool has_hold(const Job& job);
+// Told to go, with a place that is kept for it.
+bool is_moving(const Job& job);
 
 // Whether these grants leave alone what is held for other waiting jobs, once everything that is about to go has gone.
 bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants);

@@ -4,6 +4,7 @@
 
 #include "base/mutant.h"
 #include "base/text.h"
+#include "core/preemption.h"
 
 namespace lockstep {
 
@@ -194,7 +195,8 @@ Ref<Job> Txn::put(Job r) {
   if (before && before->state != r.state)
     moved_.push_back(r.id);
   // A promise is made to the job as it stands.
-  if (r.promise && (r.state != JobState::kPending || r.hold != Hold::kNone || (before && before->spec != r.spec)))
+  if (r.promise &&
+      ((r.state != JobState::kPending && !is_moving(r)) || r.hold != Hold::kNone || (before && before->spec != r.spec)))
     r.promise = nullptr;
   if (before && before->promise && before->promise->held && !(r.promise && r.promise->held))
     released_.push_back(r.id);

@@ -57,7 +57,9 @@ std::string host_list(const Tables& tables, const std::vector<Grant>& grants) {
 }
 
 ClusterCopy::ClusterCopy(const Tables& tables, const Clock& clock, CoreSettings settings)
-    : clock_(clock), state_(std::make_unique<ClusterState>(settings)), planner_(std::make_unique<Planner>()) {
+    : clock_(clock),
+      state_(std::make_unique<ClusterState>(settings)),
+      planner_(std::make_unique<Planner>(PlannerSettings{settings.defragment})) {
   const std::vector<Change> snapshot = tables.snapshot();
   state_->restore(snapshot);
   if (tables.cluster)
@@ -117,7 +119,8 @@ void ClusterCopy::obey() {
 }
 
 void ClusterCopy::plan() {
-  for (int slice = 0; slice < kSlicesMax && !planner_->idle(); ++slice) {
+  bool due = planner_->wake_at() <= clock_.now;
+  for (int slice = 0; slice < kSlicesMax && (due || !planner_->idle()); ++slice, due = false) {
     PlanChunk chunk = planner_->plan(clock_.now, rng_, {});
     for (const PlanNote& note : chunk.notes)
       if (const Job* job = tables().job(note.job); job && job->state == JobState::kPending)

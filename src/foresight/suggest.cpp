@@ -8,6 +8,7 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "rules/limits.h"
+#include "rules/preempt.h"
 
 namespace lockstep {
 
@@ -39,6 +40,7 @@ class Searcher {
     partitions();
     devices();
     conditions();
+    moves();
     std::stable_sort(out_.suggestions.begin(), out_.suggestions.end(),
                      [](const Suggestion& a, const Suggestion& b) { return start_of(a.then) < start_of(b.then); });
   }
@@ -318,6 +320,32 @@ class Searcher {
            g.switches_max = 0;
            g.topology_level.clear();
          });
+  }
+
+  // Running jobs that would make way by moving. Where the cluster does that by itself, it has been planned already.
+  void moves() {
+    if (held() || job_.array || search_.core.defragment)
+      return;
+    if (out_.plans >= search_.settings.plans_max) {
+      out_.all_tried = false;
+      return;
+    }
+    ++out_.plans;
+    CoreSettings core = search_.core;
+    core.defragment = true;
+    ClusterCopy copy(lean_, search_.clock, core);
+    copy.plan();
+    std::vector<std::string> names;
+    std::int64_t loss_ms = 0;
+    for (const auto& [id, job] : copy.tables().jobs)
+      if (job->eviction && job->eviction->by == job_.id && job->promise) {
+        names.push_back(format("{}", id.value));
+        loss_ms += move_loss(*job, copy.now()).work;
+      }
+    if (Foreseen then = copy.foresee(job_.id); !names.empty() && sooner(then))
+      propose(format("moving job{} {} (checkpointable, at most {} GPU-minutes lost)", names.size() > 1 ? "s" : "",
+                     join(names, " and "), (loss_ms + 59'999) / 60'000),
+              "", std::move(then));
   }
 
   const Search& search_;

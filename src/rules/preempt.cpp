@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rules/growth.h"
 #include "rules/tres.h"
 
 namespace lockstep {
@@ -35,17 +36,6 @@ PreemptMode mode_of(const Directory& directory, const JobSpec& victim, const Par
   return starts_again && !restartable(victim) ? PreemptMode::kCancel : mode;
 }
 
-// Computing resources in thousandths of a GPU.
-std::int64_t size_milli(const Allocation& allocation) {
-  std::int64_t gpus = 0, cores = 0;
-  for (const Grant& grant : allocation.grants) {
-    gpus += std::int64_t{grant.devices.count()} * kWholeDevice;
-    for (const DevicePart& part : grant.parts) gpus += part.mig.empty() ? part.milli : kMigSliceMilli;
-    cores += grant.cores.count();
-  }
-  return gpus > 0 ? gpus : cores * kWholeDevice / kCoresPerGpu;
-}
-
 }  // namespace
 
 PreemptLoss& PreemptLoss::operator+=(const PreemptLoss& o) {
@@ -55,6 +45,16 @@ PreemptLoss& PreemptLoss::operator+=(const PreemptLoss& o) {
 PreemptLoss& PreemptLoss::operator-=(const PreemptLoss& o) {
   work -= o.work, jobs -= o.jobs, spare_work -= o.spare_work, spare_jobs -= o.spare_jobs;
   return *this;
+}
+
+std::int64_t size_milli(const std::vector<Grant>& grants) {
+  std::int64_t gpus = 0, cores = 0;
+  for (const Grant& grant : grants) {
+    gpus += std::int64_t{grant.devices.count()} * kWholeDevice;
+    for (const DevicePart& part : grant.parts) gpus += part.mig.empty() ? part.milli : kMigSliceMilli;
+    cores += grant.cores.count();
+  }
+  return gpus > 0 ? gpus : cores * kWholeDevice / kCoresPerGpu;
 }
 
 bool restartable(const JobSpec& spec) {
@@ -152,7 +152,7 @@ PreemptLoss loss_of(const Directory& directory, const Job& victim, PreemptMode m
   std::int64_t work = 0;
   if (!kept && victim.started) {
     const Duration run = now - std::max(victim.started, victim.checkpointed);
-    work = std::max<std::int64_t>(run.us / 1000, 0) * size_milli(*victim.allocation) / kWholeDevice;
+    work = std::max<std::int64_t>(run.us / 1000, 0) * size_milli(victim.allocation->grants) / kWholeDevice;
   }
   PreemptLoss out;
   if (is_scavenger(directory, *victim.spec))
@@ -160,6 +160,27 @@ PreemptLoss loss_of(const Directory& directory, const Job& victim, PreemptMode m
   else
     out = {.work = work, .jobs = 1};
   return out;
+}
+
+std::optional<PreemptTerms> move_terms(const Directory& directory, const Job& job, const Partition* where) {
+  const JobSpec& spec = *job.spec;
+  if (job.state != JobState::kRunning || job.eviction || !job.started || !where || spec.checkpoint_signal == 0 ||
+      !restartable(spec) || spec.groups.size() != 1 || is_elastic(spec.groups.front()))
+    return std::nullopt;
+  const Qos* qos = directory.qos_named(spec.qos);
+  PreemptTerms out;
+  out.mode = PreemptMode::kCheckpoint;
+  out.grace = qos && qos->grace.us > 0 ? qos->grace : where->grace;
+  if (out.grace.us <= 0)
+    out.grace = spec.kill_wait;
+  out.from = job.started + kMoveAfter;
+  return out;
+}
+
+PreemptLoss move_loss(const Job& job, Instant now) {
+  const Duration run = now - std::max(job.started, job.checkpointed);
+  const std::int64_t ms = (std::max(run, Duration{}) + kMoveTakes).us / 1000;
+  return {.work = ms * size_milli(job.allocation->grants) / kWholeDevice, .jobs = 1};
 }
 
 bool is_paused(const Job& job) { return holds_allocation(job.state) && job.suspended_at; }

@@ -30,6 +30,12 @@ constexpr int kWindowsMost = 64;  // windows of reservations that a head's place
 
 constexpr std::uint32_t kFrontMost = 1000;  // jobs of the queue's front in which heads are looked for
 
+// Jobs move, and what is free now is kept for them.
+bool moves(const Plan& plan) {
+  return std::any_of(plan.promises.begin(), plan.promises.end(),
+                     [](const PlannedPromise& p) { return p.promise.held; });
+}
+
 struct Entry {
   OrderKey key;
   std::uint32_t shape = 0;
@@ -39,6 +45,7 @@ struct Entry {
 }  // namespace
 
 struct Planner::Inner {
+  PlannerSettings settings;
   PlannerView view;
   Shadows shadows;
   Forecast forecast;
@@ -475,7 +482,7 @@ struct Planner::Inner {
   }
 };
 
-Planner::Planner() : inner_(std::make_unique<Inner>()) {}
+Planner::Planner(PlannerSettings settings) : inner_(std::make_unique<Inner>()) { inner_->settings = settings; }
 Planner::~Planner() = default;
 Planner::Planner(Planner&&) noexcept = default;
 Planner& Planner::operator=(Planner&&) noexcept = default;
@@ -486,6 +493,9 @@ void Planner::observe(std::span<const Change> changes) {
     inner_->preempting.observe(change);
     if (inner_->growing.observe(change))
       inner_->view.changed = true;
+    if (const auto* job = std::get_if<Ref<Job>>(&change.record);
+        inner_->settings.defragment && job && (*job)->state == JobState::kRunning && (*job)->checkpointed)
+      inner_->view.changed = true;  // to move it loses less
   }
 }
 
@@ -533,7 +543,9 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
     in.preempting.serve_late(view, in.shadows, now, chunk);
     in.preempting.search(
         view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
-    if (!view.changed && !view.arrived)
+    if (in.settings.defragment && !view.has_proposals())
+      in.preempting.defragment(view, in.shadows, now, chunk);
+    if (!view.changed && !view.arrived && !moves(chunk))
       in.growing.grow(view, in.shadows, now, chunk);
   }
   if (!in.in_pass() && chunk.empty()) {

@@ -12,9 +12,13 @@
 
 namespace lockstep {
 
+struct PlannerSettings {
+  bool defragment = false;  // propose to move running jobs, where the core would do it (CoreSettings)
+};
+
 class Planner {
  public:
-  Planner();
+  explicit Planner(PlannerSettings settings = {});
   ~Planner();
   Planner(Planner&&) noexcept;
   Planner& operator=(Planner&&) noexcept;

@@ -4,12 +4,15 @@
 
 #include "rules/growth.h"
 #include "rules/tres.h"
+#include "sched/defrag.h"
 #include "sched/place.h"
 
 namespace lockstep {
 
 namespace {
 
+constexpr Duration kWaitMost =
+    hours(7 * 24);                      // of a head behind jobs without a limit, when it is weighed against moves
 constexpr std::size_t kTriesMost = 64;  // blocked shapes for which victims are looked for, in one pass
 
 bool has_hold(const Job& job) { return job.promise && job.promise->held; }
@@ -331,6 +334,68 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
       view.propose(place, end);
       break;
     }
+  }
+}
+
+void Preempting::defragment(PlannerView& view, const Shadows& shadows, Instant now, PlanChunk& chunk) {
+  const Directory& directory = view.admission().directory();
+  std::vector<const Job*> going;
+  for (const auto& [id, job] : going_) going.push_back(job.get());
+  for (const Shadow& head : shadows.all()) {
+    const SlotNo s = view.find(head.key.job);
+    if (s == kNoSlot || !view.slot(s).queued || view.skipped(view.slot(s)) || head.overdue())
+      continue;
+    const JobSlot& slot = view.slot(s);
+    const Partition& partition = *view.partitions()[head.partition];
+    std::vector<Victim> movable;
+    Duration grace;
+    for (const auto& [kind, jobs] : running_) {
+      if (kind.second != partition.meta.name)
+        continue;
+      for (const auto& [id, job] : jobs) {
+        const auto terms = move_terms(directory, *job, &partition);
+        if (terms && terms->from > now) {
+          exempt_until_ = std::min(exempt_until_, terms->from);
+        } else if (terms) {
+          grace = std::max(grace, terms->grace);
+          movable.push_back({job.get(), move_loss(*job, now)});
+        }
+      }
+    }
+    const std::int64_t spared_ms = std::min(head.at - now - grace, kWaitMost).us / 1000;
+    if (movable.empty() || spared_ms <= 0)
+      continue;
+    std::sort(movable.begin(), movable.end(), [](const Victim& a, const Victim& b) { return a.job->id < b.job->id; });
+    const std::vector<Way>& ways = view.shapes()[slot.shape].ways;
+    const auto whole =
+        std::find_if(ways.begin(), ways.end(), [&](const Way& w) { return w.open && w.partition == head.partition; });
+    if (whole == ways.end())
+      continue;
+    const JobSpec spec = view.asked_of(slot);
+    const std::optional<Way> narrowed = view.open_way(spec, *whole, now);
+    const Way way = narrowed ? *narrowed : *whole;
+    const std::int64_t gain = spared_ms * size_milli(head.grants) / kWholeDevice;
+    auto moves = find_moves(view, spec, way, movable, going, shadows, head.key, gain);
+    if (!moves)
+      continue;
+    PlannedStart place{.job = slot.job->id,
+                       .is_element = slot.job->array != nullptr,
+                       .read = slot.job->meta.seq,
+                       .partition = partition.meta.name,
+                       .grants = moves->grants};
+    if (place.is_element)
+      place.array_index = view.next_element(slot);
+    PlannedPreemption planned{
+        .job = place.job, .read = place.read, .partition = place.partition, .grants = moves->grants, .victims = {}};
+    for (Moves::One& one : moves->moved) {
+      planned.victims.push_back(one.job);
+      chunk.promises.push_back(
+          {one.job,
+           {.at = now + grace, .partition = partition.meta.name, .grants = std::move(one.grants), .held = true}});
+    }
+    chunk.preemptions.push_back(std::move(planned));
+    view.propose(place, way.limit >= kForever ? kNever : now + way.limit);
+    return;
   }
 }
 

@@ -27,8 +27,11 @@ class Preempting {
   void search(PlannerView& view, const Shadows& shadows, Instant now,
               const std::function<bool(std::uint32_t shape)>& blocked, PlanChunk& chunk);
 
+  // Looks for jobs to move so that the head of a partition starts, after search(); at most one set in a pass.
+  void defragment(PlannerView& view, const Shadows& shadows, Instant now, PlanChunk& chunk);
+
   void settled();
-  Instant wake_at() const { return exempt_until_; }  // a running job may be preempted then that may not be now
+  Instant wake_at() const { return exempt_until_; }  // a running job may be preempted or moved then that may not be now
   // When a job will start that something is held for; 0: nothing is.
   Instant held_until(const PlannerView& view, JobId job) const;
 

@@ -12,6 +12,7 @@ const char* const kDaemonHelp =
     "  --socket PATH         Unix socket for local clients (default DIR/api.sock)\n"
     "  --cluster-name NAME   of a new cluster (default lockstep)\n"
     "  --fence-command CMD   asked as CMD NODE when a node is lost; exit 0 proves that it has stopped\n"
+    "  --defragment          move jobs that can save their work where a waiting one fits for it\n"
     "\n"
     "What it listens on is written to DIR/controller.json. SIGTERM ends it; nothing that was acknowledged is lost,\n"
     "however it ends. Jobs go on running meanwhile.\n";
@@ -24,6 +25,10 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
     if (name == "--help" || name == "-h") {
       out.help = true;
       return out;
+    }
+    if (name == "--defragment") {
+      out.defragment = true;
+      continue;
     }
     if (equals != std::string::npos) {
       value = name.substr(equals + 1);

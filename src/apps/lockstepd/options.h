@@ -15,6 +15,7 @@ struct DaemonOptions {
   std::string socket;                 // "" = DIR/api.sock
   std::string cluster_name = "lockstep";
   std::string fence_command;  // run with a node's name; exit 0 = proven stopped. "" = none
+  bool defragment = false;
   bool help = false;
 };
 Result<DaemonOptions> parse_options(int argc, char** argv);
