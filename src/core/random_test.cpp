@@ -12,13 +12,13 @@ class Chaos {
 
   void step() {
     w_.wait(millis(rng_.between(0, 3000)));
-    switch (rng_.below(30)) {
+    switch (rng_.below(32)) {
       case 0:
       case 1:
       case 2: submit(); break;
       case 3:
       case 4:
-      case 5: w_.must(ApplyPlan{w_.plan()}); break;
+      case 5: plan(); break;
       case 6: plan_nonsense(); break;
       case 7:
       case 8: (void)w_.run(Tick{}); break;
@@ -50,6 +50,8 @@ class Chaos {
       case 27: node_command(); break;
       case 28: w_.pass(seconds(rng_.between(0, 60))); break;
       case 29: objects(); break;
+      case 30:
+      case 31: grow(); break;
     }
   }
 
@@ -89,6 +91,7 @@ class Chaos {
   }
 
   World& world() { return w_; }
+  std::uint64_t grown() const { return grown_; }
 
  private:
   static CoreSettings settings() {
@@ -146,6 +149,12 @@ class Chaos {
       default: spec = World::batch(nodes, static_cast<std::uint32_t>(rng_.below(9))); break;
     }
     GroupSpec& group = spec.groups[0];
+    if (group.launch == Launch::kTasks && rng_.chance(0.6)) {
+      group.tasks.min = static_cast<std::uint32_t>(rng_.between(1, 2));
+      group.tasks.max = static_cast<std::uint32_t>(rng_.between(4, 40));
+      if (rng_.chance(0.2))
+        group.tasks_per_node = 2;
+    }
     if (rng_.chance(0.3))
       spec.user = World::kBob;
     if (rng_.chance(0.3))
@@ -187,6 +196,16 @@ class Chaos {
     (void)w_.run(std::move(ask), rng_.chance(0.1) ? caller() : kController);
   }
 
+  // Elastic jobs often start with less than they could.
+  void plan() {
+    auto starts = w_.plan();
+    for (PlannedStart& start : starts)
+      if (const GroupSpec& group = w_.job(start.job).spec->groups[0];
+          group.tasks.min < group.tasks.max && rng_.chance(0.7))
+        start.grants.resize(1);
+    w_.must(ApplyPlan{starts});
+  }
+
   void plan_nonsense() {
     auto starts = w_.plan();
     if (starts.empty())
@@ -205,6 +224,32 @@ class Chaos {
     const auto copy = starts;  // a doubled plan is dropped where it no longer fits
     w_.must(ApplyPlan{starts});
     w_.must(ApplyPlan{copy});
+  }
+
+  // Running elastic jobs get a task or two more somewhere, or what they must not get.
+  void grow() {
+    if (rng_.chance(0.5)) {
+      plan();
+      w_.obey();
+    }
+    Plan more;
+    for (const auto& [id, job] : w_.state.tables().jobs) {
+      if (job->state != JobState::kRunning || job->spec->groups[0].launch != Launch::kTasks || rng_.chance(0.3))
+        continue;
+      PlannedGrowth growth{.job = id, .read = job->meta.seq, .grants = {}};
+      for (std::uint64_t n = rng_.below(3); n > 0; --n) {
+        const Node& node = w_.node(some_node());
+        auto grant = choose_grant(node, w_.state.load(node.id), job->spec->groups[0], 0, 1, 0);
+        if (grant)
+          growth.grants.push_back(std::move(*grant));
+      }
+      if (!growth.grants.empty() && rng_.chance(0.1))
+        growth.grants[0].cores.set(static_cast<std::uint32_t>(rng_.below(16)));
+      more.growths.push_back(std::move(growth));
+    }
+    w_.must(ApplyPlan{more});
+    for (const Event& event : w_.events) grown_ += event.what == "Grown";
+    w_.events.clear();
   }
 
   void obey_some() {
@@ -348,9 +393,11 @@ class Chaos {
   Rng rng_;
   World w_;
   std::uint32_t nodes_;
+  std::uint64_t grown_ = 0;
 };
 
 TEST(Random, NothingBreaks) {
+  std::uint64_t grown = 0;
   for (std::uint64_t seed = 1; seed <= 60 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Chaos chaos(seed);
@@ -362,7 +409,9 @@ TEST(Random, NothingBreaks) {
         break;
     }
     chaos.finish();
+    grown += chaos.grown();
   }
+  EXPECT_GT(grown, 5u);
 }
 
 TEST(Random, SameSeedSameFuture) {

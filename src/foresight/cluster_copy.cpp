@@ -199,7 +199,8 @@ Foreseen ClusterCopy::foresee(JobId id) const {
   }
   if (job->allocation) {
     out.started = true;
-    out.start = wall(job->allocation->granted ? job->allocation->granted : job->started);
+    const Instant granted = job->allocation->granted;  // of an elastic job: when it last grew
+    out.start = wall(granted && (!job->started || granted < job->started) ? granted : job->started);
     out.partition = job->allocation->partition;
     out.nodes = host_list(tables(), job->allocation->grants);
     for (const Grant& grant : job->allocation->grants) out.cores += grant.cores.count();

@@ -164,7 +164,9 @@ void add_allocation(RunRow& run, const Job& job, const Tables& tables) {
   DeviceCounts devices;
   std::vector<std::string> names;
   for (const auto& grant : grants) {
-    names.push_back(node_name(grant.node, tables));
+    std::string name = node_name(grant.node, tables);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
     row.cores += grant.cores.count();
     row.tasks += grant.tasks;
     row.memory_mb += grant.memory_mb;

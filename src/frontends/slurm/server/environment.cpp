@@ -7,6 +7,8 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/server/gpus.h"
+#include "rules/fit.h"
+#include "rules/growth.h"
 
 namespace lockstep {
 
@@ -234,12 +236,20 @@ GroupLayout group_layout(const Tables& tables, const Job& job, std::uint16_t gro
   std::vector<std::string> names;
   std::vector<std::uint32_t> tasks, cpus;
   for (const Grant& grant : job.allocation->grants) {
-    if (grant.group != group)
+    if (grant.group != group || !occupies(grant))
       continue;
     const Node* node = tables.node(grant.node);
-    names.push_back(node ? node->meta.name : format("node-{}", grant.node.value));
-    cpus.push_back(grant.cores.count());
     out.tasks += grant.tasks;
+    const std::string name = node ? node->meta.name : format("node-{}", grant.node.value);
+    if (const auto known = std::find(names.begin(), names.end(), name);
+        known != names.end() && stacks(job.spec->groups[group])) {
+      const auto i = static_cast<std::size_t>(known - names.begin());  // it has grown there
+      cpus[i] += grant.cores.count();
+      tasks[i] += grant.tasks;
+      continue;
+    }
+    names.push_back(name);
+    cpus.push_back(grant.cores.count());
     // Without a wish for tasks Slurm plans one per share of processors.
     tasks.push_back(asked ? grant.tasks : std::max(1u, cpus.back() / cores_per_task));
   }

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/show_text.h"
 #include "rules/fit.h"
+#include "rules/growth.h"
 #include "rules/topology.h"
 
 namespace lockstep {
@@ -101,10 +103,10 @@ JobCounts job_counts(const JobLine& line) {
     return asked_counts(line.group_spec());
   JobCounts counts;
   bool one_type = true;
+  counts.nodes = size_of(line.job->allocation->grants, line.group).nodes;
   for (const Grant& grant : line.job->allocation->grants) {
     if (grant.group != line.group)
       continue;
-    ++counts.nodes;
     counts.cpus += grant.cores.count();
     counts.tasks += grant.tasks;
     counts.memory_mb += grant.memory_mb;
@@ -150,8 +152,9 @@ std::vector<std::string> node_names(const JobLine& line) {
   std::vector<std::string> names;
   if (!ran(*line.job))
     return names;
+  std::set<NodeId> seen;  // an elastic group may have several grants on a node, or have left it
   for (const Grant& grant : line.job->allocation->grants)
-    if (grant.group == line.group)
+    if (grant.group == line.group && occupies(grant) && seen.insert(grant.node).second)
       if (const Node* node = line.context->tables.node(grant.node))
         names.push_back(node->meta.name);
   return names;

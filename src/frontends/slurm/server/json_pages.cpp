@@ -9,6 +9,7 @@
 #include "frontends/slurm/server/json_text.h"
 #include "frontends/slurm/server/node_facts.h"
 #include "frontends/slurm/server/sinfo.h"
+#include "rules/fit.h"
 
 namespace lockstep {
 
@@ -25,7 +26,7 @@ void job_resources(JsonText& json, const JobLine& line) {
   json.key("count").number(counts.nodes).key("list").text(compress_hostlist(names)).key("allocation").open('[');
   const auto each_grant = [&](auto&& f) {
     for (const Grant& grant : line.job->allocation->grants)
-      if (grant.group == line.group)
+      if (grant.group == line.group && occupies(grant))
         if (const Node* node = line.context->tables.node(grant.node))
           f(grant, *node);
   };

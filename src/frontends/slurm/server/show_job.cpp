@@ -8,6 +8,8 @@
 #include "frontends/slurm/server/patterns.h"
 #include "frontends/slurm/server/show.h"
 #include "frontends/slurm/server/show_text.h"
+#include "rules/fit.h"
+#include "rules/growth.h"
 
 namespace lockstep {
 
@@ -61,7 +63,7 @@ void detail_lines(ShowText& out, const JobLine& line) {
   if (!line.job->allocation)
     return;
   for (const Grant& grant : line.job->allocation->grants) {
-    if (grant.group != line.group)
+    if (grant.group != line.group || !occupies(grant))
       continue;
     const Node* node = line.context->tables.node(grant.node);
     IntervalSet cores, gpus;
@@ -138,6 +140,9 @@ void resource_lines(ShowText& out, const JobLine& line) {
   out.next_line();
   out.pair("NumNodes", held.nodes).pair("NumCPUs", held.cpus).pair("NumTasks", held.tasks);
   out.pair("CPUs/Task", std::max(1u, group.per_task.cores)).pair("ReqB:S:C:T", "0:0:*:*");
+  if (is_elastic(group))
+    out.pair("TaskRange", group.tasks.max == UINT32_MAX ? format("{}-", group.tasks.min)
+                                                        : format("{}-{}", group.tasks.min, group.tasks.max));
   out.next_line();
   out.pair("ReqTRES", tres_text(asked_counts(group)));
   out.next_line();
