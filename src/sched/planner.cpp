@@ -482,6 +482,7 @@ struct Planner::Inner {
   }
 };
 
+Planner::Planner() : Planner(PlannerSettings{}) {}
 Planner::Planner(PlannerSettings settings) : inner_(std::make_unique<Inner>()) { inner_->settings = settings; }
 Planner::~Planner() = default;
 Planner::Planner(Planner&&) noexcept = default;

@@ -18,7 +18,8 @@ struct PlannerSettings {
 
 class Planner {
  public:
-  explicit Planner(PlannerSettings settings = {});
+  Planner();
+  explicit Planner(PlannerSettings settings);
   ~Planner();
   Planner(Planner&&) noexcept;
   Planner& operator=(Planner&&) noexcept;

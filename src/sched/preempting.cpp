@@ -48,6 +48,19 @@ bool free_for(const std::vector<Grant>& grants, const std::vector<Grant>& beside
   return true;
 }
 
+// Devices that are free, or will be when these have gone.
+std::int64_t devices_free(PlannerView& view, const std::vector<const Job*>& going) {
+  std::int64_t free = 0;
+  for (const NodeSlot& slot : view.nodes())
+    if (slot.node && slot.cls != kNoClass && node_usable(*slot.node)) {
+      const DeviceSet& healthy = view.classes()[slot.cls].healthy;
+      free += std::int64_t{healthy.count()} - (healthy & slot.load.devices).count();
+    }
+  for (const Job* job : going)
+    for (const Grant& grant : job->allocation->grants) free += grant.devices.count();
+  return free;
+}
+
 }  // namespace
 
 void Preempting::observe(const Change& change) {
@@ -341,6 +354,7 @@ void Preempting::defragment(PlannerView& view, const Shadows& shadows, Instant n
   const Directory& directory = view.admission().directory();
   std::vector<const Job*> going;
   for (const auto& [id, job] : going_) going.push_back(job.get());
+  const std::int64_t free = devices_free(view, going);
   for (const Shadow& head : shadows.all()) {
     const SlotNo s = view.find(head.key.job);
     if (s == kNoSlot || !view.slot(s).queued || view.skipped(view.slot(s)) || head.overdue())
@@ -362,6 +376,10 @@ void Preempting::defragment(PlannerView& view, const Shadows& shadows, Instant n
         }
       }
     }
+    std::int64_t devices = 0;
+    for (const Grant& grant : head.grants) devices += grant.devices.count();
+    if (devices > free)
+      continue;  // moving makes nothing free in all
     const std::int64_t spared_ms = std::min(head.at - now - grace, kWaitMost).us / 1000;
     if (movable.empty() || spared_ms <= 0)
       continue;
