@@ -124,6 +124,19 @@ TEST(Move, whole_or_not_at_all) {
   EXPECT_TRUE(scene.moves(scene.plan()));
 }
 
+TEST(Move, the_new_place_is_free_now_and_not_soon) {
+  Scene scene;
+  World& world = scene.world;
+  const JobId other = world.submit(World::batch(1, 4));
+  ASSERT_TRUE(scene.start(other, scene.free_there));
+  world.obey();
+  world.must(CancelJob{{other, {}}});
+  ASSERT_EQ(world.state_of(other), JobState::kCompleting);
+  EXPECT_FALSE(scene.moves(scene.plan()));
+  world.obey();
+  EXPECT_TRUE(scene.moves(scene.plan()));
+}
+
 TEST(Move, nobody_is_moved_about) {
   Scene scene;
   World& world = scene.world;
