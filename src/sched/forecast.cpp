@@ -190,17 +190,23 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, I
   return out;
 }
 
+Column Forecast::Bounds::closed_until(ClassNo cls, Column from, Column to) const {
+  const auto spans = closed.find(cls);
+  if (spans == closed.end())
+    return from;
+  Column next = from;
+  for (const auto& [begin, end] : spans->second)
+    if (begin < to && end > next)
+      next = end;
+  return next;
+}
+
 Column Forecast::earliest(const Demand& demand, Column from, std::uint32_t minutes, const Bounds& bounds) const {
-  const auto closed = bounds.closed.find(demand.pool);
   for (;;) {
     const Column c = calendar_.earliest(demand, from, minutes);
-    if (c == kNoColumn || closed == bounds.closed.end())
+    if (c == kNoColumn || bounds.closed.empty())
       return c;
-    const Column to = calendar_.grid().end_of(c, minutes);
-    Column next = c;
-    for (const auto& [begin, end] : closed->second)
-      if (begin < to && end > next)
-        next = end;
+    const Column next = bounds.closed_until(demand.pool, c, calendar_.grid().end_of(c, minutes));
     if (next == c)
       return c;
     if (next >= TimeGrid::columns())
@@ -335,13 +341,22 @@ Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group,
   }
   if (!wide || group.needs.empty())
     return best;
+  std::vector<Demand> demands;
+  std::uint64_t usable = 0;
+  for (const ClassNeed& need : group.needs) {
+    demands.push_back(demand_of(need, view.classes()[need.cls]));
+    usable += view.classes()[need.cls].usable;
+  }
+  if (usable < group.nodes)
+    return best;
   for (Column c = from; c < TimeGrid::columns(); ++c) {
     const Column to = calendar_.grid().end_of(c, minutes);
     std::int64_t left = group.nodes;
     Spot spot{c, {}};
-    for (const ClassNeed& need : group.needs) {
-      Demand demand = demand_of(need, view.classes()[need.cls]);
-      if (earliest({.pool = demand.pool}, c, minutes, bounds) != c)
+    for (Demand demand : demands) {
+      if (left <= 0)
+        break;
+      if (bounds.closed_until(demand.pool, c, to) != c)
         continue;
       demand.nodes = static_cast<std::int32_t>(std::min<std::int64_t>(left, calendar_.most(demand, c, to)));
       if (demand.nodes <= 0)

@@ -51,6 +51,8 @@ class Forecast {
     std::uint32_t from_min = 0;
     std::vector<ScalarCalendar::Part> parts;
     std::map<ClassNo, std::vector<std::pair<Column, Column>>> closed;  // columns, sorted, apart
+    // The end of the last span that overlaps [from, to); `from` if none does.
+    Column closed_until(ClassNo cls, Column from, Column to) const;
   };
   void promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds);
   void promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& bounds);
