@@ -228,8 +228,8 @@ struct Allocation {
   Duration
       fence_after;  // the agent stops the attempt by itself this long after losing the controller; kForever = never
   std::vector<Grant> grants;
-  Tres tres;        // what the grants count for against limits, as taken at the start
-  Instant granted;  // when they were taken
+  Tres tres;        // what the grants count for against limits
+  Instant granted;  // since when: the start, or the last time an elastic group grew or shrank
   Duration limit;   // the time limit as it stood then; kForever = none
 };
 
@@ -293,7 +293,7 @@ struct Job {
   StepNo next_step = 0;
   Ref<StepSpec> first_step;  // launched with the start: srun outside an allocation
 
-  Instant turn;               // its place among equals (sched/order.h); 0 = the moment of its submission
+  Instant turn;               // its place among equals (rules/order.h); 0 = the moment of its submission
   Duration predicted;         // how long it will probably run; 0 = not known
   Ref<Promise> promise;       // while it waits
   Ref<Eviction> eviction;     // from the decision until the attempt has ended
