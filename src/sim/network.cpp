@@ -108,10 +108,11 @@ void SimNetwork::deliver_down(LinkId id, ToAgent message, bool copy) {
   Instant when = timeline_.now() + delay();
   if (const auto lag = lags_.find(it->second.node); lag != lags_.end())
     when = when + lag->second;
+  when = std::max(when, it->second.down_free);  // nothing overtakes on a connection, but a copy may come late
   if (copy)
     when = when + micros(rng_.between(0, 3'000'000));
   else
-    when = it->second.down_free = std::max(when, it->second.down_free);
+    it->second.down_free = when;
   timeline_.at(when, [this, id, message = std::move(message)] { arrive_down(id, message); });
 }
 

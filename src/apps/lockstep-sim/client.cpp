@@ -34,7 +34,9 @@ void ChaosClient::prepare() {
     return;
   Command command{kRoot, {}};
   if (prepared_ == kSteps) {
-    const auto body = administered_ == 0 && world_.rng.chance(0.25) ? std::nullopt : admin_.setup(administered_);
+    const auto body = administered_ == 0 && (world_.settings.restless || world_.rng.chance(0.25))
+                          ? std::nullopt
+                          : admin_.setup(administered_);
     if (!body) {
       administered_ = -1;
       return;

@@ -26,7 +26,7 @@ void FaultMaker::start() {
                            .twice = rng.unit() * 0.03,
                            .slow = rng.chance(0.4) ? 0 : rng.unit() * 0.01,
                            .slow_max = seconds(rng.between(1, 9))};
-  world_.controller.stray_plans = rng.chance(0.5) ? 0.2 : 0;
+  world_.controller.stray_plans = world_.settings.restless ? 0.7 : rng.chance(0.5) ? 0.2 : 0;
   world_.log.draw_fault = [this] { return commit_fault(); };
   world_.history.draw_fault = [this] { return world_.rng.chance(commit_fault_rate_) ? commit_fault() : CommitFault{}; };
   const double fragile = rng.chance(0.3) ? 0.002 : 0, fails = rng.chance(0.5) ? 0.01 : 0;

@@ -31,6 +31,7 @@ struct ChaosSettings {
   Duration fence_after = seconds(60);
   Duration lease_term = seconds(9), node_timeout = seconds(20), drift = seconds(4);
   bool noting = false;
+  bool restless = false;  // jobs start anywhere, also where a node has just come back, and nobody administers limits
 };
 
 struct World {
