@@ -4,35 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "core/testing.h"
+#include "foresight/testing.h"
 
 namespace lockstep {
 namespace {
 
-// A cluster whose running jobs were started by the real planner.
-struct Scene {
-  explicit Scene(std::uint32_t nodes) : world(nodes) {}
-
-  ClusterCopy::Clock clock() const { return {world.now, Duration{}}; }
-  JobId submit(JobSpec spec, Duration limit) {
-    spec.time_limit = limit;
-    return world.submit(std::move(spec));
-  }
-  // Plans and commits in the cluster itself.
-  void plan() {
-    Planner planner;
-    planner.observe(world.state.tables().snapshot());
-    Rng rng{1};
-    for (int i = 0; i < 1000 && !planner.idle(); ++i) {
-      PlanChunk chunk = planner.plan(world.now, rng, {});
-      if (!chunk.empty()) {
-        auto outcome = world.run(ApplyPlan{std::move(chunk)});
-        planner.observe(outcome.value().changes);
-        world.obey();
-      }
-      planner.settled();
-    }
-  }
+struct Scene : PlannedWorld {
+  using PlannedWorld::PlannedWorld;
   Explanation explain(JobId id, ExplainSettings settings = {}) {
     auto out = lockstep::explain(world.state.tables(), clock(), id, settings);
     EXPECT_TRUE(out.ok()) << (out.ok() ? "" : out.error().message);
@@ -45,8 +23,6 @@ struct Scene {
     partition.tier = tier;
     world.must(PutPartition{partition});
   }
-
-  World world;
 };
 
 const NodeFilter* filter(const Explanation& e, std::string_view name) {

@@ -3,34 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "core/testing.h"
+#include "foresight/testing.h"
 #include "wire/foresight.h"
 
 namespace lockstep {
 namespace {
 
-struct Scene {
-  explicit Scene(std::uint32_t nodes) : world(nodes) {}
-  ClusterCopy::Clock clock() const { return {world.now, Duration{}}; }
-  JobId submit(JobSpec spec, Duration limit) {
-    spec.time_limit = limit;
-    return world.submit(std::move(spec));
-  }
-  // Started by the copy's own planner, then carried over.
-  void plan() {
-    Planner planner;
-    planner.observe(world.state.tables().snapshot());
-    Rng rng{1};
-    for (int i = 0; i < 1000 && !planner.idle(); ++i) {
-      PlanChunk chunk = planner.plan(world.now, rng, {});
-      if (!chunk.empty()) {
-        auto outcome = world.run(ApplyPlan{std::move(chunk)});
-        planner.observe(outcome.value().changes);
-        world.obey();
-      }
-      planner.settled();
-    }
-  }
+struct Scene : PlannedWorld {
+  using PlannedWorld::PlannedWorld;
   Result<WhatIfAnswer> ask(std::string_view changes) {
     auto read = decode_changes(changes);
     EXPECT_TRUE(read.ok()) << (read.ok() ? "" : read.error().message);
@@ -49,7 +29,6 @@ struct Scene {
     static const BeforeAfter none;
     return none;
   }
-  World world;
 };
 
 TEST(WhatIf, MoreNodesStartMore) {
