@@ -380,7 +380,8 @@ struct NodeDesk::Inner {
   }
   void perform(const Target& t, const StartTask& a) {
     const auto task = t.tables.tasks.find({t.action.job, a.group, a.index});
-    if (t.job && task != t.tables.tasks.end() && task->second->incarnation == a.incarnation)
+    if (t.job && task != t.tables.tasks.end() && task->second->incarnation == a.incarnation &&
+        task->second->attempt == t.action.attempt)
       launch(t, composer.task(t.tables, *t.job, *task->second));
   }
   void perform(const Target& t, const StopAttempt& a) {
