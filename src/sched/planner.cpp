@@ -51,8 +51,8 @@ struct Planner::Inner {
   Forecast forecast;
   Preempting preempting;
   Growing growing;
-  std::vector<Entry> active;  // heap, lowest key on top: the next job of every open shape
-  std::uint64_t pass = 1;
+  std::vector<Entry> active;           // heap, lowest key on top: the next job of every open shape
+  std::uint64_t pass = 1, layout = 0;  // of the view, as the pass began
   std::uint32_t restarts = 0;
   std::uint64_t looked = 0;  // in this slice
   Instant retry_at = kNever;
@@ -107,6 +107,7 @@ struct Planner::Inner {
     wanted.assign(heads.size(), false);
     scanning = true;
     scanned = 0;
+    layout = view.layout;
     view.changed = view.arrived = false;
   }
 
@@ -122,8 +123,7 @@ struct Planner::Inner {
         continue;
       if (brief.judged != view.generation)
         judge(view, i, looked);
-      const bool judged = brief.judged == view.generation;
-      if (judged && (brief.kind == ShapeBrief::Kind::kNever || still_parked(view, i) || !may_start(view, i))) {
+      if (brief.kind == ShapeBrief::Kind::kNever || still_parked(view, i) || !may_start(view, i)) {
         brief.blocked_pass = pass;
         if (brief.partition != kNoPartition)
           wanted[brief.partition] = true;
@@ -528,7 +528,8 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
     chunk.more = true;
     return chunk;
   }
-  if ((view.changed && (!in_pass || in.restarts < kRestartsMax)) || (view.arrived && !in_pass)) {
+  const bool lost = in_pass && in.layout != view.layout;  // partitions or classes are others: it cannot go on
+  if (lost || (view.changed && (!in_pass || in.restarts < kRestartsMax)) || (view.arrived && !in_pass)) {
     in.restarts = in_pass ? in.restarts + 1 : 0;
     in.begin_pass();
   }

@@ -397,5 +397,35 @@ TEST(Planner, a_flexible_job_is_cut_short_before_a_head) {
   EXPECT_EQ(starts[0].limit, hours(2));
 }
 
+// Partitions that come and go while a long pass is under way, more often than it is begun again for other changes.
+TEST(Planner, partitions_may_change_in_the_middle_of_a_pass) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  for (std::uint32_t n = 1; n <= 4; ++n) core.add_node(n, 6, 4);
+  Driver driver;
+  Rng rng(1);
+  driver.planner.observe(core.drain());
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      JobSpec spec = ask(1, 4, minutes(rng.between(1, 600)));
+      if (rng.chance(0.5))
+        spec.partitions = {format("p{}", rng.below(6)), "main"};
+      core.add_job(spec, rng.below(4));
+    }
+    const std::string name = format("p{}", rng.below(6));
+    if (core.tables.partition(name))
+      core.put(Partition(*core.tables.partition(name)), true);
+    else
+      core.add_partition(name, {"n1", "n2"});
+    driver.planner.observe(core.drain());
+    const PlanChunk chunk = driver.planner.plan(kNow + seconds(round), driver.rng, {.jobs = 1, .starts = 1});
+    for (const PlannedStart& start : chunk.starts) core.start(start, kNow + seconds(round));
+    driver.planner.observe(core.drain());
+    driver.planner.settled();
+  }
+  driver.run(core, kNow + seconds(200));
+  EXPECT_TRUE(driver.planner.idle());
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -63,6 +63,7 @@ class ExactSearch {
 
  private:
   bool fits(const Spot& spot, const Chosen& gone) const;
+  NodeLoad load_without(const Spot& spot, const Chosen& gone) const;
   bool fits_slowly(const Spot& spot, const Chosen& gone) const;
   // What has to go besides `gone` for the least price; nullopt: it never fits there.
   std::optional<std::vector<std::uint32_t>> cover(const Spot& spot, const Chosen& gone,
@@ -143,7 +144,8 @@ void ExactSearch::gather(const std::vector<const Job*>& going, const Shadows& sh
   }
 }
 
-bool ExactSearch::fits_slowly(const Spot& spot, const Chosen& gone) const {
+// What is left on the node when they have gone.
+NodeLoad ExactSearch::load_without(const Spot& spot, const Chosen& gone) const {
   NodeLoad load = spot.base;
   for (const Local& local : spot.locals) {
     if (gone[local.victim])
@@ -152,6 +154,11 @@ bool ExactSearch::fits_slowly(const Spot& spot, const Chosen& gone) const {
       load.memory_mb -= local.grant->memory_mb;
     add_grant(load, *local.grant);
   }
+  return load;
+}
+
+bool ExactSearch::fits_slowly(const Spot& spot, const Chosen& gone) const {
+  const NodeLoad load = load_without(spot, gone);
   return choose_grant(*view_.nodes()[spot.node.value].node, load, group_, 0, way_.tasks_each, 0).has_value();
 }
 
@@ -365,14 +372,7 @@ std::optional<std::vector<Grant>> ExactSearch::grants_of(const Chosen& gone) {
   std::vector<Grant> out;
   for (std::size_t i = 0; i < way_.nodes; ++i) {
     Spot& spot = spots_[fit[i]];
-    NodeLoad load = spot.base;
-    for (const Local& local : spot.locals) {
-      if (gone[local.victim])
-        continue;
-      if (candidates_[local.victim].keeps_memory)
-        load.memory_mb -= local.grant->memory_mb;
-      add_grant(load, *local.grant);
-    }
+    NodeLoad load = load_without(spot, gone);
     auto grant = choose_grant(*view_.nodes()[spot.node.value].node, load, group_, 0, way_.tasks_each, 0);
     if (!grant) {
       spot.banned = true;  // it counts right, but not device by device
