@@ -1,0 +1,216 @@
+// Whether a shape could start at all: on an empty cluster, or by counts.
+#include <algorithm>
+
+#include "base/hostlist.h"
+#include "sched/place_inner.h"
+
+namespace lockstep {
+
+namespace {
+
+bool gained_since(PlannerView& view, ClassNo number, std::uint32_t devices, std::uint64_t clock) {
+  const std::vector<std::uint64_t>& gained = view.classes()[number].gained;
+  return gained[std::min<std::size_t>(devices, gained.size() - 1)] > clock;
+}
+
+}  // namespace
+
+bool still_parked(PlannerView& view, std::uint32_t number) {
+  const ShapeBrief& brief = view.briefs()[number];
+  if (brief.parked == 0)
+    return false;
+  if (brief.kind == ShapeBrief::Kind::kCounted) {
+    for (unsigned n = 0; n < brief.needs; ++n)
+      if (gained_since(view, brief.demands[n].pool, static_cast<std::uint32_t>(brief.demands[n].devices), brief.parked))
+        return false;
+    return true;
+  }
+  for (const Way& way : view.shapes()[number].ways)
+    for (const GroupWay& group : way.groups)
+      for (const ClassNeed& need : group.needs)
+        if (gained_since(view, need.cls, need.amounts.devices, brief.parked))
+          return false;
+  return true;
+}
+
+bool may_start(PlannerView& view, std::uint32_t number) {
+  const ShapeBrief& brief = view.briefs()[number];
+  if (brief.kind == ShapeBrief::Kind::kCounted) {
+    std::int64_t nodes = 0;
+    for (unsigned n = 0; n < brief.needs; ++n) {
+      const Demand& demand = brief.demands[n];
+      const FreeAmounts amounts{static_cast<std::uint32_t>(demand.devices), static_cast<std::uint32_t>(demand.cores),
+                                brief.memory_mb[n]};
+      const NodeClass& cls = view.classes()[demand.pool];
+      nodes += cls.open.at_least(amounts) + cls.shaded.at_least(amounts);
+    }
+    return nodes >= brief.demands[0].nodes;
+  }
+  const std::vector<Way>& ways = view.shapes()[number].ways;
+  return std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.open && may_fit(view, way, {}, {}); });
+}
+
+namespace {
+
+bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_state,
+                std::vector<std::pair<NodeId, std::uint64_t>>* witness) {
+  if (way.groups.size() == 1 && way.groups[0].exact && way.groups[0].bound) {
+    NodeCounts counts(view.domains().size());
+    for (const ClassNeed& need : way.groups[0].needs) {
+      const NodeClass& cls = view.classes()[need.cls];
+      const std::vector<std::uint32_t>& nodes = any_state ? cls.present_at : cls.usable_at;
+      for (std::size_t d = 0; d < nodes.size(); ++d) counts[d] += nodes[d];
+    }
+    return each_domain_for(view.domains(), counts, {way.groups[0].nodes, way.groups[0].where},
+                           [](DomainNo) { return true; });
+  }
+  if (way.groups.size() == 1 && way.groups[0].exact) {
+    std::uint64_t nodes = 0;
+    for (const ClassNeed& need : way.groups[0].needs) {
+      const NodeClass& cls = view.classes()[need.cls];
+      nodes += any_state ? cls.present : cls.usable;
+    }
+    return nodes >= way.groups[0].nodes;
+  }
+  static const NodeLoad kEmpty;
+  const auto load = [&](NodeId id) {
+    return any_state || node_usable(*view.nodes()[id.value].node) ? &kEmpty : nullptr;
+  };
+  const auto grants = place(Board{view, load, {}, {}}, *shape.spec, way, false);
+  if (grants && witness)
+    for (const Grant& grant : *grants) witness->emplace_back(grant.node, view.nodes()[grant.node.value].version);
+  return grants.has_value();
+}
+
+// What was found before still stands: the same nodes are there and can be used, and no partition that is asked for
+// earlier could have become possible.
+bool witness_holds(PlannerView& view, const Shape& shape) {
+  const auto first = std::find_if(shape.ways.begin(), shape.ways.end(), [](const Way& way) { return way.open; });
+  return !shape.witness.empty() && shape.witness_layout == view.layout && first != shape.ways.end() &&
+         first->possible && std::all_of(shape.witness.begin(), shape.witness.end(), [&](const auto& w) {
+           return view.nodes()[w.first.value].version == w.second;
+         });
+}
+
+std::string unusable_nodes(PlannerView& view, const Shape& shape) {
+  std::set<std::string> named;
+  for (const GroupSpec& group : shape.spec->groups) named.insert(group.only_nodes.begin(), group.only_nodes.end());
+  std::vector<std::string> missing;
+  for (const NodeSlot& slot : view.nodes()) {
+    if (!slot.node || node_usable(*slot.node) || (!named.empty() && !named.contains(slot.node->meta.name)))
+      continue;
+    const auto& in = view.classes()[slot.cls].partitions;
+    if (std::any_of(shape.ways.begin(), shape.ways.end(), [&](const Way& way) {
+          return way.open && std::find(in.begin(), in.end(), way.partition) != in.end();
+        }))
+      missing.push_back(slot.node->meta.name);
+  }
+  sort_hosts(missing);
+  return "UnavailableNodes:" + compress_hostlist(missing);
+}
+
+}  // namespace
+
+namespace {
+
+// What was counted before still holds with the nodes there are now: the usual case when a node comes or goes.
+bool counted_again(PlannerView& view, ShapeBrief& brief) {
+  if (brief.kind != ShapeBrief::Kind::kCounted || brief.layout != view.layout)
+    return false;
+  std::int64_t nodes = 0;
+  for (unsigned n = 0; n < brief.needs; ++n) {
+    const auto usable = static_cast<std::int32_t>(view.classes()[brief.demands[n].pool].usable);
+    brief.alone[n] = usable >= brief.demands[n].nodes;
+    nodes += usable;
+  }
+  if (nodes < brief.demands[0].nodes)
+    return false;
+  brief.judged = view.generation;
+  return true;
+}
+
+void brief_of(PlannerView& view, const Shape& shape, ShapeBrief& brief) {
+  const bool again = brief.layout == view.layout;
+  brief.layout = view.layout;
+  brief.judged = view.generation;
+  if (!again)
+    brief.parked = 0;
+  brief.partition = kNoPartition;
+  brief.needs = 0;
+  const auto head =
+      std::find_if(shape.ways.begin(), shape.ways.end(), [](const Way& way) { return way.open && way.possible; });
+  if (shape.never != Wait::kNone || head == shape.ways.end()) {
+    brief.kind = ShapeBrief::Kind::kNever;
+    return;
+  }
+  brief.kind = ShapeBrief::Kind::kOther;
+  brief.partition = head->partition;
+  if (shape.ways.size() != 1 || head->groups.size() != 1 || !head->groups[0].exact || head->groups[0].bound ||
+      head->groups[0].needs.size() > ShapeBrief::kNeeds)
+    return;
+  brief.kind = ShapeBrief::Kind::kCounted;
+  brief.minutes = head->limit >= kForever ? UINT32_MAX : std::max(1u, minute_after(Instant{head->limit.us}));
+  for (const ClassNeed& need : head->groups[0].needs) {
+    const NodeClass& cls = view.classes()[need.cls];
+    brief.alone[brief.needs] = cls.usable >= need.nodes;
+    brief.memory_mb[brief.needs] = need.amounts.memory_mb;
+    brief.demands[brief.needs++] = demand_of(need, cls);
+  }
+}
+
+void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work);
+
+}  // namespace
+
+void judge(PlannerView& view, std::uint32_t number, std::uint64_t& work) {
+  ShapeBrief& brief = view.briefs()[number];
+  if (brief.judged == view.generation || counted_again(view, brief))
+    return;
+  Shape& shape = view.shapes()[number];
+  view.compile(shape);
+  judge_shape(view, shape, work);
+  brief_of(view, shape, brief);
+}
+
+namespace {
+
+void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
+  const bool counted = std::all_of(shape.ways.begin(), shape.ways.end(), [](const Way& way) {
+    return way.groups.size() == 1 && way.groups[0].exact && !way.groups[0].bound;
+  });
+  if (!counted && witness_holds(view, shape))
+    return;
+  work += counted ? 1 : 32 + view.nodes().size() / 16;
+  shape.witness.clear();
+  Wait worst = Wait::kPartitionDown;
+  bool found = false;
+  for (Way& way : shape.ways) {
+    way.possible = false;
+    if (!view.partitions()[way.partition]->up)
+      continue;
+    if (!way.open) {
+      worst = Wait::kPartitionTimeLimit;
+      continue;
+    }
+    if (found && !counted)
+      continue;
+    way.possible = fits_empty(view, shape, way, false, &shape.witness);
+    shape.witness_layout = view.layout;
+    found = found || way.possible;
+    if (!found)
+      worst = fits_empty(view, shape, way, true, nullptr) ? Wait::kNodesUnavailable : Wait::kBadConstraints;
+  }
+  if (found)
+    worst = Wait::kNone;
+  std::string detail = worst == Wait::kNodesUnavailable ? unusable_nodes(view, shape) : std::string();
+  if (worst == shape.never && (detail == shape.detail || shape.barred != Wait::kNone))
+    return;
+  shape.never = worst;
+  shape.barred = Wait::kNone;
+  shape.detail = std::move(detail);
+  ++shape.reason;
+}
+
+}  // namespace
+
+}  // namespace lockstep

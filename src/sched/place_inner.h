@@ -1,0 +1,61 @@
+// Placing, inside: what is shared by the search among all nodes, in the domains of a topology, and for later.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "sched/place.h"
+
+namespace lockstep {
+
+// The loads a placement is tried on.
+struct Board {
+  PlannerView& view;
+  std::function<const NodeLoad*(NodeId)> load;  // null: not to be used
+  std::map<NodeId, NodeLoad> held;              // with what earlier groups of the job take
+  Duration needed;                              // predicted run time of the job; 0 = it does not matter
+  const NodeLoad* at(NodeId id) const {
+    const auto it = held.find(id);
+    return it != held.end() ? &it->second : load(id);
+  }
+};
+
+struct Choice {
+  std::uint32_t weight = 0;
+  bool breaks = false;  // an NVLink island that is whole
+  FreeAmounts free;
+  Candidate candidate;
+  Duration cost;  // sched/idle_together.h
+};
+
+// The order in which nodes are taken: light ones, those whose whole islands stay whole, then those with the least left,
+// so that whole nodes stay free.
+bool preferred(const Choice& a, const Choice& b);
+
+using Grants = std::optional<std::vector<Grant>>;
+
+// What a group is placed with.
+struct GroupTask {
+  const GroupSpec& group;
+  const GroupWay& way;
+  std::uint16_t number;
+  const Partition& partition;
+  bool listed;
+};
+
+// A listed node with enough free now, if the board allows it and the group may go there.
+std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
+                                const ClassNeed& need, NodeId id);
+
+// Every node of the classes that the board allows.
+void gather_all(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
+                std::vector<Candidate>& out);
+
+// One group: on any nodes, and where the topology has a say (place_domains.cpp).
+Grants place_anywhere(Board& board, const GroupTask& task);
+Grants place_in_domains(Board& board, const GroupTask& task);
+
+// The whole job. listed: on what the view lists as free, in order of preference; else on what the board says.
+Grants place(Board board, const JobSpec& spec, const Way& way, bool listed);
+
+}  // namespace lockstep
