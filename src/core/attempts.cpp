@@ -349,6 +349,7 @@ Result<void> agent_report(Txn& txn, const AgentReport& report) {
     void operator()(const MemberStopped&) const {
       member_gone(txn, job.id, node.id, format("NodeDown {}", node.meta.name));
     }
+    void operator()(const MemberPaused&) const {}
     void operator()(const StepStarted& r) const { on_step_started(txn, node.id, job, r); }
     void operator()(const StepEnded& r) const { on_step_ended(txn, node.id, job, r); }
     void operator()(const TaskStarted& r) const { on_task_started(txn, node.id, job, r); }

@@ -39,6 +39,7 @@ const Licence* current(const Tables& t, const Licence& r) { return named(t.licen
 const Reservation* current(const Tables& t, const Reservation& r) { return named(t.reservations, r.meta.name); }
 const Policy* current(const Tables& t, const Policy&) { return t.policy_record.get(); }
 const Topology* current(const Tables& t, const Topology&) { return t.topology.get(); }
+const Packing* current(const Tables& t, const Packing&) { return t.packing.get(); }
 
 // The Ref that the tables hold for a record.
 Ref<Cluster> shared(const Tables& t, const Cluster&) { return t.cluster; }
@@ -57,6 +58,7 @@ Ref<Licence> shared(const Tables& t, const Licence& r) { return t.licences.find(
 Ref<Reservation> shared(const Tables& t, const Reservation& r) { return t.reservations.find(r.meta.name)->second; }
 Ref<Policy> shared(const Tables& t, const Policy&) { return t.policy_record; }
 Ref<Topology> shared(const Tables& t, const Topology&) { return t.topology; }
+Ref<Packing> shared(const Tables& t, const Packing&) { return t.packing; }
 Ref<Object> shared(const Tables& t, const Object& r) { return t.objects.at({r.type, r.meta.ns, r.meta.name}); }
 
 template <class Map, class K>
@@ -173,6 +175,10 @@ Ref<Policy> Txn::put(Policy r) {
 
 Ref<Topology> Txn::put(Topology r) {
   const Topology* before = current(tables(), r);
+  return write(std::move(r), before);
+}
+Ref<Packing> Txn::put(Packing r) {
+  const Packing* before = current(tables(), r);
   return write(std::move(r), before);
 }
 

@@ -51,6 +51,7 @@ class Txn {
   Ref<Reservation> put(Reservation record);
   Ref<Policy> put(Policy record);
   Ref<Topology> put(Topology record);
+  Ref<Packing> put(Packing record);
   void remove(const Record& record);  // must be in the tables
 
   void act(NodeId node, const Job& job, ActionBody body);  // for job's current attempt

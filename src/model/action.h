@@ -58,6 +58,7 @@ struct Holding {
   bool stopping = false;
   std::vector<StepNo> steps;  // launched here and not yet acknowledged as ended
   std::vector<std::tuple<std::uint16_t, std::uint32_t, std::uint32_t>> tasks;  // group, index, incarnation
+  bool paused = false;  // its processes here are stopped by SIGSTOP
 };
 
 }  // namespace lockstep

@@ -203,6 +203,9 @@ struct ScriptEnded {
 struct MemberStopped {
   bool fenced = false;
 };  // nothing of the attempt lives here any more
+struct MemberPaused {
+  bool paused = true;  // false: it goes on
+};
 struct StepStarted {
   StepNo step = 0;
 };
@@ -225,7 +228,7 @@ struct TaskEnded {
   ExitStatus exit;
 };
 using ReportBody = std::variant<AttemptStarted, LaunchFailed, ScriptEnded, MemberStopped, StepStarted, StepEnded,
-                                TaskStarted, TaskReady, TaskEnded>;
+                                TaskStarted, TaskReady, TaskEnded, MemberPaused>;
 
 struct AgentReport {  // idempotent: late and doubled ones change nothing
   NodeId node;

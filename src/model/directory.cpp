@@ -47,6 +47,7 @@ struct DirectoryTaker {
   bool operator()(const Ref<Task>&) const { return false; }
   bool operator()(const Ref<Object>&) const { return false; }
   bool operator()(const Ref<Topology>&) const { return false; }
+  bool operator()(const Ref<Packing>&) const { return false; }
 };
 
 bool Directory::apply_directory(const Change& change) {

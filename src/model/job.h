@@ -218,8 +218,9 @@ struct ExitStatus {
   bool ok() const { return code == 0 && signal == 0 && !oom; }
 };
 
-// assigned ──▶ running ──▶ stopped. Stopped needs proof: the agent's word, a new boot id, or a fence.
-enum class MemberState : unsigned char { kAssigned, kRunning, kStopped };
+// assigned ──▶ running ──▶ stopped. Stopped needs proof: the agent's word, a new boot id, or a fence. Running swaps
+// with paused, which the agent says too: its processes have been stopped and let go on by signals.
+enum class MemberState : unsigned char { kAssigned, kRunning, kStopped, kPaused };
 
 // What one attempt holds. Grants are in rank order: the batch script runs on grants[0].
 struct Allocation {
@@ -273,7 +274,8 @@ struct Job {
   Hold hold = Hold::kNone;
   std::uint64_t priority = 0;  // higher first
   AttemptNo attempt = 0;
-  std::uint32_t restarts = 0;  // requeues so far: SLURM_RESTART_COUNT
+  std::uint32_t restarts = 0;     // requeues so far: SLURM_RESTART_COUNT
+  std::uint32_t preemptions = 0;  // how many of its attempts were preempted
 
   Instant submitted, eligible, started, ended;
   Instant limit_end;    // when the time limit strikes; kNever without a limit

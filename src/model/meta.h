@@ -34,6 +34,7 @@ enum class Kind : unsigned char {
   kReservation,
   kPolicy,
   kTopology,
+  kPacking,
 };
 
 struct OwnerRef {

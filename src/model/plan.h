@@ -9,6 +9,8 @@
 
 namespace lockstep {
 
+struct Packing;
+
 struct PlannedStart {
   JobId job;                // for an array: the array's record
   bool is_element = false;  // with array_index: start this waiting element
@@ -49,14 +51,22 @@ struct PlannedResume {
   Seq read = 0;
 };
 
+// What packing goes by from now on; refused when the record is another one by now.
+struct PlannedPacking {
+  Seq read = 0;  // of the record that it follows; 0: there was none
+  Ref<Packing> packing;
+};
+
 struct Plan {
   std::vector<PlannedStart> starts;  // this and all that follows: each whole, applied or refused on its own
   std::vector<PlannedPreemption> preemptions;
   std::vector<PlannedPromise> promises;
   std::vector<PlannedGrowth> growths;
   std::vector<PlannedResume> resumes;
+  std::vector<PlannedPacking> packings;  // at most one
   bool empty() const {
-    return starts.empty() && preemptions.empty() && promises.empty() && growths.empty() && resumes.empty();
+    return starts.empty() && preemptions.empty() && promises.empty() && growths.empty() && resumes.empty() &&
+           packings.empty();
   }
 };
 

@@ -70,6 +70,24 @@ struct Topology {
   bool blocks = false;  // innermost domains are NVLink blocks: a job of one segment never leaves one (topology/block)
 };
 
+// What packing has learnt (sched/packing.h): which requests come, how often, and what each costs the others. One
+// record, named "packing"; the planner proposes it, and goes by nothing but what was committed.
+struct PackingClass {
+  std::int64_t cpu_milli = 0;
+  std::uint8_t devices = 0;         // 0: none. Of more than one all are whole
+  std::uint16_t milli = 0;          // of each device, 1 to 1000
+  std::vector<std::string> models;  // that will do, sorted; empty: any
+  std::int64_t weight = 0;          // arrivals in 2^-20, older ones counting less
+  std::int64_t price = 0;           // milli-GPU of average demand in 2^-20
+  friend bool operator==(const PackingClass&, const PackingClass&) = default;
+};
+struct Packing {
+  Meta meta;
+  JobId through;  // the last job whose arrival is counted
+  std::uint64_t arrivals = 0, steps = 0;
+  std::vector<PackingClass> classes;
+};
+
 // Whether a node can take work is derived from these; there is one place (node_usable) that decides.
 enum class NodeLink : unsigned char { kUnknown, kUp, kLost };  // lost: no renewal for the node timeout
 

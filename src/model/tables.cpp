@@ -23,6 +23,7 @@ void Tables::apply(const Change& change) {
         t.user_ids_[{r->realm, r->uid}] = r->id;
     }
     void operator()(const Ref<Topology>& r) const { t.topology = gone ? nullptr : r; }
+    void operator()(const Ref<Packing>& r) const { t.packing = gone ? nullptr : r; }
     // The rest is the directory's.
     void operator()(const Ref<Account>&) const {}
     void operator()(const Ref<Association>&) const {}
@@ -115,6 +116,8 @@ std::vector<Change> Tables::snapshot() const {
     add(policy_record);
   if (topology)
     add(topology);
+  if (packing)
+    add(packing);
   std::sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.seq < b.seq; });
   return out;
 }

@@ -27,6 +27,7 @@ struct Tables : Directory {
   Seq seq = 0;  // of the last change applied
   Ref<Cluster> cluster;
   Ref<Topology> topology;  // null = there is none
+  Ref<Packing> packing;    // the same
   std::map<std::string, Ref<Partition>, std::less<>> partitions;
   std::map<NodeId, Ref<Node>> nodes;
   std::map<std::string, Ref<JoinToken>, std::less<>> tokens;

@@ -10,6 +10,7 @@ constexpr void describe(V& v, const Holding*) {
   v.always("job", &Holding::job);
   v.always("attempt", &Holding::attempt);
   v("stopping", &Holding::stopping);
+  v("paused", &Holding::paused);
   v("steps", &Holding::steps);
   v("tasks", &Holding::tasks);
 }
@@ -45,6 +46,11 @@ constexpr void describe(V& v, const ScriptEnded*) {
 template <class V>
 constexpr void describe(V& v, const MemberStopped*) {
   v("fenced", &MemberStopped::fenced);
+}
+
+template <class V>
+constexpr void describe(V& v, const MemberPaused*) {
+  v.always("paused", &MemberPaused::paused);
 }
 
 template <class V>

@@ -51,6 +51,7 @@ TEST(CodecRoundTrip, Records) {
   expect_record_round_trips<Reservation>(Kind::kReservation);
   expect_record_round_trips<Policy>(Kind::kPolicy);
   expect_record_round_trips<Topology>(Kind::kTopology);
+  expect_record_round_trips<Packing>(Kind::kPacking);
 }
 
 TEST(CodecRoundTrip, AgentMessages) {

@@ -247,6 +247,7 @@ constexpr void describe(V& v, const Job*) {
   v("priority", &Job::priority);
   v("attempt", &Job::attempt);
   v("restarts", &Job::restarts);
+  v("preemptions", &Job::preemptions);
   v("submitted_us", &Job::submitted);
   v("eligible_us", &Job::eligible);
   v("started_us", &Job::started);

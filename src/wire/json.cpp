@@ -424,7 +424,7 @@ bool Numbers::read(Reader& r, const json::value& v, std::vector<std::uint32_t>& 
 }
 
 namespace {
-constexpr std::string_view kMemberLetters = "ars";
+constexpr std::string_view kMemberLetters = "arsp";
 }
 
 void MemberLetters::write(Writer& w, const std::vector<MemberState>& v, const std::vector<MemberState>&) const {
@@ -436,12 +436,12 @@ void MemberLetters::write(Writer& w, const std::vector<MemberState>& v, const st
 bool MemberLetters::read(Reader& r, const json::value& v, std::vector<MemberState>& out) const {
   const json::string* s = v.if_string();
   if (!s)
-    return r.fail("must be a string of the letters a, r and s");
+    return r.fail("must be a string of the letters a, r, s and p");
   out.clear();
   for (const char c : *s) {
     const std::size_t at = kMemberLetters.find(c);
     if (at == std::string_view::npos)
-      return r.fail("must be a string of the letters a, r and s");
+      return r.fail("must be a string of the letters a, r, s and p");
     out.push_back(static_cast<MemberState>(at));
   }
   return true;

@@ -11,6 +11,7 @@ template struct StructCodec<Cluster>;
 template struct StructCodec<User>;
 template struct StructCodec<Partition>;
 template struct StructCodec<Topology>;
+template struct StructCodec<Packing>;
 template struct StructCodec<Node>;
 template struct StructCodec<JoinToken>;
 template struct StructCodec<StepSpec>;
@@ -52,6 +53,7 @@ Result<Record> decode_record(Kind kind, std::string_view text) {
     case Kind::kReservation: return decode_one<Reservation>(text);
     case Kind::kPolicy: return decode_one<Policy>(text);
     case Kind::kTopology: return decode_one<Topology>(text);
+    case Kind::kPacking: return decode_one<Packing>(text);
   }
   return invalid("no such kind of record");
 }

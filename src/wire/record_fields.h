@@ -75,6 +75,25 @@ constexpr void describe(V& v, const Topology*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const PackingClass*) {
+  v("cpu_milli", &PackingClass::cpu_milli);
+  v("devices", &PackingClass::devices);
+  v("milli", &PackingClass::milli);
+  v("models", &PackingClass::models);
+  v("weight", &PackingClass::weight);
+  v("price", &PackingClass::price);
+}
+
+template <class V>
+constexpr void describe(V& v, const Packing*) {
+  v("meta", &Packing::meta);
+  v("through", &Packing::through);
+  v("arrivals", &Packing::arrivals);
+  v("steps", &Packing::steps);
+  v("classes", &Packing::classes);
+}
+
+template <class V>
 constexpr void describe(V& v, const Partition*) {
   v("meta", &Partition::meta);
   v("nodes", &Partition::nodes);

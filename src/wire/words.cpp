@@ -46,13 +46,13 @@ constexpr std::string_view kDependencyTypes[] = {"after",        "after_any",  "
                                                  "after_not_ok", "after_corr", "singleton"};
 static_assert(names_all(kDependencyTypes, Dependency::Type::kSingleton));
 
-constexpr std::string_view kMemberStates[] = {"assigned", "running", "stopped"};
-static_assert(names_all(kMemberStates, MemberState::kStopped));
+constexpr std::string_view kMemberStates[] = {"assigned", "running", "stopped", "paused"};
+static_assert(names_all(kMemberStates, MemberState::kPaused));
 
 constexpr std::string_view kKinds[] = {"cluster", "user",    "account",     "partition", "node",        "token",
                                        "job",     "step",    "task",        "object",    "association", "qos",
-                                       "usage",   "licence", "reservation", "policy",    "topology"};
-static_assert(names_all(kKinds, Kind::kTopology) && std::size(kKinds) == std::variant_size_v<Record>);
+                                       "usage",   "licence", "reservation", "policy",    "topology",    "packing"};
+static_assert(names_all(kKinds, Kind::kPacking) && std::size(kKinds) == std::variant_size_v<Record>);
 
 constexpr std::string_view kNodeLinks[] = {"unknown", "up", "lost"};
 static_assert(names_all(kNodeLinks, NodeLink::kLost));
