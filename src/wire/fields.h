@@ -273,5 +273,6 @@ extern template struct StructCodec<Licence>;
 extern template struct StructCodec<Reservation>;
 extern template struct StructCodec<Policy>;
 extern template struct StructCodec<Topology>;
+extern template struct StructCodec<Packing>;
 
 }  // namespace lockstep::wire

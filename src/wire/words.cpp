@@ -102,9 +102,9 @@ constexpr std::string_view kToAgent[] = {"welcome",     "refused",     "renew_ac
                                          "launch_step", "launch_task", "stop",      "signal"};
 static_assert(std::size(kToAgent) == std::variant_size_v<ToAgent>);
 
-constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended",
-                                         "member_stopped",  "step_started",  "step_ended",
-                                         "task_started",    "task_ready",    "task_ended"};
+constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended", "member_stopped",
+                                         "step_started",    "step_ended",    "task_started", "task_ready",
+                                         "task_ended",      "member_paused"};
 static_assert(std::size(kReports) == std::variant_size_v<ReportBody>);
 
 }  // namespace
