@@ -85,14 +85,17 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
   }
   add_counted(need.counted, group.per_node.counted, 1);
   add_counted(need.counted, group.per_task.counted, tasks);
-  std::stable_sort(need.devices.begin(), need.devices.end(),
-                   [](const DeviceAsk& a, const DeviceAsk& b) { return !a.type.empty() && b.type.empty(); });
+  if (need.devices.size() > 1)
+    std::stable_sort(need.devices.begin(), need.devices.end(),
+                     [](const DeviceAsk& a, const DeviceAsk& b) { return !a.type.empty() && b.type.empty(); });
   std::uint32_t devices = 0;
   for (const DeviceAsk& ask : need.devices) devices += ask.count;
-  const auto part =
-      std::stable_partition(need.devices.begin(), need.devices.end(), [](const DeviceAsk& ask) { return ask.whole(); });
-  need.parts.assign(std::make_move_iterator(part), std::make_move_iterator(need.devices.end()));
-  need.devices.erase(part, need.devices.end());
+  const auto is_whole = [](const DeviceAsk& ask) { return ask.whole(); };
+  if (!std::all_of(need.devices.begin(), need.devices.end(), is_whole)) {
+    const auto part = std::stable_partition(need.devices.begin(), need.devices.end(), is_whole);
+    need.parts.assign(std::make_move_iterator(part), std::make_move_iterator(need.devices.end()));
+    need.devices.erase(part, need.devices.end());
+  }
 
   const std::uint64_t task_cores = group.overcommit ? std::min<std::uint64_t>(tasks, 1) : tasks;
   std::uint64_t cores =
@@ -205,19 +208,26 @@ std::optional<std::vector<DevicePart>> choose_parts(const Node& node, const Devi
 
 CoreSet choose_cores(const Node& node, const CoreSet& free, std::uint32_t n, const DeviceSet& near) {
   const std::uint32_t numas = std::max(1u, node.sockets);
-  const auto numa_of = [&](std::uint32_t core) {
-    return static_cast<std::int32_t>(std::uint64_t{core} * numas / std::max(1u, node.cores));
+  // Core c lies on NUMA node c * numas / cores, so those of one are neighbours.
+  const auto first_core = [&](std::uint32_t numa) {
+    return static_cast<std::uint32_t>((std::uint64_t{numa} * node.cores + numas - 1) / numas);
   };
   CoreSet close;
-  free.for_each([&](std::uint32_t core) {
-    bool is = false;
-    near.for_each([&](std::uint32_t i) { is = is || node.devices[i].numa == numa_of(core); });
-    if (is)
-      close.set(core);
+  std::int32_t last = -1;
+  near.for_each([&](std::uint32_t i) {
+    const std::int32_t numa = node.devices[i].numa;
+    if (numa < 0 || numa == last || numa >= static_cast<std::int32_t>(numas))
+      return;
+    last = numa;
+    const std::uint32_t end = first_core(static_cast<std::uint32_t>(numa) + 1);
+    for (std::uint32_t core = first_core(static_cast<std::uint32_t>(numa)); core < end; ++core) close.set(core);
   });
+  close = close & free;
   const std::uint32_t here = std::min(n, close.count());
+  if (here == 0)
+    return free.lowest(n);
   const CoreSet first = close.lowest(here);
-  return first | free.minus(first).lowest(n - here);
+  return here == n ? first : first | free.minus(first).lowest(n - here);
 }
 
 DeviceSet free_devices(const Node& node, const NodeLoad& load) {

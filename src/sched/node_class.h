@@ -14,6 +14,7 @@ namespace lockstep {
 
 using ClassNo = std::uint32_t;
 using PartitionNo = std::uint32_t;  // position in the view's list of partitions
+inline constexpr ClassNo kNoClass = UINT32_MAX;
 
 // What a running job gives back at one moment, summed over a class. A node counts in `nodes` when it is wholly free;
 // the rest is what is free on nodes that are partly used. Memory in units of the class.
@@ -38,6 +39,8 @@ struct NodeClass {
   std::vector<PartitionNo> partitions;  // that contain it, ascending
   std::vector<std::string> kept_by;     // reservations that keep it at one time or another, sorted
   std::string example;                  // name of a node that these reservations keep
+  ClassNo twin = kNoClass;              // an earlier class, alike but for partitions and reservations
+  std::uint64_t born = 0;               // the view's layout since when it is there
   FreeAmounts whole;                    // a free node; devices are those of healthy
   DeviceSet healthy;                    // and not in MIG mode: those that are given out whole
   std::vector<DeviceSet> islands;       // of healthy, by NVLink, of two devices or more

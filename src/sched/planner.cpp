@@ -20,7 +20,7 @@ constexpr Duration kRetryRefused = seconds(1);
 constexpr std::uint32_t kRestartsMax = 4;  // of an unfinished pass, so that its tail is reached under constant change
 
 // Work is counted in sixteenths of trying one job on the nodes.
-constexpr std::uint64_t kTry = 16, kLook = 1;
+constexpr std::uint64_t kTry = 16, kLook = 1, kNodesALook = 8;
 
 constexpr OrderPolicy kOrder;
 
@@ -34,6 +34,24 @@ constexpr std::uint32_t kFrontMost = 1000;  // jobs of the queue's front in whic
 bool moves(const Plan& plan) {
   return std::any_of(plan.promises.begin(), plan.promises.end(),
                      [](const PlannedPromise& p) { return p.promise.held; });
+}
+
+// Whether the members of a group that fits wherever the amounts do find enough nodes, whatever heads wait for.
+bool room_for(PlannerView& view, const GroupSpec& group, const GroupWay& way, std::uint64_t& looked) {
+  std::uint32_t found = 0;
+  for (const ClassNeed& need : way.needs)
+    for (const NodeIndex* index : {&view.classes()[need.cls].open, &view.classes()[need.cls].shaded}) {
+      index->each(need.amounts, [&](NodeId id) {
+        const NodeSlot& slot = view.nodes()[id.value];
+        found += slot.free.memory_mb >= need.amounts.memory_mb &&
+                 (group.sharing != Sharing::kExclusive || slot.load.holders == 0);
+        ++looked;
+        return found < way.nodes;
+      });
+      if (found >= way.nodes)
+        return true;
+    }
+  return false;
 }
 
 struct Entry {
@@ -314,6 +332,14 @@ struct Planner::Inner {
       const Way& way = narrowed ? *narrowed : whole;
       if (!may_fit(view, way, shadows, none))
         continue;
+      if (way.groups.size() == 1 && way.groups[0].exact && !way.groups[0].bound) {
+        std::uint64_t nodes = 0;
+        const bool fits = room_for(view, view.asked_of(slot).groups[0], way.groups[0], nodes);
+        looked += kLook + nodes / kNodesALook;
+        if (fits)
+          return true;
+        continue;
+      }
       looked += kTry;
       if (place_now(view, view.asked_of(slot), way, shadows, none))
         return true;

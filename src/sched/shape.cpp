@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "rules/fit.h"
 #include "rules/need.h"
@@ -81,6 +82,12 @@ bool class_suits(const NodeClass& cls, PartitionNo partition, const GroupSpec& g
          (group.constraint.empty() || constraint_holds(group.constraint, cls.like.features));
 }
 
+// Whether the partition has the nodes of both classes, or of neither.
+bool same_partition(const NodeClass& a, const NodeClass& b, PartitionNo number) {
+  return std::binary_search(a.partitions.begin(), a.partitions.end(), number) ==
+         std::binary_search(b.partitions.begin(), b.partitions.end(), number);
+}
+
 // Members of equal size on so many nodes, whichever they are; 0 if the rules leave a choice.
 std::uint32_t fixed_nodes(const GroupSpec& group) {
   if (group.tasks.min != group.tasks.max || !group.per_job.empty())
@@ -127,6 +134,43 @@ Demand demand_of(const ClassNeed& need, const NodeClass& cls) {
           .memory = static_cast<std::int32_t>((need.share.memory_mb + unit - 1) / unit)};
 }
 
+namespace {
+
+// What the group needs on a node of the class, if it may go there and fits at all.
+std::optional<ClassNeed> need_in(const GroupSpec& group, const GroupWay& way, PartitionNo number, ClassNo c,
+                                 const NodeClass& cls) {
+  if (!class_suits(cls, number, group))
+    return std::nullopt;
+  const std::uint32_t room = tasks_that_fit(cls.like, {}, group);
+  if (room == 0 || (way.even && room < way.tasks_each))
+    return std::nullopt;
+  if (way.even) {
+    ClassNeed need = need_of(c, cls, group, way.tasks_each);
+    need.nodes = way.nodes;
+    return need;
+  }
+  // As few nodes as can hold the tasks; what each must at least have is for one task, or for the exact number.
+  const std::uint32_t tasks = std::max(1u, group.tasks.min);
+  std::uint32_t count = std::max(way.nodes, tasks / room + (tasks % room != 0));
+  if (const std::uint32_t devices = devices_per_job(group); devices > 0 && cls.whole.devices > 0)
+    count = std::max(count, (devices + cls.whole.devices - 1) / cls.whole.devices);
+  ClassNeed need = need_of(c, cls, group, std::min(room, (tasks + count - 1) / count));
+  const bool takes_node = need.takes_node || devices_per_job(group) > 0;
+  const bool all_tasks = group.tasks_per_node_exact && group.tasks_per_node > 0;
+  need.amounts = need_of(c, cls, group, all_tasks ? group.tasks_per_node : 1).amounts;
+  need.nodes = count;
+  need.takes_node = takes_node;
+  return need;
+}
+
+// Whether the amounts decide on every node of the class.
+bool amounts_decide(const ClassNeed& need, const GroupSpec& group, const NodeClass& cls) {
+  return need.counted && cls.one_device_type && need.amounts.memory_mb <= cls.memory_least_mb &&
+         group.tmp_disk_mb <= cls.disk_least_mb;
+}
+
+}  // namespace
+
 std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition, PartitionNo number,
                                 const std::deque<NodeClass>& classes) {
   std::vector<GroupWay> out;
@@ -138,38 +182,42 @@ std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition,
     way.even = fixed != 0;
     way.exact = fixed != 0 && spec.groups.size() == 1 && group.only_nodes.empty() && group.exclude_nodes.empty() &&
                 !group.all_memory && (partition.nodes_max == 0 || fixed <= partition.nodes_max);
-    const NodeLoad empty;
-    for (ClassNo c = 0; c < classes.size(); ++c) {
-      const NodeClass& cls = classes[c];
-      if (!class_suits(cls, number, group))
-        continue;
-      const std::uint32_t room = tasks_that_fit(cls.like, empty, group);
-      if (room == 0 || (fixed && room < way.tasks_each))
-        continue;
-      if (fixed) {
-        ClassNeed need = need_of(c, cls, group, way.tasks_each);
-        need.nodes = fixed;
-        way.exact = way.exact && need.counted && cls.one_device_type && need.amounts.memory_mb <= cls.memory_least_mb &&
-                    group.tmp_disk_mb <= cls.disk_least_mb;
-        way.needs.push_back(need);
-        continue;
+    for (ClassNo c = 0; c < classes.size(); ++c)
+      if (const auto need = need_in(group, way, number, c, classes[c])) {
+        way.exact = way.exact && amounts_decide(*need, group, classes[c]);
+        way.needs.push_back(*need);
       }
-      // As few nodes as can hold the tasks; what each must at least have is for one task, or for the exact number.
-      const std::uint32_t tasks = std::max(1u, group.tasks.min);
-      std::uint32_t count = std::max(way.nodes, tasks / room + (tasks % room != 0));
-      if (const std::uint32_t devices = devices_per_job(group); devices > 0 && cls.whole.devices > 0)
-        count = std::max(count, (devices + cls.whole.devices - 1) / cls.whole.devices);
-      ClassNeed need = need_of(c, cls, group, std::min(room, (tasks + count - 1) / count));
-      const bool takes_node = need.takes_node || devices_per_job(group) > 0;
-      const bool all_tasks = group.tasks_per_node_exact && group.tasks_per_node > 0;
-      need.amounts = need_of(c, cls, group, all_tasks ? group.tasks_per_node : 1).amounts;
-      need.nodes = count;
-      need.takes_node = takes_node;
-      way.needs.push_back(need);
-    }
     out.push_back(std::move(way));
   }
   return out;
+}
+
+void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std::deque<NodeClass>& classes,
+                   std::vector<GroupWay>& groups) {
+  const NodeClass& cls = classes[c];
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const GroupSpec& group = spec.groups[g];
+    GroupWay& way = groups[g];
+    const auto place = [&](ClassNo of) {
+      return std::lower_bound(way.needs.begin(), way.needs.end(), of,
+                              [](const ClassNeed& need, ClassNo n) { return need.cls < n; });
+    };
+    const auto there = [&](auto at, ClassNo of) { return at != way.needs.end() && at->cls == of; };
+    auto at = place(c);
+    if (!there(at, c)) {
+      std::optional<ClassNeed> need;
+      if (cls.twin == kNoClass || !same_partition(cls, classes[cls.twin], number)) {
+        need = need_in(group, way, number, c, cls);
+      } else if (const auto twin = place(cls.twin); there(twin, cls.twin)) {
+        need = *twin;
+        need->cls = c;
+      }
+      if (!need)
+        continue;
+      at = way.needs.insert(at, *need);
+    }
+    way.exact = way.exact && amounts_decide(*at, group, cls);
+  }
 }
 
 }  // namespace lockstep

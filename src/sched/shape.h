@@ -63,5 +63,8 @@ struct Way {
 // Works the groups of a spec out for one partition. `classes` are all there are.
 std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition, PartitionNo number,
                                 const std::deque<NodeClass>& classes);
+// Brings such groups up to date with one class that has come since, or whose least node has less than before.
+void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std::deque<NodeClass>& classes,
+                   std::vector<GroupWay>& groups);
 
 }  // namespace lockstep

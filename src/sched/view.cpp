@@ -13,6 +13,8 @@ namespace lockstep {
 
 namespace {
 
+constexpr std::size_t kClassesLaidMost = 256;  // then shapes are compiled anew
+
 constexpr std::uint64_t kTierMax = (1u << 16) - 1, kPriorityMax = (std::uint64_t{1} << 48) - 1;
 
 const Promise* hold_of(const Job& job) { return job.promise && job.promise->held ? job.promise.get() : nullptr; }
@@ -124,10 +126,31 @@ std::uint32_t PlannerView::shape_of(const Ref<JobSpec>& spec) {
   return index;
 }
 
+void PlannerView::lay_out() {
+  laid_out_ = ++layout;
+  classes_laid_.clear();
+}
+
+void PlannerView::lay_out_class(ClassNo c) {
+  if (classes_laid_.size() == kClassesLaidMost)
+    return lay_out();
+  classes_laid_.emplace_back(++layout, c);
+}
+
 void PlannerView::compile(Shape& shape) {
   if (shape.compiled == layout)
     return;
+  if (shape.compiled < laid_out_)
+    compile_anew(shape);
+  else
+    for (const auto& [since, c] : classes_laid_)
+      for (Way& way : shape.ways)
+        if (since > shape.compiled)
+          look_at_class(*shape.spec, way.partition, c, classes_, way.groups);
   shape.compiled = layout;
+}
+
+void PlannerView::compile_anew(Shape& shape) {
   shape.ways.clear();
   const JobSpec& spec = *shape.spec;
   for (const PartitionNo p : partitions_of(spec)) {

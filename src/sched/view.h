@@ -42,8 +42,6 @@ struct Holder {
   }
 };
 
-inline constexpr ClassNo kNoClass = UINT32_MAX;
-
 struct NodeSlot {
   Ref<Node> node;  // null: no such node
   NodeLoad load;   // the sum of holders: running and proposed
@@ -213,8 +211,10 @@ class PlannerView {
 
   std::uint64_t generation = 1;  // of nodes that can be used, and of partitions
   std::uint64_t layout = 1;      // of classes and partitions
-  std::uint64_t gains = 1;       // clock of nodes getting freer
-  std::uint64_t bounds = 1;      // counts changes of what bounds starts beside nodes
+  // The layout since when only single classes have come, and nodes have moved between classes.
+  std::uint64_t laid_out() const { return laid_out_; }
+  std::uint64_t gains = 1;   // clock of nodes getting freer
+  std::uint64_t bounds = 1;  // counts changes of what bounds starts beside nodes
   // Sums over what a forecast depends on, the same however the view came to be: equal sums, equal forecast.
   std::uint64_t room_sum = 0, queue_sum = 0;
 
@@ -235,6 +235,9 @@ class PlannerView {
   FreeAmounts free_of(const NodeSlot& slot, const NodeLoad& load) const;
   NodeSlot& node_slot(NodeId node);
   void reorder();
+  void lay_out();               // anything about classes and partitions may be another
+  void lay_out_class(ClassNo);  // nothing but this one: it is new, or the least of its nodes is less
+  void compile_anew(Shape& shape);
   void classify_all();
   void begin_ledger();
   void keep_apart(const std::vector<std::string>& names);
@@ -250,9 +253,12 @@ class PlannerView {
   std::vector<NodeSlot> nodes_;
   std::vector<std::uint64_t> touched_;  // by NodeId
   std::uint64_t touch_clock_ = 0;
+  std::unordered_map<std::string, NodeId> node_named_;
   std::deque<NodeClass> classes_;
-  std::uint32_t shaded_ = 0;                // nodes
-  std::vector<Ref<Partition>> partitions_;  // by name
+  std::uint64_t laid_out_ = 1;
+  std::vector<std::pair<std::uint64_t, ClassNo>> classes_laid_;  // since laid_out_: as of which layout
+  std::uint32_t shaded_ = 0;                                     // nodes
+  std::vector<Ref<Partition>> partitions_;                       // by name
   DomainTree domains_;
   bool by_domain_ = false;
   std::vector<std::string> levels_;                        // of the topology, outermost first

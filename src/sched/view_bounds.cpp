@@ -27,7 +27,7 @@ void PlannerView::note_record(const Change& change) {
   ++bounds;
   ranked_as_of_ = kNever;
   if (std::holds_alternative<Ref<Qos>>(change.record))
-    ++layout, ++generation, reorder();  // it may ease the bounds of partitions, and its jobs may be scavengers
+    lay_out(), ++generation, reorder();  // it may ease the bounds of partitions, and its jobs may be scavengers
   if (effect != Admission::Effect::kReservations)
     return;
   boundary_ = admission_.next_boundary(now_);
@@ -44,24 +44,39 @@ void PlannerView::begin_ledger() {
 
 // Classes tell nodes apart by the reservations that keep them.
 void PlannerView::keep_apart(const std::vector<std::string>& names) {
-  const std::set<std::string, std::less<>> named(names.begin(), names.end());
-  const bool all = named.contains("ALL");
-  ++layout;
+  std::vector<NodeId> concerned;
+  const bool all = std::find(names.begin(), names.end(), "ALL") != names.end();
+  if (all) {
+    for (const NodeSlot& slot : nodes_)
+      if (slot.node)
+        concerned.push_back(slot.node->id);
+  } else {
+    for (const std::string& name : names)
+      if (const auto node = node_named_.find(name); node != node_named_.end())
+        concerned.push_back(node->second);
+    std::sort(concerned.begin(), concerned.end());
+    concerned.erase(std::unique(concerned.begin(), concerned.end()), concerned.end());
+  }
+  ++layout;  // no class is another, but nodes may be in other ones
   ++generation;
-  for (NodeSlot& slot : nodes_) {
-    if (!slot.node || !(all || named.contains(slot.node->meta.name)))
-      continue;
+  for (const NodeId id : concerned) {
+    NodeSlot& slot = nodes_[id.value];
     if (classes_[slot.cls].kept_by == admission_.keepers_of(slot.node->meta.name))
       continue;
+    touched_[id.value] = ++touch_clock_;
     leave_class(slot);
     classify(slot);
   }
   const auto left = std::count_if(classes_.begin(), classes_.end(), [](const NodeClass& c) { return c.present == 0; });
   if (left > kLeftClassesMost)
     classify_all();
+  std::vector<const Node*> examples(classes_.size());
   for (const NodeSlot& slot : nodes_)
     if (slot.node)
-      classes_[slot.cls].example = slot.node->meta.name;
+      examples[slot.cls] = slot.node.get();
+  for (ClassNo c = 0; c < classes_.size(); ++c)
+    if (examples[c])
+      classes_[c].example = examples[c]->meta.name;
 }
 
 std::vector<RunningUse> PlannerView::running_use() const {

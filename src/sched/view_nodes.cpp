@@ -35,7 +35,7 @@ void PlannerView::put_partition(const Ref<Partition>& partition, bool removed) {
   const bool known = at != partitions_.end() && (*at)->meta.name == partition->meta.name;
   const bool same_nodes = known && !removed && (*at)->nodes == partition->nodes;
   ++generation;
-  ++layout;
+  lay_out();
   changed = true;
   if (removed && known)
     partitions_.erase(at);
@@ -63,7 +63,7 @@ void PlannerView::classify_all() {
     if (slot.node)
       leave_class(slot);
   classes_.clear();
-  ++layout;
+  lay_out();
   for (NodeSlot& slot : nodes_)
     if (slot.node)
       classify(slot);
@@ -75,7 +75,7 @@ void PlannerView::put_topology(const Ref<Topology>& topology) {
   if (levels == levels_)
     return;
   levels_ = std::move(levels);
-  ++layout;
+  lay_out();
   ++generation;
   changed = true;
 }
@@ -92,7 +92,7 @@ void PlannerView::list_by_domain() {
     }
   by_domain_ = !domains_.flat();
   for (const NodeId id : listed) list(nodes_[id.value], id);
-  ++layout;
+  lay_out();
 }
 
 void PlannerView::count_at_domain(const NodeSlot& slot, int by) {
@@ -144,6 +144,11 @@ void PlannerView::put_node(const Ref<Node>& node, bool removed) {
   if (slot.node)
     leave_class(slot);
   slot.node = removed ? nullptr : node;
+  if (!removed)
+    node_named_[node->meta.name] = node->id;
+  else if (const auto named = node_named_.find(node->meta.name);
+           named != node_named_.end() && named->second == node->id)
+    node_named_.erase(named);
   slot.version = !removed && node_usable(*node) ? generation : 0;
   if (slot.node)
     classify(slot);
@@ -173,14 +178,19 @@ void PlannerView::classify(NodeSlot& slot) {
   ClassNo c = 0;
   while (c < classes_.size() && !alike(classes_[c])) ++c;
   if (c == classes_.size()) {
+    const auto twin =
+        std::find_if(classes_.begin(), classes_.end(), [&](const NodeClass& cls) { return belongs(*slot.node, cls); });
+    const ClassNo twin_no = twin == classes_.end() ? kNoClass : static_cast<ClassNo>(twin - classes_.begin());
     classes_.emplace_back(*slot.node, std::move(partitions), std::move(kept_by));
-    ++layout;
+    classes_[c].twin = twin_no;
+    lay_out_class(c);
+    classes_[c].born = layout;
   }
   NodeClass& cls = classes_[c];
   if (slot.node->memory_mb < cls.memory_least_mb || slot.node->tmp_disk_mb < cls.disk_least_mb) {
     cls.memory_least_mb = std::min(cls.memory_least_mb, slot.node->memory_mb);
     cls.disk_least_mb = std::min(cls.disk_least_mb, slot.node->tmp_disk_mb);
-    ++layout;
+    lay_out_class(c);
   }
   slot.cls = c;
   ++cls.present;
