@@ -26,6 +26,7 @@ enum class Mutant : unsigned char {
   kArrayOverThrottle,   // more array elements run than %k allows
   kDoubleFree,          // a member's stop is counted twice
   kSnapshotStale,       // a snapshot claims a newer seq than it holds
+  kForgetTopology,      // the core takes a start without asking whether it lies where its groups must
   kCount,
 };
 

@@ -99,6 +99,8 @@ ChaosReport run_chaos(const ChaosSettings& settings) {
   report.growths = world.bounds.growths();
   report.shrinks = world.bounds.shrinks();
   report.reserved = world.bounds.starts_in_reservations();
+  report.topologies = world.topology.topologies();
+  report.bound = world.topology.bound_starts();
   report.jobs = world.records.counts().jobs;
   report.simulated = world.timeline.now() - begin;
   dying = nullptr;
@@ -120,9 +122,10 @@ std::string run_in_child(const ChaosSettings& settings, int& status) {
     const itimerval limit{{}, {kCpuSecondsMax, 0}};
     setitimer(ITIMER_VIRTUAL, &limit, nullptr);
     const ChaosReport report = run_chaos(settings);
-    std::string text = format("{} {} {} {} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed",
-                              report.commands, report.batches, report.starts, report.requeues, report.jobs,
-                              report.simulated.us, report.growths, report.shrinks, report.reserved, report.failure);
+    std::string text =
+        format("{} {} {} {} {} {} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed", report.commands,
+               report.batches, report.starts, report.requeues, report.jobs, report.simulated.us, report.growths,
+               report.shrinks, report.reserved, report.topologies, report.bound, report.failure);
     for (const std::string& note : report.notes) text += note + "\n";
     for (std::size_t at = 0; at < text.size();) {
       const ssize_t n = write(ends[1], text.data() + at, text.size() - at);
@@ -161,8 +164,8 @@ ChaosReport run_chaos_apart(const ChaosSettings& settings, bool explain) {
     report.growths = number(7);
     report.shrinks = number(8);
     report.reserved = number(9);
-    if (getenv("UNREST"))
-      fprintf(stderr, "%s", text.c_str());
+    report.topologies = number(10);
+    report.bound = number(11);
     report.failure = lines[1];
     report.notes.assign(lines.begin() + 2, lines.end());
   } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM) {

@@ -105,6 +105,8 @@ bool ChaosClient::administer() {
 }
 
 bool ChaosClient::one() {
+  if (auto body = fabric_.change())
+    return send({kRoot, std::move(*body)});
   if (world_.rng.chance(0.06))
     return administer();
   const std::uint64_t dice = world_.rng.below(100);
@@ -219,6 +221,7 @@ Ref<JobSpec> ChaosClient::make_spec() {
     spec->signal_ahead = {.signal = 10, .ahead = seconds(5), .script_only = rng.chance(0.5)};
   spec->groups.push_back(std::move(group));
   admin_.dress(*spec);
+  fabric_.dress(*spec);
   // Het jobs: two roles at once.
   if (rng.chance(0.05) && spec->groups[0].launch == Launch::kScript) {
     GroupSpec second;
@@ -430,6 +433,8 @@ void ChaosClient::settle() {
         send({kRoot, CancelJob{.target = {.job = id}}});
     }
     for (CommandBody& body : admin_.settle()) send({kRoot, std::move(body)});
+    if (auto body = fabric_.settle())
+      send({kRoot, std::move(*body)});
     for (const auto& [id, node] : tables.nodes)
       if (node->drain)
         send({kRoot, UpdateNode{.name = node->meta.name, .drain = false}});

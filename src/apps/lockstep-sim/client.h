@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "admin.h"
+#include "fabric.h"
 #include "model/command.h"
 
 namespace lockstep::sim {
@@ -15,7 +16,7 @@ struct World;
 
 class ChaosClient {
  public:
-  explicit ChaosClient(World& world) : world_(world), admin_(world) {}
+  explicit ChaosClient(World& world) : world_(world), admin_(world), fabric_(world) {}
 
   void prepare();  // users, the partition, QOS that preempt each other, what ChaosAdmin has; repeated until answered
   bool prepared() const { return prepared_ == kSteps && administered_ < 0; }
@@ -51,6 +52,7 @@ class ChaosClient {
 
   World& world_;
   ChaosAdmin admin_;
+  ChaosFabric fabric_;
   static constexpr int kSteps = 7;
   int prepared_ = 0;
   int administered_ = 0;  // step of its setup; -1: done

@@ -174,6 +174,7 @@ void ControllerHost::show(std::uint64_t index, std::span<const Change> changes) 
   last_shown_ = index;
   world_.records.saw(changes, world_.timeline.now());
   world_.bounds.saw(changes);
+  world_.topology.saw(changes);
   for (const Change& change : changes)
     if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
       world_.clients.saw(**job);

@@ -35,6 +35,7 @@ constexpr Named kMutants[] = {
     {Mutant::kArrayOverThrottle, "array-over-throttle"},
     {Mutant::kDoubleFree, "double-free"},
     {Mutant::kSnapshotStale, "snapshot-stale"},
+    {Mutant::kForgetTopology, "forget-topology"},
 };
 static_assert(std::size(kMutants) + 1 == static_cast<std::size_t>(Mutant::kCount));
 

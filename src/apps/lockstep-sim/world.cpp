@@ -15,6 +15,7 @@ World::World(const ChaosSettings& s)
       processes(verdict),
       records(verdict, processes, {.limit_slack = s.fence_after + minutes(4)}),
       bounds(verdict, kRequeueDelay),
+      topology(verdict),
       clients(verdict),
       history(verdict, log),
       network(timeline, rng.fork()),

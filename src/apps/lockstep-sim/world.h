@@ -17,6 +17,7 @@
 #include "sim/process_checker.h"
 #include "sim/record_checker.h"
 #include "sim/timeline.h"
+#include "sim/topology_checker.h"
 #include "sim/verdict.h"
 
 namespace lockstep::sim {
@@ -44,6 +45,7 @@ struct World {
   ProcessChecker processes;
   RecordChecker records;
   BoundsChecker bounds;
+  TopologyChecker topology;
   ClientChecker clients;
   SimLog log;
   SimHistory history;
