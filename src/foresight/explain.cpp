@@ -79,10 +79,17 @@ std::string narrow_place(const std::vector<NodeFunnel>& funnels) {
   for (const NodeFunnel& funnel : funnels) {
     if (!funnel.closed.empty())
       continue;
-    for (const NodeFilter& filter : funnel.filters)
-      if (filter.left < funnel.wanted)
-        return format("{} node{} needed, {} {} {}", funnel.wanted, funnel.wanted == 1 ? " is" : "s are", filter.left,
-                      filter.left == 1 ? "is" : "are", filter.name);
+    for (std::size_t i = 0; i < funnel.filters.size(); ++i) {
+      const NodeFilter& filter = funnel.filters[i];
+      if (filter.left >= funnel.wanted)
+        continue;
+      const std::string needed = format("{} node{} needed", funnel.wanted, funnel.wanted == 1 ? " is" : "s are");
+      if (filter.name.starts_with(kTopologyFilter) && i > 0)
+        return format("{} {}; of the {} that are {}, {} {} so", needed, filter.name.substr(kTopologyFilter.size()),
+                      funnel.filters[i - 1].left, funnel.filters[i - 1].name, filter.left,
+                      filter.left == 1 ? "lies" : "lie");
+      return format("{}, {} {} {}", needed, filter.left, filter.left == 1 ? "is" : "are", filter.name);
+    }
   }
   return "";
 }

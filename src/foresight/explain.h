@@ -20,6 +20,9 @@ struct ExplainSettings {
 Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& clock, JobId job,
                             const ExplainSettings& settings = {}, const CoreSettings& core = {});
 
+// Begins the name of the filter that asks where nodes lie: "topology: under one leaf, on 2 switches".
+inline constexpr std::string_view kTopologyFilter = "topology: ";
+
 // How many nodes pass each filter, for every group in every partition the job may use.
 std::vector<NodeFunnel> funnels(const ClusterCopy& copy, const Job& job, const std::vector<Ahead>& ahead);
 

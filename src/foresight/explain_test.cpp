@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "foresight/testing.h"
 
 namespace lockstep {
@@ -251,6 +252,90 @@ TEST(Explain, BeforeTheMaintenanceWindow) {
   scene.world.must(UpdateJob{.target = {job, std::nullopt}, .time_limit = hours(2)});
   scene.plan();
   EXPECT_TRUE(holds_allocation(scene.world.state_of(job)));
+}
+
+// Two spines of two leaves of four nodes each.
+void put_tree(Scene& scene) {
+  Topology tree;
+  tree.levels = {"spine", "leaf"};
+  for (int leaf = 0; leaf < 4; ++leaf) {
+    TopologyLeaf one{.path = {format("s{}", leaf / 2 + 1), format("l{}", leaf + 1)}, .nodes = {}};
+    for (int n = 1; n <= 4; ++n) one.nodes.push_back(World::name_of(static_cast<std::uint32_t>(4 * leaf + n)));
+    tree.leaves.push_back(one);
+  }
+  scene.world.must(PutTopology{tree});
+}
+void hold_nodes(Scene& scene, const std::vector<std::uint32_t>& nodes, Duration limit) {
+  for (const std::uint32_t n : nodes) {
+    JobSpec spec = World::batch(1, 8);
+    spec.groups[0].only_nodes = {World::name_of(n)};
+    spec.groups[0].nodes = {1, 1};
+    scene.submit(spec, limit);
+  }
+  scene.plan();
+}
+JobSpec placed(std::uint32_t nodes, const std::string& level) {
+  JobSpec spec = World::batch(nodes, 8);
+  spec.groups[0].nodes = {nodes, nodes};
+  spec.groups[0].topology_level = level;
+  return spec;
+}
+
+TEST(Explain, TopologyIsAFilterAndAWiderLevelIsProposed) {
+  Scene scene(16);
+  put_tree(scene);
+  hold_nodes(scene, {1, 5, 6, 9, 13, 14}, hours(5));  // l1 3 free, l2 2, l3 3, l4 2
+  const JobId job = scene.submit(placed(4, "!leaf"), hours(1));
+  const Explanation e = scene.explain(job);
+  const NodeFilter* f = filter(e, "topology: under one leaf");
+  ASSERT_TRUE(f) << all(e);
+  EXPECT_EQ(f->left, 3u);
+  EXPECT_EQ(f->lost, "7 elsewhere");
+  EXPECT_EQ(f->example, "n7: leaf l2");
+  EXPECT_EQ(e.because, "4 nodes are needed under one leaf; of the 10 that are free now, 3 lie so.") << all(e);
+  const Suggestion* s = suggestion(e, "level spine instead of leaf");
+  ASSERT_TRUE(s) << all(e);
+  EXPECT_TRUE(s->then.started);
+  EXPECT_TRUE(suggestion(e, "3 nodes instead of 4")) << all(e);
+  EXPECT_FALSE(suggestion(e, "on nodes")) << all(e);
+  // Followed, it holds.
+  const JobId anew = scene.submit(placed(4, "!spine"), hours(1));
+  scene.plan();
+  EXPECT_TRUE(holds_allocation(scene.world.state_of(anew)));
+  EXPECT_FALSE(holds_allocation(scene.world.state_of(job)));
+}
+
+TEST(Explain, SwitchesAndSegmentsAreCounted) {
+  Scene scene(16);
+  put_tree(scene);
+  hold_nodes(scene, {1, 5, 6, 9, 13, 14}, hours(5));
+  const Explanation one = scene.explain(scene.submit(placed(4, "!leaf"), hours(1)));
+  EXPECT_EQ(filter(one, "topology: under one leaf")->left, 3u);
+  JobSpec spec = placed(8, "");
+  spec.groups[0].switches_max = 2;
+  spec.groups[0].switches_wait = kForever;
+  const Explanation two = scene.explain(scene.submit(spec, hours(1)));
+  ASSERT_TRUE(filter(two, "topology: on 2 switches")) << all(two);
+  EXPECT_EQ(filter(two, "topology: on 2 switches")->left, 6u);
+  const Suggestion* s = suggestion(two, "--switches=3 instead of 2");
+  ASSERT_TRUE(s) << all(two);
+  EXPECT_TRUE(s->then.started);
+
+  spec = placed(10, "");
+  spec.groups[0].switches_max = 3;
+  spec.groups[0].switches_wait = kForever;
+  const Explanation all_free = scene.explain(scene.submit(spec, hours(1)));
+  ASSERT_TRUE(suggestion(all_free, "--switches=4 instead of 3")) << all(all_free);
+
+  spec = placed(8, "");
+  spec.groups[0].segment = 4;
+  const Explanation segments = scene.explain(scene.submit(spec, hours(1)));
+  const NodeFilter* f = filter(segments, "topology: in segments of 4");
+  ASSERT_TRUE(f) << all(segments);
+  EXPECT_EQ(f->left, 0u);
+  EXPECT_EQ(f->lost, "10 beyond whole segments");
+  ASSERT_TRUE(suggestion(segments, "without --segment")) << all(segments);
+  EXPECT_TRUE(suggestion(segments, "without --segment")->then.started);
 }
 
 TEST(Explain, ThePlansAreBounded) {

@@ -2,11 +2,14 @@
 // questions, and for those that fall what they lack.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/text.h"
+#include "core/topology.h"
 #include "foresight/explain.h"
 #include "rules/limits.h"
 #include "rules/reservation.h"
+#include "rules/topology.h"
 
 namespace lockstep {
 
@@ -148,6 +151,74 @@ std::string closed_to(const ClusterCopy& copy, const JobSpec& spec, const Partit
   return "";
 }
 
+using Path = std::vector<std::string>;
+
+// Of these nodes, the most that lie together as the group asks.
+struct Together {
+  std::map<Path, std::uint32_t> leaves;  // how many of each count
+  std::uint32_t nodes = 0;
+};
+
+Together most_together(const std::vector<const Node*>& nodes, const DomainAsk& where) {
+  std::map<Path, std::map<Path, std::uint32_t>> domains;
+  for (const Node* node : nodes)
+    if (node->domains.size() >= where.level)
+      ++domains[Path(node->domains.begin(), node->domains.begin() + static_cast<std::ptrdiff_t>(where.level))]
+               [node->domains];
+  Together best;
+  for (const auto& [domain, leaves] : domains) {
+    std::vector<std::pair<std::uint32_t, const Path*>> order;
+    for (const auto& [leaf, count] : leaves)
+      order.emplace_back(where.segment == 0 ? count : count - count % where.segment, &leaf);
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    if (where.switches_max != 0 && order.size() > where.switches_max)
+      order.resize(where.switches_max);
+    Together here;
+    for (const auto& [count, leaf] : order) {
+      here.leaves[*leaf] = count;
+      here.nodes += count;
+    }
+    if (best.leaves.empty() || here.nodes > best.nodes)
+      best = std::move(here);
+  }
+  return best;
+}
+
+std::string where_words(const GroupSpec& group, const DomainAsk& where) {
+  std::vector<std::string> words;
+  if (where.level != 0 || where.unknown)
+    words.push_back("under one " + group.topology_level.substr(1));
+  if (where.switches_max != 0)
+    words.push_back(format("on {} switch{}", where.switches_max, where.switches_max == 1 ? "" : "es"));
+  if (where.segment != 0)
+    words.push_back(format("in segments of {}", where.segment));
+  return join(words, ", ");
+}
+
+void ask_topology(std::vector<const Node*>& nodes, const Tables& tables, const GroupSpec& group, const DomainAsk& where,
+                  std::vector<NodeFilter>& filters) {
+  const Together best = where.unknown ? Together{} : most_together(nodes, where);
+  std::map<Path, std::uint32_t> taken;
+  const std::string name = std::string(kTopologyFilter) + where_words(group, where);
+  ask(nodes, name, filters, [&](const Node& node, std::string& detail) -> std::string_view {
+    if (where.unknown) {
+      detail = "there is no such level";
+      return "under no such level";
+    }
+    if (node.domains.empty())
+      detail = "not in the topology";
+    else
+      detail = format("{} {}", levels_of(tables).empty() ? "leaf" : levels_of(tables).back(), node.domains.back());
+    const auto at = best.leaves.find(node.domains);
+    if (at == best.leaves.end())
+      return "elsewhere";
+    if (++taken[node.domains] <= at->second)
+      return "";
+    detail += ", beyond its last whole segment";
+    return "beyond whole segments";
+  });
+}
+
 NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const std::vector<Ahead>& ahead, const Partition& partition,
                   std::size_t g) {
   const JobSpec& spec = *job.spec;
@@ -228,6 +299,11 @@ NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const std::vector<Ahe
       detail = format("promised to job {}", it->second.value);
       return "promised to jobs ahead";
     });
+  DomainAsk where = domain_ask(group, partition, levels_of(copy.tables()));
+  if (copy.now() >= switches_end(spec, job.eligible))
+    where.switches_max = 0;
+  if (where.binds() && (out.wanted > 1 || where.unknown))
+    ask_topology(nodes, copy.tables(), group, where, filters);
   return out;
 }
 

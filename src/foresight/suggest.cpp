@@ -35,6 +35,7 @@ class Searcher {
 
   void run() {
     waiting();
+    topology();
     nodes();
     time_limit();
     partitions();
@@ -315,11 +316,64 @@ class Searcher {
          "ReservationName=", [](JobSpec& spec, GroupSpec&) { spec.reservation = ""; });
     drop(!job_.spec->licenses.empty(), format("without the licences {}", job_.spec->licenses.get()), "",
          [](JobSpec& spec, GroupSpec&) { spec.licenses = ""; });
-    drop(group.switches_max > 0 || !group.topology_level.empty(), "on nodes further apart", "",
-         [](JobSpec&, GroupSpec& g) {
-           g.switches_max = 0;
-           g.topology_level.clear();
-         });
+  }
+
+  // Where its nodes must lie: a wider level, more switches, no segments; if none of these alone helps, all of them.
+  void topology() {
+    const GroupSpec& group = job_.spec->groups.front();
+    const Ref<Topology> tree = search_.tables.topology;
+    if (held() || job_.spec->groups.size() != 1)
+      return;
+    const auto with = [&](auto&& edit) {
+      return plan([&](Job&, JobSpec& spec) {
+        std::vector<GroupSpec> groups = spec.groups;
+        edit(groups.front());
+        spec.groups = std::move(groups);
+      });
+    };
+    const std::size_t before = out_.suggestions.size();
+    const bool level = group.topology_level.starts_with('!') && group.topology_level != "!cluster";
+    if (level) {
+      const std::string name = group.topology_level.substr(1);
+      std::vector<std::string> outer;  // the nearest first, then none at all
+      if (tree) {
+        const auto& levels = tree->levels;
+        const auto here = std::find(levels.begin(), levels.end(), name);
+        if (here != levels.end())
+          outer.assign(std::make_reverse_iterator(here), levels.rend());
+      }
+      outer.emplace_back();
+      for (const std::string& wider : outer) {
+        auto then = with([&](GroupSpec& g) { g.topology_level = wider.empty() ? "" : "!" + wider; });
+        if (!then || !sooner(*then))
+          continue;
+        if (wider.empty())
+          propose(format("without --topology={}", name), "", std::move(*then));
+        else
+          propose(format("level {} instead of {} (--topology={})", wider, name, wider), "", std::move(*then));
+        break;
+      }
+    }
+    const std::uint32_t have = group.switches_max;
+    const std::uint32_t most = std::max({have + 1, group.nodes.min, group.tasks.min});
+    if (have != 0) {
+      const auto at = [&](std::uint32_t fewer) {
+        return with([&](GroupSpec& g) { g.switches_max = fewer == 0 ? 0 : most - fewer; });
+      };
+      for (const Ladder& step : climb(0, most - have, most - have - 1, at))
+        propose(step.value == 0 ? "without --switches" : format("--switches={} instead of {}", most - step.value, have),
+                "", step.then);
+    }
+    if (group.segment > 1)
+      if (auto then = with([](GroupSpec& g) { g.segment = 0; }); then && sooner(*then))
+        propose("without --segment", "", std::move(*then));
+    if (out_.suggestions.size() == before && level + (have != 0) + (group.segment > 1) > 1)
+      if (auto then = with([](GroupSpec& g) {
+            g.topology_level.clear();
+            g.switches_max = g.segment = 0;
+          });
+          then && sooner(*then))
+        propose("on nodes anywhere", "", std::move(*then));
   }
 
   // Running jobs that would make way by moving. Where the cluster does that by itself, it has been planned already.

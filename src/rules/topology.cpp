@@ -183,12 +183,14 @@ Result<void> check_domains_possible(const JobSpec& spec, const Partition& partit
     const GroupSpec& group = spec.groups[g];
     DomainAsk ask = domain_ask(group, partition, levels);
     if (group.topology_level.size() > 1 && ask.level == 0 && ask.wish == 0 && group.topology_level != "cluster" &&
-        group.topology_level != "!cluster")
+        group.topology_level != "!cluster") {
+      const std::string name = group.topology_level.substr(group.topology_level.starts_with('!'));
       return Error{Errc::kInvalid,
-                   levels.empty() ? format("asks for level {}; this cluster has no topology", group.topology_level)
-                                  : format("there is no level {}; the levels are {}", group.topology_level,
+                   levels.empty() ? format("asks for level {}; this cluster has no topology", name)
+                                  : format("there is no level {}; the levels are {}", name,
                                            join(std::vector<std::string>(levels.begin(), levels.end()), ", ")),
                    format("groups[{}].topology_level", g)};
+    }
     if (group.switches_max != 0 && group.switches_wait < kForever)
       ask.switches_max = 0;
     if (ask.segment != 0 && (group.nodes.min == 0 || group.nodes.min != group.nodes.max))

@@ -150,7 +150,7 @@ TEST(Topology, says_what_would_be_possible) {
   group.topology_level = "!spine";
   EXPECT_EQ(g.refusal(group), "");
   group.topology_level = "!rack";
-  EXPECT_EQ(g.refusal(group), "there is no level !rack; the levels are spine, leaf");
+  EXPECT_EQ(g.refusal(group), "there is no level rack; the levels are spine, leaf");
   group.topology_level.clear();
   group.switches_max = 1;
   EXPECT_EQ(g.refusal(group), "");  // any place will do at once

@@ -92,7 +92,7 @@ class Topology(unittest.TestCase):
     def test_impossible(self):
         for words, why in [(["-N3", "--switches=1"], "asks for 3 nodes on at most 1 leaf; the largest, leaf1, has 2 nodes"),
                            (["-N3", "--topology=leaf"], "asks for 3 nodes under one leaf; the largest leaf, leaf1, has 2"),
-                           (["-N2", "--topology=rack"], "there is no level !rack; the levels are spine, leaf"),
+                           (["-N2", "--topology=rack"], "there is no level rack; the levels are spine, leaf"),
                            (["-N6", "--segment=3"], "asks for 6 nodes in segments of 3 within one leaf"),
                            (["-N3", "--segment=2"], "3 nodes are no multiple of segments of 2 nodes"),
                            (["-N2", "--switches=0"], "Invalid --switches specification")]:
