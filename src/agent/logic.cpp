@@ -396,6 +396,8 @@ struct AgentLogic::Inner {
     }
   }
 
+  void hear(const PauseWork&) {}
+
   // --- the shims' words ---
 
   void stray_event(const ShimEvent& event) {

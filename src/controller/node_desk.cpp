@@ -401,6 +401,9 @@ struct NodeDesk::Inner {
   void perform(const Target& t, const SignalAttempt& a) {
     send(t.info.link, SignalWork{t.action.job, t.action.attempt, -100, a.steps, a.script, a.signal});
   }
+  void perform(const Target& t, const PauseAttempt& a) {
+    send(t.info.link, PauseWork{t.action.job, t.action.attempt, a.paused, a.number});
+  }
   void perform(const Target& t, const SignalStepTasks& a) {
     send(t.info.link, SignalWork{t.action.job, t.action.attempt, a.step, false, false, a.signal});
   }

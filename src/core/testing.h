@@ -229,6 +229,7 @@ class World {
         void operator()(const StartAttempt&) const { tell(AttemptStarted{}); }
         void operator()(const StopAttempt&) const { tell(MemberStopped{}); }
         void operator()(const SignalAttempt&) const {}
+        void operator()(const PauseAttempt& a) const { tell(MemberPaused{a.paused, a.number}); }
         void operator()(const StartStep& a) const { tell(StepStarted{a.step}); }
         void operator()(const StopStep& a) const { tell(StepEnded{a.step, {}}); }
         void operator()(const SignalStepTasks&) const {}

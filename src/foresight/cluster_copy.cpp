@@ -23,6 +23,7 @@ struct Done {
   std::optional<ReportBody> operator()(const StartAttempt&) const { return AttemptStarted{}; }
   std::optional<ReportBody> operator()(const StopAttempt&) const { return MemberStopped{}; }
   std::optional<ReportBody> operator()(const SignalAttempt&) const { return std::nullopt; }
+  std::optional<ReportBody> operator()(const PauseAttempt& a) const { return MemberPaused{a.paused, a.number}; }
   std::optional<ReportBody> operator()(const StartStep& a) const { return StepStarted{a.step}; }
   std::optional<ReportBody> operator()(const StopStep& a) const { return StepEnded{a.step, {}}; }
   std::optional<ReportBody> operator()(const SignalStepTasks&) const { return std::nullopt; }

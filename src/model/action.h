@@ -20,6 +20,10 @@ struct SignalAttempt {
   bool steps = true;
   bool script = false;
 };
+struct PauseAttempt {  // all its processes there stop where they are, or go on; reports MemberPaused
+  bool paused = true;
+  std::uint32_t number = 0;  // Job::pauses
+};
 struct StartStep {
   StepNo step = 0;
 };
@@ -42,7 +46,8 @@ struct StopTask {
 };
 
 using ActionBody =
-    std::variant<StartAttempt, StopAttempt, SignalAttempt, StartStep, StopStep, SignalStepTasks, StartTask, StopTask>;
+    std::variant<StartAttempt, StopAttempt, SignalAttempt, StartStep, StopStep, SignalStepTasks, StartTask, StopTask,
+                 PauseAttempt>;
 
 struct Action {
   NodeId node;
@@ -58,7 +63,7 @@ struct Holding {
   bool stopping = false;
   std::vector<StepNo> steps;  // launched here and not yet acknowledged as ended
   std::vector<std::tuple<std::uint16_t, std::uint32_t, std::uint32_t>> tasks;  // group, index, incarnation
-  bool paused = false;  // its processes here are stopped by SIGSTOP
+  bool paused = false;  // told to pause, not to go on: starts nothing
 };
 
 }  // namespace lockstep

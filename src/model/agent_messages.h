@@ -90,6 +90,15 @@ struct SignalWork {
   std::int32_t signal = 0;
 };
 
+// All processes of the attempt here stop where they are, or go on; meanwhile nothing of it starts. Answered by
+// MemberPaused. An order with a lower number than the last one is late and means nothing.
+struct PauseWork {
+  JobId job;
+  AttemptNo attempt = 0;
+  bool paused = true;
+  std::uint32_t number = 0;
+};
+
 // First message of the agent on a new connection.
 struct Hello {
   std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
@@ -127,6 +136,7 @@ struct ReportAck {
   std::vector<std::uint64_t> numbers;
 };
 using ToAgent =
-    std::variant<Welcome, Refused, RenewAck, ReportAck, LaunchAttempt, LaunchStep, LaunchTask, StopWork, SignalWork>;
+    std::variant<Welcome, Refused, RenewAck, ReportAck, LaunchAttempt, LaunchStep, LaunchTask, StopWork, SignalWork,
+                 PauseWork>;
 
 }  // namespace lockstep

@@ -204,7 +204,8 @@ struct MemberStopped {
   bool fenced = false;
 };  // nothing of the attempt lives here any more
 struct MemberPaused {
-  bool paused = true;  // false: it goes on
+  bool paused = true;        // false: it goes on
+  std::uint32_t number = 0;  // of the order that it answers (Job::pauses)
 };
 struct StepStarted {
   StepNo step = 0;

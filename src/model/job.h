@@ -249,6 +249,7 @@ struct Eviction {
   JobId by;                                  // whom it makes room for
   PreemptMode mode = PreemptMode::kRequeue;  // never kCluster, kOff or kGang
   Instant at;                                // when its grace is over
+  std::vector<NodeId> nodes;                 // an elastic job gives up what it has there and stays; empty: all of it
   friend bool operator==(const Eviction&, const Eviction&) = default;
 };
 
@@ -302,6 +303,7 @@ struct Job {
   Instant checkpointed;       // the attempt's last saved state; 0 = none
   Instant suspended_at;       // while kSuspended
   Duration suspended_before;  // of the attempt: pauses that are over
+  std::uint32_t pauses = 0;   // of the attempt: how often it was told to pause or to go on
 
   Ref<ArrayState> array;  // set on the array's own record only
   JobId array_job;        // of an element: the array's id

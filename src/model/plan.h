@@ -21,6 +21,12 @@ struct PlannedStart {
   Duration limit;             // with JobSpec::time_min: the time limit it starts under; 0 = the job's
 };
 
+// A running elastic job gives up what it has on these nodes and stays.
+struct PlannedShrink {
+  JobId job;
+  std::vector<NodeId> nodes;
+};
+
 // Victims have to go so that the job can start on `grants`, which are held for it from then on (Promise::held). Whole
 // or not at all: either every victim may be preempted by the job, and the place is free once they are gone, or nobody
 // is.
@@ -30,6 +36,7 @@ struct PlannedPreemption {
   std::string partition;
   std::vector<Grant> grants;
   std::vector<JobId> victims;
+  std::vector<PlannedShrink> shrinks;  // victims that go in part; none of them is in victims
 };
 
 // What a waiting job is promised from now on; without grants: nothing any more.

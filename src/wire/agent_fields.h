@@ -51,6 +51,7 @@ constexpr void describe(V& v, const MemberStopped*) {
 template <class V>
 constexpr void describe(V& v, const MemberPaused*) {
   v.always("paused", &MemberPaused::paused);
+  v.always("number", &MemberPaused::number);
 }
 
 template <class V>
@@ -217,6 +218,14 @@ constexpr void describe(V& v, const SignalWork*) {
   v("steps", &SignalWork::steps);
   v("script", &SignalWork::script);
   v.always("signal", &SignalWork::signal, kSignal);
+}
+
+template <class V>
+constexpr void describe(V& v, const PauseWork*) {
+  v.always("job", &PauseWork::job);
+  v.always("attempt", &PauseWork::attempt);
+  v.always("paused", &PauseWork::paused);
+  v.always("number", &PauseWork::number);
 }
 
 }  // namespace lockstep::wire

@@ -193,6 +193,8 @@ constexpr void describe(V& v, const JobRow*) {
   v("eligible_us", &JobRow::eligible_us);
   v("started_us", &JobRow::started_us);
   v("ended_us", &JobRow::ended_us);
+  v("suspended_us", &JobRow::suspended_us);
+  v("paused_us", &JobRow::paused_us);
   v("limit_s", &JobRow::limit_s);
   v("exit_code", &JobRow::exit_code);
   v("exit_signal", &JobRow::exit_signal);

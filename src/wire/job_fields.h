@@ -224,6 +224,7 @@ constexpr void describe(V& v, const Eviction*) {
   v.always("by", &Eviction::by);
   v.always("mode", &Eviction::mode);
   v("at_us", &Eviction::at);
+  v("nodes", &Eviction::nodes);
 }
 
 template <class V>
@@ -273,6 +274,7 @@ constexpr void describe(V& v, const Job*) {
   v("checkpointed_us", &Job::checkpointed);
   v("suspended_at_us", &Job::suspended_at);
   v("suspended_before_us", &Job::suspended_before, kSpan);
+  v("pauses", &Job::pauses);
   v("array", &Job::array);
   v("array_job", &Job::array_job);
   v("array_index", &Job::array_index);

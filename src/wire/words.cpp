@@ -99,7 +99,7 @@ constexpr std::string_view kFromAgent[] = {"hello", "renew", "report"};
 static_assert(std::size(kFromAgent) == std::variant_size_v<FromAgent>);
 
 constexpr std::string_view kToAgent[] = {"welcome",     "refused",     "renew_ack", "report_ack", "launch_attempt",
-                                         "launch_step", "launch_task", "stop",      "signal"};
+                                         "launch_step", "launch_task", "stop",      "signal",     "pause"};
 static_assert(std::size(kToAgent) == std::variant_size_v<ToAgent>);
 
 constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended", "member_stopped",
