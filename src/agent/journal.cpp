@@ -62,6 +62,9 @@ struct Encoder {
   std::string operator()(const Stopping& f) const {
     return format("stopping {} {} {}", f.job.value, f.attempt, f.fenced ? 1 : 0);
   }
+  std::string operator()(const Pausing& f) const {
+    return format("pausing {} {} {} {} {}", f.job.value, f.attempt, f.paused ? 1 : 0, f.number, f.done ? 1 : 0);
+  }
   std::string operator()(const GoneAttempt& f) const { return format("gone {} {}", f.job.value, f.attempt); }
   std::string operator()(const GoneSteps& f) const {
     return format("gone-steps {} {} {}", f.job.value, f.attempt, f.steps);
@@ -113,6 +116,14 @@ std::optional<JournalFact> decode_fact(std::string_view line) {
     f.job = in.job();
     f.attempt = in.number<AttemptNo>();
     f.fenced = in.number<int>() != 0;
+    fact = f;
+  } else if (kind == "pausing") {
+    Pausing f;
+    f.job = in.job();
+    f.attempt = in.number<AttemptNo>();
+    f.paused = in.number<int>() != 0;
+    f.number = in.number<std::uint32_t>();
+    f.done = in.number<int>() != 0;
     fact = f;
   } else if (kind == "gone") {
     GoneAttempt f;

@@ -31,6 +31,13 @@ struct Stopping {
   AttemptNo attempt = 0;
   bool fenced = false;
 };
+struct Pausing {  // told to pause or to go on
+  JobId job;
+  AttemptNo attempt = 0;
+  bool paused = false;
+  std::uint32_t number = 0;
+  bool done = false;  // and reported
+};
 struct GoneAttempt {  // must never start here (again)
   JobId job;
   AttemptNo attempt = 0;
@@ -53,7 +60,7 @@ struct NextReport {
   std::uint64_t number = 0;
 };
 using JournalFact = std::variant<SeenAttempt, SeenShim, Stopping, GoneAttempt, GoneSteps, GoneTask, Report,
-                                 Acknowledged, Renewed, NextReport>;
+                                 Acknowledged, Renewed, NextReport, Pausing>;
 
 std::string encode_fact(const JournalFact& fact);
 std::optional<JournalFact> decode_fact(std::string_view line);

@@ -25,19 +25,21 @@ constexpr Duration kFenceKillWait = seconds(2);  // the controller adds its drif
 struct Work {
   std::vector<std::uint32_t> ranks;
   bool started = false, ended = false;
+  bool settled = true;  // it has done as the last order to pause or to go on said
 };
 
-constexpr std::int32_t kSigCont = 18, kSigStop = 19;
+constexpr std::int32_t kSigCont = 18;
 
 struct Held {
   std::uint32_t uid = 0;
   Duration fence_after, kill_wait;
   bool has_script = false;
-  bool started = false;   // AttemptStarted was reported
-  bool stopping = false;  // starts nothing any more
-  bool fenced = false;    // stopped by our own fence
-  bool paused = false;    // SIGSTOP came last: what starts late is stopped too
-  bool stopped = false;   // MemberStopped was reported
+  bool started = false;                     // AttemptStarted was reported
+  bool stopping = false;                    // starts nothing any more
+  bool fenced = false;                      // stopped by our own fence
+  bool stopped = false;                     // MemberStopped was reported
+  bool paused = false;                      // told to pause, not to go on: starts nothing
+  std::uint32_t pause = 0, pause_done = 0;  // numbers of the last order and of the last one reported as done
   std::map<ShimKey, Work> works;
   IntervalSet gone_steps;                                                              // never (again) here
   std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> gone_incarnations;  // this and older ones
@@ -155,6 +157,10 @@ struct AgentLogic::Inner {
     Held& attempt = it->second;
     if (std::holds_alternative<AttemptStarted>(f.body))
       attempt.started = true;
+    if (const auto* pause = std::get_if<MemberPaused>(&f.body)) {
+      attempt.pause_done = pause->number;
+      for (auto& [key, work] : attempt.works) work.settled = work.settled || pause->number == attempt.pause;
+    }
     if (std::holds_alternative<MemberStopped>(f.body))
       attempt.stopped = attempt.stopping = true;
     if (std::holds_alternative<ScriptEnded>(f.body) || std::holds_alternative<LaunchFailed>(f.body))
@@ -181,6 +187,16 @@ struct AgentLogic::Inner {
       if (const auto key = ended_shim(report); key && attempt != held.end())
         forget_in(attempt->second, *key);
     }
+  }
+  void know(const Pausing& f) {
+    const auto it = held.find({f.job, f.attempt});
+    if (it == held.end())
+      return;
+    it->second.paused = f.paused;
+    it->second.pause = f.number;
+    if (f.done)
+      it->second.pause_done = f.number;
+    for (auto& [key, work] : it->second.works) work.settled = f.done;
   }
   void know(const Renewed& f) { renewed = std::max(renewed, f.at); }
   void know(const NextReport& f) { last_number = std::max(last_number, f.number - 1); }
@@ -249,8 +265,6 @@ struct AgentLogic::Inner {
     o.key = key;
     o.start = {key, std::move(launch), std::move(script), fence_after};
     order(std::move(o));
-    if (const auto it = held.find(attempt_of(key)); it != held.end() && it->second.paused)
-      order({.what = ShimOrder::What::kSignal, .key = key, .signal = kSigStop});
   }
 
   void stop_works(const Held& attempt, Duration kill_wait) {
@@ -276,6 +290,36 @@ struct AgentLogic::Inner {
       if (!work.ended)
         return;
     report(id.first, id.second, MemberStopped{it->second.fenced});
+  }
+
+  // --- pauses ---
+
+  // What is paused must not run for as much as a moment, not even to end: its cores are others'.
+  static Duration kill_wait_of(const Held& attempt, Duration asked) { return attempt.paused ? Duration{} : asked; }
+
+  void order_pause(const Held& attempt) {
+    for (const auto& [key, work] : attempt.works)
+      if (!work.ended && !work.settled)
+        order({.what = attempt.paused ? ShimOrder::What::kPause : ShimOrder::What::kResume,
+               .key = key,
+               .number = attempt.pause});
+  }
+
+  void report_pause(const AttemptId& id) {
+    const auto it = held.find(id);
+    if (it == held.end() || it->second.stopped || it->second.pause_done == it->second.pause)
+      return;
+    for (const auto& [key, work] : it->second.works)
+      if (!work.ended && !work.settled)
+        return;
+    report(id.first, id.second, MemberPaused{it->second.paused, it->second.pause});
+  }
+
+  void settled(const ShimKey& key, Held& attempt, const ShimEvent& event) {
+    if (event.number != attempt.pause)
+      return;  // answers an older order
+    attempt.works.at(key).settled = true;
+    report_pause(attempt_of(key));
   }
 
   // --- the controller's words ---
@@ -324,8 +368,8 @@ struct AgentLogic::Inner {
   void hear(const LaunchStep& m) {
     const ShimKey key = step_key(m.job, m.attempt, m.step);
     const auto it = held.find(attempt_of(key));
-    if (it == held.end() || it->second.stopping || m.step < 0 || m.ranks.empty() || it->second.works.contains(key) ||
-        it->second.gone_steps.contains(static_cast<std::uint32_t>(m.step)))
+    if (it == held.end() || it->second.stopping || it->second.paused || m.step < 0 || m.ranks.empty() ||
+        it->second.works.contains(key) || it->second.gone_steps.contains(static_cast<std::uint32_t>(m.step)))
       return;
     start(key, m, {}, it->second.fence_after);
   }
@@ -333,7 +377,7 @@ struct AgentLogic::Inner {
   void hear(const LaunchTask& m) {
     const ShimKey key = task_key(m.job, m.attempt, m);
     const auto it = held.find(attempt_of(key));
-    if (it == held.end() || it->second.stopping || it->second.works.contains(key))
+    if (it == held.end() || it->second.stopping || it->second.paused || it->second.works.contains(key))
       return;
     const auto gone_task = it->second.gone_incarnations.find({m.group, m.index});
     if (gone_task != it->second.gone_incarnations.end() && m.incarnation <= gone_task->second)
@@ -370,7 +414,7 @@ struct AgentLogic::Inner {
       return;
     if (it != held.end() && it->second.works.contains(key)) {
       if (!it->second.works[key].ended)
-        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = m.kill_wait});
+        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = kill_wait_of(it->second, m.kill_wait)});
       return;
     }
     for (const auto& [number, pending] : reports)
@@ -387,8 +431,8 @@ struct AgentLogic::Inner {
     const auto it = held.find({m.job, m.attempt});
     if (it == held.end())
       return;
-    if (m.step < 0 && m.steps && m.script && (m.signal == kSigStop || m.signal == kSigCont))
-      it->second.paused = m.signal == kSigStop;
+    if (it->second.paused && m.signal == kSigCont)
+      return;
     for (const auto& [key, work] : it->second.works) {
       const bool meant = m.step >= 0 ? key.step == m.step : key.step == kBatchStep ? m.script : m.steps;
       if (meant && !work.ended)
@@ -396,14 +440,33 @@ struct AgentLogic::Inner {
     }
   }
 
-  void hear(const PauseWork&) {}
+  void hear(const PauseWork& m) {
+    const AttemptId id{m.job, m.attempt};
+    const auto it = held.find(id);
+    if (it == held.end() || m.number < it->second.pause)
+      return;
+    Held& attempt = it->second;
+    if (m.number > attempt.pause)
+      note(Pausing{m.job, m.attempt, m.paused, m.number, false});
+    if (attempt.pause_done == attempt.pause) {
+      const bool told = std::any_of(reports.begin(), reports.end(), [&](const auto& entry) {
+        const Report& r = entry.second.report;
+        return r.job == m.job && r.attempt == m.attempt && std::holds_alternative<MemberPaused>(r.body);
+      });
+      if (!told && !attempt.stopped)
+        report(m.job, m.attempt, MemberPaused{attempt.paused, attempt.pause});
+      return;
+    }
+    order_pause(attempt);
+    report_pause(id);
+  }
 
   // --- the shims' words ---
 
   void stray_event(const ShimEvent& event) {
     if (event.what == ShimEvent::What::kStarted)
       order({.what = ShimOrder::What::kStop, .key = event.key});
-    else
+    else if (event.what == ShimEvent::What::kEnded || event.what == ShimEvent::What::kFailed)
       order({.what = ShimOrder::What::kForget, .key = event.key});
   }
 
@@ -428,8 +491,9 @@ struct AgentLogic::Inner {
       report(key.job, key.attempt, StepEnded{key.step, std::move(results)});
     } else {
       report(key.job, key.attempt, ScriptEnded{first});
-      stop_works(attempt, attempt.kill_wait);  // the job ends with its script
+      stop_works(attempt, kill_wait_of(attempt, attempt.kill_wait));  // the job ends with its script
     }
+    report_pause(attempt_of(key));
     finish_if_empty(attempt_of(key));
   }
 
@@ -465,7 +529,7 @@ struct AgentLogic::Inner {
   std::vector<Holding> holdings() const {
     std::vector<Holding> out;
     for (const auto& [id, attempt] : held) {
-      Holding holding{id.first, id.second, attempt.stopping, {}, {}};
+      Holding holding{id.first, id.second, attempt.stopping, {}, {}, attempt.paused};
       for (const auto& [key, work] : attempt.works) {
         if (key.step >= 0)
           holding.steps.push_back(key.step);
@@ -494,7 +558,8 @@ struct AgentLogic::Inner {
     for (const auto& [id, attempt] : held)
       if (fence_of(attempt) <= now)
         due.push_back(id);
-    for (const auto& id : due) stop_attempt(id, std::min(held.at(id).kill_wait, kFenceKillWait), true);
+    for (const auto& id : due)
+      stop_attempt(id, kill_wait_of(held.at(id), std::min(held.at(id).kill_wait, kFenceKillWait)), true);
   }
 
   // What the journal says runs, but no shim is there for: its start was ordered and never carried out.
@@ -525,9 +590,17 @@ struct AgentLogic::Inner {
       stop_attempt(id, held.at(id).kill_wait, false);
     }
     for (const auto& id : stopping) {
-      stop_works(held.at(id), held.at(id).kill_wait);
+      stop_works(held.at(id), kill_wait_of(held.at(id), held.at(id).kill_wait));
       finish_if_empty(id);
     }
+    // An order to pause or to go on may have been carried out by some.
+    std::vector<AttemptId> unsettled;
+    for (const auto& [id, attempt] : held) {
+      order_pause(attempt);
+      if (attempt.pause_done != attempt.pause)
+        unsettled.push_back(id);
+    }
+    for (const auto& id : unsettled) report_pause(id);
   }
 };
 
@@ -591,6 +664,8 @@ void AgentLogic::shim_event(const ShimEvent& event, Instant boot_now) {
     case ShimEvent::What::kStarted: return in.started(event.key, it->second, copy);
     case ShimEvent::What::kEnded: return in.ended(event.key, it->second, copy, event.results);
     case ShimEvent::What::kFailed: return in.failed(event.key, it->second, copy, event.why);
+    case ShimEvent::What::kPaused:
+    case ShimEvent::What::kResumed: return in.settled(event.key, it->second, event);
   }
 }
 
@@ -627,6 +702,8 @@ std::vector<std::string> AgentLogic::journal_snapshot() const {
       add(GoneSteps{id.first, id.second, attempt.gone_steps.text()});
     for (const auto& [task, incarnation] : attempt.gone_incarnations)
       add(GoneTask{{id.first, id.second, kTasksStep, task.first, task.second, incarnation}});
+    if (attempt.pause > 0)
+      add(Pausing{id.first, id.second, attempt.paused, attempt.pause, attempt.pause_done == attempt.pause});
     if (attempt.stopping)
       add(Stopping{id.first, id.second, attempt.fenced});
   }

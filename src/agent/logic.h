@@ -42,11 +42,12 @@ class AgentLogic {
   // The same knowledge in as few lines as possible: the shell may replace a long journal by these.
   std::vector<std::string> journal_snapshot() const;
   struct ShimOrder {
-    enum class What : unsigned char { kStart, kSignal, kStop, kForget } what = What::kStart;
+    enum class What : unsigned char { kStart, kSignal, kStop, kForget, kPause, kResume } what = What::kStart;
     ShimKey key;
-    ShimStart start;          // kStart
-    std::int32_t signal = 0;  // kSignal
-    Duration kill_wait;       // kStop
+    ShimStart start;           // kStart
+    std::int32_t signal = 0;   // kSignal
+    Duration kill_wait;        // kStop
+    std::uint32_t number = 0;  // kPause, kResume
   };
   std::vector<ShimOrder> take_orders();
   std::vector<FromAgent> take_messages();

@@ -41,6 +41,8 @@ StopWork stop_all() {
   return m;
 }
 ShimEvent started(ShimKey key) { return {ShimEvent::What::kStarted, key, {}, {}}; }
+ShimEvent paused(ShimKey key, std::uint32_t number) { return {ShimEvent::What::kPaused, key, {}, {}, number}; }
+ShimEvent resumed(ShimKey key, std::uint32_t number) { return {ShimEvent::What::kResumed, key, {}, {}, number}; }
 ShimEvent ended(ShimKey key, ExitStatus exit = {}) { return {ShimEvent::What::kEnded, key, {}, {{0, exit}}}; }
 
 // Drives a logic the way the agent's shell does, and keeps what the shell would keep.
@@ -475,6 +477,119 @@ TEST_F(AgentLogicTest, SignalsGoWhereTheyAreMeant) {
   EXPECT_EQ(orders_.size(), 5u);
 }
 
+TEST_F(AgentLogicTest, PauseIsConfirmedByEveryShim) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(step());
+  event(started(kStepKey));
+  clear();
+  receive(PauseWork{kJob, 1, true, 1});
+  EXPECT_EQ(ordered(What::kPause, kScriptKey), 1u);
+  EXPECT_EQ(ordered(What::kPause, kStepKey), 1u);
+  event(paused(kScriptKey, 1));
+  EXPECT_TRUE(told<MemberPaused>().empty());
+  event(paused(kStepKey, 1));
+  ASSERT_EQ(told<MemberPaused>().size(), 1u);
+  EXPECT_TRUE(told<MemberPaused>()[0].paused);
+  EXPECT_EQ(told<MemberPaused>()[0].number, 1u);
+}
+
+TEST_F(AgentLogicTest, NothingStartsOrRunsInAPause) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(PauseWork{kJob, 1, true, 1});
+  event(paused(kScriptKey, 1));
+  clear();
+  receive(step());
+  receive(SignalWork{kJob, 1, -100, true, true, 18});
+  EXPECT_TRUE(orders_.empty());
+  // An end leaves no time to run.
+  receive(StopWork{kJob, 1, false, 0, 0, 0, 0, seconds(30)});
+  receive(PauseWork{kJob, 1, false, 2});
+  EXPECT_EQ(ordered(What::kResume, kScriptKey), 1u);
+  event(resumed(kScriptKey, 2));
+  ASSERT_EQ(told<MemberPaused>().size(), 1u);
+  EXPECT_FALSE(told<MemberPaused>()[0].paused);
+  receive(step(1));
+  EXPECT_EQ(orders_.back().what, What::kStart);
+  receive(PauseWork{kJob, 1, true, 3});
+  clear();
+  now_ = now_ + minutes(20);
+  pass({});
+  for (const auto& order : orders_) EXPECT_EQ(order.kill_wait, Duration{});
+  EXPECT_EQ(ordered(What::kStop, kScriptKey), 1u);  // its own fence
+}
+
+TEST_F(AgentLogicTest, LateWordsOfAPauseMeanNothing) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(PauseWork{kJob, 1, true, 1});
+  receive(PauseWork{kJob, 1, false, 2});
+  receive(PauseWork{kJob, 1, true, 3});
+  clear();
+  receive(PauseWork{kJob, 1, false, 2});  // a copy that comes late
+  EXPECT_TRUE(orders_.empty());
+  event(paused(kScriptKey, 1));
+  event(resumed(kScriptKey, 2));
+  EXPECT_TRUE(told<MemberPaused>().empty());
+  event(paused(kScriptKey, 3));
+  ASSERT_EQ(told<MemberPaused>().size(), 1u);
+  EXPECT_EQ(told<MemberPaused>()[0].number, 3u);
+  receive(PauseWork{kJob, 1, true, 3});  // the report is repeated anyway
+  EXPECT_EQ(told<MemberPaused>().size(), 1u);
+  acknowledge_all();
+  receive(PauseWork{kJob, 1, true, 3});  // asked again, it says so again
+  EXPECT_EQ(told<MemberPaused>().size(), 2u);
+}
+
+TEST_F(AgentLogicTest, PauseOutlivesTheAgent) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(step());
+  event(started(kStepKey));
+  receive(PauseWork{kJob, 1, true, 1});
+  event(paused(kScriptKey, 1));
+  // It ends before the other shim has answered: both are asked again.
+  clear();
+  restart({kScriptKey, kStepKey});
+  EXPECT_EQ(ordered(What::kPause, kScriptKey), 1u);
+  EXPECT_EQ(ordered(What::kPause, kStepKey), 1u);
+  connect();
+  event(paused(kScriptKey, 1));
+  EXPECT_TRUE(told<MemberPaused>().empty());
+  event(paused(kStepKey, 1));
+  EXPECT_EQ(told<MemberPaused>().size(), 1u);
+  acknowledge_all();
+  for (const bool compacted : {false, true}) {
+    if (compacted)
+      journal_ = logic_->journal_snapshot();
+    clear();
+    restart({kScriptKey, kStepKey});
+    EXPECT_TRUE(orders_.empty());
+    connect();
+    ASSERT_EQ(messages<Renew>().size(), 1u);
+    EXPECT_TRUE(messages<Renew>()[0].holdings.at(0).paused);
+    receive(step(1));
+    EXPECT_TRUE(orders_.empty());
+  }
+}
+
+TEST_F(AgentLogicTest, PauseEndsWithWhatWasToStop) {
+  connect();
+  receive(attempt(false));
+  receive(step());
+  event(started(kStepKey));
+  receive(PauseWork{kJob, 1, true, 1});
+  event(ended(kStepKey));
+  EXPECT_EQ(told<MemberPaused>().size(), 1u);
+  receive(PauseWork{JobId(77), 1, true, 1});
+  EXPECT_EQ(told<MemberPaused>().size(), 1u);
+}
+
 TEST_F(AgentLogicTest, RefusedSaysNothingMore) {
   logic_->connected(now_);
   receive(Refused{"unknown node"});
@@ -529,6 +644,7 @@ TEST(AgentJournal, FactsRoundTrip) {
       Acknowledged{{1, 2, 3}},
       Renewed{Instant{99}},
       NextReport{12},
+      Pausing{kJob, 3, true, 7, false},
   };
   for (const auto& fact : facts) {
     const std::string line = encode_fact(fact);

@@ -27,6 +27,8 @@ enum class Mutant : unsigned char {
   kDoubleFree,          // a member's stop is counted twice
   kSnapshotStale,       // a snapshot claims a newer seq than it holds
   kForgetTopology,      // the core takes a start without asking whether it lies where its groups must
+  kPauseUnasked,        // a paused job's cores are free before its nodes have said that it stopped
+  kStalePause,          // what a node says of an earlier pause is accepted
   kCount,
 };
 

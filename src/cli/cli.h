@@ -15,6 +15,8 @@ int env_main(int argc, char** argv);
 int status_main(int argc, char** argv);
 int node_main(int argc, char** argv);
 int topology_main(int argc, char** argv);
+// `lockstep topology load FILE`; the exit code.
+int load_topology(const std::string& socket, const std::string& path);
 int checkpoint_main(const ClientContext& context, int argc, char** argv);
 int completion_main(int argc, char** argv);
 int explain_main(const ClientContext& context, int argc, char** argv);

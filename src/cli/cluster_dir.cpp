@@ -45,6 +45,8 @@ Result<ClusterConf> ClusterDir::load() const {
       conf.port = static_cast<std::uint16_t>(*amount);
     else if (key == "network")
       conf.network.second = static_cast<std::uint32_t>(*amount);
+    else if (key == "move_after_s")
+      conf.move_after_s = static_cast<std::uint32_t>(*amount);
     else
       return bad;
   }
@@ -54,9 +56,9 @@ Result<ClusterConf> ClusterDir::load() const {
 Result<void> ClusterDir::save(const ClusterConf& conf) const {
   return write_file(file("cluster.conf"),
                     format("# Written by lockstep up.\nname={}\nnodes={}\ngpus={}\ncpus={}\nmemory_mb={}\nport={}\n"
-                           "bridge={}\nnetwork={}\n",
+                           "bridge={}\nnetwork={}\nmove_after_s={}\n",
                            conf.name, conf.nodes, conf.gpus, conf.cpus, conf.memory_mb, conf.port, conf.network.bridge,
-                           conf.network.second));
+                           conf.network.second, conf.move_after_s));
 }
 
 ClusterDir cluster_dir(const std::string& option) {

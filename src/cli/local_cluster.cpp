@@ -122,6 +122,8 @@ Result<void> start_controller(const ClusterDir& dir, const ClusterConf& conf) {
                                    conf.name,
                                    "--listen",
                                    format("{}:{}", controller_host(conf), conf.port)};
+  if (conf.move_after_s > 0)
+    argv.insert(argv.end(), {"--defragment", "--move-after", std::to_string(conf.move_after_s)});
   const ProcessId process = TRY(spawn_detached({argv, {}, log}));
   TRY(write_pid_file(dir.file("controller.pid"), process));
   for (int waited_ms = 0; waited_ms < 30'000; waited_ms += 5) {

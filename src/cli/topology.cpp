@@ -102,6 +102,8 @@ int show(const std::string& socket) {
 
 }  // namespace
 
+int load_topology(const std::string& socket, const std::string& path) { return load(socket, path, {}, false, false); }
+
 int topology_main(int argc, char** argv) {
   static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
                                     {"levels", 1, nullptr, 'l'},

@@ -32,6 +32,9 @@ cluster is started again with the settings it was made with. Safe to run twice.
   --memory M         memory of each node (default: 8G for each core)
   --name NAME        the cluster's name (default lockstep)
   --port PORT        the controller's TLS port (default: chosen once, then kept)
+  --defragment[=S]   move jobs that can save their work where a waiting one fits for it, though none in the first S
+                     seconds after its start (default 600)
+  --topology FILE    load this topology.conf once the nodes are up, as `lockstep topology load FILE` does
 
 Examples
   lockstep up --nodes 5 --gpus 8xh100
@@ -40,9 +43,10 @@ Examples
 )help";
 
 struct Options {
-  std::string dir, gpus, name;
+  std::string dir, gpus, name, topology;
   std::uint32_t nodes = 0, cpus = 0, port = 0;
   std::int64_t memory_mb = 0;
+  std::uint32_t move_after_s = 0;
   bool any_setting = false;
 };
 
@@ -54,13 +58,15 @@ Result<std::uint32_t> number(const char* option, const char* text, std::uint64_t
 }
 
 Result<Options> parse(int argc, char** argv, bool& help) {
-  static const option kOptions[] = {{"dir", 1, nullptr, 'd'},  {"nodes", 1, nullptr, 'n'},  {"gpus", 1, nullptr, 'g'},
-                                    {"cpus", 1, nullptr, 'c'}, {"memory", 1, nullptr, 'm'}, {"name", 1, nullptr, 'N'},
-                                    {"port", 1, nullptr, 'p'}, {"help", 0, nullptr, 'h'},   {nullptr, 0, nullptr, 0}};
+  static const option kOptions[] = {
+      {"dir", 1, nullptr, 'd'},      {"nodes", 1, nullptr, 'n'},  {"gpus", 1, nullptr, 'g'},
+      {"cpus", 1, nullptr, 'c'},     {"memory", 1, nullptr, 'm'}, {"name", 1, nullptr, 'N'},
+      {"port", 1, nullptr, 'p'},     {"help", 0, nullptr, 'h'},   {"defragment", 2, nullptr, 'D'},
+      {"topology", 1, nullptr, 't'}, {nullptr, 0, nullptr, 0}};
   Options o;
   optind = 1;
   for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
-    if (c != 'd' && c != 'h')
+    if (c != 'd' && c != 'h' && c != 't')
       o.any_setting = true;
     switch (c) {
       case 'd': o.dir = optarg; break;
@@ -73,6 +79,8 @@ Result<Options> parse(int argc, char** argv, bool& help) {
       case 'm': o.memory_mb = TRY(parse_memory_mb(optarg)); break;
       case 'N': o.name = optarg; break;
       case 'p': o.port = TRY(number("--port", optarg, 1, 65535)); break;
+      case 'D': o.move_after_s = optarg ? TRY(number("--defragment", optarg, 1, 1'000'000'000)) : 600; break;
+      case 't': o.topology = optarg; break;
       case 'h': help = true; return o;
       default: return invalid("Try `lockstep up --help`.");
     }
@@ -104,7 +112,8 @@ Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
     const ClusterConf conf = TRY(dir.load());
     const bool differs = (o.nodes && o.nodes != conf.nodes) || (!o.gpus.empty() && o.gpus != conf.gpus) ||
                          (o.cpus && o.cpus != conf.cpus) || (o.memory_mb && o.memory_mb != conf.memory_mb) ||
-                         (!o.name.empty() && o.name != conf.name) || (o.port && o.port != conf.port);
+                         (!o.name.empty() && o.name != conf.name) || (o.port && o.port != conf.port) ||
+                         (o.move_after_s && o.move_after_s != conf.move_after_s);
     if (differs)
       return conflict(
           format("{} already holds cluster \"{}\" with {} node(s){}{}. Start it without these options, use "
@@ -119,6 +128,7 @@ Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
   conf.gpus = o.gpus;
   conf.cpus = o.cpus;
   conf.memory_mb = o.memory_mb;
+  conf.move_after_s = o.move_after_s;
   if (conf.nodes > 0 && geteuid() != 0) {
     fprintf(stderr,
             "lockstep: virtual nodes need root (network namespaces and a bridge); starting a cluster of one node, this "
@@ -155,6 +165,9 @@ Result<int> up(const Options& options) {
   if (started > 0)
     fprintf(stderr, "starting %zu of %zu node(s) …\n", started, wanted);
   TRY(wait_nodes_up(dir, conf, seconds(60)));
+  if (!options.topology.empty())
+    if (const int failed = load_topology(dir.socket(), options.topology); failed != 0)
+      return failed;
   if (already && started == 0)
     printf("cluster \"%s\" is already up in %s\n", conf.name.c_str(), dir.root.c_str());
   else

@@ -301,9 +301,7 @@ struct NodeDesk::Inner {
     info.heard = info.acked = now;
     send(link, RenewAck{message.sent_boot_us});
     conn.holdings = std::move(message.holdings);
-    auto missing = reconcile(state, conn.node, conn.holdings);
-    // Whether it pauses or goes on is not among what a node says it has: that is told with a new connection.
-    std::erase_if(missing, [](const Action& a) { return std::holds_alternative<SignalAttempt>(a.body); });
+    const auto missing = reconcile(state, conn.node, conn.holdings);
     if (missing.empty()) {
       conn.disagrees_since = {};
     } else if (!conn.disagrees_since) {

@@ -47,7 +47,8 @@ void finish_attempt(Txn& txn, JobId id) {
   end_tasks_of(txn, id);
   Job job = *txn.job(id);
   CHECK(job.state == JobState::kCompleting);
-  charge_usage(txn, job);
+  if (!job.suspended_at)
+    charge_usage(txn, job);
   job.allocation = nullptr;
   job.members.clear();
   job.limit_end = {};
@@ -73,7 +74,7 @@ void finish_attempt(Txn& txn, JobId id) {
   job.state = JobState::kPending;
   job.requeue_after = false;
   job.ending = JobState::kCompleted;
-  job.restarts += !preempted;  // making room is nothing that a job could do too often
+  ++(preempted ? job.preemptions : job.restarts);  // making room is nothing that a job could do too often
   // What is moved starts again at once: its place is kept for it.
   job.begin_after = has_hold(job) ? txn.now() : txn.now() + txn.settings().requeue_delay;
   job.eligible = job.begin_after;
@@ -118,7 +119,7 @@ void attempt_started(Txn& txn, const Job& before, NodeId node) {
   if (runs_now) {
     start_tasks_of(txn, *now_there);
     start_waiting_steps(txn, now_there->id);
-  } else if (now_there->state == JobState::kRunning && !runs_script(*now_there->spec)) {
+  } else if (now_there->state != JobState::kStarting && !runs_script(*now_there->spec)) {
     start_tasks_in(txn, *now_there, up);  // it has grown
   }
 }
@@ -228,11 +229,9 @@ void start_attempt(Txn& txn, const Job& before, const std::string& partition, st
   job.eviction = nullptr;
   job.checkpointed = {};
   job.suspended_before = {};
+  job.pauses = 0;
   const Ref<Job> now_there = txn.put(std::move(job));
-  for (NodeId node : live_nodes(*now_there)) {
-    keep_paused(txn, node, now_there->id);
-    txn.act(node, *now_there, StartAttempt{});
-  }
+  for (NodeId node : live_nodes(*now_there)) txn.act(node, *now_there, StartAttempt{});
   txn.event(*now_there, "Allocated", format("attempt {}", now_there->attempt));
   if (now_there->first_step)
     start_first_step(txn, *now_there, now_there->first_step);
@@ -349,7 +348,7 @@ Result<void> agent_report(Txn& txn, const AgentReport& report) {
     void operator()(const MemberStopped&) const {
       member_gone(txn, job.id, node.id, format("NodeDown {}", node.meta.name));
     }
-    void operator()(const MemberPaused&) const {}
+    void operator()(const MemberPaused& r) const { member_paused(txn, job, node.id, r); }
     void operator()(const StepStarted& r) const { on_step_started(txn, node.id, job, r); }
     void operator()(const StepEnded& r) const { on_step_ended(txn, node.id, job, r); }
     void operator()(const TaskStarted& r) const { on_task_started(txn, node.id, job, r); }

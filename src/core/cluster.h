@@ -30,7 +30,8 @@ struct CoreSettings {
   std::uint32_t jobs_max = 2'000'000;   // records
   std::uint32_t array_size_max = 1'000'000'000;
   Duration default_time_limit = kForever;
-  bool defragment = false;  // running jobs may be moved so that a waiting one fits
+  bool defragment = false;            // running jobs may be moved so that a waiting one fits
+  Duration move_after = minutes(10);  // since their start
 };
 
 class ClusterState {

@@ -109,7 +109,7 @@ bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) {
       fresh.push_back(grant.node);
     const MemberState state =
         there == grants.end() ? MemberState::kAssigned : members[static_cast<std::size_t>(there - grants.begin())];
-    if (state == MemberState::kRunning)
+    if (state == MemberState::kRunning || state == MemberState::kPaused)  // which was told to go on
       ready.push_back(static_cast<std::uint32_t>(grants.size()));
     grants.push_back(grant);
     members.push_back(state);

@@ -15,7 +15,14 @@ bool unfinished(const Job* job) { return job && !is_final(job->state); }
 
 const Allocation* held(const Job* job) { return job && holds_allocation(job->state) ? job->allocation.get() : nullptr; }
 
-bool paused(const Job* job) { return held(job) && is_paused(*job); }
+// Both hold the same of what they were granted.
+bool hold_alike(const Job* a, const Job* b) {
+  if (held(a) != held(b))
+    return false;
+  if (!held(a) || (!is_paused(*a) && !is_paused(*b)))
+    return true;
+  return is_paused(*a) == is_paused(*b) && a->members == b->members;
+}
 
 const Promise* promised_hold(const Job* job) {
   return job && job->promise && job->promise->held ? job->promise.get() : nullptr;
@@ -85,16 +92,18 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
 
   const Allocation* old_grants = held(before);
   const Allocation* new_grants = held(after);
-  if (old_grants != new_grants || paused(before) != paused(after)) {
+  if (!hold_alike(before, after)) {
     if (old_grants && !mutant(Mutant::kDeviceLeak))
-      for (const Grant& grant : old_grants->grants) {
+      for (std::size_t i = 0; i < old_grants->grants.size(); ++i) {
+        const Grant& grant = old_grants->grants[i];
         if (!occupies(grant))
           continue;
         const auto load = loads.find(grant.node);
-        if (paused(before) && grant.memory_mb == 0)
+        const bool memory_only = gave_up(*before, i);
+        if (memory_only && grant.memory_mb == 0)
           continue;
         CHECK(load != loads.end());
-        if (paused(before))
+        if (memory_only)
           load->second.memory_mb -= grant.memory_mb;
         else
           give_back(load->second, grant);
@@ -108,11 +117,12 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
           jobs_on.erase(on);
       }
     if (new_grants)
-      for (const Grant& grant : new_grants->grants) {
+      for (std::size_t i = 0; i < new_grants->grants.size(); ++i) {
+        const Grant& grant = new_grants->grants[i];
         jobs_on[grant.node].insert(id);
         if (!occupies(grant))
           continue;
-        if (!paused(after))
+        if (!gave_up(*after, i))
           hold_once(loads[grant.node], grant);
         else if (grant.memory_mb > 0)
           loads[grant.node].memory_mb += grant.memory_mb;
@@ -301,7 +311,8 @@ std::vector<RunningUse> ClusterState::Inner::running_use() const {
   std::vector<RunningUse> out;
   for (JobId id : ids) {
     const Job* job = tables.job(id);
-    out.push_back({job->spec.get(), job->allocation.get()});
+    if (!is_paused(*job))
+      out.push_back({job->spec.get(), job->allocation.get()});
   }
   return out;
 }

@@ -93,7 +93,7 @@ struct ClusterState::Inner {
   Instant of_wall(WallTime t) const;             // when the calendar shows t
   WallTime wall_at(Instant t) const;             // what the calendar shows then
   Instant usage_floor_at(Instant t) const;       // use before this is forgotten
-  std::vector<RunningUse> running_use() const;   // of every job that holds an allocation
+  std::vector<RunningUse> running_use() const;   // of every job that holds an allocation and runs
   bool listed_for_others(const Job& job) const;  // an ended job that may not be forgotten yet
 };
 

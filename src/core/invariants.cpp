@@ -27,7 +27,8 @@ void check_loads(const ClusterState::Inner& inner) {
   for (const auto& [id, job] : inner.tables.jobs) {
     if (!holds_allocation(job->state))
       continue;
-    for (const Grant& grant : job->allocation->grants) {
+    for (std::size_t i = 0; i < job->allocation->grants.size(); ++i) {
+      const Grant& grant = job->allocation->grants[i];
       jobs_on[grant.node].insert(id);
       CHECK(inner.tables.node(grant.node), format("job {} was on node {}, which is gone", id.value, grant.node.value));
       if (!occupies(grant)) {
@@ -39,7 +40,7 @@ void check_loads(const ClusterState::Inner& inner) {
       const auto words = [&](const char* what) {
         return format("job {} on node {}: {}", job->id.value, grant.node.value, what);
       };
-      if (is_paused(*job)) {
+      if (gave_up(*job, i)) {
         load.memory_mb += grant.memory_mb;
         continue;
       }

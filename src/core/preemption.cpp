@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "core/accounting.h"
 #include "core/arrays.h"
@@ -9,6 +10,8 @@
 #include "core/directory.h"
 #include "core/jobs.h"
 #include "core/plan.h"
+#include "core/steps.h"
+#include "core/tasks.h"
 #include "core/timers.h"
 #include "core/topology.h"
 #include "rules/growth.h"
@@ -19,7 +22,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int32_t kSigTerm = 15, kSigCont = 18, kSigStop = 19;
+constexpr std::int32_t kSigTerm = 15, kSigCont = 18;
 
 bool lives(const Job& job) { return job.state == JobState::kStarting || job.state == JobState::kRunning; }
 
@@ -88,28 +91,43 @@ void signal_all(Txn& txn, const Job& job, std::int32_t signal) {
   for (NodeId node : live_nodes(job)) txn.act(node, job, SignalAttempt{signal, true, true});
 }
 
+// Tells every node of the job that it pauses, or goes on; what was confirmed of an earlier order counts no more.
+void order_pause(Txn& txn, const Job& job) {
+  for (NodeId node : live_nodes(job)) txn.act(node, job, PauseAttempt{is_paused(job), job.pauses});
+}
+
 void pause_job(Txn& txn, const Job& before) {
+  charge_usage(txn, before);
   Job job = before;
   job.state = JobState::kSuspended;
   job.suspended_at = txn.now();
+  ++job.pauses;
+  for (MemberState& member : job.members)
+    if (member == MemberState::kPaused)
+      member = MemberState::kRunning;  // told to go on before, and may have done so
   const Ref<Job> now_there = txn.put(std::move(job));
-  signal_all(txn, *now_there, kSigStop);
+  order_pause(txn, *now_there);
   txn.event(*now_there, "Suspended", now_there->eviction ? format("for job {}", now_there->eviction->by.value) : "");
 }
 
 // Whether a suspended job's cores and devices are free, and not held for others.
 bool may_go_on(const Txn& txn, const Job& job) {
   std::map<NodeId, NodeLoad> loads;
+  for (std::size_t i = 0; i < job.allocation->grants.size(); ++i) {
+    const Grant& grant = job.allocation->grants[i];
+    const auto load = txn.inner().loads.find(grant.node);
+    if (!occupies(grant) || load == txn.inner().loads.end())
+      continue;
+    NodeLoad& others = loads.try_emplace(grant.node, load->second).first->second;
+    if (gave_up(job, i))
+      others.memory_mb -= grant.memory_mb;
+    else
+      give_back(others, grant);
+  }
   const std::vector<Grant> held = grants_held(job.allocation->grants);
   for (const Grant& grant : held) {
     const Node* node = txn.tables().node(grant.node);
-    if (!node)
-      return false;
-    const auto [load, fresh] = loads.try_emplace(grant.node);
-    if (fresh && txn.inner().loads.contains(grant.node))
-      load->second = txn.inner().loads.at(grant.node);
-    load->second.memory_mb -= grant.memory_mb;
-    if (!take(load->second, *node, grant).ok())
+    if (!node || !take(loads[grant.node], *node, grant).ok())
       return false;
   }
   for (const Grant& grant : held)
@@ -131,10 +149,16 @@ void go_on(Txn& txn, const Job& before) {
   if (job.limit_end && job.limit_end < kNever)
     job.limit_end = job.limit_end + pause;
   job.eviction = nullptr;
+  ++job.pauses;
+  auto allocation = std::make_shared<Allocation>(*job.allocation);
+  allocation->granted = txn.now();  // what it held before was charged when it was told to pause
+  job.allocation = std::move(allocation);
   const Ref<Job> now_there = txn.put(std::move(job));
-  for (NodeId node : live_nodes(*now_there)) keep_paused(txn, node, now_there->id);
-  signal_all(txn, *now_there, kSigCont);
+  order_pause(txn, *now_there);
   txn.event(*now_there, "Resumed");
+  // A node that pauses starts nothing: whatever it was told to start meanwhile it is told again.
+  start_late_steps(txn, now_there->id);
+  start_late_tasks(txn, *txn.job(now_there->id));
 }
 
 // As room_to_come(), but beside everybody who is there now.
@@ -238,7 +262,8 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlace
     if (!victim || victim->id == job->id || leaving.contains(id) || !holds_allocation(victim->state))
       return false;
     const Partition* where = txn.tables().partition(victim->allocation->partition);
-    const auto terms = moves ? move_terms(txn.tables(), *victim, where) : right.against(*victim, where);
+    const auto terms =
+        moves ? move_terms(txn.tables(), *victim, where, txn.settings().move_after) : right.against(*victim, where);
     if (!terms || terms->from > txn.now() || moves != places.contains(id))
       return false;
     leaving[id] = terms->mode;
@@ -285,6 +310,8 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlace
       evict(txn, *told);
       continue;
     }
+    if (eviction.mode == PreemptMode::kSuspend)
+      continue;  // it need not get ready for anything
     signal_all(txn, *told, kSigCont);
     const bool saves = eviction.mode == PreemptMode::kCheckpoint && told->spec->checkpoint_signal != 0;
     signal_all(txn, *told, saves ? told->spec->checkpoint_signal : kSigTerm);
@@ -315,19 +342,23 @@ bool apply_resume(Txn& txn, const PlannedResume& planned) {
   return true;
 }
 
-void keep_paused(Txn& txn, NodeId node, JobId but) {
-  const auto on = txn.inner().jobs_on.find(node);
-  if (on == txn.inner().jobs_on.end())
-    return;
-  for (JobId id : on->second) {
-    const Job& job = *txn.tables().job(id);
-    if (id == but || !is_paused(job))
+void member_paused(Txn& txn, const Job& before, NodeId node, const MemberPaused& report) {
+  if (report.paused != is_paused(before) || (report.number != before.pauses && !mutant(Mutant::kStalePause)))
+    return;  // of an earlier order
+  Job job = before;
+  bool changed = false;
+  for (std::size_t i = 0; i < job.members.size(); ++i) {
+    MemberState& member = job.members[i];
+    if (job.allocation->grants[i].node != node || member == MemberState::kStopped)
       continue;
-    if (job.state == JobState::kSuspended)
-      txn.act(node, job, SignalAttempt{kSigStop, true, true});
-    else
-      txn.act(node, job, StopAttempt{});
+    const MemberState now_is = report.paused                    ? MemberState::kPaused
+                               : member == MemberState::kPaused ? MemberState::kRunning
+                                                                : member;
+    changed = changed || now_is != member;
+    member = now_is;
   }
+  if (changed)
+    txn.put(std::move(job));
 }
 
 void evict(Txn& txn, const Job& job) {

@@ -27,8 +27,8 @@ bool is_moving(const Job& job);
 // Whether these grants leave alone what is held for other waiting jobs, once everything that is about to go has gone.
 bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants);
 
-// Tells the node once more who pauses there, before somebody starts on what they gave up: the first word may be lost.
-void keep_paused(Txn& txn, NodeId node, JobId but);
+// The node has carried out an order to pause or to go on. What a paused job had there is free from now on.
+void member_paused(Txn& txn, const Job& job, NodeId node, const MemberPaused& report);
 
 // The grace of an evicted job is over.
 void evict(Txn& txn, const Job& job);

@@ -1,5 +1,6 @@
 #include "core/testing.h"
 #include "rules/preempt.h"
+#include "rules/usage.h"
 
 namespace lockstep {
 namespace {
@@ -58,6 +59,7 @@ TEST_F(Preemption, requeue_holds_the_place_until_the_job_starts) {
   world.obey();
   EXPECT_EQ(world.state_of(a), JobState::kPending);
   EXPECT_EQ(world.job(a).restarts, 0u);
+  EXPECT_EQ(world.job(a).preemptions, 1u);
   world.pass(minutes(1));
   // The place is free, and nobody gets it but the one it is held for.
   PlannedStart back{.job = a,
@@ -157,6 +159,11 @@ TEST_F(Preemption, suspended_jobs_keep_memory_and_give_up_the_rest) {
   const JobId urgent = submit("high");
   ASSERT_TRUE(apply(over(urgent, a)));
   EXPECT_EQ(world.state_of(a), JobState::kSuspended);
+  EXPECT_FALSE(start_on_its_place(urgent));  // nobody has said yet that it has stopped
+  EXPECT_TRUE(world.state.load(world.id(world.first_node(a))).cores.any());
+  world.obey();
+  EXPECT_EQ(world.job(a).members, std::vector{MemberState::kPaused});
+  EXPECT_FALSE(world.state.load(world.id(world.first_node(a))).cores.any());
   EXPECT_EQ(world.state.load(world.id(world.first_node(a))).memory_mb, 1000);
   ASSERT_TRUE(start_on_its_place(urgent));
   world.obey();
@@ -171,6 +178,9 @@ TEST_F(Preemption, suspended_jobs_keep_memory_and_give_up_the_rest) {
   world.must(resume);
   EXPECT_EQ(world.state_of(a), JobState::kRunning);
   EXPECT_EQ(world.job(a).limit_end, end + minutes(20));
+  EXPECT_EQ(world.job(a).members, std::vector{MemberState::kPaused});
+  world.obey();
+  EXPECT_EQ(world.job(a).members, std::vector{MemberState::kRunning});
   // By hand: not resumed by the planner.
   world.must(SuspendJob{{a, {}}});
   world.must(resume);
@@ -178,6 +188,146 @@ TEST_F(Preemption, suspended_jobs_keep_memory_and_give_up_the_rest) {
   world.must(CancelJob{{a, {}}});
   world.obey();
   EXPECT_EQ(world.state_of(a), JobState::kCancelled);
+}
+
+TEST_F(Preemption, late_words_of_a_pause_free_nothing) {
+  const JobId a = submit("", 2);
+  world.settle();
+  const auto say = [&](std::uint32_t node, bool paused, std::uint32_t number) {
+    EXPECT_TRUE(world.report(node, a, MemberPaused{paused, number}).ok());
+  };
+  const auto cores = [&](std::uint32_t node) { return world.state.load(world.id(node)).cores.count(); };
+  world.must(SuspendJob{{a, {}}});
+  say(1, true, 1);
+  EXPECT_EQ(cores(1), 0u);
+  EXPECT_EQ(cores(2), 4u);
+  world.must(ResumeJob{{a, {}}});
+  EXPECT_EQ(cores(1), 4u);
+  world.must(SuspendJob{{a, {}}});
+  // Of the first node the core does not know whether it went on in between.
+  EXPECT_EQ(cores(1), 4u);
+  say(1, true, 1);
+  say(1, false, 2);
+  say(1, false, 3);
+  EXPECT_EQ(cores(1), 4u);
+  say(1, true, 3);
+  say(1, true, 3);
+  EXPECT_EQ(cores(1), 0u);
+  EXPECT_EQ(cores(2), 4u);
+  // Its end does not free what has not stopped either.
+  world.must(CancelJob{{a, {}}});
+  EXPECT_EQ(cores(2), 4u);
+  for (const Action& action : world.actions)
+    if (const auto* stop = std::get_if<StopAttempt>(&action.body)) {
+      EXPECT_EQ(stop->kill_wait, Duration{});
+    }
+  world.obey();
+  EXPECT_EQ(world.state_of(a), JobState::kCancelled);
+}
+
+TEST_F(Preemption, whoever_differs_is_told_again) {
+  const JobId a = submit("");
+  world.settle();
+  const auto told = [&](bool holding_paused) {
+    std::vector<std::pair<bool, std::uint32_t>> out;
+    for (const Action& action :
+         reconcile(world.state, world.id(1), std::vector<Holding>{{a, 1, false, {}, {}, holding_paused}}))
+      if (const auto* pause = std::get_if<PauseAttempt>(&action.body))
+        out.emplace_back(pause->paused, pause->number);
+    return out;
+  };
+  using Orders = std::vector<std::pair<bool, std::uint32_t>>;
+  EXPECT_EQ(told(false), Orders{});
+  world.must(SuspendJob{{a, {}}});
+  world.actions.clear();  // lost on the way
+  EXPECT_EQ(told(false), (Orders{{true, 1}}));
+  EXPECT_EQ(told(true), (Orders{{true, 1}}));  // not confirmed yet
+  EXPECT_TRUE(world.report(1, a, MemberPaused{true, 1}).ok());
+  EXPECT_EQ(told(true), Orders{});
+  world.must(ResumeJob{{a, {}}});
+  world.actions.clear();
+  EXPECT_EQ(told(true), (Orders{{false, 2}}));
+  EXPECT_EQ(told(false), (Orders{{false, 2}}));
+  EXPECT_TRUE(world.report(1, a, MemberPaused{false, 2}).ok());
+  EXPECT_EQ(told(false), Orders{});
+}
+
+TEST_F(Preemption, a_node_lost_in_a_pause_keeps_its_cores_until_proof) {
+  const JobId a = submit("", 2);
+  world.settle();
+  world.must(SuspendJob{{a, {}}});
+  EXPECT_TRUE(world.report(1, a, MemberPaused{true, 1}).ok());
+  world.lose(2);
+  EXPECT_EQ(world.state_of(a), JobState::kCompleting);
+  EXPECT_EQ(world.state.load(world.id(1)).cores.count(), 0u);
+  EXPECT_EQ(world.state.load(world.id(2)).cores.count(), 4u);
+  world.obey();
+  world.fence(2);
+  EXPECT_EQ(world.state_of(a), JobState::kPending);
+  EXPECT_EQ(world.job(a).restarts, 1u);
+  world.reboot(2);
+  world.pass(minutes(5));
+  world.settle();
+  EXPECT_EQ(world.state_of(a), JobState::kRunning);
+  EXPECT_EQ(world.job(a).pauses, 0u);
+}
+
+TEST_F(Preemption, what_was_to_start_in_a_pause_starts_after_it) {
+  const JobId a = world.submit(World::tasks(2, RestartRule::kAlways, true));
+  world.settle();
+  const TaskKey key{a, 0, 0};
+  const auto task = [&] { return *world.state.tables().tasks.at(key); };
+  world.must(SuspendJob{{a, {}}});
+  world.obey();
+  const std::uint32_t node = world.first_node(a);
+  EXPECT_TRUE(world.report(node, a, TaskEnded{0, 0, 1, {1, 0, false}}).ok());
+  EXPECT_EQ(task().state, TaskState::kWaiting);
+  world.pass(minutes(1));
+  EXPECT_FALSE(task().retry_at);
+  EXPECT_EQ(world.told_of<StartTask>(a), 2u);
+  world.must(ResumeJob{{a, {}}});
+  world.obey();
+  EXPECT_EQ(task().state, TaskState::kRunning);
+  EXPECT_EQ(task().incarnation, 2u);
+}
+
+TEST_F(Preemption, a_pause_is_not_charged) {
+  Policy policy;
+  policy.half_life = {};
+  world.must(PutPolicy{policy});
+  Account account;
+  account.meta.name = "lab";
+  world.must(PutAccount{account});
+  Association association;
+  association.account = "lab";
+  association.user = "alice";
+  world.must(PutAssociation{association});
+  JobSpec spec = World::batch();
+  spec.account = "lab";
+  const JobId a = world.submit(spec);
+  world.settle();
+  const auto spent_s = [&] {
+    const auto uses = world.state.inner().running_use();
+    const Spendings all(world.state.tables(), uses, world.now, {});
+    return all.of_account("lab").tres.cpu / 1000;
+  };
+  world.pass(minutes(1));
+  EXPECT_EQ(spent_s(), 240);
+  world.must(SuspendJob{{a, {}}});
+  world.obey();
+  EXPECT_EQ(spent_s(), 240);
+  world.pass(minutes(10));
+  EXPECT_EQ(spent_s(), 240);
+  world.must(ResumeJob{{a, {}}});
+  world.obey();
+  world.pass(minutes(1));
+  EXPECT_EQ(spent_s(), 480);
+  world.must(SuspendJob{{a, {}}});
+  world.pass(minutes(1));
+  world.must(CancelJob{{a, {}}});
+  world.obey();
+  EXPECT_EQ(spent_s(), 480);
+  EXPECT_EQ(world.job(a).suspended_before, minutes(11));
 }
 
 TEST_F(Preemption, scavengers_go_for_everybody_and_never_the_other_way) {

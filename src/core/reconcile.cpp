@@ -11,8 +11,6 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int32_t kSigCont = 18, kSigStop = 19;
-
 using Holder = std::map<std::pair<JobId, AttemptNo>, const Holding*>;
 
 struct Reconciler {
@@ -29,7 +27,14 @@ struct Reconciler {
   // The node has reported its part as started.
   bool started_here(const Job& job) const {
     for (std::size_t i = 0; i < job.members.size(); ++i)
-      if (job.allocation->grants[i].node == node && job.members[i] == MemberState::kRunning)
+      if (job.allocation->grants[i].node == node &&
+          (job.members[i] == MemberState::kRunning || job.members[i] == MemberState::kPaused))
+        return true;
+    return false;
+  }
+  bool confirmed_paused_here(const Job& job) const {
+    for (std::size_t i = 0; i < job.members.size(); ++i)
+      if (job.allocation->grants[i].node == node && job.members[i] == MemberState::kPaused)
         return true;
     return false;
   }
@@ -52,7 +57,7 @@ struct Reconciler {
         // A part that ran and that the node knows nothing of is lost: asked to stop it, the node says so.
         if (step.cancelled || (!holds(number) && part->member == MemberState::kRunning))
           tell(job, StopStep{number, job.spec->kill_wait});
-        else if (!holds(number))
+        else if (!holds(number) && !is_paused(job))
           tell(job, StartStep{number});
       }
     if (held)
@@ -77,7 +82,7 @@ struct Reconciler {
         continue;
       if (task.state == TaskState::kRunning)
         tell(job, StopTask{task.group, task.index, task.incarnation, job.spec->kill_wait});
-      else
+      else if (!is_paused(job))
         tell(job, StartTask{task.group, task.index, task.incarnation});
     }
     if (!held)
@@ -104,10 +109,8 @@ struct Reconciler {
     }
     if (!held)
       tell(job, StartAttempt{});
-    else if (job.state == JobState::kSuspended)
-      tell(job, SignalAttempt{kSigStop, true, true});
-    else if (job.suspended_before.us > 0)
-      tell(job, SignalAttempt{kSigCont, true, true});
+    if (job.pauses > 0 && (!held || held->paused != is_paused(job) || confirmed_paused_here(job) != is_paused(job)))
+      tell(job, PauseAttempt{is_paused(job), job.pauses});
     steps_of(job, held);
     tasks_of(job, held);
   }
@@ -120,16 +123,12 @@ std::vector<Action> reconcile(const ClusterState& state, NodeId node, std::span<
   Holder held;
   for (const Holding& holding : holdings) held[{holding.job, holding.attempt}] = &holding;
 
-  const auto on = state.inner().jobs_on.find(node);
-  // Who pauses goes first: others may be on its cores and devices.
-  if (on != state.inner().jobs_on.end())
-    for (const bool paused : {true, false})
-      for (JobId id : on->second) {
-        const Job& job = *state.tables().job(id);
-        const auto it = held.find({id, job.attempt});
-        if (paused == is_paused(job))
-          r.job(job, it == held.end() ? nullptr : it->second);
-      }
+  if (const auto on = state.inner().jobs_on.find(node); on != state.inner().jobs_on.end())
+    for (JobId id : on->second) {
+      const Job& job = *state.tables().job(id);
+      const auto it = held.find({id, job.attempt});
+      r.job(job, it == held.end() ? nullptr : it->second);
+    }
   for (const auto& [key, holding] : held) {
     const Job* job = state.tables().job(key.first);
     if (job && job->attempt == key.second && holds_allocation(job->state) && r.live_here(*job))

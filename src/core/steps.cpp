@@ -254,6 +254,15 @@ void start_waiting_steps(Txn& txn, JobId job) {
   }
 }
 
+void start_late_steps(Txn& txn, JobId id) {
+  const Ref<Job> job = txn.job(id);
+  for (const auto& step : live_steps(txn, id))
+    for (const StepPlace& place : step->places)
+      if (place.member == MemberState::kAssigned && !step->cancelled)
+        txn.act(place.node, *job, StartStep{step->number});
+  start_waiting_steps(txn, id);
+}
+
 void end_steps_of(Txn& txn, JobId job) {
   for (const auto& step : live_steps(txn, job)) {
     Step ended = *step;

@@ -21,6 +21,9 @@ void start_first_step(Txn& txn, const Job& job, Ref<StepSpec> spec);
 // Something of the allocation became free, or the job runs now: launches waiting steps that fit.
 void start_waiting_steps(Txn& txn, JobId job);
 
+// The job goes on after a pause, in which nothing started: launches steps that are due, and waiting ones that fit.
+void start_late_steps(Txn& txn, JobId job);
+
 // The attempt is over (all members are stopped): every step becomes kEnded.
 void end_steps_of(Txn& txn, JobId job);
 

@@ -6,6 +6,8 @@
 
 #include "base/text.h"
 #include "core/attempts.h"
+#include "rules/growth.h"
+#include "rules/preempt.h"
 
 namespace lockstep {
 
@@ -117,6 +119,13 @@ void start_tasks_in(Txn& txn, const Job& job, const std::vector<std::uint32_t>& 
   }
 }
 
+void start_late_tasks(Txn& txn, const Job& job) {
+  for (const auto& task : txn.tables().tasks_of(job.id))
+    if (task->attempt == job.attempt && task->state == TaskState::kWaiting && !task->retry_at &&
+        task->grant != kNoGrant)
+      launch(txn, job, *task);
+}
+
 void on_task_started(Txn& txn, NodeId node, const Job& job, const TaskStarted& report) {
   const Ref<Task> task = task_of(txn, node, job, report);
   if (!task || task->state != TaskState::kWaiting)
@@ -149,7 +158,8 @@ void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& repor
   ended.exit = report.exit;
   ended.ended = txn.now();
   ended.ready = false;
-  const bool going_on = held->state == JobState::kRunning || held->state == JobState::kStarting;
+  const bool going_on =
+      held->state == JobState::kRunning || held->state == JobState::kStarting || held->state == JobState::kSuspended;
   const bool failed = !report.exit.ok() && wanted(group, *task);
   if (going_on && wanted(group, *task) && !(failed && group.one_failure_restarts_all) &&
       restarts(group, *task, report.exit)) {
@@ -195,13 +205,20 @@ Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& 
     for (const Grant& grant : job->allocation->grants)
       if (grant.group == ask.group)
         granted += grant.tasks;
-  if (job->allocation && ask.count > granted)
-    return Error{Errc::kUnsupported,
-                 format("job {} runs with room for {} tasks in group {}; a running allocation does not grow",
-                        ask.job.value, granted, ask.group),
-                 "count"};
   auto spec = std::make_shared<JobSpec>(*job->spec);
-  spec->groups[ask.group].tasks = {ask.count, ask.count};
+  GroupSpec& group = spec->groups[ask.group];
+  const std::uint32_t least = std::min(group.tasks.min, ask.count);
+  group.tasks = {ask.count, ask.count};
+  if (job->allocation && ask.count > granted) {
+    // What it lacks comes by growth; started again, it begins with what it needed before.
+    group.tasks.min = least;
+    if (!is_elastic(group))
+      return Error{Errc::kUnsupported,
+                   format("job {} runs with room for {} tasks in group {}, which cannot grow: it asks for devices as a "
+                          "whole or for segments",
+                          ask.job.value, granted, ask.group),
+                   "count"};
+  }
   Job scaled = *job;
   scaled.spec = std::move(spec);
   ++scaled.meta.generation;
@@ -240,12 +257,13 @@ void task_timer(Txn& txn, TaskKey key) {
     return;
   Task due = *task;
   due.retry_at = {};
-  const bool start = job && job->state == JobState::kRunning && task->attempt == job->attempt &&
-                     task->state == TaskState::kWaiting && wanted(job->spec->groups[task->group], *task);
+  const bool lives = job && (job->state == JobState::kRunning || job->state == JobState::kSuspended);
+  const bool start = lives && task->attempt == job->attempt && task->state == TaskState::kWaiting &&
+                     wanted(job->spec->groups[task->group], *task);
   if (!start && due.state == TaskState::kWaiting)
     due.state = TaskState::kEnded;
   const Ref<Task> now = txn.put(std::move(due));
-  if (start)
+  if (start && !is_paused(*job))
     launch(txn, *job, *now);
 }
 

@@ -13,6 +13,8 @@ void start_tasks_of(Txn& txn, const Job& job);
 // The same for these grants, by position, that it got or that came up later. Tasks get the lowest indices that none
 // of the attempt has.
 void start_tasks_in(Txn& txn, const Job& job, const std::vector<std::uint32_t>& grants);
+// The job goes on after a pause, in which nothing started: launches the tasks that are due.
+void start_late_tasks(Txn& txn, const Job& job);
 
 // Task::grant of a task whose node was lost. Unless it had ended well, its index may be given again.
 inline constexpr std::uint32_t kNoGrant = UINT32_MAX;

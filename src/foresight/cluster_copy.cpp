@@ -60,7 +60,7 @@ std::string host_list(const Tables& tables, const std::vector<Grant>& grants) {
 ClusterCopy::ClusterCopy(const Tables& tables, const Clock& clock, CoreSettings settings)
     : clock_(clock),
       state_(std::make_unique<ClusterState>(settings)),
-      planner_(std::make_unique<Planner>(PlannerSettings{settings.defragment})) {
+      planner_(std::make_unique<Planner>(PlannerSettings{settings.defragment, settings.move_after})) {
   const std::vector<Change> snapshot = tables.snapshot();
   state_->restore(snapshot);
   if (tables.cluster)

@@ -139,12 +139,14 @@ RunRow run_row(const Job& job, const Tables& tables) {
   row.eligible_us = wall_us(job.eligible, tables);
   row.started_us = wall_us(job.started, tables);
   row.ended_us = is_final(job.state) ? wall_us(job.ended, tables) : 0;
+  row.suspended_us = job.suspended_before.us;
+  row.paused_us = wall_us(job.suspended_at, tables);
   row.limit_s = spec.time_limit >= kForever ? -1 : spec.time_limit.seconds();
   row.exit_code = job.exit.code;
   row.exit_signal = job.exit.signal;
   row.derived_code = job.derived_exit.code;
   row.derived_signal = job.derived_exit.signal;
-  row.restarts = job.restarts;
+  row.restarts = job.restarts + job.preemptions;
   row.priority = job.priority;
   add_wishes(row, spec);
   if (job.state == JobState::kCompleting)

@@ -144,6 +144,11 @@ class RealShims final : public Shims {
   void start(const ShimStart& start) override;
   void signal(const ShimKey& key, std::int32_t signal) override { command(key, format("signal {}\n", signal)); }
   void stop(const ShimKey& key, Duration kill_wait) override { command(key, format("stop {}\n", kill_wait.millis())); }
+  // A shim of an older version knows the signal and not the rest: it answers nothing.
+  void pause(const ShimKey& key, bool paused, std::uint32_t number) override {
+    command(key, paused ? format("signal {}\npause {}\n", SIGSTOP, number)
+                        : format("resume {}\nsignal {}\n", number, SIGCONT));
+  }
   void forget(const ShimKey& key) override;
   Result<std::vector<ShimKey>> recover() override;
 
@@ -308,6 +313,13 @@ void RealShims::line(const ShimKey& key, Entry& entry, const std::string& text) 
   if (text == "started" && !entry.told_start) {
     entry.told_start = true;
     tell({ShimEvent::What::kStarted, key, {}, {}});
+  } else if (const bool paused = text.starts_with("paused "); paused || text.starts_with("resumed ")) {
+    if (const auto number = parse_uint(std::string_view(text).substr(paused ? 7 : 8)))
+      tell({paused ? ShimEvent::What::kPaused : ShimEvent::What::kResumed,
+            key,
+            {},
+            {},
+            static_cast<std::uint32_t>(*number)});
   } else if (text.starts_with("failed ")) {
     fail(key, entry, text.substr(7));
   } else if (text.starts_with("ended ")) {

@@ -294,6 +294,42 @@ TEST_F(ShimsTest, SignalReachesEveryProcess) {
   EXPECT_NE(output().find("deep"), std::string::npos);
 }
 
+TEST_F(ShimsTest, PauseIsToldWhenNothingCanRun) {
+  // Something that forks all the time, in a session of its own.
+  shims_->start(step({"sh", "-c", "setsid sh -c 'while :; do (echo x) ; done' & wait"}));
+  while (output().empty()) ::usleep(1000);
+  await(ShimEvent::What::kStarted);
+  const ShimKey key{JobId(7), 1, 0, 0, 0, 0};
+  shims_->pause(key, true, 3);
+  EXPECT_EQ(await(ShimEvent::What::kPaused).number, 3u);
+  const std::size_t there = output().size();
+  const auto running = [&] {
+    std::size_t count = 0;
+    for (pid_t pid : descendants_of(::getpid())) {
+      const std::string stat = contents(format("/proc/{}/stat", pid));
+      const std::string name = stat.substr(stat.find('('), stat.rfind(')') - stat.find('(') + 1);
+      const char state = stat.empty() ? 'X' : stat[stat.rfind(')') + 2];
+      count += name != "(lockstep-shim)" && state != 'T' && state != 'Z' && state != 'X';
+    }
+    return count;
+  };
+  EXPECT_EQ(running(), 0u);
+  shims_->signal(key, SIGCONT);  // nobody but an order to resume lets it go on
+  ::usleep(20'000);
+  EXPECT_EQ(running(), 0u);
+  EXPECT_EQ(output().size(), there);
+  shims_->pause(key, false, 4);
+  EXPECT_EQ(await(ShimEvent::What::kResumed).number, 4u);
+  while (output().size() == there) ::usleep(1000);
+  // An end without a wait wakes nobody.
+  shims_->pause(key, true, 5);
+  await(ShimEvent::What::kPaused);
+  const std::size_t then = output().size();
+  shims_->stop(key, {});
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGKILL);
+  EXPECT_EQ(output().size(), then);
+}
+
 TEST_F(ShimsTest, LeftoversDieWithTheTask) {
   EXPECT_EQ(exit_of(step({"sh", "-c", "setsid sleep 1000 & echo $!; exit 0"})).code, 0);
   const pid_t leftover = ::atoi(output().c_str());

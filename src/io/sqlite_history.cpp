@@ -61,6 +61,8 @@ const Column kColumns[] = {
     NUMBER_COLUMN("started_us", row.started_us, kLatest),
     NUMBER_COLUMN("ended_us", row.ended_us, kLatest),
     NUMBER_COLUMN("limit_s", row.limit_s, kLatest),
+    NUMBER_COLUMN("suspended_us", row.suspended_us, kLatest),
+    NUMBER_COLUMN("paused_us", row.paused_us, kLatest),
     NUMBER_COLUMN("exit_code", row.exit_code, kLatest),
     NUMBER_COLUMN("exit_signal", row.exit_signal, kLatest),
     NUMBER_COLUMN("derived_code", row.derived_code, kLatest),
@@ -201,6 +203,8 @@ class History final : public HistoryStore {
     TRY(db_.run("PRAGMA cache_size=-2048"));
     if (is_new)
       TRY(create());
+    else
+      TRY(add_columns());
     upsert_ = TRY(SqliteStatement::prepare(db_, upsert_sql()));
     const auto sound = SqliteStatement::prepare(db_, "SELECT " + column_names() + " FROM jobs");
     if (!sound.ok())
@@ -299,6 +303,18 @@ class History final : public HistoryStore {
     TRY(db_.run(format("PRAGMA application_id={}", kApplicationId).c_str()));
     TRY(db_.run(format("PRAGMA user_version={}", kFormat).c_str()));
     return transaction.commit();
+  }
+
+  // Columns that came later. What is no history of ours is left alone: reading it fails then.
+  Result<void> add_columns() {
+    for (const char* name : {"suspended_us", "paused_us"}) {
+      const auto known =
+          db_.number(format("SELECT count(*) FROM pragma_table_info('jobs') WHERE name = '{}'", name).c_str());
+      const auto table = db_.number("SELECT count(*) FROM pragma_table_info('jobs')");
+      if (known.ok() && table.ok() && *known == 0 && *table > 0)
+        TRY(db_.run(format("ALTER TABLE jobs ADD COLUMN {} INTEGER NOT NULL DEFAULT 0", name).c_str()));
+    }
+    return {};
   }
 
   Result<AttemptNo> run_of(const Job& job, const std::map<RunKey, RunNews>& runs) {

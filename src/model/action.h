@@ -45,9 +45,8 @@ struct StopTask {
   Duration kill_wait;
 };
 
-using ActionBody =
-    std::variant<StartAttempt, StopAttempt, SignalAttempt, StartStep, StopStep, SignalStepTasks, StartTask, StopTask,
-                 PauseAttempt>;
+using ActionBody = std::variant<StartAttempt, StopAttempt, SignalAttempt, StartStep, StopStep, SignalStepTasks,
+                                StartTask, StopTask, PauseAttempt>;
 
 struct Action {
   NodeId node;

@@ -135,8 +135,7 @@ struct RenewAck {
 struct ReportAck {
   std::vector<std::uint64_t> numbers;
 };
-using ToAgent =
-    std::variant<Welcome, Refused, RenewAck, ReportAck, LaunchAttempt, LaunchStep, LaunchTask, StopWork, SignalWork,
-                 PauseWork>;
+using ToAgent = std::variant<Welcome, Refused, RenewAck, ReportAck, LaunchAttempt, LaunchStep, LaunchTask, StopWork,
+                             SignalWork, PauseWork>;
 
 }  // namespace lockstep

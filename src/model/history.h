@@ -21,9 +21,9 @@ struct JobRow {
   std::string name, user, account, partition, qos, state, node_list, work_dir, comment, command, reason, wckey;
   std::uint32_t uid = 0, gid = 0;
   std::int64_t submitted_us = 0, eligible_us = 0, started_us = 0, ended_us = 0;  // wall clock; 0 = not yet
-  std::int64_t suspended_us = 0;  // pauses of this run that are over
-  std::int64_t paused_us = 0;     // since when it pauses, wall clock; 0 = it does not
-  std::int64_t limit_s = 0;       // 0 = partition default, -1 = unlimited
+  std::int64_t suspended_us = 0;                                                 // pauses of this run that are over
+  std::int64_t paused_us = 0;  // since when it pauses, wall clock; 0 = it does not
+  std::int64_t limit_s = 0;    // 0 = partition default, -1 = unlimited
   std::int32_t exit_code = 0, exit_signal = 0, derived_code = 0, derived_signal = 0;
   std::uint32_t nodes = 0, cores = 0, tasks = 0, devices = 0, restarts = 0;
   std::int64_t memory_mb = 0, asked_memory_mb = 0;

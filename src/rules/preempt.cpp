@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "rules/growth.h"
 #include "rules/tres.h"
 
@@ -162,7 +163,8 @@ PreemptLoss loss_of(const Directory& directory, const Job& victim, PreemptMode m
   return out;
 }
 
-std::optional<PreemptTerms> move_terms(const Directory& directory, const Job& job, const Partition* where) {
+std::optional<PreemptTerms> move_terms(const Directory& directory, const Job& job, const Partition* where,
+                                       Duration after) {
   const JobSpec& spec = *job.spec;
   if (job.state != JobState::kRunning || job.eviction || !job.started || !where || spec.checkpoint_signal == 0 ||
       !restartable(spec) || spec.groups.size() != 1 || is_elastic(spec.groups.front()))
@@ -173,7 +175,7 @@ std::optional<PreemptTerms> move_terms(const Directory& directory, const Job& jo
   out.grace = qos && qos->grace.us > 0 ? qos->grace : where->grace;
   if (out.grace.us <= 0)
     out.grace = spec.kill_wait;
-  out.from = job.started + kMoveAfter;
+  out.from = job.started + after;
   return out;
 }
 
@@ -184,5 +186,20 @@ PreemptLoss move_loss(const Job& job, Instant now) {
 }
 
 bool is_paused(const Job& job) { return holds_allocation(job.state) && job.suspended_at; }
+
+bool gave_up(const Job& job, std::size_t grant) {
+  if (mutant(Mutant::kPauseUnasked))
+    return is_paused(job);
+  return is_paused(job) && (job.members[grant] == MemberState::kPaused || job.members[grant] == MemberState::kStopped);
+}
+
+bool all_gave_up(const Job& job) {
+  for (std::size_t i = 0; i < job.members.size(); ++i)
+    if (!gave_up(job, i))
+      return false;
+  return true;
+}
+
+Grant memory_of(const Grant& grant) { return {.node = grant.node, .group = grant.group, .memory_mb = grant.memory_mb}; }
 
 }  // namespace lockstep

@@ -74,17 +74,23 @@ PreemptLoss loss_of(const Directory& directory, const Job& victim, PreemptMode m
 // Moving a running job to another place of its partition so that a waiting one fits: it saves its work, is requeued and
 // starts again there. Only jobs that can save their work, have one group of a fixed size and have run for a while.
 inline constexpr std::size_t kMovesMost = 4;         // in one decision
-inline constexpr Duration kMoveAfter = minutes(10);  // since its start: nobody is moved about all the time
+inline constexpr Duration kMoveAfter = minutes(10);  // since its start, unless set: nobody is moved all the time
 inline constexpr Duration kMoveTakes = minutes(1);   // in which it computes nothing
-// Nullopt: it cannot be moved. where: its partition; null = it is gone.
-std::optional<PreemptTerms> move_terms(const Directory& directory, const Job& job, const Partition* where);
+// Nullopt: it cannot be moved. where: its partition; null = it is gone. after: since its start.
+std::optional<PreemptTerms> move_terms(const Directory& directory, const Job& job, const Partition* where,
+                                       Duration after = kMoveAfter);
 // Everything since its last checkpoint, as if the signal were of no use, and the time of the move itself.
 PreemptLoss move_loss(const Job& job, Instant now);
 
 // Computing resources in thousandths of a GPU; cores count where there are no GPUs.
 std::int64_t size_milli(const std::vector<Grant>& grants);
 
-// Suspended, or ended while it was: of its grants it holds nothing but the memory.
+// Suspended, or ended while it was.
 bool is_paused(const Job& job);
+// Of that grant a paused job holds nothing but the memory: its node has said that nothing of it runs there any more.
+// Until then it holds all of it.
+bool gave_up(const Job& job, std::size_t grant);
+bool all_gave_up(const Job& job);  // everywhere
+Grant memory_of(const Grant& grant);
 
 }  // namespace lockstep

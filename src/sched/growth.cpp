@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rules/fit.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
 #include "sched/place.h"
@@ -26,13 +27,14 @@ bool may_grow(const Job& job) {
 }
 
 struct Site {
-  bool own = false;  // the group has some of the node
+  bool own = false;   // the group has some of the node
+  bool near = false;  // or of another one on its switch
   std::uint32_t tasks = 0;
   FreeAmounts free;
   const Node* node = nullptr;
   friend bool operator<(const Site& a, const Site& b) {
-    return std::tuple(!a.own, a.node->weight, a.free.devices, a.free.cores, a.node->id) <
-           std::tuple(!b.own, b.node->weight, b.free.devices, b.free.cores, b.node->id);
+    return std::tuple(!a.own, !a.near, a.node->weight, a.free.devices, a.free.cores, a.node->id) <
+           std::tuple(!b.own, !b.near, b.node->weight, b.free.devices, b.free.cores, b.node->id);
   }
 };
 
@@ -48,7 +50,7 @@ class More {
     taken_.clear();
     std::vector<Grant> out;
     for (std::uint16_t g = 0; g < job_.spec->groups.size(); ++g)
-      if (is_elastic(job_.spec->groups[g]) && !way_.groups[g].bound)
+      if (is_elastic(job_.spec->groups[g]) && !way_.groups[g].where.unknown && way_.groups[g].where.segment == 0)
         most -= place_group(g, most, out);
     return out;
   }
@@ -63,10 +65,32 @@ class More {
     return it->second;
   }
 
+  using Leaf = std::vector<std::string>;  // Node::domains
+
+  // Where the group is now. What must lie in one domain grows in that one, what may lie on so many switches on those
+  // and no more of them.
+  std::set<Leaf> leaves_of_group(std::uint16_t g) const {
+    std::set<Leaf> out;
+    for (const Grant& grant : job_.allocation->grants)
+      if (grant.group == g && occupies(grant))
+        out.insert(view_.nodes()[grant.node.value].node->domains);
+    return out;
+  }
+  static bool in_domain(const Leaf& leaf, const std::set<Leaf>& leaves, std::size_t level) {
+    const Leaf& other = *leaves.begin();
+    return level == 0 || (leaf.size() >= level && other.size() >= level &&
+                          std::equal(leaf.begin(), leaf.begin() + static_cast<std::ptrdiff_t>(level), other.begin()));
+  }
+
   std::vector<Site> sites(std::uint16_t g, std::size_t enough) {
     const GroupSpec& group = job_.spec->groups[g];
+    const DomainAsk& where = way_.groups[g].where;
     const std::vector<Grant>& grants = job_.allocation->grants;
+    const std::set<Leaf> leaves = leaves_of_group(g);
+    const bool full = where.switches_max != 0 && leaves.size() >= where.switches_max;
     std::vector<Site> out;
+    if (leaves.empty())
+      return out;
     for (const ClassNeed& need : way_.groups[g].needs) {
       const NodeClass& cls = view_.classes()[need.cls];
       for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
@@ -74,6 +98,11 @@ class More {
         index->each(need.amounts, [&](NodeId id) {
           const NodeSlot& slot = view_.nodes()[id.value];
           Site site{.free = slot.free, .node = slot.node.get()};
+          if (where.binds()) {
+            site.near = leaves.contains(slot.node->domains);
+            if (!in_domain(slot.node->domains, leaves, where.level) || (full && !site.near))
+              return true;
+          }
           bool left = slot.free.memory_mb < need.amounts.memory_mb || !eligible(*slot.node, partition_, group);
           for (std::size_t i = 0; i < grants.size() && !left; ++i) {
             if (grants[i].node != id)
@@ -105,10 +134,14 @@ class More {
     if (partition_.nodes_max > 0)
       nodes = std::min<std::size_t>(nodes, partition_.nodes_max);
     nodes = nodes > size.nodes ? nodes - size.nodes : 0;
+    const std::uint32_t switches_max = way_.groups[g].where.switches_max;
+    std::set<Leaf> leaves = switches_max != 0 ? leaves_of_group(g) : std::set<Leaf>();
     for (const Site& site : sites(g, every_node ? SIZE_MAX : 4 * std::size_t{room} + 16)) {
       if (room == 0)
         break;
       if (!site.own && nodes == 0)
+        continue;
+      if (switches_max != 0 && leaves.size() >= switches_max && !leaves.contains(site.node->domains))
         continue;
       NodeLoad& load = load_of(site.node->id);
       more.tasks.max = every_node ? 1 : room;
@@ -119,6 +152,8 @@ class More {
         continue;
       add_grant(load, *grant);
       out.push_back(std::move(*grant));
+      if (switches_max != 0)
+        leaves.insert(site.node->domains);
       nodes -= !site.own;
       room -= tasks;
       placed += tasks;
@@ -164,8 +199,9 @@ bool Growing::observe(const Change& change) {
   const Ref<Job> before = it == running_.end() ? nullptr : it->second;
   if (!change.removed && may_grow(*job)) {
     running_[job->id] = job;
-    if (before && before->allocation == job->allocation)
+    if (before && before->allocation == job->allocation && before->spec == job->spec)
       return false;
+    stuck_.erase(job->id);
     proposed_.erase(job->id);
     return true;
   }

@@ -116,6 +116,43 @@ TEST_F(Growth, a_node_cap_and_a_cap_on_nodes_hold) {
   EXPECT_EQ(tasks(id), 6u);
 }
 
+TEST_F(Growth, what_a_topology_binds_grows_where_it_is_bound) {
+  for (const int bound : {0, 1, 2}) {
+    SCOPED_TRACE(bound);
+    core = {};
+    driver.~Driver();
+    new (&driver) Driver;
+    Topology topology;
+    topology.levels = {"spine", "leaf"};
+    core.put(topology);
+    core.add_partition("main", {"ALL"});
+    std::vector<JobId> there{{}};
+    for (std::uint32_t n = 1; n <= 4; ++n) {
+      core.add_node(n, 8, 8, {"s", n <= 2 ? "a" : "b"});
+      JobSpec spec = ask(1, 8, hours(1));
+      spec.groups[0].only_nodes = {format("n{}", n)};
+      if (n > 1)
+        there.push_back(core.add_job(spec, 9));
+    }
+    JobSpec spec = elastic(2, 32);
+    if (bound == 0)
+      spec.groups[0].topology_level = "!leaf";
+    else
+      spec.groups[0].switches_max = static_cast<std::uint32_t>(bound);
+    spec.groups[0].switches_wait = kForever;
+    const JobId id = core.add_job(spec);
+    run();
+    ASSERT_EQ(tasks(id), 8u);
+    core.end(there[2]);
+    run();
+    EXPECT_EQ(tasks(id), bound == 2 ? 16u : 8u);
+    core.end(there[1]);
+    core.end(there[3]);
+    run();
+    EXPECT_EQ(tasks(id), bound == 2 ? 32u : 16u);
+  }
+}
+
 TEST_F(Growth, daemons_come_to_new_nodes) {
   JobSpec spec = elastic(1, UINT32_MAX, kForever);
   spec.groups[0].per_task.devices.clear();

@@ -572,7 +572,7 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
     in.preempting.search(
         view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
     if (in.settings.defragment && !view.has_proposals())
-      in.preempting.defragment(view, in.shadows, now, chunk);
+      in.preempting.defragment(view, in.shadows, now, in.settings.move_after, chunk);
     if (!view.changed && !view.arrived && !moves(chunk))
       in.growing.grow(view, in.shadows, now, chunk);
   }

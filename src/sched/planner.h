@@ -14,6 +14,7 @@ namespace lockstep {
 
 struct PlannerSettings {
   bool defragment = false;  // propose to move running jobs, where the core would do it (CoreSettings)
+  Duration move_after = minutes(10);
 };
 
 class Planner {

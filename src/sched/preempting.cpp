@@ -350,7 +350,7 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
   }
 }
 
-void Preempting::defragment(PlannerView& view, const Shadows& shadows, Instant now, PlanChunk& chunk) {
+void Preempting::defragment(PlannerView& view, const Shadows& shadows, Instant now, Duration after, PlanChunk& chunk) {
   const Directory& directory = view.admission().directory();
   std::vector<const Job*> going;
   for (const auto& [id, job] : going_) going.push_back(job.get());
@@ -367,7 +367,7 @@ void Preempting::defragment(PlannerView& view, const Shadows& shadows, Instant n
       if (kind.second != partition.meta.name)
         continue;
       for (const auto& [id, job] : jobs) {
-        const auto terms = move_terms(directory, *job, &partition);
+        const auto terms = move_terms(directory, *job, &partition, after);
         if (terms && terms->from > now) {
           exempt_until_ = std::min(exempt_until_, terms->from);
         } else if (terms) {

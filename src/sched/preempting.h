@@ -28,7 +28,7 @@ class Preempting {
               const std::function<bool(std::uint32_t shape)>& blocked, PlanChunk& chunk);
 
   // Looks for jobs to move so that the head of a partition starts, after search(); at most one set in a pass.
-  void defragment(PlannerView& view, const Shadows& shadows, Instant now, PlanChunk& chunk);
+  void defragment(PlannerView& view, const Shadows& shadows, Instant now, Duration after, PlanChunk& chunk);
 
   void settled();
   Instant wake_at() const { return exempt_until_; }  // a running job may be preempted or moved then that may not be now

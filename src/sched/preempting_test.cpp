@@ -193,6 +193,11 @@ TEST_F(Preempting, a_suspended_job_goes_on_when_its_place_is_free) {
   const JobId b = add("high", 1, 8);
   run();
   EXPECT_EQ(state(a), JobState::kSuspended);
+  EXPECT_EQ(state(b), JobState::kPending);  // no node has said that it has stopped
+  expect_law();
+  core.confirm_pauses();
+  expect_law();
+  run();
   EXPECT_EQ(state(b), JobState::kRunning);
   const JobId c = add("low", 1, 8);  // may use what is free meanwhile
   run();
@@ -263,6 +268,7 @@ TEST_F(Preempting, random_clusters_keep_the_law_and_come_to_rest) {
     for (int round = 0; round < 20 && !testing::Test::HasFailure(); ++round) {
       now = now + seconds(rng.between(0, 4));
       core.evict_due(now);
+      core.confirm_pauses(&rng);
       for (std::int64_t i = rng.between(0, 3); i > 0; --i) {
         JobSpec spec = random_ask(rng);
         spec.groups[0].launch = Launch::kScript;

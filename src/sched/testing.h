@@ -236,14 +236,13 @@ struct MiniCore {
         due.push_back(id);
     for (const JobId id : due) {
       Job job = *tables.job(id);
-      for (const Grant& grant : job.allocation->grants) give_back(loads[grant.node], grant);
       if (job.eviction->mode == PreemptMode::kSuspend) {
-        for (const Grant& grant : job.allocation->grants) loads[grant.node].memory_mb += grant.memory_mb;
         job.state = JobState::kSuspended;
         job.suspended_at = now;
         put(job);
         continue;
       }
+      for (const Grant& grant : job.allocation->grants) give_back(loads[grant.node], grant);
       job.state = job.eviction->mode == PreemptMode::kCancel ? JobState::kPreempted : JobState::kPending;
       job.begin_after = now + seconds(2);
       job.allocation = nullptr;
@@ -252,12 +251,35 @@ struct MiniCore {
       put(job);
     }
   }
+  // The nodes say that what was told to pause has stopped.
+  void confirm_pauses(Rng* some = nullptr) {
+    std::vector<JobId> due;
+    for (const auto& [id, job] : tables.jobs)
+      if (is_paused(*job) && !all_gave_up(*job))
+        due.push_back(id);
+    for (const JobId id : due) {
+      Job job = *tables.job(id);
+      for (std::size_t i = 0; i < job.members.size(); ++i) {
+        const Grant& grant = job.allocation->grants[i];
+        if (gave_up(job, i) || (some && some->chance(0.3)))
+          continue;
+        give_back(loads[grant.node], grant);
+        loads[grant.node].memory_mb += grant.memory_mb;
+        job.members[i] = MemberState::kPaused;
+      }
+      put(job);
+    }
+  }
   void resume(const PlannedResume& planned) {
     Job job = *tables.job(planned.job);
     ASSERT_EQ(job.state, JobState::kSuspended);
-    for (const Grant& grant : job.allocation->grants) {
+    for (std::size_t i = 0; i < job.members.size(); ++i) {
+      const Grant& grant = job.allocation->grants[i];
+      if (!gave_up(job, i))
+        continue;
       loads[grant.node].memory_mb -= grant.memory_mb;
       EXPECT_TRUE(take(loads[grant.node], *tables.node(grant.node), grant).ok());
+      job.members[i] = MemberState::kRunning;
     }
     job.state = JobState::kRunning;
     job.suspended_at = {};

@@ -36,7 +36,7 @@ Instant expected_end(const Job& job) {
   if (job.state == JobState::kCompleting)
     return Instant{1};  // any moment
   if (job.state == JobState::kSuspended)
-    return kNever;
+    return all_gave_up(job) ? kNever : Instant{1};  // its cores any moment, as soon as its nodes confirm it
   if (job.eviction)
     return job.eviction->at;
   if (job.limit_end)
@@ -275,8 +275,9 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   SlotNo s = find(job->id);
   const Ref<Job> before = s == kNoSlot ? nullptr : slots_[s].job;
   const bool held = before && holds_allocation(before->state);
-  const bool same_grants =
-      held && holds && before->allocation == job->allocation && is_paused(*before) == is_paused(*job);
+  const bool same_grants = held && holds && before->allocation == job->allocation &&
+                           is_paused(*before) == is_paused(*job) &&
+                           (!is_paused(*job) || before->members == job->members);
   if (held && !(holds && before->allocation == job->allocation))
     forget_growth(job->id);
   const Promise* hold_before = before ? hold_of(*before) : nullptr;
@@ -325,8 +326,10 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
     if (!same_grants) {
       if (is_paused(*job)) {
         std::vector<Grant>& kept = paused_[job->id];
-        for (const Grant& grant : job->allocation->grants)
-          kept.push_back({.node = grant.node, .group = grant.group, .memory_mb = grant.memory_mb});
+        for (std::size_t i = 0; i < job->allocation->grants.size(); ++i) {
+          const Grant& grant = job->allocation->grants[i];
+          kept.push_back(gave_up(*job, i) ? memory_of(grant) : grant);
+        }
       }
       hold_all(held_grants(*job), end, job->allocation->granted, job->predicted);
       changed = true;

@@ -276,7 +276,7 @@ class PlannerView {
   std::unordered_multimap<std::size_t, std::uint32_t> shape_index_;
   std::vector<std::uint32_t> free_shapes_;
   std::set<JobId> refused_, promised_;
-  std::map<JobId, std::vector<Grant>> paused_;  // suspended jobs: what they keep
+  std::map<JobId, std::vector<Grant>> paused_;  // suspended jobs: what they still hold
 
   struct ArraySide {
     IntervalSet unplanned;       // waiting elements without a proposal

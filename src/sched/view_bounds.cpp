@@ -1,6 +1,7 @@
 // PlannerView: what bounds starts beside nodes: limits, licences, reservations; and the weights of priority.
 #include <algorithm>
 
+#include "rules/preempt.h"
 #include "rules/tres.h"
 #include "sched/view.h"
 
@@ -82,7 +83,7 @@ void PlannerView::keep_apart(const std::vector<std::string>& names) {
 std::vector<RunningUse> PlannerView::running_use() const {
   std::vector<RunningUse> out;
   for (const JobSlot& slot : slots_)
-    if (slot.job && slot.job->allocation)
+    if (slot.job && slot.job->allocation && !is_paused(*slot.job))
       out.push_back({slot.job->spec.get(), slot.job->allocation.get()});
   return out;
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <string>
 
 namespace lockstep {
@@ -83,6 +84,19 @@ bool read_stat(pid_t pid, Stat& stat) {
   return true;
 }
 
+// Some thread of it is not stopped, dead, or in the kernel, from where it returns into the stop.
+bool can_run(pid_t pid) {
+  bool found = false;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for_each_number(tasks.c_str(), [&](pid_t thread) {
+    const std::string text = read_small((tasks + "/" + std::to_string(thread) + "/stat").c_str());
+    const auto close = text.rfind(')');
+    if (close != text.npos && close + 2 < text.size())
+      found = found || std::strchr("TtZXxD", text[close + 2]) == nullptr;
+  });
+  return found;
+}
+
 }  // namespace
 
 std::vector<pid_t> descendants_of(pid_t root) {
@@ -96,6 +110,20 @@ std::size_t signal_descendants(pid_t root, int signal) {
   std::size_t reached = 0;
   for (pid_t pid : descendants_of(root)) reached += ::kill(pid, signal) == 0;
   return reached;
+}
+
+bool stop_descendants(pid_t root, std::vector<pid_t>& seen) {
+  std::vector<pid_t> found = descendants_of(root);
+  bool all = true;
+  for (pid_t pid : found)
+    if (can_run(pid)) {
+      ::kill(pid, SIGSTOP);
+      all = false;
+    }
+  // Whoever was forked while its parent was being stopped shows up at the next look only.
+  all = all && found == seen;
+  seen = std::move(found);
+  return all;
 }
 
 std::size_t kill_sessions(const std::vector<ShimPid>& leaders) {

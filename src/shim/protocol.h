@@ -8,8 +8,9 @@
 // as long as it lives: whoever gets the lock has proof that it is dead.
 //
 // On the control channel (an inherited socket, or a connection to io.sock that begins with the hello line) both sides
-// send lines. Agent: "signal N", "stop MILLISECONDS", "forget". Shim: "started", "failed TEXT",
-// "ended RANK:CODE:SIGNAL:OOM …". A connection that begins otherwise carries step I/O frames (wire/frame.h).
+// send lines. Agent: "signal N", "stop MILLISECONDS", "forget", "pause N", "resume N". Shim: "started", "failed TEXT",
+// "ended RANK:CODE:SIGNAL:OOM …", "paused N", "resumed N". A connection that begins otherwise carries step I/O frames
+// (wire/frame.h).
 #pragma once
 
 #include <cstdint>

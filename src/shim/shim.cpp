@@ -28,6 +28,7 @@ constexpr std::int64_t kSecondUs = 1'000'000;
 constexpr std::int64_t kLingerUs = 60 * kSecondUs;       // output nobody fetched stays this long after the end
 constexpr std::int64_t kHeardLingerUs = 10 * kSecondUs;  // once everything was sent, but not acknowledged
 constexpr std::int64_t kLeftoverEveryUs = 20'000;        // between looks at processes that do not die
+constexpr std::int64_t kPauseEveryUs = 1'000;            // between looks at processes that do not stop yet
 constexpr std::int64_t kFenceSlackUs = kSecondUs;        // the agent, if there is one, goes first
 constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
 constexpr std::int64_t kTimeNever = INT64_MAX;
@@ -87,6 +88,9 @@ class Shim {
   void reap();
   void check_over();
   void stop(std::int64_t kill_wait_us);
+  void pause(std::uint64_t number);
+  void go_on(std::uint64_t number);
+  void check_paused();
   void check_fence(std::int64_t now_us);
   std::string state_lines() const;
   void tell_agents(const std::string& line);
@@ -104,6 +108,10 @@ class Shim {
   bool result_written_ = false;  // or forgotten by the agent, who has it
   bool someone_heard_all_ = false;
   bool more_to_send_ = false;  // to a client that takes it faster than one turn gives
+  bool paused_ = false;
+  std::uint64_t pause_number_ = 0;         // of the last order to pause
+  std::vector<pid_t> paused_seen_;         // at the last look
+  std::int64_t pause_at_us_ = kTimeNever;  // next look at who still runs
   std::int64_t launched_us_ = boot_clock_us();
   std::int64_t kill_at_us_ = kTimeNever;      // SIGKILL for those who ignored SIGTERM
   std::int64_t leftover_at_us_ = kTimeNever;  // next look at what the tasks left behind
@@ -308,7 +316,9 @@ std::int64_t Shim::act_on_timers(std::int64_t now_us) {
     check_over();
   if (now_us >= fence_at_us_)
     check_fence(now_us);
-  return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_});
+  if (now_us >= pause_at_us_)
+    check_paused();
+  return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_});
 }
 
 void Shim::accept_clients() {
@@ -335,8 +345,12 @@ void Shim::obey(const std::string& line) {
   if (words.empty())
     return;
   const std::uint64_t number = words.size() > 1 ? parse_uint(words[1]).value_or(UINT64_MAX) : UINT64_MAX;
-  if (words[0] == "signal" && number < 65 && !over_)
+  if (words[0] == "signal" && number < 65 && !over_ && !(paused_ && number == SIGCONT))
     signal_descendants(::getpid(), static_cast<int>(number));
+  else if (words[0] == "pause" && number < UINT64_MAX && !over_)
+    pause(number);
+  else if (words[0] == "resume" && number < UINT64_MAX && !over_)
+    go_on(number);
   else if (words[0] == "stop" && number < 1'000'000'000)
     stop(static_cast<std::int64_t>(number) * 1000);
   else if (words[0] == "forget" && over_)
@@ -350,6 +364,8 @@ void Shim::client_frame(StepClient& client, const Frame& frame) {
   } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kSignal)) {
     if (frame.payload.size() != 1 || static_cast<unsigned char>(frame.payload[0]) > 64)
       return client.drop();
+    if (paused_ && frame.payload[0] == SIGCONT)
+      return;
     for (const auto& task : tasks_)
       if (task->running() && (frame.stream == kAllRanks || frame.stream == task->rank())) {
         ::kill(task->pid(), frame.payload[0]);
@@ -404,10 +420,37 @@ void Shim::stop(std::int64_t kill_wait_us) {
     return;
   const bool first = kill_at_us_ == kTimeNever;
   kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
-  if (first) {
+  if (first && kill_wait_us > 0) {
+    paused_ = false;
+    pause_at_us_ = kTimeNever;
     signal_descendants(::getpid(), SIGCONT);
     signal_descendants(::getpid(), SIGTERM);
   }
+}
+
+void Shim::pause(std::uint64_t number) {
+  paused_ = true;
+  pause_number_ = number;
+  paused_seen_.clear();
+  check_paused();
+}
+
+// Told only when nobody can run any more: others may get the cores then.
+void Shim::check_paused() {
+  if (over_ || !paused_ || stop_descendants(::getpid(), paused_seen_)) {
+    pause_at_us_ = kTimeNever;
+    if (!over_ && paused_)
+      tell_agents(format("paused {}\n", pause_number_));
+    return;
+  }
+  pause_at_us_ = boot_clock_us() + kPauseEveryUs;
+}
+
+void Shim::go_on(std::uint64_t number) {
+  paused_ = false;
+  pause_at_us_ = kTimeNever;
+  signal_descendants(::getpid(), SIGCONT);
+  tell_agents(format("resumed {}\n", number));
 }
 
 // The controller counts on this node's work being gone fence_after behind the last renewal, agent or no agent.
@@ -426,7 +469,7 @@ void Shim::check_fence(std::int64_t now_us) {
     return;
   }
   fence_at_us_ = kTimeNever;
-  stop(std::min(start_.launch.kill_wait.us, kFenceKillWaitUs));
+  stop(paused_ ? 0 : std::min(start_.launch.kill_wait.us, kFenceKillWaitUs));
 }
 
 bool Shim::may_exit() const {

@@ -45,15 +45,20 @@ void BoundsChecker::saw(std::span<const Change> changes) {
 void BoundsChecker::job_changed(const Job* before, const Job* after) {
   const Allocation* had = holds(before) ? before->allocation.get() : nullptr;
   const Allocation* has = holds(after) ? after->allocation.get() : nullptr;
-  if (had && has && had->attempt == has->attempt && had->granted == has->granted)
+  if (had && has && had->attempt == has->attempt && had->granted == has->granted) {
+    if (!before->suspended_at && after->suspended_at)
+      charge(*before, after->suspended_at);
     return;
-  if (had && after)
+  }
+  if (had && after && !before->suspended_at)  // a pause costs nothing
     charge(*before, has                                  ? has->granted
                     : after->state == JobState::kPending ? after->begin_after - requeue_delay_
                                                          : after->ended);
   if (!has)
     return;
   const bool same_attempt = had && had->attempt == has->attempt;
+  if (same_attempt && before->suspended_at && !after->suspended_at)
+    return;  // it goes on with what it has
   if (same_attempt) {
     const bool less = held(*after).cpu < held(*before).cpu;
     shrinks_ += less;

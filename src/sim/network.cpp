@@ -7,14 +7,7 @@ namespace {
 bool is_order(const ToAgent& message) {
   return std::holds_alternative<LaunchAttempt>(message) || std::holds_alternative<LaunchStep>(message) ||
          std::holds_alternative<LaunchTask>(message) || std::holds_alternative<StopWork>(message) ||
-         std::holds_alternative<SignalWork>(message);
-}
-
-// Nobody confirms that a job pauses or goes on, so this relies on what a connection gives: with it everything behind it
-// is lost too, and it comes once.
-bool is_pause(const ToAgent& message) {
-  const auto* signal = std::get_if<SignalWork>(&message);
-  return signal && (signal->signal == 18 || signal->signal == 19);
+         std::holds_alternative<SignalWork>(message) || std::holds_alternative<PauseWork>(message);
 }
 
 }  // namespace
@@ -91,12 +84,9 @@ void SimNetwork::die(LinkId id) {
 void SimNetwork::send_down(LinkId id, ToAgent message) {
   const bool lost = (is_order(message) && timeline_.now() < lose_orders_until) ||
                     (!std::holds_alternative<Welcome>(message) && !std::holds_alternative<Refused>(message) && lossy());
-  if (lost) {
-    if (is_pause(message))
-      die(id);
+  if (lost)
     return;
-  }
-  if (faults.twice > 0 && rng_.chance(faults.twice) && !is_pause(message))
+  if (faults.twice > 0 && rng_.chance(faults.twice))
     deliver_down(id, message, true);
   deliver_down(id, std::move(message), false);
 }
@@ -121,11 +111,8 @@ void SimNetwork::arrive_down(LinkId id, const ToAgent& message) {
   if (it == links_.end() || !it->second.agent_open || it->second.dead)
     return;
   const Partition cut = partition_of(it->second.node);
-  if (cut == Partition::kCut) {
-    if (is_pause(message))
-      die(id);
+  if (cut == Partition::kCut)
     return;
-  }
   const bool stalled = cut == Partition::kStall || cut == Partition::kStallDown;
   if (stalled || !it->second.stalled_down.empty()) {
     it->second.stalled_down.push_back([this, id, message] { arrive_down(id, message); });

@@ -11,30 +11,32 @@ std::string ProcessChecker::name(const ShimKey& key) {
   return text + format("step {}", key.step);
 }
 
-void ProcessChecker::started(std::size_t node, const ShimKey& key, std::uint32_t rank, const DeviceSet& devices,
-                             Instant now, bool paused) {
+void ProcessChecker::started(std::size_t node, const ShimKey& key, std::uint32_t rank, const Using& with, Instant now) {
   if (verdict_.noting)
     verdict_.note(now, format("n{}: {} rank {} starts", node + 1, name(key), rank));
   const auto [it, fresh] = lives_.try_emplace({key, rank});
   if (!fresh)
     verdict_.fail(
         format("{} rank {} ran twice: on n{}, and before on n{}", name(key), rank, node + 1, it->second.node + 1));
-  it->second = {node, now, true, paused, devices, {}};
+  it->second = {node, now, true, false, with, {}};
   const Attempt attempt{key.job, key.attempt};
   ++live_[{node, attempt}];
-  if (!paused)
-    use(node, attempt, devices);
+  use(node, attempt, with);
 }
 
-void ProcessChecker::use(std::size_t node, const Attempt& attempt, const DeviceSet& devices) {
-  devices.for_each([&](std::uint32_t device) {
-    auto& users = users_[{node, device}];
-    ++users[attempt];
-    if (users.size() > 1)
-      verdict_.fail(format("device {} of n{} is used by job {} attempt {} and by job {} attempt {}", device, node + 1,
-                           users.begin()->first.first.value, users.begin()->first.second,
-                           users.rbegin()->first.first.value, users.rbegin()->first.second));
-  });
+void ProcessChecker::use(Users& users, const char* what, std::size_t node, std::uint32_t number,
+                         const Attempt& attempt) {
+  auto& here = users[{node, number}];
+  ++here[attempt];
+  if (here.size() > 1)
+    verdict_.fail(format("{} {} of n{} is used by job {} attempt {} and by job {} attempt {}", what, number, node + 1,
+                         here.begin()->first.first.value, here.begin()->first.second, here.rbegin()->first.first.value,
+                         here.rbegin()->first.second));
+}
+
+void ProcessChecker::use(std::size_t node, const Attempt& attempt, const Using& with) {
+  with.devices.for_each([&](std::uint32_t device) { use(users_, "device", node, device, attempt); });
+  with.cores.for_each([&](std::uint32_t core) { use(core_users_, "core", node, core, attempt); });
 }
 
 void ProcessChecker::ended(std::size_t node, const ShimKey& key, std::uint32_t rank, const ExitStatus& exit, How how,
@@ -50,15 +52,17 @@ void ProcessChecker::ended(std::size_t node, const ShimKey& key, std::uint32_t r
   if (--it->second == 0)
     live_.erase(it);
   if (!life.paused)
-    leave(node, attempt, life.devices);
+    leave(node, attempt, life.with);
 }
 
-void ProcessChecker::leave(std::size_t node, const Attempt& attempt, const DeviceSet& devices) {
-  devices.for_each([&](std::uint32_t device) {
-    auto& users = users_[{node, device}];
+void ProcessChecker::leave(std::size_t node, const Attempt& attempt, const Using& with) {
+  const auto one = [&](Users& all, std::uint32_t number) {
+    auto& users = all[{node, number}];
     if (--users[attempt] == 0)
       users.erase(attempt);
-  });
+  };
+  with.devices.for_each([&](std::uint32_t device) { one(users_, device); });
+  with.cores.for_each([&](std::uint32_t core) { one(core_users_, core); });
 }
 
 void ProcessChecker::paused(std::size_t node, const ShimKey& key, std::uint32_t rank, bool yes) {
@@ -67,9 +71,9 @@ void ProcessChecker::paused(std::size_t node, const ShimKey& key, std::uint32_t 
     return;
   life.paused = yes;
   if (yes)
-    leave(node, {key.job, key.attempt}, life.devices);
+    leave(node, {key.job, key.attempt}, life.with);
   else
-    use(node, {key.job, key.attempt}, life.devices);
+    use(node, {key.job, key.attempt}, life.with);
 }
 
 void ProcessChecker::forgotten_alive(std::size_t node, const ShimKey& key) {
@@ -79,6 +83,14 @@ void ProcessChecker::forgotten_alive(std::size_t node, const ShimKey& key) {
 std::size_t ProcessChecker::live(std::size_t node, JobId job, AttemptNo attempt) const {
   const auto it = live_.find({node, {job, attempt}});
   return it == live_.end() ? 0 : it->second;
+}
+
+std::size_t ProcessChecker::running(std::size_t node, JobId job, AttemptNo attempt) const {
+  std::size_t count = 0;
+  for (auto it = lives_.lower_bound({ShimKey{job, attempt, INT32_MIN, 0, 0, 0}, 0});
+       it != lives_.end() && it->first.first.job == job && it->first.first.attempt == attempt; ++it)
+    count += it->second.node == node && it->second.live && !it->second.paused;
+  return count;
 }
 
 const ProcessChecker::End* ProcessChecker::end_of(const ShimKey& key, std::uint32_t rank) const {

@@ -1,5 +1,5 @@
-// ProcessChecker: the truth about processes in the simulated world, and the promises about them: no device is used by
-// two attempts at once, nothing runs twice, nothing lives on after its attempt was declared over.
+// ProcessChecker: the truth about processes in the simulated world, and the promises about them: no device and no core
+// is used by two attempts at once, nothing runs twice, nothing lives on after its attempt was declared over.
 #pragma once
 
 #include <map>
@@ -16,15 +16,21 @@ class ProcessChecker {
   explicit ProcessChecker(Verdict& verdict) : verdict_(verdict) {}
 
   enum class How : unsigned char { kItself, kSignal, kMachine };
-  void started(std::size_t node, const ShimKey& key, std::uint32_t rank, const DeviceSet& devices, Instant now,
-               bool paused = false);
+  struct Using {
+    DeviceSet devices;
+    CoreSet cores;
+  };
+  void started(std::size_t node, const ShimKey& key, std::uint32_t rank, const Using& with, Instant now);
   void ended(std::size_t node, const ShimKey& key, std::uint32_t rank, const ExitStatus& exit, How how, Instant now);
-  // Its processes stop where they are, or go on: meanwhile others may use its devices.
+  // Its processes stop where they are, or go on: meanwhile others may use what it has.
   void paused(std::size_t node, const ShimKey& key, std::uint32_t rank, bool yes);
   void forgotten_alive(std::size_t node, const ShimKey& key);
 
   // Processes of the attempt that live on the node.
   std::size_t live(std::size_t node, JobId job, AttemptNo attempt) const;
+
+  // Those of them that are not stopped.
+  std::size_t running(std::size_t node, JobId job, AttemptNo attempt) const;
 
   struct End {
     std::size_t node = 0;
@@ -43,16 +49,18 @@ class ProcessChecker {
     std::size_t node = 0;
     Instant started;
     bool live = true, paused = false;
-    DeviceSet devices;
+    Using with;
     End end;
   };
-  void use(std::size_t node, const Attempt& attempt, const DeviceSet& devices);
-  void leave(std::size_t node, const Attempt& attempt, const DeviceSet& devices);
+  using Users = std::map<std::pair<std::size_t, std::uint32_t>, std::map<Attempt, std::size_t>>;
+  void use(std::size_t node, const Attempt& attempt, const Using& with);
+  void use(Users& users, const char* what, std::size_t node, std::uint32_t number, const Attempt& attempt);
+  void leave(std::size_t node, const Attempt& attempt, const Using& with);
 
   Verdict& verdict_;
   std::map<std::pair<ShimKey, std::uint32_t>, Life> lives_;
-  std::map<std::pair<std::size_t, Attempt>, std::size_t> live_;                            // processes
-  std::map<std::pair<std::size_t, std::uint32_t>, std::map<Attempt, std::size_t>> users_;  // of a device
+  std::map<std::pair<std::size_t, Attempt>, std::size_t> live_;  // processes
+  Users users_, core_users_;                                     // of a device, of a core
 };
 
 }  // namespace lockstep::sim

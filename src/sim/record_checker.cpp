@@ -69,6 +69,7 @@ void RecordChecker::job_changed(const Job& job, bool removed, Instant now) {
         complain(job, "a new attempt started while the old one held its allocation");
     }
     check_gang(job);
+    check_paused(before, job);
   }
   if (held && before->allocation)
     check_stopped(*before, holds ? &job : nullptr);
@@ -120,6 +121,18 @@ void RecordChecker::check_stopped(const Job& before, const Job* after) {
     const std::size_t machine = machine_of(allocation.grants[i].node);
     if (const std::size_t live = processes_.live(machine, before.id, allocation.attempt); live > 0)
       complain(before, format("declared stopped on n{}, where {} of its processes live", machine + 1, live));
+  }
+}
+
+void RecordChecker::check_paused(const Job* before, const Job& job) {
+  for (std::size_t i = 0; i < job.members.size() && i < job.allocation->grants.size(); ++i) {
+    const bool was = before && i < before->members.size() && before->attempt == job.attempt &&
+                     before->members[i] == MemberState::kPaused;
+    if (job.members[i] != MemberState::kPaused || was)
+      continue;
+    const std::size_t machine = machine_of(job.allocation->grants[i].node);
+    if (const std::size_t live = processes_.running(machine, job.id, job.attempt); live > 0)
+      complain(job, format("declared paused on n{}, where {} of its processes run", machine + 1, live));
   }
 }
 

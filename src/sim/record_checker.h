@@ -36,6 +36,7 @@ class RecordChecker {
   void task_changed(const Task& task);
   void check_gang(const Job& job);
   void check_stopped(const Job& before, const Job* after);
+  void check_paused(const Job* before, const Job& job);
   void check_end(const Job& job, Instant now);
   void check_throttle(const Job& before_or_now, bool holds);
   void complain(const Job& job, const std::string& words);

@@ -15,7 +15,7 @@ std::int64_t argument(const std::vector<std::string>& argv, std::string_view nam
   return otherwise;
 }
 
-constexpr std::int32_t kTerm = 15, kKill = 9, kCont = 18, kStop = 19;
+constexpr std::int32_t kTerm = 15, kKill = 9, kCont = 18;
 constexpr Duration kPauseLook = seconds(1);
 constexpr Duration kFenceSlack = seconds(1);     // the agent, if there is one, goes first
 constexpr Duration kFenceKillWait = seconds(2);  // as the real shim
@@ -51,6 +51,7 @@ void SimShims::start(const ShimStart& start) {
   Shim& shim = shims_[start.key];
   shim.number = next_++;
   shim.devices = start.launch.devices;
+  shim.cores = start.launch.cores;
   shim.fence_after = start.fence_after;
   shim.kill_wait = start.launch.kill_wait;
   const std::vector<std::string>& argv = start.launch.process.argv;
@@ -81,11 +82,12 @@ void SimShims::begin(const ShimKey& key, std::uint64_t number, Duration run) {
   shim->state = Shim::State::kRunning;
   for (std::size_t i = 0; i < shim->ranks.size(); ++i) {
     shim->ranks[i].live = true;
-    checker_.started(node_, key, shim->ranks[i].rank, shim->devices, timeline_.now(), shim->paused);
+    checker_.started(node_, key, shim->ranks[i].rank, {shim->devices, shim->cores}, timeline_.now());
     timeline_.after(run + micros(rng_.between(0, 1000)), [this, key, number, i] { run_out(key, number, i); });
   }
   if (shim->fence_after < kForever)
     check_fence(key, number);
+  for (const auto& [paused, order] : std::exchange(shim->orders, {})) pause(key, paused, order);
   tell(key);
 }
 
@@ -106,7 +108,7 @@ void SimShims::check_fence(const ShimKey& key, std::uint64_t number) {
     return;
   const Instant fence = lease_ + shim->fence_after + kFenceSlack;
   if (clock_.boot() >= fence) {
-    stop(key, std::min(shim->kill_wait, kFenceKillWait));
+    stop(key, shim->asked_paused ? Duration{} : std::min(shim->kill_wait, kFenceKillWait));
     return;
   }
   timeline_.at(clock_.true_time(fence) + micros(1), [this, key, number] { check_fence(key, number); });
@@ -137,11 +139,8 @@ void SimShims::kill_all(const ShimKey& key, std::uint64_t number, std::int32_t s
     shim->stop_asked = signal;
     return;
   }
-  if (signal == kStop || signal == kCont) {
-    shim->paused = signal == kStop;
-    for (const Rank& rank : shim->ranks)
-      if (rank.live)
-        checker_.paused(node_, key, rank.rank, shim->paused);
+  if (signal == kCont) {
+    set_paused(key, *shim, false);
     return;
   }
   if (signal != kKill && (signal != kTerm || shim->stubborn))
@@ -155,12 +154,45 @@ void SimShims::kill_all(const ShimKey& key, std::uint64_t number, std::int32_t s
 
 void SimShims::signal(const ShimKey& key, std::int32_t signal) {
   const auto it = shims_.find(key);
+  if (it == shims_.end() || it->second.state == Shim::State::kForking || (signal == kCont && it->second.asked_paused))
+    return;
+  kill_all(key, it->second.number, signal);
+}
+
+void SimShims::set_paused(const ShimKey& key, Shim& shim, bool paused) {
+  shim.paused = paused;
+  for (const Rank& rank : shim.ranks)
+    if (rank.live)
+      checker_.paused(node_, key, rank.rank, paused);
+}
+
+// It takes a while until all have stopped, and another until the agent hears of it.
+void SimShims::pause(const ShimKey& key, bool paused, std::uint32_t number) {
+  const auto it = shims_.find(key);
   if (it == shims_.end())
     return;
-  if (it->second.state != Shim::State::kForking)
-    kill_all(key, it->second.number, signal);
-  else if (signal == kStop || signal == kCont)
-    it->second.paused = signal == kStop;  // its processes begin like that
+  it->second.asked_paused = paused;
+  if (it->second.state == Shim::State::kForking) {  // heard only once the tasks are there
+    it->second.orders.emplace_back(paused, number);
+    return;
+  }
+  const Duration slow = rng_.chance(0.1) ? seconds(1) : millis(20);
+  const Instant when = std::max(timeline_.now() + micros(rng_.between(50, slow.us)), it->second.pause_free);
+  it->second.pause_free = when;
+  timeline_.at(when, [this, key, paused, number, shim_number = it->second.number] {
+    Shim* shim = find(key, shim_number);
+    if (!shim || shim->state == Shim::State::kEnded)
+      return;
+    set_paused(key, *shim, paused);
+    timeline_.after(micros(rng_.between(50, 5000)), [this, key, paused, number, shim_number] {
+      if (callback_ && find(key, shim_number))
+        callback_({.what = paused ? ShimEvent::What::kPaused : ShimEvent::What::kResumed,
+                   .key = key,
+                   .why = {},
+                   .results = {},
+                   .number = number});
+    });
+  });
 }
 
 void SimShims::stop(const ShimKey& key, Duration kill_wait) {
@@ -168,6 +200,10 @@ void SimShims::stop(const ShimKey& key, Duration kill_wait) {
   if (it == shims_.end())
     return;
   const std::uint64_t number = it->second.number;
+  if (kill_wait.us > 0) {
+    it->second.asked_paused = false;
+    kill_all(key, number, kCont);
+  }
   kill_all(key, number, kTerm);
   timeline_.after(kill_wait, [this, key, number] { kill_all(key, number, kKill); });
 }

@@ -23,6 +23,7 @@ class SimShims : public Shims {
   void on_event(std::function<void(ShimEvent)> callback) override { callback_ = std::move(callback); }
   void start(const ShimStart& start) override;
   void signal(const ShimKey& key, std::int32_t signal) override;
+  void pause(const ShimKey& key, bool paused, std::uint32_t number) override;
   void stop(const ShimKey& key, Duration kill_wait) override;
   void forget(const ShimKey& key) override;
   Result<std::vector<ShimKey>> recover() override;
@@ -45,16 +46,21 @@ class SimShims : public Shims {
     std::uint64_t number = 0;  // tells a restarted key from an older one in timers
     enum class State : unsigned char { kForking, kRunning, kEnded } state = State::kForking;
     std::vector<Rank> ranks;
-    bool stubborn = false;  // ignores TERM
-    bool paused = false;    // SIGSTOP
+    bool stubborn = false;                               // ignores TERM
+    bool paused = false;                                 // its processes have stopped
+    bool asked_paused = false;                           // they are about to
+    std::vector<std::pair<bool, std::uint32_t>> orders;  // to pause and to go on, while it forks
+    Instant pause_free;                                  // orders to pause and to go on keep their order
     std::int32_t stop_asked = 0;
     std::string failed;  // the launch failed: why
     DeviceSet devices;
+    CoreSet cores;
     Duration fence_after, kill_wait;
   };
   void begin(const ShimKey& key, std::uint64_t number, Duration run);
   void end_rank(const ShimKey& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself);
   void run_out(const ShimKey& key, std::uint64_t number, std::size_t rank);
+  void set_paused(const ShimKey& key, Shim& shim, bool paused);
   void kill_all(const ShimKey& key, std::uint64_t number, std::int32_t signal);
   void check_fence(const ShimKey& key, std::uint64_t number);
   void tell(const ShimKey& key);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rules/preempt.h"
 #include "rules/tres.h"
 
 namespace lockstep {
@@ -9,7 +10,7 @@ namespace lockstep {
 Priorities priorities_of(const Tables& tables, Instant now, Duration wall_offset) {
   std::vector<RunningUse> running;
   for (const auto& [id, job] : tables.jobs)
-    if (holds_allocation(job->state))
+    if (holds_allocation(job->state) && !is_paused(*job))
       running.push_back({job->spec.get(), job->allocation.get()});
   const WallTime floor = usage_floor(tables.policy(), WallTime{now.us + wall_offset.us});
   Spendings spendings(tables, running, now, floor ? Instant{floor.us - wall_offset.us} : Instant{});

@@ -41,7 +41,9 @@ class Preemption(unittest.TestCase):
         self.assertEqual(self.state(low), "PENDING")
         self.wait(high, "COMPLETED")
         self.wait(low, "RUNNING")
-        self.assertEqual(self.c.show(low)["Restarts"], "0")  # failures count, preemptions do not
+        self.assertEqual(self.c.show(low)["Restarts"], "1")  # every requeue counts, whatever it was for
+        self.assertIn("restart=1", eventually(lambda: "restart=1" in self.c.output(low, "low.out") and
+                                              self.c.output(low, "low.out")))
 
     def test_a_checkpoint_ends_the_grace(self):
         low = self.batch("gentle", "trap 'lockstep checkpoint; sleep 100' USR1; while :; do sleep 0.1; done", "--signal=B:USR1@10")
@@ -86,6 +88,45 @@ class Preemption(unittest.TestCase):
         self.wait(high, "COMPLETED")
         self.wait(low, "RUNNING")
         eventually(lambda: not still(), 30)
+
+    def test_nothing_starts_before_the_last_has_stopped(self):
+        """The preemptor's first act is to look whether anything of the suspended job can run."""
+        pids, states = (os.path.join(self.c.work, name) for name in ("pids", "states"))
+        low = self.batch("lazy", "for i in 1 2; do (while :; do :; done) & done; "
+                                 f"jobs -p > {pids}.tmp; echo $$ >> {pids}.tmp; mv {pids}.tmp {pids}; wait")
+        self.wait(low, "RUNNING")
+        eventually(lambda: os.path.exists(pids), 30)
+        high = self.batch("high", f"for p in $(cat {pids}); do sed 's/.*) //' /proc/$p/stat | cut -c1; done > {states}; sleep 2")
+        self.wait(high, "RUNNING")
+        eventually(lambda: os.path.exists(states) and os.path.getsize(states) >= 6, 30)
+        with open(states) as f:
+            self.assertEqual(f.read().split(), ["T"] * 3)
+        self.wait(high, "COMPLETED")
+        self.wait(low, "RUNNING")
+
+    def test_a_pause_outlives_the_agent_and_is_not_charged(self):
+        path = os.path.join(self.c.work, "beats")
+        low = self.batch("lazy", f"while :; do echo x >> {path}; sleep 0.1; done")
+        self.wait(low, "RUNNING")
+        eventually(lambda: os.path.exists(path), 30)
+        self.c.ok("scontrol", "suspend", low)
+        size = lambda: os.path.getsize(path)
+        eventually(lambda: [size(), time.sleep(0.5), size()][::2] == [size()] * 2, 30)
+        before = size()
+        agent = self.c.node("n1")["agent_pid"]
+        self.c.kill_agent("n1")
+        eventually(lambda: self.c.node("n1").get("agent_pid", agent) not in (agent, 0), 30)
+        time.sleep(4)  # longer than an agent takes to say what it holds
+        self.assertEqual(self.state(low), "SUSPENDED")
+        self.assertEqual(size(), before)
+        elapsed, suspended = self.c.ok("sacct", "-X", "-n", "-P", "-j", low, "-o", "elapsedraw,suspended").strip().split("|")
+        self.assertNotEqual(suspended, "00:00:00")
+        self.assertLess(int(elapsed), 4)
+        self.c.ok("scontrol", "resume", low)
+        eventually(lambda: size() > before, 30)
+        self.c.ok("scontrol", "suspend", low)
+        self.c.ok("scancel", low)
+        self.wait(low, "CANCELLED")
 
 
 if __name__ == "__main__":

@@ -297,6 +297,8 @@ void NodeAgent::pump() {
       case kSignal: shims_->signal(order.key, order.signal); break;
       case kStop: shims_->stop(order.key, order.kill_wait); break;
       case kForget: shims_->forget(order.key); break;
+      case kPause:
+      case kResume: shims_->pause(order.key, order.what == kPause, order.number); break;
     }
   }
   for (const auto& message : logic_.take_messages())

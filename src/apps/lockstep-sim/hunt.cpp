@@ -36,6 +36,8 @@ constexpr Named kMutants[] = {
     {Mutant::kDoubleFree, "double-free"},
     {Mutant::kSnapshotStale, "snapshot-stale"},
     {Mutant::kForgetTopology, "forget-topology"},
+    {Mutant::kPauseUnasked, "pause-unasked"},
+    {Mutant::kStalePause, "stale-pause"},
 };
 static_assert(std::size(kMutants) + 1 == static_cast<std::size_t>(Mutant::kCount));
 

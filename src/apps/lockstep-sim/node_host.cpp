@@ -181,6 +181,8 @@ void NodeHost::pump() {
       case kSignal: shims_.signal(order.key, order.signal); break;
       case kStop: shims_.stop(order.key, order.kill_wait); break;
       case kForget: shims_.forget(order.key); break;
+      case kPause:
+      case kResume: shims_.pause(order.key, order.what == kPause, order.number); break;
     }
   }
   for (FromAgent& message : logic_->take_messages())

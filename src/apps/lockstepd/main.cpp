@@ -84,6 +84,7 @@ Result<void> run(const DaemonOptions& options) {
   settings.engine.batch_max = kBatchMax;
   settings.engine.cluster_name = options.cluster_name;
   settings.engine.core.defragment = options.defragment;
+  settings.engine.core.move_after = options.move_after;
   settings.engine.poison = options.dir + "/applying";
   settings.engine.low_space = [log = log.get()] { return log->low_space(); };
   settings.api.cluster_name = options.cluster_name;

@@ -13,6 +13,7 @@ const char* const kDaemonHelp =
     "  --cluster-name NAME   of a new cluster (default lockstep)\n"
     "  --fence-command CMD   asked as CMD NODE when a node is lost; exit 0 proves that it has stopped\n"
     "  --defragment          move jobs that can save their work where a waiting one fits for it\n"
+    "  --move-after SECONDS  but none in this time after its start (default 600)\n"
     "\n"
     "What it listens on is written to DIR/controller.json. SIGTERM ends it; nothing that was acknowledged is lost,\n"
     "however it ends. Jobs go on running meanwhile.\n";
@@ -48,6 +49,11 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
       out.cluster_name = value;
     } else if (name == "--fence-command") {
       out.fence_command = value;
+    } else if (name == "--move-after") {
+      const auto after = parse_uint(value);
+      if (!after || *after > 1'000'000'000)
+        return invalid(format("--move-after {}: a number of seconds is meant", value));
+      out.move_after = seconds(static_cast<std::int64_t>(*after));
     } else if (name == "--listen") {
       const auto colon = value.rfind(':');
       const auto port =

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace lockstep {
 
@@ -16,6 +17,7 @@ struct DaemonOptions {
   std::string cluster_name = "lockstep";
   std::string fence_command;  // run with a node's name; exit 0 = proven stopped. "" = none
   bool defragment = false;
+  Duration move_after = minutes(10);
   bool help = false;
 };
 Result<DaemonOptions> parse_options(int argc, char** argv);

@@ -77,7 +77,7 @@ constexpr SacctField kFields[] = {
     {"State", 10, "state"},
     {"Submit", 19, "submit", kTime},
     {"SubmitLine", 20, "submitline"},
-    {"Suspended", 10, "empty"},
+    {"Suspended", 10, "suspended", kSpan},
     {"SystemComment", 20, "empty"},
     {"SystemCPU", 10, "empty"},
     {"Timelimit", 10, "timelimit", kLimit},

@@ -7,6 +7,7 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/server/gpus.h"
+#include "frontends/slurm/server/job_facts.h"
 #include "rules/fit.h"
 #include "rules/growth.h"
 
@@ -302,8 +303,7 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
   }
   out.set_if("SLURM_SUBMIT_HOST", spec.submit_host);
   set_times(out, tables, job, facts);
-  // Preemptions too, which do not count among the failures.
-  if (const std::uint32_t again = std::max(job.restarts, std::max(job.attempt, 1u) - 1))
+  if (const std::uint32_t again = restarts_of(job))
     out.set("SLURM_RESTART_COUNT", again);
   set_array_variables(out, tables, job);
   if (job.allocation)

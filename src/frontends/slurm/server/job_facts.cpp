@@ -253,9 +253,13 @@ std::int64_t used_seconds(const JobLine& line) {
   const Job& job = *line.job;
   if (!job.started || job.state == JobState::kPending)
     return 0;
-  const Instant until = is_final(job.state) && job.ended ? job.ended : line.context->now;
-  return std::max<std::int64_t>(0, (until - job.started).seconds());
+  const Instant until = is_final(job.state) && job.ended ? job.ended
+                        : job.suspended_at               ? job.suspended_at
+                                                         : line.context->now;
+  return std::max<std::int64_t>(0, (until - job.started - job.suspended_before).seconds());
 }
+
+std::uint32_t restarts_of(const Job& job) { return job.restarts + job.preemptions; }
 
 std::int64_t wall_seconds(const ReadContext& context, Instant instant) {
   if (!instant || instant >= kNever)

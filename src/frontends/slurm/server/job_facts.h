@@ -59,7 +59,9 @@ std::string switches_text(const GroupSpec& group);  // "1", "1@00:05:00"; "" = a
 inline constexpr std::int64_t kUnlimited = -1;
 inline constexpr std::int64_t kPartitionLimit = -2;  // neither the job nor a partition says
 std::int64_t limit_seconds(const JobLine& line);
-std::int64_t used_seconds(const JobLine& line);
+std::int64_t used_seconds(const JobLine& line);  // without pauses
+// Slurm's word for it counts every requeue, whatever it was for.
+std::uint32_t restarts_of(const Job& job);
 
 // Wall clock in whole seconds; 0 = not known.
 std::int64_t wall_seconds(const ReadContext& context, Instant instant);

@@ -91,7 +91,7 @@ void job_object(JsonText& json, const JobLine& line) {
   json.key("dependency").text(dependency_text(job)).key("licenses").text(spec.licenses);
   json.key("wckey").text(spec.wckey).key("reservation").text(spec.reservation);
   json.key("priority").set_number(true, static_cast<std::int64_t>(shown_priority(job))).key("nice").number(spec.nice);
-  json.key("restart_cnt").number(job.restarts).key("requeue").boolean(spec.requeue);
+  json.key("restart_cnt").number(restarts_of(job)).key("requeue").boolean(spec.requeue);
   json.key("submit_time").set_number(true, wall_seconds(context, job.submitted));
   json.key("eligible_time").set_number(true, wall_seconds(context, job.eligible));
   json.key("start_time").set_number(start_seconds(line) > 0, start_seconds(line));

@@ -81,12 +81,19 @@ std::string state_text(const Line& line) {
 
 std::int64_t now_us(const ReadContext& context) { return (context.now + context.wall_offset).us; }
 
+// Without pauses, as Slurm counts.
 std::int64_t elapsed_seconds(const Line& line) {
   const JobRow& row = line.row;
   if (row.started_us == 0)
     return 0;
-  const std::int64_t until = row.ended_us ? row.ended_us : now_us(line.context);
-  return std::max<std::int64_t>(0, (until - row.started_us) / 1'000'000);
+  const std::int64_t until = row.ended_us ? row.ended_us : row.paused_us ? row.paused_us : now_us(line.context);
+  return std::max<std::int64_t>(0, (until - row.started_us - row.suspended_us) / 1'000'000);
+}
+
+std::int64_t suspended_seconds(const Line& line) {
+  const JobRow& row = line.row;
+  const std::int64_t pauses = row.paused_us ? std::max<std::int64_t>(0, now_us(line.context) - row.paused_us) : 0;
+  return (row.suspended_us + pauses) / 1'000'000;
 }
 
 JobCounts row_counts(const JobRow& row) {
@@ -169,6 +176,7 @@ constexpr std::array kColumns = {
     ColumnDef{"state", [](Out o, const Line& l) { text(o, state_text(l)); }},
     ColumnDef{"submit", [](Out o, const Line& l) { seconds_of(o, l.row.submitted_us); }},
     ColumnDef{"submitline", [](Out o, const Line& l) { text(o, l.row.command); }},
+    ColumnDef{"suspended", [](Out o, const Line& l) { number(o, suspended_seconds(l)); }},
     ColumnDef{"timelimit",
               [](Out o, const Line& l) {
                 if (!l.is_step())
@@ -321,7 +329,7 @@ PageReply sacct_json_page(const ReadContext& context, const PageRequest& request
     json.key("time").open('{');
     json.key("submission").number(job.submitted_us / 1'000'000).key("eligible").number(job.eligible_us / 1'000'000);
     json.key("start").number(job.started_us / 1'000'000).key("end").number(job.ended_us / 1'000'000);
-    json.key("elapsed").number(elapsed_seconds(line));
+    json.key("elapsed").number(elapsed_seconds(line)).key("suspended").number(suspended_seconds(line));
     json.key("limit").open('{').key("set").boolean(job.limit_s > 0).key("infinite").boolean(job.limit_s < 0);
     json.key("number").number(std::max<std::int64_t>(0, job.limit_s / 60)).close('}').close('}');
     json.key("required").open('{').key("CPUs").number(job.cores).close('}');

@@ -129,7 +129,11 @@ void time_lines(ShowText& out, const JobLine& line) {
   out.pair("StartTime", show_time(start_seconds(line))).pair("EndTime", show_time(end_seconds(line)));
   out.pair("Deadline", show_time(line.spec().deadline.seconds(), "N/A"));
   out.next_line();
-  out.pair("SuspendTime", "None").pair("SecsPreSuspend", 0);
+  if (job.suspended_at)
+    out.pair("SuspendTime", show_time(wall_seconds(context, job.suspended_at)))
+        .pair("SecsPreSuspend", used_seconds(line));
+  else
+    out.pair("SuspendTime", "None").pair("SecsPreSuspend", 0);
   out.pair("LastSchedEval", show_time(wall_seconds(context, job.started ? job.started : job.submitted)));
   out.pair("Scheduler", "Main");
 }
@@ -195,7 +199,7 @@ void job_record(ShowText& out, const JobLine& line, bool detail) {
   out.pair("JobState", slurm_state(job.state)).pair("Reason", underscored(slurm_reason(job, line.note)));
   out.pair("Dependency", dependency_or_null(job));
   out.next_line();
-  out.pair("Requeue", spec.requeue ? 1 : 0).pair("Restarts", job.restarts);
+  out.pair("Requeue", spec.requeue ? 1 : 0).pair("Restarts", restarts_of(job));
   out.pair("BatchFlag", group.launch == Launch::kScript ? 1 : 0)
       .pair("Reboot", 0)
       .pair("ExitCode", exit_text(job.exit));

@@ -199,7 +199,7 @@ constexpr std::array kColumns = {
     ColumnDef{"reqswitch", [](Out o, Line l) { number(o, l.group_spec().switches_max); }},
     ColumnDef{"requeue", [](Out o, Line l) { o += l.spec().requeue ? '1' : '0'; }},
     ColumnDef{"reservation", [](Out o, Line l) { text_or(o, l.spec().reservation, "(null)"); }},
-    ColumnDef{"restartcnt", [](Out o, Line l) { number(o, l.job->restarts); }},
+    ColumnDef{"restartcnt", [](Out o, Line l) { number(o, restarts_of(*l.job)); }},
     ColumnDef{"schednodes", [](Out o, Line l) { text_or(o, expected_node_list(l), "(null)"); }},
     ColumnDef{"sct", [](Out o, Line) { text(o, "*:*:*"); }},
     ColumnDef{"sockets", [](Out o, Line) { o += '*'; }},

@@ -208,9 +208,10 @@ TEST(Environment, RequeuedJobCountsItsRestarts) {
   TestCluster cluster(1, 16, 0);
   Job job = TestCluster::running(5, TestCluster::spec("x"), {{}});
   job.restarts = 2;
+  job.preemptions = 1;
   job.limit_end = kNever;
   const auto env = as_map(batch(cluster, job).process.env);
-  EXPECT_EQ(env.at("SLURM_RESTART_COUNT"), "2");
+  EXPECT_EQ(env.at("SLURM_RESTART_COUNT"), "3");
   EXPECT_EQ(env.at("SLURM_JOB_END_TIME"), "1731536100");  // no limit: a year, as Slurm projects it
 }
 

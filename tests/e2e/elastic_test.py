@@ -1,0 +1,113 @@
+"""Elastic groups that grow, shrink and give way, and jobs that are moved, with real agents and processes."""
+import contextlib
+import http.client
+import json
+import os
+import socket
+import time
+import unittest
+
+from cluster import Cluster, eventually
+
+TREE = "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n"
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(self.path)
+
+
+class Elastic(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.c = Cluster(nodes=4, gpus="2xh100", cpus=4)
+        tree = os.path.join(cls.c.work, "topology.conf")
+        with open(tree, "w") as f:
+            f.write(TREE)
+        cls.c.args += ["--defragment=1", "--topology", tree]
+        cls.c.up()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.c.down()
+
+    def tearDown(self):
+        self.c.run("scancel", "-u", self.c.run("id", "-un").stdout.strip())
+        eventually(lambda: self.c.run("squeue", "-h").stdout.strip() == "", 60)
+
+    def api(self, method, path, body=None):
+        connection = Connection(os.path.join(self.c.dir, "api.sock"))
+        with contextlib.closing(connection):
+            connection.request(method, path, None if body is None else json.dumps(body))
+            reply = connection.getresponse()
+            text = reply.read().decode()
+        self.assertLess(reply.status, 300, text)
+        return json.loads(text) if text else None
+
+    def elastic(self, least, most, **group):
+        group = {"launch": "tasks", "restart": "always", "tasks": {"min": least, "max": most}, "argv": ["sleep", "600"],
+                 "per_task": {"cores": 1, "devices": [{"count": 1}]}, **group}
+        return self.api("POST", "/v1/jobs", {"spec": {"name": "elastic", "groups": [group]}})["job_id"]
+
+    def running(self, job):
+        """Node of every task that runs."""
+        detail = self.api("GET", f"/v1/jobs/{job}")
+        grants = detail["job"].get("allocation", {}).get("grants", [])
+        return [grants[task.get("grant", 0)]["node"] for task in detail["tasks"] if task.get("state") == "running"]
+
+    def holds(self, job, tasks):
+        eventually(lambda: len(self.running(job)) == tasks, 60, f"job {job} with {tasks} tasks")
+
+    def filler(self, node, *options):
+        return self.c.sbatch("--gpus-per-node=2", "-N1", "-w", node, *options, "--wrap", "sleep 600")
+
+    def test_it_grows_where_it_is_bound_and_shrinks_with_a_node(self):
+        fillers = {n: self.filler(n) for n in ("n2", "n3", "n4")}
+        for job in fillers.values():
+            self.c.wait(job, "RUNNING")
+        job = self.elastic(1, 8)
+        bound = self.elastic(1, 8, topology_level="!leaf")
+        self.holds(job, 2)
+        self.c.ok("scancel", fillers["n3"])
+        self.holds(bound, 2)
+        self.c.ok("scancel", str(job))
+        self.c.wait(str(job), "CANCELLED")
+        time.sleep(1)
+        self.assertEqual(len(self.running(bound)), 2)  # n1 is free, and on the other leaf
+        self.c.ok("scancel", fillers["n4"])
+        self.holds(bound, 4)
+        self.assertEqual(self.c.show(bound)["Restarts"], "0")
+        self.c.pull_plug("n4")
+        self.holds(bound, 2)
+        self.assertEqual(self.c.state(bound), "RUNNING")
+        self.c.ok("lockstep", "up", "--dir", self.c.dir, timeout=120)
+        self.holds(bound, 4)
+        self.assertEqual(self.c.show(bound)["Restarts"], "0")
+
+    def test_jobs_that_can_save_their_work_are_moved_for_one_that_fits_nowhere(self):
+        script = "trap 'lockstep checkpoint; sleep 100' USR1; while :; do sleep 0.1; done"
+        on = {}
+        for _ in range(8):
+            job = self.c.sbatch("--gpus=1", "-N1", "-t", "60", "--signal=B:USR1@60", "--requeue", "--wrap", script)
+            self.c.wait(job, "RUNNING")
+            on.setdefault(self.c.show(job)["NodeList"], []).append(job)
+        self.assertEqual([len(jobs) for jobs in on.values()], [2] * 4)
+        for jobs in on.values():
+            self.c.ok("scancel", jobs.pop())
+        left = [jobs[0] for jobs in on.values()]
+        time.sleep(1.5)  # nobody is moved in the first second
+        whole = self.c.sbatch("--gpus=2", "-N1", "-t", "10", "--wrap", "sleep 2")
+        self.c.wait(whole, "RUNNING", timeout=60)
+        moved = [job for job in left if self.c.show(job)["Restarts"] != "0"]
+        self.assertEqual(len(moved), 1)
+        self.c.wait(moved[0], "RUNNING", timeout=60)
+
+
+if __name__ == "__main__":
+    unittest.main()
