@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "core/attempts.h"
 #include "core/directory.h"
 #include "rules/reservation.h"
 
@@ -406,6 +407,32 @@ std::optional<Bar> StartRules::bar(const JobSpec& spec, const Partition& partiti
   };
   return first_bar(tables, ledger ? *ledger : inner.ledger, start_ask(spec, partition, grants, nodes, limit),
                    txn_.now(), inner.wall_at(txn_.now()), spendings);
+}
+
+UsedUp used_up_next(const ClusterState::Inner& inner) {
+  std::vector<MinuteUse> running;
+  for (JobId id : inner.holders()) {
+    const Job& job = *inner.tables.job(id);
+    running.push_back({.use = {job.spec.get(), job.allocation.get()},
+                       .may_end = job.state == JobState::kRunning || job.state == JobState::kSuspended,
+                       .is_paused = job.state == JobState::kSuspended,
+                       .paused = job.suspended_before});
+  }
+  return next_used_up(inner.tables, running, inner.last, inner.usage_floor_at(inner.last));
+}
+
+void end_used_up(Txn& txn, std::size_t most) {
+  if (txn.inner().minutes_due() > txn.now())
+    return;
+  const UsedUp over = used_up_next(txn.inner());
+  if (over.at > txn.now())
+    return;
+  const std::vector<JobId> holders = txn.inner().holders();
+  for (std::size_t i = 0; i < std::min(over.jobs.size(), most); ++i) {
+    const Ref<Job> job = txn.job(holders[over.jobs[i]]);
+    txn.event(*job, "MinutesUsedUp", over.words[i]);
+    end_attempt(txn, *job, {.state = JobState::kTimeout, .reason = "TimeLimit"});
+  }
 }
 
 bool keeps_usage(const Directory& directory, const JobSpec& spec) {

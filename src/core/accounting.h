@@ -40,6 +40,11 @@ class StartRules {
   std::optional<Spendings> spendings_;  // as of now; starts of this plan have spent nothing yet
 };
 
+// Which jobs' minutes are used up next (rules/minutes.h), and when; jobs: positions in holders().
+UsedUp used_up_next(const ClusterState::Inner& inner);
+// Ends those whose minutes are used up now, as their time limits would.
+void end_used_up(Txn& txn, std::size_t most);
+
 // Past use is kept where somebody may look at it: with accounts, or under a QOS with limits of minutes.
 bool keeps_usage(const Directory& directory, const JobSpec& spec);
 // Charges the attempt that gives its allocation back now.

@@ -227,17 +227,104 @@ TEST(Accounting, MinutesRunOut) {
   science.limits.grp_tres_mins.gpus = 10;
   w.must(PutAccount{science});
   const JobId id = w.submit(batch("physics", 2));
+  JobSpec cores = batch("biology", 0);
+  const JobId also = w.submit(cores);  // Slurm ends everybody in the account, whatever it uses
   w.settle();
-  w.pass(minutes(6));
+  w.pass(minutes(5) - seconds(1));
+  EXPECT_EQ(w.state_of(id), JobState::kRunning);
+  w.pass(seconds(2));
+  EXPECT_EQ(w.state_of(id), JobState::kCompleting);
+  EXPECT_EQ(w.events.back().what, "MinutesUsedUp");
+  EXPECT_EQ(w.events.back().message, "GrpTRESMins of account science: 10 minutes of gres/gpu");
+  w.obey();
+  EXPECT_EQ(w.state_of(id), JobState::kTimeout);
+  EXPECT_EQ(w.job(id).end_reason, "TimeLimit");
+  EXPECT_EQ(w.state_of(also), JobState::kTimeout);
   const JobId next = w.submit(batch("physics", 1));
-  w.settle();
-  EXPECT_EQ(w.state_of(next), JobState::kPending);  // the running one has spent 12 already
-  w.end_script(id);
   w.settle();
   EXPECT_EQ(w.state_of(next), JobState::kPending);
   w.pass(hours(24 * 7));
   w.settle();
-  EXPECT_EQ(w.state_of(next), JobState::kRunning);  // it has faded to 6
+  EXPECT_EQ(w.state_of(next), JobState::kRunning);  // it has faded to 5
+  w.pass(minutes(4));
+  EXPECT_EQ(w.state_of(next), JobState::kRunning);
+  w.pass(minutes(2));
+  w.obey();
+  EXPECT_EQ(w.state_of(next), JobState::kTimeout);
+}
+
+Policy with_half_life(Duration half_life) {
+  Policy policy;
+  policy.half_life = half_life;
+  return policy;
+}
+
+TEST(Accounting, WhenMinutesAreUsedUpFollowsFromTheRecords) {
+  World w = with_accounts();
+  w.must(PutPolicy{with_half_life({})});
+  Qos gold = qos("gold");
+  gold.limits.grp_wall_mins = 30;
+  gold.limits.max_tres_mins_per_job.gpus = 60;
+  w.must(PutQos{gold});
+  const JobId first = w.submit(batch("physics", 1, "gold"));
+  w.settle();
+  const Instant begin = w.now;
+  EXPECT_EQ(w.state.next_timer(), begin + minutes(30));
+  w.pass(minutes(10));
+  const JobId second = w.submit(batch("biology", 1, "gold"));
+  w.settle();
+  EXPECT_EQ(w.state.next_timer(), begin + minutes(20));  // 10 and 2 × 10
+  ClusterState again;
+  again.restore(w.state.tables().snapshot());
+  EXPECT_EQ(again.next_timer(), begin + minutes(20));
+  // The bound is wider: later; a bound for each job comes first then.
+  gold.limits.grp_wall_mins = 300;
+  w.must(PutQos{gold});
+  EXPECT_EQ(w.state.next_timer(), begin + minutes(60));  // the time limit
+  gold.limits.max_tres_mins_per_job.gpus = 25;
+  w.must(PutQos{gold});
+  EXPECT_EQ(w.state.next_timer(), begin + minutes(25));
+  w.pass(minutes(16));
+  w.obey();
+  EXPECT_EQ(w.state_of(first), JobState::kTimeout);
+  EXPECT_EQ(w.state_of(second), JobState::kRunning);
+  // Held at once is another matter: who runs goes on.
+  gold.limits.grp_tres.gpus = 0;
+  w.must(PutQos{gold});
+  w.pass(minutes(5));
+  EXPECT_EQ(w.state_of(second), JobState::kRunning);
+  // A safe policy starts nothing that could use up too much, and ends nothing either.
+  Policy safe = with_half_life({});
+  safe.enforce_safe = true;
+  w.must(PutPolicy{safe});
+  gold.limits.grp_wall_mins = 1;
+  w.must(PutQos{gold});
+  w.pass(minutes(5));
+  EXPECT_EQ(w.state_of(second), JobState::kRunning);
+  w.must(PutPolicy{with_half_life({})});
+  w.pass(seconds(1));
+  EXPECT_EQ(w.state_of(second), JobState::kCompleting);
+}
+
+TEST(Accounting, UseThatFadesAsFastAsItGrowsIsNeverUsedUp) {
+  World w = with_accounts();
+  w.must(PutPolicy{with_half_life(hours(1))});
+  Account physics = account("physics", "science");
+  // One GPU for ever tends to 60 / ln 2 = 86.56 minutes.
+  physics.limits.grp_tres_mins.gpus = 87;
+  w.must(PutAccount{physics});
+  JobSpec spec = batch("physics", 1);
+  spec.time_limit = hours(100);
+  const JobId id = w.submit(spec);
+  w.settle();
+  EXPECT_EQ(w.state.next_timer(), w.now + hours(100));
+  w.pass(hours(20));
+  EXPECT_EQ(w.state_of(id), JobState::kRunning);
+  physics.limits.grp_tres_mins.gpus = 86;
+  w.must(PutAccount{physics});
+  EXPECT_LE(w.state.next_timer(), w.now);
+  w.pass(seconds(1));
+  EXPECT_EQ(w.state_of(id), JobState::kCompleting);
 }
 
 TEST(Accounting, WhatIsInUseCannotBeRemoved) {

@@ -141,7 +141,9 @@ const NodeLoad& ClusterState::load(NodeId node) const {
   return it == inner_->loads.end() ? idle : it->second;
 }
 
-Instant ClusterState::next_timer() const { return inner_->timers.empty() ? kNever : inner_->timers.begin()->at; }
+Instant ClusterState::next_timer() const {
+  return std::min(inner_->timers.empty() ? kNever : inner_->timers.begin()->at, inner_->minutes_due());
+}
 
 Result<Outcome> apply(ClusterState& state, const Command& command, Instant now) {
   Txn txn(state.inner(), command.caller, now);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "core/accounting.h"
 #include "core/inner.h"
 #include "core/reservations.h"
 #include "core/timers.h"
@@ -60,7 +61,11 @@ void hold_once(NodeLoad& load, const Grant& grant) {
   add_grant(load, grant);
 }
 
-bool uses_calendar(const Job* job) { return unfinished(job) && (job->spec->begin || job->spec->deadline); }
+bool runs_in_reservation(const Job* job) { return held(job) && !job->spec->reservation.empty(); }
+
+bool uses_calendar(const Job* job) {
+  return (unfinished(job) && (job->spec->begin || job->spec->deadline)) || runs_in_reservation(job);
+}
 
 }  // namespace
 
@@ -81,8 +86,21 @@ void ClusterState::Inner::index(const Node* before, const Node* after) {
 void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
   if (!before || !after || before->wall_offset == after->wall_offset)
     return;
+  minutes_at.reset();
   for (JobId id : by_calendar) refresh_timers(id);
   refresh_reservation_timer();
+}
+
+void ClusterState::Inner::index(const Account* before, const Account* after) {
+  ledger.index(before, after);
+  count_minute_limits(before, after);
+}
+
+void ClusterState::Inner::index(const Reservation*, const Reservation*) {
+  refresh_reservation_timer();
+  for (JobId id : by_calendar)
+    if (runs_in_reservation(tables.job(id)))
+      refresh_timers(id);
 }
 
 void ClusterState::Inner::index(const Job* before, const Job* after) {
@@ -92,6 +110,9 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
 
   const Allocation* old_grants = held(before);
   const Allocation* new_grants = held(after);
+  if ((old_grants || new_grants) &&
+      (old_grants != new_grants || before->state != after->state || before->spec != after->spec))
+    minutes_at.reset();
   if (!hold_alike(before, after)) {
     if (old_grants && !mutant(Mutant::kDeviceLeak))
       for (std::size_t i = 0; i < old_grants->grants.size(); ++i) {
@@ -283,7 +304,10 @@ void ClusterState::Inner::rebuild() {
   ledger.clear();
   turns.clear();
   reservations_at = {};
-  for (const auto& [key, account] : tables.accounts) ledger.index(nullptr, account.get());
+  minute_limits = 0;
+  for (const auto& [key, account] : tables.accounts) index(nullptr, account.get());
+  for (const auto& [key, association] : tables.associations) index(nullptr, association.get());
+  for (const auto& [key, qos] : tables.qos) index(nullptr, qos.get());
   refresh_reservation_timer();
   for (const auto& [key, node] : tables.nodes) turns.index(nullptr, node.get());
   for (const auto& [key, job] : tables.jobs) index(nullptr, job.get());
@@ -305,11 +329,23 @@ Instant ClusterState::Inner::usage_floor_at(Instant t) const {
   return floor ? of_wall(floor) : Instant{};
 }
 
-std::vector<RunningUse> ClusterState::Inner::running_use() const {
+std::vector<JobId> ClusterState::Inner::holders() const {
   std::set<JobId> ids;
   for (const auto& [node, jobs] : jobs_on) ids.insert(jobs.begin(), jobs.end());
+  return {ids.begin(), ids.end()};
+}
+
+Instant ClusterState::Inner::minutes_due() const {
+  if (minute_limits == 0)
+    return kNever;
+  if (!minutes_at)
+    minutes_at = used_up_next(*this).at;
+  return *minutes_at;
+}
+
+std::vector<RunningUse> ClusterState::Inner::running_use() const {
   std::vector<RunningUse> out;
-  for (JobId id : ids) {
+  for (JobId id : holders()) {
     const Job* job = tables.job(id);
     if (!is_paused(*job))
       out.push_back({job->spec.get(), job->allocation.get()});

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "core/cluster.h"
 #include "core/turns.h"
 #include "rules/ledger.h"
+#include "rules/minutes.h"
 #include "rules/usage.h"
 
 namespace lockstep {
@@ -58,9 +60,11 @@ struct ClusterState::Inner {
   std::set<Timer> timers;
   std::map<JobId, std::vector<Timer>> job_timers;  // what each job has in timers, without its tasks'
 
-  Ledger ledger;            // what limits, quotas and licences count
-  Turns turns;              // whose turn it will be among equals
-  Instant reservations_at;  // the timer of reservations in timers; 0 = there is none
+  Ledger ledger;                              // what limits, quotas and licences count
+  Turns turns;                                // whose turn it will be among equals
+  Instant reservations_at;                    // the timer of reservations in timers; 0 = there is none
+  std::int64_t minute_limits = 0;             // QOS, accounts and associations that bound minutes
+  mutable std::optional<Instant> minutes_at;  // minutes_due() as it was worked out last; nullopt = not since a change
 
   // Specs accepted lately. Equal ones are shared by their jobs, and whether one could ever run is not worked out again
   // while the ground it stands on, nodes and partitions, stays the same.
@@ -75,8 +79,12 @@ struct ClusterState::Inner {
   void index(const Partition*, const Partition*) { ++ground; }
   void index(const Topology*, const Topology*) { ++ground; }
   void index(const Cluster* before, const Cluster* after);
-  void index(const Account* before, const Account* after) { ledger.index(before, after); }
-  void index(const Reservation*, const Reservation*) { refresh_reservation_timer(); }
+  void index(const Account* before, const Account* after);
+  void index(const Association* before, const Association* after) { count_minute_limits(before, after); }
+  void index(const Qos* before, const Qos* after) { count_minute_limits(before, after); }
+  void index(const Usage*, const Usage*) { minutes_at.reset(); }
+  void index(const Policy*, const Policy*) { minutes_at.reset(); }
+  void index(const Reservation*, const Reservation*);
   void index(const Job* before, const Job* after);
   void index(const Step* before, const Step* after);
   void index(const Task* before, const Task* after);
@@ -88,12 +96,19 @@ struct ClusterState::Inner {
   // timer depends, changes.
   void refresh_timers(JobId id);
   void refresh_reservation_timer();
-  void rebuild();  // every index, from the tables
+  template <class T>
+  void count_minute_limits(const T* before, const T* after) {
+    minute_limits += (after && bounds_minutes(after->limits)) - (before && bounds_minutes(before->limits));
+    minutes_at.reset();
+  }
+  Instant minutes_due() const;  // when a limit of minutes is used up by what runs; kNever
+  void rebuild();               // every index, from the tables
 
   Instant of_wall(WallTime t) const;             // when the calendar shows t
   WallTime wall_at(Instant t) const;             // what the calendar shows then
   Instant usage_floor_at(Instant t) const;       // use before this is forgotten
   std::vector<RunningUse> running_use() const;   // of every job that holds an allocation and runs
+  std::vector<JobId> holders() const;            // jobs that hold an allocation
   bool listed_for_others(const Job& job) const;  // an ended job that may not be forgotten yet
 };
 

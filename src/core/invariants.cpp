@@ -245,6 +245,7 @@ void check_invariants(const ClusterState& state) {
                  [](const Timer& t) { return t.kind != TimerKind::kDependency; });
     return out;
   };
+  CHECK(fresh.minute_limits == inner.minute_limits, "limits of minutes");
   CHECK(lasting(fresh.timers) == lasting(inner.timers), "timers");
 }
 

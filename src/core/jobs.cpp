@@ -8,6 +8,7 @@
 #include "core/arrays.h"
 #include "core/attempts.h"
 #include "core/dependencies.h"
+#include "core/reservations.h"
 
 namespace lockstep {
 
@@ -265,6 +266,11 @@ Result<void> release_job(Txn& txn, const ReleaseJob& ask) {
     return no_longer_pending(*targets.named);
   for (JobId id : records) {
     const Ref<Job> job = txn.job(id);
+    const auto reservations =
+        job->spec->reservation.empty() ? std::vector<std::string>() : split(job->spec->reservation, ',');
+    if (std::none_of(reservations.begin(), reservations.end(),
+                     [&](const std::string& name) { return txn.tables().reservation(name); }))
+      for (const std::string& name : reservations) forget_reservation(txn, id, name);  // as in Slurm
     switch (job->hold) {
       case Hold::kAdmin:
         if (!txn.caller().admin)

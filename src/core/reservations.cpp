@@ -12,14 +12,23 @@ namespace lockstep {
 
 namespace {
 
-// When the last of what runs on the node must be over; 0 = nothing runs there.
-Instant busy_until(const Txn& txn, NodeId node) {
+bool uses(const JobSpec& spec, const std::string& reservation) {
+  if (spec.reservation.empty())
+    return false;
+  const auto names = split(spec.reservation, ',');
+  return std::find(names.begin(), names.end(), reservation) != names.end();
+}
+
+// When the last of what runs on the node must be over, but for the reservation's own jobs; 0 = nothing runs there.
+Instant busy_until(const Txn& txn, NodeId node, const Reservation& r) {
   Instant latest;
   const auto on = txn.inner().jobs_on.find(node);
   if (on == txn.inner().jobs_on.end())
     return latest;
   for (JobId id : on->second) {
     const Ref<Job> job = txn.job(id);
+    if (uses(*job->spec, r.meta.name))
+      continue;
     const Allocation& allocation = *job->allocation;
     const Instant end = job->limit_end                 ? job->limit_end
                         : allocation.limit >= kForever ? kNever
@@ -51,26 +60,38 @@ class Choice {
     if (!tolerates(r_))
       if (const Reservation* other = rival(txn_, r_, node.meta.name))
         return format("node {} is in reservation {} then", node.meta.name, other->meta.name);
-    if (!r_.ignore_jobs && busy_until(txn_, node.id) > begins_)
+    if (!r_.ignore_jobs && busy_until(txn_, node.id, r_) > begins_)
       return format("node {} is busy then", node.meta.name);
     return "";
   }
 
-  // Usable nodes that could be part of it, free ones first.
+  // Usable nodes that could be part of it: those where its jobs run, those it has, then free ones.
   std::vector<const Node*> candidates(const Partition& partition) const {
-    std::vector<const Node*> free, busy;
+    const Reservation* known = txn_.tables().reservation(r_.meta.name);
+    std::vector<const Node*> own, had, free, busy;
     for (const Node* node : nodes_of(txn_.tables(), partition)) {
       if (!node_usable(*node) || !objection(*node).empty())
         continue;
       if (!r_.features.empty() && !constraint_holds(r_.features, node->features))
         continue;
-      (txn_.inner().jobs_on.contains(node->id) ? busy : free).push_back(node);
+      (known && keeps_node(*known, node->meta.name) ? (runs_on(*node) ? own : had)
+       : txn_.inner().jobs_on.contains(node->id)    ? busy
+                                                    : free)
+          .push_back(node);
     }
-    free.insert(free.end(), busy.begin(), busy.end());
-    return free;
+    for (const auto* more : {&had, &free, &busy}) own.insert(own.end(), more->begin(), more->end());
+    return own;
   }
 
  private:
+  // A job of the reservation.
+  bool runs_on(const Node& node) const {
+    const auto on = txn_.inner().jobs_on.find(node.id);
+    return on != txn_.inner().jobs_on.end() && std::any_of(on->second.begin(), on->second.end(), [&](JobId id) {
+             return uses(*txn_.tables().job(id)->spec, r_.meta.name);
+           });
+  }
+
   const Txn& txn_;
   const Reservation& r_;
   Instant begins_;
@@ -143,13 +164,6 @@ Result<void> check_nodes(const Txn& txn, Reservation& r) {
   return {};
 }
 
-bool uses(const JobSpec& spec, const std::string& reservation) {
-  if (spec.reservation.empty())
-    return false;
-  const auto names = split(spec.reservation, ',');
-  return std::find(names.begin(), names.end(), reservation) != names.end();
-}
-
 bool has_jobs(const Tables& tables, const std::string& reservation, bool running_only) {
   return std::any_of(tables.jobs.begin(), tables.jobs.end(), [&](const auto& entry) {
     const Job& job = *entry.second;
@@ -167,7 +181,45 @@ Instant due(const ClusterState::Inner& inner, const Reservation& r) {
   return at;
 }
 
+// It is gone. Jobs that wait for it wait on until somebody releases them or names another, unless it lets them run
+// elsewhere.
+void let_jobs_go(Txn& txn, const Reservation& r) {
+  if (!r.no_hold_jobs_after)
+    return;
+  std::vector<JobId> waiting;
+  for (const auto& [id, job] : txn.tables().jobs)
+    if (job->state == JobState::kPending && uses(*job->spec, r.meta.name))
+      waiting.push_back(id);
+  for (JobId id : waiting) forget_reservation(txn, id, r.meta.name);
+}
+
 }  // namespace
+
+void forget_reservation(Txn& txn, JobId id, const std::string& name) {
+  Job job = *txn.job(id);
+  auto names = split(job.spec->reservation, ',');
+  std::erase(names, name);
+  auto spec = std::make_shared<JobSpec>(*job.spec);
+  spec->reservation = join(names, ",");
+  job.spec = std::move(spec);
+  txn.put(std::move(job));
+}
+
+Instant reservation_end(const ClusterState::Inner& inner, const Job& job) {
+  if (job.spec->reservation.empty())
+    return kNever;
+  Instant latest;
+  for (const std::string& name : split(job.spec->reservation, ',')) {
+    const Reservation* r = inner.tables.reservation(name);
+    if (!r)
+      continue;
+    if (r->flex)
+      return kNever;
+    const auto window = window_after(*r, inner.wall_at(job.allocation->granted));
+    latest = std::max(latest, inner.of_wall(window ? window->end : WallTime{r->start.us + r->duration.us}));
+  }
+  return latest ? latest : kNever;
+}
 
 Result<Answer> put_reservation(Txn& txn, const PutReservation& ask) {
   TRY(need_admin(txn, "change reservations"));
@@ -211,7 +263,9 @@ Result<void> remove_reservation(Txn& txn, const RemoveReservation& ask) {
     return not_found(format("Requested reservation is invalid: there is no reservation {}", ask.name));
   if (has_jobs(txn.tables(), ask.name, true))
     return conflict(format("Requested reservation is in use: jobs run in {}", ask.name));
-  txn.remove(Ref<Reservation>(it->second));
+  const Ref<Reservation> record = it->second;
+  txn.remove(record);
+  let_jobs_go(txn, *record);
   return {};
 }
 
@@ -223,6 +277,7 @@ void end_reservations(Txn& txn) {
   for (const Ref<Reservation>& r : over) {
     txn.event(Kind::kReservation, r->meta, "ReservationEnded", r->meta.name);
     txn.remove(r);
+    let_jobs_go(txn, *r);
   }
 }
 

@@ -203,6 +203,81 @@ TEST(Reservations, LicencesAreKept) {
   EXPECT_EQ(w.state_of(one), JobState::kRunning);
 }
 
+TEST(Reservations, WhatRunsStaysWhenItShrinksAndEndsWithItsWindow) {
+  World w(4);
+  Reservation r = reservation(w, {}, hours(5));
+  r.nodes = {"n1", "n2", "n3"};
+  w.must(PutReservation{r});
+  const JobId id = w.submit(job_in("class", hours(4)));
+  const JobId flexible = w.submit(job_in("class", hours(4)));
+  w.settle();
+  ASSERT_EQ(w.first_node(id), 1u);
+  // Fewer nodes: those in use are kept first, and its own jobs do not make them busy.
+  r.nodes.clear();
+  r.node_count = 1;
+  w.must(PutReservation{r});
+  EXPECT_EQ(w.state.tables().reservation("class")->nodes, (std::vector<std::string>{"n1"}));
+  // Another node altogether: who runs on the old one stays.
+  r.nodes = {"n4"};
+  r.node_count = 0;
+  w.must(PutReservation{r});
+  EXPECT_EQ(w.state_of(id), JobState::kRunning);
+  w.pass(minutes(10));
+  EXPECT_EQ(w.state_of(id), JobState::kRunning);
+  // A shorter window ends them, and then the reservation.
+  r.duration = hours(1);
+  w.must(PutReservation{r});
+  w.pass(minutes(49));
+  EXPECT_EQ(w.state_of(id), JobState::kRunning);
+  w.pass(minutes(2));
+  w.obey();
+  EXPECT_EQ(w.state_of(id), JobState::kTimeout);
+  EXPECT_EQ(w.job(id).end_reason, "TimeLimit");
+  EXPECT_EQ(w.state_of(flexible), JobState::kTimeout);
+  EXPECT_FALSE(w.state.tables().reservation("class"));
+}
+
+TEST(Reservations, FlexibleOnesDoNotEndTheirJobs) {
+  World w(1);
+  Reservation r = reservation(w, {}, hours(5));
+  r.flex = true;
+  w.must(PutReservation{r});
+  const JobId id = w.submit(job_in("class", hours(4)));
+  w.settle();
+  r.duration = hours(1);
+  w.must(PutReservation{r});
+  w.pass(hours(2));
+  EXPECT_EQ(w.state_of(id), JobState::kRunning);
+}
+
+TEST(Reservations, ItsJobsWaitOnOrGoElsewhereWhenItIsOver) {
+  World w(1);
+  Reservation r = reservation(w, {}, hours(1));
+  w.must(PutReservation{r});
+  const JobId held = w.submit(job_in("class", hours(2)));  // longer than the window
+  w.pass(hours(2));
+  w.settle();
+  EXPECT_EQ(w.state_of(held), JobState::kPending);
+  w.must(ReleaseJob{{held, std::nullopt}});
+  EXPECT_EQ(w.job(held).spec->reservation, "");
+  w.settle();
+  EXPECT_EQ(w.state_of(held), JobState::kRunning);
+  w.end_script(held);
+
+  r = reservation(w, {}, hours(1));
+  r.no_hold_jobs_after = true;
+  w.must(PutReservation{r});
+  const JobId free = w.submit(job_in("class", hours(2)));
+  JobSpec element = job_in("class", hours(2));
+  const JobId array = w.submit_array(element, "1-2");
+  w.settle();
+  EXPECT_EQ(w.state_of(free), JobState::kPending);
+  w.pass(hours(2));
+  w.settle();
+  EXPECT_EQ(w.state_of(free), JobState::kRunning);
+  EXPECT_EQ(w.job(array).spec->reservation, "");
+}
+
 TEST(Reservations, TheWallClockMovesThem) {
   World w(1);
   w.must(PutReservation{reservation(w, hours(1), hours(1))});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "core/accounting.h"
 #include "core/attempts.h"
 #include "core/dependencies.h"
 #include "core/jobs.h"
@@ -110,6 +111,8 @@ std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) {
     return out;
   if (spec.deadline)
     add(std::max(inner.of_wall(spec.deadline), Instant{1}), TimerKind::kDeadline);
+  if (const Instant end = reservation_end(inner, job); end < job.limit_end)
+    add(std::max(end, Instant{1}), TimerKind::kLimit);
   if (job.limit_end && job.limit_end < kNever && job.state == JobState::kRunning && !mutant(Mutant::kIgnoreLimit)) {
     add(job.limit_end, TimerKind::kLimit);
     if (spec.signal_ahead.signal != 0 && !job.warned)
@@ -128,6 +131,7 @@ void tick(Txn& txn) {
   for (const Timer& timer : due)
     if (txn.inner().timers.contains(timer))  // not settled by an earlier one
       act_on(txn, timer);
+  end_used_up(txn, kTimersPerTick);
 }
 
 void set_wall_offset(Txn& txn, Duration offset) {

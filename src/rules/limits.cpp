@@ -372,6 +372,35 @@ std::vector<SharedBound> shared_bounds(const Directory& directory, const JobSpec
   return out;
 }
 
+std::vector<MinuteBound> minute_bounds(const Directory& directory, const JobSpec& spec, const Partition* partition) {
+  static const Ledger kNobody;
+  const LimitAsk ask{.spec = &spec, .partition = partition, .tres = {}, .per_node = {}};
+  const Levels levels = levels_of(directory, kNobody, ask);
+  std::vector<MinuteBound> out;
+  const auto holder = [](const Level& level) {
+    return level.association ? "association " + level.association->meta.name : level.holder;
+  };
+  const auto note = [&](bool per_job) {
+    return [&, per_job](const Level& level, const TresLimit& limit) -> std::optional<Excess> {
+      for (const TresField& field : kTresFields)
+        if (limit.*field.limit != kNoLimit)
+          out.push_back({holder(level), std::string(field.name), limit.*field.limit, per_job});
+      for (const NamedCount& other : limit.others) out.push_back({holder(level), other.name, other.count, per_job});
+      return std::nullopt;
+    };
+  };
+  each_level(levels, &Limits::grp_tres_mins, LimitFamily::kQosGrpMinutes, LimitFamily::kAssocGrpMinutes, false, false,
+             note(false));
+  each_level(levels, &Limits::max_tres_mins_per_job, LimitFamily::kQosMaxMinutesPerJob,
+             LimitFamily::kAssocMaxMinutesPerJob, true, true, note(true));
+  each_number(levels, &Limits::grp_wall_mins, false,
+              [&](const Level& level, std::int64_t bound) -> std::optional<Denial> {
+                out.push_back({holder(level), "", bound, false});
+                return std::nullopt;
+              });
+  return out;
+}
+
 std::optional<Denial> licence_denial(const Directory& directory, const Ledger& ledger, const Tres& tres,
                                      const std::vector<NamedCount>& reserved) {
   for (const NamedCount& other : tres.others) {

@@ -54,6 +54,15 @@ struct SharedBound {
 };
 std::vector<SharedBound> shared_bounds(const Directory& directory, const JobSpec& spec, const Partition* partition);
 
+// A bound on minutes that jobs use up while they run, as far as it binds this one.
+struct MinuteBound {
+  std::string holder;      // "QOS gold", "account physics", "association physics/bob/"
+  std::string resource;    // name of a TRES; "" = wall time
+  std::int64_t bound = 0;  // minutes
+  bool per_job = false;    // of the job alone (MaxTRESMins); else of the holder (GrpTRESMins, GrpWall)
+};
+std::vector<MinuteBound> minute_bounds(const Directory& directory, const JobSpec& spec, const Partition* partition);
+
 // Licences only: what is in use, and what reservations keep away (reserved, by name). lasting: asks for more than there
 // are.
 std::optional<Denial> licence_denial(const Directory& directory, const Ledger& ledger, const Tres& tres,
