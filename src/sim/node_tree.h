@@ -1,15 +1,11 @@
-// NodeTree: which switches the nodes of a trace simulation hang on, as Slurm's topology.conf writes it:
-//   SwitchName=leaf1 Nodes=n[0-31]
-//   SwitchName=spine Switches=leaf[1-4]
-// Nodes are called n0, n1, …; each hangs on one switch, each switch but the top on one other. '#' begins a remark.
+// NodeTree: which domains of a topology the nodes of a trace simulation lie in, level by level.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/result.h"
+#include "model/records.h"
 #include "sim/gang_pool.h"
 
 namespace lockstep::sim {
@@ -17,9 +13,8 @@ namespace lockstep::sim {
 class NodeTree {
  public:
   static NodeTree flat(std::int32_t nodes);  // all on one switch
-  // Errors name the line: a switch or node named twice or not at all, a cycle, several tops, a node without a switch.
-  static Result<NodeTree> parse(std::string_view name, std::string_view text, std::int32_t nodes);
-  static Result<NodeTree> read(const std::string& path, std::int32_t nodes);
+  // nodes: their names. Each must be in the topology; without a common top, all nodes together are one more level.
+  static NodeTree of(const Topology& topology, const std::vector<std::string>& nodes);
 
   std::int32_t depth() const { return depth_; }  // levels of switches
   // The lowest level that holds all of them: 0 one node, 1 one leaf switch, … depth().

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "command.h"
+#include "node_topology.h"
 #include "queue_policies.h"
 #include "queue_report.h"
 
@@ -78,10 +79,11 @@ void measure_places(std::span<const TraceJob> jobs, const QueueRun& run, const N
 Result<GpuResult> simulate(GpuOptions options) {
   const QueueTrace trace = TRY(read_queue_trace(options.log));
   const std::vector<TraceJob> jobs = scaled(trace.jobs, options.submit_factor);
-  const NodeTree tree =
-      options.topology.empty() ? NodeTree::flat(options.nodes) : TRY(NodeTree::read(options.topology, options.nodes));
-  if (options.choice.policy == "turns")
-    options.choice.tree = tree;
+  NodeTree tree = NodeTree::flat(options.nodes);
+  if (!options.topology.empty()) {
+    options.choice.topology = TRY(read_node_topology(options.topology, options.nodes));
+    tree = NodeTree::of(*options.choice.topology, node_names(options.nodes, &*options.choice.topology));
+  }
   const QueueRun run = TRY(run_policy(jobs, options.nodes, options.gpus_per_node, options.choice));
   GpuResult result;
   result.figures = figures_of(jobs, run.start_s, std::int64_t{options.nodes} * options.gpus_per_node);

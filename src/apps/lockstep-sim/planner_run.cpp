@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "core/cluster.h"
+#include "node_topology.h"
 #include "sched/planner.h"
 
 namespace lockstep::sim {
@@ -19,8 +20,8 @@ constexpr std::uint32_t kPartOfNode = CoreSet::kCapacity;
 
 class LogWorld {
  public:
-  LogWorld(std::span<const TraceJob> jobs, std::int32_t nodes, std::int32_t devices)
-      : jobs_(jobs), flat_(nodes == 1), devices_(devices) {
+  LogWorld(std::span<const TraceJob> jobs, std::int32_t nodes, std::int32_t devices, const Topology* topology)
+      : jobs_(jobs), topology_(topology), flat_(nodes == 1), devices_(devices) {
     run_.start_s.resize(jobs.size(), -1);
     run_.places.resize(jobs.size());
     first_s_ = jobs.empty() ? 0 : jobs.front().submit_s;
@@ -60,10 +61,13 @@ class LogWorld {
     partition.nodes = {"ALL"};
     partition.is_default = true;
     must(PutPartition{partition});
+    if (topology_)
+      must(PutTopology{*topology_});
+    const std::vector<std::string> names = flat_ ? std::vector<std::string>() : node_names(count, topology_);
     const std::int32_t one = flat_ ? std::min<std::int32_t>(devices_, kPartOfNode) : devices_;
     for (std::int32_t n = 0, left = flat_ ? devices_ : count; left > 0; ++n) {
       Node node;
-      node.meta.name = format("n{}", n + 1);
+      node.meta.name = flat_ ? format("n{}", n + 1) : names[static_cast<std::size_t>(n)];
       node.boot_id = "1";
       node.cores = static_cast<std::uint32_t>(flat_ && devices_ > one ? 1 : one);
       node.memory_mb = 1'000'000;
@@ -161,6 +165,7 @@ class LogWorld {
   }
 
   std::span<const TraceJob> jobs_;
+  const Topology* topology_;
   bool flat_;
   std::int32_t devices_;
   std::int64_t first_s_ = 0;
@@ -177,8 +182,9 @@ class LogWorld {
 
 }  // namespace
 
-Result<QueueRun> run_planner(std::span<const TraceJob> jobs, std::int32_t nodes, std::int32_t devices_per_node) {
-  return LogWorld(jobs, nodes, devices_per_node).run(nodes);
+Result<QueueRun> run_planner(std::span<const TraceJob> jobs, std::int32_t nodes, std::int32_t devices_per_node,
+                             const Topology* topology) {
+  return LogWorld(jobs, nodes, devices_per_node, topology).run(nodes);
 }
 
 }  // namespace lockstep::sim

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "default_policy.h"
+#include "node_topology.h"
 #include "planner_run.h"
 
 namespace lockstep::sim {
@@ -88,9 +89,9 @@ Result<Filling> filling_of(const std::string& policy) {
 Result<QueueRun> run_policy(std::span<const TraceJob> jobs, std::int32_t nodes, std::int32_t devices_per_node,
                             const QueueChoice& choice) {
   if (choice.policy == "default") {
-    if (choice.oracle || choice.order != OrderPolicy{} || choice.tree)
-      return invalid("--oracle, --order and --topology go with --policy turns: the product has one order", "--policy");
-    return run_planner(jobs, nodes, devices_per_node);
+    if (choice.oracle || choice.order != OrderPolicy{})
+      return invalid("--oracle and --order go with --policy turns: the product has one order", "--policy");
+    return run_planner(jobs, nodes, devices_per_node, choice.topology ? &*choice.topology : nullptr);
   }
   const QueueRules rules{.nodes = nodes,
                          .devices_per_node = devices_per_node,
@@ -98,8 +99,9 @@ Result<QueueRun> run_policy(std::span<const TraceJob> jobs, std::int32_t nodes, 
                          .one_event_at_a_time = choice.published_events};
   if (choice.policy == "turns") {
     TRY(choice.order.validate());
-    DefaultPolicy policy(jobs, nodes, devices_per_node, choice.oracle, choice.order,
-                         choice.tree ? *choice.tree : NodeTree::flat(nodes));
+    DefaultPolicy policy(
+        jobs, nodes, devices_per_node, choice.oracle, choice.order,
+        choice.topology ? NodeTree::of(*choice.topology, node_names(nodes, &*choice.topology)) : NodeTree::flat(nodes));
     return run_queue(jobs, rules, policy);
   }
   ArrivalPolicy policy(jobs, choice.policy == "easy-sjbf", choice.oracle);

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "model/records.h"
 #include "rules/order.h"
-#include "sim/node_tree.h"
 #include "sim/queue_figures.h"
 #include "sim/queue_loop.h"
 #include "sim/strict_loop.h"
@@ -20,9 +20,9 @@ struct QueueChoice {
   std::string policy;   // fcfs, fifo, easy, conservative, easy-sjbf; default: the core and the planner as they
                         // are; turns: order and predictions of the rules in a flat loop, for studies
   bool oracle = false;  // run times are known instead of limits and predictions
-  bool published_events = false;  // one event at a time, as the published simulators do
-  std::optional<NodeTree> tree;   // turns only
-  OrderPolicy order;              // turns only
+  bool published_events = false;     // one event at a time, as the published simulators do
+  std::optional<Topology> topology;  // of the nodes (node_topology.h); published policies know none
+  OrderPolicy order;                 // turns only
 };
 
 // kInvalid: no such policy.

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "base/rng.h"
+#include "node_topology.h"
+#include "sim/node_tree.h"
 
 namespace lockstep::sim {
 namespace {
@@ -69,6 +71,47 @@ TEST(Turns, OnlyAnOracleKnowsMoreThanTheLimitsOfUnknownUsers) {
                                    {.id = 2, .size = 1, .limit_s = 90'000, .run_s = 10, .submit_s = 2}};
   EXPECT_EQ(run_policy(jobs, 1, 1, {.policy = "turns"})->start_s[1], 1000);
   EXPECT_EQ(run_policy(jobs, 1, 1, {.policy = "turns", .oracle = true})->start_s[2], 1000);
+}
+
+// Twelve nodes, three leaves: short and long gangs come and go, so that free nodes lie scattered.
+std::int32_t gangs_at_best(const QueueRun& run, const NodeTree& tree, std::span<const TraceJob> jobs) {
+  std::int32_t at_best = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    at_best += tree.level_of(run.places[i]) <= tree.best_level(static_cast<std::int32_t>((jobs[i].size + 7) / 8));
+  return at_best;
+}
+
+TEST(NodeTopology, ThePlannerKeepsGangsTogether) {
+  const Topology topology = parse_node_topology("t",
+                                                "SwitchName=a Nodes=n[0,3,6,9]\nSwitchName=b Nodes=n[1,4,7,10]\n"
+                                                "SwitchName=c Nodes=n[2,5,8,11]\nSwitchName=s Switches=a,b,c\n",
+                                                12)
+                                .value();
+  const NodeTree tree = NodeTree::of(topology, node_names(12, &topology));
+  Rng rng(5);
+  std::vector<TraceJob> jobs;
+  for (int i = 0; i < 200; ++i) {
+    const std::int64_t run_s = rng.between(100, 3000);
+    jobs.push_back({.id = i, .size = 8 * rng.between(1, 4), .limit_s = run_s, .run_s = run_s, .submit_s = i * 450});
+  }
+  const QueueRun flat = run_policy(jobs, 12, 8, {.policy = "default"}).value();
+  const QueueRun aware = run_policy(jobs, 12, 8, {.policy = "default", .topology = topology}).value();
+  EXPECT_GE(gangs_at_best(aware, tree, jobs), 180);
+  EXPECT_LT(gangs_at_best(flat, tree, jobs), 160);
+}
+
+TEST(NodeTopology, FilesAreReadAsTheProductReadsThem) {
+  const auto complaint = [](std::string_view text) {
+    const auto read = parse_node_topology("t.conf", text, 2);
+    return read.ok() ? std::string() : read.error().message;
+  };
+  EXPECT_EQ(complaint("SwitchName=a Nodes=n[0-1]\n"), "");
+  EXPECT_EQ(complaint("SwitchName=a Nodes=n[1-2]\n"), "");
+  EXPECT_EQ(complaint("BlockName=a Nodes=n[1-2]\nBlockSizes=2\n"), "");
+  EXPECT_EQ(complaint("SwitchName=a Nodes=n[1-3]\n"), "t.conf:1: n3 is no node of this cluster yet");
+  EXPECT_EQ(complaint("SwitchName=a Nodes=n1\n"), "t.conf: n2 hangs on no switch");
+  EXPECT_EQ(complaint("SwitchName=a Switches=a\n").substr(0, 9), "t.conf:1:");
+  EXPECT_EQ(read_node_topology("/nowhere/at/all", 2).error().code, Errc::kNotFound);
 }
 
 TEST(QueuePolicies, UnknownNamesAreRefused) {
