@@ -130,6 +130,7 @@ struct Engine::Inner {
             Errc::kCorrupt, format("the log goes back from change {} to {}", changes[i - 1].seq, changes[i].seq), {}};
     ClusterState fresh(settings.core);
     fresh.restore(changes);
+    fresh.inherit_predictions(state);
     state = std::move(fresh);
     snapshot_index = snapshot.index;
     last_index = index;
@@ -457,6 +458,7 @@ void Engine::submit(Command command, Reply reply, std::vector<Blob> blobs) {
   inner_->queue.push_back({std::move(command), std::move(reply), std::move(blobs)});
 }
 
+void Engine::teach(std::span<const PastRun> runs) { inner_->state.teach(runs); }
 bool Engine::has_work() const { return !inner_->queue.empty(); }
 void Engine::run_batch(Instant now) { inner_->run(now); }
 void Engine::set_aside(Aside aside) { inner_->aside = std::move(aside); }

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ class Engine {
 
   // Queues a command. blobs are stored with it. reply is called after the covering entry is durable (or with an error).
   void submit(Command command, Reply reply, std::vector<Blob> blobs = {});
+  // What jobs that are only known from history teach predictions (ClusterState::teach).
+  void teach(std::span<const PastRun> runs);
   bool has_work() const;
   // Applies what is queued as one batch. Call again while has_work().
   void run_batch(Instant now);

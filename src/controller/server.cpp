@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "controller/past_runs.h"
 #include "controller/planner_loop.h"
 
 namespace lockstep {
@@ -57,6 +58,7 @@ struct ControllerLoop::Inner {
     const std::vector<Change> snapshot = engine->snapshot();
     history = std::make_unique<HistoryLoop>(parts.history, [this](std::uint64_t index) { note_cursor(index); });
     TRY(history->catch_up(parts.log, snapshot));
+    engine->teach(TRY(past_runs(parts.history, engine->state().tables())));
     questions = std::make_unique<QuestionLoop>(*history);
     view = std::make_unique<LiveView>(snapshot);
     planner = std::make_unique<PlannerLoop>(

@@ -132,6 +132,9 @@ class TestHistory : public HistoryStore {
     return {};
   }
   Result<std::vector<JobRow>> query(const HistoryQuery&) override { return std::vector<JobRow>(1); }
+  Result<std::vector<EndedRun>> latest_runs(std::size_t) override { return runs; }
+
+  std::vector<EndedRun> runs;
 
  private:
   std::uint64_t cursor_ = 0;

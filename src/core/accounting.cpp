@@ -414,6 +414,7 @@ UsedUp used_up_next(const ClusterState::Inner& inner) {
   for (JobId id : inner.holders()) {
     const Job& job = *inner.tables.job(id);
     running.push_back({.use = {job.spec.get(), job.allocation.get()},
+                       .partition = inner.tables.partition(job.allocation->partition),
                        .may_end = job.state == JobState::kRunning || job.state == JobState::kSuspended,
                        .is_paused = job.state == JobState::kSuspended,
                        .paused = job.suspended_before});

@@ -60,7 +60,8 @@ void finish_attempt(Txn& txn, JobId id) {
   if (!job.requeue_after) {
     const bool by_itself = job.ending == JobState::kCompleted || job.ending == JobState::kFailed ||
                            job.ending == JobState::kTimeout || job.ending == JobState::kOutOfMemory;
-    if (by_itself && job.started)
+    const bool cut = job.ending == JobState::kTimeout && txn.now() < txn.job(id)->limit_end;  // by another limit
+    if (by_itself && !cut && job.started)
       txn.learn(job, txn.job(id)->allocation->limit, txn.now() - job.started - job.suspended_before);
     job.state = job.ending;
     job.hold = Hold::kNone;

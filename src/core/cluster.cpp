@@ -132,6 +132,12 @@ void ClusterState::restore(std::span<const Change> changes) {
   inner_->rebuild();
 }
 
+void ClusterState::teach(std::span<const PastRun> runs) {
+  for (const PastRun& run : runs) inner_->turns.teach(run);
+}
+
+void ClusterState::inherit_predictions(const ClusterState& before) { inner_->turns.inherit(before.inner_->turns); }
+
 const Tables& ClusterState::tables() const { return inner_->tables; }
 const CoreSettings& ClusterState::settings() const { return inner_->settings; }
 

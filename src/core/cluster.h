@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +20,14 @@ struct Outcome {
   std::vector<Change> changes;  // in seq order, already in the state
   std::vector<Event> events;
   std::vector<Action> actions;
+};
+
+// A job that ended by itself or by its limit, long ago: what predictions may learn from it.
+struct PastRun {
+  UserId user;
+  std::string name;
+  std::int64_t size = 1;  // devices; cores where it had none
+  Duration limit = kForever, ran;
 };
 
 // Settings of decisions that are not records. Read once at start.
@@ -43,6 +52,10 @@ class ClusterState {
 
   // Rebuilds from committed changes (snapshot first, then the tail).
   void restore(std::span<const Change> changes);
+  // What predictions of jobs to come are made from is no record: it is taught at a start, the oldest first, and handed
+  // on when the state is rebuilt in the middle of a life.
+  void teach(std::span<const PastRun> runs);
+  void inherit_predictions(const ClusterState& before);
 
   const Tables& tables() const;
   const CoreSettings& settings() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/cluster.h"
 #include "rules/tres.h"
 
 namespace lockstep {
@@ -124,6 +125,14 @@ std::vector<JobId> Turns::learn(const JobSpec& ended, Duration limit, Duration r
   if (out.empty())
     kin_.erase(kin);
   return out;
+}
+
+void Turns::teach(const PastRun& run) {
+  const Duration most = known(run.limit);
+  const std::string user = std::to_string(run.user.value);
+  predictor_.observe(
+      run_kinds({.user = user, .name = run.name, .size = std::max<std::int64_t>(1, run.size), .limit = most}), most,
+      std::clamp(run.ran, Duration{}, most));
 }
 
 bool Turns::place_again(Job& job, Duration limit) const {

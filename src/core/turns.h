@@ -1,6 +1,6 @@
 // Turns: which place among equals a new job gets (rules/order.h), from the work that waits and from what was learned of
 // jobs that ended (rules/predict.h). Only what came of it is a record (Job::turn, Job::predicted); the memory is
-// rebuilt from the listed jobs after a restart, so that nothing but the quality of guesses hangs on it.
+// taught from history after a restart (ClusterState::teach), and nothing but the quality of guesses hangs on it.
 #pragma once
 
 #include <functional>
@@ -12,6 +12,8 @@
 #include "rules/predict.h"
 
 namespace lockstep {
+
+struct PastRun;  // core/cluster.h
 
 class Turns {
  public:
@@ -26,6 +28,9 @@ class Turns {
   // another prediction.
   std::vector<JobId> learn(const JobSpec& ended, Duration limit, Duration ran,
                            const std::function<bool(JobId)>& still_waits);
+  // The same of a job that is known from history alone.
+  void teach(const PastRun& run);
+  void inherit(const Turns& before) { predictor_ = before.predictor_; }
   // Predicts again: the turn moves within the spread it got at first. False: much the same, and nothing was changed.
   bool place_again(Job& job, Duration limit) const;
 

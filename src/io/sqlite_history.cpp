@@ -285,6 +285,27 @@ class History final : public HistoryStore {
     return rows;
   }
 
+  Result<std::vector<EndedRun>> latest_runs(std::size_t most) override {
+    auto select = TRY(SqliteStatement::prepare(
+        db_,
+        "SELECT uid, user, name, partition, cores, devices, limit_s, ended_us - started_us FROM jobs "
+        "WHERE ended_us > 0 AND started_us > 0 AND state IN ('completed', 'failed', 'timeout', 'out_of_memory') "
+        "ORDER BY ended_us DESC, job DESC LIMIT ?1"));
+    select.bind(1, static_cast<std::int64_t>(most));
+    std::vector<EndedRun> runs;
+    while (TRY(select.step()))
+      runs.push_back({.uid = static_cast<std::uint32_t>(select.number(0)),
+                      .user = std::string(select.text(1)),
+                      .name = std::string(select.text(2)),
+                      .partition = std::string(select.text(3)),
+                      .cores = static_cast<std::uint32_t>(select.number(4)),
+                      .devices = static_cast<std::uint32_t>(select.number(5)),
+                      .limit_s = select.number(6),
+                      .ran = micros(std::max<std::int64_t>(0, select.number(7)))});
+    std::reverse(runs.begin(), runs.end());
+    return runs;
+  }
+
  private:
   Error refused(std::string_view why) const {
     return {Errc::kCorrupt,

@@ -336,6 +336,30 @@ TEST_F(HistoryTest, ArraysShowWaitingAndStartedElements) {
   EXPECT_EQ(query({.jobs = {{JobId{10}, IntervalSet(1, 5)}}, .steps = false}).size(), 0u);
 }
 
+TEST_F(HistoryTest, TheLatestRunsAreThoseThatEndedByThemselves) {
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    Job job = make_job(id, Launch::kNothing);
+    put(job);
+    if (id == 5)
+      continue;
+    start(job, static_cast<std::int64_t>(id * 100));
+    if (id != 4)  // it runs on
+      complete(job, static_cast<std::int64_t>(id * 100 + 10 * id),
+               id == 2 ? JobState::kCancelled : JobState::kCompleted);
+  }
+  store();
+  const auto runs = history_->latest_runs(10);
+  ASSERT_TRUE(runs.ok()) << runs.error().message;
+  ASSERT_EQ(runs->size(), 2u);
+  EXPECT_EQ((*runs)[0].name, "job1");
+  EXPECT_EQ((*runs)[0].user, "ada");
+  EXPECT_EQ((*runs)[0].uid, 1001u);
+  EXPECT_EQ((*runs)[0].ran, seconds(10));
+  EXPECT_EQ((*runs)[1].name, "job3");
+  EXPECT_EQ((*runs)[1].ran, seconds(30));
+  EXPECT_EQ(history_->latest_runs(1)->at(0).name, "job3");
+}
+
 TEST_F(HistoryTest, FiltersNarrowWhatIsFound) {
   for (std::uint64_t id = 1; id <= 4; ++id) {
     Job job = make_job(id, Launch::kNothing);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -12,6 +13,15 @@
 
 namespace lockstep {
 
+// A job that ended by itself or by a limit, as far as predictions look at it.
+struct EndedRun {
+  std::uint32_t uid = 0;
+  std::string user, name, partition;
+  std::uint32_t cores = 0, devices = 0;
+  std::int64_t limit_s = 0;  // as in JobRow
+  Duration ran;
+};
+
 class HistoryStore {
  public:
   virtual ~HistoryStore() = default;
@@ -19,6 +29,8 @@ class HistoryStore {
   // Takes the changes of entries up to index in one transaction. tables: the reader's view after them (for names).
   virtual Result<void> take(std::uint64_t index, std::span<const Change> changes, const Tables& tables) = 0;
   virtual Result<std::vector<JobRow>> query(const HistoryQuery& query) = 0;
+  // The latest of them, at most so many, the oldest first.
+  virtual Result<std::vector<EndedRun>> latest_runs(std::size_t most) = 0;
 };
 
 }  // namespace lockstep

@@ -132,7 +132,7 @@ UsedUp next_used_up(const Directory& directory, std::span<const MinuteUse> runni
     const auto [it, fresh] = bounds.try_emplace(like(job.use));
     if (!fresh)
       continue;
-    it->second = minute_bounds(directory, *job.use.spec, directory.partition(job.use.allocation->partition));
+    it->second = minute_bounds(directory, *job.use.spec, job.partition);
     for (const MinuteBound& bound : it->second)
       if (!bound.per_job)
         curves[{bound.holder, bound.resource}];

@@ -15,9 +15,10 @@ bool bounds_minutes(const Limits& limits);
 
 struct MinuteUse {
   RunningUse use;
-  bool may_end = false;    // else it only spends: it is on its way in or out
-  bool is_paused = false;  // stands still: its own minutes do not pass
-  Duration paused;         // before, for so long
+  const Partition* partition = nullptr;  // null: it is gone
+  bool may_end = false;                  // else it only spends: it is on its way in or out
+  bool is_paused = false;                // stands still: its own minutes do not pass
+  Duration paused;                       // before, for so long
 };
 
 // The next of them that will be used up by what runs, as far as the records tell. Past use fades, so some never will.

@@ -21,6 +21,7 @@ class SimHistory : public HistoryStore {
   Result<std::uint64_t> cursor() override { return cursor_; }
   Result<void> take(std::uint64_t index, std::span<const Change> changes, const Tables& tables) override;
   Result<std::vector<JobRow>> query(const HistoryQuery& query) override;
+  Result<std::vector<EndedRun>> latest_runs(std::size_t) override { return std::vector<EndedRun>(); }
 
   // At the end: the changes of all durable closed batches, in order.
   void finish(const std::vector<Seq>& committed);
