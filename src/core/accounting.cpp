@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "core/attempts.h"
 #include "core/directory.h"
+#include "rules/growth.h"
+#include "rules/preempt.h"
 #include "rules/reservation.h"
 
 namespace lockstep {
@@ -413,11 +415,14 @@ UsedUp used_up_next(const ClusterState::Inner& inner) {
   std::vector<MinuteUse> running;
   for (JobId id : inner.holders()) {
     const Job& job = *inner.tables.job(id);
+    const auto& groups = job.spec->groups;
+    const bool grows = std::any_of(groups.begin(), groups.end(), is_elastic);
     running.push_back({.use = {job.spec.get(), job.allocation.get()},
                        .partition = inner.tables.partition(job.allocation->partition),
                        .may_end = job.state == JobState::kRunning || job.state == JobState::kSuspended,
-                       .is_paused = job.state == JobState::kSuspended,
-                       .paused = job.suspended_before});
+                       .is_paused = is_paused(job),
+                       // What a group held before it grew was less, and is not known any more.
+                       .since = grows ? job.allocation->granted : job.started + job.suspended_before});
   }
   return next_used_up(inner.tables, running, inner.last, inner.usage_floor_at(inner.last));
 }

@@ -215,7 +215,7 @@ Instant reservation_end(const ClusterState::Inner& inner, const Job& job) {
       continue;
     if (r->flex)
       return kNever;
-    const auto window = window_after(*r, inner.wall_at(job.allocation->granted));
+    const auto window = window_after(*r, inner.wall_at(job.started));
     latest = std::max(latest, inner.of_wall(window ? window->end : WallTime{r->start.us + r->duration.us}));
   }
   return latest ? latest : kNever;

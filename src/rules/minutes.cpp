@@ -143,13 +143,17 @@ UsedUp next_used_up(const Directory& directory, std::span<const MinuteUse> runni
   // Follows from the records alone, so that the answer does not hang on when it is asked for.
   Instant reference = floor;
   for (const auto& [name, usage] : directory.usages) reference = std::max(reference, usage->as_of);
-  for (const MinuteUse& job : running) reference = std::max(reference, job.use.allocation->granted);
+  for (const MinuteUse& job : running)
+    if (!job.is_paused)
+      reference = std::max(reference, job.use.allocation->granted);
   if (!curves.empty()) {
     Spender spender(directory, curves, reference);
     for (const auto& [name, usage] : directory.usages)
       if (usage->as_of >= floor)
         spender.add(*usage);
-    for (const MinuteUse& job : running) spender.add(job.use, floor);
+    for (const MinuteUse& job : running)
+      if (!job.is_paused)
+        spender.add(job.use, floor);
   }
   const double half_ms = ms_of(directory.policy().half_life), now_ms = ms_of(now - reference);
   std::map<std::tuple<std::string, std::string, std::int64_t>, Instant> when;
@@ -159,7 +163,7 @@ UsedUp next_used_up(const Directory& directory, std::span<const MinuteUse> runni
       if (rate <= 0 || job.is_paused)
         return kNever;
       const double span_us = std::min(static_cast<double>(bound.bound) * 60e6 / rate, 3e17);
-      return std::max(now, job.use.allocation->granted + job.paused + micros(static_cast<std::int64_t>(span_us)));
+      return std::max(now, job.since + micros(static_cast<std::int64_t>(span_us)));
     }
     const auto [it, fresh] = when.try_emplace({bound.holder, bound.resource, bound.bound}, kNever);
     if (fresh)

@@ -17,8 +17,8 @@ struct MinuteUse {
   RunningUse use;
   const Partition* partition = nullptr;  // null: it is gone
   bool may_end = false;                  // else it only spends: it is on its way in or out
-  bool is_paused = false;                // stands still: its own minutes do not pass
-  Duration paused;                       // before, for so long
+  bool is_paused = false;                // spends nothing
+  Instant since;                         // its own minutes are counted from here on
 };
 
 // The next of them that will be used up by what runs, as far as the records tell. Past use fades, so some never will.
