@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 SIM = "build/release/bin/lockstep-sim"
-ROWS = [  # nodes, queued, events of every class, first ms, p50 ms, max ms
-    (10_000, 10_000, 100, 2_000, 20, 200),
-    (100_000, 1_000_000, 20, 60_000, 50, 1_000),
+ROWS = [  # nodes, queued, events of every class, first ms, p50 ms, max ms, more words
+    (10_000, 10_000, 100, 2_000, 20, 200, []),
+    (10_000, 10_000, 100, 2_000, 20, 200, ["--limits"]),
+    (100_000, 1_000_000, 20, 60_000, 50, 1_000, []),
 ]
 
 
@@ -16,12 +17,12 @@ def line(name, value, target):
     print(f"  {name:<26}{value:>12,.2f}{'' if target is None else f'{target:>12,}':>12}   {verdict}")
 
 
-for nodes, queued, events, first, p50, most in ROWS[: 1 if "small" in sys.argv[1:] else None]:
+for nodes, queued, events, first, p50, most, words in ROWS[: 2 if "small" in sys.argv[1:] else None]:
     out = subprocess.run([SIM, "scale", "--nodes", str(nodes), "--gpus-per-node", "8", "--pending", str(queued), "--events", str(events),
-                          "--seed", "1", "--json"], check=True, stdout=subprocess.PIPE)
+                          "--seed", "1", "--json", *words], check=True, stdout=subprocess.PIPE)
     got = json.loads(out.stdout)
     print(f"{nodes:,} nodes x 8, {got['busy']:.1%} busy, {got['queued']:,} queued of {got['shapes']:,} shapes, {got['promised']:,} promised; "
-          f"{got['us_per_job']:.2f} us a job")
+          f"{got['us_per_job']:.2f} us a job" + ("; with accounts, limits and multifactor priority" if got["limits"] else ""))
     print(f"  {'ms of processor time':<26}{'measured':>12}{'target':>12}")
     line("first full plan", got["cycle_ms"]["first"], first)
     for name, times in got["by_event"].items():
@@ -30,5 +31,6 @@ for nodes, queued, events, first, p50, most in ROWS[: 1 if "small" in sys.argv[1
     line("fits in mid-pass, max", got["fit_in_pass_ms"]["max"], 5)
     line("gang of 3, committed (ms)", got["gang_us"]["commit"] / 1e3, 0.1)
     line("victims: 2,000 nodes, 700", got["victims_ms"]["max"], 20)
+    line("new kind submitted, max", got["new_kind_ms"]["max"], None)
     line("longest slice", got["slice_ms_max"], None)
     line("memory, MiB", got["rss_mib"], 4096)

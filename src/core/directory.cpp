@@ -15,12 +15,20 @@ Result<void> need_admin(const Txn& txn, const char* what) {
 }
 
 std::vector<const Node*> nodes_of(const Tables& tables, const Partition& partition) {
+  return first_nodes_of(tables, partition, SIZE_MAX, [](const Node&) { return true; });
+}
+
+std::vector<const Node*> first_nodes_of(const Tables& tables, const Partition& partition, std::size_t most,
+                                        const std::function<bool(const Node&)>& suits) {
   const std::unordered_set<std::string_view> names(partition.nodes.begin(), partition.nodes.end());
   const bool all = names.contains("ALL");
   std::vector<const Node*> out;
-  for (const auto& [id, node] : tables.nodes)
-    if (all || names.contains(node->meta.name))
+  for (const auto& [id, node] : tables.nodes) {
+    if (out.size() >= most)
+      break;
+    if ((all || names.contains(node->meta.name)) && suits(*node))
       out.push_back(node.get());
+  }
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Names that are not of jobs, nodes or accounting: users, partitions, join tokens, front-end objects.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "core/txn.h"
@@ -19,5 +20,8 @@ Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask);
 Result<void> need_admin(const Txn& txn, const char* what);
 // Every node of the partition, in order of id, whatever its condition.
 std::vector<const Node*> nodes_of(const Tables& tables, const Partition& partition);
+// The first `most` of them for which `suits` holds, without a look at the others.
+std::vector<const Node*> first_nodes_of(const Tables& tables, const Partition& partition, std::size_t most,
+                                        const std::function<bool(const Node&)>& suits);
 
 }  // namespace lockstep

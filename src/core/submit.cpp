@@ -72,6 +72,19 @@ bool known_to_be_possible(const ClusterState::Inner& inner, const JobSpec& spec)
   });
 }
 
+// The usual case on a large cluster: the first few nodes the job may use are enough, and more would not change that.
+bool a_few_nodes_do(const Tables& tables, const JobSpec& spec, const Partition& partition,
+                    std::span<const std::string> levels) {
+  std::size_t enough = 0;
+  for (const GroupSpec& group : spec.groups) enough += 2 * std::size_t{group.nodes.min} + 8;
+  const auto few = first_nodes_of(tables, partition, enough, [&](const Node& node) {
+    return std::any_of(spec.groups.begin(), spec.groups.end(),
+                       [&](const GroupSpec& group) { return eligible(node, partition, group); });
+  });
+  return !few.empty() && check_possible(spec, partition, few).ok() &&
+         check_domains_possible(spec, partition, levels, few).ok();
+}
+
 // Some partition lets the job in: its account, its time limit, and nodes that could ever run it.
 Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
   if (!as_before && known_to_be_possible(txn.inner(), spec))
@@ -107,10 +120,13 @@ Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec
       refusal = invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
       continue;
     }
+    const std::span<const std::string> levels = levels_of(txn.tables());
+    if (a_few_nodes_do(txn.tables(), spec, *partition, levels))
+      return {};
     const auto nodes = nodes_of(txn.tables(), *partition);
     auto possible = nodes.empty() ? Result<void>() : check_possible(spec, *partition, nodes);
     if (possible.ok() && !nodes.empty())
-      possible = check_domains_possible(spec, *partition, levels_of(txn.tables()), nodes);
+      possible = check_domains_possible(spec, *partition, levels, nodes);
     if (possible.ok())
       return {};
     refusal = possible.error();

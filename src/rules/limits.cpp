@@ -285,6 +285,44 @@ std::optional<Denial> first_denial_to_start(const Directory& directory, const Le
   return std::nullopt;
 }
 
+bool amounts_that_bind(const Directory& directory, const Ledger& ledger, const JobSpec& spec,
+                       const Partition* partition, std::vector<std::int64_t>& out) {
+  const Levels levels =
+      levels_of(directory, ledger, {.spec = &spec, .partition = partition, .tres = {}, .per_node = {}});
+  const auto look = [&](const TresLimit& limit, const Tres& held) {
+    for (const TresField& field : kTresFields)
+      if (limit.*field.limit != kNoLimit)
+        out.push_back(held.*field.count);
+    for (const NamedCount& other : limit.others) out.push_back(count_of(held, other.name));
+  };
+  bool minutes = false;
+  const auto look_at = [&](const Level& level) {
+    const Limits& l = *level.limits;
+    minutes = minutes || !bounds_nothing(l.grp_tres_mins) || !bounds_nothing(l.grp_tres_run_mins) ||
+              l.grp_wall_mins != kNoLimit;
+    look(l.grp_tres, level.use.tres);
+    if (l.grp_jobs != kNoLimit)
+      out.push_back(level.use.jobs);
+    if (l.max_jobs != kNoLimit)
+      out.push_back(levels.own.jobs);
+  };
+  for (const Level& level : levels.qos) {
+    look_at(level);
+    const Limits& l = *level.limits;
+    const Use& user = ledger.of_qos_user(level.qos->meta.name, spec.user);
+    const Use& account = ledger.of_qos_account(level.qos->meta.name, spec.account);
+    look(l.max_tres_per_user, user.tres);
+    look(l.max_tres_per_account, account.tres);
+    if (l.max_jobs_per_user != kNoLimit)
+      out.push_back(user.jobs);
+    if (l.max_jobs_per_account != kNoLimit)
+      out.push_back(account.jobs);
+  }
+  for (const Level& level : levels.assoc) look_at(level);
+  ledger.quotas().amounts_of(spec.account, out);
+  return !minutes;
+}
+
 std::optional<Denial> first_denial_to_submit(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
                                              std::int64_t jobs) {
   const Levels levels = levels_of(directory, ledger, ask);

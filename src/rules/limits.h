@@ -40,6 +40,11 @@ using AskSpendings = std::function<const Spendings&()>;
 std::optional<Denial> first_denial_to_start(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
                                             Instant now, const AskSpendings& spendings);
 
+// What first_denial_to_start() looks at of what is held, for jobs of the spec's account, user and QOS in the partition:
+// as long as these amounts are equal its answer to one ask is. False: not so, as minutes are bounded and time counts.
+bool amounts_that_bind(const Directory& directory, const Ledger& ledger, const JobSpec& spec,
+                       const Partition* partition, std::vector<std::int64_t>& out);
+
 // At submit: `jobs` more jobs (array elements one by one). Limits on the number of submitted jobs, and with a QOS of
 // deny_on_limit everything the job alone exceeds, group limits included.
 std::optional<Denial> first_denial_to_submit(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,

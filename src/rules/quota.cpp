@@ -102,6 +102,16 @@ std::optional<Excess> QuotaTree::first_excess(std::string_view account, const Tr
   return std::nullopt;
 }
 
+void QuotaTree::amounts_of(std::string_view account, std::vector<std::int64_t>& out) const {
+  const std::uint32_t node = index_of(account);
+  if (node == UINT32_MAX)
+    return;
+  for (std::size_t r = 0; r < names_.size(); ++r) {
+    out.push_back(nodes_[node].cells[r].used);
+    out.push_back(available(node, r, false));
+  }
+}
+
 std::int64_t QuotaTree::available(std::string_view account, std::string_view resource) const {
   const std::uint32_t node = index_of(account);
   const auto at = std::find(names_.begin(), names_.end(), resource);

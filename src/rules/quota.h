@@ -31,6 +31,8 @@ class QuotaTree {
   // is final. Accounts that are not in the tree are not governed.
   std::optional<Excess> first_excess(std::string_view account, const Tres& ask, bool potential = false) const;
   std::int64_t available(std::string_view account, std::string_view resource) const;
+  // What first_excess() looks at, appended.
+  void amounts_of(std::string_view account, std::vector<std::int64_t>& out) const;
   // How much of the resource the account and what is below it hold beyond what it is guaranteed: what siblings may
   // claim back.
   std::int64_t borrowed(std::string_view account, std::string_view resource) const;

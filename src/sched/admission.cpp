@@ -25,6 +25,11 @@ void Admission::look_again() {
             any(directory_.qos, [](const Qos& q) { return q.limits != kNoLimits || q.requires_reservation; }) ||
             any(directory_.accounts, [](const Account& a) { return a.limits != kNoLimits || a.quota != kNoQuota; }) ||
             any(directory_.associations, [](const Association& a) { return a.limits != kNoLimits; });
+  const auto spent = [](const Limits& l) { return !bounds_nothing(l.grp_tres_mins) || l.grp_wall_mins != kNoLimit; };
+  minutes_ = any(directory_.qos, [&](const Qos& q) { return spent(q.limits); }) ||
+             any(directory_.accounts, [&](const Account& a) { return spent(a.limits); }) ||
+             any(directory_.associations, [&](const Association& a) { return spent(a.limits); });
+  ++counted_;
   bounded_ = counts_ || partitions_choose_ || !directory_.reservations.empty();
   turned_ = turned_ || (counts_ && !before);
   if (!counts_)
@@ -52,6 +57,11 @@ Admission::Effect Admission::observe(const Change& change) {
     wall_offset_ = offset;
     return reserves() ? Effect::kBounds : Effect::kNone;
   }
+  if (std::holds_alternative<Ref<Usage>>(change.record)) {
+    directory_.apply_directory(change);
+    spendings_.reset();
+    return Effect::kUsage;
+  }
   if (const auto* account = std::get_if<Ref<Account>>(&change.record)) {
     const Account* before = directory_.account((*account)->meta.name);
     const Ref<Account> held = before ? directory_.accounts.find((*account)->meta.name)->second : nullptr;
@@ -67,8 +77,10 @@ Admission::Effect Admission::observe(const Change& change) {
 }
 
 void Admission::index(const Job* before, const Job* after) {
-  if (counts_)
-    ledger_.index(before, after);
+  if (!counts_)
+    return;
+  ++counted_;
+  ledger_.index(before, after);
 }
 
 Instant Admission::usage_floor_at(Instant t) const {

@@ -27,19 +27,25 @@ class Admission {
   enum class Effect : unsigned char {
     kNone,
     kBounds,        // what may start, or its priority, may be another
+    kUsage,         // what was spent is another: priorities, and what limits of minutes allow
     kReservations,  // nodes are kept for others than before
   };
   // Takes over a change of a record it keeps. Jobs come through index().
   Effect observe(const Change& change);
   void index(const Job* before, const Job* after);
   void partitions_choose(bool some_do);  // some partition takes only some accounts or QOS
-  void count(const Claim& claim, std::int64_t times) { ledger_.count(claim, times); }
+  void count(const Claim& claim, std::int64_t times) {
+    ++counted_;
+    ledger_.count(claim, times);
+  }
+  std::uint64_t counted() const { return counted_; }  // clock of changes of the ledger
 
   // Anything that could bar a start; while false, bar() says nothing.
   bool bounded() const { return bounded_; }
   // Limits, quotas or licences among it: else the ledger is not kept. turned_counting: it has just become so, and every
   // job is to be indexed once.
   bool counts() const { return counts_; }
+  bool counts_minutes() const { return minutes_; }  // that were spent
   bool turned_counting() { return std::exchange(turned_, false); }
   bool reserves() const { return !directory_.reservations.empty(); }
 
@@ -78,7 +84,9 @@ class Admission {
   Directory directory_;
   Ledger ledger_;
   Duration wall_offset_;
-  bool bounded_ = false, counts_ = false, turned_ = false, weighted_ = false, partitions_choose_ = false;
+  bool bounded_ = false, counts_ = false, minutes_ = false, turned_ = false, weighted_ = false,
+       partitions_choose_ = false;
+  std::uint64_t counted_ = 1;
   std::optional<Spendings> spendings_;
   Instant spendings_at_;
 };

@@ -1,6 +1,8 @@
 #include "sched/forecast.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <tuple>
 
 #include "rules/tres.h"
@@ -43,7 +45,11 @@ void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
   layout_ = view.layout;
   bounds_seen_ = view.bounds;
   calendar_.begin(now, view.classes());
+  if (rules_ != view.rules)
+    scalars_.forget();
+  rules_ = view.rules;
   scalars_.begin(now);
+  closed_.clear();
   if (view.admission().counts())
     count_running(view);
   heads_.clear();
@@ -81,7 +87,7 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
     static const Bounds kNone;
     const bool bounded = view.admission().bounded() && brief.kind != ShapeBrief::Kind::kNever;
     used += bounded;
-    const Bounds& bounds = bounded ? bounds_of(view, slot.shape, now) : kNone;
+    const Bounds& bounds = bounded ? bounds_of(view, slot.shape) : kNone;
     if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.any &&
         std::find(brief.alone, brief.alone + brief.needs, true) != brief.alone + brief.needs)
       promise_counted(slot, brief, bounds);
@@ -106,16 +112,30 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
 // What running jobs hold of what others may not exceed, until they end.
 void Forecast::count_running(PlannerView& view) {
   const Directory& directory = view.admission().directory();
-  std::map<std::tuple<std::string, std::string, UserId, std::string>, std::vector<SharedBound>> known;
+  struct Held {
+    ScalarCalendar::Pool pool = 0;
+    std::string resource;  // "": see amount
+    std::int64_t Tres::*amount = nullptr;
+  };
+  std::map<std::tuple<std::string_view, std::string_view, UserId, std::string_view>, std::vector<Held>> known;
   view.each_use([&](const JobSpec& spec, const std::string& where, const Tres& tres, Instant end) {
     const auto [it, fresh] = known.try_emplace({spec.qos, spec.account, spec.user, where});
     if (fresh)
       for (const auto& partition : view.partitions())
         if (partition->meta.name == where)
-          it->second = shared_bounds(directory, spec, partition.get());
-    for (const SharedBound& b : it->second)
-      scalars_.hold(scalars_.pool(b.holder + "|" + b.resource, b.bound),
-                    b.resource == "jobs" ? 1 : count_of(tres, b.resource), end);
+          for (const SharedBound& b : shared_bounds(directory, spec, partition.get())) {
+            const auto field = std::find_if(std::begin(kTresFields), std::end(kTresFields),
+                                            [&](const TresField& f) { return f.name == b.resource; });
+            const bool named = field == std::end(kTresFields);
+            it->second.push_back({scalars_.pool(b.holder + "|" + b.resource, b.bound), named ? b.resource : "",
+                                  named ? nullptr : field->count});
+          }
+    for (const Held& held : it->second)
+      scalars_.hold(held.pool,
+                    held.amount               ? tres.*held.amount
+                    : held.resource == "jobs" ? 1
+                                              : count_of(tres, held.resource),
+                    end);
     for (const NamedCount& other : tres.others)
       if (other.name.starts_with("license/"))
         if (const Licence* licence = directory.licence(other.name.substr(8)))
@@ -123,13 +143,55 @@ void Forecast::count_running(PlannerView& view) {
   });
 }
 
-Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, Instant now) {
+// What a job of the spec takes of what is shared, and of which pools.
+void Forecast::make_parts(PlannerView& view, const JobSpec& spec, PartitionNo partition, Bounds& out) {
+  const Directory& directory = view.admission().directory();
+  out.parts.clear();
+  const Tres tres = least_tres(spec);
+  for (const SharedBound& b : shared_bounds(directory, spec, view.partitions()[partition].get()))
+    if (const std::int64_t amount = b.resource == "jobs" ? 1 : count_of(tres, b.resource); amount > 0)
+      out.parts.push_back({scalars_.pool(b.holder + "|" + b.resource, b.bound), amount});
+  for (const NamedCount& other : tres.others)
+    if (other.name.starts_with("license/"))
+      if (const Licence* licence = directory.licence(other.name.substr(8)))
+        out.parts.push_back({scalars_.pool(other.name, licence->total), other.count});
+}
+
+// When reservations close the class to the job.
+const Forecast::Closed& Forecast::closed_to(PlannerView& view, const JobSpec& spec, ClassNo number) {
+  const Admission& admission = view.admission();
+  const std::vector<std::string>& kept_by = view.classes()[number].kept_by;
+  // Who asks matters only to reservations that are named, or that draw jobs.
+  const bool all_alike =
+      spec.reservation.empty() && std::none_of(kept_by.begin(), kept_by.end(), [&](const auto& name) {
+        const Reservation* r = admission.directory().reservation(name);
+        return r && r->magnetic;
+      });
+  const auto [at, fresh] = all_alike
+                               ? closed_.try_emplace({number, "", UserId{}, "", ""})
+                               : closed_.try_emplace({number, spec.reservation, spec.user, spec.account, spec.qos});
+  if (!fresh)
+    return at->second;
+  const WallTime from = admission.wall_at(begun_), to = admission.wall_at(calendar_.grid().start(TimeGrid::columns()));
+  for (const Span& span : admission.closed_to(spec, kept_by, from, to)) {
+    const Instant begin = admission.of_wall(span.from), end = admission.of_wall(span.to);
+    at->second.emplace_back(
+        calendar_.grid().at_or_before(static_cast<std::uint32_t>(std::max<std::int64_t>(0, begin.us) / 60'000'000)),
+        calendar_.grid().at_or_after(minute_after(end)));
+  }
+  return at->second;
+}
+
+Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
   if (bounds_.size() <= number)
     bounds_.resize(number + 1);
   Bounds& out = bounds_[number];
   if (out.pass == pass_)
     return out;
-  out = {.pass = pass_};
+  out.pass = pass_;
+  out.any = out.never = false;
+  out.from_min = 0;
+  out.closed.clear();
   Shape& shape = view.shapes()[number];
   const JobSpec& spec = *shape.spec;
   const Admission& admission = view.admission();
@@ -138,7 +200,7 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, I
   for (const Way& w : shape.ways) {
     if (!w.open || !w.possible)
       continue;
-    bar = view.bar(spec, w);
+    bar = view.bar_on(shape, w);
     way = way ? way : &w;
     if (!bar) {
       way = &w;
@@ -151,51 +213,48 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, I
     shape.detail = std::move(detail);
     ++shape.reason;
   }
-  if (!way)
+  if (!way) {
+    out.spec = nullptr;
+    out.parts.clear();
     return out;
+  }
   if (bar) {
     out.any = true;
     out.never = bar->lasting;
     if (bar->until)
       out.from_min = minute_after(admission.of_wall(bar->until));
   }
-  const Tres tres = least_tres(spec);
-  for (const SharedBound& b : shared_bounds(admission.directory(), spec, view.partitions()[way->partition].get()))
-    if (const std::int64_t amount = b.resource == "jobs" ? 1 : count_of(tres, b.resource); amount > 0)
-      out.parts.push_back({scalars_.pool(b.holder + "|" + b.resource, b.bound), amount});
-  for (const NamedCount& other : tres.others)
-    if (other.name.starts_with("license/"))
-      if (const Licence* licence = admission.directory().licence(other.name.substr(8)))
-        out.parts.push_back({scalars_.pool(other.name, licence->total), other.count});
+  if (out.spec != shape.spec || out.rules != rules_ || out.partition != way->partition) {
+    out.spec = shape.spec;
+    out.rules = rules_;
+    out.partition = way->partition;
+    out.parts.clear();
+    if (admission.counts())
+      make_parts(view, spec, way->partition, out);
+  }
+  for (const ScalarCalendar::Part& part : out.parts) scalars_.use(part.pool);
   out.any = out.any || !out.parts.empty();
   if (!admission.reserves())
     return out;
-  const WallTime from = admission.wall_at(now), to = admission.wall_at(calendar_.grid().start(TimeGrid::columns()));
   for (const Way& w : shape.ways)
     for (const GroupWay& group : w.groups)
       for (const ClassNeed& need : group.needs) {
-        const NodeClass& cls = view.classes()[need.cls];
-        if ((cls.kept_by.empty() && spec.reservation.empty()) || out.closed.contains(need.cls))
+        const auto same = [&](const auto& known) { return known.first == need.cls; };
+        if ((view.classes()[need.cls].kept_by.empty() && spec.reservation.empty()) ||
+            std::any_of(out.closed.begin(), out.closed.end(), same))
           continue;
-        auto& columns = out.closed[need.cls];
-        for (const Span& span : admission.closed_to(spec, cls.kept_by, from, to)) {
-          const Instant begin = admission.of_wall(span.from), end = admission.of_wall(span.to);
-          columns.emplace_back(calendar_.grid().at_or_before(
-                                   static_cast<std::uint32_t>(std::max<std::int64_t>(0, begin.us) / 60'000'000)),
-                               calendar_.grid().at_or_after(minute_after(end)));
-        }
-        if (columns.empty())
-          out.closed.erase(need.cls);
+        if (const Closed& columns = closed_to(view, spec, need.cls); !columns.empty())
+          out.closed.emplace_back(need.cls, &columns);
       }
   return out;
 }
 
 Column Forecast::Bounds::closed_until(ClassNo cls, Column from, Column to) const {
-  const auto spans = closed.find(cls);
+  const auto spans = std::find_if(closed.begin(), closed.end(), [&](const auto& c) { return c.first == cls; });
   if (spans == closed.end())
     return from;
   Column next = from;
-  for (const auto& [begin, end] : spans->second)
+  for (const auto& [begin, end] : *spans->second)
     if (begin < to && end > next)
       next = end;
   return next;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,6 +45,7 @@ class Forecast {
     Column column = kNoColumn;
     std::vector<Demand> demands;
   };
+  using Closed = std::vector<std::pair<Column, Column>>;  // columns, sorted, apart
   // What bounds the jobs of a shape beside nodes.
   struct Bounds {
     std::uint64_t pass = 0;  // for which the rest holds
@@ -50,14 +53,20 @@ class Forecast {
     bool never = false;      // neither time nor the end of others changes it
     std::uint32_t from_min = 0;
     std::vector<ScalarCalendar::Part> parts;
-    std::map<ClassNo, std::vector<std::pair<Column, Column>>> closed;  // columns, sorted, apart
+    std::vector<std::pair<ClassNo, const Closed*>> closed;
+    // What parts were made for.
+    Ref<JobSpec> spec;
+    std::uint64_t rules = 0;
+    PartitionNo partition = kNoPartition;
     // The end of the last span that overlaps [from, to); `from` if none does.
     Column closed_until(ClassNo cls, Column from, Column to) const;
   };
   void promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds);
   void promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& bounds);
-  Bounds& bounds_of(PlannerView& view, std::uint32_t shape, Instant now);
+  Bounds& bounds_of(PlannerView& view, std::uint32_t shape);
   void count_running(PlannerView& view);
+  void make_parts(PlannerView& view, const JobSpec& spec, PartitionNo partition, Bounds& out);
+  const Closed& closed_to(PlannerView& view, const JobSpec& spec, ClassNo cls);
   // Calendar::earliest(), and not while the class is closed.
   Column earliest(const Demand& demand, Column from, std::uint32_t minutes, const Bounds& bounds) const;
   Spot bounded_spot(PlannerView& view, const Way& way, Column from, std::uint32_t minutes, const Bounds& bounds) const;
@@ -72,6 +81,9 @@ class Forecast {
   Calendar calendar_;
   ScalarCalendar scalars_;
   std::vector<Bounds> bounds_;  // by shape
+  // By class, and by who asks where that matters, as of begun_.
+  std::map<std::tuple<ClassNo, std::string, UserId, std::string, std::string>, Closed> closed_;
+  std::uint64_t rules_ = 0;  // of the view, for which scalars_ has pools
   std::vector<Head> heads_;
   bool running_ = false;
   bool deep_waits_ = false;  // what lies behind the near part is not gone through yet

@@ -11,6 +11,7 @@
 #include "sched/forecast.h"
 #include "sched/growth.h"
 #include "sched/preempting.h"
+#include "sched/ready_times.h"
 
 namespace lockstep {
 
@@ -21,6 +22,13 @@ constexpr std::uint32_t kRestartsMax = 4;  // of an unfinished pass, so that its
 
 // Work is counted in sixteenths of trying one job on the nodes.
 constexpr std::uint64_t kTry = 16, kLook = 1, kNodesALook = 8;
+constexpr std::uint64_t kMember = 4;  // of a gang
+
+std::uint64_t members_of(const Way& way) {
+  std::uint64_t nodes = 0;
+  for (const GroupWay& group : way.groups) nodes += group.nodes;
+  return nodes;
+}
 
 constexpr OrderPolicy kOrder;
 
@@ -81,12 +89,12 @@ struct Planner::Inner {
     bool cast = false;
   };
   bool scanning = false;
-  std::uint32_t scanned = 0;                // shapes
-  std::vector<bool> wanted;                 // by partition: a shape is blocked there
-  std::vector<Head> heads;                  // by partition
-  std::map<PartitionNo, ReadyTimes> ready;  // of their heads
-  std::set<JobId> promises_out;             // proposed and not answered yet
-  std::vector<JobId> heads_told;            // jobs with a note as a partition's head
+  std::uint32_t scanned = 0;                             // shapes
+  std::vector<bool> wanted;                              // by partition: a shape is blocked there
+  std::vector<Head> heads;                               // by partition
+  std::map<PartitionNo, std::vector<ReadyTimes>> ready;  // of their heads
+  std::set<JobId> promises_out;                          // proposed and not answered yet
+  std::vector<JobId> heads_told;                         // jobs with a note as a partition's head
 
   enum class Verdict { kStarted, kSkipped, kBlocked };
 
@@ -193,7 +201,7 @@ struct Planner::Inner {
       return false;
     const JobSlot& slot = view.slot(s);
     const Way* way = way_in(slot, view.briefs()[slot.shape].partition);
-    return way && view.bar(*slot.job->spec, *way);
+    return way && view.bar_on(view.shapes()[slot.shape], *way);
   }
   const Way* way_in(const JobSlot& slot, PartitionNo partition) {
     const std::vector<Way>& ways = view.shapes()[slot.shape].ways;
@@ -251,11 +259,12 @@ struct Planner::Inner {
 
   // When and where it could start, reservations on the way included: the first moment at which nothing that is closed
   // over its whole time is needed.
-  std::optional<Shadow> place_head(const JobSpec& spec, const Way& way, Instant now, ReadyTimes& times) {
+  std::optional<Shadow> place_head(const JobSpec& spec, const Way& way, Instant now, std::vector<ReadyTimes>& known) {
     Instant from = now;
     for (int windows = 0; windows < kWindowsMost && from != kNever; ++windows) {
       const std::optional<Way> narrowed = view.open_way(spec, way, from);
-      auto shadow = place_later(view, spec, narrowed ? *narrowed : way, from, times);
+      const Way& open = narrowed ? *narrowed : way;
+      auto shadow = place_later(view, spec, open, from, ready_times(view, open, known));
       if (shadow) {
         shadow->made = now;
         if (!view.admission().reserves() || shadow->at == from || shadow->at == kNever)
@@ -340,7 +349,7 @@ struct Planner::Inner {
           return true;
         continue;
       }
-      looked += kTry;
+      looked += kTry + members_of(way) * kMember;
       if (place_now(view, view.asked_of(slot), way, shadows, none))
         return true;
     }
@@ -368,7 +377,7 @@ struct Planner::Inner {
         if (limit != asked.limit)
           shorter.emplace(asked).limit = limit;
         const Way& whole = shorter ? *shorter : asked;
-        if (view.bar(*slot.job->spec, whole)) {
+        if (shorter ? view.bar(*slot.job->spec, whole) : view.bar_on(shape, whole)) {
           any_bar = true;
           continue;
         }
@@ -379,7 +388,7 @@ struct Planner::Inner {
         free_of_heads = free_of_heads && std::find(avoid.begin(), avoid.end(), true) == avoid.end();
         if (!may_fit(view, way, shadows, avoid))
           continue;
-        looked += kTry;
+        looked += kTry + members_of(way) * kMember;
         auto grants = place_now(view, view.asked_of(slot), way, shadows, avoid, slot.job->predicted);
         if (!grants)
           continue;

@@ -233,6 +233,10 @@ void PlannerView::reorder() {
       moved.push_back(s);
     return true;
   });
+  move_in_order(moved);
+}
+
+void PlannerView::move_in_order(const std::vector<SlotNo>& moved) {
   for (const SlotNo s : moved) dequeue(s);
   for (const SlotNo s : moved) enqueue(s);
 }
@@ -255,6 +259,7 @@ void PlannerView::free_slot(SlotNo s) {
   slot_of_.erase(id);
   arrays_.erase(id);
   refused_.erase(id);
+  holding_.erase(id);
   slots_[s] = {};
   free_slots_.push_back(s);
 }
@@ -310,6 +315,10 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
     s = new_slot(job->id);
   JobSlot& slot = slots_[s];
   slot.job = job;
+  if (job->allocation)
+    holding_[job->id] = s;
+  else
+    holding_.erase(job->id);
   slot.array = job->array != nullptr;
   slot.element = bool{job->array_job};
   slot.refused = false;

@@ -18,6 +18,7 @@
 #include "sched/domains.h"
 #include "sched/job_index.h"
 #include "sched/shape.h"
+#include "sched/tally.h"
 
 namespace lockstep {
 
@@ -58,6 +59,16 @@ struct NodeSlot {
 
 inline constexpr std::uint32_t kNoShape = UINT32_MAX;
 
+// What bars the jobs of a shape on a way, as of the last look.
+struct KnownBar {
+  PartitionNo partition = 0;
+  Duration limit;
+  std::uint64_t rules = 0;  // PlannerView::rules for which tally is valid
+  Tally* tally = nullptr;
+  std::uint64_t version = 0;  // of the tally
+  std::optional<Bar> bar;
+};
+
 struct JobSlot {
   Ref<Job> job;
   OrderKey key;
@@ -93,6 +104,7 @@ struct Shape {
   std::vector<std::pair<NodeId, std::uint64_t>> witness;  // empty, these nodes in these versions would do
   std::uint64_t witness_layout = 0;
   std::uint64_t forecast_pass = 0;  // for which Way::column counts
+  std::vector<KnownBar> bars;       // by way
 };
 
 inline constexpr PartitionNo kNoPartition = UINT32_MAX;
@@ -162,14 +174,15 @@ class PlannerView {
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
   std::optional<Bar> bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants = nullptr);
+  // The same without grants for jobs of a shape on one of its ways, worked out only where something has changed.
+  std::optional<Bar> bar_on(Shape& shape, const Way& way);
   // The way without the classes that reservations close to the job over [from, from + limit); nullopt: none are.
   std::optional<Way> open_way(const JobSpec& spec, const Way& way, Instant from) const;
   // f(spec, partition, tres, end) for everything that counts against limits: allocations and starts proposed.
   template <class F>
   void each_use(F&& f) const {
-    for (const JobSlot& slot : slots_)
-      if (slot.job && slot.job->allocation)
-        f(*slot.job->spec, slot.job->allocation->partition, slot.job->allocation->tres, slot.end);
+    for (const auto& [id, s] : holding_)
+      f(*slots_[s].job->spec, slots_[s].job->allocation->partition, slots_[s].job->allocation->tres, slots_[s].end);
     for (const auto& [key, proposal] : proposals_)
       if (proposal.spec)
         f(*proposal.spec, proposal.partition, proposal.tres, proposal.limit_end);
@@ -191,6 +204,7 @@ class PlannerView {
   // Nodes.
   std::vector<NodeSlot>& nodes() { return nodes_; }  // by NodeId
   std::deque<NodeClass>& classes() { return classes_; }
+  const std::deque<NodeClass>& classes() const { return classes_; }
   const std::vector<Ref<Partition>>& partitions() const { return partitions_; }
   std::vector<PartitionNo> partitions_of(const JobSpec& spec) const;
   const DomainTree& domains() const { return domains_; }
@@ -215,6 +229,7 @@ class PlannerView {
   std::uint64_t laid_out() const { return laid_out_; }
   std::uint64_t gains = 1;   // clock of nodes getting freer
   std::uint64_t bounds = 1;  // counts changes of what bounds starts beside nodes
+  std::uint64_t rules = 1;   // of the records among it: not of what was spent, nor of windows that begin and end
   // Sums over what a forecast depends on, the same however the view came to be: equal sums, equal forecast.
   std::uint64_t room_sum = 0, queue_sum = 0;
 
@@ -235,6 +250,8 @@ class PlannerView {
   FreeAmounts free_of(const NodeSlot& slot, const NodeLoad& load) const;
   NodeSlot& node_slot(NodeId node);
   void reorder();
+  void reorder_served(const Priorities& before);
+  void move_in_order(const std::vector<SlotNo>& moved);
   void lay_out();               // anything about classes and partitions may be another
   void lay_out_class(ClassNo);  // nothing but this one: it is new, or the least of its nodes is less
   void compile_anew(Shape& shape);
@@ -276,6 +293,7 @@ class PlannerView {
   std::unordered_multimap<std::size_t, std::uint32_t> shape_index_;
   std::vector<std::uint32_t> free_shapes_;
   std::set<JobId> refused_, promised_;
+  std::map<JobId, SlotNo> holding_;             // jobs with an allocation
   std::map<JobId, std::vector<Grant>> paused_;  // suspended jobs: what they still hold
 
   struct ArraySide {
@@ -311,6 +329,10 @@ class PlannerView {
   Instant now_;
 
   Admission admission_;
+  Tallies tallies_;
+  std::uint64_t tallies_rules_ = 0;
+  Tres cluster_;                            // of all nodes
+  bool usage_moved_ = false;                // since priorities were worked out
   std::unique_ptr<Priorities> priorities_;  // null: those of the records count
   Instant ranked_as_of_ = kNever;           // kNever: to be worked out anew
   std::uint32_t most_partition_ = 0;

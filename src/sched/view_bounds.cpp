@@ -1,5 +1,7 @@
 // PlannerView: what bounds starts beside nodes: limits, licences, reservations; and the weights of priority.
 #include <algorithm>
+#include <string_view>
+#include <tuple>
 
 #include "rules/preempt.h"
 #include "rules/tres.h"
@@ -23,9 +25,16 @@ void PlannerView::note_record(const Change& change) {
   const Admission::Effect effect = admission_.observe(change);
   if (effect == Admission::Effect::kNone)
     return;
+  if (effect == Admission::Effect::kUsage) {
+    usage_moved_ = true;
+    changed = changed || admission_.counts_minutes() || admission_.weighted(most_partition_);
+    bounds += admission_.counts_minutes();
+    return;
+  }
   begin_ledger();
   changed = true;
   ++bounds;
+  ++rules;
   ranked_as_of_ = kNever;
   if (std::holds_alternative<Ref<Qos>>(change.record))
     lay_out(), ++generation, reorder();  // it may ease the bounds of partitions, and its jobs may be scavengers
@@ -82,9 +91,9 @@ void PlannerView::keep_apart(const std::vector<std::string>& names) {
 
 std::vector<RunningUse> PlannerView::running_use() const {
   std::vector<RunningUse> out;
-  for (const JobSlot& slot : slots_)
-    if (slot.job && slot.job->allocation && !is_paused(*slot.job))
-      out.push_back({slot.job->spec.get(), slot.job->allocation.get()});
+  for (const auto& [id, s] : holding_)
+    if (const Job& job = *slots_[s].job; !is_paused(job))
+      out.push_back({job.spec.get(), job.allocation.get()});
   return out;
 }
 
@@ -92,6 +101,10 @@ std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const s
   if (!admission_.bounded())
     return std::nullopt;
   const Partition* partition = partitions_[way.partition].get();
+  if (!admission_.counts() && spec.licenses.empty() && spec.reservation.empty() && !grants) {
+    const auto word = partition_refuses(*partition, spec.account, spec.qos);
+    return word ? std::optional(Bar{Wait::kLimit, *word, true, {}}) : std::nullopt;
+  }
   const std::optional<Partition> eased = eased_for(admission_.directory(), *partition, spec.qos);
   if (eased)
     partition = &*eased;
@@ -104,6 +117,32 @@ std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const s
     ask = start_ask(spec, *partition, way.limit);
   }
   return admission_.bar(ask, now_, [this] { return running_use(); });
+}
+
+std::optional<Bar> PlannerView::bar_on(Shape& shape, const Way& way) {
+  const JobSpec& spec = *shape.spec;
+  // Windows begin and end by themselves, and licences are kept for them.
+  if (!admission_.counts() || !spec.licenses.empty() || !spec.reservation.empty())
+    return bar(spec, way);
+  if (tallies_rules_ != rules) {
+    tallies_.clear();
+    tallies_rules_ = rules;
+  }
+  auto known = std::find_if(shape.bars.begin(), shape.bars.end(),
+                            [&](const KnownBar& k) { return k.partition == way.partition; });
+  if (known == shape.bars.end())
+    known = shape.bars.insert(known, KnownBar{.partition = way.partition});
+  if (known->rules != rules || known->limit != way.limit)
+    *known = {way.partition, way.limit, rules, &tallies_.of(spec, way.partition), 0, {}};
+  Tally& tally = *known->tally;
+  look_again(tally, admission_, spec, *partitions_[way.partition]);
+  if (tally.minutes)
+    return bar(spec, way);
+  if (known->version != tally.version) {
+    known->version = tally.version;
+    known->bar = bar(spec, way);
+  }
+  return known->bar;
 }
 
 std::optional<Way> PlannerView::open_way(const JobSpec& spec, const Way& way, Instant from) const {
@@ -127,22 +166,57 @@ std::optional<Way> PlannerView::open_way(const JobSpec& spec, const Way& way, In
 bool PlannerView::rank_again(Instant now) {
   const bool weighted = admission_.weighted(most_partition_);
   const Instant as_of = weighted || admission_.bounded() ? admission_.priorities_as_of(now) : Instant{};
-  if (as_of == ranked_as_of_)
+  const bool spent_only = as_of == ranked_as_of_;
+  if (spent_only && !usage_moved_)
     return false;
+  usage_moved_ = false;
   ranked_as_of_ = as_of;
-  changed = changed || as_of;
+  changed = changed || (as_of && !spent_only);
   if (!weighted && !priorities_)
     return false;
-  priorities_ = nullptr;
-  if (weighted) {
-    Tres cluster;
-    for (const NodeSlot& slot : nodes_)
-      if (slot.node)
-        add(cluster, tres_of_node(*slot.node));
-    priorities_ = admission_.priorities(as_of, cluster, most_partition_, [this] { return running_use(); });
-  }
-  reorder();
+  const std::unique_ptr<Priorities> before = std::move(priorities_);
+  if (weighted)
+    priorities_ = admission_.priorities(as_of, cluster_, most_partition_, [this] { return running_use(); });
+  if (spent_only && before && priorities_)
+    reorder_served(*before);
+  else
+    reorder();
   return true;
+}
+
+// Nothing but what was spent is different: only users whose fair share is another move.
+void PlannerView::reorder_served(const Priorities& before) {
+  const auto same = [](const FairShares::Row& a, const FairShares::Row& b) {
+    return a.share.factor == b.share.factor && a.user == b.user && a.account == b.account && a.partition == b.partition;
+  };
+  const std::vector<FairShares::Row>&was = before.shares().rows(), &is = priorities_->shares().rows();
+  if (std::equal(was.begin(), was.end(), is.begin(), is.end(), same))
+    return;
+  const Directory& directory = admission_.directory();
+  std::map<std::tuple<std::string_view, UserId, PartitionNo>, bool> known;
+  std::vector<SlotNo> moved;
+  for (const Shape& shape : shapes_) {
+    if (shape.jobs.empty())
+      continue;
+    const JobSpec& spec = *shape.spec;
+    const std::vector<PartitionNo> in = partitions_of(spec);
+    if (in.empty())
+      continue;
+    const auto [served, fresh] = known.try_emplace({spec.account, spec.user, in.front()});
+    if (fresh) {
+      const std::string& where = partitions_[in.front()]->meta.name;
+      served->second = before.shares().factor(directory, spec.account, spec.user, where) !=
+                       priorities_->shares().factor(directory, spec.account, spec.user, where);
+    }
+    if (served->second)
+      shape.jobs.each_after(OrderKey{}, true, [&](SlotNo s) {
+        if (key_of(*slots_[s].job) != slots_[s].key)
+          moved.push_back(s);
+        return true;
+      });
+  }
+  std::sort(moved.begin(), moved.end(), [&](SlotNo a, SlotNo b) { return slots_[a].key < slots_[b].key; });
+  move_in_order(moved);
 }
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "rules/need.h"
 #include "rules/preempt.h"
+#include "rules/tres.h"
 #include "sched/mix.h"
 #include "sched/view.h"
 
@@ -35,6 +36,7 @@ void PlannerView::put_partition(const Ref<Partition>& partition, bool removed) {
   const bool known = at != partitions_.end() && (*at)->meta.name == partition->meta.name;
   const bool same_nodes = known && !removed && (*at)->nodes == partition->nodes;
   ++generation;
+  ++rules;
   lay_out();
   changed = true;
   if (removed && known)
@@ -139,7 +141,13 @@ void PlannerView::put_node(const Ref<Node>& node, bool removed) {
   }
   ++generation;
   changed = true;
-  ranked_as_of_ = kNever;  // the whole that sizes are parts of is another
+  if (removed || !slot.node || !same_node(*slot.node, *node)) {
+    if (slot.node)
+      subtract(cluster_, tres_of_node(*slot.node));
+    if (!removed)
+      add(cluster_, tres_of_node(*node));
+    ranked_as_of_ = kNever;  // the whole that sizes are parts of is another
+  }
   touched_[node->id.value] = ++touch_clock_;
   if (slot.node)
     leave_class(slot);

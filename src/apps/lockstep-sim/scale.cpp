@@ -9,7 +9,7 @@ namespace lockstep::sim {
 
 namespace {
 
-constexpr std::uint32_t kUsers = 50;
+constexpr std::uint32_t kUsers = 50, kDepartments = 5;
 constexpr Caller kAdmin{{}, true};
 
 // Of this thread alone, so that a busy machine does not count.
@@ -100,6 +100,42 @@ Answer ScaleWorld::must(CommandBody body) {
   CHECK(outcome.ok(), outcome.ok() ? "" : outcome.error().message);
   std::move(outcome->changes.begin(), outcome->changes.end(), std::back_inserter(unseen_));
   return outcome->answer;
+}
+
+JobId ScaleWorld::submit(const Ref<JobSpec>& spec, double& seconds) {
+  const double begin = cpu_seconds();
+  const JobId id = submit(spec);
+  seconds += cpu_seconds() - begin;
+  return id;
+}
+
+void ScaleWorld::set_limits(std::uint64_t devices) {
+  const auto part = [&](std::uint64_t permille) { return static_cast<std::int64_t>(devices * permille / 1000); };
+  Qos qos = *tables().qos_named("normal");
+  qos.limits.max_tres_per_user.gpus = part(100);
+  must(PutQos{qos});
+  for (std::uint32_t u = 1; u <= kUsers; ++u) {
+    const std::string department = format("dep{}", u % kDepartments), group = format("group{}", u);
+    Account account;
+    account.meta.name = department;
+    account.limits.grp_tres.gpus = part(u % kDepartments == 0 ? 150 : 300);
+    if (!tables().account(department))
+      must(PutAccount{account});
+    account.meta.name = group;
+    account.parent = department;
+    account.shares = 1 + u % 3;
+    account.limits.grp_tres.gpus = part(u % 4 == 0 ? 20 : 60);
+    must(PutAccount{account});
+    Association association;
+    association.account = group;
+    association.user = format("user{}", u);
+    association.is_default = true;
+    must(PutAssociation{association});
+  }
+  Policy policy;
+  policy.weight_age = 10'000;
+  policy.weight_job_size = 1'000;
+  must(PutPolicy{policy});
 }
 
 void ScaleWorld::end(JobId id) {

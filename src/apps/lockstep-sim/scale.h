@@ -20,12 +20,16 @@ class ScaleWorld {
   // leaf: so many nodes on a leaf, 16 leaves to a block; 0 = no topology.
   ScaleWorld(std::uint32_t nodes, std::uint32_t devices_per_node, std::uint64_t seed, std::uint32_t leaf = 0);
   void grow(std::uint32_t nodes);  // to so many
+  // Accounts in two levels with a user each, limits on both and on users of the QOS, some of which bind when so many
+  // devices are nearly all held; and priority by age, size and fair share. To be called before anything is submitted.
+  void set_limits(std::uint64_t devices);
 
   // Applies a command; CHECKs that the core takes it. The planner sees the changes with the next cycle.
   Answer must(CommandBody body);
   // A spec with a priority of its own is submitted by an administrator.
   JobId submit(const Ref<JobSpec>& spec) { return must(SubmitJob{.spec = spec}).job; }
-  void end(JobId id);  // a running job, by its own will, on all its nodes
+  JobId submit(const Ref<JobSpec>& spec, double& seconds);  // of processor time, in the core
+  void end(JobId id);                                       // a running job, by its own will, on all its nodes
   void drain(NodeId id, bool on);
   void lose(NodeId id) { must(NodeLost{id}); }
   void back(NodeId id);  // says hello with a new boot: what ran there is over

@@ -19,7 +19,7 @@ struct ScaleRun {
   std::uint32_t nodes = 10'000, devices = 8;
   std::uint64_t pending = 10'000, shapes = 0, seed = 1, events = 100;
   std::uint32_t leaf = 0;
-  bool json = false;
+  bool limits = false, json = false;
 };
 
 struct Times {
@@ -50,7 +50,10 @@ void progress(const char* what, double since) { std::fprintf(stderr, "%7.1f s  %
 class Measure {
  public:
   explicit Measure(const ScaleRun& run)
-      : run_(run), world_(std::min(run.nodes, kSmall), run.devices, run.seed, run.leaf), begin_(wall_seconds()) {}
+      : run_(run), world_(std::min(run.nodes, kSmall), run.devices, run.seed, run.leaf), begin_(wall_seconds()) {
+    if (run.limits)
+      world_.set_limits(std::uint64_t{run.nodes} * run.devices);
+  }
 
   // All is submitted while the cluster is small: looking at every node for each new kind of job takes long.
   void queue() {
@@ -188,6 +191,18 @@ class Measure {
     progress("in the middle of a pass", begin_);
   }
 
+  // What the core takes for a kind of job that it has not seen before.
+  void new_kinds() {
+    for (std::uint64_t i = 0; i < run_.events; ++i) {
+      JobSpec spec = *shapes_[world_.rng.below(shapes_.size())];
+      spec.time_limit = spec.time_limit + millis(static_cast<std::int64_t>(i) + 1);
+      double seconds = 0;
+      const JobId id = world_.submit(std::make_shared<const JobSpec>(std::move(spec)), seconds);
+      new_kind_.add(seconds);
+      world_.must(CancelJob{.target = {id, {}}});
+    }
+  }
+
   // Gangs of three on a cluster of their own: what planning and committing one costs.
   void gangs() {
     ScaleWorld world(5'000, 8, run_.seed, run_.leaf);
@@ -218,14 +233,16 @@ class Measure {
       std::printf(
           "{\"nodes\":%u,\"pending\":%llu,\"shapes\":%zu,\"busy\":%.4f,\"cycle_ms\":{\"first\":%.1f,\"p50\":%.2f,"
           "\"max\":%.2f},\"by_event\":{%s},\"us_per_job\":%.3f,\"placed\":%llu,\"promised\":%llu,\"queued\":%llu,"
-          "\"fit_in_pass_ms\":{\"p50\":%.2f,\"max\":%.2f,\"missed\":%llu},\"fill_us_per_start\":%.1f,"
+          "\"limits\":%s,\"fit_in_pass_ms\":{\"p50\":%.2f,\"max\":%.2f,\"missed\":%llu},\"new_kind_ms\":{\"p50\":%.3f,"
+          "\"max\":%.3f},\"fill_us_per_start\":%.1f,"
           "\"refused\":%llu,\"slice_ms_max\":%.2f,\"gang_us\":{\"plan\":%.1f,\"commit\":%.1f},\"victims_ms\":{\"p50\":%"
           ".2f,\"max\":%.2f},\"deep_ms\":{\"p50\":%."
           "1f,\"max\":%.1f},\"rss_mib\":%.0f}\n",
           run_.nodes, static_cast<unsigned long long>(run_.pending), shapes_.size(), busy_, first_.plan_s * 1e3,
           all_.at(0.5), all_.at(1), events.c_str(), us, static_cast<unsigned long long>(first_.starts + starts_),
-          static_cast<unsigned long long>(promised_), static_cast<unsigned long long>(queued_), in_pass_.at(0.5),
-          in_pass_.at(1), static_cast<unsigned long long>(not_placed_), fill_us_,
+          static_cast<unsigned long long>(promised_), static_cast<unsigned long long>(queued_),
+          run_.limits ? "true" : "false", in_pass_.at(0.5), in_pass_.at(1),
+          static_cast<unsigned long long>(not_placed_), new_kind_.at(0.5), new_kind_.at(1), fill_us_,
           static_cast<unsigned long long>(refused_), slice_s_ * 1e3, gang_plan_us_, gang_commit_us_, victims_.p50_ms,
           victims_.max_ms, deep_.at(0.5), deep_.at(1), peak_mib());
       return;
@@ -241,6 +258,7 @@ class Measure {
     std::printf("%-22s %10.2f %10.2f   %llu not placed\n", "fits, in mid-pass", in_pass_.at(0.5), in_pass_.at(1),
                 static_cast<unsigned long long>(not_placed_));
     std::printf("%-22s %10s %10.2f\n", "one slice", "", slice_s_ * 1e3);
+    std::printf("%-22s %10.3f %10.3f   in the core\n", "a new kind submitted", new_kind_.at(0.5), new_kind_.at(1));
     if (!deep_.ms.empty())
       std::printf("%-22s %10.2f %10.2f   the far end of the queue, once a minute, when idle\n", "in between",
                   deep_.at(0.5), deep_.at(1));
@@ -275,13 +293,14 @@ class Measure {
   std::map<std::string, Times> by_event_;
   VictimTimes victims_;
   double gang_plan_us_ = 0, gang_commit_us_ = 0;
-  Times all_, in_pass_, deep_;
+  Times all_, in_pass_, new_kind_, deep_;
   double slice_s_ = 0;
 };
 
 Result<ScaleRun> read_options(std::span<char*> words) {
-  const Options options = TRY(Options::parse(
-      words, {"--nodes", "--gpus-per-node", "--pending", "--shapes", "--seed", "--events", "--leaf"}, {"--json"}));
+  const Options options =
+      TRY(Options::parse(words, {"--nodes", "--gpus-per-node", "--pending", "--shapes", "--seed", "--events", "--leaf"},
+                         {"--limits", "--json"}));
   ScaleRun run;
   run.nodes = static_cast<std::uint32_t>(TRY(options.count_or("--nodes", run.nodes, 1, 1'000'000)));
   run.devices = static_cast<std::uint32_t>(TRY(options.count_or("--gpus-per-node", run.devices, 1, 64)));
@@ -290,6 +309,7 @@ Result<ScaleRun> read_options(std::span<char*> words) {
   run.seed = TRY(options.count_or("--seed", run.seed, 0));
   run.events = TRY(options.count_or("--events", run.events, 1, 100'000));
   run.leaf = static_cast<std::uint32_t>(TRY(options.count_or("--leaf", 0, 0, 1'000'000)));
+  run.limits = options.has("--limits");
   run.json = options.has("--json");
   return run;
 }
@@ -304,6 +324,7 @@ int scale(std::span<char*> words) {
   measure.first_plan();
   measure.events();
   measure.in_pass();
+  measure.new_kinds();
   measure.gangs();
   measure.victims();
   measure.print();
@@ -314,10 +335,11 @@ int scale(std::span<char*> words) {
 
 const Command kScaleCommand{"scale",
                             "lockstep-sim scale [--nodes N] [--gpus-per-node G] [--pending J] [--shapes S] [--seed S]\n"
-                            "                   [--events E] [--leaf N] [--json]\n"
+                            "                   [--events E] [--leaf N] [--limits] [--json]\n"
                             "    fills a cluster, queues J jobs of S shapes, and times the planner: the first full\n"
                             "    plan, then until it has nothing left to plan after E events of every class;\n"
-                            "    --leaf: with a topology of N nodes on a leaf, 16 leaves to a block\n",
+                            "    --leaf: with a topology of N nodes on a leaf, 16 leaves to a block\n"
+                            "    --limits: with accounts, limits that bind, and priority by age, size and fair share\n",
                             scale};
 
 }  // namespace lockstep::sim
