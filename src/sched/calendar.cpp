@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "sched/wide.h"
+
 namespace lockstep {
 
 namespace {
@@ -19,13 +21,6 @@ constexpr Column kColumns = [] {
   for (const Region& region : kRegions) sum += region.columns;
   return sum;
 }();
-
-// Wide loops gain a lot from the machine's vector instructions. ThreadSanitizer cannot start programs with resolvers.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define LOCKSTEP_WIDE __attribute__((target_clones("avx2", "default"), optimize("O3")))
-#else
-#define LOCKSTEP_WIDE
-#endif
 
 constexpr Column kBlock = 32;
 

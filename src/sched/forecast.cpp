@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 #include "rules/tres.h"
 
@@ -88,7 +89,7 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
     const bool bounded = view.admission().bounded() && brief.kind != ShapeBrief::Kind::kNever;
     used += bounded;
     const Bounds& bounds = bounded ? bounds_of(view, slot.shape) : kNone;
-    if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.any &&
+    if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.never &&
         std::find(brief.alone, brief.alone + brief.needs, true) != brief.alone + brief.needs)
       promise_counted(slot, brief, bounds);
     else if (brief.kind != ShapeBrief::Kind::kNever && !bounds.never)
@@ -117,20 +118,27 @@ void Forecast::count_running(PlannerView& view) {
     std::string resource;  // "": see amount
     std::int64_t Tres::*amount = nullptr;
   };
-  std::map<std::tuple<std::string_view, std::string_view, UserId, std::string_view>, std::vector<Held>> known;
+  struct Known {
+    const std::string* where = nullptr;
+    std::vector<Held> held;
+  };
+  std::unordered_map<const JobSpec*, std::vector<Known>> known;  // by partition
   view.each_use([&](const JobSpec& spec, const std::string& where, const Tres& tres, Instant end) {
-    const auto [it, fresh] = known.try_emplace({spec.qos, spec.account, spec.user, where});
-    if (fresh)
+    std::vector<Known>& of_spec = known[&spec];
+    auto at = std::find_if(of_spec.begin(), of_spec.end(), [&](const Known& k) { return *k.where == where; });
+    if (at == of_spec.end()) {
+      at = of_spec.insert(at, {&where, {}});
       for (const auto& partition : view.partitions())
         if (partition->meta.name == where)
           for (const SharedBound& b : shared_bounds(directory, spec, partition.get())) {
             const auto field = std::find_if(std::begin(kTresFields), std::end(kTresFields),
                                             [&](const TresField& f) { return f.name == b.resource; });
             const bool named = field == std::end(kTresFields);
-            it->second.push_back({scalars_.pool(b.holder + "|" + b.resource, b.bound), named ? b.resource : "",
-                                  named ? nullptr : field->count});
+            at->held.push_back({scalars_.pool(b.holder + "|" + b.resource, b.bound), named ? b.resource : "",
+                                named ? nullptr : field->count});
           }
-    for (const Held& held : it->second)
+    }
+    for (const Held& held : at->held)
       scalars_.hold(held.pool,
                     held.amount               ? tres.*held.amount
                     : held.resource == "jobs" ? 1
@@ -189,7 +197,7 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
   if (out.pass == pass_)
     return out;
   out.pass = pass_;
-  out.any = out.never = false;
+  out.never = false;
   out.from_min = 0;
   out.closed.clear();
   Shape& shape = view.shapes()[number];
@@ -219,7 +227,6 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
     return out;
   }
   if (bar) {
-    out.any = true;
     out.never = bar->lasting;
     if (bar->until)
       out.from_min = minute_after(admission.of_wall(bar->until));
@@ -233,7 +240,6 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
       make_parts(view, spec, way->partition, out);
   }
   for (const ScalarCalendar::Part& part : out.parts) scalars_.use(part.pool);
-  out.any = out.any || !out.parts.empty();
   if (!admission.reserves())
     return out;
   for (const Way& w : shape.ways)
@@ -294,21 +300,34 @@ void Forecast::promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& b
     brief.forecast_pass = pass_;
     brief.column = 1;
   }
-  Column column = kNoColumn;
+  Column from = brief.column, column = kNoColumn;
+  if (bounds.from_min > 0)
+    from = std::max(from, calendar_.grid().at_or_after(bounds.from_min));
   const Demand* best = nullptr;
-  for (unsigned n = 0; n < brief.needs && column != brief.column; ++n) {
-    if (!brief.alone[n])
-      continue;
-    const Column found = earliest(brief.demands[n], brief.column, brief.minutes, bounds);
-    if (found < column) {
-      column = found;
-      best = &brief.demands[n];
+  while (from < TimeGrid::columns()) {
+    column = kNoColumn;
+    for (unsigned n = 0; n < brief.needs && column != from; ++n) {
+      if (!brief.alone[n])
+        continue;
+      const Column found = earliest(brief.demands[n], from, brief.minutes, bounds);
+      if (found < column) {
+        column = found;
+        best = &brief.demands[n];
+      }
     }
+    if (column == kNoColumn || bounds.parts.empty())
+      break;
+    from = scalars_.earliest(bounds.parts, column, brief.minutes);
+    if (from == column)
+      break;
+    column = kNoColumn;
   }
   brief.column = column;
-  if (!best)
+  if (column == kNoColumn)
     return;
-  calendar_.book(*best, column, calendar_.grid().end_of(column, brief.minutes));
+  const Column to = calendar_.grid().end_of(column, brief.minutes);
+  calendar_.book(*best, column, to);
+  scalars_.book(bounds.parts, column, to);
   slot.promised_min = calendar_.grid().start_min(column);
 }
 

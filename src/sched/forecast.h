@@ -49,7 +49,6 @@ class Forecast {
   // What bounds the jobs of a shape beside nodes.
   struct Bounds {
     std::uint64_t pass = 0;  // for which the rest holds
-    bool any = false;        // more than closed columns
     bool never = false;      // neither time nor the end of others changes it
     std::uint32_t from_min = 0;
     std::vector<ScalarCalendar::Part> parts;

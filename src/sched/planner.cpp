@@ -201,7 +201,7 @@ struct Planner::Inner {
       return false;
     const JobSlot& slot = view.slot(s);
     const Way* way = way_in(slot, view.briefs()[slot.shape].partition);
-    return way && view.bar_on(view.shapes()[slot.shape], *way);
+    return way && view.bar_on(view.shapes()[slot.shape], *way).has_value();
   }
   const Way* way_in(const JobSlot& slot, PartitionNo partition) {
     const std::vector<Way>& ways = view.shapes()[slot.shape].ways;
@@ -264,7 +264,10 @@ struct Planner::Inner {
     for (int windows = 0; windows < kWindowsMost && from != kNever; ++windows) {
       const std::optional<Way> narrowed = view.open_way(spec, way, from);
       const Way& open = narrowed ? *narrowed : way;
-      auto shadow = place_later(view, spec, open, from, ready_times(view, open, known));
+      ReadyTimes& times = ready_times(view, open, known);
+      // A look at all nodes is the longest that a job that has just come is kept waiting: nothing else beside it.
+      looked += view.nodes().size() / (times.clock == 0 ? 1 : kNodesALook);
+      auto shadow = place_later(view, spec, open, from, times);
       if (shadow) {
         shadow->made = now;
         if (!view.admission().reserves() || shadow->at == from || shadow->at == kNever)
@@ -377,7 +380,7 @@ struct Planner::Inner {
         if (limit != asked.limit)
           shorter.emplace(asked).limit = limit;
         const Way& whole = shorter ? *shorter : asked;
-        if (shorter ? view.bar(*slot.job->spec, whole) : view.bar_on(shape, whole)) {
+        if (shorter ? view.bar(*slot.job->spec, whole).has_value() : view.bar_on(shape, whole).has_value()) {
           any_bar = true;
           continue;
         }

@@ -6,8 +6,39 @@
 
 #include "base/check.h"
 #include "sched/view.h"
+#include "sched/wide.h"
 
 namespace lockstep {
+
+namespace {
+
+constexpr Column kBlock = 32;
+
+LOCKSTEP_WIDE bool any_below(const std::int64_t* values, std::int64_t least) {
+  std::int64_t bad = 0;
+  for (Column i = 0; i < kBlock; ++i) bad |= values[i] < least ? 1 : 0;
+  return bad != 0;
+}
+
+LOCKSTEP_WIDE void subtract(std::int64_t* values, Column count, std::int64_t amount) {
+  for (Column i = 0; i < count; ++i) values[i] -= amount;
+}
+
+// The last column of [from, to) with less than that; kNoColumn: none.
+Column last_below(const std::vector<std::int64_t>& values, std::int64_t least, Column from, Column to) {
+  for (Column c = to; c > from;) {
+    if (c - from >= kBlock && !any_below(&values[c - kBlock], least)) {
+      c -= kBlock;
+      continue;
+    }
+    for (const Column stop = c - std::min<Column>(kBlock, c - from); c > stop; --c)
+      if (values[c - 1] < least)
+        return c - 1;
+  }
+  return kNoColumn;
+}
+
+}  // namespace
 
 void ScalarCalendar::begin(Instant now) {
   grid_ = TimeGrid(now);
@@ -54,20 +85,19 @@ void ScalarCalendar::hold(Pool pool, std::int64_t amount, Instant until) {
 }
 
 void ScalarCalendar::take(Pool pool, std::int64_t amount, Column from, Column to) {
-  std::vector<std::int64_t>& free = pools_[pool].free;
-  for (Column c = from; c < std::min<Column>(to, TimeGrid::columns()); ++c) free[c] -= amount;
+  if (to = std::min<Column>(to, TimeGrid::columns()); from < to)
+    subtract(&pools_[pool].free[from], to - from, amount);
 }
 
 Column ScalarCalendar::earliest(std::span<const Part> parts, Column from, std::uint32_t minutes) const {
   for (Column known = from; from < TimeGrid::columns();) {
     const Column to = std::min(grid_.end_of(from, minutes), TimeGrid::columns());
     Column misfit = kNoColumn;
-    for (const Part& part : parts)
-      for (Column c = to; c > std::max(from, known) && (misfit == kNoColumn || c > misfit + 1); --c)
-        if (pools_[part.pool].free[c - 1] < part.amount) {
-          misfit = c - 1;
-          break;
-        }
+    for (const Part& part : parts) {
+      const Column begin = std::max({from, known, misfit == kNoColumn ? 0 : misfit + 1});
+      if (const Column c = last_below(pools_[part.pool].free, part.amount, begin, to); c != kNoColumn)
+        misfit = c;
+    }
     if (misfit == kNoColumn)
       return from;
     known = std::max(known, to);

@@ -1,5 +1,5 @@
-// Tallies: what limits count for the jobs of one account, user and QOS in one partition. As long as it is the same, what
-// they said of a shape stands.
+// Tallies: what limits count for the jobs of one account, user and QOS in one partition. As long as it is the same,
+// what they said of a shape stands.
 #pragma once
 
 #include <cstdint>

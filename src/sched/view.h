@@ -174,8 +174,9 @@ class PlannerView {
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
   std::optional<Bar> bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants = nullptr);
-  // The same without grants for jobs of a shape on one of its ways, worked out only where something has changed.
-  std::optional<Bar> bar_on(Shape& shape, const Way& way);
+  // The same without grants for jobs of a shape on one of its ways, worked out only where something has changed. Valid
+  // until the next call.
+  const std::optional<Bar>& bar_on(Shape& shape, const Way& way);
   // The way without the classes that reservations close to the job over [from, from + limit); nullopt: none are.
   std::optional<Way> open_way(const JobSpec& spec, const Way& way, Instant from) const;
   // f(spec, partition, tres, end) for everything that counts against limits: allocations and starts proposed.
@@ -331,8 +332,9 @@ class PlannerView {
   Admission admission_;
   Tallies tallies_;
   std::uint64_t tallies_rules_ = 0;
-  Tres cluster_;                            // of all nodes
+  std::optional<Tres> cluster_;             // of all nodes; nullopt: to be summed up
   bool usage_moved_ = false;                // since priorities were worked out
+  std::optional<Bar> bar_now_;              // bar_on
   std::unique_ptr<Priorities> priorities_;  // null: those of the records count
   Instant ranked_as_of_ = kNever;           // kNever: to be worked out anew
   std::uint32_t most_partition_ = 0;

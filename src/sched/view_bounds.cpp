@@ -34,8 +34,10 @@ void PlannerView::note_record(const Change& change) {
   begin_ledger();
   changed = true;
   ++bounds;
-  ++rules;
-  ranked_as_of_ = kNever;
+  if (effect == Admission::Effect::kBounds) {
+    ++rules;
+    ranked_as_of_ = kNever;
+  }
   if (std::holds_alternative<Ref<Qos>>(change.record))
     lay_out(), ++generation, reorder();  // it may ease the bounds of partitions, and its jobs may be scavengers
   if (effect != Admission::Effect::kReservations)
@@ -119,11 +121,11 @@ std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const s
   return admission_.bar(ask, now_, [this] { return running_use(); });
 }
 
-std::optional<Bar> PlannerView::bar_on(Shape& shape, const Way& way) {
+const std::optional<Bar>& PlannerView::bar_on(Shape& shape, const Way& way) {
   const JobSpec& spec = *shape.spec;
   // Windows begin and end by themselves, and licences are kept for them.
   if (!admission_.counts() || !spec.licenses.empty() || !spec.reservation.empty())
-    return bar(spec, way);
+    return bar_now_ = bar(spec, way);
   if (tallies_rules_ != rules) {
     tallies_.clear();
     tallies_rules_ = rules;
@@ -137,7 +139,7 @@ std::optional<Bar> PlannerView::bar_on(Shape& shape, const Way& way) {
   Tally& tally = *known->tally;
   look_again(tally, admission_, spec, *partitions_[way.partition]);
   if (tally.minutes)
-    return bar(spec, way);
+    return bar_now_ = bar(spec, way);
   if (known->version != tally.version) {
     known->version = tally.version;
     known->bar = bar(spec, way);
@@ -175,8 +177,14 @@ bool PlannerView::rank_again(Instant now) {
   if (!weighted && !priorities_)
     return false;
   const std::unique_ptr<Priorities> before = std::move(priorities_);
+  if (weighted && !cluster_) {
+    cluster_.emplace();
+    for (const NodeSlot& slot : nodes_)
+      if (slot.node)
+        add(*cluster_, tres_of_node(*slot.node));
+  }
   if (weighted)
-    priorities_ = admission_.priorities(as_of, cluster_, most_partition_, [this] { return running_use(); });
+    priorities_ = admission_.priorities(as_of, *cluster_, most_partition_, [this] { return running_use(); });
   if (spent_only && before && priorities_)
     reorder_served(*before);
   else

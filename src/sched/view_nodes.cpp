@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "rules/need.h"
 #include "rules/preempt.h"
-#include "rules/tres.h"
 #include "sched/mix.h"
 #include "sched/view.h"
 
@@ -142,10 +141,7 @@ void PlannerView::put_node(const Ref<Node>& node, bool removed) {
   ++generation;
   changed = true;
   if (removed || !slot.node || !same_node(*slot.node, *node)) {
-    if (slot.node)
-      subtract(cluster_, tres_of_node(*slot.node));
-    if (!removed)
-      add(cluster_, tres_of_node(*node));
+    cluster_.reset();
     ranked_as_of_ = kNever;  // the whole that sizes are parts of is another
   }
   touched_[node->id.value] = ++touch_clock_;
