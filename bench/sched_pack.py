@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """./dev bench sched pack: GPUs allocated by packing on the nine openb mixes, by lockstep-sim.
 
-Prints the published FGD, ours, and the product's own policy, told the mix and learning it, paired by seed. The traces lie in the
-directory that --traces or LOCKSTEP_TRACES names (it holds openb/); --mixes default,gpuspec33 and --seeds 42-44 make it short.
+Prints the published FGD, ours, and the default policy, which is the real core and the real planner, told the mix and learning it,
+paired by seed. The traces lie in the directory that --traces or LOCKSTEP_TRACES names (it holds openb/); --mixes default,gpuspec33 and --seeds 42-44 make it short.
 """
 import argparse
 import csv

@@ -87,6 +87,7 @@ struct Describe {
     for (const auto& p : c.preemptions) text += format(" preempt {}@{} {}", p.job.value, p.read, p.victims.size());
     for (const auto& p : c.promises) text += format(" promise {}@{}", p.job.value, p.promise.at.us);
     for (const auto& g : c.growths) text += format(" grow {}@{}", g.job.value, g.read);
+    for (const auto& p : c.packings) text += format(" packing@{}", p.read);
     for (const auto& r : c.resumes) text += format(" resume {}@{}", r.job.value, r.read);
     return text;
   }

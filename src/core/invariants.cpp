@@ -5,6 +5,7 @@
 #include "core/inner.h"
 #include "core/preemption.h"
 #include "rules/growth.h"
+#include "rules/packing.h"
 #include "rules/preempt.h"
 
 namespace lockstep {
@@ -225,6 +226,8 @@ void check_invariants(const ClusterState& state) {
   check_holds(inner);
   check_arrays(inner);
   check_steps(inner.tables);
+  if (const Packing* packing = inner.tables.packing.get())
+    CHECK(check_packing(*packing, nullptr, JobId{inner.tables.cluster->next_job - 1}).ok(), "the record of packing");
 
   ClusterState::Inner fresh;
   fresh.settings = inner.settings;

@@ -11,6 +11,7 @@
 #include "core/preemption.h"
 #include "core/timers.h"
 #include "core/topology.h"
+#include "rules/packing.h"
 #include "rules/topology.h"
 
 namespace lockstep {
@@ -89,6 +90,19 @@ bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   return true;
 }
 
+bool apply_packing(Txn& txn, const PlannedPacking& planned) {
+  const Packing* last = txn.tables().packing.get();
+  const JobId newest{txn.tables().cluster ? txn.tables().cluster->next_job - 1 : 0};
+  if (!planned.packing || planned.read != (last ? last->meta.seq : 0) ||
+      !check_packing(*planned.packing, last, newest).ok())
+    return false;
+  Packing next = *planned.packing;
+  next.meta = last ? last->meta : Meta();
+  next.meta.name = "packing";
+  txn.put(std::move(next));
+  return true;
+}
+
 }  // namespace
 
 std::optional<StartingIn> starting_in(const Txn& txn, const JobSpec& spec, const std::string& name) {
@@ -117,6 +131,7 @@ Answer apply_plan(Txn& txn, const ApplyPlan& plan) {
   for (const PlannedPreemption& preemption : plan.preemptions) apply_preemption(txn, preemption, places);
   for (const PlannedResume& resume : plan.resumes) apply_resume(txn, resume);
   for (const PlannedGrowth& growth : plan.growths) apply_growth(txn, growth, rules);
+  for (const PlannedPacking& packing : plan.packings) apply_packing(txn, packing);
   return answer;
 }
 

@@ -117,5 +117,47 @@ TEST(Plan, AFlexibleJobRunsUnderTheLimitThePlanGives) {
   EXPECT_EQ(w.job(id).spec->time_limit, hours(2));
 }
 
+Plan packing_plan(Seq read, Packing record) {
+  Plan plan;
+  plan.packings.push_back({read, std::make_shared<const Packing>(std::move(record))});
+  return plan;
+}
+
+TEST(Plan, PackingIsARecordThatFollowsThePresentOne) {
+  World w(1);
+  const JobId job = w.submit(World::batch(1, 8));
+  Packing first{.through = job, .arrivals = 1, .steps = 5};
+  first.classes = {{.cpu_milli = 1000, .devices = 1, .milli = 500, .weight = 1 << 20, .price = 1 << 20}};
+  const auto seq = [&] { return w.state.tables().packing ? w.state.tables().packing->meta.seq : 0; };
+
+  w.must(ApplyPlan{packing_plan(7, first)});  // there is none yet
+  EXPECT_EQ(seq(), 0u);
+  w.must(ApplyPlan{packing_plan(0, first)});
+  const Seq one = seq();
+  ASSERT_NE(one, 0u);
+  EXPECT_EQ(w.state.tables().packing->meta.name, "packing");
+  w.must(ApplyPlan{packing_plan(0, first)});  // stale: it does not know the present one
+  EXPECT_EQ(seq(), one);
+
+  const auto refused = [&](auto change) {
+    Packing bad = first;
+    change(bad);
+    w.must(ApplyPlan{packing_plan(one, bad)});
+    EXPECT_EQ(seq(), one);
+  };
+  refused([](Packing& p) { p.classes[0].weight = -1; });
+  refused([](Packing& p) { p.classes.resize(100'000, p.classes[0]); });
+  refused([](Packing& p) { p.through = JobId{2}; });  // a job that never was
+  refused([](Packing& p) { p.steps = 4; });
+  w.must(ApplyPlan{Plan{.packings = {{one, nullptr}}}});
+  EXPECT_EQ(seq(), one);
+
+  Packing next = first;
+  next.steps = 6;
+  w.must(ApplyPlan{packing_plan(one, next)});
+  EXPECT_GT(seq(), one);
+  EXPECT_EQ(w.state.tables().packing->steps, 6u);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -54,7 +54,7 @@ namespace {
 
 bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_state,
                 std::vector<std::pair<NodeId, std::uint64_t>>* witness) {
-  if (way.groups.size() == 1 && way.groups[0].exact && way.groups[0].bound) {
+  if (way.groups.size() == 1 && way.groups[0].uniform && way.groups[0].bound) {
     NodeCounts counts(view.domains().size());
     for (const ClassNeed& need : way.groups[0].needs) {
       const NodeClass& cls = view.classes()[need.cls];
@@ -64,7 +64,7 @@ bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_
     return each_domain_for(view.domains(), counts, {way.groups[0].nodes, way.groups[0].where},
                            [](DomainNo) { return true; });
   }
-  if (way.groups.size() == 1 && way.groups[0].exact) {
+  if (way.groups.size() == 1 && way.groups[0].uniform) {
     std::uint64_t nodes = 0;
     for (const ClassNeed& need : way.groups[0].needs) {
       const NodeClass& cls = view.classes()[need.cls];
@@ -176,7 +176,7 @@ namespace {
 
 void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
   const bool counted = std::all_of(shape.ways.begin(), shape.ways.end(), [](const Way& way) {
-    return way.groups.size() == 1 && way.groups[0].exact && !way.groups[0].bound;
+    return way.groups.size() == 1 && way.groups[0].uniform && !way.groups[0].bound;
   });
   if (!counted && witness_holds(view, shape))
     return;

@@ -19,40 +19,27 @@ int units_of(std::int64_t milli, int unit) { return static_cast<int>(milli / uni
 }  // namespace
 
 PackPrices::PackPrices(const PackPriceSettings& settings, std::size_t kinds, std::int64_t gpu_milli,
-                       std::int64_t cpu_milli)
-    : settings_(settings), kinds_(kinds) {
+                       std::int64_t cpu_milli, std::span<const PackClass> classes, std::uint64_t steps)
+    : settings_(settings), kinds_(kinds), steps_(steps) {
   CHECK(kinds <= kPackKindsMax);
   double price =
       cpu_milli > 0 ? kCorePriceLow * static_cast<double>(gpu_milli) / (static_cast<double>(cpu_milli) / 1000) : 1;
   for (int j = 1; j < kGrid; ++j, price *= kCorePriceRatio) core_price_[j] = static_cast<float>(price);
   devices_.resize(kinds * (kUnits + 1));
   idle_.resize(kinds * (kPackDevicesMax + 1));
-}
-
-void PackPrices::adopt(const PackMix& mix) {
-  bool fresh = classes_.size() != mix.classes().size();
-  classes_.resize(mix.classes().size());
-  for (std::size_t i = 0; i < classes_.size(); ++i) {
-    const PackMix::Class& from = mix.classes()[i];
-    Priced& c = classes_[i];
-    c.share = from.weight / mix.total();
-    if (c.shape == from.shape && c.price > 0)
-      continue;
-    fresh = true;
-    c.shape = from.shape;
-    c.price = static_cast<double>(from.shape.gpu_milli());
-    c.cores = static_cast<float>(from.shape.cpu_milli) / 1000;
-  }
-  if (!fresh)
-    return;
-  sizes_.clear();
-  gangs_.clear();
-  for (std::uint32_t i = 0; i < classes_.size(); ++i) {
-    const PackShape& shape = classes_[i].shape;
-    if (shape.devices > 1)
+  double total = 0;
+  for (const PackClass& c : classes) total += c.weight;
+  for (std::uint32_t i = 0; i < classes.size(); ++i) {
+    const PackShape& shape = classes[i].shape;
+    CHECK(shape.devices > 0);
+    classes_.push_back({.shape = shape,
+                        .share = classes[i].weight / total,
+                        .price = classes[i].price > 0 ? classes[i].price : static_cast<double>(shape.gpu_milli()),
+                        .cores = static_cast<float>(shape.cpu_milli) / 1000});
+    if (shape.devices > 1) {
       gangs_.push_back(i);
-    if (shape.devices != 1)
       continue;
+    }
     // Rounded to the nearest unit, so that three thirds still make a whole.
     const int units = std::max(1, units_of(shape.milli + kUnit / 2, kUnit));
     auto size = std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& s) { return s.units == units; });
@@ -61,6 +48,7 @@ void PackPrices::adopt(const PackMix& mix) {
     size->classes.push_back(i);
   }
   best_.resize(kinds_ * sizes_.size());
+  build_tables();
 }
 
 void PackPrices::build_tables() {
@@ -112,7 +100,11 @@ void PackPrices::build_gangs(std::size_t kind) {
   }
 }
 
-void PackPrices::sum_rows(const PackRoom& room, Row& sum) const {
+PackPrices::Row PackPrices::sum_of(const PackRoom& room) const {
+  Row sum{};
+  if (room.devices == 0)
+    return sum;
+  CHECK(room.kind < kinds_);
   const float cores = static_cast<float>(room.cpu_milli) / 1000;
   for (int j = 0; j < kGrid; ++j) sum[j] = core_price_[j] * cores;
   int idle = 0;
@@ -128,27 +120,65 @@ void PackPrices::sum_rows(const PackRoom& room, Row& sum) const {
     const Row& row = idle_row(room.kind, idle);
     for (int j = 0; j < kGrid; ++j) sum[j] += row[j];
   }
+  return sum;
 }
 
-float PackPrices::value(const PackRoom& room) const {
+PackCost PackPrices::cost(const Row& sum, float value, const PackRoom& room, const PackShape& shape) const {
   if (room.devices == 0)
-    return 0;
-  CHECK(room.kind < kinds_);
-  Row sum;
-  sum_rows(room, sum);
-  float least = sum[0];
-  for (int j = 1; j < kGrid; ++j) least = std::min(least, sum[j]);
-  return least;
+    return {};
+  const float cores = static_cast<float>(shape.cpu_milli) / 1000;
+  Row base;
+  for (int j = 0; j < kGrid; ++j) base[j] = sum[j] - core_price_[j] * cores;
+  const auto idle = static_cast<int>(
+      std::count(room.free_milli.begin(), room.free_milli.begin() + room.devices, std::uint16_t{kPackDeviceMilli}));
+  if (shape.devices == 0)
+    return {std::llround(value - least(base)), 0};
+  if (shape.devices > 1 || shape.milli == kPackDeviceMilli) {
+    const Row &before = idle_row(room.kind, idle), &after = idle_row(room.kind, idle - shape.devices);
+    for (int j = 0; j < kGrid; ++j) base[j] += after[j] - before[j];
+    return {std::llround(value - least(base)), kPackDeviceMilli};
+  }
+  // A share: on each device that differs from the others, the tightest first.
+  float best = 0;
+  std::uint16_t from = 0;
+  for (int d = room.devices - 1; d >= 0; --d) {
+    const std::uint16_t free = room.free_milli[d];
+    if (free < shape.milli || free == from || (d + 1 < room.devices && room.free_milli[d + 1] == free))
+      continue;
+    const Row& left = device_row(room.kind, units_of(free - shape.milli, kUnit));
+    Row then;
+    if (free == kPackDeviceMilli) {
+      const Row &before = idle_row(room.kind, idle), &after = idle_row(room.kind, idle - 1);
+      for (int j = 0; j < kGrid; ++j) then[j] = base[j] + (after[j] - before[j] + left[j]);
+    } else {
+      const Row& before = device_row(room.kind, units_of(free, kUnit));
+      for (int j = 0; j < kGrid; ++j) then[j] = base[j] + (left[j] - before[j]);
+    }
+    if (const float after = least(then); from == 0 || after > best) {
+      best = after;
+      from = free;
+    }
+  }
+  return {std::llround(value - best), from};
 }
 
-void PackPrices::answer(std::span<const PackRoom> rooms) {
+float PackPrices::least(const Row& sum) {
+  std::array<float, 4> lanes;
+  std::copy_n(sum.begin(), 4, lanes.begin());
+  for (int j = 4; j < kGrid; j += 4)
+    for (int l = 0; l < 4; ++l) lanes[l] = sum[j + l] < lanes[l] ? sum[j + l] : lanes[l];
+  return std::min(std::min(lanes[0], lanes[1]), std::min(lanes[2], lanes[3]));
+}
+
+void PackPrices::answer(std::span<const PackStock> rooms) {
   device_weight_.assign(devices_.size(), Row{});
   idle_weight_.assign(idle_.size(), Row{});
-  for (const PackRoom& room : rooms) {
+  for (const PackStock& stock : rooms) {
+    const PackRoom& room = stock.room;
     if (room.devices == 0)
       continue;
-    Row sum;
-    sum_rows(room, sum);
+    const Row sum = sum_of(room);
+    const auto count = static_cast<float>(stock.count);
     const int at = static_cast<int>(std::min_element(sum.begin(), sum.end()) - sum.begin());
     // The filling at the best grid price may ask for more or fewer cores than there are: mix it with its neighbour's so
     // that it comes out even. The slope of the devices' part between two prices is the cores used there.
@@ -166,8 +196,8 @@ void PackPrices::answer(std::span<const PackRoom> rooms) {
       }
     }
     const auto add = [&](Row& row) {
-      row[low] += 1 - high_part;
-      row[high] += high_part;
+      row[low] += count * (1 - high_part);
+      row[high] += count * high_part;
     };
     int idle = 0;
     for (int d = 0; d < room.devices; ++d) {
@@ -274,8 +304,6 @@ void PackPrices::move_prices(double step) {
   served_ = used / asked;
   double sum = 0;
   for (Priced& c : classes_) {
-    if (c.shape.devices == 0)
-      continue;
     const double excess = std::min(c.used / (served_ * c.share) - 1, settings_.excess_max);
     c.price *= std::exp(-step * excess);
     sum += c.share * c.price;
@@ -286,18 +314,16 @@ void PackPrices::move_prices(double step) {
   }
 }
 
-void PackPrices::step(const PackMix& mix, std::span<const PackRoom> rooms) {
-  if (mix.classes().empty())
+void PackPrices::step(std::span<const PackStock> rooms, int steps) {
+  if (classes_.empty())
     return;
-  const bool first = classes_.empty();
-  adopt(mix);
-  if (first)
+  for (int i = 0; i < steps; ++i) {
+    answer(rooms);
+    move_prices(
+        std::max(settings_.step_last, settings_.step_first / (1 + static_cast<double>(steps_) / settings_.step_decay)));
+    ++steps_;
     build_tables();
-  answer(rooms);
-  move_prices(
-      std::max(settings_.step_last, settings_.step_first / (1 + static_cast<double>(steps_) / settings_.step_decay)));
-  ++steps_;
-  build_tables();
+  }
 }
 
 }  // namespace lockstep

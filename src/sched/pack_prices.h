@@ -18,7 +18,6 @@
 #include <span>
 #include <vector>
 
-#include "sched/pack_mix.h"
 #include "sched/pack_room.h"
 
 namespace lockstep {
@@ -32,27 +31,50 @@ struct PackPriceSettings {
   double price_max = 1.5;  // times a class's own GPU share
 };
 
+struct PackClass {
+  PackShape shape;    // asks for devices; memory left out
+  double weight = 0;  // how often it comes, in any unit
+  double price = 0;   // milli-GPU; 0: not known yet, its own share
+};
+
+struct PackStock {
+  PackRoom room;
+  double count = 0;  // of nodes with it
+};
+
+struct PackCost {
+  std::int64_t milli = 0;  // of GPU, in terms of average demand: less is better
+  std::uint16_t from = 0;  // for shapes of one device: what is free on the one to take
+};
+
 class PackPrices {
  public:
-  // `gpu_milli` and `cpu_milli` of the whole cluster give the scale of core prices; `kinds` device models.
-  PackPrices(const PackPriceSettings& settings, std::size_t kinds, std::int64_t gpu_milli, std::int64_t cpu_milli);
+  static constexpr int kGrid = 24;       // core prices
+  using Row = std::array<float, kGrid>;  // by core price
 
-  // Moves the prices one step towards those at which the rooms can serve the mix. Classes new to the mix join at their
-  // own share.
-  void step(const PackMix& mix, std::span<const PackRoom> rooms);
+  // `gpu_milli` and `cpu_milli` of the whole cluster give the scale of core prices; `kinds` device models; `steps` made
+  // already.
+  PackPrices(const PackPriceSettings& settings, std::size_t kinds, std::int64_t gpu_milli, std::int64_t cpu_milli,
+             std::span<const PackClass> classes, std::uint64_t steps = 0);
+
+  // Moves the prices so many steps towards those at which the rooms can serve the mix.
+  void step(std::span<const PackStock> rooms, int steps = 1);
 
   // In milli-GPU of average demand. Never grows when something is taken.
-  float value(const PackRoom& room) const;
+  float value(const PackRoom& room) const { return least(sum_of(room)); }
 
-  double price(std::size_t place) const { return classes_[place].price; }  // of a class of the mix
-  double served() const { return served_; }                                // arrivals the last step found room for
+  // What a request that fits costs the others in a room with this sum (see sum_of) and value.
+  PackCost cost(const Row& sum, float value, const PackRoom& room, const PackShape& shape) const;
+  Row sum_of(const PackRoom& room) const;  // over the grid of core prices
+  static float least(const Row& sum);      // of it: the room's value
+
+  double price(std::size_t place) const { return classes_[place].price; }
+  double served() const { return served_; }  // arrivals the last step found room for
   std::uint64_t steps() const { return steps_; }
 
  private:
-  static constexpr int kGrid = 24;  // core prices
   static constexpr int kUnit = 10;  // of device milli in the tables
   static constexpr int kUnits = kPackDeviceMilli / kUnit;
-  using Row = std::array<float, kGrid>;  // by core price
 
   struct Priced {
     PackShape shape;
@@ -66,12 +88,10 @@ class PackPrices {
     std::vector<std::uint32_t> classes;
   };
 
-  void adopt(const PackMix& mix);
   void build_tables();
   void build_devices(std::size_t kind);
   void build_gangs(std::size_t kind);
-  void sum_rows(const PackRoom& room, Row& sum) const;
-  void answer(std::span<const PackRoom> rooms);  // the nodes' best fillings at these prices
+  void answer(std::span<const PackStock> rooms);  // the nodes' best fillings at these prices
   void answer_gangs(std::size_t kind, int grid);
   void answer_devices(std::size_t kind, int grid);
   void move_prices(double step);
@@ -86,7 +106,7 @@ class PackPrices {
   PackPriceSettings settings_;
   std::size_t kinds_;
   Row core_price_{};
-  std::vector<Priced> classes_;  // as in the mix
+  std::vector<Priced> classes_;
   std::vector<Size> sizes_;
   std::vector<std::uint32_t> gangs_;
   std::vector<Row> best_;                         // [kind][size] the best class

@@ -25,22 +25,30 @@ PackRoom with_free(std::uint16_t milli) {
   return room;
 }
 
-PackPrices settled(const PackMix& mix, std::span<const PackRoom> rooms, std::size_t kinds = 1, int steps = 2000) {
-  std::int64_t gpu = 0, cpu = 0;
-  for (const PackRoom& room : rooms) {
-    gpu += room.devices * kPackDeviceMilli;
-    cpu += room.cpu_milli;
+using Mix = std::vector<PackClass>;
+
+PackRoom sorted(PackRoom room) {
+  std::sort(room.free_milli.begin(), room.free_milli.begin() + room.devices, std::greater<>{});
+  return room;
+}
+
+PackPrices settled(const Mix& mix, std::span<const PackStock> rooms, std::size_t kinds = 1, int steps = 2000) {
+  double gpu = 0, cpu = 0;
+  for (const PackStock& stock : rooms) {
+    gpu += stock.count * stock.room.devices * kPackDeviceMilli;
+    cpu += stock.count * static_cast<double>(stock.room.cpu_milli);
   }
-  PackPrices prices({}, kinds, gpu, cpu);
-  for (int i = 0; i < steps; ++i) prices.step(mix, rooms);
+  PackPrices prices({}, kinds, static_cast<std::int64_t>(gpu), static_cast<std::int64_t>(cpu), mix);
+  prices.step(rooms, steps);
   return prices;
 }
 
 TEST(PackPrices, SmallRequestsThatFillLeftoversAreNearlyFree) {
-  PackMix mix;
-  mix.add(share(800), 10);
-  const std::size_t filler = mix.add(share(200), 1);
-  const std::vector<PackRoom> rooms(50, idle(4, 64));
+  Mix mix;
+  mix.push_back({share(800), 10});
+  mix.push_back({share(200), 1});
+  const std::size_t filler = 1;
+  const std::vector<PackStock> rooms{{idle(4, 64), 50}};
   const PackPrices prices = settled(mix, rooms);
   EXPECT_LT(prices.price(filler), 40);
   EXPECT_LT(prices.value(with_free(200)), 40);
@@ -48,11 +56,11 @@ TEST(PackPrices, SmallRequestsThatFillLeftoversAreNearlyFree) {
 }
 
 TEST(PackPrices, HolesOfTheRightSizeAreWorthKeeping) {
-  PackMix mix;
-  mix.add(share(700), 10);
-  mix.add(share(300), 10);
-  mix.add(share(500), 10);
-  const std::vector<PackRoom> rooms(50, idle(4, 64));
+  Mix mix;
+  mix.push_back({share(700), 10});
+  mix.push_back({share(300), 10});
+  mix.push_back({share(500), 10});
+  const std::vector<PackStock> rooms{{idle(4, 64), 50}};
   const PackPrices prices = settled(mix, rooms);
   const float half_in_half = prices.value(with_free(500));
   const float half_in_larger = prices.value(with_free(700)) - prices.value(with_free(200));
@@ -61,21 +69,19 @@ TEST(PackPrices, HolesOfTheRightSizeAreWorthKeeping) {
 }
 
 TEST(PackPrices, DevicesThatSomeInsistOnAreDear) {
-  PackMix mix;
-  mix.add(share(1000, 1), 2);
-  mix.add(share(1000, 1, 0b10), 1);
-  std::vector<PackRoom> rooms(40, idle(2, 32, 0));
-  rooms.insert(rooms.end(), 10, idle(2, 32, 1));
+  Mix mix;
+  mix.push_back({share(1000, 1), 2});
+  mix.push_back({share(1000, 1, 0b10), 1});
+  const std::vector<PackStock> rooms{{idle(2, 32, 0), 40}, {idle(2, 32, 1), 10}};
   const PackPrices prices = settled(mix, rooms, 2);
   EXPECT_GT(prices.value(idle(1, 16, 1)), 1.5f * prices.value(idle(1, 16, 0)));
 }
 
 TEST(PackPrices, CoresAreDearWhereTheyRunOutFirst) {
-  PackMix mix;
-  mix.add(share(1000, 4), 1);
-  mix.add(share(1000, 12), 1);
-  std::vector<PackRoom> rooms(20, idle(4, 16));
-  rooms.insert(rooms.end(), 20, idle(4, 64));
+  Mix mix;
+  mix.push_back({share(1000, 4), 1});
+  mix.push_back({share(1000, 12), 1});
+  const std::vector<PackStock> rooms{{idle(4, 16), 20}, {idle(4, 64), 20}};
   const PackPrices prices = settled(mix, rooms);
   const auto cost_of_cores = [&](const PackRoom& room, std::int64_t cores) {
     PackRoom after = room;
@@ -87,13 +93,12 @@ TEST(PackPrices, CoresAreDearWhereTheyRunOutFirst) {
 }
 
 TEST(PackPrices, BreakingAnIdleNodeCostsMoreWhereGangsCome) {
-  PackMix mix;
-  mix.add(share(1000), 8);
-  mix.add(gang(4), 4);
-  std::vector<PackRoom> rooms(20, idle(4, 64));
+  Mix mix;
+  mix.push_back({share(1000), 8});
+  mix.push_back({gang(4), 4});
   PackRoom broken = idle(4, 64);
   take(broken, share(1000), 0);
-  rooms.insert(rooms.end(), 10, broken);
+  const std::vector<PackStock> rooms{{idle(4, 64), 20}, {broken, 10}};
   const PackPrices prices = settled(mix, rooms);
   PackRoom after_idle = idle(4, 64), after_broken = broken;
   take(after_idle, share(1000), 0);
@@ -102,50 +107,74 @@ TEST(PackPrices, BreakingAnIdleNodeCostsMoreWhereGangsCome) {
 }
 
 TEST(PackPrices, ServedTellsHowMuchOfTheMixFits) {
-  PackMix mix;
-  mix.add(share(500), 1);
-  const std::vector<PackRoom> rooms(25, idle(4, 64));
+  Mix mix;
+  mix.push_back({share(500), 1});
+  const std::vector<PackStock> rooms{{idle(4, 64), 25}};
   EXPECT_NEAR(settled(mix, rooms).served(), 200, 2);
 }
 
 TEST(PackPrices, AnEmptyMixAndRoomsWithoutDevicesAreWorthNothing) {
   const PackRoom host{.cpu_milli = 8000, .memory_mib = 1000};
-  PackPrices prices({}, 1, 0, 0);
-  prices.step(PackMix(), {});
+  PackPrices prices({}, 1, 0, 0, {});
+  prices.step({});
   EXPECT_EQ(prices.steps(), 0u);
   EXPECT_EQ(prices.value(host), 0);
-  PackMix mix;
-  mix.add({.cpu_milli = 1000});
-  prices.step(mix, std::vector<PackRoom>(3, host));
-  EXPECT_EQ(prices.value(host), 0);
+  EXPECT_EQ(settled({{share(1000), 1}}, std::vector<PackStock>{{host, 3}}).value(host), 0);
+}
+
+TEST(PackPrices, EqualRoomsCountAsOneWithTheirNumber) {
+  const Mix mix{{share(700, 3), 2}, {share(300, 9), 3}, {gang(2, 20), 1}};
+  PackRoom used = idle(4, 40);
+  take(used, share(700, 3), 2);
+  std::vector<PackStock> apart(5, {idle(4, 64), 1});
+  apart.insert(apart.end(), 3, {used, 1});
+  const PackPrices one = settled(mix, apart, 1, 50),
+                   other = settled(mix, std::vector<PackStock>{{idle(4, 64), 5}, {used, 3}}, 1, 50);
+  for (std::size_t i = 0; i < mix.size(); ++i) EXPECT_NEAR(one.price(i), other.price(i), 0.01);
 }
 
 // Whatever the prices, what is placed never brings more than the rooms were worth, and taking never adds value.
 TEST(PackPrices, ValueBoundsEveryFilling) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     Rng rng(seed);
-    PackMix mix;
+    Mix mix;
     for (int i = 0; i < 12; ++i) {
       const auto cores = static_cast<std::int64_t>(rng.below(16));
       if (rng.chance(0.2))
-        mix.add(gang(static_cast<std::uint8_t>(rng.between(2, 8)), cores), rng.unit() + 0.01);
+        mix.push_back({gang(static_cast<std::uint8_t>(rng.between(2, 8)), cores), rng.unit() + 0.01});
       else
-        mix.add(share(static_cast<std::uint16_t>(10 * rng.between(1, 100)), cores, rng.between(1, 3)),
-                rng.unit() + 0.01);
+        mix.push_back(
+            {share(static_cast<std::uint16_t>(10 * rng.between(1, 100)), cores, rng.between(1, 3)), rng.unit() + 0.01});
     }
-    std::vector<PackRoom> rooms;
+    std::vector<PackStock> rooms;
     for (int i = 0; i < 10; ++i)
-      rooms.push_back(idle(static_cast<std::uint8_t>(rng.between(0, 8)), rng.between(4, 96),
-                           static_cast<std::uint16_t>(rng.below(2))));
+      rooms.push_back({idle(static_cast<std::uint8_t>(rng.between(0, 8)), rng.between(4, 96),
+                            static_cast<std::uint16_t>(rng.below(2))),
+                       1});
     const PackPrices prices = settled(mix, rooms, 2, static_cast<int>(rng.below(200)) + 1);
-    for (PackRoom& room : rooms) {
+    for (auto& [room, count] : rooms) {
       const float worth = prices.value(room);
       float brought = 0, last = worth;
       for (int tries = 0; tries < 60; ++tries) {
-        const std::size_t place = rng.below(mix.classes().size());
-        const PackShape& shape = mix.classes()[place].shape;
+        const std::size_t place = rng.below(mix.size());
+        const PackShape& shape = mix[place].shape;
         if (!fits(room, shape))
           continue;
+        // What a request costs is what the room loses, on the device where that is least.
+        const PackCost cost = prices.cost(prices.sum_of(room), prices.value(room), sorted(room), shape);
+        float lost = prices.value(room);
+        for (int d = 0; d < room.devices; ++d) {
+          if (shape.devices == 1 && room.free_milli[d] < shape.milli)
+            continue;
+          PackRoom after = room;
+          take(after, shape, shape.devices == 1 ? d : -1);
+          lost = std::min(lost, prices.value(room) - prices.value(after));
+          if (shape.devices == 1 && room.free_milli[d] == cost.from) {
+            EXPECT_NEAR(prices.value(room) - prices.value(after), static_cast<double>(cost.milli), 1)
+                << "seed " << seed;
+          }
+        }
+        ASSERT_NEAR(lost, static_cast<double>(cost.milli), 1) << "seed " << seed;
         take(room, shape, shape.devices == 1 ? tightest_device(room, shape.milli) : -1);
         brought += static_cast<float>(prices.price(place));
         const float now = prices.value(room);

@@ -18,6 +18,7 @@ struct PackRoom {
   std::uint16_t kind = 0;    // device model, below kPackKindsMax
   std::uint8_t devices = 0;  // how many the node has, free or not
   std::array<std::uint16_t, kPackDevicesMax> free_milli{};
+  friend auto operator<=>(const PackRoom&, const PackRoom&) = default;
 };
 
 struct PackShape {

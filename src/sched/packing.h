@@ -1,53 +1,51 @@
-// The packing score: where a request costs the others least. See pack_prices.h for what cost means; here is what a
-// scheduler calls. It looks at the requests that came so far (or at a mix it is told) and at what is free now, never at
-// what is to come.
+// What packing learns: the next record (model/records.h: Packing) from the last one, the requests that came since and
+// the rooms there are now; and prices made from a record. Pure functions: a planner goes by nothing but the record, so
+// that one which has just been started places as one that saw everything.
 #pragma once
 
+#include <map>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "model/records.h"
 #include "sched/pack_prices.h"
 
 namespace lockstep {
 
 struct PackSettings {
   PackPriceSettings prices;
-  double half_life = 0;  // arrivals after which an arrival counts half in the learnt mix; 0: all count alike
-  std::size_t classes_max = 512;
-  int settle_steps = 1000;     // price steps before the first placement
-  int arrivals_per_step = 16;  // and then
+  int settle_steps = 1000;            // of the prices while the mix is still vague, in all
+  int settle_arrivals = 200;          // after which two thirds of them are made
+  int arrivals_per_step = 16;         // and then
+  int fade = 1 << 15;                 // arrivals after which an arrival counts a third
+  int steps_max = 64;                 // for one record
+  std::int64_t work_max = 4'000'000;  // for one record, in values looked up: about so many nanoseconds
 };
 
-enum class PackMixSource : unsigned char { kTold, kLearnt };
-
-struct PackCost {
-  std::int64_t milli = 0;   // of GPU, in terms of average demand: less is better
-  std::int8_t device = -1;  // the one to take, for shapes of one device
+// The nodes, as far as all prices depend on them.
+struct PackGround {
+  std::vector<std::string> models;  // of devices, sorted; a room's kind is a position here
+  std::int64_t gpu_milli = 0, cpu_milli = 0;
+  friend bool operator==(const PackGround&, const PackGround&) = default;
 };
 
-class Packer {
- public:
-  // The totals are those of the whole cluster. A told mix stays as it is; a learnt one begins with `mix`.
-  Packer(const PackSettings& settings, PackMixSource source, PackMix mix, std::size_t kinds, std::int64_t gpu_milli,
-         std::int64_t cpu_milli);
-
-  // Call for every arrival, before it is placed. True when prices moved, so that values and costs got earlier no longer
-  // hold.
-  bool arrives(const PackShape& shape, std::span<const PackRoom> rooms);
-
-  float value(const PackRoom& room) const { return prices_.value(room); }
-  // The shape must fit; `value` is that of the room.
-  PackCost cost(const PackRoom& room, float value, const PackShape& shape) const;
-
-  const PackPrices& prices() const { return prices_; }
-
- private:
-  int steps_due() const;
-
-  PackSettings settings_;
-  PackMixSource source_;
-  PackMix mix_;
-  PackPrices prices_;
-  std::uint64_t arrivals_ = 0;
+struct PackRequest {
+  std::int64_t cpu_milli = 0;
+  std::uint8_t devices = 0;
+  std::uint16_t milli = 0;
+  std::vector<std::string> models;  // as in PackingClass
+  friend auto operator<=>(const PackRequest&, const PackRequest&) = default;
 };
+using PackArrivals = std::map<PackRequest, std::int64_t>;  // how often each came
+
+// Nothing is left for steps when `rooms` is empty: then only arrivals are counted.
+Packing next_packing(const PackSettings& settings, const Packing* last, JobId through, const PackArrivals& arrivals,
+                     const PackGround& ground, std::span<const PackStock> rooms);
+
+// A record is due again after so many jobs.
+std::size_t jobs_for_record(const Packing* last);
+
+PackPrices make_prices(const PackSettings& settings, const Packing& record, const PackGround& ground);
 
 }  // namespace lockstep

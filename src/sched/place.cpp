@@ -117,7 +117,31 @@ void gather_all(Board& board, const GroupSpec& group, const GroupWay& way, const
   }
 }
 
+namespace {
+
+// For a single node: the first that will do.
+Grants first_fit(Board& board, const GroupTask& task) {
+  std::vector<bool> in(board.view.classes().size());
+  for (const ClassNeed& need : task.way.needs) in[need.cls] = true;
+  for (const NodeSlot& slot : board.view.nodes()) {
+    if (!slot.node || !in[slot.cls])
+      continue;
+    const NodeLoad* load = board.at(slot.node->id);
+    if (load && eligible(*slot.node, task.partition, task.group) &&
+        tasks_that_fit(*slot.node, *load, task.group) >= task.way.tasks_each)
+      if (Grants grants = place_group({{slot.node.get(), load}}, task.group, task.number))
+        return grants;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Grants place_anywhere(Board& board, const GroupTask& task) {
+  if (by_price(board, task))
+    return place_by_price(board, task);
+  if (!task.listed && task.way.even && task.way.nodes == 1 && task.group.only_nodes.empty())
+    return first_fit(board, task);
   for (std::size_t enough = first_try(task.group, task.way);; enough = 0) {
     std::vector<Candidate> candidates;
     bool cut = false;
@@ -209,7 +233,7 @@ std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& sp
       it->second = shadows.seen(id, slot.load, avoid);
     return &it->second;
   };
-  return place(Board{view, load, {}, std::min(predicted, way.limit)}, spec, way, true);
+  return place(Board{view, load, {}, std::min(predicted, way.limit), way.limit >= kForever}, spec, way, true);
 }
 
 std::optional<std::vector<Grant>> place_where(PlannerView& view, const JobSpec& spec, const Way& way,

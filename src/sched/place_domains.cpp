@@ -101,10 +101,15 @@ Grants place_single(Board& board, const GroupTask& task) {
   if (slot.load.holders > 0)
     return first;
   const std::uint32_t weight_max = slot.node->weight;
-  const auto gang =
-      choose_gang(board.view.domains(), listed_counts(board, task.way, weight_max), {1, {}}, [&](DomainNo d) {
-        return candidates_of(listed_at(board, task.group, task.way, task.partition, d, weight_max, 1));
-      });
+  GroupWay way = task.way;
+  if (by_price(board, task)) {  // of those that cost the same
+    std::erase_if(way.needs, [&](const ClassNeed& need) { return need.cls != slot.cls; });
+    way.needs[0].amounts.devices = board.view.classes()[slot.cls].whole.devices;
+    way.needs[0].amounts.cores = board.view.classes()[slot.cls].whole.cores;
+  }
+  const auto gang = choose_gang(board.view.domains(), listed_counts(board, way, weight_max), {1, {}}, [&](DomainNo d) {
+    return candidates_of(listed_at(board, task.group, way, task.partition, d, weight_max, 1));
+  });
   Grants grants = gang ? place_group(*gang, task.group, task.number) : std::nullopt;
   return grants ? grants : first;
 }

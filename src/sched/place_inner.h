@@ -14,6 +14,7 @@ struct Board {
   std::function<const NodeLoad*(NodeId)> load;  // null: not to be used
   std::map<NodeId, NodeLoad> held;              // with what earlier groups of the job take
   Duration needed;                              // predicted run time of the job; 0 = it does not matter
+  bool endless = false;                         // nobody knows when it ends
   const NodeLoad* at(NodeId id) const {
     const auto it = held.find(id);
     return it != held.end() ? &it->second : load(id);
@@ -54,6 +55,10 @@ void gather_all(Board& board, const GroupSpec& group, const GroupWay& way, const
 // One group: on any nodes, and where the topology has a say (place_domains.cpp).
 Grants place_anywhere(Board& board, const GroupTask& task);
 Grants place_in_domains(Board& board, const GroupTask& task);
+
+// One group by price, where it is to be.
+bool by_price(Board& board, const GroupTask& task);
+Grants place_by_price(Board& board, const GroupTask& task);
 
 // The whole job. listed: on what the view lists as free, in order of preference; else on what the board says.
 Grants place(Board board, const JobSpec& spec, const Way& way, bool listed);

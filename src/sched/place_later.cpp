@@ -22,6 +22,8 @@ constexpr Instant kNotEver = kNever + seconds(1);
 Instant ready_at(const NodeClass& cls, const NodeSlot& slot, const FreeAmounts& need, std::vector<Holder>& scratch) {
   if (slot.free.covers(need))
     return Instant{};
+  if (std::all_of(slot.holders.begin(), slot.holders.end(), [](const Holder& h) { return h.end == kNever; }))
+    return !slot.holders.empty() && free_on(cls, *slot.node, {}).covers(need) ? kNever : kNotEver;
   scratch = slot.holders;
   std::sort(scratch.begin(), scratch.end(), [](const Holder& a, const Holder& b) { return a.end < b.end; });
   NodeLoad load = slot.load;
@@ -168,10 +170,19 @@ std::optional<Shadow> general_later(PlannerView& view, const JobSpec& spec, cons
   ends.push_back({});  // as it is now
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  std::vector<NodeLoad> loads(view.nodes().size());
-  const auto after = [&](Instant at) {
-    for (std::size_t i = 0; i < loads.size(); ++i) loads[i] = load_after(view.nodes()[i], at);
-    const auto load = [&](NodeId id) { return node_usable(*view.nodes()[id.value].node) ? &loads[id.value] : nullptr; };
+  const auto after = [&](Instant at) -> Grants {
+    if (!at && !view.packing().may_have_room(view, way))
+      return std::nullopt;
+    std::map<NodeId, NodeLoad> loads;
+    const auto load = [&](NodeId id) -> const NodeLoad* {
+      const NodeSlot& slot = view.nodes()[id.value];
+      if (!node_usable(*slot.node))
+        return nullptr;
+      const auto [it, fresh] = loads.try_emplace(id);
+      if (fresh)
+        it->second = load_after(slot, at);
+      return &it->second;
+    };
     return place(Board{view, load, {}, {}}, spec, way, false);
   };
   // More ends, more room: the fewest ends that suffice are found by halving.

@@ -555,6 +555,8 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
       view.changed = true;  // a running job overstays and the shadow moves, or it binds from now on
   if (now >= in.preempting.wake_at())
     view.changed = true;
+  if (view.packing().due() && !view.has_proposals())
+    chunk.packings.push_back(view.packing().next(view));
   in.preempting.serve(view, in.shadows, now, chunk);
   in.looked = 0;
   // Who has just come is tried at once: nothing else is new, or a long pass is under way.

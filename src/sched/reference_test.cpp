@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "sched/packing.h"
 #include "sched/testing.h"
 
 namespace lockstep {
@@ -138,6 +139,16 @@ class SlowPlanner {
         for (const Grant& grant : job->allocation->grants)
           held_[grant.node].push_back(
               {grant, job->limit_end ? job->limit_end : kNever, job->allocation->granted, job->predicted});
+    if (!tables.packing || tables.packing->classes.size() < 2)
+      return;
+    PackGround ground{{"h100"}, 0, 0};
+    for (const auto& [id, node] : tables.nodes)
+      if (!node->devices.empty()) {
+        ground.gpu_milli += std::int64_t{1000} * static_cast<std::int64_t>(node->devices.size());
+        ground.cpu_milli += std::int64_t{1000} * node->cores;
+      }
+    if (ground.gpu_milli > 0)
+      prices_.emplace(make_prices({}, *tables.packing, ground));
   }
 
   SlowPlan plan() {
@@ -335,6 +346,27 @@ class SlowPlanner {
     return std::max<std::int64_t>(0, needed.us - busy) + hours(5).us * (std::int64_t{free} - devices);
   }
 
+  // Whether it goes where it costs the others least: nobody knows when it ends.
+  bool by_price(const JobSpec& spec, Duration span) const {
+    const GroupSpec& group = spec.groups[0];
+    return prices_ && span >= kForever && group.sharing != Sharing::kExclusive && group.only_nodes.empty();
+  }
+  std::int64_t price_on(const JobSpec& spec, const Node& node, const NodeLoad& load) const {
+    const GroupSpec& group = spec.groups[0];
+    PackShape shape{.cpu_milli = std::int64_t{1000} * group.per_task.cores};
+    if (!group.per_node.devices.empty()) {
+      shape.devices = static_cast<std::uint8_t>(group.per_node.devices[0].count);
+      shape.milli = 1000;
+    }
+    PackRoom room{.cpu_milli = std::int64_t{1000} * (node.cores - load.cores.count())};
+    for (std::uint32_t d = 0; d < node.devices.size(); ++d)
+      if (!load.devices.test(d))
+        room.free_milli[room.devices++] = 1000;
+    if (shape.devices > room.devices || shape.cpu_milli > room.cpu_milli)
+      return 0;  // no room anyway
+    return prices_->cost(prices_->sum_of(room), prices_->value(room), room, shape).milli;
+  }
+
   bool start(const Job& job, const Partition& partition) {
     const Duration span = limit(job, partition);
     const Instant end = span >= kForever ? kNever : now_ + span;
@@ -350,8 +382,9 @@ class SlowPlanner {
       NodeLoad load = load_at(id, {});
       plain[id] = load;
       const std::uint32_t free_devices = static_cast<std::uint32_t>(node->devices.size()) - load.devices.count();
-      order.emplace_back(node->weight, cost_of_part(*job.spec, *node, free_devices, needed), free_devices,
-                         node->cores - load.cores.count(), id);
+      const std::int64_t cost = by_price(*job.spec, span) ? price_on(*job.spec, *node, load)
+                                                          : cost_of_part(*job.spec, *node, free_devices, needed);
+      order.emplace_back(node->weight, cost, free_devices, node->cores - load.cores.count(), id);
       for (const auto& [name, head] : plan_.heads)
         if (const auto then = head.then.find(id);
             then != head.then.end() && ((head.binds ? end : probably) > head.at || end == kNever)) {
@@ -464,6 +497,7 @@ class SlowPlanner {
   Instant now_;
   std::map<NodeId, std::vector<Held>> held_;
   SlowPlan plan_;
+  std::optional<PackPrices> prices_;
 };
 
 std::vector<std::string> jobs_and_nodes(const std::vector<PlannedStart>& starts) {
@@ -510,7 +544,7 @@ std::uint64_t clusters() {
 }
 
 TEST(Reference, agrees_on_starts_heads_and_their_times) {
-  std::uint64_t compared = 0, with_head = 0;
+  std::uint64_t compared = 0, with_head = 0, priced = 0;
   for (std::uint64_t seed = 1; seed <= clusters() && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(format("seed {}", seed));
     Rng rng(seed * 7919);
@@ -530,6 +564,7 @@ TEST(Reference, agrees_on_starts_heads_and_their_times) {
       core.add_node(n, cores, alike ? 4 : static_cast<std::uint32_t>(rng.between(0, 4)), random_path(rng, depth));
     }
     Driver driver;
+    driver.packs = depth == 0;  // with prices in half of them
     Instant now = kNow;
     for (int round = 0; round < 8 && !testing::Test::HasFailure(); ++round) {
       now = now + millis(rng.between(0, 400'000));
@@ -537,6 +572,8 @@ TEST(Reference, agrees_on_starts_heads_and_their_times) {
         JobSpec spec = random_ask(rng);
         if (spec.time_limit.us != 0 && spec.time_limit < kForever)
           spec.time_limit = spec.time_limit * rng.between(1, 60);
+        else if (driver.packs)
+          spec.groups.resize(1);
         if (depth > 0 && rng.chance(0.7))
           ask_of_tree(rng, spec.groups[0]);
         core.add_job(spec, rng.below(4), random_turn(rng), spec.time_limit * rng.between(1, 20) / 20);
@@ -560,6 +597,9 @@ TEST(Reference, agrees_on_starts_heads_and_their_times) {
         const auto starts = driver.pass(now);
         ASSERT_EQ(jobs_and_nodes(starts), slow.starts) << "round " << round;
         for (const PlannedStart& start : starts) core.start(start, now);
+        if (driver.packs)
+          for (const PlannedPacking& packing : driver.packings) core.pack(packing);
+        priced += core.tables.packing && core.tables.packing->classes.size() > 1;
         driver.planner.observe(core.drain());
         driver.planner.settled();
         slow = SlowPlanner(core.tables, now).plan();
@@ -577,6 +617,7 @@ TEST(Reference, agrees_on_starts_heads_and_their_times) {
   }
   EXPECT_GT(compared, clusters());
   EXPECT_GT(with_head, compared / 8);
+  EXPECT_GT(priced, compared / 8);
 }
 
 // --- the forecast ---

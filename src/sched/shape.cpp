@@ -110,6 +110,14 @@ ClassNeed need_of(ClassNo number, const NodeClass& cls, const GroupSpec& group, 
     if (ask.mig.empty())
       shares_milli += ask.count * ask.milli;
   out.counted = need.parts.empty() && need.counted.empty();
+  const bool share = need.parts.size() == 1 && need.parts[0].count == 1 && need.parts[0].mig.empty();
+  out.priced = !need.whole_node && !group.all_memory && out.amounts.devices <= kPackDevicesMax &&
+               (need.parts.empty() || (share && out.amounts.devices == 0));
+  out.pack = {.cpu_milli = std::int64_t{need.cores} * 1000,
+              .devices = static_cast<std::uint8_t>(share ? 1 : out.amounts.devices),
+              .milli = share                     ? need.parts[0].milli
+                       : out.amounts.devices > 0 ? kWholeDevice
+                                                 : std::uint16_t{0}};
   out.amounts.cores = need.whole_node ? cls.whole.cores : need.cores;
   out.amounts.memory_mb = group.all_memory ? 0 : need.memory_mb;
   const FreeAmounts& all = cls.whole;
@@ -157,16 +165,19 @@ std::optional<ClassNeed> need_in(const GroupSpec& group, const GroupWay& way, Pa
   ClassNeed need = need_of(c, cls, group, std::min(room, (tasks + count - 1) / count));
   const bool takes_node = need.takes_node || devices_per_job(group) > 0;
   const bool all_tasks = group.tasks_per_node_exact && group.tasks_per_node > 0;
-  need.amounts = need_of(c, cls, group, all_tasks ? group.tasks_per_node : 1).amounts;
+  const ClassNeed least = need_of(c, cls, group, all_tasks ? group.tasks_per_node : 1);
+  need.amounts = least.amounts;
+  need.priced = least.priced;
+  need.pack = least.pack;
   need.nodes = count;
   need.takes_node = takes_node;
   return need;
 }
 
 // Whether the amounts decide on every node of the class.
-bool amounts_decide(const ClassNeed& need, const GroupSpec& group, const NodeClass& cls) {
-  return need.counted && cls.one_device_type && need.amounts.memory_mb <= cls.memory_least_mb &&
-         group.tmp_disk_mb <= cls.disk_least_mb;
+void decide(GroupWay& way, const ClassNeed& need, const GroupSpec& group, const NodeClass& cls) {
+  way.uniform = way.uniform && need.amounts.memory_mb <= cls.memory_least_mb && group.tmp_disk_mb <= cls.disk_least_mb;
+  way.exact = way.exact && way.uniform && need.counted && cls.one_device_type;
 }
 
 }  // namespace
@@ -180,11 +191,12 @@ std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition,
     way.nodes = fixed ? fixed : std::max(1u, group.nodes.min);
     way.tasks_each = fixed ? group.tasks.min / fixed : 1;
     way.even = fixed != 0;
-    way.exact = fixed != 0 && spec.groups.size() == 1 && group.only_nodes.empty() && group.exclude_nodes.empty() &&
-                !group.all_memory && (partition.nodes_max == 0 || fixed <= partition.nodes_max);
+    way.uniform = fixed != 0 && spec.groups.size() == 1 && group.only_nodes.empty() && group.exclude_nodes.empty() &&
+                  (partition.nodes_max == 0 || fixed <= partition.nodes_max);
+    way.exact = way.uniform && !group.all_memory;
     for (ClassNo c = 0; c < classes.size(); ++c)
       if (const auto need = need_in(group, way, number, c, classes[c])) {
-        way.exact = way.exact && amounts_decide(*need, group, classes[c]);
+        decide(way, *need, group, classes[c]);
         way.needs.push_back(*need);
       }
     out.push_back(std::move(way));
@@ -216,7 +228,7 @@ void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std
         continue;
       at = way.needs.insert(at, *need);
     }
-    way.exact = way.exact && amounts_decide(*at, group, cls);
+    decide(way, *at, group, cls);
   }
 }
 

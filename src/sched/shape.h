@@ -11,6 +11,7 @@
 #include "model/plan.h"
 #include "rules/topology.h"
 #include "sched/node_class.h"
+#include "sched/pack_room.h"
 
 namespace lockstep {
 
@@ -26,6 +27,8 @@ struct ClassNeed {
   bool takes_node = false;  // nobody else fits beside it: exclusive, all devices, or more than half of them
   bool counted = true;      // amounts say it all: no parts of devices, no counted resources
   bool all_memory = false;  // counts as 0 in amounts
+  bool priced = false;      // packing can price it: whole devices, or one share of one
+  PackShape pack;           // then, for one member
 };
 
 // What a gang takes of one pool: so many nodes, on each so much. Amounts in units of the pool.
@@ -41,6 +44,7 @@ Demand demand_of(const ClassNeed& need, const NodeClass& cls);
 
 // A group on the nodes of one partition.
 struct GroupWay {
+  bool uniform = false;          // on empty nodes of these classes the members fit, whichever they are
   bool exact = false;            // so many equal members on any nodes with the amounts: counting nodes decides
   std::uint32_t nodes = 0;       // exact: how many; else the least
   std::uint32_t tasks_each = 0;  // exact: on every one

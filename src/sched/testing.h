@@ -13,6 +13,7 @@
 #include "model/tables.h"
 #include "rules/admission.h"
 #include "rules/fit.h"
+#include "rules/packing.h"
 #include "rules/preempt.h"
 #include "rules/topology.h"
 #include "rules/tres.h"
@@ -291,6 +292,13 @@ struct MiniCore {
     job.promise = planned.promise.grants.empty() ? nullptr : std::make_shared<Promise>(planned.promise);
     put(job);
   }
+  void pack(const PlannedPacking& planned) {
+    const Packing* last = tables.packing.get();
+    ASSERT_EQ(planned.read, last ? last->meta.seq : 0);
+    const auto sound = check_packing(*planned.packing, last, JobId{UINT64_MAX});
+    EXPECT_TRUE(sound.ok()) << (sound.ok() ? "" : sound.error().message);
+    put(Packing(*planned.packing));
+  }
   void add_qos(const std::string& name, std::vector<std::string> preempts = {},
                PreemptMode mode = PreemptMode::kCluster, Duration grace = {}) {
     Qos qos;
@@ -337,6 +345,7 @@ inline JobSpec ask(std::uint32_t nodes, std::uint32_t devices, Duration limit, s
 
 struct Driver {
   Planner planner;
+  bool packs = true;  // what it learns of packing becomes the record
   Rng rng{1};
   std::map<JobId, PlanNote> notes;
   // What else the last pass proposed.
@@ -344,6 +353,7 @@ struct Driver {
   std::vector<PlannedPromise> promises;
   std::vector<PlannedResume> resumes;
   std::vector<PlannedGrowth> growths;
+  std::vector<PlannedPacking> packings;
 
   std::vector<PlannedStart> pass(Instant now, PlanBudget budget = {}) {
     std::vector<PlannedStart> starts;
@@ -351,6 +361,7 @@ struct Driver {
     promises.clear();
     resumes.clear();
     growths.clear();
+    packings.clear();
     for (int slices = 0;; ++slices) {
       EXPECT_LT(slices, 100'000) << "the planner never comes to an end";
       PlanChunk chunk = planner.plan(now, rng, budget);
@@ -360,6 +371,7 @@ struct Driver {
       std::move(chunk.promises.begin(), chunk.promises.end(), std::back_inserter(promises));
       std::move(chunk.resumes.begin(), chunk.resumes.end(), std::back_inserter(resumes));
       std::move(chunk.growths.begin(), chunk.growths.end(), std::back_inserter(growths));
+      std::move(chunk.packings.begin(), chunk.packings.end(), std::back_inserter(packings));
       if (!chunk.more || slices >= 100'000)
         return starts;
     }
@@ -375,6 +387,9 @@ struct Driver {
       for (const PlannedPreemption& preemption : preemptions) core.preempt(preemption, now);
       for (const PlannedResume& resume : resumes) core.resume(resume);
       for (const PlannedGrowth& growth : growths) core.grow(growth, now);
+      for (const PlannedPacking& packing : packings)
+        if (packs)
+          core.pack(packing);
       count += starts.size();
       planner.observe(core.drain());
       planner.settled();

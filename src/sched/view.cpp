@@ -75,6 +75,7 @@ void remove_grant(NodeLoad& load, const Grant& grant) {
 PlannerView::PlannerView() = default;
 
 void PlannerView::observe(const Change& change) {
+  packing_.observe(change);
   if (const auto* job = std::get_if<Ref<Job>>(&change.record))
     put_job(*job, change.removed);
   else if (const auto* node = std::get_if<Ref<Node>>(&change.record))

@@ -17,6 +17,7 @@
 #include "sched/admission.h"
 #include "sched/domains.h"
 #include "sched/job_index.h"
+#include "sched/pack_view.h"
 #include "sched/shape.h"
 #include "sched/tally.h"
 
@@ -214,6 +215,8 @@ class PlannerView {
   void shade(NodeId id, const NodeLoad& kept);
   void unshade(NodeId id);
 
+  PackView& packing() { return packing_; }
+
   // Clock of nodes whose load, holders' ends or state changed, and when each last did.
   std::uint64_t touch_clock() const { return touch_clock_; }
   std::uint64_t touched_at(NodeId id) const { return touched_[id.value]; }
@@ -263,6 +266,10 @@ class PlannerView {
   void put_topology(const Ref<Topology>& topology);
   void list_by_domain();
   void count_at_domain(const NodeSlot& slot, int by);
+  void touch(NodeId id) {
+    touched_[id.value] = ++touch_clock_;
+    packing_.touched(id);
+  }
   std::uint32_t shape_of(const Ref<JobSpec>& spec);
   std::uint64_t queue_mark(const JobSlot& slot) const;
   SlotNo new_slot(JobId id);
@@ -329,6 +336,7 @@ class PlannerView {
   std::map<ProposalKey, Proposal> proposals_;
   Instant now_;
 
+  PackView packing_;
   Admission admission_;
   Tallies tallies_;
   std::uint64_t tallies_rules_ = 0;

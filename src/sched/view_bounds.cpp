@@ -75,7 +75,7 @@ void PlannerView::keep_apart(const std::vector<std::string>& names) {
     NodeSlot& slot = nodes_[id.value];
     if (classes_[slot.cls].kept_by == admission_.keepers_of(slot.node->meta.name))
       continue;
-    touched_[id.value] = ++touch_clock_;
+    touch(id);
     leave_class(slot);
     classify(slot);
   }

@@ -144,7 +144,7 @@ void PlannerView::put_node(const Ref<Node>& node, bool removed) {
     cluster_.reset();
     ranked_as_of_ = kNever;  // the whole that sizes are parts of is another
   }
-  touched_[node->id.value] = ++touch_clock_;
+  touch(node->id);
   if (slot.node)
     leave_class(slot);
   slot.node = removed ? nullptr : node;
@@ -319,7 +319,7 @@ void PlannerView::count_room(NodeSlot& slot, int by) {
 void PlannerView::hold_all(const std::vector<Grant>& grants, Instant end, Instant since, Duration predicted) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = node_slot(grant.node);
-    touched_[grant.node.value] = ++touch_clock_;
+    touch(grant.node);
     if (slot.node) {
       unlist(slot);
       count_room(slot, -1);
@@ -338,7 +338,7 @@ void PlannerView::hold_all(const std::vector<Grant>& grants, Instant end, Instan
 void PlannerView::release_all(const std::vector<Grant>& grants) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = nodes_[grant.node.value];
-    touched_[grant.node.value] = ++touch_clock_;
+    touch(grant.node);
     if (slot.node) {
       unlist(slot);
       count_room(slot, -1);
@@ -360,7 +360,7 @@ void PlannerView::release_all(const std::vector<Grant>& grants) {
 void PlannerView::move_end(const std::vector<Grant>& grants, Instant end) {
   for (const Grant& grant : grants) {
     NodeSlot& slot = nodes_[grant.node.value];
-    touched_[grant.node.value] = ++touch_clock_;
+    touch(grant.node);
     count_room(slot, -1);
     for (Holder& holder : slot.holders)
       if (holder.grant == &grant)

@@ -359,6 +359,8 @@ void ControllerHost::plan() {
     Rng rng = world_.rng.fork();
     PlanChunk chunk = planner_->plan(world_.timeline.now(), rng, budget);
     for (const PlanNote& note : chunk.notes) waits_[note.job] = note.wait;
+    if (!chunk.packings.empty())
+      check_packing_law(*chunk.packings.front().packing);
     if (stray_plans > 0 && world_.rng.chance(stray_plans))
       stray_plan();
     if (chunk.empty()) {
@@ -378,6 +380,18 @@ void ControllerHost::plan() {
       wake();
     });
   });
+}
+
+// A planner made from what is committed would have proposed the same record.
+void ControllerHost::check_packing_law(const Packing& proposed) {
+  Planner twin;
+  twin.observe(engine_->snapshot());
+  Rng rng(1);
+  const PlanChunk chunk = twin.plan(world_.timeline.now(), rng, {});
+  if (chunk.packings.empty() || chunk.packings.front().packing->through != proposed.through ||
+      chunk.packings.front().packing->steps != proposed.steps ||
+      chunk.packings.front().packing->classes != proposed.classes)
+    world_.verdict.fail("a rebuilt planner would have learnt something else of packing");
 }
 
 // A plan from someone who saw an empty cluster: the core must take only what is right.

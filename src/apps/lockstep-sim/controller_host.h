@@ -46,6 +46,7 @@ class ControllerHost {
   void exchange();
   void plan();
   void stray_plan();
+  void check_packing_law(const Packing& proposed);
   void published(const Engine::Batch& batch);
   void show(std::uint64_t index, std::span<const Change> changes);
   void show_unseen();

@@ -150,8 +150,8 @@ std::unique_ptr<PackPolicy> make_policy(PackRule rule, const PackTrace& trace, s
     case PackRule::kDotProduct: return std::make_unique<DotProduct>(trace);
     case PackRule::kBestFit: return std::make_unique<BestFit>(trace);
     case PackRule::kFgd: return std::make_unique<Fgd>(trace);
-    case PackRule::kDefaultKnown: return make_default(trace, true);
-    case PackRule::kDefaultOnline: return make_default(trace, false);
+    case PackRule::kDefaultKnown:
+    case PackRule::kDefaultOnline: break;
   }
   CHECK(false);
 }

@@ -11,14 +11,13 @@ namespace {
 
 constexpr std::int64_t kNoRoom = INT64_MIN;
 
-class Experiment {
+class Experiment final : public PackWorld {
  public:
-  Experiment(const PackTrace& trace, PackPolicy& policy, std::vector<PackRoom> rooms)
-      : trace_(trace), policy_(policy), rooms_(std::move(rooms)), known_(trace.shapes.size()) {}
+  Experiment(const PackTrace& trace, std::unique_ptr<PackPolicy> policy, std::vector<PackRoom> rooms)
+      : trace_(trace), policy_(std::move(policy)), rooms_(std::move(rooms)), known_(trace.shapes.size()) {}
 
-  // The node it was placed on, or -1.
-  std::ptrdiff_t arrive(std::uint32_t shape) {
-    if (policy_.arrives(rooms_, shape))
+  std::ptrdiff_t arrive(std::uint32_t shape) override {
+    if (policy_->arrives(rooms_, shape))
       ++epoch_;
     Known& known = refresh(shape);
     const auto best = std::max_element(known.score.begin(), known.score.end());  // the first of equals
@@ -27,11 +26,10 @@ class Experiment {
     const auto node = static_cast<std::size_t>(best - known.score.begin());
     take(rooms_[node], trace_.shapes[shape], known.device[node]);
     changed_.push_back(static_cast<std::uint32_t>(node));
-    policy_.placed(node, shape);
+    policy_->placed(node, shape);
     return static_cast<std::ptrdiff_t>(node);
   }
-  const PackRoom& room(std::size_t node) const { return rooms_[node]; }
-  std::span<const PackRoom> rooms() const { return rooms_; }
+  const PackRoom& room(std::size_t node) const override { return rooms_[node]; }
 
  private:
   struct Known {
@@ -59,13 +57,13 @@ class Experiment {
       known.score[node] = kNoRoom;
       return;
     }
-    const PackScore score = policy_.score(node, rooms_[node], shape);
+    const PackScore score = policy_->score(node, rooms_[node], shape);
     known.score[node] = score.score;
     known.device[node] = score.device;
   }
 
   const PackTrace& trace_;
-  PackPolicy& policy_;
+  std::unique_ptr<PackPolicy> policy_;
   std::vector<PackRoom> rooms_;
   std::vector<Known> known_;
   std::vector<std::uint32_t> changed_;
@@ -84,8 +82,11 @@ PackCurve run_pack(const PackTrace& trace, PackRule rule, std::uint64_t seed, co
   if (fragmentation)
     for (std::size_t i = 0; i < rooms.size(); ++i) fragment_sum += fragments[i] = fragmentation->of(rooms[i]);
 
-  const std::unique_ptr<PackPolicy> policy = make_policy(rule, trace, seed);
-  Experiment experiment(trace, *policy, std::move(rooms));
+  std::unique_ptr<PackWorld> world;
+  if (rule == PackRule::kDefaultKnown || rule == PackRule::kDefaultOnline)
+    world = make_planner_world(trace, std::move(rooms), rule == PackRule::kDefaultKnown);
+  else
+    world = std::make_unique<Experiment>(trace, make_policy(rule, trace, seed), std::move(rooms));
   PackCurve curve;
   std::array<int, kDemandPercent + 2> count{};
   const auto capacity = static_cast<double>(trace.gpu_milli);
@@ -94,14 +95,14 @@ PackCurve run_pack(const PackTrace& trace, PackRule rule, std::uint64_t seed, co
   for (const std::uint32_t shape : arrivals) {
     asked += trace.shapes[shape].gpu_milli();
     const double before = wall_seconds();
-    const std::ptrdiff_t node = experiment.arrive(shape);
+    const std::ptrdiff_t node = world->arrive(shape);
     seconds += wall_seconds() - before;
     if (node >= 0) {
       placed += trace.shapes[shape].gpu_milli();
       if (fragmentation) {
         const auto i = static_cast<std::size_t>(node);
         fragment_sum -= fragments[i];
-        fragment_sum += fragments[i] = fragmentation->of(experiment.room(i));
+        fragment_sum += fragments[i] = fragmentation->of(world->room(i));
       }
     }
     const auto percent = static_cast<std::size_t>(std::lround(100 * static_cast<double>(asked) / capacity));

@@ -28,9 +28,19 @@ class PackPolicy {
   virtual void placed(std::size_t /*node*/, std::uint32_t /*shape*/) {}
 };
 
+// The default is the product itself (make_planner_world).
 enum class PackRule : unsigned char { kRandom, kDotProduct, kBestFit, kFgd, kDefaultKnown, kDefaultOnline };
-std::unique_ptr<PackPolicy> make_default(const PackTrace& trace, bool told);
-std::unique_ptr<PackPolicy> make_policy(PackRule rule, const PackTrace& trace, std::uint64_t seed);
+std::unique_ptr<PackPolicy> make_policy(PackRule rule, const PackTrace& trace, std::uint64_t seed);  // of a rival
+
+// The cluster as pods arrive.
+class PackWorld {
+ public:
+  virtual ~PackWorld() = default;
+  virtual std::ptrdiff_t arrive(std::uint32_t shape) = 0;  // the node it was placed on, or -1
+  virtual const PackRoom& room(std::size_t node) const = 0;
+};
+// The real core and planner. told: they know the mix.
+std::unique_ptr<PackWorld> make_planner_world(const PackTrace& trace, std::vector<PackRoom> rooms, bool told);
 
 // F of FGD: the milli-GPU of a room that a request drawn from the mix could not use.
 class Fragmentation {

@@ -181,6 +181,16 @@ std::uint64_t ScaleWorld::commit(std::vector<PlannedStart> starts, double& secon
   return applied;
 }
 
+void ScaleWorld::learn(std::vector<PlannedPacking> packings, double& seconds) {
+  if (packings.empty())
+    return;
+  ApplyPlan plan;
+  plan.packings = std::move(packings);
+  const double begin = cpu_seconds();
+  must(std::move(plan));
+  seconds += cpu_seconds() - begin;
+}
+
 ScaleWorld::Cycle ScaleWorld::cycle() {
   Cycle out;
   for (bool more = true; more;) {
@@ -195,8 +205,13 @@ ScaleWorld::Cycle ScaleWorld::cycle() {
       const double took = cpu_seconds() - begin;
       out.plan_s += took;
       out.slice_s = std::max(out.slice_s, took);
+      learn(std::move(chunk.packings), out.core_s);
       if (chunk.starts.empty()) {
+        begin = cpu_seconds();
+        planner_->observe(unseen_);
         planner_->settled();
+        out.plan_s += cpu_seconds() - begin;
+        unseen_.clear();
         continue;
       }
       for (const PlannedStart& start : chunk.starts) out.grants += start.grants.size();

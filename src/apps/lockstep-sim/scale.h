@@ -64,6 +64,7 @@ class ScaleWorld {
 
  private:
   std::uint64_t commit(std::vector<PlannedStart> starts, double& seconds);
+  void learn(std::vector<PlannedPacking> packings, double& seconds);
   Node facts(std::uint32_t number, std::uint32_t boot) const;
 
   std::uint32_t devices_per_node_ = 0, leaf_ = 0;

@@ -1,0 +1,89 @@
+// Placing by price: where the request costs the others least (sched/packing.h).
+#include <algorithm>
+#include <deque>
+
+#include "sched/pack_view.h"
+#include "sched/place_inner.h"
+
+namespace lockstep {
+
+namespace {
+
+// Nodes whose whole NVLink islands would be broken, before one of them is taken.
+constexpr int kIslandsLook = 64;
+
+// A device that the part may be of, with so much free; nothing: there is none any more.
+std::optional<std::uint32_t> device_with(const NodeClass& cls, const NodeLoad& load, std::uint16_t free_milli) {
+  std::optional<std::uint32_t> found;
+  cls.healthy.minus(load.devices).for_each([&](std::uint32_t i) {
+    std::int64_t free = kWholeDevice;
+    for (const DevicePart& part : load.parts)
+      if (part.device == i)
+        free -= part.milli;
+    if (!found && free == free_milli)
+      found = i;
+  });
+  return found;
+}
+
+// As if nothing but this device were there.
+NodeLoad only_device(const NodeLoad& load, const Node& node, std::uint32_t device) {
+  NodeLoad out = load;
+  out.devices = DeviceSet::first_n(static_cast<std::uint32_t>(node.devices.size()));
+  out.devices.clear(device);
+  std::erase_if(out.parts, [&](const DevicePart& part) { return part.device != device; });
+  return out;
+}
+
+}  // namespace
+
+// What ends is placed so that nodes fall idle together (sched/idle_together.h), which needs no prices; shares and what
+// stays for good are placed by price.
+bool by_price(Board& board, const GroupTask& task) {
+  const GroupWay& way = task.way;
+  if (!task.listed || !way.even || !task.group.only_nodes.empty() || way.needs.empty())
+    return false;
+  const bool share = way.needs[0].pack.devices == 1 && way.needs[0].pack.milli < kPackDeviceMilli;
+  if (!share && !board.endless)
+    return false;
+  PackView& pack = board.view.packing();
+  return pack.ready(board.view) &&
+         std::all_of(way.needs.begin(), way.needs.end(), [&](const ClassNeed& need) { return pack.priced(need); });
+}
+
+Grants place_by_price(Board& board, const GroupTask& task) {
+  const GroupWay& way = task.way;
+  std::deque<NodeLoad> masked;
+  std::vector<Candidate> chosen, breaking;
+  const auto take = [&](Candidate candidate, const PackSearch::Found& found) {
+    const NodeClass& cls = board.view.classes()[found.need->cls];
+    if (found.need->pack.devices == 1 && found.need->pack.milli < kPackDeviceMilli)
+      if (const auto device = device_with(cls, *candidate.load, found.from)) {
+        masked.push_back(only_device(*candidate.load, *candidate.node, *device));
+        if (tasks_that_fit(*candidate.node, masked.back(), task.group) >= way.tasks_each) {
+          chosen.push_back({candidate.node, &masked.back()});
+          return;
+        }
+      }
+    if (!way.exact && tasks_that_fit(*candidate.node, *candidate.load, task.group) < way.tasks_each)
+      return;
+    const std::uint32_t devices = found.need->amounts.devices;
+    const bool breaks =
+        way.nodes == 1 && devices > 0 && cls.islands.size() > 1 && breaks_island(cls, *candidate.load, devices);
+    (breaks ? breaking : chosen).push_back(candidate);
+  };
+  PackSearch search(board.view, way.needs);
+  while (chosen.size() < way.nodes && breaking.size() < kIslandsLook) {
+    const auto found = search.next();
+    if (!found)
+      break;
+    if (const auto choice = choice_of(board, task.group, way, task.partition, *found->need, found->node))
+      take(choice->candidate, *found);
+  }
+  for (const Candidate& candidate : breaking)
+    if (chosen.size() < way.nodes)
+      chosen.push_back(candidate);
+  return chosen.size() < way.nodes ? std::nullopt : place_group(chosen, task.group, task.number);
+}
+
+}  // namespace lockstep
