@@ -84,7 +84,8 @@ struct Describe {
       if (text.size() > 500)
         break;
     }
-    for (const auto& p : c.preemptions) text += format(" preempt {}@{} {}", p.job.value, p.read, p.victims.size());
+    for (const auto& p : c.preemptions)
+      text += format(" preempt {}@{} {}+{}", p.job.value, p.read, p.victims.size(), p.shrinks.size());
     for (const auto& p : c.promises) text += format(" promise {}@{}", p.job.value, p.promise.at.us);
     for (const auto& g : c.growths) text += format(" grow {}@{}", g.job.value, g.read);
     for (const auto& p : c.packings) text += format(" packing@{}", p.read);

@@ -122,13 +122,14 @@ bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) {
 }
 
 bool may_shrink(const Txn& txn, const Job& job, NodeId node) {
-  if (job.state != JobState::kRunning || job.eviction || has_steps_on(txn, job, node))
+  if (job.state != JobState::kRunning || (job.eviction && job.eviction->nodes.empty()) || has_steps_on(txn, job, node))
     return false;
   std::vector<Grant> left;
   for (std::size_t i = 0; i < job.members.size(); ++i) {
     const Grant& grant = job.allocation->grants[i];
     const Node* there = txn.tables().node(grant.node);
-    if (grant.node != node && job.members[i] != MemberState::kStopped && there && there->link == NodeLink::kUp)
+    if (grant.node != node && !gives_up(job, grant.node) && job.members[i] != MemberState::kStopped && there &&
+        there->link == NodeLink::kUp)
       left.push_back(grant);
   }
   for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
@@ -145,7 +146,18 @@ bool may_shrink(const Txn& txn, const Job& job, NodeId node) {
   return true;
 }
 
-void shrink(Txn& txn, const Job& job, NodeId node) {
+bool may_give_up(const Txn& txn, const Job& job, const std::vector<NodeId>& nodes) {
+  return job.state == JobState::kRunning && !job.eviction && can_spare(job, nodes) &&
+         std::none_of(nodes.begin(), nodes.end(), [&](NodeId node) { return has_steps_on(txn, job, node); });
+}
+
+void shrink(Txn& txn, const Job& before, NodeId node) {
+  Job job = before;
+  if (gives_up(job, node)) {
+    auto eviction = std::make_shared<Eviction>(*job.eviction);
+    std::erase(eviction->nodes, node);
+    job.eviction = eviction->nodes.empty() ? nullptr : std::move(eviction);
+  }
   std::vector<Grant> grants = job.allocation->grants;
   std::vector<MemberState> members = job.members;
   std::vector<bool> lost(grants.size());

@@ -12,6 +12,8 @@ bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules);
 // The running job can do without what it has on the node, which is lost; other nodes that cannot be reached do not
 // count as there.
 bool may_shrink(const Txn& txn, const Job& job, NodeId node);
+// The running job could make room on these nodes for another one and stay.
+bool may_give_up(const Txn& txn, const Job& job, const std::vector<NodeId>& nodes);
 // Nothing of the attempt lives there any more: what it held there is given back, its tasks have ended. may_shrink().
 void shrink(Txn& txn, const Job& job, NodeId node);
 

@@ -213,5 +213,95 @@ TEST_F(Growth, a_launch_that_fails_on_the_new_node_costs_that_node_alone) {
   EXPECT_EQ(w.job(id).allocation->tres.cpu, 8);
 }
 
+TEST_F(Growth, it_makes_room_on_some_nodes_and_stays) {
+  for (const bool pardoned : {false, true}) {
+    SCOPED_TRACE(pardoned);
+    w = World(3);
+    Qos low, high;
+    low.meta.name = "low";
+    low.grace = seconds(10);
+    w.must(PutQos{low});
+    high.meta.name = "high";
+    high.preempts = {"low"};
+    w.must(PutQos{high});
+    JobSpec spec = elastic(1, 6);
+    spec.qos = "low";
+    const JobId id = w.submit(spec);
+    const std::vector<PlannedStart> starts{{.job = id, .partition = "main", .grants = grants({1, 1, 2, 3})}};
+    ASSERT_EQ(w.must(ApplyPlan{starts}).starts_applied, 1u);
+    w.obey();
+    JobSpec urgent_spec = World::batch(1);
+    urgent_spec.qos = "high";
+    urgent_spec.groups[0].per_task.cores = 16;
+    const JobId urgent = w.submit(urgent_spec);
+    const auto plan_for = [&](std::vector<std::uint32_t> nodes) {
+      NodeLoad idle;
+      Plan plan;
+      PlannedPreemption planned{.job = urgent, .read = w.job(urgent).meta.seq, .partition = "main"};
+      planned.grants = {*choose_grant(w.node(nodes[0]), idle, urgent_spec.groups[0], 0, 1, 0)};
+      planned.shrinks = {{id, {}}};
+      for (const std::uint32_t n : nodes) planned.shrinks[0].nodes.push_back(w.id(n));
+      plan.preemptions.push_back(std::move(planned));
+      w.must(ApplyPlan{plan});
+      return w.job(urgent).promise != nullptr;
+    };
+    EXPECT_FALSE(plan_for({3, 2, 1})) << "it needs one task";
+    ASSERT_TRUE(plan_for({3}));
+    EXPECT_EQ(w.state_of(id), JobState::kRunning);
+    // Its task there takes the warning for its end, and does not start again in between.
+    const std::uint32_t index = [&] {
+      for (const auto& [i, node] : running(id))
+        if (node == 3)
+          return i;
+      return UINT32_MAX;
+    }();
+    (void)w.report(3, id, TaskEnded{0, index, 1, {0, 15, false}});
+    w.pass(seconds(5));
+    if (pardoned) {
+      w.must(CancelJob{{urgent, {}}});
+      EXPECT_FALSE(w.job(id).eviction);
+      w.pass(minutes(2));
+      w.obey();
+      EXPECT_EQ(running(id).size(), 4u);
+      continue;
+    }
+    EXPECT_EQ(running(id).size(), 3u);
+    w.pass(seconds(6));
+    // The stop gets lost: the node is told again.
+    w.actions.clear();
+    const auto again = reconcile(w.state, w.id(3), std::vector<Holding>{{id, 1, false, {}, {}}});
+    ASSERT_EQ(again.size(), 1u);
+    EXPECT_TRUE(std::holds_alternative<StopAttempt>(again[0].body));
+    const Ref<Promise> promise = w.job(urgent).promise;
+    const std::vector<PlannedStart> start{{.job = urgent, .partition = "main", .grants = promise->grants}};
+    EXPECT_EQ(w.must(ApplyPlan{start}).starts_applied, 0u);
+    EXPECT_TRUE(w.report(3, id, MemberStopped{}).ok());
+    EXPECT_FALSE(w.job(id).eviction);
+    EXPECT_EQ(w.state_of(id), JobState::kRunning);
+    EXPECT_EQ(w.must(ApplyPlan{start}).starts_applied, 1u);
+    w.obey();
+    EXPECT_EQ(running(id).size(), 3u);
+    EXPECT_EQ(w.job(id).restarts + w.job(id).preemptions, 0u);
+  }
+}
+
+TEST_F(Growth, more_tasks_come_by_growth) {
+  const JobId id = start(2, 2, {1, 1});
+  w.must(SetTaskCount{id, 0, 4});
+  EXPECT_EQ(w.job(id).spec->groups[0].tasks, (CountRange{2, 4}));
+  EXPECT_TRUE(grow(id, grants({2, 3})));
+  w.obey();
+  EXPECT_EQ(running(id).size(), 4u);
+  EXPECT_FALSE(grow(id, grants({2}))) << "that was all it asked for";
+  JobSpec whole = elastic(2, 2);
+  whole.groups[0].per_job = {{"gpu", "", 2}};
+  whole.groups[0].per_task.cores = 1;
+  const JobId stiff = w.submit(whole);
+  w.settle();
+  if (w.state_of(stiff) == JobState::kRunning) {
+    EXPECT_EQ(w.refused(SetTaskCount{stiff, 0, 3}), Errc::kUnsupported);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -110,7 +110,9 @@ void check_preemption(const ClusterState::Inner& inner, const Job& job) {
   CHECK(holds_allocation(job.state), words("evicted from nowhere"));
   CHECK(eviction.mode != PreemptMode::kCluster && eviction.mode != PreemptMode::kOff &&
         eviction.mode != PreemptMode::kGang);
-  if (job.state == JobState::kStarting || job.state == JobState::kRunning) {
+  if (!eviction.by) {
+    CHECK(job.state != JobState::kRunning || !eviction.nodes.empty(), words("makes room for nobody"));
+  } else if (job.state == JobState::kStarting || job.state == JobState::kRunning) {
     const Job* by = inner.tables.job(eviction.by);
     CHECK(by && by->promise && by->promise->held, words("makes room for a job that does not need it"));
   }

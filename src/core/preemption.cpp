@@ -8,6 +8,7 @@
 #include "core/arrays.h"
 #include "core/attempts.h"
 #include "core/directory.h"
+#include "core/growth.h"
 #include "core/jobs.h"
 #include "core/plan.h"
 #include "core/steps.h"
@@ -26,7 +27,12 @@ constexpr std::int32_t kSigTerm = 15, kSigCont = 18;
 
 bool lives(const Job& job) { return job.state == JobState::kStarting || job.state == JobState::kRunning; }
 
-using Leaving = std::map<JobId, PreemptMode>;
+struct Goes {
+  PreemptMode mode = PreemptMode::kCancel;
+  std::vector<NodeId> nodes;  // only from these; empty: from everywhere
+  bool from(NodeId node) const { return nodes.empty() || std::find(nodes.begin(), nodes.end(), node) != nodes.end(); }
+};
+using Leaving = std::map<JobId, Goes>;
 
 // What will be held on the node in the eyes of `self` when everybody who goes has gone: by those who stay, and for
 // other waiting jobs. Of those who are suspended the memory stays.
@@ -37,9 +43,9 @@ NodeLoad load_to_come(const Txn& txn, NodeId node, JobId self, const Leaving& le
     for (JobId id : on->second) {
       const Job& job = *txn.tables().job(id);
       std::optional<PreemptMode> goes;
-      if (const auto it = leaving.find(id); it != leaving.end())
-        goes = it->second;
-      else if (lives(job) && job.eviction)
+      if (const auto it = leaving.find(id); it != leaving.end() && it->second.from(node))
+        goes = it->second.mode;
+      else if (lives(job) && job.eviction && Goes{{}, job.eviction->nodes}.from(node))
         goes = job.eviction->mode;
       const bool memory_only = is_paused(job) || goes == PreemptMode::kSuspend;
       if (job.state == JobState::kCompleting || (goes && !memory_only))
@@ -76,11 +82,12 @@ bool room_to_come(const Txn& txn, JobId self, const std::vector<Grant>& grants, 
 
 // A waiting job that counts on this evicted one to go, whomever it was evicted for; 0 = there is none.
 JobId in_the_way_of(const Txn& txn, const Job& victim) {
+  const Goes goes{PreemptMode::kCancel, victim.eviction->nodes};
   for (const Grant& grant : victim.allocation->grants) {
     const auto kept = txn.inner().kept_for.find(grant.node);
-    if (kept == txn.inner().kept_for.end())
+    if (kept == txn.inner().kept_for.end() || !goes.from(grant.node))
       continue;
-    NodeLoad load = load_to_come(txn, grant.node, victim.id, {{victim.id, PreemptMode::kCancel}});
+    NodeLoad load = load_to_come(txn, grant.node, victim.id, {{victim.id, goes}});
     if (!take(load, *txn.tables().node(grant.node), grant).ok())
       return *kept->second.begin();
   }
@@ -223,7 +230,7 @@ bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants) 
 bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlaces& places) {
   const Ref<Job> job = txn.job(planned.job);
   if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
-      has_hold(*job) || planned.grants.empty() || planned.victims.empty())
+      has_hold(*job) || planned.grants.empty() || (planned.victims.empty() && planned.shrinks.empty()))
     return false;
   if (job->array && txn.array(job->id).waiting.empty())
     return false;
@@ -249,8 +256,8 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlace
   QuotaTree quotas = ledger.quotas();
   const Tres tres = tres_of(spec, in->partition(), planned.grants, nodes);
   const PreemptRight right(txn.tables(), spec, in->partition(), &quotas, tres);
-  const bool moves = places.contains(planned.victims.front());
-  if (moves && (!txn.settings().defragment || planned.victims.size() > kMovesMost))
+  const bool moves = !planned.victims.empty() && places.contains(planned.victims.front());
+  if (moves && (!planned.shrinks.empty() || !txn.settings().defragment || planned.victims.size() > kMovesMost))
     return false;
   StartRules rules(txn);
   Leaving leaving;
@@ -266,7 +273,7 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlace
         moves ? move_terms(txn.tables(), *victim, where, txn.settings().move_after) : right.against(*victim, where);
     if (!terms || terms->from > txn.now() || moves != places.contains(id))
       return false;
-    leaving[id] = terms->mode;
+    leaving[id] = {terms->mode, {}};
     if (moves) {
       const Promise& place = *places.at(id);
       if (victim->allocation->partition != planned.partition || place.partition != planned.partition ||
@@ -279,8 +286,20 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlace
     }
     // What has not begun needs no time to end.
     const Duration grace = victim->state == JobState::kRunning ? terms->grace : Duration{};
-    evictions.emplace_back(victim, Eviction{job->id, terms->mode, txn.now() + grace});
+    evictions.emplace_back(victim, Eviction{job->id, terms->mode, txn.now() + grace, {}});
     at = std::max(at, txn.now() + grace);
+  }
+  // What goes in part counts whole against limits until it has gone.
+  for (const PlannedShrink& part : planned.shrinks) {
+    const Ref<Job> victim = txn.job(part.job);
+    if (!victim || victim->id == job->id || leaving.contains(part.job) || !may_give_up(txn, *victim, part.nodes))
+      return false;
+    const auto terms = right.against(*victim, txn.tables().partition(victim->allocation->partition));
+    if (!terms || terms->from > txn.now() || terms->mode == PreemptMode::kSuspend)
+      return false;
+    leaving[part.job] = {terms->mode, part.nodes};
+    evictions.emplace_back(victim, Eviction{job->id, terms->mode, txn.now() + terms->grace, part.nodes});
+    at = std::max(at, txn.now() + terms->grace);
   }
   std::vector<Grant> together = planned.grants;
   together.insert(together.end(), new_places.begin(), new_places.end());
@@ -312,6 +331,11 @@ bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlace
     }
     if (eviction.mode == PreemptMode::kSuspend)
       continue;  // it need not get ready for anything
+    if (!eviction.nodes.empty()) {
+      for (const NodeId node : eviction.nodes)
+        for (const std::int32_t signal : {kSigCont, kSigTerm}) txn.act(node, *told, SignalAttempt{signal, true, true});
+      continue;
+    }
     signal_all(txn, *told, kSigCont);
     const bool saves = eviction.mode == PreemptMode::kCheckpoint && told->spec->checkpoint_signal != 0;
     signal_all(txn, *told, saves ? told->spec->checkpoint_signal : kSigTerm);
@@ -362,7 +386,16 @@ void member_paused(Txn& txn, const Job& before, NodeId node, const MemberPaused&
 }
 
 void evict(Txn& txn, const Job& job) {
-  CHECK(job.eviction && lives(job));
+  CHECK(job.eviction && job.eviction->by && lives(job));
+  if (!job.eviction->nodes.empty()) {
+    Job next = job;
+    auto eviction = std::make_shared<Eviction>(*job.eviction);
+    eviction->by = {};  // from now on it cannot be pardoned
+    next.eviction = std::move(eviction);
+    const Ref<Job> told = txn.put(std::move(next));
+    for (const NodeId node : told->eviction->nodes) txn.act(node, *told, StopAttempt{told->spec->kill_wait});
+    return;
+  }
   const PreemptMode mode = job.eviction->mode;
   if (mode == PreemptMode::kSuspend && job.state == JobState::kRunning) {
     pause_job(txn, job);
@@ -457,7 +490,7 @@ Result<void> mark_checkpoint(Txn& txn, const MarkCheckpoint& ask) {
   Job next = *job;
   next.checkpointed = txn.now();
   const Ref<Job> saved = txn.put(std::move(next));
-  if (lives(*saved) && saved->eviction && saved->eviction->mode == PreemptMode::kCheckpoint)
+  if (lives(*saved) && saved->eviction && saved->eviction->by && saved->eviction->mode == PreemptMode::kCheckpoint)
     evict(txn, *saved);
   return {};
 }

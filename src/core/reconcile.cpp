@@ -5,6 +5,7 @@
 
 #include "core/attempts.h"
 #include "core/inner.h"
+#include "rules/growth.h"
 #include "rules/preempt.h"
 
 namespace lockstep {
@@ -101,6 +102,10 @@ struct Reconciler {
       return;
     if (job.state == JobState::kCompleting) {
       tell(job, StopAttempt{is_paused(job) ? Duration{} : job.spec->kill_wait});
+      return;
+    }
+    if (job.eviction && !job.eviction->by && gives_up(job, node)) {
+      tell(job, StopAttempt{job.spec->kill_wait});
       return;
     }
     if (!held && started_here(job)) {

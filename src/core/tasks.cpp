@@ -161,6 +161,14 @@ void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& repor
   const bool going_on =
       held->state == JobState::kRunning || held->state == JobState::kStarting || held->state == JobState::kSuspended;
   const bool failed = !report.exit.ok() && wanted(group, *task);
+  if (going_on && failed && gives_up(*held, node)) {
+    // It was told to make room there. Should its job be pardoned, it starts again.
+    ended.state = TaskState::kWaiting;
+    ended.retry_at = std::max(held->eviction->at, txn.now()) + held->spec->kill_wait + retry_delay(ended.restarts);
+    ++ended.incarnation;
+    txn.put(std::move(ended));
+    return;
+  }
   if (going_on && wanted(group, *task) && !(failed && group.one_failure_restarts_all) &&
       restarts(group, *task, report.exit)) {
     ended.state = TaskState::kWaiting;

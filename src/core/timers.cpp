@@ -105,7 +105,7 @@ std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) {
     return out;
   }
   const bool lives = job.state == JobState::kStarting || job.state == JobState::kRunning;
-  if (lives && job.eviction)
+  if (lives && job.eviction && job.eviction->by)
     add(std::max(job.eviction->at, Instant{1}), TimerKind::kEvict);
   if (job.state != JobState::kRunning && job.state != JobState::kSuspended)
     return out;

@@ -33,6 +33,40 @@ bool has_left(const std::vector<Grant>& grants, NodeId node) {
   return std::any_of(grants.begin(), grants.end(), [&](const Grant& g) { return g.node == node && !occupies(g); });
 }
 
+bool can_spare(const Job& job, const std::vector<NodeId>& nodes) {
+  const auto named = [&](NodeId node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); };
+  std::vector<Grant> left;
+  std::set<NodeId> there;
+  for (std::size_t i = 0; i < job.members.size(); ++i) {
+    const Grant& grant = job.allocation->grants[i];
+    if (job.members[i] == MemberState::kStopped)
+      continue;
+    if (named(grant.node))
+      there.insert(grant.node);
+    else
+      left.push_back(grant);
+  }
+  if (nodes.empty() || there.size() != nodes.size())
+    return false;
+  for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
+    const GroupSpec& group = job.spec->groups[g];
+    if (group.launch == Launch::kTasks && group.one_failure_restarts_all)
+      return false;
+    const bool loses = std::any_of(job.allocation->grants.begin(), job.allocation->grants.end(),
+                                   [&](const Grant& grant) { return grant.group == g && named(grant.node); });
+    const GroupSize size = size_of(left, g);
+    if (loses && (!may_lose_tasks(group) || size.tasks < std::max(group.tasks.min, 1u) ||
+                  size.nodes < std::max(group.nodes.min, 1u)))
+      return false;
+  }
+  return true;
+}
+
+bool gives_up(const Job& job, NodeId node) {
+  return job.eviction &&
+         std::find(job.eviction->nodes.begin(), job.eviction->nodes.end(), node) != job.eviction->nodes.end();
+}
+
 GroupSize size_of(const std::vector<Grant>& grants, std::size_t group) {
   GroupSize size;
   std::set<NodeId> nodes;

@@ -22,6 +22,10 @@ bool stacks(const GroupSpec& group);
 std::vector<Grant> grants_held(const std::vector<Grant>& grants);
 // The attempt was on that node and has left it.
 bool has_left(const std::vector<Grant>& grants, NodeId node);
+// The running job could go on without what it has on these nodes, each of which it has something on.
+bool can_spare(const Job& job, const std::vector<NodeId>& nodes);
+// It is about to give up what it has on the node for another job.
+bool gives_up(const Job& job, NodeId node);
 // The group's tasks and distinct nodes there.
 struct GroupSize {
   std::uint32_t tasks = 0, nodes = 0;

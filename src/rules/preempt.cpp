@@ -146,15 +146,27 @@ std::optional<PreemptTerms> PreemptRight::against(const Job& victim, const Parti
   return out;
 }
 
+namespace {
+std::int64_t work_since(const Job& victim, const std::vector<Grant>& grants, Instant now) {
+  if (!victim.started)
+    return 0;
+  const Duration run = now - std::max(victim.started, victim.checkpointed);
+  return std::max<std::int64_t>(run.us / 1000, 0) * size_milli(grants) / kWholeDevice;
+}
+}  // namespace
+
+PreemptLoss loss_on(const Directory& directory, const Job& victim, NodeId node, Instant now) {
+  std::vector<Grant> grants = victim.allocation->grants;
+  std::erase_if(grants, [&](const Grant& grant) { return grant.node != node; });
+  const std::int64_t work = work_since(victim, grants, now);
+  return is_scavenger(directory, *victim.spec) ? PreemptLoss{.spare_work = work} : PreemptLoss{.work = work};
+}
+
 PreemptLoss loss_of(const Directory& directory, const Job& victim, PreemptMode mode, Instant now) {
   // What is told to save its work, or only pauses, loses nothing to speak of.
   const bool kept =
       mode == PreemptMode::kSuspend || (mode == PreemptMode::kCheckpoint && victim.spec->checkpoint_signal != 0);
-  std::int64_t work = 0;
-  if (!kept && victim.started) {
-    const Duration run = now - std::max(victim.started, victim.checkpointed);
-    work = std::max<std::int64_t>(run.us / 1000, 0) * size_milli(victim.allocation->grants) / kWholeDevice;
-  }
+  const std::int64_t work = kept ? 0 : work_since(victim, victim.allocation->grants, now);
   PreemptLoss out;
   if (is_scavenger(directory, *victim.spec))
     out = {.spare_work = work, .spare_jobs = 1};

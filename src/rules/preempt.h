@@ -71,6 +71,9 @@ class PreemptRight {
 // What the stop of a running job at `now` would lose: what was computed since its last checkpoint, or since it began.
 PreemptLoss loss_of(const Directory& directory, const Job& victim, PreemptMode mode, Instant now);
 
+// What it would lose by giving up what it has on the node, as if the node were lost.
+PreemptLoss loss_on(const Directory& directory, const Job& victim, NodeId node, Instant now);
+
 // Moving a running job to another place of its partition so that a waiting one fits: it saves its work, is requeued and
 // starts again there. Only jobs that can save their work, have one group of a fixed size and have run for a while.
 inline constexpr std::size_t kMovesMost = 4;         // in one decision

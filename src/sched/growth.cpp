@@ -218,7 +218,8 @@ void Growing::grow(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& 
     stuck_.clear();
   const auto preempted = [&](JobId id) {
     return std::any_of(chunk.preemptions.begin(), chunk.preemptions.end(), [&](const PlannedPreemption& p) {
-      return std::find(p.victims.begin(), p.victims.end(), id) != p.victims.end();
+      return std::find(p.victims.begin(), p.victims.end(), id) != p.victims.end() ||
+             std::any_of(p.shrinks.begin(), p.shrinks.end(), [&](const PlannedShrink& s) { return s.job == id; });
     });
   };
   std::vector<std::pair<OrderKey, Ref<Job>>> jobs;

@@ -1,6 +1,7 @@
 #include "sched/preempting.h"
 
 #include <algorithm>
+#include <set>
 
 #include "rules/growth.h"
 #include "rules/tres.h"
@@ -61,6 +62,39 @@ std::int64_t devices_free(PlannerView& view, const std::vector<const Job*>& goin
   return free;
 }
 
+// The same candidates, with those in parts that can give up some of their nodes and stay: as many of the nodes that the
+// way could use as they can do without, the last ones first. Empty: there are none.
+std::vector<Victim> in_parts(const Directory& directory, const Way& way, PlannerView& view,
+                             const std::vector<Victim>& candidates, Instant now) {
+  std::set<ClassNo> usable;
+  for (const GroupWay& group : way.groups)
+    for (const ClassNeed& need : group.needs) usable.insert(need.cls);
+  std::vector<Victim> out;
+  bool any = false;
+  for (const Victim& victim : candidates) {
+    const Job& job = *victim.job;
+    std::vector<NodeId> nodes;
+    if (!victim.keeps_memory && job.state == JobState::kRunning)
+      for (std::size_t i = job.allocation->grants.size(); i-- > 0;) {
+        const NodeId node = job.allocation->grants[i].node;
+        if (!usable.contains(view.nodes()[node.value].cls) ||
+            std::find(nodes.begin(), nodes.end(), node) != nodes.end())
+          continue;
+        nodes.push_back(node);
+        if (!can_spare(job, nodes))
+          nodes.pop_back();
+      }
+    if (nodes.empty()) {
+      out.push_back(victim);
+      continue;
+    }
+    any = true;
+    std::sort(nodes.begin(), nodes.end());
+    for (const NodeId node : nodes) out.push_back({&job, loss_on(directory, job, node, now), false, node});
+  }
+  return any ? out : std::vector<Victim>();
+}
+
 }  // namespace
 
 void Preempting::observe(const Change& change) {
@@ -93,7 +127,7 @@ void Preempting::observe(const Change& change) {
   } else if (job->state == JobState::kSuspended) {
     if (job->eviction)
       suspended_[id] = job;
-  } else if (!(lives && job->eviction->mode == PreemptMode::kSuspend)) {
+  } else if (!lives || (job->eviction->mode != PreemptMode::kSuspend && job->eviction->nodes.empty())) {
     going_[id] = job;
   }
 }
@@ -325,8 +359,18 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
       const std::optional<Way> narrowed = view.open_way(*spec, whole, now);
       const Way& way = narrowed ? *narrowed : whole;
       const Instant end = way.limit >= kForever ? kNever : now + way.limit;
-      auto choice = choose_victims(view, *spec, way, candidates, going, shadows, shadows.avoid_for(next.key, end, end));
-      if (!choice || !settle_limits(view, *spec, way, candidates, tres, *choice) || choice->victims.empty())
+      const Avoid avoid = shadows.avoid_for(next.key, end, end);
+      auto choice = choose_victims(view, *spec, way, candidates, going, shadows, avoid);
+      if (choice && !settle_limits(view, *spec, way, candidates, tres, *choice))
+        choice.reset();
+      if (auto parts = in_parts(directory, way, view, candidates, now); !parts.empty()) {
+        auto less = choose_victims(view, *spec, way, parts, going, shadows, avoid);
+        const std::size_t whole_ones = less ? less->victims.size() : 0;
+        if (less && (!choice || less->loss < choice->loss) &&
+            settle_limits(view, *spec, way, candidates, tres, *less) && less->victims.size() == whole_ones)
+          choice = std::move(less);
+      }
+      if (!choice || (choice->victims.empty() && choice->shrinks.empty()))
         continue;
       PlannedStart place{.job = slot.job->id,
                          .is_element = slot.job->array != nullptr,
@@ -339,7 +383,9 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
                                    .read = place.read,
                                    .partition = place.partition,
                                    .grants = std::move(choice->grants),
-                                   .victims = choice->victims});
+                                   .victims = choice->victims,
+                                   .shrinks = choice->shrinks});
+      for (const PlannedShrink& part : choice->shrinks) victims_.insert(part.job);
       for (const JobId victim : choice->victims) {
         victims_.insert(victim);
         going.push_back(running_.at(kinds_.at(victim)).at(victim).get());
@@ -403,8 +449,12 @@ void Preempting::defragment(PlannerView& view, const Shadows& shadows, Instant n
                        .grants = moves->grants};
     if (place.is_element)
       place.array_index = view.next_element(slot);
-    PlannedPreemption planned{
-        .job = place.job, .read = place.read, .partition = place.partition, .grants = moves->grants, .victims = {}};
+    PlannedPreemption planned{.job = place.job,
+                              .read = place.read,
+                              .partition = place.partition,
+                              .grants = moves->grants,
+                              .victims = {},
+                              .shrinks = {}};
     for (Moves::One& one : moves->moved) {
       planned.victims.push_back(one.job);
       chunk.promises.push_back(

@@ -46,6 +46,7 @@ struct Preempting : testing::Test {
     for (const PlannedPromise& promise : driver.promises) core.promise(promise);
     for (const PlannedPreemption& preemption : driver.preemptions) core.preempt(preemption, now);
     for (const PlannedResume& resume : driver.resumes) core.resume(resume);
+    for (const PlannedGrowth& growth : driver.growths) core.grow(growth, now);
     driver.planner.observe(core.drain());
     driver.planner.settled();
   }
@@ -210,6 +211,37 @@ TEST_F(Preempting, a_suspended_job_goes_on_when_its_place_is_free) {
   EXPECT_EQ(state(a), JobState::kRunning);
 }
 
+TEST_F(Preempting, an_elastic_job_gives_up_what_it_can_do_without) {
+  core.add_qos("low");
+  core.add_qos("high", {"low"});
+  JobSpec spec = ask(1, 0, hours(1));
+  GroupSpec& group = spec.groups[0];
+  group.launch = Launch::kTasks;
+  group.restart = RestartRule::kOnFailure;
+  group.nodes = {};
+  group.tasks = {8, 64};
+  group.per_task.devices = {{.count = 1}};
+  spec.qos = "low";
+  const JobId elastic = core.add_job(spec);
+  run();
+  const std::uint32_t all = core.tasks_of(elastic);
+  ASSERT_GE(all, 16u);
+  now = now + minutes(10);
+  const JobId urgent = add("high", 1, 8);
+  expect_law();
+  run();
+  EXPECT_EQ(state(urgent), JobState::kRunning);
+  EXPECT_EQ(state(elastic), JobState::kRunning);
+  EXPECT_EQ(core.tasks_of(elastic), all - 8);
+  EXPECT_EQ(core.shrunk, 1u);
+  // Below its least it goes whole, if it has to go.
+  for (std::uint32_t left = all - 8; left >= 8; left -= 8) {
+    add("high", 1, 8);
+    run();
+  }
+  EXPECT_EQ(state(elastic), JobState::kPending);
+}
+
 TEST_F(Preempting, guarantees_are_claimed_back) {
   const auto account = [&](const char* name) {
     Account record;
@@ -240,7 +272,7 @@ TEST_F(Preempting, guarantees_are_claimed_back) {
 }
 
 TEST_F(Preempting, random_clusters_keep_the_law_and_come_to_rest) {
-  std::uint64_t preemptions = 0;
+  std::uint64_t preemptions = 0, shrunk = 0;
   for (std::uint64_t seed = 1; seed <= 300 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(format("seed {}", seed));
     Rng rng(seed);
@@ -272,6 +304,14 @@ TEST_F(Preempting, random_clusters_keep_the_law_and_come_to_rest) {
       for (std::int64_t i = rng.between(0, 3); i > 0; --i) {
         JobSpec spec = random_ask(rng);
         spec.groups[0].launch = Launch::kScript;
+        if (rng.chance(0.3)) {
+          GroupSpec& group = spec.groups[0];
+          group.launch = Launch::kTasks;
+          group.restart = RestartRule::kOnFailure;
+          group.nodes = {};
+          group.tasks_per_node = 0;
+          group.tasks = {1, static_cast<std::uint32_t>(rng.between(2, 6))};
+        }
         const char* names[] = {"low", "middle", "high", "spare", ""};
         spec.qos = names[rng.below(5)];
         core.add_job(spec, rng.below(4));
@@ -286,11 +326,13 @@ TEST_F(Preempting, random_clusters_keep_the_law_and_come_to_rest) {
       const auto before = core.preempted;
       for (int i = 0; i < 3 && !testing::Test::HasFailure(); ++i) expect_law();
       run();
+      shrunk += std::exchange(core.shrunk, 0);
       for (const auto& [id, count] : core.preempted)
         preemptions += static_cast<std::uint64_t>(count - (before.contains(id) ? before.at(id) : 0));
     }
   }
   EXPECT_GT(preemptions, 300u);
+  EXPECT_GT(shrunk, 20u);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "model/tables.h"
 #include "rules/admission.h"
 #include "rules/fit.h"
+#include "rules/growth.h"
 #include "rules/packing.h"
 #include "rules/preempt.h"
 #include "rules/topology.h"
@@ -147,21 +148,22 @@ struct MiniCore {
     }
     EXPECT_TRUE(room_to_come(job.id, growth.grants, {})) << "job " << job.id.value << " grows into what is held";
     std::vector<const Node*> nodes;
-    for (const Grant& grant : allocation->grants) nodes.push_back(tables.node(grant.node));
+    const std::vector<Grant> held = grants_held(allocation->grants);
+    for (const Grant& grant : held) nodes.push_back(tables.node(grant.node));
     const Partition& partition = *tables.partition(allocation->partition);
-    const auto whole = check_allocation(*job.spec, partition, allocation->grants, nodes);
+    const auto whole = check_allocation(*job.spec, partition, held, nodes);
     EXPECT_TRUE(whole.ok()) << (whole.ok() ? "" : whole.error().message);
     Ledger without = ledger;
     without.index(tables.job(job.id), nullptr);
     const Duration left = job.limit_end >= kNever ? kForever : job.limit_end - now;
     const auto bar =
-        first_bar(tables, without, start_ask(*job.spec, partition, allocation->grants, nodes, left), now,
+        first_bar(tables, without, start_ask(*job.spec, partition, held, nodes, left), now,
                   {now.us + (tables.cluster ? tables.cluster->wall_offset.us : 0)}, [&]() -> const Spendings& {
                     spendings.emplace(tables, std::vector<RunningUse>(), now, Instant{});
                     return *spendings;
                   });
     EXPECT_FALSE(bar) << job.id.value << " may not grow: " << (bar ? bar->detail : "");
-    allocation->tres = tres_of(*job.spec, partition, allocation->grants, nodes);
+    allocation->tres = tres_of(*job.spec, partition, held, nodes);
     allocation->granted = now;
     job.allocation = std::move(allocation);
     put(job);
@@ -173,7 +175,8 @@ struct MiniCore {
     return tasks;
   }
   // What is held when these and all that are evicted have gone, with what is held for other waiting jobs.
-  std::map<NodeId, NodeLoad> to_come(JobId self, const std::vector<JobId>& victims) const {
+  std::map<NodeId, NodeLoad> to_come(JobId self, const std::vector<JobId>& victims,
+                                     const std::vector<PlannedShrink>& shrinks = {}) const {
     std::map<NodeId, NodeLoad> out;
     for (const auto& [id, job] : tables.jobs) {
       if (id != self && job->promise && job->promise->held)
@@ -183,16 +186,23 @@ struct MiniCore {
       const bool named = std::find(victims.begin(), victims.end(), id) != victims.end();
       const bool goes = (named || job->eviction) && !is_paused(*job);
       const bool pauses = goes && (job->eviction ? job->eviction->mode : mode_of(*job)) == PreemptMode::kSuspend;
+      const auto part =
+          std::find_if(shrinks.begin(), shrinks.end(), [&](const PlannedShrink& s) { return s.job == id; });
       for (const Grant& grant : job->allocation->grants)
-        if (is_paused(*job) || pauses)
+        if (part != shrinks.end() && std::find(part->nodes.begin(), part->nodes.end(), grant.node) != part->nodes.end())
+          continue;
+        else if (!occupies(grant))
+          continue;
+        else if (is_paused(*job) || pauses)
           out[grant.node].memory_mb += grant.memory_mb;
         else if (!goes)
           add_grant(out[grant.node], grant);
     }
     return out;
   }
-  bool room_to_come(JobId self, const std::vector<Grant>& grants, const std::vector<JobId>& victims) const {
-    std::map<NodeId, NodeLoad> loads_then = to_come(self, victims);
+  bool room_to_come(JobId self, const std::vector<Grant>& grants, const std::vector<JobId>& victims,
+                    const std::vector<PlannedShrink>& shrinks = {}) const {
+    std::map<NodeId, NodeLoad> loads_then = to_come(self, victims, shrinks);
     return std::all_of(grants.begin(), grants.end(), [&](const Grant& grant) {
       return take(loads_then[grant.node], *tables.node(grant.node), grant).ok();
     });
@@ -211,7 +221,7 @@ struct MiniCore {
     for (const Grant& grant : planned.grants) nodes.push_back(tables.node(grant.node));
     const auto whole = check_allocation(*job.spec, partition, planned.grants, nodes);
     EXPECT_TRUE(whole.ok()) << (whole.ok() ? "" : whole.error().message);
-    EXPECT_TRUE(room_to_come(job.id, planned.grants, planned.victims)) << "job " << job.id.value;
+    EXPECT_TRUE(room_to_come(job.id, planned.grants, planned.victims, planned.shrinks)) << "job " << job.id.value;
     QuotaTree quotas = ledger.quotas();
     const PreemptRight right(tables, *job.spec, partition, &quotas,
                              tres_of(*job.spec, partition, planned.grants, nodes));
@@ -226,10 +236,33 @@ struct MiniCore {
       put(victim);
       ++preempted[id];
     }
+    for (const PlannedShrink& part : planned.shrinks) {
+      const Job& victim = *tables.job(part.job);
+      const auto terms = right.against(victim, tables.partition(victim.allocation->partition));
+      ASSERT_TRUE(terms && terms->from <= now && can_spare(victim, part.nodes)) << "job " << part.job.value;
+      shrink(part);
+    }
     job.promise = std::make_shared<Promise>(Promise{at, planned.partition, planned.grants, true});
     put(job);
     evict_due(now);
   }
+  // At once, whatever its grace.
+  void shrink(const PlannedShrink& part) {
+    Job job = *tables.job(part.job);
+    auto allocation = std::make_shared<Allocation>(*job.allocation);
+    for (std::size_t i = 0; i < allocation->grants.size(); ++i) {
+      Grant& grant = allocation->grants[i];
+      if (std::find(part.nodes.begin(), part.nodes.end(), grant.node) == part.nodes.end() || !occupies(grant))
+        continue;
+      give_back(loads[grant.node], grant);
+      grant = {.node = grant.node, .group = grant.group};
+      job.members[i] = MemberState::kStopped;
+    }
+    job.allocation = std::move(allocation);
+    put(job);
+    ++shrunk;
+  }
+  std::size_t shrunk = 0;
   void evict_due(Instant now) {
     std::vector<JobId> due;
     for (const auto& [id, job] : tables.jobs)
@@ -243,7 +276,7 @@ struct MiniCore {
         put(job);
         continue;
       }
-      for (const Grant& grant : job.allocation->grants) give_back(loads[grant.node], grant);
+      for (const Grant& grant : grants_held(job.allocation->grants)) give_back(loads[grant.node], grant);
       job.state = job.eviction->mode == PreemptMode::kCancel ? JobState::kPreempted : JobState::kPending;
       job.begin_after = now + seconds(2);
       job.allocation = nullptr;
@@ -276,7 +309,7 @@ struct MiniCore {
     ASSERT_EQ(job.state, JobState::kSuspended);
     for (std::size_t i = 0; i < job.members.size(); ++i) {
       const Grant& grant = job.allocation->grants[i];
-      if (!gave_up(job, i))
+      if (!gave_up(job, i) || !occupies(grant))
         continue;
       loads[grant.node].memory_mb -= grant.memory_mb;
       EXPECT_TRUE(take(loads[grant.node], *tables.node(grant.node), grant).ok());
@@ -312,7 +345,7 @@ struct MiniCore {
 
   void end(JobId id) {
     Job job = *tables.job(id);
-    for (const Grant& grant : job.allocation->grants) give_back(loads[grant.node], grant);
+    for (const Grant& grant : grants_held(job.allocation->grants)) give_back(loads[grant.node], grant);
     job.eviction = nullptr;
     job.allocation = nullptr;
     job.members.clear();

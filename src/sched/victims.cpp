@@ -53,6 +53,18 @@ PreemptLoss priced(const PreemptLoss& loss, std::uint32_t share) {
   return {part(loss.work), part(loss.jobs), part(loss.spare_work), part(loss.spare_jobs)};
 }
 
+bool concerns(const Victim& victim, const Grant& grant) { return !victim.only || victim.only == grant.node; }
+
+void add_victim(VictimChoice& choice, const Victim& victim) {
+  choice.loss += victim.loss;
+  if (!victim.only)
+    choice.victims.push_back(victim.job->id);
+  else if (!choice.shrinks.empty() && choice.shrinks.back().job == victim.job->id)
+    choice.shrinks.back().nodes.push_back(victim.only);
+  else
+    choice.shrinks.push_back({victim.job->id, {victim.only}});
+}
+
 class ExactSearch {
  public:
   ExactSearch(PlannerView& view, const JobSpec& spec, const Way& way, const std::vector<Victim>& candidates)
@@ -91,7 +103,9 @@ void ExactSearch::gather(const std::vector<const Job*>& going, const Shadows& sh
   constexpr std::uint32_t kGoes = UINT32_MAX;
   std::vector<std::vector<On>> on(view_.nodes().size());
   for (std::uint32_t v = 0; v < candidates_.size(); ++v)
-    for (const Grant& grant : candidates_[v].job->allocation->grants) on[grant.node.value].push_back({v, &grant});
+    for (const Grant& grant : candidates_[v].job->allocation->grants)
+      if (concerns(candidates_[v], grant))
+        on[grant.node.value].push_back({v, &grant});
   for (const Job* job : going)
     for (const Grant& grant : job->allocation->grants) on[grant.node.value].push_back({kGoes, &grant});
 
@@ -435,10 +449,9 @@ std::optional<VictimChoice> ExactSearch::run() {
     VictimChoice out;
     if (auto grants = grants_of(*best)) {
       out.grants = std::move(*grants);
-      out.loss = loss_of(*best);
       for (std::uint32_t v = 0; v < best->size(); ++v)
         if ((*best)[v])
-          out.victims.push_back(candidates_[v].job->id);
+          add_victim(out, candidates_[v]);
       return out;
     }
   }
@@ -453,7 +466,9 @@ class GeneralSearch {
                 const std::vector<const Job*>& going, const Shadows& shadows, const Avoid& avoid)
       : view_(view), spec_(spec), way_(way), candidates_(candidates), shadows_(shadows), avoid_(avoid) {
     for (std::uint32_t v = 0; v < candidates.size(); ++v)
-      for (const Grant& grant : candidates[v].job->allocation->grants) on_[grant.node].push_back({v, &grant});
+      for (const Grant& grant : candidates[v].job->allocation->grants)
+        if (concerns(candidates[v], grant))
+          on_[grant.node].push_back({v, &grant});
     for (const Job* job : going)
       for (const Grant& grant : job->allocation->grants) on_[grant.node].push_back({UINT32_MAX, &grant});
     only_.assign(view.nodes().size(), true);
@@ -463,7 +478,7 @@ class GeneralSearch {
     std::vector<std::uint32_t> order(candidates_.size());
     for (std::uint32_t v = 0; v < order.size(); ++v) order[v] = v;
     std::vector<PreemptLoss> prices;
-    for (const Victim& victim : candidates_) prices.push_back(priced(victim.loss, size_of(*victim.job)));
+    for (const Victim& victim : candidates_) prices.push_back(priced(victim.loss, size_of(victim)));
     std::sort(order.begin(), order.end(),
               [&](std::uint32_t a, std::uint32_t b) { return std::tie(prices[a], a) < std::tie(prices[b], b); });
     const auto first = [&](std::size_t count) {
@@ -509,12 +524,10 @@ class GeneralSearch {
       else
         gone[v] = true;
     }
-    VictimChoice out{.grants = std::move(*found), .victims = {}, .loss = {}};
+    VictimChoice out{.grants = std::move(*found), .victims = {}, .shrinks = {}, .loss = {}};
     for (std::uint32_t v = 0; v < gone.size(); ++v)
-      if (gone[v]) {
-        out.victims.push_back(candidates_[v].job->id);
-        out.loss += candidates_[v].loss;
-      }
+      if (gone[v])
+        add_victim(out, candidates_[v]);
     return out;
   }
 
@@ -524,9 +537,10 @@ class GeneralSearch {
     const Grant* grant;
   };
 
-  static std::uint32_t size_of(const Job& job) {
+  static std::uint32_t size_of(const Victim& victim) {
     std::uint32_t devices = 0;
-    for (const Grant& grant : job.allocation->grants) devices += grant.visible().count();
+    for (const Grant& grant : victim.job->allocation->grants)
+      devices += concerns(victim, grant) ? grant.visible().count() : 0;
     return std::max(1u, devices);
   }
 

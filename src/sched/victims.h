@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "model/plan.h"
 #include "rules/preempt.h"
 #include "sched/shadow.h"
 
@@ -21,18 +22,21 @@ struct Victim {
   const Job* job = nullptr;
   PreemptLoss loss;
   bool keeps_memory = false;  // it would be suspended
+  NodeId only;                // it gives up what it has on this node and stays; 0 = all of it goes
 };
 
 struct VictimChoice {
   std::vector<Grant> grants;
-  std::vector<JobId> victims;  // ascending; empty: it fits once those who go anyway have gone
+  std::vector<JobId> victims;  // ascending; both empty: it fits once those who go anyway have gone
+  std::vector<PlannedShrink> shrinks;
   PreemptLoss loss;
 };
 
 inline constexpr std::size_t kTryAll = 10;
 
-// candidates: who may be preempted, in the order of ids. going: jobs that are about to leave anyway. Nodes that a job
-// of this key and end must leave to heads before it are not touched.
+// candidates: who may be preempted, in the order of ids; a job is there whole or in parts, of which any may go. going:
+// jobs that are about to leave anyway. Nodes that a job of this key and end must leave to heads before it are not
+// touched.
 std::optional<VictimChoice> choose_victims(PlannerView& view, const JobSpec& spec, const Way& way,
                                            const std::vector<Victim>& candidates, const std::vector<const Job*>& going,
                                            const Shadows& shadows, const Avoid& avoid);

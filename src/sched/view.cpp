@@ -37,7 +37,7 @@ Instant expected_end(const Job& job) {
     return Instant{1};  // any moment
   if (job.state == JobState::kSuspended)
     return all_gave_up(job) ? kNever : Instant{1};  // its cores any moment, as soon as its nodes confirm it
-  if (job.eviction)
+  if (job.eviction && job.eviction->nodes.empty())
     return job.eviction->at;
   if (job.limit_end)
     return job.limit_end;
