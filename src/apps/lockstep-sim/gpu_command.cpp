@@ -9,6 +9,7 @@
 #include "node_topology.h"
 #include "queue_policies.h"
 #include "queue_report.h"
+#include "sim/node_tree.h"
 
 namespace lockstep::sim {
 namespace {
