@@ -1,5 +1,6 @@
 # One folder of src/ is one library that names the floors it stands on. Files are found by pattern, so that adding a
-# file needs no edit here: NAME_test.cpp goes to the folder's test binary, everything else to its library.
+# file needs no edit here: NAME_test.cpp goes to the folder's test binary, NAME_fuzz.cpp becomes a program of the
+# preset "fuzz", everything else goes to its library.
 
 function(lockstep_floor folder)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
@@ -23,6 +24,15 @@ function(lockstep_floor folder)
     target_include_directories(ls_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src)
     target_link_libraries(ls_${name} INTERFACE ${deps} ${ARG_LIBS})
   endif()
+  file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*_fuzz.cpp)
+  foreach(fuzzer IN LISTS fuzzers)
+    if(LOCKSTEP_FUZZED)
+      get_filename_component(fuzzer_name ${fuzzer} NAME_WE)
+      add_executable(${fuzzer_name} ${fuzzer})
+      target_link_libraries(${fuzzer_name} PRIVATE ls_${name})
+      target_link_options(${fuzzer_name} PRIVATE -fsanitize=fuzzer)
+    endif()
+  endforeach()
   if(tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ls_${name} GTest::gtest_main GTest::gtest)

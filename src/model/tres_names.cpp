@@ -20,10 +20,9 @@ bool may_be_a_name(std::string_view name) {
   return (name.starts_with("gres/") && name.size() > 5) || (name.starts_with("license/") && name.size() > 8);
 }
 
-auto place_of(auto& list, std::string_view name) {
-  return std::lower_bound(list.begin(), list.end(), name,
-                          [](const NamedCount& a, std::string_view b) { return a.name < b; });
-}
+bool name_less(const NamedCount& a, std::string_view b) { return a.name < b; }  // in a template clang 14 fails at it
+
+auto place_of(auto& list, std::string_view name) { return std::lower_bound(list.begin(), list.end(), name, name_less); }
 
 std::optional<std::int64_t> amount_of(std::string_view name, std::string_view text) {
   std::int64_t kb = 1024;  // of the unit
