@@ -28,8 +28,9 @@ void round_trip(std::string_view text, Decode decode, Encode encode) {
 
 constexpr auto kEncode = [](const auto& value) { return encode(value); };
 
+constexpr unsigned kKinds = std::variant_size_v<Record>, kOthers = 24;
+
 void run(unsigned which, std::string_view text) {
-  constexpr unsigned kKinds = 10;
   if (which < kKinds) {
     const auto kind = static_cast<Kind>(which);
     round_trip(
@@ -93,6 +94,6 @@ void run(unsigned which, std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size > 0)
-    run(data[0] % 34, {reinterpret_cast<const char*>(data) + 1, size - 1});
+    run(data[0] % (kKinds + kOthers), {reinterpret_cast<const char*>(data) + 1, size - 1});
   return 0;
 }
