@@ -234,8 +234,10 @@ TEST(Accounting, MinutesRunOut) {
   EXPECT_EQ(w.state_of(id), JobState::kRunning);
   w.pass(seconds(2));
   EXPECT_EQ(w.state_of(id), JobState::kCompleting);
-  EXPECT_EQ(w.events.back().what, "MinutesUsedUp");
-  EXPECT_EQ(w.events.back().message, "GrpTRESMins of account science: 10 minutes of gres/gpu");
+  EXPECT_TRUE(std::any_of(w.events.begin(), w.events.end(), [&](const Event& e) {
+    return e.job == id && e.what == "MinutesUsedUp" &&
+           e.message == "GrpTRESMins of account science: 10 minutes of gres/gpu";
+  }));
   w.obey();
   EXPECT_EQ(w.state_of(id), JobState::kTimeout);
   EXPECT_EQ(w.job(id).end_reason, "TimeLimit");

@@ -26,10 +26,14 @@ Limits ChaosAdmin::random_limits(Kind of) {
     if (world_.settings.seed % 2 == 0)
       some(limits.max_jobs_per_user, 3, 12);
     some(limits.max_tres_per_job.nodes, 2, 6);
+    if (world_.settings.seed % 3 == 0)
+      some(limits.grp_wall_mins, 5, 120);
   } else if (of == Kind::kAccount) {
     some(limits.grp_tres.gpus, 48, 150);
     some(limits.grp_jobs, 6, 30);
     some(limits.grp_tres.nodes, 16, 60);
+    if (world_.settings.seed % 3 == 0)
+      some(limits.grp_tres_mins.gpus, 100, 2000);
   } else if (world_.settings.seed % 2 == 1) {
     some(limits.max_jobs, 3, 20);
   }
@@ -92,6 +96,7 @@ CommandBody ChaosAdmin::new_reservation() {
   r.overlap = rng.chance(0.3);
   r.ignore_jobs = rng.chance(0.6);
   r.replace_down = rng.chance(0.2);
+  r.no_hold_jobs_after = world_.settings.seed % 3 == 1;
   if (rng.chance(0.6))
     r.users = {rng.chance(0.5) ? "user0" : "user1"};
   else
