@@ -286,13 +286,13 @@ TEST_F(Growth, it_makes_room_on_some_nodes_and_stays) {
 }
 
 TEST_F(Growth, more_tasks_come_by_growth) {
-  const JobId id = start(2, 2, {1, 1});
+  const JobId id = start(2, 2, {1, 2});
   w.must(SetTaskCount{id, 0, 4});
   EXPECT_EQ(w.job(id).spec->groups[0].tasks, (CountRange{2, 4}));
   EXPECT_TRUE(grow(id, grants({2, 3})));
   w.obey();
   EXPECT_EQ(running(id).size(), 4u);
-  EXPECT_FALSE(grow(id, grants({2}))) << "that was all it asked for";
+  EXPECT_FALSE(grow(id, grants({1}))) << "that was all it asked for";
   JobSpec whole = elastic(2, 2);
   whole.groups[0].per_job = {{"gpu", "", 2}};
   whole.groups[0].per_task.cores = 1;
