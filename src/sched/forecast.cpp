@@ -46,8 +46,10 @@ void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
   layout_ = view.layout;
   bounds_seen_ = view.bounds;
   calendar_.begin(now, view.classes());
-  if (rules_ != view.rules)
+  if (rules_ != view.rules) {
     scalars_.forget();
+    held_.clear();
+  }
   rules_ = view.rules;
   scalars_.begin(now);
   closed_.clear();
@@ -110,35 +112,33 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
   }
 }
 
+// The pools that a running job of the spec takes from.
+const std::vector<Forecast::Held>& Forecast::held_by(PlannerView& view, const JobSpec& spec, const std::string& where) {
+  const auto [it, fresh] = held_.try_emplace({spec.qos, spec.account, spec.user, where});
+  if (!fresh)
+    return it->second;
+  for (const auto& partition : view.partitions())
+    if (partition->meta.name == where)
+      for (const SharedBound& b : shared_bounds(view.admission().directory(), spec, partition.get())) {
+        const auto field = std::find_if(std::begin(kTresFields), std::end(kTresFields),
+                                        [&](const TresField& f) { return f.name == b.resource; });
+        const bool named = field == std::end(kTresFields);
+        it->second.push_back({scalars_.pool(b.holder + "|" + b.resource, b.bound), named ? b.resource : "",
+                              named ? nullptr : field->count});
+      }
+  return it->second;
+}
+
 // What running jobs hold of what others may not exceed, until they end.
 void Forecast::count_running(PlannerView& view) {
   const Directory& directory = view.admission().directory();
-  struct Held {
-    ScalarCalendar::Pool pool = 0;
-    std::string resource;  // "": see amount
-    std::int64_t Tres::*amount = nullptr;
-  };
-  struct Known {
-    const std::string* where = nullptr;
-    std::vector<Held> held;
-  };
-  std::unordered_map<const JobSpec*, std::vector<Known>> known;  // by partition
+  std::unordered_map<const JobSpec*, std::vector<std::pair<const std::string*, const std::vector<Held>*>>> known;
   view.each_use([&](const JobSpec& spec, const std::string& where, const Tres& tres, Instant end) {
-    std::vector<Known>& of_spec = known[&spec];
-    auto at = std::find_if(of_spec.begin(), of_spec.end(), [&](const Known& k) { return *k.where == where; });
-    if (at == of_spec.end()) {
-      at = of_spec.insert(at, {&where, {}});
-      for (const auto& partition : view.partitions())
-        if (partition->meta.name == where)
-          for (const SharedBound& b : shared_bounds(directory, spec, partition.get())) {
-            const auto field = std::find_if(std::begin(kTresFields), std::end(kTresFields),
-                                            [&](const TresField& f) { return f.name == b.resource; });
-            const bool named = field == std::end(kTresFields);
-            at->held.push_back({scalars_.pool(b.holder + "|" + b.resource, b.bound), named ? b.resource : "",
-                                named ? nullptr : field->count});
-          }
-    }
-    for (const Held& held : at->held)
+    auto& of_spec = known[&spec];
+    auto at = std::find_if(of_spec.begin(), of_spec.end(), [&](const auto& k) { return *k.first == where; });
+    if (at == of_spec.end())
+      at = of_spec.insert(at, {&where, &held_by(view, spec, where)});
+    for (const Held& held : *at->second)
       scalars_.hold(held.pool,
                     held.amount               ? tres.*held.amount
                     : held.resource == "jobs" ? 1

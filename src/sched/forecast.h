@@ -63,6 +63,12 @@ class Forecast {
   void promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds);
   void promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& bounds);
   Bounds& bounds_of(PlannerView& view, std::uint32_t shape);
+  struct Held {
+    ScalarCalendar::Pool pool = 0;
+    std::string resource;  // "": see amount
+    std::int64_t Tres::*amount = nullptr;
+  };
+  const std::vector<Held>& held_by(PlannerView& view, const JobSpec& spec, const std::string& partition);
   void count_running(PlannerView& view);
   void make_parts(PlannerView& view, const JobSpec& spec, PartitionNo partition, Bounds& out);
   const Closed& closed_to(PlannerView& view, const JobSpec& spec, ClassNo cls);
@@ -83,6 +89,7 @@ class Forecast {
   // By class, and by who asks where that matters, as of begun_.
   std::map<std::tuple<ClassNo, std::string, UserId, std::string, std::string>, Closed> closed_;
   std::uint64_t rules_ = 0;  // of the view, for which scalars_ has pools
+  std::map<std::tuple<std::string, std::string, UserId, std::string>, std::vector<Held>> held_;  // of those pools
   std::vector<Head> heads_;
   bool running_ = false;
   bool deep_waits_ = false;  // what lies behind the near part is not gone through yet
