@@ -14,7 +14,7 @@ namespace {
 constexpr Duration kNoLimitMeans = hours(24);
 constexpr std::size_t kKinMost = 32;  // waiting jobs of a kin that are predicted again
 constexpr std::size_t kKinsMost = 4096;
-constexpr std::int64_t kAlike = 12;                  // predictions that differ by less than this part are
+constexpr std::int64_t kAlike = 8;                   // predictions that differ by less than this part are
 constexpr std::uint64_t kElementsMost = 10'000'000;  // of one array in the backlog
 
 struct Size {
