@@ -377,10 +377,15 @@ struct NodeDesk::Inner {
         return launch(t, composer.step(t.tables, *t.job, *step, i));
   }
   void perform(const Target& t, const StartTask& a) {
-    const auto task = t.tables.tasks.find({t.action.job, a.group, a.index});
-    if (t.job && task != t.tables.tasks.end() && task->second->incarnation == a.incarnation &&
-        task->second->attempt == t.action.attempt)
-      launch(t, composer.task(t.tables, *t.job, *task->second));
+    const auto it = t.tables.tasks.find({t.action.job, a.group, a.index});
+    if (!t.job || it == t.tables.tasks.end())
+      return;
+    const Task& task = *it->second;
+    const std::vector<Grant>& grants = t.job->allocation->grants;
+    // A later command of the same batch may have taken its node away, or found it another one.
+    const bool placed_here = task.grant < grants.size() && grants[task.grant].node == t.action.node;
+    if (placed_here && task.incarnation == a.incarnation && task.attempt == t.action.attempt)
+      launch(t, composer.task(t.tables, *t.job, task));
   }
   void perform(const Target& t, const StopAttempt& a) {
     StopWork m{t.action.job, t.action.attempt};

@@ -125,10 +125,14 @@ void RecordChecker::check_stopped(const Job& before, const Job* after) {
 }
 
 void RecordChecker::check_paused(const Job* before, const Job& job) {
+  // By node: what grows or shrinks counts its members anew.
+  std::set<NodeId> were;
+  if (before && before->allocation && before->attempt == job.attempt)
+    for (std::size_t i = 0; i < before->members.size(); ++i)
+      if (before->members[i] == MemberState::kPaused)
+        were.insert(before->allocation->grants[i].node);
   for (std::size_t i = 0; i < job.members.size() && i < job.allocation->grants.size(); ++i) {
-    const bool was = before && i < before->members.size() && before->attempt == job.attempt &&
-                     before->members[i] == MemberState::kPaused;
-    if (job.members[i] != MemberState::kPaused || was)
+    if (job.members[i] != MemberState::kPaused || were.contains(job.allocation->grants[i].node))
       continue;
     const std::size_t machine = machine_of(job.allocation->grants[i].node);
     if (const std::size_t live = processes_.running(machine, job.id, job.attempt); live > 0)
