@@ -304,7 +304,6 @@ PackSearch::PackSearch(PlannerView& view, std::span<const ClassNeed> needs) {
       const PackCost& cost = pack.cost(number, need.pack, known);
       heap_.push_back({.weight = cls.like.weight,
                        .cost = cost.milli,
-                       .free = spot.free,
                        .at = spot.nodes.begin(),
                        .end = spot.nodes.end(),
                        .need = &need,

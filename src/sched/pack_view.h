@@ -89,7 +89,7 @@ class PackView {
 };
 
 // The nodes of some classes that have room for a request, those where it costs least first: by weight of the node, then
-// cost, then what is left, then number.
+// cost, then number. (The fullest of those that cost the same was worse: large nodes were broken early.)
 class PackSearch {
  public:
   // The view must be ready().
@@ -106,14 +106,12 @@ class PackSearch {
   struct Entry {
     std::uint32_t weight = 0;
     std::int64_t cost = 0;
-    FreeAmounts free;
     std::set<std::uint32_t>::const_iterator at, end;
     const ClassNeed* need = nullptr;
     std::uint16_t from = 0;
   };
   static bool later(const Entry& a, const Entry& b) {
-    return std::tie(a.weight, a.cost, a.free.devices, a.free.cores, *a.at) >
-           std::tie(b.weight, b.cost, b.free.devices, b.free.cores, *b.at);
+    return std::tie(a.weight, a.cost, *a.at) > std::tie(b.weight, b.cost, *b.at);
   }
   std::vector<Entry> heap_;
 };

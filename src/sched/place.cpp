@@ -190,6 +190,7 @@ Grants place_in_order(Board& board, const JobSpec& spec, const Way& way, std::sp
 }  // namespace
 
 Grants place(Board board, const JobSpec& spec, const Way& way, bool listed) {
+  board.alone = spec.groups.size() == 1;
   std::vector<std::uint16_t> order(spec.groups.size());
   std::iota(order.begin(), order.end(), std::uint16_t{0});
   // One group may take the only node that another could use, so several orders are tried.

@@ -15,6 +15,7 @@ struct Board {
   std::map<NodeId, NodeLoad> held;              // with what earlier groups of the job take
   Duration needed;                              // predicted run time of the job; 0 = it does not matter
   bool endless = false;                         // nobody knows when it ends
+  bool alone = false;                           // the job has one group
   const NodeLoad* at(NodeId id) const {
     const auto it = held.find(id);
     return it != held.end() ? &it->second : load(id);

@@ -38,10 +38,11 @@ NodeLoad only_device(const NodeLoad& load, const Node& node, std::uint32_t devic
 }  // namespace
 
 // What ends is placed so that nodes fall idle together (sched/idle_together.h), which needs no prices; shares and what
-// stays for good are placed by price.
+// stays for good are placed by price. Whether a job fits must not hang on prices, so it is one group: what fits
+// somewhere is found then.
 bool by_price(Board& board, const GroupTask& task) {
   const GroupWay& way = task.way;
-  if (!task.listed || !way.even || !task.group.only_nodes.empty() || way.needs.empty())
+  if (!task.listed || !board.alone || !way.even || !task.group.only_nodes.empty() || way.needs.empty())
     return false;
   const bool share = way.needs[0].pack.devices == 1 && way.needs[0].pack.milli < kPackDeviceMilli;
   if (!share && !board.endless)

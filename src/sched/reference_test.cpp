@@ -349,7 +349,8 @@ class SlowPlanner {
   // Whether it goes where it costs the others least: nobody knows when it ends.
   bool by_price(const JobSpec& spec, Duration span) const {
     const GroupSpec& group = spec.groups[0];
-    return prices_ && span >= kForever && group.sharing != Sharing::kExclusive && group.only_nodes.empty();
+    return prices_ && span >= kForever && spec.groups.size() == 1 && group.sharing != Sharing::kExclusive &&
+           group.only_nodes.empty();
   }
   std::int64_t price_on(const JobSpec& spec, const Node& node, const NodeLoad& load) const {
     const GroupSpec& group = spec.groups[0];
@@ -384,7 +385,10 @@ class SlowPlanner {
       const std::uint32_t free_devices = static_cast<std::uint32_t>(node->devices.size()) - load.devices.count();
       const std::int64_t cost = by_price(*job.spec, span) ? price_on(*job.spec, *node, load)
                                                           : cost_of_part(*job.spec, *node, free_devices, needed);
-      order.emplace_back(node->weight, cost, free_devices, node->cores - load.cores.count(), id);
+      if (by_price(*job.spec, span))
+        order.emplace_back(node->weight, cost, 0, 0, id);
+      else
+        order.emplace_back(node->weight, cost, free_devices, node->cores - load.cores.count(), id);
       for (const auto& [name, head] : plan_.heads)
         if (const auto then = head.then.find(id);
             then != head.then.end() && ((head.binds ? end : probably) > head.at || end == kNever)) {
@@ -572,8 +576,6 @@ TEST(Reference, agrees_on_starts_heads_and_their_times) {
         JobSpec spec = random_ask(rng);
         if (spec.time_limit.us != 0 && spec.time_limit < kForever)
           spec.time_limit = spec.time_limit * rng.between(1, 60);
-        else if (driver.packs)
-          spec.groups.resize(1);
         if (depth > 0 && rng.chance(0.7))
           ask_of_tree(rng, spec.groups[0]);
         core.add_job(spec, rng.below(4), random_turn(rng), spec.time_limit * rng.between(1, 20) / 20);

@@ -18,6 +18,8 @@ void merge(NodeLoad& into, const NodeLoad& other) {
                    std::back_inserter(parts));
     into.parts = std::move(parts);
   }
+  // What is whole at one time and in parts at another has nothing left to share.
+  std::erase_if(into.parts, [&](const DevicePart& part) { return into.devices.test(part.device); });
   for (const Counted& c : other.counted)
     if (const std::int64_t more = c.count - count_of(into.counted, c.name); more > 0)
       add_counted(into.counted, {{c.name, more}}, 1);

@@ -76,6 +76,10 @@ PlannerView::PlannerView() = default;
 
 void PlannerView::observe(const Change& change) {
   packing_.observe(change);
+  if (std::holds_alternative<Ref<Packing>>(change.record)) {
+    changed = true;  // what starts next goes by it
+    return;
+  }
   if (const auto* job = std::get_if<Ref<Job>>(&change.record))
     put_job(*job, change.removed);
   else if (const auto* node = std::get_if<Ref<Node>>(&change.record))
