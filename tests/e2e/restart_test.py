@@ -21,7 +21,7 @@ def predicted_s(c, job):
     connection = OverUnix(c.status()["socket"])
     connection.request("GET", f"/v1/jobs/{job}")
     reply = json.loads(connection.getresponse().read())
-    return reply["predicted_us"] / 1e6
+    return reply["job"]["predicted_us"] / 1e6
 
 
 class Restart(unittest.TestCase):
@@ -33,9 +33,9 @@ class Restart(unittest.TestCase):
             before = predicted_s(c, c.wrap("true", *ask))
             self.assertLess(before, 1800)  # learned: far below the limit
             # Accounting has seen them all.
-            eventually(lambda: c.ok("sacct", "-n", "-X", "-s", "CD").count("short") == 12, what="accounting")
+            eventually(lambda: c.ok("sacct", "-n", "-X").count("COMPLETED") == 12, what="accounting")
             c.kill_controller()
-            eventually(lambda: c.run("squeue").returncode == 0, what="the controller")
+            c.up()
             after = predicted_s(c, c.wrap("true", *ask))
             self.assertLess(after, 1.25 * before + 1)
             self.assertLess(predicted_s(c, c.wrap("true", *ask)), 1800)
