@@ -178,6 +178,8 @@ std::optional<Shadow> general_later(PlannerView& view, const JobSpec& spec, cons
       const NodeSlot& slot = view.nodes()[id.value];
       if (!node_usable(*slot.node))
         return nullptr;
+      if (!at)
+        return &slot.load;
       const auto [it, fresh] = loads.try_emplace(id);
       if (fresh)
         it->second = load_after(slot, at);

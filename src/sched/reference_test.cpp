@@ -697,7 +697,8 @@ TEST(Reference, a_rebuilt_planner_promises_the_same) {
       now = now + seconds(rng.between(0, 400));
       for (std::int64_t i = rng.between(1, 5); i > 0; --i) {
         JobSpec spec = random_ask(rng);
-        spec.time_limit = spec.time_limit * rng.between(1, 90);
+        if (const std::int64_t times = rng.between(1, 90); spec.time_limit < kForever)
+          spec.time_limit = spec.time_limit * times;
         if (depth > 0 && rng.chance(0.5))
           ask_of_tree(rng, spec.groups[0]);
         core.add_job(spec, rng.below(4));
