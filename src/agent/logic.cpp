@@ -267,10 +267,13 @@ struct AgentLogic::Inner {
     order(std::move(o));
   }
 
+  // What is paused must not run for as much as a moment, not even to end: its cores are others'.
+  static Duration kill_wait_of(const Held& attempt, Duration asked) { return attempt.paused ? Duration{} : asked; }
+
   void stop_works(const Held& attempt, Duration kill_wait) {
     for (const auto& [key, work] : attempt.works)
       if (!work.ended)
-        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = kill_wait});
+        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = kill_wait_of(attempt, kill_wait)});
   }
 
   // Everything of the attempt on this node ends; its last words follow when it has.
@@ -293,9 +296,6 @@ struct AgentLogic::Inner {
   }
 
   // --- pauses ---
-
-  // What is paused must not run for as much as a moment, not even to end: its cores are others'.
-  static Duration kill_wait_of(const Held& attempt, Duration asked) { return attempt.paused ? Duration{} : asked; }
 
   void order_pause(const Held& attempt) {
     for (const auto& [key, work] : attempt.works)
@@ -491,7 +491,7 @@ struct AgentLogic::Inner {
       report(key.job, key.attempt, StepEnded{key.step, std::move(results)});
     } else {
       report(key.job, key.attempt, ScriptEnded{first});
-      stop_works(attempt, kill_wait_of(attempt, attempt.kill_wait));  // the job ends with its script
+      stop_works(attempt, attempt.kill_wait);  // the job ends with its script
     }
     report_pause(attempt_of(key));
     finish_if_empty(attempt_of(key));
@@ -558,8 +558,7 @@ struct AgentLogic::Inner {
     for (const auto& [id, attempt] : held)
       if (fence_of(attempt) <= now)
         due.push_back(id);
-    for (const auto& id : due)
-      stop_attempt(id, kill_wait_of(held.at(id), std::min(held.at(id).kill_wait, kFenceKillWait)), true);
+    for (const auto& id : due) stop_attempt(id, std::min(held.at(id).kill_wait, kFenceKillWait), true);
   }
 
   // What the journal says runs, but no shim is there for: its start was ordered and never carried out.
@@ -590,7 +589,7 @@ struct AgentLogic::Inner {
       stop_attempt(id, held.at(id).kill_wait, false);
     }
     for (const auto& id : stopping) {
-      stop_works(held.at(id), kill_wait_of(held.at(id), held.at(id).kill_wait));
+      stop_works(held.at(id), held.at(id).kill_wait);
       finish_if_empty(id);
     }
     // An order to pause or to go on may have been carried out by some.

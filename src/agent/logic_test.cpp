@@ -522,6 +522,20 @@ TEST_F(AgentLogicTest, NothingStartsOrRunsInAPause) {
   EXPECT_EQ(ordered(What::kStop, kScriptKey), 1u);  // its own fence
 }
 
+TEST_F(AgentLogicTest, WhatPausesIsNotLetGoOnToEnd) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(PauseWork{kJob, 1, true, 1});
+  event(paused(kScriptKey, 1));
+  clear();
+  StopWork stop{kJob, 1};
+  stop.kill_wait = seconds(30);
+  receive(stop);
+  ASSERT_EQ(ordered(What::kStop, kScriptKey), 1u);
+  for (const auto& order : orders_) EXPECT_EQ(order.kill_wait, Duration{});
+}
+
 TEST_F(AgentLogicTest, LateWordsOfAPauseMeanNothing) {
   connect();
   receive(attempt(true));
