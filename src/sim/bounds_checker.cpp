@@ -108,15 +108,17 @@ bool BoundsChecker::below(const std::string& account, const std::string& above) 
   return false;
 }
 
-void BoundsChecker::check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const Held& held) {
-  const auto look = [&](const char* what, std::int64_t most, std::int64_t count) {
-    if (most != kNoLimit && count > most)
-      complain(job, format("with it {} {} are held under {}, which allows {}", count, what, whose, most));
+void BoundsChecker::check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const Held& all) {
+  const Held own = held(job);
+  // A bound that was lowered under what runs binds nobody who asks for none of it.
+  const auto look = [&](const char* what, std::int64_t most, std::int64_t Held::*count) {
+    if (most != kNoLimit && own.*count > 0 && all.*count > most)
+      complain(job, format("with it {} {} are held under {}, which allows {}", all.*count, what, whose, most));
   };
-  look("cpus", bound.cpu, held.cpu);
-  look("GPUs", bound.gpus, held.gpus);
-  look("nodes", bound.nodes, held.nodes);
-  look("MB", bound.memory_mb, held.memory_mb);
+  look("cpus", bound.cpu, &Held::cpu);
+  look("GPUs", bound.gpus, &Held::gpus);
+  look("nodes", bound.nodes, &Held::nodes);
+  look("MB", bound.memory_mb, &Held::memory_mb);
 }
 
 void BoundsChecker::check_count(const Job& job, const std::string& whose, std::int64_t bound, std::int64_t count) {

@@ -39,7 +39,7 @@ class BoundsChecker {
 
   void job_changed(const Job* before, const Job* after);
   void check_start(const Job& job);
-  void check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const Held& held);
+  void check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const Held& all);
   void check_count(const Job& job, const std::string& whose, std::int64_t bound, std::int64_t count);
   void check_reservations(const Job& job, const Allocation* before);
   void check_licences(const Job& job);
