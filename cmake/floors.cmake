@@ -2,8 +2,17 @@
 # file needs no edit here: NAME_test.cpp goes to the folder's test binary, NAME_fuzz.cpp becomes a program of the
 # preset "fuzz", everything else goes to its library.
 
+# With LOCKSTEP_UNITY eight files of a floor are compiled as one, because most of a clean build is the same inline
+# functions again and again. A single file's change then costs more, so the dev preset leaves it off; that also shows
+# missing includes. Floors of many commands, where every file has a kHelp of its own, say SEPARATE.
+function(lockstep_unity target separate)
+  if(LOCKSTEP_UNITY AND NOT separate)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+endfunction()
+
 function(lockstep_floor folder)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "SEPARATE" "" "DEPS;LIBS" ${ARGN})
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
   set(tests ${sources})
@@ -19,6 +28,7 @@ function(lockstep_floor folder)
     target_include_directories(ls_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
     target_link_libraries(ls_${name} PUBLIC ${deps} ${ARG_LIBS})
     target_precompile_headers(ls_${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/std_pch.h)
+    lockstep_unity(ls_${name} "${ARG_SEPARATE}")
   else()
     add_library(ls_${name} INTERFACE)
     target_include_directories(ls_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src)
@@ -36,6 +46,7 @@ function(lockstep_floor folder)
   if(tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ls_${name} GTest::gtest_main GTest::gtest)
+    lockstep_unity(${name}_test "${ARG_SEPARATE}")
     target_compile_options(${name}_test PRIVATE -O1)  # less to compile; what is tested keeps its own level
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()

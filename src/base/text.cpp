@@ -1,6 +1,8 @@
 #include "base/text.h"
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 
 namespace lockstep {
 
@@ -69,5 +71,7 @@ std::string lower(std::string_view text) {
 
 std::optional<std::int64_t> parse_int(std::string_view text) { return parse_whole<std::int64_t>(text); }
 std::optional<std::uint64_t> parse_uint(std::string_view text) { return parse_whole<std::uint64_t>(text); }
+
+Error os_error(std::string_view what) { return {Errc::kIo, format("{}: {}", what, std::strerror(errno)), {}}; }
 
 }  // namespace lockstep

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace lockstep {
 
 using fmt::format;
@@ -20,5 +22,7 @@ std::string_view trim(std::string_view text);
 std::string lower(std::string_view text);
 std::optional<std::int64_t> parse_int(std::string_view text);    // the whole text, decimal, no overflow
 std::optional<std::uint64_t> parse_uint(std::string_view text);  // the same, no sign
+
+Error os_error(std::string_view what);  // kIo, "WHAT: errno in words"
 
 }  // namespace lockstep

@@ -28,7 +28,7 @@ Result<void> remove_tree(const std::string& path) {
     return {};
   DIR* handle = opendir(path.c_str());
   if (!handle)
-    return Error{Errc::kIo, format("cannot remove {}: {}", path, strerror(errno)), {}};
+    return os_error("cannot remove " + path);
   std::vector<std::string> names;
   while (const dirent* entry = readdir(handle))
     if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
@@ -36,7 +36,7 @@ Result<void> remove_tree(const std::string& path) {
   closedir(handle);
   for (const auto& name : names) TRY(remove_tree(path + "/" + name));
   if (rmdir(path.c_str()) != 0)
-    return Error{Errc::kIo, format("cannot remove {}: {}", path, strerror(errno)), {}};
+    return os_error("cannot remove " + path);
   return {};
 }
 

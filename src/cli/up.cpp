@@ -103,7 +103,7 @@ Result<std::uint16_t> free_port() {
   if (fd >= 0)
     close(fd);
   if (!ok)
-    return Error{Errc::kIo, format("no free port on 127.0.0.1: {}", strerror(errno)), {}};
+    return os_error("no free port on 127.0.0.1");
   return ntohs(address.sin_port);
 }
 
@@ -147,7 +147,7 @@ Result<int> up(const Options& options) {
   TRY(make_dirs(dir.root));
   const int lock = open(dir.file("up.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock < 0 || flock(lock, LOCK_EX) != 0)
-    return Error{Errc::kIo, format("cannot lock {}: {}", dir.file("up.lock"), strerror(errno)), {}};
+    return os_error("cannot lock " + dir.file("up.lock"));
 
   const ClusterConf conf = TRY(conf_for(dir, options));
   if (conf.nodes > 0 && geteuid() != 0)

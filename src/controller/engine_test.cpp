@@ -15,9 +15,6 @@
 namespace lockstep {
 namespace {
 
-constexpr Instant kStart{1'700'000'000'000'000};
-Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
-
 User person(const std::string& name, std::uint32_t uid) {
   User user;
   user.meta.name = name;

@@ -9,9 +9,6 @@
 namespace lockstep {
 namespace {
 
-constexpr Instant kStart{1'700'000'000'000'000};
-Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
-
 Node machine(const std::string& name, const std::string& boot = "boot-1", bool hook = false) {
   Node node;
   node.meta.name = name;

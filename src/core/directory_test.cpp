@@ -3,8 +3,6 @@
 namespace lockstep {
 namespace {
 
-constexpr Caller kAliceCalls{World::kAlice, false};
-
 TEST(Directory, StartEpochMakesTheCluster) {
   World w;
   EXPECT_EQ(w.state.tables().cluster->name, "test");

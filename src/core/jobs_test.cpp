@@ -3,7 +3,6 @@
 namespace lockstep {
 namespace {
 
-constexpr Caller kAliceCalls{World::kAlice, false};
 constexpr Caller kBobCalls{World::kBob, false};
 
 SubmitJob ask_for(JobSpec spec) { return {.spec = std::make_shared<const JobSpec>(std::move(spec))}; }

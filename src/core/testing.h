@@ -306,4 +306,6 @@ class World {
   }
 };
 
+inline constexpr Caller kAliceCalls{World::kAlice, false};
+
 }  // namespace lockstep

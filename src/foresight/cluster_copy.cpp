@@ -234,4 +234,9 @@ Foreseen ClusterCopy::foresee(JobId id) const {
   return out;
 }
 
+std::string user_name(const Tables& tables, const Job& job) {
+  const User* user = tables.user(job.spec->user);
+  return user ? user->meta.name : "";
+}
+
 }  // namespace lockstep

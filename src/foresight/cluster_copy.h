@@ -72,4 +72,6 @@ class ClusterCopy {
 std::string host_list(const Tables& tables, const std::vector<Grant>& grants);
 std::string host_list(const Tables& tables, const std::vector<NodeId>& nodes);
 
+std::string user_name(const Tables& tables, const Job& job);  // "" when the user is gone
+
 }  // namespace lockstep

@@ -11,11 +11,6 @@ namespace lockstep {
 
 namespace {
 
-std::string user_name(const Tables& tables, const Job& job) {
-  const User* user = tables.user(job.spec->user);
-  return user ? user->meta.name : "";
-}
-
 std::string_view state_word(JobState state) {
   switch (state) {
     case JobState::kPending: return "pending";

@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-struct Scene : PlannedWorld {
+struct ExplainScene : PlannedWorld {
   using PlannedWorld::PlannedWorld;
   Explanation explain(JobId id, ExplainSettings settings = {}) {
     auto out = lockstep::explain(world.state.tables(), clock(), id, settings);
@@ -50,7 +50,7 @@ std::string all(const Explanation& e) {
 }
 
 TEST(Explain, CountsNodesAtEveryFilter) {
-  Scene scene(8);
+  ExplainScene scene(8);
   scene.world.must(UpdateNode{.name = "n1", .drain = true, .reason = "fan"});
   scene.world.lose(2);
   scene.world.must(UpdateNode{.name = "n3", .features = std::vector<std::string>{"slow"}});
@@ -89,7 +89,7 @@ TEST(Explain, CountsNodesAtEveryFilter) {
 }
 
 TEST(Explain, FewerNodesNow) {
-  Scene scene(8);
+  ExplainScene scene(8);
   scene.submit(World::batch(2, 8), hours(10));
   scene.plan();
   const JobId job = scene.submit(World::batch(8, 8), hours(4));
@@ -106,7 +106,7 @@ TEST(Explain, FewerNodesNow) {
 }
 
 TEST(Explain, AShorterLimitFitsBeforeTheHead) {
-  Scene scene(4);
+  ExplainScene scene(4);
   scene.submit(World::batch(3, 8), hours(4));
   scene.plan();
   JobSpec all_four = World::batch(4, 8);
@@ -129,7 +129,7 @@ TEST(Explain, AShorterLimitFitsBeforeTheHead) {
 }
 
 TEST(Explain, AnotherPartition) {
-  Scene scene(4);
+  ExplainScene scene(4);
   scene.put_partition("a", {"n1", "n2"});
   scene.put_partition("b", {"n3", "n4"});
   JobSpec spec = World::batch(2, 8);
@@ -145,7 +145,7 @@ TEST(Explain, AnotherPartition) {
 }
 
 TEST(Explain, FewerGpusAndDroppedConditions) {
-  Scene scene(2);
+  ExplainScene scene(2);
   for (int i = 0; i < 2; ++i) scene.submit(World::batch(1, 5), hours(5));
   scene.plan();
   const Explanation gpus = scene.explain(scene.submit(World::batch(1, 6), hours(5)));
@@ -167,7 +167,7 @@ TEST(Explain, FewerGpusAndDroppedConditions) {
 }
 
 TEST(Explain, HeldAndDependent) {
-  Scene scene(2);
+  ExplainScene scene(2);
   JobSpec held = World::batch(1);
   held.hold = true;
   const JobId first = scene.submit(held, hours(1));
@@ -187,7 +187,7 @@ TEST(Explain, HeldAndDependent) {
 }
 
 TEST(Explain, AheadByTierAndPriority) {
-  Scene scene(2);
+  ExplainScene scene(2);
   scene.put_partition("urgent", {"ALL"}, 5);
   scene.put_partition("side", {"n1"});
   scene.submit(World::batch(2, 8), hours(5));
@@ -215,7 +215,7 @@ TEST(Explain, AheadByTierAndPriority) {
 }
 
 TEST(Explain, ALimitIsNamed) {
-  Scene scene(2);
+  ExplainScene scene(2);
   Qos gold;
   gold.meta.name = "gold";
   gold.limits.max_jobs_per_user = 1;
@@ -232,7 +232,7 @@ TEST(Explain, ALimitIsNamed) {
 }
 
 TEST(Explain, BeforeTheMaintenanceWindow) {
-  Scene scene(2);
+  ExplainScene scene(2);
   Reservation maint;
   maint.meta.name = "maint";
   maint.start = WallTime{(scene.world.now + hours(2)).us};
@@ -255,7 +255,7 @@ TEST(Explain, BeforeTheMaintenanceWindow) {
 }
 
 // Two spines of two leaves of four nodes each.
-void put_tree(Scene& scene) {
+void put_tree(ExplainScene& scene) {
   Topology tree;
   tree.levels = {"spine", "leaf"};
   for (int leaf = 0; leaf < 4; ++leaf) {
@@ -265,7 +265,7 @@ void put_tree(Scene& scene) {
   }
   scene.world.must(PutTopology{tree});
 }
-void hold_nodes(Scene& scene, const std::vector<std::uint32_t>& nodes, Duration limit) {
+void hold_nodes(ExplainScene& scene, const std::vector<std::uint32_t>& nodes, Duration limit) {
   for (const std::uint32_t n : nodes) {
     JobSpec spec = World::batch(1, 8);
     spec.groups[0].only_nodes = {World::name_of(n)};
@@ -282,7 +282,7 @@ JobSpec placed(std::uint32_t nodes, const std::string& level) {
 }
 
 TEST(Explain, TopologyIsAFilterAndAWiderLevelIsProposed) {
-  Scene scene(16);
+  ExplainScene scene(16);
   put_tree(scene);
   hold_nodes(scene, {1, 5, 6, 9, 13, 14}, hours(5));  // l1 3 free, l2 2, l3 3, l4 2
   const JobId job = scene.submit(placed(4, "!leaf"), hours(1));
@@ -306,7 +306,7 @@ TEST(Explain, TopologyIsAFilterAndAWiderLevelIsProposed) {
 }
 
 TEST(Explain, SwitchesAndSegmentsAreCounted) {
-  Scene scene(16);
+  ExplainScene scene(16);
   put_tree(scene);
   hold_nodes(scene, {1, 5, 6, 9, 13, 14}, hours(5));
   const Explanation one = scene.explain(scene.submit(placed(4, "!leaf"), hours(1)));
@@ -339,7 +339,7 @@ TEST(Explain, SwitchesAndSegmentsAreCounted) {
 }
 
 TEST(Explain, ThePlansAreBounded) {
-  Scene scene(8);
+  ExplainScene scene(8);
   scene.submit(World::batch(2, 8), hours(10));
   scene.plan();
   const Explanation e = scene.explain(scene.submit(World::batch(8, 8), hours(4)), {.plans_max = 2});
@@ -348,7 +348,7 @@ TEST(Explain, ThePlansAreBounded) {
 }
 
 TEST(Explain, AQueueBehindDoesNotChangeTheAnswer) {
-  Scene scene(8);
+  ExplainScene scene(8);
   scene.submit(World::batch(2, 8), hours(10));
   scene.plan();
   const JobId job = scene.submit(World::batch(8, 8), hours(4));
@@ -363,7 +363,7 @@ TEST(Explain, AQueueBehindDoesNotChangeTheAnswer) {
 }
 
 TEST(Explain, ArraysAndRunningJobs) {
-  Scene scene(2);
+  ExplainScene scene(2);
   JobSpec spec = World::batch(1, 8);
   spec.time_limit = hours(3);
   const JobId array = scene.world.submit_array(spec, "1-4");

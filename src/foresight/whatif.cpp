@@ -132,11 +132,6 @@ class Changer {
   ClusterCopy& copy_;
 };
 
-std::string user_name(const Tables& tables, const Job& job) {
-  const User* user = tables.user(job.spec->user);
-  return user ? user->meta.name : "";
-}
-
 ForeseenTotals totals(const std::vector<BeforeAfter>& jobs, Foreseen BeforeAfter::*side, WallTime now) {
   ForeseenTotals out;
   std::int64_t sum = 0, with_time = 0;

@@ -9,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-struct Scene : PlannedWorld {
+struct WhatIfScene : PlannedWorld {
   using PlannedWorld::PlannedWorld;
   Result<WhatIfAnswer> ask(std::string_view changes) {
     auto read = decode_changes(changes);
@@ -32,7 +32,7 @@ struct Scene : PlannedWorld {
 };
 
 TEST(WhatIf, MoreNodesStartMore) {
-  Scene scene(2);
+  WhatIfScene scene(2);
   scene.submit(World::batch(2, 8), hours(4));
   scene.plan();
   const JobId a = scene.submit(World::batch(2, 8), hours(4)), b = scene.submit(World::batch(2, 8), hours(4));
@@ -53,7 +53,7 @@ TEST(WhatIf, MoreNodesStartMore) {
 }
 
 TEST(WhatIf, NodesGoAndComeBack) {
-  Scene scene(3);
+  WhatIfScene scene(3);
   const JobId a = scene.submit(World::batch(3, 8), hours(1));
   const WhatIfAnswer gone = scene.must(R"([{"remove_nodes":"n[2-3]"}])");
   EXPECT_TRUE(scene.of(gone, a).before.started);
@@ -65,7 +65,7 @@ TEST(WhatIf, NodesGoAndComeBack) {
 }
 
 TEST(WhatIf, JobsChangeComeAndGo) {
-  Scene scene(4);
+  WhatIfScene scene(4);
   const JobId first = scene.submit(World::batch(3, 8), hours(4));
   scene.plan();
   const JobId big = scene.submit(World::batch(4, 8), hours(4));
@@ -79,7 +79,7 @@ TEST(WhatIf, JobsChangeComeAndGo) {
 }
 
 TEST(WhatIf, PartitionsAndPolicy) {
-  Scene scene(2);
+  WhatIfScene scene(2);
   Partition side;
   side.meta.name = "side";
   side.nodes = {"n1"};
@@ -95,7 +95,7 @@ TEST(WhatIf, PartitionsAndPolicy) {
 }
 
 TEST(WhatIf, RefusalsNameTheChange) {
-  Scene scene(2);
+  WhatIfScene scene(2);
   const auto refused = [&](std::string_view changes) {
     const auto answer = scene.ask(changes);
     return answer.ok() ? std::string("fine") : answer.error().field;
@@ -107,7 +107,7 @@ TEST(WhatIf, RefusalsNameTheChange) {
 }
 
 TEST(TrySubmit, NowLaterAndNever) {
-  Scene scene(2);
+  WhatIfScene scene(2);
   const Caller alice{World::kAlice, false};
   const auto attempt = [&](JobSpec spec, Duration limit) {
     spec.time_limit = limit;

@@ -10,8 +10,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kApplicationId = 0x4c534854;  // "LSHT"
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kHistoryId = 0x4c534854;  // "LSHT"
+constexpr std::int64_t kHistoryFormat = 1;
 
 // One list for the table, the upsert and the select. kHeld columns are facts of the allocation: a later record without
 // one (the job has ended) does not take them away.
@@ -194,9 +194,9 @@ class History final : public HistoryStore {
     const std::int64_t id = TRY(db_.number("PRAGMA application_id"));
     const std::int64_t format_number = TRY(db_.number("PRAGMA user_version"));
     const bool is_new = *tables == 0 && id == 0;
-    if (!is_new && id != kApplicationId)
+    if (!is_new && id != kHistoryId)
       return refused("it is a database of another program");
-    if (format_number > kFormat)
+    if (format_number > kHistoryFormat)
       return Error{Errc::kUnsupported, format("{} was written by a newer version: upgrade", db_.path()), {}};
     TRY(db_.run("PRAGMA journal_mode=WAL"));
     TRY(db_.run("PRAGMA synchronous=FULL"));
@@ -321,8 +321,8 @@ class History final : public HistoryStore {
     TRY(db_.run(kStepsTable));
     TRY(db_.run("CREATE TABLE facts(name TEXT PRIMARY KEY, value INTEGER NOT NULL)"));
     for (const char* index : kIndexes) TRY(db_.run(index));
-    TRY(db_.run(format("PRAGMA application_id={}", kApplicationId).c_str()));
-    TRY(db_.run(format("PRAGMA user_version={}", kFormat).c_str()));
+    TRY(db_.run(format("PRAGMA application_id={}", kHistoryId).c_str()));
+    TRY(db_.run(format("PRAGMA user_version={}", kHistoryFormat).c_str()));
     return transaction.commit();
   }
 

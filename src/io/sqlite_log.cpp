@@ -21,9 +21,9 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t kLookThroughPages = 4096;     // 16 MiB
-constexpr std::int64_t kApplicationId = 0x4c534c47;  // "LSLG"
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kLookThroughPages = 4096;  // 16 MiB
+constexpr std::int64_t kLogId = 0x4c534c47;       // "LSLG"
+constexpr std::int64_t kLogFormat = 1;
 constexpr std::size_t kBlobMax = std::size_t{1} << 30;
 constexpr std::int64_t kRestorePeriodS = 1;
 
@@ -107,12 +107,12 @@ class Store final : public SqliteLog {
     const std::int64_t id = TRY(db_.number("PRAGMA application_id"));
     const std::int64_t format_number = TRY(db_.number("PRAGMA user_version"));
     const bool is_new = *readable == 0 && id == 0 && format_number == 0;
-    if (!is_new && id != kApplicationId)
+    if (!is_new && id != kLogId)
       return corrupt(format("{} is a database of another program", db_.path()));
-    if (format_number > kFormat)
+    if (format_number > kLogFormat)
       return Error{Errc::kUnsupported,
                    format("{} was written by a newer version (format {}, this one reads {}): upgrade", db_.path(),
-                          format_number, kFormat),
+                          format_number, kLogFormat),
                    {}};
     TRY(db_.run("PRAGMA journal_mode=WAL"));
     TRY(db_.run("PRAGMA synchronous=FULL"));
@@ -269,8 +269,8 @@ class Store final : public SqliteLog {
   Result<void> create() {
     auto transaction = TRY(SqliteTransaction::begin(db_));
     for (const char* table : kTables) TRY(db_.run(table));
-    TRY(db_.run(format("PRAGMA application_id={}", kApplicationId).c_str()));
-    TRY(db_.run(format("PRAGMA user_version={}", kFormat).c_str()));
+    TRY(db_.run(format("PRAGMA application_id={}", kLogId).c_str()));
+    TRY(db_.run(format("PRAGMA user_version={}", kLogFormat).c_str()));
     return transaction.commit();
   }
 

@@ -9,10 +9,10 @@ bool same_need(const ClassNeed& a, const ClassNeed& b) {
          a.takes_node == b.takes_node && a.counted == b.counted && a.all_memory == b.all_memory;
 }
 
-struct World : MiniCore {
+struct LayoutWorld : MiniCore {
   PlannerView view;
 
-  World() {
+  LayoutWorld() {
     add_partition("main", {"ALL"});
     add_partition("side", {"n1", "n2", "n5"});
     for (std::uint32_t n = 1; n <= 8; ++n) node(n, n % 3 + 1, 1'000'000 - n);
@@ -77,7 +77,7 @@ struct World : MiniCore {
 TEST(Layout, a_class_that_comes_later_is_seen_as_if_it_had_been_there) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Rng rng(seed);
-    World w;
+    LayoutWorld w;
     w.jobs(rng);
     const std::size_t at_first = w.check("at first");
     const std::uint64_t laid_out = w.view.laid_out();

@@ -11,7 +11,7 @@ namespace {
 
 // Core prices from 1/60 to 6 times the cluster's GPU share per core.
 constexpr double kCorePriceLow = 1.0 / 60, kCorePriceRatio = 1.3;
-constexpr float kNever = -1e9f;
+constexpr float kNoValue = -1e9f;
 constexpr float kNegligible = 1e-7f;
 
 int units_of(std::int64_t milli, int unit) { return static_cast<int>(milli / unit); }
@@ -61,7 +61,7 @@ void PackPrices::build_tables() {
 void PackPrices::build_devices(std::size_t kind) {
   Row* const best = best_.data() + kind * sizes_.size();
   for (std::size_t z = 0; z < sizes_.size(); ++z) {
-    best[z].fill(kNever);
+    best[z].fill(kNoValue);
     for (const std::uint32_t i : sizes_[z].classes) {
       const Priced& c = classes_[i];
       if (!c.shape.allows(static_cast<std::uint16_t>(kind)))

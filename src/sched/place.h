@@ -20,6 +20,7 @@ std::optional<std::vector<Grant>> place_now(PlannerView& view, const JobSpec& sp
 
 // When each node would have what a head needs, kept from one pass to the next: only nodes on which something changed
 // are looked at again.
+constexpr Instant kNotEver = kNever + seconds(1);  // not even when everything that runs has ended
 struct ReadyTimes {
   std::uint64_t layout = 0, clock = 0;  // of the view, as of the last look
   std::vector<std::pair<ClassNo, FreeAmounts>> needs;

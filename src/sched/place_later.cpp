@@ -16,8 +16,6 @@ NodeLoad load_after(const NodeSlot& slot, Instant at) {
   return load;
 }
 
-constexpr Instant kNotEver = kNever + seconds(1);
-
 // When the node would have the amounts if running jobs ended as expected; 0 = now, kNotEver = not even then.
 Instant ready_at(const NodeClass& cls, const NodeSlot& slot, const FreeAmounts& need, std::vector<Holder>& scratch) {
   if (slot.free.covers(need))

@@ -7,7 +7,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kKnownMost = 4;  // of one partition: reservations narrow ways down, and they take turns
-constexpr Instant kNotEver = kNever + seconds(1);
 
 using Needs = std::vector<std::pair<ClassNo, FreeAmounts>>;
 

@@ -6,11 +6,11 @@
 namespace lockstep {
 namespace {
 
-struct World : MiniCore {
+struct TallyWorld : MiniCore {
   PlannerView view;
   std::vector<JobId> running;
 
-  World() {
+  TallyWorld() {
     add_partition("main", {"ALL"});
     add_partition("side", {"n1", "n2"});
     for (std::uint32_t n = 1; n <= 6; ++n) add_node(n, 8, 4);
@@ -87,7 +87,7 @@ TEST(Tally, what_bars_a_shape_is_what_asking_anew_says) {
   std::uint64_t barred = 0, open = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Rng rng(seed);
-    World w;
+    TallyWorld w;
     Instant now = kNow;
     for (int n = 0; n < 15; ++n) w.submit(rng);
     for (int step = 0; step < 40; ++step) {

@@ -25,7 +25,7 @@ struct End {
   std::size_t job = 0;
   friend auto operator<=>(const End&, const End&) = default;
 };
-struct Step {  // of a profile: so many devices are free from then on
+struct FreeStep {  // of a profile: so many devices are free from then on
   std::int64_t at_s = 0;
   std::int64_t free = 0;
 };
@@ -206,10 +206,10 @@ class QueueLoop {
   QueueRun run_;
   std::int64_t now_s_ = 0;
   std::uint64_t starts_ = 0;
-  std::vector<Waiting> queue_;    // by turn
-  std::vector<Waiting> fillers_;  // of one pass
-  std::vector<Running> running_;  // by the end of their limits
-  std::vector<Step> profile_;     // of one pass
+  std::vector<Waiting> queue_;     // by turn
+  std::vector<Waiting> fillers_;   // of one pass
+  std::vector<Running> running_;   // by the end of their limits
+  std::vector<FreeStep> profile_;  // of one pass
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };
 

@@ -6,7 +6,7 @@
 namespace lockstep::sim {
 namespace {
 
-Result<QueueTrace> csv(std::string text) {
+Result<QueueTrace> csv_trace(std::string text) {
   return read_queue_trace(TraceFile::from_bytes("t.csv", std::move(text), TraceForm::kCsv).value());
 }
 Result<QueueTrace> swf(std::string text) {
@@ -14,14 +14,14 @@ Result<QueueTrace> swf(std::string text) {
 }
 
 TEST(QueueTrace, ReadsCsvByColumnNameInOrderOfSubmission) {
-  const QueueTrace trace = csv("id,gpus,reqtime,run,submit,vc\n7,8,900,79,500,3\n8,1,60,79,400,0\n").value();
+  const QueueTrace trace = csv_trace("id,gpus,reqtime,run,submit,vc\n7,8,900,79,500,3\n8,1,60,79,400,0\n").value();
   ASSERT_EQ(trace.jobs.size(), 2u);
   EXPECT_EQ(trace.jobs[0].id, 8);
   EXPECT_EQ(trace.jobs[0].limit_s, 79);  // raised to the run time
   EXPECT_EQ(trace.jobs[1].size, 8);
   EXPECT_EQ(trace.jobs[1].user, "3");
   EXPECT_FALSE(trace.jobs[1].published_start_s.has_value());
-  EXPECT_EQ(csv("id,procs,reqtime,run,submit,pub_start\n1,2,3,4,5,6\n")->jobs[0].published_start_s, 6);
+  EXPECT_EQ(csv_trace("id,procs,reqtime,run,submit,pub_start\n1,2,3,4,5,6\n")->jobs[0].published_start_s, 6);
 }
 
 TEST(QueueTrace, ReadsSwfAndLeavesOutWhatNeverRan) {
@@ -40,18 +40,20 @@ TEST(QueueTrace, ReadsSwfAndLeavesOutWhatNeverRan) {
 }
 
 TEST(QueueTrace, DamageIsToldByLineAndField) {
-  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n1,2,3,4,5\n2,0,3,4,5\n").error().message.substr(0, 13), "t.csv:3: gpus");
-  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n1,2,3,x,5\n").error().message.substr(0, 12), "t.csv:2: run");
-  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n1,2,3,-4,5\n").error().message.substr(0, 12), "t.csv:2: run");
-  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n1,2,3,4,99999999999999\n").error().message.substr(0, 15),
+  EXPECT_EQ(csv_trace("id,gpus,reqtime,run,submit\n1,2,3,4,5\n2,0,3,4,5\n").error().message.substr(0, 13),
+            "t.csv:3: gpus");
+  EXPECT_EQ(csv_trace("id,gpus,reqtime,run,submit\n1,2,3,x,5\n").error().message.substr(0, 12), "t.csv:2: run");
+  EXPECT_EQ(csv_trace("id,gpus,reqtime,run,submit\n1,2,3,-4,5\n").error().message.substr(0, 12), "t.csv:2: run");
+  EXPECT_EQ(csv_trace("id,gpus,reqtime,run,submit\n1,2,3,4,99999999999999\n").error().message.substr(0, 15),
             "t.csv:2: submit");
-  EXPECT_FALSE(csv("id,gpus,reqtime,submit\n1,2,3,5\n").ok());
-  EXPECT_EQ(csv("id,gpus,reqtime,run,submit\n").error().message, "t.csv: there is no usable job in it");
+  EXPECT_FALSE(csv_trace("id,gpus,reqtime,submit\n1,2,3,5\n").ok());
+  EXPECT_EQ(csv_trace("id,gpus,reqtime,run,submit\n").error().message, "t.csv: there is no usable job in it");
   EXPECT_FALSE(swf("1 2 3\n").ok());
 }
 
 TEST(QueueTrace, WindowsAndScaling) {
-  const std::vector<TraceJob> jobs = csv("id,gpus,reqtime,run,submit\n1,1,1,1,100\n2,1,1,1,200\n3,1,1,1,300\n")->jobs;
+  const std::vector<TraceJob> jobs =
+      csv_trace("id,gpus,reqtime,run,submit\n1,1,1,1,100\n2,1,1,1,200\n3,1,1,1,300\n")->jobs;
   EXPECT_EQ(window_of(jobs, 1, 2)->front().id, 2);
   EXPECT_FALSE(window_of(jobs, 1, 3).ok());
   EXPECT_FALSE(window_of(jobs, 3, 1).ok());

@@ -30,7 +30,7 @@ Result<std::string> read_all(const std::string& path) {
       return Error{Errc::kExhausted, format("{}: larger than 2 GiB", path), {}};
   }
   if (std::ferror(file.get()))
-    return Error{Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}};
+    return os_error(path);
   return bytes;
 }
 

@@ -10,6 +10,7 @@
 namespace lockstep {
 namespace {
 
+using wire::kEncode;
 using wire::random_value;
 
 std::string mutate(Rng& rng, std::string text) {
@@ -71,8 +72,6 @@ void attack(Tally& tally, Encode encode, Decode decode, int rounds = 1500) {
     ASSERT_EQ(encode(*twice), again) << text;
   }
 }
-
-constexpr auto kEncode = [](const auto& value) { return encode(value); };
 
 TEST(CodecMutation, MessagesOfStrangers) {
   Tally tally;

@@ -9,6 +9,7 @@
 namespace lockstep {
 namespace {
 
+using wire::kEncode;
 using wire::random_value;
 
 template <class T, class Encode, class Decode>
@@ -22,8 +23,6 @@ void expect_round_trips(Encode encode, Decode decode, int rounds = 300) {
     ASSERT_EQ(encode(*back), text) << "seed " << seed;
   }
 }
-
-constexpr auto kEncode = [](const auto& value) { return encode(value); };
 
 // Random values leave a quarter of the fields alone, so over 300 rounds every field has been set many times; whether a
 // field is listed at all is checked by the compiler (lists_every_field).

@@ -10,6 +10,8 @@
 
 namespace lockstep::wire {
 
+inline constexpr auto kEncode = [](const auto& value) { return encode(value); };
+
 constexpr std::uint32_t kListMax = 4;  // elements of a random list
 
 template <class T>

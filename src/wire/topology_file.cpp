@@ -42,9 +42,9 @@ std::vector<std::string> default_levels(std::size_t depth, bool blocks) {
   return out;
 }
 
-class Reader {
+class TopologyReader {
  public:
-  Reader(std::string_view name, const std::vector<std::string>& levels) : name_(name), levels_(levels) {}
+  TopologyReader(std::string_view name, const std::vector<std::string>& levels) : name_(name), levels_(levels) {}
 
   Result<TopologyFile> run(std::string_view text) {
     TRY(read_lines(text));
@@ -361,7 +361,7 @@ class Reader {
 
 Result<TopologyFile> parse_topology(std::string_view name, std::string_view text,
                                     const std::vector<std::string>& levels) {
-  return Reader(name, levels).run(text);
+  return TopologyReader(name, levels).run(text);
 }
 
 std::vector<std::string> topology_differences(std::string_view name, const TopologyFile& file,

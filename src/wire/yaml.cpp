@@ -73,9 +73,9 @@ class Events {
   bool full_ = false;
 };
 
-class Reader {
+class YamlReader {
  public:
-  explicit Reader(std::string_view text) : events_(text) {}
+  explicit YamlReader(std::string_view text) : events_(text) {}
 
   Result<YamlText> run() {
     TRY(expect(YAML_STREAM_START_EVENT));
@@ -195,7 +195,7 @@ std::size_t YamlText::line_of(std::string_view path) const {
 Result<YamlText> json_of_yaml(std::string_view text) {
   if (text.size() > kBytesMax)
     return Error{Errc::kExhausted, format("{} bytes are too many; {} are read", text.size(), kBytesMax), {}};
-  return Reader(text).run();
+  return YamlReader(text).run();
 }
 
 }  // namespace lockstep

@@ -44,7 +44,7 @@ Exit codes: 0 ended by SIGTERM, 1 cannot run (the message says why), 2 wrong usa
 Result<AgentFile> read_settings(const std::string& path) {
   std::ifstream file(path);
   if (!file)
-    return Error{Errc::kIo, format("{}: {}", path, ::strerror(errno)), {}};
+    return os_error(path);
   std::ostringstream text;
   text << file.rdbuf();
   auto settings = decode_agent_file(text.str());
@@ -68,7 +68,7 @@ Result<void> make_folders(const std::string& path) {
   for (std::size_t at = 1; at != std::string::npos;) {
     at = path.find('/', at);
     if (::mkdir(path.substr(0, at).c_str(), 0755) != 0 && errno != EEXIST)
-      return Error{Errc::kIo, format("{}: {}", path.substr(0, at), ::strerror(errno)), {}};
+      return os_error(path.substr(0, at));
     if (at != std::string::npos)
       ++at;
   }

@@ -89,7 +89,7 @@ void print_figures(const QueueFigures& figures) {
 
 Result<void> write_starts(const std::string& path, std::span<const TraceJob> jobs,
                           std::span<const std::int64_t> start_s) {
-  const auto failed = [&] { return Error{Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}}; };
+  const auto failed = [&] { return os_error(path); };
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "w"), &std::fclose);
   if (!file)
     return failed();

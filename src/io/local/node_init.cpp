@@ -23,8 +23,6 @@ namespace {
 
 constexpr int kGateFd = 3;
 
-Error os_error(const std::string& what) { return {Errc::kIo, format("{}: {}", what, strerror(errno)), {}}; }
-
 Result<void> mount_or_error(const char* source, const char* target, const char* type, unsigned long flags,
                             const char* data) {
   if (mount(source, target, type, flags, data) != 0)

@@ -21,8 +21,6 @@ namespace lockstep {
 
 namespace {
 
-Error os_error(const std::string& what) { return {Errc::kIo, format("{}: {}", what, strerror(errno)), {}}; }
-
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> out;
   for (auto& word : words) out.push_back(word.data());

@@ -74,7 +74,7 @@ Result<std::string> read_descriptor(int fd, const std::string& name, std::size_t
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
-      return Error{Errc::kIo, format("{}: {}", name, ::strerror(errno)), {}};
+      return os_error(name);
     if (n == 0)
       return out;
     out.append(buffer, static_cast<std::size_t>(n));
