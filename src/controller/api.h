@@ -92,6 +92,12 @@ class Api {
   void run_page(Visit visit, const PageEntry& page);
   // A command whose answer is {} or an error.
   void command(Visit visit, CommandBody body);
+  // The body as a record with the name in the path; ?if_seq=… says which version it replaces, where a kind knows that.
+  template <class Put, class Body>
+  void put_record(Visit visit, Result<Body> (*decode)(std::string_view));
+  template <class Remove>
+  void remove_record(Visit visit);  // the one with the name in the path
+  static Seq expected_seq(const Visit&);
   const Job* job_of(const Visit& visit) const;           // refuses by itself
   const Step* step_of(const Visit& visit) const;         // refuses by itself
   bool may_see(const Visit& visit, UserId owner) const;  // what is private to the owner
@@ -154,7 +160,6 @@ class Api {
   void list_users(Visit);
   void put_user(Visit);
   // who may use what (api_accounting.cpp)
-  static Seq expected_seq(const Visit&);
   void list_accounts(Visit);
   void put_account(Visit);
   void remove_account(Visit);
@@ -190,5 +195,23 @@ class Api {
   bool read_only_ = false;
   std::uint32_t own_uid_;
 };
+
+template <class Put, class Body>
+void Api::put_record(Visit visit, Result<Body> (*decode)(std::string_view)) {
+  Result<Body> body = decode(visit.http().body);
+  if (!body.ok())
+    return visit.refuse(body.error());
+  body->meta.name = visit.names[0];
+  Put put{std::move(*body)};
+  if constexpr (requires { put.if_seq; })
+    put.if_seq = expected_seq(visit);
+  command(std::move(visit), std::move(put));
+}
+
+template <class Remove>
+void Api::remove_record(Visit visit) {
+  Remove body{visit.names[0]};
+  command(std::move(visit), std::move(body));
+}
 
 }  // namespace lockstep

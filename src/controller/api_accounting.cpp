@@ -6,35 +6,14 @@
 
 namespace lockstep {
 
-namespace {
-
-template <class Map>
-std::string records_of(Kind kind, const Map& map) {
-  std::vector<Record> records;
-  for (const auto& [key, record] : map) records.emplace_back(record);
-  return encode_records(kind, records);
-}
-
-}  // namespace
-
 Seq Api::expected_seq(const Visit& visit) { return parse_uint(visit.query("if_seq")).value_or(0); }
 
-void Api::list_accounts(Visit visit) { visit.answer(records_of(Kind::kAccount, world_.view.tables().accounts)); }
-void Api::put_account(Visit visit) {
-  auto body = decode_account(visit.http().body);
-  if (!body.ok())
-    return visit.refuse(body.error());
-  body->meta.name = visit.names[0];
-  const Seq seq = expected_seq(visit);
-  command(std::move(visit), PutAccount{std::move(*body), seq});
-}
-void Api::remove_account(Visit visit) {
-  RemoveAccount body{visit.names[0]};
-  command(std::move(visit), std::move(body));
-}
+void Api::list_accounts(Visit visit) { visit.answer(encode_all(Kind::kAccount, world_.view.tables().accounts)); }
+void Api::put_account(Visit visit) { put_record<PutAccount>(std::move(visit), decode_account); }
+void Api::remove_account(Visit visit) { remove_record<RemoveAccount>(std::move(visit)); }
 
 void Api::list_associations(Visit visit) {
-  visit.answer(records_of(Kind::kAssociation, world_.view.tables().associations));
+  visit.answer(encode_all(Kind::kAssociation, world_.view.tables().associations));
 }
 void Api::put_association(Visit visit) {
   auto body = decode_association(visit.http().body);
@@ -49,48 +28,19 @@ void Api::remove_association(Visit visit) {
   command(std::move(visit), std::move(body));
 }
 
-void Api::list_qos(Visit visit) { visit.answer(records_of(Kind::kQos, world_.view.tables().qos)); }
-void Api::put_qos(Visit visit) {
-  auto body = decode_qos(visit.http().body);
-  if (!body.ok())
-    return visit.refuse(body.error());
-  body->meta.name = visit.names[0];
-  const Seq seq = expected_seq(visit);
-  command(std::move(visit), PutQos{std::move(*body), seq});
-}
-void Api::remove_qos(Visit visit) {
-  RemoveQos body{visit.names[0]};
-  command(std::move(visit), std::move(body));
-}
+void Api::list_qos(Visit visit) { visit.answer(encode_all(Kind::kQos, world_.view.tables().qos)); }
+void Api::put_qos(Visit visit) { put_record<PutQos>(std::move(visit), decode_qos); }
+void Api::remove_qos(Visit visit) { remove_record<RemoveQos>(std::move(visit)); }
 
-void Api::list_licences(Visit visit) { visit.answer(records_of(Kind::kLicence, world_.view.tables().licences)); }
-void Api::put_licence(Visit visit) {
-  auto body = decode_licence(visit.http().body);
-  if (!body.ok())
-    return visit.refuse(body.error());
-  body->meta.name = visit.names[0];
-  command(std::move(visit), PutLicence{std::move(*body)});
-}
-void Api::remove_licence(Visit visit) {
-  RemoveLicence body{visit.names[0]};
-  command(std::move(visit), std::move(body));
-}
+void Api::list_licences(Visit visit) { visit.answer(encode_all(Kind::kLicence, world_.view.tables().licences)); }
+void Api::put_licence(Visit visit) { put_record<PutLicence>(std::move(visit), decode_licence); }
+void Api::remove_licence(Visit visit) { remove_record<RemoveLicence>(std::move(visit)); }
 
 void Api::list_reservations(Visit visit) {
-  visit.answer(records_of(Kind::kReservation, world_.view.tables().reservations));
+  visit.answer(encode_all(Kind::kReservation, world_.view.tables().reservations));
 }
-void Api::put_reservation(Visit visit) {
-  auto body = decode_reservation(visit.http().body);
-  if (!body.ok())
-    return visit.refuse(body.error());
-  body->meta.name = visit.names[0];
-  const Seq seq = expected_seq(visit);
-  command(std::move(visit), PutReservation{std::move(*body), seq});
-}
-void Api::remove_reservation(Visit visit) {
-  RemoveReservation body{visit.names[0]};
-  command(std::move(visit), std::move(body));
-}
+void Api::put_reservation(Visit visit) { put_record<PutReservation>(std::move(visit), decode_reservation); }
+void Api::remove_reservation(Visit visit) { remove_record<RemoveReservation>(std::move(visit)); }
 
 void Api::get_policy(Visit visit) {
   visit.answer(encode_record(std::make_shared<const Policy>(world_.view.tables().policy())));

@@ -13,13 +13,6 @@ namespace lockstep {
 
 namespace {
 
-template <class Map>
-std::string records_of(Kind kind, const Map& map) {
-  std::vector<Record> records;
-  for (const auto& [key, record] : map) records.emplace_back(record);
-  return encode_records(kind, records);
-}
-
 std::string node_word(const Node& node, const NodeFacts& facts) {
   if (node.link == NodeLink::kUnknown)
     return "unknown";
@@ -102,7 +95,7 @@ void Api::metrics(Visit visit) {
   visit.exchange->respond({200, "text/plain; version=0.0.4", std::move(out), {}});
 }
 
-void Api::list_nodes(Visit visit) { visit.answer(records_of(Kind::kNode, world_.view.tables().nodes)); }
+void Api::list_nodes(Visit visit) { visit.answer(encode_all(Kind::kNode, world_.view.tables().nodes)); }
 
 void Api::get_node(Visit visit) {
   const Node* node = world_.view.tables().node(visit.names[0]);
@@ -119,25 +112,13 @@ void Api::update_node(Visit visit) {
   command(std::move(visit), std::move(*body));
 }
 
-void Api::remove_node(Visit visit) {
-  RemoveNode body{visit.names[0]};
-  command(std::move(visit), std::move(body));
-}
+void Api::remove_node(Visit visit) { remove_record<RemoveNode>(std::move(visit)); }
 
-void Api::list_partitions(Visit visit) { visit.answer(records_of(Kind::kPartition, world_.view.tables().partitions)); }
+void Api::list_partitions(Visit visit) { visit.answer(encode_all(Kind::kPartition, world_.view.tables().partitions)); }
 
-void Api::put_partition(Visit visit) {
-  auto body = decode_partition(visit.http().body);
-  if (!body.ok())
-    return visit.refuse(body.error());
-  body->meta.name = visit.names[0];
-  command(std::move(visit), PutPartition{std::move(*body)});
-}
+void Api::put_partition(Visit visit) { put_record<PutPartition>(std::move(visit), decode_partition); }
 
-void Api::remove_partition(Visit visit) {
-  RemovePartition body{visit.names[0]};
-  command(std::move(visit), std::move(body));
-}
+void Api::remove_partition(Visit visit) { remove_record<RemovePartition>(std::move(visit)); }
 
 void Api::get_topology(Visit visit) {
   if (!world_.view.tables().topology)
@@ -156,15 +137,9 @@ void Api::put_topology(Visit visit) {
 
 void Api::remove_topology(Visit visit) { command(std::move(visit), PutTopology{}); }
 
-void Api::list_users(Visit visit) { visit.answer(records_of(Kind::kUser, world_.view.tables().users)); }
+void Api::list_users(Visit visit) { visit.answer(encode_all(Kind::kUser, world_.view.tables().users)); }
 
-void Api::put_user(Visit visit) {
-  auto body = decode_user(visit.http().body);
-  if (!body.ok())
-    return visit.refuse(body.error());
-  body->meta.name = visit.names[0];
-  command(std::move(visit), PutUser{std::move(*body)});
-}
+void Api::put_user(Visit visit) { put_record<PutUser>(std::move(visit), decode_user); }
 
 void Api::plan_notes(Visit visit) {
   std::vector<PlanNote> notes;

@@ -124,6 +124,12 @@ Result<JobDetail> decode_job_detail(std::string_view text);
 
 // {"jobs":[…]}, {"nodes":[…]}, {"steps":[…]} …: records of one kind. The reader says which.
 std::string encode_records(Kind kind, const std::vector<Record>& records);
+template <class Map>  // every record of a table
+std::string encode_all(Kind kind, const Map& map) {
+  std::vector<Record> records;
+  for (const auto& [key, record] : map) records.emplace_back(record);
+  return encode_records(kind, records);
+}
 Result<std::vector<Record>> decode_records(Kind kind, std::string_view text);
 
 std::string encode(const std::vector<PlanNote>& notes);  // {"notes":[…]}

@@ -6,16 +6,16 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/server/job_filter.h"
-#include "frontends/slurm/server/json_text.h"
 #include "frontends/slurm/server/node_facts.h"
 #include "frontends/slurm/server/sinfo.h"
+#include "frontends/slurm/server/slurm_json.h"
 #include "rules/fit.h"
 
 namespace lockstep {
 
 namespace {
 
-void job_resources(JsonText& json, const JobLine& line) {
+void job_resources(SlurmJson& json, const JobLine& line) {
   if (!line.job->allocation) {
     json.null();
     return;
@@ -45,7 +45,7 @@ void job_resources(JsonText& json, const JobLine& line) {
   json.close(']').close('}');
 }
 
-void job_object(JsonText& json, const JobLine& line) {
+void job_object(SlurmJson& json, const JobLine& line) {
   const ReadContext& context = *line.context;
   const Job& job = *line.job;
   const JobSpec& spec = line.spec();
@@ -117,7 +117,7 @@ void job_object(JsonText& json, const JobLine& line) {
   json.close('}');
 }
 
-void node_object(JsonText& json, const ReadContext& context, const Node& node, const NodeHolding& holding) {
+void node_object(SlurmJson& json, const ReadContext& context, const Node& node, const NodeHolding& holding) {
   const CpuCounts cpus = cpu_counts(node, holding);
   const auto names = [&](std::string_view key, const std::vector<std::string>& list) {
     json.key(key).open('[');
@@ -149,7 +149,7 @@ void node_object(JsonText& json, const ReadContext& context, const Node& node, c
 }
 
 // The shape of 23.02 and later: one entry per partition and node, with sums a single node has too.
-void sinfo_object(JsonText& json, const Partition& partition, const Node& node, const NodeHolding& holding) {
+void sinfo_object(SlurmJson& json, const Partition& partition, const Node& node, const NodeHolding& holding) {
   const CpuCounts cpus = cpu_counts(node, holding);
   const bool busy = holding.running + holding.completing > 0, usable = node_usable(node);
   json.open('{').key("node").open('{').key("state").open('[');
@@ -180,7 +180,7 @@ void sinfo_object(JsonText& json, const Partition& partition, const Node& node, 
   json.close('}').close('}');
 }
 
-PageReply as_json(JsonText& json) { return {200, "application/json", json.take()}; }
+PageReply as_json(SlurmJson& json) { return {200, "application/json", json.take()}; }
 
 }  // namespace
 
@@ -192,7 +192,7 @@ PageReply squeue_json_page(const ReadContext& context, const PageRequest& reques
   const auto filter = JobFilter::parse(context, wider);
   if (!filter)
     return refusal(filter.error().code == Errc::kNotFound ? 404 : 400, filter.error().message);
-  JsonText json;
+  SlurmJson json;
   json.open('{').key("jobs").open('[');
   filter->for_each(context, [&](const JobLine& line) { job_object(json, line); });
   json.close(']');
@@ -227,7 +227,7 @@ PageReply sinfo_json_page(const ReadContext& context, const PageRequest& request
     return (wanted_nodes.empty() || std::binary_search(wanted_nodes.begin(), wanted_nodes.end(), node.meta.name)) &&
            (states->empty() || states->has(node, holding_of(node)));
   };
-  JsonText json;
+  SlurmJson json;
   json.open('{').key("nodes").open('[');
   for (const auto& [id, node] : context.tables.nodes) {
     const bool in_partition = std::any_of(

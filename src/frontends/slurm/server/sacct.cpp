@@ -8,8 +8,8 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/server/job_filter.h"
-#include "frontends/slurm/server/json_text.h"
 #include "frontends/slurm/server/row_text.h"
+#include "frontends/slurm/server/slurm_json.h"
 
 namespace lockstep {
 
@@ -298,7 +298,7 @@ PageReply sacct_json_page(const ReadContext& context, const PageRequest& request
   const auto rows = rows_for(context, request);
   if (!rows)
     return failure(rows.error());
-  JsonText json;
+  SlurmJson json;
   json.open('{');
   json.key("jobs").open('[');
   for (std::size_t i = 0; i < rows->size();) {

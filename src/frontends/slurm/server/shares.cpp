@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "frontends/slurm/server/job_facts.h"
 #include "frontends/slurm/server/job_filter.h"
-#include "frontends/slurm/server/json_text.h"
 #include "frontends/slurm/server/row_text.h"
+#include "frontends/slurm/server/slurm_json.h"
 #include "model/tres_names.h"
 #include "rules/ledger.h"
 #include "rules/tres.h"
@@ -67,7 +67,7 @@ PageReply rows_page(const std::vector<Column<Row>>& known, const std::vector<Row
 
 template <class Row>
 PageReply json_page(std::string_view key, const std::vector<Column<Row>>& known, const std::vector<Row>& rows) {
-  JsonText json;
+  SlurmJson json;
   json.open('{').key(key).open('[');
   for (const Row& row : rows) {
     json.open('{');
