@@ -50,7 +50,7 @@ bool apply_attach(StepClient& client, const StepTasks& tasks, std::string_view j
     return false;
   client.attached = true;
   for (const auto& [rank, have] : attach->have)
-    for_ranks(tasks, rank, [&](std::size_t i) {
+    for_ranks(tasks, rank, [&, &have = have](std::size_t i) {
       for (int stream : {0, 1})
         if (OutputLog* log = tasks[i]->log(stream)) {
           auto& cursor = client.ranks[i].outputs[stream];

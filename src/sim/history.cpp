@@ -40,7 +40,7 @@ Result<std::vector<JobRow>> SimHistory::query(const HistoryQuery& query) {
         query.names.empty() || std::find(query.names.begin(), query.names.end(), row.name) != query.names.end();
     const bool asked =
         query.jobs.empty() || std::any_of(query.jobs.begin(), query.jobs.end(),
-                                          [&](const JobTarget& target) { return target.job == row.job; });
+                                          [&row = row](const JobTarget& target) { return target.job == row.job; });
     if (named && asked && out.size() < query.limit)
       out.push_back(row);
   }

@@ -48,7 +48,8 @@ FieldNames names_of() {
   return names;
 }
 
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+// Not of a json::string: a key() would become one, and be gone while it is still looked at.
+std::string_view view(json::string_view text) { return {text.data(), text.size()}; }
 
 // "3:40:00", "1-12", "90" (minutes), "4h", "30m", "45s", "unlimited"
 std::optional<Duration> duration_of(std::string_view text) {

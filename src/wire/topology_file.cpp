@@ -261,6 +261,8 @@ class TopologyReader {
       if (names->empty())
         return wrong(leaf.line, format("{} has no nodes", leaf.name));
       for (const std::string& node : *names) {
+        if (!plain_name(node))
+          return wrong(leaf.line, format("\"{}\" is no name of a node", node));
         if (const auto [at, fresh] = holder.emplace(node, i); !fresh)
           return wrong(leaf.line, at->second == i ? format("node {} is there twice", node)
                                                   : format("node {} is on {} already, in line {}", node,

@@ -89,6 +89,7 @@ TEST(TopologyFile, SaysLineAndReason) {
       {"SwitchName=a[1-2] Nodes=n1\n", "t.conf:1: \"a[1-2]\" is no name of a switch"},
       {"SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n", "t.conf:2: a is there already, in line 1"},
       {"SwitchName=a Nodes=n[1-3]\nSwitchName=b Nodes=n3\n", "t.conf:2: node n3 is on a already, in line 1"},
+      {"SwitchName=a Nodes=n1\x01\n", "t.conf:1: \"n1\x01\" is no name of a node"},
       {"SwitchName=a Nodes=n1,n1\n", "t.conf:1: node n1 is there twice"},
       {"SwitchName=a Nodes=n[3-1]\n", "t.conf:1: host list, column 3: 3-1 runs backwards"},
       {"SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "t.conf:1: a cycle: a hangs on b, which hangs on a"},
