@@ -8,6 +8,7 @@
 function(lockstep_unity target separate)
   if(LOCKSTEP_UNITY AND NOT separate)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # gcc takes what is included for headers
   endif()
 endfunction()
 

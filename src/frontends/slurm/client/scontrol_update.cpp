@@ -223,7 +223,7 @@ Result<UpdateJob> job_change(const std::vector<Pair>& pairs, const JobFactsForUp
   UpdateJob update;
   for (std::size_t i = 1; i < pairs.size(); ++i) {
     const auto& [key, value] = pairs[i];
-    const auto text = [&](std::optional<std::string>& field) { field = value; };
+    const auto text = [&, &value = value](std::optional<std::string>& field) { field = value; };
     if (key == "jobname" || key == "name") {
       text(update.name);
     } else if (key == "account") {
