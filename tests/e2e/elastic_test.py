@@ -32,6 +32,8 @@ class Elastic(unittest.TestCase):
             f.write(TREE)
         cls.c.args += ["--defragment=1", "--topology", tree]
         cls.c.up()
+        for words in (["low"], ["high", "Preempt=low"]):
+            cls.c.ok("sacctmgr", "-i", "add", "qos", *words)
 
     @classmethod
     def tearDownClass(cls):
@@ -50,10 +52,10 @@ class Elastic(unittest.TestCase):
         self.assertLess(reply.status, 300, text)
         return json.loads(text) if text else None
 
-    def elastic(self, least, most, **group):
+    def elastic(self, least, most, qos="", **group):
         group = {"launch": "tasks", "restart": "always", "tasks": {"min": least, "max": most}, "argv": ["sleep", "600"],
                  "per_task": {"cores": 1, "devices": [{"count": 1}]}, **group}
-        return self.api("POST", "/v1/jobs", {"spec": {"name": "elastic", "groups": [group]}})["job_id"]
+        return self.api("POST", "/v1/jobs", {"spec": {"name": "elastic", "qos": qos, "groups": [group]}})["job_id"]
 
     def running(self, job):
         """Node of every task that runs."""
@@ -89,6 +91,20 @@ class Elastic(unittest.TestCase):
         self.c.ok("lockstep", "up", "--dir", self.c.dir, timeout=120)
         self.holds(bound, 4)
         self.assertEqual(self.c.show(bound)["Restarts"], "0")
+
+    def test_it_gives_up_a_node_to_a_job_that_preempts_it_and_stays(self):
+        job = self.elastic(2, 8, "low")
+        self.holds(job, 8)
+        high = self.c.sbatch("--gpus-per-node=2", "-N1", "-q", "high", "--wrap", "sleep 2")
+        self.c.wait(high, "COMPLETED", timeout=60)
+        self.assertEqual(self.c.state(job), "RUNNING")
+        self.assertEqual(len(self.running(job)), 6)
+        self.assertEqual(self.c.show(job)["Restarts"], "0")
+        self.assertNotIn(self.c.show(high)["NodeList"], self.c.show(job)["NodeList"])
+        whole = self.c.sbatch("--gpus-per-node=2", "-N4", "-q", "high", "--wrap", "sleep 2")  # takes more than it can spare
+        self.c.wait(whole, "COMPLETED", timeout=60)
+        self.assertEqual(self.c.show(job)["Restarts"], "1")
+        self.holds(job, 8)
 
     def test_jobs_that_can_save_their_work_are_moved_for_one_that_fits_nowhere(self):
         script = "trap 'lockstep checkpoint; sleep 100' USR1; while :; do sleep 0.1; done"

@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <numeric>
 #include <set>
 
 #include "base/text.h"
@@ -75,12 +76,28 @@ Result<void> make_bridge(const VirtualNetwork& network) {
              network.bridge, network.host_address(), VirtualNetwork::kPrefix, link_address(network, 0)));
 }
 
+static std::string our_end(const VirtualNetwork& network, std::uint32_t index) {
+  return format("{}n{}", network.bridge, index);
+}
+
+// Cables of nodes that died. The kernel takes a dead node's network down in its own time, and our end of the cable with
+// it: one that goes by itself meanwhile is no failure.
+static void remove_cables(const VirtualNetwork& network, const std::vector<std::uint32_t>& nodes) {
+  std::string batch;
+  for (const std::uint32_t index : nodes)
+    if (const std::string outer = our_end(network, index); if_nametoindex(outer.c_str()) != 0)
+      batch += format("link del {}\n", outer);
+  if (!batch.empty())
+    (void)run_program({"ip", "-force", "-batch", "-"}, batch);
+}
+
 Result<void> connect_nodes(const VirtualNetwork& network, const std::vector<Cable>& cables) {
+  std::vector<std::uint32_t> nodes;
+  for (const auto& cable : cables) nodes.push_back(cable.index);
+  remove_cables(network, nodes);
   std::string batch;
   for (const auto& cable : cables) {
-    const std::string outer = format("{}n{}", network.bridge, cable.index);
-    if (if_nametoindex(outer.c_str()) != 0)
-      batch += format("link del {}\n", outer);  // of a node that just died
+    const std::string outer = our_end(network, cable.index);
     batch += format("link add {} type veth peer name eth0 address {} netns {}\nlink set {} master {} up\n", outer,
                     link_address(network, cable.index + 1), cable.node, outer, network.bridge);
   }
@@ -88,13 +105,9 @@ Result<void> connect_nodes(const VirtualNetwork& network, const std::vector<Cabl
 }
 
 Result<void> remove_network(const VirtualNetwork& network, std::uint32_t nodes) {
-  // The kernel takes a dead node's network down in its own time, and our end of the cable only with it.
-  std::string cables;
-  for (std::uint32_t i = 0; i < nodes; ++i)
-    if (const std::string outer = format("{}n{}", network.bridge, i); if_nametoindex(outer.c_str()) != 0)
-      cables += format("link del {}\n", outer);
-  if (!cables.empty())
-    (void)run_program({"ip", "-force", "-batch", "-"}, cables);  // one that goes by itself meanwhile is no failure
+  std::vector<std::uint32_t> all(nodes);
+  std::iota(all.begin(), all.end(), 0);
+  remove_cables(network, all);
   if (!bridge_exists(network))
     return {};
   return run_program({"ip", "link", "del", network.bridge});

@@ -135,7 +135,7 @@ Run run(int (*command)(const ClientContext&, int, char**), World& world, std::ve
 }
 
 TEST(Srun, MakesItsOwnAllocationAndEndsIt) {
-  World& world = *new World;
+  static World& world = *new World;
   world.streams = {output(0, 1, 0, "zero\n") + output(1, 1, 0, "one\n") + exited(0, 0) + exited(1, 0)};
   const auto result = run(srun_main, world, {"srun", "-n2", "-l", "-i", "none", "hostname", "-s"});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -149,7 +149,7 @@ TEST(Srun, MakesItsOwnAllocationAndEndsIt) {
 }
 
 TEST(Srun, ReturnsTheHighestCodeAndNamesTheFailedTasks) {
-  World& world = *new World;
+  static World& world = *new World;
   world.streams = {exited(0, 3) + exited(1, 4)};
   const auto result = run(srun_main, world, {"srun", "-n2", "-i", "none", "x"});
   EXPECT_EQ(result.code, 4);
@@ -159,7 +159,7 @@ TEST(Srun, ReturnsTheHighestCodeAndNamesTheFailedTasks) {
 }
 
 TEST(Srun, AKilledTaskIs128PlusItsSignal) {
-  World& world = *new World;
+  static World& world = *new World;
   world.streams = {exited(0, 0, 9) + exited(1, 0, 9)};
   const auto result = run(srun_main, world, {"srun", "-n2", "-i", "none", "x"});
   EXPECT_EQ(result.code, 137);
@@ -167,7 +167,7 @@ TEST(Srun, AKilledTaskIs128PlusItsSignal) {
 }
 
 TEST(Srun, ALostConnectionIsMadeAgainWithoutLossOrRepeat) {
-  World& world = *new World;
+  static World& world = *new World;
   world.streams = {output(0, 1, 0, "first half, "),
                    output(0, 1, 0, "first half, second half\n") + exited(0, 0) + exited(1, 0)};
   const auto result = run(srun_main, world, {"srun", "-n2", "-u", "-i", "none", "x"});
@@ -177,7 +177,7 @@ TEST(Srun, ALostConnectionIsMadeAgainWithoutLossOrRepeat) {
 }
 
 TEST(Srun, AStepThatHasEndedAndIsForgottenIsNoNodeFailure) {
-  World& world = *new World;
+  static World& world = *new World;
   world.step_state = StepState::kEnded;
   world.recorded = {6, 0, false};
   world.streams = {encode_frame(static_cast<std::uint8_t>(IoFrame::kNodeGone), 0, "n1")};
@@ -187,7 +187,7 @@ TEST(Srun, AStepThatHasEndedAndIsForgottenIsNoNodeFailure) {
 }
 
 TEST(Srun, InsideAnAllocationItMakesAStep) {
-  World& world = *new World;
+  static World& world = *new World;
   world.streams = {exited(0, 0) + exited(1, 0)};
   const auto result = run(srun_main, world, {"srun", "--jobid=12", "--overlap", "-n2", "-i", "none", "nvidia-smi"});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -198,7 +198,7 @@ TEST(Srun, InsideAnAllocationItMakesAStep) {
 }
 
 TEST(Srun, WrongUse) {
-  World& world = *new World;
+  static World& world = *new World;
   EXPECT_EQ(run(srun_main, world, {"srun"}).err, "srun: error: No command given to execute.\n");
   EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=pmix", "x"}).code, 1);
   EXPECT_EQ(run(srun_main, world, {"srun", "-n", "0", "x"}).code, 1);
@@ -207,7 +207,7 @@ TEST(Srun, WrongUse) {
 }
 
 TEST(Salloc, RunsTheCommandAndGivesTheAllocationBack) {
-  World& world = *new World;
+  static World& world = *new World;
   const auto result =
       run(salloc_main, world, {"salloc", "-N2", "sh", "-c", "echo $SLURM_JOB_ID $SLURM_NNODES; exit 7"});
   EXPECT_EQ(result.code, 7);
@@ -218,7 +218,7 @@ TEST(Salloc, RunsTheCommandAndGivesTheAllocationBack) {
 }
 
 TEST(Salloc, NoShellLeavesTheAllocation) {
-  World& world = *new World;
+  static World& world = *new World;
   const auto result = run(salloc_main, world, {"salloc", "-N2", "--no-shell"});
   EXPECT_EQ(result.code, 0);
   EXPECT_FALSE(world.submitted.spec.interactive);
@@ -226,7 +226,7 @@ TEST(Salloc, NoShellLeavesTheAllocation) {
 }
 
 TEST(Salloc, AMissingCommandGivesTheAllocationBackToo) {
-  World& world = *new World;
+  static World& world = *new World;
   const auto result = run(salloc_main, world, {"salloc", "no-such-program-here"});
   EXPECT_EQ(result.code, 1);
   EXPECT_NE(result.err.find("No such file or directory"), std::string::npos);

@@ -103,7 +103,7 @@ TEST(Json, SqueueHasWhatToolsRead) {
   cluster.put(TestCluster::running(7, spec, {{.nodes = 2, .cores = 4, .gpus = 1}}));
   const PageReply reply = squeue_json_page(context_of(cluster), {"", {{"jobs", "7"}}});
   for (const char* part :
-       {R"("job_id":7,)", R"("name":"quo\"te\u000a")", R"("job_state":["RUNNING"])", R"("user_name":"alice")",
+       {R"("job_id":7,)", R"("name":"quo\"te\n")", R"("job_state":["RUNNING"])", R"("user_name":"alice")",
         R"("cpus":{"set":true,"infinite":false,"number":8})", R"("nodes":"n[1-2]")",
         R"("allocation":[{"name":"n1","cpus":{"count":4,"used":4},"memory":{"used":0,"allocated":1000}},)",
         R"("allocated_nodes":[{"nodename":"n1",)", R"("time_limit":{"set":false,"infinite":true,"number":0})",
