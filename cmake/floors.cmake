@@ -4,7 +4,7 @@
 
 # With LOCKSTEP_UNITY eight files of a floor are compiled as one, because most of a clean build is the same inline
 # functions again and again. A single file's change then costs more, so the dev preset leaves it off; that also shows
-# missing includes. Floors of many commands, where every file has a kHelp of its own, say SEPARATE.
+# missing includes. Floors of many commands, where every file has a kHelp of its own, say SEPARATE; their tests are not.
 function(lockstep_unity target separate)
   if(LOCKSTEP_UNITY AND NOT separate)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
@@ -47,7 +47,7 @@ function(lockstep_floor folder)
   if(tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE ls_${name} GTest::gtest_main GTest::gtest)
-    lockstep_unity(${name}_test "${ARG_SEPARATE}")
+    lockstep_unity(${name}_test "")
     target_compile_options(${name}_test PRIVATE -O1)  # less to compile; what is tested keeps its own level
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
@@ -71,8 +71,11 @@ function(lockstep_app name)
   if(tests)
     list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
     add_library(${name}-parts STATIC ${sources})
+    target_precompile_headers(${name}-parts PRIVATE ${CMAKE_SOURCE_DIR}/cmake/std_pch.h)
+    lockstep_unity(${name}-parts "")
     target_link_libraries(${name}-parts PUBLIC ${deps} ${ARG_LIBS})
     add_executable(${name}_test ${tests})
+    lockstep_unity(${name}_test "")
     target_link_libraries(${name}_test PRIVATE ${name}-parts GTest::gtest_main GTest::gtest)
     add_test(NAME ${name} COMMAND ${name}_test)
     set(sources ${CMAKE_SOURCE_DIR}/src/apps/${name}/main.cpp)

@@ -111,15 +111,16 @@ int run_hunt_command(std::span<char*> words) {
 
 }  // namespace
 
-const Command kChaosCommand{"chaos",
-                            "lockstep-sim chaos --seeds A-B [--commands N] [--json] [--mutant NAME]\n"
-                            "lockstep-sim chaos --list FILE                 (seeds, one a line; # begins a remark)\n"
-                            "    runs every seed; a failing one prints what the checkers said and the last events\n",
-                            run_chaos_command};
+const SimCommand kChaosCommand{"chaos",
+                               "lockstep-sim chaos --seeds A-B [--commands N] [--json] [--mutant NAME]\n"
+                               "lockstep-sim chaos --list FILE                 (seeds, one a line; # begins a remark)\n"
+                               "    runs every seed; a failing one prints what the checkers said and the last events\n",
+                               run_chaos_command};
 
-const Command kHuntCommand{"hunt",
-                           "lockstep-sim hunt --seeds A-B [--mutant NAME]\n"
-                           "    for every planted bug: the first seed that catches it (needs lockstep-sim-mutants)\n",
-                           run_hunt_command};
+const SimCommand kHuntCommand{
+    "hunt",
+    "lockstep-sim hunt --seeds A-B [--mutant NAME]\n"
+    "    for every planted bug: the first seed that catches it (needs lockstep-sim-mutants)\n",
+    run_hunt_command};
 
 }  // namespace lockstep::sim

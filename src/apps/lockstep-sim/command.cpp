@@ -62,7 +62,7 @@ Result<SeedRange> Options::seeds_or(std::string_view name, SeedRange fallback) c
   return SeedRange{*from, *to};
 }
 
-int usage_error(const Command& command, const Error& error) {
+int usage_error(const SimCommand& command, const Error& error) {
   std::fprintf(stderr, "lockstep-sim %s: %s\n%s", command.name, error.message.c_str(), command.usage);
   return 2;
 }

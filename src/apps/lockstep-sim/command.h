@@ -14,13 +14,13 @@
 
 namespace lockstep::sim {
 
-struct Command {
+struct SimCommand {
   const char* name;
   const char* usage;             // complete lines, each ended
   int (*run)(std::span<char*>);  // the words after the name -> exit code; 2 is wrong usage
 };
 
-extern const Command kChaosCommand, kGpuCommand, kHuntCommand, kPackCommand, kQueueCommand, kReplayCommand,
+extern const SimCommand kChaosCommand, kGpuCommand, kHuntCommand, kPackCommand, kQueueCommand, kReplayCommand,
     kScaleCommand;
 
 struct SeedRange {
@@ -44,7 +44,7 @@ class Options {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-int usage_error(const Command& command, const Error& error);  // says both on stderr; 2
-double wall_seconds();                                        // of a clock that only goes forward, for progress
+int usage_error(const SimCommand& command, const Error& error);  // says both on stderr; 2
+double wall_seconds();                                           // of a clock that only goes forward, for progress
 
 }  // namespace lockstep::sim

@@ -115,7 +115,7 @@ void print(const GpuOptions& options, const GpuResult& result) {
   std::printf("%-28s %14.3f\n", "all-reduce slow-down (est.)", result.allreduce_slowdown);
 }
 
-int run(std::span<char*> words) {
+int run_gpu(std::span<char*> words) {
   const auto options = read_options(words);
   if (!options.ok())
     return usage_error(kGpuCommand, options.error());
@@ -130,12 +130,12 @@ int run(std::span<char*> words) {
 
 }  // namespace
 
-const Command kGpuCommand = {
+const SimCommand kGpuCommand = {
     "gpu",
     "lockstep-sim gpu --log FILE.csv[.gz] --nodes N --gpus-per-node G [--policy fifo|easy|easy-sjbf|default|turns] "
     "[--oracle]\n"
     "    [--topology FILE] [--scale-submit PERCENT] [--starts FILE] [--json] [--order NAME=VALUE,…]\n"
     "    a log of gangs (id,gpus,reqtime,run,submit,vc) through nodes of GPUs\n",
-    run};
+    run_gpu};
 
 }  // namespace lockstep::sim

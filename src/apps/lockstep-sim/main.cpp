@@ -7,14 +7,14 @@
 using namespace lockstep::sim;
 
 int main(int argc, char** argv) {
-  const Command* const commands[] = {
+  const SimCommand* const commands[] = {
       &kChaosCommand,  &kHuntCommand, &kPackCommand, &kQueueCommand, &kGpuCommand, &kScaleCommand,
 #ifndef LOCKSTEP_MUTANTS_ON  // which is built without what reads state directories
       &kReplayCommand,
 #endif
   };
   const std::string_view word = argc > 1 ? argv[1] : "";
-  for (const Command* command : commands)
+  for (const SimCommand* command : commands)
     if (word == command->name) {
       const std::span<char*> rest(argv + 2, static_cast<std::size_t>(argc - 2));
       if (!rest.empty() && (std::string_view(rest[0]) == "--help" || std::string_view(rest[0]) == "-h")) {
@@ -24,6 +24,6 @@ int main(int argc, char** argv) {
       return command->run(rest);
     }
   const bool asked = word == "--help" || word == "-h";
-  for (const Command* command : commands) std::fputs(command->usage, asked ? stdout : stderr);
+  for (const SimCommand* command : commands) std::fputs(command->usage, asked ? stdout : stderr);
   return asked ? 0 : 2;
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr int kAllocAt[] = {80, 100, 130}, kFragAt[] = {50};
 constexpr std::uint64_t kSeedsMax = 1000;
 
-struct PackRequest {
+struct PackOptions {
   PackTrace trace;
   PackRule rule = PackRule::kDefaultOnline;
   SeedRange seeds;
@@ -35,9 +35,9 @@ Result<PackRule> rule_of(std::string_view policy, std::string_view mix) {
   return invalid(format("--policy is default, fgd, bestfit, dotprod or random, not {}", policy), "--policy");
 }
 
-Result<PackRequest> read_request(std::span<char*> words) {
+Result<PackOptions> read_request(std::span<char*> words) {
   const Options options = TRY(Options::parse(words, {"--nodes", "--pods", "--policy", "--mix", "--seeds"}, {"--json"}));
-  PackRequest request;
+  PackOptions request;
   request.rule = TRY(rule_of(options.text_or("--policy", "default"), options.text_or("--mix", "online")));
   request.seeds = TRY(options.seeds_or("--seeds", {42, 51}));
   if (request.seeds.to - request.seeds.from >= kSeedsMax)
@@ -79,7 +79,7 @@ PackCurve mean_of(std::span<const PackCurve> curves) {
 }
 
 int run_pack_command(std::span<char*> words) {
-  const Result<PackRequest> request = read_request(words);
+  const Result<PackOptions> request = read_request(words);
   if (!request)
     return usage_error(kPackCommand, request.error());
   const Fragmentation fragmentation(request->trace);
@@ -110,7 +110,7 @@ int run_pack_command(std::span<char*> words) {
 
 }  // namespace
 
-const Command kPackCommand{
+const SimCommand kPackCommand{
     "pack",
     "lockstep-sim pack --nodes FILE --pods FILE [--policy default|fgd|bestfit|dotprod|random] [--mix online|known]\n"
     "                  [--seeds A-B] [--json]\n"

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "caller.h"
 #include "core/cluster.h"
 #include "pack_run.h"
 #include "sched/packing.h"
@@ -11,7 +12,6 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr Caller kAdmin{{}, true};
 constexpr std::int64_t kCoreMilli = 250;
 
 std::uint32_t cores_of(const PackShape& shape) {

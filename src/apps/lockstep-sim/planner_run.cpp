@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "caller.h"
 #include "core/cluster.h"
 #include "node_topology.h"
 #include "sched/planner.h"
@@ -14,7 +15,6 @@ namespace lockstep::sim {
 
 namespace {
 
-constexpr Caller kAdmin{{}, true};
 constexpr std::int64_t kBase = 10'000'000;  // seconds of cluster time at which logs begin: turns may lie before
 constexpr std::uint32_t kPartOfNode = CoreSet::kCapacity;
 

@@ -29,8 +29,8 @@ Result<std::vector<Window>> windows_of(const std::string& text) {
   for (const std::string& part : split(text, ',')) {
     const std::size_t colon = part.find(':');
     const auto start = parse_uint(std::string_view(part).substr(0, colon));
-    const auto count = colon == std::string::npos ? std::nullopt : parse_uint(std::string_view(part).substr(colon + 1));
-    if (!start || !count || *count == 0)
+    const auto count = parse_uint(colon == std::string::npos ? "" : std::string_view(part).substr(colon + 1));
+    if (!start || count.value_or(0) == 0)
       return invalid(format("--window takes START:COUNT,…, not {}", part), "--window");
     windows.push_back({*start, *count});
   }
@@ -129,7 +129,7 @@ void print(const QueueOptions& options, const QueueResult& result) {
   std::printf("%s\n", json.end().take().c_str());
 }
 
-int run(std::span<char*> words) {
+int run_queue(std::span<char*> words) {
   const auto options = read_options(words);
   if (!options.ok())
     return usage_error(kQueueCommand, options.error());
@@ -144,7 +144,7 @@ int run(std::span<char*> words) {
 
 }  // namespace
 
-const Command kQueueCommand = {
+const SimCommand kQueueCommand = {
     "queue",
     "lockstep-sim queue --log FILE.swf|.csv[.gz] --procs N [--policy fcfs|easy|conservative|easy-sjbf|default|turns] "
     "[--oracle]\n"
@@ -152,6 +152,6 @@ const Command kQueueCommand = {
     "lockstep-sim queue --loop rl [--no-backfill] --policy fcfs|sjf|f1|wfp3|unicep|default --log FILE --procs N …\n"
     "    a job log through a flat pool of processors: waits and slowdowns, the mean over the windows\n"
     "    default: the core and the planner as they are; turns: their order and predictions alone, for studies\n",
-    run};
+    run_queue};
 
 }  // namespace lockstep::sim

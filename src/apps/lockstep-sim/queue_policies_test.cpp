@@ -45,8 +45,9 @@ TEST_P(Ours, KnowsNoRunTimeBeforeTheEnd) {
     const QueueRun after = run_policy(jobs, nodes, devices, {.policy = GetParam()}).value();
     const std::int64_t until_s = std::min(old_end_s, before.start_s[changed] + jobs[changed].run_s);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-      if (std::min(before.start_s[i], after.start_s[i]) < until_s)
+      if (std::min(before.start_s[i], after.start_s[i]) < until_s) {
         ASSERT_EQ(before.start_s[i], after.start_s[i]) << "seed " << seed << ", job " << i;
+      }
     }
   }
 }

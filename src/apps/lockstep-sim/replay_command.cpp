@@ -166,7 +166,7 @@ void print(const Outcome& out, const std::string& policy, bool json) {
     std::printf("\n%-28s %14zu\n", "left out", out.left_out);
 }
 
-int run(std::span<char*> words) {
+int run_replay(std::span<char*> words) {
   const auto options = Options::parse(words, {"--dir", "--policy", "--changes"}, {"--json"});
   const auto dir = options.ok() ? options->text("--dir") : Result<std::string>(options.error());
   if (!dir.ok())
@@ -184,13 +184,13 @@ int run(std::span<char*> words) {
 
 }  // namespace
 
-const Command kReplayCommand = {
+const SimCommand kReplayCommand = {
     "replay",
     "lockstep-sim replay --dir STATE [--policy default|fcfs|easy|conservative|easy-sjbf] [--changes FILE.yaml] "
     "[--json]\n"
     "    a cluster's own finished jobs once more, with the run times they had: by default through the real core and\n"
     "    planner on the cluster's nodes, with the changes of a what-if file; published policies on one flat pool\n",
-    run,
+    run_replay,
 };
 
 }  // namespace lockstep::sim

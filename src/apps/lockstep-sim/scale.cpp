@@ -4,13 +4,13 @@
 #include <ctime>
 
 #include "base/text.h"
+#include "caller.h"
 
 namespace lockstep::sim {
 
 namespace {
 
 constexpr std::uint32_t kUsers = 50, kDepartments = 5;
-constexpr Caller kAdmin{{}, true};
 
 // Of this thread alone, so that a busy machine does not count.
 double cpu_seconds() {

@@ -333,13 +333,14 @@ int scale(std::span<char*> words) {
 
 }  // namespace
 
-const Command kScaleCommand{"scale",
-                            "lockstep-sim scale [--nodes N] [--gpus-per-node G] [--pending J] [--shapes S] [--seed S]\n"
-                            "                   [--events E] [--leaf N] [--limits] [--json]\n"
-                            "    fills a cluster, queues J jobs of S shapes, and times the planner: the first full\n"
-                            "    plan, then until it has nothing left to plan after E events of every class;\n"
-                            "    --leaf: with a topology of N nodes on a leaf, 16 leaves to a block\n"
-                            "    --limits: with accounts, limits that bind, and priority by age, size and fair share\n",
-                            scale};
+const SimCommand kScaleCommand{
+    "scale",
+    "lockstep-sim scale [--nodes N] [--gpus-per-node G] [--pending J] [--shapes S] [--seed S]\n"
+    "                   [--events E] [--leaf N] [--limits] [--json]\n"
+    "    fills a cluster, queues J jobs of S shapes, and times the planner: the first full\n"
+    "    plan, then until it has nothing left to plan after E events of every class;\n"
+    "    --leaf: with a topology of N nodes on a leaf, 16 leaves to a block\n"
+    "    --limits: with accounts, limits that bind, and priority by age, size and fair share\n",
+    scale};
 
 }  // namespace lockstep::sim

@@ -9,17 +9,9 @@
 namespace lockstep {
 namespace {
 
-ReadContext context_of(const TestCluster& cluster) {
-  return ReadContext{.tables = cluster.tables,
-                     .notes = cluster.notes,
-                     .now = Instant{1'700'000'160'000'000},
-                     .caller = cluster.tables.user(UserId(1)),
-                     .cluster_name = "home"};
-}
-
 using Query = std::map<std::string, std::string, std::less<>>;
 
-std::string ask(const TestCluster& cluster, Query query) {
+std::string ask_sinfo(const TestCluster& cluster, Query query) {
   const PageReply reply = sinfo_page(context_of(cluster), {"", std::move(query)});
   return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
 }
@@ -42,7 +34,7 @@ TestCluster varied_cluster() {
 }
 
 TEST(Sinfo, DefaultGroups) {
-  EXPECT_EQ(ask(varied_cluster(), {{"columns", "partition,available,time,nodes,statecompact,nodelist"}}),
+  EXPECT_EQ(ask_sinfo(varied_cluster(), {{"columns", "partition,available,time,nodes,statecompact,nodelist"}}),
             "main*\tup\t-1\t1\tdrain\tn5\n"
             "main*\tup\t-1\t1\tdown*\tn6\n"
             "main*\tup\t-1\t1\tmix\tn3\n"
@@ -51,34 +43,35 @@ TEST(Sinfo, DefaultGroups) {
 }
 
 TEST(Sinfo, SumsOverEverything) {
-  EXPECT_EQ(ask(varied_cluster(), {{"columns", "cpusstate"}}), "40/24/32/96\n");
-  EXPECT_EQ(ask(varied_cluster(), {{"columns", "nodeaiot"}}), "3/1/2/6\n");
-  EXPECT_EQ(ask(varied_cluster(), {{"columns", "gres"}}), "gpu:h100:8\n");
+  EXPECT_EQ(ask_sinfo(varied_cluster(), {{"columns", "cpusstate"}}), "40/24/32/96\n");
+  EXPECT_EQ(ask_sinfo(varied_cluster(), {{"columns", "nodeaiot"}}), "3/1/2/6\n");
+  EXPECT_EQ(ask_sinfo(varied_cluster(), {{"columns", "gres"}}), "gpu:h100:8\n");
 }
 
 TEST(Sinfo, SizesAreRangesUnlessExact) {
-  EXPECT_EQ(ask(varied_cluster(), {{"columns", "partition,memory"}}), "main*\t64000+\n");
-  EXPECT_EQ(ask(varied_cluster(), {{"columns", "partition,memory,nodelist"}, {"exact", "1"}}),
+  EXPECT_EQ(ask_sinfo(varied_cluster(), {{"columns", "partition,memory"}}), "main*\t64000+\n");
+  EXPECT_EQ(ask_sinfo(varied_cluster(), {{"columns", "partition,memory,nodelist"}, {"exact", "1"}}),
             "main*\t64000\tn[1-5]\nmain*\t128000\tn6\n");
 }
 
 TEST(Sinfo, Filters) {
   const TestCluster cluster = varied_cluster();
-  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"states", "idle"}}), "n4\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"states", "drain,down"}}), "n[5-6]\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"states", "alloc,mixed"}}), "n[1-3]\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"nodes", "n[2-4]"}}), "n[2-4]\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"dead", "1"}}), "n6\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "reason,user,timestamp,nodelist"}, {"reasons", "1"}}),
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodelist"}, {"states", "idle"}}), "n4\n");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodelist"}, {"states", "drain,down"}}), "n[5-6]\n");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodelist"}, {"states", "alloc,mixed"}}), "n[1-3]\n");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodelist"}, {"nodes", "n[2-4]"}}), "n[2-4]\n");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodelist"}, {"dead", "1"}}), "n6\n");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "reason,user,timestamp,nodelist"}, {"reasons", "1"}}),
             "bad fan\troot\t1700000000\tn5\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"partition", "other"}}), "");
-  EXPECT_EQ(ask(cluster, {{"columns", "nodelist"}, {"states", "sleeping"}}), "400 Bad state string: \"sleeping\"");
-  EXPECT_EQ(ask(cluster, {{"columns", "shoe"}}), "400 no such column: shoe");
-  EXPECT_EQ(ask(cluster, {{"columns", "nodes"}, {"nodes", "n["}}).substr(0, 3), "400");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodelist"}, {"partition", "other"}}), "");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodelist"}, {"states", "sleeping"}}),
+            "400 Bad state string: \"sleeping\"");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "shoe"}}), "400 no such column: shoe");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodes"}, {"nodes", "n["}}).substr(0, 3), "400");
 }
 
 TEST(Sinfo, OneLineForEachNode) {
-  EXPECT_EQ(ask(varied_cluster(), {{"columns", "nodehost,statelong"}, {"each_node", "1"}, {"nodes", "n3,n5"}}),
+  EXPECT_EQ(ask_sinfo(varied_cluster(), {{"columns", "nodehost,statelong"}, {"each_node", "1"}, {"nodes", "n3,n5"}}),
             "n3\tmixed\nn5\tdrained\n");
 }
 
@@ -88,13 +81,13 @@ TEST(Sinfo, NodesOfTwoPartitionsCountOnce) {
   second.meta.name = "second";
   second.nodes = {"n2"};
   cluster.put(second);
-  EXPECT_EQ(ask(cluster, {{"columns", "nodes"}}), "2\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "partition,nodes"}}), "main*\t2\nsecond\t1\n");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodes"}}), "2\n");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "partition,nodes"}}), "main*\t2\nsecond\t1\n");
 }
 
 TEST(Sinfo, EmptyPartitionHasARow) {
   TestCluster cluster(0, 0, 0);
-  EXPECT_EQ(ask(cluster, {{"columns", "partition,nodes,statecompact,cpus"}}), "main*\t0\tn/a\t0\n");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "partition,nodes,statecompact,cpus"}}), "main*\t0\tn/a\t0\n");
 }
 
 TEST(Json, SqueueHasWhatToolsRead) {

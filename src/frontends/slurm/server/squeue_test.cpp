@@ -8,15 +8,7 @@
 namespace lockstep {
 namespace {
 
-ReadContext context_of(const TestCluster& cluster) {
-  return ReadContext{.tables = cluster.tables,
-                     .notes = cluster.notes,
-                     .now = Instant{1'700'000'160'000'000},
-                     .caller = cluster.tables.user(UserId(1)),
-                     .cluster_name = "home"};
-}
-
-std::string ask(const TestCluster& cluster, std::map<std::string, std::string, std::less<>> query) {
+std::string ask_squeue(const TestCluster& cluster, std::map<std::string, std::string, std::less<>> query) {
   const PageReply reply = squeue_page(context_of(cluster), {"/slurm/v1/squeue", std::move(query)});
   return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
 }
@@ -46,8 +38,8 @@ TestCluster busy_cluster() {
 }
 
 TEST(Squeue, DefaultColumns) {
-  EXPECT_EQ(ask(busy_cluster(),
-                {{"columns", "jobarrayid,partition,name,username,statecompact,timeused,numnodes,reasonlist"}}),
+  EXPECT_EQ(ask_squeue(busy_cluster(),
+                       {{"columns", "jobarrayid,partition,name,username,statecompact,timeused,numnodes,reasonlist"}}),
             "10\tmain\ttrain\talice\tR\t60\t4\tn[1-4]\n"
             "11\tmain\tnext\talice\tPD\t0\t1\t(Resources)\n"
             "20_[3-5%2]\tmain\tsweep\talice\tPD\t0\t1\t(None)\n"
@@ -56,42 +48,43 @@ TEST(Squeue, DefaultColumns) {
 
 TEST(Squeue, Filters) {
   const TestCluster cluster = busy_cluster();
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"states", "R"}}), "10\n21\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid,statecompact"}, {"states", "all"}, {"jobs", "9"}}), "9\tF\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "9"}}), "");  // ended: not listed unless asked for
-  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid"}, {"jobs", "20"}}), "20_[3-5%2]\n20_2\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid"}, {"jobs", "20_[2,4]"}}), "20_4\n20_2\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid"}, {"array", "1"}, {"name", "sweep"}}), "20_3\n20_4\n20_5\n20_2\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"nodes", "n[2-3]"}}), "10\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"user", "1000"}, {"name", "next"}}), "11\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"partition", "other"}}), "");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"me", "1"}, {"states", "PD"}}), "11\n20\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "11,10,11,999"}}), "10\n11\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"states", "R"}}), "10\n21\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid,statecompact"}, {"states", "all"}, {"jobs", "9"}}), "9\tF\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "9"}}), "");  // ended: not listed unless asked for
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobarrayid"}, {"jobs", "20"}}), "20_[3-5%2]\n20_2\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobarrayid"}, {"jobs", "20_[2,4]"}}), "20_4\n20_2\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobarrayid"}, {"array", "1"}, {"name", "sweep"}}),
+            "20_3\n20_4\n20_5\n20_2\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"nodes", "n[2-3]"}}), "10\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"user", "1000"}, {"name", "next"}}), "11\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"partition", "other"}}), "");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"me", "1"}, {"states", "PD"}}), "11\n20\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "11,10,11,999"}}), "10\n11\n");
 }
 
 TEST(Squeue, Refusals) {
   const TestCluster cluster = busy_cluster();
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "999"}}), "404 Invalid job id specified");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "x"}}), "400 Invalid job id: x");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"jobs", "1_[a]"}}), "400 Invalid job id: 1_[a]");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"user", "nobody"}}), "400 Invalid user: nobody");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"states", "ZZ"}}), "400 Invalid job state specified: ZZ");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid"}, {"nodes", "n9"}}), "400 Invalid node name n9");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid,nonsense"}}), "400 no such column: nonsense");
-  EXPECT_EQ(ask(cluster, {}), "400 columns are missing");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "999"}}), "404 Invalid job id specified");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "x"}}), "400 Invalid job id: x");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "1_[a]"}}), "400 Invalid job id: 1_[a]");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"user", "nobody"}}), "400 Invalid user: nobody");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"states", "ZZ"}}), "400 Invalid job state specified: ZZ");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"nodes", "n9"}}), "400 Invalid node name n9");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid,nonsense"}}), "400 no such column: nonsense");
+  EXPECT_EQ(ask_squeue(cluster, {}), "400 columns are missing");
 }
 
 TEST(Squeue, TextsAreEscaped) {
   TestCluster cluster(1, 1, 0);
   cluster.put(TestCluster::pending(1, TestCluster::spec("a\tb\nc\\d")));
-  EXPECT_EQ(ask(cluster, {{"columns", "name,jobid"}}), "a\\tb\\nc\\\\d\t1\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "name,jobid"}}), "a\\tb\\nc\\\\d\t1\n");
 }
 
 TEST(Squeue, TimesAndLimits) {
   const TestCluster cluster = busy_cluster();
-  EXPECT_EQ(ask(cluster, {{"columns", "starttime,endtime,timelimit,timeleft"}, {"jobs", "10"}}),
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "starttime,endtime,timelimit,timeleft"}, {"jobs", "10"}}),
             "1700000100\t1700003700\t-1\t-1\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "starttime,schednodes"}, {"jobs", "11"}}), "1700003700\tn1\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "starttime,schednodes"}, {"jobs", "11"}}), "1700003700\tn1\n");
 }
 
 TEST(Squeue, RequeuedJobStartsAfterItsPause) {
@@ -99,7 +92,7 @@ TEST(Squeue, RequeuedJobStartsAfterItsPause) {
   Job job = TestCluster::pending(1, TestCluster::spec("x"));
   job.begin_after = Instant{1'700'000'200'000'000};
   cluster.put(job);
-  EXPECT_EQ(ask(cluster, {{"columns", "starttime,endtime"}}), "1700000200\t0\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "starttime,endtime"}}), "1700000200\t0\n");
 }
 
 TEST(Squeue, HetJobsHaveALineForEachComponent) {
@@ -107,8 +100,8 @@ TEST(Squeue, HetJobsHaveALineForEachComponent) {
   JobSpec spec = TestCluster::spec("het");
   spec.groups.resize(2);
   cluster.put(TestCluster::running(30, spec, {{.first = 1}, {.first = 2, .nodes = 2, .group = 1}}));
-  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid,nodelist"}}), "30+0\tn1\n30+1\tn[2-3]\n");
-  EXPECT_EQ(ask(cluster, {{"columns", "jobarrayid"}, {"jobs", "30+1"}}), "30+1\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobarrayid,nodelist"}}), "30+0\tn1\n30+1\tn[2-3]\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobarrayid"}, {"jobs", "30+1"}}), "30+1\n");
 }
 
 TEST(Squeue, Steps) {
@@ -158,7 +151,7 @@ TEST(Show, Topology) {
             std::string::npos)
       << near;
   EXPECT_NE(apart.find(" Topology=spine BestTopology=leaf Leaves=2 "), std::string::npos) << apart;
-  EXPECT_EQ(ask(cluster, {{"columns", "jobid,reqswitch"}}), "30\t1\n31\t1\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid,reqswitch"}}), "30\t1\n31\t1\n");
   const auto shown = [&](const std::string& name) {
     return show_topology_page(context_of(cluster), {"", {{"name", name}}});
   };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "frontends/slurm/server/pages.h"
 #include "model/tables.h"
 #include "views/plan_notes.h"
 
@@ -106,5 +107,13 @@ struct TestCluster {
     return job;
   }
 };
+
+inline ReadContext context_of(const TestCluster& cluster) {
+  return ReadContext{.tables = cluster.tables,
+                     .notes = cluster.notes,
+                     .now = Instant{1'700'000'160'000'000},
+                     .caller = cluster.tables.user(UserId(1)),
+                     .cluster_name = "home"};
+}
 
 }  // namespace lockstep
