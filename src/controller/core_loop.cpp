@@ -9,8 +9,6 @@ namespace {
 constexpr Duration kTickRetry = millis(500);  // after a tick that could not be stored
 constexpr Duration kWallJump = seconds(1);    // larger differences are written down
 
-Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
-
 }  // namespace
 
 CoreLoop::CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDesk::Composer composer,

@@ -17,6 +17,9 @@
 
 namespace lockstep {
 
+// A command of the controller itself.
+inline Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
+
 struct EngineSettings {
   CoreSettings core;
   std::size_t batch_max = 512;            // commands in one entry

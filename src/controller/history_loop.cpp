@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kPage = 256;
 constexpr std::size_t kChangesAtOnce = 20'000;  // in one transaction
 constexpr Duration kGather = millis(50);        // batches share a transaction; a question does not wait for it
-constexpr Duration kRetry = seconds(5);         // after the store said no
+constexpr Duration kStoreRetry = seconds(5);    // after the store said no
 
 Instant steady_now() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -119,7 +119,7 @@ void HistoryLoop::run() {
     if (!backlog_.empty() && store_at >= kNever)
       store_at = steady_now() + kGather;
     if (stopping_ || !questions.empty() || store_at <= steady_now() || (gathered_ > kChangesAtOnce && !failing_))
-      store_at = store_backlog() ? kNever : steady_now() + kRetry;
+      store_at = store_backlog() ? kNever : steady_now() + kStoreRetry;
     for (const auto& question : questions) question(store_, tables_);
   }
 }

@@ -9,12 +9,6 @@
 
 namespace lockstep {
 
-namespace {
-
-Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
-
-}  // namespace
-
 struct ControllerLoop::Inner {
   struct Ask {
     NodeId node;

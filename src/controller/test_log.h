@@ -1,5 +1,4 @@
-// For tests: the controller's own commands, and a log in memory that can refuse appends, lie about them, and forget
-// what was not acknowledged.
+// For tests: a log in memory that can refuse appends, lie about them, and forget what was not acknowledged.
 #pragma once
 
 #include <map>
@@ -7,13 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "model/command.h"
 #include "ports/log.h"
 
 namespace lockstep {
 
 inline constexpr Instant kStart{1'700'000'000'000'000};
-inline Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
 
 class TestLog : public Log {
  public:

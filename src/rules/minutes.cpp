@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr double kMinuteMs = 60'000;
+constexpr double kMsOfMinute = 60'000;
 constexpr double kHorizonMs = 3.2e11;  // ten years
 
 double ms_of(Duration d) { return static_cast<double>(d.us) / 1000; }
@@ -168,7 +168,7 @@ UsedUp next_used_up(const Directory& directory, std::span<const MinuteUse> runni
     const auto [it, fresh] = when.try_emplace({bound.holder, bound.resource, bound.bound}, kNever);
     if (fresh)
       if (const auto ms = curves.at({bound.holder, bound.resource})
-                              .reaches(static_cast<double>(bound.bound) * kMinuteMs, now_ms, half_ms))
+                              .reaches(static_cast<double>(bound.bound) * kMsOfMinute, now_ms, half_ms))
         it->second = std::max(now, reference + micros(static_cast<std::int64_t>(*ms * 1000)));
     return it->second;
   };

@@ -16,11 +16,11 @@ constexpr std::size_t kKindsMax = 200'000;  // about 12 MB
 // How many ends a wider kind counts for beside the ends of this one, and how much of what was seen stays when another
 // end is seen (in 1/1024: 819 remembers five ends, 1,008 sixty). Fitted offline to the order of run times of
 // neighbouring jobs on four public traces (docs/decisions/0004-order-among-equals.md).
-struct Level {
+struct KindLevel {
   std::uint32_t shrink;
   std::uint32_t keep;
 };
-constexpr std::array<Level, kRunLevels> kLevels{{
+constexpr std::array<KindLevel, kRunLevels> kLevels{{
     {8, 1024},  // everything, for ever: see kForeverWeight
     {1, 1016},  // limits within half an octave
     {6, 977},   // size

@@ -179,7 +179,7 @@ TEST(PlannerAdmission, past_use_puts_an_account_behind) {
   EXPECT_FALSE(w.runs(heavy));
 }
 
-std::vector<std::string> words_of(const std::vector<PlannedStart>& starts) {
+std::vector<std::string> starts_of(const std::vector<PlannedStart>& starts) {
   std::vector<std::string> out;
   for (const PlannedStart& start : starts) {
     std::string text = format("{} in {}:", start.job.value, start.partition);
@@ -254,9 +254,9 @@ TEST(PlannerAdmission, a_rebuilt_planner_proposes_the_same) {
       w.driver.planner.observe(w.core.drain());
       Driver rebuilt;
       rebuilt.planner.observe(w.core.tables.snapshot());
-      const auto expected = words_of(rebuilt.pass(w.now));
+      const auto expected = starts_of(rebuilt.pass(w.now));
       const auto starts = w.driver.pass(w.now);
-      ASSERT_EQ(words_of(starts), expected) << "round " << round;
+      ASSERT_EQ(starts_of(starts), expected) << "round " << round;
       for (const PlannedStart& start : starts) w.core.start(start, w.now);
       w.driver.planner.observe(w.core.drain());
       w.driver.planner.settled();

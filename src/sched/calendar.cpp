@@ -22,8 +22,6 @@ constexpr Column kColumns = [] {
   return sum;
 }();
 
-constexpr Column kBlock = 32;
-
 // Whether any of kBlock values is below the least.
 LOCKSTEP_WIDE bool any_below(const std::int32_t* values, std::int32_t least) {
   std::int32_t bad = 0;

@@ -18,6 +18,7 @@ namespace lockstep {
 
 using Column = std::uint32_t;
 inline constexpr Column kNoColumn = UINT32_MAX;
+constexpr Column kBlock = 32;  // columns that are looked at together
 
 // Column c begins at start(c) and ends where the next one begins; column 0 begins at the minute now lies in.
 class TimeGrid {

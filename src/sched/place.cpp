@@ -11,7 +11,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kTogetherLook = 64;  // nodes that are compared for a part of one
-constexpr int kIslandsLook = 64;           // nodes whose whole islands would be broken, before one of them is taken
 constexpr int kOrdersMax = 24;             // of a job's groups: all of up to four
 
 // How many candidates to try before taking in all of them; 0 = all at once.

@@ -8,6 +8,8 @@
 
 namespace lockstep {
 
+constexpr int kIslandsLook = 64;  // nodes whose whole NVLink islands would be broken, before one of them is taken
+
 // The loads a placement is tried on.
 struct Board {
   PlannerView& view;

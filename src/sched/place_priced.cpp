@@ -9,9 +9,6 @@ namespace lockstep {
 
 namespace {
 
-// Nodes whose whole NVLink islands would be broken, before one of them is taken.
-constexpr int kIslandsLook = 64;
-
 // A device that the part may be of, with so much free; nothing: there is none any more.
 std::optional<std::uint32_t> device_with(const NodeClass& cls, const NodeLoad& load, std::uint16_t free_milli) {
   std::optional<std::uint32_t> found;

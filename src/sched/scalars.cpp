@@ -12,8 +12,6 @@ namespace lockstep {
 
 namespace {
 
-constexpr Column kBlock = 32;
-
 LOCKSTEP_WIDE bool any_below(const std::int64_t* values, std::int64_t least) {
   std::int64_t bad = 0;
   for (Column i = 0; i < kBlock; ++i) bad |= values[i] < least ? 1 : 0;

@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-struct Field {
+struct VictimField {
   MiniCore core;
   PlannerView view;
   Shadows shadows;
@@ -59,7 +59,7 @@ std::vector<std::uint64_t> ids(const VictimChoice& choice) {
 }
 
 TEST(Victims, one_wide_job_goes_rather_than_many_narrow_ones) {
-  Field field;
+  VictimField field;
   field.core.add_partition("main", {"ALL"});
   for (std::uint32_t n = 1; n <= 8; ++n) field.core.add_node(n, 8, 8);
   const JobId wide = field.run({1, 2, 3, 4}, 1, 8);
@@ -72,7 +72,7 @@ TEST(Victims, one_wide_job_goes_rather_than_many_narrow_ones) {
 }
 
 TEST(Victims, scavengers_leave_first_however_much_they_lose) {
-  Field field;
+  VictimField field;
   field.core.add_partition("main", {"ALL"});
   field.core.add_node(1, 8, 8);
   field.core.add_node(2, 8, 8);
@@ -83,7 +83,7 @@ TEST(Victims, scavengers_leave_first_however_much_they_lose) {
 }
 
 TEST(Victims, what_is_not_in_the_way_stays) {
-  Field field;
+  VictimField field;
   field.core.add_partition("main", {"ALL"});
   field.core.add_node(1, 8, 8);
   const JobId a = field.run({1}, 1, 2), b = field.run({1}, 1, 4), c = field.run({1}, 1, 2);
@@ -103,7 +103,7 @@ TEST(Victims, near_the_least_loss_on_random_clusters) {
   for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
     SCOPED_TRACE(format("seed {}", seed));
     Rng rng(seed);
-    Field field;
+    VictimField field;
     field.core.add_partition("main", {"ALL"});
     const auto nodes = static_cast<std::uint32_t>(rng.between(2, 6));
     for (std::uint32_t n = 1; n <= nodes; ++n) field.core.add_node(n, 8, 8);

@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kBytesMax = 4 << 20;
-constexpr int kDepthMax = 32;
+constexpr int kYamlDepthMax = 32;
 
 // As in JSON: "-12", "0.5". Other spellings of numbers ("0x10", "1_000", "3:40") are text.
 bool is_number(std::string_view text) {
@@ -105,7 +105,7 @@ class YamlReader {
   }
 
   Result<void> value(const yaml_event_t* event, const std::string& path, int depth) {
-    if (depth > kDepthMax)
+    if (depth > kYamlDepthMax)
       return at(*event, "nested too deeply");
     out_.lines.emplace_back(path, event->start_mark.line + 1);
     switch (event->type) {
