@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 SIM = "build/release/bin/lockstep-sim"
-ROWS = [  # nodes, queued, events of every class, first ms, p50 of every class, p50 of all events, max ms, more words
-    (10_000, 10_000, 100, 2_000, 20, 20, 200, []),
-    (10_000, 10_000, 100, 2_000, 20, 20, 200, ["--limits"]),
-    (100_000, 1_000_000, 20, 60_000, None, 50, 1_000, []),
+ROWS = [  # nodes, queued, events of every class, first ms, p50 ms, max ms, more words
+    (10_000, 10_000, 100, 2_000, 20, 200, []),
+    (10_000, 10_000, 100, 2_000, 20, 200, ["--limits"]),
+    (100_000, 1_000_000, 20, 60_000, 50, 1_000, []),
 ]
 
 
@@ -17,7 +17,7 @@ def line(name, value, target):
     print(f"  {name:<26}{value:>12,.2f}{'' if target is None else f'{target:>12,}':>12}   {verdict}")
 
 
-for nodes, queued, events, first, p50, p50_of_all, most, words in ROWS[: 2 if "small" in sys.argv[1:] else None]:
+for nodes, queued, events, first, p50, most, words in ROWS[: 2 if "small" in sys.argv[1:] else None]:
     out = subprocess.run([SIM, "scale", "--nodes", str(nodes), "--gpus-per-node", "8", "--pending", str(queued), "--events", str(events),
                           "--seed", "1", "--json", *words], check=True, stdout=subprocess.PIPE)
     got = json.loads(out.stdout)
@@ -25,7 +25,7 @@ for nodes, queued, events, first, p50, p50_of_all, most, words in ROWS[: 2 if "s
           f"{got['us_per_job']:.2f} us a job" + ("; with accounts, limits and multifactor priority" if got["limits"] else ""))
     print(f"  {'ms of processor time':<26}{'measured':>12}{'target':>12}")
     line("first full plan", got["cycle_ms"]["first"], first)
-    line("every event, p50", got["cycle_ms"]["p50"], p50_of_all)
+    line("every event, p50", got["cycle_ms"]["p50"], p50)
     line("every event, max", got["cycle_ms"]["max"], most)
     for name, times in got["by_event"].items():
         line(f"{name}, p50", times["p50"], p50)
