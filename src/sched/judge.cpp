@@ -33,18 +33,32 @@ bool still_parked(PlannerView& view, std::uint32_t number) {
   return true;
 }
 
+namespace {
+
+bool enough_free(PlannerView& view, const ShapeBrief& brief) {
+  const auto most = static_cast<std::uint32_t>(brief.demands[0].nodes);
+  std::uint64_t nodes = 0;
+  for (unsigned n = 0; n < brief.needs; ++n) {
+    const Demand& demand = brief.demands[n];
+    const FreeAmounts amounts{static_cast<std::uint32_t>(demand.devices), static_cast<std::uint32_t>(demand.cores),
+                              brief.memory_mb[n]};
+    const NodeClass& cls = view.classes()[demand.pool];
+    for (const NodeIndex* index : {&cls.open, &cls.shaded})
+      if (nodes += index->count(amounts, most); nodes >= most)
+        return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool may_start(PlannerView& view, std::uint32_t number) {
-  const ShapeBrief& brief = view.briefs()[number];
+  ShapeBrief& brief = view.briefs()[number];
   if (brief.kind == ShapeBrief::Kind::kCounted) {
-    std::int64_t nodes = 0;
-    for (unsigned n = 0; n < brief.needs; ++n) {
-      const Demand& demand = brief.demands[n];
-      const FreeAmounts amounts{static_cast<std::uint32_t>(demand.devices), static_cast<std::uint32_t>(demand.cores),
-                                brief.memory_mb[n]};
-      const NodeClass& cls = view.classes()[demand.pool];
-      nodes += cls.open.at_least(amounts) + cls.shaded.at_least(amounts);
-    }
-    return nodes >= brief.demands[0].nodes;
+    if (enough_free(view, brief))
+      return true;
+    brief.parked = view.gains;
+    return false;
   }
   const std::vector<Way>& ways = view.shapes()[number].ways;
   return std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.open && may_fit(view, way, {}, {}); });
@@ -130,10 +144,10 @@ bool counted_again(PlannerView& view, ShapeBrief& brief) {
 }
 
 void brief_of(PlannerView& view, const Shape& shape, ShapeBrief& brief) {
-  const bool again = brief.layout == view.layout;
+  const bool same_rules = brief.layout >= view.laid_out();  // nodes that came to another class count as gains
   brief.layout = view.layout;
   brief.judged = view.generation;
-  if (!again)
+  if (!same_rules)
     brief.parked = 0;
   brief.partition = kNoPartition;
   brief.needs = 0;

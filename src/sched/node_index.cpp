@@ -19,23 +19,28 @@ std::uint32_t NodeIndex::memory_level(std::int64_t memory_mb) const {
   return static_cast<std::uint32_t>(std::max<std::int64_t>(0, memory_mb) * kLevels / most_.memory_mb);
 }
 
-void NodeIndex::count(const FreeAmounts& free, int by) {
+void NodeIndex::add(const FreeAmounts& free, int by) {
   const auto change = static_cast<std::uint32_t>(by);
   by_devices_[free.devices] += change;
   table_[free.devices * (kLevels + 1) + core_level(free.cores)] += change;
   by_memory_[memory_level(free.memory_mb)] += change;
   stale_ = true;
+  for (Count& c : counts_)
+    if (free.covers(c.need))
+      c.nodes += change;
 }
 
 void NodeIndex::insert(NodeId id, const FreeAmounts& free) {
   CHECK(free.devices <= most_.devices);
-  CHECK(keys_.insert(key(id, free.devices, free.cores)).second);
-  count(free, 1);
+  CHECK(keys_.emplace(key(id, free.devices, free.cores), free.memory_mb).second);
+  add(free, 1);
 }
 
 void NodeIndex::erase(NodeId id, const FreeAmounts& free) {
-  CHECK(keys_.erase(key(id, free.devices, free.cores)) == 1);
-  count(free, -1);
+  const auto at = keys_.find(key(id, free.devices, free.cores));
+  CHECK(at != keys_.end() && at->second == free.memory_mb);
+  keys_.erase(at);
+  add(free, -1);
 }
 
 std::uint32_t NodeIndex::at_least(const FreeAmounts& need) const {
@@ -61,6 +66,46 @@ std::uint32_t NodeIndex::at_least(const FreeAmounts& need) const {
   }
   return std::min(table_sums_[need.devices * (kLevels + 1) + core_level(need.cores)],
                   memory_sums_[memory_level(need.memory_mb)]);
+}
+
+// The least of the counts for needs that this one covers.
+std::uint32_t NodeIndex::counted(const FreeAmounts& need) const {
+  std::uint32_t least = UINT32_MAX;
+  for (std::size_t i = 0; i < counts_.size() && least > 0; ++i) {
+    if (counts_[i].nodes >= least || !need.covers(counts_[i].need))
+      continue;
+    least = counts_[i].nodes;
+    if (i > 0)
+      std::swap(counts_[i], counts_[i / 2]);
+  }
+  return least;
+}
+
+void NodeIndex::keep(const Count& count) const {
+  std::erase_if(counts_, [&](const Count& c) { return c.need.covers(count.need) && c.nodes >= count.nodes; });
+  if (counts_.size() == kCountsMost)
+    counts_.pop_back();
+  counts_.push_back(count);
+}
+
+std::uint32_t NodeIndex::count(const FreeAmounts& need, std::uint32_t enough) const {
+  const std::uint32_t bound = std::min(at_least(need), counted(need));
+  if (bound == 0 || bound < enough)
+    return bound;
+  std::uint32_t found = 0, looked = 0;
+  for (std::uint32_t devices = need.devices; devices <= most_.devices; ++devices) {
+    if (by_devices_[devices] == 0)
+      continue;
+    for (auto it = keys_.lower_bound(key(NodeId{}, devices, need.cores)); it != keys_.end(); ++it) {
+      if (it->first >> 48 != devices)
+        break;
+      found += it->second >= need.memory_mb;
+      if (found == enough || ++looked > kLookMost)
+        return bound;
+    }
+  }
+  keep({need, found});
+  return found;
 }
 
 }  // namespace lockstep

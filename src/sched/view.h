@@ -250,6 +250,7 @@ class PlannerView {
   void move_end(const std::vector<Grant>& grants, Instant end);
   void unlist(NodeSlot& slot);
   void list(NodeSlot& slot, NodeId id);
+  void gain(const NodeSlot& slot);  // jobs that what is free there may help are looked at again
   void count_room(NodeSlot& slot, int by);
   FreeAmounts free_of(const NodeSlot& slot, const NodeLoad& load) const;
   NodeSlot& node_slot(NodeId node);

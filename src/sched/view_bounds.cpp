@@ -73,8 +73,10 @@ void PlannerView::keep_apart(const std::vector<std::string>& names) {
   ++generation;
   for (const NodeId id : concerned) {
     NodeSlot& slot = nodes_[id.value];
-    if (classes_[slot.cls].kept_by == admission_.keepers_of(slot.node->meta.name))
+    if (classes_[slot.cls].kept_by == admission_.keepers_of(slot.node->meta.name)) {
+      gain(slot);  // whom it is kept for, or when, may be another now
       continue;
+    }
     touch(id);
     leave_class(slot);
     classify(slot);

@@ -168,6 +168,7 @@ void PlannerView::leave_class(NodeSlot& slot) {
   --cls.present;
   cls.usable -= node_usable(*slot.node);
   slot.cls = kNoClass;
+  slot.free = {};  // to those who may use the class it comes to, all that is free there is new
 }
 
 void PlannerView::classify(NodeSlot& slot) {
@@ -237,10 +238,13 @@ void PlannerView::list(NodeSlot& slot, NodeId id) {
     if (slot.shaded && slot.kept.cores > 0)
       cls.kept.insert(id, slot.kept);
   }
-  if (before.covers(slot.free))
-    return;
+  if (!before.covers(slot.free))
+    gain(slot);
+}
+
+void PlannerView::gain(const NodeSlot& slot) {
   ++gains;
-  std::fill_n(cls.gained.begin(), slot.free.devices + 1, gains);
+  std::fill_n(classes_[slot.cls].gained.begin(), slot.free.devices + 1, gains);
 }
 
 void PlannerView::shade(NodeId id, const NodeLoad& kept) {
