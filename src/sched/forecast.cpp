@@ -23,6 +23,12 @@ std::uint32_t minutes_of(Duration limit) {
   return limit >= kForever ? UINT32_MAX : std::max(1u, minute_after(Instant{limit.us}));
 }
 
+void fetch(const void* from, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  asm volatile("" : : "r"(from));  // else GCC 12 takes the function for one without effect
+  for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(static_cast<const char*>(from) + at);
+}
+
 }  // namespace
 
 bool Forecast::stale(const PlannerView& view) const {
@@ -73,7 +79,7 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
   const bool near = running_;
   bool all = true;
   std::uint64_t used = 0;
-  view.queue().each_after(cursor_, seen_ == 0, [&](SlotNo s) {
+  const auto go = [&](SlotNo s) {
     if (near && seen_ >= kNear)
       return false;
     if (used >= units || notes.size() >= kNotesMax) {
@@ -101,7 +107,13 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
     cursor_ = slot.key;
     ++seen_;
     return true;
-  });
+  };
+  // Most of the time would go into waiting for memory: slots and shapes lie in it in no order.
+  const auto ahead = [&](SlotNo soon, SlotNo later) {
+    fetch(&view.slot(later), sizeof(JobSlot));
+    fetch(&view.briefs()[view.slot(soon).shape], sizeof(ShapeBrief));
+  };
+  view.queue().each_after(cursor_, seen_ == 0, go, ahead);
   if (!all)
     return;
   running_ = false;

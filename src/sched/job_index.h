@@ -90,22 +90,31 @@ class SlotOrder {
   SlotNo front() const { return chunks_.front().front(); }
 
   // f(slot) for every slot from the first whose key is greater than `after` (from the very first when `all`), in order,
-  // until f returns false.
+  // until f returns false. ahead(soon, later): slots that will probably be next, so that what f needs of them can be
+  // fetched from memory meanwhile; kAhead and twice as many steps before.
   template <class Key, class F>
   void each_after(const Key& after, bool all, F&& f) const {
+    each_after(after, all, f, [](SlotNo, SlotNo) {});
+  }
+  template <class Key, class F, class Ahead>
+  void each_after(const Key& after, bool all, F&& f, Ahead&& ahead) const {
     std::size_t c = all ? 0 : chunk_of(after);
     for (bool first = !all; c < chunks_.size(); ++c, first = false) {
       const std::vector<SlotNo>& chunk = chunks_[c];
       auto it = chunk.begin();
       if (first)
         while (it != chunk.end() && !(after < key_of_(*it))) ++it;
-      for (; it != chunk.end(); ++it)
+      for (; it != chunk.end(); ++it) {
+        if (chunk.end() - it > 2 * kAhead)
+          ahead(it[kAhead], it[2 * kAhead]);
         if (!f(*it))
           return;
+      }
     }
   }
 
  private:
+  static constexpr std::ptrdiff_t kAhead = 8;
   static constexpr std::size_t kChunkMax = 512;
   auto before() const {
     return [this](SlotNo a, const auto& key) { return key_of_(a) < key; };
