@@ -45,6 +45,8 @@ class Admission {
   // Limits, quotas or licences among it: else the ledger is not kept. turned_counting: it has just become so, and every
   // job is to be indexed once.
   bool counts() const { return counts_; }
+  // Anything that could bar one who names neither a licence nor a reservation, and wants no nodes that are kept.
+  bool bars_all() const { return counts_ || partitions_choose_; }
   bool counts_minutes() const { return minutes_; }  // that were spent
   bool turned_counting() { return std::exchange(turned_, false); }
   bool reserves() const { return !directory_.reservations.empty(); }

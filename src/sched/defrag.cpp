@@ -30,11 +30,11 @@ class Room {
   std::optional<std::vector<Grant>> place_for(const Job& job) {
     Shape shape(KeyOfSlot{});
     shape.spec = job.spec;
-    view_.compile(shape);
-    const auto whole = std::find_if(shape.ways.begin(), shape.ways.end(), [&](const Way& w) {
+    std::vector<Way>& ways = view_.ways(shape);
+    const auto whole = std::find_if(ways.begin(), ways.end(), [&](const Way& w) {
       return w.open && view_.partitions()[w.partition]->meta.name == job.allocation->partition;
     });
-    if (whole == shape.ways.end())
+    if (whole == ways.end())
       return std::nullopt;
     const std::optional<Way> narrowed = view_.open_way(*job.spec, *whole, view_.now());
     const Way& way = narrowed ? *narrowed : *whole;

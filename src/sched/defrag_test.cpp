@@ -30,8 +30,7 @@ struct Field {
     for (const auto& [id, loss] : losses) movable.push_back({core.tables.job(id), {.work = loss, .jobs = 1}});
     Shape shape(KeyOfSlot{});
     shape.spec = std::make_shared<JobSpec>(spec);
-    view.compile(shape);
-    return find_moves(view, *shape.spec, shape.ways.at(0), movable, {}, shadows, {}, most);
+    return find_moves(view, *shape.spec, view.ways(shape).at(0), movable, {}, shadows, {}, most);
   }
   // Everybody fits: those who stay, the moved ones where they are now and where they will be, and the head when the
   // moved ones have gone.

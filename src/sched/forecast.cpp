@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "rules/tres.h"
+#include "sched/fetch.h"
 
 namespace lockstep {
 
@@ -21,12 +22,6 @@ constexpr std::uint32_t kToldApart = 20;      // a start is told again when it m
 
 std::uint32_t minutes_of(Duration limit) {
   return limit >= kForever ? UINT32_MAX : std::max(1u, minute_after(Instant{limit.us}));
-}
-
-void fetch(const void* from, std::size_t bytes) {
-  constexpr std::size_t kLine = 64;
-  asm volatile("" : : "r"(from));  // else GCC 12 takes the function for one without effect
-  for (std::size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(static_cast<const char*>(from) + at);
 }
 
 }  // namespace
@@ -58,7 +53,7 @@ void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
   }
   rules_ = view.rules;
   scalars_.begin(now);
-  closed_.clear();
+  close_classes(view);
   if (view.admission().counts())
     count_running(view);
   heads_.clear();
@@ -79,6 +74,7 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
   const bool near = running_;
   bool all = true;
   std::uint64_t used = 0;
+  const bool draws = std::find(draws_.begin(), draws_.end(), true) != draws_.end();
   const auto go = [&](SlotNo s) {
     if (near && seen_ >= kNear)
       return false;
@@ -94,7 +90,8 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
     const Head* head = head_of(slot);
     slot.promised_min = 0;
     static const Bounds kNone;
-    const bool bounded = view.admission().bounded() && brief.kind != ShapeBrief::Kind::kNever;
+    const bool bounded = view.admission().bounded() && brief.kind != ShapeBrief::Kind::kNever &&
+                         (!brief.plain || brief.barred || draws || view.admission().bars_all());
     used += bounded;
     const Bounds& bounds = bounded ? bounds_of(view, slot.shape) : kNone;
     if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.never &&
@@ -109,9 +106,11 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
     return true;
   };
   // Most of the time would go into waiting for memory: slots and shapes lie in it in no order.
-  const auto ahead = [&](SlotNo soon, SlotNo later) {
-    fetch(&view.slot(later), sizeof(JobSlot));
-    fetch(&view.briefs()[view.slot(soon).shape], sizeof(ShapeBrief));
+  const auto ahead = [&](const SlotNo* next) {
+    fetch(&view.slot(next[15]), sizeof(JobSlot));
+    const std::uint32_t soon = view.slot(next[7]).shape;
+    fetch(&view.briefs()[soon], sizeof(ShapeBrief));
+    fetch(&view.shapes()[soon].never, 1);
   };
   view.queue().each_after(cursor_, seen_ == 0, go, ahead);
   if (!all)
@@ -182,12 +181,7 @@ const Forecast::Closed& Forecast::closed_to(PlannerView& view, const JobSpec& sp
   const Admission& admission = view.admission();
   const std::vector<std::string>& kept_by = view.classes()[number].kept_by;
   // Who asks matters only to reservations that are named, or that draw jobs.
-  const bool all_alike =
-      spec.reservation.empty() && std::none_of(kept_by.begin(), kept_by.end(), [&](const auto& name) {
-        const Reservation* r = admission.directory().reservation(name);
-        return r && r->magnetic;
-      });
-  const auto [at, fresh] = all_alike
+  const auto [at, fresh] = spec.reservation.empty() && !draws_[number]
                                ? closed_.try_emplace({number, "", UserId{}, "", ""})
                                : closed_.try_emplace({number, spec.reservation, spec.user, spec.account, spec.qos});
   if (!fresh)
@@ -202,6 +196,29 @@ const Forecast::Closed& Forecast::closed_to(PlannerView& view, const JobSpec& sp
   return at->second;
 }
 
+void Forecast::close_classes(PlannerView& view) {
+  const Admission& admission = view.admission();
+  closed_.clear();
+  closes_ = false;
+  draws_.assign(view.classes().size(), false);
+  closed_to_all_.assign(view.classes().size(), nullptr);
+  if (!admission.reserves())
+    return;
+  for (ClassNo c = 0; c < view.classes().size(); ++c) {
+    const std::vector<std::string>& kept_by = view.classes()[c].kept_by;
+    draws_[c] = std::any_of(kept_by.begin(), kept_by.end(), [&](const auto& name) {
+      const Reservation* r = admission.directory().reservation(name);
+      return r && r->magnetic;
+    });
+    static const JobSpec kAnybody;
+    if (const Closed* closed = kept_by.empty() || draws_[c] ? nullptr : &closed_to(view, kAnybody, c);
+        closed && !closed->empty()) {
+      closed_to_all_[c] = closed;
+      closes_ = true;
+    }
+  }
+}
+
 Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
   if (bounds_.size() <= number)
     bounds_.resize(number + 1);
@@ -211,13 +228,14 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
   out.pass = pass_;
   out.never = false;
   out.from_min = 0;
+  out.own_closed = false;
   out.closed.clear();
   Shape& shape = view.shapes()[number];
   const JobSpec& spec = *shape.spec;
   const Admission& admission = view.admission();
   std::optional<Bar> bar;
   const Way* way = nullptr;
-  for (const Way& w : shape.ways) {
+  for (const Way& w : view.ways(shape)) {
     if (!w.open || !w.possible)
       continue;
     bar = view.bar_on(shape, w);
@@ -233,6 +251,7 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
     shape.detail = std::move(detail);
     ++shape.reason;
   }
+  view.briefs()[number].barred = shape.barred != Wait::kNone;
   if (!way) {
     out.spec = nullptr;
     out.parts.clear();
@@ -252,9 +271,14 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
       make_parts(view, spec, way->partition, out);
   }
   for (const ScalarCalendar::Part& part : out.parts) scalars_.use(part.pool);
-  if (!admission.reserves())
+  const auto drawn = [&](const ClassNeed& need) { return draws_[need.cls]; };
+  for (const Way& w : view.ways(shape))
+    for (const GroupWay& group : w.groups)
+      out.own_closed = out.own_closed || !spec.reservation.empty() ||
+                       std::any_of(group.needs.begin(), group.needs.end(), drawn);
+  if (!out.own_closed)
     return out;
-  for (const Way& w : shape.ways)
+  for (const Way& w : view.ways(shape))
     for (const GroupWay& group : w.groups)
       for (const ClassNeed& need : group.needs) {
         const auto same = [&](const auto& known) { return known.first == need.cls; };
@@ -267,12 +291,18 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
   return out;
 }
 
-Column Forecast::Bounds::closed_until(ClassNo cls, Column from, Column to) const {
-  const auto spans = std::find_if(closed.begin(), closed.end(), [&](const auto& c) { return c.first == cls; });
-  if (spans == closed.end())
+Column Forecast::closed_until(const Bounds& bounds, ClassNo cls, Column from, Column to) const {
+  const Closed* closed = nullptr;
+  if (!bounds.own_closed)
+    closed = closed_to_all_[cls];
+  else
+    for (const auto& [number, columns] : bounds.closed)
+      if (number == cls)
+        closed = columns;
+  if (!closed)
     return from;
   Column next = from;
-  for (const auto& [begin, end] : *spans->second)
+  for (const auto& [begin, end] : *closed)
     if (begin < to && end > next)
       next = end;
   return next;
@@ -281,9 +311,9 @@ Column Forecast::Bounds::closed_until(ClassNo cls, Column from, Column to) const
 Column Forecast::earliest(const Demand& demand, Column from, std::uint32_t minutes, const Bounds& bounds) const {
   for (;;) {
     const Column c = calendar_.earliest(demand, from, minutes);
-    if (c == kNoColumn || bounds.closed.empty())
+    if (c == kNoColumn || (bounds.own_closed ? bounds.closed.empty() : !closes_))
       return c;
-    const Column next = bounds.closed_until(demand.pool, c, calendar_.grid().end_of(c, minutes));
+    const Column next = closed_until(bounds, demand.pool, c, calendar_.grid().end_of(c, minutes));
     if (next == c)
       return c;
     if (next >= TimeGrid::columns())
@@ -344,11 +374,11 @@ void Forecast::promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& b
 }
 
 void Forecast::promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds) {
-  static const Bounds kUnbounded;
+  static const Bounds kUnbounded{.own_closed = true};
   Shape& shape = view.shapes()[slot.shape];
   if (shape.forecast_pass != pass_) {
     shape.forecast_pass = pass_;
-    for (Way& way : shape.ways) way.column = 1;
+    for (Way& way : view.ways(shape)) way.column = 1;
   }
   // The column in which a head's minute, rounded up, may have begun.
   const Column settled =
@@ -358,7 +388,7 @@ void Forecast::promise(PlannerView& view, JobSlot& slot, const Head* head, const
     Way* best = nullptr;
     Spot spot;
     std::uint32_t minutes = 0;
-    for (Way& way : shape.ways) {
+    for (Way& way : view.ways(shape)) {
       if (!way.open || !way.possible)
         continue;
       const std::uint32_t limit = minutes_of(way.limit);
@@ -446,7 +476,7 @@ Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group,
     for (Demand demand : demands) {
       if (left <= 0)
         break;
-      if (bounds.closed_until(demand.pool, c, to) != c)
+      if (closed_until(bounds, demand.pool, c, to) != c)
         continue;
       demand.nodes = static_cast<std::int32_t>(std::min<std::int64_t>(left, calendar_.most(demand, c, to)));
       if (demand.nodes <= 0)

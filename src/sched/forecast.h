@@ -52,13 +52,12 @@ class Forecast {
     bool never = false;      // neither time nor the end of others changes it
     std::uint32_t from_min = 0;
     std::vector<ScalarCalendar::Part> parts;
+    bool own_closed = false;  // its nodes are closed at other times than those of anybody are
     std::vector<std::pair<ClassNo, const Closed*>> closed;
     // What parts were made for.
     Ref<JobSpec> spec;
     std::uint64_t rules = 0;
     PartitionNo partition = kNoPartition;
-    // The end of the last span that overlaps [from, to); `from` if none does.
-    Column closed_until(ClassNo cls, Column from, Column to) const;
   };
   void promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds);
   void promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& bounds);
@@ -72,6 +71,9 @@ class Forecast {
   void count_running(PlannerView& view);
   void make_parts(PlannerView& view, const JobSpec& spec, PartitionNo partition, Bounds& out);
   const Closed& closed_to(PlannerView& view, const JobSpec& spec, ClassNo cls);
+  void close_classes(PlannerView& view);
+  // The end of the last span that overlaps [from, to); `from` if none does.
+  Column closed_until(const Bounds& bounds, ClassNo cls, Column from, Column to) const;
   // Calendar::earliest(), and not while the class is closed.
   Column earliest(const Demand& demand, Column from, std::uint32_t minutes, const Bounds& bounds) const;
   Spot bounded_spot(PlannerView& view, const Way& way, Column from, std::uint32_t minutes, const Bounds& bounds) const;
@@ -86,6 +88,10 @@ class Forecast {
   Calendar calendar_;
   ScalarCalendar scalars_;
   std::vector<Bounds> bounds_;  // by shape
+  // By class, as of begun_: when reservations close it to everybody who names none; null: never, or some are drawn.
+  std::vector<const Closed*> closed_to_all_;
+  std::vector<bool> draws_;  // by class: a reservation there draws jobs, so who asks matters
+  bool closes_ = false;      // any class, at any time
   // By class, and by who asks where that matters, as of begun_.
   std::map<std::tuple<ClassNo, std::string, UserId, std::string, std::string>, Closed> closed_;
   std::uint64_t rules_ = 0;  // of the view, for which scalars_ has pools

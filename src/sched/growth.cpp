@@ -230,12 +230,12 @@ void Growing::grow(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& 
   for (const auto& [key, job] : jobs) {
     Shape shape(KeyOfSlot{});
     shape.spec = job->spec;
-    view.compile(shape);
-    const auto way = std::find_if(shape.ways.begin(), shape.ways.end(), [&](const Way& w) {
+    std::vector<Way>& ways = view.ways(shape);
+    const auto way = std::find_if(ways.begin(), ways.end(), [&](const Way& w) {
       return view.partitions()[w.partition]->up &&
              view.partitions()[w.partition]->meta.name == job->allocation->partition;
     });
-    if (way == shape.ways.end())
+    if (way == ways.end())
       continue;
     way->limit = job->limit_end >= kNever ? kForever : job->limit_end - now;
     const std::optional<Way> narrowed = view.open_way(*job->spec, *way, now);

@@ -90,11 +90,11 @@ class SlotOrder {
   SlotNo front() const { return chunks_.front().front(); }
 
   // f(slot) for every slot from the first whose key is greater than `after` (from the very first when `all`), in order,
-  // until f returns false. ahead(soon, later): slots that will probably be next, so that what f needs of them can be
-  // fetched from memory meanwhile; kAhead and twice as many steps before.
+  // until f returns false. ahead(next): the kAhead slots that will probably come next, so that what f needs of them can be
+  // fetched from memory meanwhile; not called near the end of a chunk.
   template <class Key, class F>
   void each_after(const Key& after, bool all, F&& f) const {
-    each_after(after, all, f, [](SlotNo, SlotNo) {});
+    each_after(after, all, f, [](const SlotNo*) {});
   }
   template <class Key, class F, class Ahead>
   void each_after(const Key& after, bool all, F&& f, Ahead&& ahead) const {
@@ -105,8 +105,8 @@ class SlotOrder {
       if (first)
         while (it != chunk.end() && !(after < key_of_(*it))) ++it;
       for (; it != chunk.end(); ++it) {
-        if (chunk.end() - it > 2 * kAhead)
-          ahead(it[kAhead], it[2 * kAhead]);
+        if (chunk.end() - it > kAhead)
+          ahead(&it[1]);
         if (!f(*it))
           return;
       }
@@ -114,7 +114,7 @@ class SlotOrder {
   }
 
  private:
-  static constexpr std::ptrdiff_t kAhead = 8;
+  static constexpr std::ptrdiff_t kAhead = 16;
   static constexpr std::size_t kChunkMax = 512;
   auto before() const {
     return [this](SlotNo a, const auto& key) { return key_of_(a) < key; };

@@ -25,7 +25,7 @@ bool still_parked(PlannerView& view, std::uint32_t number) {
         return false;
     return true;
   }
-  for (const Way& way : view.shapes()[number].ways)
+  for (const Way& way : view.ways(number))
     for (const GroupWay& group : way.groups)
       for (const ClassNeed& need : group.needs)
         if (gained_since(view, need.cls, need.amounts.devices, brief.parked))
@@ -60,7 +60,7 @@ bool may_start(PlannerView& view, std::uint32_t number) {
     brief.parked = view.gains;
     return false;
   }
-  const std::vector<Way>& ways = view.shapes()[number].ways;
+  const std::vector<Way>& ways = view.ways(number);
   return std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.open && may_fit(view, way, {}, {}); });
 }
 
@@ -99,8 +99,8 @@ bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_
 // What was found before still stands: the same nodes are there and can be used, and no partition that is asked for
 // earlier could have become possible.
 bool witness_holds(PlannerView& view, const Shape& shape) {
-  const auto first = std::find_if(shape.ways.begin(), shape.ways.end(), [](const Way& way) { return way.open; });
-  return !shape.witness.empty() && shape.witness_layout == view.layout && first != shape.ways.end() &&
+  const auto first = std::find_if(shape.compiled_ways.begin(), shape.compiled_ways.end(), [](const Way& way) { return way.open; });
+  return !shape.witness.empty() && shape.witness_layout == view.layout && first != shape.compiled_ways.end() &&
          first->possible && std::all_of(shape.witness.begin(), shape.witness.end(), [&](const auto& w) {
            return view.nodes()[w.first.value].version == w.second;
          });
@@ -114,7 +114,7 @@ std::string unusable_nodes(PlannerView& view, const Shape& shape) {
     if (!slot.node || node_usable(*slot.node) || (!named.empty() && !named.contains(slot.node->meta.name)))
       continue;
     const auto& in = view.classes()[slot.cls].partitions;
-    if (std::any_of(shape.ways.begin(), shape.ways.end(), [&](const Way& way) {
+    if (std::any_of(shape.compiled_ways.begin(), shape.compiled_ways.end(), [&](const Way& way) {
           return way.open && std::find(in.begin(), in.end(), way.partition) != in.end();
         }))
       missing.push_back(slot.node->meta.name);
@@ -129,7 +129,7 @@ namespace {
 
 // What was counted before still holds with the nodes there are now: the usual case when a node comes or goes.
 bool counted_again(PlannerView& view, ShapeBrief& brief) {
-  if (brief.kind != ShapeBrief::Kind::kCounted || brief.layout != view.layout)
+  if (brief.kind != ShapeBrief::Kind::kCounted || (brief.layout != view.layout && !view.follow(brief)))
     return false;
   std::int64_t nodes = 0;
   for (unsigned n = 0; n < brief.needs; ++n) {
@@ -150,16 +150,17 @@ void brief_of(PlannerView& view, const Shape& shape, ShapeBrief& brief) {
   if (!same_rules)
     brief.parked = 0;
   brief.partition = kNoPartition;
+  brief.barred = shape.barred != Wait::kNone;
   brief.needs = 0;
   const auto head =
-      std::find_if(shape.ways.begin(), shape.ways.end(), [](const Way& way) { return way.open && way.possible; });
-  if (shape.never != Wait::kNone || head == shape.ways.end()) {
+      std::find_if(shape.compiled_ways.begin(), shape.compiled_ways.end(), [](const Way& way) { return way.open && way.possible; });
+  if (shape.never != Wait::kNone || head == shape.compiled_ways.end()) {
     brief.kind = ShapeBrief::Kind::kNever;
     return;
   }
   brief.kind = ShapeBrief::Kind::kOther;
   brief.partition = head->partition;
-  if (shape.ways.size() != 1 || head->groups.size() != 1 || !head->groups[0].exact || head->groups[0].bound ||
+  if (shape.compiled_ways.size() != 1 || head->groups.size() != 1 || !head->groups[0].exact || head->groups[0].bound ||
       head->groups[0].needs.size() > ShapeBrief::kNeeds)
     return;
   brief.kind = ShapeBrief::Kind::kCounted;
@@ -181,7 +182,7 @@ void judge(PlannerView& view, std::uint32_t number, std::uint64_t& work) {
   if (brief.judged == view.generation || counted_again(view, brief))
     return;
   Shape& shape = view.shapes()[number];
-  view.compile(shape);
+  view.ways(shape);
   judge_shape(view, shape, work);
   brief_of(view, shape, brief);
 }
@@ -189,7 +190,7 @@ void judge(PlannerView& view, std::uint32_t number, std::uint64_t& work) {
 namespace {
 
 void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
-  const bool counted = std::all_of(shape.ways.begin(), shape.ways.end(), [](const Way& way) {
+  const bool counted = std::all_of(shape.compiled_ways.begin(), shape.compiled_ways.end(), [](const Way& way) {
     return way.groups.size() == 1 && way.groups[0].uniform && !way.groups[0].bound;
   });
   if (!counted && witness_holds(view, shape))
@@ -198,7 +199,7 @@ void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
   shape.witness.clear();
   Wait worst = Wait::kPartitionDown;
   bool found = false;
-  for (Way& way : shape.ways) {
+  for (Way& way : shape.compiled_ways) {
     way.possible = false;
     if (!view.partitions()[way.partition]->up)
       continue;

@@ -1,4 +1,5 @@
 // What shapes come to on every class, brought forward class by class, against the same worked out anew.
+#include "sched/place.h"
 #include "sched/testing.h"
 
 namespace lockstep {
@@ -11,6 +12,7 @@ bool same_need(const ClassNeed& a, const ClassNeed& b) {
 
 struct LayoutWorld : MiniCore {
   PlannerView view;
+  int counted = 0;  // briefs compared
 
   LayoutWorld() {
     add_partition("main", {"ALL"});
@@ -50,6 +52,21 @@ struct LayoutWorld : MiniCore {
       add_job(std::move(spec));
     }
   }
+  // What the brief counts is what its way comes to.
+  void counts(const ShapeBrief& brief, Shape& shape, const char* when) {
+    if (brief.kind != ShapeBrief::Kind::kCounted)
+      return;
+    ++counted;
+    const std::vector<ClassNeed>& needs = view.ways(shape).at(0).groups.at(0).needs;
+    ASSERT_EQ(brief.needs, needs.size()) << when;
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      const NodeClass& cls = view.classes()[needs[n].cls];
+      EXPECT_EQ(brief.demands[n], demand_of(needs[n], cls)) << when;
+      EXPECT_EQ(brief.memory_mb[n], needs[n].amounts.memory_mb) << when;
+      EXPECT_EQ(brief.alone[n], cls.usable >= needs[n].nodes) << when;
+      EXPECT_LE(needs[n].amounts.memory_mb, cls.memory_least_mb) << when;
+    }
+  }
   // Number of classes that some shape needs.
   std::size_t check(const char* when) {
     for (const Change& change : drain()) view.observe(change);
@@ -57,8 +74,11 @@ struct LayoutWorld : MiniCore {
     for (Shape& shape : view.shapes()) {
       if (!shape.spec)
         continue;
-      view.compile(shape);
-      for (const Way& way : shape.ways) {
+      const auto number = static_cast<std::uint32_t>(&shape - view.shapes().data());
+      std::uint64_t work = 0;
+      judge(view, number, work);
+      counts(view.briefs()[number], shape, when);
+      for (const Way& way : view.ways(shape)) {
         const auto anew = groups_on(*shape.spec, *view.partitions()[way.partition], way.partition, view.classes());
         EXPECT_EQ(way.groups.size(), anew.size()) << when;
         for (std::size_t g = 0; g < anew.size(); ++g) {
@@ -96,6 +116,7 @@ TEST(Layout, a_class_that_comes_later_is_seen_as_if_it_had_been_there) {
     w.add_partition("side", {"n3", "n10"});
     w.check("another partition");
     EXPECT_GT(w.view.laid_out(), laid_out);
+    EXPECT_GT(w.counted, 0);
   }
 }
 

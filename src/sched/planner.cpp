@@ -204,7 +204,7 @@ struct Planner::Inner {
     return way && view.bar_on(view.shapes()[slot.shape], *way).has_value();
   }
   const Way* way_in(const JobSlot& slot, PartitionNo partition) {
-    const std::vector<Way>& ways = view.shapes()[slot.shape].ways;
+    const std::vector<Way>& ways = view.ways(slot.shape);
     const auto way = std::find_if(ways.begin(), ways.end(), [&](const Way& w) { return w.partition == partition; });
     return way == ways.end() ? nullptr : &*way;
   }
@@ -337,7 +337,7 @@ struct Planner::Inner {
 
   bool fits_heads_aside(const JobSlot& slot, Instant now) {
     const Avoid none(shadows.all().size());
-    for (const Way& whole : view.shapes()[slot.shape].ways) {
+    for (const Way& whole : view.ways(slot.shape)) {
       if (!whole.open)
         continue;
       const std::optional<Way> narrowed = view.open_way(*slot.job->spec, whole, now);
@@ -372,7 +372,7 @@ struct Planner::Inner {
       return Verdict::kBlocked;
     bool free_of_heads = true, any_bar = false;
     const bool flexible = slot.job->spec->time_min.us > 0;
-    for (const Way& asked : shape.ways) {
+    for (const Way& asked : view.ways(shape)) {
       if (!asked.open)
         continue;
       for (const Duration limit : limits_for(slot, asked, now)) {

@@ -158,13 +158,13 @@ void Preempting::serve(PlannerView& view, Shadows& shadows, Instant now, PlanChu
     }
     Shape shape(KeyOfSlot{});
     shape.spec = slot.job->spec;
-    view.compile(shape);
-    const auto way = std::find_if(shape.ways.begin(), shape.ways.end(), [&](const Way& w) {
+    std::vector<Way>& ways = view.ways(shape);
+    const auto way = std::find_if(ways.begin(), ways.end(), [&](const Way& w) {
       return w.open && view.partitions()[w.partition]->meta.name == promise.partition;
     });
     const bool there = free_for(promise.grants, promise.grants, view.nodes());
     const bool useless =
-        slot.refused || way == shape.ways.end() || (there && view.bar(*slot.job->spec, *way, &promise.grants));
+        slot.refused || way == ways.end() || (there && view.bar(*slot.job->spec, *way, &promise.grants));
     if (useless)
       chunk.promises.push_back({id, {}});
     else if (there && !view.skipped(slot))
@@ -185,8 +185,8 @@ void Preempting::serve_late(PlannerView& view, Shadows& shadows, Instant now, Pl
     const JobSlot& slot = view.slot(s);
     Shape shape(KeyOfSlot{});
     shape.spec = slot.job->spec;
-    view.compile(shape);
-    for (const Way& whole : shape.ways) {
+    std::vector<Way>& ways = view.ways(shape);
+    for (const Way& whole : ways) {
       if (!whole.open || view.bar(*shape.spec, whole))
         continue;
       const std::optional<Way> narrowed = view.open_way(*shape.spec, whole, now);
@@ -297,7 +297,8 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
     if (brief.jobs == 0 || brief.kind == ShapeBrief::Kind::kNever || brief.partition == kNoPartition || !blocked(i))
       continue;
     const Shape& shape = view.shapes()[i];
-    if (std::none_of(shape.ways.begin(), shape.ways.end(), [&](const Way& way) {
+    const std::vector<Way>& ways = view.ways(i);
+    if (std::none_of(ways.begin(), ways.end(), [&](const Way& way) {
           return way.open && !kinds_for(*shape.spec, *view.partitions()[way.partition]).empty();
         }))
       continue;
@@ -320,7 +321,7 @@ void Preempting::search(PlannerView& view, const Shadows& shadows, Instant now,
     const SlotNo s = view.find(next.key.job);
     const JobSlot& slot = view.slot(s);
     const Ref<JobSpec> spec = slot.job->spec;
-    const std::vector<Way> ways = view.shapes()[next.shape].ways;
+    const std::vector<Way> ways = view.ways(next.shape);
     const Tres tres = for_quota ? least_tres(*spec) : Tres{};
     for (const Way& whole : ways) {
       if (!whole.open || !whole.possible)
@@ -430,7 +431,7 @@ void Preempting::defragment(PlannerView& view, const Shadows& shadows, Instant n
     if (movable.empty() || spared_ms <= 0)
       continue;
     std::sort(movable.begin(), movable.end(), [](const Victim& a, const Victim& b) { return a.job->id < b.job->id; });
-    const std::vector<Way>& ways = view.shapes()[slot.shape].ways;
+    const std::vector<Way>& ways = view.ways(slot.shape);
     const auto whole =
         std::find_if(ways.begin(), ways.end(), [&](const Way& w) { return w.open && w.partition == head.partition; });
     if (whole == ways.end())

@@ -82,12 +82,6 @@ bool class_suits(const NodeClass& cls, PartitionNo partition, const GroupSpec& g
          (group.constraint.empty() || constraint_holds(group.constraint, cls.like.features));
 }
 
-// Whether the partition has the nodes of both classes, or of neither.
-bool same_partition(const NodeClass& a, const NodeClass& b, PartitionNo number) {
-  return std::binary_search(a.partitions.begin(), a.partitions.end(), number) ==
-         std::binary_search(b.partitions.begin(), b.partitions.end(), number);
-}
-
 // Members of equal size on so many nodes, whichever they are; 0 if the rules leave a choice.
 std::uint32_t fixed_nodes(const GroupSpec& group) {
   if (group.tasks.min != group.tasks.max || !group.per_job.empty())
@@ -175,8 +169,8 @@ std::optional<ClassNeed> need_in(const GroupSpec& group, const GroupWay& way, Pa
 }
 
 // Whether the amounts decide on every node of the class.
-void decide(GroupWay& way, const ClassNeed& need, const GroupSpec& group, const NodeClass& cls) {
-  way.uniform = way.uniform && need.amounts.memory_mb <= cls.memory_least_mb && group.tmp_disk_mb <= cls.disk_least_mb;
+void decide(GroupWay& way, const ClassNeed& need, const NodeClass& cls) {
+  way.uniform = way.uniform && need.amounts.memory_mb <= cls.memory_least_mb && way.tmp_disk_mb <= cls.disk_least_mb;
   way.exact = way.exact && way.uniform && need.counted && cls.one_device_type;
 }
 
@@ -191,12 +185,13 @@ std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition,
     way.nodes = fixed ? fixed : std::max(1u, group.nodes.min);
     way.tasks_each = fixed ? group.tasks.min / fixed : 1;
     way.even = fixed != 0;
+    way.tmp_disk_mb = group.tmp_disk_mb;
     way.uniform = fixed != 0 && spec.groups.size() == 1 && group.only_nodes.empty() && group.exclude_nodes.empty() &&
                   (partition.nodes_max == 0 || fixed <= partition.nodes_max);
     way.exact = way.uniform && !group.all_memory;
     for (ClassNo c = 0; c < classes.size(); ++c)
       if (const auto need = need_in(group, way, number, c, classes[c])) {
-        decide(way, *need, group, classes[c]);
+        decide(way, *need, classes[c]);
         way.needs.push_back(*need);
       }
     out.push_back(std::move(way));
@@ -204,11 +199,15 @@ std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition,
   return out;
 }
 
+bool same_partition(const NodeClass& a, const NodeClass& b, PartitionNo number) {
+  return std::binary_search(a.partitions.begin(), a.partitions.end(), number) ==
+         std::binary_search(b.partitions.begin(), b.partitions.end(), number);
+}
+
 void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std::deque<NodeClass>& classes,
                    std::vector<GroupWay>& groups) {
   const NodeClass& cls = classes[c];
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    const GroupSpec& group = spec.groups[g];
     GroupWay& way = groups[g];
     const auto place = [&](ClassNo of) {
       return std::lower_bound(way.needs.begin(), way.needs.end(), of,
@@ -219,7 +218,7 @@ void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std
     if (!there(at, c)) {
       std::optional<ClassNeed> need;
       if (cls.twin == kNoClass || !same_partition(cls, classes[cls.twin], number)) {
-        need = need_in(group, way, number, c, cls);
+        need = need_in(spec.groups[g], way, number, c, cls);
       } else if (const auto twin = place(cls.twin); there(twin, cls.twin)) {
         need = *twin;
         need->cls = c;
@@ -228,7 +227,7 @@ void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std
         continue;
       at = way.needs.insert(at, *need);
     }
-    decide(way, *at, group, cls);
+    decide(way, *at, cls);
   }
 }
 

@@ -37,6 +37,7 @@ struct Demand {
   std::int32_t nodes = 0;
   bool takes_node = false;  // whole nodes; the amounts do not matter
   std::int32_t devices = 0, cores = 0, memory = 0;
+  friend bool operator==(const Demand&, const Demand&) = default;
 };
 
 // The demand of one group on one class, with amounts rounded up to the class's units.
@@ -50,6 +51,7 @@ struct GroupWay {
   std::uint32_t tasks_each = 0;  // exact: on every one
   std::vector<ClassNeed> needs;  // by class
   bool even = false;             // nodes members with tasks_each tasks, as when exact; not every node may do
+  std::int64_t tmp_disk_mb = 0;  // on every node
   DomainAsk where;               // in the topology
   bool bound = false;            // where says more than a preference: counting nodes in all does not decide
 };
@@ -67,6 +69,9 @@ struct Way {
 // Works the groups of a spec out for one partition. `classes` are all there are.
 std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition, PartitionNo number,
                                 const std::deque<NodeClass>& classes);
+// Whether the partition has the nodes of both classes, or of neither.
+bool same_partition(const NodeClass& a, const NodeClass& b, PartitionNo number);
+
 // Brings such groups up to date with one class that has come since, or whose least node has less than before.
 void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std::deque<NodeClass>& classes,
                    std::vector<GroupWay>& groups);

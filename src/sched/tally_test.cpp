@@ -108,8 +108,7 @@ TEST(Tally, what_bars_a_shape_is_what_asking_anew_says) {
       for (Shape& shape : w.view.shapes()) {
         if (shape.jobs.empty())
           continue;
-        w.view.compile(shape);
-        for (const Way& way : shape.ways) {
+        for (const Way& way : w.view.ways(shape)) {
           const std::optional<Bar> known = w.view.bar_on(shape, way), anew = w.view.bar(*shape.spec, way);
           ASSERT_EQ(known.has_value(), anew.has_value()) << "seed " << seed << " step " << step;
           ++(known ? barred : open);

@@ -39,8 +39,7 @@ struct VictimField {
     look();
     Shape shape(KeyOfSlot{});
     shape.spec = std::make_shared<JobSpec>(spec);
-    view.compile(shape);
-    return choose_victims(view, *shape.spec, shape.ways.at(0), candidates, {}, shadows, {});
+    return choose_victims(view, *shape.spec, view.ways(shape).at(0), candidates, {}, shadows, {});
   }
   bool fits_without(const JobSpec& spec, const std::vector<JobId>& victims) const {
     std::map<NodeId, NodeLoad> loads = core.to_come({}, victims);

@@ -127,6 +127,7 @@ std::uint32_t PlannerView::shape_of(const Ref<JobSpec>& spec) {
   }
   shapes_[index].spec = spec;
   shapes_[index].hash = hash;
+  briefs_[index].plain = spec->licenses.empty() && spec->reservation.empty();
   shape_index_.emplace(hash, index);
   return index;
 }
@@ -142,21 +143,50 @@ void PlannerView::lay_out_class(ClassNo c) {
   classes_laid_.emplace_back(++layout, c);
 }
 
-void PlannerView::compile(Shape& shape) {
+std::vector<Way>& PlannerView::ways(Shape& shape) {
   if (shape.compiled == layout)
-    return;
+    return shape.compiled_ways;
   if (shape.compiled < laid_out_)
     compile_anew(shape);
   else
     for (const auto& [since, c] : classes_laid_)
-      for (Way& way : shape.ways)
+      for (Way& way : shape.compiled_ways)
         if (since > shape.compiled)
           look_at_class(*shape.spec, way.partition, c, classes_, way.groups);
   shape.compiled = layout;
+  return shape.compiled_ways;
+}
+
+bool PlannerView::follow(ShapeBrief& brief) const {
+  if (brief.kind != ShapeBrief::Kind::kCounted || brief.layout < laid_out_)
+    return false;
+  const auto demand_in = [&](ClassNo c) {
+    unsigned n = 0;
+    while (n < brief.needs && brief.demands[n].pool != c) ++n;
+    return n;
+  };
+  for (const auto& [since, c] : classes_laid_) {
+    if (since <= brief.layout)
+      continue;
+    const NodeClass& cls = classes_[c];
+    if (cls.twin == kNoClass || demand_in(c) < brief.needs || !same_partition(cls, classes_[cls.twin], brief.partition))
+      return false;
+    const unsigned twin = demand_in(cls.twin);
+    if (twin == brief.needs)
+      continue;
+    if (brief.needs == ShapeBrief::kNeeds || brief.memory_mb[twin] > cls.memory_least_mb ||
+        cls.disk_least_mb < classes_[cls.twin].disk_least_mb)
+      return false;
+    brief.memory_mb[brief.needs] = brief.memory_mb[twin];
+    brief.demands[brief.needs] = brief.demands[twin];
+    brief.demands[brief.needs++].pool = c;
+  }
+  brief.layout = layout;
+  return true;
 }
 
 void PlannerView::compile_anew(Shape& shape) {
-  shape.ways.clear();
+  shape.compiled_ways.clear();
   const JobSpec& spec = *shape.spec;
   for (const PartitionNo p : partitions_of(spec)) {
     const std::optional<Partition> eased = eased_for(admission_.directory(), *partitions_[p], spec.qos);
@@ -172,7 +202,7 @@ void PlannerView::compile_anew(Shape& shape) {
       const bool single = way.groups[g].even && way.groups[g].nodes == 1;
       way.groups[g].bound = where.unknown || (!single && (where.level != 0 || (by_domain_ && where.binds())));
     }
-    shape.ways.push_back(std::move(way));
+    shape.compiled_ways.push_back(std::move(way));
   }
 }
 

@@ -96,8 +96,8 @@ struct Shape {
   Ref<JobSpec> spec;  // of one of its jobs; only what matters for placement is the same in all
   std::size_t hash = 0;
   JobOrder jobs;
-  std::vector<Way> ways;
-  std::uint64_t compiled = 0;  // view.layout for which ways were made
+  std::vector<Way> compiled_ways;  // see PlannerView::ways()
+  std::uint64_t compiled = 0;      // view.layout for which they were made
   Wait never = Wait::kNone;    // why it could not start even if nothing ran; kNone: it could
   std::uint32_t reason = 0;    // counts changes of the reason: `never`, or else `barred`, and `detail`
   std::string detail;
@@ -120,6 +120,8 @@ struct ShapeBrief {
   unsigned char needs = 0;
   static constexpr std::size_t kNeeds = 4;
   bool alone[kNeeds] = {};   // the class is large enough for the whole gang
+  bool plain = false;        // names neither a licence nor a reservation
+  bool barred = false;       // as Shape::barred says
   std::uint32_t jobs = 0;    // queued
   std::uint64_t judged = 0;  // view.generation for which the rest holds
   std::uint64_t layout = 0;
@@ -196,12 +198,15 @@ class PlannerView {
 
   const std::set<JobId>& promised() const { return promised_; }  // in the queue, with a promise that holds nothing yet
 
-  // Shapes. `compile` brings a shape's ways up to date with classes and partitions.
+  // Shapes. ways: of one, brought up to date with classes and partitions.
   std::vector<Shape>& shapes() { return shapes_; }
-  void compile(Shape& shape);
+  std::vector<Way>& ways(Shape& shape);
+  std::vector<Way>& ways(std::uint32_t shape) { return ways(shapes_[shape]); }
   // What the job asks for now: its bound on switches may be over.
   const JobSpec& asked_of(const JobSlot& slot) const { return *shapes_[slot.shape].spec; }
   std::vector<ShapeBrief>& briefs() { return briefs_; }  // of shapes(), in the same order
+  // Brings the counts of a brief forward to the classes there are now, without looking at its shape; false: it must be.
+  bool follow(ShapeBrief& brief) const;
 
   // Nodes.
   std::vector<NodeSlot>& nodes() { return nodes_; }  // by NodeId
@@ -263,6 +268,7 @@ class PlannerView {
   void classify_all();
   void begin_ledger();
   void keep_apart(const std::vector<std::string>& names);
+  void renew_examples();
   void note_record(const Change& change);
   void put_topology(const Ref<Topology>& topology);
   void list_by_domain();

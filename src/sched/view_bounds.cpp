@@ -84,6 +84,16 @@ void PlannerView::keep_apart(const std::vector<std::string>& names) {
   const auto left = std::count_if(classes_.begin(), classes_.end(), [](const NodeClass& c) { return c.present == 0; });
   if (left > kLeftClassesMost)
     classify_all();
+  renew_examples();
+}
+
+// The node that stands for a class may be in another one now.
+void PlannerView::renew_examples() {
+  const auto stands = [&](const NodeClass& cls) {
+    return cls.present == 0 || admission_.keepers_of(cls.example) == cls.kept_by;
+  };
+  if (std::all_of(classes_.begin(), classes_.end(), stands))
+    return;
   std::vector<const Node*> examples(classes_.size());
   for (const NodeSlot& slot : nodes_)
     if (slot.node)
