@@ -32,7 +32,7 @@ std::uint64_t members_of(const Way& way) {
 
 constexpr OrderPolicy kOrder;
 
-constexpr std::size_t kScanMost = 4096;  // shapes sorted in one slice
+constexpr std::size_t kScanMost = 2048;  // shapes sorted in one slice
 
 constexpr int kWindowsMost = 64;  // windows of reservations that a head's place is looked for behind
 
