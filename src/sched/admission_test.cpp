@@ -150,6 +150,44 @@ TEST(PlannerAdmission, a_job_waits_for_its_own_reservation_and_starts_inside) {
   EXPECT_EQ(w.core.tables.job(id)->allocation->grants[0].node, NodeId{2});
 }
 
+// What was found not to fit is not looked at again until something can help it. These do, though nothing was freed.
+TEST(PlannerAdmission, a_reservation_that_moves_or_changes_its_users_lets_waiting_jobs_in) {
+  World w(1);
+  w.reserve("maint", {"n1"}, minutes(-1), kHour * 3, {"root"});
+  const JobId one = w.add(ask(1, 4, kHour), 9), other = w.add(ask(1, 2, kHour), 1);
+  EXPECT_EQ(w.run(), 0u);
+  w.reserve("maint", {"n1"}, kHour * 2, kHour, {"root"});
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(one));
+  w.core.end(one);
+  w.reserve("maint", {"n1"}, minutes(-1), kHour * 3, {"root"});
+  EXPECT_EQ(w.run(), 0u);
+  w.reserve("maint", {"n1"}, minutes(-1), kHour * 3, {"ada"});
+  EXPECT_EQ(w.run(), 0u) << "who does not name it does not get it";
+  w.reserve("maint", {}, minutes(-1), kHour * 3, {"root"});
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(other));
+}
+
+TEST(PlannerAdmission, a_node_that_changes_helps_the_job_that_waits_for_such_a_one) {
+  World w(2);
+  Node node = *w.core.tables.node(NodeId{1});
+  node.features = {"big"};
+  w.core.put(node);
+  JobSpec spec = ask(1, 4, kHour);
+  spec.groups[0].constraint = "big";
+  const JobId first = w.add(spec), second = w.add(spec);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(first));
+  w.add(ask(2, 4, kHour));
+  EXPECT_EQ(w.run(), 0u);
+  node = *w.core.tables.node(NodeId{2});
+  node.features = {"big"};
+  w.core.put(node);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(second));
+}
+
 TEST(PlannerAdmission, past_use_puts_an_account_behind) {
   World w(1);
   for (const char* name : {"heavy", "light"}) {

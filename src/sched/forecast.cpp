@@ -274,8 +274,8 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
   const auto drawn = [&](const ClassNeed& need) { return draws_[need.cls]; };
   for (const Way& w : view.ways(shape))
     for (const GroupWay& group : w.groups)
-      out.own_closed = out.own_closed || !spec.reservation.empty() ||
-                       std::any_of(group.needs.begin(), group.needs.end(), drawn);
+      out.own_closed =
+          out.own_closed || !spec.reservation.empty() || std::any_of(group.needs.begin(), group.needs.end(), drawn);
   if (!out.own_closed)
     return out;
   for (const Way& w : view.ways(shape))

@@ -90,8 +90,8 @@ class SlotOrder {
   SlotNo front() const { return chunks_.front().front(); }
 
   // f(slot) for every slot from the first whose key is greater than `after` (from the very first when `all`), in order,
-  // until f returns false. ahead(next): the kAhead slots that will probably come next, so that what f needs of them can be
-  // fetched from memory meanwhile; not called near the end of a chunk.
+  // until f returns false. ahead(next): the kAhead slots that will probably come next, so that what f needs of them can
+  // be fetched from memory meanwhile; not called near the end of a chunk.
   template <class Key, class F>
   void each_after(const Key& after, bool all, F&& f) const {
     each_after(after, all, f, [](const SlotNo*) {});

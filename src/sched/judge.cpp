@@ -99,7 +99,8 @@ bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_
 // What was found before still stands: the same nodes are there and can be used, and no partition that is asked for
 // earlier could have become possible.
 bool witness_holds(PlannerView& view, const Shape& shape) {
-  const auto first = std::find_if(shape.compiled_ways.begin(), shape.compiled_ways.end(), [](const Way& way) { return way.open; });
+  const auto first =
+      std::find_if(shape.compiled_ways.begin(), shape.compiled_ways.end(), [](const Way& way) { return way.open; });
   return !shape.witness.empty() && shape.witness_layout == view.layout && first != shape.compiled_ways.end() &&
          first->possible && std::all_of(shape.witness.begin(), shape.witness.end(), [&](const auto& w) {
            return view.nodes()[w.first.value].version == w.second;
@@ -152,8 +153,8 @@ void brief_of(PlannerView& view, const Shape& shape, ShapeBrief& brief) {
   brief.partition = kNoPartition;
   brief.barred = shape.barred != Wait::kNone;
   brief.needs = 0;
-  const auto head =
-      std::find_if(shape.compiled_ways.begin(), shape.compiled_ways.end(), [](const Way& way) { return way.open && way.possible; });
+  const auto head = std::find_if(shape.compiled_ways.begin(), shape.compiled_ways.end(),
+                                 [](const Way& way) { return way.open && way.possible; });
   if (shape.never != Wait::kNone || head == shape.compiled_ways.end()) {
     brief.kind = ShapeBrief::Kind::kNever;
     return;

@@ -31,8 +31,8 @@ class NodeIndex {
   // Never less than the number of nodes with at least `need` free; exact in devices alone.
   std::uint32_t at_least(const FreeAmounts& need) const;
 
-  // The same number exactly where it is less than `enough`, else at least `enough`, unless there are too many to look
-  // at. What was counted is kept up to date from then on, so that whoever needs as much or more is answered by it.
+  // The same, but at least `enough` only if so many nodes have it, or there are too many to look at. What was counted
+  // is kept up to date from then on, so that whoever needs as much or more is answered by it.
   std::uint32_t count(const FreeAmounts& need, std::uint32_t enough) const;
 
   // f(NodeId) for every node with enough devices and cores, those with the least left first; until f returns false.

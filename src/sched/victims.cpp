@@ -77,8 +77,8 @@ class ExactSearch {
   bool fits(const Spot& spot, const Chosen& gone) const;
   NodeLoad load_without(const Spot& spot, const Chosen& gone) const;
   bool fits_slowly(const Spot& spot, const Chosen& gone) const;
-  // What has to go besides `gone` for the least price; nullopt: it never fits there.
-  std::optional<std::vector<std::uint32_t>> cover(const Spot& spot, const Chosen& gone,
+  // What has to go besides `gone` for the least price; nullopt: it never fits there. `gone` is the same afterwards.
+  std::optional<std::vector<std::uint32_t>> cover(const Spot& spot, Chosen& gone,
                                                   const std::vector<PreemptLoss>& prices) const;
   std::optional<Chosen> greedy(const std::vector<PreemptLoss>& prices, Chosen gone) const;
   void leave_alone(Chosen& gone) const;
@@ -188,7 +188,7 @@ bool ExactSearch::fits(const Spot& spot, const Chosen& gone) const {
   return free.covers(spot.need->amounts);
 }
 
-std::optional<std::vector<std::uint32_t>> ExactSearch::cover(const Spot& spot, const Chosen& gone,
+std::optional<std::vector<std::uint32_t>> ExactSearch::cover(const Spot& spot, Chosen& gone,
                                                              const std::vector<PreemptLoss>& prices) const {
   if (fits(spot, gone))
     return std::vector<std::uint32_t>();
@@ -198,25 +198,30 @@ std::optional<std::vector<std::uint32_t>> ExactSearch::cover(const Spot& spot, c
       left.push_back(local.victim);
   std::sort(left.begin(), left.end(),
             [&](std::uint32_t a, std::uint32_t b) { return std::tie(prices[a], a) < std::tie(prices[b], b); });
-  Chosen now = gone;
   std::vector<std::uint32_t> best;
   bool enough = false;
   for (const std::uint32_t v : left) {
-    now[v] = true;
+    gone[v] = true;
     best.push_back(v);
-    if ((enough = fits(spot, now)))
+    if ((enough = fits(spot, gone)))
       break;
   }
-  if (!enough)
+  const auto all_back = [&] {
+    for (const std::uint32_t v : left) gone[v] = false;
+  };
+  if (!enough) {
+    all_back();
     return std::nullopt;
+  }
   // The dearest that can stay stays.
   for (std::size_t i = best.size(); i-- > 0;) {
-    now[best[i]] = false;
-    if (fits(spot, now))
+    gone[best[i]] = false;
+    if (fits(spot, gone))
       best.erase(best.begin() + static_cast<std::ptrdiff_t>(i));
     else
-      now[best[i]] = true;
+      gone[best[i]] = true;
   }
+  all_back();
   if (best.size() <= 1 && left.size() <= 1)
     return best;
   PreemptLoss least;
@@ -224,11 +229,10 @@ std::optional<std::vector<std::uint32_t>> ExactSearch::cover(const Spot& spot, c
   // Every set in the order of prices, as far as the bound allows.
   std::size_t steps = 0;
   std::vector<std::uint32_t> taken;
-  now = gone;
   const auto walk = [&](const auto& self, std::size_t i, const PreemptLoss& so_far) -> void {
     if (++steps > kStepsMost || !(so_far < least))
       return;
-    if (fits(spot, now)) {
+    if (fits(spot, gone)) {
       least = so_far;
       best = taken;
       return;
@@ -239,11 +243,11 @@ std::optional<std::vector<std::uint32_t>> ExactSearch::cover(const Spot& spot, c
     with += prices[left[i]];
     if (!(with < least))
       return;  // and neither is any that comes later
-    now[left[i]] = true;
+    gone[left[i]] = true;
     taken.push_back(left[i]);
     self(self, i + 1, with);
     taken.pop_back();
-    now[left[i]] = false;
+    gone[left[i]] = false;
     self(self, i + 1, so_far);
   };
   walk(walk, 0, {});

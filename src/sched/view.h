@@ -98,8 +98,8 @@ struct Shape {
   JobOrder jobs;
   std::vector<Way> compiled_ways;  // see PlannerView::ways()
   std::uint64_t compiled = 0;      // view.layout for which they were made
-  Wait never = Wait::kNone;    // why it could not start even if nothing ran; kNone: it could
-  std::uint32_t reason = 0;    // counts changes of the reason: `never`, or else `barred`, and `detail`
+  Wait never = Wait::kNone;        // why it could not start even if nothing ran; kNone: it could
+  std::uint32_t reason = 0;        // counts changes of the reason: `never`, or else `barred`, and `detail`
   std::string detail;
   Wait barred = Wait::kNone;                              // by what, nodes aside; as of the last look
   std::vector<std::pair<NodeId, std::uint64_t>> witness;  // empty, these nodes in these versions would do
