@@ -75,7 +75,7 @@ class NodeIndex {
   // Suffix sums of the two above, made when asked for.
   mutable std::vector<std::uint32_t> table_sums_, memory_sums_;
   mutable bool stale_ = true;
-  mutable std::vector<Count> counts_;  // exact; those asked for last come first
+  mutable std::vector<Count> counts_;  // exact; those that answer often drift to the front
 };
 
 }  // namespace lockstep
