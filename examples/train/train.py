@@ -100,6 +100,9 @@ def main():
     if rank == 0:
         print("training finished" if step >= args.steps else "training interrupted", flush=True)
     dist.destroy_process_group()
+    # What is left of the group goes with the model, and waits for its threads with Python locked. One of them may still
+    # have the last reduced tensor: were that the last reference, it would wait for Python (PyTorch 1.13). So: now.
+    del model
 
 
 if __name__ == "__main__":
