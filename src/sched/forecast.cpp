@@ -107,8 +107,8 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
   };
   // Most of the time would go into waiting for memory: slots and shapes lie in it in no order.
   const auto ahead = [&](const SlotNo* next) {
-    fetch(&view.slot(next[15]), sizeof(JobSlot));
-    const std::uint32_t soon = view.slot(next[7]).shape;
+    fetch(&view.slot(next[JobOrder::kAhead - 1]), sizeof(JobSlot));
+    const std::uint32_t soon = view.slot(next[JobOrder::kAhead / 2 - 1]).shape;
     fetch(&view.briefs()[soon], sizeof(ShapeBrief));
     fetch(&view.shapes()[soon].never, 1);
   };

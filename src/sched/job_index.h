@@ -53,6 +53,8 @@ class SlotOfJob {
 template <class KeyOf>
 class SlotOrder {
  public:
+  static constexpr std::ptrdiff_t kAhead = 16;
+
   explicit SlotOrder(KeyOf key_of) : key_of_(key_of) {}
 
   void insert(SlotNo slot) {
@@ -114,7 +116,6 @@ class SlotOrder {
   }
 
  private:
-  static constexpr std::ptrdiff_t kAhead = 16;
   static constexpr std::size_t kChunkMax = 512;
   auto before() const {
     return [this](SlotNo a, const auto& key) { return key_of_(a) < key; };

@@ -93,17 +93,13 @@ std::uint32_t NodeIndex::count(const FreeAmounts& need, std::uint32_t enough) co
   if (bound == 0 || bound < enough)
     return bound;
   std::uint32_t found = 0, looked = 0;
-  for (std::uint32_t devices = need.devices; devices <= most_.devices; ++devices) {
-    if (by_devices_[devices] == 0)
-      continue;
-    for (auto it = keys_.lower_bound(key(NodeId{}, devices, need.cores)); it != keys_.end(); ++it) {
-      if (it->first >> 48 != devices)
-        break;
-      found += it->second >= need.memory_mb;
-      if (found == enough || ++looked > kLookMost)
-        return bound;
-    }
-  }
+  bool all = true;
+  each_entry(need, [&](NodeId, std::int64_t memory_mb) {
+    found += memory_mb >= need.memory_mb;
+    return all = found < enough && ++looked <= kLookMost;
+  });
+  if (!all)
+    return bound;
   keep({need, found});
   return found;
 }

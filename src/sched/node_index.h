@@ -38,16 +38,7 @@ class NodeIndex {
   // f(NodeId) for every node with enough devices and cores, those with the least left first; until f returns false.
   template <class F>
   void each(const FreeAmounts& need, F&& f) const {
-    for (std::uint32_t devices = need.devices; devices <= most_.devices; ++devices) {
-      if (by_devices_[devices] == 0)
-        continue;
-      for (auto it = keys_.lower_bound(key(NodeId{}, devices, need.cores)); it != keys_.end(); ++it) {
-        if (it->first >> 48 != devices)
-          break;
-        if (!f(NodeId{static_cast<std::uint32_t>(it->first)}))
-          return;
-      }
-    }
+    each_entry(need, [&](NodeId id, std::int64_t) { return f(id); });
   }
 
  private:
@@ -60,6 +51,20 @@ class NodeIndex {
   };
   static std::uint64_t key(NodeId id, std::uint32_t devices, std::uint32_t cores) {
     return std::uint64_t{devices} << 48 | std::uint64_t{cores} << 32 | id.value;
+  }
+  // As each(), f(NodeId, free memory).
+  template <class F>
+  void each_entry(const FreeAmounts& need, F&& f) const {
+    for (std::uint32_t devices = need.devices; devices <= most_.devices; ++devices) {
+      if (by_devices_[devices] == 0)
+        continue;
+      for (auto it = keys_.lower_bound(key(NodeId{}, devices, need.cores)); it != keys_.end(); ++it) {
+        if (it->first >> 48 != devices)
+          break;
+        if (!f(NodeId{static_cast<std::uint32_t>(it->first)}, it->second))
+          return;
+      }
+    }
   }
   std::uint32_t core_level(std::uint32_t cores) const;
   std::uint32_t memory_level(std::int64_t memory_mb) const;
