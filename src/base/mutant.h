@@ -1,5 +1,6 @@
-// Planted bugs. In a normal build mutant() is a constant false and vanishes; the mutant build (LOCKSTEP_MUTANTS_ON)
-// turns exactly one on at run time, and the chaos checkers must catch it. Each name says the rule that is broken.
+// Planted bugs. Only lockstep-sim plants one, for a whole run, and the chaos checkers must catch it; no other program
+// writes `planted`. They are in every build, so that what is proven is what is shipped: a test costs one load and one
+// compare. Each name says the rule that is broken.
 #pragma once
 
 namespace lockstep {
@@ -29,14 +30,11 @@ enum class Mutant : unsigned char {
   kForgetTopology,      // the core takes a start without asking whether it lies where its groups must
   kPauseUnasked,        // a paused job's cores are free before its nodes have said that it stopped
   kStalePause,          // what a node says of an earlier pause is accepted
-  kCount,
+  kSimulatedEnd,
+  // Planted by the unit test of the check that must see them: the simulation has no processes, files or certificates.
 };
 
-#ifdef LOCKSTEP_MUTANTS_ON
-extern Mutant active_mutant;
-inline bool mutant(Mutant m) { return active_mutant == m; }
-#else
-constexpr bool mutant(Mutant) { return false; }
-#endif
+inline constinit Mutant planted = Mutant::kNone;
+inline bool mutant(Mutant m) { return planted == m; }
 
 }  // namespace lockstep

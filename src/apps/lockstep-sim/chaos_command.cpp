@@ -15,6 +15,7 @@ struct ChaosRun {
   std::uint64_t commands = 2000;
   bool json = false;
   std::string mutant;
+  std::uint64_t part = 1, parts = 1;
   std::vector<std::uint64_t> seeds;  // of a list, instead of the range
 };
 
@@ -38,11 +39,23 @@ Result<std::vector<std::uint64_t>> read_list(const std::string& path) {
 }
 
 Result<ChaosRun> read_options(std::span<char*> words) {
-  const Options options = TRY(Options::parse(words, {"--seeds", "--list", "--commands", "--mutant"}, {"--json"}));
+  const Options options =
+      TRY(Options::parse(words, {"--seeds", "--list", "--commands", "--mutant", "--part"}, {"--json"}));
   ChaosRun run;
   run.range = TRY(options.seeds_or("--seeds", {1, 200}));
   run.commands = TRY(options.count_or("--commands", run.commands));
   run.json = options.has("--json");
+  if (options.has("--part")) {
+    const std::string value = TRY(options.text("--part"));
+    const std::size_t slash = value.find('/');
+    const auto part = parse_uint(std::string_view(value).substr(0, slash));
+    const auto parts =
+        slash == std::string::npos ? std::nullopt : parse_uint(std::string_view(value).substr(slash + 1));
+    if (!part || !parts || *part < 1 || *part > *parts)
+      return invalid(format("--part takes K/N with K from 1 to N, not {}", value), "--part");
+    run.part = *part;
+    run.parts = *parts;
+  }
   run.mutant = options.text_or("--mutant", "");
   if (options.has("--list"))
     run.seeds = TRY(read_list(TRY(options.text("--list"))));
@@ -106,7 +119,7 @@ int run_hunt_command(std::span<char*> words) {
   const Result<ChaosRun> run = read_options(words);
   if (!run)
     return usage_error(kHuntCommand, run.error());
-  return hunt(run->range.from, run->range.to, run->commands, run->mutant);
+  return hunt({run->range.from, run->range.to, run->commands, run->mutant, run->part - 1, run->parts});
 }
 
 }  // namespace
@@ -119,8 +132,8 @@ const SimCommand kChaosCommand{"chaos",
 
 const SimCommand kHuntCommand{
     "hunt",
-    "lockstep-sim hunt --seeds A-B [--mutant NAME]\n"
-    "    for every planted bug: the first seed that catches it (needs lockstep-sim-mutants)\n",
+    "lockstep-sim hunt --seeds A-B [--mutant NAME] [--part K/N]\n"
+    "    for every planted bug, or every N-th: a seed that catches it; the one that did before is tried first\n",
     run_hunt_command};
 
 }  // namespace lockstep::sim

@@ -8,10 +8,7 @@ using namespace lockstep::sim;
 
 int main(int argc, char** argv) {
   const SimCommand* const commands[] = {
-      &kChaosCommand,  &kHuntCommand, &kPackCommand, &kQueueCommand, &kGpuCommand, &kScaleCommand,
-#ifndef LOCKSTEP_MUTANTS_ON  // which is built without what reads state directories
-      &kReplayCommand,
-#endif
+      &kChaosCommand, &kHuntCommand, &kPackCommand, &kQueueCommand, &kGpuCommand, &kScaleCommand, &kReplayCommand,
   };
   const std::string_view word = argc > 1 ? argv[1] : "";
   for (const SimCommand* command : commands)
