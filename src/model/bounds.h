@@ -1,4 +1,5 @@
-// Bounds of what the cluster takes in, stated once: the doors refuse what is beyond them, and the core refuses it again.
+// Bounds of what the cluster takes in, stated once: the doors refuse what is beyond them, and the core refuses it
+// again.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,97 @@
+// Who sees what of a record: every private field is really taken away, and nothing else is.
+#include "model/kinds.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+Ref<StepSpec> secret_step() {
+  StepSpec spec;
+  spec.name = "train";
+  spec.argv = {"curl", "-H", "token: secret"};
+  spec.environment = "e";
+  spec.std_in = spec.std_out = spec.std_err = "/home/alice/secret";
+  spec.multi_prog = {{"secret"}};
+  spec.options = {{"export", "KEY=secret"}};
+  spec.container.image = "secret";
+  return std::make_shared<const StepSpec>(spec);
+}
+
+Job secret_job() {
+  JobSpec spec;
+  spec.name = "train";
+  spec.user = UserId{7};
+  spec.comment = "public";
+  spec.script = spec.environment = "e";
+  spec.std_in = spec.std_out = spec.std_err = "/home/alice/secret";
+  spec.options = {{"export", "KEY=secret"}};
+  GroupSpec group;
+  group.argv = {"secret"};
+  group.env = {{"KEY", "secret"}};
+  group.probes.emplace_back();
+  group.container.image = "secret";
+  spec.groups = {group, group};
+  Job job;
+  job.spec = std::make_shared<const JobSpec>(spec);
+  job.first_step = secret_step();
+  return job;
+}
+
+bool lists(Kind kind, const std::string& path) {
+  const auto fields = private_fields(kind);
+  return std::any_of(fields.begin(), fields.end(), [&](const PrivateField& f) { return f.path == path; });
+}
+
+TEST(Kinds, RowsAreInOrder) {
+  EXPECT_EQ(visibility_of(Kind::kToken), Visibility::kAdministrator);
+  EXPECT_EQ(visibility_of(Kind::kJob), Visibility::kEveryone);
+  EXPECT_EQ(row_of(Kind::kPacking).word, "packing");
+  EXPECT_EQ(kKindOf<JoinToken>, Kind::kToken);
+}
+
+TEST(Kinds, OthersSeeAJobWithoutItsWords) {
+  const Record record = std::make_shared<const Job>(secret_job());
+  EXPECT_EQ(owner_of(record), UserId{7});
+  EXPECT_EQ(as_seen_by(record, Visibility::kOwner), record);
+  const Job shown = *std::get<Ref<Job>>(as_seen_by(record, Visibility::kEveryone));
+  EXPECT_EQ(shown.spec->name, "train");
+  EXPECT_EQ(shown.spec->comment, "public");
+  EXPECT_TRUE(shown.spec->script.empty() && shown.spec->environment.empty() && shown.spec->options.empty());
+  EXPECT_TRUE(shown.spec->std_in.empty() && shown.spec->std_out.empty() && shown.spec->std_err.empty());
+  ASSERT_EQ(shown.spec->groups.size(), 2u);
+  for (const GroupSpec& group : shown.spec->groups.get()) EXPECT_EQ(group, GroupSpec{});
+  EXPECT_TRUE(shown.first_step->argv.empty());
+  EXPECT_TRUE(lists(Kind::kJob, "spec.groups[].argv") && lists(Kind::kJob, "first_step.argv"));
+  // What is shared with the record stays as it was.
+  EXPECT_EQ(std::get<Ref<Job>>(record)->spec->groups[1].argv.size(), 1u);
+}
+
+TEST(Kinds, OthersSeeAStepWithoutItsWords) {
+  Step step;
+  step.user = UserId{7};
+  step.spec = secret_step();
+  const Record record = std::make_shared<const Step>(step);
+  EXPECT_EQ(owner_of(record), UserId{7});
+  const StepSpec shown = *std::get<Ref<Step>>(as_seen_by(record, Visibility::kEveryone))->spec;
+  EXPECT_EQ(shown.name, "train");
+  EXPECT_TRUE(shown.argv.empty() && shown.environment.empty() && shown.multi_prog.empty() && shown.options.empty());
+  EXPECT_TRUE(shown.std_in.empty() && shown.std_out.empty() && shown.std_err.empty() && shown.container.image.empty());
+  EXPECT_TRUE(lists(Kind::kStep, "spec.multi_prog"));
+}
+
+TEST(Kinds, OnlyAdministratorsSeeTheHashOfAToken) {
+  JoinToken token;
+  token.meta.name = "t1";
+  token.secret_sha256 = "hash";
+  const Record record = std::make_shared<const JoinToken>(token);
+  EXPECT_EQ(as_seen_by(record, Visibility::kAdministrator), record);
+  const JoinToken shown = *std::get<Ref<JoinToken>>(as_seen_by(record, Visibility::kOwner));
+  EXPECT_EQ(shown.secret_sha256, "");
+  EXPECT_EQ(shown.meta.name, "t1");
+}
+
+}  // namespace
+}  // namespace lockstep
