@@ -93,10 +93,8 @@ void Broker::forward(std::shared_ptr<HttpExchange> exchange) {
   auto answered = [this, exchange, direct, upgrade = call.upgrade](Result<ApiReply> reply,
                                                                    std::unique_ptr<Stream> stream) {
     exchange->on_gone({});
-    if (reply.ok() && stream && direct)
-      switch_->serve(exchange->upgrade(upgrade), std::move(stream));
-    else if (reply.ok() && stream)
-      splices_.join(exchange->upgrade(upgrade), std::move(stream));
+    if (reply.ok() && stream)
+      join(exchange->upgrade(upgrade), std::move(stream), direct);
     else if (reply.ok())
       exchange->respond({reply->status, std::move(reply->content_type), std::move(reply->body), {}});
     else if (exchange->request().method == "GET" && upgrade.empty())
@@ -109,6 +107,16 @@ void Broker::forward(std::shared_ptr<HttpExchange> exchange) {
     if (!alive.expired() && link_ == link)
       link->abandon(id);
   });
+}
+
+// client: null when it cannot be upgraded after all; dropping the controller's stream tells the controller.
+void Broker::join(std::unique_ptr<Stream> client, std::unique_ptr<Stream> controller, bool direct) {
+  if (!client)
+    return;
+  if (direct)
+    switch_->serve(std::move(client), std::move(controller));
+  else
+    splices_.join(std::move(client), std::move(controller));
 }
 
 void Broker::link_up(AgentLink& link) {

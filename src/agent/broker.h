@@ -34,6 +34,7 @@ class Broker {
     TimerId timer = 0;
   };
   void forward(std::shared_ptr<HttpExchange> exchange);
+  void join(std::unique_ptr<Stream> client, std::unique_ptr<Stream> controller, bool direct);
   void wait_for_link(std::shared_ptr<HttpExchange> exchange);
 
   EventLoop& loop_;

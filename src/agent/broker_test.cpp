@@ -12,6 +12,7 @@ namespace {
 struct Answer {
   HttpResponse response;
   bool answered = false;
+  bool declines = false;  // the connection cannot be upgraded, whatever the headers say
   std::string upgraded;
   std::unique_ptr<MemoryStream> client;  // the client's end after an upgrade
   std::function<void()> gone;
@@ -30,6 +31,8 @@ class TestExchange final : public HttpExchange {
   std::unique_ptr<Stream> upgrade(const std::string& protocol) override {
     EXPECT_FALSE(answer_->answered);
     answer_->answered = true;
+    if (answer_->declines)
+      return nullptr;
     answer_->upgraded = protocol;
     auto [ours, theirs] = MemoryStream::pair();
     answer_->client = std::move(theirs);
@@ -183,6 +186,16 @@ TEST_F(BrokerTest, UpgradeJoinsTheTwoStreams) {
   EXPECT_FALSE(answer->client->open());
   loop_.run();
   EXPECT_EQ(splices_.size(), 0u);
+}
+
+TEST_F(BrokerTest, ClientThatCannotBeUpgradedAfterAll) {
+  connect();
+  const auto answer = request("GET", "lockstep-stepio/1");
+  answer->declines = true;
+  say(LinkFrame::kApiReply, frames_[0].stream, encode(ApiReply{101, "", ""}));
+  EXPECT_TRUE(answer->answered);
+  EXPECT_EQ(splices_.size(), 0u);
+  EXPECT_EQ(static_cast<LinkFrame>(frames_.back().type), LinkFrame::kStreamClose);
 }
 
 TEST_F(BrokerTest, RefusedUpgradeIsAnOrdinaryAnswer) {

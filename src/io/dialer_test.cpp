@@ -102,6 +102,9 @@ TEST_F(TlsTest, AnAgentDialsInAndGetsARawStream) {
   EXPECT_EQ(peer_.how, Peer::How::kCertificate);
   EXPECT_EQ(peer_.certificate_name, "node:n1");
   EXPECT_EQ(peer_.certificate_role, "compute");
+  EXPECT_EQ(peer_.address, "127.0.0.1");
+  EXPECT_EQ(peer_.certificate_serial.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_GE(peer_.certificate_serial.size(), 16u);
   // More than any buffer on the way, both ways.
   std::string sent;
   for (int i = 0; sent.size() < 3'000'000; ++i) sent += format("line {}\n", i);

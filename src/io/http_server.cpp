@@ -48,14 +48,18 @@ std::size_t raise_descriptor_limit() {
 
 std::string address_text(const sockaddr_storage& storage) {
   char text[INET6_ADDRSTRLEN] = "?";
-  if (storage.ss_family == AF_INET) {
-    const auto& in = reinterpret_cast<const sockaddr_in&>(storage);
-    inet_ntop(AF_INET, &in.sin_addr, text, sizeof text);
-    return format("{}:{}", text, ntohs(in.sin_port));
-  }
-  const auto& in6 = reinterpret_cast<const sockaddr_in6&>(storage);
-  inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof text);
-  return format("[{}]:{}", text, ntohs(in6.sin6_port));
+  if (storage.ss_family == AF_INET)
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(storage).sin_addr, text, sizeof text);
+  else
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr, text, sizeof text);
+  return text;
+}
+
+std::string end_text(const sockaddr_storage& storage) {
+  return storage.ss_family == AF_INET
+             ? format("{}:{}", address_text(storage), ntohs(reinterpret_cast<const sockaddr_in&>(storage).sin_port))
+             : format("[{}]:{}", address_text(storage),
+                      ntohs(reinterpret_cast<const sockaddr_in6&>(storage).sin6_port));
 }
 
 struct Listener {
@@ -99,7 +103,7 @@ class Server final : public HttpServer {
     for (const auto& [raw, session] : sessions) session->detach();
   }
 
-  Result<void> listen_unix(const std::string& path) override {
+  Result<void> listen_unix(const std::string& path, unsigned mode) override {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path)
@@ -124,7 +128,7 @@ class Server final : public HttpServer {
         return io_error("cannot listen on " + path);
     }
     struct stat made {};
-    if (::chmod(path.c_str(), 0666) != 0 || ::stat(path.c_str(), &made) != 0 || ::listen(fd, SOMAXCONN) != 0)
+    if (::chmod(path.c_str(), mode) != 0 || ::stat(path.c_str(), &made) != 0 || ::listen(fd, SOMAXCONN) != 0)
       return io_error("cannot listen on " + path);
     listener->path = path;
     listener->inode = made.st_ino;
@@ -227,7 +231,8 @@ class Server final : public HttpServer {
     std::string name = "a local process";
     std::unique_ptr<TlsEngine> engine;
     if (listener.tls) {
-      name = address_text(from);
+      name = end_text(from);
+      peer.address = address_text(from);
       const int one = 1;
       ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
       ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);

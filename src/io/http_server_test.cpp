@@ -24,7 +24,7 @@ class Served {
   explicit Served(HttpHandler handler, HttpLimits limits = {}) {
     server_ = make_http_server(*loop_, std::move(handler), limits,
                                [this](const std::string& line) { notices_ += line + "\n"; });
-    const auto listening = server_->listen_unix(path());
+    const auto listening = server_->listen_unix(path(), 0666);
     EXPECT_TRUE(listening.ok());
     thread_ = std::thread([this] { loop_->run(); });
   }
@@ -263,6 +263,40 @@ TEST(HttpServer, ADeclinedUpgradeStaysHttp) {
   EXPECT_NE(both.find("no such step"), both.rfind("no such step"));
 }
 
+// Whatever the headers say, a connection that cannot change stays HTTP, and the server stays up.
+TEST(HttpServer, AnUpgradeThatCannotBeIsDeclined) {
+  std::shared_ptr<HttpExchange> polled;
+  Served served([&](const auto& exchange) {
+    if (exchange->request().path == "/poll")
+      polled = exchange;
+    else if (exchange->request().headers.contains("upgrade"))
+      EXPECT_EQ(exchange->upgrade("echo/1"), nullptr);
+    else
+      echo(exchange);
+  });
+  RawClient half(served.path());  // Upgrade without Connection: Upgrade
+  half.send("GET /io HTTP/1.1\r\nUpgrade: echo/1\r\n\r\n");
+  const std::string declined = half.read_until("}}");
+  EXPECT_TRUE(declined.starts_with("HTTP/1.1 426 Upgrade Required\r\n")) << declined;
+  EXPECT_NE(declined.find("Upgrade: echo/1\r\n"), std::string::npos);
+  half.send("GET /next HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(half.read_until("/next ").ends_with("GET /next "));
+  RawClient piped(served.path());  // behind a request that still waits
+  piped.send(
+      "GET /poll HTTP/1.1\r\n\r\nGET /io HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: echo/1\r\n\r\nGET /3 "
+      "HTTP/1.1\r\n\r\n");
+  while (true) {
+    bool arrived = false;
+    served.on_loop([&] { arrived = polled != nullptr; });
+    if (arrived)
+      break;
+  }
+  served.on_loop([&] { std::exchange(polled, nullptr)->respond({.body = "polled"}); });
+  const std::string all = piped.read_until("GET /3 ");
+  EXPECT_LT(all.find("polled"), all.find("HTTP/1.1 400 "));
+  EXPECT_LT(all.find("HTTP/1.1 400 "), all.find("GET /3 "));
+}
+
 TEST(HttpServer, MalformedRequestsGetA400AndTheEnd) {
   Served served(echo);
   for (const std::string_view bad : {"\x16\x03\x01 binary rubbish\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
@@ -359,12 +393,12 @@ TEST(HttpServer, TheSocketIsSharedAndTakenOverOnlyFromTheDead) {
   const auto loop = make_event_loop();
   const std::string path = dir.file("s");
   auto first = make_http_server(*loop, echo);
-  ASSERT_TRUE(first->listen_unix(path).ok());
+  ASSERT_TRUE(first->listen_unix(path, 0666).ok());
   struct stat found {};
   ASSERT_EQ(stat(path.c_str(), &found), 0);
   EXPECT_EQ(found.st_mode & 0777, 0666u);
   const auto second = make_http_server(*loop, echo);
-  const auto refused = second->listen_unix(path);
+  const auto refused = second->listen_unix(path, 0666);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Errc::kConflict);
   first.reset();
@@ -376,12 +410,12 @@ TEST(HttpServer, TheSocketIsSharedAndTakenOverOnlyFromTheDead) {
   path.copy(address.sun_path, path.size());
   ASSERT_EQ(::bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   ::close(dead);
-  EXPECT_TRUE(second->listen_unix(path).ok());
+  EXPECT_TRUE(second->listen_unix(path, 0666).ok());
   // An ordinary file is never removed.
   std::ofstream(dir.file("precious")) << "data";
-  EXPECT_FALSE(second->listen_unix(dir.file("precious")).ok());
+  EXPECT_FALSE(second->listen_unix(dir.file("precious"), 0666).ok());
   EXPECT_EQ(stat(dir.file("precious").c_str(), &found), 0);
-  EXPECT_FALSE(second->listen_unix("/" + std::string(200, 'x')).ok());
+  EXPECT_FALSE(second->listen_unix("/" + std::string(200, 'x'), 0666).ok());
 }
 
 TEST(HttpServer, EveryPrefixOfARequestIsSurvived) {

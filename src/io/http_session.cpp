@@ -32,12 +32,14 @@ std::string_view reason_phrase(int status) {
     case 413: return "Payload Too Large";
     case 415: return "Unsupported Media Type";
     case 422: return "Unprocessable Entity";
+    case 426: return "Upgrade Required";
     case 429: return "Too Many Requests";
     case 431: return "Request Header Fields Too Large";
     case 500: return "Internal Server Error";
     case 501: return "Not Implemented";
     case 503: return "Service Unavailable";
     case 504: return "Gateway Timeout";
+    case 507: return "Insufficient Storage";
     default: return "Status";
   }
 }
@@ -212,6 +214,7 @@ void HttpSession::dispatch() {
       peer_.how = Peer::How::kCertificate;
       peer_.certificate_name = certificate.name;
       peer_.certificate_role = certificate.role;
+      peer_.certificate_serial = certificate.serial;
     }
   }
   peer_known_ = true;
@@ -280,9 +283,20 @@ void HttpSession::send_ready() {
 }
 
 std::unique_ptr<Stream> HttpSession::upgrade(std::uint64_t number, const std::string& protocol) {
-  if (!stream_)
+  if (!stream_ || number < first_)
     return nullptr;
-  CHECK(upgrading_ && number == first_ && slots_.size() == 1, "only a request that asks for it is upgraded");
+  // What the handler saw in the headers is the client's word; whether the connection can change is known only here.
+  const bool asked = upgrading_ && number + 1 == first_ + slots_.size();
+  if (!asked || number != first_) {
+    const std::string_view why = asked ? "an upgrade cannot follow a request that is still unanswered: send it again, "
+                                         "alone on its connection"
+                                       : "to be upgraded, send the headers Connection: Upgrade and Upgrade together";
+    HttpResponse response{.status = asked ? 400 : 426, .body = error_body("invalid", why)};
+    if (!asked)
+      response.headers["Upgrade"] = protocol;
+    answer(number, std::move(response));
+    return nullptr;
+  }
   const auto keep = shared_from_this();
   std::string head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ";
   append_clean(head, protocol);

@@ -1,6 +1,7 @@
 #include "io/tls.h"
 
 #include <openssl/bio.h>
+#include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -24,6 +25,17 @@ std::string name_part(X509* certificate, int nid) {
   const int n = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), nid, text, sizeof text);
   // A NUL inside a name would make two readers disagree about it.
   return n > 0 && std::string_view(text).size() == static_cast<std::size_t>(n) ? std::string(text) : std::string();
+}
+
+// As `openssl x509 -serial` prints it, in lower case.
+std::string serial_text(X509* certificate) {
+  BIGNUM* number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr);
+  char* digits = number != nullptr ? BN_bn2hex(number) : nullptr;
+  std::string text = digits != nullptr ? digits : "";
+  OPENSSL_free(digits);
+  BN_free(number);
+  for (char& c : text) c = c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c;
+  return text;
 }
 
 std::string time_text(const ASN1_TIME* time) {
@@ -201,7 +213,8 @@ CertificateName TlsEngine::peer() const {
   X509* certificate = SSL_get0_peer_certificate(inner_->ssl);
   if (certificate == nullptr || SSL_get_verify_result(inner_->ssl) != X509_V_OK)
     return {};
-  return {true, name_part(certificate, NID_commonName), name_part(certificate, NID_organizationalUnitName)};
+  return {true, name_part(certificate, NID_commonName), name_part(certificate, NID_organizationalUnitName),
+          serial_text(certificate)};
 }
 
 Result<std::unique_ptr<TlsContext>> TlsContext::server(const TlsFiles& files) {

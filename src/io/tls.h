@@ -15,8 +15,9 @@ namespace lockstep {
 // What a verified certificate says of its holder.
 struct CertificateName {
   bool present = false;
-  std::string name;  // CN
-  std::string role;  // OU
+  std::string name;    // CN
+  std::string role;    // OU
+  std::string serial;  // hex, lower case
 };
 
 class TlsEngine {

@@ -24,6 +24,8 @@ struct Peer {
   std::int32_t pid = 0;
   std::string realm;                               // kForwarded: the agent's realm; kUnixSocket: "local"
   std::string certificate_name, certificate_role;  // CN ("node:n1") and OU ("compute", "broker:REALM", "admin")
+  std::string certificate_serial;                  // hex, lower case, as the certificate was signed with
+  std::string address;                             // TLS: the other end's IP, without the port
 };
 
 struct HttpRequest {
@@ -49,19 +51,31 @@ class HttpExchange {
   virtual ~HttpExchange() = default;
   virtual const HttpRequest& request() const = 0;
   virtual void respond(HttpResponse response) = 0;
-  // 101 Switching Protocols; the connection becomes a stream.
+  // 101 Switching Protocols; the connection becomes a stream. Null: the client is gone, or its request cannot be
+  // upgraded and has just been told so (426, 400). Either way the exchange is answered.
   virtual std::unique_ptr<Stream> upgrade(const std::string& protocol) = 0;
   // The client closed before the answer; called at once when it has already.
   virtual void on_gone(std::function<void()> callback) = 0;
 };
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
 
+// What one server gives away. A caller is a local user, a certificate, or an address that showed no certificate; root
+// and the server's own user are never refused for the sake of others.
 struct HttpLimits {
   std::size_t header_bytes = 64 << 10;
-  std::size_t body_bytes = 64 << 20;      // larger ones are answered 413
-  std::size_t connections = 16'000;       // further ones are closed at once
-  Duration header_timeout = seconds(10);  // a connection that says nothing for this long is closed
-  Duration idle_timeout = minutes(5);     // between requests of a kept-alive connection
+  std::size_t body_bytes = 64 << 20;  // larger ones are answered 413
+  // The bound of one body, asked when the head is read (method, path, headers, peer). Empty: body_bytes for everybody.
+  std::function<std::size_t(const HttpRequest& head)> body_bound{};
+  std::size_t stranger_body_bytes = 16 << 10;  // at most, whatever body_bound says, without a certificate
+
+  std::size_t connections = 16'000;          // of everybody, upgraded ones included; the last eighth is reserved
+  std::size_t memory_bytes = 512u << 20;     // of requests under way and answers that nobody has read yet
+  std::size_t handshakes_per_second = 1000;  // TLS connections begun, in turn by address
+
+  Duration header_timeout = seconds(10);        // for a head, and for a connection's first words
+  Duration idle_timeout = minutes(5);           // between requests of a kept-alive connection
+  Duration drain_timeout = seconds(30);         // an answer that is not read at all
+  std::size_t bytes_per_second_min = 16 << 10;  // beyond these times: of a body, and of an answer that is read
 };
 
 struct TlsFiles {
@@ -71,8 +85,9 @@ struct TlsFiles {
 class HttpServer {
  public:
   virtual ~HttpServer() = default;
-  // The socket file gets mode 0666: callers are told apart by the kernel's credentials. Refuses when someone listens.
-  virtual Result<void> listen_unix(const std::string& path) = 0;
+  // mode: of the socket file, 0666 for everybody (callers are told apart by the kernel's credentials), 0600 for the
+  // server's own user. Refuses when someone listens.
+  virtual Result<void> listen_unix(const std::string& path, unsigned mode) = 0;
   // port 0 = any; returns the port. Client certificates are asked for, not required.
   virtual Result<std::uint16_t> listen_tls(const std::string& address, std::uint16_t port, const TlsFiles& tls) = 0;
 };

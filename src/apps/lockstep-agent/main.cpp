@@ -128,7 +128,7 @@ Result<void> run(const std::string& settings_path) {
   dialed = &agent;
   const auto server = make_http_server(
       *loop, [&agent](std::shared_ptr<HttpExchange> exchange) { agent.broker().request(std::move(exchange)); });
-  TRY(server->listen_unix(settings.socket));
+  TRY(server->listen_unix(settings.socket, 0666));
   loop->watch(signals, [&loop] { loop->stop(); });
   agent.start();
   loop->run();

@@ -106,7 +106,7 @@ Result<void> run(const DaemonOptions& options) {
 
   auto server =
       make_http_server(*loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); });
-  TRY(server->listen_unix(options.socket));
+  TRY(server->listen_unix(options.socket, 0666));
   const std::uint16_t port = TRY(server->listen_tls(options.address, options.port, tls));
   TRY(write_file(options.dir + "/controller.json",
                  format("{{\"pid\":{},\"address\":\"{}\",\"port\":{},\"ca\":\"{}\"}}\n", getpid(), options.address,
