@@ -32,7 +32,8 @@ enum class Mutant : unsigned char {
   kStalePause,          // what a node says of an earlier pause is accepted
   kSimulatedEnd,
   // Planted by the unit test of the check that must see them: the simulation has no processes, files or certificates.
-  kLaneStarved,  // root and the nodes have no connections of their own when strangers hold all others
+  kLaneStarved,       // root and the nodes have no connections of their own when strangers hold all others
+  kForeignDirectory,  // a directory that is not ours is taken for a state directory, and emptied
 };
 
 inline constinit Mutant planted = Mutant::kNone;

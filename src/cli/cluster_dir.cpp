@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "io/local/folder.h"
 #include "io/local/process.h"
 
 namespace lockstep {
@@ -54,11 +55,13 @@ Result<ClusterConf> ClusterDir::load() const {
 }
 
 Result<void> ClusterDir::save(const ClusterConf& conf) const {
-  return write_file(file("cluster.conf"),
-                    format("# Written by lockstep up.\nname={}\nnodes={}\ngpus={}\ncpus={}\nmemory_mb={}\nport={}\n"
-                           "bridge={}\nnetwork={}\nmove_after_s={}\n",
-                           conf.name, conf.nodes, conf.gpus, conf.cpus, conf.memory_mb, conf.port, conf.network.bridge,
-                           conf.network.second, conf.move_after_s));
+  return TRY(Folder::open(root))
+      .keep("cluster.conf",
+            format("# Written by lockstep up.\nname={}\nnodes={}\ngpus={}\ncpus={}\nmemory_mb={}\nport={}\n"
+                   "bridge={}\nnetwork={}\nmove_after_s={}\n",
+                   conf.name, conf.nodes, conf.gpus, conf.cpus, conf.memory_mb, conf.port, conf.network.bridge,
+                   conf.network.second, conf.move_after_s),
+            0600);
 }
 
 ClusterDir cluster_dir(const std::string& option) {
@@ -74,13 +77,7 @@ ClusterDir cluster_dir(const std::string& option) {
     }
     path = std::string(home) + "/.lockstep/default";
   }
-  if (path[0] != '/') {
-    char cwd[PATH_MAX];
-    if (getcwd(cwd, sizeof cwd))
-      path = std::string(cwd) + "/" + path;
-  }
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return {path};
+  return {absolute_path(path), ""};
 }
 
 std::vector<std::string> node_names(const ClusterConf& conf) {

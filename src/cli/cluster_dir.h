@@ -1,10 +1,11 @@
-// A cluster's state directory: where everything of an embedded cluster lives, and the settings it was made with.
+// A cluster's state directory (io/local/state_dir.h): where everything of an embedded cluster lives, and the settings
+// it was made with.
 //
-//   cluster.conf            these settings          api.sock        the API's Unix socket
-//   controller.pid          pid and start time      lockstep.db     the log        history.db   accounting
+//   cluster.conf            these settings          public/         api.sock, the API's Unix socket; ca.pem
+//   controller.run          how the controller fares  lockstep.db     the log        history.db   accounting
 //   pki/                    CA and controller keys  log/            controller.log
 //   hosts                   /etc/hosts of virtual nodes
-//   nodes/NAME/             agent.json, pki/, run/api.sock, init.pid, boot_id, gpus, log, shims
+//   nodes/NAME/             agent.json, pki/, run/api.sock, init.pid, agent.run, boot_id, gpus, log, shims
 #pragma once
 
 #include <cstdint>
@@ -29,10 +30,11 @@ struct ClusterConf {
 
 struct ClusterDir {
   std::string root;
+  std::string id;  // by which its processes are known; "" until the directory is claimed
 
   std::string file(std::string_view name) const { return root + "/" + std::string(name); }
   std::string node_dir(const std::string& node) const { return root + "/nodes/" + node; }
-  std::string socket() const { return file("api.sock"); }
+  std::string socket() const { return file("public/api.sock"); }
   bool exists() const;  // holds a cluster.conf
   Result<ClusterConf> load() const;
   Result<void> save(const ClusterConf& conf) const;

@@ -1,14 +1,10 @@
-#include <dirent.h>
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "io/local/state_dir.h"
 
 namespace lockstep {
 
@@ -20,24 +16,25 @@ Stops a cluster of this machine: its controller, its nodes and everything runnin
 behind but the state directory, from which `lockstep up` starts it again; jobs that were running are requeued then.
 
   --dir DIR   state directory (default $LOCKSTEP_DIR, else ~/.lockstep/default)
-  --delete    remove the state directory too: jobs, history and certificates are gone
+  --delete    remove the state directory too: jobs, history and certificates are gone. Files in it that are not the
+              cluster's stay
 )help";
 
-Result<void> remove_tree(const std::string& path) {
-  if (unlink(path.c_str()) == 0 || errno == ENOENT)
-    return {};
-  DIR* handle = opendir(path.c_str());
-  if (!handle)
-    return os_error("cannot remove " + path);
-  std::vector<std::string> names;
-  while (const dirent* entry = readdir(handle))
-    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-      names.emplace_back(entry->d_name);
-  closedir(handle);
-  for (const auto& name : names) TRY(remove_tree(path + "/" + name));
-  if (rmdir(path.c_str()) != 0)
-    return os_error("cannot remove " + path);
-  return {};
+struct Stopped {
+  std::string name;
+  std::vector<std::string> kept;  // what --delete left, because it is not ours
+};
+
+Result<Stopped> stop(ClusterDir dir, bool remove) {
+  StateDir state = TRY(find_state_dir(dir.root));
+  dir.id = state.id;
+  const auto lock = TRY(lock_cluster(dir));
+  const ClusterConf conf = TRY(dir.load());
+  TRY(stop_cluster(dir, conf));
+  Stopped stopped{conf.name, {}};
+  if (remove)
+    stopped.kept = TRY(remove_state_dir(std::move(state)));
+  return stopped;
 }
 
 }  // namespace
@@ -59,16 +56,19 @@ int down_main(int argc, char** argv) {
     fprintf(stderr, "lockstep down: there is no cluster in %s\n", dir.root.c_str());
     return 1;
   }
-  const auto conf = dir.load();
-  auto done = conf ? stop_cluster(dir, *conf) : Result<void>(conf.error());
-  if (done && remove)
-    done = remove_tree(dir.root);
+  const auto done = stop(dir, remove);
   if (!done) {
     fprintf(stderr, "lockstep down: %s\n", done.error().message.c_str());
     return 1;
   }
-  printf("cluster \"%s\" is down%s\n", conf->name.c_str(),
-         remove ? ", its directory removed" : format("; `lockstep up --dir {}` starts it again", dir.root).c_str());
+  const char* name = done->name.c_str();
+  if (!remove)
+    printf("cluster \"%s\" is down; `lockstep up --dir %s` starts it again\n", name, dir.root.c_str());
+  else if (done->kept.empty())
+    printf("cluster \"%s\" is down, its directory removed\n", name);
+  else
+    printf("cluster \"%s\" is down, its files removed. What is not ours stays in %s: %s\n", name, dir.root.c_str(),
+           join(done->kept, ", ").c_str());
   return 0;
 }
 

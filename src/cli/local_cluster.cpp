@@ -1,12 +1,18 @@
 #include "cli/local_cluster.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "io/client/unix_api_client.h"
+#include "io/local/folder.h"
 #include "io/local/node_init.h"
+#include "io/local/restarts.h"
+#include "io/local/state_dir.h"
 #include "wire/codec.h"
 
 namespace lockstep {
@@ -16,16 +22,6 @@ namespace {
 // Simulated machines are as big as real ones of their kind unless told otherwise.
 constexpr std::uint32_t kCpusPerGpu = 8;
 constexpr std::int64_t kMemoryPerCpuMb = 8 * 1024;
-
-std::string tail_of(const std::string& path) {
-  const auto text = read_file(path);
-  if (!text || text->empty())
-    return "nothing was logged";
-  auto lines = split(*text, '\n');
-  while (!lines.empty() && lines.back().empty()) lines.pop_back();
-  const std::size_t from = lines.size() > 5 ? lines.size() - 5 : 0;
-  return join({lines.begin() + static_cast<std::ptrdiff_t>(from), lines.end()}, "\n  ");
-}
 
 Result<std::string> api(const ClusterDir& dir, std::string_view method, const std::string& target,
                         const std::string& body = {}) {
@@ -40,12 +36,12 @@ std::string controller_host(const ClusterConf& conf) {
   return conf.nodes == 0 ? "127.0.0.1" : conf.network.host_address();
 }
 
-Result<void> write_hosts(const ClusterDir& dir, const ClusterConf& conf) {
+Result<void> write_hosts(const Folder& dir, const ClusterConf& conf) {
   std::string hosts = "127.0.0.1 localhost\n";
   hosts += format("{} controller\n", conf.network.host_address());
   const auto names = node_names(conf);
   for (std::uint32_t i = 0; i < names.size(); ++i) hosts += format("{} {}\n", conf.network.node_address(i), names[i]);
-  return write_file(dir.file("hosts"), hosts);
+  return dir.keep("hosts", hosts, 0644);  // bound over /etc/hosts in every node
 }
 
 // A certificate by the same door any other node uses: a one-time token, then join.
@@ -53,7 +49,6 @@ Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std
   const std::string pki = dir.node_dir(node) + "/pki";
   if (access((pki + "/node.crt").c_str(), F_OK) == 0)
     return {};
-  TRY(make_dirs(pki, 0700));
   const std::string answer =
       TRY(api(dir, "POST", "/v1/tokens", format(R"({{"role":"compute","node":"{}","ttl_s":600}})", node)));
   const std::string token = TRY(decode_token_answer(answer));
@@ -62,11 +57,13 @@ Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std
                       token});
 }
 
-Result<void> write_node_files(const ClusterDir& dir, const ClusterConf& conf, const std::string& node,
+Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const std::string& node,
                               std::uint32_t index) {
-  const std::string here = dir.node_dir(node);
-  TRY(make_dirs(here + "/run"));
-  TRY(make_dirs(here + "/state"));
+  const Folder nodes = TRY(dir.folder("nodes", pass_through_mode()));
+  const Folder folder = TRY(nodes.folder(node, pass_through_mode()));
+  const std::string here = folder.path();
+  for (const auto& part : {"run", "state"}) TRY(folder.folder(part, pass_through_mode()));
+  TRY(folder.folder("pki", 0700));
   const GpuSpec gpus = TRY(parse_gpus(conf.gpus));
   AgentFile file;
   file.node = node;
@@ -88,21 +85,47 @@ Result<void> write_node_files(const ClusterDir& dir, const ClusterConf& conf, co
     file.memory_mb = file.cpus * kMemoryPerCpuMb;
   file.boot_id_file = here + "/boot_id";
   file.fence_hook = true;
-  TRY(write_file(here + "/agent.json", encode(file)));
+  TRY(folder.keep("agent.json", encode(file), 0600));
   if (gpus.count > 0 && access((here + "/gpus").c_str(), F_OK) != 0)
-    TRY(write_file(here + "/gpus",
-                   format("# Devices and faults of the stand-in NVML of this node; read on every query.\n"
-                          "count = {}\ntype = {}\n",
-                          gpus.count, gpus.type)));
+    TRY(folder.write("gpus",
+                     format("# Devices and faults of the stand-in NVML of this node; read on every query.\n"
+                            "count = {}\ntype = {}\n",
+                            gpus.count, gpus.type),
+                     0600));
   return {};
 }
 
 }  // namespace
 
-std::optional<ProcessId> controller_process(const ClusterDir& dir) { return read_pid_file(dir.file("controller.pid")); }
-
 std::optional<ProcessId> node_process(const ClusterDir& dir, const std::string& node) {
-  return read_pid_file(dir.node_dir(node) + "/init.pid");
+  const auto noted = read_pid_file(dir.node_dir(node) + "/" + kInitPidFile);
+  return noted && alive(*noted) ? noted : std::nullopt;
+}
+
+std::optional<OwnProcess> own_node(const ClusterDir& dir, const std::string& node) {
+  const auto noted = read_pid_file(dir.node_dir(node) + "/" + kInitPidFile);
+  return noted ? own_process(*noted, dir.id) : std::nullopt;
+}
+
+std::optional<OwnProcess> own_process(const ProcessId& noted, const std::string& cluster_id) {
+  auto process = OwnProcess::prove(noted, cluster_id);
+  if (process)
+    return std::move(*process);
+  if (process.error().code != Errc::kNotFound)
+    fprintf(stderr, "lockstep: %s\n", process.error().message.c_str());
+  return std::nullopt;
+}
+
+ClusterLock::~ClusterLock() {
+  if (fd >= 0)
+    close(fd);
+}
+
+Result<ClusterLock> lock_cluster(const ClusterDir& dir) {
+  ClusterLock lock(open(dir.file("up.lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (lock.fd < 0 || flock(lock.fd, LOCK_EX) != 0)
+    return os_error("cannot lock " + dir.file("up.lock"));
+  return lock;
 }
 
 pid_t agent_of(const ProcessId& node) {
@@ -112,50 +135,27 @@ pid_t agent_of(const ProcessId& node) {
   return 0;
 }
 
-Result<void> start_controller(const ClusterDir& dir, const ClusterConf& conf) {
-  TRY(make_dirs(dir.file("log")));
-  const std::string log = dir.file("log/controller.log");
-  std::vector<std::string> argv = {program_dir() + "/lockstepd",
-                                   "--dir",
-                                   dir.root,
-                                   "--cluster-name",
-                                   conf.name,
-                                   "--listen",
-                                   format("{}:{}", controller_host(conf), conf.port)};
-  if (conf.move_after_s > 0)
-    argv.insert(argv.end(), {"--defragment", "--move-after", std::to_string(conf.move_after_s)});
-  const ProcessId process = TRY(spawn_detached({argv, {}, log}));
-  TRY(write_pid_file(dir.file("controller.pid"), process));
-  for (int waited_ms = 0; waited_ms < 30'000; waited_ms += 5) {
-    if (api(dir, "GET", "/v1/ping").ok())
-      return {};
-    if (!end_process(process, 0, Duration{1}) && alive(process)) {
-      usleep(5'000);
-      continue;
-    }
-    return Error{Errc::kUnavailable, format("the controller did not start:\n  {}\nIts log: {}", tail_of(log), log), {}};
-  }
-  return Error{
-      Errc::kTimeout, format("the controller does not answer on {} after 30 s; its log: {}", dir.socket(), log), {}};
-}
-
 Result<std::size_t> start_nodes(const ClusterDir& dir, const ClusterConf& conf) {
   const auto names = node_names(conf);
+  const Folder folder = TRY(Folder::open(dir.root));
   if (conf.nodes > 0)
-    TRY(write_hosts(dir, conf));
+    TRY(write_hosts(folder, conf));
   std::vector<StartedNode> started;
   std::vector<Cable> cables;
   const std::string bin = program_dir();
   for (std::uint32_t i = 0; i < names.size(); ++i) {
-    if (node_process(dir, names[i]))
+    if (const auto running = own_node(dir, names[i])) {
+      running->signal(SIGHUP);  // an agent that keeps ending is tried again at once
       continue;
-    TRY(write_node_files(dir, conf, names[i], i));
+    }
+    TRY(write_node_files(folder, conf, names[i], i));
     TRY(join_node(dir, conf, names[i]));
     NodeInit init;
     init.name = names[i];
     init.dir = dir.node_dir(names[i]);
     init.hosts_file = dir.file("hosts");
     init.agent = bin + "/lockstep-agent";
+    init.cluster_id = dir.id;
     if (conf.nodes > 0) {
       init.address = conf.network.node_address(i);
       init.gateway = conf.network.host_address();
@@ -191,25 +191,57 @@ Result<void> wait_nodes_up(const ClusterDir& dir, const ClusterConf& conf, Durat
 
 Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf& conf) {
   // The controller first: it would otherwise see its nodes go and begin to heal.
-  if (const auto controller = controller_process(dir))
-    if (!end_process(*controller, SIGTERM, seconds(10)) && !end_process(*controller, SIGKILL, seconds(5)))
-      return Error{Errc::kTimeout, format("controller {} does not end", controller->pid), {}};
+  TRY(stop_controller(dir));
   const auto names = node_names(conf);
-  std::vector<ProcessId> nodes;
+  std::vector<OwnProcess> nodes;
   for (const auto& name : names)
-    if (const auto node = node_process(dir, name)) {
-      nodes.push_back(*node);
-      kill(node->pid, SIGTERM);
+    if (auto node = own_node(dir, name)) {
+      node->signal(SIGTERM);
+      nodes.push_back(std::move(*node));
     }
   for (const auto& node : nodes)
-    if (!end_process(node, SIGTERM, seconds(10)) && !end_process(node, SIGKILL, seconds(5)))
-      return Error{Errc::kTimeout, format("node process {} does not end", node.pid), {}};
+    if (!node.end(seconds(10)))
+      return Error{Errc::kTimeout, format("node process {} does not end", node.id().pid), {}};
   if (conf.nodes > 0)
     TRY(remove_network(conf.network, conf.nodes));
-  for (const auto& name : names) unlink((dir.node_dir(name) + "/init.pid").c_str());
-  for (const char* file : {"controller.pid", "api.sock"}) unlink(dir.file(file).c_str());
+  for (const auto& name : names) unlink((dir.node_dir(name) + "/" + kInitPidFile).c_str());
+  for (const char* file : {kControllerNoteFile, "public/api.sock", "api.sock"}) unlink(dir.file(file).c_str());
   return {};
 }
+
+namespace {
+
+void add_local_parts(ClusterStatus& status, const ClusterDir& dir) {
+  // Only the cluster's owner can read these; others see what the controller says of itself.
+  if (const auto note = read_run_note(dir.file(kControllerNoteFile))) {
+    const auto running = [](const std::optional<ProcessId>& process) {
+      return process && alive(*process) ? process->pid : 0;
+    };
+    status.controller_pid = running(note->process);
+    status.supervisor_pid = running(note->supervisor);
+    status.supervisor_unknown = false;
+    status.ends = note->ends;
+    status.last_end = note->ended;
+    status.last_end_at_s = note->ended_at_s;
+    status.next_start_at_s = status.controller_pid ? 0 : note->next_at_s;
+  }
+  if (const auto list = read_file(dir.file("applying.list")))
+    for (auto& line : split(*list, '\n'))
+      if (!line.empty())
+        status.quarantined.push_back(std::move(line));
+  for (auto& node : status.nodes) {
+    if (const auto process = node_process(dir, node.name)) {
+      node.pid = process->pid;
+      node.agent_pid = agent_of(*process);
+    }
+    if (const auto note = read_run_note(dir.node_dir(node.name) + "/" + kAgentNoteFile)) {
+      node.agent_ends = note->ends;
+      node.agent_last_end = note->ended;
+    }
+  }
+}
+
+}  // namespace
 
 Result<ClusterStatus> cluster_status(const ClusterDir& dir) {
   ClusterStatus status;
@@ -218,20 +250,16 @@ Result<ClusterStatus> cluster_status(const ClusterDir& dir) {
     status = TRY(decode_cluster_status(*answer));
   status.dir = dir.root;
   status.socket = dir.socket();
-  const auto controller = controller_process(dir);
-  status.controller_pid = controller ? controller->pid : 0;
-  if (!answer) {
-    status.controller_state = controller ? "not answering" : "down";
-    if (dir.exists())
-      for (const auto& name : node_names(TRY(dir.load()))) status.nodes.push_back({name, "unknown"});
-  } else if (status.controller_state.empty()) {
+  if (!answer)
+    if (const auto conf = dir.load())
+      for (const auto& name : node_names(*conf)) status.nodes.push_back({name, "unknown"});
+  add_local_parts(status, dir);
+  if (!answer && answer.error().code == Errc::kDenied)
+    return answer.error();
+  if (!answer)
+    status.controller_state = status.controller_pid ? "not answering" : "down";
+  else if (status.controller_state.empty())
     status.controller_state = "up";
-  }
-  for (auto& node : status.nodes)
-    if (const auto process = node_process(dir, node.name)) {
-      node.pid = process->pid;
-      node.agent_pid = agent_of(*process);
-    }
   return status;
 }
 

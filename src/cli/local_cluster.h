@@ -1,5 +1,5 @@
 // Starting, finding and ending the processes of an embedded cluster. What is running is read from the machine each time
-// (pid files checked against start times), never remembered.
+// (notes checked against start times), never remembered; a signal goes only to a process that is proven ours.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,27 @@
 
 namespace lockstep {
 
-std::optional<ProcessId> controller_process(const ClusterDir& dir);
+// How the controller fares, by its supervisor (io/local/restarts.h).
+inline constexpr const char* kControllerNoteFile = "controller.run";
+
 std::optional<ProcessId> node_process(const ClusterDir& dir, const std::string& node);
+// nullopt: it is gone, or something else runs under its number, which is said on stderr.
+std::optional<OwnProcess> own_process(const ProcessId& noted, const std::string& cluster_id);
+std::optional<OwnProcess> own_node(const ClusterDir& dir, const std::string& node);
 pid_t agent_of(const ProcessId& node);  // 0 = not running just now
 
-// Starts the controller and waits until its socket answers (30 s).
-Result<void> start_controller(const ClusterDir& dir, const ClusterConf& conf);
+// Sees to it that the controller runs under a supervisor, and waits until it answers (30 s). True: it did already.
+Result<bool> start_controller(const ClusterDir& dir, const ClusterConf& conf);
+// Ends the supervisor, then the controller if that was left.
+Result<void> stop_controller(const ClusterDir& dir);
+// One `lockstep up` or `down` at a time; waits for the other. Unlocked with the returned object.
+struct ClusterLock {
+  explicit ClusterLock(int held) : fd(held) {}
+  ClusterLock(ClusterLock&& other) noexcept : fd(std::exchange(other.fd, -1)) {}
+  ~ClusterLock();
+  int fd;
+};
+Result<ClusterLock> lock_cluster(const ClusterDir& dir);
 // Starts the nodes that are not running, all at once; makes bridge, cables, settings and certificates as needed.
 Result<std::size_t> start_nodes(const ClusterDir& dir, const ClusterConf& conf);
 // Waits until every node is up in the controller's eyes.

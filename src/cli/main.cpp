@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "io/local/node_init.h"
+#include "io/local/supervisor.h"
 
 namespace lockstep {
 
@@ -114,6 +115,14 @@ int cli_main(const ClientContext& context, int argc, char** argv) {
       return 2;
     }
     return run_node_init(*init);
+  }
+  if (verb == "supervise") {
+    const auto what = parse_supervise({argv + 1, argv + argc});
+    if (!what) {
+      fprintf(stderr, "lockstep: %s\n", what.error().message.c_str());
+      return 2;
+    }
+    return run_supervisor(*what);
   }
   for (const auto& alias : kAliases) {
     if (verb != alias.word)

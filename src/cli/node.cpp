@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
 #include "io/client/unix_api_client.h"
+#include "io/local/state_dir.h"
 #include "wire/codec.h"
 
 namespace lockstep {
@@ -38,6 +39,17 @@ Result<std::string> api(const ClusterDir& dir, std::string_view method, const st
   if (reply.status >= 300)
     return decode_error(reply.body, reply.status);
   return reply.body;
+}
+
+Result<void> pull_plug(ClusterDir dir, const std::string& name) {
+  dir.id = TRY(find_state_dir(dir.root)).id;
+  const auto node = own_node(dir, name);
+  if (!node)
+    return not_found(format("{} is not a running node of {}", name, dir.root));
+  node->signal(SIGKILL);
+  if (!node->ended(seconds(10)))
+    return Error{Errc::kTimeout, name + " does not end", {}};
+  return {};
 }
 
 bool plain_name(const std::string& name) {
@@ -104,11 +116,8 @@ int node_main(int argc, char** argv) {
   if (!plain_name(name))
     return fail(invalid("say which node: lockstep node " + verb + " NAME"));
   if (verb == "kill") {
-    const auto process = node_process(dir, name);
-    if (!process)
-      return fail(not_found(format("{} is not a running node of {}", name, dir.root)));
-    if (!end_process(*process, SIGKILL, seconds(10)))
-      return fail({Errc::kTimeout, name + " does not end", {}});
+    if (const auto killed = pull_plug(dir, name); !killed)
+      return fail(killed.error());
     printf("%s is off; `lockstep up` starts it again\n", name.c_str());
     return 0;
   }

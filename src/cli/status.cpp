@@ -1,6 +1,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -12,12 +13,44 @@ namespace {
 
 constexpr const char* kStatusHelp = R"help(Usage: lockstep status [--dir DIR] [-o table|json]
 
-Controller, nodes and jobs of a cluster of this machine. Exit code 0 when the controller is up, 3 when it is not.
+Controller, nodes and jobs of a cluster of this machine; when and why controller and agents ended and were started
+again; which commands are refused because they ended the controller. Exit code 0 when the controller is up, 3 when it
+is not.
 )help";
 constexpr const char* kEnvHelp = R"help(Usage: lockstep env [--dir DIR]
 
 Prints the exports that point this shell's sbatch, srun, squeue … at a cluster:  eval "$(lockstep env)"
 )help";
+
+std::string clock_text(std::int64_t at_s) {
+  char text[32] = "";
+  const time_t when = at_s;
+  tm local{};
+  if (localtime_r(&when, &local))
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return text;
+}
+
+// Why the controller or an agent was started again, and what is refused since because it ended the controller.
+void print_ends(const ClusterStatus& s) {
+  if (s.ends > 0)
+    printf("            ended %u time(s), last at %s: %s\n", s.ends, clock_text(s.last_end_at_s).c_str(),
+           s.last_end.c_str());
+  if (s.next_start_at_s > 0)
+    printf("            next start at %s; `lockstep up` starts it now\n", clock_text(s.next_start_at_s).c_str());
+  if (s.controller_pid && !s.supervisor_pid && !s.supervisor_unknown)
+    puts("            nobody starts it again if it ends: run `lockstep up`");
+  for (const auto& what : s.quarantined) printf("            quarantined: %s\n", what.c_str());
+  for (const auto& n : s.nodes)
+    if (n.agent_ends > 0)
+      printf("agent of %s ended %u time(s), last: %s\n", n.name.c_str(), n.agent_ends, n.agent_last_end.c_str());
+}
+
+std::string shell_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
 
 void print_table(const ClusterStatus& s) {
   printf("cluster     %s (%s)\n", s.cluster.c_str(), s.dir.c_str());
@@ -26,7 +59,9 @@ void print_table(const ClusterStatus& s) {
     printf(", pid %d", s.controller_pid);
   if (!s.version.empty())
     printf(", version %s", s.version.c_str());
-  printf("\njobs        ");
+  puts("");
+  print_ends(s);
+  printf("jobs        ");
   bool first = true;
   for (const auto& [state, count] : s.jobs)
     if (count > 0) {
@@ -97,8 +132,8 @@ int env_main(int argc, char** argv) {
             dir.root.c_str());
     return 1;
   }
-  printf("export LOCKSTEP_DIR='%s'\nexport LOCKSTEP_SOCKET='%s'\nexport PATH='%s':\"$PATH\"\n", dir.root.c_str(),
-         dir.socket().c_str(), program_dir().c_str());
+  printf("export LOCKSTEP_DIR=%s\nexport LOCKSTEP_SOCKET=%s\nexport PATH=%s:\"$PATH\"\n",
+         shell_quoted(dir.root).c_str(), shell_quoted(dir.socket()).c_str(), shell_quoted(program_dir()).c_str());
   return 0;
 }
 

@@ -1,17 +1,16 @@
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "io/local/state_dir.h"
 
 namespace lockstep {
 
@@ -23,9 +22,12 @@ constexpr const char* kHelp = R"help(Usage: lockstep up [options]
 
 Starts a cluster on this machine: a controller and, with --nodes, that many virtual nodes, each in its own network, UTS,
 mount and process namespaces with its own address and host name. Without --nodes this machine is the one node. A stopped
-cluster is started again with the settings it was made with. Safe to run twice.
+cluster is started again with the settings it was made with. Safe to run twice. Controller and agents that end are
+started again by themselves, until `lockstep down`. Started by root the cluster serves every user of this machine, else
+its owner only.
 
-  --dir DIR          state directory (default $LOCKSTEP_DIR, else ~/.lockstep/default)
+  --dir DIR          state directory (default $LOCKSTEP_DIR, else ~/.lockstep/default): a new or empty one, or a
+                     cluster's. Nobody else may be able to exchange it, or a directory that leads to it
   --nodes N          virtual nodes n1 … nN (needs root)
   --gpus COUNTxTYPE  simulated GPUs of each virtual node, for example 8xh100
   --cpus C           cores of each node (default: 8 for each GPU, else this machine's)
@@ -143,28 +145,27 @@ Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
 }
 
 Result<int> up(const Options& options) {
-  const ClusterDir dir = cluster_dir(options.dir);
-  TRY(make_dirs(dir.root));
-  const int lock = open(dir.file("up.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock < 0 || flock(lock, LOCK_EX) != 0)
-    return os_error("cannot lock " + dir.file("up.lock"));
+  ClusterDir dir = cluster_dir(options.dir);
+  const StateDir state = TRY(claim_state_dir(dir.root));
+  if (state.tightened > 0)
+    fprintf(stderr, "%zu files and directories in %s were open to other users; they are closed now\n", state.tightened,
+            dir.root.c_str());
+  dir.id = state.id;
+  const auto lock = TRY(lock_cluster(dir));
 
   const ClusterConf conf = TRY(conf_for(dir, options));
   if (conf.nodes > 0 && geteuid() != 0)
     return denied(format("the cluster in {} has virtual nodes and needs root to start", dir.root));
   TRY(dir.save(conf));
-  bool already = controller_process(dir).has_value();
   if (conf.nodes > 0)
     TRY(make_bridge(conf.network));
-  if (!already) {
-    fprintf(stderr, "starting the controller …\n");
-    TRY(start_controller(dir, conf));
-  }
+  const bool already = TRY(start_controller(dir, conf));
   const std::size_t wanted = node_names(conf).size();
   const std::size_t started = TRY(start_nodes(dir, conf));
   if (started > 0)
     fprintf(stderr, "starting %zu of %zu node(s) …\n", started, wanted);
   TRY(wait_nodes_up(dir, conf, seconds(60)));
+  close_to_others(state);  // certificates of new nodes are made readable to everybody
   if (!options.topology.empty())
     if (const int failed = load_topology(dir.socket(), options.topology); failed != 0)
       return failed;

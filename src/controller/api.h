@@ -42,7 +42,8 @@ struct ApiSettings {
   std::size_t environment_bytes_max = 4 << 20;
   std::size_t submissions_max = 10'000;  // in one request
   Duration poll_max = seconds(30);
-  CoreSettings core = {};  // of the engine: copies of the cluster follow them
+  std::optional<std::uint32_t> only_uid;  // whose work this cluster runs; nullopt: it can become any user
+  CoreSettings core = {};                 // of the engine: copies of the cluster follow them
 };
 
 class Api {
@@ -106,6 +107,7 @@ class Api {
   // jobs (api_jobs.cpp, api_job_reads.cpp)
   void submit(Visit);
   void submit_one(Visit, SubmitRequest);
+  Result<void> can_become(UserId) const;  // a cluster of an ordinary user runs nobody else's work
   Result<CoreLoop::Submission> prepare(const Visit&, SubmitRequest) const;
   static int status_of_submission(const Error&);
   void wait_started(Visit, JobId, StepNo step, std::shared_ptr<void> keep, std::function<void()> gone = nullptr);

@@ -42,12 +42,25 @@ int Api::status_of_submission(const Error& error) {
   return error.code == Errc::kExhausted && error.field == "script" ? 413 : 0;
 }
 
+Result<void> Api::can_become(UserId id) const {
+  const auto& users = world_.view.tables().users;
+  const auto found = users.find(id);
+  const bool ours = found != users.end() && found->second->realm == "local" && found->second->uid == settings_.only_uid;
+  if (!settings_.only_uid || ours)
+    return {};
+  return denied(
+      format("this cluster was started by user {}, not by root: it runs that user's jobs only. Start one of your "
+             "own with: lockstep up",
+             *settings_.only_uid));
+}
+
 Result<CoreLoop::Submission> Api::prepare(const Visit& visit, SubmitRequest request) const {
   JobSpec spec = std::move(request.spec);
   if (!visit.caller.admin || !spec.user)
     spec.user = visit.caller.user;
   if (!spec.user)
     return invalid("names no user to run as", "spec.user");
+  TRY(can_become(spec.user));
   CoreLoop::Submission out;
   const auto blob = [&](std::string bytes) -> BlobId {
     if (bytes.empty())

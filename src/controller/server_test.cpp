@@ -33,11 +33,14 @@ class ServerTest : public ::testing::Test {
     powers.ca_fingerprint = "cafe";
     ControllerSettings settings;
     settings.api.script_bytes_max = 1000;
+    settings.api.only_uid = only_uid;
     controller =
         std::move(*ControllerLoop::open({loop, log, history, clock}, settings, std::move(powers), {}, nullptr));
     controller->start();
   }
   void TearDown() override { controller->stop(); }
+
+  std::optional<std::uint32_t> only_uid;
 
   static Peer local(std::uint32_t uid) {
     Peer peer;
@@ -146,6 +149,25 @@ TEST_F(ServerTest, AJobIsDurableWhenItsIdIsAnswered) {
   EXPECT_EQ(log.blobs.size(), 1u);
   EXPECT_EQ(call("GET", "/v1/jobs/1").status, 200);
   EXPECT_NE(call("GET", "/v1/jobs/1/script").body.find("#!/bin/sh"), std::string::npos);
+}
+
+class RootlessTest : public ServerTest {
+ protected:
+  RootlessTest() { only_uid = 1001; }
+};
+
+TEST_F(RootlessTest, RunsTheWorkOfItsOwnerOnly) {
+  EXPECT_EQ(call("POST", "/v1/jobs", kJob, local(1001)).status, 200);
+  Peer forwarded = local(1002);
+  forwarded.how = Peer::How::kForwarded;
+  forwarded.certificate_name = "node:login";
+  for (const Peer& peer : {local(0), local(1002), forwarded}) {
+    const auto refused = call("POST", "/v1/jobs", kJob, peer);
+    EXPECT_EQ(refused.status, 403) << peer.uid;
+    EXPECT_NE(refused.body.find("that user's jobs only"), std::string::npos) << refused.body;
+    EXPECT_EQ(call("POST", "/v1/jobs", format("[{}]", kJob), peer).body.find("job_id"), std::string::npos);
+  }
+  EXPECT_EQ(call("GET", "/v1/jobs").status, 200) << "root may look";
 }
 
 TEST_F(ServerTest, AListIsOneBatchAndEachIsRefusedOnItsOwn) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,10 +19,12 @@ constexpr useconds_t kTryAgainUs = 20'000;
 
 Result<std::unique_ptr<DirectoryLock>> DirectoryLock::take(const std::string& directory) {
   const std::string path = directory + "/lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (fd < 0)
     return Error{Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}};
   std::unique_ptr<DirectoryLock> lock(new DirectoryLock(fd));
+  if (::fchmod(fd, 0600) != 0)  // who can open it can hold it
+    return Error{Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}};
   // A killed process keeps its lock until its last thread is gone, which may be a moment after it stopped answering.
   bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
   for (int tries = 0; !locked && tries < kTries; ++tries) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace lockstep {
@@ -23,5 +24,9 @@ class DiskReserve {
   std::function<std::int64_t()> free_bytes_;
   bool held_ = false;
 };
+
+// Before anything is opened: gives the file back if the disk it lies on is full, so that what must be made at a start
+// can be made; the log makes it again when there is room. Returns its path if it did.
+std::optional<std::string> give_back_reserve(const std::string& path);
 
 }  // namespace lockstep

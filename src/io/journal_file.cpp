@@ -4,10 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
-
-#include <fstream>
-#include <sstream>
 
 #include "base/text.h"
 
@@ -23,6 +21,25 @@ Result<void> write_all(int fd, const std::string& bytes, std::size_t at, const s
   if (n >= 0)
     errno = ENOSPC;
   return failed(path);  // what was written lies behind the counted end and is overwritten by the next attempt
+}
+
+// Nothing when there is no journal yet. A link, a FIFO or a device under its name is no journal and is left alone.
+Result<std::string> read_all(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0)
+    return errno == ENOENT ? Result<std::string>(std::string()) : failed(path);
+  struct stat found {};
+  std::string bytes;
+  ssize_t n = ::fstat(fd, &found) == 0 && S_ISREG(found.st_mode) ? 0 : -1;
+  if (n == 0)
+    bytes.resize(static_cast<std::size_t>(found.st_size));
+  for (std::size_t at = 0; n >= 0 && at < bytes.size(); at += static_cast<std::size_t>(n))
+    if ((n = ::pread(fd, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at))) == 0)
+      bytes.resize(at);
+  ::close(fd);
+  if (n < 0)
+    return Error{Errc::kIo, path + " is in the way and is not a journal that can be read", {}};
+  return bytes;
 }
 
 std::string text_of(const std::vector<std::string>& lines) {
@@ -51,9 +68,7 @@ Result<JournalFile> JournalFile::open(const std::string& path, const std::string
   JournalFile journal;
   journal.path_ = path;
   journal.boot_id_ = boot_id;
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  const std::string bytes = text.str();
+  const std::string bytes = TRY(read_all(path));
   journal.lines_ = split(bytes, '\n');
   if (!journal.lines_.empty())
     journal.lines_.pop_back();  // "" behind the last newline, or a torn line
@@ -64,7 +79,7 @@ Result<JournalFile> JournalFile::open(const std::string& path, const std::string
     return journal;
   }
   journal.lines_.erase(journal.lines_.begin());
-  journal.fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  journal.fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (journal.fd_ < 0)
     return failed(path);
   journal.size_ = bytes.rfind('\n') + 1;  // a torn line is overwritten
@@ -83,7 +98,8 @@ Result<void> JournalFile::append(const std::vector<std::string>& lines) {
 Result<void> JournalFile::replace(const std::vector<std::string>& lines) {
   const std::string fresh = path_ + ".new";
   const std::string text = format("boot {}\n", boot_id_) + text_of(lines);
-  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  ::unlink(fresh.c_str());  // of one that was interrupted
+  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0)
     return failed(fresh);
   auto written = write_all(fd, text, 0, fresh);

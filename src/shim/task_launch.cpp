@@ -93,8 +93,13 @@ void place_stream(ChildPlan& child, int target, Stage stage) {
 // Raw system calls for the identity: the C library's would try to tell other threads.
 void become_user(ChildPlan& child) {
   const TaskPlan& plan = *child.plan;
-  if (::geteuid() != 0)
-    return;  // an agent of one user runs that user's work only; the kernel decides what it may
+  if (::geteuid() != 0) {
+    // An agent of one user runs that user's work only. Nobody else's may become his.
+    errno = EPERM;
+    if (plan.uid != ::geteuid())
+      give_up(child, Stage::kIdentity);
+    return;
+  }
   if (::syscall(SYS_setgroups, plan.groups.size(), plan.groups.data()) != 0 ||
       ::syscall(SYS_setresgid, plan.gid, plan.gid, plan.gid) != 0 ||
       ::syscall(SYS_setresuid, plan.uid, plan.uid, plan.uid) != 0)

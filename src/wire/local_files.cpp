@@ -131,12 +131,23 @@ std::string encode(const ClusterStatus& s) {
                                  {"memory_mb", n.memory_mb},
                                  {"memory_used_mb", n.memory_used_mb},
                                  {"pid", n.pid},
-                                 {"agent_pid", n.agent_pid}});
+                                 {"agent_pid", n.agent_pid},
+                                 {"agent_ends", n.agent_ends},
+                                 {"agent_last_end", n.agent_last_end}});
+  json::object controller{{"pid", s.controller_pid}, {"state", s.controller_state}};
+  if (!s.supervisor_unknown) {
+    controller["supervisor_pid"] = s.supervisor_pid;
+    controller["ends"] = s.ends;
+    controller["last_end"] = s.last_end;
+    controller["last_end_at_s"] = s.last_end_at_s;
+    controller["next_start_at_s"] = s.next_start_at_s;
+    controller["quarantined"] = array_of(s.quarantined);
+  }
   return json::serialize(json::object{{"cluster", s.cluster},
                                       {"version", s.version},
                                       {"dir", s.dir},
                                       {"socket", s.socket},
-                                      {"controller", {{"pid", s.controller_pid}, {"state", s.controller_state}}},
+                                      {"controller", controller},
                                       {"seq", s.seq},
                                       {"jobs", jobs},
                                       {"nodes", nodes}}) +

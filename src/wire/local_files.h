@@ -42,11 +42,20 @@ struct NodeStatus {
   std::int64_t memory_mb = 0, memory_used_mb = 0;
   std::string device_type;
   std::int32_t pid = 0, agent_pid = 0;  // of a local node's first process and its agent; 0 = not here
+  std::uint32_t agent_ends = 0;         // times the agent ended and was started again
+  std::string agent_last_end;           // how, the last time: "signal 9 (Killed)"
 };
 struct ClusterStatus {
   std::string cluster, version, dir, socket;
   std::int32_t controller_pid = 0;
-  std::string controller_state;  // "up", "read-only", "down"
+  std::int32_t supervisor_pid = 0;       // of who starts the controller again; 0 = nobody
+  bool supervisor_unknown = true;        // the caller may not look: only the cluster's owner may
+  std::uint32_t ends = 0;                // times the controller ended under this supervisor
+  std::string last_end;                  // how, the last time: "exit code 1: what it said last"
+  std::int64_t last_end_at_s = 0;        // since the epoch
+  std::int64_t next_start_at_s = 0;      // 0 = it runs, or nobody will start it
+  std::vector<std::string> quarantined;  // commands that are refused, because they ended the controller
+  std::string controller_state;          // "up", "read-only", "down"
   std::uint64_t seq = 0;
   std::map<std::string, std::uint64_t> jobs;  // by state
   std::vector<NodeStatus> nodes;

@@ -86,7 +86,7 @@ class BadInput(unittest.TestCase):
             if rng.random() < 0.5:
                 data = b"POST /v1/jobs HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % rng.randrange(0, 4000) + data
             with socket.socket(socket.AF_UNIX) as s:
-                s.connect(os.path.join(self.c.dir, "api.sock"))
+                s.connect(self.c.env["LOCKSTEP_SOCKET"])
                 s.sendall(data)
             with socket.create_connection((host, port)) as s:
                 s.sendall(data)
@@ -98,7 +98,7 @@ class BadInput(unittest.TestCase):
                      b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 100000 + b"\r\n"):
             with socket.socket(socket.AF_UNIX) as s:
                 s.settimeout(10)
-                s.connect(os.path.join(self.c.dir, "api.sock"))
+                s.connect(self.c.env["LOCKSTEP_SOCKET"])
                 try:
                     s.sendall(head)
                     answer = s.recv(100)
@@ -114,7 +114,7 @@ class BadInput(unittest.TestCase):
                 s = socket.socket(socket.AF_UNIX)
                 s.setblocking(False)
                 try:
-                    s.connect(os.path.join(self.c.dir, "api.sock"))
+                    s.connect(self.c.env["LOCKSTEP_SOCKET"])
                 except BlockingIOError:
                     time.sleep(0.001)
                 except OSError:

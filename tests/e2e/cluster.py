@@ -29,9 +29,11 @@ class Cluster:
         self.args += list(extra)
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "LOCKSTEP_"))}
         self.env.update(PATH=BIN + ":" + self.env["PATH"], LOCKSTEP_DIR=self.dir,
-                        LOCKSTEP_SOCKET=os.path.join(self.dir, "api.sock"))
+                        LOCKSTEP_SOCKET=os.path.join(self.dir, "public", "api.sock"))
+        self.held = None  # the supervisor that is paused, so that the controller stays away
 
     def up(self):
+        self.release_controller()
         return self.ok("lockstep", "up", "--dir", self.dir, *self.args, timeout=120)
 
     def down(self, delete=True):
@@ -133,11 +135,26 @@ class Cluster:
     def node(self, name):
         return next(n for n in self.status()["nodes"] if n["name"] == name)
 
-    def kill_controller(self, sig=signal.SIGKILL):
-        pid = self.controller_pid()
-        os.kill(pid, sig)
-        while running(pid):
+    def supervisor_pid(self):
+        return self.status()["controller"]["supervisor_pid"]
+
+    def kill_controller(self, sig=signal.SIGKILL, hold=True):
+        """Ends the controller. It stays away until up(); with hold=False its supervisor starts it again at once."""
+        controller = self.status()["controller"]
+        if hold:
+            self.held = controller["supervisor_pid"]
+            os.kill(self.held, signal.SIGSTOP)
+        os.kill(controller["pid"], sig)
+        while running(controller["pid"]):
             time.sleep(0.002)
+
+    def release_controller(self):
+        if self.held:
+            os.kill(self.held, signal.SIGCONT)
+            self.held = None
+
+    def answers(self):
+        return self.run("squeue").returncode == 0
 
     def kill_agent(self, node):
         os.kill(self.node(node)["agent_pid"], signal.SIGKILL)

@@ -44,7 +44,7 @@ class Elastic(unittest.TestCase):
         eventually(lambda: self.c.run("squeue", "-h").stdout.strip() == "", 60)
 
     def api(self, method, path, body=None):
-        connection = Connection(os.path.join(self.c.dir, "api.sock"))
+        connection = Connection(self.c.env["LOCKSTEP_SOCKET"])
         with contextlib.closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body))
             reply = connection.getresponse()

@@ -77,7 +77,7 @@ class Local(unittest.TestCase):
     def test_not_root(self):
         c = Cluster(nodes=2, gpus="8xh100")
         try:
-            os.chmod(c.home, 0o777)
+            os.chown(c.home, 65534, 65534)
             result = c.run("lockstep", "up", "--dir", c.dir, "--nodes", "2", "--gpus", "8xh100", user=65534, env={"HOME": c.home})
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("need root", result.stderr)

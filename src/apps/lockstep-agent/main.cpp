@@ -1,12 +1,10 @@
 // lockstep-agent: one per node. Reads its settings, puts the parts together, runs until SIGTERM. What runs on the node
 // goes on without it.
-#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -18,6 +16,8 @@
 #include "io/directory_lock.h"
 #include "io/event_loop.h"
 #include "io/http_server.h"
+#include "io/local/daemon.h"
+#include "io/local/state_dir.h"
 #include "io/nvml.h"
 #include "io/shims.h"
 #include "join.h"
@@ -64,31 +64,21 @@ Result<AgentFile> read_settings(const std::string& path) {
   return settings;
 }
 
-Result<void> make_folders(const std::string& path) {
-  for (std::size_t at = 1; at != std::string::npos;) {
-    at = path.find('/', at);
-    if (::mkdir(path.substr(0, at).c_str(), 0755) != 0 && errno != EEXIST)
-      return os_error(path.substr(0, at));
-    if (at != std::string::npos)
-      ++at;
-  }
-  return {};
-}
-
 // Where the shims' folders go. Those of an agent from before the setting are still in the old place.
 Result<std::string> choose_run_dir(const AgentFile& settings) {
   if (settings.run_dir.empty() || has_shims(settings.state_dir))
     return settings.state_dir;
-  TRY(make_folders(settings.run_dir));
+  TRY(Folder::make(absolute_path(settings.run_dir), pass_through_mode()));
   return settings.run_dir;
 }
 
 Result<void> run(const std::string& settings_path) {
   AgentFile settings = TRY(read_settings(settings_path));
-  TRY(make_folders(settings.state_dir));
+  settings.state_dir = absolute_path(settings.state_dir);
+  TRY(Folder::make(settings.state_dir, pass_through_mode()));
   const auto lock = TRY(DirectoryLock::take(settings.state_dir));
   if (const auto slash = settings.socket.rfind('/'); slash != std::string::npos && slash > 0)
-    TRY(make_folders(settings.socket.substr(0, slash)));
+    TRY(Folder::make(absolute_path(settings.socket.substr(0, slash)), pass_through_mode()));
 
   // Before the loop, so that no thread of it takes them.
   sigset_t ending;
@@ -128,7 +118,7 @@ Result<void> run(const std::string& settings_path) {
   dialed = &agent;
   const auto server = make_http_server(
       *loop, [&agent](std::shared_ptr<HttpExchange> exchange) { agent.broker().request(std::move(exchange)); });
-  TRY(server->listen_unix(settings.socket, 0666));
+  TRY(server->listen_unix(settings.socket, socket_mode()));
   loop->watch(signals, [&loop] { loop->stop(); });
   agent.start();
   loop->run();
@@ -139,6 +129,8 @@ Result<void> run(const std::string& settings_path) {
 }
 
 int main(int argc, char** argv) {
+  // Files for us alone; through root's folders others may pass, because jobs find their scripts behind them.
+  close_behind_us(serves_others() ? 066 : 077);
   if (argc > 1 && ::strcmp(argv[1], "join") == 0)
     return join_main(argc - 1, argv + 1);
   static const option kOptions[] = {{"settings", required_argument, nullptr, 's'},

@@ -35,9 +35,9 @@ FenceHook make_fence_hook(std::string dir, std::string command) {
     // A node's name comes from its certificate and is a plain host name: no path can be built with it.
     const std::string file = dir + "/nodes/" + node + "/init.pid";
     if (::access(file.c_str(), F_OK) == 0) {
-      if (!read_pid_file(file))
-        return "its first process is gone";
-      return std::nullopt;
+      // A note that cannot be read proves nothing.
+      const auto noted = read_pid_file(file);
+      return noted && !alive(*noted) ? std::optional<std::string>("its first process is gone") : std::nullopt;
     }
     return command.empty() ? std::nullopt : ask_command(command, node);
   };

@@ -1,7 +1,6 @@
 // lockstepd: the controller. Reads its settings, opens what it stands on, wires it together and runs until SIGTERM.
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,9 +13,11 @@
 #include "frontends/slurm/server/pages.h"
 #include "frontends/slurm/server/words.h"
 #include "io/clock.h"
+#include "io/disk_reserve.h"
 #include "io/event_loop.h"
 #include "io/http_server.h"
-#include "io/local/process.h"
+#include "io/local/daemon.h"
+#include "io/local/state_dir.h"
 #include "io/pki.h"
 #include "io/random.h"
 #include "io/sha256.h"
@@ -61,22 +62,43 @@ ComposerHooks slurm_hooks(const std::string& cluster_name) {
   return hooks;
 }
 
+// What everybody may see: the socket's folder and the CA's certificate. DIR/api.sock is the socket's older name.
+Result<void> make_public(const StateDir& state, const std::string& socket, const std::string& certificate) {
+  const Folder folder = TRY(state.folder.folder("public", serves_others() ? 0755 : 0700));
+  if (const auto kept = folder.keep("ca.pem", certificate, 0644); !kept.ok())
+    std::fprintf(stderr, "lockstepd: %s\n", kept.error().message.c_str());
+  if (socket != folder.path() + "/api.sock")
+    return {};
+  ::unlinkat(state.folder.fd(), "api.sock", 0);
+  if (::symlinkat("public/api.sock", state.folder.fd(), "api.sock") != 0)
+    std::fprintf(stderr, "lockstepd: %s\n", os_error("cannot make the link api.sock").message.c_str());
+  return {};
+}
+
 Result<void> run(const DaemonOptions& options) {
   const int signals = block_signals();
   if (signals < 0)
     return Error{Errc::kIo, "cannot wait for signals", {}};
-  TRY(make_dirs(options.dir, 0755));
+  const StateDir state = TRY(claim_state_dir(options.dir));
+  if (state.tightened > 0)
+    std::fprintf(stderr, "lockstepd: %zu files and directories in %s were open to other users; they are closed now\n",
+                 state.tightened, options.dir.c_str());
+  if (const auto given = give_back_reserve(options.dir + "/reserve"); given)
+    std::fprintf(stderr, "lockstepd: the disk is full: %s was given back, so that the log can be opened\n",
+                 given->c_str());
 
   // The log first: it takes the lock that keeps a second controller off this directory.
   SqliteLogOptions log_options;
   log_options.vfs = slow_sync_vfs();
   const auto log = TRY(open_sqlite_log(options.dir + "/lockstep.db", log_options));
   const auto history = TRY(open_sqlite_history(options.dir + "/history.db"));
-  TRY(make_dirs(options.dir + "/pki", 0700));
+  TRY(state.folder.folder("pki", 0700));
   const auto ca = TRY(ClusterCa::open_or_make(options.dir + "/pki", options.cluster_name));
   const TlsFiles tls = TRY(ca->issue(
       "controller",
       {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name()}}));
+
+  close_to_others(state);  // certificates are made readable to everybody
 
   const RealClock clock;
   const auto loop = make_event_loop();
@@ -88,6 +110,8 @@ Result<void> run(const DaemonOptions& options) {
   settings.engine.poison = options.dir + "/applying";
   settings.engine.low_space = [log = log.get()] { return log->low_space(); };
   settings.api.cluster_name = options.cluster_name;
+  if (!serves_others())
+    settings.api.only_uid = geteuid();
   ApiPowers powers;
   powers.sha256_hex = sha256_hex;
   powers.random_hex = random_hex;
@@ -106,11 +130,17 @@ Result<void> run(const DaemonOptions& options) {
 
   auto server =
       make_http_server(*loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); });
-  TRY(server->listen_unix(options.socket, 0666));
+  const auto opened = make_public(state, options.socket, ca->certificate_pem());
+  if (!opened.ok())
+    return opened.error();
+  TRY(server->listen_unix(options.socket, socket_mode()));
   const std::uint16_t port = TRY(server->listen_tls(options.address, options.port, tls));
-  TRY(write_file(options.dir + "/controller.json",
-                 format("{{\"pid\":{},\"address\":\"{}\",\"port\":{},\"ca\":\"{}\"}}\n", getpid(), options.address,
-                        port, ca->fingerprint())));
+  const auto told = state.folder.write("controller.json",
+                                       format("{{\"pid\":{},\"address\":\"{}\",\"port\":{},\"ca\":\"{}\"}}\n", getpid(),
+                                              options.address, port, ca->fingerprint()),
+                                       0600);
+  if (!told.ok())  // on a full disk: nobody needs it to reach us
+    std::fprintf(stderr, "lockstepd: %s\n", told.error().message.c_str());
   std::fprintf(stderr, "lockstepd: pid %d, log at entry %llu, listening on %s and %s:%u\n", getpid(),
                static_cast<unsigned long long>(TRY(log->last_index())), options.socket.c_str(), options.address.c_str(),
                port);
@@ -133,6 +163,7 @@ Result<void> run(const DaemonOptions& options) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  close_behind_us(077);
   const auto options = parse_options(argc, argv);
   if (!options.ok()) {
     std::fprintf(stderr, "lockstepd: error: %s\n", options.error().message.c_str());

@@ -1,6 +1,7 @@
 #include "apps/lockstepd/options.h"
 
 #include "base/text.h"
+#include "io/local/folder.h"
 
 namespace lockstep {
 
@@ -9,12 +10,14 @@ const char* const kDaemonHelp =
     "\n"
     "  --dir DIR             state directory (required): log, history, keys\n"
     "  --listen ADDR:PORT    TLS port for nodes and remote clients (default 127.0.0.1:0; 0 = any that is free)\n"
-    "  --socket PATH         Unix socket for local clients (default DIR/api.sock)\n"
+    "  --socket PATH         Unix socket for local clients (default DIR/public/api.sock)\n"
     "  --cluster-name NAME   of a new cluster (default lockstep)\n"
     "  --fence-command CMD   asked as CMD NODE when a node is lost; exit 0 proves that it has stopped\n"
     "  --defragment          move jobs that can save their work where a waiting one fits for it\n"
     "  --move-after SECONDS  but none in this time after its start (default 600)\n"
     "\n"
+    "DIR is a new or an empty directory, or one that a controller made; others may not be able to exchange it. Run by\n"
+    "root the controller serves every user of this machine, else its own user only.\n"
     "What it listens on is written to DIR/controller.json. SIGTERM ends it; nothing that was acknowledged is lost,\n"
     "however it ends. Jobs go on running meanwhile.\n";
 
@@ -68,9 +71,9 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
   }
   if (out.dir.empty())
     return invalid("--dir is missing: where the cluster's state lives");
-  while (out.dir.size() > 1 && out.dir.back() == '/') out.dir.pop_back();
+  out.dir = absolute_path(out.dir);
   if (out.socket.empty())
-    out.socket = out.dir + "/api.sock";
+    out.socket = out.dir + "/public/api.sock";
   return out;
 }
 

@@ -13,7 +13,7 @@ struct DaemonOptions {
   std::string dir;                    // state directory
   std::string address = "127.0.0.1";  // of the TLS port
   std::uint16_t port = 0;             // 0 = any that is free
-  std::string socket;                 // "" = DIR/api.sock
+  std::string socket;                 // "" = DIR/public/api.sock
   std::string cluster_name = "lockstep";
   std::string fence_command;  // run with a node's name; exit 0 = proven stopped. "" = none
   bool defragment = false;

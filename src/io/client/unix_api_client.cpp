@@ -54,7 +54,10 @@ Result<int> open_socket(const std::string& path) {
   const int why = errno;
   ::close(fd);
   if (why == EACCES || why == EPERM)
-    return denied(format("no permission to use {}", path));
+    return denied(
+        format("no permission to use {}: the cluster there was not started by root and serves only the user who "
+               "started it",
+               path));
   return unavailable(format("no cluster answers at {} ({}). Start a cluster with: lockstep up", path,
                             why == ENOENT         ? "there is no such socket"
                             : why == ECONNREFUSED ? "nobody listens"

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "io/local/daemon.h"
+#include "io/local/restarts.h"
 
 namespace lockstep {
 
@@ -37,7 +39,7 @@ Result<void> set_up_virtual(const NodeInit& init) {
   TRY(mount_or_error("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr));
   TRY(mount_or_error(init.hosts_file.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr));
   const std::string hostname_file = init.dir + "/hostname";
-  TRY(write_file(hostname_file, init.name + "\n"));
+  TRY(write_file(hostname_file, init.name + "\n", 0644));
   if (access("/etc/hostname", F_OK) == 0)
     TRY(mount_or_error(hostname_file.c_str(), "/etc/hostname", nullptr, MS_BIND, nullptr));
   // A machine has its own /run and shared memory; everything else is the cluster's shared file system.
@@ -78,6 +80,83 @@ pid_t start_agent(const NodeInit& init) {
   _exit(127);
 }
 
+// Keeps the agent running and reaps whoever ends, until SIGTERM.
+class AgentKeeper {
+ public:
+  AgentKeeper(const NodeInit& init, const sigset_t& watched)
+      : init_(init),
+        watched_(watched),
+        log_(init.dir + "/log"),
+        file_(RunNoteFile::open(init.dir + "/" + kAgentNoteFile)) {}
+
+  void run() {
+    start();
+    for (bool go_on = true; go_on;) {
+      const int got = sigwaitinfo(&watched_, nullptr);
+      go_on = got != SIGTERM && got != SIGINT && (!reap() || start_again());
+    }
+  }
+
+ private:
+  void start() {
+    log_from_ = size_of_file(log_);
+    agent_ = start_agent(init_);
+    since_ = time(nullptr);
+    note_.next_at_s = 0;
+    note_.process = identify(agent_);
+    write();
+  }
+
+  void write() const {
+    if (file_)
+      file_->write(note_);
+  }
+
+  bool reap() {  // true: the agent was among them
+    bool agent_ended = false;
+    int status = 0;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+      if (pid == agent_) {
+        agent_ended = true;
+        note_.ended = ending_text(status, log_, log_from_);
+        note_.ended_by_itself = WIFEXITED(status);
+      }
+    return agent_ended;
+  }
+
+  bool start_again() {  // false: we are to end
+    const Duration pause = backoff_.after(seconds(time(nullptr) - since_));
+    ++note_.ends;
+    note_.process.reset();
+    note_.ended_at_s = time(nullptr);
+    note_.next_at_s = note_.ended_at_s + std::max<std::int64_t>(1, pause.seconds());
+    write();
+    fprintf(stderr, "node %s: the agent ended (%s); starting it again in %lld ms\n", init_.name.c_str(),
+            note_.ended.c_str(), static_cast<long long>(pause.millis()));
+    const timespec wait{pause.us / 1'000'000, (pause.us % 1'000'000) * 1000};
+    sigset_t telling;
+    sigemptyset(&telling);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&telling, number);
+    const int got = sigtimedwait(&telling, nullptr, &wait);
+    if (got == SIGHUP)
+      backoff_.forgive();
+    if (got == SIGTERM || got == SIGINT)
+      return false;
+    start();
+    return true;
+  }
+
+  const NodeInit& init_;
+  sigset_t watched_;
+  std::string log_;
+  Result<RunNoteFile> file_;
+  Backoff backoff_;
+  RunNote note_;
+  pid_t agent_ = 0;
+  time_t since_ = 0;
+  std::int64_t log_from_ = 0;
+};
+
 // A plain node shares the machine's pid namespace: everything below us is found through the children lists.
 void kill_descendants(pid_t of) {
   for (const pid_t child : children_of(of)) {
@@ -114,40 +193,45 @@ Result<StartedNode> start_node_init(const std::string& self, const NodeInit& ini
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const std::string log = init.dir + "/log";
+  auto environment = daemon_environment({{kClusterIdVariable, init.cluster_id}});
+  std::vector<char*> env;
+  for (auto& variable : environment) env.push_back(variable.data());
+  env.push_back(nullptr);
+  const std::string log_path = init.dir + "/log";
+  const auto log = open_log(log_path);
+  if (!log) {
+    close(gate[0]);
+    close(gate[1]);
+    return log.error();
+  }
 
   const unsigned long namespaces =
       init.address.empty() ? 0 : CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC;
   const long pid = syscall(SYS_clone, namespaces | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
   if (pid < 0) {
     const auto error = os_error("cannot make the namespaces of node " + init.name);
+    close(*log);
     close(gate[0]);
     close(gate[1]);
     return error;
   }
   if (pid == 0) {
-    setsid();
-    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-    const int in = open("/dev/null", O_RDONLY);
-    dup2(in, 0);
-    dup2(out, 1);
-    dup2(out, 2);
-    dup2(gate[0], kGateFd);  // dup2 clears close-on-exec, unless it already is that descriptor
-    fcntl(kGateFd, F_SETFD, 0);
-    for (int fd = kGateFd + 1; fd < 64; ++fd) close(fd);
-    execv(self.c_str(), argv.data());
+    leave_the_shell(*log, gate[0]);
+    static_assert(kGateFd == 3);
+    execve(self.c_str(), argv.data(), env.data());
     _exit(127);
   }
+  close(*log);
   close(gate[0]);
   StartedNode started;
   started.gate = gate[1];
   const auto process = identify(static_cast<pid_t>(pid));
   if (!process) {
     close(gate[1]);
-    return Error{Errc::kIo, format("node {} ended at once; see {}", init.name, log), {}};
+    return Error{Errc::kIo, format("node {} ended at once; see {}", init.name, log_path), {}};
   }
   started.process = *process;
-  TRY(write_pid_file(init.dir + "/init.pid", started.process));
+  TRY(write_pid_file(init.dir + "/" + kInitPidFile, started.process));
   return started;
 }
 
@@ -166,6 +250,7 @@ int run_node_init(const NodeInit& init) {
   sigaddset(&watched, SIGCHLD);
   sigaddset(&watched, SIGTERM);
   sigaddset(&watched, SIGINT);
+  sigaddset(&watched, SIGHUP);
   sigprocmask(SIG_BLOCK, &watched, nullptr);
   signal(SIGPIPE, SIG_IGN);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -178,32 +263,7 @@ int run_node_init(const NodeInit& init) {
     return 1;
   }
 
-  // The agent is restarted at once the first time and ever more slowly if it keeps ending; a good hour forgives.
-  Duration pause = millis(100);
-  pid_t agent = start_agent(init);
-  time_t agent_since = time(nullptr);
-  for (;;) {
-    const int got = sigwaitinfo(&watched, nullptr);
-    if (got == SIGTERM || got == SIGINT)
-      break;
-    bool agent_ended = false;
-    for (pid_t pid; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) agent_ended |= pid == agent;
-    if (!agent_ended)
-      continue;
-    if (time(nullptr) - agent_since > 60)
-      pause = millis(100);
-    fprintf(stderr, "node %s: the agent ended; starting it again in %lld ms\n", init.name.c_str(),
-            static_cast<long long>(pause.millis()));
-    timespec wait{pause.us / 1'000'000, (pause.us % 1'000'000) * 1000};
-    sigset_t term;
-    sigemptyset(&term);
-    sigaddset(&term, SIGTERM);
-    if (sigtimedwait(&term, nullptr, &wait) == SIGTERM)
-      break;
-    pause = std::min(pause * 2, seconds(5));
-    agent = start_agent(init);
-    agent_since = time(nullptr);
-  }
+  AgentKeeper(init, watched).run();
   if (init.address.empty())
     for (int round = 0; round < 50 && !children_of(getpid()).empty(); ++round) {
       kill_descendants(getpid());

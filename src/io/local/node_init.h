@@ -19,7 +19,12 @@ struct NodeInit {
   std::string gateway;
   std::string agent;         // path of lockstep-agent
   std::string library_path;  // LD_LIBRARY_PATH of the agent: where the stand-in NVML is; "" = none
+  std::string cluster_id;    // told to the process, by which it is known later; not among the arguments
 };
+
+// Files of a node's folder: the node's first process; how its agent fares (restarts.h).
+inline constexpr const char* kInitPidFile = "init.pid";
+inline constexpr const char* kAgentNoteFile = "agent.run";
 
 // Starts `self node-init …` in fresh namespaces (virtual) or as a plain session. It waits until release() before it
 // sets up its network, so that the caller can move a network interface in.
@@ -34,7 +39,7 @@ void release(StartedNode& node);
 std::vector<std::string> node_init_arguments(const NodeInit& init);
 Result<NodeInit> parse_node_init(const std::vector<std::string>& words);
 
-// The program itself; returns only on failure or after SIGTERM.
+// The program itself; returns only on failure or after SIGTERM. SIGHUP: start an agent that waits at once.
 int run_node_init(const NodeInit& init);
 
 }  // namespace lockstep

@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -10,6 +12,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+extern "C" {  // glibc 2.36 forgot to say so itself
+#include <sys/pidfd.h>
+}
 
 #include <algorithm>
 
@@ -51,65 +57,90 @@ bool alive(const ProcessId& process) {
   return now && *now == process;
 }
 
-std::optional<ProcessId> read_pid_file(const std::string& path) {
-  const auto text = read_file(path);
-  if (!text)
-    return std::nullopt;
-  const auto words = split_words(*text);
+std::string process_text(const ProcessId& process) { return format("{} {}", process.pid, process.start_ticks); }
+
+std::optional<ProcessId> parse_process(std::string_view text) {
+  const auto words = split_words(text);
   if (words.size() != 2)
     return std::nullopt;
   const auto pid = parse_uint(words[0]);
   const auto ticks = parse_uint(words[1]);
-  if (!pid || !ticks || *pid == 0)
+  if (!pid || !ticks || *pid == 0 || *pid > INT_MAX)
     return std::nullopt;
-  const ProcessId process{static_cast<pid_t>(*pid), *ticks};
-  if (!alive(process))
-    return std::nullopt;
-  return process;
+  return ProcessId{static_cast<pid_t>(*pid), *ticks};
+}
+
+std::optional<ProcessId> read_pid_file(const std::string& path) {
+  const auto text = read_file(path);
+  return text ? parse_process(*text) : std::nullopt;
 }
 
 Result<void> write_pid_file(const std::string& path, const ProcessId& process) {
-  return write_file(path, format("{} {}\n", process.pid, process.start_ticks));
+  return write_file(path, process_text(process) + "\n");
 }
 
-Result<ProcessId> spawn_detached(const Spawn& spawn) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, 1, spawn.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-  posix_spawn_file_actions_adddup2(&files, 1, 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, defaults;
-  sigemptyset(&none);
-  sigfillset(&defaults);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+namespace {
 
-  auto argv = spawn.argv;
-  std::vector<std::string> env;
-  for (char** e = environ; *e; ++e) {
-    const std::string_view entry(*e);
-    const bool replaced = std::any_of(spawn.env.begin(), spawn.env.end(),
-                                      [&](const auto& pair) { return entry.substr(0, entry.find('=')) == pair.first; });
-    if (!replaced)
-      env.emplace_back(entry);
-  }
-  for (const auto& [name, value] : spawn.env) env.push_back(name + "=" + value);
-  pid_t pid = 0;
-  const int error =
-      posix_spawn(&pid, argv[0].c_str(), &files, &attributes, pointers(argv).data(), pointers(env).data());
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
-    errno = error;
-    return os_error("cannot start " + spawn.argv[0]);
-  }
-  const auto process = identify(pid);
-  if (!process)
-    return Error{Errc::kIo, format("{} ended at once; see {}", spawn.argv[0], spawn.log_path), {}};
-  return *process;
+// Runs one of our programs, as us, and was told this id by whoever started it.
+bool runs_for_us(pid_t pid, const std::string& cluster_id) {
+  struct stat owner {};
+  char program[PATH_MAX];
+  const ssize_t n = readlink(format("/proc/{}/exe", pid).c_str(), program, sizeof program);
+  if (n <= 0 || stat(format("/proc/{}", pid).c_str(), &owner) != 0 || owner.st_uid != geteuid())
+    return false;
+  std::string_view name(program, static_cast<std::size_t>(n));
+  if (constexpr std::string_view kReplaced = " (deleted)"; name.ends_with(kReplaced))
+    name.remove_suffix(kReplaced.size());  // by an upgrade
+  name.remove_prefix(name.rfind('/') + 1);
+  if (name != "lockstep" && name != "lockstepd")
+    return false;
+  const auto environment = read_file(format("/proc/{}/environ", pid));
+  const std::string told = format("{}={}", kClusterIdVariable, cluster_id);
+  const auto variables = environment ? split(*environment, '\0') : std::vector<std::string>();
+  return std::find(variables.begin(), variables.end(), told) != variables.end();
+}
+
+}  // namespace
+
+Result<OwnProcess> OwnProcess::prove(const ProcessId& noted, const std::string& cluster_id) {
+  CHECK(!cluster_id.empty());
+  // The descriptor first: what is read after it and agrees with the note is about the process that it holds.
+  const int fd = pidfd_open(noted.pid, 0);
+  if (fd < 0)
+    return errno == ESRCH ? not_found(format("process {} is gone", noted.pid)) : os_error("pidfd_open");
+  OwnProcess process(noted, fd);
+  if (!alive(noted))
+    return not_found(format("process {} is gone", noted.pid));
+  if (!runs_for_us(noted.pid, cluster_id))
+    return denied(format("process {} is none of this cluster's: it is left alone", noted.pid));
+  return process;
+}
+
+OwnProcess& OwnProcess::operator=(OwnProcess&& other) noexcept {
+  std::swap(id_, other.id_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+OwnProcess::~OwnProcess() {
+  if (fd_ >= 0)
+    close(fd_);
+}
+
+void OwnProcess::signal(int signal) const { (void)!pidfd_send_signal(fd_, signal, nullptr, 0); }
+
+bool OwnProcess::ended(Duration wait) const {
+  pollfd poll_fd{fd_, POLLIN, 0};
+  return poll(&poll_fd, 1, static_cast<int>(wait.millis())) == 1;
+}
+
+bool OwnProcess::end(Duration patience) const {
+  signal(SIGTERM);
+  signal(SIGCONT);
+  if (ended(patience))
+    return true;
+  signal(SIGKILL);
+  return ended(seconds(5));
 }
 
 Result<void> run_program(const std::vector<std::string>& words, const std::string& input) {
@@ -159,19 +190,6 @@ Result<void> run_program(const std::vector<std::string>& words, const std::strin
   return Error{Errc::kIo, format("{} failed: {}", join(words, " "), trim(complaint)), {}};
 }
 
-bool end_process(const ProcessId& process, int signal, Duration timeout) {
-  if (!alive(process))
-    return true;
-  kill(process.pid, signal);
-  for (std::int64_t waited_us = 0; waited_us < timeout.us; waited_us += 5'000) {
-    waitpid(process.pid, nullptr, WNOHANG);
-    if (!alive(process))
-      return true;
-    usleep(5'000);
-  }
-  return !alive(process);
-}
-
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> out;
   const auto text = read_file(format("/proc/{}/task/{}/children", pid, pid));
@@ -206,30 +224,30 @@ Result<std::string> read_file(const std::string& path) {
 
 Result<void> write_file(const std::string& path, std::string_view text, unsigned mode) {
   const std::string fresh = path + ".new";
-  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  unlink(fresh.c_str());  // of one that was interrupted
+  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0)
     return os_error("cannot write " + fresh);
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t n = write(fd, text.data() + written, text.size() - written);
-    if (n < 0) {
-      const auto error = os_error("cannot write " + fresh);
-      close(fd);
-      return error;
-    }
-    written += static_cast<std::size_t>(n);
+  bool good = fchmod(fd, mode) == 0;
+  while (good && !text.empty()) {
+    const ssize_t n = write(fd, text.data(), text.size());
+    good = n >= 0 || errno == EINTR;
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
   }
+  good = good && rename(fresh.c_str(), path.c_str()) == 0;
+  const Error error = os_error("cannot write " + path);
   close(fd);
-  if (rename(fresh.c_str(), path.c_str()) != 0)
-    return os_error("cannot replace " + path);
-  return {};
+  if (good)
+    return {};
+  unlink(fresh.c_str());
+  return error;
 }
 
 Result<void> make_dirs(const std::string& path, unsigned mode) {
   for (std::size_t at = 1; at != std::string::npos;) {
     at = path.find('/', at);
     const std::string part = path.substr(0, at);
-    if (mkdir(part.c_str(), mode) != 0 && errno != EEXIST)
+    if (mkdir(part.c_str(), 0700) == 0 ? chmod(part.c_str(), mode) != 0 : errno != EEXIST)
       return os_error("cannot make directory " + part);
     if (at != std::string::npos)
       ++at;

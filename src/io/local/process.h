@@ -1,5 +1,5 @@
-// Long-lived processes of a local cluster: started detached, found again by pid file, ended by pid only when it is
-// certainly still the same process (pid and start time agree).
+// Long-lived processes of a local cluster: found again by what was noted of them, and signalled only when they are
+// proven to be the ones that were meant. Also the small files they are run by.
 #pragma once
 
 #include <sys/types.h>
@@ -22,29 +22,49 @@ struct ProcessId {
 
 std::optional<ProcessId> identify(pid_t pid);  // nullopt when it is gone (or a zombie)
 bool alive(const ProcessId& process);
-std::optional<ProcessId> read_pid_file(const std::string& path);  // "PID START_TICKS"; nullopt if absent, bad or gone
-Result<void> write_pid_file(const std::string& path, const ProcessId& process);
+std::string process_text(const ProcessId& process);                      // "PID START_TICKS"
+std::optional<ProcessId> parse_process(std::string_view text);           // nullopt if it is not such a text
+std::optional<ProcessId> read_pid_file(const std::string& path);         // nullopt if absent or bad; may be gone
+Result<void> write_pid_file(const std::string& path, const ProcessId&);  // 0600
 
-struct Spawn {
-  std::vector<std::string> argv;                         // argv[0] is a path
-  std::vector<std::pair<std::string, std::string>> env;  // added to ours
-  std::string log_path;                                  // stdout and stderr, appended
+// The variable in the environment of every process of a cluster: the id of its state directory.
+inline constexpr const char* kClusterIdVariable = "LOCKSTEP_CLUSTER_ID";
+
+// A process that is held by a descriptor and proven ours: it started when it was noted, runs one of our programs for
+// us, and was given the cluster's id by whoever started it.
+class OwnProcess {
+ public:
+  // kNotFound: it is gone. kDenied: something else runs under its number, which is none of our business.
+  static Result<OwnProcess> prove(const ProcessId& noted, const std::string& cluster_id);
+
+  OwnProcess(OwnProcess&& other) noexcept : id_(other.id_), fd_(std::exchange(other.fd_, -1)) {}
+  OwnProcess& operator=(OwnProcess&& other) noexcept;
+  ~OwnProcess();
+
+  const ProcessId& id() const { return id_; }
+  int fd() const { return fd_; }  // a pidfd: readable when the process has ended
+  void signal(int signal) const;
+  bool ended(Duration wait) const;  // waits at most so long
+  // SIGTERM, then SIGKILL if it is still there after `patience`; one that is stopped is woken. False: it stays.
+  bool end(Duration patience) const;
+
+ private:
+  OwnProcess(const ProcessId& id, int fd) : id_(id), fd_(fd) {}
+  ProcessId id_;
+  int fd_;
 };
-// Starts a session leader that outlives us. Its stdin is /dev/null.
-Result<ProcessId> spawn_detached(const Spawn& spawn);
 
 // Runs a program to its end with text on its stdin; its stderr is in the error.
 Result<void> run_program(const std::vector<std::string>& argv, const std::string& input = {});
-
-// Signals and waits; false if it is still there after the timeout.
-bool end_process(const ProcessId& process, int signal, Duration timeout);
 
 // Direct children of a process, as this pid namespace sees them.
 std::vector<pid_t> children_of(pid_t pid);
 std::string command_name(pid_t pid);  // /proc/PID/comm; "" if gone
 
 Result<std::string> read_file(const std::string& path);
-Result<void> write_file(const std::string& path, std::string_view text, unsigned mode = 0644);  // replaces atomically
+// Replaces atomically, and follows nothing under its own name. The file has this mode whatever the umask.
+Result<void> write_file(const std::string& path, std::string_view text, unsigned mode = 0600);
+// Those that are missing are made, and get this mode whatever the umask.
 Result<void> make_dirs(const std::string& path, unsigned mode = 0755);
 
 }  // namespace lockstep

@@ -1,0 +1,260 @@
+#include "io/local/state_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/mutant.h"
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::string_view kMarkLine = "This directory holds the state of a Lockstep cluster.\nid=";
+constexpr std::size_t kIdDigits = 32;
+constexpr std::string_view kMadeByFileSystem = "lost+found";
+constexpr int kSomebodyElseTries = 10;  // of 20 ms, while another `lockstep up` makes the directory
+
+// What we put into a state directory. A family stands for all names that begin with it: lockstep.db-wal.
+constexpr std::string_view kFiles[] = {"cluster.conf", "hosts", "reserve", "lock", "up.lock", "api.sock"};
+constexpr std::string_view kFamilies[] = {"lockstep.", "history.db", "applying", "controller."};
+constexpr std::string_view kFolders[] = {"public", "pki", "log", "nodes"};
+
+bool known_file(std::string_view name) {
+  if (constexpr std::string_view kUnfinished = ".new"; name.ends_with(kUnfinished))
+    name.remove_suffix(kUnfinished.size());
+  return std::find(std::begin(kFiles), std::end(kFiles), name) != std::end(kFiles) ||
+         std::any_of(std::begin(kFamilies), std::end(kFamilies), [&](auto family) { return name.starts_with(family); });
+}
+bool known_folder(std::string_view name) {
+  return std::find(std::begin(kFolders), std::end(kFolders), name) != std::end(kFolders);
+}
+
+Result<std::string> read_mark(const Folder& folder) {
+  const std::string text = TRY(folder.read(kMarkFile));
+  const std::string id(trim(std::string_view(text).substr(std::min(text.size(), kMarkLine.size()))));
+  if (!text.starts_with(kMarkLine) || id.size() != kIdDigits || id.find_first_not_of("0123456789abcdef") != id.npos)
+    return Error{Errc::kCorrupt, format("{}/{} is not a mark that we made", folder.path(), kMarkFile), {}};
+  return id;
+}
+
+Result<std::string> make_mark(const Folder& folder) {
+  unsigned char bytes[kIdDigits / 2];
+  if (::getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes))
+    return os_error("getrandom");
+  std::string id;
+  for (const unsigned char byte : bytes) id += format("{:02x}", byte);
+  TRY(folder.write(kMarkFile, format("{}{}\n", kMarkLine, id), 0600));
+  return id;
+}
+
+bool empty(const std::vector<std::string>& names) {
+  return std::all_of(names.begin(), names.end(), [](const auto& name) { return name == kMadeByFileSystem; });
+}
+
+// Versions before the mark: what they wrote says so, and belongs to us as the directory does.
+bool made_by_older_version(const Folder& folder) {
+  const auto conf = folder.read("cluster.conf");
+  if (conf && conf->starts_with("# Written by lockstep up."))
+    return true;
+  constexpr std::string_view kLogId = "LSLG";
+  constexpr std::size_t kIdAt = 68;  // SQLite's application id
+  const auto log = folder.read("lockstep.db");
+  return log && log->size() > kIdAt + kLogId.size() && log->substr(kIdAt, kLogId.size()) == kLogId;
+}
+
+Error not_ours(const Folder& folder, const std::vector<std::string>& names) {
+  return denied(format("{} is not empty and not a Lockstep state directory (it holds {}{}): name a new or an empty one",
+                       folder.path(), names[0], names.size() > 1 ? format(" and {} more", names.size() - 1) : ""));
+}
+
+unsigned folder_mode(std::string_view name) {
+  if (name == "public")
+    return serves_others() ? 0755 : 0700;
+  return name == "nodes" ? pass_through_mode() : 0700;
+}
+
+// What is read by everybody on a node: it is bound over /etc/hosts and /etc/hostname there.
+bool for_everybody(std::string_view name) { return name == "hosts" || name == "hostname"; }
+
+// Takes what is too much from the mode of one entry that is ours. 1 if something was.
+std::size_t tighten_entry(const Folder& folder, const std::string& name, unsigned allowed) {
+  struct stat found {};
+  if (::fstatat(folder.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 || found.st_uid != geteuid())
+    return 0;
+  const unsigned mode = found.st_mode & 07777;
+  const bool counts = S_ISREG(found.st_mode) || S_ISDIR(found.st_mode);
+  if (!counts || (mode & ~allowed) == 0)
+    return 0;
+  return ::fchmodat(folder.fd(), name.c_str(), mode & allowed, 0) == 0 ? 1 : 0;
+}
+
+std::vector<std::string> names_in(const Folder& folder) {
+  auto names = folder.names();
+  return names ? std::move(*names) : std::vector<std::string>();
+}
+
+bool holds_folder(const Folder& folder, const std::string& name) {
+  struct stat found {};
+  return ::fstatat(folder.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
+}
+
+std::size_t tighten_files(const Folder& parent, const std::string& name, unsigned mode) {
+  if (!holds_folder(parent, name))
+    return 0;
+  std::size_t count = tighten_entry(parent, name, mode);
+  if (const auto folder = parent.folder(name, mode))
+    for (const auto& file : names_in(*folder))
+      if (!holds_folder(*folder, file))
+        count += tighten_entry(*folder, file, for_everybody(file) ? 0644 : 0600);
+  return count;
+}
+
+// A node's folder: what jobs reach there is passed through to, nothing of it can be listed.
+std::size_t tighten_node(const Folder& nodes, const std::string& name) {
+  std::size_t count = tighten_files(nodes, name, pass_through_mode());
+  const auto node = nodes.folder(name, pass_through_mode());
+  if (!node)
+    return count;
+  return count + tighten_entry(*node, "run", pass_through_mode()) + tighten_files(*node, "state", pass_through_mode()) +
+         tighten_files(*node, "pki", 0700);
+}
+
+std::size_t tighten(const Folder& folder) {
+  std::size_t count = 0;
+  for (const auto& name : names_in(folder))
+    if (known_folder(name) || known_file(name))
+      count += tighten_entry(folder, name, known_folder(name) ? folder_mode(name) : for_everybody(name) ? 0644 : 0600);
+  count += tighten_files(folder, "pki", 0700) + tighten_files(folder, "log", 0700);
+  if (!holds_folder(folder, "nodes"))
+    return count;
+  const auto nodes = folder.folder("nodes", pass_through_mode());
+  for (const auto& name : nodes ? names_in(*nodes) : std::vector<std::string>())
+    if (holds_folder(*nodes, name))
+      count += tighten_node(*nodes, name);
+  return count;
+}
+
+Result<StateDir> ready(Folder folder, std::string id) {
+  struct stat found {};
+  if (::fstat(folder.fd(), &found) != 0 || ::fchmod(folder.fd(), pass_through_mode()) != 0)
+    return os_error("cannot set the mode of " + folder.path());
+  StateDir dir{std::move(folder), std::move(id)};
+  dir.tightened = tighten(dir.folder) + ((found.st_mode & 07777 & ~pass_through_mode()) != 0 ? 1 : 0);
+  return dir;
+}
+
+// One look: a state directory, or why not. nullopt: somebody else may be making it just now.
+Result<std::optional<StateDir>> look(const std::string& path, bool last_try) {
+  Folder folder = TRY(Folder::make(path, pass_through_mode()));
+  auto mark = read_mark(folder);
+  if (mark)
+    return std::optional<StateDir>(TRY(ready(std::move(folder), std::move(*mark))));
+  if (mark.error().code != Errc::kNotFound)
+    return mark.error();
+  const auto names = TRY(folder.names());
+  const bool takes = empty(names) || made_by_older_version(folder) || mutant(Mutant::kForeignDirectory);
+  if (!takes && !last_try)
+    return std::optional<StateDir>();
+  if (!takes)
+    return not_ours(folder, names);
+  // Others may have written here until now: closed first, then looked at once more.
+  struct stat found {};
+  if (::fstat(folder.fd(), &found) != 0 || ::fchmod(folder.fd(), pass_through_mode()) != 0)
+    return os_error("cannot set the mode of " + path);
+  if (TRY(folder.names()) != names) {
+    (void)!::fchmod(folder.fd(), found.st_mode & 07777);
+    return not_ours(folder, TRY(folder.names()));
+  }
+  std::string id = TRY(make_mark(folder));
+  return std::optional<StateDir>(TRY(ready(std::move(folder), std::move(id))));
+}
+
+// --- removing ---
+
+Result<void> remove_entry(int parent, const std::string& name, const std::string& path, dev_t device);
+
+Result<void> remove_inside(const Folder& folder, dev_t device) {
+  for (const auto& name : TRY(folder.names())) TRY(remove_entry(folder.fd(), name, folder.path() + "/" + name, device));
+  return {};
+}
+
+// Follows nothing, and does not leave the file system that the directory lies on.
+Result<void> remove_entry(int parent, const std::string& name, const std::string& path, dev_t device) {
+  struct stat found {};
+  if (::fstatat(parent, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno == ENOENT ? Result<void>() : os_error("cannot remove " + path);
+  if (!S_ISDIR(found.st_mode))
+    return ::unlinkat(parent, name.c_str(), 0) == 0 ? Result<void>() : os_error("cannot remove " + path);
+  if (found.st_dev != device)
+    return denied(path + " is another file system: unmount it first");
+  const int fd = ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0)
+    return os_error("cannot remove " + path);
+  {
+    const Folder inside = Folder::held(path, fd);
+    TRY(remove_inside(inside, device));
+  }
+  return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 ? Result<void>() : os_error("cannot remove " + path);
+}
+
+}  // namespace
+
+bool serves_others() { return ::geteuid() == 0; }
+unsigned socket_mode() { return serves_others() ? 0666 : 0600; }
+unsigned pass_through_mode() { return serves_others() ? 0711 : 0700; }
+
+std::size_t close_to_others(const StateDir& dir) { return tighten(dir.folder); }
+
+Result<StateDir> claim_state_dir(const std::string& path) {
+  for (int tries = 1;; ++tries) {
+    auto found = TRY(look(path, tries == kSomebodyElseTries));
+    if (found)
+      return std::move(*found);
+    ::usleep(20'000);
+  }
+}
+
+Result<StateDir> find_state_dir(const std::string& path) {
+  Folder folder = TRY(Folder::open(path));
+  auto mark = read_mark(folder);
+  if (mark)
+    return StateDir{std::move(folder), std::move(*mark)};
+  if (mark.error().code != Errc::kNotFound)
+    return mark.error();
+  if (made_by_older_version(folder) || mutant(Mutant::kForeignDirectory))
+    return StateDir{TRY(Folder::open(path)), TRY(make_mark(folder))};
+  const auto names = TRY(folder.names());
+  return empty(names) ? not_found(path + " holds no cluster") : not_ours(folder, names);
+}
+
+Result<std::vector<std::string>> remove_state_dir(StateDir dir) {
+  struct stat found {};
+  if (::fstat(dir.folder.fd(), &found) != 0)
+    return os_error(dir.folder.path());
+  std::vector<std::string> kept;
+  for (const auto& name : TRY(dir.folder.names())) {
+    if (name == kMarkFile)
+      continue;  // last: what is interrupted stays ours
+    const bool ours = holds_folder(dir.folder, name) ? known_folder(name) : known_file(name);
+    if (ours || mutant(Mutant::kForeignDirectory))
+      TRY(remove_entry(dir.folder.fd(), name, dir.file(name), found.st_dev));
+    else if (name != kMadeByFileSystem)
+      kept.push_back(name);
+  }
+  if (!kept.empty())
+    return kept;
+  TRY(remove_entry(dir.folder.fd(), kMarkFile, dir.file(kMarkFile), found.st_dev));
+  // A mount point stays, and a file system's own folder in it.
+  if (::rmdir(dir.folder.path().c_str()) != 0 && errno != EBUSY && errno != ENOTEMPTY)
+    return os_error("cannot remove " + dir.folder.path());
+  return kept;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+// A state directory: one that a mark says we made. Only such a one is written to, tightened, or removed, and only what
+// has a name of ours in it.
+//
+//   lockstep.id   the mark: the directory's id          public/   for everybody: the API's socket, the CA's certificate
+// Everything else is for its owner alone. In a directory of root's others may pass through, to reach public/ and what a
+// node serves to jobs; one of an ordinary user is closed to all others.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "io/local/folder.h"
+
+namespace lockstep {
+
+inline constexpr const char* kMarkFile = "lockstep.id";
+
+struct StateDir {
+  Folder folder;
+  std::string id;             // 32 hexadecimal digits
+  std::size_t tightened = 0;  // files and directories in it that others could read until now
+  std::string file(std::string_view name) const { return folder.path() + "/" + std::string(name); }
+};
+
+// Opens the state directory at an absolute path, or makes one where there is nothing or an empty directory of ours. One
+// of an older version gets its mark. kDenied: it is somebody else's, holds something else, or can be reached through a
+// link or a directory that others could exchange.
+Result<StateDir> claim_state_dir(const std::string& path);
+// The same, but makes nothing: kNotFound if there is no state directory.
+Result<StateDir> find_state_dir(const std::string& path);
+
+// Takes what is too much from the modes of everything of ours in it; how many there were. Claiming does it, too.
+std::size_t close_to_others(const StateDir& dir);
+
+// Everything of ours in it, then the directory itself if that is all. Returns the names that were not ours and stay.
+Result<std::vector<std::string>> remove_state_dir(StateDir dir);
+
+// Whether commands and jobs of other users may reach the cluster: where we are root. Decides the modes of sockets and
+// of the folders that lead to them.
+bool serves_others();
+unsigned socket_mode();        // 0666 or 0600
+unsigned pass_through_mode();  // of folders: 0711 or 0700
+
+}  // namespace lockstep
