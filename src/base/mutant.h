@@ -30,6 +30,8 @@ enum class Mutant : unsigned char {
   kForgetTopology,      // the core takes a start without asking whether it lies where its groups must
   kPauseUnasked,        // a paused job's cores are free before its nodes have said that it stopped
   kStalePause,          // what a node says of an earlier pause is accepted
+  kOversizeAccepted,    // records beyond their bound are committed, and handed to the log whole
+  kLateQuarantine,      // what is being done is forgotten before the append, so that who dies there dies again
   kSimulatedEnd,
   // Planted by the unit test of the check that must see them: the simulation has no processes, files or certificates.
   kLaneStarved,       // root and the nodes have no connections of their own when strangers hold all others

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "controller/poison.h"
+
 namespace lockstep {
 
 namespace {
@@ -18,7 +20,10 @@ CoreLoop::CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDe
       clock_(clock),
       outputs_(std::move(outputs)) {
   engine_->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {
-    outbox_.push_back([this, batch] { outputs_.on_batch(batch); });
+    outbox_.push_back([this, batch] {
+      const AtWorkFor at_work(batch->commands);
+      outputs_.on_batch(batch);
+    });
     desk_.committed(engine_->state(), batch->changes, batch->actions, clock_.now());
   });
   engine_->set_aside([this](Task work, Task done) { run_aside(std::move(work), std::move(done)); });
@@ -27,6 +32,7 @@ CoreLoop::CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDe
 CoreLoop::~CoreLoop() { stop(); }
 
 void CoreLoop::start() {
+  engine_->ready();
   thread_ = std::thread([this] { run(); });
 }
 

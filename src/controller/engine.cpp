@@ -1,21 +1,25 @@
 #include "controller/engine.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <deque>
+#include <exception>
 #include <unordered_set>
 
 #include "base/mutant.h"
 #include "base/text.h"
 #include "controller/poison.h"
-#include "wire/codec.h"
+#include "controller/quarantine.h"
+#include "wire/entry_stream.h"
 
 namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kSnapshotChunkRecords = 256;
-constexpr std::size_t kReadPage = 256;          // entries per read while loading
-constexpr std::size_t kKnownBlobsMax = 20'000;  // ids remembered as stored already
+constexpr std::size_t kDocumentBytes = kEntryBytesMax - (64 << 10);  // ended there: most then are one entry
+constexpr std::size_t kSnapshotDocumentBytes = 128 << 10;            // short enough for caches while it is read
+constexpr std::size_t kReadPage = 256;                               // entries per read while loading
+constexpr std::size_t kKnownBlobsMax = 20'000;                       // ids remembered as stored already
 constexpr std::uint64_t kTrimStep = 512;  // entries that must be gained before the log is trimmed between snapshots
 
 // What still goes through first when the log is in trouble: work that ends, and the fate of nodes.
@@ -34,6 +38,27 @@ void keep_last_cluster(std::vector<Change>& changes) {
   const auto last = std::find_if(changes.rbegin(), changes.rend(), is_cluster);
   if (last != changes.rend())
     changes.erase(std::remove_if(changes.begin(), last.base() - 1, is_cluster), last.base() - 1);
+}
+
+// Hands out the pieces of one document after the other, in order, with the number of the last change up to there.
+template <class Take>
+void write_pieces(Instant at, std::span<const Change> changes, const std::vector<Event>& events,
+                  std::size_t document_bytes, Take take) {
+  Seq last = 0;
+  const auto hand_out = [&](std::string document) {
+    // Planted: a record that no entry holds goes whole.
+    auto pieces = mutant(Mutant::kOversizeAccepted) ? std::vector{std::move(document)}
+                                                    : cut_document(std::move(document), kEntryBytesMax);
+    for (auto& piece : pieces) take(std::move(piece), last);
+  };
+  EntryWriter writer(at);
+  for (const Change& change : changes) {
+    if (writer.bytes() >= document_bytes)
+      hand_out(writer.finish());
+    writer.add(change);
+    last = change.seq;
+  }
+  hand_out(writer.finish(events, kEntryBytesMax));
 }
 
 Error read_only_error(const std::string& cause) {
@@ -56,6 +81,9 @@ struct Engine::Inner {
   EngineSettings settings;
   ClusterState state;
   std::unique_ptr<PoisonNote> poison;
+  CrashNote* note = nullptr;  // poison, or what the settings name; null = none
+  std::unique_ptr<Quarantine> quarantine;
+  bool loading = false;  // the note says so
   std::deque<Item> queue;
   std::vector<Reader> readers;
   Aside aside;
@@ -86,15 +114,11 @@ struct Engine::Inner {
   Result<void> load(std::uint64_t seen) {
     auto snapshot = TRY(log.read_snapshot());
     SpecPool pool;
-    std::vector<Change> changes;
-    Instant at;
-    for (const auto& chunk : snapshot.chunks) {
-      auto body = TRY(decode_entry_sharing(chunk, pool));
-      at = std::max(at, body.at);
-      std::move(body.changes.begin(), body.changes.end(), std::back_inserter(changes));
-    }
+    EntryReader reader(&pool);
+    for (std::size_t i = 0; i < snapshot.chunks.size(); ++i)
+      TRY(reader.add(std::exchange(snapshot.chunks[i], {}), i + 1 == snapshot.chunks.size()));
+    auto [changes, forgotten, at] = reader.take();
     std::vector<Batch> unseen;
-    Batch open;  // chunks that wait for their closing entry
     std::uint64_t index = snapshot.index;
     for (;;) {
       auto entries = TRY(log.read(index + 1, kReadPage));
@@ -104,24 +128,16 @@ struct Engine::Inner {
         if (entry.index != index + 1)
           return Error{Errc::kCorrupt, format("the log has entry {} where {} belongs", entry.index, index + 1), {}};
         index = entry.index;
-        auto body = TRY(decode_entry_sharing(entry.bytes, pool));
-        // A cut batch without its closing entry never happened; its numbers were given out again.
-        if (!open.changes.empty() && !body.changes.empty() && body.changes.front().seq <= open.changes.back().seq)
-          open = {};
-        std::move(body.changes.begin(), body.changes.end(), std::back_inserter(open.changes));
-        std::move(body.events.begin(), body.events.end(), std::back_inserter(open.events));
-        if (!entry.closing)
+        if (!TRY(reader.add(entry.bytes, entry.closing)))
           continue;
+        auto body = reader.take();
         at = std::max(at, body.at);
-        open.at = body.at;
-        open.index = index;
         if (index > seen) {
-          changes.insert(changes.end(), open.changes.begin(), open.changes.end());
-          unseen.push_back(std::move(open));
+          changes.insert(changes.end(), body.changes.begin(), body.changes.end());
+          unseen.push_back({index, body.at, std::move(body.changes), std::move(body.events), {}});
         } else {
-          std::move(open.changes.begin(), open.changes.end(), std::back_inserter(changes));
+          std::move(body.changes.begin(), body.changes.end(), std::back_inserter(changes));
         }
-        open = {};
       }
     }
     for (std::size_t i = 1; i < changes.size(); ++i)
@@ -143,39 +159,13 @@ struct Engine::Inner {
     return {};
   }
 
-  // Cuts a batch into entries of at most kEntryBytesMax; the last one closes. A single record beyond that goes alone.
+  // Cuts a batch into entries of at most kEntryBytesMax; the last one closes. A record may span several.
   std::vector<LogEntry> entries_of(const Batch& batch) const {
     std::vector<LogEntry> out;
-    const auto add = [&](std::string bytes, Seq last_seq, bool closing) {
-      out.push_back({last_index + out.size() + 1, last_seq, closing, std::move(bytes)});
-    };
-    std::string whole = encode_entry({batch.changes, batch.events, batch.at});
-    const Seq last = batch.changes.back().seq;
-    if (whole.size() <= kEntryBytesMax) {
-      add(std::move(whole), last, true);
-      return out;
-    }
-    std::size_t per_part = std::max<std::size_t>(1, batch.changes.size() * (kEntryBytesMax / 2) / whole.size());
-    whole.clear();
-    for (std::size_t from = 0; from < batch.changes.size();) {
-      std::size_t count = std::min(per_part, batch.changes.size() - from);
-      std::string bytes;
-      for (;; count = (count + 1) / 2) {
-        bytes = encode_entry({{batch.changes.begin() + static_cast<std::ptrdiff_t>(from),
-                               batch.changes.begin() + static_cast<std::ptrdiff_t>(from + count)},
-                              {},
-                              batch.at});
-        if (bytes.size() <= kEntryBytesMax || count == 1)
-          break;
-      }
-      from += count;
-      add(std::move(bytes), batch.changes[from - 1].seq, false);
-    }
-    // Events close the batch. They are not state: what does not fit is dropped.
-    std::string tail = encode_entry({{}, batch.events, batch.at});
-    if (tail.size() > kEntryBytesMax)
-      tail = encode_entry({{}, {}, batch.at});
-    add(std::move(tail), last, true);
+    write_pieces(batch.at, batch.changes, batch.events, kDocumentBytes, [&](std::string bytes, Seq last_seq) {
+      out.push_back({last_index + out.size() + 1, last_seq, false, std::move(bytes)});
+    });
+    out.back().closing = true;
     return out;
   }
 
@@ -198,13 +188,8 @@ struct Engine::Inner {
     std::vector<std::string> chunks;
 
     void encode() {
-      for (std::size_t from = 0; from < records.size(); from += kSnapshotChunkRecords) {
-        const auto to = std::min(records.size(), from + kSnapshotChunkRecords);
-        chunks.push_back(encode_entry(
-            {{records.begin() + static_cast<std::ptrdiff_t>(from), records.begin() + static_cast<std::ptrdiff_t>(to)},
-             {},
-             at}));
-      }
+      write_pieces(at, records, {}, kSnapshotDocumentBytes,
+                   [this](std::string bytes, Seq) { chunks.push_back(std::move(bytes)); });
       records = {};
     }
   };
@@ -319,6 +304,36 @@ struct Engine::Inner {
     return items;
   }
 
+  // Whoever may have stopped the controller is applied alone, so that the note tells whether it was that one.
+  void isolate_suspects(std::vector<Item>& items) {
+    if (!quarantine || !quarantine->any_suspects())
+      return;
+    std::size_t keep = 0;
+    while (keep < items.size() && !quarantine->suspects(fingerprint(items[keep].command))) ++keep;
+    keep = std::max<std::size_t>(1, keep);
+    for (; items.size() > keep; items.pop_back()) queue.push_front(std::move(items.back()));
+  }
+
+  void ready() {
+    if (loading)
+      note->loaded();
+    loading = false;
+  }
+
+  // However a batch ends, once it is over nothing is to be noted of it. A death ends nothing.
+  struct NoteGuard {
+    CrashNote* note;
+    const int exceptions = std::uncaught_exceptions();
+    explicit NoteGuard(CrashNote* n) : note(n) {
+      if (note)
+        note->begin();
+    }
+    ~NoteGuard() {
+      if (note && std::uncaught_exceptions() == exceptions)
+        note->done();
+    }
+  };
+
   void run(Instant now) {
     if (queue.empty())
       return;
@@ -333,11 +348,14 @@ struct Engine::Inner {
     std::vector<Item> items = take_queued();
     if (items.empty())
       return;
+    isolate_suspects(items);
     if (!trusted && !reload()) {
       refuse(items, read_only_error(trouble));
       return;
     }
 
+    ready();
+    const NoteGuard noted(note);
     Batch batch;
     batch.at = clock;
     std::vector<Blob> blobs;
@@ -346,8 +364,10 @@ struct Engine::Inner {
     const Seq seq_before = state.tables().seq;
     for (auto& item : items) answers.push_back(apply_one(item, batch, blobs));
     keep_last_cluster(batch.changes);
-    if (poison)
-      poison->done();
+    if (note && mutant(Mutant::kLateQuarantine))
+      note->done();
+    else if (note)
+      note->stage(CrashStage::kStoring);
 
     if (mutant(Mutant::kEarlyAck))
       answer(items, answers);
@@ -371,21 +391,27 @@ struct Engine::Inner {
       read_only = false;
     }
     batch.index = last_index;
+    if (note && !mutant(Mutant::kLateQuarantine))
+      note->stage(CrashStage::kPublishing);
+    const std::string alone = batch.commands.size() == 1 ? batch.commands.front() : std::string();
     if (!mutant(Mutant::kPublishUncommitted) && !(batch.changes.empty() && batch.actions.empty()))
       publish(std::move(batch));
     if (!mutant(Mutant::kEarlyAck))
       answer(items, answers);
+    if (quarantine)
+      quarantine->survived(alone);
     if (!drafting && last_index >= snapshot_index + settings.snapshot_every)
       begin_snapshot();
     trim();
   }
 
   Result<Answer> apply_one(Item& item, Batch& batch, std::vector<Blob>& blobs) {
-    if (poison) {
-      const std::string text = fingerprint(item.command);
-      if (!text.empty() && poison->quarantined(text))
-        return Error{Errc::kInternal, format("quarantined: this request stopped the controller before ({})", text), {}};
-      poison->applying(text);
+    if (note) {
+      std::string name = fingerprint(item.command);
+      if (quarantine->refuses(name))
+        return Error{Errc::kInternal, format("quarantined: this request stopped the controller before ({})", name), {}};
+      note->applying(name);
+      batch.commands.push_back(std::move(name));
     }
     auto outcome = apply(state, item.command, clock);
     if (!outcome.ok())
@@ -433,8 +459,18 @@ Engine::~Engine() = default;
 Result<std::unique_ptr<Engine>> Engine::open(Log& log, EngineSettings settings, Instant now) {
   std::unique_ptr<Engine> engine(new Engine(log, std::move(settings)));
   Inner& in = *engine->inner_;
-  if (!in.settings.poison.empty())
+  in.note = in.settings.crash_note;
+  if (!in.note && !in.settings.poison.empty()) {
     in.poison = TRY(PoisonNote::open(in.settings.poison));
+    in.note = in.poison.get();
+  }
+  if (in.note) {
+    in.quarantine = TRY(Quarantine::open(*in.note));
+    in.note->loading();
+  }
+  if (in.poison)
+    for (const std::string& name : in.quarantine->quarantined())
+      std::fprintf(stderr, "lockstepd: quarantined, because it stopped the controller: %s\n", name.c_str());
   TRY(in.load(UINT64_MAX));
   std::optional<Error> failure;
   engine->submit({{UserId{}, true}, StartEpoch{in.settings.cluster_name}}, [&](Result<Answer> answer) {
@@ -444,6 +480,10 @@ Result<std::unique_ptr<Engine>> Engine::open(Log& log, EngineSettings settings, 
   engine->run_batch(now);
   if (failure)
     return std::move(*failure);
+  if (in.note) {
+    in.loading = true;
+    in.note->loading();
+  }
   return engine;
 }
 
@@ -456,6 +496,11 @@ void Engine::submit(Command command, Reply reply, std::vector<Blob> blobs) {
     return;
   }
   inner_->queue.push_back({std::move(command), std::move(reply), std::move(blobs)});
+}
+
+void Engine::ready() { inner_->ready(); }
+std::vector<std::string> Engine::quarantined() const {
+  return inner_->quarantine ? inner_->quarantine->quarantined() : std::vector<std::string>();
 }
 
 void Engine::teach(std::span<const PastRun> runs) { inner_->state.teach(runs); }

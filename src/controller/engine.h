@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/cluster.h"
+#include "ports/crash_note.h"
 #include "ports/log.h"
 
 namespace lockstep {
@@ -29,7 +30,8 @@ struct EngineSettings {
   std::string cluster_name = "lockstep";
   // True while the log lives on its reserve: only what ends work is taken then. Unset = never.
   std::function<bool()> low_space;
-  std::string poison;  // file for the command being applied (controller/poison.h); "" = none
+  std::string poison;               // file for what is being done (controller/poison.h); "" = none
+  CrashNote* crash_note = nullptr;  // instead of that file; must outlive the engine
 };
 
 class Engine {
@@ -37,8 +39,15 @@ class Engine {
   using Reply = std::function<void(Result<Answer>)>;
 
   // Loads snapshot and tail, then commits StartEpoch at now, or at the log's own clock where that is later. A command
-  // that trips a CHECK is quarantined: `poison` names it after the crash, and it is refused from then on.
+  // that stopped the controller, in whatever stage, is quarantined: refused from then on (controller/quarantine.h).
+  // Refuses, with kCorrupt, where the state itself stopped the last two lives.
   static Result<std::unique_ptr<Engine>> open(Log& log, EngineSettings settings, Instant now);
+
+  // What is built on the state (planner, views) stands: from now on a death is no fault of the state. The first batch
+  // says so, too. On the thread that opened it.
+  void ready();
+  // Names of the commands that are refused because they stopped the controller, sorted.
+  std::vector<std::string> quarantined() const;
 
   // Queues a command. blobs are stored with it. reply is called after the covering entry is durable (or with an error).
   void submit(Command command, Reply reply, std::vector<Blob> blobs = {});
@@ -55,6 +64,7 @@ class Engine {
     std::vector<Change> changes;
     std::vector<Event> events;
     std::vector<Action> actions;
+    std::vector<std::string> commands;  // names of what is in it, for AtWorkFor; empty where nobody keeps a note
   };
   using Reader = std::function<void(const std::shared_ptr<const Batch>&)>;
   void add_reader(Reader reader);

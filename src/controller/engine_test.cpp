@@ -1,15 +1,11 @@
 #include "controller/engine.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <fstream>
-
+#include "base/mutant.h"
 #include "base/text.h"
-#include "controller/poison.h"
 #include "controller/test_log.h"
+#include "model/bounds.h"
 #include "wire/codec.h"
 
 namespace lockstep {
@@ -29,6 +25,8 @@ Object note(const std::string& name, std::string body = "x") {
   object.body = std::move(body);
   return object;
 }
+
+BlobId id_of(int blob) { return format("{:064x}", blob); }
 
 class EngineTest : public ::testing::Test {
  protected:
@@ -293,13 +291,13 @@ TEST_F(EngineTest, BlobsAreStoredOnceWithTheirCommandAndSweptWhenUnused) {
   EngineSettings settings;
   settings.snapshot_every = 3;
   auto engine = open(settings);
-  engine->submit(own(PutUser{person("ann", 1000)}), nullptr, {{"b1", "script"}});
-  engine->submit(own(RemovePartition{"nowhere"}), nullptr, {{"b2", "of a refused command"}});
+  engine->submit(own(PutUser{person("ann", 1000)}), nullptr, {{id_of(1), "script"}});
+  engine->submit(own(RemovePartition{"nowhere"}), nullptr, {{id_of(2), "of a refused command"}});
   engine->run_batch(now + millis(1));
-  EXPECT_TRUE(log.blobs.contains("b1"));
-  EXPECT_FALSE(log.blobs.contains("b2"));
+  EXPECT_TRUE(log.blobs.contains(id_of(1)));
+  EXPECT_FALSE(log.blobs.contains(id_of(2)));
   for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(run(*engine, PutObject{note(format("o{}", i)), 0}).ok());
-  EXPECT_FALSE(log.blobs.contains("b1"));  // nothing names it
+  EXPECT_FALSE(log.blobs.contains(id_of(1)));  // nothing names it
 }
 
 TEST_F(EngineTest, TheInboxIsBounded) {
@@ -329,6 +327,139 @@ TEST_F(EngineTest, OnItsReserveTheLogTakesOnlyWhatEndsWork) {
   EXPECT_TRUE(run(*engine, PutUser{person("ann", 1000)}).ok());
 }
 
+// Row 1 of what a hostile user tried: the controller stopped itself on a record of more than an entry.
+TEST_F(EngineTest, ARecordMaySpanEntries) {
+  std::vector<std::string> bodies;
+  std::size_t appends_before = 0;
+  {
+    auto engine = open();
+    for (const std::size_t bytes : {kEntryBytesMax - 200, kEntryBytesMax, kEntryBytesMax + 1, 3 * kEntryBytesMax}) {
+      bodies.push_back(std::string(bytes, static_cast<char>('a' + bodies.size())));
+      appends_before = log.entries.size();
+      ASSERT_TRUE(run(*engine, PutObject{note(format("o{}", bodies.size()), bodies.back()), 0}).ok()) << log.refused;
+    }
+    EXPECT_GE(log.entries.size() - appends_before, 4u);
+    // Beside others in one batch.
+    for (int i = 0; i < 3; ++i) engine->submit(own(PutObject{note(format("many{}", i), bodies[2]), 0}), nullptr);
+    engine->run_batch(now + millis(5));
+  }
+  for (const auto& entry : log.entries) EXPECT_LE(entry.bytes.size(), kEntryBytesMax);
+  EXPECT_EQ(log.refused, "");
+  for (const bool from_snapshot : {false, true}) {
+    EngineSettings settings;
+    if (from_snapshot)
+      settings.snapshot_every = 1;
+    auto engine = open(settings);
+    ASSERT_TRUE(engine);
+    for (std::size_t i = 0; i < bodies.size(); ++i)
+      EXPECT_EQ(engine->state().tables().objects.at({"test/Note", "", format("o{}", i + 1)})->body, bodies[i]);
+    EXPECT_EQ(engine->state().tables().objects.size(), bodies.size() + 3);
+    engine->set_trim_floor(engine->last_index());  // the second time only the snapshot is there
+  }
+  EXPECT_EQ(log.refused, "") << "chunks of a snapshot are bounded, too";
+  EXPECT_TRUE(open());
+}
+
+// What a record would take is known before it is committed: the command is refused with the number, and nothing
+// happened.
+TEST_F(EngineTest, ARecordBeyondItsBoundIsRefusedAndChangesNothing) {
+  auto engine = open();
+  const UserId ann = run(*engine, PutUser{person("ann", 1000)})->user;
+  const std::string much(kRecordBytesMax + 1, 'm');
+  auto spec = std::make_shared<JobSpec>();
+  spec->name = "large";
+  spec->user = ann;
+  spec->hold = true;
+  spec->script = id_of(1);
+  spec->groups.resize(1);
+  spec->groups[0].launch = Launch::kScript;
+  const auto small = run(*engine, SubmitJob{.spec = std::make_shared<JobSpec>(*spec)});
+  ASSERT_TRUE(small.ok()) << small.error().message;
+  spec->groups[0].argv.assign(3, much.substr(0, much.size() / 2));
+  UpdateJob update{.target = {.job = small->job}};
+  update.comment = much;
+  NodeHello hello;
+  hello.facts.meta.name = "n1";
+  hello.facts.boot_id = "boot";
+  hello.facts.cores = 4;
+  hello.facts.memory_mb = 1000;
+  hello.facts.features = {much};
+  Partition partition;
+  partition.meta.name = "wide";
+  partition.nodes.assign(kRecordBytesMax / 8, "node123");
+  const std::pair<CommandBody, std::string> commands[] = {
+      {PutObject{note("large", much), 0}, "body"},
+      {SubmitJob{.spec = spec}, "argv"},
+      {update, "comment"},
+      {hello, "features"},
+      {PutPartition{partition}, "nodes"},
+  };
+  for (const auto& [command, heaviest] : commands) {
+    const Seq seq = engine->state().tables().seq;
+    const std::size_t entries = log.entries.size();
+    const auto answer = run(*engine, command);
+    ASSERT_FALSE(answer.ok()) << heaviest;
+    EXPECT_NE(answer.error().message.find_first_of("0123456789"), std::string::npos) << answer.error().message;
+    if (answer.error().field == heaviest) {  // else a narrower bound was met first
+      EXPECT_EQ(answer.error().code, Errc::kExhausted);
+      EXPECT_NE(answer.error().message.find("4194304 are allowed"), std::string::npos) << answer.error().message;
+    }
+    EXPECT_EQ(engine->state().tables().seq, seq);
+    EXPECT_EQ(log.entries.size(), entries);
+    check_invariants(engine->state());
+  }
+  EXPECT_FALSE(engine->read_only());
+  EXPECT_TRUE(run(*engine, PutObject{note("after"), 0}).ok());
+  planted = Mutant::kOversizeAccepted;
+  const bool refused = !run(*engine, PutObject{note("large", much), 0}).ok();
+  planted = Mutant::kNone;
+  EXPECT_NE(log.refused, "") << "planted: the log is asked for what it cannot take" << refused;
+}
+
+TEST_F(EngineTest, APlantedOversizeEntryIsRefusedByTheLogAndNotTheEndOfTheController) {
+  auto engine = open();
+  planted = Mutant::kOversizeAccepted;
+  const auto answer = run(*engine, PutObject{note("big", std::string(2 * kEntryBytesMax, 'x')), 0});
+  planted = Mutant::kNone;
+  EXPECT_FALSE(answer.ok());
+  EXPECT_NE(log.refused.find("bytes; 1048576 are allowed"), std::string::npos) << log.refused;
+  now = now + seconds(2);
+  EXPECT_TRUE(run(*engine, PutObject{note("big", std::string(2 * kEntryBytesMax, 'x')), 0}).ok());
+}
+
+// Row 5: 190 held jobs of 340,000 empty arguments were a snapshot that nobody could read any more. Here in small.
+TEST_F(EngineTest, ASnapshotOfManyLargeJobsIsReadBack) {
+  EngineSettings settings;
+  settings.snapshot_every = 30;
+  constexpr std::size_t kJobs = 40, kArguments = 60'000;
+  {
+    auto engine = open(settings);
+    const auto user = run(*engine, PutUser{person("ann", 1000)});
+    for (std::size_t i = 0; i < kJobs; ++i) {
+      auto spec = std::make_shared<JobSpec>();
+      spec->name = format("j{}", i);
+      spec->user = user->user;
+      spec->hold = true;
+      spec->groups.resize(1);
+      spec->groups[0].launch = Launch::kScript;
+      spec->script = id_of(1);
+      spec->groups[0].argv.resize(kArguments);
+      spec->groups[0].argv[0] = spec->name;
+      const auto done = run(*engine, SubmitJob{.spec = spec});
+      ASSERT_TRUE(done.ok()) << done.error().message;
+    }
+  }
+  ASSERT_GE(log.snapshot.index, 30u);
+  for (const auto& chunk : log.snapshot.chunks) EXPECT_LE(chunk.size(), kEntryBytesMax);
+  auto engine = open(settings);
+  ASSERT_TRUE(engine);
+  ASSERT_EQ(engine->state().tables().jobs.size(), kJobs);
+  for (const auto& [id, job] : engine->state().tables().jobs) {
+    ASSERT_EQ(job->spec->groups[0].argv.size(), kArguments);
+    ASSERT_EQ(job->spec->groups[0].argv[0], job->spec->name);
+  }
+}
+
 TEST_F(EngineTest, ADamagedLogIsRefused) {
   open();
   log.entries.back().bytes = "{\"v\":1,";
@@ -346,42 +477,6 @@ TEST_F(EngineTest, AGapInTheLogIsRefused) {
   const auto broken = Engine::open(log, {}, now);
   ASSERT_FALSE(broken.ok());
   EXPECT_EQ(broken.error().code, Errc::kCorrupt);
-}
-
-TEST_F(EngineTest, ACommandThatCrashedTheControllerIsRefusedFromThenOn) {
-  char dir[] = "/tmp/lockstep-poison-XXXXXX";
-  ASSERT_NE(mkdtemp(dir), nullptr);
-  EngineSettings settings;
-  settings.poison = std::string(dir) + "/applying";
-  const std::string bad = fingerprint(own(PutUser{person("ann", 1000)}));
-  const auto dies_of = [&](int signal) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      auto note = PoisonNote::open(settings.poison);
-      if (note.ok())
-        (*note)->applying(bad);
-      if (signal == SIGABRT)
-        std::abort();  // as a failed CHECK does
-      ::raise(signal);
-    }
-    ::waitpid(child, nullptr, 0);
-  };
-  dies_of(SIGKILL);
-  {
-    // Found by killing a real controller while it applied an agent's last report: the report was refused for ever.
-    auto engine = open(settings);
-    EXPECT_TRUE(run(*engine, PutUser{person("ann", 1000)}).ok()) << "a kill says nothing against the command";
-  }
-  dies_of(SIGABRT);
-  for (int restart = 0; restart < 2; ++restart) {
-    auto engine = open(settings);
-    const auto answer = run(*engine, PutUser{person("ann", 1000)});
-    ASSERT_FALSE(answer.ok());
-    EXPECT_NE(answer.error().message.find("quarantined"), std::string::npos);
-    EXPECT_TRUE(run(*engine, PutUser{person("bob", 1001)}).ok());
-  }
-  for (const char* file : {"/applying", "/applying.list"}) ::unlink((std::string(dir) + file).c_str());
-  ::rmdir(dir);
 }
 
 }  // namespace

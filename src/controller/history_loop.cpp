@@ -4,7 +4,8 @@
 #include <cstdio>
 
 #include "base/text.h"
-#include "wire/codec.h"
+#include "controller/poison.h"
+#include "wire/entry_stream.h"
 
 namespace lockstep {
 
@@ -37,25 +38,31 @@ Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot
         Errc::kCorrupt,
         format("history has seen log entry {}, but the log ends at {}: they are not of the same cluster", cursor, last),
         {}};
-  std::vector<Change> changes;
+  EntryReader reader;
+  std::vector<Change> changes;  // of batches that are closed
   std::uint64_t index = cursor;
   while (index < last) {
     const auto entries = TRY(log.read(index + 1, kPage));
     if (entries.empty())
       break;
+    if (entries.front().index != index + 1)
+      std::fprintf(
+          stderr,
+          "lockstepd: accounting lacks what happened between log entries %llu and %llu: history.db is an older "
+          "copy, or was damaged\n",
+          static_cast<unsigned long long>(index + 1), static_cast<unsigned long long>(entries.front().index - 1));
     std::uint64_t closed = cursor;
     for (const auto& entry : entries) {
-      auto body = TRY(decode_entry(entry.bytes));
-      if (!changes.empty() && !body.changes.empty() && body.changes.front().seq <= changes.back().seq)
-        std::erase_if(changes, [&](const Change& c) { return c.seq >= body.changes.front().seq; });
-      std::move(body.changes.begin(), body.changes.end(), std::back_inserter(changes));
       index = entry.index;
-      if (entry.closing)
-        closed = index;
+      if (!TRY(reader.add(entry.bytes, entry.closing)))
+        continue;
+      auto body = reader.take();
+      std::move(body.changes.begin(), body.changes.end(), std::back_inserter(changes));
+      closed = index;
     }
-    if (closed == index) {
-      TRY(store_.take(index, changes, tables_));
-      cursor = index;
+    if (closed > cursor) {
+      TRY(store_.take(closed, changes, tables_));
+      cursor = closed;
       changes.clear();
     }
   }
@@ -105,6 +112,7 @@ void HistoryLoop::run() {
     const Duration patience = store_at >= kNever ? kForever : std::max(Duration{}, store_at - steady_now());
     for (auto& message : inbox_.take(patience)) {
       if (auto* batch = std::get_if<std::shared_ptr<const Engine::Batch>>(&message)) {
+        const AtWorkFor at_work((*batch)->commands);
         for (const auto& change : (*batch)->changes) tables_.apply(change);
         if (!(*batch)->changes.empty()) {
           gathered_ += (*batch)->changes.size();

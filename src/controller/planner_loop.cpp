@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "controller/poison.h"
+
 namespace lockstep {
 
 namespace {
@@ -52,6 +54,7 @@ void PlannerLoop::run() {
     }
     for (auto& message : inbox_.take(patience)) {
       if (const auto* batch = std::get_if<std::shared_ptr<const Engine::Batch>>(&message)) {
+        const AtWorkFor at_work((*batch)->commands);
         planner_.observe((*batch)->changes);
         if (!(*batch)->changes.empty())
           seen_ = (*batch)->changes.back().seq;

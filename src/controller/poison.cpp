@@ -4,10 +4,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <functional>
 
 #include "base/text.h"
 
@@ -15,21 +18,47 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kNoteBytes = 4096;  // first 4: length of the text that follows, 0 = nothing is being applied
-constexpr std::size_t kTrippedAt = kNoteBytes - 1;  // 1 = the process stopped itself (abort) while applying it
+constexpr std::size_t kNameMost = 240;        // longer names end in a hash of all of it
+constexpr std::size_t kNamesBytes = 1 << 20;  // of one batch; what is beyond is counted, not named
+constexpr std::uint32_t kMagic = 0x3250534c;  // "LSP2"; another layout says nothing
 
-// A failed CHECK ends in abort(). A process that is killed, or loses its machine, in the middle of a command says
-// nothing against the command. Signal handlers have no place for state but a global.
-char* volatile note_of_this_process = nullptr;
+// Names one after the other, each with a newline.
+struct Names {
+  std::uint32_t count, used;
+  char text[kNamesBytes];
 
-void mark_tripped(int) {
-  if (char* const note = note_of_this_process)
-    note[kTrippedAt] = 1;
-}
+  void clear() { count = used = 0; }
+  void add(const char* name, std::size_t size) {
+    ++count;
+    if (used + size + 1 > kNamesBytes)
+      return;
+    std::memcpy(text + used, name, size);
+    text[used + size] = '\n';
+    used += static_cast<std::uint32_t>(size + 1);
+  }
+  std::vector<std::string> all() const {
+    std::vector<std::string> out;
+    if (used > kNamesBytes)
+      return out;
+    for (std::size_t at = 0; at < used;) {
+      const char* end = static_cast<const char*>(std::memchr(text + at, '\n', used - at));
+      if (end == nullptr)
+        break;
+      out.emplace_back(text + at, end);
+      at = static_cast<std::size_t>(end - text) + 1;
+    }
+    if (count > out.size())
+      out.emplace_back();  // so that nobody seems to have been alone
+    return out;
+  }
+};
 
 struct Describe {
   std::string operator()(const SubmitJob& c) const {
-    return format("submit {} {}", c.spec ? c.spec->name : "", c.spec ? c.spec->script : "");
+    if (!c.spec)
+      return "submit";
+    const std::size_t arguments = c.spec->groups.empty() ? 0 : c.spec->groups[0].argv.size();
+    return format("submit {} {} {}", c.spec->name, c.spec->script, arguments);
   }
   std::string operator()(const CancelJob& c) const { return format("cancel {} {}", c.target.job.value, c.signal); }
   std::string operator()(const HoldJob& c) const { return format("hold {}", c.target.job.value); }
@@ -41,7 +70,10 @@ struct Describe {
   std::string operator()(const ResumeJob& c) const { return format("resume {}", c.target.job.value); }
   std::string operator()(const MarkCheckpoint& c) const { return format("checkpoint {}", c.job.value); }
   std::string operator()(const PutTopology& c) const { return format("topology {}", c.topology.leaves.size()); }
-  std::string operator()(const CreateStep& c) const { return format("step {}", c.job.value); }
+  std::string operator()(const CreateStep& c) const {
+    return format("step {} {} {} {}", c.job.value, c.spec ? c.spec->name : "", c.spec ? c.spec->tasks : 0,
+                  c.spec ? c.spec->argv.size() : 0);
+  }
   std::string operator()(const SignalStep& c) const { return format("signal {}.{} {}", c.job.value, c.step, c.signal); }
   std::string operator()(const SetTaskCount& c) const {
     return format("scale {} {} {}", c.job.value, c.group, c.count);
@@ -100,70 +132,188 @@ struct Describe {
 
 }  // namespace
 
+// What the engine is at, and beside it what a thread that shows a batch was at when it stopped the process.
+struct PoisonNote::Pages {
+  std::uint32_t magic;
+  std::uint32_t tripped;  // the thread that stopped the process was at `stage`
+  std::uint32_t stage;
+  std::uint32_t loads;          // lives in a row that got no further than kLoading
+  std::uint32_t shown_tripped;  // it was at work for `shown`
+  Names batch, shown;
+};
+
+namespace {
+
+// Signal handlers have no place for state but a global.
+PoisonNote* volatile note_of_this_process = nullptr;
+thread_local bool at_work_for_note = false;
+thread_local const std::vector<std::string>* at_work_for = nullptr;
+void (*volatile mark_death)() = nullptr;
+
+void on_death(int signal) {
+  if (const auto mark = mark_death)
+    mark();
+  ::raise(signal);  // and now by default
+}
+
+// Who has a handler of his own (a sanitizer) keeps it.
+void watch_deaths() {
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (signal != SIGABRT && before.sa_handler != SIG_DFL)
+      continue;
+    struct sigaction action {};
+    action.sa_handler = on_death;
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+Result<void> write_lines(const std::string& path, const std::vector<std::string>& lines) {
+  const std::string fresh = path + ".new";
+  {
+    std::ofstream out(fresh, std::ios::trunc);
+    for (const auto& line : lines) out << line << '\n';
+    if (!out.flush())
+      return Error{Errc::kIo, format("cannot write {}: {}", fresh, std::strerror(errno)), {}};
+  }
+  if (std::rename(fresh.c_str(), path.c_str()) != 0)
+    return Error{Errc::kIo, format("cannot replace {}: {}", path, std::strerror(errno)), {}};
+  return {};
+}
+
+}  // namespace
+
 std::string fingerprint(const Command& command) {
   std::string text = std::visit(Describe{}, command.body);
-  if (text.size() > kNoteBytes - 64)
-    text.resize(kNoteBytes - 64);
+  if (text.empty())
+    return text;
+  text = format("u{} {}", command.caller.user.value, text);
+  if (text.size() > kNameMost) {
+    const std::size_t hash = std::hash<std::string>{}(text);
+    text.resize(kNameMost - 20);
+    text += format(" …{:016x}", hash);
+  }
   for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
       c = ' ';
-  return text.empty() ? text : format("u{} {}", command.caller.user.value, text);
+  return text;
 }
 
 Result<std::unique_ptr<PoisonNote>> PoisonNote::open(const std::string& path) {
-  std::unique_ptr<PoisonNote> self(new PoisonNote);
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  std::unique_ptr<PoisonNote> self(new PoisonNote(path));
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0)
     return Error{Errc::kIo, format("cannot open {}: {}", path, std::strerror(errno)), {}};
-  if (::ftruncate(fd, kNoteBytes) != 0) {
+  if (::ftruncate(fd, sizeof(Pages)) != 0) {
     const int why = errno;
     ::close(fd);
     return Error{Errc::kIo, format("cannot size {}: {}", path, std::strerror(why)), {}};
   }
-  void* memory = ::mmap(nullptr, kNoteBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* memory = ::mmap(nullptr, sizeof(Pages), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   const int why = errno;
   ::close(fd);
   if (memory == MAP_FAILED)
     return Error{Errc::kIo, format("cannot map {}: {}", path, std::strerror(why)), {}};
-  self->note_ = static_cast<char*>(memory);
-
-  const std::string list = path + ".list";
-  std::ifstream old(list);
-  for (std::string line; std::getline(old, line);)
-    if (!line.empty())
-      self->quarantined_.insert(line);
-  std::uint32_t size = 0;
-  std::memcpy(&size, self->note_, sizeof size);
-  if (self->note_[kTrippedAt] == 1 && size > 0 && size < kTrippedAt - sizeof size) {
-    const std::string text(self->note_ + sizeof size, size);
-    if (self->quarantined_.insert(text).second) {
-      std::ofstream out(list, std::ios::app);
-      out << text << '\n';
-    }
-  }
-  self->note_[kTrippedAt] = 0;
+  self->pages_ = static_cast<Pages*>(memory);
+  Pages& pages = *self->pages_;
+  self->last_death_ = self->read_death();
+  pages.magic = kMagic;
+  pages.loads = self->last_death_.loads;
+  pages.shown_tripped = 0;
   self->done();
-  note_of_this_process = self->note_;
-  std::signal(SIGABRT, mark_tripped);  // abort() goes on to end the process when this returns
+  note_of_this_process = self.get();
+  mark_death = [] {
+    PoisonNote* const note = note_of_this_process;
+    if (note == nullptr)
+      return;
+    if (at_work_for != nullptr) {
+      note->pages_->shown.clear();
+      for (const std::string& name : *at_work_for) note->pages_->shown.add(name.data(), name.size());
+      note->pages_->shown_tripped = 1;
+    } else if (at_work_for_note) {
+      note->pages_->tripped = 1;
+    }
+  };
+  watch_deaths();
   return self;
 }
 
 PoisonNote::~PoisonNote() {
-  if (note_of_this_process == note_)
+  if (note_of_this_process == this)
     note_of_this_process = nullptr;
-  if (note_)
-    ::munmap(note_, kNoteBytes);
+  at_work_for_note = false;
+  if (pages_ != nullptr)
+    ::munmap(pages_, sizeof(Pages));
 }
 
-void PoisonNote::applying(std::string_view text) {
-  const auto size = static_cast<std::uint32_t>(std::min(text.size(), kNoteBytes - 64));
-  std::memcpy(note_ + sizeof size, text.data(), size);
-  std::memcpy(note_, &size, sizeof size);
+CrashNote::Death PoisonNote::read_death() const {
+  const Pages& pages = *pages_;
+  Death death;
+  if (pages.magic != kMagic)
+    return death;
+  if (pages.shown_tripped == 1)
+    return {CrashStage::kPublishing, pages.shown.all(), 0};
+  const bool tripped = pages.tripped == 1 && pages.stage <= static_cast<std::uint32_t>(CrashStage::kPublishing);
+  const auto stage = tripped ? static_cast<CrashStage>(pages.stage) : CrashStage::kNone;
+  if (stage == CrashStage::kNone || stage == CrashStage::kLoading) {
+    // Who refused to try, or was killed while it did, got no further either.
+    death.loads = pages.loads + (stage == CrashStage::kLoading ? 1 : 0);
+    death.stage = death.loads > 0 ? CrashStage::kLoading : CrashStage::kNone;
+    return death;
+  }
+  death.stage = stage;
+  death.commands = pages.batch.all();
+  if (death.stage == CrashStage::kApplying && !death.commands.empty())
+    death.commands = {death.commands.back()};
+  return death;
 }
+
+void PoisonNote::loading() {
+  pages_->batch.clear();
+  pages_->stage = static_cast<std::uint32_t>(CrashStage::kLoading);
+  at_work_for_note = true;
+}
+
+void PoisonNote::loaded() {
+  pages_->loads = 0;
+  done();
+}
+
+void PoisonNote::begin() {
+  pages_->batch.clear();
+  pages_->stage = static_cast<std::uint32_t>(CrashStage::kNone);
+  at_work_for_note = true;
+}
+
+void PoisonNote::applying(std::string_view name) {
+  pages_->batch.add(name.data(), name.size());
+  pages_->stage = static_cast<std::uint32_t>(CrashStage::kApplying);
+}
+
+void PoisonNote::stage(CrashStage stage) { pages_->stage = static_cast<std::uint32_t>(stage); }
 
 void PoisonNote::done() {
-  const std::uint32_t none = 0;
-  std::memcpy(note_, &none, sizeof none);
+  pages_->stage = static_cast<std::uint32_t>(CrashStage::kNone);
+  pages_->tripped = 0;
+  at_work_for_note = false;
 }
+
+std::vector<std::string> PoisonNote::names(List list) {
+  std::vector<std::string> out;
+  std::ifstream in(path_ + (list == List::kQuarantined ? ".list" : ".suspects"));
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty())
+      out.push_back(line);
+  return out;
+}
+
+Result<void> PoisonNote::keep(List list, const std::vector<std::string>& names) {
+  return write_lines(path_ + (list == List::kQuarantined ? ".list" : ".suspects"), names);
+}
+
+AtWorkFor::AtWorkFor(const std::vector<std::string>& commands) { at_work_for = commands.empty() ? nullptr : &commands; }
+AtWorkFor::~AtWorkFor() { at_work_for = nullptr; }
 
 }  // namespace lockstep

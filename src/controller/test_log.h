@@ -1,4 +1,5 @@
-// For tests: a log in memory that can refuse appends, lie about them, and forget what was not acknowledged.
+// For tests: a log in memory, as strict as the real one, that can refuse appends, lie about them, and forget what was
+// not acknowledged.
 #pragma once
 
 #include <map>
@@ -22,6 +23,7 @@ class TestLog : public Log {
   Append next = Append::kWorks;
   bool reads_fail = false;
   int appends = 0;
+  std::string refused;  // the last thing asked of it that no log takes
   std::vector<LogEntry> entries;
   Snapshot snapshot;
   std::map<BlobId, std::string> blobs;
@@ -31,11 +33,11 @@ class TestLog : public Log {
     ++appends;
     if (next == Append::kFails)
       return Error{Errc::kIo, "no space left", {}};
-    for (const auto& entry : batch) {
-      CHECK(entry.index == last() + 1, "entries follow each other");
-      CHECK(entry.bytes.size() <= kEntryBytesMax);
-      entries.push_back(entry);
+    if (auto fair = check_append(last(), batch, new_blobs); !fair.ok()) {
+      refused = fair.error().message;
+      return fair;
     }
+    entries.insert(entries.end(), batch.begin(), batch.end());
     for (const auto& blob : new_blobs) blobs[blob.id] = blob.bytes;
     if (next == Append::kStoresAndErrs)
       return Error{Errc::kIo, "the connection broke", {}};
@@ -52,6 +54,10 @@ class TestLog : public Log {
   }
   Result<std::uint64_t> last_index() override { return last(); }
   Result<void> write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) override {
+    if (auto fair = check_snapshot(last(), index, chunks); !fair.ok()) {
+      refused = fair.error().message;
+      return fair;
+    }
     snapshot = {index, chunks};
     return {};
   }

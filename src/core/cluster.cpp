@@ -87,6 +87,15 @@ struct Visitor {
   Result<Answer> operator()(const StartEpoch& c) const { return start_epoch(txn, c); }
 };
 
+// What tells of the world, or ends work, cannot be refused: it would come again and again. It makes no record larger
+// but by the places of a step, whose number is bounded.
+bool refusable(const CommandBody& body) {
+  return !(std::holds_alternative<AgentReport>(body) || std::holds_alternative<NodeLost>(body) ||
+           std::holds_alternative<NodeFenced>(body) || std::holds_alternative<CancelJob>(body) ||
+           std::holds_alternative<EndJob>(body) || std::holds_alternative<ApplyPlan>(body) ||
+           std::holds_alternative<Tick>(body) || std::holds_alternative<StartEpoch>(body));
+}
+
 // Those that wait are judged by what ended.
 void learn(Txn& txn) {
   for (const Txn::Learned& l : txn.take_learned()) {
@@ -160,6 +169,11 @@ Result<Outcome> apply(ClusterState& state, const Command& command, Instant now) 
   }
   learn(txn);
   settle(txn);
+  if (txn.too_large() && refusable(command.body)) {
+    Error why = *txn.too_large();
+    txn.roll_back();
+    return why;
+  }
   return txn.commit(std::move(answer).value());
 }
 

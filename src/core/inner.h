@@ -13,6 +13,7 @@
 
 #include "core/cluster.h"
 #include "core/turns.h"
+#include "model/weight.h"
 #include "rules/ledger.h"
 #include "rules/minutes.h"
 #include "rules/usage.h"
@@ -74,6 +75,8 @@ struct ClusterState::Inner {
   };
   std::deque<Accepted> accepted;
   std::uint64_t ground = 0;
+
+  RecordScale scale;  // how much records take in the log
 
   void index(const Node* before, const Node* after);
   void index(const Partition*, const Partition*) { ++ground; }

@@ -18,6 +18,8 @@ namespace lockstep {
 
 namespace {
 
+constexpr std::size_t kGrantsLight = 64;  // fewer are no weight beside what a submission may bring
+
 // The partition the start was planned in, if the job may run there now; else null.
 const Partition* usable_partition(const Txn& txn, const JobSpec& spec, const std::string& name) {
   const Partition* partition = txn.tables().partition(name);
@@ -51,6 +53,28 @@ bool fits(const Txn& txn, const Job& job, const Partition& partition, const std:
          spares_holds(txn, job.id, grants);
 }
 
+// Whether the log could take the job with these grants.
+bool fits_log(const Txn& txn, const Job& job, const std::vector<Grant>& grants) {
+  if (grants.size() < kGrantsLight)
+    return true;
+  Job with = job;
+  auto allocation = std::make_shared<Allocation>();
+  allocation->grants = grants;
+  with.allocation = std::move(allocation);
+  with.members.resize(grants.size());
+  with.promise = nullptr;
+  return txn.fits_log(with);
+}
+
+// Nobody could start it: it must not be proposed again and again. Not a start.
+bool hold_too_large(Txn& txn, const Job& job) {
+  Job held = job;
+  held.hold = Hold::kAdmin;
+  held.end_reason = "RecordTooLarge";
+  txn.put(std::move(held));
+  return false;
+}
+
 bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   const Ref<Job> job = txn.job(start.job);
   if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
@@ -78,6 +102,8 @@ bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   std::vector<Grant> grants = start.grants;
   if (mutant(Mutant::kPartialGang) && grants.size() > 1)
     grants.pop_back();
+  if (!fits_log(txn, *job, grants))
+    return hold_too_large(txn, *job);
   Job starting = start.is_element ? split_off(txn, *job, start.array_index) : *job;
   if (shorter) {  // as in Slurm, the limit it runs under is the job's from now on
     JobSpec spec = *starting.spec;

@@ -5,6 +5,7 @@
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/preemption.h"
+#include "model/bounds.h"
 
 namespace lockstep {
 
@@ -110,7 +111,28 @@ Ref<T> Txn::write(T record, const T* before) {
   out_.changes.push_back({seq, ref, false});
   inner_.tables.apply(out_.changes.back());
   inner_.index(old.get(), ref.get());
+  bool heavier = true;
+  if constexpr (std::is_same_v<T, Job>)
+    heavier = !old || may_be_heavier(*old, *ref);
+  if (heavier)
+    weigh(out_.changes.back().record);
   return ref;
+}
+
+void Txn::weigh(const Record& record) {
+  const Weight weight = inner_.scale.weigh(record, kRecordBytesMax);
+  if (weight.bytes <= kRecordBytesMax || too_large_ || mutant(Mutant::kOversizeAccepted))
+    return;
+  too_large_ =
+      Error{Errc::kExhausted,
+            format("the record would take {} bytes in the log, most of them its {}; {} are allowed: ask for less",
+                   weight.bytes, weight.heaviest, kRecordBytesMax),
+            weight.heaviest};
+}
+
+bool Txn::fits_log(const Job& job) const {
+  return inner_.scale.weigh(std::make_shared<const Job>(job), kRecordBytesMax).bytes <= kRecordBytesMax ||
+         mutant(Mutant::kOversizeAccepted);
 }
 
 Ref<User> Txn::put(User r) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -91,6 +92,11 @@ class Txn {
   std::vector<NodeId> take_dark_nodes();  // that can no longer be used
   bool has_draft(JobId array) const { return drafts_.contains(array); }
 
+  // Set once a record was put that takes more than kRecordBytesMax in the log: the command must be taken back.
+  const std::optional<Error>& too_large() const { return too_large_; }
+  // Whether this version of a job could be put.
+  bool fits_log(const Job& job) const;
+
   // Writes what was collected, hands out the outcome. Nothing may follow.
   Outcome commit(Answer answer);
   void roll_back();
@@ -98,6 +104,7 @@ class Txn {
  private:
   template <class T>
   Ref<T> write(T record, const T* before);
+  void weigh(const Record& record);
   void count_element(const Job* before, const Job& after);
 
   struct Undo {
@@ -111,6 +118,7 @@ class Txn {
   const Seq seq_before_;
   const Instant last_before_;
   Outcome out_;
+  std::optional<Error> too_large_;
   std::vector<Undo> undo_;  // one per change
   std::map<JobId, ArrayState> drafts_;
   std::set<JobId> edited_;

@@ -14,6 +14,7 @@
 #include "io/compress.h"
 #include "io/directory_lock.h"
 #include "io/disk_reserve.h"
+#include "io/log_tip.h"
 #include "io/sha256.h"
 #include "io/sqlite.h"
 
@@ -62,6 +63,13 @@ std::int64_t mark_of(std::uint64_t number, std::uint64_t last_seq, bool closing,
   return static_cast<std::int64_t>(h);
 }
 
+// Another file of the same log: "lockstep.tip" beside "lockstep.db".
+std::string beside(const std::string& path, std::string_view ending) {
+  const std::size_t dot = path.rfind('.'), slash = path.rfind('/');
+  const bool has_ending = dot != std::string::npos && (slash == std::string::npos || dot > slash);
+  return path.substr(0, has_ending ? dot : path.size()).append(ending);
+}
+
 std::int64_t monotonic_s() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -95,10 +103,15 @@ Result<void> look_at_header(const std::string& path) {
 class Store final : public SqliteLog {
  public:
   Store(std::unique_ptr<DirectoryLock> lock, DiskReserve reserve, SqliteLogOptions options, Sqlite db)
-      : lock_(std::move(lock)), reserve_(std::move(reserve)), options_(std::move(options)), db_(std::move(db)) {}
+      : lock_(std::move(lock)),
+        reserve_(std::move(reserve)),
+        options_(std::move(options)),
+        db_(std::move(db)),
+        tip_(beside(db_.path(), ".tip")) {}
 
   // Identity, schema and continuity; makes the tables of a new file.
   Result<void> prepare() {
+    TRY(leave_wal_on_close(true));
     const auto readable = db_.number("SELECT count(*) FROM sqlite_master");
     if (!readable.ok())
       return readable.error().code == Errc::kCorrupt || readable.error().code == Errc::kIo
@@ -124,7 +137,11 @@ class Store final : public SqliteLog {
     if (!is_new)
       TRY(check_pages());
     TRY(prepare_statements());
+    const std::uint64_t lost = TRY(check_tip());
     TRY(load_last());
+    if (lost > 0)
+      TRY(stand_in_for_lost(lost));
+    TRY(leave_wal_on_close(false));
     sqlite3_wal_hook(
         db_.native(),
         [](void* self, sqlite3*, const char*, int pages) {
@@ -145,8 +162,11 @@ class Store final : public SqliteLog {
         disk_full();
       return done;
     }
-    if (!entries.empty())
+    if (!entries.empty()) {
       last_ = entries.back().index;
+      if (entries.back().closing)
+        tip_.write({*last_, last_mark_});
+    }
     if (wal_pages_ >= options_.checkpoint_pages)
       checkpoint();
     return {};
@@ -154,10 +174,11 @@ class Store final : public SqliteLog {
 
   Result<std::vector<LogEntry>> read(std::uint64_t from, std::size_t count) override {
     std::vector<LogEntry> out;
+    std::size_t bytes = 0;
     auto& select = select_entries_;
     select.bind(1, static_cast<std::int64_t>(from))
         .bind(2, static_cast<std::int64_t>(std::min<std::size_t>(count, 1 << 30)));
-    while (TRY(select.step())) {
+    while (bytes < kReadBytesAtOnce && TRY(select.step())) {
       LogEntry entry;
       entry.index = static_cast<std::uint64_t>(select.number(0));
       entry.last_seq = static_cast<Seq>(select.number(1));
@@ -167,8 +188,10 @@ class Store final : public SqliteLog {
         select.reset();
         return corrupt(format("{}: entry {} is damaged", db_.path(), entry.index));
       }
+      bytes += entry.bytes.size();
       out.push_back(std::move(entry));
     }
+    select.reset();
     return out;
   }
 
@@ -179,8 +202,7 @@ class Store final : public SqliteLog {
   }
 
   Result<void> write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) override {
-    if (index > TRY(last_index()))
-      return Error{Errc::kInternal, format("a snapshot at {} is beyond the log's end {}", index, *last_), {}};
+    TRY(check_snapshot(TRY(last_index()), index, chunks));
     auto done = try_snapshot(index, chunks);
     if (!done.ok() && done.error().code == Errc::kExhausted)
       disk_full();
@@ -311,6 +333,65 @@ class Store final : public SqliteLog {
     return {};
   }
 
+  // A log that is refused must stay as it is: closing it would copy what is left of a damaged write-ahead log back and
+  // delete the rest.
+  Result<void> leave_wal_on_close(bool leave) {
+    const int code = sqlite3_db_config(db_.native(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, leave ? 1 : 0, nullptr);
+    if (code != SQLITE_OK)
+      return db_.error(code, "cannot configure");
+    return {};
+  }
+
+  // The log must still have what was acknowledged last. Returns up to which entry it was lost if the administrator has
+  // said that the cluster goes on all the same; 0 = nothing is lost.
+  Result<std::uint64_t> check_tip() {
+    const auto tip = TRY(tip_.read());
+    if (!tip)
+      return std::uint64_t{0};
+    const std::uint64_t trimmed = TRY(fact("trimmed"));
+    const auto closed =
+        static_cast<std::uint64_t>(TRY(db_.number("SELECT max(number) FROM entries WHERE closing = 1")));
+    const std::uint64_t last = std::max(closed, trimmed);
+    std::string what;
+    if (tip->index > last)
+      what = format("{} ends at entry {}, but entries up to {} were acknowledged: {} are lost", db_.path(), last,
+                    tip->index, tip->index - last);
+    else if (tip->index > trimmed && TRY(stored_mark(tip->index)) != tip->mark)
+      what = format("{} has another entry {} than the one that was acknowledged", db_.path(), tip->index);
+    if (what.empty())
+      return std::uint64_t{0};
+    const std::string accept = beside(db_.path(), ".accept-loss");
+    if (::access(accept.c_str(), F_OK) != 0)
+      return Error{
+          Errc::kCorrupt,
+          format("{}. Its write-ahead log is damaged, or it is an older copy. It was left as it is: restore it "
+                 "from a backup, or make a file {} to go on without what is lost",
+                 what, accept),
+          {}};
+    ::unlink(accept.c_str());
+    return tip->index;
+  }
+
+  // Entries without a byte take the places of those that were lost, so that no number is given out twice: accounting
+  // may have seen them.
+  Result<void> stand_in_for_lost(std::uint64_t upto) {
+    const std::uint64_t from = *last_ + 1;
+    const auto last_seq = static_cast<Seq>(TRY(db_.number("SELECT max(last_seq) FROM entries")));
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    for (std::uint64_t index = from; index <= upto; ++index)
+      TRY(insert({.index = index, .last_seq = last_seq, .bytes = {}}));
+    TRY(transaction.commit());
+    last_ = std::max(*last_, upto);
+    tip_.write({*last_, TRY(stored_mark(*last_))});
+    return {};
+  }
+
+  Result<std::int64_t> stored_mark(std::uint64_t index) {
+    auto select = TRY(SqliteStatement::prepare(db_, "SELECT mark FROM entries WHERE number = ?1"));
+    select.bind(1, static_cast<std::int64_t>(index));
+    return TRY(select.step()) ? select.number(0) : std::int64_t{0};
+  }
+
   // Where the log ends; what is there has no gaps. Chunks of an outcome whose closing entry never came do not count.
   Result<void> load_last() {
     const std::uint64_t trimmed = TRY(fact("trimmed"));
@@ -339,26 +420,26 @@ class Store final : public SqliteLog {
   }
 
   Result<void> try_append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) {
-    std::uint64_t next = TRY(last_index()) + 1;
+    TRY(check_append(TRY(last_index()), entries, blobs));
     auto transaction = TRY(SqliteTransaction::begin(db_));
     for (const auto& blob : blobs) {
-      CHECK(blob.id.size() == 64, "blobs go by their SHA-256");
       const std::string packed = compress(blob.bytes);
       TRY(insert_blob_.bind_text(1, blob.id).bind_blob(2, packed).execute());
     }
     for (const auto& entry : entries) {
-      CHECK(entry.bytes.size() <= kEntryBytesMax, "larger outcomes are cut");
-      if (entry.index != next)
-        return conflict(format("{}: entry {} does not follow {}", db_.path(), entry.index, next - 1));
-      ++next;
-      TRY(insert_entry_.bind(1, static_cast<std::int64_t>(entry.index))
-              .bind(2, static_cast<std::int64_t>(entry.last_seq))
-              .bind(3, entry.closing ? 1 : 0)
-              .bind(4, mark_of(entry.index, entry.last_seq, entry.closing, entry.bytes))
-              .bind_blob(5, entry.bytes)
-              .execute());
+      TRY(insert(entry));
     }
     return transaction.commit();
+  }
+
+  Result<void> insert(const LogEntry& entry) {
+    last_mark_ = mark_of(entry.index, entry.last_seq, entry.closing, entry.bytes);
+    return insert_entry_.bind(1, static_cast<std::int64_t>(entry.index))
+        .bind(2, static_cast<std::int64_t>(entry.last_seq))
+        .bind(3, entry.closing ? 1 : 0)
+        .bind(4, last_mark_)
+        .bind_blob(5, entry.bytes)
+        .execute();
   }
 
   Result<void> try_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) {
@@ -406,6 +487,8 @@ class Store final : public SqliteLog {
   Sqlite db_;
   SqliteStatement insert_entry_, insert_blob_, select_blob_, select_entries_;
   std::optional<std::uint64_t> last_;
+  LogTip tip_;
+  std::int64_t last_mark_ = 0;  // over the row that was inserted last
   std::int64_t wal_pages_ = 0;
   std::int64_t next_restore_s_ = 0;
   bool low_space_ = false;

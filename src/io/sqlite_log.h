@@ -1,5 +1,5 @@
 // The log in one SQLite file: WAL, synchronous=FULL, one transaction for each append. A file that is not ours, or is
-// damaged, is refused and left exactly as it was.
+// damaged, or lacks what was acknowledged (io/log_tip.h), is refused and left exactly as it was.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,9 @@ class SqliteLog : public Log {
   virtual bool low_space() = 0;
 };
 
-// The lock and the reserve lie in the directory of path.
+// The lock and the reserve lie in the directory of path; the tip beside it: log.tip for log.db. Where acknowledged
+// entries are lost, the log is refused until somebody makes the file log.accept-loss; then empty ones take their
+// places.
 Result<std::unique_ptr<SqliteLog>> open_sqlite_log(const std::string& path, const SqliteLogOptions& options = {});
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -244,6 +245,144 @@ TEST_F(SqliteLogTest, ATruncatedOrScribbledFileIsNeverTakenForWhole) {
     for (const auto& e : *entries)  // nothing of ours was hit
       EXPECT_EQ(e.bytes, format("entry {}", e.index) + std::string(500, 'p'));
   }
+}
+
+// Row 24: a flipped bit in the last frames of the write-ahead log ended the log there without a word.
+class DamagedWal : public SqliteLogTest {
+ protected:
+  // What a killed controller leaves behind: `count` entries in the write-ahead log, copied while it is open.
+  void make(std::uint64_t count) {
+    TempDir source;
+    const auto log = open_sqlite_log(source.file("log.db"), {.reserve_bytes = 0});
+    ASSERT_TRUE(log.ok()) << log.error().message;
+    for (std::uint64_t i = 1; i <= count; ++i) ASSERT_TRUE((*log)->append({entry(i)}, {}).ok());
+    for (const char* name : {"log.db", "log.db-wal", "log.tip"}) copy(source.file(name), dir_.file(name));
+  }
+  static void copy(const std::string& from, const std::string& to) {
+    std::ifstream in(from, std::ios::binary);
+    ASSERT_TRUE(in) << from;
+    std::ofstream(to, std::ios::binary) << in.rdbuf();
+  }
+  std::string wal() const { return dir_.file("log.db-wal"); }
+  std::string content(const std::string& path) const {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void flip(std::size_t from_end) {
+    std::string bytes = content(wal());
+    bytes[bytes.size() - from_end] = static_cast<char>(bytes[bytes.size() - from_end] ^ 0x10);
+    std::ofstream(wal(), std::ios::binary) << bytes;
+  }
+
+  TempDir aside_;
+};
+
+TEST_F(DamagedWal, AFlippedBitInTheLastFrameIsNoticed) {
+  make(5);
+  EXPECT_EQ(*open()->last_index(), 5u) << "without damage it opens";
+  make(5);
+  flip(100);
+  const std::string before = content(wal()), db_before = bytes();
+  for (int again = 0; again < 2; ++again) {
+    const auto refused = open_sqlite_log(path(), {.reserve_bytes = 0});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, Errc::kCorrupt);
+    EXPECT_NE(refused.error().message.find("ends at entry 4, but entries up to 5 were acknowledged: 1 are lost"),
+              std::string::npos)
+        << refused.error().message;
+    EXPECT_NE(refused.error().message.find(dir_.file("log.accept-loss")), std::string::npos);
+  }
+  EXPECT_EQ(content(wal()), before) << "what is left of it may help somebody";
+  EXPECT_EQ(bytes(), db_before);
+}
+
+TEST_F(DamagedWal, WhoAcceptsTheLossGoesOnBehindIt) {
+  make(6);
+  flip(3 * 4200);  // some frames back: several entries are gone
+  ASSERT_EQ(refused(), Errc::kCorrupt);
+  std::ofstream(dir_.file("log.accept-loss")) << "";
+  {
+    const auto log = open();
+    ASSERT_TRUE(log);
+    EXPECT_EQ(*log->last_index(), 6u) << "no number is given out twice";
+    const auto entries = log->read(1, 100);
+    ASSERT_TRUE(entries.ok()) << entries.error().message;
+    ASSERT_EQ(entries->size(), 6u);
+    EXPECT_EQ(entries->front().bytes, "entry 1");
+    EXPECT_EQ(entries->back().bytes, "");
+    EXPECT_TRUE(entries->back().closing);
+    EXPECT_TRUE(log->append({entry(7)}, {}).ok());
+  }
+  EXPECT_NE(::access(dir_.file("log.accept-loss").c_str(), F_OK), 0) << "once accepted, not for ever";
+  EXPECT_EQ(*open()->last_index(), 7u);
+}
+
+TEST_F(DamagedWal, AnOlderCopyOfTheLogIsNoticed) {
+  make(3);
+  const std::string old_db = bytes(), old_wal = content(wal());
+  {
+    const auto log = open();
+    for (std::uint64_t i = 4; i <= 9; ++i) ASSERT_TRUE(log->append({entry(i)}, {}).ok());
+  }
+  write_file(old_db);
+  std::ofstream(wal(), std::ios::binary) << old_wal;
+  EXPECT_EQ(refused(), Errc::kCorrupt);
+}
+
+TEST_F(DamagedWal, AnotherLogUnderTheSameTipIsNoticed) {
+  make(3);
+  copy(dir_.file("log.tip"), aside_.file("kept.tip"));
+  for (const char* name : {"log.db", "log.db-wal", "log.tip"}) ::unlink(dir_.file(name).c_str());
+  {
+    const auto log = open();
+    for (std::uint64_t i = 1; i <= 3; ++i)
+      ASSERT_TRUE(log->append({{.index = i, .last_seq = i * 10, .bytes = "other"}}, {}).ok());
+  }
+  copy(aside_.file("kept.tip"), dir_.file("log.tip"));
+  EXPECT_EQ(refused(), Errc::kCorrupt);
+}
+
+// After a power cut the tip may be older than the log, torn, or not there: all of that is harmless.
+TEST_F(DamagedWal, AnOlderTipIsHarmless) {
+  make(3);
+  copy(dir_.file("log.tip"), aside_.file("kept.tip"));
+  ASSERT_TRUE(open()->append({entry(4)}, {}).ok());
+  copy(aside_.file("kept.tip"), dir_.file("log.tip"));
+  EXPECT_EQ(*open()->last_index(), 4u);
+  std::ofstream(dir_.file("log.tip"), std::ios::binary) << content(aside_.file("kept.tip")).substr(0, 20);
+  EXPECT_EQ(*open()->last_index(), 4u);
+  ::unlink(dir_.file("log.tip").c_str());
+  EXPECT_EQ(*open()->last_index(), 4u);
+}
+
+TEST_F(SqliteLogTest, WhatNoLogTakesIsRefusedAsAnErrorAndNothingIsWritten) {
+  const auto log = open();
+  LogEntry large = entry(1);
+  large.bytes.assign(kEntryBytesMax + 1, 'x');
+  const auto oversize = log->append({large}, {});
+  ASSERT_FALSE(oversize.ok());
+  EXPECT_NE(oversize.error().message.find("1048577 bytes; 1048576 are allowed"), std::string::npos);
+  EXPECT_FALSE(log->append({entry(1)}, {{"no-sha", "bytes"}}).ok());
+  EXPECT_FALSE(log->append({entry(2)}, {}).ok());
+  EXPECT_EQ(*log->last_index(), 0u);
+  EXPECT_FALSE(log->low_space()) << "none of them says anything of the disk";
+  large.bytes.pop_back();
+  EXPECT_TRUE(log->append({large}, {}).ok());
+  EXPECT_FALSE(log->write_snapshot(1, {std::string(kEntryBytesMax + 1, 'x')}).ok());
+  EXPECT_TRUE(log->write_snapshot(1, {std::string(kEntryBytesMax, 'x')}).ok());
+}
+
+TEST_F(SqliteLogTest, OneReadHandsOutABoundedNumberOfBytes) {
+  const auto log = open();
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    LogEntry large = entry(i);
+    large.bytes.assign(kEntryBytesMax, 'x');
+    ASSERT_TRUE(log->append({large}, {}).ok());
+  }
+  const auto page = log->read(1, 100);
+  ASSERT_TRUE(page.ok());
+  EXPECT_EQ(page->size(), kReadBytesAtOnce / kEntryBytesMax);
+  EXPECT_EQ(log->read(page->back().index + 1, 100)->back().index, 20u);
 }
 
 TEST_F(SqliteLogTest, AnEmptyFileIsANewOne) {

@@ -10,14 +10,14 @@ Error disk_error() { return {Errc::kIo, "the simulated disk failed", {}}; }
 
 }  // namespace
 
-template <class Write>
-Result<void> SimLog::commit(Write write) {
+template <class Write, class WriteSome>
+Result<void> SimLog::commit(Write write, WriteSome write_some) {
   switch (draw_fault ? draw_fault() : CommitFault::kNone) {
     case CommitFault::kNone: write(); return {};
     case CommitFault::kFails: return disk_error();
     case CommitFault::kFailsYetWritten: write(); return disk_error();
-    case CommitFault::kCrashBeforeWrite:
-    case CommitFault::kCrashBeforeSync: throw Crash{};
+    case CommitFault::kCrashBeforeWrite: throw Crash{};
+    case CommitFault::kCrashBeforeSync: write_some(); throw Crash{};
     case CommitFault::kCrashBeforeSyncKept:
     case CommitFault::kCrashAfterSync: write(); throw Crash{};
   }
@@ -25,35 +25,53 @@ Result<void> SimLog::commit(Write write) {
 }
 
 Result<void> SimLog::append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) {
-  std::uint64_t expected = last_;
-  for (const LogEntry& entry : entries)
-    if (entry.index != ++expected)
-      return Error{Errc::kConflict, format("entry {} appended where {} belongs", entry.index, expected), {}};
-  return commit([&] {
-    for (const Blob& blob : blobs) blobs_[blob.id] = blob.bytes;
-    for (const LogEntry& entry : entries) {
-      entries_[entry.index] = entry;
-      archive_[entry.index] = entry;
-      last_ = entry.index;
-      if (entry.closing)
-        durable_seq_ = entry.last_seq;
-    }
-  });
+  if (auto fair = check_append(last_, entries, blobs); !fair.ok())
+    return refuse(std::move(fair).error());
+  if (before_append)
+    before_append(entries);
+  return commit(
+      [&] {
+        for (const Blob& blob : blobs) blobs_[blob.id] = blob.bytes;
+        for (const LogEntry& entry : entries) store(entry);
+      },
+      [&] {
+        if (entries.size() < 2 || !draw_left)
+          return;
+        for (std::size_t left = draw_left(entries.size()), i = 0; i < left; ++i) store(entries[i]);
+      });
+}
+
+void SimLog::store(const LogEntry& entry) {
+  entries_[entry.index] = entry;
+  archive_[entry.index] = entry;
+  last_ = entry.index;
+  if (entry.closing)
+    durable_seq_ = entry.last_seq;
+}
+
+Error SimLog::refuse(Error why) {
+  if (on_refused)
+    on_refused(why);
+  return why;
 }
 
 Result<std::vector<LogEntry>> SimLog::read(std::uint64_t from, std::size_t count) {
   std::vector<LogEntry> out;
-  for (auto it = entries_.lower_bound(from); it != entries_.end() && out.size() < count; ++it)
+  std::size_t bytes = 0;
+  for (auto it = entries_.lower_bound(from); it != entries_.end() && out.size() < count && bytes < kReadBytesAtOnce;
+       ++it) {
+    bytes += it->second.bytes.size();
     out.push_back(it->second);
+  }
   return out;
 }
 
 Result<std::uint64_t> SimLog::last_index() { return last_; }
 
 Result<void> SimLog::write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) {
-  if (index > last_)
-    return Error{Errc::kInvalid, format("a snapshot of {} beyond the log's end {}", index, last_), {}};
-  return commit([&] { snapshot_ = {index, chunks}; });
+  if (auto fair = check_snapshot(last_, index, chunks); !fair.ok())
+    return refuse(std::move(fair).error());
+  return commit([&] { snapshot_ = {index, chunks}; }, [] {});
 }
 
 Result<Log::Snapshot> SimLog::read_snapshot() { return snapshot_; }
@@ -61,7 +79,7 @@ Result<Log::Snapshot> SimLog::read_snapshot() { return snapshot_; }
 Result<void> SimLog::trim(std::uint64_t upto) {
   if (upto > snapshot_.index)
     return Error{Errc::kInvalid, format("trimming to {} beyond the snapshot at {}", upto, snapshot_.index), {}};
-  return commit([&] { entries_.erase(entries_.begin(), entries_.upper_bound(upto)); });
+  return commit([&] { entries_.erase(entries_.begin(), entries_.upper_bound(upto)); }, [] {});
 }
 
 Result<std::string> SimLog::blob(const BlobId& id) {

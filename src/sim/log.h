@@ -1,6 +1,7 @@
-// SimLog: a Log on a simulated disk. What is written is lost with a crash unless it was synced; appends can fail, with
-// or without having reached the disk; the controller can die at every boundary of a commit. What became durable is
-// kept aside for the checkers, however often the log is trimmed.
+// SimLog: a Log on a simulated disk, as strict as the real one. What is written is lost with a crash unless it was
+// synced, but for some of its first entries; appends can fail, with or without having reached the disk; the controller
+// can die at every boundary of a commit. What became durable is kept aside for the checkers, however often the log is
+// trimmed.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,7 @@ enum class CommitFault : unsigned char {
   kFails,            // nothing was written
   kFailsYetWritten,  // the error came after the data
   kCrashBeforeWrite,
-  kCrashBeforeSync,      // written, not synced: lost
+  kCrashBeforeSync,      // written, not synced: lost, or only the first entries are left, without the closing one
   kCrashBeforeSyncKept,  // written, not synced, and by luck on disk
   kCrashAfterSync,       // durable, but nobody was told
 };
@@ -39,6 +40,10 @@ class SimLog : public Log {
 
   // Asked at every commit, snapshot and trim; unset = no faults.
   std::function<CommitFault()> draw_fault;
+  // How many of so many entries are left of an append that a crash cut short: less than all. Unset = none.
+  std::function<std::size_t(std::size_t)> draw_left;
+  std::function<void(const std::vector<LogEntry>&)> before_append;  // may throw Crash
+  std::function<void(const Error&)> on_refused;                     // the caller broke a rule of check_append()
 
   // --- for the checkers ---
   const std::map<std::uint64_t, LogEntry>& archive() const { return archive_; }  // all that ever became durable
@@ -46,8 +51,10 @@ class SimLog : public Log {
   std::uint64_t durable_index() const { return last_; }
 
  private:
-  template <class Write>
-  Result<void> commit(Write write);
+  template <class Write, class WriteSome>
+  Result<void> commit(Write write, WriteSome write_some);
+  void store(const LogEntry& entry);
+  Error refuse(Error why);
 
   std::map<std::uint64_t, LogEntry> entries_;
   std::map<std::uint64_t, LogEntry> archive_;

@@ -7,6 +7,7 @@
 // the records share them again.
 #include "wire/change_codec.h"
 #include "wire/codec.h"
+#include "wire/entry_stream.h"
 #include "wire/fields.h"
 
 namespace lockstep {
@@ -84,17 +85,19 @@ constexpr void describe(V& v, const Event*) {
 
 namespace {
 
+// Appends the parts that came since `written` to `text`.
 template <class T>
-void write_shared(Writer& w, std::string_view key, const SharedParts<T>& shared) {
-  if (shared.parts.empty())
+void write_new_parts(const SharedParts<T>& shared, std::size_t& written, std::string& text) {
+  if (written == shared.parts.size())
     return;
-  ((w.out += ",\"") += key) += "\":[";
-  for (std::size_t i = 0; i < shared.parts.size(); ++i) {
-    if (i)
+  Writer w;  // a shared part holds no shared part
+  w.out = std::move(text);
+  for (; written < shared.parts.size(); ++written) {
+    if (!w.out.empty())
       w.out += ',';
-    Codec<T>::write(w, *shared.parts[i], default_of<T>());
+    Codec<T>::write(w, *shared.parts[written], default_of<T>());
   }
-  w.out += ']';
+  text = std::move(w.out);
 }
 
 template <class T>
@@ -143,22 +146,74 @@ bool read_entry(Reader& r, const json::value& v, EntryBody& out) {
 
 }  // namespace wire
 
+struct EntryWriter::Inner {
+  struct Parts {
+    std::size_t written = 0;
+    std::string text;
+  };
+  Instant at;
+  wire::Shared shared;
+  wire::Writer w;
+  Parts job_specs, step_specs, allocations;
+  std::size_t changes = 0;
+
+  explicit Inner(Instant when) : at(when) {
+    wire::append_number(w.out += "{\"v\":", wire::kVersion);
+    wire::Codec<Instant>::write((w.out += ",\"at_us\":", w), at, {});
+    w.out += ",\"changes\":[";
+  }
+
+  void add(const Change& change) {
+    if (changes++ > 0)
+      w.out += ',';
+    w.shared = &shared;
+    wire::Codec<Change>::write(w, change, {});
+    w.shared = nullptr;
+    wire::write_new_parts(shared.job_specs, job_specs.written, job_specs.text);
+    wire::write_new_parts(shared.step_specs, step_specs.written, step_specs.text);
+    wire::write_new_parts(shared.allocations, allocations.written, allocations.text);
+  }
+
+  void add_parts(std::string_view key, const Parts& parts) {
+    if (!parts.text.empty())
+      ((((w.out += ",\"") += key) += "\":[") += parts.text) += ']';
+  }
+
+  std::string finish(const std::vector<Event>& events, std::size_t events_bytes_max) {
+    w.out += ']';
+    const std::size_t before = w.out.size();
+    if (!events.empty())
+      wire::Codec<std::vector<Event>>::write((w.out += ",\"events\":", w), events, {});
+    if (w.out.size() - before > events_bytes_max)
+      w.out.resize(before);
+    add_parts("job_specs", job_specs);
+    add_parts("step_specs", step_specs);
+    add_parts("allocations", allocations);
+    w.out += '}';
+    return std::move(w.out);
+  }
+};
+
+EntryWriter::EntryWriter(Instant at) : inner_(std::make_unique<Inner>(at)) {}
+EntryWriter::~EntryWriter() = default;
+
+void EntryWriter::add(const Change& change) { inner_->add(change); }
+
+std::size_t EntryWriter::bytes() const {
+  return inner_->w.out.size() + inner_->job_specs.text.size() + inner_->step_specs.text.size() +
+         inner_->allocations.text.size();
+}
+
+std::string EntryWriter::finish(const std::vector<Event>& events, std::size_t events_bytes_max) {
+  std::string document = inner_->finish(events, events_bytes_max);
+  inner_ = std::make_unique<Inner>(inner_->at);
+  return document;
+}
+
 std::string encode_entry(const EntryBody& body) {
-  using namespace wire;
-  Shared shared;
-  Writer w;
-  w.shared = &shared;
-  append_number(w.out += "{\"v\":", kVersion);
-  Codec<Instant>::write((w.out += ",\"at_us\":", w), body.at, {});
-  Codec<std::vector<Change>>::write((w.out += ",\"changes\":", w), body.changes, {});
-  if (!body.events.empty())
-    Codec<std::vector<Event>>::write((w.out += ",\"events\":", w), body.events, {});
-  w.shared = nullptr;  // a shared part holds no shared part
-  write_shared(w, "job_specs", shared.job_specs);
-  write_shared(w, "step_specs", shared.step_specs);
-  write_shared(w, "allocations", shared.allocations);
-  w.out += '}';
-  return std::move(w.out);
+  EntryWriter writer(body.at);
+  for (const Change& change : body.changes) writer.add(change);
+  return writer.finish(body.events);
 }
 
 namespace {

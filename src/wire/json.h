@@ -86,8 +86,8 @@ enum class Origin : unsigned char { kStranger, kOurselves };
 struct Reader {
   Origin origin = Origin::kStranger;
   Shared* shared = nullptr;
-  std::size_t budget_bytes = origin == Origin::kStranger ? 512u << 20 : 1536u << 20;  // see spend()
-  std::string path, message;                                                          // of the first failure
+  std::size_t budget_bytes = 512u << 20;  // of a stranger: see spend()
+  std::string path, message;              // of the first failure
 
   bool strict() const { return origin == Origin::kStranger; }
   bool fail(std::string why) {
@@ -97,7 +97,7 @@ struct Reader {
   // On the way out of a failed read each level puts its own name in front of the path.
   bool under(std::string_view key);
   bool under(std::size_t index);
-  // Counts the memory of list elements: a short "[{},{},…]" must not become gigabytes.
+  // Counts the memory of list elements: a stranger's short "[{},{},…]" must not become gigabytes.
   bool spend(std::size_t count, std::size_t each_bytes);
   Error failure() const;  // of the failed read, with its path as the field
 };

@@ -8,7 +8,7 @@
 
 #include "client.h"
 #include "faults.h"
-#include "wire/codec.h"
+#include "wire/entry_stream.h"
 
 namespace lockstep::sim {
 
@@ -19,20 +19,17 @@ constexpr Duration kRunMax = hours(6);   // all commands must have been sent by 
 constexpr long kCpuSecondsMax = 30;      // of real computing: a seed that goes round in circles has failed
 
 std::vector<Seq> committed_seqs(const SimLog& log, Verdict& verdict) {
-  std::vector<Seq> out, open;
+  std::vector<Seq> out;
+  EntryReader reader;
   for (const auto& [index, entry] : log.archive()) {
-    auto body = decode_entry(entry.bytes);
-    if (!body.ok()) {
-      verdict.fail("a log entry cannot be read: " + body.error().message);
+    const auto closed = reader.add(entry.bytes, entry.closing);
+    if (!closed.ok()) {
+      verdict.fail("a log entry cannot be read: " + closed.error().message);
       return out;
     }
-    if (!open.empty() && !body->changes.empty() && body->changes.front().seq <= open.back())
-      open.clear();  // a batch that was never closed
-    for (const Change& change : body->changes) open.push_back(change.seq);
-    if (!entry.closing)
+    if (!*closed)
       continue;
-    out.insert(out.end(), open.begin(), open.end());
-    open.clear();
+    for (const Change& change : reader.take().changes) out.push_back(change.seq);
   }
   return out;
 }
@@ -67,10 +64,12 @@ ChaosReport run_chaos(const ChaosSettings& settings) {
     world.verdict.fail("the cluster did not come up");
   client.start();
   faults.start();
+  world.hostile.start();
   run_until(begin + kRunMax, [&] { return client.done(); });
   if (!client.done())
     world.verdict.fail("the clients did not get their commands sent");
   faults.stop_and_heal();
+  world.hostile.stop();
   client.settle();
   const Instant rest_end = world.timeline.now() + kRestMax;
   while (!world.verdict.failed() && world.timeline.now() < rest_end) {

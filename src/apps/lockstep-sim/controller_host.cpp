@@ -1,6 +1,6 @@
 #include "controller_host.h"
 
-#include "wire/codec.h"
+#include "wire/entry_stream.h"
 #include "world.h"
 
 namespace lockstep::sim {
@@ -66,6 +66,7 @@ void ControllerHost::start() {
   settings.snapshot_every = static_cast<std::uint64_t>(world_.rng.between(50, 400));
   settings.batch_max = static_cast<std::size_t>(world_.rng.between(2, 64));
   settings.cluster_name = "sim";
+  settings.crash_note = &world_.crash_note;
   ++life_;
   try {
     auto opened = Engine::open(world_.log, settings, now);
@@ -78,6 +79,7 @@ void ControllerHost::start() {
       return;
     }
     engine_ = std::move(*opened);
+    engine_->ready();
   } catch (const Crash&) {
     world_.note("the controller dies while starting");
     world_.timeline.after(seconds(1), [this, life = life_] {
@@ -88,6 +90,7 @@ void ControllerHost::start() {
   }
   world_.note(
       format("the controller is up at entry {} change {}", engine_->last_index(), engine_->state().tables().seq));
+  world_.hostile.started(*engine_);
   awake_ = plan_out_ = false;
   alarm_ = kNever;
   NodeDeskSettings desk;
@@ -152,6 +155,7 @@ void ControllerHost::received(LinkId link, const FromAgent& message) {
 
 void ControllerHost::published(const Engine::Batch& batch) {
   World& w = world_;
+  w.hostile.publishing(batch);
   if (!batch.changes.empty()) {
     if (batch.index > w.log.durable_index() || batch.changes.back().seq > w.log.durable_seq())
       w.verdict.fail(format("readers were shown change {}, but only {} is durable", batch.changes.back().seq,
@@ -182,17 +186,14 @@ void ControllerHost::show(std::uint64_t index, std::span<const Change> changes) 
 
 // What became durable in the moment of a crash was told to nobody; the checkers must know it all the same.
 void ControllerHost::show_unseen() {
-  std::vector<Change> open;
+  EntryReader reader;
   const auto& archive = world_.log.archive();
   for (auto it = archive.upper_bound(last_shown_); it != archive.end(); ++it) {
-    auto body = decode_entry(it->second.bytes);
-    if (!body.ok())
-      return world_.verdict.fail("a log entry cannot be read: " + body.error().message);
-    open.insert(open.end(), body->changes.begin(), body->changes.end());
-    if (!it->second.closing)
-      continue;
-    show(it->first, open);
-    open.clear();
+    const auto closed = reader.add(it->second.bytes, it->second.closing);
+    if (!closed.ok())
+      return world_.verdict.fail("a log entry cannot be read: " + closed.error().message);
+    if (*closed)
+      show(it->first, reader.take().changes);
   }
   last_seq_ = engine_->state().tables().seq;
 }
@@ -201,7 +202,7 @@ void ControllerHost::load_history_tail() {
   history_queue_.clear();
   const std::uint64_t cursor = *world_.history.cursor();
   std::uint64_t expected = cursor;
-  std::vector<Change> open;
+  EntryReader reader;
   for (;;) {
     const auto entries = world_.log.read(expected + 1, 256);
     if (!entries.ok() || entries->empty())
@@ -212,16 +213,11 @@ void ControllerHost::load_history_tail() {
             format("history needs entry {}, the log begins at {}: it was trimmed too early", expected, entry.index));
         return;
       }
-      auto body = decode_entry(entry.bytes);
-      if (!body.ok()) {
-        world_.verdict.fail("a log entry cannot be read: " + body.error().message);
-        return;
-      }
-      open.insert(open.end(), body->changes.begin(), body->changes.end());
-      if (!entry.closing)
-        continue;
-      history_queue_.emplace_back(entry.index, std::move(open));
-      open.clear();
+      const auto closed = reader.add(entry.bytes, entry.closing);
+      if (!closed.ok())
+        return world_.verdict.fail("a log entry cannot be read: " + closed.error().message);
+      if (*closed)
+        history_queue_.emplace_back(entry.index, reader.take().changes);
     }
   }
   if (expected < engine_->last_index())

@@ -28,6 +28,7 @@ void FaultMaker::start() {
                            .slow_max = seconds(rng.between(1, 9))};
   world_.controller.stray_plans = world_.settings.restless ? 0.7 : rng.chance(0.5) ? 0.2 : 0;
   world_.log.draw_fault = [this] { return commit_fault(); };
+  world_.log.draw_left = [this](std::size_t entries) { return world_.rng.below(entries); };
   world_.history.draw_fault = [this] { return world_.rng.chance(commit_fault_rate_) ? commit_fault() : CommitFault{}; };
   const double fragile = rng.chance(0.3) ? 0.002 : 0, fails = rng.chance(0.5) ? 0.01 : 0;
   for (auto& node : world_.nodes) {

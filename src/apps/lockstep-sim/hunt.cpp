@@ -39,6 +39,8 @@ constexpr Named kMutants[] = {
     {Mutant::kForgetTopology, "forget-topology", 1},
     {Mutant::kPauseUnasked, "pause-unasked", 1},
     {Mutant::kStalePause, "stale-pause", 1},
+    {Mutant::kOversizeAccepted, "oversize-accepted", 1},
+    {Mutant::kLateQuarantine, "late-quarantine", 1},
 };
 static_assert(std::size(kMutants) + 1 == static_cast<std::size_t>(Mutant::kSimulatedEnd));
 

@@ -13,7 +13,7 @@
 #include "io/temp_dir.h"
 #include "queue_policies.h"
 #include "queue_report.h"
-#include "wire/codec.h"
+#include "wire/entry_stream.h"
 #include "wire/foresight.h"
 #include "wire/yaml.h"
 
@@ -36,24 +36,21 @@ Result<std::string> copy_of(const std::string& dir, const std::string& name, con
 Result<Tables> tables_of(const std::string& path) {
   const auto log = TRY(open_sqlite_log(path, {.reserve_bytes = 0, .take_lock = false}));
   Tables tables;
+  EntryReader reader;
+  const auto take = [&](std::string_view bytes, bool closing) -> Result<void> {
+    if (TRY(reader.add(bytes, closing)))
+      for (const Change& change : reader.take().changes) tables.apply(change);
+    return {};
+  };
   const Log::Snapshot snapshot = TRY(log->read_snapshot());
-  for (const std::string& chunk : snapshot.chunks)
-    for (const Change& change : TRY(decode_entry(chunk)).changes) tables.apply(change);
-  std::vector<Change> open;  // of a batch whose closing entry is still to come
+  for (const std::string& chunk : snapshot.chunks) TRY(take(chunk, &chunk == &snapshot.chunks.back()));
   for (std::uint64_t index = snapshot.index;;) {
     const auto entries = TRY(log->read(index + 1, kPage));
     if (entries.empty())
       return tables;
     for (const LogEntry& entry : entries) {
       index = entry.index;
-      auto body = TRY(decode_entry(entry.bytes));
-      if (!open.empty() && !body.changes.empty() && body.changes.front().seq <= open.back().seq)
-        open.clear();
-      std::move(body.changes.begin(), body.changes.end(), std::back_inserter(open));
-      if (!entry.closing)
-        continue;
-      for (const Change& change : open) tables.apply(change);
-      open.clear();
+      TRY(take(entry.bytes, entry.closing));
     }
   }
 }

@@ -19,9 +19,13 @@ World::World(const ChaosSettings& s)
       clients(verdict),
       history(verdict, log),
       network(timeline, rng.fork()),
-      controller(*this) {
+      controller(*this),
+      hostile(*this) {
   verdict.origin = kStart;
   verdict.noting = s.noting;
+  log.on_refused = [this](const Error& why) {
+    verdict.fail("the log was asked for what no log takes: " + why.message);
+  };
   for (std::size_t i = 0; i < s.nodes; ++i) nodes.push_back(std::make_unique<NodeHost>(*this, i, i % 3 == 0));
   network.on_connected = [this](LinkId link, std::size_t node) { controller.link_connected(link, node); };
   network.on_up = [this](LinkId link, const FromAgent& message) { controller.received(link, message); };

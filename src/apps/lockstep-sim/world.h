@@ -8,9 +8,11 @@
 
 #include "base/rng.h"
 #include "controller_host.h"
+#include "hostile_client.h"
 #include "node_host.h"
 #include "sim/bounds_checker.h"
 #include "sim/client_checker.h"
+#include "sim/crash_note.h"
 #include "sim/history.h"
 #include "sim/log.h"
 #include "sim/network.h"
@@ -48,9 +50,11 @@ struct World {
   TopologyChecker topology;
   ClientChecker clients;
   SimLog log;
+  SimCrashNote crash_note;
   SimHistory history;
   SimNetwork network;
   ControllerHost controller;
+  HostileClient hostile;
   std::vector<std::unique_ptr<NodeHost>> nodes;
 
   void note(std::string words) {

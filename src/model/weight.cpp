@@ -1,0 +1,561 @@
+#include "model/weight.h"
+
+#include <array>
+#include <bit>
+#include <string_view>
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::size_t kField = 60;   // a name, a number or a word, and what stands around them
+constexpr std::size_t kFrame = 200;  // of the entry around the record
+
+// What a byte becomes within a JSON string, at most.
+constexpr auto kWritten = [] {
+  std::array<unsigned char, 256> out{};
+  for (std::size_t c = 0; c < 256; ++c) out[c] = c < 0x20 ? 6 : c < 0x80 ? 1 : 3;
+  out['"'] = out['\\'] = 2;
+  return out;
+}();
+constexpr std::size_t kWrittenMost = 6;
+constexpr std::size_t kHurriedMost = 64 << 10;  // a spec that seems larger is looked at closely
+
+constexpr std::size_t digits(std::uint64_t n) { return (static_cast<std::size_t>(std::bit_width(n)) * 1233 >> 12) + 1; }
+
+// Adds up. In a hurry every character counts as the worst one.
+class Weigher {
+ public:
+  explicit Weigher(bool hurried) : hurried_(hurried) {}
+  Weight result() const { return {bytes_, heaviest_}; }
+
+  void fields(std::size_t count) { bytes_ += count * kField; }
+  void bytes(std::size_t count) { bytes_ += count; }
+  void add(const Weight& part) {
+    bytes_ += part.bytes;
+    note(part.heaviest, part.bytes);
+  }
+  void number(const char* name, std::uint64_t n) {
+    if (n != 0)
+      bytes_ += std::string_view(name).size() + 4 + digits(n);
+  }
+  void text(const char* name, std::string_view value) {
+    if (value.empty())
+      return;
+    const std::size_t size = written(value);
+    bytes_ += std::string_view(name).size() + 4 + size;
+    note(name, size);
+  }
+  void texts(const char* name, const std::vector<std::string>& values) {
+    list(name, values, [this](const std::string& value) { bytes_ += written(value); });
+  }
+  void pairs(const char* name, const std::vector<std::pair<std::string, std::string>>& values) {
+    list(name, values, [this](const auto& pair) { bytes_ += written(pair.first) + written(pair.second) + 4; });
+  }
+  // each(item) adds what one item takes; brackets and commas are counted here.
+  template <class List, class Each>
+  void list(const char* name, const List& items, Each each) {
+    if (items.empty())
+      return;
+    const std::size_t before = bytes_, heaviest_before = heaviest_bytes_;
+    bytes_ += std::string_view(name).size() + 8;
+    for (const auto& item : items) {
+      ++bytes_;
+      each(item);
+    }
+    // One part of an item may be what is heavy, not their number.
+    const bool within = heaviest_bytes_ > heaviest_before && heaviest_bytes_ > (bytes_ - before) / 2;
+    if (!within)
+      note(name, bytes_ - before);
+  }
+  template <std::uint32_t kBits>
+  void bits(const char* name, const Bitmap<kBits>& set) {
+    if (!set.any())
+      return;
+    std::size_t runs = 0;
+    std::uint32_t next = kBits;
+    set.for_each([&](std::uint32_t i) {
+      runs += i != next;
+      next = i + 1;
+    });
+    bytes_ += std::string_view(name).size() + 6 + runs * (2 * digits(kBits) + 2);
+  }
+
+ private:
+  std::size_t written(std::string_view value) const {
+    if (hurried_)
+      return value.size() * kWrittenMost + 2;
+    std::size_t sum = 2;
+    for (const char c : value) sum += kWritten[static_cast<unsigned char>(c)];
+    return sum;
+  }
+  void note(const char* name, std::size_t size) {
+    if (size > heaviest_bytes_) {
+      heaviest_bytes_ = size;
+      heaviest_ = name;
+    }
+  }
+
+  const bool hurried_;
+  std::size_t bytes_ = 0, heaviest_bytes_ = 0;
+  const char* heaviest_ = "";
+};
+
+void weigh(Weigher& w, const Meta& meta) {
+  w.fields(6);
+  w.text("ns", meta.ns);
+  w.text("name", meta.name);
+  if (!meta.extra)
+    return;
+  w.fields(2);
+  w.pairs("labels", meta.extra->labels);
+  w.pairs("annotations", meta.extra->annotations);
+  w.list("owners", meta.extra->owners, [&](const OwnerRef& owner) {
+    w.fields(3);
+    w.text("name", owner.name);
+  });
+  w.texts("finalizers", meta.extra->finalizers);
+}
+
+void weigh_counts(Weigher& w, const char* name, const auto& counts) {
+  w.list(name, counts, [&](const auto& item) {
+    w.text("name", item.name);
+    w.bytes(40);
+  });
+}
+
+void weigh(Weigher& w, const std::vector<DeviceAsk>& asks, const char* name) {
+  w.list(name, asks, [&](const DeviceAsk& ask) {
+    w.fields(3);
+    w.text("kind", ask.kind);
+    w.text("type", ask.type);
+    w.text("mig", ask.mig);
+  });
+}
+
+void weigh(Weigher& w, const Container& container) {
+  w.fields(1);
+  w.text("image", container.image);
+  w.text("work_dir", container.work_dir);
+  w.list("mounts", container.mounts, [&](const Mount& mount) {
+    w.fields(1);
+    w.text("source", mount.source);
+    w.text("target", mount.target);
+  });
+}
+
+void weigh(Weigher& w, const Resources& resources, const char* name) {
+  w.fields(3);
+  weigh(w, resources.devices, name);
+  weigh_counts(w, name, resources.counted);
+}
+
+void weigh(Weigher& w, const GroupSpec& group) {
+  w.fields(28);
+  w.text("name", group.name);
+  weigh(w, group.per_task, "per_task");
+  weigh(w, group.per_node, "per_node");
+  weigh(w, group.per_job, "per_job");
+  w.text("constraint", group.constraint);
+  w.texts("only_nodes", group.only_nodes);
+  w.texts("exclude_nodes", group.exclude_nodes);
+  w.text("topology_level", group.topology_level);
+  w.texts("argv", group.argv);
+  w.pairs("env", group.env);
+  weigh(w, group.container);
+  w.list("ports", group.ports, [&](const Port& port) {
+    w.fields(1);
+    w.text("name", port.name);
+  });
+  w.list("probes", group.probes, [&](const Probe& probe) {
+    w.fields(8);
+    w.text("path", probe.path);
+    w.texts("argv", probe.argv);
+    w.text("post_data", probe.post_data);
+  });
+}
+
+void weigh(Weigher& w, const JobSpec& spec) {
+  w.fields(24);
+  w.text("name", spec.name);
+  w.text("front_end", spec.front_end);
+  w.text("account", spec.account);
+  w.text("qos", spec.qos);
+  w.text("reservation", spec.reservation);
+  w.text("licenses", spec.licenses);
+  w.text("comment", spec.comment);
+  w.text("wckey", spec.wckey);
+  w.texts("partitions", spec.partitions);
+  w.list("groups", spec.groups, [&](const GroupSpec& group) { weigh(w, group); });
+  w.list("dependencies", spec.dependencies, [&](const Dependency& d) {
+    w.bytes(40);
+    w.number("job", d.job.value);
+    w.number("delay_us", static_cast<std::uint64_t>(std::max<std::int64_t>(0, d.delay.us)));
+    if (d.delay.us < 0)
+      w.fields(1);
+  });
+  w.text("script", spec.script);
+  w.text("environment", spec.environment);
+  w.text("work_dir", spec.work_dir);
+  w.text("std_in", spec.std_in);
+  w.text("std_out", spec.std_out);
+  w.text("std_err", spec.std_err);
+  w.text("submit_host", spec.submit_host);
+  w.text("command", spec.command);
+  w.pairs("options", spec.options);
+  w.pairs("labels", spec.labels);
+}
+
+void weigh(Weigher& w, const std::vector<Grant>& grants, const char* name) {
+  w.list(name, grants, [&](const Grant& grant) {
+    w.bytes(22);
+    w.number("node", grant.node.value);
+    w.number("group", grant.group);
+    w.number("tasks", grant.tasks);
+    w.bits("cores", grant.cores);
+    w.number("memory_mb", static_cast<std::uint64_t>(grant.memory_mb));
+    w.bits("devices", grant.devices);
+    w.list("parts", grant.parts, [&](const DevicePart& part) {
+      w.fields(4);
+      w.text("mig", part.mig);
+    });
+    weigh_counts(w, "counted", grant.counted);
+    if (grant.whole_node)
+      w.bytes(18);
+  });
+}
+
+void weigh(Weigher& w, const Tres& tres) {
+  w.fields(5);
+  weigh_counts(w, "others", tres.others);
+}
+
+void weigh(Weigher& w, const Allocation& allocation) {
+  w.fields(6);
+  w.text("partition", allocation.partition);
+  weigh(w, allocation.grants, "grants");
+  weigh(w, allocation.tres);
+}
+
+void weigh(Weigher& w, const IntervalSet& set, const char* name) {
+  w.list(name, set.intervals(), [&](const Interval& part) { w.bytes(digits(part.low) + digits(part.high) + 1); });
+}
+
+// The job without its specs.
+void weigh(Weigher& w, const Job& job) {
+  weigh(w, job.meta);
+  w.fields(44);
+  if (job.allocation)
+    weigh(w, *job.allocation);
+  w.bytes(job.members.size());
+  w.text("ran_on", job.ran_on);
+  w.text("end_reason", job.end_reason);
+  if (job.promise) {
+    w.fields(3);
+    w.text("partition", job.promise->partition);
+    weigh(w, job.promise->grants, "promise");
+  }
+  if (job.eviction) {
+    w.fields(3);
+    w.list("eviction", job.eviction->nodes, [&](NodeId) { w.bytes(digits(UINT32_MAX)); });
+  }
+  if (job.array) {
+    w.fields(6);
+    weigh(w, job.array->asked, "array");
+    weigh(w, job.array->waiting, "array");
+  }
+}
+
+void weigh(Weigher& w, const StepSpec& spec) {
+  w.fields(26);
+  w.text("name", spec.name);
+  w.texts("argv", spec.argv);
+  w.text("environment", spec.environment);
+  w.text("work_dir", spec.work_dir);
+  w.text("std_in", spec.std_in);
+  w.text("std_out", spec.std_out);
+  w.text("std_err", spec.std_err);
+  weigh(w, spec.devices_per_node, "devices_per_node");
+  weigh(w, spec.devices_per_task, "devices_per_task");
+  w.texts("only_nodes", spec.only_nodes);
+  w.texts("exclude_nodes", spec.exclude_nodes);
+  w.text("distribution", spec.distribution);
+  w.list("multi_prog", spec.multi_prog, [&](const auto& argv) {
+    w.bytes(2);
+    w.texts("multi_prog", argv);
+  });
+  w.pairs("options", spec.options);
+  weigh(w, spec.container);
+}
+
+// Ascending ranks are written as intervals, others one by one.
+void weigh_ranks(Weigher& w, const std::vector<std::uint32_t>& ranks) {
+  std::size_t one_by_one = 0, intervals = 0;
+  bool ascending = true;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::size_t size = digits(ranks[i]) + 1;
+    one_by_one += size;
+    const bool goes_on = i > 0 && ranks[i] == ranks[i - 1] + 1;
+    intervals += goes_on ? 0 : size + digits(UINT32_MAX) + 1;
+    ascending = ascending && (i == 0 || ranks[i] > ranks[i - 1]);
+  }
+  constexpr std::size_t kIntervalsMost = 1 << 16;  // more ranks are written one by one
+  w.bytes(12 + (ascending && ranks.size() <= kIntervalsMost ? intervals : one_by_one));
+}
+
+// The step without its spec.
+void weigh(Weigher& w, const Step& step) {
+  weigh(w, step.meta);
+  w.fields(16);
+  w.list("places", step.places, [&](const StepPlace& place) {
+    w.bytes(24);
+    w.number("node", place.node.value);
+    w.number("grant", place.grant);
+    weigh_ranks(w, place.ranks);
+    w.bits("cores", place.cores);
+    w.bits("devices", place.devices);
+    w.bytes(12 + digits(static_cast<std::uint64_t>(place.memory_mb < 0 ? -place.memory_mb : place.memory_mb)));
+    w.bytes(20);  // member
+  });
+  w.list("failures", step.failures, [&](const auto&) { w.fields(2); });
+}
+
+void weigh(Weigher& w, const Cluster& cluster) {
+  weigh(w, cluster.meta);
+  w.fields(7);
+  w.text("name", cluster.name);
+}
+
+void weigh(Weigher& w, const User& user) {
+  weigh(w, user.meta);
+  w.fields(5);
+  w.text("realm", user.realm);
+  w.list("groups", user.groups, [&](std::uint32_t group) { w.bytes(digits(group)); });
+  w.text("home", user.home);
+  w.text("shell", user.shell);
+  w.text("account", user.account);
+}
+
+void weigh_weights(Weigher& w, const char* name, const std::vector<TresWeight>& weights) {
+  w.list(name, weights, [&](const TresWeight& weight) {
+    w.fields(1);
+    w.text("name", weight.name);
+  });
+}
+
+void weigh(Weigher& w, const Partition& partition) {
+  weigh(w, partition.meta);
+  w.fields(14);
+  w.texts("nodes", partition.nodes);
+  w.texts("allow_accounts", partition.allow_accounts);
+  w.texts("deny_accounts", partition.deny_accounts);
+  w.texts("allow_qos", partition.allow_qos);
+  w.texts("deny_qos", partition.deny_qos);
+  w.text("qos", partition.qos);
+  weigh_weights(w, "billing", partition.billing);
+}
+
+void weigh(Weigher& w, const Node& node) {
+  weigh(w, node.meta);
+  w.fields(16);
+  w.text("address", node.address);
+  w.text("hostname", node.hostname);
+  w.text("boot_id", node.boot_id);
+  w.text("version", node.version);
+  w.list("devices", node.devices, [&](const Device& device) {
+    w.fields(6);
+    w.text("kind", device.kind);
+    w.text("type", device.type);
+    w.text("uuid", device.uuid);
+    w.text("bus_id", device.bus_id);
+  });
+  weigh_counts(w, "counted", node.counted);
+  w.texts("features", node.features);
+  w.texts("domains", node.domains);
+  w.text("reason", node.reason);
+}
+
+void weigh(Weigher& w, const JoinToken& token) {
+  weigh(w, token.meta);
+  w.fields(3);
+  w.text("secret_sha256", token.secret_sha256);
+  w.text("realm", token.realm);
+  w.text("node", token.node);
+}
+
+void weigh(Weigher& w, const Task& task) {
+  weigh(w, task.meta);
+  w.fields(17);
+}
+
+void weigh(Weigher& w, const Object& object) {
+  weigh(w, object.meta);
+  w.text("type", object.type);
+  w.text("body", object.body);
+}
+
+void weigh(Weigher& w, const TresLimit& limit) {
+  w.fields(6);
+  weigh_counts(w, "limits", limit.others);
+}
+
+void weigh(Weigher& w, const Limits& limits) {
+  w.fields(24);
+  for (const TresLimit* limit : {&limits.grp_tres, &limits.grp_tres_mins, &limits.grp_tres_run_mins,
+                                 &limits.max_tres_per_job, &limits.max_tres_per_node, &limits.max_tres_mins_per_job,
+                                 &limits.max_tres_per_user, &limits.max_tres_per_account, &limits.min_tres_per_job})
+    weigh(w, *limit);
+}
+
+void weigh(Weigher& w, const Account& account) {
+  weigh(w, account.meta);
+  w.fields(6);
+  w.text("parent", account.parent);
+  w.text("description", account.description);
+  w.text("organization", account.organization);
+  w.text("default_qos", account.default_qos);
+  w.texts("qos", account.qos);
+  w.texts("coordinators", account.coordinators);
+  weigh(w, account.limits);
+  for (const TresLimit* limit : {&account.quota.nominal, &account.quota.borrow, &account.quota.lend}) weigh(w, *limit);
+}
+
+void weigh(Weigher& w, const Association& association) {
+  weigh(w, association.meta);
+  w.fields(6);
+  w.text("account", association.account);
+  w.text("user", association.user);
+  w.text("partition", association.partition);
+  w.text("default_qos", association.default_qos);
+  w.texts("qos", association.qos);
+  weigh(w, association.limits);
+}
+
+void weigh(Weigher& w, const Qos& qos) {
+  weigh(w, qos.meta);
+  w.fields(18);
+  w.text("description", qos.description);
+  w.texts("preempts", qos.preempts);
+  weigh(w, qos.limits);
+}
+
+void weigh(Weigher& w, const Usage& usage) {
+  weigh(w, usage.meta);
+  w.fields(6);
+  w.text("account", usage.account);
+  w.text("partition", usage.partition);
+  w.text("qos", usage.qos);
+  weigh(w, usage.spent);
+}
+
+void weigh(Weigher& w, const Licence& licence) {
+  weigh(w, licence.meta);
+  w.fields(1);
+}
+
+void weigh(Weigher& w, const Reservation& r) {
+  weigh(w, r.meta);
+  w.fields(26);
+  w.texts("nodes", r.nodes);
+  weigh(w, r.tres);
+  w.text("partition", r.partition);
+  w.text("features", r.features);
+  weigh_counts(w, "licenses", r.licenses);
+  w.texts("users", r.users);
+  w.texts("accounts", r.accounts);
+  w.texts("groups", r.groups);
+  w.texts("qos", r.qos);
+}
+
+void weigh(Weigher& w, const Policy& policy) {
+  weigh(w, policy.meta);
+  w.fields(22);
+  weigh_weights(w, "weight_tres", policy.weight_tres);
+}
+
+void weigh(Weigher& w, const Topology& topology) {
+  weigh(w, topology.meta);
+  w.fields(2);
+  w.texts("levels", topology.levels);
+  w.list("leaves", topology.leaves, [&](const TopologyLeaf& leaf) {
+    w.bytes(4);
+    w.texts("path", leaf.path);
+    w.texts("nodes", leaf.nodes);
+  });
+}
+
+void weigh(Weigher& w, const Packing& packing) {
+  weigh(w, packing.meta);
+  w.fields(4);
+  w.list("classes", packing.classes, [&](const PackingClass& c) {
+    w.fields(5);
+    w.texts("models", c.models);
+  });
+}
+
+template <class T>
+Weight weight_of(const T& value, bool hurried) {
+  Weigher w(hurried);
+  weigh(w, value);
+  return w.result();
+}
+
+// `part` weighs a spec, which others may share.
+template <class Part>
+Weight weight_of(const Record& record, bool hurried, Part part) {
+  return std::visit(
+      [&]<class T>(const Ref<T>& ref) {
+        Weigher w(hurried);
+        w.bytes(kFrame);
+        weigh(w, *ref);
+        if constexpr (std::is_same_v<T, Job>) {
+          if (ref->spec)
+            w.add(part(ref->spec));
+          if (ref->first_step)
+            w.add(part(ref->first_step));
+        } else if constexpr (std::is_same_v<T, Step>) {
+          if (ref->spec)
+            w.add(part(ref->spec));
+        }
+        return w.result();
+      },
+      record);
+}
+
+}  // namespace
+
+Weight stored_bytes_at_most(const Record& record) {
+  return weight_of(record, false, [](const auto& spec) { return weight_of(*spec, false); });
+}
+
+template <class T>
+Weight RecordScale::part(Known& known, const Ref<T>& ref) {
+  if (!known.part.owner_before(ref) && !ref.owner_before(known.part))
+    return known.weight;
+  known = {ref, weight_of(*ref, true)};
+  if (known.weight.bytes > kHurriedMost)
+    known.weight = weight_of(*ref, false);
+  return known.weight;
+}
+
+Weight RecordScale::weigh(const Record& record, std::size_t bytes_max) {
+  const auto shared = [&]<class T>(const Ref<T>& spec) {
+    if constexpr (std::is_same_v<T, JobSpec>)
+      return part(job_spec_, spec);
+    else
+      return part(step_spec_, spec);
+  };
+  const Weight quick = weight_of(record, true, shared);
+  return quick.bytes <= bytes_max ? quick : weight_of(record, false, shared);
+}
+
+bool may_be_heavier(const Job& before, const Job& after) {
+  const auto newly = [](const auto& old, const auto& now) { return now && now != old; };
+  return before.spec != after.spec || newly(before.allocation, after.allocation) ||
+         newly(before.promise, after.promise) || newly(before.eviction, after.eviction) ||
+         newly(before.array, after.array) || newly(before.first_step, after.first_step) ||
+         newly(before.meta.extra, after.meta.extra) || !before.ran_on.shares_with(after.ran_on) ||
+         !before.end_reason.shares_with(after.end_reason) || after.members.size() > before.members.size();
+}
+
+}  // namespace lockstep
