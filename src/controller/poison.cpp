@@ -172,12 +172,14 @@ void watch_deaths() {
 
 Result<void> write_lines(const std::string& path, const std::vector<std::string>& lines) {
   const std::string fresh = path + ".new";
-  {
-    std::ofstream out(fresh, std::ios::trunc);
-    for (const auto& line : lines) out << line << '\n';
-    if (!out.flush())
-      return Error{Errc::kIo, format("cannot write {}: {}", fresh, std::strerror(errno)), {}};
-  }
+  const std::string text = lines.empty() ? std::string() : join(lines, "\n") + "\n";
+  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const bool written = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int why = errno;
+  if (fd >= 0)
+    ::close(fd);
+  if (!written)
+    return Error{Errc::kIo, format("cannot write {}: {}", fresh, std::strerror(why)), {}};
   if (std::rename(fresh.c_str(), path.c_str()) != 0)
     return Error{Errc::kIo, format("cannot replace {}: {}", path, std::strerror(errno)), {}};
   return {};

@@ -1,4 +1,5 @@
 """Records of any size, and a damaged write-ahead log: the controller is not stopped, and loses nothing without a word."""
+import contextlib
 import http.client
 import json
 import os
@@ -7,7 +8,7 @@ import signal
 import socket
 import unittest
 
-from cluster import Cluster
+from cluster import Cluster, eventually, running
 
 USER = 1001
 
@@ -23,10 +24,10 @@ class UnixHttp(http.client.HTTPConnection):
 
 
 def call(cluster, method, target, body):
-    connection = UnixHttp(cluster.env["LOCKSTEP_SOCKET"])
-    connection.request(method, target, body=body)
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode(errors="replace")
+    with contextlib.closing(UnixHttp(cluster.env["LOCKSTEP_SOCKET"])) as connection:
+        connection.request(method, target, body=body)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(errors="replace")
 
 
 class HostileLog(unittest.TestCase):
@@ -53,10 +54,11 @@ class HostileLog(unittest.TestCase):
             self.assertNotEqual(wide.returncode, 0, "nobody starts so many here")
             self.assert_same_controller(c, pid)
             # The step it left may still try: its job goes.
-            c.run("scancel", "-u", str(USER))
+            c.run("scancel", "-u", str(USER), "-n", "true")
 
             long = c.run("bash", "-c", "ulimit -s unlimited; timeout 40 srun -n1 true $(seq 1000000 1150000)", user=USER)
-            self.assert_taken_or_refused_with_the_number(long)
+            if "Argument list too long" not in long.stderr:  # the node's kernel has a bound of its own
+                self.assert_taken_or_refused_with_the_number(long)
             self.assert_same_controller(c, pid)
 
             spec = {"name": "chatty", "hold": True, "comment": "c" * (2 << 20), "groups": [{"launch": "script"}]}
@@ -85,7 +87,9 @@ class HostileLog(unittest.TestCase):
         with Cluster(nodes=1, gpus=None, cpus=4) as c:
             kept = c.wrap("true", "--hold")
             lost = c.wrap("true", "--hold", user=USER)
-            c.kill_controller()
+            for pid in (c.status()["controller"]["supervisor_pid"], c.controller_pid()):  # nobody starts it again meanwhile
+                os.kill(pid, signal.SIGKILL)
+                eventually(lambda: not running(pid), what="its end")
             wal = os.path.join(c.dir, "lockstep.db-wal")
             size = os.path.getsize(wal)
             # The newest frame is not always the last of the file: its salt tells the frames of this round.
