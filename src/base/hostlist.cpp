@@ -68,7 +68,7 @@ struct Pattern {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, std::size_t most) : text_(text), most_(most) {}
 
   Result<std::vector<std::string>> run() {
     std::vector<std::string> names;
@@ -148,17 +148,17 @@ class Parser {
       std::uint64_t in_group = 0;
       std::size_t widest = 0;
       for (const NumberRange& range : group) {
-        in_group += std::min<std::uint64_t>(range.high - range.low + 1, kHostlistMax + 1);
+        in_group += std::min<std::uint64_t>(range.high - range.low + 1, most_ + 1);
         widest = std::max({widest, range.width, digits_in(range.high)});
-        if (in_group > kHostlistMax)
+        if (in_group > most_)
           return too_many(start);
       }
       total *= in_group;
-      if (total > kHostlistMax)
+      if (total > most_)
         return too_many(start);
       longest += widest;
     }
-    if (names.size() + total > kHostlistMax)
+    if (names.size() + total > most_)
       return too_many(start);
     for (const auto literal : pattern.literals) longest += literal.size();
     if (longest > kHostNameMax)
@@ -193,6 +193,7 @@ class Parser {
   }
 
   std::string_view text_;
+  std::size_t most_;
   std::size_t at_ = 0;
 };
 
@@ -227,7 +228,9 @@ int natural_compare(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-Result<std::vector<std::string>> expand_hostlist(std::string_view text) { return Parser(text).run(); }
+Result<std::vector<std::string>> expand_hostlist(std::string_view text, std::size_t most) {
+  return Parser(text, most).run();
+}
 
 std::string compress_hostlist(const std::vector<std::string>& names) {
   // Ranges first: a name extends the range before it when it is that range's next number, written in its width.
@@ -294,5 +297,12 @@ bool host_less(std::string_view a, std::string_view b) {
 }
 
 void sort_hosts(std::vector<std::string>& names) { std::sort(names.begin(), names.end(), host_less); }
+
+bool is_node_name(std::string_view name) {
+  constexpr std::size_t kNameMax = 59;  // "node:" and the name are a certificate's CN, which holds 64
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+  return !name.empty() && name.size() <= kNameMax && name.find_first_not_of(kLetters) == name.npos &&
+         name.find("..") == name.npos && name.front() != '-' && name.front() != '.' && name.back() != '.';
+}
 
 }  // namespace lockstep

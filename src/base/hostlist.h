@@ -13,12 +13,19 @@ namespace lockstep {
 
 inline constexpr std::size_t kHostlistMax = 1'000'000;  // names; a longer list is refused, not expanded
 
-// In the order written, duplicates kept. Errors name the column.
-Result<std::vector<std::string>> expand_hostlist(std::string_view text);
+// Names in one list of a request or a filter: to look at them takes less than a turn of a loop.
+inline constexpr std::size_t kHostsAskedMax = 20'000;
+
+// In the order written, duplicates kept. Errors name the column; more names than `most` are refused unexpanded.
+Result<std::vector<std::string>> expand_hostlist(std::string_view text, std::size_t most = kHostlistMax);
 
 // Consecutive names that share prefix, width and suffix become ranges: {n1,n2,n3,n7} -> "n[1-3,7]". Order is kept;
 // sort first (sort_hosts) for Slurm's SLURM_JOB_NODELIST form.
 std::string compress_hostlist(const std::vector<std::string>& names);
+
+// Whether a node may bear the name: letters, digits, "-", "_" and single "." inside, at most 59, so that a path or a
+// certificate with it says nothing else.
+bool is_node_name(std::string_view name);
 
 // By prefix, then by number, then by width: n2 before n10.
 void sort_hosts(std::vector<std::string>& names);

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kIntervalsMax = 1'000'000;  // parsed from text; "0-4000000000:2" is refused, not expanded
+constexpr std::size_t kIntervalsMax = 100'000;  // parsed from text; "0-4000000000:2" is refused, not expanded
 
 // The first interval that ends at or after value.
 template <class Parts>

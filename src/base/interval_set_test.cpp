@@ -48,7 +48,7 @@ TEST(IntervalSet, HugeRangesCostNothingButHugeStridesAreRefused) {
   EXPECT_EQ(parsed("1-10000000").size(), 10'000'000u);
   EXPECT_EQ(parsed("0-4294967295").size(), std::uint64_t{1} << 32);
   EXPECT_FALSE(IntervalSet::parse("0-4294967295:2").ok());
-  EXPECT_EQ(parsed("0-1999999:2").size(), 1'000'000u);
+  EXPECT_EQ(parsed("0-199999:2").size(), 100'000u);
 }
 
 TEST(IntervalSet, EdgesOfTheRange) {

@@ -32,10 +32,14 @@ enum class Mutant : unsigned char {
   kStalePause,          // what a node says of an earlier pause is accepted
   kOversizeAccepted,    // records beyond their bound are committed, and handed to the log whole
   kLateQuarantine,      // what is being done is forgotten before the append, so that who dies there dies again
+  kOwnSilence,          // time in which the controller did not run counts as its nodes' silence
   kSimulatedEnd,
   // Planted by the unit test of the check that must see them: the simulation has no processes, files or certificates.
-  kLaneStarved,       // root and the nodes have no connections of their own when strangers hold all others
-  kForeignDirectory,  // a directory that is not ours is taken for a state directory, and emptied
+  kLaneStarved,          // root and the nodes have no connections of their own when strangers hold all others
+  kForeignDirectory,     // a directory that is not ours is taken for a state directory, and emptied
+  kRevokedCertificate,   // a node's certificate is not compared with the one that counts
+  kStaleGroup,           // a user's groups are read once
+  kInheritedDescriptor,  // a task keeps what the agent had open
 };
 
 inline constinit Mutant planted = Mutant::kNone;

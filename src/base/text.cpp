@@ -72,6 +72,12 @@ std::string lower(std::string_view text) {
 std::optional<std::int64_t> parse_int(std::string_view text) { return parse_whole<std::int64_t>(text); }
 std::optional<std::uint64_t> parse_uint(std::string_view text) { return parse_whole<std::uint64_t>(text); }
 
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  unsigned char difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
 Error os_error(std::string_view what) { return {Errc::kIo, format("{}: {}", what, std::strerror(errno)), {}}; }
 
 }  // namespace lockstep

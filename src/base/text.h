@@ -22,6 +22,8 @@ std::string_view trim(std::string_view text);
 std::string lower(std::string_view text);
 std::optional<std::int64_t> parse_int(std::string_view text);    // the whole text, decimal, no overflow
 std::optional<std::uint64_t> parse_uint(std::string_view text);  // the same, no sign
+// Takes as long for a near miss as for a far one: for what only its owner should know.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 Error os_error(std::string_view what);  // kIo, "WHAT: errno in words"
 

@@ -135,7 +135,15 @@ struct RenewAck {
 struct ReportAck {
   std::vector<std::uint64_t> numbers;
 };
+// To every agent when a node's certificate stops to count: connections of its holder are closed, and tickets signed
+// before are void.
+struct Revoked {
+  std::string node;
+  std::string certificate;  // serial of the only one that counts; "" = none
+  std::string ticket_key;   // as in Welcome
+  std::int64_t now_us = 0;
+};
 using ToAgent = std::variant<Welcome, Refused, RenewAck, ReportAck, LaunchAttempt, LaunchStep, LaunchTask, StopWork,
-                             SignalWork, PauseWork>;
+                             SignalWork, PauseWork, Revoked>;
 
 }  // namespace lockstep

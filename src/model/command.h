@@ -97,6 +97,9 @@ struct SetTaskCount {
 
 struct PutUser {
   User user;
+  // The realm's user database says so: an older record of the same name gives the name up, and a uid with a new name
+  // is somebody new, who is no administrator by what the old one was.
+  bool by_database = false;
 };  // by (realm, uid); id 0 = new
 struct PutAccount {
   Account account;
@@ -161,13 +164,16 @@ struct PutToken {
 struct RedeemToken {
   std::string token, secret_sha256, node;
   Instant at;
-};  // answer: the token's role and realm
+  std::string certificate;  // serial of the one that is handed out with the answer; older ones count no more
+};                          // answer: the token's role and realm
 struct UpdateNode {
   std::string name;
   std::optional<bool> drain;
   std::optional<std::string> reason;
   std::optional<std::uint32_t> weight;
   std::optional<std::vector<std::string>> features;
+  std::optional<bool> trust_administrators;
+  bool revoke = false;  // its certificate counts no more: the node is lost, and its link is cut
 };
 struct RemoveNode {
   std::string name;
@@ -177,10 +183,16 @@ struct RemoveNode {
 
 struct NodeHello {
   Node facts;
-};  // facts.meta.name names it; creates or refreshes the record
+  std::string certificate;  // serial, as TLS proved it; "" = there is no TLS (simulation)
+};                          // facts.meta.name names it; creates or refreshes the record
 struct NodeLost {
   NodeId node;
-};  // no renewal for the node timeout
+};  // no renewal for the node timeout: it gets no new work; what runs there goes on until it is proven stopped
+struct GiveUpMember {
+  NodeId node;
+  JobId job;
+  AttemptNo attempt = 0;
+};  // the node has been lost for too long: what has no fence there ends, its place stays held until the proof
 struct NodeFenced {
   NodeId node;
   std::string boot_id;
@@ -259,12 +271,19 @@ using CommandBody =
                  UpdateJob, EndJob, CreateStep, SignalStep, SetTaskCount, PutUser, PutAccount, RemoveAccount,
                  PutAssociation, RemoveAssociation, PutQos, RemoveQos, PutLicence, RemoveLicence, PutReservation,
                  RemoveReservation, PutPolicy, ResetUsage, PutTopology, PutPartition, RemovePartition, PutObject,
-                 RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello, NodeLost, NodeFenced,
-                 AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch>;
+                 RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello, NodeLost, GiveUpMember,
+                 NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch>;
+
+// How far a command has come that is carried out in parts, so that others get their turn in between.
+struct CommandPart {
+  std::uint64_t from = 0;  // array elements below this one are done
+  bool found = false;      // an earlier part found something to do
+};
 
 struct Command {
   Caller caller;
   CommandBody body;
+  CommandPart part;
 };
 
 struct Answer {

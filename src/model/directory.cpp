@@ -2,22 +2,21 @@
 
 #include "base/check.h"
 #include "model/ref_map.h"
+#include "model/table_of.h"
 
 namespace lockstep {
 
 struct DirectoryTaker {
   Directory& d;
   bool gone;
-  bool operator()(const Ref<User>& r) const {
-    if (gone)
-      d.users.erase(r->id);
-    else
-      d.users[r->id] = r;
-    return true;
+  template <class T>
+  bool operator()(const Ref<T>& r) const {
+    if constexpr (kInDirectory<T>)
+      set_record(d, r, gone);
+    return kInDirectory<T>;
   }
-  bool operator()(const Ref<Account>& r) const { return set_or_erase(d.accounts, r->meta.name, r, gone), true; }
   bool operator()(const Ref<Association>& r) const {
-    set_or_erase(d.associations, r->meta.name, r, gone);
+    set_record(d, r, gone);
     if (r->is_default && !gone)
       d.default_accounts_[r->user] = r->account;
     else if (const auto it = d.default_accounts_.find(r->user);
@@ -33,21 +32,6 @@ struct DirectoryTaker {
         return true;
     return false;
   }
-  bool operator()(const Ref<Qos>& r) const { return set_or_erase(d.qos, r->meta.name, r, gone), true; }
-  bool operator()(const Ref<Usage>& r) const { return set_or_erase(d.usages, r->meta.name, r, gone), true; }
-  bool operator()(const Ref<Licence>& r) const { return set_or_erase(d.licences, r->meta.name, r, gone), true; }
-  bool operator()(const Ref<Reservation>& r) const { return set_or_erase(d.reservations, r->meta.name, r, gone), true; }
-  bool operator()(const Ref<Policy>& r) const { return d.policy_record = gone ? nullptr : r, true; }
-  bool operator()(const Ref<Cluster>&) const { return false; }
-  bool operator()(const Ref<Partition>&) const { return false; }
-  bool operator()(const Ref<Node>&) const { return false; }
-  bool operator()(const Ref<JoinToken>&) const { return false; }
-  bool operator()(const Ref<Job>&) const { return false; }
-  bool operator()(const Ref<Step>&) const { return false; }
-  bool operator()(const Ref<Task>&) const { return false; }
-  bool operator()(const Ref<Object>&) const { return false; }
-  bool operator()(const Ref<Topology>&) const { return false; }
-  bool operator()(const Ref<Packing>&) const { return false; }
 };
 
 bool Directory::apply_directory(const Change& change) {

@@ -111,18 +111,37 @@ struct Node {
   UserId reason_by;
   Instant reason_at, boot_at, seen_at;  // seen_at: last hello or loss
   bool has_fence_hook = false;          // someone can prove it stopped (virtual, cloud, power)
+  std::string certificate;              // serial of the only one that counts; "" = the first that comes is kept
+  bool replaced = false;                // the name was given to another machine: a new boot id proves nothing
+  bool trust_administrators = false;    // who is root or administrator there is so for the cluster
 };
-bool node_usable(const Node& node);  // link up and not drained
+inline constexpr const char* kNoCertificate = "revoked";  // Node::certificate: none counts
+bool node_usable(const Node& node);                       // link up and not drained
 
-// A one-time right to join. Only a hash of the secret is stored.
+// A certificate whose holder has not said hello yet. From then on the node's record knows it.
+struct IssuedCertificate {
+  std::string node, certificate;  // name, serial
+  Instant until;                  // later it counts no more
+  friend bool operator==(const IssuedCertificate&, const IssuedCertificate&) = default;
+};
+
+inline constexpr std::uint32_t kTokenUsesMax = 1000;       // of one join token
+inline constexpr Duration kTokenLifeMax = hours(24 * 30);  // likewise
+inline constexpr std::size_t kTokensMax = 10'000;          // at any time
+
+// A right to join, for one machine unless it says otherwise. Only a hash of the secret is stored.
 struct JoinToken {
   Meta meta;  // meta.name: public id of the token
   std::string secret_sha256;
   enum class Role : unsigned char { kCompute, kBroker } role = Role::kCompute;
   std::string realm;  // kBroker
-  std::string node;   // "" = any name
+  std::string node;   // host list of the names it may give; "" = any that nobody has
   Instant expires;
-  bool used = false;
+  bool used = false;  // no use is left
+  std::uint32_t uses_left = 1;
+  bool replace = false;               // also names of nodes that are up or hold work
+  bool trust_administrators = false;  // Node::trust_administrators of who joins by it
+  std::vector<IssuedCertificate> issued;
 };
 
 // One launch inside an allocation.

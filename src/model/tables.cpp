@@ -4,51 +4,47 @@
 
 #include "base/check.h"
 #include "model/ref_map.h"
+#include "model/table_of.h"
 
 namespace lockstep {
+
+namespace {
+
+// What leads from another name of a record to its key.
+template <class Map>
+void set_name(Map& map, const typename Map::key_type& name, typename Map::mapped_type id, bool gone) {
+  if (gone)
+    map.erase(name);
+  else
+    map[name] = id;
+}
+
+template <class T, class F>
+void add_all(const Ref<T>& only, const F& add) {
+  if (only)
+    add(only);
+}
+template <class Map, class F>
+void add_all(const Map& table, const F& add) {
+  for (const auto& [key, ref] : table) add(ref);
+}
+
+}  // namespace
 
 void Tables::apply(const Change& change) {
   CHECK(change.seq > seq, "changes must come in order");
   seq = change.seq;
-  const bool gone = change.removed;
   apply_directory(change);
-  struct Visitor {
-    Tables& t;
-    bool gone;
-    void operator()(const Ref<Cluster>& r) const { t.cluster = gone ? nullptr : r; }
-    void operator()(const Ref<User>& r) const {
-      if (gone)
-        t.user_ids_.erase({r->realm, r->uid});
-      else
-        t.user_ids_[{r->realm, r->uid}] = r->id;
-    }
-    void operator()(const Ref<Topology>& r) const { t.topology = gone ? nullptr : r; }
-    void operator()(const Ref<Packing>& r) const { t.packing = gone ? nullptr : r; }
-    // The rest is the directory's.
-    void operator()(const Ref<Account>&) const {}
-    void operator()(const Ref<Association>&) const {}
-    void operator()(const Ref<Qos>&) const {}
-    void operator()(const Ref<Usage>&) const {}
-    void operator()(const Ref<Licence>&) const {}
-    void operator()(const Ref<Reservation>&) const {}
-    void operator()(const Ref<Policy>&) const {}
-    void operator()(const Ref<Partition>& r) const { set_or_erase(t.partitions, r->meta.name, r, gone); }
-    void operator()(const Ref<Node>& r) const {
-      set_or_erase(t.nodes, r->id, r, gone);
-      if (gone)
-        t.node_names_.erase(r->meta.name);
-      else
-        t.node_names_[r->meta.name] = r->id;
-    }
-    void operator()(const Ref<JoinToken>& r) const { set_or_erase(t.tokens, r->meta.name, r, gone); }
-    void operator()(const Ref<Job>& r) const { set_or_erase(t.jobs, r->id, r, gone); }
-    void operator()(const Ref<Step>& r) const { set_or_erase(t.steps, StepKey{r->job, r->number}, r, gone); }
-    void operator()(const Ref<Task>& r) const { set_or_erase(t.tasks, TaskKey{r->job, r->group, r->index}, r, gone); }
-    void operator()(const Ref<Object>& r) const {
-      set_or_erase(t.objects, ObjectKey{r->type, r->meta.ns, r->meta.name}, r, gone);
-    }
-  };
-  std::visit(Visitor{*this, gone}, change.record);
+  std::visit(
+      [&]<class T>(const Ref<T>& ref) {
+        if constexpr (!kInDirectory<T>)
+          set_record(*this, ref, change.removed);
+        if constexpr (std::is_same_v<T, User>)
+          set_name(user_ids_, {ref->realm, ref->uid}, ref->id, change.removed);
+        if constexpr (std::is_same_v<T, Node>)
+          set_name(node_names_, ref->meta.name, ref->id, change.removed);
+      },
+      change.record);
 }
 
 const Job* Tables::job(JobId id) const {
@@ -96,28 +92,8 @@ std::vector<Ref<Task>> Tables::tasks_of(JobId job) const {
 std::vector<Change> Tables::snapshot() const {
   std::vector<Change> out;
   const auto add = [&out](const auto& ref) { out.push_back({ref->meta.seq, ref, false}); };
-  if (cluster)
-    add(cluster);
-  for (const auto& [k, r] : users) add(r);
-  for (const auto& [k, r] : accounts) add(r);
-  for (const auto& [k, r] : partitions) add(r);
-  for (const auto& [k, r] : nodes) add(r);
-  for (const auto& [k, r] : tokens) add(r);
-  for (const auto& [k, r] : jobs) add(r);
-  for (const auto& [k, r] : steps) add(r);
-  for (const auto& [k, r] : tasks) add(r);
-  for (const auto& [k, r] : objects) add(r);
-  for (const auto& [k, r] : associations) add(r);
-  for (const auto& [k, r] : qos) add(r);
-  for (const auto& [k, r] : usages) add(r);
-  for (const auto& [k, r] : licences) add(r);
-  for (const auto& [k, r] : reservations) add(r);
-  if (policy_record)
-    add(policy_record);
-  if (topology)
-    add(topology);
-  if (packing)
-    add(packing);
+#define KIND(type, name, word, table, count, seen) add_all(table, add);
+#include "model/kinds.def"
   std::sort(out.begin(), out.end(), [](const Change& a, const Change& b) { return a.seq < b.seq; });
   return out;
 }

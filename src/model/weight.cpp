@@ -4,6 +4,8 @@
 #include <bit>
 #include <string_view>
 
+#include "model/bounds.h"
+
 namespace lockstep {
 
 namespace {
@@ -288,19 +290,24 @@ void weigh(Weigher& w, const StepSpec& spec) {
   weigh(w, spec.container);
 }
 
-// Ascending ranks are written as intervals, others one by one.
+// As wire/forms.cpp writes them: "4-7,9", "0-96:32", and one by one where they do not ascend.
 void weigh_ranks(Weigher& w, const std::vector<std::uint32_t>& ranks) {
-  std::size_t one_by_one = 0, intervals = 0;
+  std::size_t one_by_one = 0, runs = 0;
   bool ascending = true;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const std::size_t size = digits(ranks[i]) + 1;
-    one_by_one += size;
-    const bool goes_on = i > 0 && ranks[i] == ranks[i - 1] + 1;
-    intervals += goes_on ? 0 : size + digits(UINT32_MAX) + 1;
+    one_by_one += digits(ranks[i]) + 1;
     ascending = ascending && (i == 0 || ranks[i] > ranks[i - 1]);
   }
-  constexpr std::size_t kIntervalsMost = 1 << 16;  // more ranks are written one by one
-  w.bytes(12 + (ascending && ranks.size() <= kIntervalsMost ? intervals : one_by_one));
+  for (std::size_t i = 0; ascending && i < ranks.size();) {
+    const std::uint32_t step = i + 1 < ranks.size() ? ranks[i + 1] - ranks[i] : 1;
+    std::size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] - ranks[end - 1] == step) ++end;
+    if (step > 1 && end - i < 3)
+      end = i + 1;
+    runs += digits(ranks[i]) + digits(ranks[end - 1]) + digits(step) + 3;
+    i = end;
+  }
+  w.bytes(12 + (ascending && ranks.size() <= kStepTasksMax ? runs : one_by_one));
 }
 
 // The step without its spec.
@@ -373,6 +380,8 @@ void weigh(Weigher& w, const Node& node) {
   w.texts("features", node.features);
   w.texts("domains", node.domains);
   w.text("reason", node.reason);
+  w.fields(2);
+  w.text("certificate", node.certificate);
 }
 
 void weigh(Weigher& w, const JoinToken& token) {
@@ -381,6 +390,12 @@ void weigh(Weigher& w, const JoinToken& token) {
   w.text("secret_sha256", token.secret_sha256);
   w.text("realm", token.realm);
   w.text("node", token.node);
+  w.fields(3);
+  w.list("issued", token.issued, [&](const IssuedCertificate& issued) {
+    w.fields(2);
+    w.text("node", issued.node);
+    w.text("certificate", issued.certificate);
+  });
 }
 
 void weigh(Weigher& w, const Task& task) {

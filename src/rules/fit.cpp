@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/bounds.h"
 #include "model/tables.h"
 #include "rules/need.h"
 
@@ -99,7 +100,7 @@ std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const Group
   // Needs grow with the number of tasks, so the largest that fits is found by halving.
   if (most == 0 || !fits(1))
     return 0;
-  std::uint32_t low = 1, high = std::min<std::uint32_t>(most, 1u << 20);
+  std::uint32_t low = 1, high = std::min<std::uint32_t>(most, kTasksPerNodeMax);
   while (low < high) {
     const std::uint32_t middle = low + (high - low + 1) / 2;
     if (fits(middle))
@@ -141,6 +142,21 @@ std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const 
   return grant;
 }
 
+namespace {
+
+// A node list longer than the group needs limits the choice to itself.
+bool limits_choice(const GroupSpec& group) {
+  return !group.only_nodes.empty() && group.nodes.max > 0 && group.nodes.max <= group.only_nodes.size();
+}
+
+bool suits(const Node& node, const GroupSpec& group) {
+  if (group.tmp_disk_mb > node.tmp_disk_mb)
+    return false;
+  return group.constraint.empty() || constraint_holds(group.constraint, node.features);
+}
+
+}  // namespace
+
 bool eligible(const Node& node, const Partition& partition, const GroupSpec& group) {
   const auto names = [&](const std::vector<std::string>& list) {
     return std::find(list.begin(), list.end(), node.meta.name) != list.end();
@@ -149,13 +165,24 @@ bool eligible(const Node& node, const Partition& partition, const GroupSpec& gro
     return false;
   if (!group.exclude_nodes.empty() && names(group.exclude_nodes))
     return false;
-  // A node list longer than the group needs limits the choice to itself.
-  if (!group.only_nodes.empty() && group.nodes.max > 0 && group.nodes.max <= group.only_nodes.size() &&
-      !names(group.only_nodes))
+  if (limits_choice(group) && !names(group.only_nodes))
     return false;
-  if (group.tmp_disk_mb > node.tmp_disk_mb)
+  return suits(node, group);
+}
+
+Eligible::Eligible(const Partition& partition, const GroupSpec& group)
+    : group_(group),
+      in_partition_(partition.nodes),
+      only_(group.only_nodes),
+      excluded_(group.exclude_nodes),
+      all_(in_partition_.has("ALL")),
+      limited_(limits_choice(group)) {}
+
+bool Eligible::operator()(const Node& node) const {
+  const std::string& name = node.meta.name;
+  if ((!all_ && !in_partition_.has(name)) || excluded_.has(name) || (limited_ && !only_.has(name)))
     return false;
-  return group.constraint.empty() || constraint_holds(group.constraint, node.features);
+  return suits(node, group_);
 }
 
 }  // namespace lockstep

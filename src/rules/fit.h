@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "model/job.h"
 #include "model/records.h"
+#include "rules/name_set.h"
 
 namespace lockstep {
 
@@ -48,6 +49,17 @@ std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const 
 // Static filters: the partition contains it, features satisfy the constraint, include/exclude lists. Not load, not
 // link.
 bool eligible(const Node& node, const Partition& partition, const GroupSpec& group);
+// The same for many nodes. Borrows both.
+class Eligible {
+ public:
+  Eligible(const Partition& partition, const GroupSpec& group);
+  bool operator()(const Node& node) const;
+
+ private:
+  const GroupSpec& group_;
+  const NameSet in_partition_, only_, excluded_;
+  const bool all_, limited_;
+};
 
 // Features expression as Slurm writes it: "a", "a&b", "a|b", "[a|b]", "a*2" (count ignored per node), parentheses.
 Result<void> check_constraint(const std::string& expression);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "model/bounds.h"
 
 namespace lockstep {
 namespace {
@@ -59,6 +60,37 @@ TEST(Fit, CountsTasksByTheScarcestResource) {
   g.tasks_per_node_exact = true;
   g.tasks_per_node = 20;
   EXPECT_EQ(tasks_that_fit(n, load, g), 0u);
+}
+
+// What a node is asked to count task by task is bounded, and sums of what is asked for do not wrap around.
+TEST(Fit, ANodeTakesNoMoreThanItsMost) {
+  GroupSpec g = group(200'000);
+  g.overcommit = true;
+  EXPECT_EQ(tasks_that_fit(node(1), {}, g), kTasksPerNodeMax);
+  g.per_task.devices = {{"gpu", "", 1u << 20}};  // times 4096 is 0 in 32 bits
+  EXPECT_EQ(tasks_that_fit(node(1), {}, g), 0u);
+  EXPECT_FALSE(choose_grant(node(1), {}, g, 0, 4096, 0));
+}
+
+TEST(Fit, EligibleForManyNodesIsEligibleForEach) {
+  Rng rng(1);
+  for (int round = 0; round < 200; ++round) {
+    const auto some = [&](std::uint64_t most) {
+      std::vector<std::string> names;
+      for (std::uint64_t n = rng.below(most); n > 0; --n) names.push_back("n" + std::to_string(rng.below(60)));
+      return names;
+    };
+    Partition partition = everything();
+    if (rng.chance(0.5))
+      partition.nodes = some(60);
+    GroupSpec g = group(1);
+    g.only_nodes = some(40);
+    g.exclude_nodes = some(40);
+    g.nodes = {0, static_cast<std::uint32_t>(rng.below(40))};
+    const Eligible all(partition, g);
+    for (std::uint32_t i = 0; i < 60; ++i)
+      EXPECT_EQ(all(node(i)), eligible(node(i), partition, g)) << round << " " << i;
+  }
 }
 
 TEST(Fit, UnhealthyDevicesAreNotOffered) {

@@ -9,6 +9,9 @@ namespace lockstep {
 
 namespace {
 
+// More than any node or job has: sums of a few asks stay within their type.
+constexpr std::uint64_t kDevicesMax = 1 << 24;
+
 void add_asks(std::vector<DeviceAsk>& into, const std::vector<DeviceAsk>& asks, std::uint32_t times) {
   for (const DeviceAsk& ask : asks) {
     if (ask.count == 0 || times == 0)
@@ -17,11 +20,14 @@ void add_asks(std::vector<DeviceAsk>& into, const std::vector<DeviceAsk>& asks, 
       return a.kind == ask.kind && a.type == ask.type && a.milli == ask.milli && a.memory_mb == ask.memory_mb &&
              a.mig == ask.mig;
     });
+    const std::uint64_t more = std::uint64_t{ask.count} * times;
+    const std::uint64_t before = same != into.end() ? same->count : 0;
+    const auto sum = static_cast<std::uint32_t>(std::min<std::uint64_t>(before + more, kDevicesMax));
     if (same != into.end()) {
-      same->count += ask.count * times;
+      same->count = sum;
     } else {
       into.push_back(ask);
-      into.back().count *= times;
+      into.back().count = sum;
     }
   }
 }

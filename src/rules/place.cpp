@@ -23,6 +23,17 @@ std::uint64_t capacity_of(const std::vector<Choice>& choices) {
                          [](std::uint64_t sum, const Choice& c) { return sum + c.capacity; });
 }
 
+// No fewer nodes than these hold so many tasks, whichever are taken; more than there are: all do not.
+std::size_t nodes_for(const std::vector<Choice>& all, std::uint64_t tasks) {
+  std::vector<std::uint32_t> capacities;
+  for (const Choice& choice : all) capacities.push_back(choice.capacity);
+  std::sort(capacities.begin(), capacities.end(), std::greater<>());
+  std::size_t count = 0;
+  std::uint64_t sum = 0;
+  while (sum < tasks && count < capacities.size()) sum += capacities[count++];
+  return sum < tasks ? all.size() + 1 : count;
+}
+
 // Exactly n nodes that hold at least `tasks` together: the first n in order of preference, the weakest of them given up
 // for stronger ones only as far as needed. Required nodes stay.
 std::optional<std::vector<Choice>> pick(const std::vector<Choice>& all, std::size_t n, std::uint64_t tasks) {
@@ -111,14 +122,14 @@ std::optional<std::vector<Grant>> place_group(const std::vector<Candidate>& cand
                                               std::uint16_t group_index) {
   std::vector<Choice> all;
   std::size_t required = 0;
+  const NameSet named(group.only_nodes);
   for (const Candidate& candidate : candidates) {
     Choice choice;
     choice.candidate = &candidate;
     choice.capacity = tasks_that_fit(*candidate.node, *candidate.load, group);
     if (choice.capacity == 0)
       continue;
-    choice.required = std::find(group.only_nodes.begin(), group.only_nodes.end(), candidate.node->meta.name) !=
-                      group.only_nodes.end();
+    choice.required = named.has(candidate.node->meta.name);
     required += choice.required;
     all.push_back(choice);
   }
@@ -145,8 +156,9 @@ std::optional<std::vector<Grant>> place_group(const std::vector<Candidate>& cand
   if (devices > 0)
     most = std::min<std::size_t>(most, devices);
 
+  const std::size_t enough = nodes_for(all, group.tasks.min);
   if (group.tasks.min < group.tasks.max) {  // elastic: as many tasks as there is room for
-    for (std::size_t n = most; n >= least; --n) {
+    for (std::size_t n = most; n >= std::max(least, enough); --n) {
       auto chosen = pick(all, n, std::max<std::uint64_t>(group.tasks.min, n));
       if (!chosen)
         continue;
@@ -164,7 +176,7 @@ std::optional<std::vector<Grant>> place_group(const std::vector<Candidate>& cand
       if (auto grants = grants_for({c}, group, group_index, group.tasks.min))
         return grants;
     }
-  for (std::size_t n = std::max<std::size_t>(least, 2); n <= most; ++n)
+  for (std::size_t n = std::max<std::size_t>({least, enough, 2}); n <= most; ++n)
     if (auto chosen = pick(all, n, std::max<std::uint64_t>(group.tasks.min, n)))
       if (auto grants = grants_for(std::move(*chosen), group, group_index, group.tasks.min))
         return grants;

@@ -1,8 +1,10 @@
 // Whether a request could ever be met, in words that say what is lacking; and whether a finished proposal meets it.
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "base/text.h"
+#include "model/bounds.h"
 #include "rules/fit.h"
 #include "rules/growth.h"
 #include "rules/need.h"
@@ -113,8 +115,9 @@ bool a_few_nodes_do(const JobSpec& spec, const Partition& partition, const std::
   static const NodeLoad kEmpty;
   const std::size_t enough = 2 * std::size_t{group.nodes.min} + 8;
   std::vector<Candidate> candidates;
+  const Eligible eligible_here(partition, group);
   for (const Node* node : nodes)
-    if (candidates.size() < enough && eligible(*node, partition, group))
+    if (candidates.size() < enough && eligible_here(*node))
       candidates.push_back({node, &kEmpty});
   return candidates.size() >= group.nodes.min && place_group(candidates, group, 0).has_value();
 }
@@ -126,16 +129,23 @@ Result<void> check_possible(const JobSpec& spec, const Partition& partition, con
       a_few_nodes_do(spec, partition, nodes))
     return {};
   std::map<NodeId, NodeLoad> loads;  // components of one job share the nodes
+  std::unordered_set<std::string_view> names;
+  std::map<NodeId, const Node*> by_id;
+  for (const Node* node : nodes) {
+    names.insert(node->meta.name);
+    by_id[node->id] = node;
+  }
   for (std::size_t g = 0; g < spec.groups.size(); ++g) {
     const GroupSpec& group = spec.groups[g];
     TRY(check_constraint(group.constraint));
     for (const std::string& name : group.only_nodes)
-      if (std::none_of(nodes.begin(), nodes.end(), [&](const Node* n) { return n->meta.name == name; }))
+      if (!names.contains(name))
         return Error{Errc::kInvalid, format("Invalid node name specified: {}", name), group_field(g, "only_nodes")};
     std::vector<const Node*> fit_in;
     std::vector<Candidate> candidates;
+    const Eligible eligible_here(partition, group);
     for (const Node* node : nodes)
-      if (eligible(*node, partition, group)) {
+      if (eligible_here(*node)) {
         fit_in.push_back(node);
         candidates.push_back({node, &loads[node->id]});
       }
@@ -173,8 +183,7 @@ Result<void> check_possible(const JobSpec& spec, const Partition& partition, con
           group_field(g, "tasks"));
     }
     for (const Grant& grant : *grants) {
-      const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const Node* n) { return n->id == grant.node; });
-      TRY(take(loads[grant.node], **node, grant));
+      TRY(take(loads[grant.node], *by_id.at(grant.node), grant));
     }
   }
   return {};
@@ -192,6 +201,8 @@ Result<void> check_allocation(const JobSpec& spec, const Partition& partition, c
     std::uint64_t tasks = 0, count = 0, named = 0, devices_extra = 0;
     std::map<NodeId, std::uint32_t> seen;
     const bool twice = stacks(group);
+    const NameSet wanted(group.only_nodes);
+    const Eligible eligible_here(partition, group);
     for (std::size_t i = 0; i < grants.size(); ++i) {
       const Grant& grant = grants[i];
       if (grant.group != g)
@@ -202,11 +213,11 @@ Result<void> check_allocation(const JobSpec& spec, const Partition& partition, c
         return conflict("a node twice in one group");
       again += !first;
       here->second += grant.tasks;
-      if (!eligible(node, partition, group))
+      if (!eligible_here(node))
         return conflict(format("{} may not be used", node.meta.name));
       if (grant.tasks == 0)
         return conflict("a grant without tasks");
-      if (group.tasks_per_node > 0 && here->second > group.tasks_per_node)
+      if ((group.tasks_per_node > 0 && here->second > group.tasks_per_node) || here->second > kTasksPerNodeMax)
         return conflict("too many tasks on a node");
       const NodeNeed need = need_on_node(node, group, grant.tasks, 0);
       if (grant.cores.count() < need.cores || grant.memory_mb < need.memory_mb)
@@ -224,8 +235,7 @@ Result<void> check_allocation(const JobSpec& spec, const Partition& partition, c
       devices_extra += grant.devices.count() - asked;
       tasks += grant.tasks;
       count += first;
-      named += first &&
-               std::find(group.only_nodes.begin(), group.only_nodes.end(), node.meta.name) != group.only_nodes.end();
+      named += first && wanted.has(node.meta.name);
     }
     const bool every_node = group.tasks.max == UINT32_MAX;
     if (count == 0 || count < group.nodes.min || (group.nodes.max > 0 && count > group.nodes.max))

@@ -1,6 +1,7 @@
 // Accounts, associations, QOS, past use, licences, reservations, the policy.
-#include "wire/accounting_fields.h"
+#include "model/accounting_fields.h"
 #include "wire/codec.h"
+#include "wire/fields.h"
 
 namespace lockstep {
 
@@ -12,13 +13,6 @@ template struct StructCodec<TresLimit>;
 template struct StructCodec<TresWeight>;
 template struct StructCodec<Limits>;
 template struct StructCodec<Quota>;
-template struct StructCodec<Account>;
-template struct StructCodec<Association>;
-template struct StructCodec<Qos>;
-template struct StructCodec<Usage>;
-template struct StructCodec<Licence>;
-template struct StructCodec<Reservation>;
-template struct StructCodec<Policy>;
 
 }  // namespace wire
 

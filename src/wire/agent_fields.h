@@ -11,8 +11,8 @@ constexpr void describe(V& v, const Holding*) {
   v.always("attempt", &Holding::attempt);
   v("stopping", &Holding::stopping);
   v("paused", &Holding::paused);
-  v("steps", &Holding::steps);
-  v("tasks", &Holding::tasks);
+  v("steps", &Holding::steps, Items{kHeldWorkMax});
+  v("tasks", &Holding::tasks, Items{kHeldWorkMax});
 }
 
 template <class V>
@@ -21,13 +21,13 @@ constexpr void describe(V& v, const Hello*) {
   v.always("protocol_max", &Hello::protocol_max);
   v("facts", &Hello::facts);
   v("peer_port", &Hello::peer_port);
-  v("holdings", &Hello::holdings);
+  v("holdings", &Hello::holdings, Items{kHoldingsMax});
 }
 
 template <class V>
 constexpr void describe(V& v, const Renew*) {
   v.always("sent_boot_us", &Renew::sent_boot_us);
-  v("holdings", &Renew::holdings);
+  v("holdings", &Renew::holdings, Items{kHoldingsMax});
 }
 
 template <class V>
@@ -35,7 +35,7 @@ constexpr void describe(V&, const AttemptStarted*) {}
 
 template <class V>
 constexpr void describe(V& v, const LaunchFailed*) {
-  v("why", &LaunchFailed::why);
+  v("why", &LaunchFailed::why, kBytes);
 }
 
 template <class V>
@@ -68,7 +68,7 @@ constexpr void describe(V& v, const TaskResult*) {
 template <class V>
 constexpr void describe(V& v, const StepEnded*) {
   v.always("step", &StepEnded::step);
-  v("results", &StepEnded::results);
+  v("results", &StepEnded::results, ByRank{kTasksPerNodeMax});
 }
 
 template <class V>
@@ -110,6 +110,14 @@ constexpr void describe(V& v, const Welcome*) {
   v("cluster", &Welcome::cluster);
   v("ticket_key", &Welcome::ticket_key);
   v("now_us", &Welcome::now_us);
+}
+
+template <class V>
+constexpr void describe(V& v, const Revoked*) {
+  v.always("node", &Revoked::node);
+  v("certificate", &Revoked::certificate);
+  v("ticket_key", &Revoked::ticket_key);
+  v("now_us", &Revoked::now_us);
 }
 
 template <class V>
@@ -164,7 +172,7 @@ constexpr void describe(V& v, const LaunchStep*) {
   v.always("attempt", &LaunchStep::attempt);
   v.always("step", &LaunchStep::step);
   v("node_index", &LaunchStep::node_index);
-  v("ranks", &LaunchStep::ranks, Numbers{});
+  v("ranks", &LaunchStep::ranks, RankList{});
   v("process", &LaunchStep::process);
   v("argv_by_rank", &LaunchStep::argv_by_rank);
   v("env_by_rank", &LaunchStep::env_by_rank);
@@ -175,15 +183,6 @@ constexpr void describe(V& v, const LaunchStep*) {
   v("cores", &LaunchStep::cores);
   v("devices", &LaunchStep::devices);
   v("kill_wait_us", &LaunchStep::kill_wait, kSpan);
-}
-
-inline bool acceptable(Reader& r, const LaunchStep& launch) {
-  const auto fits = [&](const auto& by_rank) { return by_rank.empty() || by_rank.size() == launch.ranks.size(); };
-  if (!fits(launch.argv_by_rank))
-    return r.fail("must have one entry per rank"), r.under("argv_by_rank");
-  if (!fits(launch.env_by_rank))
-    return r.fail("must have one entry per rank"), r.under("env_by_rank");
-  return true;
 }
 
 template <class V>
@@ -229,3 +228,16 @@ constexpr void describe(V& v, const PauseWork*) {
 }
 
 }  // namespace lockstep::wire
+
+namespace lockstep {
+
+inline std::optional<Fault> unacceptable(const LaunchStep& launch) {
+  const auto fits = [&](const auto& by_rank) { return by_rank.empty() || by_rank.size() == launch.ranks.size(); };
+  if (!fits(launch.argv_by_rank))
+    return Fault{"argv_by_rank", "must have one entry per rank"};
+  if (!fits(launch.env_by_rank))
+    return Fault{"env_by_rank", "must have one entry per rank"};
+  return {};
+}
+
+}  // namespace lockstep

@@ -66,8 +66,11 @@ Result<User> decode_user(std::string_view text);
 struct TokenRequest {
   JoinToken::Role role = JoinToken::Role::kCompute;
   std::string realm;
-  std::string node;  // "" = any name
+  std::string node;       // host list of the names it may give
+  bool any_name = false;  // instead: any that nobody has
   std::int64_t ttl_s = 3600;
+  std::uint32_t uses = 1;
+  bool replace = false, trust_administrators = false;  // as in JoinToken
 };
 std::string encode(const TokenRequest& request);
 Result<TokenRequest> decode_token_request(std::string_view text);

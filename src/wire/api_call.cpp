@@ -11,6 +11,7 @@ template <class V>
 constexpr void describe(V& v, const ApiCall*) {
   v.always("method", &ApiCall::method);
   v.always("target", &ApiCall::target);
+  v("bytes", &ApiCall::bytes);
   v("upgrade", &ApiCall::upgrade);
   v.always("uid", &ApiCall::uid);
   v.always("gid", &ApiCall::gid);
@@ -21,6 +22,7 @@ template <class V>
 constexpr void describe(V& v, const ApiReply*) {
   v.always("status", &ApiReply::status, Between{100, 599});
   v("content_type", &ApiReply::content_type);
+  v("bytes", &ApiReply::bytes);
 }
 
 template <>

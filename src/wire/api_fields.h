@@ -1,82 +1,28 @@
 // Internal to wire: the fields of the API's requests and answers. See fields.h.
 #pragma once
 
+#include "model/command_fields.h"
 #include "wire/api.h"
 #include "wire/fields.h"
 
 namespace lockstep::wire {
 
 template <class V>
-constexpr void describe(V& v, const ArrayAsk*) {
-  v("indices", &ArrayAsk::indices);
-  v("throttle", &ArrayAsk::throttle);
-  v("step", &ArrayAsk::step, Between{1, UINT32_MAX});
-}
-
-inline bool acceptable(Reader& r, const ArrayAsk& ask) {
-  return !ask.indices.empty() || (r.fail("must name at least one index"), r.under("indices"));
-}
-
-template <class V>
 constexpr void describe(V& v, const SubmitRequest*) {
   v("spec", &SubmitRequest::spec);
-  v("script", &SubmitRequest::script);
-  v("environment", &SubmitRequest::environment);
+  v("script", &SubmitRequest::script, Text{kScriptBytesMax, Characters::kAny});
+  v("environment", &SubmitRequest::environment, Text{kEnvironmentBytesMax, Characters::kAny});
   v("array", &SubmitRequest::array);
   v("first_step", &SubmitRequest::first_step);
-  v("first_step_environment", &SubmitRequest::first_step_environment);
+  v("first_step_environment", &SubmitRequest::first_step_environment, Text{kEnvironmentBytesMax, Characters::kAny});
   v("test_only", &SubmitRequest::test_only);
-}
-
-inline bool acceptable(Reader& r, const SubmitRequest& request) {
-  return !request.spec.groups.empty() || (r.fail("is missing: a job needs at least one group"), r.under("spec"));
 }
 
 template <class V>
 constexpr void describe(V& v, const StepRequest*) {
   v("job", &StepRequest::job);
   v("spec", &StepRequest::spec);
-  v("environment", &StepRequest::environment);
-}
-
-template <class V>
-constexpr void describe(V& v, const JobTarget*) {
-  v("job", &JobTarget::job);
-  v("elements", &JobTarget::elements);
-}
-
-template <class V>
-constexpr void describe(V& v, const UpdateJob*) {
-  v("target", &UpdateJob::target);
-  v("if_seq", &UpdateJob::if_seq);
-  v("name", &UpdateJob::name);
-  v("account", &UpdateJob::account);
-  v("qos", &UpdateJob::qos);
-  v("comment", &UpdateJob::comment);
-  v("reservation", &UpdateJob::reservation);
-  v("constraint", &UpdateJob::constraint);
-  v("partitions", &UpdateJob::partitions);
-  v("only_nodes", &UpdateJob::only_nodes);
-  v("exclude_nodes", &UpdateJob::exclude_nodes);
-  v("time_limit_us", &UpdateJob::time_limit, kSpan);
-  v("begin_us", &UpdateJob::begin);
-  v("deadline_us", &UpdateJob::deadline);
-  v("nice", &UpdateJob::nice);
-  v("priority", &UpdateJob::priority);
-  v("throttle", &UpdateJob::throttle);
-  v("nodes", &UpdateJob::nodes);
-  v("tasks", &UpdateJob::tasks);
-  v("dependencies", &UpdateJob::dependencies);
-  v("requeue", &UpdateJob::requeue);
-}
-
-template <class V>
-constexpr void describe(V& v, const UpdateNode*) {
-  v("name", &UpdateNode::name);
-  v("drain", &UpdateNode::drain);
-  v("reason", &UpdateNode::reason);
-  v("weight", &UpdateNode::weight);
-  v("features", &UpdateNode::features);
+  v("environment", &StepRequest::environment, Text{kEnvironmentBytesMax, Characters::kAny});
 }
 
 template <class V>
@@ -104,16 +50,16 @@ constexpr void describe(V& v, const CancelJob*) {
 
 template <class V>
 constexpr void describe(V& v, const CancelMany*) {
-  v("targets", &CancelMany::targets);
-  v("users", &CancelMany::users);
-  v("states", &CancelMany::states);
-  v("partitions", &CancelMany::partitions);
-  v("names", &CancelMany::names);
-  v("accounts", &CancelMany::accounts);
-  v("qos", &CancelMany::qos);
-  v("reservations", &CancelMany::reservations);
-  v("wckeys", &CancelMany::wckeys);
-  v("nodes", &CancelMany::nodes);
+  v("targets", &CancelMany::targets, Texts{kTargetsMax, kTargetsBytesMax, kPhrase});
+  v("users", &CancelMany::users, kManyNames);
+  v("states", &CancelMany::states, kNames);
+  v("partitions", &CancelMany::partitions, kNames);
+  v("names", &CancelMany::names, kManyNames);
+  v("accounts", &CancelMany::accounts, kManyNames);
+  v("qos", &CancelMany::qos, kNames);
+  v("reservations", &CancelMany::reservations, kNames);
+  v("wckeys", &CancelMany::wckeys, kManyNames);
+  v("nodes", &CancelMany::nodes, Text{kHostListBytesMax});
   v("signal", &CancelMany::signal, kSignal);
   v("reach", &CancelMany::reach);
 }
@@ -148,16 +94,20 @@ constexpr void describe(V& v, const SignalStep*) {
 template <class V>
 constexpr void describe(V& v, const TokenRequest*) {
   v.always("role", &TokenRequest::role);
-  v("realm", &TokenRequest::realm);
-  v("node", &TokenRequest::node);
-  v("ttl_s", &TokenRequest::ttl_s, Between{1, 10ll * 365 * 86400});
+  v("realm", &TokenRequest::realm, kName);
+  v("node", &TokenRequest::node, Text{kHostListBytesMax});
+  v("any_name", &TokenRequest::any_name);
+  v("ttl_s", &TokenRequest::ttl_s, Between{1, kTokenLifeMax.seconds()});
+  v("uses", &TokenRequest::uses, Between{1, kTokenUsesMax});
+  v("replace", &TokenRequest::replace);
+  v("trust_administrators", &TokenRequest::trust_administrators);
 }
 
 template <class V>
 constexpr void describe(V& v, const JoinRequest*) {
-  v("token", &JoinRequest::token);
-  v("node", &JoinRequest::node);
-  v("csr", &JoinRequest::csr);
+  v("token", &JoinRequest::token, kPhrase);
+  v("node", &JoinRequest::node, kName);
+  v("csr", &JoinRequest::csr, kBytes);
 }
 
 template <class V>
@@ -245,3 +195,19 @@ constexpr void describe(V& v, const JobDetail*) {
 }
 
 }  // namespace lockstep::wire
+
+namespace lockstep {
+
+inline std::optional<Fault> unacceptable(const SubmitRequest& request) {
+  if (request.spec.groups.empty())
+    return Fault{"spec", "is missing: a job needs at least one group"};
+  std::uint64_t nodes = 0;  // at least; each is sent the environment
+  for (const GroupSpec& group : request.spec.groups.get()) nodes += std::max(1u, group.nodes.min);
+  if (request.environment.size() > kLaunchBytesMax / std::max<std::uint64_t>(1, nodes))
+    return Fault{"environment",
+                 format("has {} bytes for each of {} nodes; {} are allowed for all together: export less",
+                        request.environment.size(), nodes, kLaunchBytesMax)};
+  return {};
+}
+
+}  // namespace lockstep

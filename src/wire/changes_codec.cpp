@@ -5,10 +5,10 @@
 #include <set>
 
 #include "base/hostlist.h"
-#include "wire/accounting_fields.h"
+#include "model/accounting_fields.h"
+#include "model/record_fields.h"
 #include "wire/api_fields.h"
 #include "wire/foresight.h"
-#include "wire/record_fields.h"
 
 namespace lockstep {
 
@@ -89,9 +89,12 @@ std::optional<Duration> duration_of(std::string_view text) {
 }
 
 bool hosts_of(Reader& r, std::string_view text, std::vector<std::string>& out) {
-  auto hosts = expand_hostlist(text);
+  constexpr std::size_t kCost = 16 << 10;  // of the reader's budget, so that a body of many lists stays short work
+  auto hosts = expand_hostlist(text, kHostsAskedMax);
   if (!hosts.ok())
     return r.fail(hosts.error().message);
+  if (!r.spend(hosts->size(), kCost))
+    return false;
   out = std::move(*hosts);
   return true;
 }

@@ -10,6 +10,7 @@
 #include "wire/api_call.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
+#include "wire/random_value.h"
 
 namespace {
 
@@ -26,9 +27,9 @@ void round_trip(std::string_view text, Decode decode, Encode encode) {
   CHECK(encode(*again) == once);
 }
 
-constexpr auto kEncode = [](const auto& value) { return encode(value); };
+using wire::kEncode;
 
-constexpr unsigned kKinds = std::variant_size_v<Record>, kOthers = 24;
+constexpr unsigned kKinds = std::variant_size_v<Record>, kOthers = 25;
 
 void run(unsigned which, std::string_view text) {
   if (which < kKinds) {
@@ -84,6 +85,18 @@ void run(unsigned which, std::string_view text) {
       const auto set = IntervalSet::parse(text);
       if (set.ok())
         CHECK(*IntervalSet::parse(set->text()) == *set);
+      break;
+    }
+    case 24: {  // sizes at and beyond every bound: read, or refused with a path
+      std::uint64_t seed = 0;
+      for (const char c : text.substr(0, 8)) seed = seed << 8 | static_cast<unsigned char>(c);
+      Rng rng(seed);
+      wire::random_beyond_bounds = true;
+      const auto submit = decode_submit(encode(wire::random_value<SubmitRequest>(rng)));
+      const auto hello = decode_from_agent(encode(wire::random_value<FromAgent>(rng)));
+      wire::random_beyond_bounds = false;
+      CHECK(submit.ok() || !submit.error().field.empty());
+      CHECK(hello.ok() || !hello.error().field.empty());
       break;
     }
     default: break;

@@ -33,24 +33,8 @@ void expect_record_round_trips(Kind kind) {
 }
 
 TEST(CodecRoundTrip, Records) {
-  expect_record_round_trips<Cluster>(Kind::kCluster);
-  expect_record_round_trips<User>(Kind::kUser);
-  expect_record_round_trips<Account>(Kind::kAccount);
-  expect_record_round_trips<Partition>(Kind::kPartition);
-  expect_record_round_trips<Node>(Kind::kNode);
-  expect_record_round_trips<JoinToken>(Kind::kToken);
-  expect_record_round_trips<Job>(Kind::kJob);
-  expect_record_round_trips<Step>(Kind::kStep);
-  expect_record_round_trips<Task>(Kind::kTask);
-  expect_record_round_trips<Object>(Kind::kObject);
-  expect_record_round_trips<Association>(Kind::kAssociation);
-  expect_record_round_trips<Qos>(Kind::kQos);
-  expect_record_round_trips<Usage>(Kind::kUsage);
-  expect_record_round_trips<Licence>(Kind::kLicence);
-  expect_record_round_trips<Reservation>(Kind::kReservation);
-  expect_record_round_trips<Policy>(Kind::kPolicy);
-  expect_record_round_trips<Topology>(Kind::kTopology);
-  expect_record_round_trips<Packing>(Kind::kPacking);
+#define KIND(type, name, word, table, count, seen) expect_record_round_trips<type>(Kind::name);
+#include "model/kinds.def"
 }
 
 TEST(CodecRoundTrip, AgentMessages) {
@@ -160,10 +144,12 @@ TEST(CodecRoundTrip, EveryByteSurvivesInEveryPlace) {
       request.spec.groups.resize(1);
       const std::string bytes = {static_cast<char>(a), static_cast<char>(b), 'x'};
       request.script = bytes;
-      request.spec.groups[0].env = {{bytes, bytes}};
+      request.spec.groups[0].argv = {bytes};
+      request.spec.groups[0].env = {{"NAME", bytes}};
       const auto back = decode_submit(encode(request));
       ASSERT_TRUE(back.ok()) << a << " " << b << " " << back.error().message;
       ASSERT_EQ(back->script, bytes);
+      ASSERT_EQ(back->spec.groups[0].argv, request.spec.groups[0].argv);
       ASSERT_EQ(back->spec.groups[0].env, request.spec.groups[0].env);
     }
   }

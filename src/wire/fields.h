@@ -3,65 +3,24 @@
 //   template <class V> constexpr void describe(V& v, const Device*) { v("kind", &Device::kind); … }
 //   template struct StructCodec<Device>;
 //
-// A third argument says how a field is written or what it may hold: Between{0, 64}. `v.always` writes a field even at
-// its default, for the few that people look for. bool acceptable(Reader&, const T&) checks a whole value.
+// A third argument says how much a field may hold: Between{0, 64} (model/bounded.h). `v.always` writes a field even at
+// its default, for the few that people look for. std::optional<Fault> unacceptable(const T&) looks at a whole value.
+// Bounds hold for what strangers say. The lists of records and commands are in model/*_fields.h: the core asks them
+// too.
 #pragma once
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/string.hpp>
 
+#include "model/bounded.h"
 #include "wire/codec.h"
+#include "wire/forms.h"
 #include "wire/json.h"
 
 namespace lockstep::wire {
 
-template <class M>
-struct Plain {
-  void write(Writer& w, const M& v, const M& base) const { Codec<M>::write(w, v, base); }
-  bool read(Reader& r, const json::value& v, M& out) const { return Codec<M>::read(r, v, out); }
-};
-
-// Whole numbers and durations (in microseconds) of strangers stay within these.
-struct Between {
-  std::int64_t low = 0, high = 0;
-  template <class M>
-  void write(Writer& w, const M& v, const M& base) const {
-    Codec<M>::write(w, v, base);
-  }
-  template <class M>
-  bool read(Reader& r, const json::value& v, M& out) const {
-    if (!Codec<M>::read(r, v, out))
-      return false;
-    return !r.strict() || within(out) || r.fail(format("must be between {} and {}", low, high));
-  }
-
- private:
-  bool within(Duration d) const { return d.us >= low && d.us <= high; }
-  template <class N>
-  bool within(const std::optional<N>& n) const {
-    return !n || within(*n);
-  }
-  template <class N>
-  requires std::is_integral_v<N>
-  bool within(N n) const { return std::cmp_greater_equal(n, low) && std::cmp_less_equal(n, high); }
-};
-inline constexpr Between kSpan{0, kForever.us};                 // a Duration that is not negative
-inline constexpr Between kSignal{0, 64};                        // 0 = none
-inline constexpr Between kMegabytes{0, std::int64_t{1} << 32};  // sums and products of a few stay in 64 bits
-inline constexpr Between kUmask{0, 0777};
-
-// Numbers in ascending order as "0-3,7", otherwise as a list.
-struct Numbers {
-  void write(Writer& w, const std::vector<std::uint32_t>& v, const std::vector<std::uint32_t>&) const;
-  bool read(Reader& r, const json::value& v, std::vector<std::uint32_t>& out) const;
-};
-
-// One letter each: a(ssigned), r(unning), s(topped).
-struct MemberLetters {
-  void write(Writer& w, const std::vector<MemberState>& v, const std::vector<MemberState>&) const;
-  bool read(Reader& r, const json::value& v, std::vector<MemberState>& out) const;
-};
+using namespace bounded;  // the words of the lists of fields
 
 // A field that the list forgets would be lost without a word, so the compiler counts: T can be made from as many values
 // as it has fields, and not from more.
@@ -111,18 +70,18 @@ class FieldWriter {
   FieldWriter(Writer& w, const T& v, const T& base) : w_(w), v_(v), base_(base) { w_.out += '{'; }
   ~FieldWriter() { w_.out += '}'; }
 
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void operator()(std::string_view key, M T::*member, const How& how = {}) {
     if (!Codec<M>::same(v_.*member, base_.*member))
       always(key, member, how);
   }
-  template <class M, class How = Plain<M>>
-  void always(std::string_view key, M T::*member, const How& how = {}) {
+  template <class M, class How = Plain>
+  void always(std::string_view key, M T::*member, const How& = {}) {
     if (!first_)
       w_.out += ',';
     first_ = false;
     ((w_.out += '"') += key) += "\":";
-    how.write(w_, v_.*member, base_.*member);
+    Form<How, M>::write(w_, v_.*member, base_.*member);
   }
 
  private:
@@ -136,11 +95,11 @@ template <class T>
 class FieldSame {
  public:
   FieldSame(const T& a, const T& b) : a_(a), b_(b) {}
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void operator()(std::string_view, M T::*member, const How& = {}) {
     same_ = same_ && Codec<M>::same(a_.*member, b_.*member);
   }
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void always(std::string_view key, M T::*member, const How& = {}) {
     (*this)(key, member);
   }
@@ -158,12 +117,12 @@ template <class T>
 class FieldOrder {
  public:
   explicit FieldOrder(const json::object& object) : at_(object.begin()), end_(object.end()) {}
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void operator()(std::string_view key, M T::*, const How& = {}) {
     if (at_ != end_ && key == std::string_view(at_->key().data(), at_->key().size()))
       ++at_;
   }
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void always(std::string_view key, M T::*member, const How& = {}) {
     (*this)(key, member);
   }
@@ -179,7 +138,7 @@ class FieldReader {
   FieldReader(Reader& r, const json::object& object, T& out, bool in_order)
       : r_(r), object_(object), at_(object.begin()), out_(out), in_order_(in_order) {}
 
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void operator()(std::string_view key, M T::*member, const How& how = {}) {
     if (!ok_)
       return;
@@ -190,16 +149,28 @@ class FieldReader {
       value = &at_->value();
       ++at_;
     }
-    if (value && !how.read(r_, *value, out_.*member))
+    if (value && !read(*value, out_.*member, how))
       ok_ = r_.under(key);
   }
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void always(std::string_view key, M T::*member, const How& how = {}) {
     (*this)(key, member, how);
   }
   bool ok() const { return ok_; }
 
  private:
+  template <class M, class How>
+  bool read(const json::value& value, M& out, const How& how) {
+    if (r_.strict() && how.entries_max < entries_of(value))
+      return refuse(r_, *too_many(entries_of(value), how.entries_max));
+    if (!Form<How, M>::read(r_, value, out))
+      return false;
+    if (!r_.strict())
+      return true;
+    auto fault = how.refuses(out);
+    return !fault || refuse(r_, std::move(*fault));
+  }
+
   Reader& r_;
   const json::object& object_;
   json::object::const_iterator at_;
@@ -225,8 +196,10 @@ bool StructCodec<T>::read(Reader& r, const json::value& v, T& out) {
   describe(fields, static_cast<const T*>(nullptr));
   if (!fields.ok())
     return false;
-  if constexpr (requires { acceptable(r, static_cast<const T&>(out)); })
-    return !r.strict() || acceptable(r, static_cast<const T&>(out));
+  if constexpr (requires { unacceptable(static_cast<const T&>(out)); })
+    if (r.strict())
+      if (auto fault = unacceptable(static_cast<const T&>(out)))
+        return refuse(r, std::move(*fault));
   return true;
 }
 
@@ -238,6 +211,8 @@ bool StructCodec<T>::same(const T& a, const T& b) {
 }
 
 // Described in one codec file, used by others.
+#define KIND(type, name, word, table, count, seen) extern template struct StructCodec<type>;
+#include "model/kinds.def"
 extern template struct StructCodec<SubmitRequest>;
 extern template struct StructCodec<Error>;
 extern template struct StructCodec<DeviceAsk>;
@@ -248,31 +223,14 @@ extern template struct StructCodec<Dependency>;
 extern template struct StructCodec<ExitStatus>;
 extern template struct StructCodec<JobSpec>;
 extern template struct StructCodec<Allocation>;
-extern template struct StructCodec<Job>;
 extern template struct StructCodec<Meta>;
-extern template struct StructCodec<Cluster>;
-extern template struct StructCodec<User>;
-extern template struct StructCodec<Account>;
-extern template struct StructCodec<Partition>;
-extern template struct StructCodec<Node>;
-extern template struct StructCodec<JoinToken>;
+extern template struct StructCodec<IssuedCertificate>;
 extern template struct StructCodec<StepSpec>;
-extern template struct StructCodec<Step>;
-extern template struct StructCodec<Task>;
-extern template struct StructCodec<Object>;
 extern template struct StructCodec<NamedCount>;
 extern template struct StructCodec<Tres>;
 extern template struct StructCodec<TresLimit>;
 extern template struct StructCodec<TresWeight>;
 extern template struct StructCodec<Limits>;
 extern template struct StructCodec<Quota>;
-extern template struct StructCodec<Association>;
-extern template struct StructCodec<Qos>;
-extern template struct StructCodec<Usage>;
-extern template struct StructCodec<Licence>;
-extern template struct StructCodec<Reservation>;
-extern template struct StructCodec<Policy>;
-extern template struct StructCodec<Topology>;
-extern template struct StructCodec<Packing>;
 
 }  // namespace lockstep::wire

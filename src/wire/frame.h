@@ -1,5 +1,5 @@
 // Frames: how links and step I/O cut a byte stream. 4 bytes length of the rest (big endian), 1 byte type, 8 bytes
-// stream id, payload. A frame longer than kFrameMax ends the connection.
+// stream id, payload. A frame longer than its type may be ends the connection.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,32 @@
 namespace lockstep {
 
 inline constexpr std::size_t kFrameMax = 80 << 20;
+inline constexpr std::size_t kPayloadMax = kFrameMax - 9;  // without type and stream
 
 struct Frame {
   std::uint8_t type = 0;
   std::uint64_t stream = 0;
   std::string payload;
 };
+// The payload has at most kPayloadMax bytes: whoever sends what somebody else made long asks first.
 std::string encode_frame(std::uint8_t type, std::uint64_t stream, std::string_view payload);
+
+// The longest payload of each type, so that no peer can have much of a frame kept that never ends.
+using FrameBound = std::size_t (*)(std::uint8_t type);
+std::size_t any_frame_bound(std::uint8_t type);   // kPayloadMax: from one we trust
+std::size_t link_frame_bound(std::uint8_t type);  // LinkFrame
+std::size_t step_frame_bound(std::uint8_t type);  // IoFrame of a client: what it attaches with may name every rank
 
 // Feeds bytes, hands out whole frames. An error means the peer is broken: close.
 class FrameReader {
  public:
+  FrameReader() = default;
+  explicit FrameReader(FrameBound bound) : bound_(bound) {}
   Result<void> feed(std::string_view bytes, const std::function<void(Frame)>& on_frame);
+  std::size_t pending_bytes() const { return pending_.size(); }  // of a frame that is not whole yet
 
  private:
+  FrameBound bound_ = any_frame_bound;
   std::string pending_;
 };
 
@@ -34,7 +46,8 @@ class FrameReader {
 enum class LinkFrame : std::uint8_t {
   kMessage = 1,     // FromAgent or ToAgent, JSON
   kApiCall = 2,     // agent -> controller: a local client's request; stream = call id; payload wire/api_call.h
-  kApiReply = 3,    // controller -> agent
+  kApiReply = 3,    // controller -> agent. A body longer than kApiInlineMax follows either as the data of a stream of
+                    // the same id, with its credit, so that nobody waits behind it for long
   kOpenStream = 4,  // to an agent: attach to a shim (payload: wire/step_route.h, StepOpen); agent -> controller: a
                     // local client's upgraded request (payload as kApiCall)
   kStreamData = 5,  // both ways

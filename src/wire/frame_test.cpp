@@ -93,5 +93,20 @@ TEST(Frame, ACallbackMayDropTheReader) {
   EXPECT_EQ(count, 2);
 }
 
+TEST(Frame, BoundsAreKnownFromTheHeadAlone) {
+  for (int type = 0; type < 256; ++type)
+    for (const FrameBound bound : {any_frame_bound, link_frame_bound, step_frame_bound}) {
+      const std::size_t most = bound(static_cast<std::uint8_t>(type));
+      ASSERT_LE(most, kPayloadMax);
+      std::string head;
+      for (int shift = 24; shift >= 0; shift -= 8) head += static_cast<char>((9 + most + 1) >> shift);
+      head += static_cast<char>(type);
+      FrameReader reader(bound);
+      Collector got;
+      EXPECT_FALSE(reader.feed(head, got.sink).ok());
+      EXPECT_EQ(reader.pending_bytes(), 0u);
+    }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// The codecs of jobs, compiled once.
-#include "wire/job_fields.h"
+// The codecs of what a job is made of, compiled once.
+#include "model/job_fields.h"
+#include "wire/fields.h"
 
 namespace lockstep::wire {
 
@@ -11,6 +12,5 @@ template struct StructCodec<Dependency>;
 template struct StructCodec<ExitStatus>;
 template struct StructCodec<JobSpec>;
 template struct StructCodec<Allocation>;
-template struct StructCodec<Job>;
 
 }  // namespace lockstep::wire

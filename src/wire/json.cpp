@@ -19,7 +19,6 @@ namespace {
 constexpr std::size_t kDepthMax = 32;
 constexpr std::size_t kValuesMax = 8'000'000;          // each costs 16 bytes and more while it is parsed
 constexpr std::size_t kCountValuesAbove = kValuesMax;  // shorter texts cannot hold as many
-constexpr std::size_t kNumbersMax = 1 << 16;           // in one list written as "0-1000"; longer ones are plain lists
 
 using Byte = unsigned char;
 
@@ -387,65 +386,6 @@ bool Codec<TextPairs>::read(Reader& r, const json::value& v, TextPairs& out) {
   for (const json::value& item : *list)
     if (!Codec<Pair>::read(r, item, out.emplace_back()))
       return r.under(out.size() - 1);
-  return true;
-}
-
-void Numbers::write(Writer& w, const std::vector<std::uint32_t>& v, const std::vector<std::uint32_t>& base) const {
-  for (std::size_t i = 1; i < v.size(); ++i)
-    if (v[i] <= v[i - 1] || v.size() > kNumbersMax)
-      return Codec<std::vector<std::uint32_t>>::write(w, v, base);
-  w.out += '"';
-  for (std::size_t i = 0; i < v.size();) {
-    std::size_t end = i + 1;
-    while (end < v.size() && v[end] == v[end - 1] + 1) ++end;
-    if (i)
-      w.out += ',';
-    append_number(w.out, v[i]);
-    if (end - i > 1)
-      append_number(w.out += '-', v[end - 1]);
-    i = end;
-  }
-  w.out += '"';
-}
-
-bool Numbers::read(Reader& r, const json::value& v, std::vector<std::uint32_t>& out) const {
-  if (v.is_array())
-    return Codec<std::vector<std::uint32_t>>::read(r, v, out);
-  IntervalSet set;
-  if (!read_intervals(r, v, set))
-    return false;
-  if (r.strict() && set.size() > kNumbersMax)
-    return r.fail(format("names more than {} numbers", kNumbersMax));
-  if (!r.spend(set.size(), sizeof(out[0])))
-    return false;
-  out.clear();
-  out.reserve(set.size());
-  for (const Interval& part : set.intervals())
-    for (std::uint64_t n = part.low; n <= part.high; ++n) out.push_back(static_cast<std::uint32_t>(n));
-  return true;
-}
-
-namespace {
-constexpr std::string_view kMemberLetters = "arsp";
-}
-
-void MemberLetters::write(Writer& w, const std::vector<MemberState>& v, const std::vector<MemberState>&) const {
-  w.out += '"';
-  for (const MemberState m : v) w.out += kMemberLetters[static_cast<std::size_t>(m)];
-  w.out += '"';
-}
-
-bool MemberLetters::read(Reader& r, const json::value& v, std::vector<MemberState>& out) const {
-  const json::string* s = v.if_string();
-  if (!s)
-    return r.fail("must be a string of the letters a, r, s and p");
-  out.clear();
-  for (const char c : *s) {
-    const std::size_t at = kMemberLetters.find(c);
-    if (at == std::string_view::npos)
-      return r.fail("must be a string of the letters a, r, s and p");
-    out.push_back(static_cast<MemberState>(at));
-  }
   return true;
 }
 

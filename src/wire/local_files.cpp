@@ -74,7 +74,8 @@ std::string encode(const AgentFile& f) {
                                       {"resources", array_of(f.resources)},
                                       {"domains", array_of(f.domains)},
                                       {"boot_id_file", f.boot_id_file},
-                                      {"fence_hook", f.fence_hook}}) +
+                                      {"fence_hook", f.fence_hook},
+                                      {"no_new_privs", f.no_new_privs}}) +
          "\n";
 }
 
@@ -102,6 +103,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   read(o, "domains", f.domains);
   read(o, "boot_id_file", f.boot_id_file);
   read(o, "fence_hook", f.fence_hook);
+  read(o, "no_new_privs", f.no_new_privs);
   if (f.controller_host.empty())
     return Error{Errc::kInvalid, "agent settings name no controller", "controller_host"};
   if (f.controller_port == 0)

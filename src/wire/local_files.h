@@ -31,6 +31,7 @@ struct AgentFile {
   std::vector<std::string> resources;  // counted ones: "fpga=2"
   std::string boot_id_file;            // "" = /proc/sys/kernel/random/boot_id
   bool fence_hook = false;             // the controller's side can prove this node stopped
+  bool no_new_privs = false;           // setuid programs (sudo, su, ping) give jobs nothing here
 };
 std::string encode(const AgentFile& file);
 Result<AgentFile> decode_agent_file(std::string_view text);

@@ -2,11 +2,12 @@
 // may say, so that they survive the strict decoders too.
 #pragma once
 
+#include "base/characters.h"
 #include "base/rng.h"
+#include "model/job_fields.h"
+#include "model/record_fields.h"
 #include "wire/agent_fields.h"
 #include "wire/api_fields.h"
-#include "wire/job_fields.h"
-#include "wire/record_fields.h"
 
 namespace lockstep::wire {
 
@@ -40,12 +41,15 @@ inline void mend(JobSpec& spec) {
   if (spec.groups.empty())
     spec.groups.emplace_back();
 }
-inline void mend(SubmitRequest& request) { mend(request.spec); }
+inline void mend(SubmitRequest& request) {
+  mend(request.spec);
+  if (unacceptable(request))
+    request.environment.clear();
+}
 inline void mend(ArrayAsk& ask) {
   if (ask.indices.empty())
     ask.indices.insert(7);
 }
-inline void mend(Node& node) { node.cores = 1 + node.cores % CoreSet::kCapacity; }
 inline void mend(LaunchStep& launch) {
   launch.argv_by_rank.resize(launch.argv_by_rank.empty() ? 0 : launch.ranks.size());
   launch.env_by_rank.resize(launch.env_by_rank.empty() ? 0 : launch.ranks.size());
@@ -60,24 +64,89 @@ inline void mend(Job& job) {
     job.spec = std::make_shared<JobSpec>();
 }
 
+// Now and then a text or list is one too large for its field.
+inline thread_local bool random_beyond_bounds = false;
+
+// Brings what was filled at random to what its field may hold: now and then exactly to the bound.
+class RandomSize {
+ public:
+  explicit RandomSize(Rng& rng) : rng_(rng) {}
+
+  template <class M, class How>
+  void fit(M&, const How&) {}
+  template <class T, class How>
+  void fit(std::optional<T>& value, const How& how) {
+    if (value)
+      fit(*value, how);
+  }
+  void fit(SharedText& text, const Text& how) { fit(text.edit(), how); }
+  template <class T, class How>
+  void fit(SharedList<T>& list, const How& how) {
+    fit(list.edit(), how);
+  }
+  void fit(std::string& text, const Text& how) {
+    if (how.bytes_max <= kFilledMax && rng_.chance(0.02))
+      text.resize(how.bytes_max, 'x');
+    if (text.size() > how.bytes_max)
+      text.resize(how.bytes_max);
+    if (how.refuses(text))
+      plain(text);
+    if (beyond())
+      text.resize(how.bytes_max + 1, 'y');
+  }
+  void fit(std::vector<std::string>& list, const Texts& how) {
+    if (how.entries_max <= kFilledMax && rng_.chance(0.02))
+      list.resize(how.entries_max);
+    for (std::string& text : list) fit(text, {std::min<std::size_t>(how.each.bytes_max, 64), how.each.characters});
+    if (beyond())
+      list.resize(how.entries_max + 1);
+  }
+  void fit(TextPairs& list, const Pairs& how) {
+    for (auto& [name, text] : list) {
+      if (control_character_in(name))
+        plain(name);
+      if (how.texts != Characters::kAny)
+        plain(text);
+    }
+    if (beyond())
+      list.resize(how.entries_max + 1);
+  }
+  template <class T>
+  void fit(std::vector<T>& list, const Items& how) {
+    if (beyond())
+      list.resize(how.entries_max + 1);
+  }
+
+ private:
+  static constexpr std::size_t kFilledMax = 4096;
+  bool beyond() { return random_beyond_bounds && rng_.chance(0.01); }
+  static void plain(std::string& text) {
+    for (char& c : text) c = static_cast<char>('a' + static_cast<unsigned char>(c) % 26);
+  }
+
+  Rng& rng_;
+};
+
 template <class T>
 class FieldFill {
  public:
   FieldFill(Rng& rng, T& value) : rng_(rng), value_(value) {}
 
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void operator()(std::string_view key, M T::*member, const How& how = {}) {
     for (const auto& [name, address] : seen_)
       CHECK(name != key && address != &(value_.*member), "a field is listed twice");
     seen_.emplace_back(key, &(value_.*member));
     if (rng_.chance(0.25))
       return;  // stays at its default
-    if constexpr (std::is_same_v<How, Between>)
+    if constexpr (std::is_same_v<How, Between>) {
       bounded(value_.*member, how);
-    else
+    } else {
       Random<M>::fill(rng_, value_.*member);
+      RandomSize(rng_).fit(value_.*member, how);
+    }
   }
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void always(std::string_view key, M T::*member, const How& how = {}) {
     (*this)(key, member, how);
   }

@@ -1,23 +1,18 @@
-// The envelope, and every record but the job.
+// The envelope, and every record.
+#include "model/job_fields.h"
+#include "model/record_fields.h"
 #include "wire/codec.h"
-#include "wire/record_fields.h"
+#include "wire/fields.h"
 
 namespace lockstep {
 
 namespace wire {
 
 template struct StructCodec<Meta>;
-template struct StructCodec<Cluster>;
-template struct StructCodec<User>;
-template struct StructCodec<Partition>;
-template struct StructCodec<Topology>;
-template struct StructCodec<Packing>;
-template struct StructCodec<Node>;
-template struct StructCodec<JoinToken>;
+template struct StructCodec<IssuedCertificate>;
 template struct StructCodec<StepSpec>;
-template struct StructCodec<Step>;
-template struct StructCodec<Task>;
-template struct StructCodec<Object>;
+#define KIND(type, name, word, table, count, seen) template struct StructCodec<type>;
+#include "model/kinds.def"
 
 }  // namespace wire
 
@@ -35,27 +30,12 @@ Result<Record> decode_one(std::string_view text) {
 }  // namespace
 
 Result<Record> decode_record(Kind kind, std::string_view text) {
-  switch (kind) {
-    case Kind::kCluster: return decode_one<Cluster>(text);
-    case Kind::kUser: return decode_one<User>(text);
-    case Kind::kAccount: return decode_one<Account>(text);
-    case Kind::kPartition: return decode_one<Partition>(text);
-    case Kind::kNode: return decode_one<Node>(text);
-    case Kind::kToken: return decode_one<JoinToken>(text);
-    case Kind::kJob: return decode_one<Job>(text);
-    case Kind::kStep: return decode_one<Step>(text);
-    case Kind::kTask: return decode_one<Task>(text);
-    case Kind::kObject: return decode_one<Object>(text);
-    case Kind::kAssociation: return decode_one<Association>(text);
-    case Kind::kQos: return decode_one<Qos>(text);
-    case Kind::kUsage: return decode_one<Usage>(text);
-    case Kind::kLicence: return decode_one<Licence>(text);
-    case Kind::kReservation: return decode_one<Reservation>(text);
-    case Kind::kPolicy: return decode_one<Policy>(text);
-    case Kind::kTopology: return decode_one<Topology>(text);
-    case Kind::kPacking: return decode_one<Packing>(text);
-  }
-  return invalid("no such kind of record");
+  static constexpr Result<Record> (*kDecoders[])(std::string_view) = {
+#define KIND(type, name, word, table, count, seen) decode_one<type>,
+#include "model/kinds.def"
+  };
+  const auto i = static_cast<std::size_t>(kind);
+  return i < std::size(kDecoders) ? kDecoders[i](text) : invalid("no such kind of record");
 }
 
 std::string encode_partition(const Partition& partition) { return wire::encode_value(partition); }

@@ -24,6 +24,7 @@ constexpr void describe(V& v, const StepMember*) {
   v.always("node", &StepMember::node);
   v("address", &StepMember::address);
   v("port", &StepMember::port);
+  v("certificate", &StepMember::certificate);
   v("ranks", &StepMember::ranks, Numbers{});
   v("ticket", &StepMember::ticket);
 }

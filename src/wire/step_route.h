@@ -39,8 +39,9 @@ std::string signed_text(const StepTicket& ticket);
 // One node of a step as seen from somebody who forwards for it.
 struct StepMember {
   std::string node;
-  std::string address;     // where its agent is dialled by other agents
-  std::uint16_t port = 0;  // 0: it cannot be dialled; the controller passes its bytes on
+  std::string address;      // where its agent is dialled by other agents
+  std::uint16_t port = 0;   // 0: it cannot be dialled; the controller passes its bytes on
+  std::string certificate;  // serial of the one that it must show
   std::vector<std::uint32_t> ranks;
   StepTicket ticket;
   friend bool operator==(const StepMember&, const StepMember&) = default;

@@ -8,7 +8,7 @@ namespace {
 
 TEST(StepRouteTest, ThereAndBack) {
   const StepTicket ticket{JobId(12), 3, 4, "n7", 1000, kStepOutput | kStepSignal, 123456789, "abcdef"};
-  const StepMember lower{"n8", "10.1.2.3", 4711, {4, 5, 6, 9}, ticket};
+  const StepMember lower{"n8", "10.1.2.3", 4711, "5e71a1", {4, 5, 6, 9}, ticket};
   const auto open = decode_step_open(encode(StepOpen{ticket, {0, 1, 2}, {lower}}));
   ASSERT_TRUE(open.ok()) << open.error().message;
   EXPECT_EQ(open->ticket, ticket);

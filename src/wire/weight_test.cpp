@@ -18,11 +18,11 @@ template <class T>
 class ExcessFields {
  public:
   ExcessFields(Rng& rng, T& value) : rng_(rng), value_(value) {}
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void operator()(std::string_view, M T::*member, const How& = {}) {
     fill(rng_, value_.*member);
   }
-  template <class M, class How = Plain<M>>
+  template <class M, class How = Plain>
   void always(std::string_view key, M T::*member, const How& how = {}) {
     (*this)(key, member, how);
   }

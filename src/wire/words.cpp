@@ -49,10 +49,10 @@ static_assert(names_all(kDependencyTypes, Dependency::Type::kSingleton));
 constexpr std::string_view kMemberStates[] = {"assigned", "running", "stopped", "paused"};
 static_assert(names_all(kMemberStates, MemberState::kPaused));
 
-constexpr std::string_view kKinds[] = {"cluster", "user",    "account",     "partition", "node",        "token",
-                                       "job",     "step",    "task",        "object",    "association", "qos",
-                                       "usage",   "licence", "reservation", "policy",    "topology",    "packing"};
-static_assert(names_all(kKinds, Kind::kPacking) && std::size(kKinds) == std::variant_size_v<Record>);
+constexpr std::string_view kKindWords[] = {
+#define KIND(type, name, word, table, count, seen) word,
+#include "model/kinds.def"
+};
 
 constexpr std::string_view kNodeLinks[] = {"unknown", "up", "lost"};
 static_assert(names_all(kNodeLinks, NodeLink::kLost));
@@ -98,8 +98,9 @@ static_assert(names_all(kErrcs, Errc::kInternal));
 constexpr std::string_view kFromAgent[] = {"hello", "renew", "report"};
 static_assert(std::size(kFromAgent) == std::variant_size_v<FromAgent>);
 
-constexpr std::string_view kToAgent[] = {"welcome",     "refused",     "renew_ack", "report_ack", "launch_attempt",
-                                         "launch_step", "launch_task", "stop",      "signal",     "pause"};
+constexpr std::string_view kToAgent[] = {"welcome",        "refused",     "renew_ack",   "report_ack",
+                                         "launch_attempt", "launch_step", "launch_task", "stop",
+                                         "signal",         "pause",       "revoked"};
 static_assert(std::size(kToAgent) == std::variant_size_v<ToAgent>);
 
 constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended", "member_stopped",
@@ -118,7 +119,7 @@ WordList words_of(Probe::What) { return kProbeWhats; }
 WordList words_of(Probe::How) { return kProbeHows; }
 WordList words_of(Dependency::Type) { return kDependencyTypes; }
 WordList words_of(MemberState) { return kMemberStates; }
-WordList words_of(Kind) { return kKinds; }
+WordList words_of(Kind) { return kKindWords; }
 WordList words_of(NodeLink) { return kNodeLinks; }
 WordList words_of(JoinToken::Role) { return kRoles; }
 WordList words_of(StepState) { return kStepStates; }

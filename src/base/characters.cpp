@@ -1,0 +1,53 @@
+#include "base/characters.h"
+
+namespace lockstep {
+
+namespace {
+
+using Byte = unsigned char;
+
+// Bytes that belong to the character that starts with `first`; 1 where none does. Only the form is looked at: what
+// matters is whether a byte from 128 to 159 stands by itself.
+std::size_t length_from(std::string_view text, std::size_t at) {
+  const Byte first = static_cast<Byte>(text[at]);
+  const std::size_t wanted = first >= 0xF0 && first < 0xF8   ? 4
+                             : first >= 0xE0 && first < 0xF0 ? 3
+                             : first >= 0xC2                 ? 2
+                                                             : 1;
+  if (first < 0xC2 || first >= 0xF8 || at + wanted > text.size())
+    return 1;
+  for (std::size_t i = 1; i < wanted; ++i)
+    if ((static_cast<Byte>(text[at + i]) & 0xC0) != 0x80)
+      return 1;
+  return wanted;
+}
+
+}  // namespace
+
+std::optional<unsigned> control_character_in(std::string_view text, std::string_view but) {
+  for (std::size_t at = 0; at < text.size();) {
+    const Byte byte = static_cast<Byte>(text[at]);
+    if (byte >= 32 && byte < 127) {
+      ++at;
+      continue;
+    }
+    const std::size_t length = byte < 128 ? 1 : length_from(text, at);
+    const unsigned code = length == 2 && byte == 0xC2 ? static_cast<Byte>(text[at + 1]) : byte;
+    const bool control = length == 1 ? code < 32 || (code >= 127 && code < 160) : byte == 0xC2 && code < 160;
+    if (control && but.find(text[at]) == std::string_view::npos)
+      return code;
+    at += length;
+  }
+  return std::nullopt;
+}
+
+std::string without_control_characters(std::string_view text, std::size_t bytes_max) {
+  std::string out(text.substr(0, bytes_max));
+  if (control_character_in(out))
+    for (char& c : out)
+      if (static_cast<Byte>(c) < 32 || static_cast<Byte>(c) >= 127)
+        c = '?';
+  return out;
+}
+
+}  // namespace lockstep

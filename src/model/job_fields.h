@@ -1,0 +1,278 @@
+// The fields of a job: what was asked for, and how far it has come. See model/bounded.h.
+#pragma once
+
+#include "model/bounded.h"
+#include "model/job.h"
+
+namespace lockstep {
+
+template <class V>
+constexpr void describe(V& v, const DeviceAsk*) {
+  v("kind", &DeviceAsk::kind, bounded::kName);
+  v("type", &DeviceAsk::type, bounded::kName);
+  v.always("count", &DeviceAsk::count, bounded::kCount);
+  v("milli", &DeviceAsk::milli, bounded::Between{1, kWholeDevice});
+  v("memory_mb", &DeviceAsk::memory_mb, bounded::kMegabytes);
+  v("mig", &DeviceAsk::mig, bounded::kName);
+}
+
+template <class V>
+constexpr void describe(V& v, const Counted*) {
+  v.always("name", &Counted::name, bounded::kName);
+  v.always("count", &Counted::count, bounded::kMegabytes);
+}
+
+template <class V>
+constexpr void describe(V& v, const DevicePart*) {
+  v.always("device", &DevicePart::device, bounded::Between{0, DeviceSet::kCapacity - 1});
+  v("milli", &DevicePart::milli, bounded::Between{0, kWholeDevice});
+  v("memory_mb", &DevicePart::memory_mb, bounded::kMegabytes);
+  v("mig", &DevicePart::mig, bounded::kName);
+  v("slice", &DevicePart::slice, bounded::Between{0, 7});
+}
+
+template <class V>
+constexpr void describe(V& v, const Resources*) {
+  v("cores", &Resources::cores, bounded::kCount);
+  v("memory_mb", &Resources::memory_mb, bounded::kMegabytes);
+  v("devices", &Resources::devices, bounded::Items{kAsksMax});
+  v("counted", &Resources::counted, bounded::Items{kAsksMax});
+}
+
+template <class V>
+constexpr void describe(V& v, const Port*) {
+  v("name", &Port::name, bounded::kName);
+  v.always("port", &Port::port);
+}
+
+template <class V>
+constexpr void describe(V& v, const Probe*) {
+  v.always("what", &Probe::what);
+  v.always("how", &Probe::how);
+  v("path", &Probe::path, bounded::kPath);
+  v("port", &Probe::port);
+  v("argv", &Probe::argv, bounded::kArgv);
+  v("post_data", &Probe::post_data, bounded::kBytes);
+  v("initial_delay_us", &Probe::initial_delay, bounded::kSpan);
+  v("period_us", &Probe::period, bounded::kSpan);
+  v("timeout_us", &Probe::timeout, bounded::kSpan);
+  v("failures", &Probe::failures);
+}
+
+template <class V>
+constexpr void describe(V& v, const Mount*) {
+  v("source", &Mount::source, bounded::kPath);
+  v("target", &Mount::target, bounded::kPath);
+  v("read_only", &Mount::read_only);
+}
+
+template <class V>
+constexpr void describe(V& v, const Container*) {
+  v("image", &Container::image, bounded::kPhrase);
+  v("mounts", &Container::mounts, bounded::Items{kNamesMax});
+  v("work_dir", &Container::work_dir, bounded::kPath);
+}
+
+template <class V>
+constexpr void describe(V& v, const GroupSpec*) {
+  v("name", &GroupSpec::name, bounded::kName);
+  v("tasks", &GroupSpec::tasks);
+  v("nodes", &GroupSpec::nodes);
+  v("tasks_per_node", &GroupSpec::tasks_per_node, bounded::Between{0, kTasksPerNodeMax});
+  v("tasks_per_node_exact", &GroupSpec::tasks_per_node_exact);
+  v("per_task", &GroupSpec::per_task);
+  v("per_node", &GroupSpec::per_node);
+  v("per_job", &GroupSpec::per_job, bounded::Items{kAsksMax});
+  v("memory_per_core_mb", &GroupSpec::memory_per_core_mb, bounded::kMegabytes);
+  v("memory_per_device_mb", &GroupSpec::memory_per_device_mb, bounded::kMegabytes);
+  v("cores_per_device", &GroupSpec::cores_per_device, bounded::kCount);
+  v("all_memory", &GroupSpec::all_memory);
+  v("overcommit", &GroupSpec::overcommit);
+  v("sharing", &GroupSpec::sharing);
+  v("all_cores", &GroupSpec::all_cores);
+  v("constraint", &GroupSpec::constraint, bounded::kPhrase);
+  v("only_nodes", &GroupSpec::only_nodes, bounded::kNodeNames);
+  v("exclude_nodes", &GroupSpec::exclude_nodes, bounded::kNodeNames);
+  v("contiguous_cores_min", &GroupSpec::contiguous_cores_min, bounded::kCount);
+  v("tmp_disk_mb", &GroupSpec::tmp_disk_mb, bounded::kMegabytes);
+  v("topology_level", &GroupSpec::topology_level, bounded::kName);
+  v("switches_max", &GroupSpec::switches_max);
+  v("switches_wait_us", &GroupSpec::switches_wait, bounded::kSpan);
+  v("segment", &GroupSpec::segment);
+  v("launch", &GroupSpec::launch);
+  v("argv", &GroupSpec::argv, bounded::kArgv);
+  v("env", &GroupSpec::env, bounded::kVariables);
+  v("container", &GroupSpec::container);
+  v("restart", &GroupSpec::restart);
+  v("restarts_max", &GroupSpec::restarts_max);
+  v("one_failure_restarts_all", &GroupSpec::one_failure_restarts_all);
+  v("endless", &GroupSpec::endless);
+  v("ports", &GroupSpec::ports, bounded::Items{kAsksMax});
+  v("probes", &GroupSpec::probes, bounded::Items{kAsksMax});
+}
+
+template <class V>
+constexpr void describe(V& v, const Dependency*) {
+  v.always("type", &Dependency::type);
+  v("job", &Dependency::job);
+  v("delay_us", &Dependency::delay, bounded::kSpan);
+}
+
+template <class V>
+constexpr void describe(V& v, const SignalAhead*) {
+  v("signal", &SignalAhead::signal, bounded::kSignal);
+  v("ahead_us", &SignalAhead::ahead, bounded::kSpan);
+  v("script_only", &SignalAhead::script_only);
+}
+
+template <class V>
+constexpr void describe(V& v, const JobSpec*) {
+  v("name", &JobSpec::name, bounded::kName);
+  v("front_end", &JobSpec::front_end, bounded::kName);
+  v("user", &JobSpec::user);
+  v("account", &JobSpec::account, bounded::kName);
+  v("qos", &JobSpec::qos, bounded::kName);
+  v("reservation", &JobSpec::reservation, bounded::kPhrase);
+  v("licenses", &JobSpec::licenses, bounded::kPhrase);
+  v("comment", &JobSpec::comment, bounded::kLines);
+  v("wckey", &JobSpec::wckey, bounded::kName);
+  v("partitions", &JobSpec::partitions, bounded::kNames);
+  v("groups", &JobSpec::groups, bounded::Items{kGroupsMax});
+  v("time_limit_us", &JobSpec::time_limit, bounded::kSpan);
+  v("time_min_us", &JobSpec::time_min, bounded::kSpan);
+  v("begin_us", &JobSpec::begin);
+  v("deadline_us", &JobSpec::deadline);
+  v("dependencies", &JobSpec::dependencies, bounded::Items{kDependenciesMax});
+  v("dependency_any", &JobSpec::dependency_any);
+  v("kill_on_invalid_dependency", &JobSpec::kill_on_invalid_dependency);
+  v("hold", &JobSpec::hold);
+  v("nice", &JobSpec::nice);
+  v("priority", &JobSpec::priority);
+  v("requeue", &JobSpec::requeue);
+  v("requeue_set", &JobSpec::requeue_set);
+  v("survive_node_loss", &JobSpec::survive_node_loss);
+  v("signal_ahead", &JobSpec::signal_ahead);
+  v("kill_wait_us", &JobSpec::kill_wait, bounded::Between{0, kKillWaitMax.us});
+  v("checkpoint_signal", &JobSpec::checkpoint_signal, bounded::kSignal);
+  v("script", &JobSpec::script, bounded::kName);
+  v("environment", &JobSpec::environment, bounded::kName);
+  v("work_dir", &JobSpec::work_dir, bounded::kPath);
+  v("std_in", &JobSpec::std_in, bounded::kPath);
+  v("std_out", &JobSpec::std_out, bounded::kPath);
+  v("std_err", &JobSpec::std_err, bounded::kPath);
+  v("append", &JobSpec::append);
+  v("umask", &JobSpec::umask, bounded::kUmask);
+  v("submit_host", &JobSpec::submit_host, bounded::kName);
+  v("command", &JobSpec::command, bounded::kBytes);
+  v("interactive", &JobSpec::interactive);
+  v("options", &JobSpec::options, bounded::kVariables);
+  v("labels", &JobSpec::labels, bounded::kLabels);
+}
+
+inline std::optional<Fault> unacceptable(const JobSpec& spec) {
+  if (!spec.groups.empty())
+    return {};
+  return Fault{"groups", "must have at least one group"};
+}
+
+template <class V>
+constexpr void describe(V& v, const ExitStatus*) {
+  v("code", &ExitStatus::code, bounded::Between{0, 255});
+  v("signal", &ExitStatus::signal, bounded::kSignal);
+  v("oom", &ExitStatus::oom);
+}
+
+template <class V>
+constexpr void describe(V& v, const Grant*) {
+  v.always("node", &Grant::node);
+  v("group", &Grant::group);
+  v("tasks", &Grant::tasks);
+  v("cores", &Grant::cores);
+  v("memory_mb", &Grant::memory_mb, bounded::kMegabytes);
+  v("devices", &Grant::devices);
+  v("parts", &Grant::parts, bounded::Ours{});
+  v("counted", &Grant::counted, bounded::Ours{});
+  v("whole_node", &Grant::whole_node);
+}
+
+template <class V>
+constexpr void describe(V& v, const Allocation*) {
+  v("attempt", &Allocation::attempt);
+  v("partition", &Allocation::partition, bounded::kName);
+  v("fence_after_us", &Allocation::fence_after, bounded::kSpan);
+  v("grants", &Allocation::grants, bounded::Ours{});
+  v("tres", &Allocation::tres);
+  v("granted_us", &Allocation::granted);
+  v("limit_us", &Allocation::limit, bounded::kSpan);
+}
+
+template <class V>
+constexpr void describe(V& v, const Promise*) {
+  v.always("at_us", &Promise::at);
+  v("partition", &Promise::partition, bounded::kName);
+  v("grants", &Promise::grants, bounded::Ours{});
+  v("held", &Promise::held);
+}
+
+template <class V>
+constexpr void describe(V& v, const Eviction*) {
+  v.always("by", &Eviction::by);
+  v.always("mode", &Eviction::mode);
+  v("at_us", &Eviction::at);
+  v("nodes", &Eviction::nodes, bounded::Ours{});
+}
+
+template <class V>
+constexpr void describe(V& v, const ArrayState*) {
+  v("asked", &ArrayState::asked, bounded::Items{kPiecesMax});
+  v("waiting", &ArrayState::waiting, bounded::Ours{});
+  v("throttle", &ArrayState::throttle);
+  v("running", &ArrayState::running);
+  v("unfinished", &ArrayState::unfinished);
+  v("worst_code", &ArrayState::worst_code);
+  v("step", &ArrayState::step);
+}
+
+template <class V>
+constexpr void describe(V& v, const Job*) {
+  v("meta", &Job::meta);
+  v.always("id", &Job::id);
+  v("spec", &Job::spec);
+  v.always("state", &Job::state);
+  v("hold", &Job::hold);
+  v("priority", &Job::priority);
+  v("attempt", &Job::attempt);
+  v("restarts", &Job::restarts);
+  v("preemptions", &Job::preemptions);
+  v("submitted_us", &Job::submitted);
+  v("eligible_us", &Job::eligible);
+  v("started_us", &Job::started);
+  v("ended_us", &Job::ended);
+  v("limit_end_us", &Job::limit_end);
+  v("begin_after_us", &Job::begin_after);
+  v("warned", &Job::warned);
+  v("allocation", &Job::allocation);
+  v("members", &Job::members, bounded::MemberLetters{});
+  v("ending", &Job::ending);
+  v("requeue_after", &Job::requeue_after);
+  v("exit", &Job::exit);
+  v("derived_exit", &Job::derived_exit);
+  v("ran_on", &Job::ran_on, bounded::Ours{});
+  v("end_reason", &Job::end_reason, bounded::Ours{});
+  v("cancelled_by", &Job::cancelled_by);
+  v("next_step", &Job::next_step);
+  v("first_step", &Job::first_step);
+  v("turn_us", &Job::turn);
+  v("predicted_us", &Job::predicted, bounded::kSpan);
+  v("promise", &Job::promise);
+  v("eviction", &Job::eviction);
+  v("checkpointed_us", &Job::checkpointed);
+  v("suspended_at_us", &Job::suspended_at);
+  v("suspended_before_us", &Job::suspended_before, bounded::kSpan);
+  v("pauses", &Job::pauses);
+  v("array", &Job::array);
+  v("array_job", &Job::array_job);
+  v("array_index", &Job::array_index);
+}
+
+}  // namespace lockstep
