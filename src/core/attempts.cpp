@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/characters.h"
 #include "base/hostlist.h"
 #include "base/mutant.h"
 #include "base/text.h"
@@ -14,6 +15,7 @@
 #include "core/steps.h"
 #include "core/tasks.h"
 #include "core/timers.h"
+#include "model/bounds.h"
 #include "rules/preempt.h"
 
 namespace lockstep {
@@ -156,7 +158,7 @@ void script_ended(Txn& txn, const Job& before, NodeId node, const ExitStatus& ex
 // A node is lost before it could confirm that its part of a failed job has stopped. Peers of a dead rank see their
 // connections break and fail before anybody knows that the node is gone: the failure is the node's, not the job's.
 void blame_node(Txn& txn, const Job& before, const std::string& reason) {
-  if (before.ending != JobState::kFailed || before.requeue_after || !needs_all(*before.spec) ||
+  if (before.ending != JobState::kFailed || before.requeue_after || before.cancelled_by || !needs_all(*before.spec) ||
       mutant(Mutant::kNoRequeue))
     return;
   Job job = before;
@@ -173,7 +175,8 @@ void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why
   if (job.state == JobState::kCompleting)
     return;
   const Ref<Node> where = txn.node(node);
-  txn.event(job, "LaunchFailed", format("{}: {}", where ? where->meta.name : "?", why));
+  txn.event(job, "LaunchFailed",
+            format("{}: {}", where ? where->meta.name : "?", without_control_characters(why, kPhraseBytesMax)));
   if (may_shrink(txn, job, node)) {
     txn.act(node, job, StopAttempt{job.spec->kill_wait});  // its answer says that nothing lives there
     return;

@@ -105,12 +105,13 @@ TEST(Attempts, LostNodeRequeuesOnlyAfterProof) {
   const JobId job = w.submit(World::batch(2, 8));
   w.settle();
   w.lose(2);
-  EXPECT_EQ(w.state_of(job), JobState::kCompleting);
-  w.obey();  // node 1 stops its part; node 2 hears nothing
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);  // silence proves nothing
   w.pass(hours(2));
-  EXPECT_EQ(w.state_of(job), JobState::kCompleting);
-  EXPECT_EQ(w.state.load(w.id(2)).devices.count(), 8u);
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);
   w.fence(2);
+  EXPECT_EQ(w.state_of(job), JobState::kCompleting);
+  EXPECT_EQ(w.state.load(w.id(1)).devices.count(), 8u);
+  w.obey();  // node 1 stops its part
   EXPECT_EQ(w.state_of(job), JobState::kPending);
   EXPECT_EQ(w.job(job).hold, Hold::kBeginTime);
   EXPECT_EQ(w.job(job).restarts, 1u);
@@ -131,17 +132,51 @@ TEST(Attempts, NewBootIsProof) {
   EXPECT_EQ(w.job(job).restarts, 1u);
 }
 
+TEST(Attempts, ANodeThatComesBackGoesOnWithItsWork) {
+  World w(2);
+  const JobId job = w.submit(World::batch(2));
+  w.settle();
+  w.lose(2);
+  w.pass(minutes(10));
+  w.silent.clear();
+  w.hello(2);
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);
+  EXPECT_EQ(w.node(2).link, NodeLink::kUp);
+  EXPECT_EQ(w.node(2).reason, "");
+  EXPECT_TRUE(reconcile(w.state, w.id(2), std::vector<Holding>{{job, 1, false, {}, {}}}).empty());
+}
+
+TEST(Attempts, WorkIsGivenUpByNameOnlyOnALostNode) {
+  World w(2);
+  JobSpec spec = World::batch(2);
+  spec.requeue = false;
+  const JobId job = w.submit(spec);
+  w.settle();
+  w.must(GiveUpMember{w.id(2), job, 1});
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);  // its node is up
+  w.lose(2);
+  w.must(GiveUpMember{w.id(2), job, 2});
+  w.must(GiveUpMember{w.id(2), JobId(99), 1});
+  w.must(GiveUpMember{NodeId(99), job, 1});
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);  // not this attempt
+  w.must(GiveUpMember{w.id(2), job, 1});
+  EXPECT_EQ(w.state_of(job), JobState::kCompleting);
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kCompleting);  // nothing proves that it has stopped
+  w.fence(2);
+  EXPECT_EQ(w.state_of(job), JobState::kNodeFail);
+}
+
 TEST(Attempts, SameBootComesBackAndItsStoppedMemberIsProof) {
   World w(2);
   const JobId job = w.submit(World::batch(2));
   w.settle();
   w.lose(2);
+  w.must(RequeueJob{{job, {}}});
   w.obey();
   w.silent.clear();
   w.hello(2);
   EXPECT_EQ(w.state_of(job), JobState::kCompleting);
-  EXPECT_EQ(w.node(2).link, NodeLink::kUp);
-  EXPECT_EQ(w.node(2).reason, "");
   for (const Action& action : reconcile(w.state, w.id(2), std::vector<Holding>{{job, 1, false, {}, {}}}))
     w.actions.push_back(action);
   w.obey();
@@ -155,7 +190,7 @@ TEST(Attempts, OldFenceProvesNothing) {
   w.lose(2);
   w.must(NodeFenced{w.id(2), "an-older-boot", "power"});
   w.obey();
-  EXPECT_EQ(w.state_of(job), JobState::kCompleting);
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);
 }
 
 TEST(Attempts, WithoutRequeueALossEndsTheJob) {
@@ -166,8 +201,8 @@ TEST(Attempts, WithoutRequeueALossEndsTheJob) {
   w.settle();
   EXPECT_EQ(w.job(job).allocation->fence_after, kForever);
   w.lose(2);
-  w.obey();
   w.fence(2);
+  w.obey();
   EXPECT_EQ(w.state_of(job), JobState::kNodeFail);
   EXPECT_EQ(w.job(job).end_reason, "NodeDown n2");
 }
@@ -325,8 +360,8 @@ TEST(Attempts, ALostNodeRequeuesTasksThatCannotGoOn) {
   const JobId requeued = w.submit(spec);
   w.settle();
   w.lose(2);
-  w.obey();
   w.fence(2);
+  w.obey();
   EXPECT_EQ(w.state_of(requeued), JobState::kPending);
   w.must(CancelJob{{requeued, {}}});
   w.reboot(2);

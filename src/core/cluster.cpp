@@ -3,6 +3,7 @@
 #include "core/accounting.h"
 #include "core/arrays.h"
 #include "core/attempts.h"
+#include "core/bounds.h"
 #include "core/dependencies.h"
 #include "core/directory.h"
 #include "core/jobs.h"
@@ -13,6 +14,7 @@
 #include "core/steps.h"
 #include "core/tasks.h"
 #include "core/timers.h"
+#include "core/tokens.h"
 #include "core/topology.h"
 
 namespace lockstep {
@@ -65,6 +67,7 @@ struct Visitor {
   Result<Answer> operator()(const RemoveNode& c) const { return done(remove_node(txn, c)); }
   Result<Answer> operator()(const NodeHello& c) const { return node_hello(txn, c); }
   Result<Answer> operator()(const NodeLost& c) const { return done(node_lost(txn, c)); }
+  Result<Answer> operator()(const GiveUpMember& c) const { return done(give_up_member(txn, c)); }
   Result<Answer> operator()(const NodeFenced& c) const { return done(node_fenced(txn, c)); }
   Result<Answer> operator()(const AgentReport& c) const {
     TRY(need_controller(txn));
@@ -91,9 +94,10 @@ struct Visitor {
 // but by the places of a step, whose number is bounded.
 bool refusable(const CommandBody& body) {
   return !(std::holds_alternative<AgentReport>(body) || std::holds_alternative<NodeLost>(body) ||
-           std::holds_alternative<NodeFenced>(body) || std::holds_alternative<CancelJob>(body) ||
-           std::holds_alternative<EndJob>(body) || std::holds_alternative<ApplyPlan>(body) ||
-           std::holds_alternative<Tick>(body) || std::holds_alternative<StartEpoch>(body));
+           std::holds_alternative<NodeFenced>(body) || std::holds_alternative<GiveUpMember>(body) ||
+           std::holds_alternative<CancelJob>(body) || std::holds_alternative<EndJob>(body) ||
+           std::holds_alternative<ApplyPlan>(body) || std::holds_alternative<Tick>(body) ||
+           std::holds_alternative<StartEpoch>(body));
 }
 
 // Those that wait are judged by what ended.
@@ -111,8 +115,9 @@ void learn(Txn& txn) {
   }
 }
 
-// Draws the consequences of what the command did: for jobs that wait for others, and for arrays.
-void settle(Txn& txn) {
+// Draws the consequences of what the command did: for jobs that wait for others, and for arrays. goes_on: with what
+// earlier commands left, too. Only Ticks do, so that a batch of small commands stays small.
+void settle(Txn& txn, bool goes_on) {
   for (;;) {
     const auto moved = txn.take_moved();
     for (JobId id : moved) wake_dependents(txn, id);
@@ -122,6 +127,10 @@ void settle(Txn& txn) {
     for (NodeId node : dark) drop_holds_on(txn, node);
     const auto released = txn.take_released();
     for (JobId id : released) pardon_victims(txn, id);
+    if (goes_on && !txn.chores().empty() && !txn.tired()) {
+      do_chores(txn);
+      continue;
+    }
     if (moved.empty() && arrays.empty() && dark.empty() && released.empty())
       return;
   }
@@ -157,18 +166,23 @@ const NodeLoad& ClusterState::load(NodeId node) const {
 }
 
 Instant ClusterState::next_timer() const {
+  if (!inner_->chores.empty())
+    return inner_->last;
   return std::min(inner_->timers.empty() ? kNever : inner_->timers.begin()->at, inner_->minutes_due());
 }
 
 Result<Outcome> apply(ClusterState& state, const Command& command, Instant now) {
-  Txn txn(state.inner(), command.caller, now);
+  TRY(check_bounds(state.tables(), command.body));
+  Txn txn(state.inner(), command.caller, now, command.part);
+  const bool goes_on = state.inner().chores.empty() || std::holds_alternative<Tick>(command.body) ||
+                       std::holds_alternative<StartEpoch>(command.body);
   auto answer = std::visit(Visitor{txn}, command.body);
   if (!answer.ok()) {
     txn.roll_back();
     return std::move(answer).error();
   }
   learn(txn);
-  settle(txn);
+  settle(txn, goes_on);
   if (txn.too_large() && refusable(command.body)) {
     Error why = *txn.too_large();
     txn.roll_back();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ struct Outcome {
   std::vector<Change> changes;  // in seq order, already in the state
   std::vector<Event> events;
   std::vector<Action> actions;
+  // Set when the command was cut: this much is done and stays done. Apply it again with this part before its caller is
+  // answered; an error of a later part takes back that part alone.
+  std::optional<CommandPart> rest;
 };
 
 // A job that ended by itself or by its limit, long ago: what predictions may learn from it.
@@ -35,9 +39,10 @@ struct CoreSettings {
   Duration requeue_delay = seconds(2);  // a requeued job's begin_after
   std::uint32_t requeues_max = 5;       // automatic ones; then held (Slurm's MaxBatchRequeue)
   Duration keep_ended = seconds(300);   // ended jobs stay listed this long (Slurm's MinJobAge)
-  Duration fence_after = minutes(10);   // for attempts that may be requeued
+  Duration fence_after = minutes(15);   // for attempts that may be requeued; longer than any pause that costs nothing
   std::uint32_t jobs_max = 2'000'000;   // records
   std::uint32_t array_size_max = 1'000'000'000;
+  std::uint64_t user_elements_max = 1'000'000'000;  // of a user's arrays, without a record of their own yet
   Duration default_time_limit = kForever;
   bool defragment = false;            // running jobs may be moved so that a waiting one fits
   Duration move_after = minutes(10);  // since their start

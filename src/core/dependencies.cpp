@@ -109,11 +109,10 @@ Hold begin_hold(const Txn& txn, const Job& job) {
   return at > txn.now() ? Hold::kBeginTime : Hold::kNone;
 }
 
-// One waiting element of an array whose counterpart may have ended.
-void settle_element(Txn& txn, const Job& array, std::uint32_t index) {
-  const Verdict v = verdict(txn, array, index);
-  if (v == Verdict::kWaiting || (v == Verdict::kNever && !array.spec->kill_on_invalid_dependency))
-    return;
+constexpr std::size_t kToldAtOnce = 64;       // those who wait for a job, within the command that changed it
+constexpr std::uint64_t kRecordsMost = 1000;  // cancelled elements that get a record to be seen by
+
+void end_element(Txn& txn, const Job& array, std::uint32_t index, Verdict v) {
   Job element = split_off(txn, array, index);
   if (v == Verdict::kNever) {
     element.state = JobState::kCancelled;
@@ -127,19 +126,164 @@ void settle_element(Txn& txn, const Job& array, std::uint32_t index) {
   txn.put(std::move(element));
 }
 
-void settle_elements(Txn& txn, const Ref<Job>& array) {
-  for (const Dependency& d : array->spec->dependencies) {
+// One waiting element of an array whose counterpart may have ended.
+void settle_element(Txn& txn, const Job& array, std::uint32_t index) {
+  const Verdict v = verdict(txn, array, index);
+  if (v == Verdict::kMet || (v == Verdict::kNever && array.spec->kill_on_invalid_dependency))
+    end_element(txn, array, index, v);
+}
+
+// Waiting elements whose counterpart in some other array has left that one's waiting part.
+IntervalSet candidates(const Txn& txn, const Job& array) {
+  IntervalSet out;
+  for (const Dependency& d : array.spec->dependencies) {
     const Ref<Job> on = txn.job(d.job);
     if (d.type != Type::kAfterCorr || !on || !on->array)
       continue;
-    IntervalSet gone = on->array->asked;  // those that have left the other array's waiting part
+    IntervalSet gone = on->array->asked;
     for (const Interval& part : on->array->waiting.intervals()) gone.erase(part.low, part.high);
-    const IntervalSet both = in_both(txn.array(array->id).waiting, gone);
-    for (const Interval& part : both.intervals())
-      for (std::uint64_t i = part.low; i <= part.high; ++i)
-        if (txn.array(array->id).waiting.contains(static_cast<std::uint32_t>(i)))
-          settle_element(txn, *array, static_cast<std::uint32_t>(i));
+    const IntervalSet both = in_both(txn.array(array.id).waiting, gone);
+    for (const Interval& part : both.intervals()) out.insert(part.low, part.high);
   }
+  return out;
+}
+
+// Very many that can never run leave together and without records, as when they are cancelled.
+void drop_elements(Txn& txn, const Job& array, const IntervalSet& never) {
+  if (never.empty())
+    return;
+  ArrayState& state = txn.edit_array(array.id);
+  for (const Interval& part : never.intervals()) state.waiting.erase(part.low, part.high);
+  state.worst_code = std::max(state.worst_code, 1u);
+  txn.event(array, "ElementsCancelled", never.text());
+  // Without any record of an element the array's own is what tells its story.
+  if (state.waiting.empty() && !txn.inner().elements.contains(array.id)) {
+    Job job = *txn.job(array.id);
+    job.ending = JobState::kCancelled;
+    job.end_reason = "DependencyNeverSatisfied";
+    txn.put(std::move(job));
+  }
+}
+
+// From this element on. False: it was cut, and Chores go on with it.
+bool settle_elements(Txn& txn, const Ref<Job>& array, std::uint64_t from) {
+  const IntervalSet all = candidates(txn, *array);
+  const bool together = all.size() > kRecordsMost;
+  IntervalSet never;
+  for (const Interval& part : all.intervals())
+    for (std::uint64_t i = std::max<std::uint64_t>(part.low, from); i <= part.high; ++i) {
+      if (txn.tired()) {
+        drop_elements(txn, *array, never);
+        txn.chores().unsettled[array->id].from = i;
+        return false;
+      }
+      const auto index = static_cast<std::uint32_t>(i);
+      txn.looked();
+      const Verdict v = verdict(txn, *array, index);
+      if (v == Verdict::kNever && together && array->spec->kill_on_invalid_dependency)
+        never.insert(index);
+      else if (v == Verdict::kMet || (v == Verdict::kNever && array->spec->kill_on_invalid_dependency))
+        end_element(txn, *array, index, v);
+    }
+  drop_elements(txn, *array, never);
+  return true;
+}
+
+// What holds the job as a whole.
+void settle_whole(Txn& txn, JobId id) {
+  const Ref<Job> job = txn.job(id);
+  if (job->array && txn.array(id).waiting.empty())
+    return;
+  const Hold hold = natural_hold(txn, *job);
+  if (hold == Hold::kDependencyNever && job->spec->kill_on_invalid_dependency) {
+    end_pending(txn, *job, JobState::kCancelled, "DependencyNeverSatisfied");
+    return;
+  }
+  if (hold == job->hold)
+    return;
+  Job next = *job;
+  next.hold = hold;
+  if (hold == Hold::kNone && !next.eligible)
+    next.eligible = txn.now();
+  txn.put(std::move(next));
+}
+
+bool waits_for_others(const Txn& txn, JobId id) {
+  const Ref<Job> job = txn.job(id);
+  return job && job->state == JobState::kPending && job->hold == Hold::kDependency;
+}
+
+void look_again(Txn& txn, JobId waiting) {
+  const Ref<Job> job = txn.job(waiting);
+  if (!job)
+    return;
+  txn.looked(1 + job->spec->dependencies.size());
+  if (waits_for_others(txn, waiting))
+    settle_hold(txn, waiting);
+  txn.refresh_timers(waiting);  // a delay may have begun
+}
+
+// Few are told at once. Many are told by and by; should it change again meanwhile, they all look once more.
+template <class Look>
+void tell(Txn& txn, JobId on, Look&& look) {
+  const auto it = txn.inner().dependents.find(on);
+  if (it == txn.inner().dependents.end())
+    return;
+  if (it->second.size() > kToldAtOnce || txn.tired()) {
+    const auto [telling, fresh] = txn.chores().untold.try_emplace(on);
+    telling->second.again = !fresh;
+    return;
+  }
+  for (JobId waiting : std::vector<JobId>(it->second.begin(), it->second.end())) look(waiting);
+}
+
+// The next of those who wait for the first untold job looks.
+void tell_one(Txn& txn) {
+  auto& untold = txn.chores().untold;
+  const auto telling = untold.begin();
+  const auto all = txn.inner().dependents.find(telling->first);
+  if (all != txn.inner().dependents.end())
+    if (const auto next = all->second.upper_bound(telling->second.last); next != all->second.end()) {
+      const JobId waiting = telling->second.last = *next;
+      look_again(txn, waiting);
+      return;
+    }
+  if (telling->second.again && all != txn.inner().dependents.end())
+    telling->second = {};
+  else
+    untold.erase(telling);
+  txn.looked();
+}
+
+void settle_more(Txn& txn) {
+  auto& unsettled = txn.chores().unsettled;
+  const auto [id, settling] = *unsettled.begin();
+  unsettled.erase(unsettled.begin());
+  txn.looked();
+  if (!waits_for_others(txn, id))
+    return;
+  if (!settle_elements(txn, txn.job(id), settling.from))
+    unsettled[id].again = settling.again;
+  else if (settling.again)
+    unsettled[id] = {};
+  else
+    settle_whole(txn, id);
+}
+
+// Elements that were listed for those who awaited their array may be forgotten, each in its own time.
+void unpark_one(Txn& txn) {
+  Chores& chores = txn.chores();
+  const auto parked = chores.parked.find(*chores.unparked.begin());
+  if (parked == chores.parked.end()) {
+    chores.unparked.erase(chores.unparked.begin());
+    return;
+  }
+  const JobId element = *parked->second.begin();
+  parked->second.erase(parked->second.begin());
+  if (parked->second.empty())
+    chores.parked.erase(parked);
+  txn.refresh_timers(element);
+  txn.looked();
 }
 
 }  // namespace
@@ -157,22 +301,20 @@ Hold natural_hold(const Txn& txn, const Job& job) {
 void settle_hold(Txn& txn, JobId id) {
   const Ref<Job> job = txn.job(id);
   if (job->array && has_corr_array(txn.tables(), *job->spec)) {
-    settle_elements(txn, job);
-    if (txn.array(id).waiting.empty())
+    const auto under_way = txn.chores().unsettled.find(id);
+    const bool whole = under_way == txn.chores().unsettled.end() && settle_elements(txn, job, 0);
+    if (under_way != txn.chores().unsettled.end())
+      under_way->second.again = true;
+    if (!whole) {
+      Job next = *txn.job(id);
+      if (next.hold != Hold::kDependency) {
+        next.hold = Hold::kDependency;  // until all of it has been looked at
+        txn.put(std::move(next));
+      }
       return;
+    }
   }
-  const Hold hold = natural_hold(txn, *job);
-  if (hold == Hold::kDependencyNever && job->spec->kill_on_invalid_dependency) {
-    end_pending(txn, *job, JobState::kCancelled, "DependencyNeverSatisfied");
-    return;
-  }
-  if (hold == job->hold)
-    return;
-  Job next = *job;
-  next.hold = hold;
-  if (hold == Hold::kNone && !next.eligible)
-    next.eligible = txn.now();
-  txn.put(std::move(next));
+  settle_whole(txn, id);
 }
 
 void wake_dependents(Txn& txn, JobId id) {
@@ -181,39 +323,41 @@ void wake_dependents(Txn& txn, JobId id) {
   const Ref<Job> moved = txn.job(id);
   if (!moved)
     return;
-  const auto look_again = [&](JobId waiting) {
-    const Ref<Job> job = txn.job(waiting);
-    if (job && job->state == JobState::kPending && job->hold == Hold::kDependency)
-      settle_hold(txn, waiting);
-  };
-  const auto copy_of = [&](JobId on) {
-    const auto it = txn.inner().dependents.find(on);
-    return it == txn.inner().dependents.end() ? std::vector<JobId>()
-                                              : std::vector<JobId>(it->second.begin(), it->second.end());
-  };
-  for (JobId waiting : copy_of(id)) {
-    look_again(waiting);
-    txn.refresh_timers(waiting);  // a delay may have begun
-  }
+  tell(txn, id, [&](JobId waiting) { look_again(txn, waiting); });
   if (moved->array_job) {
-    for (JobId waiting : copy_of(moved->array_job)) {
+    tell(txn, moved->array_job, [&](JobId waiting) {
       const Ref<Job> job = txn.job(waiting);
       if (!job || job->hold != Hold::kDependency)
-        continue;
-      const bool corr = has_corr_array(txn.tables(), *job->spec);
-      if (corr && job->array) {
-        if (txn.array(waiting).waiting.contains(moved->array_index))
-          settle_element(txn, *job, moved->array_index);
-      } else {
-        look_again(waiting);
-        txn.refresh_timers(waiting);
-      }
-    }
+        return;
+      if (!job->array || !has_corr_array(txn.tables(), *job->spec))
+        look_again(txn, waiting);
+      else if (txn.array(waiting).waiting.contains(moved->array_index))
+        settle_element(txn, *job, moved->array_index);
+    });
   } else if (is_final(moved->state)) {
     // Only the oldest job of a name can have become the single one.
     const auto it = txn.inner().names.find({moved->spec->user, moved->spec->name});
-    if (it != txn.inner().names.end())
-      look_again(it->second.front());
+    if (it == txn.inner().names.end() || !is_singleton(*txn.job(it->second.front())))
+      return;
+    if (txn.tired())
+      txn.chores().lookers.insert(it->second.front());
+    else
+      look_again(txn, it->second.front());
+  }
+}
+
+void do_chores(Txn& txn) {
+  if (mutant(Mutant::kForgetDependents))
+    txn.chores().untold.clear();
+  while (!txn.tired() && !txn.chores().empty()) {
+    if (!txn.chores().lookers.empty())
+      look_again(txn, txn.chores().lookers.extract(txn.chores().lookers.begin()).value());
+    else if (!txn.chores().untold.empty())
+      tell_one(txn);
+    else if (!txn.chores().unsettled.empty())
+      settle_more(txn);
+    else
+      unpark_one(txn);
   }
 }
 

@@ -14,8 +14,11 @@ Hold natural_hold(const Txn& txn, const Job& job);
 // Array elements whose counterpart has ended (aftercorr) go on by themselves.
 void settle_hold(Txn& txn, JobId id);
 
-// A job changed its state: looks again at the jobs that wait for that.
+// A job changed its state: looks again at the jobs that wait for that, now where they are few, else by and by.
 void wake_dependents(Txn& txn, JobId id);
+
+// Goes on with what earlier commands left (Chores), as long as this one may work.
+void do_chores(Txn& txn);
 
 // When a delay after another job's start is over, if that is still to come; kNever otherwise.
 Instant dependency_due(const ClusterState::Inner& inner, const Job& job);

@@ -51,14 +51,33 @@ Result<Answer> start_epoch(Txn& txn, const StartEpoch& ask) {
     qos.description = "Normal QOS default";
     txn.put(std::move(qos));
   }
-  // A delay that ran out while nobody was there to act on it.
-  std::vector<JobId> waiting;
-  for (const auto& [id, job] : txn.tables().jobs)
-    if (job->state == JobState::kPending && job->hold == Hold::kDependency)
-      waiting.push_back(id);
-  for (JobId id : waiting) settle_hold(txn, id);
   return Answer{};
 }
+
+namespace {
+
+std::string made_up_name(const User& user) { return format("uid{}", user.uid); }
+
+const User* bearer(const Tables& tables, const std::string& realm, const std::string& name) {
+  for (const auto& [id, user] : tables.users)
+    if (user->meta.name == name && user->realm == realm)
+      return user.get();
+  return nullptr;
+}
+
+// The name belongs to another uid now. What the old one had runs on under its uid, without any of its rights.
+void retire(Txn& txn, const User& old) {
+  User user = old;
+  user.meta.name = made_up_name(old);
+  while (bearer(txn.tables(), user.realm, user.meta.name)) user.meta.name += "-old";
+  user.groups.clear();
+  user.admin = false;
+  user.account.clear();
+  txn.event(Kind::kUser, user.meta, "Retired", format("{} is uid {}'s name no more", old.meta.name, old.uid));
+  txn.put(std::move(user));
+}
+
+}  // namespace
 
 Result<Answer> put_user(Txn& txn, const PutUser& ask) {
   TRY(need_admin(txn, "change users"));
@@ -73,9 +92,18 @@ Result<Answer> put_user(Txn& txn, const PutUser& ask) {
     return other ? Error(conflict(format("user {} has another uid: a uid stays with its user", user.id.value)))
                  : not_found(format("there is no user {}", user.id.value));
   }
-  for (const auto& [id, other] : txn.tables().users)
-    if (other->meta.name == user.meta.name && other->realm == user.realm && other.get() != known)
+  if (ask.by_database) {
+    const bool same_person = known && (known->meta.name == user.meta.name || known->meta.name == made_up_name(*known));
+    user.meta = known ? known->meta : Meta{};
+    user.meta.name = ask.user.meta.name;
+    user.admin = same_person && known->admin;
+    user.account = same_person ? known->account : "";
+  }
+  if (const User* other = bearer(txn.tables(), user.realm, user.meta.name); other && other != known) {
+    if (!ask.by_database)
       return conflict(format("there is another user {} in {}", user.meta.name, user.realm));
+    retire(txn, *other);
+  }
   user.id = known ? known->id : txn.new_user_id();
   const Ref<User> made = txn.put(std::move(user));
   return Answer{.user = made->id, .seq = made->meta.seq};
@@ -125,34 +153,6 @@ Result<void> remove_partition(Txn& txn, const RemovePartition& ask) {
   }
   txn.remove(Ref<Partition>(it->second));
   return {};
-}
-
-Result<Answer> put_token(Txn& txn, const PutToken& ask) {
-  TRY(need_admin(txn, "make join tokens"));
-  if (ask.token.meta.name.empty() || ask.token.secret_sha256.empty())
-    return invalid("a join token needs a name and a secret", "name");
-  std::vector<Ref<JoinToken>> over;  // nobody can use them any more
-  for (const auto& [name, token] : txn.tables().tokens)
-    if (name != ask.token.meta.name && (token->used || (token->expires && token->expires <= txn.now())))
-      over.push_back(token);
-  for (const Ref<JoinToken>& token : over) txn.remove(token);
-  return Answer{.seq = txn.put(JoinToken(ask.token))->meta.seq};
-}
-
-Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask) {
-  const auto it = txn.tables().tokens.find(ask.token);
-  const Error no = denied("this join token is unknown, used or expired: ask for a new one");
-  if (it == txn.tables().tokens.end())
-    return no;
-  JoinToken token = *it->second;
-  if (token.used || token.secret_sha256 != ask.secret_sha256 ||
-      (token.expires && token.expires <= std::max(txn.now(), ask.at)))
-    return no;
-  if (!token.node.empty() && token.node != ask.node)
-    return denied(format("this join token is for node {}, not for {}", token.node, ask.node));
-  token.used = true;
-  const Ref<JoinToken> made = txn.put(std::move(token));
-  return Answer{.seq = made->meta.seq, .role = made->role, .realm = made->realm};
 }
 
 }  // namespace lockstep

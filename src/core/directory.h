@@ -1,4 +1,4 @@
-// Names that are not of jobs, nodes or accounting: users, partitions, join tokens, front-end objects.
+// Names that are not of jobs, nodes or accounting: users, partitions, front-end objects.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,6 @@ Result<Answer> put_partition(Txn& txn, const PutPartition& ask);
 Result<void> remove_partition(Txn& txn, const RemovePartition& ask);
 Result<Answer> put_object(Txn& txn, const PutObject& ask);
 Result<void> remove_object(Txn& txn, const RemoveObject& ask);
-Result<Answer> put_token(Txn& txn, const PutToken& ask);
-Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask);
 
 Result<void> need_admin(const Txn& txn, const char* what);
 // Every node of the partition, in order of id, whatever its condition.

@@ -76,27 +76,73 @@ TEST(Directory, OneDefaultPartition) {
   EXPECT_EQ(w.refused(RemovePartition{"main"}), Errc::kNotFound);
 }
 
-TEST(Directory, TokensWorkOnce) {
+TEST(Directory, ANameGoesToWhomTheDatabaseGivesIt) {
   World w;
-  JoinToken token;
-  token.meta.name = "t1";
-  token.secret_sha256 = "abc";
-  token.role = JoinToken::Role::kBroker;
-  token.realm = "local";
-  token.node = "n1";
-  token.expires = w.now + hours(1);
-  w.must(PutToken{token});
-  EXPECT_EQ(w.refused(RedeemToken{"t1", "wrong", "n1", w.now}), Errc::kDenied);
-  EXPECT_EQ(w.refused(RedeemToken{"t1", "abc", "n2", w.now}), Errc::kDenied);
-  EXPECT_EQ(w.refused(RedeemToken{"t2", "abc", "n1", w.now}), Errc::kDenied);
-  const Answer answer = w.must(RedeemToken{"t1", "abc", "n1", w.now});
-  EXPECT_EQ(answer.role, JoinToken::Role::kBroker);
-  EXPECT_EQ(answer.realm, "local");
-  EXPECT_EQ(w.refused(RedeemToken{"t1", "abc", "n1", w.now}), Errc::kDenied);
-  token.meta.name = "t2";
-  w.must(PutToken{token});
-  w.wait(hours(2));
-  EXPECT_EQ(w.refused(RedeemToken{"t2", "abc", "n1", w.now}), Errc::kDenied);
+  User ann;
+  ann.meta.name = "ann";
+  ann.uid = 3000;
+  ann.groups = {7};
+  ann.admin = true;
+  const UserId old = w.must(PutUser{ann, true}).user;
+  w.must(PutUser{[&] {
+    User admin = *w.state.tables().user(old);
+    admin.admin = true;
+    return admin;
+  }()});
+  JobSpec spec = World::batch();
+  spec.user = old;
+  const JobId job = w.submit(spec);
+
+  // Recreated with another uid.
+  ann.uid = 3001;
+  ann.admin = false;
+  EXPECT_EQ(w.refused(PutUser{ann}), Errc::kConflict);
+  const UserId fresh = w.must(PutUser{ann, true}).user;
+  EXPECT_NE(fresh, old);
+  EXPECT_EQ(w.state.tables().user(fresh)->meta.name, "ann");
+  EXPECT_FALSE(w.state.tables().user(fresh)->admin);
+  const User& retired = *w.state.tables().user(old);
+  EXPECT_EQ(retired.meta.name, "uid3000");
+  EXPECT_EQ(retired.uid, 3000u);
+  EXPECT_TRUE(retired.groups.empty());
+  EXPECT_FALSE(retired.admin);
+  EXPECT_EQ(w.job(job).spec->user, old);  // runs under its own uid
+  EXPECT_EQ(w.must(SubmitJob{.spec = std::make_shared<const JobSpec>([&] {
+                               JobSpec next = World::batch();
+                               next.user = fresh;
+                               return next;
+                             }())},
+                   {fresh, false})
+                .job,
+            JobId(job.value + 1));
+}
+
+TEST(Directory, AUidWithANewNameIsSomebodyNew) {
+  World w;
+  User ann;
+  ann.meta.name = "ann";
+  ann.uid = 3000;
+  ann.admin = true;
+  ann.account = "physics";
+  const UserId id = w.must(PutUser{ann}).user;
+  w.must(PutUser{ann, true});
+  EXPECT_TRUE(w.state.tables().user(id)->admin);  // the database says nothing of that
+  EXPECT_EQ(w.state.tables().user(id)->account, "physics");
+  User bob = ann;
+  bob.meta.name = "bobby";
+  EXPECT_EQ(w.must(PutUser{bob, true}).user, id);
+  EXPECT_EQ(w.state.tables().user(id)->meta.name, "bobby");
+  EXPECT_FALSE(w.state.tables().user(id)->admin);
+  EXPECT_EQ(w.state.tables().user(id)->account, "");
+  // A number that gets its name only now is still the same person.
+  User numbered;
+  numbered.meta.name = "uid3005";
+  numbered.uid = 3005;
+  numbered.admin = true;
+  const UserId number = w.must(PutUser{numbered}).user;
+  numbered.meta.name = "carl";
+  w.must(PutUser{numbered, true});
+  EXPECT_TRUE(w.state.tables().user(number)->admin);
 }
 
 TEST(Nodes, KeepWhatAdministratorsSaid) {

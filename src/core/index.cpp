@@ -42,6 +42,16 @@ void remove_from(Map& map, const K& key, const V& value) {
     map.erase(it);
 }
 
+void count_waiting(std::map<UserId, std::uint64_t>& elements, const Job* job, std::int64_t times) {
+  const std::uint64_t count = unfinished(job) && job->array ? job->array->waiting.size() : 0;
+  if (count == 0)
+    return;
+  const auto at = elements.try_emplace(job->spec->user).first;
+  at->second += count * static_cast<std::uint64_t>(times);
+  if (at->second == 0)
+    elements.erase(at);
+}
+
 Uid controller_of(const Meta& meta) {
   if (meta.extra)
     for (const OwnerRef& owner : meta.extra->owners)
@@ -68,6 +78,12 @@ bool uses_calendar(const Job* job) {
 }
 
 }  // namespace
+
+bool is_singleton(const Job& job) {
+  return job.hold == Hold::kDependency &&
+         std::any_of(job.spec->dependencies.begin(), job.spec->dependencies.end(),
+                     [](const Dependency& d) { return d.type == Dependency::Type::kSingleton; });
+}
 
 bool awaits_dependencies(const Job& job) {
   return job.state == JobState::kPending && job.attempt == 0 && !job.spec->dependencies.empty() &&
@@ -184,8 +200,8 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
     on.insert(now_on.begin(), now_on.end());
     for (JobId other : on) {
       refresh_timers(other);
-      if (const auto it = elements.find(other); it != elements.end())
-        for (const auto& [number, element] : it->second) refresh_timers(element);
+      if (!dependents.contains(other) && chores.parked.contains(other))
+        chores.unparked.insert(other);
     }
   }
 
@@ -197,6 +213,9 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
     if (names_it)
       add_to(names, std::pair{after->spec->user, after->spec->name}, id);
   }
+
+  count_waiting(waiting_elements, before, -1);
+  count_waiting(waiting_elements, after, 1);
 
   if (!before && after->array_job)
     elements[after->array_job][after->array_index] = id;
@@ -259,6 +278,7 @@ void ClusterState::Inner::index(const Object* before, const Object* after) {
 }
 
 void ClusterState::Inner::refresh_timers(JobId id) {
+  ++timers_worked_out;
   const Job* job = tables.job(id);
   std::vector<Timer> fresh;
   if (job)
@@ -278,6 +298,19 @@ void ClusterState::Inner::refresh_timers(JobId id) {
     job_timers[id] = std::move(fresh);
 }
 
+void ClusterState::Inner::park(const Job& job) {
+  if (const auto it = job_timers.find(job.id); it != job_timers.end()) {
+    for (const Timer& timer : it->second) timers.erase(timer);
+    job_timers.erase(it);
+  }
+  chores.parked[job.array_job].insert(job.id);
+}
+
+bool ClusterState::Inner::is_parked(const Job& job) const {
+  const auto it = chores.parked.find(job.array_job);
+  return it != chores.parked.end() && it->second.contains(job.id);
+}
+
 void ClusterState::Inner::refresh_reservation_timer() {
   if (reservations_at)
     timers.erase({reservations_at, TimerKind::kReservation, {}});
@@ -295,12 +328,14 @@ void ClusterState::Inner::rebuild() {
   dependents.clear();
   elements.clear();
   names.clear();
+  waiting_elements.clear();
   live_steps.clear();
   owned_jobs.clear();
   owned_objects.clear();
   by_calendar.clear();
   timers.clear();
   job_timers.clear();
+  chores = {};
   ledger.clear();
   turns.clear();
   reservations_at = {};
@@ -314,6 +349,13 @@ void ClusterState::Inner::rebuild() {
   for (const auto& [key, step] : tables.steps) index(nullptr, step.get());
   for (const auto& [key, task] : tables.tasks) index(nullptr, task.get());
   for (const auto& [key, object] : tables.objects) index(nullptr, object.get());
+  // Who waits for something that has happened may not have seen it.
+  for (const auto& [on, waiting] : dependents)
+    if (const Job* job = tables.job(on); !job || job->array || job->started || is_final(job->state))
+      chores.untold[on] = {};
+  for (const auto& [name, jobs] : names)
+    if (is_singleton(*tables.job(jobs.front())))
+      chores.lookers.insert(jobs.front());
 }
 
 Instant ClusterState::Inner::of_wall(WallTime t) const {
@@ -354,8 +396,11 @@ std::vector<RunningUse> ClusterState::Inner::running_use() const {
 }
 
 bool ClusterState::Inner::listed_for_others(const Job& job) const {
-  return dependents.contains(job.id) || elements.contains(job.id) ||
-         (job.array_job && dependents.contains(job.array_job));
+  return dependents.contains(job.id) || elements.contains(job.id);
+}
+
+bool ClusterState::Inner::array_awaited(const Job& job) const {
+  return job.array_job && dependents.contains(job.array_job);
 }
 
 }  // namespace lockstep

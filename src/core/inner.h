@@ -42,6 +42,25 @@ struct Timer {
   friend auto operator<=>(const Timer&, const Timer&) = default;
 };
 
+// What is due besides timers, because one command does only so much; Ticks go on with it. No record, and no index:
+// whatever is forgotten with a restart is found again by looking at everybody who waits (rebuild()).
+struct Chores {
+  struct Telling {
+    JobId last;          // of those who wait for it: the last one that has looked
+    bool again = false;  // it changed once more meanwhile
+  };
+  struct Settling {
+    std::uint64_t from = 0;  // elements below are settled
+    bool again = false;
+  };
+  std::map<JobId, Telling> untold;          // jobs whose change not everybody has seen who waits for it
+  std::set<JobId> lookers;                  // jobs that wait and look once more: their turn by name has come
+  std::map<JobId, Settling> unsettled;      // arrays that wait by aftercorr
+  std::map<JobId, std::set<JobId>> parked;  // array -> ended elements that stay listed as long as somebody awaits it
+  std::set<JobId> unparked;                 // of these, arrays that nobody awaits any more
+  bool empty() const { return untold.empty() && lookers.empty() && unsettled.empty() && unparked.empty(); }
+};
+
 struct ClusterState::Inner {
   CoreSettings settings;
   Tables tables;
@@ -54,11 +73,14 @@ struct ClusterState::Inner {
   std::map<JobId, std::set<JobId>> dependents;   // job -> pending jobs whose dependencies name it and may still matter
   std::map<JobId, std::map<std::uint32_t, JobId>> elements;      // array -> its elements with a record
   std::map<std::pair<UserId, std::string>, IdSet<JobId>> names;  // unfinished jobs and arrays by user and name
+  std::map<UserId, std::uint64_t> waiting_elements;              // of arrays, without a record of their own; none zero
   std::map<JobId, std::set<StepNo>> live_steps;                  // steps that have not ended
   std::map<Uid, std::set<JobId>> owned_jobs;                     // by the uid of their controlling owner
   std::map<Uid, std::set<ObjectKey>> owned_objects;
   std::set<JobId> by_calendar;  // pending or running jobs with a begin or a deadline
   std::set<Timer> timers;
+  Chores chores;
+  std::uint64_t timers_worked_out = 0;             // since the start: what tests of costs count
   std::map<JobId, std::vector<Timer>> job_timers;  // what each job has in timers, without its tasks'
 
   Ledger ledger;                              // what limits, quotas and licences count
@@ -99,6 +121,8 @@ struct ClusterState::Inner {
   // timer depends, changes.
   void refresh_timers(JobId id);
   void refresh_reservation_timer();
+  void park(const Job& job);  // its record is not forgotten before nobody awaits its array
+  bool is_parked(const Job& job) const;
   template <class T>
   void count_minute_limits(const T* before, const T* after) {
     minute_limits += (after && bounds_minutes(after->limits)) - (before && bounds_minutes(before->limits));
@@ -112,10 +136,13 @@ struct ClusterState::Inner {
   Instant usage_floor_at(Instant t) const;       // use before this is forgotten
   std::vector<RunningUse> running_use() const;   // of every job that holds an allocation and runs
   std::vector<JobId> holders() const;            // jobs that hold an allocation
-  bool listed_for_others(const Job& job) const;  // an ended job that may not be forgotten yet
+  bool listed_for_others(const Job& job) const;  // an ended job that may not be forgotten yet, its array aside
+  bool array_awaited(const Job& job) const;      // of an element: somebody waits for its array
 };
 
 // The job's pending dependencies still matter: index() keeps it in dependents.
 bool awaits_dependencies(const Job& job);
+// It waits to be the only one of its name.
+bool is_singleton(const Job& job);
 
 }  // namespace lockstep

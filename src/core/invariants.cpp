@@ -243,11 +243,13 @@ void check_invariants(const ClusterState& state) {
   CHECK(fresh.owned_jobs == inner.owned_jobs && fresh.owned_objects == inner.owned_objects, "records by owner");
   CHECK(fresh.by_calendar == inner.by_calendar, "jobs with dates");
   CHECK(fresh.ledger == inner.ledger, "what limits count is not the sum over the jobs");
-  // A delay that is over but was not acted on yet is not worked out again.
-  const auto lasting = [](const std::set<Timer>& timers) {
+  // A delay that is over but was not acted on yet is not worked out again; a parked element has no timer.
+  const auto lasting = [&inner](const std::set<Timer>& timers) {
     std::vector<Timer> out;
-    std::copy_if(timers.begin(), timers.end(), std::back_inserter(out),
-                 [](const Timer& t) { return t.kind != TimerKind::kDependency; });
+    std::copy_if(timers.begin(), timers.end(), std::back_inserter(out), [&inner](const Timer& t) {
+      return t.kind != TimerKind::kDependency &&
+             !(t.kind == TimerKind::kPurge && inner.is_parked(*inner.tables.job(t.job)));
+    });
     return out;
   };
   CHECK(fresh.minute_limits == inner.minute_limits, "limits of minutes");

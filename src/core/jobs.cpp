@@ -15,7 +15,9 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint64_t kCancelRecordsMax = 1000;  // cancelled elements that get a record to be seen by
+constexpr std::size_t kPiecesMaxAtOnce = 1'024;    // ranges that they may be: an array's record grows with its gaps
 constexpr std::uint64_t kSplitsMax = 10'000;       // elements that one command may make records for
+constexpr std::size_t kElementsPerPart = 256;      // of an array, in one part of a command
 
 void cancel_record(Txn& txn, JobId id, UserId by) {
   const Ref<Job> job = txn.job(id);
@@ -28,14 +30,14 @@ void cancel_record(Txn& txn, JobId id, UserId by) {
     case JobState::kRunning:
     case JobState::kSuspended: end_attempt(txn, *job, {.state = JobState::kCancelled, .by = by}); return;
     case JobState::kCompleting: {
+      Job next = *job;
+      next.cancelled_by = by;  // whatever is learnt later of its nodes, it is not started again
       if (job->requeue_after) {
-        Job next = *job;
         next.requeue_after = false;
         next.ending = JobState::kCancelled;
         next.hold = Hold::kNone;
-        next.cancelled_by = by;
-        txn.put(std::move(next));
       }
+      txn.put(std::move(next));
       send_stops(txn, *txn.job(id), job->spec->kill_wait);
       return;
     }
@@ -73,26 +75,39 @@ Result<void> signal_record(Txn& txn, const Job& job, const CancelJob& ask) {
   return {};
 }
 
-// Makes records for addressed elements that have none.
-Result<std::vector<JobId>> records_for(Txn& txn, const Targets& targets) {
-  std::vector<JobId> out = targets.records;
-  if (targets.whole || targets.waiting.empty())
-    return out;
-  const std::uint64_t count = targets.waiting.size();
-  if (count > kSplitsMax || txn.tables().jobs.size() + count > txn.settings().jobs_max)
-    return Error{Errc::kExhausted,
-                 format("{} elements at once are too many: {} can be, or name the whole array", count, kSplitsMax),
-                 {}};
-  for (const Interval& part : targets.waiting.intervals())
-    for (std::uint64_t i = part.low; i <= part.high; ++i)
-      out.push_back(txn.put(split_off(txn, *targets.named, static_cast<std::uint32_t>(i)))->id);
-  return out;
+// Elements with a record from this part's first one on, as many as a part takes.
+void add_records(const Txn& txn, const std::optional<IntervalSet>& wanted, Targets& out) {
+  const auto found = txn.inner().elements.find(out.named->id);
+  if (found == txn.inner().elements.end())
+    return;
+  const auto& elements = found->second;
+  static const std::vector<Interval> kAll{{0, UINT32_MAX}};
+  const std::vector<Interval>& parts = wanted ? wanted->intervals() : kAll;
+  auto part = parts.begin();
+  auto it = elements.lower_bound(static_cast<std::uint32_t>(std::min<std::uint64_t>(txn.part().from, UINT32_MAX)));
+  while (it != elements.end()) {
+    // Whichever lags behind jumps: both may be very long.
+    part =
+        std::lower_bound(part, parts.end(), it->first, [](const Interval& p, std::uint32_t i) { return p.high < i; });
+    if (part == parts.end())
+      return;
+    if (it->first < part->low) {
+      it = elements.lower_bound(part->low);
+      continue;
+    }
+    if (out.records.size() == kElementsPerPart) {
+      out.next = it->first;
+      return;
+    }
+    out.records.push_back(it->second);
+    ++it;
+  }
 }
 
 // The records a change of waiting jobs applies to: those addressed, and of a whole array its own record.
-Result<std::vector<JobId>> pending_records(Txn& txn, const Targets& targets) {
+Result<std::vector<JobId>> pending_records(Txn& txn, Targets& targets) {
   std::vector<JobId> out;
-  if (targets.whole && targets.named->array)
+  if (targets.whole && targets.named->array && txn.part().from == 0)
     out.push_back(targets.named->id);
   for (JobId id : TRY(records_for(txn, targets))) out.push_back(id);
   std::vector<JobId> pending;
@@ -100,6 +115,14 @@ Result<std::vector<JobId>> pending_records(Txn& txn, const Targets& targets) {
     if (txn.job(id)->state == JobState::kPending)
       pending.push_back(id);
   return pending;
+}
+
+// The command goes on where this part of it ends. Says whether any part so far had something to do.
+bool go_on(Txn& txn, const Targets& targets, bool found) {
+  found = found || txn.part().found;
+  if (targets.next)
+    txn.cut({*targets.next, found});
+  return found || targets.next;
 }
 
 Error no_longer_pending(const Job& job) {
@@ -154,6 +177,35 @@ Result<void> may_change(const Txn& txn, const Job& job) {
   return denied(format("user {} may not change job {}", txn.caller().user.value, job.id.value));
 }
 
+Result<std::vector<JobId>> records_for(Txn& txn, Targets& targets) {
+  if (targets.whole || targets.waiting.empty())
+    return targets.records;
+  const std::uint64_t count = targets.waiting.size();
+  if (const std::size_t pieces = targets.waiting.intervals().size(); pieces > kPiecesMaxAtOnce)
+    return Error{Errc::kExhausted,
+                 format("{} separate ranges of elements at once are too many: {} can be, or name the whole array",
+                        pieces, kPiecesMaxAtOnce),
+                 {}};
+  if (count > kSplitsMax || txn.tables().jobs.size() + count > txn.settings().jobs_max)
+    return Error{Errc::kExhausted,
+                 format("{} elements at once are too many: {} can be, or name the whole array", count, kSplitsMax),
+                 {}};
+  std::vector<JobId> out = targets.records;
+  std::size_t made = 0;
+  for (const Interval& part : targets.waiting.intervals())
+    for (std::uint64_t i = std::max<std::uint64_t>(part.low, txn.part().from); i <= part.high; ++i) {
+      if (targets.next && i >= *targets.next)
+        return out;
+      if (made++ == kElementsPerPart) {
+        targets.next = i;
+        std::erase_if(out, [&](JobId id) { return txn.job(id)->array_index >= i; });
+        return out;
+      }
+      out.push_back(txn.put(split_off(txn, *targets.named, static_cast<std::uint32_t>(i)))->id);
+    }
+  return out;
+}
+
 Result<Targets> find_targets(const Txn& txn, const JobTarget& target) {
   Targets out;
   out.named = txn.job(target.job);
@@ -173,11 +225,7 @@ Result<Targets> find_targets(const Txn& txn, const JobTarget& target) {
     out.whole = false;
     out.waiting = in_both(*target.elements, txn.array(target.job).waiting);
   }
-  const auto elements = txn.inner().elements.find(target.job);
-  if (elements != txn.inner().elements.end())
-    for (const auto& [index, id] : elements->second)
-      if (out.whole || target.elements->contains(index))
-        out.records.push_back(id);
+  add_records(txn, target.elements, out);
   return out;
 }
 
@@ -217,12 +265,25 @@ void cancel_whole(Txn& txn, JobId id, UserId by) {
     end_pending(txn, *now_there, JobState::kCancelled, "", by);
 }
 
+namespace {
+
+// An array with more elements than one part takes: first nothing of it starts any more, then element after element.
+void cancel_in_parts(Txn& txn, const Targets& targets, UserId by) {
+  const Ref<Job> array = txn.job(targets.named->id);
+  if (txn.part().from == 0 && !is_final(array->state))
+    end_pending(txn, *array, JobState::kCancelled, "", by);
+  for (JobId id : targets.records) cancel_record(txn, id, by);
+}
+
+}  // namespace
+
 Result<void> cancel_job(Txn& txn, const CancelJob& ask) {
   const Targets targets = TRY(find_targets(txn, ask.target));
+  (void)go_on(txn, targets, true);
   if (ask.signal < 0 || ask.signal > 64)
     return invalid(format("there is no signal {}", ask.signal), "signal");
   if (ask.signal != 0) {
-    const bool one = targets.records.size() == 1 && targets.waiting.empty();
+    const bool one = targets.records.size() == 1 && targets.waiting.empty() && txn.part().from == 0;
     for (JobId id : targets.records) {
       auto sent = signal_record(txn, *txn.job(id), ask);
       if (one && !sent.ok())
@@ -231,21 +292,26 @@ Result<void> cancel_job(Txn& txn, const CancelJob& ask) {
     return {};
   }
   const UserId by = txn.caller().user;
+  if (targets.whole && (targets.next || txn.part().from > 0)) {
+    cancel_in_parts(txn, targets, by);
+    return {};
+  }
   if (targets.whole) {
     cancel_whole(txn, targets.named->id, by);
     return {};
   }
   for (JobId id : targets.records) cancel_record(txn, id, by);
-  cancel_waiting(txn, targets.named, targets.waiting, by);
+  if (txn.part().from == 0)
+    cancel_waiting(txn, targets.named, targets.waiting, by);
   return {};
 }
 
 Result<void> hold_job(Txn& txn, const HoldJob& ask) {
-  const Targets targets = TRY(find_targets(txn, ask.target));
+  Targets targets = TRY(find_targets(txn, ask.target));
   if (ask.by_admin && !txn.caller().admin)
     return denied(format("user {} may not hold as administrator", txn.caller().user.value));
   const auto records = TRY(pending_records(txn, targets));
-  if (records.empty())
+  if (!go_on(txn, targets, !records.empty()))
     return no_longer_pending(*targets.named);
   const Hold hold = ask.by_admin ? Hold::kAdmin : Hold::kUser;
   for (JobId id : records) {
@@ -260,9 +326,9 @@ Result<void> hold_job(Txn& txn, const HoldJob& ask) {
 }
 
 Result<void> release_job(Txn& txn, const ReleaseJob& ask) {
-  const Targets targets = TRY(find_targets(txn, ask.target));
+  Targets targets = TRY(find_targets(txn, ask.target));
   const auto records = TRY(pending_records(txn, targets));
-  if (records.empty())
+  if (!go_on(txn, targets, !records.empty()))
     return no_longer_pending(*targets.named);
   for (JobId id : records) {
     const Ref<Job> job = txn.job(id);
@@ -292,6 +358,7 @@ Result<void> release_job(Txn& txn, const ReleaseJob& ask) {
 Result<void> requeue_job(Txn& txn, const RequeueJob& ask) {
   const Targets targets = TRY(find_targets(txn, ask.target));
   for (JobId id : targets.records) TRY(requeue_record(txn, *txn.job(id), ask.hold));
+  (void)go_on(txn, targets, true);
   if (!ask.hold || targets.waiting.empty())
     return {};
   return hold_job(txn, {ask.target});

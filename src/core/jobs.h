@@ -22,9 +22,14 @@ struct Targets {
   bool whole = true;           // not only some elements
   IntervalSet waiting;         // addressed elements without a record of their own
   std::vector<JobId> records;  // addressed records: the job itself, or elements; not an array's own
+  // Set: there are more than one command takes; its next part begins at this element.
+  std::optional<std::uint64_t> next;
 };
-// Finds what a target names, and that the caller may change it.
+// Finds what a target names, and that the caller may change it. Of an array's elements only those this part of the
+// command is for (Txn::part).
 Result<Targets> find_targets(const Txn& txn, const JobTarget& target);
+// Records of all that is addressed, new ones for elements that had none; of very many, for those this part takes.
+Result<std::vector<JobId>> records_for(Txn& txn, Targets& targets);
 Result<void> may_change(const Txn& txn, const Job& job);
 
 // What is wrong with a spec, before it becomes a job or a new version of one. as_before: the job's present spec when it

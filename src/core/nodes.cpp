@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/hostlist.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/attempts.h"
 #include "core/directory.h"
 #include "core/growth.h"
 #include "core/reservations.h"
+#include "core/tokens.h"
 #include "core/topology.h"
 
 namespace lockstep {
@@ -22,45 +24,124 @@ std::vector<JobId> jobs_on(const Txn& txn, NodeId node) {
                                          : std::vector<JobId>(it->second.begin(), it->second.end());
 }
 
+bool lives_on(const Job& job, NodeId node) {
+  const auto live = live_nodes(job);
+  return std::find(live.begin(), live.end(), node) != live.end();
+}
+
+constexpr std::size_t kProvenAtOnce = 100;  // jobs on a node that comes back as another boot
+
+// Whether this part of a command is done with the job; one that has worked enough goes on from it.
+bool turn_of(Txn& txn, JobId id) {
+  if (id.value < txn.part().from)
+    return false;
+  if (txn.tired())
+    txn.cut({id.value, true});
+  return true;
+}
+
 // Nothing that was started there before now lives any more.
-void prove_stopped(Txn& txn, const Node& node) {
+enum class Proof : unsigned char { kAtOnce, kInParts };
+
+// False: the command goes on with the rest.
+bool prove_stopped(Txn& txn, const Node& node, Proof how) {
   const std::string reason = format("NodeDown {}", node.meta.name);
   for (JobId id : jobs_on(txn, node.id)) {
+    if (how == Proof::kInParts && !turn_of(txn, id))
+      continue;
+    if (txn.is_cut())
+      return false;
     const Ref<Job> job = txn.job(id);
-    const auto live = live_nodes(*job);
-    if (job->state == JobState::kCompleting && std::find(live.begin(), live.end(), node.id) != live.end())
+    if (job->state == JobState::kCompleting && lives_on(*job, node.id))
       member_lost(txn, id, node.id, reason);  // before the proof ends the job: whose failure was it?
     member_gone(txn, id, node.id, reason);
   }
   let_return(txn, node.id);
+  return true;
 }
 
 Result<void> check_facts(const Node& facts) {
-  if (facts.meta.name.empty())
-    return invalid("a node needs a name", "name");
+  if (!is_node_name(facts.meta.name))
+    return invalid(format("\"{}\" is no name of a node: letters, digits, \"-\", \"_\" and \".\" are", facts.meta.name),
+                   "name");
   if (facts.boot_id.empty())
     return invalid(format("node {} does not say which boot this is", facts.meta.name), "boot_id");
-  if (facts.cores == 0 || facts.cores > CoreSet::kCapacity)
-    return invalid(
-        format("node {} has {} cores; 1 to {} are possible", facts.meta.name, facts.cores, CoreSet::kCapacity),
-        "cores");
-  if (facts.devices.size() > DeviceSet::kCapacity)
-    return invalid(
-        format("node {} has {} devices; {} are possible", facts.meta.name, facts.devices.size(), DeviceSet::kCapacity),
-        "devices");
-  if (facts.memory_mb < 0)
-    return invalid(format("node {} has less than no memory", facts.meta.name), "memory_mb");
   return {};
+}
+
+// Another machine bears the name now, so its boot proves nothing about the one before.
+Result<void> check_predecessor_stopped(const Txn& txn, const Node& known) {
+  for (const JobId id : jobs_on(txn, known.id)) {
+    const Ref<Job> job = txn.job(id);
+    const auto live = live_nodes(*job);
+    if (std::find(live.begin(), live.end(), known.id) != live.end() && job->allocation->fence_after < kForever)
+      return conflict(
+          format("the machine that was node {} may still run job {}: this one is let in when that is proven stopped or "
+                 "its fence has passed",
+                 known.meta.name, id.value));
+  }
+  return {};
+}
+
+// What a node may say of itself. The rest of its record is the cluster's.
+Node plain_facts(const Node& facts) {
+  Node node = facts;
+  node.meta = {};
+  node.meta.name = facts.meta.name;
+  node.drain = false;
+  node.reason.clear();
+  node.reason_by = {};
+  node.reason_at = {};
+  node.certificate.clear();
+  node.replaced = node.trust_administrators = false;
+  return node;
+}
+
+void set_lost(Txn& txn, const Node& known) {
+  if (known.link == NodeLink::kLost)
+    return;
+  Node node = known;
+  node.link = NodeLink::kLost;
+  node.seen_at = txn.now();
+  if (node.reason.empty()) {
+    node.reason = kSilent;
+    node.reason_by = {};
+    node.reason_at = txn.now();
+  }
+  txn.event(Kind::kNode, node.meta, "NodeLost", node.meta.name);
+  txn.put(std::move(node));
+  replace_reserved(txn, known.meta.name);
 }
 
 }  // namespace
 
+Result<void> check_certificate(const Node& known, const std::string& certificate) {
+  if (known.certificate.empty() || known.certificate == certificate || mutant(Mutant::kRevokedCertificate))
+    return {};
+  return denied(format(
+      "certificate {} of node {} counts no more: an administrator revoked it, or the name was given out again. Join "
+      "anew with a token of `lockstep node token --node {}`",
+      certificate.empty() ? "(none)" : certificate, known.meta.name, known.meta.name));
+}
+
 Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   TRY(need_admin(txn, "speak for nodes"));
   TRY(check_facts(ask.facts));
-  Node node = ask.facts;
+  Node node = plain_facts(ask.facts);
   const Node* known = txn.tables().node(node.meta.name);
   const bool rebooted = known && known->boot_id != node.boot_id;
+  if (known)
+    TRY(check_certificate(*known, ask.certificate));
+  if (rebooted && known->replaced)
+    TRY(check_predecessor_stopped(txn, *known));
+  if (rebooted && jobs_on(txn, known->id).size() > kProvenAtOnce) {
+    // In parts, and before it is up again: meanwhile nothing new may start there.
+    const Ref<Node> before = txn.node(known->id);
+    set_lost(txn, *before);
+    if (!prove_stopped(txn, *before, Proof::kInParts))
+      return Answer{.node = before->id};
+    known = txn.tables().node(node.meta.name);
+  }
   if (known) {
     node.id = known->id;
     node.meta = known->meta;
@@ -72,10 +153,20 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
     node.reason = over ? "" : known->reason;
     node.reason_by = known->reason_by;
     node.reason_at = over ? Instant{} : known->reason_at;
+    node.certificate = known->certificate.empty() ? ask.certificate : known->certificate;
+    node.trust_administrators = known->trust_administrators;
   } else {
+    if (!ask.certificate.empty()) {
+      const auto admission = admit(txn, node.meta.name, ask.certificate);
+      if (!admission && !mutant(Mutant::kRevokedCertificate))
+        return denied(
+            format("there is no node {} with certificate {}: it was removed, or never joined. Join with a token of "
+                   "`lockstep node token --node {}`",
+                   node.meta.name, ask.certificate, node.meta.name));
+      node.trust_administrators = admission && admission->trust_administrators;
+    }
+    node.certificate = ask.certificate;
     node.id = txn.new_node_id();
-    node.drain = false;
-    node.reason.clear();
   }
   node.domains = domains_of(txn.tables(), node);
   node.boot_at = !known || rebooted ? txn.now() : known->boot_at;
@@ -86,34 +177,36 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   if (back)
     txn.event(Kind::kNode, made->meta, known ? "NodeBack" : "NodeRegistered", made->meta.name);
   if (rebooted)
-    prove_stopped(txn, *made);
+    (void)prove_stopped(txn, *made, Proof::kAtOnce);
   return Answer{.node = made->id, .seq = made->meta.seq};
 }
 
 Result<void> node_lost(Txn& txn, const NodeLost& ask) {
   TRY(need_admin(txn, "speak for nodes"));
   const Ref<Node> known = txn.node(ask.node);
-  if (!known || known->link == NodeLink::kLost)
+  if (!known || (known->link == NodeLink::kLost && txn.part().from == 0))
     return {};
-  Node node = *known;
-  node.link = NodeLink::kLost;
-  node.seen_at = txn.now();
-  if (node.reason.empty()) {
-    node.reason = kSilent;
-    node.reason_by = {};
-    node.reason_at = txn.now();
-  }
-  txn.event(Kind::kNode, node.meta, "NodeLost", node.meta.name);
-  txn.put(std::move(node));
-  replace_reserved(txn, known->meta.name);
+  set_lost(txn, *known);
+  // Silence proves nothing: what runs there goes on. Only a job that fails already may owe it to this node.
   for (JobId id : jobs_on(txn, ask.node)) {
-    const Ref<Job> job = txn.job(id);
-    const auto live = live_nodes(*job);
-    if (std::find(live.begin(), live.end(), ask.node) != live.end())
+    if (!turn_of(txn, id))
+      continue;
+    if (txn.is_cut())
+      return {};
+    if (txn.job(id)->state == JobState::kCompleting && lives_on(*txn.job(id), ask.node))
       member_lost(txn, id, ask.node, format("NodeDown {}", known->meta.name));
     if (mutant(Mutant::kSkipFence))
       member_gone(txn, id, ask.node, "NodeDown");
   }
+  return {};
+}
+Result<void> give_up_member(Txn& txn, const GiveUpMember& ask) {
+  TRY(need_admin(txn, "speak for nodes"));
+  const Ref<Node> known = txn.node(ask.node);
+  const Ref<Job> job = txn.job(ask.job);
+  if (known && known->link == NodeLink::kLost && job && job->allocation && job->attempt == ask.attempt &&
+      lives_on(*job, ask.node))
+    member_lost(txn, ask.job, ask.node, format("NodeDown {}", known->meta.name));
   return {};
 }
 
@@ -123,8 +216,8 @@ Result<void> node_fenced(Txn& txn, const NodeFenced& ask) {
   if (!known || (known->boot_id != ask.boot_id && !mutant(Mutant::kStaleBoot)))
     return {};  // a newer boot has proven as much already
   txn.event(Kind::kNode, known->meta, "NodeFenced", ask.proof);
-  TRY(node_lost(txn, {ask.node}));
-  prove_stopped(txn, *known);
+  set_lost(txn, *known);
+  (void)prove_stopped(txn, *known, Proof::kInParts);
   return {};
 }
 
@@ -151,10 +244,18 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
     node.weight = *ask.weight;
   if (ask.features)
     node.features = *ask.features;
+  if (ask.trust_administrators)
+    node.trust_administrators = *ask.trust_administrators;
+  if (ask.revoke)
+    node.certificate = kNoCertificate;
   ++node.meta.generation;
   const Ref<Node> made = txn.put(std::move(node));
   if (ask.drain && *ask.drain)
     replace_reserved(txn, made->meta.name);
+  if (ask.revoke) {
+    txn.event(Kind::kNode, made->meta, "CertificateRevoked", made->meta.name);
+    TRY(node_lost(txn, {made->id}));
+  }
   return Answer{.node = made->id, .seq = made->meta.seq};
 }
 
@@ -164,10 +265,12 @@ Result<void> remove_node(Txn& txn, const RemoveNode& ask) {
   if (!known)
     return not_found(format("Invalid node name specified: {}", ask.name));
   if (known->link == NodeLink::kUp)
-    return conflict(format("node {} is up: stop its agent first", ask.name));
+    return conflict(format("node {} is up: stop its agent first, or cut it off with `lockstep node revoke {}`",
+                           ask.name, ask.name));
   let_return(txn, known->id);
   if (!jobs_on(txn, known->id).empty())
     return conflict(format("node {} still holds jobs that are not proven stopped", ask.name));
+  forget_issued(txn, ask.name);
   txn.remove(txn.node(known->id));
   return {};
 }

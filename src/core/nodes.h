@@ -5,8 +5,12 @@
 
 namespace lockstep {
 
+// Whether a connection under this certificate (its serial) may speak for the node: a node's record names the one that
+// counts. A record from before there were any takes the first it sees.
+Result<void> check_certificate(const Node& known, const std::string& certificate);
 Result<Answer> node_hello(Txn& txn, const NodeHello& ask);
 Result<void> node_lost(Txn& txn, const NodeLost& ask);
+Result<void> give_up_member(Txn& txn, const GiveUpMember& ask);
 Result<void> node_fenced(Txn& txn, const NodeFenced& ask);
 Result<Answer> update_node(Txn& txn, const UpdateNode& ask);
 Result<void> remove_node(Txn& txn, const RemoveNode& ask);

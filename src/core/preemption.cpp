@@ -461,7 +461,11 @@ Result<void> suspend_job(Txn& txn, const SuspendJob& ask) {
     pause_job(txn, *job);
     ++count;
   }
-  return count > 0 ? Result<void>() : conflict(format("Job is not running: {}", ask.target.job.value));
+  if (targets.next)
+    txn.cut({*targets.next, count > 0 || txn.part().found});
+  return count > 0 || txn.part().found || targets.next
+             ? Result<void>()
+             : conflict(format("Job is not running: {}", ask.target.job.value));
 }
 
 Result<void> resume_job(Txn& txn, const ResumeJob& ask) {
@@ -477,7 +481,11 @@ Result<void> resume_job(Txn& txn, const ResumeJob& ask) {
     go_on(txn, *job);
     ++count;
   }
-  return count > 0 ? Result<void>() : conflict(format("Job is not suspended: {}", ask.target.job.value));
+  if (targets.next)
+    txn.cut({*targets.next, count > 0 || txn.part().found});
+  return count > 0 || txn.part().found || targets.next
+             ? Result<void>()
+             : conflict(format("Job is not suspended: {}", ask.target.job.value));
 }
 
 Result<void> mark_checkpoint(Txn& txn, const MarkCheckpoint& ask) {

@@ -1,3 +1,4 @@
+#include "base/mutant.h"
 #include "core/testing.h"
 #include "rules/preempt.h"
 #include "rules/usage.h"
@@ -252,17 +253,33 @@ TEST_F(Preemption, whoever_differs_is_told_again) {
   EXPECT_EQ(told(false), Orders{});
 }
 
+TEST_F(Preemption, late_word_of_an_earlier_pause_frees_nothing) {
+  const JobId a = submit("");
+  world.settle();
+  world.must(SuspendJob{{a, {}}});
+  world.must(ResumeJob{{a, {}}});
+  world.must(SuspendJob{{a, {}}});
+  const auto held_after_late_word = [&] {
+    EXPECT_TRUE(world.report(1, a, MemberPaused{true, 1}).ok());
+    return world.state.load(world.id(1)).cores.count();
+  };
+  EXPECT_EQ(held_after_late_word(), 4u);
+  planted = Mutant::kStalePause;  // what the test sees, it would see of the bug
+  EXPECT_EQ(held_after_late_word(), 0u);
+  planted = Mutant::kNone;
+}
+
 TEST_F(Preemption, a_node_lost_in_a_pause_keeps_its_cores_until_proof) {
   const JobId a = submit("", 2);
   world.settle();
   world.must(SuspendJob{{a, {}}});
   EXPECT_TRUE(world.report(1, a, MemberPaused{true, 1}).ok());
   world.lose(2);
-  EXPECT_EQ(world.state_of(a), JobState::kCompleting);
+  EXPECT_EQ(world.state_of(a), JobState::kSuspended);
   EXPECT_EQ(world.state.load(world.id(1)).cores.count(), 0u);
   EXPECT_EQ(world.state.load(world.id(2)).cores.count(), 4u);
-  world.obey();
   world.fence(2);
+  world.obey();
   EXPECT_EQ(world.state_of(a), JobState::kPending);
   EXPECT_EQ(world.job(a).restarts, 1u);
   world.reboot(2);

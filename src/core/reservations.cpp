@@ -13,10 +13,14 @@ namespace lockstep {
 namespace {
 
 bool uses(const JobSpec& spec, const std::string& reservation) {
-  if (spec.reservation.empty())
-    return false;
-  const auto names = split(spec.reservation, ',');
-  return std::find(names.begin(), names.end(), reservation) != names.end();
+  std::string_view rest = std::string_view(spec.reservation);
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    if (rest.substr(0, comma) == reservation)
+      return true;
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  }
+  return false;
 }
 
 // When the last of what runs on the node must be over, but for the reservation's own jobs; 0 = nothing runs there.
@@ -181,16 +185,23 @@ Instant due(const ClusterState::Inner& inner, const Reservation& r) {
   return at;
 }
 
-// It is gone. Jobs that wait for it wait on until somebody releases them or names another, unless it lets them run
-// elsewhere.
-void let_jobs_go(Txn& txn, const Reservation& r) {
+constexpr std::size_t kLetGoMost = 256;  // jobs in one command
+
+// Before it goes. Jobs that wait for it wait on until somebody releases them or names another, unless it lets them run
+// elsewhere. False: there are more than one command takes.
+bool let_jobs_go(Txn& txn, const Reservation& r) {
   if (!r.no_hold_jobs_after)
-    return;
+    return true;
   std::vector<JobId> waiting;
-  for (const auto& [id, job] : txn.tables().jobs)
-    if (job->state == JobState::kPending && uses(*job->spec, r.meta.name))
-      waiting.push_back(id);
+  for (const auto& [id, job] : txn.tables().jobs) {
+    if (job->state != JobState::kPending || !uses(*job->spec, r.meta.name))
+      continue;
+    if (waiting.size() == kLetGoMost)
+      break;
+    waiting.push_back(id);
+  }
   for (JobId id : waiting) forget_reservation(txn, id, r.meta.name);
+  return waiting.size() < kLetGoMost;
 }
 
 }  // namespace
@@ -264,8 +275,10 @@ Result<void> remove_reservation(Txn& txn, const RemoveReservation& ask) {
   if (has_jobs(txn.tables(), ask.name, true))
     return conflict(format("Requested reservation is in use: jobs run in {}", ask.name));
   const Ref<Reservation> record = it->second;
-  txn.remove(record);
-  let_jobs_go(txn, *record);
+  if (let_jobs_go(txn, *record))
+    txn.remove(record);
+  else
+    txn.cut({0, true});
   return {};
 }
 
@@ -275,9 +288,10 @@ void end_reservations(Txn& txn) {
     if (due(txn.inner(), *r) <= txn.now())
       over.push_back(r);
   for (const Ref<Reservation>& r : over) {
+    if (txn.tired() || !let_jobs_go(txn, *r))
+      return;  // it is still due
     txn.event(Kind::kReservation, r->meta, "ReservationEnded", r->meta.name);
     txn.remove(r);
-    let_jobs_go(txn, *r);
   }
 }
 

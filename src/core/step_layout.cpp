@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 #include "base/text.h"
+#include "model/bounds.h"
+#include "rules/name_set.h"
 #include "rules/need.h"
 
 namespace lockstep {
@@ -19,10 +22,6 @@ struct Spot {
   std::uint32_t capacity = 0;  // tasks
   std::uint32_t tasks = 0;
 };
-
-bool named(const std::vector<std::string>& list, const Node& node) {
-  return std::find(list.begin(), list.end(), node.meta.name) != list.end();
-}
 
 bool asks_for_devices(const StepSpec& spec) {
   return !spec.devices_per_node.empty() || !spec.devices_per_task.empty() || spec.devices_total > 0;
@@ -47,10 +46,12 @@ std::vector<DeviceAsk> asks_on(const StepSpec& spec, std::uint32_t tasks) {
 }
 
 std::uint32_t capacity_of(const Spot& spot, const Job& job, const StepSpec& spec) {
-  std::uint32_t tasks = spec.overcommit || spec.overlap ? UINT32_MAX : spot.cores.count() / cores_per_task(job, spec);
+  std::uint32_t tasks =
+      spec.overcommit || spec.overlap ? kTasksPerNodeMax : spot.cores.count() / cores_per_task(job, spec);
   // The job may have been granted fewer cores than tasks (overcommit): what was planned there always fits.
   if (!spec.exact && spot.cores == spot.grant->cores)
     tasks = std::max(tasks, spot.grant->tasks);
+  tasks = std::min(tasks, kTasksPerNodeMax);
   if (spec.tasks_per_node > 0)
     tasks = std::min(tasks, spec.tasks_per_node);
   if (!spec.devices_per_task.empty())
@@ -73,30 +74,37 @@ void share_tasks(std::vector<Spot>& spots, std::uint32_t tasks) {
     for (Spot& spot : spots) spot.tasks = spot.grant->tasks;
     return;
   }
-  std::uint32_t left = tasks;
-  while (left > 0) {
-    bool placed = false;
-    for (Spot& spot : spots)
-      if (left > 0 && spot.tasks < spot.capacity) {
-        ++spot.tasks;
-        --left;
-        placed = true;
-      }
-    CHECK(placed);
+  const auto up_to = [&](std::uint32_t level) {
+    return std::accumulate(spots.begin(), spots.end(), std::uint64_t{0},
+                           [&](std::uint64_t sum, const Spot& s) { return sum + std::min(s.capacity, level); });
+  };
+  std::uint32_t low = 0, high = kTasksPerNodeMax;  // the highest level that all reach, as far as they have room
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low + 1) / 2;
+    if (up_to(middle) <= tasks)
+      low = middle;
+    else
+      high = middle - 1;
   }
+  std::uint64_t left = tasks - up_to(low);
+  for (Spot& spot : spots) {
+    spot.tasks = std::min(spot.capacity, low);
+    if (left > 0 && spot.capacity > low) {
+      ++spot.tasks;
+      --left;
+    }
+  }
+  CHECK(left == 0);
 }
 
 std::vector<std::vector<std::uint32_t>> ranks_of(const std::vector<Spot>& spots, const StepSpec& spec) {
   std::vector<std::vector<std::uint32_t>> ranks(spots.size());
   std::uint32_t next = 0;
   if (spec.distribution.starts_with("cyclic")) {
-    for (bool more = true; more;) {
-      more = false;
-      for (std::size_t i = 0; i < spots.size(); ++i)
-        if (ranks[i].size() < spots[i].tasks) {
-          ranks[i].push_back(next++);
-          more = true;
-        }
+    std::vector<std::size_t> open(spots.size());  // with tasks that have no rank yet
+    for (std::iota(open.begin(), open.end(), std::size_t{0}); !open.empty();) {
+      for (const std::size_t i : open) ranks[i].push_back(next++);
+      std::erase_if(open, [&](std::size_t i) { return ranks[i].size() == spots[i].tasks; });
     }
     return ranks;
   }
@@ -105,10 +113,12 @@ std::vector<std::vector<std::uint32_t>> ranks_of(const std::vector<Spot>& spots,
   return ranks;
 }
 
-constexpr std::uint32_t kStepTasksMax = 1'000'000;
-
 Error unavailable_configuration(std::string_view why) {
   return {Errc::kImpossible, format("Requested node configuration is not available: {}", why), {}};
+}
+
+Error too_many_tasks(std::uint64_t tasks) {
+  return invalid(format("asks for {} tasks; a step has {} at most", tasks, kStepTasksMax), "tasks");
 }
 
 // What a finished choice of spots takes, in rank order.
@@ -153,6 +163,7 @@ Result<std::optional<std::vector<StepPlace>>> places_of(const std::vector<Spot>&
 Result<std::optional<std::vector<StepPlace>>> try_layout(const Tables& tables, const Job& job, const StepSpec& spec,
                                                          const AllocationUse& use) {
   const auto& grants = job.allocation->grants;
+  const NameSet excluded(spec.exclude_nodes), wanted(spec.only_nodes);
   std::vector<Spot> spots;
   std::uint32_t in_group = 0, passed_over = 0;
   for (std::uint32_t i = 0; i < grants.size(); ++i) {
@@ -161,7 +172,7 @@ Result<std::optional<std::vector<StepPlace>>> try_layout(const Tables& tables, c
       continue;
     ++in_group;
     const Node* node = tables.node(grant.node);
-    if (!node || named(spec.exclude_nodes, *node))
+    if (!node || excluded.has(node->meta.name))
       continue;
     if (passed_over < spec.relative) {
       ++passed_over;
@@ -178,7 +189,7 @@ Result<std::optional<std::vector<StepPlace>>> try_layout(const Tables& tables, c
     if (spot.capacity > 0)
       spots.push_back(spot);
   }
-  const auto is_required = [&](const Spot& spot) { return named(spec.only_nodes, *spot.node); };
+  const auto is_required = [&](const Spot& spot) { return wanted.has(spot.node->meta.name); };
   std::stable_partition(spots.begin(), spots.end(), is_required);
   const auto required = static_cast<std::size_t>(std::count_if(spots.begin(), spots.end(), is_required));
   if (required < spec.only_nodes.size())
@@ -213,6 +224,10 @@ Result<std::optional<std::vector<StepPlace>>> try_layout(const Tables& tables, c
       tasks = std::accumulate(spots.begin(), spots.end(), 0u,
                               [](std::uint32_t sum, const Spot& s) { return sum + s.grant->tasks; });
   }
+  if (tasks > kStepTasksMax)
+    return too_many_tasks(tasks);
+  if (!spec.multi_prog.empty() && tasks > spec.multi_prog.size())
+    return invalid(format("names programs for {} tasks; the step has {}", spec.multi_prog.size(), tasks), "multi_prog");
   const std::uint64_t room = std::accumulate(spots.begin(), spots.end(), std::uint64_t{0},
                                              [](std::uint64_t sum, const Spot& s) { return sum + s.capacity; });
   if (tasks < spots.size() || tasks > room)
@@ -230,11 +245,17 @@ Result<std::optional<std::vector<StepPlace>>> lay_out_step(const Tables& tables,
   if (spec.group >= job.spec->groups.size())
     return invalid(format("job {} has no het group {}", job.id.value, spec.group));
   if (spec.tasks > kStepTasksMax)
-    return invalid("too many tasks in one step");
+    return too_many_tasks(spec.tasks);
+  if (spec.tasks > std::uint64_t{kTasksPerNodeMax} * job.allocation->grants.size())
+    return invalid(format("asks for {} tasks on {} node(s); a node takes {} of one step at most", spec.tasks,
+                          job.allocation->grants.size(), kTasksPerNodeMax),
+                   "tasks");
+  std::unordered_set<std::uint32_t> granted;
+  if (!spec.only_nodes.empty())
+    for (const Grant& grant : job.allocation->grants) granted.insert(grant.node.value);
   for (const std::string& name : spec.only_nodes) {
     const Node* node = tables.node(name);
-    const auto& grants = job.allocation->grants;
-    if (!node || std::none_of(grants.begin(), grants.end(), [&](const Grant& g) { return g.node == node->id; }))
+    if (!node || !granted.contains(node->id.value))
       return Error{Errc::kInvalid, format("Requested nodes are not in the job's allocation: {}", name), "only_nodes"};
   }
   auto places = TRY(try_layout(tables, job, spec, use));

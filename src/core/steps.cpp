@@ -4,12 +4,14 @@
 
 #include "base/text.h"
 #include "core/step_layout.h"
+#include "model/bounds.h"
 
 namespace lockstep {
 
 namespace {
 
 constexpr std::size_t kFailuresListed = 64;
+constexpr std::size_t kGrantsLookedAt = 200'000;  // for steps that wait, in one command
 
 bool may_use(const Caller& caller, const Job& job) { return caller.admin || caller.user == job.spec->user; }
 
@@ -105,6 +107,23 @@ StepPlace* place_on(Step& step, NodeId node) {
   return place == step.places.end() ? nullptr : &*place;
 }
 
+// Every step costs a record as long as its job is listed, and each that waits is looked at when another ends.
+Result<void> check_room(const Txn& txn, const Job& job) {
+  const auto live = txn.inner().live_steps.find(job.id);
+  if (live != txn.inner().live_steps.end() && live->second.size() >= kLiveStepsPerJobMax)
+    return Error{Errc::kExhausted,
+                 format("{} steps of job {} wait or run, the most there may be: wait until some have ended",
+                        live->second.size(), job.id.value),
+                 {}};
+  if (job.next_step >= static_cast<StepNo>(kStepsPerJobMax))
+    return Error{Errc::kExhausted,
+                 format("job {} has had {} steps, the most a job may have: put more work into each, or submit another "
+                        "job",
+                        job.id.value, job.next_step),
+                 {}};
+  return {};
+}
+
 }  // namespace
 
 Result<Answer> create_step(Txn& txn, const Caller& caller, const CreateStep& ask) {
@@ -118,6 +137,7 @@ Result<Answer> create_step(Txn& txn, const Caller& caller, const CreateStep& ask
   if (job->state != JobState::kStarting && job->state != JobState::kRunning)
     return conflict(format("Job/step already completing or completed: job {}", ask.job.value));
   CHECK(ask.spec != nullptr);
+  TRY(check_room(txn, *job));
   const auto fits = TRY(lay_out_step(txn.tables(), *job, *ask.spec, use_by_steps(txn, job->id)));
   if (!fits && ask.spec->immediate)
     return Error{Errc::kUnavailable, format("Requested nodes are busy: job {}", ask.job.value), {}};
@@ -190,7 +210,7 @@ void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& repor
     ended.started = txn.now();
   bool bad = false;
   for (const TaskResult& result : report.results) {
-    if (std::find(place->ranks.begin(), place->ranks.end(), result.rank) == place->ranks.end())
+    if (!std::binary_search(place->ranks.begin(), place->ranks.end(), result.rank))
       continue;
     raise(ended.exit, result.exit);
     if (result.exit.ok())
@@ -239,10 +259,17 @@ void start_waiting_steps(Txn& txn, JobId job) {
   const Ref<Job> now = txn.job(job);
   if (!now || (now->state != JobState::kRunning && now->state != JobState::kStarting))
     return;
+  std::size_t looked_at = 0;
   for (const auto& step : live_steps(txn, job)) {
     if (step->state != StepState::kPending)
       continue;
+    // Beyond this they are looked at when those before them have started or ended.
+    looked_at += now->allocation->grants.size();
+    if (looked_at > kGrantsLookedAt + now->allocation->grants.size())
+      return;
     const auto started = try_start(txn, step);
+    if (started && *started)
+      looked_at -= now->allocation->grants.size();
     if (started)
       continue;
     // A node it needs has left the allocation: it can never start.

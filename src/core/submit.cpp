@@ -9,6 +9,7 @@
 #include "core/reservations.h"
 #include "core/timers.h"
 #include "core/topology.h"
+#include "model/bounds.h"
 #include "rules/priority.h"
 #include "rules/topology.h"
 
@@ -16,38 +17,37 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::uint32_t kTasksMax = 4'000'000;  // of one job
-constexpr std::uint32_t kPerTaskMax = 1'000'000;
-constexpr std::int64_t kMemoryMax = std::int64_t{1} << 40;  // MB
+// How many tasks, and that they can lie on so many nodes: said before anything is worked out task by task.
+Result<void> check_tasks(const GroupSpec& group, const std::string& field) {
+  const bool has_records = group.launch == Launch::kTasks;
+  const bool every_node = group.tasks.max == UINT32_MAX;
+  const std::uint32_t most = has_records ? kTaskRecordsMax : kJobTasksMax;
+  if (group.tasks.min > group.tasks.max || group.tasks.max == 0)
+    return invalid(format("the task count {}-{} is no range", group.tasks.min, group.tasks.max), field);
+  if (group.tasks.min == 0 && !has_records)
+    return invalid("a job needs at least one task", field);
+  if (every_node && !has_records)
+    return invalid("only groups of tasks that the cluster starts have one on every node", field);
+  if (group.tasks.min > most || (!every_node && group.tasks.max > most))
+    return invalid(format("asks for {} tasks; {} are allowed", std::max(group.tasks.min, group.tasks.max), most),
+                   field);
+  if (group.nodes.max > 0 && group.tasks.min > std::uint64_t{kTasksPerNodeMax} * group.nodes.max)
+    return invalid(format("asks for {} tasks on {} node(s); a node takes {} at most: ask for more nodes",
+                          group.tasks.min, group.nodes.max, kTasksPerNodeMax),
+                   field);
+  return {};
+}
 
 Result<void> check_group(const JobSpec& spec, std::size_t g) {
   const GroupSpec& group = spec.groups[g];
   const auto field = [&](const char* name) { return format("groups[{}].{}", g, name); };
   const bool tasks_group = group.launch == Launch::kTasks;
   const bool every_node = group.tasks.max == UINT32_MAX;
-  if (group.tasks.min > group.tasks.max || group.tasks.max == 0)
-    return invalid(format("the task count {}-{} is no range", group.tasks.min, group.tasks.max), field("tasks"));
-  if (group.tasks.min == 0 && !tasks_group)
-    return invalid("a job needs at least one task", field("tasks"));
-  if (group.tasks.min > kTasksMax || (!every_node && group.tasks.max > kTasksMax) || (every_node && !tasks_group))
-    return invalid(format("more than {} tasks", kTasksMax), field("tasks"));
+  TRY(check_tasks(group, field("tasks")));
   if (group.nodes.max != 0 && group.nodes.min > group.nodes.max)
     return invalid(format("the node count {}-{} is no range", group.nodes.min, group.nodes.max), field("nodes"));
   if (!every_node && group.nodes.min > group.tasks.max)
     return invalid(format("{} tasks cannot run on {} nodes", group.tasks.max, group.nodes.min), field("nodes"));
-  for (const Resources* r : {&group.per_task, &group.per_node}) {
-    const bool sane = r->cores <= kPerTaskMax && r->memory_mb >= 0 && r->memory_mb <= kMemoryMax;
-    const bool sane_devices = std::all_of(r->devices.begin(), r->devices.end(), [](const DeviceAsk& d) {
-      return d.count <= kPerTaskMax && d.milli >= 1 && d.milli <= kWholeDevice && d.memory_mb >= 0;
-    });
-    const bool sane_counts = std::all_of(r->counted.begin(), r->counted.end(),
-                                         [](const Counted& c) { return c.count >= 0 && c.count <= kMemoryMax; });
-    if (!sane || !sane_devices || !sane_counts)
-      return invalid("an amount is out of range", field(r == &group.per_task ? "per_task" : "per_node"));
-  }
-  if (group.memory_per_core_mb < 0 || group.memory_per_core_mb > kMemoryMax || group.memory_per_device_mb < 0 ||
-      group.memory_per_device_mb > kMemoryMax || group.tmp_disk_mb < 0 || group.cores_per_device > kPerTaskMax)
-    return invalid("an amount is out of range", field("resources"));
   for (const DeviceAsk& ask : group.per_job)
     if (!ask.whole())
       return invalid("parts of devices are asked for per task or per node", field("per_job"));
@@ -77,9 +77,10 @@ bool a_few_nodes_do(const Tables& tables, const JobSpec& spec, const Partition& 
                     std::span<const std::string> levels) {
   std::size_t enough = 0;
   for (const GroupSpec& group : spec.groups) enough += 2 * std::size_t{group.nodes.min} + 8;
+  std::vector<Eligible> eligible_for;
+  for (const GroupSpec& group : spec.groups) eligible_for.emplace_back(partition, group);
   const auto few = first_nodes_of(tables, partition, enough, [&](const Node& node) {
-    return std::any_of(spec.groups.begin(), spec.groups.end(),
-                       [&](const GroupSpec& group) { return eligible(node, partition, group); });
+    return std::any_of(eligible_for.begin(), eligible_for.end(), [&](const Eligible& group) { return group(node); });
   });
   return !few.empty() && check_possible(spec, partition, few).ok() &&
          check_domains_possible(spec, partition, levels, few).ok();
@@ -134,13 +135,30 @@ Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec
   return std::move(*refusal);
 }
 
-Result<void> check_array(const Txn& txn, const ArrayAsk& ask) {
+Result<void> check_array(const Txn& txn, UserId user, const ArrayAsk& ask) {
   if (ask.indices.empty())
     return invalid("Invalid job array specification: no element", "array");
   if (ask.indices.back() >= txn.settings().array_size_max)
     return invalid(
         format("Invalid job array specification: the highest index may be {}", txn.settings().array_size_max - 1),
         "array");
+  // The record of an array is written anew with every change of an element, and grows with its pieces.
+  constexpr std::size_t kPiecesOfArrayMax = 4'096;
+  if (const std::size_t pieces = ask.indices.intervals().size(); pieces > kPiecesOfArrayMax)
+    return Error{Errc::kExhausted,
+                 format("the array has {} separate ranges of indices; {} are allowed: use ranges without gaps, and let "
+                        "the script work out what an index means",
+                        pieces, kPiecesOfArrayMax),
+                 "array.indices"};
+  const auto known = txn.inner().waiting_elements.find(user);
+  const std::uint64_t waiting = known == txn.inner().waiting_elements.end() ? 0 : known->second;
+  const std::uint64_t most = txn.settings().user_elements_max;
+  if (waiting + ask.indices.size() > most)
+    return Error{Errc::kExhausted,
+                 format("{} elements of user {}'s arrays wait already; with {} more they would be over {}, the most "
+                        "there may be: try again when some have started",
+                        waiting, user.value, ask.indices.size(), most),
+                 "array"};
   return {};
 }
 
@@ -149,24 +167,22 @@ Result<void> check_array(const Txn& txn, const ArrayAsk& ask) {
 Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
   if (spec.groups.empty())
     return invalid("a job needs at least one group of tasks", "groups");
-  if (spec.groups.size() > 1024)
-    return invalid("more than 1024 groups of tasks", "groups");
-  std::uint64_t tasks = 0;
+  std::uint64_t tasks = 0, records = 0;
   for (std::size_t g = 0; g < spec.groups.size(); ++g) {
     TRY(check_group(spec, g));
-    tasks += spec.groups[g].tasks.min;
+    const GroupSpec& group = spec.groups[g];
+    tasks += group.tasks.min;
+    records += group.launch == Launch::kTasks && group.tasks.max != UINT32_MAX ? group.tasks.max : 0;
   }
-  if (tasks > kTasksMax)
-    return invalid(format("more than {} tasks", kTasksMax), "groups");
+  if (tasks > kJobTasksMax)
+    return invalid(format("asks for {} tasks; {} are allowed", tasks, kJobTasksMax), "groups");
+  if (records > kTaskRecordsMax)
+    return invalid(format("asks for {} tasks; {} are allowed", records, kTaskRecordsMax), "groups");
   const auto is_span = [](Duration d) { return d.us >= 0 && d <= kForever; };
   if (!is_span(spec.time_limit) || !is_span(spec.time_min) || !is_span(spec.signal_ahead.ahead))
     return invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
   if (spec.time_min.us != 0 && spec.time_limit.us != 0 && spec.time_min > spec.time_limit)
     return invalid("the shortest time limit is longer than the time limit", "time_min");
-  if (!is_span(spec.kill_wait))
-    return invalid("kill_wait is out of range", "kill_wait");
-  if (spec.signal_ahead.signal < 0 || spec.signal_ahead.signal > 64)
-    return invalid(format("there is no signal {}", spec.signal_ahead.signal), "signal_ahead");
   const auto is_date = [](WallTime t) { return t.us >= 0 && t.us < kNever.us / 2; };
   if (!is_date(spec.begin) || !is_date(spec.deadline))
     return invalid("a date is out of range", "begin");
@@ -202,7 +218,7 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   TRY(check_spec(txn, spec, nullptr));
   TRY(check_dependencies(txn, spec, {}));
   if (ask.array)
-    TRY(check_array(txn, *ask.array));
+    TRY(check_array(txn, spec.user, *ask.array));
   TRY(check_submit_limits(txn, spec, ask.array ? static_cast<std::int64_t>(ask.array->indices.size()) : 1));
   if (ask.first_step && (ask.array || spec.groups.front().launch != Launch::kNothing))
     return invalid("only a job without a program of its own may have a first step", "first_step");

@@ -206,8 +206,8 @@ Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& 
     return conflict(format("job {} is over", ask.job.value));
   if (ask.group >= job->spec->groups.size() || job->spec->groups[ask.group].launch != Launch::kTasks)
     return invalid(format("job {} has no group {} of tasks", ask.job.value, ask.group), "group");
-  if (ask.count == 0 || ask.count > 1'000'000)
-    return invalid("a group has 1 to 1000000 tasks", "count");
+  if (ask.count == 0)
+    return invalid("a group has at least one task", "count");
   std::uint32_t granted = 0;
   if (job->allocation)
     for (const Grant& grant : job->allocation->grants)

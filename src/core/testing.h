@@ -40,7 +40,18 @@ class World {
 
   Result<Outcome> run(CommandBody body, Caller caller = kController) {
     const auto before = state.tables().snapshot();
-    auto outcome = apply(state, Command{caller, std::move(body)}, now);
+    Command command{caller, std::move(body), {}};
+    auto outcome = apply(state, command, now);
+    while (outcome.ok() && outcome->rest) {
+      command.part = *outcome->rest;
+      auto more = apply(state, command, now);
+      if (!more.ok())
+        return more;
+      more->changes.insert(more->changes.begin(), outcome->changes.begin(), outcome->changes.end());
+      more->actions.insert(more->actions.begin(), outcome->actions.begin(), outcome->actions.end());
+      more->events.insert(more->events.begin(), outcome->events.begin(), outcome->events.end());
+      outcome = std::move(more);
+    }
     check_invariants(state);
     if (!outcome.ok()) {
       const auto after = state.tables().snapshot();

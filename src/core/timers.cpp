@@ -15,7 +15,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kTimersPerTick = 1024;
+constexpr std::size_t kTimersPerTick = 512;  // looked at; how many are acted on is a matter of work
+constexpr std::size_t kUsedUpPerTick = 128;
 
 Instant pending_deadline(const ClusterState::Inner& inner, const JobSpec& spec) {
   Instant at = inner.of_wall(spec.deadline);
@@ -41,8 +42,25 @@ void warn(Txn& txn, const Job& before) {
 void purge(Txn& txn, const Ref<Job>& job) {
   if (txn.inner().listed_for_others(*job))
     return;
-  for (const Ref<Step>& step : txn.tables().steps_of(job->id)) txn.remove(step);
-  for (const Ref<Task>& task : txn.tables().tasks_of(job->id)) txn.remove(task);
+  if (txn.inner().array_awaited(*job)) {
+    txn.park(*job);
+    return;
+  }
+  // Some have very many: the timer stays until the last of them is gone.
+  const auto& steps = txn.tables().steps;
+  for (auto it = steps.lower_bound({job->id, INT32_MIN}); it != steps.end() && it->first.first == job->id;
+       it = steps.lower_bound({job->id, INT32_MIN})) {
+    if (txn.tired())
+      return;
+    txn.remove(Ref<Step>(it->second));
+  }
+  const auto& tasks = txn.tables().tasks;
+  for (auto it = tasks.lower_bound({job->id, 0, 0}); it != tasks.end() && it->first.job == job->id;
+       it = tasks.lower_bound({job->id, 0, 0})) {
+    if (txn.tired())
+      return;
+    txn.remove(Ref<Task>(it->second));
+  }
   txn.remove(job);
 }
 
@@ -128,10 +146,13 @@ void tick(Txn& txn) {
       break;
     due.push_back(timer);
   }
-  for (const Timer& timer : due)
+  for (const Timer& timer : due) {
+    if (txn.tired())
+      return;                                // what is left is still due
     if (txn.inner().timers.contains(timer))  // not settled by an earlier one
       act_on(txn, timer);
-  end_used_up(txn, kTimersPerTick);
+  }
+  end_used_up(txn, kUsedUpPerTick);
 }
 
 void set_wall_offset(Txn& txn, Duration offset) {

@@ -6,61 +6,11 @@
 #include "base/text.h"
 #include "core/preemption.h"
 #include "model/bounds.h"
+#include "model/table_of.h"
 
 namespace lockstep {
 
 namespace {
-
-template <class Map>
-auto named(const Map& map, const std::string& name) {
-  const auto it = map.find(name);
-  return it == map.end() ? nullptr : it->second.get();
-}
-
-const Cluster* current(const Tables& t, const Cluster&) { return t.cluster.get(); }
-const User* current(const Tables& t, const User& r) { return t.user(r.id); }
-const Account* current(const Tables& t, const Account& r) { return named(t.accounts, r.meta.name); }
-const Partition* current(const Tables& t, const Partition& r) { return t.partition(r.meta.name); }
-const Node* current(const Tables& t, const Node& r) { return t.node(r.id); }
-const JoinToken* current(const Tables& t, const JoinToken& r) { return named(t.tokens, r.meta.name); }
-const Job* current(const Tables& t, const Job& r) { return t.job(r.id); }
-const Step* current(const Tables& t, const Step& r) { return t.step(r.job, r.number); }
-const Task* current(const Tables& t, const Task& r) {
-  const auto it = t.tasks.find(TaskKey{r.job, r.group, r.index});
-  return it == t.tasks.end() ? nullptr : it->second.get();
-}
-const Object* current(const Tables& t, const Object& r) {
-  const auto it = t.objects.find(ObjectKey{r.type, r.meta.ns, r.meta.name});
-  return it == t.objects.end() ? nullptr : it->second.get();
-}
-const Association* current(const Tables& t, const Association& r) { return named(t.associations, r.meta.name); }
-const Qos* current(const Tables& t, const Qos& r) { return named(t.qos, r.meta.name); }
-const Usage* current(const Tables& t, const Usage& r) { return named(t.usages, r.meta.name); }
-const Licence* current(const Tables& t, const Licence& r) { return named(t.licences, r.meta.name); }
-const Reservation* current(const Tables& t, const Reservation& r) { return named(t.reservations, r.meta.name); }
-const Policy* current(const Tables& t, const Policy&) { return t.policy_record.get(); }
-const Topology* current(const Tables& t, const Topology&) { return t.topology.get(); }
-const Packing* current(const Tables& t, const Packing&) { return t.packing.get(); }
-
-// The Ref that the tables hold for a record.
-Ref<Cluster> shared(const Tables& t, const Cluster&) { return t.cluster; }
-Ref<User> shared(const Tables& t, const User& r) { return t.users.at(r.id); }
-Ref<Account> shared(const Tables& t, const Account& r) { return t.accounts.find(r.meta.name)->second; }
-Ref<Partition> shared(const Tables& t, const Partition& r) { return t.partitions.find(r.meta.name)->second; }
-Ref<Node> shared(const Tables& t, const Node& r) { return t.nodes.at(r.id); }
-Ref<JoinToken> shared(const Tables& t, const JoinToken& r) { return t.tokens.find(r.meta.name)->second; }
-Ref<Job> shared(const Tables& t, const Job& r) { return t.jobs.at(r.id); }
-Ref<Step> shared(const Tables& t, const Step& r) { return t.steps.at({r.job, r.number}); }
-Ref<Task> shared(const Tables& t, const Task& r) { return t.tasks.at({r.job, r.group, r.index}); }
-Ref<Association> shared(const Tables& t, const Association& r) { return t.associations.find(r.meta.name)->second; }
-Ref<Qos> shared(const Tables& t, const Qos& r) { return t.qos.find(r.meta.name)->second; }
-Ref<Usage> shared(const Tables& t, const Usage& r) { return t.usages.find(r.meta.name)->second; }
-Ref<Licence> shared(const Tables& t, const Licence& r) { return t.licences.find(r.meta.name)->second; }
-Ref<Reservation> shared(const Tables& t, const Reservation& r) { return t.reservations.find(r.meta.name)->second; }
-Ref<Policy> shared(const Tables& t, const Policy&) { return t.policy_record; }
-Ref<Topology> shared(const Tables& t, const Topology&) { return t.topology; }
-Ref<Packing> shared(const Tables& t, const Packing&) { return t.packing; }
-Ref<Object> shared(const Tables& t, const Object& r) { return t.objects.at({r.type, r.meta.ns, r.meta.name}); }
 
 template <class Map, class K>
 typename Map::mapped_type find_ref(const Map& map, const K& key) {
@@ -77,8 +27,8 @@ std::uint32_t code_of(const Job& job) {
 
 }  // namespace
 
-Txn::Txn(ClusterState::Inner& inner, const Caller& caller, Instant now)
-    : inner_(inner), caller_(caller), now_(now), seq_before_(inner.tables.seq), last_before_(inner.last) {
+Txn::Txn(ClusterState::Inner& inner, const Caller& caller, Instant now, CommandPart part)
+    : inner_(inner), caller_(caller), now_(now), part_(part), seq_before_(inner.tables.seq), last_before_(inner.last) {
   CHECK(now >= inner.last, format("cluster time went back from {} to {}", inner.last.us, now.us));
   inner_.last = now;
 }
@@ -104,7 +54,7 @@ Ref<T> Txn::write(T record, const T* before) {
   }
   Undo undo;
   undo.existed = before != nullptr;
-  Ref<T> old = before ? shared(inner_.tables, *before) : nullptr;
+  Ref<T> old = before ? record_like(inner_.tables, *before) : nullptr;
   undo.before = old;
   undo_.push_back(std::move(undo));
   auto ref = std::make_shared<const T>(std::move(record));
@@ -135,75 +85,20 @@ bool Txn::fits_log(const Job& job) const {
          mutant(Mutant::kOversizeAccepted);
 }
 
-Ref<User> Txn::put(User r) {
-  const User* before = current(tables(), r);
-  return write(std::move(r), before);
+template <class T>
+Ref<T> Txn::put(T r) {
+  const Ref<T> before = record_like(tables(), r);
+  return write(std::move(r), before.get());
 }
-Ref<Account> Txn::put(Account r) {
-  const Account* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Partition> Txn::put(Partition r) {
-  const Partition* before = current(tables(), r);
-  return write(std::move(r), before);
-}
+#define KIND(type, name, word, table, count, seen) template Ref<type> Txn::put(type);
+#include "model/kinds.def"
+
 Ref<Node> Txn::put(Node r) {
-  const Node* before = current(tables(), r);
+  const Ref<Node> before = node(r.id);
   if (before && node_usable(*before) && !node_usable(r))
     dark_.push_back(r.id);
-  return write(std::move(r), before);
+  return write(std::move(r), before.get());
 }
-Ref<JoinToken> Txn::put(JoinToken r) {
-  const JoinToken* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Step> Txn::put(Step r) {
-  const Step* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Task> Txn::put(Task r) {
-  const Task* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Object> Txn::put(Object r) {
-  const Object* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-
-Ref<Association> Txn::put(Association r) {
-  const Association* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Qos> Txn::put(Qos r) {
-  const Qos* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Usage> Txn::put(Usage r) {
-  const Usage* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Licence> Txn::put(Licence r) {
-  const Licence* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Reservation> Txn::put(Reservation r) {
-  const Reservation* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Policy> Txn::put(Policy r) {
-  const Policy* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-
-Ref<Topology> Txn::put(Topology r) {
-  const Topology* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-Ref<Packing> Txn::put(Packing r) {
-  const Packing* before = current(tables(), r);
-  return write(std::move(r), before);
-}
-
 Ref<Job> Txn::put(Job r) {
   const Ref<Job> before = job(r.id);
   if (before && before->state != r.state) {
@@ -249,9 +144,8 @@ void Txn::remove(const Record& record) {
   std::visit(
       [&](const auto& ref) {
         using T = std::remove_cvref_t<decltype(*ref)>;
-        const T* now_there = current(inner_.tables, *ref);
-        CHECK(now_there, "removes a record that is not there");
-        Ref<T> old = shared(inner_.tables, *now_there);
+        Ref<T> old = record_like(inner_.tables, *ref);
+        CHECK(old, "removes a record that is not there");
         if constexpr (std::is_same_v<T, Job>)
           CHECK(is_final(old->state), "forgets a job that has not ended");
         undo_.push_back({old, true});

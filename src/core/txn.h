@@ -18,7 +18,10 @@ namespace lockstep {
 
 class Txn {
  public:
-  Txn(ClusterState::Inner& inner, const Caller& caller, Instant now);
+  static constexpr std::uint64_t kWorkMost = 400;  // in changes of records: some milliseconds
+  static constexpr std::uint64_t kActionsPerChange = 4, kLooksPerChange = 16;
+
+  Txn(ClusterState::Inner& inner, const Caller& caller, Instant now, CommandPart part = {});
   Txn(const Txn&) = delete;
   Txn& operator=(const Txn&) = delete;
 
@@ -26,6 +29,17 @@ class Txn {
   const Caller& caller() const { return caller_; }
   const Tables& tables() const { return inner_.tables; }
   const CoreSettings& settings() const { return inner_.settings; }
+
+  // What a command may cost. One that is tired leaves the rest: to its next part, or to Chores.
+  bool tired() const {
+    return out_.changes.size() + out_.actions.size() / kActionsPerChange + looks_ / kLooksPerChange >= kWorkMost;
+  }
+  void looked(std::size_t records = 1) { looks_ += records; }  // at records that it did not change
+  const CommandPart& part() const { return part_; }            // what earlier parts of the same command did
+  void cut(CommandPart rest) { out_.rest = rest; }             // go on there
+  bool is_cut() const { return out_.rest.has_value(); }
+  Chores& chores() { return inner_.chores; }
+  void park(const Job& job) { inner_.park(job); }
   const ClusterState::Inner& inner() const { return inner_; }  // the indexes, to read
 
   // Null when absent. The Ref keeps the version alive.
@@ -36,23 +50,10 @@ class Txn {
 
   // Writes a record: gives it the next seq, and uid and creation time if it is new (else the ones it had).
   // A job's change of state must be a legal transition.
-  Ref<User> put(User record);
-  Ref<Account> put(Account record);
-  Ref<Partition> put(Partition record);
+  template <class T>
+  Ref<T> put(T record);
   Ref<Node> put(Node record);
-  Ref<JoinToken> put(JoinToken record);
   Ref<Job> put(Job record);
-  Ref<Step> put(Step record);
-  Ref<Task> put(Task record);
-  Ref<Object> put(Object record);
-  Ref<Association> put(Association record);
-  Ref<Qos> put(Qos record);
-  Ref<Usage> put(Usage record);
-  Ref<Licence> put(Licence record);
-  Ref<Reservation> put(Reservation record);
-  Ref<Policy> put(Policy record);
-  Ref<Topology> put(Topology record);
-  Ref<Packing> put(Packing record);
   void remove(const Record& record);  // must be in the tables
 
   void act(NodeId node, const Job& job, ActionBody body);  // for job's current attempt
@@ -115,6 +116,8 @@ class Txn {
   ClusterState::Inner& inner_;
   const Caller caller_;
   const Instant now_;
+  const CommandPart part_;
+  std::uint64_t looks_ = 0;
   const Seq seq_before_;
   const Instant last_before_;
   Outcome out_;

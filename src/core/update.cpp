@@ -58,8 +58,10 @@ JobSpec changed(const JobSpec& before, const UpdateJob& u) {
   return spec;
 }
 
+constexpr std::size_t kWaitsMost = 10'000;  // jobs that one may wait for, directly and through others, to be updated
+
 // Whether job `from` waits, directly or through others, for job `to`.
-bool waits_for(const Txn& txn, JobId from, JobId to) {
+Result<bool> waits_for(Txn& txn, JobId from, JobId to) {
   std::vector<JobId> open{from};
   std::set<JobId> seen;
   while (!open.empty()) {
@@ -70,6 +72,13 @@ bool waits_for(const Txn& txn, JobId from, JobId to) {
     const Ref<Job> job = txn.job(id);
     if (!job || !seen.insert(id).second || job->state != JobState::kPending)
       continue;
+    txn.looked();
+    if (seen.size() > kWaitsMost)
+      return Error{Errc::kExhausted,
+                   format("Job dependency problem: job {} waits for more than {} others, directly and through them; "
+                          "make a shorter chain",
+                          from.value, kWaitsMost),
+                   "dependencies"};
     for (const Dependency& d : job->spec->dependencies)
       if (d.job)
         open.push_back(d.job);
@@ -77,14 +86,22 @@ bool waits_for(const Txn& txn, JobId from, JobId to) {
   return false;
 }
 
-Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask) {
+// Elements of an array share a spec, and share the changed one.
+struct Changed {
+  Ref<JobSpec> before, after;
+  bool pending = false;
+};
+
+Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask, Changed& last) {
   const Ref<Job> before = txn.job(id);
   const bool pending = before->state == JobState::kPending;
   if (!pending && needs_pending(ask))
     return conflict(format("Job is no longer pending execution: {}", id.value));
   if (is_final(before->state))
     return conflict(format("job {} has ended", id.value));
-  Ref<JobSpec> spec = std::make_shared<const JobSpec>(changed(*before->spec, ask));
+  const bool known =
+      last.before == before->spec && last.pending == pending && !ask.account && !ask.qos && !ask.reservation;
+  Ref<JobSpec> spec = known ? last.after : std::make_shared<const JobSpec>(changed(*before->spec, ask));
   if (ask.account || ask.qos || ask.reservation) {
     spec = TRY(with_standing(txn, spec));
     const bool moved = spec->account != before->spec->account || spec->qos != before->spec->qos;
@@ -92,12 +109,13 @@ Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask) {
       TRY(check_submit_limits(
           txn, *spec, before->array ? static_cast<std::int64_t>(txn.array(id).waiting.size()) : std::int64_t{1}));
   }
-  if (pending)
+  if (pending && !known)
     TRY(check_spec(txn, *spec, before->spec.get()));
+  last = {before->spec, spec, pending};
   if (ask.dependencies) {
     TRY(check_dependencies(txn, *spec, id));
     for (const Dependency& d : spec->dependencies)
-      if (d.job && waits_for(txn, d.job, id))
+      if (d.job && TRY(waits_for(txn, d.job, id)))
         return invalid(format("Job dependency problem: job {} waits for job {}", d.job.value, id.value),
                        "dependencies");
   }
@@ -131,8 +149,8 @@ Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask) {
 }  // namespace
 
 Result<Answer> update_job(Txn& txn, const UpdateJob& ask) {
-  const Targets targets = TRY(find_targets(txn, ask.target));
-  if (ask.if_seq != 0 && targets.named->meta.seq != ask.if_seq)
+  Targets targets = TRY(find_targets(txn, ask.target));
+  if (ask.if_seq != 0 && txn.part().from == 0 && targets.named->meta.seq != ask.if_seq)
     return conflict(format("job {} has changed since version {}: read it again", targets.named->id.value, ask.if_seq));
   if (!txn.caller().admin && (ask.priority || (ask.nice && *ask.nice < targets.named->spec->nice)))
     return denied("only an administrator raises a priority");
@@ -143,7 +161,7 @@ Result<Answer> update_job(Txn& txn, const UpdateJob& ask) {
   }
   std::vector<JobId> records;
   if (targets.whole) {
-    if (targets.named->array && !is_final(targets.named->state))
+    if (targets.named->array && !is_final(targets.named->state) && txn.part().from == 0)
       records.push_back(targets.named->id);
     for (JobId id : targets.records) {
       const JobState state = txn.job(id)->state;
@@ -151,14 +169,18 @@ Result<Answer> update_job(Txn& txn, const UpdateJob& ask) {
         records.push_back(id);
     }
   } else {
-    records = targets.records;
-    if (targets.waiting.size() > 10'000)
-      return Error{Errc::kExhausted, "more than 10000 elements at once: update the whole array", {}};
-    for (const Interval& part : targets.waiting.intervals())
-      for (std::uint64_t i = part.low; i <= part.high; ++i)
-        records.push_back(txn.put(split_off(txn, *targets.named, static_cast<std::uint32_t>(i)))->id);
+    records = TRY(records_for(txn, targets));
   }
-  for (JobId id : records) TRY(update_record(txn, id, ask));
+  Changed last;
+  for (JobId id : records) {
+    if (const Ref<Job> job = txn.job(id); job->array_job && txn.tired()) {
+      targets.next = job->array_index;
+      break;
+    }
+    TRY(update_record(txn, id, ask, last));
+  }
+  if (targets.next)
+    txn.cut({*targets.next, true});
   return Answer{.job = targets.named->id, .seq = txn.job(targets.named->id)->meta.seq};
 }
 

@@ -96,12 +96,17 @@ void ClusterCopy::take(const Outcome& outcome) {
 }
 
 Result<Answer> ClusterCopy::change(CommandBody body, const Caller& caller) {
-  auto outcome = apply(*state_, Command{caller, std::move(body)}, clock_.now);
-  if (!outcome.ok())
-    return outcome.error();
-  take(*outcome);
-  obey();
-  return outcome->answer;
+  Command command{caller, std::move(body), {}};
+  for (;;) {
+    auto outcome = apply(*state_, command, clock_.now);
+    if (!outcome.ok())
+      return outcome.error();
+    take(*outcome);
+    obey();
+    if (!outcome->rest)
+      return outcome->answer;
+    command.part = *outcome->rest;
+  }
 }
 
 void ClusterCopy::obey() {

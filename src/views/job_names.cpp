@@ -14,7 +14,26 @@ Error refused(std::string_view text, std::string_view why) {
   return invalid(format("\"{}\" does not name a job: {}", text.substr(0, kShown), why), "id");
 }
 
-Result<IntervalSet> parse_elements(std::string_view whole, std::string_view text) {
+// How many intervals the text stands for, at most; 0 where it is not well formed: then the parser says why.
+std::uint64_t ranges_of(std::string_view text) {
+  std::uint64_t count = 0;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    const std::string_view part = text.substr(start, end - start);
+    const auto dash = part.find('-'), colon = part.find(':');
+    ++count;
+    if (dash != std::string_view::npos && colon != std::string_view::npos && dash < colon) {
+      const auto low = parse_uint(part.substr(0, dash)), high = parse_uint(part.substr(dash + 1, colon - dash - 1)),
+                 step = parse_uint(part.substr(colon + 1));
+      if (low && high && step && *step > 1 && *high > *low)
+        count += (*high - *low) / *step;
+    }
+    start = end + 1;
+  }
+  return count;
+}
+
+Result<IntervalSet> parse_elements(std::string_view whole, std::string_view text, std::size_t& ranges) {
   if (text.starts_with('[')) {
     if (!text.ends_with(']') || text.size() < 3)
       return refused(whole, "'[' is never closed");
@@ -27,7 +46,7 @@ Result<IntervalSet> parse_elements(std::string_view whole, std::string_view text
   } else if (!parse_uint(text)) {
     return refused(whole, "after '_' an index or [a list of them] is expected");
   }
-  auto elements = IntervalSet::parse(text);
+  auto elements = parse_indices(text, ranges);
   if (!elements.ok())
     return refused(whole, elements.error().message);
   return elements;
@@ -42,9 +61,7 @@ Result<StepNo> parse_step(std::string_view whole, std::string_view text) {
   return static_cast<StepNo>(*number);
 }
 
-}  // namespace
-
-Result<WorkName> parse_work_name(std::string_view text) {
+Result<WorkName> parse_name(std::string_view text, std::size_t& ranges) {
   WorkName name;
   std::string_view rest = text;
   if (const auto dot = rest.find('.'); dot != std::string_view::npos) {
@@ -52,7 +69,7 @@ Result<WorkName> parse_work_name(std::string_view text) {
     rest = rest.substr(0, dot);
   }
   if (const auto underscore = rest.find('_'); underscore != std::string_view::npos) {
-    name.target.elements = TRY(parse_elements(text, rest.substr(underscore + 1)));
+    name.target.elements = TRY(parse_elements(text, rest.substr(underscore + 1), ranges));
     rest = rest.substr(0, underscore);
   }
   const auto id = parse_uint(rest);
@@ -64,8 +81,28 @@ Result<WorkName> parse_work_name(std::string_view text) {
   return name;
 }
 
+}  // namespace
+
+Result<IntervalSet> parse_indices(std::string_view text, std::size_t& ranges) {
+  const std::uint64_t count = ranges_of(text);
+  if (count > ranges)
+    return invalid(format("at most {} separate ranges are taken in one request", kIndexRangesMax));
+  ranges -= count;
+  return IntervalSet::parse(text);
+}
+
+Result<WorkName> parse_work_name(std::string_view text) {
+  std::size_t ranges = kIndexRangesMax;
+  return parse_name(text, ranges);
+}
+
 Result<JobTarget> parse_job_target(std::string_view text) {
-  WorkName name = TRY(parse_work_name(text));
+  std::size_t ranges = kIndexRangesMax;
+  return parse_job_target(text, ranges);
+}
+
+Result<JobTarget> parse_job_target(std::string_view text, std::size_t& ranges) {
+  WorkName name = TRY(parse_name(text, ranges));
   if (name.step)
     return refused(text, "it names a step");
   return std::move(name.target);
@@ -82,13 +119,16 @@ Result<std::vector<WorkName>> parse_work_names(std::string_view text) {
   std::vector<WorkName> names;
   std::size_t start = 0;
   bool bracket = false;
+  std::size_t ranges = kIndexRangesMax;
   for (std::size_t i = 0; i <= text.size(); ++i) {
     if (i < text.size() && (text[i] == '[' || text[i] == ']'))
       bracket = text[i] == '[';
     if (i < text.size() && (bracket || text[i] != ','))
       continue;
+    if (names.size() == kNamesMax)
+      return invalid(format("at most {} jobs are named in one request", kNamesMax), "id");
     if (i > start)
-      names.push_back(TRY(parse_work_name(text.substr(start, i - start))));
+      names.push_back(TRY(parse_name(text.substr(start, i - start), ranges)));
     start = i + 1;
   }
   return names;

@@ -11,6 +11,7 @@
 #include "model/history.h"
 #include "model/tables.h"
 #include "views/plan_notes.h"
+#include "views/visibility.h"
 
 namespace lockstep {
 
@@ -32,8 +33,10 @@ struct ReadContext {
   std::string cluster_name;
   std::function<NodeUse(NodeId)> node_use;
   std::function<Result<std::string>(const BlobId&)> blob;  // scripts and environments
-  // Only for pages added with PageKind::kHistory, which run beside the history store.
+  // Only for pages added with PageKind::kHistory. Those and kTables have no notes and no node_use.
   std::function<Result<std::vector<JobRow>>(const HistoryQuery&)> history;
+
+  Viewer viewer() const { return {caller ? caller->id : UserId{}, admin}; }
 };
 
 struct PageRequest {
@@ -44,8 +47,20 @@ struct PageReply {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  // A long page writes itself in pieces: each call adds one behind the body, a millisecond's work at most, and says
+  // whether there is more. Between two calls the tables may move on, so what a piece goes through it holds by Ref.
+  std::function<bool(std::string& body)> more;
 };
-enum class PageKind : unsigned char { kLive, kHistory };
+// The page with all its pieces; for those who do not have to stop in between.
+inline PageReply whole(PageReply reply) {
+  while (reply.more && reply.more(reply.body)) {}
+  reply.more = nullptr;
+  return reply;
+}
+
+// kLive: on the I/O thread. kTables: takes long, looks at the tables only, and runs beside the history's. kHistory:
+// asks the history store.
+enum class PageKind : unsigned char { kLive, kTables, kHistory };
 using Page = std::function<PageReply(const ReadContext&, const PageRequest&)>;
 
 // A front end's pages: paths are exact ("/slurm/v1/squeue") or end in "/*" ("/slurm/v1/job/*").

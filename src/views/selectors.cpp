@@ -43,8 +43,12 @@ bool holds_node(const JobSelector& selector, const Job& job) {
 }
 
 bool is_target(const JobSelector& selector, const Job& job) {
-  return !selector.targets || std::any_of(selector.targets->begin(), selector.targets->end(),
-                                          [&](const JobTarget& target) { return is_target(target, job); });
+  if (!selector.targets)
+    return true;
+  const auto any = [&](std::span<const JobTarget> targets) {
+    return std::any_of(targets.begin(), targets.end(), [&](const JobTarget& target) { return is_target(target, job); });
+  };
+  return any(selector.targets->of(job.id)) || (job.array_job && any(selector.targets->of(job.array_job)));
 }
 
 // The waiting elements that are meant.
@@ -53,15 +57,30 @@ IntervalSet waiting_of(const JobSelector& selector, const Job& array) {
   if (!selector.targets)
     return waiting;
   IntervalSet out;
-  for (const JobTarget& target : *selector.targets) {
-    if (target.job != array.id)
-      continue;
+  for (const JobTarget& target : selector.targets->of(array.id)) {
     if (!target.elements)
       return waiting;
     const IntervalSet part = intersection(waiting, *target.elements);
     for (const Interval& each : part.intervals()) out.insert(each.low, each.high);
   }
   return out;
+}
+
+// What stands for it in a bulk change, if anything is left of it.
+void add_target(const JobSelector& selector, const Job& job, std::vector<JobTarget>& out) {
+  if (is_final(job.state))
+    return;
+  if (!job.array)
+    out.push_back({job.id, std::nullopt});
+  else if (auto waiting = waiting_of(selector, job); !waiting.empty())
+    out.push_back({job.id, std::move(waiting)});
+}
+
+const Interval* interval_reaching(const IntervalSet& set, std::uint64_t value) {
+  const auto& parts = set.intervals();
+  const auto at = std::lower_bound(parts.begin(), parts.end(), value,
+                                   [](const Interval& part, std::uint64_t v) { return part.high < v; });
+  return at == parts.end() ? nullptr : &*at;
 }
 
 }  // namespace
@@ -78,15 +97,15 @@ bool is_target(const JobTarget& target, const Job& job) {
   if (job.id == target.job) {
     if (!target.elements)
       return true;
-    return job.array && !intersection(job.array->waiting, *target.elements).empty();
+    return job.array && intersects(job.array->waiting, *target.elements);
   }
   return job.array_job == target.job && (!target.elements || target.elements->contains(job.array_index));
 }
 
 bool names_plain_jobs(const JobSelector& selector, const Tables& tables) {
   return selector.targets &&
-         std::all_of(selector.targets->begin(), selector.targets->end(), [&](const JobTarget& target) {
-           const Job* job = tables.job(target.job);
+         std::all_of(selector.targets->by_job().begin(), selector.targets->by_job().end(), [&](const auto& entry) {
+           const Job* job = tables.job(entry.first);
            return job && !job->array;
          });
 }
@@ -102,31 +121,34 @@ bool matches(const JobSelector& selector, const Tables& tables, const Job& job) 
 
 std::vector<JobTarget> select_targets(const Tables& tables, const JobSelector& selector) {
   std::vector<JobTarget> out;
-  for_each_job(tables, selector, [&](const Ref<Job>& job) {
-    if (is_final(job->state))
-      return;
-    if (!job->array)
-      out.push_back({job->id, std::nullopt});
-    else if (auto waiting = waiting_of(selector, *job); !waiting.empty())
-      out.push_back({job->id, std::move(waiting)});
-  });
+  for_each_job(tables, selector, [&](const Ref<Job>& job) { add_target(selector, *job, out); });
   return out;
+}
+
+bool select_more(const Tables& tables, const JobSelector& selector, JobId& from, std::size_t most,
+                 std::vector<JobTarget>& out) {
+  auto at = tables.jobs.lower_bound(from);
+  for (; at != tables.jobs.end() && most > 0; ++at, --most) {
+    const auto& [id, job] = *at;
+    if (matches(selector, tables, *job))
+      add_target(selector, *job, out);
+    from = JobId(id.value + 1);
+  }
+  return at != tables.jobs.end();
 }
 
 std::set<UserId> users_named(const Tables& tables, const std::vector<std::string>& words) {
   std::set<UserId> found;
-  for (const std::string& word : words) {
-    const auto uid = parse_uint(word);
-    for (const auto& [id, user] : tables.users)
-      if (user->meta.name == word || (uid && user->uid == *uid))
-        found.insert(id);
-  }
+  const std::set<std::string_view> wanted(words.begin(), words.end());
+  for (const auto& [id, user] : tables.users)
+    if (wanted.contains(user->meta.name) || wanted.contains(std::to_string(user->uid)))
+      found.insert(id);
   return found;
 }
 
 Result<std::set<NodeId>> nodes_named(const Tables& tables, std::string_view host_list) {
   std::set<NodeId> found;
-  for (const std::string& name : TRY(expand_hostlist(host_list))) {
+  for (const std::string& name : TRY(expand_hostlist(host_list, kHostsAskedMax))) {
     const Node* node = tables.node(name);
     if (!node)
       return not_found(format("Invalid node name {}", name));
@@ -148,6 +170,27 @@ IntervalSet intersection(const IntervalSet& a, const IntervalSet& b) {
       ++y;
   }
   return out;
+}
+
+bool intersects(const IntervalSet& a, const IntervalSet& b) {
+  return !a.empty() && !b.empty() && next_in(a, &b, 0).has_value();
+}
+
+std::optional<std::uint32_t> next_in(const IntervalSet& set, const IntervalSet* other, std::uint64_t from) {
+  for (;;) {
+    const Interval* part = interval_reaching(set, from);
+    if (!part)
+      return std::nullopt;
+    from = std::max<std::uint64_t>(from, part->low);
+    if (!other)
+      return static_cast<std::uint32_t>(from);
+    const Interval* both = interval_reaching(*other, from);
+    if (!both)
+      return std::nullopt;
+    if (both->low <= from)
+      return static_cast<std::uint32_t>(from);
+    from = both->low;
+  }
 }
 
 }  // namespace lockstep

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,10 +28,30 @@ class JobStates {
   std::uint32_t bits_ = 0;
 };
 
+// What a request names, by job: whether a job is among ten thousand names is found without going through them.
+class TargetList {
+ public:
+  using ByJob = std::map<JobId, std::vector<JobTarget>>;
+  TargetList() = default;
+  TargetList(std::initializer_list<JobTarget> targets) {
+    for (const JobTarget& target : targets) push_back(target);
+  }
+  void push_back(JobTarget target) { by_job_[target.job].push_back(std::move(target)); }
+  void clear() { by_job_.clear(); }
+  const ByJob& by_job() const { return by_job_; }
+  std::span<const JobTarget> of(JobId job) const {
+    const auto at = by_job_.find(job);
+    return at == by_job_.end() ? std::span<const JobTarget>{} : std::span<const JobTarget>(at->second);
+  }
+
+ private:
+  ByJob by_job_;
+};
+
 // Unset = any. Set and empty = none (a user nobody has heard of owns no job).
 struct JobSelector {
   using Words = std::set<std::string, std::less<>>;
-  std::optional<std::vector<JobTarget>> targets;
+  std::optional<TargetList> targets;
   std::optional<std::set<UserId>> users;
   JobStates states = JobStates::all();
   std::optional<Words> partitions;  // where it runs, else any it may run in
@@ -48,9 +70,7 @@ bool names_plain_jobs(const JobSelector& selector, const Tables& tables);
 template <class F>
 void for_each_job(const Tables& tables, const JobSelector& selector, F&& f) {
   if (names_plain_jobs(selector, tables)) {
-    std::set<JobId> ids;
-    for (const JobTarget& target : *selector.targets) ids.insert(target.job);
-    for (const JobId id : ids)
+    for (const auto& [id, targets] : selector.targets->by_job())
       if (const Ref<Job>& job = tables.jobs.at(id); matches(selector, tables, *job))
         f(job);
     return;
@@ -63,6 +83,10 @@ void for_each_job(const Tables& tables, const JobSelector& selector, F&& f) {
 // What one request may change in bulk: a target for each job that matches and has not ended. Of an array its record
 // stands for what waits of it, as far as the selector names it; elements that have started match by themselves.
 std::vector<JobTarget> select_targets(const Tables& tables, const JobSelector& selector);
+// The same in pieces: looks at the next `most` jobs from `from` on, moves it behind them, and adds what it finds.
+// False: those were the last.
+bool select_more(const Tables& tables, const JobSelector& selector, JobId& from, std::size_t most,
+                 std::vector<JobTarget>& out);
 
 // Login names or uids -> users; unknown ones are left out.
 std::set<UserId> users_named(const Tables& tables, const std::vector<std::string>& words);
@@ -70,5 +94,9 @@ std::set<UserId> users_named(const Tables& tables, const std::vector<std::string
 Result<std::set<NodeId>> nodes_named(const Tables& tables, std::string_view host_list);
 
 IntervalSet intersection(const IntervalSet& a, const IntervalSet& b);
+bool intersects(const IntervalSet& a, const IntervalSet& b);
+// The smallest number of at least `from` in all sets that are given; null = any number. Costs a search for each
+// interval it passes over, nothing for what lies inside one.
+std::optional<std::uint32_t> next_in(const IntervalSet& set, const IntervalSet* other, std::uint64_t from);
 
 }  // namespace lockstep

@@ -64,21 +64,24 @@ NodeFacts node_facts(const Node& node, const NodeUse& use) {
   return facts;
 }
 
+void add(ClusterFacts& sum, const NodeFacts& node) {
+  ++sum.nodes;
+  sum.nodes_usable += node.usable;
+  sum.nodes_busy += node.busy != NodeBusy::kIdle;
+  sum.cores += node.cores;
+  sum.cores_used += node.cores_used;
+  sum.devices += node.devices;
+  sum.devices_used += node.devices_used;
+  sum.memory_mb += node.memory_mb;
+  sum.memory_used_mb += node.memory_used_mb;
+}
+
 ClusterFacts cluster_facts(const Tables& tables) {
   ClusterFacts sum;
   const auto uses = node_uses(tables);
   for (const auto& [id, node] : tables.nodes) {
     const auto at = uses.find(id);
-    const NodeFacts facts = node_facts(*node, at == uses.end() ? NodeUse{} : at->second);
-    ++sum.nodes;
-    sum.nodes_usable += facts.usable;
-    sum.nodes_busy += facts.busy != NodeBusy::kIdle;
-    sum.cores += facts.cores;
-    sum.cores_used += facts.cores_used;
-    sum.devices += facts.devices;
-    sum.devices_used += facts.devices_used;
-    sum.memory_mb += facts.memory_mb;
-    sum.memory_used_mb += facts.memory_used_mb;
+    add(sum, node_facts(*node, at == uses.end() ? NodeUse{} : at->second));
   }
   return sum;
 }

@@ -41,6 +41,7 @@ struct ClusterFacts {
   std::uint64_t cores = 0, cores_used = 0, devices = 0, devices_used = 0;
   std::int64_t memory_mb = 0, memory_used_mb = 0;
 };
+void add(ClusterFacts& sum, const NodeFacts& node);
 ClusterFacts cluster_facts(const Tables& tables);
 
 }  // namespace lockstep

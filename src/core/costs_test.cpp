@@ -1,0 +1,327 @@
+// What one command may cost, counted in records written, orders given and timers worked out: never more than a few
+// hundred, whatever a user has prepared. The rest is done by parts of the command, or by Ticks, also after a restart.
+#include <algorithm>
+
+#include "core/testing.h"
+#include "core/txn.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kMost = 1200;  // of each; one command may write some hundred records and their arrays
+constexpr std::uint32_t kElements = 300'000;
+
+class Costs : public ::testing::Test {
+ protected:
+  Costs() {
+    run(StartEpoch{"test"});
+    User user;
+    user.meta.name = "alice";
+    user.uid = 1000;
+    run(PutUser{user});
+  }
+
+  Result<Outcome> step(const Command& command) {
+    const std::uint64_t timers = state.inner().timers_worked_out;
+    auto outcome = apply(state, command, now);
+    if (outcome.ok()) {
+      changes = std::max(changes, outcome->changes.size());
+      actions = std::max(actions, outcome->actions.size());
+    }
+    refreshed = std::max<std::uint64_t>(refreshed, state.inner().timers_worked_out - timers);
+    ++steps;
+    return outcome;
+  }
+  // A command with all its parts.
+  Answer run(CommandBody body) {
+    Command command{kController, std::move(body), {}};
+    for (;;) {
+      auto outcome = step(command);
+      EXPECT_TRUE(outcome.ok()) << (outcome.ok() ? "" : outcome.error().message);
+      if (!outcome.ok() || !outcome->rest)
+        return outcome.ok() ? outcome->answer : Answer{};
+      command.part = *outcome->rest;
+    }
+  }
+  // Ticks until nothing is due.
+  void tick() {
+    for (int i = 0; i < 100'000 && state.next_timer() <= now; ++i) (void)step({kController, Tick{}, {}});
+    EXPECT_GT(state.next_timer(), now) << "it does not come to an end";
+  }
+  void measure() { changes = actions = refreshed = steps = 0; }
+  void expect_bounded() const {
+    EXPECT_LE(changes, kMost);
+    EXPECT_LE(actions, kMost);
+    EXPECT_LE(refreshed, 3 * kMost);
+  }
+  // The controller dies, and another one reads what was committed.
+  void restart() {
+    const auto records = state.tables().snapshot();
+    ClusterState fresh(state.settings());
+    fresh.restore(records);
+    state = std::move(fresh);
+    run(StartEpoch{"test"});
+  }
+
+  JobId submit(JobSpec spec, std::uint32_t elements = 0) {
+    SubmitJob ask{.spec = std::make_shared<const JobSpec>(std::move(spec))};
+    if (elements != 0)
+      ask.array = ArrayAsk{IntervalSet(0, elements - 1), 0, 1};
+    return run(std::move(ask)).job;
+  }
+  static JobSpec held() {
+    JobSpec spec = World::batch();
+    spec.hold = true;
+    return spec;
+  }
+  static JobSpec after(Dependency::Type type, JobId on) {
+    JobSpec spec = World::batch();
+    spec.dependencies = {{type, on, {}}};
+    return spec;
+  }
+  // An array whose elements all have records of their own.
+  JobId diverged(std::uint32_t elements) {
+    const JobId id = submit(held(), elements);
+    for (std::uint32_t from = 0; from < elements; from += 10'000)
+      run(HoldJob{{id, IntervalSet(from, std::min(elements, from + 10'000) - 1)}});
+    return id;
+  }
+  const Job& job(JobId id) const { return *state.tables().job(id); }
+  std::size_t count(JobState is) const {
+    return static_cast<std::size_t>(std::count_if(state.tables().jobs.begin(), state.tables().jobs.end(),
+                                                  [&](const auto& entry) { return entry.second->state == is; }));
+  }
+
+  ClusterState state;
+  Instant now{1'000'000'000'000};
+  std::size_t changes = 0, actions = 0, steps = 0;
+  std::uint64_t refreshed = 0;
+};
+
+TEST_F(Costs, AnArrayThatAnotherAwaitsElementByElementIsCancelled) {
+  for (const bool kill : {true, false}) {
+    const JobId first = submit(held(), kElements);
+    JobSpec spec = after(Dependency::Type::kAfterCorr, first);
+    spec.kill_on_invalid_dependency = kill;
+    const JobId second = submit(spec, kElements),
+                third = submit(after(Dependency::Type::kAfterCorr, second), kElements);
+    measure();
+    run(CancelJob{{first, {}}});
+    tick();
+    expect_bounded();
+    EXPECT_EQ(job(first).state, JobState::kCancelled);
+    EXPECT_EQ(is_final(job(second).state), kill);
+    EXPECT_EQ(is_final(job(third).state), kill);
+    EXPECT_TRUE(kill || job(second).hold == Hold::kDependencyNever);
+    check_invariants(state);
+  }
+}
+
+TEST_F(Costs, ElementsThatMayRunAtLastGetTheirRecordsByAndBy) {
+  const JobId first = submit(held(), 3000);
+  JobSpec spec = after(Dependency::Type::kAfterCorr, first);
+  spec.hold = true;
+  const JobId second = submit(spec, 3000);
+  run(CancelJob{{first, IntervalSet(0, 2998)}});  // at once, and without records
+  measure();
+  spec = *job(second).spec;
+  UpdateJob update{.target = {second, {}}};
+  update.dependencies = std::vector<Dependency>{{Dependency::Type::kAfterCorr, first, {}}};
+  run(update);
+  run(ReleaseJob{{second, {}}});
+  restart();
+  tick();
+  expect_bounded();
+  EXPECT_EQ(job(second).array->waiting, IntervalSet(2999, 2999));
+  EXPECT_EQ(job(second).hold, Hold::kDependency);
+  check_invariants(state);
+}
+
+TEST_F(Costs, ManyWaitForOne) {
+  const JobId one = submit(held());
+  for (int i = 0; i < 20'000; ++i)
+    submit(after(i % 2 == 0 ? Dependency::Type::kAfterOk : Dependency::Type::kAfterAny, one));
+  measure();
+  run(CancelJob{{one, {}}});
+  expect_bounded();
+  EXPECT_LT(count(JobState::kCancelled), 2000u);
+  restart();
+  tick();
+  expect_bounded();
+  EXPECT_EQ(count(JobState::kCancelled), 10'001u);
+  for (const auto& [id, record] : state.tables().jobs)
+    ASSERT_TRUE(record->state != JobState::kPending || record->hold == Hold::kNone);
+  check_invariants(state);
+}
+
+TEST_F(Costs, AChainFallsLinkByLink) {
+  const JobId first = submit(held());
+  JobId last = first;
+  for (int i = 0; i < 20'000; ++i) last = submit(after(Dependency::Type::kAfterOk, last));
+  measure();
+  UpdateJob update{.target = {first, {}}};
+  update.dependencies = std::vector<Dependency>{{Dependency::Type::kAfterOk, last, {}}};
+  const auto refused = step({kController, update, {}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Errc::kExhausted);
+  EXPECT_NE(refused.error().message.find("10000"), std::string::npos);
+  run(CancelJob{{first, {}}});
+  expect_bounded();
+  EXPECT_EQ(job(last).state, JobState::kPending);
+  restart();
+  tick();
+  expect_bounded();
+  EXPECT_EQ(count(JobState::kCancelled), 20'001u);
+}
+
+TEST_F(Costs, AChainByNameFallsLinkByLink) {
+  const JobId first = submit(held());
+  for (int i = 0; i < 5000; ++i) {
+    JobSpec spec = World::batch();
+    spec.dependencies = {{Dependency::Type::kSingleton, {}, {}}, {Dependency::Type::kAfterOk, first, {}}};
+    submit(spec);
+  }
+  JobSpec last = World::batch();
+  last.dependencies = {{Dependency::Type::kSingleton, {}, {}}};
+  const JobId single = submit(last);
+  measure();
+  run(CancelJob{{first, {}}});
+  expect_bounded();
+  restart();
+  tick();
+  expect_bounded();
+  EXPECT_EQ(count(JobState::kCancelled), 5001u);
+  EXPECT_EQ(job(single).hold, Hold::kNone);
+  check_invariants(state);
+}
+
+TEST_F(Costs, AnArrayOfRecordsIsChangedInParts) {
+  constexpr std::uint32_t kRecords = 20'000;
+  measure();
+  const JobId id = diverged(kRecords);
+  expect_bounded();
+  const auto holds = [&](Hold hold) {
+    return std::count_if(state.tables().jobs.begin(), state.tables().jobs.end(),
+                         [&](const auto& entry) { return entry.second->array_job && entry.second->hold == hold; });
+  };
+  EXPECT_EQ(holds(Hold::kUser), kRecords);
+  run(ReleaseJob{{id, {}}});
+  EXPECT_EQ(holds(Hold::kNone), kRecords);
+  run(HoldJob{{id, {}}});
+  EXPECT_EQ(holds(Hold::kUser), kRecords);
+  UpdateJob update{.target = {id, {}}};
+  update.comment = "seen";
+  run(update);
+  for (const auto& [number, record] : state.tables().jobs) ASSERT_EQ(record->spec->comment, "seen");
+  const JobId waiting = submit(after(Dependency::Type::kAfterAny, id));
+  run(RequeueJob{{id, {}}, true});
+  run(CancelJob{{id, {}}});
+  tick();
+  EXPECT_EQ(count(JobState::kCancelled), kRecords + 1);
+  EXPECT_EQ(job(waiting).hold, Hold::kNone);
+  // Elements that were kept for the one that waited are forgotten all the same.
+  now = now + state.settings().keep_ended;
+  tick();
+  EXPECT_EQ(state.tables().jobs.size(), 1u);
+  expect_bounded();
+  check_invariants(state);
+}
+
+TEST_F(Costs, EndedElementsOfAnAwaitedArrayCostNothing) {
+  const JobId id = diverged(2000);
+  run(CancelJob{{id, IntervalSet(0, 1998)}});
+  const JobId waiting = submit(after(Dependency::Type::kAfterAny, id));
+  now = now + state.settings().keep_ended;
+  tick();
+  EXPECT_EQ(count(JobState::kCancelled), 1999u);  // listed: somebody waits for their array
+  EXPECT_EQ(state.next_timer(), kNever);
+  measure();
+  run(HoldJob{{waiting, {}}});
+  run(ReleaseJob{{waiting, {}}});
+  EXPECT_LT(refreshed, 20u) << "waiting for an array looks at all of its elements";
+  run(CancelJob{{waiting, {}}});
+  now = now + state.settings().keep_ended;
+  tick();
+  EXPECT_EQ(count(JobState::kCancelled), 0u);
+  expect_bounded();
+  check_invariants(state);
+}
+
+TEST_F(Costs, TimersThatAreDueAtOnceAreActedOnByAndBy) {
+  for (int i = 0; i < 20'000; ++i) {
+    JobSpec spec = World::batch();
+    spec.begin = WallTime{now.us + 60'000'000};
+    submit(spec);
+  }
+  now = now + minutes(2);
+  measure();
+  tick();
+  expect_bounded();
+  EXPECT_GT(steps, 20u);
+  for (const auto& [id, record] : state.tables().jobs) ASSERT_EQ(record->hold, Hold::kNone);
+}
+
+TEST_F(Costs, ANodeWithManyJobsIsProvenStoppedInParts) {
+  for (const bool fenced : {true, false}) {
+    Node facts;
+    facts.meta.name = "n1";
+    facts.boot_id = fenced ? "boot-1" : "boot-2";
+    facts.cores = CoreSet::kCapacity;
+    facts.memory_mb = 1'000'000;
+    const NodeId node = run(NodeHello{facts}).node;
+    JobSpec spec = World::batch();
+    spec.groups[0].per_task.cores = 1;
+    spec.groups[0].per_task.memory_mb = 1;
+    std::uint32_t started = 0;
+    for (; started < CoreSet::kCapacity; ++started) {
+      PlannedStart start;
+      start.job = submit(spec);
+      start.read = job(start.job).meta.seq;
+      start.partition = "main";
+      start.grants.resize(1);
+      start.grants[0].node = node;
+      start.grants[0].tasks = 1;
+      start.grants[0].memory_mb = 1;
+      start.grants[0].cores.set(started);
+      ASSERT_EQ(run(ApplyPlan{{start}}).starts_applied, 1u);
+    }
+    measure();
+    if (fenced) {
+      run(NodeFenced{node, "boot-1", "power"});
+      EXPECT_EQ(state.tables().node(node)->link, NodeLink::kLost);
+    } else {
+      facts.boot_id = "boot-3";
+      run(NodeHello{facts});
+      EXPECT_EQ(state.tables().node(node)->link, NodeLink::kUp);
+    }
+    EXPECT_GE(steps, started / Txn::kWorkMost);
+    expect_bounded();
+    EXPECT_EQ(state.load(node), NodeLoad{});
+    check_invariants(state);
+  }
+}
+
+TEST_F(Costs, AReservationLetsManyJobsGo) {
+  World w(1);
+  Reservation r;
+  r.meta.name = "class";
+  r.start = WallTime{now.us + hours(1).us};
+  r.duration = hours(1);
+  r.nodes = {"ALL"};
+  r.users = {"alice"};
+  r.no_hold_jobs_after = true;
+  run(PutReservation{r});
+  for (int i = 0; i < 5000; ++i) {
+    JobSpec spec = World::batch();
+    spec.reservation = "class";
+    submit(spec);
+  }
+  measure();
+  run(RemoveReservation{"class"});
+  expect_bounded();
+  EXPECT_TRUE(state.tables().reservations.empty());
+  for (const auto& [id, record] : state.tables().jobs) ASSERT_EQ(record->spec->reservation, "");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+#include "views/visibility.h"
+
+namespace lockstep {
+
+namespace {
+
+Visibility standing_of(const Viewer& viewer, const Record& record) {
+  if (viewer.admin)
+    return Visibility::kAdministrator;
+  return viewer.owns(owner_of(record)) ? Visibility::kOwner : Visibility::kEveryone;
+}
+
+}  // namespace
+
+std::optional<Record> shown_to(const Viewer& viewer, const Record& record) {
+  // What administrators may do with a token needs none of its secret, so nobody is shown the hash.
+  if (std::holds_alternative<Ref<JoinToken>>(record) && viewer.admin)
+    return as_seen_by(record, Visibility::kOwner);
+  const Visibility standing = standing_of(viewer, record);
+  if (standing < visibility_of(kind_of(record)))
+    return std::nullopt;
+  return as_seen_by(record, standing);
+}
+
+}  // namespace lockstep

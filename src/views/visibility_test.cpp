@@ -1,0 +1,63 @@
+#include "views/visibility.h"
+
+#include <gtest/gtest.h>
+
+#include "views/test_tables.h"
+
+namespace lockstep {
+namespace {
+
+const Viewer kOwner{UserId(1), false}, kOther{UserId(2), false}, kAdmin{UserId{}, true}, kNobody{};
+
+TEST(Visibility, OthersSeeAJobAndNotWhatItRuns) {
+  TestTables t;
+  t.draft(12, 1);
+  t.spec().name = "train";
+  t.spec().environment = "blob";
+  t.spec().script = "blob";
+  t.spec().std_in = "/home/alice/secret";
+  t.spec().groups[0].argv = {"--token", "s3cret"};
+  t.save();
+  const Ref<Job> job = t.tables.jobs.at(JobId(12));
+  EXPECT_EQ(shown_to(kOwner, job), job);
+  EXPECT_EQ(shown_to(kAdmin, job), job);
+  for (const Viewer& viewer : {kOther, kNobody}) {
+    const Ref<Job> seen = shown_to(viewer, job);
+    ASSERT_TRUE(seen);
+    EXPECT_EQ(seen->spec->name, "train");
+    EXPECT_EQ(seen->meta.seq, job->meta.seq);
+    EXPECT_TRUE(seen->spec->environment.empty());
+    EXPECT_TRUE(seen->spec->script.empty());
+    EXPECT_TRUE(seen->spec->std_in.empty());
+    EXPECT_TRUE(std::as_const(seen->spec->groups)[0].argv.empty());
+  }
+}
+
+TEST(Visibility, StepsKeepTheirCommandLineToTheirOwner) {
+  Step step;
+  step.job = JobId(12);
+  step.user = UserId(1);
+  StepSpec spec;
+  spec.name = "mpi";
+  spec.argv = {"mpi", "--key=1"};
+  spec.multi_prog = {{"a"}, {"b"}};
+  step.spec = std::make_shared<const StepSpec>(spec);
+  const Ref<Step> ref = std::make_shared<const Step>(step);
+  EXPECT_EQ(shown_to(kOwner, ref)->spec->argv.size(), 2u);
+  EXPECT_TRUE(shown_to(kOther, ref)->spec->argv.empty());
+  EXPECT_TRUE(shown_to(kOther, ref)->spec->multi_prog.empty());
+  EXPECT_EQ(shown_to(kOther, ref)->spec->name, "mpi");
+}
+
+TEST(Visibility, TokensAreForAdministratorsAndTheirHashesForNobody) {
+  JoinToken token;
+  token.secret_sha256 = "cafe";
+  const Ref<JoinToken> ref = std::make_shared<const JoinToken>(token);
+  EXPECT_FALSE(shown_to(kOther, ref));
+  ASSERT_TRUE(shown_to(kAdmin, ref));
+  EXPECT_TRUE(shown_to(kAdmin, ref)->secret_sha256.empty());
+  EXPECT_FALSE(shown_to(kOther, Ref<Object>(std::make_shared<const Object>())));
+}
+
+}  // namespace
+}  // namespace lockstep
