@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "controller/ask_store.h"
 #include "views/job_names.h"
 #include "wire/codec.h"
 
@@ -10,116 +11,42 @@ namespace lockstep {
 
 namespace {
 
-// Matches "/v1/jobs/*/cancel"; the parts under the stars go to names.
-bool path_matches(std::string_view pattern, std::string_view path, std::vector<std::string>& names) {
-  names.clear();
-  while (!pattern.empty()) {
-    if (pattern.front() == '*') {
-      const auto end = path.find('/');
-      const auto part = path.substr(0, end);
-      if (part.empty())
-        return false;
-      names.emplace_back(part);
-      pattern.remove_prefix(1);
-      path.remove_prefix(part.size());
-      continue;
-    }
-    if (path.empty() || path.front() != pattern.front())
-      return false;
-    pattern.remove_prefix(1);
-    path.remove_prefix(1);
+// In units of the cheapest request, by which the rate of a caller counts.
+std::uint32_t units_of(Cost cost) {
+  switch (cost) {
+    case Cost::kRead:
+    case Cost::kChange: return 1;
+    case Cost::kWait: return 2;
+    case Cost::kList: return 4;
+    case Cost::kQuestion: return 20;
   }
-  return path.empty();
+  return 1;
+}
+
+Error too_large(std::size_t bytes_max) {
+  return {Errc::kExhausted,
+          format("the answer would be longer than {} MiB: ask for less, by user, partition, state, time or job",
+                 bytes_max >> 20),
+          "reply"};
 }
 
 }  // namespace
 
-const std::vector<Api::Route>& Api::routes() {
-  static const std::vector<Route> kRoutes = {
-      {"POST", "/v1/jobs", &Api::submit},
-      {"GET", "/v1/jobs", &Api::list_jobs},
-      {"GET", "/v1/jobs/*", &Api::get_job},
-      {"GET", "/v1/jobs/*/wait", &Api::wait_job},
-      {"GET", "/v1/jobs/*/script", &Api::job_script},
-      {"GET", "/v1/jobs/*/environment", &Api::job_environment},
-      {"GET", "/v1/jobs/*/explain", &Api::explain_job},
-      {"POST", "/v1/whatif", &Api::ask_what_if},
-      {"POST", "/v1/jobs/*/cancel", &Api::cancel_job},
-      {"POST", "/v1/jobs/cancel", &Api::cancel_jobs},
-      {"POST", "/v1/jobs/*/hold", &Api::hold_job},
-      {"POST", "/v1/jobs/*/release", &Api::release_job},
-      {"POST", "/v1/jobs/*/requeue", &Api::requeue_job},
-      {"POST", "/v1/jobs/*/suspend", &Api::suspend_job},
-      {"POST", "/v1/jobs/*/resume", &Api::resume_job},
-      {"POST", "/v1/jobs/*/checkpoint", &Api::checkpoint_job},
-      {"POST", "/v1/jobs/*/update", &Api::update_job},
-      {"POST", "/v1/jobs/*/end", &Api::end_job},
-      {"POST", "/v1/jobs/*/steps", &Api::create_step},
-      {"GET", "/v1/steps", &Api::list_steps},
-      {"GET", "/v1/steps/*", &Api::get_step},
-      {"POST", "/v1/steps/*/signal", &Api::signal_step},
-      {"GET", "/v1/steps/*/io", &Api::step_stream},
-      {"GET", "/v1/ping", &Api::ping, Needs::kNobody},
-      {"GET", "/v1/status", &Api::status},
-      {"GET", "/metrics", &Api::metrics},
-      {"GET", "/v1/nodes", &Api::list_nodes},
-      {"GET", "/v1/nodes/*", &Api::get_node},
-      {"POST", "/v1/nodes/*", &Api::update_node},
-      {"DELETE", "/v1/nodes/*", &Api::remove_node},
-      {"GET", "/v1/partitions", &Api::list_partitions},
-      {"PUT", "/v1/partitions/*", &Api::put_partition},
-      {"DELETE", "/v1/partitions/*", &Api::remove_partition},
-      {"GET", "/v1/users", &Api::list_users},
-      {"PUT", "/v1/users/*", &Api::put_user},
-      {"GET", "/v1/accounts", &Api::list_accounts},
-      {"PUT", "/v1/accounts/*", &Api::put_account},
-      {"DELETE", "/v1/accounts/*", &Api::remove_account},
-      {"GET", "/v1/associations", &Api::list_associations},
-      {"PUT", "/v1/associations", &Api::put_association},
-      {"DELETE", "/v1/associations/*/*", &Api::remove_association},
-      {"DELETE", "/v1/associations/*/*/*", &Api::remove_association},
-      {"GET", "/v1/qos", &Api::list_qos},
-      {"PUT", "/v1/qos/*", &Api::put_qos},
-      {"DELETE", "/v1/qos/*", &Api::remove_qos},
-      {"GET", "/v1/licences", &Api::list_licences},
-      {"PUT", "/v1/licences/*", &Api::put_licence},
-      {"DELETE", "/v1/licences/*", &Api::remove_licence},
-      {"GET", "/v1/reservations", &Api::list_reservations},
-      {"PUT", "/v1/reservations/*", &Api::put_reservation},
-      {"DELETE", "/v1/reservations/*", &Api::remove_reservation},
-      {"GET", "/v1/policy", &Api::get_policy},
-      {"PUT", "/v1/policy", &Api::put_policy},
-      {"POST", "/v1/usage/reset", &Api::reset_usage},
-      {"GET", "/v1/topology", &Api::get_topology},
-      {"PUT", "/v1/topology", &Api::put_topology},
-      {"DELETE", "/v1/topology", &Api::remove_topology},
-      {"GET", "/v1/watch", &Api::watch},
-      {"GET", "/v1/plan/notes", &Api::plan_notes},
-      {"GET", "/v1/history", &Api::history},
-      {"POST", "/v1/tokens", &Api::make_token},
-      {"POST", "/v1/join", &Api::join, Needs::kNobody},
-      {"GET", "/v1/link", &Api::agent_link, Needs::kAgent},
-  };
-  return kRoutes;
-}
-
-std::string_view Api::Visit::query(std::string_view name) const {
-  const auto it = http().query.find(name);
-  return it == http().query.end() ? std::string_view{} : std::string_view(it->second);
-}
-
-void Api::Visit::answer(std::string json) const { exchange->respond({200, "application/json", std::move(json), {}}); }
-
-void Api::Visit::text(std::string body) const {
-  exchange->respond({200, "text/plain; charset=utf-8", std::move(body), {}});
-}
-
-void Api::Visit::refuse(const Error& error, int status) const {
-  exchange->respond({status ? status : http_status_of(error.code), "application/json", encode_error(error), {}});
-}
-
 Api::Api(World world, ApiSettings settings, ApiPowers powers)
-    : world_(std::move(world)), settings_(std::move(settings)), powers_(std::move(powers)), own_uid_(geteuid()) {}
+    : world_(std::move(world)),
+      settings_(std::move(settings)),
+      powers_(std::move(powers)),
+      accounts_({world_.loop, powers_.account, [this] { return world_.clock.now(); },
+                 [this](std::uint32_t uid) { return world_.view.tables().user("local", uid); },
+                 [this](User user, AccountBook::Then then) {
+                   world_.core.submit({{UserId{}, true}, PutUser{std::move(user), true}}, {},
+                                      [then = std::move(then)](Result<Answer> answer) {
+                                        then(answer.ok() ? Result<void>{} : Result<void>(answer.error()));
+                                      });
+                 }}),
+      own_uid_(geteuid()) {
+  sweep_accounts();
+}
 
 void Api::add_pages(std::vector<PageEntry> pages) {
   for (auto& page : pages) {
@@ -128,68 +55,157 @@ void Api::add_pages(std::vector<PageEntry> pages) {
   }
 }
 
+Payer Api::payer_of(const Peer& peer) const {
+  Payer payer{payer_name(peer), false};
+  if (peer.how == Peer::How::kUnixSocket) {
+    const User* user = world_.view.tables().user("local", peer.uid);
+    payer.reserved = peer.uid == 0 || peer.uid == own_uid_ || (user && user->admin);
+  } else if (peer.how == Peer::How::kCertificate) {
+    payer.reserved = peer.certificate_role == "admin" || peer.certificate_name.starts_with("node:");
+  }
+  return payer;
+}
+
 void Api::handle(std::shared_ptr<HttpExchange> exchange) {
   ++requests_;
   Visit visit;
   visit.exchange = std::move(exchange);
+  visit.refusals = &refusals_;
   const HttpRequest& http = visit.http();
-  const Route* same_path = nullptr;
-  for (const Route& route : routes())
-    if (path_matches(route.path, http.path, visit.names)) {
-      same_path = &route;
-      if (route.method == http.method)
-        return dispatch(std::move(visit), route);
-    }
-  if (same_path) {
-    visit.refuse(invalid(format("{} is not answered to {}", http.path, http.method)), 405);
-    return;
-  }
-  static constexpr Route kPage{"GET", "", nullptr};
-  if (http.method == "GET" && !pages_.empty())
-    return dispatch(std::move(visit), kPage);
-  visit.refuse(not_found(format("there is no {}", http.path)));
+  visit.payer = payer_of(http.peer);
+  bool same_path = false;
+  const Route* route = find_route(http.method, http.path, visit.names, &same_path);
+  if (!route && !same_path && http.method == "GET" && !pages_.empty())
+    route = &page_route();
+  if (const auto admitted = world_.turns.admit(visit.payer, route ? units_of(route->cost) : 1); !admitted.ok())
+    return visit.refuse(admitted.error());
+  if (!route)
+    return same_path ? visit.refuse(invalid(format("{} is not answered to {}", http.path, http.method)), 405)
+                     : visit.refuse(not_found(format("there is no {}", http.path)));
+  if (http.body.size() > route->body_bytes_max)
+    return visit.refuse({Errc::kExhausted,
+                         format("the body has {} bytes; {} {} takes at most {}", http.body.size(), http.method,
+                                http.path, route->body_bytes_max),
+                         "body"},
+                        413);
+  const Payer payer = visit.payer;
+  world_.turns.add(payer, [this, visit = std::move(visit), route]() mutable { dispatch(std::move(visit), *route); });
 }
 
 void Api::dispatch(Visit visit, const Route& route) {
-  if (route.needs == Needs::kNobody || route.needs == Needs::kAgent)
+  if (route.right == Right::kNobody || route.right == Right::kNode)
     return (this->*route.handler)(std::move(visit));
-  Who who = identify(visit.http().peer, world_.view, own_uid_);
-  if (who.kind == Who::Kind::kUser && who.known && who.known->realm == "local" &&
-      checked_accounts_.insert(who.known->uid).second) {
-    // Groups and home may have changed since the record was made.
-    User now = local_user(who.known->uid, who.known->gid);
-    if (!same_account(now, *who.known)) {
-      now.meta = who.known->meta;
-      now.meta.name = who.known->meta.name;
-      now.id = who.known->id;
-      now.account = who.known->account;
-      now.admin = who.known->admin;
-      who.kind = Who::Kind::kNewUser;
-      who.user = std::move(now);
-    }
-  }
+  Who who = identify(visit.http().peer, world_.view, own_uid_, world_.clock.now());
   switch (who.kind) {
-    case Who::Kind::kUser: break;
-    case Who::Kind::kNewUser:
-      checked_accounts_.insert(who.user.uid);
-      world_.core.submit({{UserId{}, true}, PutUser{std::move(who.user)}}, {},
-                         [this, visit = std::move(visit), &route](Result<Answer> answer) mutable {
-                           if (!answer.ok())
-                             visit.refuse(answer.error());
-                           else
-                             dispatch(std::move(visit), route);
-                         });
-      return;
+    case Who::Kind::kUser:
+    case Who::Kind::kNewUser: break;
     case Who::Kind::kAgent: return visit.refuse(denied("a node's certificate opens links, nothing else"));
     case Who::Kind::kNobody:
       return visit.refuse(
           {Errc::kDenied, "no proof of who is asking: use the cluster's socket, or a client certificate", {}}, 401);
     case Who::Kind::kRefused: return visit.refuse(denied(who.why));
   }
+  if (needs_freshening(visit, who))
+    return freshen(std::move(visit), route, std::move(who));
+  if (const auto reach = check_reach(visit, route, who.only_on); !reach.ok())
+    return visit.refuse(reach.error());
   visit.caller = who.caller;
+  if (!is_allowed(visit, route))
+    return;
   if (route.handler)
     return (this->*route.handler)(std::move(visit));
-  // A front end's page: exact, or the longest "/…/*" that covers the path.
+  run_page(std::move(visit));
+}
+
+// 0: the path names nothing that is there, and the handler says so.
+UserId Api::owner_there(const Visit& visit, const Route& route) const {
+  std::optional<JobTarget> target;
+  if (route.path.starts_with("/v1/steps/")) {
+    if (auto name = parse_step_name(visit.names.at(0)); name.ok())
+      target = std::move(name->target);
+  } else if (auto name = parse_job_target(visit.names.at(0)); name.ok()) {
+    target = std::move(*name);
+  }
+  const Job* job = target ? world_.view.find(*target) : nullptr;
+  return job ? job->spec->user : UserId{};
+}
+
+bool Api::is_allowed(const Visit& visit, const Route& route) const {
+  if (visit.caller.admin || route.right == Right::kUser)
+    return true;
+  if (route.right == Right::kOwner) {
+    const UserId owner = owner_there(visit, route);
+    if (!owner || visit.viewer().owns(owner))
+      return true;
+    visit.refuse(denied(format("{} belongs to somebody else", visit.names.at(0))));
+    return false;
+  }
+  visit.refuse(denied(format("user {} may not {} {}: that takes an administrator", visit.caller.user.value,
+                             route.method, visit.http().path)));
+  return false;
+}
+
+struct Api::Writing {
+  Visit visit;
+  PageReply reply;
+  std::shared_ptr<const void> keep;  // what the reply's pieces look at
+  bool gone = false;                 // nobody reads the answer any more
+};
+
+void Api::write(Visit visit, PageReply reply, std::shared_ptr<const void> keep) {
+  auto writing = std::make_shared<Writing>(Writing{std::move(visit), std::move(reply), std::move(keep)});
+  write_on(writing);
+  if (writing->reply.more)  // not within one slice
+    writing->visit.exchange->on_gone([weak = std::weak_ptr(writing)] {
+      if (const auto left = weak.lock())
+        left->gone = true;
+    });
+}
+
+void Api::write_on(const std::shared_ptr<Writing>& writing) {
+  PageReply& reply = writing->reply;
+  while (reply.more && !writing->gone) {
+    if (!reply.more(reply.body))
+      reply.more = nullptr;
+    if (reply.body.size() > settings_.limits.reply_bytes_max) {
+      reply.more = nullptr;
+      return writing->visit.refuse(too_large(settings_.limits.reply_bytes_max), 413);
+    }
+    if (reply.more && world_.turns.slice_over())
+      return world_.turns.go_on([this, writing] { write_on(writing); });
+  }
+  if (writing->gone)
+    return;
+  if (reply.status >= 400)
+    refusals_.count("page");
+  writing->visit.exchange->respond({reply.status, std::move(reply.content_type), std::move(reply.body), {}});
+}
+
+void Api::list(Visit visit, Kind kind, std::vector<Record> records, Wanted wanted) {
+  PageReply reply{200, "application/json", format("{{\"{}s\":[", text_of(kind)), {}};
+  reply.more = [viewer = visit.viewer(), records = std::move(records), wanted = std::move(wanted), at = std::size_t{0},
+                first = true](std::string& body) mutable {
+    constexpr std::size_t kAtOnce = 32;
+    for (std::size_t n = 0; n < kAtOnce && at < records.size(); ++n, ++at) {
+      if (wanted && !wanted(records[at]))
+        continue;
+      const auto shown = shown_to(viewer, records[at]);
+      if (!shown)
+        continue;
+      body += first ? "" : ",";
+      body += encode_record(*shown);
+      first = false;
+    }
+    if (at < records.size())
+      return true;
+    body += "]}";
+    return false;
+  };
+  write(std::move(visit), std::move(reply));
+}
+
+void Api::run_page(Visit visit) {
+  // Exact, or the longest "/…/*" that covers the path.
   std::string path = visit.http().path;
   auto page = pages_.find(path);
   while (page == pages_.end() && !path.empty()) {
@@ -199,47 +215,69 @@ void Api::dispatch(Visit visit, const Route& route) {
   }
   if (page == pages_.end())
     return visit.refuse(not_found(format("there is no {}", visit.http().path)));
-  run_page(std::move(visit), page->second);
+  if (page->second.kind == PageKind::kLive)
+    run_page_live(std::move(visit), page->second);
+  else
+    run_page_aside(std::move(visit), page->second);
 }
 
-void Api::run_page(Visit visit, const PageEntry& page) {
-  const Instant now = world_.clock.now();
-  const Duration offset = world_.clock.wall_offset();
-  const auto respond = [](const Visit& v, PageReply reply) {
-    v.exchange->respond({reply.status, std::move(reply.content_type), std::move(reply.body), {}});
+void Api::run_page_live(Visit visit, const PageEntry& page) {
+  // The pieces of a long page look at these again, after the tables have moved on.
+  struct Live {
+    Ref<User> caller;
+    ReadContext context;
   };
-  if (page.kind == PageKind::kLive) {
-    const ReadContext context{world_.view.tables(),
-                              world_.view.notes(),
-                              now,
-                              offset,
-                              world_.view.tables().user(visit.caller.user),
-                              visit.caller.admin,
-                              settings_.cluster_name,
-                              [this](NodeId node) { return world_.view.use(node); },
-                              {},
-                              {}};
-    respond(visit, page.page(context, {visit.http().path, visit.http().query}));
-    return;
-  }
-  // Beside the history store, on its thread and with its tables; the answer comes back here.
-  const HttpRequest& http = visit.http();
-  world_.history.ask([this, visit, request = PageRequest{http.path, http.query}, make = page.page, now, offset,
-                      respond](HistoryStore& store, const Tables& tables) {
+  const Tables& tables = world_.view.tables();
+  const auto user = tables.users.find(visit.caller.user);
+  const Ref<User> caller = user == tables.users.end() ? nullptr : user->second;
+  const auto live = std::make_shared<const Live>(Live{caller,
+                                                      {tables,
+                                                       world_.view.notes(),
+                                                       world_.clock.now(),
+                                                       world_.clock.wall_offset(),
+                                                       caller.get(),
+                                                       visit.caller.admin,
+                                                       settings_.cluster_name,
+                                                       [this](NodeId node) { return world_.view.use(node); },
+                                                       {},
+                                                       {}}});
+  PageReply reply = page.page(live->context, {visit.http().path, visit.http().query});
+  write(std::move(visit), std::move(reply), live);
+}
+
+// Beside the history store, on its thread and with its tables; the answer comes back here.
+void Api::run_page_aside(Visit visit, const PageEntry& page) {
+  // The exchange belongs to this thread: it comes back with the answer and is never let go there.
+  const auto held = std::make_shared<Visit>(std::move(visit));
+  const HttpRequest& http = held->http();
+  auto question = [this, held, request = PageRequest{http.path, http.query}, make = page.page, now = world_.clock.now(),
+                   offset = world_.clock.wall_offset()](HistoryStore& store, const Tables& tables) {
     const PlanNotes no_notes;
+    const ApiLimits& limits = settings_.limits;
     const ReadContext context{tables,
                               no_notes,
                               now,
                               offset,
-                              tables.user(visit.caller.user),
-                              visit.caller.admin,
+                              tables.user(held->caller.user),
+                              held->caller.admin,
                               settings_.cluster_name,
                               [](NodeId) { return NodeUse{}; },
                               {},
-                              [&store](const HistoryQuery& query) { return store.query(query); }};
+                              [&](const HistoryQuery& query) {
+                                return ask_store(store, query, limits.history_rows_max, held->viewer(), tables);
+                              }};
     auto reply = std::make_shared<PageReply>(make(context, request));
-    world_.loop.post([visit, reply, respond] { respond(visit, std::move(*reply)); });
-  });
+    while (reply->more && reply->body.size() <= limits.reply_bytes_max && reply->more(reply->body)) {}
+    reply->more = nullptr;  // what it looked at stays on this thread
+    world_.loop.post([this, visit = std::move(*held), reply, too_long = reply->body.size() > limits.reply_bytes_max] {
+      if (too_long)
+        return visit.refuse(too_large(settings_.limits.reply_bytes_max), 413);
+      visit.exchange->respond({reply->status, std::move(reply->content_type), std::move(reply->body), {}});
+    });
+  };
+  const auto about = page.kind == PageKind::kHistory ? HistoryLoop::About::kHistory : HistoryLoop::About::kTables;
+  if (const auto asked = world_.history.ask(held->payer, about, std::move(question)); !asked.ok())
+    held->refuse(asked.error());
 }
 
 void Api::command(Visit visit, CommandBody body) {
@@ -276,10 +314,6 @@ const Step* Api::step_of(const Visit& visit) const {
   if (!step)
     visit.refuse(not_found(format("there is no step {}", visit.names.at(0))));
   return step;
-}
-
-bool Api::may_see(const Visit& visit, UserId owner) const {
-  return visit.caller.admin || (visit.caller.user && visit.caller.user == owner);
 }
 
 Duration Api::poll_time(const Visit& visit) const {

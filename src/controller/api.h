@@ -1,23 +1,28 @@
 // Api: the HTTP surface (docs/api.md), on the I/O thread. Reads are answered from the live view; changes become
-// commands and are answered when they are durable. Front ends add their pages.
+// commands and are answered when they are durable. Front ends add their pages. Who may ask what is in the rows of
+// routes.h; whose turn it is, in turns.h; what one caller may have of everything, in ApiLimits.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "controller/account_book.h"
 #include "controller/cluster_clock.h"
 #include "controller/core_loop.h"
 #include "controller/history_loop.h"
 #include "controller/identity.h"
+#include "controller/join_guard.h"
 #include "controller/links.h"
 #include "controller/live_view.h"
 #include "controller/presence.h"
 #include "controller/question_loop.h"
+#include "controller/routes.h"
 #include "controller/step_io.h"
+#include "controller/turns.h"
+#include "controller/visit.h"
 #include "controller/waiters.h"
 #include "foresight/cluster_copy.h"
 #include "views/read_context.h"
@@ -26,14 +31,33 @@
 
 namespace lockstep {
 
+struct SignedCertificate {
+  std::string pem, serial;
+};
+
 // What the API needs of the machine, given by the program.
 struct ApiPowers {
   std::function<std::string(std::string_view)> sha256_hex;
   std::function<std::string(std::size_t bytes)> random_hex;
   Mac hmac_sha256_hex;
-  // A certificate (PEM) for a request (PEM), whose subject becomes CN=name, OU=role.
-  std::function<Result<std::string>(const std::string& csr, const std::string& name, const std::string& role)> sign;
+  // A certificate for a request (PEM), whose subject becomes CN=name, OU=role.
+  std::function<Result<SignedCertificate>(const std::string& csr, const std::string& name, const std::string& role)>
+      sign;
   std::string ca_pem, ca_fingerprint;
+  AccountBook::Lookup account = look_up_account;  // the machine's user database
+};
+
+// What one caller may have of the controller. Administrators have no bound where none is said for them.
+struct ApiLimits {
+  TurnLimits turns;
+  std::size_t reply_bytes_max = 64 << 20;                                // of every answer; also an administrator's
+  std::size_t waits_max = 1'000;                                         // long polls and watches
+  CallerCounts::Most questions = {.each = 3, .all = 16, .reserved = 8};  // explain, what if, test-only
+  CallerCounts::Most history = {.each = 8, .all = 128, .reserved = 32};  // sacct, sshare, sprio, watches that begin
+  std::size_t history_rows_max = 250'000;                                // also an administrator's
+  std::uint64_t pending_jobs_max = 100'000;                              // an array that waits counts once
+  std::uint64_t stored_bytes_max = 1ull << 30;  // scripts and environments of jobs and steps that are listed
+  StepNo steps_max = 100'000;                   // of one job; also an administrator's
 };
 
 struct ApiSettings {
@@ -44,6 +68,7 @@ struct ApiSettings {
   Duration poll_max = seconds(30);
   std::optional<std::uint32_t> only_uid;  // whose work this cluster runs; nullopt: it can become any user
   CoreSettings core = {};                 // of the engine: copies of the cluster follow them
+  ApiLimits limits;
 };
 
 class Api {
@@ -56,41 +81,50 @@ class Api {
     LiveView& view;
     LinkHub& links;
     StepIo& step_io;
+    FairTurns& turns;
     Waiters& waiters;
     Presence& presence;
     const ClusterClock& clock;
     std::function<void(const BlobId&, std::function<void(Result<std::string>)>)> read_blob;
+    const TurnWatch& watch;
   };
   Api(World world, ApiSettings settings, ApiPowers powers);
 
   void add_pages(std::vector<PageEntry> pages);
+  // More lines for /metrics, in Prometheus' text; asked at each request.
   void handle(std::shared_ptr<HttpExchange> exchange);
   void set_read_only(bool read_only) { read_only_ = read_only; }
+  // Asks for the lengths of stored scripts that were there at the start, some at a time.
+  void learn_lengths();
+  static std::span<const Route> routes();  // routes.cpp
 
  private:
-  // One request on its way: what its path named, and whose it is.
-  struct Visit {
-    std::shared_ptr<HttpExchange> exchange;
-    std::vector<std::string> names;  // the path's variable parts
-    Caller caller;
-
-    const HttpRequest& http() const { return exchange->request(); }
-    std::string_view query(std::string_view name) const;
-    void answer(std::string json) const;
-    void text(std::string body) const;
-    void refuse(const Error& error, int status = 0) const;
-  };
-  using Handler = void (Api::*)(Visit);
-  enum class Needs : unsigned char { kUser, kAgent, kNobody };
-  struct Route {
-    std::string_view method, path;  // "/v1/jobs/*/cancel"
-    Handler handler;
-    Needs needs = Needs::kUser;
-  };
-  static const std::vector<Route>& routes();
-
+  Payer payer_of(const Peer& peer) const;
+  // Runs the row's handler, or refuses: what the row demands is checked here, once.
   void dispatch(Visit visit, const Route& route);
-  void run_page(Visit visit, const PageEntry& page);
+  // Goes on with the request when the caller's record is there, and as fresh as it can be had in a moment.
+  void freshen(Visit visit, const Route& route, Who who);
+  bool needs_freshening(const Visit& visit, const Who& who) const;
+  // What root of an untrusted node may not do beyond that node.
+  Result<void> check_reach(const Visit& visit, const Route& route, NodeId only_on) const;
+  void sweep_accounts();
+  bool is_allowed(const Visit& visit, const Route& route) const;  // refuses by itself
+  UserId owner_there(const Visit& visit, const Route& route) const;
+  void run_page(Visit visit);
+  void run_page_live(Visit visit, const PageEntry& page);
+  void run_page_aside(Visit visit, const PageEntry& page);
+  // Sends the reply, a long one piece by piece. On a turn of the caller.
+  struct Writing;
+  void write(Visit visit, PageReply reply, std::shared_ptr<const void> keep = nullptr);
+  void write_on(const std::shared_ptr<Writing>& writing);
+  // make(visit) on the history's thread, then then(visit, what it made) in the caller's turn.
+  template <class Make, class Then>
+  void aside(Visit visit, Make make, Then then);
+  // Records of one kind as the caller may see them; those for which `wanted` is false are left out.
+  using Wanted = std::function<bool(const Record&)>;
+  void list(Visit visit, Kind kind, std::vector<Record> records, Wanted wanted = nullptr);
+  template <class Map>
+  void list_all(Visit visit, Kind kind, const Map& map);
   // A command whose answer is {} or an error.
   void command(Visit visit, CommandBody body);
   // The body as a record with the name in the path; ?if_seq=… says which version it replaces, where a kind knows that.
@@ -99,16 +133,24 @@ class Api {
   template <class Remove>
   void remove_record(Visit visit);  // the one with the name in the path
   static Seq expected_seq(const Visit&);
-  const Job* job_of(const Visit& visit) const;           // refuses by itself
-  const Step* step_of(const Visit& visit) const;         // refuses by itself
-  bool may_see(const Visit& visit, UserId owner) const;  // what is private to the owner
+  const Job* job_of(const Visit& visit) const;    // refuses by itself
+  const Step* step_of(const Visit& visit) const;  // refuses by itself
   Duration poll_time(const Visit& visit) const;
 
   // jobs (api_jobs.cpp, api_job_reads.cpp)
   void submit(Visit);
-  void submit_one(Visit, SubmitRequest);
   Result<void> can_become(UserId) const;  // a cluster of an ordinary user runs nobody else's work
-  Result<CoreLoop::Submission> prepare(const Visit&, SubmitRequest) const;
+  struct Submissions;
+  Submissions read_submissions(const Visit&) const;  // on any thread
+  void submit_read(Visit, Submissions);
+  void submit_list(Visit, std::vector<Result<CoreLoop::Submission>>);
+  void submit_one(Visit, CoreLoop::Submission, bool has_step, bool interactive);
+  Result<CoreLoop::Submission> prepare(const Visit&, SubmitRequest) const;  // on any thread
+  // What submissions add to what their user holds; refuses what goes beyond a user's share. Counts as held from here
+  // on; dropped when the live view knows.
+  struct Load;
+  Result<std::shared_ptr<Load>> take_load(const Visit&, std::span<const CoreLoop::Submission>);
+  void drop_load(const Load&);
   static int status_of_submission(const Error&);
   void wait_started(Visit, JobId, StepNo step, std::shared_ptr<void> keep, std::function<void()> gone = nullptr);
   void list_jobs(Visit);
@@ -120,6 +162,7 @@ class Api {
   void cancel_job(Visit);
   void cancel_jobs(Visit);
   struct Cancels;
+  void select_next(const std::shared_ptr<Cancels>&);
   void cancel_next(const std::shared_ptr<Cancels>&);
   void hold_job(Visit);
   void release_job(Visit);
@@ -129,9 +172,9 @@ class Api {
   void checkpoint_job(Visit);
   void update_job(Visit);
   void end_job(Visit);
-  std::string job_detail(const Job&) const;
+  std::string job_detail(const Viewer&, const Job&) const;
   // what is to come (api_foresight.cpp)
-  void try_submit(Visit, SubmitRequest);
+  void try_submit(Visit, Command);
   void explain_job(Visit);
   void ask_what_if(Visit);
   void ask_what_if_past(Visit, std::vector<ChangeAsk> changes, std::uint64_t days);
@@ -141,6 +184,8 @@ class Api {
   ClusterCopy::Clock question_clock() const { return {world_.clock.now(), world_.clock.wall_offset()}; }
   // steps (api_steps.cpp)
   void create_step(Visit);
+  Result<CoreLoop::Submission> read_step(const Visit&, JobId) const;  // on any thread
+  void submit_step(Visit, JobId, Result<CoreLoop::Submission>);
   void list_steps(Visit);
   void get_step(Visit);
   void signal_step(Visit);
@@ -181,18 +226,24 @@ class Api {
   void put_policy(Visit);
   void reset_usage(Visit);
   void watch(Visit);
+  void watch_from_the_start(Visit);
   void plan_notes(Visit);
   void history(Visit);
   // joining (api_join.cpp)
   void make_token(Visit);
   void join(Visit);
+  const JoinToken* token_of(const JoinRequest&) const;  // null: its secret is none
   void agent_link(Visit);
+  Result<LinkHub::Holder> link_holder(const Peer&) const;
 
   World world_;
   ApiSettings settings_;
   ApiPowers powers_;
   std::map<std::string, PageEntry, std::less<>> pages_;
-  std::set<std::uint32_t> checked_accounts_;  // local uids compared with the machine since the start
+  std::map<UserId, Holdings::Of> on_the_way_;  // of submissions that are not in the live view yet
+  Refusals refusals_;
+  AccountBook accounts_;
+  JoinGuard join_guard_;
   std::uint64_t requests_ = 0;
   bool read_only_ = false;
   std::uint32_t own_uid_;
@@ -208,6 +259,29 @@ void Api::put_record(Visit visit, Result<Body> (*decode)(std::string_view)) {
   if constexpr (requires { put.if_seq; })
     put.if_seq = expected_seq(visit);
   command(std::move(visit), std::move(put));
+}
+
+template <class Make, class Then>
+void Api::aside(Visit visit, Make make, Then then) {
+  // The exchange belongs to the I/O thread: what is held there is given back with the answer, never let go here.
+  const auto held = std::make_shared<Visit>(std::move(visit));
+  auto question = [this, held, make, then](HistoryStore&, const Tables&) {
+    auto made = std::make_shared<decltype(make(*held))>(make(*held));
+    world_.loop.post([this, v = std::move(*held), made, then]() mutable {
+      const Payer payer = v.payer;
+      world_.turns.add(payer, [v = std::move(v), made, then]() mutable { then(std::move(v), std::move(*made)); });
+    });
+  };
+  if (const auto asked = world_.history.ask(held->payer, HistoryLoop::About::kTables, std::move(question)); !asked.ok())
+    held->refuse(asked.error());
+}
+
+template <class Map>
+void Api::list_all(Visit visit, Kind kind, const Map& map) {
+  std::vector<Record> records;
+  records.reserve(map.size());
+  for (const auto& [key, record] : map) records.emplace_back(record);
+  list(std::move(visit), kind, std::move(records));
 }
 
 template <class Remove>

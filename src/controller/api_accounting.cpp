@@ -8,12 +8,12 @@ namespace lockstep {
 
 Seq Api::expected_seq(const Visit& visit) { return parse_uint(visit.query("if_seq")).value_or(0); }
 
-void Api::list_accounts(Visit visit) { visit.answer(encode_all(Kind::kAccount, world_.view.tables().accounts)); }
+void Api::list_accounts(Visit visit) { list_all(std::move(visit), Kind::kAccount, world_.view.tables().accounts); }
 void Api::put_account(Visit visit) { put_record<PutAccount>(std::move(visit), decode_account); }
 void Api::remove_account(Visit visit) { remove_record<RemoveAccount>(std::move(visit)); }
 
 void Api::list_associations(Visit visit) {
-  visit.answer(encode_all(Kind::kAssociation, world_.view.tables().associations));
+  list_all(std::move(visit), Kind::kAssociation, world_.view.tables().associations);
 }
 void Api::put_association(Visit visit) {
   auto body = decode_association(visit.http().body);
@@ -28,16 +28,16 @@ void Api::remove_association(Visit visit) {
   command(std::move(visit), std::move(body));
 }
 
-void Api::list_qos(Visit visit) { visit.answer(encode_all(Kind::kQos, world_.view.tables().qos)); }
+void Api::list_qos(Visit visit) { list_all(std::move(visit), Kind::kQos, world_.view.tables().qos); }
 void Api::put_qos(Visit visit) { put_record<PutQos>(std::move(visit), decode_qos); }
 void Api::remove_qos(Visit visit) { remove_record<RemoveQos>(std::move(visit)); }
 
-void Api::list_licences(Visit visit) { visit.answer(encode_all(Kind::kLicence, world_.view.tables().licences)); }
+void Api::list_licences(Visit visit) { list_all(std::move(visit), Kind::kLicence, world_.view.tables().licences); }
 void Api::put_licence(Visit visit) { put_record<PutLicence>(std::move(visit), decode_licence); }
 void Api::remove_licence(Visit visit) { remove_record<RemoveLicence>(std::move(visit)); }
 
 void Api::list_reservations(Visit visit) {
-  visit.answer(encode_all(Kind::kReservation, world_.view.tables().reservations));
+  list_all(std::move(visit), Kind::kReservation, world_.view.tables().reservations);
 }
 void Api::put_reservation(Visit visit) { put_record<PutReservation>(std::move(visit), decode_reservation); }
 void Api::remove_reservation(Visit visit) { remove_record<RemoveReservation>(std::move(visit)); }

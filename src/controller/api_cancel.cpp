@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kAtOnce = 1024;  // cancels in the core's queue
+constexpr std::size_t kCancelsAtOnce = 1024;  // cancels in the core's queue
 
 bool has_filter(const CancelMany& ask) {
   return !(ask.users.empty() && ask.states.empty() && ask.partitions.empty() && ask.names.empty() &&
@@ -19,19 +19,30 @@ bool has_filter(const CancelMany& ask) {
            ask.nodes.empty());
 }
 
-Result<std::vector<JobTarget>> targets_of(const CancelMany& ask, const Tables& tables) {
+Result<std::vector<JobTarget>> names_of(const CancelMany& ask) {
+  if (ask.targets.size() > kNamesMax)
+    return invalid(format("at most {} jobs are named in one request", kNamesMax), "targets");
   std::vector<JobTarget> named;
-  for (const auto& text : ask.targets) named.push_back(TRY(parse_job_target(text)));
-  if (!has_filter(ask)) {
-    if (named.empty())
-      return invalid("names no job: give targets, or a filter such as users or states", "targets");
-    return named;
-  }
+  std::size_t ranges = kIndexRangesMax;
+  for (const auto& text : ask.targets) named.push_back(TRY(parse_job_target(text, ranges)));
+  return named;
+}
+
+// Others' jobs are not looked at: nobody but an administrator could cancel them, and a refusal each would only cost
+// time.
+Result<JobSelector> selector_of(const CancelMany& ask, const Viewer& viewer, const Tables& tables) {
   JobSelector selector;
-  if (!named.empty())
-    selector.targets = std::move(named);
+  auto named = TRY(names_of(ask));
+  for (JobTarget& target : named) {
+    if (!selector.targets)
+      selector.targets.emplace();
+    selector.targets->push_back(std::move(target));
+  }
   if (!ask.users.empty())
     selector.users = users_named(tables, ask.users);
+  if (!viewer.admin)
+    selector.users =
+        !selector.users || selector.users->contains(viewer.user) ? std::set<UserId>{viewer.user} : std::set<UserId>{};
   if (!ask.states.empty())
     selector.states = TRY(job_states_of(ask.states));
   selector.partitions = words_or_any(ask.partitions);
@@ -42,7 +53,7 @@ Result<std::vector<JobTarget>> targets_of(const CancelMany& ask, const Tables& t
   selector.wckeys = words_or_any(ask.wckeys);
   if (!ask.nodes.empty())
     selector.nodes = TRY(nodes_named(tables, ask.nodes));
-  return select_targets(tables, selector);
+  return selector;
 }
 
 }  // namespace
@@ -59,6 +70,8 @@ void Api::cancel_job(Visit visit) {
 struct Api::Cancels {
   Visit visit;
   CancelMany ask;
+  JobSelector selector;
+  JobId looked_at;  // jobs below have been
   std::vector<JobTarget> targets;
   std::size_t next = 0;
   CancelledMany answer;
@@ -68,17 +81,36 @@ void Api::cancel_jobs(Visit visit) {
   auto ask = decode_cancel_many(visit.http().body);
   if (!ask.ok())
     return visit.refuse(ask.error());
-  auto targets = targets_of(*ask, world_.view.tables());
-  if (!targets.ok())
-    return visit.refuse(targets.error());
-  cancel_next(std::make_shared<Cancels>(Cancels{std::move(visit), std::move(*ask), std::move(*targets), 0, {}}));
+  auto all = std::make_shared<Cancels>(Cancels{std::move(visit), std::move(*ask), {}, {}, {}, 0, {}});
+  if (has_filter(all->ask)) {
+    auto selector = selector_of(all->ask, all->visit.viewer(), world_.view.tables());
+    if (!selector.ok())
+      return all->visit.refuse(selector.error());
+    all->selector = std::move(*selector);
+    return select_next(all);
+  }
+  auto named = names_of(all->ask);
+  if (!named.ok())
+    return all->visit.refuse(named.error());
+  if (named->empty())
+    return all->visit.refuse(invalid("names no job: give targets, or a filter such as users or states", "targets"));
+  all->targets = std::move(*named);
+  cancel_next(all);
+}
+
+void Api::select_next(const std::shared_ptr<Cancels>& all) {
+  constexpr std::size_t kLookedAtOnce = 256;
+  while (select_more(world_.view.tables(), all->selector, all->looked_at, kLookedAtOnce, all->targets))
+    if (world_.turns.slice_over())
+      return world_.turns.go_on([this, all] { select_next(all); });
+  cancel_next(all);
 }
 
 void Api::cancel_next(const std::shared_ptr<Cancels>& all) {
   if (all->next == all->targets.size())
     return all->visit.answer(encode(all->answer));
   const std::size_t first = all->next;
-  all->next = std::min(all->targets.size(), first + kAtOnce);
+  all->next = std::min(all->targets.size(), first + kCancelsAtOnce);
   std::vector<CoreLoop::Submission> part;
   for (std::size_t i = first; i < all->next; ++i)
     part.push_back({{all->visit.caller, CancelJob{all->targets[i], all->ask.signal, all->ask.reach}}, {}});

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "controller/api.h"
+#include "controller/ask_store.h"
 #include "views/job_names.h"
 #include "views/selectors.h"
 #include "views/summary.h"
@@ -35,6 +36,40 @@ void Api::ping(Visit visit) {
                            static_cast<std::int32_t>(getpid())}));
 }
 
+namespace {
+
+NodeStatus node_status(const Node& node, const NodeUse& use) {
+  const NodeFacts facts = node_facts(node, use);
+  NodeStatus one;
+  one.name = node.meta.name;
+  one.state = node_word(node, facts);
+  one.address = node.address;
+  one.version = node.version;
+  one.reason = node.reason;
+  one.cores = facts.cores;
+  one.cores_used = facts.cores_used;
+  one.devices = facts.devices;
+  one.devices_used = facts.devices_used;
+  one.memory_mb = facts.memory_mb;
+  one.memory_used_mb = facts.memory_used_mb;
+  if (!node.devices.empty())
+    one.device_type = node.devices.front().type;
+  return one;
+}
+
+constexpr std::string_view kNoNodes = "\"nodes\":[]}";  // how a status without nodes ends, but for a line end
+
+// The members of the list that a status with only these nodes holds.
+std::string nodes_text(std::vector<NodeStatus> nodes) {
+  ClusterStatus only;
+  only.nodes = std::move(nodes);
+  const std::string text = encode(only);
+  const auto begin = text.find("\"nodes\":[") + std::string_view("\"nodes\":[").size();
+  return text.substr(begin, text.rfind("]}") - begin);
+}
+
+}  // namespace
+
 void Api::status(Visit visit) {
   const Tables& tables = world_.view.tables();
   ClusterStatus status;
@@ -43,35 +78,42 @@ void Api::status(Visit visit) {
   status.controller_pid = getpid();
   status.controller_state = read_only_ ? "read-only" : "up";
   status.seq = tables.seq;
-  const StateCounts counts = count_jobs(tables);
+  const StateCounts& counts = world_.view.counts();
   for (std::size_t i = 0; i < kJobStates; ++i)
     if (counts.by_state[i] > 0)
       status.jobs[std::string(text_of(static_cast<JobState>(i)))] = counts.by_state[i];
-  for (const auto& [id, node] : tables.nodes) {
-    const NodeFacts facts = node_facts(*node, world_.view.use(id));
-    NodeStatus one;
-    one.name = node->meta.name;
-    one.state = node_word(*node, facts);
-    one.address = node->address;
-    one.version = node->version;
-    one.reason = node->reason;
-    one.cores = facts.cores;
-    one.cores_used = facts.cores_used;
-    one.devices = facts.devices;
-    one.devices_used = facts.devices_used;
-    one.memory_mb = facts.memory_mb;
-    one.memory_used_mb = facts.memory_used_mb;
-    if (!node->devices.empty())
-      one.device_type = node->devices.front().type;
-    status.nodes.push_back(std::move(one));
-  }
-  visit.answer(encode(status));
+  std::string rest = encode(status);
+  const auto end = rest.rfind(kNoNodes);
+  CHECK(end != std::string::npos, "a status without nodes ends with an empty list");
+  const std::size_t begin = end + kNoNodes.size() - 2;
+  PageReply reply{200, "application/json", rest.substr(0, begin), {}};
+  reply.more = [this, next = NodeId{}, rest = rest.substr(begin), first = true](std::string& body) mutable {
+    constexpr std::size_t kAtOnce = 32;
+    const auto& nodes = world_.view.tables().nodes;
+    std::vector<NodeStatus> some;
+    auto at = nodes.lower_bound(next);
+    for (; some.size() < kAtOnce && at != nodes.end(); ++at) {
+      some.push_back(node_status(*at->second, world_.view.use(at->first)));
+      next = NodeId(at->first.value + 1);
+    }
+    if (!some.empty()) {
+      body += first ? "" : ",";
+      body += nodes_text(std::move(some));
+      first = false;
+    }
+    if (at != nodes.end())
+      return true;
+    body += rest;
+    return false;
+  };
+  write(std::move(visit), std::move(reply));
 }
 
 void Api::metrics(Visit visit) {
   const Tables& tables = world_.view.tables();
-  const StateCounts counts = count_jobs(tables);
-  const ClusterFacts facts = cluster_facts(tables);
+  const StateCounts& counts = world_.view.counts();
+  ClusterFacts facts;
+  for (const auto& [id, node] : tables.nodes) add(facts, node_facts(*node, world_.view.use(id)));
   std::string out = "# TYPE lockstep_jobs gauge\n";
   for (std::size_t i = 0; i < kJobStates; ++i)
     out += format("lockstep_jobs{{state=\"{}\"}} {}\n", text_of(static_cast<JobState>(i)), counts.by_state[i]);
@@ -90,12 +132,17 @@ void Api::metrics(Visit visit) {
   gauge("long_polls", world_.waiters.waiting());
   gauge("step_streams", world_.step_io.sessions());
   gauge("read_only", read_only_ ? 1 : 0);
+  out += metrics_text(world_.watch.snapshot());
   out += format("# TYPE lockstep_seq counter\nlockstep_seq {}\n", tables.seq);
   out += format("# TYPE lockstep_http_requests counter\nlockstep_http_requests {}\n", requests_);
+  out += "# TYPE lockstep_http_refusals counter\n";
+  for (const auto& [reason, count] : refusals_.by_reason())
+    out += format("lockstep_http_refusals{{reason=\"{}\"}} {}\n", reason, count);
+  gauge("http_waiting", world_.turns.waiting());
   visit.exchange->respond({200, "text/plain; version=0.0.4", std::move(out), {}});
 }
 
-void Api::list_nodes(Visit visit) { visit.answer(encode_all(Kind::kNode, world_.view.tables().nodes)); }
+void Api::list_nodes(Visit visit) { list_all(std::move(visit), Kind::kNode, world_.view.tables().nodes); }
 
 void Api::get_node(Visit visit) {
   const Node* node = world_.view.tables().node(visit.names[0]);
@@ -114,7 +161,9 @@ void Api::update_node(Visit visit) {
 
 void Api::remove_node(Visit visit) { remove_record<RemoveNode>(std::move(visit)); }
 
-void Api::list_partitions(Visit visit) { visit.answer(encode_all(Kind::kPartition, world_.view.tables().partitions)); }
+void Api::list_partitions(Visit visit) {
+  list_all(std::move(visit), Kind::kPartition, world_.view.tables().partitions);
+}
 
 void Api::put_partition(Visit visit) { put_record<PutPartition>(std::move(visit), decode_partition); }
 
@@ -137,39 +186,107 @@ void Api::put_topology(Visit visit) {
 
 void Api::remove_topology(Visit visit) { command(std::move(visit), PutTopology{}); }
 
-void Api::list_users(Visit visit) { visit.answer(encode_all(Kind::kUser, world_.view.tables().users)); }
+void Api::list_users(Visit visit) { list_all(std::move(visit), Kind::kUser, world_.view.tables().users); }
 
 void Api::put_user(Visit visit) { put_record<PutUser>(std::move(visit), decode_user); }
 
 void Api::plan_notes(Visit visit) {
-  std::vector<PlanNote> notes;
-  notes.reserve(world_.view.notes().size());
-  world_.view.notes().for_each(
-      [&](JobId job, const PlanNote&, Instant) { notes.push_back(*world_.view.notes().whole(job)); });
-  visit.answer(encode(notes));
+  constexpr std::string_view kHead = "{\"notes\":[", kTail = "]}";
+  std::vector<JobId> jobs;
+  jobs.reserve(world_.view.notes().size());
+  world_.view.notes().for_each([&](JobId job, const PlanNote&, Instant) { jobs.push_back(job); });
+  PageReply reply{200, "application/json", std::string(kHead), {}};
+  reply.more = [this, jobs = std::move(jobs), at = std::size_t{0}, kHead, kTail,
+                first = true](std::string& body) mutable {
+    constexpr std::size_t kAtOnce = 128;
+    std::vector<PlanNote> some;
+    for (std::size_t n = 0; n < kAtOnce && at < jobs.size(); ++n, ++at)
+      if (auto note = world_.view.notes().whole(jobs[at]))
+        some.push_back(std::move(*note));
+    if (!some.empty()) {
+      const std::string text = encode(some);
+      body += first ? "" : ",";
+      body.append(text, kHead.size(), text.size() - kHead.size() - kTail.size());
+      first = false;
+    }
+    if (at < jobs.size())
+      return true;
+    body += kTail;
+    return false;
+  };
+  write(std::move(visit), std::move(reply));
+}
+
+namespace {
+
+// A watcher that is not shown the last changes learns how far it has come all the same.
+std::string seq_line(Seq seq) { return format("{{\"seq\":{}}}\n", seq); }
+
+}  // namespace
+
+// Everything as it is now; the highest seq says where to go on. Put in order beside the history, whose tables hold
+// everything that anybody was told of; written in slices.
+void Api::watch_from_the_start(Visit visit) {
+  struct All {
+    std::vector<Change> changes;
+    Seq seq = 0;
+  };
+  const auto held = std::make_shared<Visit>(std::move(visit));
+  const auto asked =
+      world_.history.ask(held->payer, HistoryLoop::About::kTables, [this, held](HistoryStore&, const Tables& tables) {
+        auto all = std::make_shared<All>(All{tables.snapshot(), tables.seq});
+        world_.loop.post([this, v = std::move(*held), all]() mutable {
+          const Payer payer = v.payer;
+          PageReply reply{200, "application/x-ndjson", {}, {}};
+          reply.more = [viewer = v.viewer(), all, at = std::size_t{0}](std::string& body) mutable {
+            constexpr std::size_t kAtOnce = 32;
+            for (std::size_t n = 0; n < kAtOnce && at < all->changes.size(); ++n, ++at)
+              if (const auto shown = shown_to(viewer, all->changes[at].record))
+                (body += encode(Change{all->changes[at].seq, *shown, false})) += '\n';
+            if (at < all->changes.size())
+              return true;
+            body += seq_line(all->seq);
+            return false;
+          };
+          world_.turns.add(payer, [this, v = std::move(v), reply = std::move(reply)]() mutable {
+            write(std::move(v), std::move(reply));
+          });
+        });
+      });
+  if (!asked.ok())
+    held->refuse(asked.error());
 }
 
 void Api::watch(Visit visit) {
-  const auto lines = [](const std::vector<Change>& changes) {
-    std::string out;
-    for (const auto& change : changes) (out += encode(change)) += '\n';
-    return HttpResponse{200, "application/x-ndjson", std::move(out), {}};
-  };
   const auto from = parse_uint(visit.query("from"));
-  if (!from || *from == 0)  // everything as it is now; the highest seq says where to go on
-    return visit.exchange->respond(lines(world_.view.tables().snapshot()));
-  const auto ready = [this, seen = *from, lines]() -> std::optional<HttpResponse> {
-    std::vector<Change> changes;
-    if (!world_.view.changes_after(seen, changes)) {
+  if (!from || *from == 0)
+    return watch_from_the_start(std::move(visit));
+  if (const auto room = world_.waiters.room(visit.payer); !room.ok())
+    return visit.refuse(room.error());
+  const auto ready = [this, seen = *from, viewer = visit.viewer()]() -> std::optional<HttpResponse> {
+    constexpr std::size_t kBytesAtOnce = 512 << 10;  // the rest is asked for from there on
+    std::string out;
+    Seq last = seen, last_shown = seen;
+    const bool at_hand = world_.view.each_change_after(seen, [&](const Change& change) {
+      last = change.seq;
+      if (const auto shown = shown_to(viewer, change.record)) {
+        (out += encode(Change{change.seq, *shown, change.removed})) += '\n';
+        last_shown = change.seq;
+      }
+      return out.size() < kBytesAtOnce;
+    });
+    if (!at_hand) {
       const Error gone{Errc::kUnavailable,
                        format("changes after {} are not kept any more: begin again without from", seen), "from"};
       return HttpResponse{410, "application/json", encode_error(gone), {}};
     }
-    if (changes.empty())
+    if (last == seen)
       return std::nullopt;
-    return lines(changes);
+    if (last_shown < last)
+      out += seq_line(last);
+    return HttpResponse{200, "application/x-ndjson", std::move(out), {}};
   };
-  world_.waiters.add(JobId{}, visit.exchange, ready, poll_time(visit));
+  world_.waiters.add(visit.payer, JobId{}, visit.exchange, ready, poll_time(visit));
 }
 
 void Api::history(Visit visit) {
@@ -183,6 +300,9 @@ void Api::history(Visit visit) {
     auto names = parse_work_names(text);
     if (!names.ok())
       return visit.refuse(names.error());
+    constexpr std::size_t kHistoryNamesMax = 400;  // each is a condition for the store, which takes a thousand
+    if (names->size() > kHistoryNamesMax)
+      return visit.refuse(invalid(format("at most {} jobs are named in one question about history", kHistoryNamesMax)));
     for (auto& name : *names) query.jobs.push_back(std::move(name.target));
   }
   query.users = list("user");
@@ -196,15 +316,22 @@ void Api::history(Visit visit) {
   query.duplicates = visit.query("duplicates") == "1";
   if (const auto limit = parse_uint(visit.query("limit")))
     query.limit = std::min<std::size_t>(query.limit, *limit);
-  world_.history.ask([this, visit = std::move(visit), query = std::move(query)](HistoryStore& store, const Tables&) {
-    auto rows = std::make_shared<Result<std::vector<JobRow>>>(store.query(query));
-    world_.loop.post([visit, rows] {
-      if (rows->ok())
-        visit.answer(encode(**rows));
-      else
-        visit.refuse(rows->error());
-    });
-  });
+  const auto held = std::make_shared<Visit>(std::move(visit));
+  const auto asked = world_.history.ask(
+      held->payer, HistoryLoop::About::kHistory,
+      [this, held, query = std::move(query)](HistoryStore& store, const Tables& tables) {
+        const auto rows = ask_store(store, query, settings_.limits.history_rows_max, held->viewer(), tables);
+        auto text = std::make_shared<Result<std::string>>(rows.ok() ? Result<std::string>(encode(*rows))
+                                                                    : Result<std::string>(rows.error()));
+        world_.loop.post([v = std::move(*held), text] {
+          if (text->ok())
+            v.answer(std::move(**text));
+          else
+            v.refuse(text->error(), text->error().code == Errc::kExhausted ? 413 : 0);
+        });
+      });
+  if (!asked.ok())
+    held->refuse(asked.error());
 }
 
 }  // namespace lockstep

@@ -35,17 +35,18 @@ std::string sentence(const Tried& tried) {
 }  // namespace
 
 void Api::ask(Visit visit, Question question, std::optional<HistoryQuery> query) {
-  auto reply = [this, visit, question = std::move(question)](const Tables& tables, const QuestionLoop::Rows& rows) {
+  const auto held = std::make_shared<Visit>(std::move(visit));  // of this thread; comes back with the answer
+  auto reply = [this, held, question = std::move(question)](const Tables& tables, const QuestionLoop::Rows& rows) {
     auto answer = std::make_shared<Result<std::string>>(question(tables, rows));
-    world_.loop.post([visit, answer] {
+    world_.loop.post([v = std::move(*held), answer] {
       if (answer->ok())
-        visit.answer(std::move(**answer));
+        v.answer(std::move(**answer));
       else
-        visit.refuse(answer->error());
+        v.refuse(answer->error());
     });
   };
-  if (const auto asked = world_.questions.ask(std::move(reply), std::move(query)); !asked.ok())
-    visit.refuse(asked.error());
+  if (const auto asked = world_.questions.ask(held->payer, std::move(reply), std::move(query)); !asked.ok())
+    held->refuse(asked.error());
 }
 
 void Api::explain_job(Visit visit) {
@@ -89,16 +90,12 @@ void Api::ask_what_if_past(Visit visit, std::vector<ChangeAsk> changes, std::uin
       std::move(query));
 }
 
-void Api::try_submit(Visit visit, SubmitRequest request) {
-  auto prepared = prepare(visit, std::move(request));
-  if (!prepared.ok())
-    return visit.refuse(prepared.error(), status_of_submission(prepared.error()));
-  auto command = std::make_shared<Command>(std::move(prepared->command));
+void Api::try_submit(Visit visit, Command command) {
   ask(std::move(visit),
-      [clock = question_clock(), command, core = settings_.core](const Tables& tables,
-                                                                 const QuestionLoop::Rows&) -> Result<std::string> {
+      [clock = question_clock(), command = std::move(command), core = settings_.core](
+          const Tables& tables, const QuestionLoop::Rows&) -> Result<std::string> {
         const Tried tried =
-            TRY(lockstep::try_submit(tables, clock, std::get<SubmitJob>(command->body), command->caller, core));
+            TRY(lockstep::try_submit(tables, clock, std::get<SubmitJob>(command.body), command.caller, core));
         return encode(TrySubmit{tried.job, tried.foreseen, sentence(tried)});
       });
 }

@@ -10,6 +10,8 @@ namespace lockstep {
 
 namespace {
 
+constexpr std::size_t kDetailsAtOnce = 256;  // steps or tasks of a job that are written in one piece
+
 std::vector<std::string> words(std::string_view text) {
   auto out = split(text, ',');
   std::erase_if(out, [](const std::string& word) { return word.empty(); });
@@ -30,14 +32,14 @@ bool job_allocated(const Job& job) { return job_started(job) || job.state == Job
 
 void Api::wait_started(Visit visit, JobId id, StepNo step_number, std::shared_ptr<void> keep,
                        std::function<void()> gone) {
-  const auto ready = [this, id, step_number]() -> std::optional<HttpResponse> {
+  const auto ready = [this, id, step_number, viewer = visit.viewer()]() -> std::optional<HttpResponse> {
     const Tables& tables = world_.view.tables();
     const auto job = tables.jobs.find(id);
     if (job == tables.jobs.end()) {
       const Error gone = not_found(format("job {} has ended", id.value));
       return HttpResponse{http_status_of(gone.code), "application/json", encode_error(gone), {}};
     }
-    Started started{job->second, nullptr};
+    Started started{shown_to(viewer, job->second), nullptr};
     if (step_number >= 0) {
       // Its input and output can be attached as soon as it is being launched.
       if (const auto step = tables.steps.find({id, step_number}); step != tables.steps.end())
@@ -49,15 +51,20 @@ void Api::wait_started(Visit visit, JobId id, StepNo step_number, std::shared_pt
     }
     return HttpResponse{200, "application/json", encode(started), {}};
   };
-  world_.waiters.add(id, visit.exchange, ready, kForever, std::move(keep), std::move(gone));
+  world_.waiters.add(visit.payer, id, visit.exchange, ready, kForever, std::move(keep), std::move(gone));
 }
 
-std::string Api::job_detail(const Job& job) const {
+// Of a job with very many steps or tasks the last of each.
+std::string Api::job_detail(const Viewer& viewer, const Job& job) const {
   const Tables& tables = world_.view.tables();
+  const auto last = [](auto all) {
+    all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(std::min(all.size(), kDetailsAtOnce)));
+    return all;
+  };
   JobDetail detail;
-  detail.job = tables.jobs.at(job.id);
-  detail.steps = tables.steps_of(job.id);
-  detail.tasks = tables.tasks_of(job.id);
+  detail.job = shown_to(viewer, tables.jobs.at(job.id));
+  for (const Ref<Step>& step : last(tables.steps_of(job.id))) detail.steps.push_back(shown_to(viewer, step));
+  detail.tasks = last(tables.tasks_of(job.id));
   detail.note = world_.view.notes().whole(job.id).value_or(PlanNote{});
   return encode(detail);
 }
@@ -83,13 +90,55 @@ void Api::list_jobs(Visit visit) {
   selector.partitions = words_or_any(words(visit.query("partition")));
   selector.names = words_or_any(words(visit.query("name")));
   std::vector<Record> records;
-  for_each_job(tables, selector, [&](const Ref<Job>& job) { records.emplace_back(job); });
-  visit.answer(encode_records(Kind::kJob, records));
+  if (names_plain_jobs(selector, tables)) {
+    for_each_job(tables, selector, [&](const Ref<Job>& job) { records.emplace_back(job); });
+    return list(std::move(visit), Kind::kJob, std::move(records));
+  }
+  records.reserve(tables.jobs.size());
+  for (const auto& [id, job] : tables.jobs) records.emplace_back(job);
+  list(std::move(visit), Kind::kJob, std::move(records), [this, selector = std::move(selector)](const Record& record) {
+    return matches(selector, world_.view.tables(), *std::get<Ref<Job>>(record));
+  });
 }
 
+// Steps and tasks of a job that has very many are written in slices, in the place where there are none in the rest.
 void Api::get_job(Visit visit) {
-  if (const Job* job = job_of(visit))
-    visit.answer(job_detail(*job));
+  const Job* job = job_of(visit);
+  if (!job)
+    return;
+  const Tables& tables = world_.view.tables();
+  auto steps = tables.steps_of(job->id);
+  auto tasks = tables.tasks_of(job->id);
+  if (steps.size() <= kDetailsAtOnce && tasks.size() <= kDetailsAtOnce)
+    return visit.answer(job_detail(visit.viewer(), *job));
+  JobDetail detail;
+  detail.job = shown_to(visit.viewer(), tables.jobs.at(job->id));
+  detail.note = world_.view.notes().whole(job->id).value_or(PlanNote{});
+  std::string rest = encode(detail);
+  constexpr std::string_view kSteps = "\"steps\":[", kEmpty = "\"steps\":[],\"tasks\":[]";
+  const auto at = rest.rfind(kEmpty);
+  CHECK(at != std::string::npos, "a job without steps and tasks is written with empty lists");
+  const std::size_t begin = at + kSteps.size(), between = begin + std::string_view("],\"tasks\":[").size();
+  std::vector<Record> records(steps.begin(), steps.end());
+  records.insert(records.end(), tasks.begin(), tasks.end());
+  PageReply reply{200, "application/json", rest.substr(0, begin), {}};
+  reply.more = [viewer = visit.viewer(), records = std::move(records), steps_count = steps.size(),
+                next = std::size_t{0}, rest = std::move(rest), begin, between](std::string& body) mutable {
+    for (std::size_t n = 0; n < kDetailsAtOnce / 4 && next < records.size(); ++n, ++next) {
+      if (next == steps_count)
+        body.append(rest, begin, between - begin);
+      else if (next > 0)
+        body += ',';
+      body += encode_record(shown_to(viewer, records[next]).value());
+    }
+    if (next < records.size())
+      return true;
+    if (next == steps_count)
+      body.append(rest, begin, between - begin);
+    body.append(rest, between);
+    return false;
+  };
+  write(std::move(visit), std::move(reply));
 }
 
 void Api::wait_job(Visit visit) {
@@ -112,7 +161,7 @@ void Api::wait_job(Visit visit) {
   const JobId id = job->id;
   const auto since = parse_uint(visit.query("since"));
   const Seq seen = since ? *since : job->meta.seq;
-  const auto ready = [this, id, until, seen]() -> std::optional<HttpResponse> {
+  const auto ready = [this, id, until, seen, viewer = visit.viewer()]() -> std::optional<HttpResponse> {
     const Job* now = world_.view.tables().job(id);
     if (!now) {
       const Error gone = not_found(format("job {} has ended", id.value));
@@ -124,17 +173,17 @@ void Api::wait_job(Visit visit) {
                                                 : now->meta.seq > seen;
     if (!holds)
       return std::nullopt;
-    return HttpResponse{200, "application/json", job_detail(*now), {}};
+    return HttpResponse{200, "application/json", job_detail(viewer, *now), {}};
   };
+  if (const auto room = world_.waiters.room(visit.payer); !room.ok())
+    return visit.refuse(room.error());
   std::shared_ptr<void> keep;
-  if (visit.query("presence") == "1" && may_see(visit, job->spec->user))
-    keep = world_.presence.enter(id);
-  world_.waiters.add(id, visit.exchange, ready, poll_time(visit), std::move(keep));
+  if (visit.query("presence") == "1" && visit.viewer().owns(job->spec->user))
+    keep = world_.presence.enter(id, visit.node());
+  world_.waiters.add(visit.payer, id, visit.exchange, ready, poll_time(visit), std::move(keep));
 }
 
 void Api::send_blob(Visit visit, const Job& job, BlobId id) {
-  if (!may_see(visit, job.spec->user))
-    return visit.refuse(denied(format("job {} belongs to somebody else", job.id.value)));
   if (id.empty())
     return visit.refuse(not_found(format("job {} has none", job.id.value)));
   world_.read_blob(id, [visit = std::move(visit)](Result<std::string> bytes) {

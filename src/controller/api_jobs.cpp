@@ -60,7 +60,6 @@ Result<CoreLoop::Submission> Api::prepare(const Visit& visit, SubmitRequest requ
     spec.user = visit.caller.user;
   if (!spec.user)
     return invalid("names no user to run as", "spec.user");
-  TRY(can_become(spec.user));
   CoreLoop::Submission out;
   const auto blob = [&](std::string bytes) -> BlobId {
     if (bytes.empty())
@@ -91,60 +90,179 @@ Result<CoreLoop::Submission> Api::prepare(const Visit& visit, SubmitRequest requ
   return out;
 }
 
-void Api::submit(Visit visit) {
-  auto body = decode_submit_body(visit.http().body);
-  if (!body.ok())
-    return visit.refuse(body.error());
-  if (!body->is_list) {
-    if (body->requests.size() != 1)
-      return visit.refuse(invalid("holds no request"));
-    if (!body->requests[0].ok())
-      return visit.refuse(body->requests[0].error());
-    return submit_one(std::move(visit), std::move(*body->requests[0]));
-  }
-  if (body->requests.size() > settings_.submissions_max)
-    return visit.refuse({Errc::kExhausted, format("at most {} jobs in one request", settings_.submissions_max), {}});
+// What a body asks for, parsed and checked as far as that takes no look at the cluster.
+struct Api::Submissions {
+  std::optional<Error> refused;                                                    // of the whole body
+  bool is_list = false, test_only = false, has_step = false, interactive = false;  // all but the first: of a single one
+  std::vector<Result<CoreLoop::Submission>> each;
+};
 
+Api::Submissions Api::read_submissions(const Visit& visit) const {
+  Submissions out;
+  auto body = decode_submit_body(visit.http().body);
+  if (!body.ok()) {
+    out.refused = body.error();
+  } else if (!body->is_list && body->requests.size() != 1) {
+    out.refused = invalid("holds no request");
+  } else if (body->requests.size() > settings_.submissions_max) {
+    out.refused = Error{Errc::kExhausted, format("at most {} jobs in one request", settings_.submissions_max), {}};
+  } else {
+    out.is_list = body->is_list;
+    for (auto& request : body->requests) {
+      if (request.ok() && !out.is_list) {
+        out.test_only = request->test_only;
+        out.has_step = request->first_step.has_value();
+        out.interactive = request->spec.interactive;
+      }
+      out.each.push_back(request.ok() ? prepare(visit, std::move(*request))
+                                      : Result<CoreLoop::Submission>(request.error()));
+    }
+  }
+  return out;
+}
+
+// Parsing and hashing a long body takes a while, which the I/O thread does not have.
+void Api::submit(Visit visit) {
+  constexpr std::size_t kReadAtOnce = 16 << 10;
+  if (visit.http().body.size() <= kReadAtOnce)
+    return submit_read(visit, read_submissions(visit));
+  aside(
+      std::move(visit), [this](const Visit& v) { return read_submissions(v); },
+      [this](Visit v, Submissions all) { submit_read(std::move(v), std::move(all)); });
+}
+
+void Api::submit_read(Visit visit, Submissions all) {
+  if (all.refused)
+    return visit.refuse(*all.refused);
+  for (auto& one : all.each)
+    if (one.ok())
+      if (const auto able = can_become(std::get<SubmitJob>(one->command.body).spec->user); !able.ok())
+        one = able.error();
+  if (all.is_list)
+    return submit_list(std::move(visit), std::move(all.each));
+  auto& one = all.each.front();
+  if (!one.ok())
+    return visit.refuse(one.error(), status_of_submission(one.error()));
+  if (all.test_only)
+    return try_submit(std::move(visit), std::move(one->command));
+  submit_one(std::move(visit), std::move(*one), all.has_step, all.interactive);
+}
+
+void Api::submit_list(Visit visit, std::vector<Result<CoreLoop::Submission>> each) {
   std::vector<CoreLoop::Submission> good;
   auto results = std::make_shared<std::vector<Result<JobId>>>();
   std::vector<std::size_t> places;
-  for (auto& request : body->requests) {
-    auto prepared = request.ok() ? prepare(visit, std::move(*request)) : Result<CoreLoop::Submission>(request.error());
-    if (prepared.ok()) {
+  for (auto& one : each) {
+    if (one.ok()) {
       places.push_back(results->size());
       results->push_back(JobId{});
-      good.push_back(std::move(*prepared));
+      good.push_back(std::move(*one));
     } else {
-      results->push_back(prepared.error());
+      results->push_back(one.error());
     }
   }
   if (good.empty())
     return visit.answer(encode_submitted(*results));
-  world_.core.submit_all(std::move(good), [visit = std::move(visit), results,
-                                           places = std::move(places)](std::vector<Result<Answer>> answers) {
+  auto load = take_load(visit, good);
+  if (!load.ok())
+    return visit.refuse(load.error());
+  world_.core.submit_all(std::move(good), [this, visit = std::move(visit), results, places = std::move(places),
+                                           load = std::move(*load)](std::vector<Result<Answer>> answers) {
+    drop_load(*load);
     for (std::size_t i = 0; i < answers.size(); ++i)
       (*results)[places[i]] = answers[i].ok() ? Result<JobId>(answers[i]->job) : Result<JobId>(answers[i].error());
     visit.answer(encode_submitted(*results));
   });
 }
 
-void Api::submit_one(Visit visit, SubmitRequest request) {
-  if (request.test_only)
-    return try_submit(std::move(visit), std::move(request));
-  const bool has_step = request.first_step.has_value(), interactive = request.spec.interactive;
-  auto prepared = prepare(visit, std::move(request));
-  if (!prepared.ok())
-    return visit.refuse(prepared.error(), status_of_submission(prepared.error()));
-  world_.core.submit(std::move(prepared->command), std::move(prepared->blobs),
-                     [this, visit = std::move(visit), has_step, interactive](Result<Answer> answer) mutable {
+void Api::submit_one(Visit visit, CoreLoop::Submission submission, bool has_step, bool interactive) {
+  const bool waits = visit.query("wait") == "started";
+  if (waits)
+    if (const auto room = world_.waiters.room(visit.payer); !room.ok())
+      return visit.refuse(room.error());
+  auto load = take_load(visit, {&submission, 1});
+  if (!load.ok())
+    return visit.refuse(load.error());
+  world_.core.submit(std::move(submission.command), std::move(submission.blobs),
+                     [this, visit = std::move(visit), waits, has_step, interactive,
+                      load = std::move(*load)](Result<Answer> answer) mutable {
+                       drop_load(*load);
                        if (!answer.ok())
                          return visit.refuse(answer.error());
                        const JobId job = answer->job;
-                       if (visit.query("wait") != "started")
+                       if (!waits)
                          return visit.answer(encode_submitted(job));
-                       wait_started(std::move(visit), job, has_step ? 0 : -100,
-                                    interactive ? world_.presence.enter(job) : nullptr);
+                       auto here = interactive ? world_.presence.enter(job, visit.node()) : nullptr;
+                       wait_started(std::move(visit), job, has_step ? 0 : -100, std::move(here));
                      });
+}
+
+struct Api::Load {
+  UserId user;
+  Holdings::Of of;
+  std::vector<std::pair<BlobId, std::uint64_t>> blobs;  // each once
+};
+
+Result<std::shared_ptr<Api::Load>> Api::take_load(const Visit& visit, std::span<const CoreLoop::Submission> all) {
+  auto load = std::make_shared<Load>();
+  load->user = visit.caller.user;
+  std::map<std::string_view, std::uint64_t> blobs;
+  for (const auto& one : all) {
+    if (const auto* job = std::get_if<SubmitJob>(&one.command.body)) {
+      ++load->of.pending_jobs;
+      load->user = job->spec->user;  // an administrator submits for others
+    }
+    for (const Blob& blob : one.blobs) blobs.emplace(blob.id, blob.bytes.size());
+  }
+  const Holdings& holdings = world_.view.holdings();
+  for (const auto& [id, bytes] : blobs) {
+    if (!holdings.has(load->user, BlobId(id)))
+      load->of.stored_bytes += bytes;
+    load->blobs.emplace_back(id, bytes);
+  }
+  Holdings::Of& coming = on_the_way_[load->user];
+  const Holdings::Of held = holdings.of(load->user);
+  const std::uint64_t jobs = held.pending_jobs + coming.pending_jobs, stored = held.stored_bytes + coming.stored_bytes;
+  const ApiLimits& limits = settings_.limits;
+  if (!visit.caller.admin && load->of.pending_jobs > 0 && jobs + load->of.pending_jobs > limits.pending_jobs_max)
+    return Error{
+        Errc::kExhausted,
+        format("you have {} jobs waiting, and at most {} are taken from one user (an array counts once): submit "
+               "the rest when some have started, or as an array",
+               jobs, limits.pending_jobs_max),
+        "pending_jobs"};
+  if (!visit.caller.admin && load->of.stored_bytes > 0 && stored + load->of.stored_bytes > limits.stored_bytes_max)
+    return Error{Errc::kExhausted,
+                 format("scripts and environments of your jobs take {} MiB, and at most {} MiB are kept for one user: "
+                        "put data into files and let the script read them, or wait until jobs have ended",
+                        stored >> 20, limits.stored_bytes_max >> 20),
+                 "stored_bytes"};
+  coming.pending_jobs += load->of.pending_jobs;
+  coming.stored_bytes += load->of.stored_bytes;
+  return load;
+}
+
+void Api::drop_load(const Load& load) {
+  const auto coming = on_the_way_.find(load.user);
+  coming->second.pending_jobs -= load.of.pending_jobs;
+  coming->second.stored_bytes -= load.of.stored_bytes;
+  if (coming->second.pending_jobs == 0 && coming->second.stored_bytes == 0)
+    on_the_way_.erase(coming);
+  for (const auto& [blob, bytes] : load.blobs) world_.view.holdings().known(load.user, blob, bytes);
+}
+
+void Api::learn_lengths() {
+  constexpr std::size_t kAtOnce = 32;
+  auto unknown = world_.view.holdings().take_unknown(kAtOnce);
+  if (unknown.empty())
+    return;
+  const auto left = std::make_shared<std::size_t>(unknown.size());
+  for (const auto& [user, blob] : unknown)
+    world_.read_blob(blob, [this, left, user = user, blob = blob](const Result<std::string>& bytes) {
+      world_.view.holdings().known(user, blob, bytes.ok() ? bytes->size() : 0);
+      if (--*left == 0)
+        learn_lengths();
+    });
 }
 
 void Api::hold_job(Visit visit) {

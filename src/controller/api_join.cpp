@@ -1,6 +1,8 @@
-// How nodes come in: one-time tokens, certificates, links.
+// How nodes come in: tokens, certificates, links.
+#include "base/hostlist.h"
 #include "base/text.h"
 #include "controller/api.h"
+#include "core/nodes.h"
 #include "wire/codec.h"
 
 namespace lockstep {
@@ -15,22 +17,27 @@ std::string role_text(JoinToken::Role role, const std::string& realm) {
   return role == JoinToken::Role::kBroker ? std::string(kBrokerPrefix) + realm : "compute";
 }
 
-bool good_node_name(std::string_view name) {
-  return !name.empty() && name.size() <= 63 && name.front() != '-' &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.") ==
-             std::string_view::npos;
+Result<void> check_names(const TokenRequest& ask) {
+  if (ask.node.empty() && !ask.any_name)
+    return invalid("say which names the token may give: node (a host list), or any_name for any that nobody has",
+                   "node");
+  if (!ask.node.empty() && ask.any_name)
+    return invalid("a token is for the nodes that are named, or for any name: not both", "any_name");
+  if (ask.node.empty() && ask.replace)
+    return invalid("name the node that may be replaced", "node");
+  return {};
 }
 
 }  // namespace
 
 void Api::make_token(Visit visit) {
+  if (!visit.caller.admin)
+    return visit.refuse(denied("join tokens are made by administrators"));
   const auto body = decode_token_request(visit.http().body);
   if (!body.ok())
     return visit.refuse(body.error());
-  if (body->role == JoinToken::Role::kBroker && body->realm.empty())
-    return visit.refuse(invalid("a broker speaks for the users of a realm: name it", "realm"));
-  if (!body->node.empty() && !good_node_name(body->node))
-    return visit.refuse(invalid(format("\"{}\" is no host name", body->node), "node"));
+  if (const auto named = check_names(*body); !named.ok())
+    return visit.refuse(named.error());
   JoinToken token;
   token.meta.name = powers_.random_hex(6);
   const std::string secret = powers_.random_hex(24);
@@ -39,6 +46,9 @@ void Api::make_token(Visit visit) {
   token.realm = body->realm;
   token.node = body->node;
   token.expires = world_.clock.now() + seconds(body->ttl_s);
+  token.uses_left = body->uses;
+  token.replace = body->replace;
+  token.trust_administrators = body->trust_administrators;
   std::string text = format("{}.{}.{}", token.meta.name, secret, powers_.ca_fingerprint);
   const Caller caller = visit.caller;
   world_.core.submit({caller, PutToken{std::move(token)}}, {},
@@ -50,50 +60,74 @@ void Api::make_token(Visit visit) {
                      });
 }
 
+// The view may be a moment old: whether a token is good is decided by the core. This keeps strangers from its door.
+const JoinToken* Api::token_of(const JoinRequest& ask) const {
+  const auto parts = split(ask.token, '.');
+  const auto& tokens = world_.view.tables().tokens;
+  const auto known = parts.size() == 3 ? tokens.find(parts[0]) : tokens.end();
+  if (known == tokens.end() || known->second->used ||
+      !equal_in_constant_time(known->second->secret_sha256, powers_.sha256_hex(parts[1])))
+    return nullptr;
+  return known->second.get();
+}
+
 void Api::join(Visit visit) {
+  const std::string& address = visit.http().peer.address;
+  const Instant now = world_.clock.now();
+  if (!join_guard_.may_try(address, now))
+    return visit.refuse({Errc::kExhausted, "too many tries to join failed from your address: wait a minute", {}});
+  const auto refuse = [&](const Error& error) {
+    join_guard_.failed(address, now);
+    visit.refuse(error);
+  };
   const auto body = decode_join_request(visit.http().body);
   if (!body.ok())
-    return visit.refuse(body.error());
-  if (!good_node_name(body->node))
-    return visit.refuse(invalid(format("\"{}\" is no host name", body->node), "node"));
-  const auto parts = split(body->token, '.');
-  const auto known = parts.size() < 2 ? world_.view.tables().tokens.end() : world_.view.tables().tokens.find(parts[0]);
-  const Error no_token = denied("the token is unknown, used or expired: make a new one with `lockstep node token`");
-  if (known == world_.view.tables().tokens.end())
-    return visit.refuse(no_token);
+    return refuse(body.error());
+  const JoinToken* token = token_of(*body);
+  if (!token)
+    return refuse(denied("the token is unknown, used or expired: make a new one with `lockstep node token`"));
+  if (!is_node_name(body->node))
+    return refuse(invalid(format("\"{}\" is no host name", body->node), "node"));
   // Signed first, so that a request that cannot be signed does not use the token up; handed out only once it is
-  // redeemed.
-  JoinAnswer answer;
-  answer.role = known->second->role;
-  answer.ca = powers_.ca_pem;
-  auto certificate = powers_.sign(body->csr, std::string(kNodePrefix) + body->node,
-                                  role_text(known->second->role, known->second->realm));
-  if (!certificate.ok())
-    return visit.refuse(certificate.error());
-  answer.certificate = std::move(*certificate);
-  RedeemToken redeem{parts[0], powers_.sha256_hex(parts[1]), body->node, world_.clock.now()};
+  // redeemed, by the entry that says which certificate counts from now on.
+  auto made = powers_.sign(body->csr, std::string(kNodePrefix) + body->node, role_text(token->role, token->realm));
+  if (!made.ok())
+    return refuse(made.error());
+  const JoinAnswer answer{std::move(made->pem), powers_.ca_pem, token->role};
+  const auto parts = split(body->token, '.');
+  RedeemToken redeem{parts[0], powers_.sha256_hex(parts[1]), body->node, now, made->serial};
   world_.core.submit({{UserId{}, true}, std::move(redeem)}, {},
-                     [visit = std::move(visit), answer = std::move(answer)](Result<Answer> done) {
+                     [this, visit = std::move(visit), answer](Result<Answer> done) {
                        if (done.ok())
-                         visit.answer(encode(answer));
-                       else
-                         visit.refuse(done.error());
+                         return visit.answer(encode(answer));
+                       join_guard_.failed(visit.http().peer.address, world_.clock.now());
+                       visit.refuse(done.error());
                      });
 }
 
-void Api::agent_link(Visit visit) {
-  const Peer& peer = visit.http().peer;
+// The core decides at the hello; who is known to be cut off gets no link to say it on.
+Result<LinkHub::Holder> Api::link_holder(const Peer& peer) const {
   const std::string_view name = peer.certificate_name, role = peer.certificate_role;
   const bool broker = role.starts_with(kBrokerPrefix);
-  if (peer.how != Peer::How::kCertificate || !name.starts_with(kNodePrefix) || (role != "compute" && !broker))
-    return visit.refuse(denied("links are for nodes that have joined: their certificate is missing"), 401);
+  if (peer.how != Peer::How::kCertificate || !name.starts_with(kNodePrefix) || (role != "compute" && !broker) ||
+      peer.certificate_serial.empty())
+    return denied("links are for nodes that have joined: their certificate is missing");
+  LinkHub::Holder holder{std::string(name.substr(kNodePrefix.size())), peer.certificate_serial,
+                         std::string(broker ? role.substr(kBrokerPrefix.size()) : std::string_view{})};
+  if (const Node* node = world_.view.tables().node(holder.node_name))
+    TRY(check_certificate(*node, holder.certificate));
+  return holder;
+}
+
+void Api::agent_link(Visit visit) {
+  auto holder = link_holder(visit.http().peer);
+  if (!holder.ok())
+    return visit.refuse(holder.error(), 401);
   const auto asked = visit.http().headers.find("upgrade");
   if (asked == visit.http().headers.end() || asked->second != kLinkProtocol)
     return visit.refuse(invalid(format("this is a stream: ask for an upgrade to {}", kLinkProtocol)), 426);
-  std::string node(name.substr(kNodePrefix.size()));
-  std::string realm(broker ? role.substr(kBrokerPrefix.size()) : std::string_view{});
   if (auto stream = visit.exchange->upgrade(std::string(kLinkProtocol)))
-    world_.links.add(std::move(stream), std::move(node), std::move(realm));
+    world_.links.add(std::move(stream), std::move(*holder));
 }
 
 }  // namespace lockstep

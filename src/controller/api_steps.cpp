@@ -5,51 +5,95 @@
 
 namespace lockstep {
 
+Result<CoreLoop::Submission> Api::read_step(const Visit& visit, JobId job) const {
+  StepRequest request = TRY(decode_step_request(visit.http().body));
+  if (request.environment.size() > settings_.environment_bytes_max)
+    return Error{Errc::kExhausted, format("the environment is larger than {} bytes", settings_.environment_bytes_max),
+                 "environment"};
+  CoreLoop::Submission out;
+  request.spec.environment.clear();
+  if (!request.environment.empty()) {
+    request.spec.environment = powers_.sha256_hex(request.environment);
+    out.blobs.push_back({request.spec.environment, std::move(request.environment)});
+  }
+  out.command = {visit.caller, CreateStep{job, std::make_shared<const StepSpec>(std::move(request.spec))}};
+  return out;
+}
+
 void Api::create_step(Visit visit) {
   const Job* job = job_of(visit);
   if (!job)
     return;
-  auto request = decode_step_request(visit.http().body);
-  if (!request.ok())
-    return visit.refuse(request.error());
-  if (request->environment.size() > settings_.environment_bytes_max)
-    return visit.refuse({Errc::kExhausted,
-                         format("the environment is larger than {} bytes", settings_.environment_bytes_max),
-                         "environment"});
-  std::vector<Blob> blobs;
-  request->spec.environment.clear();
-  if (!request->environment.empty()) {
-    request->spec.environment = powers_.sha256_hex(request->environment);
-    blobs.push_back({request->spec.environment, std::move(request->environment)});
-  }
   const JobId id = job->id;
-  const bool interactive = job->spec->interactive;
-  const Caller caller = visit.caller;
+  if (job->next_step >= settings_.limits.steps_max)
+    return visit.refuse({Errc::kExhausted,
+                         format("job {} has had {} steps, and every one of them is listed: start the rest in another "
+                                "job, or several programs in one step",
+                                id.value, job->next_step),
+                         "steps"});
+  constexpr std::size_t kReadAtOnce = 256 << 10;
+  if (visit.http().body.size() <= kReadAtOnce)
+    return submit_step(visit, id, read_step(visit, id));
+  aside(
+      std::move(visit), [this, id](const Visit& v) { return read_step(v, id); },
+      [this, id](Visit v, Result<CoreLoop::Submission> step) { submit_step(std::move(v), id, std::move(step)); });
+}
+
+void Api::submit_step(Visit visit, JobId id, Result<CoreLoop::Submission> step) {
+  if (!step.ok())
+    return visit.refuse(step.error());
+  const bool waits = visit.query("wait") == "started";
+  if (waits)
+    if (const auto room = world_.waiters.room(visit.payer); !room.ok())
+      return visit.refuse(room.error());
+  auto load = take_load(visit, {&*step, 1});
+  if (!load.ok())
+    return visit.refuse(load.error());
   world_.core.submit(
-      {caller, CreateStep{id, std::make_shared<const StepSpec>(std::move(request->spec))}}, std::move(blobs),
-      [this, visit = std::move(visit), id, interactive](Result<Answer> answer) mutable {
+      std::move(step->command), std::move(step->blobs),
+      [this, visit = std::move(visit), id, waits, load = std::move(*load)](Result<Answer> answer) mutable {
+        drop_load(*load);
         if (!answer.ok())
           return visit.refuse(answer.error());
-        const StepNo step = answer->step;
-        if (visit.query("wait") != "started")
-          return visit.answer(encode_step_created(step));
+        const StepNo number = answer->step;
+        if (!waits)
+          return visit.answer(encode_step_created(number));
         // A step nobody waits for any more must not start later.
-        const auto gone = [this, id, step] {
-          world_.core.submit({{UserId{}, true}, SignalStep{id, step, 0}}, {}, [](const Result<Answer>&) {});
+        const auto gone = [this, id, number] {
+          world_.core.submit({{UserId{}, true}, SignalStep{id, number, 0}}, {}, [](const Result<Answer>&) {});
         };
-        wait_started(std::move(visit), id, step, interactive ? world_.presence.enter(id) : nullptr, gone);
+        const Job* now = world_.view.tables().job(id);
+        const bool interactive = now && now->spec->interactive;
+        auto here = interactive ? world_.presence.enter(id, visit.node()) : nullptr;
+        wait_started(std::move(visit), id, number, std::move(here), gone);
       });
 }
 
+// In slices over the tables as they are then: a million references to steps would take too long to gather.
 void Api::list_steps(Visit visit) {
-  std::vector<Record> records;
-  for (const auto& [key, step] : world_.view.tables().steps) records.emplace_back(step);
-  visit.answer(encode_records(Kind::kStep, records));
+  PageReply reply{200, "application/json", "{\"steps\":[", {}};
+  reply.more = [this, viewer = visit.viewer(), next = StepKey{JobId{}, INT32_MIN},
+                first = true](std::string& body) mutable {
+    constexpr std::size_t kAtOnce = 64;
+    const auto& steps = world_.view.tables().steps;
+    auto at = steps.lower_bound(next);
+    for (std::size_t n = 0; n < kAtOnce && at != steps.end(); ++n, ++at) {
+      next = {at->first.first, at->first.second + 1};
+      body += first ? "" : ",";
+      body += encode_record(shown_to(viewer, at->second));
+      first = false;
+    }
+    if (at != steps.end())
+      return true;
+    body += "]}";
+    return false;
+  };
+  write(std::move(visit), std::move(reply));
 }
 
 void Api::get_step(Visit visit) {
   if (const Step* step = step_of(visit))
-    visit.answer(encode_record(world_.view.tables().steps.at({step->job, step->number})));
+    visit.answer(encode_record(shown_to(visit.viewer(), world_.view.tables().steps.at({step->job, step->number}))));
 }
 
 void Api::signal_step(Visit visit) {
@@ -68,7 +112,7 @@ void Api::step_stream(Visit visit) {
   const Step* step = step_of(visit);
   if (!step)
     return;
-  if (!may_see(visit, step->user))
+  if (!visit.viewer().owns(step->user))  // an administrator's step in somebody's job is not for that user's eyes
     return visit.refuse(denied(format("step {} belongs to somebody else", visit.names[0])));
   constexpr std::string_view kProtocol = "lockstep-stepio/1";
   const auto asked = visit.http().headers.find("upgrade");
@@ -85,7 +129,8 @@ void Api::step_stream(Visit visit) {
   ask.direct = visit.query("direct") == "1" && visit.http().peer.how == Peer::How::kForwarded;
   auto stream = visit.exchange->upgrade(std::string(kProtocol));
   if (stream)
-    world_.step_io.attach(std::move(stream), key, ask, world_.presence.enter(key.first));
+    world_.step_io.attach(std::move(stream), key, ask, world_.presence.enter(key.first, visit.node()),
+                          std::to_string(visit.caller.user.value));
 }
 
 }  // namespace lockstep

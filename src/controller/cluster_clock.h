@@ -1,5 +1,6 @@
 // ClusterClock: cluster time on this controller: what the log has reached, plus what the boot clock has counted since.
-// Any thread may read it.
+// The boot clock counts while the machine is suspended: agents' fences run on meanwhile, so we must see that time pass.
+// That it was our own silence is told by the beats that are missing (NodeDesk). Any thread may read it.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,7 @@ class ClusterClock {
     base_ = by_wall > floor && by_wall - floor < kBelievable ? by_wall : floor;
   }
   Instant now() const { return base_ + (clock_.boot() - boot_); }
+  Duration thread_cpu() const { return clock_.thread_cpu(); }
   // Wall clock minus cluster time, at this moment.
   Duration wall_offset() const { return {clock_.wall().us - now().us}; }
 

@@ -9,16 +9,19 @@ namespace lockstep {
 namespace {
 
 constexpr Duration kTickRetry = millis(500);  // after a tick that could not be stored
+constexpr Duration kBatchCpu = millis(8);     // of a batch's commands; encoding and publishing them costs about as much
 constexpr Duration kWallJump = seconds(1);    // larger differences are written down
 
 }  // namespace
 
 CoreLoop::CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDesk::Composer composer,
-                   const ClusterClock& clock, Outputs outputs)
+                   const ClusterClock& clock, Outputs outputs, TurnWatch& watch)
     : engine_(std::move(engine)),
       desk_(desk, std::move(composer), clock.now()),
       clock_(clock),
-      outputs_(std::move(outputs)) {
+      outputs_(std::move(outputs)),
+      watch_(watch) {
+  watch_engine();
   engine_->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {
     outbox_.push_back([this, batch] {
       const AtWorkFor at_work(batch->commands);
@@ -52,6 +55,40 @@ void CoreLoop::run_aside(Task work, Task done) {
     work();
     inbox_.post(std::move(done));
   });
+}
+
+// The first word behind the user: "u12 cancel 7 0" is a cancel.
+std::string kind_of_fingerprint(const std::string& text) {
+  const auto from = text.find(' ');
+  if (from == std::string::npos)
+    return "tick";
+  const auto to = text.find(' ', from + 1);
+  return text.substr(from + 1, to == std::string::npos ? to : to - from - 1);
+}
+
+void CoreLoop::watch_engine() {
+  Engine::Watch watch;
+  watch.cpu = [this] { return clock_.thread_cpu(); };
+  watch.took = [this](const std::string& fingerprint, Duration cost) {
+    if (cost > slowest_) {
+      slowest_ = cost;
+      slowest_what_ = fingerprint;
+    }
+    if (cost > kSlowTurn)
+      watch_.took(TurnWatch::Loop::kCore, kind_of_fingerprint(fingerprint), fingerprint, cost, clock_.now());
+  };
+  watch.enough = kBatchCpu;
+  engine_->set_watch(std::move(watch));
+}
+
+// A turn is slow by its slowest command, which is named already, or by many small things.
+void CoreLoop::turn_ended() {
+  const Duration now_at = clock_.thread_cpu();
+  if (slowest_ <= kSlowTurn || now_at - cpu_at_turn_ > slowest_ + kSlowTurn)
+    watch_.took(TurnWatch::Loop::kCore, "turn", slowest_what_, now_at - cpu_at_turn_, clock_.now());
+  cpu_at_turn_ = now_at;
+  slowest_ = {};
+  slowest_what_.clear();
 }
 
 void CoreLoop::submit(Command command, std::vector<Blob> blobs, std::function<void(Result<Answer>)> done) {
@@ -94,8 +131,10 @@ void CoreLoop::submit_direct(Command command, Engine::Reply reply) {
   });
 }
 
-void CoreLoop::connected(std::uint64_t link, std::string node_name) {
-  inbox_.post([this, link, node_name = std::move(node_name)] { desk_.connected(link, node_name, clock_.now()); });
+void CoreLoop::connected(std::uint64_t link, std::string node_name, std::string certificate) {
+  inbox_.post([this, link, node_name = std::move(node_name), certificate = std::move(certificate)] {
+    desk_.connected(link, node_name, clock_.now(), certificate);
+  });
 }
 
 void CoreLoop::disconnected(std::uint64_t link) {
@@ -106,6 +145,14 @@ void CoreLoop::receive(std::uint64_t link, FromAgent message) {
   inbox_.post([this, link, message = std::move(message)]() mutable {
     if (engine_->trusted())
       desk_.receive(link, std::move(message), engine_->state(), clock_.now());
+  });
+}
+
+// While the log cannot be read renewals are not taken either: that is our own silence too.
+void CoreLoop::beat() {
+  inbox_.post([this] {
+    if (engine_->trusted())
+      desk_.beat(clock_.now());
   });
 }
 
@@ -159,18 +206,19 @@ void CoreLoop::take_desk_commands() {
     engine_->submit(std::move(command), [this, token = token](Result<Answer> answer) {
       desk_.answered(token, answer, engine_->state(), clock_.now());
     });
-  for (const NodeId node : desk_.take_fence_requests())
+  for (const auto& [node, silence] : desk_.take_fence_requests())
     if (const Node* record = engine_->state().tables().node(node); record && outputs_.ask_fence_hook)
-      outputs_.ask_fence_hook(node, record->meta.name);
+      outputs_.ask_fence_hook(node, record->meta.name, silence);
 }
 
-void CoreLoop::run_engine() {
+// One batch: what came meanwhile is looked at before the next one, so a long command that goes on in parts stops
+// nobody.
+void CoreLoop::run_batch() {
   take_desk_commands();
-  while (engine_->has_work()) {
-    engine_->run_batch(clock_.now());
-    take_desk_commands();
-    flush();
-  }
+  if (!engine_->has_work())
+    return;
+  engine_->run_batch(clock_.now());
+  take_desk_commands();
 }
 
 void CoreLoop::flush() {
@@ -186,12 +234,17 @@ void CoreLoop::flush() {
 
 void CoreLoop::run() {
   while (!stopping_) {
-    const Instant next = next_timer();
+    const Instant next = engine_->has_work() ? Instant{} : next_timer();
     const Instant now = clock_.now();
     auto tasks = inbox_.take(next >= kNever ? kForever : std::max(Duration{}, next - now));
     for (auto& task : tasks) task();
     timers(clock_.now());
-    run_engine();
+    run_batch();
+    flush();
+    turn_ended();
+  }
+  while (engine_->has_work()) {
+    run_batch();
     flush();
   }
 }

@@ -13,6 +13,7 @@
 #include "controller/engine.h"
 #include "controller/mailbox.h"
 #include "controller/node_desk.h"
+#include "controller/turn_watch.h"
 
 namespace lockstep {
 
@@ -23,12 +24,12 @@ class CoreLoop {
     std::function<void(std::vector<Task>)> to_io;                        // run in order on the I/O thread
     std::function<void(std::shared_ptr<const Engine::Batch>)> on_batch;  // for the I/O thread's readers
     std::function<void(std::vector<NodeDesk::Outgoing>)> on_messages;    // on the I/O thread
-    std::function<void(NodeId, std::string node_name)> ask_fence_hook;   // on the core's thread: no blocking
-    std::function<void(bool read_only)> on_mode;                         // on the I/O thread
+    std::function<void(NodeId, std::string node_name, Duration silence)> ask_fence_hook;  // on this thread: no blocking
+    std::function<void(bool read_only)> on_mode;                                          // on the I/O thread
   };
 
   CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDesk::Composer composer,
-           const ClusterClock& clock, Outputs outputs);
+           const ClusterClock& clock, Outputs outputs, TurnWatch& watch);
   ~CoreLoop();
 
   // Before start() only: this thread's calls to the engine.
@@ -48,15 +49,19 @@ class CoreLoop {
   void post(Task task) { inbox_.post(std::move(task)); }
   void post_all(std::vector<Task> tasks) { inbox_.post_all(std::move(tasks)); }
 
-  void connected(std::uint64_t link, std::string node_name);
+  void connected(std::uint64_t link, std::string node_name, std::string certificate);
   void disconnected(std::uint64_t link);
   void receive(std::uint64_t link, FromAgent message);
   void fenced(NodeId node, std::string proof);
+  // From the I/O thread every kBeatEvery: renewals come the same way, so where beats are missing they could not come.
+  void beat();
 
  private:
   void run();
+  void watch_engine();
+  void turn_ended();
   void timers(Instant now);
-  void run_engine();
+  void run_batch();
   void take_desk_commands();
   void flush();
   void run_aside(Task work, Task done);
@@ -66,6 +71,9 @@ class CoreLoop {
   NodeDesk desk_;
   const ClusterClock& clock_;
   Outputs outputs_;
+  TurnWatch& watch_;
+  Duration cpu_at_turn_, slowest_;  // CPU time when this turn began; of its slowest command
+  std::string slowest_what_;        // its fingerprint, where it was slow; else what kind of turn it is
   Mailbox<Task> inbox_;
   std::vector<Task> outbox_;  // for the I/O thread
   bool tick_in_hand_ = false;

@@ -20,6 +20,7 @@ constexpr std::size_t kDocumentBytes = kEntryBytesMax - (64 << 10);  // ended th
 constexpr std::size_t kSnapshotDocumentBytes = 128 << 10;            // short enough for caches while it is read
 constexpr std::size_t kReadPage = 256;                               // entries per read while loading
 constexpr std::size_t kKnownBlobsMax = 20'000;                       // ids remembered as stored already
+constexpr Duration kTellCost = millis(20);                           // commands that cost more are named to who watches
 constexpr std::uint64_t kTrimStep = 512;  // entries that must be gained before the log is trimmed between snapshots
 
 // What still goes through first when the log is in trouble: work that ends, and the fate of nodes.
@@ -28,8 +29,8 @@ bool goes_first(const Command& command) {
   return std::holds_alternative<AgentReport>(b) || std::holds_alternative<CancelJob>(b) ||
          std::holds_alternative<EndJob>(b) || std::holds_alternative<SignalStep>(b) ||
          std::holds_alternative<NodeHello>(b) || std::holds_alternative<NodeLost>(b) ||
-         std::holds_alternative<NodeFenced>(b) || std::holds_alternative<Tick>(b) ||
-         std::holds_alternative<StartEpoch>(b);
+         std::holds_alternative<GiveUpMember>(b) || std::holds_alternative<NodeFenced>(b) ||
+         std::holds_alternative<Tick>(b) || std::holds_alternative<StartEpoch>(b);
 }
 
 // Nearly every command writes the cluster's record: its clock and the next ids. Of one batch only the last counts.
@@ -87,6 +88,7 @@ struct Engine::Inner {
   std::deque<Item> queue;
   std::vector<Reader> readers;
   Aside aside;
+  Watch watch;
   bool drafting = false;  // a snapshot is being encoded
   std::unordered_set<std::string> known_blobs;
   std::uint64_t last_index = 0;
@@ -362,7 +364,7 @@ struct Engine::Inner {
     std::vector<Result<Answer>> answers;
     answers.reserve(items.size());
     const Seq seq_before = state.tables().seq;
-    for (auto& item : items) answers.push_back(apply_one(item, batch, blobs));
+    apply_all(items, answers, batch, blobs);
     keep_last_cluster(batch.changes);
     if (note && mutant(Mutant::kLateQuarantine))
       note->done();
@@ -405,7 +407,38 @@ struct Engine::Inner {
     trim();
   }
 
-  Result<Answer> apply_one(Item& item, Batch& batch, std::vector<Blob>& blobs) {
+  // Applies items until they took long enough; what is left goes back to the front of the queue, where it came from.
+  // A command that was cut goes to its end, behind those who wait.
+  void apply_all(std::vector<Item>& items, std::vector<Result<Answer>>& answers, Batch& batch,
+                 std::vector<Blob>& blobs) {
+    std::vector<Item> applied;
+    applied.reserve(items.size());
+    Duration begin = watch.cpu ? watch.cpu() : Duration{}, last = begin;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      std::optional<CommandPart> rest;
+      Result<Answer> answer = apply_one(items[i], batch, blobs, rest);
+      if (watch.cpu) {
+        const Duration now_at = watch.cpu();
+        watch.took(now_at - last > kTellCost ? fingerprint(items[i].command) : std::string(), now_at - last);
+        last = now_at;
+      }
+      if (rest) {
+        items[i].command.part = *rest;
+        queue.push_back(std::move(items[i]));
+      } else {
+        applied.push_back(std::move(items[i]));
+        answers.push_back(std::move(answer));
+      }
+      if (last - begin >= watch.enough) {
+        queue.insert(queue.begin(), std::make_move_iterator(items.begin() + static_cast<std::ptrdiff_t>(i) + 1),
+                     std::make_move_iterator(items.end()));
+        break;
+      }
+    }
+    items = std::move(applied);
+  }
+
+  Result<Answer> apply_one(Item& item, Batch& batch, std::vector<Blob>& blobs, std::optional<CommandPart>& rest) {
     if (note) {
       std::string name = fingerprint(item.command);
       if (quarantine->refuses(name))
@@ -424,6 +457,7 @@ struct Engine::Inner {
       if (!known_blobs.contains(blob.id) &&
           std::none_of(blobs.begin(), blobs.end(), [&](const Blob& b) { return b.id == blob.id; }))
         blobs.push_back(std::move(blob));
+    rest = o.rest;
     return std::move(o.answer);
   }
 
@@ -506,6 +540,7 @@ std::vector<std::string> Engine::quarantined() const {
 void Engine::teach(std::span<const PastRun> runs) { inner_->state.teach(runs); }
 bool Engine::has_work() const { return !inner_->queue.empty(); }
 void Engine::run_batch(Instant now) { inner_->run(now); }
+void Engine::set_watch(Watch watch) { inner_->watch = std::move(watch); }
 void Engine::set_aside(Aside aside) { inner_->aside = std::move(aside); }
 void Engine::add_reader(Reader reader) { inner_->readers.push_back(std::move(reader)); }
 std::vector<Change> Engine::snapshot() const { return inner_->records(); }

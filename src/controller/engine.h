@@ -72,6 +72,14 @@ class Engine {
   // takes long and needs nothing but the records, which nobody changes.
   using Aside = std::function<void(std::function<void()> work, std::function<void()> done)>;
   void set_aside(Aside aside);
+  // Who watches what commands cost. cpu: CPU time of this thread; took: what one command, or "commit" (encoding and
+  // publishing a batch), cost of it. A batch ends early once its commands took `enough`.
+  struct Watch {
+    std::function<Duration()> cpu;
+    std::function<void(const std::string& fingerprint, Duration cost)> took;
+    Duration enough = kForever;
+  };
+  void set_watch(Watch watch);
   // Every record, as of the last committed batch.
   std::vector<Change> snapshot() const;
 

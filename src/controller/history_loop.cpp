@@ -23,8 +23,8 @@ Instant steady_now() {
 
 }  // namespace
 
-HistoryLoop::HistoryLoop(HistoryStore& store, std::function<void(std::uint64_t)> on_cursor)
-    : store_(store), on_cursor_(std::move(on_cursor)) {}
+HistoryLoop::HistoryLoop(HistoryStore& store, CallerCounts::Most most, std::function<void(std::uint64_t)> on_cursor)
+    : store_(store), on_cursor_(std::move(on_cursor)), counts_(most) {}
 
 HistoryLoop::~HistoryLoop() { stop(); }
 
@@ -105,30 +105,55 @@ bool HistoryLoop::store_backlog() {
   return true;
 }
 
+Result<void> HistoryLoop::ask(const Payer& payer, About about, Question question) {
+  TRY(counts_.enter(payer.name, payer.reserved, "questions about history"));
+  inbox_.post(Asked{payer.name, std::move(question), about == About::kHistory});
+  return {};
+}
+
+void HistoryLoop::take_in(Message& message) {
+  if (auto* batch = std::get_if<std::shared_ptr<const Engine::Batch>>(&message)) {
+    const AtWorkFor at_work((*batch)->commands);
+    for (const auto& change : (*batch)->changes) tables_.apply(change);
+    if (!(*batch)->changes.empty()) {
+      gathered_ += (*batch)->changes.size();
+      backlog_.push_back(std::move(*batch));
+    }
+  } else if (auto* asked = std::get_if<Asked>(&message)) {
+    const std::string caller = asked->caller;
+    waiting_.push(caller, std::move(*asked));
+  } else {
+    stopping_ = true;
+  }
+}
+
+void HistoryLoop::answer(const Asked& asked) {
+  if (asked.about_history && !backlog_.empty())
+    store_backlog();
+  asked.question(store_, tables_);
+  if (!asked.caller.empty())
+    counts_.leave(asked.caller);
+}
+
 void HistoryLoop::run() {
   Instant store_at = kNever;
   while (!stopping_) {
-    std::vector<Question> questions;
-    const Duration patience = store_at >= kNever ? kForever : std::max(Duration{}, store_at - steady_now());
-    for (auto& message : inbox_.take(patience)) {
-      if (auto* batch = std::get_if<std::shared_ptr<const Engine::Batch>>(&message)) {
-        const AtWorkFor at_work((*batch)->commands);
-        for (const auto& change : (*batch)->changes) tables_.apply(change);
-        if (!(*batch)->changes.empty()) {
-          gathered_ += (*batch)->changes.size();
-          backlog_.push_back(std::move(*batch));
-        }
-      } else if (auto* question = std::get_if<Question>(&message)) {
-        questions.push_back(std::move(*question));
-      } else {
-        stopping_ = true;
-      }
-    }
+    const Duration patience = !waiting_.empty()    ? Duration{}
+                              : store_at >= kNever ? kForever
+                                                   : std::max(Duration{}, store_at - steady_now());
+    for (auto& message : inbox_.take(patience)) take_in(message);
     if (!backlog_.empty() && store_at >= kNever)
       store_at = steady_now() + kGather;
-    if (stopping_ || !questions.empty() || store_at <= steady_now() || (gathered_ > kChangesAtOnce && !failing_))
+    if (stopping_ || store_at <= steady_now() || (gathered_ > kChangesAtOnce && !failing_))
       store_at = store_backlog() ? kNever : steady_now() + kStoreRetry;
-    for (const auto& question : questions) question(store_, tables_);
+    // One at a time: batches that came meanwhile are in the tables before the next. What ends is still answered.
+    while (!waiting_.empty()) {
+      answer(waiting_.pop().second);
+      if (!stopping_)
+        break;
+    }
+    if (backlog_.empty())
+      store_at = kNever;
   }
 }
 

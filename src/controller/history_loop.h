@@ -1,6 +1,7 @@
 // HistoryLoop: the thread that keeps accounting. It brings the history store up to date from the log when it starts,
 // then takes every batch, those of a moment in one transaction: its syncs are not to stand in the way of the log's.
-// Questions about history are answered here too, beside its own tables, when everything posted before is in.
+// Questions about history are answered here too, beside its own tables, when everything posted before is in: one at a
+// time, callers in turn.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "controller/engine.h"
+#include "controller/fair_queue.h"
 #include "controller/mailbox.h"
+#include "controller/turns.h"
 #include "ports/history.h"
 #include "ports/log.h"
 
@@ -20,7 +23,7 @@ class HistoryLoop {
  public:
   using Question = std::function<void(HistoryStore&, const Tables&)>;
   // on_cursor: everything up to this log index is in; called on this thread.
-  HistoryLoop(HistoryStore& store, std::function<void(std::uint64_t)> on_cursor);
+  HistoryLoop(HistoryStore& store, CallerCounts::Most most, std::function<void(std::uint64_t)> on_cursor);
   ~HistoryLoop();
 
   // Before start(): what the store has not seen yet comes from the log, the rest of the tables from the snapshot.
@@ -29,13 +32,25 @@ class HistoryLoop {
   void stop();
 
   void take(std::shared_ptr<const Engine::Batch> batch) { inbox_.post(std::move(batch)); }
-  void ask(Question question) { inbox_.post(std::move(question)); }
+  // From other threads of the controller.
+  void ask(Question question) { inbox_.post(Asked{"", std::move(question), true}); }
+  // For a caller of the API; kExhausted when too many wait. Before a question about history is answered, everything
+  // that was committed is stored.
+  enum class About : unsigned char { kHistory, kTables };
+  Result<void> ask(const Payer& payer, About about, Question question);
 
  private:
+  struct Asked {
+    std::string caller;  // "" = ourselves
+    Question question;
+    bool about_history = false;
+  };
   struct Stop {};
-  using Message = std::variant<std::shared_ptr<const Engine::Batch>, Question, Stop>;
+  using Message = std::variant<std::shared_ptr<const Engine::Batch>, Asked, Stop>;
   void run();
+  void take_in(Message& message);
   bool store_backlog();
+  void answer(const Asked& asked);
 
   HistoryStore& store_;
   std::function<void(std::uint64_t)> on_cursor_;
@@ -43,6 +58,8 @@ class HistoryLoop {
   std::vector<std::shared_ptr<const Engine::Batch>> backlog_;  // observed by the tables, not yet stored
   std::size_t gathered_ = 0;                                   // changes in it
   Mailbox<Message> inbox_;
+  CallerCounts counts_;
+  FairQueue<Asked> waiting_;
   bool stopping_ = false;
   bool failing_ = false;
   std::thread thread_;

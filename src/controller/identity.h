@@ -1,9 +1,8 @@
-// Identity: from what the transport proves about a caller to a user of the cluster. The machine's own user database is
-// asked at a local user's first call.
+// Identity: from what the transport proves about a caller to a user of the cluster, and how far that user's word goes.
+// A node is believed only as far as it must be: see docs/security.md, "Machines and certificates".
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "controller/live_view.h"
@@ -24,14 +23,11 @@ struct Who {
   const User* known = nullptr;
   User user;        // kNewUser
   std::string why;  // kRefused
+  // Root of a node that is not trusted with it: starts, enters and reads only what is on this node. 0 = no such bound.
+  NodeId only_on;
 };
 
 // own_uid: of the controller's process, which rules its own socket, as root does.
-Who identify(const Peer& peer, const LiveView& view, std::uint32_t own_uid);
-
-// The machine's record of a uid; a made-up one when it has none.
-User local_user(std::uint32_t uid, std::uint32_t gid);
-// Whether the cluster's record still says what the machine says.
-bool same_account(const User& a, const User& b);
+Who identify(const Peer& peer, const LiveView& view, std::uint32_t own_uid, Instant now);
 
 }  // namespace lockstep

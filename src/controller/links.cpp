@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "link/mux.h"
 #include "wire/api_call.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
@@ -11,23 +12,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kStreamsMax = 20'000;  // of one link
-
-void frame_to(Stream& stream, LinkFrame type, std::uint64_t id, std::string_view payload) {
-  stream.write(encode_frame(static_cast<std::uint8_t>(type), id, payload));
-}
-
-std::string credit_text(std::uint64_t bytes) {
-  std::string out(8, '\0');
-  for (int i = 0; i < 8; ++i) out[static_cast<std::size_t>(i)] = static_cast<char>(bytes >> (8 * (7 - i)));
-  return out;
-}
-
-std::uint64_t credit_of(std::string_view payload) {
-  std::uint64_t n = 0;
-  for (const char c : payload.substr(0, 8)) n = (n << 8) | static_cast<unsigned char>(c);
-  return n;
-}
+constexpr std::size_t kCallCost = 2 << 10;     // of memory, besides its bytes
+constexpr std::size_t kStreamCost = 32 << 10;  // of a client's stream, for what is under way on it
 
 // "%41+b" -> "A b" in a query, "A+b" in a path.
 std::string percent_decoded(std::string_view text, bool plus_is_blank) {
@@ -49,9 +35,10 @@ std::string percent_decoded(std::string_view text, bool plus_is_blank) {
   return out;
 }
 
-HttpRequest request_of(ApiCall call, const std::string& realm, const std::string& node_name) {
+// The body apart.
+HttpRequest request_of(const ApiCall& call, const LinkHub::Holder& holder) {
   HttpRequest request;
-  request.method = std::move(call.method);
+  request.method = call.method;
   const std::string_view target = call.target;
   const auto mark = target.find('?');
   request.path = percent_decoded(target.substr(0, mark), false);
@@ -65,146 +52,88 @@ HttpRequest request_of(ApiCall call, const std::string& realm, const std::string
     }
   if (!call.upgrade.empty())
     request.headers["upgrade"] = call.upgrade;
-  request.body = std::move(call.body);
   request.peer.how = Peer::How::kForwarded;
   request.peer.uid = call.uid;
   request.peer.gid = call.gid;
   request.peer.pid = call.pid;
-  request.peer.realm = realm;
-  request.peer.certificate_name = "node:" + node_name;
+  request.peer.realm = holder.realm;
+  request.peer.certificate_name = "node:" + holder.node_name;
   return request;
 }
 
 }  // namespace
 
-class LinkStream;
-
-// Lives while the connection or one of its streams does: streams look at `stream` before they write.
+// Lives while the connection or one of its calls does.
 struct LinkHub::Link {
+  struct Call {
+    const void* owner = nullptr;  // the exchange or the collected request it is; a number may come twice
+    std::function<void()> gone;   // what to do when the client is gone
+  };
+  struct Body {  // that is collected
+    std::unique_ptr<Stream> stream;
+    FairHold memory;
+    HttpRequest request;
+    std::size_t wanted = 0;
+  };
+
   std::uint64_t id = 0;
-  std::string node_name, realm;
+  Holder holder;
   PeerAddress peer;
-  std::unique_ptr<Stream> stream;  // null once closed
-  FrameReader reader;
-  bool closing = false;
+  bool welcome = false;  // until then nobody is heard who speaks through it
+  std::shared_ptr<Mux> mux;
+  std::shared_ptr<FairShare> memory;
   std::uint64_t next_stream = 2;
-  std::map<std::uint64_t, LinkStream*> streams;
-  std::map<std::uint64_t, std::function<void()>> calls;  // open forwarded calls: what to do when the client is gone
+  std::map<std::uint64_t, Call> calls;
+  std::map<std::uint64_t, Body> bodies;
 
-  void send(LinkFrame type, std::uint64_t id, std::string_view payload) {
-    if (stream && !closing)
-      frame_to(*stream, type, id, payload);
+  FairHold hold() const { return {memory, holder.node_name}; }
+  bool holds(std::uint64_t call, const void* owner) const {
+    const auto it = calls.find(call);
+    return it != calls.end() && it->second.owner == owner;
   }
+  void reply(std::uint64_t call, const ApiReply& answer) { mux->send(LinkFrame::kApiReply, call, encode(answer)); }
+  void refuse(std::uint64_t call, int status, const Error& why) {
+    reply(call, ApiReply{status, "application/json", encode_error(why)});
+  }
+  void refuse(std::uint64_t call, const Error& why) { refuse(call, http_status_of(why.code), why); }
+
+  void answer(std::uint64_t call, std::uint32_t uid, HttpResponse response, std::unique_ptr<Stream> carrier);
 };
 
-class LinkStream final : public Stream {
- public:
-  LinkStream(std::shared_ptr<LinkHub::Link> link, std::uint64_t id) : link_(std::move(link)), id_(id) {
-    link_->streams[id_] = this;
-  }
-  ~LinkStream() override {
-    if (detach())
-      link_->send(LinkFrame::kStreamClose, id_, {});
-  }
-
-  void on_data(std::function<void(std::string_view)> callback) override {
-    on_data_ = std::move(callback);
-    deliver();
-  }
-  void on_close(std::function<void()> callback) override { on_close_ = std::move(callback); }
-  void write(std::string bytes) override {
-    if (closed_ || closing_)
-      return;
-    queued_ += bytes;
-    push();
-  }
-  std::size_t unsent() const override { return queued_.size(); }
-  void on_drained(std::function<void()> callback) override { on_drained_ = std::move(callback); }
-  void pause(bool reading_paused) override {
-    paused_ = reading_paused;
-    if (!paused_)
-      deliver();
-  }
-  void close() override {
-    closing_ = true;
-    push();
-  }
-
-  // From the link. After any of these the object may be gone.
-  void receive(std::string_view bytes) {
-    arrived_ += bytes;
-    deliver();
-  }
-  void credit(std::uint64_t bytes) {
-    credit_ += bytes;
-    const bool was_full = !queued_.empty();
-    push();
-    if (was_full && queued_.empty() && on_drained_) {
-      const auto callback = on_drained_;
-      callback();
-    }
-  }
-  // What has arrived is delivered before the end is told.
-  void peer_closed() {
-    if (!detach())
-      return;
-    ended_ = true;
-    deliver();
-  }
-
- private:
-  bool detach() {
-    if (closed_)
-      return false;
-    closed_ = true;
-    link_->streams.erase(id_);
-    return true;
-  }
-  void push() {
-    constexpr std::size_t kPiece = 256 << 10;
-    while (!queued_.empty() && credit_ > 0 && !closed_) {
-      const std::size_t n = std::min({queued_.size(), static_cast<std::size_t>(credit_), kPiece});
-      link_->send(LinkFrame::kStreamData, id_, std::string_view(queued_).substr(0, n));
-      queued_.erase(0, n);
-      credit_ -= n;
-    }
-    if (closing_ && queued_.empty() && detach())
-      link_->send(LinkFrame::kStreamClose, id_, {});
-  }
-  void deliver() {
-    if (!paused_ && on_data_ && !arrived_.empty()) {
-      const std::string bytes = std::exchange(arrived_, {});
-      if (!closed_)
-        link_->send(LinkFrame::kStreamWindow, id_, credit_text(bytes.size()));
-      const std::weak_ptr<int> here = alive_;
-      const auto callback = on_data_;
-      callback(bytes);
-      if (here.expired())
-        return;
-    }
-    if (ended_ && arrived_.empty())
-      if (const auto callback = std::exchange(on_close_, nullptr))
-        callback();
-  }
-
-  std::shared_ptr<LinkHub::Link> link_;
-  std::uint64_t id_;
-  std::uint64_t credit_ = kStreamCredit;
-  std::string queued_, arrived_;
-  bool paused_ = false, closing_ = false, closed_ = false, ended_ = false;
-  std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // gone with this object, which a callback may destroy
-  std::function<void(std::string_view)> on_data_;
-  std::function<void()> on_close_, on_drained_;
-};
+// A short answer goes in one frame. A long one follows as a stream, in turn with those of other users.
+void LinkHub::Link::answer(std::uint64_t call, std::uint32_t uid, HttpResponse response,
+                           std::unique_ptr<Stream> carrier) {
+  if (response.body.size() <= kApiInlineMax)
+    return reply(call, ApiReply{response.status, std::move(response.content_type), std::move(response.body)});
+  const auto held = std::make_shared<FairHold>(memory, holder.node_name);
+  if (!held->resize(response.body.size()))
+    return refuse(
+        call, response.body.size() > memory->each() ? 507 : 503,
+        {Errc::kExhausted,
+         format("the answer has {} bytes, and {} of them may be under way to one node: ask for less, or later",
+                response.body.size(), memory->each()),
+         {}});
+  if (!carrier)
+    carrier = mux->stream(call, uid);
+  reply(call, ApiReply{response.status, std::move(response.content_type), {}, response.body.size()});
+  mux->keep(call, held);
+  carrier->write(std::move(response.body));
+  carrier->close();  // and dropped: the mux sends on
+}
 
 namespace {
 
 // A local client's request that came over an agent's link.
 class ForwardedExchange final : public HttpExchange {
  public:
-  ForwardedExchange(std::shared_ptr<LinkHub::Link> link, std::uint64_t id, HttpRequest request)
-      : link_(std::move(link)), id_(id), request_(std::move(request)) {
-    link_->calls[id_] = nullptr;
+  ForwardedExchange(std::shared_ptr<LinkHub::Link> link, std::uint64_t id, HttpRequest request, FairHold memory,
+                    std::unique_ptr<Stream> carrier = nullptr)
+      : link_(std::move(link)),
+        id_(id),
+        request_(std::move(request)),
+        memory_(std::move(memory)),
+        carrier_(std::move(carrier)) {
+    link_->calls[id_] = {this, nullptr};
   }
   ~ForwardedExchange() override {
     if (!answered_)
@@ -212,86 +141,118 @@ class ForwardedExchange final : public HttpExchange {
   }
   const HttpRequest& request() const override { return request_; }
   void respond(HttpResponse response) override {
-    CHECK(!answered_);
-    finish();
-    link_->send(LinkFrame::kApiReply, id_,
-                encode(ApiReply{response.status, std::move(response.content_type), std::move(response.body)}));
+    CHECK(!answered_, "an exchange is answered once");
+    if (finish())
+      link_->answer(id_, request_.peer.uid, std::move(response), std::move(carrier_));
   }
   std::unique_ptr<Stream> upgrade(const std::string&) override {
-    CHECK(!answered_);
-    finish();
-    link_->send(LinkFrame::kApiReply, id_, encode(ApiReply{101, "", ""}));
-    return std::make_unique<LinkStream>(link_, id_);
+    CHECK(!answered_, "an exchange is answered once");
+    if (!finish())
+      return nullptr;
+    if (!request_.headers.contains("upgrade") || link_->mux->has(id_)) {
+      link_->refuse(id_, 426, invalid("only a request that asks for it is upgraded"));
+      return nullptr;
+    }
+    const auto held = std::make_shared<FairHold>(link_->hold());
+    if (!held->resize(kStreamCost)) {
+      link_->refuse(id_, {Errc::kUnavailable, "this node has too many streams open: close some, or try later", {}});
+      return nullptr;
+    }
+    link_->reply(id_, ApiReply{101, "", ""});
+    auto stream = link_->mux->stream(id_, request_.peer.uid);
+    link_->mux->keep(id_, held);
+    return stream;
   }
   void on_gone(std::function<void()> callback) override {
-    if (const auto it = link_->calls.find(id_); it != link_->calls.end())
-      it->second = std::move(callback);
+    if (link_->holds(id_, this))
+      link_->calls[id_].gone = std::move(callback);
     else if (!answered_ && callback)
       callback();  // it left before anybody asked
   }
 
  private:
-  void finish() {
+  // False: nobody waits for the answer any more.
+  bool finish() {
     answered_ = true;
+    if (!link_->holds(id_, this))
+      return false;
     link_->calls.erase(id_);
+    return true;
   }
 
   std::shared_ptr<LinkHub::Link> link_;
   std::uint64_t id_;
   HttpRequest request_;
+  FairHold memory_;                  // of the request
+  std::unique_ptr<Stream> carrier_;  // the stream that brought a long body, for a long answer
   bool answered_ = false;
 };
 
 }  // namespace
 
-LinkHub::LinkHub(Handlers handlers) : handlers_(std::move(handlers)) {}
+LinkHub::LinkHub(Handlers handlers, LinkLimits limits)
+    : handlers_(std::move(handlers)),
+      limits_(limits),
+      memory_(std::make_shared<FairShare>(
+          FairShare::Bounds{.limit = limits.memory_bytes, .each = limits.memory_bytes / 4})) {}
 
 LinkHub::~LinkHub() {
-  for (auto& [id, link] : links_) link->stream.reset();
+  for (auto& [id, link] : links_) {
+    link->mux->silence();
+    link->mux->close({});
+  }
 }
 
-void LinkHub::add(std::unique_ptr<Stream> stream, std::string node_name, std::string realm) {
+void LinkHub::add(std::unique_ptr<Stream> stream, Holder holder) {
+  end_older(holder.node_name);
   auto link = std::make_shared<Link>();
   const std::uint64_t id = link->id = next_++;
-  link->node_name = std::move(node_name);
-  link->realm = std::move(realm);
-  link->stream = std::move(stream);
+  link->holder = std::move(holder);
+  link->memory = memory_;
   links_[id] = link;
-  handlers_.connected(id, link->node_name);
-  link->stream->on_close([this, id] { drop(id); });
+  handlers_.connected(id, link->holder.node_name, link->holder.certificate);
+  Mux::Handlers on;
   // The link is kept through the callback: a frame may end it.
-  link->stream->on_data([this, weak = std::weak_ptr<Link>(link)](std::string_view bytes) {
-    const auto held = weak.lock();
-    if (!held || held->closing)
-      return;
-    const auto fed = held->reader.feed(bytes, [&](Frame f) {
-      if (!held->closing)
-        frame(held, std::move(f));
-    });
-    if (!fed.ok() && !held->closing) {
-      std::fprintf(stderr, "lockstepd: link of %s: %s\n", held->node_name.c_str(), fed.error().message.c_str());
-      drop(held->id);
-    }
-  });
+  on.frame = [this, weak = std::weak_ptr<Link>(link)](Frame f) {
+    if (const auto held = weak.lock())
+      frame(held, std::move(f));
+  };
+  // Nobody may look for a link that is ending when its streams say so.
+  on.closing = [this, id](const std::string& why) { closed(id, why); };
+  // Set before the first byte is read.
+  link->mux = Mux::make(std::move(stream), std::move(on));
+  link->mux->begin();
+}
+
+// One node has one agent, but a new connection may come before we know that the old one is dead.
+void LinkHub::end_older(const std::string& node_name) {
+  std::vector<std::uint64_t> same;
+  for (const auto& [id, link] : links_)
+    if (link->holder.node_name == node_name)
+      same.push_back(id);
+  for (std::size_t i = 0; i + limits_.links_per_node <= same.size(); ++i) drop(same[i]);
 }
 
 void LinkHub::drop(std::uint64_t id) {
+  if (const auto it = links_.find(id); it != links_.end())
+    it->second->mux->close({});
+}
+
+void LinkHub::closed(std::uint64_t id, const std::string& why) {
   const auto it = links_.find(id);
   if (it == links_.end())
     return;
   const std::shared_ptr<Link> link = it->second;
   links_.erase(it);
-  link->closing = true;
-  if (const auto name = by_name_.find(link->node_name); name != by_name_.end() && name->second == id)
+  if (!why.empty() && why != Mux::kEnded)
+    std::fprintf(stderr, "lockstepd: link of %s: %s\n", link->holder.node_name.c_str(), why.c_str());
+  if (const auto name = by_name_.find(link->holder.node_name); name != by_name_.end() && name->second == id)
     by_name_.erase(name);
   handlers_.disconnected(id);
-  while (!link->streams.empty()) link->streams.begin()->second->peer_closed();
-  for (auto calls = std::exchange(link->calls, {}); auto& [call, gone] : calls)
-    if (gone)
-      gone();
-  if (link->stream)
-    link->stream->close();
-  // What is still queued goes out, and a callback of this very stream may be running: it is destroyed later.
+  for (auto calls = std::exchange(link->calls, {}); auto& [number, call] : calls)
+    if (call.gone)
+      call.gone();
+  // A callback of this very connection may be running: it is destroyed later.
   constexpr std::size_t kDyingMax = 64;
   dying_.push_back(link);
   if (dying_.size() > kDyingMax)
@@ -300,55 +261,101 @@ void LinkHub::drop(std::uint64_t id) {
 
 void LinkHub::frame(const std::shared_ptr<Link>& link, Frame f) {
   switch (static_cast<LinkFrame>(f.type)) {
-    case LinkFrame::kMessage: {
-      auto message = decode_from_agent(f.payload);
-      if (!message.ok()) {
-        std::fprintf(stderr, "lockstepd: link of %s: %s %s\n", link->node_name.c_str(), message.error().message.c_str(),
-                     message.error().field.c_str());
-        drop(link->id);
-        return;
-      }
-      if (const auto* hello = std::get_if<Hello>(&*message))
-        link->peer = {hello->facts.address, hello->peer_port};
-      handlers_.message(link->id, std::move(*message));
-      return;
-    }
+    case LinkFrame::kMessage: return message(link, f.payload);
     case LinkFrame::kApiCall:
-    case LinkFrame::kOpenStream: {
-      auto call = decode_api_call(f.payload);
-      if (f.stream % 2 == 0 || link->calls.contains(f.stream) || link->streams.contains(f.stream) ||
-          link->calls.size() + link->streams.size() >= kStreamsMax || !call.ok()) {
-        const Error why = call.ok() ? Error{Errc::kExhausted, "too many calls at once on this node", {}} : call.error();
-        link->send(LinkFrame::kApiReply, f.stream,
-                   encode(ApiReply{http_status_of(why.code), "application/json", encode_error(why)}));
-        return;
-      }
-      if (f.type == static_cast<std::uint8_t>(LinkFrame::kApiCall))
-        call->upgrade.clear();
-      handlers_.call(std::make_shared<ForwardedExchange>(link, f.stream,
-                                                         request_of(std::move(*call), link->realm, link->node_name)));
-      return;
-    }
-    case LinkFrame::kStreamData:
-      if (const auto it = link->streams.find(f.stream); it != link->streams.end())
-        it->second->receive(f.payload);
-      return;
-    case LinkFrame::kStreamWindow:
-      if (const auto it = link->streams.find(f.stream); it != link->streams.end() && f.payload.size() == 8)
-        it->second->credit(credit_of(f.payload));
-      return;
+    case LinkFrame::kOpenStream: return call(link, f);
     case LinkFrame::kStreamClose:
-      if (const auto it = link->streams.find(f.stream); it != link->streams.end()) {
-        it->second->peer_closed();
-      } else if (const auto call = link->calls.find(f.stream); call != link->calls.end()) {
-        const auto gone = std::move(call->second);
-        link->calls.erase(call);
+      if (const auto it = link->calls.find(f.stream); it != link->calls.end()) {
+        const auto gone = std::move(it->second.gone);
+        link->calls.erase(it);
         if (gone)
           gone();
       }
       return;
+    case LinkFrame::kStreamData:
+    case LinkFrame::kStreamWindow:
     case LinkFrame::kApiReply: return;
   }
+}
+
+void LinkHub::message(const std::shared_ptr<Link>& link, const std::string& payload) {
+  auto message = decode_from_agent(payload);
+  if (!message.ok()) {
+    std::fprintf(stderr, "lockstepd: link of %s: %s %s\n", link->holder.node_name.c_str(),
+                 message.error().message.c_str(), message.error().field.c_str());
+    return drop(link->id);
+  }
+  if (const auto* hello = std::get_if<Hello>(&*message))
+    link->peer = {hello->facts.address, hello->peer_port, link->holder.certificate};
+  handlers_.message(link->id, std::move(*message));
+}
+
+void LinkHub::call(const std::shared_ptr<Link>& link, const Frame& f) {
+  check_unsent(link);
+  auto call = decode_api_call(f.payload);
+  if (call.ok() && !link->welcome)
+    call = denied("this node has not been welcomed: nobody speaks through it yet");
+  if (!call.ok())
+    return link->refuse(f.stream, call.error());
+  if (f.stream % 2 == 0 || link->calls.contains(f.stream) || link->bodies.contains(f.stream) ||
+      link->mux->has(f.stream) || link->calls.size() + link->mux->streams() >= limits_.calls_and_streams_max)
+    return link->refuse(f.stream, {Errc::kExhausted, "too many calls at once on this node", {}});
+  if (f.type == static_cast<std::uint8_t>(LinkFrame::kApiCall))
+    call->upgrade.clear();
+  HttpRequest request = request_of(*call, link->holder);
+  const std::uint64_t bytes = call->bytes > 0 ? call->bytes : call->body.size();
+  if (const std::size_t bound = handlers_.body_bound ? handlers_.body_bound(request) : SIZE_MAX; bytes > bound)
+    return link->refuse(f.stream, 413,
+                        {Errc::kExhausted,
+                         format("the body has {} bytes, and {} {} takes at most {} from you", bytes, request.method,
+                                request.path, bound),
+                         {}});
+  if (call->bytes > 0 && call->upgrade.empty())
+    return collect(link, f.stream, std::move(request), call->bytes);
+  FairHold memory = link->hold();
+  if (!memory.resize(f.payload.size() + kCallCost))
+    return link->refuse(f.stream, {Errc::kUnavailable, "this node's calls fill their share of memory: try later", {}});
+  request.body = std::move(call->body);
+  handlers_.call(std::make_shared<ForwardedExchange>(link, f.stream, std::move(request), std::move(memory)));
+}
+
+// The body follows. The client may leave meanwhile: then its stream ends.
+void LinkHub::collect(const std::shared_ptr<Link>& link, std::uint64_t id, HttpRequest head, std::uint64_t bytes) {
+  FairHold memory = link->hold();
+  if (bytes > limits_.memory_bytes || !memory.resize(bytes + kCallCost))
+    return link->refuse(id, {Errc::kUnavailable, "this node's calls fill their share of memory: try later", {}});
+  const std::uint32_t uid = head.peer.uid;
+  Link::Body& body = link->bodies[id];
+  body = {link->mux->stream(id, uid), std::move(memory), std::move(head), bytes};
+  const std::weak_ptr<Link> weak = link;
+  body.stream->on_close([weak, id] {
+    if (const auto held = weak.lock())
+      held->bodies.erase(id);
+  });
+  body.stream->on_data([this, weak, id](std::string_view piece) {
+    const auto held = weak.lock();
+    const auto it = held ? held->bodies.find(id) : std::map<std::uint64_t, Link::Body>::iterator();
+    if (!held || it == held->bodies.end())
+      return;
+    std::string& collected = it->second.request.body;
+    collected.append(piece);
+    if (collected.size() > it->second.wanted)
+      return held->mux->close(format("stream {} brought more of a body than was announced", id));
+    if (collected.size() < it->second.wanted)
+      return;
+    Link::Body whole = std::move(it->second);
+    held->bodies.erase(it);
+    whole.stream->on_data(nullptr);
+    whole.stream->on_close(nullptr);
+    handlers_.call(std::make_shared<ForwardedExchange>(held, id, std::move(whole.request), std::move(whole.memory),
+                                                       std::move(whole.stream)));
+  });
+}
+
+// An agent that asks and never reads would have us keep everything.
+void LinkHub::check_unsent(const std::shared_ptr<Link>& link) {
+  if (link->mux->unsent() > limits_.unsent_bytes_max)
+    link->mux->close(format("a node that does not read: {} bytes wait for it", link->mux->unsent()));
 }
 
 void LinkHub::send(std::vector<NodeDesk::Outgoing> messages) {
@@ -358,15 +365,23 @@ void LinkHub::send(std::vector<NodeDesk::Outgoing> messages) {
       continue;
     const std::shared_ptr<Link> link = it->second;
     if (auto* welcome = std::get_if<Welcome>(&out.message); welcome && handlers_.complete)
-      handlers_.complete(link->node_name, *welcome);
-    link->send(LinkFrame::kMessage, 0, encode(out.message));
+      handlers_.complete(link->holder.node_name, *welcome);
+    link->mux->send(LinkFrame::kMessage, 0, encode(out.message));
     if (std::holds_alternative<Welcome>(out.message)) {
-      by_name_[link->node_name] = link->id;
-      handlers_.welcomed(link->node_name);
+      link->welcome = true;
+      by_name_[link->holder.node_name] = link->id;
+      handlers_.welcomed(link->holder.node_name);
     } else if (std::holds_alternative<Refused>(out.message)) {
       drop(link->id);
     }
+    check_unsent(link);
   }
+}
+
+void LinkHub::tell_others(const std::string& node_name, const std::function<ToAgent(const std::string&)>& make) {
+  for (const auto& [other, id] : by_name_)
+    if (other != node_name)
+      links_.at(id)->mux->send(LinkFrame::kMessage, 0, encode(make(other)));
 }
 
 LinkHub::PeerAddress LinkHub::peer_address(const std::string& node_name) const {
@@ -381,8 +396,8 @@ std::unique_ptr<Stream> LinkHub::open(const std::string& node_name, const StepOp
   const auto& link = links_.at(name->second);
   const std::uint64_t id = link->next_stream;
   link->next_stream += 2;
-  link->send(LinkFrame::kOpenStream, id, encode(what));
-  return std::make_unique<LinkStream>(link, id);
+  link->mux->send(LinkFrame::kOpenStream, id, encode(what));
+  return link->mux->stream(id, what.ticket.uid);
 }
 
 }  // namespace lockstep

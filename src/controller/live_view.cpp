@@ -7,23 +7,60 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kRecentMax = 10'000;
+constexpr Duration kLastWords = minutes(1);  // beyond the time that ending may take
 
 }  // namespace
 
-LiveView::LiveView(const std::vector<Change>& snapshot) {
+LiveView::LiveView(const std::vector<Change>& snapshot, Instant now) : now_(now) {
   for (const auto& change : snapshot) bring_forward(change);
+  holdings_.loaded();
   recent_from_ = tables_.seq;
 }
 
+// Of an array, every waiting element counts.
+void LiveView::count(const Job& job, int sign) {
+  const std::uint64_t one = job.array ? job.array->waiting.size() : 1;
+  counts_.by_state[static_cast<std::size_t>(job.state)] += sign > 0 ? one : -one;
+}
+
+void LiveView::count_work(const Job* before, const Job* after) {
+  if (!before && !after)
+    return;
+  const bool had = before && !is_final(before->state), has = after && !is_final(after->state);
+  const UserId owner = (before ? before : after)->spec->user;
+  if (has && !had)
+    ++work_[owner];
+  else if (had && !has && --work_[owner] == 0)
+    work_.erase(owner);
+}
+
 void LiveView::bring_forward(const Change& change) {
-  tables_.apply(change);
   const auto* record = std::get_if<Ref<Job>>(&change.record);
+  if (record) {
+    // Kept until it is counted out: the tables may hold the last reference.
+    const Ref<Job>* known = tables_.jobs.get((*record)->id);
+    const Ref<Job> before = known ? *known : nullptr;
+    if (before)
+      count(*before, -1);
+    if (!change.removed)
+      count(**record, +1);
+    holdings_.changed(before.get(), change.removed ? nullptr : record->get());
+    count_work(before.get(), change.removed ? nullptr : record->get());
+  }
+  if (const auto* step = std::get_if<Ref<Step>>(&change.record))
+    holdings_.changed(tables_.step((*step)->job, (*step)->number), change.removed ? nullptr : step->get());
+  tables_.apply(change);
   if (!record)
     return;
   const Job& job = **record;
+  const auto held = held_.find(job.id);
+  const bool was_ending = held != held_.end() && held->second.ending_since;
+  const Instant ending_since = job.state != JobState::kCompleting ? Instant{}
+                               : was_ending                       ? held->second.ending_since
+                                                                  : now_;
   release(job.id);
   if (!change.removed && job.allocation)
-    take(job);
+    take(job, ending_since);
   if (change.removed || job.state != JobState::kPending)
     notes_.erase(job.id);
   if (!job.array_job)
@@ -35,7 +72,8 @@ void LiveView::bring_forward(const Change& change) {
     elements_.erase(it);
 }
 
-std::set<JobId> LiveView::apply(const std::vector<Change>& changes) {
+std::set<JobId> LiveView::apply(const std::vector<Change>& changes, Instant at) {
+  now_ = std::max(now_, at);
   std::set<JobId> touched;
   for (const auto& change : changes) {
     bring_forward(change);
@@ -58,9 +96,9 @@ std::set<JobId> LiveView::apply(const std::vector<Change>& changes) {
   return touched;
 }
 
-void LiveView::take(const Job& job) {
+void LiveView::take(const Job& job, Instant ending_since) {
   Held& held = held_[job.id];
-  held.user = job.spec->user;
+  held.ending_since = ending_since;
   for (std::size_t i = 0; i < job.allocation->grants.size(); ++i) {
     if (i < job.members.size() && job.members[i] == MemberState::kStopped)
       continue;  // given back already
@@ -71,7 +109,7 @@ void LiveView::take(const Job& job) {
     use.memory_mb += g.memory_mb;
     ++use.grants;
     held.grants.push_back(g);
-    ++owners_[g.node][held.user];
+    ++jobs_on_[g.node][job.id];
   }
 }
 
@@ -81,9 +119,9 @@ void LiveView::release(JobId job) {
     return;
   for (const Grant& g : it->second.grants) {
     NodeUse& use = use_[g.node];
-    auto& owners = owners_[g.node];
-    if (--owners[it->second.user] == 0)
-      owners.erase(it->second.user);
+    auto& there = jobs_on_[g.node];
+    if (--there[job] == 0)
+      there.erase(job);
     use.cores = use.cores.minus(g.cores);
     use.devices = use.devices.minus(g.devices);
     use.memory_mb -= g.memory_mb;
@@ -109,14 +147,30 @@ NodeUse LiveView::use(NodeId node) const {
   return it == use_.end() ? NodeUse{} : it->second;
 }
 
-const User* LiveView::owner_on(NodeId node, std::uint32_t uid) const {
-  const auto it = owners_.find(node);
-  if (it == owners_.end())
+const User* LiveView::owner_on(NodeId node, std::uint32_t uid, Instant now) const {
+  const auto it = jobs_on_.find(node);
+  if (it == jobs_on_.end())
     return nullptr;
-  for (const auto& [id, count] : it->second)
-    if (const User* user = tables_.user(id); user && user->uid == uid)
+  for (const auto& [id, count] : it->second) {
+    const JobSpec& spec = *tables_.job(id)->spec;
+    const Instant ending_since = held_.at(id).ending_since;
+    const User* user = tables_.user(spec.user);
+    if (user && user->uid == uid && (!ending_since || now < ending_since + spec.kill_wait + kLastWords))
       return user;
+  }
   return nullptr;
+}
+
+bool LiveView::holds(JobId job, NodeId node) const {
+  const auto it = jobs_on_.find(node);
+  return it != jobs_on_.end() && it->second.contains(job);
+}
+
+std::vector<UserId> LiveView::users_with_work() const {
+  std::vector<UserId> out;
+  out.reserve(work_.size());
+  for (const auto& [user, jobs] : work_) out.push_back(user);
+  return out;
 }
 
 const Job* LiveView::find(const JobTarget& target) const {
@@ -128,14 +182,6 @@ const Job* LiveView::find(const JobTarget& target) const {
       !(job->array && target.elements->size() > 0 && job->array->asked.contains(target.elements->front())))
     return nullptr;
   return job;
-}
-
-bool LiveView::changes_after(Seq seq, std::vector<Change>& out) const {
-  if (seq < recent_from_)
-    return false;
-  for (auto it = recent_.rbegin(); it != recent_.rend() && it->seq > seq; ++it) out.push_back(*it);
-  std::reverse(out.begin(), out.end());
-  return true;
 }
 
 }  // namespace lockstep

@@ -2,55 +2,80 @@
 // planner says, what is taken on each node, and the last changes for watches.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "controller/holdings.h"
 #include "model/command.h"
 #include "model/plan.h"
 #include "model/tables.h"
 #include "views/read_context.h"
+#include "views/summary.h"
 
 namespace lockstep {
 
 class LiveView {
  public:
-  explicit LiveView(const std::vector<Change>& snapshot);
+  explicit LiveView(const std::vector<Change>& snapshot, Instant now = {});
 
-  // Brings the view forward; returns the jobs whose record, steps or tasks changed.
-  std::set<JobId> apply(const std::vector<Change>& changes);
+  // Brings the view forward; returns the jobs whose record, steps or tasks changed. at: when they were committed.
+  std::set<JobId> apply(const std::vector<Change>& changes, Instant at = {});
   // What the planner says of the cluster as of that change; put by until it is here.
   void note(std::vector<PlanNote> notes, Seq as_of);
 
   const Tables& tables() const { return tables_; }
   const PlanNotes& notes() const { return notes_; }
   NodeUse use(NodeId node) const;
-  // The owner of something held on the node, by uid; null when nobody of that uid holds anything there.
-  const User* owner_on(NodeId node, std::uint32_t uid) const;
+  const StateCounts& counts() const { return counts_; }
+  const Holdings& holdings() const { return holdings_; }
+  Holdings& holdings() { return holdings_; }
+  // The owner of something that runs on the node, by uid; null when nobody of that uid has anything there. An attempt
+  // that has been told to end counts for as long as that may take, not until its node pleases to confirm it.
+  const User* owner_on(NodeId node, std::uint32_t uid, Instant now) const;
+  bool holds(JobId job, NodeId node) const;     // some part of the job is there and not proven stopped
+  std::vector<UserId> users_with_work() const;  // that waits or runs
   // The record a user means by a target of one job: an element's own, or the array's while the element waits.
   const Job* find(const JobTarget& target) const;
 
-  // Changes after seq, oldest first; false when they are not all at hand any more.
-  bool changes_after(Seq seq, std::vector<Change>& out) const;
+  // Calls f(const Change&) for the changes after seq, oldest first, until it says false. False: they are not all at
+  // hand any more.
+  template <class F>
+  bool each_change_after(Seq seq, F&& f) const {
+    if (seq < recent_from_)
+      return false;
+    auto at = std::upper_bound(recent_.begin(), recent_.end(), seq,
+                               [](Seq wanted, const Change& change) { return wanted < change.seq; });
+    while (at != recent_.end() && f(*at)) ++at;
+    return true;
+  }
 
  private:
   void bring_forward(const Change& change);
   void put_notes();
-  void take(const Job& job);
+  void take(const Job& job, Instant ending_since);
+  void count_work(const Job* before, const Job* after);
   void release(JobId job);
 
+  void count(const Job& job, int sign);
+
   Tables tables_;
+  StateCounts counts_;
+  Holdings holdings_;
   PlanNotes notes_;
   std::deque<std::pair<Seq, std::vector<PlanNote>>> early_;  // of changes that are still to come, in their order
   std::map<NodeId, NodeUse> use_;
   struct Held {
-    UserId user;
     std::vector<Grant> grants;
+    Instant ending_since;  // 0 = it is not told to end
   };
   std::map<JobId, Held> held_;
-  std::map<NodeId, std::map<UserId, std::uint32_t>> owners_;   // how many grants each user holds there
+  std::map<NodeId, std::map<JobId, std::uint32_t>> jobs_on_;   // how many grants each job holds there
+  std::map<UserId, std::uint32_t> work_;                       // jobs that have not ended
+  Instant now_;                                                // of the last batch
   std::map<std::pair<JobId, std::uint32_t>, JobId> elements_;  // newest record of an array's element
   std::deque<Change> recent_;
   Seq recent_from_ = 0;  // every change after this one is in recent_

@@ -5,7 +5,9 @@
 #include <map>
 #include <set>
 
+#include "base/mutant.h"
 #include "base/text.h"
+#include "core/nodes.h"
 #include "rules/growth.h"
 
 namespace lockstep {
@@ -21,8 +23,9 @@ bool try_again(const Error& error) { return error.code == Errc::kUnavailable || 
 
 struct NodeDesk::Inner {
   struct Conn {
-    std::string node_name;  // as the certificate proves it
-    NodeId node;            // once welcomed
+    std::string node_name;    // as the certificate proves it
+    std::string certificate;  // its serial
+    NodeId node;              // once welcomed
     std::string boot_id;
     std::vector<Holding> holdings;            // as last told
     Instant disagrees_since;                  // 0 = what it holds is what it should
@@ -35,13 +38,15 @@ struct NodeDesk::Inner {
   struct Work {  // an attempt with a member on the node
     AttemptNo attempt = 0;
     Duration fence_after = kForever;
-    bool fence_in_hand = false;
+    bool fence_in_hand = false;  // its end by the fence, or its being given up
   };
   struct NodeInfo {
-    std::uint64_t link = 0;  // 0 = none
-    Instant heard;           // last renewal, or the desk's start
-    Instant acked;           // when the last acknowledgement was sent, or the desk's start
-    std::string boot_id;     // as recorded
+    std::uint64_t link = 0;   // 0 = none
+    Instant heard;            // last renewal, or the desk's start
+    Duration deaf_before;     // what `deaf` was then
+    Instant acked;            // when the last acknowledgement was sent, or the desk's start
+    std::string boot_id;      // as recorded
+    std::string certificate;  // as recorded
     NodeLink record = NodeLink::kUnknown;
     bool has_hook = false;
     bool loss_in_hand = false;
@@ -53,7 +58,7 @@ struct NodeDesk::Inner {
     Instant due = kNever;  // its place in deadlines
   };
 
-  enum class What : unsigned char { kHello, kReport, kLost, kFenced, kMemberFenced, kForget };
+  enum class What : unsigned char { kHello, kReport, kLost, kFenced, kMemberFenced, kGivenUp, kForget };
   struct Pending {
     What what = What::kForget;
     Command command;
@@ -66,6 +71,9 @@ struct NodeDesk::Inner {
   NodeDeskSettings settings;
   Composer composer;
   Instant start;
+  Instant beat;   // the last one, or the start
+  Duration deaf;  // sum of our own pauses so far
+  Instant awake;  // since when we hear without a pause
   bool primed = false;
   std::map<std::uint64_t, Conn> conns;
   std::map<NodeId, NodeInfo> nodes;
@@ -78,9 +86,10 @@ struct NodeDesk::Inner {
   std::map<std::uint64_t, std::vector<std::uint64_t>> reports_done;  // by link: go out as one acknowledgement
   std::vector<Outgoing> out;
   std::vector<ToCommit> commands;
-  std::vector<NodeId> fence_requests;
+  std::vector<FenceRequest> fence_requests;
 
-  Inner(NodeDeskSettings s, Composer c, Instant now) : settings(s), composer(std::move(c)), start(now) {}
+  Inner(NodeDeskSettings s, Composer c, Instant now)
+      : settings(s), composer(std::move(c)), start(now), beat(now), awake(now) {}
 
   // --- what the records say ---
 
@@ -99,12 +108,30 @@ struct NodeDesk::Inner {
 
   NodeInfo& info_of(NodeId id) {
     const auto [it, fresh] = nodes.try_emplace(id);
-    if (fresh)
-      it->second.heard = it->second.acked = start;
+    if (fresh) {
+      heard(it->second, start);
+      it->second.acked = start;
+    }
     return it->second;
   }
 
+  // A connection under a certificate that counts no more is cut at once, whatever its holder was about to say.
+  void cut_revoked(const Node& node, bool removed) {
+    std::vector<std::uint64_t> cut;
+    for (const auto& [link, conn] : conns)
+      if (conn.node_name == node.meta.name && !conn.certificate.empty() &&
+          (removed || (!node.certificate.empty() && conn.certificate != node.certificate)))
+        cut.push_back(link);
+    for (const std::uint64_t link : cut) {
+      const auto info = nodes.find(node.id);
+      drop_link(link, info == nodes.end() ? nullptr : &info->second, "the certificate of this node counts no more");
+    }
+  }
+
   void note_node(const Node& node, bool removed) {
+    NodeInfo* const before = nodes.contains(node.id) ? &nodes.at(node.id) : nullptr;
+    if (removed || (before && before->certificate != node.certificate))
+      cut_revoked(node, removed);
     if (removed) {
       if (const auto it = nodes.find(node.id); it != nodes.end()) {
         deadlines.erase({it->second.due, node.id});
@@ -114,6 +141,7 @@ struct NodeDesk::Inner {
     }
     NodeInfo& info = info_of(node.id);
     info.boot_id = node.boot_id;
+    info.certificate = node.certificate;
     info.record = node.link;
     info.has_hook = node.has_fence_hook;
     schedule(node.id, info);
@@ -148,25 +176,44 @@ struct NodeDesk::Inner {
 
   // --- time ---
 
-  Instant loss_at(const NodeInfo& info) const {
-    return std::max(info.heard + settings.node_timeout, start + settings.lease_term);
+  // Beats are missing: what nodes say may be waiting where we cannot hear it.
+  bool deaf_now(Instant now) const { return now - beat > kBeatLate && !mutant(Mutant::kOwnSilence); }
+
+  void heard(NodeInfo& info, Instant now) {
+    info.heard = now;
+    info.deaf_before = deaf;
   }
+  Duration silence(const NodeInfo& info, Instant now) const {
+    const Duration missing = deaf_now(now) ? now - beat : Duration{};
+    return std::max(Duration{}, now - info.heard - (deaf - info.deaf_before) - missing);
+  }
+
+  // When the node will have been silent for that long. After a pause every agent has the time of a whole lease first.
+  Instant silent_for(const NodeInfo& info, Duration time) const {
+    return std::max(info.heard + (deaf - info.deaf_before) + time, awake + settings.lease_term);
+  }
+  Instant loss_at(const NodeInfo& info) const { return silent_for(info, settings.node_timeout); }
   Instant member_fence_at(const NodeInfo& info, const Work& work) const {
-    if (work.fence_after >= kForever || work.fence_in_hand)
+    if (work.fence_in_hand)
       return kNever;
+    if (work.fence_after >= kForever)
+      return silent_for(info, settings.give_up_after + settings.drift);
     return std::max(info.acked, start) + work.fence_after + settings.drift;
   }
   bool connected_now(const NodeInfo& info) const { return info.link != 0; }
 
-  void schedule(NodeId id, NodeInfo& info) {
+  // not_before: what silence decides, and cannot decide now, is looked at again then.
+  void schedule(NodeId id, NodeInfo& info, Instant not_before = {}) {
     Instant due = kNever;
     if (info.record == NodeLink::kUp && !info.loss_in_hand)
-      due = std::min(due, loss_at(info));
+      due = std::min(due, std::max(loss_at(info), not_before));
     if (info.has_hook && !connected_now(info) && !info.fence_in_hand &&
         (info.fenced_boot.empty() || info.fenced_boot != info.boot_id))
       due = std::min(due, info.ask_hook);
     if (info.record == NodeLink::kLost)
-      for (const auto& [job, work] : info.work) due = std::min(due, member_fence_at(info, work));
+      for (const auto& [job, work] : info.work)
+        due =
+            std::min(due, std::max(member_fence_at(info, work), work.fence_after < kForever ? Instant{} : not_before));
     if (due == info.due)
       return;
     deadlines.erase({info.due, id});
@@ -195,8 +242,10 @@ struct NodeDesk::Inner {
     if (!why.empty())
       send(link, Refused{std::move(why)});
     forget(link);
-    if (info && info->link == link)
+    if (info && info->link == link) {
       info->link = 0;
+      info->ask_hook = {};  // as soon as its turn comes
+    }
   }
 
   void forget(std::uint64_t link) {
@@ -228,7 +277,7 @@ struct NodeDesk::Inner {
 
   // --- messages ---
 
-  void hello(std::uint64_t link, Conn& conn, Hello message) {
+  void hello(std::uint64_t link, Conn& conn, Hello message, const ClusterState& state) {
     if (message.protocol_min > kProtocolMax || message.protocol_max < kProtocolMin) {
       drop_link(link, nullptr,
                 format("this controller speaks link protocol {} to {}, the agent {} to {}: upgrade the older side",
@@ -247,6 +296,12 @@ struct NodeDesk::Inner {
     }
     if (conn.hello_in_hand)
       return;
+    // The core checks it when the hello is applied; by then this link would have taken over from the one that counts.
+    if (const Node* known = state.tables().node(conn.node_name))
+      if (const auto counts = check_certificate(*known, conn.certificate); !counts.ok()) {
+        drop_link(link, nullptr, counts.error().message);
+        return;
+      }
     if (outdated(link, conn)) {
       drop_link(link, nullptr, "a newer connection of this node has taken over");
       return;
@@ -254,7 +309,7 @@ struct NodeDesk::Inner {
     conn.hello_in_hand = true;
     conn.boot_id = message.facts.boot_id;
     conn.holdings = std::move(message.holdings);
-    commit({What::kHello, {{UserId{}, true}, NodeHello{std::move(message.facts)}}, link, 0, {}, {}});
+    commit({What::kHello, {{UserId{}, true}, NodeHello{std::move(message.facts), conn.certificate}}, link, 0, {}, {}});
   }
 
   void hello_answered(std::uint64_t link, const Result<Answer>& answer, const ClusterState& state, Instant now) {
@@ -272,7 +327,8 @@ struct NodeDesk::Inner {
       drop_link(info.link, &info, "a newer connection of this node has taken over");
     conn.node = answer->node;
     info.link = link;
-    info.heard = info.acked = now;
+    heard(info, now);
+    info.acked = now;
     info.ask_hook = kNever;
     info.fenced_boot.clear();
     Welcome welcome;
@@ -298,7 +354,8 @@ struct NodeDesk::Inner {
       schedule(node, info);
       return;
     }
-    info.heard = info.acked = now;
+    heard(info, now);
+    info.acked = now;
     send(link, RenewAck{message.sent_boot_us});
     conn.holdings = std::move(message.holdings);
     const auto missing = reconcile(state, conn.node, conn.holdings);
@@ -413,9 +470,20 @@ struct NodeDesk::Inner {
 
   // --- deadlines ---
 
+  // Nobody proves that it has stopped, and it must not run twice: its end is called NODE_FAIL, what it holds stays
+  // held.
+  void end_unproven(NodeId id, const NodeInfo& info, JobId job, const Work& work) {
+    if (work.fence_after >= kForever) {
+      commit({What::kGivenUp, {{UserId{}, true}, GiveUpMember{id, job, work.attempt}}, 0, 0, id, job});
+      return;
+    }
+    AgentReport report{id, info.boot_id, job, work.attempt, MemberStopped{true}};
+    commit({What::kMemberFenced, {{UserId{}, true}, std::move(report)}, 0, 0, id, job});
+  }
+
   void due(NodeId id, const ClusterState& state, Instant now) {
     NodeInfo& info = nodes.at(id);
-    if (info.record == NodeLink::kUp && !info.loss_in_hand && loss_at(info) <= now) {
+    if (info.record == NodeLink::kUp && !info.loss_in_hand && loss_at(info) <= now && !deaf_now(now)) {
       // No acknowledgement may leave any more: the fence counts from the last one.
       if (info.link != 0)
         drop_link(info.link, &info, "declared lost: no renewal for too long; connect again");
@@ -425,19 +493,17 @@ struct NodeDesk::Inner {
     if (info.has_hook && !connected_now(info) && !info.fence_in_hand && info.ask_hook <= now) {
       info.ask_hook = now + kHookEvery;
       info.asked_boot = info.boot_id;
-      fence_requests.push_back(id);
+      fence_requests.push_back({id, silence(info, now)});
     }
     if (info.record == NodeLink::kLost)
       for (auto& [job_id, work] : info.work)
-        if (member_fence_at(info, work) <= now) {
+        if (member_fence_at(info, work) <= now && !(work.fence_after >= kForever && deaf_now(now))) {
           work.fence_in_hand = true;
           const Job* job = state.tables().job(job_id);
-          if (!job || !job->allocation || job->allocation->attempt != work.attempt)
-            continue;
-          AgentReport report{id, info.boot_id, job_id, work.attempt, MemberStopped{true}};
-          commit({What::kMemberFenced, {{UserId{}, true}, std::move(report)}, 0, 0, id, job_id});
+          if (job && job->allocation && job->allocation->attempt == work.attempt)
+            end_unproven(id, info, job_id, work);
         }
-    schedule(id, info);
+    schedule(id, info, deaf_now(now) ? now + kBeatEvery : Instant{});
   }
 
   void send_again(std::uint64_t token) {
@@ -492,7 +558,7 @@ struct NodeDesk::Inner {
         if (node != nodes.end()) {
           node->second.loss_in_hand = false;
           if (!answer.ok())
-            node->second.heard = now;  // the record says otherwise: look again a full timeout later
+            heard(node->second, now);  // the record says otherwise: look again a full timeout later
           schedule(done.node, node->second);
         }
         break;
@@ -505,6 +571,7 @@ struct NodeDesk::Inner {
         }
         break;
       case What::kMemberFenced:
+      case What::kGivenUp:
       case What::kForget: break;
     }
   }
@@ -514,10 +581,11 @@ NodeDesk::NodeDesk(NodeDeskSettings settings, Composer composer, Instant now)
     : inner_(std::make_unique<Inner>(settings, std::move(composer), now)) {}
 NodeDesk::~NodeDesk() = default;
 
-void NodeDesk::connected(std::uint64_t link, const std::string& node_name, Instant) {
+void NodeDesk::connected(std::uint64_t link, const std::string& node_name, Instant, const std::string& certificate) {
   CHECK(link != 0);
   auto& conn = inner_->conns[link];
   conn.node_name = node_name;
+  conn.certificate = certificate;
   conn.order = ++inner_->connections;
 }
 
@@ -544,7 +612,7 @@ void NodeDesk::receive(std::uint64_t link, FromAgent message, const ClusterState
     return;  // replaced or refused
   Inner::Conn& conn = it->second;
   if (auto* hello = std::get_if<Hello>(&message))
-    in.hello(link, conn, std::move(*hello));
+    in.hello(link, conn, std::move(*hello), state);
   else if (auto* renew = std::get_if<Renew>(&message))
     in.renew(link, conn, std::move(*renew), state, now);
   else
@@ -578,6 +646,16 @@ void NodeDesk::fenced(NodeId node, std::string proof) {
   in.schedule(node, info);
 }
 
+void NodeDesk::beat(Instant now) {
+  auto& in = *inner_;
+  const Duration gap = now - in.beat;
+  in.beat = now;
+  if (gap <= kBeatLate || mutant(Mutant::kOwnSilence))
+    return;
+  in.deaf = in.deaf + gap - kBeatEvery;
+  in.awake = now;
+}
+
 void NodeDesk::tick(const ClusterState& state, Instant now) {
   auto& in = *inner_;
   in.prime(state);
@@ -608,7 +686,9 @@ std::vector<NodeDesk::Outgoing> NodeDesk::take_messages() {
   return std::exchange(inner_->out, {});
 }
 std::vector<NodeDesk::ToCommit> NodeDesk::take_commands() { return std::exchange(inner_->commands, {}); }
-std::vector<NodeId> NodeDesk::take_fence_requests() { return std::exchange(inner_->fence_requests, {}); }
+std::vector<NodeDesk::FenceRequest> NodeDesk::take_fence_requests() {
+  return std::exchange(inner_->fence_requests, {});
+}
 
 void NodeDesk::answered(std::uint64_t token, const Result<Answer>& answer, const ClusterState& state, Instant now) {
   inner_->answered(token, answer, state, now);

@@ -63,6 +63,7 @@ class DeskTest : public ::testing::Test {
 
   void start_desk() {
     desk = std::make_unique<NodeDesk>(settings, plain_composer(), now);
+    beat_at = now;
     if (!reading)
       engine->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {
         desk->committed(engine->state(), batch->changes, batch->actions, now);
@@ -90,23 +91,53 @@ class DeskTest : public ::testing::Test {
       engine->run_batch(now);
     }
     for (auto& out : desk->take_messages()) sent.push_back(std::move(out));
-    for (const NodeId node : desk->take_fence_requests()) asked.push_back(node);
+    for (const auto& request : desk->take_fence_requests()) asked.push_back(request);
   }
+  // Time in which the controller runs, and hears.
   void pass(Duration time) {
     const Instant end = now + time;
-    while (desk->next_timer() <= end) {
-      now = std::max(now, desk->next_timer());
-      desk->tick(engine->state(), now);
+    for (;;) {
+      const Instant next = std::min(std::max(now, desk->next_timer()), beat_at);
+      if (next > end)
+        break;
+      now = std::max(now, next);
+      if (beat_at <= now) {
+        desk->beat(now);
+        beat_at = now + kBeatEvery;
+      }
+      if (desk->next_timer() <= now)
+        desk->tick(engine->state(), now);
       pump();
     }
     now = end;
   }
+  // Time in which it does not run; what agents said meanwhile is still to be heard afterwards.
+  void stand_still(Duration time) { now = now + time; }
 
   void hello(std::uint64_t link, const Node& facts, std::vector<Holding> holdings = {}) {
     desk->connected(link, facts.meta.name, now);
     Hello message;
     message.facts = facts;
     message.holdings = std::move(holdings);
+    desk->receive(link, message, engine->state(), now);
+    pump();
+  }
+  // A node that has joined by a token says hello under its certificate.
+  void join(const std::string& name, const std::string& certificate) {
+    JoinToken token;
+    token.meta.name = "token of " + certificate;
+    token.secret_sha256 = "secret";
+    token.node = name;
+    token.replace = true;
+    token.expires = now + hours(1);
+    ASSERT_TRUE(commit(PutToken{token}).ok());
+    ASSERT_TRUE(commit(RedeemToken{token.meta.name, "secret", name, now, certificate}).ok());
+    pump();
+  }
+  void hello_as(std::uint64_t link, const Node& facts, const std::string& certificate) {
+    desk->connected(link, facts.meta.name, now, certificate);
+    Hello message;
+    message.facts = facts;
     desk->receive(link, message, engine->state(), now);
     pump();
   }
@@ -129,10 +160,11 @@ class DeskTest : public ::testing::Test {
   const Node& node(const std::string& name) { return *engine->state().tables().node(name); }
 
   // A job that holds the whole of one node.
-  JobId start_job(const std::string& node_name, const std::string& name = "job") {
+  JobId start_job(const std::string& node_name, const std::string& name = "job", bool requeue = true) {
     auto spec = std::make_shared<JobSpec>();
     spec->name = name;
     spec->user = engine->state().tables().user("local", 1000)->id;
+    spec->requeue = requeue;
     spec->groups.resize(1);
     spec->groups[0].launch = Launch::kScript;
     spec->script = "a-blob";
@@ -140,7 +172,7 @@ class DeskTest : public ::testing::Test {
     Grant grant;
     grant.node = node(node_name).id;
     grant.tasks = 1;
-    grant.cores = CoreSet::first_n(1);
+    grant.cores.set(static_cast<std::uint32_t>(engine->state().load(grant.node).cores.count()));
     PlannedStart start;
     start.job = id;
     start.read = engine->state().tables().job(id)->meta.seq;
@@ -158,7 +190,8 @@ class DeskTest : public ::testing::Test {
   std::unique_ptr<NodeDesk> desk;
   bool reading = false;
   std::vector<NodeDesk::Outgoing> sent;
-  std::vector<NodeId> asked;
+  std::vector<NodeDesk::FenceRequest> asked;
+  Instant beat_at = kStart;
 };
 
 TEST_F(DeskTest, AHelloIsWelcomedOnceItIsDurable) {
@@ -208,6 +241,54 @@ TEST_F(DeskTest, ANewerLinkTakesOver) {
   desk->disconnected(1, now);
   renew(2);
   EXPECT_EQ(take<RenewAck>(2).size(), 1u);
+}
+
+TEST_F(DeskTest, ALinkIsCutWhenItsCertificateCountsNoMore) {
+  join("n1", "c1");
+  hello_as(1, machine("n1"), "c1");
+  ASSERT_EQ(take<Welcome>(1).size(), 1u);
+  desk->connected(2, "n1", now, "c1");  // has not said hello yet
+  ASSERT_TRUE(commit(UpdateNode{.name = "n1", .revoke = true}).ok());
+  pump();
+  EXPECT_EQ(take<Refused>(1).size(), 1u);
+  EXPECT_EQ(take<Refused>(2).size(), 1u);
+  renew(1);
+  EXPECT_TRUE(take<RenewAck>(1).empty());
+  hello_as(3, machine("n1"), "c1");
+  EXPECT_EQ(take<Refused>(3).size(), 1u);
+  EXPECT_EQ(node("n1").link, NodeLink::kLost);
+
+  join("n1", "c2");
+  hello_as(4, machine("n1", "boot-2"), "c2");
+  EXPECT_EQ(take<Welcome>(4).size(), 1u);
+  join("n1", "c3");  // given to another machine while it is up
+  EXPECT_EQ(take<Refused>(4).size(), 1u);
+}
+
+TEST_F(DeskTest, AnOldCertificateDoesNotCutTheOneThatCounts) {
+  join("n1", "c1");
+  hello_as(1, machine("n1"), "c1");
+  join("n1", "c2");
+  hello_as(2, machine("n1", "boot-2"), "c2");
+  ASSERT_EQ(take<Welcome>(2).size(), 1u);
+  hello_as(3, machine("n1", "boot-3"), "c1");
+  EXPECT_EQ(take<Refused>(3).size(), 1u);
+  EXPECT_TRUE(take<Refused>(2).empty());
+  renew(2);
+  EXPECT_EQ(take<RenewAck>(2).size(), 1u);
+  EXPECT_EQ(node("n1").boot_id, "boot-2");
+}
+
+TEST_F(DeskTest, ARemovedNodesLinkIsCut) {
+  join("n1", "c1");
+  hello_as(1, machine("n1"), "c1");
+  ASSERT_TRUE(commit(NodeLost{node("n1").id}).ok());
+  ASSERT_TRUE(commit(RemoveNode{"n1"}).ok());
+  pump();
+  EXPECT_EQ(take<Refused>(1).size(), 1u);
+  hello_as(2, machine("n1"), "c1");
+  EXPECT_EQ(take<Refused>(2).size(), 1u);
+  EXPECT_EQ(engine->state().tables().node("n1"), nullptr);
 }
 
 TEST_F(DeskTest, AStartIsSentToItsNode) {
@@ -363,7 +444,119 @@ TEST_F(DeskTest, ALaunchThatWasLostIsSentAgain) {
   EXPECT_EQ(take<LaunchAttempt>(1).size(), 1u);
 }
 
+TEST_F(DeskTest, OurOwnPauseIsNobodysSilence) {
+  hello(1, machine("n1"));
+  pass(settings.node_timeout - seconds(1));
+  for (const Duration pause : {seconds(2), seconds(45), minutes(10)}) {
+    stand_still(pause);
+    pass(settings.lease_term - seconds(1));  // agents have a whole lease to be heard
+    EXPECT_EQ(node("n1").link, NodeLink::kUp) << pause.seconds();
+  }
+  renew(1);
+  EXPECT_EQ(take<RenewAck>(1).size(), 1u);
+  pass(settings.node_timeout - seconds(1));
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  pass(seconds(1));
+  EXPECT_EQ(node("n1").link, NodeLink::kLost);  // and real silence still counts
+}
+
+TEST_F(DeskTest, APauseThatWasCountedIsCountedOnce) {
+  hello(1, machine("n1"));
+  hello(2, machine("n2"));
+  stand_still(minutes(5));
+  pass(seconds(20));
+  renew(2);
+  pass(settings.node_timeout - seconds(20));
+  EXPECT_EQ(node("n1").link, NodeLink::kLost);
+  pass(seconds(19));
+  EXPECT_EQ(node("n2").link, NodeLink::kUp);
+  pass(seconds(1));
+  EXPECT_EQ(node("n2").link, NodeLink::kLost);
+}
+
+TEST_F(DeskTest, NoLossIsDecidedWhileBeatsAreMissing) {
+  hello(1, machine("n1"));
+  pass(seconds(1));
+  // The core's thread runs and its timers fire, but the I/O thread, through which every renewal comes, does not.
+  for (int i = 0; i < 600; ++i) {
+    now = now + millis(100);
+    if (desk->next_timer() <= now)
+      desk->tick(engine->state(), now);
+    pump();
+    EXPECT_TRUE(desk->next_timer() > now) << "it would spin";
+  }
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  pass(settings.node_timeout);
+  EXPECT_EQ(node("n1").link, NodeLink::kLost);
+}
+
+TEST_F(DeskTest, TheFenceDoesNotWaitForOurPauses) {
+  hello(1, machine("n1"));
+  const JobId job = start_job("n1");
+  renew(1);
+  const Duration fence = engine->state().tables().job(job)->allocation->fence_after;
+  pass(settings.node_timeout);
+  ASSERT_EQ(node("n1").link, NodeLink::kLost);
+  stand_still(fence - settings.node_timeout + settings.drift);  // the agent's clock went on: it has stopped the job
+  pass(micros(1));
+  EXPECT_EQ(engine->state().tables().job(job)->state, JobState::kPending);
+}
+
+TEST_F(DeskTest, ASilentNodesWorkGoesOnUntilItIsProvenStopped) {
+  hello(1, machine("n1"));
+  const JobId again = start_job("n1"), once = start_job("n1", "job", false);
+  Holding holds_again{again, 1}, holds_once{once, 1};
+  pass(minutes(10));
+  ASSERT_EQ(node("n1").link, NodeLink::kLost);
+  for (const JobId job : {again, once}) EXPECT_EQ(engine->state().tables().job(job)->state, JobState::kStarting);
+  hello(2, machine("n1"), {holds_again, holds_once});
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  EXPECT_TRUE(take<StopWork>(2).empty());
+  pass(settings.give_up_after + settings.drift);
+  EXPECT_EQ(engine->state().tables().job(again)->state, JobState::kPending);  // its fence has stopped it
+  const Job& given_up = *engine->state().tables().job(once);
+  EXPECT_EQ(given_up.state, JobState::kCompleting);
+  EXPECT_EQ(given_up.ending, JobState::kNodeFail);
+  EXPECT_FALSE(engine->state().load(node("n1").id).cores == CoreSet{});  // nothing proves that it has stopped
+}
+
+TEST_F(DeskTest, WhatHasNoFenceIsNotGivenUpForOurPauses) {
+  hello(1, machine("n1"));
+  const JobId once = start_job("n1", "job", false);
+  pass(settings.node_timeout);
+  ASSERT_EQ(node("n1").link, NodeLink::kLost);
+  stand_still(hours(1));
+  pass(settings.lease_term);
+  EXPECT_EQ(engine->state().tables().job(once)->state, JobState::kStarting);
+}
+
+TEST_F(DeskTest, AFenceHookIsToldHowLongTheSilenceLasts) {
+  hello(1, machine("n1", "boot-1", true));
+  pass(seconds(2));
+  stand_still(minutes(3));
+  pass(millis(100));
+  desk->disconnected(1, now);  // the agent gave up on us
+  pass(micros(1));
+  ASSERT_FALSE(asked.empty());
+  EXPECT_LT(asked.back().silence, seconds(4));
+  pass(seconds(10));
+  EXPECT_GE(asked.back().silence, seconds(11));
+}
+
 TEST_F(DeskTest, NothingIsDueWhenNothingIsGoingOn) { EXPECT_EQ(desk->next_timer(), kNever); }
+
+// The machine that loses its name may be off already: its hook is asked, or the new one would wait for the fence.
+TEST_F(DeskTest, ANodeWhoseLinkIsCutIsAskedAbout) {
+  start_desk();
+  join("n1", "c1");
+  hello_as(1, machine("n1", "boot-1", true), "c1");
+  ASSERT_EQ(take<Welcome>(1).size(), 1u);
+  asked.clear();
+  join("n1", "c2");
+  EXPECT_EQ(take<Refused>(1).size(), 1u);
+  pass(seconds(2));
+  EXPECT_FALSE(asked.empty());
+}
 
 }  // namespace
 }  // namespace lockstep

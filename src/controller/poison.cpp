@@ -105,6 +105,9 @@ struct Describe {
   std::string operator()(const RemoveNode& c) const { return format("remove node {}", c.name); }
   std::string operator()(const NodeHello& c) const { return format("hello {} {}", c.facts.meta.name, c.facts.boot_id); }
   std::string operator()(const NodeLost& c) const { return format("lost {}", c.node.value); }
+  std::string operator()(const GiveUpMember& c) const {
+    return format("give up {} {} {}", c.node.value, c.job.value, c.attempt);
+  }
   std::string operator()(const NodeFenced& c) const { return format("fenced {} {}", c.node.value, c.boot_id); }
   std::string operator()(const AgentReport& c) const {
     return format("report {} {} {} {} {}", c.node.value, c.boot_id, c.job.value, c.attempt, c.body.index());

@@ -1,10 +1,14 @@
 // Presence: which interactive jobs have their client at hand. A client is there while one of its requests is open. A
 // job whose client has been away for the grace period is reported once; the period starts anew with the controller.
+//
+// The period is counted in slices, so a pause of this process costs one slice at most. While the node that the client
+// spoke through is silent itself, nobody knows about the client: it does not count before the node's own patience ends.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "model/ids.h"
 #include "ports/loop.h"
@@ -13,8 +17,19 @@ namespace lockstep {
 
 class Presence {
  public:
-  Presence(EventLoop& loop, Duration grace, std::function<void(JobId)> lost)
-      : loop_(loop), grace_(grace), lost_(std::move(lost)), alive_(std::make_shared<Presence*>(this)) {}
+  struct Patience {
+    Duration client;       // away for this long: lost
+    Duration silent_node;  // and for at most this long while its node is not connected
+  };
+  static constexpr int kSlices = 10;  // of the client's patience
+
+  Presence(EventLoop& loop, Patience patience, std::function<bool(const std::string& node)> connected,
+           std::function<void(JobId)> lost)
+      : loop_(loop),
+        patience_(patience),
+        connected_(std::move(connected)),
+        lost_(std::move(lost)),
+        alive_(std::make_shared<Presence*>(this)) {}
   ~Presence();
   Presence(const Presence&) = delete;
   Presence& operator=(const Presence&) = delete;
@@ -23,23 +38,30 @@ class Presence {
   void forget(JobId job);  // it has
   bool expected(JobId job) const { return jobs_.contains(job); }
 
-  // The client is there until the result is dropped.
-  std::shared_ptr<void> enter(JobId job);
+  // The client is there until the result is dropped. node: whose agent forwards it; "" = it speaks to us directly.
+  std::shared_ptr<void> enter(JobId job, const std::string& node);
 
  private:
   struct Entry {
     std::uint32_t here = 0;
     TimerId timer = 0;
+    std::string node;      // through which its client spoke last
+    int slices = 0;        // of its patience that have passed
+    Duration behind_node;  // how long its client has been away behind a silent node
   };
   void leave(JobId job);
-  void start_timer(JobId job, Entry& entry);
+  void start_over(JobId job, Entry& entry);
+  void start_slice(JobId job, Entry& entry);
+  void slice_over(JobId job);
+  Duration slice() const { return Duration{patience_.client.us / kSlices}; }
 
   EventLoop& loop_;
-  Duration grace_;
+  Patience patience_;
+  std::function<bool(const std::string&)> connected_;
   std::function<void(JobId)> lost_;
   std::map<JobId, Entry> jobs_;
-  std::map<JobId, std::uint32_t> early_;  // entered before the job was expected
-  std::shared_ptr<Presence*> alive_;      // emptied with this object: guards may outlive it
+  std::map<JobId, Entry> early_;      // entered before the job was expected
+  std::shared_ptr<Presence*> alive_;  // emptied with this object: guards may outlive it
 };
 
 }  // namespace lockstep

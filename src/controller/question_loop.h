@@ -1,5 +1,5 @@
 // QuestionLoop: the thread that answers "why" and "what if". Every question gets its own copy of the tables and may
-// plan for as long as it takes; nobody else waits for it. One at a time, in turn; a long queue is refused.
+// plan for as long as it takes; nobody else waits for it. One at a time, callers in turn; each may have a few waiting.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,10 @@
 #include <thread>
 #include <variant>
 
+#include "controller/fair_queue.h"
 #include "controller/history_loop.h"
 #include "controller/mailbox.h"
+#include "controller/turns.h"
 
 namespace lockstep {
 
@@ -19,29 +21,31 @@ class QuestionLoop {
   using Rows = Result<std::vector<JobRow>>;
   using Question = std::function<void(const Tables&, const Rows&)>;
   // The history's thread has tables of its own, as of every commit that anybody was told of; they are copied there.
-  explicit QuestionLoop(HistoryLoop& history) : history_(history) {}
+  QuestionLoop(HistoryLoop& history, CallerCounts::Most most) : history_(history), counts_(most) {}
   ~QuestionLoop();
   void start();
   void stop();  // while the history still runs; a question that is being answered is waited for
 
   // kExhausted when too many wait already. The question runs on this loop's thread. With a query it gets what history
   // has for it, else no rows.
-  Result<void> ask(Question question, std::optional<HistoryQuery> query = std::nullopt);
+  Result<void> ask(const Payer& payer, Question question, std::optional<HistoryQuery> query = std::nullopt);
 
  private:
   struct Asked {
+    std::string caller;
     Question question;
     std::optional<HistoryQuery> query;
   };
   struct Stop {};
   using Message = std::variant<Asked, Stop>;
   void run();
+  void answer(const Asked& asked);
 
-  static constexpr std::uint32_t kWaitingMax = 16;
   HistoryLoop& history_;
-  std::atomic<std::uint32_t> waiting_ = 0;
+  CallerCounts counts_;
   std::atomic<bool> stopping_ = false;
   Mailbox<Message> inbox_;
+  FairQueue<Asked> waiting_;
   std::thread thread_;
 };
 

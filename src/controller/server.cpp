@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "controller/past_runs.h"
 #include "controller/planner_loop.h"
+#include "controller/routes.h"
 
 namespace lockstep {
 
@@ -13,6 +14,7 @@ struct ControllerLoop::Inner {
   struct Ask {
     NodeId node;
     std::string name;
+    Duration silence;
     bool stop = false;
   };
 
@@ -26,14 +28,19 @@ struct ControllerLoop::Inner {
   std::unique_ptr<PlannerLoop> planner;
   std::unique_ptr<LiveView> view;
   std::unique_ptr<TicketOffice> tickets;
+  std::function<std::string(std::size_t)> random_hex;
   std::unique_ptr<LinkHub> links;
   std::unique_ptr<StepIo> step_io;
+  std::unique_ptr<FairTurns> turns;
   std::unique_ptr<Waiters> waiters;
   std::unique_ptr<Presence> presence;
   std::unique_ptr<Api> api;
   Mailbox<Ask> asks;
   std::thread asker;
   bool started = false;
+  TurnWatch watch;
+  std::string handled;  // the request this turn of the I/O thread began with
+  Duration cpu_at_turn;
 
   Inner(Parts p, ControllerSettings s, FenceHook hook)
       : parts(p), settings(std::move(s)), fence_hook(std::move(hook)) {}
@@ -44,17 +51,19 @@ struct ControllerLoop::Inner {
       now = Instant{parts.clock.wall().us};  // cluster time begins as the wall clock
     auto engine = TRY(Engine::open(parts.log, settings.engine, now));
     settings.api.core = settings.engine.core;
+    settings.desk.give_up_after = settings.engine.core.fence_after;
     const auto& cluster = engine->state().tables().cluster;
     clock = std::make_unique<ClusterClock>(parts.clock, engine->clock(), cluster ? cluster->wall_offset : Duration{});
     if (engine->state().tables().cluster && !settings.engine.cluster_name.empty())
       settings.api.cluster_name = engine->state().tables().cluster->name;
 
     const std::vector<Change> snapshot = engine->snapshot();
-    history = std::make_unique<HistoryLoop>(parts.history, [this](std::uint64_t index) { note_cursor(index); });
+    history = std::make_unique<HistoryLoop>(parts.history, settings.api.limits.history,
+                                            [this](std::uint64_t index) { note_cursor(index); });
     TRY(history->catch_up(parts.log, snapshot));
     engine->teach(TRY(past_runs(parts.history, engine->state().tables())));
-    questions = std::make_unique<QuestionLoop>(*history);
-    view = std::make_unique<LiveView>(snapshot);
+    questions = std::make_unique<QuestionLoop>(*history, settings.api.limits.questions);
+    view = std::make_unique<LiveView>(snapshot, clock->now());
     planner = std::make_unique<PlannerLoop>(
         snapshot, *clock,
         PlannerLoop::Outputs{[this](Plan plan) { propose(std::move(plan)); },
@@ -83,23 +92,34 @@ struct ControllerLoop::Inner {
                    read_only ? "the log cannot be written: read-only until it can" : "the log can be written again");
       api->set_read_only(read_only);
     };
-    outputs.ask_fence_hook = [this](NodeId node, const std::string& name) { asks.post({node, name}); };
+    outputs.ask_fence_hook = [this](NodeId node, const std::string& name, Duration silence) {
+      asks.post({node, name, silence});
+    };
     Log& log = parts.log;
-    core = std::make_unique<CoreLoop>(
-        std::move(engine), settings.desk,
-        make_composer([&log](const BlobId& id) { return log.blob(id); }, std::move(hooks)), *clock, std::move(outputs));
+    core =
+        std::make_unique<CoreLoop>(std::move(engine), settings.desk,
+                                   make_composer([&log](const BlobId& id) { return log.blob(id); }, std::move(hooks)),
+                                   *clock, std::move(outputs), watch);
     core->engine().set_trim_floor(cursor_at_start);
 
-    waiters = std::make_unique<Waiters>(parts.loop);
-    presence = std::make_unique<Presence>(parts.loop, settings.client_grace, [this](JobId job) {
-      core->submit(own(EndJob{job, {}, true}), {}, [](const Result<Answer>&) {});
-    });
+    turns = std::make_unique<FairTurns>(parts.loop, settings.api.limits.turns, steady_micros);
+    waiters = std::make_unique<Waiters>(parts.loop, *turns, settings.api.limits.waits_max);
+    presence = std::make_unique<Presence>(
+        parts.loop, Presence::Patience{settings.client_grace, settings.client_node_grace},
+        [this](const std::string& node) { return links->has(node); },
+        [this](JobId job) {
+          core->submit(own(EndJob{job, {}, true}), {}, [](const Result<Answer>&) {});
+        });
     LinkHub::Handlers handlers;
-    handlers.connected = [this](std::uint64_t link, std::string name) { core->connected(link, std::move(name)); };
+    handlers.connected = [this](std::uint64_t link, std::string name, std::string certificate) {
+      core->connected(link, std::move(name), std::move(certificate));
+    };
     handlers.disconnected = [this](std::uint64_t link) { core->disconnected(link); };
     handlers.message = [this](std::uint64_t link, FromAgent message) { core->receive(link, std::move(message)); };
-    handlers.call = [this](std::shared_ptr<HttpExchange> exchange) { api->handle(std::move(exchange)); };
-    tickets = std::make_unique<TicketOffice>(powers.random_hex(32), powers.hmac_sha256_hex);
+    handlers.call = [this](std::shared_ptr<HttpExchange> exchange) { handle(std::move(exchange)); };
+    random_hex = powers.random_hex;
+    tickets = std::make_unique<TicketOffice>(random_hex(32), powers.hmac_sha256_hex);
+    handlers.body_bound = body_bound;
     handlers.complete = [this](const std::string& name, Welcome& welcome) {
       welcome.ticket_key = tickets->node_key(name);
       welcome.now_us = clock->now().us;
@@ -107,15 +127,16 @@ struct ControllerLoop::Inner {
     handlers.welcomed = [this](const std::string& name) { step_io->welcomed(name); };
     links = std::make_unique<LinkHub>(std::move(handlers));
     step_io = std::make_unique<StepIo>(parts.loop, *view, *links, *tickets, [this] { return clock->now(); });
-    api = std::make_unique<Api>(
-        Api::World{parts.loop, *core, *history, *questions, *view, *links, *step_io, *waiters, *presence, *clock,
-                   [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
-                     core->post([this, id, done = std::move(done)] {
-                       auto bytes = std::make_shared<Result<std::string>>(parts.log.blob(id));
-                       parts.loop.post([bytes, done] { done(std::move(*bytes)); });
-                     });
-                   }},
-        settings.api, std::move(powers));
+    api = std::make_unique<Api>(Api::World{parts.loop, *core, *history, *questions, *view, *links, *step_io, *turns,
+                                           *waiters, *presence, *clock,
+                                           [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
+                                             core->post([this, id, done = std::move(done)] {
+                                               auto bytes = std::make_shared<Result<std::string>>(parts.log.blob(id));
+                                               parts.loop.post([bytes, done] { done(std::move(*bytes)); });
+                                             });
+                                           },
+                                           watch},
+                                settings.api, std::move(powers));
     for (const auto& [id, job] : view->tables().jobs) note_presence(*job, false);
     return {};
   }
@@ -143,13 +164,67 @@ struct ControllerLoop::Inner {
       presence->expect(job.id);
   }
 
+  // Other agents hear of a certificate that counts no more, and tickets that its holder has seen become void.
+  void revoked(const Node& node, const std::string& certificate) {
+    tickets->renew(random_hex(32));
+    links->tell_others(node.meta.name, [&](const std::string& other) -> ToAgent {
+      return Revoked{node.meta.name, certificate, tickets->node_key(other), clock->now().us};
+    });
+  }
+
+  void look_for_revoked(const Engine::Batch& batch) {
+    for (const auto& change : batch.changes)
+      if (const auto* node = std::get_if<Ref<Node>>(&change.record)) {
+        const Node* before = view->tables().node((*node)->id);
+        const bool none = change.removed || (*node)->certificate == kNoCertificate;
+        const std::string certificate = none ? "" : (*node)->certificate;
+        if (before && !before->certificate.empty() && before->certificate != certificate)
+          revoked(**node, certificate);
+      }
+  }
+
   void batch_committed(const Engine::Batch& batch) {
-    const auto touched = view->apply(batch.changes);
+    look_for_revoked(batch);
+    const auto touched = view->apply(batch.changes, batch.at);
     for (const auto& change : batch.changes)
       if (const auto* job = std::get_if<Ref<Job>>(&change.record))
         note_presence(**job, change.removed);
     waiters->changed(touched);
     step_io->changed(touched);
+  }
+
+  // The I/O thread's beat: what comes late here came late for every renewal.
+  void beat() {
+    core->beat();
+    parts.loop.after(kBeatEvery, [this] { beat(); });
+  }
+
+  // "GET /v1/jobs": enough to tell routes apart, and nothing a user could make up.
+  static std::string kind_of(const std::string& request) {
+    std::string kind;
+    int slashes = 0;
+    for (const char c : request) {
+      slashes += c == '/';
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '/' ||
+                         c == ' ' || c == '-' || c == '.';
+      if (slashes > 2 || kind.size() > 40 || !plain)
+        break;
+      kind += c;
+    }
+    return kind;
+  }
+
+  void turn_ended() {
+    const Duration now_at = parts.clock.thread_cpu(), cost = now_at - cpu_at_turn;
+    watch.took(TurnWatch::Loop::kIo, handled.empty() || cost <= kSlowTurn ? "turn" : kind_of(handled), kind_of(handled),
+               cost, clock->now());
+    cpu_at_turn = now_at;
+    handled.clear();
+  }
+
+  void handle(std::shared_ptr<HttpExchange> exchange) {
+    handled = exchange->request().method + " " + exchange->request().path;
+    api->handle(std::move(exchange));
   }
 
   void ask_hooks() {
@@ -159,7 +234,7 @@ struct ControllerLoop::Inner {
           return;
         if (!fence_hook)
           continue;
-        if (auto proof = fence_hook(ask.name))
+        if (auto proof = fence_hook(ask.name, ask.silence))
           core->fenced(ask.node, std::move(*proof));
       }
   }
@@ -183,15 +258,19 @@ void ControllerLoop::start() {
   inner_->questions->start();
   inner_->planner->start();
   inner_->core->start();
+  inner_->api->learn_lengths();
+  inner_->cpu_at_turn = inner_->parts.clock.thread_cpu();  // loading was nobody's turn
+  inner_->parts.loop.on_turn([inner = inner_.get()] { inner->turn_ended(); });
+  inner_->beat();
   inner_->asker = std::thread([inner = inner_.get()] { inner->ask_hooks(); });
 }
 
-void ControllerLoop::handle(std::shared_ptr<HttpExchange> exchange) { inner_->api->handle(std::move(exchange)); }
+void ControllerLoop::handle(std::shared_ptr<HttpExchange> exchange) { inner_->handle(std::move(exchange)); }
 
 void ControllerLoop::stop() {
   if (!inner_->started)
     return;
-  inner_->asks.post({NodeId{}, "", true});
+  inner_->asks.post({NodeId{}, "", {}, true});
   inner_->asker.join();
   inner_->questions->stop();
   inner_->planner->stop();

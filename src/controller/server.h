@@ -19,11 +19,14 @@ struct ControllerSettings {
   NodeDeskSettings desk;
   ApiSettings api;
   Duration client_grace = seconds(60);  // an interactive job whose client has been away this long is ended
-  std::uint64_t seed = 1;               // of the planner's choices
+  // A client behind a node that is silent itself is given this long instead: nobody knows whether it is there.
+  Duration client_node_grace = minutes(15);
+  std::uint64_t seed = 1;  // of the planner's choices
 };
 
-// Says why it is certain that the node has stopped, or nothing.
-using FenceHook = std::function<std::optional<std::string>(const std::string& node_name)>;
+// Says why it is certain that the node has stopped, or nothing. silence: how long the node has not been heard although
+// it could have been; a hook that switches machines off waits for as much of it as its administrator wants.
+using FenceHook = std::function<std::optional<std::string>(const std::string& node_name, Duration silence)>;
 
 class ControllerLoop {
  public:

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kJob = R"({"spec":{"name":"a","groups":[{"launch":"script"}]},"script":"#!/bin/sh\ntrue\n"})";
 
 class ServerTest : public ::testing::Test {
- protected:
+ public:
   void SetUp() override {
     ApiPowers powers;
     powers.sha256_hex = [](std::string_view text) { return format("{:064x}", std::hash<std::string_view>{}(text)); };
@@ -25,10 +25,12 @@ class ServerTest : public ::testing::Test {
       return format("{:016x}", std::hash<std::string>{}(std::string(key).append(text)));
     };
     powers.random_hex = [this](std::size_t) { return format("{:012x}", ++random); };
-    powers.sign = [](const std::string& csr, const std::string& name, const std::string& role) -> Result<std::string> {
+    powers.sign = [this](const std::string& csr, const std::string& name,
+                         const std::string& role) -> Result<SignedCertificate> {
       if (csr != "good")
         return invalid("is no request", "csr");
-      return format("certificate of {} as {}", name, role);
+      ++signatures;
+      return SignedCertificate{format("certificate of {} as {}", name, role), format("serial{}", signatures)};
     };
     powers.ca_fingerprint = "cafe";
     ControllerSettings settings;
@@ -49,12 +51,27 @@ class ServerTest : public ::testing::Test {
     peer.realm = "local";
     return peer;
   }
-  static Peer agent(const std::string& node, const std::string& role = "compute") {
+  static Peer agent(const std::string& node, const std::string& serial = "none", const std::string& role = "compute") {
     Peer peer;
     peer.how = Peer::How::kCertificate;
     peer.certificate_name = "node:" + node;
     peer.certificate_role = role;
+    peer.certificate_serial = serial;
     return peer;
+  }
+  static Peer stranger(const std::string& address = "10.0.0.1") {
+    Peer peer;
+    peer.address = address;
+    return peer;
+  }
+  std::string token(const std::string& ask) {
+    const auto made = call("POST", "/v1/tokens", ask);
+    EXPECT_EQ(made.status, 200) << made.body;
+    return made.body.size() < 12 ? "" : made.body.substr(10, made.body.size() - 12);
+  }
+  HttpResponse redeem(const std::string& with, const std::string& node, const Peer& from = stranger(),
+                      const std::string& csr = "good") {
+    return call("POST", "/v1/join", format(R"({{"token":"{}","node":"{}","csr":"{}"}})", with, node, csr), from);
   }
 
   std::shared_ptr<TestCall> send(const std::string& method, const std::string& target, const std::string& body = {},
@@ -119,16 +136,23 @@ class ServerTest : public ::testing::Test {
     }
     std::deque<ToAgent> parsed;
   };
-  Agent join(const std::string& name) {
-    const auto link = send("GET", "/v1/link", {}, agent(name), "lockstep-link/1");
-    EXPECT_NE(link->wire, nullptr);
-    Agent out{link->wire};
+  // A link under a certificate that was issued before, which says hello.
+  Agent open_link(const std::string& name, const std::string& serial) {
+    const auto opened = send("GET", "/v1/link", {}, agent(name, serial), "lockstep-link/1");
+    EXPECT_NE(opened->wire, nullptr);
+    Agent out{opened->wire};
     Hello hello;
     hello.facts.meta.name = name;
     hello.facts.boot_id = "boot";
     hello.facts.cores = 4;
     hello.facts.memory_mb = 4096;
     out.say(hello);
+    return out;
+  }
+  Agent join(const std::string& name, const std::string& more = {}) {
+    const std::string with = token(format(R"({{"node":"{}","replace":true{}}})", name, more));
+    EXPECT_EQ(redeem(with, name).status, 200);
+    Agent out = open_link(name, format("serial{}", signatures));
     loop.until([&] { return out.told<Welcome>() != nullptr; });
     return out;
   }
@@ -137,7 +161,7 @@ class ServerTest : public ::testing::Test {
   TestLog log;
   TestHistory history;
   TestClock clock;
-  std::uint64_t random = 0;
+  std::uint64_t random = 0, signatures = 0;
   std::unique_ptr<ControllerLoop> controller;
 };
 
@@ -158,10 +182,7 @@ class RootlessTest : public ServerTest {
 
 TEST_F(RootlessTest, RunsTheWorkOfItsOwnerOnly) {
   EXPECT_EQ(call("POST", "/v1/jobs", kJob, local(1001)).status, 200);
-  Peer forwarded = local(1002);
-  forwarded.how = Peer::How::kForwarded;
-  forwarded.certificate_name = "node:login";
-  for (const Peer& peer : {local(0), local(1002), forwarded}) {
+  for (const Peer& peer : {local(0), local(1002)}) {
     const auto refused = call("POST", "/v1/jobs", kJob, peer);
     EXPECT_EQ(refused.status, 403) << peer.uid;
     EXPECT_NE(refused.body.find("that user's jobs only"), std::string::npos) << refused.body;
@@ -282,28 +303,92 @@ TEST_F(ServerTest, AnInteractiveJobEndsWithItsClient) {
   const std::string job = R"({"spec":{"name":"a","groups":[{"launch":"nothing"}],"interactive":true}})";
   const auto client = send("POST", "/v1/jobs?wait=started", job);
   loop.until([&] { return call("GET", "/v1/jobs/1").status == 200; });
-  loop.fire(seconds(60));
+  const auto minute_passes = [this] {
+    for (int i = 0; i < Presence::kSlices; ++i) loop.fire(seconds(60) / Presence::kSlices);
+  };
+  minute_passes();
   EXPECT_NE(call("GET", "/v1/jobs/1").body.find("pending"), std::string::npos);
   client->gone();
-  loop.fire(seconds(60));
+  loop.fire(seconds(60) / Presence::kSlices);  // as many timers as are due after a pause of ours
+  EXPECT_NE(call("GET", "/v1/jobs/1").body.find("pending"), std::string::npos);
+  minute_passes();
   loop.until([&] { return call("GET", "/v1/jobs/1").body.find("pending") == std::string::npos; });
 }
 
 TEST_F(ServerTest, ATokenIsGoodOnce) {
-  const auto made = call("POST", "/v1/tokens", R"({"role":"compute","node":"n1","ttl_s":60})");
-  ASSERT_EQ(made.status, 200) << made.body;
-  const std::string token = made.body.substr(10, made.body.size() - 12);
-  const auto ask = [&](const std::string& with, const std::string& node, const std::string& csr) {
-    return call("POST", "/v1/join", format(R"({{"token":"{}","node":"{}","csr":"{}"}})", with, node, csr), Peer{});
-  };
-  EXPECT_EQ(ask("x.y.z", "n1", "good").status, 403);
-  EXPECT_EQ(ask(token, "../etc", "good").status, 400);
-  EXPECT_EQ(ask(token, "n1", "bad").status, 400);   // and the token is still good
-  EXPECT_NE(ask(token, "n2", "good").status, 200);  // it is for n1
-  const auto joined = ask(token, "n1", "good");
+  const std::string once = token(R"({"role":"compute","node":"n1","ttl_s":60})");
+  EXPECT_EQ(redeem("x.y.z", "n1").status, 403);
+  EXPECT_EQ(redeem(once, "../etc").status, 400);
+  EXPECT_EQ(redeem(once, "n1", stranger(), "bad").status, 400);  // and the token is still good
+  EXPECT_NE(redeem(once, "n2").status, 200);                     // it is for n1
+  const auto joined = redeem(once, "n1");
   EXPECT_EQ(joined.status, 200) << joined.body;
   EXPECT_NE(joined.body.find("certificate of node:n1 as compute"), std::string::npos);
-  EXPECT_NE(ask(token, "n1", "good").status, 200);
+  EXPECT_NE(redeem(once, "n1").status, 200);
+}
+
+TEST_F(ServerTest, ATokenUsedTwiceAtOnceLetsOneIn) {
+  const std::string once = token(R"({"node":"n[1-2]"})");
+  std::vector<std::shared_ptr<TestCall>> calls;
+  for (const char* name : {"n1", "n2"})
+    calls.push_back(
+        send("POST", "/v1/join", format(R"({{"token":"{}","node":"{}","csr":"good"}})", once, name), stranger()));
+  loop.until([&] { return calls[0]->done() && calls[1]->done(); });
+  EXPECT_EQ((calls[0]->response->status == 200) + (calls[1]->response->status == 200), 1);
+}
+
+TEST_F(ServerTest, ATokenSaysWhichNamesItGives) {
+  EXPECT_EQ(call("POST", "/v1/tokens", "{}").status, 400);
+  EXPECT_EQ(call("POST", "/v1/tokens", R"({"any_name":true,"replace":true})").status, 400);
+  EXPECT_EQ(call("POST", "/v1/tokens", R"({"any_name":true,"node":"n1"})").status, 400);
+  EXPECT_EQ(call("POST", "/v1/tokens", R"({"any_name":true,"role":"broker"})").status, 400);
+  EXPECT_EQ(call("POST", "/v1/tokens", R"({"node":"n1","ttl_s":99999999})").status, 400);
+  EXPECT_EQ(call("POST", "/v1/tokens", R"({"node":"n1","uses":100000})").status, 400);
+  (void)join("n1");
+  EXPECT_EQ(redeem(token(R"({"any_name":true})"), "n1").status, 409);
+  EXPECT_EQ(redeem(token(R"({"node":"n1"})"), "n1").status, 409);  // it is up
+}
+
+TEST_F(ServerTest, AStrangerWhoGuessesWaitsAndCostsNoSignature) {
+  const std::string good = token(R"({"node":"n1"})");
+  const std::string almost = good.substr(0, good.find('.')) + ".00000000.cafe";
+  for (std::uint32_t i = 0; i < JoinGuard::kTries; ++i) EXPECT_EQ(redeem(almost, "n1").status, 403);
+  EXPECT_EQ(redeem(almost, "n1").status, 429);
+  EXPECT_EQ(redeem(good, "n1").status, 429);
+  EXPECT_EQ(signatures, 0u);
+  EXPECT_EQ(redeem(good, "n1", stranger("10.0.0.2")).status, 200);
+}
+
+TEST_F(ServerTest, ARevokedNodeIsCutAndTheOthersHearOfIt) {
+  Agent first = join("n1"), second = join("n2");
+  const std::string key = second.told<Welcome>()->ticket_key;
+  ASSERT_EQ(call("POST", "/v1/nodes/n1", R"({"revoke":true})").status, 200);
+  loop.until([&] { return second.told<Revoked>() != nullptr && first.told<Refused>() != nullptr; });
+  EXPECT_TRUE(first.wire->gone);
+  EXPECT_EQ(first.told<Revoked>(), nullptr);
+  EXPECT_EQ(second.told<Revoked>()->node, "n1");
+  EXPECT_NE(second.told<Revoked>()->ticket_key, key);  // what n1 has seen of tickets opens nothing any more
+  EXPECT_FALSE(second.wire->gone);
+  EXPECT_EQ(call("GET", "/v1/link", {}, agent("n1", "serial1")).status, 401);
+  EXPECT_EQ(call("GET", "/v1/link", {}, agent("n2", "")).status, 401);
+  ASSERT_EQ(call("DELETE", "/v1/nodes/n1").status, 200);
+  Agent removed = open_link("n1", "serial1");
+  loop.until([&] { return removed.told<Refused>() != nullptr; });
+  EXPECT_EQ(call("GET", "/v1/nodes/n1").status, 404);
+}
+
+TEST_F(ServerTest, NobodySpeaksThroughALinkBeforeItIsWelcome) {
+  ASSERT_EQ(call("POST", "/v1/jobs", kJob, local(54321)).status, 200);
+  Agent node = join("n1");
+  loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
+  Agent thief{send("GET", "/v1/link", {}, agent("n1", "serial1"), "lockstep-link/1")->wire};
+  ApiCall forwarded;
+  forwarded.method = "GET";
+  forwarded.target = "/v1/jobs/1/script";
+  forwarded.uid = forwarded.gid = 54321;
+  thief.frame(LinkFrame::kApiCall, 1, encode(forwarded));
+  loop.until([&] { return thief.framed(LinkFrame::kApiReply, 1) != nullptr; });
+  EXPECT_EQ(decode_api_reply(thief.framed(LinkFrame::kApiReply, 1)->payload)->status, 403);
 }
 
 TEST_F(ServerTest, AJobGoesToItsNodeAndItsReportsComeBack) {
@@ -341,23 +426,96 @@ TEST_F(ServerTest, AStepNobodyWaitsForIsCancelled) {
   EXPECT_EQ(call("GET", "/v1/steps/1.0").body.find("\"ended\""), std::string::npos);
 }
 
+// A local process's request that a node passes on.
+struct Voice {
+  ServerTest& test;
+  ServerTest::Agent& node;
+  std::uint64_t next = 1;
+
+  ApiReply ask(std::uint32_t uid, const std::string& method, const std::string& target, const std::string& body = {}) {
+    return as(next += 2, uid, method, target, body);
+  }
+  ApiReply as(std::uint64_t id, std::uint32_t uid, const std::string& method, const std::string& target,
+              const std::string& body = {}) {
+    ApiCall forwarded;
+    forwarded.method = method;
+    forwarded.target = target;
+    forwarded.body = body;
+    forwarded.uid = forwarded.gid = uid;
+    node.frame(LinkFrame::kApiCall, id, encode(forwarded));
+    test.loop.until([&] { return node.framed(LinkFrame::kApiReply, id) != nullptr; });
+    return *decode_api_reply(node.framed(LinkFrame::kApiReply, id)->payload);
+  }
+};
+
 TEST_F(ServerTest, FromAComputeNodeOnlyOwnersOfItsJobsSpeak) {
   Agent node = join("n1");
   ASSERT_EQ(call("POST", "/v1/jobs", kJob, local(54321)).status, 200);
   loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
-  const auto ask = [&](std::uint64_t id, std::uint32_t uid, const std::string& target) {
-    ApiCall forwarded;
-    forwarded.method = "GET";
-    forwarded.target = target;
-    forwarded.uid = forwarded.gid = uid;
-    node.frame(LinkFrame::kApiCall, id, encode(forwarded));
-    loop.until([&] { return node.framed(LinkFrame::kApiReply, id) != nullptr; });
-    return *decode_api_reply(node.framed(LinkFrame::kApiReply, id)->payload);
-  };
-  EXPECT_EQ(ask(1, 54321, "/v1/jobs?id=1").status, 200);
-  EXPECT_EQ(ask(3, 54322, "/v1/jobs").status, 403);
-  EXPECT_EQ(ask(5, 0, "/v1/jobs").status, 403);      // root of a node is nobody here
-  EXPECT_EQ(ask(6, 54321, "/v1/jobs").status, 429);  // even ids are ours
+  Voice voice{*this, node};
+  EXPECT_EQ(voice.ask(54321, "GET", "/v1/jobs?id=1").status, 200);
+  EXPECT_EQ(voice.ask(54322, "GET", "/v1/jobs").status, 403);
+  EXPECT_EQ(voice.ask(0, "GET", "/v1/jobs").status, 403);        // root of a node is nobody here
+  EXPECT_EQ(voice.as(2, 54321, "GET", "/v1/jobs").status, 429);  // even ids are ours
+}
+
+TEST_F(ServerTest, AnAdministratorsJobMakesItsNodeNoAdministrator) {
+  ASSERT_EQ(call("POST", "/v1/jobs", kJob, local(54321)).status, 200);
+  auto users = decode_records(Kind::kUser, call("GET", "/v1/users").body);
+  ASSERT_TRUE(users.ok());
+  for (const Record& record : *users)
+    if (User user = *std::get<Ref<User>>(record); user.uid == 54321) {
+      user.admin = true;
+      const auto ref = std::make_shared<const User>(user);
+      ASSERT_EQ(call("PUT", "/v1/users/" + user.meta.name, encode_record(Ref<User>(ref))).status, 200);
+    }
+  ASSERT_EQ(call("POST", "/v1/tokens", R"({"node":"x"})", local(54321)).status, 200);
+  Agent node = join("n1");
+  loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
+  Voice voice{*this, node};
+  EXPECT_EQ(voice.ask(54321, "GET", "/v1/jobs/1/script").status, 200);
+  EXPECT_EQ(voice.ask(54321, "POST", "/v1/tokens", R"({"node":"x"})").status, 403);
+  EXPECT_EQ(voice.ask(54321, "POST", "/v1/nodes/n1", R"({"trust_administrators":true})").status, 403);
+  EXPECT_EQ(voice.ask(54321, "PUT", "/v1/partitions/p", R"({"nodes":["ALL"]})").status, 403);
+  ASSERT_EQ(call("POST", "/v1/nodes/n1", R"({"trust_administrators":true})").status, 200);
+  EXPECT_EQ(voice.ask(54321, "POST", "/v1/tokens", R"({"node":"x"})").status, 200);
+}
+
+TEST_F(ServerTest, WhoseJobItIsIsNotTheSubmittersToSay) {
+  ASSERT_EQ(call("GET", "/v1/jobs").status, 200);  // root is user 1
+  const std::string as_root = R"({"spec":{"user":1,"name":"a","groups":[{"launch":"nothing"}]}})";
+  ASSERT_EQ(call("POST", "/v1/jobs", as_root, local(54321)).status, 200);
+  const auto job = decode_job_detail(call("GET", "/v1/jobs/1").body);
+  ASSERT_TRUE(job.ok());
+  EXPECT_NE(job->job->spec->user, UserId{1});
+}
+
+TEST_F(ServerTest, RootOfANodeReachesWhatIsThereAndNothingElse) {
+  Agent first = join("n1");
+  ASSERT_EQ(call("POST", "/v1/jobs", kJob).body, R"({"job_id":1})");
+  loop.until([&] { return first.told<LaunchAttempt>() != nullptr; });
+  ASSERT_EQ(call("POST", "/v1/nodes/n1", R"({"drain":true,"reason":"x"})").status, 200);
+  Agent second = join("n2");
+  ASSERT_EQ(call("POST", "/v1/jobs", kJob).body, R"({"job_id":2})");
+  loop.until([&] { return second.told<LaunchAttempt>() != nullptr; });
+
+  StepRequest step;
+  step.spec.argv = {"true"};
+  step.spec.tasks = 1;
+  Voice voice{*this, first};
+  EXPECT_EQ(voice.ask(0, "GET", "/v1/jobs").status, 200);
+  EXPECT_EQ(voice.ask(0, "GET", "/v1/jobs/1/script").status, 200);
+  EXPECT_EQ(voice.ask(0, "GET", "/v1/jobs/2/script").status, 403);
+  EXPECT_EQ(voice.ask(0, "GET", "/v1/jobs/2/environment").status, 403);
+  EXPECT_EQ(voice.ask(0, "GET", "/v1/steps/2.0/io").status, 403);
+  EXPECT_EQ(voice.ask(0, "POST", "/v1/jobs/2/steps", encode(step)).status, 403);
+  EXPECT_EQ(voice.ask(0, "POST", "/v1/jobs", kJob).status, 403);
+  EXPECT_EQ(voice.ask(0, "POST", "/v1/jobs", format("[{}]", kJob)).status, 403);
+  EXPECT_EQ(voice.ask(0, "POST", "/v1/jobs/1/steps", encode(step)).status, 200);
+  EXPECT_EQ(voice.ask(0, "POST", "/v1/jobs/1/cancel", "{}").status, 200);
+  ASSERT_EQ(call("POST", "/v1/nodes/n2", R"({"trust_administrators":true})").status, 200);
+  Voice trusted{*this, second};
+  EXPECT_EQ(trusted.ask(0, "POST", "/v1/jobs", kJob).status, 200);
 }
 
 TEST_F(ServerTest, ABrokenPeerLosesItsLinkAndNothingElse) {

@@ -11,8 +11,10 @@ namespace lockstep {
 
 namespace {
 
-constexpr Duration kAttachAgain = millis(100);  // the shim was not there yet
-constexpr std::size_t kInputMax = 4 << 20;      // of input under way to one node; then the client waits
+constexpr Duration kAttachAgain = millis(100);   // the shim was not there yet
+constexpr Duration kAttachWithin = seconds(30);  // a client that says nothing holds a stream for nothing
+constexpr std::size_t kRouteMembers = 10'000;    // of one frame
+constexpr std::size_t kInputMax = 4 << 20;       // of input under way to one node; then the client waits
 
 std::uint64_t offset_of(std::string_view payload, std::size_t at) {
   std::uint64_t n = 0;
@@ -27,13 +29,13 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     std::string name;
     std::vector<std::uint32_t> ranks;
     std::unique_ptr<Stream> stream;
-    FrameReader reader;
+    FrameReader reader{step_frame_bound};
     std::string held;  // the client's frames for it, input apart, while there is no stream
     // Input that no rank has confirmed yet: sent again when the node is attached anew.
     struct Input {
       std::uint64_t stream = 0, end = 0;
       bool is_eof = false;
-      std::string bytes;
+      std::shared_ptr<const std::string> bytes;  // of the whole frame: what goes to all ranks is kept once
     };
     std::deque<Input> input;
     std::size_t input_bytes = 0;
@@ -55,7 +57,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
       auto& mark = taken[rank];
       mark = std::max(mark, upto);
       while (!input.empty() && !input.front().is_eof && has_taken(input.front())) {
-        input_bytes -= input.front().bytes.size();
+        input_bytes -= input.front().bytes->size();
         input.pop_front();
       }
     }
@@ -67,13 +69,15 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
   Ask ask;
   bool routed = false;  // the first kRoute was sent
   std::unique_ptr<Stream> client;
-  FrameReader reader;
+  FrameReader reader{step_frame_bound};
+  FairHold memory;  // of a frame of the client that is not whole yet
   std::shared_ptr<void> keep;
   IoAttach safe;    // what the client has confirmed: shims forget up to here
   IoAttach passed;  // what it was sent: the rest of what a shim repeats after a new attach
   bool attached = false;
   bool client_paused = false;
-  bool over = false;  // removed; a callback may still be running
+  bool over = false;     // removed; a callback may still be running
+  TimerId patience = 0;  // for the client's first frame
   std::map<NodeId, Member> members;
   std::map<std::uint32_t, NodeId> node_of;  // by rank
   std::set<std::uint32_t> started, exited;  // ranks told
@@ -101,10 +105,16 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
         if (!self->over)
           self->from_client(std::move(frame));
       });
-      if (!fed.ok() && !self->over) {
-        self->client->close();
-        self->owner.remove(self->id);
-      }
+      if (!self->over && (!fed.ok() || !self->memory.resize(self->reader.pending_bytes())))
+        self->finish();
+    });
+    patience = owner.loop_.after(kAttachWithin, [weak] {
+      const auto self = weak.lock();
+      if (!self || self->over)
+        return;
+      self->patience = 0;
+      if (!self->attached)
+        self->finish();
     });
   }
 
@@ -123,10 +133,11 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
       look();
       return;
     }
-    if (frame.type == static_cast<std::uint8_t>(IoFrame::kOutputAck) && frame.payload.size() == 9)
+    if (frame.type == static_cast<std::uint8_t>(IoFrame::kOutputAck) && frame.payload.size() == 9 &&
+        node_of.contains(static_cast<std::uint32_t>(frame.stream)))
       safe.advance(static_cast<std::uint32_t>(frame.stream), static_cast<unsigned char>(frame.payload[0]),
                    offset_of(frame.payload, 1));
-    const std::string bytes = encode_frame(frame.type, frame.stream, frame.payload);
+    const auto bytes = std::make_shared<const std::string>(encode_frame(frame.type, frame.stream, frame.payload));
     if (frame.stream == kAllRanks) {
       for (auto& [node, member] : members) to_member(member, frame, bytes);
     } else if (const auto it = node_of.find(static_cast<std::uint32_t>(frame.stream)); it != node_of.end()) {
@@ -134,7 +145,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     }
   }
 
-  void to_member(Member& member, const Frame& frame, const std::string& bytes) {
+  void to_member(Member& member, const Frame& frame, const std::shared_ptr<const std::string>& bytes) {
     const auto type = static_cast<IoFrame>(frame.type);
     const bool is_ack = type == IoFrame::kOutputAck;
     if (member.direct || member.gone || (member.done() && !is_ack))
@@ -143,12 +154,12 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     if (is_input) {
       const std::size_t length = type == IoFrame::kStdin && frame.payload.size() > 8 ? frame.payload.size() - 8 : 0;
       member.input.push_back({frame.stream, offset_of(frame.payload, 0) + length, type == IoFrame::kStdinEof, bytes});
-      member.input_bytes += bytes.size();
+      member.input_bytes += bytes->size();
     }
     if (member.stream)
-      member.stream->write(bytes);
+      member.stream->write(*bytes);
     else if (!is_input && !is_ack)  // the next attach says better what the client has
-      member.held += bytes;
+      member.held += *bytes;
     throttle();
   }
 
@@ -183,12 +194,12 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
         for (const auto rank : place.ranks) node_of[rank] = place.node;
         const auto peer = ask.direct ? owner.links_.peer_address(member.name) : LinkHub::PeerAddress{};
         member.direct = peer.port != 0;
-        route.members.push_back({member.name, peer.host, peer.port, member.ranks, {}});
+        route.members.push_back({member.name, peer.host, peer.port, peer.certificate, member.ranks, {}});
         if (member.direct)
           route.members.back().ticket = ticket(*step, member.name);
       }
     if (ask.direct && (!routed || !route.members.empty()))
-      client->write(encode_frame(static_cast<std::uint8_t>(IoFrame::kRoute), 0, encode(route)));
+      tell_route(std::move(route));
     routed = true;
     std::vector<NodeId> nodes;
     for (const auto& [node, member] : members) nodes.push_back(node);
@@ -206,6 +217,19 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     // A step that was cancelled before it ever had a place has nobody to say anything more.
     if (members.empty() && (!step || step->state == StepState::kEnded))
       finish();
+  }
+
+  // In parts that fit a frame, however many nodes there are.
+  void tell_route(StepRoute route) {
+    auto members = std::move(route.members);
+    std::size_t told = 0;
+    do {
+      const std::size_t end = std::min(members.size(), told + kRouteMembers);
+      route.members.assign(std::make_move_iterator(members.begin() + static_cast<std::ptrdiff_t>(told)),
+                           std::make_move_iterator(members.begin() + static_cast<std::ptrdiff_t>(end)));
+      client->write(encode_frame(static_cast<std::uint8_t>(IoFrame::kRoute), 0, encode(route)));
+      told = end;
+    } while (told < members.size());
   }
 
   StepTicket ticket(const Step& step, const std::string& node_name) const {
@@ -233,7 +257,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     if (!stream)
       return;  // welcomed() comes back to it
     member.stream = std::move(stream);
-    member.reader = {};
+    member.reader = FrameReader(step_frame_bound);
     const std::weak_ptr<Session> weak = weak_from_this();
     member.stream->on_drained([weak] {
       if (const auto self = weak.lock(); self && !self->over)
@@ -245,7 +269,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     });
     member.stream->write(
         encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, encode(safe.only(member.ranks))));
-    for (const auto& input : member.input) member.stream->write(input.bytes);
+    for (const auto& input : member.input) member.stream->write(*input.bytes);
     if (!member.held.empty())
       member.stream->write(std::exchange(member.held, {}));
     throttle();
@@ -265,6 +289,8 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
   void from_node(NodeId node, Frame frame) {
     Member& member = members.at(node);
     const auto rank = static_cast<std::uint32_t>(frame.stream);
+    if (is_of_rank(static_cast<IoFrame>(frame.type)) && !speaks_for(node, frame.stream))
+      return;
     switch (static_cast<IoFrame>(frame.type)) {
       case IoFrame::kOutput:
         if (!passed.cut(rank, frame.payload))
@@ -289,6 +315,16 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
     client->write(encode_frame(frame.type, frame.stream, frame.payload));
     if (client->unsent() > kStreamHighWater && member.stream)
       member.stream->pause(true);
+  }
+
+  // A node speaks for its own ranks, whatever it says.
+  bool speaks_for(NodeId node, std::uint64_t rank) const {
+    const auto it = rank <= UINT32_MAX ? node_of.find(static_cast<std::uint32_t>(rank)) : node_of.end();
+    return it != node_of.end() && it->second == node;
+  }
+  static bool is_of_rank(IoFrame type) {
+    return type == IoFrame::kOutput || type == IoFrame::kOutputEof || type == IoFrame::kStarted ||
+           type == IoFrame::kExited || type == IoFrame::kStdinAck;
   }
 
   // The node's stream has ended. Before every rank's exit was told that means: not there yet, or no longer.
@@ -333,9 +369,11 @@ StepIo::~StepIo() {
   while (!sessions_.empty()) remove(sessions_.begin()->first);
 }
 
-void StepIo::attach(std::unique_ptr<Stream> client, StepKey step, Ask ask, std::shared_ptr<void> keep) {
+void StepIo::attach(std::unique_ptr<Stream> client, StepKey step, Ask ask, std::shared_ptr<void> keep,
+                    std::string caller) {
   const std::uint64_t id = next_++;
   auto session = std::make_shared<Session>(*this, id, step, ask, std::move(client), std::move(keep));
+  session->memory = FairHold(memory_, std::move(caller));
   sessions_[id] = session;
   by_job_[step.first].insert(id);
   session->begin();
@@ -353,6 +391,9 @@ void StepIo::remove(std::uint64_t id) {
     by_job_.erase(session->key.first);
   session->over = true;
   session->keep.reset();
+  session->memory = {};
+  if (session->patience)
+    loop_.cancel(session->patience);
   for (auto& [node, member] : session->members)
     if (member.again)
       loop_.cancel(member.again);

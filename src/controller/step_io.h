@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "base/fair_share.h"
 #include "controller/links.h"
 #include "controller/live_view.h"
 #include "controller/tickets.h"
@@ -30,8 +31,9 @@ class StepIo {
     std::uint8_t verbs = kStepEverything;
     bool direct = false;  // the client is an agent that dials others
   };
-  // keep: dropped when the client is gone.
-  void attach(std::unique_ptr<Stream> client, StepKey step, Ask ask, std::shared_ptr<void> keep);
+  // keep: dropped when the client is gone. caller: whose memory its half frames are, by whatever name.
+  void attach(std::unique_ptr<Stream> client, StepKey step, Ask ask, std::shared_ptr<void> keep,
+              std::string caller = {});
 
   void changed(const std::set<JobId>& jobs);    // records changed: nodes may have become reachable, or gone for good
   void welcomed(const std::string& node_name);  // a node's link is there (again)
@@ -50,6 +52,7 @@ class StepIo {
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
   std::map<JobId, std::set<std::uint64_t>> by_job_;
   std::uint64_t next_ = 1;
+  std::shared_ptr<FairShare> memory_ = std::make_shared<FairShare>(FairShare::Bounds{256u << 20, 64u << 20});
 };
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "controller/test_world.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
@@ -106,7 +107,7 @@ class StepIoTest : public ::testing::Test {
   }
   LinkHub::Handlers handlers() {
     LinkHub::Handlers out;
-    out.connected = [this](std::uint64_t link, const std::string&) { last_link = link; };
+    out.connected = [this](std::uint64_t link, const std::string&, const std::string&) { last_link = link; };
     out.disconnected = [](std::uint64_t) {};
     out.message = [](std::uint64_t, const FromAgent&) {};
     out.welcomed = [this](const std::string& name) { step_io.welcomed(name); };
@@ -117,7 +118,7 @@ class StepIoTest : public ::testing::Test {
     wire = std::make_shared<TestWire>();
     link_reader = {};
     seen = 0;
-    links.add(std::make_unique<TestStream>(wire), "n1", "");
+    links.add(std::make_unique<TestStream>(wire), {"n1", "", ""});
     links.send({{last_link, Welcome{}}});
     serve();
   }
@@ -339,6 +340,71 @@ TEST_F(StepIoTest, NonsenseEndsTheClientAlone) {
   EXPECT_TRUE(bad->gone);
   writes("x");
   EXPECT_EQ(text_of(good), "x");
+}
+
+// A node's word counts for the ranks that are placed there, and for no others.
+TEST_F(StepIoTest, ANodeSpeaksForItsOwnRanks) {
+  link_up();
+  const auto srun = client();
+  tell(srun, IoFrame::kAttach, "{}", kAllRanks);
+  const std::size_t before = srun->sent.size();
+  for (const std::uint64_t rank : {std::uint64_t{1}, std::uint64_t{1} << 32, kAllRanks}) {
+    say(io_frame(IoFrame::kOutput, rank, number(1, 1) + number(0, 8) + "forged"));
+    say(io_frame(IoFrame::kExited, rank, std::string(3, '\0')));
+  }
+  EXPECT_EQ(srun->sent.size(), before);
+  writes("mine");
+  EXPECT_EQ(text_of(srun), "mine");
+}
+
+TEST_F(StepIoTest, AClientThatNeverAttachesIsLetGo) {
+  link_up();
+  const auto silent = client(), srun = client();
+  tell(srun, IoFrame::kAttach, "{}", kAllRanks);
+  loop.fire(seconds(30));
+  settle();
+  EXPECT_TRUE(silent->gone);
+  EXPECT_FALSE(srun->gone);
+  EXPECT_EQ(step_io.sessions(), 1u);
+}
+
+// Whatever a client with a step of its own and a node with a certificate say, nothing ends us.
+TEST_F(StepIoTest, ArbitraryFramesFromClientsAndFromANode) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    Rng rng(seed);
+    wire = std::make_shared<TestWire>();
+    links.add(std::make_unique<TestStream>(wire), {"n1", "", ""});
+    links.send({{last_link, Welcome{}}});
+    const auto srun = client({kStepEverything, rng.chance(0.5)});
+    for (int i = 0; i < 60; ++i) {
+      std::string payload(rng.below(rng.chance(0.1) ? 70'000 : 30), static_cast<char>(rng.below(256)));
+      if (rng.chance(0.2))
+        payload = rng.chance(0.5) ? R"({"have":{"0":[1,2],"9":[18446744073709551615,0]}})" : "n1";
+      const std::uint64_t rank = rng.chance(0.2) ? kAllRanks : rng.chance(0.1) ? rng.next() : rng.below(3);
+      std::string bytes = encode_frame(static_cast<std::uint8_t>(rng.below(18)), rank, payload);
+      if (rng.chance(0.02))
+        bytes[rng.below(bytes.size())] ^= static_cast<char>(1 << rng.below(8));
+      if (rng.chance(0.5)) {
+        if (srun->data)
+          srun->data(bytes);
+      } else if (wire->data) {
+        const auto type = rng.chance(0.1) ? LinkFrame::kStreamClose : LinkFrame::kStreamData;
+        wire->data(encode_frame(static_cast<std::uint8_t>(type), 2 + rng.below(6) * 2, bytes));
+      }
+      wire->sent.clear();
+      srun->sent.clear();
+      if (rng.chance(0.1)) {
+        settle();
+        loop.fire(millis(100));
+      }
+    }
+    if (srun->closed)
+      srun->closed();
+    if (wire->closed)
+      wire->closed();
+    settle();
+    EXPECT_EQ(step_io.sessions(), 0u);
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ std::int64_t read_us(clockid_t clock) {
 }  // namespace
 
 Instant RealClock::boot() const { return {read_us(CLOCK_BOOTTIME)}; }
+Duration RealClock::thread_cpu() const { return {read_us(CLOCK_THREAD_CPUTIME_ID)}; }
 WallTime RealClock::wall() const { return {read_us(CLOCK_REALTIME)}; }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@ class RealClock final : public Clock {
  public:
   Instant boot() const override;
   WallTime wall() const override;
+  Duration thread_cpu() const override;
 };
 
 }  // namespace lockstep

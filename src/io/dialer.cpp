@@ -82,7 +82,10 @@ class Dial : public std::enable_shared_from_this<Dial> {
       ::setsockopt(socket_.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
     constexpr unsigned kUnheardMs = 15'000;
     ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnheardMs, sizeof kUnheardMs);
-    stream_ = std::make_unique<FdStream>(loop_, socket_.release(), tls_->open());
+    auto engine = tls_->open();
+    if (!engine)
+      return finish(Error{Errc::kExhausted, "no memory for a TLS connection", {}});
+    stream_ = std::make_unique<FdStream>(loop_, socket_.release(), std::move(engine));
     // The stream's callbacks go with the stream, which this object owns; the timer keeps the object.
     stream_->on_data([this](std::string_view bytes) { received(bytes); });
     stream_->on_close([this] {
@@ -103,6 +106,10 @@ class Dial : public std::enable_shared_from_this<Dial> {
       finish(denied(ask_.node.empty()
                         ? format("{} is not a controller: its certificate says \"{}\"", where(), server.role)
                         : format("{} is not node {}: its certificate says \"{}\"", where(), ask_.node, server.name)));
+      return;
+    }
+    if (!ask_.certificate.empty() && server.serial != ask_.certificate) {
+      finish(denied(format("{} shows a certificate of node {} that counts no more", where(), ask_.node)));
       return;
     }
     head_.append(bytes);

@@ -16,9 +16,10 @@ struct DialAsk {
   std::string host;
   std::uint16_t port = 0;
   TlsFiles tls;
-  std::string target;    // "/v1/link"
-  std::string protocol;  // "lockstep-link/1"
-  std::string node;      // whose agent it must be: "n1"; "" = the controller
+  std::string target;       // "/v1/link"
+  std::string protocol;     // "lockstep-link/1"
+  std::string node;         // whose agent it must be: "n1"; "" = the controller
+  std::string certificate;  // serial that the agent must show; "" = any
   Duration timeout = seconds(10);
 };
 using DialDone = std::function<void(Result<std::unique_ptr<Stream>>)>;

@@ -239,8 +239,26 @@ TEST_F(TlsTest, JoiningTrustsTheFingerprintInTheToken) {
   EXPECT_EQ(reply->status, 200);
   EXPECT_EQ(reply->body, "POST hello");
   EXPECT_EQ(peer_.how, Peer::How::kNobody);
-  const std::string big(1'000'000, 'b');
+  const std::string big(16'000, 'b');
   EXPECT_EQ(post({.host = "localhost", .port = port_, .ca_file = ca_->certificate_path()}, big)->body, "POST " + big);
+  // Whoever has no certificate sends no more than a joining node needs.
+  const std::string bigger(1'000'000, 'b');
+  EXPECT_EQ(post({.host = "localhost", .port = port_, .ca_file = ca_->certificate_path()}, bigger)->status, 413);
+}
+
+// Strangers that say nothing hold what is theirs to hold; a node gets in beside them.
+TEST_F(TlsTest, ANodeGetsInBesideSilentStrangers) {
+  std::vector<int> strangers;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port_);
+  for (int i = 0; i < 600; ++i) {
+    strangers.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    ::connect(strangers.back(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  }
+  EXPECT_TRUE(dial(agent({.name = "node:n1", .role = "compute"})).ok());
+  for (const int fd : strangers) ::close(fd);
 }
 
 TEST_F(TlsTest, JoiningRefusesAnybodyElse) {

@@ -78,9 +78,13 @@ class AsioLoop final : public EventLoop {
     context_.restart();
     if (stopped_.exchange(false))
       return;
-    context_.run();
+    if (!on_turn_)
+      context_.run();
+    else
+      while (context_.run_one() != 0) on_turn_();
     stopped_ = false;
   }
+  void on_turn(std::function<void()> callback) override { on_turn_ = std::move(callback); }
   void stop() override {
     stopped_ = true;
     context_.stop();
@@ -102,6 +106,7 @@ class AsioLoop final : public EventLoop {
   std::unique_ptr<char[]> buffer_{new char[kReadBytes]};
   std::atomic<bool> stopped_ = false;  // a stop() that came before run() still counts
   asio::io_context context_{1};
+  std::function<void()> on_turn_;
   TimerId last_timer_ = 0;
   std::map<TimerId, asio::steady_timer> timers_;
   std::map<int, std::shared_ptr<Watch>> watches_;

@@ -23,6 +23,9 @@ using asio::posix::stream_descriptor;
 namespace {
 
 constexpr std::size_t kReadBudget = 512 << 10;  // per wake-up, so that one loud peer does not starve the others
+constexpr std::size_t kWriteBudget = 1 << 20;   // likewise, of one turn of the loop
+constexpr std::size_t kSealBytes = 256 << 10;  // of plain text under one encryption: a large answer takes several turns
+constexpr std::size_t kSealedMax = 512 << 10;  // ciphertext that waits for the socket
 constexpr std::size_t kCoalesceBytes = 64 << 10;
 constexpr int kIovMax = 16;
 constexpr Duration kLinger = seconds(2);  // after close(): how long the peer may take to read what is left
@@ -56,9 +59,10 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
 
   void read_some() {
     const auto keep = shared_from_this();
-    const auto buffer = read_buffer_of(loop);
     std::size_t budget = kReadBudget;
     while (wants_read() && budget > 0) {
+      auto buffer = read_buffer_of(loop);
+      buffer = buffer.first(std::min(buffer.size(), at_once));
       const ssize_t n = ::recv(fd.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (n < 0 && errno == EINTR)
         continue;
@@ -152,7 +156,10 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
       return;
     if (tls)
       seal();
+    std::size_t budget = kWriteBudget;
     while (!wire().empty()) {
+      if (budget == 0)
+        return schedule_flush();  // a peer that reads as fast as we write does not keep us here
       const ssize_t n = send_some();
       if (n < 0 && errno == EINTR)
         continue;
@@ -168,6 +175,7 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
         peer_ended(why);
         return;
       }
+      budget -= std::min(budget, static_cast<std::size_t>(n));
       sent(static_cast<std::size_t>(n));
       if (tls)
         seal();
@@ -180,20 +188,30 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
   std::deque<std::string>& wire() { return tls ? sealed : out; }
 
   void seal() {
-    std::string records;
-    while (tls->ready() && !out.empty() && sealed.size() < kIovMax) {
-      if (!tls->seal(std::string_view(out.front()).substr(out_offset)).ok())
+    while (tls->ready() && !out.empty() && sealed_bytes() < kSealedMax) {
+      const std::string_view piece = std::string_view(out.front()).substr(out_offset, kSealBytes);
+      if (!tls->seal(piece).ok())
         break;  // an engine that failed has already ended the stream
-      unsent_sealed += out.front().size() - out_offset;
-      out_offset = 0;
-      out.pop_front();
-      records = tls->take_output();
-      if (!records.empty())
-        sealed.push_back(std::move(records));
+      unsent_sealed += piece.size();
+      out_offset += piece.size();
+      if (out_offset == out.front().size()) {
+        out_offset = 0;
+        out.pop_front();
+      }
+      take_sealed();
     }
-    records = tls->take_output();
-    if (!records.empty())
+    take_sealed();
+  }
+
+  void take_sealed() {
+    if (std::string records = tls->take_output(); !records.empty())
       sealed.push_back(std::move(records));
+  }
+
+  std::size_t sealed_bytes() const {
+    std::size_t bytes = 0;
+    for (const auto& piece : sealed) bytes += piece.size();
+    return bytes;
   }
 
   ssize_t send_some() {
@@ -295,6 +313,7 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
     boost::system::error_code ignored;
     if (fd.is_open())
       fd.close(ignored);
+    kept.clear();
   }
 
   EventLoop& loop;
@@ -303,6 +322,7 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
   std::shared_ptr<std::function<void(std::string_view)>> data;  // shared: it may be replaced while it runs
   std::shared_ptr<std::function<void()>> drained;
   std::function<void()> close_callback;
+  std::vector<std::shared_ptr<void>> kept;  // what lasts as long as the descriptor
   std::string reason;
   std::string returned;  // read, but nobody took it yet
 
@@ -312,6 +332,7 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
   std::size_t unsent = 0;         // plain bytes not known to have left
   std::size_t unsent_sealed = 0;  // those of them inside sealed
 
+  std::size_t at_once = SIZE_MAX;  // of one read
   TimerId linger_timer = 0;
   bool read_armed = false, write_armed = false, flush_posted = false, return_posted = false;
   bool paused = false, drain_due = false;
@@ -376,6 +397,13 @@ void FdStream::pause(bool reading_paused) {
 }
 
 void FdStream::close() { inner_->close_gently(); }
+
+void FdStream::read_at_most(std::size_t bytes) { inner_->at_once = bytes; }
+
+void FdStream::keep(std::shared_ptr<void> until_closed) {
+  if (inner_->fd.is_open())
+    inner_->kept.push_back(std::move(until_closed));
+}
 
 void FdStream::put_back(std::string bytes) {
   inner_->returned.insert(0, bytes);

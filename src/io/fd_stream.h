@@ -25,6 +25,10 @@ class FdStream final : public Stream {
   void pause(bool reading_paused) override;
   void close() override;
 
+  // At most so much is read before the listener is asked again: little, while nobody has said what it may keep.
+  void read_at_most(std::size_t bytes);
+  // Kept until the descriptor is closed, which may be after this object is gone: what counts it against its caller.
+  void keep(std::shared_ptr<void> until_closed);
   // Bytes that were read too far; the next listener gets them first.
   void put_back(std::string bytes);
   // Why the stream closed, for people; empty for an orderly end.

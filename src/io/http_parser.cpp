@@ -14,18 +14,20 @@ using boost::system::error_code;
 
 namespace {
 
+constexpr std::size_t kChunkSizeBytes = 32;  // of a chunk's line, besides its extensions
+
 // Beast's parser, writing straight into an HttpRequest.
 class RequestParser final : public http::basic_parser<true> {
  public:
-  RequestParser(std::size_t header_bytes, std::size_t body_bytes) {
+  explicit RequestParser(std::size_t header_bytes) : line_bytes_(header_bytes) {
     header_limit(static_cast<std::uint32_t>(header_bytes));
-    body_limit(body_bytes);
-    eager(true);
+    body_limit(boost::none);  // ours to judge, when the head is known
   }
 
   HttpRequest request;
   bool expects_continue = false;
   bool has_upgrade = false;
+  bool is_allowed = false;  // the body may come
 
  private:
   static std::string text(string_view view) { return {view.data(), view.size()}; }
@@ -37,7 +39,13 @@ class RequestParser final : public http::basic_parser<true> {
   }
   void on_response_impl(int, string_view, int, error_code&) override {}
 
-  void on_field_impl(http::field name, string_view name_text, string_view value, error_code&) override {
+  void on_field_impl(http::field name, string_view name_text, string_view value, error_code& error) override {
+    if (is_header_done()) {  // behind the last chunk: what was judged with the head does not change any more
+      trailer_bytes_ += name_text.size() + value.size();
+      if (trailer_bytes_ > line_bytes_)
+        error = http::error::header_limit;
+      return;
+    }
     if (name == http::field::expect && boost::beast::iequals(value, "100-continue"))
       expects_continue = true;
     if (name == http::field::upgrade)
@@ -58,12 +66,17 @@ class RequestParser final : public http::basic_parser<true> {
     request.body.append(body.data(), body.size());
     return body.size();
   }
-  void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
+  void on_chunk_header_impl(std::uint64_t, string_view extensions, error_code& error) override {
+    if (extensions.size() > line_bytes_)
+      error = http::error::bad_chunk_extension;
+  }
   std::size_t on_chunk_body_impl(std::uint64_t, string_view body, error_code&) override {
     request.body.append(body.data(), body.size());
     return body.size();
   }
   void on_finish_impl(error_code&) override {}
+
+  std::size_t line_bytes_, trailer_bytes_ = 0;
 };
 
 int hex_digit(char c) {
@@ -119,17 +132,25 @@ bool split_target(std::string_view target, HttpRequest& request) {
 }
 
 struct HttpParser::Inner {
-  std::size_t header_bytes, body_bytes;
+  std::size_t header_bytes;
   std::optional<RequestParser> parser{};
   bool started = false;
   bool keep_alive = true, upgrade = false;
   int bad_status = 400;
   std::string bad_reason{};
+
+  std::size_t allowed_bytes = 0;
+
+  bool awaits_permission() const { return parser->is_header_done() && !parser->is_done() && !parser->is_allowed; }
+  Fed refuse(std::size_t consumed, int status, std::string why) {
+    bad_status = status;
+    bad_reason = std::move(why);
+    return {Progress::kBad, consumed};
+  }
 };
 
-HttpParser::HttpParser(std::size_t header_bytes, std::size_t body_bytes)
-    : inner_(new Inner{.header_bytes = header_bytes, .body_bytes = body_bytes}) {
-  inner_->parser.emplace(header_bytes, body_bytes);
+HttpParser::HttpParser(std::size_t header_bytes) : inner_(new Inner{.header_bytes = header_bytes}) {
+  inner_->parser.emplace(header_bytes);
 }
 HttpParser::~HttpParser() = default;
 
@@ -138,38 +159,53 @@ HttpParser::Fed HttpParser::feed(std::string_view bytes) {
   Fed fed;
   if (bytes.empty())
     return fed;
+  inner_->started = true;
+  if (parser.is_allowed && announced_bytes().value_or(0) > inner_->allowed_bytes)
+    return inner_->refuse(0, 413,
+                          format("a body of {} bytes where {} are allowed", *announced_bytes(), inner_->allowed_bytes));
   error_code error;
-  while (fed.consumed < bytes.size() && !parser.is_done()) {
+  while (fed.consumed < bytes.size() && !parser.is_done() && !inner_->awaits_permission()) {
     const std::size_t n =
         parser.put(boost::asio::const_buffer(bytes.data() + fed.consumed, bytes.size() - fed.consumed), error);
     fed.consumed += n;
-    if (error == http::error::need_more) {
-      error = {};
-      if (n == 0)
-        break;
-      continue;
-    }
-    if (error)
+    if (error != http::error::need_more && error)
+      return inner_->refuse(fed.consumed,
+                            error == http::error::body_limit     ? 413
+                            : error == http::error::header_limit ? 431
+                                                                 : 400,
+                            error.message());
+    if (error && n == 0)
       break;
+    error = {};
   }
-  inner_->started = true;
-  if (error) {
-    fed.progress = Progress::kBad;
-    inner_->bad_reason = error.message();
-    inner_->bad_status = error == http::error::body_limit ? 413 : error == http::error::header_limit ? 431 : 400;
+  if (!parser.is_done()) {
+    if (inner_->awaits_permission())
+      fed.progress = Progress::kHead;
+    else if (bytes.size() - fed.consumed > inner_->header_bytes + kChunkSizeBytes)
+      return inner_->refuse(fed.consumed, 400, "a line that does not end");  // of a chunk, or behind the last one
     return fed;
   }
-  if (!parser.is_done())
-    return fed;
   fed.progress = Progress::kMessage;
   inner_->keep_alive = parser.keep_alive();
   inner_->upgrade = parser.upgrade() && parser.has_upgrade;
   return fed;
 }
 
+const HttpRequest& HttpParser::head() const { return inner_->parser->request; }
+std::optional<std::uint64_t> HttpParser::announced_bytes() const {
+  const auto length = inner_->parser->content_length();
+  return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
+}
+void HttpParser::allow_body(std::size_t bytes) {
+  inner_->parser->is_allowed = true;
+  inner_->allowed_bytes = bytes;
+  inner_->parser->body_limit(bytes);  // counts chunks; a length is judged when the next bytes come
+}
+std::size_t HttpParser::body_bytes() const { return inner_->parser->request.body.size(); }
+
 HttpRequest HttpParser::take() {
   HttpRequest request = std::move(inner_->parser->request);
-  inner_->parser.emplace(inner_->header_bytes, inner_->body_bytes);
+  inner_->parser.emplace(inner_->header_bytes);
   inner_->started = false;
   return request;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "ports/http.h"
@@ -11,10 +12,11 @@ namespace lockstep {
 
 class HttpParser {
  public:
-  HttpParser(std::size_t header_bytes, std::size_t body_bytes);
+  explicit HttpParser(std::size_t header_bytes);
   ~HttpParser();
 
-  enum class Progress : unsigned char { kNeedMore, kMessage, kBad };
+  // kHead: the head is complete and a body follows: say with allow_body() how much of it, then feed on.
+  enum class Progress : unsigned char { kNeedMore, kHead, kMessage, kBad };
   struct Fed {
     Progress progress = Progress::kNeedMore;
     std::size_t consumed = 0;  // the caller feeds the rest again, with more behind it
@@ -24,6 +26,12 @@ class HttpParser {
 
   // After kMessage; the next feed() begins a new one.
   HttpRequest take();
+  // After kHead, until the message ends.
+  const HttpRequest& head() const;
+  std::optional<std::uint64_t> announced_bytes() const;  // nothing: chunked, as long as it comes
+  void allow_body(std::size_t bytes);                    // a longer one is kBad with 413
+
+  std::size_t body_bytes() const;  // of the body, so far
   bool keep_alive() const;
   bool wants_upgrade() const;
 

@@ -16,7 +16,7 @@ struct Parsed {
 
 // Feeds the bytes as a connection would: unused ones come again with more behind them.
 Parsed parse_in_pieces(std::string_view bytes, const std::function<std::size_t()>& piece) {
-  HttpParser parser(1 << 12, 1 << 16);
+  HttpParser parser(1 << 12);
   Parsed out;
   std::string pending;
   while (true) {
@@ -27,6 +27,10 @@ Parsed parse_in_pieces(std::string_view bytes, const std::function<std::size_t()
       out.bad = true;
       out.status = parser.bad_status();
       return out;
+    }
+    if (fed.progress == HttpParser::Progress::kHead) {
+      parser.allow_body(1 << 16);
+      continue;
     }
     if (fed.progress == HttpParser::Progress::kMessage) {
       out.requests.push_back(parser.take());
@@ -77,6 +81,21 @@ TEST(HttpParser, TargetsAreDecodedOrRefused) {
   EXPECT_EQ(request.query["w"], "1=2");
   for (const std::string_view bad : {"/%", "/%4", "/%g0", "/%00", "/?a=%", "/?%zz=1"})
     EXPECT_FALSE(split_target(bad, request)) << bad;
+}
+
+// Neither a chunk's line without an end nor an endless trailer is kept: one connection would take all memory.
+TEST(HttpParser, LinesBetweenChunksAreBounded) {
+  for (const std::string start : {"1;x=", "0\r\nT: "}) {
+    const auto parsed =
+        parse_in_pieces("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + start + std::string(100'000, 'x'),
+                        [] { return std::size_t{1000}; });
+    EXPECT_TRUE(parsed.bad) << start;
+  }
+  const auto trailed =
+      parse_in_pieces("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nUpgrade: link\r\nX: 1\r\n\r\n",
+                      [] { return std::size_t{7}; });
+  ASSERT_EQ(trailed.requests.size(), 1u);
+  EXPECT_FALSE(trailed.requests[0].headers.contains("upgrade"));
 }
 
 // Broken in every way a seed can think of: never more than one verdict, and never a different one for other pieces.

@@ -15,8 +15,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <unordered_map>
 
+#include "base/fair_queue.h"
 #include "base/text.h"
 #include "io/asio_loop.h"
 #include "io/fd_stream.h"
@@ -30,6 +32,12 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr int kAcceptsPerTurn = 64;
+constexpr std::size_t kLookedAt = 64;  // of one caller's connections, for one that is idle
+constexpr Duration kHandshakesEvery = millis(10);
+constexpr std::string_view kRefusal =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 110\r\nRetry-After: 1\r\n"
+    "Connection: close\r\n\r\n"
+    R"({"error":{"code":"unavailable","message":"you have too many connections here: close some of them","field":""}})";
 constexpr int kNoticesPerTick = 10;             // a flood of bad connections must not flood the log
 constexpr std::size_t kDescriptorsForUs = 256;  // files, links, shims: never all for strangers
 constexpr Duration kAcceptPause = millis(100);  // after running out of descriptors
@@ -80,24 +88,62 @@ struct Listener {
   bool closed = false;
 };
 
+// A TLS connection that waits for its handshake.
+struct Waiting {
+  Waiting(int fd_arg, std::string name_arg, Peer peer_arg, HttpHold place_arg, const TlsContext* tls_arg)
+      : fd(fd_arg),
+        name(std::move(name_arg)),
+        peer(std::move(peer_arg)),
+        place(std::make_shared<HttpHold>(std::move(place_arg))),
+        tls(tls_arg) {}
+  Waiting(Waiting&& from) noexcept
+      : fd(std::exchange(from.fd, -1)),
+        name(std::move(from.name)),
+        peer(std::move(from.peer)),
+        place(std::move(from.place)),
+        tls(from.tls) {}
+  ~Waiting() {
+    if (fd >= 0)
+      ::close(fd);
+  }
+  int fd;
+  std::string name;
+  Peer peer;
+  std::shared_ptr<HttpHold> place;
+  const TlsContext* tls;  // its listener's
+};
+
+std::size_t connections_of(const HttpLimits& limits) {
+  const std::size_t descriptors = raise_descriptor_limit();
+  return std::min(limits.connections,
+                  descriptors > 2 * kDescriptorsForUs ? descriptors - kDescriptorsForUs : descriptors / 2);
+}
+
 class Server final : public HttpServer {
  public:
-  Server(EventLoop& loop, HttpHandler handler, HttpLimits limits, HttpNotice notice)
-      : loop_(loop), notice_(std::move(notice)) {
-    const std::size_t descriptors = raise_descriptor_limit();
-    connections_max_ = std::min(
-        limits.connections, descriptors > 2 * kDescriptorsForUs ? descriptors - kDescriptorsForUs : descriptors / 2);
-    host_.handler = std::move(handler);
-    host_.limits = limits;
-    host_.remove = [this](HttpSession* session) { sessions_.erase(session); };
+  Server(EventLoop& loop, HttpHandler handler, const HttpLimits& limits, HttpNotice notice)
+      : loop_(loop),
+        notice_(std::move(notice)),
+        lanes_(std::make_shared<HttpLanes>(connections_of(limits), limits.memory_bytes)),
+        host_{.loop = loop, .handler = std::move(handler), .limits = limits, .lanes = lanes_} {
+    host_.remove = [this](HttpSession* session) { remove(session); };
+    host_.introduce = [this](HttpSession* session, const HttpCaller& caller) { return introduce(session, caller); };
+    host_.wait_for_room = [this](HttpSession* session) { waiting_.push_back(session->weak_from_this()); };
     host_.notice = [this](const std::string& line) { tell(line); };
-    tick_ = Duration{std::clamp<std::int64_t>(std::min(limits.header_timeout, limits.idle_timeout).us / 4,
-                                              millis(10).us, seconds(1).us)};
+    host_.own_uid = ::geteuid();
+    host_.tick = Duration{
+        std::clamp<std::int64_t>(std::min({limits.header_timeout, limits.idle_timeout, limits.drain_timeout}).us / 4,
+                                 millis(10).us, seconds(1).us)};
+    lanes_->on_memory_freed = [this] { look_for_room_soon(); };
+    handshakes_left_ = limits.handshakes_per_second / 2;
     schedule_tick();
   }
 
   ~Server() override {
     loop_.cancel(tick_timer_);
+    if (handshake_timer_ != 0)
+      loop_.cancel(handshake_timer_);
+    lanes_->on_memory_freed = nullptr;
     for (const auto& listener : listeners_) listener->close();
     const auto sessions = std::move(sessions_);
     for (const auto& [raw, session] : sessions) session->detach();
@@ -222,21 +268,12 @@ class Server final : public HttpServer {
   }
 
   void accepted(Listener& listener, int fd, const sockaddr_storage& from) {
-    if (sessions_.size() >= connections_max_) {
-      tell(format("{} connections are open: further ones are refused", sessions_.size()));
-      ::close(fd);
-      return;
-    }
     Peer peer;
-    std::string name = "a local process";
-    std::unique_ptr<TlsEngine> engine;
     if (listener.tls) {
-      name = end_text(from);
       peer.address = address_text(from);
       const int one = 1;
       ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
       ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-      engine = listener.tls->open();
     } else {
       ucred credentials{};
       socklen_t size = sizeof credentials;
@@ -250,22 +287,120 @@ class Server final : public HttpServer {
               .pid = credentials.pid,
               .realm = "local"};
     }
+    HttpHold place = lanes_->hold(caller_of(peer, host_.own_uid), HttpHold::Of::kConnections);
+    if (!enter(place)) {
+      tell(format("{} connections are open, and {} may have no more", lanes_->connections(), place.caller().name));
+      if (!listener.tls)
+        (void)!::send(fd, kRefusal.data(), kRefusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      ::close(fd);
+      return;
+    }
+    if (!listener.tls)
+      return begin(fd, nullptr, std::move(peer), "a local process", std::make_shared<HttpHold>(std::move(place)));
+    const std::string network = place.caller().name;
+    handshakes_.push(network, Waiting(fd, end_text(from), std::move(peer), std::move(place), listener.tls.get()));
+    begin_handshakes();
+  }
+
+  // One more connection for the place's caller; somebody else's may have to go for it.
+  bool enter(HttpHold& place) {
+    if (place.resize(1))
+      return true;
+    const std::string who = lanes_->who_makes_room_for(place.caller());
+    const auto found = by_caller_.find(who);
+    if (who.empty() || found == by_caller_.end())
+      return false;
+    HttpSession* leaving = nullptr;
+    std::size_t looked = 0;
+    for (const auto& [number, session] : found->second) {
+      if (session->is_idle())
+        leaving = session;
+      if (leaving || ++looked == kLookedAt)
+        break;
+    }
+    if (!leaving && who != place.caller().name)
+      leaving = found->second.begin()->second;  // another one's, even if it waits for an answer
+    if (!leaving)
+      return false;
+    leaving->make_way();
+    return place.resize(1);
+  }
+
+  // Everybody's first handshake before anybody's second, and no more than the loop can bear.
+  void begin_handshakes() {
+    while (handshakes_left_ > 0) {
+      auto next = handshakes_.pop();
+      if (!next)
+        break;
+      --handshakes_left_;
+      if (auto engine = next->tls->open())
+        begin(std::exchange(next->fd, -1), std::move(engine), std::move(next->peer), std::move(next->name),
+              std::move(next->place));
+    }
+    const std::size_t burst = host_.limits.handshakes_per_second / 2;
+    if (handshake_timer_ != 0 || (handshakes_.empty() && handshakes_left_ >= burst))
+      return;
+    handshake_timer_ = loop_.after(kHandshakesEvery, [this, burst] {
+      handshake_timer_ = 0;
+      const std::size_t more = host_.limits.handshakes_per_second / (seconds(1).us / kHandshakesEvery.us);
+      handshakes_left_ = std::min(burst, handshakes_left_ + std::max<std::size_t>(1, more));
+      begin_handshakes();
+    });
+  }
+
+  void begin(int fd, std::unique_ptr<TlsEngine> engine, Peer peer, std::string name, std::shared_ptr<HttpHold> place) {
     auto stream = std::make_unique<FdStream>(loop_, fd, std::move(engine));
-    const auto session = std::make_shared<HttpSession>(host_, std::move(stream), std::move(peer), std::move(name));
+    const auto session =
+        std::make_shared<HttpSession>(host_, std::move(stream), std::move(peer), std::move(name), std::move(place));
+    session->number = ++last_session_;
     sessions_.emplace(session.get(), session);
+    by_caller_[session->caller().name].emplace(session->number, session.get());
     session->start();
   }
 
+  void remove(HttpSession* session) {
+    forget_caller(session);
+    sessions_.erase(session);
+  }
+
+  void forget_caller(HttpSession* session) {
+    const auto of = by_caller_.find(session->caller().name);
+    of->second.erase(session->number);
+    if (of->second.empty())
+      by_caller_.erase(of);
+  }
+
+  bool introduce(HttpSession* session, const HttpCaller& caller) {
+    HttpHold place = lanes_->hold(caller, HttpHold::Of::kConnections);
+    if (!enter(place) || !sessions_.contains(session))  // room may have been made of this very session
+      return false;
+    forget_caller(session);
+    session->place() = std::move(place);
+    by_caller_[caller.name].emplace(session->number, session);
+    return true;
+  }
+
+  void look_for_room_soon() {
+    if (waiting_.empty() || std::exchange(looking_, true))
+      return;
+    loop_.post([this, alive = std::weak_ptr(alive_)] {
+      if (alive.expired())
+        return;
+      looking_ = false;
+      for (const auto& weak : std::exchange(waiting_, {}))
+        if (const auto session = weak.lock())
+          session->look_for_room();
+    });
+  }
+
   void schedule_tick() {
-    tick_timer_ = loop_.after(tick_, [this] {
+    tick_timer_ = loop_.after(host_.tick, [this] {
       ++host_.now_tick;
       notices_left_ = kNoticesPerTick;
-      const std::int64_t header = host_.limits.header_timeout.us / tick_.us;
-      const std::int64_t idle = host_.limits.idle_timeout.us / tick_.us;
       std::vector<std::shared_ptr<HttpSession>> all;  // a session that ends removes itself, and may end others
       all.reserve(sessions_.size());
       for (const auto& [raw, session] : sessions_) all.push_back(session);
-      for (const auto& session : all) session->sweep(header, idle);
+      for (const auto& session : all) session->sweep();
       schedule_tick();
     });
   }
@@ -282,13 +417,19 @@ class Server final : public HttpServer {
 
   EventLoop& loop_;
   HttpNotice notice_;
+  std::shared_ptr<HttpLanes> lanes_;  // shared with what outlives us: upgraded streams, requests under way
   HttpSession::Host host_;
-  std::size_t connections_max_ = 0;
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::unordered_map<HttpSession*, std::shared_ptr<HttpSession>> sessions_;
-  Duration tick_;
-  TimerId tick_timer_ = 0;
+  std::map<std::string, std::map<std::uint64_t, HttpSession*>> by_caller_;  // the oldest first
+  std::vector<std::weak_ptr<HttpSession>> waiting_;                         // for memory
+  FairQueue<std::string, Waiting> handshakes_;
+  std::size_t handshakes_left_ = 0;
+  std::uint64_t last_session_ = 0;
+  TimerId tick_timer_ = 0, handshake_timer_ = 0;
   int notices_left_ = kNoticesPerTick;
+  bool looking_ = false;
+  std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // posted tasks must not touch us afterwards
 };
 
 }  // namespace

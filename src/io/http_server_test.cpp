@@ -371,21 +371,163 @@ TEST(HttpServer, ThousandsOfSilentConnectionsDoNotHurt) {
   EXPECT_EQ(reply->body, "GET /still-here ");
 }
 
-TEST(HttpServer, ConnectionsPastTheLimitAreClosedAtOnce) {
-  Served served(echo, {.connections = 2});
-  RawClient first(served.path()), second(served.path());
-  first.send("GET / HTTP/1.1\r\n\r\n").read_until("GET / ");
-  second.send("GET / HTTP/1.1\r\n\r\n").read_until("GET / ");
-  RawClient third(served.path());
-  EXPECT_EQ(third.read_all(), "");
-  std::string notices;
-  served.on_loop([&] { notices = served.notices(); });
-  EXPECT_NE(notices.find("further ones are refused"), std::string::npos);
+// The server's own user is never locked out: its oldest idle connection goes instead.
+TEST(HttpServer, WhenAllConnectionsAreTakenAnIdleOneMakesWay) {
+  std::shared_ptr<HttpExchange> kept;
+  Served served(
+      [&](const auto& exchange) {
+        if (exchange->request().path == "/poll")
+          kept = exchange;
+        else
+          echo(exchange);
+      },
+      {.connections = 3});
+  RawClient polling(served.path()), idle(served.path()), half(served.path());
+  polling.send("GET /poll HTTP/1.1\r\n\r\n");
+  idle.send("GET / HTTP/1.1\r\n\r\n").read_until("GET / ");
+  half.send("GET / HT");
+  served.on_loop([] {});
+  RawClient next(served.path());
+  EXPECT_TRUE(next.send("GET /in HTTP/1.1\r\n\r\n").read_until("/in ").ends_with("GET /in "));
+  EXPECT_EQ(idle.read_all(), "");
+  RawClient last(served.path());
+  EXPECT_TRUE(last.send("GET /in HTTP/1.1\r\n\r\n").read_until("/in ").ends_with("GET /in "));
+  EXPECT_EQ(half.read_all(), "");
+  served.on_loop([&] { std::exchange(kept, nullptr)->respond({.body = "late"}); });
+  EXPECT_TRUE(polling.read_until("late").ends_with("late"));
+}
+
+TEST(HttpServer, ABodysBoundIsTheRoutesAndAskedBeforeItIsRead) {
+  std::vector<std::string> asked;
+  Served served(echo, {.body_bound = [&](const HttpRequest& head) {
+                  asked.push_back(format("{} {} {}", head.method, head.path, head.peer.uid));
+                  return head.path == "/small" ? std::size_t{10} : std::size_t{1} << 20;
+                }});
+  RawClient large(served.path());
+  large.send("POST /small HTTP/1.1\r\nContent-Length: 11\r\n\r\n");
+  const std::string refused = large.read_all();
+  EXPECT_TRUE(refused.starts_with("HTTP/1.1 413 ")) << refused;
+  EXPECT_NE(refused.find("the body has 11 bytes, and POST /small takes at most 10 from you"), std::string::npos);
+  RawClient chunks(served.path());
+  chunks.send("POST /small HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n6\r\nabcdef\r\n0\r\n\r\n");
+  EXPECT_TRUE(chunks.read_all().starts_with("HTTP/1.1 413 "));
+  const auto fits = served.client()->call("POST", "/large", std::string(1 << 20, 'x'));
+  ASSERT_TRUE(fits.ok());
+  EXPECT_EQ(fits->status, 200);
+  served.on_loop([] {});
+  EXPECT_EQ(asked, (std::vector{format("POST /small {}", getuid()), format("POST /small {}", getuid()),
+                                format("POST /large {}", getuid())}));
+}
+
+// A body waits, unread, until there is memory for it; what waits too long is told to come again.
+TEST(HttpServer, BodiesWaitForMemory) {
+  std::shared_ptr<HttpExchange> kept;
+  Served served(
+      [&](const auto& exchange) {
+        if (exchange->request().path == "/kept")
+          kept = exchange;
+        else
+          exchange->respond({.body = format("{}", exchange->request().body.size())});
+      },
+      {.memory_bytes = 1 << 20, .header_timeout = millis(400)});
+  const std::string body(1 << 20, 'b');
+  const std::string head = format(" HTTP/1.1\r\nContent-Length: {}\r\n\r\n", body.size());
+  RawClient first(served.path()), second(served.path()), third(served.path());
+  first.send("POST /kept" + head + body);
+  for (bool here = false; !here;) served.on_loop([&] { here = kept != nullptr; });
+  std::thread sending([&] { second.send("POST /next" + head + body); });
+  served.on_loop([] {});
+  served.on_loop([&] { std::exchange(kept, nullptr)->respond({.body = "done"}); });
+  EXPECT_TRUE(second.read_until("\r\n\r\n1048576").ends_with("\r\n\r\n1048576"));
+  sending.join();
   first.hang_up();
-  for (bool let_in = false; !let_in;) {
-    RawClient again(served.path());
-    let_in = !again.send("GET / HTTP/1.1\r\n\r\n").read_until("GET / ").empty();
+  second.hang_up();
+  RawClient fourth(served.path());
+  fourth.send("POST /kept" + head + body);
+  for (bool here = false; !here;) served.on_loop([&] { here = kept != nullptr; });
+  third.send("POST /never" + head);
+  const std::string told = third.read_all();
+  EXPECT_TRUE(told.starts_with("HTTP/1.1 503 ")) << told;
+  EXPECT_NE(told.find("Retry-After: "), std::string::npos);
+  served.on_loop([&] { kept.reset(); });
+}
+
+// Asking without ever reading ends the connection when its answers reach the caller's share of memory.
+TEST(HttpServer, AnswersThatNobodyReadsAreBounded) {
+  std::atomic<int> asked = 0;
+  Served served(
+      [&](const auto& exchange) {
+        ++asked;
+        exchange->respond({.body = std::string(exchange->request().path == "/large" ? 4 << 20 : 300'000, 'a')});
+      },
+      {.memory_bytes = 2 << 20});
+  const auto large = served.client()->call("GET", "/large");
+  ASSERT_TRUE(large.ok());
+  EXPECT_EQ(large->status, 507);
+  asked = 0;
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 30; ++i) {
+    clients.push_back(std::make_unique<RawClient>(served.path()));
+    for (int n = 0; n < 4; ++n) clients.back()->send("GET / HTTP/1.1\r\n\r\n");
   }
+  std::size_t got = 0, refused = 0;
+  for (auto& client : clients) {
+    client->send("GET / HTTP/1.1\r\nConnection: close\r\n\r\n");
+    ::shutdown(client->fd(), SHUT_WR);
+  }
+  for (auto& client : clients) {
+    const std::string all = client->read_all();
+    got += all.size();
+    refused += all.find("HTTP/1.1 503 ") != std::string::npos || all.empty();
+  }
+  EXPECT_GT(got, 300'000u);
+  EXPECT_GT(refused, 0u);
+}
+
+TEST(HttpServer, SlowBodiesAndSlowReadersAreCutOff) {
+  Served served([](const auto& exchange) { exchange->respond({.body = std::string(8 << 20, 'a')}); },
+                {.header_timeout = millis(80), .drain_timeout = millis(80), .bytes_per_second_min = 1 << 30});
+  RawClient drip(served.path());
+  std::atomic<bool> over = false;
+  drip.send("POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n");
+  std::thread dripping([&] {  // a byte now and then keeps nothing alive
+    while (!over) {
+      drip.send("x");
+      served.on_loop([] {});
+    }
+  });
+  EXPECT_TRUE(drip.read_all().starts_with("HTTP/1.1 408 "));
+  over = true;
+  dripping.join();
+  RawClient deaf(served.path());
+  deaf.send("GET / HTTP/1.1\r\n\r\n");
+  pollfd hung{.fd = deaf.fd(), .events = 0, .revents = 0};
+  EXPECT_EQ(::poll(&hung, 1, 20'000), 1);  // closed by the server, most of its answer unread
+  EXPECT_LT(deaf.read_all().size(), std::size_t{8} << 20);
+}
+
+// One connection's pipelined requests do not keep the loop from others.
+TEST(HttpServer, ManyRequestsOfOneConnectionTakeTurnsWithOthers) {
+  std::size_t flood = 0, at_other = 0;
+  Served served([&](const auto& exchange) {
+    if (exchange->request().path == "/other")
+      at_other = flood;
+    else
+      ++flood;
+    exchange->respond({.body = "x"});
+  });
+  std::string all;
+  for (int i = 0; i < 3000; ++i) all += "GET / HTTP/1.1\r\n\r\n";
+  RawClient other(served.path()), greedy(served.path());
+  other.send("GET / HTTP/1.1\r\n\r\n").read_until("\r\n\r\nx");
+  greedy.send("GET / HTTP/1.1\r\n\r\n").read_until("\r\n\r\nx");
+  served.on_loop([&] {  // both wait in the sockets when the loop goes on
+    flood = 0;
+    greedy.send(all);
+    other.send("GET /other HTTP/1.1\r\n\r\n");
+  });
+  other.read_until("\r\n\r\nx");
+  served.on_loop([&] { EXPECT_LE(at_other, 200u); });
 }
 
 TEST(HttpServer, TheSocketIsSharedAndTakenOverOnlyFromTheDead) {

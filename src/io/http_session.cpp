@@ -1,6 +1,7 @@
 #include "io/http_session.h"
 
 #include <charconv>
+#include <chrono>
 
 #include "base/text.h"
 
@@ -11,6 +12,11 @@ namespace {
 constexpr std::size_t kPipelineMax = 256;      // unanswered requests of one connection; then we stop reading
 constexpr std::size_t kKeptBuffer = 16 << 10;  // an idle connection keeps no more
 constexpr std::size_t kJoinBytes = 32 << 10;   // smaller bodies travel in one piece with their head
+constexpr int kRequestsPerTurn = 32;           // of one connection, before the loop's other work
+constexpr auto kTurn = std::chrono::milliseconds(2);
+constexpr std::size_t kRequestCost = 2 << 10;   // of memory, besides its bytes
+constexpr std::size_t kStreamCost = 128 << 10;  // of an upgraded connection, for what is under way on it
+constexpr std::size_t kFieldCost = 128;         // of one header or word of the query
 
 std::string_view reason_phrase(int status) {
   switch (status) {
@@ -87,12 +93,23 @@ std::string error_body(std::string_view code, std::string_view message) {
   return format(R"({{"error":{{"code":"{}","message":"{}","field":""}}}})", code, clean);
 }
 
+std::size_t cost_of(const HttpRequest& request) {
+  std::size_t bytes = kRequestCost + request.path.size() + request.body.size();
+  for (const auto* fields : {&request.headers, &request.query})
+    for (const auto& [name, value] : *fields) bytes += kFieldCost + name.size() + value.size();
+  return bytes;
+}
+
+HttpResponse come_again(std::string_view why) {
+  return {.status = 503, .body = error_body("unavailable", why), .headers = {{"Retry-After", "1"}}};
+}
+
 }  // namespace
 
 class HttpSession::Exchange final : public HttpExchange {
  public:
-  Exchange(std::weak_ptr<HttpSession> session, std::uint64_t number, HttpRequest request)
-      : session_(std::move(session)), number_(number), request_(std::move(request)) {}
+  Exchange(std::weak_ptr<HttpSession> session, std::uint64_t number, HttpRequest request, HttpHold memory)
+      : session_(std::move(session)), number_(number), request_(std::move(request)), memory_(std::move(memory)) {}
   ~Exchange() override {
     if (!answered_)
       respond({.status = 500, .body = error_body("internal", "the request was dropped without an answer")});
@@ -132,26 +149,46 @@ class HttpSession::Exchange final : public HttpExchange {
   std::weak_ptr<HttpSession> session_;
   std::uint64_t number_;
   HttpRequest request_;
+  HttpHold memory_;  // of the request
   std::function<void()> gone_;
   bool answered_ = false, left_ = false;
 };
 
-HttpSession::HttpSession(Host& host, std::unique_ptr<FdStream> stream, Peer peer, std::string from)
+// How long one connection may keep the loop to itself.
+class HttpSession::Turn {
+ public:
+  bool over() { return ++steps_ > kRequestsPerTurn || std::chrono::steady_clock::now() >= end_; }
+
+ private:
+  int steps_ = 0;
+  std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + kTurn;
+};
+
+HttpSession::HttpSession(Host& host, std::unique_ptr<FdStream> stream, Peer peer, std::string from,
+                         std::shared_ptr<HttpHold> place)
     : host_(&host),
       stream_(std::move(stream)),
       peer_(std::move(peer)),
       from_(std::move(from)),
-      parser_(host.limits.header_bytes, host.limits.body_bytes),
-      active_tick_(host.now_tick) {}
+      parser_(host.limits.header_bytes),
+      place_(std::move(place)),
+      receiving_(host.lanes->hold(place_->caller(), HttpHold::Of::kMemory)),
+      answering_(std::make_shared<HttpHold>(host.lanes->hold(place_->caller(), HttpHold::Of::kMemory))),
+      active_tick_(host.now_tick),
+      unread_tick_(host.now_tick) {}
 HttpSession::~HttpSession() = default;
 
 void HttpSession::start() {
-  // The stream belongs to this session and drops both callbacks with it.
+  stream_->read_at_most(kKeptBuffer);  // more when a body has been allowed
+  stream_->keep(place_);
+  stream_->keep(answering_);
+  // The stream belongs to this session and drops its callbacks with it.
   stream_->on_data([this](std::string_view bytes) {
     in_.append(bytes);
     process();
   });
   stream_->on_close([this] { closed(); });
+  stream_->on_drained([this] { drained(); });
 }
 
 void HttpSession::detach() {
@@ -161,7 +198,8 @@ void HttpSession::detach() {
 }
 
 bool HttpSession::blocked() const {
-  return upgrading_ || finishing_ || slots_.size() >= kPipelineMax || stream_->unsent() > kStreamHighWater;
+  return upgrading_ || finishing_ || yielding_ || needs_room_ || slots_.size() >= kPipelineMax ||
+         stream_->unsent() > kStreamHighWater;
 }
 
 // Handlers answer from inside, and may take the connection over: every turn looks at the session's state again.
@@ -170,9 +208,13 @@ void HttpSession::process() {
     return;
   const auto keep = shared_from_this();
   processing_ = true;
-  while (stream_ && !blocked() && in_used_ < in_.size())
-    if (!parse_one())
+  Turn turn;
+  while (stream_ && !blocked() && in_used_ < in_.size()) {
+    if (turn.over())
+      go_on_later();
+    else if (!parse_one())
       break;
+  }
   processing_ = false;
   if (!stream_)
     return;
@@ -180,11 +222,38 @@ void HttpSession::process() {
   in_used_ = 0;
   if (in_.empty() && in_.capacity() > kKeptBuffer)
     in_.shrink_to_fit();
+  count_received();
+  if (!stream_)
+    return;
   const bool pause = blocked() && !finishing_;
   if (pause != paused_) {
     paused_ = pause;
+    if (!pause)
+      active_tick_ = host_->now_tick;  // the time in which we did not read counts against nobody
     stream_->pause(pause);
   }
+}
+
+void HttpSession::go_on_later() {
+  yielding_ = true;
+  host_->loop.post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self)
+      return;
+    self->yielding_ = false;
+    if (self->stream_)
+      self->process();
+  });
+}
+
+// What lies here half read is the caller's memory too.
+void HttpSession::count_received() {
+  const std::size_t body = parser_.mid_body() ? std::max<std::size_t>(receiving_.amount(), parser_.body_bytes()) : 0;
+  const std::size_t here = in_.size() > kKeptBuffer ? in_.size() : 0;
+  if (needs_room_ || receiving_.resize(std::max(body, here)))
+    return;
+  if (!finishing_)
+    refuse(503, "too much of yours is under way: send it again later");
 }
 
 // False when it takes more bytes, or none will be taken any more.
@@ -193,49 +262,113 @@ bool HttpSession::parse_one() {
     active_tick_ = host_->now_tick;
   const auto fed = parser_.feed(std::string_view(in_).substr(in_used_));
   in_used_ += fed.consumed;
-  if (parser_.mid_body())
-    active_tick_ = host_->now_tick;
   switch (fed.progress) {
     case HttpParser::Progress::kMessage: dispatch(); return true;
     case HttpParser::Progress::kBad: refuse(parser_.bad_status(), parser_.bad_reason()); return false;
-    case HttpParser::Progress::kNeedMore: break;
-  }
-  if (parser_.expects_continue() && !continued_ && slots_.empty()) {
-    continued_ = true;
-    stream_->write("HTTP/1.1 100 Continue\r\n\r\n");
+    case HttpParser::Progress::kHead: return head_read();
+    case HttpParser::Progress::kNeedMore: return false;
   }
   return false;
 }
 
-void HttpSession::dispatch() {
-  if (!peer_known_ && stream_->tls() != nullptr) {
-    const CertificateName certificate = stream_->tls()->peer();
-    if (certificate.present) {
-      peer_.how = Peer::How::kCertificate;
-      peer_.certificate_name = certificate.name;
-      peer_.certificate_role = certificate.role;
-      peer_.certificate_serial = certificate.serial;
-    }
+bool HttpSession::head_read() {
+  if (!learn_peer())
+    return false;
+  HttpRequest head = parser_.head();
+  head.peer = peer_;
+  const HttpLimits& limits = host_->limits;
+  std::size_t bound = limits.body_bound ? limits.body_bound(head) : limits.body_bytes;
+  if (peer_.how == Peer::How::kNobody)
+    bound = std::min(bound, limits.stranger_body_bytes);
+  const auto announced = parser_.announced_bytes();
+  if (announced.value_or(0) > bound) {
+    refuse(413, format("the body has {} bytes, and {} {} takes at most {} from you", *announced, head.method, head.path,
+                       bound));
+    return false;
   }
+  parser_.allow_body(bound);
+  return ask_for_body();
+}
+
+// A body that was announced is read when there is memory for all of it; one in chunks is counted as it comes.
+bool HttpSession::ask_for_body() {
+  const std::size_t wanted = cost_of(parser_.head()) + parser_.announced_bytes().value_or(0);
+  needs_room_ = !receiving_.resize(std::max(wanted, receiving_.amount()));
+  if (needs_room_) {
+    host_->wait_for_room(this);
+    return false;
+  }
+  stream_->read_at_most(SIZE_MAX);
+  if (parser_.expects_continue() && !continued_ && slots_.empty()) {
+    continued_ = true;
+    stream_->write("HTTP/1.1 100 Continue\r\n\r\n");
+  }
+  return true;
+}
+
+void HttpSession::look_for_room() {
+  if (!stream_ || !needs_room_)
+    return;
+  const auto keep = shared_from_this();
+  if (ask_for_body())
+    process();
+}
+
+// False when the connection has ended.
+bool HttpSession::learn_peer() {
+  if (peer_known_ || stream_->tls() == nullptr)
+    return true;
   peer_known_ = true;
+  const CertificateName certificate = stream_->tls()->peer();
+  if (!certificate.present)
+    return true;
+  peer_.how = Peer::How::kCertificate;
+  peer_.certificate_name = certificate.name;
+  peer_.certificate_role = certificate.role;
+  peer_.certificate_serial = certificate.serial;
+  if (host_->introduce(this, caller_of(peer_, host_->own_uid))) {
+    receiving_ = host_->lanes->hold(caller(), HttpHold::Of::kMemory);
+    *answering_ = host_->lanes->hold(caller(), HttpHold::Of::kMemory);
+    return true;
+  }
+  if (stream_)
+    refuse(503, format("{} has too many connections here", certificate.name));
+  return false;
+}
+
+void HttpSession::dispatch() {
+  if (!learn_peer())
+    return;
   continued_ = false;
   upgrading_ = parser_.wants_upgrade();
   finishing_ = !parser_.keep_alive() && !upgrading_;
   HttpRequest request = parser_.take();
   request.peer = peer_;
+  stream_->read_at_most(kKeptBuffer);
+  // What was received becomes the request's memory.
+  (void)receiving_.resize(0);
+  HttpHold memory = host_->lanes->hold(place_->caller(), HttpHold::Of::kMemory);
+  const bool fits = memory.resize(cost_of(request));
   const std::uint64_t number = first_ + slots_.size();
   slots_.emplace_back();
   slots_.back().last = finishing_;
   slots_.back().is_head = request.method == "HEAD";
-  const auto exchange = std::make_shared<Exchange>(weak_from_this(), number, std::move(request));
+  const auto exchange = std::make_shared<Exchange>(weak_from_this(), number, std::move(request), std::move(memory));
   slots_.back().exchange = exchange;
-  host_->handler(exchange);
+  if (fits)
+    host_->handler(exchange);
+  else
+    exchange->respond(come_again("too many of your requests are under way: send it again later"));
 }
 
 void HttpSession::refuse(int status, const std::string& why) {
   finishing_ = true;
   Slot slot;
-  HttpResponse response{.status = status, .body = error_body("invalid", "not a valid HTTP request: " + why)};
+  const bool invalid = status == 400 || status == 431;
+  HttpResponse response =
+      status == 503 ? come_again(why)
+                    : HttpResponse{.status = status,
+                                   .body = error_body("invalid", invalid ? "not a valid HTTP request: " + why : why)};
   slot.head = make_head(response, true);
   slot.body = std::move(response.body);
   slot.ready = slot.last = true;
@@ -250,10 +383,22 @@ void HttpSession::answer(std::uint64_t number, HttpResponse response) {
   Slot& slot = slots_[at];
   if (upgrading_ && at + 1 == slots_.size())
     upgrading_ = false;  // declined: the connection stays HTTP
+  if (!answering_->resize(answering_->amount() + response.body.size())) {
+    if (stream_->unsent() > kKeptBuffer)
+      return closed();  // it asks and asks, and does not read
+    const std::size_t most = host_->lanes->memory_each();
+    response = response.body.size() > most
+                   ? HttpResponse{.status = 507,
+                                  .body = error_body("exhausted",
+                                                     format("the answer has {} bytes, more than {}: ask for less of it",
+                                                            response.body.size(), most))}
+                   : come_again("answers that you have not read yet fill your share of memory: read them first");
+  }
   slot.head = make_head(response, slot.last);
   if (!slot.is_head && response.status != 204 && response.status != 304)
     slot.body = std::move(response.body);
   slot.ready = true;
+  slot_bytes_ += slot.head.size() + slot.body.size();
   if (at == 0)
     send_ready();
 }
@@ -264,6 +409,8 @@ void HttpSession::send_ready() {
     Slot slot = std::move(slots_.front());
     slots_.pop_front();
     ++first_;
+    slot_bytes_ -= slot.head.size() + slot.body.size();
+    written_ += slot.head.size() + slot.body.size();
     if (slot.body.size() <= kJoinBytes)
       slot.head += slot.body;
     stream_->write(std::move(slot.head));
@@ -276,10 +423,14 @@ void HttpSession::send_ready() {
       return;
     }
   }
-  if (stream_ && stream_->unsent() > kStreamHighWater)
-    stream_->on_drained([this] { process(); });
   if (in_used_ < in_.size() || paused_)
     process();
+}
+
+// The peer has everything that was sent; what is left are answers behind one that is not ready.
+void HttpSession::drained() {
+  (void)answering_->resize(std::min(answering_->amount(), slot_bytes_));
+  process();
 }
 
 std::unique_ptr<Stream> HttpSession::upgrade(std::uint64_t number, const std::string& protocol) {
@@ -288,13 +439,13 @@ std::unique_ptr<Stream> HttpSession::upgrade(std::uint64_t number, const std::st
   // What the handler saw in the headers is the client's word; whether the connection can change is known only here.
   const bool asked = upgrading_ && number + 1 == first_ + slots_.size();
   if (!asked || number != first_) {
-    const std::string_view why = asked ? "an upgrade cannot follow a request that is still unanswered: send it again, "
-                                         "alone on its connection"
-                                       : "to be upgraded, send the headers Connection: Upgrade and Upgrade together";
-    HttpResponse response{.status = asked ? 400 : 426, .body = error_body("invalid", why)};
-    if (!asked)
-      response.headers["Upgrade"] = protocol;
-    answer(number, std::move(response));
+    decline(number, protocol, asked);
+    return nullptr;
+  }
+  // A node's connections are few, and counted; a user's are charged for what travels on them.
+  const bool counted = caller().lane == HttpCaller::Lane::kUser || caller().lane == HttpCaller::Lane::kStranger;
+  if (!answering_->resize(counted ? kStreamCost : 0)) {
+    answer(number, come_again("too many of your streams are open: close some, or try again later"));
     return nullptr;
   }
   const auto keep = shared_from_this();
@@ -304,11 +455,24 @@ std::unique_ptr<Stream> HttpSession::upgrade(std::uint64_t number, const std::st
   stream_->on_data(nullptr);
   stream_->on_close(nullptr);
   stream_->on_drained(nullptr);
+  stream_->read_at_most(SIZE_MAX);
   stream_->put_back(in_.substr(in_used_));
   stream_->pause(false);
   auto stream = std::move(stream_);
   end();
   return stream;
+}
+
+void HttpSession::decline(std::uint64_t number, const std::string& protocol, bool asked) {
+  if (asked)
+    return answer(number, {.status = 400,
+                           .body = error_body("invalid",
+                                              "an upgrade cannot follow a request that is still unanswered: send it "
+                                              "again, alone on its connection")});
+  answer(number,
+         {.status = 426,
+          .body = error_body("invalid", "to be upgraded, send the headers Connection: Upgrade and Upgrade together"),
+          .headers = {{"Upgrade", protocol}}});
 }
 
 void HttpSession::closed() {
@@ -331,26 +495,36 @@ void HttpSession::end() {
   if (host_ != nullptr)
     host_->remove(this);
   host_ = nullptr;
+  place_.reset();  // the stream still has it while the descriptor is open
 }
 
-void HttpSession::sweep(std::int64_t header_ticks, std::int64_t idle_ticks) {
+void HttpSession::sweep() {
   if (!stream_)
     return;
+  const auto keep = shared_from_this();
+  if (stream_->unsent() > 0)
+    return sweep_unread();
+  written_ = 0;
+  unread_tick_ = host_->now_tick;
   const std::int64_t silent = host_->now_tick - active_tick_;
-  const std::size_t unsent = stream_->unsent();
-  if (unsent > 0 && unsent == unsent_before_) {
-    if (silent > idle_ticks)
-      closed();  // the peer does not read its answer
-    return;
+  const std::int64_t header = host_->ticks(host_->limits.header_timeout);
+  if (needs_room_ && silent > header) {
+    needs_room_ = false;
+    return refuse(503, "requests under way fill the memory for them: send it again later");
   }
-  if (unsent > 0)
-    active_tick_ = host_->now_tick;
-  unsent_before_ = unsent;
-  if (!slots_.empty())
-    return;  // the answer is ours to give
-  if (parser_.mid_message() && silent > header_ticks)
-    refuse(408, "it did not come to its end in time");
-  else if (silent > (first_ == 0 ? header_ticks : idle_ticks))
+  if (parser_.mid_message() && !blocked()) {
+    if (silent > header + host_->ticks_for(parser_.body_bytes()))
+      refuse(408, "it did not come to its end in time");
+  } else if (slots_.empty() && !blocked() &&
+             silent > (first_ == 0 ? header : host_->ticks(host_->limits.idle_timeout))) {
+    closed();
+  }
+}
+
+// A peer that does not read its answers, or hardly.
+void HttpSession::sweep_unread() {
+  const std::size_t read = written_ - std::min(written_, stream_->unsent());
+  if (host_->now_tick - unread_tick_ > host_->ticks(host_->limits.drain_timeout) + host_->ticks_for(read))
     closed();
 }
 

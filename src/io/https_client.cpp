@@ -127,6 +127,8 @@ Result<ApiClient::Reply> https_post(const HttpsServer& server, const std::string
   Connection connection(server, timeout);
   TRY(connection.open(server));
   const auto tls = context->open();
+  if (!tls)
+    return Error{Errc::kExhausted, "no memory for a TLS connection", {}};
   TRY(connection.send(tls->take_output()));
   ReplyReader reader;
   bool asked = false, complete = false;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -58,6 +59,26 @@ TEST(JournalFile, GrowthAsksForReplacement) {
   EXPECT_TRUE(journal->is_long());
   ASSERT_TRUE(journal->replace({}).ok());
   EXPECT_FALSE(journal->is_long());
+}
+
+TEST(JournalFile, NothingIsReadOrWrittenThroughWhatOthersPutThere) {
+  const TempDir dir;
+  const std::string path = dir.file("journal"), precious = dir.file("precious");
+  std::ofstream(precious) << "boot b1\nprecious\n";
+  ASSERT_EQ(::symlink("precious", path.c_str()), 0);
+  EXPECT_FALSE(JournalFile::open(path, "b1").ok());
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_FALSE(JournalFile::open(path, "b1").ok()) << "and nobody waits for a writer";
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  ASSERT_EQ(::symlink("precious", (path + ".new").c_str()), 0);
+  auto journal = JournalFile::open(path, "b1");
+  ASSERT_TRUE(journal.ok());
+  ASSERT_TRUE(journal->append({"ours"}).ok());
+  EXPECT_EQ(found(precious, "b1"), std::vector<std::string>{"precious"});
+  struct stat made {};
+  ASSERT_EQ(::stat(path.c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 0777, 0600u);
 }
 
 TEST(JournalFile, FolderThatIsNotThere) { EXPECT_FALSE(JournalFile::open("/no/such/folder/journal", "b").ok()); }

@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "io/sha256.h"
+#include "io/x509_text.h"
 
 namespace lockstep {
 
@@ -80,12 +81,6 @@ std::string der_sha256(X509* certificate) {
   std::string text = sha256_hex({reinterpret_cast<const char*>(der), static_cast<std::size_t>(size)});
   OPENSSL_free(der);
   return text;
-}
-
-std::string name_part(X509_NAME* name, int nid) {
-  char text[256] = "";
-  const int n = X509_NAME_get_text_by_NID(name, nid, text, sizeof text);
-  return n > 0 ? std::string(text, static_cast<std::size_t>(n)) : std::string();
 }
 
 Result<void> set_name(X509_NAME* name, const char* part, const std::string& value) {
@@ -235,9 +230,9 @@ struct ClusterCa::Inner {
         return false;
       }
     ERR_clear_error();
-    X509_NAME* name = X509_get_subject_name(found->get());
     time_t later = ::time(nullptr) + ask.valid.seconds() / 3;
-    return name_part(name, NID_commonName) == ask.name && name_part(name, NID_organizationalUnitName) == ask.role &&
+    return name_part(found->get(), NID_commonName) == ask.name &&
+           name_part(found->get(), NID_organizationalUnitName) == ask.role &&
            X509_cmp_time(X509_get0_notAfter(found->get()), &later) > 0;
   }
 };
@@ -305,6 +300,9 @@ Result<std::string> ClusterCa::sign(const std::string& request_pem, const Certif
   const Key key(X509_REQ_get_pubkey(request.get()));
   if (!key || X509_REQ_verify(request.get(), key.get()) != 1)
     return crypto_error("the certificate request is not signed by its own key");
+  // What make_key_and_request() makes, and nothing that takes long to compute with.
+  if (EVP_PKEY_is_a(key.get(), "EC") != 1 || EVP_PKEY_get_bits(key.get()) != 256)
+    return invalid("the certificate request has no key of the curve P-256: use `lockstep node join`");
   const auto made = TRY(inner_->make(key.get(), ask));
   return certificate_text(made.get());
 }
@@ -334,12 +332,12 @@ Result<KeyAndRequest> make_key_and_request(const std::string& name) {
 
 Result<CertificateFacts> read_certificate(const std::string& pem) {
   const auto certificate = TRY(parse_certificate(pem));
-  X509_NAME* name = X509_get_subject_name(certificate.get());
   tm end{};
   if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1)
     return crypto_error("cannot read the certificate's end");
-  return CertificateFacts{.name = name_part(name, NID_commonName),
-                          .role = name_part(name, NID_organizationalUnitName),
+  return CertificateFacts{.name = name_part(certificate.get(), NID_commonName),
+                          .role = name_part(certificate.get(), NID_organizationalUnitName),
+                          .serial = serial_text(certificate.get()),
                           .fingerprint = der_sha256(certificate.get()),
                           .expires = {std::int64_t{::timegm(&end)} * 1'000'000}};
 }

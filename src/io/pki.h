@@ -1,5 +1,6 @@
 // The cluster's own certificate authority: ECDSA P-256, made at the first start. A certificate's CN says who its holder
-// is ("node:n1"), its OU in which role ("controller", "compute", "broker:REALM", "admin").
+// is ("node:n1"), its OU in which role ("controller", "compute", "broker:REALM"), and its serial number whether it
+// still counts: the node's record names the one that does.
 #pragma once
 
 #include <memory>
@@ -49,7 +50,9 @@ struct KeyAndRequest {
 Result<KeyAndRequest> make_key_and_request(const std::string& name);
 
 struct CertificateFacts {
-  std::string name, role, fingerprint;
+  std::string name, role;
+  std::string serial;  // hex, lower case, as TLS tells it of a peer
+  std::string fingerprint;
   WallTime expires;
 };
 Result<CertificateFacts> read_certificate(const std::string& pem);

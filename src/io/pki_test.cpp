@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <set>
 
 #include "io/temp_dir.h"
 
@@ -69,6 +71,34 @@ TEST(ClusterCa, SignsRequestsInItsOwnWords) {
   const std::int64_t left = facts->expires.seconds() - ::time(nullptr);
   EXPECT_GT(left, 3500);
   EXPECT_LE(left, 3600);
+}
+
+TEST(ClusterCa, EveryCertificateHasASerialOfItsOwn) {
+  TempDir dir;
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  const auto request = make_key_and_request("x");
+  std::set<std::string> serials;
+  for (int i = 0; i < 20; ++i) {
+    const auto made = (*ca)->sign(request->request_pem, {.name = "node:n1", .role = "compute"});
+    const std::string serial = read_certificate(*made)->serial;
+    EXPECT_EQ(serial.size(), 32u);
+    EXPECT_EQ(serial.find_first_not_of("0123456789abcdef"), std::string::npos);
+    serials.insert(serial);
+  }
+  EXPECT_EQ(serials.size(), 20u);
+}
+
+// What takes long to compute with is refused before it is.
+TEST(ClusterCa, SignsNoOtherKindOfKey) {
+  TempDir dir;
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  for (const char* kind : {"-newkey rsa:2048", "-newkey ec -pkeyopt ec_paramgen_curve:P-384"}) {
+    const std::string path = dir.file("other.csr");
+    const std::string command =
+        std::string("openssl req -new -nodes -batch -subj /CN=x ") + kind + " -keyout /dev/null -out " + path;
+    ASSERT_EQ(std::system((command + " 2>/dev/null").c_str()), 0);
+    EXPECT_EQ((*ca)->sign(slurp(path), {.name = "node:n1", .role = "compute"}).error().code, Errc::kInvalid) << kind;
+  }
 }
 
 TEST(ClusterCa, RefusesWhatIsNoRequest) {

@@ -22,14 +22,16 @@
 #include <vector>
 
 #include "base/text.h"
+#include "shim/orphans.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
 
 namespace lockstep {
 namespace {
 
-constexpr Duration kLeftoverEvery = millis(20);
-constexpr Duration kReapAgain = millis(10);
+constexpr Duration kLeftoverEvery = millis(5);
+constexpr int kCleanLooks = 2;
+constexpr Duration kReapAgain = millis(2);
 constexpr Duration kConnectAgain = millis(20);
 constexpr std::size_t kLineMax = 1 << 20;
 
@@ -143,7 +145,9 @@ class RealShims final : public Shims {
   void on_event(std::function<void(ShimEvent)> callback) override { tell_ = std::move(callback); }
   void start(const ShimStart& start) override;
   void signal(const ShimKey& key, std::int32_t signal) override { command(key, format("signal {}\n", signal)); }
-  void stop(const ShimKey& key, Duration kill_wait) override { command(key, format("stop {}\n", kill_wait.millis())); }
+  void stop(const ShimKey& key, Duration kill_wait) override {
+    command(key, format("stop {}\n", bounded_kill_wait(kill_wait).millis()));
+  }
   // A shim of an older version knows the signal and not the rest: it answers nothing.
   void pause(const ShimKey& key, bool paused, std::uint32_t number) override {
     command(key, paused ? format("signal {}\npause {}\n", SIGSTOP, number)
@@ -155,12 +159,15 @@ class RealShims final : public Shims {
  private:
   struct Entry {
     std::string name;
-    pid_t pid = 0;  // when it is our child
+    pid_t pid = 0;   // when it is our child
+    pid_t peer = 0;  // when an agent before us started it, once it is connected
     Fd control;
     std::string unread;   // an unfinished line
     std::string waiting;  // commands for a shim that is not connected yet
     bool told_start = false, told_end = false;
     bool forgotten = false;
+    bool killed = false;  // what it left is being looked for
+    int clean_looks = 0;  // in a row, that found nothing
   };
 
   Result<void> spawn(const ShimStart& start, Entry& entry);
@@ -171,6 +178,9 @@ class RealShims final : public Shims {
   void line(const ShimKey& key, Entry& entry, const std::string& text);
   void connection_ended(const ShimKey& key);
   void look_at(const ShimKey& key);
+  std::size_t kill_leftovers(const Entry& entry, const ShimRecords& records);
+  bool is_gone(const Entry& entry) const;
+  bool others_known(const Entry& entry) const;
   void dead(const ShimKey& key, Entry& entry, const ShimRecords& records);
   void end(const ShimKey& key, Entry& entry, std::vector<TaskResult> results);
   void fail(const ShimKey& key, Entry& entry, std::string why);
@@ -188,6 +198,7 @@ class RealShims final : public Shims {
   bool log_is_file_ = false;
   std::function<void(ShimEvent)> tell_;
   std::map<ShimKey, Entry> shims_;
+  std::set<pid_t> ending_;    // shims that have closed their connection
   std::set<TimerId> timers_;  // cancelled with us
 };
 
@@ -244,6 +255,8 @@ Result<void> RealShims::spawn(const ShimStart& start, Entry& entry) {
   ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kShimControlFd);
   ::posix_spawn_file_actions_addfchdir_np(&actions, shims_fd_.get());
   ::posix_spawn_file_actions_addchdir_np(&actions, entry.name.c_str());
+  // What is open here without close-on-exec: our sockets, and whatever the shell had that started the cluster.
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, kShimControlFd + 1);
   sigset_t none, all;
   ::sigemptyset(&none);
   ::sigfillset(&all);
@@ -344,8 +357,9 @@ void RealShims::connection_ended(const ShimKey& key) {
   entry.control.reset();
   entry.unread.clear();
   if (entry.pid > 0)
-    reap(std::exchange(entry.pid, 0));
+    reap(entry.pid);
   if (entry.told_end) {
+    entry.pid = entry.peer = 0;
     if (entry.forgotten)
       remove(key);
     return;
@@ -371,21 +385,54 @@ void RealShims::look_at(const ShimKey& key) {
   }
   if (auto control = connect_in(shims_fd_.get(), entry.name); control.ok()) {
     entry.control = std::move(*control);
+    ucred who{};
+    socklen_t size = sizeof who;
+    if (entry.pid == 0 && ::getsockopt(entry.control.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0)
+      entry.peer = who.pid;
     send(entry, std::string(kShimHello));
     return watch(key, entry);
   }
   later(kConnectAgain, [this, key] { look_at(key); });  // alive, and about to make its socket
 }
 
+// Its tasks have us as their parent now, or somebody above us; their sessions help where neither can be told apart.
+std::size_t RealShims::kill_leftovers(const Entry& entry, const ShimRecords& records) {
+  std::set<pid_t> live = ending_;
+  for (const auto& [key, other] : shims_)
+    for (const pid_t pid : {other.pid, other.peer})
+      if (pid > 0 && &other != &entry)
+        live.insert(pid);
+  const std::int64_t since = records.pids.empty() ? 0 : records.pids.front().started_us;
+  return kill_orphans(live, since) + kill_sessions(records.pids);
+}
+
+// Its end hands its tasks on, and comes a moment after its descriptors are closed.
+bool RealShims::is_gone(const Entry& entry) const {
+  return entry.pid > 0 ? !ending_.contains(entry.pid) : entry.peer == 0 || is_dead(entry.peer);
+}
+
+// A shim that is alive and not connected would look like an orphan.
+bool RealShims::others_known(const Entry& entry) const {
+  return std::all_of(shims_.begin(), shims_.end(), [&entry](const auto& other) {
+    const Entry& e = other.second;
+    return &e == &entry || e.told_end || e.killed || e.pid > 0 || e.peer > 0;
+  });
+}
+
 void RealShims::dead(const ShimKey& key, Entry& entry, const ShimRecords& records) {
   if (records.results)
     return end(key, entry, *records.results);
-  if (!records.launch || records.pids.empty())
-    return fail(key, entry, "the step's shim died before its tasks had started");
-  if (kill_sessions(records.pids) > 0) {
+  entry.killed = true;
+  if (!is_gone(entry) || !others_known(entry) || kill_leftovers(entry, records) > 0)
+    entry.clean_looks = 0;
+  else
+    ++entry.clean_looks;
+  if (entry.clean_looks < kCleanLooks) {
     later(kLeftoverEvery, [this, key] { look_at(key); });
     return;
   }
+  if (!records.launch || records.pids.empty())
+    return fail(key, entry, "the step's shim was killed before it could say that its tasks had started");
   std::vector<TaskResult> results;
   for (std::uint32_t rank : records.launch->launch.ranks) results.push_back({rank, {0, SIGKILL, false}});
   end(key, entry, std::move(results));
@@ -409,8 +456,11 @@ void RealShims::remove(const ShimKey& key) {
 }
 
 void RealShims::reap(pid_t pid) {
+  ending_.insert(pid);
   if (::waitpid(pid, nullptr, WNOHANG) == 0)
     later(kReapAgain, [this, pid] { reap(pid); });
+  else
+    ending_.erase(pid);
 }
 
 Result<std::vector<ShimKey>> RealShims::recover() {
@@ -444,6 +494,7 @@ Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& di
   Fd null_fd = lifted(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null_fd.valid())
     return failed("/dev/null");
+  adopt_orphans();
   return std::unique_ptr<Shims>(
       std::make_unique<RealShims>(loop, std::move(shims_fd), std::move(null_fd), program, spill_dir));
 }

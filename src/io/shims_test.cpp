@@ -3,10 +3,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/keyctl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -112,6 +114,8 @@ class ShimsTest : public testing::Test {
     start.key = {JobId(7), 1, number, 0, 0, 0};
     start.launch.ranks = {0};
     start.launch.to_client = false;
+    start.launch.process.uid = ::geteuid();
+    start.launch.process.gid = ::getegid();
     start.launch.process.argv = std::move(argv);
     start.launch.process.env = {"PATH=/usr/bin:/bin"};
     start.launch.process.work_dir = dir_;
@@ -521,6 +525,198 @@ TEST_F(ShimsTest, FenceStopsWorkWithoutAnAgent) {
   shims_->start(start);
   await(ShimEvent::What::kStarted);
   EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGTERM);
+}
+
+// --- what a hostile user tries ---
+
+// Runs the loop for a while; the events that came stay.
+#define RUN_FOR(duration)        \
+  do {                           \
+    bool over = false;           \
+    loop_->after(duration, [&] { \
+      over = true;               \
+      loop_->stop();             \
+    });                          \
+    while (!over) loop_->run();  \
+  } while (false)
+
+TEST_F(ShimsTest, AFifoWithoutAWriterDoesNotHoldUpTheShim) {
+  ASSERT_EQ(::mkfifo((dir_ + "/fifo").c_str(), 0666), 0);
+  for (const bool input : {true, false}) {
+    ShimStart start = step({"cat"}, input ? 0 : 1);
+    (input ? start.launch.process.std_in : start.launch.process.std_out) = dir_ + "/fifo";
+    start.launch.ranks = {0, 1};
+    shims_->start(start);
+    await(ShimEvent::What::kStarted);  // it counts as started, so that limits count too
+    shims_->stop(start.key, seconds(30));
+    const ShimEvent event = await(ShimEvent::What::kEnded);
+    ASSERT_EQ(event.results.size(), 2u);
+    EXPECT_EQ(event.results[0].exit.signal, SIGTERM);
+    EXPECT_EQ(event.results[1].exit.signal, SIGTERM);  // called off
+  }
+}
+
+TEST_F(ShimsTest, AFifoIsReadOnceSomebodyWrites) {
+  ASSERT_EQ(::mkfifo((dir_ + "/fifo").c_str(), 0666), 0);
+  ShimStart start = step({"cat"});
+  start.launch.process.std_in = dir_ + "/fifo";
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  std::ofstream(dir_ + "/fifo") << "late words";
+  EXPECT_TRUE(await(ShimEvent::What::kEnded).results[0].exit.ok());
+  EXPECT_EQ(output(), "late words");
+}
+
+TEST_F(ShimsTest, APausedStepStartsNothingMore) {
+  ASSERT_EQ(::mkfifo((dir_ + "/fifo").c_str(), 0666), 0);
+  ShimStart start = step({"sh", "-c", "echo rank $RANK"});
+  start.launch.process.task_env = {"RANK=\x01t"};
+  start.launch.process.std_in = dir_ + "/fifo";
+  start.launch.ranks = {0, 1};
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  shims_->pause(start.key, true, 1);
+  EXPECT_EQ(await(ShimEvent::What::kPaused).number, 1u);
+  const int fifo = ::open((dir_ + "/fifo").c_str(), O_RDWR | O_CLOEXEC);
+  RUN_FOR(millis(50));
+  EXPECT_EQ(output(), "");
+  shims_->pause(start.key, false, 2);
+  await(ShimEvent::What::kEnded);
+  EXPECT_EQ(output(), "rank 0\nrank 1\n");
+  ::close(fifo);
+}
+
+TEST_F(ShimsTest, AMonthOfKillWaitIsNotObeyed) {
+  shims_->start(step({"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"}));
+  await(ShimEvent::What::kStarted);
+  while (output().empty()) ::usleep(1000);
+  const ShimKey key{JobId(7), 1, 0, 0, 0, 0};
+  EXPECT_LE(bounded_kill_wait(millis(30 * 86'400'000ll)), hours(1));
+  shims_->stop(key, seconds(30 * 86'400));  // was not understood at all: it ignored TERM and every later limit
+  shims_->stop(key, millis(50));            // an impatient administrator's
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGKILL);
+}
+
+TEST_F(ShimsTest, ATaskHasNothingThatTheAgentHadOpen) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const int file = ::open("/etc/passwd", O_RDONLY);
+  ASSERT_GE(::dup2(file, 300), 0);
+  ShimStart start = script("#!/bin/sh\nls -l /proc/self/fd; ls -l /proc/$PPID/fd | wc -l\n");
+  EXPECT_EQ(exit_of(start).code, 0);
+  for (const int fd : {ends[0], ends[1], file, 300}) ::close(fd);
+  EXPECT_EQ(output().find("socket:"), std::string::npos) << output();
+  EXPECT_EQ(output().find("/etc/passwd"), std::string::npos) << output();
+  EXPECT_EQ(output().find("300 ->"), std::string::npos) << output();
+}
+
+TEST_F(ShimsTest, ATaskHasAKeyringOfItsOwn) {
+  if (::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, "lockstep-test") < 0)
+    GTEST_SKIP() << "no keyrings here";
+  ASSERT_GT(::syscall(SYS_add_key, "user", "lockstep-secret", "x", 1, KEY_SPEC_SESSION_KEYRING), 0);
+  ASSERT_NE(contents("/proc/keys").find("lockstep-secret"), std::string::npos);
+  EXPECT_EQ(exit_of(step({"cat", "/proc/keys"})).code, 0);  // those it may see
+  EXPECT_NE(output().find("_ses"), std::string::npos) << output();
+  ShimStart other = step({"cat", "/proc/keys"}, 1);
+  other.launch.process.uid = other.launch.process.gid = 12345;
+  other.launch.process.work_dir = "/";
+  other.launch.process.std_out = dir_ + "/other";
+  ::chmod(dir_.c_str(), 0777);
+  EXPECT_EQ(exit_of(other).code, 0);
+  EXPECT_EQ(contents(dir_ + "/other").find("lockstep-secret"), std::string::npos);
+}
+
+// Double forks into new sessions with an empty environment, two hundred times: nothing of it outlives the shim.
+TEST_F(ShimsTest, AKilledShimLeavesNobody) {
+  constexpr int kRounds = 50, kAtOnce = 4;
+  const auto try_number = [](int round, int i) { return round * kAtOnce + i; };
+  for (int round = 0; round < kRounds; ++round) {
+    const std::string name = format("9{:04}", round);  // of the sleepers: how long they would sleep
+    for (int i = 0; i < kAtOnce; ++i)
+      shims_->start(
+          step({"sh", "-c",
+                format("(setsid sh -c '(setsid env -i /bin/sleep {0} & env -i /bin/sleep {0} &) ; exec env -i "
+                       "/bin/sleep {0}' &) ; echo made > made{1}; exec sleep {0}",
+                       name, try_number(round, i))},
+               try_number(round, i)));
+    for (int i = 0; i < kAtOnce; ++i) {
+      await(ShimEvent::What::kStarted);
+      while (contents(dir_ + format("/made{}", try_number(round, i))).empty()) ::usleep(200);
+    }
+    for (const auto& [pid, facts] : all_processes())
+      if (facts.parent == ::getpid() && !facts.zombie)
+        ::kill(pid, SIGKILL);
+    for (int i = 0; i < kAtOnce; ++i) ASSERT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGKILL);
+    for (const auto& [pid, facts] : all_processes()) {
+      const std::string words = read_proc_text(format("/proc/{}/cmdline", pid));
+      ASSERT_EQ(words.find(name), std::string::npos) << "round " << round << ", parent " << facts.parent;
+    }
+    for (int i = 0; i < kAtOnce; ++i) shims_->forget({JobId(7), 1, try_number(round, i), 0, 0, 0});
+  }
+}
+
+TEST_F(ShimsTest, AShimKilledBesideALiveOneLeavesThatAlone) {
+  const ShimStart live = step({"sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; exit 5"}, 1);
+  shims_->start(live);
+  await(ShimEvent::What::kStarted);
+  restart_agent();  // the live one is known by its connection only
+  ASSERT_EQ(shims_->recover()->size(), 1u);
+  const ShimStart start = step({"sh", "-c", "setsid sleep 1000 & echo $$; wait"});
+  shims_->start(start);
+  while (output().empty()) RUN_FOR(millis(2));
+  const pid_t shim = parent_of(::atoi(output().c_str()));
+  ASSERT_GT(shim, 1);
+  ::kill(shim, SIGKILL);
+  ShimEvent ended = await(ShimEvent::What::kEnded);
+  EXPECT_EQ(ended.key, start.key);
+  std::ofstream(dir_ + "/go") << "x";
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 5);
+}
+
+TEST_F(ShimsTest, OutputThatNobodyReadsWaitsAndIsNotLost) {
+  constexpr std::size_t kBytes = 100'000'000;
+  ShimStart start = step({"sh", "-c", format("head -c {} /dev/zero", kBytes)});
+  start.launch.process.std_out.clear();
+  start.launch.to_client = true;
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  RUN_FOR(millis(1500));
+  EXPECT_TRUE(events_.empty());  // it ended by now when a gigabyte was kept
+  Client client(dir_, start.key);
+  std::size_t got = 0;
+  while (client.until(IoFrame::kOutput) && got < kBytes) {
+    got = client.output[{0, 1}].size();
+    client.send(IoFrame::kOutputAck, 0, number(1, 1) + number(got, 8));
+    if (got == kBytes)
+      break;
+  }
+  EXPECT_EQ(got, kBytes);
+  EXPECT_TRUE(await(ShimEvent::What::kEnded).results[0].exit.ok());
+}
+
+TEST_F(ShimsTest, ACrowdOnTheSocketDoesNotShutOutTheAgent) {
+  ShimStart start = step({"sleep", "1000"});
+  start.launch.to_client = true;
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  std::vector<int> crowd;
+  for (int i = 0; i < 200; ++i) {
+    const auto fd = connect_to_shim(dir_, start.key);
+    if (!fd.ok())
+      continue;
+    if (i % 2) {
+      const std::string attach = encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, "{}");
+      (void)!::send(*fd, attach.data(), attach.size(), MSG_NOSIGNAL);
+    }
+    crowd.push_back(*fd);
+    ::usleep(500);
+  }
+  restart_agent();
+  ASSERT_EQ(shims_->recover()->size(), 1u);
+  await(ShimEvent::What::kStarted);
+  shims_->stop(start.key, {});
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGKILL);
+  for (const int fd : crowd) ::close(fd);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "io/sqlite_history.h"
 
+#include <sqlite3.h>
+
 #include <map>
 
 #include "base/text.h"
@@ -183,9 +185,27 @@ std::string wanted_jobs(Filter& filter, const std::vector<JobTarget>& targets) {
   return "(" + join(any, " OR ") + ")";
 }
 
+// While it lives, SQLite stops after so many steps of its machine, whatever a question makes it scan and sort.
+class StepBudget {
+ public:
+  StepBudget(const Sqlite& db, std::int64_t steps) : db_(db.native()), left_(steps / kEach) {
+    sqlite3_progress_handler(
+        db_, kEach, [](void* self) -> int { return --static_cast<StepBudget*>(self)->left_ < 0; }, this);
+  }
+  ~StepBudget() { sqlite3_progress_handler(db_, 0, nullptr, nullptr); }
+  StepBudget(const StepBudget&) = delete;
+  StepBudget& operator=(const StepBudget&) = delete;
+  bool used_up() const { return left_ < 0; }
+
+ private:
+  static constexpr int kEach = 1'000;
+  sqlite3* db_;
+  std::int64_t left_;
+};
+
 class History final : public HistoryStore {
  public:
-  explicit History(Sqlite db) : db_(std::move(db)) {}
+  History(Sqlite db, std::int64_t query_steps_max) : db_(std::move(db)), query_steps_max_(query_steps_max) {}
 
   Result<void> prepare() {
     const auto tables = db_.number("SELECT count(*) FROM sqlite_master");
@@ -252,6 +272,37 @@ class History final : public HistoryStore {
   }
 
   Result<std::vector<JobRow>> query(const HistoryQuery& query) override {
+    const StepBudget budget(db_, query_steps_max_);
+    auto rows = query_within(query);
+    if (!rows.ok() && budget.used_up())
+      return Error{
+          Errc::kExhausted, "the question takes too long: narrow it by time (-S, -E), user, account or job", {}};
+    return rows;
+  }
+
+  Result<std::vector<EndedRun>> latest_runs(std::size_t most) override {
+    auto select = TRY(SqliteStatement::prepare(
+        db_,
+        "SELECT uid, user, name, partition, cores, devices, limit_s, ended_us - started_us FROM jobs "
+        "WHERE ended_us > 0 AND started_us > 0 AND state IN ('completed', 'failed', 'timeout', 'out_of_memory') "
+        "ORDER BY ended_us DESC, job DESC LIMIT ?1"));
+    select.bind(1, static_cast<std::int64_t>(most));
+    std::vector<EndedRun> runs;
+    while (TRY(select.step()))
+      runs.push_back({.uid = static_cast<std::uint32_t>(select.number(0)),
+                      .user = std::string(select.text(1)),
+                      .name = std::string(select.text(2)),
+                      .partition = std::string(select.text(3)),
+                      .cores = static_cast<std::uint32_t>(select.number(4)),
+                      .devices = static_cast<std::uint32_t>(select.number(5)),
+                      .limit_s = select.number(6),
+                      .ran = micros(std::max<std::int64_t>(0, select.number(7)))});
+    std::reverse(runs.begin(), runs.end());
+    return runs;
+  }
+
+ private:
+  Result<std::vector<JobRow>> query_within(const HistoryQuery& query) {
     Filter filter;
     if (!query.jobs.empty())
       filter.add(wanted_jobs(filter, query.jobs));
@@ -285,28 +336,6 @@ class History final : public HistoryStore {
     return rows;
   }
 
-  Result<std::vector<EndedRun>> latest_runs(std::size_t most) override {
-    auto select = TRY(SqliteStatement::prepare(
-        db_,
-        "SELECT uid, user, name, partition, cores, devices, limit_s, ended_us - started_us FROM jobs "
-        "WHERE ended_us > 0 AND started_us > 0 AND state IN ('completed', 'failed', 'timeout', 'out_of_memory') "
-        "ORDER BY ended_us DESC, job DESC LIMIT ?1"));
-    select.bind(1, static_cast<std::int64_t>(most));
-    std::vector<EndedRun> runs;
-    while (TRY(select.step()))
-      runs.push_back({.uid = static_cast<std::uint32_t>(select.number(0)),
-                      .user = std::string(select.text(1)),
-                      .name = std::string(select.text(2)),
-                      .partition = std::string(select.text(3)),
-                      .cores = static_cast<std::uint32_t>(select.number(4)),
-                      .devices = static_cast<std::uint32_t>(select.number(5)),
-                      .limit_s = select.number(6),
-                      .ran = micros(std::max<std::int64_t>(0, select.number(7)))});
-    std::reverse(runs.begin(), runs.end());
-    return runs;
-  }
-
- private:
   Error refused(std::string_view why) const {
     return {Errc::kCorrupt,
             format("{} is not a Lockstep history file, or is damaged: {}. It was left as it is: restore it from a "
@@ -436,13 +465,15 @@ class History final : public HistoryStore {
   }
 
   Sqlite db_;
+  std::int64_t query_steps_max_;
   SqliteStatement upsert_, erase_, close_, known_run_, put_step_, steps_of_, put_cursor_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<HistoryStore>> open_sqlite_history(const std::string& path, const std::string& vfs) {
-  auto store = std::make_unique<History>(TRY(Sqlite::open(path, vfs)));
+Result<std::unique_ptr<HistoryStore>> open_sqlite_history(const std::string& path, const std::string& vfs,
+                                                          std::int64_t query_steps_max) {
+  auto store = std::make_unique<History>(TRY(Sqlite::open(path, vfs)), query_steps_max);
   TRY(store->prepare());
   return std::unique_ptr<HistoryStore>(std::move(store));
 }

@@ -384,6 +384,21 @@ TEST_F(HistoryTest, FiltersNarrowWhatIsFound) {
   EXPECT_EQ(query({.limit = 2}).size(), 2u);
 }
 
+TEST_F(HistoryTest, AQuestionThatTakesTooLongIsGivenUpAndTheNextIsAnswered) {
+  for (std::uint64_t id = 1; id <= 200; ++id) put(make_job(id, Launch::kNothing));
+  store();
+  history_.reset();
+  const auto strict = open_sqlite_history(path(), {}, 5'000);
+  ASSERT_TRUE(strict.ok());
+  const auto refused = (*strict)->query({});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Errc::kExhausted);
+  EXPECT_NE(refused.error().message.find("narrow it"), std::string::npos);
+  EXPECT_TRUE((*strict)->cursor().ok());
+  reopen();
+  EXPECT_EQ(query().size(), 200u);
+}
+
 TEST_F(HistoryTest, TheCursorMovesWithTheRows) {
   EXPECT_EQ(*history_->cursor(), 0u);
   put(make_job(1));

@@ -1,13 +1,13 @@
 #include "io/tls.h"
 
 #include <openssl/bio.h>
-#include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include "base/text.h"
 #include "io/sha256.h"
+#include "io/x509_text.h"
 
 namespace lockstep {
 
@@ -18,24 +18,6 @@ std::string openssl_error(std::string_view what) {
   ERR_clear_error();
   const char* reason = code != 0 ? ERR_reason_error_string(code) : nullptr;
   return reason != nullptr ? format("{}: {}", what, reason) : std::string(what);
-}
-
-std::string name_part(X509* certificate, int nid) {
-  char text[256];
-  const int n = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), nid, text, sizeof text);
-  // A NUL inside a name would make two readers disagree about it.
-  return n > 0 && std::string_view(text).size() == static_cast<std::size_t>(n) ? std::string(text) : std::string();
-}
-
-// As `openssl x509 -serial` prints it, in lower case.
-std::string serial_text(X509* certificate) {
-  BIGNUM* number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), nullptr);
-  char* digits = number != nullptr ? BN_bn2hex(number) : nullptr;
-  std::string text = digits != nullptr ? digits : "";
-  OPENSSL_free(digits);
-  BN_free(number);
-  for (char& c : text) c = c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c;
-  return text;
 }
 
 std::string time_text(const ASN1_TIME* time) {
@@ -243,7 +225,8 @@ TlsContext::~TlsContext() { SSL_CTX_free(static_cast<SSL_CTX*>(context_)); }
 
 std::unique_ptr<TlsEngine> TlsContext::open() const {
   SSL* ssl = SSL_new(static_cast<SSL_CTX*>(context_));
-  CHECK(ssl != nullptr);
+  if (ssl == nullptr)
+    return nullptr;
   auto inner = std::make_unique<TlsEngine::Inner>(ssl);
   SSL_set_app_data(ssl, inner.get());
   SSL_set_verify(ssl, SSL_CTX_get_verify_mode(static_cast<SSL_CTX*>(context_)), TlsEngine::Inner::on_verify);

@@ -49,7 +49,7 @@ class TlsContext {
   static Result<std::unique_ptr<TlsContext>> pinned_client(const std::string& ca_sha256);
   ~TlsContext();
 
-  std::unique_ptr<TlsEngine> open() const;
+  std::unique_ptr<TlsEngine> open() const;  // null: out of memory
 
  private:
   TlsContext() = default;

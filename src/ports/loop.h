@@ -26,6 +26,8 @@ class EventLoop {
   virtual void unwatch(int fd) = 0;
   virtual void run() = 0;   // until stop()
   virtual void stop() = 0;  // from any thread
+  // Called after every turn, which is one callback; before run() only. A loop that nobody watches need not call it.
+  virtual void on_turn(std::function<void()>) {}
 };
 
 // An ordered byte stream both ways: a Unix socket, or TLS, or an HTTP connection after an upgrade.

@@ -27,6 +27,7 @@ struct ShimStart {
   LaunchStep launch;                // a script or a task is a step with one rank; its script text beside it
   std::string script;               // its process.argv are the script's arguments only
   Duration fence_after = kForever;  // the shim ends by itself when no agent renewed for this long
+  bool no_new_privs = false;        // setuid programs give the tasks nothing
 };
 
 struct ShimEvent {

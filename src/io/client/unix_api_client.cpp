@@ -147,13 +147,14 @@ class UnixApiClient final : public ApiClient {
           .append(std::to_string(body.size()))
           .append("\r\n");
     head.append("\r\n");
-    if (body.size() < 16 << 10) {
+    const bool together = body.size() < 16 << 10;
+    if (together)
       head.append(body);
-      return send_all(head, deadline);
-    }
-    TRY(send_all(head, deadline));
-    auto sent = send_all(body, deadline);
-    // A server that refuses a large body answers and closes before it has read everything: the answer is still there.
+    auto sent = send_all(head, deadline);
+    if (sent.ok() && !together)
+      sent = send_all(body, deadline);
+    // A server that refuses a connection or a large body answers and closes before it has read everything: the answer
+    // is still there.
     if (!sent.ok() && sent.error().code == Errc::kUnavailable)
       return {};
     return sent;
