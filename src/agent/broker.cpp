@@ -1,5 +1,6 @@
 #include "agent/broker.h"
 
+#include "base/text.h"
 #include "wire/codec.h"
 
 namespace lockstep {
@@ -17,8 +18,16 @@ void append_escaped(std::string& out, std::string_view text, std::string_view ke
   }
 }
 
+// What is refused for want of room or of a controller may be tried again.
+void answer(HttpExchange& exchange, int status, std::string content_type, std::string body) {
+  HttpResponse response{status, std::move(content_type), std::move(body), {}};
+  if (status == 503 || status == 429)
+    response.headers["Retry-After"] = "1";
+  exchange.respond(std::move(response));
+}
+
 void refuse(HttpExchange& exchange, const Error& error) {
-  exchange.respond({http_status_of(error.code), "application/json", encode_error(error), {}});
+  answer(exchange, http_status_of(error.code), "application/json", encode_error(error));
 }
 
 ApiCall call_of(const HttpRequest& request) {
@@ -54,27 +63,41 @@ std::string request_target(const HttpRequest& request) {
 }
 
 Broker::Broker(EventLoop& loop, Splices& splices, BrokerSettings settings)
-    : loop_(loop), splices_(splices), settings_(settings) {}
+    : loop_(loop),
+      splices_(splices),
+      settings_(settings),
+      calls_(std::make_shared<FairShare>(FairShare::Bounds{
+          .limit = settings.calls_max, .each = settings.calls_max / 4, .reserve = settings.calls_max / 8})),
+      answers_(std::make_shared<FairShare>(FairShare::Bounds{.limit = settings.answers_bytes_max,
+                                                             .each = settings.answers_bytes_max / 2,
+                                                             .reserve = settings.answers_bytes_max / 2})) {}
 
 Broker::~Broker() {
   for (auto& waiting : waiting_) loop_.cancel(waiting.timer);
 }
 
-void Broker::request(std::shared_ptr<HttpExchange> exchange) {
-  if (link_)
-    forward(std::move(exchange));
-  else
-    wait_for_link(std::move(exchange));
+FairHold Broker::share_of(const HttpExchange& exchange, const std::shared_ptr<FairShare>& of) const {
+  const std::uint32_t uid = exchange.request().peer.uid;
+  return {of, std::to_string(uid), uid == 0 ? FairShare::Standing::kReserved : FairShare::Standing::kOrdinary};
 }
 
-void Broker::wait_for_link(std::shared_ptr<HttpExchange> exchange) {
+void Broker::request(std::shared_ptr<HttpExchange> exchange) {
+  auto place = std::make_shared<FairHold>(share_of(*exchange, calls_));
+  if (!place->resize(1))
+    return refuse(*exchange, {Errc::kUnavailable, "too many requests of yours are under way on this node", {}});
+  if (link_)
+    forward({std::move(exchange), std::move(place)});
+  else
+    wait_for_link({std::move(exchange), std::move(place)});
+}
+
+void Broker::wait_for_link(Visit visit) {
   const Error away{Errc::kUnavailable, "this node has no connection to the cluster's controller at the moment", {}};
-  if (waiting_.size() >= settings_.waiting_max)
-    return refuse(*exchange, away);
-  const auto it = waiting_.insert(waiting_.end(), {exchange, 0});
+  const std::shared_ptr<HttpExchange> exchange = visit.exchange;
+  const auto it = waiting_.insert(waiting_.end(), {std::move(visit), 0});
   const auto leave = [this, it] {
     loop_.cancel(it->timer);
-    const auto leaving = std::move(it->exchange);
+    const auto leaving = std::move(it->visit.exchange);
     waiting_.erase(it);
     return leaving;
   };
@@ -85,24 +108,31 @@ void Broker::wait_for_link(std::shared_ptr<HttpExchange> exchange) {
   });
 }
 
-void Broker::forward(std::shared_ptr<HttpExchange> exchange) {
+void Broker::forward(Visit visit) {
+  const std::shared_ptr<HttpExchange> exchange = visit.exchange;
   ApiCall call = call_of(exchange->request());
+  if (!call.upgrade.empty() && call.body.size() > kApiInlineMax)
+    return refuse(*exchange, invalid(format("a request for an upgrade has at most {} bytes of body", kApiInlineMax)));
   const bool direct = switch_ && is_step_io(exchange->request(), call.upgrade);
   if (direct)
     call.target.append(call.target.find('?') == std::string::npos ? "?" : "&").append("direct=1");
-  auto answered = [this, exchange, direct, upgrade = call.upgrade](Result<ApiReply> reply,
-                                                                   std::unique_ptr<Stream> stream) {
-    exchange->on_gone({});
+  // A long answer is somebody's memory here until it is handed on.
+  const auto collected = std::make_shared<FairHold>(share_of(*exchange, answers_));
+  auto answered = [this, visit, collected, direct, upgrade = call.upgrade](Result<ApiReply> reply,
+                                                                           std::unique_ptr<Stream> stream) {
+    HttpExchange& asked = *visit.exchange;
+    asked.on_gone({});
     if (reply.ok() && stream)
-      join(exchange->upgrade(upgrade), std::move(stream), direct);
+      join(asked.upgrade(upgrade), std::move(stream), direct);
     else if (reply.ok())
-      exchange->respond({reply->status, std::move(reply->content_type), std::move(reply->body), {}});
-    else if (exchange->request().method == "GET" && upgrade.empty())
-      wait_for_link(exchange);  // harmless to ask again
+      answer(asked, reply->status, std::move(reply->content_type), std::move(reply->body));
+    else if (asked.request().method == "GET" && upgrade.empty() && reply.error().code == Errc::kUnavailable)
+      wait_for_link(visit);  // harmless to ask again
     else
-      refuse(*exchange, reply.error());
+      refuse(asked, reply.error());
   };
-  const std::uint64_t id = link_->call(call, std::move(answered));
+  const std::uint64_t id = link_->call(std::move(call), std::move(answered),
+                                       [collected](std::size_t bytes) { return collected->resize(bytes); });
   exchange->on_gone([this, id, link = link_, alive = std::weak_ptr<int>(alive_)] {
     if (!alive.expired() && link_ == link)
       link->abandon(id);
@@ -123,8 +153,8 @@ void Broker::link_up(AgentLink& link) {
   link_ = &link;
   for (auto& waiting : std::exchange(waiting_, {})) {
     loop_.cancel(waiting.timer);
-    waiting.exchange->on_gone({});
-    forward(std::move(waiting.exchange));
+    waiting.visit.exchange->on_gone({});
+    forward(std::move(waiting.visit));
   }
 }
 

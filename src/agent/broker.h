@@ -8,13 +8,15 @@
 #include "agent/link.h"
 #include "agent/splice.h"
 #include "agent/step_switch.h"
+#include "base/fair_share.h"
 #include "ports/http.h"
 
 namespace lockstep {
 
 struct BrokerSettings {
-  Duration wait = seconds(10);       // for a link, before a request is refused
-  std::size_t waiting_max = 10'000;  // requests
+  Duration wait = seconds(10);                 // for a link, before a request is refused
+  std::size_t calls_max = 16'000;              // requests under way; a user gets a quarter, root what is left and more
+  std::size_t answers_bytes_max = 256u << 20;  // long answers being collected; a user gets half
 };
 
 class Broker {
@@ -29,13 +31,19 @@ class Broker {
   void link_down();  // before the link is destroyed
 
  private:
-  struct Waiting {
+  // A request under way, and what counts it against its user.
+  struct Visit {
     std::shared_ptr<HttpExchange> exchange;
+    std::shared_ptr<FairHold> place;
+  };
+  struct Waiting {
+    Visit visit;
     TimerId timer = 0;
   };
-  void forward(std::shared_ptr<HttpExchange> exchange);
+  void forward(Visit visit);
+  FairHold share_of(const HttpExchange& exchange, const std::shared_ptr<FairShare>& of) const;
   void join(std::unique_ptr<Stream> client, std::unique_ptr<Stream> controller, bool direct);
-  void wait_for_link(std::shared_ptr<HttpExchange> exchange);
+  void wait_for_link(Visit visit);
 
   EventLoop& loop_;
   Splices& splices_;
@@ -43,6 +51,7 @@ class Broker {
   AgentLink* link_ = nullptr;
   StepSwitch* switch_ = nullptr;  // none: every stream is spliced to the controller's
   std::list<Waiting> waiting_;
+  std::shared_ptr<FairShare> calls_, answers_;             // by user; shared with calls that end after us
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // clients may leave after us
 };
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/test_streams.h"
+#include "link/test_streams.h"
 #include "wire/codec.h"
 
 namespace lockstep {
@@ -71,13 +71,14 @@ class BrokerTest : public testing::Test {
     link_ = std::make_unique<AgentLink>(std::move(ours), std::move(handlers));
     broker_.link_up(*link_);
   }
-  std::shared_ptr<Answer> request(std::string method, std::string upgrade = {}) {
+  std::shared_ptr<Answer> request(std::string method, std::string upgrade = {}, std::string body = "{}",
+                                  std::uint32_t uid = 1000) {
     HttpRequest request;
     request.method = std::move(method);
     request.path = "/v1/jobs/12_[3-9]";
     request.query = {{"name", "a b&c"}};
-    request.body = "{}";
-    request.peer.uid = 1000;
+    request.body = std::move(body);
+    request.peer.uid = uid;
     request.peer.gid = 100;
     request.peer.pid = 77;
     if (!upgrade.empty())
@@ -241,6 +242,75 @@ TEST_F(BrokerTest, BadFramesFromTheController) {
   EXPECT_EQ(messages_.size(), 1u);
   say(LinkFrame::kMessage, 0, "{\"half\":");
   EXPECT_FALSE(closed_.empty());
+}
+
+TEST_F(BrokerTest, LongBodyFollowsItsCallAsAStream) {
+  connect();
+  const std::string body((3 << 20) + 5, 'b');
+  const auto answer = request("POST", {}, body);
+  ASSERT_EQ(kind(0), LinkFrame::kApiCall);
+  const auto call = decode_api_call(frames_[0].payload);
+  ASSERT_TRUE(call.ok());
+  EXPECT_EQ(call->bytes, body.size());
+  EXPECT_TRUE(call->body.empty());
+  const std::uint64_t id = frames_[0].stream;
+  for (int i = 0; i < 4; ++i) say(LinkFrame::kStreamWindow, id, std::string("\0\0\0\0\0\x10\0\0", 8));
+  std::string sent;
+  for (const auto& f : frames_) {
+    EXPECT_LE(f.payload.size(), std::size_t{64} << 10);
+    if (f.type == static_cast<std::uint8_t>(LinkFrame::kStreamData))
+      sent += f.payload;
+  }
+  EXPECT_TRUE(sent == body);
+  say(LinkFrame::kApiReply, id, encode(ApiReply{201, "", "made"}));
+  EXPECT_EQ(answer->response.body, "made");
+}
+
+TEST_F(BrokerTest, LongAnswerIsCollected) {
+  connect();
+  const auto answer = request("GET"), other = request("GET");
+  const std::uint64_t id = frames_[0].stream;
+  say(LinkFrame::kApiReply, id, encode(ApiReply{200, "text/plain", "", 1'500'000}));
+  say(LinkFrame::kStreamData, id, std::string(1 << 20, 'a'));
+  say(LinkFrame::kApiReply, frames_[1].stream, encode(ApiReply{200, "", "short"}));
+  EXPECT_EQ(other->response.body, "short");
+  EXPECT_FALSE(answer->answered);
+  say(LinkFrame::kStreamData, id, std::string(1'500'000 - (1 << 20), 'z'));
+  ASSERT_TRUE(answer->answered);
+  EXPECT_EQ(answer->response.body.size(), 1'500'000u);
+  EXPECT_EQ(answer->response.content_type, "text/plain");
+  EXPECT_EQ(answer->response.body.back(), 'z');
+}
+
+TEST_F(BrokerTest, AnswersThatNobodyHasRoomForAreRefused) {
+  connect();
+  const auto answer = request("GET");
+  say(LinkFrame::kApiReply, frames_[0].stream, encode(ApiReply{200, "", "", std::uint64_t{1} << 40}));
+  ASSERT_TRUE(answer->answered);
+  EXPECT_EQ(answer->response.status, 429);
+  EXPECT_EQ(kind(frames_.size() - 1), LinkFrame::kStreamClose);
+  const auto cut = request("GET");
+  say(LinkFrame::kApiReply, frames_.back().stream, encode(ApiReply{200, "", "", 100'000}));
+  say(LinkFrame::kStreamClose, frames_[frames_.size() - 1].stream, {});
+  EXPECT_EQ(cut->response.status, 500);
+}
+
+TEST_F(BrokerTest, LongBodyOfAnUpgradeIsRefusedHere) {
+  connect();
+  const auto answer = request("POST", "lockstep-stepio/1", std::string(1 << 20, 'b'));
+  EXPECT_EQ(answer->response.status, 400);
+  EXPECT_TRUE(frames_.empty());
+}
+
+TEST_F(BrokerTest, OneUsersRequestsLeaveRoomForOthersAndRoot) {
+  connect();
+  std::vector<std::shared_ptr<Answer>> flood;
+  for (std::uint32_t uid : {1001u, 1002u, 1003u, 1004u, 1005u})
+    for (int i = 0; i < 4100; ++i) flood.push_back(request("GET", {}, "", uid));
+  EXPECT_EQ(flood[4099]->response.status, 503);
+  EXPECT_EQ(flood[4099]->response.headers.at("Retry-After"), "1");
+  EXPECT_FALSE(request("GET", {}, "", 1006)->answered);
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(request("GET", {}, "", 0)->answered);
 }
 
 TEST_F(BrokerTest, OversizedFrameEndsTheLink) {

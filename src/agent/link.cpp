@@ -1,6 +1,7 @@
 #include "agent/link.h"
 
-#include "agent/mux.h"
+#include "base/text.h"
+#include "link/mux.h"
 #include "wire/codec.h"
 
 namespace lockstep {
@@ -9,10 +10,22 @@ struct AgentLink::Inner : std::enable_shared_from_this<AgentLink::Inner> {
   std::shared_ptr<Mux> mux;
   Handlers handlers;
   std::uint64_t next_id = 1;
-  std::map<std::uint64_t, Answered> calls;
+  struct Call {
+    Answered answered;
+    Room room;
+    std::uint64_t owner = 0;
+    std::unique_ptr<Stream> stream;  // carries a long body, and a long answer
+    ApiReply reply;                  // while it is collected
+    std::size_t wanted = 0;          // of its body
+  };
+  std::map<std::uint64_t, Call> calls;
 
   void frame(Frame f);
   void reply(std::uint64_t id, std::string_view payload);
+  void collect(std::uint64_t id, ApiReply head);
+  void collected(std::uint64_t id, std::string_view bytes);
+  void carry(std::uint64_t id);
+  void finish(std::uint64_t id, Result<ApiReply> reply, std::unique_ptr<Stream> opened = nullptr);
   void fail_calls();
 };
 
@@ -30,7 +43,8 @@ void AgentLink::Inner::frame(Frame f) {
       auto what = decode_step_open(f.payload);
       if (!what.ok() || f.stream % 2 != 0 || mux->has(f.stream) || mux->streams() >= Mux::kStreamsMax)
         return mux->send(LinkFrame::kStreamClose, f.stream, {});
-      return handlers.open_step(std::move(*what), mux->stream(f.stream));
+      const std::uint32_t owner = what->ticket.uid;
+      return handlers.open_step(std::move(*what), mux->stream(f.stream, owner));
     }
     default: return;  // agents are not called; what is later than us
   }
@@ -38,20 +52,75 @@ void AgentLink::Inner::frame(Frame f) {
 
 void AgentLink::Inner::reply(std::uint64_t id, std::string_view payload) {
   const auto it = calls.find(id);
-  if (it == calls.end())
+  if (it == calls.end() || it->second.wanted > 0)
     return;
-  const Answered answered = std::move(it->second);
-  calls.erase(it);
   auto answer = decode_api_reply(payload);
+  if (answer.ok() && answer->bytes > 0)
+    return collect(id, std::move(*answer));
   std::unique_ptr<Stream> opened;
   if (answer.ok() && answer->status == 101)
-    opened = mux->stream(id);
-  answered(std::move(answer), std::move(opened));
+    opened = mux->stream(id, it->second.owner);
+  finish(id, std::move(answer), std::move(opened));
+}
+
+// The body follows as a stream of the call's number.
+void AgentLink::Inner::collect(std::uint64_t id, ApiReply head) {
+  Call& call = calls.at(id);
+  if (call.room && !call.room(head.bytes)) {
+    mux->send(LinkFrame::kStreamClose, id, {});
+    return finish(id, Error{Errc::kExhausted,
+                            format("the answer has {} bytes, and others that have not been read yet fill this node's "
+                                   "memory for them: read them first, or ask for less",
+                                   head.bytes),
+                            {}});
+  }
+  call.wanted = head.bytes;
+  call.reply = std::move(head);
+  carry(id);
+}
+
+void AgentLink::Inner::collected(std::uint64_t id, std::string_view bytes) {
+  const auto it = calls.find(id);
+  if (it == calls.end() || it->second.wanted == 0)
+    return;
+  Call& call = it->second;
+  call.reply.body.append(bytes);
+  if (call.reply.body.size() > call.wanted)
+    return mux->close("the controller sent more of an answer than it had announced");
+  if (call.reply.body.size() < call.wanted)
+    return;
+  ApiReply whole = std::move(call.reply);
+  whole.bytes = 0;
+  finish(id, std::move(whole));
+}
+
+void AgentLink::Inner::carry(std::uint64_t id) {
+  Call& call = calls.at(id);
+  if (!call.stream)
+    call.stream = mux->stream(id, call.owner);
+  const std::weak_ptr<Inner> weak = weak_from_this();
+  call.stream->on_close([weak, id] {
+    if (const auto self = weak.lock())
+      self->finish(id, Error{Errc::kInternal, "the controller gave the call up: try again", {}});
+  });
+  call.stream->on_data([weak, id](std::string_view bytes) {
+    if (const auto self = weak.lock())
+      self->collected(id, bytes);
+  });
+}
+
+void AgentLink::Inner::finish(std::uint64_t id, Result<ApiReply> reply, std::unique_ptr<Stream> opened) {
+  const auto it = calls.find(id);
+  if (it == calls.end())
+    return;
+  const Call call = std::move(it->second);
+  calls.erase(it);
+  call.answered(std::move(reply), std::move(opened));
 }
 
 void AgentLink::Inner::fail_calls() {
   const Error lost{Errc::kUnavailable, "the connection to the controller was lost while waiting for its answer", {}};
-  for (auto& [id, answered] : std::exchange(calls, {})) answered(lost, nullptr);
+  for (auto& [id, call] : std::exchange(calls, {})) call.answered(lost, nullptr);
 }
 
 AgentLink::AgentLink(std::unique_ptr<Stream> stream, Handlers handlers) : inner_(std::make_shared<Inner>()) {
@@ -81,16 +150,28 @@ AgentLink::~AgentLink() {
 
 void AgentLink::send(const FromAgent& message) { inner_->mux->send(LinkFrame::kMessage, 0, encode(message)); }
 
-std::uint64_t AgentLink::call(const ApiCall& call, Answered answered) {
+std::uint64_t AgentLink::call(ApiCall call, Answered answered, Room room) {
   const std::uint64_t id = inner_->next_id;
   inner_->next_id += 2;
-  inner_->calls[id] = std::move(answered);
-  inner_->mux->send(call.upgrade.empty() ? LinkFrame::kApiCall : LinkFrame::kOpenStream, id, encode(call));
+  Inner::Call& kept = inner_->calls[id];
+  kept.answered = std::move(answered);
+  kept.room = std::move(room);
+  kept.owner = call.uid;
+  if (!call.upgrade.empty() || call.body.size() <= kApiInlineMax) {
+    inner_->mux->send(call.upgrade.empty() ? LinkFrame::kApiCall : LinkFrame::kOpenStream, id, encode(call));
+    return id;
+  }
+  std::string body = std::exchange(call.body, {});
+  call.bytes = body.size();
+  inner_->mux->send(LinkFrame::kApiCall, id, encode(call));
+  inner_->carry(id);
+  if (const auto it = inner_->calls.find(id); it != inner_->calls.end())
+    it->second.stream->write(std::move(body));
   return id;
 }
 
 void AgentLink::abandon(std::uint64_t call) {
-  if (inner_->calls.erase(call) != 0)
+  if (inner_->calls.erase(call) != 0)  // with it the stream of a long body
     inner_->mux->send(LinkFrame::kStreamClose, call, {});
 }
 

@@ -30,7 +30,9 @@ class AgentLink {
 
   // The answer of a forwarded call. stream: set with status 101. Error: the connection was lost while waiting.
   using Answered = std::function<void(Result<ApiReply>, std::unique_ptr<Stream> stream)>;
-  std::uint64_t call(const ApiCall& call, Answered answered);
+  // Asked before an answer that long is collected here; false refuses it.
+  using Room = std::function<bool(std::size_t bytes)>;
+  std::uint64_t call(ApiCall call, Answered answered, Room room = nullptr);
   void abandon(std::uint64_t call);  // its client is gone
   void close(std::string why);       // as if the peer had: open calls and streams end, closed() is called
 

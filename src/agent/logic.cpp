@@ -9,6 +9,7 @@
 #include "agent/journal.h"
 #include "base/interval_set.h"
 #include "base/mutant.h"
+#include "base/text.h"
 
 namespace lockstep {
 namespace {
@@ -105,6 +106,7 @@ struct AgentLogic::Inner {
   std::vector<std::string> journal;
   std::vector<ShimOrder> orders;
   std::vector<FromAgent> messages;
+  std::vector<Refusal> refusals;
 
   // --- knowledge: everything that survives a restart changes here only ---
 
@@ -256,6 +258,24 @@ struct AgentLogic::Inner {
 
   // --- orders ---
 
+  // Why nothing more may start here, or not of this attempt; "" = it may.
+  std::string no_room(const Held& attempt, bool is_step) const {
+    const auto live = [](const Held& h, bool steps_only) {
+      return static_cast<std::size_t>(std::count_if(h.works.begin(), h.works.end(), [&](const auto& entry) {
+        return !entry.second.ended && (!steps_only || entry.first.step >= 0);
+      }));
+    };
+    if (is_step && live(attempt, true) >= settings.steps_max)
+      return format("the job runs {} steps on node {} already, the most it may: start this one when some have ended",
+                    settings.steps_max, facts.meta.name);
+    std::size_t all = 0;
+    for (const auto& [id, other] : held) all += live(other, false);
+    if (all >= settings.works_max)
+      return format("node {} runs {} scripts, steps and tasks already, the most it may: try again when some have ended",
+                    facts.meta.name, all);
+    return {};
+  }
+
   void order(ShimOrder order) { orders.push_back(std::move(order)); }
 
   void start(const ShimKey& key, LaunchStep launch, std::string script, Duration fence_after) {
@@ -335,6 +355,7 @@ struct AgentLogic::Inner {
     send_reports(true);
   }
   void hear(const Refused&) { welcome = false; }
+  void hear(const Revoked&) {}  // about connections, which others hold
   void hear(const RenewAck& m) {
     // Only what we said on this connection: fences must not move by a stranger's number.
     const auto it = std::find(renewals.begin(), renewals.end(), m.sent_boot_us);
@@ -352,6 +373,9 @@ struct AgentLogic::Inner {
     note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed});
     if (!m.has_script)
       return report(m.job, m.attempt, AttemptStarted{});
+    const ShimKey script_key = step_key(m.job, m.attempt, kBatchStep);
+    if (const std::string why = no_room(held.at(id), false); !why.empty())
+      return failed(script_key, held.at(id), Work{{0}}, why);
     LaunchStep script;
     script.job = m.job;
     script.attempt = m.attempt;
@@ -362,7 +386,7 @@ struct AgentLogic::Inner {
     script.cores = m.cores;
     script.devices = m.devices;
     script.kill_wait = m.kill_wait;
-    start(step_key(m.job, m.attempt, kBatchStep), std::move(script), m.script, m.fence_after);
+    start(script_key, std::move(script), m.script, m.fence_after);
   }
 
   void hear(const LaunchStep& m) {
@@ -371,6 +395,8 @@ struct AgentLogic::Inner {
     if (it == held.end() || it->second.stopping || it->second.paused || m.step < 0 || m.ranks.empty() ||
         it->second.works.contains(key) || it->second.gone_steps.contains(static_cast<std::uint32_t>(m.step)))
       return;
+    if (const std::string why = no_room(it->second, true); !why.empty())
+      return failed(key, it->second, Work{m.ranks}, why);
     start(key, m, {}, it->second.fence_after);
   }
 
@@ -382,6 +408,8 @@ struct AgentLogic::Inner {
     const auto gone_task = it->second.gone_incarnations.find({m.group, m.index});
     if (gone_task != it->second.gone_incarnations.end() && m.incarnation <= gone_task->second)
       return;
+    if (const std::string why = no_room(it->second, false); !why.empty())
+      return failed(key, it->second, Work{{m.index}}, why);
     LaunchStep task;
     task.job = m.job;
     task.attempt = m.attempt;
@@ -503,6 +531,7 @@ struct AgentLogic::Inner {
       stop_works(attempt, attempt.kill_wait);
       return finish_if_empty(attempt_of(key));
     }
+    refusals.push_back({key, work.ranks, why});
     std::vector<TaskResult> results;
     for (auto rank : work.ranks) results.push_back({rank, {1, 0, false}});
     ended(key, attempt, work, std::move(results));
@@ -684,6 +713,7 @@ void AgentLogic::set_facts(Node facts) { inner_->facts = std::move(facts); }
 std::vector<std::string> AgentLogic::take_journal() { return std::exchange(inner_->journal, {}); }
 std::vector<AgentLogic::ShimOrder> AgentLogic::take_orders() { return std::exchange(inner_->orders, {}); }
 std::vector<FromAgent> AgentLogic::take_messages() { return std::exchange(inner_->messages, {}); }
+std::vector<Refusal> AgentLogic::take_refusals() { return std::exchange(inner_->refusals, {}); }
 Instant AgentLogic::renewed() const { return inner_->renewed; }
 
 std::vector<std::string> AgentLogic::journal_snapshot() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/refusals.h"
 #include "base/time.h"
 #include "model/agent_messages.h"
 #include "ports/shims.h"
@@ -19,6 +20,9 @@ namespace lockstep {
 struct AgentSettings {
   Duration renew_every = seconds(3);  // until Welcome says otherwise
   std::uint16_t peer_port = 0;        // told in the hello
+  // What may live here at once: each has a process of its own that owns the others, and room in the journal.
+  std::size_t steps_max = 256;   // of one attempt
+  std::size_t works_max = 4096;  // scripts, steps and tasks of all
 };
 
 class AgentLogic {
@@ -51,6 +55,7 @@ class AgentLogic {
   };
   std::vector<ShimOrder> take_orders();
   std::vector<FromAgent> take_messages();
+  std::vector<Refusal> take_refusals();  // steps that were not, or could not be, started: for who attaches
 
   // When the last acknowledged renewal was sent: every fence counts from here.
   Instant renewed() const;

@@ -677,5 +677,45 @@ TEST(AgentJournal, TornAndForeignLinesAreSkipped) {
     EXPECT_FALSE(decode_fact(line)) << line;
 }
 
+TEST_F(AgentLogicTest, MoreStepsThanAJobMayRunAreRefusedWithTheReason) {
+  const std::size_t most = AgentSettings{}.steps_max;
+  connect();
+  receive(attempt(false));
+  for (std::size_t i = 0; i < most; ++i) receive(step(static_cast<StepNo>(i)));
+  EXPECT_EQ(orders_.size(), most);
+  const auto one_more = static_cast<StepNo>(most);
+  receive(step(one_more));
+  EXPECT_EQ(orders_.size(), most);
+  ASSERT_EQ(told<StepEnded>().size(), 1u);
+  EXPECT_EQ(told<StepEnded>()[0].step, one_more);
+  EXPECT_EQ(told<StepEnded>()[0].results[1].exit.code, 1);
+  const auto refusals = logic_->take_refusals();
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_EQ(refusals[0].key.step, one_more);
+  EXPECT_NE(refusals[0].why.find("256 steps"), std::string::npos);
+  receive(step(one_more));  // once more, late
+  EXPECT_EQ(told<StepEnded>().size(), 1u);
+  event(ended(kStepKey));
+  receive(step(static_cast<StepNo>(most + 1)));  // there is room again
+  EXPECT_EQ(orders_.size(), most + 1);
+}
+
+TEST_F(AgentLogicTest, MoreThanANodeHoldsIsRefused) {
+  connect();
+  const std::size_t most = AgentSettings{}.works_max;
+  for (std::size_t i = 0; i < most; ++i) {
+    LaunchAttempt m = attempt(true);
+    m.job = JobId(100 + i);
+    logic_->receive(m, now_);
+  }
+  drain();
+  EXPECT_EQ(orders_.size(), most);
+  receive(attempt(true));
+  ASSERT_EQ(told<LaunchFailed>().size(), 1u);
+  EXPECT_NE(told<LaunchFailed>()[0].why.find("4096 scripts"), std::string::npos);
+  EXPECT_EQ(orders_.size(), most);
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);  // nothing of it is here
+}
+
 }  // namespace
 }  // namespace lockstep

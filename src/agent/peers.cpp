@@ -4,6 +4,13 @@
 
 namespace lockstep {
 
+namespace {
+
+// Beyond it the oldest are not kept: tickets from before a revocation are void, so a connection alone opens nothing.
+constexpr std::size_t kRevokedMax = 10'000;
+
+}  // namespace
+
 Peers::Peers(EventLoop& loop, Dial dial, Open open, PeerSettings settings)
     : loop_(loop), dial_(std::move(dial)), open_(std::move(open)), settings_(settings) {}
 
@@ -14,40 +21,62 @@ Peers::~Peers() {
     if (peer.mux)
       peer.mux->silence();
   }
-  for (const auto& mux : accepted_) mux->silence();
+  for (const auto& accepted : accepted_) accepted.mux->silence();
   for (const auto& [node, shun] : shuns_)
     if (shun.timer)
       loop_.cancel(shun.timer);
 }
 
-void Peers::accept(std::unique_ptr<Stream> connection) {
-  if (accepted_.size() >= settings_.connections_max)
+bool Peers::counts(const std::string& node, const std::string& certificate) const {
+  const auto it = revoked_.find(node);
+  return it == revoked_.end() || it->second == certificate;
+}
+
+void Peers::accept(std::unique_ptr<Stream> connection, const std::string& node, const std::string& certificate) {
+  if (accepted_.size() >= settings_.connections_max || !counts(node, certificate))
     return;
-  const auto place = accepted_.insert(accepted_.end(), nullptr);
+  const auto place = accepted_.insert(accepted_.end(), {nullptr, node, certificate});
   Mux::Handlers on;
   on.frame = [this, place](Frame frame) {
     if (frame.type != static_cast<std::uint8_t>(LinkFrame::kOpenStream))
       return;
-    const std::shared_ptr<Mux> mux = *place;
+    const std::shared_ptr<Mux> mux = place->mux;
     auto what = decode_step_open(frame.payload);
     if (!what.ok() || frame.stream % 2 != 1 || mux->has(frame.stream) || mux->streams() >= Mux::kStreamsMax)
       return mux->send(LinkFrame::kStreamClose, frame.stream, {});
-    open_(std::move(*what), mux->stream(frame.stream));
+    const std::uint32_t owner = what->ticket.uid;
+    open_(std::move(*what), mux->stream(frame.stream, owner));
   };
   on.closed = [this, place](const std::string&) {
     // It is calling us: destroyed from the loop.
-    loop_.post([dead = std::move(*place)] {});
+    loop_.post([dead = std::move(place->mux)] {});
     accepted_.erase(place);
   };
-  *place = Mux::start(std::move(connection), std::move(on));
+  place->mux = Mux::start(std::move(connection), std::move(on));
+}
+
+void Peers::revoke(const std::string& node, const std::string& certificate) {
+  if (revoked_.size() >= kRevokedMax && !revoked_.contains(node))
+    revoked_.erase(revoked_.begin());
+  revoked_[node] = certificate;
+  std::vector<std::shared_ptr<Mux>> closing;  // closing one may change both lists
+  for (const Accepted& accepted : accepted_)
+    if (accepted.node == node && accepted.certificate != certificate)
+      closing.push_back(accepted.mux);
+  for (const auto& [key, peer] : peers_)
+    if (peer.node == node && peer.certificate != certificate && peer.mux)
+      closing.push_back(peer.mux);
+  for (const auto& mux : closing) mux->close("its certificate counts no more");
 }
 
 void Peers::open(const StepMember& whom, const StepOpen& what, Opened done) {
-  if (shunned(whom.node) || whom.port == 0)
+  if (shunned(whom.node) || whom.port == 0 || !counts(whom.node, whom.certificate))
     return done(nullptr);
-  const std::string key = format("{} {} {}", whom.node, whom.address, whom.port);
+  const std::string key = format("{} {} {} {}", whom.node, whom.address, whom.port, whom.certificate);
   const auto [it, fresh] = peers_.try_emplace(key);
   Peer& peer = it->second;
+  peer.node = whom.node;
+  peer.certificate = whom.certificate;
   if (peer.mux)
     return begin(peer, what, done);
   peer.waiting.emplace_back(what, std::move(done));
@@ -64,7 +93,7 @@ void Peers::begin(Peer& peer, const StepOpen& what, const Opened& done) {
   const std::uint64_t id = peer.next_id;
   peer.next_id += 2;
   peer.mux->send(LinkFrame::kOpenStream, id, encode(what));
-  done(peer.mux->stream(id));
+  done(peer.mux->stream(id, what.ticket.uid));
 }
 
 void Peers::dialed(const std::string& key, const std::string& node, Result<std::unique_ptr<Stream>> connection) {
@@ -72,6 +101,8 @@ void Peers::dialed(const std::string& key, const std::string& node, Result<std::
   if (it == peers_.end())
     return;
   auto waiting = std::exchange(it->second.waiting, {});
+  if (connection.ok() && !counts(it->second.node, it->second.certificate))
+    connection = denied(format("the certificate of node {} counts no more", node));
   if (!connection.ok()) {
     peers_.erase(it);
     shun(node);

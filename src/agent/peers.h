@@ -8,7 +8,7 @@
 #include <memory>
 #include <set>
 
-#include "agent/mux.h"
+#include "link/mux.h"
 #include "wire/step_route.h"
 
 namespace lockstep {
@@ -30,7 +30,10 @@ class Peers {
   ~Peers();
   Peers(Peers&&) = delete;
 
-  void accept(std::unique_ptr<Stream> connection);  // another agent has dialled us
+  // Another agent has dialled us: which, and the serial of its certificate. Refused when that counts no more.
+  void accept(std::unique_ptr<Stream> connection, const std::string& node, const std::string& certificate);
+  // Only this certificate of the node counts from now on ("" = none): connections with another one are closed.
+  void revoke(const std::string& node, const std::string& certificate);
 
   // A stream to a step on another node; null when it cannot be reached, which is remembered for a while. done is called
   // once, perhaps at once.
@@ -44,6 +47,7 @@ class Peers {
  private:
   struct Peer {
     std::shared_ptr<Mux> mux;  // null while it is dialled
+    std::string node, certificate;
     std::uint64_t next_id = 1;
     std::vector<std::pair<StepOpen, Opened>> waiting;
     TimerId idle = 0;
@@ -51,14 +55,20 @@ class Peers {
   void dialed(const std::string& key, const std::string& node, Result<std::unique_ptr<Stream>> connection);
   void watch_idle(const std::string& key);
   void drop(const std::string& key);
+  bool counts(const std::string& node, const std::string& certificate) const;
   static void begin(Peer& peer, const StepOpen& what, const Opened& done);
 
   EventLoop& loop_;
   Dial dial_;
   Open open_;
   PeerSettings settings_;
-  std::map<std::string, Peer> peers_;  // by node and address
-  std::list<std::shared_ptr<Mux>> accepted_;
+  struct Accepted {
+    std::shared_ptr<Mux> mux;
+    std::string node, certificate;
+  };
+  std::map<std::string, Peer> peers_;  // by node, address and certificate
+  std::list<Accepted> accepted_;
+  std::map<std::string, std::string> revoked_;  // node: the certificate that counts since. Bounded by kRevokedMax
   struct Shun {
     TimerId timer = 0;  // none: it may be tried
     Duration next;      // the length of the next one

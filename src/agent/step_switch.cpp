@@ -37,7 +37,7 @@ struct StepSwitch::Session : std::enable_shared_from_this<StepSwitch::Session> {
     std::vector<StepMember> below;
     std::set<std::uint32_t> ranks, exited;
     std::unique_ptr<Stream> stream;  // null until it is open, or when it has ended
-    FrameReader reader;
+    FrameReader reader{step_frame_bound};
     std::vector<Frame> held;  // until then
     std::size_t held_bytes = 0;
     bool opening = false;
@@ -46,7 +46,7 @@ struct StepSwitch::Session : std::enable_shared_from_this<StepSwitch::Session> {
   StepSwitch& owner;
   std::uint64_t id;
   std::unique_ptr<Stream> up, control;  // control: to the controller, for a client of ours
-  FrameReader up_reader, control_reader;
+  FrameReader up_reader{step_frame_bound}, control_reader;
   std::vector<std::unique_ptr<Branch>> branches;
   std::map<std::uint32_t, Branch*> branch_of;  // by rank; the others are the controller's
   std::vector<Frame> early;                    // before the way is known
@@ -242,13 +242,20 @@ struct StepSwitch::Session : std::enable_shared_from_this<StepSwitch::Session> {
 
   void from_branch(Branch& branch, const Frame& frame) {
     if (is(frame, IoFrame::kRelay))
-      return failed(frame.payload);
+      return relayed(branch, frame.payload);
     const auto it = branch_of.find(static_cast<std::uint32_t>(frame.stream));
     if (it == branch_of.end() || it->second != &branch)
       return;  // a node speaks for its own ranks and those below it
     if (is(frame, IoFrame::kExited))
       branch.exited.insert(static_cast<std::uint32_t>(frame.stream));
     to_up(frame);
+  }
+
+  // A node may say so of those below it, not of others.
+  void relayed(const Branch& branch, const std::string& node) {
+    const bool known = node == branch.member.node || std::any_of(branch.below.begin(), branch.below.end(),
+                                                                 [&](const auto& lower) { return lower.node == node; });
+    failed(known ? node : branch.member.node);
   }
 
   // It was never in use: the controller takes it over, with what waits for it.

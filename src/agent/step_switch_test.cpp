@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/test_streams.h"
+#include "base/rng.h"
+#include "link/test_streams.h"
 #include "wire/io_attach.h"
 
 namespace lockstep {
@@ -68,7 +69,7 @@ class StepSwitchTest : public testing::Test {
             if (unreachable_.contains(whom.node))
               return done(Error{Errc::kUnavailable, "no route", {}});
             auto [ours, theirs] = MemoryStream::pair();
-            this->node(whom.node).peers->accept(std::move(theirs));
+            this->node(whom.node).peers->accept(std::move(theirs), "", "");
             done(std::move(ours));
           });
         },
@@ -106,7 +107,7 @@ class StepSwitchTest : public testing::Test {
     client_->stream->write(io(IoFrame::kAttach, kAllRanks, have));
   }
   static StepMember member(std::uint32_t rank, std::uint16_t port = 1) {
-    return {"n" + std::to_string(rank + 1), "addr", port, {rank}, {}};
+    return {"n" + std::to_string(rank + 1), "addr", port, "", {rank}, {}};
   }
   void route(std::vector<StepMember> members) {
     controller_->stream->write(io(IoFrame::kRoute, 0, encode(StepRoute{std::move(members)})));
@@ -279,10 +280,44 @@ TEST_F(StepSwitchTest, ANodeThatFailsBelowAnotherIsAvoided) {
   for (const auto& m : members) EXPECT_EQ(nodes_[m.node].shims.empty(), m.node == below) << m.node;
 }
 
+// A client, a controller and nodes that say anything: the switch ends the session at worst.
+TEST_F(StepSwitchTest, ArbitraryFramesFromEverySide) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Rng rng(seed);
+    attach();
+    const auto any = [&rng] {
+      std::string payload(rng.below(rng.chance(0.1) ? 70'000 : 30), static_cast<char>(rng.below(256)));
+      if (rng.chance(0.2))
+        payload = "n" + std::to_string(rng.below(5));
+      const std::uint64_t rank = rng.chance(0.2) ? kAllRanks : rng.chance(0.1) ? rng.next() : rng.below(4);
+      std::string bytes = io(static_cast<IoFrame>(rng.below(18)), rank, payload);
+      if (rng.chance(0.02))
+        bytes[rng.below(bytes.size())] ^= static_cast<char>(1 << rng.below(8));
+      return bytes;
+    };
+    for (int i = 0; i < 60; ++i) {
+      switch (rng.below(5)) {
+        case 0: route({member(static_cast<std::uint32_t>(rng.below(4))), member(1), member(2, 0)}); break;
+        case 1: controller_->stream->write(any()); break;
+        case 2:
+          if (auto& shims = node("n" + std::to_string(1 + rng.below(4))).shims; !shims.empty())
+            shims[rng.below(shims.size())]->stream->write(any());
+          break;
+        default: client_->stream->write(any());
+      }
+      if (rng.chance(0.3))
+        loop_.run();
+    }
+    client_->stream->close();
+    loop_.run();
+    EXPECT_EQ(node("n1").steps->sessions(), 0u) << seed;
+  }
+}
+
 TEST(FirstHopsTest, EveryMemberOnceAndNoMoreThanTheFanOut) {
   for (const std::size_t count : {0u, 1u, 32u, 33u, 64u, 1000u}) {
     std::vector<StepMember> members;
-    for (std::size_t i = 0; i < count; ++i) members.push_back({std::to_string(i), "", 1, {}, {}});
+    for (std::size_t i = 0; i < count; ++i) members.push_back({std::to_string(i), "", 1, "", {}, {}});
     const auto hops = first_hops(members);
     EXPECT_EQ(hops.size(), std::min(count, StepSwitch::kFanOut));
     std::size_t next = 0, most = 0;

@@ -6,13 +6,6 @@
 namespace lockstep {
 namespace {
 
-// Takes as long for a near miss as for a far one.
-bool same_mac(std::string_view a, std::string_view b) {
-  unsigned char difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
-}
-
 std::uint8_t verb_of(std::uint8_t frame_type) {
   switch (static_cast<IoFrame>(frame_type)) {
     case IoFrame::kAttach:
@@ -81,7 +74,7 @@ Result<void> TicketGate::check(const StepTicket& ticket, std::optional<std::uint
     return denied("this node has no key to verify tickets with yet");
   if (ticket.node != node_name_)
     return denied(format("the ticket is for node {}, not for {}", ticket.node, node_name_));
-  if (!same_mac(ticket.mac, mac_(key_, signed_text(ticket))))
+  if (!equal_in_constant_time(ticket.mac, mac_(key_, signed_text(ticket))))
     return denied("the ticket is not signed by the controller");
   if (cluster_then_ + (boot_now - boot_then_) >= Instant{ticket.expires_us})
     return denied("the ticket has expired");

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/test_streams.h"
+#include "link/test_streams.h"
 #include "wire/frame.h"
 
 namespace lockstep {
@@ -82,6 +82,13 @@ TEST_F(TicketGateTest, AnotherUsersStepStaysClosed) {
 TEST_F(TicketGateTest, WithoutAKeyNothingIsHonoured) {
   const TicketGate fresh("n1", test_mac);
   EXPECT_FALSE(fresh.check(signed_by("", good()), 1000, Instant{200}).ok());
+}
+
+// The keys are made anew when a node is revoked, so that it cannot show what it has seen.
+TEST_F(TicketGateTest, ATicketFromBeforeTheKeyWasRenewedIsVoid) {
+  gate_.set_key("new key of n1", Instant{5'000'100}, Instant{200});
+  EXPECT_NE(why(good()).find("not signed"), std::string::npos);
+  EXPECT_EQ(why(signed_by("new key of n1", good())), "");
 }
 
 TEST_F(TicketGateTest, ATicketWithoutVerbsIsRefused) {

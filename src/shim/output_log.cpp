@@ -1,18 +1,45 @@
 #include "shim/output_log.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 namespace lockstep {
+namespace {
+
+constexpr unsigned kFreeShare = 20;  // one in so many blocks of the disk stays free for everybody else
+
+// Asked for each piece: a system call beside a write of up to 64 KiB.
+bool disk_has_room(int fd) {
+  struct statvfs disk {};
+  return ::fstatvfs(fd, &disk) != 0 || disk.f_bavail > disk.f_blocks / kFreeShare;
+}
+
+}  // namespace
 
 OutputLog::~OutputLog() {
+  empty_file();
   if (fd_ >= 0)
     ::close(fd_);
 }
 
-bool OutputLog::has_room() const { return tail_.empty() && file_size_ < limits_.file_bytes; }
+bool OutputLog::has_room() const {
+  if (!tail_.empty())
+    return false;
+  return (file_size_ == 0 && memory_.size() - head_ < limits_.memory_bytes) || file_may_grow();
+}
+
+bool OutputLog::file_may_grow() const {
+  return file_size_ < limits_.file_bytes && (!limits_.room || limits_.room->bytes_used < limits_.room->bytes_max);
+}
+
+void OutputLog::empty_file() {
+  if (limits_.room)
+    limits_.room->bytes_used -= file_size_;
+  file_size_ = 0;
+}
 
 void OutputLog::append(std::string_view bytes) {
   end_ += bytes.size();
@@ -26,11 +53,12 @@ void OutputLog::append(std::string_view bytes) {
 }
 
 bool OutputLog::spill(std::string_view bytes) {
-  if (fd_ < 0)
+  if (fd_ < 0) {
     fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd_ < 0)
+    ::unlink(file_.c_str());
+  }
+  if (fd_ < 0 || !disk_has_room(fd_))
     return false;
-  ::unlink(file_.c_str());
   if (file_size_ == 0)
     file_from_ = base_ + (memory_.size() - head_);
   std::size_t done = 0;
@@ -41,6 +69,8 @@ bool OutputLog::spill(std::string_view bytes) {
     done += static_cast<std::size_t>(n);
   }
   file_size_ += done;
+  if (limits_.room)
+    limits_.room->bytes_used += done;
   return true;
 }
 
@@ -83,7 +113,7 @@ void OutputLog::trim(std::uint64_t offset) {
   }
   base_ = offset;
   if (file_size_ > 0 && offset >= file_from_ + file_size_) {
-    file_size_ = 0;
+    empty_file();
     if (::ftruncate(fd_, 0) != 0) {
       // The file keeps old bytes that nothing refers to; the next spill overwrites them.
     }

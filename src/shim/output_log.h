@@ -1,6 +1,7 @@
-// OutputLog: what one task wrote to one descriptor and no client has acknowledged yet. A mebibyte stays in memory, the
-// rest goes to a file without a name, so that nothing is left behind however we end; when that is full (or the disk
-// is), has_room() says to stop reading, and the task waits.
+// OutputLog: what one task wrote to one descriptor and no client has acknowledged yet. A little stays in memory, the
+// rest goes to a file without a name, so that nothing is left behind however we end. When that is full, or the step's
+// share is, or the disk nearly, has_room() says to stop reading: the task waits until somebody reads, and nothing is
+// lost.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,16 @@
 
 namespace lockstep {
 
+// What all outputs of a step keep in files together.
+struct SpillRoom {
+  std::uint64_t bytes_max = 512 << 20;
+  std::uint64_t bytes_used = 0;
+};
+
 struct OutputLimits {
   std::size_t memory_bytes = 1 << 20;
-  std::size_t file_bytes = 1 << 30;
+  std::size_t file_bytes = 64 << 20;
+  SpillRoom* room = nullptr;  // shared with the other outputs of the step; null = its own limit only
 };
 
 class OutputLog {
@@ -30,6 +38,8 @@ class OutputLog {
 
  private:
   bool spill(std::string_view bytes);
+  bool file_may_grow() const;
+  void empty_file();
   void flush_tail();
 
   // Invariant: kept bytes are memory_[head_..], then the file, then tail_; each part may be empty, together they are

@@ -88,5 +88,28 @@ TEST_F(OutputLogTest, AgreesWithAPlainString) {
   }
 }
 
+TEST_F(OutputLogTest, OutputsOfAStepShareTheirRoom) {
+  SpillRoom room{.bytes_max = 100};
+  OutputLog one(dir_ + "/one", {8, 1000, &room});
+  one.append(std::string(8, 'a'));
+  one.append(std::string(100, 'b'));
+  EXPECT_EQ(room.bytes_used, 100u);
+  EXPECT_FALSE(one.has_room());
+  {
+    OutputLog two(dir_ + "/two", {8, 1000, &room});
+    EXPECT_TRUE(two.has_room());  // what fits in memory is everybody's own
+    two.append(std::string(8, 'c'));
+    EXPECT_FALSE(two.has_room());
+    two.trim(8);
+    EXPECT_TRUE(two.has_room());
+    one.trim(108);
+    EXPECT_EQ(room.bytes_used, 0u);
+    two.append(std::string(50, 'd'));
+    EXPECT_EQ(room.bytes_used, 50u);
+  }
+  EXPECT_EQ(room.bytes_used, 0u);
+  EXPECT_TRUE(one.has_room());
+}
+
 }  // namespace
 }  // namespace lockstep

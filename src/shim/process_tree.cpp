@@ -58,26 +58,21 @@ void append_children(pid_t pid, std::vector<pid_t>& out) {
   });
 }
 
-struct Stat {
-  pid_t session = 0;
-  std::int64_t started_us = 0;
-  bool zombie = false;
-};
-
-bool read_stat(pid_t pid, Stat& stat) {
+bool read_stat(pid_t pid, ProcessFacts& stat) {
   const std::string text = read_small(("/proc/" + std::to_string(pid) + "/stat").c_str());
   const auto close = text.rfind(')');  // the name before it may hold anything
   if (close == text.npos)
     return false;
   char state = 0;
-  int session = 0;
+  int parent = 0, session = 0;
   unsigned long long start_ticks = 0;
   // Fields 3 (state) to 22 (starttime).
   const int got = ::sscanf(text.c_str() + close + 1,
-                           " %c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
-                           &session, &start_ticks);
-  if (got != 3)
+                           " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
+                           &parent, &session, &start_ticks);
+  if (got != 4)
     return false;
+  stat.parent = parent;
   stat.session = session;
   stat.zombie = state == 'Z' || state == 'X';
   stat.started_us = static_cast<std::int64_t>(start_ticks) * (1'000'000 / ::sysconf(_SC_CLK_TCK));
@@ -130,7 +125,7 @@ std::size_t kill_sessions(const std::vector<ShimPid>& leaders) {
   constexpr std::int64_t kSlackUs = 30'000;  // /proc counts in hundredths of a second
   std::vector<pid_t> sessions;
   for (const auto& leader : leaders) {
-    Stat stat;
+    ProcessFacts stat;
     const bool there = read_stat(static_cast<pid_t>(leader.pid), stat);
     if (!there || std::abs(stat.started_us - leader.started_us) <= kSlackUs)
       sessions.push_back(static_cast<pid_t>(leader.pid));
@@ -139,7 +134,7 @@ std::size_t kill_sessions(const std::vector<ShimPid>& leaders) {
   if (sessions.empty())
     return found;
   for_each_number("/proc", [&](pid_t pid) {
-    Stat stat;
+    ProcessFacts stat;
     if (!read_stat(pid, stat) || stat.zombie)
       return;
     for (pid_t session : sessions)
@@ -150,6 +145,23 @@ std::size_t kill_sessions(const std::vector<ShimPid>& leaders) {
   });
   return found;
 }
+
+std::map<pid_t, ProcessFacts> all_processes() {
+  std::map<pid_t, ProcessFacts> found;
+  for_each_number("/proc", [&found](pid_t pid) {
+    ProcessFacts facts;
+    if (read_stat(pid, facts))
+      found.emplace(pid, facts);
+  });
+  return found;
+}
+
+bool is_dead(pid_t pid) {
+  ProcessFacts facts;
+  return !read_stat(pid, facts) || facts.zombie;
+}
+
+std::string read_proc_text(const std::string& path) { return read_small(path.c_str()); }
 
 std::int64_t boot_clock_us() {
   timespec now{};

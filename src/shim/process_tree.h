@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "shim/protocol.h"
@@ -21,6 +23,15 @@ bool stop_descendants(pid_t root, std::vector<pid_t>& seen);
 // Kills what is left of the sessions these tasks led; returns how many processes were found. A pid that was reused
 // since does not match: its session can only be another one when ours is empty.
 std::size_t kill_sessions(const std::vector<ShimPid>& leaders);
+
+struct ProcessFacts {
+  pid_t parent = 0, session = 0;
+  std::int64_t started_us = 0;  // boot clock, to a hundredth of a second
+  bool zombie = false;
+};
+std::map<pid_t, ProcessFacts> all_processes();        // those that this process can see
+bool is_dead(pid_t pid);                              // gone, or waiting to be reaped: its children have other parents
+std::string read_proc_text(const std::string& path);  // "" if it is gone
 
 std::int64_t boot_clock_us();
 

@@ -30,6 +30,7 @@ enum class Tag : std::uint16_t {
   kKillWaitUs = 21,
   kFenceAfterUs = 22,
   kScript = 23,
+  kNoNewPrivs = 24,
 };
 
 void put(std::string& out, std::uint64_t value, int bytes) {
@@ -110,6 +111,7 @@ void apply_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
     case Tag::kKillWaitUs: step.kill_wait.us = static_cast<std::int64_t>(number); return;
     case Tag::kFenceAfterUs: start.fence_after.us = static_cast<std::int64_t>(number); return;
     case Tag::kScript: start.script = text; return;
+    case Tag::kNoNewPrivs: start.no_new_privs = number != 0; return;
   }
   // A tag of a later version: what it asks for, this shim cannot do. Its agent knows which shim it started.
 }
@@ -212,6 +214,8 @@ std::string encode_launch_record(const ShimStart& start) {
   field(out, Tag::kFenceAfterUs, static_cast<std::uint64_t>(start.fence_after.us));
   if (!start.script.empty())
     field(out, Tag::kScript, start.script);
+  if (start.no_new_privs)
+    field(out, Tag::kNoNewPrivs, 1);
   return record(ShimRecord::kLaunch, out);
 }
 

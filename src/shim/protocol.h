@@ -13,6 +13,7 @@
 // (wire/frame.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +35,10 @@ inline constexpr const char* kSpillVariable = "LOCKSTEP_SPILL_DIR";  // where ou
                                                                      // the shim's folder
 inline constexpr std::string_view kLeaseFile =
     "lease";  // DIR/lease: decimal boot-clock µs of the last renewal's sending
+
+// How long whoever was told to stop may take before it is killed, whatever the agent was told.
+inline constexpr Duration kKillWaitMax = hours(1);
+inline Duration bounded_kill_wait(Duration asked) { return std::clamp(asked, Duration{}, kKillWaitMax); }
 
 // "12-1-batch", "12-1-0", "12-1-task-0.3.1" (job, attempt, step; group, index, incarnation).
 std::string shim_key_text(const ShimKey& key);

@@ -27,12 +27,48 @@ void send(StepClient& client, IoFrame type, std::uint32_t rank, std::string_view
   client.send(encode_frame(static_cast<std::uint8_t>(type), rank, payload));
 }
 
-// f(index) for the rank a frame names, or for all.
+// f(index) for the rank a frame names, or for all; how many those were.
 template <class F>
-void for_ranks(const StepTasks& tasks, std::uint64_t stream, F&& f) {
+std::size_t for_ranks(const StepTasks& tasks, std::uint64_t stream, F&& f) {
+  std::size_t count = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i)
-    if (stream == kAllRanks || stream == tasks[i]->rank())
+    if (stream == kAllRanks || stream == tasks[i]->rank()) {
       f(i);
+      ++count;
+    }
+  return count;
+}
+
+std::uint64_t written(const StepTask& task, std::size_t stream) {
+  const OutputLog* log = task.log(static_cast<int>(stream));
+  return log ? log->end() : 0;
+}
+
+bool take_stdin(const StepTasks& tasks, std::uint64_t stream, std::string_view payload) {
+  if (payload.size() < 8)
+    return false;
+  bool too_much = false;
+  const std::size_t ranks = for_ranks(tasks, stream, [&](std::size_t i) {
+    tasks[i]->take_input(number_at(payload, 0, 8), payload.substr(8));
+    too_much = too_much || tasks[i]->input_queued() > kInputQueueMax;
+  });
+  return ranks > 0 && !too_much;
+}
+
+bool take_ack(const StepTasks& tasks, StepClient& client, std::uint64_t stream, std::string_view payload) {
+  if (payload.size() != 9 || !client.attached)
+    return false;
+  const std::uint64_t fd = number_at(payload, 0, 1), offset = number_at(payload, 1, 8);
+  if (fd != 1 && fd != 2)
+    return false;
+  bool true_words = true;
+  const std::size_t ranks = for_ranks(tasks, stream, [&](std::size_t i) {
+    auto& cursor = client.ranks[i].outputs[fd - 1];
+    true_words = true_words && offset <= written(*tasks[i], fd - 1);
+    // It may have got more from us by a connection before this one; then that is sent once more.
+    cursor.acked = std::max(cursor.acked, std::min(offset, cursor.sent));
+  });
+  return ranks > 0 && true_words;
 }
 
 }  // namespace
@@ -48,48 +84,29 @@ bool apply_attach(StepClient& client, const StepTasks& tasks, std::string_view j
   const auto attach = decode_io_attach(json);
   if (!attach.ok())
     return false;
-  client.attached = true;
+  bool true_words = true;
   for (const auto& [rank, have] : attach->have)
     for_ranks(tasks, rank, [&, &have = have](std::size_t i) {
-      for (int stream : {0, 1})
-        if (OutputLog* log = tasks[i]->log(stream)) {
+      for (std::size_t stream : {0, 1})
+        if (const OutputLog* log = tasks[i]->log(static_cast<int>(stream))) {
           auto& cursor = client.ranks[i].outputs[stream];
-          cursor.sent = cursor.acked = std::clamp(have[static_cast<std::size_t>(stream)], log->base(), log->end());
+          true_words = true_words && have[stream] <= log->end();
+          cursor.sent = cursor.acked = std::clamp(have[stream], log->base(), log->end());
         }
     });
-  return true;
+  client.attached = true_words;
+  return true_words;
 }
 
 bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame) {
   const std::string_view payload = frame.payload;
   switch (static_cast<IoFrame>(frame.type)) {
-    case IoFrame::kStdin: {
-      if (payload.size() < 8)
-        return false;
-      bool too_much = false;
-      for_ranks(tasks, frame.stream, [&](std::size_t i) {
-        tasks[i]->take_input(number_at(payload, 0, 8), payload.substr(8));
-        too_much = too_much || tasks[i]->input_queued() > kInputQueueMax;
-      });
-      return !too_much;
-    }
+    case IoFrame::kStdin: return take_stdin(tasks, frame.stream, payload);
     case IoFrame::kStdinEof:
       if (payload.size() != 8)
         return false;
-      for_ranks(tasks, frame.stream, [&](std::size_t i) { tasks[i]->end_input(number_at(payload, 0, 8)); });
-      return true;
-    case IoFrame::kOutputAck: {
-      if (payload.size() != 9 || !client.attached)
-        return false;
-      const std::uint64_t fd = number_at(payload, 0, 1), offset = number_at(payload, 1, 8);
-      if (fd != 1 && fd != 2)
-        return false;
-      for_ranks(tasks, frame.stream, [&](std::size_t i) {
-        auto& cursor = client.ranks[i].outputs[fd - 1];
-        cursor.acked = std::max(cursor.acked, std::min(offset, cursor.sent));
-      });
-      return true;
-    }
+      return for_ranks(tasks, frame.stream, [&](std::size_t i) { tasks[i]->end_input(number_at(payload, 0, 8)); }) > 0;
+    case IoFrame::kOutputAck: return take_ack(tasks, client, frame.stream, payload);
     case IoFrame::kWindowSize:
       if (payload.size() != 4)
         return false;
@@ -143,7 +160,7 @@ bool pump(const StepTasks& tasks, StepClient& client) {
       rank.input_acked = task.input_done();
       send(client, IoFrame::kStdinAck, task.rank(), number(rank.input_acked, 8));
     }
-    if (all_sent && !task.running() && !rank.exit_sent) {
+    if (all_sent && task.over() && !rank.exit_sent) {
       const ExitStatus& exit = task.exit();
       send(client, IoFrame::kExited, task.rank(),
            number(static_cast<std::uint64_t>(exit.code), 1) + number(static_cast<std::uint64_t>(exit.signal), 1) +

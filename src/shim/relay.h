@@ -13,10 +13,11 @@ namespace lockstep {
 using StepTasks = std::vector<std::unique_ptr<StepTask>>;
 using StepClients = std::vector<std::unique_ptr<StepClient>>;
 
-// {"have":{"0":[out,err],…}}: what an attaching client already has. False if it is not that.
+// {"have":{"0":[out,err],…}}: what an attaching client already has. False if it is not that, or more than was written.
 bool apply_attach(StepClient& client, const StepTasks& tasks, std::string_view json);
 
-// One frame of a client, except kAttach and kSignal. False: not understood, drop the client.
+// One frame of a client, except kAttach and kSignal. False: not understood, or of a rank that is not here, or about
+// bytes that were never written: drop the client.
 bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame);
 
 // Fills the client's queue up to a bound with what it lacks; true when the bound left something out.

@@ -2,24 +2,30 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "base/text.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
 #include "shim/relay.h"
+#include "shim/task_starter.h"
 
 namespace lockstep {
 namespace {
@@ -32,8 +38,12 @@ constexpr std::int64_t kPauseEveryUs = 1'000;            // between looks at pro
 constexpr std::int64_t kFenceSlackUs = kSecondUs;        // the agent, if there is one, goes first
 constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
 constexpr std::int64_t kTimeNever = INT64_MAX;
-constexpr std::size_t kClientsMax = 64;
+constexpr std::int64_t kLaunchPatienceUs = kSecondUs;  // for files that take long to open; then it counts as started
+constexpr std::size_t kClientsMax = 64;                // connections
+constexpr std::size_t kAttachedMax = 32;               // of them for frames
+constexpr std::size_t kAgentsMax = 4;                  // of them for control
 constexpr int kPumpRounds = 16;
+constexpr std::size_t kOutputMemory = 16 << 20;  // of a step, shared by its outputs
 
 std::string read_all(int fd) {
   struct stat stat {};
@@ -68,20 +78,25 @@ class Shim {
   int run() {
     if (auto ready = prepare(); !ready.ok())
       return fail(ready.error().message);
-    if (auto started = start_tasks(); !started.ok())
-      return fail(started.error().message);
-    while (!may_exit()) turn();
-    return 0;
+    if (auto begun = begin_launch(); !begun.ok())
+      return fail(begun.error().message);
+    while (!may_exit() && !failed_) turn();
+    return failed_ ? fail(failed_->message) : 0;
   }
 
  private:
   Result<void> prepare();
-  Result<void> start_tasks();
+  Result<void> listen();
+  Result<void> begin_launch();
+  void add_task(std::size_t local, const std::string& host, std::vector<std::string>& paths);
+  void take_launched();
+  void tell_started();
   Result<int> write_script();
   int fail(const std::string& why);
   void turn();
   std::int64_t act_on_timers(std::int64_t now_us);
   void accept_clients();
+  void bound_clients(StepClient& newest);
   void hear(StepClient& client);
   void obey(const std::string& line);
   void client_frame(StepClient& client, const Frame& frame);
@@ -98,11 +113,17 @@ class Shim {
   bool someone_attached() const;
 
   int record_fd_;
-  int listen_fd_ = -1, signal_fd_ = -1;
+  int listen_fd_ = -1, signal_fd_ = -1, script_fd_ = -1;
   ShimStart start_;
+  SpillRoom spill_room_;
+  OutputLimits limits_;
   StepTasks tasks_;
   StepClients clients_;
-  bool started_ = false;
+  std::unique_ptr<TaskStarter> starter_;  // null once every task has been started
+  std::size_t launched_ = 0;              // so many of the first tasks
+  std::map<pid_t, int> early_ends_;       // of tasks that ended before we knew their pids
+  std::optional<Error> failed_;           // no process could be made: nothing of the step shall stay
+  bool started_ = false;                  // and told so
   bool children_gone_ = false;
   bool over_ = false;            // every process of the step is gone and the result is known
   bool result_written_ = false;  // or forgotten by the agent, who has it
@@ -113,15 +134,33 @@ class Shim {
   std::vector<pid_t> paused_seen_;         // at the last look
   std::int64_t pause_at_us_ = kTimeNever;  // next look at who still runs
   std::int64_t launched_us_ = boot_clock_us();
-  std::int64_t kill_at_us_ = kTimeNever;      // SIGKILL for those who ignored SIGTERM
-  std::int64_t leftover_at_us_ = kTimeNever;  // next look at what the tasks left behind
+  std::int64_t started_at_us_ = launched_us_ + kLaunchPatienceUs;  // told then at the latest
+  std::int64_t kill_at_us_ = kTimeNever;                           // SIGKILL for those who ignored SIGTERM
+  std::int64_t leftover_at_us_ = kTimeNever;                       // next look at what the tasks left behind
   std::int64_t fence_at_us_ = kTimeNever;
   std::int64_t linger_until_us_ = kTimeNever;
 };
 
+// Whatever the agent had open or was allowed is not ours, let alone the tasks'.
+void leave_agent() {
+  ::syscall(SYS_close_range, kShimControlFd + 1, ~0U, 0);
+  ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);  // a new one, which the tasks share
+  ::prctl(PR_SET_DUMPABLE, 0);  // the tasks of a node without root have our uid, and may not look into us
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
+  if (const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
+    [[maybe_unused]] const ssize_t n = ::write(fd, "-1000", 5);  // whoever fills the memory is a task
+    ::close(fd);
+  }
+}
+
 Result<void> Shim::prepare() {
   ::fcntl(record_fd_, F_SETFD, FD_CLOEXEC);
   ::fcntl(clients_[0]->fd(), F_SETFD, FD_CLOEXEC);
+  leave_agent();
   ::umask(077);
   ::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -135,9 +174,13 @@ Result<void> Shim::prepare() {
   if (!records.launch)
     return Error{Errc::kCorrupt, "no launch in the record file", {}};
   start_ = std::move(*records.launch);
+  start_.launch.kill_wait = bounded_kill_wait(start_.launch.kill_wait);
   if (start_.fence_after < kForever)
     fence_at_us_ = launched_us_ + start_.fence_after.us / 2;  // the lease then says when exactly
+  return listen();
+}
 
+Result<void> Shim::listen() {
   listen_fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -168,42 +211,82 @@ Result<int> Shim::write_script() {
   return reader;
 }
 
-Result<void> Shim::start_tasks() {
-  int script_fd = -1;
+void Shim::add_task(std::size_t local, const std::string& host, std::vector<std::string>& paths) {
+  const char* spill = ::getenv(kSpillVariable);
+  tasks_.push_back(std::make_unique<StepTask>(start_, local, limits_, host, spill ? spill : "."));
+  const StepTask& task = *tasks_.back();
+  for (int stream : {0, 1})
+    if (!task.output_path(stream).empty())
+      paths.push_back(task.output_path(stream));
+}
+
+Result<void> Shim::begin_launch() {
   if (!start_.script.empty())
-    script_fd = TRY(write_script());
+    script_fd_ = TRY(write_script());
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
   const std::string short_host = std::string(host).substr(0, std::string_view(host).find('.'));
+  limits_.room = &spill_room_;
+  limits_.memory_bytes =
+      std::clamp<std::size_t>(kOutputMemory / (2 * start_.launch.ranks.size()), 32 << 10, OutputLimits{}.memory_bytes);
 
-  const char* spill = ::getenv(kSpillVariable);
-
-  std::vector<ShimPid> pids;
   std::vector<std::string> paths;
+  std::vector<TaskStart*> starts;
   for (std::size_t local = 0; local < start_.launch.ranks.size(); ++local) {
-    tasks_.push_back(std::make_unique<StepTask>(start_, local, OutputLimits{}, short_host, spill ? spill : "."));
-    StepTask& task = *tasks_.back();
-    bool twin = false;
-    for (int stream : {0, 1})
-      twin = twin || std::find(paths.begin(), paths.end(), task.output_path(stream)) != paths.end();
-    for (int stream : {0, 1})
-      if (!task.output_path(stream).empty())
-        paths.push_back(task.output_path(stream));
-    TRY(task.launch(start_, script_fd, twin));
-    if (task.running())
-      pids.push_back({static_cast<std::uint32_t>(task.pid()), boot_clock_us()});
+    const std::size_t before = paths.size();
+    add_task(local, short_host, paths);
+    const auto earlier = paths.begin() + static_cast<std::ptrdiff_t>(before);
+    const bool twin = std::any_of(earlier, paths.end(), [&](const std::string& path) {
+      return std::find(paths.begin(), earlier, path) != earlier;
+    });
+    TRY(tasks_.back()->prepare(start_, script_fd_, twin));
+    starts.push_back(tasks_.back()->start());
   }
-  if (script_fd >= 0)
-    ::close(script_fd);
-  append_record(record_fd_, encode_pids_record(pids));
-  started_ = true;
-  tell_agents(state_lines());
-  reap();
+  starter_ = TRY(TaskStarter::begin(std::move(starts)));
   return {};
+}
+
+void Shim::take_launched() {
+  const std::size_t done = starter_->done();
+  for (; launched_ < done && !failed_; ++launched_) {
+    StepTask& task = *tasks_[launched_];
+    if (!starter_->began(launched_))
+      task.called_off();
+    else if (auto launched = task.launched(); !launched.ok())
+      failed_ = launched.error();
+    if (!task.running())
+      continue;
+    if (const auto end = early_ends_.find(task.pid()); end != early_ends_.end())
+      task.exited(end->second);
+  }
+  if (failed_ || launched_ < tasks_.size())
+    return;
+  starter_.reset();
+  early_ends_.clear();
+  if (script_fd_ >= 0)
+    ::close(std::exchange(script_fd_, -1));
+  if (!started_)
+    tell_started();
+  reap();
+}
+
+void Shim::tell_started() {
+  started_ = true;
+  started_at_us_ = kTimeNever;
+  std::vector<ShimPid> pids;
+  for (const auto& task : tasks_)
+    if (task->running())
+      pids.push_back({static_cast<std::uint32_t>(task->pid()), boot_clock_us()});
+  append_record(record_fd_, encode_pids_record(pids));
+  tell_agents(state_lines());
 }
 
 // Nothing may stay behind when the launch is reported as failed.
 int Shim::fail(const std::string& why) {
+  if (starter_) {
+    starter_->cancel();
+    starter_->hold(false);
+  }
   do {
     signal_descendants(::getpid(), SIGKILL);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
@@ -212,8 +295,7 @@ int Shim::fail(const std::string& why) {
   std::string lines(kShimHello);
   lines.append("failed ").append(why);
   std::replace(lines.begin() + static_cast<std::ptrdiff_t>(kShimHello.size()), lines.end(), '\n', ' ');
-  clients_[0]->send(lines.append("\n"));
-  clients_[0]->flush();
+  tell_agents(lines.append("\n"));
   return 1;
 }
 
@@ -242,7 +324,7 @@ void Shim::turn() {
 
   std::vector<pollfd> polls;
   struct What {
-    enum Kind : unsigned char { kSignals, kListener, kClient, kOutput, kInput } kind;
+    enum Kind : unsigned char { kSignals, kListener, kStarter, kClient, kOutput, kInput } kind;
     std::size_t index = 0;
     int stream = 0;
   };
@@ -252,7 +334,9 @@ void Shim::turn() {
     whats.push_back(what);
   };
   add(signal_fd_, POLLIN, {What::kSignals});
-  add(listen_fd_, clients_.size() < kClientsMax ? POLLIN : 0, {What::kListener});
+  add(listen_fd_, POLLIN, {What::kListener});
+  if (starter_)
+    add(starter_->fd(), POLLIN, {What::kStarter});
   for (std::size_t i = 0; i < clients_.size(); ++i)
     add(clients_[i]->fd(), POLLIN | (clients_[i]->unsent() > 0 ? POLLOUT : 0), {What::kClient, i});
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -269,19 +353,22 @@ void Shim::turn() {
   if (::poll(polls.data(), polls.size(), timeout_ms) < 0 && errno != EINTR)
     return;
 
-  bool signalled = false;
+  bool signalled = false, accepting = false;
   for (std::size_t i = 0; i < polls.size(); ++i) {
     if (!polls[i].revents)
       continue;
     const What what = whats[i];
     switch (what.kind) {
       case What::kSignals: signalled = true; break;
-      case What::kListener: accept_clients(); break;
+      case What::kListener: accepting = true; break;  // later: it may drop a client
+      case What::kStarter: take_launched(); break;
       case What::kClient: hear(*clients_[what.index]); break;
       case What::kOutput: tasks_[what.index]->read_output(what.stream); break;
       case What::kInput: tasks_[what.index]->write_input(); break;
     }
   }
+  if (accepting)
+    accept_clients();
   if (signalled) {
     signalfd_siginfo info{};
     while (::read(signal_fd_, &info, sizeof info) == sizeof info)
@@ -318,19 +405,45 @@ std::int64_t Shim::act_on_timers(std::int64_t now_us) {
     check_fence(now_us);
   if (now_us >= pause_at_us_)
     check_paused();
-  return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_});
+  if (now_us >= started_at_us_)
+    tell_started();
+  return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_});
 }
 
+// There is always a place for one more, since it may be the agent: those go first who have not said what they are.
 void Shim::accept_clients() {
   const int fd = ::accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd >= 0)
-    clients_.push_back(std::make_unique<StepClient>(fd, StepClient::Kind::kUnknown));
+  if (fd < 0)
+    return;
+  if (clients_.size() >= kClientsMax) {
+    const auto silent = std::find_if(clients_.begin(), clients_.end(),
+                                     [](const auto& client) { return client->kind() == StepClient::Kind::kUnknown; });
+    clients_.erase(silent != clients_.end() ? silent : clients_.begin());
+  }
+  clients_.push_back(std::make_unique<StepClient>(fd, StepClient::Kind::kUnknown));
+}
+
+// A client that has just said what it is may be one too many of its kind. Of agents the latest one counts.
+void Shim::bound_clients(StepClient& newest) {
+  const bool agent = newest.kind() == StepClient::Kind::kControl;
+  std::size_t count = 0;
+  StepClient* oldest = nullptr;
+  for (const auto& client : clients_)
+    if (client->kind() == newest.kind() && !client->gone()) {
+      ++count;
+      oldest = oldest ? oldest : client.get();
+    }
+  if (count > (agent ? kAgentsMax : kAttachedMax))
+    (agent ? *oldest : newest).drop();
 }
 
 void Shim::hear(StepClient& client) {
   std::vector<std::string> lines;
   std::vector<Frame> frames;
+  const StepClient::Kind before = client.kind();
   client.receive(lines, frames);
+  if (client.kind() != before)
+    bound_clients(client);
   for (const auto& line : lines) {
     if (line + "\n" == kShimHello)
       client.send(state_lines());
@@ -351,8 +464,8 @@ void Shim::obey(const std::string& line) {
     pause(number);
   else if (words[0] == "resume" && number < UINT64_MAX && !over_)
     go_on(number);
-  else if (words[0] == "stop" && number < 1'000'000'000)
-    stop(static_cast<std::int64_t>(number) * 1000);
+  else if (words[0] == "stop" && number < UINT64_MAX)
+    stop(bounded_kill_wait(millis(static_cast<std::int64_t>(std::min<std::uint64_t>(number, INT32_MAX)))).us);
   else if (words[0] == "forget" && over_)
     result_written_ = true;
 }
@@ -366,6 +479,8 @@ void Shim::client_frame(StepClient& client, const Frame& frame) {
       return client.drop();
     if (paused_ && frame.payload[0] == SIGCONT)
       return;
+    if (starter_ && frame.stream == kAllRanks)  // one may be opening its files, and have no pid that we know
+      signal_descendants(::getpid(), frame.payload[0]);
     for (const auto& task : tasks_)
       if (task->running() && (frame.stream == kAllRanks || frame.stream == task->rank())) {
         ::kill(task->pid(), frame.payload[0]);
@@ -385,9 +500,13 @@ void Shim::reap() {
     children_gone_ = pid < 0;
     if (pid <= 0)
       break;
-    for (auto& task : tasks_)
-      if (task->running() && task->pid() == pid)
-        task->exited(status);
+    const auto task = std::find_if(tasks_.begin(), tasks_.end(), [pid](const auto& candidate) {
+      return candidate->running() && candidate->pid() == pid;
+    });
+    if (task != tasks_.end())
+      (*task)->exited(status);
+    else if (starter_)
+      early_ends_[pid] = status;
   }
   check_over();
 }
@@ -395,7 +514,7 @@ void Shim::reap() {
 // Ended only when no process of the step is left: that is what the controller takes as proof.
 void Shim::check_over() {
   leftover_at_us_ = kTimeNever;
-  if (over_ || std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return task->running(); }))
+  if (over_ || std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return !task->over(); }))
     return;
   if (!children_gone_) {
     signal_descendants(::getpid(), SIGKILL);
@@ -409,7 +528,7 @@ void Shim::check_over() {
     results.push_back({task->rank(), task->exit()});
   }
   over_ = true;
-  kill_at_us_ = fence_at_us_ = kTimeNever;
+  kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
   result_written_ = append_record(record_fd_, encode_result_record(results));
   linger_until_us_ = boot_clock_us() + kLingerUs;
   tell_agents(state_lines().substr(kShimHello.size()));
@@ -418,6 +537,10 @@ void Shim::check_over() {
 void Shim::stop(std::int64_t kill_wait_us) {
   if (over_)
     return;
+  if (starter_) {
+    starter_->cancel();
+    starter_->hold(false);
+  }
   const bool first = kill_at_us_ == kTimeNever;
   kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
   if (first && kill_wait_us > 0) {
@@ -430,6 +553,8 @@ void Shim::stop(std::int64_t kill_wait_us) {
 
 void Shim::pause(std::uint64_t number) {
   paused_ = true;
+  if (starter_)
+    starter_->hold(true);
   pause_number_ = number;
   paused_seen_.clear();
   check_paused();
@@ -448,6 +573,8 @@ void Shim::check_paused() {
 
 void Shim::go_on(std::uint64_t number) {
   paused_ = false;
+  if (starter_)
+    starter_->hold(false);
   pause_at_us_ = kTimeNever;
   signal_descendants(::getpid(), SIGCONT);
   tell_agents(format("resumed {}\n", number));

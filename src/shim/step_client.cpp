@@ -10,6 +10,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kLineMax = 64 << 10;
+constexpr std::size_t kFrameBytesMax = 4 << 20;  // what a client has of a million ranks fits, input is cut far smaller
+constexpr std::size_t kUnsentMax = 8 << 20;      // of one who does not read what it asks for
 
 }  // namespace
 
@@ -30,8 +32,12 @@ void StepClient::receive(std::vector<std::string>& lines, std::vector<Frame>& fr
     kind_ = bytes[0] == kShimHello[0] ? Kind::kControl : Kind::kFrames;
   }
   if (kind_ == Kind::kFrames) {
+    const std::size_t before = frames.size();
+    unfinished_ += bytes.size();
     const auto fed = frames_.feed(bytes, [&](Frame frame) { frames.push_back(std::move(frame)); });
-    gone_ = gone_ || !fed.ok();
+    if (frames.size() > before)
+      unfinished_ = 0;
+    gone_ = gone_ || !fed.ok() || unfinished_ > kFrameBytesMax;
     return;
   }
   head_.append(bytes);
@@ -40,6 +46,11 @@ void StepClient::receive(std::vector<std::string>& lines, std::vector<Frame>& fr
     lines.push_back(head_.substr(from, end - from));
   head_.erase(0, from);
   gone_ = gone_ || head_.size() > kLineMax;
+}
+
+void StepClient::send(std::string_view bytes) {
+  out_.append(bytes);
+  gone_ = gone_ || unsent() > kUnsentMax;
 }
 
 void StepClient::flush() {

@@ -35,7 +35,7 @@ class StepClient {
 
   // Reads what has come. Lines and frames are appended to the two vectors.
   void receive(std::vector<std::string>& lines, std::vector<Frame>& frames);
-  void send(std::string_view bytes) { out_.append(bytes); }
+  void send(std::string_view bytes);
   void flush();
   std::size_t unsent() const { return out_.size() - out_done_; }
 
@@ -48,6 +48,7 @@ class StepClient {
   bool gone_ = false;
   std::string head_;  // until the kind is known, then the unfinished line
   FrameReader frames_;
+  std::size_t unfinished_ = 0;  // bytes since the last whole frame
   std::string out_;
   std::size_t out_done_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,6 +12,8 @@
 
 namespace lockstep {
 namespace {
+
+constexpr int kPipeMax = 1 << 20;  // what a user may make of a pipe
 
 void close_fd(int& fd) {
   if (fd >= 0)
@@ -34,48 +37,53 @@ StepTask::StepTask(const ShimStart& start, std::size_t local, const OutputLimits
 }
 
 StepTask::~StepTask() {
+  for (int& end : child_ends_) close_fd(end);
   close_fd(output_fds_[0]);
   close_fd(output_fds_[1]);
   close_fd(input_fd_);
 }
 
-Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool twin_outputs, int child_ends[3]) {
-  const LaunchStep& step = start.launch;
-  const auto make_pipe = [&](int stream) -> Result<int> {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0)
-      return failed("pipe");
-    const bool input = stream == 0;
-    child_ends[stream] = ends[input ? 0 : 1];
-    plan.streams[stream].how = TaskStream::How::kDescriptor;
-    plan.streams[stream].fd = child_ends[stream];
-    ::fcntl(ends[input ? 1 : 0], F_SETFL, O_NONBLOCK);
-    return ends[input ? 1 : 0];
-  };
-  const auto make_log = [&](int stream) {
-    const std::string file = spill_ + "/output." + std::to_string(::getpid()) + "." + std::to_string(place_.rank) +
-                             "." + std::to_string(stream + 1);
-    logs_[stream] = std::make_unique<OutputLog>(file, limits_);
-  };
+Result<int> StepTask::make_pipe(TaskPlan& plan, int stream) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return failed("pipe");
+  const bool input = stream == 0;
+  child_ends_[stream] = ends[input ? 0 : 1];
+  plan.streams[stream].how = TaskStream::How::kDescriptor;
+  plan.streams[stream].fd = child_ends_[stream];
+  ::fcntl(ends[input ? 1 : 0], F_SETFL, O_NONBLOCK);
+  return ends[input ? 1 : 0];
+}
 
-  if (step.pty && place_.rank == 0) {
-    terminal_ = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
-    char name[64];
-    if (terminal_ < 0 || ::grantpt(terminal_) != 0 || ::unlockpt(terminal_) != 0 ||
-        ::ptsname_r(terminal_, name, sizeof name) != 0)
-      return failed("pseudo terminal");
-    output_fds_[0] = terminal_;
-    make_log(0);
-    plan.terminal = child_ends[0] = ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (plan.terminal < 0)
-      return failed("pseudo terminal");
-    if (::geteuid() == 0 && ::fchown(plan.terminal, step.process.uid, static_cast<gid_t>(-1)) != 0)
-      return failed("pseudo terminal");
-    resize_terminal(step.rows, step.columns);
-    input_fd_ = ::fcntl(terminal_, F_DUPFD_CLOEXEC, 0);
-    for (auto& stream : plan.streams) stream.how = TaskStream::How::kTerminal;
-    return {};
-  }
+void StepTask::make_log(int stream) {
+  const std::string file = spill_ + "/output." + std::to_string(::getpid()) + "." + std::to_string(place_.rank) + "." +
+                           std::to_string(stream + 1);
+  logs_[stream] = std::make_unique<OutputLog>(file, limits_);
+}
+
+Result<void> StepTask::plan_terminal(const LaunchStep& step, TaskPlan& plan) {
+  terminal_ = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+  char name[64];
+  if (terminal_ < 0 || ::grantpt(terminal_) != 0 || ::unlockpt(terminal_) != 0 ||
+      ::ptsname_r(terminal_, name, sizeof name) != 0)
+    return failed("pseudo terminal");
+  output_fds_[0] = terminal_;
+  make_log(0);
+  plan.terminal = child_ends_[0] = ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (plan.terminal < 0)
+    return failed("pseudo terminal");
+  if (::geteuid() == 0 && ::fchown(plan.terminal, step.process.uid, static_cast<gid_t>(-1)) != 0)
+    return failed("pseudo terminal");
+  resize_terminal(step.rows, step.columns);
+  input_fd_ = ::fcntl(terminal_, F_DUPFD_CLOEXEC, 0);
+  for (auto& stream : plan.streams) stream.how = TaskStream::How::kTerminal;
+  return {};
+}
+
+Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool twin_outputs) {
+  const LaunchStep& step = start.launch;
+  if (step.pty && place_.rank == 0)
+    return plan_terminal(step, plan);
   const bool relay = step.to_client && !step.pty;  // beside a terminal, other ranks have nowhere to write
 
   TaskStream& in = plan.streams[0];
@@ -83,7 +91,7 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
   if (const std::string path = expand_placeholders(step.process.std_in, place_); !path.empty())
     in.path = path;
   else if (relay)
-    input_fd_ = TRY(make_pipe(0));
+    input_fd_ = TRY(make_pipe(plan, 0));
 
   // Always at the end of the file: ranks may share it, and they write side by side.
   const int creation = O_WRONLY | O_CREAT | O_APPEND;
@@ -99,14 +107,14 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
     } else if (stream == 1 && !output_paths_[0].empty()) {
       out.how = TaskStream::How::kJoinOutput;
     } else if (relay) {
-      output_fds_[stream] = TRY(make_pipe(stream + 1));
+      output_fds_[stream] = TRY(make_pipe(plan, stream + 1));
       make_log(stream);
     }
   }
   return {};
 }
 
-Result<void> StepTask::launch(const ShimStart& start, int script_fd, bool twin_outputs) {
+Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs) {
   const LaunchStep& step = start.launch;
   const ProcessSpec& process = step.process;
   TaskPlan plan;
@@ -127,22 +135,35 @@ Result<void> StepTask::launch(const ShimStart& start, int script_fd, bool twin_o
   plan.gid = process.gid;
   plan.groups = process.groups;
   plan.umask = process.umask;
-
-  int child_ends[3] = {-1, -1, -1};
-  auto planned = plan_streams(start, plan, twin_outputs, child_ends);
-  auto started = planned.ok() ? start_task(plan) : Result<StartedTask>(std::move(planned).error());
-  for (int& end : child_ends) close_fd(end);
-  if (!started.ok())
-    return std::move(started).error();
-  running_ = started->failure.empty();
-  pid_ = running_ ? started->pid : 0;
-  failure_ = std::move(started->failure);
-  exit_ = started->failure_exit;
+  plan.no_new_privs = start.no_new_privs;
+  static const std::vector<TaskLimit> limits = default_task_limits();  // read once, they are the machine's
+  plan.limits = limits;
+  TRY(plan_streams(start, plan, twin_outputs));
+  start_ = std::make_unique<TaskStart>(std::move(plan));
   return {};
 }
 
+Result<void> StepTask::launched() {
+  for (int& end : child_ends_) close_fd(end);
+  const auto started = std::exchange(start_, nullptr)->result();
+  if (!started.ok())
+    return started.error();
+  failure_ = started->failure;
+  exit_ = started->failure_exit;
+  state_ = failure_.empty() ? State::kRunning : State::kOver;
+  pid_ = failure_.empty() ? started->pid : 0;
+  return {};
+}
+
+void StepTask::called_off() {
+  for (int& end : child_ends_) close_fd(end);
+  start_.reset();
+  state_ = State::kOver;
+  exit_ = {0, SIGTERM, false};
+}
+
 void StepTask::exited(int wait_status) {
-  running_ = false;
+  state_ = State::kOver;
   if (WIFSIGNALED(wait_status))
     exit_.signal = WTERMSIG(wait_status);
   else
@@ -160,12 +181,19 @@ void StepTask::read_output(int stream) {
     close_fd(output_fds_[stream]);  // a terminal says EIO when its last process is gone
 }
 
+// What was in the pipe when the last process of the step had ended: somebody outside it may hold the other end, and
+// write for ever.
 void StepTask::drain_output(int stream) {
+  int waiting = kPipeMax;  // a terminal does not count what is still on its way
+  if (output_fds_[stream] >= 0 && terminal_ < 0 && ::ioctl(output_fds_[stream], FIONREAD, &waiting) != 0)
+    waiting = kPipeMax;
   while (output_fds_[stream] >= 0) {
     const std::uint64_t before = logs_[stream]->end();
     read_output(stream);
-    if (logs_[stream]->end() == before)
-      close_fd(output_fds_[stream]);  // somebody outside the step holds the other end
+    const std::uint64_t got = logs_[stream]->end() - before;
+    waiting -= static_cast<int>(got);
+    if (got == 0 || waiting <= 0)
+      close_fd(output_fds_[stream]);
   }
 }
 

@@ -1,4 +1,6 @@
 // One task of a step while it runs: its process, what it wrote and nobody has yet, what it is still to read.
+//
+// prepared ──launched()──▶ running ──exited()──▶ over.   A failed start, or one that was called off, is over at once.
 #pragma once
 
 #include <sys/types.h>
@@ -22,12 +24,17 @@ class StepTask {
   ~StepTask();
   StepTask(StepTask&&) = delete;
 
-  // Starts the process. twin_outputs: an earlier task of this step writes to the same file, so it is not truncated.
-  Result<void> launch(const ShimStart& start, int script_fd, bool twin_outputs);
+  // Everything before the process. twin_outputs: an earlier task of this step writes to the same file, so it is not
+  // truncated.
+  Result<void> prepare(const ShimStart& start, int script_fd, bool twin_outputs);
+  TaskStart* start() { return start_.get(); }
+  Result<void> launched();  // its start has run
+  void called_off();        // its start never will
 
   std::uint32_t rank() const { return place_.rank; }
-  pid_t pid() const { return pid_; }
-  bool running() const { return running_; }
+  pid_t pid() const { return pid_; }  // 0 before it runs, or if it never did
+  bool running() const { return state_ == State::kRunning; }
+  bool over() const { return state_ == State::kOver; }
   const ExitStatus& exit() const { return exit_; }
   const std::string& failure() const { return failure_; }
   const std::string& output_path(int stream) const { return output_paths_[stream]; }
@@ -38,7 +45,7 @@ class StepTask {
   bool wants_output(int stream) const { return output_fds_[stream] >= 0 && logs_[stream]->has_room(); }
   void read_output(int stream);   // one read
   void drain_output(int stream);  // to the end; no process of the step is left
-  OutputLog* log(int stream) { return logs_[stream].get(); }
+  OutputLog* log(int stream) const { return logs_[stream].get(); }
   bool output_ended(int stream) const { return output_fds_[stream] < 0; }
 
   // Input. offset counts from the first byte ever sent to this rank; what we already have is skipped.
@@ -52,13 +59,19 @@ class StepTask {
   void resize_terminal(std::uint16_t rows, std::uint16_t columns);
 
  private:
+  enum class State : unsigned char { kPrepared, kRunning, kOver };
   void close_input();
-  Result<void> plan_streams(const ShimStart& start, TaskPlan& plan, bool twin_outputs, int child_ends[3]);
+  Result<int> make_pipe(TaskPlan& plan, int stream);
+  void make_log(int stream);
+  Result<void> plan_terminal(const LaunchStep& step, TaskPlan& plan);
+  Result<void> plan_streams(const ShimStart& start, TaskPlan& plan, bool twin_outputs);
 
   TaskPlace place_;
   std::size_t local_;
   pid_t pid_ = 0;
-  bool running_ = false;
+  State state_ = State::kPrepared;
+  std::unique_ptr<TaskStart> start_;
+  int child_ends_[3] = {-1, -1, -1};  // the task's own descriptors, until it has them
   ExitStatus exit_;
   std::string failure_;
   std::string output_paths_[2];

@@ -19,21 +19,11 @@ namespace {
 
 constexpr char kMark = '\x01';
 
-enum class Stage : int { kNone, kIdentity, kOpenInput, kOpenOutput, kOpenError, kTerminal };
+enum class Stage : int { kNone, kIdentity, kOtherUser, kOpenInput, kOpenOutput, kOpenError, kTerminal };
 
-// Everything the child touches: plain pointers into memory the parent keeps alive.
-struct ChildPlan {
-  const TaskPlan* plan = nullptr;
-  std::vector<char*> argv, env;
-  std::vector<char*> candidates;  // paths to try, in PATH's order
-  std::string script_by_fd;       // the script again, for users to whom its folder is closed
-  struct PidText {
-    const char* from;
-    char* to;
-  };
-  std::vector<PidText> pid_texts;  // variables that hold \x01p: expanded by the child
-  volatile int stage = 0;          // written by the child, read by the parent after vfork returns
-  volatile int error = 0;
+struct PidText {  // a variable that holds \x01p: expanded by the child
+  const char* from;
+  char* to;
 };
 
 void say(const char* a, const char* b, const char* c = "", const char* d = "", const char* e = "\n") {
@@ -50,7 +40,7 @@ const char* words_of(int error) {
   return words ? words : "Unknown error";
 }
 
-void put_pid(const ChildPlan::PidText& text, unsigned long pid) {
+void put_pid(const PidText& text, unsigned long pid) {
   char digits[24];
   int count = 0;
   do digits[count++] = static_cast<char>('0' + pid % 10);
@@ -67,102 +57,15 @@ void put_pid(const ChildPlan::PidText& text, unsigned long pid) {
   *to = '\0';
 }
 
-[[noreturn]] void give_up(ChildPlan& child, Stage stage) {
-  child.error = errno;
-  child.stage = static_cast<int>(stage);
-  ::_exit(1);
-}
-
-void place_stream(ChildPlan& child, int target, Stage stage) {
-  const TaskStream& stream = child.plan->streams[target];
-  int fd = -1;
-  switch (stream.how) {
-    case TaskStream::How::kFile: fd = ::open(stream.path.c_str(), stream.flags | O_NOCTTY, 0666); break;
-    case TaskStream::How::kDescriptor: fd = stream.fd; break;
-    case TaskStream::How::kTerminal: fd = child.plan->terminal; break;
-    case TaskStream::How::kJoinOutput: fd = 1; break;
-  }
-  if (fd < 0 || (fd != target && ::dup2(fd, target) < 0))
-    give_up(child, stage);
-  if (fd == target)
-    ::fcntl(fd, F_SETFD, 0);
-  else if (stream.how == TaskStream::How::kFile && fd > 2)
-    ::close(fd);
-}
-
-// Raw system calls for the identity: the C library's would try to tell other threads.
-void become_user(ChildPlan& child) {
-  const TaskPlan& plan = *child.plan;
-  if (::geteuid() != 0) {
-    // An agent of one user runs that user's work only. Nobody else's may become his.
-    errno = EPERM;
-    if (plan.uid != ::geteuid())
-      give_up(child, Stage::kIdentity);
-    return;
-  }
-  if (::syscall(SYS_setgroups, plan.groups.size(), plan.groups.data()) != 0 ||
-      ::syscall(SYS_setresgid, plan.gid, plan.gid, plan.gid) != 0 ||
-      ::syscall(SYS_setresuid, plan.uid, plan.uid, plan.uid) != 0)
-    give_up(child, Stage::kIdentity);
-}
-
-[[noreturn]] void run_program(ChildPlan& child) {
-  const TaskPlan& plan = *child.plan;
-  int error = ENOENT;
-  for (char* path : child.candidates) {
-    ::execve(path, child.argv.data(), child.env.data());
-    if (errno != ENOENT && errno != ENOTDIR)
-      error = errno;
-    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
-      break;
-  }
-  if (error == EACCES && plan.script_fd >= 0) {
-    // The folder is closed to this user; the open file is not.
-    ::fcntl(plan.script_fd, F_SETFD, 0);
-    ::execve(child.script_by_fd.c_str(), child.argv.data(), child.env.data());
-    error = errno;
-  }
-  const char* hint = error == ENOEXEC ? " (does its first line begin with #! and an interpreter?)\n" : "\n";
-  say("lockstep: error: execve(): ", child.argv[0], ": ", words_of(error), hint);
-  ::_exit(error < 256 ? error : 255);
-}
-
-[[noreturn]] void child_main(ChildPlan& child) {
-  const TaskPlan& plan = *child.plan;
-  ::setsid();
-  become_user(child);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after the identity, whose change clears it
-  ::umask(static_cast<mode_t>(plan.umask));
-  const char* home = plan.work_dir.empty() ? "/" : plan.work_dir.c_str();
-  int chdir_error = 0;
-  if (::chdir(home) != 0) {
-    chdir_error = errno;
-    if (::chdir("/tmp") != 0) {
-      // Stays where the shim is: its folder is readable, and the message below says what happened.
-    }
-  }
-  if (plan.terminal >= 0 && ::ioctl(plan.terminal, TIOCSCTTY, 0) != 0)
-    give_up(child, Stage::kTerminal);
-  place_stream(child, 0, Stage::kOpenInput);
-  place_stream(child, 1, Stage::kOpenOutput);
-  place_stream(child, 2, Stage::kOpenError);
-  if (chdir_error)
-    say("lockstep: error: couldn't chdir to `", home, "': ", words_of(chdir_error), ": going to /tmp instead\n");
-
-  for (const auto& text : child.pid_texts) put_pid(text, static_cast<unsigned long>(::getpid()));
-  ::signal(SIGPIPE, SIG_DFL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  run_program(child);
-}
-
 std::string failure_text(Stage stage, const TaskPlan& plan, int error) {
   const auto file = [&](const char* name, int stream) {
     return std::string("Could not open ") + name + " file " + plan.streams[stream].path + ": " + words_of(error);
   };
   switch (stage) {
     case Stage::kIdentity: return "cannot become uid " + std::to_string(plan.uid) + ": " + words_of(error);
+    case Stage::kOtherUser:
+      return "the agent of this node is not root, it runs work of uid " + std::to_string(::geteuid()) +
+             " only, not of uid " + std::to_string(plan.uid);
     case Stage::kOpenInput: return file("stdin", 0);
     case Stage::kOpenOutput: return file("stdout", 1);
     case Stage::kOpenError: return file("stderr", 2);
@@ -172,31 +75,176 @@ std::string failure_text(Stage stage, const TaskPlan& plan, int error) {
   return "unknown failure";
 }
 
-void list_candidates(ChildPlan& child, std::vector<std::string>& storage) {
-  const TaskPlan& plan = *child.plan;
+}  // namespace
+
+// Everything the child touches: plain pointers into memory that stays.
+struct TaskStart::Child {
+  explicit Child(TaskPlan p) : plan(std::move(p)) {
+    list_words();
+    list_variables();
+    if (argv.size() > 1)
+      list_candidates();
+  }
+  void list_words();
+  void list_variables();
+  void list_candidates();
+  // In the child.
+  [[noreturn]] void main();
+  [[noreturn]] void give_up(Stage where);
+  [[noreturn]] void run_program();
+  void become_user();
+  void place_stream(int target, Stage where);
+
+  TaskPlan plan;
+  std::vector<char*> argv, env;
+  std::vector<char*> candidates;  // paths to try, in PATH's order
+  std::string script_by_fd;       // the script again, for users to whom its folder is closed
+  std::vector<PidText> pid_texts;
+  std::vector<std::string> paths, pid_buffers;  // memory of the above
+
+  pid_t parent = 0;
+  pid_t pid = 0;           // -1: vfork failed
+  volatile int stage = 0;  // written by the child, read once vfork has returned
+  volatile int error = 0;
+};
+
+void TaskStart::Child::give_up(Stage where) {
+  error = errno;
+  stage = static_cast<int>(where);
+  ::_exit(1);
+}
+
+void TaskStart::Child::place_stream(int target, Stage where) {
+  const TaskStream& stream = plan.streams[target];
+  int fd = -1;
+  switch (stream.how) {
+    case TaskStream::How::kFile: fd = ::open(stream.path.c_str(), stream.flags | O_NOCTTY, 0666); break;
+    case TaskStream::How::kDescriptor: fd = stream.fd; break;
+    case TaskStream::How::kTerminal: fd = plan.terminal; break;
+    case TaskStream::How::kJoinOutput: fd = 1; break;
+  }
+  if (fd < 0 || (fd != target && ::dup2(fd, target) < 0))
+    give_up(where);
+  if (fd == target)
+    ::fcntl(fd, F_SETFD, 0);
+  else if (stream.how == TaskStream::How::kFile && fd > 2)
+    ::close(fd);
+}
+
+// Raw system calls for the identity: the C library's would try to tell other threads.
+void TaskStart::Child::become_user() {
+  if (::geteuid() != 0) {  // an agent of one user runs that user's work only
+    if (plan.uid != ::geteuid())
+      give_up(Stage::kOtherUser);
+  } else if (::syscall(SYS_setgroups, plan.groups.size(), plan.groups.data()) != 0 ||
+             ::syscall(SYS_setresgid, plan.gid, plan.gid, plan.gid) != 0 ||
+             ::syscall(SYS_setresuid, plan.uid, plan.uid, plan.uid) != 0) {
+    give_up(Stage::kIdentity);
+  }
+  shed_capabilities(plan.uid == 0);
+  if (plan.no_new_privs)
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+void TaskStart::Child::run_program() {
+  int failed = ENOENT;
+  for (char* path : candidates) {
+    ::execve(path, argv.data(), env.data());
+    if (errno != ENOENT && errno != ENOTDIR)
+      failed = errno;
+    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+      break;
+  }
+  if (failed == EACCES && plan.script_fd >= 0) {
+    // The folder is closed to this user; the open file is not. Its interpreter needs it open, under this name.
+    ::fcntl(plan.script_fd, F_SETFD, 0);
+    ::execve(script_by_fd.c_str(), argv.data(), env.data());
+    failed = errno;
+  }
+  const char* hint = failed == ENOEXEC ? " (does its first line begin with #! and an interpreter?)\n" : "\n";
+  say("lockstep: error: execve(): ", argv[0], ": ", words_of(failed), hint);
+  ::_exit(failed < 256 ? failed : 255);
+}
+
+void TaskStart::Child::main() {
+  ::setsid();
+  reset_signals();  // before anything that may wait, so that a signal ends it
+  shed_standing(plan.limits);
+  become_user();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after the identity, whose change clears it
+  if (::getppid() != parent)
+    ::_exit(1);  // the shim was killed before it counted
+  ::umask(static_cast<mode_t>(plan.umask));
+  const char* home = plan.work_dir.empty() ? "/" : plan.work_dir.c_str();
+  int chdir_error = 0;
+  if (::chdir(home) != 0) {
+    chdir_error = errno;
+    if (::chdir("/tmp") != 0 && ::chdir("/") != 0)
+      give_up(Stage::kIdentity);  // not in the shim's folder
+  }
+  if (plan.terminal >= 0 && ::ioctl(plan.terminal, TIOCSCTTY, 0) != 0)
+    give_up(Stage::kTerminal);
+  place_stream(0, Stage::kOpenInput);
+  place_stream(1, Stage::kOpenOutput);
+  place_stream(2, Stage::kOpenError);
+  if (chdir_error)
+    say("lockstep: error: couldn't chdir to `", home, "': ", words_of(chdir_error), ": going to /tmp instead\n");
+
+  for (const auto& text : pid_texts) put_pid(text, static_cast<unsigned long>(::getpid()));
+  close_on_exec_from(3);
+  run_program();
+}
+
+void TaskStart::Child::list_words() {
+  if (!plan.script.empty())
+    argv.push_back(plan.script.data());
+  for (auto& word : plan.argv) argv.push_back(word.data());
+  argv.push_back(nullptr);
+}
+
+// The last of equal names wins; the order of the first ones stays.
+void TaskStart::Child::list_variables() {
+  std::map<std::string_view, std::size_t> position;
+  pid_buffers.reserve(plan.env.size());
+  for (auto& variable : plan.env) {
+    char* text = variable.data();
+    if (variable.find("\x01p") != variable.npos) {
+      pid_buffers.emplace_back(variable.size() * 12, '\0');
+      pid_texts.push_back({variable.c_str(), pid_buffers.back().data()});
+      text = pid_buffers.back().data();
+    }
+    const auto [at, fresh] = position.try_emplace(std::string_view(variable).substr(0, variable.find('=')), env.size());
+    if (fresh)
+      env.push_back(text);
+    else
+      env[at->second] = text;
+  }
+  env.push_back(nullptr);
+}
+
+void TaskStart::Child::list_candidates() {
+  const std::string_view program(argv[0]);
   if (!plan.script.empty()) {
-    storage.push_back(plan.script);
-    child.script_by_fd = "/proc/self/fd/" + std::to_string(plan.script_fd);
-  } else if (plan.argv[0].find('/') != std::string::npos) {
-    storage.push_back(plan.argv[0]);
+    paths.push_back(plan.script);
+    script_by_fd = "/proc/self/fd/" + std::to_string(plan.script_fd);
+  } else if (program.find('/') != program.npos) {
+    paths.emplace_back(program);
   } else {
     std::string_view path = "/usr/local/bin:/usr/bin:/bin";
-    for (const char* variable : child.env)
+    for (const char* variable : env)
       if (variable && std::string_view(variable).starts_with("PATH="))
         path = variable + 5;
     for (;;) {
       const auto colon = path.find(':');
       const std::string_view dir = path.substr(0, colon);
-      storage.push_back(dir.empty() ? "./" + plan.argv[0] : std::string(dir) + "/" + plan.argv[0]);
+      paths.push_back((dir.empty() ? "." : std::string(dir)).append("/").append(program));
       if (colon == path.npos)
         break;
       path.remove_prefix(colon + 1);
     }
   }
-  for (auto& candidate : storage) child.candidates.push_back(candidate.data());
+  for (auto& candidate : paths) candidates.push_back(candidate.data());
 }
-
-}  // namespace
 
 std::string expand_placeholders(std::string_view text, const TaskPlace& place) {
   std::string out;
@@ -224,50 +272,36 @@ std::string expand_placeholders(std::string_view text, const TaskPlace& place) {
   return out;
 }
 
-Result<StartedTask> start_task(const TaskPlan& plan) {
-  ChildPlan child;
-  child.plan = &plan;
-  for (const auto& word : plan.argv) child.argv.push_back(const_cast<char*>(word.c_str()));
-  if (!plan.script.empty())
-    child.argv.insert(child.argv.begin(), const_cast<char*>(plan.script.c_str()));
-  if (child.argv.empty())
+TaskStart::TaskStart(TaskPlan plan) : child_(std::make_unique<Child>(std::move(plan))) {}
+TaskStart::~TaskStart() = default;
+
+void TaskStart::run() {
+  Child& child = *child_;
+  if (child.candidates.empty())
+    return;
+  child.parent = ::getpid();
+  child.pid = ::vfork();
+  if (child.pid == 0)
+    child.main();
+  if (child.pid < 0)
+    child.error = errno;
+  else if (child.stage != 0)
+    ::waitpid(child.pid, nullptr, 0);  // unless the shim was faster
+}
+
+Result<StartedTask> TaskStart::result() const {
+  const Child& child = *child_;
+  if (child.candidates.empty())
     return Error{Errc::kInvalid, "no program to run", "argv"};
-  child.argv.push_back(nullptr);
-
-  // The last of equal names wins; the order of the first ones stays.
-  std::map<std::string_view, std::size_t> position;
-  std::vector<std::string> pid_buffers;
-  pid_buffers.reserve(plan.env.size());
-  for (const auto& variable : plan.env) {
-    char* text = const_cast<char*>(variable.c_str());
-    if (const auto mark = variable.find("\x01p"); mark != variable.npos) {
-      pid_buffers.emplace_back(variable.size() * 12, '\0');
-      child.pid_texts.push_back({variable.c_str(), pid_buffers.back().data()});
-      text = pid_buffers.back().data();
-    }
-    const auto [at, fresh] =
-        position.try_emplace(std::string_view(variable).substr(0, variable.find('=')), child.env.size());
-    if (fresh)
-      child.env.push_back(text);
-    else
-      child.env[at->second] = text;
-  }
-  std::vector<std::string> storage;
-  list_candidates(child, storage);
-  child.env.push_back(nullptr);
-
-  const pid_t pid = ::vfork();
-  if (pid == 0)
-    child_main(child);
-  if (pid < 0)
-    return Error{Errc::kExhausted, std::string("cannot make a process: ") + words_of(errno), {}};
+  if (child.pid < 0)
+    return Error{Errc::kExhausted, std::string("cannot make a process: ") + words_of(child.error), {}};
   StartedTask started;
-  started.pid = pid;
+  started.pid = child.pid;
   if (const auto stage = static_cast<Stage>(child.stage); stage != Stage::kNone) {
-    started.failure = failure_text(stage, plan, child.error);
+    started.failure = failure_text(stage, child.plan, child.error);
     // Slurm reports files it could not open as 0:53.
-    started.failure_exit = stage == Stage::kIdentity ? ExitStatus{1, 0, false} : ExitStatus{0, 53, false};
-    ::waitpid(pid, nullptr, 0);
+    const bool identity = stage == Stage::kIdentity || stage == Stage::kOtherUser;
+    started.failure_exit = identity ? ExitStatus{1, 0, false} : ExitStatus{0, 53, false};
   }
   return started;
 }

@@ -1,15 +1,19 @@
 // Starting one task: placeholders, the user's identity, files opened as that user, the terminal, exec. The child is
-// made by vfork, so it shares our memory until it runs the program; everything it needs is prepared before.
+// made by vfork, so it shares our memory until it runs the program; everything it needs is prepared before. Whoever
+// calls vfork waits for as long as the child takes to open its files, which may be for ever (a FIFO without a writer, a
+// file server that is gone): the shim lets a thread wait (task_starter.h).
 #pragma once
 
 #include <sys/types.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "ports/shims.h"
+#include "shim/task_inheritance.h"
 
 namespace lockstep {
 
@@ -40,6 +44,8 @@ struct TaskPlan {
   std::int32_t umask = 022;
   TaskStream streams[3];
   int terminal = -1;  // slave of the pty
+  std::vector<TaskLimit> limits;
+  bool no_new_privs = false;  // setuid programs give nothing
 };
 
 struct StartedTask {
@@ -48,7 +54,22 @@ struct StartedTask {
   std::string failure;
   ExitStatus failure_exit;
 };
-// Error: no process could be made at all.
-Result<StartedTask> start_task(const TaskPlan& plan);
+
+// One start, in three parts: what needs memory before, what may take for ever in between, what it came to after.
+class TaskStart {
+ public:
+  explicit TaskStart(TaskPlan plan);
+  ~TaskStart();
+  TaskStart(TaskStart&&) = delete;
+
+  // Returns once the program runs, or certainly never will. Touches nothing but its own memory: any thread may wait.
+  void run();
+  // Error: no process could be made at all.
+  Result<StartedTask> result() const;
+
+ private:
+  struct Child;
+  std::unique_ptr<Child> child_;
+};
 
 }  // namespace lockstep

@@ -3,11 +3,11 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "io/https_client.h"
+#include "io/local/folder.h"
 #include "io/pki.h"
 #include "wire/api.h"
 
@@ -20,7 +20,8 @@ constexpr const char* kHelp =
 
 Makes a key here, has the cluster sign it, and keeps both with the cluster's CA in DIR (default /var/lib/lockstep/pki).
 The token comes from `lockstep node token` on the controller's machine; it works once and carries the CA's fingerprint,
-so the answer can only come from that cluster. Then start the agent with a settings file that names these files.
+so the answer can only come from that cluster. --token - reads it from stdin: arguments can be seen by every user of the
+machine. DIR may not lie where others could exchange it. Then start the agent with a settings file that names these files.
 
 Example
   lockstep node join --controller 10.0.0.1:6820 --token 3f2a….b17c….9d0e… --node gpu17
@@ -35,6 +36,12 @@ Result<HttpsServer> parse_controller(const std::string& text) {
   server.host = text.substr(0, colon);
   server.port = static_cast<std::uint16_t>(*port);
   return server;
+}
+
+std::string line_of_stdin() {
+  std::string line;
+  for (char c; line.size() < 4096 && ::read(0, &c, 1) == 1 && c != '\n';) line += c;
+  return line;
 }
 
 Result<void> join(const std::string& controller, const std::string& token, const std::string& node,
@@ -79,13 +86,11 @@ int join_main(int argc, char** argv) {
     gethostname(host, sizeof host - 1);
     node = std::string(host).substr(0, std::string(host).find('.'));
   }
-  for (std::size_t at = 1; at != std::string::npos;) {
-    at = pki.find('/', at);
-    mkdir(pki.substr(0, at).c_str(), 0700);
-    if (at != std::string::npos)
-      ++at;
-  }
-  const auto joined = join(controller, token, node, pki);
+  if (token == "-")
+    token = line_of_stdin();
+  pki = absolute_path(pki);
+  const auto folder = Folder::make(pki, 0700);
+  const auto joined = folder ? join(controller, token, node, pki) : Result<void>(folder.error());
   if (!joined) {
     fprintf(stderr, "lockstep node join: %s\n", joined.error().message.c_str());
     return 1;

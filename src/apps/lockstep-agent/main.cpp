@@ -34,7 +34,7 @@ Makes this machine a node of a Lockstep cluster. Jobs on the node go on when the
 
   --settings FILE   JSON: node, address, controller_host, controller_port, ca, certificate, key, state_dir, socket,
                     shim, realm, run_dir, peer_port, cpus, memory_mb, weight, features, resources ("fpga=2"),
-                    domains, boot_id_file, fence_hook
+                    domains, boot_id_file, fence_hook, no_new_privs
   --version         prints the version
   --help            prints this
 
@@ -105,8 +105,13 @@ Result<void> run(const std::string& settings_path) {
   const auto survivors = TRY(shims->recover());
   // Other agents dial here. Without it the controller passes their bytes on.
   NodeAgent* dialed = nullptr;
+  HttpLimits peer_limits;  // upgrades and nothing else
+  peer_limits.body_bytes = 0;
+  peer_limits.connections = 4096;
+  peer_limits.memory_bytes = 64 << 20;
   const auto peers = make_http_server(
-      *loop, [&dialed](std::shared_ptr<HttpExchange> exchange) { dialed->peer_request(std::move(exchange)); });
+      *loop, [&dialed](std::shared_ptr<HttpExchange> exchange) { dialed->peer_request(std::move(exchange)); },
+      peer_limits);
   const auto peer_port =
       peers->listen_tls(facts.address, settings.peer_port, {settings.ca, settings.certificate, settings.key});
   if (!peer_port.ok())

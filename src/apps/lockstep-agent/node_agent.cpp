@@ -19,6 +19,7 @@ constexpr Duration kDevicesEvery = seconds(30);
 constexpr Duration kJournalAgain = seconds(1);  // after a failed write
 constexpr Duration kAttachAgain = millis(1);    // a shim that is about to make its socket
 constexpr int kAttachTries = 5000;
+constexpr Duration kLookEvery = seconds(2);     // at the boot clock; less than the drift that the controller allows
 constexpr Duration kPeerPatience = seconds(2);  // for an answer of another agent; then the controller carries the bytes
 constexpr const char* kPeerProtocol = "lockstep-peer/1";
 
@@ -36,6 +37,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       shims_(std::move(shims)),
       splices_(loop),
       logic_({.peer_port = settings_.peer_port}, facts_, journal_.lines(), survivors, clock.boot()),
+      refusals_(loop),
       gate_(facts_.meta.name, hmac_sha256_hex),
       peers_(
           loop, [this](const StepMember& whom, Peers::Dialed done) { dial_peer(whom, std::move(done)); },
@@ -139,6 +141,9 @@ void NodeAgent::heard(ToAgent message) {
   } else if (const auto* refused = std::get_if<Refused>(&message)) {
     say("the controller refuses this node: " + refused->why);
     refused_ = true;
+  } else if (const auto* revoked = std::get_if<Revoked>(&message)) {
+    gate_.set_key(revoked->ticket_key, Instant{revoked->now_us}, clock_.boot());
+    peers_.revoke(revoked->node, revoked->certificate);
   }
   pump_soon();
 }
@@ -181,6 +186,8 @@ void NodeAgent::open_step(StepOpen what, std::unique_ptr<Stream> stream) {
 // The words of another agent may be faster than the controller's, by which the step starts here.
 void NodeAgent::reach_shim(const StepTicket& ticket, Peers::Opened done, int tries) {
   const ShimKey key{ticket.job, ticket.attempt, ticket.step, 0, 0, 0};
+  if (auto refused = refusals_.stream(key))
+    return done(std::move(refused));
   if (const auto fd = connect_to_shim(settings_.run_dir, key); fd.ok())
     return done(std::make_unique<FdStream>(loop_, *fd, nullptr));
   const bool may_come = logic_.step(ticket.job, ticket.attempt, ticket.step).here != AgentLogic::StepHere::kNever ||
@@ -198,6 +205,7 @@ void NodeAgent::dial_peer(const StepMember& whom, Peers::Dialed done) {
   ask.target = "/v1/peer";
   ask.protocol = kPeerProtocol;
   ask.node = whom.node;
+  ask.certificate = whom.certificate;
   ask.timeout = kPeerPatience;
   dial_tls(loop_, std::move(ask),
            [this, name = whom.node, done = std::move(done)](Result<std::unique_ptr<Stream>> got) {
@@ -215,7 +223,8 @@ void NodeAgent::peer_request(std::shared_ptr<HttpExchange> exchange) {
   if (!node || request.path != "/v1/peer" || upgrade == request.headers.end() || upgrade->second != kPeerProtocol)
     return exchange->respond({403, "text/plain", "other nodes of the cluster connect here, nobody else\n", {}});
   if (auto stream = exchange->upgrade(kPeerProtocol))
-    peers_.accept(std::move(stream));
+    peers_.accept(std::move(stream), peer.certificate_name.substr(peer.certificate_name.find(':') + 1),
+                  peer.certificate_serial);
 }
 
 // --- devices ---
@@ -287,11 +296,13 @@ void NodeAgent::pump() {
     loop_.after(kJournalAgain, [this] { pump_soon(); });
     return;
   }
+  for (Refusal& refusal : logic_.take_refusals()) refusals_.add(std::move(refusal));
   for (auto& order : logic_.take_orders()) {
     using enum AgentLogic::ShimOrder::What;
     switch (order.what) {
       case kStart:
         at_home(order.start.launch.process.env);
+        order.start.no_new_privs = settings_.no_new_privs;
         shims_->start(order.start);
         break;
       case kSignal: shims_->signal(order.key, order.signal); break;
@@ -305,8 +316,10 @@ void NodeAgent::pump() {
     if (link_)
       link_->send(message);
 
-  const Instant due = logic_.next_timer();
-  if (due == alarm_at_)
+  // The loop's timers stand still while the machine is suspended, fences do not: look often enough to strike in time.
+  const Instant next = logic_.next_timer();
+  const Instant due = next < kNever ? std::min(next, clock_.boot() + kLookEvery) : kNever;
+  if (alarm_at_ < kNever && due >= alarm_at_)
     return;
   if (alarm_at_ < kNever)
     loop_.cancel(alarm_);

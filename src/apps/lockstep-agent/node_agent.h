@@ -56,6 +56,7 @@ class NodeAgent {
   std::unique_ptr<Shims> shims_;
   Splices splices_;
   AgentLogic logic_;
+  Refusals refusals_;
   TicketGate gate_;
   Peers peers_;
   StepSwitch switch_;

@@ -1,0 +1,34 @@
+// Refusals: why steps could not be started here, for those who attach to them: they get the reason, as a task's failure
+// that a shim would tell, and the exit of every rank. The latest so many are kept.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ports/loop.h"
+#include "ports/shims.h"
+
+namespace lockstep {
+
+struct Refusal {
+  ShimKey key;
+  std::vector<std::uint32_t> ranks;
+  std::string why;
+};
+
+class Refusals {
+ public:
+  explicit Refusals(EventLoop& loop) : loop_(loop) {}
+  void add(Refusal refusal);
+  // In place of the stream to a shim; null when this one was not refused.
+  std::unique_ptr<Stream> stream(const ShimKey& key) const;
+
+ private:
+  EventLoop& loop_;
+  std::deque<Refusal> kept_;
+};
+
+}  // namespace lockstep

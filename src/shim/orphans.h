@@ -1,0 +1,20 @@
+// Processes whose shim was killed. The kernel gives them to the nearest subreaper above, whatever sessions, names and
+// environments they made for themselves: to this agent, if it started the shim, else to the node's first process or
+// the service manager. So no mark on them is needed: whoever is a child of ours and no shim is an orphan.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <set>
+
+namespace lockstep {
+
+// From now on orphans come to this process.
+void adopt_orphans();
+
+// Kills what a killed shim left, and what that made; returns how many processes were found, 0 when nothing is left.
+// shims: the live ones. since_us (boot clock, 0 = unknown): of what came to a process above us, nothing older is meant.
+std::size_t kill_orphans(const std::set<pid_t>& shims, std::int64_t since_us);
+
+}  // namespace lockstep
