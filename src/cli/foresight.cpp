@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/invocation.h"
+#include "views/shown_text.h"
 #include "wire/yaml.h"
 
 namespace lockstep {
@@ -124,7 +125,7 @@ class Rows {
   std::vector<std::vector<std::string>> rows_;
 };
 
-void say(const std::string& text) { fputs(text.c_str(), stdout); }
+void say(const std::string& text) { fputs(shown_lines(text).c_str(), stdout); }
 
 void print_funnel(const NodeFunnel& funnel, bool several) {
   say(format("\nNodes{} ({} needed)\n",

@@ -13,7 +13,7 @@
 #include "io/local/node_init.h"
 #include "io/local/restarts.h"
 #include "io/local/state_dir.h"
-#include "wire/codec.h"
+#include "wire/api.h"
 
 namespace lockstep {
 
@@ -44,17 +44,28 @@ Result<void> write_hosts(const Folder& dir, const ClusterConf& conf) {
   return dir.keep("hosts", hosts, 0644);  // bound over /etc/hosts in every node
 }
 
-// A certificate by the same door any other node uses: a one-time token, then join.
+bool counts(const ClusterDir& dir, const std::string& node) {
+  const auto answer = api(dir, "GET", "/v1/nodes/" + node);
+  const auto record = answer ? decode_record(Kind::kNode, *answer) : Result<Record>(answer.error());
+  return record.ok() && std::get<Ref<Node>>(*record)->certificate != kNoCertificate;
+}
+
+// A certificate by the same door any other node uses: a one-time token, then join. Again for a node that was removed or
+// revoked: its old one counts no more. Where this machine is the node, whoever is root or administrator there is so
+// here.
 Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std::string& node) {
   const std::string pki = dir.node_dir(node) + "/pki";
-  if (access((pki + "/node.crt").c_str(), F_OK) == 0)
+  if (access((pki + "/node.crt").c_str(), F_OK) == 0 && counts(dir, node))
     return {};
-  const std::string answer =
-      TRY(api(dir, "POST", "/v1/tokens", format(R"({{"role":"compute","node":"{}","ttl_s":600}})", node)));
+  TokenRequest ask;
+  ask.node = node;
+  ask.ttl_s = 600;
+  ask.trust_administrators = conf.nodes == 0;
+  const std::string answer = TRY(api(dir, "POST", "/v1/tokens", encode(ask)));
   const std::string token = TRY(decode_token_answer(answer));
   return run_program({program_dir() + "/lockstep-agent", "join", "--controller",
-                      format("{}:{}", controller_host(conf), conf.port), "--node", node, "--pki", pki, "--token",
-                      token});
+                      format("{}:{}", controller_host(conf), conf.port), "--node", node, "--pki", pki, "--token", "-"},
+                     token + "\n");
 }
 
 Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const std::string& node,
@@ -83,8 +94,8 @@ Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const 
   file.memory_mb = conf.memory_mb;
   if (conf.nodes > 0 && file.memory_mb == 0)
     file.memory_mb = file.cpus * kMemoryPerCpuMb;
-  file.boot_id_file = here + "/boot_id";
-  file.fence_hook = true;
+  file.boot_id_file = here + "/" + kBootIdFile;
+  file.fence_hook = conf.nodes > 0;  // a plain node's work outlives its first process
   TRY(folder.keep("agent.json", encode(file), 0600));
   if (gpus.count > 0 && access((here + "/gpus").c_str(), F_OK) != 0)
     TRY(folder.write("gpus",
@@ -189,10 +200,43 @@ Result<void> wait_nodes_up(const ClusterDir& dir, const ClusterConf& conf, Durat
                {}};
 }
 
+namespace {
+
+// The notes of a copied directory name the original's processes, and its network is the original's.
+Result<void> check_is_no_copy(const ClusterDir& dir, const std::vector<std::string>& names) {
+  std::vector<ProcessId> noted;
+  if (const auto note = read_run_note(dir.file(kControllerNoteFile)))
+    for (const auto& process : {note->supervisor, note->process})
+      if (process)
+        noted.push_back(*process);
+  for (const auto& name : names)
+    if (const auto process = read_pid_file(dir.node_dir(name) + "/" + kInitPidFile))
+      noted.push_back(*process);
+  for (const ProcessId& process : noted) {
+    const auto proven = OwnProcess::prove(process, dir.id);
+    if (!proven && proven.error().code == Errc::kDenied && command_name(process.pid).starts_with("lockstep"))
+      return denied(
+          format("{} says that process {} is its own, which runs for another directory: is this a copy of a "
+                 "running cluster's? Nothing was touched",
+                 dir.root, process.pid));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf& conf) {
   // The controller first: it would otherwise see its nodes go and begin to heal.
-  TRY(stop_controller(dir));
   const auto names = node_names(conf);
+  TRY(check_is_no_copy(dir, names));
+  TRY(stop_controller(dir));
+  // Notes may have been lost: what still holds a lock is not down, and the notes that are left are kept for the next
+  // try.
+  if (const std::string who = user_of(dir.root); !who.empty())
+    return conflict(
+        format("the controller is not down: {} uses {} and is not proven to be this cluster's. Look at it, "
+               "end it with kill, then run this again",
+               who, dir.root));
   std::vector<OwnProcess> nodes;
   for (const auto& name : names)
     if (auto node = own_node(dir, name)) {
@@ -204,6 +248,14 @@ Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf& conf) {
       return Error{Errc::kTimeout, format("node process {} does not end", node.id().pid), {}};
   if (conf.nodes > 0)
     TRY(remove_network(conf.network, conf.nodes));
+  else
+    end_plain_node(dir.node_dir(names[0]));
+  for (const auto& name : names)
+    if (const std::string who = user_of(dir.node_dir(name) + "/state"); !who.empty())
+      return conflict(
+          format("node {} is not down: its agent ({} of its own pid namespace) still uses {}/state. End it "
+                 "with kill, then run this again",
+                 name, who, dir.node_dir(name)));
   for (const auto& name : names) unlink((dir.node_dir(name) + "/" + kInitPidFile).c_str());
   for (const char* file : {kControllerNoteFile, "public/api.sock", "api.sock"}) unlink(dir.file(file).c_str());
   return {};

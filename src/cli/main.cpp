@@ -88,6 +88,13 @@ int cli_main(const ClientContext& context, int argc, char** argv) {
     puts("lockstep " LOCKSTEP_VERSION);
     return 0;
   }
+  // "" would mean the default cluster, which somebody with an unset variable does not mean.
+  for (int i = 2; i < argc; ++i)
+    if (std::string_view(argv[i]) == "--dir=" ||
+        (std::string_view(argv[i]) == "--dir" && i + 1 < argc && argv[i + 1][0] == '\0')) {
+      fputs("lockstep: --dir is empty: name the cluster's directory (is a variable not set?)\n", stderr);
+      return 2;
+    }
   if (verb == "up")
     return up_main(argc - 1, argv + 1);
   if (verb == "down")

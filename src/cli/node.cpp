@@ -5,12 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "base/hostlist.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
 #include "io/client/unix_api_client.h"
 #include "io/local/state_dir.h"
-#include "wire/codec.h"
+#include "wire/api.h"
 
 namespace lockstep {
 
@@ -18,13 +21,24 @@ namespace {
 
 constexpr const char* kHelp = R"help(Usage: lockstep node VERB …
 
-  token [--node NAME] [--ttl SECONDS]       print a one-time token that lets one machine join
+  token --node NAMES [options]              print a token that lets a machine join under one of these names: n5, gpu[1-8]
+  token --any-name [options]                the same for any name that nobody has
   join --controller HOST:PORT --token T     make this machine a node (run on the new machine, as root)
+  update NAME --trust-administrators        let root and administrators who call from there be so for the cluster
+  update NAME --no-trust-administrators     the default: they have the rights of the owner of a job there, no others
   drain NAME [REASON]                       take no new work there
   resume NAME                               take work again
-  remove NAME                               forget a node that is down and holds nothing
+  revoke NAME                               cut the node off: its certificate counts no more, its work is fenced
+  remove NAME                               forget a node that is down and holds nothing; its certificate with it
   kill NAME                                 pull the plug of a virtual node
 All but join take --dir DIR.
+
+Options of token
+  --ttl SECONDS            how long it may be used (default 3600, at most 30 days)
+  --uses N                 by how many machines (default 1, at most 1000)
+  --replace                the name may be taken from a node that is up or holds work, which is cut off and fenced first
+  --broker REALM           the machine speaks for all users of its own user database, under this name of it
+  --trust-administrators   as with update
 )help";
 
 int fail(const Error& error) {
@@ -41,6 +55,62 @@ Result<std::string> api(const ClusterDir& dir, std::string_view method, const st
   return reply.body;
 }
 
+struct Words {
+  std::string dir;
+  TokenRequest token;
+  std::optional<bool> trust;
+  bool help = false;
+};
+
+Result<std::uint64_t> number(const char* option, const char* text, std::uint64_t most) {
+  const auto value = parse_uint(text);
+  if (!value || *value == 0 || *value > most)
+    return invalid(format("{} {}: a number from 1 to {} is meant", option, text, most));
+  return *value;
+}
+
+Result<Words> parse(int argc, char** argv) {
+  static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
+                                    {"node", 1, nullptr, 'n'},
+                                    {"any-name", 0, nullptr, 'a'},
+                                    {"ttl", 1, nullptr, 't'},
+                                    {"uses", 1, nullptr, 'u'},
+                                    {"replace", 0, nullptr, 'r'},
+                                    {"broker", 1, nullptr, 'b'},
+                                    {"help", 0, nullptr, 'h'},
+                                    {"trust-administrators", 0, nullptr, 'T'},
+                                    {"no-trust-administrators", 0, nullptr, 'N'},
+                                    {nullptr, 0, nullptr, 0}};
+  Words words;
+  optind = 2;
+  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
+      case 'd': words.dir = optarg; break;
+      case 'n': words.token.node = optarg; break;
+      case 'a': words.token.any_name = true; break;
+      case 't':
+        words.token.ttl_s = static_cast<std::int64_t>(TRY(number("--ttl", optarg, kTokenLifeMax.seconds())));
+        break;
+      case 'u': words.token.uses = static_cast<std::uint32_t>(TRY(number("--uses", optarg, kTokenUsesMax))); break;
+      case 'r': words.token.replace = true; break;
+      case 'b':
+        words.token.role = JoinToken::Role::kBroker;
+        words.token.realm = optarg;
+        break;
+      case 'T': words.trust = true; break;
+      case 'N': words.trust = false; break;
+      case 'h': words.help = true; break;
+      default: return invalid("");  // getopt has said why
+    }
+  words.token.trust_administrators = words.trust.value_or(false);
+  return words;
+}
+
+Result<void> print_token(const ClusterDir& dir, const TokenRequest& ask) {
+  const std::string answer = TRY(api(dir, "POST", "/v1/tokens", encode(ask)));
+  puts(TRY(decode_token_answer(answer)).c_str());
+  return {};
+}
+
 Result<void> pull_plug(ClusterDir dir, const std::string& name) {
   dir.id = TRY(find_state_dir(dir.root)).id;
   const auto node = own_node(dir, name);
@@ -49,13 +119,35 @@ Result<void> pull_plug(ClusterDir dir, const std::string& name) {
   node->signal(SIGKILL);
   if (!node->ended(seconds(10)))
     return Error{Errc::kTimeout, name + " does not end", {}};
+  printf("%s is off; `lockstep up` starts it again\n", name.c_str());
   return {};
 }
 
-bool plain_name(const std::string& name) {
-  return !name.empty() && name.size() <= 253 &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") ==
-             std::string::npos;
+Result<UpdateNode> update_of(const std::string& verb, const Words& words, const char* reason) {
+  UpdateNode update;
+  if (verb == "update" && !words.trust)
+    return invalid("say what to change: --trust-administrators or --no-trust-administrators");
+  if (verb == "update")
+    update.trust_administrators = words.trust;
+  else if (verb == "revoke")
+    update.revoke = true;
+  else
+    update.drain = verb == "drain";
+  if (verb == "drain")
+    update.reason = reason ? reason : "drained by an administrator";
+  return update;
+}
+
+Result<void> act_on(const ClusterDir& dir, const std::string& verb, const std::string& name, const Words& words,
+                    const char* reason) {
+  if (verb == "kill")
+    return pull_plug(dir, name);
+  if (verb == "remove") {
+    TRY(api(dir, "DELETE", "/v1/nodes/" + name, ""));
+    return {};
+  }
+  TRY(api(dir, "POST", "/v1/nodes/" + name, encode(TRY(update_of(verb, words, reason)))));
+  return {};
 }
 
 }  // namespace
@@ -71,67 +163,32 @@ int node_main(int argc, char** argv) {
     fprintf(stderr, "lockstep node: cannot run %s: %s\n", agent.c_str(), strerror(errno));
     return 1;
   }
-  static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
-                                    {"node", 1, nullptr, 'n'},
-                                    {"ttl", 1, nullptr, 't'},
-                                    {"help", 0, nullptr, 'h'},
-                                    {nullptr, 0, nullptr, 0}};
-  std::string path, node;
-  std::uint64_t ttl_s = 3600;
-  optind = 2;
-  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
-      case 'd': path = optarg; break;
-      case 'n': node = optarg; break;
-      case 't': {
-        const auto value = parse_uint(optarg);
-        if (!value || *value == 0 || *value > 30ull * 86400)
-          return fail(invalid("--ttl: 1 to 2592000 seconds"));
-        ttl_s = *value;
-        break;
-      }
-      case 'h': fputs(kHelp, stdout); return 0;
-      default: fputs("Try `lockstep node help`.\n", stderr); return 2;
-    }
-  if (verb == "help" || verb == "--help") {
+  const auto words = parse(argc, argv);
+  if (!words.ok()) {
+    if (!words.error().message.empty())
+      return fail(words.error());
+    fputs("Try `lockstep node help`.\n", stderr);
+    return 2;
+  }
+  if (words->help || verb == "help" || verb == "--help") {
     fputs(kHelp, stdout);
     return 0;
   }
-  const ClusterDir dir = cluster_dir(path);
+  const ClusterDir dir = cluster_dir(words->dir);
   if (verb == "token") {
-    if (!node.empty() && !plain_name(node))
-      return fail(invalid("--node: not a host name: " + node));
-    const auto answer =
-        api(dir, "POST", "/v1/tokens", format(R"({{"role":"compute","node":"{}","ttl_s":{}}})", node, ttl_s));
-    const auto token = answer ? decode_token_answer(*answer) : Result<std::string>(answer.error());
-    if (!token)
-      return fail(token.error());
-    puts(token->c_str());
-    return 0;
+    const auto printed = print_token(dir, words->token);
+    return printed.ok() ? 0 : fail(printed.error());
   }
-  const std::string name = optind < argc ? argv[optind] : "";
-  if (verb != "drain" && verb != "resume" && verb != "remove" && verb != "kill") {
+  constexpr std::string_view kOfOne[] = {"update", "drain", "resume", "revoke", "remove", "kill"};
+  if (std::find(std::begin(kOfOne), std::end(kOfOne), verb) == std::end(kOfOne)) {
     fprintf(stderr, "lockstep node: no such verb: %s\nTry `lockstep node help`.\n", verb.c_str());
     return 2;
   }
-  if (!plain_name(name))
+  const std::string name = optind < argc ? argv[optind] : "";
+  if (!is_node_name(name))
     return fail(invalid("say which node: lockstep node " + verb + " NAME"));
-  if (verb == "kill") {
-    if (const auto killed = pull_plug(dir, name); !killed)
-      return fail(killed.error());
-    printf("%s is off; `lockstep up` starts it again\n", name.c_str());
-    return 0;
-  }
-  if (verb == "remove") {
-    const auto answer = api(dir, "DELETE", "/v1/nodes/" + name, "");
-    return answer ? 0 : fail(answer.error());
-  }
-  UpdateNode update;
-  update.name = name;
-  update.drain = verb == "drain";
-  if (verb == "drain")
-    update.reason = optind + 1 < argc ? argv[optind + 1] : "drained by an administrator";
-  const auto answer = api(dir, "POST", "/v1/nodes/" + name, encode(update));
-  return answer ? 0 : fail(answer.error());
+  const auto done = act_on(dir, verb, name, *words, optind + 1 < argc ? argv[optind + 1] : nullptr);
+  return done.ok() ? 0 : fail(done.error());
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "views/shown_text.h"
 
 namespace lockstep {
 
@@ -71,11 +72,11 @@ void print_table(const ClusterStatus& s) {
   puts(first ? "none" : "");
   printf("\n%-12s %-12s %-15s %9s %15s %14s\n", "NODE", "STATE", "ADDRESS", "CORES", "MEMORY", "GPUS");
   for (const auto& n : s.nodes)
-    printf("%-12s %-12s %-15s %9s %15s %14s%s%s\n", n.name.c_str(), n.state.c_str(), n.address.c_str(),
+    printf("%-12s %-12s %-15s %9s %15s %14s%s%s\n", shown(n.name).c_str(), n.state.c_str(), shown(n.address).c_str(),
            format("{}/{}", n.cores_used, n.cores).c_str(),
            format("{}/{}G", n.memory_used_mb / 1024, n.memory_mb / 1024).c_str(),
-           n.devices ? format("{}/{} {}", n.devices_used, n.devices, n.device_type).c_str() : "-",
-           n.reason.empty() ? "" : "  ", n.reason.c_str());
+           n.devices ? format("{}/{} {}", n.devices_used, n.devices, shown(n.device_type)).c_str() : "-",
+           n.reason.empty() ? "" : "  ", shown(n.reason).c_str());
 }
 
 }  // namespace

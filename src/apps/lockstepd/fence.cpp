@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "io/local/process.h"
+#include "wire/local_files.h"
 
 extern char** environ;
 
@@ -30,16 +31,19 @@ std::optional<std::string> ask_command(const std::string& command, const std::st
 
 }  // namespace
 
-FenceHook make_fence_hook(std::string dir, std::string command) {
-  return [dir = std::move(dir), command = std::move(command)](const std::string& node) -> std::optional<std::string> {
+FenceHook make_fence_hook(std::string dir, std::string command, Duration patience) {
+  return [dir = std::move(dir), command = std::move(command), patience](
+             const std::string& node, Duration silence) -> std::optional<std::string> {
     // A node's name comes from its certificate and is a plain host name: no path can be built with it.
-    const std::string file = dir + "/nodes/" + node + "/init.pid";
-    if (::access(file.c_str(), F_OK) == 0) {
+    const std::string folder = dir + "/nodes/" + node;
+    const auto text = read_file(folder + "/agent.json");
+    const auto settings = text ? decode_agent_file(*text) : Result<AgentFile>(text.error());
+    if (settings && settings->fence_hook && ::access((folder + "/init.pid").c_str(), F_OK) == 0) {
       // A note that cannot be read proves nothing.
-      const auto noted = read_pid_file(file);
+      const auto noted = read_pid_file(folder + "/init.pid");
       return noted && !alive(*noted) ? std::optional<std::string>("its first process is gone") : std::nullopt;
     }
-    return command.empty() ? std::nullopt : ask_command(command, node);
+    return command.empty() || silence < patience ? std::nullopt : ask_command(command, node);
   };
 }
 

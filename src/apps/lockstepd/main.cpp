@@ -116,20 +116,25 @@ Result<void> run(const DaemonOptions& options) {
   powers.sha256_hex = sha256_hex;
   powers.random_hex = random_hex;
   powers.hmac_sha256_hex = hmac_sha256_hex;
-  powers.sign = [ca = ca.get()](const std::string& csr, const std::string& name, const std::string& role) {
+  powers.sign = [ca = ca.get()](const std::string& csr, const std::string& name,
+                                const std::string& role) -> Result<SignedCertificate> {
     const auto colon = name.find(':');
-    return ca->sign(csr, {name, role, {colon == std::string::npos ? name : name.substr(colon + 1)}});
+    std::string pem = TRY(ca->sign(csr, {name, role, {colon == std::string::npos ? name : name.substr(colon + 1)}}));
+    std::string serial = TRY(read_certificate(pem)).serial;
+    return SignedCertificate{std::move(pem), std::move(serial)};
   };
   powers.ca_pem = ca->certificate_pem();
   powers.ca_fingerprint = ca->fingerprint();
 
-  const auto controller =
-      TRY(ControllerLoop::open({*loop, *log, *history, clock}, settings, std::move(powers),
-                               slurm_hooks(options.cluster_name), make_fence_hook(options.dir, options.fence_command)));
+  const auto controller = TRY(ControllerLoop::open(
+      {*loop, *log, *history, clock}, settings, std::move(powers), slurm_hooks(options.cluster_name),
+      make_fence_hook(options.dir, options.fence_command, options.fence_silence)));
   controller->add_pages(slurm_pages());
 
-  auto server =
-      make_http_server(*loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); });
+  HttpLimits limits;
+  limits.body_bound = body_bound;
+  auto server = make_http_server(
+      *loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); }, limits);
   const auto opened = make_public(state, options.socket, ca->certificate_pem());
   if (!opened.ok())
     return opened.error();
@@ -171,6 +176,10 @@ int main(int argc, char** argv) {
   }
   if (options->help) {
     std::fputs(kDaemonHelp, stdout);
+    return 0;
+  }
+  if (options->rights) {
+    std::fputs(rights_table(slurm_pages()).c_str(), stdout);
     return 0;
   }
   if (const auto done = run(*options); !done.ok()) {

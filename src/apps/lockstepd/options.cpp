@@ -12,9 +12,13 @@ const char* const kDaemonHelp =
     "  --listen ADDR:PORT    TLS port for nodes and remote clients (default 127.0.0.1:0; 0 = any that is free)\n"
     "  --socket PATH         Unix socket for local clients (default DIR/public/api.sock)\n"
     "  --cluster-name NAME   of a new cluster (default lockstep)\n"
-    "  --fence-command CMD   asked as CMD NODE when a node is lost; exit 0 proves that it has stopped\n"
+    "  --fence-command CMD   asked as CMD NODE when a node is silent; exit 0 proves that it has stopped\n"
+    "  --fence-silence SECONDS  but not before the node has been silent for so long (default 30); a node whose agent "
+    "was\n"
+    "                        only stopped for longer loses its work where CMD switches it off\n"
     "  --defragment          move jobs that can save their work where a waiting one fits for it\n"
     "  --move-after SECONDS  but none in this time after its start (default 600)\n"
+    "  --rights              print who may ask what of the API, as Markdown, and end\n"
     "\n"
     "DIR is a new or an empty directory, or one that a controller made; others may not be able to exchange it. Run by\n"
     "root the controller serves every user of this machine, else its own user only.\n"
@@ -28,6 +32,10 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
     const auto equals = name.find('=');
     if (name == "--help" || name == "-h") {
       out.help = true;
+      return out;
+    }
+    if (name == "--rights") {
+      out.rights = true;
       return out;
     }
     if (name == "--defragment") {
@@ -52,6 +60,11 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
       out.cluster_name = value;
     } else if (name == "--fence-command") {
       out.fence_command = value;
+    } else if (name == "--fence-silence") {
+      const auto silence = parse_uint(value);
+      if (!silence || *silence > 1'000'000'000)
+        return invalid(format("--fence-silence {}: a number of seconds is meant", value));
+      out.fence_silence = seconds(static_cast<std::int64_t>(*silence));
     } else if (name == "--move-after") {
       const auto after = parse_uint(value);
       if (!after || *after > 1'000'000'000)

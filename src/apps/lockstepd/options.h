@@ -15,9 +15,11 @@ struct DaemonOptions {
   std::uint16_t port = 0;             // 0 = any that is free
   std::string socket;                 // "" = DIR/public/api.sock
   std::string cluster_name = "lockstep";
-  std::string fence_command;  // run with a node's name; exit 0 = proven stopped. "" = none
+  std::string fence_command;             // run with a node's name; exit 0 = proven stopped. "" = none
+  Duration fence_silence = seconds(30);  // of a node, before the command is asked
   bool defragment = false;
   Duration move_after = minutes(10);
+  bool rights = false;  // print the table of rights and end
   bool help = false;
 };
 Result<DaemonOptions> parse_options(int argc, char** argv);

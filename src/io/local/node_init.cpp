@@ -1,7 +1,9 @@
 #include "io/local/node_init.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,9 +60,24 @@ Result<void> set_up_virtual(const NodeInit& init) {
                                                    init.address, init.prefix, init.gateway));
 }
 
+// This machine since its start, or this container since its own.
+Result<std::string> machine_boot() {
+  const std::string boot = TRY(read_file("/proc/sys/kernel/random/boot_id"));
+  const auto first = identify(1);
+  return format("{}-{}", trim(boot), first ? first->start_ticks : 0);
+}
+
+// A virtual node begins anew with its first process. A plain one is this machine: what runs there when its first
+// process is killed runs on, and must not be taken for stopped.
 Result<void> new_boot_id(const NodeInit& init) {
+  const std::string path = init.dir + "/" + kBootIdFile;
   const std::string uuid = TRY(read_file("/proc/sys/kernel/random/uuid"));
-  return write_file(init.dir + "/boot_id", trim(uuid));
+  if (!init.address.empty())
+    return write_file(path, trim(uuid));
+  const std::string machine = TRY(machine_boot());
+  if (const auto last = read_file(path); last && last->starts_with(machine + "-"))
+    return {};
+  return write_file(path, format("{}-{}", machine, uuid.substr(0, 8)));
 }
 
 pid_t start_agent(const NodeInit& init) {
@@ -71,6 +88,7 @@ pid_t start_agent(const NodeInit& init) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   setsid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // who starts it again would be missing; what it started goes on without it
   if (!init.library_path.empty())
     setenv("LD_LIBRARY_PATH", init.library_path.c_str(), 1);
   setenv("LOCKSTEP_STANDIN_NVML", (init.dir + "/gpus").c_str(), 1);
@@ -166,7 +184,41 @@ void kill_descendants(pid_t of) {
   }
 }
 
+// Each shim works in a folder of its own below.
+std::vector<pid_t> processes_in(const std::string& folder) {
+  std::vector<pid_t> out;
+  DIR* dir = opendir("/proc");
+  while (const dirent* entry = dir ? readdir(dir) : nullptr) {
+    const auto pid = parse_uint(entry->d_name);
+    char cwd[PATH_MAX];
+    const ssize_t n = pid ? readlink(format("/proc/{}/cwd", *pid).c_str(), cwd, sizeof cwd) : 0;
+    if (n > 0 && std::string_view(cwd, static_cast<std::size_t>(n)).starts_with(folder) &&
+        command_name(static_cast<pid_t>(*pid)) == "lockstep-shim" && identify(static_cast<pid_t>(*pid)))
+      out.push_back(static_cast<pid_t>(*pid));
+  }
+  if (dir)
+    closedir(dir);
+  return out;
+}
+
 }  // namespace
+
+void end_plain_node(const std::string& node_dir) {
+  const std::string shims = node_dir + "/state/shims/";
+  bool found = true;
+  for (int round = 0; round < 50 && found; ++round) {
+    found = false;
+    for (const pid_t pid : processes_in(shims)) {
+      found = true;
+      kill_descendants(pid);
+      kill(pid, SIGKILL);
+    }
+    if (found)
+      usleep(2'000);
+  }
+  if (!found)
+    unlink((node_dir + "/" + kBootIdFile).c_str());  // the next start is a new boot
+}
 
 std::vector<std::string> node_init_arguments(const NodeInit& init) {
   return {"node-init",  init.name,  init.dir,         init.hosts_file, init.address, std::to_string(init.prefix),
@@ -264,12 +316,14 @@ int run_node_init(const NodeInit& init) {
   }
 
   AgentKeeper(init, watched).run();
-  if (init.address.empty())
+  if (init.address.empty()) {
     for (int round = 0; round < 50 && !children_of(getpid()).empty(); ++round) {
       kill_descendants(getpid());
       while (waitpid(-1, nullptr, WNOHANG) > 0) {}
       usleep(2'000);
     }
+    end_plain_node(init.dir);
+  }
   return 0;  // in a virtual node the kernel now ends whatever is left in it
 }
 

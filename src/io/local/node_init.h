@@ -25,6 +25,7 @@ struct NodeInit {
 // Files of a node's folder: the node's first process; how its agent fares (restarts.h).
 inline constexpr const char* kInitPidFile = "init.pid";
 inline constexpr const char* kAgentNoteFile = "agent.run";
+inline constexpr const char* kBootIdFile = "boot_id";
 
 // Starts `self node-init …` in fresh namespaces (virtual) or as a plain session. It waits until release() before it
 // sets up its network, so that the caller can move a network interface in.
@@ -34,6 +35,9 @@ struct StartedNode {
 };
 Result<StartedNode> start_node_init(const std::string& self, const NodeInit& init);
 void release(StartedNode& node);
+
+// Ends what runs on a plain node whose first process has ended, or was killed and could not see to it itself.
+void end_plain_node(const std::string& node_dir);
 
 // argv of node-init <-> NodeInit.
 std::vector<std::string> node_init_arguments(const NodeInit& init);

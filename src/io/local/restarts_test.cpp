@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/keyctl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,6 +162,23 @@ TEST_F(OwnProcessTest, InheritsNothing) {
   EXPECT_EQ(::readlink((proc + "cwd").c_str(), cwd, sizeof cwd), 1);
   EXPECT_EQ(::getsid(process.pid), process.pid);
   EXPECT_NE(read_file(proc + "status")->find("Umask:\t0077"), std::string::npos);
+}
+
+TEST(CloseBehindUs, GivesAKeyringAndAUmaskOfItsOwn) {
+  const auto keyring = [] { return ::syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0); };
+  if (keyring() < 0)
+    GTEST_SKIP() << "no keyrings here";
+  const long of_the_shell = keyring();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const int left_open = ::open("/etc/passwd", O_RDONLY);
+    close_behind_us(077);
+    const bool closed = ::fcntl(left_open, F_GETFD) < 0;
+    ::_exit(closed && keyring() > 0 && keyring() != of_the_shell && ::umask(0) == 077 ? 0 : 1);
+  }
+  int status = 1;
+  ::waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Supervise, ArgumentsAreReadAsTheyWereWritten) {

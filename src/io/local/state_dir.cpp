@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,12 +37,21 @@ bool known_folder(std::string_view name) {
   return std::find(std::begin(kFolders), std::end(kFolders), name) != std::end(kFolders);
 }
 
+// A copy of a directory holds the same mark, and processes of the original are none of the copy's: the file itself,
+// which a moved directory keeps, belongs to the id.
+Result<std::string> id_here(const Folder& folder, std::string mark) {
+  struct stat found {};
+  if (::fstatat(folder.fd(), kMarkFile, &found, AT_SYMLINK_NOFOLLOW) != 0)
+    return os_error(folder.path() + "/" + kMarkFile);
+  return std::move(mark) + format("{:x}", found.st_ino);
+}
+
 Result<std::string> read_mark(const Folder& folder) {
   const std::string text = TRY(folder.read(kMarkFile));
   const std::string id(trim(std::string_view(text).substr(std::min(text.size(), kMarkLine.size()))));
   if (!text.starts_with(kMarkLine) || id.size() != kIdDigits || id.find_first_not_of("0123456789abcdef") != id.npos)
     return Error{Errc::kCorrupt, format("{}/{} is not a mark that we made", folder.path(), kMarkFile), {}};
-  return id;
+  return id_here(folder, id);
 }
 
 Result<std::string> make_mark(const Folder& folder) {
@@ -51,7 +61,7 @@ Result<std::string> make_mark(const Folder& folder) {
   std::string id;
   for (const unsigned char byte : bytes) id += format("{:02x}", byte);
   TRY(folder.write(kMarkFile, format("{}{}\n", kMarkLine, id), 0600));
-  return id;
+  return id_here(folder, std::move(id));
 }
 
 bool empty(const std::vector<std::string>& names) {
@@ -209,6 +219,26 @@ Result<void> remove_entry(int parent, const std::string& name, const std::string
 bool serves_others() { return ::geteuid() == 0; }
 unsigned socket_mode() { return serves_others() ? 0666 : 0600; }
 unsigned pass_through_mode() { return serves_others() ? 0711 : 0700; }
+
+std::string user_of(const std::string& directory) {
+  constexpr int kTries = 100;
+  constexpr useconds_t kTryAgainUs = 20'000;
+  const int fd = ::open((directory + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0)
+    return {};
+  std::string who;
+  for (int tries = 0; ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
+    char pid[32] = "";
+    (void)!::pread(fd, pid, sizeof pid - 1, 0);
+    if (tries == kTries) {
+      who = format("process {}", *pid ? std::string(trim(pid)) : "unknown");
+      break;
+    }
+    ::usleep(kTryAgainUs);
+  }
+  ::close(fd);
+  return who;
+}
 
 std::size_t close_to_others(const StateDir& dir) { return tighten(dir.folder); }
 

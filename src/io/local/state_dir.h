@@ -18,7 +18,7 @@ inline constexpr const char* kMarkFile = "lockstep.id";
 
 struct StateDir {
   Folder folder;
-  std::string id;             // 32 hexadecimal digits
+  std::string id;             // the mark's 32 hexadecimal digits and those of the file's inode
   std::size_t tightened = 0;  // files and directories in it that others could read until now
   std::string file(std::string_view name) const { return folder.path() + "/" + std::string(name); }
 };
@@ -29,6 +29,10 @@ struct StateDir {
 Result<StateDir> claim_state_dir(const std::string& path);
 // The same, but makes nothing: kNotFound if there is no state directory.
 Result<StateDir> find_state_dir(const std::string& path);
+
+// The process that holds the lock of a directory of ours ("lock", as controller and agents take it), in words; "" =
+// nobody. Waits a moment for one that is just ending.
+std::string user_of(const std::string& directory);
 
 // Takes what is too much from the modes of everything of ours in it; how many there were. Claiming does it, too.
 std::size_t close_to_others(const StateDir& dir);

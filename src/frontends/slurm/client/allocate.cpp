@@ -8,7 +8,7 @@ namespace lockstep {
 
 namespace {
 constexpr std::int64_t kQuietMs = 300;                 // a grant within this time is not announced as a wait
-constexpr Duration kControllerPatience = minutes(10);  // how long a restart of the controller may take
+constexpr Duration kControllerPatience = minutes(15);  // how long a pause or a restart of the controller may take
 
 std::string_view failed_words(const Voice& voice) {
   return voice.command() == "salloc" ? "Job submit/allocate failed" : "Unable to allocate resources";

@@ -33,7 +33,29 @@ bool connection_lost(const Error& error) {
   return error.code == Errc::kUnavailable || error.code == Errc::kIo || error.code == Errc::kTimeout;
 }
 
+// The caller's own rate or queue is full, which passes; a quota is 429 as well, and does not.
+bool crowded(const ApiClient::Reply& reply) {
+  if (reply.status != 429)
+    return false;
+  const Error error = decode_error(reply.body, reply.status);
+  return error.field == "rate" || error.field == "pending";
+}
+
 }  // namespace
+
+Result<ApiClient::Reply> call_patiently(ApiClient& client, std::string_view method, std::string_view target,
+                                        std::string_view body, Duration timeout) {
+  constexpr Duration kLongest = seconds(4), kPatience = seconds(30);
+  Duration pause = millis(250), paused;
+  for (;;) {
+    auto reply = client.call(method, target, body, timeout);
+    if (!reply || !crowded(*reply) || paused >= kPatience)
+      return reply;
+    sleep_for(pause);
+    paused = paused + pause;
+    pause = std::min(kLongest, pause + pause);
+  }
+}
 
 std::string url_escaped(std::string_view text) {
   std::string out;
@@ -57,7 +79,7 @@ Result<ApiClient::Reply> Api::call(std::string_view method, std::string_view tar
                                    Duration timeout) {
   if (!client_)
     client_ = TRY(context_.connect());
-  auto reply = client_->call(method, target, body, timeout);
+  auto reply = call_patiently(*client_, method, target, body, timeout);
   if (!reply) {
     client_.reset();
     return reply;

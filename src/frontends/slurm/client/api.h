@@ -58,6 +58,10 @@ class Api {
   std::unique_ptr<ApiClient> client_;
 };
 
+// One request. A cluster that says "too many of yours at once" is asked again after a pause, for half a minute.
+Result<ApiClient::Reply> call_patiently(ApiClient& client, std::string_view method, std::string_view target,
+                                        std::string_view body, Duration timeout = kForever);
+
 std::string url_escaped(std::string_view text);
 void sleep_for(Duration time);
 

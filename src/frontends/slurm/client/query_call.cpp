@@ -27,7 +27,7 @@ Result<std::string> Query::get(std::string_view path, const std::map<std::string
 Result<std::string> Query::send(std::string_view method, std::string_view target, std::string_view body) {
   if (!client_)
     client_ = TRY(context_.connect());
-  auto reply = TRY(client_->call(method, target, body));
+  auto reply = TRY(call_patiently(*client_, method, target, body));
   if (reply.status < 400)
     return std::move(reply.body);
   if (reply.body.starts_with('{'))

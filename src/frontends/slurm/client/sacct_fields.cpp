@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
+#include "views/shown_text.h"
 
 namespace lockstep {
 
@@ -208,7 +209,7 @@ std::string write_sacct(const std::vector<SacctColumn>& columns, const Rows& row
   if (look.header && !look.parsable)
     line([&](std::size_t c) { return std::string(static_cast<std::size_t>(std::abs(columns[c].width)), '-'); });
   for (std::size_t row = 0; row < rows.size(); ++row)
-    line([&](std::size_t c) { return shown(rows.cell(row, c), *columns[c].field, look); });
+    line([&](std::size_t c) { return lockstep::shown(shown(rows.cell(row, c), *columns[c].field, look)); });
   return out;
 }
 

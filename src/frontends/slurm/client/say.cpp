@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "views/shown_text.h"
 
 namespace lockstep {
 
@@ -24,7 +25,7 @@ void say(std::string_view text) { write_all(STDOUT_FILENO, text); }
 void Voice::speak(std::string_view kind, std::string_view text) const {
   std::string out;
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  for (const auto& line : split(text, '\n')) out += format("{}: {}{}\n", command_, kind, line);
+  for (const auto& line : split(text, '\n')) out += format("{}: {}{}\n", command_, kind, shown(line));
   write_all(STDERR_FILENO, out);
 }
 

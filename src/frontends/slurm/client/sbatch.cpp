@@ -172,7 +172,7 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
                                 : format("Submitted batch job {}\n", id->value));
   if (!options.has("wait"))
     return 0;
-  const auto ended = cluster.wait(*id, Api::Until::kEnded, false, minutes(10));
+  const auto ended = cluster.wait(*id, Api::Until::kEnded, false, minutes(15));
   if (!ended) {
     voice.error(format("Unable to wait for job {}: {}", id->value, ended.error().message));
     return error_exit_code();

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
+#include "views/shown_text.h"
 
 namespace lockstep {
 
@@ -123,7 +124,7 @@ int scontrol_show(const ScontrolSession& session, const Words& words) {
       query.get(format("/slurm/v1/show/{}", found->path),
                 {{"name", name}, {"oneline", session.one_line ? "1" : ""}, {"detail", session.detail ? "1" : ""}});
   if (text) {
-    say(*text);
+    say(shown_lines(*text));
     return 0;
   }
   const Error& error = text.error();
@@ -135,7 +136,7 @@ int scontrol_show(const ScontrolSession& session, const Words& words) {
   else if (about_job)
     write_all(STDERR_FILENO, format("slurm_load_jobs error: {}\n", error.message));
   else
-    say(error.message + "\n");
+    say(shown_lines(error.message + "\n"));
   return 1;
 }
 

@@ -10,6 +10,7 @@
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/say.h"
 #include "frontends/slurm/client/sinfo_fields.h"
+#include "views/shown_text.h"
 
 namespace lockstep {
 
@@ -155,7 +156,7 @@ Result<void> list_once(Query& query, const Wish& wish) {
     return {};
   }
   if (wish.reservations) {
-    say(TRY(query.get("/slurm/v1/sinfo.reservations", {{"noheader", wish.header ? "" : "1"}})));
+    say(shown_lines(TRY(query.get("/slurm/v1/sinfo.reservations", {{"noheader", wish.header ? "" : "1"}}))));
     return {};
   }
   const TableFormat layout =

@@ -8,6 +8,7 @@
 
 #include "base/interval_set.h"
 #include "base/text.h"
+#include "wire/codec.h"
 
 namespace lockstep {
 
@@ -154,6 +155,17 @@ void StepSession::attach(int fd) {
   queue_ += input_.again();
 }
 
+namespace {
+
+// What declines an upgrade comes as the answer's body.
+std::string words_of(const Error* why) {
+  if (!why)
+    return "closed";
+  return why->message.starts_with('{') ? decode_error(why->message, 503).message : why->message;
+}
+
+}  // namespace
+
 void StepSession::connection_lost(const Error* why) {
   if (fd_ >= 0)
     ::close(fd_);
@@ -165,7 +177,7 @@ void StepSession::connection_lost(const Error* why) {
   connect_at_ms_ = now + (now - lost_at_ms_ < 1000 ? 20 : now - lost_at_ms_ < 5000 ? 200 : 1000);
   if (!lost_said_ && now - lost_at_ms_ > 1000) {
     voice_.info(format("lost the connection to StepId={}.{} ({}); it will be made again", ask_.job.value,
-                       ask_.step->number, why ? why->message : std::string("closed")));
+                       ask_.step->number, words_of(why)));
     lost_said_ = true;
   }
   if (!checking_ && now - heard_at_ms_ > 500)
@@ -406,7 +418,7 @@ int StepSession::poll_timeout() const {
     until = std::min(until, give_up_ms_);
   if (ask_.wait_after_first.us > 0 && first_exit_ms_ && ended_ms_ == 0)
     until = std::min(until, first_exit_ms_ + ask_.wait_after_first.millis());
-  if (fd_ >= 0)
+  if (fd_ >= 0 && !checking_)  // a question that is on its way is not asked again
     until = std::min(until, heard_at_ms_ + kCheckEveryMs + 1);
   if (input_open_ && ask_.input != SessionAsk::Input::kNone && ::isatty(STDIN_FILENO))
     until = std::min(until, now + 1000);  // may come to the foreground

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
+#include "views/shown_text.h"
 
 namespace lockstep {
 
@@ -70,10 +71,10 @@ std::vector<std::int64_t> ranks_of(const Rows& rows, std::size_t cell) {
   return out;
 }
 
-// Text needs no work; the common kind is not copied.
-std::string_view shown(std::string_view raw, FieldKind kind, const TableLook& look, std::string& buffer) {
+// Plain text needs no work; the common kind is not copied. Whatever a name holds, it stays in its cell.
+std::string_view shown_cell(std::string_view raw, FieldKind kind, const TableLook& look, std::string& buffer) {
   if (kind == FieldKind::kText || kind == FieldKind::kNumber)
-    return raw;
+    return shown(raw, buffer);
   buffer = cell_text(raw, kind, look);
   return buffer;
 }
@@ -179,7 +180,7 @@ std::string write_table(const TableFormat& asked, const TableAsk& ask, const Row
       continue;
     std::size_t widest = std::max<std::size_t>(column.width, column.field->header.size());
     for (const std::uint32_t row : order)
-      widest = std::max(widest, shown(rows.cell(row, ask.cell_of[c]), column.field->kind, look, buffer).size());
+      widest = std::max(widest, shown_cell(rows.cell(row, ask.cell_of[c]), column.field->kind, look, buffer).size());
     column.width = static_cast<std::uint32_t>(std::min<std::size_t>(widest, kWidthMax));
   }
   std::string out;
@@ -193,7 +194,7 @@ std::string write_table(const TableFormat& asked, const TableAsk& ask, const Row
     line([&](std::size_t c) { return format_.columns[c].field->header; });
   for (const std::uint32_t row : order)
     line([&](std::size_t c) {
-      return shown(rows.cell(row, ask.cell_of[c]), format_.columns[c].field->kind, look, buffer);
+      return shown_cell(rows.cell(row, ask.cell_of[c]), format_.columns[c].field->kind, look, buffer);
     });
   return out;
 }

@@ -85,6 +85,13 @@ TEST(RowsTest, EscapesAndShortLines) {
   EXPECT_EQ(Rows("x\\", 1).cell(0, 0), "x\\");
 }
 
+TEST(Cells, WhateverANameHoldsItStaysInItsCell) {
+  const auto layout = parse_short_format("%.20j|%t", squeue_job_fields()).value();
+  const TableAsk ask = ask_for(layout);
+  const Rows rows("a\\nb\x1b[2J\tR\n", 2);
+  EXPECT_EQ(write_table(layout, ask, rows, sorted_rows(rows, {}), {.header = false}), "         a\\nb\\x1b[2J|R\n");
+}
+
 TEST(Sorting, DefaultOrderIsPartitionStatePriority) {
   TableAsk ask;
   ask.add("partition");

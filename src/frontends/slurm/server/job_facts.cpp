@@ -52,11 +52,25 @@ JobLine job_line(const ReadContext& context, const Job& job) {
   JobLine line;
   line.context = &context;
   line.job = &job;
+  line.is_own = context.viewer().owns(job.spec->user);
   if (job.state == JobState::kPending) {
     line.note = context.notes.of(job.id);
     line.expected_start = context.notes.expected_start(job.id);
   }
   return line;
+}
+
+std::string indices_text(const IntervalSet& set) {
+  constexpr std::size_t kShown = kIndicesShown / 2;  // intervals that could fit: a digit and a comma each
+  if (set.intervals().size() <= kShown)
+    if (std::string whole = set.text(); whole.size() <= kIndicesShown)
+      return whole;
+  IntervalSet first;
+  for (std::size_t i = 0; i < std::min(kShown, set.intervals().size()); ++i)
+    first.insert(set.intervals()[i].low, set.intervals()[i].high);
+  std::string text = first.text().substr(0, kIndicesShown);
+  text.resize(text.rfind(',') + 1);
+  return text + "...";
 }
 
 std::string array_label(const JobLine& line) {
@@ -67,7 +81,9 @@ std::string array_label(const JobLine& line) {
     return std::to_string(job.array_index);
   if (!job.array)
     return "N/A";
-  const std::string waiting = (job.array->waiting.empty() ? job.array->asked : job.array->waiting).text();
+  const std::string waiting = !line.waiting_rest.empty()
+                                  ? std::string(line.waiting_rest)
+                                  : indices_text(job.array->waiting.empty() ? job.array->asked : job.array->waiting);
   return job.array->throttle ? format("[{}%{}]", waiting, job.array->throttle) : format("[{}]", waiting);
 }
 

@@ -18,6 +18,8 @@ struct JobLine {
   std::uint16_t group = 0;
   bool one_waiting = false;  // a single waiting element of an array's record
   std::uint32_t waiting_index = 0;
+  std::string_view waiting_rest;  // not empty: the line stands for these waiting elements of the array only
+  bool is_own = true;             // the caller's, or the caller is an administrator: private fields are shown
 
   const JobSpec& spec() const { return *job->spec; }
   const GroupSpec& group_spec() const { return job->spec->groups[group]; }
@@ -26,6 +28,9 @@ JobLine job_line(const ReadContext& context, const Job& job);
 
 std::string job_label(const JobLine& line);    // "12", "12_3", "12_[4-9%2]", "12+1"
 std::string array_label(const JobLine& line);  // "3", "[4-9%2]", "N/A"
+// "1,3,5,...": what is longer than kIndicesShown is cut, as Slurm cuts it.
+inline constexpr std::size_t kIndicesShown = 256;
+std::string indices_text(const IntervalSet& set);
 
 // Counts: what is held once the job has started, what was asked for before.
 struct JobCounts {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "views/job_names.h"
+#include "views/shown_text.h"
 
 namespace lockstep {
 
@@ -34,6 +36,22 @@ Result<std::set<UserId>> parse_users(const Tables& tables, const Words& words) {
   return users;
 }
 
+// The waiting elements from `first` on, as a label shows them.
+std::string rest_text(const IntervalSet& waiting, const IntervalSet* named, std::uint32_t first) {
+  IntervalSet rest;
+  for (std::optional<std::uint32_t> at = first; at && rest.intervals().size() < kIndicesShown;) {
+    const auto end_in = [&](const IntervalSet& set) {
+      return std::lower_bound(set.intervals().begin(), set.intervals().end(), *at,
+                              [](const Interval& part, std::uint32_t value) { return part.high < value; })
+          ->high;
+    };
+    const std::uint32_t last = named ? std::min(end_in(waiting), end_in(*named)) : end_in(waiting);
+    rest.insert(*at, last);
+    at = next_in(waiting, named, std::uint64_t{last} + 1);
+  }
+  return indices_text(rest);
+}
+
 }  // namespace
 
 const std::string& query_of(const PageRequest& request, std::string_view name) {
@@ -42,7 +60,7 @@ const std::string& query_of(const PageRequest& request, std::string_view name) {
   return it == request.query.end() ? kNone : it->second;
 }
 
-PageReply refusal(int status, std::string message) { return {status, "text/plain; charset=utf-8", std::move(message)}; }
+PageReply refusal(int status, std::string message) { return {status, "text/plain; charset=utf-8", shown(message), {}}; }
 
 std::vector<std::string> split_job_names(std::string_view text) {
   std::vector<std::string> parts;
@@ -60,7 +78,7 @@ std::vector<std::string> split_job_names(std::string_view text) {
   return parts;
 }
 
-Result<JobName> parse_job_name(std::string_view text) {
+Result<JobName> parse_job_name(std::string_view text, std::size_t& ranges) {
   JobName name;
   const auto bad = [&] { return invalid(format("Invalid job id: {}", text), "jobs"); };
   const auto at = text.find_first_of("_+");
@@ -80,24 +98,37 @@ Result<JobName> parse_job_name(std::string_view text) {
   }
   if (rest.starts_with('[') && rest.ends_with(']'))
     rest = rest.substr(1, rest.size() - 2);
-  auto elements = IntervalSet::parse(rest.substr(0, rest.find('%')));
+  auto elements = parse_indices(rest.substr(0, rest.find('%')), ranges);
   if (!elements)
-    return bad();
+    return elements.error().message.starts_with("at most") ? elements.error() : bad();
   name.target.elements = std::move(*elements);
   return name;
+}
+
+Result<std::vector<JobName>> parse_job_names(std::string_view text) {
+  std::vector<JobName> names;
+  std::size_t ranges = kIndexRangesMax;
+  for (const std::string& part : split_job_names(text)) {
+    if (names.size() == kNamesMax)
+      return invalid(format("at most {} jobs are named in one request", kNamesMax), "jobs");
+    names.push_back(TRY(parse_job_name(part, ranges)));
+  }
+  return names;
 }
 
 Result<JobFilter> JobFilter::parse(const ReadContext& context, const PageRequest& request) {
   JobFilter filter;
   JobSelector& selector = filter.selector_;
   const Tables& tables = context.tables;
-  for (const std::string& part : split_job_names(query_of(request, "jobs")))
-    filter.names_.push_back(TRY(parse_job_name(part)));
-  if (filter.names_.size() == 1 && !tables.job(filter.names_[0].target.job))
+  std::vector<JobName> names = TRY(parse_job_names(query_of(request, "jobs")));
+  if (names.size() == 1 && !tables.job(names[0].target.job))
     return not_found("Invalid job id specified");
-  if (!filter.names_.empty()) {
+  if (!names.empty())
     selector.targets.emplace();
-    for (const JobName& name : filter.names_) selector.targets->push_back(name.target);
+  for (JobName& name : names) {
+    filter.groups_named_[name.target.job].push_back(name.group);
+    filter.names_elements_ |= name.target.elements.has_value();
+    selector.targets->push_back(std::move(name.target));
   }
   if (const auto users = words_of(request, "user"))
     selector.users = TRY(parse_users(tables, *users));
@@ -123,46 +154,91 @@ Result<JobFilter> JobFilter::parse(const ReadContext& context, const PageRequest
   return filter;
 }
 
-std::vector<JobLine> JobFilter::lines_of(const ReadContext& context, const Job& job) const {
-  std::vector<JobLine> lines;
-  const JobLine line = job_line(context, job);
+JobFilter::Elements JobFilter::elements_of(const Job& array) const {
+  Elements out;
+  out.each = split_arrays_ || names_elements_;
+  if (!selector_.targets)
+    return out;
+  out.named.emplace();
+  for (const JobTarget& target : selector_.targets->of(array.id)) {
+    if (!target.elements) {
+      out.named.reset();
+      return out;
+    }
+    for (const Interval& part : target.elements->intervals()) out.named->insert(part.low, part.high);
+  }
+  return out;
+}
+
+void JobFilter::add_groups(const JobLine& line, std::vector<JobLine>& out) const {
+  const Job& job = *line.job;
+  const auto names = [&](JobId id, std::size_t group) {
+    const auto named = groups_named_.find(id);
+    return named != groups_named_.end() &&
+           std::any_of(named->second.begin(), named->second.end(),
+                       [&](const std::optional<std::uint16_t>& g) { return !g || *g == group; });
+  };
+  for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
+    if (!groups_named_.empty() && !names(job.id, g) && !(job.array_job && names(job.array_job, g)))
+      continue;
+    out.push_back(line);
+    out.back().group = static_cast<std::uint16_t>(g);
+  }
+}
+
+JobCursor::JobCursor(const ReadContext& context, JobFilter filter) : context_(&context), filter_(std::move(filter)) {
+  const auto& jobs = context.tables.jobs;
+  if (!names_plain_jobs(filter_.selector_, context.tables)) {
+    jobs_.reserve(jobs.size());
+    for (const auto& [id, job] : jobs) jobs_.push_back(job);
+    return;
+  }
+  for (const auto& [id, targets] : filter_.selector_.targets->by_job()) jobs_.push_back(jobs.at(id));
+}
+
+bool JobCursor::take_lines(const Job& job) {
   // An array's record stands for its waiting elements; once there are none, for nothing that could be listed, unless
   // they were all cancelled before any had a record.
   if (job.array && job.array->waiting.empty() && job.state != JobState::kCancelled)
-    return lines;
-  if (job.array && !is_final(job.state)) {
-    // Named elements, or all of them when asked to: one line each. Else one line for the waiting rest.
-    const bool named =
-        std::any_of(names_.begin(), names_.end(), [](const JobName& n) { return n.target.elements.has_value(); });
-    if (!split_arrays_ && !named) {
-      lines.push_back(line);
-      return lines;
-    }
-    for (const Interval& part : job.array->waiting.intervals())
-      for (std::uint64_t index = part.low; index <= part.high; ++index) {
-        const auto i = static_cast<std::uint32_t>(index);
-        const bool asked = !named || std::any_of(names_.begin(), names_.end(), [&](const JobName& n) {
-          return n.target.job == job.id && (!n.target.elements || n.target.elements->contains(i));
-        });
-        if (!asked)
-          continue;
-        lines.push_back(line);
-        lines.back().one_waiting = true;
-        lines.back().waiting_index = i;
-      }
-    return lines;
+    return true;
+  if (job.array && !is_final(job.state))
+    return take_elements(job);
+  filter_.add_groups(job_line(*context_, job), lines_);
+  return true;
+}
+
+bool JobCursor::take_elements(const Job& array) {
+  constexpr std::size_t kAtOnce = 256;
+  const IntervalSet& waiting = array.array->waiting;
+  if (next_element_ == 0) {
+    elements_ = filter_.elements_of(array);
+    next_element_ = 1;
   }
-  for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
-    const bool asked =
-        names_.empty() || std::any_of(names_.begin(), names_.end(), [&](const JobName& n) {
-          return (n.target.job == job.id || n.target.job == job.array_job) && (!n.group || *n.group == g);
-        });
-    if (!asked)
-      continue;
-    lines.push_back(line);
-    lines.back().group = static_cast<std::uint16_t>(g);
+  JobLine line = job_line(*context_, array);
+  if (!elements_.each) {
+    lines_.push_back(line);
+    next_element_ = 0;
+    return true;
   }
-  return lines;
+  const IntervalSet* named = elements_.named ? &*elements_.named : nullptr;
+  std::uint64_t& listed = elements_listed_[array.spec->user];
+  auto index = next_in(waiting, named, next_element_ - 1);
+  for (; index && lines_.size() < kAtOnce && listed < kElementLines; ++listed) {
+    lines_.push_back(line);
+    lines_.back().one_waiting = true;
+    lines_.back().waiting_index = *index;
+    next_element_ = std::uint64_t{*index} + 2;
+    index = next_in(waiting, named, next_element_ - 1);
+  }
+  if (index && listed < kElementLines)
+    return false;
+  if (index) {
+    rest_ = rest_text(waiting, named, *index);
+    line.waiting_rest = rest_;
+    lines_.push_back(line);
+  }
+  next_element_ = 0;
+  return true;
 }
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 // is the business of views/selectors; here the words are read, and a job becomes the lines that stand for it.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,9 @@ struct JobName {
   JobTarget target;
   std::optional<std::uint16_t> group;
 };
-Result<JobName> parse_job_name(std::string_view text);
+// ranges: how many index ranges may still be named (views/job_names.h); takes from it.
+Result<JobName> parse_job_name(std::string_view text, std::size_t& ranges);
+Result<std::vector<JobName>> parse_job_names(std::string_view text);
 // A list of them, split at the commas outside brackets: "1_[2,4],7".
 std::vector<std::string> split_job_names(std::string_view text);
 
@@ -26,23 +29,63 @@ class JobFilter {
   // (every waiting element a line of its own) from the query. Unknown users and jobs are errors, as in Slurm.
   static Result<JobFilter> parse(const ReadContext& context, const PageRequest& request);
 
-  // Calls f(JobLine) for everything that matches, by job id.
+ private:
+  friend class JobCursor;
+  // What is named of the array's waiting elements: null = all of them. wanted: whether they get a line each.
+  struct Elements {
+    bool each = false;
+    std::optional<IntervalSet> named;
+  };
+  Elements elements_of(const Job& array) const;
+  void add_groups(const JobLine& line, std::vector<JobLine>& out) const;  // a line for each component that is meant
+
+  JobSelector selector_;
+  std::map<JobId, std::vector<std::optional<std::uint16_t>>> groups_named_;  // none = all of the job
+  bool split_arrays_ = false, names_elements_ = false;
+};
+
+// So many waiting elements of one user are lines of their own; what is left of an array is one line, like "12_[9-40]".
+inline constexpr std::uint64_t kElementLines = 100'000;
+
+// Goes through what a filter selects, some lines at a time. The jobs are those of the moment it was made, however the
+// tables change meanwhile; which of them match, and what is said of them, is as of the call.
+class JobCursor {
+ public:
+  JobCursor(const ReadContext& context, JobFilter filter);
+
+  // Calls f(const JobLine&) for the next lines, by job id. False: those were the last.
   template <class F>
-  void for_each(const ReadContext& context, F&& f) const {
-    for_each_job(context.tables, selector_, [&](const Ref<Job>& job) {
-      if (!job->array && job->spec->groups.size() == 1)
-        f(job_line(context, *job));
-      else
-        for (const JobLine& line : lines_of(context, *job)) f(line);
-    });
+  bool next(F&& f) {
+    constexpr std::size_t kAtOnce = 64;
+    for (std::size_t looked = 0; at_ < jobs_.size() && looked < kAtOnce; ++looked) {
+      const Job& job = *jobs_[at_];
+      if (next_element_ == 0 && !matches(filter_.selector_, context_->tables, job)) {
+        ++at_;
+      } else if (!job.array && job.spec->groups.size() == 1) {
+        f(job_line(*context_, job));
+        ++at_;
+      } else {
+        lines_.clear();
+        at_ += take_lines(job);
+        for (const JobLine& line : lines_) f(line);
+      }
+    }
+    return at_ < jobs_.size();
   }
 
  private:
-  std::vector<JobLine> lines_of(const ReadContext& context, const Job& job) const;
+  bool take_lines(const Job& job);       // into lines_; true: the job is done
+  bool take_elements(const Job& array);  // the same
 
-  JobSelector selector_;
-  std::vector<JobName> names_;
-  bool split_arrays_ = false;
+  const ReadContext* context_;
+  JobFilter filter_;
+  std::vector<Ref<Job>> jobs_;
+  std::size_t at_ = 0;
+  std::uint64_t next_element_ = 0;  // of the array at at_: the next one to list, plus 1. 0: it has not been begun
+  JobFilter::Elements elements_;    // of that array
+  std::vector<JobLine> lines_;
+  std::string rest_;                                 // what lines_ points to
+  std::map<UserId, std::uint64_t> elements_listed_;  // of each user
 };
 
 // A query value, or "".

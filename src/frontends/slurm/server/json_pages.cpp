@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "frontends/slurm/server/job_filter.h"
 #include "frontends/slurm/server/node_facts.h"
+#include "frontends/slurm/server/show_text.h"
 #include "frontends/slurm/server/sinfo.h"
 #include "frontends/slurm/server/slurm_json.h"
 #include "rules/fit.h"
@@ -71,7 +72,7 @@ void job_object(SlurmJson& json, const JobLine& line) {
   json.key("array_task_id")
       .set_number(static_cast<bool>(job.array_job) || line.one_waiting,
                   line.one_waiting ? line.waiting_index : job.array_index);
-  json.key("array_task_string").text(job.array && !line.one_waiting ? job.array->waiting.text() : std::string());
+  json.key("array_task_string").text(job.array && !line.one_waiting ? indices_text(job.array->waiting) : std::string());
   json.key("het_job_id").set_number(true, het ? static_cast<std::int64_t>(job.id.value) : 0);
   json.key("het_job_offset").set_number(true, line.group);
   json.key("cpus").set_number(true, counts.cpus).key("node_count").set_number(true, counts.nodes);
@@ -100,8 +101,11 @@ void job_object(SlurmJson& json, const JobLine& line) {
   json.key("number").number(std::max<std::int64_t>(0, limit) / 60).close('}');
   json.key("exit_code").exit_code(job.exit.code, job.exit.signal);
   json.key("derived_exit_code").exit_code(job.derived_exit.code, job.derived_exit.signal);
-  json.key("standard_output").text(spec.std_out).key("standard_error").text(spec.std_err);
-  json.key("standard_input").text(spec.std_in.empty() ? "/dev/null" : spec.std_in);
+  const auto own = [&](const SharedText& file) {
+    return line.is_own ? std::string_view(file.get()) : std::string_view();
+  };
+  json.key("standard_output").text(own(spec.std_out)).key("standard_error").text(own(spec.std_err));
+  json.key("standard_input").text(own(spec.std_in).empty() ? "/dev/null" : own(spec.std_in));
   json.key("tres_per_node")
       .text(tres_per_node(spec))
       .key("tres_req_str")
@@ -117,7 +121,8 @@ void job_object(SlurmJson& json, const JobLine& line) {
   json.close('}');
 }
 
-void node_object(SlurmJson& json, const ReadContext& context, const Node& node, const NodeHolding& holding) {
+void node_object(SlurmJson& json, const ReadContext& context, const Node& node, const NodeHolding& holding,
+                 const std::vector<std::string>& partitions) {
   const CpuCounts cpus = cpu_counts(node, holding);
   const auto names = [&](std::string_view key, const std::vector<std::string>& list) {
     json.key(key).open('[');
@@ -126,7 +131,7 @@ void node_object(SlurmJson& json, const ReadContext& context, const Node& node, 
   };
   json.open('{').key("name").text(node.meta.name).key("hostname").text(node.hostname).key("address").text(node.address);
   names("state", slurm_node_state_list(node, holding));
-  names("partitions", partitions_of(context, node));
+  names("partitions", partitions);
   names("features", node.features);
   names("active_features", node.features);
   json.key("architecture").text("x86_64").key("cpus").number(node.cores).key("effective_cpus").number(node.cores);
@@ -180,7 +185,12 @@ void sinfo_object(SlurmJson& json, const Partition& partition, const Node& node,
   json.close('}').close('}');
 }
 
-PageReply as_json(SlurmJson& json) { return {200, "application/json", json.take()}; }
+// What follows the last list: `"meta":…}`.
+std::string tail_text() {
+  SlurmJson json;
+  json.open('{').tail().close('}');
+  return json.take().substr(1);
+}
 
 }  // namespace
 
@@ -189,61 +199,119 @@ PageReply squeue_json_page(const ReadContext& context, const PageRequest& reques
   // Slurm's JSON ignores the default filter: it shows ended jobs too as long as they are known.
   if (query_of(request, "states").empty())
     wider.query["states"] = "all";
-  const auto filter = JobFilter::parse(context, wider);
+  auto filter = JobFilter::parse(context, wider);
   if (!filter)
     return refusal(filter.error().code == Errc::kNotFound ? 404 : 400, filter.error().message);
-  SlurmJson json;
-  json.open('{').key("jobs").open('[');
-  filter->for_each(context, [&](const JobLine& line) { job_object(json, line); });
-  json.close(']');
-  json.tail().close('}');
-  return as_json(json);
+  PageReply reply{200, "application/json", "{\"jobs\":[", {}};
+  reply.more = [cursor = std::make_shared<JobCursor>(context, std::move(*filter)),
+                first = true](std::string& body) mutable {
+    const bool more = cursor->next([&](const JobLine& line) {
+      SlurmJson json;
+      job_object(json, line);
+      body += first ? "" : ",";
+      body += json.take();
+      first = false;
+    });
+    if (!more)
+      body += "]," + tail_text();
+    return more;
+  };
+  return reply;
 }
 
+namespace {
+
+// Nodes, then partitions with theirs, some at a time.
+class SinfoJson {
+ public:
+  SinfoJson(const ReadContext& context, NodeStateSet states, std::vector<std::string> nodes,
+            const std::vector<std::string>& partitions)
+      : context_(context),
+        states_(std::move(states)),
+        wanted_nodes_(nodes.begin(), nodes.end()),
+        wanted_partitions_(partitions.begin(), partitions.end()),
+        holdings_(node_holdings(context)),
+        partitions_by_node_(context.tables),
+        partitions_(refs_of<Partition>(context.tables.partitions)),
+        nodes_(refs_of<Node>(context.tables.nodes)) {
+    std::erase_if(partitions_, [&](const Ref<Partition>& p) { return !wants(p->meta.name); });
+  }
+
+  // False: that was the last piece.
+  bool next(std::string& body) {
+    constexpr std::size_t kAtOnce = 64;
+    for (std::size_t n = 0; n < kAtOnce && at_ < nodes_.size(); ++n) one(body, *nodes_[at_++]);
+    if (at_ < nodes_.size())
+      return true;
+    // On to the next list: that of the partition.
+    if (partition_ == 0)
+      body += "],\"sinfo\":[", first_ = true;
+    if (partition_ == partitions_.size()) {
+      body += "]," + tail_text();
+      return false;
+    }
+    nodes_ = partition_nodes(context_.tables, *partitions_[partition_++]);
+    at_ = 0;
+    return true;
+  }
+
+ private:
+  bool wants(const std::string& partition) const {
+    return wanted_partitions_.empty() || wanted_partitions_.contains(partition);
+  }
+
+  void one(std::string& body, const Node& node) {
+    static const NodeHolding kNothing;
+    const auto held = holdings_.find(node.id);
+    const NodeHolding& holding = held == holdings_.end() ? kNothing : held->second;
+    const bool wanted = (wanted_nodes_.empty() || wanted_nodes_.contains(node.meta.name)) &&
+                        (states_.empty() || states_.has(node, holding));
+    const std::vector<std::string> partitions = partitions_by_node_.names(node);
+    const bool is_in = wanted_partitions_.empty() ||
+                       std::any_of(partitions.begin(), partitions.end(), [&](const auto& name) { return wants(name); });
+    if (!wanted || !is_in)
+      return;
+    SlurmJson json;
+    if (partition_ == 0)
+      node_object(json, context_, node, holding, partitions);
+    else
+      sinfo_object(json, *partitions_[partition_ - 1], node, holding);
+    body += first_ ? "" : ",";
+    body += json.take();
+    first_ = false;
+  }
+
+  const ReadContext& context_;
+  NodeStateSet states_;
+  std::set<std::string> wanted_nodes_, wanted_partitions_;
+  std::map<NodeId, NodeHolding> holdings_;
+  PartitionsByNode partitions_by_node_;
+  std::vector<Ref<Partition>> partitions_;
+  std::vector<Ref<Node>> nodes_;  // of the list that is being written
+  std::size_t at_ = 0;
+  std::size_t partition_ = 0;  // 0: the list of all nodes; else that of the partition before it
+  bool first_ = true;
+};
+
+}  // namespace
+
 PageReply sinfo_json_page(const ReadContext& context, const PageRequest& request) {
-  static const NodeHolding kNothing;
-  const auto states = NodeStateSet::parse(query_of(request, "states"));
+  auto states = NodeStateSet::parse(query_of(request, "states"));
   if (!states)
     return refusal(400, states.error().message);
-  std::vector<std::string> wanted_nodes;
-  if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty()) {
-    auto names = expand_hostlist(nodes);
+  std::vector<std::string> nodes;
+  if (const std::string& list = query_of(request, "nodes"); !list.empty()) {
+    auto names = expand_hostlist(list);
     if (!names)
       return refusal(400, names.error().message);
-    wanted_nodes = std::move(*names);
+    nodes = std::move(*names);
   }
-  std::sort(wanted_nodes.begin(), wanted_nodes.end());
-  const std::vector<std::string> partitions = split(query_of(request, "partition"), ',');
-  const std::map<NodeId, NodeHolding> holdings = node_holdings(context);
-  const auto holding_of = [&](const Node& node) -> const NodeHolding& {
-    const auto it = holdings.find(node.id);
-    return it == holdings.end() ? kNothing : it->second;
+  PageReply reply{200, "application/json", "{\"nodes\":[", {}};
+  reply.more = [work = std::make_shared<SinfoJson>(context, std::move(*states), std::move(nodes),
+                                                   split(query_of(request, "partition"), ','))](std::string& body) {
+    return work->next(body);
   };
-  const auto wanted_partition = [&](const Partition& partition) {
-    return partitions.empty() ||
-           std::find(partitions.begin(), partitions.end(), partition.meta.name) != partitions.end();
-  };
-  const auto wanted_node = [&](const Node& node) {
-    return (wanted_nodes.empty() || std::binary_search(wanted_nodes.begin(), wanted_nodes.end(), node.meta.name)) &&
-           (states->empty() || states->has(node, holding_of(node)));
-  };
-  SlurmJson json;
-  json.open('{').key("nodes").open('[');
-  for (const auto& [id, node] : context.tables.nodes) {
-    const bool in_partition = std::any_of(
-        context.tables.partitions.begin(), context.tables.partitions.end(),
-        [&](const auto& entry) { return wanted_partition(*entry.second) && partition_has(*entry.second, *node); });
-    if (wanted_node(*node) && (partitions.empty() || in_partition))
-      node_object(json, context, *node, holding_of(*node));
-  }
-  json.close(']').key("sinfo").open('[');
-  for (const auto& [name, partition] : context.tables.partitions)
-    for (const auto& [id, node] : context.tables.nodes)
-      if (wanted_partition(*partition) && partition_has(*partition, *node) && wanted_node(*node))
-        sinfo_object(json, *partition, *node, holding_of(*node));
-  json.close(']');
-  json.tail().close('}');
-  return as_json(json);
+  return reply;
 }
 
 }  // namespace lockstep

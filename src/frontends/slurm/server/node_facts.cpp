@@ -52,13 +52,39 @@ std::string gres_used_text(const Node& node, const NodeHolding& holding) {
   return out.empty() ? "gpu:0" : out;
 }
 
-std::vector<std::string> partitions_of(const ReadContext& context, const Node& node) {
-  std::vector<std::string> out;
-  for (const auto& [name, partition] : context.tables.partitions)
-    if (partition_has(*partition, node))
-      out.push_back(name);
+std::vector<Ref<Node>> partition_nodes(const Tables& tables, const Partition& partition) {
+  std::map<NodeId, Ref<Node>> found;
+  for (const std::string& name : partition.nodes) {
+    if (name == "ALL") {
+      found = tables.nodes;
+      break;
+    }
+    if (const Node* node = tables.node(name))
+      found.emplace(node->id, tables.nodes.at(node->id));
+  }
+  std::vector<Ref<Node>> out;
+  out.reserve(found.size());
+  for (auto& [id, node] : found) out.push_back(std::move(node));
   return out;
 }
+
+PartitionsByNode::PartitionsByNode(const Tables& tables) {
+  for (const auto& [name, partition] : tables.partitions)
+    for (const std::string& node : partition->nodes)
+      if (node == "ALL")
+        everywhere_.insert(name);
+      else
+        named_[node].push_back(name);
+}
+
+std::vector<std::string> PartitionsByNode::names(const Node& node) const {
+  std::set<std::string> all = everywhere_;
+  if (const auto named = named_.find(node.meta.name); named != named_.end())
+    all.insert(named->second.begin(), named->second.end());
+  return {all.begin(), all.end()};
+}
+
+std::string PartitionsByNode::text(const Node& node) const { return join(names(node), ","); }
 
 std::string node_tres(const Node& node) {
   return format("cpu={},mem={},billing={}{}", node.cores, memory_text(node.memory_mb), node.cores,

@@ -20,12 +20,16 @@ PageReply environment_page(const ReadContext& context, const PageRequest& reques
   const Job* job = id ? context.tables.job(JobId(*id)) : nullptr;
   if (!job)
     return refusal(404, "Invalid job id specified");
+  if (!context.viewer().owns(job->spec->user))
+    return refusal(403, format("job {} belongs to somebody else", job->id.value));
   if (!job->allocation)
     return refusal(409, format("job {} has no allocation", job->id.value));
-  return {200, "application/octet-stream",
+  return {200,
+          "application/octet-stream",
           slurm_job_environment(
               context.tables, *job,
-              {context.cluster_name, context.wall_offset, WallTime{(context.now + context.wall_offset).us}})};
+              {context.cluster_name, context.wall_offset, WallTime{(context.now + context.wall_offset).us}}),
+          {}};
 }
 
 }  // namespace
@@ -47,10 +51,10 @@ std::vector<PageEntry> slurm_pages() {
       {"/slurm/v1/show/reservation", PageKind::kLive, show_reservation_page},
       {"/slurm/v1/sinfo.reservations", PageKind::kLive, list_reservations_page},
       {"/slurm/v1/show/license", PageKind::kLive, show_licence_page},
-      {"/slurm/v1/sshare", PageKind::kLive, sshare_page},
-      {"/slurm/v1/sshare.json", PageKind::kLive, sshare_json_page},
-      {"/slurm/v1/sprio", PageKind::kLive, sprio_page},
-      {"/slurm/v1/sprio.json", PageKind::kLive, sprio_json_page},
+      {"/slurm/v1/sshare", PageKind::kTables, sshare_page},
+      {"/slurm/v1/sshare.json", PageKind::kTables, sshare_json_page},
+      {"/slurm/v1/sprio", PageKind::kTables, sprio_page},
+      {"/slurm/v1/sprio.json", PageKind::kTables, sprio_json_page},
       {"/slurm/v1/show/topology", PageKind::kLive, show_topology_page},
       {"/slurm/v1/show/config", PageKind::kLive, show_config_page},
   };

@@ -6,22 +6,24 @@
 #include <string>
 #include <string_view>
 
+#include "views/shown_text.h"
+
 namespace lockstep {
 
-// Tab, newline and backslash inside a field become \t, \n and two backslashes.
+// Control characters are made visible (views/shown_text.h); then backslashes are doubled, since a reader takes one
+// away.
 inline void append_field_text(std::string& out, std::string_view text) {
-  bool plain = true;
-  for (const char c : text) plain &= c != '\t' && c != '\n' && c != '\\';
-  if (plain) {
+  std::string buffer;
+  text = shown(text, buffer);
+  if (text.find('\\') == std::string_view::npos) {
     out += text;
     return;
   }
-  for (const char c : text) switch (c) {
-      case '\t': out += "\\t"; break;
-      case '\n': out += "\\n"; break;
-      case '\\': out += "\\\\"; break;
-      default: out += c;
-    }
+  for (const char c : text) {
+    if (c == '\\')
+      out += c;
+    out += c;
+  }
 }
 
 template <class Int>

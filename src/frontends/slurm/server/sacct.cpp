@@ -15,7 +15,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr StepNo kNoStep = -100;  // the row is the job itself
+constexpr StepNo kNoStep = -100;               // the row is the job itself
+constexpr std::size_t kHistoryNamesMax = 400;  // each is a condition for the store, which takes a thousand
 
 struct Line {
   const ReadContext& context;
@@ -57,7 +58,7 @@ std::string job_text(const Line& line) {
   // An array's own record stands for its waiting elements; a het job's first component carries the offset.
   if (const Job* job = line.context.tables.job(row.job)) {
     if (job->array && !job->array->waiting.empty())
-      return format("{}_[{}{}]", row.job.value, job->array->waiting.text(),
+      return format("{}_[{}{}]", row.job.value, indices_text(job->array->waiting),
                     job->array->throttle ? format("%{}", job->array->throttle) : std::string());
     if (job->spec->groups.size() > 1)
       return format("{}+0{}", row.job.value, step);
@@ -198,9 +199,14 @@ struct Ask {
 };
 
 // "12.batch", "12_3.0": a job and one of its steps.
-Result<void> add_job(Ask& ask, std::string_view name) {
+Result<void> add_job(Ask& ask, std::string_view name, std::size_t& ranges) {
+  if (ask.query.jobs.size() == kHistoryNamesMax)
+    return invalid(format("at most {} jobs are named in one question about history: name a span of time, a user or an "
+                          "account instead",
+                          kHistoryNamesMax),
+                   "jobs");
   const auto dot = name.find('.');
-  const JobName job = TRY(parse_job_name(name.substr(0, dot)));
+  const JobName job = TRY(parse_job_name(name.substr(0, dot), ranges));
   ask.query.jobs.push_back(job.target);
   if (dot == std::string_view::npos)
     return {};
@@ -214,7 +220,8 @@ Result<void> add_job(Ask& ask, std::string_view name) {
 
 Result<Ask> parse(const PageRequest& request) {
   Ask ask;
-  for (const std::string& name : split_job_names(query_of(request, "jobs"))) TRY(add_job(ask, name));
+  std::size_t ranges = kHistoryNamesMax;
+  for (const std::string& name : split_job_names(query_of(request, "jobs"))) TRY(add_job(ask, name, ranges));
   const auto list = [&](std::string_view name) { return split(query_of(request, name), ','); };
   ask.query.users = list("user");
   ask.query.accounts = list("account");
@@ -222,7 +229,7 @@ Result<Ask> parse(const PageRequest& request) {
   ask.query.names = list("name");
   for (std::string& qos : list("qos")) ask.qos.insert(std::move(qos));
   if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty())
-    for (std::string& name : TRY(expand_hostlist(nodes))) ask.nodes.insert(std::move(name));
+    for (std::string& name : TRY(expand_hostlist(nodes, kHostsAskedMax))) ask.nodes.insert(std::move(name));
   for (const std::string& part : list("states")) {
     const JobStates set = TRY(parse_slurm_states(part));
     for (int s = 0; s <= static_cast<int>(JobState::kBootFail); ++s)
@@ -263,7 +270,9 @@ Result<std::vector<JobRow>> rows_for(const ReadContext& context, const PageReque
   return rows;
 }
 
-PageReply failure(const Error& error) { return refusal(error.code == Errc::kInvalid ? 400 : 503, error.message); }
+PageReply failure(const Error& error) {
+  return refusal(error.code == Errc::kInvalid ? 400 : error.code == Errc::kExhausted ? 413 : 503, error.message);
+}
 
 }  // namespace
 
@@ -279,18 +288,23 @@ PageReply sacct_page(const ReadContext& context, const PageRequest& request) {
   }
   if (columns.empty())
     return refusal(400, "columns are missing");
-  const auto rows = rows_for(context, request);
+  auto rows = rows_for(context, request);
   if (!rows)
     return failure(rows.error());
   PageReply reply;
-  for (const JobRow& row : *rows) {
-    const Line line{context, row};
-    for (const Column column : columns) {
-      column(reply.body, line);
-      reply.body += '\t';
+  reply.more = [&context, columns, rows = std::make_shared<const std::vector<JobRow>>(std::move(*rows)),
+                at = std::size_t{0}](std::string& body) mutable {
+    constexpr std::size_t kAtOnce = 256;
+    for (std::size_t n = 0; n < kAtOnce && at < rows->size(); ++n, ++at) {
+      const Line line{context, (*rows)[at]};
+      for (const Column column : columns) {
+        column(body, line);
+        body += '\t';
+      }
+      body.back() = '\n';
     }
-    reply.body.back() = '\n';
-  }
+    return at < rows->size();
+  };
   return reply;
 }
 
@@ -354,7 +368,7 @@ PageReply sacct_json_page(const ReadContext& context, const PageRequest& request
   json.close(']');
   json.tail();
   json.close('}');
-  return {200, "application/json", json.take()};
+  return {200, "application/json", json.take(), {}};
 }
 
 }  // namespace lockstep

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <set>
 
 #include "base/text.h"
 #include "frontends/slurm/server/job_facts.h"
@@ -18,15 +20,16 @@ namespace lockstep {
 
 namespace {
 
-std::vector<std::string> list_of(const PageRequest& request, std::string_view name) {
-  auto out = split(query_of(request, name), ',');
-  std::erase_if(out, [](const std::string& word) { return word.empty(); });
+using NameSet = std::set<std::string, std::less<>>;
+
+NameSet names_of(const PageRequest& request, std::string_view parameter) {
+  const auto words = split(query_of(request, parameter), ',');
+  NameSet out(words.begin(), words.end());
+  out.erase("");
   return out;
 }
 
-bool in(const std::vector<std::string>& list, const std::string& name) {
-  return list.empty() || std::find(list.begin(), list.end(), name) != list.end();
-}
+bool in(const NameSet& names, const std::string& name) { return names.empty() || names.contains(name); }
 
 // One row after the other, cell by cell as columns ask; an unknown column is an error.
 template <class Row>
@@ -62,7 +65,7 @@ PageReply rows_page(const std::vector<Column<Row>>& known, const std::vector<Row
     }
     out += '\n';
   }
-  return {200, "text/plain; charset=utf-8", std::move(out)};
+  return {200, "text/plain; charset=utf-8", std::move(out), {}};
 }
 
 template <class Row>
@@ -84,7 +87,7 @@ PageReply json_page(std::string_view key, const std::vector<Column<Row>>& known,
   }
   json.close(']').tail();
   json.close('}');
-  return {200, "application/json", json.take()};
+  return {200, "application/json", json.take(), {}};
 }
 
 // --- sshare ---
@@ -93,6 +96,7 @@ struct ShareRow {
   const FairShares::Row* row = nullptr;
   const FairShares* all = nullptr;
   const ReadContext* context = nullptr;
+  Tres minutes;  // that running jobs may still use, where the columns ask for it
 };
 
 std::string decimals(double value) { return std::isinf(value) ? "inf" : format("{:.6f}", value); }
@@ -140,20 +144,7 @@ const std::vector<Column<ShareRow>>& share_columns() {
        }},
       {"tresrunmins",
        [](const ShareRow& r) {
-         Tres minutes;
-         for (const auto& [id, job] : r.context->tables.jobs) {
-           if (!holds_allocation(job->state) || !job->limit_end || job->limit_end <= r.context->now)
-             continue;
-           const bool same_user = r.row->user.empty() || user_name(*r.context, job->spec->user) == r.row->user;
-           const auto chain = r.context->tables.chain_of(job->spec->account);
-           const bool below = r.row->depth == 0 || job->spec->account == r.row->account ||
-                              (r.row->user.empty() && std::any_of(chain.begin(), chain.end(), [&](const Account* a) {
-                                 return a->meta.name == r.row->account;
-                               }));
-           if (same_user && below)
-             add(minutes, limit_minutes(job->allocation->tres,
-                                        job->limit_end >= kNever ? kForever : job->limit_end - r.context->now));
-         }
+         const Tres& minutes = r.minutes;
          return format("cpu={},mem={},energy=0,node={},billing={},fs/disk=0,vmem=0,pages=0,gres/gpu={}", minutes.cpu,
                        minutes.memory_mb, minutes.nodes, minutes.billing, minutes.gpus);
        }},
@@ -161,12 +152,51 @@ const std::vector<Column<ShareRow>>& share_columns() {
   return kColumns;
 }
 
+// What running jobs may still use, by account and user, and by account with those below it. One pass over the jobs: a
+// pass for every row would take minutes with a thousand users.
+class RunMinutes {
+ public:
+  explicit RunMinutes(const ReadContext& context) {
+    for (const auto& [id, job] : context.tables.jobs) {
+      if (!holds_allocation(job->state) || !job->limit_end || job->limit_end <= context.now)
+        continue;
+      const Tres minutes =
+          limit_minutes(job->allocation->tres, job->limit_end >= kNever ? kForever : job->limit_end - context.now);
+      const std::string& account = job->spec->account;
+      add(of_user_[{account, user_name(context, job->spec->user)}], minutes);
+      add(of_all_, minutes);
+      const auto chain = context.tables.chain_of(account);
+      if (chain.empty())
+        add(of_account_[account], minutes);
+      for (const Account* each : chain) add(of_account_[each->meta.name], minutes);
+    }
+  }
+  Tres of(const FairShares::Row& row) const {
+    if (row.depth == 0)
+      return of_all_;
+    if (row.user.empty())
+      return found(of_account_, row.account);
+    return found(of_user_, std::pair(row.account, row.user));
+  }
+
+ private:
+  template <class Map, class Key>
+  static Tres found(const Map& map, const Key& key) {
+    const auto at = map.find(key);
+    return at == map.end() ? Tres{} : at->second;
+  }
+  std::map<std::pair<std::string, std::string>, Tres> of_user_;
+  std::map<std::string, Tres> of_account_;
+  Tres of_all_;
+};
+
 std::vector<ShareRow> share_rows(const ReadContext& context, const Priorities& priorities, const PageRequest& request) {
-  const auto accounts = list_of(request, "accounts");
-  auto users = list_of(request, "users");
+  const auto accounts = names_of(request, "accounts");
+  auto users = names_of(request, "users");
   const bool all = !query_of(request, "all").empty() || !users.empty();
   if (!all && context.caller)
     users = {context.caller->meta.name};
+  const RunMinutes minutes(context);
   std::vector<ShareRow> out;
   for (const FairShares::Row& row : priorities.shares().rows()) {
     if (!in(accounts, row.account))
@@ -175,7 +205,7 @@ std::vector<ShareRow> share_rows(const ReadContext& context, const Priorities& p
       continue;
     if (row.user.empty() && !query_of(request, "users_only").empty())
       continue;
-    out.push_back({&row, &priorities.shares(), &context});
+    out.push_back({&row, &priorities.shares(), &context, minutes.of(row)});
   }
   return out;
 }
@@ -199,6 +229,11 @@ std::string tres_points(const std::vector<std::pair<std::string, std::int64_t>>&
 }
 
 const std::vector<Column<PriorityRow>>& priority_columns() {
+  // The row of the weights is about no job: what says something of one is empty there.
+  const auto of_job = [](std::string_view name, auto value) {
+    return Column<PriorityRow>{name,
+                               [value](const PriorityRow& r) { return r.job ? std::string(value(r)) : std::string(); }};
+  };
   const auto number = [](std::string_view name, auto value) {
     return Column<PriorityRow>{name, [value](const PriorityRow& r) { return std::to_string(value(r)); }, true};
   };
@@ -207,11 +242,11 @@ const std::vector<Column<PriorityRow>>& priority_columns() {
                                true};
   };
   static const std::vector<Column<PriorityRow>> kColumns = {
-      {"jobid", [](const PriorityRow& r) { return job_label(job_line(*r.context, *r.job)); }},
-      {"user", [](const PriorityRow& r) { return user_name(*r.context, r.job->spec->user); }},
-      {"account", [](const PriorityRow& r) { return r.job->spec->account; }},
-      {"qosname", [](const PriorityRow& r) { return r.job->spec->qos; }},
-      {"partitionname", [](const PriorityRow& r) { return partition_text(job_line(*r.context, *r.job)); }},
+      of_job("jobid", [](const PriorityRow& r) { return job_label(job_line(*r.context, *r.job)); }),
+      of_job("user", [](const PriorityRow& r) { return user_name(*r.context, r.job->spec->user); }),
+      of_job("account", [](const PriorityRow& r) { return r.job->spec->account; }),
+      of_job("qosname", [](const PriorityRow& r) { return r.job->spec->qos; }),
+      of_job("partitionname", [](const PriorityRow& r) { return partition_text(job_line(*r.context, *r.job)); }),
       number("priority", [](const PriorityRow& r) { return r.shown; }),
       number("age", [](const PriorityRow& r) { return r.parts.age; }),
       number("assoc", [](const PriorityRow& r) { return r.parts.assoc; }),
@@ -235,8 +270,8 @@ const std::vector<Column<PriorityRow>>& priority_columns() {
 
 std::vector<PriorityRow> priority_rows(const ReadContext& context, const PageRequest& request) {
   const Priorities priorities = priorities_of(context.tables, context.now, context.wall_offset);
-  const auto users = list_of(request, "users"), partitions = list_of(request, "partitions");
-  const auto jobs = list_of(request, "jobs");
+  const auto users = names_of(request, "users"), partitions = names_of(request, "partitions");
+  const auto jobs = names_of(request, "jobs");
   std::vector<PriorityRow> out;
   for (const auto& [id, job] : context.tables.jobs) {
     if (job->state != JobState::kPending || (job->array && job->array->waiting.empty()))

@@ -39,7 +39,8 @@ class SharesTest : public ::testing::Test {
     return out;
   }
   std::string page(Page page, std::map<std::string, std::string, std::less<>> query) {
-    const PageReply reply = page(context(), {"", std::move(query)});
+    const ReadContext now_here = context();
+    const PageReply reply = whole(page(now_here, {"", std::move(query)}));
     EXPECT_EQ(reply.status, 200) << reply.body;
     return reply.body;
   }

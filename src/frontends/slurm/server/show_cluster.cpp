@@ -30,9 +30,10 @@ std::string preempt_mode_text(const Partition& partition, const Policy& policy) 
   return "OFF";
 }
 
-PageReply plain(std::string text) { return {200, "text/plain; charset=utf-8", std::move(text)}; }
+PageReply plain(std::string text) { return {200, "text/plain; charset=utf-8", std::move(text), {}}; }
 
-void node_record(ShowText& out, const ReadContext& context, const Node& node, const NodeHolding& holding, bool detail) {
+void node_record(ShowText& out, const ReadContext& context, const Node& node, const NodeHolding& holding,
+                 const std::string& partitions, bool detail) {
   const CpuCounts cpus = cpu_counts(node, holding);
   const std::string features = join(node.features, ",");
   out.pair("NodeName", node.meta.name).pair("Arch", "x86_64");
@@ -59,7 +60,7 @@ void node_record(ShowText& out, const ReadContext& context, const Node& node, co
   out.pair("State", slurm_node_state_flags(node, holding)).pair("ThreadsPerCore", node.threads_per_core);
   out.pair("TmpDisk", node.tmp_disk_mb).pair("Weight", node.weight).pair("Owner", "N/A").pair("MCS_label", "N/A");
   out.next_line();
-  out.pair("Partitions", join(partitions_of(context, node), ","));
+  out.pair("Partitions", partitions);
   out.next_line();
   out.pair("BootTime", show_time(wall_seconds(context, node.boot_at)));
   out.pair("SlurmdStartTime", show_time(wall_seconds(context, node.seen_at)));
@@ -81,12 +82,11 @@ void partition_record(ShowText& out, const ReadContext& context, const Partition
   std::vector<std::string> names;
   std::uint64_t cpus = 0;
   std::int64_t memory_mb = 0;
-  for (const auto& [id, node] : context.tables.nodes)
-    if (partition_has(partition, *node)) {
-      names.push_back(node->meta.name);
-      cpus += node->cores;
-      memory_mb += node->memory_mb;
-    }
+  for (const Ref<Node>& node : partition_nodes(context.tables, partition)) {
+    names.push_back(node->meta.name);
+    cpus += node->cores;
+    memory_mb += node->memory_mb;
+  }
   const std::size_t count = names.size();
   sort_hosts(names);
   const auto limit = [](Duration d) { return d >= kForever ? std::string("UNLIMITED") : show_span(d.seconds()); };
@@ -136,45 +136,53 @@ void partition_record(ShowText& out, const ReadContext& context, const Partition
 
 PageReply show_node_page(const ReadContext& context, const PageRequest& request) {
   const std::string& name = query_of(request, "name");
-  ShowText out(!query_of(request, "oneline").empty());
-  const bool detail = !query_of(request, "detail").empty();
-  const std::map<NodeId, NodeHolding> holdings = node_holdings(context);
-  const auto show = [&](const Node& node) {
-    const auto it = holdings.find(node.id);
-    node_record(out, context, node, it == holdings.end() ? NodeHolding{} : it->second, detail);
-  };
+  std::vector<Ref<Node>> nodes;
   if (!name.empty()) {
-    const auto names = expand_hostlist(name);
+    const auto names = expand_hostlist(name, kHostsAskedMax);
     if (!names)
       return refusal(400, names.error().message);
     for (const std::string& one : *names) {
       const Node* node = context.tables.node(one);
       if (!node)
         return refusal(404, format("Node {} not found", one));
-      show(*node);
+      nodes.push_back(context.tables.nodes.at(node->id));
     }
-    return plain(out.take());
+  } else {
+    nodes = refs_of<Node>(context.tables.nodes);
+    std::sort(nodes.begin(), nodes.end(),
+              [](const auto& a, const auto& b) { return host_less(a->meta.name, b->meta.name); });
   }
-  std::vector<const Node*> nodes;
-  for (const auto& [id, node] : context.tables.nodes) nodes.push_back(node.get());
-  std::sort(nodes.begin(), nodes.end(),
-            [](const Node* a, const Node* b) { return host_less(a->meta.name, b->meta.name); });
-  for (const Node* node : nodes) show(*node);
-  return plain(nodes.empty() ? "No nodes in the system\n" : out.take());
+  if (nodes.empty())
+    return plain("No nodes in the system\n");
+  struct Facts {
+    std::map<NodeId, NodeHolding> holdings;
+    PartitionsByNode partitions;
+  };
+  const auto facts = std::make_shared<const Facts>(Facts{node_holdings(context), PartitionsByNode(context.tables)});
+  return show_in_pieces<Node>(
+      std::move(nodes), !query_of(request, "oneline").empty(), 64,
+      [&context, facts, detail = !query_of(request, "detail").empty()](ShowText& out, const Node& node) {
+        const auto held = facts->holdings.find(node.id);
+        node_record(out, context, node, held == facts->holdings.end() ? NodeHolding{} : held->second,
+                    facts->partitions.text(node), detail);
+      });
 }
 
 PageReply show_partition_page(const ReadContext& context, const PageRequest& request) {
   const std::string& name = query_of(request, "name");
-  ShowText out(!query_of(request, "oneline").empty());
-  if (!name.empty()) {
-    const Partition* partition = context.tables.partition(name);
-    if (!partition)
-      return refusal(404, format("Partition {} not found", name));
-    partition_record(out, context, *partition);
-    return plain(out.take());
+  std::vector<Ref<Partition>> partitions;
+  if (name.empty()) {
+    partitions = refs_of<Partition>(context.tables.partitions);
+  } else if (const auto found = context.tables.partitions.find(name); found != context.tables.partitions.end()) {
+    partitions.push_back(found->second);
+  } else {
+    return refusal(404, format("Partition {} not found", name));
   }
-  for (const auto& [key, partition] : context.tables.partitions) partition_record(out, context, *partition);
-  return plain(context.tables.partitions.empty() ? "No partitions in the system\n" : out.take());
+  if (partitions.empty())
+    return plain("No partitions in the system\n");
+  return show_in_pieces<Partition>(
+      std::move(partitions), !query_of(request, "oneline").empty(), 1,
+      [&context](ShowText& out, const Partition& partition) { partition_record(out, context, partition); });
 }
 
 // Only the switches named or above the node named, if one is.
@@ -193,10 +201,11 @@ PageReply show_topology_page(const ReadContext& context, const PageRequest& requ
       continue;
     const std::string nodes = compress_hostlist(view.nodes);
     if (topology->blocks)
-      out += format("BlockName={} BlockIndex={} Nodes={} BlockSize={}\n", view.name, number, nodes, view.nodes.size());
+      out += format("BlockName={} BlockIndex={} Nodes={} BlockSize={}\n", shown(view.name), number, shown(nodes),
+                    view.nodes.size());
     else
-      out += format("SwitchName={} Level={} LinkSpeed=1 Nodes={}{}\n", view.name, view.height, nodes,
-                    view.switches.empty() ? "" : " Switches=" + compress_hostlist(view.switches));
+      out += format("SwitchName={} Level={} LinkSpeed=1 Nodes={}{}\n", shown(view.name), view.height, shown(nodes),
+                    view.switches.empty() ? "" : " Switches=" + shown(compress_hostlist(view.switches)));
   }
   if (out.empty())
     return refusal(404, format("Topology information contains no switch or node named {}", name));
@@ -244,7 +253,7 @@ PageReply show_config_page(const ReadContext& context, const PageRequest&) {
       {"WaitTime", "0 sec"},
   };
   std::string out = format("Configuration data as of {}\n", show_time(wall_seconds(context, context.now)));
-  for (const auto& [key, value] : settings) out += format("{:<23} = {}\n", key, value);
+  for (const auto& [key, value] : settings) out += format("{:<23} = {}\n", key, shown(value));
   return plain(std::move(out));
 }
 

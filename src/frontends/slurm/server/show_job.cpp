@@ -236,7 +236,7 @@ void job_record(ShowText& out, const JobLine& line, bool detail) {
     out.next_line();
     out.pair("Comment", spec.comment);
   }
-  if (group.launch == Launch::kScript) {
+  if (group.launch == Launch::kScript && line.is_own) {
     const PatternFacts facts = file_facts(line);
     const std::string std_out = spec.std_out.empty() ? std::string(default_output_pattern(job)) : spec.std_out.get();
     out.next_line();
@@ -296,41 +296,71 @@ void step_record(ShowText& out, const ReadContext& context, const Job& job, cons
 PageReply show_job_page(const ReadContext& context, const PageRequest& request) {
   const std::string& name = query_of(request, "name");
   const PageRequest wider{request.path, {{"states", "all"}, {"jobs", name}}};
-  const auto filter = JobFilter::parse(context, wider);
+  auto filter = JobFilter::parse(context, wider);
   if (!filter)
     return refusal(filter.error().code == Errc::kNotFound ? 404 : 400, "Invalid job id specified");
-  ShowText out(!query_of(request, "oneline").empty());
-  std::size_t shown = 0;
-  filter->for_each(context, [&](const JobLine& line) {
-    job_record(out, line, !query_of(request, "detail").empty());
-    ++shown;
-  });
-  if (shown == 0 && !name.empty())
+  const bool one_line = !query_of(request, "oneline").empty(), detail = !query_of(request, "detail").empty();
+  const auto cursor = std::make_shared<JobCursor>(context, std::move(*filter));
+  const auto more = [cursor, one_line, detail](std::string& body) {
+    return cursor->next([&](const JobLine& line) {
+      ShowText out(one_line);
+      job_record(out, line, detail);
+      body += out.take();
+    });
+  };
+  // Up to the first record at once: that there is none is another answer.
+  PageReply reply;
+  bool is_more = true;
+  while (reply.body.empty() && is_more) is_more = more(reply.body);
+  if (reply.body.empty() && !name.empty())
     return refusal(404, "Invalid job id specified");
-  return {200, "text/plain; charset=utf-8", shown ? out.take() : "No jobs in the system\n"};
+  if (reply.body.empty())
+    reply.body = "No jobs in the system\n";
+  if (is_more)
+    reply.more = more;
+  return reply;
 }
 
 PageReply show_step_page(const ReadContext& context, const PageRequest& request) {
   const std::string& name = query_of(request, "name");
   const auto dot = name.find('.');
-  ShowText out(!query_of(request, "oneline").empty());
-  std::size_t shown = 0;
   const auto job_id = parse_uint(std::string_view(name).substr(0, dot));
   const auto number = dot == std::string::npos ? std::nullopt : parse_int(std::string_view(name).substr(dot + 1));
   if (!name.empty() && (!job_id || (dot != std::string::npos && !number)))
     return refusal(400, "Invalid job id specified");
-  for (const auto& [key, step] : context.tables.steps) {
-    const Job* job = context.tables.job(key.first);
-    const bool wanted = name.empty() ? step->state != StepState::kEnded
-                                     : key.first.value == *job_id && (!number || key.second == *number);
-    if (!job || !wanted)
-      continue;
-    step_record(out, context, *job, *step);
-    ++shown;
+  if (!name.empty()) {
+    std::vector<Ref<Step>> steps = context.tables.steps_of(JobId(*job_id));
+    std::erase_if(steps, [&](const Ref<Step>& step) { return number && step->number != *number; });
+    if (steps.empty())
+      return refusal(404, format("Job step {} not found", name));
   }
-  if (shown == 0 && !name.empty())
-    return refusal(404, format("Job step {} not found", name));
-  return {200, "text/plain; charset=utf-8", shown ? out.take() : "No job steps in the system\n"};
+  // All of them, or those of the job, from the one behind the last that was shown.
+  struct Range {
+    StepKey next, last;
+  };
+  const JobId first = name.empty() ? JobId(0) : JobId(*job_id), last = name.empty() ? JobId(UINT64_MAX) : first;
+  Range range{{first, number ? static_cast<StepNo>(*number) : INT32_MIN},
+              {last, number ? static_cast<StepNo>(*number) : INT32_MAX}};
+  PageReply reply;
+  reply.more = [&context, range, all = name.empty(),
+                one_line = !query_of(request, "oneline").empty()](std::string& body) mutable {
+    constexpr std::size_t kAtOnce = 128;
+    ShowText out(one_line);
+    auto at = context.tables.steps.lower_bound(range.next);
+    const auto in_range = [&] { return at != context.tables.steps.end() && at->first <= range.last; };
+    for (std::size_t n = 0; n < kAtOnce && in_range(); ++n, ++at) {
+      const auto& [key, step] = *at;
+      range.next = {key.first, key.second + 1};
+      const Job* job = context.tables.job(key.first);
+      if (job && (!all || step->state != StepState::kEnded))
+        step_record(out, context, *job, *step);
+    }
+    body += out.take();
+    if (!in_range() && body.empty())
+      body = "No job steps in the system\n";
+    return in_range();
+  };
+  return reply;
 }
 
 }  // namespace lockstep

@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-PageReply plain(std::string text) { return {200, "text/plain; charset=utf-8", std::move(text)}; }
+PageReply plain(std::string text) { return {200, "text/plain; charset=utf-8", std::move(text), {}}; }
 
 std::string flags_of(const Reservation& r) {
   std::vector<std::string> out;
@@ -116,32 +116,38 @@ void licence_record(ShowText& out, const ReadContext& context, const Licence& li
 
 PageReply show_reservation_page(const ReadContext& context, const PageRequest& request) {
   const std::string& name = query_of(request, "name");
-  ShowText out(!query_of(request, "oneline").empty());
-  if (!name.empty()) {
-    const Reservation* r = context.tables.reservation(name);
-    if (!r)
-      return refusal(404, format("Reservation {} not found", name));
-    reservation_record(out, context, *r);
-    return plain(out.take());
+  std::vector<Ref<Reservation>> reservations;
+  if (name.empty()) {
+    reservations = refs_of<Reservation>(context.tables.reservations);
+  } else if (const auto found = context.tables.reservations.find(name); found != context.tables.reservations.end()) {
+    reservations.push_back(found->second);
+  } else {
+    return refusal(404, format("Reservation {} not found", name));
   }
-  for (const auto& [key, r] : context.tables.reservations) reservation_record(out, context, *r);
-  return plain(context.tables.reservations.empty() ? "No reservations in the system\n" : out.take());
+  if (reservations.empty())
+    return plain("No reservations in the system\n");
+  return show_in_pieces<Reservation>(
+      std::move(reservations), !query_of(request, "oneline").empty(), 1,
+      [&context](ShowText& out, const Reservation& r) { reservation_record(out, context, r); });
 }
 
 PageReply list_reservations_page(const ReadContext& context, const PageRequest& request) {
   if (context.tables.reservations.empty())
     return plain("No reservations in the system\n");
   const WallTime now{(context.now + context.wall_offset).us};
-  std::string out;
-  const auto line = [&](const auto&... cell) { out += format("{:<12} {:>8} {:>19} {:>19} {:>11} {}\n", cell...); };
+  const auto line = [](const auto&... cell) { return format("{:<12} {:>8} {:>19} {:>19} {:>11} {}\n", cell...); };
+  PageReply reply;
   if (query_of(request, "noheader").empty())
-    line("RESV_NAME", "STATE", "START_TIME", "END_TIME", "DURATION", "NODELIST");
-  for (const auto& [name, r] : context.tables.reservations) {
-    const Window window = shown_window(*r, now);
-    line(name, window.start <= now ? "ACTIVE" : "INACTIVE", show_time(window.start.seconds()),
-         show_time(window.end.seconds()), show_span(r->duration.seconds()), node_names(context, *r));
-  }
-  return plain(std::move(out));
+    reply.body = line("RESV_NAME", "STATE", "START_TIME", "END_TIME", "DURATION", "NODELIST");
+  reply.more = [&context, line, now, all = refs_of<Reservation>(context.tables.reservations),
+                at = std::size_t{0}](std::string& body) mutable {
+    const Reservation& r = *all[at];
+    const Window window = shown_window(r, now);
+    body += line(shown(r.meta.name), window.start <= now ? "ACTIVE" : "INACTIVE", show_time(window.start.seconds()),
+                 show_time(window.end.seconds()), show_span(r.duration.seconds()), node_names(context, r));
+    return ++at < all.size();
+  };
+  return reply;
 }
 
 PageReply show_licence_page(const ReadContext& context, const PageRequest& request) {

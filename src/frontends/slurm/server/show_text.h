@@ -1,10 +1,16 @@
-// scontrol's layout: Key=Value pairs on indented lines, or all on one line with -o.
+// scontrol's layout: Key=Value pairs on indented lines, or all on one line with -o. Control characters in values are
+// made visible: a name cannot add a line.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
+#include "views/read_context.h"
+#include "views/shown_text.h"
 
 namespace lockstep {
 
@@ -19,7 +25,10 @@ class ShowText {
     at_start_ = false;
     out_ += key;
     out_ += '=';
-    out_ += format("{}", value);
+    if constexpr (std::is_convertible_v<const T&, std::string_view>)
+      out_ += shown(std::string_view(value));
+    else
+      out_ += format("{}", value);
     return *this;
   }
   // An empty text shows as "(null)".
@@ -47,6 +56,27 @@ class ShowText {
   bool at_start_ = true;
   std::string out_;
 };
+
+// A page of many records, so many at a time: record(ShowText&, const T&) writes one.
+template <class T, class F>
+PageReply show_in_pieces(std::vector<Ref<T>> records, bool one_line, std::size_t at_once, F record) {
+  PageReply reply;
+  reply.more = [records = std::move(records), at = std::size_t{0}, one_line, at_once,
+                record = std::move(record)](std::string& body) mutable {
+    ShowText out(one_line);
+    for (std::size_t n = 0; n < at_once && at < records.size(); ++n, ++at) record(out, *records[at]);
+    body += out.take();
+    return at < records.size();
+  };
+  return reply;
+}
+template <class T, class Map>
+std::vector<Ref<T>> refs_of(const Map& map) {
+  std::vector<Ref<T>> out;
+  out.reserve(map.size());
+  for (const auto& [key, record] : map) out.push_back(record);
+  return out;
+}
 
 // "2025-11-21T12:55:00" in the controller's time zone; 0 gives `none`.
 std::string show_time(std::int64_t wall_seconds, std::string_view none = "Unknown");

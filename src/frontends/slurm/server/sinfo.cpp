@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/hostlist.h"
 #include "base/text.h"
@@ -282,7 +283,7 @@ Result<Request> parse(const PageRequest& request) {
     return invalid("columns are missing", "columns");
   out.partitions = split(query_of(request, "partition"), ',');
   if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty())
-    out.nodes = TRY(expand_hostlist(nodes));
+    out.nodes = TRY(expand_hostlist(nodes, kHostsAskedMax));
   std::sort(out.nodes.begin(), out.nodes.end());
   out.states = TRY(NodeStateSet::parse(query_of(request, "states")));
   const auto flag = [&](std::string_view name) { return !query_of(request, name).empty(); };
@@ -306,50 +307,109 @@ std::string key_of(const Request& request, const Group& single) {
   return key;
 }
 
-std::vector<Group> make_groups(const ReadContext& context, const Request& request,
-                               const std::map<NodeId, NodeHolding>& holdings) {
-  static const NodeHolding kNothing;
-  std::vector<Group> groups;
-  std::unordered_map<std::string, std::size_t> by_key;
-  std::vector<const Node*> nodes;
-  for (const auto& [id, node] : context.tables.nodes) nodes.push_back(node.get());
-  std::sort(nodes.begin(), nodes.end(),
-            [](const Node* a, const Node* b) { return host_less(a->meta.name, b->meta.name); });
-  const auto add = [&](const Group& single) {
-    const auto [it, fresh] = by_key.emplace(key_of(request, single), groups.size());
-    if (fresh) {
-      groups.push_back(single);
-      return;
+// The page in the making, a piece at a time: nodes and partitions as they were when it began.
+class SinfoWork {
+ public:
+  SinfoWork(const ReadContext& context, Request request)
+      : context_(context), request_(std::move(request)), holdings_(node_holdings(context)) {
+    for (const auto& [name, partition] : context.tables.partitions)
+      if (request_.partitions.empty() ||
+          std::find(request_.partitions.begin(), request_.partitions.end(), name) != request_.partitions.end())
+        partitions_.push_back(partition);
+  }
+
+  // False: that was the last piece.
+  bool next(std::string& body) {
+    if (partition_ < partitions_.size()) {
+      gather();
+      if (partition_ == partitions_.size())
+        sort();
+      return true;
     }
-    // A node may be in several partitions that share a row; it counts once.
-    Group& group = groups[it->second];
-    for (const Member& member : single.members)
-      if (std::none_of(group.members.begin(), group.members.end(), [&](const Member& other) {
-            return group.partition != single.partition && other.node == member.node;
-          }))
-        group.members.push_back(member);
-  };
-  for (const auto& [name, partition] : context.tables.partitions) {
-    if (!request.partitions.empty() &&
-        std::find(request.partitions.begin(), request.partitions.end(), name) == request.partitions.end())
-      continue;
-    const bool all = partition->nodes.size() == 1 && partition->nodes[0] == "ALL";
-    bool any = false;
-    for (const Node* node : nodes) {
-      if (!all && !partition_has(*partition, *node))
-        continue;
-      const auto held = holdings.find(node->id);
-      const Member member{node, held == holdings.end() ? &kNothing : &held->second};
-      if (request.wants(member)) {
-        any = true;
-        add(Group{&context, partition.get(), {member}});
+    if (written_ < groups_.size())
+      write(body, groups_[written_++]);
+    return written_ < groups_.size();
+  }
+
+ private:
+  // The next nodes of the partition that is being looked at.
+  void gather() {
+    static const NodeHolding kNothing;
+    constexpr std::size_t kAtOnce = 256;
+    const Partition& partition = *partitions_[partition_];
+    if (node_ == 0) {
+      nodes_.push_back(partition_nodes(context_.tables, partition));
+      std::sort(nodes_.back().begin(), nodes_.back().end(),
+                [](const auto& a, const auto& b) { return host_less(a->meta.name, b->meta.name); });
+      any_ = false;
+    }
+    const std::vector<Ref<Node>>& nodes = nodes_.back();
+    for (std::size_t n = 0; n < kAtOnce && node_ < nodes.size(); ++n, ++node_) {
+      const auto held = holdings_.find(nodes[node_]->id);
+      const Member member{nodes[node_].get(), held == holdings_.end() ? &kNothing : &held->second};
+      if (request_.wants(member)) {
+        any_ = true;
+        add(Group{&context_, &partition, {member}});
       }
     }
-    if (!any && !request.filters_nodes() && !request.each_node)
-      add(Group{&context, partition.get(), {}});
+    if (node_ < nodes.size())
+      return;
+    if (!any_ && !request_.filters_nodes() && !request_.each_node)
+      add(Group{&context_, &partition, {}});
+    node_ = 0;
+    ++partition_;
   }
-  return groups;
-}
+
+  void add(const Group& single) {
+    const auto [it, fresh] = by_key_.emplace(key_of(request_, single), groups_.size());
+    if (fresh) {
+      groups_.push_back(single);
+      members_.emplace_back();
+    }
+    // A node may be in several partitions that share a row; it counts once.
+    Group& group = groups_[it->second];
+    for (const Member& member : single.members)
+      if (members_[it->second].insert(member.node).second && !fresh)
+        group.members.push_back(member);
+  }
+
+  void sort() {
+    const bool by_state = std::any_of(request_.columns.begin(), request_.columns.end(),
+                                      [](const ColumnDef* c) { return c->name.starts_with("state"); });
+    if (request_.each_node)
+      std::stable_sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
+        return host_less(a.first()->node->meta.name, b.first()->node->meta.name);
+      });
+    else if (by_state)
+      std::stable_sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
+        if (a.partition != b.partition)
+          return a.partition->meta.name < b.partition->meta.name;
+        return state_order(a) > state_order(b);
+      });
+  }
+
+  void write(std::string& body, const Group& group) const {
+    for (const ColumnDef* column : request_.columns) {
+      if (column->role == Role::kSize)
+        write_size(body, group, column->size);
+      else
+        column->write(body, group);
+      body += '\t';
+    }
+    body.back() = '\n';
+  }
+
+  const ReadContext& context_;
+  Request request_;
+  std::map<NodeId, NodeHolding> holdings_;
+  std::vector<Ref<Partition>> partitions_;
+  std::vector<std::vector<Ref<Node>>> nodes_;  // of each partition, as far as they are gathered
+  std::size_t partition_ = 0, node_ = 0, written_ = 0;
+  bool any_ = false;  // node of the partition is wanted
+  std::vector<Group> groups_;
+  std::vector<std::unordered_set<const Node*>> members_;  // of each group
+  std::unordered_map<std::string, std::size_t> by_key_;
+};
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 42> kStateWords = {{
     {"alloc", "alloc"},   {"allocated", "alloc"}, {"blocked", ""},      {"block", ""},         {"cloud", ""},
@@ -393,34 +453,13 @@ bool NodeStateSet::has(const Node& node, const NodeHolding& holding) const {
 }
 
 PageReply sinfo_page(const ReadContext& context, const PageRequest& page_request) {
-  const auto request = parse(page_request);
+  auto request = parse(page_request);
   if (!request)
     return refusal(400, request.error().message);
-  const std::map<NodeId, NodeHolding> holdings = node_holdings(context);
-  std::vector<Group> groups = make_groups(context, *request, holdings);
-  const bool by_state = std::any_of(request->columns.begin(), request->columns.end(),
-                                    [](const ColumnDef* c) { return c->name.starts_with("state"); });
-  if (request->each_node)
-    std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-      return host_less(a.first()->node->meta.name, b.first()->node->meta.name);
-    });
-  else if (by_state)
-    std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-      if (a.partition != b.partition)
-        return a.partition->meta.name < b.partition->meta.name;
-      return state_order(a) > state_order(b);
-    });
   PageReply reply;
-  for (const Group& group : groups) {
-    for (const ColumnDef* column : request->columns) {
-      if (column->role == Role::kSize)
-        write_size(reply.body, group, column->size);
-      else
-        column->write(reply.body, group);
-      reply.body += '\t';
-    }
-    reply.body.back() = '\n';
-  }
+  reply.more = [work = std::make_shared<SinfoWork>(context, std::move(*request))](std::string& body) {
+    return work->next(body);
+  };
   return reply;
 }
 

@@ -12,7 +12,7 @@ namespace {
 using Query = std::map<std::string, std::string, std::less<>>;
 
 std::string ask_sinfo(const TestCluster& cluster, Query query) {
-  const PageReply reply = sinfo_page(context_of(cluster), {"", std::move(query)});
+  const PageReply reply = whole(sinfo_page(context_of(cluster), {"", std::move(query)}));
   return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
 }
 
@@ -94,7 +94,7 @@ TEST(Json, SqueueHasWhatToolsRead) {
   TestCluster cluster(2, 16, 8);
   JobSpec spec = TestCluster::spec("quo\"te\n");
   cluster.put(TestCluster::running(7, spec, {{.nodes = 2, .cores = 4, .gpus = 1}}));
-  const PageReply reply = squeue_json_page(context_of(cluster), {"", {{"jobs", "7"}}});
+  const PageReply reply = whole(squeue_json_page(context_of(cluster), {"", {{"jobs", "7"}}}));
   for (const char* part :
        {R"("job_id":7,)", R"("name":"quo\"te\n")", R"("job_state":["RUNNING"])", R"("user_name":"alice")",
         R"("cpus":{"set":true,"infinite":false,"number":8})", R"("nodes":"n[1-2]")",
@@ -108,11 +108,12 @@ TEST(Json, SqueueHasWhatToolsRead) {
 TEST(Json, PendingJobHoldsNothing) {
   TestCluster cluster(1, 16, 8);
   cluster.put(TestCluster::pending(7, TestCluster::spec("x")));
-  EXPECT_NE(squeue_json_page(context_of(cluster), {}).body.find(R"("job_resources":null})"), std::string::npos);
+  EXPECT_NE(whole(squeue_json_page(context_of(cluster), {})).body.find(R"("job_resources":null})"), std::string::npos);
 }
 
 TEST(Json, SinfoHasWhatExportersRead) {
-  const PageReply reply = sinfo_json_page(context_of(varied_cluster()), {"", {{"nodes", "n3"}}});
+  const TestCluster varied = varied_cluster();
+  const PageReply reply = whole(sinfo_json_page(context_of(varied), {"", {{"nodes", "n3"}}}));
   for (const char* part :
        {R"("name":"n3")", R"("state":["MIXED"])", R"("cpus":16)", R"("alloc_cpus":8)", R"("idle_cpus":8)",
         R"("real_memory":64000)", R"("alloc_memory":1000)", R"("gres":"gpu:h100:8")",
@@ -150,7 +151,7 @@ PageReply account(const TestCluster& cluster, Store& store, Query query, bool js
     store.asked = asked;
     return store.rows;
   };
-  return json ? sacct_json_page(context, {"", std::move(query)}) : sacct_page(context, {"", std::move(query)});
+  return whole(json ? sacct_json_page(context, {"", std::move(query)}) : sacct_page(context, {"", std::move(query)}));
 }
 
 TEST(SacctPage, IdsStatesAndCounts) {

@@ -64,6 +64,8 @@ void user_column(Out out, Line line) {
 }
 
 void std_file(Out out, Line line, const std::string& pattern, std::string_view otherwise) {
+  if (!line.is_own)
+    return text(out, "(null)");
   PatternFacts facts;
   const Job& job = *line.job;
   facts.job = job.id;
@@ -299,45 +301,80 @@ auto find_columns(const Table& table, const std::string& names) -> Result<std::v
 }  // namespace
 
 PageReply squeue_page(const ReadContext& context, const PageRequest& request) {
-  const auto columns = find_columns(kColumns, query_of(request, "columns"));
+  auto columns = find_columns(kColumns, query_of(request, "columns"));
   if (!columns)
     return refusal(400, columns.error().message);
-  const auto filter = JobFilter::parse(context, request);
+  auto filter = JobFilter::parse(context, request);
   if (!filter)
     return refusal(filter.error().code == Errc::kNotFound ? 404 : 400, filter.error().message);
   PageReply reply;
   reply.body.reserve(std::min<std::size_t>(context.tables.jobs.size(), 100'000) * 96);
-  filter->for_each(context, [&](const JobLine& line) {
-    for (const Column column : *columns) {
-      column(reply.body, line);
-      reply.body += '\t';
-    }
-    reply.body.back() = '\n';
-  });
+  reply.more = [columns = std::move(*columns),
+                cursor = std::make_shared<JobCursor>(context, std::move(*filter))](std::string& body) {
+    return cursor->next([&](const JobLine& line) {
+      for (const Column column : columns) {
+        column(body, line);
+        body += '\t';
+      }
+      body.back() = '\n';
+    });
+  };
   return reply;
 }
 
+namespace {
+
+// The steps of the jobs that a filter selects, some at a time: one job may have very many.
+class StepCursor {
+ public:
+  StepCursor(const ReadContext& context, JobFilter filter) : context_(context), jobs_(context, std::move(filter)) {}
+
+  // Calls f(const Job&, const Step&) for steps that have not ended.
+  template <class F>
+  bool next(F&& f) {
+    constexpr std::size_t kAtOnce = 256;
+    for (std::size_t looked = 0; at_ < steps_.size() && looked < kAtOnce; ++looked, ++at_) {
+      const Job* job = context_.tables.job(steps_[at_]->job);
+      if (job && steps_[at_]->state != StepState::kEnded)
+        f(*job, *steps_[at_]);
+    }
+    if (at_ < steps_.size())
+      return true;
+    steps_.clear();
+    at_ = 0;
+    return jobs_.next([&](const JobLine& line) {
+      if (line.group == 0 && !line.one_waiting)
+        for (Ref<Step>& step : context_.tables.steps_of(line.job->id)) steps_.push_back(std::move(step));
+    }) || !steps_.empty();
+  }
+
+ private:
+  const ReadContext& context_;
+  JobCursor jobs_;
+  std::vector<Ref<Step>> steps_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
 PageReply steps_page(const ReadContext& context, const PageRequest& request) {
-  const auto columns = find_columns(kStepColumns, query_of(request, "columns"));
+  auto columns = find_columns(kStepColumns, query_of(request, "columns"));
   if (!columns)
     return refusal(400, columns.error().message);
-  const auto filter = JobFilter::parse(context, request);
+  auto filter = JobFilter::parse(context, request);
   if (!filter)
     return refusal(filter.error().code == Errc::kNotFound ? 404 : 400, filter.error().message);
   PageReply reply;
-  filter->for_each(context, [&](const JobLine& line) {
-    if (line.group != 0)
-      return;
-    for (const Ref<Step>& step : context.tables.steps_of(line.job->id)) {
-      if (step->state == StepState::kEnded)
-        continue;
-      for (const StepColumn column : *columns) {
-        column(reply.body, context, *line.job, *step);
-        reply.body += '\t';
+  reply.more = [&context, columns = std::move(*columns),
+                cursor = std::make_shared<StepCursor>(context, std::move(*filter))](std::string& body) {
+    return cursor->next([&](const Job& job, const Step& step) {
+      for (const StepColumn column : columns) {
+        column(body, context, job, step);
+        body += '\t';
       }
-      reply.body.back() = '\n';
-    }
-  });
+      body.back() = '\n';
+    });
+  };
   return reply;
 }
 

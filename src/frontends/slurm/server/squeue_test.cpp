@@ -9,7 +9,7 @@ namespace lockstep {
 namespace {
 
 std::string ask_squeue(const TestCluster& cluster, std::map<std::string, std::string, std::less<>> query) {
-  const PageReply reply = squeue_page(context_of(cluster), {"/slurm/v1/squeue", std::move(query)});
+  const PageReply reply = whole(squeue_page(context_of(cluster), {"/slurm/v1/squeue", std::move(query)}));
   return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
 }
 
@@ -74,10 +74,11 @@ TEST(Squeue, Refusals) {
   EXPECT_EQ(ask_squeue(cluster, {}), "400 columns are missing");
 }
 
+// A reader takes one backslash away and shows the rest: a\tb\nc\d.
 TEST(Squeue, TextsAreEscaped) {
   TestCluster cluster(1, 1, 0);
   cluster.put(TestCluster::pending(1, TestCluster::spec("a\tb\nc\\d")));
-  EXPECT_EQ(ask_squeue(cluster, {{"columns", "name,jobid"}}), "a\\tb\\nc\\\\d\t1\n");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "name,jobid"}}), "a\\\\tb\\\\nc\\\\d\t1\n");
 }
 
 TEST(Squeue, TimesAndLimits) {
@@ -116,14 +117,14 @@ TEST(Squeue, Steps) {
   step.started = Instant{1'700'000'100'000'000};
   step.places = {{.node = NodeId(1), .ranks = {0}}, {.node = NodeId(2), .ranks = {1}}};
   cluster.put(step);
-  const PageReply reply =
-      steps_page(context_of(cluster), {"", {{"columns", "stepid,name,partition,username,timeused,nodelist,numtasks"}}});
+  const PageReply reply = whole(steps_page(
+      context_of(cluster), {"", {{"columns", "stepid,name,partition,username,timeused,nodelist,numtasks"}}}));
   EXPECT_EQ(reply.body, "10.0\tpython\tmain\talice\t60\tn[1-2]\t2\n");
 }
 
 std::string show(const TestCluster& cluster, const std::string& name, bool one_line = false, bool detail = false) {
-  const PageReply reply = show_job_page(
-      context_of(cluster), {"", {{"name", name}, {"oneline", one_line ? "1" : ""}, {"detail", detail ? "1" : ""}}});
+  const PageReply reply = whole(show_job_page(
+      context_of(cluster), {"", {{"name", name}, {"oneline", one_line ? "1" : ""}, {"detail", detail ? "1" : ""}}}));
   return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
 }
 
@@ -222,14 +223,14 @@ TEST(Show, UnknownJob) {
 
 TEST(Show, NodePartitionConfig) {
   const TestCluster cluster = busy_cluster();
-  const PageReply node = show_node_page(context_of(cluster), {"", {{"name", "n2"}, {"oneline", "1"}}});
+  const PageReply node = whole(show_node_page(context_of(cluster), {"", {{"name", "n2"}, {"oneline", "1"}}}));
   EXPECT_NE(node.body.find("CPUAlloc=8 CPUEfctv=16 CPUTot=16"), std::string::npos);
   EXPECT_NE(node.body.find("Gres=gpu:h100:8 "), std::string::npos);
   EXPECT_NE(node.body.find("State=MIXED "), std::string::npos);
   EXPECT_NE(node.body.find("AllocTRES=cpu=8,mem=1000M,gres/gpu=8,gres/gpu:h100=8\n"), std::string::npos);
   EXPECT_EQ(show_node_page(context_of(cluster), {"", {{"name", "x"}}}).status, 404);
   EXPECT_EQ(show_topology_page(context_of(cluster), {}).body, "No topology information available\n");
-  const PageReply part = show_partition_page(context_of(cluster), {"", {{"oneline", "1"}}});
+  const PageReply part = whole(show_partition_page(context_of(cluster), {"", {{"oneline", "1"}}}));
   EXPECT_EQ(part.body.find("PartitionName=main AllowGroups=ALL"), 0u);
   EXPECT_NE(part.body.find("Nodes=n[1-4] "), std::string::npos);
   EXPECT_NE(part.body.find("State=UP TotalCPUs=64 TotalNodes=4"), std::string::npos);
