@@ -58,6 +58,11 @@ void RecordChecker::job_changed(const Job& job, bool removed, Instant now) {
       complain(*before, format("its record was removed in state {}", static_cast<int>(before->state)));
     return;
   }
+  const bool node_fails =
+      job.state == JobState::kNodeFail || (job.state == JobState::kCompleting && job.ending == JobState::kNodeFail);
+  if (rules_.no_node_fails && node_fails)
+    complain(job, format("a node's failure ends it ({}), and no node has failed: something only stood still",
+                         job.end_reason));
   if (static_cast<bool>(job.allocation) != holds)
     complain(job, "an allocation is there exactly while the state holds one: it is not so");
   if (before && job.attempt < before->attempt)

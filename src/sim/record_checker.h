@@ -15,6 +15,7 @@ namespace lockstep::sim {
 struct RecordRules {
   Duration limit_slack = minutes(10);  // how far past its limit an attempt may be seen under faults
   std::uint32_t requeues_max = 5;
+  bool no_node_fails = false;  // no node fails in this run: no attempt may end as if one had
 };
 
 class RecordChecker {

@@ -59,6 +59,7 @@ class ChaosClient {
   std::uint64_t sent_ = 0, target_ = 0, serial_ = 0;
   std::vector<JobId> known_;  // the latest ones
   std::set<JobId> attended_;  // interactive ones
+  std::set<JobId> requeues_asked_;
   std::vector<UserId> users_;
 };
 

@@ -93,10 +93,12 @@ void ControllerHost::start() {
   world_.hostile.started(*engine_);
   awake_ = plan_out_ = false;
   alarm_ = kNever;
+  io_until_ = core_until_ = {};
   NodeDeskSettings desk;
   desk.lease_term = world_.settings.lease_term;
   desk.node_timeout = world_.settings.node_timeout;
   desk.drift = world_.settings.drift;
+  desk.give_up_after = world_.settings.fence_after;
   desk_ = std::make_unique<NodeDesk>(desk, composer(), now);
   planner_ = std::make_unique<Planner>();
   planner_->observe(engine_->snapshot());
@@ -104,8 +106,44 @@ void ControllerHost::start() {
   show_unseen();
   engine_->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) { published(*batch); });
   world_.network.controller_started();
-  feed_history();
+  feed_history();  // which may be the end of it
+  beat();
   wake();
+}
+
+void ControllerHost::stall(Stall what, Duration time) {
+  if (!engine_)
+    return;
+  const Instant until = world_.timeline.now() + time;
+  static const char* const kWords[] = {"controller", "controller's I/O thread", "controller's core thread"};
+  world_.note(format("the {} stands still for {} ms", kWords[static_cast<int>(what)], time.millis()));
+  // Threads go on in any order: here timers strike before anything that waits in a socket has been read.
+  if (what != Stall::kCore)
+    io_until_ = std::max(io_until_, until + (what == Stall::kAll ? millis(5) : Duration{}));
+  if (what != Stall::kIo)
+    core_until_ = std::max(core_until_, until);
+}
+
+bool ControllerHost::put_off(Instant until, std::function<void()> task) {
+  if (world_.timeline.now() > until)
+    return false;
+  world_.timeline.at(until + micros(1), [this, life = life_, task = std::move(task)] {
+    if (life == life_)
+      task();
+  });
+  return true;
+}
+
+// As the I/O thread's timer and the core's mailbox do it.
+void ControllerHost::beat() {
+  if (!engine_ || put_off(heard_again(), [this] { beat(); }))
+    return;
+  if (engine_->trusted())
+    desk_->beat(world_.timeline.now());
+  world_.timeline.after(kBeatEvery, [this, life = life_] {
+    if (life == life_)
+      beat();
+  });
 }
 
 void ControllerHost::kill() {
@@ -123,27 +161,34 @@ void ControllerHost::kill() {
 bool ControllerHost::call(Command command, Engine::Reply reply, std::vector<Blob> blobs) {
   if (!engine_)
     return false;
+  if (world_.timeline.now() <= heard_again())
+    return put_off(heard_again(),
+                   [this, command = std::move(command), reply = std::move(reply), blobs = std::move(blobs)]() mutable {
+                     (void)call(std::move(command), std::move(reply), std::move(blobs));
+                   });
   engine_->submit(std::move(command), std::move(reply), std::move(blobs));
   wake();
   return true;
 }
 
 void ControllerHost::link_connected(LinkId link, std::size_t node) {
-  if (!desk_)
+  if (!desk_ || put_off(heard_again(), [this, link, node] { link_connected(link, node); }))
     return;
   desk_->connected(link, world_.nodes[node]->name(), world_.timeline.now());
   wake();
 }
 
 void ControllerHost::link_closed(LinkId link) {
-  if (!desk_)
+  if (!desk_ || put_off(heard_again(), [this, link] { link_closed(link); }))
     return;
   desk_->disconnected(link, world_.timeline.now());
   wake();
 }
 
 void ControllerHost::received(LinkId link, const FromAgent& message) {
-  if (!desk_ || !engine_->trusted())
+  if (!desk_ || put_off(heard_again(), [this, link, message] { received(link, message); }))
+    return;
+  if (!engine_->trusted())
     return;
   if (world_.verdict.noting)
     if (const auto* report = std::get_if<Report>(&message))
@@ -179,9 +224,22 @@ void ControllerHost::show(std::uint64_t index, std::span<const Change> changes) 
   world_.records.saw(changes, world_.timeline.now());
   world_.bounds.saw(changes);
   world_.topology.saw(changes);
-  for (const Change& change : changes)
+  for (const Change& change : changes) {
     if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
       world_.clients.saw(**job);
+    if (const auto* node = std::get_if<Ref<Node>>(&change.record); node && !change.removed)
+      check_loss(**node);
+  }
+}
+
+// Where nothing but pauses happens, an agent that ran for a whole lease while we could hear it has been heard.
+void ControllerHost::check_loss(const Node& node) {
+  if (node.link != NodeLink::kLost || node.seen_at != world_.timeline.now() || !world_.settings.only_pauses)
+    return;
+  const std::size_t index = parse_uint(std::string_view(node.meta.name).substr(1)).value_or(1) - 1;
+  const NodeHost& host = *world_.nodes[index];
+  if (host.agent_up() && host.stalled_until() + world_.settings.lease_term < world_.timeline.now())
+    world_.verdict.fail(format("{} was declared lost; its agent runs, only the controller stood still", host.name()));
 }
 
 // What became durable in the moment of a crash was told to nobody; the checkers must know it all the same.
@@ -226,7 +284,7 @@ void ControllerHost::load_history_tail() {
 }
 
 void ControllerHost::feed_history() {
-  if (!engine_)
+  if (!engine_ || put_off(core_until_, [this] { feed_history(); }))
     return;
   try {
     static const Tables kNobody;
@@ -273,7 +331,7 @@ void ControllerHost::schedule(Instant when) {
 }
 
 void ControllerHost::pump() {
-  if (!engine_)
+  if (!engine_ || put_off(core_until_, [this] { pump(); }))
     return;
   awake_ = false;
   try {
@@ -312,14 +370,21 @@ void ControllerHost::pump() {
   }
 }
 
+void ControllerHost::send(LinkId link, ToAgent message) {
+  if (!put_off(io_until_, [this, link, message] { send(link, message); }))
+    world_.network.send_down(link, std::move(message));
+}
+
 // What the desk has to say, to the engine and to the agents.
 void ControllerHost::exchange() {
   for (auto& item : desk_->take_commands())
     engine_->submit(std::move(item.command), [this, token = item.token](const Result<Answer>& answer) {
       desk_->answered(token, answer, engine_->state(), world_.timeline.now());
     });
-  for (auto& [link, message] : desk_->take_messages()) world_.network.send_down(link, std::move(message));
-  for (const NodeId node : desk_->take_fence_requests()) {
+  for (auto& [link, message] : desk_->take_messages()) send(link, std::move(message));
+  for (const auto& [node, silence] : desk_->take_fence_requests()) {
+    if (silence < world_.settings.fence_silence)
+      continue;
     const Node* record = engine_->state().tables().node(node);
     if (!record)
       continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -23,6 +24,10 @@ class ControllerHost {
 
   void start();
   void kill();
+  // Stands still for a while: the whole process, or only its I/O thread, through which agents and clients are heard and
+  // answered, or only the core's. What arrives waits, in order.
+  enum class Stall : unsigned char { kAll, kIo, kCore };
+  void stall(Stall what, Duration time);
   bool up() const { return engine_ != nullptr; }
   const ClusterState& state() const { return engine_->state(); }
   const Engine& engine() const { return *engine_; }
@@ -42,10 +47,16 @@ class ControllerHost {
 
  private:
   void wake();
+  void beat();
+  // When a stalled part goes on; false: it runs, and nothing was put off.
+  bool put_off(Instant until, std::function<void()> task);
+  Instant heard_again() const { return std::max(io_until_, core_until_); }
   void pump();
   void exchange();
+  void send(LinkId link, ToAgent message);
   void plan();
   void stray_plan();
+  void check_loss(const Node& node);
   void check_packing_law(const Packing& proposed);
   void published(const Engine::Batch& batch);
   void show(std::uint64_t index, std::span<const Change> changes);
@@ -62,6 +73,7 @@ class ControllerHost {
   bool awake_ = false;
   bool plan_out_ = false;
   Instant alarm_ = kNever;
+  Instant io_until_, core_until_;  // stalled up to here
   std::deque<std::pair<std::uint64_t, std::vector<Change>>> history_queue_;
   std::map<JobId, Wait> waits_;
   std::uint64_t last_shown_ = 0;  // to the checkers: log index

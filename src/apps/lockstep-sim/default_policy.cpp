@@ -1,4 +1,4 @@
-// Turns, predictions and places for a trace.
+// FairTurns, predictions and places for a trace.
 #include "default_policy.h"
 
 #include <algorithm>

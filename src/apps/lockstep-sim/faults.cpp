@@ -4,8 +4,20 @@
 
 namespace lockstep::sim {
 
+namespace {
+
+constexpr Duration kBetweenPauses = seconds(40);  // in which everybody is heard again
+
+}  // namespace
+
+FaultMaker::FaultMaker(World& world) : world_(world), dice_(world.settings.seed ^ 0x7061'7573'6573) {}
+
 void FaultMaker::start() {
   on_ = true;
+  if (dice_.chance(0.4) || world_.settings.only_pauses)
+    world_.timeline.after(seconds(dice_.between(1, 60)), [this] { stand_still(); });
+  if (world_.settings.only_pauses)
+    return;
   Rng& rng = world_.rng;
   // Each fault has a level of its own in this run: none, seldom, often.
   const auto level = [&rng](Duration often) {
@@ -161,6 +173,47 @@ void FaultMaker::jump_clock() {
   world_.note(format("the controller's wall clock jumps by {} s", by.seconds()));
   world_.controller.call({Caller{UserId{}, true}, SetWallOffset{by}}, nullptr);
   world_.nodes[world_.rng.below(world_.nodes.size())]->clock().jump_wall(by);
+}
+
+// Most are short; some outlast a lease, a node's timeout, a fence of this run.
+Duration FaultMaker::pause_up_to(Duration most) {
+  const Duration longest = std::min(most, dice_.chance(0.6) ? seconds(8) : dice_.chance(0.8) ? seconds(60) : kPauseMax);
+  return micros(dice_.between(std::min<std::int64_t>(100'000, longest.us), longest.us));
+}
+
+// Within one span of at most kPauseMax anything stands still, in any combination; then everybody is heard for a while.
+void FaultMaker::stand_still() {
+  if (!on_)
+    return;
+  const Duration span = pause_up_to(kPauseMax);
+  const std::uint64_t count = dice_.between(1, 6);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Duration from = i == 0 ? Duration{} : micros(dice_.between(0, span.us));
+    const Duration time = i == 0 ? span : micros(dice_.between(0, span.us - from.us));
+    world_.timeline.after(from, [this, time] {
+      if (on_)
+        stall_one(time);
+    });
+  }
+  world_.timeline.after(span + kBetweenPauses + seconds(dice_.between(0, 60)), [this] { stand_still(); });
+}
+
+void FaultMaker::stall_one(Duration time) {
+  using enum ControllerHost::Stall;
+  const double what = dice_.unit();
+  if (what < 0.35) {
+    world_.controller.stall(kAll, time);
+  } else if (what < 0.45) {
+    world_.controller.stall(kIo, time);
+  } else if (what < 0.55) {
+    world_.controller.stall(kCore, time);
+  } else if (what < 0.85) {
+    world_.nodes[dice_.below(world_.nodes.size())]->stall_agent(time);
+  } else {
+    world_.note("the whole machine stands still");
+    world_.controller.stall(kAll, time);
+    for (const auto& node : world_.nodes) node->stall_agent(time);
+  }
 }
 
 void FaultMaker::pause_history() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "base/rng.h"
 #include "base/time.h"
 #include "sim/log.h"
 
@@ -13,7 +14,7 @@ struct World;
 
 class FaultMaker {
  public:
-  explicit FaultMaker(World& world) : world_(world) {}
+  explicit FaultMaker(World& world);
 
   void start();
   void stop_and_heal();  // everything that can be mended is, at once
@@ -31,9 +32,13 @@ class FaultMaker {
   void lose_orders();
   void jump_clock();
   void pause_history();
+  void stand_still();
+  void stall_one(Duration time);
+  Duration pause_up_to(Duration most);
   CommitFault commit_fault();
 
   World& world_;
+  Rng dice_;  // of pauses: a run without any stays what it was
   bool on_ = false;
   double commit_fault_rate_ = 0;
   Instant bad_disk_until_;

@@ -23,6 +23,30 @@ Command put(const std::string& name, std::string body) {
   return {kRoot, PutObject{std::move(object), 0}};
 }
 
+// Fills lists in turn, each as far as its bound allows, until there are so many bytes. What is left over is left out.
+class Bulk {
+ public:
+  explicit Bulk(std::size_t bytes) : left_(bytes) {}
+
+  void into(std::vector<std::string>& words) {
+    pour([&](std::size_t) { words.push_back(std::string(1000, 'g')); });
+  }
+  template <class Pairs>
+  void into(Pairs& pairs) {
+    pour([&](std::size_t i) { pairs.push_back({format("g{:05}", i), std::string(1000, 'g')}); });
+  }
+
+ private:
+  static constexpr std::size_t kEach = 7 << 18;  // less than every such bound
+  template <class F>
+  void pour(const F& add) {
+    const std::size_t here = std::min(left_, kEach);
+    for (std::size_t i = 0; i * 1003 < here; ++i) add(i);
+    left_ -= here;
+  }
+  std::size_t left_;
+};
+
 }  // namespace
 
 HostileClient::HostileClient(World& world) : world_(world), rng_(world.settings.seed * 7919 + 3) {
@@ -112,7 +136,9 @@ bool HostileClient::create_giant_step(std::size_t bytes) {
     step->name = "giant";
     step->argv = {"sim", "run=300"};
     step->overlap = true;
-    for (std::size_t sum = 0; sum < bytes; sum += 1003) step->argv.push_back(std::string(1000, 'g'));
+    Bulk bulk(bytes);
+    bulk.into(step->argv);
+    bulk.into(step->options);
     ++giants_;
     return world_.controller.call({Caller{job->spec->user, false}, CreateStep{.job = id, .spec = step}}, nullptr);
   }
@@ -131,7 +157,12 @@ void HostileClient::submit_giant(std::size_t bytes) {
   GroupSpec group;
   group.launch = Launch::kScript;
   group.argv = {"sim", "run=500"};
-  for (std::size_t sum = 0; sum < bytes; sum += 1003) group.argv.push_back(std::string(1000, 'g'));
+  Bulk bulk(bytes);
+  bulk.into(group.argv);
+  bulk.into(group.env);
+  std::vector<std::pair<std::string, std::string>> options;
+  bulk.into(options);
+  spec->options = std::move(options);
   spec->groups.push_back(std::move(group));
   const bool too_large = bytes > kRecordBytesMax;
   world_.controller.call({Caller{spec->user, false}, SubmitJob{.spec = spec}},

@@ -18,31 +18,33 @@ struct Named {
 constexpr Named kMutants[] = {
     {Mutant::kEarlyAck, "early-ack", 1},
     {Mutant::kSkipFence, "skip-fence", 1},
-    {Mutant::kStaleAttempt, "stale-attempt", 1},
-    {Mutant::kStaleBoot, "stale-boot", 1},
+    {Mutant::kStaleAttempt, "stale-attempt", 2},
+    {Mutant::kStaleBoot, "stale-boot", 20},
     {Mutant::kDeviceLeak, "device-leak", 1},
     {Mutant::kPartialGang, "partial-gang", 1},
-    {Mutant::kDoubleStart, "double-start", 1},
+    {Mutant::kDoubleStart, "double-start", 2},
     {Mutant::kNoRecheck, "no-recheck", 1},
     {Mutant::kReuseJobId, "reuse-job-id", 1},
     {Mutant::kDropReport, "drop-report", 1},
     {Mutant::kForgetDependents, "forget-dependents", 1},
     {Mutant::kIgnoreLimit, "ignore-limit", 1},
     {Mutant::kLostCancel, "lost-cancel", 1},
-    {Mutant::kFenceFromAck, "fence-from-ack", 1},
+    {Mutant::kFenceFromAck, "fence-from-ack", 4},
     {Mutant::kTrimBehindReader, "trim-behind-reader", 1},
     {Mutant::kPublishUncommitted, "publish-uncommitted", 1},
     {Mutant::kNoRequeue, "no-requeue", 1},
-    {Mutant::kArrayOverThrottle, "array-over-throttle", 1},
+    {Mutant::kArrayOverThrottle, "array-over-throttle", 2},
     {Mutant::kDoubleFree, "double-free", 1},
     {Mutant::kSnapshotStale, "snapshot-stale", 1},
-    {Mutant::kForgetTopology, "forget-topology", 1},
+    {Mutant::kForgetTopology, "forget-topology", 4},
     {Mutant::kPauseUnasked, "pause-unasked", 1},
-    {Mutant::kStalePause, "stale-pause", 1},
     {Mutant::kOversizeAccepted, "oversize-accepted", 1},
     {Mutant::kLateQuarantine, "late-quarantine", 1},
+    {Mutant::kOwnSilence, "own-silence", 3},
 };
-static_assert(std::size(kMutants) + 1 == static_cast<std::size_t>(Mutant::kSimulatedEnd));
+// Beside kNone, kStalePause is missing: it takes an answer that is older than two orders, which too few seeds bring.
+// core/preemption_test plants it.
+static_assert(std::size(kMutants) + 2 == static_cast<std::size_t>(Mutant::kSimulatedEnd));
 
 // What the checkers say of that seed; "" when they are content.
 std::string words_of(std::uint64_t seed, std::uint64_t commands) {

@@ -68,16 +68,39 @@ void NodeHost::start_agent() {
   world_.note(format("{}: agent starts", name_));
   ++life_;
   alarm_ = kNever;
+  stalled_until_ = {};
   const auto survivors = shims_.recover();
   logic_ = std::make_unique<AgentLogic>(AgentSettings{.renew_every = world_.settings.lease_term / 3}, facts(), journal_,
                                         *survivors, clock_.boot());
   shims_.on_event([this, life = life_](const ShimEvent& event) {
-    if (life != life_ || !logic_)
-      return;
-    logic_->shim_event(event, clock_.boot());
-    wake();
+    if (life == life_ && logic_)
+      shim_event(event);
   });
   dial();
+  wake();
+}
+
+void NodeHost::stall_agent(Duration time) {
+  if (!logic_)
+    return;
+  world_.note(format("{}: agent stands still for {} ms", name_, time.millis()));
+  stalled_until_ = std::max(stalled_until_, world_.timeline.now() + time);
+}
+
+bool NodeHost::put_off(std::function<void()> task) {
+  if (world_.timeline.now() > stalled_until_)
+    return false;
+  world_.timeline.at(stalled_until_ + micros(1), [this, life = life_, task = std::move(task)] {
+    if (life == life_)
+      task();
+  });
+  return true;
+}
+
+void NodeHost::shim_event(const ShimEvent& event) {
+  if (!logic_ || put_off([this, event] { shim_event(event); }))
+    return;
+  logic_->shim_event(event, clock_.boot());
   wake();
 }
 
@@ -95,7 +118,7 @@ void NodeHost::kill_agent() {
 }
 
 void NodeHost::dial() {
-  if (!logic_ || link_)
+  if (!logic_ || link_ || put_off([this] { dial(); }))
     return;
   link_ = world_.network.open(index_);
   if (!link_) {
@@ -113,7 +136,7 @@ void NodeHost::dial() {
 
 void NodeHost::watch_link() {
   world_.timeline.at(heard_ + kSilenceMax, [this, life = life_, link = link_] {
-    if (life != life_ || link != link_)
+    if (life != life_ || link != link_ || put_off([this] { watch_link(); }))
       return;
     if (world_.timeline.now() - heard_ >= kSilenceMax)
       hang_up();
@@ -128,7 +151,7 @@ void NodeHost::hang_up() {
 }
 
 void NodeHost::link_closed(LinkId link) {
-  if (link != link_ || !logic_)
+  if (link != link_ || !logic_ || put_off([this, link] { link_closed(link); }))
     return;
   link_ = 0;
   logic_->disconnected(clock_.boot());
@@ -140,7 +163,7 @@ void NodeHost::link_closed(LinkId link) {
 }
 
 void NodeHost::received(LinkId link, const ToAgent& message) {
-  if (link != link_ || !logic_)
+  if (link != link_ || !logic_ || put_off([this, link, message] { received(link, message); }))
     return;
   heard_ = world_.timeline.now();
   logic_->receive(message, clock_.boot());
@@ -159,7 +182,7 @@ void NodeHost::wake() {
 }
 
 void NodeHost::pump() {
-  if (!logic_)
+  if (!logic_ || put_off([this] { pump(); }))
     return;
   if (logic_->next_timer() <= clock_.boot())
     logic_->tick(clock_.boot());

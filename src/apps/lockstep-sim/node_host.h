@@ -2,6 +2,7 @@
 // shell does.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,12 +20,14 @@ class NodeHost {
  public:
   NodeHost(World& world, std::size_t index, bool has_fence_hook);
 
-  void boot();         // after a power cut: new boot id, nothing left of the old one
-  void power_off();    // every process is gone
-  void start_agent();  // finds the shims and the journal of this boot
-  void kill_agent();   // processes live on
+  void boot();                      // after a power cut: new boot id, nothing left of the old one
+  void power_off();                 // every process is gone
+  void start_agent();               // finds the shims and the journal of this boot
+  void kill_agent();                // processes live on
+  void stall_agent(Duration time);  // stopped and continued: what comes meanwhile waits; processes run on
   bool machine_up() const { return machine_up_; }
   bool agent_up() const { return logic_ != nullptr; }
+  Instant stalled_until() const { return stalled_until_; }  // 0 = this agent never was
   const std::string& boot_id() const { return boot_id_; }
   std::size_t live_shims() const { return shims_.live(); }
   const std::string& name() const { return name_; }
@@ -40,8 +43,10 @@ class NodeHost {
   void dial();
   void hang_up();
   void pump();
+  void shim_event(const ShimEvent& event);
   void wake();
   void watch_link();
+  bool put_off(std::function<void()> task);
 
   World& world_;
   std::size_t index_;
@@ -59,6 +64,7 @@ class NodeHost {
   LinkId link_ = 0;
   Instant heard_;
   Instant alarm_ = kNever;
+  Instant stalled_until_;
 };
 
 }  // namespace lockstep::sim

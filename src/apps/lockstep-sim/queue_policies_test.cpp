@@ -64,7 +64,7 @@ TEST_P(Ours, AJobOfTheWholePoolGetsItsTurn) {
   EXPECT_LT(run.start_s[100] - jobs[100].submit_s, 4 * 80'000);
 }
 
-TEST(Turns, OnlyAnOracleKnowsMoreThanTheLimitsOfUnknownUsers) {
+TEST(FairTurns, OnlyAnOracleKnowsMoreThanTheLimitsOfUnknownUsers) {
   // Two jobs of equal limits are queued behind a full pool; nothing has ended yet, so only an oracle can tell them
   // apart.
   const std::vector<TraceJob> jobs{{.id = 0, .size = 1, .limit_s = 1000, .run_s = 1000, .submit_s = 0},

@@ -96,10 +96,15 @@ Answer ScaleWorld::must(CommandBody body) {
   Caller caller = kAdmin;
   if (const auto* submit = std::get_if<SubmitJob>(&body))
     caller = {submit->spec->user, submit->spec->priority.has_value()};
-  auto outcome = apply(state_, {caller, std::move(body)}, now);
-  CHECK(outcome.ok(), outcome.ok() ? "" : outcome.error().message);
-  std::move(outcome->changes.begin(), outcome->changes.end(), std::back_inserter(unseen_));
-  return outcome->answer;
+  Command command{caller, std::move(body), {}};
+  for (;;) {
+    auto outcome = apply(state_, command, now);
+    CHECK(outcome.ok(), outcome.ok() ? "" : outcome.error().message);
+    std::move(outcome->changes.begin(), outcome->changes.end(), std::back_inserter(unseen_));
+    if (!outcome->rest)
+      return outcome->answer;
+    command.part = *outcome->rest;
+  }
 }
 
 JobId ScaleWorld::submit(const Ref<JobSpec>& spec, double& seconds) {

@@ -8,12 +8,23 @@ constexpr Instant kStart{1'000'000'000'000'000};
 
 }  // namespace
 
+// Every tenth seed knows no other trouble than pauses, with the settings of production that make them harmless.
+ChaosSettings World::settled(ChaosSettings s) {
+  if (s.seed % 10 != 3)
+    return s;
+  s.only_pauses = true;
+  s.fence_after = minutes(15);
+  s.fence_silence = minutes(12);
+  return s;
+}
+
 World::World(const ChaosSettings& s)
-    : settings(s),
+    : settings(settled(s)),
       rng(s.seed),
       timeline(kStart),
       processes(verdict),
-      records(verdict, processes, {.limit_slack = s.fence_after + minutes(4)}),
+      records(verdict, processes,
+              {.limit_slack = settings.fence_after + minutes(4) + kPauseMax, .no_node_fails = settings.only_pauses}),
       bounds(verdict, kRequeueDelay),
       topology(verdict),
       clients(verdict),

@@ -25,6 +25,7 @@
 namespace lockstep::sim {
 
 inline constexpr Duration kRequeueDelay = millis(200);
+inline constexpr Duration kPauseMax = minutes(10);
 
 struct ChaosSettings {
   std::uint64_t seed = 1;
@@ -33,6 +34,9 @@ struct ChaosSettings {
   std::uint32_t devices = 8, cores = 32;
   Duration fence_after = seconds(60);
   Duration lease_term = seconds(9), node_timeout = seconds(20), drift = seconds(4);
+  Duration fence_silence;  // of a node before its fence hook, which cuts the power, is asked
+  // Nothing goes wrong but that processes stand still for up to ten minutes: no attempt may end for it.
+  bool only_pauses = false;
   bool noting = false;
   bool restless = false;  // jobs start anywhere, also where a node has just come back, and nobody administers limits
 };
@@ -61,6 +65,8 @@ struct World {
     if (verdict.noting)
       verdict.note(timeline.now(), std::move(words));
   }
+  // Runs with a seed of their own kind: see only_pauses.
+  static ChaosSettings settled(ChaosSettings settings);
   Duration up_to(Duration most) { return micros(rng.between(1, most.us)); }
 };
 
