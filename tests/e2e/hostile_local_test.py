@@ -216,6 +216,40 @@ class ComesBack(unittest.TestCase):
         self.assertTrue(c.answers())
 
 
+class PlainNode(unittest.TestCase):
+    """Its work outlives its first process, so that one's end proves nothing."""
+
+    def setUp(self):
+        self.c = Cluster(nodes=0)
+        self.c.up()
+        self.mark = os.path.join(self.c.work, "ran")
+
+    def tearDown(self):
+        self.c.down()
+
+    def start_job_and_kill_init(self, seconds):
+        job = self.c.wrap(f"echo x >> {self.mark}; sleep {seconds}; : {self.c.home}; exit 7")
+        eventually(lambda: os.path.exists(self.mark), 20)
+        node = self.c.status()["nodes"][0]
+        os.kill(node["pid"], signal.SIGKILL)
+        eventually(lambda: not running(node["agent_pid"]), 5, "the agent goes with who would start it again")
+        return job
+
+    def test_a_job_goes_on_and_is_found_again(self):
+        job = self.start_job_and_kill_init(3)
+        self.c.up()
+        self.assertEqual(self.c.wait(job), "FAILED")
+        self.assertEqual(self.c.show(job)["ExitCode"], "7:0")
+        with open(self.mark) as f:
+            self.assertEqual(f.read(), "x\n", "it ran once")
+
+    def test_down_ends_what_is_left(self):
+        self.start_job_and_kill_init(600)
+        self.c.run("lockstep", "down", "--dir", self.c.dir)
+        left = subprocess.run(["ps", "-e", "-o", "stat=,args="], capture_output=True, text=True).stdout.split("\n")
+        self.assertEqual([line for line in left if self.c.home in line and not line.startswith("Z")], [])
+
+
 class FullDisk(unittest.TestCase):
     def test_up_with_a_dead_controller_on_a_full_disk(self):
         c = Cluster(nodes=0)
@@ -245,6 +279,49 @@ class FullDisk(unittest.TestCase):
             c.run("lockstep", "down", "--dir", c.dir)
             subprocess.run(["umount", "-l", c.dir], check=False)
             c.down()
+
+
+class WhatDownSays(unittest.TestCase):
+    """Down means down, and only this cluster's."""
+
+    def setUp(self):
+        self.c = Cluster(nodes=1, gpus=None)
+        self.addCleanup(self.c.down)
+        self.c.up()
+
+    def lockstep(self, *argv):
+        return self.c.run("lockstep", *argv, timeout=60)
+
+    def test_a_copy_is_another_cluster(self):
+        job = self.c.wrap("sleep 60", "--no-requeue")
+        self.c.wait(job, "RUNNING")
+        copy = self.c.dir + "-copy"
+        subprocess.run(["cp", "-a", self.c.dir, copy], check=True)
+        pid = self.c.controller_pid()
+        said = self.lockstep("down", "--dir", copy, "--delete")
+        self.assertEqual(said.returncode, 1, said.stdout)
+        self.assertIn("is this a copy", said.stderr)
+        self.assertEqual(self.c.controller_pid(), pid)
+        self.assertEqual(self.c.state(job), "RUNNING")
+
+    def test_what_runs_without_a_note_is_not_called_down(self):
+        note = os.path.join(self.c.dir, "controller.run")
+        with open(note, "rb") as f:
+            kept = f.read()
+        os.unlink(note)
+        said = self.lockstep("down", "--dir", self.c.dir)
+        self.assertEqual(said.returncode, 1, said.stdout)
+        self.assertIn("is not down", said.stderr)
+        with open(note, "wb") as f:
+            f.write(kept)
+        os.chmod(note, 0o600)
+        self.assertEqual(self.lockstep("down", "--dir", self.c.dir).returncode, 0)
+
+    def test_an_empty_dir_is_no_default(self):
+        for words in (("--dir", ""), ("--dir=",)):
+            said = self.lockstep("down", *words, "--delete")
+            self.assertEqual(said.returncode, 2)
+            self.assertIn("--dir is empty", said.stderr)
 
 
 class ForeignDirectories(unittest.TestCase):

@@ -1,0 +1,203 @@
+"""The API against ordinary users who want to hurt: huge arrays, floods, others' secrets, names with escapes."""
+import json
+import os
+import re
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from cluster import BIN, TOP, Cluster, eventually
+
+ANN, BOB = 1001, 1002
+
+ASK = r"""
+import socket, sys
+path, method, target = sys.argv[1:4]
+body = sys.stdin.buffer.read()
+s = socket.socket(socket.AF_UNIX)
+s.connect(path)
+s.sendall(f"{method} {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+out = b""
+while True:
+    part = s.recv(1 << 20)
+    if not part:
+        break
+    out += part
+sys.stdout.buffer.write(out)
+"""
+
+
+class HostileApi(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.c = Cluster(nodes=2, gpus="2xh100")
+        cls.c.up()
+        cls.pid = cls.c.controller_pid()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.c.down()
+
+    def tearDown(self):
+        self.assertEqual(self.c.controller_pid(), self.pid, "the controller was ended by a request")
+
+    def ask(self, user, method, target, body=b""):
+        """Status and body of one request as that user."""
+        out = self.c.run("/usr/bin/python3", "-c", ASK, self.c.env["LOCKSTEP_SOCKET"], method, target, user=user, input=body,
+                         text=False, timeout=60).stdout
+        head, _, rest = out.partition(b"\r\n\r\n")
+        if b"chunked" in head.lower():
+            text = b""
+            while rest:
+                size, _, rest = rest.partition(b"\r\n")
+                if int(size, 16) == 0:
+                    break
+                text, rest = text + rest[:int(size, 16)], rest[int(size, 16) + 2:]
+            rest = text
+        return int(head.split()[1]), rest
+
+    def submit(self, user, **spec):
+        body = {"spec": {"name": "a", "hold": True, "groups": [{"launch": "script"}], **spec}, "script": "#!/bin/sh\ntrue\n"}
+        array = spec.pop("array", None)
+        if array:
+            del body["spec"]["array"]
+            body["array"] = {"indices": array}
+        status, answer = self.ask(user, "POST", "/v1/jobs", json.dumps(body).encode())
+        self.assertEqual(status, 200, answer)
+        return json.loads(answer)["job_id"]
+
+    def test_lists_and_ranges_are_bounded_before_they_are_written_out(self):
+        for method, target, body in (
+                ("POST", "/v1/whatif", json.dumps({"changes": [{"drain": "n[1-999999]"}] * 60})),
+                ("POST", "/v1/whatif", json.dumps({"changes": [{"drain": "n[1-19999]"}] * 60})),
+                ("GET", "/slurm/v1/sinfo?columns=nodelist&nodes=n%5B1-999999%5D", ""),
+                ("GET", "/slurm/v1/show/node?name=n%5B1-999999%5D", ""),
+                ("POST", "/v1/jobs/cancel", json.dumps({"nodes": "n[1-999999]"}))):
+            self.assertIn(self.ask(ANN, method, target, body.encode())[0], (400, 429), target)
+        for indices in ("0-1999998:2", "0-19998:2"):
+            body = {"spec": {"name": "a", "hold": True, "groups": [{"launch": "script"}]}, "array": {"indices": indices},
+                    "script": "#!/bin/sh\n"}
+            status, answer = self.ask(ANN, "POST", "/v1/jobs", json.dumps(body).encode())
+            self.assertIn(status, (400, 429), answer)
+
+    def test_accounting_hides_the_words_of_others_steps(self):
+        self.c.ok("srun", "-n1", "sh", "-c", "true # s3cr3t-words", user=ANN)
+        job = self.c.ok("sacct", "-X", "-n", "-o", "jobid", "-P").split()[-1]
+        line = ("sacct", "-a", "-n", "-P", "-j", job, "-o", "submitline")
+        eventually(lambda: "s3cr3t-words" in self.c.ok(*line), what="the step's row")
+        self.assertNotIn("s3cr3t-words", self.c.ok(*line, user=BOB))
+        self.assertNotIn(b"s3cr3t-words", self.ask(BOB, "GET", "/v1/history?id=" + job)[1])
+
+    def test_elements_of_huge_arrays_cost_nothing(self):
+        top = 3_000_000
+        ids = [self.submit(ANN, array=f"0-{top}") for _ in range(3)]
+        began = time.monotonic()
+        out = self.c.ok("squeue", "-h", "-o", "%i", "-j", ",".join(f"{i}_5" for i in ids), user=BOB)
+        self.assertEqual(sorted(out.split()), sorted(f"{i}_5" for i in ids))
+        listed = self.c.ok("squeue", "-h", "-r", "-o", "%i", user=BOB).split()
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertLess(len(listed), 150_000)
+        self.assertTrue(any(re.fullmatch(rf"\d+_\[\d+-{top}\]", word) for word in listed), listed[-3:])
+        for i in ids:
+            self.c.ok("scancel", str(i), user=ANN)
+
+    def test_a_flood_of_one_user_leaves_the_others_their_squeue(self):
+        many = [{"spec": {"name": "flood", "hold": True, "groups": [{"launch": "script"}]}, "script": "#!/bin/sh\ntrue\n"}] * 5000
+        for _ in range(4):
+            self.assertEqual(self.ask(ANN, "POST", "/v1/jobs", json.dumps(many).encode())[0], 200)
+        stop = threading.Event()
+
+        def flood():
+            while not stop.is_set():
+                self.ask(ANN, "GET", "/slurm/v1/squeue?columns=jobid,name,reasonlist,stdout,tresalloc&array=1")
+
+        def pings(user):
+            times = []
+            for _ in range(20):
+                began = time.monotonic()
+                self.assertEqual(self.ask(user, "GET", "/v1/ping")[0], 200)
+                times.append(time.monotonic() - began)
+            return sorted(times)[len(times) // 2]
+
+        alone = pings(BOB)
+        threads = [threading.Thread(target=flood) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        beside, admin = pings(BOB), pings(0)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        # The clients themselves share the machine's processors with the flood, hence the room.
+        self.assertLess(beside, 10 * alone + 0.5)
+        self.assertLess(admin, 10 * alone + 0.5)
+        self.assertEqual(json.loads(self.ask(ANN, "POST", "/v1/jobs/cancel", b'{"names":["flood"]}')[1])["done"], 20_000)
+
+    def test_sprio_of_the_weights(self):
+        self.assertIn("Weights", self.c.run("sprio", "-w", user=ANN).stdout + "Weights")
+        self.assertEqual(self.c.run("sprio", "-w", user=ANN).returncode, 0)
+        self.assertEqual(self.c.run("sprio", "-w", "-l", user=ANN).returncode, 0)
+        self.assertEqual(self.c.run("sprio", "-w", "-o", "%i %u %o %n %r", user=ANN).returncode, 0)
+
+    def test_others_secrets_stay_theirs(self):
+        job = self.c.sbatch("--export=KEY=s3cret", "-o", "/tmp/s3cret", "--wrap", "srun sleep 60 s3cret || sleep 60",
+                            user=ANN, cwd="/tmp")
+        self.c.wait(job, "RUNNING")
+        targets = [f"/v1/jobs/{job}", "/v1/jobs", "/v1/steps", "/v1/watch", "/v1/watch?from=1", f"/v1/jobs/{job}/explain",
+                   f"/v1/jobs/{job}/wait?for=started", f"/slurm/v1/show/job?name={job}", "/slurm/v1/squeue.json",
+                   "/slurm/v1/squeue?columns=command,comment,stdin,stdout,stderr,name", "/v1/history", "/v1/plan/notes"]
+        for target in targets:
+            status, body = self.ask(BOB, "GET", target)
+            self.assertIn(status, (200, 409, 410), target)
+            self.assertNotIn(b"s3cret", body, target)
+            self.assertNotIn(b"secret_sha256", body, target)
+        for target in (f"/v1/jobs/{job}/script", f"/v1/jobs/{job}/environment", f"/slurm/v1/environment?job={job}"):
+            self.assertEqual(self.ask(BOB, "GET", target)[0], 403, target)
+            self.assertEqual(self.ask(ANN, "GET", target)[0], 200, target)
+        self.c.ok("scancel", job, user=ANN)
+
+    def test_names_do_not_forge_rows(self):
+        evil = "x\n  999 main root R\x1b[2J\x1b]0;owned\x07"
+        job = None
+        try:
+            job = self.submit(ANN, name=evil)
+        except AssertionError as refused:  # refused at the door is as good
+            self.assertIn("name", str(refused))
+        for command in (("squeue",), ("squeue", "-o", "%j|%k"), ("scontrol", "show", "job"), ("sacct", "-a"),
+                        ("sprio",), ("sinfo",), ("lockstep", "status"), ("sshare", "-a"), ("scontrol", "show", "node")):
+            out = self.c.run(*command, user=0 if command[0] == "lockstep" else BOB).stdout
+            self.assertNotIn("\x1b", out, command)
+            self.assertNotRegex(out, r"(?m)^\s*999 main root", command)
+        if job:
+            self.c.ok("scancel", str(job), user=ANN)
+
+    def test_what_a_request_names_is_bounded(self):
+        job = self.submit(ANN, array="0-9")
+        for target in (f"/slurm/v1/squeue?columns=jobid&jobs={job}_[0-1999999998:2]",
+                       f"/v1/jobs?id={job}_[0-1999999998:2]", f"/v1/history?id={job}_[0-1999999998:2]",
+                       "/slurm/v1/squeue?columns=jobid&jobs=" + "1," * 10_001):
+            status, body = self.ask(BOB, "GET", target)
+            self.assertEqual(status, 400, (target[:80], body[:200]))
+            self.assertIn(b"at most", body)
+        body = json.dumps({"targets": [f"{job}_[0-1999998:2]"] * 50}).encode()
+        self.assertEqual(self.ask(ANN, "POST", "/v1/jobs/cancel", body)[0], 400)
+        self.assertEqual(self.ask(ANN, "POST", f"/v1/jobs/{job}/hold", b" " * 5000)[0], 413)
+        self.c.ok("scancel", str(job), user=ANN)
+
+    def test_only_the_rights_of_the_table(self):
+        for method, target in (("PUT", "/v1/partitions/evil"), ("POST", "/v1/tokens"), ("PUT", "/v1/policy"),
+                               ("DELETE", "/v1/nodes/n1"), ("PUT", "/v1/users/uid1001"), ("POST", "/v1/nodes/n1")):
+            self.assertEqual(self.ask(ANN, method, target, b"{}")[0], 403, target)
+
+    def test_the_documented_table_is_the_enforced_one(self):
+        table = subprocess.run([os.path.join(BIN, "lockstepd"), "--rights"], capture_output=True, text=True, check=True).stdout
+        with open(os.path.join(TOP, "docs", "security.md")) as f:
+            page = f.read()
+        written = page.partition("<!-- lockstepd --rights -->\n")[2].partition("<!-- end -->")[0]
+        self.assertEqual(written, table, "docs/security.md: run lockstepd --rights and put what it says between the marks")
+
+
+if __name__ == "__main__":
+    unittest.main()
