@@ -139,7 +139,8 @@ class Api {
 
   // jobs (api_jobs.cpp, api_job_reads.cpp)
   void submit(Visit);
-  Result<void> can_become(UserId) const;  // a cluster of an ordinary user runs nobody else's work
+  Result<void> can_become(UserId) const;                // a cluster of an ordinary user runs nobody else's work
+  static constexpr std::size_t kReadAtOnce = 16 << 10;  // bytes of a body; longer ones are read beside the history
   struct Submissions;
   Submissions read_submissions(const Visit&) const;  // on any thread
   void submit_read(Visit, Submissions);

@@ -123,7 +123,6 @@ Api::Submissions Api::read_submissions(const Visit& visit) const {
 
 // Parsing and hashing a long body takes a while, which the I/O thread does not have.
 void Api::submit(Visit visit) {
-  constexpr std::size_t kReadAtOnce = 16 << 10;
   if (visit.http().body.size() <= kReadAtOnce)
     return submit_read(visit, read_submissions(visit));
   aside(

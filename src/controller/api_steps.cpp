@@ -31,7 +31,6 @@ void Api::create_step(Visit visit) {
                                 "job, or several programs in one step",
                                 id.value, job->next_step),
                          "steps"});
-  constexpr std::size_t kReadAtOnce = 256 << 10;
   if (visit.http().body.size() <= kReadAtOnce)
     return submit_step(visit, id, read_step(visit, id));
   aside(
