@@ -140,27 +140,34 @@ class Cluster:
 
     def kill_controller(self, sig=signal.SIGKILL, hold=True):
         """Ends the controller. It stays away until up(); with hold=False its supervisor starts it again at once."""
-        controller = self.status()["controller"]
+        controller = eventually(lambda: (lambda c: c if c["pid"] else None)(self.status()["controller"]), 15, "a controller")
         if hold:
             self.held = controller["supervisor_pid"]
-            os.kill(self.held, signal.SIGSTOP)
-        os.kill(controller["pid"], sig)
+            send(self.held, signal.SIGSTOP)
+        send(controller["pid"], sig)
         while running(controller["pid"]):
             time.sleep(0.002)
 
     def release_controller(self):
         if self.held:
-            os.kill(self.held, signal.SIGCONT)
+            send(self.held, signal.SIGCONT)
             self.held = None
 
     def answers(self):
         return self.run("squeue").returncode == 0
 
     def kill_agent(self, node):
-        os.kill(self.node(node)["agent_pid"], signal.SIGKILL)
+        send(self.node(node)["agent_pid"])
 
     def pull_plug(self, node):
         self.ok("lockstep", "node", "kill", node, "--dir", self.dir)
+
+
+def send(pid, sig=signal.SIGKILL):
+    """os.kill for a process that a status named. A status says 0 for one that does not run, and kill(0) would end the tests."""
+    if pid <= 1:
+        raise AssertionError(f"a signal to process {pid}: the status read last named no process")
+    os.kill(pid, sig)
 
 
 def running(pid):

@@ -8,7 +8,7 @@ import signal
 import socket
 import unittest
 
-from cluster import Cluster, eventually, running
+from cluster import Cluster, eventually, running, send
 
 USER = 1001
 
@@ -88,7 +88,7 @@ class HostileLog(unittest.TestCase):
             kept = c.wrap("true", "--hold")
             lost = c.wrap("true", "--hold", user=USER)
             for pid in (c.status()["controller"]["supervisor_pid"], c.controller_pid()):  # nobody starts it again meanwhile
-                os.kill(pid, signal.SIGKILL)
+                send(pid)
                 eventually(lambda: not running(pid), what="its end")
             wal = os.path.join(c.dir, "lockstep.db-wal")
             size = os.path.getsize(wal)

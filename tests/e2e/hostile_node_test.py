@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from cluster import Cluster, eventually, running
+from cluster import Cluster, eventually, running, send
 
 USER = 1001
 
@@ -133,7 +133,7 @@ class HostileJobs(unittest.TestCase):
                                  "-J", "flood", "cat", "/dev/zero"], env=self.c.env, cwd=self.c.work, stdout=subprocess.PIPE)
         try:
             srun.stdout.read(1000)
-            os.kill(srun.pid, signal.SIGSTOP)
+            send(srun.pid, signal.SIGSTOP)
             writers = eventually(lambda: [p for p in processes("cat", "/dev/zero") if comm(p) == "cat"], 10, "writers")
             shim = shim_of(writers[0])
             sizes = []
@@ -153,7 +153,7 @@ class HostileJobs(unittest.TestCase):
     def test_a_killed_shim_leaves_nothing(self):
         job = self.wrap("(setsid sh -c 'setsid env -i sleep 98761 & env -i sleep 98761 &' &); exec sleep 98761", "-w", "n1")
         eventually(lambda: len(processes("sleep", "98761")) >= 3, 20, "the processes")
-        os.kill(shim_of(processes("sleep", "98761")[0]), signal.SIGKILL)
+        send(shim_of(processes("sleep", "98761")[0]))
         self.assertEqual(self.c.wait(job), "FAILED")
         self.assertEqual(self.c.show(job)["Reason"], "RaisedSignal:9")
         self.assertEqual([p for p in processes("sleep", "98761") if running(p)], [])
@@ -165,7 +165,7 @@ class HostileJobs(unittest.TestCase):
         self.c.wait(other, "RUNNING")
         shim = shim_of(processes("sleep", "98762")[0])
         self.c.kill_agent("n2")
-        os.kill(shim, signal.SIGKILL)
+        send(shim)
         self.assertEqual(self.c.wait(job), "FAILED")
         self.assertEqual([p for p in processes("sleep", "98762") if running(p)], [])
         self.assertEqual(self.c.wait(other), "COMPLETED")

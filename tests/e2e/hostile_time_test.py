@@ -5,7 +5,7 @@ import signal
 import time
 import unittest
 
-from cluster import Cluster, eventually
+from cluster import Cluster, eventually, send
 
 PAUSE_S = float(os.environ.get("PAUSE_S", "45"))  # longer than a node may be silent
 
@@ -18,11 +18,11 @@ class Stopped:
 
     def __enter__(self):
         for pid in self.pids:
-            os.kill(pid, signal.SIGSTOP)
+            send(pid, signal.SIGSTOP)
 
     def __exit__(self, *exc):
         for pid in self.pids:
-            os.kill(pid, signal.SIGCONT)
+            send(pid, signal.SIGCONT)
 
 
 def turns(c):
