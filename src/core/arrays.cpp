@@ -22,6 +22,20 @@ IntervalSet in_both(const IntervalSet& a, const IntervalSet& b) {
   return out;
 }
 
+std::size_t ranges_without(const IntervalSet& all, const IntervalSet& part) {
+  std::size_t left = 0;
+  auto gap = part.intervals().begin();
+  for (const Interval& range : all.intervals()) {
+    ++left;
+    for (; gap != part.intervals().end() && gap->high <= range.high; ++gap) {
+      left += 1;
+      left -= gap->low == range.low;
+      left -= gap->high == range.high;
+    }
+  }
+  return left;
+}
+
 Job split_off(Txn& txn, const Job& array, std::uint32_t index) {
   ArrayState& state = txn.edit_array(array.id);
   CHECK(state.waiting.contains(index));

@@ -8,6 +8,8 @@
 namespace lockstep {
 
 IntervalSet in_both(const IntervalSet& a, const IntervalSet& b);
+// How many separate ranges are left of a set without a part of it.
+std::size_t ranges_without(const IntervalSet& all, const IntervalSet& part);
 
 // A record, not yet put, for a waiting element; it has left `waiting`.
 Job split_off(Txn& txn, const Job& array, std::uint32_t index);

@@ -1,3 +1,7 @@
+#include "core/arrays.h"
+
+#include <random>
+
 #include "core/testing.h"
 
 namespace lockstep {
@@ -7,6 +11,22 @@ JobSpec small() {
   JobSpec spec = World::batch();
   spec.groups[0].per_task.cores = 1;
   return spec;
+}
+
+TEST(Arrays, RangesLeftAreCountedAsErasingLeavesThem) {
+  std::mt19937 rng(7);
+  for (int round = 0; round < 300; ++round) {
+    IntervalSet all, other;
+    for (int i = 0; i < 12; ++i) {
+      const std::uint32_t a = rng() % 60, b = rng() % 60;
+      all.insert(a, a + rng() % 4);
+      other.insert(b, b + rng() % 4);
+    }
+    const IntervalSet part = in_both(all, other);
+    IntervalSet rest = all;
+    for (const Interval& gap : part.intervals()) rest.erase(gap.low, gap.high);
+    EXPECT_EQ(ranges_without(all, part), rest.intervals().size()) << all.text() << " without " << part.text();
+  }
 }
 
 TEST(Arrays, OneRecordUntilElementsStart) {

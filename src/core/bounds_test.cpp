@@ -327,5 +327,28 @@ TEST(CoreBounds, OfElementsOfAUser) {
   EXPECT_EQ(refusal(w, ask, kAliceCalls).field, "indices");
 }
 
+TEST(CoreBounds, OfGapsThatAreMadeInAnArray) {
+  World w(1);
+  JobSpec held = World::batch();
+  held.hold = true;
+  const JobId array = w.submit_array(held, "0-9999");
+  const auto every_second = [](std::uint32_t from, std::uint32_t count) {
+    IntervalSet out;
+    for (std::uint32_t i = 0; i < count; ++i) out.insert(from + 2 * i);
+    return out;
+  };
+  w.must(CancelJob{{array, every_second(0, kPiecesMax)}}, kAliceCalls);
+  EXPECT_EQ(refusal(w, CancelJob{{array, every_second(0, kPiecesMax + 1)}}, kAliceCalls).field, "elements");
+  w.must(CancelJob{{array, every_second(3000, kPiecesMax - 1)}}, kAliceCalls);
+  EXPECT_LE(w.job(array).array->waiting.intervals().size(), kWaitingPiecesMax);
+  const CancelJob more{{array, every_second(7000, 100)}};
+  const Error error = refusal(w, more, kAliceCalls);
+  EXPECT_EQ(error.code, Errc::kExhausted);
+  EXPECT_TRUE(says(error, "2048 are allowed")) << error.message;
+  EXPECT_EQ(refusal(w, HoldJob{{array, every_second(7000, 100)}}, kAliceCalls).code, Errc::kExhausted);
+  w.must(CancelJob{{array, IntervalSet(0, 8000)}}, kAliceCalls);  // what closes gaps is taken
+  w.must(CancelJob{{array, {}}}, kAliceCalls);
+}
+
 }  // namespace
 }  // namespace lockstep

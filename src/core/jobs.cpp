@@ -9,13 +9,13 @@
 #include "core/attempts.h"
 #include "core/dependencies.h"
 #include "core/reservations.h"
+#include "model/bounds.h"
 
 namespace lockstep {
 
 namespace {
 
 constexpr std::uint64_t kCancelRecordsMax = 1000;  // cancelled elements that get a record to be seen by
-constexpr std::size_t kPiecesMaxAtOnce = 1'024;    // ranges that they may be: an array's record grows with its gaps
 constexpr std::uint64_t kSplitsMax = 10'000;       // elements that one command may make records for
 constexpr std::size_t kElementsPerPart = 256;      // of an array, in one part of a command
 
@@ -169,6 +169,20 @@ Result<void> requeue_record(Txn& txn, const Job& job, bool hold) {
   return {};
 }
 
+// The record of an array grows with the gaps that are made in what waits of it.
+Result<void> may_pick_out(const Txn& txn, const Targets& targets) {
+  if (targets.waiting.empty())
+    return {};
+  const std::size_t left = ranges_without(txn.array(targets.named->id).waiting, targets.waiting);
+  if (left <= kWaitingPiecesMax)
+    return {};
+  return Error{Errc::kExhausted,
+               format("what waits of array {} would be left in {} separate ranges; {} are allowed: name the elements "
+                      "between as well, or the whole array",
+                      targets.named->id.value, left, kWaitingPiecesMax),
+               "elements"};
+}
+
 }  // namespace
 
 Result<void> may_change(const Txn& txn, const Job& job) {
@@ -181,11 +195,7 @@ Result<std::vector<JobId>> records_for(Txn& txn, Targets& targets) {
   if (targets.whole || targets.waiting.empty())
     return targets.records;
   const std::uint64_t count = targets.waiting.size();
-  if (const std::size_t pieces = targets.waiting.intervals().size(); pieces > kPiecesMaxAtOnce)
-    return Error{Errc::kExhausted,
-                 format("{} separate ranges of elements at once are too many: {} can be, or name the whole array",
-                        pieces, kPiecesMaxAtOnce),
-                 {}};
+  TRY(may_pick_out(txn, targets));
   if (count > kSplitsMax || txn.tables().jobs.size() + count > txn.settings().jobs_max)
     return Error{Errc::kExhausted,
                  format("{} elements at once are too many: {} can be, or name the whole array", count, kSplitsMax),
@@ -300,6 +310,7 @@ Result<void> cancel_job(Txn& txn, const CancelJob& ask) {
     cancel_whole(txn, targets.named->id, by);
     return {};
   }
+  TRY(may_pick_out(txn, targets));
   for (JobId id : targets.records) cancel_record(txn, id, by);
   if (txn.part().from == 0)
     cancel_waiting(txn, targets.named, targets.waiting, by);

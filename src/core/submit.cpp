@@ -142,14 +142,6 @@ Result<void> check_array(const Txn& txn, UserId user, const ArrayAsk& ask) {
     return invalid(
         format("Invalid job array specification: the highest index may be {}", txn.settings().array_size_max - 1),
         "array");
-  // The record of an array is written anew with every change of an element, and grows with its pieces.
-  constexpr std::size_t kPiecesOfArrayMax = 4'096;
-  if (const std::size_t pieces = ask.indices.intervals().size(); pieces > kPiecesOfArrayMax)
-    return Error{Errc::kExhausted,
-                 format("the array has {} separate ranges of indices; {} are allowed: use ranges without gaps, and let "
-                        "the script work out what an index means",
-                        pieces, kPiecesOfArrayMax),
-                 "array.indices"};
   const auto known = txn.inner().waiting_elements.find(user);
   const std::uint64_t waiting = known == txn.inner().waiting_elements.end() ? 0 : known->second;
   const std::uint64_t most = txn.settings().user_elements_max;

@@ -38,7 +38,10 @@ inline constexpr std::size_t kTresMax = 256;     // amounts of one limit or weig
 inline constexpr std::size_t kGroupsMax = 1024;  // components of a job
 inline constexpr std::size_t kDependenciesMax = 1024;
 inline constexpr std::size_t kOwnersMax = 64;
-inline constexpr std::size_t kPiecesMax = 100'000;    // separate ranges of an array's indices, or of elements named
+// Separate ranges of an array's indices, or of elements named: a change of one element writes the array's record anew.
+inline constexpr std::size_t kPiecesMax = 1024;
+inline constexpr std::size_t kWaitingPiecesMax =
+    2 * kPiecesMax;                                   // of what is left of an array when some were picked out
 inline constexpr std::size_t kGroupIdsMax = 65'536;   // of a user: Linux' NGROUPS_MAX
 inline constexpr std::size_t kHoldingsMax = 65'536;   // attempts an agent says it holds
 inline constexpr std::size_t kHeldWorkMax = 200'000;  // steps or tasks of one of them

@@ -125,6 +125,7 @@ class HostileBounds(unittest.TestCase):
         self.refused("POST", "/v1/jobs",
                      {**self.submit(**held), "array": {"indices": ",".join(str(2 * n) for n in range(100_001))}},
                      "array.indices", "more than 100000 separate ranges")
+        self.refused("POST", "/v1/jobs", {**self.submit(**held), "array": {"indices": "0-2048:2"}}, "array.indices", "1024")
         status, _ = self.call("POST", f"/v1/jobs/{first['job_id']}/cancel", {})
         self.assertEqual(status, 200)
 

@@ -90,7 +90,7 @@ void add_slurm_words(LaunchAttempt& launch, const Tables& tables, const Job& job
   variables.set("ENVIRONMENT", "BATCH");
   variables.set("HOSTNAME", node->meta.name);
   variables.merge_into(process.env);
-  process.task_env.push_back("SLURM_TASK_PID=\x01p");
+  process.task_env.emplace_back("SLURM_TASK_PID=\x01p");
 
   if (process.std_out.empty() && launch.has_script)
     process.std_out = default_output_pattern(job);
