@@ -17,7 +17,8 @@ import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(TOP, "tests", "e2e"))
-from cluster import BIN, Cluster, eventually  # noqa: E402
+import cluster as here  # noqa: E402
+from cluster import eventually  # noqa: E402
 
 PEERS = os.environ.get("PEERS", os.path.join(os.path.dirname(TOP), "shared", "peers", "slurm"))
 rows = []
@@ -115,14 +116,13 @@ class Slurm:
 
 
 class Lockstep:
-    name = "Lockstep"
-
-    def __init__(self):
-        self.cluster = None
+    def __init__(self, name="Lockstep", build=here):
+        """build: the cluster module of the checkout whose programs run."""
+        self.name, self.build, self.cluster = name, build, None
 
     def up(self, nodes, real, env=None):
         self.down()
-        self.cluster = Cluster(nodes=nodes, gpus=None, cpus=64)
+        self.cluster = self.build.Cluster(nodes=nodes, gpus=None, cpus=64)
         self.cluster.env.update(env or {})
         self.cluster.up()
         self.env, self.work = self.cluster.env, self.cluster.work
@@ -142,7 +142,7 @@ class Lockstep:
         return self.cluster.controller_pid()
 
     def api_submit(self, jobs, connections, window=1, *flags):
-        out = self.run(os.path.join(BIN, "bench-submit"), self.env["LOCKSTEP_SOCKET"], str(jobs), str(connections), str(window),
+        out = self.run(os.path.join(self.build.BIN, "bench-submit"), self.env["LOCKSTEP_SOCKET"], str(jobs), str(connections), str(window),
                        *flags)
         found = re.search(r"(\d+) jobs/s", out.stdout)
         if not found:
@@ -169,7 +169,7 @@ class Lockstep:
         self.cluster.up()
 
     def acked_load(self, path):
-        return subprocess.Popen([os.path.join(BIN, "bench-submit"), self.env["LOCKSTEP_SOCKET"], "200000", "8", "8", "--acked", path],
+        return subprocess.Popen([os.path.join(self.build.BIN, "bench-submit"), self.env["LOCKSTEP_SOCKET"], "200000", "8", "8", "--acked", path],
                                 env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

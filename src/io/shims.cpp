@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -22,6 +21,9 @@
 #include <vector>
 
 #include "base/text.h"
+#include "io/descriptor.h"
+#include "io/shim_maker.h"
+#include "shim/nursery.h"
 #include "shim/orphans.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
@@ -34,40 +36,6 @@ constexpr int kCleanLooks = 2;
 constexpr Duration kReapAgain = millis(2);
 constexpr Duration kConnectAgain = millis(20);
 constexpr std::size_t kLineMax = 1 << 20;
-
-Error failed(const std::string& what, int error = errno) {
-  return {Errc::kIo, format("{}: {}", what, ::strerror(error)), {}};
-}
-
-class Fd {
- public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(other.release()) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd() { reset(); }
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  int release() { return std::exchange(fd_, -1); }
-  void reset() {
-    if (fd_ >= 0)
-      ::close(release());
-  }
-
- private:
-  int fd_;
-};
-
-// Away from the numbers a new shim gets its descriptors under.
-Fd lifted(int fd) {
-  if (fd < 0 || fd > 9)
-    return Fd(fd);
-  Fd high(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
-  ::close(fd);
-  return high;
-}
 
 std::string read_whole(int fd) {
   struct stat stat {};
@@ -86,12 +54,12 @@ Result<Fd> connect_in(int shims_fd, const std::string& name) {
   address.sun_family = AF_UNIX;
   const std::string path = format("/proc/self/fd/{}/{}/{}", shims_fd, name, kShimSocketFile);
   if (!fd.valid() || path.size() >= sizeof address.sun_path)
-    return failed("socket");
+    return failed_call("socket");
   path.copy(address.sun_path, path.size());
   if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     if (errno == ENOENT || errno == ECONNREFUSED)
       return not_found("no such step here any more");
-    return failed("connect to the shim of " + name);
+    return failed_call("connect to the shim of " + name);
   }
   return fd;
 }
@@ -116,7 +84,7 @@ Result<std::vector<ShimKey>> list_folders(int shims_fd) {
   const int fd = ::openat(shims_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd);
   if (!dir)
-    return failed("folder of shims");
+    return failed_call("folder of shims");
   std::vector<ShimKey> found;
   while (const dirent* file = ::readdir(dir))
     if (const auto key = parse_shim_key(file->d_name))
@@ -129,12 +97,9 @@ Result<std::vector<ShimKey>> list_folders(int shims_fd) {
 class RealShims final : public Shims {
  public:
   RealShims(EventLoop& loop, Fd shims_fd, Fd null_fd, std::string shim_path, const std::string& spill_dir)
-      : loop_(loop), shims_fd_(std::move(shims_fd)), null_fd_(std::move(null_fd)), shim_path_(std::move(shim_path)) {
-    if (!spill_dir.empty())
-      spill_variable_ = format("{}={}", kSpillVariable, spill_dir);
-    struct stat log {};
-    log_is_file_ = ::fstat(2, &log) == 0 && S_ISREG(log.st_mode);
-  }
+      : loop_(loop),
+        shims_fd_(std::move(shims_fd)),
+        maker_(shims_fd_.get(), std::move(null_fd), std::move(shim_path), spill_dir) {}
   ~RealShims() override {
     for (auto& [key, shim] : shims_)
       if (shim.control.valid())
@@ -159,7 +124,7 @@ class RealShims final : public Shims {
  private:
   struct Entry {
     std::string name;
-    pid_t pid = 0;   // when it is our child
+    pid_t pid = 0;   // when it is our child; a nursery tells it a moment later
     pid_t peer = 0;  // when an agent before us started it, once it is connected
     Fd control;
     std::string unread;   // an unfinished line
@@ -193,9 +158,8 @@ class RealShims final : public Shims {
   void later(Duration delay, std::function<void()> task);
 
   EventLoop& loop_;
-  Fd shims_fd_, null_fd_;
-  std::string shim_path_, spill_variable_;
-  bool log_is_file_ = false;
+  Fd shims_fd_;
+  ShimMaker maker_;
   std::function<void(ShimEvent)> tell_;
   std::map<ShimKey, Entry> shims_;
   std::set<pid_t> ending_;    // shims that have closed their connection
@@ -230,50 +194,26 @@ void RealShims::start(const ShimStart& start) {
 Result<void> RealShims::spawn(const ShimStart& start, Entry& entry) {
   // Open to passers-by: the script inside belongs to the job's user, everything else to us.
   if (::mkdirat(shims_fd_.get(), entry.name.c_str(), 0711) != 0)
-    return failed("folder of the step " + entry.name);
+    return failed_call("folder of the step " + entry.name);
   const std::string record_path = format("{}/{}", entry.name, kShimRecordFile);
   Fd record = lifted(::openat(shims_fd_.get(), record_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const std::string bytes = encode_launch_record(start);
   if (!record.valid() || ::flock(record.get(), LOCK_EX | LOCK_NB) != 0)
-    return failed(record_path);
+    return failed_call(record_path);
   if (const ssize_t n = ::pwrite(record.get(), bytes.data(), bytes.size(), 0); n != static_cast<ssize_t>(bytes.size()))
-    return failed(record_path, n < 0 ? errno : ENOSPC);
+    return failed_call(record_path, n < 0 ? errno : ENOSPC);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return failed("socket pair");
+    return failed_call("socket pair");
   Fd theirs = lifted(ends[1]);
   entry.control = Fd(ends[0]);
 
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  for (int fd : {0, 1}) ::posix_spawn_file_actions_adddup2(&actions, null_fd_.get(), fd);
-  if (!log_is_file_)  // a pipe or terminal would stay open as long as the shim lives
-    ::posix_spawn_file_actions_adddup2(&actions, null_fd_.get(), 2);
-  ::posix_spawn_file_actions_adddup2(&actions, record.get(), kShimRecordFd);
-  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), kShimControlFd);
-  ::posix_spawn_file_actions_addfchdir_np(&actions, shims_fd_.get());
-  ::posix_spawn_file_actions_addchdir_np(&actions, entry.name.c_str());
-  // What is open here without close-on-exec: our sockets, and whatever the shell had that started the cluster.
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, kShimControlFd + 1);
-  sigset_t none, all;
-  ::sigemptyset(&none);
-  ::sigfillset(&all);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::string program = "lockstep-shim";
-  char* argv[] = {program.data(), nullptr};
-  char* environment[] = {spill_variable_.empty() ? nullptr : spill_variable_.data(), nullptr};
-  const int error = ::posix_spawn(&entry.pid, shim_path_.c_str(), &actions, &attributes, argv, environment);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
-    entry.pid = 0;
+  auto pid = maker_.make(entry.name, record.get(), theirs.get());
+  if (!pid.ok()) {
     entry.control.reset();
-    return failed(shim_path_, error);
+    return pid.error();
   }
+  entry.pid = *pid;
   return {};
 }
 
@@ -323,7 +263,9 @@ void RealShims::readable(const ShimKey& key) {
 }
 
 void RealShims::line(const ShimKey& key, Entry& entry, const std::string& text) {
-  if (text == "started" && !entry.told_start) {
+  if (text.starts_with(kNurseryPid) && entry.pid == 0 && entry.peer == 0) {
+    entry.pid = static_cast<pid_t>(parse_uint(std::string_view(text).substr(kNurseryPid.size())).value_or(0));
+  } else if (text == "started" && !entry.told_start) {
     entry.told_start = true;
     tell({ShimEvent::What::kStarted, key, {}, {}});
   } else if (const bool paused = text.starts_with("paused "); paused || text.starts_with("resumed ")) {
@@ -398,6 +340,7 @@ void RealShims::look_at(const ShimKey& key) {
 // Its tasks have us as their parent now, or somebody above us; their sessions help where neither can be told apart.
 std::size_t RealShims::kill_leftovers(const Entry& entry, const ShimRecords& records) {
   std::set<pid_t> live = ending_;
+  live.insert(maker_.nursery());
   for (const auto& [key, other] : shims_)
     for (const pid_t pid : {other.pid, other.peer})
       if (pid > 0 && &other != &entry)
@@ -476,10 +419,10 @@ Result<std::vector<ShimKey>> RealShims::recover() {
 Result<Fd> open_shims_folder(const std::string& dir) {
   const std::string path = dir + "/shims";
   if (::mkdir(path.c_str(), 0711) != 0 && errno != EEXIST)
-    return failed(path);
+    return failed_call(path);
   Fd fd = lifted(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid())
-    return failed(path);
+    return failed_call(path);
   return fd;
 }
 
@@ -489,11 +432,11 @@ Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& di
                                           const std::string& spill_dir) {
   char program[PATH_MAX];  // absolute: a shim starts in its own folder
   if (!::realpath(shim_path.c_str(), program) || ::access(program, X_OK) != 0)
-    return failed(shim_path);
+    return failed_call(shim_path);
   Fd shims_fd = TRY(open_shims_folder(dir));
   Fd null_fd = lifted(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null_fd.valid())
-    return failed("/dev/null");
+    return failed_call("/dev/null");
   adopt_orphans();
   return std::unique_ptr<Shims>(
       std::make_unique<RealShims>(loop, std::move(shims_fd), std::move(null_fd), program, spill_dir));
@@ -529,7 +472,7 @@ Result<void> write_lease(const std::string& dir, Instant renewed) {
   const std::string path = format("{}/{}", dir, kLeaseFile);
   const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (!fd.valid() || ::pwrite(fd.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    return failed(path);
+    return failed_call(path);
   return {};
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "io/event_loop.h"
+#include "shim/nursery.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
 #include "wire/frame.h"
@@ -410,6 +411,59 @@ TEST_F(ShimsTest, ARebootLeavesNothingToFind) {
 
 TEST_F(ShimsTest, MissingShimProgramIsRefused) { EXPECT_FALSE(make_shims(*loop_, dir_, "/no/such/shim").ok()); }
 
+pid_t child_with_option(const std::string& option) {
+  for (const auto& [pid, facts] : all_processes())
+    if (facts.parent == ::getpid() && !facts.zombie &&
+        contents(format("/proc/{}/cmdline", pid)) == "lockstep-shim" + std::string(1, '\0') + option + '\0')
+      return pid;
+  return 0;
+}
+
+TEST_F(ShimsTest, ShimsAreCopiesAndOurChildren) {
+  const pid_t nursery = child_with_option(kNurseryOption);
+  ASSERT_GT(nursery, 0);
+  EXPECT_EQ(exit_of(step({"sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline; ps -o ppid= -p $PPID"})).code, 0);
+  std::istringstream said(output());
+  std::string program, option;
+  pid_t parent = 0;
+  said >> program >> option >> parent;
+  EXPECT_EQ(program, "lockstep-shim");
+  EXPECT_EQ(option, kNurseryOption);
+  EXPECT_EQ(parent, ::getpid());
+  // A killed shim's leftovers are looked for among our children; the nursery is none of them.
+  shims_->start(step({"sleep", "1000"}, 1));
+  await(ShimEvent::What::kStarted);
+  for (const auto& [pid, facts] : all_processes())
+    if (facts.parent == ::getpid() && pid != nursery)
+      ::kill(pid, SIGKILL);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results.at(0).exit.signal, SIGKILL);
+  EXPECT_EQ(child_with_option(kNurseryOption), nursery);
+}
+
+TEST_F(ShimsTest, WithoutItsNurseryAnAgentStartsTheProgram) {
+  const pid_t nursery = child_with_option(kNurseryOption);
+  ::kill(nursery, SIGKILL);
+  while (contents(format("/proc/{}/stat", nursery)).find(") Z") == std::string::npos) ::usleep(1000);
+  EXPECT_EQ(exit_of(step({"sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline"})).code, 0);
+  EXPECT_EQ(output(), "lockstep-shim ");
+  ::sleep(1);  // so often a new one is tried
+  EXPECT_EQ(exit_of(step({"true"}, 1)).code, 0);
+  const pid_t next = child_with_option(kNurseryOption);
+  EXPECT_GT(next, 0);
+  EXPECT_NE(next, nursery);
+}
+
+TEST_F(ShimsTest, WhatANurseryWasAskedForRunsWithoutTheAgent) {
+  const pid_t nursery = child_with_option(kNurseryOption);
+  ::kill(nursery, SIGSTOP);
+  const ShimStart start = step({"sh", "-c", "sleep 0.2; exit 7"});
+  shims_->start(start);
+  ::kill(nursery, SIGCONT);
+  restart_agent();
+  ASSERT_EQ(shims_->recover().value(), std::vector{start.key});
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results.at(0).exit.code, 7);
+}
+
 TEST_F(ShimsTest, ClientGetsOutputAndExit) {
   ShimStart start = step({"sh", "-c", "echo out; echo err >&2; exit 4"});
   start.launch.process.std_out.clear();
@@ -663,6 +717,7 @@ TEST_F(ShimsTest, AShimKilledBesideALiveOneLeavesThatAlone) {
   ASSERT_EQ(shims_->recover()->size(), 1u);
   const ShimStart start = step({"sh", "-c", "setsid sleep 1000 & echo $$; wait"});
   shims_->start(start);
+  while (await(ShimEvent::What::kStarted).key != start.key) {}  // its record names its tasks
   while (output().empty()) RUN_FOR(millis(2));
   const pid_t shim = parent_of(::atoi(output().c_str()));
   ASSERT_GT(shim, 1);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/keyctl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
 #include "shim/relay.h"
+#include "shim/task_inheritance.h"
 #include "shim/task_starter.h"
 
 namespace lockstep {
@@ -141,28 +143,11 @@ class Shim {
   std::int64_t linger_until_us_ = kTimeNever;
 };
 
-// Whatever the agent had open or was allowed is not ours, let alone the tasks'.
-void leave_agent() {
-  ::syscall(SYS_close_range, kShimControlFd + 1, ~0U, 0);
-  ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);  // a new one, which the tasks share
-  ::prctl(PR_SET_DUMPABLE, 0);  // the tasks of a node without root have our uid, and may not look into us
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &files);
-  }
-  if (const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
-    [[maybe_unused]] const ssize_t n = ::write(fd, "-1000", 5);  // whoever fills the memory is a task
-    ::close(fd);
-  }
-}
-
 Result<void> Shim::prepare() {
   ::fcntl(record_fd_, F_SETFD, FD_CLOEXEC);
   ::fcntl(clients_[0]->fd(), F_SETFD, FD_CLOEXEC);
-  leave_agent();
-  ::umask(077);
-  ::signal(SIGPIPE, SIG_IGN);
+  ::syscall(SYS_close_range, kShimControlFd + 1, ~0U, 0);       // whatever the agent had open
+  ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr);  // a new one, which the tasks share
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t watched;
   ::sigemptyset(&watched);
@@ -612,6 +597,24 @@ bool Shim::someone_attached() const {
 }
 
 }  // namespace
+
+void settle_shim() {
+  ::mallopt(M_ARENA_MAX, 1);  // the thread that starts tasks needs no memory of its own
+  reset_signals();
+  ::signal(SIGPIPE, SIG_IGN);
+  ::umask(077);
+  ::prctl(PR_SET_DUMPABLE, 0);  // the tasks of a node without root have our uid, and may not look into us
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
+  if (const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); fd >= 0) {
+    [[maybe_unused]] const ssize_t n = ::write(fd, "-1000", 5);  // whoever fills the memory is a task
+    ::close(fd);
+  }
+  (void)default_task_limits();  // read once, for all that is copied from us
+}
 
 int run_shim(ShimDescriptors descriptors) { return Shim(descriptors).run(); }
 

@@ -11,7 +11,10 @@ struct ShimDescriptors {
   int control = 4;
 };
 
-// Runs in the shim's folder (its working directory); returns the exit code.
+// What a process does once before it is a shim, or makes shims: leaves what it had of the agent's standing.
+void settle_shim();
+
+// Runs in the shim's folder (its working directory), after settle_shim; returns the exit code.
 int run_shim(ShimDescriptors descriptors);
 
 }  // namespace lockstep

@@ -136,8 +136,7 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   plan.groups = process.groups;
   plan.umask = process.umask;
   plan.no_new_privs = start.no_new_privs;
-  static const std::vector<TaskLimit> limits = default_task_limits();  // read once, they are the machine's
-  plan.limits = limits;
+  plan.limits = default_task_limits();
   TRY(plan_streams(start, plan, twin_outputs));
   start_ = std::make_unique<TaskStart>(std::move(plan));
   return {};

@@ -57,9 +57,7 @@ void set_limit(const TaskLimit& limit) {
   ::setrlimit(static_cast<__rlimit_resource_t>(limit.resource), &wanted);
 }
 
-}  // namespace
-
-std::vector<TaskLimit> default_task_limits() {
+std::vector<TaskLimit> limits_of_a_login() {
   // As the kernel gives its first process: half of what the machine can hold.
   const rlim_t all = std::min(read_number("/proc/sys/kernel/threads-max"), read_number("/proc/sys/kernel/pid_max"));
   const rlim_t processes = all == RLIM_INFINITY ? RLIM_INFINITY : std::max<rlim_t>(all / 2, 64);
@@ -79,6 +77,13 @@ std::vector<TaskLimit> default_task_limits() {
           {RLIMIT_MSGQUEUE, kQueues, kQueues},
           {RLIMIT_NICE, 0, 0},
           {RLIMIT_RTPRIO, 0, 0}};
+}
+
+}  // namespace
+
+const std::vector<TaskLimit>& default_task_limits() {
+  static const std::vector<TaskLimit> limits = limits_of_a_login();
+  return limits;
 }
 
 void reset_signals() {

@@ -14,7 +14,7 @@ struct TaskLimit {
   rlim_t soft = RLIM_INFINITY, hard = RLIM_INFINITY;
 };
 // Those of a fresh login, whatever started the agent had. Limits of the submitting shell will replace single rows.
-std::vector<TaskLimit> default_task_limits();
+const std::vector<TaskLimit>& default_task_limits();  // read once
 
 // No signal is blocked, all have their default again.
 void reset_signals();

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "shim/nursery.h"
 #include "shim/shim.h"
 
 int main(int argc, char** argv) {
@@ -9,9 +10,12 @@ int main(int argc, char** argv) {
     std::puts("lockstep-shim " LOCKSTEP_VERSION);
     return 0;
   }
+  if (argc == 2 && std::strcmp(argv[1], lockstep::kNurseryOption) == 0)
+    return lockstep::run_nursery(lockstep::kNurserySocketFd);
   if (argc > 1) {
     std::fputs("lockstep-shim is started by lockstep-agent, one for each step\n", stderr);
     return 2;
   }
+  lockstep::settle_shim();
   return lockstep::run_shim({});
 }
