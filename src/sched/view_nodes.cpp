@@ -169,6 +169,7 @@ void PlannerView::leave_class(NodeSlot& slot) {
   cls.usable -= node_usable(*slot.node);
   slot.cls = kNoClass;
   slot.free = {};  // to those who may use the class it comes to, all that is free there is new
+  slot.kept = {};  // what it was in that class; the next pass sets it anew
 }
 
 void PlannerView::classify(NodeSlot& slot) {
