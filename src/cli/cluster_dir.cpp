@@ -11,57 +11,48 @@
 
 namespace lockstep {
 
-bool ClusterDir::exists() const { return access(file("cluster.conf").c_str(), F_OK) == 0; }
+namespace {
 
-Result<ClusterConf> ClusterDir::load() const {
-  const std::string text = TRY(read_file(file("cluster.conf")));
-  ClusterConf conf;
-  std::size_t number = 0;
-  for (const auto& line : split(text, '\n')) {
-    ++number;
-    const auto clean = trim(line);
-    if (clean.empty() || clean[0] == '#')
-      continue;
-    const auto equals = clean.find('=');
-    const Error bad = invalid(format("{} line {}: not understood: {}", file("cluster.conf"), number, clean));
-    if (equals == std::string_view::npos)
-      return bad;
-    const std::string_view key = clean.substr(0, equals), value = clean.substr(equals + 1);
-    const auto amount = parse_uint(value);
-    if (key == "name")
-      conf.name = value;
-    else if (key == "gpus")
-      conf.gpus = value;
-    else if (key == "bridge")
-      conf.network.bridge = value;
-    else if (!amount)
-      return bad;
-    else if (key == "nodes")
-      conf.nodes = static_cast<std::uint32_t>(*amount);
-    else if (key == "cpus")
-      conf.cpus = static_cast<std::uint32_t>(*amount);
-    else if (key == "memory_mb")
-      conf.memory_mb = static_cast<std::int64_t>(*amount);
-    else if (key == "port")
-      conf.port = static_cast<std::uint16_t>(*amount);
-    else if (key == "network")
-      conf.network.second = static_cast<std::uint32_t>(*amount);
-    else if (key == "move_after_s")
-      conf.move_after_s = static_cast<std::uint32_t>(*amount);
-    else
-      return bad;
-  }
+bool is_there(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+Result<ClusterConf> load_one(const std::string& path) {
+  const auto text = read_file(path);
+  if (!text)
+    return Error{text.error().code, text.error().message, {}};
+  auto conf = parse_conf(*text);
+  if (!conf)
+    return Error{Errc::kCorrupt, format("{} is damaged: {}", path, conf.error().message), {}};
   return conf;
 }
 
+}  // namespace
+
+bool ClusterDir::exists() const { return is_there(file(kConfFile)) || is_there(file(kConfCopyFile)); }
+
+bool ClusterDir::is_ours() const { return exists() || is_there(file("controller.run")) || is_there(file("nodes")); }
+
+Result<ClusterConf> ClusterDir::load() const {
+  auto conf = load_one(file(kConfFile));
+  if (conf)
+    return conf;
+  auto copy = load_one(file(kConfCopyFile));
+  if (copy) {
+    copy->damage = conf.error().message;
+    return copy;
+  }
+  return Error{
+      Errc::kCorrupt,
+      format("{}; and {}. Restore one of them from a backup, or remove both and run `lockstep up --dir {}` with "
+             "the options the cluster was made with: jobs, history and certificates are kept",
+             conf.error().message, copy.error().message, root),
+      {}};
+}
+
 Result<void> ClusterDir::save(const ClusterConf& conf) const {
-  return TRY(Folder::open(root))
-      .keep("cluster.conf",
-            format("# Written by lockstep up.\nname={}\nnodes={}\ngpus={}\ncpus={}\nmemory_mb={}\nport={}\n"
-                   "bridge={}\nnetwork={}\nmove_after_s={}\n",
-                   conf.name, conf.nodes, conf.gpus, conf.cpus, conf.memory_mb, conf.port, conf.network.bridge,
-                   conf.network.second, conf.move_after_s),
-            0600);
+  const Folder folder = TRY(Folder::open(root));
+  const std::string text = conf_text(conf);
+  TRY(folder.keep(kConfCopyFile, text, 0600));
+  return folder.keep(kConfFile, text, 0600);
 }
 
 ClusterDir cluster_dir(const std::string& option) {
@@ -97,8 +88,10 @@ Result<GpuSpec> parse_gpus(const std::string& text) {
     return GpuSpec{};
   const auto cross = text.find('x');
   const auto count = parse_uint(text.substr(0, cross));
-  if (!count || *count > 64 || (cross != std::string::npos && cross + 1 == text.size()))
-    return invalid(format("--gpus {}: write COUNTxTYPE with at most 64, such as 8xh100", text));
+  if (!count || *count > 64)
+    return invalid("--gpus: write COUNTxTYPE with at most 64, such as 8xh100");
+  if (cross != std::string::npos)
+    TRY(check_plain_word("--gpus: the type", text.substr(cross + 1)));
   return GpuSpec{static_cast<std::uint32_t>(*count),
                  cross == std::string::npos ? "h100" : lower(text.substr(cross + 1))};
 }

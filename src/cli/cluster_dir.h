@@ -1,7 +1,7 @@
 // A cluster's state directory (io/local/state_dir.h): where everything of an embedded cluster lives, and the settings
 // it was made with.
 //
-//   cluster.conf            these settings          public/         api.sock, the API's Unix socket; ca.pem
+//   cluster.conf, .copy     these settings          public/         api.sock, the API's Unix socket; ca.pem
 //   controller.run          how the controller fares  lockstep.db     the log        history.db   accounting
 //   pki/                    CA and controller keys  log/            controller.log
 //   hosts                   /etc/hosts of virtual nodes
@@ -13,20 +13,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "io/local/virtual_network.h"
+#include "cli/cluster_conf.h"
 
 namespace lockstep {
-
-struct ClusterConf {
-  std::string name = "lockstep";
-  std::uint32_t nodes = 0;  // virtual ones; 0 = this machine itself is the one node
-  std::string gpus;         // "8xh100"; "" = none (virtual), or what NVML finds (plain)
-  std::uint32_t cpus = 0;   // per node; 0 = the default
-  std::int64_t memory_mb = 0;
-  std::uint16_t port = 0;          // of the controller
-  std::uint32_t move_after_s = 0;  // lockstepd --defragment --move-after; 0 = without
-  VirtualNetwork network;
-};
 
 struct ClusterDir {
   std::string root;
@@ -35,7 +24,9 @@ struct ClusterDir {
   std::string file(std::string_view name) const { return root + "/" + std::string(name); }
   std::string node_dir(const std::string& node) const { return root + "/nodes/" + node; }
   std::string socket() const { return file("public/api.sock"); }
-  bool exists() const;  // holds a cluster.conf
+  bool exists() const;   // holds a cluster.conf, or its copy
+  bool is_ours() const;  // holds anything by which processes of a cluster are found
+  // The copy where the file is damaged (ClusterConf::damage). Where both are, the error says what to do.
   Result<ClusterConf> load() const;
   Result<void> save(const ClusterConf& conf) const;
 };

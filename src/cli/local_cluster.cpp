@@ -11,7 +11,6 @@
 #include "io/client/unix_api_client.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
-#include "io/local/restarts.h"
 #include "io/local/state_dir.h"
 #include "wire/api.h"
 
@@ -22,15 +21,6 @@ namespace {
 // Simulated machines are as big as real ones of their kind unless told otherwise.
 constexpr std::uint32_t kCpusPerGpu = 8;
 constexpr std::int64_t kMemoryPerCpuMb = 8 * 1024;
-
-Result<std::string> api(const ClusterDir& dir, std::string_view method, const std::string& target,
-                        const std::string& body = {}) {
-  const auto client = TRY(connect_unix(dir.socket()));
-  const auto reply = TRY(client->call(method, target, body, seconds(30)));
-  if (reply.status >= 300)
-    return decode_error(reply.body, reply.status);
-  return reply.body;
-}
 
 std::string controller_host(const ClusterConf& conf) {
   return conf.nodes == 0 ? "127.0.0.1" : conf.network.host_address();
@@ -45,7 +35,7 @@ Result<void> write_hosts(const Folder& dir, const ClusterConf& conf) {
 }
 
 bool counts(const ClusterDir& dir, const std::string& node) {
-  const auto answer = api(dir, "GET", "/v1/nodes/" + node);
+  const auto answer = ask_controller(dir, "GET", "/v1/nodes/" + node);
   const auto record = answer ? decode_record(Kind::kNode, *answer) : Result<Record>(answer.error());
   return record.ok() && std::get<Ref<Node>>(*record)->certificate != kNoCertificate;
 }
@@ -61,7 +51,7 @@ Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std
   ask.node = node;
   ask.ttl_s = 600;
   ask.trust_administrators = conf.nodes == 0;
-  const std::string answer = TRY(api(dir, "POST", "/v1/tokens", encode(ask)));
+  const std::string answer = TRY(ask_controller(dir, "POST", "/v1/tokens", encode(ask)));
   const std::string token = TRY(decode_token_answer(answer));
   return run_program({program_dir() + "/lockstep-agent", "join", "--controller",
                       format("{}:{}", controller_host(conf), conf.port), "--node", node, "--pki", pki, "--token", "-"},
@@ -106,7 +96,32 @@ Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const 
   return {};
 }
 
+NodeInit node_init(const ClusterDir& dir, const ClusterConf& conf, const std::string& name, std::uint32_t index) {
+  NodeInit init;
+  init.name = name;
+  init.dir = dir.node_dir(name);
+  init.hosts_file = dir.file("hosts");
+  init.agent = program_dir() + "/lockstep-agent";
+  init.cluster_id = dir.id;
+  if (conf.nodes > 0) {
+    init.address = conf.network.node_address(index);
+    init.gateway = conf.network.host_address();
+  }
+  if (!conf.gpus.empty())
+    init.library_path = program_dir() + "/../lib";
+  return init;
+}
+
 }  // namespace
+
+Result<std::string> ask_controller(const ClusterDir& dir, std::string_view method, const std::string& target,
+                                   const std::string& body) {
+  const auto client = TRY(connect_unix(dir.socket()));
+  const auto reply = TRY(client->call(method, target, body, seconds(30)));
+  if (reply.status >= 300)
+    return decode_error(reply.body, reply.status);
+  return reply.body;
+}
 
 std::optional<ProcessId> node_process(const ClusterDir& dir, const std::string& node) {
   const auto noted = read_pid_file(dir.node_dir(node) + "/" + kInitPidFile);
@@ -146,40 +161,33 @@ pid_t agent_of(const ProcessId& node) {
   return 0;
 }
 
-Result<std::size_t> start_nodes(const ClusterDir& dir, const ClusterConf& conf) {
+Result<StartedNodes> start_nodes(const ClusterDir& dir, const ClusterConf& conf) {
   const auto names = node_names(conf);
   const Folder folder = TRY(Folder::open(dir.root));
   if (conf.nodes > 0)
     TRY(write_hosts(folder, conf));
   std::vector<StartedNode> started;
-  std::vector<Cable> cables;
+  std::vector<Cable> cables, running_cables;
   const std::string bin = program_dir();
   for (std::uint32_t i = 0; i < names.size(); ++i) {
     if (const auto running = own_node(dir, names[i])) {
       running->signal(SIGHUP);  // an agent that keeps ending is tried again at once
+      running_cables.push_back({i, running->id().pid});
       continue;
     }
     TRY(write_node_files(folder, conf, names[i], i));
     TRY(join_node(dir, conf, names[i]));
-    NodeInit init;
-    init.name = names[i];
-    init.dir = dir.node_dir(names[i]);
-    init.hosts_file = dir.file("hosts");
-    init.agent = bin + "/lockstep-agent";
-    init.cluster_id = dir.id;
-    if (conf.nodes > 0) {
-      init.address = conf.network.node_address(i);
-      init.gateway = conf.network.host_address();
-    }
-    if (!conf.gpus.empty())
-      init.library_path = bin + "/../lib";
-    started.push_back(TRY(start_node_init(bin + "/lockstep", init)));
+    started.push_back(TRY(start_node_init(bin + "/lockstep", node_init(dir, conf, names[i], i))));
     cables.push_back({i, started.back().process.pid});
   }
-  if (conf.nodes > 0 && !cables.empty())
-    TRY(connect_nodes(conf.network, cables));
+  StartedNodes out{started.size(), 0};
+  if (conf.nodes > 0) {
+    out.replugged = TRY(restore_cables(conf.network, dir.id, running_cables));
+    if (!cables.empty())
+      TRY(connect_nodes(conf.network, dir.id, cables));
+  }
   for (auto& node : started) release(node);
-  return started.size();
+  return out;
 }
 
 Result<void> wait_nodes_up(const ClusterDir& dir, const ClusterConf& conf, Duration timeout) {
@@ -198,121 +206,6 @@ Result<void> wait_nodes_up(const ClusterDir& dir, const ClusterConf& conf, Durat
                format("{} of {} nodes are up after {} s; see the log in {}/nodes/NAME/log", up, want, timeout.seconds(),
                       dir.root),
                {}};
-}
-
-namespace {
-
-// The notes of a copied directory name the original's processes, and its network is the original's.
-Result<void> check_is_no_copy(const ClusterDir& dir, const std::vector<std::string>& names) {
-  std::vector<ProcessId> noted;
-  if (const auto note = read_run_note(dir.file(kControllerNoteFile)))
-    for (const auto& process : {note->supervisor, note->process})
-      if (process)
-        noted.push_back(*process);
-  for (const auto& name : names)
-    if (const auto process = read_pid_file(dir.node_dir(name) + "/" + kInitPidFile))
-      noted.push_back(*process);
-  for (const ProcessId& process : noted) {
-    const auto proven = OwnProcess::prove(process, dir.id);
-    if (!proven && proven.error().code == Errc::kDenied && command_name(process.pid).starts_with("lockstep"))
-      return denied(
-          format("{} says that process {} is its own, which runs for another directory: is this a copy of a "
-                 "running cluster's? Nothing was touched",
-                 dir.root, process.pid));
-  }
-  return {};
-}
-
-}  // namespace
-
-Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf& conf) {
-  // The controller first: it would otherwise see its nodes go and begin to heal.
-  const auto names = node_names(conf);
-  TRY(check_is_no_copy(dir, names));
-  TRY(stop_controller(dir));
-  // Notes may have been lost: what still holds a lock is not down, and the notes that are left are kept for the next
-  // try.
-  if (const std::string who = user_of(dir.root); !who.empty())
-    return conflict(
-        format("the controller is not down: {} uses {} and is not proven to be this cluster's. Look at it, "
-               "end it with kill, then run this again",
-               who, dir.root));
-  std::vector<OwnProcess> nodes;
-  for (const auto& name : names)
-    if (auto node = own_node(dir, name)) {
-      node->signal(SIGTERM);
-      nodes.push_back(std::move(*node));
-    }
-  for (const auto& node : nodes)
-    if (!node.end(seconds(10)))
-      return Error{Errc::kTimeout, format("node process {} does not end", node.id().pid), {}};
-  if (conf.nodes > 0)
-    TRY(remove_network(conf.network, conf.nodes));
-  else
-    end_plain_node(dir.node_dir(names[0]));
-  for (const auto& name : names)
-    if (const std::string who = user_of(dir.node_dir(name) + "/state"); !who.empty())
-      return conflict(
-          format("node {} is not down: its agent ({} of its own pid namespace) still uses {}/state. End it "
-                 "with kill, then run this again",
-                 name, who, dir.node_dir(name)));
-  for (const auto& name : names) unlink((dir.node_dir(name) + "/" + kInitPidFile).c_str());
-  for (const char* file : {kControllerNoteFile, "public/api.sock", "api.sock"}) unlink(dir.file(file).c_str());
-  return {};
-}
-
-namespace {
-
-void add_local_parts(ClusterStatus& status, const ClusterDir& dir) {
-  // Only the cluster's owner can read these; others see what the controller says of itself.
-  if (const auto note = read_run_note(dir.file(kControllerNoteFile))) {
-    const auto running = [](const std::optional<ProcessId>& process) {
-      return process && alive(*process) ? process->pid : 0;
-    };
-    status.controller_pid = running(note->process);
-    status.supervisor_pid = running(note->supervisor);
-    status.supervisor_unknown = false;
-    status.ends = note->ends;
-    status.last_end = note->ended;
-    status.last_end_at_s = note->ended_at_s;
-    status.next_start_at_s = status.controller_pid ? 0 : note->next_at_s;
-  }
-  if (const auto list = read_file(dir.file("applying.list")))
-    for (auto& line : split(*list, '\n'))
-      if (!line.empty())
-        status.quarantined.push_back(std::move(line));
-  for (auto& node : status.nodes) {
-    if (const auto process = node_process(dir, node.name)) {
-      node.pid = process->pid;
-      node.agent_pid = agent_of(*process);
-    }
-    if (const auto note = read_run_note(dir.node_dir(node.name) + "/" + kAgentNoteFile)) {
-      node.agent_ends = note->ends;
-      node.agent_last_end = note->ended;
-    }
-  }
-}
-
-}  // namespace
-
-Result<ClusterStatus> cluster_status(const ClusterDir& dir) {
-  ClusterStatus status;
-  const auto answer = api(dir, "GET", "/v1/status");
-  if (answer)
-    status = TRY(decode_cluster_status(*answer));
-  status.dir = dir.root;
-  status.socket = dir.socket();
-  if (!answer)
-    if (const auto conf = dir.load())
-      for (const auto& name : node_names(*conf)) status.nodes.push_back({name, "unknown"});
-  add_local_parts(status, dir);
-  if (!answer && answer.error().code == Errc::kDenied)
-    return answer.error();
-  if (!answer)
-    status.controller_state = status.controller_pid ? "not answering" : "down";
-  else if (status.controller_state.empty())
-    status.controller_state = "up";
-  return status;
 }
 
 }  // namespace lockstep

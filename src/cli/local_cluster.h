@@ -21,6 +21,9 @@ std::optional<OwnProcess> own_process(const ProcessId& noted, const std::string&
 std::optional<OwnProcess> own_node(const ClusterDir& dir, const std::string& node);
 pid_t agent_of(const ProcessId& node);  // 0 = not running just now
 
+// Its API: the body of a good answer.
+Result<std::string> ask_controller(const ClusterDir& dir, std::string_view method, const std::string& target,
+                                   const std::string& body = {});
 // Sees to it that the controller runs under a supervisor, and waits until it answers (30 s). True: it did already.
 Result<bool> start_controller(const ClusterDir& dir, const ClusterConf& conf);
 // Ends the supervisor, then the controller if that was left.
@@ -34,13 +37,22 @@ struct ClusterLock {
 };
 Result<ClusterLock> lock_cluster(const ClusterDir& dir);
 // Starts the nodes that are not running, all at once; makes bridge, cables, settings and certificates as needed.
-Result<std::size_t> start_nodes(const ClusterDir& dir, const ClusterConf& conf);
+struct StartedNodes {
+  std::size_t started = 0, replugged = 0;  // replugged: running ones whose cable was missing
+};
+Result<StartedNodes> start_nodes(const ClusterDir& dir, const ClusterConf& conf);
 // Waits until every node is up in the controller's eyes.
 Result<void> wait_nodes_up(const ClusterDir& dir, const ClusterConf& conf, Duration timeout);
-// Ends everything and removes bridge and leftovers outside the directory.
-Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf& conf);
+// Ends everything and removes bridge and leftovers outside the directory. conf: null where it cannot be read. Notes
+// that are lost or damaged keep nothing running: what they name is looked for among all processes then.
+Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf* conf);
+// What to say where the directory's mark is gone: by it processes are known.
+std::string lost_mark_text(const ClusterDir& dir);
+// The settings' nodes, and those that have a folder in the directory.
+std::vector<std::string> all_node_names(const ClusterDir& dir, const ClusterConf* conf);
 
-// The controller's own status with the local parts; controller_state "down" when it does not answer.
+// The controller's own status with the local parts (notices: what is damaged here, too); controller_state "down" when
+// it does not answer.
 Result<ClusterStatus> cluster_status(const ClusterDir& dir);
 
 }  // namespace lockstep

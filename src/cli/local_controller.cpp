@@ -17,16 +17,6 @@ namespace {
 constexpr Duration kStartPatience = seconds(30);
 constexpr Duration kLook = millis(5);
 
-std::string tail_of(const std::string& path) {
-  const auto text = read_file(path);
-  if (!text || text->empty())
-    return "nothing was logged";
-  auto lines = split(*text, '\n');
-  while (!lines.empty() && lines.back().empty()) lines.pop_back();
-  const std::size_t from = lines.size() > 5 ? lines.size() - 5 : 0;
-  return join({lines.begin() + static_cast<std::ptrdiff_t>(from), lines.end()}, "\n  ");
-}
-
 bool answers(const ClusterDir& dir) {
   const auto client = connect_unix(dir.socket());
   if (!client)
@@ -106,9 +96,8 @@ class Wait {
       return {};
     if (started_)
       supervisor_->end(seconds(15));
-    return Error{Errc::kUnavailable,
-                 format("the controller did not start:\n  {}\nIts log: {}", tail_of(what_.log_path), what_.log_path),
-                 {}};
+    return Error{
+        Errc::kUnavailable, format("the controller did not start: {}\nIts log: {}", note->ended, what_.log_path), {}};
   }
 
   static constexpr int kSupervisorsMax = 3;

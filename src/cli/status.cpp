@@ -15,8 +15,8 @@ namespace {
 constexpr const char* kStatusHelp = R"help(Usage: lockstep status [--dir DIR] [-o table|json]
 
 Controller, nodes and jobs of a cluster of this machine; when and why controller and agents ended and were started
-again; which commands are refused because they ended the controller. Exit code 0 when the controller is up, 3 when it
-is not.
+again; which commands are refused because they ended the controller; what of the cluster's files is damaged or was
+replaced, and who took over from whom (notice). Exit code 0 when the controller is up, 3 when it is not.
 )help";
 constexpr const char* kEnvHelp = R"help(Usage: lockstep env [--dir DIR]
 
@@ -35,12 +35,13 @@ std::string clock_text(std::int64_t at_s) {
 // Why the controller or an agent was started again, and what is refused since because it ended the controller.
 void print_ends(const ClusterStatus& s) {
   if (s.ends > 0)
-    printf("            ended %u time(s), last at %s: %s\n", s.ends, clock_text(s.last_end_at_s).c_str(),
-           s.last_end.c_str());
+    printf("            ended %u time(s), last%s: %s\n", s.ends,
+           s.last_end_at_s > 0 ? (" at " + clock_text(s.last_end_at_s)).c_str() : "", shown(s.last_end).c_str());
   if (s.next_start_at_s > 0)
     printf("            next start at %s; `lockstep up` starts it now\n", clock_text(s.next_start_at_s).c_str());
   if (s.controller_pid && !s.supervisor_pid && !s.supervisor_unknown)
     puts("            nobody starts it again if it ends: run `lockstep up`");
+  for (const auto& what : s.notices) printf("notice      %s\n", shown(what).c_str());
   for (const auto& what : s.quarantined) printf("            quarantined: %s\n", what.c_str());
   for (const auto& n : s.nodes)
     if (n.agent_ends > 0)
@@ -53,6 +54,15 @@ std::string shell_quoted(const std::string& text) {
   return out + "'";
 }
 
+void print_jobs(const ClusterStatus& s) {
+  std::vector<std::string> counts;
+  for (const auto& [state, count] : s.jobs)
+    if (count > 0)
+      counts.push_back(format("{} {}", count, state));
+  const std::string none = s.jobs_known ? "none" : "not known: the controller does not answer";
+  printf("jobs        %s\n", counts.empty() ? none.c_str() : join(counts, ", ").c_str());
+}
+
 void print_table(const ClusterStatus& s) {
   printf("cluster     %s (%s)\n", s.cluster.c_str(), s.dir.c_str());
   printf("controller  %s", s.controller_state.c_str());
@@ -62,14 +72,7 @@ void print_table(const ClusterStatus& s) {
     printf(", version %s", s.version.c_str());
   puts("");
   print_ends(s);
-  printf("jobs        ");
-  bool first = true;
-  for (const auto& [state, count] : s.jobs)
-    if (count > 0) {
-      printf("%s%llu %s", first ? "" : ", ", static_cast<unsigned long long>(count), state.c_str());
-      first = false;
-    }
-  puts(first ? "none" : "");
+  print_jobs(s);
   printf("\n%-12s %-12s %-15s %9s %15s %14s\n", "NODE", "STATE", "ADDRESS", "CORES", "MEMORY", "GPUS");
   for (const auto& n : s.nodes)
     printf("%-12s %-12s %-15s %9s %15s %14s%s%s\n", shown(n.name).c_str(), n.state.c_str(), shown(n.address).c_str(),
@@ -101,7 +104,7 @@ int status_main(int argc, char** argv) {
     return 2;
   }
   const ClusterDir dir = cluster_dir(path);
-  if (!dir.exists()) {
+  if (!dir.is_ours()) {
     fprintf(stderr, "lockstep status: there is no cluster in %s; start one with: lockstep up --dir %s\n",
             dir.root.c_str(), dir.root.c_str());
     return 1;

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
 #include "io/local/state_dir.h"
+#include "io/local/survivors.h"
 
 namespace lockstep {
 
@@ -32,7 +33,7 @@ its owner only.
   --gpus COUNTxTYPE  simulated GPUs of each virtual node, for example 8xh100
   --cpus C           cores of each node (default: 8 for each GPU, else this machine's)
   --memory M         memory of each node (default: 8G for each core)
-  --name NAME        the cluster's name (default lockstep)
+  --name NAME        the cluster's name (default lockstep): at most 64 letters, digits, - _ and .
   --port PORT        the controller's TLS port (default: chosen once, then kept)
   --defragment[=S]   move jobs that can save their work where a waiting one fits for it, though none in the first S
                      seconds after its start (default 600)
@@ -79,7 +80,10 @@ Result<Options> parse(int argc, char** argv, bool& help) {
         break;
       case 'c': o.cpus = TRY(number("--cpus", optarg, 1, 512)); break;
       case 'm': o.memory_mb = TRY(parse_memory_mb(optarg)); break;
-      case 'N': o.name = optarg; break;
+      case 'N':
+        o.name = optarg;
+        TRY(check_plain_word("--name", o.name));
+        break;
       case 'p': o.port = TRY(number("--port", optarg, 1, 65535)); break;
       case 'D': o.move_after_s = optarg ? TRY(number("--defragment", optarg, 1, 1'000'000'000)) : 600; break;
       case 't': o.topology = optarg; break;
@@ -112,6 +116,8 @@ Result<std::uint16_t> free_port() {
 Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
   if (dir.exists()) {
     const ClusterConf conf = TRY(dir.load());
+    if (!conf.damage.empty())
+      fprintf(stderr, "%s; its copy is used\n", conf.damage.c_str());
     const bool differs = (o.nodes && o.nodes != conf.nodes) || (!o.gpus.empty() && o.gpus != conf.gpus) ||
                          (o.cpus && o.cpus != conf.cpus) || (o.memory_mb && o.memory_mb != conf.memory_mb) ||
                          (!o.name.empty() && o.name != conf.name) || (o.port && o.port != conf.port) ||
@@ -144,8 +150,38 @@ Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
   return conf;
 }
 
+// A copied directory names the original's bridge: it gets a network of its own.
+Result<void> settle_network(const ClusterDir& dir, ClusterConf& conf) {
+  if (conf.nodes == 0 || !TRY(is_another_clusters(conf.network, dir.id)))
+    return {};
+  for (const auto& name : node_names(conf))
+    if (own_node(dir, name))
+      return conflict(
+          format("the bridge {} of this cluster was made anew for another one while nodes of this one run; "
+                 "stop them with: lockstep down --dir {}",
+                 conf.network.bridge, dir.root));
+  const std::string before = conf.network.bridge;
+  conf.network = TRY(choose_network(dir.root));
+  fprintf(stderr, "the bridge %s is another cluster's, of which this one may be a copy; this one gets %s\n",
+          before.c_str(), conf.network.bridge.c_str());
+  return {};
+}
+
+// Settings that could be read are not needed on disk again: a full one keeps no cluster down.
+Result<void> save(const ClusterDir& dir, const ClusterConf& conf) {
+  const bool known = dir.load().ok();
+  const auto saved = dir.save(conf);
+  if (!saved && !known)
+    return saved;
+  if (!saved)
+    fprintf(stderr, "lockstep up: %s\n", saved.error().message.c_str());
+  return {};
+}
+
 Result<int> up(const Options& options) {
   ClusterDir dir = cluster_dir(options.dir);
+  if (dir.is_ours() && access(dir.file(kMarkFile).c_str(), F_OK) != 0 && !id_of_those_in(dir.root).empty())
+    return conflict(lost_mark_text(dir));
   const StateDir state = TRY(claim_state_dir(dir.root));
   if (state.tightened > 0)
     fprintf(stderr, "%zu files and directories in %s were open to other users; they are closed now\n", state.tightened,
@@ -153,15 +189,18 @@ Result<int> up(const Options& options) {
   dir.id = state.id;
   const auto lock = TRY(lock_cluster(dir));
 
-  const ClusterConf conf = TRY(conf_for(dir, options));
+  ClusterConf conf = TRY(conf_for(dir, options));
   if (conf.nodes > 0 && geteuid() != 0)
     return denied(format("the cluster in {} has virtual nodes and needs root to start", dir.root));
-  TRY(dir.save(conf));
+  TRY(settle_network(dir, conf));
+  TRY(save(dir, conf));
   if (conf.nodes > 0)
-    TRY(make_bridge(conf.network));
+    TRY(make_bridge(conf.network, dir.id));
   const bool already = TRY(start_controller(dir, conf));
   const std::size_t wanted = node_names(conf).size();
-  const std::size_t started = TRY(start_nodes(dir, conf));
+  const auto [started, replugged] = TRY(start_nodes(dir, conf));
+  if (replugged > 0)
+    fprintf(stderr, "the cables of %zu running node(s) were missing; they are plugged in again\n", replugged);
   if (started > 0)
     fprintf(stderr, "starting %zu of %zu node(s) …\n", started, wanted);
   TRY(wait_nodes_up(dir, conf, seconds(60)));

@@ -151,7 +151,8 @@ std::string encode(const ClusterStatus& s) {
                                       {"socket", s.socket},
                                       {"controller", controller},
                                       {"seq", s.seq},
-                                      {"jobs", jobs},
+                                      {"jobs", s.jobs_known ? json::value(jobs) : json::value(nullptr)},
+                                      {"notices", array_of(s.notices)},
                                       {"nodes", nodes}}) +
          "\n";
 }
@@ -168,6 +169,7 @@ Result<ClusterStatus> decode_cluster_status(std::string_view text) {
     read(c->as_object(), "pid", s.controller_pid);
     read(c->as_object(), "state", s.controller_state);
   }
+  read(o, "notices", s.notices);
   if (const auto* jobs = o.if_contains("jobs"); jobs && jobs->is_object())
     for (const auto& item : jobs->as_object()) read(jobs->as_object(), item.key_c_str(), s.jobs[item.key_c_str()]);
   if (const auto* nodes = o.if_contains("nodes"); nodes && nodes->is_array())

@@ -59,6 +59,8 @@ struct ClusterStatus {
   std::string controller_state;          // "up", "read-only", "down"
   std::uint64_t seq = 0;
   std::map<std::string, std::uint64_t> jobs;  // by state
+  bool jobs_known = true;                     // false: nobody answered
+  std::vector<std::string> notices;           // what an administrator should know: damaged files, nodes taken over
   std::vector<NodeStatus> nodes;
 };
 std::string encode(const ClusterStatus& status);

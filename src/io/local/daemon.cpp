@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "io/local/standing.h"
 
 extern char** environ;
 
@@ -91,6 +92,7 @@ void leave_the_shell(int log, int kept) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  take_own_standing();
 }
 
 void close_behind_us(mode_t mask) {

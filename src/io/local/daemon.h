@@ -1,5 +1,6 @@
 // Starting a process that outlives the shell it was asked for in, and inherits nothing from it: no descriptor beyond
-// 0-2, no variable that it does not need, no keyring, no signal settings, no directory.
+// 0-2, no variable that it does not need, no keyring, no signal settings, no directory, no limit or priority
+// (io/local/standing.h).
 #pragma once
 
 #include <sys/types.h>
@@ -28,8 +29,8 @@ std::vector<std::string> daemon_environment(const std::vector<std::pair<std::str
 // A log file of ours, opened for appending; the descriptor is above 3.
 Result<int> open_log(const std::string& path);
 
-// In a forked child, before exec: /dev/null as 0, the log as 1 and 2, `kept` (-1: none) as 3, all others closed. Calls
-// nothing that would not be safe there.
+// In a forked child, before exec: /dev/null as 0, the log as 1 and 2, `kept` (-1: none) as 3, all others closed;
+// limits, priorities and CPUs are a daemon's. Calls nothing that would not be safe there.
 void leave_the_shell(int log, int kept = -1);
 
 // What a program does that may have been started by hand: closes whatever lies beyond 0-2, and takes a keyring and a

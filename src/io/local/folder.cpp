@@ -202,6 +202,14 @@ Result<Folder> Folder::folder(const std::string& name, unsigned mode) const {
   return made;
 }
 
+Result<Folder> Folder::existing(const std::string& name) const {
+  const std::string path = path_ + "/" + name;
+  const int fd = ::openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0)
+    return os_error("cannot open " + path);
+  return Folder(path, fd);
+}
+
 Result<std::vector<std::string>> Folder::names() const {
   const int fd = ::openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd);

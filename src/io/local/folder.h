@@ -30,6 +30,8 @@ class Folder {
 
   // A folder inside, made if it is missing; it has exactly this mode afterwards. kDenied unless it is ours.
   Result<Folder> folder(const std::string& name, unsigned mode) const;
+  // One that is there, whoever it belongs to: to look, not to trust. No link is followed.
+  Result<Folder> existing(const std::string& name) const;
   Result<std::vector<std::string>> names() const;  // sorted, without . and ..
   // A regular file of ours, at most 1 MiB of it. kDenied for anything else under that name; a FIFO is never waited for.
   Result<std::string> read(const std::string& name) const;

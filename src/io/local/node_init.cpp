@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "io/local/daemon.h"
 #include "io/local/restarts.h"
+#include "io/local/virtual_network.h"
 
 namespace lockstep {
 
@@ -55,9 +56,7 @@ Result<void> set_up_virtual(const NodeInit& init) {
   char byte;
   while (read(kGateFd, &byte, 1) < 0 && errno == EINTR) {}
   close(kGateFd);
-  return run_program({"ip", "-batch", "-"}, format("link set lo up\nlink set eth0 up\naddr add {}/{} dev eth0\n"
-                                                   "route add default via {}\n",
-                                                   init.address, init.prefix, init.gateway));
+  return run_program({"ip", "-batch", "-"}, commands_for_node_end(init.address, init.prefix, init.gateway));
 }
 
 // This machine since its start, or this container since its own.

@@ -1,6 +1,7 @@
 #include "io/local/restarts.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -16,8 +17,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kNoteBytes = 4096;
-constexpr std::size_t kEndedMax = 400;   // of what a process said last
-constexpr std::int64_t kLogTail = 4096;  // bytes of a log that are looked at
+constexpr std::size_t kEndedMax = 1'500;  // of what a process said last
+constexpr std::int64_t kLogTail = 4096;   // bytes of a log that are looked at
 constexpr int kReadTries = 20;
 constexpr int kLockTries = 200;  // of 10 ms
 constexpr std::string_view kFirstLine = "lockstep run note 1", kLastLine = "all of it";
@@ -139,11 +140,22 @@ Result<RunNote> read_run_note(const std::string& path) {
   }
 }
 
+namespace {
+
+// What the process did to itself: then its last words tell why. One that was killed has said nothing about that.
+bool is_crash(int signal) {
+  return signal == SIGABRT || signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGTRAP || signal == SIGSYS;
+}
+
+}  // namespace
+
 std::string ending_text(int status, const std::string& log_path, std::int64_t log_from) {
   const std::string how = WIFSIGNALED(status)
                               ? format("signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
                               : format("exit code {}", WEXITSTATUS(status));
-  const std::string said = last_line(log_path, log_from);
+  const bool tells = !WIFSIGNALED(status) || is_crash(WTERMSIG(status));
+  const std::string said = tells ? last_line(log_path, log_from) : "";
   return said.empty() ? how : how + ": " + said;
 }
 

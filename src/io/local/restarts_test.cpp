@@ -92,6 +92,7 @@ TEST(RunNote, SaysWhatAProcessSaidLast) {
   ASSERT_TRUE(write_file(log, "old\nCHECK failed: a < b\n").ok());
   EXPECT_EQ(ending_text(SIGABRT, log, 0), "signal 6 (Aborted): CHECK failed: a < b");
   EXPECT_EQ(ending_text(3 << 8, log, size_of_file(log)), "exit code 3");
+  EXPECT_EQ(ending_text(SIGKILL, log, 0), "signal 9 (Killed)") << "its last words were about something else";
 }
 
 // A program under the name of one of ours that runs until it is told to end.

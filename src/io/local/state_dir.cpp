@@ -12,6 +12,7 @@
 
 #include "base/mutant.h"
 #include "base/text.h"
+#include "io/local/text_check.h"
 
 namespace lockstep {
 
@@ -22,20 +23,43 @@ constexpr std::size_t kIdDigits = 32;
 constexpr std::string_view kMadeByFileSystem = "lost+found";
 constexpr int kSomebodyElseTries = 10;  // of 20 ms, while another `lockstep up` makes the directory
 
-// What we put into a state directory. A family stands for all names that begin with it: lockstep.db-wal.
-constexpr std::string_view kFiles[] = {"cluster.conf", "hosts", "reserve", "lock", "up.lock", "api.sock"};
-constexpr std::string_view kFamilies[] = {"lockstep.", "history.db", "applying", "controller."};
-constexpr std::string_view kFolders[] = {"public", "pki", "log", "nodes"};
+// What we put into one folder of a state directory. A family stands for all names that begin with it: lockstep.db-wal.
+struct Level {
+  struct Inside {
+    std::string_view name;  // "*": any
+    const Level* level;     // null: all in it is ours
+  };
+  std::vector<std::string_view> files, families;
+  std::vector<Inside> folders;
 
-bool known_file(std::string_view name) {
-  if (constexpr std::string_view kUnfinished = ".new"; name.ends_with(kUnfinished))
-    name.remove_suffix(kUnfinished.size());
-  return std::find(std::begin(kFiles), std::end(kFiles), name) != std::end(kFiles) ||
-         std::any_of(std::begin(kFamilies), std::end(kFamilies), [&](auto family) { return name.starts_with(family); });
-}
-bool known_folder(std::string_view name) {
-  return std::find(std::begin(kFolders), std::end(kFolders), name) != std::end(kFolders);
-}
+  bool holds_file(std::string_view name) const {
+    if (constexpr std::string_view kUnfinished = ".new"; name.ends_with(kUnfinished))
+      name.remove_suffix(kUnfinished.size());
+    return std::find(files.begin(), files.end(), name) != files.end() ||
+           std::any_of(families.begin(), families.end(), [&](auto family) { return name.starts_with(family); });
+  }
+  const Inside* folder(std::string_view name) const {
+    for (const Inside& inside : folders)
+      if (inside.name == name || inside.name == "*")
+        return &inside;
+    return nullptr;
+  }
+};
+const Level kPublicLevel{{"api.sock", "ca.pem"}, {}, {}};
+const Level kPkiLevel{{}, {"ca.", "controller.", "node."}, {}};
+const Level kLogLevel{{}, {"controller.log"}, {}};
+const Level kRunLevel{{"api.sock"}, {}, {}};
+const Level kStateLevel{{"lock", "journal"}, {}, {{"shims", nullptr}}};
+const Level kNodeLevel{{"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "hostname"},
+                       {"log"},
+                       {{"pki", &kPkiLevel}, {"run", &kRunLevel}, {"state", &kStateLevel}}};
+const Level kNodesLevel{{}, {}, {{"*", &kNodeLevel}}};
+const Level kTopLevel{{"hosts", "reserve", "lock", "up.lock", "api.sock"},
+                      {"cluster.conf", "lockstep.", "history.db", "applying", "controller."},
+                      {{"public", &kPublicLevel}, {"pki", &kPkiLevel}, {"log", &kLogLevel}, {"nodes", &kNodesLevel}}};
+
+bool known_file(std::string_view name) { return kTopLevel.holds_file(name); }
+bool known_folder(std::string_view name) { return kTopLevel.folder(name) != nullptr; }
 
 // A copy of a directory holds the same mark, and processes of the original are none of the copy's: the file itself,
 // which a moved directory keeps, belongs to the id.
@@ -46,12 +70,30 @@ Result<std::string> id_here(const Folder& folder, std::string mark) {
   return std::move(mark) + format("{:x}", found.st_ino);
 }
 
+std::string mark_text(const std::string& id) {
+  const std::string text = format("{}{}\n", kMarkLine, id);
+  return text + format("check={:016x}\n", text_check(text));
+}
+
 Result<std::string> read_mark(const Folder& folder) {
   const std::string text = TRY(folder.read(kMarkFile));
-  const std::string id(trim(std::string_view(text).substr(std::min(text.size(), kMarkLine.size()))));
-  if (!text.starts_with(kMarkLine) || id.size() != kIdDigits || id.find_first_not_of("0123456789abcdef") != id.npos)
-    return Error{Errc::kCorrupt, format("{}/{} is not a mark that we made", folder.path(), kMarkFile), {}};
+  const std::string_view rest = std::string_view(text).substr(std::min(text.size(), kMarkLine.size()));
+  const std::string id(trim(rest.substr(0, rest.find('\n'))));
+  // Marks of older versions hold no check.
+  const bool whole = rest == id + "\n" || rest == id || text == mark_text(id);
+  if (!whole || !text.starts_with(kMarkLine) || id.size() != kIdDigits ||
+      id.find_first_not_of("0123456789abcdef") != id.npos)
+    return Error{Errc::kCorrupt, format("{}/{} is damaged: it holds no id", folder.path(), kMarkFile), {}};
   return id_here(folder, id);
+}
+
+// A mark that is there and does not say who we are.
+Error unreadable_mark(const Folder& folder, const Error& why) {
+  return {why.code,
+          format("{0}. Processes of this cluster are known by it. Stop them with: lockstep down --dir {1}; then remove "
+                 "{1}/{2}, and `lockstep up --dir {1}` makes a new one. Jobs and history are not concerned",
+                 why.message, folder.path(), kMarkFile),
+          {}};
 }
 
 Result<std::string> make_mark(const Folder& folder) {
@@ -60,7 +102,7 @@ Result<std::string> make_mark(const Folder& folder) {
     return os_error("getrandom");
   std::string id;
   for (const unsigned char byte : bytes) id += format("{:02x}", byte);
-  TRY(folder.write(kMarkFile, format("{}{}\n", kMarkLine, id), 0600));
+  TRY(folder.write(kMarkFile, mark_text(id), 0600));
   return id_here(folder, std::move(id));
 }
 
@@ -167,7 +209,7 @@ Result<std::optional<StateDir>> look(const std::string& path, bool last_try) {
   if (mark)
     return std::optional<StateDir>(TRY(ready(std::move(folder), std::move(*mark))));
   if (mark.error().code != Errc::kNotFound)
-    return mark.error();
+    return unreadable_mark(folder, mark.error());
   const auto names = TRY(folder.names());
   const bool takes = empty(names) || made_by_older_version(folder) || mutant(Mutant::kForeignDirectory);
   if (!takes && !last_try)
@@ -214,6 +256,37 @@ Result<void> remove_entry(int parent, const std::string& name, const std::string
   return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 ? Result<void>() : os_error("cannot remove " + path);
 }
 
+struct Removal {
+  dev_t device;      // that all of it must lie on
+  std::size_t base;  // length of the state directory's own path, in those that are reported
+};
+
+// Removes what has a name of ours at this level and below. What has not is left, and its path noted; so are the folders
+// that lead to it.
+Result<void> remove_known(const Folder& folder, const Level& level, const Removal& removal,
+                          std::vector<std::string>& kept) {
+  for (const auto& name : TRY(folder.names())) {
+    const std::string path = folder.path() + "/" + name;
+    const bool is_mark = &level == &kTopLevel && name == kMarkFile;  // last: what is interrupted stays ours
+    if (is_mark || (&level == &kTopLevel && name == kMadeByFileSystem))
+      continue;
+    const bool is_folder = holds_folder(folder, name);
+    const Level::Inside* inside = is_folder ? level.folder(name) : nullptr;
+    if (inside && inside->level) {
+      const Folder below = TRY(folder.existing(name));
+      const std::size_t before = kept.size();
+      TRY(remove_known(below, *inside->level, removal, kept));
+      if (kept.size() == before)
+        TRY(remove_entry(folder.fd(), name, path, removal.device));
+    } else if (inside || (!is_folder && level.holds_file(name)) || mutant(Mutant::kForeignDirectory)) {
+      TRY(remove_entry(folder.fd(), name, path, removal.device));
+    } else {
+      kept.push_back(path.substr(removal.base));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool serves_others() { return ::geteuid() == 0; }
@@ -257,7 +330,7 @@ Result<StateDir> find_state_dir(const std::string& path) {
   if (mark)
     return StateDir{std::move(folder), std::move(*mark)};
   if (mark.error().code != Errc::kNotFound)
-    return mark.error();
+    return unreadable_mark(folder, mark.error());
   if (made_by_older_version(folder) || mutant(Mutant::kForeignDirectory))
     return StateDir{TRY(Folder::open(path)), TRY(make_mark(folder))};
   const auto names = TRY(folder.names());
@@ -269,15 +342,7 @@ Result<std::vector<std::string>> remove_state_dir(StateDir dir) {
   if (::fstat(dir.folder.fd(), &found) != 0)
     return os_error(dir.folder.path());
   std::vector<std::string> kept;
-  for (const auto& name : TRY(dir.folder.names())) {
-    if (name == kMarkFile)
-      continue;  // last: what is interrupted stays ours
-    const bool ours = holds_folder(dir.folder, name) ? known_folder(name) : known_file(name);
-    if (ours || mutant(Mutant::kForeignDirectory))
-      TRY(remove_entry(dir.folder.fd(), name, dir.file(name), found.st_dev));
-    else if (name != kMadeByFileSystem)
-      kept.push_back(name);
-  }
+  TRY(remove_known(dir.folder, kTopLevel, {found.st_dev, dir.folder.path().size() + 1}, kept));
   if (!kept.empty())
     return kept;
   TRY(remove_entry(dir.folder.fd(), kMarkFile, dir.file(kMarkFile), found.st_dev));

@@ -37,7 +37,8 @@ std::string user_of(const std::string& directory);
 // Takes what is too much from the modes of everything of ours in it; how many there were. Claiming does it, too.
 std::size_t close_to_others(const StateDir& dir);
 
-// Everything of ours in it, then the directory itself if that is all. Returns the names that were not ours and stay.
+// Everything of ours in it, then the directory itself if that is all. Returns what is not ours and stays, as paths
+// below the directory: by its name, at every level.
 Result<std::vector<std::string>> remove_state_dir(StateDir dir);
 
 // Whether commands and jobs of other users may reach the cluster: where we are root. Decides the modes of sockets and

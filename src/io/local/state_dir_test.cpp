@@ -112,22 +112,62 @@ TEST_F(StateDirTest, WhatOthersPutThereIsNoMark) {
   EXPECT_EQ(claim_state_dir(at("b")).error().code, Errc::kDenied);
 }
 
+TEST_F(StateDirTest, ADamagedMarkSaysWhatToDo) {
+  ASSERT_TRUE(claim_state_dir(at("m")).ok());
+  const std::string mark = at("m/lockstep.id");
+  const std::string good = *read_file(mark);
+  std::string flipped = good;
+  flipped[good.find("id=") + 5] ^= 1;
+  const auto said = [&] {
+    const auto claimed = claim_state_dir(at("m")), found = find_state_dir(at("m"));
+    EXPECT_FALSE(claimed.ok());
+    EXPECT_FALSE(found.ok());
+    return claimed.ok() || found.ok() ? "" : claimed.error().message + found.error().message;
+  };
+  for (const std::string& text :
+       {std::string(), good.substr(0, 20), good.substr(0, 70), "q" + good.substr(1), flipped, std::string(100, '\0')}) {
+    put("m/lockstep.id", text);
+    EXPECT_NE(said().find(mark + " is damaged"), std::string::npos) << text;
+    EXPECT_NE(said().find("lockstep down --dir " + at("m")), std::string::npos) << text;
+  }
+  ASSERT_EQ(::unlink(mark.c_str()), 0);
+  ASSERT_EQ(::mkdir(mark.c_str(), 0700), 0);
+  EXPECT_NE(said().find("lockstep down --dir"), std::string::npos);
+}
+
 TEST_F(StateDirTest, OnlyWhatIsOursIsRemoved) {
   auto dir = claim_state_dir(at("c"));
   for (const char* file : {"lockstep.db", "lockstep.db-wal", "history.db", "applying.list", "nodes/n1/state/shims/a/x"})
     put("c/" + std::string(file));
   put("elsewhere/precious");
-  ASSERT_EQ(::symlink(at("elsewhere").c_str(), at("c/nodes/n1/link").c_str()), 0);
+  put("c/pki/ca.key");
+  put("c/log/controller.log");
+  put("c/nodes/n1/agent.json");
+  put("c/nodes/n1/state/journal");
+  put("c/nodes/n2/log");
   put("c/work/train.py");
   put("c/locked.txt");
+  // Below the folders that are ours, too.
+  put("c/nodes/thesis.tex");
+  put("c/nodes/backup/thesis.tex");
+  put("c/nodes/n1/notes.txt");
+  put("c/nodes/n1/state/results/a");
+  put("c/pki/corporate.pem");
+  put("c/log/mine.log");
+  ASSERT_EQ(::symlink(at("elsewhere").c_str(), at("c/nodes/n1/link").c_str()), 0);
   const auto kept = remove_state_dir(std::move(*dir));
   ASSERT_TRUE(kept.ok()) << kept.error().message;
-  EXPECT_EQ(*kept, (std::vector<std::string>{"locked.txt", "work"}));
-  EXPECT_TRUE(exists(at("c/work/train.py")));
-  EXPECT_TRUE(exists(at("c/locked.txt")));
+  EXPECT_EQ(*kept, (std::vector<std::string>{"locked.txt", "log/mine.log", "nodes/backup/thesis.tex", "nodes/n1/link",
+                                             "nodes/n1/notes.txt", "nodes/n1/state/results", "nodes/thesis.tex",
+                                             "pki/corporate.pem", "work"}));
+  for (const std::string file :
+       {"work/train.py", "nodes/thesis.tex", "nodes/backup/thesis.tex", "nodes/n1/state/results/a"})
+    EXPECT_TRUE(exists(at("c/" + file))) << file;
   EXPECT_TRUE(exists(at("elsewhere/precious"))) << "a link was followed";
-  EXPECT_FALSE(exists(at("c/lockstep.db")));
-  EXPECT_FALSE(exists(at("c/nodes")));
+  for (const std::string file : {"lockstep.db", "pki/ca.key", "log/controller.log", "nodes/n1/agent.json",
+                                 "nodes/n1/state/journal", "nodes/n1/state/shims", "nodes/n2"})
+    EXPECT_FALSE(exists(at("c/" + file))) << file;
+  EXPECT_TRUE(find_state_dir(at("c")).ok()) << "what is left is still known as ours";
 
   auto other = claim_state_dir(at("d"));
   put("d/lockstep.db");

@@ -4,20 +4,16 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
-#include <numeric>
+#include <algorithm>
 #include <set>
 
 #include "base/text.h"
+#include "io/local/interfaces.h"
+#include "io/local/text_check.h"
 
 namespace lockstep {
 
 namespace {
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t h = 0xcbf29ce484222325;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return h;
-}
 
 // Second octets of 10/8 networks this machine already has an address in.
 std::set<std::uint32_t> taken_octets() {
@@ -36,6 +32,46 @@ std::set<std::uint32_t> taken_octets() {
   return taken;
 }
 
+bool exists(const std::string& interface) { return if_nametoindex(interface.c_str()) != 0; }
+
+// A link address of its own for every end. Left to itself a bridge takes the lowest address among its cables, and a
+// restarted node a new one: with every node that dies, the others would talk into the void until their neighbour tables
+// notice, half a minute later.
+std::string link_address(const VirtualNetwork& network, std::uint32_t number) {
+  return format("02:4c:{:02x}:{:02x}:{:02x}:{:02x}", network.second & 0xff, (number >> 16) & 0xff, (number >> 8) & 0xff,
+                number & 0xff);
+}
+
+std::string our_end(const VirtualNetwork& network, std::uint32_t index) {
+  return format("{}n{}", network.bridge, index);
+}
+
+// Names of cables of nodes that died, or of a cluster that goes. The kernel takes a dead node's network down in its own
+// time, and our end of the cable with it: one that goes by itself meanwhile is no failure.
+void remove_links(const std::vector<std::string>& names) {
+  std::string batch;
+  for (const auto& name : names) batch += format("link del {}\n", name);
+  if (!batch.empty())
+    (void)run_program({"ip", "-force", "-batch", "-"}, batch);
+}
+
+bool is_cable_of(const std::string& name, const std::string& bridge) {
+  return name.size() > bridge.size() + 1 && name.starts_with(bridge + "n") &&
+         std::all_of(name.begin() + static_cast<std::ptrdiff_t>(bridge.size()) + 1, name.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
+
+Result<std::vector<std::string>> names_of_cluster(const std::string& bridge, const std::string& cluster_id) {
+  std::vector<std::string> out;
+  for (const auto& one : TRY(list_interfaces())) {
+    const bool marked = !cluster_id.empty() && one.alias == interface_mark(cluster_id);
+    const bool older = one.alias.empty() && !bridge.empty() && (one.name == bridge || is_cable_of(one.name, bridge));
+    if (marked || older)
+      out.push_back(one.name);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string VirtualNetwork::host_address() const { return format("10.{}.0.1", second); }
@@ -45,72 +81,92 @@ std::string VirtualNetwork::node_address(std::uint32_t index) const {
 }
 
 Result<VirtualNetwork> choose_network(const std::string& dir) {
-  const std::uint64_t hash = fnv1a(dir);
+  const std::uint64_t hash = text_check(dir);
   const auto taken = taken_octets();
   for (std::uint32_t attempt = 0; attempt < 128; ++attempt) {
     VirtualNetwork network;
     network.second = 64 + static_cast<std::uint32_t>((hash + attempt) % 128);
     network.bridge = format("ls{:05x}", ((hash >> 8) + attempt) & 0xfffff);
-    if (!taken.contains(network.second) && !bridge_exists(network))
+    if (!taken.contains(network.second) && !exists(network.bridge))
       return network;
   }
   return Error{Errc::kExhausted, "no free 10.x.0.0/16 network for virtual nodes on this machine", {}};
 }
 
-bool bridge_exists(const VirtualNetwork& network) { return if_nametoindex(network.bridge.c_str()) != 0; }
-
-// A link address of its own for every end. Left to itself a bridge takes the lowest address among its cables, and a
-// restarted node a new one: with every node that dies, the others would talk into the void until their neighbour tables
-// notice, half a minute later.
-static std::string link_address(const VirtualNetwork& network, std::uint32_t number) {
-  return format("02:4c:{:02x}:{:02x}:{:02x}:{:02x}", network.second & 0xff, (number >> 16) & 0xff, (number >> 8) & 0xff,
-                number & 0xff);
+Result<bool> is_another_clusters(const VirtualNetwork& network, const std::string& cluster_id) {
+  for (const auto& one : TRY(list_interfaces()))
+    if (one.name == network.bridge)
+      return !one.alias.empty() && one.alias != interface_mark(cluster_id);
+  return false;
 }
 
-Result<void> make_bridge(const VirtualNetwork& network) {
-  if (bridge_exists(network))
-    return {};
-  return run_program(
-      {"ip", "-batch", "-"},
-      format("link add {0} address {3} type bridge forward_delay 0\naddr add {1}/{2} dev {0}\nlink set {0} up\n",
-             network.bridge, network.host_address(), VirtualNetwork::kPrefix, link_address(network, 0)));
-}
-
-static std::string our_end(const VirtualNetwork& network, std::uint32_t index) {
-  return format("{}n{}", network.bridge, index);
-}
-
-// Cables of nodes that died. The kernel takes a dead node's network down in its own time, and our end of the cable with
-// it: one that goes by itself meanwhile is no failure.
-static void remove_cables(const VirtualNetwork& network, const std::vector<std::uint32_t>& nodes) {
+Result<void> make_bridge(const VirtualNetwork& network, const std::string& cluster_id) {
   std::string batch;
-  for (const std::uint32_t index : nodes)
-    if (const std::string outer = our_end(network, index); if_nametoindex(outer.c_str()) != 0)
-      batch += format("link del {}\n", outer);
-  if (!batch.empty())
-    (void)run_program({"ip", "-force", "-batch", "-"}, batch);
-}
-
-Result<void> connect_nodes(const VirtualNetwork& network, const std::vector<Cable>& cables) {
-  std::vector<std::uint32_t> nodes;
-  for (const auto& cable : cables) nodes.push_back(cable.index);
-  remove_cables(network, nodes);
-  std::string batch;
-  for (const auto& cable : cables) {
-    const std::string outer = our_end(network, cable.index);
-    batch += format("link add {} type veth peer name eth0 address {} netns {}\nlink set {} master {} up\n", outer,
-                    link_address(network, cable.index + 1), cable.node, outer, network.bridge);
-  }
+  if (!exists(network.bridge))
+    batch = format("link add {} address {} type bridge forward_delay 0\n", network.bridge, link_address(network, 0));
+  batch += format("link set {0} alias {3}\naddr replace {1}/{2} dev {0}\nlink set {0} up\n", network.bridge,
+                  network.host_address(), VirtualNetwork::kPrefix, interface_mark(cluster_id));
   return run_program({"ip", "-batch", "-"}, batch);
 }
 
-Result<void> remove_network(const VirtualNetwork& network, std::uint32_t nodes) {
-  std::vector<std::uint32_t> all(nodes);
-  std::iota(all.begin(), all.end(), 0);
-  remove_cables(network, all);
-  if (!bridge_exists(network))
-    return {};
-  return run_program({"ip", "link", "del", network.bridge});
+Result<void> connect_nodes(const VirtualNetwork& network, const std::string& cluster_id,
+                           const std::vector<Cable>& cables) {
+  std::vector<std::string> stale;
+  std::string batch;
+  for (const auto& cable : cables) {
+    const std::string outer = our_end(network, cable.index);
+    if (exists(outer))
+      stale.push_back(outer);
+    batch +=
+        format("link add {0} type veth peer name eth0 address {1} netns {2}\nlink set {0} master {3} alias {4} up\n",
+               outer, link_address(network, cable.index + 1), cable.node, network.bridge, interface_mark(cluster_id));
+  }
+  remove_links(stale);
+  return run_program({"ip", "-batch", "-"}, batch);
+}
+
+std::string commands_for_node_end(const std::string& address, int prefix, const std::string& gateway) {
+  return format("link set lo up\nlink set eth0 up\naddr replace {}/{} dev eth0\nroute replace default via {}\n",
+                address, prefix, gateway);
+}
+
+Result<std::size_t> restore_cables(const VirtualNetwork& network, const std::string& cluster_id,
+                                   const std::vector<Cable>& cables) {
+  const auto found = TRY(list_interfaces());
+  const auto named = [&](const std::string& name) {
+    return std::find_if(found.begin(), found.end(), [&](const Interface& one) { return one.name == name; });
+  };
+  const auto bridge = named(network.bridge);
+  std::vector<Cable> missing;
+  std::string loose;  // the node's end is well, ours hangs in the air
+  std::size_t count = 0;
+  for (const auto& cable : cables) {
+    const auto end = named(our_end(network, cable.index));
+    if (end == found.end())
+      missing.push_back(cable);
+    else if (bridge == found.end() || end->master != bridge->index)
+      loose += format("link set {} master {} up\n", end->name, network.bridge), ++count;
+  }
+  if (!loose.empty())
+    TRY(run_program({"ip", "-batch", "-"}, loose));
+  if (!missing.empty())
+    TRY(connect_nodes(network, cluster_id, missing));
+  for (const auto& cable : missing)
+    TRY(run_program(
+        {"nsenter", "--target", std::to_string(cable.node), "--net", "ip", "-batch", "-"},
+        commands_for_node_end(network.node_address(cable.index), VirtualNetwork::kPrefix, network.host_address())));
+  return count + missing.size();
+}
+
+Result<void> remove_network(const std::string& bridge, const std::string& cluster_id) {
+  remove_links(TRY(names_of_cluster(bridge, cluster_id)));
+  const auto left = TRY(names_of_cluster(bridge, cluster_id));
+  if (!left.empty())
+    return Error{
+        Errc::kIo,
+        format("the network interface {} of this cluster cannot be removed; try: ip link del {}", left[0], left[0]),
+        {}};
+  return {};
 }
 
 }  // namespace lockstep

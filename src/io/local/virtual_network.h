@@ -1,5 +1,5 @@
 // The network of a cluster of virtual nodes: one bridge on this machine, one cable (veth pair) a node, one /16 of
-// private addresses that nothing else here uses.
+// private addresses that nothing else here uses. What a cluster made carries its mark (interfaces.h).
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,24 @@ struct VirtualNetwork {
 
 // A name and a subnet for the state directory, not in use on this machine.
 Result<VirtualNetwork> choose_network(const std::string& dir);
-Result<void> make_bridge(const VirtualNetwork& network);  // harmless when it is there
+// An interface of the bridge's name carries another cluster's mark: this directory is a copy, or was away for long.
+Result<bool> is_another_clusters(const VirtualNetwork& network, const std::string& cluster_id);
+// Harmless when it is there: its address and state are set again.
+Result<void> make_bridge(const VirtualNetwork& network, const std::string& cluster_id);
 struct Cable {
   std::uint32_t index = 0;
   pid_t node = 0;  // whose network namespace gets the other end, as eth0
 };
-Result<void> connect_nodes(const VirtualNetwork& network, const std::vector<Cable>& cables);
-// The bridge and what is left of the nodes' cables. Harmless when they are gone.
-Result<void> remove_network(const VirtualNetwork& network, std::uint32_t nodes);
-bool bridge_exists(const VirtualNetwork& network);
+Result<void> connect_nodes(const VirtualNetwork& network, const std::string& cluster_id,
+                           const std::vector<Cable>& cables);
+// Of running nodes: plugs in again what somebody took away. How many there were.
+Result<std::size_t> restore_cables(const VirtualNetwork& network, const std::string& cluster_id,
+                                   const std::vector<Cable>& cables);
+// What the node's own first process does, too: its end of the cable gets its address.
+std::string commands_for_node_end(const std::string& address, int prefix, const std::string& gateway);
+// Every interface that carries this cluster's mark, and of those of an older version, which carry none, the bridge of
+// that name and its cables. Another cluster's are left alone. Harmless when they are gone. "": the id or the name of
+// the bridge is not known.
+Result<void> remove_network(const std::string& bridge, const std::string& cluster_id);
 
 }  // namespace lockstep

@@ -1,0 +1,36 @@
+// cluster.conf: the settings an embedded cluster was made with, as text. A copy lies beside it, and both end with a
+// check over the rest: a damaged one is noticed, and keeps nobody from starting or stopping the cluster.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "io/local/virtual_network.h"
+
+namespace lockstep {
+
+inline constexpr const char* kConfFile = "cluster.conf";
+inline constexpr const char* kConfCopyFile = "cluster.conf.copy";
+
+struct ClusterConf {
+  std::string name = "lockstep";
+  std::uint32_t nodes = 0;  // virtual ones; 0 = this machine itself is the one node
+  std::string gpus;         // "8xh100"; "" = none (virtual), or what NVML finds (plain)
+  std::uint32_t cpus = 0;   // per node; 0 = the default
+  std::int64_t memory_mb = 0;
+  std::uint16_t port = 0;          // of the controller
+  std::uint32_t move_after_s = 0;  // lockstepd --defragment --move-after; 0 = without
+  VirtualNetwork network;
+
+  std::string damage;  // why not cluster.conf but its copy was read; not written
+};
+
+std::string conf_text(const ClusterConf& conf);
+// The error says what is wrong with the text. One that somebody wrote or changed by hand has no check, and is taken.
+Result<ClusterConf> parse_conf(const std::string& text);
+
+// A word that may be written there, and is a cluster's name elsewhere: letters, digits, - _ and ., at most 64.
+Result<void> check_plain_word(const std::string& option, const std::string& word);
+
+}  // namespace lockstep
