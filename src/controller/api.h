@@ -69,6 +69,7 @@ struct ApiSettings {
   std::optional<std::uint32_t> only_uid;  // whose work this cluster runs; nullopt: it can become any user
   CoreSettings core = {};                 // of the engine: copies of the cluster follow them
   ApiLimits limits;
+  std::vector<std::string> notices;  // for `lockstep status`: what was found at the start
 };
 
 class Api {
@@ -94,6 +95,8 @@ class Api {
   // More lines for /metrics, in Prometheus' text; asked at each request.
   void handle(std::shared_ptr<HttpExchange> exchange);
   void set_read_only(bool read_only) { read_only_ = read_only; }
+  // What `lockstep status` tells besides; asked on the loop's thread.
+  void set_notices(std::function<std::vector<std::string>()> notices) { notices_ = std::move(notices); }
   // Asks for the lengths of stored scripts that were there at the start, some at a time.
   void learn_lengths();
   static std::span<const Route> routes();  // routes.cpp
@@ -240,6 +243,7 @@ class Api {
   World world_;
   ApiSettings settings_;
   ApiPowers powers_;
+  std::function<std::vector<std::string>()> notices_;
   std::map<std::string, PageEntry, std::less<>> pages_;
   std::map<UserId, Holdings::Of> on_the_way_;  // of submissions that are not in the live view yet
   Refusals refusals_;

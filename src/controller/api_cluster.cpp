@@ -78,6 +78,8 @@ void Api::status(Visit visit) {
   status.controller_pid = getpid();
   status.controller_state = read_only_ ? "read-only" : "up";
   status.seq = tables.seq;
+  if (notices_)
+    status.notices = notices_();
   const StateCounts& counts = world_.view.counts();
   for (std::size_t i = 0; i < kJobStates; ++i)
     if (counts.by_state[i] > 0)

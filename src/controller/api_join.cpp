@@ -113,7 +113,7 @@ Result<LinkHub::Holder> Api::link_holder(const Peer& peer) const {
       peer.certificate_serial.empty())
     return denied("links are for nodes that have joined: their certificate is missing");
   LinkHub::Holder holder{std::string(name.substr(kNodePrefix.size())), peer.certificate_serial,
-                         std::string(broker ? role.substr(kBrokerPrefix.size()) : std::string_view{})};
+                         std::string(broker ? role.substr(kBrokerPrefix.size()) : std::string_view{}), peer.address};
   if (const Node* node = world_.view.tables().node(holder.node_name))
     TRY(check_certificate(*node, holder.certificate));
   return holder;

@@ -168,6 +168,8 @@ struct Engine::Inner {
       out.push_back({last_index + out.size() + 1, last_seq, false, std::move(bytes)});
     });
     out.back().closing = true;
+    if (state.tables().cluster)
+      out.back().next_job = state.tables().cluster->next_job;
     return out;
   }
 

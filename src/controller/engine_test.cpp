@@ -82,6 +82,27 @@ TEST_F(EngineTest, ALongCommandGoesOnInPartsAndIsAnsweredOnce) {
   EXPECT_FALSE(engine->has_work());
 }
 
+TEST_F(EngineTest, NoJobGetsAnIdThatWasGivenOutBefore) {
+  const auto submit = [this](Engine& engine, UserId user) {
+    auto spec = std::make_shared<JobSpec>();
+    spec->user = user;
+    spec->hold = true;
+    spec->groups.resize(1);
+    spec->groups[0].launch = Launch::kScript;
+    spec->script = "a-blob";
+    return run(engine, SubmitJob{spec, std::nullopt, nullptr, {}})->job;
+  };
+  EngineSettings settings;
+  settings.core.first_job = 500;  // as accounting says, though the log has lost it
+  auto engine = *Engine::open(log, settings, now);
+  const UserId ann = run(*engine, PutUser{person("ann", 1000)})->user;
+  EXPECT_EQ(submit(*engine, ann), JobId{500});
+  EXPECT_EQ(log.entries.back().next_job, 501u) << "kept beside the log";
+  settings.core.first_job = 7;
+  engine = *Engine::open(log, settings, now);
+  EXPECT_EQ(submit(*engine, ann), JobId{501});
+}
+
 TEST_F(EngineTest, ABatchEndsWhenItsCommandsTookLongEnough) {
   auto engine = open();
   Duration cpu;

@@ -43,9 +43,15 @@ Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot
   std::uint64_t index = cursor;
   while (index < last) {
     const auto entries = TRY(log.read(index + 1, kPage));
-    if (entries.empty())
+    const std::uint64_t first = entries.empty() ? last + 1 : entries.front().index;
+    // What the log forgot is in the store as it came out, at least for jobs that are still known.
+    if (first != index + 1)
+      TRY(store_.take(first - 1, snapshot, tables_));
+    if (entries.empty()) {
+      cursor = last;
       break;
-    if (entries.front().index != index + 1)
+    }
+    if (first != index + 1)
       std::fprintf(
           stderr,
           "lockstepd: accounting lacks what happened between log entries %llu and %llu: history.db is an older "

@@ -79,7 +79,9 @@ struct LinkHub::Link {
   std::uint64_t id = 0;
   Holder holder;
   PeerAddress peer;
-  bool welcome = false;  // until then nobody is heard who speaks through it
+  bool welcome = false;       // until then nobody is heard who speaks through it
+  bool comes_second = false;  // there was a welcome one of the same node, which may be alive
+  std::string first_address;  // of that one
   std::shared_ptr<Mux> mux;
   std::shared_ptr<FairShare> memory;
   std::uint64_t next_stream = 2;
@@ -206,6 +208,10 @@ LinkHub::~LinkHub() {
 void LinkHub::add(std::unique_ptr<Stream> stream, Holder holder) {
   end_older(holder.node_name);
   auto link = std::make_shared<Link>();
+  if (const auto first = by_name_.find(holder.node_name); first != by_name_.end()) {
+    link->comes_second = true;
+    link->first_address = links_.at(first->second)->holder.address;
+  }
   const std::uint64_t id = link->id = next_++;
   link->holder = std::move(holder);
   link->memory = memory_;
@@ -281,8 +287,8 @@ void LinkHub::frame(const std::shared_ptr<Link>& link, Frame f) {
 void LinkHub::message(const std::shared_ptr<Link>& link, const std::string& payload) {
   auto message = decode_from_agent(payload);
   if (!message.ok()) {
-    std::fprintf(stderr, "lockstepd: link of %s: %s %s\n", link->holder.node_name.c_str(),
-                 message.error().message.c_str(), message.error().field.c_str());
+    const Error& why = message.error();
+    refuse(*link, why.field.empty() ? why.message : format("{} ({})", why.message, why.field));
     return drop(link->id);
   }
   if (const auto* hello = std::get_if<Hello>(&*message))
@@ -370,12 +376,42 @@ void LinkHub::send(std::vector<NodeDesk::Outgoing> messages) {
     if (std::holds_alternative<Welcome>(out.message)) {
       link->welcome = true;
       by_name_[link->holder.node_name] = link->id;
+      tell(link->holder.node_name, "");
+      tell_of_takeover(*link);
       handlers_.welcomed(link->holder.node_name);
-    } else if (std::holds_alternative<Refused>(out.message)) {
+    } else if (const auto* refused = std::get_if<Refused>(&out.message)) {
+      if (!link->welcome)
+        tell(link->holder.node_name,
+             format("node {} at {}{}{}", link->holder.node_name, link->holder.address, kRefusedWord, refused->why));
       drop(link->id);
     }
     check_unsent(link);
   }
+}
+
+// It hears why, before it is cut off: its administrator looks there first.
+void LinkHub::refuse(Link& link, const std::string& why) {
+  tell(link.holder.node_name,
+       format("node {} at {}{}{}", link.holder.node_name, link.holder.address, kRefusedWord, why));
+  link.mux->send(LinkFrame::kMessage, 0, encode(ToAgent{Refused{why}}));
+}
+
+void LinkHub::tell(const std::string& node_name, std::string what) const {
+  if (handlers_.told)
+    handlers_.told(node_name, std::move(what));
+}
+
+// As a rule the same agent connects again before we know that its first connection is dead. From another address it is
+// another machine that shows the same certificate.
+void LinkHub::tell_of_takeover(const Link& link) const {
+  if (!link.comes_second || link.first_address == link.holder.address)
+    return;
+  tell(link.holder.node_name,
+       format(
+           "node {}: an agent at {} has taken over from the one at {}, with the same certificate ({}). If the machine "
+           "was not moved, its key was copied: lockstep node revoke {}",
+           link.holder.node_name, link.holder.address, link.first_address, link.holder.certificate,
+           link.holder.node_name));
 }
 
 void LinkHub::tell_others(const std::string& node_name, const std::function<ToAgent(const std::string&)>& make) {

@@ -34,15 +34,19 @@ class LinkHub {
     std::function<void(const std::string& node_name, Welcome&)> complete;  // before it is sent
     std::function<void(const std::string& node_name)> welcomed;            // streams can be opened there now
     std::function<std::size_t(const HttpRequest& head)> body_bound{};      // of a forwarded call; empty: no other bound
+    // A sentence for the log and the status: the node is refused, or another connection took over. "": it is welcome.
+    std::function<void(const std::string& node_name, std::string what)> told{};
   };
   explicit LinkHub(Handlers handlers, LinkLimits limits = {});
   ~LinkHub();
 
+  static constexpr const char* kRefusedWord = " is refused: ";  // in what is told
   // Whose link it is, as its certificate proves.
   struct Holder {
     std::string node_name;
-    std::string certificate;  // serial
-    std::string realm;        // of the node's local users; "" for compute nodes: only owners of what runs there speak
+    std::string certificate;   // serial
+    std::string realm;         // of the node's local users; "" for compute nodes: only owners of what runs there speak
+    std::string address = {};  // from which it was dialled
   };
   void add(std::unique_ptr<Stream> stream, Holder holder);
   void send(std::vector<NodeDesk::Outgoing> messages);
@@ -72,6 +76,9 @@ class LinkHub {
   void collect(const std::shared_ptr<Link>& link, std::uint64_t id, HttpRequest head, std::uint64_t bytes);
   void check_unsent(const std::shared_ptr<Link>& link);
   void end_older(const std::string& node_name);
+  void refuse(Link& link, const std::string& why);
+  void tell(const std::string& node_name, std::string what) const;
+  void tell_of_takeover(const Link& link) const;
 
   Handlers handlers_;
   LinkLimits limits_;

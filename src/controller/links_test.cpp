@@ -28,14 +28,15 @@ class LinksTest : public testing::Test {
     on.message = [](std::uint64_t, const FromAgent&) {};
     on.welcomed = [](const std::string&) {};
     on.call = [this](std::shared_ptr<HttpExchange> exchange) { calls_.push_back(std::move(exchange)); };
+    on.told = [this](const std::string&, std::string what) { told_.push_back(std::move(what)); };
     on.body_bound = [](const HttpRequest& head) {
       return head.path == "/small" ? std::size_t{10} : std::size_t{1} << 30;
     };
     return on;
   }
-  std::shared_ptr<TestWire> connect(const std::string& node) {
+  std::shared_ptr<TestWire> connect(const std::string& node, const std::string& address = "10.0.0.1") {
     auto wire = std::make_shared<TestWire>();
-    hub_.add(std::make_unique<TestStream>(wire), {node, "serial", "realm"});
+    hub_.add(std::make_unique<TestStream>(wire), {node, "serial", "realm", address});
     hub_.send({{last_, Welcome{}}});
     wire->sent.clear();
     return wire;
@@ -64,12 +65,48 @@ class LinksTest : public testing::Test {
   }
 
   Exchanges calls_;
+  std::vector<std::string> told_;
   int connected_ = 0, disconnected_ = 0;
   std::uint64_t last_ = 0;  // link that was connected last
   FrameReader reader_;
   std::shared_ptr<TestWire> wire_;
   LinkHub hub_;
 };
+
+TEST_F(LinksTest, AnotherMachineWithTheSameCertificateIsNamed) {
+  const auto said = [&] {
+    std::string all;
+    for (const auto& one : std::exchange(told_, {})) all += one;
+    return all;
+  };
+  said();
+  connect("n1");
+  EXPECT_EQ(said(), "") << "the same agent, before we know that its first connection is dead";
+  connect("n2", "10.0.0.2");
+  EXPECT_EQ(said(), "") << "another node";
+  connect("n1", "10.0.0.9");
+  const std::string named = said();
+  for (const char* word : {"n1", "10.0.0.9", "10.0.0.1", "serial", "lockstep node revoke n1"})
+    EXPECT_NE(named.find(word), std::string::npos) << word << ": " << named;
+}
+
+TEST_F(LinksTest, WhoSendsWhatIsRefusedHearsWhy) {
+  Hello hello;
+  hello.facts.meta.name = "n1";
+  hello.facts.devices.resize(100'000);
+  hear(LinkFrame::kMessage, 0, encode(FromAgent{hello}));
+  ASSERT_FALSE(told_.empty());
+  EXPECT_NE(told_.back().find("node n1 at 10.0.0.1 is refused: "), std::string::npos) << told_.back();
+  EXPECT_NE(told_.back().find("devices"), std::string::npos) << told_.back();
+  bool heard = false;
+  for (const Frame& f : sent())
+    if (f.type == static_cast<std::uint8_t>(LinkFrame::kMessage))
+      if (const auto message = decode_to_agent(f.payload); message.ok())
+        if (const auto* refused = std::get_if<Refused>(&*message))
+          heard = refused->why.find("devices") != std::string::npos;
+  EXPECT_TRUE(heard) << "its own log is where its administrator looks";
+  EXPECT_EQ(disconnected_, 1);
+}
 
 TEST_F(LinksTest, ALongAnswerTravelsInPartsWithCredit) {
   ask(1);

@@ -1,6 +1,7 @@
 #include "controller/server.h"
 
 #include <cstdio>
+#include <map>
 #include <thread>
 
 #include "base/text.h"
@@ -49,6 +50,8 @@ struct ControllerLoop::Inner {
     Instant now;
     if (TRY(parts.log.last_index()) == 0)
       now = Instant{parts.clock.wall().us};  // cluster time begins as the wall clock
+    const JobId highest = TRY(of_history(parts.history.highest_job()));
+    settings.engine.core.first_job = std::max(settings.engine.core.first_job, highest.value + 1);
     auto engine = TRY(Engine::open(parts.log, settings.engine, now));
     settings.api.core = settings.engine.core;
     settings.desk.give_up_after = settings.engine.core.fence_after;
@@ -60,8 +63,9 @@ struct ControllerLoop::Inner {
     const std::vector<Change> snapshot = engine->snapshot();
     history = std::make_unique<HistoryLoop>(parts.history, settings.api.limits.history,
                                             [this](std::uint64_t index) { note_cursor(index); });
-    TRY(history->catch_up(parts.log, snapshot));
-    engine->teach(TRY(past_runs(parts.history, engine->state().tables())));
+    TRY(of_history(history->catch_up(parts.log, snapshot)));
+    TRY(close_lost(engine->state().tables()));
+    engine->teach(TRY(of_history(past_runs(parts.history, engine->state().tables()))));
     questions = std::make_unique<QuestionLoop>(*history, settings.api.limits.questions);
     view = std::make_unique<LiveView>(snapshot, clock->now());
     planner = std::make_unique<PlannerLoop>(
@@ -111,6 +115,7 @@ struct ControllerLoop::Inner {
           core->submit(own(EndJob{job, {}, true}), {}, [](const Result<Answer>&) {});
         });
     LinkHub::Handlers handlers;
+    handlers.told = [this](const std::string& node, std::string what) { told(node, std::move(what)); };
     handlers.connected = [this](std::uint64_t link, std::string name, std::string certificate) {
       core->connected(link, std::move(name), std::move(certificate));
     };
@@ -137,7 +142,28 @@ struct ControllerLoop::Inner {
                                            },
                                            watch},
                                 settings.api, std::move(powers));
+    api->set_notices([this] { return notices(); });
     for (const auto& [id, job] : view->tables().jobs) note_presence(*job, false);
+    return {};
+  }
+
+  // Says whose error it is: accounting can be made anew from the log, the log cannot.
+  template <class T>
+  static Result<T> of_history(Result<T> result) {
+    if (!result.ok())
+      return Error{result.error().code, result.error().message, kHistoryField};
+    return result;
+  }
+
+  Result<void> close_lost(const Tables& tables) {
+    const std::size_t lost = TRY(of_history(parts.history.close_lost(tables, parts.clock.wall())));
+    if (lost == 0)
+      return {};
+    settings.api.notices.push_back(
+        format("{} jobs of accounting are not in the log any more and had not ended; they are "
+               "marked LostFromLog there",
+               lost));
+    std::fprintf(stderr, "lockstepd: %s\n", settings.api.notices.back().c_str());
     return {};
   }
 
@@ -191,6 +217,40 @@ struct ControllerLoop::Inner {
         note_presence(**job, change.removed);
     waiters->changed(touched);
     step_io->changed(touched);
+  }
+
+  // Of a node: who took over from whom, or why it is refused. Shown for an hour, or until the node is let in again.
+  struct Told {
+    Instant at, printed;
+    std::string what;
+  };
+  std::map<std::string, Told> told_of_nodes;
+  void told(const std::string& node, std::string what) {
+    constexpr std::size_t kNodesMax = 100;
+    constexpr Duration kPrintAgain = minutes(1);  // it tries again every few seconds
+    if (what.empty()) {
+      told_of_nodes.erase("refused " + node);
+      return;
+    }
+    const bool refused = what.find(LinkHub::kRefusedWord) != std::string::npos;
+    const std::string key = (refused ? "refused " : "taken ") + node;
+    if (told_of_nodes.size() >= kNodesMax && !told_of_nodes.contains(key))
+      return;
+    Told& slot = told_of_nodes[key];
+    slot.at = clock->now();
+    if (slot.what.empty() || slot.at - slot.printed > kPrintAgain) {
+      std::fprintf(stderr, "lockstepd: %s\n", what.c_str());
+      slot.printed = slot.at;
+    }
+    slot.what = std::move(what);
+  }
+
+  std::vector<std::string> notices() {
+    constexpr Duration kShown = hours(1);
+    std::erase_if(told_of_nodes, [&](const auto& one) { return clock->now() - one.second.at > kShown; });
+    std::vector<std::string> out = settings.api.notices;
+    for (const auto& [node, one] : told_of_nodes) out.push_back(one.what);
+    return out;
   }
 
   // The I/O thread's beat: what comes late here came late for every renewal.

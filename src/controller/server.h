@@ -28,6 +28,9 @@ struct ControllerSettings {
 // it could have been; a hook that switches machines off waits for as much of it as its administrator wants.
 using FenceHook = std::function<std::optional<std::string>(const std::string& node_name, Duration silence)>;
 
+// The field of an error that accounting's store is to blame for.
+inline constexpr const char* kHistoryField = "history";
+
 class ControllerLoop {
  public:
   struct Parts {

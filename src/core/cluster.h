@@ -46,6 +46,7 @@ struct CoreSettings {
   Duration default_time_limit = kForever;
   bool defragment = false;            // running jobs may be moved so that a waiting one fits
   Duration move_after = minutes(10);  // since their start
+  std::uint64_t first_job = 1;        // no job gets a lower id: those were given out, though the log may have lost them
 };
 
 class ClusterState {

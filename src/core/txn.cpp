@@ -178,7 +178,11 @@ Cluster& Txn::edit_cluster() {
   return *cluster_;
 }
 
-JobId Txn::new_job_id() { return JobId(edit_cluster().next_job++); }
+JobId Txn::new_job_id() {
+  Cluster& cluster = edit_cluster();
+  cluster.next_job = std::max(cluster.next_job, settings().first_job);
+  return JobId(cluster.next_job++);
+}
 NodeId Txn::new_node_id() { return NodeId(edit_cluster().next_node++); }
 UserId Txn::new_user_id() { return UserId(edit_cluster().next_user++); }
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -17,7 +16,13 @@ class LogTip {
  public:
   struct Tip {
     std::uint64_t index = 0;
-    std::int64_t mark = 0;  // over the entry's row
+    std::int64_t mark = 0;       // over the entry's row
+    std::uint64_t next_job = 0;  // LogEntry::next_job
+  };
+  enum class State : unsigned char { kWhole, kMissing, kDamaged };
+  struct Found {
+    State state = State::kMissing;
+    Tip tip;  // if it is whole
   };
 
   explicit LogTip(std::string path) : path_(std::move(path)) {}
@@ -25,8 +30,8 @@ class LogTip {
   LogTip(const LogTip&) = delete;
   const std::string& path() const { return path_; }
 
-  // Nullopt: there is none, or it was torn while it was written.
-  Result<std::optional<Tip>> read() const;
+  // An error: it cannot be read, and may say that something is lost.
+  Result<Found> read() const;
   // Makes the file the first time. A tip that cannot be written stays what it was: older is harmless.
   void write(const Tip& tip);
 

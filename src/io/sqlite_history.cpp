@@ -221,6 +221,8 @@ class History final : public HistoryStore {
     TRY(db_.run("PRAGMA journal_mode=WAL"));
     TRY(db_.run("PRAGMA synchronous=FULL"));
     TRY(db_.run("PRAGMA cache_size=-2048"));
+    if (!is_new)
+      TRY(check_pages());
     if (is_new)
       TRY(create());
     else
@@ -280,6 +282,34 @@ class History final : public HistoryStore {
     return rows;
   }
 
+  Result<JobId> highest_job() override {
+    return JobId(static_cast<std::uint64_t>(TRY(db_.number("SELECT max(job) FROM jobs"))));
+  }
+
+  Result<std::size_t> close_lost(const Tables& tables, WallTime now) override {
+    std::vector<std::int64_t> lost;
+    auto open_ones = TRY(SqliteStatement::prepare(db_, "SELECT DISTINCT job FROM jobs WHERE ended_us = 0"));
+    while (TRY(open_ones.step()))
+      if (!tables.job(JobId(static_cast<std::uint64_t>(open_ones.number(0)))))
+        lost.push_back(open_ones.number(0));
+    if (lost.empty())
+      return std::size_t{0};
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    // One that ran is charged up to its start: how long it went on, nobody knows.
+    auto job = TRY(SqliteStatement::prepare(
+        db_,
+        "UPDATE jobs SET state = iif(started_us > 0, 'node_fail', 'cancelled'), reason = 'LostFromLog', "
+        "ended_us = iif(started_us > 0, started_us, ?2) WHERE job = ?1 AND ended_us = 0"));
+    auto steps = TRY(SqliteStatement::prepare(
+        db_, "UPDATE steps SET state = 'cancelled', ended_us = max(started_us, 1) WHERE job = ?1 AND ended_us = 0"));
+    for (const std::int64_t id : lost) {
+      TRY(job.bind(1, id).bind(2, now.us).execute());
+      TRY(steps.bind(1, id).execute());
+    }
+    TRY(transaction.commit());
+    return lost.size();
+  }
+
   Result<std::vector<EndedRun>> latest_runs(std::size_t most) override {
     auto select = TRY(SqliteStatement::prepare(
         db_,
@@ -334,6 +364,16 @@ class History final : public HistoryStore {
     if (rows.size() > query.limit)
       rows.resize(query.limit);
     return rows;
+  }
+
+  // Rows carry no checksum: of a file that is not long the structure is looked through, of any other what is read.
+  Result<void> check_pages() {
+    constexpr std::int64_t kLookThroughPages = 4'096;  // 16 MiB, as of the log
+    const auto pages = db_.number("PRAGMA page_count");
+    if (pages.ok() && *pages > kLookThroughPages)
+      return {};
+    const auto said = db_.text("PRAGMA quick_check(1)");
+    return said.ok() && *said == "ok" ? Result<void>() : refused(said.ok() ? *said : said.error().message);
   }
 
   Error refused(std::string_view why) const {

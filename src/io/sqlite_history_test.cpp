@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 
 #include "base/text.h"
 #include "io/temp_dir.h"
@@ -397,6 +398,32 @@ TEST_F(HistoryTest, AQuestionThatTakesTooLongIsGivenUpAndTheNextIsAnswered) {
   EXPECT_TRUE((*strict)->cursor().ok());
   reopen();
   EXPECT_EQ(query().size(), 200u);
+}
+
+TEST_F(HistoryTest, JobsThatTheLogLostAreEndedAndTheirIdsKnown) {
+  Job waiting = make_job(7), running = make_job(8), kept = make_job(9), over = make_job(12);
+  start(running, 20);
+  start(over, 20);
+  over.state = JobState::kCompleted;
+  over.ended = at(30);
+  for (const Job& job : {waiting, running, kept, over}) put(job);
+  store();
+  EXPECT_EQ(*history_->highest_job(), JobId{12});
+  Tables after;  // as the log knows it, after it lost its end
+  after.apply({1, std::make_shared<const Job>(kept), false});
+  EXPECT_EQ(*history_->close_lost(after, WallTime{wall(100)}), 2u);
+  EXPECT_EQ(*history_->close_lost(after, WallTime{wall(200)}), 0u);
+  std::map<std::uint64_t, JobRow> rows;
+  HistoryQuery jobs_only;
+  jobs_only.steps = false;
+  for (const auto& all = query(jobs_only); const auto& row : all) rows[row.job.value] = row;
+  EXPECT_EQ(rows[7].state, "cancelled");
+  EXPECT_EQ(rows[7].reason, "LostFromLog");
+  EXPECT_EQ(rows[7].ended_us, wall(100));
+  EXPECT_EQ(rows[8].state, "node_fail");
+  EXPECT_EQ(rows[8].ended_us, rows[8].started_us) << "nobody knows how long it ran";
+  EXPECT_EQ(rows[9].ended_us, 0);
+  EXPECT_EQ(rows[12].state, "completed");
 }
 
 TEST_F(HistoryTest, TheCursorMovesWithTheRows) {

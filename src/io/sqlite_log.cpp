@@ -25,6 +25,7 @@ namespace {
 constexpr std::int64_t kLookThroughPages = 4096;  // 16 MiB
 constexpr std::int64_t kLogId = 0x4c534c47;       // "LSLG"
 constexpr std::int64_t kLogFormat = 1;
+constexpr std::size_t kReadAtOnce = 256;  // entries
 constexpr std::size_t kBlobMax = std::size_t{1} << 30;
 constexpr std::int64_t kRestorePeriodS = 1;
 
@@ -141,6 +142,8 @@ class Store final : public SqliteLog {
     TRY(load_last());
     if (lost > 0)
       TRY(stand_in_for_lost(lost));
+    if (!is_whole_ && *last_ > 0)
+      TRY(read_whole());
     TRY(leave_wal_on_close(false));
     sqlite3_wal_hook(
         db_.native(),
@@ -164,8 +167,9 @@ class Store final : public SqliteLog {
     }
     if (!entries.empty()) {
       last_ = entries.back().index;
+      jobs_given_ = std::max(jobs_given_, entries.back().next_job);
       if (entries.back().closing)
-        tip_.write({*last_, last_mark_});
+        tip_.write({*last_, last_mark_, jobs_given_});
     }
     if (wal_pages_ >= options_.checkpoint_pages)
       checkpoint();
@@ -276,6 +280,19 @@ class Store final : public SqliteLog {
     return transaction.commit();
   }
 
+  const std::vector<std::string>& notices() const override { return notices_; }
+  bool is_known_whole() const override { return is_whole_; }
+  std::uint64_t jobs_given() const override { return jobs_given_; }
+
+  Result<void> seen_elsewhere(std::uint64_t index, const std::string& by) override {
+    const std::uint64_t last = TRY(last_index());
+    if (index <= last)
+      return {};
+    TRY(ask_to_accept(format("{} ends at entry {}, but {} has seen entries up to {}: {} are lost", db_.path(), last, by,
+                             index, index - last)));
+    return stand_in_for_lost(index);
+  }
+
   bool low_space() override {
     if (!low_space_)
       return false;
@@ -314,8 +331,10 @@ class Store final : public SqliteLog {
   // milliseconds is besides looked through whole, so that damage to a page nobody reads yet is found now.
   Result<void> check_pages() {
     const std::int64_t pages = TRY(db_.number("PRAGMA page_count"));
-    if (pages > kLookThroughPages)
-      return {};
+    return pages > kLookThroughPages ? Result<void>() : look_through();
+  }
+
+  Result<void> look_through() {
     auto check = TRY(SqliteStatement::prepare(db_, "PRAGMA quick_check(1)"));
     const auto row = check.step();
     if (!row.ok() || !*row || check.text(0) != "ok")
@@ -345,21 +364,37 @@ class Store final : public SqliteLog {
   // The log must still have what was acknowledged last. Returns up to which entry it was lost if the administrator has
   // said that the cluster goes on all the same; 0 = nothing is lost.
   Result<std::uint64_t> check_tip() {
-    const auto tip = TRY(tip_.read());
-    if (!tip)
-      return std::uint64_t{0};
+    const LogTip::Found found = TRY(tip_.read());
     const std::uint64_t trimmed = TRY(fact("trimmed"));
     const auto closed =
         static_cast<std::uint64_t>(TRY(db_.number("SELECT max(number) FROM entries WHERE closing = 1")));
     const std::uint64_t last = std::max(closed, trimmed);
+    is_whole_ = found.state == LogTip::State::kWhole || last == 0;
+    if (found.state != LogTip::State::kWhole) {
+      if (found.state == LogTip::State::kDamaged || last > 0)
+        notices_.push_back(
+            format("{} {}: whether the log lost entries after its last one, {}, cannot be told. It was read whole and "
+                   "is taken as "
+                   "it is. If it is a copy from a backup, what happened after that is not in it",
+                   tip_.path(), found.state == LogTip::State::kMissing ? "is missing" : "is damaged", last));
+      return std::uint64_t{0};
+    }
+    const LogTip::Tip& tip = found.tip;
+    jobs_given_ = tip.next_job;
     std::string what;
-    if (tip->index > last)
+    if (tip.index > last)
       what = format("{} ends at entry {}, but entries up to {} were acknowledged: {} are lost", db_.path(), last,
-                    tip->index, tip->index - last);
-    else if (tip->index > trimmed && TRY(stored_mark(tip->index)) != tip->mark)
-      what = format("{} has another entry {} than the one that was acknowledged", db_.path(), tip->index);
+                    tip.index, tip.index - last);
+    else if (tip.index > trimmed && TRY(stored_mark(tip.index)) != tip.mark)
+      what = format("{} has another entry {} than the one that was acknowledged", db_.path(), tip.index);
     if (what.empty())
       return std::uint64_t{0};
+    TRY(ask_to_accept(what));
+    return tip.index;
+  }
+
+  // An error, unless the administrator has said that the cluster goes on without what is lost.
+  Result<void> ask_to_accept(const std::string& what) {
     const std::string accept = beside(db_.path(), ".accept-loss");
     if (::access(accept.c_str(), F_OK) != 0)
       return Error{
@@ -369,7 +404,23 @@ class Store final : public SqliteLog {
                  what, accept),
           {}};
     ::unlink(accept.c_str());
-    return tip->index;
+    notices_.push_back(what +
+                       ", which was accepted. Jobs that were submitted in them are gone; their ids are not given out "
+                       "again");
+    return {};
+  }
+
+  // Everything that could be damaged, when no tip says how far it must go.
+  Result<void> read_whole() {
+    TRY(look_through());
+    for (std::uint64_t next = TRY(fact("trimmed")) + 1; next <= *last_;) {
+      const auto entries = TRY(read(next, kReadAtOnce));
+      if (entries.empty())
+        return corrupt(format("{}: entry {} is missing", db_.path(), next));
+      next = entries.back().index + 1;
+    }
+    (void)TRY(read_snapshot());
+    return {};
   }
 
   // Entries without a byte take the places of those that were lost, so that no number is given out twice: accounting
@@ -382,7 +433,8 @@ class Store final : public SqliteLog {
       TRY(insert({.index = index, .last_seq = last_seq, .bytes = {}}));
     TRY(transaction.commit());
     last_ = std::max(*last_, upto);
-    tip_.write({*last_, TRY(stored_mark(*last_))});
+    tip_.write({*last_, TRY(stored_mark(*last_)), jobs_given_});
+    is_whole_ = true;
     return {};
   }
 
@@ -488,6 +540,9 @@ class Store final : public SqliteLog {
   SqliteStatement insert_entry_, insert_blob_, select_blob_, select_entries_;
   std::optional<std::uint64_t> last_;
   LogTip tip_;
+  std::vector<std::string> notices_;
+  std::uint64_t jobs_given_ = 0;
+  bool is_whole_ = false;
   std::int64_t last_mark_ = 0;  // over the row that was inserted last
   std::int64_t wal_pages_ = 0;
   std::int64_t next_restore_s_ = 0;

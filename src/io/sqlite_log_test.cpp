@@ -342,17 +342,93 @@ TEST_F(DamagedWal, AnotherLogUnderTheSameTipIsNoticed) {
   EXPECT_EQ(refused(), Errc::kCorrupt);
 }
 
-// After a power cut the tip may be older than the log, torn, or not there: all of that is harmless.
+// After a power cut the tip may be older than the log, torn, or not there: the log is taken, and what cannot be known
+// is said.
 TEST_F(DamagedWal, AnOlderTipIsHarmless) {
   make(3);
   copy(dir_.file("log.tip"), aside_.file("kept.tip"));
   ASSERT_TRUE(open()->append({entry(4)}, {}).ok());
   copy(aside_.file("kept.tip"), dir_.file("log.tip"));
   EXPECT_EQ(*open()->last_index(), 4u);
-  std::ofstream(dir_.file("log.tip"), std::ios::binary) << content(aside_.file("kept.tip")).substr(0, 20);
-  EXPECT_EQ(*open()->last_index(), 4u);
+  EXPECT_TRUE(open()->notices().empty());
+  std::string flipped = content(aside_.file("kept.tip"));
+  flipped[9] = static_cast<char>(flipped[9] ^ 1);
+  for (const std::string& bad :
+       {content(aside_.file("kept.tip")).substr(0, 20), flipped, std::string(), std::string(99, 'x')}) {
+    std::ofstream(dir_.file("log.tip"), std::ios::binary) << bad;
+    const auto log = open();
+    EXPECT_EQ(*log->last_index(), 4u);
+    EXPECT_FALSE(log->is_known_whole());
+    ASSERT_EQ(log->notices().size(), 1u);
+    EXPECT_NE(log->notices()[0].find("log.tip is damaged"), std::string::npos);
+  }
   ::unlink(dir_.file("log.tip").c_str());
-  EXPECT_EQ(*open()->last_index(), 4u);
+  {
+    const auto log = open();
+    EXPECT_EQ(*log->last_index(), 4u);
+    ASSERT_EQ(log->notices().size(), 1u);
+    EXPECT_NE(log->notices()[0].find("log.tip is missing"), std::string::npos);
+    EXPECT_NE(::access(dir_.file("log.tip").c_str(), F_OK), 0) << "not before something is acknowledged";
+    ASSERT_TRUE(log->append({entry(5)}, {}).ok());
+  }
+  EXPECT_TRUE(open()->notices().empty()) << "it has a tip again";
+  EXPECT_TRUE(open()->is_known_whole());
+}
+
+TEST_F(DamagedWal, WithoutATipTheLogIsReadWhole) {
+  {
+    const auto log = open();
+    for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(log->append({entry(i)}, {}).ok());
+  }
+  ::unlink(dir_.file("log.tip").c_str());
+  std::string db = bytes();
+  const auto at = db.find("entry 3");
+  ASSERT_NE(at, std::string::npos);
+  db[at + 6] = '8';
+  write_file(db);
+  EXPECT_EQ(refused(), Errc::kCorrupt) << "a value that nobody would read yet";
+  EXPECT_NE(::access(dir_.file("log.tip").c_str(), F_OK), 0) << "no tip vouches for it";
+}
+
+TEST_F(DamagedWal, IdsThatWereGivenOutAreKnownAfterALoss) {
+  {
+    const auto log = open();
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      LogEntry one = entry(i);
+      one.next_job = 10 * i;
+      ASSERT_TRUE(log->append({one}, {}).ok());
+    }
+  }
+  copy(dir_.file("log.tip"), aside_.file("kept.tip"));
+  for (const char* name : {"log.db", "log.db-wal"}) ::unlink(dir_.file(name).c_str());
+  EXPECT_EQ(refused(), Errc::kCorrupt) << "a new file is no log of three entries";
+  std::ofstream(dir_.file("log.accept-loss")) << "";
+  {
+    const auto log = open();
+    EXPECT_EQ(log->jobs_given(), 30u);
+    EXPECT_EQ(*log->last_index(), 3u);
+    ASSERT_EQ(log->notices().size(), 1u);
+    EXPECT_NE(log->notices()[0].find("3 are lost, which was accepted"), std::string::npos) << log->notices()[0];
+    ASSERT_TRUE(log->append({entry(4)}, {}).ok());
+  }
+  EXPECT_EQ(open()->jobs_given(), 30u) << "also when nothing new was given out";
+}
+
+TEST_F(DamagedWal, WhatSomebodyElseHasSeenIsMissedWithoutATip) {
+  make(3);
+  ::unlink(dir_.file("log.tip").c_str());
+  {
+    const auto log = open();
+    EXPECT_TRUE(log->seen_elsewhere(3, "accounting").ok());
+    const auto missed = log->seen_elsewhere(8, "accounting");
+    ASSERT_FALSE(missed.ok());
+    EXPECT_NE(missed.error().message.find("accounting has seen entries up to 8: 5 are lost"), std::string::npos);
+    EXPECT_NE(missed.error().message.find("log.accept-loss"), std::string::npos);
+    std::ofstream(dir_.file("log.accept-loss")) << "";
+    EXPECT_TRUE(log->seen_elsewhere(8, "accounting").ok());
+    EXPECT_EQ(*log->last_index(), 8u);
+  }
+  EXPECT_EQ(*open()->last_index(), 8u);
 }
 
 TEST_F(SqliteLogTest, WhatNoLogTakesIsRefusedAsAnErrorAndNothingIsWritten) {

@@ -31,6 +31,11 @@ class HistoryStore {
   virtual Result<std::vector<JobRow>> query(const HistoryQuery& query) = 0;
   // The latest of them, at most so many, the oldest first.
   virtual Result<std::vector<EndedRun>> latest_runs(std::size_t most) = 0;
+  // The highest id of a job it knows; 0 = of none. A log that lost its end may know less.
+  virtual Result<JobId> highest_job() { return JobId{}; }
+  // Ends the rows of jobs that neither are over nor in the tables: the log lost them. They are charged for nothing that
+  // nobody knows. How many jobs there were.
+  virtual Result<std::size_t> close_lost(const Tables&, WallTime) { return std::size_t{0}; }
 };
 
 }  // namespace lockstep

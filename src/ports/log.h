@@ -23,7 +23,8 @@ struct LogEntry {
   std::uint64_t index = 0;  // 1, 2, 3 … without gaps
   Seq last_seq = 0;         // of the changes inside
   bool closing = true;
-  std::string bytes;  // wire/entry_stream.h: larger outcomes are cut, and count with their closing entry
+  std::string bytes;           // wire/entry_stream.h: larger outcomes are cut, and count with their closing entry
+  std::uint64_t next_job = 0;  // ids below were given out; kept beside the log only, for the day it loses this entry
 };
 
 struct Blob {

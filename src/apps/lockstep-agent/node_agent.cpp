@@ -120,6 +120,11 @@ void NodeAgent::linked(std::unique_ptr<Stream> stream) {
 void NodeAgent::unlink(const std::string& why) {
   if (welcome_)
     say("connection lost: " + why);
+  else if (!refused_)
+    say(format(
+        "the controller at {}:{} ended the connection before it let node {} in ({}): its log and `lockstep status` "
+        "there say why",
+        settings_.controller_host, settings_.controller_port, facts_.meta.name, why.empty() ? "no reason" : why));
   welcome_ = false;
   broker_.link_down();
   logic_.disconnected(clock_.boot());
@@ -139,7 +144,10 @@ void NodeAgent::heard(ToAgent message) {
     say(format("connected to cluster {} as node {}", welcome->cluster, facts_.meta.name));
     broker_.link_up(*link_);
   } else if (const auto* refused = std::get_if<Refused>(&message)) {
-    say("the controller refuses this node: " + refused->why);
+    say(format(
+        "the controller at {}:{} refuses this node, {}: {}. It is tried again every {} s; settings of this node: "
+        "agent.json, of the cluster: lockstep status, lockstep node --help",
+        settings_.controller_host, settings_.controller_port, facts_.meta.name, refused->why, kBackoffMax.seconds()));
     refused_ = true;
   } else if (const auto* revoked = std::get_if<Revoked>(&message)) {
     gate_.set_key(revoked->ticket_key, Instant{revoked->now_us}, clock_.boot());

@@ -3,8 +3,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
+#include "apps/lockstepd/accounting.h"
 #include "apps/lockstepd/fence.h"
 #include "apps/lockstepd/options.h"
 #include "apps/lockstepd/slow_sync.h"
@@ -21,7 +23,6 @@
 #include "io/pki.h"
 #include "io/random.h"
 #include "io/sha256.h"
-#include "io/sqlite_history.h"
 #include "io/sqlite_log.h"
 
 namespace lockstep {
@@ -91,7 +92,8 @@ Result<void> run(const DaemonOptions& options) {
   SqliteLogOptions log_options;
   log_options.vfs = slow_sync_vfs();
   const auto log = TRY(open_sqlite_log(options.dir + "/lockstep.db", log_options));
-  const auto history = TRY(open_sqlite_history(options.dir + "/history.db"));
+  std::vector<std::string> notices;
+  auto history = TRY(open_accounting(state, *log, notices));
   TRY(state.folder.folder("pki", 0700));
   const auto ca = TRY(ClusterCa::open_or_make(options.dir + "/pki", options.cluster_name));
   const TlsFiles tls = TRY(ca->issue(
@@ -126,9 +128,23 @@ Result<void> run(const DaemonOptions& options) {
   powers.ca_pem = ca->certificate_pem();
   powers.ca_fingerprint = ca->fingerprint();
 
-  const auto controller = TRY(ControllerLoop::open(
-      {*loop, *log, *history, clock}, settings, std::move(powers), slurm_hooks(options.cluster_name),
-      make_fence_hook(options.dir, options.fence_command, options.fence_silence)));
+  settings.engine.core.first_job = std::max<std::uint64_t>(1, log->jobs_given());
+  const auto open_controller = [&] {
+    settings.api.notices = log->notices();
+    settings.api.notices.insert(settings.api.notices.end(), notices.begin(), notices.end());
+    return ControllerLoop::open({*loop, *log, *history, clock}, settings, powers, slurm_hooks(options.cluster_name),
+                                make_fence_hook(options.dir, options.fence_command, options.fence_silence));
+  };
+  auto opened_controller = open_controller();
+  if (!opened_controller.ok() && opened_controller.error().field == kHistoryField &&
+      is_damaged_accounting(state, opened_controller.error())) {
+    history.reset();
+    history = TRY(renew_accounting(state, opened_controller.error().message, notices));
+    opened_controller = open_controller();
+  }
+  for (const auto& notice : log->notices()) std::fprintf(stderr, "lockstepd: %s\n", notice.c_str());
+  for (const auto& notice : notices) std::fprintf(stderr, "lockstepd: %s\n", notice.c_str());
+  const auto controller = TRY(std::move(opened_controller));
   controller->add_pages(slurm_pages());
 
   HttpLimits limits;

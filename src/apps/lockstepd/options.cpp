@@ -1,9 +1,13 @@
 #include "apps/lockstepd/options.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "io/local/folder.h"
 
 namespace lockstep {
+
+constexpr std::size_t kNameMax = 256;
 
 const char* const kDaemonHelp =
     "lockstepd: the controller of a Lockstep cluster\n"
@@ -55,8 +59,9 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
     } else if (name == "--socket") {
       out.socket = value;
     } else if (name == "--cluster-name") {
-      if (value.empty())
-        return invalid("--cluster-name is empty");
+      if (value.empty() || value.size() > kNameMax ||
+          std::any_of(value.begin(), value.end(), [](unsigned char c) { return c < 32 || c == 127; }))
+        return invalid(format("--cluster-name: write 1 to {} bytes without control characters", kNameMax));
       out.cluster_name = value;
     } else if (name == "--fence-command") {
       out.fence_command = value;
