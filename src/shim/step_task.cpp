@@ -137,6 +137,7 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   plan.umask = process.umask;
   plan.no_new_privs = start.no_new_privs;
   plan.limits = default_task_limits();
+  take_shell_limits(plan.env, plan.limits);
   TRY(plan_streams(start, plan, twin_outputs));
   start_ = std::make_unique<TaskStart>(std::move(plan));
   return {};

@@ -12,8 +12,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "base/mutant.h"
+#include "base/text.h"
 
 namespace lockstep {
 namespace {
@@ -84,6 +87,26 @@ std::vector<TaskLimit> limits_of_a_login() {
 const std::vector<TaskLimit>& default_task_limits() {
   static const std::vector<TaskLimit> limits = limits_of_a_login();
   return limits;
+}
+
+void take_shell_limits(std::vector<std::string>& env, std::vector<TaskLimit>& limits) {
+  constexpr std::string_view kPrefix = "SLURM_RLIMIT_";
+  constexpr std::pair<std::string_view, int> kNames[] = {
+      {"AS", RLIMIT_AS},       {"CORE", RLIMIT_CORE},       {"CPU", RLIMIT_CPU},       {"DATA", RLIMIT_DATA},
+      {"FSIZE", RLIMIT_FSIZE}, {"MEMLOCK", RLIMIT_MEMLOCK}, {"NOFILE", RLIMIT_NOFILE}, {"NPROC", RLIMIT_NPROC},
+      {"RSS", RLIMIT_RSS},     {"STACK", RLIMIT_STACK}};
+  for (const std::string& variable : env) {
+    const auto equals = variable.find('=');
+    if (!variable.starts_with(kPrefix) || equals == std::string::npos)
+      continue;
+    const std::string_view name = std::string_view(variable).substr(kPrefix.size(), equals - kPrefix.size());
+    const auto value = parse_uint(std::string_view(variable).substr(equals + 1));
+    for (const auto& [known, resource] : kNames)
+      for (TaskLimit& limit : limits)
+        if (value && known == name && limit.resource == resource)
+          limit.soft = std::min<rlim_t>(*value, limit.hard);
+  }
+  std::erase_if(env, [&](const std::string& variable) { return variable.starts_with(kPrefix); });
 }
 
 void reset_signals() {

@@ -1,10 +1,12 @@
 // What a task must not have from us: descriptors, limits, priorities, privileges, signal dispositions. Everything but
-// default_task_limits() runs in the child between vfork and exec: system calls only, no memory, nothing that waits.
+// default_task_limits() and take_shell_limits() runs in the child between vfork and exec: system calls only, no memory,
+// nothing that waits.
 #pragma once
 
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace lockstep {
@@ -13,8 +15,12 @@ struct TaskLimit {
   int resource = 0;  // RLIMIT_…
   rlim_t soft = RLIM_INFINITY, hard = RLIM_INFINITY;
 };
-// Those of a fresh login, whatever started the agent had. Limits of the submitting shell will replace single rows.
+// Those of a fresh login, whatever started the agent had.
 const std::vector<TaskLimit>& default_task_limits();  // read once
+
+// The soft limits of the submitting shell, which travel as SLURM_RLIMIT_NAME=number, are taken out of the environment
+// and replace those of a login, up to the hard ones.
+void take_shell_limits(std::vector<std::string>& env, std::vector<TaskLimit>& limits);
 
 // No signal is blocked, all have their default again.
 void reset_signals();

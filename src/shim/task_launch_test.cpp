@@ -211,6 +211,33 @@ TEST_F(TaskLaunchTest, ATaskHasLimitsAndPriorityOfALogin) {
   EXPECT_EQ(lines[10], "0022");
 }
 
+TEST_F(TaskLaunchTest, LimitsOfTheSubmittingShellReplaceThoseOfALogin) {
+  std::vector<std::string> env = {"A=1",
+                                  "SLURM_RLIMIT_NOFILE=333",
+                                  "SLURM_RLIMIT_CORE=18446744073709551615",
+                                  "SLURM_RLIMIT_STACK=x",
+                                  "SLURM_RLIMIT_RTPRIO=99",
+                                  "SLURM_RLIMIT_",
+                                  "B=2"};
+  std::vector<TaskLimit> limits = default_task_limits();
+  const auto soft = [&](int resource) {
+    for (const TaskLimit& limit : limits)
+      if (limit.resource == resource)
+        return limit.soft;
+    return rlim_t{0};
+  };
+  const rlim_t stack = soft(RLIMIT_STACK);
+  take_shell_limits(env, limits);
+  EXPECT_EQ(env, (std::vector<std::string>{"A=1", "B=2"}));
+  EXPECT_EQ(soft(RLIMIT_NOFILE), 333u);
+  EXPECT_EQ(soft(RLIMIT_CORE), RLIM_INFINITY);
+  EXPECT_EQ(soft(RLIMIT_STACK), stack) << "no number";
+  EXPECT_EQ(soft(RLIMIT_RTPRIO), 0u) << "not one that a shell passes on";
+  env = {"SLURM_RLIMIT_NOFILE=999999999"};
+  take_shell_limits(env, limits);
+  EXPECT_EQ(soft(RLIMIT_NOFILE), 524'288u) << "up to the hard one";
+}
+
 TEST_F(TaskLaunchTest, WithoutRootOnlyTheOwnersWorkRuns) {
   const std::uint32_t owner = ::geteuid() == 0 ? kUser : ::geteuid();
   const auto said_for = [&](std::uint32_t uid) {

@@ -143,7 +143,7 @@ constexpr OptionDef kTable[] = {
   {"priority", 0, val, BRA, B, "PRIORITY", ok, "N", "a fixed priority (administrators)", nullptr},
   {"profile", 0, val, BRA, BRA, "PROFILE", adv, "TYPE", "profiles", nullptr},
   {"prolog", 0, val, R, R, "PROLOG", bad, "PROGRAM", "programs around the step are not supported yet", nullptr},
-  {"propagate", 0, opt, BR, B|R, "PROPAGATE", adv, "LIMITS", "resource limits of the submitting shell", nullptr},
+  {"propagate", 0, opt, BR, B|R, "PROPAGATE", ok, "LIMITS", "soft limits of this shell to pass: ALL, NONE, or names", nullptr},
   {"pty", 0, opt, R, 0, "", ok, "", "give task 0 a terminal", nullptr},
   {"qos", 'q', val, BRA, BRA, "QOS", ok, "NAME", "quality of service", nullptr},
   {"quiet", 'Q', no, BRA, 0, "", ok, "", "say less", nullptr},

@@ -10,6 +10,7 @@
 #include "frontends/slurm/client/environment.h"
 #include "frontends/slurm/client/invocation.h"
 #include "frontends/slurm/client/script.h"
+#include "frontends/slurm/client/shell_limits.h"
 
 namespace lockstep {
 
@@ -80,7 +81,7 @@ Result<std::vector<OptionSet>> with_directives(const OptionSet& outer, const Scr
   return out;
 }
 
-Result<Variables> job_variables(const OptionSet& options) {
+Result<Variables> chosen_variables(const OptionSet& options) {
   if (const Given* file = options.find("export-file")) {
     if (options.has("export") && options.text("export") != "NONE")
       return invalid("--export and --export-file are mutually exclusive", "export");
@@ -92,6 +93,12 @@ Result<Variables> job_variables(const OptionSet& options) {
     return parse_variables(text);
   }
   return exported(own_variables(), options.text("export"), true);
+}
+
+Result<Variables> job_variables(const OptionSet& options) {
+  auto variables = TRY(chosen_variables(options));
+  TRY(put_shell_limits(variables, options.text("propagate")));
+  return variables;
 }
 
 // --wait: the job's own code; of an array the highest; 1 when it ended in another way than by exiting.

@@ -12,6 +12,7 @@
 #include "frontends/slurm/client/environment.h"
 #include "frontends/slurm/client/invocation.h"
 #include "frontends/slurm/client/resource_ask.h"
+#include "frontends/slurm/client/shell_limits.h"
 #include "frontends/slurm/client/srun_io.h"
 #include "frontends/slurm/client/step_files.h"
 #include "frontends/slurm/client/values.h"
@@ -19,6 +20,12 @@
 namespace lockstep {
 
 namespace {
+
+Result<Variables> exported_with_limits(const OptionSet& options, bool new_job) {
+  auto variables = TRY(exported(own_variables(), options.text("export"), new_job));
+  TRY(put_shell_limits(variables, options.text("propagate")));
+  return variables;
+}
 
 constexpr std::int64_t kBusyMs = 1000;  // a step that waits longer for resources says so
 
@@ -287,7 +294,7 @@ int Srun::in_allocation(JobId job) {
   if (!spec)
     return fail(spec.error());
   request.spec = std::move(*spec);
-  const auto variables = exported(own_variables(), options_.text("export"), false);
+  const auto variables = exported_with_limits(options_, false);
   if (!variables)
     return fail(variables.error());
   request.environment = nul_separated(*variables);
@@ -317,7 +324,7 @@ int Srun::in_own_allocation() {
       voice_.warning(*note);
   if (!spec)
     return fail(spec.error());
-  const auto variables = exported(own_variables(), options_.text("export"), true);
+  const auto variables = exported_with_limits(options_, true);
   if (!variables)
     return fail(variables.error());
   JobSpec& job = request->spec;
