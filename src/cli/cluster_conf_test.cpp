@@ -63,8 +63,8 @@ TEST(ClusterConfTest, WordsThatAreWrittenThere) {
   for (const char* good : {"lockstep", "a", "lab_2.x-y", "7"})
     EXPECT_TRUE(check_plain_word("--name", good).ok()) << good;
   for (const std::string& bad : {std::string(), std::string("x\ny"), std::string("a b"), std::string("a=b"),
-                                std::string("#a"), std::string("-a"), std::string(65, 'a'), std::string("a\0b", 3),
-                                std::string("\x1b[2J"), std::string("caf\xc3\xa9")}) {
+                                 std::string("#a"), std::string("-a"), std::string(65, 'a'), std::string("a\0b", 3),
+                                 std::string("\x1b[2J"), std::string("caf\xc3\xa9")}) {
     const auto said = check_plain_word("--name", bad);
     ASSERT_FALSE(said.ok()) << bad;
     EXPECT_NE(said.error().message.find("letters, digits"), std::string::npos);

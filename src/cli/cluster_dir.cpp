@@ -1,5 +1,6 @@
 #include "cli/cluster_dir.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -51,8 +52,11 @@ Result<ClusterConf> ClusterDir::load() const {
 Result<void> ClusterDir::save(const ClusterConf& conf) const {
   const Folder folder = TRY(Folder::open(root));
   const std::string text = conf_text(conf);
-  TRY(folder.keep(kConfCopyFile, text, 0600));
-  return folder.keep(kConfFile, text, 0600);
+  for (const char* name : {kConfCopyFile, kConfFile}) {
+    unlinkat(folder.fd(), name, AT_REMOVEDIR);  // an empty directory in its place; anything else stays
+    TRY(folder.keep(name, text, 0600));
+  }
+  return {};
 }
 
 ClusterDir cluster_dir(const std::string& option) {

@@ -34,6 +34,19 @@ void add_controller_note(ClusterStatus& status, const RunNote& note) {
   }
 }
 
+// A supervisor that lives has not yet written down that its process ended: it is about to.
+Result<RunNote> settled_note(const std::string& path) {
+  constexpr int kTries = 40;  // of 5 ms
+  for (int tries = 1;; ++tries) {
+    auto note = read_run_note(path);
+    const bool open_end =
+        note && note->process && !alive(*note->process) && note->supervisor && alive(*note->supervisor);
+    if (!open_end || tries == kTries)
+      return note;
+    usleep(5'000);
+  }
+}
+
 void add_node_notes(NodeStatus& node, const ClusterDir& dir) {
   if (const auto process = node_process(dir, node.name)) {
     node.pid = process->pid;
@@ -47,7 +60,7 @@ void add_node_notes(NodeStatus& node, const ClusterDir& dir) {
 
 // Only the cluster's owner can read these; others see what the controller says of itself.
 void add_local_parts(ClusterStatus& status, const ClusterDir& dir) {
-  if (const auto note = read_run_note(dir.file(kControllerNoteFile)))
+  if (const auto note = settled_note(dir.file(kControllerNoteFile)))
     add_controller_note(status, *note);
   else if (note.error().code == Errc::kCorrupt)
     status.notices.push_back(

@@ -49,7 +49,7 @@ const Level kPublicLevel{{"api.sock", "ca.pem"}, {}, {}};
 const Level kPkiLevel{{}, {"ca.", "controller.", "node."}, {}};
 const Level kLogLevel{{}, {"controller.log"}, {}};
 const Level kRunLevel{{"api.sock"}, {}, {}};
-const Level kStateLevel{{"lock", "journal"}, {}, {{"shims", nullptr}}};
+const Level kStateLevel{{"lock", "journal", "lease"}, {}, {{"shims", nullptr}}};
 const Level kNodeLevel{{"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "hostname"},
                        {"log"},
                        {{"pki", &kPkiLevel}, {"run", &kRunLevel}, {"state", &kStateLevel}}};
@@ -89,11 +89,12 @@ Result<std::string> read_mark(const Folder& folder) {
 
 // A mark that is there and does not say who we are.
 Error unreadable_mark(const Folder& folder, const Error& why) {
-  return {why.code,
-          format("{0}. Processes of this cluster are known by it. Stop them with: lockstep down --dir {1}; then remove "
-                 "{1}/{2}, and `lockstep up --dir {1}` makes a new one. Jobs and history are not concerned",
-                 why.message, folder.path(), kMarkFile),
-          {}};
+  return {
+      why.code,
+      format("{0}. Processes of this cluster are known by it. {3}top them with: lockstep down --dir {1}; then remove "
+             "{1}/{2}, and `lockstep up --dir {1}` makes a new one. Jobs and history are not concerned",
+             why.message, folder.path(), kMarkFile, why.code == Errc::kIo ? "Make it readable (chmod 600), or s" : "S"),
+      {}};
 }
 
 Result<std::string> make_mark(const Folder& folder) {
@@ -135,16 +136,20 @@ unsigned folder_mode(std::string_view name) {
 // What is read by everybody on a node: it is bound over /etc/hosts and /etc/hostname there.
 bool for_everybody(std::string_view name) { return name == "hosts" || name == "hostname"; }
 
-// Takes what is too much from the mode of one entry that is ours. 1 if something was.
+// Takes what is too much from the mode of one entry that is ours, and adds what we need. 1 if something was too much.
 std::size_t tighten_entry(const Folder& folder, const std::string& name, unsigned allowed) {
   struct stat found {};
   if (::fstatat(folder.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 || found.st_uid != geteuid())
     return 0;
   const unsigned mode = found.st_mode & 07777;
   const bool counts = S_ISREG(found.st_mode) || S_ISDIR(found.st_mode);
+  // Ours must be readable for us, whoever took that away.
+  const unsigned needed = S_ISREG(found.st_mode) ? S_IRUSR | S_IWUSR : 0;
+  if (counts && (mode & needed) != needed)
+    (void)!::fchmodat(folder.fd(), name.c_str(), (mode & allowed) | needed, 0);
   if (!counts || (mode & ~allowed) == 0)
     return 0;
-  return ::fchmodat(folder.fd(), name.c_str(), mode & allowed, 0) == 0 ? 1 : 0;
+  return ::fchmodat(folder.fd(), name.c_str(), (mode & allowed) | needed, 0) == 0 ? 1 : 0;
 }
 
 std::vector<std::string> names_in(const Folder& folder) {

@@ -144,6 +144,7 @@ TEST_F(StateDirTest, OnlyWhatIsOursIsRemoved) {
   put("c/log/controller.log");
   put("c/nodes/n1/agent.json");
   put("c/nodes/n1/state/journal");
+  put("c/nodes/n1/state/lease");
   put("c/nodes/n2/log");
   put("c/work/train.py");
   put("c/locked.txt");
