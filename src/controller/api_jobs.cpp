@@ -242,11 +242,13 @@ Result<std::shared_ptr<Api::Load>> Api::take_load(const Visit& visit, std::span<
 }
 
 void Api::drop_load(const Load& load) {
-  const auto coming = on_the_way_.find(load.user);
-  coming->second.pending_jobs -= load.of.pending_jobs;
-  coming->second.stored_bytes -= load.of.stored_bytes;
-  if (coming->second.pending_jobs == 0 && coming->second.stored_bytes == 0)
-    on_the_way_.erase(coming);
+  // One that brought nothing new, a step whose environment is stored already, may arrive when the entry is gone.
+  if (const auto coming = on_the_way_.find(load.user); coming != on_the_way_.end()) {
+    coming->second.pending_jobs -= load.of.pending_jobs;
+    coming->second.stored_bytes -= load.of.stored_bytes;
+    if (coming->second.pending_jobs == 0 && coming->second.stored_bytes == 0)
+      on_the_way_.erase(coming);
+  }
   for (const auto& [blob, bytes] : load.blobs) world_.view.holdings().known(load.user, blob, bytes);
 }
 

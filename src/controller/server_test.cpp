@@ -426,6 +426,25 @@ TEST_F(ServerTest, AStepNobodyWaitsForIsCancelled) {
   EXPECT_EQ(call("GET", "/v1/steps/1.0").body.find("\"ended\""), std::string::npos);
 }
 
+// Each brings nothing new to keep; the second to arrive found no note of what was on the way, and the I/O thread spun.
+TEST_F(ServerTest, StepsWithAnEnvironmentThatIsStoredAlreadyMayArriveTogether) {
+  Agent node = join("n1");
+  const std::string job = R"({"spec":{"name":"a","groups":[{"launch":"nothing"}]}})";
+  ASSERT_EQ(call("POST", "/v1/jobs", job).status, 200);
+  loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
+  StepRequest ask;
+  ask.job = JobId{1};
+  ask.spec.argv = {"true"};
+  ask.spec.tasks = 1;
+  ask.environment = std::string("A=1\0", 4);
+  ASSERT_EQ(call("POST", "/v1/jobs/1/steps", encode(ask)).status, 200);
+  const auto one = send("POST", "/v1/jobs/1/steps", encode(ask));
+  const auto two = send("POST", "/v1/jobs/1/steps", encode(ask));
+  const auto three = send("POST", "/v1/jobs/1/steps", encode(ask));
+  loop.until([&] { return one->done() && two->done() && three->done(); });
+  for (const auto& step : {one, two, three}) EXPECT_EQ(step->response->status, 200);
+}
+
 // A local process's request that a node passes on.
 struct Voice {
   ServerTest& test;

@@ -132,6 +132,24 @@ class DamagedFiles(unittest.TestCase):
         self.c.ok("lockstep", "down", "--dir", self.c.dir)
         self.assert_down(pids)
 
+    def test_notes_of_what_runs(self):
+        self.c.up()
+        self.keep("cluster.conf")
+        for damage in (empty, truncated, garbage, missing):
+            with self.subTest(damage=damage.__name__):
+                pids = self.processes()
+                for name in ("controller.run", "nodes/n1/init.pid"):
+                    damage(self.path(name))
+                told = self.lockstep("status")
+                self.assertEqual(told.returncode, 0)
+                if damage is not missing:
+                    self.assertIn(f"{self.path('controller.run')} is damaged", told.stdout)
+                stopped = self.lockstep("down")
+                self.assertEqual(stopped.returncode, 0, stopped.stderr)
+                self.assert_down(pids)
+                self.c.up()
+                self.assertEqual(self.c.wait(self.c.wrap("true")), "COMPLETED")
+
     def test_accounting_keeps_nobody_from_starting(self):
         self.c.up()
         for damage in (*DAMAGES, None):
