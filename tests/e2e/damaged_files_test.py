@@ -142,7 +142,7 @@ class DamagedFiles(unittest.TestCase):
                     damage(self.path(name))
                 told = self.lockstep("status")
                 self.assertEqual(told.returncode, 0)
-                if damage is not missing:
+                if damage in (empty, garbage):  # two thirds of it are the note and some of its padding
                     self.assertIn(f"{self.path('controller.run')} is damaged", told.stdout)
                 stopped = self.lockstep("down")
                 self.assertEqual(stopped.returncode, 0, stopped.stderr)
