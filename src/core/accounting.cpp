@@ -105,15 +105,6 @@ Result<void> need_to_manage(const Txn& txn, const std::string& account) {
   return need_admin(txn, "change accounts");
 }
 
-// Some job that has not ended and satisfies the test.
-template <class F>
-const Job* unfinished_job(const Tables& tables, F&& test) {
-  for (const auto& [id, job] : tables.jobs)
-    if (!is_final(job->state) && test(*job->spec))
-      return job.get();
-  return nullptr;
-}
-
 // Which QOS a QOS reaches by its lists of whom it may stop.
 bool reaches(const Tables& tables, const Qos& from, const std::string& name, std::set<std::string>& seen) {
   for (const std::string& next : from.preempts) {
@@ -126,20 +117,66 @@ bool reaches(const Tables& tables, const Qos& from, const std::string& name, std
   return false;
 }
 
-std::vector<Ref<Association>> associations_in(const Tables& tables, const std::string& account) {
+// A user's in an account: of all partitions, and of one each.
+std::vector<Ref<Association>> associations_of(const Tables& tables, const std::string& account,
+                                              const std::string& user) {
   std::vector<Ref<Association>> out;
-  for (auto it = tables.associations.lower_bound(account + "/");
-       it != tables.associations.end() && it->second->account == account; ++it)
+  const std::string name = association_name(account, user, "");
+  if (const auto whole = tables.associations.find(name); whole != tables.associations.end())
+    out.push_back(whole->second);
+  for (auto it = tables.associations.lower_bound(name + "/");
+       it != tables.associations.end() && it->first.starts_with(name + "/"); ++it)
     out.push_back(it->second);
   return out;
 }
 
-std::vector<Ref<Usage>> usages_in(const Tables& tables, const std::string& account) {
-  std::vector<Ref<Usage>> out;
-  for (auto it = tables.usages.lower_bound(account + "/"); it != tables.usages.end() && it->second->account == account;
-       ++it)
-    out.push_back(it->second);
-  return out;
+// Removes what is of the account, as much as one command may. False: it goes on with the rest.
+template <class Map>
+bool remove_all_in(Txn& txn, const Map& records, const std::string& account) {
+  for (auto it = records.lower_bound(account + "/"); it != records.end() && it->second->account == account;
+       it = records.lower_bound(account + "/")) {
+    if (txn.tired()) {
+      txn.cut({0, true});
+      return false;
+    }
+    txn.remove(typename Map::mapped_type(it->second));
+  }
+  return true;
+}
+
+// Names of users and accounts hold no "/", so "0", which follows it, ends what begins with them.
+bool remove_usages_from(Txn& txn, const std::string& prefix) {
+  const auto& usages = txn.tables().usages;
+  for (auto it = usages.lower_bound(prefix + "/"); it != usages.end() && it->first < prefix + "0";
+       it = usages.lower_bound(prefix + "/")) {
+    if (txn.tired())
+      return false;
+    txn.remove(Ref<Usage>(it->second));
+  }
+  return true;
+}
+
+// Of these users, or with none of everybody, in one account after the other. A part of a command begins behind so many
+// accounts whose use stays.
+template <class F>
+void remove_usages(Txn& txn, const std::vector<UserId>& users, bool everybody, const F& of_account) {
+  const auto& usages = txn.tables().usages;
+  std::uint64_t kept = 0;
+  for (auto it = usages.begin(); it != usages.end();) {
+    const std::string account = it->second->account;
+    bool done = true;
+    if (kept >= txn.part().from && of_account(account)) {
+      if (everybody)
+        done = remove_usages_from(txn, account);
+      for (std::size_t i = 0; i < users.size() && done; ++i)
+        done = remove_usages_from(txn, account + "/" + std::to_string(users[i].value));
+    }
+    if (!done || txn.tired())
+      return txn.cut({kept, true});
+    txn.looked();
+    it = usages.lower_bound(account + "0");
+    kept += it != usages.begin() && std::prev(it)->second->account == account;
+  }
 }
 
 }  // namespace
@@ -178,13 +215,13 @@ Result<void> remove_account(Txn& txn, const RemoveAccount& ask) {
   for (const auto& [name, other] : txn.tables().accounts)
     if (other->parent == ask.name)
       return conflict(format("account {} is below {}: remove or move it first", name, ask.name));
-  if (const Job* job = unfinished_job(txn.tables(), [&](const JobSpec& s) { return s.account == ask.name; }))
-    return conflict(format("Job(s) active, cannot remove: job {} is charged to account {}", job->id.value, ask.name));
+  if (const JobId job = txn.inner().named.first(Named::Noun::kAccount, ask.name))
+    return conflict(format("Job(s) active, cannot remove: job {} is charged to account {}", job.value, ask.name));
   for (const auto& [name, r] : txn.tables().reservations)
     if (std::find(r->accounts.begin(), r->accounts.end(), ask.name) != r->accounts.end())
       return conflict(format("reservation {} is for account {}", name, ask.name));
-  for (const Ref<Association>& association : associations_in(txn.tables(), ask.name)) txn.remove(association);
-  for (const Ref<Usage>& usage : usages_in(txn.tables(), ask.name)) txn.remove(usage);
+  if (!remove_all_in(txn, txn.tables().associations, ask.name) || !remove_all_in(txn, txn.tables().usages, ask.name))
+    return {};
   txn.remove(Ref<Account>(txn.tables().accounts.find(ask.name)->second));
   return {};
 }
@@ -209,8 +246,8 @@ Result<Answer> put_association(Txn& txn, const PutAssociation& ask) {
   if (fallback.empty())
     association.is_default = true;
   if (association.is_default && !fallback.empty() && fallback != association.account)
-    for (const Ref<Association>& other : associations_in(txn.tables(), fallback))
-      if (other->user == association.user && other->is_default) {
+    for (const Ref<Association>& other : associations_of(txn.tables(), fallback, association.user))
+      if (other->is_default) {
         Association next = *other;
         next.is_default = false;
         txn.put(std::move(next));
@@ -224,24 +261,19 @@ Result<void> remove_association(Txn& txn, const RemoveAssociation& ask) {
     return not_found(format("there is no association {}", ask.name));
   const Ref<Association> record = it->second;
   TRY(need_to_manage(txn, record->account));
-  const auto uses = [&](const JobSpec& spec) {
-    const std::string partition = spec.partitions.empty() ? "" : spec.partitions.front();
-    return spec.account == record->account &&
-           txn.tables().association(spec.account, spec.user, partition) == record.get();
+  const auto counts_here = [&](UserId user, const std::string& partition) {
+    return txn.tables().association(record->account, user, partition) == record.get();
   };
-  if (const Job* job = unfinished_job(txn.tables(), uses))
-    return conflict(format("Job(s) active, cannot remove: job {} is of user {} in account {}", job->id.value,
-                           record->user, record->account));
+  if (const JobId job = txn.inner().named.first_in(record->account, counts_here))
+    return conflict(format("Job(s) active, cannot remove: job {} is of user {} in account {}", job.value, record->user,
+                           record->account));
   txn.remove(record);
-  if (!record->is_default)
+  const auto others = txn.inner().associations_of.find(record->user);
+  if (!record->is_default || others == txn.inner().associations_of.end())
     return {};
-  for (const auto& [name, other] : txn.tables().associations)
-    if (other->user == record->user) {
-      Association next = *other;
-      next.is_default = true;
-      txn.put(std::move(next));
-      break;
-    }
+  Association next = *txn.tables().associations.find(*others->second.begin())->second;
+  next.is_default = true;
+  txn.put(std::move(next));
   return {};
 }
 
@@ -272,14 +304,16 @@ Result<void> remove_qos(Txn& txn, const RemoveQos& ask) {
   const auto in = [&](const std::vector<std::string>& list) {
     return std::find(list.begin(), list.end(), ask.name) != list.end();
   };
-  if (const Job* job = unfinished_job(txn.tables(), [&](const JobSpec& s) { return s.qos == ask.name; }))
-    return conflict(format("Job(s) active, cannot remove: job {} uses QOS {}", job->id.value, ask.name));
+  if (const JobId job = txn.inner().named.first(Named::Noun::kQos, ask.name))
+    return conflict(format("Job(s) active, cannot remove: job {} uses QOS {}", job.value, ask.name));
   for (const auto& [name, a] : txn.tables().accounts)
     if (in(a->qos) || a->default_qos == ask.name)
       return conflict(format("account {} names QOS {}: change it first", name, ask.name));
-  for (const auto& [name, a] : txn.tables().associations)
-    if (in(a->qos) || a->default_qos == ask.name)
-      return conflict(format("user {} in account {} names QOS {}: change it first", a->user, a->account, ask.name));
+  if (const auto naming = txn.inner().qos_of_associations.find(ask.name);
+      naming != txn.inner().qos_of_associations.end()) {
+    const Association& a = *txn.tables().associations.find(*naming->second.begin())->second;
+    return conflict(format("user {} in account {} names QOS {}: change it first", a.user, a.account, ask.name));
+  }
   for (const auto& [name, p] : txn.tables().partitions)
     if (p->qos == ask.name || in(p->allow_qos) || in(p->deny_qos))
       return conflict(format("partition {} names QOS {}: change it first", name, ask.name));
@@ -303,13 +337,8 @@ Result<void> remove_licence(Txn& txn, const RemoveLicence& ask) {
   const auto it = txn.tables().licences.find(ask.name);
   if (it == txn.tables().licences.end())
     return not_found(format("there is no licence {}", ask.name));
-  const auto uses = [&](const JobSpec& spec) {
-    const auto licences = parse_licenses(spec.licenses);
-    return licences.ok() &&
-           std::any_of(licences->begin(), licences->end(), [&](const NamedCount& n) { return n.name == ask.name; });
-  };
-  if (const Job* job = unfinished_job(txn.tables(), uses))
-    return conflict(format("job {} asks for licence {}: cancel or change it first", job->id.value, ask.name));
+  if (const JobId job = txn.inner().named.first(Named::Noun::kLicence, ask.name))
+    return conflict(format("job {} asks for licence {}: cancel or change it first", job.value, ask.name));
   txn.remove(Ref<Licence>(it->second));
   return {};
 }
@@ -331,19 +360,16 @@ Result<void> reset_usage(Txn& txn, const ResetUsage& ask) {
   TRY(need_admin(txn, "reset usage"));
   if (!ask.account.empty() && !txn.tables().account(ask.account))
     return not_found(format("there is no account {}", ask.account));
-  std::vector<Ref<Usage>> gone;
-  for (const auto& [name, usage] : txn.tables().usages) {
-    const User* user = txn.tables().user(usage->user);
-    if (!ask.user.empty() && (!user || user->meta.name != ask.user))
-      continue;
-    const auto chain = txn.tables().chain_of(usage->account);
-    const bool below = ask.account.empty() || std::any_of(chain.begin(), chain.end(), [&](const Account* a) {
-                         return a->meta.name == ask.account;
-                       });
-    if (below)
-      gone.push_back(usage);
-  }
-  for (const Ref<Usage>& usage : gone) txn.remove(usage);
+  std::vector<UserId> users;
+  if (!ask.user.empty())
+    for (const auto& [id, user] : txn.tables().users)
+      if (user->meta.name == ask.user)
+        users.push_back(id);
+  remove_usages(txn, users, ask.user.empty(), [&](const std::string& account) {
+    const auto chain = txn.tables().chain_of(account);
+    return ask.account.empty() ||
+           std::any_of(chain.begin(), chain.end(), [&](const Account* a) { return a->meta.name == ask.account; });
+  });
   return {};
 }
 

@@ -22,18 +22,23 @@ IntervalSet in_both(const IntervalSet& a, const IntervalSet& b) {
   return out;
 }
 
-std::size_t ranges_without(const IntervalSet& all, const IntervalSet& part) {
-  std::size_t left = 0;
-  auto gap = part.intervals().begin();
-  for (const Interval& range : all.intervals()) {
-    ++left;
-    for (; gap != part.intervals().end() && gap->high <= range.high; ++gap) {
-      left += 1;
-      left -= gap->low == range.low;
-      left -= gap->high == range.high;
+IntervalSet without(const IntervalSet& a, const IntervalSet& b) {
+  IntervalSet out;
+  auto y = b.intervals().begin();
+  for (const Interval& part : a.intervals()) {
+    std::uint64_t low = part.low;
+    while (y != b.intervals().end() && y->high < low) ++y;
+    for (; y != b.intervals().end() && y->low <= part.high; ++y) {
+      if (low < y->low)
+        out.insert(static_cast<std::uint32_t>(low), y->low - 1);
+      low = std::uint64_t{y->high} + 1;
+      if (y->high >= part.high)
+        break;  // it may reach into the next one
     }
+    if (low <= part.high)
+      out.insert(static_cast<std::uint32_t>(low), part.high);
   }
-  return left;
+  return out;
 }
 
 Job split_off(Txn& txn, const Job& array, std::uint32_t index) {

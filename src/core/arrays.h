@@ -8,8 +8,7 @@
 namespace lockstep {
 
 IntervalSet in_both(const IntervalSet& a, const IntervalSet& b);
-// How many separate ranges are left of a set without a part of it.
-std::size_t ranges_without(const IntervalSet& all, const IntervalSet& part);
+IntervalSet without(const IntervalSet& a, const IntervalSet& b);  // what of a is not in b
 
 // A record, not yet put, for a waiting element; it has left `waiting`.
 Job split_off(Txn& txn, const Job& array, std::uint32_t index);

@@ -13,22 +13,6 @@ JobSpec small() {
   return spec;
 }
 
-TEST(Arrays, RangesLeftAreCountedAsErasingLeavesThem) {
-  std::mt19937 rng(7);
-  for (int round = 0; round < 300; ++round) {
-    IntervalSet all, other;
-    for (int i = 0; i < 12; ++i) {
-      const std::uint32_t a = rng() % 60, b = rng() % 60;
-      all.insert(a, a + rng() % 4);
-      other.insert(b, b + rng() % 4);
-    }
-    const IntervalSet part = in_both(all, other);
-    IntervalSet rest = all;
-    for (const Interval& gap : part.intervals()) rest.erase(gap.low, gap.high);
-    EXPECT_EQ(ranges_without(all, part), rest.intervals().size()) << all.text() << " without " << part.text();
-  }
-}
-
 TEST(Arrays, OneRecordUntilElementsStart) {
   World w(1);
   const JobId array = w.submit_array(small(), "0-999999");

@@ -1,6 +1,7 @@
 #include "core/attempts.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/characters.h"
 #include "base/hostlist.h"
@@ -22,9 +23,7 @@ namespace lockstep {
 
 namespace {
 
-bool all_stopped(const Job& job) {
-  return std::all_of(job.members.begin(), job.members.end(), [](MemberState m) { return m == MemberState::kStopped; });
-}
+bool all_stopped(const Txn& txn, const Job& job) { return txn.inner().seats_of(job).live() == 0; }
 
 // The rest of the job is of no use without a lost member: it starts again as a whole, if it may.
 bool needs_all(const JobSpec& spec) {
@@ -36,17 +35,17 @@ bool needs_all(const JobSpec& spec) {
 
 std::string hosts_of(const Txn& txn, const Allocation& allocation) {
   std::vector<std::string> names;
+  std::unordered_set<std::uint32_t> seen;
   for (const Grant& grant : allocation.grants)
-    if (const Node* node = txn.tables().node(grant.node))
-      if (std::find(names.begin(), names.end(), node->meta.name) == names.end())
-        names.push_back(node->meta.name);
+    if (const Node* node = txn.tables().node(grant.node); node && seen.insert(grant.node.value).second)
+      names.push_back(node->meta.name);
   return compress_hostlist(names);
 }
 
-// Everything is proven stopped: the allocation goes back, and the job to its final state or into the queue.
+// Everything is proven stopped, and its steps and tasks know: the allocation goes back, and the job to its final state
+// or into the queue.
 void finish_attempt(Txn& txn, JobId id) {
-  end_steps_of(txn, id);
-  end_tasks_of(txn, id);
+  CHECK(!txn.inner().live_steps.contains(id), "a job ends before its steps");
   Job job = *txn.job(id);
   CHECK(job.state == JobState::kCompleting);
   if (!job.suspended_at)
@@ -90,6 +89,23 @@ void finish_attempt(Txn& txn, JobId id) {
   txn.put(std::move(job));
 }
 
+// Goes on from where Chores::sweeps says. False: it was cut, and Ticks go on with it.
+bool sweep_on(Txn& txn, JobId id) {
+  const Ref<Job> job = txn.job(id);
+  const bool over = job->state == JobState::kCompleting && all_stopped(txn, *job);
+  if (!sweep_steps(txn, *job, over) || (over && !end_tasks_of(txn, *job)))
+    return false;
+  txn.chores().sweeps.erase(id);
+  start_waiting_steps(txn, id);
+  return true;
+}
+
+// Nothing of the attempt lives any more on some more nodes. The job ends with the last of them.
+bool sweep(Txn& txn, JobId id) {
+  txn.chores().sweeps[id] = {};
+  return sweep_on(txn, id);
+}
+
 // A running job, or one that ends before it was seen running, has started by now.
 void mark_running(Txn& txn, Job& job) {
   job.state = JobState::kRunning;
@@ -101,17 +117,16 @@ void mark_running(Txn& txn, Job& job) {
 void attempt_started(Txn& txn, const Job& before, NodeId node) {
   if (before.state == JobState::kCompleting)
     return;
-  Job job = before;
+  const Seats& seats = txn.inner().seats_of(before);
   std::vector<std::uint32_t> up;
-  for (std::size_t i = 0; i < job.members.size(); ++i)
-    if (job.allocation->grants[i].node == node && job.members[i] == MemberState::kAssigned) {
-      job.members[i] = MemberState::kRunning;
-      up.push_back(static_cast<std::uint32_t>(i));
-    }
+  for (const Seats::Seat& seat : seats.on(node))
+    if (before.members[seat.grant] == MemberState::kAssigned)
+      up.push_back(seat.grant);
   if (up.empty())
     return;
-  const bool all =
-      std::none_of(job.members.begin(), job.members.end(), [](MemberState m) { return m == MemberState::kAssigned; });
+  Job job = before;
+  for (const std::uint32_t i : up) job.members[i] = MemberState::kRunning;
+  const bool all = seats.assigned() == up.size();
   const bool runs_now =
       job.state == JobState::kStarting && (runs_script(*job.spec) ? job.members[0] != MemberState::kAssigned : all);
   if (runs_now) {
@@ -192,18 +207,13 @@ bool may_requeue(const JobSpec& spec) { return restartable(spec); }
 
 std::vector<NodeId> live_nodes(const Job& job) {
   std::vector<NodeId> out;
-  std::set<NodeId> seen;
+  std::unordered_set<std::uint32_t> seen;
   for (std::size_t i = 0; i < job.members.size(); ++i) {
     const NodeId node = job.allocation->grants[i].node;
-    if (job.members[i] != MemberState::kStopped && seen.insert(node).second)
+    if (job.members[i] != MemberState::kStopped && seen.insert(node.value).second)
       out.push_back(node);
   }
   return out;
-}
-
-bool member_on(const Job& job, NodeId node) {
-  return job.allocation && std::any_of(job.allocation->grants.begin(), job.allocation->grants.end(),
-                                       [&](const Grant& g) { return g.node == node; });
 }
 
 void start_attempt(Txn& txn, const Job& before, const std::string& partition, std::vector<Grant> grants) {
@@ -258,10 +268,10 @@ void end_attempt(Txn& txn, Job job, const Ending& ending) {
   job.limit_end = {};
   const Ref<Job> now_there = txn.put(std::move(job));
   txn.event(*now_there, "Ending", now_there->end_reason);
-  if (all_stopped(*now_there))
-    finish_attempt(txn, now_there->id);
-  else
+  if (!all_stopped(txn, *now_there))
     send_stops(txn, *now_there, now_there->spec->kill_wait);
+  else if (sweep(txn, now_there->id))
+    finish_attempt(txn, now_there->id);
 }
 
 void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit) {
@@ -298,18 +308,20 @@ void member_lost(Txn& txn, JobId id, NodeId node, const std::string& reason) {
 
 void member_gone(Txn& txn, JobId id, NodeId node, const std::string& reason) {
   const Ref<Job> before = txn.job(id);
-  if (!before || !member_on(*before, node))
+  if (!before || !before->allocation)
     return;
-  const std::vector<NodeId> live = live_nodes(*before);
-  if (std::find(live.begin(), live.end(), node) != live.end() && may_shrink(txn, *before, node)) {
+  const auto seats = txn.inner().seats_of(*before).on(node);
+  if (seats.empty())
+    return;
+  if (lives_on(txn.inner(), *before, node) && may_shrink(txn, *before, node)) {
     shrink(txn, *before, node);
     return;
   }
   Job job = *before;
   bool changed = false;
-  for (std::size_t i = 0; i < job.members.size(); ++i)
-    if (job.allocation->grants[i].node == node && job.members[i] != MemberState::kStopped) {
-      job.members[i] = MemberState::kStopped;
+  for (const Seats::Seat& seat : seats)
+    if (job.members[seat.grant] != MemberState::kStopped) {
+      job.members[seat.grant] = MemberState::kStopped;
       changed = true;
     }
   if (!changed && mutant(Mutant::kDoubleFree))
@@ -322,24 +334,35 @@ void member_gone(Txn& txn, JobId id, NodeId node, const std::string& reason) {
   if (!changed)
     return;
   txn.put(std::move(job));
-  member_stopped_steps(txn, node, *txn.job(id));
+  const bool all_know = sweep(txn, id);
   if (txn.job(id)->state != JobState::kCompleting)
     member_lost(txn, id, node, reason);
-  else if (all_stopped(*txn.job(id)))
+  else if (all_know && all_stopped(txn, *txn.job(id)))
+    finish_attempt(txn, id);
+}
+
+void sweep_more(Txn& txn) {
+  const JobId id = txn.chores().sweeps.begin()->first;
+  txn.looked();
+  const Ref<Job> job = txn.job(id);
+  if (!job || !holds_allocation(job->state)) {
+    txn.chores().sweeps.erase(id);
+    return;
+  }
+  if (sweep_on(txn, id) && job->state == JobState::kCompleting && all_stopped(txn, *job))
     finish_attempt(txn, id);
 }
 
 Result<void> agent_report(Txn& txn, const AgentReport& report) {
   const Ref<Job> job = txn.job(report.job);
   const Ref<Node> node = txn.node(report.node);
-  if (!job || !node || !holds_allocation(job->state) || !member_on(*job, report.node))
+  if (!job || !node || !holds_allocation(job->state) || txn.inner().seats_of(*job).on(report.node).empty())
     return {};
   if (report.boot_id != node->boot_id && !mutant(Mutant::kStaleBoot))
     return {};
   if (report.attempt != job->attempt && !mutant(Mutant::kStaleAttempt))
     return {};
-  const auto nodes = live_nodes(*job);
-  const bool stopped = std::find(nodes.begin(), nodes.end(), report.node) == nodes.end();
+  const bool stopped = !lives_on(txn.inner(), *job, report.node);
   if (stopped && !(mutant(Mutant::kDoubleFree) && std::holds_alternative<MemberStopped>(report.body)))
     return {};
   struct Visitor {

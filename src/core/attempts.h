@@ -12,9 +12,9 @@ namespace lockstep {
 bool runs_script(const JobSpec& spec);  // a batch job: its script's end ends it
 bool may_requeue(const JobSpec& spec);  // after a failure that was not its own
 
-// The distinct nodes of the allocation, in rank order; only those with a member that is not stopped.
+// The distinct nodes of the allocation, in rank order; only those with a member that is not stopped. A look at all of
+// it: for what concerns one node there is Inner::seats_of().
 std::vector<NodeId> live_nodes(const Job& job);
-bool member_on(const Job& job, NodeId node);  // some grant is there
 
 // Gives a pending job its allocation and tells every node to start its part.
 void start_attempt(Txn& txn, const Job& job, const std::string& partition, std::vector<Grant> grants);
@@ -40,6 +40,8 @@ void send_stops(Txn& txn, const Job& job, Duration kill_wait);
 void member_lost(Txn& txn, JobId job, NodeId node, const std::string& reason);
 // It is proven that nothing of the attempt lives on the node any more.
 void member_gone(Txn& txn, JobId job, NodeId node, const std::string& reason);
+// Goes on with what a job's many steps and tasks have to learn of that (Chores::sweeps), and ends it when all know.
+void sweep_more(Txn& txn);
 
 Result<void> agent_report(Txn& txn, const AgentReport& report);
 Result<void> end_job(Txn& txn, const EndJob& ask);

@@ -119,6 +119,7 @@ void learn(Txn& txn) {
 // earlier commands left, too. Only Ticks do, so that a batch of small commands stays small.
 void settle(Txn& txn, bool goes_on) {
   for (;;) {
+    learn(txn);
     const auto moved = txn.take_moved();
     for (JobId id : moved) wake_dependents(txn, id);
     const auto arrays = txn.take_edited_arrays();
@@ -181,7 +182,6 @@ Result<Outcome> apply(ClusterState& state, const Command& command, Instant now) 
     txn.roll_back();
     return std::move(answer).error();
   }
-  learn(txn);
   settle(txn, goes_on);
   if (txn.too_large() && refusable(command.body)) {
     Error why = *txn.too_large();

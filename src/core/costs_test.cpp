@@ -2,6 +2,8 @@
 // hundred, whatever a user has prepared. The rest is done by parts of the command, or by Ticks, also after a restart.
 #include <algorithm>
 
+#include "base/rng.h"
+#include "core/arrays.h"
 #include "core/testing.h"
 #include "core/txn.h"
 
@@ -321,6 +323,185 @@ TEST_F(Costs, AReservationLetsManyJobsGo) {
   expect_bounded();
   EXPECT_TRUE(state.tables().reservations.empty());
   for (const auto& [id, record] : state.tables().jobs) ASSERT_EQ(record->spec->reservation, "");
+}
+
+// One job on so many nodes, which all report: how many of its members were looked at over its life.
+std::uint64_t looks_at_members(std::uint32_t nodes) {
+  ClusterState state;
+  Instant now{1'000'000'000'000};
+  const auto run = [&](CommandBody body) {
+    Command command{kController, std::move(body), {}};
+    auto outcome = apply(state, command, now);
+    EXPECT_TRUE(outcome.ok()) << (outcome.ok() ? "" : outcome.error().message);
+    return outcome.ok() ? outcome->answer : Answer{};
+  };
+  run(StartEpoch{"test"});
+  User user;
+  user.meta.name = "alice";
+  user.uid = 1000;
+  run(PutUser{user});
+  PlannedStart start;
+  start.partition = "main";
+  start.grants.resize(nodes);
+  for (std::uint32_t i = 0; i < nodes; ++i) {
+    Node facts;
+    facts.meta.name = "n" + std::to_string(i + 1);
+    facts.boot_id = "boot";
+    facts.cores = 4;
+    facts.memory_mb = 4000;
+    start.grants[i].node = run(NodeHello{facts}).node;
+    start.grants[i].tasks = 1;
+    start.grants[i].cores = CoreSet::first_n(4);
+    start.grants[i].memory_mb = 1000;
+  }
+  start.job = run(SubmitJob{.spec = std::make_shared<const JobSpec>(World::batch(nodes))}).job;
+  start.read = state.tables().job(start.job)->meta.seq;
+  EXPECT_EQ(run(ApplyPlan{{start}}).starts_applied, 1u);
+  const auto report = [&](std::size_t i, ReportBody body) {
+    run(AgentReport{start.grants[i].node, "boot", start.job, 1, std::move(body)});
+  };
+  for (std::size_t i = 0; i < nodes; ++i) report(i, AttemptStarted{});
+  EXPECT_EQ(state.tables().job(start.job)->state, JobState::kRunning);
+  report(0, ScriptEnded{});
+  for (std::size_t i = 0; i + 1 < nodes; ++i) report(i, MemberStopped{});
+  const std::uint64_t looks = state.inner().seats.at(start.job).looked_at();
+  report(nodes - 1, MemberStopped{});
+  EXPECT_EQ(state.tables().job(start.job)->state, JobState::kCompleted);
+  EXPECT_EQ(state.tables().job(start.job)->ran_on, nodes == 40 ? "n[1-40]" : "n[1-160]");
+  return looks;
+}
+
+TEST(Seats, AWideJobCostsEachOfItsNodesOnce) {
+  const std::uint64_t few = looks_at_members(40), many = looks_at_members(160);
+  EXPECT_GE(few, 3u * 40u);
+  EXPECT_LE(many, 4 * few + 10) << "a report of one node looks at the others";
+}
+
+TEST_F(Costs, TheStepsOfAJobEndInParts) {
+  for (const bool node_first : {true, false}) {
+    World w(1);
+    const JobId id = w.submit(World::batch(1));
+    w.settle();
+    auto spec = std::make_shared<StepSpec>();
+    spec->argv = {"true"};
+    spec->tasks = 1;
+    spec->overlap = true;
+    state = std::move(w.state);
+    now = w.now;
+    constexpr int kSteps = 1500;
+    for (int i = 0; i < kSteps; ++i) run(CreateStep{id, spec});
+    spec = std::make_shared<StepSpec>(*spec);
+    spec->overlap = false;
+    run(CreateStep{id, spec});
+    run(CreateStep{id, spec});
+    ASSERT_EQ(state.inner().waiting_steps.at(id).size(), 1u);
+    measure();
+    const NodeId node = job(id).allocation->grants[0].node;
+    const std::string boot = state.tables().node(node)->boot_id;
+    if (!node_first)
+      run(AgentReport{node, boot, id, 1, ScriptEnded{}});
+    run(AgentReport{node, boot, id, 1, MemberStopped{}});
+    EXPECT_EQ(job(id).state, JobState::kCompleting);
+    run(CancelJob{{id, {}}});  // meanwhile
+    check_invariants(state);
+    restart();
+    check_invariants(state);
+    tick();
+    expect_bounded();
+    EXPECT_GT(steps, 3u);
+    EXPECT_TRUE(is_final(job(id).state) || job(id).state == JobState::kPending);
+    EXPECT_TRUE(state.inner().live_steps.empty() && state.inner().waiting_steps.empty());
+    for (const auto& [key, step] : state.tables().steps) ASSERT_EQ(step->state, StepState::kEnded);
+    check_invariants(state);
+  }
+}
+
+TEST_F(Costs, WhoIsAwaitedAlreadyIsNotLookedAtAgain) {
+  std::vector<Dependency> on;
+  for (int i = 0; i < 300; ++i) on.push_back({Dependency::Type::kAfterAny, submit(held()), {}});
+  JobSpec spec = World::batch();
+  spec.dependencies = on;
+  submit(spec);
+  measure();
+  JobId last;
+  for (int i = 0; i < 20; ++i) last = submit(spec);
+  EXPECT_LT(refreshed, 20u) << "one more who waits makes all of its dependencies be looked at";
+  for (const Dependency& d : on) run(CancelJob{{d.job, {}}});
+  tick();
+  EXPECT_EQ(job(last).hold, Hold::kNone);
+  check_invariants(state);
+}
+
+TEST_F(Costs, AnAccountGoesWithAllThatIsInIt) {
+  Account account;
+  for (const char* name : {"big", "other"}) {
+    account.meta.name = name;
+    run(PutAccount{account});
+  }
+  for (int i = 0; i < 2000; ++i) {
+    Association association;
+    association.account = i % 2 == 0 ? "big" : "other";
+    association.user = "u" + std::to_string(i / 2);
+    run(PutAssociation{association});
+  }
+  ASSERT_EQ(state.tables().default_account("u7"), "big");
+  measure();
+  run(RemoveAccount{"big"});
+  expect_bounded();
+  EXPECT_GT(steps, 2u);
+  EXPECT_EQ(state.tables().account("big"), nullptr);
+  EXPECT_EQ(state.tables().associations.size(), 1000u);
+  check_invariants(state);
+}
+
+TEST_F(Costs, UseIsForgottenInParts) {
+  Account account;
+  for (const char* name : {"a", "a-b", "c"}) {
+    account.meta.name = name;
+    account.parent = account.meta.name == "a-b" ? "a" : "";
+    run(PutAccount{account});
+  }
+  const JobId id = submit(held());
+  std::vector<Change> records = state.tables().snapshot();
+  Seq seq = state.tables().seq;
+  for (const char* where : {"a", "a-b", "c"})
+    for (std::uint32_t user = 1; user <= 1500; ++user) {
+      Usage usage;
+      usage.account = where;
+      usage.user = UserId(user);
+      usage.meta.name = usage_name(usage);
+      usage.meta.seq = ++seq;
+      records.push_back({seq, std::make_shared<const Usage>(usage), false});
+    }
+  ClusterState fresh(state.settings());
+  fresh.restore(records);
+  state = std::move(fresh);
+  measure();
+  run(ResetUsage{"c", "alice"});
+  EXPECT_EQ(state.tables().usages.size(), 4499u);
+  run(ResetUsage{"a", ""});
+  expect_bounded();
+  EXPECT_EQ(state.tables().usages.size(), 1499u);
+  run(ResetUsage{"", ""});
+  expect_bounded();
+  EXPECT_TRUE(state.tables().usages.empty());
+  EXPECT_EQ(job(id).state, JobState::kPending);
+}
+
+TEST(Sets, WhatOneHasAndTheOtherHasNot) {
+  Rng rng(7);
+  for (int round = 0; round < 2000; ++round) {
+    IntervalSet a, b, naive;
+    for (int i = 0; i < 8; ++i) {
+      const auto low = static_cast<std::uint32_t>(rng.below(40)), more = static_cast<std::uint32_t>(rng.below(6));
+      (i % 2 ? a : b).insert(low, low + more);
+    }
+    if (round % 3 == 0)
+      a.insert(UINT32_MAX - 3, UINT32_MAX), b.insert(UINT32_MAX - static_cast<std::uint32_t>(rng.below(5)), UINT32_MAX);
+    naive = a;
+    for (const Interval& part : b.intervals()) naive.erase(part.low, part.high);
+    ASSERT_EQ(without(a, b), naive) << a.text() << " without " << b.text();
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/arrays.h"
+#include "core/attempts.h"
 #include "core/jobs.h"
 
 namespace lockstep {
@@ -111,6 +112,7 @@ Hold begin_hold(const Txn& txn, const Job& job) {
 
 constexpr std::size_t kToldAtOnce = 64;       // those who wait for a job, within the command that changed it
 constexpr std::uint64_t kRecordsMost = 1000;  // cancelled elements that get a record to be seen by
+constexpr std::size_t kRangesPerLook = 32;    // of an array's elements, that are no more work than a look at a record
 
 void end_element(Txn& txn, const Job& array, std::uint32_t index, Verdict v) {
   Job element = split_off(txn, array, index);
@@ -134,16 +136,19 @@ void settle_element(Txn& txn, const Job& array, std::uint32_t index) {
 }
 
 // Waiting elements whose counterpart in some other array has left that one's waiting part.
-IntervalSet candidates(const Txn& txn, const Job& array) {
+IntervalSet candidates(Txn& txn, const Job& array) {
   IntervalSet out;
   for (const Dependency& d : array.spec->dependencies) {
     const Ref<Job> on = txn.job(d.job);
     if (d.type != Type::kAfterCorr || !on || !on->array)
       continue;
-    IntervalSet gone = on->array->asked;
-    for (const Interval& part : on->array->waiting.intervals()) gone.erase(part.low, part.high);
+    const IntervalSet gone = without(on->array->asked, on->array->waiting);
     const IntervalSet both = in_both(txn.array(array.id).waiting, gone);
-    for (const Interval& part : both.intervals()) out.insert(part.low, part.high);
+    if (out.empty())
+      out = both;
+    else
+      for (const Interval& part : both.intervals()) out.insert(part.low, part.high);
+    txn.looked((on->array->asked.intervals().size() + both.intervals().size()) / kRangesPerLook);
   }
   return out;
 }
@@ -153,7 +158,7 @@ void drop_elements(Txn& txn, const Job& array, const IntervalSet& never) {
   if (never.empty())
     return;
   ArrayState& state = txn.edit_array(array.id);
-  for (const Interval& part : never.intervals()) state.waiting.erase(part.low, part.high);
+  state.waiting = without(state.waiting, never);
   state.worst_code = std::max(state.worst_code, 1u);
   txn.event(array, "ElementsCancelled", never.text());
   // Without any record of an element the array's own is what tells its story.
@@ -356,6 +361,8 @@ void do_chores(Txn& txn) {
       tell_one(txn);
     else if (!txn.chores().unsettled.empty())
       settle_more(txn);
+    else if (!txn.chores().sweeps.empty())
+      sweep_more(txn);
     else
       unpark_one(txn);
   }
@@ -375,16 +382,16 @@ Instant dependency_due(const ClusterState::Inner& inner, const Job& job) {
 Result<void> check_dependencies(const Txn& txn, const JobSpec& spec, JobId self) {
   for (std::size_t i = 0; i < spec.dependencies.size(); ++i) {
     const Dependency& d = spec.dependencies[i];
-    const std::string field = format("dependencies[{}]", i);
+    const auto field = [i] { return format("dependencies[{}]", i); };
     if (d.delay.us < 0 || d.delay >= kForever)
-      return invalid("Job dependency problem: the delay is out of range", field);
+      return invalid("Job dependency problem: the delay is out of range", field());
     if (d.type == Type::kSingleton)
       continue;
     const Job* on = txn.tables().job(d.job);
     if (!on)
-      return invalid(format("Job dependency problem: there is no job {}", d.job.value), field);
+      return invalid(format("Job dependency problem: there is no job {}", d.job.value), field());
     if (self && (d.job == self || on->array_job == self))
-      return invalid(format("Job dependency problem: job {} would wait for itself", self.value), field);
+      return invalid(format("Job dependency problem: job {} would wait for itself", self.value), field());
   }
   return {};
 }

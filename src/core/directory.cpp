@@ -144,13 +144,12 @@ Result<void> remove_partition(Txn& txn, const RemovePartition& ask) {
   const auto it = txn.tables().partitions.find(ask.name);
   if (it == txn.tables().partitions.end())
     return not_found(format("there is no partition {}", ask.name));
-  for (const auto& [id, job] : txn.tables().jobs) {
-    const auto& names = job->spec->partitions;
-    const bool uses =
-        names.empty() ? it->second->is_default : std::find(names.begin(), names.end(), ask.name) != names.end();
-    if (!is_final(job->state) && uses)
-      return conflict(format("job {} uses partition {}: cancel or move it first", id.value, ask.name));
-  }
+  const Named& named = txn.inner().named;
+  JobId job = named.first(Named::Noun::kPartition, ask.name);
+  if (!job && it->second->is_default)
+    job = named.first(Named::Noun::kPartition, "");
+  if (job)
+    return conflict(format("job {} uses partition {}: cancel or move it first", job.value, ask.name));
   txn.remove(Ref<Partition>(it->second));
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "core/attempts.h"
@@ -36,6 +37,13 @@ Ref<Job> hold_instead(Txn& txn, const Job& before, std::vector<Grant> grants, st
   job.allocation = std::move(allocation);
   job.members = std::move(members);
   return txn.put(std::move(job));
+}
+
+// It held something there that is lost: nothing new may start there before the node is known to be another boot.
+bool has_left(const Txn& txn, const Job& job, NodeId node) {
+  const auto seats = txn.inner().seats_of(job).on(node);
+  return std::any_of(seats.begin(), seats.end(),
+                     [&](const Seats::Seat& seat) { return !occupies(job.allocation->grants[seat.grant]); });
 }
 
 // Its live steps use something there.
@@ -73,7 +81,7 @@ bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) {
   for (const Grant& grant : planned.grants) {
     const Node* node = txn.tables().node(grant.node);
     if (!node || !node_usable(*node) || grant.group >= spec.groups.size() || !is_elastic(spec.groups[grant.group]) ||
-        grant.tasks == 0 || has_left(allocation.grants, grant.node))
+        grant.tasks == 0 || has_left(txn, *job, grant.node))
       return false;
     const auto held = txn.inner().loads.find(grant.node);
     NodeLoad& load =
@@ -102,13 +110,13 @@ bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) {
   std::vector<Grant> grants = allocation.grants;
   std::vector<MemberState> members = job->members;
   std::vector<NodeId> fresh;  // on which nothing of it runs yet
+  std::set<NodeId> known;
   std::vector<std::uint32_t> ready;
   for (const Grant& grant : planned.grants) {
-    const auto there = std::find_if(grants.begin(), grants.end(), [&](const Grant& g) { return g.node == grant.node; });
-    if (there == grants.end())
+    const auto there = txn.inner().seats_of(*job).on(grant.node);
+    if (there.empty() && known.insert(grant.node).second)
       fresh.push_back(grant.node);
-    const MemberState state =
-        there == grants.end() ? MemberState::kAssigned : members[static_cast<std::size_t>(there - grants.begin())];
+    const MemberState state = there.empty() ? MemberState::kAssigned : members[there.front().grant];
     if (state == MemberState::kRunning || state == MemberState::kPaused)  // which was told to go on
       ready.push_back(static_cast<std::uint32_t>(grants.size()));
     grants.push_back(grant);
@@ -179,7 +187,7 @@ void let_return(Txn& txn, NodeId node) {
   for (JobId id : std::vector<JobId>(on->second.begin(), on->second.end())) {
     const Ref<Job> before = txn.job(id);
     const std::vector<Grant>& grants = before->allocation->grants;
-    if (!has_left(grants, node))
+    if (!has_left(txn, *before, node))
       continue;
     auto allocation = std::make_shared<Allocation>(*before->allocation);
     Job job = *before;

@@ -71,10 +71,20 @@ void hold_once(NodeLoad& load, const Grant& grant) {
   add_grant(load, grant);
 }
 
-bool runs_in_reservation(const Job* job) { return held(job) && !job->spec->reservation.empty(); }
-
 bool uses_calendar(const Job* job) {
-  return (unfinished(job) && (job->spec->begin || job->spec->deadline)) || runs_in_reservation(job);
+  return (unfinished(job) && (job->spec->begin || job->spec->deadline)) ||
+         (held(job) && !job->spec->reservation.empty());
+}
+
+// Whom its dependencies name, each once.
+std::vector<JobId> awaited(const Job& job) {
+  std::vector<JobId> out;
+  for (const Dependency& d : job.spec->dependencies)
+    if (d.job)
+      out.push_back(d.job);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 }  // namespace
@@ -112,17 +122,38 @@ void ClusterState::Inner::index(const Account* before, const Account* after) {
   count_minute_limits(before, after);
 }
 
-void ClusterState::Inner::index(const Reservation*, const Reservation*) {
+void ClusterState::Inner::index(const Association* before, const Association* after) {
+  count_minute_limits(before, after);
+  const auto each_qos = [](const Association& a, auto&& visit) {
+    std::set<std::string> names(a.qos.begin(), a.qos.end());
+    if (!a.default_qos.empty())
+      names.insert(a.default_qos);
+    for (const std::string& name : names) visit(name);
+  };
+  if (before) {
+    remove_from(associations_of, before->user, before->meta.name);
+    each_qos(*before, [&](const std::string& qos) { remove_from(qos_of_associations, qos, before->meta.name); });
+  }
+  if (after) {
+    add_to(associations_of, after->user, after->meta.name);
+    each_qos(*after, [&](const std::string& qos) { add_to(qos_of_associations, qos, after->meta.name); });
+  }
+}
+
+void ClusterState::Inner::index(const Reservation* before, const Reservation* after) {
   refresh_reservation_timer();
-  for (JobId id : by_calendar)
-    if (runs_in_reservation(tables.job(id)))
-      refresh_timers(id);
+  for (JobId id : named.in_reservation(before ? before->meta.name : after->meta.name).holding) refresh_timers(id);
 }
 
 void ClusterState::Inner::index(const Job* before, const Job* after) {
   const JobId id = before ? before->id : after->id;
   ledger.index(before, after);
   turns.index(before, after);
+  named.index(before, after);
+  if (held(after))
+    seats[id].count(held(before) ? before : nullptr, *after);
+  else if (held(before))
+    seats.erase(id);
 
   const Allocation* old_grants = held(before);
   const Allocation* new_grants = held(after);
@@ -187,18 +218,19 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
   const bool waited = before && awaits_dependencies(*before);
   const bool waits = after && awaits_dependencies(*after);
   if (waited != waits || (waited && before->spec != after->spec)) {
-    std::set<JobId> on;
-    if (waited)
-      for (const Dependency& d : before->spec->dependencies)
-        if (d.job && on.insert(d.job).second)
-          remove_from(dependents, d.job, id);
-    std::set<JobId> now_on;
-    if (waits)
-      for (const Dependency& d : after->spec->dependencies)
-        if (d.job && now_on.insert(d.job).second)
-          add_to(dependents, d.job, id);
-    on.insert(now_on.begin(), now_on.end());
-    for (JobId other : on) {
+    // The timers of another job hang on whether anybody waits for it, not on how many do.
+    std::vector<JobId> first_or_last;
+    for (JobId other : waited ? awaited(*before) : std::vector<JobId>()) {
+      remove_from(dependents, other, id);
+      if (!dependents.contains(other))
+        first_or_last.push_back(other);
+    }
+    for (JobId other : waits ? awaited(*after) : std::vector<JobId>()) {
+      add_to(dependents, other, id);
+      if (dependents.at(other).size() == 1)
+        first_or_last.push_back(other);
+    }
+    for (JobId other : first_or_last) {
       refresh_timers(other);
       if (!dependents.contains(other) && chores.parked.contains(other))
         chores.unparked.insert(other);
@@ -254,6 +286,12 @@ void ClusterState::Inner::index(const Step* before, const Step* after) {
     remove_from(live_steps, before->job, before->number);
   if (!lived && lives)
     add_to(live_steps, after->job, after->number);
+  const bool waited = before && before->state == StepState::kPending;
+  const bool waits = after && after->state == StepState::kPending;
+  if (waited && !waits)
+    remove_from(waiting_steps, before->job, before->number);
+  if (!waited && waits)
+    add_to(waiting_steps, after->job, after->number);
 }
 
 void ClusterState::Inner::index(const Task* before, const Task* after) {
@@ -323,6 +361,10 @@ void ClusterState::Inner::refresh_reservation_timer() {
 void ClusterState::Inner::rebuild() {
   loads.clear();
   jobs_on.clear();
+  seats.clear();
+  named = {};
+  associations_of.clear();
+  qos_of_associations.clear();
   kept_for.clear();
   making_room.clear();
   dependents.clear();
@@ -330,6 +372,7 @@ void ClusterState::Inner::rebuild() {
   names.clear();
   waiting_elements.clear();
   live_steps.clear();
+  waiting_steps.clear();
   owned_jobs.clear();
   owned_objects.clear();
   by_calendar.clear();
@@ -353,6 +396,9 @@ void ClusterState::Inner::rebuild() {
   for (const auto& [on, waiting] : dependents)
     if (const Job* job = tables.job(on); !job || job->array || job->started || is_final(job->state))
       chores.untold[on] = {};
+  for (const auto& [id, job_seats] : seats)
+    if (job_seats.live() < tables.job(id)->members.size())
+      chores.sweeps[id] = {};
   for (const auto& [name, jobs] : names)
     if (is_singleton(*tables.job(jobs.front())))
       chores.lookers.insert(jobs.front());
@@ -401,6 +447,18 @@ bool ClusterState::Inner::listed_for_others(const Job& job) const {
 
 bool ClusterState::Inner::array_awaited(const Job& job) const {
   return job.array_job && dependents.contains(job.array_job);
+}
+
+const Seats& ClusterState::Inner::seats_of(const Job& job) const {
+  const auto at = seats.find(job.id);
+  CHECK(at != seats.end() && at->second.are_of(job), "asks for the seats of another version of a job");
+  return at->second;
+}
+
+bool lives_on(const ClusterState::Inner& inner, const Job& job, NodeId node) {
+  const auto seats = inner.seats_of(job).on(node);
+  return std::any_of(seats.begin(), seats.end(),
+                     [&](const Seats::Seat& seat) { return job.members[seat.grant] != MemberState::kStopped; });
 }
 
 }  // namespace lockstep

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "core/cluster.h"
+#include "core/named.h"
+#include "core/seats.h"
 #include "core/turns.h"
 #include "model/weight.h"
 #include "rules/ledger.h"
@@ -58,7 +60,16 @@ struct Chores {
   std::map<JobId, Settling> unsettled;      // arrays that wait by aftercorr
   std::map<JobId, std::set<JobId>> parked;  // array -> ended elements that stay listed as long as somebody awaits it
   std::set<JobId> unparked;                 // of these, arrays that nobody awaits any more
-  bool empty() const { return untold.empty() && lookers.empty() && unsettled.empty() && unparked.empty(); }
+  struct Sweep {
+    StepNo step = INT32_MIN;  // steps and tasks below have been looked at
+    std::uint16_t group = 0;
+    std::uint32_t task = 0;
+  };
+  std::map<JobId, Sweep>
+      sweeps;  // jobs whose steps and tasks have to learn where nothing of the attempt lives any more
+  bool empty() const {
+    return untold.empty() && lookers.empty() && unsettled.empty() && unparked.empty() && sweeps.empty();
+  }
 };
 
 struct ClusterState::Inner {
@@ -68,6 +79,7 @@ struct ClusterState::Inner {
 
   std::map<NodeId, NodeLoad> loads;              // sum of the grants of jobs that hold an allocation; absent = idle
   std::map<NodeId, std::set<JobId>> jobs_on;     // jobs with a grant there
+  std::map<JobId, Seats> seats;                  // of jobs that hold an allocation
   std::map<NodeId, std::set<JobId>> kept_for;    // waiting jobs for which something there is held (Promise::held)
   std::map<JobId, std::set<JobId>> making_room;  // waiting job -> those that are evicted for it
   std::map<JobId, std::set<JobId>> dependents;   // job -> pending jobs whose dependencies name it and may still matter
@@ -75,9 +87,13 @@ struct ClusterState::Inner {
   std::map<std::pair<UserId, std::string>, IdSet<JobId>> names;  // unfinished jobs and arrays by user and name
   std::map<UserId, std::uint64_t> waiting_elements;              // of arrays, without a record of their own; none zero
   std::map<JobId, std::set<StepNo>> live_steps;                  // steps that have not ended
+  std::map<JobId, std::set<StepNo>> waiting_steps;               // of these, those that have not started
   std::map<Uid, std::set<JobId>> owned_jobs;                     // by the uid of their controlling owner
   std::map<Uid, std::set<ObjectKey>> owned_objects;
-  std::set<JobId> by_calendar;  // pending or running jobs with a begin or a deadline
+  std::set<JobId> by_calendar;                                   // pending or running jobs with a begin or a deadline
+  Named named;                                                   // what unfinished jobs name
+  std::map<std::string, std::set<std::string>> associations_of;  // user -> names of associations
+  std::map<std::string, std::set<std::string>> qos_of_associations;  // QOS -> names of those that name it
   std::set<Timer> timers;
   Chores chores;
   std::uint64_t timers_worked_out = 0;             // since the start: what tests of costs count
@@ -105,7 +121,7 @@ struct ClusterState::Inner {
   void index(const Topology*, const Topology*) { ++ground; }
   void index(const Cluster* before, const Cluster* after);
   void index(const Account* before, const Account* after);
-  void index(const Association* before, const Association* after) { count_minute_limits(before, after); }
+  void index(const Association* before, const Association* after);
   void index(const Qos* before, const Qos* after) { count_minute_limits(before, after); }
   void index(const Usage*, const Usage*) { minutes_at.reset(); }
   void index(const Policy*, const Policy*) { minutes_at.reset(); }
@@ -138,7 +154,12 @@ struct ClusterState::Inner {
   std::vector<JobId> holders() const;            // jobs that hold an allocation
   bool listed_for_others(const Job& job) const;  // an ended job that may not be forgotten yet, its array aside
   bool array_awaited(const Job& job) const;      // of an element: somebody waits for its array
+  // Of a job that holds an allocation, as it is in the tables.
+  const Seats& seats_of(const Job& job) const;
 };
+
+// Some member on the node is not stopped. The job is in the tables as it is given.
+bool lives_on(const ClusterState::Inner& inner, const Job& job, NodeId node);
 
 // The job's pending dependencies still matter: index() keeps it in dependents.
 bool awaits_dependencies(const Job& job);

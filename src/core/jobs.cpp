@@ -47,9 +47,8 @@ void cancel_record(Txn& txn, JobId id, UserId by) {
 
 void cancel_waiting(Txn& txn, const Ref<Job>& array, const IntervalSet& which, UserId by) {
   if (which.size() > kCancelRecordsMax) {
-    IntervalSet& waiting = txn.edit_array(array->id).waiting;
-    for (const Interval& part : which.intervals()) waiting.erase(part.low, part.high);
     ArrayState& state = txn.edit_array(array->id);
+    state.waiting = without(state.waiting, which);
     state.worst_code = std::max(state.worst_code, 1u);
     txn.event(*array, "ElementsCancelled", which.text());
     return;
@@ -173,8 +172,9 @@ Result<void> requeue_record(Txn& txn, const Job& job, bool hold) {
 Result<void> may_pick_out(const Txn& txn, const Targets& targets) {
   if (targets.waiting.empty())
     return {};
-  const std::size_t left = ranges_without(txn.array(targets.named->id).waiting, targets.waiting);
-  if (left <= kWaitingPiecesMax)
+  const IntervalSet& waiting = txn.array(targets.named->id).waiting;
+  const std::size_t left = without(waiting, targets.waiting).intervals().size();
+  if (left <= std::max(kWaitingPiecesMax, waiting.intervals().size()))
     return {};
   return Error{Errc::kExhausted,
                format("what waits of array {} would be left in {} separate ranges; {} are allowed: name the elements "
@@ -310,7 +310,8 @@ Result<void> cancel_job(Txn& txn, const CancelJob& ask) {
     cancel_whole(txn, targets.named->id, by);
     return {};
   }
-  TRY(may_pick_out(txn, targets));
+  if (txn.part().from == 0)
+    TRY(may_pick_out(txn, targets));
   for (JobId id : targets.records) cancel_record(txn, id, by);
   if (txn.part().from == 0)
     cancel_waiting(txn, targets.named, targets.waiting, by);

@@ -24,11 +24,6 @@ std::vector<JobId> jobs_on(const Txn& txn, NodeId node) {
                                          : std::vector<JobId>(it->second.begin(), it->second.end());
 }
 
-bool lives_on(const Job& job, NodeId node) {
-  const auto live = live_nodes(job);
-  return std::find(live.begin(), live.end(), node) != live.end();
-}
-
 constexpr std::size_t kProvenAtOnce = 100;  // jobs on a node that comes back as another boot
 
 // Whether this part of a command is done with the job; one that has worked enough goes on from it.
@@ -52,7 +47,7 @@ bool prove_stopped(Txn& txn, const Node& node, Proof how) {
     if (txn.is_cut())
       return false;
     const Ref<Job> job = txn.job(id);
-    if (job->state == JobState::kCompleting && lives_on(*job, node.id))
+    if (job->state == JobState::kCompleting && lives_on(txn.inner(), *job, node.id))
       member_lost(txn, id, node.id, reason);  // before the proof ends the job: whose failure was it?
     member_gone(txn, id, node.id, reason);
   }
@@ -73,8 +68,7 @@ Result<void> check_facts(const Node& facts) {
 Result<void> check_predecessor_stopped(const Txn& txn, const Node& known) {
   for (const JobId id : jobs_on(txn, known.id)) {
     const Ref<Job> job = txn.job(id);
-    const auto live = live_nodes(*job);
-    if (std::find(live.begin(), live.end(), known.id) != live.end() && job->allocation->fence_after < kForever)
+    if (lives_on(txn.inner(), *job, known.id) && job->allocation->fence_after < kForever)
       return conflict(
           format("the machine that was node {} may still run job {}: this one is let in when that is proven stopped or "
                  "its fence has passed",
@@ -193,7 +187,7 @@ Result<void> node_lost(Txn& txn, const NodeLost& ask) {
       continue;
     if (txn.is_cut())
       return {};
-    if (txn.job(id)->state == JobState::kCompleting && lives_on(*txn.job(id), ask.node))
+    if (txn.job(id)->state == JobState::kCompleting && lives_on(txn.inner(), *txn.job(id), ask.node))
       member_lost(txn, id, ask.node, format("NodeDown {}", known->meta.name));
     if (mutant(Mutant::kSkipFence))
       member_gone(txn, id, ask.node, "NodeDown");
@@ -205,7 +199,7 @@ Result<void> give_up_member(Txn& txn, const GiveUpMember& ask) {
   const Ref<Node> known = txn.node(ask.node);
   const Ref<Job> job = txn.job(ask.job);
   if (known && known->link == NodeLink::kLost && job && job->allocation && job->attempt == ask.attempt &&
-      lives_on(*job, ask.node))
+      lives_on(txn.inner(), *job, ask.node))
     member_lost(txn, ask.job, ask.node, format("NodeDown {}", known->meta.name));
   return {};
 }

@@ -371,9 +371,9 @@ void member_paused(Txn& txn, const Job& before, NodeId node, const MemberPaused&
     return;  // of an earlier order
   Job job = before;
   bool changed = false;
-  for (std::size_t i = 0; i < job.members.size(); ++i) {
-    MemberState& member = job.members[i];
-    if (job.allocation->grants[i].node != node || member == MemberState::kStopped)
+  for (const Seats::Seat& seat : txn.inner().seats_of(before).on(node)) {
+    MemberState& member = job.members[seat.grant];
+    if (member == MemberState::kStopped)
       continue;
     const MemberState now_is = report.paused                    ? MemberState::kPaused
                                : member == MemberState::kPaused ? MemberState::kRunning

@@ -21,24 +21,16 @@ struct Reconciler {
 
   void tell(const Job& job, ActionBody body) { out.push_back({node, job.id, job.attempt, std::move(body)}); }
 
-  bool live_here(const Job& job) const {
-    const auto nodes = live_nodes(job);
-    return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  bool live_here(const Job& job) const { return lives_on(inner, job, node); }
+  bool any_here(const Job& job, std::initializer_list<MemberState> states) const {
+    const auto seats = inner.seats_of(job).on(node);
+    return std::any_of(seats.begin(), seats.end(), [&](const Seats::Seat& seat) {
+      return std::find(states.begin(), states.end(), job.members[seat.grant]) != states.end();
+    });
   }
   // The node has reported its part as started.
-  bool started_here(const Job& job) const {
-    for (std::size_t i = 0; i < job.members.size(); ++i)
-      if (job.allocation->grants[i].node == node &&
-          (job.members[i] == MemberState::kRunning || job.members[i] == MemberState::kPaused))
-        return true;
-    return false;
-  }
-  bool confirmed_paused_here(const Job& job) const {
-    for (std::size_t i = 0; i < job.members.size(); ++i)
-      if (job.allocation->grants[i].node == node && job.members[i] == MemberState::kPaused)
-        return true;
-    return false;
-  }
+  bool started_here(const Job& job) const { return any_here(job, {MemberState::kRunning, MemberState::kPaused}); }
+  bool confirmed_paused_here(const Job& job) const { return any_here(job, {MemberState::kPaused}); }
 
   void steps_of(const Job& job, const Holding* held) {
     const auto holds = [&](StepNo number) {

@@ -168,13 +168,6 @@ Result<void> check_nodes(const Txn& txn, Reservation& r) {
   return {};
 }
 
-bool has_jobs(const Tables& tables, const std::string& reservation, bool running_only) {
-  return std::any_of(tables.jobs.begin(), tables.jobs.end(), [&](const auto& entry) {
-    const Job& job = *entry.second;
-    return !is_final(job.state) && (!running_only || holds_allocation(job.state)) && uses(*job.spec, reservation);
-  });
-}
-
 // When the reservation is to be removed; kNever.
 Instant due(const ClusterState::Inner& inner, const Reservation& r) {
   Instant at = kNever;
@@ -193,9 +186,7 @@ bool let_jobs_go(Txn& txn, const Reservation& r) {
   if (!r.no_hold_jobs_after)
     return true;
   std::vector<JobId> waiting;
-  for (const auto& [id, job] : txn.tables().jobs) {
-    if (job->state != JobState::kPending || !uses(*job->spec, r.meta.name))
-      continue;
+  for (const JobId id : txn.inner().named.in_reservation(r.meta.name).waiting) {
     if (waiting.size() == kLetGoMost)
       break;
     waiting.push_back(id);
@@ -272,7 +263,7 @@ Result<void> remove_reservation(Txn& txn, const RemoveReservation& ask) {
   const auto it = txn.tables().reservations.find(ask.name);
   if (it == txn.tables().reservations.end())
     return not_found(format("Requested reservation is invalid: there is no reservation {}", ask.name));
-  if (has_jobs(txn.tables(), ask.name, true))
+  if (!txn.inner().named.in_reservation(ask.name).holding.empty())
     return conflict(format("Requested reservation is in use: jobs run in {}", ask.name));
   const Ref<Reservation> record = it->second;
   if (let_jobs_go(txn, *record))
@@ -303,7 +294,7 @@ void note_unused(Txn& txn, const Job& job) {
     if (!r || !r->purge_comp)
       continue;
     Reservation next = *r;
-    next.unused_since = has_jobs(txn.tables(), name, false) ? Instant{} : txn.now();
+    next.unused_since = txn.inner().named.in_reservation(name) == Named::Reserved{} ? txn.now() : Instant{};
     if (next.unused_since != r->unused_since)
       txn.put(std::move(next));
   }

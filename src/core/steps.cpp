@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kFailuresListed = 64;
 constexpr std::size_t kGrantsLookedAt = 200'000;  // for steps that wait, in one command
+constexpr std::size_t kPlacesPerLook = 64;        // parts of a step that are no more work than a look at a record
 
 bool may_use(const Caller& caller, const Job& job) { return caller.admin || caller.user == job.spec->user; }
 
@@ -32,27 +33,29 @@ std::vector<Ref<Step>> live_steps(const Txn& txn, JobId job) {
   return out;
 }
 
+void add_use(AllocationUse& use, const Step& step) {
+  if (step.state == StepState::kPending || step.spec->overlap)
+    return;
+  for (const StepPlace& place : step.places) {
+    if (place.member == MemberState::kStopped)
+      continue;
+    GrantUse& here = use[place.grant];
+    here.cores = here.cores | place.cores;
+    here.devices = here.devices | place.devices;
+    here.any = true;
+  }
+}
+
 AllocationUse use_by_steps(const Txn& txn, JobId job) {
   AllocationUse use;
-  for (const auto& step : live_steps(txn, job)) {
-    if (step->state == StepState::kPending || step->spec->overlap)
-      continue;
-    for (const StepPlace& place : step->places) {
-      if (place.member == MemberState::kStopped)
-        continue;
-      GrantUse& here = use[place.grant];
-      here.cores = here.cores | place.cores;
-      here.devices = here.devices | place.devices;
-      here.any = true;
-    }
-  }
+  for (const auto& step : live_steps(txn, job)) add_use(use, *step);
   return use;
 }
 
-// Starts a pending step if its resources are free now.
-Result<bool> try_start(Txn& txn, const Ref<Step>& step) {
+// Starts a pending step if what it needs is free beside that use, which then grows.
+Result<bool> try_start(Txn& txn, const Ref<Step>& step, AllocationUse& use) {
   const Ref<Job> job = txn.job(step->job);
-  auto places = TRY(lay_out_step(txn.tables(), *job, *step->spec, use_by_steps(txn, job->id)));
+  auto places = TRY(lay_out_step(txn.tables(), *job, *step->spec, use));
   if (!places)
     return false;
   Step started = *step;
@@ -60,6 +63,7 @@ Result<bool> try_start(Txn& txn, const Ref<Step>& step) {
   started.attempt = job->attempt;
   started.places = std::move(*places);
   const Ref<Step> put = txn.put(std::move(started));
+  add_use(use, *put);
   for (const StepPlace& place : put->places) txn.act(place.node, *job, StartStep{put->number});
   return true;
 }
@@ -138,12 +142,13 @@ Result<Answer> create_step(Txn& txn, const Caller& caller, const CreateStep& ask
     return conflict(format("Job/step already completing or completed: job {}", ask.job.value));
   CHECK(ask.spec != nullptr);
   TRY(check_room(txn, *job));
-  const auto fits = TRY(lay_out_step(txn.tables(), *job, *ask.spec, use_by_steps(txn, job->id)));
+  AllocationUse use = use_by_steps(txn, job->id);
+  const auto fits = TRY(lay_out_step(txn.tables(), *job, *ask.spec, use));
   if (!fits && ask.spec->immediate)
     return Error{Errc::kUnavailable, format("Requested nodes are busy: job {}", ask.job.value), {}};
   const Ref<Step> step = new_step(txn, job, ask.spec, caller.user ? caller.user : job->spec->user);
   if (fits)
-    TRY(try_start(txn, step));
+    TRY(try_start(txn, step, use));
   Answer answer;
   answer.job = ask.job;
   answer.step = step->number;
@@ -228,24 +233,45 @@ void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& repor
   start_waiting_steps(txn, id);
 }
 
-void member_stopped_steps(Txn& txn, NodeId node, const Job& job) {
-  const JobId id = job.id;
-  for (const auto& step : live_steps(txn, id)) {
-    Step part = *step;
-    StepPlace* place = place_on(part, node);
-    if (!place || place->member == MemberState::kStopped)
+bool sweep_steps(Txn& txn, const Job& job, bool over) {
+  const auto gone = [&](const StepPlace& place) {
+    return place.member != MemberState::kStopped && place.grant < job.members.size() &&
+           job.members[place.grant] == MemberState::kStopped;
+  };
+  StepNo& next = txn.chores().sweeps[job.id].step;
+  for (;;) {
+    const auto live = txn.inner().live_steps.find(job.id);
+    if (live == txn.inner().live_steps.end())
+      return true;
+    const auto at = live->second.lower_bound(next);
+    if (at == live->second.end())
+      return true;
+    next = *at;
+    if (txn.tired())
+      return false;
+    const Ref<Step> step = txn.step(job.id, next++);
+    txn.looked(1 + step->places.size() / kPlacesPerLook);
+    const bool parts = std::any_of(step->places.begin(), step->places.end(), gone);
+    if (!parts && !over)
       continue;
-    place->member = MemberState::kStopped;
-    raise(part.exit, ExitStatus{0, 9, false});  // it ended there without a word
-    end_step_if_over(txn, std::move(part));
+    Step changed = *step;
+    for (StepPlace& place : changed.places)
+      if (gone(place))
+        place.member = MemberState::kStopped;
+    if (parts)
+      raise(changed.exit, ExitStatus{0, 9, false});  // it ended there without a word
+    if (over)
+      end_step(txn, std::move(changed));
+    else
+      end_step_if_over(txn, std::move(changed));
   }
-  start_waiting_steps(txn, id);
 }
 
 void start_first_step(Txn& txn, const Job& job, Ref<StepSpec> spec) {
   const Ref<Job> held = txn.job(job.id);
   const Ref<Step> step = new_step(txn, held, std::move(spec), held->spec->user);
-  const auto started = try_start(txn, step);
+  AllocationUse use;
+  const auto started = try_start(txn, step, use);
   if (started && *started)
     return;
   Step failed = *step;
@@ -259,15 +285,18 @@ void start_waiting_steps(Txn& txn, JobId job) {
   const Ref<Job> now = txn.job(job);
   if (!now || (now->state != JobState::kRunning && now->state != JobState::kStarting))
     return;
+  const auto waiting = txn.inner().waiting_steps.find(job);
+  if (waiting == txn.inner().waiting_steps.end())
+    return;
   std::size_t looked_at = 0;
-  for (const auto& step : live_steps(txn, job)) {
-    if (step->state != StepState::kPending)
-      continue;
+  AllocationUse use = use_by_steps(txn, job);
+  for (const StepNo number : std::vector<StepNo>(waiting->second.begin(), waiting->second.end())) {
+    const Ref<Step> step = txn.step(job, number);
     // Beyond this they are looked at when those before them have started or ended.
     looked_at += now->allocation->grants.size();
     if (looked_at > kGrantsLookedAt + now->allocation->grants.size())
       return;
-    const auto started = try_start(txn, step);
+    const auto started = try_start(txn, step, use);
     if (started && *started)
       looked_at -= now->allocation->grants.size();
     if (started)
@@ -288,16 +317,6 @@ void start_late_steps(Txn& txn, JobId id) {
       if (place.member == MemberState::kAssigned && !step->cancelled)
         txn.act(place.node, *job, StartStep{step->number});
   start_waiting_steps(txn, id);
-}
-
-void end_steps_of(Txn& txn, JobId job) {
-  for (const auto& step : live_steps(txn, job)) {
-    Step ended = *step;
-    for (const StepPlace& place : ended.places)
-      if (place.member != MemberState::kStopped)
-        raise(ended.exit, ExitStatus{0, 9, false});
-    end_step(txn, std::move(ended));
-  }
 }
 
 }  // namespace lockstep

@@ -12,8 +12,9 @@ Result<void> signal_step(Txn& txn, const Caller& caller, const SignalStep& ask);
 void on_step_started(Txn& txn, NodeId node, const Job& job, const StepStarted& report);
 void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& report);
 
-// Nothing of the attempt lives on that node any more: its part of every step is over.
-void member_stopped_steps(Txn& txn, NodeId node, const Job& job);
+// Where nothing of the attempt lives any more the parts of its steps are over; if the job is `over`, all of them are.
+// From where Chores::sweeps says, as far as the command may work. False: it was cut there.
+bool sweep_steps(Txn& txn, const Job& job, bool over);
 
 // srun outside an allocation: step 0, created in the same command as the start. The job is kStarting.
 void start_first_step(Txn& txn, const Job& job, Ref<StepSpec> spec);
@@ -23,8 +24,5 @@ void start_waiting_steps(Txn& txn, JobId job);
 
 // The job goes on after a pause, in which nothing started: launches steps that are due, and waiting ones that fit.
 void start_late_steps(Txn& txn, JobId job);
-
-// The attempt is over (all members are stopped): every step becomes kEnded.
-void end_steps_of(Txn& txn, JobId job);
 
 }  // namespace lockstep

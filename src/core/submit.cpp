@@ -248,7 +248,7 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   if (job.hold == Hold::kNone)
     job.eligible = txn.now();
   place_among_equals(txn, job);
-  const bool look_again = job.hold == Hold::kDependency || job.hold == Hold::kDependencyNever;
+  const bool look_again = (job.hold == Hold::kDependency && job.array) || job.hold == Hold::kDependencyNever;
   const Ref<Job> made = txn.put(std::move(job));
   txn.event(*made, "Submitted");
   note_unused(txn, *made);

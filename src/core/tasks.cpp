@@ -297,12 +297,21 @@ void move_tasks_of(Txn& txn, const Job& job, const std::vector<std::uint32_t>& p
   }
 }
 
-void end_tasks_of(Txn& txn, JobId job) {
-  for (const auto& task : txn.tables().tasks_of(job)) {
-    if (task->state == TaskState::kEnded && !task->retry_at)
-      continue;
-    txn.put(ended_without_a_word(txn, *task));
+bool end_tasks_of(Txn& txn, const Job& job) {
+  Chores::Sweep& next = txn.chores().sweeps[job.id];
+  const auto& tasks = txn.tables().tasks;
+  for (auto at = tasks.lower_bound({job.id, next.group, next.task}); at != tasks.end() && at->first.job == job.id;
+       ++at) {
+    next.group = at->first.group;
+    next.task = at->first.index;
+    if (txn.tired())
+      return false;
+    txn.looked();
+    const Ref<Task> task = at->second;
+    if (task->state != TaskState::kEnded || task->retry_at)
+      txn.put(ended_without_a_word(txn, *task));
   }
+  return true;
 }
 
 }  // namespace lockstep

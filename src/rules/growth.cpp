@@ -34,7 +34,8 @@ bool has_left(const std::vector<Grant>& grants, NodeId node) {
 }
 
 bool can_spare(const Job& job, const std::vector<NodeId>& nodes) {
-  const auto named = [&](NodeId node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); };
+  const std::set<NodeId> given(nodes.begin(), nodes.end());
+  const auto named = [&](NodeId node) { return given.contains(node); };
   std::vector<Grant> left;
   std::set<NodeId> there;
   for (std::size_t i = 0; i < job.members.size(); ++i) {
