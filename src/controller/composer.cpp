@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "core/seats.h"
 
 namespace lockstep {
 
@@ -58,6 +59,7 @@ void set_if_missing(std::vector<std::string>& env, std::string_view name, const 
 struct Compose {
   BlobCache blobs;
   ComposerHooks hooks;
+  Seats seats = {};  // of the allocation that was asked for last
 
   Result<std::vector<std::string>> environment(const BlobId& id, const User& user) {
     std::vector<std::string> env;
@@ -100,12 +102,14 @@ struct Compose {
     out.fence_after = allocation.fence_after;
     out.kill_wait = job.spec->kill_wait;
     // Several groups of one job may share a node: the node's part is their sum.
-    for (const Grant& g : allocation.grants)
-      if (g.node == node) {
-        out.cores = out.cores | g.cores;
-        out.devices = out.devices | g.visible();
-        out.memory_mb += g.memory_mb;
-      }
+    if (!seats.are_of(job))
+      seats.count(nullptr, job);
+    for (const Seats::Seat& seat : seats.on(node)) {
+      const Grant& g = allocation.grants[seat.grant];
+      out.cores = out.cores | g.cores;
+      out.devices = out.devices | g.visible();
+      out.memory_mb += g.memory_mb;
+    }
     out.process = TRY(process(tables, job, job.spec->environment));
     const GroupSpec& group = job.spec->groups[allocation.grants[grant].group];
     out.has_script = group.launch == Launch::kScript && node == allocation.grants.front().node;

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <deque>
 #include <exception>
+#include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/mutant.h"
@@ -33,13 +35,53 @@ bool goes_first(const Command& command) {
          std::holds_alternative<Tick>(b) || std::holds_alternative<StartEpoch>(b);
 }
 
-// Nearly every command writes the cluster's record: its clock and the next ids. Of one batch only the last counts.
-void keep_last_cluster(std::vector<Change>& changes) {
-  const auto is_cluster = [](const Change& change) { return kind_of(change.record) == Kind::kCluster; };
-  const auto last = std::find_if(changes.rbegin(), changes.rend(), is_cluster);
-  if (last != changes.rend())
-    changes.erase(std::remove_if(changes.begin(), last.base() - 1, is_cluster), last.base() - 1);
+// Whether the later version of a record tells all that the one before it in the same batch told.
+bool tells_all(const Job& later, const Job& earlier) {
+  return later.state == earlier.state && later.hold == earlier.hold && later.attempt == earlier.attempt &&
+         later.spec == earlier.spec && later.allocation == earlier.allocation && later.promise == earlier.promise &&
+         later.eviction == earlier.eviction;
 }
+bool tells_all(const Step& later, const Step& earlier) {
+  return later.state == earlier.state && later.attempt == earlier.attempt;
+}
+bool tells_all(const Cluster&, const Cluster&) { return true; }
+
+// Of records that many commands of one batch write, only the last version of a kind is kept: the cluster's clock and
+// next ids, an array of which many elements changed, a job or step of which many nodes reported.
+class LastVersions {
+ public:
+  explicit LastVersions(std::vector<Change>& changes) {
+    std::vector<bool> drop(changes.size());
+    for (std::size_t i = changes.size(); i-- > 0;) drop[i] = std::visit(Taker{*this, changes[i]}, changes[i].record);
+    std::size_t i = 0;
+    std::erase_if(changes, [&](const Change&) { return drop[i++]; });
+  }
+
+ private:
+  // From the last change to the first: whether there is no need of this one.
+  struct Taker {
+    LastVersions& all;
+    const Change& change;
+    bool operator()(const Ref<Job>& job) const { return look(all.jobs_[job->id], *job); }
+    bool operator()(const Ref<Step>& step) const { return look(all.steps_[{step->job, step->number}], *step); }
+    bool operator()(const Ref<Cluster>& cluster) const { return look(all.cluster_, *cluster); }
+    template <class T>
+    bool operator()(const T&) const {
+      return false;
+    }
+    template <class T>
+    bool look(const T*& later, const T& record) const {
+      const bool needless = later && !change.removed && tells_all(*later, record);
+      if (!needless)
+        later = change.removed ? nullptr : &record;
+      return needless;
+    }
+  };
+
+  std::unordered_map<JobId, const Job*> jobs_;
+  std::map<StepKey, const Step*> steps_;
+  const Cluster* cluster_ = nullptr;
+};
 
 // Hands out the pieces of one document after the other, in order, with the number of the last change up to there.
 template <class Take>
@@ -367,7 +409,7 @@ struct Engine::Inner {
     answers.reserve(items.size());
     const Seq seq_before = state.tables().seq;
     apply_all(items, answers, batch, blobs);
-    keep_last_cluster(batch.changes);
+    const LastVersions kept(batch.changes);
     if (note && mutant(Mutant::kLateQuarantine))
       note->done();
     else if (note)

@@ -103,6 +103,44 @@ TEST_F(EngineTest, NoJobGetsAnIdThatWasGivenOutBefore) {
   EXPECT_EQ(submit(*engine, ann), JobId{501});
 }
 
+// An array's record holds all of its ranges: it is not written once for each element that a batch cancels.
+TEST_F(EngineTest, OfABatchTheLogTakesTheLastVersionOfAnArray) {
+  auto engine = open();
+  auto spec = std::make_shared<JobSpec>();
+  spec->name = "gaps";
+  spec->user = run(*engine, PutUser{person("ann", 1000)})->user;
+  spec->hold = true;
+  spec->groups.resize(1);
+  spec->groups[0].launch = Launch::kScript;
+  spec->script = "a-blob";
+  IntervalSet even;
+  for (std::uint32_t i = 0; i < 400; i += 2) even.insert(i);
+  const JobId id = run(*engine, SubmitJob{spec, ArrayAsk{even, 0, 2}, nullptr, {}})->job;
+  std::map<JobId, std::vector<JobState>> seen;
+  engine->add_reader([&](const std::shared_ptr<const Engine::Batch>& batch) {
+    for (const Change& change : batch->changes)
+      if (const auto* job = std::get_if<Ref<Job>>(&change.record))
+        seen[(*job)->id].push_back((*job)->state);
+  });
+  for (const std::uint32_t i : {0u, 100u, 200u}) engine->submit(own(CancelJob{{id, IntervalSet(i, i)}}), {});
+  engine->run_batch(now);
+  EXPECT_EQ(seen.size(), 4u);
+  EXPECT_EQ(seen[id], std::vector{JobState::kPending});
+  EXPECT_EQ(engine->state().tables().job(id)->array->waiting.size(), 197u);
+  // A state that was passed through is told.
+  seen.clear();
+  for (const Interval& part : even.intervals())
+    if (part.low % 100 != 0 || part.low == 300)
+      engine->submit(own(CancelJob{{id, IntervalSet(part.low, part.low)}}), {});
+  engine->submit(own(RequeueJob{{id, IntervalSet(0, 0)}, true}), {});
+  engine->run_batch(now);
+  EXPECT_EQ(seen[id], (std::vector{JobState::kPending, JobState::kFailed, JobState::kPending}));
+  const std::size_t jobs = engine->state().tables().jobs.size();
+  engine = open();
+  EXPECT_EQ(engine->state().tables().job(id)->array->waiting, IntervalSet());
+  EXPECT_EQ(engine->state().tables().jobs.size(), jobs);
+}
+
 TEST_F(EngineTest, ABatchEndsWhenItsCommandsTookLongEnough) {
   auto engine = open();
   Duration cpu;

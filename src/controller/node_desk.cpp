@@ -7,6 +7,7 @@
 
 #include "base/mutant.h"
 #include "base/text.h"
+#include "core/inner.h"
 #include "core/nodes.h"
 #include "rules/growth.h"
 
@@ -16,6 +17,9 @@ namespace {
 
 constexpr Duration kRetry = millis(500);     // a command the engine could not take
 constexpr Duration kHookEvery = seconds(1);  // a fence hook that had no proof yet
+// A launch carries its whole environment: those of a wide job are composed as messages go out, not all at once.
+constexpr std::size_t kPerformedAtOnce = 256;
+constexpr std::size_t kComposedBytesAtOnce = 1 << 20;
 
 bool try_again(const Error& error) { return error.code == Errc::kUnavailable || error.code == Errc::kExhausted; }
 
@@ -84,6 +88,9 @@ struct NodeDesk::Inner {
   std::uint64_t next_token = 1;
   std::uint64_t connections = 0;
   std::map<std::uint64_t, std::vector<std::uint64_t>> reports_done;  // by link: go out as one acknowledgement
+  std::deque<Action> to_perform;
+  std::map<NodeId, std::size_t> to_perform_on;    // how many of them are for the node; none zero
+  std::size_t performed = 0, composed_bytes = 0;  // since the messages were taken
   std::vector<Outgoing> out;
   std::vector<ToCommit> commands;
   std::vector<FenceRequest> fence_requests;
@@ -154,7 +161,12 @@ struct NodeDesk::Inner {
     if (before == now_there)
       return;  // where it runs has not changed
     const bool same_attempt = before && now_there && before->attempt == now_there->attempt;
-    const auto left = [&](NodeId node) { return !same_attempt || has_left(now_there->grants, node); };
+    std::set<NodeId> left_behind;  // it held something there that is lost
+    if (same_attempt)
+      for (const Grant& grant : now_there->grants)
+        if (!occupies(grant))
+          left_behind.insert(grant.node);
+    const auto left = [&](NodeId node) { return !same_attempt || left_behind.contains(node); };
     if (before)
       for (const auto& grant : before->grants)
         if (const auto n = nodes.find(grant.node); n != nodes.end() && left(grant.node)) {
@@ -163,7 +175,7 @@ struct NodeDesk::Inner {
         }
     if (now_there)
       for (const auto& grant : now_there->grants)
-        if (!same_attempt || !has_left(now_there->grants, grant.node)) {
+        if (!left_behind.contains(grant.node)) {
           NodeInfo& info = info_of(grant.node);
           info.work.try_emplace(job.id, Work{now_there->attempt, now_there->fence_after, false});
           schedule(grant.node, info);
@@ -339,7 +351,9 @@ struct NodeDesk::Inner {
     send(link, std::move(welcome));
     conn.disagrees_since = {};
     // Nothing is under way on a new connection: say at once what is missing.
-    for (const auto& action : reconcile(state, conn.node, conn.holdings)) perform(state, action);
+    if (!to_perform_on.contains(conn.node))
+      for (const auto& action : reconcile(state, conn.node, conn.holdings)) will_perform(action);
+    perform_some(state);
     schedule(conn.node, info);
   }
 
@@ -358,14 +372,16 @@ struct NodeDesk::Inner {
     info.acked = now;
     send(link, RenewAck{message.sent_boot_us});
     conn.holdings = std::move(message.holdings);
-    const auto missing = reconcile(state, conn.node, conn.holdings);
+    const bool has_turn_to_come = to_perform_on.contains(conn.node);
+    const auto missing = has_turn_to_come ? std::vector<Action>() : reconcile(state, conn.node, conn.holdings);
     if (missing.empty()) {
       conn.disagrees_since = {};
     } else if (!conn.disagrees_since) {
       conn.disagrees_since = now;
     } else if (now - conn.disagrees_since >= settings.resend_after) {
       conn.disagrees_since = now;
-      for (const auto& action : missing) perform(state, action);
+      for (const auto& action : missing) will_perform(action);
+      perform_some(state);
     }
     schedule(conn.node, info);
   }
@@ -391,8 +407,26 @@ struct NodeDesk::Inner {
     commit({What::kForget, {{UserId{}, true}, std::move(report)}, 0, 0, action.node, action.job});
   }
 
+  void will_perform(const Action& action) {
+    to_perform.push_back(action);
+    ++to_perform_on[action.node];
+  }
+
+  // In their order, as much as may go out at once; the rest when that has gone.
+  void perform_some(const ClusterState& state) {
+    for (; !to_perform.empty() && performed < kPerformedAtOnce && composed_bytes < kComposedBytesAtOnce; ++performed) {
+      const Action action = std::move(to_perform.front());
+      to_perform.pop_front();
+      const auto on = to_perform_on.find(action.node);
+      if (--on->second == 0)
+        to_perform_on.erase(on);
+      perform(state, action);
+    }
+  }
+
   // What an action is performed with.
   struct Target {
+    const ClusterState& state;
     const Tables& tables;
     const Action& action;
     const NodeInfo& info;
@@ -406,28 +440,29 @@ struct NodeDesk::Inner {
     const Job* job = state.tables().job(action.job);
     if (job && (!job->allocation || job->allocation->attempt != action.attempt))
       job = nullptr;
-    const Target target{state.tables(), action, it->second, job};
+    const Target target{state, state.tables(), action, it->second, job};
     std::visit([&](const auto& body) { perform(target, body); }, action.body);
   }
 
   template <class T>
   void launch(const Target& t, Result<T> message) {
-    if (message.ok())
+    if (message.ok()) {
+      for (const std::string& line : message->process.env) composed_bytes += line.size();
       send(t.info.link, std::move(*message));
-    else
+    } else {
       launch_failed(t.action, t.info, message.error().message);
+    }
   }
   void perform(const Target& t, const StartAttempt&) {
-    if (!t.job)
+    // Its turn may come after it was told to end.
+    if (!t.job || t.job->state == JobState::kCompleting)
       return;
-    const auto& grants = t.job->allocation->grants;
-    for (std::size_t i = 0; i < grants.size(); ++i)
-      if (grants[i].node == t.action.node)
-        return launch(t, composer.attempt(t.tables, *t.job, i));
+    if (const auto seats = t.state.inner().seats_of(*t.job).on(t.action.node); !seats.empty())
+      launch(t, composer.attempt(t.tables, *t.job, seats.front().grant));
   }
   void perform(const Target& t, const StartStep& a) {
     const Step* step = t.tables.step(t.action.job, a.step);
-    if (!t.job || !step || step->attempt != t.action.attempt)
+    if (!t.job || !step || step->attempt != t.action.attempt || step->state == StepState::kEnded)
       return;
     for (std::size_t i = 0; i < step->places.size(); ++i)
       if (step->places[i].node == t.action.node)
@@ -629,7 +664,8 @@ void NodeDesk::committed(const ClusterState& state, std::span<const Change> chan
     else if (const auto* job = std::get_if<Ref<Job>>(&change.record))
       in.note_job(**job, change.removed);
   }
-  for (const auto& action : actions) in.perform(state, action);
+  for (const auto& action : actions) in.will_perform(action);
+  in.perform_some(state);
 }
 
 void NodeDesk::fenced(NodeId node, std::string proof) {
@@ -664,12 +700,15 @@ void NodeDesk::tick(const ClusterState& state, Instant now) {
     in.retries.erase(in.retries.begin());
     in.send_again(token);
   }
+  in.perform_some(state);
   while (!in.deadlines.empty() && in.deadlines.begin()->first <= now) in.due(in.deadlines.begin()->second, state, now);
 }
 
 Instant NodeDesk::next_timer() const {
   if (!inner_->primed)
     return inner_->start;  // the first tick looks at the records
+  if (!inner_->to_perform.empty())
+    return inner_->start;  // more may go out
   Instant next = kNever;
   if (!inner_->deadlines.empty())
     next = inner_->deadlines.begin()->first;
@@ -683,6 +722,7 @@ std::vector<NodeDesk::Outgoing> NodeDesk::take_messages() {
     if (inner_->conns.contains(link))
       inner_->out.push_back({link, ReportAck{std::move(numbers)}});
   inner_->reports_done.clear();
+  inner_->performed = inner_->composed_bytes = 0;
   return std::exchange(inner_->out, {});
 }
 std::vector<NodeDesk::ToCommit> NodeDesk::take_commands() { return std::exchange(inner_->commands, {}); }

@@ -64,7 +64,8 @@ class NodeDesk {
   void tick(const ClusterState& state, Instant now);
   Instant next_timer() const;
 
-  // Drained by the shell. After a command's reply, call answered() with its token.
+  // Drained by the shell, also after every tick: what else there is to launch is composed when these have been taken.
+  // After a command's reply, call answered() with its token.
   struct Outgoing {
     std::uint64_t link;
     ToAgent message;

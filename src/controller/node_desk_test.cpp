@@ -27,6 +27,8 @@ NodeDesk::Composer plain_composer() {
     LaunchAttempt launch;
     launch.job = job.id;
     launch.attempt = job.attempt;
+    if (job.spec->name == "fat")
+      launch.process.env = {"X=" + std::string(400'000, 'x')};
     return launch;
   };
   composer.step = [](const Tables&, const Job& job, const Step& step, std::size_t) -> Result<LaunchStep> {
@@ -193,6 +195,50 @@ class DeskTest : public ::testing::Test {
   std::vector<NodeDesk::FenceRequest> asked;
   Instant beat_at = kStart;
 };
+
+// A wide job with a large environment: its launches go out some at a time, and who is told to stop first starts
+// nothing.
+TEST_F(DeskTest, LaunchesAreComposedAsTheyGoOut) {
+  constexpr std::uint64_t kNodes = 12;
+  auto spec = std::make_shared<JobSpec>();
+  spec->name = "fat";
+  spec->user = engine->state().tables().user("local", 1000)->id;
+  spec->groups.resize(1);
+  spec->groups[0].launch = Launch::kScript;
+  spec->groups[0].tasks = spec->groups[0].nodes = {kNodes, kNodes};
+  spec->script = "a-blob";
+  PlannedStart start;
+  start.partition = "main";
+  for (std::uint64_t i = 1; i <= kNodes; ++i) {
+    hello(i, machine("n" + std::to_string(i)));
+    start.grants.push_back({.node = node("n" + std::to_string(i)).id, .tasks = 1});
+    start.grants.back().cores.set(0);
+  }
+  start.job = commit(SubmitJob{spec, std::nullopt, nullptr, {}})->job;
+  start.read = engine->state().tables().job(start.job)->meta.seq;
+  ASSERT_EQ(commit(ApplyPlan{{start}})->starts_applied, 1u);
+  std::size_t launched = 0;
+  const auto count = [&] {
+    std::size_t now_out = 0;
+    for (std::uint64_t i = 1; i <= kNodes; ++i) now_out += take<LaunchAttempt>(i).size();
+    launched += now_out;
+    return now_out;
+  };
+  pump();
+  EXPECT_EQ(count(), 3u);
+  EXPECT_LE(desk->next_timer(), now) << "the rest would wait for something else to happen";
+  renew(kNodes);  // it holds nothing, but its turn will come
+  EXPECT_EQ(count(), 0u);
+  desk->tick(engine->state(), now);
+  pump();
+  EXPECT_EQ(count(), 3u);
+  ASSERT_TRUE(commit(CancelJob{{start.job, {}}}).ok());
+  pump();
+  EXPECT_EQ(count(), 0u);
+  EXPECT_GT(desk->next_timer(), now);
+  EXPECT_EQ(launched, 6u);
+  for (std::uint64_t i = 1; i <= kNodes; ++i) EXPECT_EQ(take<StopWork>(i).size(), 1u);
+}
 
 TEST_F(DeskTest, AHelloIsWelcomedOnceItIsDurable) {
   hello(1, machine("n1"));

@@ -12,6 +12,7 @@
 #include "apps/lockstepd/slow_sync.h"
 #include "base/text.h"
 #include "controller/server.h"
+#include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/pages.h"
 #include "frontends/slurm/server/words.h"
 #include "io/clock.h"
@@ -49,9 +50,11 @@ int block_signals() {
 
 // The wall offset that jobs see is the one recorded with the cluster.
 ComposerHooks slurm_hooks(const std::string& cluster_name) {
-  const auto facts = [cluster_name](const Tables& tables) {
+  // Shared by both hooks, which the composer calls on the core's thread.
+  const auto layouts = std::make_shared<LayoutMemory>();
+  const auto facts = [cluster_name, layouts](const Tables& tables) {
     return SlurmFacts{tables.cluster ? tables.cluster->name : cluster_name,
-                      tables.cluster ? tables.cluster->wall_offset : Duration{}, RealClock().wall()};
+                      tables.cluster ? tables.cluster->wall_offset : Duration{}, RealClock().wall(), layouts.get()};
   };
   ComposerHooks hooks;
   hooks.attempt = [facts](LaunchAttempt& launch, const Tables& tables, const Job& job, std::size_t grant) {

@@ -148,13 +148,17 @@ void set_array_variables(LaunchVariables& out, const Tables& tables, const Job& 
   out.set("SLURM_ARRAY_TASK_STEP", array.step);
 }
 
-void set_het_variables(LaunchVariables& out, const Tables& tables, const Job& job) {
+GroupLayout layout_of(const Tables& tables, const Job& job, std::uint16_t group, const SlurmFacts& facts) {
+  return facts.layouts ? facts.layouts->of(tables, job, group) : group_layout(tables, job, group);
+}
+
+void set_het_variables(LaunchVariables& out, const Tables& tables, const Job& job, const SlurmFacts& facts) {
   const std::size_t groups = job.spec->groups.size();
   if (groups < 2)
     return;
   out.set("SLURM_HET_SIZE", static_cast<std::int64_t>(groups));
   for (std::uint16_t g = 0; g < groups; ++g) {
-    const GroupLayout layout = group_layout(tables, job, g);
+    const GroupLayout layout = layout_of(tables, job, g, facts);
     const auto set = [&](std::string_view name, std::string_view value) {
       out.set(format("{}_HET_GROUP_{}", name, g), value);
     };
@@ -232,24 +236,23 @@ GroupLayout group_layout(const Tables& tables, const Job& job, std::uint16_t gro
   GroupLayout out;
   if (!job.allocation)
     return out;
-  const bool asked = tasks_were_asked(*job.spec);
+  const bool asked = tasks_were_asked(*job.spec), may_grow = stacks(job.spec->groups[group]);
   const std::uint32_t cores_per_task = std::max(1u, job.spec->groups[group].per_task.cores);
   std::vector<std::string> names;
+  std::map<NodeId, std::size_t> there;  // of a group that may have grown on a node
   std::vector<std::uint32_t> tasks, cpus;
   for (const Grant& grant : job.allocation->grants) {
     if (grant.group != group || !occupies(grant))
       continue;
     const Node* node = tables.node(grant.node);
     out.tasks += grant.tasks;
-    const std::string name = node ? node->meta.name : format("node-{}", grant.node.value);
-    if (const auto known = std::find(names.begin(), names.end(), name);
-        known != names.end() && stacks(job.spec->groups[group])) {
-      const auto i = static_cast<std::size_t>(known - names.begin());  // it has grown there
-      cpus[i] += grant.cores.count();
-      tasks[i] += grant.tasks;
-      continue;
-    }
-    names.push_back(name);
+    if (may_grow)
+      if (const auto [known, fresh] = there.try_emplace(grant.node, names.size()); !fresh) {
+        cpus[known->second] += grant.cores.count();
+        tasks[known->second] += grant.tasks;
+        continue;
+      }
+    names.push_back(node ? node->meta.name : format("node-{}", grant.node.value));
     cpus.push_back(grant.cores.count());
     // Without a wish for tasks Slurm plans one per share of processors.
     tasks.push_back(asked ? grant.tasks : std::max(1u, cpus.back() / cores_per_task));
@@ -262,10 +265,51 @@ GroupLayout group_layout(const Tables& tables, const Job& job, std::uint16_t gro
   return out;
 }
 
+StepLayout step_layout(const Tables& tables, const Step& step) {
+  StepLayout out;
+  std::vector<std::string> names;
+  std::vector<std::uint32_t> counts;
+  for (const StepPlace& p : step.places) {
+    const Node* node = tables.node(p.node);
+    names.push_back(node ? node->meta.name : format("node-{}", p.node.value));
+    counts.push_back(static_cast<std::uint32_t>(p.ranks.size()));
+    out.tasks += counts.back();
+  }
+  out.node_list = compress_hostlist(names);
+  out.tasks_per_node = run_lengths(counts);
+  out.nodes = static_cast<std::int64_t>(names.size());
+  return out;
+}
+
+const GroupLayout& LayoutMemory::of(const Tables& tables, const Job& job, std::uint16_t group) {
+  if (allocation_ != job.allocation || spec_ != job.spec) {
+    allocation_ = job.allocation;
+    spec_ = job.spec;
+    groups_.clear();
+  }
+  const auto known = groups_.find(group);
+  if (known != groups_.end())
+    return known->second;
+  ++worked_out_;
+  return groups_.emplace(group, group_layout(tables, job, group)).first->second;
+}
+
+// Where a step runs is settled when it starts.
+const StepLayout& LayoutMemory::of(const Tables& tables, const Step& step) {
+  if (step_spec_ == step.spec && step_job_ == step.job && step_number_ == step.number && step_attempt_ == step.attempt)
+    return step_;
+  step_spec_ = step.spec;
+  step_job_ = step.job;
+  step_number_ = step.number;
+  step_attempt_ = step.attempt;
+  ++worked_out_;
+  return step_ = step_layout(tables, step);
+}
+
 void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& job, const SlurmFacts& facts) {
   const JobSpec& spec = *job.spec;
   const User* user = tables.user(spec.user);
-  const GroupLayout layout = group_layout(tables, job, 0);
+  const GroupLayout layout = layout_of(tables, job, 0, facts);
   const auto id = static_cast<std::int64_t>(job.id.value);
   out.set("SLURM_CLUSTER_NAME", facts.cluster_name);
   out.set("SLURM_JOB_ID", id);
@@ -307,7 +351,7 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
     out.set("SLURM_RESTART_COUNT", again);
   set_array_variables(out, tables, job);
   if (job.allocation)
-    set_het_variables(out, tables, job);
+    set_het_variables(out, tables, job, facts);
 }
 
 void set_node_variables(LaunchVariables& out, const Node& node, const Grant& grant) {
@@ -332,31 +376,20 @@ void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& 
   out.add(visibility_env(gpus));
 }
 
-void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step,
-                        std::size_t place) {
+void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step, std::size_t place,
+                        const SlurmFacts& facts) {
   const StepPlace& here = step.places[place];
-  std::vector<std::string> names;
-  std::vector<std::uint32_t> counts;
-  std::uint32_t tasks = 0;
-  for (const StepPlace& p : step.places) {
-    const Node* node = tables.node(p.node);
-    names.push_back(node ? node->meta.name : format("node-{}", p.node.value));
-    counts.push_back(static_cast<std::uint32_t>(p.ranks.size()));
-    tasks += counts.back();
-  }
-  const std::string node_list = compress_hostlist(names);
-  const std::string per_node = run_lengths(counts);
-  const auto nodes = static_cast<std::int64_t>(names.size());
+  const StepLayout layout = facts.layouts ? facts.layouts->of(tables, step) : step_layout(tables, step);
   out.set("SLURM_STEP_ID", step.number);
   out.set("SLURM_STEPID", step.number);
-  out.set("SLURM_STEP_NODELIST", node_list);
-  out.set("SLURM_STEP_NUM_NODES", nodes);
-  out.set("SLURM_STEP_NUM_TASKS", tasks);
-  out.set("SLURM_STEP_TASKS_PER_NODE", per_node);
-  out.set("SLURM_NNODES", nodes);
-  out.set("SLURM_NTASKS", tasks);
-  out.set("SLURM_NPROCS", tasks);
-  out.set("SLURM_TASKS_PER_NODE", per_node);
+  out.set("SLURM_STEP_NODELIST", layout.node_list);
+  out.set("SLURM_STEP_NUM_NODES", layout.nodes);
+  out.set("SLURM_STEP_NUM_TASKS", layout.tasks);
+  out.set("SLURM_STEP_TASKS_PER_NODE", layout.tasks_per_node);
+  out.set("SLURM_NNODES", layout.nodes);
+  out.set("SLURM_NTASKS", layout.tasks);
+  out.set("SLURM_NPROCS", layout.tasks);
+  out.set("SLURM_TASKS_PER_NODE", layout.tasks_per_node);
   out.set("SLURM_NODEID", static_cast<std::int64_t>(place));
   out.set("SLURM_CPUS_ON_NODE", here.cores.count());
   if (option_of(step.spec->options, "cpus-per-task") && step.spec->cores_per_task > 0)

@@ -1,6 +1,7 @@
 // The variables Slurm gives to a job's processes, from records. Present only when Slurm sets them.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,33 @@ struct GroupLayout {
 };
 GroupLayout group_layout(const Tables& tables, const Job& job, std::uint16_t group);
 
+// A step's nodes in the order of its ranks.
+struct StepLayout {
+  std::string node_list, tasks_per_node;
+  std::int64_t nodes = 0, tasks = 0;
+};
+StepLayout step_layout(const Tables& tables, const Step& step);
+
+// The layouts asked for last. All launches of an attempt or of a step name the same nodes: worked out for each of them
+// they would cost the square of their number.
+class LayoutMemory {
+ public:
+  const GroupLayout& of(const Tables& tables, const Job& job, std::uint16_t group);
+  const StepLayout& of(const Tables& tables, const Step& step);
+  std::uint64_t worked_out() const { return worked_out_; }
+
+ private:
+  Ref<Allocation> allocation_;
+  Ref<JobSpec> spec_;
+  std::map<std::uint16_t, GroupLayout> groups_;
+  Ref<StepSpec> step_spec_;
+  JobId step_job_;
+  StepNo step_number_ = 0;
+  AttemptNo step_attempt_ = 0;
+  StepLayout step_;
+  std::uint64_t worked_out_ = 0;
+};
+
 // Everything that is the same for all processes of the job's attempt.
 void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& job, const SlurmFacts& facts);
 // What differs by node.
@@ -54,7 +82,7 @@ void set_node_variables(LaunchVariables& out, const Node& node, const Grant& gra
 // The GPUs a process may use.
 void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& devices, const Grant& grant);
 // What differs by step and by the step's node.
-void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step,
-                        std::size_t place);
+void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step, std::size_t place,
+                        const SlurmFacts& facts);
 
 }  // namespace lockstep

@@ -116,7 +116,7 @@ void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, c
   for (const std::string& line : process.env) knows_submit_dir |= line.starts_with("SLURM_SUBMIT_DIR=");
   if (!knows_submit_dir)
     variables.set("SLURM_SUBMIT_DIR", submit_dir(*job.spec, process.env));
-  set_step_variables(variables, tables, job, step, place);
+  set_step_variables(variables, tables, job, step, place, facts);
   variables.merge_into(process.env);
   for (const char* line : {"SLURM_PROCID=\x01t", "SLURM_LOCALID=\x01l", "SLURM_TASK_PID=\x01p"})
     process.task_env.emplace_back(line);

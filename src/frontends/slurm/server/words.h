@@ -9,10 +9,13 @@
 
 namespace lockstep {
 
+class LayoutMemory;
+
 struct SlurmFacts {
   std::string cluster_name;
-  Duration wall_offset;  // adds to an Instant to give wall clock
-  WallTime now;          // the start of an attempt whose own is not recorded yet: it is just being launched
+  Duration wall_offset;             // adds to an Instant to give wall clock
+  WallTime now;                     // the start of an attempt whose own is not recorded yet: it is just being launched
+  LayoutMemory* layouts = nullptr;  // of launches that came before; null = there is none
 };
 
 // Completes a launch whose process already has the submitter's environment, argv, user and paths as asked (patterns

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/test_cluster.h"
 
 namespace lockstep {
@@ -257,6 +258,33 @@ TEST(Environment, RankOrderIsKept) {
   TestCluster cluster(3, 16, 0);
   const Job job = TestCluster::running(5, TestCluster::spec("x"), {{.first = 3}, {.first = 1, .nodes = 2}});
   EXPECT_EQ(as_map(batch(cluster, job).process.env).at("SLURM_JOB_NODELIST"), "n[3,1-2]");
+}
+
+TEST(Environment, TheNodesOfAWideJobAreNamedOnceForAllLaunches) {
+  TestCluster cluster(60, 16, 8);
+  Job job = TestCluster::running(12, torch_spec(), {{.nodes = 60, .tasks = 1, .cores = 8}});
+  LayoutMemory memory;
+  SlurmFacts facts = kFacts;
+  facts.layouts = &memory;
+  std::vector<std::vector<std::uint32_t>> ranks;
+  for (std::uint32_t i = 0; i < 60; ++i) ranks.push_back({i});
+  Step step = step_over(job, ranks);
+  for (std::size_t i = 0; i < 60; ++i) {
+    LaunchAttempt launch, plain;
+    add_slurm_words(launch, cluster.tables, job, i, facts);
+    add_slurm_words(plain, cluster.tables, job, i, kFacts);
+    EXPECT_EQ(launch.process.env, plain.process.env);
+    LaunchStep of_step, plain_step;
+    add_slurm_words(of_step, cluster.tables, job, step, i, facts);
+    add_slurm_words(plain_step, cluster.tables, job, step, i, kFacts);
+    EXPECT_EQ(of_step.process.env, plain_step.process.env);
+  }
+  EXPECT_EQ(memory.worked_out(), 2u);
+  step.number = 1;  // another step, on fewer nodes
+  step.places.resize(2);
+  EXPECT_EQ(memory.of(cluster.tables, step).node_list, "n[1-2]");
+  job = TestCluster::running(12, torch_spec(), {{.first = 3, .nodes = 2, .tasks = 1, .cores = 8}});
+  EXPECT_EQ(memory.of(cluster.tables, job, 0).node_list, "n[3-4]");
 }
 
 }  // namespace
