@@ -5,6 +5,7 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "model/weight.h"
 #include "wire/foresight.h"
 
 namespace lockstep {
@@ -12,6 +13,11 @@ namespace lockstep {
 namespace {
 
 constexpr std::uint32_t kStepsMax = 2000;  // moments a test submission is played forward to find its place
+
+// What all changes of one question may add: it is thought about beside the cluster, in the same memory.
+constexpr std::uint64_t kAddedMost = 100'000;
+constexpr std::uint64_t kAddedBytesMost = 256 << 20;
+constexpr std::size_t kNumberBytes = 48;  // a name's digits, and where it is kept
 
 // "n12" -> "n", 12, width 2
 struct Numbered {
@@ -38,6 +44,7 @@ class Changer {
     const Node* like = copy_.tables().node(add.like);
     if (!like)
       return not_found(format("there is no node {}", add.like));
+    TRY(check_room(add, *like));
     Node facts = *like;
     facts.drain = false;
     facts.reason.clear();
@@ -98,6 +105,11 @@ class Changer {
     spec.hold = false;
     spec.dependencies = std::vector<Dependency>();
     SubmitJob submit{.spec = std::make_shared<const JobSpec>(std::move(spec))};
+    jobs_added_ += add.count;
+    if (jobs_added_ > kAddedMost)
+      return Error{Errc::kExhausted,
+                   format("{} jobs would be added; one question may add {}: ask for fewer", jobs_added_, kAddedMost),
+                   "count"};
     for (std::uint32_t i = 0; i < add.count; ++i) done.added.push_back(TRY(copy_.change(submit)).job);
     return {};
   }
@@ -114,6 +126,23 @@ class Changer {
   ChangedJobs done;
 
  private:
+  // New nodes are copies of one with all its features and devices, and of its name in every partition that names it.
+  Result<void> check_room(const AddNodes& add, const Node& like) {
+    std::size_t each = stored_bytes_at_most(Record(std::make_shared<const Node>(like))).bytes;
+    for (const auto& [name, partition] : copy_.tables().partitions)
+      if (std::find(partition->nodes.begin(), partition->nodes.end(), add.like) != partition->nodes.end())
+        each += add.like.size() + kNumberBytes;
+    nodes_added_ += add.count;
+    bytes_added_ += each * add.count;
+    if (nodes_added_ <= kAddedMost && bytes_added_ <= kAddedBytesMost)
+      return {};
+    return Error{Errc::kExhausted,
+                 format("{} nodes would be added, with {} MB of records; one question may add {} and {} MB: ask for "
+                        "fewer",
+                        nodes_added_, bytes_added_ >> 20, kAddedMost, kAddedBytesMost >> 20),
+                 "count"};
+  }
+
   bool like_settings_same(const Node& facts) const {
     const Node* made = copy_.tables().node(facts.meta.name);
     return made && made->weight == facts.weight && made->features == facts.features;
@@ -130,6 +159,7 @@ class Changer {
   }
 
   ClusterCopy& copy_;
+  std::uint64_t nodes_added_ = 0, jobs_added_ = 0, bytes_added_ = 0;
 };
 
 ForeseenTotals totals(const std::vector<BeforeAfter>& jobs, Foreseen BeforeAfter::*side, WallTime now) {

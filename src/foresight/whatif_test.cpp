@@ -94,6 +94,19 @@ TEST(WhatIf, PartitionsAndPolicy) {
   EXPECT_TRUE(scene.of(wider, waits).after.started);
 }
 
+TEST(WhatIf, WhatAQuestionMayAddIsBounded) {
+  WhatIfScene scene(1);
+  std::vector<std::string> features;
+  for (int i = 0; i < 1000; ++i) features.push_back(std::to_string(i) + std::string(200, 'f'));
+  scene.world.must(UpdateNode{.name = "n1", .features = features});
+  const auto large = scene.ask(R"([{"drain":"n1"},{"add_nodes":{"like":"n1","count":3000}}])");
+  ASSERT_FALSE(large.ok());
+  EXPECT_EQ(large.error().code, Errc::kExhausted);
+  EXPECT_EQ(large.error().field, "[1].add_nodes");
+  EXPECT_NE(large.error().message.find("256 MB"), std::string::npos) << large.error().message;
+  EXPECT_TRUE(scene.ask(R"([{"add_nodes":{"like":"n1","count":10}}])").ok());
+}
+
 TEST(WhatIf, RefusalsNameTheChange) {
   WhatIfScene scene(2);
   const auto refused = [&](std::string_view changes) {
