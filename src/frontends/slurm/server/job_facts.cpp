@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <unordered_set>
 
 #include "base/hostlist.h"
 #include "base/text.h"
@@ -168,12 +169,21 @@ std::vector<std::string> node_names(const JobLine& line) {
   std::vector<std::string> names;
   if (!ran(*line.job))
     return names;
-  std::set<NodeId> seen;  // an elastic group may have several grants on a node, or have left it
+  std::unordered_set<NodeId> seen;  // an elastic group may have several grants on a node, or have left it
   for (const Grant& grant : line.job->allocation->grants)
     if (grant.group == line.group && occupies(grant) && seen.insert(grant.node).second)
       if (const Node* node = line.context->tables.node(grant.node))
         names.push_back(node->meta.name);
   return names;
+}
+
+std::string first_node(const JobLine& line) {
+  if (ran(*line.job))
+    for (const Grant& grant : line.job->allocation->grants)
+      if (grant.group == line.group && occupies(grant))
+        if (const Node* node = line.context->tables.node(grant.node))
+          return node->meta.name;
+  return {};
 }
 
 std::string node_list(const JobLine& line) {

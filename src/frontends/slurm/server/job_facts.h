@@ -44,6 +44,7 @@ JobCounts asked_counts(const GroupSpec& group);
 std::string partition_text(const JobLine& line);  // where it runs, or everywhere it may
 std::string node_list(const JobLine& line);       // "" before the start
 std::vector<std::string> node_names(const JobLine& line);
+std::string first_node(const JobLine& line);          // of them; "" = none
 std::string expected_node_list(const JobLine& line);  // where the planner foresees it; "" = not known
 std::string account_of(const JobLine& line);
 std::string user_name(const ReadContext& context, UserId user);

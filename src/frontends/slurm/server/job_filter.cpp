@@ -196,6 +196,26 @@ JobCursor::JobCursor(const ReadContext& context, JobFilter filter) : context_(&c
   for (const auto& [id, targets] : filter_.selector_.targets->by_job()) jobs_.push_back(jobs.at(id));
 }
 
+std::size_t lines_of_work(const JobLine& line) {
+  constexpr std::size_t kEntries = 64, kBytes = 16 << 10;  // of lists and of texts: about a line each
+  const JobSpec& spec = line.spec();
+  const GroupSpec& group = line.group_spec();
+  const std::size_t entries = (line.job->allocation ? line.job->allocation->grants.size() : 0) +
+                              group.only_nodes.size() + group.exclude_nodes.size() + spec.dependencies.size() +
+                              spec.options.size() + (line.job->array ? line.job->array->waiting.intervals().size() : 0);
+  return 1 + entries / kEntries + (spec.comment.size() + line.job->ran_on.size()) / kBytes;
+}
+
+// What the planner says of a job may have been said anew since the line was made.
+JobLine JobCursor::as_of_now(const JobLine& line) const {
+  const JobLine now = job_line(*context_, *line.job);
+  JobLine out = line;
+  out.note = now.note;
+  out.expected_start = now.expected_start;
+  out.is_own = now.is_own;
+  return out;
+}
+
 bool JobCursor::take_lines(const Job& job) {
   // An array's record stands for its waiting elements; once there are none, for nothing that could be listed, unless
   // they were all cancelled before any had a record.

@@ -47,6 +47,9 @@ class JobFilter {
 // So many waiting elements of one user are lines of their own; what is left of an array is one line, like "12_[9-40]".
 inline constexpr std::uint64_t kElementLines = 100'000;
 
+// A line of a job with long lists is as much work as so many short ones.
+std::size_t lines_of_work(const JobLine& line);
+
 // Goes through what a filter selects, some lines at a time. The jobs are those of the moment it was made, however the
 // tables change meanwhile; which of them match, and what is said of them, is as of the call.
 class JobCursor {
@@ -57,23 +60,35 @@ class JobCursor {
   template <class F>
   bool next(F&& f) {
     constexpr std::size_t kAtOnce = 64;
-    for (std::size_t looked = 0; at_ < jobs_.size() && looked < kAtOnce; ++looked) {
+    bool fresh = false;  // the lines are as of this call
+    for (std::size_t looked = 0; is_more() && looked < kAtOnce; ++looked) {
+      if (line_at_ < lines_.size()) {
+        looked += lines_of_work(lines_[line_at_]) - 1;
+        f(fresh ? lines_[line_at_] : as_of_now(lines_[line_at_]));
+        ++line_at_;
+        continue;
+      }
       const Job& job = *jobs_[at_];
       if (next_element_ == 0 && !matches(filter_.selector_, context_->tables, job)) {
         ++at_;
       } else if (!job.array && job.spec->groups.size() == 1) {
-        f(job_line(*context_, job));
+        const JobLine line = job_line(*context_, job);
+        looked += lines_of_work(line) - 1;
+        f(line);
         ++at_;
       } else {
         lines_.clear();
+        line_at_ = 0;
+        fresh = true;
         at_ += take_lines(job);
-        for (const JobLine& line : lines_) f(line);
       }
     }
-    return at_ < jobs_.size();
+    return is_more();
   }
 
  private:
+  bool is_more() const { return at_ < jobs_.size() || line_at_ < lines_.size(); }
+  JobLine as_of_now(const JobLine& line) const;
   bool take_lines(const Job& job);       // into lines_; true: the job is done
   bool take_elements(const Job& array);  // the same
 
@@ -83,8 +98,9 @@ class JobCursor {
   std::size_t at_ = 0;
   std::uint64_t next_element_ = 0;  // of the array at at_: the next one to list, plus 1. 0: it has not been begun
   JobFilter::Elements elements_;    // of that array
-  std::vector<JobLine> lines_;
-  std::string rest_;                                 // what lines_ points to
+  std::vector<JobLine> lines_;      // of the job before at_, or of the array at it
+  std::size_t line_at_ = 0;         // of these, the next one
+  std::string rest_;                // what lines_ points to
   std::map<UserId, std::uint64_t> elements_listed_;  // of each user
 };
 

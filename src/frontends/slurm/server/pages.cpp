@@ -55,7 +55,7 @@ std::vector<PageEntry> slurm_pages() {
       {"/slurm/v1/sshare.json", PageKind::kTables, sshare_json_page},
       {"/slurm/v1/sprio", PageKind::kTables, sprio_page},
       {"/slurm/v1/sprio.json", PageKind::kTables, sprio_json_page},
-      {"/slurm/v1/show/topology", PageKind::kLive, show_topology_page},
+      {"/slurm/v1/show/topology", PageKind::kTables, show_topology_page},
       {"/slurm/v1/show/config", PageKind::kLive, show_config_page},
   };
 }

@@ -48,9 +48,8 @@ PatternFacts file_facts(const JobLine& line) {
   facts.array_index = line.job->array_index;
   facts.user = user_name(*line.context, line.spec().user);
   facts.job_name = line.spec().name;
-  const std::vector<std::string> names = node_names(line);
-  if (!names.empty())
-    facts.node = names[0].substr(0, names[0].find('.'));
+  facts.node = first_node(line);
+  facts.node.resize(std::min(facts.node.size(), facts.node.find('.')));
   return facts;
 }
 

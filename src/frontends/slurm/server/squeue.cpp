@@ -73,9 +73,8 @@ void std_file(Out out, Line line, const std::string& pattern, std::string_view o
   facts.array_index = job.array_index;
   facts.user = user_name(*line.context, line.spec().user);
   facts.job_name = line.spec().name;
-  const std::vector<std::string> names = node_names(line);
-  if (!names.empty())
-    facts.node = names[0].substr(0, names[0].find('.'));
+  facts.node = first_node(line);
+  facts.node.resize(std::min(facts.node.size(), facts.node.find('.')));
   text(out, expand_path(pattern.empty() ? otherwise : std::string_view(pattern), facts, line.spec().work_dir));
 }
 void std_out_column(Out out, Line line) { std_file(out, line, line.spec().std_out, default_output_pattern(*line.job)); }
@@ -122,8 +121,7 @@ constexpr std::array kColumns = {
     ColumnDef{"batchflag", [](Out o, Line l) { number(o, l.group_spec().launch == Launch::kScript ? 1 : 0); }},
     ColumnDef{"batchhost",
               [](Out o, Line l) {
-                const auto names = node_names(l);
-                text(o, names.empty() ? "n/a" : std::string_view(names[0]));
+                text_or(o, first_node(l), "n/a");
               }},
     ColumnDef{"cluster", [](Out o, Line l) { text(o, l.context->cluster_name); }},
     ColumnDef{"command", [](Out o, Line l) { text_or(o, l.spec().command, "(null)"); }},
@@ -332,27 +330,35 @@ class StepCursor {
   // Calls f(const Job&, const Step&) for steps that have not ended.
   template <class F>
   bool next(F&& f) {
-    constexpr std::size_t kAtOnce = 256;
-    for (std::size_t looked = 0; at_ < steps_.size() && looked < kAtOnce; ++looked, ++at_) {
-      const Job* job = context_.tables.job(steps_[at_]->job);
-      if (job && steps_[at_]->state != StepState::kEnded)
-        f(*job, *steps_[at_]);
+    constexpr std::size_t kAtOnce = 256, kPlaces = 64;  // so many parts are as much work as a short line
+    const auto& steps = context_.tables.steps;
+    for (std::size_t looked = 0; at_ < ids_.size() && looked < kAtOnce; ++looked) {
+      const auto step = steps.lower_bound({ids_[at_], next_});
+      const bool found = step != steps.end() && step->first.first == ids_[at_];
+      at_ += !found;
+      next_ = found ? step->first.second + 1 : INT32_MIN;
+      const Job* job = found ? context_.tables.job(step->first.first) : nullptr;
+      if (!job || step->second->state == StepState::kEnded)
+        continue;
+      looked += step->second->places.size() / kPlaces;
+      f(*job, *step->second);
     }
-    if (at_ < steps_.size())
+    if (at_ < ids_.size())
       return true;
-    steps_.clear();
+    ids_.clear();
     at_ = 0;
     return jobs_.next([&](const JobLine& line) {
       if (line.group == 0 && !line.one_waiting)
-        for (Ref<Step>& step : context_.tables.steps_of(line.job->id)) steps_.push_back(std::move(step));
-    }) || !steps_.empty();
+        ids_.push_back(line.job->id);
+    }) || !ids_.empty();
   }
 
  private:
   const ReadContext& context_;
   JobCursor jobs_;
-  std::vector<Ref<Step>> steps_;
+  std::vector<JobId> ids_;
   std::size_t at_ = 0;
+  StepNo next_ = INT32_MIN;  // of that job: the steps below have been listed
 };
 
 }  // namespace

@@ -238,5 +238,56 @@ TEST(Show, NodePartitionConfig) {
             std::string::npos);
 }
 
+std::size_t pieces_of(PageReply reply) {
+  std::size_t pieces = 0;
+  for (bool more = reply.more != nullptr; more; ++pieces) more = reply.more(reply.body);
+  return pieces;
+}
+
+TEST(Squeue, LongLinesAreAPieceEach) {
+  TestCluster cluster(2000, 16, 8);
+  JobSpec wide = TestCluster::spec("het");
+  wide.groups.resize(40);
+  std::vector<TestCluster::Share> shares;
+  for (std::uint16_t g = 0; g < 40; ++g) shares.push_back({.first = 1 + g * 50u, .nodes = 50, .group = g});
+  cluster.put(TestCluster::running(10, wide, shares));
+  cluster.put(TestCluster::running(11, TestCluster::spec("wide"), {{.nodes = 2000}}));
+  cluster.put(TestCluster::pending(12, TestCluster::spec("small")));
+  const std::map<std::string, std::string, std::less<>> query{{"columns", "jobid,nodelist,batchhost,reason"}};
+  EXPECT_GE(pieces_of(squeue_page(context_of(cluster), {"/slurm/v1/squeue", query})), 41u * 2000 / 64 / 64);
+  const std::string text = ask_squeue(cluster, query);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 42);
+  EXPECT_NE(text.find("10\tn[1-50]\tn1\tNone\n10\tn[51-100]\tn51\tNone\n"), std::string::npos) << text.substr(0, 200);
+  EXPECT_NE(text.find("11\tn[1-2000]\tn1\tNone\n12\t"), std::string::npos);
+  EXPECT_GE(pieces_of(show_job_page(context_of(cluster), {"/slurm/v1/show/job", {}})), 10u);
+}
+
+TEST(Squeue, TheStepsOfAJobAreListedSomeAtATime) {
+  TestCluster cluster(2, 16, 8);
+  cluster.put(TestCluster::running(10, TestCluster::spec("many"), {{.nodes = 1}}));
+  cluster.put(TestCluster::running(11, TestCluster::spec("few"), {{.first = 2, .nodes = 1}}));
+  for (StepNo number = 0; number < 1000; ++number) {
+    Step step;
+    step.job = JobId(number < 990 ? 10 : 11);
+    step.number = number;
+    step.spec = std::make_shared<const StepSpec>();
+    step.user = UserId(1);
+    step.state = number % 2 ? StepState::kEnded : StepState::kRunning;
+    cluster.put(step);
+  }
+  const PageRequest request{"/slurm/v1/steps", {{"columns", "stepid"}}};
+  EXPECT_GE(pieces_of(steps_page(context_of(cluster), request)), 4u);
+  const std::string text = whole(steps_page(context_of(cluster), request)).body;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 500);
+  EXPECT_TRUE(text.starts_with("10.0\n10.2\n") && text.ends_with("11.996\n11.998\n"));
+}
+
+// Every level names all nodes: too long for the thread that answers everybody.
+TEST(Pages, WhatLooksAtTheWholeTopologyRunsAside) {
+  for (const PageEntry& page : slurm_pages())
+    if (page.path == "/slurm/v1/show/topology")
+      EXPECT_EQ(page.kind, PageKind::kTables);
+}
+
 }  // namespace
 }  // namespace lockstep
