@@ -44,43 +44,52 @@ bool tells_all(const Job& later, const Job& earlier) {
 bool tells_all(const Step& later, const Step& earlier) {
   return later.state == earlier.state && later.attempt == earlier.attempt;
 }
-bool tells_all(const Cluster&, const Cluster&) { return true; }
 
-// Of records that many commands of one batch write, only the last version of a kind is kept: the cluster's clock and
-// next ids, an array of which many elements changed, a job or step of which many nodes reported.
-class LastVersions {
+// Of records that many commands of one batch write, an array of which many elements changed, a job or step of which
+// many nodes reported, the versions between the first and the last that tell the same are left out. The first stays:
+// records that follow it may name it. Of the cluster's clock and next ids only the last version counts.
+class FewVersions {
  public:
-  explicit LastVersions(std::vector<Change>& changes) {
-    std::vector<bool> drop(changes.size());
-    for (std::size_t i = changes.size(); i-- > 0;) drop[i] = std::visit(Taker{*this, changes[i]}, changes[i].record);
+  explicit FewVersions(std::vector<Change>& changes) : changes_(changes), needless_(changes.size()) {
+    for (std::size_t i = 0; i < changes.size(); ++i) std::visit(Taker{*this, i}, changes[i].record);
     std::size_t i = 0;
-    std::erase_if(changes, [&](const Change&) { return drop[i++]; });
+    std::erase_if(changes, [&](const Change&) { return needless_[i++]; });
   }
 
  private:
-  // From the last change to the first: whether there is no need of this one.
+  static constexpr std::size_t kNone = SIZE_MAX;
+  struct Last {
+    std::size_t at = kNone;
+    bool alike = false;  // it tells what the one before it told
+  };
   struct Taker {
-    LastVersions& all;
-    const Change& change;
-    bool operator()(const Ref<Job>& job) const { return look(all.jobs_[job->id], *job); }
-    bool operator()(const Ref<Step>& step) const { return look(all.steps_[{step->job, step->number}], *step); }
-    bool operator()(const Ref<Cluster>& cluster) const { return look(all.cluster_, *cluster); }
-    template <class T>
-    bool operator()(const T&) const {
-      return false;
+    FewVersions& all;
+    std::size_t at;
+    void operator()(const Ref<Job>& job) const { all.look(all.jobs_[job->id], at, *job); }
+    void operator()(const Ref<Step>& step) const { all.look(all.steps_[{step->job, step->number}], at, *step); }
+    void operator()(const Ref<Cluster>&) const {
+      if (all.cluster_ != kNone)
+        all.needless_[all.cluster_] = true;
+      all.cluster_ = at;
     }
     template <class T>
-    bool look(const T*& later, const T& record) const {
-      const bool needless = later && !change.removed && tells_all(*later, record);
-      if (!needless)
-        later = change.removed ? nullptr : &record;
-      return needless;
-    }
+    void operator()(const T&) const {}
   };
 
-  std::unordered_map<JobId, const Job*> jobs_;
-  std::map<StepKey, const Step*> steps_;
-  const Cluster* cluster_ = nullptr;
+  template <class T>
+  void look(Last& last, std::size_t at, const T& record) {
+    const bool alike = last.at != kNone && !changes_[at].removed && !changes_[last.at].removed &&
+                       tells_all(record, *std::get<Ref<T>>(changes_[last.at].record));
+    if (alike && last.alike)
+      needless_[last.at] = true;
+    last = {at, alike};
+  }
+
+  const std::vector<Change>& changes_;
+  std::vector<bool> needless_;
+  std::unordered_map<JobId, Last> jobs_;
+  std::map<StepKey, Last> steps_;
+  std::size_t cluster_ = kNone;
 };
 
 // Hands out the pieces of one document after the other, in order, with the number of the last change up to there.
@@ -409,7 +418,7 @@ struct Engine::Inner {
     answers.reserve(items.size());
     const Seq seq_before = state.tables().seq;
     apply_all(items, answers, batch, blobs);
-    const LastVersions kept(batch.changes);
+    const FewVersions kept(batch.changes);
     if (note && mutant(Mutant::kLateQuarantine))
       note->done();
     else if (note)
