@@ -8,10 +8,10 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <thread>
 
 #include "base/mutant.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 namespace lockstep {
 
@@ -139,8 +139,16 @@ void AccountBook::question(std::uint32_t uid, Entry& entry) {
   desk_->questions.push_back(uid);
   // Threads are not joined: one that never hears from the database must not keep the controller from ending.
   if (desk_->idle < desk_->questions.size() && desk_->threads < kThreadsMax) {
-    ++desk_->threads;
-    std::thread([desk = desk_] { Desk::work(desk); }).detach();
+    if (auto thread = start_thread([desk = desk_] { Desk::work(desk); })) {
+      thread->detach();
+      ++desk_->threads;
+    } else if (desk_->threads == 0) {  // nobody would ever look
+      desk_->questions.pop_back();
+      return desk_->loop->post([desk = desk_, uid, why = thread.error()] {
+        if (desk->book)
+          desk->book->answered(uid, Error{Errc::kUnavailable, why.message, {}});
+      });
+    }
   }
   desk_->wake.notify_one();
 }

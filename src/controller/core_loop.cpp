@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/thread.h"
 #include "controller/poison.h"
 
 namespace lockstep {
@@ -36,7 +37,7 @@ CoreLoop::~CoreLoop() { stop(); }
 
 void CoreLoop::start() {
   engine_->ready();
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread_or_exit("the core", [this] { run(); });
 }
 
 void CoreLoop::stop() {
@@ -51,10 +52,15 @@ void CoreLoop::stop() {
 void CoreLoop::run_aside(Task work, Task done) {
   if (aside_.joinable())
     aside_.join();  // it has posted its `done`, or nothing would be asked again
-  aside_ = std::thread([this, work = std::move(work), done = std::move(done)]() mutable {
-    work();
-    inbox_.post(std::move(done));
-  });
+  const auto both = std::make_shared<std::pair<Task, Task>>(std::move(work), std::move(done));
+  const auto run = [this, both] {
+    both->first();
+    inbox_.post(std::move(both->second));
+  };
+  if (auto thread = start_thread(run))
+    aside_ = std::move(*thread);
+  else
+    run();  // slower for everybody, and better than never: the log would grow without end
 }
 
 // The first word behind the user: "u12 cancel 7 0" is a cancel.

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "base/thread.h"
 #include "controller/poison.h"
 #include "wire/entry_stream.h"
 
@@ -77,7 +78,7 @@ Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot
 }
 
 void HistoryLoop::start() {
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread_or_exit("history", [this] { run(); });
 }
 
 void HistoryLoop::stop() {

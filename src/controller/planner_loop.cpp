@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/thread.h"
 #include "controller/poison.h"
 
 namespace lockstep {
@@ -21,7 +22,7 @@ PlannerLoop::PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock
 PlannerLoop::~PlannerLoop() { stop(); }
 
 void PlannerLoop::start() {
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread_or_exit("the planner", [this] { run(); });
 }
 
 void PlannerLoop::stop() {

@@ -1,13 +1,14 @@
 #include "controller/question_loop.h"
 
 #include "base/text.h"
+#include "base/thread.h"
 
 namespace lockstep {
 
 QuestionLoop::~QuestionLoop() { stop(); }
 
 void QuestionLoop::start() {
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread_or_exit("questions", [this] { run(); });
 }
 
 void QuestionLoop::stop() {

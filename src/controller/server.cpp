@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "base/thread.h"
 #include "controller/past_runs.h"
 #include "controller/planner_loop.h"
 #include "controller/routes.h"
@@ -322,7 +323,7 @@ void ControllerLoop::start() {
   inner_->cpu_at_turn = inner_->parts.clock.thread_cpu();  // loading was nobody's turn
   inner_->parts.loop.on_turn([inner = inner_.get()] { inner->turn_ended(); });
   inner_->beat();
-  inner_->asker = std::thread([inner = inner_.get()] { inner->ask_hooks(); });
+  inner_->asker = start_thread_or_exit("fence hooks", [inner = inner_.get()] { inner->ask_hooks(); });
 }
 
 void ControllerLoop::handle(std::shared_ptr<HttpExchange> exchange) { inner_->handle(std::move(exchange)); }
