@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "controller/ask_store.h"
+#include "rules/user_words.h"
 #include "views/job_names.h"
 #include "wire/codec.h"
 
@@ -140,8 +141,8 @@ bool Api::is_allowed(const Visit& visit, const Route& route) const {
     visit.refuse(denied(format("{} belongs to somebody else", visit.names.at(0))));
     return false;
   }
-  visit.refuse(denied(format("user {} may not {} {}: that takes an administrator", visit.caller.user.value,
-                             route.method, visit.http().path)));
+  visit.refuse(denied(format("user {} may not {} {}: that takes an administrator",
+                             user_words(world_.view.tables(), visit.caller.user), route.method, visit.http().path)));
   return false;
 }
 

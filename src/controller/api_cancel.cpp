@@ -38,6 +38,8 @@ Result<JobSelector> selector_of(const CancelMany& ask, const Viewer& viewer, con
       selector.targets.emplace();
     selector.targets->push_back(std::move(target));
   }
+  if (const auto unknown = unknown_user(tables, ask.users))
+    return invalid("Invalid user name: " + *unknown, "users");
   if (!ask.users.empty())
     selector.users = users_named(tables, ask.users);
   if (!viewer.admin)

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "core/seats.h"
+#include "rules/user_words.h"
 
 namespace lockstep {
 
@@ -78,9 +79,8 @@ struct Compose {
   Result<ProcessSpec> process(const Tables& tables, const Job& job, const BlobId& env) {
     const User* user = tables.user(job.spec->user);
     if (!user)
-      return Error{Errc::kInternal,
-                   format("job {} belongs to user {}, who is not known", job.id.value, job.spec->user.value),
-                   {}};
+      return Error{
+          Errc::kInternal, format("job {} belongs to a user {}", job.id.value, user_words(tables, job.spec->user)), {}};
     ProcessSpec out;
     out.uid = user->uid;
     out.gid = user->gid;

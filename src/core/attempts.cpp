@@ -142,6 +142,16 @@ void attempt_started(Txn& txn, const Job& before, NodeId node) {
   }
 }
 
+// What shims say, as Slurm's do, for a task whose input or output file cannot be opened: no program ran. Everybody may
+// read the reason, so the files' names are left to those who see the job's.
+constexpr int kFilesNotOpened = 53;
+
+std::string files_not_opened(const Txn& txn, NodeId node) {
+  const Node* where = txn.tables().node(node);
+  return format("RaisedSignal:{} its StdIn, StdOut or StdErr could not be opened on {}", kFilesNotOpened,
+                where ? where->meta.name : "its node");
+}
+
 void script_ended(Txn& txn, const Job& before, NodeId node, const ExitStatus& exit) {
   if (!runs_script(*before.spec) || before.allocation->grants[0].node != node ||
       before.members[0] == MemberState::kStopped)
@@ -163,6 +173,8 @@ void script_ended(Txn& txn, const Job& before, NodeId node, const ExitStatus& ex
   Ending ending;
   if (exit.oom)
     ending = {.state = JobState::kOutOfMemory, .reason = "OutOfMemory"};
+  else if (exit.signal == kFilesNotOpened)
+    ending = {.state = JobState::kFailed, .reason = files_not_opened(txn, node)};
   else if (exit.signal != 0)
     ending = {.state = JobState::kFailed, .reason = format("RaisedSignal:{}", exit.signal)};
   else if (exit.code != 0)

@@ -5,13 +5,15 @@
 
 #include "base/text.h"
 #include "core/dependencies.h"
+#include "rules/user_words.h"
 
 namespace lockstep {
 
 Result<void> need_admin(const Txn& txn, const char* what) {
   if (txn.caller().admin)
     return {};
-  return denied(format("user {} may not {}: that takes an administrator", txn.caller().user.value, what));
+  return denied(
+      format("user {} may not {}: that takes an administrator", user_words(txn.tables(), txn.caller().user), what));
 }
 
 std::vector<const Node*> nodes_of(const Tables& tables, const Partition& partition) {
@@ -86,11 +88,12 @@ Result<Answer> put_user(Txn& txn, const PutUser& ask) {
     return invalid("a user needs a name", "name");
   const User* known = txn.tables().user(user.realm, user.uid);
   if (known && user.id && known->id != user.id)
-    return conflict(format("uid {} of {} is user {} already", user.uid, user.realm, known->id.value));
+    return conflict(format("uid {} of {} is user {} already", user.uid, user.realm, known->meta.name));
   if (user.id && !known) {
     const User* other = txn.tables().user(user.id);
-    return other ? Error(conflict(format("user {} has another uid: a uid stays with its user", user.id.value)))
-                 : not_found(format("there is no user {}", user.id.value));
+    return other ? Error(conflict(
+                       format("user {} has another uid: a uid stays with its user", user_words(txn.tables(), user.id))))
+                 : not_found(format("there is no user with the number {}", user.id.value));
   }
   if (ask.by_database) {
     const bool same_person = known && (known->meta.name == user.meta.name || known->meta.name == made_up_name(*known));

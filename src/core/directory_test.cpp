@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "core/testing.h"
 
 namespace lockstep {
@@ -28,6 +29,19 @@ TEST(Directory, AdministratorsOnly) {
   EXPECT_EQ(w.refused(AgentReport{}, kAliceCalls), Errc::kDenied);
   EXPECT_EQ(w.refused(ApplyPlan{}, kAliceCalls), Errc::kDenied);
   EXPECT_EQ(w.refused(Tick{}, kAliceCalls), Errc::kDenied);
+}
+
+TEST(Directory, RefusalsNameThePersonNotOurRecord) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  const Caller bob{UserId(2), false};
+  const auto words = [&](CommandBody body) { return w.run(std::move(body), bob).error().message; };
+  EXPECT_EQ(words(CancelJob{{job, {}}, 0, CancelJob::Reach::kEverything}),
+            format("user bob may not change job {}", job.value));
+  EXPECT_EQ(words(RemoveNode{"n1"}).find("user bob may not "), 0u);
+  JobSpec spec = World::batch();
+  EXPECT_EQ(words(SubmitJob{.spec = std::make_shared<const JobSpec>(spec)}),
+            "user bob may not submit jobs for user alice");
 }
 
 TEST(Directory, UsersGoByRealmAndUid) {

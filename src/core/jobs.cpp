@@ -10,6 +10,7 @@
 #include "core/dependencies.h"
 #include "core/reservations.h"
 #include "model/bounds.h"
+#include "rules/user_words.h"
 
 namespace lockstep {
 
@@ -188,7 +189,7 @@ Result<void> may_pick_out(const Txn& txn, const Targets& targets) {
 Result<void> may_change(const Txn& txn, const Job& job) {
   if (txn.caller().admin || txn.caller().user == job.spec->user)
     return {};
-  return denied(format("user {} may not change job {}", txn.caller().user.value, job.id.value));
+  return denied(format("user {} may not change job {}", user_words(txn.tables(), txn.caller().user), job.id.value));
 }
 
 Result<std::vector<JobId>> records_for(Txn& txn, Targets& targets) {
@@ -321,7 +322,7 @@ Result<void> cancel_job(Txn& txn, const CancelJob& ask) {
 Result<void> hold_job(Txn& txn, const HoldJob& ask) {
   Targets targets = TRY(find_targets(txn, ask.target));
   if (ask.by_admin && !txn.caller().admin)
-    return denied(format("user {} may not hold as administrator", txn.caller().user.value));
+    return denied(format("user {} may not hold as administrator", user_words(txn.tables(), txn.caller().user)));
   const auto records = TRY(pending_records(txn, targets));
   if (!go_on(txn, targets, !records.empty()))
     return no_longer_pending(*targets.named);

@@ -12,6 +12,7 @@
 #include "model/bounds.h"
 #include "rules/priority.h"
 #include "rules/topology.h"
+#include "rules/user_words.h"
 
 namespace lockstep {
 
@@ -149,7 +150,7 @@ Result<void> check_array(const Txn& txn, UserId user, const ArrayAsk& ask) {
     return Error{Errc::kExhausted,
                  format("{} elements of user {}'s arrays wait already; with {} more they would be over {}, the most "
                         "there may be: try again when some have started",
-                        waiting, user.value, ask.indices.size(), most),
+                        waiting, user_words(txn.tables(), user), ask.indices.size(), most),
                  "array"};
   return {};
 }
@@ -197,7 +198,8 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   if (!ask.spec)
     return invalid("a job needs a description");
   if (!txn.caller().admin && txn.caller().user != ask.spec->user)
-    return denied(format("user {} may not submit jobs for user {}", txn.caller().user.value, ask.spec->user.value));
+    return denied(format("user {} may not submit jobs for user {}", user_words(txn.tables(), txn.caller().user),
+                         user_words(txn.tables(), ask.spec->user)));
   const Ref<JobSpec> wanted = TRY(with_standing(txn, ask.spec));
   const JobSpec& spec = *wanted;
   if (!txn.caller().admin && (spec.priority || spec.nice < 0))

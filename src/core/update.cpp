@@ -9,6 +9,7 @@
 #include "core/jobs.h"
 #include "core/timers.h"
 #include "rules/priority.h"
+#include "rules/user_words.h"
 
 namespace lockstep {
 
@@ -132,8 +133,8 @@ Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask, Changed& la
     if (limit.us < 0 || limit > kForever)
       return invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
     if (!txn.caller().admin && limit > limit_of(*before->spec, partition, txn.settings()))
-      return denied(
-          format("user {} may not raise the time limit of job {} while it runs", txn.caller().user.value, id.value));
+      return denied(format("user {} may not raise the time limit of job {} while it runs",
+                           user_words(txn.tables(), txn.caller().user), id.value));
     if (job.state == JobState::kRunning || job.state == JobState::kSuspended)
       job.limit_end = limit >= kForever ? kNever : job.started + job.suspended_before + limit;
   }

@@ -146,6 +146,13 @@ std::set<UserId> users_named(const Tables& tables, const std::vector<std::string
   return found;
 }
 
+std::optional<std::string> unknown_user(const Tables& tables, const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    if (!word.empty() && !parse_uint(word) && !tables.user_named(word))
+      return word;
+  return std::nullopt;
+}
+
 Result<std::set<NodeId>> nodes_named(const Tables& tables, std::string_view host_list) {
   std::set<NodeId> found;
   for (const std::string& name : TRY(expand_hostlist(host_list, kHostsAskedMax))) {

@@ -90,6 +90,9 @@ bool select_more(const Tables& tables, const JobSelector& selector, JobId& from,
 
 // Login names or uids -> users; unknown ones are left out.
 std::set<UserId> users_named(const Tables& tables, const std::vector<std::string>& words);
+// The first word that is neither a uid nor a login name which the cluster has met. An unknown uid is none: whoever
+// bears it may have asked for nothing yet.
+std::optional<std::string> unknown_user(const Tables& tables, const std::vector<std::string>& words);
 // Host list -> nodes; an unknown one is an error.
 Result<std::set<NodeId>> nodes_named(const Tables& tables, std::string_view host_list);
 

@@ -22,18 +22,10 @@ std::optional<Words> words_of(const PageRequest& request, std::string_view name)
 }
 
 Result<std::set<UserId>> parse_users(const Tables& tables, const Words& words) {
-  std::set<UserId> users;
-  for (const std::string& word : words) {
-    const auto uid = parse_uint(word);
-    const User* user = tables.user_named(word);
-    if (!user && uid && *uid <= UINT32_MAX)
-      user = tables.user("local", static_cast<std::uint32_t>(*uid));
-    if (user)
-      users.insert(user->id);
-    else if (!uid)
-      return invalid("Invalid user: " + word, "user");
-  }
-  return users;
+  const std::vector<std::string> named(words.begin(), words.end());
+  if (const auto unknown = unknown_user(tables, named))
+    return invalid("Invalid user: " + *unknown, "user");
+  return users_named(tables, named);
 }
 
 // The waiting elements from `first` on, as a label shows them.

@@ -10,6 +10,7 @@
 #include "frontends/slurm/server/job_filter.h"
 #include "frontends/slurm/server/row_text.h"
 #include "frontends/slurm/server/slurm_json.h"
+#include "views/selectors.h"
 
 namespace lockstep {
 
@@ -218,12 +219,29 @@ Result<void> add_job(Ask& ask, std::string_view name, std::size_t& ranges) {
   return {};
 }
 
-Result<Ask> parse(const PageRequest& request) {
+// Login names as they are; of uids, and of the caller, the names by which history knows them.
+Result<void> add_users(Ask& ask, const ReadContext& context, const PageRequest& request) {
+  std::vector<std::string> words = split(query_of(request, "user"), ',');
+  std::erase(words, "");
+  if (const auto unknown = unknown_user(context.tables, words))
+    return invalid("Invalid user id: " + *unknown, "user");
+  if (!query_of(request, "me").empty())
+    words.push_back(context.caller ? context.caller->meta.name : "-");  // nobody's name
+  for (const UserId id : users_named(context.tables, words)) {
+    const std::string& name = context.tables.user(id)->meta.name;
+    if (std::find(words.begin(), words.end(), name) == words.end())
+      words.push_back(name);
+  }
+  ask.query.users = std::move(words);
+  return {};
+}
+
+Result<Ask> parse(const ReadContext& context, const PageRequest& request) {
   Ask ask;
   std::size_t ranges = kHistoryNamesMax;
   for (const std::string& name : split_job_names(query_of(request, "jobs"))) TRY(add_job(ask, name, ranges));
   const auto list = [&](std::string_view name) { return split(query_of(request, name), ','); };
-  ask.query.users = list("user");
+  TRY(add_users(ask, context, request));
   ask.query.accounts = list("account");
   ask.query.partitions = list("partition");
   ask.query.names = list("name");
@@ -262,7 +280,7 @@ bool wanted(const Ask& ask, const JobRow& row) {
 }
 
 Result<std::vector<JobRow>> rows_for(const ReadContext& context, const PageRequest& request) {
-  const Ask ask = TRY(parse(request));
+  const Ask ask = TRY(parse(context, request));
   if (!context.history)
     return Error{Errc::kUnavailable, "there is no accounting store", {}};
   std::vector<JobRow> rows = TRY(context.history(ask.query));

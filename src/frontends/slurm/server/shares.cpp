@@ -15,6 +15,7 @@
 #include "rules/ledger.h"
 #include "rules/tres.h"
 #include "views/priority_view.h"
+#include "views/selectors.h"
 
 namespace lockstep {
 
@@ -26,6 +27,14 @@ NameSet names_of(const PageRequest& request, std::string_view parameter) {
   const auto words = split(query_of(request, parameter), ',');
   NameSet out(words.begin(), words.end());
   out.erase("");
+  return out;
+}
+
+// Login names; those of uids beside them.
+NameSet users_of(const ReadContext& context, const PageRequest& request) {
+  NameSet out = names_of(request, "users");
+  for (const UserId id : users_named(context.tables, {out.begin(), out.end()}))
+    out.insert(context.tables.user(id)->meta.name);
   return out;
 }
 
@@ -192,7 +201,7 @@ class RunMinutes {
 
 std::vector<ShareRow> share_rows(const ReadContext& context, const Priorities& priorities, const PageRequest& request) {
   const auto accounts = names_of(request, "accounts");
-  auto users = names_of(request, "users");
+  auto users = users_of(context, request);
   const bool all = !query_of(request, "all").empty() || !users.empty();
   if (!all && context.caller)
     users = {context.caller->meta.name};
@@ -270,7 +279,7 @@ const std::vector<Column<PriorityRow>>& priority_columns() {
 
 std::vector<PriorityRow> priority_rows(const ReadContext& context, const PageRequest& request) {
   const Priorities priorities = priorities_of(context.tables, context.now, context.wall_offset);
-  const auto users = names_of(request, "users"), partitions = names_of(request, "partitions");
+  const auto users = users_of(context, request), partitions = names_of(request, "partitions");
   const auto jobs = names_of(request, "jobs");
   std::vector<PriorityRow> out;
   for (const auto& [id, job] : context.tables.jobs) {
@@ -304,6 +313,8 @@ PageReply sshare_json_page(const ReadContext& context, const PageRequest& reques
 }
 
 PageReply sprio_page(const ReadContext& context, const PageRequest& request) {
+  if (const auto unknown = unknown_user(context.tables, split(query_of(request, "users"), ',')))
+    return refusal(400, "Invalid user: " + *unknown);
   if (query_of(request, "weights").empty())
     return rows_page(priority_columns(), priority_rows(context, request), request);
   const Policy& policy = context.tables.policy();

@@ -63,6 +63,12 @@ TEST_F(SharesTest, Sshare) {
 TEST_F(SharesTest, Sprio) {
   EXPECT_EQ(page(sprio_page, {{"columns", "jobid,priority,fairshare,nice,user"}}), "7\t99995\t100000\t5\talice\n");
   EXPECT_EQ(page(sprio_page, {{"columns", "jobid"}, {"jobs", "8"}}), "");
+  EXPECT_EQ(page(sprio_page, {{"columns", "jobid"}, {"users", "1000"}}), "7\n");
+  EXPECT_EQ(page(sprio_page, {{"columns", "jobid"}, {"users", "4711"}}), "");
+  const ReadContext now_here = context();
+  const PageReply refused = sprio_page(now_here, {"", {{"columns", "jobid"}, {"users", "nosuch"}}});
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.body, "Invalid user: nosuch");
   EXPECT_EQ(page(sprio_page, {{"columns", "fairshare,qos"}, {"weights", "1"}}), "100000\t1000000\n");
 }
 

@@ -170,6 +170,28 @@ TEST(SacctPage, IdsStatesAndCounts) {
             "22\t22\ttrain\tCANCELLED by 1000\t\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n");
 }
 
+TEST(SacctPage, UsersByNameAndUidAndOneself) {
+  const TestCluster cluster(1, 16, 8);
+  Store store;
+  const auto asked = [&](std::string name, std::string value) {
+    const PageReply reply = account(cluster, store, {{"columns", "jobid"}, {std::move(name), std::move(value)}});
+    return reply.status == 200 ? join(store.asked.users, ",") : reply.body;
+  };
+  EXPECT_EQ(asked("user", "alice"), "alice");
+  EXPECT_EQ(asked("user", "1000"), "1000,alice");  // history knows names
+  EXPECT_EQ(asked("user", "4711"), "4711");
+  EXPECT_EQ(asked("user", "alice,nosuch"), "Invalid user id: nosuch");
+  EXPECT_EQ(asked("me", "1"), "-") << "nobody the cluster knows sees nobody's, not everybody's";
+  ReadContext context = context_of(cluster);
+  context.history = [&store](const HistoryQuery& query) -> Result<std::vector<JobRow>> {
+    store.asked = query;
+    return store.rows;
+  };
+  context.caller = cluster.tables.user_named("alice");
+  (void)sacct_page(context, {"", {{"columns", "jobid"}, {"me", "1"}}});
+  EXPECT_EQ(store.asked.users, std::vector<std::string>{"alice"});
+}
+
 TEST(SacctPage, WaitingArrayShowsItsElements) {
   TestCluster cluster(1, 16, 8);
   Job array = TestCluster::pending(20, TestCluster::spec("sweep"));
