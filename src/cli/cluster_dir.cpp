@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "io/client/unix_api_client.h"
 #include "io/local/folder.h"
 #include "io/local/process.h"
 
@@ -57,6 +59,15 @@ Result<void> ClusterDir::save(const ClusterConf& conf) const {
     TRY(folder.keep(name, text, 0600));
   }
   return {};
+}
+
+Result<std::unique_ptr<ApiClient>> connect_and_tell(const std::string& socket) {
+  const auto tell = [](std::string_view text) {
+    fprintf(stderr, "lockstep: %.*s\n", static_cast<int>(text.size()), text.data());
+  };
+  auto client = TRY(connect_patiently({socket}, Patience{seconds(15), seconds(1), tell}));
+  client->on_silence(seconds(3), [tell] { tell("waiting for the controller, which has not answered for 3 s"); });
+  return client;
 }
 
 ClusterDir cluster_dir(const std::string& option) {

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "cli/cluster_conf.h"
+#include "ports/http.h"
 
 namespace lockstep {
 
@@ -30,6 +31,10 @@ struct ClusterDir {
   Result<ClusterConf> load() const;
   Result<void> save(const ClusterConf& conf) const;
 };
+
+// For a verb that a person waits for: bears with a controller that starts again, and says on standard error whom one
+// waits for.
+Result<std::unique_ptr<ApiClient>> connect_and_tell(const std::string& socket);
 
 // --dir, else $LOCKSTEP_DIR, else ~/.lockstep/default; made absolute.
 ClusterDir cluster_dir(const std::string& option);

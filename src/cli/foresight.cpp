@@ -289,7 +289,7 @@ int explain_main(const ClientContext& context, int argc, char** argv) {
     return 2;
   }
   Api cluster(context);
-  const auto reply = cluster.call("GET", format("/v1/jobs/{}/explain", url_escaped(argv[optind])));
+  const auto reply = cluster.call("GET", format("/v1/jobs/{}/explain", url_escaped(argv[optind])), {}, kForever);
   if (!reply)
     return fail("explain", reply.error().message);
   if (output == "json") {

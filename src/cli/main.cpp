@@ -19,7 +19,7 @@ A cluster
   down       stop it, leaving nothing behind but its directory
   status     controller, nodes and jobs at a glance
   env        print the shell exports that point commands at a cluster
-  node       join a node, list, drain, resume or remove nodes
+  node       join a node, drain, resume, cut off or remove nodes
   topology   load, check, show or clear the tree of switches
 
 Work (each is the Slurm command of the same meaning, with all of its options)
@@ -135,7 +135,8 @@ int cli_main(const ClientContext& context, int argc, char** argv) {
     if (verb != alias.word)
       continue;
     auto words = with_json_spelling(argc - 1, argv + 1);
-    if (verb == "show") {  // `lockstep show job 3` is `scontrol show job 3`
+    const bool asks_for_help = argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0);
+    if (verb == "show" && !asks_for_help) {  // `lockstep show job 3` is `scontrol show job 3`
       words[0] = "show";
       words.insert(words.begin(), "scontrol");
     }

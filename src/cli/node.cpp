@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
-#include "io/client/unix_api_client.h"
 #include "io/local/state_dir.h"
 #include "wire/api.h"
 
@@ -48,7 +47,7 @@ int fail(const Error& error) {
 
 Result<std::string> api(const ClusterDir& dir, std::string_view method, const std::string& target,
                         const std::string& body) {
-  const auto client = TRY(connect_unix(dir.socket()));
+  const auto client = TRY(connect_and_tell(dir.socket()));
   const auto reply = TRY(client->call(method, target, body, seconds(30)));
   if (reply.status >= 300)
     return decode_error(reply.body, reply.status);

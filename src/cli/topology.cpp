@@ -32,7 +32,7 @@ int fail(const Error& error) {
 
 Result<std::string> call(const std::string& socket, std::string_view method, const std::string& target,
                          const std::string& body = {}) {
-  const auto client = TRY(connect_unix(socket));
+  const auto client = TRY(connect_and_tell(socket));
   const auto reply = TRY(client->call(method, target, body, seconds(30)));
   if (reply.status >= 300)
     return decode_error(reply.body, reply.status);

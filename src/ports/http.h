@@ -100,9 +100,12 @@ class ApiClient {
     int status = 0;
     std::string content_type, body;
   };
-  // Errors: kUnavailable when nothing listens (says where it looked and what to do). timeout kForever = wait.
+  // Errors: kUnavailable when nothing listens (says where it looked and what to do). timeout: how long nothing at all
+  // may come; kForever = wait.
   virtual Result<Reply> call(std::string_view method, std::string_view target, std::string_view body = {},
                              Duration timeout = kForever) = 0;
+  // From now on each call tells once when its answer takes longer than `after`. An empty `tell`: none does.
+  virtual void on_silence(Duration /*after*/, std::function<void()> /*tell*/) {}
   // Upgrades the connection; afterwards the client owns the raw descriptor (blocking) and this object is spent.
   virtual Result<int> upgrade(std::string_view target, std::string_view protocol, std::string_view body = {}) = 0;
 };

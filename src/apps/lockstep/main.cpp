@@ -1,11 +1,16 @@
 // The command line. One small static binary is every command by the name it is called with: as sbatch, srun, squeue …
 // the Slurm command of that name, as lockstep everything, with the verb in front.
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/cli.h"
 #include "frontends/slurm/client/context.h"
+#include "frontends/slurm/client/say.h"
 #include "io/client/unix_api_client.h"
 
 namespace {
@@ -23,22 +28,40 @@ constexpr Command kCommands[] = {
 };
 
 // A job carries the socket of where it was submitted; on a node that cannot see it, the node's own serves as well.
-Result<std::unique_ptr<ApiClient>> connect() {
-  auto client = connect_unix(find_socket());
-  if (client || client.error().code != Errc::kUnavailable || !getenv("LOCKSTEP_SOCKET"))
-    return client;
-  auto here = connect_unix("/run/lockstep/api.sock");
-  return here ? std::move(here) : std::move(client);
+std::vector<std::string> sockets() {
+  std::vector<std::string> paths{find_socket()};
+  if (getenv("LOCKSTEP_SOCKET"))
+    paths.emplace_back("/run/lockstep/api.sock");
+  return paths;
+}
+
+// A standard descriptor that the caller closed would be the next file opened, such as the cluster's socket, and what
+// is printed would go there. In its place: a file that can be used for neither, gone in programs we start.
+void fill_standard_descriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0)
+      (void)!::open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
+ClientContext context_of(std::string_view name) {
+  ClientContext context;
+  context.tell = [voice = Voice(std::string(name))](std::string_view text) { voice.info(text); };
+  context.connect = [tell = context.tell, away = context.patience] {
+    return connect_patiently(sockets(), Patience{away, seconds(1), tell});
+  };
+  context.connect_now = [] { return connect_patiently(sockets(), Patience{}); };
+  return context;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const ClientContext context{connect};
+  fill_standard_descriptors();
   std::string_view name = argc > 0 ? argv[0] : "lockstep";
   name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0: no slash, nothing to remove
+  const ClientContext context = context_of(name);
   for (const Command& command : kCommands)
     if (command.name == name)
-      return command.main(context, argc, argv);
-  return cli_main(context, argc, argv);
+      return finish(name, command.main(context, argc, argv));
+  return finish(name, cli_main(context, argc, argv));
 }

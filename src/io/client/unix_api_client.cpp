@@ -39,29 +39,100 @@ bool exists(const std::string& path) {
 
 Error unavailable(std::string message) { return {Errc::kUnavailable, std::move(message), {}}; }
 
-Result<int> open_socket(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path)
-    return invalid(
-        format("\"{}\" cannot be a socket path: it has 1 to {} characters", path, sizeof address.sun_path - 1));
-  path.copy(address.sun_path, path.size());
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0)
-    return Error{Errc::kIo, format("socket: {}", std::strerror(errno)), {}};
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+constexpr Duration kCrowdPatience = seconds(10);  // with a listener whose queue of callers is full
+constexpr Duration kAbsentPatience = seconds(1);  // a controller that was ended in good order leaves no socket
+constexpr Duration kEager = seconds(1);           // as long one looks often
+
+void sleep_ms(long ms) {
+  timespec left{ms / 1000, ms % 1000 * 1'000'000};
+  ::nanosleep(&left, nullptr);
+}
+
+// The descriptor, or the errno why there is none as `why`.
+int try_socket(const sockaddr_un& address, int& why) {
+  // Not blocking while it connects: a stopped controller's queue of callers fills, and one would wait there, deaf.
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd >= 0 && ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     return fd;
-  const int why = errno;
-  ::close(fd);
+  }
+  why = errno;
+  if (fd >= 0)
+    ::close(fd);
+  return -1;
+}
+
+std::string words_of(int why) {
+  return why == ENOENT         ? "there is no such socket"
+         : why == ECONNREFUSED ? "nobody listens"
+         : why == EAGAIN       ? "too many callers wait there already"
+                               : std::strerror(why);
+}
+
+Error connect_error(const std::string& path, int why, Duration waited) {
   if (why == EACCES || why == EPERM)
     return denied(
         format("no permission to use {}: the cluster there was not started by root and serves only the user who "
                "started it",
                path));
-  return unavailable(format("no cluster answers at {} ({}). Start a cluster with: lockstep up", path,
-                            why == ENOENT         ? "there is no such socket"
-                            : why == ECONNREFUSED ? "nobody listens"
-                                                  : std::strerror(why)));
+  if (why == EMFILE || why == ENFILE)
+    return {
+        Errc::kExhausted, format("no file descriptor is left to reach {} with: raise the limit (ulimit -n)", path), {}};
+  if (why != ENOENT && waited >= seconds(1))
+    return unavailable(
+        format("no cluster answers at {} ({}), nor did within {} s. On its machine, `lockstep status` "
+               "says how the controller is and why it ended, `lockstep up` starts it",
+               path, words_of(why), waited.seconds()));
+  return unavailable(format("no cluster answers at {} ({}). Start a cluster with: lockstep up", path, words_of(why)));
+}
+
+// How long it is worth waiting after a connection was refused for this reason.
+Duration worth(int why, const std::string& path, const Patience& patience) {
+  if (why == EAGAIN)
+    return std::max(kCrowdPatience, patience.away);
+  if (why == ECONNREFUSED)
+    return patience.away;
+  const bool was_there = why == ENOENT && exists(path.substr(0, path.rfind('/') + 1));
+  return was_there ? std::min(patience.away, kAbsentPatience) : Duration{};
+}
+
+struct Opened {
+  std::string path;
+  int fd;
+};
+
+// The first of the paths where somebody listens. What is said of failures is said of the first path.
+Result<Opened> open_socket(const std::vector<std::string>& paths, const Patience& patience) {
+  std::vector<sockaddr_un> addresses;
+  for (const auto& path : paths) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof address.sun_path)
+      return invalid(
+          format("\"{}\" cannot be a socket path: it has 1 to {} characters", path, sizeof address.sun_path - 1));
+    path.copy(address.sun_path, path.size());
+    addresses.push_back(address);
+  }
+  const std::int64_t began = now_ms();
+  bool told = false;
+  for (;;) {
+    int first_why = 0;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      int why = 0;
+      if (const int fd = try_socket(addresses[i], why); fd >= 0)
+        return Opened{paths[i], fd};
+      if (i == 0)
+        first_why = why;
+    }
+    const Duration waited = millis(now_ms() - began);
+    if (waited >= worth(first_why, paths[0], patience))
+      return connect_error(paths[0], first_why, waited);
+    if (!told && patience.tell && waited >= patience.quiet) {
+      patience.tell(format("waiting for the controller at {} ({})", paths[0], words_of(first_why)));
+      told = true;
+    }
+    sleep_ms(waited < kEager ? 20 : 200);
+  }
 }
 
 class UnixApiClient final : public ApiClient {
@@ -72,18 +143,24 @@ class UnixApiClient final : public ApiClient {
   Result<Reply> call(std::string_view method, std::string_view target, std::string_view body,
                      Duration timeout) override {
     auto first = attempt(method, target, body, timeout);
-    // A kept-alive connection may have been closed while it was idle; the request never reached anybody then.
-    if (!first.ok() && stale_ && first.error().code == Errc::kUnavailable)
+    // A kept-alive connection may have been closed while it was idle. Or its controller died over this very request,
+    // after it was done: only what changes nothing is sent again.
+    if (!first.ok() && stale_ && method == "GET" && first.error().code == Errc::kUnavailable)
       return attempt(method, target, body, timeout);
     return first;
   }
 
+  void on_silence(Duration after, std::function<void()> tell) override {
+    silence_ = after;
+    tell_ = std::move(tell);
+  }
+
   Result<int> upgrade(std::string_view target, std::string_view protocol, std::string_view body) override {
-    const std::int64_t deadline = INT64_MAX;
     TRY(ensure_connected());
     reader_ = {};
-    TRY(send_request(body.empty() ? "GET" : "POST", target, body, protocol, deadline));
-    Reply reply = TRY(receive(deadline, 1));  // byte by byte: what follows the header belongs to the stream
+    patience_ms_ = INT64_MAX;
+    TRY(send_request(body.empty() ? "GET" : "POST", target, body, protocol));
+    Reply reply = TRY(receive(1));  // byte by byte: what follows the header belongs to the stream
     if (reply.status != 101)
       return Error{reply.status == 403 || reply.status == 401 ? Errc::kDenied
                    : reply.status == 404                      ? Errc::kNotFound
@@ -98,18 +175,21 @@ class UnixApiClient final : public ApiClient {
 
  private:
   Result<Reply> attempt(std::string_view method, std::string_view target, std::string_view body, Duration timeout) {
-    const std::int64_t deadline = timeout >= kForever ? INT64_MAX : now_ms() + timeout.millis();
+    patience_ms_ = timeout >= kForever ? INT64_MAX : timeout.millis();
+    tell_at_ms_ = tell_ ? now_ms() + silence_.millis() : INT64_MAX;
     stale_ = false;
+    if (fd_ >= 0 && is_closed())
+      drop();
     const bool reused = fd_ >= 0 && used_;
     TRY(ensure_connected());
     reader_ = {};
-    auto sent = send_request(method, target, body, {}, deadline);
+    auto sent = send_request(method, target, body, {});
     if (!sent.ok()) {
       stale_ = reused && sent.error().code == Errc::kUnavailable;
       drop();
       return std::move(sent).error();
     }
-    auto reply = receive(deadline);
+    auto reply = receive();
     if (!reply.ok()) {
       stale_ = reused && reply.error().code == Errc::kUnavailable && !reader_.started();
       drop();
@@ -123,10 +203,16 @@ class UnixApiClient final : public ApiClient {
 
   Result<void> ensure_connected() {
     if (fd_ < 0) {
-      fd_ = TRY(open_socket(path_));
+      fd_ = TRY(open_socket({path_}, {})).fd;
       used_ = false;
     }
     return {};
+  }
+
+  // The other end left while the connection was idle, so that nothing sent now would reach anybody.
+  bool is_closed() const {
+    char byte = 0;
+    return ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
   }
 
   void drop() {
@@ -136,7 +222,7 @@ class UnixApiClient final : public ApiClient {
   }
 
   Result<void> send_request(std::string_view method, std::string_view target, std::string_view body,
-                            std::string_view protocol, std::int64_t deadline) {
+                            std::string_view protocol) {
     std::string head;
     head.reserve(128 + target.size());
     head.append(method).append(" ").append(target).append(" HTTP/1.1\r\nHost: lockstep\r\n");
@@ -150,9 +236,9 @@ class UnixApiClient final : public ApiClient {
     const bool together = body.size() < 16 << 10;
     if (together)
       head.append(body);
-    auto sent = send_all(head, deadline);
+    auto sent = send_all(head);
     if (sent.ok() && !together)
-      sent = send_all(body, deadline);
+      sent = send_all(body);
     // A server that refuses a connection or a large body answers and closes before it has read everything: the answer
     // is still there.
     if (!sent.ok() && sent.error().code == Errc::kUnavailable)
@@ -160,7 +246,7 @@ class UnixApiClient final : public ApiClient {
     return sent;
   }
 
-  Result<void> send_all(std::string_view bytes, std::int64_t deadline) {
+  Result<void> send_all(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n >= 0) {
@@ -168,20 +254,20 @@ class UnixApiClient final : public ApiClient {
         continue;
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK)
-        TRY(wait(POLLOUT, deadline));
+        TRY(wait(POLLOUT));
       else if (errno != EINTR)
         return unavailable(format("the connection to {} broke: {}", path_, std::strerror(errno)));
     }
     return {};
   }
 
-  Result<Reply> receive(std::int64_t deadline, std::size_t at_once = kReadBytes) {
+  Result<Reply> receive(std::size_t at_once = kReadBytes) {
     if (!buffer_)
       buffer_.reset(new char[kReadBytes]);
     while (true) {
       // With a bound we must not sleep in recv; without one, sleeping there saves a system call.
-      if (deadline != INT64_MAX)
-        TRY(wait(POLLIN, deadline));
+      if (patience_ms_ != INT64_MAX || tell_at_ms_ != INT64_MAX)
+        TRY(wait(POLLIN));
       const ssize_t n = ::recv(fd_, buffer_.get(), at_once, 0);
       if (n < 0 && errno == EINTR)
         continue;
@@ -198,13 +284,27 @@ class UnixApiClient final : public ApiClient {
     }
   }
 
-  Result<void> wait(short events, std::int64_t deadline) {
+  // Until there is something to do; fails when nothing was for as long as the call may be silent.
+  Result<void> wait(short events) {
+    const std::int64_t began = now_ms();
     while (true) {
-      const std::int64_t left = deadline == INT64_MAX ? -1 : deadline - now_ms();
-      if (deadline != INT64_MAX && left <= 0)
-        return Error{Errc::kTimeout, format("no answer from {} in time", path_), {}};
+      const std::int64_t now = now_ms();
+      const std::int64_t left = patience_ms_ == INT64_MAX ? INT64_MAX : began + patience_ms_ - now;
+      if (left <= 0)
+        return Error{Errc::kTimeout,
+                     format("{} took the request and has not answered for {} s: the controller is overloaded or "
+                            "stopped. Try again later; `lockstep status` on its machine says how it is",
+                            path_, millis(patience_ms_).seconds()),
+                     {}};
+      if (now >= tell_at_ms_) {
+        tell_at_ms_ = INT64_MAX;
+        tell_();
+      }
+      const std::int64_t until_told = tell_at_ms_ == INT64_MAX ? INT64_MAX : tell_at_ms_ - now;
+      const std::int64_t until = std::min(left, until_told);
       pollfd poll_fd{.fd = fd_, .events = events, .revents = 0};
-      const int n = ::poll(&poll_fd, 1, static_cast<int>(std::min<std::int64_t>(left, 1'000'000)));
+      const int n =
+          ::poll(&poll_fd, 1, until == INT64_MAX ? -1 : static_cast<int>(std::min<std::int64_t>(until, 1'000'000)));
       if (n > 0)
         return {};
       if (n < 0 && errno != EINTR)
@@ -214,8 +314,12 @@ class UnixApiClient final : public ApiClient {
 
   std::string path_;
   int fd_;
-  bool used_ = false;   // an answer has come over this connection
-  bool stale_ = false;  // the last failure was an idle connection's end
+  bool used_ = false;                     // an answer has come over this connection
+  bool stale_ = false;                    // the last failure was an idle connection's end
+  std::int64_t patience_ms_ = INT64_MAX;  // of the call at hand: how long nothing may come
+  std::int64_t tell_at_ms_ = INT64_MAX;   // of the call at hand: when tell_ is due
+  Duration silence_;
+  std::function<void()> tell_;
   std::unique_ptr<char[]> buffer_;
   ReplyReader reader_;
 };
@@ -241,9 +345,11 @@ std::string find_socket() {
   return last;
 }
 
-Result<std::unique_ptr<ApiClient>> connect_unix(const std::string& path) {
-  const int fd = TRY(open_socket(path));
-  return std::unique_ptr<ApiClient>(std::make_unique<UnixApiClient>(path, fd));
+Result<std::unique_ptr<ApiClient>> connect_unix(const std::string& path) { return connect_patiently({path}, {}); }
+
+Result<std::unique_ptr<ApiClient>> connect_patiently(const std::vector<std::string>& paths, const Patience& patience) {
+  Opened opened = TRY(open_socket(paths, patience));
+  return std::unique_ptr<ApiClient>(std::make_unique<UnixApiClient>(std::move(opened.path), opened.fd));
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 #include "io/client/unix_api_client.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -15,7 +16,9 @@ namespace {
 // Answers each connection with the next of some canned texts, then closes it.
 class Canned {
  public:
-  explicit Canned(std::vector<std::string> answers) : path_("/tmp/lockstep-canned-" + std::to_string(getpid())) {
+  enum class Ends { kAtOnce, kWhenAskedAgain };  // a connection, after its answer
+  explicit Canned(std::vector<std::string> answers, Ends ends = Ends::kAtOnce)
+      : path_("/tmp/lockstep-canned-" + std::to_string(getpid())) {
     ::unlink(path_.c_str());
     fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un address{};
@@ -23,27 +26,40 @@ class Canned {
     path_.copy(address.sun_path, path_.size());
     EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     EXPECT_EQ(::listen(fd_, 8), 0);
-    thread_ = std::thread([this, answers = std::move(answers)] {
+    thread_ = std::thread([this, ends, answers = std::move(answers)] {
+      int kept = -1;
       for (const auto& answer : answers) {
-        const int client = ::accept(fd_, nullptr, nullptr);
+        const int client = kept >= 0 ? std::exchange(kept, -1) : ::accept(fd_, nullptr, nullptr);
         char buffer[4096];
         const ssize_t n = ::recv(client, buffer, sizeof buffer, 0);
         if (n > 0)
           seen_.append(buffer, static_cast<std::size_t>(n));
         (void)!::send(client, answer.data(), answer.size(), MSG_NOSIGNAL);
-        if (answer.empty())
+        if (ends == Ends::kWhenAskedAgain && !answer.empty()) {
+          kept = client;
+          continue;
+        }
+        if (answer.empty() && ends == Ends::kAtOnce)
           (void)!::recv(client, buffer, sizeof buffer, 0);  // says nothing until the client leaves
         ::close(client);
       }
+      if (kept >= 0)
+        ::close(kept);
     });
   }
   ~Canned() {
-    thread_.join();
+    if (thread_.joinable())
+      thread_.join();
     ::close(fd_);
     ::unlink(path_.c_str());
   }
   const std::string& path() const { return path_; }
-  const std::string& seen() const { return seen_; }
+  std::size_t count(std::string_view word) {  // of what was asked, once all answers are given
+    thread_.join();
+    std::size_t found = 0;
+    for (auto at = seen_.find(word); at != std::string::npos; at = seen_.find(word, at + 1)) ++found;
+    return found;
+  }
 
  private:
   std::string path_;
@@ -86,6 +102,65 @@ TEST(UnixApiClient, WithoutAClusterTheMessageSaysWhatToDo) {
   EXPECT_NE(client.error().message.find("lockstep up"), std::string::npos);
   EXPECT_EQ(connect_unix(std::string(300, 'x')).error().code, Errc::kInvalid);
   EXPECT_EQ(connect_unix("").error().code, Errc::kInvalid);
+}
+
+TEST(UnixApiClient, WhatMayHaveArrivedIsNotSentAgain) {
+  const std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+  Canned server({answer, "", answer}, Canned::Ends::kWhenAskedAgain);
+  const auto client = connect_unix(server.path());
+  ASSERT_TRUE((*client)->call("GET", "/").ok());
+  // The controller takes the submission and dies before it answers.
+  EXPECT_EQ((*client)->call("POST", "/v1/jobs", "{}").error().code, Errc::kUnavailable);
+  ASSERT_TRUE((*client)->call("GET", "/").ok());
+  EXPECT_EQ(server.count("POST"), 1u);
+}
+
+TEST(UnixApiClient, SilenceIsToldOnce) {
+  Canned server({""});
+  auto client = connect_unix(server.path());
+  ASSERT_TRUE(client.ok());
+  int told = 0;
+  (*client)->on_silence(millis(2), [&] { ++told; });
+  const auto reply = (*client)->call("GET", "/", {}, millis(20));
+  EXPECT_EQ(reply.error().code, Errc::kTimeout);
+  EXPECT_NE(reply.error().message.find("overloaded or stopped"), std::string::npos);
+  EXPECT_EQ(told, 1);
+}
+
+TEST(UnixApiClient, AControllerThatComesBackIsWaitedFor) {
+  const std::string path = "/tmp/lockstep-back-" + std::to_string(getpid());
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, path.size());
+  ::unlink(path.c_str());
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  // Nobody listens: without patience that is an error at once, with it one is told, and goes on when somebody does.
+  EXPECT_EQ(connect_unix(path).error().code, Errc::kUnavailable);
+  std::string told;
+  const auto client = connect_patiently({path}, Patience{hours(1), Duration{}, [&](std::string_view text) {
+                                                           told += text;
+                                                           ASSERT_EQ(::listen(fd, 1), 0);
+                                                         }});
+  EXPECT_TRUE(client.ok());
+  EXPECT_EQ(told, "waiting for the controller at " + path + " (nobody listens)");
+  ::close(fd);
+  const auto never = connect_patiently({path}, Patience{millis(1), Duration{}, {}});
+  EXPECT_EQ(never.error().code, Errc::kUnavailable);
+  ::unlink(path.c_str());
+}
+
+TEST(UnixApiClient, WithoutADescriptorItIsNotTheCluster) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const auto client = connect_unix("/tmp/lockstep-no-such-socket");
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_FALSE(client.ok());
+  EXPECT_EQ(client.error().code, Errc::kExhausted);
+  EXPECT_EQ(client.error().message.find("lockstep up"), std::string::npos);
 }
 
 TEST(UnixApiClient, FindsTheSocketByTheEnvironment) {

@@ -17,7 +17,7 @@ std::string_view failed_words(const Voice& voice) {
 
 JobEnd watch_end(const ClientContext& context, JobId id) {
   return JobEnd([&context, id]() -> Result<Ref<Job>> {
-    Api api(context);
+    Api api(context, Bearing::kAtOnce);
     auto answer = api.wait(id, Api::Until::kEnded, true, kControllerPatience);
     if (!answer)
       return answer.error();
@@ -71,6 +71,7 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
       continue;
     if (!*answer) {
       voice.error(format("{}: job {}: {}", failed, id->value, answer->error().message));
+      (void)api.cancel(format("{}", id->value), 0, CancelJob::Reach::kEverything);
       return std::nullopt;
     }
     const Job& job = *(*answer)->job;

@@ -1,7 +1,5 @@
 #include "frontends/slurm/client/api.h"
 
-#include <time.h>
-
 #include "base/text.h"
 #include "wire/api.h"
 #include "wire/foresight.h"
@@ -33,29 +31,7 @@ bool connection_lost(const Error& error) {
   return error.code == Errc::kUnavailable || error.code == Errc::kIo || error.code == Errc::kTimeout;
 }
 
-// The caller's own rate or queue is full, which passes; a quota is 429 as well, and does not.
-bool crowded(const ApiClient::Reply& reply) {
-  if (reply.status != 429)
-    return false;
-  const Error error = decode_error(reply.body, reply.status);
-  return error.field == "rate" || error.field == "pending";
-}
-
 }  // namespace
-
-Result<ApiClient::Reply> call_patiently(ApiClient& client, std::string_view method, std::string_view target,
-                                        std::string_view body, Duration timeout) {
-  constexpr Duration kLongest = seconds(4), kPatience = seconds(30);
-  Duration pause = millis(250), paused;
-  for (;;) {
-    auto reply = client.call(method, target, body, timeout);
-    if (!reply || !crowded(*reply) || paused >= kPatience)
-      return reply;
-    sleep_for(pause);
-    paused = paused + pause;
-    pause = std::min(kLongest, pause + pause);
-  }
-}
 
 std::string url_escaped(std::string_view text) {
   std::string out;
@@ -70,21 +46,10 @@ std::string url_escaped(std::string_view text) {
   return out;
 }
 
-void sleep_for(Duration time) {
-  ::timespec left{time.us / 1'000'000, (time.us % 1'000'000) * 1000};
-  ::nanosleep(&left, nullptr);
-}
-
 Result<ApiClient::Reply> Api::call(std::string_view method, std::string_view target, std::string_view body,
-                                   Duration timeout) {
-  if (!client_)
-    client_ = TRY(context_.connect());
-  auto reply = call_patiently(*client_, method, target, body, timeout);
-  if (!reply) {
-    client_.reset();
-    return reply;
-  }
-  if (reply->status >= 400)
+                                   std::optional<Duration> timeout) {
+  auto reply = line_.call(method, target, body, timeout);
+  if (reply && reply->status >= 400)
     return decode_error(reply->body, reply->status);
   return reply;
 }
@@ -121,7 +86,8 @@ Result<JobAnswer> Api::job_with_steps(JobId id) {
 }
 
 Result<Ref<Step>> Api::create_step(const StepRequest& request) {
-  const auto reply = TRY(call("POST", format("/v1/jobs/{}/steps?wait=started", request.job.value), encode(request)));
+  const auto reply =
+      TRY(call("POST", format("/v1/jobs/{}/steps?wait=started", request.job.value), encode(request), kForever));
   if (auto started = decode_started(reply.body); started && started->step)
     return started->step;
   // Only its number: it still waits for resources.

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/slurm/client/context.h"
+#include "frontends/slurm/client/asking.h"
 #include "frontends/slurm/client/scancel_ask.h"
 #include "wire/codec.h"
 
@@ -19,12 +19,11 @@ struct JobAnswer {
 
 class Api {
  public:
-  explicit Api(const ClientContext& context) : context_(context) {}
+  explicit Api(const ClientContext& context, Bearing bearing = Bearing::kPatient) : line_(context, bearing) {}
 
-  // One request over a kept connection, made when first needed. A reply of 400 and above is an Error.
+  // One request (see Asking). A reply of 400 and above is an Error.
   Result<ApiClient::Reply> call(std::string_view method, std::string_view target, std::string_view body = {},
-                                Duration timeout = kForever);
-  Result<std::unique_ptr<ApiClient>> connect() const { return context_.connect(); }
+                                std::optional<Duration> timeout = {});
 
   Result<std::string> name();  // the cluster's own
   Result<JobId> submit(const SubmitRequest& request);
@@ -54,16 +53,10 @@ class Api {
   Result<void> signal_step(JobId id, StepNo number, std::int32_t signal);
 
  private:
-  const ClientContext& context_;
-  std::unique_ptr<ApiClient> client_;
+  Asking line_;
 };
 
-// One request. A cluster that says "too many of yours at once" is asked again after a pause, for half a minute.
-Result<ApiClient::Reply> call_patiently(ApiClient& client, std::string_view method, std::string_view target,
-                                        std::string_view body, Duration timeout = kForever);
-
 std::string url_escaped(std::string_view text);
-void sleep_for(Duration time);
 
 // --clusters names this cluster, or all.
 Result<void> check_cluster_name(Api& cluster, std::string_view names);

@@ -2,18 +2,29 @@
 #include "frontends/slurm/client/background.h"
 
 #include <signal.h>
+#include <unistd.h>
 
-#include <thread>
+#include "base/thread.h"
+#include "frontends/slurm/client/say.h"
 
 namespace lockstep {
 
 // Signals are the main thread's: a thread made here takes none, else one could vanish in it unseen.
-void run_detached(std::function<void()> work) {
+Result<void> run_detached(std::function<void()> work) {
   ::sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, &before);
-  std::thread(std::move(work)).detach();
+  auto thread = start_thread(std::move(work));
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!thread)
+    return thread.error();
+  thread->detach();
+  return {};
+}
+
+void end_without_descriptors() {
+  write_all(STDERR_FILENO, "lockstep: error: no file descriptor is left: raise the limit (ulimit -n)\n");
+  ::_exit(1);
 }
 
 }  // namespace lockstep

@@ -81,6 +81,13 @@ TEST(StepFiles, Patterns) {
   EXPECT_EQ(expand_pattern("%999j", facts), "0000000012");
 }
 
+TEST(StepFiles, WhatANameHangsOn) {
+  EXPECT_FALSE(names_any("out-%x-%u.%%j", "jJs"));
+  EXPECT_TRUE(names_any("out-%4j", "jJ"));
+  EXPECT_FALSE(names_any("out-%j", "Js"));
+  EXPECT_FALSE(names_any("out-%j\\", "j"));  // not expanded at all
+}
+
 TEST(StepFiles, MultiProg) {
   const auto read = parse_multi_prog("# comment\n0 master --port 1\n1-2,4 worker %t %o 'a b'\n* rest\n", 6);
   ASSERT_TRUE(read.ok()) << read.error().message;
@@ -149,6 +156,12 @@ TEST(Scancel, Filters) {
   ASSERT_TRUE(by_user.choose_users({{"ann", UserId(2), 1000}, {"bob", UserId(1), 1001}}, 1000).ok());
   EXPECT_EQ(chosen(by_user), "11 ");
   EXPECT_EQ(chosen(by_user, "12"), "");
+  ScancelAsk of_others;
+  of_others.users = {"4711"};  // may be somebody who has asked for nothing yet
+  ASSERT_TRUE(of_others.choose_users({{"ann", UserId(2), 1000}}, 1000).ok());
+  EXPECT_EQ(chosen(of_others), "");
+  of_others.users = {"ann", "nosuch"};
+  EXPECT_EQ(of_others.choose_users({{"ann", UserId(2), 1000}}, 1000).error().message, "Invalid user name: nosuch");
   ScancelAsk running;
   ASSERT_TRUE(running.set_states("R").ok());
   EXPECT_EQ(chosen(running, "10"), "11 ");  // the array's elements

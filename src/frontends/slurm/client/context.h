@@ -4,14 +4,23 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "ports/http.h"
 
 namespace lockstep {
 
 struct ClientContext {
-  // Connects to the cluster's socket: $LOCKSTEP_SOCKET, else /run/lockstep/api.sock, else the default cluster's.
+  // Connects to the cluster's socket: $LOCKSTEP_SOCKET, else /run/lockstep/api.sock, else the default cluster's. Bears
+  // with a controller that is away for a while, and tells so.
   std::function<Result<std::unique_ptr<ApiClient>>()> connect;
+  // The same without patience, for who tries again by itself. Empty: connect is.
+  std::function<Result<std::unique_ptr<ApiClient>>()> connect_now = {};
+  std::function<void(std::string_view)> tell = {};  // a line for who waits at the terminal; empty: nobody does
+  Duration patience = seconds(15);                  // with a controller that is away
+  Duration message_timeout = seconds(30);           // of a query; Slurm's MessageTimeout is 10 s
+
+  Result<std::unique_ptr<ApiClient>> connect_at_once() const { return connect_now ? connect_now() : connect(); }
 };
 
 // Each is the whole command: argv as the shell gave it, exit code returned. Messages on stderr begin with the command's

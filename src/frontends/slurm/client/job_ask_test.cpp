@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/script.h"
 #include "frontends/slurm/client/test_scripts.h"
 
@@ -65,6 +66,16 @@ std::string shape(const std::string& line) {
   if (!group->per_job.empty())
     out += " job=" + ask_text(group->per_job);
   return out;
+}
+
+TEST(JobAsk, AMillionNamesAreReadInOneGo) {  // each looked for among all the others, this would take a day
+  const auto line = [](std::string only, std::string exclude) {
+    const auto choice = node_choice_of(
+        options_of(SlurmCommand::kSbatch, "-w " + std::move(only) + " -x " + std::move(exclude)), around());
+    return choice ? format("{} {}", choice->only.size(), choice->exclude.size()) : choice.error().message;
+  };
+  EXPECT_EQ(line("n[1-300000],n[1-300000]", "m[1-300000]"), "300000 300000");
+  EXPECT_EQ(line("n[1-300000]", "n[300000-400000]"), "node n300000 is both in --nodelist and in --exclude");
 }
 
 TEST(JobAsk, TasksAndNodes) {

@@ -12,7 +12,8 @@
 
 namespace lockstep {
 
-Result<std::string> Query::get(std::string_view path, const std::map<std::string, std::string>& parameters) {
+Result<std::string> Query::get(std::string_view path, const std::map<std::string, std::string>& parameters,
+                               std::optional<Duration> timeout) {
   std::string target(path);
   char separator = '?';
   for (const auto& [name, value] : parameters) {
@@ -21,13 +22,12 @@ Result<std::string> Query::get(std::string_view path, const std::map<std::string
     target += format("{}{}={}", separator, name, url_escaped(value));
     separator = '&';
   }
-  return send("GET", target, {});
+  return send("GET", target, {}, timeout);
 }
 
-Result<std::string> Query::send(std::string_view method, std::string_view target, std::string_view body) {
-  if (!client_)
-    client_ = TRY(context_.connect());
-  auto reply = TRY(call_patiently(*client_, method, target, body));
+Result<std::string> Query::send(std::string_view method, std::string_view target, std::string_view body,
+                                std::optional<Duration> timeout) {
+  auto reply = TRY(line_.call(method, target, body, timeout));
   if (reply.status < 400)
     return std::move(reply.body);
   if (reply.body.starts_with('{'))

@@ -7,20 +7,21 @@
 #include <string_view>
 #include <vector>
 
-#include "frontends/slurm/client/context.h"
+#include "frontends/slurm/client/asking.h"
 
 namespace lockstep {
 
 class Query {
  public:
-  explicit Query(const ClientContext& context) : context_(context) {}
+  explicit Query(const ClientContext& context, Bearing bearing = Bearing::kPatient) : line_(context, bearing) {}
   // The body, or an Error whose message is what the cluster said.
-  Result<std::string> get(std::string_view path, const std::map<std::string, std::string>& parameters);
-  Result<std::string> send(std::string_view method, std::string_view target, std::string_view body);
+  Result<std::string> get(std::string_view path, const std::map<std::string, std::string>& parameters,
+                          std::optional<Duration> timeout = {});
+  Result<std::string> send(std::string_view method, std::string_view target, std::string_view body,
+                           std::optional<Duration> timeout = {});
 
  private:
-  const ClientContext& context_;
-  std::unique_ptr<ApiClient> client_;
+  Asking line_;
 };
 
 // Rows between tabs, cut in place: cells point into the body.

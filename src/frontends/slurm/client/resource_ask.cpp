@@ -1,5 +1,7 @@
 #include "frontends/slurm/client/resource_ask.h"
 
+#include <unordered_set>
+
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/client/values.h"
@@ -207,9 +209,10 @@ Result<NodeChoice> node_choice_of(const OptionSet& options, const Surroundings& 
       return invalid(format("Invalid {} specification \"{}\"{}{}", where_given(name, *options.find(name)), list,
                             names ? "" : ": ", names ? "" : names.error().message),
                      name == "exclude" ? "exclude_nodes" : "only_nodes");
+    std::unordered_set<std::string> known(into.begin(), into.end());
     for (auto& node : *names)
-      if (std::find(into.begin(), into.end(), node) == into.end())
-        into.push_back(node);
+      if (known.insert(node).second)
+        into.push_back(std::move(node));
     return {};
   };
   if (options.has("nodefile"))
@@ -218,8 +221,9 @@ Result<NodeChoice> node_choice_of(const OptionSet& options, const Surroundings& 
     TRY(expand("nodelist", options.text("nodelist"), out.only));
   if (options.has("exclude"))
     TRY(expand("exclude", options.text("exclude"), out.exclude));
+  const std::unordered_set<std::string_view> excluded(out.exclude.begin(), out.exclude.end());
   for (const auto& node : out.only)
-    if (std::find(out.exclude.begin(), out.exclude.end(), node) != out.exclude.end())
+    if (excluded.contains(node))
       return invalid(format("node {} is both in --nodelist and in --exclude", node), "exclude_nodes");
   return out;
 }

@@ -86,7 +86,7 @@ class Salloc {
 
  private:
   int fail(const Error& error) { return say_option_error(voice_, error); }
-  int attend(JobId id, ::pid_t child, bool is_shell, SignalDesk& signals);
+  int attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, SignalDesk& signals);
   void revoked(const Result<Ref<Job>>& job, JobId id, ::pid_t child, bool is_shell);
   void ring(const OptionSet& options, std::int64_t waited_ms);
 
@@ -121,8 +121,7 @@ void Salloc::revoked(const Result<Ref<Job>>& job, JobId id, ::pid_t child, bool 
 }
 
 // Until the command ends; its exit code.
-int Salloc::attend(JobId id, ::pid_t child, bool is_shell, SignalDesk& signals) {
-  JobEnd end = watch_end(context_, id);
+int Salloc::attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, SignalDesk& signals) {
   for (;;) {
     ::pollfd waits[] = {{signals.fd(), POLLIN, 0}, {end.fd(), POLLIN, 0}};
     ::poll(waits, 2, -1);
@@ -204,8 +203,13 @@ int Salloc::run(int argc, char** argv) {
   if (no_shell)
     return 0;
   const std::string work_dir = options.has("chdir") ? job.work_dir.get() : std::string();
-  const ::pid_t child = start_command(words, command_variables(api_, id, around), work_dir, signals, voice_);
-  const int code = child < 0 ? 1 : attend(id, child, is_shell, signals);
+  JobEnd end = watch_end(context_, id);
+  ::pid_t child = -1;
+  if (end.refused())
+    voice_.error(end.refused()->message);
+  else
+    child = start_command(words, command_variables(api_, id, around), work_dir, signals, voice_);
+  const int code = child < 0 ? 1 : attend(id, end, child, is_shell, signals);
   if (!revoked_) {
     voice_.info(format("Relinquishing job allocation {}", id.value));
     if (const auto ended = api_.end(id, ExitStatus{code, 0, false}, false); !ended)

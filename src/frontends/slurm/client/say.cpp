@@ -1,6 +1,9 @@
 #include "frontends/slurm/client/say.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -8,11 +11,20 @@
 
 namespace lockstep {
 
+namespace {
+int why_unsaid = 0;  // of the process, as its standard output is
+}  // namespace
+
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR)
       continue;
+    if (n < 0 && errno == EAGAIN) {  // somebody we share it with does not want to wait; we do
+      ::pollfd writable{fd, POLLOUT, 0};
+      ::poll(&writable, 1, -1);
+      continue;
+    }
     if (n <= 0)
       return false;
     bytes.remove_prefix(static_cast<std::size_t>(n));
@@ -20,7 +32,24 @@ bool write_all(int fd, std::string_view bytes) {
   return true;
 }
 
-void say(std::string_view text) { write_all(STDOUT_FILENO, text); }
+void say(std::string_view text) {
+  if (!write_all(STDOUT_FILENO, text) && why_unsaid == 0)
+    why_unsaid = errno;
+}
+
+int unsaid() { return why_unsaid; }
+
+int finish(std::string_view command, int code) {
+  const bool flushed = ::fflush(stdout) == 0;
+  if (why_unsaid == 0 && !flushed)
+    why_unsaid = errno;
+  if (why_unsaid == 0 && ::ferror(stdout))
+    why_unsaid = EIO;  // an earlier write failed, and stdio has forgotten why
+  if (why_unsaid == 0 || why_unsaid == EPIPE)
+    return code;
+  Voice(std::string(command)).error(format("standard output could not be written: {}", ::strerror(why_unsaid)));
+  return code == 0 ? 1 : code;
+}
 
 void Voice::speak(std::string_view kind, std::string_view text) const {
   std::string out;

@@ -8,8 +8,15 @@
 
 namespace lockstep {
 
-bool write_all(int fd, std::string_view bytes);  // false when the reader is gone
+bool write_all(int fd, std::string_view bytes);  // false when it cannot be written; errno says why
 void say(std::string_view text);                 // to standard output, as it is
+
+// Why something said to standard output did not get there, as an errno; 0 when all of it did. A command must not end
+// as if it had told what nobody could read.
+int unsaid();
+// The end of a command: what stdio still holds is written, and its exit code becomes 1 instead of 0, with a word on
+// standard error, when its output was lost. A reader that has seen enough (head) is no failure.
+int finish(std::string_view command, int code);
 
 // Speaks on standard error for one command. Text of several lines gets the prefix on each.
 class Voice {

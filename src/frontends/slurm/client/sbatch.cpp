@@ -177,6 +177,8 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   else if (!options.has("quiet"))
     say(options.has("clusters") ? format("Submitted batch job {} on cluster {}\n", id->value, options.text("clusters"))
                                 : format("Submitted batch job {}\n", id->value));
+  if (unsaid())  // who cannot read the number may submit it again
+    voice.error(format("job {} was submitted, and nobody was told", id->value));
   if (!options.has("wait"))
     return 0;
   const auto ended = cluster.wait(*id, Api::Until::kEnded, false, minutes(15));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/hostlist.h"
 #include "base/text.h"
@@ -106,7 +107,9 @@ bool cancel_step(Api& api, const Voice& voice, const ScancelAsk& ask, const Scan
 bool cancel_jobs(Api& api, const Voice& voice, const ScancelAsk& ask, const CancelMany& request) {
   const auto answer = api.cancel_many(request);
   if (!answer) {
-    if (!ask.quiet)
+    if (answer.error().field == "users")
+      voice.error(answer.error().message);
+    else if (!ask.quiet)
       voice.error(format("Kill job error: {}", answer.error().message));
     return false;
   }
@@ -157,9 +160,10 @@ Result<void> look_up(Api& api, ScancelAsk& ask, std::vector<ScancelTarget>& targ
   if (!jobs)
     return Error{jobs.error().code, format("slurm_load_jobs error: {}", jobs.error().message), {}};
   std::vector<NodeId> chosen_nodes;
-  if (!ask.nodes.empty())
+  const std::unordered_set<std::string_view> named(ask.nodes.begin(), ask.nodes.end());
+  if (!named.empty())
     for (const auto& node : TRY(api.nodes()))
-      if (std::find(ask.nodes.begin(), ask.nodes.end(), node->meta.name) != ask.nodes.end())
+      if (named.contains(node->meta.name))
         chosen_nodes.push_back(node->id);
   targets = ask.choose(*jobs, targets, chosen_nodes);
   return {};

@@ -123,6 +123,8 @@ Result<void> ScancelAsk::choose_users(const std::vector<KnownUser>& known, std::
         found = true;
       }
     }
+    if (!found && !number)
+      return invalid("Invalid user name: " + wanted, "users");
     if (!found)
       user_ids.push_back(UserId{});  // a user without any job here: matches nothing
   }

@@ -77,7 +77,8 @@ int wait_job(const ScontrolSession& session, const std::string& name) {
     if (*reply != "PD\n")
       return *reply == "R\n" || *reply == "CF\n" || *reply == "S\n" ? 0 : 1;
     // Answers when it has started, or after half a minute.
-    if (const auto waited = query.get(format("/v1/jobs/{}/wait", url_escaped(name)), {{"for", "started"}}); !waited) {
+    if (const auto waited = query.get(format("/v1/jobs/{}/wait", url_escaped(name)), {{"for", "started"}}, seconds(90));
+        !waited) {
       session.voice.error(sentence(waited.error()));
       return 1;
     }
@@ -169,7 +170,7 @@ int scontrol_job_verb(const ScontrolSession& session, const std::string& verb, c
 int scontrol_ping(const ScontrolSession& session) {
   char host[256] = "localhost";
   gethostname(host, sizeof host - 1);
-  Query query(session.context);
+  Query query(session.context, Bearing::kAtOnce);  // how it is now is what is asked
   const auto answer = query.get("/v1/ping", {});
   say(format("Slurmctld(primary) at {} is {}\n", host, answer ? "UP" : "DOWN"));
   if (!answer)

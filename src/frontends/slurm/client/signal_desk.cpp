@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "frontends/slurm/client/background.h"
 
 namespace lockstep {
 
@@ -15,7 +15,8 @@ SignalDesk::SignalDesk(const std::vector<int>& signals) {
   for (const int signal : signals) ::sigaddset(&set, signal);
   ::pthread_sigmask(SIG_BLOCK, &set, &before_);
   fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  CHECK(fd_ >= 0, "no descriptor is left");
+  if (fd_ < 0)
+    end_without_descriptors();
 }
 
 SignalDesk::~SignalDesk() {

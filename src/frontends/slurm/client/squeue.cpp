@@ -239,7 +239,7 @@ int squeue_main(const ClientContext& context, int argc, char** argv) {
         voice.error(error.message);
       return 1;
     }
-    if (wish.every_s <= 0)
+    if (wish.every_s <= 0 || unsaid())
       return 0;
     sleep_for(seconds(wish.every_s));
   }

@@ -55,39 +55,61 @@ void files_into(const Files& files, StepSpec& step) {
   step.std_in = files.in.kind == StepFile::Kind::kShared ? files.in.pattern : remote(files.in);
 }
 
-Result<int> open_output(const StepFile& file, const PatternFacts& facts, bool append) {
-  const std::string path = expand_pattern(file.pattern, facts);
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
-  if (fd < 0)
-    return Error{Errc::kIo, format("Could not open stdout file {}: {}", path, ::strerror(errno)), {}};
-  return fd;
+// The files that srun itself writes what its tasks say to. They are opened before anything runs, as far as their names
+// are known then.
+struct OpenFiles {
+  std::shared_ptr<OutputFile> out, err;
+};
+
+bool is_ours(const StepFile& file) { return file.kind == StepFile::Kind::kShared; }
+
+// Error goes where output does.
+bool shares_output(const Files& files) {
+  return is_ours(files.out) && (!files.err_given || (is_ours(files.err) && files.err.pattern == files.out.pattern));
 }
 
+Result<OpenFiles> open_files(const Files& files, const PatternFacts& facts) {
+  OpenFiles open;
+  if (is_ours(files.out))
+    open.out = TRY(OutputFile::open(expand_pattern(files.out.pattern, facts)));
+  if (shares_output(files))
+    open.err = open.out;
+  else if (is_ours(files.err))
+    open.err = TRY(OutputFile::open(expand_pattern(files.err.pattern, facts)));
+  return open;
+}
+
+// The names cannot be known before one of these is.
+bool any_names(const Files& files, std::string_view letters) {
+  return (is_ours(files.out) && names_any(files.out.pattern, letters)) ||
+         (is_ours(files.err) && names_any(files.err.pattern, letters));
+}
+constexpr std::string_view kOfStep = "Js", kOfJob = "jJsAab";
+
 // What srun opens and routes itself.
-Result<void> files_into(const Files& files, const PatternFacts& facts, bool append, SessionAsk& ask) {
-  const auto route = [&](const StepFile& file, StepSink& sink) -> Result<void> {
+Result<void> files_into(const Files& files, const OpenFiles& open, bool append, SessionAsk& ask) {
+  const auto route = [](const StepFile& file, const std::shared_ptr<OutputFile>& opened, StepSink& sink) {
     if (file.kind == StepFile::Kind::kOneRank)
       sink.only_rank = file.rank;
-    if (file.kind == StepFile::Kind::kShared)
-      sink.fd = TRY(open_output(file, facts, append));
-    return {};
+    if (opened)
+      sink.file = opened;
   };
-  TRY(route(files.out, ask.out));
-  if (!files.err_given && files.out.kind == StepFile::Kind::kShared)
-    ask.err = ask.out;
-  else if (!files.err_given && files.out.kind == StepFile::Kind::kOneRank)
+  route(files.out, open.out, ask.out);
+  if (files.err_given)
+    route(files.err, open.err, ask.err);
+  else if (files.out.kind == StepFile::Kind::kOneRank)
     ask.err.only_rank = files.out.rank;
-  else if (files.err_given && files.err.kind == StepFile::Kind::kShared && files.out.kind == StepFile::Kind::kShared &&
-           files.err.pattern == files.out.pattern)
+  if (shares_output(files))
     ask.err = ask.out;
-  else
-    TRY(route(files.err, ask.err));
   if (files.in.kind == StepFile::Kind::kOneRank) {
     ask.input = SessionAsk::Input::kRank;
     ask.input_rank = files.in.rank;
   } else if (files.in.kind != StepFile::Kind::kClient) {
     ask.input = SessionAsk::Input::kNone;
   }
+  for (const auto& file : {open.out, open.err})
+    if (file)
+      TRY(file->begin(append));
   return {};
 }
 
@@ -161,7 +183,12 @@ class Srun {
   int in_allocation(JobId job);
   int in_own_allocation();
   int fail(const Error& error) { return say_option_error(voice_, error); }
-  Result<int> accompany(const Job* job, JobId id, Ref<Step> step, JobEnd* end, ExitStatus& worst);
+  PatternFacts facts_of(const Job* job, JobId id, StepNo step) const;
+  // released: called with how the tasks ended once none runs any more.
+  Result<int> accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional<OpenFiles> open, const PatternFacts& facts,
+                        const std::function<void(const ExitStatus&)>& released);
+  Result<int> run_step(const Granted& granted, std::optional<OpenFiles> open, std::optional<StepSpec> later,
+                       const std::string& environment);
   std::optional<Ref<Step>> create(const StepRequest& request);
 
   const ClientContext& context_;
@@ -187,7 +214,7 @@ int Srun::run(int argc, char** argv) {
   voice_.set_verbose(options_.has("verbose"));
   around_ = read_surroundings();
   if (lower(options_.text("mpi")) == "list") {
-    voice_.info("MPI types are...\n\tnone");
+    say("MPI plugin types are...\n\tnone\n");
     return 0;
   }
   if (words_.empty())
@@ -254,10 +281,10 @@ std::optional<Ref<Step>> Srun::create(const StepRequest& request) {
   }
 }
 
-Result<int> Srun::accompany(const Job* job, JobId id, Ref<Step> step, JobEnd* end, ExitStatus& worst) {
+PatternFacts Srun::facts_of(const Job* job, JobId id, StepNo step) const {
   PatternFacts facts;
   facts.job = id.value;
-  facts.step = step->number;
+  facts.step = step;
   const auto variable = [](const char* name) -> std::string {
     const char* value = ::getenv(name);
     return value ? value : "";
@@ -271,18 +298,26 @@ Result<int> Srun::accompany(const Job* job, JobId id, Ref<Step> step, JobEnd* en
     facts.array_job = *array;
     facts.array_index = parse_count(variable("SLURM_ARRAY_TASK_ID")).value_or(0);
   }
+  return facts;
+}
+
+Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional<OpenFiles> open,
+                            const PatternFacts& facts, const std::function<void(const ExitStatus&)>& released) {
+  const Files files = files_of(options_);
+  if (!open)
+    open = TRY(open_files(files, facts));
   SessionAsk ask = session_ask(options_, id, step);
-  TRY(files_into(files_of(options_), facts, step->spec->append, ask));
+  TRY(files_into(files, *open, step->spec->append, ask));
   StepSession session(context_, api_, voice_, *signals_, std::move(ask), end);
-  const int code = session.run();
-  for (const auto& [rank, exit] : session.exits()) {
-    if (exit.code > worst.code)
-      worst.code = exit.code;
-    if (exit.signal > worst.signal)
-      worst.signal = exit.signal;
-    worst.oom |= exit.oom;
-  }
-  return code;
+  return session.run([&] {
+    ExitStatus worst;
+    for (const auto& [rank, exit] : session.exits()) {
+      worst.code = std::max(worst.code, exit.code);
+      worst.signal = std::max(worst.signal, exit.signal);
+      worst.oom |= exit.oom;
+    }
+    released(worst);
+  });
 }
 
 int Srun::in_allocation(JobId job) {
@@ -298,12 +333,25 @@ int Srun::in_allocation(JobId job) {
   if (!variables)
     return fail(variables.error());
   request.environment = nul_separated(*variables);
+  const Files files = files_of(options_);
+  std::optional<OpenFiles> open;
+  if (const PatternFacts facts = facts_of(nullptr, job, 0); any_names(files, kOfStep)) {
+    for (const StepFile* file : {&files.out, &files.err})
+      if (is_ours(*file))
+        if (const auto may = OutputFile::check_folder(expand_pattern(file->pattern, facts)); !may)
+          return fail(may.error());
+  } else {
+    auto opened = open_files(files, facts);
+    if (!opened)
+      return fail(opened.error());
+    open = std::move(*opened);
+  }
   signals_.emplace(SignalDesk::all_of_srun());
   const auto step = create(request);
   if (!step)
     return error_exit_code();
-  ExitStatus worst;
-  const auto code = accompany(nullptr, job, *step, nullptr, worst);
+  const auto code = accompany(job, *step, nullptr, std::move(open), facts_of(nullptr, job, (*step)->number),
+                              [](const ExitStatus&) {});
   if (!code) {
     (void)api_.signal_step(job, (*step)->number, 0);
     return fail(code.error());
@@ -337,7 +385,14 @@ int Srun::in_own_allocation() {
   job.std_out.clear();
   job.std_err.clear();
   job.groups.front().launch = Launch::kNothing;
-  request->first_step = std::move(*spec);
+  // A file that is named after the job can be opened when the job has its number; the step is made after that.
+  const Files files = files_of(options_);
+  std::optional<OpenFiles> open;
+  std::optional<StepSpec> later;
+  if (any_names(files, kOfJob))
+    later = std::move(*spec);
+  else
+    request->first_step = std::move(*spec);
   request->environment = nul_separated(*variables);
   request->test_only = options_.has("test-only");
   if (const auto named = check_cluster_name(api_, options_.text("clusters")); !named)
@@ -358,38 +413,56 @@ int Srun::in_own_allocation() {
       return fail(bad_value(options_, "immediate"));
     immediate = seconds(std::max(1U, *value));
   }
+  if (!later) {
+    PatternFacts facts = facts_of(nullptr, {}, 0);
+    facts.job_name = job.name;
+    auto opened = open_files(files, facts);
+    if (!opened)
+      return fail(opened.error());
+    open = std::move(*opened);
+  }
   signals_.emplace(SignalDesk::all_of_srun());
   const auto granted = allocate(context_, api_, *request, immediate, voice_, *signals_);
   if (!granted) {
     const char* code = immediate ? ::getenv("SLURM_EXIT_IMMEDIATE") : nullptr;
     return code ? static_cast<int>(parse_uint(code).value_or(1) & 0xff) : error_exit_code();
   }
-  JobEnd end = watch_end(context_, granted->id);
-  ExitStatus worst;
+  const auto code = run_step(*granted, std::move(open), std::move(later), request->environment);
+  if (code)
+    return *code;
+  (void)api_.end(granted->id, ExitStatus{1, 0, false}, false);
+  return code.error().message.empty() ? error_exit_code() : fail(code.error());
+}
+
+// An error without words has been said already.
+Result<int> Srun::run_step(const Granted& granted, std::optional<OpenFiles> open, std::optional<StepSpec> later,
+                           const std::string& environment) {
+  JobEnd end = watch_end(context_, granted.id);
+  if (end.refused())
+    return *end.refused();
+  const Job& job = *granted.answer.job;
   Ref<Step> step;
-  for (const auto& known : granted->answer.steps)
+  if (later) {
+    open = TRY(open_files(files_of(options_), facts_of(&job, granted.id, 0)));
+    const auto made = create({granted.id, std::move(*later), environment});
+    if (!made)
+      return Error{};
+    step = *made;
+  }
+  for (const auto& known : granted.answer.steps)
     if (known->number == 0)
       step = known;
-  Result<int> code = 1;
-  if (!step) {
-    auto known = api_.step(granted->id, 0);
-    for (int tries = 0; !known && known.error().code == Errc::kNotFound && tries < 100; ++tries) {
-      sleep_for(millis(10));
-      known = api_.step(granted->id, 0);
-    }
+  for (int tries = 0; !step; ++tries) {
+    const auto known = api_.step(granted.id, 0);
     if (known)
       step = *known;
+    else if (known.error().code != Errc::kNotFound || tries == 100)
+      return known.error();
     else
-      code = known.error();
+      sleep_for(millis(10));
   }
-  if (step)
-    code = accompany(granted->answer.job.get(), granted->id, step, &end, worst);
-  if (!code)
-    worst.code = 1;
-  (void)api_.end(granted->id, worst, false);
-  if (!code)
-    return fail(code.error());
-  return *code;
+  return accompany(granted.id, step, &end, std::move(open), facts_of(&job, granted.id, step->number),
+                   [&](const ExitStatus& worst) { (void)api_.end(granted.id, worst, false); });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@ namespace {
 constexpr std::int64_t kReconnectPatienceMs = 10 * 60 * 1000;  // a controller restart is far shorter
 constexpr std::int64_t kCheckEveryMs = 5000;                   // silence after which the step's record is looked at
 constexpr std::int64_t kLastWordsMs = 3000;                    // for tasks' results after the job has ended
+constexpr std::int64_t kBoredMs = 1000;                        // a wait for a reader longer than this is told
+constexpr int kLookAgainMs = 100;                              // for a reader
 constexpr std::size_t kQueueMax = 4 << 20;                     // to the tasks; input waits beyond it
 
 std::uint32_t tasks_of(const Step& step) {
@@ -92,35 +95,79 @@ std::string StepSession::ranks_text(bool running) const {
   return format("{} {}", ranks.size() == 1 ? "task" : "tasks", ranks.text());
 }
 
+// A signal asked for the end, and nobody has taken a byte for a while since.
+bool StepSession::is_given_up(bool unread, std::int64_t blocked_since_ms) const {
+  if (asked_to_end_ms_ == 0)
+    return false;
+  return (unread && output_.all_exited()) ||
+         monotonic_ms() - std::max(asked_to_end_ms_, blocked_since_ms) > kLastWordsMs;
+}
+
+void StepSession::tell_if_lost(OutputFile& file) {
+  if (!file.take_untold() || file.failed() == EPIPE)  // who closes a pipe has seen enough
+    return;
+  voice_.error(format("{} could not be written: {}. What else the tasks of StepId={}.{} write there is lost",
+                      file.name(), file.failed() == EINTR ? "nobody read it" : ::strerror(file.failed()),
+                      ask_.job.value, ask_.step->number));
+}
+
 // Writes in pieces that a pipe takes whole, so that a stopped reader does not make us deaf to signals.
-void StepSession::write_patiently(int fd, std::string_view text) {
-  while (!text.empty()) {
-    ::pollfd waits[] = {{fd, POLLOUT, 0}, {signals_.fd(), POLLIN, 0}};
-    if (::poll(waits, 2, -1) < 0 && errno != EINTR)
-      return;
-    if (waits[1].revents)
+void StepSession::write_patiently(OutputFile& file, std::string_view text) {
+  std::int64_t blocked_since = monotonic_ms();
+  bool announced = false;
+  while (!text.empty() && !file.failed()) {
+    const bool unread = file.waits_for_reader();
+    if (is_given_up(unread, blocked_since))
+      file.fail(EINTR);
+    if (file.failed())
+      break;
+    if (unread && !announced && monotonic_ms() - blocked_since > kBoredMs) {
+      voice_.info(format("waiting for somebody to read {} (Ctrl-C twice gives up)", file.name()));
+      announced = true;
+    }
+    ::pollfd waits[] = {{unread ? -1 : file.fd(), POLLOUT, 0}, {signals_.fd(), POLLIN, 0}};
+    if (::poll(waits, 2, unread || asked_to_end_ms_ ? kLookAgainMs : -1) < 0 && errno != EINTR)
+      break;
+    if (waits[1].revents) {
       handle_signals();
+      send_queued();
+    }
     if (!waits[0].revents)
       continue;
-    const ssize_t n = ::write(fd, text.data(), std::min<std::size_t>(text.size(), 4096));
+    const ssize_t n = ::write(file.fd(), text.data(), std::min<std::size_t>(text.size(), 4096));
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
       continue;
     if (n <= 0) {
-      if (fd >= 0 && fd < 3)
-        dead_[fd] = true;
-      return;
+      file.fail(n < 0 ? errno : EIO);
+      break;
     }
     text.remove_prefix(static_cast<std::size_t>(n));
+    blocked_since = monotonic_ms();
   }
+  tell_if_lost(file);
+}
+
+void StepSession::write_kept(OutputFile& file) {
+  if (file.has_kept())
+    write_patiently(file, file.take_kept());
+}
+
+void StepSession::write(OutputFile& file, std::string_view text) {
+  if (file.waits_for_reader() && file.keep(text))
+    return;
+  write_kept(file);
+  write_patiently(file, text);
+}
+
+bool StepSession::keeps_output() const {
+  return (ask_.out.file && ask_.out.file->has_kept()) || (ask_.err.file && ask_.err.file->has_kept());
 }
 
 void StepSession::deliver(std::uint32_t rank, int fd, std::string_view text) {
   const StepSink& sink = fd == 1 ? ask_.out : ask_.err;
-  if (sink.only_rank && *sink.only_rank != rank)
+  if ((sink.only_rank && *sink.only_rank != rank) || !sink.file || sink.file->failed())
     return;
-  if (sink.fd < 0 || (sink.fd < 3 && dead_[sink.fd]))
-    return;
-  write_patiently(sink.fd, text);
+  write(*sink.file, text);
 }
 
 void StepSession::connect_if_due() {
@@ -128,13 +175,14 @@ void StepSession::connect_if_due() {
     return;
   connecting_ =
       Pending<Result<int>>([&context = context_, job = ask_.job, number = ask_.step->number]() -> Result<int> {
-        auto client = TRY(context.connect());
+        auto client = TRY(context.connect_at_once());
         return client->upgrade(format("/v1/steps/{}.{}/io", job.value, number), "lockstep-stepio/1");
       });
 }
 
 void StepSession::attach(int fd) {
   fd_ = fd;
+  attached_ = true;
   if (lost_said_)
     voice_.info("the connection is back");
   lost_said_ = false;
@@ -182,6 +230,12 @@ void StepSession::connection_lost(const Error* why) {
   }
   if (!checking_ && now - heard_at_ms_ > 500)
     check_step();
+}
+
+void StepSession::not_connected(const Error& why) {
+  if (!attached_ && why.code == Errc::kExhausted)
+    refused_ = why;  // a limit of ours, which will not go away by itself
+  connection_lost(&why);
 }
 
 void StepSession::read_frames() {
@@ -265,11 +319,13 @@ void StepSession::read_input() {
 void StepSession::end_step() {
   if (ending_)
     return;
-  ended_ms_ = monotonic_ms();
+  ended_ms_ = asked_to_end_ms_ = monotonic_ms();
   ending_ = Pending<Result<void>>([&context = context_, job = ask_.job, number = ask_.step->number] {
     Api own(context);
     return own.signal_step(job, number, 0);
   });
+  if (ending_.refused())
+    (void)api_.signal_step(ask_.job, ask_.step->number, 0);
 }
 
 // First Ctrl-C: say how it stands. A second within a second: end the step. After that: kill.
@@ -282,6 +338,7 @@ void StepSession::interrupt() {
   };
   if (ended_ms_ != 0 && now - ended_ms_ > 100) {
     voice_.info("forcing job termination");
+    asked_to_end_ms_ = now - kLastWordsMs;
     send(SIGKILL);
     return;
   }
@@ -315,6 +372,8 @@ void StepSession::handle_signals() {
     } else if (signal == SIGQUIT || (signal == SIGHUP && end_)) {
       end_step();
     } else if (signal != SIGCONT || !ask_.pty) {
+      if (signal == SIGTERM || signal == SIGHUP)
+        asked_to_end_ms_ = monotonic_ms();
       voice_.verbose(format("forwarding signal {}", signal));
       queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kSignal), kAllRanks,
                              frame_number(static_cast<std::uint64_t>(signal), 1));
@@ -359,7 +418,7 @@ void StepSession::check_rules() {
 // Whether the step still runs, as the controller knows it: the word that counts when the connection does not talk.
 void StepSession::check_step() {
   checking_ = Pending<Result<Ref<Step>>>([&context = context_, job = ask_.job, number = ask_.step->number] {
-    Api own(context);
+    Api own(context, Bearing::kAtOnce);
     return own.step(job, number);
   });
 }
@@ -420,6 +479,8 @@ int StepSession::poll_timeout() const {
     until = std::min(until, first_exit_ms_ + ask_.wait_after_first.millis());
   if (fd_ >= 0 && !checking_)  // a question that is on its way is not asked again
     until = std::min(until, heard_at_ms_ + kCheckEveryMs + 1);
+  if (keeps_output())
+    until = std::min(until, now + kLookAgainMs);
   if (input_open_ && ask_.input != SessionAsk::Input::kNone && ::isatty(STDIN_FILENO))
     until = std::min(until, now + 1000);  // may come to the foreground
   if (until == INT64_MAX)
@@ -427,10 +488,21 @@ int StepSession::poll_timeout() const {
   return static_cast<int>(std::clamp<std::int64_t>(until - now, 0, 60'000));
 }
 
-int StepSession::run() {
+// The tasks' own code; without one, 1 when their output was lost.
+int StepSession::exit_code() const {
+  const auto lost = [](const StepSink& sink) {
+    return sink.file && sink.file->failed() != 0 && sink.file->failed() != EPIPE;
+  };
+  const int code = highest_code(output_.exits());
+  return code == 0 && (lost(ask_.out) || lost(ask_.err)) ? 1 : code;
+}
+
+Result<int> StepSession::run(const std::function<void()>& ended) {
   bool lost = false;
   while (!output_.all_exited()) {
     connect_if_due();
+    if (refused_)
+      return *refused_;
     send_queued();
     const bool input = may_read_input();
     ::pollfd waits[] = {
@@ -448,7 +520,7 @@ int StepSession::run() {
       if (*connected)
         attach(**connected);
       else
-        connection_lost(&connected->error());
+        not_connected(connected->error());
     }
     if (fd_ >= 0 && waits[1].fd == fd_ && (waits[1].revents & (POLLIN | POLLHUP | POLLERR)))
       read_frames();
@@ -458,6 +530,9 @@ int StepSession::run() {
       take_record(*checked);
     if (end_ && *end_)
       job_ended();
+    for (const StepSink* sink : {&ask_.out, &ask_.err})
+      if (sink->file && sink->file->has_kept() && !sink->file->waits_for_reader())
+        write_kept(*sink->file);
     report_exits();
     check_rules();
     const std::int64_t now = monotonic_ms();
@@ -471,12 +546,16 @@ int StepSession::run() {
   terminal_.reset();
   report_exits();
   send_queued();
+  ended();
+  for (const StepSink* sink : {&ask_.out, &ask_.err})
+    if (sink->file)
+      write_kept(*sink->file);
   if (!output_.all_exited()) {
     voice_.error(
         format("StepId={}.{}: the end of {} is not known", ask_.job.value, ask_.step->number, ranks_text(true)));
-    return std::max(1, highest_code(output_.exits()));
+    return std::max(1, exit_code());
   }
-  return highest_code(output_.exits());
+  return exit_code();
 }
 
 }  // namespace lockstep

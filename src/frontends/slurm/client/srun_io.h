@@ -7,19 +7,21 @@
 #include <optional>
 
 #include "frontends/slurm/client/allocate.h"
+#include "frontends/slurm/client/output_file.h"
 #include "frontends/slurm/client/step_output.h"
 
 namespace lockstep {
 
 struct StepSink {
-  int fd = 1;
+  std::shared_ptr<OutputFile> file;        // null: nowhere; output and error may share one
   std::optional<std::uint32_t> only_rank;  // the others' output is dropped
 };
 
 struct SessionAsk {
   JobId job;
   Ref<Step> step;
-  StepSink out{1, {}}, err{2, {}};
+  StepSink out{std::make_shared<OutputFile>(1, "standard output"), {}},
+      err{std::make_shared<OutputFile>(2, "standard error"), {}};
   enum class Input : unsigned char { kNone, kAll, kRank } input = Input::kAll;
   std::uint32_t input_rank = 0;
   bool label = false, unbuffered = false, pty = false, kill_on_bad_exit = false;
@@ -50,13 +52,16 @@ class StepSession {
               JobEnd* end);
   ~StepSession();
 
-  int run();  // the exit code of srun
+  // The exit code of srun, or why the step could not be accompanied. Once no task runs any more `ended` is called,
+  // before the last of their output is written: a reader who does not come keeps nothing in the cluster.
+  Result<int> run(const std::function<void()>& ended);
   const std::map<std::uint32_t, ExitStatus>& exits() const { return output_.exits(); }
 
  private:
   void connect_if_due();
   void attach(int fd);
   void connection_lost(const Error* why);
+  void not_connected(const Error& why);
   void read_frames();
   void take_frame(const Frame& frame);
   void send_queued();
@@ -72,7 +77,13 @@ class StepSession {
   ExitStatus recorded_exit(std::uint32_t rank) const;
   void job_ended();
   void deliver(std::uint32_t rank, int fd, std::string_view text);
-  void write_patiently(int fd, std::string_view text);
+  void write(OutputFile& file, std::string_view text);
+  void write_patiently(OutputFile& file, std::string_view text);
+  void write_kept(OutputFile& file);
+  bool is_given_up(bool unread, std::int64_t blocked_since_ms) const;
+  void tell_if_lost(OutputFile& file);
+  bool keeps_output() const;
+  int exit_code() const;
   int poll_timeout() const;
   std::string node_of(std::uint32_t rank);
   std::string ranks_text(bool running) const;
@@ -101,7 +112,9 @@ class StepSession {
   Pending<Result<Ref<Step>>> checking_;
   std::optional<std::vector<Ref<Node>>> nodes_;
   std::vector<std::pair<std::string, std::vector<std::uint32_t>>> gone_;  // nodes out of reach, with their ranks
-  bool dead_[3] = {false, false, false};  // output descriptors whose reader is gone, by position of their sink
+  std::int64_t asked_to_end_ms_ = 0;  // by a signal: output that nobody takes does not keep us much longer
+  std::optional<Error> refused_;      // no thread could be made to connect with
+  bool attached_ = false;             // at least once
 };
 
 }  // namespace lockstep

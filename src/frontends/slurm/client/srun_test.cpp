@@ -1,10 +1,13 @@
 // srun and salloc whole, against a cluster that plays its part from a script: submission, grant, step I/O, end.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mutex>
+#include <thread>
 
 #include "base/text.h"
 #include "frontends/slurm/client/context.h"
@@ -195,6 +198,89 @@ TEST(Srun, InsideAnAllocationItMakesAStep) {
   EXPECT_TRUE(world.step_request.spec.overlap);
   EXPECT_EQ(world.step_request.spec.name, "nvidia-smi");
   for (const auto& asked : world.asked) EXPECT_NE(asked, "POST /v1/jobs/12/end");
+}
+
+TEST(Srun, WhatCannotBeWrittenIsSaidAndIsAFailure) {
+  static World& world = *new World;
+  world.streams = {output(0, 1, 0, "zero\n") + output(1, 1, 0, "one\n") + exited(0, 0) + exited(1, 0)};
+  auto result = run(srun_main, world, {"srun", "-n2", "-o", "/dev/full", "-i", "none", "x"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err,
+            "srun: error: /dev/full could not be written: No space left on device. What else the tasks of StepId=12.0 "
+            "write there is lost\n");
+  EXPECT_EQ(world.ended.exit.code, 0) << "the step itself was good";
+  world.streams_used = 0;
+  world.streams = {output(0, 1, 0, "zero\n") + exited(0, 7) + exited(1, 0)};
+  result = run(srun_main, world, {"srun", "-n2", "-o", "/dev/full", "-i", "none", "x"});
+  EXPECT_EQ(result.code, 7) << result.err;
+}
+
+TEST(Srun, AFileThatCannotBeOpenedStopsItBeforeAnythingIsAsked) {
+  static World& world = *new World;
+  world.streams = {exited(0, 0) + exited(1, 0)};
+  for (const char* where : {"-o", "-e"}) {
+    const auto result = run(srun_main, world, {"srun", "-n2", where, "/no/such/dir/out", "x"});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_NE(result.err.find("Could not open stdout file /no/such/dir/out"), std::string::npos) << result.err;
+  }
+  EXPECT_EQ(run(srun_main, world, {"srun", "--jobid=12", "-n2", "-o", "/no/such/dir/out", "x"}).code, 1);
+  EXPECT_EQ(run(srun_main, world, {"srun", "--jobid=12", "-n2", "-o", "/no/such/dir/out-%J", "x"}).code, 1);
+  EXPECT_TRUE(world.asked.empty()) << world.asked.front();
+}
+
+TEST(Srun, AFileNamedAfterTheJobIsOpenedBeforeTheStepIsMade) {
+  static World& world = *new World;
+  world.streams = {output(0, 1, 0, "zero\n") + exited(0, 0) + exited(1, 0)};
+  char folder[] = "/tmp/srun-test-XXXXXX";
+  ASSERT_TRUE(::mkdtemp(folder));
+  const std::string name = std::string(folder) + "/out-%j.%s";
+  auto result = run(srun_main, world, {"srun", "-n2", "-o", name, "-i", "none", "x"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_FALSE(world.submitted.first_step);
+  EXPECT_EQ(world.step_request.spec.argv, std::vector<std::string>{"x"});
+  EXPECT_EQ(::unlink((std::string(folder) + "/out-12.0").c_str()), 0);
+  world.asked.clear();
+  result = run(srun_main, world, {"srun", "-n2", "-o", std::string(folder) + "/no/%j", "-i", "none", "x"});
+  EXPECT_EQ(result.code, 1);
+  for (const auto& asked : world.asked) EXPECT_EQ(asked.find("/steps"), std::string::npos) << asked;
+  EXPECT_EQ(world.asked.back(), "POST /v1/jobs/12/end");
+  EXPECT_EQ(world.ended.exit.code, 1);
+  ::rmdir(folder);
+}
+
+TEST(Srun, APipeNobodyReadsKeepsNeitherStepNorAllocation) {
+  static World& world = *new World;
+  world.streams = {output(0, 1, 0, "zero\n") + exited(0, 0) + exited(1, 0)};
+  char folder[] = "/tmp/srun-test-XXXXXX";
+  ASSERT_TRUE(::mkdtemp(folder));
+  const std::string pipe = std::string(folder) + "/p";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  // Reads once the allocation has been given back, which must not wait for that.
+  std::thread late([&] {
+    for (;;) {
+      {
+        const std::lock_guard lock(world.mutex);
+        if (!world.asked.empty() && world.asked.back() == "POST /v1/jobs/12/end")
+          break;
+      }
+      ::usleep(1000);
+    }
+    const int fd = ::open(pipe.c_str(), O_RDONLY);
+    char text[16];
+    const ssize_t n = ::read(fd, text, sizeof text);
+    EXPECT_EQ(std::string(text, static_cast<std::size_t>(std::max<ssize_t>(n, 0))), "zero\n");
+    ::close(fd);
+  });
+  const auto result = run(srun_main, world, {"srun", "-n2", "-o", pipe, "-i", "none", "x"});
+  late.join();
+  EXPECT_EQ(result.code, 0) << result.err;
+  ::unlink(pipe.c_str());
+  ::rmdir(folder);
+}
+
+TEST(Srun, MpiList) {
+  static World& world = *new World;
+  EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=list"}).out, "MPI plugin types are...\n\tnone\n");
 }
 
 TEST(Srun, WrongUse) {

@@ -29,6 +29,20 @@ StepFile parse_step_file(std::string_view text) {
   return file;
 }
 
+bool names_any(std::string_view pattern, std::string_view letters) {
+  if (pattern.find('\\') != std::string_view::npos)
+    return false;
+  for (std::size_t i = 0; i + 1 < pattern.size(); ++i) {
+    if (pattern[i] != '%')
+      continue;
+    ++i;
+    while (i + 1 < pattern.size() && pattern[i] >= '0' && pattern[i] <= '9') ++i;
+    if (letters.find(pattern[i]) != std::string_view::npos)
+      return true;
+  }
+  return false;
+}
+
 std::string expand_pattern(std::string_view pattern, const PatternFacts& facts) {
   std::string out;
   if (pattern.find('\\') != std::string_view::npos) {

@@ -33,6 +33,8 @@ struct PatternFacts {
 };
 // Expands %j %J %s %A %a %b %u %x %%, with zero padding ("%4j"). A backslash in the name switches expansion off.
 std::string expand_pattern(std::string_view pattern, const PatternFacts& facts);
+// Whether the pattern holds one of these fields: "jJ" for %j and %4J.
+bool names_any(std::string_view pattern, std::string_view letters);
 
 // The lines of a --multi-prog file: argv by rank. "0-2,5 program args", "*" for the rest; %t rank, %o offset.
 Result<std::vector<std::vector<std::string>>> parse_multi_prog(std::string_view text, std::uint32_t tasks);

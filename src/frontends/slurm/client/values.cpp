@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "model/bounds.h"
 
 namespace lockstep {
 
@@ -231,7 +232,7 @@ std::optional<std::int64_t> parse_memory_mb(std::string_view text) {
     return std::nullopt;
   if (unit.size() == 2 && unit[1] == 'b')
     unit.pop_back();
-  constexpr std::uint64_t kMax = std::uint64_t{1} << 42;  // MB: four exabytes
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 42;  // of any unit
   if (*value > kMax)
     return std::nullopt;
   std::uint64_t mb = 0;
@@ -244,6 +245,8 @@ std::optional<std::int64_t> parse_memory_mb(std::string_view text) {
   else if (unit == "t" && *value <= kMax >> 20)
     mb = *value << 20;
   else
+    return std::nullopt;
+  if (mb > static_cast<std::uint64_t>(kMegabytesMax))
     return std::nullopt;
   return static_cast<std::int64_t>(mb);
 }

@@ -38,7 +38,8 @@ TEST(Values, Memory) {
   EXPECT_EQ(parse_memory_mb("1T"), 1048576);
   EXPECT_EQ(parse_memory_mb("1500k"), 2);
   EXPECT_EQ(parse_memory_mb("0"), 0);
-  for (const char* bad : {"", "G", "1.5G", "-1", "4X", "4GBB", "4 G", "99999999999999999999", "9999999999999T"})
+  for (const char* bad :
+       {"", "G", "1.5G", "-1", "4X", "4GBB", "4 G", "99999999999999999999", "9999999999999T", "9999T"})
     EXPECT_FALSE(parse_memory_mb(bad)) << bad;
 }
 

@@ -1,0 +1,38 @@
+// One request after the other over a kept connection, with what a command should bear: a controller that starts again
+// after a crash, one that is silent, and being told "too many of yours at once". Nothing is sent twice but what only
+// asks: a submission that may have arrived is never sent again.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "frontends/slurm/client/context.h"
+
+namespace lockstep {
+
+enum class Bearing : unsigned char {
+  kPatient,  // waits for a controller that is away, and says so
+  kAtOnce,   // fails: the caller tries again by itself
+};
+
+class Asking {
+ public:
+  explicit Asking(const ClientContext& context, Bearing bearing = Bearing::kPatient)
+      : context_(context), bearing_(bearing) {}
+
+  // timeout: none for ordinary requests, of which a query ends after the context's time-out, and whose silence is told
+  // after some seconds; given for those that wait for something to happen.
+  Result<ApiClient::Reply> call(std::string_view method, std::string_view target, std::string_view body,
+                                std::optional<Duration> timeout);
+
+ private:
+  Result<ApiClient::Reply> once(std::string_view method, std::string_view target, std::string_view body,
+                                std::optional<Duration> timeout);
+  const ClientContext& context_;
+  Bearing bearing_;
+  std::unique_ptr<ApiClient> client_;
+};
+
+void sleep_for(Duration time);
+
+}  // namespace lockstep
