@@ -119,18 +119,18 @@ struct World {
   };
 };
 
-struct Run {
+struct Ended {
   int code = 0;
   std::string out, err;
 };
 
-Run run(int (*command)(const ClientContext&, int, char**), World& world, std::vector<std::string> words) {
+Ended run(int (*command)(const ClientContext&, int, char**), World& world, std::vector<std::string> words) {
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  Run result;
+  Ended result;
   result.code = command(world.context, static_cast<int>(words.size()), argv.data());
   result.out = testing::internal::GetCapturedStdout();
   result.err = testing::internal::GetCapturedStderr();
