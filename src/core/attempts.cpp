@@ -143,12 +143,12 @@ void attempt_started(Txn& txn, const Job& before, NodeId node) {
 }
 
 // What shims say, as Slurm's do, for a task whose input or output file cannot be opened: no program ran. Everybody may
-// read the reason, so the files' names are left to those who see the job's.
+// read the reason, which is one word, so the files' names are left to those who see the job's.
 constexpr int kFilesNotOpened = 53;
 
 std::string files_not_opened(const Txn& txn, NodeId node) {
   const Node* where = txn.tables().node(node);
-  return format("RaisedSignal:{} its StdIn, StdOut or StdErr could not be opened on {}", kFilesNotOpened,
+  return format("RaisedSignal:{}(StdIn_StdOut_or_StdErr_could_not_be_opened_on_{})", kFilesNotOpened,
                 where ? where->meta.name : "its node");
 }
 

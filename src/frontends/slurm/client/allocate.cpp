@@ -7,6 +7,7 @@
 namespace lockstep {
 
 namespace {
+constexpr int kDescriptors = 8;                        // connections and events while a step runs
 constexpr std::int64_t kQuietMs = 300;                 // a grant within this time is not announced as a wait
 constexpr Duration kControllerPatience = minutes(15);  // how long a pause or a restart of the controller may take
 
@@ -28,6 +29,10 @@ JobEnd watch_end(const ClientContext& context, JobId id) {
 std::optional<Granted> allocate(const ClientContext& context, Api& api, const SubmitRequest& request,
                                 std::optional<Duration> immediate, const Voice& voice, SignalDesk& signals) {
   const std::string_view failed = failed_words(voice);
+  if (!has_descriptors(kDescriptors)) {  // found out later, it would leave an allocation that nobody gives back
+    voice.error(format("{}: too few file descriptors are left: raise the limit (ulimit -n)", failed));
+    return std::nullopt;
+  }
   const auto id = api.submit(request);
   if (!id) {
     say_refusal(voice, failed, id.error());

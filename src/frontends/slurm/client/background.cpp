@@ -22,6 +22,14 @@ Result<void> run_detached(std::function<void()> work) {
   return {};
 }
 
+bool has_descriptors(int count) {
+  const int fd = ::eventfd(0, EFD_CLOEXEC);
+  const bool has = fd >= 0 && (count <= 1 || has_descriptors(count - 1));
+  if (fd >= 0)
+    ::close(fd);
+  return has;
+}
+
 void end_without_descriptors() {
   write_all(STDERR_FILENO, "lockstep: error: no file descriptor is left: raise the limit (ulimit -n)\n");
   ::_exit(1);

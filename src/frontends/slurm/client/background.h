@@ -16,6 +16,7 @@
 namespace lockstep {
 
 Result<void> run_detached(std::function<void()> work);  // on a thread of its own
+bool has_descriptors(int count);                        // so many can still be made
 // Says that the process has no descriptor left, and ends it. What it holds in the cluster is freed as its connections
 // close.
 [[noreturn]] void end_without_descriptors();
