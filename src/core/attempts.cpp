@@ -384,8 +384,11 @@ Result<void> agent_report(Txn& txn, const AgentReport& report) {
     void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id); }
     void operator()(const LaunchFailed& r) const { launch_failed(txn, job, node.id, r.why); }
     void operator()(const ScriptEnded& r) const { script_ended(txn, job, node.id, r.exit); }
-    void operator()(const MemberStopped&) const {
-      member_gone(txn, job.id, node.id, format("NodeDown {}", node.meta.name));
+    void operator()(const MemberStopped& r) const {
+      const std::string reason = format("NodeDown {}", node.meta.name);
+      if (r.fenced && job.state == JobState::kCompleting)
+        member_lost(txn, job.id, node.id, reason);  // nobody came to say that it stopped: the node is to blame
+      member_gone(txn, job.id, node.id, reason);
     }
     void operator()(const MemberPaused& r) const { member_paused(txn, job, node.id, r); }
     void operator()(const StepStarted& r) const { on_step_started(txn, node.id, job, r); }

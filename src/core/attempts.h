@@ -36,7 +36,7 @@ void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& r
 // Asks the nodes that still hold something of the attempt to stop it.
 void send_stops(Txn& txn, const Job& job, Duration kill_wait);
 
-// The node is out of reach, nothing is proven: decides what that means for a job with a member there.
+// The node is given up or proven gone: decides what that means for a job with a member there.
 void member_lost(Txn& txn, JobId job, NodeId node, const std::string& reason);
 // It is proven that nothing of the attempt lives on the node any more.
 void member_gone(Txn& txn, JobId job, NodeId node, const std::string& reason);

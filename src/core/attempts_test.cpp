@@ -280,6 +280,33 @@ TEST(Attempts, LostWorkCountsAsNodeFailure) {
   EXPECT_EQ(w.state_of(job), JobState::kNodeFail);
 }
 
+// Peers of a dead rank fail before anybody knows that its node is gone; a node that only stood still had no part in it.
+TEST(Attempts, AFailureIsTheNodesOnlyWhenTheNodeIsProvenGone) {
+  for (const bool gone : {false, true}) {
+    World w(2);
+    const JobId job = w.submit(World::batch(2));
+    w.settle();
+    w.lose(2);
+    w.end_script(job, {1, 0, false});
+    w.obey();
+    EXPECT_EQ(w.state_of(job), JobState::kCompleting);
+    EXPECT_EQ(w.job(job).ending, JobState::kFailed);
+    if (gone) {
+      w.fence(2);
+      EXPECT_EQ(w.state_of(job), JobState::kPending);
+      EXPECT_EQ(w.job(job).restarts, 1u);
+      continue;
+    }
+    w.silent.clear();
+    w.hello(2);
+    for (const Action& action : reconcile(w.state, w.id(2), std::vector<Holding>{{job, 1, false, {}, {}}}))
+      w.actions.push_back(action);
+    w.obey();
+    EXPECT_EQ(w.state_of(job), JobState::kFailed);
+    EXPECT_EQ(w.job(job).end_reason, "NonZeroExitCode");
+  }
+}
+
 TEST(Attempts, FirstStepIsCreatedWithTheStart) {
   World w(2);
   SubmitJob ask{.spec = std::make_shared<const JobSpec>(World::interactive(2))};

@@ -178,20 +178,12 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
 Result<void> node_lost(Txn& txn, const NodeLost& ask) {
   TRY(need_admin(txn, "speak for nodes"));
   const Ref<Node> known = txn.node(ask.node);
-  if (!known || (known->link == NodeLink::kLost && txn.part().from == 0))
+  if (!known || known->link == NodeLink::kLost)
     return {};
   set_lost(txn, *known);
-  // Silence proves nothing: what runs there goes on. Only a job that fails already may owe it to this node.
-  for (JobId id : jobs_on(txn, ask.node)) {
-    if (!turn_of(txn, id))
-      continue;
-    if (txn.is_cut())
-      return {};
-    if (txn.job(id)->state == JobState::kCompleting && lives_on(txn.inner(), *txn.job(id), ask.node))
-      member_lost(txn, id, ask.node, format("NodeDown {}", known->meta.name));
-    if (mutant(Mutant::kSkipFence))
-      member_gone(txn, id, ask.node, "NodeDown");
-  }
+  // Silence proves nothing: what runs there goes on, and whose failure it was is known with the proof.
+  if (mutant(Mutant::kSkipFence))
+    for (JobId id : jobs_on(txn, ask.node)) member_gone(txn, id, ask.node, "NodeDown");
   return {};
 }
 Result<void> give_up_member(Txn& txn, const GiveUpMember& ask) {
