@@ -96,6 +96,8 @@ Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const 
   return {};
 }
 
+std::string library_dir() { return program_dir() + "/../lib"; }
+
 NodeInit node_init(const ClusterDir& dir, const ClusterConf& conf, const std::string& name, std::uint32_t index) {
   NodeInit init;
   init.name = name;
@@ -108,11 +110,13 @@ NodeInit node_init(const ClusterDir& dir, const ClusterConf& conf, const std::st
     init.gateway = conf.network.host_address();
   }
   if (!conf.gpus.empty())
-    init.library_path = program_dir() + "/../lib";
+    init.library_path = library_dir();
   return init;
 }
 
 }  // namespace
+
+std::string stand_in_nvml() { return library_dir() + "/libnvidia-ml.so.1"; }
 
 Result<std::string> ask_controller(const ClusterDir& dir, std::string_view method, const std::string& target,
                                    const std::string& body) {

@@ -36,6 +36,7 @@ struct ClusterLock {
   int fd;
 };
 Result<ClusterLock> lock_cluster(const ClusterDir& dir);
+std::string stand_in_nvml();  // the library that virtual nodes with GPUs need: lib/ beside bin/
 // Starts the nodes that are not running, all at once; makes bridge, cables, settings and certificates as needed.
 struct StartedNodes {
   std::size_t started = 0, replugged = 0;  // replugged: running ones whose cable was missing

@@ -54,6 +54,17 @@ Result<std::string> api(const ClusterDir& dir, std::string_view method, const st
   return reply.body;
 }
 
+// What a node is told may be told twice: said again when the controller died with it.
+Result<void> tell_node(const ClusterDir& dir, const std::string& name, const std::string& body) {
+  for (int tries = 3;; --tries) {
+    const auto said = api(dir, "POST", "/v1/nodes/" + name, body);
+    if (said)
+      return {};
+    if (tries == 1 || (said.error().code != Errc::kIo && said.error().code != Errc::kUnavailable))
+      return said.error();
+  }
+}
+
 struct Words {
   std::string dir;
   TokenRequest token;
@@ -145,7 +156,7 @@ Result<void> act_on(const ClusterDir& dir, const std::string& verb, const std::s
     TRY(api(dir, "DELETE", "/v1/nodes/" + name, ""));
     return {};
   }
-  TRY(api(dir, "POST", "/v1/nodes/" + name, encode(TRY(update_of(verb, words, reason)))));
+  TRY(tell_node(dir, name, encode(TRY(update_of(verb, words, reason)))));
   return {};
 }
 

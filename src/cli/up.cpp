@@ -192,6 +192,12 @@ Result<int> up(const Options& options) {
   ClusterConf conf = TRY(conf_for(dir, options));
   if (conf.nodes > 0 && geteuid() != 0)
     return denied(format("the cluster in {} has virtual nodes and needs root to start", dir.root));
+  if (const std::string nvml = stand_in_nvml(); !conf.gpus.empty() && access(nvml.c_str(), R_OK) != 0)
+    return Error{Errc::kNotFound,
+                 format("the nodes cannot have GPUs: {} is missing, which stands in for NVIDIA's library on virtual "
+                        "nodes. Keep lib/ beside bin/, or run up without --gpus",
+                        nvml),
+                 {}};
   TRY(settle_network(dir, conf));
   TRY(save(dir, conf));
   if (conf.nodes > 0)

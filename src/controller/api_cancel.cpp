@@ -20,8 +20,8 @@ bool has_filter(const CancelMany& ask) {
 }
 
 Result<std::vector<JobTarget>> names_of(const CancelMany& ask) {
-  if (ask.targets.size() > kNamesMax)
-    return invalid(format("at most {} jobs are named in one request", kNamesMax), "targets");
+  if (ask.targets.size() > kJobNamesMax)
+    return invalid(format("at most {} jobs are named in one request", kJobNamesMax), "targets");
   std::vector<JobTarget> named;
   std::size_t ranges = kIndexRangesMax;
   for (const auto& text : ask.targets) named.push_back(TRY(parse_job_target(text, ranges)));

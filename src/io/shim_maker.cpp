@@ -61,7 +61,7 @@ void ShimMaker::end_nursery() {
   if (nursery_ <= 0)
     return;
   ::kill(nursery_, SIGKILL);
-  ::waitpid(nursery_, nullptr, 0);
+  ::waitpid(nursery_, nullptr, WNOHANG);
   nursery_ = 0;
 }
 

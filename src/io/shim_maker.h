@@ -22,12 +22,12 @@ class ShimMaker {
   // The pid; 0 when the nursery was asked, which tells it over the control socket (shim/nursery.h).
   Result<pid_t> make(const std::string& name, int record, int control);
   pid_t nursery() const { return nursery_; }  // 0: none
+  void end_nursery();                         // a new one is started when there is something to make
 
  private:
   // folder: "" is the folder of all. low and next become the descriptors 3 and 4; next may be -1.
   Result<pid_t> spawn(const std::string& folder, int low, int next, const char* option);
   void start_nursery();
-  void end_nursery();
 
   int shims_fd_;
   Fd null_fd_;

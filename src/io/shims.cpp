@@ -35,6 +35,7 @@ constexpr Duration kLeftoverEvery = millis(5);
 constexpr int kCleanLooks = 2;
 constexpr Duration kReapAgain = millis(2);
 constexpr Duration kConnectAgain = millis(20);
+constexpr Duration kNurseryPatience = seconds(5);  // with one that does not say whom it has made
 constexpr std::size_t kLineMax = 1 << 20;
 
 std::string read_whole(int fd) {
@@ -136,6 +137,7 @@ class RealShims final : public Shims {
   };
 
   Result<void> spawn(const ShimStart& start, Entry& entry);
+  void look_at_nursery(const ShimKey& key);
   void command(const ShimKey& key, const std::string& line);
   void send(Entry& entry, const std::string& bytes);
   void watch(const ShimKey& key, Entry& entry);
@@ -214,7 +216,22 @@ Result<void> RealShims::spawn(const ShimStart& start, Entry& entry) {
     return pid.error();
   }
   entry.pid = *pid;
+  if (entry.pid == 0)
+    later(kNurseryPatience, [this, key = start.key] { look_at_nursery(key); });
   return {};
+}
+
+// A nursery that stands still would hold up every launch here. Killed, it lets go of what it was asked for, which then
+// shows as a shim that was killed.
+void RealShims::look_at_nursery(const ShimKey& key) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end() || it->second.pid != 0 || it->second.peer != 0 || !it->second.control.valid())
+    return;
+  ::fprintf(stderr, "lockstep-agent: the process that makes shims does not answer; it is started anew\n");
+  const pid_t nursery = maker_.nursery();
+  maker_.end_nursery();
+  if (nursery > 0)
+    reap(nursery);
 }
 
 void RealShims::watch(const ShimKey& key, Entry& entry) {

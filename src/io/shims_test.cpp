@@ -453,6 +453,18 @@ TEST_F(ShimsTest, WithoutItsNurseryAnAgentStartsTheProgram) {
   EXPECT_NE(next, nursery);
 }
 
+TEST_F(ShimsTest, ANurseryThatStandsStillIsReplaced) {
+  const pid_t nursery = child_with_option(kNurseryOption);
+  ::kill(nursery, SIGSTOP);
+  shims_->start(step({"true"}));
+  loop_->after(seconds(20), [this] { loop_->stop(); });
+  while (events_.empty()) loop_->run();
+  EXPECT_EQ(events_.at(0).what, ShimEvent::What::kFailed);
+  events_.clear();
+  EXPECT_EQ(exit_of(step({"sh", "-c", "exit 3"}, 1)).code, 3);
+  EXPECT_NE(child_with_option(kNurseryOption), nursery);
+}
+
 TEST_F(ShimsTest, WhatANurseryWasAskedForRunsWithoutTheAgent) {
   const pid_t nursery = child_with_option(kNurseryOption);
   ::kill(nursery, SIGSTOP);

@@ -12,6 +12,9 @@ struct sqlite3_stmt;
 
 namespace lockstep {
 
+// What SQLite says over several lines, as one: a log and a status show a line.
+std::string one_line(std::string text);
+
 class Sqlite {
  public:
   Sqlite() = default;

@@ -373,7 +373,7 @@ class History final : public HistoryStore {
     if (pages.ok() && *pages > kLookThroughPages)
       return {};
     const auto said = db_.text("PRAGMA quick_check(1)");
-    return said.ok() && *said == "ok" ? Result<void>() : refused(said.ok() ? *said : said.error().message);
+    return said.ok() && *said == "ok" ? Result<void>() : refused(one_line(said.ok() ? *said : said.error().message));
   }
 
   Error refused(std::string_view why) const {

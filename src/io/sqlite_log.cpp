@@ -338,7 +338,8 @@ class Store final : public SqliteLog {
     auto check = TRY(SqliteStatement::prepare(db_, "PRAGMA quick_check(1)"));
     const auto row = check.step();
     if (!row.ok() || !*row || check.text(0) != "ok")
-      return corrupt(format("{} is damaged ({})", db_.path(), row.ok() && *row ? check.text(0) : "it cannot be read"));
+      return corrupt(format("{} is damaged ({})", db_.path(),
+                            row.ok() && *row ? one_line(std::string(check.text(0))) : "it cannot be read"));
     return {};
   }
 

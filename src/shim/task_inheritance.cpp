@@ -118,7 +118,9 @@ void reset_signals() {
 }
 
 void shed_standing(const std::vector<TaskLimit>& limits) {
-  for (const TaskLimit& limit : limits) set_limit(limit);
+  for (const TaskLimit& limit : limits)
+    if (limit.resource != RLIMIT_NOFILE)
+      set_limit(limit);
   sched_param normal{};
   ::sched_setscheduler(0, SCHED_OTHER, &normal);
   ::setpriority(PRIO_PROCESS, 0, 0);
@@ -130,6 +132,12 @@ void shed_standing(const std::vector<TaskLimit>& limits) {
     ::close(fd);
   }
   ::prctl(PR_SET_SECUREBITS, SECUREBITS_DEFAULT);
+}
+
+void limit_descriptors(const std::vector<TaskLimit>& limits) {
+  for (const TaskLimit& limit : limits)
+    if (limit.resource == RLIMIT_NOFILE)
+      set_limit(limit);
 }
 
 void shed_capabilities(bool keep) {

@@ -27,6 +27,8 @@ void reset_signals();
 // What only root may give up for somebody else: called before the change of identity. A limit that may not be raised
 // stays as near as it can.
 void shed_standing(const std::vector<TaskLimit>& limits);
+// The limit of descriptors, which shed_standing leaves: called when the task's files are open.
+void limit_descriptors(const std::vector<TaskLimit>& limits);
 // Called after the change of identity. keep: the new identity is root, whose capabilities are its own.
 void shed_capabilities(bool keep);
 // Every descriptor from `from` on is closed by exec. (Planted bug: none is.)

@@ -192,6 +192,7 @@ void TaskStart::Child::main() {
 
   for (const auto& text : pid_texts) put_pid(text, static_cast<unsigned long>(::getpid()));
   close_on_exec_from(3);
+  limit_descriptors(plan.limits);
   run_program();
 }
 

@@ -125,8 +125,8 @@ Result<std::vector<WorkName>> parse_work_names(std::string_view text) {
       bracket = text[i] == '[';
     if (i < text.size() && (bracket || text[i] != ','))
       continue;
-    if (names.size() == kNamesMax)
-      return invalid(format("at most {} jobs are named in one request", kNamesMax), "id");
+    if (names.size() == kJobNamesMax)
+      return invalid(format("at most {} jobs are named in one request", kJobNamesMax), "id");
     if (i > start)
       names.push_back(TRY(parse_name(text.substr(start, i - start), ranges)));
     start = i + 1;

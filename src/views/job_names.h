@@ -28,7 +28,7 @@ struct StepName {
 Result<StepName> parse_step_name(std::string_view text);  // refuses a name without a step
 
 // How much one request may name. Lists are read into intervals, and "1-2000000000:2" would be a thousand million.
-inline constexpr std::size_t kNamesMax = 10'000;
+inline constexpr std::size_t kJobNamesMax = 10'000;
 inline constexpr std::size_t kIndexRangesMax = 100'000;
 
 // "0-7,9,20-40:4", as long as it fits into what is left of `ranges`, from which it takes.

@@ -3,6 +3,7 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "model/bounds.h"
 
 namespace lockstep {
 
@@ -66,14 +67,21 @@ IntervalSet waiting_of(const JobSelector& selector, const Job& array) {
   return out;
 }
 
-// What stands for it in a bulk change, if anything is left of it.
+// What stands for it in a bulk change, if anything is left of it: as many targets as one may name ranges.
 void add_target(const JobSelector& selector, const Job& job, std::vector<JobTarget>& out) {
   if (is_final(job.state))
     return;
-  if (!job.array)
+  if (!job.array) {
     out.push_back({job.id, std::nullopt});
-  else if (auto waiting = waiting_of(selector, job); !waiting.empty())
-    out.push_back({job.id, std::move(waiting)});
+    return;
+  }
+  const IntervalSet waiting = waiting_of(selector, job);
+  const auto& ranges = waiting.intervals();
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (i % kPiecesMax == 0)
+      out.push_back({job.id, IntervalSet()});
+    out.back().elements->insert(ranges[i].low, ranges[i].high);
+  }
 }
 
 const Interval* interval_reaching(const IntervalSet& set, std::uint64_t value) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "model/bounds.h"
 #include "views/job_names.h"
 #include "views/test_tables.h"
 
@@ -72,6 +73,21 @@ class Selectors : public testing::Test {
 
   TestTables made_;
 };
+
+TEST_F(Selectors, AnArrayWithManyGapsIsAsManyTargetsAsOneMayNameRanges) {
+  Job& array = made_.draft(7);
+  auto state = std::make_shared<ArrayState>();
+  for (std::uint32_t i = 0; i < kPiecesMax + 300; ++i) state->waiting.insert(2 * i);
+  state->asked = state->waiting;
+  array.array = state;
+  made_.save();
+  JobSelector selector;
+  selector.targets = {*parse_job_target("7")};
+  const auto found = select_targets(made_.tables, selector);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].elements->intervals().size(), kPiecesMax);
+  EXPECT_EQ(found[0].elements->size() + found[1].elements->size(), state->waiting.size());
+}
 
 TEST_F(Selectors, NothingAskedIsEverything) { EXPECT_EQ(selected(JobSelector{}), "1 2 3 4 5 6"); }
 

@@ -214,6 +214,34 @@ class Names(unittest.TestCase):
         self.assertNotIn("memory_mb", result.stderr)
 
 
+class WhatBecomesOfAStep(unittest.TestCase):
+    def test_a_step_whose_only_node_dies_has_failed(self):
+        with Cluster(nodes=2, gpus=None, cpus=4) as c:
+            srun = subprocess.Popen(["srun", "-w", "n2", "sh", "-c", "echo started; sleep 60"], env=c.env, cwd=c.work,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(srun.stdout.readline(), "started\n")
+            c.pull_plug("n2")
+            _, said = srun.communicate(timeout=60)
+            self.assertNotEqual(srun.returncode, 0, said)
+            self.assertIn("Node failure", said)
+
+    def test_few_descriptors_are_the_programs_business(self):
+        with Cluster(nodes=1, gpus=None, cpus=4) as c:
+            out = c.ok("bash", "-c", "ulimit -Sn 16; srun bash -c 'ulimit -n'")
+            self.assertEqual(out.strip(), "16")
+            script = c.script("#!/bin/sh\nexec true\n")
+            job = c.ok("bash", "-c", f"ulimit -Sn 12; sbatch --parsable -o {c.work}/few.out {script}").strip()
+            self.assertEqual(c.wait(job), "COMPLETED")
+
+    def test_without_a_cluster_nobody_waits_long(self):
+        env = {**os.environ, "PATH": BIN + ":" + os.environ["PATH"], "LOCKSTEP_SOCKET": "/tmp/no-such-socket-here"}
+        for command in (["squeue"], ["sinfo"], ["sacct"], ["scontrol", "show", "config"]):
+            began = time.monotonic()
+            result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 1)
+            self.assertLess(time.monotonic() - began, 8, command)
+
+
 class Away(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -231,7 +259,10 @@ class Away(unittest.TestCase):
             with self.subTest(command=command):
                 self.c.kill_controller(hold=False)
                 result = self.c.run(*command.split())
-                self.assertEqual(result.returncode, 0, result.stderr)
+                if result.returncode and command.startswith("s"):  # it died with a submission in its hand
+                    self.assertIn("Whether it was carried out is not known", result.stderr)
+                else:
+                    self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_one_that_stays_away_is_told_of(self):
         self.c.kill_controller()

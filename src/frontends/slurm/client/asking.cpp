@@ -47,8 +47,10 @@ void sleep_for(Duration time) {
 
 Result<ApiClient::Reply> Asking::once(std::string_view method, std::string_view target, std::string_view body,
                                       std::optional<Duration> timeout) {
+  reached_ = false;  // to connect is tried as long as it makes sense, once
   if (!client_)
     client_ = TRY(bearing_ == Bearing::kPatient ? context_.connect() : context_.connect_at_once());
+  reached_ = true;
   std::function<void()> tell;
   if (!timeout && bearing_ == Bearing::kPatient && context_.tell)
     tell = [this] {
@@ -72,7 +74,7 @@ Result<ApiClient::Reply> Asking::call(std::string_view method, std::string_view 
   for (;;) {
     auto reply = once(method, target, body, timeout);
     const bool may_repeat = method == "GET" && !timeout && bearing_ == Bearing::kPatient;
-    if (reply || !was_lost(reply.error()) || !may_repeat || monotonic_ms() >= until)
+    if (reply || !reached_ || !was_lost(reply.error()) || !may_repeat || monotonic_ms() >= until)
       return reply;
     sleep_for(millis(100));
   }

@@ -31,6 +31,7 @@ class Asking {
   const ClientContext& context_;
   Bearing bearing_;
   std::unique_ptr<ApiClient> client_;
+  bool reached_ = false;  // by the last question
 };
 
 void sleep_for(Duration time);

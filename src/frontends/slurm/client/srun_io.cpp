@@ -451,7 +451,8 @@ ExitStatus StepSession::recorded_exit(std::uint32_t rank) const {
   for (const auto& [failed, exit] : ask_.step->failures)
     if (failed == rank)
       return exit;
-  return ask_.step->failures.size() < 64 ? ExitStatus{} : ask_.step->exit;
+  const bool names_all = !ask_.step->failures.empty() && ask_.step->failures.size() < 64;
+  return names_all ? ExitStatus{} : ask_.step->exit;  // of a node that is gone no task was heard
 }
 
 void StepSession::job_ended() {
@@ -462,6 +463,8 @@ void StepSession::job_ended() {
     voice_.error(format("Lost sight of job {}: {}", ask_.job.value, answer->error().message));
   } else if ((**answer)->state == JobState::kTimeout) {
     voice_.error(format("*** JOB {} CANCELLED DUE TO TIME LIMIT ***", ask_.job.value));
+  } else if ((**answer)->state == JobState::kNodeFail) {
+    voice_.error(format("Node failure: job {} ended ({})", ask_.job.value, (**answer)->end_reason));
   } else if (!output_.all_exited()) {
     voice_.info(format("Force Terminated JobId={}", ask_.job.value));
   }

@@ -101,8 +101,8 @@ Result<std::vector<JobName>> parse_job_names(std::string_view text) {
   std::vector<JobName> names;
   std::size_t ranges = kIndexRangesMax;
   for (const std::string& part : split_job_names(text)) {
-    if (names.size() == kNamesMax)
-      return invalid(format("at most {} jobs are named in one request", kNamesMax), "jobs");
+    if (names.size() == kJobNamesMax)
+      return invalid(format("at most {} jobs are named in one request", kJobNamesMax), "jobs");
     names.push_back(TRY(parse_job_name(part, ranges)));
   }
   return names;
