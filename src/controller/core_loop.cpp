@@ -75,6 +75,7 @@ std::string kind_of_fingerprint(const std::string& text) {
 void CoreLoop::watch_engine() {
   Engine::Watch watch;
   watch.cpu = [this] { return clock_.thread_cpu(); };
+  watch.now = [this] { return clock_.now(); };
   watch.took = [this](const std::string& fingerprint, Duration cost) {
     if (cost > slowest_) {
       slowest_ = cost;

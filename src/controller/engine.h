@@ -73,11 +73,13 @@ class Engine {
   using Aside = std::function<void(std::function<void()> work, std::function<void()> done)>;
   void set_aside(Aside aside);
   // Who watches what commands cost. cpu: CPU time of this thread; took: what one command, or "commit" (encoding and
-  // publishing a batch), cost of it. A batch ends early once its commands took `enough`.
+  // publishing a batch), cost of it. A batch ends early once its commands took `enough`. now: any clock that is cheap
+  // to read; where there is one, what is shorter than a millisecond on it is counted with what follows.
   struct Watch {
     std::function<Duration()> cpu;
     std::function<void(const std::string& fingerprint, Duration cost)> took;
     Duration enough = kForever;
+    std::function<Instant()> now = {};
   };
   void set_watch(Watch watch);
   // Every record, as of the last committed batch.
