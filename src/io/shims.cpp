@@ -35,7 +35,7 @@ constexpr Duration kLeftoverEvery = millis(5);
 constexpr int kCleanLooks = 2;
 constexpr Duration kReapAgain = millis(2);
 constexpr Duration kConnectAgain = millis(20);
-constexpr Duration kNurseryPatience = seconds(5);  // with one that does not say whom it has made
+constexpr Duration kNurseryPatience = seconds(3);  // between two looks at one that does not say whom it has made
 constexpr std::size_t kLineMax = 1 << 20;
 
 std::string read_whole(int fd) {
@@ -137,7 +137,7 @@ class RealShims final : public Shims {
   };
 
   Result<void> spawn(const ShimStart& start, Entry& entry);
-  void look_at_nursery(const ShimKey& key);
+  void look_at_nursery(const ShimKey& key, bool again);
   void command(const ShimKey& key, const std::string& line);
   void send(Entry& entry, const std::string& bytes);
   void watch(const ShimKey& key, Entry& entry);
@@ -217,16 +217,18 @@ Result<void> RealShims::spawn(const ShimStart& start, Entry& entry) {
   }
   entry.pid = *pid;
   if (entry.pid == 0)
-    later(kNurseryPatience, [this, key = start.key] { look_at_nursery(key); });
+    later(kNurseryPatience, [this, key = start.key] { look_at_nursery(key, true); });
   return {};
 }
 
 // A nursery that stands still would hold up every launch here. Killed, it lets go of what it was asked for, which then
-// shows as a shim that was killed.
-void RealShims::look_at_nursery(const ShimKey& key) {
+// shows as a shim that was killed. Looked at twice, because after a pause of the machine a timer comes before all else.
+void RealShims::look_at_nursery(const ShimKey& key, bool again) {
   const auto it = shims_.find(key);
   if (it == shims_.end() || it->second.pid != 0 || it->second.peer != 0 || !it->second.control.valid())
     return;
+  if (again)
+    return later(kNurseryPatience, [this, key] { look_at_nursery(key, false); });
   ::fprintf(stderr, "lockstep-agent: the process that makes shims does not answer; it is started anew\n");
   const pid_t nursery = maker_.nursery();
   maker_.end_nursery();
