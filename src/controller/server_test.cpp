@@ -76,20 +76,7 @@ class ServerTest : public ::testing::Test {
 
   std::shared_ptr<TestCall> send(const std::string& method, const std::string& target, const std::string& body = {},
                                  const Peer& peer = local(0), const std::string& upgrade = {}) {
-    HttpRequest request;
-    request.method = method;
-    const auto mark = target.find('?');
-    request.path = target.substr(0, mark);
-    if (mark != std::string::npos)
-      for (const auto& part : split(target.substr(mark + 1), '&'))
-        request.query[part.substr(0, part.find('='))] = part.substr(part.find('=') + 1);
-    if (!upgrade.empty())
-      request.headers["upgrade"] = upgrade;
-    request.body = body;
-    request.peer = peer;
-    auto call = std::make_shared<TestCall>();
-    controller->handle(std::make_shared<TestExchange>(std::move(request), call));
-    return call;
+    return send_request(*controller, method, target, body, peer, upgrade);
   }
   HttpResponse call(const std::string& method, const std::string& target, const std::string& body = {},
                     const Peer& peer = local(0)) {

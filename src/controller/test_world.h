@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 
+#include "base/text.h"
 #include "controller/server.h"
 #include "controller/test_log.h"
 
@@ -145,5 +146,25 @@ class TestClock : public Clock {
   Instant boot() const override { return Instant{1'000'000}; }
   WallTime wall() const override { return WallTime{1'700'000'000'000'000}; }
 };
+
+// One request, as a connection of that peer would hand it over.
+template <class Controller>
+std::shared_ptr<TestCall> send_request(Controller& controller, const std::string& method, const std::string& target,
+                                       const std::string& body, const Peer& peer, const std::string& upgrade) {
+  HttpRequest request;
+  request.method = method;
+  const auto mark = target.find('?');
+  request.path = target.substr(0, mark);
+  if (mark != std::string::npos)
+    for (const auto& part : split(target.substr(mark + 1), '&'))
+      request.query[part.substr(0, part.find('='))] = part.substr(part.find('=') + 1);
+  if (!upgrade.empty())
+    request.headers["upgrade"] = upgrade;
+  request.body = body;
+  request.peer = peer;
+  auto call = std::make_shared<TestCall>();
+  controller.handle(std::make_shared<TestExchange>(std::move(request), call));
+  return call;
+}
 
 }  // namespace lockstep
