@@ -3,13 +3,17 @@
 
 Prints what was published, what lockstep-sim reproduces of it, and the default policy with its ratios to EASY in the
 same loop: mean wait, mean bounded slowdown (10 s), 99th percentile, longest wait, wait weighted by work, utilisation.
-The default policy is the real core and the real planner under a virtual clock; its oracle row is their order alone. The logs lie where
+The default policy is the real core and the real planner under a virtual clock; its oracle row is their order alone. A last table says
+who pays: waits by how much of the machine a job takes, on these logs and on some that nobody tuned for (queue_logs.py). The logs lie where
 LOCKSTEP_TRACES says; docs/decisions/0004-order-among-equals.md tells where they come from.
 """
 import json
 import os
 import subprocess
 import sys
+import tempfile
+
+import queue_logs
 
 SIM = "build/release/bin/lockstep-sim"
 LUBLIN_WINDOWS = [1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085]
@@ -123,7 +127,34 @@ def ours(folder):
     print("  mean of 5: submit times stretched by -2, -1, 0, 1 and 2 %. oracle: run times known, for comparison only.")
 
 
+WIDTHS = ["1/8", "1/4", "1/2", "all"]
+MEAN_MOST, LONGEST_MOST = 1.2, 1.5  # what those wider than half of the machine may wait, beside EASY
+
+
+def by_width(folder):
+    print("\nWaits by width: jobs of up to so much of the machine, mean and longest wait, ratios to EASY in the same loop")
+    print(f"  {'log':14} {'wait':>6} {'gangs':>6}  " + " ".join(f"{w:>12}" for w in WIDTHS))
+    late = []
+    with tempfile.TemporaryDirectory() as made:
+        LOGS.update(queue_logs.make(folder, made))
+        for log in LOGS:
+            got, easy = (run(folder, log, policy) for policy in ("default", "easy"))
+            cells = []
+            for own, theirs in zip(got["by_width"], easy["by_width"]):
+                mean_ratio, longest = (own[key] / theirs[key] if theirs[key] else 1.0 for key in ("avg_wait_s", "max_wait_s"))
+                cells.append(f"{mean_ratio:5.2f} / {longest:4.2f}" if theirs["jobs"] else f"{'-':>12}")
+                if own["up_to"] == 1 and theirs["jobs"] and (mean_ratio > MEAN_MOST or longest > LONGEST_MOST):
+                    late.append(log)
+            gangs = share(got["gang_wait_s"], easy["gang_wait_s"]) if "gang_wait_s" in got else "-"
+            print(f"  {log:14} {share(got['avg_wait_s'], easy['avg_wait_s']):>6} {gangs:>6}  " + " ".join(f"{c:>12}" for c in cells))
+    print(f"  the widest wait over {MEAN_MOST} times as long as under EASY, or the longest of them over {LONGEST_MOST} times: "
+          + (", ".join(late) or "on none"))
+
+
 if __name__ == "__main__":
     where = traces()
+    if sys.argv[1:] == ["--widths"]:
+        sys.exit(by_width(where))
     reproduced(where)
     ours(where)
+    by_width(where)

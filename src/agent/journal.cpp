@@ -77,6 +77,7 @@ struct Encoder {
     return line;
   }
   std::string operator()(const Renewed& f) const { return format("renewed {}", f.at.us); }
+  std::string operator()(const HighestJob& f) const { return format("highest-job {}", f.job.value); }
   std::string operator()(const NextReport& f) const { return format("next-report {}", f.number); }
 };
 
@@ -144,10 +145,28 @@ std::optional<JournalFact> decode_fact(std::string_view line) {
     fact = f;
   } else if (kind == "renewed") {
     fact = Renewed{{in.number<std::int64_t>()}};
+  } else if (kind == "highest-job") {
+    fact = HighestJob{in.job()};
   } else if (kind == "next-report") {
     fact = NextReport{in.number<std::uint64_t>()};
   }
   return in.ok() ? fact : std::nullopt;
+}
+
+JobId highest_job(const std::vector<std::string>& lines) {
+  JobId highest;
+  for (const std::string& line : lines) {
+    const auto fact = decode_fact(line);
+    if (!fact)
+      continue;
+    if (const auto* attempt = std::get_if<SeenAttempt>(&*fact))
+      highest = std::max(highest, attempt->job);
+    else if (const auto* gone = std::get_if<GoneAttempt>(&*fact))
+      highest = std::max(highest, gone->job);
+    else if (const auto* told = std::get_if<HighestJob>(&*fact))
+      highest = std::max(highest, told->job);
+  }
+  return highest;
 }
 
 }  // namespace lockstep

@@ -59,8 +59,14 @@ struct Renewed {
 struct NextReport {
   std::uint64_t number = 0;
 };
+struct HighestJob {  // that ever came here: told to a controller whose log may be an older one
+  JobId job;
+};
 using JournalFact = std::variant<SeenAttempt, SeenShim, Stopping, GoneAttempt, GoneSteps, GoneTask, Report,
-                                 Acknowledged, Renewed, NextReport, Pausing>;
+                                 Acknowledged, Renewed, NextReport, Pausing, HighestJob>;
+
+// The highest job that lines of an older boot tell of.
+JobId highest_job(const std::vector<std::string>& lines);
 
 std::string encode_fact(const JournalFact& fact);
 std::optional<JournalFact> decode_fact(std::string_view line);

@@ -1,5 +1,6 @@
 #include "agent/link.h"
 
+#include "agent/environments.h"
 #include "base/text.h"
 #include "link/mux.h"
 #include "wire/codec.h"
@@ -19,8 +20,12 @@ struct AgentLink::Inner : std::enable_shared_from_this<AgentLink::Inner> {
     std::size_t wanted = 0;          // of its body
   };
   std::map<std::uint64_t, Call> calls;
+  Environments environments;
+  std::map<std::uint64_t, std::unique_ptr<Stream>> incoming;  // of environments
+  decltype(incoming)::node_type ended;                        // the last of them that ended
 
   void frame(Frame f);
+  void environment(const Frame& f);
   void reply(std::uint64_t id, std::string_view payload);
   void collect(std::uint64_t id, ApiReply head);
   void collected(std::uint64_t id, std::string_view bytes);
@@ -36,6 +41,8 @@ void AgentLink::Inner::frame(Frame f) {
       auto message = decode_to_agent(f.payload);
       if (!message.ok())
         return mux->close("the controller sent something unreadable: " + message.error().message);
+      if (const auto whole = environments.complete(*message); !whole.ok())
+        return mux->close(whole.error().message);
       return handlers.message(std::move(*message));
     }
     case LinkFrame::kApiReply: return reply(f.stream, f.payload);
@@ -46,8 +53,27 @@ void AgentLink::Inner::frame(Frame f) {
       const std::uint32_t owner = what->ticket.uid;
       return handlers.open_step(std::move(*what), mux->stream(f.stream, owner));
     }
+    case LinkFrame::kEnvironment: return environment(f);
     default: return;  // agents are not called; what is later than us
   }
+}
+
+void AgentLink::Inner::environment(const Frame& f) {
+  const auto head = decode_long_environment(f.payload);
+  if (!head.ok() || f.stream % 2 != 0 || mux->has(f.stream))
+    return mux->close("the controller announced something unreadable");
+  if (const auto taken = environments.announced(*head); !taken.ok())
+    return mux->close(taken.error().message);
+  const std::weak_ptr<Inner> weak = weak_from_this();
+  auto& stream = incoming[f.stream] = mux->stream(f.stream);
+  stream->on_data([weak, id = head->id](std::string_view piece) {
+    if (const auto self = weak.lock())
+      self->environments.add(id, piece);
+  });
+  stream->on_close([weak, number = f.stream] {
+    if (const auto self = weak.lock())
+      self->ended = std::move(self->incoming.extract(number));  // it is calling us
+  });
 }
 
 void AgentLink::Inner::reply(std::uint64_t id, std::string_view payload) {

@@ -3,76 +3,20 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "agent/journal.h"
-#include "base/interval_set.h"
+#include "agent/recovery.h"
 #include "base/mutant.h"
 #include "base/text.h"
 
 namespace lockstep {
 namespace {
 
-using AttemptId = std::pair<JobId, AttemptNo>;
-
-constexpr std::size_t kGoneMax = 65'536;         // attempts that must not start any more: the latest so many
-constexpr std::size_t kRenewalsInFlight = 64;    // whose acknowledgement is still believed
-constexpr Duration kFenceKillWait = seconds(2);  // the controller adds its drift to fence_after, not a whole kill_wait
-
-// What runs here for an attempt: its script, a step, or a task.
-//
-// ordered ──kStarted──▶ running ──kEnded/kFailed──▶ ended (reported) ──acknowledged──▶ forgotten
-struct Work {
-  std::vector<std::uint32_t> ranks;
-  bool started = false, ended = false;
-  bool settled = true;  // it has done as the last order to pause or to go on said
-};
-
+constexpr std::size_t kGoneMax = 65'536;       // attempts that must not start any more: the latest so many
+constexpr std::size_t kRenewalsInFlight = 64;  // whose acknowledgement is still believed
 constexpr std::int32_t kSigCont = 18;
-
-struct Held {
-  std::uint32_t uid = 0;
-  Duration fence_after, kill_wait;
-  bool has_script = false;
-  bool started = false;                     // AttemptStarted was reported
-  bool stopping = false;                    // starts nothing any more
-  bool fenced = false;                      // stopped by our own fence
-  bool stopped = false;                     // MemberStopped was reported
-  bool paused = false;                      // told to pause, not to go on: starts nothing
-  std::uint32_t pause = 0, pause_done = 0;  // numbers of the last order and of the last one reported as done
-  std::map<ShimKey, Work> works;
-  IntervalSet gone_steps;                                                              // never (again) here
-  std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> gone_incarnations;  // this and older ones
-};
-
-AttemptId attempt_of(const ShimKey& key) { return {key.job, key.attempt}; }
-
-ShimKey step_key(JobId job, AttemptNo attempt, StepNo step) { return {job, attempt, step, 0, 0, 0}; }
-
-template <class T>
-ShimKey task_key(JobId job, AttemptNo attempt, const T& t) {
-  return {job, attempt, kTasksStep, t.group, t.index, t.incarnation};
-}
-
-// The shim whose end a report tells; unset for other reports.
-std::optional<ShimKey> ended_shim(const Report& r) {
-  if (const auto* body = std::get_if<StepEnded>(&r.body))
-    return step_key(r.job, r.attempt, body->step);
-  if (const auto* body = std::get_if<TaskEnded>(&r.body))
-    return task_key(r.job, r.attempt, *body);
-  if (std::holds_alternative<ScriptEnded>(r.body) || std::holds_alternative<LaunchFailed>(r.body))
-    return step_key(r.job, r.attempt, kBatchStep);
-  return std::nullopt;
-}
-
-std::optional<ShimKey> started_shim(const Report& r) {
-  if (const auto* body = std::get_if<StepStarted>(&r.body))
-    return step_key(r.job, r.attempt, body->step);
-  if (const auto* body = std::get_if<TaskStarted>(&r.body))
-    return task_key(r.job, r.attempt, *body);
-  return std::nullopt;
-}
+constexpr Duration kFenceKillWait = seconds(2);  // the controller adds its drift to fence_after, not a whole kill_wait
 
 std::vector<TaskResult> killed(const std::vector<std::uint32_t>& ranks) {
   std::vector<TaskResult> results;
@@ -91,13 +35,16 @@ struct AgentLogic::Inner {
   AgentSettings settings;
   Node facts;
   Instant now;
-  std::map<AttemptId, Held> held;
+  HeldAttempts held;
   std::set<AttemptId> gone;
   std::deque<AttemptId> gone_order;
   std::map<std::uint64_t, Pending> reports;
   std::uint64_t last_number = 0;
   Instant renewed;  // sending of the last acknowledged renewal
   std::set<ShimKey> strays;
+  std::string no_starts;  // why nothing starts here at present
+  JobId highest_job;      // of all that came here, in older boots too
+  Instant event_at;       // when it happened what is being reported; 0 = now
 
   bool connected = false, welcome = false;
   Instant hello_sent, next_renewal;
@@ -111,7 +58,8 @@ struct AgentLogic::Inner {
   // --- knowledge: everything that survives a restart changes here only ---
 
   void know(const SeenAttempt& f) {
-    Held& attempt = held[{f.job, f.attempt}];
+    highest_job = std::max(highest_job, f.job);
+    HeldAttempt& attempt = held[{f.job, f.attempt}];
     attempt.uid = f.uid;
     attempt.fence_after = f.fence_after;
     attempt.kill_wait = f.kill_wait;
@@ -129,6 +77,7 @@ struct AgentLogic::Inner {
     }
   }
   void know(const GoneAttempt& f) {
+    highest_job = std::max(highest_job, f.job);
     held.erase({f.job, f.attempt});
     if (!gone.insert({f.job, f.attempt}).second)
       return;
@@ -156,7 +105,7 @@ struct AgentLogic::Inner {
     const auto it = held.find({f.job, f.attempt});
     if (it == held.end())
       return;
-    Held& attempt = it->second;
+    HeldAttempt& attempt = it->second;
     if (std::holds_alternative<AttemptStarted>(f.body))
       attempt.started = true;
     if (const auto* pause = std::get_if<MemberPaused>(&f.body)) {
@@ -201,17 +150,8 @@ struct AgentLogic::Inner {
     for (auto& [key, work] : it->second.works) work.settled = f.done;
   }
   void know(const Renewed& f) { renewed = std::max(renewed, f.at); }
+  void know(const HighestJob& f) { highest_job = std::max(highest_job, f.job); }
   void know(const NextReport& f) { last_number = std::max(last_number, f.number - 1); }
-
-  static void forget_in(Held& attempt, const ShimKey& key) {
-    attempt.works.erase(key);
-    if (key.step >= 0) {
-      attempt.gone_steps.insert(static_cast<std::uint32_t>(key.step));
-    } else if (key.step == kTasksStep) {
-      auto& incarnation = attempt.gone_incarnations[{key.group, key.index}];
-      incarnation = std::max(incarnation, key.incarnation);
-    }
-  }
 
   void note(const JournalFact& fact) {
     journal.push_back(encode_fact(fact));
@@ -221,7 +161,8 @@ struct AgentLogic::Inner {
   // --- reports ---
 
   void report(JobId job, AttemptNo attempt, ReportBody body) {
-    const Report message{last_number + 1, job, attempt, std::move(body)};
+    const Instant made = event_at ? std::min(event_at, now) : now;
+    const Report message{last_number + 1, job, attempt, std::move(body), made.us, {}};
     note(message);
     if (welcome)
       send(reports[message.number]);
@@ -231,6 +172,7 @@ struct AgentLogic::Inner {
 
   void send(Pending& pending) {
     pending.sent = now;
+    pending.report.ago = pending.report.made_boot_us > 0 ? now - Instant{pending.report.made_boot_us} : Duration{};
     messages.push_back(pending.report);
   }
 
@@ -259,8 +201,10 @@ struct AgentLogic::Inner {
   // --- orders ---
 
   // Why nothing more may start here, or not of this attempt; "" = it may.
-  std::string no_room(const Held& attempt, bool is_step) const {
-    const auto live = [](const Held& h, bool steps_only) {
+  std::string no_room(const HeldAttempt& attempt, bool is_step) const {
+    if (!no_starts.empty())
+      return format("node {} starts nothing: {}", facts.meta.name, no_starts);
+    const auto live = [](const HeldAttempt& h, bool steps_only) {
       return static_cast<std::size_t>(std::count_if(h.works.begin(), h.works.end(), [&](const auto& entry) {
         return !entry.second.ended && (!steps_only || entry.first.step >= 0);
       }));
@@ -288,21 +232,33 @@ struct AgentLogic::Inner {
   }
 
   // What is paused must not run for as much as a moment, not even to end: its cores are others'.
-  static Duration kill_wait_of(const Held& attempt, Duration asked) { return attempt.paused ? Duration{} : asked; }
+  static Duration kill_wait_of(const HeldAttempt& attempt, Duration asked) {
+    return attempt.paused ? Duration{} : asked;
+  }
 
-  void stop_works(const Held& attempt, Duration kill_wait) {
+  void stop_works(const HeldAttempt& attempt, Duration kill_wait, StopWhy why) {
     for (const auto& [key, work] : attempt.works)
       if (!work.ended)
-        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = kill_wait_of(attempt, kill_wait)});
+        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = kill_wait_of(attempt, kill_wait), .why = why});
   }
 
   // Everything of the attempt on this node ends; its last words follow when it has.
-  void stop_attempt(const AttemptId& id, Duration kill_wait, bool fenced) {
-    Held& attempt = held.at(id);
+  void stop_attempt(const AttemptId& id, Duration kill_wait, bool fenced, StopWhy why) {
+    HeldAttempt& attempt = held.at(id);
     if (!attempt.stopping || (fenced && !attempt.fenced))
       note(Stopping{id.first, id.second, fenced});
-    stop_works(attempt, kill_wait);
+    stop_works(attempt, kill_wait, why);
     finish_if_empty(id);
+  }
+
+  // Nothing of it runs here, and never will.
+  enum class Never : unsigned char { kStopped, kRefused };
+  void report_stopped(const AttemptId& id, Never why = Never::kStopped) {
+    for (const auto& [number, pending] : reports)
+      if (pending.report.job == id.first && pending.report.attempt == id.second &&
+          std::holds_alternative<MemberStopped>(pending.report.body))
+        return;  // is being repeated anyway
+    report(id.first, id.second, MemberStopped{.refused = why == Never::kRefused});
   }
 
   void finish_if_empty(const AttemptId& id) {
@@ -317,7 +273,7 @@ struct AgentLogic::Inner {
 
   // --- pauses ---
 
-  void order_pause(const Held& attempt) {
+  void order_pause(const HeldAttempt& attempt) {
     for (const auto& [key, work] : attempt.works)
       if (!work.ended && !work.settled)
         order({.what = attempt.paused ? ShimOrder::What::kPause : ShimOrder::What::kResume,
@@ -335,7 +291,7 @@ struct AgentLogic::Inner {
     report(id.first, id.second, MemberPaused{it->second.paused, it->second.pause});
   }
 
-  void settled(const ShimKey& key, Held& attempt, const ShimEvent& event) {
+  void settled(const ShimKey& key, HeldAttempt& attempt, const ShimEvent& event) {
     if (event.number != attempt.pause)
       return;  // answers an older order
     attempt.works.at(key).settled = true;
@@ -368,14 +324,16 @@ struct AgentLogic::Inner {
 
   void hear(const LaunchAttempt& m) {
     const AttemptId id{m.job, m.attempt};
-    if (held.contains(id) || (gone.contains(id) && !mutant(Mutant::kDoubleStart)))
+    if (held.contains(id))
       return;
+    if (gone.contains(id) && !mutant(Mutant::kDoubleStart))
+      return report_stopped(id, Never::kRefused);  // of a controller that has forgotten it: it would wait for ever
     note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed});
-    if (!m.has_script)
+    if (!m.has_script && no_starts.empty())
       return report(m.job, m.attempt, AttemptStarted{});
     const ShimKey script_key = step_key(m.job, m.attempt, kBatchStep);
     if (const std::string why = no_room(held.at(id), false); !why.empty())
-      return failed(script_key, held.at(id), Work{{0}}, why);
+      return failed(script_key, held.at(id), HeldWork{{0}}, why);
     LaunchStep script;
     script.job = m.job;
     script.attempt = m.attempt;
@@ -396,7 +354,7 @@ struct AgentLogic::Inner {
         it->second.works.contains(key) || it->second.gone_steps.contains(static_cast<std::uint32_t>(m.step)))
       return;
     if (const std::string why = no_room(it->second, true); !why.empty())
-      return failed(key, it->second, Work{m.ranks}, why);
+      return failed(key, it->second, HeldWork{m.ranks}, why);
     start(key, m, {}, it->second.fence_after);
   }
 
@@ -409,7 +367,7 @@ struct AgentLogic::Inner {
     if (gone_task != it->second.gone_incarnations.end() && m.incarnation <= gone_task->second)
       return;
     if (const std::string why = no_room(it->second, false); !why.empty())
-      return failed(key, it->second, Work{{m.index}}, why);
+      return failed(key, it->second, HeldWork{{m.index}}, why);
     LaunchStep task;
     task.job = m.job;
     task.attempt = m.attempt;
@@ -428,21 +386,20 @@ struct AgentLogic::Inner {
     const auto it = held.find(id);
     if (m.whole_attempt) {
       if (it != held.end())
-        return stop_attempt(id, m.kill_wait, false);
+        return stop_attempt(id, m.kill_wait, false, m.why);
       if (!gone.contains(id))
         note(GoneAttempt{m.job, m.attempt});
-      for (const auto& [number, pending] : reports)
-        if (pending.report.job == m.job && pending.report.attempt == m.attempt &&
-            std::holds_alternative<MemberStopped>(pending.report.body))
-          return;  // is being repeated anyway
-      return report(m.job, m.attempt, MemberStopped{});
+      return report_stopped(id);
     }
     const ShimKey key = m.incarnation != 0 ? task_key(m.job, m.attempt, m) : step_key(m.job, m.attempt, m.step);
     if (key.step != kTasksStep && key.step < 0)
       return;
     if (it != held.end() && it->second.works.contains(key)) {
       if (!it->second.works[key].ended)
-        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = kill_wait_of(it->second, m.kill_wait)});
+        order({.what = ShimOrder::What::kStop,
+               .key = key,
+               .kill_wait = kill_wait_of(it->second, m.kill_wait),
+               .why = m.why});
       return;
     }
     for (const auto& [number, pending] : reports)
@@ -461,10 +418,11 @@ struct AgentLogic::Inner {
       return;
     if (it->second.paused && m.signal == kSigCont)
       return;
+    const Shims::Reach reach = m.step < 0 && m.script && !m.steps ? Shims::Reach::kFirst : Shims::Reach::kAll;
     for (const auto& [key, work] : it->second.works) {
       const bool meant = m.step >= 0 ? key.step == m.step : key.step == kBatchStep ? m.script : m.steps;
       if (meant && !work.ended)
-        order({.what = ShimOrder::What::kSignal, .key = key, .signal = m.signal});
+        order({.what = ShimOrder::What::kSignal, .key = key, .signal = m.signal, .reach = reach});
     }
   }
 
@@ -473,7 +431,7 @@ struct AgentLogic::Inner {
     const auto it = held.find(id);
     if (it == held.end() || m.number < it->second.pause)
       return;
-    Held& attempt = it->second;
+    HeldAttempt& attempt = it->second;
     if (m.number > attempt.pause)
       note(Pausing{m.job, m.attempt, m.paused, m.number, false});
     if (attempt.pause_done == attempt.pause) {
@@ -498,7 +456,7 @@ struct AgentLogic::Inner {
       order({.what = ShimOrder::What::kForget, .key = event.key});
   }
 
-  void started(const ShimKey& key, Held& attempt, const Work& work) {
+  void started(const ShimKey& key, HeldAttempt& attempt, const HeldWork& work) {
     if (key.step == kBatchStep) {
       if (!attempt.started)
         report(key.job, key.attempt, AttemptStarted{});
@@ -510,7 +468,7 @@ struct AgentLogic::Inner {
     }
   }
 
-  void ended(const ShimKey& key, Held& attempt, const Work& work, std::vector<TaskResult> results) {
+  void ended(const ShimKey& key, HeldAttempt& attempt, const HeldWork& work, std::vector<TaskResult> results) {
     started(key, attempt, work);
     const ExitStatus first = results.empty() ? ExitStatus{0, 9, false} : results.front().exit;
     if (key.step == kTasksStep) {
@@ -518,17 +476,17 @@ struct AgentLogic::Inner {
     } else if (key.step != kBatchStep) {
       report(key.job, key.attempt, StepEnded{key.step, std::move(results)});
     } else {
-      report(key.job, key.attempt, ScriptEnded{first});
-      stop_works(attempt, attempt.kill_wait);  // the job ends with its script
+      report(key.job, key.attempt, ScriptEnded{first, !attempt.stopping});
+      stop_works(attempt, attempt.kill_wait, StopWhy::kCancelled);  // the job ends with its script
     }
     report_pause(attempt_of(key));
     finish_if_empty(attempt_of(key));
   }
 
-  void failed(const ShimKey& key, Held& attempt, const Work& work, const std::string& why) {
+  void failed(const ShimKey& key, HeldAttempt& attempt, const HeldWork& work, const std::string& why) {
     if (key.step == kBatchStep) {
       report(key.job, key.attempt, LaunchFailed{why});
-      stop_works(attempt, attempt.kill_wait);
+      stop_works(attempt, attempt.kill_wait, StopWhy::kFailed);
       return finish_if_empty(attempt_of(key));
     }
     refusals.push_back({key, work.ranks, why});
@@ -537,9 +495,19 @@ struct AgentLogic::Inner {
     ended(key, attempt, work, std::move(results));
   }
 
+  void take(const ShimEvent& event, HeldAttempt& attempt, const HeldWork& work) {
+    switch (event.what) {
+      case ShimEvent::What::kStarted: return started(event.key, attempt, work);
+      case ShimEvent::What::kEnded: return ended(event.key, attempt, work, event.results);
+      case ShimEvent::What::kFailed: return failed(event.key, attempt, work, event.why);
+      case ShimEvent::What::kPaused:
+      case ShimEvent::What::kResumed: return settled(event.key, attempt, event);
+    }
+  }
+
   // --- time ---
 
-  Instant fence_of(const Held& attempt) const {
+  Instant fence_of(const HeldAttempt& attempt) const {
     return attempt.fence_after >= kForever || attempt.fenced || attempt.stopped ? kNever
                                                                                 : renewed + attempt.fence_after;
   }
@@ -558,7 +526,7 @@ struct AgentLogic::Inner {
   std::vector<Holding> holdings() const {
     std::vector<Holding> out;
     for (const auto& [id, attempt] : held) {
-      Holding holding{id.first, id.second, attempt.stopping, {}, {}, attempt.paused};
+      Holding holding{id.first, id.second, attempt.stopping, {}, {}, attempt.paused, next_step(attempt)};
       for (const auto& [key, work] : attempt.works) {
         if (key.step >= 0)
           holding.steps.push_back(key.step);
@@ -587,38 +555,56 @@ struct AgentLogic::Inner {
     for (const auto& [id, attempt] : held)
       if (fence_of(attempt) <= now)
         due.push_back(id);
-    for (const auto& id : due) stop_attempt(id, std::min(held.at(id).kill_wait, kFenceKillWait), true);
+    for (const auto& id : due)
+      stop_attempt(id, std::min(held.at(id).kill_wait, kFenceKillWait), true, StopWhy::kNodeFail);
+  }
+
+  // --- the first look ---
+
+  // What the journal does not tell of: it was lost, or is older than the work. Its start is reported (again), because
+  // that may have been lost, too.
+  void adopt(const FoundWork& work, bool has_script) {
+    const AttemptId id = attempt_of(work.key);
+    const bool fresh = !held.contains(id);
+    if (fresh)
+      note(SeenAttempt{id.first, id.second, work.uid, work.fence_after, work.kill_wait, has_script, renewed});
+    note(SeenShim{work.key, work.ranks});
+    if (has_script ? work.key.step == kBatchStep && work.launched : fresh)
+      report(id.first, id.second, AttemptStarted{});
+  }
+
+  void look_at(const std::vector<FoundWork>& found) {
+    std::set<AttemptId> scripts, lost;
+    for (const FoundWork& work : found)
+      if (work.key.step == kBatchStep)
+        scripts.insert(attempt_of(work.key));
+    for (const FoundWork& work : found) {
+      if (!knows(held, gone, work.key))
+        adopt(work, scripts.contains(attempt_of(work.key)));
+      if (work.lost && held.contains(attempt_of(work.key)))
+        lost.insert(attempt_of(work.key));
+    }
+    for (const AttemptId& id : lost) stop_attempt(id, held.at(id).kill_wait, true, StopWhy::kNodeFail);
   }
 
   // What the journal says runs, but no shim is there for: its start was ordered and never carried out.
   void miss(const std::set<ShimKey>& survivors) {
-    std::vector<ShimKey> lost;
-    std::vector<AttemptId> scriptless, stopping;
-    for (auto& [id, attempt] : held) {
-      for (const auto& [key, work] : attempt.works)
-        if (!work.ended && !survivors.contains(key))
-          lost.push_back(key);
-      const ShimKey script = step_key(id.first, id.second, kBatchStep);
-      if (attempt.has_script && !attempt.stopping && !attempt.works.contains(script))
-        scriptless.push_back(id);
-      if (attempt.stopping)
-        stopping.push_back(id);
-    }
+    const Missing missing = missing_in(held, survivors);
     constexpr const char* kWhy = "the agent ended before it could start this";
-    for (const auto& key : lost) {
-      Held& attempt = held.at(attempt_of(key));
-      const Work work = attempt.works.at(key);
+    for (const auto& key : missing.works) {
+      HeldAttempt& attempt = held.at(attempt_of(key));
+      const HeldWork work = attempt.works.at(key);
       if (key.step == kBatchStep && !attempt.started)
         failed(key, attempt, work, kWhy);
       else
         ended(key, attempt, work, killed(work.ranks));
     }
-    for (const auto& id : scriptless) {
+    for (const auto& id : missing.scripts) {
       report(id.first, id.second, LaunchFailed{kWhy});
-      stop_attempt(id, held.at(id).kill_wait, false);
+      stop_attempt(id, held.at(id).kill_wait, false, StopWhy::kFailed);
     }
-    for (const auto& id : stopping) {
-      stop_works(held.at(id), held.at(id).kill_wait);
+    for (const auto& id : missing.stopping) {
+      stop_works(held.at(id), held.at(id).kill_wait, StopWhy::kNothing);  // told before we ended
       finish_if_empty(id);
     }
     // An order to pause or to go on may have been carried out by some.
@@ -633,7 +619,7 @@ struct AgentLogic::Inner {
 };
 
 AgentLogic::AgentLogic(AgentSettings settings, Node facts, const std::vector<std::string>& journal,
-                       const std::vector<ShimKey>& survivors, Instant boot_now)
+                       const std::vector<ShimKey>& survivors, Instant boot_now, const std::vector<FoundWork>& found)
     : inner_(std::make_unique<Inner>()) {
   inner_->settings = settings;
   inner_->facts = std::move(facts);
@@ -644,6 +630,7 @@ AgentLogic::AgentLogic(AgentSettings settings, Node facts, const std::vector<std
   // Without any acknowledgement there is nothing older to count from than our own start.
   if (!inner_->renewed)
     inner_->renewed = boot_now;
+  inner_->look_at(found);
   inner_->miss({survivors.begin(), survivors.end()});
 }
 
@@ -657,7 +644,8 @@ void AgentLogic::connected(Instant boot_now) {
   in.renewals.clear();
   in.hello_sent = boot_now;
   in.messages.clear();
-  in.messages.push_back(Hello{kProtocolMin, kProtocolMax, in.facts, in.holdings(), in.settings.peer_port});
+  in.messages.push_back(
+      Hello{kProtocolMin, kProtocolMax, in.facts, in.holdings(), in.settings.peer_port, in.highest_job});
 }
 
 void AgentLogic::disconnected(Instant boot_now) {
@@ -687,14 +675,10 @@ void AgentLogic::shim_event(const ShimEvent& event, Instant boot_now) {
   }
   if (work->second.ended)
     return;
-  const Work copy = work->second;  // reporting changes the original
-  switch (event.what) {
-    case ShimEvent::What::kStarted: return in.started(event.key, it->second, copy);
-    case ShimEvent::What::kEnded: return in.ended(event.key, it->second, copy, event.results);
-    case ShimEvent::What::kFailed: return in.failed(event.key, it->second, copy, event.why);
-    case ShimEvent::What::kPaused:
-    case ShimEvent::What::kResumed: return in.settled(event.key, it->second, event);
-  }
+  const HeldWork copy = work->second;  // reporting changes the original
+  in.event_at = event.at;
+  in.take(event, it->second, copy);
+  in.event_at = {};
 }
 
 void AgentLogic::tick(Instant boot_now) {
@@ -709,6 +693,7 @@ Instant AgentLogic::next_timer() const {
 }
 
 void AgentLogic::set_facts(Node facts) { inner_->facts = std::move(facts); }
+void AgentLogic::refuse_starts(std::string why) { inner_->no_starts = std::move(why); }
 
 std::vector<std::string> AgentLogic::take_journal() { return std::exchange(inner_->journal, {}); }
 std::vector<AgentLogic::ShimOrder> AgentLogic::take_orders() { return std::exchange(inner_->orders, {}); }
@@ -722,6 +707,7 @@ std::vector<std::string> AgentLogic::journal_snapshot() const {
   const auto add = [&lines](const JournalFact& fact) { lines.push_back(encode_fact(fact)); };
   add(NextReport{in.last_number + 1});
   add(Renewed{in.renewed});
+  add(HighestJob{in.highest_job});
   for (const auto& id : in.gone_order) add(GoneAttempt{id.first, id.second});
   for (const auto& [id, attempt] : in.held) {
     add(SeenAttempt{id.first, id.second, attempt.uid, attempt.fence_after, attempt.kill_wait, attempt.has_script,
@@ -745,7 +731,7 @@ AgentLogic::StepFacts AgentLogic::step(JobId job, AttemptNo attempt, StepNo step
   const auto it = in.held.find({job, attempt});
   if (it == in.held.end())
     return {in.gone.contains({job, attempt}) ? StepHere::kNever : StepHere::kMayCome, {}};
-  const Held& held = it->second;
+  const HeldAttempt& held = it->second;
   if (held.works.contains(step_key(job, attempt, step)))
     return {StepHere::kHere, held.uid};
   const bool gone = held.stopping || (step >= 0 && held.gone_steps.contains(static_cast<std::uint32_t>(step)));

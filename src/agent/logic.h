@@ -25,12 +25,23 @@ struct AgentSettings {
   std::size_t works_max = 4096;  // scripts, steps and tasks of all
 };
 
+// What a shim's record tells of work here, whatever the journal knows of it.
+struct FoundWork {
+  ShimKey key;
+  std::uint32_t uid = 0;
+  Duration fence_after, kill_wait;
+  std::vector<std::uint32_t> ranks;
+  bool launched = false;  // its tasks had been started
+  bool lost = false;      // nobody could speak to its shim any more: it has been ended
+};
+
 class AgentLogic {
  public:
   // facts.boot_id tells boots apart. journal: lines of this boot, oldest first; survivors: from Shims::recover(). The
   // journal is what must survive the agent's own end (not the machine's): attempts seen, unacknowledged reports.
+  // found: what of it the shims themselves tell; a journal may be lost, or older than what runs.
   AgentLogic(AgentSettings settings, Node facts, const std::vector<std::string>& journal,
-             const std::vector<ShimKey>& survivors, Instant boot_now);
+             const std::vector<ShimKey>& survivors, Instant boot_now, const std::vector<FoundWork>& found = {});
   ~AgentLogic();
 
   void connected(Instant boot_now);
@@ -39,7 +50,8 @@ class AgentLogic {
   void shim_event(const ShimEvent& event, Instant boot_now);
   void tick(Instant boot_now);
   Instant next_timer() const;
-  void set_facts(Node facts);  // devices changed: told with the next hello
+  void set_facts(Node facts);           // devices changed: told with the next hello
+  void refuse_starts(std::string why);  // from now on nothing new starts here; "" = it may again
 
   // Outputs, drained in this order: journal lines (make durable), shim orders, messages.
   std::vector<std::string> take_journal();
@@ -48,10 +60,12 @@ class AgentLogic {
   struct ShimOrder {
     enum class What : unsigned char { kStart, kSignal, kStop, kForget, kPause, kResume } what = What::kStart;
     ShimKey key;
-    ShimStart start;           // kStart
-    std::int32_t signal = 0;   // kSignal
-    Duration kill_wait;        // kStop
-    std::uint32_t number = 0;  // kPause, kResume
+    ShimStart start;                          // kStart
+    std::int32_t signal = 0;                  // kSignal
+    Shims::Reach reach = Shims::Reach::kAll;  // kSignal
+    Duration kill_wait;                       // kStop
+    StopWhy why = StopWhy::kNothing;          // kStop
+    std::uint32_t number = 0;                 // kPause, kResume
   };
   std::vector<ShimOrder> take_orders();
   std::vector<FromAgent> take_messages();

@@ -50,8 +50,8 @@ class AgentLogicTest : public testing::Test {
  protected:
   void SetUp() override { restart({}); }
 
-  void restart(std::vector<ShimKey> survivors) {
-    logic_ = std::make_unique<AgentLogic>(AgentSettings{}, Node{}, journal_, survivors, now_);
+  void restart(std::vector<ShimKey> survivors, const std::vector<FoundWork>& found = {}) {
+    logic_ = std::make_unique<AgentLogic>(AgentSettings{}, Node{}, journal_, survivors, now_, found);
     drain();
   }
   void drain() {
@@ -192,6 +192,8 @@ TEST_F(AgentLogicTest, LateLaunchOfAGoneAttemptIsIgnored) {
   clear();
   receive(attempt(true));
   EXPECT_TRUE(orders_.empty());
+  ASSERT_EQ(told<MemberStopped>().size(), 1u);
+  EXPECT_TRUE(told<MemberStopped>()[0].refused) << "it never ran: that is not the job's failure";
   receive(attempt(true, 2));
   EXPECT_EQ(ordered(What::kStart, {kJob, 2, kBatchStep, 0, 0, 0}), 1u);
 }
@@ -223,7 +225,31 @@ TEST_F(AgentLogicTest, StopOfARunningAttemptUsesItsKillWait) {
   EXPECT_TRUE(told<MemberStopped>().empty());
   event(ended(kScriptKey, {0, 15, false}));
   EXPECT_EQ(told<ScriptEnded>()[0].exit.signal, 15);
+  EXPECT_FALSE(told<ScriptEnded>()[0].by_itself);
   EXPECT_EQ(told<MemberStopped>().size(), 1u);
+}
+
+// While there is nobody to tell: what is said later carries when it was, also after the agent was started again.
+TEST_F(AgentLogicTest, AnEndThatNobodyHeardIsToldWithItsTime) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  acknowledge_all();
+  logic_->disconnected(now_);
+  const Instant end = now_;
+  event(ended(kScriptKey));
+  pass(minutes(3));
+  restart({});
+  pass(minutes(4));
+  clear();
+  connect();
+  ASSERT_EQ(told<ScriptEnded>().size(), 1u);
+  EXPECT_TRUE(told<ScriptEnded>()[0].by_itself);
+  for (const auto& message : sent_)
+    if (const auto* report = std::get_if<Report>(&message)) {
+      EXPECT_EQ(report->made_boot_us, end.us);
+      EXPECT_EQ(report->ago, minutes(7));
+    }
 }
 
 TEST_F(AgentLogicTest, AllocationWithoutScriptWaitsForItsStop) {
@@ -464,17 +490,39 @@ TEST_F(AgentLogicTest, SignalsGoWhereTheyAreMeant) {
   receive(m);
   EXPECT_EQ(ordered(What::kSignal, kStepKey), 1u);
   EXPECT_EQ(ordered(What::kSignal, kScriptKey), 0u);
+  EXPECT_EQ(orders_.back().reach, Shims::Reach::kAll);
   m.steps = false;
   m.script = true;
   receive(m);
   EXPECT_EQ(ordered(What::kSignal, kScriptKey), 1u);
+  EXPECT_EQ(orders_.back().reach, Shims::Reach::kFirst) << "the shell alone, not what it has started";
+  m.steps = true;
+  receive(m);
+  EXPECT_EQ(ordered(What::kSignal, kScriptKey), 2u);
+  EXPECT_EQ(orders_.back().reach, Shims::Reach::kAll);
+  m.steps = false;
   m.script = false;
   m.step = 0;
   receive(m);
-  EXPECT_EQ(ordered(What::kSignal, kStepKey), 2u);
+  EXPECT_EQ(ordered(What::kSignal, kStepKey), 3u);
+  const std::size_t before = orders_.size();
   m.job = JobId(77);
   receive(m);
-  EXPECT_EQ(orders_.size(), 5u);
+  EXPECT_EQ(orders_.size(), before);
+}
+
+TEST_F(AgentLogicTest, WhyItEndsIsPassedOn) {
+  connect();
+  receive(attempt(true));
+  receive(step());
+  StopWork stop{kJob, 1};
+  stop.kill_wait = seconds(3);
+  stop.why = StopWhy::kTimeLimit;
+  receive(stop);
+  for (const auto& key : {kScriptKey, kStepKey}) EXPECT_EQ(ordered(What::kStop, key), 1u);
+  for (const auto& order : orders_)
+    if (order.what == What::kStop)
+      EXPECT_EQ(order.why, StopWhy::kTimeLimit);
 }
 
 TEST_F(AgentLogicTest, PauseIsConfirmedByEveryShim) {
@@ -715,6 +763,213 @@ TEST_F(AgentLogicTest, MoreThanANodeHoldsIsRefused) {
   EXPECT_NE(told<LaunchFailed>()[0].why.find("4096 scripts"), std::string::npos);
   EXPECT_EQ(orders_.size(), most);
   EXPECT_EQ(told<MemberStopped>().size(), 1u);  // nothing of it is here
+}
+
+FoundWork found(const ShimKey& key, bool lost = false) {
+  return {key, 1000, minutes(10), seconds(30), {2, 3}, true, lost};
+}
+
+// The journal was removed, and the script and a step of it run.
+TEST_F(AgentLogicTest, WithoutAJournalTheShimsTellWhatRuns) {
+  restart({kScriptKey, kStepKey}, {found(kScriptKey), found(kStepKey)});
+  logic_->connected(now_);
+  drain();
+  const auto hello = messages<Hello>();
+  ASSERT_EQ(hello.size(), 1u);
+  ASSERT_EQ(hello[0].holdings.size(), 1u) << "nobody is told that nothing runs";
+  EXPECT_EQ(hello[0].holdings[0].job, kJob);
+  EXPECT_EQ(hello[0].holdings[0].steps, std::vector<StepNo>{0});
+  EXPECT_EQ(hello[0].highest_job, kJob);
+  receive(Welcome{1, NodeId(1), seconds(3), "test"});
+  receive(attempt(true));
+  EXPECT_EQ(ordered(What::kStart, kScriptKey), 0u) << "it does not start a second time";
+  EXPECT_EQ(told<AttemptStarted>().size(), 1u) << "that may have been lost with the journal";
+  event(ended(kStepKey));
+  event(ended(kScriptKey));
+  EXPECT_EQ(told<StepEnded>().size(), 1u);
+  EXPECT_EQ(told<ScriptEnded>().size(), 1u);
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
+  // And the next agent finds it in the journal.
+  clear();
+  restart({});
+  connect();
+  EXPECT_EQ(told<ScriptEnded>().size(), 1u);
+}
+
+TEST_F(AgentLogicTest, AnOldJournalLearnsWhatRunsSinceThen) {
+  connect();
+  receive(attempt(false));
+  const auto old = journal_;
+  receive(step(0));
+  journal_ = old;
+  restart({kStepKey}, {found(kStepKey)});
+  clear();
+  connect();
+  EXPECT_EQ(ordered(What::kStop, kStepKey), 0u) << "it is no stray";
+  receive(step(0));
+  EXPECT_EQ(ordered(What::kStart, kStepKey), 0u);
+  event(ended(kStepKey));
+  EXPECT_EQ(told<StepEnded>().size(), 1u);
+}
+
+TEST_F(AgentLogicTest, WhatNobodyCanSpeakToIsReportedAsLost) {
+  for (const bool known : {false, true}) {
+    SetUp();
+    journal_.clear();
+    clear();
+    restart({});
+    if (known) {
+      connect();
+      receive(attempt(true));
+      event(started(kScriptKey));
+    }
+    clear();
+    restart({}, {found(kScriptKey, true)});
+    connect();
+    ASSERT_EQ(told<ScriptEnded>().size(), 1u) << known;
+    EXPECT_FALSE(told<ScriptEnded>()[0].by_itself) << "the job did not fail by itself";
+    ASSERT_EQ(told<MemberStopped>().size(), 1u);
+    EXPECT_TRUE(told<MemberStopped>()[0].fenced) << "the node is to blame";
+    clear();
+    receive(attempt(true));
+    EXPECT_EQ(ordered(What::kStart, kScriptKey), 0u);
+  }
+}
+
+// Its end was acknowledged, and only the folder is left: that is no news.
+TEST_F(AgentLogicTest, WhatIsOverIsNotTakenUpAgain) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  receive(step(0));
+  event(started(kStepKey));
+  event(ended(kStepKey));
+  acknowledge_all();
+  restart({kScriptKey, kStepKey}, {found(kScriptKey), found(kStepKey)});
+  clear();
+  connect();
+  event(ended(kStepKey));
+  EXPECT_TRUE(told<StepEnded>().empty());
+  event(ended(kScriptKey));
+  acknowledge_all();
+  restart({kScriptKey}, {found(kScriptKey)});
+  clear();
+  connect();
+  EXPECT_TRUE(messages<Renew>()[0].holdings.empty());
+}
+
+// A controller whose log was put back from a backup makes the attempt once more.
+TEST_F(AgentLogicTest, AStartThatIsRefusedAsOldIsAnswered) {
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  event(ended(kScriptKey));
+  acknowledge_all();
+  clear();
+  receive(attempt(true));
+  EXPECT_EQ(ordered(What::kStart, kScriptKey), 0u);
+  EXPECT_EQ(told<MemberStopped>().size(), 1u);
+  receive(attempt(true));
+  EXPECT_EQ(told<MemberStopped>().size(), 1u) << "it is being repeated anyway";
+  receive(attempt(true, 2));
+  EXPECT_EQ(ordered(What::kStart, {kJob, 2, kBatchStep, 0, 0, 0}), 1u);
+}
+
+TEST_F(AgentLogicTest, TheHighestJobOutlivesTheBoot) {
+  connect();
+  receive(attempt(true));
+  receive(stop_all());
+  EXPECT_EQ(highest_job(journal_), kJob);
+  journal_ = {encode_fact(HighestJob{highest_job(journal_)})};
+  restart({});
+  clear();
+  logic_->connected(now_);
+  drain();
+  EXPECT_EQ(messages<Hello>()[0].highest_job, kJob);
+  EXPECT_EQ(highest_job(logic_->journal_snapshot()), kJob);
+}
+
+// A controller whose log is older must not give out these numbers again.
+TEST_F(AgentLogicTest, TheHelloTellsWhichStepsThereHaveBeen) {
+  const auto next_step = [&] {
+    clear();
+    logic_->connected(now_);
+    drain();
+    return messages<Hello>().at(0).holdings.at(0).next_step;
+  };
+  connect();
+  receive(attempt(true));
+  event(started(kScriptKey));
+  EXPECT_EQ(next_step(), 0);
+  connect();
+  receive(step(0));
+  receive(step(1));
+  event(started(kStepKey));
+  event(ended(kStepKey));
+  event(ended({kJob, 1, 1, 0, 0, 0}));
+  acknowledge_all();
+  receive(step(2));
+  EXPECT_EQ(next_step(), 3);
+  connect();
+  event(ended({kJob, 1, 2, 0, 0, 0}));
+  acknowledge_all();
+  EXPECT_EQ(next_step(), 3) << "also when all have ended";
+  journal_ = logic_->journal_snapshot();
+  restart({kScriptKey});
+  EXPECT_EQ(next_step(), 3);
+  StopWork stop = stop_all();
+  stop.whole_attempt = false;
+  stop.step = INT32_MAX;
+  receive(stop);
+  EXPECT_EQ(next_step(), INT32_MAX) << "there is no number above it";
+}
+
+TEST_F(AgentLogicTest, AFullDiskRefusesStartsWithItsReason) {
+  connect();
+  receive(attempt(false));
+  logic_->refuse_starts("the disk is full");
+  clear();
+  receive(step(0));
+  ASSERT_EQ(told<StepEnded>().size(), 1u);
+  EXPECT_EQ(told<StepEnded>()[0].results[0].exit.code, 1);
+  const auto refusals = logic_->take_refusals();
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_NE(refusals[0].why.find("the disk is full"), std::string::npos);
+  for (const bool script : {true, false}) {
+    clear();
+    receive(attempt(script, script ? 2 : 3));
+    ASSERT_EQ(told<LaunchFailed>().size(), 1u);
+    EXPECT_NE(told<LaunchFailed>()[0].why.find("the disk is full"), std::string::npos);
+    EXPECT_EQ(told<MemberStopped>().size(), 1u);
+    EXPECT_TRUE(told<AttemptStarted>().empty());
+  }
+  logic_->refuse_starts("");
+  receive(attempt(true, 4));
+  EXPECT_EQ(ordered(What::kStart, {kJob, 4, kBatchStep, 0, 0, 0}), 1u);
+}
+
+// An agent that stood still hears of ends long after them.
+TEST_F(AgentLogicTest, AnEndIsReportedForWhenTheShimSaysItWas) {
+  connect();
+  receive(attempt(true));
+  const Instant start = now_ + seconds(2), end = now_ + seconds(5);
+  now_ = now_ + minutes(10);
+  clear();
+  ShimEvent began = started(kScriptKey), over = ended(kScriptKey);
+  began.at = start;
+  over.at = end;
+  event(began);
+  event(over);
+  std::vector<std::int64_t> made;
+  for (const Report& report : messages<Report>()) made.push_back(report.made_boot_us);
+  EXPECT_EQ(made, (std::vector<std::int64_t>{start.us, end.us, end.us}));
+  EXPECT_EQ(messages<Report>()[1].ago, now_ - end);
+  clear();
+  receive(attempt(true, 2));
+  ShimEvent ahead = started({kJob, 2, kBatchStep, 0, 0, 0});
+  ahead.at = now_ + hours(1);
+  event(ahead);
+  EXPECT_EQ(messages<Report>()[0].made_boot_us, now_.us) << "nobody is ahead of the clock";
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ enum class Mutant : unsigned char {
   kStalePause,          // what a node says of an earlier pause is accepted
   kOversizeAccepted,    // records beyond their bound are committed, and handed to the log whole
   kLateQuarantine,      // what is being done is forgotten before the append, so that who dies there dies again
+  kEpochIgnored,        // work starts on nodes that have not answered since the controller did
+  kLongValueForgotten,  // long values go although an entry, or the snapshot, names them
   kOwnSilence,          // time in which the controller did not run counts as its nodes' silence
   kSimulatedEnd,
   // Planted by the unit test of the check that must see them: the simulation has no processes, files or certificates.

@@ -2,6 +2,9 @@
 // commands (submit, run, alloc, jobs, nodes, cancel, show, history).
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "frontends/slurm/client/context.h"
 
 namespace lockstep {
@@ -19,7 +22,10 @@ int topology_main(int argc, char** argv);
 int load_topology(const std::string& socket, const std::string& path);
 int checkpoint_main(const ClientContext& context, int argc, char** argv);
 int completion_main(int argc, char** argv);
+int man_main(int argc, char** argv);
+std::vector<std::string_view> all_verbs();  // for people: what `lockstep help` lists, and the Slurm commands' own names
 int explain_main(const ClientContext& context, int argc, char** argv);
+int logs_main(const ClientContext& context, int argc, char** argv);
 int whatif_main(const ClientContext& context, int argc, char** argv);
 
 }  // namespace lockstep

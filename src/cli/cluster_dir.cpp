@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/text.h"
 #include "io/client/unix_api_client.h"
 #include "io/local/folder.h"
@@ -136,6 +139,19 @@ Result<std::int64_t> parse_memory_mb(const std::string& text) {
   if (!amount || *amount == 0 || *amount > 1'000'000'000)
     return invalid(format("--memory {}: write an amount such as 512G", text));
   return static_cast<std::int64_t>(*amount) * factor_mb;
+}
+
+std::string shell_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string as_shell_word(const std::string& text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("/._-+:,@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  return plain ? text : shell_quoted(text);
 }
 
 std::string program_dir() {

@@ -1,60 +1,202 @@
+// Completion for bash, zsh and fish. Options come from the table behind --help, or from a command's own --help while
+// the shell asks; what can follow some of them (partitions, nodes, jobs …) is asked of the cluster then.
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
+#include "frontends/slurm/client/options.h"
+#include "frontends/slurm/client/say.h"
 
 namespace lockstep {
 
 namespace {
 
-// Options are read from each command's own --help, so they cannot fall behind it.
-constexpr const char* kBash =
-    R"help(# bash completion for lockstep and its Slurm commands:  eval "$(lockstep completion bash)"
-_lockstep() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=$1 verbs
-  verbs="up down status env node topology submit run alloc jobs nodes cancel show history checkpoint explain whatif completion help version"
-  if [[ $command == */lockstep || $command == lockstep ]]; then
-    if [ "$COMP_CWORD" -eq 1 ]; then
-      COMPREPLY=($(compgen -W "$verbs" -- "$word"))
+// What can follow an option: words that a command prints, or the words themselves.
+struct Values {
+  std::string_view options;  // long names, and letters where other commands than sbatch, srun and salloc have one
+  std::string_view from;     // shell
+};
+constexpr Values kValues[] = {
+    {"partition p", "sinfo -h -o %R"},
+    {"nodelist w exclude x nodes n", "sinfo -h -N -o %N"},
+    {"jobs jobid j job", "squeue -h -o %i"},
+    {"qos q", "sacctmgr -nP show qos format=name"},
+    {"account accounts A", "sacctmgr -nP show account format=account"},
+    {"user users u", "squeue -h -o %u"},
+    {"constraint C", "sinfo -h -o %f | tr , '\\n'"},
+    {"states state t", "printf '%s\\n' PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL all"},
+    {"open-mode", "printf '%s\\n' append truncate"},
+    {"distribution m", "printf '%s\\n' block cyclic"},
+    {"signal s", "printf '%s\\n' TERM INT USR1 USR2 CONT STOP KILL"},
+};
+constexpr const char* kCommands = "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio";
+constexpr SlurmCommand kOfTable[] = {SlurmCommand::kSbatch, SlurmCommand::kSrun, SlurmCommand::kSalloc};
+
+bool has_help(const OptionDef& def) { return !def.same_as && def.standing != Standing::kRefused && *def.about != '\0'; }
+
+// A word as the value of which option? Letters count only where the command's own option of that letter is meant: -t is
+// a time for srun and states for squeue.
+const Values* values_of(std::string_view option, const OptionDef* def) {
+  for (const Values& values : kValues)
+    for (const auto& name : split_words(values.options))
+      if (name == option && (!def || name == def->name))
+        return &values;
+  return nullptr;
+}
+
+std::string joined_verbs() {
+  std::string out;
+  for (const auto verb : all_verbs()) out += (out.empty() ? "" : " ") + std::string(verb);
+  return out;
+}
+
+// "sbatch:-p" and "--partition" for the case of bash and zsh: letters of the table by command, of the others for all.
+std::string bash_cases() {
+  std::string out;
+  for (const SlurmCommand command : kOfTable)
+    for (const OptionDef& def : option_table())
+      if ((def.commands & static_cast<unsigned>(command)) && def.letter)
+        if (const Values* values = values_of(def.name, &def); !values || has_help(def))
+          out += format("    {}:-{}) {} ;;\n", name_of(command), def.letter,
+                        values ? format("{} 2> /dev/null", values->from) : std::string(":"));
+  for (const Values& values : kValues) {
+    std::string patterns;
+    for (const auto& name : split_words(values.options))
+      patterns += format("{}*:-{}{}", patterns.empty() ? "" : " | ", name.size() > 1 ? "-" : "", name);
+    out += format("    {}) {} 2> /dev/null ;;\n", patterns, values.from);
+  }
+  return out;
+}
+
+std::string bash_text() {
+  std::string out =
+      "# completion for lockstep and its Slurm commands, bash:  eval \"$(lockstep completion bash)\"\n"
+      "_lockstep_values() {  # COMMAND:OPTION\n  case $1 in\n" +
+      bash_cases() + "    *) return 1 ;;\n  esac\n}\n";
+  out += format(
+      "_lockstep_verbs='{}'\n"
+      "_lockstep_alias() {{\n  case $1 in submit) echo sbatch ;; run) echo srun ;; alloc) echo salloc ;; jobs) echo "
+      "squeue ;;\n"
+      "    nodes) echo sinfo ;; cancel) echo scancel ;; history) echo sacct ;; *) echo \"$1\" ;; esac\n}}\n",
+      joined_verbs());
+  out += R"bash(_lockstep() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[0]##*/} help values i
+  [[ $before == = ]] && before=${COMP_WORDS[COMP_CWORD-2]}   # --partition=ma: bash cuts at the =
+  [[ $word == = ]] && word=
+  help=$command
+  if [[ $command == lockstep ]]; then
+    if [ "$COMP_CWORD" -eq 1 ] || [[ ${COMP_WORDS[1]} == help ]]; then
+      COMPREPLY=($(compgen -W "$_lockstep_verbs" -- "$word"))
       return
     fi
-    command="$command ${COMP_WORDS[1]}"
+    help="lockstep ${COMP_WORDS[1]}"
+    command=$(_lockstep_alias "${COMP_WORDS[1]}")
   fi
-  case $before in
-    -p | --partition) COMPREPLY=($(compgen -W "$(sinfo -h -o %R 2> /dev/null)" -- "$word")); return ;;
-    -w | --nodelist | -x | --exclude) COMPREPLY=($(compgen -W "$(sinfo -h -N -o %N 2> /dev/null)" -- "$word")); return ;;
-    -j | --jobs | --jobid) COMPREPLY=($(compgen -W "$(squeue -h -o %i 2> /dev/null)" -- "$word")); return ;;
-  esac
+  if [[ $before == -* ]] && values=$(_lockstep_values "$command:$before") && [ -n "$values" ]; then
+    COMPREPLY=($(compgen -W "$values" -- "$word"))
+    return
+  fi
   if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W "$($command --help 2> /dev/null | grep -oE -- '--[a-z][a-z0-9-]+' | sort -u)" -- "$word"))
+    COMPREPLY=($(compgen -W "$($help --help 2> /dev/null | grep -oE -- '--[a-z][a-z0-9-]+' | sort -u)" -- "$word"))
     return
   fi
   case $command in
-    *scancel | *cancel | *explain) COMPREPLY=($(compgen -W "$(squeue -h -o %i 2> /dev/null)" -- "$word")) ;;
-    *scontrol)
-      if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "show update hold release requeue requeuehold suspend resume ping create delete wait_job write" -- "$word"))
-      elif [ "$before" = show ]; then
-        COMPREPLY=($(compgen -W "job node partition step config topology hostnames hostlist" -- "$word"))
-      else
-        COMPREPLY=($(compgen -W "$(squeue -h -o %i 2> /dev/null)" -- "$word"))
-      fi ;;
-    *) COMPREPLY=($(compgen -f -- "$word")) ;;
+    scancel | explain | checkpoint) values=$(squeue -h -o %i 2> /dev/null) ;;
+    node) values="list token join update drain resume revoke remove kill $(sinfo -h -N -o %N 2> /dev/null)" ;;
+    completion) values="bash zsh fish" ;;
+    man) values=$_lockstep_verbs ;;
+    scontrol | show)
+      values="show update hold release requeue requeuehold suspend resume ping create delete wait_job write"
+      [[ $before == show ]] && values="job node partition step reservation license config topology hostnames hostlist"
+      case $before in
+        job | hold | release | requeue | requeuehold | suspend | resume) values=$(squeue -h -o %i 2> /dev/null) ;;
+        node) values=$(sinfo -h -N -o %N 2> /dev/null) ;;
+        partition) values=$(sinfo -h -o %R 2> /dev/null) ;;
+      esac ;;
+    *) COMPREPLY=($(compgen -f -- "$word")); return ;;
   esac
+  COMPREPLY=($(compgen -W "$values" -- "$word"))
 }
-complete -F _lockstep lockstep sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio
-)help";
+)bash";
+  return out + format("complete -F _lockstep lockstep {}\n", kCommands);
+}
+
+std::string zsh_text() {
+  return "# completion for lockstep and its Slurm commands, zsh:  eval \"$(lockstep completion zsh)\"\n"
+         "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n"
+         "autoload -Uz bashcompinit && bashcompinit\n" +
+         bash_text();
+}
+
+std::string fish_quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\')
+      out += '\\';
+    out += c;
+  }
+  return out + "'";
+}
+
+std::string fish_option(SlurmCommand command, const OptionDef& def) {
+  std::string out = format("complete -c {} -l {}", name_of(command), def.name);
+  if (def.letter)
+    out += format(" -s {}", def.letter);
+  if (def.takes == Takes::kValue)
+    out += " -r";
+  if (const Values* values = values_of(def.name, &def))
+    out += " -f -a " + fish_quoted(format("({} 2> /dev/null)", values->from));
+  return out + " -d " + fish_quoted(def.about) + "\n";
+}
+
+std::string fish_text() {
+  std::string out =
+      "# completion for lockstep and its Slurm commands, fish:  lockstep completion fish | source\n"
+      "function __lockstep_options\n"
+      "  $argv --help 2> /dev/null | string match -ra -- '--[a-z][a-z0-9-]+' | sort -u\nend\n";
+  out += format("complete -c lockstep -n __fish_use_subcommand -f -a {}\n", fish_quoted(joined_verbs()));
+  out +=
+      "complete -c lockstep -n 'not __fish_use_subcommand' -f -a '(__lockstep_options (commandline -opc)[1..2])'\n"
+      "complete -c lockstep -n '__fish_seen_subcommand_from cancel explain checkpoint' -f "
+      "-a '(squeue -h -o %i 2> /dev/null)'\n"
+      "complete -c lockstep -n '__fish_seen_subcommand_from node' -f "
+      "-a 'list drain resume remove revoke (sinfo -h -N -o %N 2> /dev/null)'\n"
+      "complete -c lockstep -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'\n";
+  for (const SlurmCommand command : kOfTable)
+    for (const OptionDef& def : option_table())
+      if ((def.commands & static_cast<unsigned>(command)) && has_help(def))
+        out += fish_option(command, def);
+  for (const auto& command : split_words(kCommands)) {
+    if (command == "sbatch" || command == "srun" || command == "salloc")
+      continue;
+    out += format("complete -c {0} -f -a '(__lockstep_options {0})'\n", command);
+    for (const Values& values : kValues)
+      for (const auto& name : split_words(values.options))
+        out += format("complete -c {} -{} {} -x -a {}\n", command, name.size() > 1 ? "l" : "s", name,
+                      fish_quoted(format("({} 2> /dev/null)", values.from)));
+  }
+  out += "complete -c scancel -f -a '(squeue -h -o %i 2> /dev/null)'\n";
+  return out;
+}
+
+constexpr const char* kUsage =
+    "Usage: lockstep completion bash|zsh|fish\n\n"
+    "For this shell, or in its start-up file:\n"
+    "  bash   eval \"$(lockstep completion bash)\"\n"
+    "  zsh    eval \"$(lockstep completion zsh)\"\n"
+    "  fish   lockstep completion fish | source\n";
 
 }  // namespace
 
 int completion_main(int argc, char** argv) {
-  if (argc == 2 && strcmp(argv[1], "bash") == 0) {
-    fputs(kBash, stdout);
+  const std::string shell = argc == 2 ? argv[1] : "";
+  if (shell == "bash" || shell == "zsh" || shell == "fish") {
+    say(shell == "bash" ? bash_text() : shell == "zsh" ? zsh_text() : fish_text());
     return 0;
   }
-  fputs("Usage: lockstep completion bash\n\nFor this shell:  eval \"$(lockstep completion bash)\"\n",
-        argc < 2 ? stderr : stdout);
-  return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
+  fputs(kUsage, shell == "--help" || shell == "-h" ? stdout : stderr);
+  return shell == "--help" || shell == "-h" ? 0 : 2;
 }
 
 }  // namespace lockstep

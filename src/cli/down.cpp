@@ -1,4 +1,5 @@
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
 #include "io/local/folder.h"
+#include "io/local/node_init.h"
 #include "io/local/state_dir.h"
 #include "io/local/survivors.h"
 
@@ -22,19 +24,21 @@ behind but the state directory, from which `lockstep up` starts it again; jobs t
 
   --dir DIR   state directory (default $LOCKSTEP_DIR, else ~/.lockstep/default)
   --delete    remove the state directory too: jobs, history and certificates are gone. Files in it, and below its
-              folders, that are not the cluster's stay and are named
+              folders, that are not the cluster's stay and are named. A directory that was there before `lockstep up`
+              stays, empty
 
-It stops what runs whatever file of the directory is damaged, and says which.
+It stops what runs whatever file of the directory is damaged, or if all of it was removed, and says so.
 )help";
 
 struct Stopped {
   std::string name;
-  std::vector<std::string> kept;     // what --delete left, because it is not ours
+  Removed removed;                   // by --delete
+  bool is_half_deleted = false;      // by an earlier one
   std::vector<std::string> damaged;  // what could not be read, with what to do about it
 };
 
 struct Found {
-  std::string id;
+  std::string id;                 // "": the mark cannot be read, and nothing runs
   std::optional<StateDir> state;  // nullopt: its mark is lost
   std::string damage;
 };
@@ -51,30 +55,67 @@ Result<Found> find(const std::string& root) {
   if (std::string id = id_of_those_in(root); !id.empty())
     return Found{std::move(id), std::nullopt, state.error().message};
   if (is_marked)
-    return state.error();
+    return Found{"", std::nullopt,
+                 format("nothing runs for {0}, and its mark {0}/{1} cannot be read: remove that (rm -r {0}/{1}), and "
+                        "`lockstep up --dir {0}` makes a new one. Jobs and history are not concerned",
+                        root, kMarkFile)};
   StateDir made = TRY(find_state_dir(root));
   std::string id = made.id;
   return Found{std::move(id), std::move(made), ""};
 }
 
+// The directory is gone, or nothing is left in it, and what was started from it runs on: it knows whose it is. No lock
+// is needed, as nobody can start it again.
+Result<void> stop_gone(ClusterDir dir, std::string id) {
+  dir.id = std::move(id);
+  TRY(stop_cluster(dir, nullptr));
+  if (!end_shims_below(dir.root + "/nodes/"))
+    return Error{Errc::kTimeout, "some steps of its jobs do not end; look for lockstep-shim in `ps -ef`", {}};
+  return {};
+}
+
 Result<Stopped> stop(ClusterDir dir, bool remove) {
   Found found = TRY(find(dir.root));
+  if (found.id.empty() && remove)
+    return denied(found.damage + ", so that `lockstep down --delete` knows what it may remove");
   dir.id = found.id;
-  const auto lock = TRY(lock_cluster(dir));
+  const auto lock = TRY(lock_cluster(dir, found.state.has_value()));
   const auto conf = dir.load();
   Stopped stopped;
   stopped.name = conf ? conf->name : "unknown";
   if (!found.damage.empty())
     stopped.damaged.push_back(found.damage);
-  if (!conf || !conf->damage.empty())
+  if (found.id.empty())
+    return stopped;
+  const bool is_begun = dir.is_ours();
+  if (is_begun && (!conf || !conf->damage.empty()))
     stopped.damaged.push_back(conf ? conf->damage + "; its copy was used" : conf.error().message);
   TRY(stop_cluster(dir, conf ? &*conf : nullptr));
   if (remove && !found.state)
     return denied(format("it is stopped, but {} is not removed, since its mark cannot be read: {}. Remove it with rm",
                          dir.root, found.damage));
+  stopped.is_half_deleted = !remove && found.state && is_half_deleted(found.state->folder);
   if (remove)
-    stopped.kept = TRY(remove_state_dir(std::move(*found.state)));
+    stopped.removed = TRY(remove_state_dir(std::move(*found.state)));
   return stopped;
+}
+
+int down_without_directory(const ClusterDir& dir, bool remove) {
+  std::string id = id_of_those_in(dir.root);
+  if (const auto begun = remove && id.empty() ? remove_begun_claim(dir.root) : Result<bool>(false); begun && *begun) {
+    printf("what a `lockstep up` left in %s that was interrupted as it began is removed\n", dir.root.c_str());
+    return 0;
+  }
+  if (id.empty()) {
+    fprintf(stderr, "lockstep down: there is no cluster in %s\n", dir.root.c_str());
+    return 1;
+  }
+  if (const auto stopped = stop_gone(dir, std::move(id)); !stopped) {
+    fprintf(stderr, "lockstep down: %s\n", stopped.error().message.c_str());
+    return 1;
+  }
+  printf("what ran for %s is down; the directory itself was removed before\n", dir.root.c_str());
+  return 0;
 }
 
 }  // namespace
@@ -82,6 +123,7 @@ Result<Stopped> stop(ClusterDir dir, bool remove) {
 int down_main(int argc, char** argv) {
   static const option kOptions[] = {
       {"dir", 1, nullptr, 'd'}, {"delete", 0, nullptr, 'D'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+  signal(SIGPIPE, SIG_IGN);  // who reads what we say may go away: it goes down all the same
   std::string path;
   bool remove = false;
   optind = 1;
@@ -92,10 +134,9 @@ int down_main(int argc, char** argv) {
       default: fputs("Try `lockstep down --help`.\n", stderr); return 2;
     }
   const ClusterDir dir = cluster_dir(path);
-  if (!dir.is_ours()) {
-    fprintf(stderr, "lockstep down: there is no cluster in %s\n", dir.root.c_str());
-    return 1;
-  }
+  const bool is_marked = access(dir.file(kMarkFile).c_str(), F_OK) == 0;  // alone: an `up` was killed as it began
+  if (!dir.is_ours() && !is_marked)
+    return down_without_directory(dir, remove);
   const auto done = stop(dir, remove);
   if (!done) {
     fprintf(stderr, "lockstep down: %s\n", done.error().message.c_str());
@@ -104,13 +145,17 @@ int down_main(int argc, char** argv) {
   if (!remove)
     for (const auto& what : done->damaged) fprintf(stderr, "lockstep down: %s\n", what.c_str());
   const char* name = done->name.c_str();
-  if (!remove)
+  if (done->is_half_deleted)
+    printf("nothing runs; %s\n", half_deleted_text(dir.root).c_str());
+  else if (!remove)
     printf("cluster \"%s\" is down; `lockstep up --dir %s` starts it again\n", name, dir.root.c_str());
-  else if (done->kept.empty())
-    printf("cluster \"%s\" is down, its directory removed\n", name);
-  else
+  else if (!done->removed.kept.empty())
     printf("cluster \"%s\" is down, its files removed. What is not ours stays in %s: %s\n", name, dir.root.c_str(),
-           join(done->kept, ", ").c_str());
+           join(done->removed.kept, ", ").c_str());
+  else if (done->removed.directory_stays)
+    printf("cluster \"%s\" is down, its files removed. %s itself was there before and stays\n", name, dir.root.c_str());
+  else
+    printf("cluster \"%s\" is down, its directory removed\n", name);
   return 0;
 }
 

@@ -156,6 +156,11 @@ void print(const Explanation& e) {
   else if (f.start)
     say(format("  {} to start {} ({}){}\n", f.binds ? "Promised" : "Foreseen", clock_text(f.start), start_text(f),
                place));
+  else if (e.not_before)
+    say(format("  Not before {} (in {}); what is free then is not foreseen\n", clock_text(e.not_before),
+               span_text(seconds_until(e.not_before))));
+  else if (e.expected.reason == "Dependency")
+    say("  Its start is foreseen once that has happened.\n");
   else if (e.state == "pending")
     say("  No start is foreseen: nothing that is known will let it start.\n");
   for (const NodeFunnel& funnel : e.funnels) print_funnel(funnel, e.funnels.size() > 1);

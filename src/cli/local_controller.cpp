@@ -21,7 +21,8 @@ bool answers(const ClusterDir& dir) {
   const auto client = connect_unix(dir.socket());
   if (!client)
     return false;
-  const auto reply = (*client)->call("GET", "/v1/ping", "", seconds(30));
+  tell_of_silence(**client, dir);
+  const auto reply = (*client)->call("GET", "/v1/ping", "", kStartPatience);
   return reply && reply->status < 300;
 }
 
@@ -59,7 +60,7 @@ class Wait {
       return true;
     if (supervisor_ && !started_)
       supervisor_->signal(SIGHUP);  // it may be waiting before its next try
-    for (Duration waited; waited < kStartPatience; waited = waited + kLook) {
+    for (const Instant until = boot_now() + kStartPatience; boot_now() < until;) {
       TRY(see_to_supervisor());
       if (answers(dir_))
         return false;
@@ -112,6 +113,7 @@ class Wait {
 
 Result<bool> start_controller(const ClusterDir& dir, const ClusterConf& conf) {
   TRY(TRY(Folder::open(dir.root)).folder("log", 0700));
+  TRY(RunNoteFile::open(dir.file(kControllerNoteFile)));  // else a supervisor could say why only in its log
   return Wait(dir, conf).run();
 }
 
@@ -122,7 +124,7 @@ Result<void> stop_controller(const ClusterDir& dir) {
   for (const auto& noted : {note->supervisor, note->process}) {
     const auto process = noted ? own_process(*noted, dir.id) : std::nullopt;
     // A supervisor gives the controller ten seconds.
-    if (process && !process->end(seconds(20)))
+    if (process && !end_and_tell(*process, seconds(20), "the controller"))
       return Error{Errc::kTimeout, format("process {} does not end", noted->pid), {}};
   }
   return {};

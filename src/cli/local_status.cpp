@@ -8,6 +8,7 @@
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
 #include "io/local/restarts.h"
+#include "io/local/start_note.h"
 #include "io/local/state_dir.h"
 
 namespace lockstep {
@@ -47,6 +48,48 @@ Result<RunNote> settled_note(const std::string& path) {
   }
 }
 
+// Of a node of this directory whose first process is not at work; "" = it is.
+std::string first_process_text(const ClusterDir& dir, const NodeStatus& node) {
+  const std::string file = dir.node_dir(node.name) + "/agent.json";
+  if (access(file.c_str(), F_OK) != 0)
+    return {};  // it runs elsewhere
+  if (access(file.c_str(), R_OK) != 0)
+    return {};  // these notes are not for our eyes, which says nothing of the node
+  const std::string note = dir.node_dir(node.name) + "/" + kInitPidFile;
+  if (node.pid == 0 && !read_pid_file(note))
+    return format("{} cannot be read, so that it is not known whether node {} runs; `lockstep up` sees to it", note,
+                  node.name);
+  if (node.pid == 0)
+    return format("the first process of node {} has ended, and nothing runs there; `lockstep up` starts it", node.name);
+  if (is_stopped(node.pid))
+    return format("the first process of node {0} (process {1}) is stopped; `kill -CONT {1}` lets it go on", node.name,
+                  node.pid);
+  return {};
+}
+
+// Of a node that runs, and cannot connect anew.
+std::string certificate_text(const ClusterDir& dir, const NodeStatus& node) {
+  if (node.pid == 0 || has_certificate(dir, node.name))
+    return {};
+  return format(
+      "node {0} runs without a certificate of this cluster's CA, so that its agent cannot connect anew: "
+      "{1}/pki lacks files, or holds those of another CA. Put them back, or `lockstep down --dir {2}` and "
+      "`lockstep up --dir {2}` give it new ones",
+      node.name, dir.node_dir(node.name), dir.root);
+}
+
+// The CA is what every certificate hangs on.
+std::string authority_text(const ClusterDir& dir) {
+  const bool has_run = access(dir.file("lockstep.db").c_str(), F_OK) == 0;
+  if (!has_run || access(dir.file("pki/ca.pem").c_str(), F_OK) == 0)
+    return {};
+  return format(
+      "{0}/pki/ca.pem is missing: the controller makes a new CA when it starts next, and no node has a "
+      "certificate of that. Put {0}/pki back from a backup; or `lockstep down --dir {0}` and `lockstep up "
+      "--dir {0}` give the nodes of this machine new certificates, and other machines join again",
+      dir.root);
+}
+
 void add_node_notes(NodeStatus& node, const ClusterDir& dir) {
   if (const auto process = node_process(dir, node.name)) {
     node.pid = process->pid;
@@ -55,6 +98,7 @@ void add_node_notes(NodeStatus& node, const ClusterDir& dir) {
   if (const auto note = read_run_note(dir.node_dir(node.name) + "/" + kAgentNoteFile)) {
     node.agent_ends = note->ends;
     node.agent_last_end = note->ended;
+    node.agent_last_end_at_s = note->ended_at_s;
   }
 }
 
@@ -62,7 +106,7 @@ void add_node_notes(NodeStatus& node, const ClusterDir& dir) {
 void add_local_parts(ClusterStatus& status, const ClusterDir& dir) {
   if (const auto note = settled_note(dir.file(kControllerNoteFile)))
     add_controller_note(status, *note);
-  else if (note.error().code == Errc::kCorrupt)
+  else if (note.error().code == Errc::kCorrupt || note.error().code == Errc::kDenied)
     status.notices.push_back(
         format("{} is damaged: what runs is not known from it. `lockstep down` finds it all the same",
                dir.file(kControllerNoteFile)));
@@ -70,12 +114,24 @@ void add_local_parts(ClusterStatus& status, const ClusterDir& dir) {
     for (auto& line : split(*list, '\n'))
       if (!line.empty())
         status.quarantined.push_back(std::move(line));
-  for (auto& node : status.nodes) add_node_notes(node, dir);
+  for (auto& node : status.nodes) {
+    add_node_notes(node, dir);
+    if (status.controller_pid)  // else all of it may be down, as it was told
+      for (auto* text : {first_process_text, certificate_text})
+        if (std::string what = text(dir, node); !what.empty())
+          status.notices.push_back(std::move(what));
+  }
 }
 
-bool is_owner(const ClusterDir& dir) {
+std::optional<uid_t> owner_of(const ClusterDir& dir) {
   struct stat found {};
-  return stat(dir.root.c_str(), &found) == 0 && found.st_uid == geteuid();
+  return stat(dir.root.c_str(), &found) == 0 ? std::optional(found.st_uid) : std::nullopt;
+}
+
+// For who may not read why no controller answers, nor start one.
+std::string owner_text(const ClusterDir& dir, uid_t owner) {
+  return format("only user {0} can see more of {1} and start its controller: ask them for `lockstep up --dir {1}`",
+                owner == 0 ? std::string("root") : std::to_string(owner), dir.root);
 }
 
 }  // namespace
@@ -89,7 +145,8 @@ Result<ClusterStatus> cluster_status(const ClusterDir& dir) {
     status = TRY(decode_cluster_status(*answer));
   status.dir = dir.root;
   status.socket = dir.socket();
-  const bool owner = is_owner(dir);
+  const auto owned_by = owner_of(dir);
+  const bool owner = owned_by == geteuid();
   const auto conf = owner ? dir.load() : Result<ClusterConf>(denied(""));
   if (owner) {
     if (!conf)
@@ -100,17 +157,34 @@ Result<ClusterStatus> cluster_status(const ClusterDir& dir) {
       status.notices.push_back(lost_mark_text(dir));
     else if (const auto state = find_state_dir(dir.root); !state)
       status.notices.push_back(state.error().message);
+    if (std::string what = authority_text(dir); !what.empty())
+      status.notices.push_back(std::move(what));
   }
   if (!answer) {
     status.jobs_known = false;
     if (conf)
       status.cluster = conf->name;
+    else if (!owner && owned_by)
+      status.notices.push_back(owner_text(dir, *owned_by));
     if (owner)
       for (const auto& name : all_node_names(dir, conf ? &*conf : nullptr)) status.nodes.push_back({name, "unknown"});
   }
   add_local_parts(status, dir);
+  // It answers that it cannot write: not even down who is asking, where that is not known yet.
+  const bool is_full = !answer && answer.error().field == "read-only";
+  if (is_full)
+    status.notices.insert(status.notices.begin(), "read-only: " + answer.error().message);
+  const auto starting = answer ? std::nullopt : read_start_note(dir.file(kStartNoteFile));
+  if (starting) {
+    status.controller_pid = starting->process.pid;
+    status.notices.insert(status.notices.begin(),
+                          format("the controller is starting and answers when it is through: {}", starting->what));
+  }
   if (!answer)
-    status.controller_state = status.controller_pid ? "not answering" : "down";
+    status.controller_state = is_full                 ? "read-only"
+                              : starting              ? "starting"
+                              : status.controller_pid ? "not answering"
+                                                      : "down";
   else if (status.controller_state.empty())
     status.controller_state = "up";
   return status;

@@ -16,6 +16,19 @@ namespace lockstep {
 
 namespace {
 
+// For a moment a process of our own looks so, too: one whose `up` was killed before it got its program and what tells
+// whose it is.
+bool is_a_strangers(const ProcessId& process, const std::string& cluster_id) {
+  constexpr int kLooks = 100;  // of 10 ms
+  for (int look = 0; look < kLooks; ++look) {
+    const auto proven = OwnProcess::prove(process, cluster_id);
+    if (proven || proven.error().code != Errc::kDenied || !command_name(process.pid).starts_with("lockstep"))
+      return false;
+    usleep(10'000);
+  }
+  return true;
+}
+
 // The notes of a copied directory name the original's processes.
 Result<void> check_is_no_copy(const ClusterDir& dir, const std::vector<std::string>& names) {
   std::vector<ProcessId> noted;
@@ -26,14 +39,12 @@ Result<void> check_is_no_copy(const ClusterDir& dir, const std::vector<std::stri
   for (const auto& name : names)
     if (const auto process = read_pid_file(dir.node_dir(name) + "/" + kInitPidFile))
       noted.push_back(*process);
-  for (const ProcessId& process : noted) {
-    const auto proven = OwnProcess::prove(process, dir.id);
-    if (!proven && proven.error().code == Errc::kDenied && command_name(process.pid).starts_with("lockstep"))
+  for (const ProcessId& process : noted)
+    if (is_a_strangers(process, dir.id))
       return denied(
           format("{} says that process {} is its own, which runs for another directory: is this a copy of a "
                  "running cluster's? Nothing was touched",
                  dir.root, process.pid));
-  }
   return {};
 }
 
@@ -41,7 +52,7 @@ Result<void> check_is_no_copy(const ClusterDir& dir, const std::vector<std::stri
 Result<void> stop_unnoted_controller(const ClusterDir& dir) {
   for (const auto name : {kSupervisorName, kControllerName})
     for (const auto& process : survivors(dir.id, name))
-      if (!process.end(seconds(20)))
+      if (!end_and_tell(process, seconds(20), "the controller"))
         return Error{Errc::kTimeout, format("process {} does not end", process.id().pid), {}};
   return {};
 }
@@ -58,7 +69,7 @@ Result<void> stop_nodes(const ClusterDir& dir, const std::vector<std::string>& n
       nodes.push_back(std::move(node));
   for (const auto& node : nodes) node.signal(SIGTERM);
   for (const auto& node : nodes)
-    if (!node.end(seconds(10)))
+    if (!end_and_tell(node, seconds(10), "a node"))
       return Error{Errc::kTimeout, format("node process {} does not end", node.id().pid), {}};
   return {};
 }

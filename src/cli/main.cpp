@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
 #include "io/local/node_init.h"
 #include "io/local/supervisor.h"
@@ -19,6 +20,7 @@ A cluster
   down       stop it, leaving nothing behind but its directory
   status     controller, nodes and jobs at a glance
   env        print the shell exports that point commands at a cluster
+  logs       logs of the controller and of nodes; what a job wrote, and how it ended
   node       join a node, drain, resume, cut off or remove nodes
   topology   load, check, show or clear the tree of switches
 
@@ -38,7 +40,8 @@ Work (each is the Slurm command of the same meaning, with all of its options)
   explain    why a job waits, and what would start it sooner
   whatif     when jobs would start with other nodes, limits, weights or jobs
 
-  completion bash    print bash completion
+  completion SHELL   completion for bash, zsh or fish
+  man                manual pages, of one command or of all
 
 Examples
   lockstep up --nodes 5 --gpus 8xh100
@@ -62,6 +65,32 @@ constexpr Alias kAliases[] = {
     {"priorities", sprio_main},  {"sprio", sprio_main},
 };
 
+struct Verb {
+  const char* word;
+  int (*command)(int, char**);
+};
+constexpr Verb kVerbs[] = {
+    {"up", up_main},
+    {"down", down_main},
+    {"env", env_main},
+    {"status", status_main},
+    {"node", node_main},
+    {"topology", topology_main},
+    {"completion", completion_main},
+    {"man", man_main},
+};
+constexpr Alias kQuestions[] = {
+    {"explain", explain_main}, {"logs", logs_main}, {"whatif", whatif_main}, {"checkpoint", checkpoint_main}};
+
+int no_such_verb(const std::string& verb) {
+  const auto meant = nearest(verb, all_verbs());
+  fprintf(stderr, "lockstep: no such verb: %s\n", verb.c_str());
+  if (!meant.empty())
+    fprintf(stderr, "Did you mean `lockstep %s`?\n", std::string(meant).c_str());
+  fputs("Try `lockstep help`.\n", stderr);
+  return 2;
+}
+
 // The Slurm commands spell it --json; here every list also takes -o json.
 std::vector<std::string> with_json_spelling(int argc, char** argv) {
   std::vector<std::string> words;
@@ -78,9 +107,22 @@ std::vector<std::string> with_json_spelling(int argc, char** argv) {
 
 }  // namespace
 
+std::vector<std::string_view> all_verbs() {
+  std::vector<std::string_view> words{"help", "version"};
+  for (const auto& known : kVerbs) words.emplace_back(known.word);
+  for (const auto& known : kQuestions) words.emplace_back(known.word);
+  for (const auto& known : kAliases) words.emplace_back(known.word);
+  return words;
+}
+
 int cli_main(const ClientContext& context, int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "help";
   if (verb == "help" || verb == "--help" || verb == "-h") {
+    if (verb == "help" && argc > 2) {  // `lockstep help node` is `lockstep node --help`
+      char asked[] = "--help";
+      char* words[] = {argv[0], argv[2], asked, nullptr};
+      return strcmp(argv[2], "help") == 0 ? cli_main(context, 2, argv) : cli_main(context, 3, words);
+    }
     fputs(kHelp, stdout);
     return 0;
   }
@@ -95,26 +137,12 @@ int cli_main(const ClientContext& context, int argc, char** argv) {
       fputs("lockstep: --dir is empty: name the cluster's directory (is a variable not set?)\n", stderr);
       return 2;
     }
-  if (verb == "up")
-    return up_main(argc - 1, argv + 1);
-  if (verb == "down")
-    return down_main(argc - 1, argv + 1);
-  if (verb == "env")
-    return env_main(argc - 1, argv + 1);
-  if (verb == "status")
-    return status_main(argc - 1, argv + 1);
-  if (verb == "node")
-    return node_main(argc - 1, argv + 1);
-  if (verb == "topology")
-    return topology_main(argc - 1, argv + 1);
-  if (verb == "explain")
-    return explain_main(context, argc - 1, argv + 1);
-  if (verb == "whatif")
-    return whatif_main(context, argc - 1, argv + 1);
-  if (verb == "checkpoint")
-    return checkpoint_main(context, argc - 1, argv + 1);
-  if (verb == "completion")
-    return completion_main(argc - 1, argv + 1);
+  for (const Verb& known : kVerbs)
+    if (verb == known.word)
+      return known.command(argc - 1, argv + 1);
+  for (const Alias& known : kQuestions)
+    if (verb == known.word)
+      return known.command(context, argc - 1, argv + 1);
   if (verb == "node-init") {
     const auto init = parse_node_init({argv + 1, argv + argc});
     if (!init) {
@@ -145,8 +173,7 @@ int cli_main(const ClientContext& context, int argc, char** argv) {
     pointers.push_back(nullptr);
     return alias.command(context, static_cast<int>(words.size()), pointers.data());
   }
-  fprintf(stderr, "lockstep: no such verb: %s\nTry `lockstep help`.\n", verb.c_str());
-  return 2;
+  return no_such_verb(verb);
 }
 
 }  // namespace lockstep

@@ -23,14 +23,16 @@ constexpr const char* kHelp = R"help(Usage: lockstep node VERB …
   token --node NAMES [options]              print a token that lets a machine join under one of these names: n5, gpu[1-8]
   token --any-name [options]                the same for any name that nobody has
   join --controller HOST:PORT --token T     make this machine a node (run on the new machine, as root)
-  update NAME --trust-administrators        let root and administrators who call from there be so for the cluster
-  update NAME --no-trust-administrators     the default: they have the rights of the owner of a job there, no others
-  drain NAME [REASON]                       take no new work there
-  resume NAME                               take work again
-  revoke NAME                               cut the node off: its certificate counts no more, its work is fenced
-  remove NAME                               forget a node that is down and holds nothing; its certificate with it
-  kill NAME                                 pull the plug of a virtual node
-All but join take --dir DIR.
+  update NAMES --trust-administrators       let root and administrators who call from there be so for the cluster
+  update NAMES --no-trust-administrators    the default: they have the rights of the owner of a job there, no others
+  drain NAMES [--reason TEXT]               take no new work there
+  resume NAMES                              take work again
+  revoke NAMES                              cut nodes off: their certificates count no more, their work is fenced
+  revoke NAMES --now                        the same, and their work is off: you have made sure that nothing runs there
+  remove NAMES                              forget nodes that are down and hold nothing; their certificates with them
+  kill NAMES                                pull the plug of virtual nodes
+NAMES: one or several, each a name or a host list: n1 n[3-5,8]. All must be there, else nothing is done. All but join take
+--dir DIR.
 
 Options of token
   --ttl SECONDS            how long it may be used (default 3600, at most 30 days)
@@ -54,22 +56,26 @@ Result<std::string> api(const ClusterDir& dir, std::string_view method, const st
   return reply.body;
 }
 
-// What a node is told may be told twice: said again when the controller died with it.
-Result<void> tell_node(const ClusterDir& dir, const std::string& name, const std::string& body) {
+// For what may be asked twice: asked again when the controller died with it.
+Result<std::string> api_again(const ClusterDir& dir, std::string_view method, const std::string& target,
+                              const std::string& body) {
   for (int tries = 3;; --tries) {
-    const auto said = api(dir, "POST", "/v1/nodes/" + name, body);
-    if (said)
-      return {};
-    if (tries == 1 || (said.error().code != Errc::kIo && said.error().code != Errc::kUnavailable))
-      return said.error();
+    auto said = api(dir, method, target, body);
+    if (said || tries == 1 || (said.error().code != Errc::kIo && said.error().code != Errc::kUnavailable))
+      return said;
   }
 }
 
+Result<void> tell_node(const ClusterDir& dir, const std::string& target, const std::string& body) {
+  TRY(api_again(dir, "POST", "/v1/nodes/" + target, body));
+  return {};
+}
+
 struct Words {
-  std::string dir;
+  std::string dir, reason;
   TokenRequest token;
   std::optional<bool> trust;
-  bool help = false;
+  bool now = false, help = false;
 };
 
 Result<std::uint64_t> number(const char* option, const char* text, std::uint64_t most) {
@@ -88,6 +94,8 @@ Result<Words> parse(int argc, char** argv) {
                                     {"replace", 0, nullptr, 'r'},
                                     {"broker", 1, nullptr, 'b'},
                                     {"help", 0, nullptr, 'h'},
+                                    {"now", 0, nullptr, 'w'},
+                                    {"reason", 1, nullptr, 'R'},
                                     {"trust-administrators", 0, nullptr, 'T'},
                                     {"no-trust-administrators", 0, nullptr, 'N'},
                                     {nullptr, 0, nullptr, 0}};
@@ -102,6 +110,7 @@ Result<Words> parse(int argc, char** argv) {
         break;
       case 'u': words.token.uses = static_cast<std::uint32_t>(TRY(number("--uses", optarg, kTokenUsesMax))); break;
       case 'r': words.token.replace = true; break;
+      case 'R': words.reason = optarg; break;
       case 'b':
         words.token.role = JoinToken::Role::kBroker;
         words.token.realm = optarg;
@@ -109,6 +118,7 @@ Result<Words> parse(int argc, char** argv) {
       case 'T': words.trust = true; break;
       case 'N': words.trust = false; break;
       case 'h': words.help = true; break;
+      case 'w': words.now = true; break;
       default: return invalid("");  // getopt has said why
     }
   words.token.trust_administrators = words.trust.value_or(false);
@@ -133,7 +143,7 @@ Result<void> pull_plug(ClusterDir dir, const std::string& name) {
   return {};
 }
 
-Result<UpdateNode> update_of(const std::string& verb, const Words& words, const char* reason) {
+Result<UpdateNode> update_of(const std::string& verb, const Words& words) {
   UpdateNode update;
   if (verb == "update" && !words.trust)
     return invalid("say what to change: --trust-administrators or --no-trust-administrators");
@@ -144,19 +154,53 @@ Result<UpdateNode> update_of(const std::string& verb, const Words& words, const 
   else
     update.drain = verb == "drain";
   if (verb == "drain")
-    update.reason = reason ? reason : "drained by an administrator";
+    update.reason = words.reason.empty() ? "drained by an administrator" : words.reason;
   return update;
 }
 
-Result<void> act_on(const ClusterDir& dir, const std::string& verb, const std::string& name, const Words& words,
-                    const char* reason) {
+Result<void> act_on(const ClusterDir& dir, const std::string& verb, const std::string& name, const Words& words) {
   if (verb == "kill")
     return pull_plug(dir, name);
   if (verb == "remove") {
     TRY(api(dir, "DELETE", "/v1/nodes/" + name, ""));
     return {};
   }
-  TRY(tell_node(dir, name, encode(TRY(update_of(verb, words, reason)))));
+  if (words.now && verb != "revoke")
+    return invalid("--now belongs to revoke");
+  TRY(tell_node(dir, name + (words.now ? "?now=1" : ""), encode(TRY(update_of(verb, words)))));
+  return {};
+}
+
+// Those that are named, each once, and all of them there: a word that is no node must not come to light half way.
+Result<std::vector<std::string>> names_of(const ClusterDir& dir, const std::string& verb,
+                                          const std::vector<std::string>& words) {
+  constexpr std::size_t kNamesMost = 10'000;
+  std::vector<std::string> names;
+  for (const auto& word : words)
+    for (auto& name : TRY(expand_hostlist(word, kNamesMost)))
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
+  if (names.empty() || names.size() > kNamesMost)
+    return invalid("say which nodes: lockstep node " + verb + " NAMES");
+  for (const auto& name : names) {
+    const char* const hint = verb == "drain" ? ". A reason is given as --reason TEXT" : "";
+    if (!is_node_name(name))
+      return invalid(format("{} is no name of a node{}", name, hint));
+    const auto known = verb == "kill" ? Result<std::string>(name) : api_again(dir, "GET", "/v1/nodes/" + name, "");
+    if (!known && known.error().code == Errc::kNotFound)
+      return not_found(format("there is no node {}; nothing was done{}", name, hint));
+    if (!known)
+      return known.error();
+  }
+  return names;
+}
+
+// On the first that fails the rest is left as it is.
+Result<void> act_on_all(const ClusterDir& dir, const std::string& verb, const std::vector<std::string>& words,
+                        const Words& options) {
+  for (const auto& name : TRY(names_of(dir, verb, words)))
+    if (const auto done = act_on(dir, verb, name, options); !done)
+      return Error{done.error().code, format("{}: {}", name, done.error().message), {}};
   return {};
 }
 
@@ -194,10 +238,7 @@ int node_main(int argc, char** argv) {
     fprintf(stderr, "lockstep node: no such verb: %s\nTry `lockstep node help`.\n", verb.c_str());
     return 2;
   }
-  const std::string name = optind < argc ? argv[optind] : "";
-  if (!is_node_name(name))
-    return fail(invalid("say which node: lockstep node " + verb + " NAME"));
-  const auto done = act_on(dir, verb, name, *words, optind + 1 < argc ? argv[optind + 1] : nullptr);
+  const auto done = act_on_all(dir, verb, {argv + optind, argv + argc}, *words);
   return done.ok() ? 0 : fail(done.error());
 }
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "io/local/survivors.h"
 #include "views/shown_text.h"
 
 namespace lockstep {
@@ -15,7 +16,7 @@ namespace {
 constexpr const char* kStatusHelp = R"help(Usage: lockstep status [--dir DIR] [-o table|json]
 
 Controller, nodes and jobs of a cluster of this machine; when and why controller and agents ended and were started
-again; which commands are refused because they ended the controller; what of the cluster's files is damaged or was
+again (of an agent until it has run for ten minutes since; always with -o json); which commands are refused because they ended the controller; what of the cluster's files is damaged or was
 replaced, and who took over from whom (notice). Exit code 0 when the controller is up, 3 when it is not.
 )help";
 constexpr const char* kEnvHelp = R"help(Usage: lockstep env [--dir DIR]
@@ -32,6 +33,13 @@ std::string clock_text(std::int64_t at_s) {
   return text;
 }
 
+// What befell an agent that has run well for a while concerns nobody any more; -o json still tells.
+bool is_over(const NodeStatus& node) {
+  constexpr std::int64_t kWhile = 600;
+  const bool is_well = node.agent_pid != 0 && node.state != "down" && node.state != "unknown";
+  return is_well && time(nullptr) - node.agent_last_end_at_s >= kWhile;
+}
+
 // Why the controller or an agent was started again, and what is refused since because it ended the controller.
 void print_ends(const ClusterStatus& s) {
   if (s.ends > 0)
@@ -44,14 +52,9 @@ void print_ends(const ClusterStatus& s) {
   for (const auto& what : s.notices) printf("notice      %s\n", shown(what).c_str());
   for (const auto& what : s.quarantined) printf("            quarantined: %s\n", what.c_str());
   for (const auto& n : s.nodes)
-    if (n.agent_ends > 0)
-      printf("agent of %s ended %u time(s), last: %s\n", n.name.c_str(), n.agent_ends, n.agent_last_end.c_str());
-}
-
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+    if (n.agent_ends > 0 && !is_over(n))
+      printf("agent of %s ended %u time(s), last at %s: %s\n", n.name.c_str(), n.agent_ends,
+             clock_text(n.agent_last_end_at_s).c_str(), n.agent_last_end.c_str());
 }
 
 void print_jobs(const ClusterStatus& s) {
@@ -64,7 +67,7 @@ void print_jobs(const ClusterStatus& s) {
 }
 
 void print_table(const ClusterStatus& s) {
-  printf("cluster     %s (%s)\n", s.cluster.c_str(), s.dir.c_str());
+  printf("cluster     %s (%s)\n", s.cluster.empty() ? "name not known" : s.cluster.c_str(), s.dir.c_str());
   printf("controller  %s", s.controller_state.c_str());
   if (s.controller_pid)
     printf(", pid %d", s.controller_pid);
@@ -105,8 +108,12 @@ int status_main(int argc, char** argv) {
   }
   const ClusterDir dir = cluster_dir(path);
   if (!dir.is_ours()) {
-    fprintf(stderr, "lockstep status: there is no cluster in %s; start one with: lockstep up --dir %s\n",
-            dir.root.c_str(), dir.root.c_str());
+    if (id_of_those_in(dir.root).empty())
+      fprintf(stderr, "lockstep status: there is no cluster in %s; start one with: lockstep up --dir %s\n",
+              dir.root.c_str(), dir.root.c_str());
+    else
+      fprintf(stderr, "lockstep status: %s was removed while its cluster runs; stop it with: lockstep down --dir %s\n",
+              dir.root.c_str(), dir.root.c_str());
     return 1;
   }
   const auto status = cluster_status(dir);

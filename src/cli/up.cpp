@@ -2,10 +2,14 @@
 #include <errno.h>
 #include <getopt.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -24,11 +28,13 @@ constexpr const char* kHelp = R"help(Usage: lockstep up [options]
 Starts a cluster on this machine: a controller and, with --nodes, that many virtual nodes, each in its own network, UTS,
 mount and process namespaces with its own address and host name. Without --nodes this machine is the one node. A stopped
 cluster is started again with the settings it was made with. Safe to run twice. Controller and agents that end are
-started again by themselves, until `lockstep down`. Started by root the cluster serves every user of this machine, else
+started again by themselves, until `lockstep down`. A node that cannot be started is named, and keeps no other from
+starting; the exit code is 1 then. Started by root the cluster serves every user of this machine, else
 its owner only.
 
   --dir DIR          state directory (default $LOCKSTEP_DIR, else ~/.lockstep/default): a new or empty one, or a
-                     cluster's. Nobody else may be able to exchange it, or a directory that leads to it
+                     cluster's. Nobody else may be able to write to it, or to exchange it or a directory that leads
+                     to it; not below another cluster's, nor, with --nodes, below /run or /dev/shm
   --nodes N          virtual nodes n1 … nN (needs root)
   --gpus COUNTxTYPE  simulated GPUs of each virtual node, for example 8xh100
   --cpus C           cores of each node (default: 8 for each GPU, else this machine's)
@@ -93,6 +99,10 @@ Result<Options> parse(int argc, char** argv, bool& help) {
   }
   if (optind < argc)
     return invalid(format("unexpected argument: {}", argv[optind]));
+  if (o.nodes > 0 && geteuid() != 0)
+    return denied(
+        "virtual nodes need root (network namespaces and a bridge): run it as root, or without --nodes and --gpus, "
+        "which makes this machine the one node of a cluster of your own");
   if (!o.gpus.empty() && o.nodes == 0)
     return invalid("--gpus simulates GPUs on virtual nodes: add --nodes N");
   return o;
@@ -137,13 +147,6 @@ Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
   conf.cpus = o.cpus;
   conf.memory_mb = o.memory_mb;
   conf.move_after_s = o.move_after_s;
-  if (conf.nodes > 0 && geteuid() != 0) {
-    fprintf(stderr,
-            "lockstep: virtual nodes need root (network namespaces and a bridge); starting a cluster of one node, this "
-            "machine, instead.\n");
-    conf.nodes = 0;
-    conf.gpus.clear();
-  }
   if (conf.nodes > 0)
     conf.network = TRY(choose_network(dir.root));
   conf.port = o.port ? static_cast<std::uint16_t>(o.port) : conf.nodes > 0 ? kVirtualPort : TRY(free_port());
@@ -178,16 +181,100 @@ Result<void> save(const ClusterDir& dir, const ClusterConf& conf) {
   return {};
 }
 
+// Whoever could write to it until now may have put another CA there.
+void mend_public(const StateDir& state) {
+  const auto pki = state.folder.existing("pki");
+  const auto certificate = pki ? pki->read("ca.pem") : Result<std::string>(pki.error());
+  const auto open_to_all = state.folder.existing("public");
+  if (!certificate || !open_to_all)
+    return;
+  const auto shown = open_to_all->read("ca.pem");
+  if (shown && *shown != *certificate)
+    fprintf(stderr, "%s/ca.pem was not the certificate of this cluster's CA; it is again\n",
+            open_to_all->path().c_str());
+  if (const auto kept = open_to_all->keep("ca.pem", *certificate, 0644); !kept)
+    fprintf(stderr, "lockstep up: %s\n", kept.error().message.c_str());
+}
+
+// The controller is about to make a CA whose certificates no node has.
+void tell_of_lost_authority(const ClusterDir& dir) {
+  const bool had_one = access(dir.file("lockstep.db").c_str(), F_OK) == 0;
+  if (!had_one || access(dir.file("pki/ca.pem").c_str(), F_OK) == 0)
+    return;
+  fprintf(stderr,
+          "lockstep up: %s/pki/ca.pem is missing. Where it is not put back from a backup, the cluster gets a new CA: "
+          "nodes of this machine that do not run get new certificates now, those that run after `lockstep down --dir "
+          "%s`, and other machines join again (`lockstep node token --help`)\n",
+          dir.root.c_str(), dir.root.c_str());
+}
+
+// Virtual nodes have these of their own, so that nothing of the machine's is seen there.
+bool is_hidden_from_nodes(const std::string& path) {
+  return path.starts_with("/run/") || path.starts_with("/dev/shm/") || path.starts_with("/proc/");
+}
+
+// Whether a cluster can live in this directory.
+Result<void> check_place(const ClusterDir& dir, const StateDir& state, const Options& o) {
+  const std::string real = state.folder.real_path();
+  const bool is_new = !dir.exists();
+  const auto conf = is_new ? Result<ClusterConf>(not_found("")) : dir.load();
+  const bool is_virtual = conf ? conf->nodes > 0 : o.nodes > 0;
+  for (const auto& [what, path] : {std::pair("the state directory", real), std::pair("the programs", program_dir())})
+    if (is_virtual && is_hidden_from_nodes(path + "/"))
+      return denied(
+          format("virtual nodes have a /run and a /dev/shm of their own and would not see {} in {}: use "
+                 "another place, such as /var/lib/lockstep",
+                 what, path));
+  if (is_new && in_memory(state.folder))
+    fprintf(stderr, "lockstep up: %s lies in memory: the cluster is gone when this machine is started again\n",
+            dir.root.c_str());
+  return {};
+}
+
+// Else nodes would come up that cannot run anything, or none, and nobody would say why.
+Result<void> check_programs() {
+  for (const char* name : {"lockstepd", "lockstep-agent", "lockstep-shim"})
+    if (const std::string path = program_dir() + "/" + name; access(path.c_str(), X_OK) != 0)
+      return Error{Errc::kNotFound,
+                   format("{} is missing or may not be run: lockstepd, lockstep-agent and lockstep-shim belong beside "
+                          "lockstep",
+                          path),
+                   {}};
+  return {};
+}
+
+// What could not be told, nor typed again; and what no address of a socket has room for.
+Result<void> check_path(const ClusterDir& dir, const Options& o) {
+  constexpr std::size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
+  if (std::any_of(dir.root.begin(), dir.root.end(), [](unsigned char c) { return c < 32 || c == 127; }))
+    return invalid("--dir: no line breaks and other control characters, please");
+  ClusterConf plain;
+  const std::string longest = o.nodes > 0 ? dir.socket() : dir.node_dir(node_names(plain).front()) + "/run/api.sock";
+  if (longest.size() > kSocketPathMax && !dir.exists())
+    return invalid(format("{} is too long: the socket {} would have {} characters, and may have {}. Use a shorter one",
+                          dir.root, longest, longest.size(), kSocketPathMax));
+  return {};
+}
+
 Result<int> up(const Options& options) {
   ClusterDir dir = cluster_dir(options.dir);
-  if (dir.is_ours() && access(dir.file(kMarkFile).c_str(), F_OK) != 0 && !id_of_those_in(dir.root).empty())
+  TRY(check_path(dir, options));
+  TRY(check_programs());
+  if (access(dir.file(kMarkFile).c_str(), F_OK) != 0 && !id_of_those_in(dir.root).empty())
     return conflict(lost_mark_text(dir));
-  const StateDir state = TRY(claim_state_dir(dir.root));
+  StateDir state = TRY(claim_state_dir(dir.root));
+  if (const auto place = check_place(dir, state, options); !place) {
+    if (state.is_new)
+      (void)remove_state_dir(std::move(state));
+    return place.error();
+  }
   if (state.tightened > 0)
     fprintf(stderr, "%zu files and directories in %s were open to other users; they are closed now\n", state.tightened,
             dir.root.c_str());
   dir.id = state.id;
-  const auto lock = TRY(lock_cluster(dir));
+  const auto lock = TRY(lock_cluster(dir, true));
+  if (is_half_deleted(state.folder))
+    return conflict(half_deleted_text(dir.root));
 
   ClusterConf conf = TRY(conf_for(dir, options));
   if (conf.nodes > 0 && geteuid() != 0)
@@ -202,15 +289,22 @@ Result<int> up(const Options& options) {
   TRY(save(dir, conf));
   if (conf.nodes > 0)
     TRY(make_bridge(conf.network, dir.id));
-  const bool already = TRY(start_controller(dir, conf));
+  tell_of_lost_authority(dir);
+  const auto started_controller = start_controller(dir, conf);
+  if (!started_controller)
+    return Error{started_controller.error().code, started_controller.error().message + room_text(dir.root), {}};
+  const bool already = *started_controller;
+  mend_public(state);
   const std::size_t wanted = node_names(conf).size();
-  const auto [started, replugged] = TRY(start_nodes(dir, conf));
-  if (replugged > 0)
-    fprintf(stderr, "the cables of %zu running node(s) were missing; they are plugged in again\n", replugged);
+  const StartedNodes nodes = TRY(start_nodes(dir, conf));
+  const std::size_t started = nodes.started;
+  if (nodes.replugged > 0)
+    fprintf(stderr, "the cables of %zu running node(s) were missing; they are plugged in again\n", nodes.replugged);
   if (started > 0)
     fprintf(stderr, "starting %zu of %zu node(s) …\n", started, wanted);
-  TRY(wait_nodes_up(dir, conf, seconds(60)));
+  const auto all_up = wait_nodes_up(dir, conf, nodes, seconds(60));
   close_to_others(state);  // certificates of new nodes are made readable to everybody
+  TRY(all_up);
   if (!options.topology.empty())
     if (const int failed = load_topology(dir.socket(), options.topology); failed != 0)
       return failed;
@@ -219,18 +313,20 @@ Result<int> up(const Options& options) {
   else
     printf("cluster \"%s\" is up: %zu node(s)%s%s, state in %s\n", conf.name.c_str(), wanted,
            conf.gpus.empty() ? "" : " with ", conf.gpus.c_str(), dir.root.c_str());
-  printf("point your shell at it:  eval \"$(%s/lockstep env --dir %s)\"\n", program_dir().c_str(), dir.root.c_str());
+  printf("point your shell at it:  eval \"$(%s env --dir %s)\"\n", as_shell_word(program_dir() + "/lockstep").c_str(),
+         as_shell_word(dir.root).c_str());
   return 0;
 }
 
 }  // namespace
 
 int up_main(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);  // who reads what we say may go away: the cluster is brought up all the same
   bool help = false;
   const auto options = parse(argc, argv, help);
   if (!options) {
     fprintf(stderr, "lockstep up: %s\n", options.error().message.c_str());
-    return 2;
+    return options.error().code == Errc::kDenied ? 1 : 2;
   }
   if (help) {
     fputs(kHelp, stdout);

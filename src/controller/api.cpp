@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "controller/ask_store.h"
+#include "controller/reply_buffer.h"
 #include "rules/user_words.h"
 #include "views/job_names.h"
 #include "wire/codec.h"
@@ -16,7 +17,8 @@ namespace {
 std::uint32_t units_of(Cost cost) {
   switch (cost) {
     case Cost::kRead:
-    case Cost::kChange: return 1;
+    case Cost::kChange:
+    case Cost::kEnd: return 1;
     case Cost::kWait: return 2;
     case Cost::kList: return 4;
     case Cost::kQuestion: return 20;
@@ -24,14 +26,14 @@ std::uint32_t units_of(Cost cost) {
   return 1;
 }
 
-Error too_large(std::size_t bytes_max) {
+}  // namespace
+
+Error Api::reply_too_long() const {
   return {Errc::kExhausted,
           format("the answer would be longer than {} MiB: ask for less, by user, partition, state, time or job",
-                 bytes_max >> 20),
+                 settings_.limits.reply_bytes_max >> 20),
           "reply"};
 }
-
-}  // namespace
 
 Api::Api(World world, ApiSettings settings, ApiPowers powers)
     : world_(std::move(world)),
@@ -83,6 +85,8 @@ void Api::handle(std::shared_ptr<HttpExchange> exchange) {
   if (!route)
     return same_path ? visit.refuse(invalid(format("{} is not answered to {}", http.path, http.method)), 405)
                      : visit.refuse(not_found(format("there is no {}", http.path)));
+  if (const auto known = check_query(*route, http); !known.ok())
+    return visit.refuse(known.error());
   if (http.body.size() > route->body_bytes_max)
     return visit.refuse({Errc::kExhausted,
                          format("the body has {} bytes; {} {} takes at most {}", http.body.size(), http.method,
@@ -113,6 +117,8 @@ void Api::dispatch(Visit visit, const Route& route) {
   visit.caller = who.caller;
   if (!is_allowed(visit, route))
     return;
+  if (const auto room = route.cost == Cost::kChange ? check_disk(visit) : Result<void>(); !room.ok())
+    return visit.refuse(room.error());
   if (route.handler)
     return (this->*route.handler)(std::move(visit));
   run_page(std::move(visit));
@@ -166,11 +172,12 @@ void Api::write(Visit visit, PageReply reply, std::shared_ptr<const void> keep) 
 void Api::write_on(const std::shared_ptr<Writing>& writing) {
   PageReply& reply = writing->reply;
   while (reply.more && !writing->gone) {
+    make_room(reply.body, kPieceBytes, settings_.limits.reply_bytes_max);
     if (!reply.more(reply.body))
       reply.more = nullptr;
     if (reply.body.size() > settings_.limits.reply_bytes_max) {
       reply.more = nullptr;
-      return writing->visit.refuse(too_large(settings_.limits.reply_bytes_max), 413);
+      return writing->visit.refuse(reply_too_long(), 413);
     }
     if (reply.more && world_.turns.slice_over())
       return world_.turns.go_on([this, writing] { write_on(writing); });
@@ -187,7 +194,8 @@ void Api::list(Visit visit, Kind kind, std::vector<Record> records, Wanted wante
   reply.more = [viewer = visit.viewer(), records = std::move(records), wanted = std::move(wanted), at = std::size_t{0},
                 first = true](std::string& body) mutable {
     constexpr std::size_t kAtOnce = 32;
-    for (std::size_t n = 0; n < kAtOnce && at < records.size(); ++n, ++at) {
+    const std::size_t end = body.size() + kPieceBytes;
+    for (std::size_t n = 0; n < kAtOnce && at < records.size() && body.size() < end; ++n, ++at) {
       if (wanted && !wanted(records[at]))
         continue;
       const auto shown = shown_to(viewer, records[at]);
@@ -216,6 +224,8 @@ void Api::run_page(Visit visit) {
   }
   if (page == pages_.end())
     return visit.refuse(not_found(format("there is no {}", visit.http().path)));
+  if (const auto known = check_query(page->second, visit.http()); !known.ok())
+    return visit.refuse(known.error());
   if (page->second.kind == PageKind::kLive)
     run_page_live(std::move(visit), page->second);
   else
@@ -241,9 +251,16 @@ void Api::run_page_live(Visit visit, const PageEntry& page) {
                                                        settings_.cluster_name,
                                                        [this](NodeId node) { return world_.view.use(node); },
                                                        {},
+                                                       &world_.view.index(),
                                                        {}}});
   PageReply reply = page.page(live->context, {visit.http().path, visit.http().query});
   write(std::move(visit), std::move(reply), live);
+}
+
+std::shared_ptr<const std::atomic<bool>> Api::gone_mark(const Visit& visit) {
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  visit.exchange->on_gone([gone] { *gone = true; });
+  return gone;
 }
 
 // Beside the history store, on its thread and with its tables; the answer comes back here.
@@ -251,8 +268,11 @@ void Api::run_page_aside(Visit visit, const PageEntry& page) {
   // The exchange belongs to this thread: it comes back with the answer and is never let go there.
   const auto held = std::make_shared<Visit>(std::move(visit));
   const HttpRequest& http = held->http();
-  auto question = [this, held, request = PageRequest{http.path, http.query}, make = page.page, now = world_.clock.now(),
+  auto question = [this, held, gone = gone_mark(*held), request = PageRequest{http.path, http.query}, make = page.page,
+                   now = world_.clock.now(),
                    offset = world_.clock.wall_offset()](HistoryStore& store, const Tables& tables) {
+    if (*gone)  // nobody reads the answer any more
+      return world_.loop.post([visit = std::move(*held)] {});
     const PlanNotes no_notes;
     const ApiLimits& limits = settings_.limits;
     const ReadContext context{tables,
@@ -264,15 +284,16 @@ void Api::run_page_aside(Visit visit, const PageEntry& page) {
                               settings_.cluster_name,
                               [](NodeId) { return NodeUse{}; },
                               {},
+                              nullptr,
                               [&](const HistoryQuery& query) {
                                 return ask_store(store, query, limits.history_rows_max, held->viewer(), tables);
                               }};
     auto reply = std::make_shared<PageReply>(make(context, request));
-    while (reply->more && reply->body.size() <= limits.reply_bytes_max && reply->more(reply->body)) {}
+    while (reply->more && !*gone && reply->body.size() <= limits.reply_bytes_max && reply->more(reply->body)) {}
     reply->more = nullptr;  // what it looked at stays on this thread
     world_.loop.post([this, visit = std::move(*held), reply, too_long = reply->body.size() > limits.reply_bytes_max] {
       if (too_long)
-        return visit.refuse(too_large(settings_.limits.reply_bytes_max), 413);
+        return visit.refuse(reply_too_long(), 413);
       visit.exchange->respond({reply->status, std::move(reply->content_type), std::move(reply->body), {}});
     });
   };

@@ -3,6 +3,7 @@
 // routes.h; whose turn it is, in turns.h; what one caller may have of everything, in ApiLimits.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,11 +21,14 @@
 #include "controller/presence.h"
 #include "controller/question_loop.h"
 #include "controller/routes.h"
+#include "controller/start_refusals.h"
 #include "controller/step_io.h"
+#include "controller/stored_room.h"
 #include "controller/turns.h"
 #include "controller/visit.h"
 #include "controller/waiters.h"
 #include "foresight/cluster_copy.h"
+#include "model/bounds.h"
 #include "views/read_context.h"
 #include "wire/api.h"
 #include "wire/step_route.h"
@@ -45,6 +49,7 @@ struct ApiPowers {
       sign;
   std::string ca_pem, ca_fingerprint;
   AccountBook::Lookup account = look_up_account;  // the machine's user database
+  std::function<std::uint64_t()> free_bytes;      // of the disk under the log; unset: as many as anybody wants
 };
 
 // What one caller may have of the controller. Administrators have no bound where none is said for them.
@@ -56,14 +61,15 @@ struct ApiLimits {
   CallerCounts::Most history = {.each = 8, .all = 128, .reserved = 32};  // sacct, sshare, sprio, watches that begin
   std::size_t history_rows_max = 250'000;                                // also an administrator's
   std::uint64_t pending_jobs_max = 100'000;                              // an array that waits counts once
-  std::uint64_t stored_bytes_max = 1ull << 30;  // scripts and environments of jobs and steps that are listed
+  std::uint64_t stored_bytes_max = 1ull << 30;  // scripts, environments, long words of jobs and steps that are listed
+  std::uint64_t stored_all_max = 16ull << 30;   // the same of all users together, and see StoredRoom
   StepNo steps_max = 100'000;                   // of one job; also an administrator's
 };
 
 struct ApiSettings {
   std::string cluster_name = "lockstep";
   std::size_t script_bytes_max = 4 << 20;
-  std::size_t environment_bytes_max = 4 << 20;
+  std::size_t environment_bytes_max = kEnvironmentBytesMax;
   std::size_t submissions_max = 10'000;  // in one request
   Duration poll_max = seconds(30);
   std::optional<std::uint32_t> only_uid;  // whose work this cluster runs; nullopt: it can become any user
@@ -85,16 +91,22 @@ class Api {
     FairTurns& turns;
     Waiters& waiters;
     Presence& presence;
+    Presence& step_presence;
     const ClusterClock& clock;
     std::function<void(const BlobId&, std::function<void(Result<std::string>)>)> read_blob;
     const TurnWatch& watch;
+    const StartRefusals& start_refusals;
   };
   Api(World world, ApiSettings settings, ApiPowers powers);
 
   void add_pages(std::vector<PageEntry> pages);
   // More lines for /metrics, in Prometheus' text; asked at each request.
   void handle(std::shared_ptr<HttpExchange> exchange);
-  void set_read_only(bool read_only) { read_only_ = read_only; }
+  // Why changes are refused; "": they are not.
+  void set_trouble(std::string trouble) {
+    read_only_ = !trouble.empty();
+    trouble_ = std::move(trouble);
+  }
   // What `lockstep status` tells besides; asked on the loop's thread.
   void set_notices(std::function<std::vector<std::string>()> notices) { notices_ = std::move(notices); }
   // Asks for the lengths of stored scripts that were there at the start, some at a time.
@@ -115,6 +127,9 @@ class Api {
   UserId owner_there(const Visit& visit, const Route& route) const;
   void run_page(Visit visit);
   void run_page_live(Visit visit, const PageEntry& page);
+  // True once nobody waits for the answer any more; for who works it out on another thread.
+  static std::shared_ptr<const std::atomic<bool>> gone_mark(const Visit& visit);
+  Error reply_too_long() const;
   void run_page_aside(Visit visit, const PageEntry& page);
   // Sends the reply, a long one piece by piece. On a turn of the caller.
   struct Writing;
@@ -142,19 +157,31 @@ class Api {
 
   // jobs (api_jobs.cpp, api_job_reads.cpp)
   void submit(Visit);
-  Result<void> can_become(UserId) const;                // a cluster of an ordinary user runs nobody else's work
-  static constexpr std::size_t kReadAtOnce = 16 << 10;  // bytes of a body; longer ones are read beside the history
+  Result<void> can_become(UserId) const;                 // a cluster of an ordinary user runs nobody else's work
+  static constexpr std::size_t kPieceBytes = 256 << 10;  // of a list, written in one turn
+  static constexpr std::size_t kReadAtOnce = 16 << 10;   // bytes of a body; longer ones are read beside the history
   struct Submissions;
   Submissions read_submissions(const Visit&) const;  // on any thread
   void submit_read(Visit, Submissions);
-  void submit_list(Visit, std::vector<Result<CoreLoop::Submission>>);
-  void submit_one(Visit, CoreLoop::Submission, bool has_step, bool interactive);
-  Result<CoreLoop::Submission> prepare(const Visit&, SubmitRequest) const;  // on any thread
+  void submit_settled(Visit, Submissions);  // its dependencies are on what is listed, or said to be met or not
+  struct List;
+  void submit_list(Visit, List);
+  struct Single;  // one submission: whose, by which name, and how it is to be answered
+  void submit_one(Visit, CoreLoop::Submission, Single);
+  void submitted(Visit, const Result<Answer>&, const Single&);
+  Result<CoreLoop::Submission> prepare(const Visit&, SubmitRequest, std::string_view name) const;  // on any thread
   // What submissions add to what their user holds; refuses what goes beyond a user's share. Counts as held from here
   // on; dropped when the live view knows.
   struct Load;
   Result<std::shared_ptr<Load>> take_load(const Visit&, std::span<const CoreLoop::Submission>);
+  Result<std::shared_ptr<Load>> take_update(const Visit&, std::size_t bytes);
   void drop_load(const Load&);
+  std::shared_ptr<Load> load_of(const Visit&, std::span<const CoreLoop::Submission>) const;
+  Result<void> check_load(const Visit&, const Load&, StoredRoom::For) const;
+  void count_load(const Load&, int sign);
+  Result<void> check_disk(const Visit&) const;  // that there is room for what brings no end
+  StoredRoom stored_room() const;
+  std::optional<std::string> stored_notice() const;  // where the room is short: who holds most
   static int status_of_submission(const Error&);
   void wait_started(Visit, JobId, StepNo step, std::shared_ptr<void> keep, std::function<void()> gone = nullptr);
   void list_jobs(Visit);
@@ -190,6 +217,9 @@ class Api {
   void create_step(Visit);
   Result<CoreLoop::Submission> read_step(const Visit&, JobId) const;  // on any thread
   void submit_step(Visit, JobId, Result<CoreLoop::Submission>);
+  void step_created(Visit, StepKey);
+  // The client is there, for the job and for the step, until the result is dropped.
+  std::shared_ptr<void> client_of(const Visit&, StepKey);
   void list_steps(Visit);
   void get_step(Visit);
   void signal_step(Visit);
@@ -246,11 +276,16 @@ class Api {
   std::function<std::vector<std::string>()> notices_;
   std::map<std::string, PageEntry, std::less<>> pages_;
   std::map<UserId, Holdings::Of> on_the_way_;  // of submissions that are not in the live view yet
+  std::uint64_t coming_bytes_ = 0;             // the sum of their stored bytes
+  // Named ones that are on their way, also steps and lists, with those that were sent again meanwhile and wait for the
+  // same answer.
+  std::map<std::pair<UserId, std::string>, std::vector<std::function<void(const Result<Answer>&)>>> named_;
   Refusals refusals_;
   AccountBook accounts_;
   JoinGuard join_guard_;
   std::uint64_t requests_ = 0;
   bool read_only_ = false;
+  std::string trouble_;
   std::uint32_t own_uid_;
 };
 

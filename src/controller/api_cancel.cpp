@@ -33,11 +33,8 @@ Result<std::vector<JobTarget>> names_of(const CancelMany& ask) {
 Result<JobSelector> selector_of(const CancelMany& ask, const Viewer& viewer, const Tables& tables) {
   JobSelector selector;
   auto named = TRY(names_of(ask));
-  for (JobTarget& target : named) {
-    if (!selector.targets)
-      selector.targets.emplace();
-    selector.targets->push_back(std::move(target));
-  }
+  if (!named.empty())
+    selector.targets = TargetList(std::move(named));
   if (const auto unknown = unknown_user(tables, ask.users))
     return invalid("Invalid user name: " + *unknown, "users");
   if (!ask.users.empty())
@@ -73,8 +70,10 @@ struct Api::Cancels {
   Visit visit;
   CancelMany ask;
   JobSelector selector;
-  JobId looked_at;  // jobs below have been
+  std::optional<std::vector<JobId>> among;  // only these need a look
+  JobId looked_at;                          // jobs below have been
   std::vector<JobTarget> targets;
+  std::vector<std::uint32_t> counts;  // how many that were named each stands for; empty: one
   std::size_t next = 0;
   CancelledMany answer;
 };
@@ -83,12 +82,13 @@ void Api::cancel_jobs(Visit visit) {
   auto ask = decode_cancel_many(visit.http().body);
   if (!ask.ok())
     return visit.refuse(ask.error());
-  auto all = std::make_shared<Cancels>(Cancels{std::move(visit), std::move(*ask), {}, {}, {}, 0, {}});
+  auto all = std::make_shared<Cancels>(Cancels{std::move(visit), std::move(*ask), {}, {}, {}, {}, {}, 0, {}});
   if (has_filter(all->ask)) {
     auto selector = selector_of(all->ask, all->visit.viewer(), world_.view.tables());
     if (!selector.ok())
       return all->visit.refuse(selector.error());
     all->selector = std::move(*selector);
+    all->among = world_.view.index().candidates(all->selector);
     return select_next(all);
   }
   auto named = names_of(all->ask);
@@ -96,13 +96,14 @@ void Api::cancel_jobs(Visit visit) {
     return all->visit.refuse(named.error());
   if (named->empty())
     return all->visit.refuse(invalid("names no job: give targets, or a filter such as users or states", "targets"));
-  all->targets = std::move(*named);
+  all->targets = together(world_.view.tables(), std::move(*named), all->counts);
   cancel_next(all);
 }
 
 void Api::select_next(const std::shared_ptr<Cancels>& all) {
   constexpr std::size_t kLookedAtOnce = 256;
-  while (select_more(world_.view.tables(), all->selector, all->looked_at, kLookedAtOnce, all->targets))
+  while (select_more(world_.view.tables(), all->selector, all->looked_at, kLookedAtOnce, all->targets,
+                     all->among ? &*all->among : nullptr))
     if (world_.turns.slice_over())
       return world_.turns.go_on([this, all] { select_next(all); });
   cancel_next(all);
@@ -117,12 +118,17 @@ void Api::cancel_next(const std::shared_ptr<Cancels>& all) {
   for (std::size_t i = first; i < all->next; ++i)
     part.push_back({{all->visit.caller, CancelJob{all->targets[i], all->ask.signal, all->ask.reach}}, {}});
   world_.core.submit_all(std::move(part), [this, all, first](const std::vector<Result<Answer>>& answers) {
+    bool goes_on = true;
     for (std::size_t i = 0; i < answers.size(); ++i) {
+      const bool is_down = !answers[i].ok() && answers[i].error().code == Errc::kUnavailable;
       if (answers[i].ok())
-        ++all->answer.done;
-      else
+        all->answer.done += all->counts.empty() ? 1 : all->counts[first + i];
+      else if (!is_down || std::exchange(goes_on, false))
         all->answer.failed.push_back({text_of(all->targets[first + i]), answers[i].error()});
     }
+    // Read-only: it is said once, and the rest would only be refused too.
+    if (!goes_on)
+      all->next = all->targets.size();
     cancel_next(all);
   });
 }

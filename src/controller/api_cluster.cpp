@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "controller/api.h"
 #include "controller/ask_store.h"
+#include "rules/awaited.h"
+#include "rules/user_words.h"
 #include "views/job_names.h"
 #include "views/selectors.h"
 #include "views/summary.h"
@@ -15,11 +17,11 @@ namespace lockstep {
 namespace {
 
 std::string node_word(const Node& node, const NodeFacts& facts) {
-  if (node.link == NodeLink::kUnknown)
+  if (node_awaited(node))
     return "unknown";
   if (node.link == NodeLink::kLost)
     return "down";
-  if (node.drain)
+  if (node_drained(node))
     return facts.busy == NodeBusy::kIdle ? "drained" : "draining";
   switch (facts.busy) {
     case NodeBusy::kIdle: return "idle";
@@ -80,6 +82,11 @@ void Api::status(Visit visit) {
   status.seq = tables.seq;
   if (notices_)
     status.notices = notices_();
+  if (read_only_)
+    status.notices.insert(status.notices.begin(), "read-only: " + trouble_);
+  if (visit.caller.admin)
+    if (auto notice = stored_notice())
+      status.notices.push_back(std::move(*notice));
   const StateCounts& counts = world_.view.counts();
   for (std::size_t i = 0; i < kJobStates; ++i)
     if (counts.by_state[i] > 0)
@@ -135,6 +142,7 @@ void Api::metrics(Visit visit) {
   gauge("step_streams", world_.step_io.sessions());
   gauge("read_only", read_only_ ? 1 : 0);
   out += metrics_text(world_.watch.snapshot());
+  out += metrics_text(world_.start_refusals);
   out += format("# TYPE lockstep_seq counter\nlockstep_seq {}\n", tables.seq);
   out += format("# TYPE lockstep_http_requests counter\nlockstep_http_requests {}\n", requests_);
   out += "# TYPE lockstep_http_refusals counter\n";
@@ -158,7 +166,25 @@ void Api::update_node(Visit visit) {
   if (!body.ok())
     return visit.refuse(body.error());
   body->name = visit.names[0];
-  command(std::move(visit), std::move(*body));
+  const bool now = visit.query("now") == "1";
+  if (now && !body->revoke)
+    return visit.refuse(invalid("only a node that is revoked can be called off now", "now"));
+  if (!now)
+    return command(std::move(visit), std::move(*body));
+  // The administrator's word is the proof that nothing runs there any more; else the fence has to pass. It counts only
+  // when the node is cut off.
+  const Caller caller = visit.caller;
+  const std::string name = body->name;
+  world_.core.submit({caller, std::move(*body)}, {}, [this, name, visit = std::move(visit)](Result<Answer> revoked) {
+    if (!revoked.ok())
+      return visit.refuse(revoked.error());
+    const Node* node = world_.view.tables().node(name);
+    if (!node)
+      return visit.answer("{}");
+    command(visit, NodeFenced{node->id, node->boot_id,
+                              format("{} says that nothing runs there any more",
+                                     user_words(world_.view.tables(), visit.caller.user))});
+  });
 }
 
 void Api::remove_node(Visit visit) { remove_record<RemoveNode>(std::move(visit)); }
@@ -321,10 +347,14 @@ void Api::history(Visit visit) {
   const auto held = std::make_shared<Visit>(std::move(visit));
   const auto asked = world_.history.ask(
       held->payer, HistoryLoop::About::kHistory,
-      [this, held, query = std::move(query)](HistoryStore& store, const Tables& tables) {
+      [this, held, gone = gone_mark(*held), query = std::move(query)](HistoryStore& store, const Tables& tables) {
+        if (*gone)
+          return world_.loop.post([v = std::move(*held)] {});
         const auto rows = ask_store(store, query, settings_.limits.history_rows_max, held->viewer(), tables);
         auto text = std::make_shared<Result<std::string>>(rows.ok() ? Result<std::string>(encode(*rows))
                                                                     : Result<std::string>(rows.error()));
+        if (text->ok() && (*text)->size() > settings_.limits.reply_bytes_max)
+          *text = reply_too_long();
         world_.loop.post([v = std::move(*held), text] {
           if (text->ok())
             v.answer(std::move(**text));

@@ -2,6 +2,7 @@
 // nobody waits for another's long answer.
 #include <gtest/gtest.h>
 
+#include "controller/reply_buffer.h"
 #include "controller/test_server.h"
 #include "wire/api.h"
 
@@ -103,9 +104,137 @@ TEST(ApiCosts, StoredBytesOfOneUserAreBounded) {
   EXPECT_EQ(server.call("POST", "/v1/jobs", script('a'), local(kAnn)).status, 200);  // the same is kept once
   const auto refused = server.call("POST", "/v1/jobs", script('b'), local(kAnn));
   EXPECT_EQ(refused.status, 429);
-  EXPECT_NE(refused.body.find("take 2 MiB, and at most 3 MiB"), std::string::npos) << refused.body;
+  EXPECT_NE(refused.body.find("take 2 MiB, this one 2049 KiB more, and at most 3 MiB"), std::string::npos)
+      << refused.body;
   EXPECT_EQ(server.call("POST", "/v1/jobs", script('b'), local(kBob)).status, 200);
   EXPECT_EQ(server.call("POST", "/v1/jobs", script('c')).status, 200);
+}
+
+std::string script_of(char c, std::size_t bytes) { return submission("#!/bin/sh\\n" + std::string(bytes, c)); }
+
+// A long answer is not copied again and again while it grows.
+TEST(ApiCosts, ALongAnswerGetsItsRoomOnce) {
+  constexpr std::size_t kMost = 64 << 20, kPiece = 256 << 10;
+  std::string body;
+  std::size_t moved = 0;
+  while (body.size() < kMost) {
+    const char* const before = body.data();
+    make_room(body, kPiece, kMost);
+    body.append(kPiece, 'x');
+    if (body.data() != before && body.size() > kLongReply)
+      ++moved;
+  }
+  EXPECT_EQ(moved, 1u);
+  std::string small;
+  make_room(small, kPiece, kMost);
+  EXPECT_LT(small.capacity(), kPiece) << "most answers are short";
+}
+
+// Many users who each keep to their share cannot fill the disk: whoever holds most is refused first, small work of
+// others goes on, and administrators hear who it is.
+TEST(ApiCosts, StoredBytesOfAllUsersAreBounded) {
+  ApiLimits limits;
+  limits.stored_all_max = 8 << 20;
+  TestServer server(with(limits));
+  std::uint32_t uid = 1100;
+  int taken = 0;
+  for (; taken < 20; ++taken)
+    if (server.call("POST", "/v1/jobs", script_of(static_cast<char>('a' + taken), 1 << 20), local(++uid)).status != 200)
+      break;
+  EXPECT_GE(taken, 4);
+  EXPECT_LT(taken, 8) << "together they stay below the bound";
+  const auto refused = server.call("POST", "/v1/jobs", script_of('z', 1 << 20), local(1101));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(
+      refused.body.find(format("all users' jobs take {} of 8 MiB, yours 1 MiB of it, this one 1025 KiB more", taken)),
+      std::string::npos)
+      << refused.body;
+  EXPECT_EQ(server.call("POST", "/v1/jobs", submission(), local(kAnn)).status, 200) << "who holds little finds room";
+  EXPECT_EQ(server.call("POST", "/v1/jobs", script_of('y', 1 << 20)).status, 200) << "root";
+  const std::string told = server.call("GET", "/v1/status").body;
+  EXPECT_NE(told.find("of the 8 MiB that there is room for; most: uid1101 1 MiB"), std::string::npos) << told;
+  EXPECT_EQ(server.call("GET", "/v1/status", {}, local(kAnn)).body.find("there is room for"), std::string::npos);
+}
+
+TEST(ApiCosts, WhatIsStoredLeavesTwoThirdsOfTheDisk) {
+  TestServer server;
+  server.free_bytes = 6 << 20;
+  EXPECT_EQ(server.call("POST", "/v1/jobs", script_of('a', 1 << 20), local(kAnn)).status, 200);
+  server.free_bytes = 2 << 20;
+  const auto refused = server.call("POST", "/v1/jobs", script_of('b', 1 << 20), local(kBob));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(refused.body.find("take 1 of 1 MiB (a third of what the disk has, with 2 MiB free), yours 0 MiB"),
+            std::string::npos)
+      << refused.body;
+  EXPECT_NE(server.call("GET", "/v1/status").body.find("a third of what the disk has, with 2 MiB free"),
+            std::string::npos);
+  server.free_bytes = 0;
+  const std::string tiny = R"({"spec":{"groups":[{"launch":"nothing"}]}})";
+  const auto full = server.call("POST", "/v1/jobs", tiny, local(kBob));
+  EXPECT_EQ(full.status, 429) << "its row of accounting";
+  EXPECT_NE(full.body.find("the disk under the controller is nearly full"), std::string::npos) << full.body;
+  for (const char* act : {"update", "hold", "release", "requeue", "checkpoint"})
+    EXPECT_EQ(server.call("POST", format("/v1/jobs/1/{}", act), "{}", local(kAnn)).status, 429) << act;
+  EXPECT_EQ(server.call("POST", "/v1/jobs/1/cancel", "{}", local(kAnn)).status, 200) << "it makes room";
+  EXPECT_EQ(server.call("POST", "/v1/jobs", tiny).status, 200) << "root";
+  server.free_bytes = 64 << 20;
+  EXPECT_EQ(server.call("POST", "/v1/jobs", script_of('b', 1 << 20), local(kBob)).status, 200);
+}
+
+// The last eighth is for what runs.
+TEST(ApiCosts, StepsOfWhatRunsHaveRoomThatNewJobsHaveNot) {
+  TestServer server;
+  server.join("n1");
+  ASSERT_EQ(server.call("POST", "/v1/jobs", R"({"spec":{"groups":[{"launch":"nothing"}]}})", local(kAnn)).status, 200);
+  server.loop.until([&] { return server.call("GET", "/v1/jobs/1").body.find("\"allocation\"") != std::string::npos; });
+  server.free_bytes = 1 << 20;
+  EXPECT_EQ(server.call("POST", "/v1/jobs", script_of('a', 320 << 10), local(kAnn)).status, 429);
+  StepRequest step;
+  step.job = JobId{1};
+  step.spec.argv = {"true", std::string(320 << 10, 'x')};
+  step.spec.tasks = 1;
+  EXPECT_EQ(server.call("POST", "/v1/jobs/1/steps", encode(step), local(kAnn)).status, 200);
+}
+
+// What an update brings counts as well: 100,000 jobs with a new long comment each are no way around it.
+TEST(ApiCosts, LongUpdatesAreBoundedLikeSubmissions) {
+  ApiLimits limits;
+  limits.stored_bytes_max = 100'000;
+  TestServer server(with(limits));
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(server.call("POST", "/v1/jobs", submission(), local(kAnn)).status, 200);
+  const auto update = [&](int job, std::size_t bytes) {
+    return server.call("POST", format("/v1/jobs/{}/update", job),
+                       format(R"({{"comment":"{}"}})", std::string(bytes, 'x')), local(kAnn));
+  };
+  EXPECT_EQ(update(1, 60'000).status, 200);
+  const auto refused = update(2, 60'000);
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(refused.body.find("of your jobs take"), std::string::npos) << refused.body;
+  EXPECT_EQ(update(2, 100).status, 200) << "what is short counts nothing";
+  EXPECT_EQ(update(1, 20'000).status, 200);
+}
+
+TEST(ApiCosts, LongWordsCountAsStoredBytes) {
+  ApiLimits limits;
+  limits.stored_bytes_max = 3 << 19;
+  TestServer server(with(limits));
+  const auto with_words = [](char c) {
+    SubmitRequest request;
+    request.script = "#!/bin/sh\n";
+    request.spec.hold = true;
+    request.spec.groups.resize(1);
+    request.spec.groups[0].launch = Launch::kScript;
+    request.spec.groups[0].argv.assign(900, std::string(1000, c));
+    return encode(request);
+  };
+  EXPECT_EQ(server.call("POST", "/v1/jobs", with_words('a'), local(kAnn)).status, 200);
+  const auto refused = server.call("POST", "/v1/jobs", with_words('b'), local(kAnn));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_NE(refused.body.find("long arguments, options and comments of your jobs"), std::string::npos) << refused.body;
+  EXPECT_EQ(server.call("POST", "/v1/jobs", with_words('b'), local(kBob)).status, 200);
+  // Room again when it is gone.
+  EXPECT_EQ(server.call("POST", "/v1/jobs/1/cancel", "{}", local(kAnn)).status, 200);
+  EXPECT_EQ(server.call("POST", "/v1/jobs", submission(), local(kAnn)).status, 200);
 }
 
 TEST(ApiCosts, StepsOfOneJobAreBounded) {
@@ -178,8 +307,9 @@ TEST(ApiCosts, WhoCancelsByAFilterMeetsOnlyItsOwnJobs) {
 TEST(ApiCosts, NobodyReadsAnothersCommandLines) {
   TestServer server;
   server.join("n1");
-  const std::string body = R"({"spec":{"name":"train","std_in":"/home/ann/s3cret","options":{"export":"KEY=s3cret"},)"
-                           R"("groups":[{"launch":"nothing","argv":["--key","s3cret"]}]}})";
+  const std::string body =
+      R"({"spec":{"name":"train","std_in":"/home/ann/s3cret","options":{"export":"KEY=s3cret"},"labels":{"team":"s3cret"},)"
+      R"("groups":[{"launch":"nothing","argv":["--key","s3cret"]}]}})";
   const std::string since = format("/v1/watch?from={}", decode_ping(server.call("GET", "/v1/ping").body)->seq);
   ASSERT_EQ(server.call("POST", "/v1/jobs", body, local(kAnn)).status, 200);
   server.loop.until([&] { return server.call("GET", "/v1/jobs/1").body.find("\"allocation\"") != std::string::npos; });

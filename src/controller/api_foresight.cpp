@@ -21,17 +21,6 @@ std::string time_text(WallTime at) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts)};
 }
 
-// As Slurm's client prints it.
-std::string sentence(const Tried& tried) {
-  const Foreseen& f = tried.foreseen;
-  if (!f.start)
-    return format("Job {} would wait in partition {}: {}", tried.job.value, f.partition, f.reason);
-  std::string place;
-  if (!f.nodes.empty())
-    place = format(" using {} processors on nodes {}", f.cores, f.nodes);
-  return format("Job {} to start at {}{} in partition {}", tried.job.value, time_text(f.start), place, f.partition);
-}
-
 }  // namespace
 
 void Api::ask(Visit visit, Question question, std::optional<HistoryQuery> query) {
@@ -96,7 +85,8 @@ void Api::try_submit(Visit visit, Command command) {
           const Tables& tables, const QuestionLoop::Rows&) -> Result<std::string> {
         const Tried tried =
             TRY(lockstep::try_submit(tables, clock, std::get<SubmitJob>(command.body), command.caller, core));
-        return encode(TrySubmit{tried.job, tried.foreseen, sentence(tried)});
+        return encode(
+            TrySubmit{tried.job, tried.foreseen, sentence(tried.job, tried.foreseen, time_text(tried.foreseen.start))});
       });
 }
 

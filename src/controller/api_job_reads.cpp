@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "controller/api.h"
 #include "controller/job_choice.h"
+#include "model/weight.h"
 #include "views/job_names.h"
 #include "views/selectors.h"
 #include "wire/codec.h"
@@ -11,6 +12,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kDetailsAtOnce = 256;  // steps or tasks of a job that are written in one piece
+constexpr std::size_t kFewDetails = 16;
 
 std::vector<std::string> words(std::string_view text) {
   auto out = split(text, ',');
@@ -54,11 +56,14 @@ void Api::wait_started(Visit visit, JobId id, StepNo step_number, std::shared_pt
   world_.waiters.add(visit.payer, id, visit.exchange, ready, kForever, std::move(keep), std::move(gone));
 }
 
-// Of a job with very many steps or tasks the last of each.
+// Of a job with very many steps or tasks, or very long ones, the last of each.
 std::string Api::job_detail(const Viewer& viewer, const Job& job) const {
   const Tables& tables = world_.view.tables();
   const auto last = [](auto all) {
-    all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(std::min(all.size(), kDetailsAtOnce)));
+    std::size_t count = 0, bytes = 0;
+    for (; count < std::min(all.size(), kDetailsAtOnce) && bytes < kPieceBytes; ++count)
+      bytes += stored_bytes_at_most(all[all.size() - 1 - count]).bytes;
+    all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(count));
     return all;
   };
   JobDetail detail;
@@ -76,8 +81,9 @@ void Api::list_jobs(Visit visit) {
     auto names = parse_work_names(text);
     if (!names.ok())
       return visit.refuse(names.error());
-    selector.targets.emplace();
-    for (auto& name : *names) selector.targets->push_back(std::move(name.target));
+    std::vector<JobTarget> targets;
+    for (auto& name : *names) targets.push_back(std::move(name.target));
+    selector.targets = TargetList(std::move(targets));
   }
   if (const auto text = visit.query("user"); !text.empty())
     selector.users = users_named(tables, words(text));
@@ -89,13 +95,16 @@ void Api::list_jobs(Visit visit) {
   }
   selector.partitions = words_or_any(words(visit.query("partition")));
   selector.names = words_or_any(words(visit.query("name")));
+  const auto among = world_.view.index().candidates(selector);
   std::vector<Record> records;
-  if (names_plain_jobs(selector, tables)) {
-    for_each_job(tables, selector, [&](const Ref<Job>& job) { records.emplace_back(job); });
-    return list(std::move(visit), Kind::kJob, std::move(records));
+  records.reserve(among ? among->size() : tables.jobs.size());
+  if (among) {
+    for (const JobId id : *among)
+      if (const Ref<Job>* job = tables.jobs.get(id))
+        records.emplace_back(*job);
+  } else {
+    for (const auto& [id, job] : tables.jobs) records.emplace_back(job);
   }
-  records.reserve(tables.jobs.size());
-  for (const auto& [id, job] : tables.jobs) records.emplace_back(job);
   list(std::move(visit), Kind::kJob, std::move(records), [this, selector = std::move(selector)](const Record& record) {
     return matches(selector, world_.view.tables(), *std::get<Ref<Job>>(record));
   });
@@ -109,7 +118,9 @@ void Api::get_job(Visit visit) {
   const Tables& tables = world_.view.tables();
   auto steps = tables.steps_of(job->id);
   auto tasks = tables.tasks_of(job->id);
-  if (steps.size() <= kDetailsAtOnce && tasks.size() <= kDetailsAtOnce)
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < std::min(steps.size(), kFewDetails); ++i) bytes += stored_bytes_at_most(steps[i]).bytes;
+  if (steps.size() <= kFewDetails && tasks.size() <= kFewDetails && bytes < kPieceBytes)
     return visit.answer(job_detail(visit.viewer(), *job));
   JobDetail detail;
   detail.job = shown_to(visit.viewer(), tables.jobs.at(job->id));
@@ -124,7 +135,8 @@ void Api::get_job(Visit visit) {
   PageReply reply{200, "application/json", rest.substr(0, begin), {}};
   reply.more = [viewer = visit.viewer(), records = std::move(records), steps_count = steps.size(),
                 next = std::size_t{0}, rest = std::move(rest), begin, between](std::string& body) mutable {
-    for (std::size_t n = 0; n < kDetailsAtOnce / 4 && next < records.size(); ++n, ++next) {
+    const std::size_t end = body.size() + kPieceBytes;
+    for (std::size_t n = 0; n < kDetailsAtOnce / 4 && next < records.size() && body.size() < end; ++n, ++next) {
       if (next == steps_count)
         body.append(rest, begin, between - begin);
       else if (next > 0)
@@ -179,7 +191,7 @@ void Api::wait_job(Visit visit) {
     return visit.refuse(room.error());
   std::shared_ptr<void> keep;
   if (visit.query("presence") == "1" && visit.viewer().owns(job->spec->user))
-    keep = world_.presence.enter(id, visit.node());
+    keep = world_.presence.enter(Presence::whole(id), visit.node());
   world_.waiters.add(visit.payer, id, visit.exchange, ready, poll_time(visit), std::move(keep));
 }
 

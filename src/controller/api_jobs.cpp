@@ -1,6 +1,12 @@
 // The API's requests that change jobs.
+#include <set>
+
 #include "base/text.h"
 #include "controller/api.h"
+#include "controller/past_ends.h"
+#include "controller/step_client.h"
+#include "foresight/reserved.h"
+#include "model/request_name.h"
 #include "views/job_names.h"
 #include "wire/codec.h"
 
@@ -31,6 +37,17 @@ Result<void> check_script(const std::string& script, std::size_t bytes_max) {
   return {};
 }
 
+// Nobody names a request but by the query.
+void set_request_name(JobSpec& spec, std::string_view name) {
+  auto labels = spec.labels.get();
+  const std::size_t removed = std::erase_if(labels, [](const auto& label) { return label.first == kRequestLabel; });
+  if (!name.empty())
+    labels.insert(std::upper_bound(labels.begin(), labels.end(), std::pair{std::string(kRequestLabel), std::string()}),
+                  {std::string(kRequestLabel), std::string(name)});
+  if (removed > 0 || !name.empty())
+    spec.labels = std::move(labels);
+}
+
 bool wants_script(const JobSpec& spec) {
   return std::any_of(spec.groups.begin(), spec.groups.end(),
                      [](const GroupSpec& group) { return group.launch == Launch::kScript; });
@@ -54,7 +71,7 @@ Result<void> Api::can_become(UserId id) const {
              *settings_.only_uid));
 }
 
-Result<CoreLoop::Submission> Api::prepare(const Visit& visit, SubmitRequest request) const {
+Result<CoreLoop::Submission> Api::prepare(const Visit& visit, SubmitRequest request, std::string_view name) const {
   JobSpec spec = std::move(request.spec);
   if (!visit.caller.admin || !spec.user)
     spec.user = visit.caller.user;
@@ -79,9 +96,11 @@ Result<CoreLoop::Submission> Api::prepare(const Visit& visit, SubmitRequest requ
     return Error{Errc::kExhausted, format("the environment is larger than {} bytes", settings_.environment_bytes_max),
                  "environment"};
   spec.environment = blob(std::move(request.environment));
+  set_request_name(spec, name);
   SubmitJob submit;
   if (request.first_step) {
     request.first_step->environment = blob(std::move(request.first_step_environment));
+    set_client(*request.first_step, {});  // it is made with its job, under the job's name
     submit.first_step = std::make_shared<const StepSpec>(std::move(*request.first_step));
   }
   submit.spec = std::make_shared<const JobSpec>(std::move(spec));
@@ -89,6 +108,31 @@ Result<CoreLoop::Submission> Api::prepare(const Visit& visit, SubmitRequest requ
   out.command = {visit.caller, std::move(submit)};
   return out;
 }
+
+struct Api::List {
+  std::string name;  // what its client calls it; "" = nothing
+  std::vector<Result<CoreLoop::Submission>> each;
+};
+
+struct Api::Single {
+  std::pair<UserId, std::string> name;  // its owner, and what its client calls it; "" = nothing
+  bool waits = false, has_step = false, interactive = false;
+  std::string warning = {};  // what its submitter is told beside the number
+};
+
+namespace {
+
+void settle_dependencies(SubmitJob& submit, const PastEnds& ends) {
+  if (submit.spec->dependencies.empty())
+    return;
+  auto spec = std::make_shared<JobSpec>(*submit.spec);
+  std::vector<Dependency> left = spec->dependencies.get();
+  settle_past(left, spec->dependency_any, ends);
+  spec->dependencies = std::move(left);
+  submit.spec = std::move(spec);
+}
+
+}  // namespace
 
 // What a body asks for, parsed and checked as far as that takes no look at the cluster.
 struct Api::Submissions {
@@ -108,13 +152,15 @@ Api::Submissions Api::read_submissions(const Visit& visit) const {
     out.refused = Error{Errc::kExhausted, format("at most {} jobs in one request", settings_.submissions_max), {}};
   } else {
     out.is_list = body->is_list;
+    const std::string name(visit.query("request"));
     for (auto& request : body->requests) {
       if (request.ok() && !out.is_list) {
         out.test_only = request->test_only;
         out.has_step = request->first_step.has_value();
         out.interactive = request->spec.interactive;
       }
-      out.each.push_back(request.ok() ? prepare(visit, std::move(*request))
+      const std::string own = out.is_list && !name.empty() ? name_in_list(name, out.each.size()) : name;
+      out.each.push_back(request.ok() ? prepare(visit, std::move(*request), own)
                                       : Result<CoreLoop::Submission>(request.error()));
     }
   }
@@ -133,137 +179,148 @@ void Api::submit(Visit visit) {
 void Api::submit_read(Visit visit, Submissions all) {
   if (all.refused)
     return visit.refuse(*all.refused);
+  std::set<Awaited> past;
+  for (const auto& one : all.each)
+    if (one.ok())
+      for (const Awaited& job :
+           not_listed(world_.view.tables(), std::get<SubmitJob>(one->command.body).spec->dependencies.get()))
+        past.insert(job);
+  if (past.empty())
+    return submit_settled(std::move(visit), std::move(all));
+  if (past.size() > kPastEndsMost)
+    return visit.refuse(Error{Errc::kExhausted,
+                              format("Job dependency problem: {} jobs are named that are listed no more; {} are looked "
+                                     "up in accounting for one request",
+                                     past.size(), kPastEndsMost),
+                              "dependencies"});
+  const auto held = std::make_shared<Visit>(std::move(visit));
+  const auto asked_for = std::make_shared<Submissions>(std::move(all));
+  auto question = [this, held, asked_for, jobs = std::vector<Awaited>(past.begin(), past.end())](HistoryStore& store,
+                                                                                                 const Tables&) {
+    auto ends = std::make_shared<Result<PastEnds>>(past_ends(store, jobs));
+    world_.loop.post([this, v = std::move(*held), asked_for, ends]() mutable {
+      const Payer payer = v.payer;
+      world_.turns.add(payer, [this, v = std::move(v), asked_for, ends]() mutable {
+        if (!ends->ok())
+          return v.refuse(ends->error());
+        for (auto& one : asked_for->each)
+          if (one.ok())
+            settle_dependencies(std::get<SubmitJob>(one->command.body), **ends);
+        submit_settled(std::move(v), std::move(*asked_for));
+      });
+    });
+  };
+  if (const auto asked = world_.history.ask(held->payer, HistoryLoop::About::kHistory, std::move(question));
+      !asked.ok())
+    held->refuse(asked.error());
+}
+
+void Api::submit_settled(Visit visit, Submissions all) {
   for (auto& one : all.each)
     if (one.ok())
       if (const auto able = can_become(std::get<SubmitJob>(one->command.body).spec->user); !able.ok())
         one = able.error();
+  const std::string name(visit.query("request"));
+  const bool is_named = visit.http().query.contains("request");
+  if (is_named && !is_request_name(name))
+    return visit.refuse(no_request_name());
   if (all.is_list)
-    return submit_list(std::move(visit), std::move(all.each));
+    return submit_list(std::move(visit), {name, std::move(all.each)});
   auto& one = all.each.front();
   if (!one.ok())
     return visit.refuse(one.error(), status_of_submission(one.error()));
   if (all.test_only)
     return try_submit(std::move(visit), std::move(one->command));
-  submit_one(std::move(visit), std::move(*one), all.has_step, all.interactive);
+  const UserId user = std::get<SubmitJob>(one->command.body).spec->user;
+  const bool waits = visit.query("wait") == "started";
+  submit_one(std::move(visit), std::move(*one), {{user, name}, waits, all.has_step, all.interactive});
 }
 
-void Api::submit_list(Visit visit, std::vector<Result<CoreLoop::Submission>> each) {
+// A list is named by its places: those that the last controller committed are known, the rest is submitted.
+void Api::submit_list(Visit visit, List list) {
+  const std::pair<UserId, std::string> under_way{visit.caller.user, list.name + "."};
+  const bool is_named = !list.name.empty();
+  if (const auto same = named_.find(under_way); is_named && same != named_.end()) {
+    const auto held = std::make_shared<std::pair<Visit, List>>(std::move(visit), std::move(list));
+    same->second.push_back(
+        [this, held](const Result<Answer>&) { submit_list(std::move(held->first), std::move(held->second)); });
+    return;
+  }
   std::vector<CoreLoop::Submission> good;
   auto results = std::make_shared<std::vector<Result<JobId>>>();
   std::vector<std::size_t> places;
-  for (auto& one : each) {
-    if (one.ok()) {
-      places.push_back(results->size());
-      results->push_back(JobId{});
-      good.push_back(std::move(*one));
-    } else {
+  for (auto& one : list.each) {
+    const std::size_t place = results->size();
+    if (!one.ok()) {
       results->push_back(one.error());
+      continue;
     }
+    const UserId user = std::get<SubmitJob>(one->command.body).spec->user;
+    results->push_back(is_named ? world_.view.requests().find(user, name_in_list(list.name, place)) : JobId{});
+    if (*results->back())
+      continue;
+    places.push_back(place);
+    good.push_back(std::move(*one));
   }
   if (good.empty())
     return visit.answer(encode_submitted(*results));
   auto load = take_load(visit, good);
   if (!load.ok())
     return visit.refuse(load.error());
-  world_.core.submit_all(std::move(good), [this, visit = std::move(visit), results, places = std::move(places),
-                                           load = std::move(*load)](std::vector<Result<Answer>> answers) {
-    drop_load(*load);
-    for (std::size_t i = 0; i < answers.size(); ++i)
-      (*results)[places[i]] = answers[i].ok() ? Result<JobId>(answers[i]->job) : Result<JobId>(answers[i].error());
-    visit.answer(encode_submitted(*results));
-  });
+  if (is_named)
+    named_[under_way];
+  world_.core.submit_all(
+      std::move(good), [this, visit = std::move(visit), results, places = std::move(places), load = std::move(*load),
+                        under_way, is_named](std::vector<Result<Answer>> answers) {
+        drop_load(*load);
+        auto again = is_named ? named_.extract(under_way) : decltype(named_)::node_type();
+        for (std::size_t i = 0; i < answers.size(); ++i)
+          (*results)[places[i]] = answers[i].ok() ? Result<JobId>(answers[i]->job) : Result<JobId>(answers[i].error());
+        visit.answer(encode_submitted(*results));
+        if (again)
+          for (const auto& same : again.mapped()) same(Answer{});
+      });
 }
 
-void Api::submit_one(Visit visit, CoreLoop::Submission submission, bool has_step, bool interactive) {
-  const bool waits = visit.query("wait") == "started";
-  if (waits)
+void Api::submitted(Visit visit, const Result<Answer>& answer, const Single& how) {
+  if (!answer.ok())
+    return visit.refuse(answer.error());
+  const JobId job = answer->job;
+  if (!how.waits)
+    return visit.answer(encode_submitted(job, how.warning));
+  auto here = how.interactive ? world_.presence.enter(Presence::whole(job), visit.node()) : nullptr;
+  wait_started(std::move(visit), job, how.has_step ? 0 : -100, std::move(here));
+}
+
+void Api::submit_one(Visit visit, CoreLoop::Submission submission, Single how) {
+  if (how.waits)
     if (const auto room = world_.waiters.room(visit.payer); !room.ok())
       return visit.refuse(room.error());
+  const bool is_named = !how.name.second.empty();
+  if (const JobId known = is_named ? world_.view.requests().find(how.name.first, how.name.second) : JobId{})
+    return submitted(std::move(visit), Answer{.job = known}, how);
+  if (const auto same = named_.find(how.name); is_named && same != named_.end()) {
+    const auto held = std::make_shared<Visit>(std::move(visit));
+    same->second.push_back(
+        [this, held, how](const Result<Answer>& answer) { submitted(std::move(*held), answer, how); });
+    return;
+  }
   auto load = take_load(visit, {&submission, 1});
   if (!load.ok())
     return visit.refuse(load.error());
-  world_.core.submit(std::move(submission.command), std::move(submission.blobs),
-                     [this, visit = std::move(visit), waits, has_step, interactive,
-                      load = std::move(*load)](Result<Answer> answer) mutable {
-                       drop_load(*load);
-                       if (!answer.ok())
-                         return visit.refuse(answer.error());
-                       const JobId job = answer->job;
-                       if (!waits)
-                         return visit.answer(encode_submitted(job));
-                       auto here = interactive ? world_.presence.enter(job, visit.node()) : nullptr;
-                       wait_started(std::move(visit), job, has_step ? 0 : -100, std::move(here));
-                     });
-}
-
-struct Api::Load {
-  UserId user;
-  Holdings::Of of;
-  std::vector<std::pair<BlobId, std::uint64_t>> blobs;  // each once
-};
-
-Result<std::shared_ptr<Api::Load>> Api::take_load(const Visit& visit, std::span<const CoreLoop::Submission> all) {
-  auto load = std::make_shared<Load>();
-  load->user = visit.caller.user;
-  std::map<std::string_view, std::uint64_t> blobs;
-  for (const auto& one : all) {
-    if (const auto* job = std::get_if<SubmitJob>(&one.command.body)) {
-      ++load->of.pending_jobs;
-      load->user = job->spec->user;  // an administrator submits for others
-    }
-    for (const Blob& blob : one.blobs) blobs.emplace(blob.id, blob.bytes.size());
-  }
-  const Holdings& holdings = world_.view.holdings();
-  for (const auto& [id, bytes] : blobs) {
-    if (!holdings.has(load->user, BlobId(id)))
-      load->of.stored_bytes += bytes;
-    load->blobs.emplace_back(id, bytes);
-  }
-  Holdings::Of& coming = on_the_way_[load->user];
-  const Holdings::Of held = holdings.of(load->user);
-  const std::uint64_t jobs = held.pending_jobs + coming.pending_jobs, stored = held.stored_bytes + coming.stored_bytes;
-  const ApiLimits& limits = settings_.limits;
-  if (!visit.caller.admin && load->of.pending_jobs > 0 && jobs + load->of.pending_jobs > limits.pending_jobs_max)
-    return Error{
-        Errc::kExhausted,
-        format("you have {} jobs waiting, and at most {} are taken from one user (an array counts once): submit "
-               "the rest when some have started, or as an array",
-               jobs, limits.pending_jobs_max),
-        "pending_jobs"};
-  if (!visit.caller.admin && load->of.stored_bytes > 0 && stored + load->of.stored_bytes > limits.stored_bytes_max)
-    return Error{Errc::kExhausted,
-                 format("scripts and environments of your jobs take {} MiB, and at most {} MiB are kept for one user: "
-                        "put data into files and let the script read them, or wait until jobs have ended",
-                        stored >> 20, limits.stored_bytes_max >> 20),
-                 "stored_bytes"};
-  coming.pending_jobs += load->of.pending_jobs;
-  coming.stored_bytes += load->of.stored_bytes;
-  return load;
-}
-
-void Api::drop_load(const Load& load) {
-  // One that brought nothing new, a step whose environment is stored already, may arrive when the entry is gone.
-  if (const auto coming = on_the_way_.find(load.user); coming != on_the_way_.end()) {
-    coming->second.pending_jobs -= load.of.pending_jobs;
-    coming->second.stored_bytes -= load.of.stored_bytes;
-    if (coming->second.pending_jobs == 0 && coming->second.stored_bytes == 0)
-      on_the_way_.erase(coming);
-  }
-  for (const auto& [blob, bytes] : load.blobs) world_.view.holdings().known(load.user, blob, bytes);
-}
-
-void Api::learn_lengths() {
-  constexpr std::size_t kAtOnce = 32;
-  auto unknown = world_.view.holdings().take_unknown(kAtOnce);
-  if (unknown.empty())
-    return;
-  const auto left = std::make_shared<std::size_t>(unknown.size());
-  for (const auto& [user, blob] : unknown)
-    world_.read_blob(blob, [this, left, user = user, blob = blob](const Result<std::string>& bytes) {
-      world_.view.holdings().known(user, blob, bytes.ok() ? bytes->size() : 0);
-      if (--*left == 0)
-        learn_lengths();
-    });
+  if (const auto* job = std::get_if<SubmitJob>(&submission.command.body))
+    how.warning = shut_out_for_good(world_.view.tables(), *job->spec);
+  if (is_named)
+    named_[how.name];
+  world_.core.submit(
+      std::move(submission.command), std::move(submission.blobs),
+      [this, visit = std::move(visit), how, is_named, load = std::move(*load)](Result<Answer> answer) mutable {
+        drop_load(*load);
+        auto again = is_named ? named_.extract(how.name) : decltype(named_)::node_type();
+        submitted(std::move(visit), answer, how);
+        if (again)
+          for (const auto& same : again.mapped()) same(answer);
+      });
 }
 
 void Api::hold_job(Visit visit) {
@@ -318,7 +375,18 @@ void Api::update_job(Visit visit) {
   if (!target.ok() || !body.ok())
     return visit.refuse(target.ok() ? body.error() : target.error());
   body->target = std::move(*target);
-  command(std::move(visit), std::move(*body));
+  auto load = take_update(visit, visit.http().body.size());
+  if (!load.ok())
+    return visit.refuse(load.error());
+  const Caller caller = visit.caller;
+  world_.core.submit({caller, std::move(*body)}, {},
+                     [this, visit = std::move(visit), load = std::move(*load)](Result<Answer> answer) {
+                       drop_load(*load);
+                       if (answer.ok())
+                         visit.answer("{}");
+                       else
+                         visit.refuse(answer.error());
+                     });
 }
 
 void Api::end_job(Visit visit) {

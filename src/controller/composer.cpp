@@ -4,8 +4,10 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "controller/launch_lane.h"
 #include "core/seats.h"
 #include "rules/user_words.h"
+#include "wire/long_environment.h"
 
 namespace lockstep {
 
@@ -14,30 +16,44 @@ namespace {
 constexpr std::size_t kCacheBytes = 32 << 20;
 constexpr std::string_view kPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+// What was made of a blob when it was needed first.
+template <class T>
 class BlobCache {
  public:
-  explicit BlobCache(BlobReader reader) : reader_(std::move(reader)) {}
+  using Make = T (*)(std::string);
+  BlobCache(BlobReader reader, Make make) : reader_(std::move(reader)), make_(make) {}
 
-  Result<std::string> get(const BlobId& id) {
-    if (id.empty())
-      return std::string{};
+  Result<std::shared_ptr<const T>> get(const BlobId& id) {
     if (const auto it = known_.find(id); it != known_.end())
       return it->second;
-    std::string bytes = TRY(reader_(id));
-    if (held_ + bytes.size() > kCacheBytes) {
+    std::string bytes = id.empty() ? std::string{} : TRY(reader_(id));
+    const std::size_t size = bytes.size();
+    if (held_ + size > kCacheBytes) {
       known_.clear();
       held_ = 0;
     }
-    held_ += bytes.size();
-    known_.emplace(id, bytes);
-    return bytes;
+    held_ += size;
+    return known_.emplace(id, std::make_shared<const T>(make_(std::move(bytes)))).first->second;
   }
 
  private:
   BlobReader reader_;
-  std::unordered_map<BlobId, std::string> known_;
+  Make make_;
+  std::unordered_map<BlobId, std::shared_ptr<const T>> known_;
   std::size_t held_ = 0;
 };
+
+// A long environment is parted once, and its rest shared by all launches that name it.
+struct Environment {
+  std::vector<std::string> lines;
+  std::shared_ptr<const std::string> rest;  // null: it is short
+};
+Environment parted(std::string bytes) {
+  EnvironmentParts parts = split_environment(bytes);
+  return {std::move(parts.lines),
+          parts.rest.empty() ? nullptr : std::make_shared<const std::string>(std::move(parts.rest))};
+}
+std::string as_it_is(std::string bytes) { return bytes; }
 
 bool has_name(const std::vector<std::string>& env, std::string_view name) {
   return std::any_of(env.begin(), env.end(), [&](const std::string& line) {
@@ -58,15 +74,13 @@ void set_if_missing(std::vector<std::string>& env, std::string_view name, const 
 }
 
 struct Compose {
-  BlobCache blobs;
+  BlobCache<std::string> scripts;
+  BlobCache<Environment> environments;
   ComposerHooks hooks;
   Seats seats = {};  // of the allocation that was asked for last
 
-  Result<std::vector<std::string>> environment(const BlobId& id, const User& user) {
-    std::vector<std::string> env;
-    for (auto& line : split(TRY(blobs.get(id)), '\0'))
-      if (line.find('=') != std::string::npos && line.front() != '=')
-        env.push_back(std::move(line));
+  std::vector<std::string> environment(const Environment& known, const User& user) {
+    std::vector<std::string> env = known.lines;
     set_if_missing(env, "HOME", user.home);
     set_if_missing(env, "USER", user.meta.name);
     set_if_missing(env, "LOGNAME", user.meta.name);
@@ -85,7 +99,10 @@ struct Compose {
     out.uid = user->uid;
     out.gid = user->gid;
     out.groups = user->groups;
-    out.env = TRY(environment(env, *user));
+    const auto known = TRY(environments.get(env));
+    out.env = environment(*known, *user);
+    if (known->rest)
+      out.env_base = env;
     out.work_dir = job.spec->work_dir.empty() ? user->home : job.spec->work_dir.get();
     out.umask = job.spec->umask;
     out.append = job.spec->append;
@@ -114,7 +131,7 @@ struct Compose {
     const GroupSpec& group = job.spec->groups[allocation.grants[grant].group];
     out.has_script = group.launch == Launch::kScript && node == allocation.grants.front().node;
     if (out.has_script) {
-      out.script = TRY(blobs.get(job.spec->script));
+      out.script = *TRY(scripts.get(job.spec->script));
       out.process.argv = group.argv;
       out.process.std_in = job.spec->std_in;
       out.process.std_out = job.spec->std_out;
@@ -208,14 +225,19 @@ struct Compose {
 }  // namespace
 
 NodeDesk::Composer make_composer(BlobReader blobs, ComposerHooks hooks) {
-  // Shared by the three closures, which live and die together in the desk.
-  auto compose = std::make_shared<Compose>(Compose{BlobCache(std::move(blobs)), std::move(hooks)});
+  // Shared by the closures, which live and die together in the desk.
+  auto compose = std::make_shared<Compose>(Compose{{blobs, as_it_is}, {blobs, parted}, std::move(hooks)});
   NodeDesk::Composer out;
   out.attempt = [compose](const Tables& t, const Job& j, std::size_t grant) { return compose->attempt(t, j, grant); };
   out.step = [compose](const Tables& t, const Job& j, const Step& s, std::size_t place) {
     return compose->step(t, j, s, place);
   };
   out.task = [compose](const Tables& t, const Job& j, const Task& task) { return compose->task(t, j, task); };
+  // Asked right after a launch that names it.
+  out.environment = [compose](const BlobId& id) -> SharedLines {
+    const auto known = compose->environments.get(id);
+    return known.ok() ? (*known)->rest : nullptr;
+  };
   return out;
 }
 

@@ -222,8 +222,11 @@ void CoreLoop::take_desk_commands() {
 // nobody.
 void CoreLoop::run_batch() {
   take_desk_commands();
-  if (!engine_->has_work())
+  if (!engine_->has_work()) {
+    if (engine_->has_upkeep())
+      engine_->upkeep();
     return;
+  }
   engine_->run_batch(clock_.now());
   take_desk_commands();
 }
@@ -231,9 +234,9 @@ void CoreLoop::run_batch() {
 void CoreLoop::flush() {
   if (auto messages = desk_.take_messages(); !messages.empty())
     outbox_.push_back([this, messages = std::move(messages)]() mutable { outputs_.on_messages(std::move(messages)); });
-  if (engine_->read_only() != told_read_only_) {
-    told_read_only_ = engine_->read_only();
-    outbox_.push_back([this, mode = told_read_only_] { outputs_.on_mode(mode); });
+  if (std::string trouble = engine_->trouble(); trouble != told_trouble_) {
+    told_trouble_ = trouble;
+    outbox_.push_back([this, trouble = std::move(trouble)] { outputs_.on_mode(trouble); });
   }
   if (!outbox_.empty())
     outputs_.to_io(std::exchange(outbox_, {}));
@@ -241,7 +244,7 @@ void CoreLoop::flush() {
 
 void CoreLoop::run() {
   while (!stopping_) {
-    const Instant next = engine_->has_work() ? Instant{} : next_timer();
+    const Instant next = engine_->has_work() || engine_->has_upkeep() ? Instant{} : next_timer();
     const Instant now = clock_.now();
     auto tasks = inbox_.take(next >= kNever ? kForever : std::max(Duration{}, next - now));
     for (auto& task : tasks) task();

@@ -25,7 +25,8 @@ class CoreLoop {
     std::function<void(std::shared_ptr<const Engine::Batch>)> on_batch;  // for the I/O thread's readers
     std::function<void(std::vector<NodeDesk::Outgoing>)> on_messages;    // on the I/O thread
     std::function<void(NodeId, std::string node_name, Duration silence)> ask_fence_hook;  // on this thread: no blocking
-    std::function<void(bool read_only)> on_mode;                                          // on the I/O thread
+    // On the I/O thread, when it changes: why only what ends work is taken, or nothing; "" = everything is.
+    std::function<void(std::string trouble)> on_mode;
   };
 
   CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDesk::Composer composer,
@@ -78,7 +79,7 @@ class CoreLoop {
   std::vector<Task> outbox_;  // for the I/O thread
   bool tick_in_hand_ = false;
   bool offset_in_hand_ = false;
-  bool told_read_only_ = false;
+  std::string told_trouble_;
   Instant tick_not_before_;
   bool stopping_ = false;
   std::thread thread_;

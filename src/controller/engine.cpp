@@ -22,18 +22,24 @@ constexpr std::size_t kDocumentBytes = kEntryBytesMax - (64 << 10);  // ended th
 constexpr std::size_t kSnapshotDocumentBytes = 128 << 10;            // short enough for caches while it is read
 constexpr std::size_t kReadPage = 256;                               // entries per read while loading
 constexpr std::size_t kKnownBlobsMax = 20'000;                       // ids remembered as stored already
+constexpr std::size_t kBatchBytes = 2 << 20;                         // of records that are made in one batch
 constexpr Duration kTellCost = millis(20);                           // commands that cost more are named to who watches
 constexpr Duration kLookAtCpu = millis(1);
-constexpr std::uint64_t kTrimStep = 512;  // entries that must be gained before the log is trimmed between snapshots
+constexpr std::uint64_t kTrimStep = 512;      // entries that must be gained before the log is trimmed between snapshots
+constexpr std::size_t kTrimBytes = 16 << 20;  // of entries that go at once: the next batch takes the next ones
+constexpr std::size_t kUnknownBytes = 16 << 10;  // of an entry that another life wrote
+constexpr std::size_t kEntryCost = 4 << 10;      // what a small entry's row counts for
+constexpr std::size_t kMarkAtOnce = 4096;        // jobs and steps that a sweep looks at in one turn
 
 // What still goes through first when the log is in trouble: work that ends, and the fate of nodes.
 bool goes_first(const Command& command) {
   const auto& b = command.body;
   return std::holds_alternative<AgentReport>(b) || std::holds_alternative<CancelJob>(b) ||
          std::holds_alternative<EndJob>(b) || std::holds_alternative<SignalStep>(b) ||
-         std::holds_alternative<NodeHello>(b) || std::holds_alternative<NodeLost>(b) ||
-         std::holds_alternative<GiveUpMember>(b) || std::holds_alternative<NodeFenced>(b) ||
-         std::holds_alternative<Tick>(b) || std::holds_alternative<StartEpoch>(b);
+         std::holds_alternative<NodeHello>(b) || std::holds_alternative<NodeAway>(b) ||
+         std::holds_alternative<NodeLost>(b) || std::holds_alternative<GiveUpMember>(b) ||
+         std::holds_alternative<NodeFenced>(b) || std::holds_alternative<Tick>(b) ||
+         std::holds_alternative<StartEpoch>(b);
 }
 
 // Whether the later version of a record tells all that the one before it in the same batch told.
@@ -96,7 +102,7 @@ class FewVersions {
 // Hands out the pieces of one document after the other, in order, with the number of the last change up to there.
 template <class Take>
 void write_pieces(Instant at, std::span<const Change> changes, const std::vector<Event>& events,
-                  std::size_t document_bytes, Take take) {
+                  std::size_t document_bytes, LongValues& apart, Take take) {
   Seq last = 0;
   const auto hand_out = [&](std::string document) {
     // Planted: a record that no entry holds goes whole.
@@ -104,7 +110,7 @@ void write_pieces(Instant at, std::span<const Change> changes, const std::vector
                                                     : cut_document(std::move(document), kEntryBytesMax);
     for (auto& piece : pieces) take(std::move(piece), last);
   };
-  EntryWriter writer(at);
+  EntryWriter writer(at, &apart);
   for (const Change& change : changes) {
     if (writer.bytes() >= document_bytes)
       hand_out(writer.finish());
@@ -114,11 +120,24 @@ void write_pieces(Instant at, std::span<const Change> changes, const std::vector
   hand_out(writer.finish(events, kEntryBytesMax));
 }
 
+// Where the long values of a job lie that records of it share.
+void add_places(const Job& job, std::unordered_set<const void*>& out) {
+  const JobSpec& spec = *job.spec;
+  out.insert({&spec.groups.get(), &spec.options.get(), &spec.labels.get(), &spec.comment.get(),
+              &spec.dependencies.get(), &spec.partitions.get()});
+  if (job.first_step)
+    out.insert(job.first_step.get());
+  if (job.allocation)
+    out.insert(job.allocation.get());
+}
+
+// The cause stands last: front ends put "for job 5" behind it.
 Error read_only_error(const std::string& cause) {
-  return {
-      Errc::kUnavailable,
-      format("the controller is read-only: its log cannot be written now ({}); nothing was changed, try again", cause),
-      {}};
+  const bool full = cause.find("disk is full") != std::string::npos;
+  return {Errc::kUnavailable,
+          format("the controller is read-only {}; nothing was changed ({})",
+                 full ? "until there is room on its disk again" : "until its log can be written again", cause),
+          "read-only"};
 }
 
 }  // namespace
@@ -141,20 +160,30 @@ struct Engine::Inner {
   std::vector<Reader> readers;
   Aside aside;
   Watch watch;
-  bool drafting = false;  // a snapshot is being encoded
+  bool drafting = false;  // a snapshot is being encoded, or stored, or what it makes needless goes
   std::unordered_set<std::string> known_blobs;
+  LongValues apart;
   std::uint64_t last_index = 0;
   std::uint64_t snapshot_index = 0;
+  std::uint64_t loaded_snapshot = 0;  // the snapshot's index when the log was read
+  std::size_t batch_bytes = 0;        // of what the batch that is being made brings
+  std::size_t tail_bytes = 0;         // of entries and blobs that came since the last snapshot was begun
   std::uint64_t trimmed = 0;
   std::uint64_t trim_floor = 0;
-  Seq previous_seq = 0;  // before the last batch
+  std::map<std::uint64_t, std::size_t> entry_bytes;  // of entries that are there, by index
+  Seq previous_seq = 0;                              // before the last batch
   Instant clock;
   Instant retry_at;  // while read-only
   bool read_only = false;
   bool trusted = true;
   std::string trouble = "it could not be read back";  // why the last write failed
 
-  Inner(Log& l, EngineSettings s) : log(l), settings(std::move(s)), state(settings.core) {}
+  Inner(Log& l, EngineSettings s)
+      : log(l),
+        settings(std::move(s)),
+        state(settings.core),
+        apart(
+            settings.sha256_hex, [&l](const BlobId& id) { return l.blob(id); }, settings.long_value) {}
 
   void publish(Batch batch) {
     if (readers.empty())
@@ -168,13 +197,17 @@ struct Engine::Inner {
   Result<void> load(std::uint64_t seen) {
     auto snapshot = TRY(log.read_snapshot());
     SpecPool pool;
-    EntryReader reader(&pool);
+    EntryReader reader(&pool, &apart);
     for (std::size_t i = 0; i < snapshot.chunks.size(); ++i)
       TRY(reader.add(std::exchange(snapshot.chunks[i], {}), i + 1 == snapshot.chunks.size()));
     auto [changes, forgotten, at] = reader.take();
     std::vector<Batch> unseen;
+    std::map<std::uint64_t, std::size_t> tail;  // bytes of entries behind the snapshot
     std::uint64_t index = snapshot.index;
+    const std::uint64_t end = TRY(log.last_index());
     for (;;) {
+      if (settings.loading)
+        settings.loading(index, end);
       auto entries = TRY(log.read(index + 1, kReadPage));
       if (entries.empty())
         break;
@@ -182,6 +215,7 @@ struct Engine::Inner {
         if (entry.index != index + 1)
           return Error{Errc::kCorrupt, format("the log has entry {} where {} belongs", entry.index, index + 1), {}};
         index = entry.index;
+        tail.emplace_hint(tail.end(), index, entry.bytes.size());
         if (!TRY(reader.add(entry.bytes, entry.closing)))
           continue;
         auto body = reader.take();
@@ -202,9 +236,16 @@ struct Engine::Inner {
     fresh.restore(changes);
     fresh.inherit_predictions(state);
     state = std::move(fresh);
-    snapshot_index = snapshot.index;
+    apart.settle(index);
+    const auto oldest = TRY(log.read(1, 1));
+    trimmed = oldest.empty() ? index : oldest.front().index - 1;
+    loaded_snapshot = snapshot_index = snapshot.index;
     last_index = index;
+    tail_bytes = 0;
+    for (const auto& [at_index, bytes] : tail) tail_bytes += bytes;
+    entry_bytes = std::move(tail);
     known_blobs.clear();
+    give_up_upkeep();
     previous_seq = state.tables().seq;
     clock = std::max(clock, at);
     if (state.tables().cluster)
@@ -214,9 +255,9 @@ struct Engine::Inner {
   }
 
   // Cuts a batch into entries of at most kEntryBytesMax; the last one closes. A record may span several.
-  std::vector<LogEntry> entries_of(const Batch& batch) const {
+  std::vector<LogEntry> entries_of(const Batch& batch) {
     std::vector<LogEntry> out;
-    write_pieces(batch.at, batch.changes, batch.events, kDocumentBytes, [&](std::string bytes, Seq last_seq) {
+    write_pieces(batch.at, batch.changes, batch.events, kDocumentBytes, apart, [&](std::string bytes, Seq last_seq) {
       out.push_back({last_index + out.size() + 1, last_seq, false, std::move(bytes)});
     });
     out.back().closing = true;
@@ -241,25 +282,32 @@ struct Engine::Inner {
     std::uint64_t index = 0;
     Instant at;
     std::vector<Change> records;
+    std::unique_ptr<LongValues> apart;
     std::vector<std::string> chunks;
 
     void encode() {
-      write_pieces(at, records, {}, kSnapshotDocumentBytes,
+      write_pieces(at, records, {}, kSnapshotDocumentBytes, *apart,
                    [this](std::string bytes, Seq) { chunks.push_back(std::move(bytes)); });
       records = {};
     }
   };
+
+  std::shared_ptr<Draft> storing;  // encoded; its first stored_chunks are in the log
+  std::size_t stored_chunks = 0;
+  bool more_upkeep = false;  // the last turn left some
 
   void begin_snapshot() {
     auto draft = std::make_shared<Draft>();
     draft->index = last_index;
     draft->at = clock;
     draft->records = records();
+    draft->apart = apart.frozen();
     if (mutant(Mutant::kSnapshotStale))
       std::erase_if(draft->records, [&](const Change& c) { return c.seq > previous_seq; });
     drafting = true;
+    tail_bytes = 0;
     const auto encode = [draft] { draft->encode(); };
-    const auto store = [this, draft] { store_snapshot(*draft); };
+    const auto store = [this, draft] { store_snapshot(draft); };
     if (aside) {
       aside(encode, store);
     } else {
@@ -268,38 +316,169 @@ struct Engine::Inner {
     }
   }
 
-  // Meanwhile the log may have grown: what follows the snapshot is read behind it.
-  void store_snapshot(const Draft& draft) {
-    drafting = false;
-    // A snapshot that cannot be written costs only a longer tail.
-    if (!trusted || !log.write_snapshot(draft.index, draft.chunks).ok())
+  // --- upkeep: what a snapshot is followed by. Each call does what one turn has time for. ---
+
+  enum class Piece : unsigned char { kThrough, kMore, kFailed };
+
+  void upkeep() {
+    if (!trusted)
       return;
-    snapshot_index = draft.index;
-    sweep();
-    trim();
+    Piece left = store_piece();
+    if (left == Piece::kThrough)
+      left = trim_piece();
+    if (left == Piece::kThrough)
+      left = sweep_piece();
+    more_upkeep = left == Piece::kMore;
   }
 
-  void sweep() {
+  // The state was read back: what was begun rests on another one.
+  void give_up_upkeep() {
+    if (storing || sweep)
+      drafting = false;
+    storing = nullptr;
+    sweep.reset();
+    more_upkeep = false;
+  }
+
+  // Meanwhile the log may have grown: what follows the snapshot is read behind it.
+  void store_snapshot(std::shared_ptr<Draft> draft) {
+    drafting = trusted;
+    if (!trusted)
+      return;
+    storing = std::move(draft);
+    stored_chunks = 0;
+    more_upkeep = true;
+  }
+
+  Piece store_piece() {
+    if (!storing)
+      return Piece::kThrough;
+    const auto& chunks = storing->chunks;
+    const std::size_t count = part_length(chunks, stored_chunks);
+    const bool last = stored_chunks + count == chunks.size();
+    // A snapshot that cannot be written costs only a longer tail.
+    if (!log.write_snapshot({.index = storing->index,
+                             .first = stored_chunks,
+                             .chunks = std::span(chunks).subspan(stored_chunks, count),
+                             .last = last})
+             .ok()) {
+      storing = nullptr;
+      drafting = false;
+      return Piece::kFailed;
+    }
+    stored_chunks += count;
+    if (!last)
+      return Piece::kMore;
+    snapshot_index = storing->index;
+    apart.settle_snapshot(*storing->apart, storing->index);
+    storing = nullptr;
+    sweep.emplace();
+    return Piece::kThrough;
+  }
+
+  // Which blobs are still named. While the records are looked at, and while blobs go, others are stored: known_blobs
+  // has those. No snapshot is drafted meanwhile: it would name what was needed when it was begun.
+  struct Sweep {
+    bool begun = false;
+    bool marked = false;
+    JobId next_job;
+    StepKey next_step;
     std::unordered_set<std::string> used;
-    for (const auto& [id, job] : state.tables().jobs)
-      if (job->spec) {
-        used.insert(job->spec->script);
-        used.insert(job->spec->environment);
-      }
-    for (const auto& [key, step] : state.tables().steps)
-      if (step->spec)
-        used.insert(step->spec->environment);
-    known_blobs.clear();
-    (void)log.sweep_blobs([&](const BlobId& id) { return used.contains(id); });
+    std::unordered_set<const void*> held;
+    BlobId next_blob;
+  };
+  std::optional<Sweep> sweep;
+
+  Piece sweep_piece() {
+    if (!sweep)
+      return Piece::kThrough;
+    if (!sweep->begun) {
+      // Entries before the snapshot that was loaded may name long values that nothing here knows of. History reads
+      // them.
+      if (trim_floor < loaded_snapshot)
+        return end_sweep(Piece::kThrough);
+      sweep->begun = true;
+      known_blobs.clear();
+    }
+    if (!sweep->marked) {
+      if (!mark_some())
+        return Piece::kMore;
+      sweep->marked = true;
+      apart.sweep(sweep->held, mutant(Mutant::kLongValueForgotten) ? UINT64_MAX : trimmed);
+      sweep->held = {};
+    }
+    auto next = log.sweep_blobs(sweep->next_blob, [&](const BlobId& id) {
+      return sweep->used.contains(id) || known_blobs.contains(id) || apart.has(id);
+    });
+    if (!next.ok())
+      return end_sweep(Piece::kFailed);
+    if (next->empty())
+      return end_sweep(Piece::kThrough);
+    sweep->next_blob = std::move(*next);
+    return Piece::kMore;
   }
 
-  void trim() {
-    std::uint64_t upto = std::min(snapshot_index, trim_floor);
+  Piece end_sweep(Piece how) {
+    sweep.reset();
+    drafting = false;
+    return how;
+  }
+
+  // True when every record has been looked at.
+  bool mark_some() {
+    std::size_t left = kMarkAtOnce;
+    const auto& jobs = state.tables().jobs;
+    for (auto at = jobs.lower_bound(sweep->next_job); at != jobs.end(); ++at) {
+      if (left-- == 0)
+        return false;
+      const auto& [id, job] = *at;
+      sweep->next_job = JobId(id.value + 1);
+      if (!job->spec)
+        continue;
+      sweep->used.insert(job->spec->script);
+      sweep->used.insert(job->spec->environment);
+      if (job->first_step)
+        sweep->used.insert(job->first_step->environment);
+      if (!apart.empty())
+        add_places(*job, sweep->held);
+    }
+    const auto& steps = state.tables().steps;
+    for (auto at = steps.lower_bound(sweep->next_step); at != steps.end(); ++at) {
+      sweep->next_step = at->first;
+      if (left-- == 0)
+        return false;
+      if (const auto& step = at->second; step->spec) {
+        sweep->used.insert(step->spec->environment);
+        sweep->held.insert({step->spec.get(), &step->places.get()});
+      }
+    }
+    return true;
+  }
+
+  Piece trim_piece() {
+    std::uint64_t target = std::min(snapshot_index, trim_floor);
     if (mutant(Mutant::kTrimBehindReader))
-      upto = snapshot_index;
-    if (upto >= trimmed + kTrimStep || (upto > trimmed && upto == snapshot_index))
-      if (log.trim(upto).ok())
-        trimmed = upto;
+      target = snapshot_index;
+    if (target < trimmed + kTrimStep && (target <= trimmed || target != snapshot_index))
+      return Piece::kThrough;
+    const std::uint64_t upto = piece(target);
+    if (!log.trim(upto).ok())
+      return Piece::kFailed;
+    trimmed = upto;
+    entry_bytes.erase(entry_bytes.begin(), entry_bytes.upper_bound(upto));
+    return upto < target ? Piece::kMore : Piece::kThrough;
+  }
+
+  // As far as one transaction goes.
+  std::uint64_t piece(std::uint64_t upto) const {
+    std::size_t bytes = 0;
+    for (std::uint64_t index = trimmed + 1; index < upto; ++index) {
+      const auto known = entry_bytes.find(index);
+      bytes += known == entry_bytes.end() ? kUnknownBytes : std::max(known->second, kEntryCost);
+      if (bytes >= kTrimBytes)
+        return index;
+    }
+    return upto;
   }
 
   void refuse(std::vector<Item>& items, const Error& why) {
@@ -312,7 +491,7 @@ struct Engine::Inner {
     return {Errc::kUnavailable,
             "the disk under the controller's state is full: only cancels and the ends of jobs are taken until there is "
             "room again",
-            {}};
+            "read-only"};
   }
 
   // On its reserve the log takes what ends work; the rest is refused and nothing waits.
@@ -434,14 +613,21 @@ struct Engine::Inner {
     }
     if (!batch.changes.empty()) {
       const auto entries = entries_of(batch);
+      for (const auto& [id, text] : apart.fresh()) blobs.push_back({id, text});
       if (const auto stored = log.append(entries, blobs); !stored.ok()) {
         trouble = stored.error().message;
         fail(items);
         return;
       }
       last_index = entries.back().index;
+      apart.settle(last_index);
+      for (const LogEntry& entry : entries) {
+        tail_bytes += entry.bytes.size();
+        entry_bytes.emplace_hint(entry_bytes.end(), entry.index, entry.bytes.size());
+      }
+      for (const Blob& blob : blobs) tail_bytes += blob.bytes.size();
       previous_seq = seq_before;
-      if (known_blobs.size() > kKnownBlobsMax)
+      if (known_blobs.size() > kKnownBlobsMax && !sweep)
         known_blobs.clear();
       for (auto& blob : blobs) known_blobs.insert(std::move(blob.id));
       read_only = false;
@@ -456,9 +642,9 @@ struct Engine::Inner {
       answer(items, answers);
     if (quarantine)
       quarantine->survived(alone);
-    if (!drafting && last_index >= snapshot_index + settings.snapshot_every)
+    if (!drafting && (last_index >= snapshot_index + settings.snapshot_every || tail_bytes >= settings.snapshot_bytes))
       begin_snapshot();
-    trim();
+    upkeep();
   }
 
   // Applies items until they took long enough; what is left goes back to the front of the queue, where it came from.
@@ -467,6 +653,7 @@ struct Engine::Inner {
                  std::vector<Blob>& blobs) {
     std::vector<Item> applied;
     applied.reserve(items.size());
+    batch_bytes = 0;
     const Duration begin = watch.cpu ? watch.cpu() : Duration{};
     Duration last = begin;
     Instant looked = watch.now ? watch.now() : Instant{};
@@ -492,7 +679,7 @@ struct Engine::Inner {
         applied.push_back(std::move(items[i]));
         answers.push_back(std::move(answer));
       }
-      if (last - begin >= watch.enough) {
+      if (last - begin >= watch.enough || batch_bytes >= kBatchBytes) {
         queue.insert(queue.begin(), std::make_move_iterator(items.begin() + static_cast<std::ptrdiff_t>(i) + 1),
                      std::make_move_iterator(items.end()));
         break;
@@ -510,9 +697,13 @@ struct Engine::Inner {
       batch.commands.push_back(std::move(name));
     }
     auto outcome = apply(state, item.command, clock);
+    if (note && item.command.caller.user && item.command.part.from == 0)
+      batch.acts.push_back({batch.commands.back(), !outcome.ok()});
     if (!outcome.ok())
       return std::move(outcome).error();
     auto& o = *outcome;
+    batch_bytes += o.bytes;
+    for (const Blob& blob : item.blobs) batch_bytes += blob.bytes.size();
     std::move(o.changes.begin(), o.changes.end(), std::back_inserter(batch.changes));
     std::move(o.events.begin(), o.events.end(), std::back_inserter(batch.events));
     std::move(o.actions.begin(), o.actions.end(), std::back_inserter(batch.actions));
@@ -533,6 +724,7 @@ struct Engine::Inner {
   void fail(std::vector<Item>& items) {
     read_only = true;
     retry_at = clock + settings.retry_after;
+    apart.withdraw();
     (void)reload();
     if (!mutant(Mutant::kEarlyAck))
       refuse(items, read_only_error(trouble));
@@ -569,6 +761,7 @@ Result<std::unique_ptr<Engine>> Engine::open(Log& log, EngineSettings settings, 
     for (const std::string& name : in.quarantine->quarantined())
       std::fprintf(stderr, "lockstepd: quarantined, because it stopped the controller: %s\n", name.c_str());
   TRY(in.load(UINT64_MAX));
+  in.settings.loading = nullptr;
   std::optional<Error> failure;
   engine->submit({{UserId{}, true}, StartEpoch{in.settings.cluster_name}}, [&](Result<Answer> answer) {
     if (!answer.ok())
@@ -603,20 +796,27 @@ std::vector<std::string> Engine::quarantined() const {
 void Engine::teach(std::span<const PastRun> runs) { inner_->state.teach(runs); }
 bool Engine::has_work() const { return !inner_->queue.empty(); }
 void Engine::run_batch(Instant now) { inner_->run(now); }
+bool Engine::has_upkeep() const { return inner_->more_upkeep && inner_->trusted && !inner_->read_only; }
+void Engine::upkeep() { inner_->upkeep(); }
 void Engine::set_watch(Watch watch) { inner_->watch = std::move(watch); }
 void Engine::set_aside(Aside aside) { inner_->aside = std::move(aside); }
 void Engine::add_reader(Reader reader) { inner_->readers.push_back(std::move(reader)); }
 std::vector<Change> Engine::snapshot() const { return inner_->records(); }
 const ClusterState& Engine::state() const { return inner_->state; }
 bool Engine::read_only() const { return inner_->read_only; }
+std::string Engine::trouble() const {
+  if (inner_->read_only)
+    return format("the log cannot be written now ({}): nothing can be changed until it can", inner_->trouble);
+  return inner_->settings.low_space && inner_->settings.low_space() ? inner_->low_space_error().message : std::string();
+}
 bool Engine::trusted() const { return inner_->trusted; }
 Instant Engine::clock() const { return inner_->clock; }
 std::uint64_t Engine::last_index() const { return inner_->last_index; }
 
 void Engine::set_trim_floor(std::uint64_t index) {
   inner_->trim_floor = std::max(inner_->trim_floor, index);
-  if (inner_->trusted)
-    inner_->trim();
+  if (!inner_->more_upkeep)  // else the next turn goes on
+    inner_->upkeep();
 }
 
 }  // namespace lockstep

@@ -15,6 +15,7 @@
 #include "core/cluster.h"
 #include "ports/crash_note.h"
 #include "ports/log.h"
+#include "wire/long_values.h"
 
 namespace lockstep {
 
@@ -23,13 +24,19 @@ inline Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)
 
 struct EngineSettings {
   CoreSettings core;
-  std::size_t batch_max = 512;            // commands in one entry
-  std::size_t inbox_max = 100'000;        // commands waiting; further ones are refused with kExhausted
-  std::uint64_t snapshot_every = 20'000;  // entries
-  Duration retry_after = millis(500);     // read-only: between two tries of the log
+  std::size_t batch_max = 512;             // commands in one entry
+  std::size_t inbox_max = 100'000;         // commands waiting; further ones are refused with kExhausted
+  std::uint64_t snapshot_every = 20'000;   // entries
+  std::size_t snapshot_bytes = 256 << 20;  // or so many bytes of them
+  // Names long values, which are stored once (wire/long_values.h). Unset: they stay in their records.
+  std::function<std::string(std::string_view)> sha256_hex;
+  std::size_t long_value = kLongValue;
+  Duration retry_after = millis(500);  // read-only: between two tries of the log
   std::string cluster_name = "lockstep";
   // True while the log lives on its reserve: only what ends work is taken then. Unset = never.
   std::function<bool()> low_space;
+  // Told while open() reads the log, some entries at a time.
+  std::function<void(std::uint64_t entry, std::uint64_t last)> loading;
   std::string poison;               // file for what is being done (controller/poison.h); "" = none
   CrashNote* crash_note = nullptr;  // instead of that file; must outlive the engine
 };
@@ -54,6 +61,10 @@ class Engine {
   // What jobs that are only known from history teach predictions (ClusterState::teach).
   void teach(std::span<const PastRun> runs);
   bool has_work() const;
+  // The log's upkeep: storing a snapshot, trimming what it covers, sweeping blobs that nobody names. A batch does a
+  // piece of it; where there are more, and no batch comes, upkeep() does the next one.
+  bool has_upkeep() const;
+  void upkeep();
   // Applies what is queued as one batch. Call again while has_work().
   void run_batch(Instant now);
 
@@ -65,6 +76,11 @@ class Engine {
     std::vector<Event> events;
     std::vector<Action> actions;
     std::vector<std::string> commands;  // names of what is in it, for AtWorkFor; empty where nobody keeps a note
+    struct Act {
+      std::string name;
+      bool refused = false;  // it changed nothing
+    };
+    std::vector<Act> acts;  // what users asked for, each once; empty where nobody keeps a note
   };
   using Reader = std::function<void(const std::shared_ptr<const Batch>&)>;
   void add_reader(Reader reader);
@@ -87,6 +103,9 @@ class Engine {
 
   const ClusterState& state() const;
   bool read_only() const;
+  // Why changes are refused now: the log cannot be written, or its disk is full and only what ends work is taken. "":
+  // everything is taken.
+  std::string trouble() const;
   // False while the state could not be reloaded after a failed append: decide nothing by state() until it is true
   // again.
   bool trusted() const;

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "controller/event_log.h"
 #include "controller/poison.h"
 #include "wire/entry_stream.h"
 
@@ -24,12 +25,14 @@ Instant steady_now() {
 
 }  // namespace
 
-HistoryLoop::HistoryLoop(HistoryStore& store, CallerCounts::Most most, std::function<void(std::uint64_t)> on_cursor)
-    : store_(store), on_cursor_(std::move(on_cursor)), counts_(most) {}
+HistoryLoop::HistoryLoop(HistoryStore& store, CallerCounts::Most most, std::function<void(std::uint64_t)> on_cursor,
+                         std::function<void(const std::vector<std::string>&)> tell)
+    : store_(store), on_cursor_(std::move(on_cursor)), tell_(std::move(tell)), counts_(most) {}
 
 HistoryLoop::~HistoryLoop() { stop(); }
 
-Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot) {
+Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot,
+                                   const std::function<void(std::uint64_t entry, std::uint64_t last)>& told) {
   // The final records serve for names, which do not change; what happened comes from the entries.
   for (const auto& change : snapshot) tables_.apply(change);
   std::uint64_t cursor = TRY(store_.cursor());
@@ -39,10 +42,13 @@ Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot
         Errc::kCorrupt,
         format("history has seen log entry {}, but the log ends at {}: they are not of the same cluster", cursor, last),
         {}};
-  EntryReader reader;
+  LongValues apart(nullptr, [&log](const BlobId& id) { return log.blob(id); });
+  EntryReader reader(nullptr, &apart);
   std::vector<Change> changes;  // of batches that are closed
   std::uint64_t index = cursor;
   while (index < last) {
+    if (told)
+      told(index, last);
     const auto entries = TRY(log.read(index + 1, kPage));
     const std::uint64_t first = entries.empty() ? last + 1 : entries.front().index;
     // What the log forgot is in the store as it came out, at least for jobs that are still known.
@@ -58,6 +64,7 @@ Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot
           "lockstepd: accounting lacks what happened between log entries %llu and %llu: history.db is an older "
           "copy, or was damaged\n",
           static_cast<unsigned long long>(index + 1), static_cast<unsigned long long>(entries.front().index - 1));
+    apart.sweep({}, UINT64_MAX);
     std::uint64_t closed = cursor;
     for (const auto& entry : entries) {
       index = entry.index;
@@ -122,6 +129,9 @@ void HistoryLoop::take_in(Message& message) {
   if (auto* batch = std::get_if<std::shared_ptr<const Engine::Batch>>(&message)) {
     const AtWorkFor at_work((*batch)->commands);
     for (const auto& change : (*batch)->changes) tables_.apply(change);
+    if (tell_)
+      if (const auto lines = lines_of(**batch, tables_); !lines.empty())
+        tell_(lines);
     if (!(*batch)->changes.empty()) {
       gathered_ += (*batch)->changes.size();
       backlog_.push_back(std::move(*batch));

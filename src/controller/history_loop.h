@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "controller/caller_queue.h"
 #include "controller/engine.h"
-#include "controller/fair_queue.h"
 #include "controller/mailbox.h"
 #include "controller/turns.h"
 #include "ports/history.h"
@@ -22,12 +22,16 @@ namespace lockstep {
 class HistoryLoop {
  public:
   using Question = std::function<void(HistoryStore&, const Tables&)>;
-  // on_cursor: everything up to this log index is in; called on this thread.
-  HistoryLoop(HistoryStore& store, CallerCounts::Most most, std::function<void(std::uint64_t)> on_cursor);
+  // on_cursor: everything up to this log index is in; tell: the lines a log gets of a batch. Both are called
+  // on this thread; tell may be null.
+  HistoryLoop(HistoryStore& store, CallerCounts::Most most, std::function<void(std::uint64_t)> on_cursor,
+              std::function<void(const std::vector<std::string>&)> tell = {});
   ~HistoryLoop();
 
   // Before start(): what the store has not seen yet comes from the log, the rest of the tables from the snapshot.
-  Result<void> catch_up(Log& log, const std::vector<Change>& snapshot);
+  // told: how far it is, some entries at a time; may be null.
+  Result<void> catch_up(Log& log, const std::vector<Change>& snapshot,
+                        const std::function<void(std::uint64_t entry, std::uint64_t last)>& told = {});
   void start();
   void stop();
 
@@ -54,12 +58,13 @@ class HistoryLoop {
 
   HistoryStore& store_;
   std::function<void(std::uint64_t)> on_cursor_;
+  std::function<void(const std::vector<std::string>&)> tell_;
   Tables tables_;
   std::vector<std::shared_ptr<const Engine::Batch>> backlog_;  // observed by the tables, not yet stored
   std::size_t gathered_ = 0;                                   // changes in it
   Mailbox<Message> inbox_;
   CallerCounts counts_;
-  FairQueue<Asked> waiting_;
+  CallerQueue<Asked> waiting_;
   bool stopping_ = false;
   bool failing_ = false;
   std::thread thread_;

@@ -1,5 +1,6 @@
 // Holdings: what each user has in the cluster that costs others something while it lies there: pending jobs, and bytes
-// of stored scripts and environments. Kept by the live view; the API refuses what goes beyond a user's share.
+// of stored scripts and environments, and of long words (arguments, options). Kept by the live view; the API refuses
+// what goes beyond a user's share.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,11 @@
 
 namespace lockstep {
 
+// Bytes of the words of a specification. Few are nothing to count: 100,000 jobs of that are 200 MiB.
+inline constexpr std::uint64_t kWordsCounted = 2 << 10;
+std::uint64_t counted_bytes(const JobSpec& spec);
+std::uint64_t counted_bytes(const StepSpec& spec);
+
 class Holdings {
  public:
   struct Of {
@@ -18,6 +24,9 @@ class Holdings {
     std::uint64_t stored_bytes = 0;  // what several of the user's jobs share counts once
   };
   Of of(UserId user) const;
+  std::uint64_t all_stored() const { return all_stored_; }  // bytes of all users
+  // Users who store most, the greediest first.
+  std::vector<std::pair<UserId, std::uint64_t>> greediest(std::size_t most) const;
   bool has(UserId user, const BlobId& blob) const;
 
   // A job's record has changed; null: there was none, or there is none any more.
@@ -33,13 +42,18 @@ class Holdings {
 
  private:
   struct Stored {
-    std::uint32_t jobs = 0;   // of the user that name it
+    std::uint32_t jobs = 0;   // of the user that name or hold it
     std::uint32_t bytes = 0;  // 0 = not known
   };
+  void count(UserId user, std::int64_t bytes);
   void add(const Job& job, int sign);
   void use(const BlobId& blob, UserId user, int sign);
+  // Records share long parts, which lie at the same place in memory then.
+  void use_part(const void* part, std::uint64_t bytes, UserId user, int sign);
+  void use_parts(const Job& job, int sign);
 
   std::unordered_map<UserId, Of> of_;
+  std::uint64_t all_stored_ = 0;
   // By a hash of user and blob: a whole id for each of 100,000 jobs would be felt.
   std::unordered_map<std::uint64_t, Stored> stored_;
   Unknown unknown_;

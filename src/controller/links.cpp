@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/log_line.h"
 #include "base/text.h"
 #include "link/mux.h"
 #include "wire/api_call.h"
@@ -87,6 +88,7 @@ struct LinkHub::Link {
   std::uint64_t next_stream = 2;
   std::map<std::uint64_t, Call> calls;
   std::map<std::uint64_t, Body> bodies;
+  std::shared_ptr<LaunchLane> launches;
 
   FairHold hold() const { return {memory, holder.node_name}; }
   bool holds(std::uint64_t call, const void* owner) const {
@@ -200,6 +202,7 @@ LinkHub::LinkHub(Handlers handlers, LinkLimits limits)
 
 LinkHub::~LinkHub() {
   for (auto& [id, link] : links_) {
+    link->launches.reset();  // what waits there waits for turns that nobody gives any more
     link->mux->silence();
     link->mux->close({});
   }
@@ -227,7 +230,36 @@ void LinkHub::add(std::unique_ptr<Stream> stream, Holder holder) {
   on.closing = [this, id](const std::string& why) { closed(id, why); };
   // Set before the first byte is read.
   link->mux = Mux::make(std::move(stream), std::move(on));
+  link->launches = std::make_shared<LaunchLane>(lane_ways(link));
   link->mux->begin();
+}
+
+LaunchLane::Ways LinkHub::lane_ways(const std::shared_ptr<Link>& link) {
+  const std::weak_ptr<Link> weak = link;
+  LaunchLane::Ways ways;
+  ways.send = [weak](const ToAgent& message) {
+    if (const auto held = weak.lock())
+      held->mux->send(LinkFrame::kMessage, 0, encode(message));
+  };
+  ways.open = [weak](const std::string& head, std::uint32_t uid) {
+    const auto held = weak.lock();
+    CHECK(held, "a lane does not outlive its link");
+    const std::uint64_t id = held->next_stream;
+    held->next_stream += 2;
+    held->mux->send(LinkFrame::kEnvironment, id, head);
+    return held->mux->stream(id, uid);
+  };
+  ways.in_turn = [this](std::uint32_t uid, std::size_t bytes, std::function<void()> work) {
+    if (handlers_.in_turn)
+      handlers_.in_turn(uid, bytes, std::move(work));
+    else
+      work();
+  };
+  ways.give_up = [weak](std::string why) {
+    if (const auto held = weak.lock())
+      held->mux->close(std::move(why));
+  };
+  return ways;
 }
 
 // One node has one agent, but a new connection may come before we know that the old one is dead.
@@ -251,7 +283,7 @@ void LinkHub::closed(std::uint64_t id, const std::string& why) {
   const std::shared_ptr<Link> link = it->second;
   links_.erase(it);
   if (!why.empty() && why != Mux::kEnded)
-    std::fprintf(stderr, "lockstepd: link of %s: %s\n", link->holder.node_name.c_str(), why.c_str());
+    log_line(LogLevel::kWarning, format("lockstepd: link of {}: {}", link->holder.node_name, why));
   if (const auto name = by_name_.find(link->holder.node_name); name != by_name_.end() && name->second == id)
     by_name_.erase(name);
   handlers_.disconnected(id);
@@ -280,7 +312,8 @@ void LinkHub::frame(const std::shared_ptr<Link>& link, Frame f) {
       return;
     case LinkFrame::kStreamData:
     case LinkFrame::kStreamWindow:
-    case LinkFrame::kApiReply: return;
+    case LinkFrame::kApiReply:
+    case LinkFrame::kEnvironment: return;
   }
 }
 
@@ -372,17 +405,20 @@ void LinkHub::send(std::vector<NodeDesk::Outgoing> messages) {
     const std::shared_ptr<Link> link = it->second;
     if (auto* welcome = std::get_if<Welcome>(&out.message); welcome && handlers_.complete)
       handlers_.complete(link->holder.node_name, *welcome);
-    link->mux->send(LinkFrame::kMessage, 0, encode(out.message));
-    if (std::holds_alternative<Welcome>(out.message)) {
+    const bool is_welcome = std::holds_alternative<Welcome>(out.message);
+    const auto* refused = std::get_if<Refused>(&out.message);
+    const std::string why = refused ? refused->why : "";
+    link->launches->take(std::move(out.message), std::move(out.environment));
+    if (is_welcome) {
       link->welcome = true;
       by_name_[link->holder.node_name] = link->id;
       tell(link->holder.node_name, "");
       tell_of_takeover(*link);
       handlers_.welcomed(link->holder.node_name);
-    } else if (const auto* refused = std::get_if<Refused>(&out.message)) {
+    } else if (refused) {
       if (!link->welcome)
         tell(link->holder.node_name,
-             format("node {} at {}{}{}", link->holder.node_name, link->holder.address, kRefusedWord, refused->why));
+             format("node {} at {}{}{}", link->holder.node_name, link->holder.address, kRefusedWord, why));
       drop(link->id);
     }
     check_unsent(link);

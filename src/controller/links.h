@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/fair_share.h"
+#include "controller/launch_lane.h"
 #include "controller/node_desk.h"
 #include "ports/http.h"
 #include "wire/step_route.h"
@@ -36,6 +37,8 @@ class LinkHub {
     std::function<std::size_t(const HttpRequest& head)> body_bound{};      // of a forwarded call; empty: no other bound
     // A sentence for the log and the status: the node is refused, or another connection took over. "": it is welcome.
     std::function<void(const std::string& node_name, std::string what)> told{};
+    // Runs the work, which sends so many bytes for that user of the cluster, when it is their turn. Empty: at once.
+    std::function<void(std::uint32_t uid, std::size_t bytes, std::function<void()> work)> in_turn{};
   };
   explicit LinkHub(Handlers handlers, LinkLimits limits = {});
   ~LinkHub();
@@ -76,6 +79,7 @@ class LinkHub {
   void collect(const std::shared_ptr<Link>& link, std::uint64_t id, HttpRequest head, std::uint64_t bytes);
   void check_unsent(const std::shared_ptr<Link>& link);
   void end_older(const std::string& node_name);
+  LaunchLane::Ways lane_ways(const std::shared_ptr<Link>& link);
   void refuse(Link& link, const std::string& why);
   void tell(const std::string& node_name, std::string what) const;
   void tell_of_takeover(const Link& link) const;

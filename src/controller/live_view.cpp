@@ -46,9 +46,16 @@ void LiveView::bring_forward(const Change& change) {
       count(**record, +1);
     holdings_.changed(before.get(), change.removed ? nullptr : record->get());
     count_work(before.get(), change.removed ? nullptr : record->get());
+    if (!before && !change.removed)
+      requests_.note(**record, now_);
+    index_.changed(before.get(), change.removed ? nullptr : record->get());
   }
-  if (const auto* step = std::get_if<Ref<Step>>(&change.record))
-    holdings_.changed(tables_.step((*step)->job, (*step)->number), change.removed ? nullptr : step->get());
+  if (const auto* step = std::get_if<Ref<Step>>(&change.record)) {
+    const Step* before = tables_.step((*step)->job, (*step)->number);
+    holdings_.changed(before, change.removed ? nullptr : step->get());
+    if (!before && !change.removed)
+      requests_.note(**step, now_);
+  }
   tables_.apply(change);
   if (!record)
     return;

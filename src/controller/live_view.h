@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "controller/holdings.h"
+#include "controller/request_names.h"
 #include "model/command.h"
 #include "model/plan.h"
 #include "model/tables.h"
+#include "views/job_index.h"
 #include "views/read_context.h"
 #include "views/summary.h"
 
@@ -29,6 +31,8 @@ class LiveView {
 
   const Tables& tables() const { return tables_; }
   const PlanNotes& notes() const { return notes_; }
+  const JobIndex& index() const { return index_; }
+  const RequestNames& requests() const { return requests_; }
   NodeUse use(NodeId node) const;
   const StateCounts& counts() const { return counts_; }
   const Holdings& holdings() const { return holdings_; }
@@ -65,6 +69,8 @@ class LiveView {
   Tables tables_;
   StateCounts counts_;
   Holdings holdings_;
+  JobIndex index_;
+  RequestNames requests_;
   PlanNotes notes_;
   std::deque<std::pair<Seq, std::vector<PlanNote>>> early_;  // of changes that are still to come, in their order
   std::map<NodeId, NodeUse> use_;

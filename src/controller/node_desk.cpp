@@ -15,11 +15,27 @@ namespace lockstep {
 
 namespace {
 
+StopWhy why_it_ends(const Job& job) {
+  if (job.ending == JobState::kCancelled && job.requeue_after)
+    return StopWhy::kRequeued;
+  switch (job.ending) {
+    case JobState::kTimeout:
+    case JobState::kDeadline: return StopWhy::kTimeLimit;
+    case JobState::kPreempted: return StopWhy::kPreempted;
+    case JobState::kNodeFail: return StopWhy::kNodeFail;
+    case JobState::kFailed: return StopWhy::kFailed;
+    case JobState::kCompleted:  // what it left behind
+    case JobState::kCancelled: return StopWhy::kCancelled;
+    default: return StopWhy::kNothing;
+  }
+}
+
 constexpr Duration kRetry = millis(500);     // a command the engine could not take
 constexpr Duration kHookEvery = seconds(1);  // a fence hook that had no proof yet
 // A launch carries its whole environment: those of a wide job are composed as messages go out, not all at once.
 constexpr std::size_t kPerformedAtOnce = 256;
 constexpr std::size_t kComposedBytesAtOnce = 1 << 20;
+constexpr std::int64_t kBootClockMost = std::int64_t{1} << 60;  // no machine runs that long: it is no clock
 
 bool try_again(const Error& error) { return error.code == Errc::kUnavailable || error.code == Errc::kExhausted; }
 
@@ -34,8 +50,9 @@ struct NodeDesk::Inner {
     std::vector<Holding> holdings;            // as last told
     Instant disagrees_since;                  // 0 = what it holds is what it should
     std::set<std::uint64_t> reports_in_hand;  // numbers waiting for their commit
-    std::deque<std::uint64_t> waiting;  // tokens of reports the engine could not take, to be sent again in this order
-    std::uint64_t order = 0;            // counts connections: of two of one node the later one is right
+    std::deque<std::uint64_t> waiting;   // tokens of reports the engine could not take, to be sent again in this order
+    std::optional<Duration> boot_clock;  // what the agent's clock is behind ours, at most; unset before a renewal
+    std::uint64_t order = 0;             // counts connections: of two of one node the later one is right
     bool hello_in_hand = false;
   };
 
@@ -46,6 +63,7 @@ struct NodeDesk::Inner {
   };
   struct NodeInfo {
     std::uint64_t link = 0;   // 0 = none
+    Instant hello;            // Node::seen_at when `link` was welcomed
     Instant heard;            // last renewal, or the desk's start
     Duration deaf_before;     // what `deaf` was then
     Instant acked;            // when the last acknowledgement was sent, or the desk's start
@@ -107,7 +125,7 @@ struct NodeDesk::Inner {
     for (const auto& [id, node] : state.tables().nodes) note_node(*node, false);
     for (const auto& [id, job] : state.tables().jobs) note_job(*job, false);
     for (auto& [id, info] : nodes) {
-      if (info.record == NodeLink::kUp || !info.work.empty())
+      if (info.record != NodeLink::kLost || !info.work.empty())
         info.ask_hook = start + kHookEvery;
       schedule(id, info);
     }
@@ -217,7 +235,7 @@ struct NodeDesk::Inner {
   // not_before: what silence decides, and cannot decide now, is looked at again then.
   void schedule(NodeId id, NodeInfo& info, Instant not_before = {}) {
     Instant due = kNever;
-    if (info.record == NodeLink::kUp && !info.loss_in_hand)
+    if (info.record != NodeLink::kLost && !info.loss_in_hand)
       due = std::min(due, std::max(loss_at(info), not_before));
     if (info.has_hook && !connected_now(info) && !info.fence_in_hand &&
         (info.fenced_boot.empty() || info.fenced_boot != info.boot_id))
@@ -321,7 +339,12 @@ struct NodeDesk::Inner {
     conn.hello_in_hand = true;
     conn.boot_id = message.facts.boot_id;
     conn.holdings = std::move(message.holdings);
-    commit({What::kHello, {{UserId{}, true}, NodeHello{std::move(message.facts), conn.certificate}}, link, 0, {}, {}});
+    NodeHello said{std::move(message.facts), conn.certificate, message.highest_job, {}};
+    for (const Holding& holding : conn.holdings)
+      if (const Job* job = state.tables().job(holding.job);
+          job && (job->attempt < holding.attempt || (job->attempt == holding.attempt && holding.next_step > 0)))
+        said.attempts.push_back({holding.job, holding.attempt, holding.next_step});
+    commit({What::kHello, {{UserId{}, true}, std::move(said)}, link, 0, {}, {}});
   }
 
   void hello_answered(std::uint64_t link, const Result<Answer>& answer, const ClusterState& state, Instant now) {
@@ -339,6 +362,8 @@ struct NodeDesk::Inner {
       drop_link(info.link, &info, "a newer connection of this node has taken over");
     conn.node = answer->node;
     info.link = link;
+    if (const auto record = state.tables().nodes.find(conn.node); record != state.tables().nodes.end())
+      info.hello = record->second->seen_at;
     heard(info, now);
     info.acked = now;
     info.ask_hook = kNever;
@@ -361,14 +386,15 @@ struct NodeDesk::Inner {
     if (!conn.node)
       return;
     NodeInfo& info = info_of(conn.node);
-    if (info.record == NodeLink::kLost) {
-      // The loss was decided while its hello was under way. Only a new hello brings it back, and no fence may move.
+    if (info.record == NodeLink::kLost || info.record == NodeLink::kAway) {
+      // That was decided while its hello was under way. Only a new hello brings it back, and no fence may move.
       const NodeId node = conn.node;
       drop_link(link, &info, "declared lost: connect again");
       schedule(node, info);
       return;
     }
     heard(info, now);
+    note_clock(conn, message.sent_boot_us, now);
     info.acked = now;
     send(link, RenewAck{message.sent_boot_us});
     conn.holdings = std::move(message.holdings);
@@ -386,10 +412,25 @@ struct NodeDesk::Inner {
     schedule(conn.node, info);
   }
 
-  void report(std::uint64_t link, Conn& conn, Report message) {
+  // The renewal that came the fastest tells most; clocks drift apart by less than this a renewal.
+  static void note_clock(Conn& conn, std::int64_t sent_boot_us, Instant now) {
+    if (sent_boot_us <= 0 || sent_boot_us > kBootClockMost)
+      return;
+    const Duration behind = now - Instant{sent_boot_us};
+    conn.boot_clock = conn.boot_clock ? std::min(behind, *conn.boot_clock + millis(1)) : behind;
+  }
+  // How long ago it happened: by the agent's word, and by what its clock says, since words may have waited for us.
+  static Duration age_of(const Conn& conn, const Report& message, Instant now) {
+    if (!conn.boot_clock || message.made_boot_us <= 0 || message.made_boot_us > kBootClockMost)
+      return message.ago;
+    return std::max(message.ago, now - (Instant{message.made_boot_us} + *conn.boot_clock));
+  }
+
+  void report(std::uint64_t link, Conn& conn, Report message, Instant now) {
     if (!conn.node || !conn.reports_in_hand.insert(message.number).second)
       return;
-    AgentReport report{conn.node, conn.boot_id, message.job, message.attempt, std::move(message.body)};
+    const Duration ago = age_of(conn, message, now);
+    AgentReport report{conn.node, conn.boot_id, message.job, message.attempt, std::move(message.body), ago};
     Pending item{What::kReport, {{UserId{}, true}, std::move(report)}, link, message.number, conn.node, message.job};
     if (conn.waiting.empty()) {
       commit(std::move(item));
@@ -403,7 +444,7 @@ struct NodeDesk::Inner {
   // --- actions ---
 
   void launch_failed(const Action& action, const NodeInfo& info, std::string why) {
-    AgentReport report{action.node, info.boot_id, action.job, action.attempt, LaunchFailed{std::move(why)}};
+    AgentReport report{action.node, info.boot_id, action.job, action.attempt, LaunchFailed{std::move(why)}, {}};
     commit({What::kForget, {{UserId{}, true}, std::move(report)}, 0, 0, action.node, action.job});
   }
 
@@ -447,8 +488,10 @@ struct NodeDesk::Inner {
   template <class T>
   void launch(const Target& t, Result<T> message) {
     if (message.ok()) {
-      for (const std::string& line : message->process.env) composed_bytes += line.size();
-      send(t.info.link, std::move(*message));
+      for (const auto* words : {&message->process.env, &message->process.argv})
+        for (const std::string& word : *words) composed_bytes += word.size();
+      auto environment = message->process.env_base.empty() ? nullptr : composer.environment(message->process.env_base);
+      out.push_back({t.info.link, std::move(*message), std::move(environment)});
     } else {
       launch_failed(t.action, t.info, message.error().message);
     }
@@ -464,9 +507,10 @@ struct NodeDesk::Inner {
     const Step* step = t.tables.step(t.action.job, a.step);
     if (!t.job || !step || step->attempt != t.action.attempt || step->state == StepState::kEnded)
       return;
-    for (std::size_t i = 0; i < step->places.size(); ++i)
-      if (step->places[i].node == t.action.node)
-        return launch(t, composer.step(t.tables, *t.job, *step, i));
+    if (step->attempt != t.job->attempt || !t.job->allocation)
+      return;
+    if (const auto place = t.state.inner().seats_of(*t.job).place_on(t.action.node, *step))
+      launch(t, composer.step(t.tables, *t.job, *step, *place));
   }
   void perform(const Target& t, const StartTask& a) {
     const auto it = t.tables.tasks.find({t.action.job, a.group, a.index});
@@ -482,11 +526,13 @@ struct NodeDesk::Inner {
   void perform(const Target& t, const StopAttempt& a) {
     StopWork m{t.action.job, t.action.attempt};
     m.kill_wait = a.kill_wait;
+    m.why = t.job ? why_it_ends(*t.job) : StopWhy::kNothing;
     send(t.info.link, std::move(m));
   }
   void perform(const Target& t, const StopStep& a) {
     StopWork m{t.action.job, t.action.attempt, false, a.step};
     m.kill_wait = a.kill_wait;
+    m.why = StopWhy::kCancelled;
     send(t.info.link, std::move(m));
   }
   void perform(const Target& t, const StopTask& a) {
@@ -512,13 +558,13 @@ struct NodeDesk::Inner {
       commit({What::kGivenUp, {{UserId{}, true}, GiveUpMember{id, job, work.attempt}}, 0, 0, id, job});
       return;
     }
-    AgentReport report{id, info.boot_id, job, work.attempt, MemberStopped{true}};
+    AgentReport report{id, info.boot_id, job, work.attempt, MemberStopped{true}, {}};
     commit({What::kMemberFenced, {{UserId{}, true}, std::move(report)}, 0, 0, id, job});
   }
 
   void due(NodeId id, const ClusterState& state, Instant now) {
     NodeInfo& info = nodes.at(id);
-    if (info.record == NodeLink::kUp && !info.loss_in_hand && loss_at(info) <= now && !deaf_now(now)) {
+    if (info.record != NodeLink::kLost && !info.loss_in_hand && loss_at(info) <= now && !deaf_now(now)) {
       // No acknowledgement may leave any more: the fence counts from the last one.
       if (info.link != 0)
         drop_link(info.link, &info, "declared lost: no renewal for too long; connect again");
@@ -636,6 +682,8 @@ void NodeDesk::disconnected(std::uint64_t link, Instant now) {
     return;
   info->second.link = 0;
   info->second.ask_hook = now;
+  if (info->second.record == NodeLink::kUp)
+    in.commit({Inner::What::kForget, {{UserId{}, true}, NodeAway{node, info->second.hello}}, 0, 0, node, {}});
   in.schedule(node, info->second);
 }
 
@@ -651,7 +699,7 @@ void NodeDesk::receive(std::uint64_t link, FromAgent message, const ClusterState
   else if (auto* renew = std::get_if<Renew>(&message))
     in.renew(link, conn, std::move(*renew), state, now);
   else
-    in.report(link, conn, std::move(std::get<Report>(message)));
+    in.report(link, conn, std::move(std::get<Report>(message)), now);
 }
 
 void NodeDesk::committed(const ClusterState& state, std::span<const Change> changes, std::span<const Action> actions,
@@ -674,7 +722,7 @@ void NodeDesk::fenced(NodeId node, std::string proof) {
   if (it == in.nodes.end() || it->second.link != 0 || it->second.fence_in_hand || it->second.asked_boot.empty())
     return;
   auto& info = it->second;
-  if (info.record == NodeLink::kUp)
+  if (info.record != NodeLink::kLost)
     in.commit_lost(node, info);
   info.fence_in_hand = true;
   in.commit(

@@ -41,6 +41,8 @@ class NodeDesk {
     std::function<Result<LaunchAttempt>(const Tables&, const Job&, std::size_t grant)> attempt;
     std::function<Result<LaunchStep>(const Tables&, const Job&, const Step&, std::size_t place)> step;
     std::function<Result<LaunchTask>(const Tables&, const Job&, const Task&)> task;
+    // What a launch's process.env_base stands for. Empty: no launch names any.
+    std::function<std::shared_ptr<const std::string>(const BlobId&)> environment{};
   };
   NodeDesk(NodeDeskSettings settings, Composer composer, Instant now);
   ~NodeDesk();
@@ -69,6 +71,7 @@ class NodeDesk {
   struct Outgoing {
     std::uint64_t link;
     ToAgent message;
+    std::shared_ptr<const std::string> environment = nullptr;  // that a launch names, shared by all of them
   };
   std::vector<Outgoing> take_messages();
   struct ToCommit {

@@ -237,7 +237,11 @@ TEST_F(DeskTest, LaunchesAreComposedAsTheyGoOut) {
   EXPECT_EQ(count(), 0u);
   EXPECT_GT(desk->next_timer(), now);
   EXPECT_EQ(launched, 6u);
-  for (std::uint64_t i = 1; i <= kNodes; ++i) EXPECT_EQ(take<StopWork>(i).size(), 1u);
+  for (std::uint64_t i = 1; i <= kNodes; ++i) {
+    const auto stops = take<StopWork>(i);
+    ASSERT_EQ(stops.size(), 1u);
+    EXPECT_EQ(stops[0].why, StopWhy::kCancelled);
+  }
 }
 
 TEST_F(DeskTest, AHelloIsWelcomedOnceItIsDurable) {
@@ -375,6 +379,29 @@ TEST_F(DeskTest, AReportIsAcknowledgedAfterItsCommitOnly) {
   EXPECT_EQ(engine->state().tables().job(job)->state, JobState::kRunning);
 }
 
+// The end of a script counts from when the node saw it: the agent says how long ago, and its clock says it of words
+// that waited in the socket of a controller that stood still.
+TEST_F(DeskTest, AnEndIsWhenTheNodeSawIt) {
+  hello(1, machine("n1"));
+  for (const bool stood_still : {false, true}) {
+    const JobId job = start_job("n1");
+    desk->receive(1, Report{1, job, 1, AttemptStarted{}, now.us, {}}, engine->state(), now);
+    pump();
+    renew(1);
+    const Instant end = now + seconds(5);
+    stand_still(seconds(25));
+    Report said{2, job, 1, ScriptEnded{{}, true}, end.us, stood_still ? Duration{} : now - end};
+    desk->receive(1, said, engine->state(), now);
+    pump();
+    EXPECT_EQ(engine->state().tables().job(job)->ended, end) << stood_still;
+    desk->receive(1, Report{3, job, 1, MemberStopped{}, end.us, {}}, engine->state(), now);
+    pump();
+    EXPECT_EQ(engine->state().tables().job(job)->state, JobState::kCompleted);
+    EXPECT_EQ(engine->state().tables().job(job)->ended, end) << stood_still;
+    ASSERT_EQ(take<ReportAck>(1).empty(), false);
+  }
+}
+
 TEST_F(DeskTest, AReportNobodyWantsIsAcknowledgedToo) {
   hello(1, machine("n1"));
   desk->receive(1, Report{3, JobId{999}, 1, AttemptStarted{}}, engine->state(), now);
@@ -408,9 +435,10 @@ TEST_F(DeskTest, RenewalsKeepANode) {
 TEST_F(DeskTest, ANewControllerGivesEveryNodeAFullTimeout) {
   hello(1, machine("n1"));
   now = now + hours(5);  // the controller was down
+  ASSERT_TRUE(commit(StartEpoch{"test"}).ok());
   start_desk();
   pass(settings.node_timeout - micros(1));
-  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  EXPECT_EQ(node("n1").link, NodeLink::kUnknown);
   pass(micros(1));
   EXPECT_EQ(node("n1").link, NodeLink::kLost);
 }
@@ -443,7 +471,7 @@ TEST_F(DeskTest, AFenceHookIsAskedWhenTheLinkBreaksAndItsProofHealsAtOnce) {
   ASSERT_EQ(asked.size(), 1u);
   pass(seconds(3));  // no proof: asked again
   EXPECT_GE(asked.size(), 3u);
-  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  EXPECT_EQ(node("n1").link, NodeLink::kAway);
   desk->fenced(node("n1").id, "its process is gone");
   pump();
   EXPECT_EQ(node("n1").link, NodeLink::kLost);
@@ -461,6 +489,36 @@ TEST_F(DeskTest, AProofThatComesAfterTheNodeIsBackIsIgnored) {
   desk->fenced(node("n1").id, "a hook that is late");
   pump();
   EXPECT_EQ(node("n1").link, NodeLink::kUp);
+}
+
+// Its machine may be off: what starts there before its agent is heard again might wait for minutes.
+TEST_F(DeskTest, ANodeWithoutAConnectionGetsNothingNewBeforeItsNextHello) {
+  hello(1, machine("n1"));
+  const JobId before = start_job("n1");
+  desk->disconnected(1, now);
+  pump();
+  EXPECT_EQ(node("n1").link, NodeLink::kAway);
+  EXPECT_EQ(engine->state().tables().job(before)->state, JobState::kStarting) << "what is there goes on";
+  EXPECT_FALSE(node_usable(node("n1")));
+  hello(2, machine("n1"));
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  desk->disconnected(2, now);
+  pump();
+  pass(settings.node_timeout + seconds(1));
+  EXPECT_EQ(node("n1").link, NodeLink::kLost);
+}
+
+TEST_F(DeskTest, WhatIsSaidOfAnEarlierConnectionChangesNothing) {
+  hello(1, machine("n1"));
+  const Instant first = node("n1").seen_at;
+  pass(seconds(1));
+  hello(2, machine("n1"));
+  ASSERT_TRUE(commit(NodeAway{node("n1").id, first}).ok());
+  EXPECT_EQ(node("n1").link, NodeLink::kUp);
+  ASSERT_TRUE(commit(NodeAway{node("n1").id, node("n1").seen_at}).ok());
+  EXPECT_EQ(node("n1").link, NodeLink::kAway);
+  renew(2);
+  EXPECT_EQ(take<Refused>(2).size(), 1u) << "it is to say hello again";
 }
 
 TEST_F(DeskTest, AReconnectedNodeIsToldWhatItLacksAndWhatItMustStop) {
@@ -602,6 +660,27 @@ TEST_F(DeskTest, ANodeWhoseLinkIsCutIsAskedAbout) {
   EXPECT_EQ(take<Refused>(1).size(), 1u);
   pass(seconds(2));
   EXPECT_FALSE(asked.empty());
+}
+
+// The log was put back from a backup: the node holds an attempt that it has not made yet.
+TEST_F(DeskTest, AttemptsThatTheLogHasNotMadeAreSkipped) {
+  hello(1, machine("n1"));
+  const JobId job = start_job("n1");
+  ASSERT_EQ(engine->state().tables().job(job)->attempt, 1u);
+  const auto spec = std::make_shared<JobSpec>(*engine->state().tables().job(job)->spec);
+  const JobId waiting = commit(SubmitJob{spec, std::nullopt, nullptr, {}})->job;
+  desk->disconnected(1, now);
+  ASSERT_TRUE(commit(StartEpoch{"test"}).ok());
+  start_desk();
+  desk->connected(2, "n1", now);
+  Hello said{1, 1, machine("n1"), {{job, 1, false, {}, {}, false, 3}, {waiting, 2, false, {}, {}, false}}};
+  said.highest_job = JobId(waiting.value + 7);
+  desk->receive(2, said, engine->state(), now);
+  pump();
+  EXPECT_EQ(engine->state().tables().job(waiting)->attempt, 2u);
+  EXPECT_EQ(engine->state().tables().cluster->next_job, waiting.value + 8);
+  EXPECT_EQ(engine->state().tables().job(job)->attempt, 1u);
+  EXPECT_EQ(engine->state().tables().job(job)->next_step, 3) << "the node has used the numbers below";
 }
 
 }  // namespace

@@ -59,8 +59,10 @@ void PlannerLoop::run() {
         planner_.observe((*batch)->changes);
         if (!(*batch)->changes.empty())
           seen_ = (*batch)->changes.back().seq;
-      } else if (const auto* answer = std::get_if<Answered>(&message)) {
+      } else if (auto* answer = std::get_if<Answered>(&message)) {
         waiting_ = false;
+        if (!answer->refused.empty())
+          outputs_.on_notes(std::move(answer->refused), seen_);
         planner_.settled();
         if (!answer->done)
           not_before_ = clock_.now() + kRefusedPause;

@@ -32,11 +32,13 @@ class PlannerLoop {
 
   // From any thread, in the order of commits.
   void observe(std::shared_ptr<const Engine::Batch> batch) { inbox_.post(std::move(batch)); }
-  void answered(bool done) { inbox_.post(Answered{done}); }
+  // refused: what readers are told of jobs whose start was not taken.
+  void answered(bool done, std::vector<PlanNote> refused = {}) { inbox_.post(Answered{done, std::move(refused)}); }
 
  private:
   struct Answered {
     bool done = false;  // false: the core could not take it now
+    std::vector<PlanNote> refused;
   };
   struct Stop {};
   using Message = std::variant<std::shared_ptr<const Engine::Batch>, Answered, Stop>;

@@ -9,9 +9,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <functional>
 
+#include "base/plain_file.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -101,9 +101,19 @@ struct Describe {
   std::string operator()(const RemoveObject& c) const { return format("remove object {}/{}/{}", c.type, c.ns, c.name); }
   std::string operator()(const PutToken& c) const { return format("token {}", c.token.meta.name); }
   std::string operator()(const RedeemToken& c) const { return format("redeem {}", c.token); }
-  std::string operator()(const UpdateNode& c) const { return format("update node {}", c.name); }
+  std::string operator()(const UpdateNode& c) const {
+    std::string text = format("update node {}", c.name);
+    if (c.drain)
+      text += *c.drain ? " drain" : " resume";
+    if (c.reason)
+      text += format(" reason \"{}\"", *c.reason);
+    if (c.trust_administrators)
+      text += *c.trust_administrators ? " trust" : " no trust";
+    return text + (c.revoke ? " revoke" : "");
+  }
   std::string operator()(const RemoveNode& c) const { return format("remove node {}", c.name); }
   std::string operator()(const NodeHello& c) const { return format("hello {} {}", c.facts.meta.name, c.facts.boot_id); }
+  std::string operator()(const NodeAway& c) const { return format("away {}", c.node.value); }
   std::string operator()(const NodeLost& c) const { return format("lost {}", c.node.value); }
   std::string operator()(const GiveUpMember& c) const {
     return format("give up {} {} {}", c.node.value, c.job.value, c.attempt);
@@ -131,6 +141,7 @@ struct Describe {
   std::string operator()(const Tick&) const { return {}; }
   std::string operator()(const SetWallOffset&) const { return {}; }
   std::string operator()(const StartEpoch&) const { return {}; }
+  std::string operator()(const LearnAttempts& c) const { return format("learn {} attempts", c.attempts.size()); }
 };
 
 }  // namespace
@@ -176,7 +187,8 @@ void watch_deaths() {
 Result<void> write_lines(const std::string& path, const std::vector<std::string>& lines) {
   const std::string fresh = path + ".new";
   const std::string text = lines.empty() ? std::string() : join(lines, "\n") + "\n";
-  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  ::unlink(fresh.c_str());  // of one that was interrupted, or whatever lies there
+  const int fd = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   const bool written = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int why = errno;
   if (fd >= 0)
@@ -208,9 +220,7 @@ std::string fingerprint(const Command& command) {
 
 Result<std::unique_ptr<PoisonNote>> PoisonNote::open(const std::string& path) {
   std::unique_ptr<PoisonNote> self(new PoisonNote(path));
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0)
-    return Error{Errc::kIo, format("cannot open {}: {}", path, std::strerror(errno)), {}};
+  const int fd = TRY(open_plain(path, O_RDWR | O_CREAT));
   if (::ftruncate(fd, sizeof(Pages)) != 0) {
     const int why = errno;
     ::close(fd);
@@ -307,10 +317,12 @@ void PoisonNote::done() {
 
 std::vector<std::string> PoisonNote::names(List list) {
   std::vector<std::string> out;
-  std::ifstream in(path_ + (list == List::kQuarantined ? ".list" : ".suspects"));
-  for (std::string line; std::getline(in, line);)
+  const auto text = read_plain(path_ + (list == List::kQuarantined ? ".list" : ".suspects"));
+  if (!text)
+    return out;
+  for (auto& line : split(*text, '\n'))
     if (!line.empty())
-      out.push_back(line);
+      out.push_back(std::move(line));
   return out;
 }
 

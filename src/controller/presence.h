@@ -1,5 +1,6 @@
-// Presence: which interactive jobs have their client at hand. A client is there while one of its requests is open. A
-// job whose client has been away for the grace period is reported once; the period starts anew with the controller.
+// Presence: which interactive jobs, and which steps that end with their client, have it at hand. A client is there
+// while one of its requests is open. A job or step whose client has been away for the grace period is reported once;
+// the period starts anew with the controller.
 //
 // The period is counted in slices, so a pause of this process costs one slice at most. While the node that the client
 // spoke through is silent itself, nobody knows about the client: it does not count before the node's own patience ends.
@@ -10,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "model/ids.h"
+#include "model/tables.h"
 #include "ports/loop.h"
 
 namespace lockstep {
@@ -24,7 +25,7 @@ class Presence {
   static constexpr int kSlices = 10;  // of the client's patience
 
   Presence(EventLoop& loop, Patience patience, std::function<bool(const std::string& node)> connected,
-           std::function<void(JobId)> lost)
+           std::function<void(StepKey)> lost)
       : loop_(loop),
         patience_(patience),
         connected_(std::move(connected)),
@@ -34,12 +35,15 @@ class Presence {
   Presence(const Presence&) = delete;
   Presence& operator=(const Presence&) = delete;
 
-  void expect(JobId job);  // an interactive job that has not ended
-  void forget(JobId job);  // it has
-  bool expected(JobId job) const { return jobs_.contains(job); }
+  // The key of a whole job.
+  static StepKey whole(JobId job) { return {job, INT32_MIN}; }
+
+  void expect(StepKey work);  // it has not ended
+  void forget(StepKey work);  // it has
+  bool expected(StepKey work) const { return work_.contains(work); }
 
   // The client is there until the result is dropped. node: whose agent forwards it; "" = it speaks to us directly.
-  std::shared_ptr<void> enter(JobId job, const std::string& node);
+  std::shared_ptr<void> enter(StepKey work, const std::string& node);
 
  private:
   struct Entry {
@@ -49,18 +53,18 @@ class Presence {
     int slices = 0;        // of its patience that have passed
     Duration behind_node;  // how long its client has been away behind a silent node
   };
-  void leave(JobId job);
-  void start_over(JobId job, Entry& entry);
-  void start_slice(JobId job, Entry& entry);
-  void slice_over(JobId job);
+  void leave(StepKey work);
+  void start_over(StepKey work, Entry& entry);
+  void start_slice(StepKey work, Entry& entry);
+  void slice_over(StepKey work);
   Duration slice() const { return Duration{patience_.client.us / kSlices}; }
 
   EventLoop& loop_;
   Patience patience_;
   std::function<bool(const std::string&)> connected_;
-  std::function<void(JobId)> lost_;
-  std::map<JobId, Entry> jobs_;
-  std::map<JobId, Entry> early_;      // entered before the job was expected
+  std::function<void(StepKey)> lost_;
+  std::map<StepKey, Entry> work_;
+  std::map<StepKey, Entry> early_;    // entered before the work was expected
   std::shared_ptr<Presence*> alive_;  // emptied with this object: guards may outlive it
 };
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <variant>
 
-#include "controller/fair_queue.h"
+#include "controller/caller_queue.h"
 #include "controller/history_loop.h"
 #include "controller/mailbox.h"
 #include "controller/turns.h"
@@ -45,7 +45,7 @@ class QuestionLoop {
   CallerCounts counts_;
   std::atomic<bool> stopping_ = false;
   Mailbox<Message> inbox_;
-  FairQueue<Asked> waiting_;
+  CallerQueue<Asked> waiting_;
   std::thread thread_;
 };
 

@@ -1,10 +1,12 @@
 // The rows. A star stands for one part of a path; the first row that fits is taken, so fixed words stand before stars.
 #include "controller/routes.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.h"
 #include "controller/api.h"
+#include "controller/query_values.h"
 
 namespace lockstep {
 
@@ -62,16 +64,17 @@ std::span<const Route> Api::routes() {
   using enum Right;
   using enum Cost;
   static constexpr Route kRoutes[] = {
-      {"POST", "/v1/jobs", &Api::submit, kUser, kChange, kMany},
-      {"GET", "/v1/jobs", &Api::list_jobs, kUser, kList, kNoBody},
-      {"POST", "/v1/jobs/cancel", &Api::cancel_jobs, kUser, kChange, 1 << 20},
+      {"POST", "/v1/jobs", &Api::submit, kUser, kChange, kMany, "request,wait=started"},
+      {"GET", "/v1/jobs", &Api::list_jobs, kUser, kList, kNoBody, "id,user,state,partition,name"},
+      {"POST", "/v1/jobs/cancel", &Api::cancel_jobs, kUser, kEnd, 1 << 20},
       {"GET", "/v1/jobs/*", &Api::get_job, kUser, kRead, kNoBody},
-      {"GET", "/v1/jobs/*/wait", &Api::wait_job, kUser, kWait, kNoBody},
+      {"GET", "/v1/jobs/*/wait", &Api::wait_job, kUser, kWait, kNoBody,
+       "for=allocated|started|ended|change,since=number,timeout_s=number,presence=flag"},
       {"GET", "/v1/jobs/*/script", &Api::job_script, kOwner, kRead, kNoBody},
       {"GET", "/v1/jobs/*/environment", &Api::job_environment, kOwner, kRead, kNoBody},
       {"GET", "/v1/jobs/*/explain", &Api::explain_job, kUser, kQuestion, kNoBody},
-      {"POST", "/v1/whatif", &Api::ask_what_if, kUser, kQuestion, 1 << 20},
-      {"POST", "/v1/jobs/*/cancel", &Api::cancel_job, kOwner, kChange, kNoBody},
+      {"POST", "/v1/whatif", &Api::ask_what_if, kUser, kQuestion, 1 << 20, "history_days=number"},
+      {"POST", "/v1/jobs/*/cancel", &Api::cancel_job, kOwner, kEnd, kNoBody},
       {"POST", "/v1/jobs/*/hold", &Api::hold_job, kOwner, kChange, kNoBody},
       {"POST", "/v1/jobs/*/release", &Api::release_job, kOwner, kChange, kNoBody},
       {"POST", "/v1/jobs/*/requeue", &Api::requeue_job, kOwner, kChange, kNoBody},
@@ -79,49 +82,50 @@ std::span<const Route> Api::routes() {
       {"POST", "/v1/jobs/*/resume", &Api::resume_job, kAdministrator, kChange, kNoBody},
       {"POST", "/v1/jobs/*/checkpoint", &Api::checkpoint_job, kOwner, kChange, kNoBody},
       {"POST", "/v1/jobs/*/update", &Api::update_job, kOwner, kChange, 1 << 20},
-      {"POST", "/v1/jobs/*/end", &Api::end_job, kOwner, kChange, kNoBody},
-      {"POST", "/v1/jobs/*/steps", &Api::create_step, kOwner, kChange, kLaunch},
+      {"POST", "/v1/jobs/*/end", &Api::end_job, kOwner, kEnd, kNoBody},
+      {"POST", "/v1/jobs/*/steps", &Api::create_step, kOwner, kChange, kLaunch, "request,wait=started,presence=flag"},
       {"GET", "/v1/steps", &Api::list_steps, kUser, kList, kNoBody},
       {"GET", "/v1/steps/*", &Api::get_step, kUser, kRead, kNoBody},
-      {"POST", "/v1/steps/*/signal", &Api::signal_step, kOwner, kChange, kNoBody},
-      {"GET", "/v1/steps/*/io", &Api::step_stream, kOwner, kWait, kNoBody},
+      {"POST", "/v1/steps/*/signal", &Api::signal_step, kOwner, kEnd, kNoBody},
+      {"GET", "/v1/steps/*/io", &Api::step_stream, kOwner, kWait, kNoBody, "verbs,direct=flag"},
       {"GET", "/v1/ping", &Api::ping, kNobody, kRead, kNoBody},
       {"GET", "/v1/status", &Api::status, kUser, kList, kNoBody},
       {"GET", "/metrics", &Api::metrics, kUser, kRead, kNoBody},
       {"GET", "/v1/nodes", &Api::list_nodes, kUser, kList, kNoBody},
       {"GET", "/v1/nodes/*", &Api::get_node, kUser, kRead, kNoBody},
-      {"POST", "/v1/nodes/*", &Api::update_node, kAdministrator, kChange, kRecord},
+      {"POST", "/v1/nodes/*", &Api::update_node, kAdministrator, kChange, kRecord, "now=flag"},
       {"DELETE", "/v1/nodes/*", &Api::remove_node, kAdministrator, kChange, kNoBody},
       {"GET", "/v1/partitions", &Api::list_partitions, kUser, kList, kNoBody},
-      {"PUT", "/v1/partitions/*", &Api::put_partition, kAdministrator, kChange, kRecord},
+      {"PUT", "/v1/partitions/*", &Api::put_partition, kAdministrator, kChange, kRecord, "if_seq=number"},
       {"DELETE", "/v1/partitions/*", &Api::remove_partition, kAdministrator, kChange, kNoBody},
       {"GET", "/v1/users", &Api::list_users, kUser, kList, kNoBody},
-      {"PUT", "/v1/users/*", &Api::put_user, kAdministrator, kChange, kRecord},
+      {"PUT", "/v1/users/*", &Api::put_user, kAdministrator, kChange, kRecord, "if_seq=number"},
       {"GET", "/v1/accounts", &Api::list_accounts, kUser, kList, kNoBody},
-      {"PUT", "/v1/accounts/*", &Api::put_account, kAdministrator, kChange, kRecord},
+      {"PUT", "/v1/accounts/*", &Api::put_account, kAdministrator, kChange, kRecord, "if_seq=number"},
       {"DELETE", "/v1/accounts/*", &Api::remove_account, kAdministrator, kChange, kNoBody},
       {"GET", "/v1/associations", &Api::list_associations, kUser, kList, kNoBody},
-      {"PUT", "/v1/associations", &Api::put_association, kAdministrator, kChange, kRecord},
+      {"PUT", "/v1/associations", &Api::put_association, kAdministrator, kChange, kRecord, "if_seq=number"},
       {"DELETE", "/v1/associations/*/*", &Api::remove_association, kAdministrator, kChange, kNoBody},
       {"DELETE", "/v1/associations/*/*/*", &Api::remove_association, kAdministrator, kChange, kNoBody},
       {"GET", "/v1/qos", &Api::list_qos, kUser, kList, kNoBody},
-      {"PUT", "/v1/qos/*", &Api::put_qos, kAdministrator, kChange, kRecord},
+      {"PUT", "/v1/qos/*", &Api::put_qos, kAdministrator, kChange, kRecord, "if_seq=number"},
       {"DELETE", "/v1/qos/*", &Api::remove_qos, kAdministrator, kChange, kNoBody},
       {"GET", "/v1/licences", &Api::list_licences, kUser, kList, kNoBody},
-      {"PUT", "/v1/licences/*", &Api::put_licence, kAdministrator, kChange, kRecord},
+      {"PUT", "/v1/licences/*", &Api::put_licence, kAdministrator, kChange, kRecord, "if_seq=number"},
       {"DELETE", "/v1/licences/*", &Api::remove_licence, kAdministrator, kChange, kNoBody},
       {"GET", "/v1/reservations", &Api::list_reservations, kUser, kList, kNoBody},
-      {"PUT", "/v1/reservations/*", &Api::put_reservation, kAdministrator, kChange, kRecord},
+      {"PUT", "/v1/reservations/*", &Api::put_reservation, kAdministrator, kChange, kRecord, "if_seq=number"},
       {"DELETE", "/v1/reservations/*", &Api::remove_reservation, kAdministrator, kChange, kNoBody},
       {"GET", "/v1/policy", &Api::get_policy, kUser, kRead, kNoBody},
-      {"PUT", "/v1/policy", &Api::put_policy, kAdministrator, kChange, kRecord},
-      {"POST", "/v1/usage/reset", &Api::reset_usage, kAdministrator, kChange, kNoBody},
+      {"PUT", "/v1/policy", &Api::put_policy, kAdministrator, kChange, kRecord, "if_seq=number"},
+      {"POST", "/v1/usage/reset", &Api::reset_usage, kAdministrator, kChange, kNoBody, "account,user"},
       {"GET", "/v1/topology", &Api::get_topology, kUser, kRead, kNoBody},
-      {"PUT", "/v1/topology", &Api::put_topology, kAdministrator, kChange, 16 << 20},
+      {"PUT", "/v1/topology", &Api::put_topology, kAdministrator, kChange, 16 << 20, "if_seq=number"},
       {"DELETE", "/v1/topology", &Api::remove_topology, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/watch", &Api::watch, kUser, kWait, kNoBody},
+      {"GET", "/v1/watch", &Api::watch, kUser, kWait, kNoBody, "from=number,timeout_s=number"},
       {"GET", "/v1/plan/notes", &Api::plan_notes, kUser, kList, kNoBody},
-      {"GET", "/v1/history", &Api::history, kUser, kQuestion, kNoBody},
+      {"GET", "/v1/history", &Api::history, kUser, kQuestion, kNoBody,
+       "id,user,account,partition,name,state,from_us=integer,to_us=integer,steps=flag,duplicates=flag,limit=number"},
       {"POST", "/v1/tokens", &Api::make_token, kAdministrator, kChange, kToken},
       {"POST", "/v1/join", &Api::join, Right::kNobody, kChange, kToken},
       {"GET", "/v1/link", &Api::agent_link, kNode, kWait, kNoBody},
@@ -147,6 +151,15 @@ const Route* find_route(std::string_view method, std::string_view path, std::vec
     }
   names.clear();
   return nullptr;
+}
+
+// Which page answers is known when its row has let the caller in.
+Result<void> check_query(const Route& route, const HttpRequest& request) {
+  return route.handler ? check_query_values(route.method, route.path, route.query, request) : Result<void>{};
+}
+
+Result<void> check_query(const PageEntry& page, const HttpRequest& request) {
+  return check_query_values(page_route().method, page.path, page.query, request);
 }
 
 std::size_t body_bound(const HttpRequest& head) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "ports/http.h"
 #include "views/read_context.h"
 
@@ -30,6 +31,7 @@ enum class Cost : unsigned char {
   kRead,      // a record or a sum
   kList,      // rows that grow with the cluster; written in slices
   kChange,    // a command for the core
+  kEnd,       // the same; it ends something, and is taken from users also where the disk is nearly full
   kQuestion,  // a copy of the cluster plans for it, or history is searched
   kWait,      // held open until something happens
 };
@@ -41,7 +43,13 @@ struct Route {
   Right right;
   Cost cost;
   std::size_t body_bytes_max;
+  // The names that may stand behind the "?", and what their values are: "id,user,presence=flag"
+  // (controller/query_values.h).
+  std::string_view query = {};
 };
+// Refuses a name that the row does not know, or the page of a front end, and a value that cannot be meant.
+Result<void> check_query(const Route& route, const HttpRequest& request);
+Result<void> check_query(const PageEntry& page, const HttpRequest& request);
 
 // A row that answers this method and path; null: there is none. `names`: what stands under the stars. same_path: a row
 // has this path, for another method.

@@ -4,11 +4,15 @@
 #include <map>
 #include <thread>
 
+#include "base/log_line.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "controller/past_runs.h"
 #include "controller/planner_loop.h"
 #include "controller/routes.h"
+#include "controller/step_client.h"
+#include "core/older_log.h"
+#include "model/table_of.h"
 
 namespace lockstep {
 
@@ -35,12 +39,13 @@ struct ControllerLoop::Inner {
   std::unique_ptr<StepIo> step_io;
   std::unique_ptr<FairTurns> turns;
   std::unique_ptr<Waiters> waiters;
-  std::unique_ptr<Presence> presence;
+  std::unique_ptr<Presence> presence, step_presence;
   std::unique_ptr<Api> api;
   Mailbox<Ask> asks;
   std::thread asker;
   bool started = false;
   TurnWatch watch;
+  StartRefusals start_refusals;
   std::string handled;  // the request this turn of the I/O thread began with
   Duration cpu_at_turn;
 
@@ -53,18 +58,26 @@ struct ControllerLoop::Inner {
       now = Instant{parts.clock.wall().us};  // cluster time begins as the wall clock
     const JobId highest = TRY(of_history(parts.history.highest_job()));
     settings.engine.core.first_job = std::max(settings.engine.core.first_job, highest.value + 1);
+    if (settings.starting)
+      settings.engine.loading = [told = settings.starting](std::uint64_t entry, std::uint64_t last) {
+        told("the log is read", entry, last);
+      };
     auto engine = TRY(Engine::open(parts.log, settings.engine, now));
     settings.api.core = settings.engine.core;
     settings.desk.give_up_after = settings.engine.core.fence_after;
+    TRY(settle_older_log(*engine));
     const auto& cluster = engine->state().tables().cluster;
     clock = std::make_unique<ClusterClock>(parts.clock, engine->clock(), cluster ? cluster->wall_offset : Duration{});
     if (engine->state().tables().cluster && !settings.engine.cluster_name.empty())
       settings.api.cluster_name = engine->state().tables().cluster->name;
 
     const std::vector<Change> snapshot = engine->snapshot();
-    history = std::make_unique<HistoryLoop>(parts.history, settings.api.limits.history,
-                                            [this](std::uint64_t index) { note_cursor(index); });
-    TRY(of_history(history->catch_up(parts.log, snapshot)));
+    history = std::make_unique<HistoryLoop>(
+        parts.history, settings.api.limits.history, [this](std::uint64_t index) { note_cursor(index); }, settings.tell);
+    TRY(of_history(history->catch_up(parts.log, snapshot, [this](std::uint64_t entry, std::uint64_t last) {
+      if (settings.starting)
+        settings.starting("accounting is brought up to date", entry, last);
+    })));
     TRY(close_lost(engine->state().tables()));
     engine->teach(TRY(of_history(past_runs(parts.history, engine->state().tables()))));
     questions = std::make_unique<QuestionLoop>(*history, settings.api.limits.questions);
@@ -92,10 +105,12 @@ struct ControllerLoop::Inner {
     };
     outputs.on_batch = [this](const std::shared_ptr<const Engine::Batch>& batch) { batch_committed(*batch); };
     outputs.on_messages = [this](std::vector<NodeDesk::Outgoing> messages) { links->send(std::move(messages)); };
-    outputs.on_mode = [this](bool read_only) {
-      std::fprintf(stderr, "lockstepd: %s\n",
-                   read_only ? "the log cannot be written: read-only until it can" : "the log can be written again");
-      api->set_read_only(read_only);
+    outputs.on_mode = [this](std::string trouble) {
+      if (trouble.empty())
+        log_line(LogLevel::kInfo, "lockstepd: the log can be written again");
+      else
+        log_line(LogLevel::kError, "lockstepd: read-only: " + trouble);
+      api->set_trouble(std::move(trouble));
     };
     outputs.ask_fence_hook = [this](NodeId node, const std::string& name, Duration silence) {
       asks.post({node, name, silence});
@@ -112,8 +127,14 @@ struct ControllerLoop::Inner {
     presence = std::make_unique<Presence>(
         parts.loop, Presence::Patience{settings.client_grace, settings.client_node_grace},
         [this](const std::string& node) { return links->has(node); },
-        [this](JobId job) {
-          core->submit(own(EndJob{job, {}, true}), {}, [](const Result<Answer>&) {});
+        [this](StepKey work) {
+          core->submit(own(EndJob{work.first, {}, true}), {}, [](const Result<Answer>&) {});
+        });
+    step_presence = std::make_unique<Presence>(
+        parts.loop, Presence::Patience{settings.step_client_grace, settings.client_node_grace},
+        [this](const std::string& node) { return links->has(node); },
+        [this](StepKey work) {
+          core->submit(own(SignalStep{work.first, work.second, 0}), {}, [](const Result<Answer>&) {});
         });
     LinkHub::Handlers handlers;
     handlers.told = [this](const std::string& node, std::string what) { told(node, std::move(what)); };
@@ -131,20 +152,30 @@ struct ControllerLoop::Inner {
       welcome.now_us = clock->now().us;
     };
     handlers.welcomed = [this](const std::string& name) { step_io->welcomed(name); };
+    handlers.in_turn = [this](std::uint32_t uid, std::size_t bytes, std::function<void()> work) {
+      constexpr std::int64_t kBytesPerMicrosecond = 1 << 10;  // sealed and sent
+      const User* user = view->tables().user("local", uid);
+      turns->add_later({format("user {}", uid), uid == 0 || (user && user->admin)},
+                       [this, cost = static_cast<std::int64_t>(bytes) / kBytesPerMicrosecond, work = std::move(work)] {
+                         turns->costs(cost);
+                         work();
+                       });
+    };
     links = std::make_unique<LinkHub>(std::move(handlers));
     step_io = std::make_unique<StepIo>(parts.loop, *view, *links, *tickets, [this] { return clock->now(); });
     api = std::make_unique<Api>(Api::World{parts.loop, *core, *history, *questions, *view, *links, *step_io, *turns,
-                                           *waiters, *presence, *clock,
+                                           *waiters, *presence, *step_presence, *clock,
                                            [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
                                              core->post([this, id, done = std::move(done)] {
                                                auto bytes = std::make_shared<Result<std::string>>(parts.log.blob(id));
                                                parts.loop.post([bytes, done] { done(std::move(*bytes)); });
                                              });
                                            },
-                                           watch},
+                                           watch, start_refusals},
                                 settings.api, std::move(powers));
     api->set_notices([this] { return notices(); });
     for (const auto& [id, job] : view->tables().jobs) note_presence(*job, false);
+    for (const auto& [key, step] : view->tables().steps) note_presence(*step, false);
     return {};
   }
 
@@ -156,6 +187,21 @@ struct ControllerLoop::Inner {
     return result;
   }
 
+  // Before anybody reads the log: what accounting has seen beyond one that was put back goes into it. If it cannot now,
+  // the next start says it again; until then the nodes still refuse what they have had.
+  Result<void> settle_older_log(Engine& engine) {
+    auto seen = TRY(of_history(parts.history.settle_older_log(engine.state().tables())));
+    if (seen.empty())
+      return {};
+    engine.submit(own(LearnAttempts{std::move(seen)}), [](const Result<Answer>& answer) {
+      if (!answer.ok())
+        log_line(LogLevel::kWarning,
+                 "lockstepd: attempts that accounting has seen are not in the log: " + answer.error().message);
+    });
+    engine.run_batch(engine.clock());
+    return {};
+  }
+
   Result<void> close_lost(const Tables& tables) {
     const std::size_t lost = TRY(of_history(parts.history.close_lost(tables, parts.clock.wall())));
     if (lost == 0)
@@ -164,7 +210,7 @@ struct ControllerLoop::Inner {
         format("{} jobs of accounting are not in the log any more and had not ended; they are "
                "marked LostFromLog there",
                lost));
-    std::fprintf(stderr, "lockstepd: %s\n", settings.api.notices.back().c_str());
+    log_line(LogLevel::kWarning, "lockstepd: " + settings.api.notices.back());
     return {};
   }
 
@@ -178,17 +224,29 @@ struct ControllerLoop::Inner {
   }
 
   void propose(Plan plan) {
-    core->submit_direct(own(ApplyPlan{std::move(plan)}),
-                        [this](const Result<Answer>& answer) { planner->answered(answer.ok()); });
+    core->submit_direct(own(ApplyPlan{std::move(plan)}), [this](const Result<Answer>& answer) {
+      if (answer.ok())
+        start_refusals.took(answer->refused, clock->now());
+      planner->answered(answer.ok(), answer.ok() ? notes_of(answer->refused) : std::vector<PlanNote>());
+    });
   }
 
   void note_presence(const Job& job, bool removed) {
     if (!job.spec->interactive)
       return;
     if (removed || is_final(job.state))
-      presence->forget(job.id);
+      presence->forget(Presence::whole(job.id));
     else
-      presence->expect(job.id);
+      presence->expect(Presence::whole(job.id));
+  }
+
+  void note_presence(const Step& step, bool removed) {
+    if (!ends_with_client(*step.spec))
+      return;
+    if (removed || step.state == StepState::kEnded)
+      step_presence->forget(key_of(step));
+    else
+      step_presence->expect(key_of(step));
   }
 
   // Other agents hear of a certificate that counts no more, and tickets that its holder has seen become void.
@@ -216,6 +274,11 @@ struct ControllerLoop::Inner {
     for (const auto& change : batch.changes)
       if (const auto* job = std::get_if<Ref<Job>>(&change.record))
         note_presence(**job, change.removed);
+      else if (const auto* step = std::get_if<Ref<Step>>(&change.record))
+        note_presence(**step, change.removed);
+    for (const Event& event : batch.events)
+      if (event.what == kLogIsOlder)  // the event log has said it, too
+        settings.api.notices.push_back(event.message);
     waiters->changed(touched);
     step_io->changed(touched);
   }
@@ -240,7 +303,7 @@ struct ControllerLoop::Inner {
     Told& slot = told_of_nodes[key];
     slot.at = clock->now();
     if (slot.what.empty() || slot.at - slot.printed > kPrintAgain) {
-      std::fprintf(stderr, "lockstepd: %s\n", what.c_str());
+      log_line(LogLevel::kWarning, "lockstepd: " + what);
       slot.printed = slot.at;
     }
     slot.what = std::move(what);

@@ -18,10 +18,14 @@ struct ControllerSettings {
   EngineSettings engine;
   NodeDeskSettings desk;
   ApiSettings api;
-  Duration client_grace = seconds(60);  // an interactive job whose client has been away this long is ended
+  Duration client_grace = seconds(60);       // an interactive job whose client has been away this long is ended
+  Duration step_client_grace = seconds(20);  // likewise a step that ends with its client
   // A client behind a node that is silent itself is given this long instead: nobody knows whether it is there.
   Duration client_node_grace = minutes(15);
-  std::uint64_t seed = 1;  // of the planner's choices
+  // Told by open(), often: what it does, at which entry of the log and of how many.
+  std::function<void(const std::string& what, std::uint64_t entry, std::uint64_t last)> starting;
+  std::uint64_t seed = 1;                                     // of the planner's choices
+  std::function<void(const std::vector<std::string>&)> tell;  // lines for a log, of every batch; on history's thread
 };
 
 // Says why it is certain that the node has stopped, or nothing. silence: how long the node has not been heard although

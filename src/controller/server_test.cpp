@@ -188,6 +188,23 @@ TEST_F(ServerTest, AListIsOneBatchAndEachIsRefusedOnItsOwn) {
   EXPECT_GE(log.appends, before + 1);
 }
 
+// The test's accounting knows of every job that it failed.
+TEST_F(ServerTest, WhatEndedLongAgoIsLookedUpInAccounting) {
+  const auto body = [](const char* type) {
+    return format(R"({{"spec":{{"name":"a","groups":[{{"launch":"script"}}],"kill_on_invalid_dependency":false,)"
+                  R"("dependencies":[{{"type":"{}","job":4711}}]}},"script":"#!/bin/sh\ntrue\n"}})",
+                  type);
+  };
+  ASSERT_EQ(call("POST", "/v1/jobs", body("after_any")).status, 200);
+  EXPECT_EQ(call("GET", "/v1/jobs/1").body.find("4711"), std::string::npos) << call("GET", "/v1/jobs/1").body;
+  ASSERT_EQ(call("POST", "/v1/jobs", body("after_ok")).status, 200);
+  EXPECT_NE(call("GET", "/v1/jobs/2").body.find("dependency_never"), std::string::npos)
+      << call("GET", "/v1/jobs/2").body;
+  const auto several = call("POST", "/v1/jobs", format("[{},{}]", body("after_not_ok"), body("after_ok")));
+  EXPECT_EQ(several.body, R"({"jobs":[{"job_id":3},{"job_id":4}]})");
+  EXPECT_EQ(call("GET", "/v1/jobs/3").body.find("4711"), std::string::npos);
+}
+
 TEST_F(ServerTest, ScriptsAreChecked) {
   const auto with = [&](const std::string& script) {
     return call("POST", "/v1/jobs",
@@ -411,6 +428,35 @@ TEST_F(ServerTest, AStepNobodyWaitsForIsCancelled) {
   second->gone();
   loop.until([&] { return call("GET", "/v1/steps/1.1").body.find("\"ended\"") != std::string::npos; });
   EXPECT_EQ(call("GET", "/v1/steps/1.0").body.find("\"ended\""), std::string::npos);
+}
+
+// Which client a step belongs to is the request's to say, not the words of its specification.
+TEST_F(ServerTest, AFirstStepNamesNoRequestOfItsOwn) {
+  const std::string job =
+      R"({"spec":{"name":"a","groups":[{"launch":"nothing"}]},"first_step":{"argv":["true"],"tasks":1,"options":)"
+      R"({"lockstep.request":"a long name","lockstep.client":"here","mine":"1"}}})";
+  ASSERT_EQ(call("POST", "/v1/jobs", job).status, 200);
+  const std::string detail = call("GET", "/v1/jobs/1").body;
+  EXPECT_EQ(detail.find("lockstep.request"), std::string::npos) << detail;
+  EXPECT_EQ(detail.find("lockstep.client"), std::string::npos);
+  EXPECT_NE(detail.find("\"mine\""), std::string::npos);
+}
+
+TEST_F(ServerTest, AJobIsShownWithAllItsStepsHoweverLongTheyAre) {
+  Agent node = join("n1");
+  const std::string job = R"({"spec":{"name":"a","groups":[{"launch":"nothing"}]}})";
+  ASSERT_EQ(call("POST", "/v1/jobs", job).status, 200);
+  loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
+  StepRequest ask;
+  ask.job = JobId{1};
+  ask.spec.tasks = 1;
+  for (char c : {'a', 'b', 'c'}) {
+    ask.spec.argv = {"true", std::string(300'000, c)};
+    ASSERT_EQ(call("POST", "/v1/jobs/1/steps", encode(ask)).status, 200);
+  }
+  const auto detail = decode_job_detail(call("GET", "/v1/jobs/1").body);
+  ASSERT_TRUE(detail.ok());
+  EXPECT_EQ(detail->steps.size(), 3u);
 }
 
 // Each brings nothing new to keep; the second to arrive found no note of what was on the way, and the I/O thread spun.

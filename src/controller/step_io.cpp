@@ -244,7 +244,8 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
       return true;
     const auto place =
         std::find_if(step->places.begin(), step->places.end(), [&](const StepPlace& p) { return p.node == node; });
-    return place == step->places.end() || place->member == MemberState::kStopped;
+    const auto part = static_cast<std::size_t>(place - step->places.begin());
+    return place == step->places.end() || (part < step->members.size() && step->members[part] == MemberState::kStopped);
   }
 
   void open(NodeId node, const Step* step) {

@@ -100,8 +100,8 @@ class StepIoTest : public ::testing::Test {
     StepPlace place;
     place.node = NodeId{1};
     place.ranks = {0};
-    place.member = MemberState::kRunning;
     step->places = {place};
+    step->members = {MemberState::kRunning};
     step->spec = std::make_shared<const StepSpec>();
     view.apply({{1, node, false}, {2, step, false}});
   }
@@ -280,7 +280,7 @@ TEST_F(StepIoTest, ANodeLostForGoodIsTold) {
   tell(srun, IoFrame::kAttach, "");
   link_down();
   Step step = *view.tables().steps.at({JobId{7}, 0});
-  step.places[0].member = MemberState::kStopped;
+  step.members[0] = MemberState::kStopped;
   const Change change{3, std::make_shared<const Step>(step), false};
   step_io.changed(view.apply({change}));
   FrameReader reader;

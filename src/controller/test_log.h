@@ -25,7 +25,9 @@ class TestLog : public Log {
   int appends = 0;
   std::string refused;  // the last thing asked of it that no log takes
   std::vector<LogEntry> entries;
-  Snapshot snapshot;
+  Snapshot snapshot, begun;  // begun: what is written of the next one
+  int parts = 0, trims = 0, sweeps = 0;
+  bool snapshots_fail = false, sweeps_fail = false;
   std::map<BlobId, std::string> blobs;
   std::uint64_t trimmed = 0;
 
@@ -53,12 +55,19 @@ class TestLog : public Log {
     return out;
   }
   Result<std::uint64_t> last_index() override { return last(); }
-  Result<void> write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) override {
-    if (auto fair = check_snapshot(last(), index, chunks); !fair.ok()) {
+  Result<void> write_snapshot(const SnapshotPart& part) override {
+    ++parts;
+    if (snapshots_fail)
+      return Error{Errc::kIo, "no space left", {}};
+    if (auto fair = check_snapshot(last(), part, begun.index == part.index ? begun.chunks.size() : 0); !fair.ok()) {
       refused = fair.error().message;
       return fair;
     }
-    snapshot = {index, chunks};
+    if (part.first == 0)
+      begun = {part.index, {}};
+    begun.chunks.insert(begun.chunks.end(), part.chunks.begin(), part.chunks.end());
+    if (part.last)
+      snapshot = std::exchange(begun, {});
     return {};
   }
   Result<Snapshot> read_snapshot() override {
@@ -68,6 +77,7 @@ class TestLog : public Log {
   }
   Result<void> trim(std::uint64_t upto) override {
     CHECK(upto <= snapshot.index, "never beyond the snapshot");
+    ++trims;
     trimmed = std::max(trimmed, upto);
     std::erase_if(entries, [&](const LogEntry& entry) { return entry.index <= upto; });
     return {};
@@ -79,9 +89,22 @@ class TestLog : public Log {
     return it->second;
   }
   Result<bool> has_blob(const BlobId& id) override { return blobs.contains(id); }
-  Result<void> sweep_blobs(const std::function<bool(const BlobId&)>& keep) override {
-    std::erase_if(blobs, [&](const auto& blob) { return !keep(blob.first); });
-    return {};
+  Result<BlobId> sweep_blobs(const BlobId& from, const std::function<bool(const BlobId&)>& keep) override {
+    ++sweeps;
+    if (sweeps_fail)
+      return Error{Errc::kIo, "no space left", {}};
+    SweepPiece piece;
+    auto at = blobs.lower_bound(from);
+    while (at != blobs.end() && !piece.full()) {
+      piece.look();
+      if (keep(at->first)) {
+        ++at;
+        continue;
+      }
+      piece.drop(at->second.size());
+      at = blobs.erase(at);
+    }
+    return at == blobs.end() ? BlobId() : at->first;
   }
 
  private:

@@ -11,7 +11,17 @@ namespace lockstep {
 
 class TestServer {
  public:
-  explicit TestServer(ControllerSettings settings = {}) {
+  explicit TestServer(ControllerSettings settings = {}) : settings_(std::move(settings)) { start(); }
+  ~TestServer() { controller->stop(); }
+  // Another controller over the same log; what was posted for the first one's callers never comes.
+  void restart() {
+    controller->stop();
+    loop.forget();
+    controller.reset();
+    start();
+  }
+
+  void start() {
     ApiPowers powers;
     powers.sha256_hex = [](std::string_view text) { return format("{:064x}", std::hash<std::string_view>{}(text)); };
     powers.hmac_sha256_hex = [](std::string_view key, std::string_view text) {
@@ -23,11 +33,11 @@ class TestServer {
         return invalid("is no request", "csr");
       return SignedCertificate{"certificate of " + name, serial_of(name)};
     };
+    powers.free_bytes = [this] { return free_bytes; };
     controller =
-        std::move(*ControllerLoop::open({loop, log, history, clock}, settings, std::move(powers), {}, nullptr));
+        std::move(*ControllerLoop::open({loop, log, history, clock}, settings_, std::move(powers), {}, nullptr));
     controller->start();
   }
-  ~TestServer() { controller->stop(); }
 
   static Peer local(std::uint32_t uid) {
     Peer peer;
@@ -91,9 +101,11 @@ class TestServer {
   TestLog log;
   TestHistory history;
   TestClock clock;
+  std::uint64_t free_bytes = UINT64_MAX;  // of the disk
   std::unique_ptr<ControllerLoop> controller;
 
  private:
+  ControllerSettings settings_;
   std::uint64_t random_ = 0;
   std::vector<std::shared_ptr<TestCall>> links_;
 };

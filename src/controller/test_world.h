@@ -32,6 +32,14 @@ class TestLoop : public EventLoop {
   void run() override {}
   void stop() override {}
 
+  // Drops what is posted: its poster is gone.
+  void forget() {
+    std::deque<std::function<void()>> gone;
+    const std::lock_guard lock(mutex_);
+    gone.swap(tasks_);
+    timers_.clear();
+  }
+
   // Runs what is posted until the condition holds; gives up (and fails the test) after ten seconds.
   template <class F>
   bool until(F&& holds) {

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/log_line.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -33,9 +34,9 @@ void TurnWatch::took(Loop loop, std::string_view what, std::string_view whose, D
     ++untold_;
     return;
   }
-  std::fprintf(stderr, "lockstepd: the %s thread was held for %lld ms by %s %s (%llu more since it was said last)\n",
-               text_of(loop), static_cast<long long>(cpu.millis()), key.second.c_str(), std::string(whose).c_str(),
-               static_cast<unsigned long long>(untold_));
+  log_line(LogLevel::kWarning,
+           format("lockstepd: the {} thread was held for {} ms by {} {} ({} more since it was said last)",
+                  text_of(loop), cpu.millis(), key.second, whose, untold_));
   told_ = now;
   untold_ = 0;
 }

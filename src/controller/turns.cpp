@@ -100,6 +100,11 @@ void FairTurns::go_on(Work rest) {
   rest_ = std::move(rest);
 }
 
+void FairTurns::costs(std::int64_t us) {
+  CHECK(running_, "only work that runs costs something");
+  cost_us_ += us;
+}
+
 FairTurns::Lane* FairTurns::next_lane() {
   if (lanes_[0].waiting.empty() || lanes_[1].waiting.empty())
     return !lanes_[0].waiting.empty() ? &lanes_[0] : !lanes_[1].waiting.empty() ? &lanes_[1] : nullptr;
@@ -117,7 +122,7 @@ void FairTurns::run_one(Lane& lane) {
   const std::int64_t began_us = clock_();
   work();
   // Work that takes no time by the clock still takes a turn.
-  const std::int64_t took_us = std::max<std::int64_t>(1, clock_() - began_us);
+  const std::int64_t took_us = std::max({std::int64_t{1}, clock_() - began_us, std::exchange(cost_us_, 0)});
   queue.used_us += took_us;
   lane.used_us += took_us;
   if (rest_) {

@@ -55,6 +55,9 @@ class FairTurns {
   void add_later(const Payer& payer, Work work);
   // The work that runs now is not finished: this is the rest of it. In front of its caller's queue.
   void go_on(Work rest);
+  // The work that runs now costs its caller at least so much, however fast the clock finds it: for what makes work
+  // later and elsewhere, such as bytes that are sealed and sent.
+  void costs(std::int64_t us);
   // For work that can stop and go on: has it used up its slice?
   bool slice_over() const { return clock_() >= slice_end_us_; }
 
@@ -90,7 +93,8 @@ class FairTurns {
   std::array<Lane, 2> lanes_;  // users, reserved
   std::size_t waiting_ = 0;
   std::int64_t slice_end_us_ = 0;
-  Work rest_;  // of the work that runs
+  Work rest_;                 // of the work that runs
+  std::int64_t cost_us_ = 0;  // the same
   bool running_ = false, posted_ = false;
 };
 

@@ -69,6 +69,19 @@ TEST_F(TurnsTest, OneTurnRunsNoLongerThanASlice) {
   EXPECT_EQ(order.size(), 5u);
 }
 
+TEST_F(TurnsTest, WhatCostsMoreThanItTakesIsPaidFor) {
+  for (int i = 0; i < 20; ++i)
+    turns.add_later(ann, [this] {
+      turns.costs(4'000);  // of work that comes later, and elsewhere
+      order += 'a';
+      if (order.size() == 2)
+        for (int j = 0; j < 8; ++j) work(bob, 1);
+    });
+  loop.until([&] { return turns.waiting() == 0; });
+  EXPECT_LE(order.rfind('b') - order.find('b'), 16u) << order;
+  EXPECT_LE(std::count(order.begin() + 2, order.begin() + 10, 'b'), 5) << order;
+}
+
 TEST_F(TurnsTest, RatesAreOfEachCaller) {
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(turns.admit(ann, 1).ok());
   const auto refused = turns.admit(ann, 1);

@@ -426,6 +426,10 @@ Result<void> check_submit_limits(const Txn& txn, const JobSpec& spec, std::int64
 
 std::optional<Bar> StartRules::bar(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
                                    const std::vector<const Node*>& nodes, Duration limit, const Ledger* ledger) {
+  return bar(start_ask(spec, partition, grants, nodes, limit), ledger);
+}
+
+std::optional<Bar> StartRules::bar(const StartAsk& ask, const Ledger* ledger) {
   const Tables& tables = txn_.tables();
   const ClusterState::Inner& inner = txn_.inner();
   const auto spendings = [&]() -> const Spendings& {
@@ -433,8 +437,7 @@ std::optional<Bar> StartRules::bar(const JobSpec& spec, const Partition& partiti
       spendings_.emplace(tables, inner.running_use(), txn_.now(), inner.usage_floor_at(txn_.now()));
     return *spendings_;
   };
-  return first_bar(tables, ledger ? *ledger : inner.ledger, start_ask(spec, partition, grants, nodes, limit),
-                   txn_.now(), inner.wall_at(txn_.now()), spendings);
+  return first_bar(tables, ledger ? *ledger : inner.ledger, ask, txn_.now(), inner.wall_at(txn_.now()), spendings);
 }
 
 UsedUp used_up_next(const ClusterState::Inner& inner) {
@@ -474,13 +477,13 @@ bool keeps_usage(const Directory& directory, const JobSpec& spec) {
   return qos && (!bounds_nothing(qos->limits.grp_tres_mins) || qos->limits.grp_wall_mins != kNoLimit);
 }
 
-void charge_usage(Txn& txn, const Job& job) {
+void charge_usage(Txn& txn, const Job& job, Instant until) {
   if (!keeps_usage(txn.tables(), *job.spec))
     return;
   const RunningUse use{job.spec.get(), job.allocation.get()};
   const auto before = txn.tables().usages.find(usage_name_of(txn.tables(), use));
   txn.put(charged(txn.tables(), before == txn.tables().usages.end() ? nullptr : before->second.get(), use, txn.now(),
-                  txn.inner().usage_floor_at(txn.now())));
+                  txn.inner().usage_floor_at(txn.now()), until));
 }
 
 }  // namespace lockstep

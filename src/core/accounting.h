@@ -34,6 +34,7 @@ class StartRules {
   // What stands in the way; nullopt = nothing. nodes: one per grant. ledger: as if this were held; null = what is.
   std::optional<Bar> bar(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
                          const std::vector<const Node*>& nodes, Duration limit, const Ledger* ledger = nullptr);
+  std::optional<Bar> bar(const StartAsk& ask, const Ledger* ledger = nullptr);
 
  private:
   const Txn& txn_;
@@ -48,6 +49,6 @@ void end_used_up(Txn& txn, std::size_t most);
 // Past use is kept where somebody may look at it: with accounts, or under a QOS with limits of minutes.
 bool keeps_usage(const Directory& directory, const JobSpec& spec);
 // Charges the attempt that gives its allocation back now.
-void charge_usage(Txn& txn, const Job& job);
+void charge_usage(Txn& txn, const Job& job, Instant until);
 
 }  // namespace lockstep

@@ -83,6 +83,56 @@ TEST(Accounting, WithoutAssociationsEnforcedAnybodyMayChargeAnything) {
   EXPECT_NE(refusal(w, bobs), "");
 }
 
+TEST(Accounting, APartitionsQosBindsEveryJobThere) {
+  World w = with_accounts();
+  Qos part = qos("part");
+  part.limits.grp_jobs = 2;
+  part.limits.max_submit_jobs_per_user = 5;
+  w.must(PutQos{part});
+  w.must(PutQos{qos("normal")});
+  std::vector<JobId> before;
+  for (int i = 0; i < 3; ++i) before.push_back(w.submit(batch("physics", 0)));
+  EXPECT_EQ(w.start_what_fits(), 3u);
+  Partition main = *w.state.tables().default_partition();
+  main.qos = "part";
+  w.must(PutPartition{main});  // what runs already counts from now on
+  EXPECT_EQ(w.state.inner().ledger.of_qos("part").jobs, 3);
+  w.submit(batch("physics", 0));
+  w.submit(batch("biology", 0));
+  EXPECT_TRUE(refusal(w, batch("physics", 0)).starts_with("QOSMaxSubmitJobPerUserLimit: QOS part allows 5 jobs"));
+  EXPECT_EQ(w.start_what_fits(), 0u);
+  for (int i = 0; i < 2; ++i) w.must(CancelJob{{before[static_cast<std::size_t>(i)], {}}});
+  w.obey();
+  EXPECT_EQ(w.start_what_fits(), 1u);
+  main.qos.clear();
+  w.must(PutPartition{main});
+  EXPECT_EQ(w.start_what_fits(), 1u);
+}
+
+TEST(Accounting, ANodeCountsOnceHoweverManyJobsShareIt) {
+  World w = with_accounts();
+  for (int i = 0; i < 6; ++i) w.submit(batch("physics", 0));  // four fit on a node
+  Account physics = account("physics", "science");
+  physics.limits.grp_tres.nodes = 1;
+  w.must(PutAccount{physics});
+  EXPECT_EQ(w.start_what_fits(), 4u);
+  physics.limits.grp_tres.nodes = 2;
+  w.must(PutAccount{physics});
+  EXPECT_EQ(w.start_what_fits(), 2u);
+  // Set while jobs run it counts them, and of a user and an association as of an account.
+  World other = with_accounts();
+  for (int i = 0; i < 5; ++i) other.submit(batch("physics", 0));
+  EXPECT_EQ(other.start_what_fits(), 5u);
+  Qos normal = qos("normal");
+  normal.limits.max_tres_per_user.nodes = 2;
+  other.must(PutQos{normal});
+  Association alices = association("alice", "physics");
+  alices.limits.grp_tres.nodes = 2;
+  other.must(PutAssociation{alices});
+  for (int i = 0; i < 5; ++i) other.submit(batch("physics", 0));
+  EXPECT_EQ(other.start_what_fits(), 3u);
+}
+
 TEST(Accounting, SubmitLimitsRefuseWithSlurmsWords) {
   World w = with_accounts();
   Qos normal = qos("normal");
@@ -219,6 +269,25 @@ TEST(Accounting, UseIsChargedWhenAnAttemptEnds) {
   EXPECT_EQ(w.state.tables().usages.size(), 1u);
   w.must(ResetUsage{"science", "alice"});
   EXPECT_TRUE(w.state.tables().usages.empty());
+}
+
+// The controller was away: the time until its return is nobody's use.
+TEST(Accounting, UseIsChargedUpToTheEndThatTheNodeSaw) {
+  World w = with_accounts();
+  Policy policy;
+  policy.half_life = {};
+  w.must(PutPolicy{policy});
+  const JobId id = w.submit(batch("physics", 2));
+  w.settle();
+  const Instant started = w.job(id).started;
+  w.pass(seconds(1000));
+  const std::uint32_t node = w.first_node(id);
+  w.must(AgentReport{w.id(node), w.boot(node), id, 1, ScriptEnded{{}, true}, seconds(900)});
+  w.obey();
+  EXPECT_EQ(w.state_of(id), JobState::kCompleted);
+  EXPECT_EQ(w.job(id).ended, started + seconds(100));
+  EXPECT_EQ(w.state.tables().usages.begin()->second->spent.cpu, 4 * 100'000);
+  EXPECT_EQ(w.state.tables().usages.begin()->second->wall_ms, 100'000);
 }
 
 TEST(Accounting, MinutesRunOut) {

@@ -118,6 +118,56 @@ TEST(Arrays, AnElementIsRequeuedUnderItsOwnId) {
   EXPECT_EQ(w.state_of(array), JobState::kCompleted);
 }
 
+TEST(Arrays, RequeueingAnArrayLeavesItsCancelledElementsAlone) {
+  World w(1);
+  const JobId array = w.submit_array(small(), "0-5");
+  w.settle();
+  w.must(CancelJob{{array, IntervalSet(1, 1)}});
+  w.obey();
+  w.must(CancelJob{{array, IntervalSet(2, 2)}});  // still on its way out
+  w.end_script(w.element(array, 3).id);
+  w.end_script(w.element(array, 4).id, {1, 0, false});
+  w.must(RequeueJob{{array, {}}, false});
+  w.obey();
+  EXPECT_EQ(w.element(array, 0).state, JobState::kPending);
+  EXPECT_EQ(w.element(array, 1).state, JobState::kCancelled);
+  EXPECT_EQ(w.element(array, 2).state, JobState::kCancelled);
+  EXPECT_EQ(w.element(array, 3).state, JobState::kPending);  // what has ended by itself runs again, as with Slurm
+  EXPECT_EQ(w.element(array, 4).state, JobState::kPending);
+  w.must(RequeueJob{{array, IntervalSet(1, 1)}, false});  // by its own name it does
+  EXPECT_EQ(w.element(array, 1).state, JobState::kPending);
+}
+
+TEST(Arrays, WhatWasCancelledWithItsArrayComesBackWithIt) {
+  World w(1);
+  const JobId array = w.submit_array(small(), "0-1");
+  w.settle();
+  w.must(CancelJob{{array, {}}});
+  w.obey();
+  ASSERT_EQ(w.state_of(array), JobState::kCancelled);
+  w.must(RequeueJob{{array, {}}, false});
+  EXPECT_EQ(w.elements_in(array, JobState::kPending), 2u);
+
+  const JobId waited = w.submit_array(small(), "0-3");
+  w.must(CancelJob{{waited, IntervalSet(2, 2)}});
+  EXPECT_EQ(w.refused(RequeueJob{{waited, {}}, false}), Errc::kConflict);  // it waits
+  w.must(CancelJob{{waited, {}}});
+  EXPECT_EQ(w.refused(RequeueJob{{waited, {}}, false}), Errc::kConflict);  // nothing of it ran
+  EXPECT_EQ(w.element(waited, 2).state, JobState::kCancelled);
+}
+
+TEST(Arrays, ALongArrayIsRequeuedPartByPartWithoutItsCancelledElements) {
+  World w(1);
+  const JobId array = w.submit_array(small(), "0-899");
+  w.must(CancelJob{{array, IntervalSet(0, 599)}});
+  w.settle();
+  w.must(RequeueJob{{array, {}}, true});
+  w.obey();
+  EXPECT_EQ(w.elements_in(array, JobState::kCancelled), 600u);
+  EXPECT_GT(w.elements_in(array, JobState::kPending), 0u);
+  EXPECT_EQ(w.job(array).hold, Hold::kUser);
+}
+
 TEST(Arrays, LostNodeRequeuesElements) {
   World w(1);
   const JobId array = w.submit_array(small(), "0-3");

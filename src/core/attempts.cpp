@@ -48,14 +48,16 @@ void finish_attempt(Txn& txn, JobId id) {
   CHECK(!txn.inner().live_steps.contains(id), "a job ends before its steps");
   Job job = *txn.job(id);
   CHECK(job.state == JobState::kCompleting);
+  if (!job.ended)
+    job.ended = txn.now();  // it was ending when controllers did not note that yet
   if (!job.suspended_at)
-    charge_usage(txn, job);
+    charge_usage(txn, job, job.ended);
   job.allocation = nullptr;
   job.members.clear();
   job.limit_end = {};
   job.eviction = nullptr;
   if (job.suspended_at) {
-    job.suspended_before = job.suspended_before + (txn.now() - job.suspended_at);
+    job.suspended_before = job.suspended_before + (job.ended - job.suspended_at);
     job.suspended_at = {};
   }
   if (!job.requeue_after) {
@@ -63,10 +65,10 @@ void finish_attempt(Txn& txn, JobId id) {
                            job.ending == JobState::kTimeout || job.ending == JobState::kOutOfMemory;
     const bool cut = job.ending == JobState::kTimeout && txn.now() < txn.job(id)->limit_end;  // by another limit
     if (by_itself && !cut && job.started)
-      txn.learn(job, txn.job(id)->allocation->limit, txn.now() - job.started - job.suspended_before);
+      txn.learn(job, txn.job(id)->allocation->limit, job.ended - job.started - job.suspended_before);
     job.state = job.ending;
     job.hold = Hold::kNone;
-    job.ended = txn.now();
+    job.begin_after = txn.now();  // it stays listed from here, however long ago it ended
     job.ran_on = hosts_of(txn, *txn.job(id)->allocation);
     txn.event(job, "Ended", job.end_reason);
     note_unused(txn, *txn.put(std::move(job)));
@@ -96,25 +98,28 @@ bool sweep_on(Txn& txn, JobId id) {
   if (!sweep_steps(txn, *job, over) || (over && !end_tasks_of(txn, *job)))
     return false;
   txn.chores().sweeps.erase(id);
-  start_waiting_steps(txn, id);
+  there_is_room(txn, id);
   return true;
 }
 
-// Nothing of the attempt lives any more on some more nodes. The job ends with the last of them.
-bool sweep(Txn& txn, JobId id) {
-  txn.chores().sweeps[id] = {};
+// Nothing of the attempt lives any more on one more node. The job ends with the last of them.
+bool sweep(Txn& txn, JobId id, NodeId node) {
+  const auto [at, alone] = txn.chores().sweeps.try_emplace(id);
+  at->second = {};
+  if (alone)
+    at->second.node = node;
   return sweep_on(txn, id);
 }
 
 // A running job, or one that ends before it was seen running, has started by now.
-void mark_running(Txn& txn, Job& job) {
+void mark_running(Txn& txn, Job& job, Instant at) {
   job.state = JobState::kRunning;
-  job.started = txn.now();
+  job.started = at;
   const Duration limit = limit_of(*job.spec, txn.tables().partition(job.allocation->partition), txn.settings());
-  job.limit_end = limit >= kForever ? kNever : txn.now() + limit;
+  job.limit_end = limit >= kForever ? kNever : at + limit;
 }
 
-void attempt_started(Txn& txn, const Job& before, NodeId node) {
+void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
   if (before.state == JobState::kCompleting)
     return;
   const Seats& seats = txn.inner().seats_of(before);
@@ -130,7 +135,7 @@ void attempt_started(Txn& txn, const Job& before, NodeId node) {
   const bool runs_now =
       job.state == JobState::kStarting && (runs_script(*job.spec) ? job.members[0] != MemberState::kAssigned : all);
   if (runs_now) {
-    mark_running(txn, job);
+    mark_running(txn, job, at);
     txn.event(job, "Started", format("attempt {}", job.attempt));
   }
   const Ref<Job> now_there = txn.put(std::move(job));
@@ -152,13 +157,44 @@ std::string files_not_opened(const Txn& txn, NodeId node) {
                 where ? where->meta.name : "its node");
 }
 
-void script_ended(Txn& txn, const Job& before, NodeId node, const ExitStatus& exit) {
+Ending ending_by(const Txn& txn, NodeId node, const ExitStatus& exit) {
+  if (exit.oom)
+    return {.state = JobState::kOutOfMemory, .reason = "OutOfMemory"};
+  if (exit.signal == kFilesNotOpened)
+    return {.state = JobState::kFailed, .reason = files_not_opened(txn, node)};
+  if (exit.signal != 0)
+    return {.state = JobState::kFailed, .reason = format("RaisedSignal:{}", exit.signal)};
+  if (exit.code != 0)
+    return {.state = JobState::kFailed, .reason = "NonZeroExitCode"};
+  return {};
+}
+
+// We decided that it ends, and it had ended by then: we were away, or deaf, or it was a matter of milliseconds. What
+// users decide stays as it is.
+bool ended_before(const Job& job, const ScriptEnded& report) {
+  return report.by_itself && !job.promise &&
+         (job.ending == JobState::kTimeout || job.ending == JobState::kDeadline || job.ending == JobState::kPreempted);
+}
+
+void script_ended(Txn& txn, const Job& before, NodeId node, const ScriptEnded& report, Instant at) {
+  const ExitStatus& exit = report.exit;
   if (!runs_script(*before.spec) || before.allocation->grants[0].node != node ||
       before.members[0] == MemberState::kStopped)
     return;
   Job job = before;
   if (before.state == JobState::kCompleting) {
     // It was told to end (limit, cancel): how the script took it is worth keeping, what the end is called stays.
+    if (ended_before(before, report)) {
+      const Ending truly = ending_by(txn, node, exit);
+      job.ending = truly.state;
+      job.end_reason = truly.reason;
+      job.requeue_after = false;
+      job.hold = Hold::kNone;
+      job.exit = exit;
+      job.ended = std::max(std::min(at, job.ended), job.started);
+      txn.event(*txn.put(std::move(job)), "EndedBefore", "by itself");
+      return;
+    }
     const bool told = before.ending != JobState::kCompleted && before.ending != JobState::kFailed &&
                       before.ending != JobState::kOutOfMemory && !before.requeue_after;
     if (told && before.exit != exit) {
@@ -168,19 +204,57 @@ void script_ended(Txn& txn, const Job& before, NodeId node, const ExitStatus& ex
     return;
   }
   if (job.state == JobState::kStarting)
-    job.started = txn.now();  // its start was reported too late to be seen
+    job.started = at;  // its start was reported too late to be seen
   job.exit = exit;
-  Ending ending;
-  if (exit.oom)
-    ending = {.state = JobState::kOutOfMemory, .reason = "OutOfMemory"};
-  else if (exit.signal == kFilesNotOpened)
-    ending = {.state = JobState::kFailed, .reason = files_not_opened(txn, node)};
-  else if (exit.signal != 0)
-    ending = {.state = JobState::kFailed, .reason = format("RaisedSignal:{}", exit.signal)};
-  else if (exit.code != 0)
-    ending = {.state = JobState::kFailed, .reason = "NonZeroExitCode"};
+  Ending ending = ending_by(txn, node, exit);
+  ending.at = at;
   end_attempt(txn, std::move(job), ending);
 }
+
+// The step that is all there is of a job, srun's without an allocation, once it has ended by itself. It came with the
+// job, or says so, where srun had to know the job's number first. Its client tells us so too, unless we are away; then
+// the limit may be what we see first.
+const Step* whole_work(const Txn& txn, const Job& job) {
+  const Step* step = job.next_step == 1 ? txn.tables().step(job.id, 0) : nullptr;
+  if (!step || (!job.first_step && !step->spec->sole))
+    return nullptr;
+  const bool over = step->attempt == job.attempt && step->state == StepState::kEnded && !step->cancelled;
+  const bool was_told = job.state == JobState::kCompleting;
+  return over && step->started && (!was_told || step->ended < job.ended) ? step : nullptr;
+}
+
+// Its limit struck before anybody could say that it had ended by itself.
+void end_before_limit(Txn& txn, const Job& before, const Ending& truly, const ExitStatus& exit) {
+  Job job = before;
+  job.exit = exit;
+  job.ending = truly.state;
+  job.end_reason = truly.reason;
+  job.ended = std::max(std::min(truly.at, job.ended), job.started);
+  txn.event(*txn.put(std::move(job)), "EndedBefore", "by itself");
+}
+
+}  // namespace
+
+bool end_with_its_step(Txn& txn, const Job& before) {
+  const Step* step = whole_work(txn, before);
+  if (!step)
+    return false;
+  const bool told = before.state == JobState::kCompleting;
+  if (told && before.ending != JobState::kTimeout)
+    return false;
+  Ending truly = ending_by(txn, step->places.front().node, step->exit);
+  truly.at = step->ended;
+  if (!told) {
+    Job job = before;
+    job.exit = step->exit;
+    end_attempt(txn, std::move(job), truly);
+    return true;
+  }
+  end_before_limit(txn, before, truly, step->exit);
+  return true;
+}
+
+namespace {
 
 // A node is lost before it could confirm that its part of a failed job has stopped. Peers of a dead rank see their
 // connections break and fail before anybody knows that the node is gone: the failure is the node's, not the job's.
@@ -196,6 +270,23 @@ void blame_node(Txn& txn, const Job& before, const std::string& reason) {
     job.hold = Hold::kRequeueLimit;
   txn.event(job, "NodeFailed", reason);
   txn.put(std::move(job));
+}
+
+// The log was put back from a backup: the node has had an attempt of that number, so that nothing of this one ran. The
+// next one has a number above it. srun's own job is of no use without its first step, which is over with the attempt.
+bool starts_above(Txn& txn, const Job& before, NodeId node) {
+  if (before.state != JobState::kStarting || before.first_step)
+    return false;
+  Job job = before;
+  for (const Seats::Seat& seat : txn.inner().seats_of(before).on(node)) job.members[seat.grant] = MemberState::kStopped;
+  const Ref<Node> where = txn.node(node);
+  Ending ending{.state = JobState::kCancelled,
+                .reason = format("NumberUsedBefore {}", where ? where->meta.name : "?"),
+                .requeue = true};
+  if (job.restarts >= txn.settings().requeues_max)
+    ending.hold = Hold::kRequeueLimit;
+  end_attempt(txn, std::move(job), ending);
+  return true;
 }
 
 void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why) {
@@ -228,10 +319,10 @@ std::vector<NodeId> live_nodes(const Job& job) {
   return out;
 }
 
-void start_attempt(Txn& txn, const Job& before, const std::string& partition, std::vector<Grant> grants) {
+void start_attempt(Txn& txn, const Job& before, const std::string& partition, std::vector<Grant> grants, Tres tres) {
   Job job = before;
   Allocation allocation;
-  allocation.attempt = before.attempt + 1;
+  allocation.attempt = std::max(before.attempt, txn.take_attempt_seen(before.id)) + 1;
   allocation.partition = partition;
   allocation.fence_after = may_requeue(*before.spec) ? txn.settings().fence_after : kForever;
   allocation.grants = std::move(grants);
@@ -239,9 +330,7 @@ void start_attempt(Txn& txn, const Job& before, const std::string& partition, st
   const Partition* where = txn.tables().partition(partition);
   CHECK(where, "a start in a partition that is not there");
   allocation.limit = limit_of(*before.spec, where, txn.settings());
-  std::vector<const Node*> nodes;
-  for (const Grant& grant : allocation.grants) nodes.push_back(txn.tables().node(grant.node));
-  allocation.tres = tres_of(*before.spec, *where, allocation.grants, nodes);
+  allocation.tres = std::move(tres);
   job.state = JobState::kStarting;
   job.hold = Hold::kNone;
   job.attempt = allocation.attempt;
@@ -278,11 +367,12 @@ void end_attempt(Txn& txn, Job job, const Ending& ending) {
   job.hold = ending.hold;
   job.cancelled_by = ending.by;
   job.limit_end = {};
+  job.ended = std::max(ending.at ? ending.at : txn.now(), job.started);
   const Ref<Job> now_there = txn.put(std::move(job));
   txn.event(*now_there, "Ending", now_there->end_reason);
   if (!all_stopped(txn, *now_there))
     send_stops(txn, *now_there, now_there->spec->kill_wait);
-  else if (sweep(txn, now_there->id))
+  else if (sweep(txn, now_there->id, {}))
     finish_attempt(txn, now_there->id);
 }
 
@@ -310,7 +400,7 @@ void member_lost(Txn& txn, JobId id, NodeId node, const std::string& reason) {
     const auto nodes = live_nodes(*job);
     const bool others = std::any_of(nodes.begin(), nodes.end(), [&](NodeId n) {
       const Node* other = txn.tables().node(n);
-      return n != node && other && other->link == NodeLink::kUp;
+      return n != node && other && other->link != NodeLink::kLost;
     });
     if (others && !script_gone)
       return;
@@ -346,7 +436,7 @@ void member_gone(Txn& txn, JobId id, NodeId node, const std::string& reason) {
   if (!changed)
     return;
   txn.put(std::move(job));
-  const bool all_know = sweep(txn, id);
+  const bool all_know = sweep(txn, id, node);
   if (txn.job(id)->state != JobState::kCompleting)
     member_lost(txn, id, node, reason);
   else if (all_know && all_stopped(txn, *txn.job(id)))
@@ -381,25 +471,51 @@ Result<void> agent_report(Txn& txn, const AgentReport& report) {
     Txn& txn;
     const Job& job;
     const Node& node;
-    void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id); }
+    Instant at;
+    void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id, at); }
     void operator()(const LaunchFailed& r) const { launch_failed(txn, job, node.id, r.why); }
-    void operator()(const ScriptEnded& r) const { script_ended(txn, job, node.id, r.exit); }
+    void operator()(const ScriptEnded& r) const { script_ended(txn, job, node.id, r, at); }
     void operator()(const MemberStopped& r) const {
+      if (r.refused && starts_above(txn, job, node.id))
+        return;
       const std::string reason = format("NodeDown {}", node.meta.name);
       if (r.fenced && job.state == JobState::kCompleting)
         member_lost(txn, job.id, node.id, reason);  // nobody came to say that it stopped: the node is to blame
       member_gone(txn, job.id, node.id, reason);
     }
     void operator()(const MemberPaused& r) const { member_paused(txn, job, node.id, r); }
-    void operator()(const StepStarted& r) const { on_step_started(txn, node.id, job, r); }
-    void operator()(const StepEnded& r) const { on_step_ended(txn, node.id, job, r); }
+    void operator()(const StepStarted& r) const { on_step_started(txn, node.id, job, r, at); }
+    void operator()(const StepEnded& r) const {
+      const JobId id = job.id;  // the record may not outlive the writes
+      on_step_ended(txn, node.id, job, r, at);
+      if (const Ref<Job> now = txn.job(id); now && now->state == JobState::kCompleting)
+        end_with_its_step(txn, *now);
+    }
     void operator()(const TaskStarted& r) const { on_task_started(txn, node.id, job, r); }
     void operator()(const TaskReady& r) const { on_task_ready(txn, node.id, job, r); }
     void operator()(const TaskEnded& r) const { on_task_ended(txn, node.id, job, r); }
   };
-  std::visit(Visitor{txn, *job, *node}, report.body);
+  const Duration ago = std::clamp(report.ago, Duration{}, std::max(Duration{}, txn.now() - job->allocation->granted));
+  std::visit(Visitor{txn, *job, *node, txn.now() - ago}, report.body);
   return {};
 }
+
+namespace {
+
+// When the client was done, as it says. It is believed of the time when no controller could hear it, and if it says so
+// soon after: who could have told us then, and did not, was not done.
+Instant end_as_told(const Txn& txn, const EndJob& ask) {
+  constexpr Duration kSoon = seconds(30), kLongest = minutes(1);  // clients are patient for 15 s
+  const Cluster* cluster = txn.tables().cluster.get();
+  if (!cluster)
+    return txn.now();
+  const Instant told = txn.now() - std::min(ask.ago, kLongest);
+  const Instant back = cluster->back_at ? cluster->back_at : txn.now();
+  const bool unheard = told < back && txn.now() < back + kSoon;
+  return unheard ? std::max(told, cluster->away_since) : txn.now();
+}
+
+}  // namespace
 
 Result<void> end_job(Txn& txn, const EndJob& ask) {
   const Ref<Job> job = txn.job(ask.job);
@@ -412,17 +528,24 @@ Result<void> end_job(Txn& txn, const EndJob& ask) {
     end_pending(txn, *job, JobState::kCancelled, ask.client_lost ? "ClientLost" : "", txn.caller().user);
     return {};
   }
-  if (is_final(job->state) || job->state == JobState::kCompleting)
+  const Instant at = end_as_told(txn, ask);
+  const bool struck = job->state == JobState::kCompleting && job->ending == JobState::kTimeout && !ask.client_lost;
+  if (is_final(job->state) || (job->state == JobState::kCompleting && !(struck && at < job->ended)))
     return {};
-  Job next = *job;
-  next.exit = ask.exit;
-  if (next.state == JobState::kStarting)
-    next.started = txn.now();
   Ending ending;
   if (ask.client_lost)
     ending = {.state = JobState::kCancelled, .reason = "ClientLost", .by = job->spec->user};
   else if (!ask.exit.ok())
     ending = {.state = JobState::kFailed, .reason = "NonZeroExitCode"};
+  ending.at = at;
+  if (struck) {
+    end_before_limit(txn, *job, ending, ask.exit);
+    return {};
+  }
+  Job next = *job;
+  next.exit = ask.exit;
+  if (next.state == JobState::kStarting)
+    next.started = std::max(at, next.allocation->granted);
   end_attempt(txn, std::move(next), ending);
   return {};
 }

@@ -16,8 +16,8 @@ bool may_requeue(const JobSpec& spec);  // after a failure that was not its own
 // it: for what concerns one node there is Inner::seats_of().
 std::vector<NodeId> live_nodes(const Job& job);
 
-// Gives a pending job its allocation and tells every node to start its part.
-void start_attempt(Txn& txn, const Job& job, const std::string& partition, std::vector<Grant> grants);
+// Gives a pending job its allocation and tells every node to start its part. tres: what the grants count for.
+void start_attempt(Txn& txn, const Job& job, const std::string& partition, std::vector<Grant> grants, Tres tres);
 
 // How an attempt ends.
 struct Ending {
@@ -26,12 +26,17 @@ struct Ending {
   bool requeue = false;                   // back to kPending instead
   Hold hold = Hold::kNone;                // with requeue: held then
   UserId by;                              // with kCancelled
+  Instant at;                             // when; 0 = now
 };
 // The job (starting, running or suspended) becomes kCompleting; its nodes are told to stop, and where nothing is left
 // to stop it ends at once. job.exit is taken as it stands.
 void end_attempt(Txn& txn, Job job, const Ending& ending);
 // The same for a failure the job is not to blame for: requeued if it may be, else it ends in `state`.
 void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit);
+
+// The job's limit has struck, or is striking. If it is nothing but its first step, and that had ended by itself before,
+// it ends as the step did. False: it had not, or there is more to the job.
+bool end_with_its_step(Txn& txn, const Job& job);
 
 // Asks the nodes that still hold something of the attempt to stop it.
 void send_stops(Txn& txn, const Job& job, Duration kill_wait);

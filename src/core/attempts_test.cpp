@@ -1,3 +1,5 @@
+#include "base/text.h"
+#include "core/older_log.h"
 #include "core/testing.h"
 
 namespace lockstep {
@@ -131,6 +133,281 @@ TEST(Attempts, NewBootIsProof) {
   w.reboot(1);
   EXPECT_EQ(w.state_of(job), JobState::kPending);
   EXPECT_EQ(w.job(job).restarts, 1u);
+}
+
+TEST(Attempts, NothingStartsBeforeItsNodeHasAnsweredThisController) {
+  World w(2);
+  JobSpec spec = World::batch(1, 8);
+  spec.requeue = false;
+  const JobId running = w.submit(spec);
+  w.settle();
+  const JobId waiting = w.submit(spec);
+  const std::vector<PlannedStart> plan = w.plan();  // made before, applied afterwards
+  ASSERT_EQ(plan.size(), 1u);
+  const auto other = static_cast<std::uint32_t>(plan[0].grants[0].node.value);
+  w.must(StartEpoch{"test"});
+  EXPECT_EQ(w.node(1).link, NodeLink::kUnknown);
+  const Answer answer = w.must(ApplyPlan{plan});
+  EXPECT_EQ(answer.starts_applied, 0u);
+  ASSERT_EQ(answer.refused.size(), 1u);
+  EXPECT_EQ(answer.refused[0].reason, "NodeNotUp");
+  EXPECT_EQ(answer.refused[0].detail, w.name_of(other));
+  EXPECT_EQ(w.state_of(running), JobState::kRunning);  // what runs is not touched
+  // The machine was started again: nothing of the job was there, so nothing is lost.
+  w.reboot(other);
+  EXPECT_EQ(w.state_of(waiting), JobState::kPending);
+  EXPECT_EQ(w.job(waiting).restarts, 0u);
+  EXPECT_EQ(w.job(waiting).attempt, 0u);
+  w.settle();
+  EXPECT_EQ(w.state_of(waiting), JobState::kRunning);
+  EXPECT_EQ(w.job(waiting).attempt, 1u);
+  // One that only answers is no node that was lost and is back.
+  w.events.clear();
+  w.hello(3 - other);
+  EXPECT_EQ(w.state_of(running), JobState::kRunning);
+  EXPECT_TRUE(std::none_of(w.events.begin(), w.events.end(), [](const Event& e) { return e.what == "NodeBack"; }));
+}
+
+// srun without an allocation: its step had ended in time, and its client could not say so before the limit struck.
+TEST(Attempts, AStepThatIsTheWholeJobEndsItIfItEndedInTime) {
+  for (const bool limit_first : {true, false})
+    for (const bool in_time : {true, false}) {
+      if (!limit_first && !in_time)
+        continue;
+      World w(1);
+      SubmitJob ask{.spec = std::make_shared<const JobSpec>([] {
+                      JobSpec spec = World::interactive(1);
+                      spec.time_limit = minutes(10);
+                      return spec;
+                    }())};
+      auto step = std::make_shared<StepSpec>();
+      step->argv = {"hostname"};
+      ask.first_step = step;
+      const JobId job = w.submit(std::move(ask));
+      w.settle();
+      ASSERT_EQ(w.state.tables().step(job, 0)->state, StepState::kRunning);
+      w.silent.insert(1);
+      w.pass(minutes(20));
+      const Duration ago = in_time ? minutes(15) : Duration{};
+      const auto say = [&] {
+        w.must(AgentReport{w.id(1), w.boot(1), job, 1, StepEnded{0, {{0, {3, 0, false}}}}, ago});
+      };
+      if (!limit_first)
+        say();
+      w.must(Tick{});
+      ASSERT_EQ(w.state_of(job), JobState::kCompleting);
+      if (limit_first)
+        say();
+      w.must(AgentReport{w.id(1), w.boot(1), job, 1, MemberStopped{}, {}});
+      EXPECT_EQ(w.state_of(job), in_time ? JobState::kFailed : JobState::kTimeout) << limit_first;
+      if (in_time) {
+        EXPECT_EQ(w.job(job).exit.code, 3);
+        EXPECT_EQ(w.job(job).end_reason, "NonZeroExitCode");
+        EXPECT_LE(w.job(job).ended, w.job(job).started + minutes(10));
+      }
+    }
+}
+
+// A job of salloc, or of srun that needed the job's number first, whose limit passed while the controller was away.
+class ClientThatCannotTell : public ::testing::Test {
+ protected:
+  ClientThatCannotTell() {
+    JobSpec spec = World::interactive(1);
+    spec.time_limit = minutes(10);
+    job_ = w_.submit(spec);
+    w_.settle();
+    started_ = w_.job(job_).started;
+  }
+  // As the engine does it: an epoch begins at the time of the last entry before.
+  void controller_is_away(Duration span) {
+    w_.must(StartEpoch{"test"});
+    w_.wait(span);
+    w_.hello(1);
+    w_.actions.clear();
+  }
+  void end(Duration ago) { w_.must(EndJob{job_, {}, false, ago}, kAliceCalls); }
+  World w_{1};
+  JobId job_;
+  Instant started_;
+};
+
+TEST_F(ClientThatCannotTell, EndedWhenItSaysSoAsSoonAsItIsHeard) {
+  w_.pass(minutes(9) + seconds(40));
+  controller_is_away(seconds(40));
+  w_.pass(seconds(5));
+  EXPECT_EQ(w_.state_of(job_), JobState::kRunning) << "it may still say that it had ended";
+  end(seconds(30));
+  w_.obey();
+  EXPECT_EQ(w_.state_of(job_), JobState::kCompleted);
+  EXPECT_EQ((w_.job(job_).ended - started_).us, (minutes(9) + seconds(55)).us);
+}
+
+TEST_F(ClientThatCannotTell, SaysSoJustAfterItsLimitStruck) {
+  w_.pass(minutes(9) + seconds(40));
+  controller_is_away(seconds(40));
+  w_.pass(seconds(11));
+  ASSERT_EQ(w_.job(job_).ending, JobState::kTimeout);
+  end(seconds(30));
+  w_.obey();
+  EXPECT_EQ(w_.state_of(job_), JobState::kCompleted);
+}
+
+TEST_F(ClientThatCannotTell, SaysNothingAndHasTimedOut) {
+  w_.pass(minutes(9) + seconds(40));
+  controller_is_away(seconds(40));
+  w_.pass(seconds(11));
+  w_.obey();
+  EXPECT_EQ(w_.state_of(job_), JobState::kTimeout);
+}
+
+// The first that a controller sees of its own absence may be that timers are due.
+TEST_F(ClientThatCannotTell, EvenIfTimersAreWhatTheControllerSeesFirst) {
+  w_.pass(minutes(9) + seconds(40));
+  w_.must(StartEpoch{"test"});
+  w_.wait(seconds(40));
+  w_.pass(seconds(5));
+  EXPECT_EQ(w_.state_of(job_), JobState::kRunning);
+  w_.pass(seconds(6));
+  EXPECT_EQ(w_.job(job_).ending, JobState::kTimeout);
+}
+
+// Nobody pays less by saying that it had ended long ago.
+TEST_F(ClientThatCannotTell, IsNotBelievedOfATimeWhenItCouldHaveTold) {
+  w_.pass(minutes(5));
+  end(seconds(50));
+  w_.obey();
+  EXPECT_EQ((w_.job(job_).ended - started_).us, minutes(5).us);
+}
+
+TEST_F(ClientThatCannotTell, IsBelievedOfTheAbsenceOnly) {
+  w_.pass(minutes(5));
+  controller_is_away(seconds(20));
+  end(seconds(50));
+  w_.obey();
+  EXPECT_EQ((w_.job(job_).ended - started_).us, minutes(5).us);
+}
+
+TEST_F(ClientThatCannotTell, IsBelievedOfTheLastMinuteOnly) {
+  w_.pass(minutes(1));
+  controller_is_away(minutes(5));
+  end(minutes(4));
+  w_.obey();
+  EXPECT_EQ((w_.job(job_).ended - started_).us, minutes(5).us);
+}
+
+TEST_F(ClientThatCannotTell, IsNotBelievedLongAfterTheAbsence) {
+  w_.pass(minutes(1));
+  controller_is_away(minutes(2));
+  w_.pass(seconds(40));
+  end(seconds(50));
+  w_.obey();
+  EXPECT_EQ((w_.job(job_).ended - started_).us, (minutes(3) + seconds(40)).us);
+}
+
+// srun -o %j makes its step when the job has its number: it is the whole job all the same, and a step of salloc is not.
+TEST_F(ClientThatCannotTell, ButTheNodeCanSayThatItsSoleStepHadEnded) {
+  for (const bool sole : {true, false}) {
+    World w(1);
+    JobSpec spec = World::interactive(1);
+    spec.time_limit = minutes(10);
+    const JobId job = w.submit(spec);
+    w.settle();
+    StepSpec step;
+    step.argv = {"hostname"};
+    step.whole = true;
+    step.sole = sole;
+    w.must(CreateStep{job, std::make_shared<const StepSpec>(step)}, kAliceCalls);
+    w.obey();
+    w.silent.insert(1);
+    w.pass(minutes(20));
+    ASSERT_EQ(w.job(job).ending, JobState::kTimeout);
+    w.must(AgentReport{w.id(1), w.boot(1), job, 1, StepEnded{0, {{0, {}}}}, minutes(15)});
+    w.must(AgentReport{w.id(1), w.boot(1), job, 1, MemberStopped{}, {}});
+    EXPECT_EQ(w.state_of(job), sole ? JobState::kCompleted : JobState::kTimeout);
+  }
+}
+
+TEST(Attempts, AStepInASuspendedJobIsRefusedByThatName) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.settle();
+  w.must(SuspendJob{{job, {}}});
+  w.obey();
+  StepSpec step;
+  step.argv = {"hostname"};
+  const auto made = w.run(CreateStep{job, std::make_shared<const StepSpec>(step)}, kAliceCalls);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().message,
+            format("Job {} is suspended: a step can be made once it has been resumed", job.value));
+}
+
+// Nobody heard for twenty minutes: the limit strikes first, and then the node says what had long happened.
+TEST(Attempts, TheNodesWordOnAnEndComesBeforeOurSilence) {
+  for (const bool by_itself : {true, false}) {
+    World w(1);
+    JobSpec spec = World::batch();
+    spec.time_limit = minutes(10);
+    const JobId job = w.submit(spec);
+    w.settle();
+    const Instant started = w.job(job).started;
+    JobSpec after = World::batch();
+    after.dependencies.push_back({Dependency::Type::kAfterOk, job, {}});
+    const JobId waits = w.submit(after);
+    w.silent.insert(1);
+    w.pass(minutes(20));
+    w.must(Tick{});
+    ASSERT_EQ(w.state_of(job), JobState::kCompleting);
+    EXPECT_EQ(w.job(job).ending, JobState::kTimeout);
+    w.must(AgentReport{w.id(1), w.boot(1), job, 1, ScriptEnded{{}, by_itself}, minutes(15)});
+    w.must(AgentReport{w.id(1), w.boot(1), job, 1, MemberStopped{}, minutes(15)});
+    EXPECT_EQ(w.state_of(job), by_itself ? JobState::kCompleted : JobState::kTimeout);
+    if (by_itself) {
+      EXPECT_EQ(w.job(job).ended, started + minutes(5));
+      EXPECT_EQ(w.job(job).end_reason, "");
+      EXPECT_EQ(w.job(waits).hold, Hold::kNone);
+    }
+    // It is listed for as long as any other, though it ended long ago.
+    w.pass(seconds(30));
+    EXPECT_NE(w.state.tables().job(job), nullptr);
+  }
+}
+
+TEST(Attempts, WhatANodeSaysOfTimeIsKeptWithinTheAttempt) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.start_what_fits();
+  w.pass(seconds(10));
+  w.must(AgentReport{w.id(1), w.boot(1), job, 1, AttemptStarted{}, Duration{INT64_MAX}});
+  EXPECT_EQ(w.job(job).started, w.job(job).allocation->granted);
+  w.must(AgentReport{w.id(1), w.boot(1), job, 1, ScriptEnded{{}, true}, Duration{INT64_MIN}});
+  EXPECT_EQ(w.job(job).ended, w.now);
+}
+
+TEST(Attempts, WhatUsersDecideStays) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.settle();
+  w.must(CancelJob{{job, {}}});
+  (void)w.report(1, job, ScriptEnded{{}, true});
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kCancelled);
+}
+
+TEST(Attempts, ANodeThatIsAwaitedIsNotLost) {
+  World w(2);
+  JobSpec spec = World::batch(2, 8);
+  spec.survive_node_loss = true;
+  spec.requeue = false;
+  const JobId job = w.submit(spec);
+  w.settle();
+  const std::uint32_t head = w.first_node(job);
+  w.must(StartEpoch{"test"});
+  EXPECT_EQ(w.refused(RemoveNode{w.name_of(head)}), Errc::kConflict);
+  w.reboot(3 - head);  // before the other one has answered
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);
+  w.lose(head);
+  EXPECT_EQ(w.node(head).link, NodeLink::kLost);
+  EXPECT_EQ(w.node(head).reason, "Not responding");
 }
 
 TEST(Attempts, ANodeThatComesBackGoesOnWithItsWork) {
@@ -398,6 +675,57 @@ TEST(Attempts, ALostNodeRequeuesTasksThatCannotGoOn) {
   w.settle();
   w.lose(2);
   EXPECT_EQ(w.state_of(survivor), JobState::kRunning);
+}
+
+TEST(Attempts, WhatANodeSaysOfItselfIsTheReasonOfItsRecord) {
+  World w(1);
+  const auto hello = [&](const std::string& reason, bool drain) {
+    Node facts = w.node(1);
+    facts.reason = reason;
+    facts.drain = drain;
+    w.must(NodeHello{facts});
+  };
+  hello("its disk is full", true);
+  EXPECT_EQ(w.node(1).reason, "Node says: its disk is full (drained while that lasts)");
+  EXPECT_FALSE(node_usable(w.node(1)));
+  EXPECT_TRUE(w.node(1).reason_at);
+  UpdateNode resumed;
+  resumed.name = "n1";
+  resumed.drain = false;
+  w.must(resumed);
+  EXPECT_FALSE(node_usable(w.node(1))) << "there is no more room for that";
+  EXPECT_NE(w.node(1).reason, "");
+  hello("its journal was damaged", false);
+  EXPECT_EQ(w.node(1).reason, "Node says: its journal was damaged");
+  EXPECT_TRUE(node_usable(w.node(1))) << "it takes work again";
+  hello("", false);
+  EXPECT_EQ(w.node(1).reason, "");
+  // What an administrator decided stays.
+  UpdateNode drained;
+  drained.name = "n1";
+  drained.drain = true;
+  drained.reason = "fan";
+  w.must(drained);
+  hello("its disk is full", true);
+  EXPECT_EQ(w.node(1).reason, "fan");
+  resumed.reason = "fan is loud";  // whoever gives a reason only, or resumes with one, opens no full disk
+  w.must(resumed);
+  EXPECT_FALSE(node_usable(w.node(1)));
+  hello("", false);
+  EXPECT_EQ(w.node(1).reason, "fan is loud");
+  EXPECT_TRUE(node_usable(w.node(1)));
+  w.must(drained);
+  hello("its disk is full", true);
+  hello("", false);
+  EXPECT_FALSE(node_usable(w.node(1)));
+  EXPECT_EQ(w.node(1).reason, "fan");
+  drained.reason.reset();  // without a reason, while the node has trouble of its own
+  resumed.reason.reset();
+  w.must(resumed);
+  hello("its disk is full", true);
+  w.must(drained);
+  hello("", false);
+  EXPECT_TRUE(w.node(1).drain);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ template <class T>
 concept OfJobs = OneOf<T, HoldJob, ReleaseJob, RequeueJob, SuspendJob, ResumeJob>;
 // The controller, its planner and its clock make these; of what nodes report no text is kept but why a launch failed.
 template <class T>
-concept OurOwn = OneOf<T, NodeLost, GiveUpMember, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch>;
+concept OurOwn = OneOf<T, NodeAway, NodeLost, GiveUpMember, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset,
+                       StartEpoch, LearnAttempts>;
 // These name what is there already: a name that is too long finds nothing.
 template <class T>
 concept LooksUp = OneOf<T, RemoveAccount, RemoveAssociation, RemoveQos, RemoveLicence, RemoveReservation, ResetUsage,

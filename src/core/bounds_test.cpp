@@ -53,7 +53,7 @@ TEST(CoreBounds, OfWhatAUserSubmits) {
   fine.name = std::string(kNameBytesMax, 'x');
   fine.comment = "two\nlines\tof " + std::string(kTextBytesMax - 20, 'x');
   fine.kill_wait = kKillWaitMax;
-  fine.groups[0].argv = std::vector<std::string>(kArgvWordsMax, std::string(32, 'x'));
+  fine.groups[0].argv = std::vector<std::string>(kArgvWordsMax, std::string(12, 'x'));
   w.must(job_of(fine), kAliceCalls);
 }
 

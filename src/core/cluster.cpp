@@ -8,6 +8,7 @@
 #include "core/directory.h"
 #include "core/jobs.h"
 #include "core/nodes.h"
+#include "core/older_log.h"
 #include "core/plan.h"
 #include "core/preemption.h"
 #include "core/reservations.h"
@@ -39,7 +40,10 @@ struct Visitor {
   Result<Answer> operator()(const ResumeJob& c) const { return done(resume_job(txn, c)); }
   Result<Answer> operator()(const MarkCheckpoint& c) const { return done(mark_checkpoint(txn, c)); }
   Result<Answer> operator()(const UpdateJob& c) const { return update_job(txn, c); }
-  Result<Answer> operator()(const EndJob& c) const { return done(end_job(txn, c)); }
+  Result<Answer> operator()(const EndJob& c) const {
+    see_return(txn);
+    return done(end_job(txn, c));
+  }
   Result<Answer> operator()(const CreateStep& c) const { return create_step(txn, txn.caller(), c); }
   Result<Answer> operator()(const SignalStep& c) const { return done(signal_step(txn, txn.caller(), c)); }
   Result<Answer> operator()(const SetTaskCount& c) const { return done(set_task_count(txn, txn.caller(), c)); }
@@ -65,7 +69,11 @@ struct Visitor {
   Result<Answer> operator()(const RedeemToken& c) const { return redeem_token(txn, c); }
   Result<Answer> operator()(const UpdateNode& c) const { return update_node(txn, c); }
   Result<Answer> operator()(const RemoveNode& c) const { return done(remove_node(txn, c)); }
-  Result<Answer> operator()(const NodeHello& c) const { return node_hello(txn, c); }
+  Result<Answer> operator()(const NodeHello& c) const {
+    see_return(txn);
+    return node_hello(txn, c);
+  }
+  Result<Answer> operator()(const NodeAway& c) const { return done(node_away(txn, c)); }
   Result<Answer> operator()(const NodeLost& c) const { return done(node_lost(txn, c)); }
   Result<Answer> operator()(const GiveUpMember& c) const { return done(give_up_member(txn, c)); }
   Result<Answer> operator()(const NodeFenced& c) const { return done(node_fenced(txn, c)); }
@@ -79,7 +87,8 @@ struct Visitor {
   }
   Result<Answer> operator()(const Tick&) const {
     TRY(need_controller(txn));
-    tick(txn);
+    if (!see_return(txn))  // else the timers are others as soon as that is written
+      tick(txn);
     return Answer{};
   }
   Result<Answer> operator()(const SetWallOffset& c) const {
@@ -88,16 +97,21 @@ struct Visitor {
     return Answer{};
   }
   Result<Answer> operator()(const StartEpoch& c) const { return start_epoch(txn, c); }
+  Result<Answer> operator()(const LearnAttempts& c) const {
+    TRY(need_controller(txn));
+    learn_attempts(txn, c.attempts);
+    return Answer{};
+  }
 };
 
 // What tells of the world, or ends work, cannot be refused: it would come again and again. It makes no record larger
 // but by the places of a step, whose number is bounded.
 bool refusable(const CommandBody& body) {
   return !(std::holds_alternative<AgentReport>(body) || std::holds_alternative<NodeLost>(body) ||
-           std::holds_alternative<NodeFenced>(body) || std::holds_alternative<GiveUpMember>(body) ||
-           std::holds_alternative<CancelJob>(body) || std::holds_alternative<EndJob>(body) ||
-           std::holds_alternative<ApplyPlan>(body) || std::holds_alternative<Tick>(body) ||
-           std::holds_alternative<StartEpoch>(body));
+           std::holds_alternative<NodeAway>(body) || std::holds_alternative<NodeFenced>(body) ||
+           std::holds_alternative<GiveUpMember>(body) || std::holds_alternative<CancelJob>(body) ||
+           std::holds_alternative<EndJob>(body) || std::holds_alternative<ApplyPlan>(body) ||
+           std::holds_alternative<Tick>(body) || std::holds_alternative<StartEpoch>(body));
 }
 
 // Those that wait are judged by what ended.
@@ -144,8 +158,24 @@ ClusterState::~ClusterState() = default;
 ClusterState::ClusterState(ClusterState&&) noexcept = default;
 ClusterState& ClusterState::operator=(ClusterState&&) noexcept = default;
 
+namespace {
+
+// Controllers before this one wrote the state of a step's part elsewhere. A part that ran is the safe guess: a node
+// that knows nothing of it says that it has ended.
+Change with_members(const Change& change) {
+  const auto* step = std::get_if<Ref<Step>>(&change.record);
+  if (!step || change.removed || (*step)->members.size() == (*step)->places.size())
+    return change;
+  Step whole = **step;
+  whole.members.assign(whole.places.size(),
+                       whole.state == StepState::kEnded ? MemberState::kStopped : MemberState::kRunning);
+  return {change.seq, std::make_shared<const Step>(std::move(whole)), false};
+}
+
+}  // namespace
+
 void ClusterState::restore(std::span<const Change> changes) {
-  for (const Change& change : changes) inner_->tables.apply(change);
+  for (const Change& change : changes) inner_->tables.apply(with_members(change));
   if (inner_->tables.cluster)
     inner_->last = inner_->tables.cluster->clock;
   inner_->rebuild();
@@ -167,7 +197,7 @@ const NodeLoad& ClusterState::load(NodeId node) const {
 }
 
 Instant ClusterState::next_timer() const {
-  if (!inner_->chores.empty())
+  if (!inner_->chores.empty() || !inner_->chores.roomier.empty())
     return inner_->last;
   return std::min(inner_->timers.empty() ? kNever : inner_->timers.begin()->at, inner_->minutes_due());
 }

@@ -24,6 +24,7 @@ struct Outcome {
   // Set when the command was cut: this much is done and stays done. Apply it again with this part before its caller is
   // answered; an error of a later part takes back that part alone.
   std::optional<CommandPart> rest;
+  std::size_t bytes = 0;  // about so many take the records that were made or grew, as they are stored
 };
 
 // A job that ended by itself or by its limit, long ago: what predictions may learn from it.
@@ -44,9 +45,10 @@ struct CoreSettings {
   std::uint32_t array_size_max = 1'000'000'000;
   std::uint64_t user_elements_max = 1'000'000'000;  // of a user's arrays, without a record of their own yet
   Duration default_time_limit = kForever;
-  bool defragment = false;            // running jobs may be moved so that a waiting one fits
-  Duration move_after = minutes(10);  // since their start
-  std::uint64_t first_job = 1;        // no job gets a lower id: those were given out, though the log may have lost them
+  bool kill_invalid_dependency = false;  // Slurm's DependencyParameters=kill_invalid_depend
+  bool defragment = false;               // running jobs may be moved so that a waiting one fits
+  Duration move_after = minutes(10);     // since their start
+  std::uint64_t first_job = 1;  // no job gets a lower id: those were given out, though the log may have lost them
 };
 
 class ClusterState {

@@ -18,10 +18,17 @@ enum class Verdict : unsigned char { kMet, kWaiting, kNever };
 
 Verdict if_ok(bool ok) { return ok ? Verdict::kMet : Verdict::kNever; }
 
+Instant start_of_run(const Job& job) { return job.started ? job.started : is_final(job.state) ? job.ended : Instant{}; }
+
+// A job that can never run is ended rather than left to its owner to see.
+bool kills(const Txn& txn, const Job& job) {
+  return job.spec->kill_on_invalid_dependency || txn.settings().kill_invalid_dependency;
+}
+
 // When the job had started (all elements of an array), or ended without: 0 = not yet.
 Instant start_of(const ClusterState::Inner& inner, const Job& job) {
   if (!job.array)
-    return job.started ? job.started : job.ended;
+    return start_of_run(job);
   if (!job.array->waiting.empty())
     return {};
   Instant latest = is_final(job.state) ? job.ended : job.submitted;
@@ -30,7 +37,7 @@ Instant start_of(const ClusterState::Inner& inner, const Job& job) {
     return latest;
   for (const auto& [index, id] : it->second) {
     const Job& element = *inner.tables.job(id);
-    const Instant at = element.started ? element.started : element.ended;
+    const Instant at = start_of_run(element);
     if (!at)
       return {};
     latest = std::max(latest, at);
@@ -38,10 +45,39 @@ Instant start_of(const ClusterState::Inner& inner, const Job& job) {
   return latest;
 }
 
+// The record of what is waited for: of an element its own. Null: there is none, or it waits in its array.
+const Job* awaited_record(const ClusterState::Inner& inner, const Dependency& d) {
+  const Job* on = inner.tables.job(d.job);
+  if (!on || !d.element)
+    return on;
+  const auto elements = inner.elements.find(d.job);
+  if (elements == inner.elements.end())
+    return nullptr;
+  const auto element = elements->second.find(*d.element);
+  return element == elements->second.end() ? nullptr : inner.tables.job(element->second);
+}
+
+// Of an element without a record. One that has ended and is no longer listed: its array remembers only the worst of
+// all.
+Verdict unlisted_element(const Txn& txn, const Job& array, const Dependency& d) {
+  if (array.array && txn.array(array.id).waiting.contains(*d.element))
+    return Verdict::kWaiting;
+  const bool ok = array.array && array.array->worst_code == 0 && array.ending == JobState::kCompleted;
+  switch (d.type) {
+    case Type::kAfterOk:
+    case Type::kAfterCorr: return if_ok(ok);
+    case Type::kAfterNotOk: return if_ok(!ok);
+    case Type::kAfter:
+    case Type::kAfterAny:
+    case Type::kSingleton: break;
+  }
+  return Verdict::kMet;
+}
+
 bool has_corr_array(const Tables& tables, const JobSpec& spec) {
   return std::any_of(spec.dependencies.begin(), spec.dependencies.end(), [&](const Dependency& d) {
     const Job* on = tables.job(d.job);
-    return d.type == Type::kAfterCorr && on && on->array;
+    return d.type == Type::kAfterCorr && on && on->array && !d.element;
   });
 }
 
@@ -67,7 +103,11 @@ Verdict verdict_of(const Txn& txn, const Job& job, const Dependency& d, std::opt
     const JobId self = job.array_job ? job.array_job : job.id;
     return it == txn.inner().names.end() || it->second.front() >= self ? Verdict::kMet : Verdict::kWaiting;
   }
-  const Job* on = txn.tables().job(d.job);
+  if (d.failed)
+    return Verdict::kNever;
+  const Job* on = awaited_record(txn.inner(), d);
+  if (const Job* array = txn.tables().job(d.job); !on && array)
+    return unlisted_element(txn, *array, d);
   if (!on)
     return Verdict::kMet;  // forgotten: jobs are kept as long as somebody waits for them, so this was met before
   switch (d.type) {
@@ -131,7 +171,7 @@ void end_element(Txn& txn, const Job& array, std::uint32_t index, Verdict v) {
 // One waiting element of an array whose counterpart may have ended.
 void settle_element(Txn& txn, const Job& array, std::uint32_t index) {
   const Verdict v = verdict(txn, array, index);
-  if (v == Verdict::kMet || (v == Verdict::kNever && array.spec->kill_on_invalid_dependency))
+  if (v == Verdict::kMet || (v == Verdict::kNever && kills(txn, array)))
     end_element(txn, array, index, v);
 }
 
@@ -140,7 +180,7 @@ IntervalSet candidates(Txn& txn, const Job& array) {
   IntervalSet out;
   for (const Dependency& d : array.spec->dependencies) {
     const Ref<Job> on = txn.job(d.job);
-    if (d.type != Type::kAfterCorr || !on || !on->array)
+    if (d.type != Type::kAfterCorr || d.element || !on || !on->array)
       continue;
     const IntervalSet gone = without(on->array->asked, on->array->waiting);
     const IntervalSet both = in_both(txn.array(array.id).waiting, gone);
@@ -185,9 +225,9 @@ bool settle_elements(Txn& txn, const Ref<Job>& array, std::uint64_t from) {
       const auto index = static_cast<std::uint32_t>(i);
       txn.looked();
       const Verdict v = verdict(txn, *array, index);
-      if (v == Verdict::kNever && together && array->spec->kill_on_invalid_dependency)
+      if (v == Verdict::kNever && together && kills(txn, *array))
         never.insert(index);
-      else if (v == Verdict::kMet || (v == Verdict::kNever && array->spec->kill_on_invalid_dependency))
+      else if (v == Verdict::kMet || (v == Verdict::kNever && kills(txn, *array)))
         end_element(txn, *array, index, v);
     }
   drop_elements(txn, *array, never);
@@ -200,7 +240,7 @@ void settle_whole(Txn& txn, JobId id) {
   if (job->array && txn.array(id).waiting.empty())
     return;
   const Hold hold = natural_hold(txn, *job);
-  if (hold == Hold::kDependencyNever && job->spec->kill_on_invalid_dependency) {
+  if (hold == Hold::kDependencyNever && kills(txn, *job)) {
     end_pending(txn, *job, JobState::kCancelled, "DependencyNeverSatisfied");
     return;
   }
@@ -371,7 +411,7 @@ void do_chores(Txn& txn) {
 Instant dependency_due(const ClusterState::Inner& inner, const Job& job) {
   Instant due = kNever;
   for (const Dependency& d : job.spec->dependencies) {
-    const Job* on = d.type == Type::kAfter && d.delay.us > 0 ? inner.tables.job(d.job) : nullptr;
+    const Job* on = d.type == Type::kAfter && d.delay.us > 0 ? awaited_record(inner, d) : nullptr;
     const Instant start = on ? start_of(inner, *on) : Instant{};
     if (start && start + d.delay > inner.last)
       due = std::min(due, start + d.delay);
@@ -387,9 +427,15 @@ Result<void> check_dependencies(const Txn& txn, const JobSpec& spec, JobId self)
       return invalid("Job dependency problem: the delay is out of range", field());
     if (d.type == Type::kSingleton)
       continue;
+    if (d.failed)
+      continue;
     const Job* on = txn.tables().job(d.job);
     if (!on)
       return invalid(format("Job dependency problem: there is no job {}", d.job.value), field());
+    if (d.element && (!on->array || !on->array->asked.contains(*d.element)))
+      return invalid(on->array ? format("Job dependency problem: array {} has no element {}", d.job.value, *d.element)
+                               : format("Job dependency problem: job {} is no array", d.job.value),
+                     field());
     if (self && (d.job == self || on->array_job == self))
       return invalid(format("Job dependency problem: job {} would wait for itself", self.value), field());
   }

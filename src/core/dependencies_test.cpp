@@ -106,6 +106,59 @@ TEST(Dependencies, AnArrayCountsAsAWhole) {
   EXPECT_EQ(w.job(job).hold, Hold::kNone);
 }
 
+JobSpec after_element(Type type, JobId array, std::uint32_t index, Duration delay = {}) {
+  JobSpec spec = after(type, array, delay);
+  spec.dependencies[0].element = index;
+  return spec;
+}
+
+TEST(Dependencies, OnOneElementOfAnArray) {
+  World w(1);
+  JobSpec one = World::batch();
+  one.groups[0].per_task.cores = 1;
+  const JobId array = w.submit_array(one, "0-3", 2);
+  const JobId ok = w.submit(after_element(Type::kAfterOk, array, 1)),
+              later = w.submit(after_element(Type::kAfterOk, array, 3));
+  const JobId bad = w.submit(after_element(Type::kAfterOk, array, 0)),
+              not_ok = w.submit(after_element(Type::kAfterNotOk, array, 0));
+  const JobId started = w.submit(after_element(Type::kAfter, array, 1, minutes(5)));
+  const JobId corr = w.submit_array(after_element(Type::kAfterCorr, array, 1), "0-1");
+  w.settle();
+  EXPECT_EQ(w.state.next_timer(), w.now + minutes(5));
+  w.end_script(w.element(array, 1).id);
+  EXPECT_EQ(w.job(ok).hold, Hold::kNone);
+  EXPECT_EQ(w.job(corr).hold, Hold::kNone);
+  EXPECT_EQ(w.job(corr).array->waiting.text(), "0-1");
+  w.end_script(w.element(array, 0).id, {1, 0, false});
+  EXPECT_EQ(w.state_of(bad), JobState::kCancelled);
+  EXPECT_EQ(w.job(not_ok).hold, Hold::kNone);
+  EXPECT_EQ(w.job(later).hold, Hold::kDependency);
+  w.pass(minutes(5));
+  EXPECT_EQ(w.job(started).hold, Hold::kNone);
+  w.pass(hours(1));  // as long as somebody awaits the array its elements are known
+  w.settle();
+  w.end_script(w.element(array, 3).id);
+  EXPECT_EQ(w.job(later).hold, Hold::kNone);
+  const auto ask = [](JobSpec spec) { return SubmitJob{.spec = std::make_shared<const JobSpec>(std::move(spec))}; };
+  EXPECT_EQ(w.refused(ask(after_element(Type::kAfterOk, array, 9))), Errc::kInvalid);
+  EXPECT_EQ(w.refused(ask(after_element(Type::kAfterOk, ok, 0))), Errc::kInvalid);  // no array
+}
+
+TEST(Dependencies, OnWhatIsKnownToHaveFailedLongAgo) {
+  World w(1);
+  JobSpec spec = after(Type::kAfterOk, JobId(4711));
+  spec.kill_on_invalid_dependency = false;
+  spec.dependencies[0].failed = true;
+  EXPECT_EQ(w.job(w.submit(spec)).hold, Hold::kDependencyNever);
+  spec.kill_on_invalid_dependency = true;
+  EXPECT_EQ(w.state_of(w.submit(spec)), JobState::kCancelled);
+  CoreSettings settings;
+  settings.kill_invalid_dependency = true;
+  World killing(1, settings);
+  spec.kill_on_invalid_dependency = false;
+  EXPECT_EQ(killing.state_of(killing.submit(spec)), JobState::kCancelled);
+}
+
 TEST(Dependencies, CorrespondingElements) {
   World w(2);
   JobSpec one = World::batch();

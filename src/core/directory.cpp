@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/mutant.h"
 #include "base/text.h"
 #include "core/dependencies.h"
 #include "rules/user_words.h"
@@ -34,12 +35,36 @@ std::vector<const Node*> first_nodes_of(const Tables& tables, const Partition& p
   return out;
 }
 
+namespace {
+
+// Whoever was up has to answer anew before anything starts there: the machine may have been started again, too.
+void await_nodes(Txn& txn) {
+  std::vector<Ref<Node>> up;
+  for (const auto& [id, node] : txn.tables().nodes)
+    if (node->link == NodeLink::kUp || node->link == NodeLink::kAway)
+      up.push_back(node);
+  for (const Ref<Node>& known : up) {
+    Node node = *known;
+    node.link = NodeLink::kUnknown;
+    node.seen_at = txn.now();
+    txn.put(std::move(node));
+  }
+}
+
+}  // namespace
+
 Result<Answer> start_epoch(Txn& txn, const StartEpoch& ask) {
   TRY(need_admin(txn, "start the cluster"));
   Cluster& cluster = txn.edit_cluster();
   if (cluster.name.empty())
     cluster.name = ask.cluster_name;
   ++cluster.epoch;
+  // An epoch begins at the time of the log's last entry; how long nobody heard is seen with what comes next.
+  cluster.away_since = txn.now();
+  cluster.back_at = cluster.epoch == 1 ? txn.now() : Instant{};
+  if (!mutant(Mutant::kEpochIgnored))
+    await_nodes(txn);
+  txn.note_epoch();
   if (txn.tables().partitions.empty()) {
     Partition partition;
     partition.meta.name = "main";

@@ -174,6 +174,30 @@ TEST(Nodes, KeepWhatAdministratorsSaid) {
   EXPECT_EQ(w.start_what_fits(), 1u);
 }
 
+TEST(Nodes, AResumeEndsWhatWasSaidOfTheDrainThoughTheNodeIsSilent) {
+  World w(1);
+  w.must(NodeLost{w.node(1).id});
+  EXPECT_EQ(w.node(1).reason, "Not responding");
+  w.must(UpdateNode{.name = "n1", .drain = true, .reason = "adm"});
+  EXPECT_EQ(w.node(1).reason, "adm");
+  w.must(UpdateNode{.name = "n1", .drain = false});
+  EXPECT_EQ(w.node(1).reason, "Not responding") << "that is what keeps it away now";
+  EXPECT_FALSE(w.node(1).reason_by);
+  EXPECT_NE(w.node(1).reason_at, Instant{});
+  w.reboot(1);
+  EXPECT_EQ(w.node(1).reason, "");
+  EXPECT_EQ(w.node(1).reason_at, Instant{});
+}
+
+TEST(Nodes, ADrainedOneThatAnswersAgainIsNotCalledSilent) {
+  World w(1);
+  w.must(NodeLost{w.node(1).id});
+  w.must(UpdateNode{.name = "n1", .drain = true});
+  w.reboot(1);
+  EXPECT_TRUE(w.node(1).drain);
+  EXPECT_EQ(w.node(1).reason, "");
+}
+
 TEST(Nodes, RefuseNonsense) {
   World w(1);
   Node facts;

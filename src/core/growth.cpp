@@ -26,7 +26,7 @@ std::vector<const Node*> nodes_of_grants(const Txn& txn, const std::vector<Grant
 // The job holds these from now on. What it has held until now is charged, so that nothing counts as held for longer or
 // shorter than it was.
 Ref<Job> hold_instead(Txn& txn, const Job& before, std::vector<Grant> grants, std::vector<MemberState> members) {
-  charge_usage(txn, before);
+  charge_usage(txn, before, txn.now());
   auto allocation = std::make_shared<Allocation>(*before.allocation);
   allocation->grants = std::move(grants);
   allocation->granted = txn.now();
@@ -137,7 +137,7 @@ bool may_shrink(const Txn& txn, const Job& job, NodeId node) {
     const Grant& grant = job.allocation->grants[i];
     const Node* there = txn.tables().node(grant.node);
     if (grant.node != node && !gives_up(job, grant.node) && job.members[i] != MemberState::kStopped && there &&
-        there->link == NodeLink::kUp)
+        there->link != NodeLink::kLost)
       left.push_back(grant);
   }
   for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {

@@ -110,6 +110,8 @@ void ClusterState::Inner::index(const Node* before, const Node* after) {
 }
 
 void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
+  if (before && after && before->back_at != after->back_at)
+    for (JobId id : holders()) refresh_timers(id);
   if (!before || !after || before->wall_offset == after->wall_offset)
     return;
   minutes_at.reset();
@@ -117,12 +119,32 @@ void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
   refresh_reservation_timer();
 }
 
+void ClusterState::Inner::count_jobs_anew() {
+  ledger.forget_jobs();
+  for (const auto& [id, job] : tables.jobs) ledger.index(nullptr, job.get());
+}
+
+void ClusterState::Inner::index(const Partition* before, const Partition* after) {
+  ++ground;
+  if (ledger.index(before, after))
+    count_jobs_anew();
+}
+
 void ClusterState::Inner::index(const Account* before, const Account* after) {
-  ledger.index(before, after);
+  if (ledger.index(before, after))
+    count_jobs_anew();
+  count_minute_limits(before, after);
+}
+
+void ClusterState::Inner::index(const Qos* before, const Qos* after) {
+  if (ledger.index(before, after))
+    count_jobs_anew();
   count_minute_limits(before, after);
 }
 
 void ClusterState::Inner::index(const Association* before, const Association* after) {
+  if (ledger.index(before, after))
+    count_jobs_anew();
   count_minute_limits(before, after);
   const auto each_qos = [](const Association& a, auto&& visit) {
     std::set<std::string> names(a.qos.begin(), a.qos.end());
@@ -300,6 +322,17 @@ void ClusterState::Inner::index(const Task* before, const Task* after) {
     timers.erase(timer(*before));
   if (after && after->retry_at)
     timers.insert(timer(*after));
+  const auto open = [this](const Task* t) {
+    return t && t->state != TaskState::kEnded && !tables.job(t->job)->spec->groups[t->group].endless;
+  };
+  const bool was_open = open(before), is_open = open(after);
+  if (was_open == is_open)
+    return;
+  if (is_open) {
+    ++open_tasks[after->job];
+  } else if (const auto it = open_tasks.find(before->job); --it->second == 0) {
+    open_tasks.erase(it);
+  }
 }
 
 void ClusterState::Inner::index(const Object* before, const Object* after) {
@@ -373,6 +406,7 @@ void ClusterState::Inner::rebuild() {
   waiting_elements.clear();
   live_steps.clear();
   waiting_steps.clear();
+  open_tasks.clear();
   owned_jobs.clear();
   owned_objects.clear();
   by_calendar.clear();
@@ -383,6 +417,7 @@ void ClusterState::Inner::rebuild() {
   turns.clear();
   reservations_at = {};
   minute_limits = 0;
+  for (const auto& [key, partition] : tables.partitions) index(nullptr, partition.get());
   for (const auto& [key, account] : tables.accounts) index(nullptr, account.get());
   for (const auto& [key, association] : tables.associations) index(nullptr, association.get());
   for (const auto& [key, qos] : tables.qos) index(nullptr, qos.get());
@@ -399,6 +434,7 @@ void ClusterState::Inner::rebuild() {
   for (const auto& [id, job_seats] : seats)
     if (job_seats.live() < tables.job(id)->members.size())
       chores.sweeps[id] = {};
+  for (const auto& [id, steps] : waiting_steps) chores.roomier.insert(id);
   for (const auto& [name, jobs] : names)
     if (is_singleton(*tables.job(jobs.front())))
       chores.lookers.insert(jobs.front());

@@ -61,12 +61,15 @@ struct Chores {
   std::map<JobId, std::set<JobId>> parked;  // array -> ended elements that stay listed as long as somebody awaits it
   std::set<JobId> unparked;                 // of these, arrays that nobody awaits any more
   struct Sweep {
+    NodeId node;              // the only one where something has changed for steps; 0: look at all
     StepNo step = INT32_MIN;  // steps and tasks below have been looked at
     std::uint16_t group = 0;
     std::uint32_t task = 0;
   };
   std::map<JobId, Sweep>
-      sweeps;  // jobs whose steps and tasks have to learn where nothing of the attempt lives any more
+      sweeps;               // jobs whose steps and tasks have to learn where nothing of the attempt lives any more
+  std::set<JobId> roomier;  // wide jobs in which something became free: steps that wait are looked at by the next Tick
+  // Nothing that any command would go on with.
   bool empty() const {
     return untold.empty() && lookers.empty() && unsettled.empty() && unparked.empty() && sweeps.empty();
   }
@@ -82,13 +85,19 @@ struct ClusterState::Inner {
   std::map<JobId, Seats> seats;                  // of jobs that hold an allocation
   std::map<NodeId, std::set<JobId>> kept_for;    // waiting jobs for which something there is held (Promise::held)
   std::map<JobId, std::set<JobId>> making_room;  // waiting job -> those that are evicted for it
-  std::map<JobId, std::set<JobId>> dependents;   // job -> pending jobs whose dependencies name it and may still matter
+  // What nodes have seen of jobs beyond what the log tells, which was put back from a backup: the next attempt goes
+  // above it. No record: nodes say it again to the next controller.
+  std::map<JobId, AttemptNo> attempts_seen;
+  std::set<NodeId> heard;                       // nodes that have said hello in this epoch
+  Instant epoch_began = kNever;                 // kNever: not known any more
+  std::map<JobId, std::set<JobId>> dependents;  // job -> pending jobs whose dependencies name it and may still matter
   std::map<JobId, std::map<std::uint32_t, JobId>> elements;      // array -> its elements with a record
   std::map<std::pair<UserId, std::string>, IdSet<JobId>> names;  // unfinished jobs and arrays by user and name
   std::map<UserId, std::uint64_t> waiting_elements;              // of arrays, without a record of their own; none zero
   std::map<JobId, std::set<StepNo>> live_steps;                  // steps that have not ended
   std::map<JobId, std::set<StepNo>> waiting_steps;               // of these, those that have not started
-  std::map<Uid, std::set<JobId>> owned_jobs;                     // by the uid of their controlling owner
+  std::map<JobId, std::uint32_t> open_tasks;  // tasks that have not ended, of groups that can; none zero
+  std::map<Uid, std::set<JobId>> owned_jobs;  // by the uid of their controlling owner
   std::map<Uid, std::set<ObjectKey>> owned_objects;
   std::set<JobId> by_calendar;                                   // pending or running jobs with a begin or a deadline
   Named named;                                                   // what unfinished jobs name
@@ -97,6 +106,7 @@ struct ClusterState::Inner {
   std::set<Timer> timers;
   Chores chores;
   std::uint64_t timers_worked_out = 0;             // since the start: what tests of costs count
+  std::uint64_t layouts_tried = 0;                 // of steps that wait; likewise
   std::map<JobId, std::vector<Timer>> job_timers;  // what each job has in timers, without its tasks'
 
   Ledger ledger;                              // what limits, quotas and licences count
@@ -117,12 +127,12 @@ struct ClusterState::Inner {
   RecordScale scale;  // how much records take in the log
 
   void index(const Node* before, const Node* after);
-  void index(const Partition*, const Partition*) { ++ground; }
+  void index(const Partition* before, const Partition* after);
   void index(const Topology*, const Topology*) { ++ground; }
   void index(const Cluster* before, const Cluster* after);
   void index(const Account* before, const Account* after);
   void index(const Association* before, const Association* after);
-  void index(const Qos* before, const Qos* after) { count_minute_limits(before, after); }
+  void index(const Qos* before, const Qos* after);
   void index(const Usage*, const Usage*) { minutes_at.reset(); }
   void index(const Policy*, const Policy*) { minutes_at.reset(); }
   void index(const Reservation*, const Reservation*);
@@ -144,6 +154,7 @@ struct ClusterState::Inner {
     minute_limits += (after && bounds_minutes(after->limits)) - (before && bounds_minutes(before->limits));
     minutes_at.reset();
   }
+  void count_jobs_anew();       // in the ledger
   Instant minutes_due() const;  // when a limit of minutes is used up by what runs; kNever
   void rebuild();               // every index, from the tables
 

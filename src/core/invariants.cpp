@@ -143,7 +143,9 @@ void check_job(const ClusterState::Inner& inner, const Job& job) {
   CHECK(job.spec && !job.spec->groups.empty());
   const bool holds = holds_allocation(job.state);
   CHECK(holds == (job.allocation != nullptr), words("allocation and state disagree"));
-  CHECK(is_final(job.state) == bool(job.ended), words("ended and state disagree"));
+  const bool waits_again = job.state == JobState::kPending && job.attempt > 0;
+  const bool ends = job.state == JobState::kCompleting || waits_again;
+  CHECK(job.ended ? is_final(job.state) || ends : !is_final(job.state), words("ended and state disagree"));
   if (job.array) {
     CHECK(!holds && !job.array_job && job.attempt == 0, words("an array runs by its elements"));
     return;
@@ -204,8 +206,12 @@ void check_steps(const Tables& tables) {
       continue;
     CHECK(holds_allocation(job->state) && step->attempt == job->attempt,
           format("step {}.{} outlives its attempt", key.first.value, key.second));
+    CHECK(step->members.size() == step->places.size(), "every part of a step has a state");
+    std::int64_t last = -1;
     for (const StepPlace& place : step->places) {
       CHECK(place.grant < job->allocation->grants.size());
+      CHECK(place.grant > last, "a step's places are in the order of their grants");
+      last = place.grant;
       const Grant& grant = job->allocation->grants[place.grant];
       CHECK(grant.node == place.node && grant.cores.contains(place.cores) && grant.devices.contains(place.devices),
             format("step {}.{} holds more than its job", key.first.value, key.second));
@@ -242,6 +248,7 @@ void check_invariants(const ClusterState& state) {
   CHECK(fresh.kept_for == inner.kept_for && fresh.making_room == inner.making_room, "holds and evictions");
   CHECK(fresh.names == inner.names, "jobs by name");
   CHECK(fresh.live_steps == inner.live_steps && fresh.waiting_steps == inner.waiting_steps, "live steps");
+  CHECK(fresh.open_tasks == inner.open_tasks, "tasks that have not ended");
   CHECK(fresh.seats == inner.seats, "where members are");
   CHECK(fresh.named == inner.named, "what jobs name");
   CHECK(fresh.associations_of == inner.associations_of && fresh.qos_of_associations == inner.qos_of_associations,

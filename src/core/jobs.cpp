@@ -129,17 +129,34 @@ Error no_longer_pending(const Job& job) {
   return conflict(format("Job is no longer pending execution: {}", job.id.value));
 }
 
-Result<void> requeue_record(Txn& txn, const Job& job, bool hold) {
+// Whether its owner lets it start over at all. Who changes his mind says so: nobody's work is done twice by surprise.
+Result<void> may_start_over(const Job& job) {
   if (job.spec->groups.front().launch == Launch::kNothing)
     return invalid(format("job {} is interactive: only batch jobs can be requeued", job.id.value));
-  if (job.state == JobState::kPending) {
-    Job next = job;
-    if (hold)
-      next.hold = Hold::kUser;
-    if (next.hold != job.hold)
-      txn.put(std::move(next));
-    return {};
-  }
+  if (!job.spec->requeue)
+    return conflict(format("Requested operation is presently disabled ({}): {}",
+                           is_final(job.state)
+                               ? "it was submitted with --no-requeue"
+                               : "--no-requeue was asked for; scontrol update JobId=… Requeue=1 allows it",
+                           job.id.value));
+  return {};
+}
+
+bool is_cancelled(const Job& job) {
+  return job.state == JobState::kCancelled ||
+         (job.state == JobState::kCompleting && job.ending == JobState::kCancelled && !job.requeue_after);
+}
+
+// Requeueing an array brings back what ran of it. An element that was cancelled by itself stays cancelled; one that
+// went with the whole array comes back with it. array_cancelled: the array was, before this command touched it.
+bool comes_back(const Targets& targets, const Job& job, bool array_cancelled) {
+  if (job.state == JobState::kPending)
+    return false;
+  return !targets.whole || !job.array_job || !is_cancelled(job) || (array_cancelled && job.attempt > 0);
+}
+
+Result<void> requeue_record(Txn& txn, const Job& job, bool hold) {
+  TRY(may_start_over(job));
   const Hold then = hold ? Hold::kUser : Hold::kNone;
   if (is_final(job.state)) {
     Job next = job;
@@ -370,8 +387,22 @@ Result<void> release_job(Txn& txn, const ReleaseJob& ask) {
 
 Result<void> requeue_job(Txn& txn, const RequeueJob& ask) {
   const Targets targets = TRY(find_targets(txn, ask.target));
-  for (JobId id : targets.records) TRY(requeue_record(txn, *txn.job(id), ask.hold));
-  (void)go_on(txn, targets, true);
+  TRY(may_start_over(*targets.named));
+  const bool first_part = txn.part().from == 0;
+  const bool array_cancelled =
+      first_part ? targets.named->ending == JobState::kCancelled : txn.part().found && targets.waiting.empty();
+  std::vector<JobId> again;
+  for (JobId id : targets.records)
+    if (comes_back(targets, *txn.job(id), array_cancelled))
+      again.push_back(id);
+  if (again.empty() && first_part && !targets.next)
+    return conflict(format("{}: {}",
+                           is_final(targets.named->state)
+                               ? "Nothing of it had started when it was cancelled (submit it again)"
+                               : "Job is pending execution",
+                           targets.named->id.value));
+  for (JobId id : again) TRY(requeue_record(txn, *txn.job(id), ask.hold));
+  (void)go_on(txn, targets, array_cancelled);
   if (!ask.hold || targets.waiting.empty())
     return {};
   return hold_job(txn, {ask.target});

@@ -102,7 +102,20 @@ TEST(Submit, TimeLimitsOfPartitions) {
   JobSpec spec = World::batch();
   spec.time_limit = hours(2);
   spec.partitions = {"brief"};
-  EXPECT_EQ(w.refused(ask_for(spec)), Errc::kInvalid);
+  const JobId long_one = w.submit(spec);  // it waits until the partition allows it
+  EXPECT_EQ(w.start_what_fits(), 0u);
+  UpdateJob longer;
+  longer.target = {long_one, {}};
+  longer.time_limit = hours(3);
+  const auto no = w.run(longer, kAliceCalls);
+  ASSERT_FALSE(no.ok());
+  EXPECT_NE(no.error().message.find("180 minutes are more than the 60 that partition brief allows"), std::string::npos)
+      << no.error().message;
+  longer.time_limit = minutes(30);
+  w.must(longer, kAliceCalls);
+  EXPECT_EQ(w.start_what_fits(), 1u);
+  w.must(CancelJob{{long_one, {}}});
+  w.obey();
   spec.partitions = {"brief", "main"};
   w.submit(spec);
   spec.partitions = {"brief"};
@@ -110,6 +123,60 @@ TEST(Submit, TimeLimitsOfPartitions) {
   const JobId job = w.submit(spec);
   w.settle();
   EXPECT_EQ(w.job(job).limit_end, w.now + minutes(5));
+}
+
+TEST(Submit, APartitionsMemoryIsThatOfWhoNamesNone) {
+  World w(1);
+  Partition main = *w.state.tables().default_partition();
+  main.memory_per_core_mb = 3000;
+  w.must(PutPartition{main});
+  JobSpec spec = World::batch();
+  const JobId names_it = w.submit(spec);
+  spec.groups[0].per_task.memory_mb = 0;
+  const JobId open = w.submit(spec);
+  w.settle();
+  EXPECT_EQ(w.job(names_it).allocation->tres.memory_mb, 1000);
+  EXPECT_EQ(w.job(open).allocation->tres.memory_mb, 4 * 3000);
+}
+
+TEST(Submit, GpusThatNoNodeHasAreSpreadOverAsFewAsCanBe) {
+  World w(3);
+  JobSpec spec = World::batch();
+  spec.groups[0].nodes = {0, 0};
+  spec.groups[0].tasks_per_node = 0;
+  spec.groups[0].per_job = {{"gpu", "", 16}};
+  const JobId job = w.submit(spec);
+  w.settle();
+  ASSERT_EQ(w.state_of(job), JobState::kRunning);
+  EXPECT_EQ(w.job(job).allocation->tres.gpus, 16);
+  EXPECT_EQ(w.job(job).allocation->tres.nodes, 2);
+  spec.groups[0].per_job = {{"gpu", "", 25}};
+  EXPECT_EQ(w.refused(ask_for(spec)), Errc::kImpossible);
+  spec.groups[0].per_job = {{"gpu", "", 16}};
+  spec.options.push_back({"ntasks", "1"});  // one task runs on one node
+  EXPECT_EQ(w.refused(ask_for(spec)), Errc::kImpossible);
+  spec.options.clear();
+  spec.groups[0].per_job = {{"gpu", "", 8}};
+  EXPECT_EQ(w.job(w.submit(spec)).spec->groups[0].nodes, (CountRange{0, 0}));
+}
+
+TEST(Submit, ExclusiveHoldsEverythingOfItsNodes) {
+  World w(2);
+  JobSpec spec = World::batch(1);
+  spec.groups[0].sharing = Sharing::kExclusive;
+  spec.groups[0].all_cores = true;
+  const JobId job = w.submit(spec);
+  w.settle();
+  EXPECT_EQ(w.job(job).allocation->tres.cpu, World::kCores);
+  EXPECT_EQ(w.job(job).allocation->tres.gpus, World::kGpus);
+  EXPECT_EQ(w.job(job).allocation->tres.memory_mb, 1000);  // only what is asked for, as with Slurm
+  Qos small;
+  small.meta.name = "small";
+  small.limits.max_tres_per_user.gpus = 4;
+  w.must(PutQos{small});
+  spec.qos = "small";
+  w.submit(spec);
+  EXPECT_EQ(w.start_what_fits(), 0u);  // nobody walks past a limit of GPUs by asking for the node
 }
 
 TEST(Submit, AtMostSoManyJobs) {
@@ -208,6 +275,31 @@ TEST(Requeue, RunningEndedAndHeld) {
   const JobId interactive = w.submit(World::interactive());
   w.settle();
   EXPECT_EQ(w.refused(RequeueJob{{interactive, {}}, false}), Errc::kInvalid);
+}
+
+TEST(Requeue, NotOfWhatItsOwnerLetsRunOnceOnlyNorOfWhatWaits) {
+  World w(1);
+  JobSpec spec = World::batch();
+  spec.requeue = false;
+  const JobId job = w.submit(spec);
+  for (const bool hold : {false, true}) EXPECT_EQ(w.refused(RequeueJob{{job, {}}, hold}), Errc::kConflict);
+  w.settle();
+  EXPECT_EQ(w.refused(RequeueJob{{job, {}}, false}), Errc::kConflict);  // to an administrator as well
+  UpdateJob allow;
+  allow.target = {job, {}};
+  allow.requeue = true;
+  w.must(allow, kAliceCalls);
+  w.must(RequeueJob{{job, {}}, false}, kAliceCalls);
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kPending);
+  EXPECT_EQ(w.refused(RequeueJob{{job, {}}, false}), Errc::kConflict);
+  const JobId ended = w.submit(spec);
+  w.settle();
+  w.end_script(ended);
+  EXPECT_EQ(w.refused(RequeueJob{{ended, {}}, false}), Errc::kConflict);
+  const JobId array = w.submit_array(spec, "0-1");
+  w.settle();
+  EXPECT_EQ(w.refused(RequeueJob{{array, {}}, false}), Errc::kConflict);
 }
 
 TEST(Update, ChangesWhatIsAskedAndIsCheckedLikeASubmission) {

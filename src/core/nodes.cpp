@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/characters.h"
 #include "base/hostlist.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/attempts.h"
 #include "core/directory.h"
 #include "core/growth.h"
+#include "core/older_log.h"
 #include "core/reservations.h"
 #include "core/tokens.h"
 #include "core/topology.h"
@@ -17,6 +19,9 @@ namespace lockstep {
 namespace {
 
 constexpr const char* kSilent = "Not responding";
+constexpr const char* kRevokedReason = "Certificate revoked";
+constexpr std::string_view kNodeSays = "Node says: ";
+constexpr std::string_view kWhileItLasts = " (drained while that lasts)";
 
 std::vector<JobId> jobs_on(const Txn& txn, NodeId node) {
   const auto it = txn.inner().jobs_on.find(node);
@@ -82,13 +87,28 @@ Node plain_facts(const Node& facts) {
   Node node = facts;
   node.meta = {};
   node.meta.name = facts.meta.name;
-  node.drain = false;
+  node.drain = node.unfit = false;
   node.reason.clear();
   node.reason_by = {};
   node.reason_at = {};
   node.certificate.clear();
   node.replaced = node.trust_administrators = false;
   return node;
+}
+
+// What the node says is wrong with it, until it says something else. An administrator's words are shown before it, and
+// change nothing of it.
+void take_word(Node& node, const Node& facts, Instant now) {
+  node.unfit = facts.drain;
+  const bool said = !node.reason_by && node.reason.starts_with(kNodeSays);
+  if (!node.reason.empty() && !said)
+    return;
+  const std::string before = std::exchange(node.reason, {});
+  if (!facts.reason.empty())
+    node.reason = std::string(kNodeSays) + without_control_characters(facts.reason, kPhraseBytesMax / 2) +
+                  std::string(node.unfit && !node.drain ? kWhileItLasts : "");
+  if (node.reason != before)
+    node.reason_at = node.reason.empty() ? Instant{} : now;
 }
 
 void set_lost(Txn& txn, const Node& known) {
@@ -107,6 +127,19 @@ void set_lost(Txn& txn, const Node& known) {
   replace_reserved(txn, known.meta.name);
 }
 
+// An administrator's words end with the drain they were said of. What else keeps the node away is still so.
+void forget_why_drained(Node& node, Instant now) {
+  const bool is_lost = node.link == NodeLink::kLost;
+  const bool says = node.unfit && !node.reason_by && node.reason.starts_with(kNodeSays);
+  const bool silent = is_lost && node.reason == kSilent && !node.reason_by;
+  const bool revoked = is_lost && node.certificate == kNoCertificate && node.reason.starts_with(kRevokedReason);
+  if (says || silent || revoked)
+    return;
+  node.reason = is_lost ? kSilent : "";
+  node.reason_by = {};
+  node.reason_at = is_lost ? now : Instant{};
+}
+
 }  // namespace
 
 Result<void> check_certificate(const Node& known, const std::string& certificate) {
@@ -123,6 +156,7 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   TRY(check_facts(ask.facts));
   Node node = plain_facts(ask.facts);
   const Node* known = txn.tables().node(node.meta.name);
+  const bool first_words = known && !txn.inner().heard.contains(known->id);
   const bool rebooted = known && known->boot_id != node.boot_id;
   if (known)
     TRY(check_certificate(*known, ask.certificate));
@@ -143,9 +177,10 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
     node.drain = known->drain;
     if (node.features.empty())
       node.features = known->features;
-    const bool over = known->reason == kSilent && !known->reason_by && !known->drain;
+    const bool over =
+        (known->reason == kSilent && !known->reason_by) || (!known->drain && known->reason.starts_with(kRevokedReason));
     node.reason = over ? "" : known->reason;
-    node.reason_by = known->reason_by;
+    node.reason_by = over ? UserId() : known->reason_by;
     node.reason_at = over ? Instant{} : known->reason_at;
     node.certificate = known->certificate.empty() ? ask.certificate : known->certificate;
     node.trust_administrators = known->trust_administrators;
@@ -162,17 +197,34 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
     node.certificate = ask.certificate;
     node.id = txn.new_node_id();
   }
+  take_word(node, ask.facts, txn.now());
   node.domains = domains_of(txn.tables(), node);
   node.boot_at = !known || rebooted ? txn.now() : known->boot_at;
   node.link = NodeLink::kUp;
   node.seen_at = txn.now();
-  const bool back = !known || known->link != NodeLink::kUp || rebooted;
+  const bool back = !known || known->link == NodeLink::kLost || rebooted;
   const Ref<Node> made = txn.put(std::move(node));
   if (back)
     txn.event(Kind::kNode, made->meta, known ? "NodeBack" : "NodeRegistered", made->meta.name);
+  if (first_words)
+    learn_from(txn, *made, ask);
+  txn.note_heard(made->id);
   if (rebooted)
     (void)prove_stopped(txn, *made, Proof::kAtOnce);
   return Answer{.node = made->id, .seq = made->meta.seq};
+}
+
+Result<void> node_away(Txn& txn, const NodeAway& ask) {
+  TRY(need_admin(txn, "speak for nodes"));
+  const Ref<Node> known = txn.node(ask.node);
+  if (!known || known->link != NodeLink::kUp || known->seen_at != ask.seen_at)
+    return {};
+  Node node = *known;
+  node.link = NodeLink::kAway;
+  node.seen_at = txn.now();
+  txn.event(Kind::kNode, node.meta, "NodeAway", node.meta.name);
+  txn.put(std::move(node));
+  return {};
 }
 
 Result<void> node_lost(Txn& txn, const NodeLost& ask) {
@@ -215,11 +267,8 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
   Node node = *known;
   if (ask.drain) {
     node.drain = *ask.drain;
-    if (!*ask.drain && node.link == NodeLink::kUp) {
-      node.reason.clear();
-      node.reason_by = {};
-      node.reason_at = {};
-    }
+    if (!*ask.drain)
+      forget_why_drained(node, txn.now());
   }
   if (ask.reason) {
     node.reason = *ask.reason;
@@ -232,8 +281,15 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
     node.features = *ask.features;
   if (ask.trust_administrators)
     node.trust_administrators = *ask.trust_administrators;
-  if (ask.revoke)
+  if (ask.revoke) {
     node.certificate = kNoCertificate;
+    if (!ask.reason) {
+      const bool said = !node.reason.empty() && node.reason != kSilent;
+      node.reason = said ? format("{} ({})", kRevokedReason, node.reason) : kRevokedReason;
+      node.reason_by = txn.caller().user;
+      node.reason_at = txn.now();
+    }
+  }
   ++node.meta.generation;
   const Ref<Node> made = txn.put(std::move(node));
   if (ask.drain && *ask.drain)
@@ -250,7 +306,7 @@ Result<void> remove_node(Txn& txn, const RemoveNode& ask) {
   const Node* known = txn.tables().node(ask.name);
   if (!known)
     return not_found(format("Invalid node name specified: {}", ask.name));
-  if (known->link == NodeLink::kUp)
+  if (known->link != NodeLink::kLost)
     return conflict(format("node {} is up: stop its agent first, or cut it off with `lockstep node revoke {}`",
                            ask.name, ask.name));
   let_return(txn, known->id);

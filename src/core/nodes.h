@@ -9,6 +9,7 @@ namespace lockstep {
 // counts. A record from before there were any takes the first it sees.
 Result<void> check_certificate(const Node& known, const std::string& certificate);
 Result<Answer> node_hello(Txn& txn, const NodeHello& ask);
+Result<void> node_away(Txn& txn, const NodeAway& ask);
 Result<void> node_lost(Txn& txn, const NodeLost& ask);
 Result<void> give_up_member(Txn& txn, const GiveUpMember& ask);
 Result<void> node_fenced(Txn& txn, const NodeFenced& ask);

@@ -31,77 +31,111 @@ const Partition* usable_partition(const Txn& txn, const JobSpec& spec, const std
   return asked ? partition : nullptr;
 }
 
-bool fits(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& grants,
-          std::vector<const Node*>& nodes) {
-  const JobSpec& spec = *job.spec;
-  std::map<NodeId, NodeLoad> loads;
-  for (const Grant& grant : grants) {
-    const Node* node = txn.tables().node(grant.node);
-    if (!node || !node_usable(*node) || grant.group >= spec.groups.size())
-      return false;
-    nodes.push_back(node);
-    const auto held = txn.inner().loads.find(grant.node);
-    NodeLoad& load =
-        loads.try_emplace(grant.node, held == txn.inner().loads.end() ? NodeLoad{} : held->second).first->second;
-    if (!mutant(Mutant::kNoRecheck) && !take(load, *node, grant).ok())
-      return false;
-  }
-  const bool switches_over = txn.now() >= switches_end(spec, job.eligible);
-  return check_allocation(spec, partition, grants, nodes).ok() &&
-         (mutant(Mutant::kForgetTopology) ||
-          check_domains(spec, partition, levels_of(txn.tables()), grants, nodes, switches_over).ok()) &&
-         spares_holds(txn, job.id, grants);
+// Why a start is not taken; no reason: it is.
+struct Refusal {
+  const char* reason = nullptr;
+  std::string detail;
+  Wait wait = Wait::kResources;
+};
+Refusal refusal(const char* reason, std::string detail = {}) { return {reason, std::move(detail)}; }
+
+// As nearly always: then none has to be seen beside the others.
+bool on_nodes_of_their_own(const std::vector<Grant>& grants) {
+  std::vector<NodeId> nodes;
+  nodes.reserve(grants.size());
+  for (const Grant& grant : grants) nodes.push_back(grant.node);
+  std::sort(nodes.begin(), nodes.end());
+  return std::adjacent_find(nodes.begin(), nodes.end()) == nodes.end();
 }
 
-// Whether the log could take the job with these grants.
-bool fits_log(const Txn& txn, const Job& job, const std::vector<Grant>& grants) {
+Refusal objection(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& grants,
+                  std::vector<const Node*>& nodes) {
+  const JobSpec& spec = *job.spec;
+  const bool apart = on_nodes_of_their_own(grants);
+  std::map<NodeId, NodeLoad> loads;
+  NodeLoad alone;
+  nodes.reserve(grants.size());
+  for (const Grant& grant : grants) {
+    const Node* node = txn.tables().node(grant.node);
+    if (!node || grant.group >= spec.groups.size())
+      return refusal("NoSuchNode");
+    if (!node_usable(*node))
+      return refusal("NodeNotUp", node->meta.name);
+    nodes.push_back(node);
+    const auto held = txn.inner().loads.find(grant.node);
+    if (apart)
+      alone = held == txn.inner().loads.end() ? NodeLoad{} : held->second;
+    NodeLoad& load =
+        apart
+            ? alone
+            : loads.try_emplace(grant.node, held == txn.inner().loads.end() ? NodeLoad{} : held->second).first->second;
+    if (!mutant(Mutant::kNoRecheck) && !take(load, *node, grant).ok())
+      return refusal("Taken", node->meta.name);
+  }
+  const bool switches_over = txn.now() >= switches_end(spec, job.eligible);
+  if (const auto whole = check_allocation(spec, partition, grants, nodes); !whole.ok())
+    return refusal("NotAsAsked", whole.error().message);
+  if (const auto placed = check_domains(spec, partition, levels_of(txn.tables()), grants, nodes, switches_over);
+      !placed.ok() && !mutant(Mutant::kForgetTopology))
+    return refusal("Topology", placed.error().message);
+  return spares_holds(txn, job.id, grants) ? Refusal() : refusal("HeldForOthers");
+}
+
+// Whether the log could take the job with these grants, which are as they were afterwards.
+bool fits_log(const Txn& txn, const Job& job, std::vector<Grant>& grants) {
   if (grants.size() < kGrantsLight)
     return true;
   Job with = job;
-  auto allocation = std::make_shared<Allocation>();
-  allocation->grants = grants;
-  with.allocation = std::move(allocation);
   with.members.resize(grants.size());
+  const auto allocation = std::make_shared<Allocation>();
+  allocation->grants = std::move(grants);
+  with.allocation = allocation;
   with.promise = nullptr;
-  return txn.fits_log(with);
+  const bool fits = txn.fits_log(with);
+  grants = std::move(allocation->grants);
+  return fits;
 }
 
-// Nobody could start it: it must not be proposed again and again. Not a start.
-bool hold_too_large(Txn& txn, const Job& job) {
+// Nobody could start it: it must not be proposed again and again.
+Refusal hold_too_large(Txn& txn, const Job& job) {
   Job held = job;
   held.hold = Hold::kAdmin;
   held.end_reason = "RecordTooLarge";
   txn.put(std::move(held));
-  return false;
+  return refusal("RecordTooLarge");
 }
 
-bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
+Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   const Ref<Job> job = txn.job(start.job);
   if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
       start.is_element != (job->array != nullptr))
-    return false;
+    return refusal(kJobChanged);
   if (start.is_element && !txn.array(job->id).waiting.contains(start.array_index))
-    return false;
+    return refusal(kJobChanged);
   if (const JobId array = start.is_element ? job->id : job->array_job; array && throttled(txn, array))
-    return false;
+    return refusal("Throttled");
   std::optional<StartingIn> in = starting_in(txn, *job->spec, start.partition);
   if (!in || start.grants.empty())
-    return false;
+    return refusal("PartitionClosed", start.partition);
   const bool shorter = start.limit.us > 0 && start.limit != in->limit;
   if (shorter && (job->spec->time_min.us <= 0 || start.limit < job->spec->time_min || start.limit > in->limit))
-    return false;
+    return refusal("TimeLimit", start.partition);
   if (shorter)
     in->limit = start.limit;
   if (in->limit > in->partition().time_max)
-    return false;
+    return refusal("TimeLimit", start.partition);
   std::vector<const Node*> nodes;
-  if (!fits(txn, *job, in->partition(), start.grants, nodes))
-    return false;
-  if (rules.bar(*job->spec, in->partition(), start.grants, nodes, in->limit))
-    return false;
+  if (Refusal why = objection(txn, *job, in->partition(), start.grants, nodes); why.reason)
+    return why;
+  StartAsk ask = start_ask(*job->spec, in->partition(), start.grants, nodes, in->limit);
+  if (auto bar = rules.bar(ask))
+    return {"Barred", std::move(bar->detail), bar->wait};
   std::vector<Grant> grants = start.grants;
-  if (mutant(Mutant::kPartialGang) && grants.size() > 1)
+  if (mutant(Mutant::kPartialGang) && grants.size() > 1) {
     grants.pop_back();
+    nodes.pop_back();
+    ask.limits.tres = tres_of(*job->spec, in->partition(), grants, nodes);
+  }
   if (!fits_log(txn, *job, grants))
     return hold_too_large(txn, *job);
   Job starting = start.is_element ? split_off(txn, *job, start.array_index) : *job;
@@ -112,8 +146,8 @@ bool apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   }
   if (start.is_element || shorter)
     starting = *txn.put(std::move(starting));
-  start_attempt(txn, starting, start.partition, std::move(grants));
-  return true;
+  start_attempt(txn, starting, start.partition, std::move(grants), std::move(ask.limits.tres));
+  return {};
 }
 
 bool apply_packing(Txn& txn, const PlannedPacking& planned) {
@@ -147,7 +181,11 @@ std::optional<StartingIn> starting_in(const Txn& txn, const JobSpec& spec, const
 Answer apply_plan(Txn& txn, const ApplyPlan& plan) {
   Answer answer;
   StartRules rules(txn);
-  for (const PlannedStart& start : plan.starts) answer.starts_applied += apply_start(txn, start, rules);
+  for (const PlannedStart& start : plan.starts)
+    if (Refusal why = apply_start(txn, start, rules); why.reason)
+      answer.refused.push_back({start.job, why.reason, std::move(why.detail), why.wait});
+    else
+      ++answer.starts_applied;
   NewPlaces places;
   for (const PlannedPromise& promise : plan.promises)
     if (promise.promise.held)

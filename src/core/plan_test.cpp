@@ -10,7 +10,12 @@ TEST(Plan, DevicesAreFreeOrTheStartIsDropped) {
   ASSERT_EQ(starts.size(), 1u);
   PlannedStart same = starts[0];
   same.job = second;
-  EXPECT_EQ(w.must(ApplyPlan{{starts[0], same}}).starts_applied, 1u);
+  const Answer answer = w.must(ApplyPlan{{starts[0], same}});
+  EXPECT_EQ(answer.starts_applied, 1u);
+  ASSERT_EQ(answer.refused.size(), 1u);
+  EXPECT_EQ(answer.refused[0].job, second);
+  EXPECT_EQ(answer.refused[0].reason, "Taken");
+  EXPECT_EQ(answer.refused[0].detail, "n1");
   EXPECT_EQ(w.state_of(first), JobState::kStarting);
   EXPECT_EQ(w.state_of(second), JobState::kPending);
 }

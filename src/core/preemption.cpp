@@ -104,7 +104,7 @@ void order_pause(Txn& txn, const Job& job) {
 }
 
 void pause_job(Txn& txn, const Job& before) {
-  charge_usage(txn, before);
+  charge_usage(txn, before, txn.now());
   Job job = before;
   job.state = JobState::kSuspended;
   job.suspended_at = txn.now();
@@ -448,12 +448,26 @@ void drop_holds_on(Txn& txn, NodeId node) {
   }
 }
 
+namespace {
+
+// Somebody said that it is to go on, and there was no room.
+bool waits_to_go_on(const Job& job) { return job.state == JobState::kSuspended && job.eviction && !job.eviction->by; }
+
+}  // namespace
+
 Result<void> suspend_job(Txn& txn, const SuspendJob& ask) {
   TRY(need_admin(txn, "suspend jobs"));
   const Targets targets = TRY(find_targets(txn, ask.target));
   std::size_t count = 0;
   for (JobId id : targets.records) {
     const Ref<Job> job = txn.job(id);
+    if (waits_to_go_on(*job)) {
+      Job next = *job;
+      next.eviction = nullptr;
+      txn.put(std::move(next));
+      ++count;
+      continue;
+    }
     if (job->state == JobState::kSuspended)
       return conflict(format("Job is already suspended: {}", id.value));
     if (job->state != JobState::kRunning || job->eviction)
@@ -476,10 +490,15 @@ Result<void> resume_job(Txn& txn, const ResumeJob& ask) {
     const Ref<Job> job = txn.job(id);
     if (job->state != JobState::kSuspended)
       continue;
-    if (!may_go_on(txn, *job))
-      return Error{Errc::kExhausted, format("Job {} cannot go on now: others use its cores or devices", id.value), {}};
-    go_on(txn, *job);
     ++count;
+    if (may_go_on(txn, *job)) {
+      go_on(txn, *job);
+    } else if (!job->eviction) {
+      // Others use what it gave up: from now on it goes on as one that made room does, when there is room again.
+      Job next = *job;
+      next.eviction = std::make_shared<const Eviction>(Eviction{{}, PreemptMode::kSuspend, txn.now(), {}});
+      txn.event(*txn.put(std::move(next)), "ResumeAsked", "it goes on when there is room");
+    }
   }
   if (targets.next)
     txn.cut({*targets.next, count > 0 || txn.part().found});

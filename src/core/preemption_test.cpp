@@ -73,6 +73,39 @@ TEST_F(Preemption, requeue_holds_the_place_until_the_job_starts) {
   EXPECT_EQ(world.state_of(b), JobState::kRunning);
 }
 
+TEST_F(Preemption, what_is_held_outlasts_the_controller) {
+  qos("low", {}, PreemptMode::kCancel, seconds(60));
+  qos("high", {"low"});
+  const JobId a = submit("low");
+  world.settle();
+  const JobId urgent = submit("high");
+  ASSERT_TRUE(apply(over(urgent, a)));
+  world.must(StartEpoch{"test"});
+  ASSERT_NE(world.job(urgent).promise, nullptr);
+  EXPECT_NE(world.job(a).eviction, nullptr);
+  world.pass(minutes(2));
+  world.obey();
+  EXPECT_FALSE(start_on_its_place(urgent));
+  for (std::uint32_t i = 1; world.id(i); ++i) world.hello(i);
+  EXPECT_TRUE(start_on_its_place(urgent));
+}
+
+// To run it again would be to run it twice.
+TEST_F(Preemption, what_had_ended_by_itself_is_not_requeued) {
+  qos("low");
+  qos("high", {"low"});
+  const JobId a = submit("low");
+  world.settle();
+  const JobId urgent = submit("high");
+  ASSERT_TRUE(apply(over(urgent, a)));
+  ASSERT_EQ(world.state_of(a), JobState::kCompleting);
+  (void)world.report(world.first_node(a), a, ScriptEnded{{}, true});
+  world.obey();
+  EXPECT_EQ(world.state_of(a), JobState::kCompleted);
+  EXPECT_EQ(world.job(a).preemptions, 0u);
+  EXPECT_TRUE(start_on_its_place(urgent));
+}
+
 TEST_F(Preemption, nobody_preempts_without_the_right) {
   qos("low");
   qos("high", {"low"});
@@ -172,7 +205,8 @@ TEST_F(Preemption, suspended_jobs_keep_memory_and_give_up_the_rest) {
   resume.resumes.push_back({a, 0});
   world.must(resume);
   EXPECT_EQ(world.state_of(a), JobState::kSuspended);  // its cores are another's
-  EXPECT_EQ(world.refused(ResumeJob{{a, {}}}), Errc::kExhausted);
+  world.must(ResumeJob{{a, {}}});                      // it waits for room as it is
+  EXPECT_EQ(world.state_of(a), JobState::kSuspended);
   world.pass(minutes(20));
   world.end_script(urgent);
   EXPECT_EQ(world.state_of(a), JobState::kSuspended);
@@ -189,6 +223,48 @@ TEST_F(Preemption, suspended_jobs_keep_memory_and_give_up_the_rest) {
   world.must(CancelJob{{a, {}}});
   world.obey();
   EXPECT_EQ(world.state_of(a), JobState::kCancelled);
+}
+
+TEST_F(Preemption, what_is_to_go_on_goes_on_when_there_is_room) {
+  const JobId a = submit("");
+  world.settle();
+  const std::uint32_t node = world.first_node(a);
+  world.must(SuspendJob{{a, {}}});
+  world.obey();
+  const JobId other = submit("", 1, 8), third = submit("", 1, 8);
+  world.settle();
+  const JobId in_the_way = world.job(other).allocation->grants[0].node == world.id(node) ? other : third;
+  ASSERT_EQ(world.first_node(in_the_way), node);
+  ApplyPlan resume;
+  resume.resumes.push_back({a, 0});
+  world.must(ResumeJob{{a, {}}});  // asked, and not refused
+  world.must(resume);
+  EXPECT_EQ(world.state_of(a), JobState::kSuspended);
+  world.must(SuspendJob{{a, {}}});  // and taken back
+  world.must(ResumeJob{{a, {}}});
+  world.end_script(in_the_way);
+  world.must(resume);
+  EXPECT_EQ(world.state_of(a), JobState::kRunning);
+  world.obey();
+  EXPECT_EQ(world.job(a).members, std::vector{MemberState::kRunning});
+}
+
+TEST_F(Preemption, an_order_to_go_on_can_be_taken_back) {
+  const JobId a = submit("");
+  world.settle();
+  const std::uint32_t node = world.first_node(a);
+  world.must(SuspendJob{{a, {}}});
+  world.obey();
+  const JobId other = submit(""), third = submit("");
+  world.settle();
+  world.must(ResumeJob{{a, {}}});
+  world.must(SuspendJob{{a, {}}});
+  EXPECT_EQ(world.refused(SuspendJob{{a, {}}}), Errc::kConflict);  // as any that is suspended
+  world.end_script(world.first_node(other) == node ? other : third);
+  ApplyPlan resume;
+  resume.resumes.push_back({a, 0});
+  world.must(resume);
+  EXPECT_EQ(world.state_of(a), JobState::kSuspended);
 }
 
 TEST_F(Preemption, late_words_of_a_pause_free_nothing) {

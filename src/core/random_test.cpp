@@ -2,6 +2,7 @@
 // the changes has the same tables, and a restart at any moment leads to the same future.
 #include "base/rng.h"
 #include "core/testing.h"
+#include "rules/awaited.h"
 
 namespace lockstep {
 namespace {
@@ -66,6 +67,9 @@ class Chaos {
     same(fresh, w_.state);
     w_.state = std::move(fresh);
     w_.must(StartEpoch{"test"});
+    for (std::uint32_t i = 1; i <= nodes_; ++i)  // most agents are back before anything else happens
+      if (w_.id(i) && node_awaited(w_.node(i)) && rng_.chance(0.8))
+        w_.hello(i);
     w_.actions.clear();
     for (const auto& [id, node] : w_.state.tables().nodes)
       for (const Action& action : reconcile(w_.state, id, {})) w_.actions.push_back(action);

@@ -42,13 +42,11 @@ struct Reconciler {
         const Step& step = *inner.tables.step(job.id, number);
         if (step.attempt != job.attempt || step.state == StepState::kPending)
           continue;
-        const auto part = std::find_if(step.places.begin(), step.places.end(), [&](const StepPlace& p) {
-          return p.node == node && p.member != MemberState::kStopped;
-        });
-        if (part == step.places.end())
+        const auto part = inner.seats_of(job).place_on(node, step);
+        if (!part || step.members[*part] == MemberState::kStopped)
           continue;
         // A part that ran and that the node knows nothing of is lost: asked to stop it, the node says so.
-        if (step.cancelled || (!holds(number) && part->member == MemberState::kRunning))
+        if (is_told_to_end(step) || (!holds(number) && step.members[*part] == MemberState::kRunning))
           tell(job, StopStep{number, job.spec->kill_wait});
         else if (!holds(number) && !is_paused(job))
           tell(job, StartStep{number});

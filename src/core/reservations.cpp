@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "core/directory.h"
+#include "rules/awaited.h"
 #include "rules/fit.h"
 #include "rules/reservation.h"
 #include "rules/tres.h"
@@ -69,12 +70,12 @@ class Choice {
     return "";
   }
 
-  // Usable nodes that could be part of it: those where its jobs run, those it has, then free ones.
+  // Nodes that take work and could be part of it: those where its jobs run, those it has, then free ones.
   std::vector<const Node*> candidates(const Partition& partition) const {
     const Reservation* known = txn_.tables().reservation(r_.meta.name);
     std::vector<const Node*> own, had, free, busy;
     for (const Node* node : nodes_of(txn_.tables(), partition)) {
-      if (!node_usable(*node) || !objection(*node).empty())
+      if (!node_expected(*node) || !objection(*node).empty())
         continue;
       if (!r_.features.empty() && !constraint_holds(r_.features, node->features))
         continue;

@@ -53,4 +53,19 @@ std::span<const Seats::Seat> Seats::on(NodeId node) const {
   return {first, last};
 }
 
+std::optional<std::size_t> Seats::place_on(NodeId node, const Step& step) const {
+  const std::vector<StepPlace>& places = step.places;
+  for (const Seat& seat : on(node)) {
+    const auto at = std::lower_bound(places.begin(), places.end(), seat.grant,
+                                     [](const StepPlace& place, std::uint32_t grant) { return place.grant < grant; });
+    if (at != places.end() && at->grant == seat.grant)
+      return static_cast<std::size_t>(at - places.begin());
+  }
+  return std::nullopt;
+}
+
+bool any_is(const std::vector<MemberState>& members, MemberState state) {
+  return !members.empty() && std::memchr(members.data(), static_cast<int>(state), members.size());
+}
+
 }  // namespace lockstep

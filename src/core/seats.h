@@ -1,13 +1,14 @@
-// Seats: where the members of a job's allocation are. A report of one node must not look at all the others, or starting
-// and ending a job costs the square of its nodes.
+// Seats: where the members of a job's allocation are, and the parts of its steps. A report of one node must not look at
+// all the others, or starting and ending a job costs the square of its nodes.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "model/job.h"
+#include "model/records.h"
 
 namespace lockstep {
 
@@ -23,6 +24,8 @@ class Seats {
     friend auto operator<=>(const Seat&, const Seat&) = default;
   };
   std::span<const Seat> on(NodeId node) const;
+  // The part there of a step of this attempt, by its index among the step's places.
+  std::optional<std::size_t> place_on(NodeId node, const Step& step) const;
 
   std::uint32_t assigned() const { return assigned_; }  // members that have not been reported as started
   std::uint32_t live() const { return live_; }          // members that are not stopped
@@ -43,5 +46,8 @@ class Seats {
   std::uint32_t assigned_ = 0, live_ = 0;
   std::uint64_t looked_at_ = 0;
 };
+
+// As quick as looking at bytes.
+bool any_is(const std::vector<MemberState>& members, MemberState state);
 
 }  // namespace lockstep

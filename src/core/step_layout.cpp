@@ -1,6 +1,7 @@
 #include "core/step_layout.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <unordered_set>
 
@@ -32,6 +33,14 @@ std::uint32_t cores_per_task(const Job& job, const StepSpec& spec) {
   return std::max({1u, spec.cores_per_task, spec.cores_per_task ? 0u : group.per_task.cores});
 }
 
+// The GPUs of all the step, so many of them here: their type stands beside, where one is asked for.
+DeviceAsk part_of_total(const StepSpec& spec, std::uint32_t count) {
+  for (const DeviceAsk& ask : spec.devices_per_node)
+    if (ask.count == 0 && !ask.type.empty())
+      return {ask.kind, ask.type, count};
+  return {"gpu", "", count};
+}
+
 std::vector<DeviceAsk> asks_on(const StepSpec& spec, std::uint32_t tasks) {
   std::vector<DeviceAsk> asks;
   for (const DeviceAsk& ask : spec.devices_per_node)
@@ -46,8 +55,7 @@ std::vector<DeviceAsk> asks_on(const StepSpec& spec, std::uint32_t tasks) {
 }
 
 std::uint32_t capacity_of(const Spot& spot, const Job& job, const StepSpec& spec) {
-  std::uint32_t tasks =
-      spec.overcommit || spec.overlap ? kTasksPerNodeMax : spot.cores.count() / cores_per_task(job, spec);
+  std::uint32_t tasks = spec.overcommit ? kTasksPerNodeMax : spot.cores.count() / cores_per_task(job, spec);
   // The job may have been granted fewer cores than tasks (overcommit): what was planned there always fits.
   if (!spec.exact && spot.cores == spot.grant->cores)
     tasks = std::max(tasks, spot.grant->tasks);
@@ -97,13 +105,23 @@ void share_tasks(std::vector<Spot>& spots, std::uint32_t tasks) {
   CHECK(left == 0);
 }
 
+// How many ranks a node gets before the next one has its turn; 0: all of its own.
+std::uint32_t plane_of(std::string_view distribution) {
+  if (distribution.starts_with("cyclic"))
+    return 1;
+  constexpr std::string_view kPlane = "plane=";
+  const auto size = distribution.starts_with(kPlane) ? parse_uint(distribution.substr(kPlane.size())) : std::nullopt;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(size.value_or(0), kTasksPerNodeMax));
+}
+
 std::vector<std::vector<std::uint32_t>> ranks_of(const std::vector<Spot>& spots, const StepSpec& spec) {
   std::vector<std::vector<std::uint32_t>> ranks(spots.size());
   std::uint32_t next = 0;
-  if (spec.distribution.starts_with("cyclic")) {
+  if (const std::uint32_t plane = plane_of(spec.distribution)) {
     std::vector<std::size_t> open(spots.size());  // with tasks that have no rank yet
     for (std::iota(open.begin(), open.end(), std::size_t{0}); !open.empty();) {
-      for (const std::size_t i : open) ranks[i].push_back(next++);
+      for (const std::size_t i : open)
+        for (std::uint32_t n = 0; n < plane && ranks[i].size() < spots[i].tasks; ++n) ranks[i].push_back(next++);
       std::erase_if(open, [&](std::size_t i) { return ranks[i].size() == spots[i].tasks; });
     }
     return ranks;
@@ -121,10 +139,14 @@ Error too_many_tasks(std::uint64_t tasks) {
   return invalid(format("asks for {} tasks; a step has {} at most", tasks, kStepTasksMax), "tasks");
 }
 
+Error too_few_programs(const StepSpec& spec, std::uint64_t tasks) {
+  return invalid(format("names programs for {} tasks; the step has {}", spec.multi_prog.size(), tasks), "multi_prog");
+}
+
 // What a finished choice of spots takes, in rank order.
 Result<std::optional<std::vector<StepPlace>>> places_of(const std::vector<Spot>& spots, const Job& job,
-                                                        const StepSpec& spec) {
-  const auto ranks = ranks_of(spots, spec);
+                                                        const StepSpec& spec,
+                                                        const std::vector<std::vector<std::uint32_t>>& ranks) {
   std::uint32_t total_left = spec.devices_total;
   std::vector<StepPlace> places;
   for (std::size_t i = 0; i < spots.size(); ++i) {
@@ -145,7 +167,7 @@ Result<std::optional<std::vector<StepPlace>>> places_of(const std::vector<Spot>&
         const std::uint32_t here =
             std::min(total_left > still_to_come ? total_left - still_to_come : 0u, spot.devices.count());
         if (here > 0)
-          asks.push_back({"gpu", "", here});
+          asks.push_back(part_of_total(spec, here));
         total_left -= here;
       }
       const auto chosen = choose_devices(*spot.node, spot.devices, asks);
@@ -160,8 +182,49 @@ Result<std::optional<std::vector<StepPlace>>> places_of(const std::vector<Spot>&
   return std::optional(std::move(places));
 }
 
+// Distribution "arbitrary": only_nodes names the node of every rank. Who says it so exactly is not told that a node has
+// too few cores: the tasks share those of the job there.
+Result<std::optional<std::vector<StepPlace>>> as_listed(const Tables& tables, const Job& job, const StepSpec& spec,
+                                                        const AllocationUse& use) {
+  if (spec.only_nodes.size() > kStepTasksMax)
+    return too_many_tasks(spec.only_nodes.size());
+  if (!spec.multi_prog.empty() && spec.only_nodes.size() > spec.multi_prog.size())
+    return too_few_programs(spec, spec.only_nodes.size());
+  std::map<std::string_view, std::vector<std::uint32_t>> wanted;
+  for (std::uint32_t rank = 0; rank < spec.only_nodes.size(); ++rank) wanted[spec.only_nodes[rank]].push_back(rank);
+  std::vector<Spot> spots;
+  std::vector<std::vector<std::uint32_t>> ranks;
+  const auto& grants = job.allocation->grants;
+  for (std::uint32_t i = 0; i < grants.size() && !wanted.empty(); ++i) {
+    const Node* node = tables.node(grants[i].node);
+    const auto here = node && grants[i].group == spec.group && job.members[i] != MemberState::kStopped
+                          ? wanted.find(node->meta.name)
+                          : wanted.end();
+    if (here == wanted.end())
+      continue;
+    Spot spot{i, &grants[i], node, grants[i].cores, grants[i].devices, 0, 0};
+    if (const auto used = use.find(i); used != use.end() && !spec.overlap) {
+      if (!spec.exact && used->second.any)
+        return std::optional<std::vector<StepPlace>>();
+      spot.cores = spot.cores.minus(used->second.cores);
+      spot.devices = spot.devices.minus(used->second.devices);
+    }
+    spot.tasks = static_cast<std::uint32_t>(here->second.size());
+    if (spot.tasks > kTasksPerNodeMax || (spec.exact && spot.cores.count() < cores_per_task(job, spec) * spot.tasks))
+      return std::optional<std::vector<StepPlace>>();
+    spots.push_back(spot);
+    ranks.push_back(std::move(here->second));
+    wanted.erase(here);
+  }
+  if (!wanted.empty() || spots.empty())
+    return std::optional<std::vector<StepPlace>>();
+  return places_of(spots, job, spec, ranks);
+}
+
 Result<std::optional<std::vector<StepPlace>>> try_layout(const Tables& tables, const Job& job, const StepSpec& spec,
                                                          const AllocationUse& use) {
+  if (spec.distribution == "arbitrary")
+    return as_listed(tables, job, spec, use);
   const auto& grants = job.allocation->grants;
   const NameSet excluded(spec.exclude_nodes), wanted(spec.only_nodes);
   std::vector<Spot> spots;
@@ -227,14 +290,69 @@ Result<std::optional<std::vector<StepPlace>>> try_layout(const Tables& tables, c
   if (tasks > kStepTasksMax)
     return too_many_tasks(tasks);
   if (!spec.multi_prog.empty() && tasks > spec.multi_prog.size())
-    return invalid(format("names programs for {} tasks; the step has {}", spec.multi_prog.size(), tasks), "multi_prog");
+    return too_few_programs(spec, tasks);
   const std::uint64_t room = std::accumulate(spots.begin(), spots.end(), std::uint64_t{0},
                                              [](std::uint64_t sum, const Spot& s) { return sum + s.capacity; });
   if (tasks < spots.size() || tasks > room)
     return std::optional<std::vector<StepPlace>>();
   share_tasks(spots, tasks);
   std::erase_if(spots, [](const Spot& spot) { return spot.tasks == 0; });
-  return places_of(spots, job, spec);
+  return places_of(spots, job, spec, ranks_of(spots, spec));
+}
+
+StepSpec without_devices(StepSpec spec) {
+  spec.devices_per_node.clear();
+  spec.devices_per_task.clear();
+  spec.devices_total = 0;
+  return spec;
+}
+
+StepSpec overcommitted(StepSpec spec) {
+  spec.overcommit = true;
+  return spec;
+}
+
+std::uint32_t cores_held(const Job& job, std::uint16_t group) {
+  std::uint32_t count = 0;
+  for (const Grant& grant : job.allocation->grants) count += grant.group == group ? grant.cores.count() : 0;
+  return count;
+}
+
+Error too_few_cores(const Job& job, const StepSpec& spec) {
+  const std::string asked = spec.tasks > 0 ? format("{} task(s)", spec.tasks) : std::string("tasks");
+  return {Errc::kInvalid,
+          format("More processors requested than permitted: job {} holds {} core(s) on {} node(s), which are too few "
+                 "for {} of {} core(s) each: ask for fewer, or with --overcommit",
+                 job.id.value, cores_held(job, spec.group), job.allocation->grants.size(), asked,
+                 cores_per_task(job, spec)),
+          "tasks"};
+}
+
+bool holds_type(const Tables& tables, const Job& job, const StepSpec& spec, const DeviceAsk& ask) {
+  return std::any_of(job.allocation->grants.begin(), job.allocation->grants.end(), [&](const Grant& grant) {
+    const Node* node = tables.node(grant.node);
+    bool found = false;
+    if (node && grant.group == spec.group)
+      grant.devices.for_each([&](std::uint32_t i) {
+        found |= i < node->devices.size() && node->devices[i].kind == ask.kind && node->devices[i].type == ask.type;
+      });
+    return found;
+  });
+}
+
+// A type that the job holds none of, as asked for; "": there is no such.
+std::string missing_type(const Tables& tables, const Job& job, const StepSpec& spec) {
+  for (const auto* asks : {&spec.devices_per_node, &spec.devices_per_task})
+    for (const DeviceAsk& ask : *asks)
+      if (!ask.type.empty() && !holds_type(tables, job, spec, ask))
+        return format("{}:{}", ask.kind, ask.type);
+  return {};
+}
+
+std::uint32_t devices_held(const Job& job, std::uint16_t group) {
+  std::uint32_t count = 0;
+  for (const Grant& grant : job.allocation->grants) count += grant.group == group ? grant.devices.count() : 0;
+  return count;
 }
 
 }  // namespace
@@ -261,10 +379,19 @@ Result<std::optional<std::vector<StepPlace>>> lay_out_step(const Tables& tables,
   auto places = TRY(try_layout(tables, job, spec, use));
   if (places)
     return places;
-  if (!TRY(try_layout(tables, job, spec, {})))
-    return unavailable_configuration(format("job {} holds {} node(s); the step asks for more than they were granted",
-                                            job.id.value, job.allocation->grants.size()));
-  return std::optional<std::vector<StepPlace>>();
+  if (TRY(try_layout(tables, job, spec, {})))
+    return std::optional<std::vector<StepPlace>>();
+  if (const std::string type = missing_type(tables, job, spec); !type.empty())
+    return invalid(format("Invalid generic resource (gres) specification: {} is not among the devices of job {}", type,
+                          job.id.value));
+  if (asks_for_devices(spec) && TRY(try_layout(tables, job, without_devices(spec), {})))
+    return unavailable_configuration(format("the {} device(s) that job {} holds on {} node(s) are too few for the step",
+                                            devices_held(job, spec.group), job.id.value,
+                                            job.allocation->grants.size()));
+  if (!spec.overcommit && TRY(try_layout(tables, job, overcommitted(spec), {})))
+    return too_few_cores(job, spec);
+  return unavailable_configuration(format("job {} holds {} node(s); the step asks for more than they were granted",
+                                          job.id.value, job.allocation->grants.size()));
 }
 
 }  // namespace lockstep

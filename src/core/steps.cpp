@@ -1,6 +1,7 @@
 #include "core/steps.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/text.h"
 #include "core/step_layout.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::size_t kFailuresListed = 64;
 constexpr std::size_t kGrantsLookedAt = 200'000;  // for steps that wait, in one command
+constexpr std::size_t kFewGrants = 64;            // so many are looked at whenever a part of a step ends
 constexpr std::size_t kPlacesPerLook = 64;        // parts of a step that are no more work than a look at a record
 
 bool may_use(const Caller& caller, const Job& job) { return caller.admin || caller.user == job.spec->user; }
@@ -36,9 +38,10 @@ std::vector<Ref<Step>> live_steps(const Txn& txn, JobId job) {
 void add_use(AllocationUse& use, const Step& step) {
   if (step.state == StepState::kPending || step.spec->overlap)
     return;
-  for (const StepPlace& place : step.places) {
-    if (place.member == MemberState::kStopped)
+  for (std::size_t i = 0; i < step.places.size(); ++i) {
+    if (step.members[i] == MemberState::kStopped)
       continue;
+    const StepPlace& place = step.places[i];
     GrantUse& here = use[place.grant];
     here.cores = here.cores | place.cores;
     here.devices = here.devices | place.devices;
@@ -61,6 +64,7 @@ Result<bool> try_start(Txn& txn, const Ref<Step>& step, AllocationUse& use) {
   Step started = *step;
   started.state = StepState::kStarting;
   started.attempt = job->attempt;
+  started.members.assign(places->size(), MemberState::kAssigned);
   started.places = std::move(*places);
   const Ref<Step> put = txn.put(std::move(started));
   add_use(use, *put);
@@ -81,10 +85,10 @@ Ref<Step> new_step(Txn& txn, const Ref<Job>& job, Ref<StepSpec> spec, UserId use
   return txn.put(std::move(step));
 }
 
-void end_step(Txn& txn, Step step) {
+void end_step(Txn& txn, Step step, Instant at) {
   step.state = StepState::kEnded;
-  step.ended = txn.now();
-  for (StepPlace& place : step.places) place.member = MemberState::kStopped;
+  step.ended = std::max(at, step.started);
+  step.members.assign(step.members.size(), MemberState::kStopped);
   const ExitStatus exit = step.exit;
   const JobId job_id = step.job;
   txn.put(std::move(step));
@@ -96,19 +100,29 @@ void end_step(Txn& txn, Step step) {
   }
 }
 
-void end_step_if_over(Txn& txn, Step step) {
-  const bool over = std::all_of(step.places.begin(), step.places.end(),
-                                [](const StepPlace& p) { return p.member == MemberState::kStopped; });
-  if (over)
-    end_step(txn, std::move(step));
-  else
-    txn.put(std::move(step));
+bool lives(const Step& step) {
+  return any_is(step.members, MemberState::kAssigned) || any_is(step.members, MemberState::kRunning);
 }
 
-StepPlace* place_on(Step& step, NodeId node) {
-  const auto place =
-      std::find_if(step.places.begin(), step.places.end(), [&](const StepPlace& p) { return p.node == node; });
-  return place == step.places.end() ? nullptr : &*place;
+void end_step_if_over(Txn& txn, Step step, Instant at) {
+  if (lives(step))
+    txn.put(std::move(step));
+  else
+    end_step(txn, std::move(step), at);
+}
+
+// Tells every part that is not over.
+template <class Order>
+void tell_parts(Txn& txn, const Job& job, const Step& step, const Order& order) {
+  for (std::size_t i = 0; i < step.places.size(); ++i)
+    if (step.members[i] != MemberState::kStopped)
+      txn.act(step.places[i].node, job, order);
+}
+
+// The first task that fails ends the others. It is said again, less and less often, to nodes that did not hear it, and
+// not by each of those that fail because they were told to end.
+bool says_so_again(std::size_t failures_before, std::size_t failures) {
+  return std::bit_width(failures) > std::bit_width(failures_before);
 }
 
 // Every step costs a record as long as its job is listed, and each that waits is looked at when another ends.
@@ -138,6 +152,8 @@ Result<Answer> create_step(Txn& txn, const Caller& caller, const CreateStep& ask
     return denied(format("Access/permission denied: job {} belongs to another user", ask.job.value));
   if (job->state == JobState::kPending)
     return Error{Errc::kConflict, format("Job {} is pending: it has no nodes yet", ask.job.value), {}};
+  if (job->state == JobState::kSuspended)
+    return conflict(format("Job {} is suspended: a step can be made once it has been resumed", ask.job.value));
   if (job->state != JobState::kStarting && job->state != JobState::kRunning)
     return conflict(format("Job/step already completing or completed: job {}", ask.job.value));
   CHECK(ask.spec != nullptr);
@@ -145,7 +161,7 @@ Result<Answer> create_step(Txn& txn, const Caller& caller, const CreateStep& ask
   AllocationUse use = use_by_steps(txn, job->id);
   const auto fits = TRY(lay_out_step(txn.tables(), *job, *ask.spec, use));
   if (!fits && ask.spec->immediate)
-    return Error{Errc::kUnavailable, format("Requested nodes are busy: job {}", ask.job.value), {}};
+    return Error{Errc::kUnavailable, format("Requested nodes are busy: job {}", ask.job.value), "immediate"};
   const Ref<Step> step = new_step(txn, job, ask.spec, caller.user ? caller.user : job->spec->user);
   if (fits)
     TRY(try_start(txn, step, use));
@@ -168,54 +184,49 @@ Result<void> signal_step(Txn& txn, const Caller& caller, const SignalStep& ask) 
     Step cancelled = *step;
     cancelled.cancelled = true;
     if (step->state == StepState::kPending) {
-      end_step(txn, std::move(cancelled));
+      end_step(txn, std::move(cancelled), txn.now());
       return {};
     }
     txn.put(std::move(cancelled));
   }
-  for (const StepPlace& place : step->places) {
-    if (place.member == MemberState::kStopped)
-      continue;
-    if (ask.signal == 0)
-      txn.act(place.node, *job, StopStep{step->number, job->spec->kill_wait});
-    else
-      txn.act(place.node, *job, SignalStepTasks{step->number, ask.signal});
-  }
+  if (ask.signal == 0)
+    tell_parts(txn, *job, *step, StopStep{step->number, job->spec->kill_wait});
+  else
+    tell_parts(txn, *job, *step, SignalStepTasks{step->number, ask.signal});
   return {};
 }
 
-void on_step_started(Txn& txn, NodeId node, const Job& job, const StepStarted& report) {
+void on_step_started(Txn& txn, NodeId node, const Job& job, const StepStarted& report, Instant at) {
   const Ref<Step> step = txn.step(job.id, report.step);
   if (!step || step->attempt != job.attempt || step->state == StepState::kEnded)
     return;
-  Step running = *step;
-  StepPlace* place = place_on(running, node);
-  if (!place || place->member != MemberState::kAssigned)
+  const auto place = txn.inner().seats_of(job).place_on(node, *step);
+  if (!place || step->members[*place] != MemberState::kAssigned)
     return;
-  place->member = MemberState::kRunning;
-  const bool everywhere = std::none_of(running.places.begin(), running.places.end(),
-                                       [](const StepPlace& p) { return p.member == MemberState::kAssigned; });
-  if (running.state == StepState::kStarting && everywhere)
+  Step running = *step;
+  running.members[*place] = MemberState::kRunning;
+  if (running.state == StepState::kStarting && !any_is(running.members, MemberState::kAssigned))
     running.state = StepState::kRunning;
   if (!running.started)
-    running.started = txn.now();
+    running.started = at;
   txn.put(std::move(running));
 }
 
-void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& report) {
+void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& report, Instant at) {
   const Ref<Step> step = txn.step(job.id, report.step);
   if (!step || step->attempt != job.attempt || step->state == StepState::kEnded)
     return;
-  Step ended = *step;
-  StepPlace* place = place_on(ended, node);
-  if (!place || place->member == MemberState::kStopped)
+  const auto place = txn.inner().seats_of(job).place_on(node, *step);
+  if (!place || step->members[*place] == MemberState::kStopped)
     return;
-  place->member = MemberState::kStopped;
+  Step ended = *step;
+  ended.members[*place] = MemberState::kStopped;
   if (!ended.started)
-    ended.started = txn.now();
+    ended.started = at;
   bool bad = false;
+  const std::vector<std::uint32_t>& ranks = step->places[*place].ranks;
   for (const TaskResult& result : report.results) {
-    if (!std::binary_search(place->ranks.begin(), place->ranks.end(), result.rank))
+    if (!std::binary_search(ranks.begin(), ranks.end(), result.rank))
       continue;
     raise(ended.exit, result.exit);
     if (result.exit.ok())
@@ -224,20 +235,37 @@ void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& repor
     if (ended.failures.size() < kFailuresListed)
       ended.failures.emplace_back(result.rank, result.exit);
   }
-  if (bad && ended.spec->kill_on_bad_exit)
-    for (const StepPlace& other : ended.places)
-      if (other.member != MemberState::kStopped)
-        txn.act(other.node, job, StopStep{ended.number, job.spec->kill_wait});
+  if (bad && ended.spec->kill_on_bad_exit && says_so_again(step->failures.size(), ended.failures.size()))
+    tell_parts(txn, job, ended, StopStep{ended.number, job.spec->kill_wait});
   const JobId id = job.id;  // job may not outlive the writes below
-  end_step_if_over(txn, std::move(ended));
-  start_waiting_steps(txn, id);
+  end_step_if_over(txn, std::move(ended), at);
+  there_is_room(txn, id);
 }
 
-bool sweep_steps(Txn& txn, const Job& job, bool over) {
-  const auto gone = [&](const StepPlace& place) {
-    return place.member != MemberState::kStopped && place.grant < job.members.size() &&
-           job.members[place.grant] == MemberState::kStopped;
+namespace {
+
+// The parts where nothing of the job lives any more, by their index: on that node, or with 0 on any.
+std::vector<std::size_t> gone_parts(const Seats& seats, const Job& job, NodeId node, const Step& step) {
+  const auto gone = [&](std::size_t i) {
+    const std::uint32_t grant = step.places[i].grant;
+    return step.members[i] != MemberState::kStopped && grant < job.members.size() &&
+           job.members[grant] == MemberState::kStopped;
   };
+  std::vector<std::size_t> out;
+  if (!node) {
+    for (std::size_t i = 0; i < step.members.size(); ++i)
+      if (gone(i))
+        out.push_back(i);
+  } else if (const auto place = seats.place_on(node, step); place && gone(*place)) {
+    out.push_back(*place);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool sweep_steps(Txn& txn, const Job& job, bool over) {
+  const NodeId node = txn.chores().sweeps[job.id].node;
   StepNo& next = txn.chores().sweeps[job.id].step;
   for (;;) {
     const auto live = txn.inner().live_steps.find(job.id);
@@ -250,20 +278,18 @@ bool sweep_steps(Txn& txn, const Job& job, bool over) {
     if (txn.tired())
       return false;
     const Ref<Step> step = txn.step(job.id, next++);
-    txn.looked(1 + step->places.size() / kPlacesPerLook);
-    const bool parts = std::any_of(step->places.begin(), step->places.end(), gone);
-    if (!parts && !over)
+    txn.looked(1 + (node ? 0 : step->places.size() / kPlacesPerLook));
+    const auto gone = gone_parts(txn.inner().seats_of(job), job, node, *step);
+    if (gone.empty() && !over)
       continue;
     Step changed = *step;
-    for (StepPlace& place : changed.places)
-      if (gone(place))
-        place.member = MemberState::kStopped;
-    if (parts)
+    for (const std::size_t i : gone) changed.members[i] = MemberState::kStopped;
+    if (!gone.empty())
       raise(changed.exit, ExitStatus{0, 9, false});  // it ended there without a word
     if (over)
-      end_step(txn, std::move(changed));
+      end_step(txn, std::move(changed), txn.now());
     else
-      end_step_if_over(txn, std::move(changed));
+      end_step_if_over(txn, std::move(changed), txn.now());
   }
 }
 
@@ -278,7 +304,7 @@ void start_first_step(Txn& txn, const Job& job, Ref<StepSpec> spec) {
   failed.cancelled = true;
   failed.exit = {1, 0, false};
   txn.event(*held, "StepRefused", started ? "nothing is free in its own allocation" : started.error().message);
-  end_step(txn, std::move(failed));
+  end_step(txn, std::move(failed), txn.now());
 }
 
 void start_waiting_steps(Txn& txn, JobId job) {
@@ -296,6 +322,8 @@ void start_waiting_steps(Txn& txn, JobId job) {
     looked_at += now->allocation->grants.size();
     if (looked_at > kGrantsLookedAt + now->allocation->grants.size())
       return;
+    txn.tried_layout();
+    txn.looked(1 + now->allocation->grants.size() / kPlacesPerLook);
     const auto started = try_start(txn, step, use);
     if (started && *started)
       looked_at -= now->allocation->grants.size();
@@ -306,16 +334,57 @@ void start_waiting_steps(Txn& txn, JobId job) {
     failed.exit = {1, 0, false};
     failed.cancelled = true;
     txn.event(*now, "StepRefused", started.error().message);
-    end_step(txn, std::move(failed));
+    end_step(txn, std::move(failed), txn.now());
+  }
+}
+
+void there_is_room(Txn& txn, JobId id) {
+  const Ref<Job> job = txn.job(id);
+  if (!job || !job->allocation || !txn.inner().waiting_steps.contains(id))
+    return;
+  if (job->allocation->grants.size() <= kFewGrants)
+    start_waiting_steps(txn, id);
+  else
+    txn.chores().roomier.insert(id);
+}
+
+void start_in_roomier(Txn& txn) {
+  while (!txn.chores().roomier.empty() && !txn.tired())
+    start_waiting_steps(txn, txn.chores().roomier.extract(txn.chores().roomier.begin()).value());
+}
+
+bool is_told_to_end(const Step& step) {
+  return step.cancelled || (step.spec->kill_on_bad_exit && !step.failures.empty());
+}
+
+void refuse_used_steps(Txn& txn, const Job& job, NodeId node, StepNo next) {
+  const JobId id = job.id;  // job may not outlive the writes below
+  for (const auto& step : live_steps(txn, id)) {
+    const bool goes_there = step->state == StepState::kPending ||
+                            std::any_of(step->places.begin(), step->places.end(),
+                                        [node](const StepPlace& place) { return place.node == node; });
+    if (step->number >= next || step->attempt != job.attempt || step->created <= txn.inner().epoch_began || !goes_there)
+      continue;
+    Step refused = *step;
+    refused.cancelled = true;
+    raise(refused.exit, ExitStatus{1, 0, false});
+    for (std::size_t i = 0; i < refused.places.size(); ++i)
+      if (refused.places[i].node == node)
+        refused.members[i] = MemberState::kStopped;
+    const Ref<Job> now_there = txn.job(id);
+    txn.event(*now_there, "StepRefused",
+              format("step {} has run before, and the log does not know of it: start it again", step->number));
+    tell_parts(txn, *now_there, refused, StopStep{refused.number, now_there->spec->kill_wait});
+    end_step_if_over(txn, std::move(refused), txn.now());
   }
 }
 
 void start_late_steps(Txn& txn, JobId id) {
   const Ref<Job> job = txn.job(id);
   for (const auto& step : live_steps(txn, id))
-    for (const StepPlace& place : step->places)
-      if (place.member == MemberState::kAssigned && !step->cancelled)
-        txn.act(place.node, *job, StartStep{step->number});
+    for (std::size_t i = 0; i < step->places.size(); ++i)
+      if (step->members[i] == MemberState::kAssigned && !is_told_to_end(*step))
+        txn.act(step->places[i].node, *job, StartStep{step->number});
   start_waiting_steps(txn, id);
 }
 

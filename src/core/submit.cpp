@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "core/accounting.h"
+#include "core/completion.h"
 #include "core/dependencies.h"
 #include "core/directory.h"
 #include "core/jobs.h"
@@ -10,6 +11,7 @@
 #include "core/timers.h"
 #include "core/topology.h"
 #include "model/bounds.h"
+#include "model/request_name.h"
 #include "rules/priority.h"
 #include "rules/topology.h"
 #include "rules/user_words.h"
@@ -87,6 +89,8 @@ bool a_few_nodes_do(const Tables& tables, const JobSpec& spec, const Partition& 
          check_domains_possible(spec, partition, levels, few).ok();
 }
 
+std::string minutes_of(Duration span) { return span >= kForever ? "unlimited" : format("{}", span.seconds() / 60); }
+
 // Some partition lets the job in: its account, its time limit, and nodes that could ever run it.
 Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
   if (!as_before && known_to_be_possible(txn.inner(), spec))
@@ -118,8 +122,12 @@ Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec
     const std::optional<Partition> eased = eased_for(txn.tables(), *partition, spec.qos);
     if (eased)
       partition = &*eased;
-    if (new_limit && shortest > partition->time_max && !(as_before && txn.caller().admin)) {
-      refusal = invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
+    // A submission waits for the partition to allow it (PartitionTimeLimit), as with Slurm's EnforcePartLimits=NO.
+    if (as_before && new_limit && shortest > partition->time_max && !txn.caller().admin) {
+      refusal =
+          invalid(format("Requested time limit is invalid: {} minutes are more than the {} that partition {} allows",
+                         minutes_of(shortest), minutes_of(partition->time_max), partition->meta.name),
+                  "time_limit");
       continue;
     }
     const std::span<const std::string> levels = levels_of(txn.tables());
@@ -194,13 +202,38 @@ Duration planned_limit(const Txn& txn, const JobSpec& spec) {
 
 void place_among_equals(Txn& txn, Job& job) { txn.turns().place(job, planned_limit(txn, *job.spec)); }
 
+namespace {
+
+auto request_label(const JobSpec& spec) {
+  return std::find_if(spec.labels->begin(), spec.labels->end(),
+                      [](const auto& label) { return label.first == kRequestLabel; });
+}
+
+std::string request_name(const JobSpec& spec) {
+  const auto label = request_label(spec);
+  return label == spec.labels->end() ? std::string() : label->second;
+}
+
+// It would keep jobs that are alike from sharing their specs.
+Ref<JobSpec> without_request_name(const Ref<JobSpec>& spec) {
+  if (request_label(*spec) == spec->labels->end())
+    return spec;
+  auto out = std::make_shared<JobSpec>(*spec);
+  auto labels = spec->labels.get();
+  std::erase_if(labels, [](const auto& label) { return label.first == kRequestLabel; });
+  out->labels = std::move(labels);
+  return out;
+}
+
+}  // namespace
+
 Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   if (!ask.spec)
     return invalid("a job needs a description");
   if (!txn.caller().admin && txn.caller().user != ask.spec->user)
     return denied(format("user {} may not submit jobs for user {}", user_words(txn.tables(), txn.caller().user),
                          user_words(txn.tables(), ask.spec->user)));
-  const Ref<JobSpec> wanted = TRY(with_standing(txn, ask.spec));
+  const Ref<JobSpec> wanted = completed(txn, TRY(with_standing(txn, without_request_name(ask.spec))));
   const JobSpec& spec = *wanted;
   if (!txn.caller().admin && (spec.priority || spec.nice < 0))
     return denied("only an administrator sets a priority or a negative nice value");
@@ -228,6 +261,7 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   }
 
   Job job;
+  job.meta.name = request_name(*ask.spec);
   if (!owners.empty()) {
     auto extra = std::make_shared<MetaExtra>();
     extra->owners = std::move(owners);

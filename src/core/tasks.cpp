@@ -46,20 +46,6 @@ Ref<Task> task_of(const Txn& txn, NodeId node, const Job& job, const R& report) 
   return task;
 }
 
-// Every task of the groups that have an end has come to it.
-bool all_done(const Txn& txn, const Job& job) {
-  bool any = false;
-  for (const auto& task : txn.tables().tasks_of(job.id)) {
-    const GroupSpec& group = job.spec->groups[task->group];
-    if (group.endless || task->attempt != job.attempt)
-      continue;
-    any = true;
-    if (task->state != TaskState::kEnded)
-      return false;
-  }
-  return any;
-}
-
 void launch(Txn& txn, const Job& job, const Task& task) {
   txn.act(job.allocation->grants[task.grant].node, job, StartTask{task.group, task.index, task.incarnation});
 }
@@ -191,7 +177,8 @@ void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& repor
       over.exit = report.exit;
       end_attempt(txn, std::move(over), {JobState::kFailed, why});
     }
-  } else if (all_done(txn, *current)) {
+  } else if (!group.endless && !txn.inner().open_tasks.contains(current->id)) {
+    // Every task of the groups that have an end has come to it.
     end_attempt(txn, *current, {JobState::kCompleted, ""});
   }
 }

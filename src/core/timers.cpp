@@ -9,6 +9,7 @@
 #include "core/jobs.h"
 #include "core/preemption.h"
 #include "core/reservations.h"
+#include "core/steps.h"
 #include "core/tasks.h"
 
 namespace lockstep {
@@ -27,7 +28,8 @@ Instant pending_deadline(const ClusterState::Inner& inner, const JobSpec& spec) 
 }
 
 void limit_struck(Txn& txn, const Job& job, JobState state, const char* reason) {
-  end_attempt(txn, job, {.state = state, .reason = reason});
+  if (!end_with_its_step(txn, job))
+    end_attempt(txn, job, {.state = state, .reason = reason});
 }
 
 void warn(Txn& txn, const Job& before) {
@@ -96,6 +98,16 @@ void act_on(Txn& txn, const Timer& timer) {
   }
 }
 
+// A client that was done while no controller could hear says so as soon as there is one: a limit that passed meanwhile
+// gives it the time for that.
+Instant limit_strikes(const ClusterState::Inner& inner, const Job& job) {
+  constexpr Duration kToBeTold = seconds(10);
+  const Cluster* cluster = inner.tables.cluster.get();
+  const bool unheard =
+      cluster && job.spec->interactive && job.limit_end >= cluster->away_since && job.limit_end < cluster->back_at;
+  return unheard ? cluster->back_at + kToBeTold : job.limit_end;
+}
+
 }  // namespace
 
 std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) {
@@ -106,7 +118,7 @@ std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) {
   };
   if (is_final(job.state)) {
     if (!inner.listed_for_others(job))
-      add(job.ended + inner.settings.keep_ended, TimerKind::kPurge);
+      add(std::max(job.ended, job.begin_after) + inner.settings.keep_ended, TimerKind::kPurge);
     return out;
   }
   const JobSpec& spec = *job.spec;
@@ -132,11 +144,19 @@ std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) {
   if (const Instant end = reservation_end(inner, job); end < job.limit_end)
     add(std::max(end, Instant{1}), TimerKind::kLimit);
   if (job.limit_end && job.limit_end < kNever && job.state == JobState::kRunning && !mutant(Mutant::kIgnoreLimit)) {
-    add(job.limit_end, TimerKind::kLimit);
+    add(limit_strikes(inner, job), TimerKind::kLimit);
     if (spec.signal_ahead.signal != 0 && !job.warned)
       add(job.limit_end - spec.signal_ahead.ahead, TimerKind::kWarn);
   }
   return out;
+}
+
+bool see_return(Txn& txn) {
+  const Cluster* cluster = txn.tables().cluster.get();
+  if (!cluster || cluster->back_at || txn.now() <= cluster->away_since)
+    return false;
+  txn.edit_cluster().back_at = txn.now();
+  return true;
 }
 
 void tick(Txn& txn) {
@@ -153,6 +173,7 @@ void tick(Txn& txn) {
       act_on(txn, timer);
   }
   end_used_up(txn, kUsedUpPerTick);
+  start_in_roomier(txn);
 }
 
 void set_wall_offset(Txn& txn, Duration offset) {

@@ -10,6 +10,10 @@ namespace lockstep {
 // Follows from the job's record, the jobs it depends on and the wall clock alone.
 std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job);
 
+// Of the first command after a controller's return that shows how long it was away: writes that down. False: it was
+// known.
+bool see_return(Txn& txn);
+
 // Acts on timers that are due, the earliest first; at most a bounded number, so that one command stays small.
 void tick(Txn& txn);
 void set_wall_offset(Txn& txn, Duration offset);

@@ -70,7 +70,7 @@ Result<void> check_take_over(const Txn& txn, const JoinToken& token, const Node&
         name, name));
   if (token.replace)
     return {};
-  if (node.link == NodeLink::kUp)
+  if (node.link != NodeLink::kLost)
     return conflict(
         format("node {} is up: stop its agent first, or ask for a join token that may replace it (`lockstep node token "
                "--node {} --replace`)",
@@ -87,7 +87,7 @@ Result<void> check_take_over(const Txn& txn, const JoinToken& token, const Node&
 // work is, and the new one is let in when that is done.
 Result<void> hand_over(Txn& txn, NodeId id, const JoinToken& token, const std::string& certificate) {
   Node node = *txn.node(id);
-  const bool was_up = node.link == NodeLink::kUp;
+  const bool was_up = node.link != NodeLink::kLost;
   node.certificate = certificate;
   node.trust_administrators = token.trust_administrators;
   node.replaced = holds_work(txn, id);

@@ -206,6 +206,19 @@ TEST_F(Tokens, ARevokedNodeIsLostAndStaysAway) {
   w.must(hello("n1", "c2", "b2"));
 }
 
+TEST_F(Tokens, WhyANodeWasRevokedIsKnownUntilItJoinsAnew) {
+  ASSERT_TRUE(join("n1", "c1").ok());
+  w.must(hello("n1", "c1"));
+  w.must(UpdateNode{.name = "n1", .drain = true, .reason = "stolen"});
+  w.must(UpdateNode{.name = "n1", .revoke = true});
+  w.must(UpdateNode{.name = "n1", .drain = false});
+  EXPECT_EQ(node("n1").reason, "Certificate revoked (stolen)");
+  ASSERT_TRUE(join("n1", "c2").ok());
+  w.must(hello("n1", "c2", "b2"));
+  EXPECT_EQ(node("n1").reason, "");
+  EXPECT_FALSE(node("n1").reason_by);
+}
+
 TEST_F(Tokens, ARecordFromBeforeCertificatesKeepsTheFirst) {
   w.must(hello("n1", ""));
   w.must(hello("n1", "c1"));
@@ -226,10 +239,14 @@ TEST_F(Tokens, ANodeGivesItselfNoRights) {
     w.must(first);
     EXPECT_FALSE(node("n1").trust_administrators);
     EXPECT_EQ(node("n1").certificate, "c1");
-    EXPECT_FALSE(node("n1").drain);
-    EXPECT_EQ(node("n1").reason, "");
+    // It may say what is wrong with it, as its own word, and that it takes no work while that lasts.
+    EXPECT_EQ(node("n1").reason, "Node says: because (drained while that lasts)");
+    EXPECT_FALSE(node("n1").reason_by);
     EXPECT_FALSE(node("n1").meta.extra);
   }
+  first.facts.reason.clear();
+  w.must(first);
+  EXPECT_FALSE(node("n1").drain);
 }
 
 TEST_F(Tokens, TrustComesWithTheTokenOrByAnUpdate) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/cluster.h"
-#include "rules/tres.h"
+#include "rules/job_size.h"
 
 namespace lockstep {
 
@@ -17,23 +17,11 @@ constexpr std::size_t kKinsMost = 4096;
 constexpr std::int64_t kAlike = 8;                   // predictions that differ by less than this part are
 constexpr std::uint64_t kElementsMost = 10'000'000;  // of one array in the backlog
 
-struct Size {
-  bool devices = false;
-  std::int64_t count = 1;
-};
-
-Size size_of(const JobSpec& spec) {
-  const Tres tres = least_tres(spec);
-  if (tres.gpus > 0)
-    return {true, tres.gpus};
-  return {false, std::max<std::int64_t>(1, tres.cpu)};
-}
-
 bool waits(const Job& job) {
   return job.state == JobState::kPending && job.hold == Hold::kNone && job.predicted.us > 0;
 }
 
-std::int64_t total_size(const Job& job, const Size& size) {
+std::int64_t total_size(const Job& job, const JobSize& size) {
   const std::uint64_t jobs = job.array ? std::min<std::uint64_t>(job.array->waiting.size(), kElementsMost) : 1;
   return size.count * static_cast<std::int64_t>(jobs);
 }
@@ -56,11 +44,11 @@ void Turns::index(const Job* before, const Job* after) {
   if (same)
     return;
   if (was) {
-    const Size size = size_of(*before->spec);
+    const JobSize size = size_of(*before->spec);
     (size.devices ? by_devices_ : by_cores_).remove(total_size(*before, size), before->predicted);
   }
   if (is) {
-    const Size size = size_of(*after->spec);
+    const JobSize size = size_of(*after->spec);
     (size.devices ? by_devices_ : by_cores_).add(total_size(*after, size), after->predicted);
   }
 }
@@ -84,7 +72,7 @@ void Turns::clear() {
 std::int64_t Turns::capacity(bool devices) const { return std::max<std::int64_t>(1, devices ? devices_ : cores_); }
 
 void Turns::set_turn(Job& job, Duration spread) const {
-  const Size size = size_of(*job.spec);
+  const JobSize size = size_of(*job.spec);
   job.turn = turn_of(policy_, {.submitted = job.submitted,
                                .size = size.count,
                                .capacity = capacity(size.devices),
@@ -96,7 +84,7 @@ void Turns::set_turn(Job& job, Duration spread) const {
 }
 
 void Turns::place(Job& job, Duration limit) {
-  const Size size = size_of(*job.spec);
+  const JobSize size = size_of(*job.spec);
   const Duration most = known(limit);
   const RunKinds kinds = kinds_of(*job.spec, size.count, most);
   job.predicted = predictor_.predict(kinds, most);
@@ -112,7 +100,7 @@ void Turns::place(Job& job, Duration limit) {
 
 std::vector<JobId> Turns::learn(const JobSpec& ended, Duration limit, Duration ran,
                                 const std::function<bool(JobId)>& still_waits) {
-  const Size size = size_of(ended);
+  const JobSize size = size_of(ended);
   const Duration most = known(limit);
   const RunKinds kinds = kinds_of(ended, size.count, most);
   predictor_.observe(kinds, most, std::min(ran, most));
@@ -136,7 +124,7 @@ void Turns::teach(const PastRun& run) {
 }
 
 bool Turns::place_again(Job& job, Duration limit) const {
-  const Size size = size_of(*job.spec);
+  const JobSize size = size_of(*job.spec);
   const Duration most = known(limit);
   const RunKinds kinds = kinds_of(*job.spec, size.count, most);
   const auto kin = kin_.find(run_kin(kinds));

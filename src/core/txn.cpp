@@ -7,6 +7,7 @@
 #include "core/preemption.h"
 #include "model/bounds.h"
 #include "model/table_of.h"
+#include "rules/awaited.h"
 
 namespace lockstep {
 
@@ -62,7 +63,7 @@ Ref<T> Txn::write(T record, const T* before) {
   inner_.tables.apply(out_.changes.back());
   inner_.index(old.get(), ref.get());
   bool heavier = true;
-  if constexpr (std::is_same_v<T, Job>)
+  if constexpr (std::is_same_v<T, Job> || std::is_same_v<T, Step>)
     heavier = !old || may_be_heavier(*old, *ref);
   if (heavier)
     weigh(out_.changes.back().record);
@@ -71,13 +72,18 @@ Ref<T> Txn::write(T record, const T* before) {
 
 void Txn::weigh(const Record& record) {
   const Weight weight = inner_.scale.weigh(record, kRecordBytesMax);
-  if (weight.bytes <= kRecordBytesMax || too_large_ || mutant(Mutant::kOversizeAccepted))
+  out_.bytes += inner_.scale.fresh_bytes();
+  const Weight& spec = inner_.scale.spec();
+  const bool all_fits = weight.bytes <= kRecordBytesMax;
+  if ((all_fits && spec.bytes <= kSpecBytesMax) || too_large_ || mutant(Mutant::kOversizeAccepted))
     return;
-  too_large_ =
-      Error{Errc::kExhausted,
-            format("the record would take {} bytes in the log, most of them its {}; {} are allowed: ask for less",
-                   weight.bytes, weight.heaviest, kRecordBytesMax),
-            weight.heaviest};
+  const Weight& what = all_fits ? spec : weight;
+  too_large_ = Error{Errc::kExhausted,
+                     format("{} would take {} bytes in the log, most of them its {}; {} are allowed: ask for less, or "
+                            "put it into files",
+                            all_fits ? "what is asked for" : "the record", what.bytes, what.heaviest,
+                            all_fits ? kSpecBytesMax : kRecordBytesMax),
+                     what.heaviest};
 }
 
 bool Txn::fits_log(const Job& job) const {
@@ -95,7 +101,7 @@ Ref<T> Txn::put(T r) {
 
 Ref<Node> Txn::put(Node r) {
   const Ref<Node> before = node(r.id);
-  if (before && node_usable(*before) && !node_usable(r))
+  if (before && node_expected(*before) && !node_expected(r))
     dark_.push_back(r.id);
   return write(std::move(r), before.get());
 }

@@ -5,6 +5,7 @@
 // dies with the next put() or remove() of that record; hold the Ref where it must outlive that.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,7 +19,8 @@ namespace lockstep {
 
 class Txn {
  public:
-  static constexpr std::uint64_t kWorkMost = 400;  // in changes of records: some milliseconds
+  static constexpr std::uint64_t kWorkMost = 400;       // in changes of records: some milliseconds
+  static constexpr std::size_t kBytesMost = 512 << 10;  // of records that were made or grew
   static constexpr std::uint64_t kActionsPerChange = 4, kLooksPerChange = 16;
 
   Txn(ClusterState::Inner& inner, const Caller& caller, Instant now, CommandPart part = {});
@@ -32,14 +34,27 @@ class Txn {
 
   // What a command may cost. One that is tired leaves the rest: to its next part, or to Chores.
   bool tired() const {
-    return out_.changes.size() + out_.actions.size() / kActionsPerChange + looks_ / kLooksPerChange >= kWorkMost;
+    return out_.changes.size() + out_.actions.size() / kActionsPerChange + looks_ / kLooksPerChange >= kWorkMost ||
+           out_.bytes >= kBytesMost;
   }
   void looked(std::size_t records = 1) { looks_ += records; }  // at records that it did not change
   const CommandPart& part() const { return part_; }            // what earlier parts of the same command did
   void cut(CommandPart rest) { out_.rest = rest; }             // go on there
   bool is_cut() const { return out_.rest.has_value(); }
   Chores& chores() { return inner_.chores; }
+  void tried_layout() { ++inner_.layouts_tried; }
   void park(const Job& job) { inner_.park(job); }
+  void note_epoch() {
+    inner_.heard.clear();
+    inner_.epoch_began = now_;
+  }
+  void note_heard(NodeId node) { inner_.heard.insert(node); }
+  // An attempt of the job that nodes know of and the log does not; 0 = none.
+  void note_attempt(JobId id, AttemptNo seen) { inner_.attempts_seen[id] = std::max(inner_.attempts_seen[id], seen); }
+  AttemptNo take_attempt_seen(JobId id) {
+    const auto seen = inner_.attempts_seen.extract(id);
+    return seen ? seen.mapped() : 0;
+  }
   const ClusterState::Inner& inner() const { return inner_; }  // the indexes, to read
 
   // Null when absent. The Ref keeps the version alive.

@@ -82,8 +82,10 @@ void ClusterCopy::take(const Outcome& outcome) {
     if (!record)
       continue;
     const Job& job = **record;
-    if (change.removed || job.state != JobState::kPending)
+    if (change.removed || job.state != JobState::kPending) {
       notes_.erase(job.id);
+      refused_.erase(job.id);
+    }
     if (job.state == JobState::kStarting && !change.removed) {
       started_.push_back(job.id);
       if (job.array_job)
@@ -124,6 +126,19 @@ void ClusterCopy::obey() {
   }
 }
 
+void ClusterCopy::propose(ApplyPlan plan) {
+  const auto answer = change(std::move(plan));
+  if (answer.ok())
+    for (const RefusedStart& refused : answer->refused)
+      if (refused.reason != kJobChanged)
+        refused_[refused.job] = refused;
+}
+
+const RefusedStart* ClusterCopy::refused(JobId job) const {
+  const auto at = refused_.find(job);
+  return at == refused_.end() ? nullptr : &at->second;
+}
+
 void ClusterCopy::plan() {
   bool due = planner_->wake_at() <= clock_.now;
   for (int slice = 0; slice < kSlicesMax && (due || !planner_->idle()); ++slice, due = false) {
@@ -132,7 +147,7 @@ void ClusterCopy::plan() {
       if (const Job* job = tables().job(note.job); job && job->state == JobState::kPending)
         notes_.put(note);
     if (!chunk.empty())
-      (void)change(ApplyPlan{std::move(chunk)});
+      propose(ApplyPlan{std::move(chunk)});
     planner_->settled();
   }
 }

@@ -4,69 +4,40 @@
 #include <set>
 
 #include "base/text.h"
+#include "foresight/job_words.h"
+#include "foresight/reserved.h"
 #include "foresight/suggest.h"
+#include "rules/awaited.h"
 #include "views/reasons.h"
 
 namespace lockstep {
 
 namespace {
 
-std::string_view state_word(JobState state) {
-  switch (state) {
-    case JobState::kPending: return "pending";
-    case JobState::kStarting: return "starting";
-    case JobState::kRunning: return "running";
-    case JobState::kSuspended: return "suspended";
-    case JobState::kCompleting: return "completing";
-    default: return "ended";
+constexpr std::size_t kTextShown = 1'000;  // bytes of a list of nodes in a sentence
+
+// What holds a job up whose node does not answer. Once it is proven that nothing of it runs there, this is over.
+std::string words_of_lost(const Tables& tables, const Job& job) {
+  std::string out;
+  const std::size_t grants = job.allocation ? job.allocation->grants.size() : 0;
+  for (std::size_t i = 0; i < grants; ++i) {
+    const Node* node = tables.node(job.allocation->grants[i].node);
+    const bool stopped = i < job.members.size() && job.members[i] == MemberState::kStopped;
+    if (node && node->link == NodeLink::kLost && !stopped)
+      out += format(
+          " Node {} is lost ({}): what runs there counts as running until it is proven to have stopped, or its "
+          "fence has passed.",
+          node->meta.name, node->reason);
+    if (out.size() > kTextShown)
+      break;
   }
+  return out;
 }
 
-std::string dependency_words(const Tables& tables, const Job& job) {
-  const auto verb = [](Dependency::Type type) {
-    switch (type) {
-      case Dependency::Type::kAfter: return "to have begun";
-      case Dependency::Type::kAfterAny: return "to end";
-      case Dependency::Type::kAfterOk: return "to end well";
-      case Dependency::Type::kAfterNotOk: return "to fail";
-      case Dependency::Type::kAfterCorr: return "to end well, element by element";
-      case Dependency::Type::kSingleton: return "";
-    }
-    return "";
-  };
-  std::vector<std::string> parts;
-  for (const Dependency& d : job.spec->dependencies) {
-    if (d.type == Dependency::Type::kSingleton) {
-      parts.push_back(format("the owner's other jobs named {} to end", job.spec->name));
-      continue;
-    }
-    const Job* other = tables.job(d.job);
-    parts.push_back(format("job {} {} ({})", d.job.value, verb(d.type), other ? state_word(other->state) : "gone"));
-  }
-  return parts.empty() ? "nothing that is known" : join(parts, job.spec->dependency_any ? " or " : " and ");
-}
-
-std::string because_held(const ClusterCopy& copy, const Job& job) {
-  const Tables& tables = copy.tables();
-  switch (job.hold) {
-    case Hold::kUser: return "It is held by its owner.";
-    case Hold::kAdmin: return "It is held by an administrator.";
-    case Hold::kRequeueLimit: return "It was requeued too often and is held.";
-    case Hold::kLaunchFailed: return "A node could not launch it; it was requeued and is held.";
-    case Hold::kDependency: return format("It waits for {}.", dependency_words(tables, job));
-    case Hold::kDependencyNever:
-      return format("It waits for {}: that cannot happen any more.", dependency_words(tables, job));
-    case Hold::kBeginTime: return "It may not begin before the time its owner named.";
-    case Hold::kArrayThrottle: {
-      const Job* array = job.array ? &job : tables.job(job.array_job);
-      if (array && array->array)
-        return format("At most {} elements of the array run at once, and {} do.", array->array->throttle,
-                      array->array->running);
-      return "As many elements of the array run as may at once.";
-    }
-    case Hold::kNone: break;
-  }
-  return "";
+std::string sentence(std::string words) {
+  if (words.front() >= 'a' && words.front() <= 'z')
+    words.front() = static_cast<char>(words.front() - 'a' + 'A');
+  return words;
 }
 
 // The first filter after which there are too few nodes.
@@ -91,7 +62,9 @@ std::string narrow_place(const std::vector<NodeFunnel>& funnels) {
 
 std::string because(const ClusterCopy& copy, const Job& job, const Explanation& out) {
   if (job.hold != Hold::kNone)
-    return because_held(copy, job);
+    return held_words(copy.tables(), job);
+  if (const RefusedStart* refused = copy.refused(job.id))
+    return refused_words(*refused);
   const PlanNote* note = copy.notes().of(job.id);
   const Wait wait = note ? note->wait : Wait::kNone;
   const std::string detail = note ? note->detail : "";
@@ -103,6 +76,9 @@ std::string because(const ClusterCopy& copy, const Job& job, const Explanation& 
     if (closed.empty() && !funnel.closed.empty())
       closed = format("partition {}: {}", funnel.partition, funnel.closed);
   const std::string narrow = narrow_place(out.funnels);
+  if (std::string words = wait == Wait::kNodesUnavailable ? shut_out_for_good(copy.tables(), *job.spec) : "";
+      !words.empty())
+    return sentence(std::move(words) + ".");
   switch (wait) {
     case Wait::kLimit: return with_detail("A limit or quota is reached");
     case Wait::kLicenses: return with_detail("Licences are lacking");
@@ -127,9 +103,7 @@ std::string because(const ClusterCopy& copy, const Job& job, const Explanation& 
                     out.ahead == 1 ? " is" : "s are");
   if (words.empty())
     words = closed.empty() ? "There is no single place for it now." : closed + ".";
-  words.front() =
-      words.front() >= 'a' && words.front() <= 'z' ? static_cast<char>(words.front() - 'a' + 'A') : words.front();
-  return words;
+  return sentence(std::move(words));
 }
 
 // The nodes of the cluster that the job could be placed on when they are empty, over all its groups and partitions.
@@ -141,7 +115,7 @@ std::set<NodeId> usable_nodes(const Tables& tables, const JobSpec& spec) {
   for (const std::string& name : spec.partitions) partitions.push_back(tables.partition(name));
   for (const Partition* partition : partitions)
     for (const auto& [id, node] : tables.nodes)
-      if (partition && node_usable(*node) &&
+      if (partition && node_expected(*node) &&
           std::any_of(spec.groups.begin(), spec.groups.end(),
                       [&](const GroupSpec& group) { return eligible(*node, *partition, group); }))
         out.insert(id);
@@ -241,7 +215,9 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
     const bool now = out.expected.started && tables.job(id)->state == JobState::kPending;
     if (now)
       out.state = "pending";
-    out.because = now ? "It starts now." : holds_allocation(job->state) ? "It has its nodes." : "It has ended.";
+    out.because = now                            ? "It starts now."
+                  : holds_allocation(job->state) ? "It has its nodes." + words_of_lost(tables, *job)
+                                                 : ended_words(*job);
     return out;
   }
   const std::vector<Ahead> ahead = jobs_ahead(copy.tables().snapshot(), copy.now(), id);
@@ -255,6 +231,8 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
       out.first_ahead.push_back(
           {a.job, other->spec->name, user_name(tables, *other), std::string(word(a.why)), copy.foresee(a.job)});
   }
+  if (job->hold == Hold::kBeginTime)
+    out.not_before = std::max(job->spec->begin, job->begin_after ? copy.wall(job->begin_after) : WallTime{});
   out.in_the_way = in_the_way(copy, *job, settings.ahead_max);
   out.because = because(copy, *job, out);
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "foresight/job_words.h"
 #include "foresight/testing.h"
 
 namespace lockstep {
@@ -47,6 +48,26 @@ std::string all(const Explanation& e) {
   for (const NodeFunnel& f : e.funnels)
     for (const NodeFilter& n : f.filters) out += "\n" + n.name + " " + std::to_string(n.left) + " " + n.lost;
   return out;
+}
+
+// The planner should not propose what the core refuses. Where it does, it is the reason why a job waits.
+TEST(Explain, KnowsOfStartsThatTheCoreRefused) {
+  ExplainScene scene(2);
+  const JobId id = scene.submit(World::batch(1), hours(1));
+  ClusterCopy copy(scene.world.state.tables(), scene.clock());
+  EXPECT_EQ(copy.refused(id), nullptr);
+  PlannedStart start{.job = id, .read = scene.world.job(id).meta.seq, .partition = "main"};
+  start.grants.resize(1);
+  start.grants[0].node = scene.world.id(1);
+  start.grants[0].tasks = 1;  // and too few cores
+  copy.propose(ApplyPlan{{start}});
+  const RefusedStart* refused = copy.refused(id);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->reason, "NotAsAsked");
+  const std::string words = refused_words(*refused);
+  EXPECT_NE(words.find("NotAsAsked: a grant is too small"), std::string::npos) << words;
+  copy.plan();
+  EXPECT_EQ(copy.refused(id), nullptr) << "it has started";
 }
 
 TEST(Explain, CountsNodesAtEveryFilter) {
@@ -186,6 +207,23 @@ TEST(Explain, HeldAndDependent) {
   EXPECT_TRUE(suggestion(d, "without its dependency"));
 }
 
+TEST(Explain, NotBeforeItsTimeAndAfterItsEnd) {
+  ExplainScene scene(2);
+  JobSpec later = World::batch(1);
+  later.begin = WallTime{(scene.world.now + hours(3)).us};
+  const Explanation e = scene.explain(scene.submit(later, hours(1)));
+  EXPECT_EQ(e.expected.reason, "BeginTime");
+  EXPECT_EQ(e.because, "It may not begin before the time its owner named (--begin).");
+  EXPECT_EQ(e.not_before, later.begin);
+
+  const JobId gone = scene.submit(World::batch(1), hours(1));
+  scene.world.must(CancelJob{.target = {gone, std::nullopt}});
+  const Explanation ended = scene.explain(gone);
+  EXPECT_TRUE(ended.because.starts_with("It was cancelled")) << ended.because;
+  EXPECT_NE(ended.because.find("sacct -j 2"), std::string::npos) << ended.because;
+  EXPECT_EQ(ended.not_before, WallTime{});
+}
+
 TEST(Explain, AheadByTierAndPriority) {
   ExplainScene scene(2);
   scene.put_partition("urgent", {"ALL"}, 5);
@@ -229,6 +267,31 @@ TEST(Explain, ALimitIsNamed) {
   EXPECT_EQ(e.expected.reason, "QOSMaxJobsPerUserLimit");
   EXPECT_TRUE(e.because.starts_with("A limit or quota is reached: QOSMaxJobsPerUserLimit")) << e.because;
   EXPECT_EQ(filter(e, "free now")->left, 2u);
+}
+
+// It can never start, and the way out is a limit: what is told holds when it is followed.
+TEST(Explain, WhatAWeeklyWindowNeverLetsStart) {
+  ExplainScene scene(2);
+  Reservation maint;
+  maint.meta.name = "maint";
+  maint.start = WallTime{scene.world.now.us + hours(30).us};
+  maint.duration = hours(4);
+  maint.recurrence = Recurrence::kWeekly;
+  maint.maint = true;
+  maint.nodes = {"ALL"};
+  maint.users = {"root"};
+  scene.world.must(PutReservation{maint});
+  const JobId job = scene.submit(World::batch(1, 1), kForever);
+  const Explanation e = scene.explain(job);
+  EXPECT_EQ(e.expected.reason, "ReqNodeNotAvail, Reserved for maintenance");
+  EXPECT_EQ(e.expected.start, WallTime{});
+  EXPECT_EQ(e.because,
+            "Reservation maint comes again every week and leaves its nodes for 6-20:00:00 at a time, but the job may "
+            "run without limit: it can never start; give it a time limit of 6-20:00:00 or less (--time, or scontrol "
+            "update TimeLimit=).");
+  const Suggestion* limit = suggestion(e, "limit ");
+  ASSERT_NE(limit, nullptr) << all(e);
+  EXPECT_TRUE(limit->then.started) << "before the first window there is time for thirty hours: " << all(e);
 }
 
 TEST(Explain, BeforeTheMaintenanceWindow) {

@@ -243,7 +243,9 @@ NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const std::vector<Ahe
   ask(nodes, "up", filters, [&](const Node& node, std::string& detail) -> std::string_view {
     if (node_usable(node))
       return "";
-    const std::string_view word = node.drain ? "drained" : node.link == NodeLink::kLost ? "down" : "not joined yet";
+    const std::string_view word = node.drain                     ? "drained"
+                                  : node.link == NodeLink::kLost ? "down"
+                                                                 : "not back since the controller started";
     if (!node.reason.empty())
       detail = format("{}, {}", word, node.reason);
     return word;

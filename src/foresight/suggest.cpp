@@ -18,14 +18,6 @@ constexpr Duration kWorthIt = minutes(1);  // the grid of foreseen starts is no 
 constexpr std::uint32_t kPartitionsMax = 6;
 
 // "3:40:00", "1-02:00:00"
-std::string limit_text(Duration limit) {
-  if (limit >= kForever)
-    return "UNLIMITED";
-  const std::int64_t s = limit.seconds(), days = s / 86'400;
-  const std::string clock = format("{:02}:{:02}:{:02}", s / 3600 % 24, s / 60 % 60, s % 60);
-  return days > 0 ? format("{}-{}", days, clock) : clock;
-}
-
 class Searcher {
  public:
   Searcher(const Search& search, Explanation& into)

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/plain_file.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -19,9 +20,7 @@ constexpr useconds_t kTryAgainUs = 20'000;
 
 Result<std::unique_ptr<DirectoryLock>> DirectoryLock::take(const std::string& directory) {
   const std::string path = directory + "/lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-  if (fd < 0)
-    return Error{Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}};
+  const int fd = TRY(open_plain(path, O_RDWR | O_CREAT));
   std::unique_ptr<DirectoryLock> lock(new DirectoryLock(fd));
   if (::fchmod(fd, 0600) != 0)  // who can open it can hold it
     return Error{Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}};

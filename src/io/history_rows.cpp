@@ -98,6 +98,27 @@ std::string step_name(const StepSpec& spec) {
   return program.substr(program.rfind('/') + 1);
 }
 
+// Accounting is kept for ever, and read row by row by everybody: a text of megabytes would be paid for again and again.
+constexpr std::size_t kLongest = 4096;
+
+std::string shortened(std::string_view text) {
+  return text.size() <= kLongest ? std::string(text) : std::string(text.substr(0, kLongest)) + " ...";
+}
+
+std::string command_line(const std::vector<std::string>& argv) {
+  std::string out;
+  for (const std::string& word : argv) {
+    if (!out.empty())
+      out += ' ';
+    out += word.substr(0, kLongest);
+    if (out.size() > kLongest) {
+      out.resize(kLongest);
+      return out += " ...";
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string_view history_state(JobState state) { return kStates[static_cast<std::size_t>(state)]; }
@@ -123,7 +144,7 @@ RunRow run_row(const Job& job, const Tables& tables) {
   row.qos = spec.qos;
   row.state = history_state(job.state);
   row.work_dir = spec.work_dir;
-  row.comment = spec.comment;
+  row.comment = shortened(spec.comment);
   row.command = spec.command;
   row.reason = job.end_reason;
   row.wckey = spec.wckey;
@@ -150,7 +171,9 @@ RunRow run_row(const Job& job, const Tables& tables) {
   row.priority = job.priority;
   add_wishes(row, spec);
   if (job.state == JobState::kCompleting)
-    run.ending = history_state(job.ending);
+    run.ending = job.requeue_after && job.ending == JobState::kCancelled && !job.cancelled_by
+                     ? kRequeued
+                     : history_state(job.ending);
   run.has_script = std::any_of(spec.groups.begin(), spec.groups.end(),
                                [](const GroupSpec& group) { return group.launch == Launch::kScript; });
   return run;
@@ -206,7 +229,7 @@ JobRow step_row(const Step& step, const Tables& tables) {
       break;
   }
   row.work_dir = step.spec->work_dir;
-  row.command = join(step.spec->argv, " ");
+  row.command = command_line(step.spec->argv);
   row.submitted_us = wall_us(step.created, tables);
   row.eligible_us = row.submitted_us;
   row.started_us = wall_us(step.started, tables);
@@ -244,7 +267,7 @@ JobRow batch_row(const RunRow& run) {
   row.asked_memory_mb = 0;
   if (row.ended_us != 0) {
     const bool from_outside = row.state == "cancelled" || row.state == "timeout" || row.state == "preempted" ||
-                              row.state == "node_fail" || row.state == "deadline";
+                              row.state == "node_fail" || row.state == "deadline" || row.state == kRequeued;
     row.state = row.state == "out_of_memory"                 ? "out_of_memory"
                 : from_outside                               ? "cancelled"
                 : row.exit_code == 0 && row.exit_signal == 0 ? "completed"

@@ -25,7 +25,8 @@ struct RunRow {
   std::int64_t first_memory_mb = 0;
 };
 
-std::string_view history_state(JobState state);  // "running"
+std::string_view history_state(JobState state);            // "running"
+inline constexpr std::string_view kRequeued = "requeued";  // of a run that was ended so that the job starts again
 
 // The wishes and the state of the job as it is now.
 RunRow run_row(const Job& job, const Tables& tables);

@@ -70,6 +70,32 @@ std::string end_text(const sockaddr_storage& storage) {
                       ntohs(reinterpret_cast<const sockaddr_in6&>(storage).sin6_port));
 }
 
+// Puts a listening socket at a path. Nobody meets it there before it has its mode and listens: it is made beside and
+// moved, and bound through its folder's descriptor, since the name beside may be longer than an address can be.
+Result<ino_t> put_socket(int fd, const std::string& path, unsigned mode) {
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
+  const std::string name = slash == path.npos ? path : path.substr(slash + 1), fresh = name + ".new";
+  const int parent = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (parent < 0)
+    return io_error("cannot listen on " + path);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string beside = format("/proc/self/fd/{}/{}", parent, fresh);
+  beside.copy(address.sun_path, sizeof address.sun_path - 1);
+  ::unlinkat(parent, fresh.c_str(), 0);  // of one that was killed
+  struct stat made {};
+  const bool done = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                    ::fchmodat(parent, fresh.c_str(), mode, 0) == 0 &&
+                    ::fstatat(parent, fresh.c_str(), &made, AT_SYMLINK_NOFOLLOW) == 0 && ::listen(fd, SOMAXCONN) == 0 &&
+                    ::renameat(parent, fresh.c_str(), parent, name.c_str()) == 0;
+  const Error error = io_error("cannot listen on " + path);
+  if (!done)
+    ::unlinkat(parent, fresh.c_str(), 0);
+  ::close(parent);
+  return done ? Result<ino_t>(made.st_ino) : error;
+}
+
 struct Listener {
   Listener(asio::io_context& context, int fd) : socket(context, fd) {}
   void close() {
@@ -160,24 +186,13 @@ class Server final : public HttpServer {
     if (fd < 0)
       return io_error("socket");
     auto listener = std::make_shared<Listener>(context_of(loop_), fd);
-    const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-    if (::bind(fd, generic, sizeof address) != 0) {
-      if (errno != EADDRINUSE)
-        return io_error("cannot listen on " + path);
-      if (someone_listens(address))
-        return conflict(format("another controller is listening on {}", path));
-      struct stat found {};
-      if (::lstat(path.c_str(), &found) == 0 && !S_ISSOCK(found.st_mode))
-        return conflict(format("{} is in the way and is not a socket", path));
-      ::unlink(path.c_str());  // left behind by one that was killed
-      if (::bind(fd, generic, sizeof address) != 0)
-        return io_error("cannot listen on " + path);
-    }
-    struct stat made {};
-    if (::chmod(path.c_str(), mode) != 0 || ::stat(path.c_str(), &made) != 0 || ::listen(fd, SOMAXCONN) != 0)
-      return io_error("cannot listen on " + path);
+    if (someone_listens(address))
+      return conflict(format("another controller is listening on {}", path));
+    struct stat found {};
+    if (::lstat(path.c_str(), &found) == 0 && !S_ISSOCK(found.st_mode))
+      return conflict(format("{} is in the way and is not a socket", path));
+    listener->inode = TRY(put_socket(fd, path, mode));  // in the place of one that was left behind, if there is one
     listener->path = path;
-    listener->inode = made.st_ino;
     begin(std::move(listener));
     return {};
   }

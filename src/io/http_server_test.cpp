@@ -558,6 +558,37 @@ TEST(HttpServer, TheSocketIsSharedAndTakenOverOnlyFromTheDead) {
   EXPECT_FALSE(second->listen_unix(dir.file("precious"), 0666).ok());
   EXPECT_EQ(stat(dir.file("precious").c_str(), &found), 0);
   EXPECT_FALSE(second->listen_unix("/" + std::string(200, 'x'), 0666).ok());
+  const std::string deep = dir.file("a folder with a name so long that it fills what an address has room for");
+  ASSERT_EQ(::mkdir(deep.c_str(), 0700), 0);
+  const std::string longest = deep + "/" + std::string(sizeof(sockaddr_un::sun_path) - 2 - deep.size(), 's');
+  EXPECT_TRUE(second->listen_unix(longest, 0666).ok());
+  EXPECT_TRUE(connect_unix(longest).ok());
+}
+
+TEST(HttpServer, NobodyMeetsTheSocketBeforeItCanBeUsed) {
+  TempDir dir;
+  const auto loop = make_event_loop();
+  const auto server = make_http_server(*loop, echo);
+  const mode_t before = ::umask(077);
+  unsigned early = 0, closed = 0;
+  for (int round = 0; round < 300; ++round) {
+    const std::string path = dir.file(std::to_string(round));
+    std::atomic<bool> watching = false;
+    std::thread other([&] {
+      struct stat found {};
+      watching = true;
+      while (::stat(path.c_str(), &found) != 0) {}
+      closed += (found.st_mode & 0777) != 0666 ? 1 : 0;
+      early += connect_unix(path).ok() ? 0 : 1;
+    });
+    while (!watching) {}
+    if (!server->listen_unix(path, 0666).ok())
+      std::ofstream(path) << "so that nobody waits";
+    other.join();
+  }
+  ::umask(before);
+  EXPECT_EQ(closed, 0u) << "without its mode";
+  EXPECT_EQ(early, 0u) << "before anybody listened";
 }
 
 TEST(HttpServer, EveryPrefixOfARequestIsSurvived) {

@@ -4,9 +4,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 
+#include "base/plain_file.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -41,20 +40,19 @@ LogTip::~LogTip() {
 }
 
 Result<LogTip::Found> LogTip::read() const {
-  const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) {
-    if (errno == ENOENT)
+  const auto fd = open_plain(path_, O_RDONLY);
+  if (!fd) {
+    if (fd.error().code == Errc::kNotFound)
       return Found{};
-    return Error{
-        Errc::kIo,
-        format("cannot read {}: {}. It says up to where the log must go: make it readable, or remove it to go on "
-               "without it",
-               path_, std::strerror(errno)),
-        {}};
+    return Error{Errc::kIo,
+                 format("{}. That file says up to where the log must go: make it readable, or remove it to go on "
+                        "without it",
+                        fd.error().message),
+                 {}};
   }
   Words words{};
-  const ssize_t n = ::pread(fd, words.data(), sizeof words, 0);
-  ::close(fd);
+  const ssize_t n = ::pread(*fd, words.data(), sizeof words, 0);
+  ::close(*fd);
   const std::size_t count = n > 0 ? words_of(words, static_cast<std::size_t>(n)) : 0;
   if (count == 0)
     return Found{State::kDamaged, {}};
@@ -63,7 +61,8 @@ Result<LogTip::Found> LogTip::read() const {
 
 void LogTip::write(const Tip& tip) {
   if (file_ < 0)
-    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (const auto opened = open_plain(path_, O_WRONLY | O_CREAT))
+      file_ = *opened;
   if (file_ < 0)
     return;
   Words words{kMagic, tip.index, static_cast<std::uint64_t>(tip.mark), tip.next_job, 0};

@@ -72,7 +72,7 @@ void torture(std::uint64_t seed, double survival) {
           break;
         ASSERT_TRUE(disk.dead() || disk.unsynced_bytes() == 0) << "append returned before its sync";
         acknowledged = tried;
-        if (rng.chance(0.1) && (*log)->write_snapshot(acknowledged, {format("up to {}", acknowledged)}).ok())
+        if (rng.chance(0.1) && (*log)->write_whole_snapshot(acknowledged, {format("up to {}", acknowledged)}).ok())
           snapshot = acknowledged;
         if (rng.chance(0.1) && (*log)->trim(acknowledged).ok())
           trimmed = snapshot;

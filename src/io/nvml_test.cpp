@@ -1,7 +1,9 @@
 #include "io/nvml.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -74,6 +76,22 @@ TEST(Nvml, TypesOfProducts) {
   EXPECT_EQ(gpu_type_of("Tesla V100-SXM2-32GB"), "v100");
   EXPECT_EQ(gpu_type_of("NVIDIA GeForce RTX 4090"), "rtx4090");
   EXPECT_EQ(gpu_type_of(""), "gpu");
+}
+
+TEST(Nvml, WhatIsNoPlainFileHoldsNobodyUp) {
+  const std::string path = "/tmp/lockstep-nvml-fifo-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  for (const std::string& bad : {path, std::string("/dev/zero")}) {
+    setenv("LOCKSTEP_STANDIN_NVML", bad.c_str(), 1);
+    const auto devices = make_nvml_devices(standin())->list();
+    ASSERT_FALSE(devices.ok());
+    EXPECT_NE(devices.error().message.find(bad + " is no regular file"), std::string::npos) << devices.error().message;
+  }
+  unlink(path.c_str());
+  ASSERT_EQ(close(creat(path.c_str(), 0600)), 0);
+  ASSERT_EQ(truncate(path.c_str(), off_t{1} << 40), 0);
+  EXPECT_FALSE(make_nvml_devices(standin())->list().ok()) << "nor does a huge one";
+  unlink(path.c_str());
 }
 
 }  // namespace

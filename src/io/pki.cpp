@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/plain_file.h"
 #include "base/text.h"
 #include "io/sha256.h"
 #include "io/x509_text.h"
@@ -143,16 +144,7 @@ Result<void> add_hosts(X509* certificate, const std::vector<std::string>& hosts)
   return {};
 }
 
-Result<std::string> read_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return Error{errno == ENOENT ? Errc::kNotFound : Errc::kIo, format("{}: {}", path, std::strerror(errno)), {}};
-  std::string text(kPemMax, '\0');
-  const ssize_t n = ::read(fd, text.data(), text.size());
-  ::close(fd);
-  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return text;
-}
+Result<std::string> read_file(const std::string& path) { return read_plain(path, Links::kRefused, kPemMax); }
 
 }  // namespace
 

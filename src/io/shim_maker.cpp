@@ -87,8 +87,10 @@ Result<pid_t> ShimMaker::spawn(const std::string& folder, int low, int next, con
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::string program = "lockstep-shim", word = option ? option : "";
-  char* argv[] = {program.data(), option ? word.data() : nullptr, nullptr};
+  std::string program = "lockstep-shim", word = option ? option : "", room = kRoomForName;
+  if (!option)
+    word = folder;  // for `ps`
+  char* argv[] = {program.data(), word.data(), option ? room.data() : nullptr, nullptr};
   char* environment[] = {spill_variable_.empty() ? nullptr : spill_variable_.data(), nullptr};
   pid_t pid = 0;
   const int error = ::posix_spawn(&pid, shim_path_.c_str(), &actions, &attributes, argv, environment);

@@ -20,6 +20,8 @@
 #include <set>
 #include <vector>
 
+#include "base/log_line.h"
+#include "base/plain_file.h"
 #include "base/text.h"
 #include "io/descriptor.h"
 #include "io/shim_maker.h"
@@ -36,6 +38,9 @@ constexpr int kCleanLooks = 2;
 constexpr Duration kReapAgain = millis(2);
 constexpr Duration kConnectAgain = millis(20);
 constexpr Duration kNurseryPatience = seconds(3);  // between two looks at one that does not say whom it has made
+constexpr Duration kStopPatience = seconds(1);     // behind kill_wait, until a shim is asked whether it is alive
+constexpr Duration kAnswerPatience = seconds(2);   // between two looks at one that was asked
+constexpr Duration kAskAgain = seconds(10);        // one that is alive, and waits for tasks that cannot be killed
 constexpr std::size_t kLineMax = 1 << 20;
 
 std::string read_whole(int fd) {
@@ -110,9 +115,13 @@ class RealShims final : public Shims {
 
   void on_event(std::function<void(ShimEvent)> callback) override { tell_ = std::move(callback); }
   void start(const ShimStart& start) override;
-  void signal(const ShimKey& key, std::int32_t signal) override { command(key, format("signal {}\n", signal)); }
-  void stop(const ShimKey& key, Duration kill_wait) override {
-    command(key, format("stop {}\n", bounded_kill_wait(kill_wait).millis()));
+  void signal(const ShimKey& key, std::int32_t signal, Reach reach) override {
+    command(key, format("{} {}\n", reach == Reach::kFirst ? "signal-first" : "signal", signal));
+  }
+  void stop(const ShimKey& key, Duration kill_wait, StopWhy why) override {
+    const Duration wait = bounded_kill_wait(kill_wait);
+    command(key, format("stop {} {}\n", wait.millis(), static_cast<int>(why)));
+    later(wait + kStopPatience, [this, key] { ask_if_alive(key); });
   }
   // A shim of an older version knows the signal and not the rest: it answers nothing.
   void pause(const ShimKey& key, bool paused, std::uint32_t number) override {
@@ -129,15 +138,19 @@ class RealShims final : public Shims {
     pid_t peer = 0;  // when an agent before us started it, once it is connected
     Fd control;
     std::string unread;   // an unfinished line
+    Instant at;           // when happened what it says next; 0 = it does not say
     std::string waiting;  // commands for a shim that is not connected yet
     bool told_start = false, told_end = false;
     bool forgotten = false;
+    bool asked = false;   // whether it is alive, and has not said a word since
     bool killed = false;  // what it left is being looked for
     int clean_looks = 0;  // in a row, that found nothing
   };
 
   Result<void> spawn(const ShimStart& start, Entry& entry);
   void look_at_nursery(const ShimKey& key, bool again);
+  void ask_if_alive(const ShimKey& key);
+  void look_at_asked(const ShimKey& key, bool again);
   void command(const ShimKey& key, const std::string& line);
   void send(Entry& entry, const std::string& bytes);
   void watch(const ShimKey& key, Entry& entry);
@@ -229,11 +242,40 @@ void RealShims::look_at_nursery(const ShimKey& key, bool again) {
     return;
   if (again)
     return later(kNurseryPatience, [this, key] { look_at_nursery(key, false); });
-  ::fprintf(stderr, "lockstep-agent: the process that makes shims does not answer; it is started anew\n");
+  log_line(LogLevel::kWarning, "lockstep-agent: the process that makes shims does not answer; it is started anew");
   const pid_t nursery = maker_.nursery();
   maker_.end_nursery();
   if (nursery > 0)
     reap(nursery);
+}
+
+// A shim that was told to end its tasks has ended them by now, or says that it is alive. One that stands still, because
+// somebody stopped it, would keep its tasks and its job for ever.
+void RealShims::ask_if_alive(const ShimKey& key) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end() || it->second.told_end || !it->second.control.valid() || it->second.asked)
+    return;
+  it->second.asked = true;
+  send(it->second, std::string(kShimHello));
+  later(kAnswerPatience, [this, key] { look_at_asked(key, true); });
+}
+
+// Ended, it leaves its tasks to us, as any shim that was killed. Looked at twice, as the nursery is.
+void RealShims::look_at_asked(const ShimKey& key, bool again) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end() || it->second.told_end || !it->second.control.valid())
+    return;
+  if (!it->second.asked)
+    return later(kAskAgain, [this, key] { ask_if_alive(key); });
+  if (again)
+    return later(kAnswerPatience, [this, key] { look_at_asked(key, false); });
+  const pid_t pid = it->second.pid > 0 ? it->second.pid : it->second.peer;
+  if (pid <= 0)
+    return;
+  log_line(LogLevel::kWarning,
+           format("lockstep-agent: the shim of {} (process {}) stands still: it is killed, and its tasks with it",
+                  it->second.name, pid));
+  ::kill(pid, SIGKILL);
 }
 
 void RealShims::watch(const ShimKey& key, Entry& entry) {
@@ -268,6 +310,7 @@ void RealShims::readable(const ShimKey& key) {
     return;
   if (n <= 0 || it->second.unread.size() > kLineMax)
     return connection_ended(key);
+  it->second.asked = false;
   std::string bytes = std::move(it->second.unread);
   bytes.append(chunk, static_cast<std::size_t>(n));
   std::size_t from = 0;
@@ -284,9 +327,11 @@ void RealShims::readable(const ShimKey& key) {
 void RealShims::line(const ShimKey& key, Entry& entry, const std::string& text) {
   if (text.starts_with(kNurseryPid) && entry.pid == 0 && entry.peer == 0) {
     entry.pid = static_cast<pid_t>(parse_uint(std::string_view(text).substr(kNurseryPid.size())).value_or(0));
+  } else if (text.starts_with("at ")) {
+    entry.at = Instant{static_cast<std::int64_t>(parse_uint(std::string_view(text).substr(3)).value_or(0))};
   } else if (text == "started" && !entry.told_start) {
     entry.told_start = true;
-    tell({ShimEvent::What::kStarted, key, {}, {}});
+    tell({ShimEvent::What::kStarted, key, {}, {}, 0, std::exchange(entry.at, {})});
   } else if (const bool paused = text.starts_with("paused "); paused || text.starts_with("resumed ")) {
     if (const auto number = parse_uint(std::string_view(text).substr(paused ? 7 : 8)))
       tell({paused ? ShimEvent::What::kPaused : ShimEvent::What::kResumed,
@@ -304,7 +349,7 @@ void RealShims::line(const ShimKey& key, Entry& entry, const std::string& text) 
 
 void RealShims::end(const ShimKey& key, Entry& entry, std::vector<TaskResult> results) {
   if (!std::exchange(entry.told_end, true))
-    tell({ShimEvent::What::kEnded, key, {}, std::move(results)});
+    tell({ShimEvent::What::kEnded, key, {}, std::move(results), 0, entry.at});
 }
 
 void RealShims::fail(const ShimKey& key, Entry& entry, std::string why) {
@@ -317,6 +362,7 @@ void RealShims::connection_ended(const ShimKey& key) {
   loop_.unwatch(entry.control.get());
   entry.control.reset();
   entry.unread.clear();
+  entry.asked = false;
   if (entry.pid > 0)
     reap(entry.pid);
   if (entry.told_end) {
@@ -335,7 +381,7 @@ void RealShims::look_at(const ShimKey& key) {
     return;
   Entry& entry = it->second;
   const std::string path = format("{}/{}", entry.name, kShimRecordFile);
-  Fd record(::openat(shims_fd_.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd record(::openat(shims_fd_.get(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
   if (!record.valid())
     return fail(key, entry, "the step was never started: the agent ended in between");
   if (::flock(record.get(), LOCK_EX | LOCK_NB) == 0) {
@@ -382,6 +428,7 @@ bool RealShims::others_known(const Entry& entry) const {
 }
 
 void RealShims::dead(const ShimKey& key, Entry& entry, const ShimRecords& records) {
+  entry.at = Instant{records.results ? records.ended_us : 0};
   if (records.results)
     return end(key, entry, *records.results);
   entry.killed = true;
@@ -482,15 +529,25 @@ bool shim_folder_exists(const std::string& dir, const ShimKey& key) {
 Result<void> remove_shims_of_older_boots(const std::string& dir) {
   const Fd shims_fd = TRY(open_shims_folder(dir));
   for (const ShimKey& key : TRY(list_folders(shims_fd.get()))) remove_folder(shims_fd.get(), shim_key_text(key));
+  ::unlink(format("{}/{}", dir, kLeaseFile).c_str());
   return {};
+}
+
+Result<Instant> read_lease(const std::string& dir) {
+  const std::string path = format("{}/{}", dir, kLeaseFile);
+  const std::string text = TRY(read_plain(path));
+  const auto at = text.size() == 21 && text.ends_with('\n') ? parse_uint(text.substr(0, 20)) : std::nullopt;
+  if (!at)
+    return Error{Errc::kCorrupt, path + " is damaged", {}};
+  return std::min(Instant{static_cast<std::int64_t>(*at)}, Instant{boot_clock_us()});
 }
 
 Result<void> write_lease(const std::string& dir, Instant renewed) {
   // Fixed width, so that a reader never sees digits of two values of different length.
   const std::string text = format("{:020}\n", renewed.us);
   const std::string path = format("{}/{}", dir, kLeaseFile);
-  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd.valid() || ::pwrite(fd.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+  const Fd fd(TRY(open_plain(path, O_WRONLY | O_CREAT)));
+  if (::pwrite(fd.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
     return failed_call(path);
   return {};
 }

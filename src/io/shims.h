@@ -23,8 +23,11 @@ bool has_shims(const std::string& dir);
 Result<int> connect_to_shim(const std::string& dir, const ShimKey& key);
 bool shim_folder_exists(const std::string& dir, const ShimKey& key);  // it was started and is not forgotten
 
-// After a reboot nothing of what the folders tell of can be alive.
+// After a reboot nothing of what the folders tell of can be alive. The lease goes with them.
 Result<void> remove_shims_of_older_boots(const std::string& dir);
+
+// What write_lease() wrote last.
+Result<Instant> read_lease(const std::string& dir);
 
 // When the last acknowledged renewal was sent, on the boot clock: shims fence themselves by it when no agent does.
 Result<void> write_lease(const std::string& dir, Instant renewed);

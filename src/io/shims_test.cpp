@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -16,6 +17,7 @@
 
 #include "base/text.h"
 #include "io/event_loop.h"
+#include "io/shim_search.h"
 #include "shim/nursery.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
@@ -288,6 +290,83 @@ TEST_F(ShimsTest, StopIsTermThenKill) {
   EXPECT_NE(output().find("term"), std::string::npos);
 }
 
+TEST_F(ShimsTest, ASignalForTheFirstProcessReachesNoOther) {
+  shims_->start(step({"sh", "-c",
+                      "(trap 'echo inner' USR1; while [ ! -e go ]; do sleep 0.02; done) & "
+                      "trap 'echo outer' USR1; echo up; wait; touch go; wait"}));
+  while (output().empty()) ::usleep(1000);
+  await(ShimEvent::What::kStarted);
+  shims_->signal({JobId(7), 1, 0, 0, 0, 0}, SIGUSR1, Shims::Reach::kFirst);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 0);
+  EXPECT_EQ(output(), "up\nouter\n");
+}
+
+// What Slurm's users look for in their logs, behind what the job itself wrote.
+TEST_F(ShimsTest, WhoIsStoppedIsToldWhy) {
+  ShimStart batch = script("#!/bin/sh\ntrap 'echo saving; exit 3' TERM\necho up\nwhile :; do sleep 0.02; done\n");
+  shims_->start(batch);
+  await(ShimEvent::What::kStarted);
+  while (output().empty()) ::usleep(1000);
+  shims_->stop(batch.key, seconds(20), StopWhy::kTimeLimit);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 3);
+  EXPECT_NE(output().find("slurmstepd: error: *** JOB 7 ON "), std::string::npos) << output();
+  EXPECT_NE(output().find(" DUE TO TIME LIMIT ***\n"), std::string::npos);
+  EXPECT_NE(output().find("saving\n"), std::string::npos);
+
+  ShimStart attached = step({"sh", "-c", "echo up; sleep 1000"});
+  attached.launch.process.std_out.clear();
+  attached.launch.to_client = true;
+  shims_->start(attached);
+  await(ShimEvent::What::kStarted);
+  Client client(dir_, attached.key);
+  ASSERT_TRUE(client.until(IoFrame::kOutput));
+  shims_->stop(attached.key, seconds(20), StopWhy::kCancelled);
+  ASSERT_TRUE(client.until(IoFrame::kExited));
+  EXPECT_TRUE((client.output[{0, 2}]).starts_with("slurmstepd: error: *** STEP 7.0 ON ")) << client.output[{0, 2}];
+  EXPECT_EQ((client.output[{0, 2}]).find("DUE TO"), std::string::npos);
+}
+
+// Only the file's user may write there, whoever the shim is.
+TEST_F(ShimsTest, TheReasonIsWrittenAsTheUser) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "needs root";
+  ::chmod(dir_.c_str(), 0777);
+  ShimStart start = script("#!/bin/sh\nrm out; ln -s secret out; echo up > flag; sleep 1000\n");
+  start.launch.process.uid = start.launch.process.gid = 12345;
+  std::ofstream(dir_ + "/secret") << "of root\n";
+  ::chmod((dir_ + "/secret").c_str(), 0600);
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  while (contents(dir_ + "/flag").empty()) ::usleep(1000);
+  shims_->stop(start.key, seconds(20), StopWhy::kCancelled);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGTERM);
+  EXPECT_EQ(contents(dir_ + "/secret"), "of root\n");
+}
+
+TEST_F(ShimsTest, AnSrunOfTheScriptMayFinishInTheTimeOfGrace) {
+  std::ofstream(dir_ + "/srun") << "#!/bin/sh\n"  // it has no children, as the real one
+                                   "trap 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo saved; exit' TERM\n"
+                                   "echo up; while :; do :; done\n";
+  ::chmod((dir_ + "/srun").c_str(), 0755);
+  const ShimStart batch = script("#!/bin/sh\nexec 2> /dev/null\n(trap '' TERM; exec sleep 1000) &\n./srun\n");
+  shims_->start(batch);
+  await(ShimEvent::What::kStarted);
+  while (output().empty()) ::usleep(1000);
+  shims_->stop(batch.key, seconds(20));
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGTERM);
+  EXPECT_EQ(output(), "up\nsaved\n");
+}
+
+TEST_F(ShimsTest, AScriptWaitsForTheFolderOfItsOutput) {
+  ShimStart batch = script("#!/bin/sh\necho here\n");
+  batch.launch.process.std_out = dir_ + "/late/out";
+  shims_->start(batch);
+  ::usleep(200'000);
+  ASSERT_EQ(::mkdir((dir_ + "/late").c_str(), 0755), 0);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 0);
+  EXPECT_EQ(contents(dir_ + "/late/out"), "here\n");
+}
+
 TEST_F(ShimsTest, SignalReachesEveryProcess) {
   shims_->start(step({"sh", "-c",
                       "setsid sh -c 'trap \"echo deep; exit\" USR1; echo up; while :; do sleep 0.02; done' & trap "
@@ -314,7 +393,8 @@ TEST_F(ShimsTest, PauseIsToldWhenNothingCanRun) {
       const std::string stat = contents(format("/proc/{}/stat", pid));
       const std::string name = stat.substr(stat.find('('), stat.rfind(')') - stat.find('(') + 1);
       const char state = stat.empty() ? 'X' : stat[stat.rfind(')') + 2];
-      count += name != "(lockstep-shim)" && state != 'T' && state != 'Z' && state != 'X';
+      const bool shims = name == "(lockstep-shim)" || name == format("({})", kNurseryName);
+      count += !shims && state != 'T' && state != 'Z' && state != 'X';
     }
     return count;
   };
@@ -412,23 +492,79 @@ TEST_F(ShimsTest, ARebootLeavesNothingToFind) {
 TEST_F(ShimsTest, MissingShimProgramIsRefused) { EXPECT_FALSE(make_shims(*loop_, dir_, "/no/such/shim").ok()); }
 
 pid_t child_with_option(const std::string& option) {
-  for (const auto& [pid, facts] : all_processes())
-    if (facts.parent == ::getpid() && !facts.zombie &&
-        contents(format("/proc/{}/cmdline", pid)) == "lockstep-shim" + std::string(1, '\0') + option + '\0')
-      return pid;
-  return 0;
+  // One that has just been started may not show its arguments yet.
+  for (int tries = 0; tries < 2000; ++tries, ::usleep(1000))
+    for (const auto& [pid, facts] : all_processes())
+      if (facts.parent == ::getpid() && !facts.zombie &&
+          contents(format("/proc/{}/cmdline", pid)).starts_with("lockstep-shim" + std::string(1, '\0') + option + '\0'))
+        return pid;
+  ADD_FAILURE() << "no child with " << option;
+  ::_exit(1);  // kill(0) would reach the runner of the tests
+}
+
+TEST_F(ShimsTest, AShimThatStandsStillIsEndedForItsTasks) {
+  for (const bool restarted : {false, true}) {
+    const ShimStart start = step({"sh", "-c", "(trap '' TERM HUP; sleep 1000) & echo $!; wait"}, restarted ? 1 : 0);
+    shims_->start(start);
+    await(ShimEvent::What::kStarted);
+    while (output().find('\n') == std::string::npos) ::usleep(1000);
+    const pid_t inner = ::atoi(output().c_str());
+    const pid_t shim = parent_of(parent_of(inner));
+    ASSERT_GT(shim, 1);
+    ::kill(shim, SIGSTOP);
+    if (restarted) {
+      restart_agent();
+      ASSERT_TRUE(shims_->recover().ok());
+    }
+    shims_->stop(start.key, millis(100));
+    ShimEvent event = await(ShimEvent::What::kEnded);
+    while (event.key != start.key && !late_) event = await(ShimEvent::What::kEnded);  // of the one before, found again
+    EXPECT_EQ(event.results.at(0).exit.signal, SIGKILL);
+    EXPECT_TRUE(is_dead(inner) && is_dead(shim));
+    ::unlink((dir_ + "/out").c_str());
+  }
+}
+
+TEST_F(ShimsTest, AStoppedNurseryEndsWithItsAgent) {
+  // The agent is a process of its own here: the kernel tells a nursery of its end.
+  int pids[2];
+  ASSERT_EQ(::pipe(pids), 0);
+  const pid_t agent = ::fork();
+  if (agent == 0) {
+    auto loop = make_event_loop();
+    auto shims = make_shims(*loop, dir_, shim_program());
+    const pid_t nursery = child_with_option(kNurseryOption);
+    (void)!::write(pids[1], &nursery, sizeof nursery);
+    ::pause();
+  }
+  pid_t nursery = 0;
+  ASSERT_EQ(::read(pids[0], &nursery, sizeof nursery), static_cast<ssize_t>(sizeof nursery));
+  ASSERT_GT(nursery, 0);
+  while (contents(format("/proc/{}/comm", nursery)) != std::string(kNurseryName) + "\n") ::usleep(1000);
+  ::usleep(20'000);  // until it waits for work
+  ::kill(nursery, SIGSTOP);
+  ::kill(agent, SIGKILL);
+  ::waitpid(agent, nullptr, 0);
+  for (int tries = 0; tries < 500 && !is_dead(nursery); ++tries) ::usleep(10'000);
+  EXPECT_TRUE(is_dead(nursery));
+  ::kill(nursery, SIGKILL);
 }
 
 TEST_F(ShimsTest, ShimsAreCopiesAndOurChildren) {
   const pid_t nursery = child_with_option(kNurseryOption);
   ASSERT_GT(nursery, 0);
-  EXPECT_EQ(exit_of(step({"sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline; ps -o ppid= -p $PPID"})).code, 0);
+  EXPECT_EQ(
+      exit_of(step({"sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline; cat /proc/$PPID/comm; ps -o ppid= -p $PPID"}))
+          .code,
+      0);
   std::istringstream said(output());
-  std::string program, option;
+  std::string program, name, comm;
   pid_t parent = 0;
-  said >> program >> option >> parent;
+  said >> program >> name >> comm >> parent;
   EXPECT_EQ(program, "lockstep-shim");
-  EXPECT_EQ(option, kNurseryOption);
+  EXPECT_EQ(name, "7-1-0") << "`ps` tells shims apart, and from the nursery";
+  EXPECT_EQ(comm, "lockstep-shim");
+  EXPECT_EQ(contents(format("/proc/{}/comm", nursery)), std::string(kNurseryName) + "\n");
   EXPECT_EQ(parent, ::getpid());
   // A killed shim's leftovers are looked for among our children; the nursery is none of them.
   shims_->start(step({"sleep", "1000"}, 1));
@@ -445,7 +581,7 @@ TEST_F(ShimsTest, WithoutItsNurseryAnAgentStartsTheProgram) {
   ::kill(nursery, SIGKILL);
   while (contents(format("/proc/{}/stat", nursery)).find(") Z") == std::string::npos) ::usleep(1000);
   EXPECT_EQ(exit_of(step({"sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline"})).code, 0);
-  EXPECT_EQ(output(), "lockstep-shim ");
+  EXPECT_EQ(output(), "lockstep-shim 7-1-0 ");
   ::sleep(1);  // so often a new one is tried
   EXPECT_EQ(exit_of(step({"true"}, 1)).code, 0);
   const pid_t next = child_with_option(kNurseryOption);
@@ -784,6 +920,84 @@ TEST_F(ShimsTest, ACrowdOnTheSocketDoesNotShutOutTheAgent) {
   shims_->stop(start.key, {});
   EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGKILL);
   for (const int fd : crowd) ::close(fd);
+}
+
+TEST_F(ShimsTest, WhatReallyRunsIsFoundWithoutAnyJournal) {
+  const ShimStart start = step({"sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; exit 5"});
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  restart_agent();
+  auto found = find_shims(dir_);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, start.key);
+  EXPECT_TRUE(found[0].known && found[0].launched && found[0].reachable);
+  EXPECT_GT(found[0].live, 0);
+  EXPECT_EQ(found[0].start.launch.ranks, start.launch.ranks);
+  EXPECT_EQ(found[0].start.launch.process.uid, start.launch.process.uid);
+  ASSERT_EQ(shims_->recover()->size(), 1u);
+  await(ShimEvent::What::kStarted);
+  std::ofstream(dir_ + "/go") << "x";
+  await(ShimEvent::What::kEnded);
+  found = find_shims(dir_);
+  ASSERT_EQ(found.size(), 1u) << "its result has not been taken yet";
+  EXPECT_TRUE(found[0].known);
+}
+
+TEST_F(ShimsTest, AShimWithoutItsFolderIsFoundAndEnded) {
+  const ShimStart start = step({"sh", "-c", "(trap '' TERM HUP; setsid sleep 1000) & echo $!; wait"});
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  while (output().empty()) ::usleep(1000);
+  const pid_t inner = ::atoi(output().c_str());
+  restart_agent();
+  const std::string folder = dir_ + "/shims/" + shim_key_text(start.key);
+  for (const char* file : {"/record", "/io.sock", "/slurm_script"}) ::unlink((folder + file).c_str());
+  ASSERT_EQ(::rmdir(folder.c_str()), 0);
+  const auto found = find_shims(dir_);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].key, start.key);
+  EXPECT_TRUE(found[0].known && found[0].launched) << "the shim holds its record open";
+  EXPECT_FALSE(found[0].reachable);
+  ASSERT_GT(found[0].live, 0);
+  end_unreachable(found[0]);
+  EXPECT_TRUE(is_dead(inner));
+  EXPECT_TRUE(is_dead(found[0].live));
+  EXPECT_TRUE(find_shims(dir_).empty());
+}
+
+TEST_F(ShimsTest, WhatAKilledShimWithoutItsFolderLeftIsEnded) {
+  const ShimStart start = step({"sh", "-c", "(trap '' TERM HUP; setsid sleep 1000) & echo $!; wait"});
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  while (output().empty()) ::usleep(1000);
+  const pid_t inner = ::atoi(output().c_str());
+  const auto before = find_shims(dir_);
+  ASSERT_EQ(before.size(), 1u);
+  shims_.reset();  // the agent is gone
+  const std::string folder = dir_ + "/shims/" + shim_key_text(start.key);
+  for (const char* file : {"/record", "/io.sock", "/slurm_script"}) ::unlink((folder + file).c_str());
+  ASSERT_EQ(::rmdir(folder.c_str()), 0);
+  ::kill(before[0].live, SIGKILL);
+  while (!is_dead(before[0].live)) ::usleep(1000);
+  const auto after = find_shims(dir_);
+  EXPECT_TRUE(after.empty()) << "nothing tells of it";
+  EXPECT_TRUE(end_orphans(after));
+  EXPECT_TRUE(is_dead(inner));
+  EXPECT_FALSE(end_orphans(after));
+  restart_agent();
+}
+
+TEST_F(ShimsTest, AShimTellsWhenItsTasksEnded) {
+  const ShimStart start = step({"true"});
+  const std::int64_t before = boot_clock_us();
+  shims_->start(start);
+  await(ShimEvent::What::kStarted);
+  const ShimEvent live = await(ShimEvent::What::kEnded);
+  EXPECT_GE(live.at.us, before);
+  EXPECT_LE(live.at.us, boot_clock_us());
+  restart_agent();
+  ASSERT_EQ(shims_->recover()->size(), 1u);
+  EXPECT_EQ(await(ShimEvent::What::kEnded).at, live.at) << "whoever asks, and however late";
 }
 
 }  // namespace

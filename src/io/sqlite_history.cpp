@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "io/history_rows.h"
+#include "io/older_log_rows.h"
 #include "io/sqlite.h"
 
 namespace lockstep {
@@ -98,7 +99,7 @@ constexpr const char* kStepsTable =
     "exit_signal INTEGER, nodes INTEGER, cores INTEGER, tasks INTEGER, devices INTEGER, memory_mb INTEGER, "
     "node_list TEXT, devices_text TEXT, PRIMARY KEY(job, run, number)) WITHOUT ROWID";
 constexpr const char* kIndexes[] = {
-    "CREATE INDEX jobs_by_array ON jobs(array_job) WHERE array_job <> 0",
+    "CREATE INDEX jobs_by_array ON jobs(array_job, array_index) WHERE array_job <> 0",
     "CREATE INDEX jobs_by_end ON jobs(ended_us)",
     "CREATE INDEX jobs_by_user ON jobs(user, ended_us)",
 };
@@ -115,6 +116,9 @@ std::string column_names() {
   return join(names, ", ");
 }
 
+// What ran and ended stays as it ended: a log that was put back from a backup may tell another story of it.
+constexpr const char* kMayChange = "ended_us = 0 OR started_us = 0 OR ended_us = excluded.ended_us";
+
 std::string upsert_sql() {
   std::vector<std::string> marks, sets;
   int at = 0;
@@ -127,14 +131,15 @@ std::string upsert_sql() {
             ? format("{0} = excluded.{0}", column.name)
             : format("{0} = iif(excluded.has_allocation OR NOT has_allocation, excluded.{0}, {0})", column.name));
   }
-  return format("INSERT INTO jobs({}) VALUES({}) ON CONFLICT(job, run) DO UPDATE SET {}", column_names(),
-                join(marks, ", "), join(sets, ", "));
+  return format("INSERT INTO jobs({}) VALUES({}) ON CONFLICT(job, run) DO UPDATE SET {} WHERE {}", column_names(),
+                join(marks, ", "), join(sets, ", "), kMayChange);
 }
 
 using RunKey = std::pair<JobId, AttemptNo>;
 struct RunNews {
   const Job* latest = nullptr;
   const Job* held = nullptr;  // the latest with an allocation
+  Instant before_ended;       // when the run before this one ended; 0 = not known
 };
 
 // WHERE, with its values bound in order.
@@ -221,6 +226,8 @@ class History final : public HistoryStore {
     TRY(db_.run("PRAGMA journal_mode=WAL"));
     TRY(db_.run("PRAGMA synchronous=FULL"));
     TRY(db_.run("PRAGMA cache_size=-2048"));
+    // Debian's SQLite overwrites what is deleted: a gigabyte of old entries would be written once more as it goes.
+    TRY(db_.run("PRAGMA secure_delete=FALSE"));
     if (!is_new)
       TRY(check_pages());
     if (is_new)
@@ -239,8 +246,14 @@ class History final : public HistoryStore {
     known_run_ = TRY(SqliteStatement::prepare(db_, "SELECT 1 FROM jobs WHERE job = ?1 AND run = ?2"));
     put_step_ = TRY(SqliteStatement::prepare(
         db_,
-        "INSERT OR REPLACE INTO steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-        "?17, ?18, ?19)"));
+        "INSERT INTO steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
+        "?19) "
+        "ON CONFLICT(job, run, number) DO UPDATE SET name = excluded.name, state = excluded.state, "
+        "work_dir = excluded.work_dir, command = excluded.command, submitted_us = excluded.submitted_us, "
+        "started_us = excluded.started_us, ended_us = excluded.ended_us, exit_code = excluded.exit_code, "
+        "exit_signal = excluded.exit_signal, nodes = excluded.nodes, cores = excluded.cores, tasks = excluded.tasks, "
+        "devices = excluded.devices, memory_mb = excluded.memory_mb, node_list = excluded.node_list, "
+        "devices_text = excluded.devices_text WHERE ended_us = 0 OR ended_us = excluded.ended_us"));
     steps_of_ = TRY(SqliteStatement::prepare(db_, "SELECT * FROM steps WHERE job = ?1 AND run = ?2 ORDER BY number"));
     put_cursor_ = TRY(SqliteStatement::prepare(db_, "INSERT OR REPLACE INTO facts VALUES('cursor', ?1)"));
     return {};
@@ -261,6 +274,8 @@ class History final : public HistoryStore {
       if (const auto* job = std::get_if<Ref<Job>>(&change.record)) {
         RunNews& news = runs[{(*job)->id, TRY(run_of(**job, runs))}];
         news.latest = job->get();
+        if ((*job)->state == JobState::kPending && (*job)->ended)
+          news.before_ended = (*job)->ended;
         if ((*job)->allocation)
           news.held = job->get();
       } else if (const auto* step = std::get_if<Ref<Step>>(&change.record)) {
@@ -310,6 +325,22 @@ class History final : public HistoryStore {
     return lost.size();
   }
 
+  Result<void> note_older_log() override { return note(OlderLog::kFound); }
+
+  Result<std::vector<AttemptSeen>> settle_older_log(const Tables& tables) override {
+    const std::int64_t noted = TRY(db_.number("SELECT value FROM facts WHERE name = 'older_log'"));
+    if (noted == 0)
+      return std::vector<AttemptSeen>();
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    auto beyond = TRY(settle_rows_beyond(db_, tables, OlderLog{noted}));
+    if (beyond.empty())
+      TRY(db_.run("DELETE FROM facts WHERE name = 'older_log'"));
+    else
+      TRY(note(OlderLog::kRunsEnded));
+    TRY(transaction.commit());
+    return beyond;
+  }
+
   Result<std::vector<EndedRun>> latest_runs(std::size_t most) override {
     auto select = TRY(SqliteStatement::prepare(
         db_,
@@ -332,6 +363,11 @@ class History final : public HistoryStore {
   }
 
  private:
+  Result<void> note(OlderLog how) {
+    auto statement = TRY(SqliteStatement::prepare(db_, "INSERT OR REPLACE INTO facts VALUES('older_log', ?1)"));
+    return statement.bind(1, static_cast<std::int64_t>(how)).execute();
+  }
+
   Result<std::vector<JobRow>> query_within(const HistoryQuery& query) {
     Filter filter;
     if (!query.jobs.empty())
@@ -363,7 +399,30 @@ class History final : public HistoryStore {
     }
     if (rows.size() > query.limit)
       rows.resize(query.limit);
+    TRY(mark_last_elements(rows));
     return rows;
+  }
+
+  // While an array has a row of its own, that one stands for what waits.
+  Result<void> mark_last_elements(std::vector<JobRow>& rows) {
+    auto select = TRY(SqliteStatement::prepare(
+        db_,
+        "SELECT iif(EXISTS (SELECT 1 FROM jobs WHERE job = ?1), -1, max(array_index)) FROM jobs "
+        "WHERE array_job = ?1 AND array_job <> 0"));
+    std::map<JobId, std::int64_t> last;
+    for (JobRow& row : rows) {
+      if (!row.is_element)
+        continue;
+      const auto [found, fresh] = last.try_emplace(row.array_job, -1);
+      if (fresh) {
+        select.bind(1, static_cast<std::int64_t>(row.array_job.value));
+        if (TRY(select.step()))
+          found->second = select.number(0);
+        select.reset();
+      }
+      row.ends_array = found->second == row.array_index;
+    }
+    return {};
   }
 
   // Rows carry no checksum: of a file that is not long the structure is looked through, of any other what is read.
@@ -440,9 +499,7 @@ class History final : public HistoryStore {
     if (key.second == 1)
       return {};
     // What came before this run is over, even if its last record went by unseen.
-    Instant ended = job.eligible;
-    if (tables.cluster && tables.cluster->clock && tables.cluster->clock < ended)
-      ended = tables.cluster->clock;
+    const Instant ended = news.before_ended ? news.before_ended : job.eligible;
     return close_.bind(1, static_cast<std::int64_t>(key.first.value))
         .bind(2, key.second)
         .bind(3, wall_us(ended, tables))

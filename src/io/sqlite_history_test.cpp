@@ -204,9 +204,11 @@ TEST_F(HistoryTest, ARequeueKeepsTheEarlierRunAsADuplicate) {
     job.allocation = nullptr;
     job.restarts = 1;
     job.started = {};
+    job.ended = at(20);
     job.eligible = at(22);
     put(job);
     flush();
+    job.ended = {};
     start(job, 30);
     complete(job, 40);
     store();
@@ -219,12 +221,46 @@ TEST_F(HistoryTest, ARequeueKeepsTheEarlierRunAsADuplicate) {
     EXPECT_EQ(rows[0].state, "node_fail");
     EXPECT_EQ(rows[0].reason, "NodeDown n2");
     EXPECT_EQ(rows[0].started_us, wall(10));
-    EXPECT_EQ(rows[0].ended_us, wall(22));
+    EXPECT_EQ(rows[0].ended_us, wall(20));
     EXPECT_EQ(rows[1].attempt, 2u);
     EXPECT_EQ(rows[1].state, "completed");
     EXPECT_EQ(rows[1].restarts, 1u);
     EXPECT_EQ(rows[1].started_us, wall(30));
   }
+}
+
+// scontrol requeue. The cluster's record, which carries a clock, was written last long before.
+TEST_F(HistoryTest, ARunThatWasEndedToStartAgainIsCalledRequeued) {
+  Cluster stale = *tables_.cluster;
+  stale.clock = at(5);
+  put(stale);
+  Job job = make_job(1);
+  put(job);
+  start(job, 10);
+  store();
+  job.state = JobState::kCompleting;
+  job.ending = JobState::kCancelled;
+  job.requeue_after = true;
+  put(job);
+  store();
+  job.state = JobState::kPending;
+  job.requeue_after = false;
+  job.allocation = nullptr;
+  job.started = {};
+  job.ended = at(70);
+  job.eligible = at(72);
+  put(job);
+  store();
+  const auto rows = query({.duplicates = true});
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].state, "requeued");
+  EXPECT_EQ(rows[0].started_us, wall(10));
+  EXPECT_EQ(rows[0].ended_us, wall(70));
+  EXPECT_EQ(rows[1].step, kBatchStep);
+  EXPECT_EQ(rows[1].state, "cancelled");
+  EXPECT_EQ(rows[1].ended_us, wall(70));
+  EXPECT_EQ(rows[2].state, "pending");
+  EXPECT_EQ(rows[2].attempt, 2u);
 }
 
 TEST_F(HistoryTest, AJobCancelledInTheQueueNeverRan) {
@@ -305,6 +341,32 @@ TEST_F(HistoryTest, StepsStandBehindTheirJob) {
   EXPECT_EQ(query({.steps = false}).size(), 1u);
 }
 
+// Rows are kept for ever and read by everybody: a user's long words are not.
+TEST_F(HistoryTest, LongWordsAreCut) {
+  Job job = make_job(1);
+  auto words = std::make_shared<JobSpec>(*job.spec);
+  words->comment = std::string(60'000, 'c');
+  job.spec = words;
+  put(job);
+  start(job, 2);
+  auto spec = std::make_shared<StepSpec>();
+  spec->argv.assign(10'000, "/usr/bin/hostname");
+  Step step;
+  step.job = job.id;
+  step.attempt = 1;
+  step.spec = spec;
+  step.created = at(3);
+  put(step);
+  store();
+  const auto rows = query();
+  ASSERT_EQ(rows.size(), 3u);
+  for (const std::string& text : {rows[0].comment, rows[2].command}) {
+    EXPECT_EQ(text.size(), 4096u + 4);
+    EXPECT_TRUE(text.ends_with(" ..."));
+  }
+  EXPECT_EQ(rows[2].name, "hostname");
+}
+
 TEST_F(HistoryTest, ArraysShowWaitingAndStartedElements) {
   Job array = make_job(10);
   auto state = std::make_shared<ArrayState>();
@@ -323,6 +385,7 @@ TEST_F(HistoryTest, ArraysShowWaitingAndStartedElements) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_FALSE(rows[0].is_element);
   EXPECT_TRUE(rows[1].is_element);
+  EXPECT_FALSE(rows[0].ends_array || rows[1].ends_array) << "the array's own row has its id";
   auto drained = std::make_shared<ArrayState>(*state);
   drained->waiting = {};
   array.array = drained;
@@ -332,9 +395,23 @@ TEST_F(HistoryTest, ArraysShowWaitingAndStartedElements) {
   rows = query({.steps = false});
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].array_job.value, 10u);
-  EXPECT_EQ(query({.jobs = {{JobId{10}, {}}}, .steps = false}).size(), 1u);
+  EXPECT_TRUE(rows[0].ends_array);
+  Job later = make_job(12);
+  later.array_job = JobId{10};
+  later.array_index = 2;
+  put(later);
+  start(later, 15);
+  store();
+  rows = query({.steps = false});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_TRUE(!rows[0].ends_array && rows[1].ends_array);
+  rows = query({.jobs = {{JobId{10}, IntervalSet(0, 0)}}, .steps = false});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_FALSE(rows[0].ends_array) << "another element of the array is the last, though nobody asked for it";
+  EXPECT_EQ(query({.jobs = {{JobId{10}, {}}}, .steps = false}).size(), 2u);
   EXPECT_EQ(query({.jobs = {{JobId{10}, IntervalSet(0, 0)}}, .steps = false}).size(), 1u);
-  EXPECT_EQ(query({.jobs = {{JobId{10}, IntervalSet(1, 5)}}, .steps = false}).size(), 0u);
+  EXPECT_EQ(query({.jobs = {{JobId{10}, IntervalSet(1, 5)}}, .steps = false}).size(), 1u);
+  EXPECT_EQ(query({.jobs = {{JobId{10}, IntervalSet(3, 5)}}, .steps = false}).size(), 0u);
 }
 
 TEST_F(HistoryTest, TheLatestRunsAreThoseThatEndedByThemselves) {
@@ -424,6 +501,106 @@ TEST_F(HistoryTest, JobsThatTheLogLostAreEndedAndTheirIdsKnown) {
   EXPECT_EQ(rows[8].ended_us, rows[8].started_us) << "nobody knows how long it ran";
   EXPECT_EQ(rows[9].ended_us, 0);
   EXPECT_EQ(rows[12].state, "completed");
+}
+
+// The log was put back from a backup and tells another story of what ended meanwhile.
+TEST_F(HistoryTest, WhatRanAndEndedStaysAsItEnded) {
+  Job job = make_job(7);
+  start(job, 20);
+  const Job backup = job;
+  Step step;
+  step.job = job.id;
+  step.attempt = 1;
+  step.spec = std::make_shared<const StepSpec>();
+  step.state = StepState::kEnded;
+  step.created = step.started = at(21);
+  step.ended = at(22);
+  put(step);
+  complete(job, 30);
+  store();
+  job.exit.code = 3;
+  put(job);  // the same end, with a word more
+  job = backup;
+  step.state = StepState::kRunning;
+  step.ended = {};
+  put(step);
+  store();
+  complete(job, 90, JobState::kNodeFail);
+  store();
+  const auto rows = query();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].state, "completed");
+  EXPECT_EQ(rows[0].ended_us, wall(30));
+  EXPECT_EQ(rows[0].exit_code, 3);
+  EXPECT_EQ(rows[2].state, "completed");
+  EXPECT_EQ(rows[2].ended_us, wall(22));
+}
+
+TEST_F(HistoryTest, AnOlderLogGoesOnAboveWhatHasRun) {
+  // As the log put back knows them: 1 waits, 2, 3 and 5 run, 4 waits and has not run since either.
+  Job waits = make_job(1), runs = make_job(2), again = make_job(3), idle = make_job(4), over = make_job(5);
+  for (Job* job : {&waits, &idle}) put(*job);
+  for (Job* job : {&runs, &again, &over}) start(*job, 20);
+  store();
+  const Tables backup = tables_;
+  // What happened since then.
+  start(waits, 30);
+  const auto made = [&](const Job& job, StepNo number) {
+    Step step;
+    step.job = job.id;
+    step.attempt = job.attempt;
+    step.number = number;
+    step.spec = std::make_shared<const StepSpec>();
+    step.state = StepState::kRunning;
+    step.created = step.started = at(31);
+    put(step);
+  };
+  made(runs, 0);
+  made(runs, 1);
+  again.state = JobState::kPending;
+  again.allocation = nullptr;
+  again.ended = at(40);
+  put(again);
+  start(again, 41);
+  complete(over, 50);
+  store();
+
+  ASSERT_TRUE(history_->settle_older_log(backup)->empty()) << "nobody has said that it is older";
+  ASSERT_TRUE(history_->note_older_log().ok());
+  reopen();
+  for (int times = 0; times < 2; ++times) {  // also when that start did not come to its end
+    std::map<std::uint64_t, std::pair<AttemptNo, StepNo>> seen;
+    const auto beyond = history_->settle_older_log(backup);
+    ASSERT_TRUE(beyond.ok()) << beyond.error().message;
+    for (const AttemptSeen& one : *beyond) seen[one.job.value] = {one.attempt, one.next_step};
+    EXPECT_EQ(seen.size(), 3u);
+    EXPECT_EQ(seen[1], std::pair(AttemptNo{1}, StepNo{0}));
+    EXPECT_EQ(seen[2], std::pair(AttemptNo{1}, StepNo{2}));
+    EXPECT_EQ(seen[3], std::pair(AttemptNo{2}, StepNo{0}));
+  }
+  std::map<std::pair<std::uint64_t, StepNo>, JobRow> rows;
+  for (const auto& row : query({.duplicates = true})) rows[{row.job.value + 10 * row.attempt, row.step}] = row;
+  EXPECT_EQ((rows[{11, -100}].state), "node_fail") << "nobody knows how it ended";
+  EXPECT_EQ((rows[{11, -100}].reason), "LostFromLog");
+  EXPECT_EQ((rows[{11, -100}].ended_us), wall(30));
+  EXPECT_EQ((rows[{12, -100}].state), "running");
+  EXPECT_EQ((rows[{12, 0}].state), "cancelled");
+  EXPECT_EQ((rows[{12, 1}].ended_us), wall(31));
+  EXPECT_EQ((rows[{13, -100}].state), "requeued");
+  EXPECT_EQ((rows[{23, -100}].reason), "LostFromLog");
+  EXPECT_EQ((rows[{14, -100}].state), "pending");
+  EXPECT_EQ((rows[{15, -100}].state), "completed");
+
+  // Once the log has gone on above it, there is nothing left to say.
+  Tables later = backup;
+  Job first = *backup.job(JobId{1}), second = *backup.job(JobId{2}), third = *backup.job(JobId{3});
+  first.attempt = 1;
+  second.next_step = 2;
+  third.attempt = 3;
+  Seq seq = next_seq_;
+  for (const Job& job : {first, second, third}) later.apply({seq++, std::make_shared<const Job>(job), false});
+  EXPECT_TRUE(history_->settle_older_log(later)->empty());
+  EXPECT_TRUE(history_->settle_older_log(backup)->empty()) << "and it is forgotten";
 }
 
 TEST_F(HistoryTest, TheCursorMovesWithTheRows) {

@@ -24,8 +24,9 @@ namespace {
 
 constexpr std::int64_t kLookThroughPages = 4096;  // 16 MiB
 constexpr std::int64_t kLogId = 0x4c534c47;       // "LSLG"
-constexpr std::int64_t kLogFormat = 1;
-constexpr std::size_t kReadAtOnce = 256;  // entries
+constexpr std::int64_t kLogFormat = 2;            // 2: a snapshot may begin at another chunk than 0
+constexpr std::size_t kReadAtOnce = 256;          // entries
+constexpr const char* kFirstBlob = "0";           // no id is before it
 constexpr std::size_t kBlobMax = std::size_t{1} << 30;
 constexpr std::int64_t kRestorePeriodS = 1;
 
@@ -80,7 +81,7 @@ std::int64_t monotonic_s() {
 // SQLite takes an empty file for a new database and would also write to some that merely look strange, so the first
 // look is ours, at the bytes.
 Result<void> look_at_header(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     if (errno == ENOENT)
       return {};
@@ -132,6 +133,8 @@ class Store final : public SqliteLog {
     TRY(db_.run("PRAGMA synchronous=FULL"));
     TRY(db_.run("PRAGMA wal_autocheckpoint=0"));
     TRY(db_.run("PRAGMA cache_size=-2048"));
+    // Debian's SQLite overwrites what is deleted: a gigabyte of old entries would be written once more as it goes.
+    TRY(db_.run("PRAGMA secure_delete=FALSE"));
     if (is_new)
       TRY(create());
     TRY(check_schema());
@@ -205,11 +208,14 @@ class Store final : public SqliteLog {
     return *last_;
   }
 
-  Result<void> write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) override {
-    TRY(check_snapshot(TRY(last_index()), index, chunks));
-    auto done = try_snapshot(index, chunks);
-    if (!done.ok() && done.error().code == Errc::kExhausted)
-      disk_full();
+  Result<void> write_snapshot(const SnapshotPart& part) override {
+    TRY(check_snapshot(TRY(last_index()), part, begun_.index == part.index ? begun_.chunks : 0));
+    auto done = try_snapshot(part);
+    if (!done.ok()) {
+      begun_ = {};  // whether it was stored is not known
+      if (done.error().code == Errc::kExhausted)
+        disk_full();
+    }
     if (done.ok() && wal_pages_ >= options_.checkpoint_pages)
       checkpoint();
     return done;
@@ -220,10 +226,12 @@ class Store final : public SqliteLog {
     snapshot.index = TRY(fact("snapshot"));
     if (snapshot.index == 0)
       return snapshot;
-    const std::uint64_t expected = TRY(fact("snapshot_chunks"));
-    auto select = TRY(SqliteStatement::prepare(db_, "SELECT number, mark, bytes FROM chunks ORDER BY number"));
+    const std::uint64_t expected = TRY(fact("snapshot_chunks")), begin = TRY(fact("snapshot_begin"));
+    auto select = TRY(SqliteStatement::prepare(
+        db_, "SELECT number, mark, bytes FROM chunks WHERE number >= ?1 AND number < ?2 ORDER BY number"));
+    select.bind(1, static_cast<std::int64_t>(begin)).bind(2, static_cast<std::int64_t>(begin + expected));
     while (TRY(select.step())) {
-      const auto number = static_cast<std::uint64_t>(select.number(0));
+      const auto number = static_cast<std::uint64_t>(select.number(0)) - begin;
       if (number != snapshot.chunks.size() || mark_of(number, snapshot.index, true, select.blob(2)) != select.number(1))
         return corrupt(format("{}: chunk {} of the snapshot is damaged", db_.path(), number));
       auto bytes = decompress(select.blob(2), kBlobMax);
@@ -245,7 +253,10 @@ class Store final : public SqliteLog {
     auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM entries WHERE number <= ?1"));
     TRY(erase.bind(1, static_cast<std::int64_t>(target)).execute());
     TRY(set_fact("trimmed", target));
-    return transaction.commit();
+    TRY(transaction.commit());
+    if (wal_pages_ >= options_.checkpoint_pages)
+      checkpoint();
+    return {};
   }
 
   Result<std::string> blob(const BlobId& id) override {
@@ -266,18 +277,23 @@ class Store final : public SqliteLog {
     return found;
   }
 
-  Result<void> sweep_blobs(const std::function<bool(const BlobId&)>& keep) override {
+  // What is left of former snapshots first, then blobs: together not more than a piece.
+  Result<BlobId> sweep_blobs(const BlobId& from, const std::function<bool(const BlobId&)>& keep) override {
+    SweepPiece piece;
+    TRY(sweep_chunks(piece));
     std::vector<std::string> gone;
-    auto select = TRY(SqliteStatement::prepare(db_, "SELECT id FROM blobs"));
-    while (TRY(select.step()))
-      if (std::string id(select.text(0)); !keep(id))
-        gone.push_back(std::move(id));
-    if (gone.empty())
-      return {};
-    auto transaction = TRY(SqliteTransaction::begin(db_));
-    auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM blobs WHERE id = ?1"));
-    for (const auto& id : gone) TRY(erase.bind_text(1, id).execute());
-    return transaction.commit();
+    BlobId next = from.empty() ? kFirstBlob : from;  // never "", which would say that it is through
+    if (!piece.full())
+      next = TRY(find_unused(from, keep, piece, gone));
+    if (!gone.empty()) {
+      auto transaction = TRY(SqliteTransaction::begin(db_));
+      auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM blobs WHERE id = ?1"));
+      for (const auto& id : gone) TRY(erase.bind_text(1, id).execute());
+      TRY(transaction.commit());
+    }
+    if (wal_pages_ >= options_.checkpoint_pages)
+      checkpoint();
+    return next;
   }
 
   const std::vector<std::string>& notices() const override { return notices_; }
@@ -290,6 +306,16 @@ class Store final : public SqliteLog {
       return {};
     TRY(ask_to_accept(format("{} ends at entry {}, but {} has seen entries up to {}: {} are lost", db_.path(), last, by,
                              index, index - last)));
+    return stand_in_for_lost(index);
+  }
+
+  Result<void> put_back(std::uint64_t index, const std::string& by) override {
+    const std::uint64_t last = TRY(last_index());
+    notices_.push_back(
+        format("{} and its tip are older than {}: they end at entry {}, that has seen entries up to {}. They are taken "
+               "as put back from a backup. What happened in between is lost but for accounting: jobs that were "
+               "submitted then are gone and end there as LostFromLog, their ids are not given out again",
+               db_.path(), by, last, index));
     return stand_in_for_lost(index);
   }
 
@@ -495,20 +521,69 @@ class Store final : public SqliteLog {
         .execute();
   }
 
-  Result<void> try_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) {
+  // Chunks of the next snapshot lie behind all that are there. Those before "snapshot_begin", and what was begun and
+  // not ended before it, are nobody's.
+  Result<void> try_snapshot(const SnapshotPart& part) {
+    if (part.first == 0)
+      begun_ = {part.index, static_cast<std::uint64_t>(TRY(db_.number("SELECT max(number) + 1 FROM chunks"))), 0};
     auto transaction = TRY(SqliteTransaction::begin(db_));
-    TRY(db_.run("DELETE FROM chunks"));
     auto insert = TRY(SqliteStatement::prepare(db_, "INSERT INTO chunks(number, mark, bytes) VALUES(?1, ?2, ?3)"));
-    for (std::size_t i = 0; i < chunks.size(); ++i) {
-      const std::string packed = compress(chunks[i]);
-      TRY(insert.bind(1, static_cast<std::int64_t>(i))
-              .bind(2, mark_of(i, index, true, packed))
+    for (std::size_t i = 0; i < part.chunks.size(); ++i) {
+      const std::string packed = compress(part.chunks[i]);
+      const std::uint64_t number = part.first + i;
+      TRY(insert.bind(1, static_cast<std::int64_t>(begun_.begin + number))
+              .bind(2, mark_of(number, part.index, true, packed))
               .bind_blob(3, packed)
               .execute());
     }
-    TRY(set_fact("snapshot", index));
-    TRY(set_fact("snapshot_chunks", chunks.size()));
-    return transaction.commit();
+    begun_.chunks += part.chunks.size();
+    if (!part.last)
+      return transaction.commit();
+    TRY(set_fact("snapshot", part.index));
+    TRY(set_fact("snapshot_chunks", begun_.chunks));
+    TRY(set_fact("snapshot_begin", begun_.begin));
+    TRY(db_.run(format("PRAGMA user_version={}", kLogFormat).c_str()));
+    TRY(transaction.commit());
+    begun_ = {};
+    return {};
+  }
+
+  Result<void> sweep_chunks(SweepPiece& piece) {
+    const std::uint64_t begin = TRY(fact("snapshot_begin"));
+    auto select = TRY(SqliteStatement::prepare(
+        db_, "SELECT number, length(bytes) FROM chunks WHERE number < ?1 ORDER BY number LIMIT ?2"));
+    select.bind(1, static_cast<std::int64_t>(begin)).bind(2, static_cast<std::int64_t>(kSweepRows));
+    std::optional<std::int64_t> upto;
+    while (!piece.full() && TRY(select.step())) {
+      upto = select.number(0);
+      piece.drop(static_cast<std::size_t>(select.number(1)));
+    }
+    select.reset();
+    if (!upto)
+      return {};
+    auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM chunks WHERE number <= ?1"));
+    return erase.bind(1, *upto).execute();
+  }
+
+  // Ids that go, and with which one the next piece begins.
+  Result<BlobId> find_unused(const BlobId& from, const std::function<bool(const BlobId&)>& keep, SweepPiece& piece,
+                             std::vector<std::string>& gone) {
+    auto select = TRY(SqliteStatement::prepare(db_, "SELECT id FROM blobs WHERE id >= ?1 ORDER BY id"));
+    auto length = TRY(SqliteStatement::prepare(db_, "SELECT length(bytes) FROM blobs WHERE id = ?1"));
+    select.bind_text(1, from);
+    while (TRY(select.step())) {
+      BlobId id(select.text(0));
+      if (piece.full())
+        return id;
+      piece.look();
+      if (keep(id))
+        continue;
+      length.bind_text(1, id);
+      piece.drop(TRY(length.step()) ? static_cast<std::size_t>(length.number(0)) : 0);
+      length.reset();
+      gone.push_back(std::move(id));
+    }
+    return BlobId();
   }
 
   Result<std::uint64_t> fact(std::string_view name) {
@@ -544,6 +619,12 @@ class Store final : public SqliteLog {
   std::vector<std::string> notices_;
   std::uint64_t jobs_given_ = 0;
   bool is_whole_ = false;
+  struct Begun {  // a snapshot of which parts are stored
+    std::uint64_t index = 0;
+    std::uint64_t begin = 0;  // number of its first chunk's row
+    std::uint64_t chunks = 0;
+  };
+  Begun begun_;
   std::int64_t last_mark_ = 0;  // over the row that was inserted last
   std::int64_t wal_pages_ = 0;
   std::int64_t next_restore_s_ = 0;

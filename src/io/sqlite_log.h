@@ -28,6 +28,9 @@ class SqliteLog : public Log {
   virtual std::uint64_t jobs_given() const = 0;  // ids below were given out, as far as the tip tells; 0 = it does not
   // Somebody has seen entries up to this one. If the log ends before, it is treated as if the tip had said so.
   virtual Result<void> seen_elsewhere(std::uint64_t index, const std::string& by) = 0;
+  // The same for a log that is whole with its tip: both were put back from a backup, which says that the loss is
+  // accepted. Empty entries take the places of the lost ones, and a notice tells.
+  virtual Result<void> put_back(std::uint64_t index, const std::string& by) = 0;
 };
 
 // The lock and the reserve lie in the directory of path; the tip beside it: log.tip for log.db. Where acknowledged

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
+#include "base/rng.h"
 #include "base/text.h"
 #include "io/sha256.h"
 #include "io/sqlite.h"
@@ -103,9 +105,9 @@ TEST_F(SqliteLogTest, SnapshotsReplaceEachOtherAndBoundTheTrim) {
     const auto log = open();
     for (std::uint64_t i = 1; i <= 10; ++i) ASSERT_TRUE(log->append({entry(i)}, {}).ok());
     EXPECT_EQ(log->read_snapshot()->index, 0u);
-    EXPECT_FALSE(log->write_snapshot(11, {"beyond the end"}).ok());
-    ASSERT_TRUE(log->write_snapshot(4, {"a", "b", "c"}).ok());
-    ASSERT_TRUE(log->write_snapshot(6, {std::string(100'000, 'q'), ""}).ok());
+    EXPECT_FALSE(log->write_whole_snapshot(11, {"beyond the end"}).ok());
+    ASSERT_TRUE(log->write_whole_snapshot(4, {"a", "b", "c"}).ok());
+    ASSERT_TRUE(log->write_whole_snapshot(6, {std::string(100'000, 'q'), ""}).ok());
     ASSERT_TRUE(log->trim(9).ok());  // never beyond the snapshot
   }
   const auto log = open();
@@ -123,7 +125,7 @@ TEST_F(SqliteLogTest, AFullyTrimmedLogGoesOnWhereItWas) {
   {
     const auto log = open();
     ASSERT_TRUE(log->append({entry(1), entry(2)}, {}).ok());
-    ASSERT_TRUE(log->write_snapshot(2, {"all"}).ok());
+    ASSERT_TRUE(log->write_whole_snapshot(2, {"all"}).ok());
     ASSERT_TRUE(log->trim(2).ok());
   }
   const auto log = open();
@@ -137,9 +139,87 @@ TEST_F(SqliteLogTest, SweepsBlobsNobodyNeeds) {
   const auto log = open();
   const Blob keep = make_blob("keep"), drop = make_blob("drop");
   ASSERT_TRUE(log->append({entry(1)}, {keep, drop}).ok());
-  ASSERT_TRUE(log->sweep_blobs([&](const BlobId& id) { return id == keep.id; }).ok());
+  EXPECT_EQ(*log->sweep_blobs("", [&](const BlobId& id) { return id == keep.id; }), "") << "one piece is enough";
   EXPECT_TRUE(*log->has_blob(keep.id));
   EXPECT_FALSE(*log->has_blob(drop.id));
+}
+
+// Many blobs, and large ones, go in pieces: nobody waits for a gigabyte of them.
+TEST_F(SqliteLogTest, BlobsAreSweptInPieces) {
+  const auto log = open();
+  std::vector<Blob> small, large;
+  for (int i = 0; i < 600; ++i) small.push_back(make_blob(format("small {}", i)));
+  ASSERT_TRUE(log->append({entry(1)}, small).ok());
+  const auto nothing = [](const BlobId&) { return false; };
+  const auto left = [&](const std::vector<Blob>& blobs) {
+    return static_cast<std::size_t>(
+        std::count_if(blobs.begin(), blobs.end(), [&](const Blob& blob) { return *log->has_blob(blob.id); }));
+  };
+  BlobId next = *log->sweep_blobs("", nothing);
+  EXPECT_EQ(left(small), small.size() - kSweepRows);
+  EXPECT_NE(next, "");
+  while (!next.empty()) next = *log->sweep_blobs(next, nothing);
+  EXPECT_EQ(left(small), 0u);
+
+  Rng rng(1);
+  for (int i = 0; i < 5; ++i) {
+    std::string bytes(3 << 20, '\0');
+    for (char& c : bytes) c = static_cast<char>(rng.below(256));
+    large.push_back(make_blob(bytes));
+  }
+  ASSERT_TRUE(log->append({entry(2)}, large).ok());
+  next = *log->sweep_blobs("", nothing);
+  EXPECT_EQ(left(large), 2u) << "three are more than " << kSweepBytes;
+  EXPECT_EQ(*log->sweep_blobs(next, nothing), "");
+  EXPECT_EQ(left(large), 0u);
+}
+
+// What is left of a long snapshot may fill a piece: the blobs come after it.
+TEST_F(SqliteLogTest, ASweepGoesOnBehindTheRestOfASnapshot) {
+  const auto log = open();
+  const Blob blob = make_blob("old");
+  ASSERT_TRUE(log->append({entry(1), entry(2)}, {blob}).ok());
+  ASSERT_TRUE(log->write_whole_snapshot(1, std::vector<std::string>(2 * kSweepRows + 1, "x")).ok());
+  ASSERT_TRUE(log->write_whole_snapshot(2, {"y"}).ok());
+  int pieces = 1;
+  for (BlobId next = *log->sweep_blobs("", [](const BlobId&) { return false; }); !next.empty(); ++pieces)
+    next = *log->sweep_blobs(next, [](const BlobId&) { return false; });
+  EXPECT_EQ(pieces, 3);
+  EXPECT_FALSE(*log->has_blob(blob.id));
+}
+
+// A snapshot counts with its last part; until then, and after a crash before it, the one before does. What is left of
+// others goes with the next sweep.
+TEST_F(SqliteLogTest, ASnapshotIsWrittenInParts) {
+  const std::vector<std::string> chunks(4, std::string(kEntryBytesMax, 'x'));
+  const auto part = [&](std::size_t first, std::size_t count, bool last) {
+    return Log::SnapshotPart{2, first, std::span(chunks).subspan(first, count), last};
+  };
+  {
+    const auto log = open();
+    ASSERT_TRUE(log->append({entry(1), entry(2), entry(3)}, {}).ok());
+    ASSERT_TRUE(log->write_whole_snapshot(1, {"old"}).ok());
+    EXPECT_FALSE(log->write_snapshot(part(0, 3, false)).ok()) << "more than one part holds";
+    EXPECT_FALSE(log->write_snapshot(part(2, 2, true)).ok()) << "its first part is missing";
+    ASSERT_TRUE(log->write_snapshot(part(0, 2, false)).ok());
+    EXPECT_FALSE(log->write_snapshot(part(1, 1, false)).ok());
+    EXPECT_EQ(log->read_snapshot()->index, 1u);
+  }
+  const auto log = open();
+  ASSERT_EQ(log->read_snapshot()->chunks, std::vector<std::string>{"old"});
+  EXPECT_FALSE(log->write_snapshot(part(2, 2, true)).ok()) << "another life began it";
+  ASSERT_TRUE(log->write_snapshot(part(0, 2, false)).ok());
+  ASSERT_TRUE(log->write_snapshot(part(2, 2, true)).ok());
+  EXPECT_EQ(log->read_snapshot()->index, 2u);
+  EXPECT_EQ(log->read_snapshot()->chunks, chunks);
+  const auto rows = [&] {
+    auto db = Sqlite::open(path(), "");
+    return *db->number("SELECT count(*) FROM chunks");
+  };
+  EXPECT_EQ(rows(), 1 + 2 + 4);
+  EXPECT_EQ(*log->sweep_blobs("", [](const BlobId&) { return true; }), "");
+  EXPECT_EQ(rows(), 4);
+  EXPECT_EQ(log->read_snapshot()->chunks, chunks);
 }
 
 TEST_F(SqliteLogTest, CheckpointsKeepTheWalShort) {
@@ -187,7 +267,7 @@ TEST_F(SqliteLogTest, AnotherProgramsDatabaseIsRefusedAndNeverTouched) {
 
 TEST_F(SqliteLogTest, ANewerFormatIsRefusedAsSuch) {
   open().reset();
-  sql("PRAGMA user_version=2");
+  sql("PRAGMA user_version=3");
   EXPECT_EQ(refused(), Errc::kUnsupported);
 }
 
@@ -444,8 +524,8 @@ TEST_F(SqliteLogTest, WhatNoLogTakesIsRefusedAsAnErrorAndNothingIsWritten) {
   EXPECT_FALSE(log->low_space()) << "none of them says anything of the disk";
   large.bytes.pop_back();
   EXPECT_TRUE(log->append({large}, {}).ok());
-  EXPECT_FALSE(log->write_snapshot(1, {std::string(kEntryBytesMax + 1, 'x')}).ok());
-  EXPECT_TRUE(log->write_snapshot(1, {std::string(kEntryBytesMax, 'x')}).ok());
+  EXPECT_FALSE(log->write_whole_snapshot(1, {std::string(kEntryBytesMax + 1, 'x')}).ok());
+  EXPECT_TRUE(log->write_whole_snapshot(1, {std::string(kEntryBytesMax, 'x')}).ok());
 }
 
 TEST_F(SqliteLogTest, OneReadHandsOutABoundedNumberOfBytes) {
@@ -472,6 +552,22 @@ TEST_F(SqliteLogTest, TheReserveIsThere) {
   ASSERT_EQ(stat(dir_.file("reserve").c_str(), &reserve), 0);
   EXPECT_GE(reserve.st_blocks * 512, kSmallReserve);
   EXPECT_FALSE(log->low_space());
+}
+
+// Log and tip were put back from a backup, beside an accounting that went on.
+TEST_F(DamagedWal, WhatWasPutBackGoesOnBehindWhatOthersHaveSeen) {
+  make(3);
+  {
+    const auto log = open();
+    ASSERT_TRUE(log->is_known_whole());
+    ASSERT_TRUE(log->put_back(8, "accounting").ok());
+    EXPECT_EQ(*log->last_index(), 8u);
+    ASSERT_EQ(log->notices().size(), 1u);
+    EXPECT_NE(log->notices()[0].find("put back from a backup"), std::string::npos);
+    ASSERT_TRUE(log->append({entry(9)}, {}).ok());
+  }
+  EXPECT_EQ(*open()->last_index(), 9u);
+  EXPECT_TRUE(open()->notices().empty());
 }
 
 }  // namespace

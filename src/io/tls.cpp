@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "base/plain_file.h"
 #include "base/text.h"
 #include "io/sha256.h"
 #include "io/x509_text.h"
@@ -30,7 +31,16 @@ std::string time_text(const ASN1_TIME* time) {
   return text;
 }
 
+// The library opens them by name, and would wait for a FIFO.
+Result<void> are_plain(const TlsFiles& files) {
+  for (const auto& path : {files.ca, files.certificate, files.key})
+    if (!path.empty())
+      ::close(TRY(open_plain(path, O_RDONLY, 0, Links::kFollowed)));
+  return {};
+}
+
 Result<SSL_CTX*> make_context(const TlsFiles& files, bool is_server) {
+  TRY(are_plain(files));
   ERR_clear_error();
   SSL_CTX* context = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
   CHECK(context != nullptr);

@@ -62,7 +62,8 @@ struct Holding {
   bool stopping = false;
   std::vector<StepNo> steps;  // launched here and not yet acknowledged as ended
   std::vector<std::tuple<std::uint16_t, std::uint32_t, std::uint32_t>> tasks;  // group, index, incarnation
-  bool paused = false;  // told to pause, not to go on: starts nothing
+  bool paused = false;   // told to pause, not to go on: starts nothing
+  StepNo next_step = 0;  // no step here has had this number or a higher one
 };
 
 }  // namespace lockstep

@@ -21,8 +21,9 @@ inline constexpr std::uint32_t kProtocolMax = 1;
 struct ProcessSpec {
   std::uint32_t uid = 0, gid = 0;
   std::vector<std::uint32_t> groups;
-  std::vector<std::string> argv;      // argv[0] is looked up in the job's PATH when it has no slash
-  std::vector<std::string> env;       // NAME=value, complete
+  std::vector<std::string> argv;  // argv[0] is looked up in the job's PATH when it has no slash
+  std::vector<std::string> env;   // NAME=value, complete but for env_base
+  BlobId env_base;  // more of it, which the agent has been sent before (wire/long_environment.h); env counts. "" = none
   std::vector<std::string> task_env;  // NAME=value with placeholders, per task, after env
   std::string work_dir;
   std::string std_in, std_out,
@@ -72,6 +73,9 @@ struct LaunchTask {
   DeviceSet devices;
 };
 
+// What is told in the output of what is stopped, as far as it is worth telling. Shims are told the number: it stays.
+enum class StopWhy : unsigned char { kNothing, kCancelled, kTimeLimit, kPreempted, kNodeFail, kRequeued, kFailed };
+
 struct StopWork {  // an attempt (step and task unset), a step, or a task
   JobId job;
   AttemptNo attempt = 0;
@@ -80,8 +84,10 @@ struct StopWork {  // an attempt (step and task unset), a step, or a task
   std::uint16_t group = 0;
   std::uint32_t index = 0, incarnation = 0;  // incarnation 0 = not a task
   Duration kill_wait;
+  StopWhy why = StopWhy::kNothing;
 };
 
+// Of a script alone (script without steps) the shell is meant, not what it has started.
 struct SignalWork {
   JobId job;
   AttemptNo attempt = 0;
@@ -105,6 +111,7 @@ struct Hello {
   Node facts;  // name, boot id, cores, devices …
   std::vector<Holding> holdings;
   std::uint16_t peer_port = 0;  // where other agents reach this one, at facts.address; 0 = they cannot
+  JobId highest_job;            // that ever came here; none below is new
 };
 struct Renew {
   std::int64_t sent_boot_us = 0;  // agent's boot-time clock when sent
@@ -115,6 +122,8 @@ struct Report {
   JobId job;
   AttemptNo attempt = 0;
   ReportBody body;
+  std::int64_t made_boot_us = 0;  // agent's boot-time clock when it came to know
+  Duration ago;                   // the same, as of the sending
 };
 using FromAgent = std::variant<Hello, Renew, Report>;
 

@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-inline constexpr std::size_t kRecordBytesMax = 4 << 20;  // one record as it is stored; may span log entries
+inline constexpr std::size_t kRecordBytesMax = 4 << 20;   // one record as it is stored; may span log entries
+inline constexpr std::size_t kSpecBytesMax = 1280 << 10;  // of it, what was asked for: written and named in one turn
 
 // Texts, in bytes.
 inline constexpr std::size_t kNameBytesMax = 256;       // names, words, identifiers
@@ -23,12 +24,12 @@ inline constexpr std::uint64_t kLaunchBytesMax = std::uint64_t{2} << 30;       /
 inline constexpr std::size_t kObjectBytesMax = kRecordBytesMax - (256 << 10);  // body of a front end's object
 
 // Lists: entries, and bytes of all together.
-inline constexpr std::size_t kArgvWordsMax = 65'536, kArgvBytesMax = 2 << 20;
+inline constexpr std::size_t kArgvWordsMax = 65'536, kArgvBytesMax = 1 << 20;
 inline constexpr std::size_t kNamesMax = 1024, kNamesBytesMax = 256 << 10;          // features, partitions, QOS
 inline constexpr std::size_t kManyNamesMax = 16'384, kManyNamesBytesMax = 1 << 20;  // accounts, users, groups
 inline constexpr std::size_t kNodeNamesMax = 32'768, kNodeNamesBytesMax = 1 << 20;  // of a job: -w, -x
 inline constexpr std::size_t kAllNodesMax = 200'000, kAllNodesBytesMax = 3 << 20;   // of a partition, reservation, leaf
-inline constexpr std::size_t kVariablesMax = 16'384, kVariablesBytesMax = 2 << 20;  // of a group of tasks; also options
+inline constexpr std::size_t kVariablesMax = 16'384, kVariablesBytesMax = 1 << 20;  // of a group of tasks; also options
 inline constexpr std::size_t kLabelsMax = 1024, kLabelsBytesMax = 256 << 10;        // also annotations
 inline constexpr std::size_t kTargetsMax = 200'000, kTargetsBytesMax = 8 << 20;     // jobs named by one request
 inline constexpr std::size_t kLevelsMax = 16;                                       // of a topology

@@ -78,6 +78,7 @@ struct EndJob {  // an interactive client is done, or is gone
   JobId job;
   ExitStatus exit;
   bool client_lost = false;
+  Duration ago = {};  // how long before it could say so; believed of the time when no controller could hear
 };
 
 struct CreateStep {
@@ -181,10 +182,23 @@ struct RemoveNode {
 
 // --- the world's reports ---
 
+// What somebody knows of a job beyond the log, which was put back from a backup.
+struct AttemptSeen {
+  JobId job;
+  AttemptNo attempt = 0;  // the highest it has had
+  StepNo next_step = 0;   // in that attempt no step has had this number or a higher one
+};
+
 struct NodeHello {
   Node facts;
-  std::string certificate;  // serial, as TLS proved it; "" = there is no TLS (simulation)
-};                          // facts.meta.name names it; creates or refreshes the record
+  std::string certificate;            // serial, as TLS proved it; "" = there is no TLS (simulation)
+  JobId highest_job;                  // that ever came there
+  std::vector<AttemptSeen> attempts;  // that it holds, where the log has not made them or their steps yet
+};                                    // facts.meta.name names it; creates or refreshes the record
+struct NodeAway {
+  NodeId node;
+  Instant seen_at;  // Node::seen_at after the last hello: a later one says more than this does
+};                  // the connection of its agent broke: it gets no new work before its next hello
 struct NodeLost {
   NodeId node;
 };  // no renewal for the node timeout: it gets no new work; what runs there goes on until it is proven stopped
@@ -211,10 +225,12 @@ struct LaunchFailed {
 };  // this node could not start its part
 struct ScriptEnded {
   ExitStatus exit;
+  bool by_itself = false;  // before the node had heard that the attempt is to stop
 };
 struct MemberStopped {
   bool fenced = false;
-};  // nothing of the attempt lives here any more
+  bool refused = false;  // it never ran here: an attempt of that number had been here before
+};                       // nothing of the attempt lives here any more
 struct MemberPaused {
   bool paused = true;        // false: it goes on
   std::uint32_t number = 0;  // of the order that it answers (Job::pauses)
@@ -249,6 +265,7 @@ struct AgentReport {  // idempotent: late and doubled ones change nothing
   JobId job;
   AttemptNo attempt = 0;
   ReportBody body;
+  Duration ago;  // when that was: the node may have had nobody to tell
 };
 
 // --- the controller's own ---
@@ -265,14 +282,17 @@ struct SetWallOffset {
 struct StartEpoch {
   std::string cluster_name;
 };  // first command after every start
+struct LearnAttempts {
+  std::vector<AttemptSeen> attempts;
+};  // accounting has seen them: the log is older
 
 using CommandBody =
     std::variant<SubmitJob, CancelJob, HoldJob, ReleaseJob, RequeueJob, SuspendJob, ResumeJob, MarkCheckpoint,
                  UpdateJob, EndJob, CreateStep, SignalStep, SetTaskCount, PutUser, PutAccount, RemoveAccount,
                  PutAssociation, RemoveAssociation, PutQos, RemoveQos, PutLicence, RemoveLicence, PutReservation,
                  RemoveReservation, PutPolicy, ResetUsage, PutTopology, PutPartition, RemovePartition, PutObject,
-                 RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello, NodeLost, GiveUpMember,
-                 NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch>;
+                 RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello, NodeAway, NodeLost,
+                 GiveUpMember, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch, LearnAttempts>;
 
 // How far a command has come that is carried out in parts, so that others get their turn in between.
 struct CommandPart {
@@ -286,6 +306,15 @@ struct Command {
   CommandPart part;
 };
 
+// A planned start that the core did not take.
+struct RefusedStart {
+  JobId job;
+  std::string reason;  // one word: "NodeNotUp"; kJobChanged: it is not the job any more that was planned
+  std::string detail;  // which: a node, a limit
+  Wait wait = Wait::kNone;
+};
+inline constexpr const char* kJobChanged = "JobChanged";
+
 struct Answer {
   JobId job;                                         // SubmitJob
   StepNo step = -100;                                // CreateStep
@@ -294,7 +323,8 @@ struct Answer {
   Seq seq = 0;                                       // of the record written
   JoinToken::Role role = JoinToken::Role::kCompute;  // RedeemToken
   std::string realm;
-  std::uint32_t starts_applied = 0;  // ApplyPlan
+  std::uint32_t starts_applied = 0;   // ApplyPlan
+  std::vector<RefusedStart> refused;  // likewise
 };
 
 }  // namespace lockstep

@@ -66,6 +66,7 @@ struct Explanation {
   std::string name, user;
   std::string state;    // "pending"
   std::string because;  // a sentence or two
+  WallTime not_before;  // as its owner asked; 0 = at once
   Foreseen expected;
   std::vector<NodeFunnel> funnels;
   std::uint64_t ahead = 0;            // jobs before it in the order

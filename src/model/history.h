@@ -18,6 +18,7 @@ struct JobRow {
   JobId array_job;
   bool is_element = false;
   std::uint32_t array_index = 0;
+  bool ends_array = false;  // the last element of an array of which none waits any more: Slurm gives it the array's id
   std::string name, user, account, partition, qos, state, node_list, work_dir, comment, command, reason, wckey;
   std::uint32_t uid = 0, gid = 0;
   std::int64_t submitted_us = 0, eligible_us = 0, started_us = 0, ended_us = 0;  // wall clock; 0 = not yet

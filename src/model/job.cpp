@@ -20,7 +20,7 @@ bool legal_transition(JobState from, JobState to) {
   }
 }
 
-bool node_usable(const Node& node) { return node.link == NodeLink::kUp && !node.drain; }
+bool node_usable(const Node& node) { return node.link == NodeLink::kUp && !node_drained(node); }
 
 void share_parts(JobSpec& spec, const JobSpec& other) {
   for (const auto part :

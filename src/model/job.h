@@ -117,8 +117,10 @@ struct Dependency {
     kAfterCorr,
     kSingleton
   } type = Type::kAfterAny;
-  JobId job;       // 0 for kSingleton
-  Duration delay;  // kAfter: this long after the start
+  JobId job;                             // 0 for kSingleton
+  Duration delay;                        // kAfter: this long after the start
+  std::optional<std::uint32_t> element;  // of the array `job`; unset = all of it
+  bool failed = false;  // accounting says how `job`, which is listed no more, ended: this can never hold
   friend bool operator==(const Dependency&, const Dependency&) = default;
 };
 
@@ -246,7 +248,7 @@ struct Promise {
 
 // A running job that has to go for another one.
 struct Eviction {
-  JobId by;                                  // whom it makes room for
+  JobId by;                                  // whom it makes room for; 0: nobody, it is suspended and waits for room
   PreemptMode mode = PreemptMode::kRequeue;  // never kCluster, kOff or kGang
   Instant at;                                // when its grace is over
   std::vector<NodeId> nodes;                 // an elastic job gives up what it has there and stays; empty: all of it

@@ -116,6 +116,8 @@ constexpr void describe(V& v, const Dependency*) {
   v.always("type", &Dependency::type);
   v("job", &Dependency::job);
   v("delay_us", &Dependency::delay, bounded::kSpan);
+  v("element", &Dependency::element);
+  v("failed", &Dependency::failed);
 }
 
 template <class V>

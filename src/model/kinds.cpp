@@ -50,6 +50,7 @@ constexpr Private<JobSpec> kOfJobSpec[] = {
     {"std_out", Visibility::kOwner, [](JobSpec& s) { s.std_out.clear(); }},
     {"std_err", Visibility::kOwner, [](JobSpec& s) { s.std_err.clear(); }},
     {"options", Visibility::kOwner, [](JobSpec& s) { s.options.clear(); }},
+    {"labels", Visibility::kOwner, [](JobSpec& s) { s.labels.clear(); }},
 };
 
 constexpr Private<JoinToken> kOfToken[] = {

@@ -45,6 +45,8 @@ constexpr void describe(V& v, const Cluster*) {
   v("wall_offset_us", &Cluster::wall_offset);
   v("clock_us", &Cluster::clock);
   v("epoch", &Cluster::epoch);
+  v("away_since_us", &Cluster::away_since);
+  v("back_at_us", &Cluster::back_at);
 }
 
 template <class V>
@@ -151,6 +153,7 @@ constexpr void describe(V& v, const Node*) {
   v("weight", &Node::weight);
   v.always("link", &Node::link);
   v("drain", &Node::drain);
+  v("unfit", &Node::unfit);
   v("reason", &Node::reason, bounded::kLines);
   v("reason_by", &Node::reason_by);
   v("reason_at_us", &Node::reason_at);
@@ -209,6 +212,7 @@ constexpr void describe(V& v, const StepSpec*) {
   v("exact", &StepSpec::exact);
   v("overcommit", &StepSpec::overcommit);
   v("whole", &StepSpec::whole);
+  v("sole", &StepSpec::sole);
   v("immediate", &StepSpec::immediate);
   v("distribution", &StepSpec::distribution, bounded::kName);
   v("group", &StepSpec::group);
@@ -233,7 +237,6 @@ constexpr void describe(V& v, const StepPlace*) {
   v("cores", &StepPlace::cores);
   v("devices", &StepPlace::devices);
   v("memory_mb", &StepPlace::memory_mb);
-  v("member", &StepPlace::member);
 }
 
 template <class V>
@@ -246,6 +249,7 @@ constexpr void describe(V& v, const Step*) {
   v("user", &Step::user);
   v.always("state", &Step::state);
   v("places", &Step::places, bounded::Ours{});
+  v("members", &Step::members, bounded::MemberLetters{});
   v("created_us", &Step::created);
   v("started_us", &Step::started);
   v("ended_us", &Step::ended);

@@ -21,6 +21,8 @@ struct Cluster {
   Duration wall_offset;     // wall clock minus cluster time, as last noticed
   Instant clock;            // cluster time of the last entry: the floor after a restart
   std::uint64_t epoch = 0;  // counts controller starts
+  // Of the last start: the last entry before it, and when it was. Nobody heard anything in between.
+  Instant away_since, back_at;
 };
 
 struct User {
@@ -89,7 +91,9 @@ struct Packing {
 };
 
 // Whether a node can take work is derived from these; there is one place (node_usable) that decides.
-enum class NodeLink : unsigned char { kUnknown, kUp, kLost };  // lost: no renewal for the node timeout
+// unknown: not heard in this epoch of the controller. away: its agent's connection broke, and no new one has come yet.
+// lost: no renewal for the node timeout.
+enum class NodeLink : unsigned char { kUnknown, kUp, kLost, kAway };
 
 struct Node {
   Meta meta;  // meta.name is the node name
@@ -106,17 +110,19 @@ struct Node {
   std::vector<std::string> domains;  // topology path, outermost first: {"block1","leaf3"}
   std::uint32_t weight = 1;          // lighter nodes are taken first
   NodeLink link = NodeLink::kUnknown;
-  bool drain = false;  // takes no new work
+  bool drain = false;  // takes no new work, as an administrator decided
+  bool unfit = false;  // nor does it as its agent says, while it says so
   std::string reason;  // why it is drained or down
   UserId reason_by;
-  Instant reason_at, boot_at, seen_at;  // seen_at: last hello or loss
+  Instant reason_at, boot_at, seen_at;  // seen_at: last hello, break of the connection, or loss
   bool has_fence_hook = false;          // someone can prove it stopped (virtual, cloud, power)
   std::string certificate;              // serial of the only one that counts; "" = the first that comes is kept
   bool replaced = false;                // the name was given to another machine: a new boot id proves nothing
   bool trust_administrators = false;    // who is root or administrator there is so for the cluster
 };
 inline constexpr const char* kNoCertificate = "revoked";  // Node::certificate: none counts
-bool node_usable(const Node& node);                       // link up and not drained
+inline bool node_drained(const Node& node) { return node.drain || node.unfit; }
+bool node_usable(const Node& node);  // link up and not drained
 
 // A certificate whose holder has not said hello yet. From then on the node's record knows it.
 struct IssuedCertificate {
@@ -169,6 +175,7 @@ struct StepSpec {
   bool exact = false;          // takes only what it asks for
   bool overcommit = false;
   bool whole = false;        // takes all of the allocation on its nodes (plain srun)
+  bool sole = false;         // what the job was made for: it ends as this ends
   bool immediate = false;    // fail instead of waiting
   std::string distribution;  // "block" (default), "cyclic"
   std::uint16_t group = 0;   // het group
@@ -191,9 +198,10 @@ struct StepPlace {
   CoreSet cores;
   DeviceSet devices;
   std::int64_t memory_mb = 0;
-  MemberState member = MemberState::kAssigned;
+  friend bool operator==(const StepPlace&, const StepPlace&) = default;
 };
 
+// Every report of a node makes a new version of the step: the versions share the places, and differ by a letter.
 struct Step {
   Meta meta;
   JobId job;
@@ -202,7 +210,8 @@ struct Step {
   Ref<StepSpec> spec;
   UserId user;
   StepState state = StepState::kPending;
-  std::vector<StepPlace> places;
+  SharedList<StepPlace> places;      // by their grants, ascending
+  std::vector<MemberState> members;  // one per place
   Instant created, started, ended;
   ExitStatus exit;  // highest over its tasks
   std::vector<std::pair<std::uint32_t, ExitStatus>>

@@ -21,7 +21,8 @@ constexpr auto kWritten = [] {
   return out;
 }();
 constexpr std::size_t kWrittenMost = 6;
-constexpr std::size_t kHurriedMost = 64 << 10;  // a spec that seems larger is looked at closely
+constexpr std::size_t kHurriedMost = 64 << 10;   // a spec that seems larger is looked at closely
+constexpr std::size_t kOrdinaryMost = 16 << 10;  // so is a record
 
 constexpr std::size_t digits(std::uint64_t n) { return (static_cast<std::size_t>(std::bit_width(n)) * 1233 >> 12) + 1; }
 
@@ -322,8 +323,8 @@ void weigh(Weigher& w, const Step& step) {
     w.bits("cores", place.cores);
     w.bits("devices", place.devices);
     w.bytes(12 + digits(static_cast<std::uint64_t>(place.memory_mb < 0 ? -place.memory_mb : place.memory_mb)));
-    w.bytes(20);  // member
   });
+  w.bytes(20 + step.members.size());
   w.list("failures", step.failures, [&](const auto&) { w.fields(2); });
 }
 
@@ -545,8 +546,10 @@ Weight stored_bytes_at_most(const Record& record) {
 
 template <class T>
 Weight RecordScale::part(Known& known, const Ref<T>& ref) {
-  if (!known.part.owner_before(ref) && !ref.owner_before(known.part))
+  if (!known.part.owner_before(ref) && !ref.owner_before(known.part)) {
+    repeated_ += known.weight.bytes;
     return known.weight;
+  }
   known = {ref, weight_of(*ref, true)};
   if (known.weight.bytes > kHurriedMost)
     known.weight = weight_of(*ref, false);
@@ -555,13 +558,24 @@ Weight RecordScale::part(Known& known, const Ref<T>& ref) {
 
 Weight RecordScale::weigh(const Record& record, std::size_t bytes_max) {
   const auto shared = [&]<class T>(const Ref<T>& spec) {
+    Weight weight;
     if constexpr (std::is_same_v<T, JobSpec>)
-      return part(job_spec_, spec);
+      weight = part(job_spec_, spec);
     else
-      return part(step_spec_, spec);
+      weight = part(step_spec_, spec);
+    if (weight.bytes > spec_.bytes)
+      spec_ = weight;
+    return weight;
   };
+  repeated_ = fresh_ = 0;
+  spec_ = {};
   const Weight quick = weight_of(record, true, shared);
-  return quick.bytes <= bytes_max ? quick : weight_of(record, false, shared);
+  if (quick.bytes - repeated_ <= kOrdinaryMost)
+    return quick;
+  const std::size_t repeated = repeated_;  // the first look has made the others known
+  const Weight exact = weight_of(record, false, shared);
+  fresh_ = exact.bytes - std::min(exact.bytes, repeated);
+  return quick.bytes <= bytes_max ? quick : exact;
 }
 
 bool may_be_heavier(const Job& before, const Job& after) {
@@ -571,6 +585,12 @@ bool may_be_heavier(const Job& before, const Job& after) {
          newly(before.array, after.array) || newly(before.first_step, after.first_step) ||
          newly(before.meta.extra, after.meta.extra) || !before.ran_on.shares_with(after.ran_on) ||
          !before.end_reason.shares_with(after.end_reason) || after.members.size() > before.members.size();
+}
+
+bool may_be_heavier(const Step& before, const Step& after) {
+  return before.spec != after.spec || !before.places.shares_with(after.places) ||
+         (after.meta.extra && before.meta.extra != after.meta.extra) || after.members.size() > before.members.size() ||
+         after.failures.size() > before.failures.size();
 }
 
 }  // namespace lockstep

@@ -24,6 +24,10 @@ class RecordScale {
  public:
   // An upper bound, too. Where it is beyond bytes_max it is at most 128 KiB more than stored_bytes_at_most().
   Weight weigh(const Record& record, std::size_t bytes_max);
+  // Of what was weighed last, without a spec that the one before it had, too; 0 of an ordinary record.
+  std::size_t fresh_bytes() const { return fresh_; }
+  // Of what was weighed last, the heavier specification: its own, or that of its first step.
+  const Weight& spec() const { return spec_; }
 
  private:
   struct Known {
@@ -31,12 +35,15 @@ class RecordScale {
     Weight weight;
   };
   template <class T>
-  static Weight part(Known& known, const Ref<T>& ref);
+  Weight part(Known& known, const Ref<T>& ref);
 
   Known job_spec_, step_spec_;
+  std::size_t fresh_ = 0, repeated_ = 0;
+  Weight spec_;
 };
 
 // False where the new version of a record cannot take more than the one before it, so that nothing need be weighed.
 bool may_be_heavier(const Job& before, const Job& after);
+bool may_be_heavier(const Step& before, const Step& after);
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "model/change.h"
+#include "model/command.h"
 #include "model/history.h"
 #include "model/tables.h"
 
@@ -36,6 +37,11 @@ class HistoryStore {
   // Ends the rows of jobs that neither are over nor in the tables: the log lost them. They are charged for nothing that
   // nobody knows. How many jobs there were.
   virtual Result<std::size_t> close_lost(const Tables&, WallTime) { return std::size_t{0}; }
+  // The log was put back from a backup and knows less than this. Remembered until its jobs are beyond what is here.
+  virtual Result<void> note_older_log() { return {}; }
+  // At a start, before catching up. If that was noted: ends, once, the runs and steps that those tables do not know,
+  // and says what their jobs have had beyond them. What has ended here stays as it is, whatever becomes of it there.
+  virtual Result<std::vector<AttemptSeen>> settle_older_log(const Tables&) { return std::vector<AttemptSeen>(); }
 };
 
 }  // namespace lockstep

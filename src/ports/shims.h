@@ -36,6 +36,7 @@ struct ShimEvent {
   std::string why;                  // kFailed
   std::vector<TaskResult> results;  // kEnded, by rank
   std::uint32_t number = 0;         // kPaused, kResumed: of the order that this answers
+  Instant at;                       // boot clock: when it happened, by the shim's word; 0 = just now
 };
 
 class Shims {
@@ -43,11 +44,14 @@ class Shims {
   virtual ~Shims() = default;
   virtual void on_event(std::function<void(ShimEvent)> callback) = 0;
   virtual void start(const ShimStart& start) = 0;  // answers by event; a second start of a key is ignored
-  virtual void signal(const ShimKey& key, std::int32_t signal) = 0;  // to every process of every task
+  // To every process of every task, or to the first process of each alone.
+  enum class Reach : unsigned char { kAll, kFirst };
+  virtual void signal(const ShimKey& key, std::int32_t signal, Reach reach = Reach::kAll) = 0;
   // Every process stops where it is (kPaused follows when none can run any more), or goes on (kResumed).
   virtual void pause(const ShimKey& key, bool paused, std::uint32_t number) = 0;
-  // CONT+TERM, then KILL; without a wait only that, so that nothing paused goes on. Ends in kEnded.
-  virtual void stop(const ShimKey& key, Duration kill_wait) = 0;
+  // CONT+TERM, then KILL; without a wait only that, so that nothing paused goes on. Ends in kEnded. `why` is told in
+  // the output.
+  virtual void stop(const ShimKey& key, Duration kill_wait, StopWhy why = StopWhy::kNothing) = 0;
   virtual void forget(const ShimKey& key) = 0;  // the result is acknowledged: remove its directory
   // What survived the agent: live and ended shims whose result was not forgotten. Their events follow again.
   virtual Result<std::vector<ShimKey>> recover() = 0;

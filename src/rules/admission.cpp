@@ -1,6 +1,7 @@
 #include "rules/admission.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 
@@ -17,7 +18,7 @@ std::optional<Bar> reservation_bar(const Directory& directory, const StartAsk& a
   if (!no)
     return std::nullopt;
   if (!no->node.empty() && no->reason != "Reservation")
-    return Bar{Wait::kNodesUnavailable, "Reserved for " + no->reservation, false, no->until};
+    return Bar{Wait::kNodesUnavailable, reserved_words(*directory.reservation(no->reservation)), false, no->until};
   return Bar{Wait::kReservation, no->reason + ": " + no->reservation, no->reason == "ReservationDeleted", no->until};
 }
 
@@ -46,14 +47,21 @@ std::optional<Bar> first_bar(const Directory& directory, const Ledger& ledger, c
 StartAsk start_ask(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
                    const std::vector<const Node*>& nodes, Duration limit) {
   StartAsk out;
-  out.limits = {&spec, &partition, tres_of(spec, partition, grants, nodes), largest_node_tres(grants, nodes), limit};
-  for (const Node* node : nodes) out.nodes.push_back(node->meta.name);
+  PlaceTres tres = place_tres(spec, partition, grants, nodes);
+  out.limits = {&spec, &partition, std::move(tres.all), std::move(tres.largest_node), limit, {}};
+  for (const Node* node : nodes) {
+    out.nodes.push_back(node->meta.name);
+    out.limits.nodes.push_back(node->id);
+  }
+  std::vector<NodeId>& ids = out.limits.nodes;
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return out;
 }
 
 StartAsk start_ask(const JobSpec& spec, const Partition& partition, Duration limit) {
   StartAsk out;
-  out.limits = {&spec, &partition, least_tres(spec), std::nullopt, limit};
+  out.limits = {&spec, &partition, least_tres(spec), std::nullopt, limit, {}};
   return out;
 }
 

@@ -69,6 +69,21 @@ void give_back(NodeLoad& load, const Grant& grant) {
   load.whole_holders -= grant.whole_node;
 }
 
+namespace {
+
+// Every device that can be held whole and is not taken apart by the grant itself.
+DeviceSet whole_devices(const Node& node, const DeviceSet& free, const std::vector<DevicePart>& parts) {
+  DeviceSet out;
+  free.for_each([&](std::uint32_t i) {
+    if (!node.devices[i].mig)
+      out.set(i);
+  });
+  for (const DevicePart& part : parts) out.clear(part.device);
+  return out;
+}
+
+}  // namespace
+
 std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const GroupSpec& group) {
   if (load.whole_holders > 0 || (group.sharing == Sharing::kExclusive && load.holders > 0))
     return 0;
@@ -135,7 +150,7 @@ std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const 
   grant.tasks = tasks;
   grant.cores = choose_cores(node, free_cores, need.cores, near);
   grant.memory_mb = need.memory_mb;
-  grant.devices = *devices;
+  grant.devices = holds_all(group) ? *devices | whole_devices(node, free, *parts) : *devices;
   grant.parts = std::move(*parts);
   grant.counted = need.counted;
   grant.whole_node = need.whole_node;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rules/fit.h"
 #include "rules/tres.h"
 
 namespace lockstep {
@@ -68,17 +69,48 @@ void change_in(Map& map, const K& key, F&& change) {
 
 }  // namespace
 
+const std::string& Ledger::qos_of(const JobSpec& spec, const std::string& partition) const {
+  static const std::string none;
+  const auto it = partition_qos_.find(partition.empty() ? default_partition_ : partition);
+  return it == partition_qos_.end() || spec.qos == it->second ? none : it->second;
+}
+
 template <class F>
 void Ledger::each_use(const JobSpec& spec, const std::string& partition, F&& change) {
   change_in(own_, spec.account, change);
   for (auto at = tree_.find(spec.account.get()); at != tree_.end(); at = tree_.find(at->second->parent))
     change_in(accounts_, at->first, change);
   change_in(associations_, AssociationKey{spec.account, spec.user, partition}, change);
-  if (spec.qos.empty())
+  const auto change_qos = [&](const std::string& qos) {
+    if (qos.empty())
+      return;
+    change_in(qos_, qos, change);
+    change_in(qos_users_, std::pair{qos, spec.user}, change);
+    change_in(qos_accounts_, std::pair<std::string, std::string>{qos, spec.account}, change);
+  };
+  change_qos(spec.qos);
+  change_qos(qos_of(spec, partition));
+}
+
+void Ledger::count_nodes(const Claim& claim, std::int64_t times) {
+  if (!claim.grants || !nodes_.keeps_any())
     return;
-  change_in(qos_, spec.qos, change);
-  change_in(qos_users_, std::pair{spec.qos, spec.user}, change);
-  change_in(qos_accounts_, std::pair{spec.qos, spec.account}, change);
+  using Of = NodeTally::Of;
+  const JobSpec& spec = *claim.spec;
+  const std::string partition(claim.partition);
+  std::set<NodeId> nodes;
+  for (const Grant& grant : *claim.grants)
+    if (occupies(grant))
+      nodes.insert(grant.node);
+  for (auto at = tree_.find(spec.account.get()); at != tree_.end(); at = tree_.find(at->second->parent))
+    nodes_.count({Of::kAccount, at->first, {}, {}}, nodes, times);
+  nodes_.count({Of::kAssociation, spec.account, spec.user, partition}, nodes, times);
+  for (const std::string& qos : {spec.qos.get(), qos_of(spec, partition)})
+    if (!qos.empty()) {
+      nodes_.count({Of::kQos, qos, {}, {}}, nodes, times);
+      nodes_.count({Of::kQosUser, qos, spec.user, {}}, nodes, times);
+      nodes_.count({Of::kQosAccount, qos, {}, spec.account}, nodes, times);
+    }
 }
 
 void Ledger::submit(const JobSpec& spec, std::int64_t count) {
@@ -101,6 +133,7 @@ void Ledger::count(const Claim& claim, std::int64_t times) {
         add_to(reserved_, std::pair{claim.spec->reservation, name}, times * other.count);
     }
   quotas_.add(claim.spec->account, *claim.tres, times);
+  count_nodes(claim, times);
 }
 
 void Ledger::index(const Job* before, const Job* after) {
@@ -110,8 +143,8 @@ void Ledger::index(const Job* before, const Job* after) {
   if (same_spec && was == is && had == has)
     return;
   const auto claim = [](const Job& job, const Held& held) {
-    return Claim{job.spec.get(), held.allocation->partition, &held.allocation->tres, held.limit_end,
-                 held.allocation->granted};
+    return Claim{job.spec.get(), held.allocation->partition, &held.allocation->tres,
+                 held.limit_end, held.allocation->granted,   &held.allocation->grants};
   };
   if (before) {
     submit(*before->spec, -was);
@@ -125,14 +158,63 @@ void Ledger::index(const Job* before, const Job* after) {
   }
 }
 
-void Ledger::index(const Account* before, const Account* after) {
-  const bool same = before && after && before->parent == after->parent && before->quota == after->quota;
-  if (same)
-    return;
+bool Ledger::index(const Account* before, const Account* after) {
+  const bool bounds_nodes = after && after->limits.grp_tres.nodes != kNoLimit;
+  const bool newly_kept = bounds_nodes && nodes_.keep(NodeTally::Of::kAccount, after->meta.name);
+  const bool moved = !before || !after || before->parent != after->parent;
+  if (!moved && before->quota == after->quota)
+    return newly_kept && counts_jobs();
   if (after)
     tree_[after->meta.name] = std::make_shared<const Account>(*after);
   else
     tree_.erase(before->meta.name);
+  sum_up();
+  return (newly_kept || (moved && nodes_.keeps_any())) && counts_jobs();
+}
+
+bool Ledger::index(const Association*, const Association* after) {
+  return after && after->limits.grp_tres.nodes != kNoLimit &&
+         nodes_.keep(NodeTally::Of::kAssociation, after->account) && counts_jobs();
+}
+
+bool Ledger::index(const Qos*, const Qos* after) {
+  using Of = NodeTally::Of;
+  if (!after)
+    return false;
+  const Limits& limits = after->limits;
+  bool newly_kept = limits.grp_tres.nodes != kNoLimit && nodes_.keep(Of::kQos, after->meta.name);
+  newly_kept |= limits.max_tres_per_user.nodes != kNoLimit && nodes_.keep(Of::kQosUser, after->meta.name);
+  newly_kept |= limits.max_tres_per_account.nodes != kNoLimit && nodes_.keep(Of::kQosAccount, after->meta.name);
+  return newly_kept && counts_jobs();
+}
+
+bool Ledger::index(const Partition* before, const Partition* after) {
+  const std::string& name = (after ? after : before)->meta.name;
+  const std::string was_default = default_partition_;
+  const auto known = partition_qos_.find(name);
+  const std::string had = known == partition_qos_.end() ? "" : known->second, has = after ? after->qos : "";
+  if (has.empty())
+    partition_qos_.erase(name);
+  else
+    partition_qos_[name] = has;
+  if (after && after->is_default)
+    default_partition_ = name;
+  else if (default_partition_ == name)
+    default_partition_.clear();
+  // Who named no partition and waits counts for the default one's QOS.
+  const bool other_default = was_default != default_partition_ && !partition_qos_.empty();
+  return (had != has || other_default) && counts_jobs();
+}
+
+void Ledger::forget_jobs() {
+  own_.clear();
+  qos_.clear();
+  associations_.clear();
+  qos_users_.clear();
+  qos_accounts_.clear();
+  licences_.clear();
+  reserved_.clear();
+  nodes_.forget();
   sum_up();
 }
 
@@ -180,6 +262,39 @@ Use Ledger::of_association(const Directory& directory, const std::string& accoun
     add(sum.end_minutes, it->second.end_minutes);
   }
   return sum;
+}
+
+std::optional<NodesHeld> Ledger::nodes_of_account(const std::string& name) const {
+  if (!nodes_.keeps(NodeTally::Of::kAccount, name))
+    return std::nullopt;
+  return NodesHeld({&nodes_.of({NodeTally::Of::kAccount, name, {}, {}})});
+}
+std::optional<NodesHeld> Ledger::nodes_of_qos(const std::string& name) const {
+  if (!nodes_.keeps(NodeTally::Of::kQos, name))
+    return std::nullopt;
+  return NodesHeld({&nodes_.of({NodeTally::Of::kQos, name, {}, {}})});
+}
+std::optional<NodesHeld> Ledger::nodes_of_qos_user(const std::string& qos, UserId user) const {
+  if (!nodes_.keeps(NodeTally::Of::kQosUser, qos))
+    return std::nullopt;
+  return NodesHeld({&nodes_.of({NodeTally::Of::kQosUser, qos, user, {}})});
+}
+std::optional<NodesHeld> Ledger::nodes_of_qos_account(const std::string& qos, const std::string& account) const {
+  if (!nodes_.keeps(NodeTally::Of::kQosAccount, qos))
+    return std::nullopt;
+  return NodesHeld({&nodes_.of({NodeTally::Of::kQosAccount, qos, {}, account})});
+}
+std::optional<NodesHeld> Ledger::nodes_of_association(const Directory& directory, const std::string& account,
+                                                      UserId user, const std::string& partition) const {
+  if (!nodes_.keeps(NodeTally::Of::kAssociation, account))
+    return std::nullopt;
+  const NodeTally::Holder holder{NodeTally::Of::kAssociation, account, user, partition};
+  if (!partition.empty())
+    return NodesHeld({&nodes_.of(holder)});
+  return NodesHeld(nodes_.of_all_parts(holder, [&](const std::string& where) {
+    const Association* own = directory.association(account, user, where);
+    return !own || own->partition.empty();
+  }));
 }
 
 std::int64_t Ledger::licences_held(std::string_view name) const {

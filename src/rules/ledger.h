@@ -1,14 +1,17 @@
 // Ledger: what jobs hold and how many there are, by everything that bounds them: accounts with those above them,
-// associations, QOS, QOS by user and by account, licences, quotas. Both the core and the planner keep one and bring it
-// forward with the same changes; it follows from the records alone.
+// associations, QOS (a job's own and that of its partition), QOS by user and by account, licences, quotas. Both the
+// core and the planner keep one and bring it forward with the same changes; it follows from the records alone.
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 
 #include "model/directory.h"
+#include "rules/node_tally.h"
 #include "rules/quota.h"
 
 namespace lockstep {
@@ -28,6 +31,7 @@ struct Claim {
   const Tres* tres = nullptr;
   Instant limit_end;  // kNever: counted as a year from `granted`
   Instant granted;
+  const std::vector<Grant>* grants = nullptr;  // on which nodes
 };
 
 class Ledger {
@@ -36,7 +40,13 @@ class Ledger {
   // number of elements nor what it holds is different.
   void index(const Job* before, const Job* after);
   // An account has changed. When its place in the tree or its quota did, the sums are made again.
-  void index(const Account* before, const Account* after);
+  // True, as with the next three: some jobs count for others than before. Whoever keeps the ledger forgets the jobs and
+  // indexes each again.
+  bool index(const Account* before, const Account* after);
+  bool index(const Association* before, const Association* after);
+  bool index(const Qos* before, const Qos* after);
+  bool index(const Partition* before, const Partition* after);
+  void forget_jobs();
   void clear();
 
   // A start that is proposed and not committed yet counts as taken (times = 1) until it is answered (-1).
@@ -49,6 +59,13 @@ class Ledger {
   // Of a user's association; partition "": of all partitions in which the user has none of its own.
   Use of_association(const Directory& directory, const std::string& account, UserId user,
                      const std::string& partition) const;
+  // On which nodes jobs of the holder run; nullopt: not kept, as nothing bounds their number.
+  std::optional<NodesHeld> nodes_of_account(const std::string& name) const;
+  std::optional<NodesHeld> nodes_of_qos(const std::string& name) const;
+  std::optional<NodesHeld> nodes_of_qos_user(const std::string& qos, UserId user) const;
+  std::optional<NodesHeld> nodes_of_qos_account(const std::string& qos, const std::string& account) const;
+  std::optional<NodesHeld> nodes_of_association(const Directory& directory, const std::string& account, UserId user,
+                                                const std::string& partition) const;
   std::int64_t licences_held(std::string_view name) const;
   std::int64_t licences_held_in(const std::string& reservation, const std::string& name) const;  // by jobs naming it
   const QuotaTree& quotas() const { return quotas_; }
@@ -56,14 +73,17 @@ class Ledger {
   friend bool operator==(const Ledger& a, const Ledger& b) {
     return a.accounts_ == b.accounts_ && a.associations_ == b.associations_ && a.qos_ == b.qos_ &&
            a.qos_users_ == b.qos_users_ && a.qos_accounts_ == b.qos_accounts_ && a.licences_ == b.licences_ &&
-           a.reserved_ == b.reserved_;
+           a.reserved_ == b.reserved_ && a.nodes_.agrees_with(b.nodes_);
   }
 
  private:
   template <class F>
   void each_use(const JobSpec& spec, const std::string& partition, F&& change);
   void submit(const JobSpec& spec, std::int64_t count);
+  void count_nodes(const Claim& claim, std::int64_t times);
   void sum_up();
+  bool counts_jobs() const { return !own_.empty(); }
+  const std::string& qos_of(const JobSpec& spec, const std::string& partition) const;  // the partition's; "" = none
 
   using AssociationKey = std::tuple<std::string, UserId, std::string>;
   std::map<std::string, Ref<Account>, std::less<>> tree_;  // name, parent, quota
@@ -75,6 +95,9 @@ class Ledger {
   std::map<std::string, std::int64_t, std::less<>> licences_;
   std::map<std::pair<std::string, std::string>, std::int64_t> reserved_;  // reservation, licence
   QuotaTree quotas_;
+  std::map<std::string, std::string, std::less<>> partition_qos_;  // of partitions that have one
+  std::string default_partition_;
+  NodeTally nodes_;
 };
 
 // TRES-minutes that jobs of the use may still spend at `now`.

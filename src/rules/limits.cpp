@@ -23,6 +23,7 @@ struct Level {
 struct Levels {
   std::vector<Level> qos, assoc;
   Use own;  // of the user in the account, whether or not there is a record
+  std::string own_partition;
 };
 
 Levels levels_of(const Directory& directory, const Ledger& ledger, const LimitAsk& ask) {
@@ -44,7 +45,7 @@ Levels levels_of(const Directory& directory, const Ledger& ledger, const LimitAs
   const std::string partition = ask.partition ? ask.partition->meta.name : "";
   const Association* a = directory.association(spec.account, spec.user, partition);
   if (a || directory.account(spec.account))
-    out.own = ledger.of_association(directory, spec.account, spec.user, a ? a->partition : "");
+    out.own = ledger.of_association(directory, spec.account, spec.user, out.own_partition = a ? a->partition : "");
   if (a)
     out.assoc.push_back(
         {format("user {} in account {}", a->user, a->account), &a->limits, out.own, nullptr, nullptr, a});
@@ -166,8 +167,33 @@ std::optional<Denial> user_in_account(const Levels& levels, std::int64_t Limits:
   return std::nullopt;
 }
 
+std::optional<NodesHeld> group_nodes(const Directory& directory, const Levels& levels, const Ledger& ledger,
+                                     const Level& level, const JobSpec& spec) {
+  if (level.limits->grp_tres.nodes == kNoLimit)
+    return std::nullopt;
+  if (level.qos)
+    return ledger.nodes_of_qos(level.qos->meta.name);
+  if (level.account)
+    return ledger.nodes_of_account(level.account->meta.name);
+  return ledger.nodes_of_association(directory, spec.account, spec.user, levels.own_partition);
+}
+
+// What is too much with what is held. A node counts once, however many jobs share it; as long as no place is known, as
+// many as possible are shared.
+std::optional<Excess> group_excess(const TresLimit& limit, const Tres& held, const LimitAsk& ask,
+                                   const std::optional<NodesHeld>& nodes) {
+  if (limit.nodes == kNoLimit || !nodes)
+    return first_excess(limit, held, ask.tres);
+  Tres before = held, more = ask.tres;
+  before.nodes = nodes->count();
+  const std::int64_t with = ask.nodes.empty() ? std::max(before.nodes, more.nodes) : nodes->count_with(ask.nodes);
+  more.nodes = with - before.nodes;
+  return first_excess(limit, before, more);
+}
+
 // What is held together with the job's own. fresh: as if nobody else held anything.
-std::optional<Denial> together(const Levels& levels, const Ledger& ledger, const LimitAsk& ask, bool fresh) {
+std::optional<Denial> together(const Directory& directory, const Levels& levels, const Ledger& ledger,
+                               const LimitAsk& ask, bool fresh) {
   const JobSpec& spec = *ask.spec;
   const Use none;
   const auto use_of = [&](const Level& level) -> const Use& { return fresh ? none : level.use; };
@@ -184,23 +210,40 @@ std::optional<Denial> together(const Levels& levels, const Ledger& ledger, const
     return no;
   if (auto no = each_level(levels, &Limits::grp_tres, LimitFamily::kQosGrp, LimitFamily::kAssocGrp, false, fresh,
                            [&](const Level& level, const TresLimit& limit) {
-                             return first_excess(limit, use_of(level).tres, ask.tres);
+                             return group_excess(
+                                 limit, use_of(level).tres, ask,
+                                 fresh ? std::nullopt : group_nodes(directory, levels, ledger, level, spec));
                            }))
     return no;
-  bool user_bound = false;
+  bool user_bound = false, account_bound = false;
+  TresLimit user_hidden, account_hidden;
+  const auto left_of = [](const TresLimit& whole, TresLimit& hidden) {
+    TresLimit limit = whole;
+    hide(limit, hidden);
+    cover(hidden, whole);
+    return limit;
+  };
   for (const Level& level : levels.qos) {
     const Limits& l = *level.limits;
+    const std::string& name = level.qos->meta.name;
     if (l.max_jobs_per_user != kNoLimit && !user_bound) {
       user_bound = true;
       if (auto no = over("QOSMaxJobsPerUserLimit", level, l.max_jobs_per_user, user_use(level).jobs, 1, "jobs", fresh))
         return no;
     }
-    if (auto no = over("MaxJobsPerAccount", level, l.max_jobs_per_account, account_use(level).jobs, 1, "jobs", fresh))
-      return no;
-    if (auto no = first_excess(l.max_tres_per_user, user_use(level).tres, ask.tres))
-      return denial(limit_word(LimitFamily::kQosMaxPerUser, no->name), level, *no, fresh);
-    if (auto no = first_excess(l.max_tres_per_account, account_use(level).tres, ask.tres))
-      return denial(limit_word(LimitFamily::kMaxPerAccount, no->name), level, *no, fresh);
+    if (l.max_jobs_per_account != kNoLimit && !account_bound) {
+      account_bound = true;
+      if (auto no = over("MaxJobsPerAccount", level, l.max_jobs_per_account, account_use(level).jobs, 1, "jobs", fresh))
+        return no;
+    }
+    if (!bounds_nothing(l.max_tres_per_user))
+      if (auto no = group_excess(left_of(l.max_tres_per_user, user_hidden), user_use(level).tres, ask,
+                                 fresh ? std::nullopt : ledger.nodes_of_qos_user(name, spec.user)))
+        return denial(limit_word(LimitFamily::kQosMaxPerUser, no->name), level, *no, fresh);
+    if (!bounds_nothing(l.max_tres_per_account))
+      if (auto no = group_excess(left_of(l.max_tres_per_account, account_hidden), account_use(level).tres, ask,
+                                 fresh ? std::nullopt : ledger.nodes_of_qos_account(name, spec.account)))
+        return denial(limit_word(LimitFamily::kMaxPerAccount, no->name), level, *no, fresh);
   }
   if (!user_bound)
     return user_in_account(levels, &Limits::max_jobs, "AssocMaxJobsLimit", fresh ? 0 : levels.own.jobs, 1, fresh);
@@ -272,8 +315,8 @@ std::optional<Denial> first_denial_to_start(const Directory& directory, const Le
   const Levels levels = levels_of(directory, ledger, ask);
   if (auto no = own_size(levels, ask, ask.per_node.has_value()))
     return no;
-  if (auto no = together(levels, ledger, ask, false)) {
-    no->lasting = together(levels, ledger, ask, true).has_value();
+  if (auto no = together(directory, levels, ledger, ask, false)) {
+    no->lasting = together(directory, levels, ledger, ask, true).has_value();
     return no;
   }
   if (auto no = minutes(directory, levels, ask, now, spendings))
@@ -289,10 +332,10 @@ bool amounts_that_bind(const Directory& directory, const Ledger& ledger, const J
                        const Partition* partition, std::vector<std::int64_t>& out) {
   const Levels levels =
       levels_of(directory, ledger, {.spec = &spec, .partition = partition, .tres = {}, .per_node = {}});
-  const auto look = [&](const TresLimit& limit, const Tres& held) {
+  const auto look = [&](const TresLimit& limit, const Tres& held, const std::optional<NodesHeld>& nodes) {
     for (const TresField& field : kTresFields)
       if (limit.*field.limit != kNoLimit)
-        out.push_back(held.*field.count);
+        out.push_back(field.limit == &TresLimit::nodes && nodes ? nodes->count() : held.*field.count);
     for (const NamedCount& other : limit.others) out.push_back(count_of(held, other.name));
   };
   bool minutes = false;
@@ -300,7 +343,7 @@ bool amounts_that_bind(const Directory& directory, const Ledger& ledger, const J
     const Limits& l = *level.limits;
     minutes = minutes || !bounds_nothing(l.grp_tres_mins) || !bounds_nothing(l.grp_tres_run_mins) ||
               l.grp_wall_mins != kNoLimit;
-    look(l.grp_tres, level.use.tres);
+    look(l.grp_tres, level.use.tres, group_nodes(directory, levels, ledger, level, spec));
     if (l.grp_jobs != kNoLimit)
       out.push_back(level.use.jobs);
     if (l.max_jobs != kNoLimit)
@@ -309,10 +352,11 @@ bool amounts_that_bind(const Directory& directory, const Ledger& ledger, const J
   for (const Level& level : levels.qos) {
     look_at(level);
     const Limits& l = *level.limits;
-    const Use& user = ledger.of_qos_user(level.qos->meta.name, spec.user);
-    const Use& account = ledger.of_qos_account(level.qos->meta.name, spec.account);
-    look(l.max_tres_per_user, user.tres);
-    look(l.max_tres_per_account, account.tres);
+    const std::string& name = level.qos->meta.name;
+    const Use& user = ledger.of_qos_user(name, spec.user);
+    const Use& account = ledger.of_qos_account(name, spec.account);
+    look(l.max_tres_per_user, user.tres, ledger.nodes_of_qos_user(name, spec.user));
+    look(l.max_tres_per_account, account.tres, ledger.nodes_of_qos_account(name, spec.account));
     if (l.max_jobs_per_user != kNoLimit)
       out.push_back(user.jobs);
     if (l.max_jobs_per_account != kNoLimit)
@@ -332,7 +376,7 @@ std::optional<Denial> first_denial_to_submit(const Directory& directory, const L
                     jobs, "jobs", jobs > bound);
       }))
     return no;
-  bool user_bound = false;
+  bool user_bound = false, account_bound = false;
   for (const Level& level : levels.qos) {
     const Limits& l = *level.limits;
     const std::string& name = level.qos->meta.name;
@@ -342,6 +386,8 @@ std::optional<Denial> first_denial_to_submit(const Directory& directory, const L
                          ledger.of_qos_user(name, spec.user).submitted, jobs, "jobs", false))
         return no;
     }
+    if (l.max_submit_jobs_per_account == kNoLimit || std::exchange(account_bound, true))
+      continue;
     if (auto no = over("MaxSubmitJobsPerAccount", level, l.max_submit_jobs_per_account,
                        ledger.of_qos_account(name, spec.account).submitted, jobs, "jobs", false))
       return no;
@@ -353,7 +399,7 @@ std::optional<Denial> first_denial_to_submit(const Directory& directory, const L
   if (std::any_of(levels.qos.begin(), levels.qos.end(), [](const Level& l) { return l.qos->deny_on_limit; })) {
     if (auto no = own_size(levels, ask, true))
       return no;
-    if (auto no = together(levels, ledger, ask, true))
+    if (auto no = together(directory, levels, ledger, ask, true))
       return no;
   }
   return std::nullopt;
@@ -369,7 +415,7 @@ std::vector<SharedBound> shared_bounds(const Directory& directory, const JobSpec
     TresLimit limit = whole;
     hide(limit, hidden);
     for (const TresField& field : kTresFields)
-      if (limit.*field.limit != kNoLimit)
+      if (limit.*field.limit != kNoLimit && field.limit != &TresLimit::nodes)
         out.push_back({holder, std::string(field.name), limit.*field.limit});
     for (const NamedCount& other : limit.others) out.push_back({holder, other.name, other.count});
     if (hides)
@@ -379,7 +425,8 @@ std::vector<SharedBound> shared_bounds(const Directory& directory, const JobSpec
     if (bound != kNoLimit)
       out.push_back({holder, "jobs", bound});
   };
-  bool group_jobs = false, user_jobs = false;
+  bool group_jobs = false, user_jobs = false, account_jobs = false;
+  TresLimit user_hidden, account_hidden;
   for (const Level& level : levels.qos) {
     const Limits& l = *level.limits;
     add_tres(level.holder, l.grp_tres, true);
@@ -388,15 +435,18 @@ std::vector<SharedBound> shared_bounds(const Directory& directory, const JobSpec
     group_jobs = group_jobs || l.grp_jobs != kNoLimit;
     const std::string user = format("{}/user {}", level.holder, spec.user.value);
     const std::string account = format("{}/account {}", level.holder, spec.account.c_str());
-    for (const auto& [holder, limit] : {std::pair{&user, &l.max_tres_per_user}, {&account, &l.max_tres_per_account}}) {
-      const TresLimit kept = std::exchange(hidden, {});
-      add_tres(*holder, *limit, false);
-      hidden = kept;
-    }
+    std::swap(hidden, user_hidden);
+    add_tres(user, l.max_tres_per_user, true);
+    std::swap(hidden, user_hidden);
+    std::swap(hidden, account_hidden);
+    add_tres(account, l.max_tres_per_account, true);
+    std::swap(hidden, account_hidden);
     if (!user_jobs)
       add_jobs(user, l.max_jobs_per_user);
     user_jobs = user_jobs || l.max_jobs_per_user != kNoLimit;
-    add_jobs(account, l.max_jobs_per_account);
+    if (!account_jobs)
+      add_jobs(account, l.max_jobs_per_account);
+    account_jobs = account_jobs || l.max_jobs_per_account != kNoLimit;
   }
   bool own_jobs = user_jobs;
   for (const Level& level : levels.assoc) {
@@ -480,9 +530,22 @@ QosRights qos_rights(const Directory& directory, const Association* own, const s
 
 }  // namespace
 
+namespace {
+
+// Slurm's accounts and QOS have no capitals, and it folds those that are written: so are they found here, where no name
+// is spelt as it was written.
+template <class Known>
+std::string as_known(const std::string& written, Known&& known) {
+  const std::string folded = lower(written);
+  return !known(written) && known(folded) ? folded : written;
+}
+
+}  // namespace
+
 Result<Standing> standing_of(const Directory& directory, const JobSpec& spec) {
   const Policy& policy = directory.policy();
-  Standing out{spec.account, spec.qos};
+  Standing out{as_known(spec.account, [&](const std::string& name) { return directory.account(name) != nullptr; }),
+               as_known(spec.qos, [&](const std::string& name) { return directory.qos_named(name) != nullptr; })};
   const User* user = directory.user(spec.user);
   if (out.account.empty() && user)
     out.account = directory.default_account(user->meta.name);
@@ -490,7 +553,10 @@ Result<Standing> standing_of(const Directory& directory, const JobSpec& spec) {
     out.account = user->account;
   const std::string partition = spec.partitions.empty() ? "" : spec.partitions.front();
   const Association* own = directory.association(out.account, spec.user, partition);
-  if (policy.enforce_associations && !own)
+  // As in Slurm the administrator needs none: who keeps the cluster going must be able to try it.
+  const bool is_root =
+      user && user->uid == 0 && user->realm == "local" && (out.account.empty() || directory.account(out.account));
+  if (policy.enforce_associations && !own && !is_root)
     return invalid(
         format("Invalid account or account/partition combination specified: user {} has no association with "
                "account {}",

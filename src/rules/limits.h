@@ -32,6 +32,7 @@ struct LimitAsk {
   Tres tres;
   std::optional<Tres> per_node;  // largest_node_tres()
   Duration limit = kForever;     // time limit
+  std::vector<NodeId> nodes;     // of the place, each once; empty = not known
 };
 
 // The Spendings of now: asked for only where a limit of minutes is set.
@@ -51,7 +52,7 @@ std::optional<Denial> first_denial_to_submit(const Directory& directory, const L
                                              std::int64_t jobs);
 
 // A bound on what several jobs hold together, as far as it binds this job: of a group, or of one user or account under
-// a QOS. Minutes and quotas are not among them.
+// a QOS. Minutes, quotas and numbers of nodes are not among them: jobs may share nodes, which no sum shows.
 struct SharedBound {
   std::string holder;    // equal for jobs that share it: "qos gold/user 7"
   std::string resource;  // name of a TRES, or "jobs"

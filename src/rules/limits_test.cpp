@@ -14,6 +14,7 @@ class LimitsTest : public ::testing::Test {
     for (const auto& [id, name] : {std::pair{1u, "ann"}, {2u, "bo"}}) {
       User user;
       user.id = UserId(id);
+      user.uid = 1000 + id;
       user.meta.name = name;
       directory.users[user.id] = std::make_shared<const User>(user);
     }
@@ -480,6 +481,42 @@ TEST_F(LimitsTest, Standing) {
   EXPECT_TRUE(standing_of(directory, job).ok());
   job.user = UserId(2);
   EXPECT_FALSE(standing_of(directory, job).ok());
+}
+
+TEST_F(LimitsTest, RootNeedsNoAssociationAndNamesAreFolded) {
+  Policy policy;
+  policy.enforce_associations = true;
+  directory.policy_record = std::make_shared<const Policy>(policy);
+  User root;
+  root.id = UserId(9);
+  root.meta.name = "root";
+  directory.users[root.id] = std::make_shared<const User>(root);
+  JobSpec job;
+  job.user = root.id;
+  EXPECT_TRUE(standing_of(directory, job).ok());
+  job.account = "physics";
+  EXPECT_TRUE(standing_of(directory, job).ok());
+  job.account = "nowhere";
+  EXPECT_FALSE(standing_of(directory, job).ok());
+  root.realm = "farm";  // root of somebody's machine is not the cluster's
+  directory.users[root.id] = std::make_shared<const User>(root);
+  job.account = "";
+  EXPECT_FALSE(standing_of(directory, job).ok());
+
+  job.user = UserId(1);
+  job.account = "PHYSICS";
+  job.qos = "Gold";
+  const auto standing = standing_of(directory, job);
+  ASSERT_TRUE(standing.ok());
+  EXPECT_EQ(standing->account, "physics");
+  EXPECT_EQ(standing->qos, "gold");
+  account("Capital", "");
+  Association own;
+  own.account = "Capital";
+  own.user = "ann";
+  put(own);
+  job.account = "Capital";  // as it is written, where there is such a one
+  EXPECT_EQ(standing_of(directory, job)->account, "Capital");
 }
 
 TEST_F(LimitsTest, Partitions) {

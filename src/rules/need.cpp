@@ -91,6 +91,10 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
   }
   add_counted(need.counted, group.per_node.counted, 1);
   add_counted(need.counted, group.per_task.counted, tasks);
+  if (holds_all(group))
+    for (const Counted& there : node.counted)
+      if (const std::int64_t more = there.count - count_of(need.counted, there.name); more > 0)
+        add_counted(need.counted, {{there.name, more}}, 1);
   if (need.devices.size() > 1)
     std::stable_sort(need.devices.begin(), need.devices.end(),
                      [](const DeviceAsk& a, const DeviceAsk& b) { return !a.type.empty() && b.type.empty(); });
@@ -108,7 +112,7 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
       task_cores * group.per_task.cores + group.per_node.cores + std::uint64_t{group.cores_per_device} * devices;
   cores = std::max<std::uint64_t>({cores, group.contiguous_cores_min, 1});
   need.whole_node = group.sharing == Sharing::kExclusive;
-  if (need.whole_node && group.all_cores)
+  if (holds_all(group))
     cores = std::max<std::uint64_t>(cores, node.cores);
   need.cores = static_cast<std::uint32_t>(std::min<std::uint64_t>(cores, UINT32_MAX));
 
@@ -267,6 +271,8 @@ bool counted_fit(const Node& node, const std::vector<Counted>& held, const std::
     return c.count >= 0 && count_of(held, c.name) + c.count <= count_of(node.counted, c.name);
   });
 }
+
+bool holds_all(const GroupSpec& group) { return group.sharing == Sharing::kExclusive && group.all_cores; }
 
 std::uint32_t devices_per_job(const GroupSpec& group) {
   std::uint32_t count = 0;

@@ -46,6 +46,10 @@ void add_counted(std::vector<Counted>& into, const std::vector<Counted>& more, s
 // Whether what is held and what is needed are together no more than the node has.
 bool counted_fit(const Node& node, const std::vector<Counted>& held, const std::vector<Counted>& need);
 
+// As Slurm's --exclusive: every core, whole device and counted resource of its nodes is the job's, so that limits see
+// what nobody else can use. Only what is asked for has to be there and whole.
+bool holds_all(const GroupSpec& group);
+
 std::uint32_t devices_per_job(const GroupSpec& group);
 
 }  // namespace lockstep

@@ -31,6 +31,13 @@ std::int64_t log2_of(std::int64_t x) {
   return log;
 }
 
+// What a job of this size keeps of a delay, in millionths: all when it is tiny, least when it is the whole cluster.
+std::int64_t kept_by(const OrderPolicy& policy, std::int64_t size, std::int64_t capacity) {
+  CHECK(size > 0 && capacity > 0);
+  const auto share = static_cast<std::int64_t>(static_cast<__int128>(std::min(size, capacity)) * kMillion / capacity);
+  return kMillion - share * policy.spare_permille / 1000;
+}
+
 Error out_of(const char* field, const char* range) {
   return invalid(std::string(field) + " must be from " + range, field);
 }
@@ -48,8 +55,8 @@ Result<void> OrderPolicy::validate() const {
     return out_of("short_run", "a second to a year");
   if (steep < 0 || steep > 10'000)
     return out_of("steep", "0 to 10000");
-  if (wide_permille < 0 || wide_permille > 100'000)
-    return out_of("wide_permille", "0 to 100000");
+  if (spare_permille < 0 || spare_permille > 1000)
+    return out_of("spare_permille", "0 to 1000");
   if (predicted_min < seconds(1) || predicted_min.us > kYear)
     return out_of("predicted_min", "a second to a year");
   if (filler_permille < 1 || filler_permille > 100'000)
@@ -77,7 +84,7 @@ Duration spread_of(const OrderPolicy& policy, Duration backlog) {
 }
 
 Turn turn_of(const OrderPolicy& policy, const OrderFacts& facts) {
-  CHECK(facts.size > 0 && facts.capacity > 0 && facts.spread >= seconds(1));
+  CHECK(facts.spread >= seconds(1));
   const std::int64_t predicted_us = std::clamp(facts.predicted.us, policy.predicted_min.us, kYear);
   const auto spread = static_cast<__int128>(facts.spread.us);
 
@@ -86,13 +93,15 @@ Turn turn_of(const OrderPolicy& policy, const OrderFacts& facts) {
 
   const __int128 steep_us = static_cast<__int128>(predicted_us) * policy.steep;
   const __int128 by_length = spread * steep_us / (steep_us + spread);
-  const auto share = static_cast<std::int64_t>(static_cast<__int128>(std::min(facts.size, facts.capacity)) * kMillion /
-                                               facts.capacity);
-  const std::int64_t cube = share * share / kMillion * share / kMillion;
-  const __int128 width = kMillion + static_cast<__int128>(cube) * policy.wide_permille / 1000;
+  const std::int64_t kept = kept_by(policy, facts.size, facts.capacity);
 
-  const Instant at = facts.submitted + Duration{static_cast<std::int64_t>(by_doublings + by_length * width / kMillion)};
-  return {at, at + policy.overdue_after};
+  const Instant at = facts.submitted + Duration{static_cast<std::int64_t>(by_doublings + by_length * kept / kMillion)};
+  return {at, at + overdue_after(policy, facts.size, facts.capacity)};
+}
+
+Duration overdue_after(const OrderPolicy& policy, std::int64_t size, std::int64_t capacity) {
+  const __int128 kept = kept_by(policy, size, capacity);
+  return {static_cast<std::int64_t>(policy.overdue_after.us * kept / kMillion)};
 }
 
 Duration filler_time(const OrderPolicy& policy, Duration limit, Duration predicted, bool first_is_overdue) {

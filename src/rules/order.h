@@ -6,16 +6,17 @@
 //
 //   spread = spread_min + backlog_share * (time to drain what waits)              fixed when the job is submitted
 //   turn   = submitted + spread * (doubling * log2(predicted / short_run)
-//                                  + steep * predicted / (steep * predicted + spread) * (1 + wide * (size /
-//                                  capacity)^3))
+//                                  + steep * predicted / (steep * predicted + spread) * (1 - size / capacity))
+//   overdue = turn + overdue_after * (1 - size / capacity)
 //
 // Short jobs go ahead of long ones, and what has waited long goes ahead of what comes later. The logarithm lets tiny
 // jobs, which cost nobody anything, far ahead. The fraction orders jobs of hours as shortest-first would, but puts none
-// back by more than one spread: what a linear or a pure shortest-first order does to the longest has no bound. Only
-// jobs that need most of the cluster for long are put back further, since nobody else runs while they do; size matters
-// otherwise not at all, wide jobs are slow to start as it is. The spread follows the backlog: with days of work queued
-// an hour more is little, on an idle cluster it is much.
-// docs/decisions/0004-order-among-equals.md has the figures, where the constants come from and what else was tried.
+// back by more than one spread: what a linear or a pure shortest-first order does to the longest has no bound. The
+// wider a job, the less it is put back and the sooner its promise binds: nearly everything that runs has to end before
+// it can start, so wide jobs are slow to start as it is, and who is passed by all others pays for the gain of all
+// others. The spread follows the backlog: with days of work queued an hour more is little, on an idle cluster it is
+// much. docs/decisions/0004-order-among-equals.md has the figures, where the constants come from and what else was
+// tried.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,9 @@ struct OrderPolicy {
   Duration short_run = seconds(100);          // what the doublings are counted from
   Duration predicted_min = seconds(5);        // shorter ones are alike
   std::int64_t steep = 10;                    // half a spread for a job of a tenth of the spread
-  std::int64_t wide_permille = 2000;          // of its spread a job of the whole cluster is put back further
+  std::int64_t spare_permille = 1000;         // of both the delay by length and overdue_after, for the whole cluster
   std::int64_t filler_permille = 850;         // of its predicted run time a filler is tested with
-  Duration overdue_after = seconds(160'000);  // its turn, from which on a waiting job's promise binds
+  Duration overdue_after = seconds(160'000);  // its turn, from which on the promise of a tiny job that waits binds
 
   Result<void> validate() const;
   friend bool operator==(const OrderPolicy&, const OrderPolicy&) = default;
@@ -69,6 +70,9 @@ struct Turn {
 };
 
 Turn turn_of(const OrderPolicy& policy, const OrderFacts& facts);
+
+// How long after its turn a job of this size is overdue. size and capacity as in OrderFacts.
+Duration overdue_after(const OrderPolicy& policy, std::int64_t size, std::int64_t capacity);
 
 // How long a job counts as running when it is asked whether it would end before the first of the queue can start. What
 // runs already ends at its limit. Before the first is overdue its start is a forecast, and a prediction is enough; from

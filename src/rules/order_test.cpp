@@ -33,22 +33,32 @@ TEST(Order, TheDefaultIsValidAndNonsenseIsRefusedByField) {
   EXPECT_EQ(field([](OrderPolicy& p) { p.doubling_permille = -1; }), "doubling_permille");
   EXPECT_EQ(field([](OrderPolicy& p) { p.short_run = {}; }), "short_run");
   EXPECT_EQ(field([](OrderPolicy& p) { p.steep = -1; }), "steep");
-  EXPECT_EQ(field([](OrderPolicy& p) { p.wide_permille = -1; }), "wide_permille");
+  EXPECT_EQ(field([](OrderPolicy& p) { p.spare_permille = 1001; }), "spare_permille");
   EXPECT_EQ(field([](OrderPolicy& p) { p.predicted_min = {}; }), "predicted_min");
   EXPECT_EQ(field([](OrderPolicy& p) { p.filler_permille = 0; }), "filler_permille");
   EXPECT_EQ(field([](OrderPolicy& p) { p.overdue_after = seconds(-1); }), "overdue_after");
 }
 
-TEST(Order, ShortGoesAheadOfLongAndWidthCountsOnlyNearTheWhole) {
+TEST(Order, ShortGoesAheadOfLong) {
   EXPECT_LT(turn(4, minutes(10)).at, turn(4, hours(10)).at);
-  EXPECT_LT(turn(64, hours(1)).at, turn(512, hours(1)).at);
-  EXPECT_LT(turn(64, hours(1)).at - turn(1, hours(1)).at, minutes(10));  // an eighth of the cluster hardly matters
   for (Duration p = seconds(5); p < hours(500); p = p * 2) EXPECT_LT(turn(8, p).at, turn(8, p * 2).at) << p.us;
   EXPECT_EQ(turn(8, seconds(1)).at, turn(8, seconds(5)).at);  // shorter than that are alike
 }
 
+// Who needs the whole cluster waits for everybody anyway: it is not put back for its length, and overdue at its turn.
+TEST(Order, TheWidestIsSparedWhatTheOthersGoAhead) {
+  const auto behind = [](std::int64_t size) { return turn(size, hours(10)).at - turn(1, hours(1)).at; };
+  EXPECT_LT(behind(512), behind(257));
+  EXPECT_LT(behind(257), behind(64));
+  EXPECT_LT(behind(64), behind(1));
+  EXPECT_LT((turn(512, hours(10)).at - kSubmitted).us * 4, (turn(1, hours(10)).at - kSubmitted).us * 3);
+  EXPECT_EQ(turn(512, hours(10)).overdue_at, turn(512, hours(10)).at);
+  EXPECT_EQ(overdue_after({}, 256, 512), OrderPolicy{}.overdue_after / 2);
+  EXPECT_EQ(overdue_after({}, 513, 512), Duration{});  // nodes may have gone since it was taken
+}
+
 TEST(Order, WaitingLongEnoughOvertakesEverythingThatComesLater) {
-  const Turn longest = turn(512, hours(24 * 300));
+  const Turn longest = turn(1, hours(24 * 300));
   const Turn tiny = turn(1, seconds(1));
   const Duration between = longest.at - tiny.at;
   EXPECT_GT(between, Duration{});
@@ -68,7 +78,8 @@ TEST(Order, TheSpreadFollowsTheBacklogUpToItsBound) {
 TEST(Order, OverdueComesSomeSpreadsAfterTheTurn) {
   const OrderPolicy policy;
   const Turn idle = turn(1, hours(1), Duration{});
-  EXPECT_EQ(idle.overdue_at - idle.at, policy.overdue_after);
+  EXPECT_EQ(idle.overdue_at - idle.at, overdue_after(policy, 1, 512));
+  EXPECT_GT(idle.overdue_at - idle.at, policy.overdue_after * 9 / 10);
 }
 
 // Against floating point: the integers are right to a thousandth of a spread.
@@ -91,7 +102,7 @@ TEST(Order, AgreesWithTheFormula) {
     const double doublings = std::log2(length / static_cast<double>(policy.short_run.us));
     const double spreads = static_cast<double>(policy.doubling_permille) / 1000 * doublings +
                            steep / (steep + static_cast<double>(spread.us)) *
-                               (1 + static_cast<double>(policy.wide_permille) / 1000 * std::pow(share, 3));
+                               (1 - static_cast<double>(policy.spare_permille) / 1000 * share);
     const Turn turn = turn_of(policy, {kSubmitted, size, capacity, predicted, spread});
     EXPECT_NEAR(static_cast<double>((turn.at - kSubmitted).us), static_cast<double>(spread.us) * spreads,
                 static_cast<double>(spread.us) * 0.001)

@@ -1,13 +1,16 @@
 // Whether a request could ever be met, in words that say what is lacking; and whether a finished proposal meets it.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "base/text.h"
 #include "model/bounds.h"
 #include "rules/fit.h"
 #include "rules/growth.h"
 #include "rules/need.h"
+#include "rules/tres.h"
 
 namespace lockstep {
 
@@ -27,6 +30,18 @@ std::string largest_words(const Node& node) {
   std::string words = format("{} has {} cores, {} MB of memory", node.meta.name, node.cores, node.memory_mb);
   for (const auto& [name, count] : devices) words += format(", {} {}", count, name);
   return words;
+}
+
+// The tasks would have room if they asked for no devices.
+bool devices_are_missing(const GroupSpec& group, const std::vector<const Node*>& nodes) {
+  GroupSpec bare = group;
+  bare.per_task.devices.clear();
+  bare.per_node.devices.clear();
+  bare.per_job.clear();
+  const NodeLoad empty;
+  std::uint64_t room = 0;
+  for (const Node* node : nodes) room += tasks_that_fit(*node, empty, bare);
+  return room >= group.tasks.min && (devices_per_job(group) > 0 || !group.per_task.devices.empty());
 }
 
 // Why no empty node can run even one task of the group.
@@ -176,11 +191,13 @@ Result<void> check_possible(const JobSpec& spec, const Partition& partition, con
       if (devices > all_devices)
         return impossible(format("asks for {} devices; partition {} has {}", devices, partition.meta.name, all_devices),
                           group_field(g, "per_job"));
+      const bool wants_devices = devices_are_missing(group, fit_in);
       return impossible(
-          format("asks for {} tasks on {} node(s); the {} nodes it may use have room for {} when empty",
+          format("asks for {} task(s) on {} node(s){}; the {} nodes it may use have room for {} when empty{}",
                  group.tasks.min, group.nodes.min == 0 ? std::string("any number of") : format("{}", group.nodes.min),
-                 fit_in.size(), room),
-          group_field(g, "tasks"));
+                 devices > 0 ? format(" with {} devices", devices) : std::string(), fit_in.size(), room,
+                 wants_devices ? format(" and {} devices: devices are what is missing", all_devices) : std::string()),
+          group_field(g, wants_devices ? "devices" : "tasks"));
     }
     for (const Grant& grant : *grants) {
       TRY(take(loads[grant.node], *by_id.at(grant.node), grant));
@@ -203,6 +220,8 @@ Result<void> check_allocation(const JobSpec& spec, const Partition& partition, c
     const bool twice = stacks(group);
     const NameSet wanted(group.only_nodes);
     const Eligible eligible_here(partition, group);
+    const bool alike = !counts_its_nodes(group);  // what it needs does not hang on the node
+    std::optional<std::pair<std::uint32_t, NodeNeed>> known;
     for (std::size_t i = 0; i < grants.size(); ++i) {
       const Grant& grant = grants[i];
       if (grant.group != g)
@@ -219,7 +238,9 @@ Result<void> check_allocation(const JobSpec& spec, const Partition& partition, c
         return conflict("a grant without tasks");
       if ((group.tasks_per_node > 0 && here->second > group.tasks_per_node) || here->second > kTasksPerNodeMax)
         return conflict("too many tasks on a node");
-      const NodeNeed need = need_on_node(node, group, grant.tasks, 0);
+      if (!known || !alike || known->first != grant.tasks)
+        known.emplace(grant.tasks, need_on_node(node, group, grant.tasks, 0));
+      const NodeNeed& need = known->second;
       if (grant.cores.count() < need.cores || grant.memory_mb < need.memory_mb)
         return conflict("a grant is too small");
       if (!choose_devices(node, grant.devices, need.devices))

@@ -100,6 +100,18 @@ std::vector<Window> windows_between(const Reservation& r, WallTime from, WallTim
   return out;
 }
 
+std::optional<Duration> longest_gap(const Reservation& r) {
+  if (r.recurrence == Recurrence::kNone)
+    return std::nullopt;
+  // Gaps repeat themselves within a week at the latest.
+  constexpr std::size_t kWindowsOfAWeek = 24 * 7;
+  const std::vector<Window> windows = windows_between(r, r.start, {r.start.us + 3 * kWeek}, 2 * kWindowsOfAWeek);
+  Duration longest;
+  for (std::size_t i = 1; i < windows.size(); ++i)
+    longest = std::max(longest, Duration{windows[i].start.us - windows[i - 1].end.us});
+  return longest;
+}
+
 bool in_force(const Reservation& r, WallTime t) {
   const auto window = window_after(r, t);
   return window && window->start <= t;
@@ -208,6 +220,32 @@ const Reservation* keeps_away(const Directory& directory, const JobSpec& spec, c
   return nullptr;
 }
 
+namespace {
+
+// Of several that a job names each will do; its nodes may be of one or of another.
+std::vector<const Reservation*> usable_ones(const Directory& directory, const JobSpec& spec, const Reservation* own,
+                                            WallTime from, WallTime to) {
+  if (spec.reservation.empty())
+    return {own};
+  std::vector<const Reservation*> out;
+  for (const std::string& name : split(spec.reservation, ','))
+    if (const Reservation* r = directory.reservation(name); r && admits(directory, *r, spec) && has_room(*r, from, to))
+      out.push_back(r);
+  return out;
+}
+
+std::optional<ReservationDenial> node_denial(const Directory& directory, const JobSpec& spec, const Reservation* own,
+                                             const std::string& node, WallTime from, WallTime to) {
+  const bool inside = own && !spec.reservation.empty() && !own->flex && !(own->any_nodes && own->nodes.empty());
+  if (inside && !keeps_node(*own, node))
+    return ReservationDenial{"Reservation", own->meta.name, node, {}};
+  if (const Reservation* other = keeps_away(directory, spec, own, node, from, to))
+    return ReservationDenial{"ReqNodeNotAvail", other->meta.name, node, window_after(*other, from)->end};
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<ReservationDenial> reservation_denial(const Directory& directory, const JobSpec& spec,
                                                     const std::vector<std::string>& nodes, WallTime from, WallTime to) {
   if (directory.reservations.empty() && spec.reservation.empty())
@@ -226,14 +264,31 @@ std::optional<ReservationDenial> reservation_denial(const Directory& directory, 
       no.reason = "ReservationDeleted";
     return no;
   }
-  const bool inside = own && !spec.reservation.empty() && !own->flex && !(own->any_nodes && own->nodes.empty());
+  const std::vector<const Reservation*> any = usable_ones(directory, spec, own, from, to);
   for (const std::string& node : nodes) {
-    if (inside && !keeps_node(*own, node))
-      return ReservationDenial{"Reservation", own->meta.name, node, {}};
-    if (const Reservation* other = keeps_away(directory, spec, own, node, from, to))
-      return ReservationDenial{"ReqNodeNotAvail", other->meta.name, node, window_after(*other, from)->end};
+    std::optional<ReservationDenial> first;
+    bool open = false;
+    for (const Reservation* r : any) {
+      auto no = node_denial(directory, spec, r, node, from, to);
+      open = open || !no;
+      if (no && !first)
+        first = std::move(no);
+    }
+    if (!open)
+      return first;
   }
   return std::nullopt;
+}
+
+std::string reserved_words(const Reservation& reservation) {
+  return reservation.maint ? "Reserved for maintenance" : "Reserved for " + reservation.meta.name;
+}
+
+bool shuts_for_good(const Directory& directory, const Reservation& r, const JobSpec& spec, Duration limit) {
+  if (!spec.reservation.empty() || (r.magnetic && admits(directory, r, spec)))
+    return false;
+  const auto gap = longest_gap(r);
+  return gap && *gap < limit;
 }
 
 std::vector<NamedCount> reserved_licences(const Directory& directory, const Ledger& ledger, const Reservation* own,

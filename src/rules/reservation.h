@@ -22,6 +22,8 @@ std::optional<Window> window_after(const Reservation& reservation, WallTime t);
 // All windows that overlap [from, to), at most `count_max` of them, in order.
 std::vector<Window> windows_between(const Reservation& reservation, WallTime from, WallTime to, std::size_t count_max);
 bool in_force(const Reservation& reservation, WallTime t);
+// The longest time between two of its windows; nullopt: it does not come again, so that it is over one day.
+std::optional<Duration> longest_gap(const Reservation& reservation);
 // Whether any window of one overlaps any of the other, looking as far as both repeat themselves (four weeks).
 bool overlap(const Reservation& a, const Reservation& b);
 
@@ -49,6 +51,11 @@ std::optional<ReservationDenial> reservation_denial(const Directory& directory, 
 // node by node; `own` is reservation_of() for the same time.
 const Reservation* keeps_away(const Directory& directory, const JobSpec& spec, const Reservation* own,
                               std::string_view node, WallTime from, WallTime to);
+
+// What is told of a job that a reservation keeps from its nodes: "Reserved for maintenance".
+std::string reserved_words(const Reservation& reservation);
+// Whether the reservation never leaves a node it keeps to the job for as long as it may run: it comes again too soon.
+bool shuts_for_good(const Directory& directory, const Reservation& reservation, const JobSpec& spec, Duration limit);
 
 // Licences that reservations other than the job's own keep during [from, to) and that their jobs do not hold yet.
 std::vector<NamedCount> reserved_licences(const Directory& directory, const Ledger& ledger, const Reservation* own,

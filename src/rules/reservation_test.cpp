@@ -58,6 +58,15 @@ TEST(Reservation, NextOccurrenceFarAhead) {
   EXPECT_FALSE(in_force(r, at(5, 23)));
 }
 
+TEST(Reservation, TheLongestGapIsWhatAJobMayRunAtMost) {
+  EXPECT_EQ(longest_gap(made(Recurrence::kNone, at(0, 2), hours(4))), std::nullopt) << "after it there is no end";
+  EXPECT_EQ(longest_gap(made(Recurrence::kHourly, at(0, 2), minutes(10))), minutes(50));
+  EXPECT_EQ(longest_gap(made(Recurrence::kDaily, at(0, 2), hours(4))), hours(20));
+  EXPECT_EQ(longest_gap(made(Recurrence::kWeekday, at(2, 2), hours(4))), hours(20 + 48)) << "over the weekend";
+  EXPECT_EQ(longest_gap(made(Recurrence::kWeekend, at(5, 2), hours(4))), hours(20 + 24 * 5));
+  EXPECT_EQ(longest_gap(made(Recurrence::kWeekly, at(3, 2), hours(4))), hours(24 * 7 - 4));
+}
+
 TEST(Reservation, WeekdaysGoByTheirOwnCalendar) {
   // 23:00 UTC on Sunday is Monday morning in a zone nine hours ahead.
   Reservation r = made(Recurrence::kWeekday, at(-1, 23), hours(1));
@@ -151,6 +160,24 @@ TEST_F(ReservationRule, MagneticDrawsWhoIsLetIn) {
   EXPECT_EQ(reason(ann, {"n1", "n3"}, at(1, 0), at(1, 5)), "");
   EXPECT_EQ(reason(ann, {"n1"}, at(1, 0), at(3, 0)), "ReqNodeNotAvail");  // longer than the window
   EXPECT_EQ(reason(bo, {"n1"}, at(1, 0), at(1, 5)), "ReqNodeNotAvail");
+}
+
+TEST_F(ReservationRule, OfSeveralThatAJobNamesAnyWillDo) {
+  Reservation r = made(Recurrence::kNone, at(1, 0), hours(24));
+  r.nodes = {"n1"};
+  keep(r);
+  Reservation other = r;
+  other.meta.name = "other";
+  other.nodes = {"n2"};
+  keep(other);
+  ann.reservation = "r,other";
+  EXPECT_EQ(reason(ann, {"n1"}, at(1, 0), at(1, 5)), "");
+  EXPECT_EQ(reason(ann, {"n2"}, at(1, 0), at(1, 5)), "");
+  EXPECT_EQ(reason(ann, {"n1", "n2"}, at(1, 0), at(1, 5)), "");
+  EXPECT_EQ(reason(ann, {"n3"}, at(1, 0), at(1, 5)), "Reservation");
+  other.users = {"bo"};
+  keep(other);
+  EXPECT_EQ(reason(ann, {"n2"}, at(1, 0), at(1, 5)), "Reservation");  // that one does not let her in
 }
 
 TEST_F(ReservationRule, WhoIsLetIn) {

@@ -1,10 +1,10 @@
 #include "rules/tres.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <utility>
 
 #include "base/text.h"
+#include "rules/need.h"
 
 namespace lockstep {
 
@@ -33,23 +33,95 @@ void add_devices(Tres& tres, const std::string& kind, const std::string& type, s
     add_named(tres.others, "gres/" + kind + ":" + type, count);
 }
 
-void add_grant(Tres& tres, const Grant& grant, const Node& node) {
-  tres.cpu += grant.cores.count();
-  tres.memory_mb += grant.memory_mb;
-  std::map<std::pair<std::string_view, std::string_view>, std::int64_t> kinds;
-  grant.devices.for_each([&](std::uint32_t i) {
-    if (i < node.devices.size())
-      ++kinds[{node.devices[i].kind, node.devices[i].type}];
-  });
-  for (const auto& [kind, count] : kinds) add_devices(tres, std::string(kind.first), std::string(kind.second), count);
-  for (const DevicePart& part : grant.parts) {
-    if (part.mig.empty())
-      add_named(tres.others, "gres/mps", part.milli / 10);  // a hundredth of a GPU is one, as Slurm counts MPS
-    else
-      add_devices(tres, "gpu", part.mig, 1);
+// Counts grants, of one node or of thousands: names are put together once, at the end.
+class Counter {
+ public:
+  void add(const Grant& grant, const Node& node) {
+    plain_.cpu += grant.cores.count();
+    plain_.memory_mb += grant.memory_mb;
+    const Device* last = nullptr;  // most devices of a node are alike
+    std::int64_t alike = 0;
+    grant.devices.for_each([&](std::uint32_t i) {
+      if (i >= node.devices.size())
+        return;
+      const Device& device = node.devices[i];
+      if (last && device.kind == last->kind && device.type == last->type) {
+        ++alike;
+        return;
+      }
+      if (last)
+        count(last->kind, last->type, alike);
+      last = &device;
+      alike = 1;
+    });
+    if (last)
+      count(last->kind, last->type, alike);
+    for (const DevicePart& part : grant.parts) {
+      if (part.mig.empty())
+        add_named(plain_.others, "gres/mps", part.milli / 10);  // a hundredth of a GPU is one, as Slurm counts MPS
+      else
+        count("gpu", part.mig, 1);
+    }
+    for (const Counted& counted : grant.counted) add_named(plain_.others, "gres/" + counted.name, counted.count);
   }
-  for (const Counted& counted : grant.counted) add_named(tres.others, "gres/" + counted.name, counted.count);
-}
+  void add(const Counter& other) {
+    plain_.cpu += other.plain_.cpu;
+    plain_.memory_mb += other.plain_.memory_mb;
+    for (const NamedCount& named : other.plain_.others) add_named(plain_.others, named.name, named.count);
+    for (const Kind& kind : other.kinds_) of(kind.kind, kind.type).count += kind.count;
+  }
+  // In every amount what is the larger of both.
+  void raise(const Counter& other) {
+    plain_.cpu = std::max(plain_.cpu, other.plain_.cpu);
+    plain_.memory_mb = std::max(plain_.memory_mb, other.plain_.memory_mb);
+    for (const NamedCount& named : other.plain_.others)
+      set_count(plain_, named.name, std::max(named.count, lockstep::count_of(plain_, named.name)));
+    for (const Kind& kind : other.kinds_)
+      if (Kind& mine = of(kind.kind, kind.type); mine.count < kind.count)
+        mine.count = kind.count;
+  }
+  void clear() {
+    plain_.cpu = plain_.memory_mb = 0;
+    plain_.others.clear();
+    kinds_.clear();
+  }
+  Tres tres() const {
+    Tres out = plain_;
+    for (const Kind& kind : kinds_)
+      if (kind.kind == "gpu" && kind.type.empty())
+        out.gpus += kind.count;
+      else
+        add_named(out.others, name_of(kind), kind.count);
+    return out;
+  }
+
+ private:
+  struct Kind {
+    std::string_view kind, type;  // no type: of all types
+    std::int64_t count = 0;
+  };
+  static std::string name_of(const Kind& kind) {
+    std::string name = "gres/";
+    name += kind.kind;
+    if (!kind.type.empty())
+      (name += ':') += kind.type;
+    return name;
+  }
+  Kind& of(std::string_view kind, std::string_view type) {
+    for (Kind& known : kinds_)
+      if (known.kind == kind && known.type == type)
+        return known;
+    return kinds_.emplace_back(Kind{kind, type, 0});
+  }
+  void count(std::string_view kind, std::string_view type, std::int64_t times) {
+    of(kind, {}).count += times;
+    if (!type.empty())
+      of(kind, type).count += times;
+  }
+
+  Tres plain_;
+  std::vector<Kind> kinds_;  // a few
+};
 
 void add_licenses(Tres& tres, const JobSpec& spec) {
   if (spec.licenses.empty())
@@ -106,32 +178,36 @@ std::int64_t billing_of(const Tres& tres, const std::vector<TresWeight>& weights
   return static_cast<std::int64_t>(std::min<__int128>((milli + 500) / 1000, INT64_MAX));
 }
 
+PlaceTres place_tres(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+                     const std::vector<const Node*>& nodes) {
+  CHECK(grants.size() == nodes.size());
+  std::vector<std::pair<NodeId, std::size_t>> by_node;
+  by_node.reserve(grants.size());
+  for (std::size_t i = 0; i < grants.size(); ++i) by_node.emplace_back(grants[i].node, i);
+  std::sort(by_node.begin(), by_node.end());
+  Counter all, largest, here;
+  std::int64_t distinct = 0;
+  for (std::size_t i = 0; i < by_node.size(); ++distinct) {
+    here.clear();
+    for (const NodeId node = by_node[i].first; i < by_node.size() && by_node[i].first == node; ++i)
+      here.add(grants[by_node[i].second], *nodes[by_node[i].second]);
+    all.add(here);
+    largest.raise(here);
+  }
+  PlaceTres out{all.tres(), largest.tres()};
+  out.all.nodes = distinct;
+  add_licenses(out.all, spec);
+  out.all.billing = billing_of(out.all, partition.billing);
+  return out;
+}
+
 Tres tres_of(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
              const std::vector<const Node*>& nodes) {
-  CHECK(grants.size() == nodes.size());
-  Tres tres;
-  std::set<NodeId> distinct;
-  for (std::size_t i = 0; i < grants.size(); ++i) {
-    add_grant(tres, grants[i], *nodes[i]);
-    distinct.insert(grants[i].node);
-  }
-  tres.nodes = static_cast<std::int64_t>(distinct.size());
-  add_licenses(tres, spec);
-  tres.billing = billing_of(tres, partition.billing);
-  return tres;
+  return place_tres(spec, partition, grants, nodes).all;
 }
 
 Tres largest_node_tres(const std::vector<Grant>& grants, const std::vector<const Node*>& nodes) {
-  CHECK(grants.size() == nodes.size());
-  std::map<NodeId, Tres> each;
-  for (std::size_t i = 0; i < grants.size(); ++i) add_grant(each[grants[i].node], grants[i], *nodes[i]);
-  Tres largest;
-  for (const auto& [id, tres] : each) {
-    for (const TresField& field : kTresFields) largest.*field.count = std::max(largest.*field.count, tres.*field.count);
-    for (const NamedCount& other : tres.others)
-      set_count(largest, other.name, std::max(other.count, count_of(largest, other.name)));
-  }
-  return largest;
+  return place_tres({}, {}, grants, nodes).largest_node;
 }
 
 Tres least_tres(const JobSpec& spec) {
@@ -167,6 +243,21 @@ Tres least_tres(const JobSpec& spec) {
     tres.nodes = std::max<std::int64_t>(most, 1);
   add_licenses(tres, spec);
   return tres;
+}
+
+bool counts_its_nodes(const GroupSpec& group) { return holds_all(group) || group.all_memory; }
+
+Tres least_on_node(const Node& like, const GroupSpec& group) {
+  const NodeNeed need = need_on_node(like, group, 1, 0);
+  Grant grant;
+  grant.cores = CoreSet::first_n(std::min(need.cores, CoreSet::kCapacity));
+  grant.memory_mb = need.memory_mb;
+  grant.counted = need.counted;
+  if (holds_all(group))
+    for (std::uint32_t i = 0; i < like.devices.size(); ++i)
+      if (like.devices[i].healthy && !like.devices[i].mig)
+        grant.devices.set(i);
+  return largest_node_tres({grant}, {&like});
 }
 
 }  // namespace lockstep

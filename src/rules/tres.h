@@ -37,8 +37,19 @@ Tres tres_of(const JobSpec& spec, const Partition& partition, const std::vector<
 // The most that one node of the grants counts for, amount by amount: what limits "per node" look at.
 Tres largest_node_tres(const std::vector<Grant>& grants, const std::vector<const Node*>& nodes);
 
+// Both at once: each grant is looked at once.
+struct PlaceTres {
+  Tres all, largest_node;
+};
+PlaceTres place_tres(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
+                     const std::vector<const Node*>& nodes);
+
 // The least any allocation for the spec counts for, before a place is known. Memory and billing that depend on the node
 // chosen are left out.
 Tres least_tres(const JobSpec& spec);
+// Whether that is less than what its place will count for: it holds whole nodes, or all the memory of its nodes.
+bool counts_its_nodes(const GroupSpec& group);
+// The least that one such node counts for, if it is like this one.
+Tres least_on_node(const Node& like, const GroupSpec& group);
 
 }  // namespace lockstep

@@ -134,15 +134,16 @@ std::string usage_name_of(const Directory& directory, const RunningUse& use) {
   return fresh_usage(directory, use).meta.name;
 }
 
-Usage charged(const Directory& directory, const Usage* before, const RunningUse& ended, Instant now, Instant floor) {
+Usage charged(const Directory& directory, const Usage* before, const RunningUse& ended, Instant now, Instant floor,
+              Instant until) {
   const std::string& qos = ended.spec->qos;
   const Allocation& allocation = *ended.allocation;
   Usage usage = before ? *before : fresh_usage(directory, ended);
   Spent spent;
   if (before && before->as_of >= floor)
     spent = decayed(Spent{before->spent, before->wall_ms}, now - before->as_of, half_life_of(directory, qos));
-  add_spent(spent, accrued(allocation.tres, now - std::max(allocation.granted, floor), half_life_of(directory, qos),
-                           usage_factor_of(directory, qos)));
+  add_spent(spent, accrued(allocation.tres, std::max(Duration{}, until - std::max(allocation.granted, floor)),
+                           half_life_of(directory, qos), usage_factor_of(directory, qos)));
   usage.spent = std::move(spent.tres);
   usage.wall_ms = spent.wall_ms;
   usage.as_of = now;

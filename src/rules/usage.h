@@ -44,9 +44,10 @@ struct RunningUse {
 
 // Name of the record that an attempt is charged to.
 std::string usage_name_of(const Directory& directory, const RunningUse& use);
-// The record `before` (null = there is none yet) with one ended attempt added; meta is left as it was. floor: see
-// usage_floor(), as cluster time.
-Usage charged(const Directory& directory, const Usage* before, const RunningUse& ended, Instant now, Instant floor);
+// The record `before` (null = there is none yet) with one attempt added that ended at `until`; meta is left as it was.
+// floor: see usage_floor(), as cluster time.
+Usage charged(const Directory& directory, const Usage* before, const RunningUse& ended, Instant now, Instant floor,
+              Instant until);
 
 // Everything that was spent, as of one instant. Costs a pass over the records and the running jobs.
 class Spendings {

@@ -88,13 +88,14 @@ TEST(Usage, ARunningJobCountsAsMuchAsOneThatEndsNow) {
   const Spendings running(w.directory, std::span(&use, 1), end, {});
   const Spent before = running.of_user("physics", UserId(1));
   EXPECT_GT(before.tres.cpu, 4 * hours(28).millis());
-  w.keep(charged(w.directory, nullptr, use, end, {}));
+  w.keep(charged(w.directory, nullptr, use, end, {}, end));
   const Spendings ended(w.directory, {}, end, {});
   EXPECT_EQ(ended.of_user("physics", UserId(1)), before);
   EXPECT_EQ(ended.of_qos("normal"), before);
   // A second job on top of what has faded meanwhile.
   w.allocation.granted = end + kWeek;
-  w.keep(charged(w.directory, w.directory.usages.begin()->second.get(), use, end + kWeek + seconds(10), {}));
+  w.keep(charged(w.directory, w.directory.usages.begin()->second.get(), use, end + kWeek + seconds(10), {},
+                 end + kWeek + seconds(10)));
   const Spent both = Spendings(w.directory, {}, end + kWeek + seconds(10), {}).of_user("physics", UserId(1));
   EXPECT_NEAR(static_cast<double>(both.tres.cpu), static_cast<double>(before.tres.cpu) / 2 + 40'000, 8000);
   EXPECT_EQ(w.directory.usages.size(), 1u);
@@ -104,15 +105,15 @@ TEST(Usage, AResetForgetsWhatWasBefore) {
   World w;
   const RunningUse use{&w.spec, &w.allocation};
   const Instant end = w.allocation.granted + seconds(100);
-  w.keep(charged(w.directory, nullptr, use, end, {}));
+  w.keep(charged(w.directory, nullptr, use, end, {}, end));
   EXPECT_EQ(Spendings(w.directory, {}, end + seconds(10), end + seconds(5)).leaves().size(), 0u);
   // Of a job that runs across it only the later part counts.
   World other;
   const RunningUse runs{&other.spec, &other.allocation};
   const Spendings across(other.directory, std::span(&runs, 1), end, end - seconds(1));
   EXPECT_NEAR(static_cast<double>(across.of_user("physics", UserId(1)).wall_ms), 1000, 1);
-  const Usage again =
-      charged(w.directory, w.directory.usages.begin()->second.get(), use, end + seconds(20), end + seconds(5));
+  const Usage again = charged(w.directory, w.directory.usages.begin()->second.get(), use, end + seconds(20),
+                              end + seconds(5), end + seconds(20));
   EXPECT_NEAR(static_cast<double>(again.wall_ms), 15'000, 1);
 }
 
@@ -124,7 +125,8 @@ TEST(Usage, NoDecayKeepsAll) {
   qos.usage_factor_milli = 500;
   w.directory.qos["normal"] = std::make_shared<const Qos>(qos);
   const RunningUse use{&w.spec, &w.allocation};
-  const Usage usage = charged(w.directory, nullptr, use, w.allocation.granted + kWeek, {});
+  const Usage usage =
+      charged(w.directory, nullptr, use, w.allocation.granted + kWeek, {}, w.allocation.granted + kWeek);
   EXPECT_EQ(usage.spent.cpu, 4 * kWeek.millis() / 2);
   w.keep(usage);
   EXPECT_EQ(Spendings(w.directory, {}, w.allocation.granted + kWeek * 9, {}).of_qos("normal").tres.cpu,

@@ -32,15 +32,23 @@ void Admission::look_again() {
   ++counted_;
   bounded_ = counts_ || partitions_choose_ || !directory_.reservations.empty();
   turned_ = turned_ || (counts_ && !before);
-  if (!counts_)
-    ledger_.clear();
-  else if (!before)
-    for (const auto& [name, account] : directory_.accounts) ledger_.index(nullptr, account.get());
+  if (counts_ != before)
+    ledger_.forget_jobs();
   const bool ranks = any(directory_.qos, [](const Qos& q) { return q.priority > 0; });
   weighted_ = policy.weight_age > 0 || policy.weight_job_size > 0 || !policy.weight_tres.empty() ||
               (policy.weight_assoc > 0 && !directory_.associations.empty()) ||
               (policy.weight_fair_share > 0 && !directory_.accounts.empty()) || (policy.weight_qos > 0 && ranks);
 }
+
+void Admission::count_anew(bool needed) {
+  if (!needed)
+    return;
+  ledger_.forget_jobs();
+  turned_ = counts_;
+  ++counted_;
+}
+
+void Admission::index(const Partition* before, const Partition* after) { count_anew(ledger_.index(before, after)); }
 
 void Admission::partitions_choose(bool some_do) {
   if (partitions_choose_ == some_do)
@@ -62,15 +70,22 @@ Admission::Effect Admission::observe(const Change& change) {
     spendings_.reset();
     return Effect::kUsage;
   }
-  if (const auto* account = std::get_if<Ref<Account>>(&change.record)) {
-    const Account* before = directory_.account((*account)->meta.name);
-    const Ref<Account> held = before ? directory_.accounts.find((*account)->meta.name)->second : nullptr;
+  const auto take_over = [&]<class T>(const Ref<T>& record, const Ref<T>& before) {
     directory_.apply_directory(change);
-    if (counts_)
-      ledger_.index(held.get(), change.removed ? nullptr : account->get());
-  } else if (!directory_.apply_directory(change)) {
+    count_anew(ledger_.index(before.get(), change.removed ? nullptr : record.get()));
+  };
+  const auto held = [](const auto& records, const std::string& name) {
+    const auto it = records.find(name);
+    return it == records.end() ? nullptr : it->second;
+  };
+  if (const auto* account = std::get_if<Ref<Account>>(&change.record))
+    take_over(*account, held(directory_.accounts, (*account)->meta.name));
+  else if (const auto* association = std::get_if<Ref<Association>>(&change.record))
+    take_over(*association, held(directory_.associations, (*association)->meta.name));
+  else if (const auto* qos = std::get_if<Ref<Qos>>(&change.record))
+    take_over(*qos, held(directory_.qos, (*qos)->meta.name));
+  else if (!directory_.apply_directory(change))
     return Effect::kNone;
-  }
   look_again();
   spendings_.reset();
   return std::holds_alternative<Ref<Reservation>>(change.record) ? Effect::kReservations : Effect::kBounds;

@@ -33,6 +33,7 @@ class Admission {
   // Takes over a change of a record it keeps. Jobs come through index().
   Effect observe(const Change& change);
   void index(const Job* before, const Job* after);
+  void index(const Partition* before, const Partition* after);
   void partitions_choose(bool some_do);  // some partition takes only some accounts or QOS
   void count(const Claim& claim, std::int64_t times) {
     ++counted_;
@@ -42,8 +43,8 @@ class Admission {
 
   // Anything that could bar a start; while false, bar() says nothing.
   bool bounded() const { return bounded_; }
-  // Limits, quotas or licences among it: else the ledger is not kept. turned_counting: it has just become so, and every
-  // job is to be indexed once.
+  // Limits, quotas or licences among it: else the ledger is not kept. turned_counting: it has just become so, or jobs
+  // count for others than before, and every job and every proposal is to be counted once.
   bool counts() const { return counts_; }
   // Anything that could bar one who names neither a licence nor a reservation, and wants no nodes that are kept.
   bool bars_all() const { return counts_ || partitions_choose_; }
@@ -82,6 +83,7 @@ class Admission {
  private:
   Instant usage_floor_at(Instant t) const;
   void look_again();
+  void count_anew(bool needed);
 
   Directory directory_;
   Ledger ledger_;

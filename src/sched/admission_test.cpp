@@ -31,8 +31,10 @@ struct World {
   const PlanNote& note(JobId id) { return driver.notes[id]; }
   Duration expected_in(JobId id) { return driver.planner.expected_start(id) - now; }
   void reserve(const std::string& name, std::vector<std::string> nodes, Duration in, Duration length,
-               std::vector<std::string> users) {
+               std::vector<std::string> users, Recurrence recurrence = Recurrence::kNone) {
     Reservation r;
+    r.recurrence = recurrence;
+    r.maint = recurrence != Recurrence::kNone;
     r.meta.name = name;
     r.start = WallTime{now.us + in.us};
     r.duration = length;
@@ -84,6 +86,57 @@ TEST(PlannerAdmission, what_will_never_be_allowed_gets_no_start) {
   EXPECT_EQ(w.driver.planner.expected_start(id), Instant{});
 }
 
+// --exclusive asks for no GPU and no core but holds them all, and limits count what is held.
+TEST(PlannerAdmission, a_node_for_oneself_is_barred_by_what_it_will_count) {
+  const auto with = [](auto edit) {
+    Qos qos;
+    qos.meta.name = "few";
+    edit(qos.limits);
+    return qos;
+  };
+  for (const Qos& qos :
+       {with([](Limits& l) { l.max_tres_per_user.gpus = 3; }), with([](Limits& l) { l.max_tres_per_user.cpu = 7; }),
+        with([](Limits& l) { l.grp_tres.gpus = 3; }), with([](Limits& l) { l.max_tres_per_job.cpu = 7; })}) {
+    World w(2);
+    w.core.put(qos);
+    JobSpec whole = ask(1, 0, kHour);
+    whole.groups[0].sharing = Sharing::kExclusive;
+    whole.groups[0].all_cores = true;
+    const JobId free = w.add(whole, 9);
+    whole.qos = "few";
+    const JobId barred = w.add(whole, 9);
+    EXPECT_EQ(w.run(), 1u);
+    EXPECT_TRUE(w.runs(free));
+    EXPECT_EQ(w.note(barred).wait, Wait::kLimit) << w.note(barred).detail;
+    EXPECT_EQ(w.driver.planner.expected_start(barred), Instant{}) << "no place for it counts less";
+    // Room is not kept for it.
+    const JobId other = w.add(ask(1, 4, hours(9)), 1);
+    EXPECT_EQ(w.run(), 1u);
+    EXPECT_TRUE(w.runs(other));
+  }
+}
+
+TEST(PlannerAdmission, a_node_for_oneself_waits_for_what_others_count) {
+  World w(2);
+  Qos qos;
+  qos.meta.name = "few";
+  qos.limits.max_tres_per_user.gpus = 6;
+  w.core.put(qos);
+  JobSpec whole = ask(1, 0, kHour);
+  whole.qos = "few";
+  whole.groups[0].sharing = Sharing::kExclusive;
+  whole.groups[0].all_cores = true;
+  const JobId first = w.add(whole, 9), second = w.add(whole, 9);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(first));
+  EXPECT_EQ(w.note(second).wait, Wait::kLimit) << w.note(second).detail;
+  expect_near(w.expected_in(second), kHour);
+  // A node with fewer GPUs comes: there it counts less.
+  w.core.add_node(3, 8, 2);
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_TRUE(w.runs(second));
+}
+
 TEST(PlannerAdmission, licences_are_counted_over_time) {
   World w(4);
   Licence licence;
@@ -133,6 +186,47 @@ TEST(PlannerAdmission, a_head_is_promised_a_place_behind_the_window) {
   w.core.end(filler);
   EXPECT_EQ(w.run(), 1u);
   EXPECT_TRUE(w.runs(wide));
+}
+
+// A window that comes again sooner than a job would be over keeps it from starting for ever. It says so, is foreseen at
+// no time, and no room is kept for it: the next job is the head.
+TEST(PlannerAdmission, what_a_weekly_window_never_lets_start_says_so_and_is_nobodys_head) {
+  for (const Duration limit : {kForever, hours(24 * 8)}) {
+    World w(2);
+    w.reserve("maint", {"n1", "n2"}, kHour * 30, kHour * 4, {"root"}, Recurrence::kWeekly);
+    const JobId runs = w.add(ask(1, 4, kHour * 2));
+    EXPECT_EQ(w.run(), 1u);
+    ASSERT_TRUE(w.runs(runs));
+    const JobId endless = w.add(ask(1, 4, limit), 9);
+    const JobId wide = w.add(ask(2, 4, kHour), 5);
+    const JobId filler = w.add(ask(1, 4, kHour * 3), 1);
+    EXPECT_EQ(w.run(), 0u) << "the filler would delay the wide one";
+    EXPECT_EQ(w.note(endless).wait, Wait::kNodesUnavailable);
+    EXPECT_EQ(w.note(endless).detail, "Reserved for maintenance");
+    EXPECT_EQ(w.note(endless).expected_start, Instant{});
+    EXPECT_EQ(w.note(wide).wait, Wait::kResources);
+    EXPECT_EQ(w.driver.planner.expected_start(wide), w.now + kHour * 2);
+    w.core.end(runs);
+    EXPECT_EQ(w.run(), 1u);
+    EXPECT_TRUE(w.runs(wide));
+    EXPECT_FALSE(w.runs(filler));
+  }
+}
+
+TEST(PlannerAdmission, a_window_that_does_not_come_again_is_the_reason_and_its_end_the_start) {
+  World w(2);
+  w.reserve("class", {"n1", "n2"}, kHour, kHour, {"root"});
+  const JobId head = w.add(ask(2, 4, kHour * 3), 9), other = w.add(ask(2, 4, kForever), 1);
+  EXPECT_EQ(w.run(), 0u);
+  for (const JobId id : {head, other}) {
+    EXPECT_EQ(w.note(id).wait, Wait::kNodesUnavailable);
+    EXPECT_EQ(w.note(id).detail, "Reserved for class");
+  }
+  EXPECT_EQ(w.driver.planner.expected_start(head), w.now + kHour * 2);
+  expect_near(w.expected_in(other), kHour * 5);
+  w.now = w.now + kHour * 2;
+  EXPECT_EQ(w.run(), 1u);
+  EXPECT_EQ(w.note(other).wait, Wait::kResources);
 }
 
 TEST(PlannerAdmission, a_job_waits_for_its_own_reservation_and_starts_inside) {

@@ -90,8 +90,9 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
     const Head* head = head_of(slot);
     slot.promised_min = 0;
     static const Bounds kNone;
-    const bool bounded = view.admission().bounded() && brief.kind != ShapeBrief::Kind::kNever &&
-                         (!brief.plain || brief.barred || draws || view.admission().bars_all());
+    const bool bounded =
+        view.admission().bounded() && brief.kind != ShapeBrief::Kind::kNever &&
+        (!brief.plain || brief.barred || draws || view.admission().bars_all() || view.admission().reserves());
     used += bounded;
     const Bounds& bounds = bounded ? bounds_of(view, slot.shape) : kNone;
     if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.never &&
@@ -163,11 +164,11 @@ void Forecast::count_running(PlannerView& view) {
 }
 
 // What a job of the spec takes of what is shared, and of which pools.
-void Forecast::make_parts(PlannerView& view, const JobSpec& spec, PartitionNo partition, Bounds& out) {
+void Forecast::make_parts(PlannerView& view, const JobSpec& spec, const Way& way, Bounds& out) {
   const Directory& directory = view.admission().directory();
   out.parts.clear();
-  const Tres tres = least_tres(spec);
-  for (const SharedBound& b : shared_bounds(directory, spec, view.partitions()[partition].get()))
+  const Tres tres = view.least_on(spec, way);
+  for (const SharedBound& b : shared_bounds(directory, spec, view.partitions()[way.partition].get()))
     if (const std::int64_t amount = b.resource == "jobs" ? 1 : count_of(tres, b.resource); amount > 0)
       out.parts.push_back({scalars_.pool(b.holder + "|" + b.resource, b.bound), amount});
   for (const NamedCount& other : tres.others)
@@ -239,6 +240,8 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
     if (!w.open || !w.possible)
       continue;
     bar = view.bar_on(shape, w);
+    if (!bar)
+      bar = view.reserved(spec, w);
     way = way ? way : &w;
     if (!bar) {
       way = &w;
@@ -268,7 +271,7 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
     out.partition = way->partition;
     out.parts.clear();
     if (admission.counts())
-      make_parts(view, spec, way->partition, out);
+      make_parts(view, spec, *way, out);
   }
   for (const ScalarCalendar::Part& part : out.parts) scalars_.use(part.pool);
   const auto drawn = [&](const ClassNeed& need) { return draws_[need.cls]; };

@@ -69,7 +69,7 @@ class Forecast {
   };
   const std::vector<Held>& held_by(PlannerView& view, const JobSpec& spec, const std::string& partition);
   void count_running(PlannerView& view);
-  void make_parts(PlannerView& view, const JobSpec& spec, PartitionNo partition, Bounds& out);
+  void make_parts(PlannerView& view, const JobSpec& spec, const Way& way, Bounds& out);
   const Closed& closed_to(PlannerView& view, const JobSpec& spec, ClassNo cls);
   void close_classes(PlannerView& view);
   // The end of the last span that overlaps [from, to); `from` if none does.

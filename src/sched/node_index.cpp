@@ -6,6 +6,21 @@
 
 namespace lockstep {
 
+std::uint64_t place_of_name(std::string_view name) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t to = name.size();
+  while (to > 0 && !digit(name[to - 1])) --to;  // "n12", "n12-ib"
+  std::size_t from = to;
+  while (from > 0 && digit(name[from - 1])) --from;
+  std::uint32_t around = 2166136261, number = 0;  // FNV-1a: in which order names come does not matter
+  for (std::size_t i = 0; i < name.size(); ++i)
+    if (i >= from && i < to)
+      number = number * 10 + static_cast<std::uint32_t>(name[i] - '0');
+    else
+      around = (around ^ static_cast<unsigned char>(name[i])) * 16777619;
+  return std::uint64_t{around} << 32 | number;
+}
+
 NodeIndex::NodeIndex(const FreeAmounts& most)
     : most_(most), by_devices_(most.devices + 1), table_((most.devices + 1) * (kLevels + 1)), by_memory_(kLevels + 1) {}
 
@@ -30,14 +45,14 @@ void NodeIndex::add(const FreeAmounts& free, int by) {
       c.nodes += change;
 }
 
-void NodeIndex::insert(NodeId id, const FreeAmounts& free) {
+void NodeIndex::insert(NodeId id, const FreeAmounts& free, std::uint64_t place) {
   CHECK(free.devices <= most_.devices);
-  CHECK(keys_.emplace(key(id, free.devices, free.cores), free.memory_mb).second);
+  CHECK(keys_.emplace(Key{free.devices, free.cores, place, id}, free.memory_mb).second);
   add(free, 1);
 }
 
-void NodeIndex::erase(NodeId id, const FreeAmounts& free) {
-  const auto at = keys_.find(key(id, free.devices, free.cores));
+void NodeIndex::erase(NodeId id, const FreeAmounts& free, std::uint64_t place) {
+  const auto at = keys_.find({free.devices, free.cores, place, id});
   CHECK(at != keys_.end() && at->second == free.memory_mb);
   keys_.erase(at);
   add(free, -1);

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <map>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "model/ids.h"
@@ -19,13 +21,19 @@ struct FreeAmounts {
   }
 };
 
+// Where a node stands among those that are alike: neighbours by number are neighbours here, in whatever order they
+// joined the cluster. Nodes with other names around their number stand elsewhere.
+std::uint64_t place_of_name(std::string_view name);
+
 class NodeIndex {
  public:
   // most: what a whole node of the class has.
   explicit NodeIndex(const FreeAmounts& most = {});
 
-  void insert(NodeId id, const FreeAmounts& free);
-  void erase(NodeId id, const FreeAmounts& free);  // CHECKs that it was there with these amounts
+  // place: see place_of_name(); of equal ones the lower id comes first.
+  void insert(NodeId id, const FreeAmounts& free, std::uint64_t place = 0);
+  // CHECKs that it was there with these amounts.
+  void erase(NodeId id, const FreeAmounts& free, std::uint64_t place = 0);
   std::size_t size() const { return keys_.size(); }
 
   // Never less than the number of nodes with at least `need` free; exact in devices alone.
@@ -35,7 +43,8 @@ class NodeIndex {
   // is kept up to date from then on, so that whoever needs as much or more is answered by it.
   std::uint32_t count(const FreeAmounts& need, std::uint32_t enough) const;
 
-  // f(NodeId) for every node with enough devices and cores, those with the least left first; until f returns false.
+  // f(NodeId) for every node with enough devices and cores, those with the least left first, equal ones by
+  // place; until f returns false.
   template <class F>
   void each(const FreeAmounts& need, F&& f) const {
     each_entry(need, [&](NodeId id, std::int64_t) { return f(id); });
@@ -49,19 +58,22 @@ class NodeIndex {
     FreeAmounts need;
     std::uint32_t nodes = 0;
   };
-  static std::uint64_t key(NodeId id, std::uint32_t devices, std::uint32_t cores) {
-    return std::uint64_t{devices} << 48 | std::uint64_t{cores} << 32 | id.value;
-  }
+  struct Key {
+    std::uint32_t devices = 0, cores = 0;
+    std::uint64_t place = 0;
+    NodeId id;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
   // As each(), f(NodeId, free memory).
   template <class F>
   void each_entry(const FreeAmounts& need, F&& f) const {
     for (std::uint32_t devices = need.devices; devices <= most_.devices; ++devices) {
       if (by_devices_[devices] == 0)
         continue;
-      for (auto it = keys_.lower_bound(key(NodeId{}, devices, need.cores)); it != keys_.end(); ++it) {
-        if (it->first >> 48 != devices)
+      for (auto it = keys_.lower_bound({devices, need.cores, 0, NodeId{}}); it != keys_.end(); ++it) {
+        if (it->first.devices != devices)
           break;
-        if (!f(NodeId{static_cast<std::uint32_t>(it->first)}, it->second))
+        if (!f(it->first.id, it->second))
           return;
       }
     }
@@ -73,7 +85,7 @@ class NodeIndex {
   void keep(const Count& count) const;
 
   FreeAmounts most_;
-  std::map<std::uint64_t, std::int64_t> keys_;  // devices, cores, node; free memory
+  std::map<Key, std::int64_t> keys_;  // free memory
   std::vector<std::uint32_t> by_devices_;
   std::vector<std::uint32_t> table_;  // [devices][core level]
   std::vector<std::uint32_t> by_memory_;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include "base/rng.h"
 
@@ -38,6 +40,23 @@ TEST(NodeIndex, counts_are_exact_however_nodes_come_and_go) {
       ASSERT_EQ(counted >= enough, covering >= enough) << "seed " << seed << " step " << step;
     }
   }
+}
+
+TEST(NodeIndex, neighbours_by_number_are_neighbours) {
+  EXPECT_LT(place_of_name("n2"), place_of_name("n10"));
+  EXPECT_LT(place_of_name("n009"), place_of_name("n010"));
+  EXPECT_LT(place_of_name("rack1-n2-ib"), place_of_name("rack1-n3-ib"));
+  EXPECT_EQ(place_of_name("a1") + 1, place_of_name("a2"));
+  EXPECT_NE(place_of_name("a1") >> 32, place_of_name("b1") >> 32) << "racks stay together";
+  NodeIndex index({0, 64, 1000});
+  const std::string names[] = {"n3", "n1", "n4", "n2"};  // as they joined
+  for (std::uint32_t i = 0; i < 4; ++i) index.insert(NodeId{i + 1}, {0, 64, 1000}, place_of_name(names[i]));
+  std::vector<std::string> order;
+  index.each({0, 1, 1}, [&](NodeId id) {
+    order.push_back(names[id.value - 1]);
+    return true;
+  });
+  EXPECT_EQ(order, (std::vector<std::string>{"n1", "n2", "n3", "n4"}));
 }
 
 TEST(NodeIndex, offers_the_tightest_first) {

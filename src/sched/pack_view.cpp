@@ -209,7 +209,7 @@ void PackView::look_at(PlannerView& view, std::uint32_t node) {
       at != kNoSpot && spots_[at].cls == slot.cls && spots_[at].room == room)
     return;
   leave(node);
-  join(node, slot.cls, room);
+  join({slot.place, node}, slot.cls, room);
 }
 
 void PackView::leave(std::uint32_t node) {
@@ -218,7 +218,7 @@ void PackView::leave(std::uint32_t node) {
     return;
   spot_of_node_[node] = kNoSpot;
   Spot& spot = spots_[at];
-  spot.nodes.erase(node);
+  spot.nodes.erase({place_of_node_[node], node});
   if (!spot.nodes.empty())
     return;
   spot_at_.erase({spot.cls, spot.room});
@@ -226,7 +226,7 @@ void PackView::leave(std::uint32_t node) {
   free_spots_.push_back(at);
 }
 
-void PackView::join(std::uint32_t node, ClassNo cls, const PackRoom& room) {
+void PackView::join(Member member, ClassNo cls, const PackRoom& room) {
   const auto [it, fresh] = spot_at_.try_emplace({cls, room});
   if (fresh) {
     if (free_spots_.empty()) {
@@ -245,8 +245,11 @@ void PackView::join(std::uint32_t node, ClassNo cls, const PackRoom& room) {
     spot.free.cores = static_cast<std::uint32_t>(room.cpu_milli / 1000);
     by_class_[cls].push_back(it->second);
   }
-  spots_[it->second].nodes.insert(node);
-  spot_of_node_[node] = it->second;
+  spots_[it->second].nodes.insert(member);
+  spot_of_node_[member.node] = it->second;
+  if (place_of_node_.size() <= member.node)
+    place_of_node_.resize(spot_of_node_.size());
+  place_of_node_[member.node] = member.place;
 }
 
 // --- prices ---
@@ -318,7 +321,7 @@ std::optional<PackSearch::Found> PackSearch::next() {
     return std::nullopt;
   std::pop_heap(heap_.begin(), heap_.end(), later);
   Entry& entry = heap_.back();
-  const Found found{NodeId{*entry.at}, entry.need, entry.from};
+  const Found found{NodeId{entry.at->node}, entry.need, entry.from};
   if (++entry.at == entry.end)
     heap_.pop_back();
   else

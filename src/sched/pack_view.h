@@ -38,12 +38,17 @@ class PackView {
  private:
   friend class PackSearch;
 
+  struct Member {
+    std::uint64_t place = 0;  // among equals: place_of_name()
+    std::uint32_t node = 0;
+    friend auto operator<=>(const Member&, const Member&) = default;
+  };
   // Nodes of a class with the same room.
   struct Spot {
     ClassNo cls = 0;
     FreeAmounts free;  // devices that are whole, cores
     PackRoom room;     // the devices with something left, those with the most first; memory 0
-    std::set<std::uint32_t> nodes;
+    std::set<Member> nodes;
     std::uint64_t stamp = 0;  // 0: no sum yet; else different after every change of the next three
     PackPrices::Row sum{};
     float value = 0;
@@ -58,7 +63,7 @@ class PackView {
   void look_at_classes(PlannerView& view);
   void look_at(PlannerView& view, std::uint32_t node);
   void leave(std::uint32_t node);
-  void join(std::uint32_t node, ClassNo cls, const PackRoom& room);
+  void join(Member member, ClassNo cls, const PackRoom& room);
   const PackCost& cost(std::uint32_t spot, const PackShape& shape, std::vector<Known>& known);
   std::vector<Known>& known_of(const PackShape& shape) { return known_[shape]; }
   void count_job(PlannerView& view, const JobSpec& spec, std::int64_t elements, PackArrivals& out);
@@ -80,6 +85,7 @@ class PackView {
 
   std::vector<Spot> spots_;
   std::vector<std::uint32_t> free_spots_, spot_of_node_;
+  std::vector<std::uint64_t> place_of_node_;  // as it joined its spot
   std::map<std::pair<ClassNo, PackRoom>, std::uint32_t> spot_at_;
   std::vector<std::vector<std::uint32_t>> by_class_;
 
@@ -106,7 +112,7 @@ class PackSearch {
   struct Entry {
     std::uint32_t weight = 0;
     std::int64_t cost = 0;
-    std::set<std::uint32_t>::const_iterator at, end;
+    std::set<PackView::Member>::const_iterator at, end;
     const ClassNeed* need = nullptr;
     std::uint16_t from = 0;
   };

@@ -40,8 +40,8 @@ Duration cost_of(const Board& board, NodeId id, const FreeAmounts& free, std::ui
 }  // namespace
 
 bool preferred(const Choice& a, const Choice& b) {
-  return std::tie(a.weight, a.breaks, a.cost, a.free.devices, a.free.cores, a.candidate.node->id) <
-         std::tie(b.weight, b.breaks, b.cost, b.free.devices, b.free.cores, b.candidate.node->id);
+  return std::tie(a.weight, a.breaks, a.cost, a.free.devices, a.free.cores, a.place, a.candidate.node->id) <
+         std::tie(b.weight, b.breaks, b.cost, b.free.devices, b.free.cores, b.place, b.candidate.node->id);
 }
 
 std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
@@ -55,7 +55,7 @@ std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const Grou
   if (slot.free.memory_mb < need.amounts.memory_mb || (group.sharing == Sharing::kExclusive && load->holders > 0) ||
       (!way.exact && !eligible(node, partition, group)))
     return std::nullopt;
-  return Choice{node.weight, false, slot.free, {&node, load}};
+  return Choice{node.weight, false, slot.free, {&node, load}, {}, slot.place};
 }
 
 namespace {

@@ -153,7 +153,8 @@ Grants place_uneven(Board& board, const GroupTask& task) {
       }
       parts.emplace_back();
       for (const Candidate& candidate : all[part])
-        parts.back().push_back({candidate.node->weight, false, {}, candidate});
+        parts.back().push_back(
+            {candidate.node->weight, false, {}, candidate, {}, board.view.nodes()[candidate.node->id.value].place});
     }
     if (way.where.switches_max != 0 && parts.size() > way.where.switches_max) {
       std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });

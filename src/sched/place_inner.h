@@ -29,11 +29,12 @@ struct Choice {
   bool breaks = false;  // an NVLink island that is whole
   FreeAmounts free;
   Candidate candidate;
-  Duration cost;  // sched/idle_together.h
+  Duration cost;            // sched/idle_together.h
+  std::uint64_t place = 0;  // place_of_name()
 };
 
 // The order in which nodes are taken: light ones, those whose whole islands stay whole, then those with the least left,
-// so that whole nodes stay free.
+// so that whole nodes stay free; of equal ones neighbours.
 bool preferred(const Choice& a, const Choice& b);
 
 using Grants = std::optional<std::vector<Grant>>;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "rules/job_size.h"
 #include "rules/order.h"
 #include "sched/forecast.h"
 #include "sched/growth.h"
@@ -161,6 +162,7 @@ struct Planner::Inner {
       return;
     scanning = false;
     shadows.clear(view);
+    preempting.keep_places(view, shadows);
     std::make_heap(active.begin(), active.end(), std::greater<>{});
     find_heads();
   }
@@ -201,7 +203,12 @@ struct Planner::Inner {
       return false;
     const JobSlot& slot = view.slot(s);
     const Way* way = way_in(slot, view.briefs()[slot.shape].partition);
-    return way && view.bar_on(view.shapes()[slot.shape], *way).has_value();
+    if (!way)
+      return false;
+    if (view.bar_on(view.shapes()[slot.shape], *way))
+      return true;
+    const std::optional<Bar> reserved = view.reserved(view.asked_of(slot), *way);
+    return reserved && reserved->lasting;
   }
   const Way* way_in(const JobSlot& slot, PartitionNo partition) {
     const std::vector<Way>& ways = view.ways(slot.shape);
@@ -251,10 +258,16 @@ struct Planner::Inner {
       looked += kTry;
       if (auto shadow = place_head(view.asked_of(slot), *way_in(slot, p), now, ready[p])) {
         shadow->key = slot.key;
-        shadow->binds_at = slot.job->turn ? slot.job->turn + kOrder.overdue_after : Instant{};
+        shadow->at = shadows.after_suspended(*shadow);
+        shadow->binds_at = binds_at(*slot.job);
         shadows.add(view, std::move(*shadow));
       }
     }
+  }
+
+  Instant binds_at(const Job& job) {
+    const JobSize size = size_of(*job.spec);
+    return job.turn ? job.turn + overdue_after(kOrder, size.count, capacity_for(size, view.cluster())) : Instant{};
   }
 
   // When and where it could start, reservations on the way included: the first moment at which nothing that is closed
@@ -384,8 +397,10 @@ struct Planner::Inner {
           any_bar = true;
           continue;
         }
-        const std::optional<Way> narrowed = view.open_way(*slot.job->spec, whole, now);
-        const Way& way = narrowed ? *narrowed : whole;
+        const std::optional<Way> open = view.open_way(*slot.job->spec, whole, now);
+        const std::optional<Way> allowed = view.allowed_way(*slot.job->spec, open ? *open : whole);
+        const Way& way = allowed ? *allowed : open ? *open : whole;
+        any_bar = any_bar || allowed;
         const Instant end = way.limit >= kForever ? kNever : now + way.limit;
         const Avoid avoid = shadows.avoid_for(slot.key, end, probable_end(*slot.job, way, now));
         free_of_heads = free_of_heads && std::find(avoid.begin(), avoid.end(), true) == avoid.end();
@@ -482,12 +497,18 @@ struct Planner::Inner {
       JobSlot& slot = view.slot(s);
       heads_told.push_back(slot.job->id);
       const Instant start = shadow.at != kNever ? shadow.at : Instant{};
-      if (slot.told == Wait::kResources && slot.head && slot.told_min == minute_after(start))
+      const Way* way = way_in(slot, shadow.partition);
+      const std::optional<Bar> reserved = way ? view.reserved(view.asked_of(slot), *way) : std::nullopt;
+      const Wait wait = reserved ? reserved->wait : Wait::kResources;
+      if (slot.told == wait && slot.head && slot.told_min == minute_after(start))
         continue;
       slot.head = true;
-      slot.told = Wait::kResources;
+      slot.told = wait;
       slot.told_min = slot.promised_min = minute_after(start);
-      PlanNote note{.job = slot.job->id, .wait = Wait::kResources, .detail = {}, .expected_start = start};
+      PlanNote note{.job = slot.job->id,
+                    .wait = wait,
+                    .detail = reserved ? reserved->detail : std::string(),
+                    .expected_start = start};
       for (const Grant& grant : shadow.grants)
         if (start && (note.expected_nodes.empty() || note.expected_nodes.back() != grant.node))
           note.expected_nodes.push_back(grant.node);
@@ -583,11 +604,12 @@ PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
     if (!view.has_proposals())  // what starts now may move it
       in.record_promises(chunk);
     in.preempting.serve_late(view, in.shadows, now, chunk);
-    in.preempting.search(
-        view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
-    if (in.settings.defragment && !view.has_proposals())
+    if (!view.awaits_nodes())  // or somebody would make room for what has room there in a moment
+      in.preempting.search(
+          view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
+    if (in.settings.defragment && !view.has_proposals() && !view.awaits_nodes())
       in.preempting.defragment(view, in.shadows, now, in.settings.move_after, chunk);
-    if (!view.changed && !view.arrived && !moves(chunk))
+    if (!view.changed && !view.arrived && !moves(chunk) && !view.awaits_nodes())
       in.growing.grow(view, in.shadows, now, chunk);
   }
   if (!in.in_pass() && chunk.empty()) {

@@ -1,5 +1,7 @@
 #include "sched/planner.h"
 
+#include <set>
+
 #include "sched/testing.h"
 
 namespace lockstep {
@@ -86,6 +88,78 @@ TEST(Planner, a_node_that_a_head_waits_for_may_shrink) {
   EXPECT_EQ(driver.run(core, kNow), 1u);
   EXPECT_EQ(core.tables.job(head)->state, JobState::kRunning);
   EXPECT_EQ(core.tables.job(outlasts)->state, JobState::kPending);
+}
+
+// Three nodes, one of them busy for 50 minutes, and a controller that has just begun.
+struct JustBegun {
+  MiniCore core;
+  JobId runs;
+  Driver driver;
+  JustBegun() {
+    core.add_partition("main", {"ALL"});
+    for (std::uint32_t id = 1; id <= 3; ++id) core.add_node(id, 8, 8);
+    Driver before;
+    runs = core.add_job(ask(1, 8, minutes(50)));
+    EXPECT_EQ(before.run(core, kNow), 1u);
+    EXPECT_EQ(core.tables.job(runs)->allocation->grants[0].node, NodeId{1});
+    for (std::uint32_t id = 1; id <= 3; ++id) core.await(id, kNow);
+    driver.planner.observe(core.tables.snapshot());
+    core.drain();
+  }
+  std::size_t run(std::int64_t after_ms) { return driver.run(core, kNow + millis(after_ms)); }
+  JobState state(JobId id) const { return core.tables.job(id)->state; }
+};
+
+TEST(Planner, a_node_that_has_not_answered_yet_is_expected_and_not_used) {
+  JustBegun w;
+  const JobId wide = w.core.add_job(ask(3, 8, minutes(10)), 100);
+  const JobId one = w.core.add_job(ask(1, 8, minutes(10)));
+  EXPECT_EQ(w.run(5), 0u);
+  EXPECT_EQ(w.driver.notes[wide].wait, Wait::kResources);
+  EXPECT_EQ(w.driver.planner.expected_start(wide), kNow + minutes(50));  // as before: its time does not jump
+  EXPECT_EQ(w.driver.notes[one].wait, Wait::kPriority);
+  EXPECT_LE(w.driver.planner.expected_start(one), kNow + minutes(2));
+  w.core.answer(3);
+  EXPECT_EQ(w.run(10), 1u);  // it is over in time
+  EXPECT_EQ(w.core.tables.job(one)->allocation->grants[0].node, NodeId{3});
+  w.core.answer(1);
+  w.core.end(w.runs);
+  w.core.end(one);
+  EXPECT_EQ(w.run(15), 0u);
+  w.core.answer(2);
+  EXPECT_EQ(w.run(20), 1u);
+  EXPECT_EQ(w.state(wide), JobState::kRunning);
+}
+
+TEST(Planner, what_is_first_waits_for_nodes_that_are_about_to_answer) {
+  JustBegun w;
+  const JobId two = w.core.add_job(ask(2, 8, minutes(10)), 100);
+  const JobId one = w.core.add_job(ask(1, 8, hours(1)));
+  w.core.answer(2);
+  EXPECT_EQ(w.run(5), 0u);
+  w.core.answer(3);
+  EXPECT_EQ(w.run(10), 1u);
+  EXPECT_EQ(w.state(two), JobState::kRunning);
+  EXPECT_EQ(w.state(one), JobState::kPending);
+}
+
+// It is lost for good, or drained meanwhile.
+TEST(Planner, nobody_expects_what_does_not_come) {
+  JustBegun w;
+  const JobId two = w.core.add_job(ask(2, 8, minutes(10)), 100);
+  w.core.answer(2);
+  EXPECT_EQ(w.run(5), 0u);
+  Node lost = *w.core.tables.node(NodeId{3});
+  lost.link = NodeLink::kLost;
+  w.core.put(lost);
+  EXPECT_EQ(w.run(30'000), 0u);
+  EXPECT_EQ(w.driver.planner.expected_start(two), kNow + minutes(50));
+  Node drained = *w.core.tables.node(NodeId{1});
+  drained.drain = true;
+  w.core.put(drained);
+  EXPECT_EQ(w.run(31'000), 0u);
+  EXPECT_EQ(w.driver.notes[two].wait, Wait::kNodesUnavailable);
+  EXPECT_EQ(w.driver.notes[two].detail, "UnavailableNodes:n[1,3]");
 }
 
 TEST(Planner, says_why_a_job_cannot_start) {
@@ -371,7 +445,7 @@ TEST(Planner, a_binding_promise_is_a_record) {
   const JobId running = core.add_job(ask(1, 4, hours(2)));
   driver.run(core, kNow);
   const JobId head = core.add_job(ask(2, 4, hours(1)));
-  const JobId young = core.add_job(ask(2, 4, hours(1)), 0, kNow, minutes(10));
+  const JobId young = core.add_job(ask(2, 2, hours(1)), 0, kNow, minutes(10));
   driver.planner.observe(core.drain());
   const auto pass = [&](Instant now) {
     driver.promises.clear();
@@ -394,10 +468,46 @@ TEST(Planner, a_binding_promise_is_a_record) {
   EXPECT_EQ(driver.run(core, kNow + minutes(2)), 1u);
   EXPECT_EQ(core.tables.job(head)->state, JobState::kRunning);
   EXPECT_TRUE(pass(kNow + minutes(3)).empty()) << "the next is head, and its promise does not bind yet";
-  // Two spreads after its turn it does.
-  const auto later = pass(kNow + seconds(160'000));
+  EXPECT_TRUE(pass(kNow + seconds(79'999)).empty());
+  // It is half of the cluster, so half of two spreads after its turn it does.
+  const auto later = pass(kNow + seconds(80'000));
   ASSERT_EQ(later.size(), 1u);
   EXPECT_EQ(later[0].job, young);
+}
+
+// All others would go ahead of a job of the whole cluster; so its promise binds when its turn has come.
+TEST(Planner, nobody_goes_ahead_of_the_widest_by_a_guess) {
+  MiniCore core;
+  core.add_partition("main", {"ALL"});
+  for (std::uint32_t n = 1; n <= 2; ++n) core.add_node(n, 4, 4);
+  Driver driver;
+  core.add_job(ask(1, 4, hours(2)));
+  driver.run(core, kNow);
+  core.add_job(ask(2, 4, hours(1)), 0, kNow, minutes(10));
+  core.add_job(ask(1, 4, hours(5)), 0, kNow, minutes(10));  // in ten minutes, as predicted; in five hours by its limit
+  driver.planner.observe(core.drain());
+  EXPECT_TRUE(driver.pass(kNow).empty());
+}
+
+// Nodes join in any order; side by side are those whose numbers are.
+TEST(Planner, equal_nodes_are_taken_side_by_side) {
+  for (const Duration limit : {hours(1), kForever}) {
+    MiniCore core;
+    core.add_partition("main", {"ALL"});
+    const char* const names[] = {"n1", "n3", "n4", "n2"};
+    for (std::uint32_t n = 1; n <= 4; ++n) {
+      core.add_node(n, 4, 4);
+      Node node = *core.tables.nodes.at(NodeId{n});
+      node.meta.name = names[n - 1];
+      core.put(node);
+    }
+    Driver driver;
+    const JobId id = core.add_job(ask(2, 4, limit));
+    EXPECT_EQ(driver.run(core, kNow), 1u);
+    std::set<NodeId> nodes;
+    for (const Grant& grant : core.tables.job(id)->allocation->grants) nodes.insert(grant.node);
+    EXPECT_EQ(nodes, (std::set{NodeId{1}, NodeId{4}})) << "n[1-2]";
+  }
 }
 
 // --time-min: a job that may be cut short goes ahead of a head it would otherwise delay.

@@ -15,6 +15,7 @@ namespace {
 constexpr Duration kWaitMost =
     hours(7 * 24);                      // of a head behind jobs without a limit, when it is weighed against moves
 constexpr std::size_t kTriesMost = 64;  // blocked shapes for which victims are looked for, in one pass
+constexpr std::size_t kKeptMost = 64;   // suspended jobs whose places are kept, the first in the order of rank
 
 bool has_hold(const Job& job) { return job.promise && job.promise->held; }
 
@@ -97,6 +98,59 @@ std::vector<Victim> in_parts(const Directory& directory, const Way& way, Planner
 
 }  // namespace
 
+namespace {
+
+// When the first of those may be gone who keep a suspended job from going on, node by node; later it is looked at
+// again. kNever: a node is not there, or somebody has no limit.
+Instant room_expected(PlannerView& view, const Job& job) {
+  Instant at = view.now();
+  const std::vector<Grant>& held = view.held_grants(job);
+  for (const Grant& grant : grants_held(job.allocation->grants)) {
+    if (free_for({grant}, held, view.nodes()))
+      continue;
+    Instant first = kNever;
+    if (const NodeSlot& slot = view.nodes()[grant.node.value]; slot.node && node_usable(*slot.node))
+      for (const Holder& holder : slot.holders)
+        if (!own(holder, held))
+          first = std::min(first, holder.end);
+    at = std::max(at, first);
+  }
+  return at;
+}
+
+// It has kept its memory.
+NodeLoad load_to_come(Grant grant) {
+  grant.memory_mb = 0;
+  NodeLoad load;
+  add_grant(load, grant);
+  return load;
+}
+
+}  // namespace
+
+void Preempting::keep_places(PlannerView& view, Shadows& shadows) const {
+  std::vector<std::pair<OrderKey, const Job*>> ranked;
+  for (const auto& [id, job] : suspended_) ranked.emplace_back(view.key_of(*job), job.get());
+  std::sort(ranked.begin(), ranked.end());
+  ranked.resize(std::min(ranked.size(), kKeptMost));
+  for (const auto& [key, job] : ranked) {
+    Shadow shadow{.key = key,
+                  .partition = kNoPartition,
+                  .at = room_expected(view, *job),
+                  .made = view.now(),
+                  .grants = grants_held(job->allocation->grants),
+                  .loads = {},
+                  .binds_at = {},
+                  .over = kNever};
+    if (shadow.at == kNever)
+      continue;
+    if (job->limit_end && job->limit_end < kNever)
+      shadow.over = shadow.at + std::max(Duration{}, job->limit_end - job->suspended_at);
+    for (const Grant& grant : shadow.grants) shadow.loads.push_back(load_to_come(grant));
+    shadows.add(view, std::move(shadow));
+  }
+}
+
 void Preempting::observe(const Change& change) {
   const auto* ref = std::get_if<Ref<Job>>(&change.record);
   if (!ref)
@@ -163,11 +217,12 @@ void Preempting::serve(PlannerView& view, Shadows& shadows, Instant now, PlanChu
       return w.open && view.partitions()[w.partition]->meta.name == promise.partition;
     });
     const bool there = free_for(promise.grants, promise.grants, view.nodes());
-    const bool useless =
-        slot.refused || way == ways.end() || (there && view.bar(*slot.job->spec, *way, &promise.grants));
+    // One that may not start, an element behind its array's throttle, would keep others from the place for as long.
+    const bool useless = slot.refused || way == ways.end() ||
+                         (there && (view.skipped(slot) || view.bar(*slot.job->spec, *way, &promise.grants)));
     if (useless)
       chunk.promises.push_back({id, {}});
-    else if (there && !view.skipped(slot))
+    else if (there)
       start(view, shadows, id, promise.grants, promise.partition, way->limit >= kForever ? kNever : now + way->limit,
             chunk);
   }
@@ -209,9 +264,12 @@ void Preempting::serve_late(PlannerView& view, Shadows& shadows, Instant now, Pl
   for (const auto& [id, job] : suspended_) {
     if (stuck_.contains(id) || resumed_.contains(id))
       continue;
-    const bool shaded = std::any_of(job->allocation->grants.begin(), job->allocation->grants.end(),
-                                    [&](const Grant& g) { return view.nodes()[g.node.value].shaded; });
-    if (shaded || !free_for(grants_held(job->allocation->grants), view.held_grants(*job), view.nodes()))
+    const Avoid avoid = shadows.avoid_for(view.key_of(*job), kNever, kNever);
+    const bool kept = std::any_of(job->allocation->grants.begin(), job->allocation->grants.end(), [&](const Grant& g) {
+      const NodeSlot& slot = view.nodes()[g.node.value];
+      return slot.shaded && !(shadows.seen(g.node, slot.load, avoid) == slot.load);
+    });
+    if (kept || !free_for(grants_held(job->allocation->grants), view.held_grants(*job), view.nodes()))
       continue;
     resumed_.insert(id);
     chunk.resumes.push_back({id, job->meta.seq});

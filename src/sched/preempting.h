@@ -18,6 +18,8 @@ class Preempting {
  public:
   void observe(const Change& change);
 
+  // As a pass begins: what suspended jobs will go on with is kept from those of lower rank, as a head's place is.
+  void keep_places(PlannerView& view, Shadows& shadows) const;
   // Before a pass. Starts jobs on what is held for them; gives up holds that the core does not let them use.
   void serve(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk);
   // After one. Those that wait for others to make room start elsewhere if they can, suspended jobs go on.

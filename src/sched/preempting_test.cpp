@@ -68,6 +68,23 @@ TEST_F(Preempting, a_blocked_job_takes_the_place_of_the_one_that_lost_the_least)
   EXPECT_EQ(state(young), JobState::kPending);
 }
 
+TEST_F(Preempting, nobody_goes_while_nodes_are_about_to_answer) {
+  core.add_qos("low");
+  core.add_qos("high", {"low"});
+  const JobId victim = add("low", 1, 8);
+  run();
+  const NodeId busy = core.tables.job(victim)->allocation->grants[0].node;
+  for (const std::uint32_t id : {1u, 2u}) core.await(id, now);
+  core.answer(busy.value);
+  const JobId urgent = add("high", 1, 8);
+  EXPECT_EQ(run(), 0u);
+  EXPECT_TRUE(core.preempted.empty());
+  core.answer(3 - busy.value);
+  EXPECT_EQ(run(), 1u);
+  EXPECT_EQ(state(urgent), JobState::kRunning);
+  EXPECT_TRUE(core.preempted.empty());
+}
+
 TEST_F(Preempting, nobody_goes_for_a_job_without_the_right) {
   core.add_qos("low");
   core.add_qos("high", {"low"});
@@ -209,6 +226,74 @@ TEST_F(Preempting, a_suspended_job_goes_on_when_its_place_is_free) {
   core.end(c);
   run();
   EXPECT_EQ(state(a), JobState::kRunning);
+}
+
+TEST_F(Preempting, a_suspended_job_goes_on_before_those_of_lower_rank_who_wait) {
+  core.add_qos("low", {}, PreemptMode::kSuspend);
+  core.add_qos("high", {"low"});
+  const JobId a = add("low", 2, 8);
+  run();
+  const JobId b = add("high", 2, 8);
+  run();
+  core.confirm_pauses();
+  run();
+  ASSERT_EQ(state(a), JobState::kSuspended);
+  ASSERT_EQ(state(b), JobState::kRunning);
+  // They came later: one is the partition's head, one would fit beside it.
+  const JobId wide = add("low", 2, 8), narrow = add("low", 1, 8);
+  run();
+  core.end(b);
+  expect_law();
+  run();
+  EXPECT_EQ(state(a), JobState::kRunning);
+  EXPECT_EQ(state(wide), JobState::kPending);
+  EXPECT_EQ(state(narrow), JobState::kPending);
+  core.end(a);
+  run();
+  EXPECT_EQ(state(wide), JobState::kRunning);
+}
+
+TEST_F(Preempting, who_outranks_a_suspended_job_goes_first) {
+  core.add_qos("low", {}, PreemptMode::kSuspend);
+  core.add_qos("high", {"low"});
+  const JobId a = add("low", 2, 8);
+  run();
+  const JobId b = add("high", 2, 8);
+  run();
+  core.confirm_pauses();
+  run();
+  const JobId urgent = add("low", 2, 8, hours(1), 5);
+  run();
+  core.end(b);
+  run();
+  EXPECT_EQ(state(a), JobState::kSuspended);
+  ASSERT_EQ(state(urgent), JobState::kRunning);
+  core.end(urgent);
+  run();
+  EXPECT_EQ(state(a), JobState::kRunning);
+}
+
+TEST_F(Preempting, what_a_suspended_job_waits_for_is_lent_to_those_that_are_over_by_then) {
+  core.add_qos("low", {}, PreemptMode::kSuspend);
+  core.add_qos("high", {"low"});
+  const JobId a = add("low", 2, 8, hours(9));
+  run();
+  const JobId b = add("high", 1, 8, hours(1));
+  run();
+  core.confirm_pauses();
+  run();
+  ASSERT_EQ(state(a), JobState::kSuspended);
+  const JobId longer = add("low", 1, 8, hours(2)), shorter = add("low", 1, 8, minutes(30));
+  run();
+  EXPECT_EQ(state(longer), JobState::kPending);
+  EXPECT_EQ(state(shorter), JobState::kRunning);
+  core.end(shorter);
+  run();
+  EXPECT_EQ(state(longer), JobState::kPending);
+  core.end(b);
+  run();
+  EXPECT_EQ(state(a), JobState::kRunning);
+  EXPECT_EQ(state(longer), JobState::kPending);
 }
 
 TEST_F(Preempting, an_elastic_job_gives_up_what_it_can_do_without) {

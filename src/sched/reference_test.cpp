@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <set>
 
+#include "rules/job_size.h"
+#include "rules/order.h"
+#include "rules/priorities.h"
 #include "sched/packing.h"
 #include "sched/testing.h"
 
@@ -460,7 +463,7 @@ class SlowPlanner {
                   of_the_latest(*tables_.node(grant.node), loads.at(grant.node), group, grant.tasks, at, moments))
             grant = *kept;
       }
-      const bool binds = !job.turn || job.turn + seconds(160'000) <= now_;
+      const bool binds = !job.turn || job.turn + overdue_after({}, size_of(*job.spec).count, whole(job)) <= now_;
       SlowHead head{job.id, partition.meta.name, std::max(at, now_), binds, {}};
       for (const Grant& grant : *grants) {
         head.then.try_emplace(grant.node, loads.at(grant.node));
@@ -469,6 +472,11 @@ class SlowPlanner {
       plan_.heads.emplace(partition.meta.name, std::move(head));
       return;
     }
+  }
+  std::int64_t whole(const Job& job) const {
+    Tres all;
+    for (const auto& [id, node] : tables_.nodes) add(all, tres_of_node(*node));
+    return capacity_for(size_of(*job.spec), all);
   }
   // On cores and devices that were busy until as late as possible.
   std::optional<Grant> of_the_latest(const Node& node, NodeLoad then, const GroupSpec& group, std::uint32_t tasks,

@@ -63,6 +63,16 @@ const Shadow* Shadows::of_job(JobId job) const {
   return it == shadows_.end() ? nullptr : &*it;
 }
 
+Instant Shadows::after_suspended(const Shadow& head) const {
+  Instant at = head.at;
+  for (const Grant& grant : head.grants)
+    if (const auto it = parts_.find(grant.node); it != parts_.end())
+      for (const Part& part : it->second)
+        if (shadows_[part.shadow].key < head.key)
+          at = std::max(at, shadows_[part.shadow].over);
+  return at;
+}
+
 Avoid Shadows::avoid_for(const OrderKey& key, Instant limit_end, Instant probable_end) const {
   Avoid out(shadows_.size());
   for (std::size_t i = 0; i < shadows_.size(); ++i) {

@@ -20,6 +20,7 @@ struct Shadow {
   bool overdue() const { return at <= made; }  // what it waits for should be gone already
   Instant binds_at;                            // before, `at` is a forecast: predictions are enough to go ahead of it
   bool binds() const { return binds_at <= made; }
+  Instant over;  // of a suspended job, which goes on at `at`: when it will have ended
 };
 
 // Which shadows a job must leave alone, by position.
@@ -33,6 +34,8 @@ class Shadows {
   const Shadow* of(PartitionNo partition) const;  // null: none
   const Shadow* of_job(JobId job) const;
 
+  // When those that go on ahead of it will have left the place of the head.
+  Instant after_suspended(const Shadow& head) const;
   // For a job with this key that must end then (kNever: need not at all), and probably will.
   Avoid avoid_for(const OrderKey& key, Instant limit_end, Instant probable_end) const;
   // What is held on a shaded node in the eyes of a job that must avoid some: the most of now and then.

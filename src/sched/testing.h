@@ -55,6 +55,18 @@ struct MiniCore {
     for (std::uint32_t d = 0; d < devices; ++d) node.devices.push_back({.type = "h100"});
     put(node);
   }
+  // A controller begins: the node has not answered it yet. Or it answers now.
+  void await(std::uint32_t id, Instant since) {
+    Node node = *tables.node(NodeId{id});
+    node.link = NodeLink::kUnknown;
+    node.seen_at = since;
+    put(node);
+  }
+  void answer(std::uint32_t id) {
+    Node node = *tables.node(NodeId{id});
+    node.link = NodeLink::kUp;
+    put(node);
+  }
   void add_partition(const std::string& name, std::vector<std::string> nodes, std::uint32_t tier = 1) {
     Partition partition;
     partition.meta.name = name;
@@ -438,7 +450,10 @@ inline Instant random_turn(Rng& rng) {
   if (rng.chance(0.3))
     return {};
   const Instant near = kNow + seconds(rng.between(-500, 500));
-  return rng.chance(0.5) ? near : near - seconds(160'000) + seconds(rng.between(0, 2'000));
+  if (rng.chance(0.5))
+    return near;
+  // A job of any share of the cluster is overdue some share of that later.
+  return near - seconds(160'000 * rng.between(0, 8) / 8) + seconds(rng.between(0, 2'000));
 }
 
 inline JobSpec random_ask(Rng& rng) {

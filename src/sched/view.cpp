@@ -531,7 +531,7 @@ void PlannerView::propose(const PlannedGrowth& growth) {
   Growth& proposal = growths_[growth.job];
   CHECK(proposal.grants.empty());
   proposal.grants = growth.grants;
-  if (admission_.bounded()) {
+  if (admission_.counts()) {
     const Allocation& allocation = *slot.job->allocation;
     const auto partition = std::find_if(partitions_.begin(), partitions_.end(),
                                         [&](const auto& p) { return p->meta.name == allocation.partition; });
@@ -545,7 +545,9 @@ void PlannerView::propose(const PlannedGrowth& growth) {
     before.tres = allocation.tres;
     before.now = allocation.granted;
     before.limit_end = slot.job->limit_end;
+    before.grants = allocation.grants;
     proposal.after = before;
+    proposal.after.grants = all;
     proposal.after.tres = tres_of(*before.spec, **partition, all, nodes);
     admission_.count(before.claim(), -1);
     admission_.count(proposal.after.claim(), 1);

@@ -54,6 +54,7 @@ struct NodeSlot {
   bool listed = false;              // in an index of its class
   bool shaded = false;              // a head waits for it
   bool overlaps = false;            // holders hold the same: what is held for a job that others still make room for
+  std::uint64_t place = 0;          // among equals: place_of_name()
   FreeAmounts free;                 // as listed: now
   FreeAmounts kept;                 // as listed, shaded: for a job that would outlast every head's wait
 };
@@ -177,11 +178,18 @@ class PlannerView {
   Admission& admission() { return admission_; }
   const Admission& admission() const { return admission_; }
   std::optional<Bar> bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants = nullptr);
-  // The same without grants for jobs of a shape on one of its ways, worked out only where something has changed. Valid
-  // until the next call.
+  // The least that a place on the way counts for: whole nodes count with all they have, whichever they will be.
+  Tres least_on(const JobSpec& spec, const Way& way) const;
+  // The way without the classes whose nodes would count for more than the job may have; nullopt: there are none.
+  std::optional<Way> allowed_way(const JobSpec& spec, const Way& way);
+  // The same as bar() without grants for jobs of a shape on one of its ways, worked out only where something has
+  // changed. Valid until the next call.
   const std::optional<Bar>& bar_on(Shape& shape, const Way& way);
   // The way without the classes that reservations close to the job over [from, from + limit); nullopt: none are.
   std::optional<Way> open_way(const JobSpec& spec, const Way& way, Instant from) const;
+  // The bar of reservations, where those leave the way too few nodes for a job that would start now; lasting: they
+  // always will, since one of them comes again sooner than the job would be over.
+  std::optional<Bar> reserved(const JobSpec& spec, const Way& way) const;
   // f(spec, partition, tres, end) for everything that counts against limits: allocations and starts proposed.
   template <class F>
   void each_use(F&& f) const {
@@ -214,7 +222,9 @@ class PlannerView {
   const std::deque<NodeClass>& classes() const { return classes_; }
   const std::vector<Ref<Partition>>& partitions() const { return partitions_; }
   std::vector<PartitionNo> partitions_of(const JobSpec& spec) const;
+  const Tres& cluster();  // all there is
   const DomainTree& domains() const { return domains_; }
+  bool awaits_nodes() const { return !awaited_.empty(); }
   bool by_domain() const { return by_domain_; }  // NodeClass::at_domain is kept: some nodes lie on switches
   // Shaded nodes are listed apart; `kept` is the load that a job outlasting the heads' waits must respect.
   void shade(NodeId id, const NodeLoad& kept);
@@ -244,7 +254,8 @@ class PlannerView {
 
  private:
   void put_job(const Ref<Job>& job, bool removed);
-  void put_node(const Ref<Node>& node, bool removed);
+  void put_node(const Ref<Node>& record, bool removed);
+  void set_node(const Ref<Node>& node, bool removed);
   void put_partition(const Ref<Partition>& partition, bool removed);
   void classify(NodeSlot& slot);
   void leave_class(NodeSlot& slot);
@@ -292,6 +303,7 @@ class PlannerView {
   std::uint32_t shaded_ = 0;                                     // nodes
   std::vector<Ref<Partition>> partitions_;                       // by name
   DomainTree domains_;
+  std::map<NodeId, std::vector<Grant>> awaited_;  // nodes that are to answer: all of each is held for that long
   bool by_domain_ = false;
   std::vector<std::string> levels_;                        // of the topology, outermost first
   std::vector<std::set<std::string, std::less<>>> named_;  // nodes by name, per partition; {"ALL"}
@@ -331,7 +343,7 @@ class PlannerView {
     std::string partition;
     Tres tres;
     Instant now, limit_end;
-    Claim claim() const { return {spec.get(), partition, &tres, limit_end, now}; }
+    Claim claim() const { return {spec.get(), partition, &tres, limit_end, now, &grants}; }
   };
   void forget_proposal(const ProposalKey& key);
   struct Growth {

@@ -52,6 +52,14 @@ void PlannerView::begin_ledger() {
   for (const JobSlot& slot : slots_)
     if (slot.job)
       admission_.index(nullptr, slot.job.get());
+  for (const auto& [key, proposal] : proposals_)
+    if (proposal.spec)
+      admission_.count(proposal.claim(), 1);
+  for (const auto& [id, growth] : growths_)
+    if (growth.before.spec) {
+      admission_.count(growth.before.claim(), -1);
+      admission_.count(growth.after.claim(), 1);
+    }
 }
 
 // Classes tell nodes apart by the reservations that keep them.
@@ -111,6 +119,54 @@ std::vector<RunningUse> PlannerView::running_use() const {
   return out;
 }
 
+namespace {
+
+// What both count for at least.
+Tres lesser(const Tres& a, const Tres& b) {
+  Tres out;
+  for (const TresField& field : kTresFields) out.*field.count = std::min(a.*field.count, b.*field.count);
+  for (const NamedCount& other : a.others)
+    if (const std::int64_t count = std::min(other.count, count_of(b, other.name)); count > 0)
+      set_count(out, other.name, count);
+  return out;
+}
+
+// What so many nodes count for beyond what was counted.
+void add_excess(Tres& to, const Tres& node, std::int64_t nodes, const Tres& counted) {
+  for (const TresField& field : kTresFields)
+    to.*field.count += std::max<std::int64_t>(0, node.*field.count * nodes - counted.*field.count);
+  for (const NamedCount& other : node.others)
+    if (const std::int64_t more = other.count * nodes - count_of(counted, other.name); more > 0)
+      set_count(to, other.name, count_of(to, other.name) + more);
+}
+
+bool counts_its_nodes(const JobSpec& spec) {
+  return std::any_of(spec.groups.begin(), spec.groups.end(),
+                     [](const GroupSpec& group) { return lockstep::counts_its_nodes(group); });
+}
+
+}  // namespace
+
+Tres PlannerView::least_on(const JobSpec& spec, const Way& way) const {
+  Tres least = least_tres(spec);
+  for (std::size_t g = 0; g < spec.groups.size(); ++g) {
+    if (!lockstep::counts_its_nodes(spec.groups[g]))
+      continue;
+    std::optional<Tres> node;
+    for (const ClassNeed& need : way.groups[g].needs) {
+      Node like = classes_[need.cls].like;
+      like.memory_mb = classes_[need.cls].memory_least_mb;
+      const Tres there = least_on_node(like, spec.groups[g]);
+      node = node ? lesser(*node, there) : there;
+    }
+    JobSpec alone;
+    alone.groups = {spec.groups[g]};
+    if (node)
+      add_excess(least, *node, way.groups[g].nodes, least_tres(alone));
+  }
+  return least;
+}
+
 std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants) {
   if (!admission_.bounded())
     return std::nullopt;
@@ -129,8 +185,30 @@ std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const s
     ask = start_ask(spec, *partition, *grants, nodes, way.limit);
   } else {
     ask = start_ask(spec, *partition, way.limit);
+    if (counts_its_nodes(spec))
+      ask.limits.tres = least_on(spec, way);
   }
   return admission_.bar(ask, now_, [this] { return running_use(); });
+}
+
+std::optional<Way> PlannerView::allowed_way(const JobSpec& spec, const Way& way) {
+  if (!admission_.counts() || !counts_its_nodes(spec))
+    return std::nullopt;
+  std::optional<Way> out;
+  for (std::size_t g = 0; g < way.groups.size(); ++g) {
+    if (!lockstep::counts_its_nodes(spec.groups[g]) || way.groups[g].needs.size() < 2)
+      continue;
+    std::vector<ClassNeed> left;
+    for (const ClassNeed& need : way.groups[g].needs) {
+      Way only = way;
+      only.groups[g].needs = {need};
+      if (!bar(spec, only))
+        left.push_back(need);
+    }
+    if (left.size() < way.groups[g].needs.size())
+      (out ? *out : out.emplace(way)).groups[g].needs = std::move(left);
+  }
+  return out;
 }
 
 const std::optional<Bar>& PlannerView::bar_on(Shape& shape, const Way& way) {
@@ -150,7 +228,7 @@ const std::optional<Bar>& PlannerView::bar_on(Shape& shape, const Way& way) {
     *known = {way.partition, way.limit, rules, &tallies_.of(spec, way.partition), 0, {}};
   Tally& tally = *known->tally;
   look_again(tally, admission_, spec, *partitions_[way.partition]);
-  if (tally.minutes)
+  if (tally.minutes || counts_its_nodes(spec))  // which nodes there are may have changed
     return bar_now_ = bar(spec, way);
   if (known->version != tally.version) {
     known->version = tally.version;
@@ -177,6 +255,59 @@ std::optional<Way> PlannerView::open_way(const JobSpec& spec, const Way& way, In
   return out;
 }
 
+namespace {
+
+// Whether the classes that are not closed have enough nodes for every group.
+template <class Closed>
+bool enough_nodes(const std::deque<NodeClass>& classes, const Way& way, Closed&& closed) {
+  return std::all_of(way.groups.begin(), way.groups.end(), [&](const GroupWay& group) {
+    std::uint64_t nodes = 0;
+    for (const ClassNeed& need : group.needs)
+      if (!closed(classes[need.cls]))
+        nodes += classes[need.cls].usable;
+    return nodes >= group.nodes;
+  });
+}
+
+}  // namespace
+
+std::optional<Bar> PlannerView::reserved(const JobSpec& spec, const Way& way) const {
+  if (!admission_.reserves() || !spec.reservation.empty())
+    return std::nullopt;
+  const Directory& directory = admission_.directory();
+  const Duration limit = spec.time_min.us > 0 ? spec.time_min : way.limit;  // it may be cut that short
+  const WallTime from = admission_.wall_at(now_), to{from.us + std::min(limit, kForever).us};
+  const Reservation* own = reservation_of(directory, spec, from, to);
+  const Reservation* first = nullptr;
+  const auto now = [&](const NodeClass& cls) {
+    const Reservation* other = cls.kept_by.empty() ? nullptr : keeps_away(directory, spec, own, cls.example, from, to);
+    first = first ? first : other;
+    return other != nullptr;
+  };
+  if (enough_nodes(classes_, way, now) || !first)
+    return std::nullopt;
+  const auto for_good = [&](const NodeClass& cls) {
+    return std::any_of(cls.kept_by.begin(), cls.kept_by.end(), [&](const std::string& name) {
+      const Reservation* r = directory.reservation(name);
+      const bool shuts = r && shuts_for_good(directory, *r, spec, limit);
+      first = shuts ? r : first;
+      return shuts;
+    });
+  };
+  const bool lasting = !enough_nodes(classes_, way, for_good);
+  return Bar{Wait::kNodesUnavailable, reserved_words(*first), lasting, {}};
+}
+
+const Tres& PlannerView::cluster() {
+  if (!cluster_) {
+    cluster_.emplace();
+    for (const NodeSlot& slot : nodes_)
+      if (slot.node)
+        add(*cluster_, tres_of_node(*slot.node));
+  }
+  return *cluster_;
+}
+
 bool PlannerView::rank_again(Instant now) {
   const bool weighted = admission_.weighted(most_partition_);
   const Instant as_of = weighted || admission_.bounded() ? admission_.priorities_as_of(now) : Instant{};
@@ -189,14 +320,8 @@ bool PlannerView::rank_again(Instant now) {
   if (!weighted && !priorities_)
     return false;
   const std::unique_ptr<Priorities> before = std::move(priorities_);
-  if (weighted && !cluster_) {
-    cluster_.emplace();
-    for (const NodeSlot& slot : nodes_)
-      if (slot.node)
-        add(*cluster_, tres_of_node(*slot.node));
-  }
   if (weighted)
-    priorities_ = admission_.priorities(as_of, *cluster_, most_partition_, [this] { return running_use(); });
+    priorities_ = admission_.priorities(as_of, cluster(), most_partition_, [this] { return running_use(); });
   if (spent_only && before && priorities_)
     reorder_served(*before);
   else

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "rules/awaited.h"
 #include "rules/need.h"
 #include "rules/preempt.h"
 #include "sched/mix.h"
@@ -33,6 +34,7 @@ void PlannerView::put_partition(const Ref<Partition>& partition, bool removed) {
   const auto at = std::lower_bound(partitions_.begin(), partitions_.end(), partition->meta.name,
                                    [](const auto& p, const std::string& name) { return p->meta.name < name; });
   const bool known = at != partitions_.end() && (*at)->meta.name == partition->meta.name;
+  const Ref<Partition> before = known ? *at : nullptr;
   const bool same_nodes = known && !removed && (*at)->nodes == partition->nodes;
   ++generation;
   ++rules;
@@ -44,6 +46,7 @@ void PlannerView::put_partition(const Ref<Partition>& partition, bool removed) {
     *at = partition;
   else if (!removed)
     partitions_.insert(at, partition);
+  admission_.index(before.get(), removed ? nullptr : partition.get());
   most_partition_ = 0;
   for (const auto& p : partitions_) most_partition_ = std::max(most_partition_, p->priority);
   ranked_as_of_ = kNever;
@@ -132,7 +135,34 @@ NodeSlot& PlannerView::node_slot(NodeId node) {
   return nodes_[node.value];
 }
 
-void PlannerView::put_node(const Ref<Node>& node, bool removed) {
+// To plans a node that has not answered yet is one that is up, and held as a whole until it should have.
+void PlannerView::put_node(const Ref<Node>& record, bool removed) {
+  const bool awaited = !removed && node_awaited(*record) && node_expected(*record);
+  if (const auto held = awaited_.find(record->id); held != awaited_.end() && !awaited) {
+    release_all(held->second);
+    awaited_.erase(held);
+    changed = true;
+  }
+  if (!awaited) {
+    set_node(record, removed);
+    return;
+  }
+  Node node = *record;
+  node.link = NodeLink::kUp;
+  set_node(std::make_shared<const Node>(std::move(node)), false);
+  const auto [held, fresh] = awaited_.try_emplace(record->id);
+  if (!fresh)
+    return;
+  held->second.push_back({.node = record->id,
+                          .cores = CoreSet::first_n(record->cores),
+                          .memory_mb = record->memory_mb,
+                          .devices = DeviceSet::first_n(static_cast<std::uint32_t>(record->devices.size())),
+                          .whole_node = true});
+  hold_all(held->second, record->seen_at + kAwaitedFor, record->seen_at, {});
+  changed = true;
+}
+
+void PlannerView::set_node(const Ref<Node>& node, bool removed) {
   NodeSlot& slot = node_slot(node->id);
   if (!removed && slot.node && node_usable(*slot.node) == node_usable(*node) && same_node(*slot.node, *node)) {
     slot.node = node;
@@ -148,6 +178,7 @@ void PlannerView::put_node(const Ref<Node>& node, bool removed) {
   if (slot.node)
     leave_class(slot);
   slot.node = removed ? nullptr : node;
+  slot.place = place_of_name(node->meta.name);
   if (!removed)
     node_named_[node->meta.name] = node->id;
   else if (const auto named = node_named_.find(node->meta.name);
@@ -217,11 +248,11 @@ void PlannerView::unlist(NodeSlot& slot) {
     return;
   slot.listed = false;
   NodeClass& cls = classes_[slot.cls];
-  (slot.shaded ? cls.shaded : cls.open).erase(slot.node->id, slot.free);
+  (slot.shaded ? cls.shaded : cls.open).erase(slot.node->id, slot.free, slot.place);
   if (by_domain_)
-    cls.in_domain(slot.domain).erase(slot.node->id, slot.free);
+    cls.in_domain(slot.domain).erase(slot.node->id, slot.free, slot.place);
   if (slot.shaded && slot.kept.cores > 0)
-    cls.kept.erase(slot.node->id, slot.kept);
+    cls.kept.erase(slot.node->id, slot.kept, slot.place);
 }
 
 void PlannerView::list(NodeSlot& slot, NodeId id) {
@@ -233,11 +264,11 @@ void PlannerView::list(NodeSlot& slot, NodeId id) {
   NodeClass& cls = classes_[slot.cls];
   if (slot.free.cores > 0) {
     slot.listed = true;
-    (slot.shaded ? cls.shaded : cls.open).insert(id, slot.free);
+    (slot.shaded ? cls.shaded : cls.open).insert(id, slot.free, slot.place);
     if (by_domain_)
-      cls.in_domain(slot.domain).insert(id, slot.free);
+      cls.in_domain(slot.domain).insert(id, slot.free, slot.place);
     if (slot.shaded && slot.kept.cores > 0)
-      cls.kept.insert(id, slot.kept);
+      cls.kept.insert(id, slot.kept, slot.place);
   }
   if (!before.covers(slot.free))
     gain(slot);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -50,17 +51,31 @@ ssize_t receive(int socket, char* name, std::array<int, kDescriptors>& fds) {
 // Not fork(): the new process's parent must be the agent, as if it had started the shim itself.
 pid_t copy_beside_us() { return static_cast<pid_t>(::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0)); }
 
+void set_name(const char* name) { ::prctl(PR_SET_NAME, name); }
+
+// The words of a command line lie one behind the other. What does not fit is left out.
+void show_as(char** arguments, const char* name) {
+  char* end = arguments[0];
+  for (char** word = arguments; *word && *word == end; ++word) end += ::strlen(*word) + 1;
+  const auto room = static_cast<std::size_t>(end - arguments[0]);
+  ::memset(arguments[0], 0, room);
+  ::strncpy(arguments[0], name, room > 0 ? room - 1 : 0);
+}
+
 void say(int control, const std::string& line) {
   ::send(control, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 }  // namespace
 
-int run_nursery(int socket) {
+int run_nursery(int socket, char** arguments) {
   // Above the numbers that are a shim's.
   const int mine = ::fcntl(socket, F_DUPFD_CLOEXEC, 10);
   ::close(socket);
   settle_shim();
+  set_name(kNurseryName);
+  // It ends when it has done what it was asked for and sees the end of its socket; one that is stopped sees nothing.
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
   char name[kNameMax + 1];
   std::array<int, kDescriptors> fds{-1, -1};
   while (const ssize_t size = receive(mine, name, fds)) {
@@ -71,6 +86,8 @@ int run_nursery(int socket) {
     if (pid == 0) {
       ::close(mine);
       ::setsid();
+      set_name("lockstep-shim");
+      show_as(arguments, name);
       return ::chdir(name) == 0 ? run_shim({}) : 1;
     }
     if (pid > 0)

@@ -232,6 +232,12 @@ std::string encode_result_record(const std::vector<TaskResult>& results) {
   return record(ShimRecord::kResult, encode_results_text(results));
 }
 
+std::string encode_ended_record(std::int64_t boot_us) {
+  std::string out;
+  put(out, static_cast<std::uint64_t>(boot_us), 8);
+  return record(ShimRecord::kEndedAt, out);
+}
+
 Result<ShimRecords> decode_shim_records(std::string_view bytes) {
   ShimRecords records;
   while (bytes.size() >= 5) {
@@ -248,6 +254,8 @@ Result<ShimRecords> decode_shim_records(std::string_view bytes) {
       for (std::size_t at = 0; at + 12 <= body.size(); at += 12)
         records.pids.push_back({static_cast<std::uint32_t>(get(body.substr(at, 4))),
                                 static_cast<std::int64_t>(get(body.substr(at + 4, 8)))});
+    } else if (kind == ShimRecord::kEndedAt && body.size() == 8) {
+      records.ended_us = static_cast<std::int64_t>(get(body));
     } else if (kind == ShimRecord::kResult) {
       records.results = decode_results_text(body);
     }

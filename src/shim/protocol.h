@@ -4,13 +4,15 @@
 //
 // A shim's folder DIR/shims/KEY holds `record`, `io.sock`, the script, and spilled output. `record` is a list of
 // records, each one byte kind, four bytes length (big endian) and that many bytes: the launch (written by the agent),
-// the pids of the tasks, the result. A torn last record does not count. The shim holds a lock (flock) on the file for
-// as long as it lives: whoever gets the lock has proof that it is dead.
+// the pids of the tasks, when it ended, the result. A torn last record does not count. The shim holds a lock (flock) on
+// the file for as long as it lives: whoever gets the lock has proof that it is dead.
 //
 // On the control channel (an inherited socket, or a connection to io.sock that begins with the hello line) both sides
-// send lines. Agent: "signal N", "stop MILLISECONDS", "forget", "pause N", "resume N". Shim: "started", "failed TEXT",
-// "ended RANK:CODE:SIGNAL:OOM …", "paused N", "resumed N". A connection that begins otherwise carries step I/O frames
-// (wire/frame.h).
+// send lines. Agent: "signal N", "signal-first N" (to the first process of each task), "stop MILLISECONDS
+// WHY" (a StopWhy as a number; none from older agents), "forget", "pause N", "resume N". Shim: "started", "failed
+// TEXT", "ended RANK:CODE:SIGNAL:OOM …", "paused N", "resumed N", and before one of them "at MICROSECONDS" (boot clock)
+// when it happened. A connection that begins otherwise carries step I/O
+// frames (wire/frame.h).
 #pragma once
 
 #include <algorithm>
@@ -44,7 +46,7 @@ inline Duration bounded_kill_wait(Duration asked) { return std::clamp(asked, Dur
 std::string shim_key_text(const ShimKey& key);
 std::optional<ShimKey> parse_shim_key(std::string_view text);
 
-enum class ShimRecord : std::uint8_t { kLaunch = 1, kPids = 2, kResult = 3 };
+enum class ShimRecord : std::uint8_t { kLaunch = 1, kPids = 2, kResult = 3, kEndedAt = 4 };
 
 // A task's first process. started_us on the boot clock tells a reused pid apart.
 struct ShimPid {
@@ -56,11 +58,13 @@ struct ShimPid {
 std::string encode_launch_record(const ShimStart& start);
 std::string encode_pids_record(const std::vector<ShimPid>& pids);
 std::string encode_result_record(const std::vector<TaskResult>& results);
+std::string encode_ended_record(std::int64_t boot_us);  // goes before the result
 
 struct ShimRecords {
   std::optional<ShimStart> launch;  // its key comes from the folder's name
   std::vector<ShimPid> pids;
   std::optional<std::vector<TaskResult>> results;
+  std::int64_t ended_us = 0;  // boot clock; 0 = an older shim did not say
 };
 // Reads as far as whole records go. An error: the launch itself is malformed.
 Result<ShimRecords> decode_shim_records(std::string_view bytes);

@@ -56,7 +56,7 @@ TEST(ShimProtocol, TornTailDoesNotCount) {
   const std::vector<TaskResult> results = {{4, {1, 0, false}}, {5, {0, 9, true}}};
   const std::string launch = encode_launch_record(sample());
   const std::string pids = encode_pids_record({{77, 1234567}});
-  const std::string result = encode_result_record(results);
+  const std::string result = encode_ended_record(7'654'321) + encode_result_record(results);
   const std::string all = launch + pids + result;
   for (std::size_t size = 0; size <= all.size(); ++size) {
     const auto records = decode_shim_records(std::string_view(all).substr(0, size));
@@ -68,6 +68,7 @@ TEST(ShimProtocol, TornTailDoesNotCount) {
   const auto records = decode_shim_records(all);
   EXPECT_EQ(records->pids[0], (ShimPid{77, 1234567}));
   EXPECT_EQ(encode_results_text(*records->results), encode_results_text(results));
+  EXPECT_EQ(records->ended_us, 7'654'321);
 }
 
 TEST(ShimProtocol, UnknownTagsAndRecordsAreSkipped) {

@@ -16,13 +16,17 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
 
+#include "base/plain_file.h"
 #include "base/text.h"
+#include "shim/descriptor_room.h"
+#include "shim/last_words.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
 #include "shim/relay.h"
@@ -71,6 +75,18 @@ bool append_record(int fd, const std::string& bytes) {
   return false;
 }
 
+StopWhy stop_why(std::string_view word) {
+  const auto number = parse_uint(word);
+  return number && *number <= static_cast<std::uint64_t>(StopWhy::kFailed) ? static_cast<StopWhy>(*number)
+                                                                           : StopWhy::kNothing;
+}
+
+// What carries a step's output: `srun`, or `lockstep run`.
+bool is_step_client(pid_t pid) {
+  const std::string name = read_proc_text("/proc/" + std::to_string(pid) + "/comm");
+  return name == "srun\n" || name == "lockstep\n";
+}
+
 class Shim {
  public:
   explicit Shim(ShimDescriptors descriptors) : record_fd_(descriptors.record) {
@@ -104,7 +120,10 @@ class Shim {
   void client_frame(StepClient& client, const Frame& frame);
   void reap();
   void check_over();
-  void stop(std::int64_t kill_wait_us);
+  void signal_first(int signal);
+  void stop(std::int64_t kill_wait_us, StopWhy why);
+  void tell_why(StopWhy why);
+  void kill_leftovers();
   void pause(std::uint64_t number);
   void go_on(std::uint64_t number);
   void check_paused();
@@ -121,11 +140,14 @@ class Shim {
   OutputLimits limits_;
   StepTasks tasks_;
   StepClients clients_;
-  std::unique_ptr<TaskStarter> starter_;  // null once every task has been started
-  std::size_t launched_ = 0;              // so many of the first tasks
-  std::map<pid_t, int> early_ends_;       // of tasks that ended before we knew their pids
-  std::optional<Error> failed_;           // no process could be made: nothing of the step shall stay
-  bool started_ = false;                  // and told so
+  std::unique_ptr<TaskStarter> starter_;      // null once every task has been started
+  std::size_t launched_ = 0;                  // so many of the first tasks
+  std::map<pid_t, int> early_ends_;           // of tasks that ended before we knew their pids
+  std::string host_;                          // without its domain
+  pid_t teller_ = -1;                         // writes a line of ours into a file of the user's
+  std::optional<Error> failed_;               // no process could be made: nothing of the step shall stay
+  bool started_ = false;                      // and told so
+  std::int64_t began_us_ = 0, ended_us_ = 0;  // boot clock: an agent may hear of it much later
   bool children_gone_ = false;
   bool over_ = false;            // every process of the step is gone and the result is known
   bool result_written_ = false;  // or forgotten by the agent, who has it
@@ -206,11 +228,13 @@ void Shim::add_task(std::size_t local, const std::string& host, std::vector<std:
 }
 
 Result<void> Shim::begin_launch() {
-  if (!start_.script.empty())
-    script_fd_ = TRY(write_script());
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
-  const std::string short_host = std::string(host).substr(0, std::string_view(host).find('.'));
+  host_ = std::string(host).substr(0, std::string_view(host).find('.'));
+  if (rlimit files{}; ::getrlimit(RLIMIT_NOFILE, &files) == 0)
+    TRY(check_descriptor_room(start_.launch, host_, files.rlim_cur));
+  if (!start_.script.empty())
+    script_fd_ = TRY(write_script());
   limits_.room = &spill_room_;
   limits_.memory_bytes =
       std::clamp<std::size_t>(kOutputMemory / (2 * start_.launch.ranks.size()), 32 << 10, OutputLimits{}.memory_bytes);
@@ -219,7 +243,7 @@ Result<void> Shim::begin_launch() {
   std::vector<TaskStart*> starts;
   for (std::size_t local = 0; local < start_.launch.ranks.size(); ++local) {
     const std::size_t before = paths.size();
-    add_task(local, short_host, paths);
+    add_task(local, host_, paths);
     const auto earlier = paths.begin() + static_cast<std::ptrdiff_t>(before);
     const bool twin = std::any_of(earlier, paths.end(), [&](const std::string& path) {
       return std::find(paths.begin(), earlier, path) != earlier;
@@ -257,6 +281,7 @@ void Shim::take_launched() {
 
 void Shim::tell_started() {
   started_ = true;
+  began_us_ = boot_clock_us();
   started_at_us_ = kTimeNever;
   std::vector<ShimPid> pids;
   for (const auto& task : tasks_)
@@ -287,11 +312,11 @@ int Shim::fail(const std::string& why) {
 std::string Shim::state_lines() const {
   std::string lines(kShimHello);
   if (started_)
-    lines += "started\n";
+    lines += format("at {}\nstarted\n", began_us_);
   if (over_) {
     std::vector<TaskResult> results;
     for (const auto& task : tasks_) results.push_back({task->rank(), task->exit()});
-    lines += "ended " + encode_results_text(results) + "\n";
+    lines += format("at {}\n", ended_us_) + "ended " + encode_results_text(results) + "\n";
   }
   return lines;
 }
@@ -358,7 +383,7 @@ void Shim::turn() {
     signalfd_siginfo info{};
     while (::read(signal_fd_, &info, sizeof info) == sizeof info)
       if (info.ssi_signo == SIGTERM)
-        stop(start_.launch.kill_wait.us);
+        stop(start_.launch.kill_wait.us, StopWhy::kNothing);
     reap();
   }
   more_to_send_ = false;
@@ -445,12 +470,15 @@ void Shim::obey(const std::string& line) {
   const std::uint64_t number = words.size() > 1 ? parse_uint(words[1]).value_or(UINT64_MAX) : UINT64_MAX;
   if (words[0] == "signal" && number < 65 && !over_ && !(paused_ && number == SIGCONT))
     signal_descendants(::getpid(), static_cast<int>(number));
+  else if (words[0] == "signal-first" && number < 65 && !over_ && !(paused_ && number == SIGCONT))
+    signal_first(static_cast<int>(number));
   else if (words[0] == "pause" && number < UINT64_MAX && !over_)
     pause(number);
   else if (words[0] == "resume" && number < UINT64_MAX && !over_)
     go_on(number);
   else if (words[0] == "stop" && number < UINT64_MAX)
-    stop(bounded_kill_wait(millis(static_cast<std::int64_t>(std::min<std::uint64_t>(number, INT32_MAX)))).us);
+    stop(bounded_kill_wait(millis(static_cast<std::int64_t>(std::min<std::uint64_t>(number, INT32_MAX)))).us,
+         stop_why(words.size() > 2 ? words[2] : ""));
   else if (words[0] == "forget" && over_)
     result_written_ = true;
 }
@@ -502,7 +530,7 @@ void Shim::check_over() {
   if (over_ || std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return !task->over(); }))
     return;
   if (!children_gone_) {
-    signal_descendants(::getpid(), SIGKILL);
+    kill_leftovers();
     leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
     return;
   }
@@ -513,13 +541,46 @@ void Shim::check_over() {
     results.push_back({task->rank(), task->exit()});
   }
   over_ = true;
+  ended_us_ = boot_clock_us();
   kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
-  result_written_ = append_record(record_fd_, encode_result_record(results));
+  result_written_ = append_record(record_fd_, encode_ended_record(ended_us_) + encode_result_record(results));
   linger_until_us_ = boot_clock_us() + kLingerUs;
   tell_agents(state_lines().substr(kShimHello.size()));
 }
 
-void Shim::stop(std::int64_t kill_wait_us) {
+// In a time of grace two may finish: our own line, and an srun of the script, which passes on what its step still
+// writes.
+void Shim::kill_leftovers() {
+  const bool grace = kill_at_us_ != kTimeNever && boot_clock_us() < kill_at_us_;
+  for (const pid_t pid : descendants_of(::getpid()))
+    if (!grace || (pid != teller_ && !is_step_client(pid)))
+      ::kill(pid, SIGKILL);
+}
+
+void Shim::signal_first(int signal) {
+  for (const auto& task : tasks_)
+    if (task->running())
+      ::kill(task->pid(), signal);
+}
+
+// Once, on the first node of the step, as a line of its first task.
+void Shim::tell_why(StopWhy why) {
+  char folder[4096];
+  const char* cwd = ::getcwd(folder, sizeof folder);
+  const auto key =
+      cwd ? parse_shim_key(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
+  if (!key || start_.launch.node_index != 0 || tasks_.empty() || !tasks_.front()->running())
+    return;
+  const std::string line = last_words(why, *key, host_, ::time(nullptr));
+  StepTask& task = *tasks_.front();
+  if (line.empty() || task.tell_client(line))
+    return;
+  const std::string& path = task.output_path(task.output_path(1).empty() ? 0 : 1);
+  if (!path.empty())
+    teller_ = append_as_user(start_.launch.process, path, line);
+}
+
+void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
   if (over_)
     return;
   if (starter_) {
@@ -527,6 +588,8 @@ void Shim::stop(std::int64_t kill_wait_us) {
     starter_->hold(false);
   }
   const bool first = kill_at_us_ == kTimeNever;
+  if (first)
+    tell_why(why);
   kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
   if (first && kill_wait_us > 0) {
     paused_ = false;
@@ -569,19 +632,16 @@ void Shim::go_on(std::uint64_t number) {
 void Shim::check_fence(std::int64_t now_us) {
   std::int64_t renewed_us = launched_us_;  // unless there is a lease
   const std::string path = "../../" + std::string(kLeaseFile);
-  if (const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC); fd >= 0) {
-    const std::string text = read_all(fd);
-    ::close(fd);
-    if (const auto lease = parse_int(trim(text)))
+  if (const auto text = read_plain(path))
+    if (const auto lease = parse_int(trim(*text)))
       renewed_us = *lease;
-  }
   const std::int64_t fence_us = renewed_us + start_.fence_after.us + kFenceSlackUs;
   if (now_us < fence_us) {
     fence_at_us_ = fence_us;
     return;
   }
   fence_at_us_ = kTimeNever;
-  stop(paused_ ? 0 : std::min(start_.launch.kill_wait.us, kFenceKillWaitUs));
+  stop(paused_ ? 0 : std::min(start_.launch.kill_wait.us, kFenceKillWaitUs), StopWhy::kNodeFail);
 }
 
 bool Shim::may_exit() const {
@@ -601,7 +661,7 @@ bool Shim::someone_attached() const {
 void settle_shim() {
   ::mallopt(M_ARENA_MAX, 1);  // the thread that starts tasks needs no memory of its own
   reset_signals();
-  ::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);  // what they tell, a write's error says, too
   ::umask(077);
   ::prctl(PR_SET_DUMPABLE, 0);  // the tasks of a node without root have our uid, and may not look into us
   rlimit files{};

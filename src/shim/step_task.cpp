@@ -197,6 +197,19 @@ void StepTask::drain_output(int stream) {
   }
 }
 
+bool StepTask::tell_client(std::string_view line) {
+  const int stream = logs_[1] ? 1 : 0;
+  if (!logs_[stream])
+    return false;
+  if (output_fds_[stream] < 0)
+    return true;  // its end was told
+  if (terminal_ >= 0 && line.ends_with('\n'))
+    logs_[stream]->append(std::string(line.substr(0, line.size() - 1)) + "\r\n");
+  else
+    logs_[stream]->append(line);
+  return true;
+}
+
 void StepTask::take_input(std::uint64_t offset, std::string_view bytes) {
   const std::uint64_t have = input_done_ + input_.size();
   if (input_eof_ || offset > have || offset + bytes.size() <= have)

@@ -45,6 +45,8 @@ class StepTask {
   bool wants_output(int stream) const { return output_fds_[stream] >= 0 && logs_[stream]->has_room(); }
   void read_output(int stream);   // one read
   void drain_output(int stream);  // to the end; no process of the step is left
+  // A line of ours behind what the task wrote: at its client, as long as it listens. False: that is a file's business.
+  bool tell_client(std::string_view line);
   OutputLog* log(int stream) const { return logs_[stream].get(); }
   bool output_ended(int stream) const { return output_fds_[stream] < 0; }
 

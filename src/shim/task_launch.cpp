@@ -93,6 +93,7 @@ struct TaskStart::Child {
   [[noreturn]] void give_up(Stage where);
   [[noreturn]] void run_program();
   void become_user();
+  int open_file(const TaskStream& stream);
   void place_stream(int target, Stage where);
 
   TaskPlan plan;
@@ -114,11 +115,25 @@ void TaskStart::Child::give_up(Stage where) {
   ::_exit(1);
 }
 
+// Whoever submits may make the folder that is named after the job only when it knows the id, and a job can start before
+// that: its script waits a second for the folder.
+int TaskStart::Child::open_file(const TaskStream& stream) {
+  constexpr int kTries = 100;
+  constexpr timespec kPause{0, 10'000'000};
+  int fd = ::open(stream.path.c_str(), stream.flags | O_NOCTTY, 0666);
+  const bool may_come = (stream.flags & O_CREAT) != 0 && !plan.script.empty();
+  for (int tries = 0; fd < 0 && errno == ENOENT && may_come && tries < kTries; ++tries) {
+    ::nanosleep(&kPause, nullptr);
+    fd = ::open(stream.path.c_str(), stream.flags | O_NOCTTY, 0666);
+  }
+  return fd;
+}
+
 void TaskStart::Child::place_stream(int target, Stage where) {
   const TaskStream& stream = plan.streams[target];
   int fd = -1;
   switch (stream.how) {
-    case TaskStream::How::kFile: fd = ::open(stream.path.c_str(), stream.flags | O_NOCTTY, 0666); break;
+    case TaskStream::How::kFile: fd = open_file(stream); break;
     case TaskStream::How::kDescriptor: fd = stream.fd; break;
     case TaskStream::How::kTerminal: fd = plan.terminal; break;
     case TaskStream::How::kJoinOutput: fd = 1; break;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
 #include "base/text.h"
 
@@ -51,9 +50,7 @@ void BoundsChecker::job_changed(const Job* before, const Job* after) {
     return;
   }
   if (had && after && !before->suspended_at)  // a pause costs nothing
-    charge(*before, has                                  ? has->granted
-                    : after->state == JobState::kPending ? after->begin_after - requeue_delay_
-                                                         : after->ended);
+    charge(*before, has ? has->granted : after->ended);
   if (!has)
     return;
   const bool same_attempt = had && had->attempt == has->attempt;
@@ -74,17 +71,15 @@ void BoundsChecker::job_changed(const Job* before, const Job* after) {
 BoundsChecker::Held BoundsChecker::held(const Job& job) {
   Held out;
   out.jobs = 1;
-  std::set<NodeId> nodes;
   for (const Grant& grant : job.allocation->grants) {
     if (grant.tasks == 0)
       continue;
-    nodes.insert(grant.node);
+    out.nodes[grant.node] = 1;
     out.cpu += grant.cores.count();
     out.gpus += grant.devices.count();
     for (const DevicePart& part : grant.parts) out.gpus += !part.mig.empty();
     out.memory_mb += grant.memory_mb;
   }
-  out.nodes = static_cast<std::int64_t>(nodes.size());
   return out;
 }
 
@@ -111,14 +106,16 @@ bool BoundsChecker::below(const std::string& account, const std::string& above) 
 void BoundsChecker::check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const Held& all) {
   const Held own = held(job);
   // A bound that was lowered under what runs binds nobody who asks for none of it.
-  const auto look = [&](const char* what, std::int64_t most, std::int64_t Held::*count) {
-    if (most != kNoLimit && own.*count > 0 && all.*count > most)
-      complain(job, format("with it {} {} are held under {}, which allows {}", all.*count, what, whose, most));
+  const auto look = [&](const char* what, std::int64_t most, std::int64_t adds, std::int64_t count) {
+    if (most != kNoLimit && adds > 0 && count > most)
+      complain(job, format("with it {} {} are held under {}, which allows {}", count, what, whose, most));
   };
-  look("cpus", bound.cpu, &Held::cpu);
-  look("GPUs", bound.gpus, &Held::gpus);
-  look("nodes", bound.nodes, &Held::nodes);
-  look("MB", bound.memory_mb, &Held::memory_mb);
+  const auto is_new = [&](const auto& node) { return all.nodes.at(node.first) == 1; };
+  look("cpus", bound.cpu, own.cpu, all.cpu);
+  look("GPUs", bound.gpus, own.gpus, all.gpus);
+  look("nodes", bound.nodes, std::count_if(own.nodes.begin(), own.nodes.end(), is_new),
+       static_cast<std::int64_t>(all.nodes.size()));
+  look("MB", bound.memory_mb, own.memory_mb, all.memory_mb);
 }
 
 void BoundsChecker::check_count(const Job& job, const std::string& whose, std::int64_t bound, std::int64_t count) {

@@ -28,9 +28,11 @@ class BoundsChecker {
 
  private:
   struct Held {
-    std::int64_t cpu = 0, gpus = 0, nodes = 0, memory_mb = 0, jobs = 0;
+    std::int64_t cpu = 0, gpus = 0, memory_mb = 0, jobs = 0;
+    std::map<NodeId, std::int64_t> nodes;  // and how many of the jobs are on each: one that several share counts once
     void operator+=(const Held& o) {
-      cpu += o.cpu, gpus += o.gpus, nodes += o.nodes, memory_mb += o.memory_mb, jobs += o.jobs;
+      cpu += o.cpu, gpus += o.gpus, memory_mb += o.memory_mb, jobs += o.jobs;
+      for (const auto& [node, count] : o.nodes) nodes[node] += count;
     }
   };
   struct Use {

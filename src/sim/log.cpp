@@ -29,14 +29,18 @@ Result<void> SimLog::append(const std::vector<LogEntry>& entries, const std::vec
     return refuse(std::move(fair).error());
   if (before_append)
     before_append(entries);
+  const auto store_blobs = [&] {
+    for (const Blob& blob : blobs) blobs_[blob.id] = archived_blobs_[blob.id] = blob.bytes;
+  };
   return commit(
       [&] {
-        for (const Blob& blob : blobs) blobs_[blob.id] = blob.bytes;
+        store_blobs();
         for (const LogEntry& entry : entries) store(entry);
       },
       [&] {
         if (entries.size() < 2 || !draw_left)
           return;
+        store_blobs();  // they come before the entries that name them
         for (std::size_t left = draw_left(entries.size()), i = 0; i < left; ++i) store(entries[i]);
       });
 }
@@ -68,10 +72,19 @@ Result<std::vector<LogEntry>> SimLog::read(std::uint64_t from, std::size_t count
 
 Result<std::uint64_t> SimLog::last_index() { return last_; }
 
-Result<void> SimLog::write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) {
-  if (auto fair = check_snapshot(last_, index, chunks); !fair.ok())
+Result<void> SimLog::write_snapshot(const SnapshotPart& part) {
+  const std::size_t begun = begun_.index == part.index ? begun_.chunks.size() : 0;
+  if (auto fair = check_snapshot(last_, part, begun); !fair.ok())
     return refuse(std::move(fair).error());
-  return commit([&] { snapshot_ = {index, chunks}; }, [] {});
+  return commit(
+      [&] {
+        if (part.first == 0)
+          begun_ = {part.index, {}};
+        begun_.chunks.insert(begun_.chunks.end(), part.chunks.begin(), part.chunks.end());
+        if (part.last)
+          snapshot_ = std::exchange(begun_, {});
+      },
+      [] {});
 }
 
 Result<Log::Snapshot> SimLog::read_snapshot() { return snapshot_; }
@@ -89,11 +102,26 @@ Result<std::string> SimLog::blob(const BlobId& id) {
   return it->second;
 }
 
+Result<std::string> SimLog::archived_blob(const BlobId& id) const {
+  const auto it = archived_blobs_.find(id);
+  return it == archived_blobs_.end() ? Result<std::string>(not_found(format("no blob {}", id))) : it->second;
+}
+
 Result<bool> SimLog::has_blob(const BlobId& id) { return blobs_.contains(id); }
 
-Result<void> SimLog::sweep_blobs(const std::function<bool(const BlobId&)>& keep) {
-  std::erase_if(blobs_, [&](const auto& blob) { return !keep(blob.first); });
-  return {};
+Result<BlobId> SimLog::sweep_blobs(const BlobId& from, const std::function<bool(const BlobId&)>& keep) {
+  SweepPiece piece;
+  auto at = blobs_.lower_bound(from);
+  while (at != blobs_.end() && !piece.full()) {
+    piece.look();
+    if (keep(at->first)) {
+      ++at;
+      continue;
+    }
+    piece.drop(at->second.size());
+    at = blobs_.erase(at);
+  }
+  return at == blobs_.end() ? BlobId() : at->first;
 }
 
 }  // namespace lockstep::sim

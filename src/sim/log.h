@@ -31,12 +31,12 @@ class SimLog : public Log {
   Result<void> append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) override;
   Result<std::vector<LogEntry>> read(std::uint64_t from, std::size_t count) override;
   Result<std::uint64_t> last_index() override;
-  Result<void> write_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) override;
+  Result<void> write_snapshot(const SnapshotPart& part) override;
   Result<Snapshot> read_snapshot() override;
   Result<void> trim(std::uint64_t upto) override;
   Result<std::string> blob(const BlobId& id) override;
   Result<bool> has_blob(const BlobId& id) override;
-  Result<void> sweep_blobs(const std::function<bool(const BlobId&)>& keep) override;
+  Result<BlobId> sweep_blobs(const BlobId& from, const std::function<bool(const BlobId&)>& keep) override;
 
   // Asked at every commit, snapshot and trim; unset = no faults.
   std::function<CommitFault()> draw_fault;
@@ -47,6 +47,7 @@ class SimLog : public Log {
 
   // --- for the checkers ---
   const std::map<std::uint64_t, LogEntry>& archive() const { return archive_; }  // all that ever became durable
+  Result<std::string> archived_blob(const BlobId& id) const;                     // likewise
   Seq durable_seq() const { return durable_seq_; }                               // of the last closing entry
   std::uint64_t durable_index() const { return last_; }
 
@@ -58,8 +59,8 @@ class SimLog : public Log {
 
   std::map<std::uint64_t, LogEntry> entries_;
   std::map<std::uint64_t, LogEntry> archive_;
-  Snapshot snapshot_;
-  std::map<BlobId, std::string> blobs_;
+  Snapshot snapshot_, begun_;  // begun_: what is written of the next one
+  std::map<BlobId, std::string> blobs_, archived_blobs_;
   std::uint64_t last_ = 0;
   Seq durable_seq_ = 0;
 };

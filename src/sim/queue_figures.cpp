@@ -8,6 +8,23 @@
 #include "base/check.h"
 
 namespace lockstep::sim {
+namespace {
+
+std::size_t width_of(std::int64_t size, std::int64_t capacity) {
+  const double share = static_cast<double>(size) / static_cast<double>(capacity);
+  return static_cast<std::size_t>(std::lower_bound(kWidths.begin(), kWidths.end() - 1, share) - kWidths.begin());
+}
+
+void add_width(WidthFigures& into, const WidthFigures& more) {
+  if (more.jobs == 0)
+    return;
+  const auto n = static_cast<double>(into.jobs), m = static_cast<double>(more.jobs);
+  into.avg_wait_s = (into.avg_wait_s * n + more.avg_wait_s * m) / (n + m);
+  into.max_wait_s = std::max(into.max_wait_s, more.max_wait_s);
+  into.jobs += more.jobs;
+}
+
+}  // namespace
 
 QueueFigures figures_of(std::span<const TraceJob> jobs, std::span<const std::int64_t> start_s, std::int64_t capacity,
                         std::int64_t gang_size) {
@@ -31,6 +48,10 @@ QueueFigures figures_of(std::span<const TraceJob> jobs, std::span<const std::int
       ++figures.gangs;
       gang_wait += wait;
     }
+    WidthFigures& width = figures.by_width[width_of(jobs[i].size, capacity)];
+    ++width.jobs;
+    width.avg_wait_s += wait;  // divided below
+    width.max_wait_s = std::max(width.max_wait_s, wait);
     last_start_s = std::max(last_start_s, start_s[i]);
     last_end_s = std::max(last_end_s, start_s[i] + jobs[i].run_s);
   }
@@ -48,6 +69,8 @@ QueueFigures figures_of(std::span<const TraceJob> jobs, std::span<const std::int
   };
   figures.utilization = of_pool(last_end_s);
   figures.utilization_to_last_start = of_pool(last_start_s);
+  for (WidthFigures& width : figures.by_width)
+    width.avg_wait_s /= static_cast<double>(std::max<std::size_t>(width.jobs, 1));
   figures.gang_wait_s = figures.gangs ? gang_wait / static_cast<double>(figures.gangs) : 0;
   return figures;
 }
@@ -59,6 +82,7 @@ QueueFigures mean_of(std::span<const QueueFigures> runs) {
   for (const QueueFigures& run : runs) {
     mean.jobs += run.jobs;
     mean.gangs += run.gangs;
+    for (std::size_t w = 0; w < kWidths.size(); ++w) add_width(mean.by_width[w], run.by_width[w]);
     for (double QueueFigures::*figure :
          {&QueueFigures::avg_wait_s, &QueueFigures::avg_bsld, &QueueFigures::p99_wait_s, &QueueFigures::max_wait_s,
           &QueueFigures::area_wait_s, &QueueFigures::utilization, &QueueFigures::utilization_to_last_start,

@@ -260,7 +260,14 @@ TEST(QueueFigures, AreWhatTheyAreCalled) {
   EXPECT_DOUBLE_EQ(figures.utilization_to_last_start, 140.0 / 1000);
   EXPECT_EQ(figures.gangs, 1u);
   EXPECT_DOUBLE_EQ(figures.gang_wait_s, 90);
+  EXPECT_EQ(figures.by_width[0].jobs, 1u);  // a tenth of the machine
+  EXPECT_DOUBLE_EQ(figures.by_width[0].max_wait_s, 0);
+  EXPECT_EQ(figures.by_width[3].jobs, 1u);  // eight tenths
+  EXPECT_DOUBLE_EQ(figures.by_width[3].avg_wait_s, 90);
+  EXPECT_EQ(figures_of(jobs, start_s, 16).by_width[2].jobs, 1u) << "half of it is not more than half";
   const QueueFigures runs[] = {figures, figures};
+  EXPECT_DOUBLE_EQ(mean_of(runs).by_width[3].avg_wait_s, 90);
+  EXPECT_EQ(mean_of(runs).by_width[3].jobs, 2u);
   EXPECT_DOUBLE_EQ(mean_of(runs).avg_wait_s, 45);
   EXPECT_EQ(mean_of(runs).jobs, 4u);
 }

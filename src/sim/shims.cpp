@@ -108,7 +108,7 @@ void SimShims::check_fence(const ShimKey& key, std::uint64_t number) {
     return;
   const Instant fence = lease_ + shim->fence_after + kFenceSlack;
   if (clock_.boot() >= fence) {
-    stop(key, shim->asked_paused ? Duration{} : std::min(shim->kill_wait, kFenceKillWait));
+    stop(key, shim->asked_paused ? Duration{} : std::min(shim->kill_wait, kFenceKillWait), StopWhy::kNodeFail);
     return;
   }
   timeline_.at(clock_.true_time(fence) + micros(1), [this, key, number] { check_fence(key, number); });
@@ -152,7 +152,7 @@ void SimShims::kill_all(const ShimKey& key, std::uint64_t number, std::int32_t s
       });
 }
 
-void SimShims::signal(const ShimKey& key, std::int32_t signal) {
+void SimShims::signal(const ShimKey& key, std::int32_t signal, Reach /*reach*/) {
   const auto it = shims_.find(key);
   if (it == shims_.end() || it->second.state == Shim::State::kForking || (signal == kCont && it->second.asked_paused))
     return;
@@ -195,7 +195,7 @@ void SimShims::pause(const ShimKey& key, bool paused, std::uint32_t number) {
   });
 }
 
-void SimShims::stop(const ShimKey& key, Duration kill_wait) {
+void SimShims::stop(const ShimKey& key, Duration kill_wait, StopWhy /*why*/) {
   const auto it = shims_.find(key);
   if (it == shims_.end())
     return;

@@ -22,9 +22,9 @@ class SimShims : public Shims {
 
   void on_event(std::function<void(ShimEvent)> callback) override { callback_ = std::move(callback); }
   void start(const ShimStart& start) override;
-  void signal(const ShimKey& key, std::int32_t signal) override;
+  void signal(const ShimKey& key, std::int32_t signal, Reach reach) override;
   void pause(const ShimKey& key, bool paused, std::uint32_t number) override;
-  void stop(const ShimKey& key, Duration kill_wait) override;
+  void stop(const ShimKey& key, Duration kill_wait, StopWhy why) override;
   void forget(const ShimKey& key) override;
   Result<std::vector<ShimKey>> recover() override;
 

@@ -39,10 +39,26 @@ TEST(SimLog, refuses_gaps_and_trimming_beyond_the_snapshot) {
   ASSERT_TRUE(log.append({entry(1, 1), entry(2, 2), entry(3, 3)}, {}).ok());
   EXPECT_FALSE(log.append({entry(5, 5)}, {}).ok());
   EXPECT_FALSE(log.trim(1).ok());
-  ASSERT_TRUE(log.write_snapshot(2, {"s"}).ok());
+  ASSERT_TRUE(log.write_whole_snapshot(2, {"s"}).ok());
   ASSERT_TRUE(log.trim(2).ok());
   EXPECT_EQ(log.read(1, 10)->front().index, 3u);
   EXPECT_EQ(log.archive().size(), 3u);
+}
+
+TEST(SimLog, takes_a_snapshot_in_parts_as_the_real_log_does) {
+  SimLog log;
+  ASSERT_TRUE(log.append({entry(1, 1), entry(2, 2)}, {}).ok());
+  ASSERT_TRUE(log.write_whole_snapshot(1, {"old"}).ok());
+  const std::vector<std::string> chunks(4, std::string(kEntryBytesMax, 'x'));
+  const auto part = [&](std::size_t first, std::size_t count, bool last) {
+    return Log::SnapshotPart{2, first, std::span(chunks).subspan(first, count), last};
+  };
+  EXPECT_FALSE(log.write_snapshot(part(0, 3, false)).ok());
+  EXPECT_FALSE(log.write_snapshot(part(2, 2, true)).ok());
+  ASSERT_TRUE(log.write_snapshot(part(0, 2, false)).ok());
+  EXPECT_EQ(log.read_snapshot()->index, 1u);
+  ASSERT_TRUE(log.write_snapshot(part(2, 2, true)).ok());
+  EXPECT_EQ(log.read_snapshot()->chunks, chunks);
 }
 
 TEST(SimClock, says_when_its_boot_clock_will_show_a_time) {
@@ -146,7 +162,7 @@ TEST(SimShims, a_stubborn_process_falls_to_kill_and_the_lease) {
   m.shims.write_lease(m.clock.boot());
   m.shims.start(leased);
   m.run(seconds(1));
-  m.shims.stop({.job = JobId{1}, .attempt = 1, .step = kBatchStep}, seconds(5));
+  m.shims.stop({.job = JobId{1}, .attempt = 1, .step = kBatchStep}, seconds(5), StopWhy::kCancelled);
   m.run(seconds(4));
   EXPECT_EQ(m.shims.live(), 2u);
   m.run(seconds(2));

@@ -9,9 +9,11 @@
 //                        it is not counted
 // Blank lines and lines that begin with # are left out. A line that is not understood makes nvmlInit fail, with its
 // number in nvmlErrorString.
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <map>
@@ -106,6 +108,20 @@ bool read_line(const std::string& line, unsigned long long& count, std::map<unsi
   return false;
 }
 
+// A FIFO would hold the agent up until somebody writes to it, a device or a huge file for ever.
+FILE* open_file(const char* path) {
+  constexpr off_t kBytesMax = 1 << 20;
+  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0)
+    return nullptr;
+  struct stat found {};
+  if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size <= kBytesMax)
+    return fdopen(fd, "r");
+  close(fd);
+  machine.complaint = std::string(path) + " is no regular file of at most 1 MiB";
+  return nullptr;
+}
+
 bool load() {
   machine.devices.clear();
   machine.complaint.clear();
@@ -115,9 +131,9 @@ bool load() {
   gethostname(host, sizeof host - 1);
   machine.host = host;
   const char* path = getenv("LOCKSTEP_STANDIN_NVML");
-  FILE* file = path ? fopen(path, "re") : nullptr;
+  FILE* file = path ? open_file(path) : nullptr;
   if (!file)
-    return true;
+    return machine.complaint.empty();
   unsigned long long count = 0;
   std::map<unsigned long long, std::string> faults;
   char buffer[512];

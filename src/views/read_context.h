@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "model/history.h"
 #include "model/tables.h"
+#include "views/job_index.h"
 #include "views/plan_notes.h"
 #include "views/visibility.h"
 
@@ -33,6 +34,7 @@ struct ReadContext {
   std::string cluster_name;
   std::function<NodeUse(NodeId)> node_use;
   std::function<Result<std::string>(const BlobId&)> blob;  // scripts and environments
+  const JobIndex* index = nullptr;                         // kLive only; null: every job is looked at
   // Only for pages added with PageKind::kHistory. Those and kTables have no notes and no node_use.
   std::function<Result<std::vector<JobRow>>(const HistoryQuery&)> history;
 
@@ -68,6 +70,9 @@ struct PageEntry {
   std::string path;
   PageKind kind = PageKind::kLive;
   Page page;
+  // The names that may stand behind the "?", and what their values are: "name,oneline=flag"
+  // (controller/query_values.h).
+  std::string_view query = {};
 };
 
 }  // namespace lockstep

@@ -46,6 +46,8 @@ Reason slurm_reason_parts(const Job& job, const PlanNote* note) {
     const std::string_view first = reason.substr(0, reason.find(' '));
     return {first.empty() ? "None" : first, {}};
   }
+  if (job.state == JobState::kSuspended && job.eviction)
+    return {"Resources", {}};  // it goes on when there is room
   if (job.state != JobState::kPending)
     return {"None", {}};
   if (job.hold != Hold::kNone || !note)

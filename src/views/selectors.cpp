@@ -46,10 +46,11 @@ bool holds_node(const JobSelector& selector, const Job& job) {
 bool is_target(const JobSelector& selector, const Job& job) {
   if (!selector.targets)
     return true;
-  const auto any = [&](std::span<const JobTarget> targets) {
-    return std::any_of(targets.begin(), targets.end(), [&](const JobTarget& target) { return is_target(target, job); });
+  const auto is_named = [&](JobId id) {
+    const JobTarget* target = selector.targets->of(id);
+    return target && is_target(*target, job);
   };
-  return any(selector.targets->of(job.id)) || (job.array_job && any(selector.targets->of(job.array_job)));
+  return is_named(job.id) || (job.array_job && is_named(job.array_job));
 }
 
 // The waiting elements that are meant.
@@ -57,17 +58,23 @@ IntervalSet waiting_of(const JobSelector& selector, const Job& array) {
   const IntervalSet& waiting = array.array->waiting;
   if (!selector.targets)
     return waiting;
-  IntervalSet out;
-  for (const JobTarget& target : selector.targets->of(array.id)) {
-    if (!target.elements)
-      return waiting;
-    const IntervalSet part = intersection(waiting, *target.elements);
-    for (const Interval& each : part.intervals()) out.insert(each.low, each.high);
-  }
-  return out;
+  const JobTarget* target = selector.targets->of(array.id);
+  if (!target)
+    return {};
+  return target->elements ? intersection(waiting, *target->elements) : waiting;
 }
 
-// What stands for it in a bulk change, if anything is left of it: as many targets as one may name ranges.
+// As many targets as one may name ranges.
+void add_elements(JobId array, const IntervalSet& elements, std::vector<JobTarget>& out) {
+  const auto& ranges = elements.intervals();
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (i % kPiecesMax == 0)
+      out.push_back({array, IntervalSet()});
+    out.back().elements->insert(ranges[i].low, ranges[i].high);
+  }
+}
+
+// What stands for it in a bulk change, if anything is left of it.
 void add_target(const JobSelector& selector, const Job& job, std::vector<JobTarget>& out) {
   if (is_final(job.state))
     return;
@@ -75,13 +82,15 @@ void add_target(const JobSelector& selector, const Job& job, std::vector<JobTarg
     out.push_back({job.id, std::nullopt});
     return;
   }
-  const IntervalSet waiting = waiting_of(selector, job);
-  const auto& ranges = waiting.intervals();
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    if (i % kPiecesMax == 0)
-      out.push_back({job.id, IntervalSet()});
-    out.back().elements->insert(ranges[i].low, ranges[i].high);
-  }
+  add_elements(job.id, waiting_of(selector, job), out);
+}
+
+// Of many, in any order: sorted first, since each insertion in the middle of a set moves what is behind it.
+IntervalSet set_of(std::vector<Interval> parts) {
+  std::sort(parts.begin(), parts.end(), [](const Interval& a, const Interval& b) { return a.low < b.low; });
+  IntervalSet out;
+  for (const Interval& part : parts) out.insert(part.low, part.high);
+  return out;
 }
 
 const Interval* interval_reaching(const IntervalSet& set, std::uint64_t value) {
@@ -99,6 +108,27 @@ JobStates JobStates::unfinished() {
     if (!is_final(static_cast<JobState>(i)))
       out.add(static_cast<JobState>(i));
   return out;
+}
+
+TargetList::TargetList(std::vector<JobTarget> targets) {
+  std::map<JobId, std::vector<Interval>> elements;
+  for (JobTarget& target : targets) {
+    const auto known = by_job_.find(target.job);
+    if (known == by_job_.end()) {
+      by_job_.emplace(target.job, std::move(target));
+    } else if (!target.elements) {
+      known->second.elements.reset();  // all of it
+    } else if (known->second.elements) {
+      const auto& parts = target.elements->intervals();
+      auto& more = elements[target.job];
+      more.insert(more.end(), parts.begin(), parts.end());
+    }
+  }
+  for (auto& [job, parts] : elements)
+    if (auto& named = by_job_.at(job).elements) {
+      parts.insert(parts.end(), named->intervals().begin(), named->intervals().end());
+      named = set_of(std::move(parts));
+    }
 }
 
 bool is_target(const JobTarget& target, const Job& job) {
@@ -134,7 +164,16 @@ std::vector<JobTarget> select_targets(const Tables& tables, const JobSelector& s
 }
 
 bool select_more(const Tables& tables, const JobSelector& selector, JobId& from, std::size_t most,
-                 std::vector<JobTarget>& out) {
+                 std::vector<JobTarget>& out, const std::vector<JobId>* among) {
+  if (among) {
+    auto next = std::lower_bound(among->begin(), among->end(), from);
+    for (; next != among->end() && most > 0; ++next, --most) {
+      if (const Job* job = tables.job(*next); job && matches(selector, tables, *job))
+        add_target(selector, *job, out);
+      from = JobId(next->value + 1);
+    }
+    return next != among->end();
+  }
   auto at = tables.jobs.lower_bound(from);
   for (; at != tables.jobs.end() && most > 0; ++at, --most) {
     const auto& [id, job] = *at;
@@ -143,6 +182,43 @@ bool select_more(const Tables& tables, const JobSelector& selector, JobId& from,
     from = JobId(id.value + 1);
   }
   return at != tables.jobs.end();
+}
+
+std::vector<JobTarget> together(const Tables& tables, std::vector<JobTarget> named,
+                                std::vector<std::uint32_t>& counts) {
+  struct Waiting {
+    std::vector<Interval> parts;
+    std::uint32_t names = 0;
+  };
+  std::map<JobId, Waiting> waiting;
+  std::vector<JobTarget> out;
+  for (JobTarget& target : named) {
+    const Job* job = target.elements ? tables.job(target.job) : nullptr;
+    // One that runs, has ended or never was keeps its own answer.
+    if (!job || !job->array || target.elements->size() != 1 ||
+        !job->array->waiting.contains(target.elements->front())) {
+      out.push_back(std::move(target));
+      continue;
+    }
+    Waiting& same = waiting[target.job];
+    same.parts.push_back(target.elements->intervals().front());
+    ++same.names;
+  }
+  counts.assign(out.size(), 1);
+  for (auto& [array, same] : waiting) {
+    const IntervalSet elements = set_of(std::move(same.parts));
+    add_elements(array, elements, out);
+    for (; counts.size() < out.size(); counts.push_back(0))
+      ;
+    // A name that came twice counts twice, with the first part.
+    std::size_t at = counts.size();
+    for (std::size_t i = out.size(); i-- > 0 && out[i].job == array && counts[i] == 0;) {
+      counts[i] = static_cast<std::uint32_t>(out[i].elements->size());
+      at = i;
+    }
+    counts[at] += same.names - static_cast<std::uint32_t>(elements.size());
+  }
+  return out;
 }
 
 std::set<UserId> users_named(const Tables& tables, const std::vector<std::string>& words) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -28,20 +27,20 @@ class JobStates {
   std::uint32_t bits_ = 0;
 };
 
-// What a request names, by job: whether a job is among ten thousand names is found without going through them.
+// What a request names, by job: one target each, so that neither ten thousand names nor ten thousand elements of one
+// array, named one by one, are gone through for each job.
 class TargetList {
  public:
-  using ByJob = std::map<JobId, std::vector<JobTarget>>;
+  using ByJob = std::map<JobId, JobTarget>;
   TargetList() = default;
-  TargetList(std::initializer_list<JobTarget> targets) {
-    for (const JobTarget& target : targets) push_back(target);
-  }
-  void push_back(JobTarget target) { by_job_[target.job].push_back(std::move(target)); }
+  explicit TargetList(std::vector<JobTarget> targets);
+  TargetList(std::initializer_list<JobTarget> targets) : TargetList(std::vector<JobTarget>(targets)) {}
   void clear() { by_job_.clear(); }
   const ByJob& by_job() const { return by_job_; }
-  std::span<const JobTarget> of(JobId job) const {
+  // Null: nothing of it is named.
+  const JobTarget* of(JobId job) const {
     const auto at = by_job_.find(job);
-    return at == by_job_.end() ? std::span<const JobTarget>{} : std::span<const JobTarget>(at->second);
+    return at == by_job_.end() ? nullptr : &at->second;
   }
 
  private:
@@ -84,9 +83,12 @@ void for_each_job(const Tables& tables, const JobSelector& selector, F&& f) {
 // stands for what waits of it, as far as the selector names it; elements that have started match by themselves.
 std::vector<JobTarget> select_targets(const Tables& tables, const JobSelector& selector);
 // The same in pieces: looks at the next `most` jobs from `from` on, moves it behind them, and adds what it finds.
-// False: those were the last.
+// False: those were the last. among: look at these only, which are in order; null = at all.
 bool select_more(const Tables& tables, const JobSelector& selector, JobId& from, std::size_t most,
-                 std::vector<JobTarget>& out);
+                 std::vector<JobTarget>& out, const std::vector<JobId>* among = nullptr);
+// Elements of one array that are named one by one and wait become one target, since each change of a single one
+// rewrites the array's record. What else is named stays as it is. counts: how many of the given ones each stands for.
+std::vector<JobTarget> together(const Tables& tables, std::vector<JobTarget> named, std::vector<std::uint32_t>& counts);
 
 // Login names or uids -> users; unknown ones are left out.
 std::set<UserId> users_named(const Tables& tables, const std::vector<std::string>& words);

@@ -105,10 +105,44 @@ TEST_F(Selectors, ByTarget) {
   JobSelector several;
   several.targets = {*parse_job_target("6"), *parse_job_target("1"), *parse_job_target("1")};
   EXPECT_EQ(selected(several), "1 6");
-  several.targets->push_back(*parse_job_target("3_1"));
+  several.targets = {*parse_job_target("6"), *parse_job_target("1"), *parse_job_target("3_1")};
   EXPECT_EQ(selected(several), "1 4 6");
   several.targets->clear();
   EXPECT_EQ(selected(several), "");
+}
+
+TEST_F(Selectors, ElementsNamedOneByOneAreOneTarget) {
+  std::vector<JobTarget> named;
+  for (const char* name : {"3_9", "3_2", "1", "3_3", "3_1", "3_77", "3_2", "3_4", "88_1"})
+    named.push_back(*parse_job_target(name));
+  std::vector<std::uint32_t> counts;
+  std::string text;
+  const auto targets = together(made_.tables, named, counts);
+  ASSERT_EQ(targets.size(), counts.size());
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    text += text_of(targets[i]) + " x" + std::to_string(counts[i]) + "; ";
+  // What has started, was never there, or is no array's keeps an answer of its own.
+  EXPECT_EQ(text, "1 x1; 3_1 x1; 3_77 x1; 88_1 x1; 3_[2-4,9] x5; ");
+
+  Job& array = made_.draft(7);
+  auto state = std::make_shared<ArrayState>();
+  state->waiting = state->asked = IntervalSet(0, 20'000);
+  array.array = state;
+  made_.save();
+  named.clear();
+  for (std::uint32_t i = 9'000; i-- > 0;) named.push_back({JobId(7), IntervalSet(2 * i, 2 * i)});
+  const auto many = together(made_.tables, named, counts);
+  EXPECT_EQ(many.size(), (9'000 + kPiecesMax - 1) / kPiecesMax);
+  std::uint64_t sum = 0;
+  for (const auto count : counts) sum += count;
+  EXPECT_EQ(sum, 9'000u);
+  const TargetList list(named);
+  ASSERT_EQ(list.by_job().size(), 1u);
+  EXPECT_EQ(list.of(JobId(7))->elements->intervals().size(), 9'000u);
+  named.push_back({JobId(7), std::nullopt});
+  EXPECT_FALSE(TargetList(named).of(JobId(7))->elements.has_value());
+  std::rotate(named.begin(), named.end() - 1, named.end());
+  EXPECT_FALSE(TargetList(named).of(JobId(7))->elements.has_value());
 }
 
 TEST_F(Selectors, ByUserStateNameAndAccount) {

@@ -17,20 +17,18 @@ template struct StructCodec<Quota>;
 }  // namespace wire
 
 Result<Account> decode_account(std::string_view text) {
-  return wire::decode_value<Account>(text, wire::Origin::kStranger);
+  return wire::decode_value<Account>(text, wire::Origin::kCaller);
 }
 Result<Association> decode_association(std::string_view text) {
-  return wire::decode_value<Association>(text, wire::Origin::kStranger);
+  return wire::decode_value<Association>(text, wire::Origin::kCaller);
 }
-Result<Qos> decode_qos(std::string_view text) { return wire::decode_value<Qos>(text, wire::Origin::kStranger); }
+Result<Qos> decode_qos(std::string_view text) { return wire::decode_value<Qos>(text, wire::Origin::kCaller); }
 Result<Licence> decode_licence(std::string_view text) {
-  return wire::decode_value<Licence>(text, wire::Origin::kStranger);
+  return wire::decode_value<Licence>(text, wire::Origin::kCaller);
 }
 Result<Reservation> decode_reservation(std::string_view text) {
-  return wire::decode_value<Reservation>(text, wire::Origin::kStranger);
+  return wire::decode_value<Reservation>(text, wire::Origin::kCaller);
 }
-Result<Policy> decode_policy(std::string_view text) {
-  return wire::decode_value<Policy>(text, wire::Origin::kStranger);
-}
+Result<Policy> decode_policy(std::string_view text) { return wire::decode_value<Policy>(text, wire::Origin::kCaller); }
 
 }  // namespace lockstep

@@ -13,6 +13,7 @@ constexpr void describe(V& v, const Holding*) {
   v("paused", &Holding::paused);
   v("steps", &Holding::steps, Items{kHeldWorkMax});
   v("tasks", &Holding::tasks, Items{kHeldWorkMax});
+  v("next_step", &Holding::next_step);
 }
 
 template <class V>
@@ -21,6 +22,7 @@ constexpr void describe(V& v, const Hello*) {
   v.always("protocol_max", &Hello::protocol_max);
   v("facts", &Hello::facts);
   v("peer_port", &Hello::peer_port);
+  v("highest_job", &Hello::highest_job);
   v("holdings", &Hello::holdings, Items{kHoldingsMax});
 }
 
@@ -41,11 +43,13 @@ constexpr void describe(V& v, const LaunchFailed*) {
 template <class V>
 constexpr void describe(V& v, const ScriptEnded*) {
   v("exit", &ScriptEnded::exit);
+  v("by_itself", &ScriptEnded::by_itself);
 }
 
 template <class V>
 constexpr void describe(V& v, const MemberStopped*) {
   v("fenced", &MemberStopped::fenced);
+  v("refused", &MemberStopped::refused);
 }
 
 template <class V>
@@ -100,6 +104,8 @@ constexpr void describe(V& v, const Report*) {
   v.always("job", &Report::job);
   v.always("attempt", &Report::attempt);
   v("body", &Report::body);
+  v("made_boot_us", &Report::made_boot_us);
+  v("ago", &Report::ago);
 }
 
 template <class V>
@@ -142,6 +148,7 @@ constexpr void describe(V& v, const ProcessSpec*) {
   v("groups", &ProcessSpec::groups);
   v("argv", &ProcessSpec::argv);
   v("env", &ProcessSpec::env);
+  v("env_base", &ProcessSpec::env_base);
   v("task_env", &ProcessSpec::task_env);
   v("work_dir", &ProcessSpec::work_dir);
   v("std_in", &ProcessSpec::std_in);
@@ -207,6 +214,7 @@ constexpr void describe(V& v, const StopWork*) {
   v("index", &StopWork::index);
   v("incarnation", &StopWork::incarnation);
   v("kill_wait_us", &StopWork::kill_wait, kSpan);
+  v("why", &StopWork::why);
 }
 
 template <class V>

@@ -57,7 +57,7 @@ std::string encode(const HoldJob& hold);  // {"by_admin":true}
 Result<HoldJob> decode_hold(std::string_view text);
 std::string encode(const RequeueJob& requeue);  // {"hold":true}
 Result<RequeueJob> decode_requeue(std::string_view text);
-std::string encode(const EndJob& end);  // {"code":1,"signal":0,"client_lost":false}
+std::string encode(const EndJob& end);  // {"code":1,"signal":0,"client_lost":false,"ago_us":0}
 Result<EndJob> decode_end(std::string_view text);
 std::string encode(const SignalStep& signal);  // {"signal":15}
 Result<SignalStep> decode_signal_step(std::string_view text);
@@ -99,9 +99,14 @@ struct Ping {
 std::string encode(const Ping& ping);
 Result<Ping> decode_ping(std::string_view text);
 
-std::string encode_submitted(JobId job);                               // {"job_id":12}
+// {"job_id":12}; with what the submitter ought to know of it {"job_id":12,"warning":"…"}
+std::string encode_submitted(JobId job, std::string warning = {});
 std::string encode_submitted(const std::vector<Result<JobId>>& jobs);  // {"jobs":[{"job_id":12},{"error":…}]}
-Result<JobId> decode_submitted(std::string_view text);
+struct Submitted {
+  JobId job;
+  std::string warning;  // "" = none
+};
+Result<Submitted> decode_submitted(std::string_view text);
 Result<std::vector<Result<JobId>>> decode_submitted_list(std::string_view text);
 
 std::string encode_step_created(StepNo step);  // {"step":0}

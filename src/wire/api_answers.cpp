@@ -12,6 +12,7 @@ namespace {
 struct SubmittedJob {
   JobId job;
   std::optional<Error> error;
+  std::string warning;
 };
 struct SubmittedJobs {
   std::vector<SubmittedJob> jobs;
@@ -32,6 +33,7 @@ template <class V>
 constexpr void describe(V& v, const SubmittedJob*) {
   v("job_id", &SubmittedJob::job);
   v("error", &SubmittedJob::error);
+  v("warning", &SubmittedJob::warning);
 }
 
 template <class V>
@@ -112,7 +114,9 @@ using wire::decode_answer;
 std::string encode(const Ping& ping) { return wire::encode_value(ping); }
 Result<Ping> decode_ping(std::string_view text) { return decode_answer<Ping>(text); }
 
-std::string encode_submitted(JobId job) { return wire::encode_value(wire::SubmittedJob{job, {}}); }
+std::string encode_submitted(JobId job, std::string warning) {
+  return wire::encode_value(wire::SubmittedJob{job, {}, std::move(warning)});
+}
 
 std::string encode_submitted(const std::vector<Result<JobId>>& jobs) {
   wire::SubmittedJobs answer;
@@ -126,11 +130,11 @@ std::string encode_submitted(const std::vector<Result<JobId>>& jobs) {
   return wire::encode_value(answer);
 }
 
-Result<JobId> decode_submitted(std::string_view text) {
-  const auto answer = TRY(decode_answer<wire::SubmittedJob>(text));
+Result<Submitted> decode_submitted(std::string_view text) {
+  auto answer = TRY(decode_answer<wire::SubmittedJob>(text));
   if (!answer.job)
     return wire::lacks("job id");
-  return answer.job;
+  return Submitted{answer.job, std::move(answer.warning)};
 }
 
 Result<std::vector<Result<JobId>>> decode_submitted_list(std::string_view text) {

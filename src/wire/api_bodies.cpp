@@ -12,6 +12,7 @@ namespace {
 struct EndBody {
   std::int32_t code = 0, signal = 0;
   bool oom = false, client_lost = false;
+  Duration ago = {};
 };
 
 struct TokenAnswer {
@@ -20,7 +21,7 @@ struct TokenAnswer {
 
 template <class T>
 Result<T> decode_body(std::string_view text) {
-  return trim(text).empty() ? Result<T>(T{}) : decode_value<T>(text, Origin::kStranger);
+  return trim(text).empty() ? Result<T>(T{}) : decode_value<T>(text, Origin::kCaller);
 }
 
 }  // namespace
@@ -31,6 +32,7 @@ constexpr void describe(V& v, const EndBody*) {
   v("signal", &EndBody::signal, kSignal);
   v("oom", &EndBody::oom);
   v("client_lost", &EndBody::client_lost);
+  v("ago_us", &EndBody::ago, kSpan);
 }
 
 template <class V>
@@ -44,7 +46,7 @@ using wire::decode_body;
 
 Result<SubmitBody> decode_submit_body(std::string_view text) {
   // Each element is read by itself, so that one bad request in a list does not refuse the others.
-  wire::Reader reader;
+  wire::Reader reader{wire::Origin::kCaller};
   SubmitBody body;
   TRY(wire::with_document(
       text, reader,
@@ -87,14 +89,14 @@ std::string encode(const SignalStep& signal) { return wire::encode_value(signal)
 Result<SignalStep> decode_signal_step(std::string_view text) { return decode_body<SignalStep>(text); }
 
 std::string encode(const EndJob& end) {
-  return wire::encode_value(wire::EndBody{end.exit.code, end.exit.signal, end.exit.oom, end.client_lost});
+  return wire::encode_value(wire::EndBody{end.exit.code, end.exit.signal, end.exit.oom, end.client_lost, end.ago});
 }
 Result<EndJob> decode_end(std::string_view text) {
   const auto body = TRY(decode_body<wire::EndBody>(text));
-  return EndJob{{}, {body.code, body.signal, body.oom}, body.client_lost};
+  return EndJob{{}, {body.code, body.signal, body.oom}, body.client_lost, body.ago};
 }
 
-Result<User> decode_user(std::string_view text) { return wire::decode_value<User>(text, wire::Origin::kStranger); }
+Result<User> decode_user(std::string_view text) { return wire::decode_value<User>(text, wire::Origin::kCaller); }
 
 std::string encode(const TokenRequest& request) { return wire::encode_value(request); }
 Result<TokenRequest> decode_token_request(std::string_view text) { return decode_body<TokenRequest>(text); }
@@ -104,7 +106,7 @@ std::string encode_token_answer(std::string_view token) {
 
 std::string encode(const JoinRequest& request) { return wire::encode_value(request); }
 Result<JoinRequest> decode_join_request(std::string_view text) {
-  return wire::decode_value<JoinRequest>(text, wire::Origin::kStranger);
+  return wire::decode_value<JoinRequest>(text, wire::Origin::kCaller);
 }
 std::string encode(const JoinAnswer& answer) { return wire::encode_value(answer); }
 Result<JoinAnswer> decode_join_answer(std::string_view text) {

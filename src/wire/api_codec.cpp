@@ -31,13 +31,13 @@ Result<SubmitRequest> decode_submit(std::string_view text) {
   return wire::decode_value<SubmitRequest>(text, wire::Origin::kStranger);
 }
 Result<StepRequest> decode_step_request(std::string_view text) {
-  return wire::decode_value<StepRequest>(text, wire::Origin::kStranger);
+  return wire::decode_value<StepRequest>(text, wire::Origin::kCaller);
 }
 Result<UpdateJob> decode_update_job(std::string_view text) {
-  return wire::decode_value<UpdateJob>(text, wire::Origin::kStranger);
+  return wire::decode_value<UpdateJob>(text, wire::Origin::kCaller);
 }
 Result<UpdateNode> decode_update_node(std::string_view text) {
-  return wire::decode_value<UpdateNode>(text, wire::Origin::kStranger);
+  return wire::decode_value<UpdateNode>(text, wire::Origin::kCaller);
 }
 
 std::string encode_error(const Error& error) { return wire::encode_value(wire::ErrorBody{error}); }

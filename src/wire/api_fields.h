@@ -125,6 +125,7 @@ constexpr void describe(V& v, const JobRow*) {
   v("array_job", &JobRow::array_job);
   v("is_element", &JobRow::is_element);
   v("array_index", &JobRow::array_index);
+  v("ends_array", &JobRow::ends_array);
   v("name", &JobRow::name);
   v("user", &JobRow::user);
   v("account", &JobRow::account);

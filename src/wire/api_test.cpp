@@ -102,7 +102,8 @@ TEST(Api, SubmissionsAloneOrInAList) {
 
 TEST(Api, AnswersToSubmissions) {
   EXPECT_EQ(encode_submitted(JobId(12)), R"({"job_id":12})");
-  EXPECT_EQ(*decode_submitted(R"({"job_id":12})"), JobId(12));
+  EXPECT_EQ(decode_submitted(R"({"job_id":12})")->job, JobId(12));
+  EXPECT_EQ(decode_submitted(encode_submitted(JobId(12), "never"))->warning, "never");
   EXPECT_FALSE(decode_submitted("{}").ok());
   const std::vector<Result<JobId>> jobs = {JobId(12), not_found("no such partition")};
   EXPECT_EQ(encode_submitted(jobs),

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kChangesMax = 10'000;
 constexpr std::uint32_t kCountMax = 100'000;  // of nodes or jobs added by one change
 
-class FieldNames {
+class KnownNames {
  public:
   template <class... Any>
   void operator()(std::string_view key, const Any&...) {
@@ -42,8 +42,8 @@ class FieldNames {
   std::set<std::string, std::less<>> names_;
 };
 template <class T>
-FieldNames names_of() {
-  FieldNames names;
+KnownNames names_of() {
+  KnownNames names;
   describe(names, static_cast<const T*>(nullptr));
   return names;
 }
@@ -112,7 +112,7 @@ constexpr std::string_view kNameLists[] = {"partitions", "allow_accounts", "deny
 constexpr std::string_view kHostLists[] = {"only_nodes", "exclude_nodes"};
 
 // The object as the record's codec reads it. `name`: members that are not of the record are left out of it.
-bool plain(Reader& r, const json::object& from, const FieldNames& names,
+bool plain(Reader& r, const json::object& from, const KnownNames& names,
            std::initializer_list<std::string_view> besides, bool nodes_are_hosts, json::object& out) {
   for (const auto& member : from) {
     std::string key(member.key().data(), member.key().size());

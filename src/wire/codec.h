@@ -16,6 +16,8 @@
 
 namespace lockstep {
 
+class LongValues;
+
 // Log entries and snapshot chunks: changes and events of one batch.
 struct EntryBody {
   std::vector<Change> changes;
@@ -23,9 +25,8 @@ struct EntryBody {
   Instant at;
 };
 std::string encode_entry(const EntryBody& body);
-Result<EntryBody> decode_entry(std::string_view text);
-// The same; jobs of this entry share their specs with those of every entry read with this pool.
-Result<EntryBody> decode_entry_sharing(std::string_view text, SpecPool& pool);
+// pool: jobs of this entry share their specs with those of every entry read with it. apart: where long values lie.
+Result<EntryBody> decode_entry(std::string_view text, SpecPool* pool = nullptr, LongValues* apart = nullptr);
 
 // Link messages.
 std::string encode(const FromAgent& message);

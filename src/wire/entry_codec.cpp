@@ -4,7 +4,7 @@
 //    "job_specs":[…],"step_specs":[…],"allocations":[…]}
 //
 // Specs and allocations are written once per entry and named by index, however many records share them; after reading
-// the records share them again.
+// the records share them again. What is long of them lies apart: {"@":"<id>"} (wire/long_values.h).
 #include "wire/change_codec.h"
 #include "wire/codec.h"
 #include "wire/entry_stream.h"
@@ -87,17 +87,36 @@ namespace {
 
 // Appends the parts that came since `written` to `text`.
 template <class T>
-void write_new_parts(const SharedParts<T>& shared, std::size_t& written, std::string& text) {
+void write_new_parts(const SharedParts<T>& shared, LongValues* apart, std::size_t& written, std::string& text) {
   if (written == shared.parts.size())
     return;
   Writer w;  // a shared part holds no shared part
   w.out = std::move(text);
+  w.apart = apart;
   for (; written < shared.parts.size(); ++written) {
     if (!w.out.empty())
       w.out += ',';
-    Codec<T>::write(w, *shared.parts[written], default_of<T>());
+    const Ref<T>& part = shared.parts[written];
+    const auto write = [&] { Codec<T>::write(w, *part, default_of<T>()); };
+    // Specifications of jobs differ a little and have long lists in common: these lie apart, not the whole.
+    if constexpr (std::is_same_v<T, JobSpec>)
+      write();
+    else
+      write_long(w, *part, write, [&] { return std::make_shared<const Ref<T>>(part); });
   }
   text = std::move(w.out);
+}
+
+template <class T>
+bool read_part(Reader& r, const json::value& v, Ref<T>& out) {
+  if constexpr (!std::is_same_v<T, JobSpec>)
+    if (const std::string_view id = id_apart(v); !id.empty())
+      return read_long<Ref<T>, T>(r, id, out, [](T value) { return std::make_shared<const T>(std::move(value)); });
+  auto fresh = std::make_shared<T>();
+  if (!Codec<T>::read(r, v, *fresh))
+    return false;
+  out = std::move(fresh);
+  return true;
 }
 
 template <class T>
@@ -110,10 +129,10 @@ bool read_shared(Reader& r, const json::object& entry, std::string_view key, Sha
     return r.under(key);
   shared.parts.reserve(list->size());
   for (const json::value& item : *list) {
-    auto fresh = std::make_shared<T>();
-    if (!Codec<T>::read(r, item, *fresh))
+    Ref<T> part;
+    if (!read_part(r, item, part))
       return r.under(shared.parts.size()), r.under(key);
-    shared.parts.push_back(std::move(fresh));
+    shared.parts.push_back(std::move(part));
   }
   return true;
 }
@@ -157,7 +176,8 @@ struct EntryWriter::Inner {
   Parts job_specs, step_specs, allocations;
   std::size_t changes = 0;
 
-  explicit Inner(Instant when) : at(when) {
+  Inner(Instant when, LongValues* apart) : at(when) {
+    shared.apart = apart;
     wire::append_number(w.out += "{\"v\":", wire::kVersion);
     wire::Codec<Instant>::write((w.out += ",\"at_us\":", w), at, {});
     w.out += ",\"changes\":[";
@@ -167,11 +187,13 @@ struct EntryWriter::Inner {
     if (changes++ > 0)
       w.out += ',';
     w.shared = &shared;
+    w.apart = shared.apart;
     wire::Codec<Change>::write(w, change, {});
     w.shared = nullptr;
-    wire::write_new_parts(shared.job_specs, job_specs.written, job_specs.text);
-    wire::write_new_parts(shared.step_specs, step_specs.written, step_specs.text);
-    wire::write_new_parts(shared.allocations, allocations.written, allocations.text);
+    w.apart = nullptr;
+    wire::write_new_parts(shared.job_specs, shared.apart, job_specs.written, job_specs.text);
+    wire::write_new_parts(shared.step_specs, shared.apart, step_specs.written, step_specs.text);
+    wire::write_new_parts(shared.allocations, shared.apart, allocations.written, allocations.text);
   }
 
   void add_parts(std::string_view key, const Parts& parts) {
@@ -194,7 +216,7 @@ struct EntryWriter::Inner {
   }
 };
 
-EntryWriter::EntryWriter(Instant at) : inner_(std::make_unique<Inner>(at)) {}
+EntryWriter::EntryWriter(Instant at, LongValues* apart) : inner_(std::make_unique<Inner>(at, apart)) {}
 EntryWriter::~EntryWriter() = default;
 
 void EntryWriter::add(const Change& change) { inner_->add(change); }
@@ -206,7 +228,7 @@ std::size_t EntryWriter::bytes() const {
 
 std::string EntryWriter::finish(const std::vector<Event>& events, std::size_t events_bytes_max) {
   std::string document = inner_->finish(events, events_bytes_max);
-  inner_ = std::make_unique<Inner>(inner_->at);
+  inner_ = std::make_unique<Inner>(inner_->at, inner_->shared.apart);
   return document;
 }
 
@@ -216,11 +238,10 @@ std::string encode_entry(const EntryBody& body) {
   return writer.finish(body.events);
 }
 
-namespace {
-
-Result<EntryBody> decode_with(std::string_view text, SpecPool* pool) {
+Result<EntryBody> decode_entry(std::string_view text, SpecPool* pool, LongValues* apart) {
   wire::Shared shared;
   shared.pool = pool;
+  shared.apart = apart;
   wire::Reader r{wire::Origin::kOurselves, &shared};
   EntryBody body;
   const auto read = [](wire::Reader& r, const wire::json::value& v, void* out) {
@@ -230,10 +251,5 @@ Result<EntryBody> decode_with(std::string_view text, SpecPool* pool) {
     return Error{Errc::kCorrupt, "log entry: " + done.error().message, done.error().field};
   return body;
 }
-
-}  // namespace
-
-Result<EntryBody> decode_entry(std::string_view text) { return decode_with(text, nullptr); }
-Result<EntryBody> decode_entry_sharing(std::string_view text, SpecPool& pool) { return decode_with(text, &pool); }
 
 }  // namespace lockstep

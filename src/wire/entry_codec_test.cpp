@@ -70,7 +70,7 @@ TEST(EntryCodec, EntriesReadWithOnePoolShareEqualSpecs) {
   const auto read = [&](std::uint64_t id, Ref<JobSpec> spec) {
     EntryBody body;
     body.changes.push_back({id, job_with(JobId(id), id, std::move(spec)), false});
-    const auto back = decode_entry_sharing(encode_entry(body), pool);
+    const auto back = decode_entry(encode_entry(body), &pool);
     return back.ok() ? std::get<Ref<Job>>(back->changes[0].record)->spec : nullptr;
   };
   auto other = std::make_shared<JobSpec>(*some_spec());

@@ -31,7 +31,7 @@ std::vector<std::string> cut_document(std::string document, std::size_t bytes_ma
 }
 
 Result<void> EntryReader::read(std::string_view document) {
-  auto body = TRY(pool_ ? decode_entry_sharing(document, *pool_) : decode_entry(document));
+  auto body = TRY(decode_entry(document, pool_, apart_));
   auto& open = batch_.changes;
   if (!open.empty() && !body.changes.empty() && body.changes.front().seq <= open.back().seq)
     batch_ = {};  // of a batch that was never closed

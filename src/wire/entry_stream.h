@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "wire/codec.h"
+#include "wire/long_values.h"
 
 namespace lockstep {
 
@@ -24,7 +25,8 @@ std::vector<std::string> cut_document(std::string document, std::size_t bytes_ma
 // Writes changes one by one and knows how long the document has become, so that it can be ended in time.
 class EntryWriter {
  public:
-  explicit EntryWriter(Instant at);
+  // Long values go to `apart`; null: they stay in their records.
+  explicit EntryWriter(Instant at, LongValues* apart = nullptr);
   ~EntryWriter();
   void add(const Change& change);
   std::size_t bytes() const;  // of the document so far, but for its last brackets
@@ -40,8 +42,9 @@ class EntryWriter {
 // Puts entries together again, in their order. Errors are kCorrupt.
 class EntryReader {
  public:
-  // Jobs share their specs with what else was read with this pool; null = with those of their document.
-  explicit EntryReader(SpecPool* pool = nullptr) : pool_(pool) {}
+  // Jobs share their specs with what else was read with this pool; null = with those of their document. Long values
+  // are looked up in `apart`; null: an entry that names one is corrupt.
+  explicit EntryReader(SpecPool* pool = nullptr, LongValues* apart = nullptr) : pool_(pool), apart_(apart) {}
 
   // True: this entry closes a batch, which take() hands out.
   Result<bool> add(std::string_view bytes, bool closing);
@@ -51,6 +54,7 @@ class EntryReader {
   Result<void> read(std::string_view document);
 
   SpecPool* pool_;
+  LongValues* apart_;
   EntryBody batch_;
   std::string pieces_;  // of a document whose last piece is still to come
   bool in_pieces_ = false;

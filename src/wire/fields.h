@@ -132,6 +132,22 @@ class FieldOrder {
   json::object::const_iterator at_, end_;
 };
 
+class FieldNames {
+ public:
+  template <class... Any>
+  void operator()(std::string_view key, const Any&...) {
+    names_.push_back(key);
+  }
+  template <class... Any>
+  void always(std::string_view key, const Any&...) {
+    names_.push_back(key);
+  }
+  std::span<const std::string_view> names() const { return names_; }
+
+ private:
+  std::vector<std::string_view> names_;
+};
+
 template <class T>
 class FieldReader {
  public:
@@ -196,6 +212,12 @@ bool StructCodec<T>::read(Reader& r, const json::value& v, T& out) {
   describe(fields, static_cast<const T*>(nullptr));
   if (!fields.ok())
     return false;
+  if (r.origin == Origin::kCaller && !order.ours()) {
+    FieldNames known;
+    describe(known, static_cast<const T*>(nullptr));
+    if (!only_known(r, *object, known.names()))
+      return false;
+  }
   if constexpr (requires { unacceptable(static_cast<const T&>(out)); })
     if (r.strict())
       if (auto fault = unacceptable(static_cast<const T&>(out)))

@@ -27,6 +27,8 @@ struct TrySubmit {
   std::string message;
 };
 std::string encode(const TrySubmit& answer);
+// As Slurm's client prints it; `start` is its time as the reader's zone has it.
+std::string sentence(JobId job, const Foreseen& foreseen, std::string_view start);
 Result<TrySubmit> decode_try_submit(std::string_view text);
 
 // {"changes":[{"drain":"n[1-2]"},{"job":{"id":12,"nodes":6}}]}; the list may also be an object of changes, and stand

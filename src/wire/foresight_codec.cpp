@@ -1,4 +1,5 @@
 // Explanations, and what is foreseen in changed worlds.
+#include "base/text.h"
 #include "wire/fields.h"
 #include "wire/foresight.h"
 
@@ -66,6 +67,7 @@ constexpr void describe(V& v, const Explanation*) {
   v.always("user", &Explanation::user);
   v.always("state", &Explanation::state);
   v.always("because", &Explanation::because);
+  v("not_before_us", &Explanation::not_before);
   v.always("expected", &Explanation::expected);
   v.always("funnels", &Explanation::funnels);
   v.always("ahead", &Explanation::ahead);
@@ -142,6 +144,15 @@ std::string encode(const WhatIfPast& answer) { return wire::encode_value(answer)
 Result<WhatIfPast> decode_what_if_past(std::string_view text) {
   return wire::decode_value<WhatIfPast>(text, wire::Origin::kStranger);
 }
+std::string sentence(JobId job, const Foreseen& f, std::string_view start) {
+  if (!f.start)
+    return format("Job {} would wait in partition {}: {}", job.value, f.partition, f.reason);
+  std::string place;
+  if (!f.nodes.empty())
+    place = format(" using {} processors on nodes {}", f.cores, f.nodes);
+  return format("Job {} to start at {}{} in partition {}", job.value, start, place, f.partition);
+}
+
 std::string encode(const TrySubmit& answer) { return wire::encode_value(answer); }
 Result<TrySubmit> decode_try_submit(std::string_view text) {
   return wire::decode_value<TrySubmit>(text, wire::Origin::kStranger);

@@ -48,6 +48,7 @@ std::size_t link_frame_bound(std::uint8_t type) {
     case LinkFrame::kStreamData: return 1 << 20;
     case LinkFrame::kStreamClose:
     case LinkFrame::kStreamWindow: return 64;
+    case LinkFrame::kEnvironment: return 64 << 10;  // with the names of all that is to be forgotten
   }
   return 1 << 10;  // of a later version
 }

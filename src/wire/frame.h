@@ -53,6 +53,7 @@ enum class LinkFrame : std::uint8_t {
   kStreamData = 5,  // both ways
   kStreamClose = 6,
   kStreamWindow = 7,  // 8 bytes: the receiver has consumed this many more bytes (credit; 1 MiB to begin with)
+  kEnvironment = 8,   // controller -> agent: an environment follows as a stream of this id (wire/long_environment.h)
 };
 
 // Step I/O ("lockstep-stepio/1"): between srun and a shim, through agents and controller that only forward. stream =

@@ -9,6 +9,7 @@
 #include <boost/json/string.hpp>
 #include <exception>
 
+#include "base/nearest.h"
 #include "wire/fields.h"
 #include "wire/frame.h"
 
@@ -128,6 +129,18 @@ std::string unescape(std::string_view text) {
     }
   }
   return out;
+}
+
+bool only_known(Reader& r, const json::object& object, std::span<const std::string_view> names) {
+  constexpr std::size_t kShown = 60;
+  for (const auto& member : object) {
+    const std::string_view key(member.key().data(), member.key().size());
+    if (std::find(names.begin(), names.end(), key) != names.end())
+      continue;
+    r.fail("is not known" + hint(key, names));
+    return r.under(key.substr(0, kShown));
+  }
+  return true;
 }
 
 bool Reader::under(std::string_view key) {
@@ -345,8 +358,9 @@ bool Codec<CountRange>::read(Reader& r, const json::value& v, CountRange& out) {
   return true;
 }
 
+// As an object where that keeps their order, and nobody takes it for the name of a value that lies apart.
 void Codec<TextPairs>::write(Writer& w, const TextPairs& v, const TextPairs&) {
-  bool ascending = true;
+  bool ascending = v.size() != 1 || v[0].first != kApartKey;
   for (std::size_t i = 1; i < v.size(); ++i) ascending = ascending && v[i - 1].first < v[i].first;
   char before = ascending ? '{' : '[';
   for (const auto& [name, text] : v) {
@@ -390,6 +404,16 @@ bool Codec<TextPairs>::read(Reader& r, const json::value& v, TextPairs& out) {
 }
 
 // --- documents ---
+
+std::string_view id_apart(const json::value& v) {
+  const json::object* object = v.if_object();
+  if (!object || object->size() != 1 || object->begin()->key() != kApartKey)
+    return {};
+  const json::string* id = object->begin()->value().if_string();
+  return id ? std::string_view(id->data(), id->size()) : std::string_view();
+}
+
+void write_apart(std::string& out, std::string_view id) { out += format("{{\"{}\":\"{}\"}}", kApartKey, id); }
 
 Result<void> with_document(std::string_view text, Reader& reader, bool (*read)(Reader&, const json::value&, void*),
                            void* into) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -28,6 +29,7 @@
 #include "base/time.h"
 #include "model/meta.h"
 #include "model/spec_pool.h"
+#include "wire/long_values.h"
 #include "wire/words.h"
 
 namespace lockstep::wire {
@@ -51,7 +53,8 @@ struct Shared {
   SharedParts<JobSpec> job_specs;
   SharedParts<StepSpec> step_specs;
   SharedParts<Allocation> allocations;
-  SpecPool* pool = nullptr;  // reading only: specs are shared with what else was read with it
+  SpecPool* pool = nullptr;     // reading only: specs are shared with what else was read with it
+  LongValues* apart = nullptr;  // null: every value is written, and read, in its place
 
   template <class T>
   SharedParts<T>* of() {
@@ -69,6 +72,7 @@ struct Shared {
 struct Writer {
   std::string out;
   Shared* shared = nullptr;
+  LongValues* apart = nullptr;
 };
 
 void append_string(std::string& out, std::string_view bytes);  // quoted and escaped
@@ -80,8 +84,9 @@ void append_number(std::string& out, N number) {
 }
 
 // Who wrote the bytes. What strangers say is also range-checked and bounded; what we wrote ourselves must be readable
-// whatever it holds, or a restart could not load it.
-enum class Origin : unsigned char { kStranger, kOurselves };
+// whatever it holds, or a restart could not load it. Names that are not known are a later version's, and ignored; of a
+// caller of the API they are mistakes, and refused.
+enum class Origin : unsigned char { kStranger, kOurselves, kCaller };
 
 struct Reader {
   Origin origin = Origin::kStranger;
@@ -89,7 +94,7 @@ struct Reader {
   std::size_t budget_bytes = 512u << 20;  // of a stranger: see spend()
   std::string path, message;              // of the first failure
 
-  bool strict() const { return origin == Origin::kStranger; }
+  bool strict() const { return origin != Origin::kOurselves; }
   bool fail(std::string why) {
     message = std::move(why);
     return false;
@@ -110,6 +115,7 @@ bool read_word(Reader& r, const json::value& v, WordList words, std::size_t& out
 bool read_intervals(Reader& r, const json::value& v, IntervalSet& out);
 const json::array* read_list(Reader& r, const json::value& v, std::size_t element_bytes);  // null: failed
 const json::object* read_object(Reader& r, const json::value& v);                          // null: failed
+bool only_known(Reader& r, const json::object& object, std::span<const std::string_view> names);
 
 // Calls read(reader, document) on the parsed text; any failure becomes an Error with the path as its field.
 Result<void> with_document(std::string_view text, Reader& reader, bool (*read)(Reader&, const json::value&, void*),
@@ -146,6 +152,63 @@ Result<T> decode_value(std::string_view text, Origin origin) {
       text, r, [](Reader& r, const json::value& v, void* out) { return Codec<T>::read(r, v, *static_cast<T*>(out)); },
       &value));
   return value;
+}
+
+// --- long values, which lie apart from the log entries that name them (wire/long_values.h) ---
+
+template <class T>
+inline constexpr char kTypeMark = 0;  // its address stands for the type
+
+inline constexpr std::string_view kApartKey = "@";
+std::string_view id_apart(const json::value& v);  // "": the value stands in its place
+void write_apart(std::string& out, std::string_view id);
+
+// Writes a value by its id, or as write() does. hold() keeps it where it is.
+template <class T, class Write, class Hold>
+void write_long(Writer& w, const T& value, Write write, Hold hold) {
+  if (!w.apart)
+    return write();
+  if (const std::string_view id = w.apart->id_of(&value); !id.empty())
+    return write_apart(w.out, id);
+  const std::size_t before = w.out.size();
+  write();
+  const std::string_view text = std::string_view(w.out).substr(before);
+  if (const std::string_view id = w.apart->take(&value, &kTypeMark<T>, hold, text); !id.empty()) {
+    w.out.resize(before);
+    write_apart(w.out, id);
+  }
+}
+
+template <class V>
+const V* address_of(const SharedValue<V>& value) {
+  return &value.get();
+}
+template <class V>
+const V* address_of(const Ref<V>& value) {
+  return value.get();
+}
+
+// Reads a value of which the record holds the id; make(value) gives what keeps it.
+template <class Holder, class T, class Make>
+bool read_long(Reader& r, std::string_view id, Holder& out, Make make) {
+  if (!r.shared || !r.shared->apart)
+    return r.fail("names a value that lies apart");
+  LongValues& apart = *r.shared->apart;
+  const std::string name(id);
+  if (const auto known = apart.find(name, &kTypeMark<T>)) {
+    out = *std::static_pointer_cast<const Holder>(known);
+    return true;
+  }
+  const auto text = apart.text(name);
+  if (!text.ok())
+    return r.fail(text.error().message);
+  auto value = decode_value<T>(*text, Origin::kOurselves);
+  if (!value.ok())
+    return r.fail("apart: " + value.error().message);
+  const auto holder = std::make_shared<const Holder>(make(std::move(*value)));
+  out = *holder;
+  apart.found(name, &kTypeMark<T>, address_of(out), holder);
+  return true;
 }
 
 // --- simple values ---
@@ -186,8 +249,13 @@ struct Codec<std::string> {
 
 template <class T, class Value>
 struct SharedCodec {
-  static void write(Writer& w, const T& v, const T& base) { Codec<Value>::write(w, v.get(), base.get()); }
+  static void write(Writer& w, const T& v, const T& base) {
+    write_long(
+        w, v.get(), [&] { Codec<Value>::write(w, v.get(), base.get()); }, [&] { return std::make_shared<const T>(v); });
+  }
   static bool read(Reader& r, const json::value& v, T& out) {
+    if (const std::string_view id = id_apart(v); !id.empty())
+      return read_long<T, Value>(r, id, out, [](Value value) { return T(std::move(value)); });
     Value value;
     if (!Codec<Value>::read(r, v, value))
       return false;

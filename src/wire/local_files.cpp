@@ -75,6 +75,7 @@ std::string encode(const AgentFile& f) {
                                       {"domains", array_of(f.domains)},
                                       {"boot_id_file", f.boot_id_file},
                                       {"fence_hook", f.fence_hook},
+                                      {"cluster_dir", f.cluster_dir},
                                       {"no_new_privs", f.no_new_privs}}) +
          "\n";
 }
@@ -103,6 +104,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   read(o, "domains", f.domains);
   read(o, "boot_id_file", f.boot_id_file);
   read(o, "fence_hook", f.fence_hook);
+  read(o, "cluster_dir", f.cluster_dir);
   read(o, "no_new_privs", f.no_new_privs);
   if (f.controller_host.empty())
     return Error{Errc::kInvalid, "agent settings name no controller", "controller_host"};
@@ -135,7 +137,8 @@ std::string encode(const ClusterStatus& s) {
                                  {"pid", n.pid},
                                  {"agent_pid", n.agent_pid},
                                  {"agent_ends", n.agent_ends},
-                                 {"agent_last_end", n.agent_last_end}});
+                                 {"agent_last_end", n.agent_last_end},
+                                 {"agent_last_end_at_s", n.agent_last_end_at_s}});
   json::object controller{{"pid", s.controller_pid}, {"state", s.controller_state}};
   if (!s.supervisor_unknown) {
     controller["supervisor_pid"] = s.supervisor_pid;

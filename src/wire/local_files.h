@@ -31,6 +31,7 @@ struct AgentFile {
   std::vector<std::string> resources;  // counted ones: "fpga=2"
   std::string boot_id_file;            // "" = /proc/sys/kernel/random/boot_id
   bool fence_hook = false;             // the controller's side can prove this node stopped
+  std::string cluster_dir;             // of the `lockstep up` that made this node; "" = it joined by itself
   bool no_new_privs = false;           // setuid programs (sudo, su, ping) give jobs nothing here
 };
 std::string encode(const AgentFile& file);
@@ -42,9 +43,10 @@ struct NodeStatus {
   std::uint32_t cores = 0, cores_used = 0, devices = 0, devices_used = 0;
   std::int64_t memory_mb = 0, memory_used_mb = 0;
   std::string device_type;
-  std::int32_t pid = 0, agent_pid = 0;  // of a local node's first process and its agent; 0 = not here
-  std::uint32_t agent_ends = 0;         // times the agent ended and was started again
-  std::string agent_last_end;           // how, the last time: "signal 9 (Killed)"
+  std::int32_t pid = 0, agent_pid = 0;   // of a local node's first process and its agent; 0 = not here
+  std::uint32_t agent_ends = 0;          // times the agent ended and was started again
+  std::string agent_last_end;            // how, the last time: "signal 9 (Killed)"
+  std::int64_t agent_last_end_at_s = 0;  // since the epoch
 };
 struct ClusterStatus {
   std::string cluster, version, dir, socket;

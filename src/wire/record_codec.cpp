@@ -41,11 +41,11 @@ Result<Record> decode_record(Kind kind, std::string_view text) {
 std::string encode_partition(const Partition& partition) { return wire::encode_value(partition); }
 
 Result<Partition> decode_partition(std::string_view text) {
-  return wire::decode_value<Partition>(text, wire::Origin::kStranger);
+  return wire::decode_value<Partition>(text, wire::Origin::kCaller);
 }
 
 Result<Topology> decode_topology(std::string_view text) {
-  return wire::decode_value<Topology>(text, wire::Origin::kStranger);
+  return wire::decode_value<Topology>(text, wire::Origin::kCaller);
 }
 
 }  // namespace lockstep

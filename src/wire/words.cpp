@@ -54,14 +54,17 @@ constexpr std::string_view kKindWords[] = {
 #include "model/kinds.def"
 };
 
-constexpr std::string_view kNodeLinks[] = {"unknown", "up", "lost"};
-static_assert(names_all(kNodeLinks, NodeLink::kLost));
+constexpr std::string_view kNodeLinks[] = {"unknown", "up", "lost", "away"};
+static_assert(names_all(kNodeLinks, NodeLink::kAway));
 
 constexpr std::string_view kRoles[] = {"compute", "broker"};
 static_assert(names_all(kRoles, JoinToken::Role::kBroker));
 
 constexpr std::string_view kStepStates[] = {"pending", "starting", "running", "ended"};
 static_assert(names_all(kStepStates, StepState::kEnded));
+constexpr std::string_view kStopWhys[] = {"nothing",   "cancelled", "time_limit", "preempted",
+                                          "node_fail", "requeued",  "failed"};
+static_assert(names_all(kStopWhys, StopWhy::kFailed));
 
 constexpr std::string_view kTaskStates[] = {"waiting", "running", "ended"};
 static_assert(names_all(kTaskStates, TaskState::kEnded));
@@ -123,6 +126,7 @@ WordList words_of(Kind) { return kKindWords; }
 WordList words_of(NodeLink) { return kNodeLinks; }
 WordList words_of(JoinToken::Role) { return kRoles; }
 WordList words_of(StepState) { return kStepStates; }
+WordList words_of(StopWhy) { return kStopWhys; }
 WordList words_of(TaskState) { return kTaskStates; }
 WordList words_of(Wait) { return kWaits; }
 WordList words_of(CancelJob::Reach) { return kReaches; }

@@ -26,6 +26,7 @@ WordList words_of(Kind);
 WordList words_of(NodeLink);
 WordList words_of(JoinToken::Role);
 WordList words_of(StepState);
+WordList words_of(StopWhy);
 WordList words_of(TaskState);
 WordList words_of(Wait);
 WordList words_of(CancelJob::Reach);

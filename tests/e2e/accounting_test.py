@@ -87,6 +87,44 @@ class Accounting(unittest.TestCase):
         self.sacctmgr("delete", "qos", "gold")
         self.assertEqual(self.table("show", "account", "format=account"), [["root"]])
 
+    def submit(self, *words, user=1001):
+        done = self.c.run("sbatch", "--parsable", "-o", "/dev/null", *words, "--wrap", "sleep 60", user=user)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def test_what_a_partition_decides(self):
+        self.sacctmgr("add", "qos", "part", "MaxJobsPU=1")
+        self.c.ok("scontrol", "create", "PartitionName=bound", "Nodes=ALL", "QOS=part", "MaxTime=60", "DefMemPerCPU=300")
+        first, second = self.submit("-p", "bound", "-n2"), self.submit("-p", "bound")
+        self.c.wait(first, "RUNNING")
+        self.assertIn("mem=600M", self.c.show(first)["AllocTRES"])
+        eventually(lambda: self.reason(second).startswith("QOSMaxJobsPerUserLimit"), 20, "the partition's QOS binds")
+        too_long = self.submit("-p", "bound", "-t", "120")
+        eventually(lambda: self.reason(too_long) == "PartitionTimeLimit", 20, "it waits for the partition to allow it")
+        refused = self.c.run("scontrol", "update", "JobId=" + second, "TimeLimit=3:00:00", user=1001)
+        self.assertIn("180 minutes are more than the 60 that partition bound allows", refused.stderr)
+        self.c.ok("scancel", first, second, too_long)
+        for job in (first, second, too_long):
+            self.c.wait(job)
+        self.c.ok("scontrol", "delete", "PartitionName=bound")
+        self.sacctmgr("delete", "qos", "part")
+
+    def test_a_node_for_oneself_counts_with_its_gpus(self):
+        self.sacctmgr("add", "qos", "few", "MaxTRESPU=gres/gpu=3")
+        mine = self.submit("--exclusive", "-N1")
+        self.c.wait(mine, "RUNNING")
+        self.assertIn("gres/gpu=4", self.c.show(mine)["AllocTRES"])
+        barred = self.submit("--exclusive", "-N1", "-q", "FEW")
+        eventually(lambda: self.reason(barred).startswith("QOSMaxGRESPerUser"), 20, "its GPUs count")
+        wide = self.submit("--gpus=8")  # four on each of two nodes
+        self.c.ok("scancel", mine, barred)
+        self.c.wait(wide, "RUNNING")
+        self.assertEqual(self.c.show(wide)["NumNodes"], "2")
+        self.c.ok("scancel", wide)
+        for job in (mine, barred, wide):
+            self.c.wait(job)
+        self.sacctmgr("delete", "qos", "few")
+
     def test_licences(self):
         self.assertIn("Invalid license specification", self.c.run("sbatch", "-L", "matlab", "--wrap", "true").stderr)
         self.sacctmgr("add", "resource", "name=matlab", "count=2", "type=license")

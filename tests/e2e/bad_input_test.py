@@ -29,12 +29,12 @@ class BadInput(unittest.TestCase):
 
     def test_malformed_directive_names_its_line(self):
         script = self.c.script("#!/bin/bash\n#SBATCH --nodes=many\ntrue\n", "bad.sh")
-        self.assertIn("line 2", self.refused("sbatch", script, says="many"))
+        self.assertIn("line 2", self.refused("sbatch", script, says="many", code=255))
 
     def test_unknown_option(self):
-        self.refused("sbatch", "--no-such-option", "--wrap", "true", says="unrecognized option")
+        self.refused("sbatch", "--no-such-option", "--wrap", "true", says="unrecognized option", code=255)
         script = self.c.script("#!/bin/bash\n#SBATCH --main-user=me\ntrue\n", "typo.sh")
-        self.refused("sbatch", script, says="main-user")
+        self.refused("sbatch", script, says="main-user", code=255)
 
     def test_containers_are_refused_not_ignored(self):
         self.refused("sbatch", "--container-image=ubuntu", "--wrap", "true", says="container-image")
@@ -211,7 +211,7 @@ class BadState(unittest.TestCase):
         """The state directory on a small file system that fills up: refused clearly, and well again when there is room."""
         c = Cluster(nodes=0)
         os.mkdir(c.dir)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", c.dir], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m,mode=0755", "tmpfs", c.dir], check=True)
         try:
             c.up()
             running = c.wrap("sleep 3; exit 9")

@@ -1,6 +1,7 @@
 """A real cluster for a test: `lockstep up` in a fresh directory, its commands, and `lockstep down` at the end."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,7 +29,7 @@ class Cluster:
             self.args += ["--cpus", str(cpus)]
         self.args += list(extra)
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_", "LOCKSTEP_"))}
-        self.env.update(PATH=BIN + ":" + self.env["PATH"], LOCKSTEP_DIR=self.dir,
+        self.env.update(PATH=BIN + ":" + self.env["PATH"], LOCKSTEP_DIR=self.dir, LOCKSTEP_LIMIT_SECONDS="1",
                         LOCKSTEP_SOCKET=os.path.join(self.dir, "public", "api.sock"))
         self.held = None  # the supervisor that is paused, so that the controller stays away
 
@@ -163,11 +164,29 @@ class Cluster:
         self.ok("lockstep", "node", "kill", node, "--dir", self.dir)
 
 
+def turns(c):
+    """The longest turn of each loop, and of what was slow in the core, in microseconds of CPU time."""
+    text = c.ok("curl", "-s", "--unix-socket", c.env["LOCKSTEP_SOCKET"], "http://lockstep/metrics")
+    longest = {m[1]: int(m[2]) for m in re.finditer(r'lockstep_longest_turn_us\{loop="(\w+)"\} (\d+)', text)}
+    slow = {m[1]: int(m[2]) for m in
+            re.finditer(r'lockstep_slow_turn_longest_us\{loop="core",what="([^"]*)"\} (\d+)', text)}
+    return longest, slow
+
+
 def send(pid, sig=signal.SIGKILL):
     """os.kill for a process that a status named. A status says 0 for one that does not run, and kill(0) would end the tests."""
     if pid <= 1:
         raise AssertionError(f"a signal to process {pid}: the status read last named no process")
     os.kill(pid, sig)
+
+
+def started_at(pid):
+    """When a process began, in seconds since the epoch, by the kernel."""
+    with open(f"/proc/{pid}/stat") as f:
+        ticks = int(f.read().rsplit(")", 1)[1].split()[19])
+    with open("/proc/uptime") as f:
+        age = float(f.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - age
 
 
 def running(pid):
@@ -178,7 +197,11 @@ def running(pid):
         return False
 
 
-def eventually(check, timeout=30, what="condition"):
+PATIENCE_S = 60  # so long a machine may be busy with other things: whoever waits tests that nothing hangs, not how fast it is
+
+
+def eventually(check, timeout=PATIENCE_S, what="condition"):
+    timeout = max(timeout, PATIENCE_S)
     end = time.monotonic() + timeout
     last = None
     while time.monotonic() < end:

@@ -90,8 +90,49 @@ class Commands(unittest.TestCase):
         self.c.ok("scontrol", "release", first)
         self.assertEqual(self.c.wait(not_ok), "COMPLETED")
         self.assertEqual(self.c.wait(any_), "COMPLETED")
-        self.assertIn(self.c.wait(ok, ("CANCELLED", "PENDING")), ("CANCELLED", "PENDING"))
-        self.c.run("scancel", ok)
+        # As with Slurm it waits, and says why, unless it was to be ended.
+        self.assertEqual(self.c.ok("squeue", "-h", "-j", ok, "-o", "%T %r").strip(), "PENDING DependencyNeverSatisfied")
+        self.c.ok("scancel", ok)
+        ended = self.c.wrap("true", f"--dependency=afterok:{first}", "--kill-on-invalid-dep=yes")
+        self.assertEqual(self.c.wait(ended), "CANCELLED")
+
+    def test_dependencies_on_elements_of_an_array(self):
+        def submit(*words):
+            done = self.c.run("sbatch", "--parsable", "-o", "/dev/null", *words, user=1001)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout.strip()
+        array = submit("--hold", "--array=0-1", "--wrap", "exit $SLURM_ARRAY_TASK_ID")
+        good = submit(f"--dependency=afterok:{array}_0", "--wrap", "true")
+        bad = submit(f"--dependency=afterok:{array}_1", "--wrap", "true")
+        self.assertEqual(self.c.ok("squeue", "-h", "-j", good, "-o", "%E").strip(), f"afterok:{array}_0(unfulfilled)")
+        self.assertEqual(self.c.run("scontrol", "release", array, user=0).returncode, 0)
+        self.assertEqual(self.c.wait(good), "COMPLETED")
+        eventually(lambda: self.c.ok("squeue", "-h", "-j", bad, "-o", "%T %r").strip() ==
+                   "PENDING DependencyNeverSatisfied", 20, "the other can never run")
+        self.c.ok("scancel", bad)
+        none = self.c.run("sbatch", f"--dependency=afterok:{array}_7", "--wrap", "true", user=1001)
+        self.assertIn("has no element 7", none.stderr)
+
+    def test_requeue_heeds_no_requeue_and_cancelled_elements(self):
+        def submit(*words):
+            done = self.c.run("sbatch", "--parsable", "-o", "/dev/null", *words, "--wrap", "sleep 60", user=1001)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout.strip()
+        once = submit("--no-requeue")
+        self.c.wait(once, "RUNNING")
+        refused = self.c.run("scontrol", "requeue", once, user=1001)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"Requested operation is presently disabled", refused.stderr)
+        self.assertEqual(self.c.state(once), "RUNNING")
+        array = submit("--array=0-1")
+        eventually(lambda: self.c.ok("squeue", "-h", "-r", "-j", array, "-t", "R", "-o", "%K").split() == ["0", "1"], 20)
+        self.c.ok("scancel", f"{array}_1")
+        eventually(lambda: self.c.ok("squeue", "-h", "-r", "-j", array, "-t", "R", "-o", "%K").split() == ["0"], 20)
+        self.assertEqual(self.c.run("scontrol", "requeue", array, user=1001).returncode, 0)
+        eventually(lambda: self.c.ok("squeue", "-h", "-r", "-j", array, "-t", "R", "-o", "%K").split() == ["0"], 30)
+        states = self.c.ok("squeue", "-h", "-r", "-t", "all", "-j", array, "-o", "%K %T").split("\n")
+        self.assertIn("1 CANCELLED", states)
+        self.c.ok("scancel", once, array)
 
     def test_hold_release_begin(self):
         job = self.c.wrap("true", "--hold")
@@ -100,24 +141,35 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.c.ok("squeue", "-h", "-j", job, "-o", "%r").strip(), "JobHeldUser")
         self.c.ok("scontrol", "release", job)
         self.assertEqual(self.c.wait(job), "COMPLETED")
-        later = self.c.wrap("true", "--begin=now+2")
+        later = self.c.wrap("true", "--begin=now+1hour")
         self.assertEqual(self.c.ok("squeue", "-h", "-j", later, "-o", "%r").strip(), "BeginTime")
-        self.assertEqual(self.c.wait(later, timeout=15), "COMPLETED")
+        self.c.ok("scontrol", "update", f"jobid={later}", "starttime=now+2")
+        self.assertEqual(self.c.wait(later), "COMPLETED")
 
     def test_time_limit_and_signal_ahead(self):
-        job = self.c.sbatch(self.c.script("#!/bin/bash\n#SBATCH --time=0:02\n#SBATCH --signal=B:USR1@1\n"
+        job = self.c.sbatch(self.c.script("#!/bin/bash\n#SBATCH --time=0:08\n#SBATCH --signal=B:USR1@2\n"
                                           "trap 'echo warned' USR1\nfor i in $(seq 200); do sleep 0.1; done\n", "limit.sh"))
         self.assertEqual(self.c.wait(job, timeout=60), "TIMEOUT")
         self.assertIn("warned", self.c.output(job))
 
     def test_requeue_keeps_the_id(self):
-        job = self.c.wrap("echo run $SLURM_RESTART_COUNT; sleep 30", "--requeue", "--open-mode=append")
+        job = self.c.wrap("sleep 1.1; echo run $SLURM_RESTART_COUNT; sleep 30", "--requeue", "--open-mode=append")
         self.c.wait(job, "RUNNING")
         eventually(lambda: "run" in self.c.output(job), 10)
         self.c.ok("scontrol", "requeue", job)
         eventually(lambda: "run 1" in self.c.output(job), 30, "the second run")
         self.c.ok("scancel", job)
         self.assertEqual(self.c.wait(job), "CANCELLED")
+        # The first run is a row of its own, with the time that it took.
+        def first_run():
+            rows = self.c.ok("sacct", "-nPDX", "-j", job, "-o", "State,ElapsedRaw,CPUTimeRAW,Start,End").splitlines()
+            return rows[0].split("|") if len(rows) == 2 and rows[1].startswith("CANCELLED") else None
+        state, elapsed, cpu, start, end = eventually(first_run, 10, "both rows")
+        self.assertEqual(state, "REQUEUED")
+        self.assertGreaterEqual(int(elapsed), 1)
+        self.assertGreaterEqual(int(cpu), int(elapsed))
+        self.assertLess(start, end)
+        self.assertIn("REQUEUED", self.c.ok("sacct", "-nPDX", "-j", job, "-s", "RQ", "-o", "State"))
 
     def test_cancel_pending_and_running(self):
         running = self.c.wrap("sleep 60")
@@ -128,6 +180,35 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.c.wait(held), "CANCELLED")
 
     # --- srun, salloc ---
+
+    def test_a_step_of_no_job_cannot_be_cancelled(self):
+        done = self.c.wrap("true", user=1001)
+        self.c.wait(done, "COMPLETED")
+        for target in ("999999.0", "999999.batch", f"{done}.0"):
+            result = self.c.run("scancel", target, user=1001)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, f"scancel: error: Kill job error on job step id {target}: Invalid job id specified\n"))
+        result = self.c.run("scancel", "-Q", "999999.0", user=1001)
+        self.assertEqual((result.returncode, result.stderr), (1, ""))
+        alive = self.c.wrap("sleep 600", user=1001)
+        self.c.wait(alive, "RUNNING")
+        result = self.c.run("scancel", f"{alive}.7", "999999", user=1001)  # it may have ended just now
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.c.ok("scancel", alive, user=1001)
+
+    def test_srun_in_a_busy_job_says_so(self):
+        out = self.c.run("salloc", "-n1", "-c1", "sh", "-c", "srun --exact -n1 sh -c 'touch here; sleep 600' & until [ -e here ]; do sleep 0.1; done;"
+                         " srun --exact -n1 --immediate=1 true; code=$?; kill $!; wait; rm here; exit $code", user=1001)
+        self.assertEqual(out.returncode, 1, out.stderr)
+        self.assertRegex(out.stderr, r"srun: error: Unable to create step for job \d+: Requested nodes are busy\n")
+        self.assertNotIn("contact", out.stderr)
+
+    def test_sacct_refuses_an_end_before_the_start(self):
+        for words in (["-S", "2030-01-02", "-E", "2030-01-01"], ["-S", "now+1days"], ["-j", "1", "-S", "now", "-E", "now-1hour"]):
+            result = self.c.run("sacct", *words, user=1001)
+            self.assertEqual((result.returncode, result.stdout), (1, ""), words)
+            self.assertRegex(result.stderr, r"^sacct: error: Start time \(\S+\) requested is after end time \(\S+\)\.\n$")
+        self.assertEqual(self.c.run("sacct", "-S", "now", user=1001).returncode, 0)
 
     def test_srun_labels_and_ranks(self):
         out = self.c.ok("srun", "-N2", "--ntasks-per-node=2", "-l", "sh", "-c", "echo $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $(hostname) $SLURM_NTASKS")
@@ -172,6 +253,22 @@ class Commands(unittest.TestCase):
         self.assertEqual(lines[2], "n2")
         self.assertEqual(sorted(lines[3:5]), ["step 2", "step 3"])
 
+    def test_a_step_has_no_more_tasks_than_the_job_has_cores(self):
+        """As Slurm's, whether or not it overlaps with others; and a suspended job is not called a completing one."""
+        job = self.c.wrap("sleep 60", "-n1")
+        self.c.wait(job, "RUNNING")
+        cores = int(self.c.show(job)["NumCPUs"])
+        for words in (["--overlap"], []):
+            result = self.c.run("srun", f"--jobid={job}", *words, f"-n{cores + 63}", "true")
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"Unable to create step for job {job}: More processors requested than permitted: job {job} holds {cores} core",
+                          result.stderr)
+        self.assertEqual(len(self.c.ok("srun", f"--jobid={job}", "--overlap", "-O", "-n8", "hostname").split()), 8)
+        self.c.ok("scontrol", "suspend", job)
+        result = self.c.run("srun", f"--jobid={job}", "--overlap", "-n1", "true")
+        self.assertIn(f"Job {job} is suspended", result.stderr)
+        self.c.ok("scancel", job)
+
     def test_srun_forwards_signals(self):
         p = subprocess.Popen(["srun", "sh", "-c", "trap 'echo got; exit 9' TERM; echo ready; while :; do sleep 0.1; done"],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.c.env, cwd=self.c.work)
@@ -195,6 +292,34 @@ class Commands(unittest.TestCase):
         self.assertIn(self.c.wait(job, timeout=60), ("CANCELLED", "FAILED", "COMPLETED"))
 
     # --- queries ---
+
+    def test_a_killed_srun_takes_its_step_along(self):
+        """Inside a job, where nobody else would end it: the next step gets its GPUs, as an ordinary user sees it."""
+        script = self.c.script("#!/bin/bash\nsrun --gpus=2 sleep 600 &\nuntil squeue -h -s -j $SLURM_JOB_ID -o %i | grep -q '\\.0$'; do sleep 0.2; done\n"
+                               "kill -9 $!\nsrun --gpus=2 -t 5 echo next\n", "killed-srun.sh")
+        job = self.c.sbatch("-N1", "--gpus=2", script, user=1001)
+        self.assertEqual(self.c.wait(job, timeout=180), "COMPLETED")
+        self.assertIn("next\n", self.c.output(job))
+        states = self.c.ok("sacct", "-n", "-P", "-o", "JobID,State", "-j", job)
+        self.assertIn(f"{job}.0|CANCELLED", states)
+        self.assertIn(f"{job}.1|COMPLETED", states)
+
+    def test_pages_know_their_names_and_each_column_once(self):
+        """What the commands ask for is known to the pages; a misspelt filter is refused, not taken for none."""
+        for argv in (("squeue", "--me", "-t", "all", "-u", "root", "-A", "x", "-p", "main", "-q", "normal", "-n", "x", "-r", "-w", "n1", "-L", "x", "-R", "x"),
+                     ("squeue", "-s", "-u", "root"), ("squeue", "--json", "--me"), ("squeue", "--start"), ("sinfo", "-N", "-e", "-r", "-p", "main", "-n", "n1", "-t", "idle"),
+                     ("sinfo", "-d"), ("sinfo", "-R"), ("sinfo", "-T"), ("sinfo", "--json", "-N"), ("sinfo", "--node=n1"), ("sinfo", "--nod", "n1"),
+                     ("sacct", "-X", "-D", "-S", "now-1day", "-E", "now", "-A", "x", "-r", "main", "-s", "CD", "-q", "x", "-N", "n1", "--name", "x", "-u", "root"),
+                     ("sacct", "-o", "jobid,state,jobid"), ("sacct", "--json", "-X"), ("sacct", "-l"), ("sshare", "-a", "-A", "x"), ("sshare", "-U"), ("sshare", "--json"),
+                     ("sprio", "-w"), ("sprio", "-l", "-u", "root", "-p", "main"), ("sprio", "--json"), ("scontrol", "show", "config"), ("scontrol", "-d", "show", "nodes"),
+                     ("scontrol", "show", "partitions"), ("scontrol", "show", "licenses"), ("scontrol", "show", "topology"), ("squeue", "-o", "%i %i %j")):
+            result = self.c.run(*argv)
+            self.assertNotIn("knows no", result.stderr, argv)
+            self.assertNotIn("twice", result.stderr, argv)
+        answer = self.c.run("curl", "-s", "--unix-socket", self.c.env["LOCKSTEP_SOCKET"], "http://l/slurm/v1/squeue?columns=jobid&usr=root").stdout
+        self.assertIn("did you mean", answer)
+        answer = self.c.run("curl", "-s", "--unix-socket", self.c.env["LOCKSTEP_SOCKET"], "http://l/slurm/v1/squeue?columns=jobid,name,jobid").stdout
+        self.assertIn("asked for twice", answer)
 
     def test_squeue_formats(self):
         job = self.c.wrap("sleep 60", "-J", "fmt", "-N2", "-t", "10")
@@ -240,6 +365,45 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.c.state(job), "PENDING")
         self.c.ok("scontrol", "update", "nodename=n2", "state=resume")
         self.assertEqual(self.c.wait(job), "COMPLETED")
+
+    def test_scontrol_takes_options_and_keys_as_slurm_does(self):
+        lines = self.c.ok("scontrol", "show", "nodes", "-oF").splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["NodeName=n1", "NodeName=n2"])
+        job = self.c.wrap("true", "--begin=now+1day", "-t", "90")
+        self.c.ok("scontrol", "update", f"job={job}", "timel=5", "nic=7", "start=2031-01-01T10:00:00", env={"TZ": "UTC-9"})
+        self.assertEqual((self.c.show(job)["TimeLimit"], self.c.show(job)["Nice"]), ("00:05:00", "7"))
+        refused = self.c.run("scontrol", "update", f"job={job}", "time=5")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("may mean timelimit, timemin", refused.stderr)
+        self.c.ok("scontrol", "update", "node=n2", "stat=drain", "reas=fan")
+        for zone, start in (("UTC", "2031-01-01T01:00:00"), ("UTC-9", "2031-01-01T10:00:00")):
+            shown = self.c.ok("scontrol", "-o", "show", "job", job, env={"TZ": zone})
+            self.assertIn(f" StartTime={start} ", shown)
+            self.assertEqual(self.c.ok("squeue", "-h", "-j", job, "-o", "%S", env={"TZ": zone}), start + "\n")
+        here, there = (self.c.ok("scontrol", "-o", "show", "node", "n2", env={"TZ": zone}) for zone in ("UTC", "UTC-9"))
+        self.assertRegex(here, r"Reason=fan \[root@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\]")
+        self.assertNotEqual(here.split("BootTime=")[1].split()[0], there.split("BootTime=")[1].split()[0])
+        self.c.ok("scontrol", "update", "nodename=n2", "state=resume")
+        self.c.ok("scancel", job)
+        self.c.ok("scontrol", "create", "reservation", "reservationname=kept", "start=2031-01-01T10:00:00", "duration=60", "users=root",
+                  "nodes=n2", env={"TZ": "UTC-9"})
+        times = {}
+        for zone, start in (("UTC", "2031-01-01T01:00:00"), ("UTC-9", "2031-01-01T10:00:00")):
+            env = {"TZ": zone}
+            self.assertEqual(self.c.ok("sinfo", "-T", env=env).splitlines()[1].split()[:3], ["kept", "INACTIVE", start])
+            self.assertIn(f" StartTime={start} ", self.c.ok("scontrol", "-o", "show", "reservation", "kept", env=env))
+            said = [self.c.ok("scontrol", "show", "config", env=env).splitlines()[0],
+                    self.c.run("sbatch", "--test-only", "-N1", "--wrap", "true", env=env).stderr,
+                    self.c.run("srun", "--test-only", "-N1", "true", env=env).stderr]
+            times[zone] = [re.search(r"\d{4}-\d\d-\d\dT(\d\d)", line).group(1) for line in said]
+        for here, there in zip(times["UTC"], times["UTC-9"]):
+            self.assertIn((int(there) - int(here)) % 24, (9, 10))
+        self.c.ok("scontrol", "delete", "reservation=kept")
+
+    def test_widths_are_those_of_a_terminal(self):
+        job = self.c.wrap("true", "-H", "-J", "größe訓練")
+        self.assertEqual(self.c.ok("squeue", "-h", "-j", job, "-o", "%.5j|%7j|%.12j|"), "größe|größe訓|   größe訓練|\n")
+        self.c.ok("scancel", job)
 
     def test_ping_and_config(self):
         self.assertIn("is UP", self.c.ok("scontrol", "ping"))

@@ -17,7 +17,7 @@ class Crash(unittest.TestCase):
         """100 times; every acknowledged job runs exactly once and its exit code is the one it returned."""
         rng = random.Random(1)
         with Cluster(nodes=3, gpus=None, cpus=32) as c:
-            acked, stop = {}, threading.Event()
+            acked, refused, stop = {}, {}, threading.Event()
             ran = os.path.join(c.work, "ran")
             os.mkdir(ran)
 
@@ -31,6 +31,8 @@ class Crash(unittest.TestCase):
                                    f"echo x >> {ran}/{tag}; sleep 0.{n % 4}; exit {code}")
                     if result.returncode == 0:
                         acked[result.stdout.strip()] = (tag, code)
+                    else:
+                        refused[tag] = result.stderr
                     time.sleep(0.05)
 
             workers = [threading.Thread(target=submit, args=(w,)) for w in range(2)]
@@ -60,6 +62,14 @@ class Crash(unittest.TestCase):
                 with open(os.path.join(ran, tag)) as f:
                     self.assertEqual(f.read(), "x\n", f"job {job} did not run exactly once")
             self.assertEqual(len(set(acked)), len(acked), "a job id was given twice")
+            # A submission that meets a dying controller is sent again under its name: its end is known, and it ran once.
+            self.assertEqual({t: e for t, e in refused.items() if "is not known" in e}, {}, "submissions of unknown fate")
+            self.assertEqual({t for t in refused if os.path.exists(os.path.join(ran, t))}, set(), "refused, and ran")
+            tags = os.listdir(ran)
+            self.assertEqual(sorted(tags), sorted(tag for tag, _ in acked.values()))
+            for tag in tags:
+                with open(os.path.join(ran, tag)) as f:
+                    self.assertEqual(f.read(), "x\n", f"{tag} ran more than once")
             print(f"{len(acked)} acknowledged jobs over {KILLS} kills")
 
     def test_step_output_survives_agent_and_controller(self):

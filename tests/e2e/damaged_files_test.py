@@ -3,10 +3,13 @@ import json
 import os
 import re
 import shutil
+import signal
+import stat
 import subprocess
+import time
 import unittest
 
-from cluster import Cluster, eventually, running
+from cluster import Cluster, eventually, running, send
 
 USER = 1001
 
@@ -132,6 +135,88 @@ class DamagedFiles(unittest.TestCase):
         self.c.ok("lockstep", "down", "--dir", self.c.dir)
         self.assert_down(pids)
 
+    def said_by(self, child, name, waits):
+        """What it said at its end. `up` waits a minute for a node whose agent cannot start: that is left as soon as the
+        node's note says what keeps it."""
+        try:
+            return "".join(child.communicate(timeout=1)) + " "
+        except subprocess.TimeoutExpired:
+            if not waits or name not in (end := self.c.status()["nodes"][0].get("agent_last_end", "")):
+                return None
+        child.kill()
+        child.communicate()
+        return end
+
+    def test_a_mark_that_cannot_be_read_is_no_dead_end(self):
+        """Nothing runs, so nobody knows whose the directory is: `up` names `down`, and that says what to do."""
+        self.c.up()
+        self.c.ok("lockstep", "down", "--dir", self.c.dir)
+        mark = self.path("lockstep.id")
+        for damage in (os.mkfifo, os.mkdir, garbage):
+            with self.subTest(damage=damage.__name__):
+                subprocess.run(["rm", "-r", mark], check=True)
+                damage(mark)
+                refused = self.lockstep("up")
+                self.assertEqual(refused.returncode, 1)
+                self.assertIn("lockstep down", refused.stderr)
+                stopped = self.lockstep("down")
+                self.assertEqual(stopped.returncode, 0, stopped.stderr)
+                self.assertIn(f"nothing runs for {self.c.dir}", stopped.stderr)
+                self.assertIn(f"rm -r {mark}", stopped.stderr)
+                self.assertEqual(self.lockstep("down", "--delete").returncode, 1)
+                self.assertTrue(os.path.exists(self.path("lockstep.db")), "nobody knows that it is ours")
+                subprocess.run(["rm", "-r", mark], check=True)
+                self.c.up()
+                self.assertEqual(self.c.wait(self.c.wrap("true")), "COMPLETED")
+                self.c.ok("lockstep", "down", "--dir", self.c.dir)
+
+    def test_a_lost_authority_is_told_with_what_to_do(self):
+        self.c.up()
+        notices = lambda: " ".join(line for line in self.lockstep("status").stdout.splitlines() if line.startswith("notice"))
+        self.assertEqual(notices(), "")
+        os.rename(self.path("pki"), self.path("pki.aside"))
+        self.assertIn("pki/ca.pem is missing", notices())
+        self.assertIn("pki/ca.pem is missing", self.lockstep("up").stderr)
+        os.rename(self.path("pki.aside"), self.path("pki"))
+        self.assertEqual(notices(), "")
+        shutil.rmtree(self.path("pki"))
+        self.c.kill_controller(hold=False)
+        eventually(self.c.answers, 60, "a new controller")
+        self.assertIn("has a new CA since this start", notices())
+        self.assertIn("node n1 runs without a certificate of this cluster's CA", notices())
+        self.c.ok("lockstep", "down", "--dir", self.c.dir)
+        self.c.up()
+        self.assertEqual(self.c.wait(self.c.wrap("true")), "COMPLETED")
+        self.assertEqual(notices(), "")
+
+    def test_a_fifo_in_the_place_of_a_file_holds_nobody_up(self):
+        """Whatever of ours it is: the cluster is started, or refused with the file's name."""
+        self.c.up()
+        self.c.ok("lockstep", "down", "--dir", self.c.dir)
+        names = ["cluster.conf", "lockstep.id", "lockstep.tip", "controller.run", "applying", "applying.list", "lock",
+                 "lockstep.db", "history.db", "public/ca.pem", "pki/ca.pem", "pki/ca.key", "log/controller.log"]
+        names += ["nodes/n1/" + name for name in ("agent.json", "agent.run", "boot_id", "init.pid", "log", "state/journal", "state/lock")]
+        for name in names:
+            with self.subTest(name=name):
+                path, aside = self.path(name), self.path(name) + ".aside"
+                if os.path.exists(path):
+                    os.rename(path, aside)
+                os.mkfifo(path, 0o600)
+                for verb in ("up", "status", "down"):
+                    child = subprocess.Popen(["lockstep", verb, "--dir", self.c.dir], env=self.c.env, text=True,
+                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                    waits = verb == "up" and name.startswith("nodes/")
+                    said = eventually(lambda: self.said_by(child, os.path.basename(name), waits), what=f"{verb} with {name}")
+                    if child.returncode not in (0, 3):
+                        self.assertIn(os.path.basename(name), said, verb)
+                if os.path.lexists(path) and stat.S_ISFIFO(os.lstat(path).st_mode):
+                    os.unlink(path)
+                if os.path.exists(aside):
+                    os.rename(aside, path)
+                self.c.run("lockstep", "down", "--dir", self.c.dir)
+        self.c.up()
+        self.assertEqual(self.c.wait(self.c.wrap("true")), "COMPLETED")
+
     def test_notes_of_what_runs(self):
         self.c.up()
         self.keep("cluster.conf")
@@ -254,6 +339,366 @@ class DamagedFiles(unittest.TestCase):
         for job in lost:
             self.assertIn("CANCELLED", rows[job], "it is not waiting any more")
         self.assertEqual(rows[kept], "PENDING")
+
+
+class NodesState(unittest.TestCase):
+    """What a node keeps of its jobs is lost or damaged while they run: nothing runs twice, and nothing is given out twice."""
+
+    SCRIPT = r"""#!/bin/sh
+srun sh -c 'exec 9>"lock-$SLURM_PROCID"; flock -n 9 || echo "$SLURM_PROCID" >>twice
+echo $$ >>"started-$SLURM_PROCID"; while [ ! -e go ]; do sleep 0.1; done'
+"""
+
+    def setUp(self):
+        self.c = Cluster(nodes=2, gpus="2xh100", cpus=4)
+        self.addCleanup(self.c.down)
+        self.c.up()
+        self.state = os.path.join(self.c.dir, "nodes", "n1", "state")
+        self.journal = os.path.join(self.state, "journal")
+
+    def gang(self):
+        job = self.c.sbatch("-N2", "--gres=gpu:2", self.c.script(self.SCRIPT))
+        for rank in "01":
+            eventually(lambda: os.path.exists(os.path.join(self.c.work, "started-" + rank)), 60, "the gang runs")
+        return job
+
+    def without_agent(self, deed):
+        """Does it while n1 has no agent; another one is up again when this returns."""
+        node = self.c.node("n1")
+        os.kill(node["pid"], signal.SIGSTOP)
+        send(node["agent_pid"])
+        while running(node["agent_pid"]):
+            time.sleep(0.01)
+        try:
+            deed(f"/proc/{node['pid']}/root/run/lockstep-agent")
+        finally:
+            os.kill(node["pid"], signal.SIGCONT)
+        eventually(lambda: self.c.node("n1")["agent_pid"] not in (0, node["agent_pid"]), 60, "another agent")
+
+    def reason(self):
+        return self.c.node("n1")["reason"]
+
+    def count(self, name):
+        path = os.path.join(self.c.work, name)
+        if not os.path.exists(path):
+            return 0
+        with open(path) as f:
+            return len(f.readlines())
+
+    def test_a_lost_or_damaged_journal_starts_nothing_twice(self):
+        before = os.path.join(self.c.home, "older-journal")
+        shutil.copy(self.journal, before)
+        job = self.gang()
+        waiting = self.c.wrap("true", "-N2", "--gres=gpu:2")
+        damages = {d.__name__: (lambda path, d=d: d(path)) for d in (empty, truncated, flipped, garbage, missing)}
+        damages["older"] = lambda path: shutil.copy(before, path)
+        for name, damage in damages.items():
+            with self.subTest(damage=name):
+                self.without_agent(lambda run: damage(self.journal))
+                eventually(lambda: self.journal in self.reason(), 60, "the damage is named")
+                self.assertIn("journal", self.c.log_tail(200))
+                self.assertEqual(self.c.state(job), "RUNNING")
+                self.assertEqual(self.c.state(waiting), "PENDING", "its GPUs are in use")
+        with self.subTest(damage="while the agent runs"):
+            os.unlink(self.journal)
+            self.c.ok("srun", "--overlap", f"--jobid={job}", "-N1", "-w", "n1", "true", timeout=60)
+            eventually(lambda: os.path.exists(self.journal), 30, "it is written anew")
+            self.without_agent(lambda run: None)
+            eventually(lambda: self.c.run("srun", "--overlap", f"--jobid={job}", "-N1", "-w", "n1", "true").returncode == 0, 60)
+        with self.subTest(damage="nothing but the shims is left"):
+            def forget(run):
+                os.unlink(self.journal)
+                for name in ("journal.tip", "lease"):
+                    os.unlink(os.path.join(run, name))
+            self.without_agent(forget)
+            eventually(lambda: self.journal in self.reason(), 60, "the damage is named")
+        self.assertEqual(self.c.state(job), "RUNNING")
+        self.assertEqual([self.count("started-0"), self.count("started-1"), self.count("twice")], [1, 1, 0])
+        open(os.path.join(self.c.work, "go"), "w").close()
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertEqual(self.c.wait(waiting), "COMPLETED")
+
+    def test_work_whose_files_are_gone_is_ended_before_it_runs_again(self):
+        job = self.gang()
+
+        def forget(run):
+            os.unlink(self.journal)
+            shutil.rmtree(run)
+            os.mkdir(run, 0o711)
+
+        self.without_agent(forget)
+        for rank in "01":
+            eventually(lambda: self.count("started-" + rank) == 2, 90, "it runs again")
+        self.assertEqual(self.count("twice"), 0, "while the first still ran")
+        self.assertIn("were ended and are reported as lost", self.reason())
+        open(os.path.join(self.c.work, "go"), "w").close()
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertEqual(self.c.show(job)["Restarts"], "1")
+
+    def test_a_full_disk_takes_no_work_and_says_so(self):
+        self.c.ok("lockstep", "down", "--dir", self.c.dir)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", self.state], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.state], check=False)
+        self.c.up()
+        filler = os.path.join(self.state, "filler")
+
+        def fill(run):
+            os.truncate(self.journal, os.path.getsize(self.journal))  # what was set aside
+            with open(filler, "wb", buffering=0) as f:
+                try:
+                    while True:
+                        f.write(bytes(4096))
+                except OSError:
+                    pass
+
+        self.without_agent(fill)
+        eventually(lambda: "is full" in self.reason(), 60, "the node says so")
+        self.assertIn("drain", self.c.node("n1")["state"])
+        job = self.c.wrap("hostname", "-w", "n1")
+        other = self.c.wrap("hostname", "-w", "n2")
+        self.assertEqual(self.c.wait(other), "COMPLETED")
+        self.assertEqual(self.c.state(job), "PENDING", "it is not lost, and does not hang")
+        os.unlink(filler)
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertNotIn("is full", self.reason())
+
+    def test_a_full_place_for_shims_takes_no_work_and_says_so(self):
+        """A node's /run is small and in memory."""
+        pid = str(self.c.node("n1")["pid"])
+        in_node = ["nsenter", "--target", pid, "--mount"]
+        subprocess.run([*in_node, "mount", "-o", "remount,size=16m", "/run"], check=True)
+        filled = subprocess.run([*in_node, "dd", "if=/dev/zero", "of=/run/filler", "bs=1M"], capture_output=True, text=True)
+        self.assertIn("No space left", filled.stderr)
+        eventually(lambda: "is full" in self.reason(), 60, "the node says so")
+        self.assertIn("/run/lockstep-agent", self.reason())
+        job = self.c.wrap("hostname", "-w", "n1")
+        other = self.c.wrap("hostname")
+        self.assertEqual(self.c.wait(other), "COMPLETED")
+        self.assertEqual(self.c.state(job), "PENDING", "it is not lost, and does not hang")
+        subprocess.run([*in_node, "rm", "/run/filler"], check=True)
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertNotIn("is full", self.reason())
+
+    def test_lost_certificates_are_named_in_the_status(self):
+        pki = os.path.join(self.c.dir, "nodes", "n1", "pki")
+        for name in sorted(os.listdir(pki)):
+            with self.subTest(name=name):
+                path = os.path.join(pki, name)
+                os.rename(path, path + ".aside")
+                self.addCleanup(lambda: os.path.exists(path + ".aside") and os.rename(path + ".aside", path))
+                self.assertIn("node n1 runs without a certificate", self.c.run("lockstep", "status").stdout)
+                send(self.c.node("n1")["agent_pid"])
+                eventually(lambda: name in self.c.node("n1")["agent_last_end"], 60, "the status names it")
+                self.assertIn(f"or `lockstep down --dir {self.c.dir}` and", self.c.node("n1")["agent_last_end"], "as the notice does")
+                os.rename(path + ".aside", path)
+                eventually(lambda: self.c.run("srun", "-w", "n1", "true").returncode == 0, 90, "it is back")
+
+    def test_what_is_no_file_of_gpus_holds_no_agent_up(self):
+        gpus = os.path.join(self.c.dir, "nodes", "n1", "gpus")
+        os.rename(gpus, gpus + ".aside")
+        os.mkfifo(gpus)
+        self.without_agent(lambda run: None)
+        self.c.ok("srun", "-w", "n1", "true", timeout=60)
+        self.assertIn("gpus is no regular file", self.c.log_tail(200))
+
+
+class PutBack(unittest.TestCase):
+    """The log was put back from a backup, while the nodes went on."""
+
+    def setUp(self):
+        self.c = Cluster(nodes=1, gpus=None, cpus=4)
+        self.addCleanup(self.c.down)
+        self.c.up()
+
+    def path(self, name):
+        return os.path.join(self.c.dir, name)
+
+    def copy(self, names, to, back=False):
+        os.makedirs(to, exist_ok=True)
+        for name in names:
+            for ending in ("", "-wal", "-shm") if name.endswith(".db") else ("",):
+                source, target = os.path.join(to, name + ending), self.path(name + ending)
+                if not back:
+                    source, target = target, source
+                if os.path.exists(target):
+                    os.unlink(target)
+                if os.path.exists(source):
+                    shutil.copy(source, target)
+
+    def notices(self):
+        return self.c.run("lockstep", "status", "--dir", self.c.dir).stdout
+
+    LOG = ("lockstep.db", "lockstep.tip")
+    ALL = LOG + ("history.db",)
+
+    def backup(self, names):
+        self.c.kill_controller(hold=True)
+        self.copy(names, os.path.join(self.c.home, "backup"))
+        self.c.release_controller()
+        eventually(self.c.answers)
+
+    def put_back(self, names):
+        self.c.kill_controller(hold=True)
+        self.copy(names, os.path.join(self.c.home, "backup"), back=True)
+        self.c.release_controller()
+        eventually(self.c.answers)
+
+    def there(self, name):
+        return os.path.exists(os.path.join(self.c.work, name))
+
+    def make(self, name):
+        open(os.path.join(self.c.work, name), "w").close()
+
+    def rows(self, *jobs):
+        """What accounting has of every run of these jobs: (id, state, reason)."""
+        text = self.c.ok("sacct", "-n", "-P", "-D", "-j", ",".join(jobs), "-o", "jobid,state,reason")
+        return [tuple(line.split("|")) for line in text.splitlines()]
+
+    def test_steps_of_a_job_that_goes_on_get_numbers_of_their_own(self):
+        for names in (self.LOG, self.ALL):
+            with self.subTest(names=names):
+                for name in os.listdir(self.c.work):
+                    os.unlink(os.path.join(self.c.work, name))
+                job = self.c.sbatch(self.c.script(
+                    "#!/bin/sh\nfor n in 1 2; do\n  while [ ! -e go-$n ]; do sleep 0.1; done\n"
+                    "  for i in 1 2 3; do srun sh -c 'echo $SLURM_STEP_ID >>steps'; done\n  touch done-$n\ndone\n"
+                    "while [ ! -e end ]; do sleep 0.1; done\n"))
+                self.c.wait(job, "RUNNING")
+                self.backup(names)
+                self.make("go-1")
+                eventually(lambda: (f"{job}.2", "COMPLETED") in [row[:2] for row in self.rows(job)],
+                           what="steps before the backup is put back, in accounting")
+                self.put_back(names)
+                self.make("go-2")
+                eventually(lambda: self.there("done-2"), what="steps after it")
+                self.c.ok("srun", "--jobid", job, "--overlap", "sh", "-c", "echo $SLURM_STEP_ID >>steps")
+                with open(os.path.join(self.c.work, "steps")) as f:
+                    self.assertEqual(f.read().split(), [str(n) for n in range(7)])
+                self.make("end")
+                self.assertEqual(self.c.wait(job), "COMPLETED")
+                wanted = range(7) if names == self.LOG else range(3, 7)
+                eventually(lambda: self.rows(job)[0][1] == "COMPLETED")
+                self.assertEqual([row[:2] for row in self.rows(job)][2:], [(f"{job}.{n}", "COMPLETED") for n in wanted])
+
+    def test_a_step_made_before_its_node_could_say_what_it_had_does_not_hang(self):
+        job = self.c.wrap("while [ ! -e end ]; do sleep 0.1; done")
+        self.c.wait(job, "RUNNING")
+        self.backup(self.ALL)
+        for _ in range(3):
+            self.c.ok("srun", "--jobid", job, "--overlap", "true")
+        agent = self.c.status()["nodes"][0]["agent_pid"]
+        send(agent, signal.SIGSTOP)
+        try:
+            self.put_back(self.ALL)
+            srun = subprocess.Popen(["srun", "--jobid", job, "--overlap", "true"], env=self.c.env, cwd=self.c.work,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(srun.kill)
+            eventually(lambda: f"{job}.0" in self.c.run("squeue", "-h", "-s", "-o", "%i").stdout.split(), what="a step")
+        finally:
+            send(agent, signal.SIGCONT)
+        said = srun.communicate(timeout=120)
+        self.assertNotEqual(srun.returncode, 0, said)
+        self.c.ok("srun", "--jobid", job, "--overlap", "true")
+        self.make("end")
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+
+    def test_accounting_keeps_what_ran_meanwhile(self):
+        name = {}
+        script = "while [ ! -e end-$SLURM_JOB_NAME ]; do sleep 0.1; done"
+        name["over"] = self.c.wrap(script, "-J", "over", "--no-requeue")
+        self.c.wait(name["over"], "RUNNING")
+        for job in ("first", "open"):
+            name[job] = self.c.wrap(script, "-J", job, "--hold", "--no-requeue")
+        self.backup(self.LOG)
+        self.make("end-over")
+        self.assertEqual(self.c.wait(name["over"]), "COMPLETED")
+        for job in ("first", "open"):
+            self.c.ok("scontrol", "release", name[job])
+            self.c.wait(name[job], "RUNNING")
+        self.make("end-first")
+        self.assertEqual(self.c.wait(name["first"]), "COMPLETED")
+        srun = subprocess.Popen(["srun", "--jobid", name["open"], "--overlap", "sleep", "600"], env=self.c.env, cwd=self.c.work,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(srun.kill)
+        eventually(lambda: (f"{name['open']}.0", "RUNNING") in [row[:2] for row in self.rows(name["open"])], what="a step")
+
+        self.put_back(self.LOG)
+        srun.wait(timeout=120)
+        self.c.wait(name["over"], "NODE_FAIL")  # the log has it running, and nobody knows of it
+        self.make("end-open")
+        for job in ("first", "open"):
+            self.assertEqual(self.c.state(name[job]), "PENDING")
+            self.c.ok("scontrol", "release", name[job])
+            self.assertEqual(self.c.wait(name[job]), "COMPLETED")
+        runs = lambda job: [row for row in self.rows(name[job]) if row[0] == name[job]]
+        eventually(lambda: len(runs("open")) == 2 and runs("open")[1][1] == "COMPLETED", what=f"accounting: {runs('open')}")
+        self.assertEqual([row[1] for row in runs("over")], ["COMPLETED"])
+        self.assertEqual([row[1] for row in runs("first")], ["COMPLETED", "COMPLETED"])
+        self.assertEqual(runs("open")[0][1:], ("NODE_FAIL", "LostFromLog"))
+        self.assertEqual([row[1] for row in self.rows(name["open"]) if row[0] == name["open"] + ".0"], ["CANCELLED"])
+        # And a further start finds nothing to change.
+        before = self.rows(*name.values())
+        self.c.kill_controller(hold=False)
+        eventually(self.c.answers)
+        self.assertEqual(self.rows(*name.values()), before)
+
+    def test_a_job_whose_id_its_node_has_seen_starts_with_a_number_above(self):
+        self.backup(self.ALL)
+        used = [self.c.wrap("true") for _ in range(3)]
+        for job in used:
+            self.assertEqual(self.c.wait(job), "COMPLETED")
+        agent = self.c.status()["nodes"][0]["agent_pid"]
+        send(agent, signal.SIGSTOP)
+        try:
+            self.put_back(self.ALL)
+            again = self.c.wrap("touch ran-again", "--no-requeue")  # before the node could say what it has seen
+            self.assertEqual(again, used[0])
+        finally:
+            send(agent, signal.SIGCONT)
+        self.assertEqual(self.c.wait(again), "COMPLETED")
+        self.assertTrue(self.there("ran-again"))
+
+    def test_no_id_is_given_out_twice_and_nothing_hangs(self):
+        for names, told in ((("lockstep.db", "lockstep.tip"), "put back from a backup"),
+                            (("lockstep.db", "lockstep.tip", "history.db"), "the log ends before job")):
+            with self.subTest(names=names):
+                backup = os.path.join(self.c.home, f"backup-{len(names)}")
+                script = self.c.script("#!/bin/sh\nexec 9>lock-$SLURM_JOB_ID; flock -n 9 || touch twice\n"
+                                       "echo >>ran-$SLURM_JOB_ID; [ ! -e long-$SLURM_JOB_ID ] || sleep 600\n")
+                ended, runs, waits = (self.c.sbatch("--hold", script) for _ in range(3))
+                long = os.path.join(self.c.work, "long-" + runs)
+                open(long, "w").close()
+                self.c.kill_controller(hold=True)
+                self.copy(names, backup)
+                self.c.release_controller()
+                eventually(self.c.answers)
+                for job in (ended, runs):
+                    self.c.ok("scontrol", "release", job)
+                self.assertEqual(self.c.wait(ended), "COMPLETED")
+                eventually(lambda: os.path.exists(os.path.join(self.c.work, "ran-" + runs)), 60)
+                later = [self.c.wrap("true") for _ in range(5)]
+                for job in later:
+                    self.assertEqual(self.c.wait(job), "COMPLETED")
+                eventually(lambda: later[-1] in self.c.run("sacct", "-n", "-X", "-o", "jobid").stdout.split(), 30)
+
+                self.c.kill_controller(hold=True)
+                self.copy(names, backup, back=True)
+                self.c.release_controller()
+                eventually(self.c.answers)
+                eventually(lambda: told in self.notices(), 60, "it is said")
+                self.assertIn(told, self.c.log_tail(300))
+                fresh = self.c.wrap("true")
+                self.assertGreater(int(fresh), int(later[-1]), "an id was given out twice")
+                self.assertEqual(self.c.wait(fresh), "COMPLETED")
+                os.unlink(long)
+                for job in (ended, runs, waits):
+                    self.assertEqual(self.c.state(job), "PENDING")
+                    self.c.ok("scontrol", "release", job)
+                    self.assertEqual(self.c.wait(job), "COMPLETED", "a start that the node takes for an old one")
+                self.assertFalse(os.path.exists(os.path.join(self.c.work, "twice")))
+                states = dict(line.split("|")[:2] for line in self.c.ok("sacct", "-n", "-X", "-P", "-o", "jobid,state").splitlines())
+                if len(names) == 2:
+                    self.assertEqual([states[job] for job in later], ["COMPLETED"] * 5, "accounting has kept what it knew")
 
 
 class Unreadable(unittest.TestCase):
@@ -380,11 +825,39 @@ class WhatBelongsToWhom(unittest.TestCase):
         self.assertIn("nodes/n1/results.txt", said)
         with open(mine) as f:
             self.assertEqual(f.read(), "mine")
-        self.assertEqual(sorted(os.listdir(self.c.dir)), ["lockstep.id", "nodes"])
+        self.assertEqual(sorted(os.listdir(self.c.dir)), ["lockstep.dir", "lockstep.id", "nodes"])
         self.assertEqual(os.listdir(os.path.join(self.c.dir, "nodes")), ["n1"])
 
 
 class TheShellThatRanUp(unittest.TestCase):
+    def test_its_hard_limit_of_file_sizes_is_a_full_disk(self):
+        """An ordinary user's cluster cannot raise it: controller and agent live on, and say what they cannot write."""
+        c = Cluster(nodes=0)
+        os.chown(c.home, USER, USER)
+
+        def lockstep(*argv):
+            return c.run("lockstep", *argv, "--dir", c.dir, user=USER, env={"HOME": c.home}, timeout=100)
+
+        try:
+            self.assertEqual(lockstep("up").returncode, 0)
+            lockstep("down")
+            size = os.path.getsize(os.path.join(c.dir, "history.db")) // 1024 + 400
+            limited = c.run("bash", "-c", f"ulimit -f {size}; exec lockstep up --dir {c.dir}", user=USER,
+                            env={"HOME": c.home}, timeout=100)
+            self.assertEqual(limited.returncode, 0, limited.stderr)
+            pid = json.loads(lockstep("status", "-o", "json").stdout)["controller"]["pid"]
+            for _ in range(40):  # scripts of 64 KiB, until the log is as large as it may be
+                done = c.run("sbatch", "--hold", "--wrap", ": " + os.urandom(32768).hex(), user=USER)
+                if done.returncode != 0:
+                    break
+            self.assertNotEqual(done.returncode, 0, "the limit was met")
+            status = json.loads(lockstep("status", "-o", "json").stdout)
+            self.assertEqual(status["controller"]["pid"], pid, status["controller"]["last_end"])
+            self.assertEqual([n["agent_ends"] for n in status["nodes"]], [0])
+        finally:
+            lockstep("down")
+            c.down()
+
     def test_its_limits_reach_nobody(self):
         c = Cluster(nodes=1, gpus=None, cpus=4)
         try:

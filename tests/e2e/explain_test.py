@@ -85,6 +85,45 @@ class Explain(unittest.TestCase):
         self.assertIn("sbatch: error:", out.stderr)
         self.assertEqual(self.c.ok("squeue", "-h").strip(), "")
 
+    def test_a_weekly_window_and_no_limit(self):
+        """The example of docs/accounting.md, tried by an ordinary user."""
+        self.c.ok("scontrol", "create", "reservation", "ReservationName=maint", "StartTime=now+30hours", "Duration=4:00:00",
+                  "Nodes=ALL", "Users=root", "Flags=MAINT,WEEKLY")
+        self.addCleanup(self.c.ok, "scontrol", "delete", "ReservationName=maint")
+        who = {"user": 1001} if os.geteuid() == 0 else {}
+        quiet = ("--gpus=1", "-D", "/tmp", "-o", "/dev/null", "--wrap", "true")
+        done = self.c.run("sbatch", "--parsable", *quiet, **who)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        job = done.stdout.strip()
+        self.addCleanup(self.c.run, "scancel", job)
+        self.assertIn(f"sbatch: warning: job {job}: reservation maint comes again every week", done.stderr)
+        self.assertIn("6-20:00:00 or less", done.stderr)
+        why = "ReqNodeNotAvail, Reserved for maintenance"
+        eventually(lambda: self.c.ok("squeue", "-h", "-j", job, "-o", "%r").strip() == why, 20, why)
+        self.assertEqual(self.c.ok("squeue", "--start", "-h", "-j", job, "-o", "%S").strip(), "N/A")
+        told = json.loads(self.c.ok("lockstep", "explain", job, "-o", "json", **who))
+        self.assertIn("6-20:00:00 or less", told["because"])
+        brief = self.c.run("sbatch", "--parsable", "-t", "60", *quiet, **who)
+        self.assertEqual(brief.stderr, "")
+        self.c.wait(brief.stdout.strip(), "COMPLETED")  # nobody waits behind it
+        self.c.ok("scontrol", "update", f"JobId={job}", "TimeLimit=6-20:00:00", **who)
+        self.assertNotEqual(self.explain(job)["expected"]["start_us"], 0)
+        self.c.ok("scontrol", "update", f"JobId={job}", "TimeLimit=60", **who)
+        self.c.wait(job, "COMPLETED")
+
+    def test_a_time_and_another_job(self):
+        later = self.c.wrap("true", "--gpus=1", "--begin=now+3hours")
+        text = self.c.ok("lockstep", "explain", later)
+        self.assertRegex(text, r"waits: BeginTime\n  It may not begin before the time its owner named \(--begin\).\n"
+                               r"  Not before \d{4}-\d\d-\d\dT\S+ \(in 2 h 59 min\)|in 3 h 00 min")
+        after = self.c.wrap("true", "--gpus=1", f"--dependency=afterok:{later}")
+        text = self.c.ok("lockstep", "explain", after)
+        self.assertIn(f"waits: Dependency\n  It waits for job {later} to end well (pending).\n  Its start is foreseen once", text)
+        self.c.ok("scancel", later)
+        text = self.c.ok("lockstep", "explain", later)
+        self.assertIn("It was cancelled", text)
+        self.assertIn(f"sacct -j {later}", text)
+
     def test_what_if(self):
         holder = self.fill(4)
         job = self.c.wrap("true", "-N3", "--gpus-per-node=4", "-t60")

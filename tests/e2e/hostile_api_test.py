@@ -8,7 +8,7 @@ import threading
 import time
 import unittest
 
-from cluster import BIN, TOP, Cluster, eventually
+from cluster import BIN, TOP, Cluster, eventually, turns
 
 ANN, BOB = 1001, 1002
 
@@ -82,6 +82,20 @@ class HostileApi(unittest.TestCase):
             status, answer = self.ask(ANN, "POST", "/v1/jobs", json.dumps(body).encode())
             self.assertIn(status, (400, 429), answer)
 
+    def test_values_that_cannot_be_meant_are_refused_by_name(self):
+        job = self.submit(ANN)
+        for method, target in (("POST", "/v1/jobs?wait=bogus"), ("GET", "/v1/watch?from=-1"), ("GET", f"/v1/jobs/{job}/wait?for=bogus"),
+                               ("GET", f"/v1/jobs/{job}/wait?for=ended&timeout_s=soon"), ("GET", "/v1/history?limit=-5"),
+                               ("GET", "/v1/history?from_us=x"), ("GET", "/slurm/v1/squeue?columns=jobid&me=maybe"),
+                               ("GET", "/slurm/v1/sinfo?columns=nodelist&dead=2"), ("GET", "/slurm/v1/sacct?columns=jobid&from=x"),
+                               ("GET", f"/slurm/v1/show/job?name={job}&times=mine"), ("GET", "/slurm/v1/sprio?columns=jobid&jobs=x"),
+                               ("GET", "/slurm/v1/environment?job=-1"), ("POST", f"/v1/jobs/{job}/steps?presence=yes")):
+            status, answer = self.ask(ANN, method, target, b"{}" if method == "POST" else b"")
+            self.assertEqual(status, 400, (target, answer))
+            value = target.rpartition("=")[2]
+            self.assertIn(value.encode(), answer, target)
+        self.c.ok("scancel", str(job), user=ANN)
+
     def test_accounting_hides_the_words_of_others_steps(self):
         self.c.ok("srun", "-n1", "sh", "-c", "true # s3cr3t-words", user=ANN)
         job = self.c.ok("sacct", "-X", "-n", "-o", "jobid", "-P").split()[-1]
@@ -93,12 +107,11 @@ class HostileApi(unittest.TestCase):
     def test_elements_of_huge_arrays_cost_nothing(self):
         top = 3_000_000
         ids = [self.submit(ANN, array=f"0-{top}") for _ in range(3)]
-        began = time.monotonic()
         out = self.c.ok("squeue", "-h", "-o", "%i", "-j", ",".join(f"{i}_5" for i in ids), user=BOB)
         self.assertEqual(sorted(out.split()), sorted(f"{i}_5" for i in ids))
         listed = self.c.ok("squeue", "-h", "-r", "-o", "%i", user=BOB).split()
-        self.assertLess(time.monotonic() - began, 20)
         self.assertLess(len(listed), 150_000)
+        self.assertLess(turns(self.c)[0]["io"], 3_000_000, "microseconds of processor time, whatever else the machine does")
         self.assertTrue(any(re.fullmatch(rf"\d+_\[\d+-{top}\]", word) for word in listed), listed[-3:])
         for i in ids:
             self.c.ok("scancel", str(i), user=ANN)
@@ -107,11 +120,13 @@ class HostileApi(unittest.TestCase):
         many = [{"spec": {"name": "flood", "hold": True, "groups": [{"launch": "script"}]}, "script": "#!/bin/sh\ntrue\n"}] * 5000
         for _ in range(4):
             self.assertEqual(self.ask(ANN, "POST", "/v1/jobs", json.dumps(many).encode())[0], 200)
-        stop = threading.Event()
+        stop, served = threading.Event(), []
 
         def flood():
             while not stop.is_set():
-                self.ask(ANN, "GET", "/slurm/v1/squeue?columns=jobid,name,reasonlist,stdout,tresalloc&array=1")
+                began = time.monotonic()
+                answer = self.ask(ANN, "GET", "/slurm/v1/squeue?columns=jobid,name,reasonlist,stdout,tresalloc&array=1")
+                served.append((answer[0], time.monotonic() - began))
 
         def pings(user):
             times = []
@@ -121,19 +136,36 @@ class HostileApi(unittest.TestCase):
                 times.append(time.monotonic() - began)
             return sorted(times)[len(times) // 2]
 
-        alone = pings(BOB)
-        threads = [threading.Thread(target=flood) for _ in range(6)]
+        threads = [threading.Thread(target=flood) for _ in range(12)]
         for thread in threads:
             thread.start()
-        time.sleep(0.5)
+        eventually(lambda: served, what="the flood")
         beside, admin = pings(BOB), pings(0)
         stop.set()
         for thread in threads:
             thread.join()
-        # The clients themselves share the machine's processors with the flood, hence the room.
-        self.assertLess(beside, 10 * alone + 0.5)
-        self.assertLess(admin, 10 * alone + 0.5)
+        own = sorted(took for status, took in served if status == 200)
+        print(f"beside {beside:.3f} admin {admin:.3f} own {own[len(own) // 2]:.3f} of {len(own)} of {len(served)}")
+        # Whoever stood in the flood's own line would wait as long as its twelve do for each other.
+        self.assertLess(2 * beside, own[len(own) // 2])
+        self.assertLess(2 * admin, own[len(own) // 2])
         self.assertEqual(json.loads(self.ask(ANN, "POST", "/v1/jobs/cancel", b'{"names":["flood"]}')[1])["done"], 20_000)
+
+    def test_long_environments_reach_every_node_and_their_owner_pays(self):
+        env = {f"LONG_{i}": chr(97 + i) * 100_000 for i in range(8)} | {"SHORT": "s", "SLURM_SUBMIT_DIR": "/tmp"}
+        words = "/bin/echo -n ${#LONG_0} ${#LONG_7} $SHORT $SLURM_PROCID $SLURM_NTASKS; env | grep -c ^LONG; " \
+                "env | sort | cut -d= -f1 | uniq -d | wc -l"
+        for _ in range(2):  # the second time the nodes have it
+            out = self.c.ok("srun", "-N2", "-l", "bash", "-c", words, env=env, user=ANN, cwd="/tmp")
+            for rank in range(2):
+                self.assertIn(f"{rank}: 100000 100000 s {rank} 28", out)
+                self.assertIn(f"{rank}: 0", out)
+        job = self.c.sbatch("-N2", "-o", "/tmp/long-%j.out", "--wrap", f"srun bash -c '{words}'", env=env, user=ANN, cwd="/tmp")
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        with open(f"/tmp/long-{job}.out", encoding="utf-8") as f:
+            out = f.read()
+        os.unlink(f"/tmp/long-{job}.out")
+        self.assertEqual(out.count("100000 100000 s"), 2, out)
 
     def test_sprio_of_the_weights(self):
         self.assertIn("Weights", self.c.run("sprio", "-w", user=ANN).stdout + "Weights")

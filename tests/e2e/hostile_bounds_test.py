@@ -1,6 +1,7 @@
 """Sizes and characters of an ordinary user: each is refused with its field and the number, or works; nothing stops the
 cluster, before or after a restart."""
 import json
+import os
 import sys
 import unittest
 
@@ -73,11 +74,53 @@ class HostileBounds(unittest.TestCase):
         if result.returncode != 0:
             self.assertRegex(result.stderr, r"\d+ bytes")
 
+    def bytes_of_the_log(self):
+        return sum(os.path.getsize(os.path.join(self.c.dir, name)) for name in os.listdir(self.c.dir)
+                   if name.startswith("lockstep.db"))
+
+    def test_long_words_are_stored_once(self):
+        """What is done to the elements of a job with 800 KB of arguments costs what it costs with none."""
+        words = ["word"] * 60_000
+        status, answer = self.call("POST", "/v1/jobs", {
+            "script": "#!/bin/sh\necho $# last ${60000}\n", "array": {"indices": "0-299"},
+            "spec": {**SPEC, "hold": True, "work_dir": self.c.work, "groups": [{"launch": "script", "argv": words}]}})
+        self.assertEqual(status, 200, answer)
+        job = answer["job_id"]
+        before = self.bytes_of_the_log()
+        for change in (["hold", f"{job}_[0-149]"], ["update", f"job={job}_[0-149]", "nice=5"],
+                       ["update", f"job={job}_[0-149]", "nice=6"]):
+            done = self.c.run("scontrol", *change, user=1001)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.c.run("scontrol", "update", f"job={job}_[150-199]", "comment=" + "c" * 60_000, user=1001)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.c.run("scancel", f"{job}_[10-299]", user=1001).returncode, 0)
+        self.assertLess(self.bytes_of_the_log() - before, 12 << 20, "some 700 changes of it would be 500 MB")
+        self.c.kill_controller(hold=False)
+        eventually(self.c.answers, 60, "the controller answers")
+        type(self).pid = self.c.controller_pid()
+        done = self.c.run("scontrol", "release", f"{job}_[0-1]", user=1001)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for element in (0, 1):
+            self.assertEqual(self.c.wait(f"{job}_{element}"), "COMPLETED")
+            self.assertEqual(self.c.output(f"{job}_{element}").strip(), "60000 last word")
+        status, detail = self.call("GET", f"/v1/jobs/{job}_5", {})
+        self.assertEqual(len(detail["job"]["spec"]["groups"][0]["argv"]), len(words))
+        self.assertEqual(self.c.run("scancel", str(job), user=1001).returncode, 0)
+
+    def test_what_is_asked_for_has_a_bound_together(self):
+        many = [["v%05d" % i, "x" * 1000] for i in range(900)]
+        status, answer = self.call("POST", "/v1/jobs", {
+            "script": "#!/bin/sh\ntrue\n",
+            "spec": {**SPEC, "options": dict(many),
+                     "groups": [{"launch": "script", "argv": ["x" * 1000] * 900}]}})
+        self.assertEqual(status, 429, answer)
+        self.assertIn("1310720 are allowed", answer["error"]["message"])
+
     def test_tasks_that_no_node_takes(self):
         for extra in ([], ["-N1"]):
             result = self.c.run("srun", "-O", *extra, "-n", "200000", "true", user=1001)
             self.assertNotEqual(result.returncode, 0)
-            self.assertRegex(result.stderr, "200000 tasks")
+            self.assertRegex(result.stderr, "200000 task")
 
     def test_a_step_of_a_hundred_million_tasks_a_node(self):
         job = self.c.run("sbatch", "--parsable", "--wrap", "sleep 300", user=1001).stdout.strip()

@@ -64,7 +64,7 @@ class RawLink:
         context.load_verify_locations(os.path.join(pki, "ca.crt"))
         context.load_cert_chain(os.path.join(pki, "node.crt"), os.path.join(pki, "node.key"))
         self.node = node
-        self.s = context.wrap_socket(socket.create_connection((host, port), timeout=10))
+        self.s = context.wrap_socket(socket.create_connection((host, port), timeout=60))
         self.s.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n".encode())
         self.data = b""
         while b"\r\n\r\n" not in self.data:
@@ -93,6 +93,23 @@ class RawLink:
         kind, stream = struct.unpack(">BQ", self.data[4:13])
         payload, self.data = self.data[13:4 + length], self.data[4 + length:]
         return kind, stream, payload
+
+    def is_cut(self, patience=60):
+        """Whether the other end closes it, not for our silence: we ask something every second."""
+        self.s.settimeout(1)
+        for call in range(1000, 1000 + patience):
+            try:
+                if not self.s.recv(65536):
+                    return True
+            except TimeoutError:
+                pass
+            except OSError:
+                return True
+            try:
+                self.send(2, call, json.dumps({"method": "GET", "target": "/v1/ping", "uid": 0, "gid": 0}).encode() + b"\n")
+            except OSError:
+                return True
+        return False
 
     def hello(self):
         self.send(1, 0, {"hello": {"protocol_min": 1, "protocol_max": 1, "facts": {
@@ -224,8 +241,7 @@ class Hostile(unittest.TestCase):
         self.assertEqual(link.call(40001, "GET", "/v1/jobs", call=5), 200)
         self.assertEqual(link.call(40001, "POST", "/v1/tokens", b'{"node":"x"}', call=7), 403)
         self.c.ok("lockstep", "node", "revoke", "login", "--dir", self.c.dir)
-        while link.receive() is not None:
-            pass
+        self.assertTrue(link.is_cut())
         self.c.ok("lockstep", "node", "remove", "login", "--dir", self.c.dir)
 
     # --- row 17: certificates, names, tokens ---
@@ -238,10 +254,7 @@ class Hostile(unittest.TestCase):
         refused = self.c.run("lockstep", "node", "remove", "spare", "--dir", self.c.dir)
         self.assertIn("lockstep node revoke spare", refused.stderr)
         self.c.ok("lockstep", "node", "revoke", "spare", "--dir", self.c.dir)
-        started = time.monotonic()
-        while link.receive() is not None:
-            pass
-        self.assertLess(time.monotonic() - started, 5, "an open link is cut at once")
+        self.assertTrue(link.is_cut(), "an open link is cut, though its node goes on speaking")
         self.assertEqual(RawLink(self.c, pki, "spare").status, 401)
         self.c.ok("lockstep", "node", "remove", "spare", "--dir", self.c.dir)
         again = RawLink(self.c, pki, "spare")

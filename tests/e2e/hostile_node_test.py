@@ -105,14 +105,11 @@ class HostileJobs(unittest.TestCase):
         for option in ("-i", "-o", "-e"):
             job = self.wrap("cat", option, fifo)
             self.c.wait(job, "RUNNING")
-            begun = time.monotonic()
             self.c.ok("scancel", job, user=USER)
             self.assertEqual(self.c.wait(job), "CANCELLED")
-            self.assertLess(time.monotonic() - begun, 5, option)
-        began = time.monotonic()
-        result = self.c.run("timeout", "20", "srun", "-N1", "-i", fifo, "-t", "0:02", "cat", user=USER, timeout=40)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertLess(time.monotonic() - began, 19)
+            self.assertEqual(self.c.show(job)["ExitCode"], "0:15", "the first signal ended it, nobody had to kill it")
+        result = self.c.run("timeout", "50", "srun", "-N1", "-i", fifo, "-t", "0:02", "cat", user=USER)
+        self.assertNotIn(result.returncode, (0, 124), "its limit ended it")
         # Somebody who writes later is heard.
         job = self.wrap("cat", "-i", fifo)
         self.c.wait(job, "RUNNING")

@@ -1,11 +1,10 @@
 """Processes that stand still and go on: a pause of the controller, of an agent or of both costs no job anything."""
 import os
-import re
 import signal
 import time
 import unittest
 
-from cluster import Cluster, eventually, send
+from cluster import Cluster, eventually, send, turns
 
 PAUSE_S = float(os.environ.get("PAUSE_S", "45"))  # longer than a node may be silent
 
@@ -23,15 +22,6 @@ class Stopped:
     def __exit__(self, *exc):
         for pid in self.pids:
             send(pid, signal.SIGCONT)
-
-
-def turns(c):
-    """The longest turn of each loop, and of what was slow in the core, in microseconds of CPU time."""
-    text = c.ok("curl", "-s", "--unix-socket", c.env["LOCKSTEP_SOCKET"], "http://lockstep/metrics")
-    longest = {m[1]: int(m[2]) for m in re.finditer(r'lockstep_longest_turn_us\{loop="(\w+)"\} (\d+)', text)}
-    slow = {m[1]: int(m[2]) for m in
-            re.finditer(r'lockstep_slow_turn_longest_us\{loop="core",what="([^"]*)"\} (\d+)', text)}
-    return longest, slow
 
 
 class Pauses(unittest.TestCase):
@@ -61,17 +51,21 @@ class Pauses(unittest.TestCase):
         eventually(lambda: os.path.getsize(out) > size, what="more output of the gang")
         self.assertNotIn("srun: error", c.output(self.jobs[0], "gang.out"))
 
+    def node_states(self):
+        return self.c.ok("sinfo", "-h", "-N", "-o", "%N %t")
+
     def nodes_are_up(self):
-        states = self.c.ok("sinfo", "-h", "-N", "-o", "%N %t").split("\n")
-        return all("down" not in s and "*" not in s for s in states)
+        states = self.node_states()
+        return "down" not in states and "*" not in states
 
     def test_the_controller_stands_still(self):
         with Stopped(self.c.controller_pid()):
             time.sleep(PAUSE_S)
         end = time.monotonic() + 12
         while time.monotonic() < end:  # longer than a lease: what is to be lost would be by now
-            self.assertTrue(self.nodes_are_up(), "the controller's own silence was counted as a node's")
+            self.assertNotIn("down", self.node_states(), "the controller's own silence was counted as a node's")
             time.sleep(0.2)
+        eventually(self.nodes_are_up, what="agents that gave up on the connection are back")
         self.all_goes_on()
         longest, _ = turns(self.c)
         self.assertEqual(set(longest), {"core", "io"})
@@ -89,6 +83,47 @@ class Pauses(unittest.TestCase):
         c.ok("scancel", *self.jobs)
         for job in self.jobs:
             c.wait(job, "CANCELLED")
+
+
+class Ends(unittest.TestCase):
+    """Work that ends while its agent cannot hear of it has ended when it ended, not when somebody asked."""
+
+    def setUp(self):
+        self.c = Cluster(nodes=1, gpus=None, cpus=4)
+        self.addCleanup(self.c.down)
+        self.c.up()
+
+    def end_of(self, job):
+        shown = self.c.show(job)["EndTime"]
+        return time.mktime(time.strptime(shown, "%Y-%m-%dT%H:%M:%S"))
+
+    def runs_until_let(self):
+        job = self.c.wrap("touch began; while [ ! -e let ]; do sleep 0.1; done; touch over")
+        eventually(lambda: os.path.exists(os.path.join(self.c.work, "began")), what="it runs")
+        self.c.wait(job, "RUNNING")
+        return job
+
+    def let_it_end(self):
+        """Returns a while after its end."""
+        open(os.path.join(self.c.work, "let"), "w").close()
+        eventually(lambda: os.path.exists(os.path.join(self.c.work, "over")), what="it is over")
+        time.sleep(12)
+        return time.time()
+
+    def test_while_its_agent_stood_still(self):
+        job = self.runs_until_let()
+        with Stopped(self.c.node("n1")["agent_pid"]):
+            returned = self.let_it_end()
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertLess(self.end_of(job), returned - 3, "it ended at its agent's return")
+
+    def test_while_there_was_no_agent(self):
+        job = self.runs_until_let()
+        with Stopped(self.c.node("n1")["pid"]):
+            self.c.kill_agent("n1")
+            returned = self.let_it_end()
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        self.assertLess(self.end_of(job), returned - 3, "it ended at its next agent's first look")
 
 
 class Costs(unittest.TestCase):

@@ -95,7 +95,7 @@ class Topology(unittest.TestCase):
                            (["-N2", "--topology=rack"], "there is no level rack; the levels are spine, leaf"),
                            (["-N6", "--segment=3"], "asks for 6 nodes in segments of 3 within one leaf"),
                            (["-N3", "--segment=2"], "3 nodes are no multiple of segments of 2 nodes"),
-                           (["-N2", "--switches=0"], "Invalid --switches specification")]:
+                           (["-N2", "--switches=0"], "Invalid numeric value \"0\" for --switches")]:
             bad = self.c.run("sbatch", *words, "--wrap", "true")
             self.assertNotEqual(bad.returncode, 0, words)
             self.assertIn(why, bad.stderr)

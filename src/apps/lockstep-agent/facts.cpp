@@ -6,20 +6,17 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 
+#include "base/plain_file.h"
 #include "base/text.h"
 
 namespace lockstep {
 namespace {
 
 std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  auto text = read_plain(path, Links::kFollowed);
+  return text ? std::move(*text) : std::string();
 }
 
 std::int64_t memory_mb() {

@@ -7,11 +7,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <sstream>
-
+#include "base/log_line.h"
+#include "base/plain_file.h"
 #include "base/text.h"
 #include "facts.h"
+#include "first_look.h"
 #include "io/clock.h"
 #include "io/directory_lock.h"
 #include "io/event_loop.h"
@@ -42,12 +42,8 @@ Exit codes: 0 ended by SIGTERM, 1 cannot run (the message says why), 2 wrong usa
 )help";
 
 Result<AgentFile> read_settings(const std::string& path) {
-  std::ifstream file(path);
-  if (!file)
-    return os_error(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto settings = decode_agent_file(text.str());
+  const std::string text = TRY(read_plain(path, Links::kFollowed));
+  auto settings = decode_agent_file(text);
   if (!settings.ok())
     return Error{
         settings.error().code, format("{}: {} {}", path, settings.error().field, settings.error().message), {}};
@@ -85,10 +81,11 @@ Result<void> run(const std::string& settings_path) {
   ::sigemptyset(&ending);
   for (int signal : {SIGTERM, SIGINT}) ::sigaddset(&ending, signal);
   ::sigprocmask(SIG_BLOCK, &ending, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);  // a limit of file sizes is a full disk
   const int signals = ::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
 
   Node facts = TRY(read_facts(settings));
+  TRY(check_certificates(settings));
   auto devices = make_nvml_devices();
   if (auto found = devices->list(); found.ok())
     facts.devices = std::move(*found);
@@ -96,9 +93,7 @@ Result<void> run(const std::string& settings_path) {
     ::fprintf(stderr, "lockstep-agent: GPUs: %s\n", found.error().message.c_str());
 
   settings.run_dir = TRY(choose_run_dir(settings));
-  auto journal = TRY(JournalFile::open(settings.state_dir + "/journal", facts.boot_id));
-  if (!journal.same_boot())
-    TRY(remove_shims_of_older_boots(settings.run_dir));
+  FirstLook look = TRY(look_first(settings, facts.boot_id));
   const auto loop = make_event_loop();
   const RealClock clock;
   auto shims = TRY(make_shims(*loop, settings.run_dir, settings.shim, settings.state_dir));
@@ -118,7 +113,7 @@ Result<void> run(const std::string& settings_path) {
     ::fprintf(stderr, "lockstep-agent: other agents cannot dial this one: %s\n", peer_port.error().message.c_str());
   settings.peer_port = peer_port.ok() ? *peer_port : 0;
 
-  NodeAgent agent(*loop, clock, settings, std::move(facts), std::move(devices), std::move(journal), std::move(shims),
+  NodeAgent agent(*loop, clock, settings, std::move(facts), std::move(devices), std::move(look), std::move(shims),
                   survivors);
   dialed = &agent;
   const auto server = make_http_server(
@@ -130,7 +125,7 @@ Result<void> run(const std::string& settings_path) {
   loop->unwatch(signals);
   ::close(signals);
   ::unlink(settings.socket.c_str());
-  return {};
+  return agent.outcome();
 }
 
 int main(int argc, char** argv) {
@@ -155,7 +150,7 @@ int main(int argc, char** argv) {
   }
   const auto ran = run(settings);
   if (!ran.ok()) {
-    ::fprintf(stderr, "lockstep-agent: %s\n", ran.error().message.c_str());
+    log_line(LogLevel::kError, "lockstep-agent: " + ran.error().message);
     return 1;
   }
   return 0;

@@ -1,13 +1,16 @@
 #include "node_agent.h"
 
 #include <stdio.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/log_line.h"
 #include "base/text.h"
 #include "io/dialer.h"
 #include "io/fd_stream.h"
 #include "io/sha256.h"
 #include "io/shims.h"
+#include "io/tls.h"
 
 namespace lockstep {
 namespace {
@@ -23,20 +26,56 @@ constexpr Duration kLookEvery = seconds(2);     // at the boot clock; less than 
 constexpr Duration kPeerPatience = seconds(2);  // for an answer of another agent; then the controller carries the bytes
 constexpr const char* kPeerProtocol = "lockstep-peer/1";
 
+// As every line about a piece of work names it.
+std::string work_text(const ShimKey& key) {
+  const std::string which = key.step == kBatchStep   ? std::string("step=batch")
+                            : key.step == kTasksStep ? format("task={}.{}.{}", key.group, key.index, key.incarnation)
+                                                     : format("step={}", key.step);
+  return format("job={} attempt={} {}", key.job.value, key.attempt, which);
+}
+
+void tell_event(const ShimEvent& event) {
+  if (event.what == ShimEvent::What::kFailed)
+    return log_line(LogLevel::kWarning, format("failed {}: {}", work_text(event.key), event.why));
+  if (event.what != ShimEvent::What::kEnded)
+    return;
+  std::string bad;
+  for (const TaskResult& result : event.results)
+    if (bad.empty() && !result.exit.ok())
+      bad = format(" first failure: rank={} exit={}:{}", result.rank, result.exit.code, result.exit.signal);
+  log_line(LogLevel::kInfo, format("end {}{}", work_text(event.key), bad));
+}
+
+constexpr const char* kNoRoom = "a disk of this node is full";
+
 }  // namespace
 
+Result<void> check_certificates(const AgentFile& settings) {
+  const auto usable = TlsContext::client({settings.ca, settings.certificate, settings.key});
+  if (usable.ok())
+    return {};
+  const std::string anew =
+      settings.cluster_dir.empty()
+          ? "join anew: lockstep node join --help"
+          : format("`lockstep down --dir {0}` and `lockstep up --dir {0}` give it new ones", settings.cluster_dir);
+  return Error{usable.error().code,
+               format("the certificate of this node cannot be used: {}. Put back {}, {} and {}, or {}",
+                      usable.error().message, settings.ca, settings.certificate, settings.key, anew),
+               {}};
+}
+
 NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, Node facts,
-                     std::unique_ptr<DeviceSource> devices, JournalFile journal, std::unique_ptr<Shims> shims,
+                     std::unique_ptr<DeviceSource> devices, FirstLook look, std::unique_ptr<Shims> shims,
                      const std::vector<ShimKey>& survivors)
     : loop_(loop),
       clock_(clock),
       settings_(std::move(settings)),
       facts_(std::move(facts)),
       devices_(std::move(devices)),
-      journal_(std::move(journal)),
+      journal_(std::move(look.journal)),
       shims_(std::move(shims)),
       splices_(loop),
-      logic_({.peer_port = settings_.peer_port}, facts_, journal_.lines(), survivors, clock.boot()),
+      logic_({.peer_port = settings_.peer_port}, facts_, look.lines, survivors, clock.boot(), look.found),
       refusals_(loop),
       gate_(facts_.meta.name, hmac_sha256_hex),
       peers_(
@@ -51,7 +90,8 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
               }),
       broker_(loop, splices_),
       backoff_(kBackoffMin),
-      silence_max_(kSilenceMin) {
+      silence_max_(kSilenceMin),
+      trouble_(std::move(look.trouble)) {
   broker_.use_switch(switch_);
 }
 
@@ -62,10 +102,12 @@ NodeAgent::~NodeAgent() {
 
 void NodeAgent::start() {
   shims_->on_event([this](const ShimEvent& event) {
+    tell_event(event);
     logic_.shim_event(event, clock_.boot());
     pump_soon();
   });
   loop_.after(kDevicesEvery, [this] { look_at_devices(); });
+  tell_trouble();
   pump_soon();
   dial();
 }
@@ -74,7 +116,7 @@ void NodeAgent::say(const std::string& text) {
   if (text == last_said_)
     return;  // the same trouble again while it lasts
   last_said_ = text;
-  ::fprintf(stderr, "lockstep-agent: %s\n", text.c_str());
+  log_line(LogLevel::kWarning, "lockstep-agent: " + text);
 }
 
 // --- the connection ---
@@ -91,6 +133,9 @@ void NodeAgent::dial() {
       return linked(std::move(*stream));
     say(format("cannot reach the controller at {}:{}: {}", settings_.controller_host, settings_.controller_port,
                stream.error().message));
+    // A supervisor starts us again, and tells everybody who asks what we said last.
+    if (outcome_ = check_certificates(settings_); !outcome_.ok())
+      return loop_.stop();
     dial_later();
   });
 }
@@ -262,16 +307,72 @@ void NodeAgent::pump_soon() {
   });
 }
 
+// Somebody may have removed it, put an older one in its place, or cut it: then all that is known is written anew.
+bool NodeAgent::write_journal() {
+  const bool stands = journal_.stands();
+  const auto written = stands ? journal_.append(unwritten_) : journal_.replace(logic_.journal_snapshot());
+  if (!written.ok()) {
+    say(written.error().message);
+    return false;
+  }
+  unwritten_.clear();
+  if (std::exchange(looked_, true) && !stands) {
+    trouble_ = settings_.state_dir + "/journal was removed, exchanged or cut while the agent ran: it was written anew";
+    say(trouble_);
+    tell_trouble();
+  }
+  return true;
+}
+
+namespace {
+
+// Room for the folders, records and sockets of shims. Once it was short there must be twice as much.
+bool holds_shims(const std::string& run_dir, bool was_short) {
+  constexpr std::uint64_t kBytes = 4 << 20, kFiles = 64;
+  struct statvfs disk {};
+  if (::statvfs(run_dir.c_str(), &disk) != 0)
+    return true;
+  const std::uint64_t times = was_short ? 2 : 1;
+  const bool counts_files = disk.f_files > 0;
+  const std::uint64_t least = std::min<std::uint64_t>(kBytes, disk.f_blocks * disk.f_frsize / 8);
+  return disk.f_bavail * disk.f_frsize >= times * least && (!counts_files || disk.f_favail >= times * kFiles);
+}
+
+}  // namespace
+
+// Nothing more starts while there is only room for the ends of what runs.
+void NodeAgent::look_at_room() {
+  const std::string full = !journal_.has_room()                                          ? settings_.state_dir
+                           : !holds_shims(settings_.run_dir, full_ == settings_.run_dir) ? settings_.run_dir
+                                                                                         : std::string();
+  if (full == full_)
+    return;
+  say(full.empty() ? full_ + ": the disk has room again" : full + ": the disk is full");
+  full_ = full;
+  logic_.refuse_starts(full.empty() ? "" : format("{} ({})", kNoRoom, full));
+  tell_trouble();
+}
+
+// As the reason of the node's record. Facts travel with a hello, and a hello begins a connection.
+void NodeAgent::tell_trouble() {
+  std::string reason = full_.empty() ? "" : format("{} ({})", kNoRoom, full_);
+  if (!trouble_.empty())
+    reason += (reason.empty() ? "" : "; ") + trouble_;
+  if (reason == facts_.reason && facts_.drain == !full_.empty())
+    return;
+  facts_.reason = std::move(reason);
+  facts_.drain = !full_.empty();
+  logic_.set_facts(facts_);
+  if (link_)
+    link_->close("to tell the controller");
+}
+
 bool NodeAgent::make_durable() {
   auto lines = logic_.take_journal();
   unwritten_.insert(unwritten_.end(), std::make_move_iterator(lines.begin()), std::make_move_iterator(lines.end()));
-  if (!unwritten_.empty()) {
-    if (auto written = journal_.append(unwritten_); !written.ok()) {
-      say(written.error().message);
-      return false;
-    }
-    unwritten_.clear();
-  }
+  if ((!unwritten_.empty() || !looked_) && !write_journal())
+    return false;
+  look_at_room();
   if (journal_.is_long())
     if (auto replaced = journal_.replace(logic_.journal_snapshot()); !replaced.ok())
       say(replaced.error().message);
@@ -311,10 +412,14 @@ void NodeAgent::pump() {
       case kStart:
         at_home(order.start.launch.process.env);
         order.start.no_new_privs = settings_.no_new_privs;
+        log_line(LogLevel::kInfo, format("start {} uid={}", work_text(order.key), order.start.launch.process.uid));
         shims_->start(order.start);
         break;
-      case kSignal: shims_->signal(order.key, order.signal); break;
-      case kStop: shims_->stop(order.key, order.kill_wait); break;
+      case kSignal: shims_->signal(order.key, order.signal, order.reach); break;
+      case kStop:
+        log_line(LogLevel::kInfo, format("stop {} within {} s", work_text(order.key), order.kill_wait.seconds()));
+        shims_->stop(order.key, order.kill_wait, order.why);
+        break;
       case kForget: shims_->forget(order.key); break;
       case kPause:
       case kResume: shims_->pause(order.key, order.what == kPause, order.number); break;

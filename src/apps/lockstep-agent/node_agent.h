@@ -11,23 +11,27 @@
 #include "agent/splice.h"
 #include "agent/step_switch.h"
 #include "agent/ticket_gate.h"
-#include "io/journal_file.h"
+#include "first_look.h"
 #include "ports/clock.h"
 #include "ports/devices.h"
 #include "wire/local_files.h"
 
 namespace lockstep {
 
+// An agent without them can do nothing, and says which file it is.
+Result<void> check_certificates(const AgentFile& settings);
+
 class NodeAgent {
  public:
   NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, Node facts, std::unique_ptr<DeviceSource> devices,
-            JournalFile journal, std::unique_ptr<Shims> shims, const std::vector<ShimKey>& survivors);
+            FirstLook look, std::unique_ptr<Shims> shims, const std::vector<ShimKey>& survivors);
   ~NodeAgent();
   NodeAgent(NodeAgent&&) = delete;
 
   Broker& broker() { return broker_; }
   void peer_request(std::shared_ptr<HttpExchange> exchange);  // another agent's, by its certificate
   void start();
+  Result<void> outcome() const { return outcome_; }  // why it stopped the loop, if it did
 
  private:
   void dial();
@@ -45,6 +49,9 @@ class NodeAgent {
   void at_home(std::vector<std::string>& env) const;
   void pump();
   bool make_durable();
+  bool write_journal();
+  void look_at_room();
+  void tell_trouble();
   void say(const std::string& text);
 
   EventLoop& loop_;
@@ -66,6 +73,10 @@ class NodeAgent {
   Duration backoff_, silence_max_;
   std::uint64_t frames_seen_ = 0;
   std::vector<std::string> unwritten_;  // journal lines the disk has not taken yet
+  std::string trouble_;                 // what an administrator should know of the journal
+  std::string full_;                    // directory in which there is no room for what may start; "" = none
+  bool looked_ = false;                 // at what lies under the journal's name, for the first time
+  Result<void> outcome_;
   bool pump_posted_ = false;
   TimerId alarm_ = 0;
   Instant alarm_at_ = kNever, lease_;

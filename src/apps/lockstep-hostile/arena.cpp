@@ -66,13 +66,14 @@ Result<void> Arena::open() {
   stores_->history = TRY(open_sqlite_history(dir_.file("history.db")));
   ControllerSettings settings;
   settings.engine.cluster_name = "hostile";
+  settings.engine.sha256_hex = sha256_hex;
   settings.engine.snapshot_every = 500;
   settings.engine.poison = dir_.file("applying");
   controller_ = TRY(ControllerLoop::open({*loop_, *stores_->log, *stores_->history, *clock_}, settings, powers(),
                                          slurm_hooks(), nullptr));
   auto entries = slurm_pages();
   pages_.clear();
-  for (const auto& page : entries) pages_.push_back(page.path);
+  for (const auto& page : entries) pages_.emplace(page.path, page.query);
   controller_->add_pages(std::move(entries));
   controller_->start();
   stores_->thread = std::thread([this] { loop_->run(); });

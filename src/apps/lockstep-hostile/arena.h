@@ -2,6 +2,7 @@
 // and opened again on the same files, as after a restart.
 #pragma once
 
+#include <map>
 #include <memory>
 
 #include "base/result.h"
@@ -25,7 +26,7 @@ class Arena {
   // Runs the task on the loop's thread and waits for its end.
   void on_loop(std::function<void()> task);
   EventLoop& loop() { return *loop_; }
-  const std::vector<std::string>& pages() const { return pages_; }
+  const std::map<std::string, std::string_view>& pages() const { return pages_; }
 
  private:
   TempDir dir_;
@@ -34,7 +35,7 @@ class Arena {
   std::unique_ptr<Stores> stores_;
   std::unique_ptr<Clock> clock_;
   std::unique_ptr<ControllerLoop> controller_;
-  std::vector<std::string> pages_;
+  std::map<std::string, std::string_view> pages_;  // path -> its query names, as PageEntry lists them
 };
 
 }  // namespace lockstep::hostile

@@ -29,6 +29,7 @@ struct Call {
   std::string what;  // for reports: who, method, path, the body's beginning
   std::uint32_t uid = 0;
   bool admin = false;
+  bool is_node_root = false;  // reaches the jobs that its node holds, and no others (ServerTest looks at that)
   std::atomic<bool> over = false;
   std::optional<HttpResponse> response;
   std::shared_ptr<Wire> wire;

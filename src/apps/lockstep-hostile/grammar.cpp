@@ -1,8 +1,11 @@
 #include "grammar.h"
 
 #include <array>
+#include <iterator>
 
 #include "base/text.h"
+#include "controller/query_values.h"
+#include "controller/routes.h"
 #include "wire/api.h"
 #include "wire/random_value.h"
 
@@ -363,7 +366,35 @@ std::string Grammar::body_for(std::string_view method, std::string_view path, st
   return random_body();
 }
 
+// One that is meant.
+std::string Grammar::value_of(std::string_view kind) {
+  constexpr std::string_view kNumbers[] = {
+      "0", "1", "2", "20", "300", "4096", "1000000", "4294967295", "18446744073709551615"};
+  if (kind == "number")
+    return std::string(pick(rng_, kNumbers));
+  if (kind == "integer")
+    return rng_.chance(0.2) ? "-7" : std::to_string(rng_.below(100'000));
+  if (kind == "flag")
+    return rng_.chance(0.8) ? "1" : "0";
+  if (kind.empty())
+    return rng_.chance(0.6) ? job_target() : std::string(pick(rng_, kOddWords));
+  const auto words = split(kind, '|');
+  return std::string(words[rng_.below(words.size())]);
+}
+
+// Mostly what the row or the page lists, so that questions are answered and not only refused.
 void Grammar::add_query(HttpRequest& request) {
+  if (rng_.chance(0.7)) {
+    std::vector<std::string> stars;
+    const auto page = known_.pages.find(request.path);
+    const Route* row = page == known_.pages.end() ? find_route(request.method, request.path, stars) : nullptr;
+    const std::string_view listed = page != known_.pages.end() ? page->second : row ? row->query : "";
+    each_query_name(listed, [&](std::string_view name, std::string_view kind) {
+      if (name != "wait" && name != "timeout_s" && rng_.chance(0.4))
+        request.query[std::string(name)] = value_of(kind);
+    });
+    return;
+  }
   for (std::uint64_t n = rng_.below(4); n > 0; --n)
     request.query[pick(rng_, kQueryWords)] = rng_.chance(0.7)   ? pick(rng_, kOddWords)
                                              : rng_.chance(0.6) ? job_target()
@@ -408,7 +439,7 @@ HttpRequest Grammar::request(std::uint32_t uid) {
   HttpRequest out;
   if (!known_.pages.empty() && rng_.chance(0.2)) {
     out.method = "GET";
-    out.path = known_.pages[rng_.below(known_.pages.size())];
+    out.path = std::next(known_.pages.begin(), static_cast<std::ptrdiff_t>(rng_.below(known_.pages.size())))->first;
     add_query(out);
     return out;
   }

@@ -18,7 +18,7 @@ struct Known {  // what the attacker has seen so far
   std::uint64_t jobs = 0;
   std::map<std::uint32_t, std::vector<std::uint64_t>> owned;  // jobs by the uid that submitted them
   std::vector<std::string> nodes;
-  std::vector<std::string> pages;
+  std::map<std::string, std::string_view> pages;  // path -> the names behind its "?" (controller/query_values.h)
 };
 
 class Grammar {
@@ -41,6 +41,7 @@ class Grammar {
   std::string body_for(std::string_view method, std::string_view path, std::uint32_t uid);
   std::string random_body();
   void add_query(HttpRequest& request);
+  std::string value_of(std::string_view kind);
   std::string fragment();
 
   Rng rng_;

@@ -100,7 +100,7 @@ void HostileNode::act(Grammar& grammar) {
     case 4:
       if (!attempts_.empty()) {
         const auto& a = attempts_[rng_.below(attempts_.size())];
-        report(a.job, a.attempt, MemberStopped{rng_.chance(0.2)});
+        report(a.job, a.attempt, MemberStopped{rng_.chance(0.2), rng_.chance(0.2)});
       }
       return;
     case 5:

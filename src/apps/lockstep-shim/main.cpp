@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "shim/nursery.h"
+#include "shim/protocol.h"
 #include "shim/shim.h"
 
 int main(int argc, char** argv) {
@@ -10,9 +11,10 @@ int main(int argc, char** argv) {
     std::puts("lockstep-shim " LOCKSTEP_VERSION);
     return 0;
   }
-  if (argc == 2 && std::strcmp(argv[1], lockstep::kNurseryOption) == 0)
-    return lockstep::run_nursery(lockstep::kNurserySocketFd);
-  if (argc > 1) {
+  if (argc >= 2 && std::strcmp(argv[1], lockstep::kNurseryOption) == 0)
+    return lockstep::run_nursery(lockstep::kNurserySocketFd, argv + 1);
+  const bool is_named = argc == 2 && lockstep::parse_shim_key(argv[1]).has_value();  // for `ps` only
+  if (argc > 1 && !is_named) {
     std::fputs("lockstep-shim is started by lockstep-agent, one for each step\n", stderr);
     return 2;
   }

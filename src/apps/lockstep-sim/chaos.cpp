@@ -20,7 +20,8 @@ constexpr long kCpuSecondsMax = 30;      // of real computing: a seed that goes 
 
 std::vector<Seq> committed_seqs(const SimLog& log, Verdict& verdict) {
   std::vector<Seq> out;
-  EntryReader reader;
+  LongValues apart(nullptr, [&log](const BlobId& id) { return log.archived_blob(id); });
+  EntryReader reader(nullptr, &apart);
   for (const auto& [index, entry] : log.archive()) {
     const auto closed = reader.add(entry.bytes, entry.closing);
     if (!closed.ok()) {

@@ -1,6 +1,8 @@
 #include "controller_host.h"
 
+#include "io/sha256.h"
 #include "wire/entry_stream.h"
+#include "wire/long_environment.h"
 #include "world.h"
 
 namespace lockstep::sim {
@@ -67,7 +69,9 @@ void ControllerHost::start() {
   settings.batch_max = static_cast<std::size_t>(world_.rng.between(2, 64));
   settings.cluster_name = "sim";
   settings.crash_note = &world_.crash_note;
+  settings.sha256_hex = sha256_hex;
   ++life_;
+  settings.long_value = life_ % 2 == 1 ? 64 : kLongValue;  // nearly everything, or what a state directory holds
   try {
     auto opened = Engine::open(world_.log, settings, now);
     if (!opened.ok()) {
@@ -91,6 +95,8 @@ void ControllerHost::start() {
   world_.note(
       format("the controller is up at entry {} change {}", engine_->last_index(), engine_->state().tables().seq));
   world_.hostile.started(*engine_);
+  answered_.clear();
+  began_ = now;
   awake_ = plan_out_ = false;
   alarm_ = kNever;
   io_until_ = core_until_ = {};
@@ -194,6 +200,8 @@ void ControllerHost::received(LinkId link, const FromAgent& message) {
     if (const auto* report = std::get_if<Report>(&message))
       world_.note(format("report {} on link {}: job {} attempt {} kind {}", report->number, link, report->job.value,
                          report->attempt, report->body.index()));
+  if (const auto* hello = std::get_if<Hello>(&message))
+    answered_.insert(hello->facts.meta.name);
   desk_->receive(link, message, engine_->state(), world_.timeline.now());
   wake();
 }
@@ -210,6 +218,9 @@ void ControllerHost::published(const Engine::Batch& batch) {
     last_seq_ = batch.changes.back().seq;
     ++batches_;
     show(batch.index, batch.changes);
+    for (const Change& change : batch.changes)
+      if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
+        check_answered(**job);
     planner_->observe(batch.changes);
     history_queue_.emplace_back(batch.index, batch.changes);
   }
@@ -242,9 +253,20 @@ void ControllerHost::check_loss(const Node& node) {
     world_.verdict.fail(format("{} was declared lost; its agent runs, only the controller stood still", host.name()));
 }
 
+// Where its agent has not said hello since this controller began, nobody knows what the machine holds.
+void ControllerHost::check_answered(const Job& job) {
+  if (job.state != JobState::kStarting || job.allocation->granted <= began_)
+    return;
+  for (const Grant& grant : job.allocation->grants)
+    if (const Node* node = engine_->state().tables().node(grant.node); node && !answered_.contains(node->meta.name))
+      world_.verdict.fail(
+          format("job {} starts on {}, which has not answered this controller", job.id.value, node->meta.name));
+}
+
 // What became durable in the moment of a crash was told to nobody; the checkers must know it all the same.
 void ControllerHost::show_unseen() {
-  EntryReader reader;
+  LongValues apart(nullptr, [this](const BlobId& id) { return world_.log.archived_blob(id); });
+  EntryReader reader(nullptr, &apart);
   const auto& archive = world_.log.archive();
   for (auto it = archive.upper_bound(last_shown_); it != archive.end(); ++it) {
     const auto closed = reader.add(it->second.bytes, it->second.closing);
@@ -260,7 +282,8 @@ void ControllerHost::load_history_tail() {
   history_queue_.clear();
   const std::uint64_t cursor = *world_.history.cursor();
   std::uint64_t expected = cursor;
-  EntryReader reader;
+  LongValues apart(nullptr, [this](const BlobId& id) { return world_.log.blob(id); });
+  EntryReader reader(nullptr, &apart);
   for (;;) {
     const auto entries = world_.log.read(expected + 1, 256);
     if (!entries.ok() || entries->empty())
@@ -381,7 +404,11 @@ void ControllerHost::exchange() {
     engine_->submit(std::move(item.command), [this, token = item.token](const Result<Answer>& answer) {
       desk_->answered(token, answer, engine_->state(), world_.timeline.now());
     });
-  for (auto& [link, message] : desk_->take_messages()) send(link, std::move(message));
+  for (auto& out : desk_->take_messages()) {
+    if (out.environment)
+      complete_environment(*process_of(out.message), *out.environment);
+    send(out.link, std::move(out.message));
+  }
   for (const auto& [node, silence] : desk_->take_fence_requests()) {
     if (silence < world_.settings.fence_silence)
       continue;

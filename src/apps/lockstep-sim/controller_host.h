@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "controller/engine.h"
@@ -57,6 +59,7 @@ class ControllerHost {
   void plan();
   void stray_plan();
   void check_loss(const Node& node);
+  void check_answered(const Job& job);
   void check_packing_law(const Packing& proposed);
   void published(const Engine::Batch& batch);
   void show(std::uint64_t index, std::span<const Change> changes);
@@ -73,7 +76,9 @@ class ControllerHost {
   bool awake_ = false;
   bool plan_out_ = false;
   Instant alarm_ = kNever;
-  Instant io_until_, core_until_;  // stalled up to here
+  std::set<std::string> answered_;  // nodes that said hello in this life
+  Instant began_;                   // this life
+  Instant io_until_, core_until_;   // stalled up to here
   std::deque<std::pair<std::uint64_t, std::vector<Change>>> history_queue_;
   std::map<JobId, Wait> waits_;
   std::uint64_t last_shown_ = 0;  // to the checkers: log index

@@ -13,6 +13,7 @@ constexpr int kDeathsMost = 2;  // at its second try a killer is known
 constexpr CrashStage kStages[] = {CrashStage::kApplying, CrashStage::kStoring, CrashStage::kPublishing};
 constexpr const char* kNames[] = {"dies-applied", "dies-stored", "dies-published"};
 constexpr std::size_t kLightMost = 1 << 20, kHeavyMost = kRecordBytesMax - (256 << 10);
+constexpr std::size_t kSpecMost = kSpecBytesMax - (64 << 10);
 constexpr Caller kRoot{UserId{}, true};
 
 Command put(const std::string& name, std::string body) {
@@ -37,7 +38,7 @@ class Bulk {
   }
 
  private:
-  static constexpr std::size_t kEach = 7 << 18;  // less than every such bound
+  static constexpr std::size_t kEach = 3 << 18;  // less than every such bound
   template <class F>
   void pour(const F& add) {
     const std::size_t here = std::min(left_, kEach);
@@ -116,14 +117,14 @@ void HostileClient::send_giant() {
   if (!world_.controller.up()) {
     // Another time.
   } else if (rng_.chance(0.3)) {
-    giants_left_ -= create_giant_step(bytes) ? 1 : 0;
+    giants_left_ -= create_giant_step(std::min(bytes, kSpecMost)) ? 1 : 0;
   } else if (rng_.chance(0.5)) {
     --giants_left_;
     ++giants_;
     world_.controller.call(put(format("giant{}", giants_left_ % 2), std::string(bytes, 'g')), nullptr);
   } else {
     --giants_left_;
-    submit_giant(rng_.chance(0.6) ? bytes : kRecordBytesMax + bytes);
+    submit_giant(rng_.chance(0.6) ? std::min(bytes, kSpecMost) : kSpecBytesMax + bytes);
   }
   world_.timeline.after(seconds(rng_.between(5, 60)), [this] { send_giant(); });
 }
@@ -164,7 +165,7 @@ void HostileClient::submit_giant(std::size_t bytes) {
   bulk.into(options);
   spec->options = std::move(options);
   spec->groups.push_back(std::move(group));
-  const bool too_large = bytes > kRecordBytesMax;
+  const bool too_large = bytes > kSpecBytesMax;
   world_.controller.call({Caller{spec->user, false}, SubmitJob{.spec = spec}},
                          [this, too_large, bytes](const Result<Answer>& answer) {
                            giants_ += answer.ok();

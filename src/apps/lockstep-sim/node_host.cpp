@@ -201,8 +201,8 @@ void NodeHost::pump() {
     using enum AgentLogic::ShimOrder::What;
     switch (order.what) {
       case kStart: shims_.start(order.start); break;
-      case kSignal: shims_.signal(order.key, order.signal); break;
-      case kStop: shims_.stop(order.key, order.kill_wait); break;
+      case kSignal: shims_.signal(order.key, order.signal, order.reach); break;
+      case kStop: shims_.stop(order.key, order.kill_wait, order.why); break;
       case kForget: shims_.forget(order.key); break;
       case kPause:
       case kResume: shims_.pause(order.key, order.what == kPause, order.number); break;

@@ -52,7 +52,8 @@ TEST_P(Ours, KnowsNoRunTimeBeforeTheEnd) {
   }
 }
 
-// A stream of small short jobs that alone would fill the pool does not keep a job of the whole pool out for ever.
+// A stream of small short jobs that alone would fill the pool does not keep a job of the whole pool out, not even for a
+// day: its turn comes about when it would under first come, first served.
 TEST_P(Ours, AJobOfTheWholePoolGetsItsTurn) {
   std::vector<TraceJob> jobs;
   for (std::int64_t i = 0; i < 6000; ++i)
@@ -61,7 +62,7 @@ TEST_P(Ours, AJobOfTheWholePoolGetsItsTurn) {
   jobs.insert(jobs.begin() + 100,
               {.id = 6001, .size = 4, .limit_s = 9000, .run_s = 5000, .submit_s = 9950, .user = "b"});
   const QueueRun run = run_policy(jobs, 1, 4, {.policy = GetParam()}).value();
-  EXPECT_LT(run.start_s[100] - jobs[100].submit_s, 4 * 80'000);
+  EXPECT_LT(run.start_s[100] - jobs[100].submit_s, 40'000);
 }
 
 TEST(FairTurns, OnlyAnOracleKnowsMoreThanTheLimitsOfUnknownUsers) {

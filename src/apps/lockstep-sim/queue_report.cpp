@@ -24,10 +24,12 @@ constexpr Setting kSettings[] = {
     {"short_run", nullptr, &OrderPolicy::short_run},
     {"predicted_min", nullptr, &OrderPolicy::predicted_min},
     {"steep", &OrderPolicy::steep},
-    {"wide_permille", &OrderPolicy::wide_permille},
+    {"spare_permille", &OrderPolicy::spare_permille},
     {"filler_permille", &OrderPolicy::filler_permille},
     {"overdue_after", nullptr, &OrderPolicy::overdue_after},
 };
+
+constexpr const char* kWidthWords[kWidths.size()] = {"1/8", "1/4", "1/2", "all"};
 
 }  // namespace
 
@@ -71,6 +73,17 @@ void add_figures(JsonText& json, const QueueFigures& figures) {
       .field("area_wait_s", figures.area_wait_s)
       .field("utilization", figures.utilization)
       .field("utilization_to_last_start", figures.utilization_to_last_start);
+  json.key("by_width").array();
+  for (std::size_t w = 0; w < kWidths.size(); ++w) {
+    const WidthFigures& width = figures.by_width[w];
+    json.object()
+        .field("up_to", kWidths[w])
+        .field("jobs", width.jobs)
+        .field("avg_wait_s", width.avg_wait_s)
+        .field("max_wait_s", width.max_wait_s)
+        .end();
+  }
+  json.end();
 }
 
 void print_figures(const QueueFigures& figures) {
@@ -83,6 +96,10 @@ void print_figures(const QueueFigures& figures) {
   line("99th percentile of waits", figures.p99_wait_s / 3600, "h", 2);
   line("longest wait", figures.max_wait_s / 3600, "h", 2);
   line("mean wait by work", figures.area_wait_s, "s", 1);
+  for (std::size_t w = 0; w < kWidths.size(); ++w)
+    if (const WidthFigures& width = figures.by_width[w]; width.jobs > 0)
+      std::printf("jobs of up to %-5s of it    %14.1f s (%zu), longest %.2f h\n", kWidthWords[w], width.avg_wait_s,
+                  width.jobs, width.max_wait_s / 3600);
   line("utilisation", 100 * figures.utilization, "%", 2);
   line("utilisation to last start", 100 * figures.utilization_to_last_start, "%", 2);
 }

@@ -36,7 +36,8 @@ Result<std::string> copy_of(const std::string& dir, const std::string& name, con
 Result<Tables> tables_of(const std::string& path) {
   const auto log = TRY(open_sqlite_log(path, {.reserve_bytes = 0, .take_lock = false}));
   Tables tables;
-  EntryReader reader;
+  LongValues apart(nullptr, [&log](const BlobId& id) { return log->blob(id); });
+  EntryReader reader(nullptr, &apart);
   const auto take = [&](std::string_view bytes, bool closing) -> Result<void> {
     if (TRY(reader.add(bytes, closing)))
       for (const Change& change : reader.take().changes) tables.apply(change);

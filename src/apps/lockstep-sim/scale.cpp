@@ -12,18 +12,17 @@ namespace {
 
 constexpr std::uint32_t kUsers = 50, kDepartments = 5;
 
-// Of this thread alone, so that a busy machine does not count.
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
-
 std::uint32_t number_of(const Node& node) {
   return static_cast<std::uint32_t>(parse_uint(std::string_view(node.meta.name).substr(1)).value_or(0));
 }
 
 }  // namespace
+
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
 
 std::vector<Ref<JobSpec>> scale_shapes(std::size_t count, std::uint32_t nodes, std::uint32_t devices_per_node,
                                        Rng& rng) {
@@ -255,6 +254,18 @@ std::vector<PlannedStart> ScaleWorld::slice(double& seconds) {
   unseen_.clear();
   planner_->settled();
   return std::move(chunk.starts);
+}
+
+PlannedStart ScaleWorld::next_start() {
+  planner_->observe(unseen_);
+  unseen_.clear();
+  PlanChunk chunk;
+  while (chunk.starts.empty() && !planner_->idle()) {
+    chunk = planner_->plan(now, rng, {});
+    planner_->settled();
+  }
+  CHECK(!chunk.starts.empty(), "nothing can start");
+  return std::move(chunk.starts.front());
 }
 
 std::vector<PlannedPreemption> ScaleWorld::peek(double& slice_s) {

@@ -11,6 +11,9 @@
 
 namespace lockstep::sim {
 
+// Of this thread alone, so that a busy machine does not count.
+double cpu_seconds();
+
 // Distinct asks of a mixed GPU cluster: parts of nodes, whole nodes, gangs of up to nodes / 16.
 std::vector<Ref<JobSpec>> scale_shapes(std::size_t count, std::uint32_t nodes, std::uint32_t devices_per_node,
                                        Rng& rng);
@@ -50,6 +53,8 @@ class ScaleWorld {
   // One slice only: the starts that came of it, committed. For what happens in the middle of a pass.
   std::vector<PlannedStart> slice(double& seconds);
 
+  // Plans until a start is proposed, and commits nothing.
+  PlannedStart next_start();
   // Plans until a preemption is proposed or there is nothing left to plan, commits nothing; seconds of the longest
   // call.
   std::vector<PlannedPreemption> peek(double& slice_s);

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "scale.h"
 #include "scale_victims.h"
+#include "scale_wide.h"
 
 namespace lockstep::sim {
 namespace {
@@ -221,6 +222,7 @@ class Measure {
   }
 
   void victims() { victims_ = measure_victims(run_.seed); }
+  void wide() { wide_ = measure_wide(run_.seed); }
 
   void print() {
     first_.plan_s += first_.deep_s;
@@ -236,7 +238,7 @@ class Measure {
           "\"limits\":%s,\"fit_in_pass_ms\":{\"p50\":%.2f,\"max\":%.2f,\"missed\":%llu},\"new_kind_ms\":{\"p50\":%.3f,"
           "\"max\":%.3f},\"fill_us_per_start\":%.1f,"
           "\"refused\":%llu,\"slice_ms_max\":%.2f,\"gang_us\":{\"plan\":%.1f,\"commit\":%.1f},\"victims_ms\":{\"p50\":%"
-          ".2f,\"max\":%.2f},\"deep_ms\":{\"p50\":%."
+          ".2f,\"max\":%.2f},\"wide_ms\":{\"plan\":%.2f,\"job\":%.2f,\"step\":%.2f},\"deep_ms\":{\"p50\":%."
           "1f,\"max\":%.1f},\"rss_mib\":%.0f}\n",
           run_.nodes, static_cast<unsigned long long>(run_.pending), shapes_.size(), busy_, first_.plan_s * 1e3,
           all_.at(0.5), all_.at(1), events.c_str(), us, static_cast<unsigned long long>(first_.starts + starts_),
@@ -244,7 +246,7 @@ class Measure {
           run_.limits ? "true" : "false", in_pass_.at(0.5), in_pass_.at(1),
           static_cast<unsigned long long>(not_placed_), new_kind_.at(0.5), new_kind_.at(1), fill_us_,
           static_cast<unsigned long long>(refused_), slice_s_ * 1e3, gang_plan_us_, gang_commit_us_, victims_.p50_ms,
-          victims_.max_ms, deep_.at(0.5), deep_.at(1), peak_mib());
+          victims_.max_ms, wide_.plan_ms, wide_.job_ms, wide_.step_ms, deep_.at(0.5), deep_.at(1), peak_mib());
       return;
     }
     std::printf("%u nodes x %u, %.1f %% busy, %llu queued of %zu shapes, %llu promised, %.0f MiB\n", run_.nodes,
@@ -266,6 +268,8 @@ class Measure {
     std::printf("victims among %llu of %llu nodes: %.2f ms, at most %.2f\n",
                 static_cast<unsigned long long>(victims_.candidates), static_cast<unsigned long long>(victims_.nodes),
                 victims_.p50_ms, victims_.max_ms);
+    std::printf("a job on %llu nodes: %.1f ms to start and stop, of these %.1f for its plan; a step on them %.1f ms\n",
+                static_cast<unsigned long long>(wide_.nodes), wide_.job_ms, wide_.plan_ms, wide_.step_ms);
     std::printf("filling the cluster: %llu starts, %.1f us each; %llu starts refused by the core\n",
                 static_cast<unsigned long long>(fill_starts_), fill_us_, static_cast<unsigned long long>(refused_));
   }
@@ -292,6 +296,7 @@ class Measure {
   std::uint64_t promised_ = 0, queued_ = 0, starts_ = 0, refused_ = 0, fill_starts_ = 0, not_placed_ = 0;
   std::map<std::string, Times> by_event_;
   VictimTimes victims_;
+  WideTimes wide_;
   double gang_plan_us_ = 0, gang_commit_us_ = 0;
   Times all_, in_pass_, new_kind_, deep_;
   double slice_s_ = 0;
@@ -327,6 +332,7 @@ int scale(std::span<char*> words) {
   measure.new_kinds();
   measure.gangs();
   measure.victims();
+  measure.wide();
   measure.print();
   return 0;
 }

@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kStore = "history.db";
 constexpr const char* kEndings[] = {"", "-wal", "-shm"};
 constexpr int kNamesTried = 100;
+constexpr std::uint64_t kPutBackMost = 10'000'000;  // entries: more are no backup but another cluster
 
 bool is_there(const StateDir& state, const std::string& name) {
   struct stat found {};
@@ -83,12 +84,17 @@ Result<std::unique_ptr<HistoryStore>> open_accounting(const StateDir& state, Sql
                state.file(kStore)));
   if (*cursor <= last)
     return store;
-  // One of the two is not of this cluster, or not of this day. The tip knows which.
-  if (log.is_known_whole()) {
+  // One of the two is not of this cluster, or not of this day.
+  if (log.is_known_whole() && *cursor - last > kPutBackMost) {
     store->reset();
     return renew_accounting(state, format("it has seen log entry {}, but the log ends at {}", *cursor, last), notices);
   }
-  TRY(log.seen_elsewhere(*cursor, state.file(kStore)));
+  // Noted first: once the log stands in for what it lost, nothing else tells that it did.
+  TRY((*store)->note_older_log());
+  if (log.is_known_whole())
+    TRY(log.put_back(*cursor, state.file(kStore)));
+  else
+    TRY(log.seen_elsewhere(*cursor, state.file(kStore)));
   return store;
 }
 

@@ -1,6 +1,7 @@
 // lockstepd: the controller. Reads its settings, opens what it stands on, wires it together and runs until SIGTERM.
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "apps/lockstepd/fence.h"
 #include "apps/lockstepd/options.h"
 #include "apps/lockstepd/slow_sync.h"
+#include "base/log_line.h"
 #include "base/text.h"
 #include "controller/server.h"
 #include "frontends/slurm/server/environment.h"
@@ -20,11 +22,16 @@
 #include "io/event_loop.h"
 #include "io/http_server.h"
 #include "io/local/daemon.h"
+#include "io/local/start_note.h"
 #include "io/local/state_dir.h"
 #include "io/pki.h"
 #include "io/random.h"
 #include "io/sha256.h"
 #include "io/sqlite_log.h"
+
+// Read by jemalloc (docs/decisions/0001-dependencies.md). Two arenas and little kept: 50,000 queued jobs fit in 60 MiB.
+extern "C" const char* malloc_conf;
+const char* malloc_conf = "narenas:2,dirty_decay_ms:200,muzzy_decay_ms:0";
 
 namespace lockstep {
 
@@ -39,7 +46,7 @@ std::string host_name() {
 
 // Termination by signal becomes a readable descriptor; must run before any thread is started.
 int block_signals() {
-  signal(SIGPIPE, SIG_IGN);
+  for (const int number : {SIGPIPE, SIGXFSZ}) signal(number, SIG_IGN);  // a limit of file sizes is a full disk
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
@@ -66,6 +73,33 @@ ComposerHooks slurm_hooks(const std::string& cluster_name) {
   return hooks;
 }
 
+// What the disk under the directory has left for what users store, looked at now and then. A twentieth of it, 256 MiB
+// at most, is not for them: accounting and the ends of what runs are written there. Without end where nobody can say.
+std::uint64_t free_bytes(const std::string& dir) {
+  static std::uint64_t found = UINT64_MAX;
+  static Instant next;
+  if (const Instant now = RealClock().boot(); now >= next) {
+    next = now + millis(10);
+    struct statvfs disk {};
+    found = UINT64_MAX;
+    if (statvfs(dir.c_str(), &disk) == 0 && disk.f_blocks > 0) {
+      const std::uint64_t kept = std::min<std::uint64_t>(256 << 20, disk.f_blocks * disk.f_frsize / 20);
+      const std::uint64_t free = disk.f_bavail * disk.f_frsize;
+      found = free - std::min(free, kept);
+    }
+  }
+  return found;
+}
+
+// The log grows by so much before a snapshot lets go of it. On a small disk that is less.
+std::size_t snapshot_bytes(const std::string& dir, std::size_t most) {
+  constexpr std::uint64_t kLeast = 16 << 20;
+  struct statvfs disk {};
+  if (statvfs(dir.c_str(), &disk) != 0 || disk.f_blocks == 0)
+    return most;
+  return std::clamp<std::uint64_t>(disk.f_blocks * disk.f_frsize / 16, kLeast, most);
+}
+
 // What everybody may see: the socket's folder and the CA's certificate. DIR/api.sock is the socket's older name.
 Result<void> make_public(const StateDir& state, const std::string& socket, const std::string& certificate) {
   const Folder folder = TRY(state.folder.folder("public", serves_others() ? 0755 : 0700));
@@ -77,6 +111,15 @@ Result<void> make_public(const StateDir& state, const std::string& socket, const
   if (::symlinkat("public/api.sock", state.folder.fd(), "api.sock") != 0)
     std::fprintf(stderr, "lockstepd: %s\n", os_error("cannot make the link api.sock").message.c_str());
   return {};
+}
+
+// Of a cluster that had another one: nodes with its certificates do not know us, nor we them.
+std::string new_authority_text(const std::string& dir) {
+  return format(
+      "{0}/pki/ca.pem was missing, and the cluster has a new CA since this start: nodes with certificates of "
+      "the old one cannot connect. `lockstep down --dir {0}` and `lockstep up --dir {0}` give those of this "
+      "machine new ones; other machines join again with a token (`lockstep node token --help`)",
+      dir);
 }
 
 Result<void> run(const DaemonOptions& options) {
@@ -91,14 +134,21 @@ Result<void> run(const DaemonOptions& options) {
     std::fprintf(stderr, "lockstepd: the disk is full: %s was given back, so that the log can be opened\n",
                  given->c_str());
 
+  const bool is_new = ::access((options.dir + "/lockstep.db").c_str(), F_OK) != 0;
+
   // The log first: it takes the lock that keeps a second controller off this directory.
   SqliteLogOptions log_options;
   log_options.vfs = slow_sync_vfs();
   const auto log = TRY(open_sqlite_log(options.dir + "/lockstep.db", log_options));
+  std::optional<StartNote> starting(std::in_place, state.folder);
+  starting->say("the log is read", 0, TRY(log->last_index()));
   std::vector<std::string> notices;
   auto history = TRY(open_accounting(state, *log, notices));
   TRY(state.folder.folder("pki", 0700));
+  const bool has_ca = ::access((options.dir + "/pki/ca.pem").c_str(), F_OK) == 0;
   const auto ca = TRY(ClusterCa::open_or_make(options.dir + "/pki", options.cluster_name));
+  if (!has_ca && !is_new)
+    notices.push_back(new_authority_text(options.dir));
   const TlsFiles tls = TRY(ca->issue(
       "controller",
       {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name()}}));
@@ -110,10 +160,17 @@ Result<void> run(const DaemonOptions& options) {
   ControllerSettings settings;
   settings.engine.batch_max = kBatchMax;
   settings.engine.cluster_name = options.cluster_name;
+  settings.engine.snapshot_bytes = snapshot_bytes(options.dir, settings.engine.snapshot_bytes);
   settings.engine.core.defragment = options.defragment;
+  settings.engine.core.kill_invalid_dependency = options.kill_invalid_dependency;
   settings.engine.core.move_after = options.move_after;
+  settings.engine.sha256_hex = sha256_hex;
   settings.engine.poison = options.dir + "/applying";
   settings.engine.low_space = [log = log.get()] { return log->low_space(); };
+  settings.tell = [](const std::vector<std::string>& lines) { log_lines(LogLevel::kInfo, lines); };
+  settings.starting = [&](const std::string& what, std::uint64_t entry, std::uint64_t last) {
+    starting->say(what, entry, last);
+  };
   settings.api.cluster_name = options.cluster_name;
   if (!serves_others())
     settings.api.only_uid = geteuid();
@@ -128,6 +185,7 @@ Result<void> run(const DaemonOptions& options) {
     std::string serial = TRY(read_certificate(pem)).serial;
     return SignedCertificate{std::move(pem), std::move(serial)};
   };
+  powers.free_bytes = [&options] { return free_bytes(options.dir); };
   powers.ca_pem = ca->certificate_pem();
   powers.ca_fingerprint = ca->fingerprint();
 
@@ -145,8 +203,8 @@ Result<void> run(const DaemonOptions& options) {
     history = TRY(renew_accounting(state, opened_controller.error().message, notices));
     opened_controller = open_controller();
   }
-  for (const auto& notice : log->notices()) std::fprintf(stderr, "lockstepd: %s\n", notice.c_str());
-  for (const auto& notice : notices) std::fprintf(stderr, "lockstepd: %s\n", notice.c_str());
+  for (const auto& told : {log->notices(), notices})
+    for (const auto& notice : told) log_line(LogLevel::kWarning, "lockstepd: " + notice);
   const auto controller = TRY(std::move(opened_controller));
   controller->add_pages(slurm_pages());
 
@@ -165,15 +223,15 @@ Result<void> run(const DaemonOptions& options) {
                                        0600);
   if (!told.ok())  // on a full disk: nobody needs it to reach us
     std::fprintf(stderr, "lockstepd: %s\n", told.error().message.c_str());
-  std::fprintf(stderr, "lockstepd: pid %d, log at entry %llu, listening on %s and %s:%u\n", getpid(),
-               static_cast<unsigned long long>(TRY(log->last_index())), options.socket.c_str(), options.address.c_str(),
-               port);
+  log_line(LogLevel::kInfo, format("lockstepd: pid {}, log at entry {}, listening on {} and {}:{}", getpid(),
+                                   TRY(log->last_index()), options.socket, options.address, port));
 
+  starting.reset();
   loop->watch(signals, [&] { loop->stop(); });
   controller->start();
   loop->run();
 
-  std::fprintf(stderr, "lockstepd: ending\n");
+  log_line(LogLevel::kInfo, "lockstepd: ending");
   server.reset();
   controller->stop();
   ::close(signals);
@@ -202,7 +260,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (const auto done = run(*options); !done.ok()) {
-    std::fprintf(stderr, "lockstepd: error: %s\n", done.error().message.c_str());
+    log_line(LogLevel::kError, "lockstepd: error: " + done.error().message);
     return 1;
   }
   return 0;

@@ -22,6 +22,7 @@ const char* const kDaemonHelp =
     "                        only stopped for longer loses its work where CMD switches it off\n"
     "  --defragment          move jobs that can save their work where a waiting one fits for it\n"
     "  --move-after SECONDS  but none in this time after its start (default 600)\n"
+    "  --kill-invalid-depend cancel jobs whose dependency can never hold, instead of leaving them to wait\n"
     "  --rights              print who may ask what of the API, as Markdown, and end\n"
     "\n"
     "DIR is a new or an empty directory, or one that a controller made; others may not be able to exchange it. Run by\n"
@@ -41,6 +42,10 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
     if (name == "--rights") {
       out.rights = true;
       return out;
+    }
+    if (name == "--kill-invalid-depend") {
+      out.kill_invalid_dependency = true;
+      continue;
     }
     if (name == "--defragment") {
       out.defragment = true;

@@ -18,6 +18,7 @@ struct DaemonOptions {
   std::string fence_command;             // run with a node's name; exit 0 = proven stopped. "" = none
   Duration fence_silence = seconds(30);  // of a node, before the command is asked
   bool defragment = false;
+  bool kill_invalid_dependency = false;
   Duration move_after = minutes(10);
   bool rights = false;  // print the table of rights and end
   bool help = false;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "base/plain_file.h"
 #include "base/text.h"
 #include "io/local/standing.h"
 
@@ -57,17 +58,51 @@ std::vector<std::string> daemon_environment(const std::vector<std::pair<std::str
   return out;
 }
 
-Result<int> open_log(const std::string& path) {
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  const int first = ::open(path.c_str(), kFlags, 0600);
-  if (first < 0)
-    return os_error("cannot open the log " + path);
+namespace {
+
+// False: nothing was lost, and nothing won.
+bool copy_aside(int from, const std::string& path) {
+  const std::string fresh = path + ".new";
+  ::unlink(fresh.c_str());
+  const int to = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (to < 0)
+    return false;
+  std::vector<char> chunk(256 << 10);
+  off_t at = 0;
+  ssize_t n = 0;
+  while ((n = ::pread(from, chunk.data(), chunk.size(), at)) > 0 &&
+         ::write(to, chunk.data(), static_cast<std::size_t>(n)) == n)
+    at += n;
+  const bool whole = n == 0 && ::rename(fresh.c_str(), path.c_str()) == 0;
+  if (!whole)
+    ::unlink(fresh.c_str());
+  ::close(to);
+  return whole;
+}
+
+}  // namespace
+
+void rotate_log(const std::string& path, std::int64_t most) {
   struct stat found {};
-  const bool file = ::fstat(first, &found) == 0 && S_ISREG(found.st_mode);
-  const int fd = file ? ::fcntl(first, F_DUPFD_CLOEXEC, 4) : -1;
+  if (::lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_size <= most)
+    return;
+  const auto log = open_plain(path, O_RDWR);
+  if (!log)
+    return;
+  ::rename((path + ".1").c_str(), (path + ".2").c_str());
+  // On a full disk the text goes when there is much too much of it.
+  if (copy_aside(*log, path + ".1") || found.st_size > 4 * most)
+    (void)!::ftruncate(*log, 0);
+  ::close(*log);
+}
+
+Result<int> open_log(const std::string& path) {
+  const int first = TRY(open_plain(path, O_WRONLY | O_CREAT | O_APPEND));
+  const int fd = ::fcntl(first, F_DUPFD_CLOEXEC, 4);
+  const Error error = os_error("cannot open the log " + path);
   ::close(first);
   if (fd < 0)
-    return denied(path + " is in the way of a log and is not a file");
+    return error;
   return fd;
 }
 

@@ -26,6 +26,11 @@ Result<ProcessId> start_daemon(const Daemon& daemon);
 // that are named for it (LOCKSTEP_…, those of sanitizers), with `more` behind.
 std::vector<std::string> daemon_environment(const std::vector<std::pair<std::string, std::string>>& more);
 
+// A log that has grown beyond `most` bytes begins anew: what it held is in PATH.1 then, and what that held in PATH.2.
+// Who writes to it goes on with the same file, which is why it is copied. To be called now and then by who keeps the
+// writer.
+void rotate_log(const std::string& path, std::int64_t most = 16 << 20);
+
 // A log file of ours, opened for appending; the descriptor is above 3.
 Result<int> open_log(const std::string& path);
 

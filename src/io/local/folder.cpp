@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,6 +71,8 @@ class PathWalk {
     if (at_ >= 0)
       ::close(at_);
   }
+
+  bool made_last() const { return made_last_; }
 
   Result<Folder> walk() {
     TRY(to_root());
@@ -138,10 +142,11 @@ class PathWalk {
     return {};
   }
 
-  Result<void> make(const std::string& name, const std::string& path) const {
+  Result<void> make(const std::string& name, const std::string& path) {
     const unsigned mode = last() ? *make_ : 0755;
     if (::mkdirat(at_, name.c_str(), 0700) != 0)
       return errno == EEXIST ? Result<void>() : os_error("cannot make directory " + path);
+    made_last_ = last();
     const int fd = ::openat(at_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat found {};
     const bool done = fd >= 0 && ::fstat(fd, &found) == 0 && found.st_uid == geteuid() && ::fchmod(fd, mode) == 0;
@@ -169,10 +174,23 @@ class PathWalk {
   std::deque<std::string> left_;
   int at_ = -1;
   int links_ = 0;
+  bool made_last_ = false;
 };
 
 Result<Folder> Folder::open(const std::string& path) { return PathWalk(path, {}).walk(); }
-Result<Folder> Folder::make(const std::string& path, unsigned mode) { return PathWalk(path, mode).walk(); }
+Result<Folder> Folder::make(const std::string& path, unsigned mode, bool* made) {
+  PathWalk walk(path, mode);
+  auto folder = walk.walk();
+  if (made)
+    *made = walk.made_last();
+  return folder;
+}
+
+std::string Folder::real_path() const {
+  char path[PATH_MAX];
+  const ssize_t n = ::readlink(format("/proc/self/fd/{}", fd_).c_str(), path, sizeof path);
+  return n <= 0 ? path_ : std::string(path, static_cast<std::size_t>(n));
+}
 
 Folder& Folder::operator=(Folder&& other) noexcept {
   std::swap(path_, other.path_);
@@ -273,13 +291,21 @@ Result<void> Folder::keep(const std::string& name, std::string_view text, unsign
   return write(name, text, mode);
 }
 
+bool in_memory(const Folder& folder) {
+  struct statfs found {};
+  return ::fstatfs(folder.fd(), &found) == 0 && (found.f_type == TMPFS_MAGIC || found.f_type == RAMFS_MAGIC);
+}
+
 std::string absolute_path(const std::string& path) {
-  std::string out = path;
+  std::string whole = path;
   char cwd[PATH_MAX];
-  if ((out.empty() || out[0] != '/') && ::getcwd(cwd, sizeof cwd))
-    out = std::string(cwd) + "/" + out;
-  while (out.size() > 1 && out.back() == '/') out.pop_back();
-  return out;
+  if ((whole.empty() || whole[0] != '/') && ::getcwd(cwd, sizeof cwd))
+    whole = std::string(cwd) + "/" + whole;
+  std::string out;  // ".." stays: behind a link it leads elsewhere than the words say
+  for (const auto& word : split(whole, '/'))
+    if (!word.empty() && word != ".")
+      out += "/" + word;
+  return out.empty() ? "/" : out;
 }
 
 }  // namespace lockstep

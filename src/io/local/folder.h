@@ -16,7 +16,8 @@ class Folder {
   // kDenied names the component that is not so; kNotFound where something is missing.
   static Result<Folder> open(const std::string& path);
   // The same, and makes what is missing: the last one with `mode`, those before it with 0755, whatever the umask.
-  static Result<Folder> make(const std::string& path, unsigned mode);
+  // made: whether the last one was missing.
+  static Result<Folder> make(const std::string& path, unsigned mode, bool* made = nullptr);
 
   // Takes over a descriptor that was opened in a folder of ours.
   static Folder held(std::string path, int fd) { return Folder(std::move(path), fd); }
@@ -26,6 +27,7 @@ class Folder {
   ~Folder();
 
   const std::string& path() const { return path_; }
+  std::string real_path() const;  // as the kernel calls it: no links on the way
   int fd() const { return fd_; }
 
   // A folder inside, made if it is missing; it has exactly this mode afterwards. kDenied unless it is ours.
@@ -48,7 +50,10 @@ class Folder {
   int fd_;
 };
 
-// "a/b" -> "/where/we/are/a/b".
+// Whether its file system is one that a restart of the machine empties.
+bool in_memory(const Folder& folder);
+
+// "a//./b/" -> "/where/we/are/a/b".
 std::string absolute_path(const std::string& path);
 
 }  // namespace lockstep

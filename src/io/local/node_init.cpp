@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -55,7 +57,6 @@ Result<void> set_up_virtual(const NodeInit& init) {
 
   char byte;
   while (read(kGateFd, &byte, 1) < 0 && errno == EINTR) {}
-  close(kGateFd);
   return run_program({"ip", "-batch", "-"}, commands_for_node_end(init.address, init.prefix, init.gateway));
 }
 
@@ -109,7 +110,9 @@ class AgentKeeper {
   void run() {
     start();
     for (bool go_on = true; go_on;) {
-      const int got = sigwaitinfo(&watched_, nullptr);
+      rotate_log(log_);
+      const timespec look_every{10, 0};  // at the size of the log
+      const int got = sigtimedwait(&watched_, nullptr, &look_every);
       go_on = got != SIGTERM && got != SIGINT && (!reap() || start_again());
     }
   }
@@ -202,12 +205,11 @@ std::vector<pid_t> processes_in(const std::string& folder) {
 
 }  // namespace
 
-void end_plain_node(const std::string& node_dir) {
-  const std::string shims = node_dir + "/state/shims/";
+bool end_shims_below(const std::string& folder) {
   bool found = true;
   for (int round = 0; round < 50 && found; ++round) {
     found = false;
-    for (const pid_t pid : processes_in(shims)) {
+    for (const pid_t pid : processes_in(folder)) {
       found = true;
       kill_descendants(pid);
       kill(pid, SIGKILL);
@@ -215,7 +217,11 @@ void end_plain_node(const std::string& node_dir) {
     if (found)
       usleep(2'000);
   }
-  if (!found)
+  return !found;
+}
+
+void end_plain_node(const std::string& node_dir) {
+  if (end_shims_below(node_dir + "/state/shims/"))
     unlink((node_dir + "/" + kBootIdFile).c_str());  // the next start is a new boot
 }
 
@@ -237,8 +243,8 @@ Result<NodeInit> parse_node_init(const std::vector<std::string>& words) {
 
 Result<StartedNode> start_node_init(const std::string& self, const NodeInit& init) {
   int gate[2];
-  if (pipe2(gate, O_CLOEXEC) != 0)
-    return os_error("pipe");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0)
+    return os_error("socketpair");
   auto words = node_init_arguments(init);
   words.insert(words.begin(), self);
   std::vector<char*> argv;
@@ -282,17 +288,33 @@ Result<StartedNode> start_node_init(const std::string& self, const NodeInit& ini
     return Error{Errc::kIo, format("node {} ended at once; see {}", init.name, log_path), {}};
   }
   started.process = *process;
-  TRY(write_pid_file(init.dir + "/" + kInitPidFile, started.process));
+  if (const auto noted = write_pid_file(init.dir + "/" + kInitPidFile, started.process); !noted) {
+    kill(started.process.pid, SIGKILL);
+    close(gate[1]);
+    return noted.error();
+  }
   return started;
 }
 
-void release(StartedNode& node) {
-  if (node.gate < 0)
-    return;
+void release(const StartedNode& node) {
   const char byte = 1;
-  [[maybe_unused]] const ssize_t n = write(node.gate, &byte, 1);
+  (void)!send(node.gate, &byte, 1, MSG_NOSIGNAL);  // it may have ended; what it said of that is still to be read
+}
+
+Result<void> hear(StartedNode& node, Duration patience) {
+  std::string said;
+  char part[512];
+  pollfd wait{node.gate, POLLIN, 0};
+  for (const Instant until = boot_now() + patience; boot_now() < until;) {
+    const int left = static_cast<int>(std::max<std::int64_t>(1, (until - boot_now()).millis()));
+    const ssize_t n = poll(&wait, 1, left) > 0 ? recv(node.gate, part, sizeof part, MSG_DONTWAIT) : -1;
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+      break;
+    said.append(part, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  }
   close(node.gate);
   node.gate = -1;
+  return said.empty() ? Result<void>() : Result<void>(Error{Errc::kIo, said, {}});
 }
 
 int run_node_init(const NodeInit& init) {
@@ -303,16 +325,20 @@ int run_node_init(const NodeInit& init) {
   sigaddset(&watched, SIGINT);
   sigaddset(&watched, SIGHUP);
   sigprocmask(SIG_BLOCK, &watched, nullptr);
-  signal(SIGPIPE, SIG_IGN);
+  for (const int number : {SIGPIPE, SIGXFSZ}) signal(number, SIG_IGN);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   prctl(PR_SET_NAME, "lockstep-node");
+  fcntl(kGateFd, F_SETFD, FD_CLOEXEC);
 
   const auto ready = init.address.empty() ? Result<void>() : set_up_virtual(init);
   const auto booted = ready ? new_boot_id(init) : ready;
   if (!booted) {
-    fprintf(stderr, "node %s: %s\n", init.name.c_str(), booted.error().message.c_str());
+    const std::string& why = booted.error().message;
+    fprintf(stderr, "node %s: %s\n", init.name.c_str(), why.c_str());
+    (void)!send(kGateFd, why.data(), why.size(), MSG_NOSIGNAL | MSG_DONTWAIT);  // the log may lie on a full disk
     return 1;
   }
+  close(kGateFd);
 
   AgentKeeper(init, watched).run();
   if (init.address.empty()) {

@@ -31,13 +31,18 @@ inline constexpr const char* kBootIdFile = "boot_id";
 // sets up its network, so that the caller can move a network interface in.
 struct StartedNode {
   ProcessId process;
-  int gate = -1;  // write end of the pipe it waits on
+  int gate = -1;  // our end of the socket it waits on, and says on what keeps it from starting
 };
 Result<StartedNode> start_node_init(const std::string& self, const NodeInit& init);
-void release(StartedNode& node);
+void release(const StartedNode& node);
+// Waits until it is about to start its agent, or has ended, or patience has, and closes the gate: the error is its own
+// word of why it cannot.
+Result<void> hear(StartedNode& node, Duration patience);
 
 // Ends what runs on a plain node whose first process has ended, or was killed and could not see to it itself.
 void end_plain_node(const std::string& node_dir);
+// The same for every shim that works below a folder, which may be gone. False: some do not end.
+bool end_shims_below(const std::string& folder);
 
 // argv of node-init <-> NodeInit.
 std::vector<std::string> node_init_arguments(const NodeInit& init);

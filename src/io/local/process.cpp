@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern "C" {  // glibc 2.36 forgot to say so itself
@@ -19,6 +20,7 @@ extern "C" {  // glibc 2.36 forgot to say so itself
 
 #include <algorithm>
 
+#include "base/plain_file.h"
 #include "base/text.h"
 
 extern char** environ;
@@ -57,6 +59,19 @@ bool alive(const ProcessId& process) {
   return now && *now == process;
 }
 
+bool is_stopped(pid_t pid) {
+  const auto stat = read_file(format("/proc/{}/stat", pid));
+  const auto close = stat ? stat->rfind(')') : std::string::npos;
+  return close != std::string::npos && close + 2 < stat->size() &&
+         ((*stat)[close + 2] == 'T' || (*stat)[close + 2] == 't');
+}
+
+Instant boot_now() {
+  timespec t{};
+  clock_gettime(CLOCK_BOOTTIME, &t);
+  return Instant{t.tv_sec * 1'000'000 + t.tv_nsec / 1'000};
+}
+
 std::string process_text(const ProcessId& process) { return format("{} {}", process.pid, process.start_ticks); }
 
 std::optional<ProcessId> parse_process(std::string_view text) {
@@ -81,23 +96,30 @@ Result<void> write_pid_file(const std::string& path, const ProcessId& process) {
 
 namespace {
 
-// Runs one of our programs, as us, and was told this id by whoever started it.
-bool runs_for_us(pid_t pid, const std::string& cluster_id) {
+// One that just ends, or has not yet begun with its program, shows nothing of these.
+enum class Whose : unsigned char { kOurs, kAnothers, kNotShown };
+
+// Ours runs one of our programs, as us, and was told this id by whoever started it.
+Whose whose(pid_t pid, const std::string& cluster_id) {
   struct stat owner {};
   char program[PATH_MAX];
   const ssize_t n = readlink(format("/proc/{}/exe", pid).c_str(), program, sizeof program);
-  if (n <= 0 || stat(format("/proc/{}", pid).c_str(), &owner) != 0 || owner.st_uid != geteuid())
-    return false;
+  if (n > 0 && stat(format("/proc/{}", pid).c_str(), &owner) == 0 && owner.st_uid != geteuid())
+    return Whose::kAnothers;
+  if (n <= 0)
+    return errno == ENOENT || errno == ESRCH ? Whose::kNotShown : Whose::kAnothers;
   std::string_view name(program, static_cast<std::size_t>(n));
   if (constexpr std::string_view kReplaced = " (deleted)"; name.ends_with(kReplaced))
     name.remove_suffix(kReplaced.size());  // by an upgrade
   name.remove_prefix(name.rfind('/') + 1);
   if (name != "lockstep" && name != "lockstepd")
-    return false;
+    return Whose::kAnothers;
   const auto environment = read_file(format("/proc/{}/environ", pid));
+  if (!environment || environment->empty())
+    return Whose::kNotShown;
+  const auto variables = split(*environment, '\0');
   const std::string told = format("{}={}", kClusterIdVariable, cluster_id);
-  const auto variables = environment ? split(*environment, '\0') : std::vector<std::string>();
-  return std::find(variables.begin(), variables.end(), told) != variables.end();
+  return std::find(variables.begin(), variables.end(), told) != variables.end() ? Whose::kOurs : Whose::kAnothers;
 }
 
 }  // namespace
@@ -109,9 +131,17 @@ Result<OwnProcess> OwnProcess::prove(const ProcessId& noted, const std::string& 
   if (fd < 0)
     return errno == ESRCH ? not_found(format("process {} is gone", noted.pid)) : os_error("pidfd_open");
   OwnProcess process(noted, fd);
-  if (!alive(noted))
+  constexpr int kLooks = 200;  // of 10 ms
+  Whose found = Whose::kNotShown;
+  for (int look = 0; look < kLooks && found == Whose::kNotShown; ++look) {
+    if ((look > 0 && process.ended(millis(10))) || !alive(noted))
+      return not_found(format("process {} is gone", noted.pid));
+    found = whose(noted.pid, cluster_id);
+  }
+  // It may have ended while we looked.
+  if (found != Whose::kOurs && !alive(noted))
     return not_found(format("process {} is gone", noted.pid));
-  if (!runs_for_us(noted.pid, cluster_id))
+  if (found != Whose::kOurs)
     return denied(format("process {} is none of this cluster's: it is left alone", noted.pid));
   return process;
 }
@@ -207,18 +237,9 @@ std::string command_name(pid_t pid) {
 }
 
 Result<std::string> read_file(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return os_error("cannot read " + path);
-  std::string text;
-  char buffer[8192];
-  ssize_t n;
-  while ((n = read(fd, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<std::size_t>(n));
-  const bool failed = n < 0;
-  const auto error = os_error("cannot read " + path);
-  close(fd);
-  if (failed)
-    return error;
+  auto text = read_plain(path);
+  if (!text && text.error().code != Errc::kDenied)
+    return Error{Errc::kIo, "cannot read " + text.error().message, {}};
   return text;
 }
 

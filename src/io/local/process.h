@@ -22,7 +22,9 @@ struct ProcessId {
 
 std::optional<ProcessId> identify(pid_t pid);  // nullopt when it is gone (or a zombie)
 bool alive(const ProcessId& process);
-std::string process_text(const ProcessId& process);                      // "PID START_TICKS"
+bool is_stopped(pid_t pid);                          // by a signal, or by a debugger
+Instant boot_now();                                  // the boot clock, which counts while the machine is suspended
+std::string process_text(const ProcessId& process);  // "PID START_TICKS"
 std::optional<ProcessId> parse_process(std::string_view text);           // nullopt if it is not such a text
 std::optional<ProcessId> read_pid_file(const std::string& path);         // nullopt if absent or bad; may be gone
 Result<void> write_pid_file(const std::string& path, const ProcessId&);  // 0600

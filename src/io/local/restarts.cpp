@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+#include "base/log_line.h"
+#include "base/plain_file.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -33,16 +35,17 @@ std::string plain(std::string_view text) {
 }
 
 std::string last_line(const std::string& path, std::int64_t from) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
+  const auto opened = open_plain(path, O_RDONLY);
+  if (!opened)
     return {};
+  const int fd = *opened;
   std::string tail(static_cast<std::size_t>(kLogTail), '\0');
   const std::int64_t size = size_of_file(path);
-  const ssize_t n = ::pread(fd, tail.data(), tail.size(), std::max(from, size - kLogTail));
+  const ssize_t n = ::pread(fd, tail.data(), tail.size(), std::max(from > size ? 0 : from, size - kLogTail));
   ::close(fd);
   tail.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
   const auto text = trim(tail);
-  return plain(text.substr(text.rfind('\n') + 1));
+  return plain(without_stamp(text.substr(text.rfind('\n') + 1)));
 }
 
 void read_field(RunNote& note, std::string_view key, std::string_view value) {
@@ -98,14 +101,7 @@ Result<RunNote> parse_run_note(std::string_view text) {
 }
 
 Result<RunNoteFile> RunNoteFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-  struct stat found {};
-  if (fd < 0)
-    return os_error("cannot open " + path);
-  RunNoteFile file(fd);
-  if (::fstat(fd, &found) != 0 || !S_ISREG(found.st_mode))
-    return denied(path + " is in the way and is not a file");
-  return file;
+  return RunNoteFile(TRY(open_plain(path, O_RDWR | O_CREAT)));
 }
 
 RunNoteFile::~RunNoteFile() {

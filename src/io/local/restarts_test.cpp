@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 #include <linux/keyctl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <thread>
 
 #include "base/text.h"
 #include "io/local/daemon.h"
@@ -135,6 +138,25 @@ TEST_F(OwnProcessTest, AnInnocentProcessIsLeftAlone) {
   const ProcessId innocent = start(dir_.file("other"), "");
   EXPECT_EQ(OwnProcess::prove(innocent, "mine").error().code, Errc::kDenied);
   EXPECT_TRUE(alive(innocent));
+}
+
+// While a process ends it has no program and no environment any more, as one that was given none.
+TEST_F(OwnProcessTest, OneThatShowsNothingOfItselfAndEndsIsGone) {
+  std::string program = program_, patience = "1000";
+  char* const argv[] = {program.data(), patience.data(), nullptr};
+  char* const nothing[] = {nullptr};
+  pid_t pid = 0;
+  ASSERT_EQ(::posix_spawn(&pid, program_.c_str(), nullptr, nullptr, argv, nothing), 0);
+  started_.push_back(pid);
+  const auto process = identify(pid);
+  ASSERT_TRUE(process.has_value());
+  EXPECT_EQ(OwnProcess::prove(*process, "mine").error().code, Errc::kDenied) << "it goes on, and shows nothing";
+  std::thread killer([pid] {
+    ::usleep(50'000);
+    ::kill(pid, SIGKILL);
+  });
+  EXPECT_EQ(OwnProcess::prove(*process, "mine").error().code, Errc::kNotFound);
+  killer.join();
 }
 
 TEST_F(OwnProcessTest, EndsEvenWhenItIsStopped) {

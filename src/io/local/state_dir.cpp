@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <optional>
 
 #include "base/mutant.h"
+#include "base/plain_file.h"
 #include "base/text.h"
 #include "io/local/text_check.h"
 
@@ -21,7 +23,9 @@ namespace {
 constexpr std::string_view kMarkLine = "This directory holds the state of a Lockstep cluster.\nid=";
 constexpr std::size_t kIdDigits = 32;
 constexpr std::string_view kMadeByFileSystem = "lost+found";
-constexpr int kSomebodyElseTries = 10;  // of 20 ms, while another `lockstep up` makes the directory
+constexpr const char* kHalfDeletedFile = "lockstep.deleting";
+constexpr const char* kLogTip = "lockstep.tip";  // up to where the log was acknowledged
+constexpr int kSomebodyElseTries = 10;           // of 20 ms, while another `lockstep up` makes the directory
 
 // What we put into one folder of a state directory. A family stands for all names that begin with it: lockstep.db-wal.
 struct Level {
@@ -49,12 +53,12 @@ const Level kPublicLevel{{"api.sock", "ca.pem"}, {}, {}};
 const Level kPkiLevel{{}, {"ca.", "controller.", "node."}, {}};
 const Level kLogLevel{{}, {"controller.log"}, {}};
 const Level kRunLevel{{"api.sock"}, {}, {}};
-const Level kStateLevel{{"lock", "journal", "lease"}, {}, {{"shims", nullptr}}};
+const Level kStateLevel{{"lock", "journal", "journal.tip", "lease"}, {}, {{"shims", nullptr}}};
 const Level kNodeLevel{{"agent.json", "init.pid", "agent.run", "boot_id", "gpus", "hostname"},
                        {"log"},
                        {{"pki", &kPkiLevel}, {"run", &kRunLevel}, {"state", &kStateLevel}}};
 const Level kNodesLevel{{}, {}, {{"*", &kNodeLevel}}};
-const Level kTopLevel{{"hosts", "reserve", "lock", "up.lock", "api.sock"},
+const Level kTopLevel{{"hosts", "reserve", "lock", "api.sock"},
                       {"cluster.conf", "lockstep.", "history.db", "applying", "controller."},
                       {{"public", &kPublicLevel}, {"pki", &kPkiLevel}, {"log", &kLogLevel}, {"nodes", &kNodesLevel}}};
 
@@ -107,8 +111,76 @@ Result<std::string> make_mark(const Folder& folder) {
   return id_here(folder, std::move(id));
 }
 
+// What a claim leaves that is killed before it wrote the mark.
+bool is_of_a_claim(const std::string& name) {
+  return name == kMarkFile + std::string(".new") || name == kOriginFile + std::string(".new") || name == kOriginFile;
+}
 bool empty(const std::vector<std::string>& names) {
-  return std::all_of(names.begin(), names.end(), [](const auto& name) { return name == kMadeByFileSystem; });
+  return std::all_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name == kMadeByFileSystem || is_of_a_claim(name); });
+}
+
+constexpr std::string_view kMadeByUs = "made by lockstep\n", kFoundWithMode = "found empty, with mode ";
+
+// What was there before us stays when the cluster goes, as it was.
+Result<void> note_origin(const Folder& folder, bool made, unsigned mode) {
+  if (made)
+    return folder.write(kOriginFile, kMadeByUs, 0600);
+  if (folder.read(kOriginFile))  // of a claim that was interrupted
+    return {};
+  return folder.write(kOriginFile, format("{}{:o}\n", kFoundWithMode, mode), 0600);
+}
+
+struct Origin {
+  bool made = false;
+  std::optional<unsigned> mode;  // that it had
+};
+Origin origin_of(const Folder& folder) {
+  const auto text = folder.read(kOriginFile);
+  if (!text || *text == kMadeByUs)
+    return {text.ok(), {}};
+  Origin found;
+  if (text->starts_with(kFoundWithMode))
+    found.mode = static_cast<unsigned>(::strtoul(text->c_str() + kFoundWithMode.size(), nullptr, 8) & 0777);
+  return found;
+}
+
+// A claim that came to nothing leaves none of its files, and the directory as it was.
+void undo_claim(const Folder& folder) {
+  const Origin origin = origin_of(folder);
+  const auto names = folder.names();
+  for (const auto& name : names ? *names : std::vector<std::string>())
+    if (is_of_a_claim(name))
+      (void)!::unlinkat(folder.fd(), name.c_str(), 0);
+  if (origin.mode)
+    (void)!::fchmod(folder.fd(), *origin.mode);
+  if (origin.made)
+    (void)!::rmdir(folder.path().c_str());
+}
+
+// A cluster's directory that holds this one. A mark that others could have put there is none.
+std::string cluster_above(std::string path) {
+  for (std::size_t slash = path.rfind('/'); slash != path.npos && slash > 0; slash = path.rfind('/')) {
+    path.resize(slash);
+    struct stat mark {};
+    if (::lstat((path + "/" + kMarkFile).c_str(), &mark) == 0 && S_ISREG(mark.st_mode) &&
+        (mark.st_uid == 0 || mark.st_uid == geteuid()))
+      return path;
+  }
+  return {};
+}
+
+// Whether an empty directory of ours may become a cluster's.
+Result<void> may_be_taken(const Folder& folder, unsigned mode) {
+  if (const std::string above = cluster_above(folder.real_path()); !above.empty())
+    return denied(format("{} lies in {}, the state directory of another cluster: use a directory outside of it",
+                         folder.path(), above));
+  if ((mode & (S_IWGRP | S_IWOTH)) != 0)
+    return denied(format(
+        "{} is open to other users (mode {:o}), and a state directory is for its owner alone: {}", folder.path(), mode,
+        (mode & S_ISVTX) != 0 ? format("name a new directory in it, such as {}/lockstep", folder.path())
+                              : format("use another one, or: chmod go-w {}", folder.path())));
+  return {};
 }
 
 // Versions before the mark: what they wrote says so, and belongs to us as the directory does.
@@ -189,6 +261,9 @@ std::size_t tighten(const Folder& folder) {
     if (known_folder(name) || known_file(name))
       count += tighten_entry(folder, name, known_folder(name) ? folder_mode(name) : for_everybody(name) ? 0644 : 0600);
   count += tighten_files(folder, "pki", 0700) + tighten_files(folder, "log", 0700);
+  if (holds_folder(folder, "public"))
+    if (const auto open_to_all = folder.folder("public", folder_mode("public")))
+      count += tighten_entry(*open_to_all, "ca.pem", 0644);
   if (!holds_folder(folder, "nodes"))
     return count;
   const auto nodes = folder.folder("nodes", pass_through_mode());
@@ -207,30 +282,80 @@ Result<StateDir> ready(Folder folder, std::string id) {
   return dir;
 }
 
-// One look: a state directory, or why not. nullopt: somebody else may be making it just now.
-Result<std::optional<StateDir>> look(const std::string& path, bool last_try) {
-  Folder folder = TRY(Folder::make(path, pass_through_mode()));
+bool locks(const Folder& folder) {
+  constexpr int kTries = 500;
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (::flock(folder.fd(), LOCK_EX | LOCK_NB) == 0)
+      return true;
+    ::usleep(20'000);
+  }
+  return false;
+}
+
+std::vector<std::string> without_those_of_a_claim(std::vector<std::string> names) {
+  std::erase_if(names, is_of_a_claim);
+  return names;
+}
+
+// Takes a directory whose lock is held. kConflict: something was put there meanwhile.
+Result<std::string> mark_one(const Folder& folder, const std::vector<std::string>& names, bool made, unsigned mode) {
+  TRY(note_origin(folder, made, mode));  // first: whenever we are killed, the mode that it had is known
+  // Others may have written here until now: closed first, then looked at once more.
+  if (::fchmod(folder.fd(), pass_through_mode()) != 0)
+    return os_error("cannot set the mode of " + folder.path());
+  if (without_those_of_a_claim(TRY(folder.names())) != without_those_of_a_claim(names))
+    return conflict("");
+  return make_mark(folder);
+}
+
+// One look: a state directory, or why not. nullopt: somebody else may be making it just now. `made`: a look of ours has
+// made the directory, whoever wrote the mark then.
+Result<std::optional<StateDir>> look(const std::string& path, bool last_try, bool& made) {
+  bool made_now = false;
+  Folder folder = TRY(Folder::make(path, pass_through_mode(), &made_now));
+  made = made || made_now;
   auto mark = read_mark(folder);
+  if (mark && made)
+    TRY(note_origin(folder, made, 0));
   if (mark)
     return std::optional<StateDir>(TRY(ready(std::move(folder), std::move(*mark))));
   if (mark.error().code != Errc::kNotFound)
     return unreadable_mark(folder, mark.error());
+  // Two that begin at once make one cluster: only who holds the lock takes the directory.
+  if (!locks(folder))
+    return conflict(format("{} is locked by another `lockstep up` or `lockstep down`: try again", path));
+  if (read_mark(folder))
+    return look(path, last_try, made);  // written while we came
   const auto names = TRY(folder.names());
   const bool takes = empty(names) || made_by_older_version(folder) || mutant(Mutant::kForeignDirectory);
   if (!takes && !last_try)
     return std::optional<StateDir>();
   if (!takes)
     return not_ours(folder, names);
-  // Others may have written here until now: closed first, then looked at once more.
   struct stat found {};
-  if (::fstat(folder.fd(), &found) != 0 || ::fchmod(folder.fd(), pass_through_mode()) != 0)
-    return os_error("cannot set the mode of " + path);
-  if (TRY(folder.names()) != names) {
-    (void)!::fchmod(folder.fd(), found.st_mode & 07777);
-    return not_ours(folder, TRY(folder.names()));
+  if (::fstat(folder.fd(), &found) != 0)
+    return os_error(path);
+  if (const auto may = empty(names) ? may_be_taken(folder, found.st_mode & 07777) : Result<void>(); !may) {
+    if (made)
+      ::rmdir(path.c_str());
+    return may.error();
   }
-  std::string id = TRY(make_mark(folder));
-  return std::optional<StateDir>(TRY(ready(std::move(folder), std::move(id))));
+  auto id = mark_one(folder, names, made, found.st_mode & 0777);
+  if (!id) {  // a full disk, or somebody was quicker
+    const auto now = TRY(folder.names());
+    const bool another_of_us = read_mark(folder).ok();
+    if (!another_of_us && empty(names))
+      undo_claim(folder);
+    if (!another_of_us && made)
+      (void)!::rmdir(path.c_str());
+    if (id.error().code == Errc::kConflict && another_of_us && !last_try)
+      return std::optional<StateDir>();
+    return id.error().code == Errc::kConflict ? not_ours(folder, now) : id.error();
+  }
+  StateDir dir = TRY(ready(std::move(folder), std::move(*id)));
+  dir.is_new = empty(names);
+  (void)!::flock(dir.folder.fd(), LOCK_UN);
+  return std::optional<StateDir>(std::move(dir));
 }
 
 // --- removing ---
@@ -272,7 +397,8 @@ Result<void> remove_known(const Folder& folder, const Level& level, const Remova
                           std::vector<std::string>& kept) {
   for (const auto& name : TRY(folder.names())) {
     const std::string path = folder.path() + "/" + name;
-    const bool is_mark = &level == &kTopLevel && name == kMarkFile;  // last: what is interrupted stays ours
+    // Last: what is interrupted stays ours.
+    const bool is_mark = &level == &kTopLevel && (name == kMarkFile || name == kOriginFile || name == kHalfDeletedFile);
     if (is_mark || (&level == &kTopLevel && name == kMadeByFileSystem))
       continue;
     const bool is_folder = holds_folder(folder, name);
@@ -301,9 +427,10 @@ unsigned pass_through_mode() { return serves_others() ? 0711 : 0700; }
 std::string user_of(const std::string& directory) {
   constexpr int kTries = 100;
   constexpr useconds_t kTryAgainUs = 20'000;
-  const int fd = ::open((directory + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0)
+  const auto opened = open_plain(directory + "/lock", O_RDONLY);
+  if (!opened)
     return {};
+  const int fd = *opened;
   std::string who;
   for (int tries = 0; ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
     char pid[32] = "";
@@ -321,8 +448,9 @@ std::string user_of(const std::string& directory) {
 std::size_t close_to_others(const StateDir& dir) { return tighten(dir.folder); }
 
 Result<StateDir> claim_state_dir(const std::string& path) {
+  bool made = false;
   for (int tries = 1;; ++tries) {
-    auto found = TRY(look(path, tries == kSomebodyElseTries));
+    auto found = TRY(look(path, tries == kSomebodyElseTries, made));
     if (found)
       return std::move(*found);
     ::usleep(20'000);
@@ -342,19 +470,49 @@ Result<StateDir> find_state_dir(const std::string& path) {
   return empty(names) ? not_found(path + " holds no cluster") : not_ours(folder, names);
 }
 
-Result<std::vector<std::string>> remove_state_dir(StateDir dir) {
+Result<bool> remove_begun_claim(const std::string& path) {
+  const Folder folder = TRY(Folder::open(path));
+  if (!locks(folder))
+    return conflict(format("{} is locked by another `lockstep up` or `lockstep down`: try again", path));
+  const auto names = TRY(folder.names());
+  if (!empty(names) || std::none_of(names.begin(), names.end(), is_of_a_claim))
+    return false;
+  undo_claim(folder);
+  return true;
+}
+
+bool is_half_deleted(const Folder& folder) { return folder.read(kHalfDeletedFile).ok(); }
+
+std::string half_deleted_text(const std::string& path) {
+  return format(
+      "{0} is half deleted: a `lockstep down --delete` of it did not come to its end. This removes the rest: lockstep "
+      "down --delete --dir {0}",
+      path);
+}
+
+Result<Removed> remove_state_dir(StateDir dir) {
   struct stat found {};
   if (::fstat(dir.folder.fd(), &found) != 0)
     return os_error(dir.folder.path());
-  std::vector<std::string> kept;
-  TRY(remove_known(dir.folder, kTopLevel, {found.st_dev, dir.folder.path().size() + 1}, kept));
-  if (!kept.empty())
-    return kept;
-  TRY(remove_entry(dir.folder.fd(), kMarkFile, dir.file(kMarkFile), found.st_dev));
+  Removed removed;
+  // Of a log that has lost its end a controller would say that it is damaged. Without room for a note of it the log's
+  // tip goes first, after which nobody misses anything.
+  (void)dir.folder.write(kHalfDeletedFile, "", 0600);
+  TRY(remove_entry(dir.folder.fd(), kLogTip, dir.file(kLogTip), found.st_dev));
+  TRY(remove_known(dir.folder, kTopLevel, {found.st_dev, dir.folder.path().size() + 1}, removed.kept));
+  TRY(remove_entry(dir.folder.fd(), kHalfDeletedFile, dir.file(kHalfDeletedFile), found.st_dev));
+  if (!removed.kept.empty())
+    return removed;
+  const Origin origin = origin_of(dir.folder);
+  for (const char* last : {kMarkFile, kOriginFile})
+    TRY(remove_entry(dir.folder.fd(), last, dir.file(last), found.st_dev));
+  if (origin.mode)
+    (void)!::fchmod(dir.folder.fd(), *origin.mode);
   // A mount point stays, and a file system's own folder in it.
-  if (::rmdir(dir.folder.path().c_str()) != 0 && errno != EBUSY && errno != ENOTEMPTY)
+  removed.directory_stays = !origin.made || ::rmdir(dir.folder.path().c_str()) != 0;
+  if (origin.made && removed.directory_stays && errno != EBUSY && errno != ENOTEMPTY)
     return os_error("cannot remove " + dir.folder.path());
-  return kept;
+  return removed;
 }
 
 }  // namespace lockstep

@@ -5,6 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <thread>
+#include <vector>
+
 #include "base/mutant.h"
 #include "io/local/process.h"
 #include "io/temp_dir.h"
@@ -68,10 +71,28 @@ TEST_F(StateDirTest, ANewOrEmptyOneIsTakenAndKnownAgain) {
   EXPECT_EQ(mode_there(at("new/lockstep.id")), 0600u);
   EXPECT_EQ(claim_state_dir(at("new"))->id, made->id);
   EXPECT_EQ(find_state_dir(at("new"))->id, made->id);
-  ASSERT_EQ(::mkdir(at("empty").c_str(), 0777), 0);
+  ASSERT_EQ(::mkdir(at("empty").c_str(), 0755), 0);
   EXPECT_EQ(find_state_dir(at("empty")).error().code, Errc::kNotFound);
   EXPECT_NE(claim_state_dir(at("empty"))->id, made->id);
   EXPECT_EQ(mode_there(at("empty")), pass_through_mode());
+}
+
+// Whoever of them makes the directory and whoever marks it: it was not there before.
+TEST_F(StateDirTest, SomeThatBeginAtOnceMakeOneThatIsRemovedWhole) {
+  for (int round = 0; round < 100; ++round) {
+    const std::string path = at("both");
+    std::vector<std::string> ids(4);
+    std::vector<std::thread> threads;
+    for (auto& id : ids)
+      threads.emplace_back([&] {
+        const auto made = claim_state_dir(path);
+        id = made ? made->id : made.error().message;
+      });
+    for (auto& thread : threads) thread.join();
+    for (const auto& id : ids) EXPECT_EQ(id, ids[0]);
+    ASSERT_TRUE(remove_state_dir(std::move(*find_state_dir(path))).ok());
+    ASSERT_FALSE(exists(path)) << "round " << round;
+  }
 }
 
 TEST_F(StateDirTest, OneOfAnOlderVersionIsTakenAndClosed) {
@@ -156,11 +177,11 @@ TEST_F(StateDirTest, OnlyWhatIsOursIsRemoved) {
   put("c/pki/corporate.pem");
   put("c/log/mine.log");
   ASSERT_EQ(::symlink(at("elsewhere").c_str(), at("c/nodes/n1/link").c_str()), 0);
-  const auto kept = remove_state_dir(std::move(*dir));
-  ASSERT_TRUE(kept.ok()) << kept.error().message;
-  EXPECT_EQ(*kept, (std::vector<std::string>{"locked.txt", "log/mine.log", "nodes/backup/thesis.tex", "nodes/n1/link",
-                                             "nodes/n1/notes.txt", "nodes/n1/state/results", "nodes/thesis.tex",
-                                             "pki/corporate.pem", "work"}));
+  const auto removed = remove_state_dir(std::move(*dir));
+  ASSERT_TRUE(removed.ok()) << removed.error().message;
+  EXPECT_EQ(removed->kept, (std::vector<std::string>{"locked.txt", "log/mine.log", "nodes/backup/thesis.tex",
+                                                     "nodes/n1/link", "nodes/n1/notes.txt", "nodes/n1/state/results",
+                                                     "nodes/thesis.tex", "pki/corporate.pem", "work"}));
   for (const std::string file :
        {"work/train.py", "nodes/thesis.tex", "nodes/backup/thesis.tex", "nodes/n1/state/results/a"})
     EXPECT_TRUE(exists(at("c/" + file))) << file;
@@ -172,8 +193,126 @@ TEST_F(StateDirTest, OnlyWhatIsOursIsRemoved) {
 
   auto other = claim_state_dir(at("d"));
   put("d/lockstep.db");
-  EXPECT_TRUE(remove_state_dir(std::move(*other))->empty());
+  const auto whole = remove_state_dir(std::move(*other));
+  EXPECT_TRUE(whole->kept.empty() && !whole->directory_stays);
   EXPECT_FALSE(exists(at("d")));
+}
+
+TEST_F(StateDirTest, WhatWasThereBeforeUsStaysAsItWas) {
+  for (const unsigned mode : {0755u, 0700u, 0750u}) {
+    ASSERT_EQ(::mkdir(at("found").c_str(), 0700), 0);
+    ASSERT_EQ(::chmod(at("found").c_str(), mode), 0);
+    ASSERT_TRUE(claim_state_dir(at("found")).ok());
+    auto again = claim_state_dir(at("found"));  // a second start does not forget
+    ASSERT_TRUE(again.ok());
+    put("found/lockstep.db");
+    const auto removed = remove_state_dir(std::move(*again));
+    ASSERT_TRUE(removed.ok()) << removed.error().message;
+    EXPECT_TRUE(removed->directory_stays && removed->kept.empty());
+    EXPECT_EQ(mode_there(at("found")), mode);
+    EXPECT_EQ(::rmdir(at("found").c_str()), 0) << "something of ours was left";
+  }
+}
+
+TEST_F(StateDirTest, OneThatOthersMayWriteToIsRefused) {
+  for (const unsigned mode : {01777u, 0777u, 0775u, 0770u, 0722u}) {
+    const std::string path = at("open");
+    ASSERT_EQ(::mkdir(path.c_str(), 0700), 0);
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    const auto refused = claim_state_dir(path);
+    ASSERT_FALSE(refused.ok()) << mode;
+    EXPECT_EQ(refused.error().code, Errc::kDenied);
+    EXPECT_NE(refused.error().message.find("open to other users"), std::string::npos) << refused.error().message;
+    EXPECT_EQ(mode_there(path), mode) << "its mode is none of our business";
+    EXPECT_EQ(::rmdir(path.c_str()), 0) << "something was written there";
+  }
+}
+
+TEST_F(StateDirTest, NoClusterLiesInAnother) {
+  ASSERT_TRUE(claim_state_dir(at("outer")).ok());
+  ASSERT_EQ(::mkdir(at("outer/found").c_str(), 0700), 0);
+  ASSERT_EQ(::symlink(at("outer").c_str(), at("way").c_str()), 0);
+  for (const char* inner : {"outer/new", "outer/found", "outer/public/new/deep", "way/new"}) {
+    const auto refused = claim_state_dir(at(inner));
+    ASSERT_FALSE(refused.ok()) << inner;
+    EXPECT_NE(refused.error().message.find("the state directory of another cluster"), std::string::npos) << inner;
+    EXPECT_NE(refused.error().message.find(dir_.path()), std::string::npos) << inner;
+  }
+  EXPECT_FALSE(exists(at("outer/new")));
+  EXPECT_TRUE(exists(at("outer/found")));
+  ASSERT_EQ(::mkdir(at("above").c_str(), 0700), 0);
+  ASSERT_TRUE(claim_state_dir(at("above/inner")).ok());
+  EXPECT_NE(claim_state_dir(at("above")).error().message.find("not empty"), std::string::npos);
+  if (::geteuid() == 0) {  // what somebody else calls a mark keeps nobody from anything
+    put("shared/lockstep.id");
+    ASSERT_EQ(::chown(at("shared/lockstep.id").c_str(), 12345, 12345), 0);
+    EXPECT_TRUE(claim_state_dir(at("shared/mine")).ok());
+  }
+}
+
+// What keeps it from its note or from its mark, as a full disk would.
+TEST_F(StateDirTest, AClaimThatFailsLeavesADirectoryAsItWas) {
+  for (const char* blocked : {"lockstep.dir.new", "lockstep.id.new"}) {
+    ASSERT_EQ(::mkdir(at("found").c_str(), 0700), 0);
+    ASSERT_EQ(::chmod(at("found").c_str(), 0750), 0);
+    const std::string blocker = at("found/" + std::string(blocked));
+    ASSERT_EQ(::mkdir(blocker.c_str(), 0700), 0);
+    EXPECT_FALSE(claim_state_dir(at("found")).ok());
+    EXPECT_EQ(mode_there(at("found")), 0750u) << blocked;
+    ASSERT_EQ(::rmdir(blocker.c_str()), 0);
+    EXPECT_EQ(::rmdir(at("found").c_str()), 0) << blocked << ": something of ours was left";
+  }
+}
+
+TEST_F(StateDirTest, WhatAKilledClaimLeftIsRemoved) {
+  const auto left = [&](const std::string& file, const std::string& text) {
+    put("half/" + file, text, 0600);
+    ASSERT_EQ(::chmod(at("half").c_str(), 0711), 0);
+  };
+  left("lockstep.dir", "found empty, with mode 750\n");
+  left("lockstep.id.new", "");
+  EXPECT_TRUE(*remove_begun_claim(at("half")));
+  EXPECT_EQ(mode_there(at("half")), 0750u);
+  EXPECT_FALSE(*remove_begun_claim(at("half"))) << "nothing is left of it";
+  left("lockstep.dir.new", "found");
+  EXPECT_TRUE(*remove_begun_claim(at("half")));
+  EXPECT_TRUE(exists(at("half"))) << "nobody knows who made it";
+  left("lockstep.dir", "made by lockstep\n");
+  EXPECT_TRUE(*remove_begun_claim(at("half")));
+  EXPECT_FALSE(exists(at("half")));
+  left("lockstep.dir", "made by lockstep\n");
+  put("half/mine.txt");
+  EXPECT_FALSE(*remove_begun_claim(at("half")));
+  EXPECT_TRUE(exists(at("half/mine.txt")) && exists(at("half/lockstep.dir")));
+  ASSERT_TRUE(claim_state_dir(at("whole")).ok());
+  EXPECT_FALSE(*remove_begun_claim(at("whole")));
+  EXPECT_TRUE(find_state_dir(at("whole")).ok());
+}
+
+TEST_F(StateDirTest, ARemovalThatDidNotComeToItsEndIsKnown) {
+  auto dir = claim_state_dir(at("c"));
+  EXPECT_FALSE(is_half_deleted(dir->folder));
+  put("c/cluster.conf");
+  put("c/lockstep.db");
+  put("c/lockstep.deleting", "");
+  EXPECT_TRUE(is_half_deleted(dir->folder));
+  put("c/mine.txt");
+  const auto removed = remove_state_dir(std::move(*dir));
+  EXPECT_EQ(removed->kept, std::vector<std::string>{"mine.txt"});
+  auto rest = find_state_dir(at("c"));
+  EXPECT_FALSE(is_half_deleted(rest->folder)) << "this one came to its end";
+  ASSERT_EQ(::unlink(at("c/mine.txt").c_str()), 0);
+  EXPECT_TRUE(remove_state_dir(std::move(*rest)).ok());
+  EXPECT_FALSE(exists(at("c")));
+}
+
+TEST_F(StateDirTest, AClaimThatWasKilledIsBegunAgain) {
+  for (const char* left : {"lockstep.id.new", "lockstep.dir.new", "lockstep.dir"}) {
+    put("half/" + std::string(left), "", 0600);
+    auto dir = claim_state_dir(at("half"));
+    ASSERT_TRUE(dir.ok()) << left << ": " << dir.error().message;
+    ASSERT_TRUE(remove_state_dir(std::move(*dir)).ok());
+  }
 }
 
 }  // namespace

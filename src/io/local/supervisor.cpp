@@ -22,13 +22,8 @@ namespace lockstep {
 
 namespace {
 
+constexpr int kLookEveryMs = 10'000;            // at the size of the log
 constexpr Duration kEndPatience = seconds(10);  // between SIGTERM and SIGKILL
-
-Instant now() {
-  timespec t{};
-  clock_gettime(CLOCK_BOOTTIME, &t);
-  return Instant{t.tv_sec * 1'000'000 + t.tv_nsec / 1'000};
-}
 
 class Supervisor {
  public:
@@ -41,8 +36,9 @@ class Supervisor {
   int run() {
     take_over();
     while (!ending_) {
-      if (!process_ && now() >= next_start_)
+      if (!process_ && boot_now() >= next_start_)
         start();
+      rotate_log(what_.log_path);
       turn();
     }
     if (process_ && !process_->end(kEndPatience))
@@ -66,7 +62,7 @@ class Supervisor {
 
   void began(OwnProcess process) {
     process_.emplace(std::move(process));
-    started_at_ = now();
+    started_at_ = boot_now();
     note_.process = process_->id();
     note_.next_at_s = 0;
     file_.write(note_);
@@ -75,7 +71,7 @@ class Supervisor {
   void start() {
     log_from_ = size_of_file(what_.log_path);
     const auto started = start_daemon({what_.argv, {{kClusterIdVariable, what_.cluster_id}}, what_.log_path});
-    started_at_ = now();
+    started_at_ = boot_now();
     if (!started)
       return ended(started.error().message, true);
     auto process = OwnProcess::prove(*started, what_.cluster_id);
@@ -88,8 +84,8 @@ class Supervisor {
   }
 
   void ended(const std::string& how, bool by_itself) {
-    const Duration pause = backoff_.after(now() - started_at_);
-    next_start_ = now() + pause;
+    const Duration pause = backoff_.after(boot_now() - started_at_);
+    next_start_ = boot_now() + pause;
     process_.reset();
     note_.process.reset();
     ++note_.ends;
@@ -113,8 +109,8 @@ class Supervisor {
 
   void turn() {
     pollfd fds[2] = {{signals_, POLLIN, 0}, {process_ ? process_->fd() : -1, POLLIN, 0}};
-    const std::int64_t wait_us = std::max<std::int64_t>(0, (next_start_ - now()).us);
-    if (poll(fds, 2, process_ ? -1 : static_cast<int>((wait_us + 999) / 1000)) <= 0)
+    const std::int64_t wait_us = std::max<std::int64_t>(0, (next_start_ - boot_now()).us);
+    if (poll(fds, 2, process_ ? kLookEveryMs : static_cast<int>((wait_us + 999) / 1000)) <= 0)
       return;
     if (fds[1].revents != 0)
       look_at_process();
@@ -124,7 +120,7 @@ class Supervisor {
     ending_ = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
     if (info.ssi_signo == SIGHUP) {
       backoff_.forgive();
-      next_start_ = now();
+      next_start_ = boot_now();
     }
   }
 
@@ -158,6 +154,7 @@ int run_supervisor(const Supervised& what) {
   sigemptyset(&watched);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&watched, number);
   sigprocmask(SIG_BLOCK, &watched, nullptr);
+  signal(SIGXFSZ, SIG_IGN);  // a note that cannot be written is not worth an end
   prctl(PR_SET_NAME, "lockstep-keeper");
   const int signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
   auto file = RunNoteFile::open(what.note_path);

@@ -28,13 +28,18 @@ std::vector<std::string> words_of(pid_t pid, const char* file) {
   return text ? split(*text, '\0') : std::vector<std::string>();
 }
 
+// Each of our long-lived processes has one of these among its arguments. Nothing below: another cluster may live there.
+bool names_directory(const std::string& word, const std::string& directory) {
+  return word == directory || word == directory + "/controller.run" || word == directory + "/hosts";
+}
+
 bool works_for(pid_t pid, const std::string& directory) {
   struct stat owner {};
   if (stat(format("/proc/{}", pid).c_str(), &owner) != 0 || owner.st_uid != geteuid())
     return false;
   const auto words = words_of(pid, "cmdline");
   return std::any_of(words.begin(), words.end(),
-                     [&](const std::string& word) { return word == directory || word.starts_with(directory + "/"); });
+                     [&](const std::string& word) { return names_directory(word, directory); });
 }
 
 std::string told_id(pid_t pid) {
@@ -57,6 +62,11 @@ std::vector<OwnProcess> survivors(const std::string& cluster_id, std::string_vie
       out.push_back(std::move(*proven));
   }
   return out;
+}
+
+std::string node_of(pid_t first_process) {
+  const auto words = words_of(first_process, "cmdline");
+  return words.size() > 2 && words[1] == "node-init" ? words[2] : "";
 }
 
 std::string id_of_those_in(const std::string& directory) {

@@ -16,6 +16,9 @@ inline constexpr std::string_view kSupervisorName = "lockstep-keeper", kControll
 // Those of this name (/proc/PID/comm) that are proven to be the cluster's.
 std::vector<OwnProcess> survivors(const std::string& cluster_id, std::string_view name);
 
+// The node whose first process this is; "" = none's.
+std::string node_of(pid_t first_process);
+
 // The id of the cluster whose processes run for this very directory, by their arguments: where the directory's own mark
 // cannot be read. "" = none does.
 std::string id_of_those_in(const std::string& directory);

@@ -3,10 +3,12 @@
 #include <poll.h>
 
 #include "base/text.h"
+#include "frontends/slurm/client/query_times.h"
 
 namespace lockstep {
 
 namespace {
+constexpr std::int64_t kCuriousMs = 2000;              // a wait longer than this has a foreseen end, perhaps
 constexpr int kDescriptors = 8;                        // connections and events while a step runs
 constexpr std::int64_t kQuietMs = 300;                 // a grant within this time is not announced as a wait
 constexpr Duration kControllerPatience = minutes(15);  // how long a pause or a restart of the controller may take
@@ -14,6 +16,85 @@ constexpr Duration kControllerPatience = minutes(15);  // how long a pause or a 
 std::string_view failed_words(const Voice& voice) {
   return voice.command() == "salloc" ? "Job submit/allocate failed" : "Unable to allocate resources";
 }
+
+bool ends(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP; }
+
+bool is_away(const Error& error) {
+  const bool lost = error.code == Errc::kUnavailable || error.code == Errc::kIo || error.code == Errc::kTimeout;
+  return lost && error.field != "read-only";
+}
+
+// As long as the wait itself bears with a controller that is away: to cancel twice is to cancel once.
+Result<void> cancel_surely(const ClientContext& context, JobId id) {
+  const std::int64_t until = monotonic_ms() + kControllerPatience.millis();
+  Api own(context, Bearing::kAtOnce);
+  for (;;) {
+    auto done = own.cancel(format("{}", id.value), 0, CancelJob::Reach::kEverything, context.patience);
+    if (done || !is_away(done.error()) || monotonic_ms() >= until)
+      return done;
+    sleep_for(millis(200));
+  }
+}
+
+using Cancelled = Pending<Result<void>>;
+Cancelled cancel(const ClientContext& context, JobId id) {
+  return Cancelled([&context, id] { return cancel_surely(context, id); });
+}
+
+// True: the job is gone, or was before.
+bool is_gone(const Result<void>& done, JobId id, const Voice& voice) {
+  if (done || done.error().code == Errc::kNotFound || done.error().code == Errc::kConflict)
+    return true;
+  voice.error(
+      format("job {0} may not be cancelled yet: {1}. `scancel {0}` cancels it, and a job that nobody waits for is "
+             "cancelled after a while",
+             id.value, done.error().message));
+  return false;
+}
+
+// Waits for a controller that is away, as scancel does: a job left behind would be granted to nobody, and would keep
+// its nodes until it is known that its client has gone. Who does not want to wait gives one more signal.
+bool take_back(const ClientContext& context, JobId id, const Voice& voice, SignalDesk& signals) {
+  Cancelled cancelled = cancel(context, id);
+  if (cancelled.refused()) {  // there is no thread for it
+    Api own(context, Bearing::kAtOnce);
+    return is_gone(own.cancel(format("{}", id.value), 0, CancelJob::Reach::kEverything, seconds(5)), id, voice);
+  }
+  bool told = false;
+  for (;;) {
+    ::pollfd waits[] = {{cancelled.fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
+    ::poll(waits, std::size(waits), told ? -1 : static_cast<int>(kQuietMs));
+    if (const auto done = cancelled.take())
+      return is_gone(*done, id, voice);
+    for (const int signal : signals.take()) {
+      if (!ends(signal))
+        continue;
+      voice.error(
+          format("job {0} is not cancelled: the controller has not answered. `scancel {0}` cancels it", id.value));
+      return false;
+    }
+    if (!told)
+      voice.info(
+          format("job {}: waiting for the controller to cancel it; one more signal leaves at once, and the job stays",
+                 id.value));
+    told = true;
+  }
+}
+
+// When the cluster foresees the start, and who says more: for who waits. The planner needs a moment to know.
+using Foresight = Pending<Result<std::string>>;
+Foresight ask_when(const ClientContext& context, JobId id) {
+  return Foresight([&context, id]() -> Result<std::string> {
+    Api api(context, Bearing::kAtOnce);
+    const auto reply = TRY(api.call("GET", format("/slurm/v1/squeue?jobs={}&columns=starttime", id.value)));
+    const auto start = parse_uint(trim(reply.body));
+    const std::string why = format("`lockstep explain {}` says why it waits", id.value);
+    if (!start || *start == 0)
+      return why;
+    return format("expected start {}; {}", time_text(static_cast<std::int64_t>(*start), "", "", 0), why);
+  });
+}
+
 }  // namespace
 
 JobEnd watch_end(const ClientContext& context, JobId id) {
@@ -33,42 +114,57 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
     voice.error(format("{}: too few file descriptors are left: raise the limit (ulimit -n)", failed));
     return std::nullopt;
   }
-  const auto id = api.submit(request);
+  const auto id = [&] {
+    const MayBeEnded open(
+        format("{}: error: ended before the cluster answered. Whether the job was submitted is not known: "
+               "squeue --me shows it\n",
+               voice.command()));
+    return api.submit(request);
+  }();
   if (!id) {
     say_refusal(voice, failed, id.error());
     return std::nullopt;
   }
+  if (!api.warning().empty())
+    voice.warning(format("job {}: {}", id->value, api.warning()));
   Pending<Result<JobAnswer>> start([&context, job = *id]() {
     Api own(context);
     return own.wait(job, Api::Until::kAllocated, true, kControllerPatience);
   });
   const std::int64_t asked_ms = monotonic_ms();
-  bool announced = false;
+  bool announced = false, curious = true;
+  Foresight when;
   for (;;) {
     const std::int64_t waited = monotonic_ms() - asked_ms;
+    if (curious && waited >= kCuriousMs) {
+      curious = false;
+      when = ask_when(context, *id);
+    }
+    if (const auto told = when.take(); told && *told)
+      voice.info(format("job {}: {}", id->value, **told));
     if (!announced && waited >= kQuietMs) {
       if (voice.command() == "salloc")
         voice.info(format("Pending job allocation {}", id->value));
       voice.info(format("job {} queued and waiting for resources", id->value));
       announced = true;
     }
-    std::int64_t timeout = announced ? -1 : kQuietMs - waited;
+    std::int64_t timeout = !announced ? kQuietMs - waited : curious ? kCuriousMs - waited : -1;
     if (immediate) {
       if (waited >= immediate->millis()) {
-        (void)api.cancel(format("{}", id->value), 0, CancelJob::Reach::kEverything);
+        take_back(context, *id, voice, signals);
         voice.error(format("{}: Requested nodes are busy", failed));
         return std::nullopt;
       }
       const std::int64_t left = immediate->millis() - waited;
       timeout = timeout < 0 ? left : std::min(timeout, left);
     }
-    ::pollfd waits[] = {{start.fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
-    ::poll(waits, 2, static_cast<int>(timeout));
+    ::pollfd waits[] = {{start.fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}, {when.fd(), POLLIN, 0}};
+    ::poll(waits, std::size(waits), static_cast<int>(timeout));
     for (const int signal : signals.take()) {
-      if (signal != SIGINT && signal != SIGTERM && signal != SIGQUIT && signal != SIGHUP)
+      if (!ends(signal))
         continue;
-      (void)api.cancel(format("{}", id->value), 0, CancelJob::Reach::kEverything);
-      voice.info(format("Job allocation {} has been revoked.", id->value));
+      if (take_back(context, *id, voice, signals))
+        voice.info(format("Job allocation {} has been revoked.", id->value));
       return std::nullopt;
     }
     auto answer = start.take();
@@ -76,7 +172,7 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
       continue;
     if (!*answer) {
       voice.error(format("{}: job {}: {}", failed, id->value, answer->error().message));
-      (void)api.cancel(format("{}", id->value), 0, CancelJob::Reach::kEverything);
+      take_back(context, *id, voice, signals);
       return std::nullopt;
     }
     const Job& job = *(*answer)->job;

@@ -1,6 +1,10 @@
 #include "frontends/slurm/client/api.h"
 
+#include <sys/random.h>
+
 #include "base/text.h"
+#include "frontends/slurm/client/query_times.h"
+#include "frontends/slurm/client/signal_desk.h"
 #include "wire/api.h"
 #include "wire/foresight.h"
 
@@ -27,6 +31,14 @@ Result<JobAnswer> job_answer(std::string_view body) {
   return out;
 }
 
+// 128 bits; "" where the kernel has none to give.
+std::string random_name() {
+  std::uint64_t bits[2];
+  if (::getrandom(bits, sizeof bits, 0) != sizeof bits)
+    return {};
+  return format("{:016x}{:016x}", bits[0], bits[1]);
+}
+
 bool connection_lost(const Error& error) {
   return error.code == Errc::kUnavailable || error.code == Errc::kIo || error.code == Errc::kTimeout;
 }
@@ -47,8 +59,8 @@ std::string url_escaped(std::string_view text) {
 }
 
 Result<ApiClient::Reply> Api::call(std::string_view method, std::string_view target, std::string_view body,
-                                   std::optional<Duration> timeout) {
-  auto reply = line_.call(method, target, body, timeout);
+                                   std::optional<Duration> timeout, bool is_named) {
+  auto reply = line_.call(method, target, body, timeout, is_named);
   if (reply && reply->status >= 400)
     return decode_error(reply->body, reply->status);
   return reply;
@@ -60,14 +72,21 @@ Result<std::string> Api::name() {
 }
 
 Result<JobId> Api::submit(const SubmitRequest& request) {
-  const auto reply = TRY(call("POST", "/v1/jobs", encode(request)));
-  return decode_submitted(reply.body);
+  const std::string name = random_name();
+  const std::string target = name.empty() ? "/v1/jobs" : "/v1/jobs?request=" + name;
+  const auto reply = TRY(call("POST", target, encode(request), {}, !name.empty()));
+  Submitted submitted = TRY(decode_submitted(reply.body));
+  warning_ = std::move(submitted.warning);
+  return submitted.job;
 }
 
 Result<std::string> Api::try_submit(const SubmitRequest& request) {
   CHECK(request.test_only);
   const auto reply = TRY(call("POST", "/v1/jobs", encode(request)));
-  return TRY(decode_try_submit(reply.body)).message;
+  const TrySubmit tried = TRY(decode_try_submit(reply.body));
+  if (!tried.foreseen.start)
+    return tried.message;
+  return sentence(tried.job, tried.foreseen, time_text(tried.foreseen.start.seconds(), "", "", 0));
 }
 
 Result<Ref<Job>> Api::job_named(const std::string& id) {
@@ -86,8 +105,10 @@ Result<JobAnswer> Api::job_with_steps(JobId id) {
 }
 
 Result<Ref<Step>> Api::create_step(const StepRequest& request) {
-  const auto reply =
-      TRY(call("POST", format("/v1/jobs/{}/steps?wait=started", request.job.value), encode(request), kForever));
+  const std::string name = random_name();
+  const std::string target =
+      format("/v1/jobs/{}/steps?wait=started&presence=1{}{}", request.job.value, name.empty() ? "" : "&request=", name);
+  const auto reply = TRY(call("POST", target, encode(request), kForever, !name.empty()));
   if (auto started = decode_started(reply.body); started && started->step)
     return started->step;
   // Only its number: it still waits for resources.
@@ -153,8 +174,9 @@ Result<JobAnswer> Api::wait(JobId id, Until until, bool presence, Duration patie
   }
 }
 
-Result<void> Api::cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach) {
-  TRY(call("POST", format("/v1/jobs/{}/cancel", target), encode(CancelJob{{}, signal, reach})));
+Result<void> Api::cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach,
+                         std::optional<Duration> within) {
+  TRY(call("POST", format("/v1/jobs/{}/cancel", target), encode(CancelJob{{}, signal, reach}), within));
   return {};
 }
 
@@ -162,13 +184,25 @@ Result<CancelledMany> Api::cancel_many(const CancelMany& ask) {
   return decode_cancelled_many(TRY(call("POST", "/v1/jobs/cancel", encode(ask))).body);
 }
 
-Result<void> Api::end(JobId id, ExitStatus exit, bool client_lost) {
-  TRY(call("POST", format("/v1/jobs/{}/end", id.value), encode(EndJob{id, exit, client_lost})));
+Result<void> Api::end(JobId id, ExitStatus exit, bool client_lost, std::optional<Duration> within) {
+  const std::int64_t done_ms = monotonic_ms();
+  std::string body;
+  const auto as_sent = [&]() -> std::string_view {
+    body = encode(EndJob{id, exit, client_lost, millis(monotonic_ms() - done_ms)});
+    return body;
+  };
+  // Ending it twice is ending it once, so it may be sent again.
+  const auto reply =
+      TRY(line_.call_as_sent("POST", format("/v1/jobs/{}/end", id.value), as_sent, within, !within.has_value()));
+  if (reply.status >= 400)
+    return decode_error(reply.body, reply.status);
   return {};
 }
 
-Result<void> Api::signal_step(JobId id, StepNo number, std::int32_t signal) {
-  TRY(call("POST", format("/v1/steps/{}.{}/signal", id.value, number), encode(SignalStep{id, number, signal})));
+Result<void> Api::signal_step(JobId id, StepNo number, std::int32_t signal, std::optional<Duration> within) {
+  const bool may_repeat = signal == 0 && !within;  // to end it twice is to end it once; a signal would arrive twice
+  TRY(call("POST", format("/v1/steps/{}.{}/signal", id.value, number), encode(SignalStep{id, number, signal}), within,
+           may_repeat));
   return {};
 }
 

@@ -23,10 +23,11 @@ class Api {
 
   // One request (see Asking). A reply of 400 and above is an Error.
   Result<ApiClient::Reply> call(std::string_view method, std::string_view target, std::string_view body = {},
-                                std::optional<Duration> timeout = {});
+                                std::optional<Duration> timeout = {}, bool is_named = false);
 
-  Result<std::string> name();  // the cluster's own
-  Result<JobId> submit(const SubmitRequest& request);
+  Result<std::string> name();                              // the cluster's own
+  Result<JobId> submit(const SubmitRequest& request);      // once, however often it has to be sent
+  const std::string& warning() const { return warning_; }  // of the last submission; "" = none
   // With test_only: when and where it would start, as a sentence.
   Result<std::string> try_submit(const SubmitRequest& request);
 
@@ -34,7 +35,8 @@ class Api {
   Result<Ref<Job>> job_named(const std::string& id);           // also "12_3"
   Result<std::vector<Ref<Job>>> jobs(std::string_view query);  // "state=pending&user=ann"
   Result<JobAnswer> job_with_steps(JobId id);
-  // The step as far as the answer tells: with wait_started it runs, or has ended.
+  // The step as far as the answer tells: it runs, or has ended. Made once, however often it has to be asked for; it
+  // ends when nobody here has been attached to it, nor waits for it, for some time.
   Result<Ref<Step>> create_step(const StepRequest& request);
   Result<Ref<Step>> step(JobId id, StepNo number);
   Result<std::vector<Ref<Node>>> nodes();
@@ -48,12 +50,15 @@ class Api {
   Result<JobAnswer> wait(JobId id, Until until, bool presence, Duration patience);
 
   Result<CancelledMany> cancel_many(const CancelMany& ask);
-  Result<void> cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach);
-  Result<void> end(JobId id, ExitStatus exit, bool client_lost);
-  Result<void> signal_step(JobId id, StepNo number, std::int32_t signal);
+  // within: for who is about to leave, and does not wait for a silent controller.
+  Result<void> cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach,
+                      std::optional<Duration> within = {});
+  Result<void> end(JobId id, ExitStatus exit, bool client_lost, std::optional<Duration> within = {});
+  Result<void> signal_step(JobId id, StepNo number, std::int32_t signal, std::optional<Duration> within = {});
 
  private:
   Asking line_;
+  std::string warning_;
 };
 
 std::string url_escaped(std::string_view text);

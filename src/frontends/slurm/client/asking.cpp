@@ -23,6 +23,15 @@ bool crowded(const ApiClient::Reply& reply) {
 // The connection broke, or there was none: the question may be put again.
 bool was_lost(const Error& error) { return error.code == Errc::kUnavailable || error.code == Errc::kIo; }
 
+// What asked for a change may have been carried out without our hearing of it.
+bool end_unknown(const Error& error) { return was_lost(error) || error.code == Errc::kTimeout; }
+
+// A node's agent answers for a controller that went away over the request, which is as good as a broken connection.
+bool lost_behind_agent(const ApiClient::Reply& reply) {
+  return reply.status == 503 &&
+         decode_error(reply.body, reply.status).message.starts_with("the connection to the controller was lost");
+}
+
 // A cluster that says "too many of yours at once" is asked again after a pause, for half a minute.
 Result<ApiClient::Reply> call_patiently(ApiClient& client, std::string_view method, std::string_view target,
                                         std::string_view body, Duration timeout) {
@@ -45,7 +54,7 @@ void sleep_for(Duration time) {
   ::nanosleep(&left, nullptr);
 }
 
-Result<ApiClient::Reply> Asking::once(std::string_view method, std::string_view target, std::string_view body,
+Result<ApiClient::Reply> Asking::once(std::string_view method, std::string_view target, const Body& body,
                                       std::optional<Duration> timeout) {
   reached_ = false;  // to connect is tried as long as it makes sense, once
   if (!client_)
@@ -57,25 +66,42 @@ Result<ApiClient::Reply> Asking::once(std::string_view method, std::string_view 
       context_.tell(format("waiting for the controller, which has not answered for {} s", kSilence.seconds()));
     };
   client_->on_silence(kSilence, std::move(tell));
-  const Duration ordinary = method == "GET" ? context_.message_timeout : kForever;
-  auto reply = call_patiently(*client_, method, target, body, timeout.value_or(ordinary));
+  const Duration ordinary = method == "GET" ? context_.message_timeout : context_.answer_timeout;
+  auto reply = call_patiently(*client_, method, target, body(), timeout.value_or(ordinary));
   if (reply)
     return reply;
   client_.reset();
-  Error error = reply.error();
-  if (method != "GET" && was_lost(error))
-    error.message += ". Whether it was carried out is not known: look before you ask for it again";
-  return error;
+  return reply;
 }
 
 Result<ApiClient::Reply> Asking::call(std::string_view method, std::string_view target, std::string_view body,
-                                      std::optional<Duration> timeout) {
-  const std::int64_t until = monotonic_ms() + context_.patience.millis();
+                                      std::optional<Duration> timeout, bool is_named) {
+  return call_as_sent(
+      method, target, [body] { return body; }, timeout, is_named);
+}
+
+Result<ApiClient::Reply> Asking::call_as_sent(std::string_view method, std::string_view target, const Body& body,
+                                              std::optional<Duration> timeout, bool is_named) {
+  std::int64_t until = monotonic_ms() + context_.patience.millis();
+  const bool changes = method != "GET";
+  bool may_have_arrived = false;
   for (;;) {
+    const std::int64_t asked_ms = monotonic_ms();
     auto reply = once(method, target, body, timeout);
-    const bool may_repeat = method == "GET" && !timeout && bearing_ == Bearing::kPatient;
-    if (reply || !reached_ || !was_lost(reply.error()) || !may_repeat || monotonic_ms() >= until)
+    const bool may_repeat = (is_named || (!changes && !timeout)) && bearing_ == Bearing::kPatient;
+    if (reply && may_repeat && lost_behind_agent(*reply))
+      reply = decode_error(reply->body, reply->status);
+    if (reply)
       return reply;
+    if (monotonic_ms() - asked_ms > context_.patience.millis())  // it was there for long, and has gone now
+      until = monotonic_ms() + context_.patience.millis();
+    Error error = reply.error();
+    may_have_arrived |= reached_ && end_unknown(error);
+    if (!reached_ || !was_lost(error) || !may_repeat || monotonic_ms() >= until) {
+      if (changes && may_have_arrived)
+        error.message += ". Whether it was carried out is not known: look before you ask for it again";
+      return error;
+    }
     sleep_for(millis(100));
   }
 }

@@ -19,6 +19,8 @@ struct ClientContext {
   std::function<void(std::string_view)> tell = {};  // a line for who waits at the terminal; empty: nobody does
   Duration patience = seconds(15);                  // with a controller that is away
   Duration message_timeout = seconds(30);           // of a query; Slurm's MessageTimeout is 10 s
+  Duration answer_timeout = minutes(2);             // of what changes something: its answer is worth more
+  Duration end_patience = seconds(10);              // with nodes that do not answer who wants a step to end
 
   Result<std::unique_ptr<ApiClient>> connect_at_once() const { return connect_now ? connect_now() : connect(); }
 };

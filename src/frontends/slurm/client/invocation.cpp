@@ -18,14 +18,27 @@ int error_exit_code() {
   return value && *value <= 255 ? static_cast<int>(*value) : 1;
 }
 
+namespace {
+
+// Slurm leaves with -1 where its options cannot be read, with 1 where a number is none or the cluster refuses.
+int code_of_unread(const Error& error) {
+  const bool unread = error.field == "usage" || error.message.starts_with("Invalid --") ||
+                      error.message.find("is not a valid node count") != std::string::npos;
+  const bool asked_of_cluster = error.field == "devices" || error.field == "array" || error.field == "dependencies" ||
+                                error.field == "licenses" || error.field == "partition" ||
+                                error.field == "only_nodes" || error.field == "exclude_nodes";
+  return unread && !asked_of_cluster && !::getenv("SLURM_EXIT_ERROR") ? 255 : error_exit_code();
+}
+
+}  // namespace
+
 int say_option_error(const Voice& voice, const Error& error) {
-  if (error.field == "usage") {
+  if (error.field == "usage")
     write_all(STDERR_FILENO,
               format("{0}: {1}\nTry \"{0} --help\" for more information\n", voice.command(), error.message));
-    return error_exit_code();
-  }
-  voice.error(error.message);
-  return error_exit_code();
+  else
+    voice.error(error.message);
+  return code_of_unread(error);
 }
 
 Begun begin(SlurmCommand command, int argc, char** argv, const Voice& voice) {
@@ -39,15 +52,18 @@ Begun begin(SlurmCommand command, int argc, char** argv, const Voice& voice) {
     OptionSet options(command);
     if (const auto read = options.read_environment([](const char* name) { return ::getenv(name); }); !read)
       return fail(read.error());
-    // A component ends at a bare ":". sbatch has only one: its arguments are the script's.
+    // A component ends at a bare ":". Only srun has a program in each: what stands behind the script of sbatch and the
+    // command of salloc is theirs.
     int end = argc;
-    if (command != SlurmCommand::kSbatch) {
+    if (command == SlurmCommand::kSrun) {
       end = start + 1;
       while (end < argc && strcmp(argv[end], ":") != 0) ++end;
     }
     const auto first_word = options.read_command_line(end - start, argv + start);
     if (!first_word)
       return fail(first_word.error());
+    if (command != SlurmCommand::kSrun && start + *first_word < argc && strcmp(argv[start + *first_word], ":") == 0)
+      end = start + *first_word;
     out.invocation.words.emplace_back(argv + start + *first_word, argv + end);
     out.invocation.components.push_back(std::move(options));
     start = end;

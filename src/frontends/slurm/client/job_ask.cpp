@@ -20,12 +20,13 @@ bool is_about_client(std::string_view name) {
   return false;
 }
 
-Result<void> wishes(const OptionSet& options) {
+Result<void> wishes(const OptionSet& options, std::vector<std::string>& notes) {
   if (const Given* hint = options.find("hint")) {
     const std::string word = lower(hint->text);
     if (word == "multithread" || word == "memory_bound")
-      return unsupported(options, "hint", format("\"{}\" is not supported yet: a task's CPUs are whole cores", word));
-    if (word != "nomultithread" && word != "compute_bound")
+      notes.push_back(format("{}={} is accepted as a wish: a task's CPUs are whole cores, with all their threads",
+                             where_given("hint", *hint), word));
+    else if (word != "nomultithread" && word != "compute_bound")
       return bad_value(options, "hint");
   }
   if (options.has("threads-per-core") && TRY(count_of(options, "threads-per-core", 1)) != 1)
@@ -37,7 +38,9 @@ Result<void> wishes(const OptionSet& options) {
     for (const std::string_view prefix : {"verbose,", "v,", "quiet,", "q,"})
       if (word.starts_with(prefix))
         word.remove_prefix(prefix.size());
-    if (word != "none" && word != "closest" && !word.starts_with("per_task:") && !word.starts_with("single:"))
+    const bool known = word == "none" || word == "closest" || word.starts_with("per_task:") ||
+                       word.starts_with("single:") || word.starts_with("map_gpu:") || word.starts_with("mask_gpu:");
+    if (!known)
       return unsupported(options, "gpu-bind", format("\"{}\" is not supported yet", word));
   }
   if (const Given* flags = options.find("gres-flags"))
@@ -54,7 +57,9 @@ Result<void> topology_into(const OptionSet& options, GroupSpec& group) {
     const std::size_t at = text.find('@');
     const auto count = parse_count(text.substr(0, at));
     if (!count || *count == 0)
-      return bad_value(options, "switches");
+      return invalid(
+          format("Invalid numeric value \"{}\" for {}.", text, where_given("switches", *options.find("switches"))),
+          "switches");
     group.switches_max = *count;
     group.switches_wait = kForever;
     const char* named = at != std::string::npos ? "switches" : "wait-for-switch";
@@ -87,7 +92,7 @@ Result<Duration> time_of(const OptionSet& options, std::string_view name) {
   const auto value = parse_time_limit(given->text);
   if (!value)
     return invalid(format("Invalid {} specification \"{}\"", where_given(name, *given), given->text), "time_limit");
-  return *value;
+  return whole_minutes(*value);
 }
 
 Result<WallTime> calendar_of(const OptionSet& options, std::string_view name, WallTime now) {
@@ -130,6 +135,7 @@ Result<void> read_rules(const OptionSet& options, JobSpec& spec) {
     spec.dependencies = parsed->all;
     spec.dependency_any = parsed->any;
   }
+  spec.kill_on_invalid_dependency = false;  // as in Slurm it waits, so that its owner sees it
   if (const Given* given = options.find("kill-on-invalid-dep")) {
     const auto value = parse_yes_no(given->text);
     if (!value)
@@ -222,7 +228,7 @@ std::string absolute_path(const std::string& path, const std::string& work_dir) 
 }
 
 Result<GroupSpec> group_of(const OptionSet& options, const Surroundings& around, std::vector<std::string>& notes) {
-  TRY(wishes(options));
+  TRY(wishes(options, notes));
   TRY(distribution_of(options));
   const Shape shape = TRY(shape_of(options, notes));
   const NodeChoice choice = TRY(node_choice_of(options, around));

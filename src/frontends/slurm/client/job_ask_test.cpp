@@ -134,15 +134,31 @@ TEST(JobAsk, Contradictions) {
                            "--exclusive=maybe",
                            "--hint=purple",
                            "--threads-per-core=2",
-                           "-m plane=4",
+                           "-m plane",
+                           "-m plane=0",
+                           "-m round",
                            "-N 2000000000 --ntasks-per-node=2000000000",
                            "--ntasks-per-gpu=2",
                            "--tmp=x",
                            "--constraint=",
                            "-F ./nothing",
-                           "--gpu-bind=map_gpu:0",
+                           "--gpu-bind=map_gpu",
                            "--gres-flags=enforce-binding"})
     EXPECT_EQ(shape(line).substr(0, 6), "error:") << line << " gave " << shape(line);
+}
+
+TEST(JobAsk, WhatStrangersScriptsSayIsTaken) {
+  EXPECT_EQ(shape("--gpu-bind=map_gpu:0,1 -n2"), shape("-n2"));
+  EXPECT_EQ(shape("--gpu-bind=verbose,mask_gpu:0x1 -n2"), shape("-n2"));
+  for (const char* line : {"--core-spec=1", "-S 1", "--thread-spec=1", "--ntasks-per-socket=2", "--hint=multithread",
+                           "--hint=memory_bound"}) {
+    std::vector<std::string> notes;
+    const OptionSet options = options_of(SlurmCommand::kSbatch, line);
+    EXPECT_TRUE(group_of(options, around(), notes).ok()) << line;
+    EXPECT_EQ(notes.size() + options.notes().size(), 1u) << line << " has no effect, which is said";
+  }
+  EXPECT_EQ(shape("-N 0-2"), shape("-N 1-2"));
+  EXPECT_EQ(shape("-N 0"), "error: \"0\" is not a valid node count: --nodes");
 }
 
 TEST(JobAsk, ErrorsNameTheScriptLine) {
@@ -194,7 +210,7 @@ TEST(JobAsk, TheJobItself) {
   std::vector<std::string> notes;
   const auto request = job_request(
       {options_of(SlurmCommand::kSbatch,
-                  "-J x -A proj -q high -p a,b -t 2-0 --time-min=60 -b now+1hour --deadline=now+1week "
+                  "-J x -A proj -q high -p a,b -t 1-23:59:30 --time-min=60 -b now+1hour --deadline=now+1week "
                   "-d afterok:7:8 --kill-on-invalid-dep=no -H --nice=5 --no-requeue -k --signal=B:USR1@60 -D sub -o "
                   "none -e e.%j --open-mode=append --comment=c --licenses=m:2 -a 0-7%2")},
       around(), notes);
@@ -315,7 +331,60 @@ TEST(StepAsk, Devices) {
   EXPECT_EQ(ask_text(step("--gpus-per-task=1 -n2").devices_per_task), "gpu:1");
   EXPECT_EQ(ask_text(step("--gpu-bind=per_task:1 -n2").devices_per_task), "gpu:1");
   EXPECT_EQ(step("--gpus=3").devices_total, 3u);
+  EXPECT_TRUE(step("--gpus=3").devices_per_node.empty());
+  EXPECT_EQ(step("--gpus=A100:3").devices_total, 3u);
+  EXPECT_EQ(step("--gpus=A100:3").devices_per_node, (std::vector<DeviceAsk>{{"gpu", "a100", 0}}));
   EXPECT_EQ(ask_text(step("--gres=none").devices_per_node), "gpu:0");
+}
+
+TEST(StepAsk, ItsOwnGpusReplaceThoseOfTheJobsVariables) {
+  const std::map<std::string, std::string> whole = {{"SLURM_GPUS", "4"}, {"SLURM_NTASKS", "4"}};
+  const std::map<std::string, std::string> each = {{"SLURM_GPUS_PER_NODE", "4"}, {"SLURM_NTASKS", "4"}};
+  const std::map<std::string, std::string> per_task = {{"SLURM_GPUS_PER_TASK", "1"}, {"SLURM_NTASKS", "4"}};
+  for (const auto& job : {whole, each, per_task}) {
+    EXPECT_EQ(step("--gpus=1", job).devices_total, 1u);
+    EXPECT_TRUE(step("--gpus=1", job).devices_per_node.empty() && step("--gpus=1", job).devices_per_task.empty());
+    EXPECT_EQ(ask_text(step("--gpus-per-task=1 -n2", job).devices_per_task), "gpu:1");
+    EXPECT_EQ(ask_text(step("--gpus-per-node=1", job).devices_per_node), "gpu:1");
+    EXPECT_EQ(ask_text(step("--gres=gpu:1", job).devices_per_node), "gpu:1");
+    EXPECT_EQ(ask_text(step("--gres=nic:1", job).devices_per_node), "nic:1");
+    for (const char* none : {"--gres=none", "--gres=gpu:0", "--gpus=0", "--gpus-per-node=0", "--gpus-per-task=0"}) {
+      const StepSpec spec = step(none, job);
+      EXPECT_EQ(ask_text(spec.devices_per_node), "gpu:0") << none;
+      EXPECT_TRUE(spec.devices_per_task.empty() && spec.devices_total == 0) << none;
+    }
+  }
+  EXPECT_EQ(step("", whole).devices_total, 4u);
+  EXPECT_EQ(ask_text(step("-n1", each).devices_per_node), "gpu:4");
+  EXPECT_EQ(step("-c 4", {{"SLURM_TRES_PER_TASK", "cpu:2,gres/gpu:1"}}).cores_per_task, 4u);
+  EXPECT_EQ(step("--tres-per-task=cpu:1", {{"SLURM_CPUS_PER_TASK", "2"}}).cores_per_task, 1u);
+}
+
+TEST(StepAsk, ANodeForEveryTask) {
+  const StepSpec listed = step("-m arbitrary -w n2,n1,n2");
+  EXPECT_EQ(listed.only_nodes, (std::vector<std::string>{"n2", "n1", "n2"}));
+  EXPECT_EQ(listed.tasks, 3u);
+  EXPECT_EQ(listed.distribution, "arbitrary");
+  EXPECT_EQ(step("-m arbitrary -n2 -w n2,n1,n2").tasks, 2u);
+  EXPECT_EQ(step("-m plane=2 -n4").distribution, "plane=2");
+  std::vector<std::string> notes;
+  for (const char* line : {"-m arbitrary", "-m arbitrary -n4 -w n2,n1,n2"})
+    EXPECT_FALSE(step_of(options_of(SlurmCommand::kSrun, line), around(), notes).ok()) << line;
+}
+
+TEST(StepAsk, TasksPerGpuShareIt) {
+  const auto binding = [](const StepSpec& spec) -> std::string {
+    for (const auto& [name, text] : spec.options)
+      if (name == "gpu-bind")
+        return text;
+    return {};
+  };
+  const StepSpec shared = step("-n4 --ntasks-per-gpu=2", {{"SLURM_GPUS", "4"}});
+  EXPECT_EQ(shared.devices_total, 2u);
+  EXPECT_EQ(binding(shared), "single:2");
+  EXPECT_EQ(binding(step("-n4", {{"SLURM_NTASKS_PER_GPU", "2"}, {"SLURM_GPUS", "2"}})), "single:2");
+  EXPECT_EQ(binding(step("-n4 --ntasks-per-gpu=2 --gpu-bind=none")), "none");
+  EXPECT_EQ(binding(step("-n4 --gpus-per-task=1", {{"SLURM_NTASKS_PER_GPU", "2"}})), "");
 }
 
 TEST(StepAsk, MemoryOfTheJobIsNotAsked) {
@@ -333,7 +402,26 @@ TEST(StepAsk, Rest) {
   EXPECT_EQ(s.work_dir, "/tmp");
   EXPECT_FALSE(step("--kill-on-bad-exit=0").kill_on_bad_exit);
   std::vector<std::string> notes;
-  EXPECT_FALSE(step_of(options_of(SlurmCommand::kSrun, "--cpu-bind=mask_cpu:0x3"), around(), notes).ok());
+  for (const char* wish : {"--cpu-bind=mask_cpu:0x3", "--cpu-bind=v,map_cpu:0,2,4"}) {
+    notes.clear();
+    EXPECT_TRUE(step_of(options_of(SlurmCommand::kSrun, wish), around(), notes).ok());
+    EXPECT_EQ(notes.size(), 1u) << wish;
+  }
+  EXPECT_FALSE(step_of(options_of(SlurmCommand::kSrun, "--cpu-bind=mask_cpu"), around(), notes).ok());
+}
+
+TEST(StepAsk, AComponentOfAHetJobHasItsOwnShape) {
+  const std::map<std::string, std::string> job = {
+      {"SLURM_JOB_ID", "1"}, {"SLURM_NNODES", "1"},        {"SLURM_NTASKS", "1"},  {"SLURM_NTASKS_PER_NODE", "1"},
+      {"SLURM_GPUS", "3"},   {"SLURM_CPUS_PER_TASK", "7"}, {"SLURM_HET_SIZE", "2"}};
+  const StepSpec other = step("--het-group=1", job);
+  EXPECT_EQ(other.group, 1u);
+  EXPECT_EQ(other.tasks, 0u) << "as its component was planned";
+  EXPECT_EQ(other.nodes.max, 0u);
+  EXPECT_EQ(other.devices_total, 0u);
+  EXPECT_EQ(other.cores_per_task, 0u);
+  EXPECT_EQ(step("--het-group=1 -n2", job).tasks, 2u);
+  EXPECT_EQ(step("", job).tasks, 1u);
 }
 
 }  // namespace

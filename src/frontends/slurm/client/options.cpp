@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/nearest.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -39,9 +40,13 @@ constexpr OtherVariable kOtherVariables[] = {
     {SlurmCommand::kSrun, "ntasks", "SLURM_NTASKS"},
     {SlurmCommand::kSrun, "ntasks", "SLURM_NPROCS"},
     {SlurmCommand::kSrun, "gres", "SLURM_STEP_GRES"},
+    {SlurmCommand::kSrun, "jobid", "SLURM_JOB_ID"},
     {SlurmCommand::kSrun, "jobid", "SLURM_JOBID"},
+    {SlurmCommand::kSrun, "input", "SRUN_INPUT"},
     {SlurmCommand::kSrun, "input", "SLURM_STDINMODE"},
+    {SlurmCommand::kSrun, "output", "SRUN_OUTPUT"},
     {SlurmCommand::kSrun, "output", "SLURM_STDOUTMODE"},
+    {SlurmCommand::kSrun, "error", "SRUN_ERROR"},
     {SlurmCommand::kSrun, "error", "SLURM_STDERRMODE"},
     {SlurmCommand::kSbatch, "clusters", "SLURM_CLUSTERS"},
     {SlurmCommand::kSbatch, "hint", "SLURM_HINT"},
@@ -65,6 +70,17 @@ bool printable(std::string_view text) {
     if (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n')
       return false;
   return true;
+}
+
+// ". Did you mean …" for an option that nobody knows.
+std::string meant_by(std::string_view word, const std::vector<::option>& longs) {
+  std::vector<std::string_view> names;
+  for (const auto& known : longs)
+    if (known.name)
+      names.emplace_back(known.name);
+  while (word.starts_with('-')) word.remove_prefix(1);
+  const auto meant = nearest(word, names);
+  return meant.empty() ? std::string() : format("; did you mean '--{}'?", meant);
 }
 
 // A flag's variable: "" and yes switch it on, 0 and no leave it off.
@@ -251,7 +267,7 @@ Result<int> OptionSet::parse(std::vector<std::string> words, Origin origin, unsi
         for (const auto& known : longs)
           if (known.name && name.size() > 2 && std::string_view(known.name).starts_with(name.substr(2)))
             candidates += format(" '--{}'", known.name);
-        message = candidates.empty() ? format("unrecognized option '{}'", word)
+        message = candidates.empty() ? format("unrecognized option '{}'{}", word, meant_by(name, longs))
                                      : format("option '{}' is ambiguous; possibilities:{}", word, candidates);
       }
       return Error{Errc::kInvalid, message + place, "usage"};

@@ -58,7 +58,8 @@ TEST(Options, ShortLongAndAbbreviated) {
 }
 
 TEST(Options, UnknownOnesFailAsSlurms) {
-  EXPECT_EQ(Reader(SlurmCommand::kSbatch).command_line({"--main-user=x"}).why, "unrecognized option '--main-user=x'");
+  EXPECT_EQ(Reader(SlurmCommand::kSbatch).command_line({"--main-user=x"}).why,
+            "unrecognized option '--main-user=x'; did you mean '--mail-user'?");
   EXPECT_EQ(Reader(SlurmCommand::kSbatch).command_line({"--foo"}).why, "unrecognized option '--foo'");
   EXPECT_EQ(Reader(SlurmCommand::kSbatch).command_line({"-y"}).why, "invalid option -- 'y'");
   EXPECT_EQ(Reader(SlurmCommand::kSbatch).command_line({"--nodes"}).why, "option '--nodes' requires an argument");
@@ -121,6 +122,24 @@ TEST(Options, SrunReadsItsJobsVariables) {
   EXPECT_EQ(r.options.text("ntasks"), "32");
   EXPECT_EQ(r.options.text("cpus-per-task"), "3");
   EXPECT_FALSE(Reader(SlurmCommand::kSbatch).environment({{"SLURM_NTASKS", "32"}}).options.has("ntasks"));
+}
+
+TEST(Options, OfTwoSpellingsOfAVariableTheNewerCounts) {
+  Reader r(SlurmCommand::kSrun);
+  r.environment({{"SLURM_JOB_ID", "12"},
+                 {"SLURM_JOBID", "7"},
+                 {"SLURM_JOB_NUM_NODES", "4"},
+                 {"SLURM_NNODES", "3"},
+                 {"SRUN_OUTPUT", "out"},
+                 {"SLURM_STDOUTMODE", "all"},
+                 {"SRUN_INPUT", "in"},
+                 {"SRUN_ERROR", "err"}});
+  EXPECT_EQ(r.options.text("jobid"), "12");
+  EXPECT_EQ(r.options.text("nodes"), "4");
+  EXPECT_EQ(r.options.text("output"), "out");
+  EXPECT_EQ(r.options.text("input"), "in");
+  EXPECT_EQ(r.options.text("error"), "err");
+  EXPECT_EQ(Reader(SlurmCommand::kSrun).environment({{"SLURM_JOBID", "7"}}).options.text("jobid"), "7");
 }
 
 TEST(Options, RefusedOnesNameThemselves) {

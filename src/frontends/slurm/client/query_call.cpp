@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/nearest.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/say.h"
@@ -69,6 +70,17 @@ Rows::Rows(std::string body, std::size_t columns) : body_(std::move(body)), colu
   }
 }
 
+void tell_what_was_meant(char** argv, const ::option* longs) {
+  const std::string_view word = argv[std::max(1, optind - 1)];
+  if (optopt != 0 || !word.starts_with("--"))
+    return;
+  std::vector<std::string_view> names;
+  for (; longs->name; ++longs) names.emplace_back(longs->name);
+  const auto meant = nearest(word.substr(2, word.find('=') - 2), names);
+  if (!meant.empty() && !meant.starts_with(word.substr(2)))
+    fprintf(stderr, "Did you mean --%s?\n", std::string(meant).c_str());
+}
+
 ParsedOptions parse_options(int argc, char** argv, const char* letters, const std::vector<LongOption>& longs,
                             const std::function<void(int, const char*)>& f) {
   ParsedOptions parsed;
@@ -78,6 +90,7 @@ ParsedOptions parse_options(int argc, char** argv, const char* letters, const st
   optind = 0;  // begin anew: several commands may run in one process (tests)
   for (int code; (code = getopt_long(argc, argv, letters, table.data(), nullptr)) != -1;) {
     if (code == '?') {
+      tell_what_was_meant(argv, table.data());
       const std::string_view name(argv[0]);
       const auto slash = name.rfind('/');
       fprintf(stderr, "Try \"%s --help\" for more information\n",

@@ -9,6 +9,8 @@
 
 #include "frontends/slurm/client/asking.h"
 
+struct option;  // of getopt.h
+
 namespace lockstep {
 
 class Query {
@@ -58,6 +60,9 @@ struct ParsedOptions {
 };
 ParsedOptions parse_options(int argc, char** argv, const char* letters, const std::vector<LongOption>& longs,
                             const std::function<void(int, const char*)>& f);
+
+// After getopt_long has said that it does not know a long option: which one was meant, on stderr.
+void tell_what_was_meant(char** argv, const ::option* longs);
 
 std::string variable_or(const char* name, std::string_view otherwise = {});  // from the environment
 int print_version();                                                         // "slurm 24.11.5 (lockstep 0.1.0)"

@@ -136,6 +136,22 @@ std::string time_text(std::int64_t wall_seconds, std::string_view none, const st
   return strftime_text(pattern.c_str(), wall_seconds);
 }
 
+std::string with_times(std::string_view text, const std::string& pattern, std::int64_t now) {
+  constexpr char kMark = '\x1f';
+  std::string out;
+  for (;;) {
+    const auto begin = text.find(kMark);
+    const auto end = begin == std::string_view::npos ? begin : text.find(kMark, begin + 1);
+    const auto seconds =
+        end == std::string_view::npos ? std::nullopt : parse_int(text.substr(begin + 1, end - begin - 1));
+    if (!seconds)
+      return out += text;
+    out += text.substr(0, begin);
+    out += time_text(*seconds, "Unknown", pattern, now);
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string span_text(std::int64_t seconds) {
   const std::int64_t days = seconds / 86400, hours = seconds / 3600 % 24, minutes = seconds / 60 % 60;
   if (days)

@@ -11,6 +11,9 @@ namespace lockstep {
 // By $SLURM_TIME_FORMAT: "" or "standard", "relative", or a strftime pattern ("%s"). 0 gives `none`.
 std::string time_text(std::int64_t wall_seconds, std::string_view none, const std::string& pattern, std::int64_t now);
 
+// A page of "scontrol show" in which times are marked (server/show_text.h): each as time_text writes it.
+std::string with_times(std::string_view text, const std::string& pattern, std::int64_t now);
+
 std::string span_text(std::int64_t seconds);         // squeue's: "0:05", "1:02:03", "2-00:00:00"
 std::string padded_span_text(std::int64_t seconds);  // sacct's: "00:00:05", "2-00:00:00"
 

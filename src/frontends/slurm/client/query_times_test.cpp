@@ -60,5 +60,30 @@ TEST_F(Times, HostileDates) {
     EXPECT_FALSE(parse_date(text, kNow).has_value()) << text;
 }
 
+TEST(MarkedTimes, AreThoseOfTheClientsZone) {
+  const std::string page =
+      "JobId=1 StartTime=\x1f"
+      "1700000000\x1f EndTime=Unknown\n   Reason=fan [root@\x1f"
+      "1700000060\x1f]\n";
+  for (const auto& [zone, start] :
+       {std::pair("UTC", "2023-11-14T22:13:20"), std::pair("UTC-9", "2023-11-15T07:13:20")}) {
+    setenv("TZ", zone, 1);
+    tzset();
+    const std::string text = with_times(page, "", 0);
+    EXPECT_NE(text.find(std::string("JobId=1 StartTime=") + start + " EndTime=Unknown\n"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\x1f'), std::string::npos);
+  }
+  setenv("TZ", "UTC", 1);
+  tzset();
+  EXPECT_EQ(with_times(page, "%s", 0),
+            "JobId=1 StartTime=1700000000 EndTime=Unknown\n   Reason=fan [root@1700000060]\n");
+  EXPECT_EQ(with_times("a\x1f"
+                       "b\x1f 5\x1f",
+                       "", 0),
+            "a\x1f"
+            "b\x1f 5\x1f")
+      << "not ours: it is shown as what it is";
+}
+
 }  // namespace
 }  // namespace lockstep

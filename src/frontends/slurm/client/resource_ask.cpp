@@ -197,6 +197,33 @@ Result<Shape> shape_of(const OptionSet& options, std::vector<std::string>& notes
   return shape;
 }
 
+Result<std::vector<std::string>> nodes_by_task(const OptionSet& options, const Surroundings& around) {
+  const Given* given = options.find("nodelist");
+  if (!given)
+    return invalid("With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option",
+                   "distribution");
+  std::string text = given->text;
+  if (text.find('/') != std::string::npos)
+    text = TRY(around.read_file(absolute_path(text, around.work_dir)));
+  std::string list;
+  for (const auto& word : split_words(text)) list += (list.empty() || list.back() == ',' ? "" : ",") + word;
+  auto names = expand_hostlist(list);
+  if (!names || names->empty())
+    return bad_value(options, "nodelist");
+  if (options.has("ntasks")) {
+    const std::uint32_t tasks = TRY(count_of(options, "ntasks", 1));
+    if (tasks > names->size() && options.by("ntasks", Origin::kCommandLine))
+      return invalid(
+          format("Asked for {0} tasks have {1} in the nodelist.  Check your nodelist, or set the -n option to "
+                 "be {1}",
+                 tasks, names->size()),
+          "tasks");
+    if (tasks < names->size())
+      names->resize(tasks);
+  }
+  return std::move(*names);
+}
+
 Result<NodeChoice> node_choice_of(const OptionSet& options, const Surroundings& around) {
   NodeChoice out;
   const auto expand = [&](std::string_view name, std::string text, std::vector<std::string>& into) -> Result<void> {
@@ -233,7 +260,9 @@ Result<std::uint32_t> cores_per_task_of(const OptionSet& options) {
   if (!options.has("cpus-per-task"))
     return tres.cores;
   const std::uint32_t cores = TRY(count_of(options, "cpus-per-task", 1));
-  if (tres.cores && tres.cores != cores)
+  if (tres.cores && overrides(options, "tres-per-task", "cpus-per-task"))
+    return tres.cores;
+  if (tres.cores && tres.cores != cores && !overrides(options, "cpus-per-task", "tres-per-task"))
     return invalid("--cpus-per-task and --tres-per-task=cpu: contradict each other", "cores");
   return cores;
 }
@@ -303,10 +332,13 @@ Result<std::string> distribution_of(const OptionSet& options) {
   word = word.substr(0, word.find_first_of(":,"));
   if (word == "block" || word == "*")
     return std::string("block");
-  if (word == "cyclic")
+  if (word == "cyclic" || word == "arbitrary")
     return word;
-  if (word.starts_with("plane") || word == "arbitrary")
-    return unsupported(options, "distribution", format("\"{}\" is not supported yet", word));
+  if (const std::string_view size = word; size.starts_with("plane=")) {
+    const auto count = parse_count(size.substr(6));
+    if (count && *count > 0)
+      return word;
+  }
   return bad_value(options, "distribution");
 }
 

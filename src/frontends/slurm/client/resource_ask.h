@@ -24,6 +24,8 @@ struct NodeChoice {
   std::vector<std::string> only, exclude;
 };
 Result<NodeChoice> node_choice_of(const OptionSet& options, const Surroundings& around);
+// Distribution "arbitrary": the node of every task, in their order, from --nodelist or its file.
+Result<std::vector<std::string>> nodes_by_task(const OptionSet& options, const Surroundings& around);
 
 struct Devices {
   std::vector<DeviceAsk> per_node, per_task, total;
@@ -32,7 +34,7 @@ struct Devices {
 Result<Devices> devices_of(const OptionSet& options, const Shape& shape);
 Result<std::uint32_t> cores_per_task_of(const OptionSet& options);  // 0 = not given
 
-// "block" or "cyclic"; "" = not given.
+// "block", "cyclic", "plane=N" or "arbitrary"; "" = not given.
 Result<std::string> distribution_of(const OptionSet& options);
 
 Result<void> devices_into(const OptionSet& options, const Shape& shape, GroupSpec& group);

@@ -163,6 +163,20 @@ std::optional<int> read_options(Wish& wish, int argc, char** argv, const Voice& 
   return std::nullopt;
 }
 
+// Nothing is both after its beginning and before its end: an empty table would say that nothing ran. Without an end:
+// now.
+Result<void> check_order(const std::map<std::string, std::string>& filters, const SacctLook& look) {
+  const auto given = [&](const char* name) -> std::optional<std::int64_t> {
+    const auto found = filters.find(name);
+    return found == filters.end() ? std::nullopt : std::optional<std::int64_t>(std::stoll(found->second));
+  };
+  const std::int64_t to = given("to").value_or(look.now), from = given("from").value_or(to);
+  if (from <= to)
+    return {};
+  return invalid(format("Start time ({}) requested is after end time ({}).", time_text(from, "", "", look.now),
+                        time_text(to, "", "", look.now)));
+}
+
 // Times, and whose jobs: one's own unless something says otherwise, since midnight unless jobs are named.
 Result<void> complete(Wish& wish) {
   std::map<std::string, std::string>& filters = wish.filters;
@@ -178,6 +192,7 @@ Result<void> complete(Wish& wish) {
     filters["from"] = TRY(seconds_of(filters.contains("states") && wish.to.empty() ? "now" : "today"));
   if (!wish.to.empty())
     filters["to"] = TRY(seconds_of(wish.to));
+  TRY(check_order(filters, wish.look));
   if (!filters.contains("user") && !wish.all_users && !filters.contains("jobs") && getuid() != 0)
     filters["me"] = "1";  // who we are the cluster knows best
   if (wish.all_users)
@@ -193,10 +208,10 @@ Result<void> list(Query& query, const Wish& wish) {
   const std::vector<SacctColumn> columns =
       TRY(parse_sacct_format(wish.format.empty() ? kDefault : std::string_view(wish.format)));
   std::map<std::string, std::string> parameters = wish.filters;
-  for (const SacctColumn& column : columns)
-    (parameters["columns"] += parameters["columns"].empty() ? "" : ",") += column.field->column;
-  const Rows rows(TRY(query.get("/slurm/v1/sacct", parameters)), columns.size());
-  say(write_sacct(columns, rows, wish.look));
+  const SacctAsk ask = sacct_ask(columns);
+  parameters["columns"] = join(ask.names, ",");
+  const Rows rows(TRY(query.get("/slurm/v1/sacct", parameters)), ask.names.size());
+  say(write_sacct(columns, rows, wish.look, ask.cell_of));
   return {};
 }
 

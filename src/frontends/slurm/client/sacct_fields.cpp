@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
+#include "frontends/slurm/client/text_width.h"
 #include "views/shown_text.h"
 
 namespace lockstep {
@@ -138,12 +139,12 @@ std::string shown(std::string_view raw, const SacctField& field, const SacctLook
 void append(std::string& out, std::string_view text, int width) {
   const std::size_t size = static_cast<std::size_t>(width < 0 ? -width : width);
   std::string cut(text);
-  if (cut.size() > size) {
-    cut.resize(size);
+  if (width_of(text) > size) {
+    cut = cut_to_width(text, size > 0 ? size - 1 : 0);
     if (size > 0)
-      cut.back() = '+';
+      cut += '+';
   }
-  const std::size_t pad = size - cut.size();
+  const std::size_t pad = size - width_of(cut);
   if (width > 0)
     out.append(pad, ' ');
   out += cut;
@@ -190,7 +191,19 @@ Result<std::vector<SacctColumn>> parse_sacct_format(std::string_view text, std::
   return columns;
 }
 
-std::string write_sacct(const std::vector<SacctColumn>& columns, const Rows& rows, const SacctLook& look) {
+SacctAsk sacct_ask(const std::vector<SacctColumn>& columns) {
+  SacctAsk out;
+  for (const SacctColumn& column : columns) {
+    const auto at = std::find(out.names.begin(), out.names.end(), column.field->column);
+    out.cell_of.push_back(static_cast<std::size_t>(at - out.names.begin()));
+    if (at == out.names.end())
+      out.names.emplace_back(column.field->column);
+  }
+  return out;
+}
+
+std::string write_sacct(const std::vector<SacctColumn>& columns, const Rows& rows, const SacctLook& look,
+                        std::span<const std::size_t> cell_of) {
   std::string out;
   const auto line = [&](auto&& text_of) {
     for (std::size_t c = 0; c < columns.size(); ++c) {
@@ -209,7 +222,10 @@ std::string write_sacct(const std::vector<SacctColumn>& columns, const Rows& row
   if (look.header && !look.parsable)
     line([&](std::size_t c) { return std::string(static_cast<std::size_t>(std::abs(columns[c].width)), '-'); });
   for (std::size_t row = 0; row < rows.size(); ++row)
-    line([&](std::size_t c) { return lockstep::shown(shown(rows.cell(row, c), *columns[c].field, look)); });
+    line([&](std::size_t c) {
+      const std::string_view cell = rows.cell(row, cell_of.empty() ? c : cell_of[c]);
+      return lockstep::shown(shown(cell, *columns[c].field, look));
+    });
   return out;
 }
 

@@ -38,7 +38,15 @@ struct SacctLook {
   std::int64_t now = 0;
   char unit = 0;  // --units: K, M, G, T for memory
 };
-// cells: row by row, as many as columns.
-std::string write_sacct(const std::vector<SacctColumn>& columns, const Rows& rows, const SacctLook& look);
+// What the cluster is asked for: each of its columns once, in the order they first come.
+struct SacctAsk {
+  std::vector<std::string> names;
+  std::vector<std::size_t> cell_of;  // by column of the table
+};
+SacctAsk sacct_ask(const std::vector<SacctColumn>& columns);
+
+// cell_of: where each column finds its cell; empty: there is one for each, in their order.
+std::string write_sacct(const std::vector<SacctColumn>& columns, const Rows& rows, const SacctLook& look,
+                        std::span<const std::size_t> cell_of = {});
 
 }  // namespace lockstep

@@ -11,7 +11,8 @@ std::string listing(std::string_view format, std::string body, SacctLook look = 
   const auto columns = parse_sacct_format(format);
   if (!columns)
     return "error: " + columns.error().message;
-  return write_sacct(*columns, Rows(std::move(body), columns->size()), look);
+  const SacctAsk ask = sacct_ask(*columns);
+  return write_sacct(*columns, Rows(std::move(body), ask.names.size()), look, ask.cell_of);
 }
 
 TEST(Sacct, DefaultTable) {
@@ -48,12 +49,27 @@ TEST(Sacct, TimesLimitsAndUnits) {
   SacctLook look;
   look.parsable = true;
   look.header = false;
-  EXPECT_EQ(listing("start,end,elapsed,timelimit,timelimitraw", "1700000000\t0\t61\t3600\t3600\n", look),
+  EXPECT_EQ(listing("start,end,elapsed,timelimit,timelimitraw", "1700000000\t0\t61\t3600\n", look),
             "2023-11-14T22:13:20|Unknown|00:01:01|01:00:00|60\n");
-  EXPECT_EQ(listing("timelimit,timelimitraw", "-1\t-2\n", look), "UNLIMITED|Partition_Limit\n");
+  EXPECT_EQ(listing("timelimit,jobid,timelimitraw", "-1\t7\n", look), "UNLIMITED|7|UNLIMITED\n");
+  EXPECT_EQ(listing("timelimitraw", "-2\n", look), "Partition_Limit\n");
   look.time_pattern = "%s";
   look.unit = 'G';
   EXPECT_EQ(listing("start,reqmem", "1700000000\t2560M\n", look), "1700000000|2.50G\n");
+}
+
+TEST(Sacct, WidthsAreThoseOfATerminal) {
+  SacctLook look;
+  look.header = false;
+  EXPECT_EQ(listing("jobname%6,jobname%4", "größe\n", look), " größe grö+ \n");
+}
+
+TEST(Sacct, EachColumnIsAskedForOnce) {
+  EXPECT_EQ(sacct_ask(*parse_sacct_format("jobid,state,jobid,timelimit,timelimitraw")).names,
+            (std::vector<std::string>{"jobid", "state", "timelimit"}));
+  SacctLook look;
+  look.parsable = true;
+  EXPECT_EQ(listing("jobid,state,jobid", "7\tRUNNING\n", look), "JobID|State|JobID\n7|RUNNING|7\n");
 }
 
 TEST(Sacct, HostileFormats) {

@@ -86,7 +86,7 @@ class Salloc {
 
  private:
   int fail(const Error& error) { return say_option_error(voice_, error); }
-  int attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, SignalDesk& signals);
+  ExitStatus attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, SignalDesk& signals);
   void revoked(const Result<Ref<Job>>& job, JobId id, ::pid_t child, bool is_shell);
   void ring(const OptionSet& options, std::int64_t waited_ms);
 
@@ -120,8 +120,8 @@ void Salloc::revoked(const Result<Ref<Job>>& job, JobId id, ::pid_t child, bool 
     ::kill(child, SIGHUP);
 }
 
-// Until the command ends; its exit code.
-int Salloc::attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, SignalDesk& signals) {
+// Until the command ends; how it did.
+ExitStatus Salloc::attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, SignalDesk& signals) {
   for (;;) {
     ::pollfd waits[] = {{signals.fd(), POLLIN, 0}, {end.fd(), POLLIN, 0}};
     ::poll(waits, 2, -1);
@@ -134,7 +134,7 @@ int Salloc::attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, SignalDe
     int status = 0;
     const ::pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child)
-      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      return WIFEXITED(status) ? ExitStatus{WEXITSTATUS(status), 0, false} : ExitStatus{0, WTERMSIG(status), false};
   }
 }
 
@@ -148,10 +148,6 @@ int Salloc::run(int argc, char** argv) {
   voice_.set_quiet(options.has("quiet"));
   voice_.set_verbose(options.has("verbose"));
   const Surroundings around = read_surroundings();
-  for (std::size_t i = 0; i + 1 < begun.invocation.words.size(); ++i)
-    if (!begun.invocation.words[i].empty())
-      return fail(invalid(format("\"{}\": the command stands after the last component", begun.invocation.words[i][0])));
-
   const bool no_shell = options.has("no-shell");
   if (no_shell && !words.empty())
     return fail(invalid("--no-shell and a command cannot be given together"));
@@ -209,13 +205,14 @@ int Salloc::run(int argc, char** argv) {
     voice_.error(end.refused()->message);
   else
     child = start_command(words, command_variables(api_, id, around), work_dir, signals, voice_);
-  const int code = child < 0 ? 1 : attend(id, end, child, is_shell, signals);
+  const ExitStatus exit = child < 0 ? ExitStatus{1, 0, false} : attend(id, end, child, is_shell, signals);
   if (!revoked_) {
     voice_.info(format("Relinquishing job allocation {}", id.value));
-    if (const auto ended = api_.end(id, ExitStatus{code, 0, false}, false); !ended)
+    const MayBeEnded open("salloc: ended before the cluster had the allocation back: it finds out by itself\n");
+    if (const auto ended = api_.end(id, exit, false); !ended)
       voice_.error(format("Unable to end job {}: {}", id.value, ended.error().message));
   }
-  return code;
+  return exit.signal ? 128 + exit.signal : exit.code;
 }
 
 }  // namespace

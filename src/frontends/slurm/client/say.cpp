@@ -13,6 +13,7 @@ namespace lockstep {
 
 namespace {
 int why_unsaid = 0;  // of the process, as its standard output is
+std::string_view line_end = "\n";
 }  // namespace
 
 bool write_all(int fd, std::string_view bytes) {
@@ -37,6 +38,8 @@ void say(std::string_view text) {
     why_unsaid = errno;
 }
 
+void set_line_end(std::string_view end) { line_end = end; }
+
 int unsaid() { return why_unsaid; }
 
 int finish(std::string_view command, int code) {
@@ -54,7 +57,7 @@ int finish(std::string_view command, int code) {
 void Voice::speak(std::string_view kind, std::string_view text) const {
   std::string out;
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  for (const auto& line : split(text, '\n')) out += format("{}: {}{}\n", command_, kind, shown(line));
+  for (const auto& line : split(text, '\n')) out += format("{}: {}{}{}", command_, kind, shown(line), line_end);
   write_all(STDERR_FILENO, out);
 }
 
@@ -110,7 +113,10 @@ std::string_view slurm_sentence(const Error& error) {
       return {};
     case Errc::kDenied:
       return about("reservation") ? "Access denied to requested reservation" : "Access/permission denied";
-    case Errc::kUnavailable: return "Unable to contact slurm controller (connect failure)";
+    case Errc::kUnavailable:
+      if (about("read-only"))  // it was reached
+        return {};
+      return "Unable to contact slurm controller (connect failure)";
     case Errc::kTimeout: return "Socket timed out on send/recv operation";
     default: return {};
   }

@@ -36,6 +36,9 @@ class Voice {
   bool quiet_ = false, verbose_ = false;
 };
 
+// How lines of all voices end: a raw terminal needs its carriage returned.
+void set_line_end(std::string_view end);
+
 // Slurm's own sentence for what the cluster refused ("Invalid partition name specified"); "" when it has none.
 std::string_view slurm_sentence(const Error& error);
 

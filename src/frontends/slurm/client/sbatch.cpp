@@ -38,6 +38,18 @@ std::string find_script(const std::string& name, const std::string& work_dir) {
   return absolute_path(name, work_dir);
 }
 
+// What is no script is often a program: how to run it as it is.
+Error not_a_script(Error error, const Script& script, const std::vector<std::string>& words) {
+  const bool python = script.path.ends_with(".py");
+  if (words.empty() || error.message.find("does not look like") == std::string::npos ||
+      (!python && ::access(script.path.c_str(), X_OK) != 0))
+    return error;
+  std::string command = python ? "python3" : "";
+  for (const auto& word : words) command += (command.empty() ? "" : " ") + word;
+  error.message += format("\nTo run a program as it is: sbatch --wrap '{}'", command);
+  return error;
+}
+
 Result<Script> load_script(const OptionSet& options, const std::vector<std::string>& words,
                            const std::string& work_dir) {
   Script script;
@@ -62,20 +74,24 @@ Result<Script> load_script(const OptionSet& options, const std::vector<std::stri
     script.text = TRY(std::move(text));
     script.name = base_name(script.path);
   }
-  TRY(check_script(script.text));
+  if (auto checked = check_script(script.text); !checked)
+    return not_a_script(std::move(checked).error(), script, words);
   return script;
 }
 
-// Directives first, then environment and command line over them. Components after the first have only directives and
-// what the environment and the command line give all of them.
-Result<std::vector<OptionSet>> with_directives(const OptionSet& outer, const Script& script,
+// Directives first, then environment and command line over them, component by component. A command line of one
+// component speaks of all that the script has; one of several has more than the script's where it names more.
+Result<std::vector<OptionSet>> with_directives(const std::vector<OptionSet>& outer, const Script& script,
                                                std::vector<std::string>& notes) {
   std::vector<OptionSet> out;
   auto read = TRY(read_directives(script.text));
   notes.insert(notes.end(), read.notes.begin(), read.notes.end());
-  for (const auto& component : read.components) {
-    OptionSet options = outer;
-    for (const auto& directive : component) TRY(options.read_directive(directive.words, directive.line));
+  OptionSet bare(SlurmCommand::kSbatch);
+  TRY(bare.read_environment([](const char* name) { return ::getenv(name); }));
+  for (std::size_t i = 0; i < std::max(outer.size(), read.components.size()); ++i) {
+    OptionSet options = outer.size() == 1 ? outer.front() : i < outer.size() ? outer[i] : bare;
+    if (i < read.components.size())
+      for (const auto& directive : read.components[i]) TRY(options.read_directive(directive.words, directive.line));
     out.push_back(std::move(options));
   }
   return out;
@@ -114,7 +130,7 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   if (begun.exit_code)
     return *begun.exit_code;
   const OptionSet& outer = begun.invocation.components.front();
-  const auto& words = begun.invocation.words.front();
+  const auto& words = begun.invocation.words.back();
   voice.set_quiet(outer.has("quiet"));
   voice.set_verbose(outer.has("verbose"));
   const Surroundings around = read_surroundings();
@@ -123,7 +139,7 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   if (!script)
     return say_option_error(voice, script.error());
   std::vector<std::string> notes;
-  const auto components = with_directives(outer, *script, notes);
+  const auto components = with_directives(begun.invocation.components, *script, notes);
   if (!components)
     return say_option_error(voice, components.error());
   const OptionSet& options = components->front();
@@ -177,6 +193,8 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   else if (!options.has("quiet"))
     say(options.has("clusters") ? format("Submitted batch job {} on cluster {}\n", id->value, options.text("clusters"))
                                 : format("Submitted batch job {}\n", id->value));
+  if (!cluster.warning().empty())
+    voice.warning(format("job {}: {}", id->value, cluster.warning()));
   if (unsaid())  // who cannot read the number may submit it again
     voice.error(format("job {} was submitted, and nobody was told", id->value));
   if (!options.has("wait"))

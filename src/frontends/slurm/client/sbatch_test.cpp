@@ -80,7 +80,9 @@ class Sbatch : public testing::Test {
 TEST_F(Sbatch, SaysExactlyWhatToolsParse) {
   EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "--wrap", "true"}).out, "Submitted batch job 12\n");
   EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "--parsable", "--wrap", "true"}).out, "12\n");
-  EXPECT_EQ(cluster.asked, (std::vector<std::string>{"POST /v1/jobs", "POST /v1/jobs"}));
+  ASSERT_EQ(cluster.asked.size(), 2u);
+  for (const std::string& asked : cluster.asked) EXPECT_TRUE(asked.starts_with("POST /v1/jobs?request=")) << asked;
+  EXPECT_NE(cluster.asked[0], cluster.asked[1]) << "each submission has a name of its own";
 }
 
 TEST_F(Sbatch, TheRequestHoldsScriptArgumentsAndEnvironment) {
@@ -156,7 +158,7 @@ TEST_F(Sbatch, WaitReturnsTheJobsCode) {
   const auto code = [&](JobState state, ExitStatus exit) {
     int polls = 0;
     cluster.answer = [&, polls](std::string_view, std::string_view target) mutable -> ApiClient::Reply {
-      if (target == "/v1/jobs")
+      if (target.starts_with("/v1/jobs?request="))
         return {200, "application/json", encode_submitted(JobId(12))};
       if (polls++ == 0)
         return {204, "application/json", ""};
@@ -168,6 +170,16 @@ TEST_F(Sbatch, WaitReturnsTheJobsCode) {
   EXPECT_EQ(code(JobState::kFailed, {5, 0, false}), 5);
   EXPECT_EQ(code(JobState::kFailed, {0, 9, false}), 1);
   EXPECT_EQ(code(JobState::kCancelled, {}), 1);
+}
+
+TEST_F(Sbatch, WarnsOfAJobThatWasTakenAndWillNotStart) {
+  cluster.answer = [](std::string_view, std::string_view) {
+    return ApiClient::Reply{200, "application/json", encode_submitted(JobId(12), "give it a time limit")};
+  };
+  const auto result = run(sbatch_main, cluster, {"sbatch", "--wrap", "true"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "Submitted batch job 12\n");
+  EXPECT_EQ(result.err, "sbatch: warning: job 12: give it a time limit\n");
 }
 
 TEST_F(Sbatch, TestOnlySaysWhatWouldHappen) {

@@ -11,6 +11,8 @@
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/invocation.h"
+#include "frontends/slurm/client/own_job.h"
+#include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/scancel_ask.h"
 #include "frontends/slurm/client/values.h"
 
@@ -92,12 +94,23 @@ bool tell(const Voice& voice, const ScancelAsk& ask, const std::string& target, 
   return gone;
 }
 
+// A step of a job that is not there, or not any more: not silent, as a step that ended in a job that runs is.
+bool tell_no_job(const Voice& voice, const ScancelAsk& ask, const ScancelTarget& target) {
+  if (!ask.quiet)
+    voice.error(format("Kill job error on job step id {}: Invalid job id specified", shown(target)));
+  return false;
+}
+
 bool cancel_step(Api& api, const Voice& voice, const ScancelAsk& ask, const ScancelTarget& target) {
   Result<void> done;
   if (*target.step == kBatchStep) {
     done = api.cancel(target.job, ask.signal ? ask.signal : 9, CancelJob::Reach::kScript);
+    if (!done && done.error().code == Errc::kNotFound)
+      return tell_no_job(voice, ask, target);
   } else {
     const auto job = api.job_named(target.job);
+    if (job ? is_final((*job)->state) : job.error().code == Errc::kNotFound)
+      return tell_no_job(voice, ask, target);
     done = job ? api.signal_step((*job)->id, *target.step, ask.signal) : Result<void>(job.error());
   }
   return done || tell(voice, ask, shown(target), done.error());
@@ -225,7 +238,10 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
       case kWckey: ask.wckeys = split(optarg, ','); break;
       case kHelp: say(kHelpText); return 0;
       case kUsage: say(kUsageText); return 0;
-      default: write_all(STDERR_FILENO, "Try \"scancel --help\" for more information\n"); return 1;
+      default:
+        tell_what_was_meant(pointers.data(), kLongs);
+        write_all(STDERR_FILENO, "Try \"scancel --help\" for more information\n");
+        return 1;
     }
   }
   if (ask.batch && ask.full)
@@ -241,6 +257,7 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
       return wrong(read.error().message);
     targets.insert(targets.end(), read->begin(), read->end());
   }
+  outlive_own_job();
   Api api(context);
   if (const auto named = check_cluster_name(api, clusters); !named)
     return wrong(named.error().message);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "frontends/slurm/client/own_job.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 
 namespace lockstep {
@@ -58,8 +59,10 @@ int run_verb(const ScontrolSession& session, Words words) {
   if (abbreviates(verb, "delete", 1))
     return scontrol_delete(session, words);
   for (const char* const name : {"hold", "uhold", "release", "requeue", "requeuehold", "suspend", "resume", "wait_job"})
-    if (verb == name)
+    if (verb == name) {
+      outlive_own_job();
       return scontrol_job_verb(session, verb, words);
+    }
   if (abbreviates(verb, "ping", 3))
     return scontrol_ping(session);
   if (abbreviates(verb, "write", 5))
@@ -80,6 +83,24 @@ int run_verb(const ScontrolSession& session, Words words) {
   }
   write_all(STDERR_FILENO, format("invalid keyword: {}\n", verb));
   return 1;
+}
+
+// "show nodes -oF": letters that say how it is shown stand behind the verb too. False: the word is something else, "-1"
+// or a name.
+bool take_late_option(ScontrolSession& session, std::string_view word) {
+  constexpr std::string_view kLetters = "adFHoQv";
+  if (word == "--oneliner" || word == "--details" || word == "--all" || word == "--quiet") {
+    session.one_line |= word == "--oneliner";
+    session.detail |= word == "--details";
+    session.quiet |= word == "--quiet";
+    return true;
+  }
+  if (word.size() < 2 || word[0] != '-' || word.find_first_not_of(kLetters, 1) != std::string_view::npos)
+    return false;
+  session.one_line |= word.find('o') != std::string_view::npos;
+  session.detail |= word.find('d') != std::string_view::npos;
+  session.quiet |= word.find('Q') != std::string_view::npos;
+  return true;
 }
 
 // Without a verb: a prompt, a command a line.
@@ -147,11 +168,7 @@ int scontrol_main(const ClientContext& context, int argc, char** argv) {
     return *exit_code;
   Words words;
   for (std::string& word : parsed.words)
-    if (word == "-o" || word == "--oneliner")
-      session.one_line = true;
-    else if (word == "-d" || word == "-dd" || word == "--details")
-      session.detail = true;
-    else
+    if (!take_late_option(session, word))
       words.push_back(std::move(word));
   return words.empty() ? run_prompt(session) : run_verb(session, std::move(words));
 }

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/sacctmgr_words.h"
+#include "frontends/slurm/client/scontrol_keys.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 #include "frontends/slurm/client/values.h"
 #include "model/tres_names.h"
@@ -271,7 +272,9 @@ std::optional<int> scontrol_reservation(const ScontrolSession& session, std::str
       session.voice.error(format("Invalid input: {}", pair.second));
       return 1;
     }
-  const auto done = run(session, verb, pairs);
+  auto done = complete_keys(ScontrolEntity::kReservation, pairs);
+  if (done)
+    done = run(session, verb, pairs);
   if (done)
     return 0;
   const Error& error = done.error();

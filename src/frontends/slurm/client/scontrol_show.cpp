@@ -1,9 +1,11 @@
 // scontrol show, ping, write and the verbs on jobs: one request each.
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 #include "views/shown_text.h"
 
@@ -63,6 +65,26 @@ Result<void> act_on_job(Query& query, const std::string& verb, const std::string
   return {};
 }
 
+// Orders to pause and to go on are carried out by the nodes; this says what is still to come, after a moment for it.
+void tell_what_is_asked(const ScontrolSession& session, Query& query, const std::string& verb,
+                        const std::string& name) {
+  constexpr Duration kMoment = seconds(2), kLook = millis(50);
+  const std::string_view unfinished = verb == "suspend" ? "SI\n" : "S\n";
+  for (Duration waited;; waited = waited + kLook) {
+    const auto states = query.get("/slurm/v1/squeue", {{"jobs", name}, {"states", "all"}, {"columns", "statecompact"}});
+    if (!states.ok() || ("\n" + *states).find("\n" + std::string(unfinished)) == std::string::npos)
+      return;
+    if (verb == "resume" || waited >= kMoment)
+      break;
+    ::usleep(static_cast<useconds_t>(kLook.us));
+  }
+  session.voice.info(verb == "suspend"
+                         ? format("job {} is asked to stop, and not every node has answered: squeue shows "
+                                  "SIGNALING until they have",
+                                  name)
+                         : format("job {} goes on as soon as there is room: others use what it gave up", name));
+}
+
 // Polls until the job has its nodes or has ended; 0 only in the first case.
 int wait_job(const ScontrolSession& session, const std::string& name) {
   Query query(session.context);
@@ -75,7 +97,7 @@ int wait_job(const ScontrolSession& session, const std::string& name) {
       return 1;
     }
     if (*reply != "PD\n")
-      return *reply == "R\n" || *reply == "CF\n" || *reply == "S\n" ? 0 : 1;
+      return *reply == "R\n" || *reply == "CF\n" || *reply == "S\n" || *reply == "SI\n" ? 0 : 1;
     // Answers when it has started, or after half a minute.
     if (const auto waited = query.get(format("/v1/jobs/{}/wait", url_escaped(name)), {{"for", "started"}}, seconds(90));
         !waited) {
@@ -121,11 +143,12 @@ int scontrol_show(const ScontrolSession& session, const Words& words) {
     return 1;
   }
   Query query(session.context);
-  const auto text =
-      query.get(format("/slurm/v1/show/{}", found->path),
-                {{"name", name}, {"oneline", session.one_line ? "1" : ""}, {"detail", session.detail ? "1" : ""}});
+  const auto text = query.get(format("/slurm/v1/show/{}", found->path), {{"name", name},
+                                                                         {"oneline", session.one_line ? "1" : ""},
+                                                                         {"detail", session.detail ? "1" : ""},
+                                                                         {"times", "marked"}});
   if (text) {
-    say(shown_lines(*text));
+    say(shown_lines(with_times(*text, variable_or("SLURM_TIME_FORMAT"), time(nullptr))));
     return 0;
   }
   const Error& error = text.error();
@@ -155,6 +178,8 @@ int scontrol_job_verb(const ScontrolSession& session, const std::string& verb, c
     if (verb == "requeuehold" && key_value(name))  // State=SpecialExit: the hold is what counts
       continue;
     const auto done = plausible_job(name) ? act_on_job(query, verb, name) : Result<void>(not_found(name));
+    if (done && (verb == "suspend" || verb == "resume"))
+      tell_what_is_asked(session, query, verb, name);
     if (done)
       continue;
     exit_code = 1;

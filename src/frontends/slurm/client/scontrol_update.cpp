@@ -10,6 +10,7 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/scontrol_keys.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 #include "frontends/slurm/client/values.h"
 #include "wire/api.h"
@@ -171,6 +172,28 @@ Result<void> update_job(Query& query, const std::vector<Pair>& pairs) {
   return {};
 }
 
+// What is updated may be named anywhere on the line: that pair comes to the front, and every key is made whole. Gives
+// its key; "": nothing is named. A job has a partition too, and a partition nodes.
+Result<std::string> put_entity_first(std::vector<Pair>& pairs) {
+  struct Entity {
+    std::string_view key;
+    std::size_t shortest;
+    ScontrolEntity entity;
+  };
+  constexpr Entity kEntities[] = {{"jobid", 3, ScontrolEntity::kJob},
+                                  {"nodename", 4, ScontrolEntity::kNode},
+                                  {"partitionname", 9, ScontrolEntity::kPartition}};
+  for (const Entity& known : kEntities)
+    for (Pair& pair : pairs)
+      if (abbreviates(pair.first, known.key, known.shortest)) {
+        pair.first = known.key;
+        std::swap(pairs[0], pair);
+        TRY(complete_keys(known.entity, pairs));
+        return std::string(known.key);
+      }
+  return std::string();
+}
+
 int finish(const Result<void>& done) {
   if (done)
     return 0;
@@ -247,7 +270,8 @@ Result<UpdateJob> job_change(const std::vector<Pair>& pairs, const JobFactsForUp
       const auto limit = parse_time_limit(std::string_view(value).substr(relative ? 1 : 0));
       if (!limit)
         return bad_value(pairs[i]);
-      update.time_limit = !relative ? *limit : value[0] == '+' ? facts.time_limit + *limit : facts.time_limit - *limit;
+      const Duration by = whole_minutes(*limit);
+      update.time_limit = !relative ? by : value[0] == '+' ? facts.time_limit + by : facts.time_limit - by;
       if (update.time_limit->us <= 0)
         return bad_value(pairs[i]);
     } else if (key == "starttime" || key == "deadline") {
@@ -294,13 +318,9 @@ Result<UpdateJob> job_change(const std::vector<Pair>& pairs, const JobFactsForUp
 int scontrol_update(const ScontrolSession& session, const Words& words) {
   const auto run = [&]() -> Result<void> {
     std::vector<Pair> pairs = TRY(pairs_of(words));
-    // What is updated may be named anywhere on the line.
-    for (std::size_t i = 1; i < pairs.size(); ++i)
-      if (pairs[i].first == "jobid" || pairs[i].first == "nodename" || pairs[i].first == "partitionname")
-        std::swap(pairs[0], pairs[i]);
     Query query(session.context);
-    const std::string what = pairs.empty() ? "" : pairs[0].first;
-    if (what == "jobid" || what == "job") {
+    const std::string what = TRY(put_entity_first(pairs));
+    if (what == "jobid") {
       for (const std::string& name : split(pairs[0].second, ',')) {
         std::vector<Pair> one = pairs;
         one[0].second = name;
@@ -322,7 +342,8 @@ int scontrol_update(const ScontrolSession& session, const Words& words) {
 
 int scontrol_create(const ScontrolSession& session, const Words& words) {
   const auto run = [&]() -> Result<void> {
-    const std::vector<Pair> pairs = TRY(pairs_of(words));
+    std::vector<Pair> pairs = TRY(pairs_of(words));
+    TRY(complete_keys(ScontrolEntity::kPartition, pairs));
     if (pairs.empty() || pairs[0].first != "partitionname" || pairs[0].second.empty())
       return Error{Errc::kUnsupported, "only partitions can be created: create PartitionName=NAME ...", {}};
     Query query(session.context);

@@ -6,8 +6,43 @@
 #include <unistd.h>
 
 #include "frontends/slurm/client/background.h"
+#include "frontends/slurm/client/say.h"
 
 namespace lockstep {
+
+namespace {
+
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+std::string* last_words = nullptr;  // of the MayBeEnded that lives: a handler has no other way to them
+
+void end_with_words(int signal) {
+  write_all(STDERR_FILENO, *last_words);
+  ::raise(signal);  // its own meaning is back (SA_RESETHAND)
+}
+
+}  // namespace
+
+MayBeEnded::MayBeEnded(std::string words) {
+  last_words = new std::string(std::move(words));
+  ::sigset_t ending;
+  ::sigemptyset(&ending);
+  for (std::size_t i = 0; i < std::size(kEnding); ++i) {
+    struct ::sigaction action {};
+    action.sa_handler = end_with_words;
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    ::sigaction(kEnding[i], nullptr, &actions_[i]);
+    if (actions_[i].sa_handler != SIG_IGN)
+      ::sigaction(kEnding[i], &action, nullptr);
+    ::sigaddset(&ending, kEnding[i]);
+  }
+  ::pthread_sigmask(SIG_UNBLOCK, &ending, &before_);
+}
+
+MayBeEnded::~MayBeEnded() {
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  for (std::size_t i = 0; i < std::size(kEnding); ++i) ::sigaction(kEnding[i], &actions_[i], nullptr);
+  delete std::exchange(last_words, nullptr);
+}
 
 SignalDesk::SignalDesk(const std::vector<int>& signals) {
   ::sigset_t set;

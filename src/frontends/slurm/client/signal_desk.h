@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace lockstep {
@@ -21,6 +22,19 @@ class SignalDesk {
  private:
   int fd_ = -1;
   ::sigset_t before_{};
+};
+
+// While one lives, a signal that ends programs ends this one, after these words on standard error: for calls that may
+// take long while no desk is looked at. A signal that is ignored stays so. One at a time, on the main thread.
+class MayBeEnded {
+ public:
+  explicit MayBeEnded(std::string words);
+  ~MayBeEnded();
+  MayBeEnded(MayBeEnded&&) = delete;
+
+ private:
+  ::sigset_t before_{};
+  struct ::sigaction actions_[4] = {};
 };
 
 std::int64_t monotonic_ms();

@@ -10,6 +10,7 @@
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/say.h"
 #include "frontends/slurm/client/sinfo_fields.h"
+#include "frontends/slurm/client/terminal_look.h"
 #include "views/shown_text.h"
 
 namespace lockstep {
@@ -56,11 +57,12 @@ std::optional<int> read_options(Wish& wish, int argc, char** argv, const Voice& 
       {"help", 0, kHelpOption}, {"hide", 0, kIgnored},      {"iterate", 1, 'i'},
       {"json", 2, kJson},       {"list-reasons", 0, 'R'},   {"local", 0, kIgnored},
       {"long", 0, 'l'},         {"noconvert", 0, kIgnored}, {"Node", 0, 'N'},
-      {"node-centric", 0, 'N'}, {"nodes", 1, 'n'},          {"noheader", 0, 'h'},
-      {"partition", 1, 'p'},    {"reservation", 0, 'T'},    {"responding", 0, 'r'},
-      {"sort", 1, 'S'},         {"states", 1, 't'},         {"state", 1, 't'},
-      {"summarize", 0, 's'},    {"usage", 0, kUsage},       {"verbose", 0, 'v'},
-      {"version", 0, 'V'},      {"yaml", 2, kYaml}};
+      {"node-centric", 0, 'N'}, {"nodes", 1, 'n'},          {"node", 1, 'n'},
+      {"nod", 1, 'n'},          {"noheader", 0, 'h'},       {"partition", 1, 'p'},
+      {"reservation", 0, 'T'},  {"responding", 0, 'r'},     {"sort", 1, 'S'},
+      {"states", 1, 't'},       {"state", 1, 't'},          {"summarize", 0, 's'},
+      {"usage", 0, kUsage},     {"verbose", 0, 'v'},        {"version", 0, 'V'},
+      {"yaml", 2, kYaml}};
   std::optional<int> exit_code;
   const auto take = [&](int code, const char* value) {
     switch (code) {
@@ -156,7 +158,9 @@ Result<void> list_once(Query& query, const Wish& wish) {
     return {};
   }
   if (wish.reservations) {
-    say(shown_lines(TRY(query.get("/slurm/v1/sinfo.reservations", {{"noheader", wish.header ? "" : "1"}}))));
+    const std::string listed =
+        TRY(query.get("/slurm/v1/sinfo.reservations", {{"noheader", wish.header ? "" : "1"}, {"times", "marked"}}));
+    say(shown_lines(with_times(listed, variable_or("SLURM_TIME_FORMAT"), time(nullptr))));
     return {};
   }
   const TableFormat layout =
@@ -171,6 +175,7 @@ Result<void> list_once(Query& query, const Wish& wish) {
   parameters["columns"] = join(ask.names, ",");
   const Rows rows(TRY(query.get("/slurm/v1/sinfo", parameters)), ask.names.size());
   TableLook look;
+  look.colour = wants_colour();
   look.header = wish.header;
   look.time_pattern = variable_or("SLURM_TIME_FORMAT");
   look.now = time(nullptr);

@@ -2,12 +2,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/say.h"
 #include "frontends/slurm/client/squeue_fields.h"
+#include "frontends/slurm/client/terminal_look.h"
 
 namespace lockstep {
 
@@ -192,13 +195,41 @@ Result<TableFormat> format_of(const Wish& wish, std::span<const FieldDef> fields
   return parse_short_format(wish.steps ? kSteps : wish.start ? kStart : wish.long_list ? kLong : kShort, fields);
 }
 
-Result<void> list_once(Query& query, const Wish& wish) {
+// What the cluster says of the users in a list that it does not know: the first of them.
+std::string unknown_user_of(const Error& error) {
+  constexpr std::string_view kRefusal = "Invalid user: ";
+  const bool is_one = error.code == Errc::kInvalid && error.message.starts_with(kRefusal);
+  return is_one ? error.message.substr(kRefusal.size()) : std::string();
+}
+
+// As Slurm's squeue does: a user that nobody knows is named, and the others' jobs are listed, or nobody's. Nothing: the
+// table is that of nobody.
+Result<std::optional<std::string>> ask_of_known_users(Query& query, std::string_view path,
+                                                      std::map<std::string, std::string>& parameters,
+                                                      const Voice& voice) {
+  for (;;) {
+    auto body = query.get(path, parameters);
+    const std::string unknown = body ? std::string() : unknown_user_of(body.error());
+    auto users = split(parameters["user"], ',');
+    std::erase(users, "");  // with them alone everybody's would be listed
+    const auto at = std::find(users.begin(), users.end(), unknown);
+    if (unknown.empty() || at == users.end())
+      return body ? Result<std::optional<std::string>>(std::move(*body)) : body.error();
+    voice.error(format("Invalid user: {}\n", unknown));
+    users.erase(at);
+    if (users.empty())
+      return std::optional<std::string>();
+    parameters["user"] = join(users, ",");
+  }
+}
+
+Result<void> list_once(Query& query, const Wish& wish, const Voice& voice) {
   if (wish.json) {
     say(TRY(query.get("/slurm/v1/squeue.json", wish.filters)));
     return {};
   }
   const auto fields = wish.steps ? squeue_step_fields() : squeue_job_fields();
-  const TableFormat layout = TRY(format_of(wish, fields));
+  TableFormat layout = TRY(format_of(wish, fields));
   TableAsk ask = ask_for(layout);
   const std::string_view sort = !wish.sort.empty() ? std::string_view(wish.sort)
                                 : wish.steps       ? std::string_view("P,i")
@@ -209,8 +240,12 @@ Result<void> list_once(Query& query, const Wish& wish) {
   parameters["columns"] = join(ask.names, ",");
   if (wish.start)
     parameters["states"] = "PD";
-  const Rows rows(TRY(query.get(wish.steps ? "/slurm/v1/steps" : "/slurm/v1/squeue", parameters)), ask.names.size());
+  auto body = TRY(ask_of_known_users(query, wish.steps ? "/slurm/v1/steps" : "/slurm/v1/squeue", parameters, voice));
+  const Rows rows(body ? std::move(*body) : std::string(), ask.names.size());
+  if (wish.short_format.empty() && wish.long_format.empty())
+    widen_names(layout, ask, rows, terminal_columns());
   TableLook look;
+  look.colour = wants_colour();
   look.header = wish.header;
   look.time_pattern = variable_or("SLURM_TIME_FORMAT");
   look.now = time(nullptr);
@@ -231,7 +266,7 @@ int squeue_main(const ClientContext& context, int argc, char** argv) {
     return *exit_code;
   Query query(context);
   for (;;) {
-    if (const auto listed = list_once(query, wish); !listed) {
+    if (const auto listed = list_once(query, wish, voice); !listed) {
       const Error& error = listed.error();
       if (error.code == Errc::kNotFound && wish.filters.contains("jobs"))
         write_all(STDERR_FILENO, "slurm_load_jobs error: Invalid job id specified\n");

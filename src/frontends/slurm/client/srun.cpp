@@ -14,6 +14,7 @@
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/shell_limits.h"
 #include "frontends/slurm/client/srun_io.h"
+#include "frontends/slurm/client/srun_programs.h"
 #include "frontends/slurm/client/step_files.h"
 #include "frontends/slurm/client/values.h"
 
@@ -27,7 +28,8 @@ Result<Variables> exported_with_limits(const OptionSet& options, bool new_job) {
   return variables;
 }
 
-constexpr std::int64_t kBusyMs = 1000;  // a step that waits longer for resources says so
+constexpr std::int64_t kBusyMs = 1000;     // a step that waits longer for resources says so
+constexpr Duration kParting = seconds(3);  // for a controller that may be silent, when one leaves
 
 struct Files {
   StepFile out, err, in;
@@ -113,6 +115,16 @@ Result<void> files_into(const Files& files, const OpenFiles& open, bool append, 
   return {};
 }
 
+// The nodes open the file of all tasks, and what is not there stops the step before it is made.
+Result<void> check_input(const Files& files, const PatternFacts& facts) {
+  if (files.in.kind != StepFile::Kind::kShared || names_any(files.in.pattern, kOfJob))
+    return {};
+  const std::string path = expand_pattern(files.in.pattern, facts);
+  if (::access(path.c_str(), R_OK) == 0)
+    return {};
+  return Error{Errc::kIo, format("Could not open stdin file {}: {}", path, ::strerror(errno)), {}};
+}
+
 Result<void> check_mpi(const OptionSet& options) {
   const std::string type = lower(options.text("mpi"));
   if (type.empty() || type == "none")
@@ -123,17 +135,20 @@ Result<void> check_mpi(const OptionSet& options) {
 }
 
 Result<StepSpec> step_spec(const OptionSet& options, const std::vector<std::string>& words, const Surroundings& around,
-                           bool own_job, std::vector<std::string>& notes) {
+                           bool own_job, const std::vector<std::vector<std::string>>& programs,
+                           std::vector<std::string>& notes) {
   StepSpec step = TRY(step_of(options, around, notes));
   if (own_job) {  // the allocation is made for this step: it takes all of it, as planned
     step.nodes = {};
-    step.only_nodes.clear();
+    if (step.distribution != "arbitrary")
+      step.only_nodes.clear();
     step.exclude_nodes.clear();
     step.devices_per_node.clear();
     step.devices_total = 0;
     step.memory_mb = -1;
     step.exact = false;
     step.whole = true;
+    step.sole = true;
   }
   step.argv = words;
   step.name = options.by("job-name", Origin::kCommandLine) ? options.text("job-name") : base_name(words[0]);
@@ -144,14 +159,17 @@ Result<StepSpec> step_spec(const OptionSet& options, const std::vector<std::stri
     step.pty_columns = size.columns;
     step.unbuffered = true;
   }
-  if (options.has("multi-prog")) {
+  if (!programs.empty()) {
+    step.multi_prog = programs;
+    step.tasks = static_cast<std::uint32_t>(programs.size());
+  } else if (options.has("multi-prog")) {
     const std::uint32_t tasks = TRY(shape_of(options, notes)).tasks.min;
     auto text = TRY(read_whole_file(words[0], 1 << 20));
     step.multi_prog = TRY(parse_multi_prog(text, tasks));
     for (auto& argv : step.multi_prog) argv.insert(argv.end(), words.begin() + 1, words.end());
     step.tasks = tasks;
     step.argv = step.multi_prog[0];
-  } else if (own_job) {
+  } else if (own_job && step.distribution != "arbitrary") {
     step.tasks = 0;
     step.tasks_per_node = 0;
   }
@@ -159,7 +177,7 @@ Result<StepSpec> step_spec(const OptionSet& options, const std::vector<std::stri
   return step;
 }
 
-SessionAsk session_ask(const OptionSet& options, JobId job, Ref<Step> step) {
+SessionAsk session_ask(const OptionSet& options, JobId job, Ref<Step> step, bool own_job) {
   SessionAsk ask;
   ask.job = job;
   ask.label = step->spec->label;
@@ -167,6 +185,8 @@ SessionAsk session_ask(const OptionSet& options, JobId job, Ref<Step> step) {
   ask.pty = step->spec->pty;
   ask.kill_on_bad_exit = step->spec->kill_on_bad_exit;
   ask.wait_after_first = step->spec->wait_after_first;
+  if (!own_job)
+    ask.time_limit = whole_minutes(parse_time_limit(options.text("time")).value_or(Duration{}));
   ask.disable_status = options.has("disable-status");
   ask.quit_on_interrupt = options.has("quit-on-interrupt");
   ask.step = std::move(step);
@@ -180,13 +200,15 @@ class Srun {
   int run(int argc, char** argv);
 
  private:
+  Result<void> place_by_hostfile();
   int in_allocation(JobId job);
   int in_own_allocation();
   int fail(const Error& error) { return say_option_error(voice_, error); }
   PatternFacts facts_of(const Job* job, JobId id, StepNo step) const;
-  // released: called with how the tasks ended once none runs any more.
+  // Called with how the tasks ended once none runs any more, and how long the cluster may take to hear it.
+  using Released = std::function<void(const ExitStatus&, std::optional<Duration> within)>;
   Result<int> accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional<OpenFiles> open, const PatternFacts& facts,
-                        const std::function<void(const ExitStatus&)>& released);
+                        const Released& released);
   Result<int> run_step(const Granted& granted, std::optional<OpenFiles> open, std::optional<StepSpec> later,
                        const std::string& environment);
   std::optional<Ref<Step>> create(const StepRequest& request);
@@ -196,6 +218,7 @@ class Srun {
   Api api_;
   OptionSet options_{SlurmCommand::kSrun};
   std::vector<std::string> words_;
+  std::vector<std::vector<std::string>> programs_;  // by rank, when there are several
   Surroundings around_;
   std::optional<SignalDesk> signals_;
 };
@@ -204,11 +227,14 @@ int Srun::run(int argc, char** argv) {
   auto begun = begin(SlurmCommand::kSrun, argc, argv, voice_);
   if (begun.exit_code)
     return *begun.exit_code;
-  if (begun.invocation.components.size() > 1)
-    return fail({Errc::kUnsupported,
-                 "one srun over several components (:) is not supported yet; start one srun --het-group=N for each",
-                 {}});
   options_ = begun.invocation.components.front();
+  if (begun.invocation.components.size() > 1) {
+    auto programs = programs_of(begun.invocation, ::getenv("SLURM_HET_SIZE") != nullptr);
+    if (!programs)
+      return fail(programs.error());
+    options_ = std::move(programs->options);
+    programs_ = std::move(programs->by_rank);
+  }
   words_ = begun.invocation.words.front();
   voice_.set_quiet(options_.has("quiet"));
   voice_.set_verbose(options_.has("verbose"));
@@ -219,6 +245,8 @@ int Srun::run(int argc, char** argv) {
   }
   if (words_.empty())
     return fail(invalid("No command given to execute."));
+  if (const auto read = place_by_hostfile(); !read)
+    return fail(read.error());
   if (const auto mpi = check_mpi(options_); !mpi)
     return fail(mpi.error());
   ::signal(SIGTTIN, SIG_IGN);
@@ -239,6 +267,27 @@ int Srun::run(int argc, char** argv) {
   if (!id || *id == 0)
     return fail(bad_value(options_, "jobid"));
   return in_allocation(JobId(*id));
+}
+
+// SLURM_HOSTFILE: a node for every task, one a line, unless --nodelist says where they run.
+Result<void> Srun::place_by_hostfile() {
+  const char* file = ::getenv("SLURM_HOSTFILE");
+  if (!file || !*file || options_.has("nodelist"))
+    return {};
+  const std::string path = strchr(file, '/') ? file : std::string("./") + file;
+  const auto text = around_.read_file(absolute_path(path, around_.work_dir));
+  if (!text)
+    return Error{text.error().code, format("Failure getting NodeNames from hostfile: {}", text.error().message), {}};
+  const Given given{path, Origin::kEnvironment, 0, "SLURM_HOSTFILE"};
+  TRY(options_.set("nodelist", given));
+  options_.unset("distribution");
+  TRY(options_.set("distribution", {"arbitrary", Origin::kEnvironment, 0, "SLURM_HOSTFILE"}));
+  if (!options_.by("ntasks", Origin::kCommandLine)) {
+    options_.unset("ntasks");
+    options_.unset("nodes");
+    TRY(options_.set("ntasks", {std::to_string(split_words(*text).size()), Origin::kEnvironment, 0, "SLURM_HOSTFILE"}));
+  }
+  return {};
 }
 
 // The step's record once it runs. Nothing: it was interrupted or refused, which has been said.
@@ -271,6 +320,8 @@ std::optional<Ref<Step>> Srun::create(const StepRequest& request) {
       const std::string what = format("Unable to create step for job {}", request.job.value);
       if (step->error().code == Errc::kNotFound)
         voice_.error(format("{}: Invalid job id specified", what));
+      else if (step->error().field == "immediate")
+        voice_.error(format("{}: Requested nodes are busy", what));
       else
         say_refusal(voice_, what, step->error());
       return std::nullopt;
@@ -302,11 +353,11 @@ PatternFacts Srun::facts_of(const Job* job, JobId id, StepNo step) const {
 }
 
 Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional<OpenFiles> open,
-                            const PatternFacts& facts, const std::function<void(const ExitStatus&)>& released) {
+                            const PatternFacts& facts, const Released& released) {
   const Files files = files_of(options_);
   if (!open)
     open = TRY(open_files(files, facts));
-  SessionAsk ask = session_ask(options_, id, step);
+  SessionAsk ask = session_ask(options_, id, step, end != nullptr);
   TRY(files_into(files, *open, step->spec->append, ask));
   StepSession session(context_, api_, voice_, *signals_, std::move(ask), end);
   return session.run([&] {
@@ -316,7 +367,7 @@ Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional
       worst.signal = std::max(worst.signal, exit.signal);
       worst.oom |= exit.oom;
     }
-    released(worst);
+    released(worst, session.gave_up() ? std::optional(kParting) : std::nullopt);
   });
 }
 
@@ -324,7 +375,7 @@ int Srun::in_allocation(JobId job) {
   std::vector<std::string> notes = options_.notes();
   StepRequest request;
   request.job = job;
-  auto spec = step_spec(options_, words_, around_, false, notes);
+  auto spec = step_spec(options_, words_, around_, false, programs_, notes);
   for (const auto& note : notes) voice_.warning(note);
   if (!spec)
     return fail(spec.error());
@@ -335,7 +386,10 @@ int Srun::in_allocation(JobId job) {
   request.environment = nul_separated(*variables);
   const Files files = files_of(options_);
   std::optional<OpenFiles> open;
-  if (const PatternFacts facts = facts_of(nullptr, job, 0); any_names(files, kOfStep)) {
+  const PatternFacts facts = facts_of(nullptr, job, 0);
+  if (const auto may = check_input(files, facts); !may)
+    return fail(may.error());
+  if (any_names(files, kOfStep)) {
     for (const StepFile* file : {&files.out, &files.err})
       if (is_ours(*file))
         if (const auto may = OutputFile::check_folder(expand_pattern(file->pattern, facts)); !may)
@@ -351,9 +405,9 @@ int Srun::in_allocation(JobId job) {
   if (!step)
     return error_exit_code();
   const auto code = accompany(job, *step, nullptr, std::move(open), facts_of(nullptr, job, (*step)->number),
-                              [](const ExitStatus&) {});
+                              [](const ExitStatus&, std::optional<Duration>) {});
   if (!code) {
-    (void)api_.signal_step(job, (*step)->number, 0);
+    (void)api_.signal_step(job, (*step)->number, 0, kParting);
     return fail(code.error());
   }
   return *code;
@@ -366,7 +420,7 @@ int Srun::in_own_allocation() {
     for (const auto& note : notes) voice_.warning(note);
     return fail(request.error());
   }
-  auto spec = step_spec(options_, words_, around_, true, notes);
+  auto spec = step_spec(options_, words_, around_, true, programs_, notes);
   for (auto note = notes.begin(); note != notes.end(); ++note)  // job and step share options: each warning once
     if (std::find(notes.begin(), note, *note) == note)
       voice_.warning(*note);
@@ -389,6 +443,8 @@ int Srun::in_own_allocation() {
   const Files files = files_of(options_);
   std::optional<OpenFiles> open;
   std::optional<StepSpec> later;
+  if (const auto may = check_input(files, facts_of(nullptr, {}, 0)); !may)
+    return fail(may.error());
   if (any_names(files, kOfJob))
     later = std::move(*spec);
   else
@@ -430,7 +486,7 @@ int Srun::in_own_allocation() {
   const auto code = run_step(*granted, std::move(open), std::move(later), request->environment);
   if (code)
     return *code;
-  (void)api_.end(granted->id, ExitStatus{1, 0, false}, false);
+  (void)api_.end(granted->id, ExitStatus{1, 0, false}, false, kParting);
   return code.error().message.empty() ? error_exit_code() : fail(code.error());
 }
 
@@ -462,7 +518,9 @@ Result<int> Srun::run_step(const Granted& granted, std::optional<OpenFiles> open
       sleep_for(millis(10));
   }
   return accompany(granted.id, step, &end, std::move(open), facts_of(&job, granted.id, step->number),
-                   [&](const ExitStatus& worst) { (void)api_.end(granted.id, worst, false); });
+                   [&](const ExitStatus& worst, std::optional<Duration> within) {
+                     (void)api_.end(granted.id, worst, false, within);
+                   });
 }
 
 }  // namespace

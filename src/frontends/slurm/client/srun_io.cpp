@@ -1,11 +1,14 @@
 #include "frontends/slurm/client/srun_io.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <set>
 
 #include "base/interval_set.h"
 #include "base/text.h"
@@ -18,6 +21,7 @@ namespace {
 constexpr std::int64_t kReconnectPatienceMs = 10 * 60 * 1000;  // a controller restart is far shorter
 constexpr std::int64_t kCheckEveryMs = 5000;                   // silence after which the step's record is looked at
 constexpr std::int64_t kLastWordsMs = 3000;                    // for tasks' results after the job has ended
+constexpr std::int64_t kStillThereMs = 10'000;                 // between words of tasks that take long to end
 constexpr std::int64_t kBoredMs = 1000;                        // a wait for a reader longer than this is told
 constexpr int kLookAgainMs = 100;                              // for a reader
 constexpr std::size_t kQueueMax = 4 << 20;                     // to the tasks; input waits beyond it
@@ -37,11 +41,15 @@ RawTerminal::RawTerminal(bool wanted) {
   ::termios raw = before_;
   ::cfmakeraw(&raw);
   changed_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+  if (changed_)
+    set_line_end("\r\n");
 }
 
 RawTerminal::~RawTerminal() {
-  if (changed_)
-    ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  if (!changed_)
+    return;
+  ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  set_line_end("\n");
 }
 
 WindowSize window_size() {
@@ -65,6 +73,9 @@ StepSession::StepSession(const ClientContext& context, Api& api, const Voice& vo
       input_(ask_.input == SessionAsk::Input::kAll && !ask_.pty ? kAllRanks : ask_.input_rank,
              ask_.input == SessionAsk::Input::kAll && !ask_.pty ? tasks_ : 1) {
   terminal_.emplace(ask_.pty);
+  began_ms_ = monotonic_ms();
+  if (ask_.time_limit.us > 0 && ask_.time_limit < kForever)
+    limit_ms_ = began_ms_ + ask_.time_limit.millis();
 }
 
 StepSession::~StepSession() {
@@ -195,6 +206,7 @@ void StepSession::attach(int fd) {
     queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kWindowSize), 0,
                            frame_number(size.rows, 2) + frame_number(size.columns, 2));
   }
+  for (const int signal : unsent_.take()) signal_tasks(signal);
   if (ask_.input != SessionAsk::Input::kAll || ask_.pty) {  // tasks without input see its end at once
     for (std::uint32_t rank = 0; rank < tasks_; ++rank)
       if (ask_.input == SessionAsk::Input::kNone || rank != ask_.input_rank)
@@ -215,8 +227,10 @@ std::string words_of(const Error* why) {
 }  // namespace
 
 void StepSession::connection_lost(const Error* why) {
-  if (fd_ >= 0)
+  if (fd_ >= 0) {
     ::close(fd_);
+    for (const int signal : unsent_.all()) tell_kept(signal);
+  }
   fd_ = -1;
   queue_.clear();
   const std::int64_t now = monotonic_ms();
@@ -244,6 +258,8 @@ void StepSession::read_frames() {
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return;
   if (n <= 0) {
+    if (n < 0 && errno == ECONNRESET)
+      unsent_.was_not_read();
     connection_lost(nullptr);
     return;
   }
@@ -259,7 +275,11 @@ void StepSession::read_frames() {
 
 void StepSession::take_frame(const Frame& frame) {
   const auto rank = static_cast<std::uint32_t>(frame.stream);
-  switch (static_cast<IoFrame>(frame.type)) {
+  const auto type = static_cast<IoFrame>(frame.type);
+  if ((type == IoFrame::kStarted || type == IoFrame::kOutput || type == IoFrame::kStdinAck) &&
+      !output_.exits().contains(rank))
+    alive_at_ms_ = monotonic_ms();
+  switch (type) {
     case IoFrame::kOutput:
     case IoFrame::kOutputEof: output_.take(frame); break;
     case IoFrame::kExited:
@@ -282,17 +302,42 @@ void StepSession::take_frame(const Frame& frame) {
   }
 }
 
+namespace {
+
+// Nothing of what was sent waits for its reader. Of a connection that broke this is not known.
+bool is_all_read(int fd) {
+  int waiting = 0;
+  ::pollfd broken{fd, 0, 0};
+  return ::ioctl(fd, SIOCOUTQ, &waiting) == 0 && waiting == 0 && ::poll(&broken, 1, 0) == 0;
+}
+
+// The other end went with bytes of ours unread.
+bool was_reset(int fd) {
+  int why = 0;
+  ::socklen_t size = sizeof why;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size) == 0 && why == ECONNRESET;
+}
+
+}  // namespace
+
 void StepSession::send_queued() {
+  // Before more is sent: a reset then tells of the signals that were sent last.
+  if (fd_ >= 0 && !queue_.empty() && unsent_.has_left() && is_all_read(fd_))
+    unsent_.was_read();
   while (fd_ >= 0 && !queue_.empty()) {
     const ssize_t n =
         ::send(fd_, queue_.data(), std::min<std::size_t>(queue_.size(), 256 << 10), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR)
       continue;
-    if (n < 0 && errno != EAGAIN)
+    if (n < 0 && errno != EAGAIN) {
+      if (was_reset(fd_))
+        unsent_.was_not_read();
       return connection_lost(nullptr);
+    }
     if (n <= 0)
       return;
     queue_.erase(0, static_cast<std::size_t>(n));
+    unsent_.sent(static_cast<std::size_t>(n));
   }
 }
 
@@ -328,23 +373,36 @@ void StepSession::end_step() {
     (void)api_.signal_step(ask_.job, ask_.step->number, 0);
 }
 
+void StepSession::tell_kept(int signal) const {
+  voice_.info(
+      format("signal {} reaches StepId={}.{} when the connection is back", signal, ask_.job.value, ask_.step->number));
+}
+
+// One that finds no connection is sent over the next.
+void StepSession::signal_tasks(int signal) {
+  if (fd_ < 0 && attached_ && !unsent_.has(signal))
+    tell_kept(signal);
+  queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kSignal), kAllRanks,
+                         frame_number(static_cast<std::uint64_t>(signal), 1));
+  unsent_.add(signal, queue_.size());
+}
+
 // First Ctrl-C: say how it stands. A second within a second: end the step. After that: kill.
 void StepSession::interrupt() {
   const std::int64_t now = monotonic_ms();
   const std::string step = format("StepId={}.{}", ask_.job.value, ask_.step->number);
-  const auto send = [&](int signal) {
-    queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kSignal), kAllRanks,
-                           frame_number(static_cast<std::uint64_t>(signal), 1));
-  };
   if (ended_ms_ != 0 && now - ended_ms_ > 100) {
     voice_.info("forcing job termination");
     asked_to_end_ms_ = now - kLastWordsMs;
-    send(SIGKILL);
+    if (give_up_ms_ == 0)
+      give_up_ms_ = now + kLastWordsMs;
+    gave_up_ = true;
+    signal_tasks(SIGKILL);
     return;
   }
   if (ask_.disable_status && !ask_.quit_on_interrupt && now - interrupted_ms_ > 1000) {
     voice_.info(format("sending Ctrl-C to {}", step));
-    send(SIGINT);
+    signal_tasks(SIGINT);
   } else if (!ask_.quit_on_interrupt && now - interrupted_ms_ > 1000) {
     voice_.info("interrupt (one more within 1 sec to abort)");
     if (const auto running = ranks_text(true); !running.empty())
@@ -353,7 +411,7 @@ void StepSession::interrupt() {
       voice_.info(format("{} {}: exited", step, ended));
   } else {
     voice_.info(format("sending Ctrl-C to {}", step));
-    send(SIGINT);
+    signal_tasks(SIGINT);
     end_step();
   }
   interrupted_ms_ = now;
@@ -375,8 +433,7 @@ void StepSession::handle_signals() {
       if (signal == SIGTERM || signal == SIGHUP)
         asked_to_end_ms_ = monotonic_ms();
       voice_.verbose(format("forwarding signal {}", signal));
-      queue_ += encode_frame(static_cast<std::uint8_t>(IoFrame::kSignal), kAllRanks,
-                             frame_number(static_cast<std::uint64_t>(signal), 1));
+      signal_tasks(signal);
     }
   }
 }
@@ -413,6 +470,54 @@ void StepSession::check_rules() {
     heard_at_ms_ = now;
     check_step();
   }
+  look_at_clock();
+  look_for_life();
+}
+
+// The step's own limit: the cluster knows the job's only.
+void StepSession::look_at_clock() {
+  if (monotonic_ms() < limit_ms_ || ended_ms_ != 0 || output_.all_exited())
+    return;
+  voice_.error(format("*** STEP {}.{} CANCELLED DUE TO TIME LIMIT ***", ask_.job.value, ask_.step->number));
+  end_step();
+}
+
+std::int64_t StepSession::silent_since() const { return std::max({asked_to_end_ms_, alive_at_ms_, probed_at_ms_}); }
+
+std::int64_t StepSession::silence_allowed() const {
+  if (probed_at_ms_ > std::max(asked_to_end_ms_, alive_at_ms_))
+    return context_.end_patience.millis();
+  return std::min(alive_at_ms_ > asked_to_end_ms_ ? kStillThereMs : kLastWordsMs, context_.end_patience.millis());
+}
+
+// Who asked for the end does not wait for nodes that do not answer. A new connection hears of every task that runs that
+// it has started, so silence is put to that test. Tasks that take long to end are waited for.
+void StepSession::look_for_life() {
+  const std::int64_t now = monotonic_ms();
+  if (asked_to_end_ms_ == 0 || gave_up_ || output_.all_exited() || now - silent_since() <= silence_allowed())
+    return;
+  if (probed_at_ms_ > std::max(asked_to_end_ms_, alive_at_ms_)) {
+    give_up();
+    return;
+  }
+  probed_at_ms_ = now;
+  if (fd_ >= 0)
+    connection_lost(nullptr);
+}
+
+void StepSession::give_up() {
+  gave_up_ = true;
+  give_up_ms_ = monotonic_ms();
+  const bool controller_answers = record_at_ms_ >= probed_at_ms_;
+  std::set<std::string> nodes;
+  for (std::uint32_t rank = 0; rank < tasks_ && controller_answers; ++rank)
+    if (!output_.exits().contains(rank))
+      nodes.insert(node_of(rank));
+  std::string where;
+  for (const auto& node : nodes) where += (where.empty() ? " on " : ", ") + node;
+  voice_.error(format(
+      "StepId={}.{}: no answer of {}{}{}. They are ended when they answer again, and are not waited for",
+      ask_.job.value, ask_.step->number, ranks_text(true), where, controller_answers ? "" : ", nor of the controller"));
 }
 
 // Whether the step still runs, as the controller knows it: the word that counts when the connection does not talk.
@@ -427,6 +532,7 @@ void StepSession::take_record(const Result<Ref<Step>>& record) {
   const bool unknown = !record && record.error().code == Errc::kNotFound;
   if (!record && !unknown)
     return;  // the controller is away: asked again later
+  record_at_ms_ = monotonic_ms();
   if (record)
     ask_.step = *record;
   const bool ended = unknown || ask_.step->state == StepState::kEnded;
@@ -484,6 +590,10 @@ int StepSession::poll_timeout() const {
     until = std::min(until, heard_at_ms_ + kCheckEveryMs + 1);
   if (keeps_output())
     until = std::min(until, now + kLookAgainMs);
+  if (ended_ms_ == 0)
+    until = std::min(until, limit_ms_);
+  if (asked_to_end_ms_ && !gave_up_)
+    until = std::min(until, silent_since() + silence_allowed() + 1);
   if (input_open_ && ask_.input != SessionAsk::Input::kNone && ::isatty(STDIN_FILENO))
     until = std::min(until, now + 1000);  // may come to the foreground
   if (until == INT64_MAX)
@@ -536,6 +646,8 @@ Result<int> StepSession::run(const std::function<void()>& ended) {
     for (const StepSink* sink : {&ask_.out, &ask_.err})
       if (sink->file && sink->file->has_kept() && !sink->file->waits_for_reader())
         write_kept(*sink->file);
+    if (output_.all_exited())
+      terminal_.reset();
     report_exits();
     check_rules();
     const std::int64_t now = monotonic_ms();
@@ -549,7 +661,12 @@ Result<int> StepSession::run(const std::function<void()>& ended) {
   terminal_.reset();
   report_exits();
   send_queued();
-  ended();
+  {
+    const MayBeEnded open(format("{}: ended before the cluster knew of the step's end\n", voice_.command()));
+    if (gave_up_)
+      (void)api_.signal_step(ask_.job, ask_.step->number, 0, millis(kLastWordsMs));
+    ended();
+  }
   for (const StepSink* sink : {&ask_.out, &ask_.err})
     if (sink->file)
       write_kept(*sink->file);

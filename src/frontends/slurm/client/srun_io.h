@@ -9,6 +9,7 @@
 #include "frontends/slurm/client/allocate.h"
 #include "frontends/slurm/client/output_file.h"
 #include "frontends/slurm/client/step_output.h"
+#include "frontends/slurm/client/unsent_signals.h"
 
 namespace lockstep {
 
@@ -27,6 +28,7 @@ struct SessionAsk {
   bool label = false, unbuffered = false, pty = false, kill_on_bad_exit = false;
   bool disable_status = false, quit_on_interrupt = false;
   Duration wait_after_first;  // 0 = no bound
+  Duration time_limit;        // of the step inside its job; 0 = none of its own
 };
 
 // The terminal in raw mode, restored in the end.
@@ -56,6 +58,7 @@ class StepSession {
   // before the last of their output is written: a reader who does not come keeps nothing in the cluster.
   Result<int> run(const std::function<void()>& ended);
   const std::map<std::uint32_t, ExitStatus>& exits() const { return output_.exits(); }
+  bool gave_up() const { return gave_up_; }  // the end was asked for, and nobody there answered
 
  private:
   void connect_if_due();
@@ -68,10 +71,17 @@ class StepSession {
   void read_input();
   bool may_read_input() const;
   void handle_signals();
+  void signal_tasks(int signal);
+  void tell_kept(int signal) const;
   void interrupt();
   void end_step();
   void report_exits();
   void check_rules();
+  void look_at_clock();
+  void look_for_life();
+  std::int64_t silent_since() const;
+  std::int64_t silence_allowed() const;
+  void give_up();
   void check_step();
   void take_record(const Result<Ref<Step>>& record);
   ExitStatus recorded_exit(std::uint32_t rank) const;
@@ -105,6 +115,7 @@ class StepSession {
   bool lost_said_ = false;
   FrameReader reader_;
   std::string queue_;
+  UnsentSignals unsent_;  // those among them, and those given while there is no connection
   bool input_open_ = true;
   std::int64_t interrupted_ms_ = -10'000, ended_ms_ = 0;  // last Ctrl-C; when the end of the step was asked for
   std::int64_t first_exit_ms_ = 0, give_up_ms_ = 0;
@@ -115,6 +126,11 @@ class StepSession {
   std::int64_t asked_to_end_ms_ = 0;  // by a signal: output that nobody takes does not keep us much longer
   std::optional<Error> refused_;      // no thread could be made to connect with
   bool attached_ = false;             // at least once
+  std::int64_t alive_at_ms_ = 0;      // last word of a task that had not ended
+  std::int64_t probed_at_ms_ = 0;     // when the connection was made anew to hear who is there
+  std::int64_t record_at_ms_ = 0;     // when the controller last told the step's record
+  bool gave_up_ = false;
+  std::int64_t began_ms_ = 0, limit_ms_ = INT64_MAX;
 };
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // srun and salloc whole, against a cluster that plays its part from a script: submission, grant, step I/O, end.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/step_output.h"
+#include "frontends/slurm/client/unsent_signals.h"
 #include "wire/api.h"
 
 namespace lockstep {
@@ -33,8 +35,18 @@ struct World {
   std::vector<std::string> asked;
   std::vector<std::string> streams;  // what each connection to the step's I/O says before it closes
   std::size_t streams_used = 0;
-  std::vector<int> ends;  // our ends of those connections
+  std::vector<int> ends;           // our ends of those connections
+  bool streams_stay = false;       // and are silent then
+  std::size_t streams_broken = 0;  // so many of them take nothing, and break at once
+  bool waits = false;              // the job is pending, and SIGTERM comes to ourselves as it is waited for
+  int cancels_lost =
+      0;            // so many times the controller is away when the job is cancelled; -1: for good, and SIGTERM comes
+  int cancels = 0;  // that arrived
+  std::vector<int> signals_on_attach;  // to ourselves, once
+  std::string signal_on_ask;           // SIGTERM to ourselves over this question
   EndJob ended;
+  bool no_room = false;  // for a step
+  int ends_lost = 0;     // so many times the controller is away when the end is told
   SubmitRequest submitted;
   StepRequest step_request;
   JobState state = JobState::kRunning;
@@ -61,11 +73,23 @@ struct World {
     out->number = 0;
     out->spec = spec;
     out->state = step_state;
-    out->places.push_back({NodeId(1), 0, {0, 1}, {}, {}, 0, MemberState::kRunning});
+    out->places.push_back({NodeId(1), 0, {0, 1}, {}, {}, 0});
+    out->members = {MemberState::kRunning};
     if (!recorded.ok())
       out->failures.emplace_back(0, recorded);
     out->exit = recorded;
     return out;
+  }
+
+  Result<ApiClient::Reply> cancel() {
+    if (cancels_lost == -1)
+      ::kill(::getpid(), SIGTERM);
+    if (cancels_lost != 0) {
+      --cancels_lost;
+      return Error{Errc::kUnavailable, "the connection broke", {}};
+    }
+    ++cancels;
+    return ApiClient::Reply{200, "application/json", "{}"};
   }
 
   struct Client final : ApiClient {
@@ -73,20 +97,33 @@ struct World {
     Result<Reply> call(std::string_view method, std::string_view target, std::string_view body, Duration) override {
       if (target.starts_with("/v1/jobs/12/wait?for=ended"))
         for (;;) ::pause();  // the job does not end by itself
+      if (world.waits && target.starts_with("/v1/jobs/12/wait?for=allocated")) {
+        ::kill(::getpid(), SIGTERM);
+        for (;;) ::pause();
+      }
       const std::lock_guard lock(world.mutex);
       world.asked.push_back(format("{} {}", method, target));
+      if (!world.signal_on_ask.empty() && target.substr(0, target.find('?')) == world.signal_on_ask)
+        ::kill(::getpid(), SIGTERM);
+      if (target == "/v1/jobs/12/cancel")
+        return world.cancel();
       const auto good = [](std::string text) { return Reply{200, "application/json", std::move(text)}; };
-      if (target == "/v1/jobs") {
+      if (target.starts_with("/v1/jobs?request=")) {
         world.submitted = *decode_submit(body);
         return good(encode_submitted(JobId(12)));
       }
       if (target.starts_with("/v1/jobs/12/wait?for=allocated"))
         return good(encode(JobDetail{world.job(), {world.step()}, {}, {}}));
+      if (target.starts_with("/v1/jobs/12/steps") && world.no_room)
+        return Reply{503, "application/json",
+                     encode_error({Errc::kUnavailable, "Requested nodes are busy: job 12", "immediate"})};
       if (target.starts_with("/v1/jobs/12/steps")) {
         world.step_request = *decode_step_request(body);
         return good(encode(Started{world.job(), world.step()}));
       }
       if (target == "/v1/jobs/12/end") {
+        if (world.ends_lost-- > 0)
+          return Error{Errc::kUnavailable, "the connection broke", {}};
         world.ended = *decode_end(body);
         return good("{}");
       }
@@ -110,8 +147,15 @@ struct World {
       if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return Error{Errc::kIo, "socketpair", {}};
       const std::size_t at = std::min(world.streams_used++, world.streams.size() - 1);
+      if (at < world.streams_broken) {
+        ::close(pair[1]);
+        for (const int signal : std::exchange(world.signals_on_attach, {})) ::kill(::getpid(), signal);
+        return pair[0];
+      }
       (void)!::write(pair[1], world.streams[at].data(), world.streams[at].size());
-      ::shutdown(pair[1], SHUT_WR);
+      if (!world.streams_stay)
+        ::shutdown(pair[1], SHUT_WR);
+      for (const int signal : std::exchange(world.signals_on_attach, {})) ::kill(::getpid(), signal);
       world.ends.push_back(pair[1]);
       return pair[0];
     }
@@ -194,7 +238,8 @@ TEST(Srun, InsideAnAllocationItMakesAStep) {
   world.streams = {exited(0, 0) + exited(1, 0)};
   const auto result = run(srun_main, world, {"srun", "--jobid=12", "--overlap", "-n2", "-i", "none", "nvidia-smi"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(world.asked.front(), "POST /v1/jobs/12/steps?wait=started");
+  EXPECT_TRUE(world.asked.front().starts_with("POST /v1/jobs/12/steps?wait=started&presence=1&request="))
+      << world.asked.front();
   EXPECT_TRUE(world.step_request.spec.overlap);
   EXPECT_EQ(world.step_request.spec.name, "nvidia-smi");
   for (const auto& asked : world.asked) EXPECT_NE(asked, "POST /v1/jobs/12/end");
@@ -238,6 +283,7 @@ TEST(Srun, AFileNamedAfterTheJobIsOpenedBeforeTheStepIsMade) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_FALSE(world.submitted.first_step);
   EXPECT_EQ(world.step_request.spec.argv, std::vector<std::string>{"x"});
+  EXPECT_TRUE(world.step_request.spec.sole) << "the job ends as this step does, whoever tells";
   EXPECT_EQ(::unlink((std::string(folder) + "/out-12.0").c_str()), 0);
   world.asked.clear();
   result = run(srun_main, world, {"srun", "-n2", "-o", std::string(folder) + "/no/%j", "-i", "none", "x"});
@@ -278,6 +324,235 @@ TEST(Srun, APipeNobodyReadsKeepsNeitherStepNorAllocation) {
   ::rmdir(folder);
 }
 
+TEST(Srun, ANodeThatDoesNotAnswerKeepsNobodyWhoWantsTheEnd) {
+  for (const int signal : {SIGTERM, SIGQUIT, SIGHUP}) {
+    World& world = *new World;
+    world.context.end_patience = millis(500);
+    world.streams_stay = true;
+    world.streams = {encode_frame(static_cast<std::uint8_t>(IoFrame::kStarted), 0, "1234"), exited(1, 0)};
+    world.signals_on_attach = {signal};
+    const auto result = run(srun_main, world, {"srun", "-n2", "-i", "none", "x"});
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_NE(result.err.find("no answer of task 0"), std::string::npos) << result.err;
+    EXPECT_EQ(world.streams_used, 2u) << "it is asked once more, on a new connection";
+    EXPECT_EQ(world.asked.back(), "POST /v1/jobs/12/end");
+    EXPECT_TRUE(std::find(world.asked.begin(), world.asked.end(), "POST /v1/steps/12.0/signal") != world.asked.end());
+  }
+}
+
+// What the tasks hear: the first signal that comes over a connection; 0: none.
+int first_signal(int fd) {
+  int heard = 0;
+  FrameReader reader;
+  char chunk[4096];
+  for (::pollfd wait{fd, POLLIN, 0}; heard == 0 && ::poll(&wait, 1, 20'000) > 0;) {
+    const ssize_t n = ::read(fd, chunk, sizeof chunk);
+    if (n <= 0)
+      break;
+    (void)reader.feed({chunk, static_cast<std::size_t>(n)}, [&](const Frame& frame) {
+      if (frame.type == static_cast<std::uint8_t>(IoFrame::kSignal))
+        heard = static_cast<int>(*read_frame_number(frame.payload, 0, 1));
+    });
+  }
+  return heard;
+}
+
+TEST(Srun, ASignalThatFindsNoConnectionIsDeliveredOverTheNext) {
+  for (const std::size_t broken : {0u, 1u, 2u})  // with 0 it comes before the first connection is there
+    for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+      World& world = *new World;
+      world.streams_stay = true;
+      world.streams_broken = broken;
+      world.streams = {"", "", ""};
+      world.signals_on_attach = {signal};
+      int heard = 0;
+      ::sigset_t one, before;  // the signal is srun's, not that of the thread that plays the tasks
+      ::sigemptyset(&one);
+      ::sigaddset(&one, signal);
+      ::pthread_sigmask(SIG_BLOCK, &one, &before);
+      std::thread tasks([&] {
+        int fd = -1;
+        while (fd < 0) {
+          ::usleep(1000);
+          const std::lock_guard lock(world.mutex);
+          if (!world.ends.empty())
+            fd = world.ends.front();
+        }
+        heard = first_signal(fd);
+        const std::string words = exited(0, 0) + exited(1, 0);
+        (void)!::write(fd, words.data(), words.size());
+      });
+      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      const auto result = run(srun_main, world, {"srun", "--jobid=12", "-n2", "-i", "none", "x"});
+      tasks.join();
+      EXPECT_EQ(heard, signal) << broken << " " << result.err;
+      EXPECT_EQ(result.code, 0) << result.err;
+    }
+}
+
+// Looks without taking: the bytes stay unread.
+void wait_for_unread(int fd, const std::string& frame) {
+  std::string seen;
+  while (seen.find(frame) == std::string::npos) {
+    ::usleep(1000);
+    seen.resize(4096);
+    seen.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::recv(fd, seen.data(), seen.size(), MSG_PEEK))));
+  }
+}
+
+TEST(Srun, ASignalThatADyingControllerDidNotReadIsSentAgain) {
+  World& world = *new World;
+  world.streams_stay = true;
+  world.streams = {encode_frame(static_cast<std::uint8_t>(IoFrame::kStarted), 0, "1234"), ""};
+  world.signals_on_attach = {SIGUSR1};
+  const std::string frame =
+      encode_frame(static_cast<std::uint8_t>(IoFrame::kSignal), kAllRanks, frame_number(SIGUSR1, 1));
+  ::sigset_t one, before;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &one, &before);
+  int heard = 0;
+  std::thread tasks([&] {
+    const auto end = [&](std::size_t at) {
+      for (;; ::usleep(1000)) {
+        const std::lock_guard lock(world.mutex);
+        if (world.ends.size() > at)
+          return world.ends[at];
+      }
+    };
+    wait_for_unread(end(0), frame);
+    ::close(end(0));
+    heard = first_signal(end(1));
+    const std::string words = exited(0, 0) + exited(1, 0);
+    (void)!::write(end(1), words.data(), words.size());
+  });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const auto result = run(srun_main, world, {"srun", "--jobid=12", "-n2", "-i", "none", "x"});
+  tasks.join();
+  EXPECT_EQ(heard, SIGUSR1) << result.err;
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
+TEST(Srun, UnsentSignalsAreThoseWhoseFramesHaveNotLeftWhole) {
+  UnsentSignals unsent;
+  unsent.add(SIGTERM, 10);
+  unsent.add(SIGUSR1, 20);
+  unsent.add(SIGTERM, 30);
+  unsent.sent(9);
+  EXPECT_TRUE(unsent.has(SIGTERM));
+  unsent.sent(1);
+  EXPECT_FALSE(unsent.has(SIGTERM));
+  EXPECT_EQ(unsent.take(), std::vector<int>{SIGUSR1});
+  EXPECT_TRUE(unsent.take().empty());
+  unsent.add(SIGUSR2, 5);
+  unsent.sent(5);
+  unsent.was_read();
+  unsent.was_not_read();
+  EXPECT_TRUE(unsent.all().empty()) << "it was";
+  unsent.add(SIGUSR2, 5);
+  unsent.sent(5);
+  unsent.was_not_read();
+  EXPECT_EQ(unsent.all(), std::vector<int>{SIGUSR2});
+}
+
+TEST(Srun, AWaitIsTakenBackHoweverOftenTheControllerWasAway) {
+  for (const auto command : {srun_main, salloc_main}) {
+    World& world = *new World;
+    world.waits = true;
+    world.cancels_lost = 3;
+    const auto result = run(command, world, {"x", "true"});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_EQ(world.cancels, 1) << result.err;
+    EXPECT_NE(result.err.find("Job allocation 12 has been revoked."), std::string::npos) << result.err;
+  }
+}
+
+TEST(Srun, ASecondSignalLeavesAJobThatCannotBeTakenBackAndSaysSo) {
+  for (const auto command : {srun_main, salloc_main}) {
+    World& world = *new World;
+    world.waits = true;
+    world.cancels_lost = -1;
+    const auto result = run(command, world, {"x", "true"});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_EQ(result.err.find("revoked"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("job 12 is not cancelled: the controller has not answered. `scancel 12` cancels it"),
+              std::string::npos)
+        << result.err;
+  }
+}
+
+TEST(Srun, AStepThatFindsNoRoomAtOnceSaysSo) {
+  static World& world = *new World;
+  world.no_room = true;
+  const auto result = run(srun_main, world, {"srun", "--jobid=12", "--immediate=1", "x"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("srun: error: Unable to create step for job 12: Requested nodes are busy\n"),
+            std::string::npos)
+      << result.err;
+  EXPECT_EQ(result.err.find("contact"), std::string::npos) << result.err;
+}
+
+TEST(Srun, AStepHasATimeLimitOfItsOwn) {
+  static World& world = *new World;
+  world.streams_stay = true;
+  world.context.end_patience = millis(100);
+  world.streams = {encode_frame(static_cast<std::uint8_t>(IoFrame::kStarted), 0, "1234"),
+                   exited(0, 0, 15) + exited(1, 0, 15)};
+  setenv("LOCKSTEP_LIMIT_SECONDS", "1", 1);
+  const auto result = run(srun_main, world, {"srun", "--jobid=12", "-t", "0:01", "-n2", "-i", "none", "x"});
+  unsetenv("LOCKSTEP_LIMIT_SECONDS");
+  EXPECT_EQ(result.code, 143) << result.err;
+  EXPECT_NE(result.err.find("srun: error: *** STEP 12.0 CANCELLED DUE TO TIME LIMIT ***"), std::string::npos);
+  EXPECT_TRUE(std::find(world.asked.begin(), world.asked.end(), "POST /v1/steps/12.0/signal") != world.asked.end());
+  EXPECT_EQ(run(srun_main, world, {"srun", "--jobid=12", "-t", "purple", "x"}).code, 255);
+}
+
+TEST(Srun, TasksThatTakeLongToEndAreWaitedFor) {
+  static World& world = *new World;
+  world.context.end_patience = millis(500);
+  world.streams_stay = true;
+  const std::string started = encode_frame(static_cast<std::uint8_t>(IoFrame::kStarted), 0, "1234") +
+                              encode_frame(static_cast<std::uint8_t>(IoFrame::kStarted), 1, "1235");
+  world.streams = {started, started, started, started, exited(0, 3) + exited(1, 0)};
+  world.signals_on_attach = {SIGTERM};
+  const auto result = run(srun_main, world, {"srun", "-n2", "-i", "none", "x"});
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_EQ(result.err.find("no answer"), std::string::npos) << result.err;
+}
+
+TEST(Srun, ASubmissionThatIsNotAnsweredCanBeLeft) {
+  static World& world = *new World;
+  world.signal_on_ask = "/v1/jobs";
+  std::vector<std::string> words{"x", "true"};
+  std::vector<char*> argv{words[0].data(), words[1].data(), nullptr};
+  for (const auto command : {srun_main, salloc_main})
+    EXPECT_EXIT(command(world.context, 2, argv.data()), testing::KilledBySignal(SIGTERM),
+                "Whether the job was submitted is not known");
+}
+
+TEST(Srun, AnInputFileThatIsNotThereStopsItBeforeAnythingIsAsked) {
+  static World& world = *new World;
+  world.streams = {exited(0, 0) + exited(1, 0)};
+  for (const char* job : {"--jobid=12", "-n2"}) {
+    const auto result = run(srun_main, world, {"srun", job, "-n2", "-i", "/no/such/file", "x"});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_EQ(result.err, "srun: error: Could not open stdin file /no/such/file: No such file or directory\n");
+  }
+  EXPECT_TRUE(world.asked.empty());
+}
+
+TEST(Srun, SeveralProgramsAreOneStep) {
+  static World& world = *new World;
+  world.streams = {exited(0, 0) + exited(1, 0)};
+  const auto result = run(srun_main, world, {"srun", "-l", "-i", "none", "a", "1", ":", "-n1", "b"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_TRUE(world.submitted.first_step);
+  const std::vector<std::vector<std::string>> programs = {{"a", "1"}, {"b"}};
+  EXPECT_EQ(world.submitted.first_step->multi_prog, programs);
+  EXPECT_EQ(world.submitted.first_step->tasks, 2u);
+  EXPECT_EQ(world.submitted.spec.groups[0].tasks.min, 2u);
+}
+
 TEST(Srun, MpiList) {
   static World& world = *new World;
   EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=list"}).out, "MPI plugin types are...\n\tnone\n");
@@ -288,7 +563,9 @@ TEST(Srun, WrongUse) {
   EXPECT_EQ(run(srun_main, world, {"srun"}).err, "srun: error: No command given to execute.\n");
   EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=pmix", "x"}).code, 1);
   EXPECT_EQ(run(srun_main, world, {"srun", "-n", "0", "x"}).code, 1);
-  EXPECT_EQ(run(srun_main, world, {"srun", "a", ":", "b"}).code, 1);
+  EXPECT_EQ(run(srun_main, world, {"srun", "-c2", "a", ":", "b"}).code, 1);
+  EXPECT_EQ(run(srun_main, world, {"srun", "a", ":", "-n2"}).code, 1);
+  EXPECT_EQ(run(srun_main, world, {"srun", "a", ":", "-n2000000000", "b"}).code, 1);
   EXPECT_TRUE(world.asked.empty());
 }
 
@@ -301,6 +578,25 @@ TEST(Salloc, RunsTheCommandAndGivesTheAllocationBack) {
   EXPECT_EQ(world.ended.exit.code, 7);
   EXPECT_NE(result.err.find("salloc: Granted job allocation 12\n"), std::string::npos);
   EXPECT_NE(result.err.find("salloc: Relinquishing job allocation 12\n"), std::string::npos);
+}
+
+TEST(Salloc, ACommandThatASignalEndedGivesTheJobThatSignal) {
+  static World& world = *new World;
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    const auto result = run(salloc_main, world, {"salloc", "sh", "-c", format("kill -{} $$", signal)});
+    EXPECT_EQ(result.code, 128 + signal);
+    EXPECT_EQ(world.ended.exit, (ExitStatus{0, signal, false}));
+  }
+}
+
+TEST(Salloc, TellsAControllerThatWasAwayHowLongAgoItEnded) {
+  static World& world = *new World;
+  world.ends_lost = 2;
+  const auto result = run(salloc_main, world, {"salloc", "-N2", "sh", "-c", "exit 7"});
+  EXPECT_EQ(result.code, 7);
+  EXPECT_EQ(std::count(world.asked.begin(), world.asked.end(), "POST /v1/jobs/12/end"), 3) << result.err;
+  EXPECT_GE(world.ended.ago.us, 200'000) << "two pauses of 100 ms between the three";
+  EXPECT_EQ(result.err.find("Unable to end"), std::string::npos) << result.err;
 }
 
 TEST(Salloc, NoShellLeavesTheAllocation) {

@@ -81,10 +81,10 @@ int sshare_main(const ClientContext& context, int argc, char** argv) {
       return {};
     }
     const auto columns = TRY(parse_sacct_format(wanted, kFields));
-    std::string& names = parameters["columns"];
-    for (const SacctColumn& column : columns) (names += names.empty() ? "" : ",") += column.field->column;
-    const Rows rows(TRY(query.get("/slurm/v1/sshare", parameters)), columns.size());
-    say(write_sacct(columns, rows, look));
+    const SacctAsk ask = sacct_ask(columns);
+    parameters["columns"] = join(ask.names, ",");
+    const Rows rows(TRY(query.get("/slurm/v1/sshare", parameters)), ask.names.size());
+    say(write_sacct(columns, rows, look, ask.cell_of));
     return {};
   };
   const auto done = run();

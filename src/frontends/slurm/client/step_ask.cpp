@@ -8,15 +8,22 @@ namespace lockstep {
 
 namespace {
 
-// Binding tasks to cores or memory within the step is a wish; a mask is an order.
+// Binding tasks to cores or memory within the step is a wish.
 Result<void> check_binding(const OptionSet& options, std::string_view name, std::vector<std::string>& notes) {
   const Given* given = options.find(name);
   if (!given)
     return {};
-  for (const auto& part : split(lower(given->text), ',')) {
+  const std::string text = lower(given->text);
+  for (const auto& part : split(text, ',')) {
     const std::string word = part.substr(0, part.find(':'));
-    if (word.starts_with("map_") || word.starts_with("mask_"))
-      return unsupported(options, name, format("\"{}\" is not supported yet", word));
+    if (word.starts_with("map_") || word.starts_with("mask_")) {  // what follows is the list
+      if (word == part)
+        return invalid(format("missing list for \"{}={}:<list>\"", where_given(name, *given), word), std::string(name));
+      if (given->origin == Origin::kCommandLine)
+        notes.push_back(format("{}={} is accepted as a wish: tasks share the cores of their step on a node",
+                               where_given(name, *given), given->text));
+      return {};
+    }
     const bool quiet = word == "none" || word == "no" || word == "q" || word == "quiet" || word == "v" ||
                        word == "verbose" || word == "local" || word == "sort" || word == "nosort" || word == "prefer";
     if (!quiet && given->origin == Origin::kCommandLine)
@@ -26,11 +33,64 @@ Result<void> check_binding(const OptionSet& options, std::string_view name, std:
   return {};
 }
 
+// What a step's own command line says of GPUs replaces what its job's variables say: the two were written for different
+// things, and contradict each other more often than not.
+bool replaces_gpus_of_job(OptionSet& own) {
+  constexpr std::string_view kWords[] = {"gres", "gpus", "gpus-per-node", "gpus-per-task", "tres-per-task"};
+  const auto is_own = [&](std::string_view name) {
+    return own.by(name, Origin::kCommandLine) &&
+           (name != "tres-per-task" || own.text(name).find("gres/") != std::string::npos);
+  };
+  const bool speaks = std::any_of(std::begin(kWords), std::end(kWords), is_own);
+  if (!speaks && !(own.by("ntasks-per-gpu", Origin::kCommandLine) && own.has("ntasks")))
+    return false;
+  for (const auto name : kWords)
+    if (own.by(name, Origin::kEnvironment))
+      own.unset(name);
+  return speaks;
+}
+
+// The job's variables speak of its first component. A step of a component that the command line names has the shape
+// that this one was planned with.
+void forget_first_component(OptionSet& own) {
+  constexpr std::string_view kWords[] = {
+      "nodes",         "ntasks",        "ntasks-per-node", "ntasks-per-gpu", "cpus-per-task", "cpus-per-gpu",   "gpus",
+      "gpus-per-node", "gpus-per-task", "tres-per-task",   "gres",           "gpu-bind",      "ntasks-per-core"};
+  if (!own.by("het-group", Origin::kCommandLine))
+    return;
+  for (const auto name : kWords)
+    if (own.by(name, Origin::kEnvironment) && !own.find(name)->variable.starts_with("SRUN_"))
+      own.unset(name);
+}
+
+std::uint64_t count_of_all(const Devices& devices) {
+  std::uint64_t count = 0;
+  for (const auto* asks : {&devices.per_node, &devices.per_task, &devices.total})
+    for (const DeviceAsk& ask : *asks) count += ask.count;
+  return count;
+}
+
+// A type of all GPUs of the step is said by an ask for none on a node.
+void put_total(const std::vector<DeviceAsk>& total, StepSpec& step) {
+  for (const DeviceAsk& ask : total) step.devices_total += ask.count;
+  if (total.size() == 1 && !total.front().type.empty() && total.front().count > 0)
+    step.devices_per_node.push_back({total.front().kind, total.front().type, 0});
+}
+
+// --ntasks-per-gpu binds: so many tasks after one another share a GPU.
+Result<void> bind_by_gpu(const OptionSet& own, StepSpec& step) {
+  if (!own.has("ntasks-per-gpu") || own.has("gpu-bind") || !step.devices_per_task.empty())
+    return {};
+  step.options.emplace_back("gpu-bind", format("single:{}", TRY(count_of(own, "ntasks-per-gpu", 1))));
+  return {};
+}
+
 }  // namespace
 
 Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, std::vector<std::string>& notes) {
   StepSpec step;
   OptionSet own = options;
+  forget_first_component(own);
   // Fewer tasks on the command line than nodes in the environment is ordinary: the step is a part of the job.
   if (own.by("ntasks", Origin::kCommandLine) && own.by("nodes", Origin::kEnvironment)) {
     const auto nodes = parse_node_range(own.text("nodes"));
@@ -40,6 +100,7 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
     if (!nodes || !tasks || *tasks < nodes->min || own.has("nodelist"))
       own.unset("nodes");
   }
+  const bool own_gpus = replaces_gpus_of_job(own);
   const Shape shape = TRY(shape_of(own, notes));
   const NodeChoice choice = TRY(node_choice_of(own, around));
   const Devices devices = TRY(devices_of(own, shape));
@@ -51,9 +112,11 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
   step.cores_per_task = TRY(cores_per_task_of(own));
   step.devices_per_node = devices.per_node;
   step.devices_per_task = devices.per_task;
-  if (devices.none)
+  if (devices.none || (own_gpus && count_of_all(devices) == 0)) {
     step.devices_per_node = {DeviceAsk{"gpu", "", 0}};
-  for (const auto& ask : devices.total) step.devices_total += ask.count;
+    step.devices_per_task.clear();
+  }
+  put_total(devices.total, step);
   if (const Given* bind = own.find("gpu-bind"); bind && step.devices_per_task.empty()) {
     const auto at = bind->text.find("per_task:");
     const auto count =
@@ -88,8 +151,15 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
     step.group = static_cast<std::uint16_t>(*group);
   }
   step.distribution = TRY(distribution_of(own));
+  if (step.distribution == "arbitrary") {
+    step.only_nodes = TRY(nodes_by_task(own, around));
+    step.tasks = static_cast<std::uint32_t>(step.only_nodes.size());
+    step.nodes = {};
+  }
   TRY(check_binding(own, "cpu-bind", notes));
   TRY(check_binding(own, "mem-bind", notes));
+  if (const Given* given = own.find("time"); given && !parse_time_limit(given->text))
+    return bad_value(own, "time");
   step.overlap = own.has("overlap");
   step.overcommit = own.has("overcommit");
   const bool own_cores = own.has("cpus-per-task") || own.has("tres-per-task");
@@ -115,6 +185,7 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
     step.append = word[0] == 'a';
   }
   step.options = own.verbatim();
+  TRY(bind_by_gpu(own, step));
   std::sort(step.options.begin(), step.options.end());
   return step;
 }

@@ -176,15 +176,21 @@ std::string StepInput::again() const {
   return out;
 }
 
+// What shims say of a task whose files or folder could not be had, as Slurm does: 0:53. No program ran.
+static bool never_ran(const ExitStatus& exit) { return exit.signal == 53; }
+
 int highest_code(const std::map<std::uint32_t, ExitStatus>& exits) {
   int code = 0;
-  for (const auto& [rank, exit] : exits) code = std::max(code, exit.signal ? 128 + exit.signal : exit.code);
+  for (const auto& [rank, exit] : exits)
+    code = std::max(code, never_ran(exit) ? 1 : exit.signal ? 128 + exit.signal : exit.code);
   return code;
 }
 
 std::string exit_words(const ExitStatus& exit) {
   if (exit.oom)
     return "Out Of Memory";
+  if (never_ran(exit))
+    return "not started (0:53)";
   if (exit.signal)
     return signal_text(exit.signal);
   return format("Exited with exit code {}", exit.code);

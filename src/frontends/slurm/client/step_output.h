@@ -85,7 +85,7 @@ class StepInput {
 
 // Highest exit code of the tasks; 128 + signal for one that was killed.
 int highest_code(const std::map<std::uint32_t, ExitStatus>& exits);
-// "Exited with exit code 3", "Killed", "Out Of Memory".
+// "Exited with exit code 3", "Killed", "Out Of Memory"; of a task that never ran, why.
 std::string exit_words(const ExitStatus& exit);
 
 }  // namespace lockstep

@@ -6,6 +6,8 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
+#include "frontends/slurm/client/terminal_look.h"
+#include "frontends/slurm/client/text_width.h"
 #include "views/shown_text.h"
 
 namespace lockstep {
@@ -37,17 +39,32 @@ std::int64_t to_number(std::string_view text) {
 
 void append_cell(std::string& out, std::string_view text, const TableColumn& column) {
   if (column.width > 0) {
-    text = text.substr(0, column.cut_at ? column.cut_at : column.width);
-    const std::size_t pad = column.width > text.size() ? column.width - text.size() : 0;
+    text = cut_to_width(text, column.cut_at ? column.cut_at : column.width);
+    const std::size_t taken = width_of(text), pad = column.width > taken ? column.width - taken : 0;
     if (column.right)
       out.append(pad, ' ');
     out += text;
     if (!column.right)
       out.append(pad, ' ');
   } else {
-    out += column.cut_at ? text.substr(0, column.cut_at) : text;
+    out += column.cut_at ? cut_to_width(text, column.cut_at) : text;
   }
   out += column.suffix;
+}
+
+bool is_state(const FieldDef& field) {
+  return field.name == "state" || field.name == "statecompact" || field.name == "statelong";
+}
+
+// The cell that was written last, without the blanks around it.
+void paint_from(std::string& out, std::size_t begin, std::size_t suffix) {
+  const std::string_view cell = std::string_view(out).substr(begin, out.size() - begin - suffix);
+  const auto first = cell.find_first_not_of(' '), last = cell.find_last_not_of(' ');
+  const std::string_view colour = colour_of_state(cell);
+  if (colour.empty())
+    return;
+  out.insert(begin + last + 1, kPlainAgain);
+  out.insert(begin + first, colour);
 }
 
 std::vector<std::int64_t> numbers_of(const Rows& rows, std::size_t cell) {
@@ -180,7 +197,7 @@ std::string write_table(const TableFormat& asked, const TableAsk& ask, const Row
       continue;
     std::size_t widest = std::max<std::size_t>(column.width, column.field->header.size());
     for (const std::uint32_t row : order)
-      widest = std::max(widest, shown_cell(rows.cell(row, ask.cell_of[c]), column.field->kind, look, buffer).size());
+      widest = std::max(widest, width_of(shown_cell(rows.cell(row, ask.cell_of[c]), column.field->kind, look, buffer)));
     column.width = static_cast<std::uint32_t>(std::min<std::size_t>(widest, kWidthMax));
   }
   std::string out;
@@ -192,10 +209,23 @@ std::string write_table(const TableFormat& asked, const TableAsk& ask, const Row
   };
   if (look.header)
     line([&](std::size_t c) { return format_.columns[c].field->header; });
-  for (const std::uint32_t row : order)
+  for (const std::uint32_t row : order) {
+    if (look.colour) {
+      out += format_.prefix;
+      for (std::size_t c = 0; c < format_.columns.size(); ++c) {
+        const TableColumn& column = format_.columns[c];
+        const std::size_t begin = out.size();
+        append_cell(out, shown_cell(rows.cell(row, ask.cell_of[c]), column.field->kind, look, buffer), column);
+        if (is_state(*column.field))
+          paint_from(out, begin, column.suffix.size());
+      }
+      out += '\n';
+      continue;
+    }
     line([&](std::size_t c) {
       return shown_cell(rows.cell(row, ask.cell_of[c]), format_.columns[c].field->kind, look, buffer);
     });
+  }
   return out;
 }
 

@@ -58,6 +58,7 @@ TableAsk ask_for(const TableFormat& format);
 
 struct TableLook {
   bool header = true;
+  bool colour = false;       // of states: a terminal is there to show it
   std::string time_pattern;  // $SLURM_TIME_FORMAT
   std::int64_t now = 0;
   std::string_view unlimited = "UNLIMITED", no_limit = "NOT_SET", no_time = "N/A";

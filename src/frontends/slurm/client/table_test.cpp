@@ -38,6 +38,12 @@ TEST(ShortFormat, WidthsAndLiterals) {
   EXPECT_EQ(listing("no fields", "", true), "no fields\n");
 }
 
+TEST(ShortFormat, WidthsAreThoseOfATerminal) {
+  EXPECT_EQ(listing("%.5j|%5j|%-3j|%10.3j|", "größen\n", false), "größe|größe|grö|grö       |\n");
+  EXPECT_EQ(listing("%.5j|%5j|%#j|", "訓練\n", false), " 訓練|訓練 |訓練|\n");
+  EXPECT_EQ(listing("%.3j|", "訓練\n", false), " 訓|\n") << "half of a wide character cannot be shown";
+}
+
 TEST(ShortFormat, ColumnsAreAskedOnce) {
   const auto layout = parse_short_format("%i %t %i", squeue_job_fields()).value();
   EXPECT_EQ(ask_for(layout).names, (std::vector<std::string>{"jobarrayid", "statecompact"}));

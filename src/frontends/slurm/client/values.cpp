@@ -1,5 +1,6 @@
 #include "frontends/slurm/client/values.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 #include <cstring>
@@ -167,6 +168,8 @@ bool calendar_date(std::string_view text, ::tm& day) {
   }
   if (text.size() == 6 && number(text))
     return put(text.substr(4, 2), text.substr(0, 2), text.substr(2, 2));
+  if (text.size() == 4 && number(text))
+    return put("", text.substr(0, 2), text.substr(2, 2));
   return false;
 }
 
@@ -186,6 +189,12 @@ std::optional<bool> parse_yes_no(std::string_view text) {
   if (word == "no" || word == "n" || word == "0" || word == "false" || word == "off")
     return false;
   return std::nullopt;
+}
+
+Duration whole_minutes(Duration limit) {
+  if (limit >= kForever || ::getenv("LOCKSTEP_LIMIT_SECONDS"))
+    return limit;
+  return minutes((limit.us + minutes(1).us - 1) / minutes(1).us);
 }
 
 std::optional<Duration> parse_time_limit(std::string_view text) {
@@ -380,13 +389,13 @@ Result<Dependencies> parse_dependencies(std::string_view text) {
       return invalid(format("\"{}\" names no job", item), "dependencies");
     for (const auto& word : parts) {
       const auto plus = word.find('+');
-      const auto id = parse_uint(std::string_view(word).substr(0, plus));
-      if (!id && word.find('_') != std::string::npos)
-        return Error{
-            Errc::kUnsupported,
-            format("\"{}\": a dependency on one task of an array is not supported yet; name the whole array", word),
-            "dependencies"};
-      if (!id || *id == 0 || (plus != std::string::npos && type != kAfter))
+      const std::string_view named = std::string_view(word).substr(0, plus);
+      const auto line = named.find('_');
+      const auto id = parse_uint(named.substr(0, line));
+      // 157_2 is one element; 157_* is how squeue shows the whole array.
+      const bool whole = line == std::string_view::npos || named.substr(line + 1) == "*";
+      const auto element = whole ? std::nullopt : parse_count(named.substr(line + 1));
+      if (!id || *id == 0 || (!whole && !element) || (plus != std::string::npos && type != kAfter))
         return invalid(format("\"{}\" is no job id", word), "dependencies");
       Duration delay;
       if (plus != std::string::npos) {
@@ -395,7 +404,7 @@ Result<Dependencies> parse_dependencies(std::string_view text) {
           return invalid(format("\"{}\" is not job id+minutes", word), "dependencies");
         delay = minutes(*minutes_later);
       }
-      out.all.push_back({type, JobId(*id), delay});
+      out.all.push_back({type, JobId(*id), delay, element});
     }
   }
   return out;
@@ -447,8 +456,58 @@ Result<ArrayAsk> parse_array(std::string_view text) {
   return out;
 }
 
+namespace {
+
+// The words of a time after "now": a day and a time of day, in any order, either left out.
+struct Moment {
+  ::tm day{};
+  bool has_day = false, has_year = false, has_clock = false;
+  int hour = 0, minute = 0, second = 0;
+};
+
+bool take_word(Moment& moment, const std::string& word) {
+  static constexpr std::pair<std::string_view, int> kHours[] = {
+      {"midnight", 0}, {"elevenses", 11}, {"noon", 12}, {"fika", 15}, {"teatime", 16}};
+  for (const auto& [name, hour] : kHours) {
+    if (word != name)
+      continue;
+    moment.hour = hour;
+    return !std::exchange(moment.has_clock, true);
+  }
+  if (word == "today" || word == "tomorrow") {
+    moment.day.tm_mday += word == "tomorrow" ? 1 : 0;
+    moment.has_year = true;
+    return !std::exchange(moment.has_day, true);
+  }
+  if (word.find(':') != std::string::npos)
+    return clock_time(word, moment.hour, moment.minute, moment.second) && !std::exchange(moment.has_clock, true);
+  moment.has_year = word.size() != 4 && split(word, '/').size() != 2 && split(word, '.').size() != 2;
+  return calendar_date(word, moment.day) && !std::exchange(moment.has_day, true);
+}
+
+// "16:00 tomorrow", "1/20/30 4:30 pm", "2030-01-20t12:34": the words one by one, halves of the day with their clock.
+std::vector<std::string> words_of_time(std::string_view text) {
+  std::vector<std::string> out;
+  for (const auto& word : split_words(text)) {
+    const auto t = word.find('t');
+    if (t != std::string::npos && t > 0 && word[t - 1] >= '0' && word[t - 1] <= '9') {
+      out.push_back(word.substr(0, t));
+      out.push_back(word.substr(t + 1));
+    } else if ((word == "am" || word == "pm") && !out.empty()) {
+      out.back() += word;
+    } else {
+      out.push_back(word);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::optional<WallTime> parse_wall_time(std::string_view text, WallTime now) {
-  const std::string word = lower(trim(text));
+  std::string word = lower(trim(text));
+  if (word.starts_with("now"))
+    std::erase(word, ' ');
   const auto at = [](std::int64_t s) { return WallTime{s * 1'000'000}; };
   if (word == "now")
     return now;
@@ -479,56 +538,29 @@ std::optional<WallTime> parse_wall_time(std::string_view text, WallTime now) {
   }
 
   const ::time_t reference = static_cast<::time_t>(now.seconds());
-  ::tm day{};
-  ::localtime_r(&reference, &day);
-  int hour = 0, minute = 0, second = 0;
-  bool date_given = false;
-  std::string_view rest = word;
-  std::string_view clock;
-  if (const auto t = rest.find('t'); t != std::string_view::npos && t > 0 && rest[t - 1] >= '0' && rest[t - 1] <= '9') {
-    clock = rest.substr(t + 1);
-    rest = rest.substr(0, t);
-    if (clock.empty())
+  Moment moment;
+  ::localtime_r(&reference, &moment.day);
+  const auto words = words_of_time(word);
+  for (const auto& part : words)
+    if (!take_word(moment, part))
       return std::nullopt;
-  } else if (const auto gap = rest.find(' '); gap != std::string_view::npos) {
-    clock = rest.find(':') < gap ? std::string_view() : rest.substr(gap + 1);
-    if (!clock.empty())
-      rest = rest.substr(0, gap);
-  }
-  if (word == "today" || word == "tomorrow" || word == "midnight" || word == "noon" || word == "fika" ||
-      word == "teatime" || word == "elevenses") {
-    hour = word == "noon" ? 12 : word == "fika" ? 15 : word == "teatime" ? 16 : word == "elevenses" ? 11 : 0;
-    date_given = word == "today" || word == "tomorrow";
-    if (date_given) {  // a day keeps the time of now
-      hour = day.tm_hour;
-      minute = day.tm_min;
-      second = day.tm_sec;
-    }
-    if (word == "tomorrow")
-      ++day.tm_mday;
-  } else if (clock.empty() && rest.find(':') != std::string_view::npos) {
-    if (!clock_time(rest, hour, minute, second))
-      return std::nullopt;
-  } else {
-    if (!calendar_date(rest, day))
-      return std::nullopt;
-    date_given = true;
-    if (!clock.empty() && !clock_time(clock, hour, minute, second))
-      return std::nullopt;
-  }
-  day.tm_hour = hour;
-  day.tm_min = minute;
-  day.tm_sec = second;
-  day.tm_isdst = -1;
-  ::time_t result = ::mktime(&day);
-  if (!date_given && result <= reference) {  // a time of day that has passed means tomorrow's
-    ++day.tm_mday;
-    day.tm_isdst = -1;
-    result = ::mktime(&day);
-  }
-  if (result <= 0)
+  if (words.empty())
     return std::nullopt;
-  return at(result);
+  moment.day.tm_hour = moment.hour;
+  moment.day.tm_min = moment.minute;
+  moment.day.tm_sec = moment.second;
+  const auto result = [&] {
+    moment.day.tm_isdst = -1;
+    return ::mktime(&moment.day);
+  };
+  ::time_t when = result();
+  if (!moment.has_day && when <= reference)  // a time of day that has passed means tomorrow's
+    ++moment.day.tm_mday, when = result();
+  else if (moment.has_day && !moment.has_year && when <= reference)  // and a day without a year the next one
+    ++moment.day.tm_year, when = result();
+  if (when <= 0)
+    return std::nullopt;
+  return at(when);
 }
 
 }  // namespace lockstep

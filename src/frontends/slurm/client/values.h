@@ -16,6 +16,9 @@ namespace lockstep {
 
 // "30" (minutes), "M:S", "H:M:S", "D-H", "D-H:M", "D-H:M:S"; "0", "infinite" and "unlimited" = kForever.
 std::optional<Duration> parse_time_limit(std::string_view text);
+// A job's or step's limit as Slurm keeps it: whole minutes, rounded up. Exact where $LOCKSTEP_LIMIT_SECONDS is set, for
+// tests that wait until one strikes.
+Duration whole_minutes(Duration limit);
 
 // "300" (MB), "4G", "4GB", "100k" … in MB, rounded up.
 std::optional<std::int64_t> parse_memory_mb(std::string_view text);

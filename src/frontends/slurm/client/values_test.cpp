@@ -7,6 +7,17 @@
 namespace lockstep {
 namespace {
 
+TEST(Values, LimitsAreWholeMinutesRoundedUp) {
+  EXPECT_EQ(whole_minutes(*parse_time_limit("0:30")), minutes(1));
+  EXPECT_EQ(whole_minutes(*parse_time_limit("90:01")), minutes(91));
+  EXPECT_EQ(whole_minutes(*parse_time_limit("1:00:00")), hours(1));
+  EXPECT_EQ(whole_minutes(*parse_time_limit("infinite")), kForever);
+  EXPECT_EQ(whole_minutes(Duration{}), Duration{});
+  setenv("LOCKSTEP_LIMIT_SECONDS", "1", 1);
+  EXPECT_EQ(whole_minutes(*parse_time_limit("0:30")), seconds(30));
+  unsetenv("LOCKSTEP_LIMIT_SECONDS");
+}
+
 std::int64_t limit(std::string_view text) {
   const auto value = parse_time_limit(text);
   return !value ? -1 : *value == kForever ? 0 : value->seconds();
@@ -122,7 +133,12 @@ TEST(Values, Dependencies) {
   for (const char* bad : {"", "afterok", "afterok:", "afterok:x", "afterok:0", "never:1",
                           "afterok:1,afterany:2?after:3", "afterok:1+5", "after:1+x", ","})
     EXPECT_FALSE(parse_dependencies(bad).ok()) << bad;
-  EXPECT_EQ(parse_dependencies("afterok:12_3").error().code, Errc::kUnsupported);
+  EXPECT_EQ(parse_dependencies("afterok:12_3")->all, (std::vector<Dependency>{{kAfterOk, JobId(12), {}, 3}}));
+  EXPECT_EQ(parse_dependencies("after:12_0+5")->all, (std::vector<Dependency>{{kAfter, JobId(12), minutes(5), 0}}));
+  EXPECT_EQ(parse_dependencies("afterany:12_*")->all, (std::vector<Dependency>{{kAfterAny, JobId(12), {}}}));
+  for (const char* bad : {"afterok:12_", "afterok:12_x", "afterok:_3", "afterok:12_[0-1]", "afterok:12_3_4"})
+    EXPECT_FALSE(parse_dependencies(bad).ok()) << bad;
+  EXPECT_EQ(parse_dependencies("expand:12").error().code, Errc::kUnsupported);
 }
 
 TEST(Values, Arrays) {
@@ -164,9 +180,23 @@ TEST(Values, WallTimes) {
   EXPECT_EQ(at("012030"), 1'895'097'600);
   EXPECT_EQ(at("1/20/30 12:34"), 1'895'142'840);
   EXPECT_EQ(at("uts1700000000"), 1'700'000'000);
-  EXPECT_EQ(at("tomorrow"), 1'700'086'400);
+  // As Debian's Slurm 22.05 reads them.
+  EXPECT_EQ(at("tomorrow"), 1'700'006'400);  // its first second
+  EXPECT_EQ(at("today"), 1'699'920'000);     // has passed: at once
+  EXPECT_EQ(at("16:00 tomorrow"), 1'700'064'000);
+  EXPECT_EQ(at("tomorrow 23:00"), 1'700'089'200);
+  EXPECT_EQ(at("noon tomorrow"), 1'700'049'600);
+  EXPECT_EQ(at("4:30 PM"), 1'700'065'800);
+  EXPECT_EQ(at("now + 1hour"), 1'700'003'600);
+  EXPECT_EQ(at("now+1week"), 1'700'604'800);
+  EXPECT_EQ(at("fika"), 1'700'060'400);
+  EXPECT_EQ(at("teatime"), 1'700'064'000);
+  EXPECT_EQ(at("01.20.30"), 1'895'097'600);
+  EXPECT_EQ(at("12/31"), 1'703'980'800);
+  EXPECT_EQ(at("0120"), 1'705'708'800);  // next year's
   for (const char* bad : {"", "soon", "25:00", "12:60", "now+", "now+1fortnight", "13:00PM", "2030-13-01", "32/1/30",
-                          "2030-01-20T", "now+99999999999999999999"})
+                          "2030-01-20T", "now+99999999999999999999", "4pm", "16:00 17:00", "tomorrow today",
+                          "tomorrow+1day", "20 Jan", "monday", "1", "pm"})
     EXPECT_EQ(at(bad), -1) << bad;
 }
 

@@ -333,6 +333,8 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
   for (const Echo& echo : kEchoes)
     if (const std::string* value = option_of(spec.options, echo.option))
       out.set(echo.variable, *value);
+  if (option_of(spec.options, "open-mode"))  // srun inside opens its files likewise
+    out.set("SLURM_OPEN_MODE", spec.append ? "a" : "t");
   if (spec.groups[0].overcommit)
     out.set("SLURM_OVERCOMMIT", "1");
   out.set_if("SLURM_JOB_ACCOUNT", spec.account.empty() && user ? user->account : spec.account.get());

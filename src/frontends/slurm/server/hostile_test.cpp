@@ -89,6 +89,21 @@ TEST(Hostile, WhatARequestNamesIsBounded) {
   EXPECT_TRUE(squeue(cluster, {{"jobs", names}}).starts_with("400 at most 10000 jobs"));
 }
 
+TEST(Hostile, AColumnIsAskedForOnce) {
+  TestCluster cluster(1, 4, 0);
+  ReadContext context = context_of(cluster);
+  context.history = [](const HistoryQuery&) { return std::vector<JobRow>(); };
+  const std::pair<Page, std::string> pages[] = {{squeue_page, "jobid"},   {steps_page, "stepid"},
+                                                {sinfo_page, "nodelist"}, {sacct_page, "jobid"},
+                                                {sshare_page, "account"}, {sprio_page, "jobid"}};
+  for (const auto& [page, column] : pages) {
+    EXPECT_EQ(page(context, {"", {{"columns", column}}}).status, 200) << column;
+    const PageReply twice = page(context, {"", {{"columns", column + "," + column}}});
+    EXPECT_EQ(twice.status, 400) << column;
+    EXPECT_EQ(twice.body, format("column {} is asked for twice: ask for each once", column));
+  }
+}
+
 TEST(Hostile, LongListsAreWrittenInPiecesFromTheJobsOfOneMoment) {
   TestCluster cluster(1, 4, 0);
   for (std::uint64_t id = 1; id <= 1'000; ++id) cluster.put(TestCluster::pending(id, TestCluster::spec("a")));
@@ -109,6 +124,73 @@ TEST(Hostile, LongListsAreWrittenInPiecesFromTheJobsOfOneMoment) {
     EXPECT_NE(reply.body.find("900"), std::string::npos);
     EXPECT_NE(reply.body.find("1000"), std::string::npos);
   }
+}
+
+TEST(Hostile, APieceOfAListIsBoundedByWhatItsLinesHold) {
+  TestCluster cluster(1, 4, 0);
+  JobSpec spec = TestCluster::spec("a");
+  for (std::uint64_t i = 1; i <= 1'024; ++i) spec.dependencies.push_back({.job = JobId(i)});
+  for (std::uint64_t id = 2'001; id <= 2'020; ++id) {
+    Job job = TestCluster::pending(id, spec);
+    job.hold = Hold::kDependency;
+    cluster.put(job);
+  }
+  const ReadContext context = context_of(cluster);
+  PageReply reply = squeue_page(context, {"", {{"columns", "dependency"}}});
+  std::size_t pieces = 1;
+  while (reply.more && reply.more(reply.body)) ++pieces;
+  EXPECT_GE(pieces, 20u) << "no two of these lines in one piece";
+}
+
+TEST(Hostile, ElementsNamedOneByOneAreNotGoneThroughForEachJob) {
+  TestCluster cluster(1, 4, 0);
+  const Job sweep = array(40, IntervalSet(0, 9'999));
+  cluster.put(sweep);
+  JobIndex index;
+  std::string names = "40_0";
+  for (std::uint32_t i = 1; i < 3'000; ++i) {
+    Job element = TestCluster::pending(1'000 + i, TestCluster::spec("a"));
+    element.array_job = JobId(40);
+    element.array_index = i;
+    cluster.put(element);
+    names += ",40_" + std::to_string(i);
+  }
+  for (std::uint64_t id = 5'000; id < 8'000; ++id) cluster.put(TestCluster::pending(id, TestCluster::spec("b")));
+  for (const auto& [id, job] : cluster.tables.jobs) index.changed(nullptr, job.get());
+  ReadContext context = context_of(cluster);
+  context.index = &index;
+  const auto filter = JobFilter::parse(context, {"", {{"jobs", names}}});
+  ASSERT_TRUE(filter.ok());
+  EXPECT_EQ(JobCursor(context, *filter).jobs(), 3'000u) << "the array and its elements";
+  const PageReply listed = whole(squeue_page(context, {"", {{"jobs", "40_2,40_7,40_3"}, {"columns", "jobid"}}}));
+  EXPECT_EQ(lines_in(listed.body), 6u) << "each is an element that waits and a record here";
+}
+
+TEST(ShowJob, SaysWhatSlurmSays) {
+  TestCluster cluster(1, 4, 0);
+  Job sweep = array(40, IntervalSet(0, 9));
+  ArrayState state = *sweep.array;
+  state.throttle = 2;
+  sweep.array = std::make_shared<const ArrayState>(state);
+  cluster.put(sweep);
+  JobSpec spec = TestCluster::spec("a");
+  GroupSpec group = spec.groups->front();
+  group.tasks_per_node = 2;
+  group.per_task.cores = 3;
+  spec.groups = std::vector<GroupSpec>{group};
+  spec.dependencies = {{.type = Dependency::Type::kSingleton}};
+  Job waits = TestCluster::pending(41, spec);
+  waits.hold = Hold::kDependency;
+  cluster.put(waits);
+  const ReadContext context = context_of(cluster);
+  const auto show = [&](const char* name) { return whole(show_job_page(context, {"", {{"name", name}}})).body; };
+  EXPECT_NE(show("40").find("ArrayTaskId=0-9%2 ArrayTaskThrottle=2"), std::string::npos) << show("40");
+  EXPECT_NE(show("41").find("MinCPUsNode=6"), std::string::npos) << show("41");
+  EXPECT_NE(show("41").find("Dependency=singleton(unfulfilled)"), std::string::npos) << show("41");
+  EXPECT_EQ(squeue(cluster, {{"jobs", "41"}, {"columns", "mincpus"}}), "6\n");
+  const std::string config = whole(show_config_page(context, {})).body;
+  EXPECT_EQ(config.find("cgroup"), std::string::npos) << config;
+  EXPECT_EQ(config.find("affinity"), std::string::npos) << config;
 }
 
 TEST(Hostile, TheRowOfTheWeightsIsAboutNoJob) {

@@ -74,7 +74,7 @@ std::string indices_text(const IntervalSet& set) {
   return text + "...";
 }
 
-std::string array_label(const JobLine& line) {
+std::string array_indices(const JobLine& line) {
   const Job& job = *line.job;
   if (line.one_waiting)
     return std::to_string(line.waiting_index);
@@ -85,7 +85,12 @@ std::string array_label(const JobLine& line) {
   const std::string waiting = !line.waiting_rest.empty()
                                   ? std::string(line.waiting_rest)
                                   : indices_text(job.array->waiting.empty() ? job.array->asked : job.array->waiting);
-  return job.array->throttle ? format("[{}%{}]", waiting, job.array->throttle) : format("[{}]", waiting);
+  return job.array->throttle ? format("{}%{}", waiting, job.array->throttle) : waiting;
+}
+
+std::string array_label(const JobLine& line) {
+  const bool is_list = line.job->array && !line.job->array_job && !line.one_waiting;
+  return is_list ? format("[{}]", array_indices(line)) : array_indices(line);
 }
 
 std::string job_label(const JobLine& line) {
@@ -211,6 +216,8 @@ std::string account_of(const JobLine& line) {
 
 std::string memory_text(std::int64_t megabytes) {
   constexpr std::array kUnits = {'M', 'G', 'T', 'P'};
+  if (megabytes == 0)
+    return "0";
   std::size_t unit = 0;
   double value = static_cast<double>(megabytes);
   while (unit + 1 < kUnits.size() && value >= 1024 && static_cast<std::int64_t>(value) % 512 == 0 &&
@@ -235,6 +242,11 @@ std::string tres_text(const JobCounts& counts) {
   return out;
 }
 
+std::uint32_t min_cores_on_node(const GroupSpec& group) {
+  const std::uint32_t tasks = std::max(1u, group.tasks_per_node);
+  return std::max({1u, group.contiguous_cores_min, group.per_node.cores, tasks * std::max(1u, group.per_task.cores)});
+}
+
 std::string dependency_text(const Job& job) {
   if (job.state != JobState::kPending || (job.hold != Hold::kDependency && job.hold != Hold::kDependencyNever))
     return {};
@@ -245,10 +257,12 @@ std::string dependency_text(const Job& job) {
       out += job.spec->dependency_any ? '?' : ',';
     out += dependency_word(dependency.type);
     if (dependency.job)
-      out += format(":{}", dependency.job.value);
+      out.append(":").append(std::to_string(dependency.job.value));
+    if (dependency.element)
+      out.append("_").append(std::to_string(*dependency.element));
     if (dependency.delay.us > 0)
-      out += format("+{}", dependency.delay.seconds() / 60);
-    out += format("({})", word);
+      out.append("+").append(std::to_string(dependency.delay.seconds() / 60));
+    out.append("(").append(word).append(")");
   }
   return out;
 }
@@ -279,10 +293,10 @@ std::int64_t used_seconds(const JobLine& line) {
   const Job& job = *line.job;
   if (!job.started || job.state == JobState::kPending)
     return 0;
-  const Instant until = is_final(job.state) && job.ended ? job.ended
-                        : job.suspended_at               ? job.suspended_at
-                                                         : line.context->now;
-  return std::max<std::int64_t>(0, (until - job.started - job.suspended_before).seconds());
+  const Instant until = job.ended ? job.ended : job.suspended_at ? job.suspended_at : line.context->now;
+  // Between whole seconds, as Slurm counts: EndTime - StartTime where both are shown.
+  return std::max<std::int64_t>(0, wall_seconds(*line.context, until) - wall_seconds(*line.context, job.started) -
+                                       job.suspended_before.seconds());
 }
 
 std::uint32_t restarts_of(const Job& job) { return job.restarts + job.preemptions; }
@@ -305,7 +319,7 @@ std::int64_t start_seconds(const JobLine& line) {
 
 std::int64_t end_seconds(const JobLine& line) {
   const Job& job = *line.job;
-  if (is_final(job.state))
+  if (is_final(job.state) || (job.state == JobState::kCompleting && job.ended))
     return wall_seconds(*line.context, job.ended);
   if (job.state != JobState::kPending)
     return wall_seconds(*line.context, job.limit_end);
@@ -320,12 +334,9 @@ std::uint64_t shown_priority(const Job& job) {
 
 std::map<NodeId, NodeHolding> node_holdings(const ReadContext& context) {
   std::map<NodeId, NodeHolding> out;
-  for (const auto& [id, job] : context.tables.jobs) {
-    if (!job->allocation)
-      continue;
-    const bool ending = job->state == JobState::kCompleting;
-    for (std::size_t i = 0; i < job->allocation->grants.size(); ++i) {
-      const Grant& grant = job->allocation->grants[i];
+  const auto count = [&](const Job& job) {
+    const bool ending = job.state == JobState::kCompleting;
+    for (const Grant& grant : job.allocation->grants) {
       NodeHolding& holding = out[grant.node];
       holding.cores = holding.cores | grant.cores;
       holding.devices = holding.devices | grant.devices;
@@ -333,7 +344,13 @@ std::map<NodeId, NodeHolding> node_holdings(const ReadContext& context) {
       holding.whole |= grant.whole_node;
       ++(ending ? holding.completing : holding.running);
     }
-  }
+  };
+  if (context.index)
+    for (const auto& [id, nothing] : context.index->placed()) count(*context.tables.jobs.at(id));
+  else
+    for (const auto& [id, job] : context.tables.jobs)
+      if (job->allocation)
+        count(*job);
   context.notes.for_each([&](JobId, const PlanNote& note, Instant expected_start) {
     if (note.wait == Wait::kResources && expected_start)
       for (const NodeId node : note.expected_nodes) out[node].planned = true;

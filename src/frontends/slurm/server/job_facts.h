@@ -26,8 +26,9 @@ struct JobLine {
 };
 JobLine job_line(const ReadContext& context, const Job& job);
 
-std::string job_label(const JobLine& line);    // "12", "12_3", "12_[4-9%2]", "12+1"
-std::string array_label(const JobLine& line);  // "3", "[4-9%2]", "N/A"
+std::string job_label(const JobLine& line);      // "12", "12_3", "12_[4-9%2]", "12+1"
+std::string array_indices(const JobLine& line);  // "3", "4-9%2", "N/A"
+std::string array_label(const JobLine& line);    // "3", "[4-9%2]", "N/A"
 // "1,3,5,...": what is longer than kIndicesShown is cut, as Slurm cuts it.
 inline constexpr std::size_t kIndicesShown = 256;
 std::string indices_text(const IntervalSet& set);
@@ -48,10 +49,12 @@ std::string first_node(const JobLine& line);          // of them; "" = none
 std::string expected_node_list(const JobLine& line);  // where the planner foresees it; "" = not known
 std::string account_of(const JobLine& line);
 std::string user_name(const ReadContext& context, UserId user);
-std::string tres_text(const JobCounts& counts);   // "cpu=8,mem=1000M,node=1,billing=8,gres/gpu=8"
+std::string tres_text(const JobCounts& counts);  // "cpu=8,mem=1000M,node=1,billing=8,gres/gpu=8"
+// The fewest cores of a node that can take its part: as many tasks as are to be on each, or one.
+std::uint32_t min_cores_on_node(const GroupSpec& group);
 std::string dependency_text(const Job& job);      // "afterok:12(unfulfilled)"; "" = none left
 std::string tres_per_node(const JobSpec& spec);   // "gres/gpu:8"; "" = none asked
-std::string memory_text(std::int64_t megabytes);  // Slurm's exact units: "4000M", "4G", "2.50G"
+std::string memory_text(std::int64_t megabytes);  // Slurm's exact units: "4000M", "4G", "2.50G"; "0"
 
 // Where the nodes it holds lie in the topology: the lowest level that holds all of them, the lowest that could in its
 // partition if nothing ran, and the number of leaves. level is empty when it holds none or there is no topology.

@@ -21,6 +21,16 @@ std::optional<Words> words_of(const PageRequest& request, std::string_view name)
   return words.empty() ? std::nullopt : std::optional(std::move(words));
 }
 
+// Accounts and QOS have no capitals in Slurm, which folds those that are asked for.
+std::optional<Words> names_of(const PageRequest& request, std::string_view key) {
+  auto names = words_of(request, key);
+  if (names)
+    for (const std::string& part : split(query_of(request, key), ','))
+      if (!part.empty())
+        names->insert(lower(part));
+  return names;
+}
+
 Result<std::set<UserId>> parse_users(const Tables& tables, const Words& words) {
   const std::vector<std::string> named(words.begin(), words.end());
   if (const auto unknown = unknown_user(tables, named))
@@ -50,6 +60,17 @@ const std::string& query_of(const PageRequest& request, std::string_view name) {
   static const std::string kNone;
   const auto it = request.query.find(name);
   return it == request.query.end() ? kNone : it->second;
+}
+
+bool flag_of(const PageRequest& request, std::string_view name) { return query_of(request, name) == "1"; }
+
+Result<std::vector<std::string>> columns_of(const PageRequest& request) {
+  std::vector<std::string> names = split(query_of(request, "columns"), ',');
+  std::set<std::string_view> seen;
+  for (const std::string& name : names)
+    if (!seen.insert(name).second)
+      return invalid(format("column {} is asked for twice: ask for each once", name.substr(0, 60)), "columns");
+  return names;
 }
 
 PageReply refusal(int status, std::string message) { return {status, "text/plain; charset=utf-8", shown(message), {}}; }
@@ -115,26 +136,27 @@ Result<JobFilter> JobFilter::parse(const ReadContext& context, const PageRequest
   std::vector<JobName> names = TRY(parse_job_names(query_of(request, "jobs")));
   if (names.size() == 1 && !tables.job(names[0].target.job))
     return not_found("Invalid job id specified");
-  if (!names.empty())
-    selector.targets.emplace();
+  std::vector<JobTarget> targets;
   for (JobName& name : names) {
-    filter.groups_named_[name.target.job].push_back(name.group);
+    filter.groups_named_[name.target.job].insert(name.group);
     filter.names_elements_ |= name.target.elements.has_value();
-    selector.targets->push_back(std::move(name.target));
+    targets.push_back(std::move(name.target));
   }
+  if (!targets.empty())
+    selector.targets = TargetList(std::move(targets));
   if (const auto users = words_of(request, "user"))
     selector.users = TRY(parse_users(tables, *users));
-  if (!query_of(request, "me").empty())
+  if (flag_of(request, "me"))
     selector.users = context.caller ? std::set<UserId>{context.caller->id} : std::set<UserId>{};
-  selector.accounts = words_of(request, "account");
+  selector.accounts = names_of(request, "account");
   selector.partitions = words_of(request, "partition");
-  selector.qos = words_of(request, "qos");
+  selector.qos = names_of(request, "qos");
   if (selector.qos && selector.qos->contains("normal"))
     selector.qos->insert("");  // what is shown for jobs that named none
   selector.names = words_of(request, "name");
   selector.reservations = words_of(request, "reservation");
   selector.licenses = words_of(request, "licenses");
-  filter.split_arrays_ = !query_of(request, "array").empty();
+  filter.split_arrays_ = flag_of(request, "array");
   if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty()) {
     auto found = nodes_named(tables, nodes);
     if (!found)
@@ -151,14 +173,8 @@ JobFilter::Elements JobFilter::elements_of(const Job& array) const {
   out.each = split_arrays_ || names_elements_;
   if (!selector_.targets)
     return out;
-  out.named.emplace();
-  for (const JobTarget& target : selector_.targets->of(array.id)) {
-    if (!target.elements) {
-      out.named.reset();
-      return out;
-    }
-    for (const Interval& part : target.elements->intervals()) out.named->insert(part.low, part.high);
-  }
+  const JobTarget* target = selector_.targets->of(array.id);
+  out.named = target ? target->elements : IntervalSet();
   return out;
 }
 
@@ -167,8 +183,7 @@ void JobFilter::add_groups(const JobLine& line, std::vector<JobLine>& out) const
   const auto names = [&](JobId id, std::size_t group) {
     const auto named = groups_named_.find(id);
     return named != groups_named_.end() &&
-           std::any_of(named->second.begin(), named->second.end(),
-                       [&](const std::optional<std::uint16_t>& g) { return !g || *g == group; });
+           (named->second.contains(std::nullopt) || named->second.contains(static_cast<std::uint16_t>(group)));
   };
   for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
     if (!groups_named_.empty() && !names(job.id, g) && !(job.array_job && names(job.array_job, g)))
@@ -180,22 +195,27 @@ void JobFilter::add_groups(const JobLine& line, std::vector<JobLine>& out) const
 
 JobCursor::JobCursor(const ReadContext& context, JobFilter filter) : context_(&context), filter_(std::move(filter)) {
   const auto& jobs = context.tables.jobs;
-  if (!names_plain_jobs(filter_.selector_, context.tables)) {
-    jobs_.reserve(jobs.size());
+  const auto among = context.index ? context.index->candidates(filter_.selector_) : std::nullopt;
+  jobs_.reserve(among ? among->size() : jobs.size());
+  if (!among) {
     for (const auto& [id, job] : jobs) jobs_.push_back(job);
     return;
   }
-  for (const auto& [id, targets] : filter_.selector_.targets->by_job()) jobs_.push_back(jobs.at(id));
+  for (const JobId id : *among)
+    if (const Ref<Job>* job = jobs.get(id))
+      jobs_.push_back(*job);
 }
 
 std::size_t lines_of_work(const JobLine& line) {
-  constexpr std::size_t kEntries = 64, kBytes = 16 << 10;  // of lists and of texts: about a line each
+  // About a line each. A dependency is written as several words, the others as a part of one.
+  constexpr std::size_t kEntries = 64, kDependencies = 8, kBytes = 16 << 10;
   const JobSpec& spec = line.spec();
   const GroupSpec& group = line.group_spec();
   const std::size_t entries = (line.job->allocation ? line.job->allocation->grants.size() : 0) +
-                              group.only_nodes.size() + group.exclude_nodes.size() + spec.dependencies.size() +
-                              spec.options.size() + (line.job->array ? line.job->array->waiting.intervals().size() : 0);
-  return 1 + entries / kEntries + (spec.comment.size() + line.job->ran_on.size()) / kBytes;
+                              group.only_nodes.size() + group.exclude_nodes.size() + spec.options.size() +
+                              (line.job->array ? line.job->array->waiting.intervals().size() : 0);
+  return 1 + entries / kEntries + spec.dependencies.size() / kDependencies +
+         (spec.comment.size() + line.job->ran_on.size()) / kBytes;
 }
 
 // What the planner says of a job may have been said anew since the line was made.

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ class JobFilter {
   void add_groups(const JobLine& line, std::vector<JobLine>& out) const;  // a line for each component that is meant
 
   JobSelector selector_;
-  std::map<JobId, std::vector<std::optional<std::uint16_t>>> groups_named_;  // none = all of the job
+  std::map<JobId, std::set<std::optional<std::uint16_t>>> groups_named_;  // none = all of the job
   bool split_arrays_ = false, names_elements_ = false;
 };
 
@@ -55,13 +56,13 @@ std::size_t lines_of_work(const JobLine& line);
 class JobCursor {
  public:
   JobCursor(const ReadContext& context, JobFilter filter);
+  std::size_t jobs() const { return jobs_.size(); }  // that are looked at
 
-  // Calls f(const JobLine&) for the next lines, by job id. False: those were the last.
+  // Calls f(const JobLine&) for the next lines, by job id. False: those were the last. at_once: lines of one piece.
   template <class F>
-  bool next(F&& f) {
-    constexpr std::size_t kAtOnce = 64;
+  bool next(F&& f, std::size_t at_once = 64) {
     bool fresh = false;  // the lines are as of this call
-    for (std::size_t looked = 0; is_more() && looked < kAtOnce; ++looked) {
+    for (std::size_t looked = 0; is_more() && looked < at_once; ++looked) {
       if (line_at_ < lines_.size()) {
         looked += lines_of_work(lines_[line_at_]) - 1;
         f(fresh ? lines_[line_at_] : as_of_now(lines_[line_at_]));
@@ -106,6 +107,9 @@ class JobCursor {
 
 // A query value, or "".
 const std::string& query_of(const PageRequest& request, std::string_view name);
+bool flag_of(const PageRequest& request, std::string_view name);  // "me=1"
+// ?columns=jobid,name,…: none twice, so that a row has at most as many cells as there are columns to know.
+Result<std::vector<std::string>> columns_of(const PageRequest& request);
 PageReply refusal(int status, std::string message);
 
 }  // namespace lockstep

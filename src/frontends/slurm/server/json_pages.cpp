@@ -61,7 +61,7 @@ void job_object(SlurmJson& json, const JobLine& line) {
   json.key("group_id").number(user ? user->gid : 65534).key("group_name").text(user ? user->meta.name : "nobody");
   json.key("account").text(account_of(line)).key("partition").text(partition_text(line));
   json.key("qos").text(spec.qos.empty() ? "normal" : spec.qos).key("cluster").text(context.cluster_name);
-  json.key("job_state").open('[').text(slurm_state(job.state)).close(']');
+  json.key("job_state").open('[').text(slurm_state(job)).close(']');
   json.key("state_reason").text(slurm_reason(job, line.note)).key("state_description").text("");
   json.key("command").text(spec.command).key("comment").text(spec.comment);
   json.key("current_working_directory").text(spec.work_dir);
@@ -205,13 +205,16 @@ PageReply squeue_json_page(const ReadContext& context, const PageRequest& reques
   PageReply reply{200, "application/json", "{\"jobs\":[", {}};
   reply.more = [cursor = std::make_shared<JobCursor>(context, std::move(*filter)),
                 first = true](std::string& body) mutable {
-    const bool more = cursor->next([&](const JobLine& line) {
-      SlurmJson json;
-      job_object(json, line);
-      body += first ? "" : ",";
-      body += json.take();
-      first = false;
-    });
+    constexpr std::size_t kAtOnce = 8;  // each has some hundred fields
+    const bool more = cursor->next(
+        [&](const JobLine& line) {
+          SlurmJson json;
+          job_object(json, line);
+          body += first ? "" : ",";
+          body += json.take();
+          first = false;
+        },
+        kAtOnce);
     if (!more)
       body += "]," + tail_text();
     return more;

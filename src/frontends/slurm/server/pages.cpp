@@ -32,31 +32,44 @@ PageReply environment_page(const ReadContext& context, const PageRequest& reques
           {}};
 }
 
+// The names that may stand behind the "?", and their values (controller/query_values.h): commands give all their
+// filters to each of their pages.
+constexpr std::string_view kSqueue =
+    "columns,jobs,user,me=flag,account,partition,qos,name,reservation,licenses,array=flag,nodes,states";
+constexpr std::string_view kSinfo =
+    "columns,partition,nodes,states,each_node=flag,exact=flag,reasons=flag,responding=flag,dead=flag";
+constexpr std::string_view kSacct =
+    "columns,jobs,user,me=flag,account,partition,name,qos,nodes,states,from=integer,to=integer,allocations=flag,"
+    "duplicates=flag";
+constexpr std::string_view kSshare = "columns,accounts,users,all=flag,users_only=flag";
+constexpr std::string_view kSprio = "columns,jobs,users,partitions,weights=flag";
+constexpr std::string_view kShow = "name,oneline=flag,detail=flag,times=marked";
+
 }  // namespace
 
 std::vector<PageEntry> slurm_pages() {
   return {
-      {"/slurm/v1/environment", PageKind::kLive, environment_page},
-      {"/slurm/v1/squeue", PageKind::kLive, squeue_page},
-      {"/slurm/v1/squeue.json", PageKind::kLive, squeue_json_page},
-      {"/slurm/v1/sinfo", PageKind::kLive, sinfo_page},
-      {"/slurm/v1/sinfo.json", PageKind::kLive, sinfo_json_page},
-      {"/slurm/v1/sacct", PageKind::kHistory, sacct_page},
-      {"/slurm/v1/sacct.json", PageKind::kHistory, sacct_json_page},
-      {"/slurm/v1/steps", PageKind::kLive, steps_page},
-      {"/slurm/v1/show/job", PageKind::kLive, show_job_page},
-      {"/slurm/v1/show/step", PageKind::kLive, show_step_page},
-      {"/slurm/v1/show/node", PageKind::kLive, show_node_page},
-      {"/slurm/v1/show/partition", PageKind::kLive, show_partition_page},
-      {"/slurm/v1/show/reservation", PageKind::kLive, show_reservation_page},
-      {"/slurm/v1/sinfo.reservations", PageKind::kLive, list_reservations_page},
-      {"/slurm/v1/show/license", PageKind::kLive, show_licence_page},
-      {"/slurm/v1/sshare", PageKind::kTables, sshare_page},
-      {"/slurm/v1/sshare.json", PageKind::kTables, sshare_json_page},
-      {"/slurm/v1/sprio", PageKind::kTables, sprio_page},
-      {"/slurm/v1/sprio.json", PageKind::kTables, sprio_json_page},
-      {"/slurm/v1/show/topology", PageKind::kTables, show_topology_page},
-      {"/slurm/v1/show/config", PageKind::kLive, show_config_page},
+      {"/slurm/v1/environment", PageKind::kLive, environment_page, "job=number"},
+      {"/slurm/v1/squeue", PageKind::kLive, squeue_page, kSqueue},
+      {"/slurm/v1/squeue.json", PageKind::kLive, squeue_json_page, kSqueue},
+      {"/slurm/v1/sinfo", PageKind::kLive, sinfo_page, kSinfo},
+      {"/slurm/v1/sinfo.json", PageKind::kLive, sinfo_json_page, kSinfo},
+      {"/slurm/v1/sacct", PageKind::kHistory, sacct_page, kSacct},
+      {"/slurm/v1/sacct.json", PageKind::kHistory, sacct_json_page, kSacct},
+      {"/slurm/v1/steps", PageKind::kLive, steps_page, kSqueue},
+      {"/slurm/v1/show/job", PageKind::kLive, show_job_page, kShow},
+      {"/slurm/v1/show/step", PageKind::kLive, show_step_page, kShow},
+      {"/slurm/v1/show/node", PageKind::kLive, show_node_page, kShow},
+      {"/slurm/v1/show/partition", PageKind::kLive, show_partition_page, kShow},
+      {"/slurm/v1/show/reservation", PageKind::kLive, show_reservation_page, kShow},
+      {"/slurm/v1/sinfo.reservations", PageKind::kLive, list_reservations_page, "noheader=flag,times=marked"},
+      {"/slurm/v1/show/license", PageKind::kLive, show_licence_page, kShow},
+      {"/slurm/v1/sshare", PageKind::kTables, sshare_page, kSshare},
+      {"/slurm/v1/sshare.json", PageKind::kTables, sshare_json_page, kSshare},
+      {"/slurm/v1/sprio", PageKind::kTables, sprio_page, kSprio},
+      {"/slurm/v1/sprio.json", PageKind::kTables, sprio_json_page, kSprio},
+      {"/slurm/v1/show/topology", PageKind::kTables, show_topology_page, kShow},
+      {"/slurm/v1/show/config", PageKind::kLive, show_config_page, kShow},
   };
 }
 

@@ -83,13 +83,14 @@ std::string state_text(const Line& line) {
 
 std::int64_t now_us(const ReadContext& context) { return (context.now + context.wall_offset).us; }
 
-// Without pauses, as Slurm counts.
+// Without pauses, and between whole seconds, as Slurm counts: End - Start where both are shown.
 std::int64_t elapsed_seconds(const Line& line) {
   const JobRow& row = line.row;
   if (row.started_us == 0)
     return 0;
   const std::int64_t until = row.ended_us ? row.ended_us : row.paused_us ? row.paused_us : now_us(line.context);
-  return std::max<std::int64_t>(0, (until - row.started_us - row.suspended_us) / 1'000'000);
+  constexpr std::int64_t kSecond = 1'000'000;
+  return std::max<std::int64_t>(0, until / kSecond - row.started_us / kSecond - row.suspended_us / kSecond);
 }
 
 std::int64_t suspended_seconds(const Line& line) {
@@ -147,7 +148,7 @@ constexpr std::array kColumns = {
     ColumnDef{"jobidraw",
               [](Out o, const Line& l) {
                 std::string suffix;
-                number(o, l.row.job.value);
+                number(o, l.row.ends_array ? l.row.array_job.value : l.row.job.value);
                 o += step_suffix(l.row.step, suffix);
               }},
     ColumnDef{"jobname",
@@ -225,7 +226,7 @@ Result<void> add_users(Ask& ask, const ReadContext& context, const PageRequest& 
   std::erase(words, "");
   if (const auto unknown = unknown_user(context.tables, words))
     return invalid("Invalid user id: " + *unknown, "user");
-  if (!query_of(request, "me").empty())
+  if (flag_of(request, "me"))
     words.push_back(context.caller ? context.caller->meta.name : "-");  // nobody's name
   for (const UserId id : users_named(context.tables, words)) {
     const std::string& name = context.tables.user(id)->meta.name;
@@ -243,13 +244,18 @@ Result<Ask> parse(const ReadContext& context, const PageRequest& request) {
   const auto list = [&](std::string_view name) { return split(query_of(request, name), ','); };
   TRY(add_users(ask, context, request));
   ask.query.accounts = list("account");
+  for (const std::string& name : list("account"))
+    if (lower(name) != name)
+      ask.query.accounts.push_back(lower(name));
   ask.query.partitions = list("partition");
   ask.query.names = list("name");
-  for (std::string& qos : list("qos")) ask.qos.insert(std::move(qos));
+  for (const std::string& qos : list("qos")) ask.qos.insert({qos, lower(qos)});
   if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty())
     for (std::string& name : TRY(expand_hostlist(nodes, kHostsAskedMax))) ask.nodes.insert(std::move(name));
   for (const std::string& part : list("states")) {
     const JobStates set = TRY(parse_slurm_states(part));
+    if (const std::string word = upper(trim(part)); word == "REQUEUED" || word == "RQ")
+      ask.states.emplace_back("REQUEUED");  // a run is, and no job in the queue
     for (int s = 0; s <= static_cast<int>(JobState::kBootFail); ++s)
       if (set.has(static_cast<JobState>(s)))
         ask.states.emplace_back(slurm_state(static_cast<JobState>(s)));
@@ -258,8 +264,8 @@ Result<Ask> parse(const ReadContext& context, const PageRequest& request) {
   constexpr std::int64_t kLatest = INT64_MAX / 1'000'000 - 1;
   ask.query.from_us = std::clamp<std::int64_t>(from.value_or(0), 0, kLatest) * 1'000'000;
   ask.query.to_us = to ? std::clamp<std::int64_t>(*to, 0, kLatest) * 1'000'000 : INT64_MAX;
-  ask.query.steps = query_of(request, "allocations").empty();
-  ask.query.duplicates = !query_of(request, "duplicates").empty();
+  ask.query.steps = !flag_of(request, "allocations");
+  ask.query.duplicates = flag_of(request, "duplicates");
   return ask;
 }
 
@@ -295,8 +301,11 @@ PageReply failure(const Error& error) {
 }  // namespace
 
 PageReply sacct_page(const ReadContext& context, const PageRequest& request) {
+  const auto names = columns_of(request);
+  if (!names)
+    return refusal(400, names.error().message);
   std::vector<Column> columns;
-  for (const std::string& name : split(query_of(request, "columns"), ',')) {
+  for (const std::string& name : *names) {
     const auto it =
         std::lower_bound(kColumns.begin(), kColumns.end(), name,
                          [](const ColumnDef& def, const std::string& wanted_) { return def.name < wanted_; });

@@ -49,9 +49,9 @@ struct Column {
 };
 
 template <class Row>
-Result<std::vector<const Column<Row>*>> chosen(const std::vector<Column<Row>>& known, const std::string& names) {
+Result<std::vector<const Column<Row>*>> chosen(const std::vector<Column<Row>>& known, const PageRequest& request) {
   std::vector<const Column<Row>*> out;
-  for (const std::string& name : split(names, ',')) {
+  for (const std::string& name : TRY(columns_of(request))) {
     const auto it = std::find_if(known.begin(), known.end(), [&](const auto& c) { return c.name == name; });
     if (it == known.end())
       return invalid(format("there is no column {}", name));
@@ -62,7 +62,7 @@ Result<std::vector<const Column<Row>*>> chosen(const std::vector<Column<Row>>& k
 
 template <class Row>
 PageReply rows_page(const std::vector<Column<Row>>& known, const std::vector<Row>& rows, const PageRequest& request) {
-  const auto columns = chosen(known, query_of(request, "columns"));
+  const auto columns = chosen(known, request);
   if (!columns)
     return refusal(400, columns.error().message);
   std::string out;
@@ -202,7 +202,7 @@ class RunMinutes {
 std::vector<ShareRow> share_rows(const ReadContext& context, const Priorities& priorities, const PageRequest& request) {
   const auto accounts = names_of(request, "accounts");
   auto users = users_of(context, request);
-  const bool all = !query_of(request, "all").empty() || !users.empty();
+  const bool all = flag_of(request, "all") || !users.empty();
   if (!all && context.caller)
     users = {context.caller->meta.name};
   const RunMinutes minutes(context);
@@ -212,7 +212,7 @@ std::vector<ShareRow> share_rows(const ReadContext& context, const Priorities& p
       continue;
     if (!row.user.empty() && !in(users, row.user))
       continue;
-    if (row.user.empty() && !query_of(request, "users_only").empty())
+    if (row.user.empty() && flag_of(request, "users_only"))
       continue;
     out.push_back({&row, &priorities.shares(), &context, minutes.of(row)});
   }
@@ -312,10 +312,22 @@ PageReply sshare_json_page(const ReadContext& context, const PageRequest& reques
   return json_page("shares", share_columns(), share_rows(context, priorities, request));
 }
 
-PageReply sprio_page(const ReadContext& context, const PageRequest& request) {
+namespace {
+
+std::optional<PageReply> refused_priorities(const ReadContext& context, const PageRequest& request) {
   if (const auto unknown = unknown_user(context.tables, split(query_of(request, "users"), ',')))
     return refusal(400, "Invalid user: " + *unknown);
-  if (query_of(request, "weights").empty())
+  if (const auto named = parse_job_names(query_of(request, "jobs")); !named)
+    return refusal(400, named.error().message);
+  return std::nullopt;
+}
+
+}  // namespace
+
+PageReply sprio_page(const ReadContext& context, const PageRequest& request) {
+  if (auto refused = refused_priorities(context, request))
+    return std::move(*refused);
+  if (!flag_of(request, "weights"))
     return rows_page(priority_columns(), priority_rows(context, request), request);
   const Policy& policy = context.tables.policy();
   PriorityRow weights{&context, nullptr, {}, {}, 0};
@@ -332,6 +344,8 @@ PageReply sprio_page(const ReadContext& context, const PageRequest& request) {
   return rows_page(priority_columns(), std::vector<PriorityRow>{weights}, request);
 }
 PageReply sprio_json_page(const ReadContext& context, const PageRequest& request) {
+  if (auto refused = refused_priorities(context, request))
+    return std::move(*refused);
   return json_page("priorities", priority_columns(), priority_rows(context, request));
 }
 

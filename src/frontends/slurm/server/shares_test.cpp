@@ -88,8 +88,8 @@ TEST_F(SharesTest, Reservations) {
     EXPECT_NE(shown.find(part), std::string::npos) << shown;
   EXPECT_EQ(show_reservation_page(context(), {"", {{"name", "other"}}}).status, 404);
   const std::string listed = page(list_reservations_page, {{"noheader", "1"}});
-  EXPECT_TRUE(listed.starts_with("class          ACTIVE ")) << listed;
-  EXPECT_TRUE(listed.ends_with("    02:00:00 n1\n")) << listed;
+  EXPECT_TRUE(listed.starts_with("class        ACTIVE  ")) << listed;
+  EXPECT_TRUE(listed.ends_with("    02:00:00  n1\n")) << listed;
   Licence licence;
   licence.meta.name = "matlab";
   licence.total = 4;

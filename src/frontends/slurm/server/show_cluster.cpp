@@ -62,8 +62,8 @@ void node_record(ShowText& out, const ReadContext& context, const Node& node, co
   out.next_line();
   out.pair("Partitions", partitions);
   out.next_line();
-  out.pair("BootTime", show_time(wall_seconds(context, node.boot_at)));
-  out.pair("SlurmdStartTime", show_time(wall_seconds(context, node.seen_at)));
+  out.time("BootTime", wall_seconds(context, node.boot_at));
+  out.time("SlurmdStartTime", wall_seconds(context, node.seen_at));
   out.next_line();
   out.pair("LastBusyTime", "Unknown").pair("ResumeAfterTime", "None");
   out.next_line();
@@ -72,8 +72,8 @@ void node_record(ShowText& out, const ReadContext& context, const Node& node, co
   out.pair("AllocTRES", alloc_tres(node, holding));
   if (!node.reason.empty()) {
     out.next_line();
-    out.pair("Reason", format("{} [{}@{}]", node.reason, node.reason_by ? user_name(context, node.reason_by) : "root",
-                              show_time(wall_seconds(context, node.reason_at))));
+    out.pair("Reason", format("{} [{}@", node.reason, node.reason_by ? user_name(context, node.reason_by) : "root"));
+    out.add_time(wall_seconds(context, node.reason_at), "Unknown", "]");
   }
   out.end_record();
 }
@@ -159,13 +159,13 @@ PageReply show_node_page(const ReadContext& context, const PageRequest& request)
     PartitionsByNode partitions;
   };
   const auto facts = std::make_shared<const Facts>(Facts{node_holdings(context), PartitionsByNode(context.tables)});
-  return show_in_pieces<Node>(
-      std::move(nodes), !query_of(request, "oneline").empty(), 64,
-      [&context, facts, detail = !query_of(request, "detail").empty()](ShowText& out, const Node& node) {
-        const auto held = facts->holdings.find(node.id);
-        node_record(out, context, node, held == facts->holdings.end() ? NodeHolding{} : held->second,
-                    facts->partitions.text(node), detail);
-      });
+  return show_in_pieces<Node>(std::move(nodes), show_look(request), 64,
+                              [&context, facts, detail = flag_of(request, "detail")](ShowText& out, const Node& node) {
+                                const auto held = facts->holdings.find(node.id);
+                                node_record(out, context, node,
+                                            held == facts->holdings.end() ? NodeHolding{} : held->second,
+                                            facts->partitions.text(node), detail);
+                              });
 }
 
 PageReply show_partition_page(const ReadContext& context, const PageRequest& request) {
@@ -181,7 +181,7 @@ PageReply show_partition_page(const ReadContext& context, const PageRequest& req
   if (partitions.empty())
     return plain("No partitions in the system\n");
   return show_in_pieces<Partition>(
-      std::move(partitions), !query_of(request, "oneline").empty(), 1,
+      std::move(partitions), show_look(request), 1,
       [&context](ShowText& out, const Partition& partition) { partition_record(out, context, partition); });
 }
 
@@ -212,7 +212,7 @@ PageReply show_topology_page(const ReadContext& context, const PageRequest& requ
   return plain(std::move(out));
 }
 
-PageReply show_config_page(const ReadContext& context, const PageRequest&) {
+PageReply show_config_page(const ReadContext& context, const PageRequest& request) {
   const Topology* topology = context.tables.topology.get();
   const std::pair<const char*, std::string> settings[] = {
       {"AccountingStorageType", "accounting_storage/lockstep"},
@@ -220,9 +220,9 @@ PageReply show_config_page(const ReadContext& context, const PageRequest&) {
       {"ClusterName", context.cluster_name},
       {"CompleteWait", "0 sec"},
       {"DefMemPerNode", "UNLIMITED"},
-      {"EnforcePartLimits", "ANY"},
+      {"EnforcePartLimits", "NO"},
       {"GresTypes", "gpu"},
-      {"InactiveLimit", "0 sec"},
+      {"InactiveLimit", "60 sec"},  // of srun and salloc: client_grace in controller/server.h
       {"JobAcctGatherType", "jobacct_gather/none"},
       {"JobRequeue", "1"},
       {"KillOnBadExit", "0"},
@@ -237,14 +237,14 @@ PageReply show_config_page(const ReadContext& context, const PageRequest&) {
       {"PreemptMode", preempt_mode_text(Partition{}, context.tables.policy())},
       {"PreemptType", context.tables.policy().preempt_by_tier ? "preempt/partition_prio" : "preempt/qos"},
       {"PriorityType", "priority/multifactor"},
-      {"ProctrackType", "proctrack/cgroup"},
+      {"ProctrackType", "proctrack/lockstep"},
       {"ReturnToService", "2"},
       {"SchedulerType", "sched/backfill"},
       {"SelectType", "select/cons_tres"},
       {"SelectTypeParameters", "CR_CORE_MEMORY"},
       {"SLURM_VERSION", "24.11.5"},
       {"SwitchType", "(null)"},
-      {"TaskPlugin", "task/affinity,task/cgroup"},
+      {"TaskPlugin", "task/none"},
       {"TmpFS", "/tmp"},
       {"TopologyPlugin", !topology          ? "topology/flat"
                          : topology->blocks ? "topology/block"
@@ -252,7 +252,8 @@ PageReply show_config_page(const ReadContext& context, const PageRequest&) {
       {"TreeWidth", "32"},
       {"WaitTime", "0 sec"},
   };
-  std::string out = format("Configuration data as of {}\n", show_time(wall_seconds(context, context.now)));
+  ShowText as_of(show_look(request));
+  std::string out = format("Configuration data as of {}\n", as_of.add_time(wall_seconds(context, context.now)).take());
   for (const auto& [key, value] : settings) out += format("{:<23} = {}\n", key, shown(value));
   return plain(std::move(out));
 }

@@ -23,6 +23,17 @@ std::string show_time(std::int64_t wall_seconds, std::string_view none) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts)};
 }
 
+ShowLook show_look(const PageRequest& request) {
+  return {flag_of(request, "oneline"), query_of(request, "times") == "marked"};
+}
+
+ShowText& ShowText::add_time(std::int64_t wall_seconds, std::string_view none, std::string_view suffix) {
+  out_ += marks_times_ && wall_seconds > 0 ? format("{}{}{}", kTimeMark, wall_seconds, kTimeMark)
+                                           : show_time(wall_seconds, none);
+  out_ += suffix;
+  return *this;
+}
+
 std::string show_span(std::int64_t seconds) {
   if (seconds == kUnlimited)
     return "UNLIMITED";
@@ -91,10 +102,7 @@ void identity_lines(ShowText& out, const JobLine& line) {
   out.pair("JobId", job.id.value);
   if (job.array_job || job.array || line.one_waiting) {
     out.pair("ArrayJobId", job.array_job ? job.array_job.value : job.id.value);
-    std::string index = array_label(line);
-    if (index.starts_with('['))
-      index = index.substr(1, index.find_first_of("%]") - 1);
-    out.pair("ArrayTaskId", index);
+    out.pair("ArrayTaskId", array_indices(line));
     if (job.array && job.array->throttle)
       out.pair("ArrayTaskThrottle", job.array->throttle);
   }
@@ -120,20 +128,19 @@ void time_lines(ShowText& out, const JobLine& line) {
   out.pair("RunTime", show_span(used_seconds(line))).pair("TimeLimit", show_span(limit_seconds(line)));
   out.pair("TimeMin", line.spec().time_min.us ? show_span(line.spec().time_min.seconds()) : "N/A");
   out.next_line();
-  out.pair("SubmitTime", show_time(wall_seconds(context, job.submitted)));
-  out.pair("EligibleTime", show_time(wall_seconds(context, job.eligible)));
+  out.time("SubmitTime", wall_seconds(context, job.submitted));
+  out.time("EligibleTime", wall_seconds(context, job.eligible));
   out.next_line();
-  out.pair("AccrueTime", show_time(wall_seconds(context, job.eligible)));
+  out.time("AccrueTime", wall_seconds(context, job.eligible));
   out.next_line();
-  out.pair("StartTime", show_time(start_seconds(line))).pair("EndTime", show_time(end_seconds(line)));
-  out.pair("Deadline", show_time(line.spec().deadline.seconds(), "N/A"));
+  out.time("StartTime", start_seconds(line)).time("EndTime", end_seconds(line));
+  out.time("Deadline", line.spec().deadline.seconds(), "N/A");
   out.next_line();
   if (job.suspended_at)
-    out.pair("SuspendTime", show_time(wall_seconds(context, job.suspended_at)))
-        .pair("SecsPreSuspend", used_seconds(line));
+    out.time("SuspendTime", wall_seconds(context, job.suspended_at)).pair("SecsPreSuspend", used_seconds(line));
   else
     out.pair("SuspendTime", "None").pair("SecsPreSuspend", 0);
-  out.pair("LastSchedEval", show_time(wall_seconds(context, job.started ? job.started : job.submitted)));
+  out.time("LastSchedEval", wall_seconds(context, job.started ? job.started : job.submitted));
   out.pair("Scheduler", "Main");
 }
 
@@ -195,7 +202,7 @@ void job_record(ShowText& out, const JobLine& line, bool detail) {
   const JobSpec& spec = line.spec();
   identity_lines(out, line);
   out.next_line();
-  out.pair("JobState", slurm_state(job.state)).pair("Reason", underscored(slurm_reason(job, line.note)));
+  out.pair("JobState", slurm_state(job)).pair("Reason", underscored(slurm_reason(job, line.note)));
   out.pair("Dependency", dependency_or_null(job));
   out.next_line();
   out.pair("Requeue", spec.requeue ? 1 : 0).pair("Restarts", restarts_of(job));
@@ -212,11 +219,11 @@ void job_record(ShowText& out, const JobLine& line, bool detail) {
   if (detail)
     detail_lines(out, line);
   out.next_line();
-  out.pair("MinCPUsNode", std::max({1u, group.contiguous_cores_min, group.per_node.cores, group.per_task.cores}));
+  out.pair("MinCPUsNode", min_cores_on_node(group));
   if (group.memory_per_core_mb > 0)
     out.pair("MinMemoryCPU", memory_text(group.memory_per_core_mb));
   else
-    out.pair("MinMemoryNode", group.per_node.memory_mb ? memory_text(group.per_node.memory_mb) : "0");
+    out.pair("MinMemoryNode", memory_text(group.per_node.memory_mb));
   out.pair("MinTmpDiskNode", group.tmp_disk_mb);
   out.next_line();
   out.text_or_null("Features", group.constraint).pair("DelayBoot", "00:00:00");
@@ -272,7 +279,7 @@ void step_record(ShowText& out, const ReadContext& context, const Job& job, cons
   }
   counts.nodes = static_cast<std::uint32_t>(nodes.size());
   out.pair("StepId", format("{}.{}", job.id.value, step.number)).pair("UserId", user ? user->uid : 65534);
-  out.pair("StartTime", show_time(wall_seconds(context, step.started))).pair("TimeLimit", "UNLIMITED");
+  out.time("StartTime", wall_seconds(context, step.started)).pair("TimeLimit", "UNLIMITED");
   out.next_line();
   out.pair("State", step.state == StepState::kPending ? "PENDING"
                     : step.state == StepState::kEnded ? "COMPLETED"
@@ -298,11 +305,12 @@ PageReply show_job_page(const ReadContext& context, const PageRequest& request) 
   auto filter = JobFilter::parse(context, wider);
   if (!filter)
     return refusal(filter.error().code == Errc::kNotFound ? 404 : 400, "Invalid job id specified");
-  const bool one_line = !query_of(request, "oneline").empty(), detail = !query_of(request, "detail").empty();
+  const ShowLook look = show_look(request);
+  const bool detail = flag_of(request, "detail");
   const auto cursor = std::make_shared<JobCursor>(context, std::move(*filter));
-  const auto more = [cursor, one_line, detail](std::string& body) {
+  const auto more = [cursor, look, detail](std::string& body) {
     return cursor->next([&](const JobLine& line) {
-      ShowText out(one_line);
+      ShowText out(look);
       job_record(out, line, detail);
       body += out.take();
     });
@@ -341,10 +349,9 @@ PageReply show_step_page(const ReadContext& context, const PageRequest& request)
   Range range{{first, number ? static_cast<StepNo>(*number) : INT32_MIN},
               {last, number ? static_cast<StepNo>(*number) : INT32_MAX}};
   PageReply reply;
-  reply.more = [&context, range, all = name.empty(),
-                one_line = !query_of(request, "oneline").empty()](std::string& body) mutable {
+  reply.more = [&context, range, all = name.empty(), look = show_look(request)](std::string& body) mutable {
     constexpr std::size_t kAtOnce = 128;
-    ShowText out(one_line);
+    ShowText out(look);
     auto at = context.tables.steps.lower_bound(range.next);
     const auto in_range = [&] { return at != context.tables.steps.end() && at->first <= range.last; };
     for (std::size_t n = 0; n < kAtOnce && in_range(); ++n, ++at) {

@@ -75,8 +75,8 @@ void reservation_record(ShowText& out, const ReadContext& context, const Reserva
       ++count;
     }
   const bool active = window.start <= now && now < window.end;
-  out.pair("ReservationName", r.meta.name).pair("StartTime", show_time(window.start.seconds()));
-  out.pair("EndTime", show_time(window.end.seconds())).pair("Duration", show_span(r.duration.seconds()));
+  out.pair("ReservationName", r.meta.name).time("StartTime", window.start.seconds());
+  out.time("EndTime", window.end.seconds()).pair("Duration", show_span(r.duration.seconds()));
   out.next_line();
   out.text_or_null("Nodes", node_names(context, r)).pair("NodeCnt", count).pair("CoreCnt", cores);
   out.text_or_null("Features", r.features).text_or_null("PartitionName", r.partition).pair("Flags", flags_of(r));
@@ -127,7 +127,7 @@ PageReply show_reservation_page(const ReadContext& context, const PageRequest& r
   if (reservations.empty())
     return plain("No reservations in the system\n");
   return show_in_pieces<Reservation>(
-      std::move(reservations), !query_of(request, "oneline").empty(), 1,
+      std::move(reservations), show_look(request), 1,
       [&context](ShowText& out, const Reservation& r) { reservation_record(out, context, r); });
 }
 
@@ -135,16 +135,22 @@ PageReply list_reservations_page(const ReadContext& context, const PageRequest& 
   if (context.tables.reservations.empty())
     return plain("No reservations in the system\n");
   const WallTime now{(context.now + context.wall_offset).us};
-  const auto line = [](const auto&... cell) { return format("{:<12} {:>8} {:>19} {:>19} {:>11} {}\n", cell...); };
+  std::size_t widest = std::string_view("RESV_NAME").size();
+  for (const auto& [name, r] : context.tables.reservations) widest = std::max(widest, shown(name).size());
+  const auto line = [widest](std::string name, const auto&... cell) {
+    name.resize(std::max(name.size(), widest), ' ');
+    return format("{}  {:>8}  {:>19}  {:>19}  {:>11}  {}\n", name, cell...);
+  };
+  const auto time = [look = show_look(request)](WallTime at) { return ShowText(look).add_time(at.seconds()).take(); };
   PageReply reply;
-  if (query_of(request, "noheader").empty())
+  if (!flag_of(request, "noheader"))
     reply.body = line("RESV_NAME", "STATE", "START_TIME", "END_TIME", "DURATION", "NODELIST");
-  reply.more = [&context, line, now, all = refs_of<Reservation>(context.tables.reservations),
+  reply.more = [&context, line, time, now, all = refs_of<Reservation>(context.tables.reservations),
                 at = std::size_t{0}](std::string& body) mutable {
     const Reservation& r = *all[at];
     const Window window = shown_window(r, now);
-    body += line(shown(r.meta.name), window.start <= now ? "ACTIVE" : "INACTIVE", show_time(window.start.seconds()),
-                 show_time(window.end.seconds()), show_span(r.duration.seconds()), node_names(context, r));
+    body += line(shown(r.meta.name), window.start <= now ? "ACTIVE" : "INACTIVE", time(window.start), time(window.end),
+                 show_span(r.duration.seconds()), node_names(context, r));
     return ++at < all.size();
   };
   return reply;
@@ -152,7 +158,7 @@ PageReply list_reservations_page(const ReadContext& context, const PageRequest& 
 
 PageReply show_licence_page(const ReadContext& context, const PageRequest& request) {
   const std::string& name = query_of(request, "name");
-  ShowText out(!query_of(request, "oneline").empty());
+  ShowText out(show_look(request));
   if (!name.empty()) {
     const Licence* licence = context.tables.licence(name);
     if (!licence)

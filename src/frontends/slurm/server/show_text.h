@@ -1,5 +1,6 @@
 // scontrol's layout: Key=Value pairs on indented lines, or all on one line with -o. Control characters in values are
-// made visible: a name cannot add a line.
+// made visible: a name cannot add a line. A client may ask for times as marks, which it replaces by the time in its own
+// zone: no value can hold one.
 #pragma once
 
 #include <string>
@@ -14,9 +15,16 @@
 
 namespace lockstep {
 
+struct ShowLook {
+  bool one_line = false;
+  bool marks_times = false;  // a time is its Unix seconds between two kTimeMark
+};
+ShowLook show_look(const PageRequest& request);  // ?oneline=1&times=marked
+inline constexpr char kTimeMark = '\x1f';
+
 class ShowText {
  public:
-  explicit ShowText(bool one_line) : one_line_(one_line) {}
+  explicit ShowText(ShowLook look) : one_line_(look.one_line), marks_times_(look.marks_times) {}
 
   template <class T>
   ShowText& pair(std::string_view key, const T& value) {
@@ -31,6 +39,13 @@ class ShowText {
       out_ += format("{}", value);
     return *this;
   }
+  // "2025-11-21T12:55:00"; 0 gives `none`.
+  ShowText& time(std::string_view key, std::int64_t wall_seconds, std::string_view none = "Unknown") {
+    pair(key, "");
+    return add_time(wall_seconds, none);
+  }
+  // Behind what was written last.
+  ShowText& add_time(std::int64_t wall_seconds, std::string_view none = "Unknown", std::string_view suffix = "");
   // An empty text shows as "(null)".
   ShowText& text_or_null(std::string_view key, std::string_view value) {
     return pair(key, value.empty() ? std::string_view("(null)") : value);
@@ -52,18 +67,18 @@ class ShowText {
   std::string take() { return std::move(out_); }
 
  private:
-  bool one_line_;
+  bool one_line_, marks_times_;
   bool at_start_ = true;
   std::string out_;
 };
 
 // A page of many records, so many at a time: record(ShowText&, const T&) writes one.
 template <class T, class F>
-PageReply show_in_pieces(std::vector<Ref<T>> records, bool one_line, std::size_t at_once, F record) {
+PageReply show_in_pieces(std::vector<Ref<T>> records, ShowLook look, std::size_t at_once, F record) {
   PageReply reply;
-  reply.more = [records = std::move(records), at = std::size_t{0}, one_line, at_once,
+  reply.more = [records = std::move(records), at = std::size_t{0}, look, at_once,
                 record = std::move(record)](std::string& body) mutable {
-    ShowText out(one_line);
+    ShowText out(look);
     for (std::size_t n = 0; n < at_once && at < records.size(); ++n, ++at) record(out, *records[at]);
     body += out.take();
     return at < records.size();

@@ -106,13 +106,13 @@ int state_order(const Group& group) {
   int order = 0;
   if (node.link == NodeLink::kLost)
     order = 1;
-  else if (node.link == NodeLink::kUp)
+  else
     switch (node_cpus(node, *group.first()->holding)) {
       case NodeCpus::kIdle: order = 2; break;
       case NodeCpus::kAllocated: order = 3; break;
       case NodeCpus::kMixed: order = 5; break;
     }
-  return order + (node.drain ? 200 : 0) + (node.link != NodeLink::kUp ? 100 : 0);
+  return order + (node_drained(node) ? 200 : 0) + (node.link != NodeLink::kUp ? 100 : 0);
 }
 
 std::int64_t limit_of(Duration limit) { return limit >= kForever ? kUnlimited : limit.seconds(); }
@@ -272,7 +272,7 @@ struct Request {
 
 Result<Request> parse(const PageRequest& request) {
   Request out;
-  for (const std::string& name : split(query_of(request, "columns"), ',')) {
+  for (const std::string& name : TRY(columns_of(request))) {
     const auto it = std::lower_bound(kColumns.begin(), kColumns.end(), name,
                                      [](const ColumnDef& def, const std::string& wanted) { return def.name < wanted; });
     if (it == kColumns.end() || it->name != name)
@@ -286,7 +286,7 @@ Result<Request> parse(const PageRequest& request) {
     out.nodes = TRY(expand_hostlist(nodes, kHostsAskedMax));
   std::sort(out.nodes.begin(), out.nodes.end());
   out.states = TRY(NodeStateSet::parse(query_of(request, "states")));
-  const auto flag = [&](std::string_view name) { return !query_of(request, name).empty(); };
+  const auto flag = [&](std::string_view name) { return flag_of(request, name); };
   out.each_node = flag("each_node"), out.exact = flag("exact"), out.reasons = flag("reasons");
   out.responding = flag("responding"), out.dead = flag("dead");
   return out;
@@ -446,7 +446,7 @@ bool NodeStateSet::has(const Node& node, const NodeHolding& holding) const {
   std::string state = slurm_node_state_compact(node, holding);
   while (!state.empty() && (state.back() == '*' || state.back() == '+' || state.back() == '-')) state.pop_back();
   return std::any_of(words_.begin(), words_.end(), [&](const std::string& word) {
-    return word == "all" || word == state || (word == "drain*" && node.drain) ||
+    return word == "all" || word == state || (word == "drain*" && node_drained(node)) ||
            (word == "no" && node.link != NodeLink::kUp) || (word == "idle" && state == "plnd") ||
            (word == "down" && node.link == NodeLink::kLost);
   });

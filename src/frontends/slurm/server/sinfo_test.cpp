@@ -158,16 +158,35 @@ TEST(SacctPage, IdsStatesAndCounts) {
   TestCluster cluster(1, 16, 8);
   JobRow element = row(21, -100, "failed");
   element.is_element = true, element.array_job = JobId(20), element.array_index = 3;
+  JobRow last = element;
+  last.job = JobId(23), last.array_index = 4, last.ends_array = true;
   JobRow cancelled = row(22, -100, "cancelled");
   cancelled.cancelled_by = "alice";
   Store store{
-      {row(12, -100, "completed"), row(12, kBatchStep, "completed"), row(12, 0, "completed"), element, cancelled}, {}};
+      {row(12, -100, "completed"), row(12, kBatchStep, "completed"), row(12, 0, "completed"), element, last, cancelled},
+      {}};
   EXPECT_EQ(account(cluster, store, {{"columns", "jobid,jobidraw,jobname,state,ntasks,alloctres"}}).body,
             "12\t12\ttrain\tCOMPLETED\t\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n"
             "12.batch\t12.batch\tbatch\tCOMPLETED\t2\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n"
             "12.0\t12.0\tpython\tCOMPLETED\t2\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n"
             "20_3\t21\ttrain\tFAILED\t\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n"
+            "20_4\t20\ttrain\tFAILED\t\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n"
             "22\t22\ttrain\tCANCELLED by 1000\t\tcpu=8,mem=4G,node=1,billing=8,gres/gpu=8,gres/gpu:h100=8\n");
+}
+
+TEST(SacctPage, RunsThatWereRequeuedAndTheirTime) {
+  TestCluster cluster(1, 16, 8);
+  JobRow early = row(12, -100, "requeued");
+  early.started_us = 1'700'000'100'900'000;
+  early.ended_us = 1'700'000'102'100'000;
+  Store store{{early, row(12, -100, "completed")}, {}};
+  const auto body = [&](const char* states) {
+    return account(cluster, store, {{"columns", "state,elapsed,cputime,start,end"}, {"states", states}}).body;
+  };
+  // 1.2 s over two changes of the second: what is shown agrees with itself.
+  EXPECT_EQ(body("RQ"), "REQUEUED\t2\t16\t1700000100\t1700000102\n");
+  EXPECT_EQ(body("requeued"), body("RQ"));
+  EXPECT_EQ(body("CD"), "COMPLETED\t60\t480\t1700000100\t1700000160\n");
 }
 
 TEST(SacctPage, UsersByNameAndUidAndOneself) {

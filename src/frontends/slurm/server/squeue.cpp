@@ -117,7 +117,7 @@ constexpr std::array kColumns = {
     ColumnDef{"accruetime", [](Out o, Line l) { number(o, wall_seconds(*l.context, l.job->eligible)); }},
     ColumnDef{"arrayjobid",
               [](Out o, Line l) { number(o, l.job->array_job ? l.job->array_job.value : l.job->id.value); }},
-    ColumnDef{"arraytaskid", [](Out o, Line l) { text(o, array_label(l)); }},
+    ColumnDef{"arraytaskid", [](Out o, Line l) { text(o, array_indices(l)); }},
     ColumnDef{"batchflag", [](Out o, Line l) { number(o, l.group_spec().launch == Launch::kScript ? 1 : 0); }},
     ColumnDef{"batchhost",
               [](Out o, Line l) {
@@ -165,10 +165,7 @@ constexpr std::array kColumns = {
     ColumnDef{"maxnodes", [](Out o, Line l) { number(o, l.group_spec().nodes.max); }},
     ColumnDef{"mcslabel", [](Out o, Line) { text(o, "N/A"); }},
     ColumnDef{"mincpus",
-              [](Out o, Line l) {
-                number(o, std::max({1u, l.group_spec().contiguous_cores_min, l.group_spec().per_node.cores,
-                                    l.group_spec().per_task.cores}));
-              }},
+              [](Out o, Line l) { number(o, min_cores_on_node(l.group_spec())); }},
     ColumnDef{"minmemory", [](Out o, Line l) { text(o, memory_text(min_memory_mb(l))); }},
     ColumnDef{"mintime", [](Out o, Line l) { number(o, l.spec().time_min.us ? l.spec().time_min.seconds() : -2); }},
     ColumnDef{"mintmpdisk", [](Out o, Line l) { number(o, l.group_spec().tmp_disk_mb); }},
@@ -204,8 +201,8 @@ constexpr std::array kColumns = {
     ColumnDef{"sct", [](Out o, Line) { text(o, "*:*:*"); }},
     ColumnDef{"sockets", [](Out o, Line) { o += '*'; }},
     ColumnDef{"starttime", [](Out o, Line l) { number(o, start_seconds(l)); }},
-    ColumnDef{"state", [](Out o, Line l) { text(o, slurm_state(l.job->state)); }},
-    ColumnDef{"statecompact", [](Out o, Line l) { text(o, slurm_state_compact(l.job->state)); }},
+    ColumnDef{"state", [](Out o, Line l) { text(o, slurm_state(*l.job)); }},
+    ColumnDef{"statecompact", [](Out o, Line l) { text(o, slurm_state_compact(*l.job)); }},
     ColumnDef{"stateorder", [](Out o, Line l) { number(o, slurm_state_order(l.job->state)); }},
     ColumnDef{"stderr", std_err_column},
     ColumnDef{"stdin", [](Out o, Line l) { std_file(o, l, l.spec().std_in, "/dev/null"); }},
@@ -282,9 +279,9 @@ constexpr std::array kStepColumns = {
 };
 
 template <class Table>
-auto find_columns(const Table& table, const std::string& names) -> Result<std::vector<decltype(table[0].write)>> {
+auto find_columns(const Table& table, const PageRequest& request) -> Result<std::vector<decltype(table[0].write)>> {
   std::vector<decltype(table[0].write)> columns;
-  for (const std::string& name : split(names, ',')) {
+  for (const std::string& name : TRY(columns_of(request))) {
     const auto it = std::lower_bound(table.begin(), table.end(), name,
                                      [](const auto& def, const std::string& wanted) { return def.name < wanted; });
     if (it == table.end() || it->name != name)
@@ -299,23 +296,28 @@ auto find_columns(const Table& table, const std::string& names) -> Result<std::v
 }  // namespace
 
 PageReply squeue_page(const ReadContext& context, const PageRequest& request) {
-  auto columns = find_columns(kColumns, query_of(request, "columns"));
+  auto columns = find_columns(kColumns, request);
   if (!columns)
     return refusal(400, columns.error().message);
   auto filter = JobFilter::parse(context, request);
   if (!filter)
     return refusal(filter.error().code == Errc::kNotFound ? 404 : 400, filter.error().message);
+  const auto cursor = std::make_shared<JobCursor>(context, std::move(*filter));
   PageReply reply;
-  reply.body.reserve(std::min<std::size_t>(context.tables.jobs.size(), 100'000) * 96);
-  reply.more = [columns = std::move(*columns),
-                cursor = std::make_shared<JobCursor>(context, std::move(*filter))](std::string& body) {
-    return cursor->next([&](const JobLine& line) {
-      for (const Column column : columns) {
-        column(body, line);
-        body += '\t';
-      }
-      body.back() = '\n';
-    });
+  reply.body.reserve(std::min<std::size_t>(cursor->jobs(), 100'000) * 96);
+  // The columns of a request may be many, and the same one may come again and again.
+  constexpr std::size_t kColumnsAtOnce = 64 * 16;
+  const std::size_t at_once = std::clamp<std::size_t>(kColumnsAtOnce / columns->size(), 1, 64);
+  reply.more = [columns = std::move(*columns), cursor, at_once](std::string& body) {
+    return cursor->next(
+        [&](const JobLine& line) {
+          for (const Column column : columns) {
+            column(body, line);
+            body += '\t';
+          }
+          body.back() = '\n';
+        },
+        at_once);
   };
   return reply;
 }
@@ -364,7 +366,7 @@ class StepCursor {
 }  // namespace
 
 PageReply steps_page(const ReadContext& context, const PageRequest& request) {
-  auto columns = find_columns(kStepColumns, query_of(request, "columns"));
+  auto columns = find_columns(kStepColumns, request);
   if (!columns)
     return refusal(400, columns.error().message);
   auto filter = JobFilter::parse(context, request);

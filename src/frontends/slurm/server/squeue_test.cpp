@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/slurm/server/show.h"
+#include "frontends/slurm/server/show_text.h"
 #include "frontends/slurm/server/test_cluster.h"
 
 namespace lockstep {
@@ -44,6 +45,11 @@ TEST(Squeue, DefaultColumns) {
             "11\tmain\tnext\talice\tPD\t0\t1\t(Resources)\n"
             "20_[3-5%2]\tmain\tsweep\talice\tPD\t0\t1\t(None)\n"
             "20_2\tmain\tsweep\talice\tR\t60\t1\tn1\n");
+}
+
+TEST(Squeue, IndicesAndMemoryStandBare) {
+  EXPECT_EQ(ask_squeue(busy_cluster(), {{"columns", "jobarrayid,arraytaskid,minmemory"}, {"name", "sweep"}}),
+            "20_[3-5%2]\t3-5%2\t0\n20_2\t2\t0\n");
 }
 
 TEST(Squeue, Filters) {
@@ -127,6 +133,46 @@ std::string show(const TestCluster& cluster, const std::string& name, bool one_l
   const PageReply reply = whole(show_job_page(
       context_of(cluster), {"", {{"name", name}, {"oneline", one_line ? "1" : ""}, {"detail", detail ? "1" : ""}}}));
   return reply.status == 200 ? reply.body : format("{} {}", reply.status, reply.body);
+}
+
+TEST(Squeue, AFlagThatIsZeroIsOff) {
+  const TestCluster cluster = busy_cluster();
+  const auto listed = [&](const char* value) {
+    return ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "20"}, {"array", value}});
+  };
+  EXPECT_EQ(listed("0"), listed(""));
+  EXPECT_NE(listed("1"), listed("0"));
+}
+
+TEST(Show, TimesMayBeMarkedForTheClientsZone) {
+  TestCluster cluster(2, 16, 0);
+  cluster.put(TestCluster::running(30,
+                                   TestCluster::spec("a\x1f"
+                                                     "5\x1f"),
+                                   {{.nodes = 1}}));
+  Node drained = *cluster.tables.node(NodeId(2));
+  drained.reason = "fan";
+  drained.reason_at = Instant{5'000'000};
+  cluster.put(drained);
+  const auto marks = [&](const Page& page, const char* times) {
+    const std::string text = whole(page(context_of(cluster), {"", {{"times", times}}})).body;
+    return std::count(text.begin(), text.end(), kTimeMark);
+  };
+  EXPECT_EQ(marks(show_job_page, ""), 0);
+  EXPECT_GE(marks(show_job_page, "marked"), 2 * 4);
+  EXPECT_GE(marks(show_node_page, "marked"), 2);
+  EXPECT_EQ(marks(show_node_page, "marked") % 2, 0);
+  EXPECT_EQ(marks(show_config_page, "marked"), 2) << "the time it is of";
+  Reservation kept;
+  kept.meta.name = "kept";
+  kept.start = WallTime{2'000'000'000'000'000};
+  kept.duration = hours(1);
+  cluster.put(kept);
+  EXPECT_EQ(marks(list_reservations_page, "marked"), 2 * 2) << "start and end";
+  EXPECT_EQ(marks(list_reservations_page, ""), 0);
+  const std::string job = whole(show_job_page(context_of(cluster), {"", {{"times", "marked"}}})).body;
+  EXPECT_NE(job.find("JobName=a\\x1f5\\x1f"), std::string::npos) << "no name holds a mark: " << job;
+  EXPECT_NE(job.find("SubmitTime=\x1f"), std::string::npos) << job;
 }
 
 TEST(Show, Topology) {
@@ -213,8 +259,9 @@ TEST(Show, JobDetailsNameTheDevices) {
 
 TEST(Show, ArrayRecordAndElement) {
   EXPECT_EQ(show(busy_cluster(), "20_2", true).find("JobId=21 ArrayJobId=20 ArrayTaskId=2 JobName=sweep"), 0u);
-  EXPECT_EQ(show(busy_cluster(), "20", true).find("JobId=20 ArrayJobId=20 ArrayTaskId=3-5 ArrayTaskThrottle=2 JobName"),
-            0u);
+  EXPECT_EQ(
+      show(busy_cluster(), "20", true).find("JobId=20 ArrayJobId=20 ArrayTaskId=3-5%2 ArrayTaskThrottle=2 JobName"),
+      0u);
 }
 
 TEST(Show, UnknownJob) {
@@ -235,6 +282,9 @@ TEST(Show, NodePartitionConfig) {
   EXPECT_EQ(part.body.find("PartitionName=main AllowGroups=ALL"), 0u);
   EXPECT_NE(part.body.find("Nodes=n[1-4] "), std::string::npos);
   EXPECT_NE(part.body.find("State=UP TotalCPUs=64 TotalNodes=4"), std::string::npos);
+  EXPECT_NE(show_config_page(context_of(cluster), {}).body.find("\nInactiveLimit           = 60 sec\n"),
+            std::string::npos)
+      << "what client_grace is";
   EXPECT_NE(show_config_page(context_of(cluster), {}).body.find("\nMinJobAge               = 300 sec\n"),
             std::string::npos);
 }

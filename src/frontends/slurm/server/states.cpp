@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "rules/preempt.h"
 
 namespace lockstep {
 
@@ -53,12 +54,10 @@ struct NodeWord {
 
 NodeWord node_word(const Node& node, const NodeHolding& holding) {
   const bool busy = holding.running + holding.completing > 0;
-  if (node.drain)
+  if (node_drained(node))
     return busy ? NodeWord{"draining", "drng"} : NodeWord{"drained", "drain"};
   if (node.link == NodeLink::kLost)
     return {"down", "down"};
-  if (node.link == NodeLink::kUnknown)
-    return {"unknown", "unk"};
   if (holding.completing > 0 && holding.running == 0)
     return {"completing", "comp"};
   switch (node_cpus(node, holding)) {
@@ -73,7 +72,7 @@ NodeWord node_word(const Node& node, const NodeHolding& holding) {
 std::string_view node_mark(const Node& node, const NodeHolding& holding) {
   if (node.link != NodeLink::kUp)
     return "*";
-  if (node.drain || holding.running == 0)
+  if (node_drained(node) || holding.running == 0)
     return "";
   if (holding.completing > 0)
     return "+";
@@ -84,6 +83,15 @@ std::string_view node_mark(const Node& node, const NodeHolding& holding) {
 
 std::string_view slurm_state(JobState state) { return words_of(state).full; }
 std::string_view slurm_state_compact(JobState state) { return words_of(state).compact; }
+
+namespace {
+bool is_asked_to_pause(const Job& job) { return job.state == JobState::kSuspended && !all_gave_up(job); }
+}  // namespace
+
+std::string_view slurm_state(const Job& job) { return is_asked_to_pause(job) ? "SIGNALING" : slurm_state(job.state); }
+std::string_view slurm_state_compact(const Job& job) {
+  return is_asked_to_pause(job) ? "SI" : slurm_state_compact(job.state);
+}
 std::uint32_t slurm_state_order(JobState state) { return words_of(state).order; }
 
 Result<JobStates> parse_slurm_states(std::string_view text) {
@@ -121,15 +129,13 @@ std::vector<std::string> slurm_node_state_list(const Node& node, const NodeHoldi
   std::vector<std::string> out;
   if (node.link == NodeLink::kLost)
     out.emplace_back("DOWN");
-  else if (node.link == NodeLink::kUnknown)
-    out.emplace_back("UNKNOWN");
   else
     switch (node_cpus(node, holding)) {
       case NodeCpus::kAllocated: out.emplace_back("ALLOCATED"); break;
       case NodeCpus::kMixed: out.emplace_back("MIXED"); break;
       case NodeCpus::kIdle: out.emplace_back("IDLE"); break;
     }
-  if (node.drain)
+  if (node_drained(node))
     out.emplace_back("DRAIN");
   if (holding.completing > 0)
     out.emplace_back("COMPLETING");

@@ -18,6 +18,9 @@ namespace lockstep {
 // "PENDING" and "PD". A starting job is CONFIGURING: it has its nodes, its processes are on their way.
 std::string_view slurm_state(JobState state);
 std::string_view slurm_state_compact(JobState state);
+// The same of a job. One that was told to pause is SIGNALING until all of its nodes have said that it does.
+std::string_view slurm_state(const Job& job);
+std::string_view slurm_state_compact(const Job& job);
 // Position in Slurm's own enumeration, by which squeue sorts.
 std::uint32_t slurm_state_order(JobState state);
 

@@ -52,6 +52,20 @@ TEST(Reasons, CoreHoldsComeFirst) {
   }
 }
 
+TEST(JobStates, APauseIsToldWhenItIsTrue) {
+  Job job;
+  job.state = JobState::kSuspended;
+  job.suspended_at = Instant{1};
+  job.members = {MemberState::kPaused, MemberState::kRunning};
+  EXPECT_EQ(slurm_state(job), "SIGNALING");
+  EXPECT_EQ(slurm_state_compact(job), "SI");
+  job.members[1] = MemberState::kPaused;
+  EXPECT_EQ(slurm_state(job), "SUSPENDED");
+  EXPECT_EQ(slurm_reason(job, nullptr), "None");
+  job.eviction = std::make_shared<const Eviction>(Eviction{{}, PreemptMode::kSuspend, {}, {}});
+  EXPECT_EQ(slurm_reason(job, nullptr), "Resources");  // it is to go on
+}
+
 TEST(Reasons, PlannersNotes) {
   const std::vector<std::pair<Wait, std::string>> expected = {
       {Wait::kNone, "None"},
@@ -118,7 +132,7 @@ TEST(NodeStates, WordsAndMarks) {
        .full = "drained*",
        .compact = "drain*",
        .flags = "DOWN+DRAIN+NOT_RESPONDING"},
-      {.link = NodeLink::kUnknown, .full = "unknown*", .compact = "unk*", .flags = "UNKNOWN+NOT_RESPONDING"},
+      {.link = NodeLink::kUnknown, .full = "idle*", .compact = "idle*", .flags = "IDLE+NOT_RESPONDING"},
   };
   for (const NodeCase& c : cases) {
     Node node;

@@ -1,4 +1,4 @@
-// FairQueue and CallerCounts: what waits for a thread that answers one question after the other. Callers take turns,
+// CallerQueue and CallerCounts: what waits for a thread that answers one question after the other. Callers take turns,
 // and each may have only so many waiting.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace lockstep {
 
 // Of one thread.
 template <class T>
-class FairQueue {
+class CallerQueue {
  public:
   void push(const std::string& caller, T item) {
     auto& items = by_caller_[caller];

@@ -1,12 +1,12 @@
-#include "controller/fair_queue.h"
+#include "controller/caller_queue.h"
 
 #include <gtest/gtest.h>
 
 namespace lockstep {
 namespace {
 
-TEST(FairQueue, CallersTakeTurns) {
-  FairQueue<int> queue;
+TEST(CallerQueue, CallersTakeTurns) {
+  CallerQueue<int> queue;
   for (int i = 0; i < 4; ++i) queue.push("ann", i);
   queue.push("bob", 10);
   queue.push("bob", 11);

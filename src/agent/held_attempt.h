@@ -1,0 +1,57 @@
+// What an agent knows of an attempt that it holds, and questions about that alone.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/interval_set.h"
+#include "model/agent_messages.h"
+#include "ports/shims.h"
+
+namespace lockstep {
+
+using AttemptId = std::pair<JobId, AttemptNo>;
+
+// What runs here for an attempt: its script, a step, or a task.
+//
+// ordered ──kStarted──▶ running ──kEnded/kFailed──▶ ended (reported) ──acknowledged──▶ forgotten
+struct HeldWork {
+  std::vector<std::uint32_t> ranks;
+  bool started = false, ended = false;
+  bool settled = true;  // it has done as the last order to pause or to go on said
+};
+
+struct HeldAttempt {
+  std::uint32_t uid = 0;
+  Duration fence_after, kill_wait;
+  bool has_script = false;
+  bool started = false;                     // AttemptStarted was reported
+  bool stopping = false;                    // starts nothing any more
+  bool fenced = false;                      // stopped by our own fence
+  bool stopped = false;                     // MemberStopped was reported
+  bool paused = false;                      // told to pause, not to go on: starts nothing
+  std::uint32_t pause = 0, pause_done = 0;  // numbers of the last order and of the last one reported as done
+  std::map<ShimKey, HeldWork> works;
+  IntervalSet gone_steps;                                                              // never (again) here
+  std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> gone_incarnations;  // this and older ones
+};
+
+AttemptId attempt_of(const ShimKey& key);
+ShimKey step_key(JobId job, AttemptNo attempt, StepNo step);
+template <class T>
+ShimKey task_key(JobId job, AttemptNo attempt, const T& t) {
+  return {job, attempt, kTasksStep, t.group, t.index, t.incarnation};
+}
+
+// The shim whose end, or start, a report tells; unset for other reports.
+std::optional<ShimKey> ended_shim(const Report& r);
+std::optional<ShimKey> started_shim(const Report& r);
+
+// Its end is acknowledged: it is gone for good.
+void forget_in(HeldAttempt& attempt, const ShimKey& key);
+// No step here has had this number or a higher one.
+StepNo next_step(const HeldAttempt& attempt);
+
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+#include "agent/recovery.h"
+
+namespace lockstep {
+
+bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const ShimKey& key) {
+  const auto it = held.find(attempt_of(key));
+  if (it == held.end())
+    return gone.contains(attempt_of(key));
+  const HeldAttempt& attempt = it->second;
+  if (attempt.works.contains(key) || key.step == kBatchStep)
+    return attempt.works.contains(key) || attempt.stopping;
+  if (key.step != kTasksStep)
+    return attempt.gone_steps.contains(static_cast<std::uint32_t>(key.step));
+  const auto incarnation = attempt.gone_incarnations.find({key.group, key.index});
+  return incarnation != attempt.gone_incarnations.end() && key.incarnation <= incarnation->second;
+}
+
+Missing missing_in(const HeldAttempts& held, const std::set<ShimKey>& survivors) {
+  Missing missing;
+  for (const auto& [id, attempt] : held) {
+    for (const auto& [key, work] : attempt.works)
+      if (!work.ended && !survivors.contains(key))
+        missing.works.push_back(key);
+    const ShimKey script = step_key(id.first, id.second, kBatchStep);
+    if (attempt.has_script && !attempt.stopping && !attempt.works.contains(script))
+      missing.scripts.push_back(id);
+    if (attempt.stopping)
+      missing.stopping.push_back(id);
+  }
+  return missing;
+}
+
+}  // namespace lockstep

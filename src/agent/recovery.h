@@ -1,0 +1,26 @@
+// The first look of an agent at what the one before it has left: what of the shims its journal knows, and what of the
+// journal has no shim.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "agent/held_attempt.h"
+
+namespace lockstep {
+
+using HeldAttempts = std::map<AttemptId, HeldAttempt>;
+
+// Of a shim's folder, which may still be there for a moment when all has been said of it. gone: attempts that must not
+// start any more.
+bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const ShimKey& key);
+
+struct Missing {
+  std::vector<ShimKey> works;      // should run, and no shim is there for them
+  std::vector<AttemptId> scripts;  // attempts whose script was never ordered
+  std::vector<AttemptId> stopping;
+};
+Missing missing_in(const HeldAttempts& held, const std::set<ShimKey>& survivors);
+
+}  // namespace lockstep

@@ -1,0 +1,239 @@
+// `lockstep logs`: the log of the controller or of a node, or what a job wrote, with how it ended.
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "base/log_line.h"
+#include "base/plain_file.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/cluster_dir.h"
+#include "frontends/slurm/client/query_call.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kHelp = R"help(Usage: lockstep logs controller|NODE|JOB [options]
+
+controller  what befell jobs and nodes, who asked for what, what went wrong: by time, on the controller's machine
+NODE        the log of a node of this machine: its agent and its first process
+JOB         what its script wrote (12, or 12_3 of an array), then how it ended
+
+  -f, --follow     go on as more is written, until Ctrl-C; of a job until it has ended
+  --since WHEN     nothing older: 90s, 10m, 2h, 3d ago, or 2026-03-01[T12:00[:00]]. Of controller and nodes
+  --rank N         only lines of this rank, where srun -l has labelled them
+  --dir DIR        state directory (default $LOCKSTEP_DIR, else ~/.lockstep/default)
+
+Logs of controller and nodes begin anew at 16 MiB; two older pieces are kept and shown first.
+
+Examples
+  lockstep logs controller --since 10m
+  lockstep logs controller | grep job=12
+  lockstep logs 12 -f
+)help";
+
+constexpr useconds_t kLookAgain = 200'000;
+
+struct Options {
+  std::string what, dir, since, rank;
+  bool follow = false;
+};
+
+// "10m" -> the stamp of ten minutes ago; a date stays as it is. Stamps compare as text.
+Result<std::string> since_stamp(const std::string& text) {
+  const auto wrong = [&] { return invalid(format("--since {}: write 10m, 2h, 3d or 2026-03-01T12:00", text)); };
+  if (text.empty())
+    return text;
+  if (text.size() >= 10 && text[4] == '-')
+    return text;
+  static const std::map<char, std::int64_t> kUnits = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+  const auto unit = kUnits.find(text.back());
+  const auto count = parse_uint(std::string_view(text).substr(0, text.size() - 1));
+  if (unit == kUnits.end() || !count || *count > 1'000'000)
+    return wrong();
+  const time_t from = ::time(nullptr) - static_cast<time_t>(*count) * unit->second;
+  tm local{};
+  char stamp[32] = "";
+  if (::localtime_r(&from, &local))
+    ::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &local);
+  return std::string(stamp);
+}
+
+// Prints the lines that are asked for. A line without a time belongs to the one before.
+class Printer {
+ public:
+  Printer(std::string since, std::string rank) : since_(std::move(since)), rank_(std::move(rank)) {}
+
+  void take(std::string_view text) {
+    pending_.append(text);
+    std::size_t from = 0;
+    for (std::size_t end; (end = pending_.find('\n', from)) != pending_.npos; from = end + 1)
+      line(std::string_view(pending_).substr(from, end + 1 - from));
+    pending_.erase(0, from);
+    fflush(stdout);
+  }
+  void end() {
+    if (!pending_.empty())
+      line(std::exchange(pending_, {}) + "\n");
+    fflush(stdout);
+  }
+
+ private:
+  void line(std::string_view text) {
+    if (const auto stamp = stamp_of(text); !stamp.empty())
+      shown_ = stamp >= since_;
+    const bool of_rank = rank_.empty() || trim(text.substr(0, text.find(':'))) == rank_;
+    if ((shown_ || since_.empty()) && of_rank)
+      fwrite(text.data(), 1, text.size(), stdout);
+  }
+
+  std::string since_, rank_, pending_;
+  bool shown_ = false;
+};
+
+// From `at` on; a file that has become shorter began anew.
+off_t print_from(int fd, off_t at, Printer& printer) {
+  if (const off_t size = ::lseek(fd, 0, SEEK_END); size < at)
+    at = 0;
+  char chunk[64 << 10];
+  for (ssize_t n; (n = ::pread(fd, chunk, sizeof chunk, at)) > 0; at += n)
+    printer.take({chunk, static_cast<std::size_t>(n)});
+  return at;
+}
+
+Result<void> print_log(const std::string& path, const Options& options) {
+  Printer printer(TRY(since_stamp(options.since)), options.rank);
+  const int fd = TRY(open_plain(path, O_RDONLY));
+  for (const char* older : {".2", ".1"})
+    if (const auto piece = open_plain(path + older, O_RDONLY)) {
+      print_from(*piece, 0, printer);
+      ::close(*piece);
+    }
+  off_t at = print_from(fd, 0, printer);
+  while (options.follow) {
+    ::usleep(kLookAgain);
+    at = print_from(fd, at, printer);
+  }
+  printer.end();
+  ::close(fd);
+  return {};
+}
+
+// "Key=value" words of `scontrol -o show job`; a path may hold blanks, so a value ends where the next known word
+// begins.
+std::string field_of(const std::string& shown, const std::string& key) {
+  const auto at = (" " + shown).find(" " + key + "=");
+  if (at == std::string::npos)
+    return {};
+  const std::string rest = shown.substr(at + key.size() + 1);
+  std::size_t end = 0;
+  while (end < rest.size()) {
+    const auto blank = rest.find(' ', end);
+    if (blank == std::string::npos)
+      return std::string(trim(rest));
+    const auto next = std::string_view(rest).substr(blank + 1, rest.find_first_of(" =", blank + 1) - blank - 1);
+    if (!next.empty() &&
+        next.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/") == next.npos &&
+        rest[blank + 1 + next.size()] == '=')
+      return rest.substr(0, blank);
+    end = blank + 1;
+  }
+  return rest;
+}
+
+Result<std::string> show_job(const ClientContext& context, const std::string& job) {
+  auto page = TRY(Query(context).get("/slurm/v1/show/job", {{"name", job}, {"oneline", "1"}}));
+  return std::string(trim(page));
+}
+
+bool has_ended(const std::string& state) {
+  return state != "PENDING" && state != "CONFIGURING" && state != "RUNNING" && state != "SUSPENDED" &&
+         state != "COMPLETING";
+}
+
+// How it ended, if it did not end well, and where to look.
+void tell_end(const std::string& job, const std::string& shown) {
+  const std::string state = field_of(shown, "JobState");
+  if (!has_ended(state) || state == "COMPLETED")
+    return;
+  fprintf(stderr, "lockstep: job %s ended %s, exit code %s, reason %s, on %s. More: lockstep explain %s; sacct -j %s\n",
+          job.c_str(), state.c_str(), field_of(shown, "ExitCode").c_str(), field_of(shown, "Reason").c_str(),
+          field_of(shown, "NodeList").c_str(), job.c_str(), job.c_str());
+}
+
+Result<void> print_job(const ClientContext& context, const Options& options) {
+  std::string shown = TRY(show_job(context, options.what));
+  Printer printer({}, options.rank);
+  int fd = -1;
+  off_t at = 0;
+  for (;;) {
+    const std::string path = field_of(shown, "StdOut");
+    if (path.empty())
+      return invalid(format("job {} has no script whose output lies in a file: its client shows it", options.what));
+    const bool ended = has_ended(field_of(shown, "JobState"));
+    if (auto opened = fd < 0 ? open_plain(path, O_RDONLY, 0, Links::kFollowed) : Result<int>(fd); opened)
+      fd = *opened;
+    else if (ended || opened.error().code != Errc::kNotFound)
+      return tell_end(options.what, shown), opened.error();
+    if (fd >= 0)
+      at = print_from(fd, at, printer);
+    if (!options.follow || ended)
+      break;
+    ::usleep(kLookAgain);
+    shown = TRY(show_job(context, options.what));
+  }
+  printer.end();
+  if (fd < 0)
+    fprintf(stderr, "lockstep: job %s has written nothing yet\n", options.what.c_str());
+  tell_end(options.what, shown);
+  return {};
+}
+
+Result<void> print(const ClientContext& context, const Options& options) {
+  if (options.what[0] >= '0' && options.what[0] <= '9')
+    return print_job(context, options);
+  const ClusterDir dir = cluster_dir(options.dir);
+  if (!dir.is_ours())
+    return not_found(format("there is no cluster in {}: logs lie on the controller's machine", dir.root));
+  if (options.what == "controller")
+    return print_log(dir.file("log/controller.log"), options);
+  const std::string path = dir.node_dir(options.what) + "/log";
+  if (options.what.find('/') != std::string::npos || access(path.c_str(), F_OK) != 0)
+    return not_found(format("{} is neither `controller`, nor a job, nor a node of this machine whose log can be read",
+                            options.what));
+  return print_log(path, options);
+}
+
+}  // namespace
+
+int logs_main(const ClientContext& context, int argc, char** argv) {
+  static const option kOptions[] = {{"dir", 1, nullptr, 'd'},  {"follow", 0, nullptr, 'f'}, {"since", 1, nullptr, 's'},
+                                    {"rank", 1, nullptr, 'r'}, {"help", 0, nullptr, 'h'},   {nullptr, 0, nullptr, 0}};
+  Options options;
+  optind = 1;
+  for (int c; (c = getopt_long(argc, argv, "fh", kOptions, nullptr)) != -1;) switch (c) {
+      case 'd': options.dir = optarg; break;
+      case 'f': options.follow = true; break;
+      case 's': options.since = optarg; break;
+      case 'r': options.rank = optarg; break;
+      case 'h': fputs(kHelp, stdout); return 0;
+      default: fputs("Try `lockstep logs --help`.\n", stderr); return 2;
+    }
+  if (optind + 1 != argc || argv[optind][0] == '\0') {
+    fputs("lockstep logs: whose? Name `controller`, a node or a job.\nTry `lockstep logs --help`.\n", stderr);
+    return 2;
+  }
+  options.what = argv[optind];
+  const auto done = print(context, options);
+  if (done)
+    return 0;
+  fprintf(stderr, "lockstep logs: %s\n", done.error().message.c_str());
+  return done.error().code == Errc::kInvalid ? 2 : 1;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,208 @@
+// `lockstep man`: manual pages in troff. Those of sbatch, srun and salloc are made from the table behind --help and the
+// parser itself; the others hold the text of their --help, so that neither can fall behind.
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "frontends/slurm/client/options.h"
+#include "frontends/slurm/client/say.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kUsage =
+    "Usage: lockstep man [COMMAND]        print a manual page: lockstep man srun | man -l -\n"
+    "       lockstep man --dir DIR        write all of them to DIR/man1, for MANPATH\n";
+
+constexpr std::string_view kPages[] = {"lockstep", "sbatch",   "srun",  "salloc",   "squeue", "sinfo",
+                                       "scancel",  "scontrol", "sacct", "sacctmgr", "sshare", "sprio"};
+
+struct FromTable {
+  std::string_view name;
+  SlurmCommand command;
+  std::string_view purpose;
+};
+constexpr FromTable kFromTable[] = {{"sbatch", SlurmCommand::kSbatch, "queue a batch script"},
+                                    {"srun", SlurmCommand::kSrun, "run a command on nodes"},
+                                    {"salloc", SlurmCommand::kSalloc, "hold nodes while a command or a shell runs"}};
+
+// UTF-8 byte by byte, as troff's \[uXXXX]: a lead byte opens it, each that follows adds six bits.
+void append_byte(std::string& out, unsigned char byte) {
+  std::uint32_t code = byte & 0x3f;
+  if (byte >= 0xc0) {
+    out += format("\\[u{:04X}]", byte >= 0xf0 ? byte & 0x07 : byte >= 0xe0 ? byte & 0x0f : byte & 0x1f);
+    return;
+  }
+  const auto open = out.rfind("\\[u");
+  if (open == std::string::npos || out.back() != ']')
+    return;
+  code |= static_cast<std::uint32_t>(std::stoul(out.substr(open + 3), nullptr, 16)) << 6;
+  out.resize(open);
+  out += code == 0x2026 ? "..." : format("\\[u{:04X}]", code);  // terminals of ASCII alone have no ellipsis
+}
+
+// Text that troff leaves as it is: no requests at the beginning of a line, no escapes, no hyphens for minus signs.
+std::string escaped(std::string_view text) {
+  std::string out;
+  bool line_begins = true;
+  for (const char c : text) {
+    if (line_begins && (c == '.' || c == '\''))
+      out += "\\&";
+    line_begins = c == '\n';
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else if (static_cast<unsigned char>(c) < 0x80)
+      out += c;
+    else
+      append_byte(out, static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'a' && c <= 'z')
+      c = static_cast<char>(c - 'a' + 'A');
+  return out;
+}
+
+std::string head_of(std::string_view name, std::string_view purpose) {
+  return format(".TH {} 1 \"\" \"Lockstep {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n", upper(name), LOCKSTEP_VERSION,
+                name, escaped(purpose));
+}
+
+std::string option_entry(const OptionDef& def) {
+  std::string out = ".TP\n";
+  if (def.letter)
+    out += format("\\fB\\-{}\\fR, ", def.letter);
+  out += format("\\fB\\-\\-{}\\fR", escaped(def.name));
+  const std::string value = *def.value ? escaped(def.value) : "VALUE";
+  if (def.takes == Takes::kValue)
+    out += format("=\\fI{}\\fR", value);
+  if (def.takes == Takes::kMaybe)
+    out += format("[=\\fI{}\\fR]", value);
+  const bool idle = def.standing == Standing::kAdvisory || def.standing == Standing::kIgnored;
+  return out + format("\n{}{}\n", escaped(def.about), idle ? " (accepted, no effect here)" : "");
+}
+
+std::string prefix_of(SlurmCommand command) {
+  return command == SlurmCommand::kSbatch ? "SBATCH_" : command == SlurmCommand::kSrun ? "SLURM_" : "SALLOC_";
+}
+
+std::string table_page(const FromTable& page) {
+  const auto bit = static_cast<unsigned>(page.command);
+  std::string out = head_of(page.name, page.purpose) + ".SH SYNOPSIS\n.nf\n" + escaped(usage_text(page.command)) +
+                    ".fi\n.SH OPTIONS\nA unique beginning of a long name is enough. The command line wins over the "
+                    "environment, and both over #SBATCH lines.\n";
+  std::string refused, variables;
+  for (const OptionDef& def : option_table()) {
+    if (!(def.commands & bit) || def.same_as)
+      continue;
+    if (def.standing == Standing::kRefused)
+      refused += format(".TP\n\\fB\\-\\-{}\\fR\n{}\n", escaped(def.name), escaped(def.about));
+    else if (*def.about)
+      out += option_entry(def);
+    if ((def.variable_in & bit) && *def.variable && def.standing != Standing::kRefused)
+      variables +=
+          format(".TP\n\\fB{}{}\\fR\nlike \\-\\-{}\n", prefix_of(page.command), def.variable, escaped(def.name));
+  }
+  out += ".SH NOT SUPPORTED YET\nKnown, and refused with a message.\n" + refused;
+  return out + ".SH ENVIRONMENT\n" + variables + ".SH SEE ALSO\nlockstep(1), squeue(1), sacct(1), scontrol(1)\n";
+}
+
+// What `lockstep NAME --help` prints, by this very program.
+Result<std::string> help_of(std::string_view name) {
+  char self[PATH_MAX];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
+  if (n <= 0)
+    return os_error("/proc/self/exe");
+  std::string command = "'";
+  for (const char c : std::string_view(self, static_cast<std::size_t>(n)))
+    command += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  FILE* const pipe = ::popen((command + format("' {} --help", name == "lockstep" ? "" : name)).c_str(), "re");
+  if (!pipe)
+    return os_error("popen");
+  std::string out;
+  char chunk[4096];
+  while (const std::size_t got = ::fread(chunk, 1, sizeof chunk, pipe)) out.append(chunk, got);
+  if (::pclose(pipe) != 0)
+    return invalid(format("lockstep {} --help failed", name));
+  return out;
+}
+
+Result<std::string> page_of(std::string_view name) {
+  for (const FromTable& page : kFromTable)
+    if (page.name == name)
+      return table_page(page);
+  const auto verbs = all_verbs();
+  if (name != "lockstep" && std::find(verbs.begin(), verbs.end(), name) == verbs.end())
+    return not_found(format("no manual page for \"{}\": there is one for lockstep and for each of its verbs", name));
+  const std::string help = TRY(help_of(name));
+  return head_of(name, name == "lockstep" ? "training, interactive work and services on one pool of GPU nodes"
+                                          : "see lockstep(1)") +
+         ".SH DESCRIPTION\n.nf\n" + escaped(help) + ".fi\n.SH SEE ALSO\nlockstep(1)\n";
+}
+
+Result<void> write_page(const std::string& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0)
+    return os_error(path);
+  const bool written = write_all(fd, text);
+  const int why = errno;
+  ::close(fd);
+  errno = why;
+  return written ? Result<void>() : os_error(path);
+}
+
+Result<void> write_all_pages(const std::string& dir) {
+  for (const auto& folder : {dir, dir + "/man1"})
+    if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST)
+      return os_error(folder);
+  for (const auto name : kPages) {
+    const std::string page = TRY(page_of(name));
+    TRY(write_page(format("{}/man1/{}.1", dir, name), page));
+  }
+  return {};
+}
+
+int fail(const Error& error) {
+  fprintf(stderr, "lockstep man: %s\n", error.message.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int man_main(int argc, char** argv) {
+  const std::string_view word = argc > 1 ? argv[1] : "lockstep";
+  if (word == "--help" || word == "-h") {
+    say(kUsage);
+    return 0;
+  }
+  if (word == "--dir" && argc == 3) {
+    const auto written = write_all_pages(argv[2]);
+    return written ? 0 : fail(written.error());
+  }
+  if (argc > 2 || word.starts_with('-')) {
+    fputs(kUsage, stderr);
+    return 2;
+  }
+  const auto page = page_of(word);
+  if (!page)
+    return fail(page.error());
+  say(*page);
+  return 0;
+}
+
+}  // namespace lockstep

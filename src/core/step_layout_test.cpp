@@ -1,0 +1,128 @@
+// Where the tasks of a step run: distributions, lists of a node for every task, and what is said when devices are
+// short.
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "core/testing.h"
+#include "model/bounds.h"
+
+namespace lockstep {
+namespace {
+
+class StepLayout : public ::testing::Test {
+ protected:
+  StepLayout() {
+    JobSpec spec = World::interactive(2);
+    spec.groups[0].tasks = {8, 8};
+    spec.groups[0].tasks_per_node = 4;
+    spec.groups[0].per_node.devices = {{"gpu", "", 2}};
+    job_ = w_.submit(spec);
+    w_.settle();
+  }
+  static Command ask(JobId job, const StepSpec& spec) {
+    return {kAliceCalls, CreateStep{job, std::make_shared<const StepSpec>(spec)}};
+  }
+  StepSpec step(const char* distribution, std::uint32_t tasks = 0) const {
+    StepSpec spec;
+    spec.argv = {"true"};
+    spec.distribution = distribution;
+    spec.tasks = tasks;
+    spec.overlap = true;
+    return spec;
+  }
+  // "n1:0,1 n2:2", or why not.
+  std::string made(const StepSpec& spec) {
+    const auto outcome = apply(w_.state, ask(job_, spec), w_.now);
+    if (!outcome.ok())
+      return outcome.error().message;
+    check_invariants(w_.state);
+    std::string out;
+    for (const StepPlace& place : w_.state.tables().step(job_, outcome->answer.step)->places) {
+      out += format("{}{}:", out.empty() ? "" : " ", w_.state.tables().node(place.node)->meta.name);
+      for (std::size_t i = 0; i < place.ranks.size(); ++i) out += format("{}{}", i ? "," : "", place.ranks[i]);
+    }
+    return out;
+  }
+  World w_{2};
+  JobId job_;
+};
+
+TEST_F(StepLayout, Distributions) {
+  EXPECT_EQ(made(step("", 8)), "n1:0,1,2,3 n2:4,5,6,7");
+  EXPECT_EQ(made(step("block", 8)), "n1:0,1,2,3 n2:4,5,6,7");
+  EXPECT_EQ(made(step("cyclic", 8)), "n1:0,2,4,6 n2:1,3,5,7");
+  EXPECT_EQ(made(step("plane=2", 8)), "n1:0,1,4,5 n2:2,3,6,7");
+  EXPECT_EQ(made(step("plane=3", 8)), "n1:0,1,2,6 n2:3,4,5,7");
+  EXPECT_EQ(made(step("plane=100", 8)), made(step("block", 8)));
+  EXPECT_EQ(made(step("plane=99999999999999999999", 8)), made(step("block", 8)));
+}
+
+TEST_F(StepLayout, ANodeForEveryTask) {
+  StepSpec spec = step("arbitrary");
+  spec.only_nodes = {"n2", "n1", "n2", "n2"};
+  EXPECT_EQ(made(spec), "n1:1 n2:0,2,3");
+  spec.only_nodes = {"n2"};
+  EXPECT_EQ(made(spec), "n2:0");
+  spec.only_nodes = {"n1", "n3"};
+  EXPECT_EQ(made(spec), "Requested nodes are not in the job's allocation: n3");
+  spec.only_nodes.clear();
+  EXPECT_NE(made(spec).find("not available"), std::string::npos);
+  spec.only_nodes.assign(kTasksPerNodeMax + 1, "n1");
+  EXPECT_EQ(made(spec).find("n1:"), std::string::npos);
+  spec.only_nodes = {"n1", "n2", "n1"};
+  spec.multi_prog = {{"a"}, {"b"}};
+  EXPECT_EQ(made(spec), "names programs for 2 tasks; the step has 3");
+}
+
+TEST_F(StepLayout, ATypeThatTheJobDoesNotHoldIsRefused) {
+  const std::string held = w_.state.tables().node("n1")->devices.at(0).type;
+  StepSpec total = step("", 1);
+  total.devices_total = 1;
+  total.devices_per_node = {{"gpu", "a100", 0}};  // --gpus=a100:1
+  const std::string refused =
+      format("Invalid generic resource (gres) specification: gpu:a100 is not among the devices of job {}", job_.value);
+  EXPECT_EQ(made(total), refused);
+  total.devices_per_node[0].type = held;
+  EXPECT_EQ(made(total), "n1:0");
+  StepSpec each = step("", 1);
+  each.devices_per_node = {{"gpu", "a100", 1}};
+  EXPECT_EQ(made(each), refused);
+  each.devices_per_node.clear();
+  each.devices_per_task = {{"gpu", "a100", 1}};
+  EXPECT_EQ(made(each), refused);
+  each.devices_per_task[0].type = held;
+  EXPECT_EQ(made(each), "n1:0");
+}
+
+TEST_F(StepLayout, TooFewDevicesAreNamed) {
+  StepSpec spec = step("", 2);
+  spec.devices_per_node = {{"gpu", "", 3}};
+  EXPECT_EQ(
+      made(spec),
+      format("Requested node configuration is not available: the 4 device(s) that job {} holds on 2 node(s) are too "
+             "few for the step",
+             job_.value));
+  spec.devices_per_node.clear();
+  spec.overlap = false;
+  spec.tasks = 2000;
+  EXPECT_NE(made(spec).find("More processors requested than permitted"), std::string::npos) << made(spec);
+}
+
+// As with Slurm: who shares the cores with other steps still has no more of them than the job.
+TEST_F(StepLayout, AnOverlappingStepHasNoMoreTasksThanTheJobHasCores) {
+  std::uint32_t cores = 0;
+  for (const Grant& grant : w_.job(job_).allocation->grants) cores += grant.cores.count();
+  const std::uint32_t fit = cores / 4;  // each task of the job has four
+  EXPECT_TRUE(made(step("", fit)).starts_with("n1:"));
+  EXPECT_TRUE(made(step("", fit)).starts_with("n1:")) << "beside the other";
+  EXPECT_EQ(made(step("", fit + 1)),
+            format("More processors requested than permitted: job {} holds {} core(s) on 2 node(s), which are too few "
+                   "for {} task(s) of 4 core(s) each: ask for fewer, or with --overcommit",
+                   job_.value, cores, fit + 1));
+  StepSpec crowded = step("", fit + 1);
+  crowded.overcommit = true;
+  EXPECT_TRUE(made(crowded).starts_with("n1:"));
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,95 @@
+#include "foresight/reserved.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "rules/fit.h"
+#include "rules/reservation.h"
+
+namespace lockstep {
+
+namespace {
+
+std::string_view how_often(Recurrence recurrence) {
+  switch (recurrence) {
+    case Recurrence::kNone: return "once";
+    case Recurrence::kHourly: return "every hour";
+    case Recurrence::kDaily: return "every day";
+    case Recurrence::kWeekday: return "every weekday";
+    case Recurrence::kWeekend: return "every day of the weekend";
+    case Recurrence::kWeekly: return "every week";
+  }
+  return "";
+}
+
+Duration limit_on(const JobSpec& spec, const Partition& partition) {
+  if (spec.time_min.us != 0)
+    return spec.time_min;
+  if (spec.time_limit.us != 0)
+    return spec.time_limit;
+  return partition.time_default.us != 0 ? partition.time_default : partition.time_max;
+}
+
+// Whether without the nodes these keep some group has too few.
+bool too_few(const Tables& tables, const JobSpec& spec, const Partition& partition,
+             const std::vector<const Reservation*>& shut) {
+  return std::any_of(spec.groups.begin(), spec.groups.end(), [&](const GroupSpec& group) {
+    std::uint32_t left = 0;
+    for (const auto& [id, node] : tables.nodes) {
+      const auto keeps = [&](const Reservation* r) { return keeps_node(*r, node->meta.name); };
+      left += eligible(*node, partition, group) && std::none_of(shut.begin(), shut.end(), keeps);
+      if (left >= std::max(1u, group.nodes.min))
+        return false;
+    }
+    return true;
+  });
+}
+
+}  // namespace
+
+std::string limit_text(Duration limit) {
+  if (limit >= kForever)
+    return "UNLIMITED";
+  const std::int64_t s = limit.seconds(), days = s / 86'400;
+  const std::string clock = format("{:02}:{:02}:{:02}", s / 3600 % 24, s / 60 % 60, s % 60);
+  return days > 0 ? format("{}-{}", days, clock) : clock;
+}
+
+std::string shut_out_for_good(const Tables& tables, const JobSpec& spec) {
+  if (tables.reservations.empty() || !spec.reservation.empty())
+    return "";
+  std::vector<const Partition*> partitions;
+  if (spec.partitions.empty())
+    partitions.push_back(tables.default_partition());
+  for (const std::string& name : spec.partitions) partitions.push_back(tables.partition(name));
+  const Reservation* tightest = nullptr;
+  Duration most, asked;
+  for (const Partition* partition : partitions) {
+    if (!partition)
+      continue;
+    const Duration limit = limit_on(spec, *partition);
+    std::vector<const Reservation*> shut;
+    for (const auto& [name, r] : tables.reservations)
+      if (shuts_for_good(tables, *r, spec, limit))
+        shut.push_back(r.get());
+    if (shut.empty() || !too_few(tables, spec, *partition, shut))
+      return "";
+    for (const Reservation* r : shut)
+      if (const Duration gap = *longest_gap(*r); !tightest || gap < most) {
+        tightest = r;
+        most = gap;
+        asked = limit;
+      }
+  }
+  if (!tightest)
+    return "";
+  const std::string may = asked >= kForever ? "may run without limit" : format("may run {}", limit_text(asked));
+  return format(
+      "reservation {} comes again {} and leaves its nodes for {} at a time, but the job {}: it can never start; give "
+      "it "
+      "a time limit of {} or less (--time, or scontrol update TimeLimit=)",
+      tightest->meta.name, how_often(tightest->recurrence), limit_text(most), may, limit_text(most));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,20 @@
+// What the output of a step says of its end when somebody else ended it. In Slurm's words, which scripts and people
+// look for in their logs: "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-03-01T12:00:00 DUE TO TIME LIMIT ***".
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "ports/shims.h"
+
+namespace lockstep {
+
+// With its line end; "" when there is nothing to tell. at_s: seconds since the epoch, told as local time.
+std::string last_words(StopWhy why, const ShimKey& key, const std::string& host, std::int64_t at_s);
+
+// Appends it to a file that the user named. The file is opened by a process of its own, as that user, so that a file
+// that does not open holds nobody up. Its pid, which is our child; -1: it could not be made.
+pid_t append_as_user(const ProcessSpec& who, const std::string& path, const std::string& text);
+
+}  // namespace lockstep
