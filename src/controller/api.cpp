@@ -28,13 +28,6 @@ std::uint32_t units_of(Cost cost) {
 
 }  // namespace
 
-Error Api::reply_too_long() const {
-  return {Errc::kExhausted,
-          format("the answer would be longer than {} MiB: ask for less, by user, partition, state, time or job",
-                 settings_.limits.reply_bytes_max >> 20),
-          "reply"};
-}
-
 Api::Api(World world, ApiSettings settings, ApiPowers powers)
     : world_(std::move(world)),
       settings_(std::move(settings)),
@@ -177,7 +170,7 @@ void Api::write_on(const std::shared_ptr<Writing>& writing) {
       reply.more = nullptr;
     if (reply.body.size() > settings_.limits.reply_bytes_max) {
       reply.more = nullptr;
-      return writing->visit.refuse(reply_too_long(), 413);
+      return writing->visit.refuse(reply_too_long(settings_.limits.reply_bytes_max), 413);
     }
     if (reply.more && world_.turns.slice_over())
       return world_.turns.go_on([this, writing] { write_on(writing); });
@@ -275,25 +268,26 @@ void Api::run_page_aside(Visit visit, const PageEntry& page) {
       return world_.loop.post([visit = std::move(*held)] {});
     const PlanNotes no_notes;
     const ApiLimits& limits = settings_.limits;
-    const ReadContext context{tables,
-                              no_notes,
-                              now,
-                              offset,
-                              tables.user(held->caller.user),
-                              held->caller.admin,
-                              settings_.cluster_name,
-                              [](NodeId) { return NodeUse{}; },
-                              {},
-                              nullptr,
-                              [&](const HistoryQuery& query) {
-                                return ask_store(store, query, limits.history_rows_max, held->viewer(), tables);
-                              }};
+    const ReadContext context{
+        tables,
+        no_notes,
+        now,
+        offset,
+        tables.user(held->caller.user),
+        held->caller.admin,
+        settings_.cluster_name,
+        [](NodeId) { return NodeUse{}; },
+        {},
+        nullptr,
+        [&](const HistoryQuery& query) {
+          return ask_store(store, query, {limits.history_rows_max, limits.reply_bytes_max}, held->viewer(), tables);
+        }};
     auto reply = std::make_shared<PageReply>(make(context, request));
     while (reply->more && !*gone && reply->body.size() <= limits.reply_bytes_max && reply->more(reply->body)) {}
     reply->more = nullptr;  // what it looked at stays on this thread
     world_.loop.post([this, visit = std::move(*held), reply, too_long = reply->body.size() > limits.reply_bytes_max] {
       if (too_long)
-        return visit.refuse(reply_too_long(), 413);
+        return visit.refuse(reply_too_long(settings_.limits.reply_bytes_max), 413);
       visit.exchange->respond({reply->status, std::move(reply->content_type), std::move(reply->body), {}});
     });
   };

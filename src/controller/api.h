@@ -129,7 +129,6 @@ class Api {
   void run_page_live(Visit visit, const PageEntry& page);
   // True once nobody waits for the answer any more; for who works it out on another thread.
   static std::shared_ptr<const std::atomic<bool>> gone_mark(const Visit& visit);
-  Error reply_too_long() const;
   void run_page_aside(Visit visit, const PageEntry& page);
   // Sends the reply, a long one piece by piece. On a turn of the caller.
   struct Writing;

@@ -350,11 +350,12 @@ void Api::history(Visit visit) {
       [this, held, gone = gone_mark(*held), query = std::move(query)](HistoryStore& store, const Tables& tables) {
         if (*gone)
           return world_.loop.post([v = std::move(*held)] {});
-        const auto rows = ask_store(store, query, settings_.limits.history_rows_max, held->viewer(), tables);
+        const AnswerMost most{settings_.limits.history_rows_max, settings_.limits.reply_bytes_max};
+        const auto rows = ask_store(store, query, most, held->viewer(), tables);
         auto text = std::make_shared<Result<std::string>>(rows.ok() ? Result<std::string>(encode(*rows))
                                                                     : Result<std::string>(rows.error()));
-        if (text->ok() && (*text)->size() > settings_.limits.reply_bytes_max)
-          *text = reply_too_long();
+        if (text->ok() && (*text)->size() > most.bytes)
+          *text = reply_too_long(most.bytes);
         world_.loop.post([v = std::move(*held), text] {
           if (text->ok())
             v.answer(std::move(**text));

@@ -4,31 +4,29 @@
 
 namespace lockstep {
 
-namespace {
-
-constexpr StepNo kNoStep = -100;  // of a row that is about the job itself
-
-// A step's command line is its owner's, as in the records; a job's command is public.
-void hide_private(JobRow& row, const User* viewer) {
-  const bool own = viewer && row.uid == viewer->uid && row.user == viewer->meta.name;
-  if (!own && row.step != kNoStep)
-    row.command.clear();
+Error reply_too_long(std::size_t bytes_max) {
+  return {Errc::kExhausted,
+          format("the answer would be longer than {} MiB: ask for less, by user, partition, state, time or job",
+                 bytes_max >> 20),
+          "reply"};
 }
 
-}  // namespace
-
-Result<std::vector<JobRow>> ask_store(HistoryStore& store, HistoryQuery query, std::size_t rows_max,
+Result<std::vector<JobRow>> ask_store(HistoryStore& store, HistoryQuery query, const AnswerMost& most,
                                       const Viewer& viewer, const Tables& tables) {
-  const std::size_t asked = query.limit;
-  query.limit = std::min(asked, rows_max + 1);
-  auto rows = TRY(store.query(query));
-  if (rows.size() > rows_max)
+  query.limit = std::min(query.limit, most.rows + 1);
+  query.words_max = most.bytes;
+  if (!viewer.admin) {
+    const User* user = tables.user(viewer.user);
+    query.commands_of = user ? HistoryQuery::Person{user->uid, user->meta.name} : HistoryQuery::Person{UINT32_MAX, {}};
+  }
+  auto rows = store.query(query);
+  if (!rows.ok() && rows.error().field == "reply")
+    return reply_too_long(most.bytes);
+  if (rows.ok() && rows->size() > most.rows)
     return Error{
         Errc::kExhausted,
-        format("history has more than {} rows for this: narrow it by time (-S, -E), user, account or job", rows_max),
+        format("history has more than {} rows for this: narrow it by time (-S, -E), user, account or job", most.rows),
         "limit"};
-  if (!viewer.admin)
-    for (JobRow& row : rows) hide_private(row, tables.user(viewer.user));
   return rows;
 }
 

@@ -6,9 +6,15 @@
 
 namespace lockstep {
 
-// kExhausted when the answer has more rows than that: it says how to narrow it.
+struct AnswerMost {
+  std::size_t rows = 0, bytes = 0;
+};
+
+// kExhausted when the answer has more than that, field "limit" or "reply": it says how to narrow it.
 // What is private to others is taken out of their rows. tables: to tell who the viewer is.
-Result<std::vector<JobRow>> ask_store(HistoryStore& store, HistoryQuery query, std::size_t rows_max,
+Result<std::vector<JobRow>> ask_store(HistoryStore& store, HistoryQuery query, const AnswerMost& most,
                                       const Viewer& viewer, const Tables& tables);
+
+Error reply_too_long(std::size_t bytes_max);
 
 }  // namespace lockstep

@@ -81,6 +81,7 @@ void add_process(std::map<ShimKey, FoundShim>& found, pid_t pid, const ProcessFa
   FoundShim& shim = found[*key];
   shim.key = *key;
   shim.live = pid;
+  shim.began = Instant{facts.started_us};
   const bool listens = ::access((folder + "/" + std::string(kShimSocketFile)).c_str(), F_OK) == 0;
   shim.reachable = same_file(record, at) && (listens || boot_clock_us() - facts.started_us < kSocketPatienceUs);
   if (!shim.known)

@@ -18,6 +18,7 @@ struct FoundShim {
   bool known = false;     // there is a record that can be read
   bool launched = false;  // tasks had been started
   pid_t live = 0;         // its process, unless it has ended
+  Instant began;          // of that process
   bool reachable = true;  // its folder is where we look
 };
 

@@ -932,6 +932,8 @@ TEST_F(ShimsTest, WhatReallyRunsIsFoundWithoutAnyJournal) {
   EXPECT_EQ(found[0].key, start.key);
   EXPECT_TRUE(found[0].known && found[0].launched && found[0].reachable);
   EXPECT_GT(found[0].live, 0);
+  EXPECT_GT(found[0].began, Instant{});
+  EXPECT_LE(found[0].began, Instant{boot_clock_us()});
   EXPECT_EQ(found[0].start.launch.ranks, start.launch.ranks);
   EXPECT_EQ(found[0].start.launch.process.uid, start.launch.process.uid);
   ASSERT_EQ(shims_->recover()->size(), 1u);

@@ -174,6 +174,35 @@ class Filter {
   std::vector<std::pair<int, const std::string*>> texts_;
 };
 
+std::size_t words_of(const JobRow& row) {
+  std::size_t bytes = 0;
+  for (const std::string* word :
+       {&row.name, &row.user, &row.account, &row.partition, &row.qos, &row.state, &row.node_list, &row.work_dir,
+        &row.comment, &row.command, &row.reason, &row.wckey, &row.devices_text, &row.cancelled_by})
+    bytes += word->size();
+  return bytes;
+}
+
+// Its rows, within what it may have.
+struct FoundRows {
+  explicit FoundRows(const HistoryQuery& asked) : query(asked) {}
+
+  Result<void> add(JobRow row) {
+    words += words_of(row);
+    if (words > query.words_max)
+      return Error{Errc::kExhausted, format("the rows have more than {} bytes of words", query.words_max), "reply"};
+    rows.push_back(std::move(row));
+    return {};
+  }
+  bool tells_commands_of(const JobRow& row) const {
+    return !query.commands_of || (query.commands_of->uid == row.uid && query.commands_of->name == row.user);
+  }
+
+  const HistoryQuery& query;
+  std::vector<JobRow> rows;
+  std::size_t words = 0;
+};
+
 std::string wanted_jobs(Filter& filter, const std::vector<JobTarget>& targets) {
   std::vector<std::string> any;
   for (const auto& target : targets) {
@@ -254,6 +283,8 @@ class History final : public HistoryStore {
         "exit_signal = excluded.exit_signal, nodes = excluded.nodes, cores = excluded.cores, tasks = excluded.tasks, "
         "devices = excluded.devices, memory_mb = excluded.memory_mb, node_list = excluded.node_list, "
         "devices_text = excluded.devices_text WHERE ended_us = 0 OR ended_us = excluded.ended_us"));
+    run_of_key_ =
+        TRY(SqliteStatement::prepare(db_, format("SELECT {} FROM jobs WHERE job = ?1 AND run = ?2", column_names())));
     steps_of_ = TRY(SqliteStatement::prepare(db_, "SELECT * FROM steps WHERE job = ?1 AND run = ?2 ORDER BY number"));
     put_cursor_ = TRY(SqliteStatement::prepare(db_, "INSERT OR REPLACE INTO facts VALUES('cursor', ?1)"));
     return {};
@@ -383,24 +414,41 @@ class History final : public HistoryStore {
       filter.add(format("submitted_us < {}", filter.number(query.to_us)));
     if (!query.duplicates)
       filter.add("NOT EXISTS (SELECT 1 FROM jobs AS later WHERE later.job = jobs.job AND later.run > jobs.run)");
-    auto select = TRY(SqliteStatement::prepare(
-        db_, format("SELECT {} FROM jobs WHERE {} ORDER BY iif(is_element, array_job, job), is_element, array_index, "
-                    "job, run",
-                    column_names(), filter.where())));
-    filter.bind(select);
-    std::vector<JobRow> rows;
-    while (rows.size() < query.limit && TRY(select.step())) {
-      RunRow run;
-      int at = 0;
-      for (const auto& column : kColumns) column.read(select, at++, run);
-      rows.push_back(run.row);
-      if (query.steps)
-        TRY(add_steps(rows, run));
+    FoundRows found(query);
+    for (const RunKey& key : TRY(keys_of(filter, query.limit))) {
+      if (found.rows.size() >= query.limit)
+        break;
+      TRY(add_run(found, key));
     }
-    if (rows.size() > query.limit)
-      rows.resize(query.limit);
-    TRY(mark_last_elements(rows));
-    return rows;
+    if (found.rows.size() > query.limit)
+      found.rows.resize(query.limit);
+    TRY(mark_last_elements(found.rows));
+    return std::move(found.rows);
+  }
+
+  // In the order of the answer. Sorting whole rows would take their words along.
+  Result<std::vector<RunKey>> keys_of(const Filter& filter, std::size_t most) {
+    auto select = TRY(SqliteStatement::prepare(
+        db_, format("SELECT job, run FROM jobs WHERE {} ORDER BY iif(is_element, array_job, job), is_element, "
+                    "array_index, job, run LIMIT {}",
+                    filter.where(), most)));
+    filter.bind(select);
+    std::vector<RunKey> keys;
+    while (TRY(select.step()))
+      keys.emplace_back(JobId(static_cast<std::uint64_t>(select.number(0))), static_cast<AttemptNo>(select.number(1)));
+    return keys;
+  }
+
+  Result<void> add_run(FoundRows& found, const RunKey& key) {
+    run_of_key_.bind(1, static_cast<std::int64_t>(key.first.value)).bind(2, key.second);
+    RunRow run;
+    if (TRY(run_of_key_.step())) {
+      int at = 0;
+      for (const auto& column : kColumns) column.read(run_of_key_, at++, run);
+    }
+    run_of_key_.reset();
+    TRY(found.add(run.row));
+    return found.query.steps ? add_steps(found, run) : Result<void>();
   }
 
   // While an array has a row of its own, that one stands for what waits.
@@ -530,18 +578,24 @@ class History final : public HistoryStore {
   }
 
   // Steps carry what they share with their job, so that a row can be read alone.
-  Result<void> add_steps(std::vector<JobRow>& rows, const RunRow& run) {
-    if (run.has_script && run.row.started_us != 0)
-      rows.push_back(batch_row(run));
+  Result<void> add_steps(FoundRows& found, const RunRow& run) {
+    const bool tells_commands = found.tells_commands_of(run.row);
+    if (run.has_script && run.row.started_us != 0) {
+      JobRow row = batch_row(run);
+      if (!tells_commands)
+        row.command.clear();
+      TRY(found.add(std::move(row)));
+    }
     auto& s = steps_of_;
     s.bind(1, static_cast<std::int64_t>(run.row.job.value)).bind(2, run.row.attempt);
-    while (TRY(s.step())) {
+    Result<void> added;
+    while (added.ok() && TRY(s.step())) {
       JobRow row = run.row;
       row.step = static_cast<StepNo>(s.number(2));
       row.name = s.text(3);
       row.state = s.text(4);
       row.work_dir = s.text(5);
-      row.command = s.text(6);
+      row.command = tells_commands ? s.text(6) : std::string_view();
       row.submitted_us = row.eligible_us = s.number(7);
       row.started_us = s.number(8);
       row.ended_us = s.number(9);
@@ -556,14 +610,15 @@ class History final : public HistoryStore {
       row.devices_text = s.text(18);
       row.reason.clear();
       row.asked_memory_mb = 0;
-      rows.push_back(std::move(row));
+      added = found.add(std::move(row));
     }
-    return {};
+    s.reset();
+    return added;
   }
 
   Sqlite db_;
   std::int64_t query_steps_max_;
-  SqliteStatement upsert_, erase_, close_, known_run_, put_step_, steps_of_, put_cursor_;
+  SqliteStatement upsert_, erase_, close_, known_run_, put_step_, run_of_key_, steps_of_, put_cursor_;
 };
 
 }  // namespace

@@ -339,6 +339,9 @@ TEST_F(HistoryTest, StepsStandBehindTheirJob) {
   EXPECT_EQ(rows[2].ended_us, wall(4));
   EXPECT_EQ(rows[3].state, "cancelled");
   EXPECT_EQ(query({.steps = false}).size(), 1u);
+  EXPECT_EQ(query({.commands_of = {{1001, "ada"}}})[2].command, "/usr/bin/hostname -f");
+  for (const HistoryQuery::Person& other : {HistoryQuery::Person{1002, "bob"}, {1001, "bob"}, {1002, "ada"}})
+    EXPECT_EQ(query({.commands_of = other})[2].command, "");
 }
 
 // Rows are kept for ever and read by everybody: a user's long words are not.
@@ -365,6 +368,35 @@ TEST_F(HistoryTest, LongWordsAreCut) {
     EXPECT_TRUE(text.ends_with(" ..."));
   }
   EXPECT_EQ(rows[2].name, "hostname");
+}
+
+// A job's and a step's words together; the next question is answered as if that had not been asked.
+TEST_F(HistoryTest, AnAnswerHasSoManyWords) {
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    Job job = make_job(id);
+    auto words = std::make_shared<JobSpec>(*job.spec);
+    words->comment = std::string(1'000, 'c');
+    job.spec = words;
+    put(job);
+    start(job, 100);
+    auto spec = std::make_shared<StepSpec>();
+    spec->argv = {"echo", std::string(1'000, 'a')};
+    Step step;
+    step.job = job.id;
+    step.attempt = 1;
+    step.spec = spec;
+    step.created = at(101);
+    for (step.number = 0; step.number < 2; ++step.number) put(step);
+  }
+  store();
+  for (const std::size_t most : {500, 2'500, 5'500, 60'000}) {
+    const auto refused = history_->query({.words_max = most});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().field, "reply");
+  }
+  EXPECT_EQ(query({.words_max = 200'000}).size(), 80u);
+  EXPECT_EQ(query({.words_max = 90'000, .commands_of = {{1002, "bob"}}}).size(), 80u)
+      << "what is not told does not count";
 }
 
 TEST_F(HistoryTest, ArraysShowWaitingAndStartedElements) {

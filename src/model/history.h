@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,12 @@ struct HistoryQuery {
   bool steps = true;
   bool duplicates = false;  // earlier runs of requeued jobs too
   std::size_t limit = 1'000'000;
+  std::size_t words_max = SIZE_MAX;  // bytes of all words together; more is kExhausted, field "reply"
+  struct Person {
+    std::uint32_t uid = 0;
+    std::string name;
+  };
+  std::optional<Person> commands_of;  // command lines of steps are told of theirs only; nullopt = of everybody's
 };
 
 }  // namespace lockstep

@@ -487,9 +487,16 @@ echo $$ >>"started-$SLURM_PROCID"; while [ ! -e go ]; do sleep 0.1; done'
                 os.rename(path, path + ".aside")
                 self.addCleanup(lambda: os.path.exists(path + ".aside") and os.rename(path + ".aside", path))
                 self.assertIn("node n1 runs without a certificate", self.c.run("lockstep", "status").stdout)
-                send(self.c.node("n1")["agent_pid"])
-                eventually(lambda: name in self.c.node("n1")["agent_last_end"], 60, "the status names it")
-                self.assertIn(f"or `lockstep down --dir {self.c.dir}` and", self.c.node("n1")["agent_last_end"], "as the notice does")
+                before = self.c.node("n1")
+                send(before["agent_pid"])
+
+                def told():  # of an end after this one: what is told may be of the file before
+                    node = self.c.node("n1")
+                    said = node["agent_last_end"]
+                    is_new = node["agent_ends"] > before["agent_ends"] + 1
+                    return is_new and name in said and f"or `lockstep down --dir {self.c.dir}` and" in said
+
+                eventually(told, 60, "the status names it, as the notice does")
                 os.rename(path + ".aside", path)
                 eventually(lambda: self.c.run("srun", "-w", "n1", "true").returncode == 0, 90, "it is back")
 

@@ -40,11 +40,14 @@ std::vector<FoundWork> take_stock(const std::vector<FoundShim>& shims, std::stri
   return found;
 }
 
-// What must not be lost with the journal: from when the fences count. Without it nobody can tell how long they have
-// run, so they have run out.
-Instant last_renewal(const std::string& run_dir) {
-  const auto lease = read_lease(run_dir);
-  return lease && *lease > Instant{} ? *lease : Instant{1};
+// What must not be lost with the journal: from when the fences count. Without it they count from the last launch, as
+// the shims' own do: the controller was heard then.
+Instant last_renewal(const std::string& run_dir, const std::vector<FoundShim>& shims) {
+  if (const auto lease = read_lease(run_dir); lease && *lease > Instant{})
+    return *lease;
+  Instant last{1};
+  for (const FoundShim& shim : shims) last = std::max(last, shim.began);
+  return last;
 }
 
 Result<void> begin_boot(FirstLook& look, const std::string& run_dir) {
@@ -72,7 +75,7 @@ Result<FirstLook> look_first(const AgentFile& settings, const std::string& boot_
     look.trouble += ": what ran here was found by its processes";
     if (end_orphans(shims))
       look.trouble += "; processes that nothing tells of any more were ended";
-    look.lines.push_back(encode_fact(Renewed{last_renewal(settings.run_dir)}));
+    look.lines.push_back(encode_fact(Renewed{last_renewal(settings.run_dir, shims)}));
   }
   look.found = take_stock(shims, look.trouble);
   if (!look.trouble.empty())
