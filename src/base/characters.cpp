@@ -1,5 +1,8 @@
 #include "base/characters.h"
 
+#include <cstdint>
+#include <cstring>
+
 namespace lockstep {
 
 namespace {
@@ -22,10 +25,23 @@ std::size_t length_from(std::string_view text, std::size_t at) {
   return wanted;
 }
 
+// Whether the eight bytes are all from 32 to 126, looked at as one number; nearly all text is.
+bool all_printable(const char* eight) {
+  constexpr std::uint64_t kEach = 0x0101010101010101, kHigh = kEach * 0x80;
+  std::uint64_t bytes;
+  std::memcpy(&bytes, eight, sizeof bytes);
+  const std::uint64_t below_32 = bytes - kEach * 32;  // borrows at the first such byte, if none is above 127
+  const std::uint64_t above_126 = bytes + kEach;      // nothing carries, if none is above 127
+  return ((bytes | below_32 | above_126) & kHigh) == 0;
+}
+
 }  // namespace
 
 std::optional<unsigned> control_character_in(std::string_view text, std::string_view but) {
   for (std::size_t at = 0; at < text.size();) {
+    while (at + 8 <= text.size() && all_printable(text.data() + at)) at += 8;
+    if (at == text.size())
+      break;
     const Byte byte = static_cast<Byte>(text[at]);
     if (byte >= 32 && byte < 127) {
       ++at;

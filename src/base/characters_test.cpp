@@ -23,6 +23,17 @@ TEST(Characters, FindsWhatATerminalWouldActOn) {
   EXPECT_EQ(control_character_in("\xe2\x82"), 0x82u) << "what a cut character leaves";
 }
 
+TEST(Characters, FindsThemAtAnyPlace) {
+  const std::string fine = " the quick brown fox ~ jumps over";
+  for (std::size_t at = 0; at < fine.size(); ++at)
+    for (unsigned code = 0; code < 256; ++code) {
+      std::string text = fine;
+      text[at] = static_cast<char>(code);
+      const bool is_control = code < 32 || (code >= 127 && code < 160);
+      EXPECT_EQ(control_character_in(text), is_control ? std::optional(code) : std::nullopt) << at;
+    }
+}
+
 TEST(Characters, SomeMayBeAllowed) {
   EXPECT_FALSE(control_character_in("a\tb\nc", "\t\n"));
   EXPECT_EQ(control_character_in("a\tb\rc", "\t\n"), 13u);

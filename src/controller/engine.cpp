@@ -512,6 +512,7 @@ struct Engine::Inner {
 
   std::vector<Item> take_queued() {
     std::vector<Item> items;
+    items.reserve(std::min(queue.size(), settings.batch_max));
     if (!read_only) {
       while (!queue.empty() && items.size() < settings.batch_max) {
         items.push_back(std::move(queue.front()));
@@ -651,8 +652,7 @@ struct Engine::Inner {
   // A command that was cut goes to its end, behind those who wait.
   void apply_all(std::vector<Item>& items, std::vector<Result<Answer>>& answers, Batch& batch,
                  std::vector<Blob>& blobs) {
-    std::vector<Item> applied;
-    applied.reserve(items.size());
+    std::size_t applied = 0;
     batch_bytes = 0;
     const Duration begin = watch.cpu ? watch.cpu() : Duration{};
     Duration last = begin;
@@ -676,7 +676,9 @@ struct Engine::Inner {
         items[i].command.part = *rest;
         queue.push_back(std::move(items[i]));
       } else {
-        applied.push_back(std::move(items[i]));
+        if (applied != i)
+          items[applied] = std::move(items[i]);
+        ++applied;
         answers.push_back(std::move(answer));
       }
       if (last - begin >= watch.enough || batch_bytes >= kBatchBytes) {
@@ -685,7 +687,7 @@ struct Engine::Inner {
         break;
       }
     }
-    items = std::move(applied);
+    items.erase(items.begin() + static_cast<std::ptrdiff_t>(applied), items.end());
   }
 
   Result<Answer> apply_one(Item& item, Batch& batch, std::vector<Blob>& blobs, std::optional<CommandPart>& rest) {

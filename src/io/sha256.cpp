@@ -4,23 +4,26 @@
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
 
+#include "base/check.h"
+
 namespace lockstep {
 
 std::string hex(std::string_view bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  out.reserve(bytes.size() * 2);
-  for (const char c : bytes) {
-    const auto b = static_cast<unsigned char>(c);
-    out += kDigits[b >> 4];
-    out += kDigits[b & 15];
+  std::string out(bytes.size() * 2, '0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto b = static_cast<unsigned char>(bytes[i]);
+    out[2 * i] = kDigits[b >> 4];
+    out[2 * i + 1] = kDigits[b & 15];
   }
   return out;
 }
 
+// SHA256() looks the algorithm up by its name at each call, which costs more than a short text's digest.
 std::string sha256_hex(std::string_view bytes) {
+  static const EVP_MD* const sha256 = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  CHECK(EVP_Digest(bytes.data(), bytes.size(), digest, nullptr, sha256, nullptr) == 1);
   return hex({reinterpret_cast<const char*>(digest), sizeof digest});
 }
 

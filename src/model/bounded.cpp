@@ -29,21 +29,19 @@ std::optional<Fault> wrong_character(std::string_view text, Characters allowed) 
 
 }  // namespace
 
-std::optional<Fault> too_many(std::size_t count, std::size_t most) {
-  if (count <= most)
-    return {};
-  return Fault{{}, format("has {} entries; {} are allowed", count, most)};
+Fault too_many(std::size_t count, std::size_t most) {
+  return {{}, format("has {} entries; {} are allowed", count, most)};
 }
 
-std::optional<Fault> Text::refuses(std::string_view text) const {
+std::optional<Fault> Text::refuses_some(std::string_view text) const {
   if (auto fault = too_long(text.size(), bytes_max))
     return fault;
   return wrong_character(text, characters);
 }
 
 std::optional<Fault> Texts::refuses(const std::vector<std::string>& list) const {
-  if (auto fault = too_many(list.size(), entries_max))
-    return fault;
+  if (list.size() > entries_max)
+    return too_many(list.size(), entries_max);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (auto fault = each.refuses(list[i]))
@@ -54,8 +52,8 @@ std::optional<Fault> Texts::refuses(const std::vector<std::string>& list) const 
 }
 
 std::optional<Fault> Pairs::refuses(const std::vector<std::pair<std::string, std::string>>& list) const {
-  if (auto fault = too_many(list.size(), entries_max))
-    return fault;
+  if (list.size() > entries_max)
+    return too_many(list.size(), entries_max);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
     auto fault = wrong_character(list[i].first, Characters::kName);
@@ -74,8 +72,8 @@ std::optional<Fault> TextLists::refuses(const std::vector<std::vector<std::strin
     words += list.size();
     for (const std::string& word : list) bytes += word.size();
   }
-  if (auto fault = too_many(words, entries_max))
-    return fault;
+  if (words > entries_max)
+    return too_many(words, entries_max);
   return too_long_together(bytes, bytes_max);
 }
 

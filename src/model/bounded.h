@@ -75,11 +75,16 @@ struct Text {
   Characters characters = Characters::kName;
   static constexpr std::size_t entries_max = kNoCount;
 
-  std::optional<Fault> refuses(std::string_view text) const;
+  std::optional<Fault> refuses(std::string_view text) const {
+    return text.empty() ? std::nullopt : refuses_some(text);
+  }
   template <class T>
   std::optional<Fault> refuses(const std::optional<T>& text) const {
     return text ? refuses(*text) : std::nullopt;
   }
+
+ private:
+  std::optional<Fault> refuses_some(std::string_view text) const;
 };
 
 struct Texts {
@@ -111,7 +116,7 @@ struct TextLists {
   std::optional<Fault> refuses(const std::vector<std::vector<std::string>>& lists) const;
 };
 
-std::optional<Fault> too_many(std::size_t count, std::size_t most);
+Fault too_many(std::size_t count, std::size_t most);
 
 // Lists of anything else. Of a set of numbers, its separate ranges count.
 struct Items {
@@ -119,7 +124,8 @@ struct Items {
 
   template <class List>
   std::optional<Fault> refuses(const List& list) const {
-    return too_many(count_of(list), entries_max);
+    const std::size_t count = count_of(list);
+    return count <= entries_max ? std::nullopt : std::optional(too_many(count, entries_max));
   }
 
  private:

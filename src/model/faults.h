@@ -51,11 +51,10 @@ class FieldFaults {
   void operator()(std::string_view key, M T::*member, const How& how = {}) {
     if (fault_)
       return;
-    fault_ = how.refuses(value_.*member);
-    if (!fault_)
-      fault_ = fault_in(value_.*member);
-    if (fault_)
-      prefix(*fault_, key);
+    if (auto fault = how.refuses(value_.*member))
+      note(std::move(*fault), key);
+    else if (auto inner = fault_in(value_.*member))
+      note(std::move(*inner), key);
   }
   template <class M, class How = bounded::Plain>
   void always(std::string_view key, M T::*member, const How& how = {}) {
@@ -64,6 +63,11 @@ class FieldFaults {
   std::optional<Fault> take() { return std::move(fault_); }
 
  private:
+  void note(Fault fault, std::string_view key) {
+    prefix(fault, key);
+    fault_ = std::move(fault);
+  }
+
   const T& value_;
   std::optional<Fault> fault_;
 };

@@ -178,7 +178,7 @@ class FieldReader {
   template <class M, class How>
   bool read(const json::value& value, M& out, const How& how) {
     if (r_.strict() && how.entries_max < entries_of(value))
-      return refuse(r_, *too_many(entries_of(value), how.entries_max));
+      return refuse(r_, too_many(entries_of(value), how.entries_max));
     if (!Form<How, M>::read(r_, value, out))
       return false;
     if (!r_.strict())
