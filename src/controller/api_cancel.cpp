@@ -76,7 +76,34 @@ struct Api::Cancels {
   std::vector<std::uint32_t> counts;  // how many that were named each stands for; empty: one
   std::size_t next = 0;
   CancelledMany answer;
+
+  std::uint64_t count_of(std::size_t target) const { return counts.empty() ? 1 : counts[target]; }
+  void take(std::size_t first, const std::vector<Result<Answer>>& answers);
 };
+
+// Read-only: it is said once, of the first one. The rest would only be refused too, and is counted.
+void Api::Cancels::take(std::size_t first, const std::vector<Result<Answer>>& answers) {
+  std::optional<std::size_t> told;
+  std::uint64_t untried = 0;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const std::size_t target = first + i;
+    const bool is_down = !answers[i].ok() && answers[i].error().code == Errc::kUnavailable;
+    if (answers[i].ok()) {
+      answer.done += count_of(target);
+    } else if (is_down && told) {
+      untried += count_of(target);
+    } else {
+      if (is_down)
+        told = answer.failed.size();
+      answer.failed.push_back({text_of(targets[target]), answers[i].error()});
+    }
+  }
+  if (!told)
+    return;
+  for (; next < targets.size(); ++next) untried += count_of(next);
+  if (untried > 0)
+    answer.failed[*told].error.message += format("; {} more were not tried", untried);
+}
 
 void Api::cancel_jobs(Visit visit) {
   auto ask = decode_cancel_many(visit.http().body);
@@ -118,17 +145,7 @@ void Api::cancel_next(const std::shared_ptr<Cancels>& all) {
   for (std::size_t i = first; i < all->next; ++i)
     part.push_back({{all->visit.caller, CancelJob{all->targets[i], all->ask.signal, all->ask.reach}}, {}});
   world_.core.submit_all(std::move(part), [this, all, first](const std::vector<Result<Answer>>& answers) {
-    bool goes_on = true;
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      const bool is_down = !answers[i].ok() && answers[i].error().code == Errc::kUnavailable;
-      if (answers[i].ok())
-        all->answer.done += all->counts.empty() ? 1 : all->counts[first + i];
-      else if (!is_down || std::exchange(goes_on, false))
-        all->answer.failed.push_back({text_of(all->targets[first + i]), answers[i].error()});
-    }
-    // Read-only: it is said once, and the rest would only be refused too.
-    if (!goes_on)
-      all->next = all->targets.size();
+    all->take(first, answers);
     cancel_next(all);
   });
 }

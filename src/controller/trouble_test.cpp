@@ -66,5 +66,32 @@ TEST(FullDisk, IsSaidWhereItWasPlainUp) {
   EXPECT_EQ(status().find("read-only"), std::string::npos) << status();
 }
 
+// One that is refused names the cause; how many others stay as they are is counted, whichever batch they stood in.
+TEST(ReadOnly, ACancelOfManySaysHowManyWereNotTried) {
+  TestServer server;
+  const std::string held = R"({"spec":{"hold":true,"groups":[{"launch":"nothing"}]}})";
+  std::string many = "[" + held;
+  for (int i = 1; i < 1'500; ++i) many += "," + held;
+  ASSERT_EQ(server.call("POST", "/v1/jobs", many + "]").status, 200);
+  const std::string array =
+      R"({"spec":{"hold":true,"groups":[{"launch":"script"}]},"script":"#!/bin/sh\n","array":{"indices":"0-9"}})";
+  ASSERT_EQ(server.call("POST", "/v1/jobs", array).status, 200);
+  server.log.next = TestLog::Append::kFails;
+  const auto failed = [&](const std::string& ask) {
+    return decode_cancelled_many(server.call("POST", "/v1/jobs/cancel", ask).body)->failed;
+  };
+
+  const auto all = failed(R"({"states":["pending"]})");
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].target, "1");
+  EXPECT_TRUE(all[0].error.message.ends_with("; 1500 more were not tried")) << all[0].error.message;
+  const auto named = failed(R"({"targets":["7","1501_1","1501_2","9999","1501_3"]})");
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_TRUE(named[0].error.message.ends_with("; 4 more were not tried")) << named[0].error.message;
+  const auto one = failed(R"({"targets":["7"]})");
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0].error.message.find("not tried"), std::string::npos) << one[0].error.message;
+}
+
 }  // namespace
 }  // namespace lockstep
