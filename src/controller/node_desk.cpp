@@ -389,7 +389,9 @@ struct NodeDesk::Inner {
     if (info.record == NodeLink::kLost || info.record == NodeLink::kAway) {
       // That was decided while its hello was under way. Only a new hello brings it back, and no fence may move.
       const NodeId node = conn.node;
-      drop_link(link, &info, "declared lost: connect again");
+      drop_link(link, &info,
+                info.record == NodeLink::kLost ? "declared lost: connect again"
+                                               : "its connection was taken for broken: connect again");
       schedule(node, info);
       return;
     }

@@ -518,7 +518,9 @@ TEST_F(DeskTest, WhatIsSaidOfAnEarlierConnectionChangesNothing) {
   ASSERT_TRUE(commit(NodeAway{node("n1").id, node("n1").seen_at}).ok());
   EXPECT_EQ(node("n1").link, NodeLink::kAway);
   renew(2);
-  EXPECT_EQ(take<Refused>(2).size(), 1u) << "it is to say hello again";
+  const auto refused = take<Refused>(2);
+  ASSERT_EQ(refused.size(), 1u) << "it is to say hello again";
+  EXPECT_EQ(refused[0].why, "its connection was taken for broken: connect again");
 }
 
 TEST_F(DeskTest, AReconnectedNodeIsToldWhatItLacksAndWhatItMustStop) {
