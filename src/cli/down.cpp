@@ -56,8 +56,8 @@ Result<Found> find(const std::string& root) {
     return Found{std::move(id), std::nullopt, state.error().message};
   if (is_marked)
     return Found{"", std::nullopt,
-                 format("nothing runs for {0}, and its mark {0}/{1} cannot be read: remove that (rm -r {0}/{1}), and "
-                        "`lockstep up --dir {0}` makes a new one. Jobs and history are not concerned",
+                 format("nothing runs for {0}, but its mark {0}/{1} cannot be read. Remove the mark (rm -r {0}/{1}): "
+                        "the next `lockstep up` or `lockstep down` makes a new one. Jobs and history are not in it",
                         root, kMarkFile)};
   StateDir made = TRY(find_state_dir(root));
   std::string id = made.id;
@@ -77,7 +77,7 @@ Result<void> stop_gone(ClusterDir dir, std::string id) {
 Result<Stopped> stop(ClusterDir dir, bool remove) {
   Found found = TRY(find(dir.root));
   if (found.id.empty() && remove)
-    return denied(found.damage + ", so that `lockstep down --delete` knows what it may remove");
+    return denied("nothing was deleted: " + found.damage);
   dir.id = found.id;
   const auto lock = TRY(lock_cluster(dir, found.state.has_value()));
   const auto conf = dir.load();

@@ -241,8 +241,8 @@ Result<ClusterLock> lock_cluster(const ClusterDir& dir, bool is_marked) {
       fprintf(stderr, "lockstep: waiting for another `lockstep up` or `lockstep down` of %s\n", dir.root.c_str());
     usleep(10'000);
   }
-  struct stat locked {
-  }, there{};
+  struct stat locked {};
+  struct stat there {};
   const bool is_same = fstat(lock.fd, &locked) == 0 && lstat(dir.root.c_str(), &there) == 0 &&
                        there.st_dev == locked.st_dev && there.st_ino == locked.st_ino;
   if (!is_same || (is_marked && access(dir.file(kMarkFile).c_str(), F_OK) != 0))

@@ -282,12 +282,16 @@ Result<StateDir> ready(Folder folder, std::string id) {
   return dir;
 }
 
+// Who takes a directory holds its lock for as long as a mark takes to reach the disk: seconds on a slow one. An `up` or
+// `down` holds it for a minute and longer, which is told instead of waited for.
+constexpr int kLockPatienceMs = 10'000;
+
 bool locks(const Folder& folder) {
-  constexpr int kTries = 500;
-  for (int tries = 0; tries < kTries; ++tries) {
+  constexpr int kTryAgainMs = 20;
+  for (int waited = 0; waited < kLockPatienceMs; waited += kTryAgainMs) {
     if (::flock(folder.fd(), LOCK_EX | LOCK_NB) == 0)
       return true;
-    ::usleep(20'000);
+    ::usleep(kTryAgainMs * 1000);
   }
   return false;
 }
