@@ -20,6 +20,12 @@ std::vector<std::string> words(std::string_view text) {
   return out;
 }
 
+std::size_t bytes_of(const std::vector<Ref<Step>>& steps) {
+  std::size_t bytes = 0;
+  for (const Ref<Step>& step : steps) bytes += stored_bytes_at_most(step).bytes;
+  return bytes;
+}
+
 bool job_started(const Job& job) {
   if (is_final(job.state) || job.state == JobState::kRunning || job.state == JobState::kCompleting ||
       job.state == JobState::kSuspended)
@@ -118,9 +124,7 @@ void Api::get_job(Visit visit) {
   const Tables& tables = world_.view.tables();
   auto steps = tables.steps_of(job->id);
   auto tasks = tables.tasks_of(job->id);
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < std::min(steps.size(), kFewDetails); ++i) bytes += stored_bytes_at_most(steps[i]).bytes;
-  if (steps.size() <= kFewDetails && tasks.size() <= kFewDetails && bytes < kPieceBytes)
+  if (steps.size() <= kFewDetails && tasks.size() <= kFewDetails && bytes_of(steps) < kPieceBytes)
     return visit.answer(job_detail(visit.viewer(), *job));
   JobDetail detail;
   detail.job = shown_to(visit.viewer(), tables.jobs.at(job->id));
