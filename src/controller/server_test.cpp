@@ -143,6 +143,17 @@ class ServerTest : public ::testing::Test {
     loop.until([&] { return out.told<Welcome>() != nullptr; });
     return out;
   }
+  // Job 1 holds the node and runs nothing: what is asked for is a step in it.
+  StepRequest step_in_a_job_on(Agent& node) {
+    const std::string job = R"({"spec":{"name":"a","groups":[{"launch":"nothing"}]}})";
+    EXPECT_EQ(call("POST", "/v1/jobs", job).status, 200);
+    loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
+    StepRequest ask;
+    ask.job = JobId{1};
+    ask.spec.argv = {"true"};
+    ask.spec.tasks = 1;
+    return ask;
+  }
 
   TestLoop loop;
   TestLog log;
@@ -413,13 +424,7 @@ TEST_F(ServerTest, AJobGoesToItsNodeAndItsReportsComeBack) {
 
 TEST_F(ServerTest, AStepNobodyWaitsForIsCancelled) {
   Agent node = join("n1");
-  const std::string job = R"({"spec":{"name":"a","groups":[{"launch":"nothing"}]}})";
-  ASSERT_EQ(call("POST", "/v1/jobs", job).status, 200);
-  loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
-  StepRequest ask;
-  ask.job = JobId{1};
-  ask.spec.argv = {"true"};
-  ask.spec.tasks = 1;
+  StepRequest ask = step_in_a_job_on(node);
   const auto first = send("POST", "/v1/jobs/1/steps?wait=started", encode(ask));
   loop.until([&] { return first->done(); });
   const auto second = send("POST", "/v1/jobs/1/steps?wait=started", encode(ask));
@@ -444,12 +449,7 @@ TEST_F(ServerTest, AFirstStepNamesNoRequestOfItsOwn) {
 
 TEST_F(ServerTest, AJobIsShownWithAllItsStepsHoweverLongTheyAre) {
   Agent node = join("n1");
-  const std::string job = R"({"spec":{"name":"a","groups":[{"launch":"nothing"}]}})";
-  ASSERT_EQ(call("POST", "/v1/jobs", job).status, 200);
-  loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
-  StepRequest ask;
-  ask.job = JobId{1};
-  ask.spec.tasks = 1;
+  StepRequest ask = step_in_a_job_on(node);
   for (char c : {'a', 'b', 'c'}) {
     ask.spec.argv = {"true", std::string(300'000, c)};
     ASSERT_EQ(call("POST", "/v1/jobs/1/steps", encode(ask)).status, 200);
@@ -462,13 +462,7 @@ TEST_F(ServerTest, AJobIsShownWithAllItsStepsHoweverLongTheyAre) {
 // Each brings nothing new to keep; the second to arrive found no note of what was on the way, and the I/O thread spun.
 TEST_F(ServerTest, StepsWithAnEnvironmentThatIsStoredAlreadyMayArriveTogether) {
   Agent node = join("n1");
-  const std::string job = R"({"spec":{"name":"a","groups":[{"launch":"nothing"}]}})";
-  ASSERT_EQ(call("POST", "/v1/jobs", job).status, 200);
-  loop.until([&] { return node.told<LaunchAttempt>() != nullptr; });
-  StepRequest ask;
-  ask.job = JobId{1};
-  ask.spec.argv = {"true"};
-  ask.spec.tasks = 1;
+  StepRequest ask = step_in_a_job_on(node);
   ask.environment = std::string("A=1\0", 4);
   ASSERT_EQ(call("POST", "/v1/jobs/1/steps", encode(ask)).status, 200);
   const auto one = send("POST", "/v1/jobs/1/steps", encode(ask));
