@@ -6,10 +6,11 @@
 #include <exception>
 #include <map>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/mutant.h"
 #include "base/text.h"
+#include "controller/entry_pieces.h"
+#include "controller/log_upkeep.h"
 #include "controller/poison.h"
 #include "controller/quarantine.h"
 #include "wire/entry_stream.h"
@@ -19,17 +20,10 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kDocumentBytes = kEntryBytesMax - (64 << 10);  // ended there: most then are one entry
-constexpr std::size_t kSnapshotDocumentBytes = 128 << 10;            // short enough for caches while it is read
 constexpr std::size_t kReadPage = 256;                               // entries per read while loading
-constexpr std::size_t kKnownBlobsMax = 20'000;                       // ids remembered as stored already
 constexpr std::size_t kBatchBytes = 2 << 20;                         // of records that are made in one batch
 constexpr Duration kTellCost = millis(20);                           // commands that cost more are named to who watches
 constexpr Duration kLookAtCpu = millis(1);
-constexpr std::uint64_t kTrimStep = 512;      // entries that must be gained before the log is trimmed between snapshots
-constexpr std::size_t kTrimBytes = 16 << 20;  // of entries that go at once: the next batch takes the next ones
-constexpr std::size_t kUnknownBytes = 16 << 10;  // of an entry that another life wrote
-constexpr std::size_t kEntryCost = 4 << 10;      // what a small entry's row counts for
-constexpr std::size_t kMarkAtOnce = 4096;        // jobs and steps that a sweep looks at in one turn
 
 // What still goes through first when the log is in trouble: work that ends, and the fate of nodes.
 bool goes_first(const Command& command) {
@@ -99,38 +93,6 @@ class FewVersions {
   std::size_t cluster_ = kNone;
 };
 
-// Hands out the pieces of one document after the other, in order, with the number of the last change up to there.
-template <class Take>
-void write_pieces(Instant at, std::span<const Change> changes, const std::vector<Event>& events,
-                  std::size_t document_bytes, LongValues& apart, Take take) {
-  Seq last = 0;
-  const auto hand_out = [&](std::string document) {
-    // Planted: a record that no entry holds goes whole.
-    auto pieces = mutant(Mutant::kOversizeAccepted) ? std::vector{std::move(document)}
-                                                    : cut_document(std::move(document), kEntryBytesMax);
-    for (auto& piece : pieces) take(std::move(piece), last);
-  };
-  EntryWriter writer(at, &apart);
-  for (const Change& change : changes) {
-    if (writer.bytes() >= document_bytes)
-      hand_out(writer.finish());
-    writer.add(change);
-    last = change.seq;
-  }
-  hand_out(writer.finish(events, kEntryBytesMax));
-}
-
-// Where the long values of a job lie that records of it share.
-void add_places(const Job& job, std::unordered_set<const void*>& out) {
-  const JobSpec& spec = *job.spec;
-  out.insert({&spec.groups.get(), &spec.options.get(), &spec.labels.get(), &spec.comment.get(),
-              &spec.dependencies.get(), &spec.partitions.get()});
-  if (job.first_step)
-    out.insert(job.first_step.get());
-  if (job.allocation)
-    out.insert(job.allocation.get());
-}
-
 // The cause stands last: front ends put "for job 5" behind it.
 Error read_only_error(const std::string& cause) {
   const bool full = cause.find("disk is full") != std::string::npos;
@@ -160,18 +122,11 @@ struct Engine::Inner {
   std::vector<Reader> readers;
   Aside aside;
   Watch watch;
-  bool drafting = false;  // a snapshot is being encoded, or stored, or what it makes needless goes
-  std::unordered_set<std::string> known_blobs;
   LongValues apart;
+  LogUpkeep upkeep;
   std::uint64_t last_index = 0;
-  std::uint64_t snapshot_index = 0;
-  std::uint64_t loaded_snapshot = 0;  // the snapshot's index when the log was read
-  std::size_t batch_bytes = 0;        // of what the batch that is being made brings
-  std::size_t tail_bytes = 0;         // of entries and blobs that came since the last snapshot was begun
-  std::uint64_t trimmed = 0;
-  std::uint64_t trim_floor = 0;
-  std::map<std::uint64_t, std::size_t> entry_bytes;  // of entries that are there, by index
-  Seq previous_seq = 0;                              // before the last batch
+  std::size_t batch_bytes = 0;  // of what the batch that is being made brings
+  Seq previous_seq = 0;         // before the last batch
   Instant clock;
   Instant retry_at;  // while read-only
   bool read_only = false;
@@ -183,7 +138,8 @@ struct Engine::Inner {
         settings(std::move(s)),
         state(settings.core),
         apart(
-            settings.sha256_hex, [&l](const BlobId& id) { return l.blob(id); }, settings.long_value) {}
+            settings.sha256_hex, [&l](const BlobId& id) { return l.blob(id); }, settings.long_value),
+        upkeep(l, apart, {settings.snapshot_every, settings.snapshot_bytes}) {}
 
   void publish(Batch batch) {
     if (readers.empty())
@@ -238,14 +194,8 @@ struct Engine::Inner {
     state = std::move(fresh);
     apart.settle(index);
     const auto oldest = TRY(log.read(1, 1));
-    trimmed = oldest.empty() ? index : oldest.front().index - 1;
-    loaded_snapshot = snapshot_index = snapshot.index;
+    upkeep.loaded(snapshot.index, oldest.empty() ? index : oldest.front().index - 1, std::move(tail));
     last_index = index;
-    tail_bytes = 0;
-    for (const auto& [at_index, bytes] : tail) tail_bytes += bytes;
-    entry_bytes = std::move(tail);
-    known_blobs.clear();
-    give_up_upkeep();
     previous_seq = state.tables().seq;
     clock = std::max(clock, at);
     if (state.tables().cluster)
@@ -278,36 +228,18 @@ struct Engine::Inner {
     return out;
   }
 
-  struct Draft {
-    std::uint64_t index = 0;
-    Instant at;
-    std::vector<Change> records;
-    std::unique_ptr<LongValues> apart;
-    std::vector<std::string> chunks;
-
-    void encode() {
-      write_pieces(at, records, {}, kSnapshotDocumentBytes, *apart,
-                   [this](std::string bytes, Seq) { chunks.push_back(std::move(bytes)); });
-      records = {};
-    }
-  };
-
-  std::shared_ptr<Draft> storing;  // encoded; its first stored_chunks are in the log
-  std::size_t stored_chunks = 0;
-  bool more_upkeep = false;  // the last turn left some
-
   void begin_snapshot() {
-    auto draft = std::make_shared<Draft>();
-    draft->index = last_index;
-    draft->at = clock;
-    draft->records = records();
-    draft->apart = apart.frozen();
+    auto now_there = records();
     if (mutant(Mutant::kSnapshotStale))
-      std::erase_if(draft->records, [&](const Change& c) { return c.seq > previous_seq; });
-    drafting = true;
-    tail_bytes = 0;
+      std::erase_if(now_there, [&](const Change& c) { return c.seq > previous_seq; });
+    const auto draft = upkeep.draft(last_index, clock, std::move(now_there));
     const auto encode = [draft] { draft->encode(); };
-    const auto store = [this, draft] { store_snapshot(draft); };
+    const auto store = [this, draft] {
+      if (trusted)
+        upkeep.store(draft);
+      else
+        upkeep.drop_draft();
+    };
     if (aside) {
       aside(encode, store);
     } else {
@@ -316,169 +248,9 @@ struct Engine::Inner {
     }
   }
 
-  // --- upkeep: what a snapshot is followed by. Each call does what one turn has time for. ---
-
-  enum class Piece : unsigned char { kThrough, kMore, kFailed };
-
-  void upkeep() {
-    if (!trusted)
-      return;
-    Piece left = store_piece();
-    if (left == Piece::kThrough)
-      left = trim_piece();
-    if (left == Piece::kThrough)
-      left = sweep_piece();
-    more_upkeep = left == Piece::kMore;
-  }
-
-  // The state was read back: what was begun rests on another one.
-  void give_up_upkeep() {
-    if (storing || sweep)
-      drafting = false;
-    storing = nullptr;
-    sweep.reset();
-    more_upkeep = false;
-  }
-
-  // Meanwhile the log may have grown: what follows the snapshot is read behind it.
-  void store_snapshot(std::shared_ptr<Draft> draft) {
-    drafting = trusted;
-    if (!trusted)
-      return;
-    storing = std::move(draft);
-    stored_chunks = 0;
-    more_upkeep = true;
-  }
-
-  Piece store_piece() {
-    if (!storing)
-      return Piece::kThrough;
-    const auto& chunks = storing->chunks;
-    const std::size_t count = part_length(chunks, stored_chunks);
-    const bool last = stored_chunks + count == chunks.size();
-    // A snapshot that cannot be written costs only a longer tail.
-    if (!log.write_snapshot({.index = storing->index,
-                             .first = stored_chunks,
-                             .chunks = std::span(chunks).subspan(stored_chunks, count),
-                             .last = last})
-             .ok()) {
-      storing = nullptr;
-      drafting = false;
-      return Piece::kFailed;
-    }
-    stored_chunks += count;
-    if (!last)
-      return Piece::kMore;
-    snapshot_index = storing->index;
-    apart.settle_snapshot(*storing->apart, storing->index);
-    storing = nullptr;
-    sweep.emplace();
-    return Piece::kThrough;
-  }
-
-  // Which blobs are still named. While the records are looked at, and while blobs go, others are stored: known_blobs
-  // has those. No snapshot is drafted meanwhile: it would name what was needed when it was begun.
-  struct Sweep {
-    bool begun = false;
-    bool marked = false;
-    JobId next_job;
-    StepKey next_step;
-    std::unordered_set<std::string> used;
-    std::unordered_set<const void*> held;
-    BlobId next_blob;
-  };
-  std::optional<Sweep> sweep;
-
-  Piece sweep_piece() {
-    if (!sweep)
-      return Piece::kThrough;
-    if (!sweep->begun) {
-      // Entries before the snapshot that was loaded may name long values that nothing here knows of. History reads
-      // them.
-      if (trim_floor < loaded_snapshot)
-        return end_sweep(Piece::kThrough);
-      sweep->begun = true;
-      known_blobs.clear();
-    }
-    if (!sweep->marked) {
-      if (!mark_some())
-        return Piece::kMore;
-      sweep->marked = true;
-      apart.sweep(sweep->held, mutant(Mutant::kLongValueForgotten) ? UINT64_MAX : trimmed);
-      sweep->held = {};
-    }
-    auto next = log.sweep_blobs(sweep->next_blob, [&](const BlobId& id) {
-      return sweep->used.contains(id) || known_blobs.contains(id) || apart.has(id);
-    });
-    if (!next.ok())
-      return end_sweep(Piece::kFailed);
-    if (next->empty())
-      return end_sweep(Piece::kThrough);
-    sweep->next_blob = std::move(*next);
-    return Piece::kMore;
-  }
-
-  Piece end_sweep(Piece how) {
-    sweep.reset();
-    drafting = false;
-    return how;
-  }
-
-  // True when every record has been looked at.
-  bool mark_some() {
-    std::size_t left = kMarkAtOnce;
-    const auto& jobs = state.tables().jobs;
-    for (auto at = jobs.lower_bound(sweep->next_job); at != jobs.end(); ++at) {
-      if (left-- == 0)
-        return false;
-      const auto& [id, job] = *at;
-      sweep->next_job = JobId(id.value + 1);
-      if (!job->spec)
-        continue;
-      sweep->used.insert(job->spec->script);
-      sweep->used.insert(job->spec->environment);
-      if (job->first_step)
-        sweep->used.insert(job->first_step->environment);
-      if (!apart.empty())
-        add_places(*job, sweep->held);
-    }
-    const auto& steps = state.tables().steps;
-    for (auto at = steps.lower_bound(sweep->next_step); at != steps.end(); ++at) {
-      sweep->next_step = at->first;
-      if (left-- == 0)
-        return false;
-      if (const auto& step = at->second; step->spec) {
-        sweep->used.insert(step->spec->environment);
-        sweep->held.insert({step->spec.get(), &step->places.get()});
-      }
-    }
-    return true;
-  }
-
-  Piece trim_piece() {
-    std::uint64_t target = std::min(snapshot_index, trim_floor);
-    if (mutant(Mutant::kTrimBehindReader))
-      target = snapshot_index;
-    if (target < trimmed + kTrimStep && (target <= trimmed || target != snapshot_index))
-      return Piece::kThrough;
-    const std::uint64_t upto = piece(target);
-    if (!log.trim(upto).ok())
-      return Piece::kFailed;
-    trimmed = upto;
-    entry_bytes.erase(entry_bytes.begin(), entry_bytes.upper_bound(upto));
-    return upto < target ? Piece::kMore : Piece::kThrough;
-  }
-
-  // As far as one transaction goes.
-  std::uint64_t piece(std::uint64_t upto) const {
-    std::size_t bytes = 0;
-    for (std::uint64_t index = trimmed + 1; index < upto; ++index) {
-      const auto known = entry_bytes.find(index);
-      bytes += known == entry_bytes.end() ? kUnknownBytes : std::max(known->second, kEntryCost);
-      if (bytes >= kTrimBytes)
-        return index;
-    }
-    return upto;
+  void upkeep_turn() {
+    if (trusted)
+      upkeep.turn(state.tables());
   }
 
   void refuse(std::vector<Item>& items, const Error& why) {
@@ -622,15 +394,8 @@ struct Engine::Inner {
       }
       last_index = entries.back().index;
       apart.settle(last_index);
-      for (const LogEntry& entry : entries) {
-        tail_bytes += entry.bytes.size();
-        entry_bytes.emplace_hint(entry_bytes.end(), entry.index, entry.bytes.size());
-      }
-      for (const Blob& blob : blobs) tail_bytes += blob.bytes.size();
+      upkeep.appended(entries, std::move(blobs));
       previous_seq = seq_before;
-      if (known_blobs.size() > kKnownBlobsMax && !sweep)
-        known_blobs.clear();
-      for (auto& blob : blobs) known_blobs.insert(std::move(blob.id));
       read_only = false;
     }
     batch.index = last_index;
@@ -643,9 +408,9 @@ struct Engine::Inner {
       answer(items, answers);
     if (quarantine)
       quarantine->survived(alone);
-    if (!drafting && (last_index >= snapshot_index + settings.snapshot_every || tail_bytes >= settings.snapshot_bytes))
+    if (upkeep.snapshot_due(last_index))
       begin_snapshot();
-    upkeep();
+    upkeep_turn();
   }
 
   // Applies items until they took long enough; what is left goes back to the front of the queue, where it came from.
@@ -710,7 +475,7 @@ struct Engine::Inner {
     std::move(o.events.begin(), o.events.end(), std::back_inserter(batch.events));
     std::move(o.actions.begin(), o.actions.end(), std::back_inserter(batch.actions));
     for (auto& blob : item.blobs)
-      if (!known_blobs.contains(blob.id) &&
+      if (!upkeep.knows(blob.id) &&
           std::none_of(blobs.begin(), blobs.end(), [&](const Blob& b) { return b.id == blob.id; }))
         blobs.push_back(std::move(blob));
     rest = o.rest;
@@ -798,8 +563,8 @@ std::vector<std::string> Engine::quarantined() const {
 void Engine::teach(std::span<const PastRun> runs) { inner_->state.teach(runs); }
 bool Engine::has_work() const { return !inner_->queue.empty(); }
 void Engine::run_batch(Instant now) { inner_->run(now); }
-bool Engine::has_upkeep() const { return inner_->more_upkeep && inner_->trusted && !inner_->read_only; }
-void Engine::upkeep() { inner_->upkeep(); }
+bool Engine::has_upkeep() const { return inner_->upkeep.has_more() && inner_->trusted && !inner_->read_only; }
+void Engine::upkeep() { inner_->upkeep_turn(); }
 void Engine::set_watch(Watch watch) { inner_->watch = std::move(watch); }
 void Engine::set_aside(Aside aside) { inner_->aside = std::move(aside); }
 void Engine::add_reader(Reader reader) { inner_->readers.push_back(std::move(reader)); }
@@ -816,9 +581,9 @@ Instant Engine::clock() const { return inner_->clock; }
 std::uint64_t Engine::last_index() const { return inner_->last_index; }
 
 void Engine::set_trim_floor(std::uint64_t index) {
-  inner_->trim_floor = std::max(inner_->trim_floor, index);
-  if (!inner_->more_upkeep)  // else the next turn goes on
-    inner_->upkeep();
+  inner_->upkeep.raise_floor(index);
+  if (!inner_->upkeep.has_more())  // else the next turn goes on
+    inner_->upkeep_turn();
 }
 
 }  // namespace lockstep

@@ -80,38 +80,36 @@ class IdentityTest : public ::testing::Test {
   LiveView view{{}};
 };
 
-using Kind = Who::Kind;
-
 TEST_F(IdentityTest, OnTheControllersSocketTheKernelSaysWhoItIs) {
   EXPECT_TRUE(on_socket(0).caller.admin);
   EXPECT_FALSE(on_socket(kAnnUid).caller.admin);
   EXPECT_TRUE(on_socket(kAnnUid, kAnnUid).caller.admin);  // whose controller it is
   EXPECT_TRUE(on_socket(kAdmin).caller.admin);
-  EXPECT_EQ(on_socket(kStranger).kind, Kind::kNewUser);
+  EXPECT_EQ(on_socket(kStranger).kind, Who::Kind::kNewUser);
   EXPECT_FALSE(on_socket(kStranger).caller.admin);
   for (const std::uint32_t uid : {0u, kAnnUid, kAdmin, kStranger}) EXPECT_FALSE(on_socket(uid).only_on);
 }
 
 TEST_F(IdentityTest, ACertificateAloneSpeaksForNobody) {
-  EXPECT_EQ(identify({}, view, 0, now).kind, Kind::kNobody);
+  EXPECT_EQ(identify({}, view, 0, now).kind, Who::Kind::kNobody);
   for (const char* role : {"compute", "broker:local", "admin", "controller"}) {
     Peer peer;
     peer.how = Peer::How::kCertificate;
     peer.certificate_role = role;
     peer.certificate_name = "node:n1";
-    EXPECT_EQ(identify(peer, view, 0, now).kind, Kind::kAgent) << role;
+    EXPECT_EQ(identify(peer, view, 0, now).kind, Who::Kind::kAgent) << role;
     peer.certificate_name = "somebody";
-    EXPECT_EQ(identify(peer, view, 0, now).kind, Kind::kNobody) << role;
+    EXPECT_EQ(identify(peer, view, 0, now).kind, Who::Kind::kNobody) << role;
   }
 }
 
 TEST_F(IdentityTest, AComputeNodeSpeaksForOwnersOnlyAndNeverAsAdministrator) {
   EXPECT_EQ(from("n1", kAnnUid).caller.user, UserId{2});
   EXPECT_FALSE(from("n1", kAnnUid).only_on);
-  EXPECT_EQ(from("n1", kStranger).kind, Kind::kRefused);
-  EXPECT_EQ(from("gone", kAnnUid).kind, Kind::kRefused);
+  EXPECT_EQ(from("n1", kStranger).kind, Who::Kind::kRefused);
+  EXPECT_EQ(from("gone", kAnnUid).kind, Who::Kind::kRefused);
 
-  EXPECT_EQ(from("n1", kAdmin).kind, Kind::kUser);
+  EXPECT_EQ(from("n1", kAdmin).kind, Who::Kind::kUser);
   EXPECT_FALSE(from("n1", kAdmin).caller.admin);
   EXPECT_FALSE(from("n1", 0).caller.admin);
   EXPECT_EQ(from("n1", 0).only_on, NodeId{1});
@@ -120,37 +118,37 @@ TEST_F(IdentityTest, AComputeNodeSpeaksForOwnersOnlyAndNeverAsAdministrator) {
   EXPECT_TRUE(from("trusted", 0).caller.admin);
   EXPECT_FALSE(from("trusted", 0).only_on);
   EXPECT_FALSE(from("trusted", kAnnUid).caller.admin);
-  EXPECT_EQ(from("trusted", kStranger).kind, Kind::kRefused);
+  EXPECT_EQ(from("trusted", kStranger).kind, Who::Kind::kRefused);
 }
 
 TEST_F(IdentityTest, AComputeNodeSpeaksForNobodyWhoseJobHasEnded) {
   put_job(21, 2, 1, JobState::kCompleting);
-  EXPECT_EQ(from("n1", kAnnUid).kind, Kind::kUser);  // its processes may still have a word to say
+  EXPECT_EQ(from("n1", kAnnUid).kind, Who::Kind::kUser);  // its processes may still have a word to say
   now = now + minutes(2);
-  EXPECT_EQ(from("n1", kAnnUid).kind, Kind::kRefused);  // though the node does not confirm that they are gone
+  EXPECT_EQ(from("n1", kAnnUid).kind, Who::Kind::kRefused);  // though the node does not confirm that they are gone
   put_job(21, 2, 1, JobState::kCompleting);
-  EXPECT_EQ(from("n1", kAnnUid).kind, Kind::kRefused);  // and the end is not told anew
+  EXPECT_EQ(from("n1", kAnnUid).kind, Who::Kind::kRefused);  // and the end is not told anew
   put_job(21, 2, 1, JobState::kCompleted);
-  EXPECT_EQ(from("n1", kAnnUid).kind, Kind::kRefused);
-  EXPECT_EQ(from("trusted", kAnnUid).kind, Kind::kUser);
+  EXPECT_EQ(from("n1", kAnnUid).kind, Who::Kind::kRefused);
+  EXPECT_EQ(from("trusted", kAnnUid).kind, Who::Kind::kUser);
 }
 
 TEST_F(IdentityTest, APartThatHasStoppedIsNoReasonToSpeak) {
   put_job(21, 2, 1, JobState::kRunning, MemberState::kStopped);
-  EXPECT_EQ(from("n1", kAnnUid).kind, Kind::kRefused);
+  EXPECT_EQ(from("n1", kAnnUid).kind, Who::Kind::kRefused);
   EXPECT_FALSE(view.holds(JobId{21}, NodeId{1}));
 }
 
 TEST_F(IdentityTest, ABrokerSpeaksForItsUsersButNotForRoot) {
-  EXPECT_EQ(from("n1", 0, "local").kind, Kind::kRefused);
-  EXPECT_EQ(from("n1", 0, "elsewhere").kind, Kind::kRefused);
+  EXPECT_EQ(from("n1", 0, "local").kind, Who::Kind::kRefused);
+  EXPECT_EQ(from("n1", 0, "elsewhere").kind, Who::Kind::kRefused);
   EXPECT_TRUE(from("trusted", 0, "local").caller.admin);
   EXPECT_EQ(from("n1", kAnnUid, "local").caller.user, UserId{2});
   EXPECT_FALSE(from("n1", kAdmin, "local").caller.admin);
   EXPECT_TRUE(from("trusted", kAdmin, "local").caller.admin);
 
   const Who stranger = from("n1", kStranger, "elsewhere");
-  EXPECT_EQ(stranger.kind, Kind::kNewUser);
+  EXPECT_EQ(stranger.kind, Who::Kind::kNewUser);
   EXPECT_EQ(stranger.user.meta.name, "elsewhere-uid1002");
   EXPECT_EQ(stranger.user.realm, "elsewhere");
   EXPECT_FALSE(stranger.caller.admin);
