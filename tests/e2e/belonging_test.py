@@ -1,0 +1,102 @@
+"""What belongs to which cluster and to which node: bridges, keys, files below a cluster's folders."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from cluster import Cluster, eventually
+
+
+class WhatBelongsToWhom(unittest.TestCase):
+    def setUp(self):
+        self.c = Cluster(nodes=2, gpus=None, cpus=4)
+        self.addCleanup(self.c.down)
+        self.c.up()
+        with open(os.path.join(self.c.dir, "cluster.conf")) as f:
+            self.bridge = re.search(r"^bridge=(\w+)", f.read(), re.M).group(1)
+
+    def lockstep(self, *argv):
+        return self.c.run("lockstep", *argv, timeout=120)
+
+    def ip(self, *argv):
+        return subprocess.run(["ip", *argv], capture_output=True, text=True)
+
+    def test_a_copy_of_a_stopped_cluster_has_a_network_of_its_own(self):
+        self.c.ok("lockstep", "down", "--dir", self.c.dir)
+        copy = self.c.dir + "-copy"
+        subprocess.run(["cp", "-a", self.c.dir, copy], check=True)
+        self.c.up()
+        self.assertEqual(self.lockstep("down", "--dir", copy).returncode, 0, "nothing of the copy runs")
+        self.assertEqual(self.ip("link", "show", self.bridge).returncode, 0, "the original's bridge was removed")
+        self.assertEqual(self.c.wait(self.c.wrap("true", "-N2")), "COMPLETED")
+        try:
+            started = self.lockstep("up", "--dir", copy)
+            self.assertEqual(started.returncode, 0, started.stderr)
+            self.assertIn("is another cluster's", started.stderr)
+            self.assertEqual(self.c.wait(self.c.wrap("true", "-N2")), "COMPLETED")
+            self.assertEqual(self.lockstep("status", "--dir", copy).returncode, 0)
+        finally:
+            self.lockstep("down", "--dir", copy, "--delete")
+        self.assertEqual(self.ip("link", "show", self.bridge).returncode, 0)
+        self.assertEqual(self.c.wait(self.c.wrap("true", "-N2")), "COMPLETED")
+
+    def test_up_plugs_missing_cables_in_again(self):
+        job = self.c.wrap("sleep 100", "-N2")
+        self.c.wait(job, "RUNNING")
+        for cut in (["link", "del", self.bridge + "n0"], ["link", "del", self.bridge],
+                    ["link", "set", self.bridge + "n1", "nomaster"], ["link", "set", self.bridge, "down"],
+                    ["addr", "flush", "dev", self.bridge]):
+            with self.subTest(cut=cut):
+                done = self.ip(*cut)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.c.ok("lockstep", "up", "--dir", self.c.dir, timeout=120)
+                out = self.c.ok("srun", "-N2", "hostname", timeout=60).split()
+                self.assertEqual(sorted(out), ["n1", "n2"])
+        self.assertEqual(self.c.state(job), "RUNNING")
+        self.c.ok("lockstep", "down", "--dir", self.c.dir)
+        self.assertNotIn(self.bridge, self.ip("-o", "link").stdout)
+
+    def test_a_takeover_of_a_node_by_a_copied_key_is_named(self):
+        """The machine of n2 starts an agent with n1's key."""
+        stolen = os.path.join(self.c.home, "stolen")
+        shutil.copytree(os.path.join(self.c.dir, "nodes", "n1", "pki"), stolen)
+        with open(os.path.join(self.c.dir, "nodes", "n1", "agent.json")) as f:
+            settings = json.load(f)
+        for name in ("ca", "certificate", "key"):
+            settings[name] = os.path.join(stolen, os.path.basename(settings[name]))
+        settings.update(state_dir=os.path.join(stolen, "state"), run_dir=os.path.join(stolen, "run"),
+                        socket=os.path.join(stolen, "api.sock"), address="", peer_port=0)
+        path = os.path.join(stolen, "agent.json")
+        with open(path, "w") as f:
+            json.dump(settings, f)
+        os.chmod(path, 0o600)
+        addresses = {n["name"]: n["address"] for n in self.c.status()["nodes"]}
+        thief = subprocess.Popen(["nsenter", "--target", str(self.c.node("n2")["pid"]), "--net", "lockstep-agent",
+                                  "--settings", path], env=self.c.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            told = eventually(lambda: [line for line in self.lockstep("status", "--dir", self.c.dir).stdout.splitlines()
+                                       if "has taken over from" in line], 30, "a notice")
+            self.assertIn(addresses["n1"], told[0])
+            self.assertIn(addresses["n2"], told[0])
+            self.assertIn("lockstep node revoke n1", told[0])
+            self.assertIn("has taken over from", self.c.log_tail(100))
+        finally:
+            thief.kill()
+            thief.wait()
+
+    def test_delete_leaves_what_lies_below_its_folders(self):
+        mine = os.path.join(self.c.dir, "nodes", "n1", "results.txt")
+        with open(mine, "w") as f:
+            f.write("mine")
+        said = self.c.ok("lockstep", "down", "--delete", "--dir", self.c.dir)
+        self.assertIn("nodes/n1/results.txt", said)
+        with open(mine) as f:
+            self.assertEqual(f.read(), "mine")
+        self.assertEqual(sorted(os.listdir(self.c.dir)), ["lockstep.dir", "lockstep.id", "nodes"])
+        self.assertEqual(os.listdir(os.path.join(self.c.dir, "nodes")), ["n1"])
+
+
+if __name__ == "__main__":
+    unittest.main()
