@@ -48,6 +48,7 @@ struct ApiPowers {
   std::function<Result<SignedCertificate>(const std::string& csr, const std::string& name, const std::string& role)>
       sign;
   std::string ca_pem, ca_fingerprint;
+  std::function<std::string()> ca_notice;         // for `lockstep status`, asked each time; "" and unset: nothing
   AccountBook::Lookup account = look_up_account;  // the machine's user database
   std::function<std::uint64_t()> free_bytes;      // of the disk under the log; unset: as many as anybody wants
 };

@@ -82,6 +82,8 @@ void Api::status(Visit visit) {
   status.seq = tables.seq;
   if (notices_)
     status.notices = notices_();
+  if (std::string notice = powers_.ca_notice ? powers_.ca_notice() : std::string(); !notice.empty())
+    status.notices.push_back(std::move(notice));
   if (read_only_)
     status.notices.insert(status.notices.begin(), "read-only: " + trouble_);
   if (visit.caller.admin)

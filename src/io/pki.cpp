@@ -178,6 +178,7 @@ struct ClusterCa::Inner {
   Key key;
   Certificate certificate;
   std::string pem, fingerprint;
+  std::string certificate_file, key_file;  // what the two held when they were opened
 
   Result<Certificate> make(EVP_PKEY* public_key, const CertificateAsk& ask) const {
     Certificate made(X509_new());
@@ -262,8 +263,10 @@ Result<std::unique_ptr<ClusterCa>> ClusterCa::open_or_make(const std::string& di
     add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign");
     add_extension(x, x, NID_subject_key_identifier, "hash");
     CHECK(X509_sign(x, inner->key.get(), EVP_sha256()) != 0);
-    TRY(write_file_durably(key_path, key_text(inner->key.get()), 0600));
-    TRY(write_file_durably(certificate_path, certificate_text(x), 0644));
+    inner->key_file = key_text(inner->key.get());
+    inner->certificate_file = certificate_text(x);
+    TRY(write_file_durably(key_path, inner->key_file, 0600));
+    TRY(write_file_durably(certificate_path, inner->certificate_file, 0644));
   } else {
     auto certificate = parse_certificate(*pem);
     inner->key.reset(PEM_read_bio_PrivateKey(reader(*key_pem).get(), nullptr, nullptr, nullptr));
@@ -273,6 +276,8 @@ Result<std::unique_ptr<ClusterCa>> ClusterCa::open_or_make(const std::string& di
           Errc::kCorrupt, format("{} and {} are damaged or do not belong together", certificate_path, key_path), {}};
     }
     inner->certificate = std::move(*certificate);
+    inner->certificate_file = std::move(*pem);
+    inner->key_file = std::move(*key_pem);
   }
   inner->pem = certificate_text(inner->certificate.get());
   inner->fingerprint = der_sha256(inner->certificate.get());
@@ -282,6 +287,10 @@ Result<std::unique_ptr<ClusterCa>> ClusterCa::open_or_make(const std::string& di
 const std::string& ClusterCa::certificate_pem() const { return inner_->pem; }
 std::string ClusterCa::certificate_path() const { return inner_->directory + "/ca.pem"; }
 const std::string& ClusterCa::fingerprint() const { return inner_->fingerprint; }
+bool ClusterCa::is_on_disk() const {
+  const auto pem = read_file(certificate_path()), key_pem = read_file(inner_->directory + "/ca.key");
+  return pem.ok() && key_pem.ok() && *pem == inner_->certificate_file && *key_pem == inner_->key_file;
+}
 
 Result<std::string> ClusterCa::sign(const std::string& request_pem, const CertificateAsk& ask) const {
   if (request_pem.size() > kPemMax)

@@ -57,6 +57,25 @@ TEST(ClusterCa, DamagedOrHalfMissingFilesAreRefusedAndKept) {
   EXPECT_TRUE(ClusterCa::open_or_make(dir.path(), "demo").ok());
 }
 
+TEST(ClusterCa, KnowsWhenItsFilesAreOthers) {
+  TempDir dir, other;
+  (void)ClusterCa::open_or_make(other.path(), "other");
+  for (int start = 0; start < 2; ++start) {  // it was made, and it was read
+    const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+    ASSERT_TRUE(ca.ok());
+    EXPECT_TRUE((*ca)->is_on_disk());
+    for (const std::string name : {"ca.pem", "ca.key"}) {
+      const std::string kept = slurp(dir.file(name));
+      std::ofstream(dir.file(name)) << slurp(other.file(name));
+      EXPECT_FALSE((*ca)->is_on_disk()) << name;
+      std::remove(dir.file(name).c_str());
+      EXPECT_FALSE((*ca)->is_on_disk()) << name;
+      std::ofstream(dir.file(name)) << kept;
+      EXPECT_TRUE((*ca)->is_on_disk()) << name;
+    }
+  }
+}
+
 TEST(ClusterCa, SignsRequestsInItsOwnWords) {
   TempDir dir;
   const auto ca = ClusterCa::open_or_make(dir.path(), "demo");

@@ -158,6 +158,29 @@ class DamagedFiles(unittest.TestCase):
         self.assertEqual(self.c.wait(self.c.wrap("true")), "COMPLETED")
         self.assertEqual(notices(), "")
 
+    def test_an_authority_that_is_changed_under_the_controller_is_told(self):
+        """It is put back after the controller has made another one, and one file of it is exchanged."""
+        self.c.up()
+        notices = lambda: " ".join(line for line in self.lockstep("status").stdout.splitlines() if line.startswith("notice"))
+        shutil.copytree(self.path("pki"), self.path("pki.aside"))
+        shutil.rmtree(self.path("pki"))
+        self.c.kill_controller(hold=False)
+        eventually(self.c.answers, 60, "a controller with a new CA")
+        told = "goes on with the CA of its start"
+        self.assertNotIn(told, notices())
+        self.keep("pki/ca.key")
+        shutil.copy(self.path("pki.aside/ca.key"), self.path("pki/ca.key"))
+        self.assertIn(told, notices())
+        self.put_back("pki/ca.key")
+        self.assertNotIn(told, notices())
+        shutil.rmtree(self.path("pki"))
+        os.rename(self.path("pki.aside"), self.path("pki"))
+        self.assertIn(told, notices())
+        self.c.ok("lockstep", "down", "--dir", self.c.dir)
+        self.c.up()
+        self.assertEqual(notices(), "")
+        self.assertEqual(self.c.wait(self.c.wrap("true")), "COMPLETED")
+
     def test_a_fifo_in_the_place_of_a_file_holds_nobody_up(self):
         """Whatever of ours it is: the cluster is started, or refused with the file's name."""
         self.c.up()

@@ -122,6 +122,16 @@ std::string new_authority_text(const std::string& dir) {
       dir);
 }
 
+// Of files that were put back or replaced under us. That ca.pem is missing the command line says by itself.
+std::string replaced_authority_text(const std::string& dir, const ClusterCa& ca) {
+  if (::access(ca.certificate_path().c_str(), F_OK) != 0 || ca.is_on_disk())
+    return {};
+  return format(
+      "the controller goes on with the CA of its start, and {0}/pki holds another one: ca.pem or ca.key was changed "
+      "since. `lockstep down --dir {0}` and `lockstep up --dir {0}` make it take what is there",
+      dir);
+}
+
 Result<void> run(const DaemonOptions& options) {
   const int signals = block_signals();
   if (signals < 0)
@@ -188,6 +198,7 @@ Result<void> run(const DaemonOptions& options) {
   powers.free_bytes = [&options] { return free_bytes(options.dir); };
   powers.ca_pem = ca->certificate_pem();
   powers.ca_fingerprint = ca->fingerprint();
+  powers.ca_notice = [&options, ca = ca.get()] { return replaced_authority_text(options.dir, *ca); };
 
   settings.engine.core.first_job = std::max<std::uint64_t>(1, log->jobs_given());
   const auto open_controller = [&] {
