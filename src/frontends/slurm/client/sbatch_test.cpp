@@ -250,5 +250,14 @@ TEST_F(Sbatch, ScancelOfAnothersJobFails) {
   EXPECT_EQ(run(scancel_main, cluster, {"scancel", "-Q", "5"}).err, "");
 }
 
+TEST_F(Sbatch, ScancelShowsWhatAReadOnlyClusterSaysOfTheRest) {
+  cluster.answer = [](std::string_view, std::string_view) {
+    return cancelled({{"5", {Errc::kUnavailable, "it is read-only; 2 more were not tried", ""}}});
+  };
+  const auto result = run(scancel_main, cluster, {"scancel", "5", "6", "7"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "scancel: error: Kill job error on job id 5: it is read-only; 2 more were not tried\n");
+}
+
 }  // namespace
 }  // namespace lockstep
