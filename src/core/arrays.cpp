@@ -62,6 +62,12 @@ Job split_off(Txn& txn, const Job& array, std::uint32_t index) {
   return element;
 }
 
+void cut_off(ArrayState& state, const IntervalSet& which) {
+  IntervalSet left = without(state.waiting, which);
+  state.cut_short = state.cut_short || left != state.waiting;
+  state.waiting = std::move(left);
+}
+
 bool throttled(const Txn& txn, JobId array) {
   const ArrayState& state = txn.array(array);
   return state.throttle != 0 && state.running >= state.throttle && !mutant(Mutant::kArrayOverThrottle);

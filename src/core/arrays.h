@@ -13,6 +13,9 @@ IntervalSet without(const IntervalSet& a, const IntervalSet& b);  // what of a i
 // A record, not yet put, for a waiting element; it has left `waiting`.
 Job split_off(Txn& txn, const Job& array, std::uint32_t index);
 
+// These waiting elements leave and have no record.
+void cut_off(ArrayState& state, const IntervalSet& which);
+
 // Whether one more element may run now.
 bool throttled(const Txn& txn, JobId array);
 

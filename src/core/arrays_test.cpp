@@ -83,12 +83,33 @@ TEST(Arrays, CancelSomeThenAll) {
   EXPECT_EQ(w.elements_in(array, JobState::kCancelled), 19u);
 }
 
+TEST(Arrays, ACancelledArrayTellsSomethingOnlyWhereSomeOfItWaited) {
+  World w(1);
+  const JobId whole = w.submit_array(small(), "0-7");
+  w.settle();
+  w.end_script(w.element(whole, 0).id);
+  w.must(CancelJob{{whole, {}}});
+  w.obey();
+  EXPECT_EQ(w.state_of(whole), JobState::kCancelled);
+  EXPECT_FALSE(array_tells(w.job(whole))) << "each of its elements ran";
+
+  const JobId part = w.submit_array(small(), "0-99");
+  w.settle();
+  w.must(CancelJob{{part, IntervalSet(20, 21)}});
+  EXPECT_FALSE(w.job(part).array->cut_short) << "these have records of their own";
+  w.must(CancelJob{{part, {}}});
+  EXPECT_FALSE(array_tells(w.job(part))) << "what still runs of it may yet come back";
+  w.obey();
+  EXPECT_TRUE(array_tells(w.job(part)));
+}
+
 TEST(Arrays, ManyCancelledElementsLeaveNoRecords) {
   World w(1);
   const JobId array = w.submit_array(small(), "0-99999");
   w.must(CancelJob{{array, IntervalSet(10, 99998)}});
   EXPECT_EQ(w.state.tables().jobs.size(), 1u);
   EXPECT_EQ(w.job(array).array->waiting.text(), "0-9,99999");
+  EXPECT_TRUE(w.job(array).array->cut_short);
 }
 
 TEST(Arrays, HeldElementsGetRecords) {

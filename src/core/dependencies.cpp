@@ -198,7 +198,7 @@ void drop_elements(Txn& txn, const Job& array, const IntervalSet& never) {
   if (never.empty())
     return;
   ArrayState& state = txn.edit_array(array.id);
-  state.waiting = without(state.waiting, never);
+  cut_off(state, never);
   state.worst_code = std::max(state.worst_code, 1u);
   txn.event(array, "ElementsCancelled", never.text());
   // Without any record of an element the array's own is what tells its story.

@@ -49,7 +49,7 @@ void cancel_record(Txn& txn, JobId id, UserId by) {
 void cancel_waiting(Txn& txn, const Ref<Job>& array, const IntervalSet& which, UserId by) {
   if (which.size() > kCancelRecordsMax) {
     ArrayState& state = txn.edit_array(array->id);
-    state.waiting = without(state.waiting, which);
+    cut_off(state, which);
     state.worst_code = std::max(state.worst_code, 1u);
     txn.event(*array, "ElementsCancelled", which.text());
     return;
@@ -264,7 +264,8 @@ void end_pending(Txn& txn, const Job& before, JobState state, const std::string&
   if (job.array) {
     // What still runs goes on; the record ends with the last of it.
     job.ending = state;
-    txn.edit_array(job.id).waiting = {};
+    ArrayState& array = txn.edit_array(job.id);
+    cut_off(array, array.waiting);
     if (job.hold == Hold::kArrayThrottle)
       job.hold = Hold::kNone;
     txn.put(std::move(job));

@@ -533,9 +533,7 @@ class History final : public HistoryStore {
 
   Result<void> put_run(const RunKey& key, const RunNews& news, const Tables& tables) {
     const Job& job = *news.latest;
-    // An array's own row stands for its waiting elements; in the end its elements tell the story.
-    if (job.array && job.array->waiting.empty() &&
-        (!is_final(job.state) || job.state == JobState::kCompleted || job.state == JobState::kFailed))
+    if (job.array && !array_tells(job))
       return erase_.bind(1, static_cast<std::int64_t>(key.first.value)).bind(2, key.second).execute();
     RunRow run = run_row(job, tables);
     run.row.attempt = key.second;

@@ -446,6 +446,24 @@ TEST_F(HistoryTest, ArraysShowWaitingAndStartedElements) {
   EXPECT_EQ(query({.jobs = {{JobId{10}, IntervalSet(3, 5)}}, .steps = false}).size(), 0u);
 }
 
+TEST_F(HistoryTest, ACancelledArrayHasARowOnlyWhereSomeOfItNeverHadARecord) {
+  for (const bool cut_short : {false, true}) {
+    Job array = make_job(cut_short ? 20 : 10);
+    auto state = std::make_shared<ArrayState>();
+    state->asked = IntervalSet(0, 2);
+    state->cut_short = cut_short;
+    array.array = state;
+    array.state = JobState::kCancelled;
+    array.ended = at(14);
+    put(array);
+  }
+  store();
+  const auto rows = query({.steps = false});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].job.value, 20u);
+  EXPECT_EQ(rows[0].state, "cancelled");
+}
+
 TEST_F(HistoryTest, TheLatestRunsAreThoseThatEndedByThemselves) {
   for (std::uint64_t id = 1; id <= 5; ++id) {
     Job job = make_job(id, Launch::kNothing);

@@ -20,6 +20,13 @@ bool legal_transition(JobState from, JobState to) {
   }
 }
 
+bool array_tells(const Job& array) {
+  if (!array.array->waiting.empty())
+    return true;
+  return array.array->cut_short && is_final(array.state) && array.state != JobState::kCompleted &&
+         array.state != JobState::kFailed;
+}
+
 bool node_usable(const Node& node) { return node.link == NodeLink::kUp && !node_drained(node); }
 
 void share_parts(JobSpec& spec, const JobSpec& other) {

@@ -265,6 +265,7 @@ struct ArrayState {
   std::uint32_t unfinished = 0;  // elements with a record that have not ended
   std::uint32_t worst_code = 0;  // highest exit code of ended elements
   std::uint32_t step = 1;        // of the a-b:s that was written
+  bool cut_short = false;        // some of it left while it waited, without a record that would tell of it
 };
 
 struct StepSpec;
@@ -311,5 +312,9 @@ struct Job {
   JobId array_job;        // of an element: the array's id
   std::uint32_t array_index = 0;
 };
+
+// Whether an array's own record tells something that its elements do not: some of it waits, or was cut off as it waited
+// and the array ended so.
+bool array_tells(const Job& array);
 
 }  // namespace lockstep

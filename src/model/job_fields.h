@@ -233,6 +233,7 @@ constexpr void describe(V& v, const ArrayState*) {
   v("unfinished", &ArrayState::unfinished);
   v("worst_code", &ArrayState::worst_code);
   v("step", &ArrayState::step);
+  v("cut_short", &ArrayState::cut_short);
 }
 
 template <class V>

@@ -133,6 +133,10 @@ class Commands(unittest.TestCase):
         states = self.c.ok("squeue", "-h", "-r", "-t", "all", "-j", array, "-o", "%K %T").split("\n")
         self.assertIn("1 CANCELLED", states)
         self.c.ok("scancel", once, array)
+        rows = lambda: sorted(self.c.ok("sacct", "-X", "-n", "-P", "-j", array, "-o", "jobid,state").split("\n"))[1:]
+        eventually(lambda: all("CANCELLED" in row for row in rows()), 20, "accounting knows their ends")
+        self.assertEqual([row.split("|")[0] for row in rows()], [f"{array}_0", f"{array}_1"])
+        self.assertEqual(sorted(self.c.ok("squeue", "-h", "-t", "all", "-j", array, "-o", "%i").split()), [f"{array}_0", f"{array}_1"])
 
     def test_hold_release_begin(self):
         job = self.c.wrap("true", "--hold")

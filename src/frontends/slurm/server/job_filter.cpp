@@ -229,9 +229,7 @@ JobLine JobCursor::as_of_now(const JobLine& line) const {
 }
 
 bool JobCursor::take_lines(const Job& job) {
-  // An array's record stands for its waiting elements; once there are none, for nothing that could be listed, unless
-  // they were all cancelled before any had a record.
-  if (job.array && job.array->waiting.empty() && job.state != JobState::kCancelled)
+  if (job.array && !array_tells(job))
     return true;
   if (job.array && !is_final(job.state))
     return take_elements(job);
