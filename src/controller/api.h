@@ -168,6 +168,7 @@ class Api {
   void submit_list(Visit, List);
   struct Single;  // one submission: whose, by which name, and how it is to be answered
   void submit_one(Visit, CoreLoop::Submission, Single);
+  void known_submission(Visit, JobId, const Single&);  // one of its name was made
   void submitted(Visit, const Result<Answer>&, const Single&);
   Result<CoreLoop::Submission> prepare(const Visit&, SubmitRequest, std::string_view name) const;  // on any thread
   // What submissions add to what their user holds; refuses what goes beyond a user's share. Counts as held from here

@@ -116,6 +116,7 @@ struct Api::List {
 
 struct Api::Single {
   std::pair<UserId, std::string> name;  // its owner, and what its client calls it; "" = nothing
+  std::string digest;                   // of its body, when it has a name
   bool waits = false, has_step = false, interactive = false;
   std::string warning = {};  // what its submitter is told beside the number
 };
@@ -138,6 +139,7 @@ void settle_dependencies(SubmitJob& submit, const PastEnds& ends) {
 struct Api::Submissions {
   std::optional<Error> refused;                                                    // of the whole body
   bool is_list = false, test_only = false, has_step = false, interactive = false;  // all but the first: of a single one
+  std::string digest;  // of the body of a single one that has a name
   std::vector<Result<CoreLoop::Submission>> each;
 };
 
@@ -153,13 +155,17 @@ Api::Submissions Api::read_submissions(const Visit& visit) const {
   } else {
     out.is_list = body->is_list;
     const std::string name(visit.query("request"));
+    if (!out.is_list && !name.empty())
+      out.digest = body_digest(visit.http().body);
     for (auto& request : body->requests) {
       if (request.ok() && !out.is_list) {
         out.test_only = request->test_only;
         out.has_step = request->first_step.has_value();
         out.interactive = request->spec.interactive;
       }
-      const std::string own = out.is_list && !name.empty() ? name_in_list(name, out.each.size()) : name;
+      const std::string own = name.empty()  ? name
+                              : out.is_list ? name_in_list(name, out.each.size())
+                                            : name_with_body(name, out.digest);
       out.each.push_back(request.ok() ? prepare(visit, std::move(*request), own)
                                       : Result<CoreLoop::Submission>(request.error()));
     }
@@ -233,7 +239,7 @@ void Api::submit_settled(Visit visit, Submissions all) {
     return try_submit(std::move(visit), std::move(one->command));
   const UserId user = std::get<SubmitJob>(one->command.body).spec->user;
   const bool waits = visit.query("wait") == "started";
-  submit_one(std::move(visit), std::move(*one), {{user, name}, waits, all.has_step, all.interactive});
+  submit_one(std::move(visit), std::move(*one), {{user, name}, all.digest, waits, all.has_step, all.interactive});
 }
 
 // A list is named by its places: those that the last controller committed are known, the rest is submitted.
@@ -292,17 +298,24 @@ void Api::submitted(Visit visit, const Result<Answer>& answer, const Single& how
   wait_started(std::move(visit), job, how.has_step ? 0 : -100, std::move(here));
 }
 
+void Api::known_submission(Visit visit, JobId job, const Single& how) {
+  if (world_.view.requests().is_of_another(how.name.first, how.name.second, how.digest))
+    return visit.refuse(name_of_another(job));
+  submitted(std::move(visit), Answer{.job = job}, how);
+}
+
 void Api::submit_one(Visit visit, CoreLoop::Submission submission, Single how) {
   if (how.waits)
     if (const auto room = world_.waiters.room(visit.payer); !room.ok())
       return visit.refuse(room.error());
   const bool is_named = !how.name.second.empty();
   if (const JobId known = is_named ? world_.view.requests().find(how.name.first, how.name.second) : JobId{})
-    return submitted(std::move(visit), Answer{.job = known}, how);
+    return known_submission(std::move(visit), known, how);
   if (const auto same = named_.find(how.name); is_named && same != named_.end()) {
     const auto held = std::make_shared<Visit>(std::move(visit));
-    same->second.push_back(
-        [this, held, how](const Result<Answer>& answer) { submitted(std::move(*held), answer, how); });
+    same->second.push_back([this, held, how](const Result<Answer>& answer) {
+      answer.ok() ? known_submission(std::move(*held), answer->job, how) : held->refuse(answer.error());
+    });
     return;
   }
   auto load = take_load(visit, {&submission, 1});

@@ -25,6 +25,8 @@ class RequestNames {
   void note(const Step& step, Instant now);
   // 0: no such request is known.
   JobId find(UserId user, std::string_view name) const;
+  // Whether the name is that of a job which came of another body, as far as its record says.
+  bool is_of_another(UserId user, std::string_view name, std::string_view digest) const;
   std::optional<StepNo> find_step(UserId user, JobId job, std::string_view name) const;
   std::size_t of(UserId user) const;  // how many jobs are kept
 
@@ -32,6 +34,7 @@ class RequestNames {
   struct Made {
     JobId job;
     StepNo step = 0;
+    std::string body = {};  // digest of what was submitted; "" = not known
   };
   struct OfUser {
     std::map<std::string, Made, std::less<>> made;
@@ -47,7 +50,12 @@ class RequestNames {
 // What a named request is about, among all of a user: a name belongs to one job's steps, or to one place of a list.
 std::string name_in_job(JobId job, std::string_view name);
 std::string name_in_list(std::string_view name, std::size_t place);
-// What a client hears whose name is none.
+// A job's record keeps with the name of its request what the request held: a few letters of every bit of the body, the
+// same in each controller that reads them. They tell mistakes apart, not attacks: a user's names are the user's own.
+std::string body_digest(std::string_view body);
+std::string name_with_body(std::string_view name, std::string_view digest);
+// What a client hears whose name is none, or is that of another submission.
 Error no_request_name();
+Error name_of_another(JobId job);
 
 }  // namespace lockstep

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "controller/query_values.h"
 #include "controller/routes.h"
 #include "controller/test_server.h"
@@ -57,6 +59,38 @@ TEST(RequestNames, WhileTheFirstIsOnItsWayTheSecondWaitsForItsAnswer) {
   server.loop.until([&] { return bad->done() && worse->done(); });
   EXPECT_EQ(bad->response->status, 400);
   EXPECT_EQ(worse->response->status, 400);
+}
+
+TEST(RequestNames, AnotherBodyUnderAKnownNameIsRefused) {
+  TestServer server;
+  const std::string other = R"({"spec":{"name":"b","groups":[{"launch":"script"}]},"script":"#!/bin/sh\ntrue\n"})";
+  server.call("GET", "/v1/status", {}, local(1));
+  const auto first = server.send("POST", target(), kBody, local(1));
+  const auto second = server.send("POST", target(), other, local(1));  // while the first is on its way
+  server.loop.until([&] { return first->done() && second->done(); });
+  EXPECT_EQ(first->response->body, R"({"job_id":1})");
+  const auto refused = [](const HttpResponse& reply) {
+    EXPECT_EQ(reply.status, 409) << reply.body;
+    EXPECT_NE(reply.body.find("made job 1"), std::string::npos) << reply.body;
+  };
+  refused(*second->response);
+  refused(server.call("POST", target(), other, local(1)));
+  server.restart();
+  refused(server.call("POST", target(), other, local(1)));
+  EXPECT_EQ(server.call("POST", target(), kBody, local(1)).body, R"({"job_id":1})");
+  EXPECT_EQ(server.call("POST", target("fedcba9876543210"), other, local(1)).body, R"({"job_id":2})");
+}
+
+TEST(RequestNames, EveryByteOfABodyCounts) {
+  const std::string body(29, 'x');
+  std::set<std::string> digests{body_digest(body), body_digest(body + "x"), body_digest("")};
+  for (std::size_t i = 0; i < body.size(); ++i)
+    for (const char c : {'y', '\xf8'}) {
+      std::string other = body;
+      other[i] = c;
+      digests.insert(body_digest(other));
+    }
+  EXPECT_EQ(digests.size(), 3 + 2 * body.size());
 }
 
 TEST(RequestNames, OnlyOneSubmissionIsNamedAndOnlyByAName) {
