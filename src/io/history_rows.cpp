@@ -1,5 +1,7 @@
 #include "io/history_rows.h"
 
+#include <signal.h>
+
 #include <map>
 
 #include "base/hostlist.h"
@@ -266,6 +268,9 @@ JobRow batch_row(const RunRow& run) {
   row.memory_mb = run.first_memory_mb;
   row.asked_memory_mb = 0;
   if (row.ended_us != 0) {
+    // How a script took it is not kept where its job starts again: the job's record tells of the next run by then.
+    if (row.state == kRequeued && row.exit_code == 0 && row.exit_signal == 0)
+      row.exit_signal = SIGTERM;
     const bool from_outside = row.state == "cancelled" || row.state == "timeout" || row.state == "preempted" ||
                               row.state == "node_fail" || row.state == "deadline" || row.state == kRequeued;
     row.state = row.state == "out_of_memory"                 ? "out_of_memory"

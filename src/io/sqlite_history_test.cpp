@@ -258,6 +258,8 @@ TEST_F(HistoryTest, ARunThatWasEndedToStartAgainIsCalledRequeued) {
   EXPECT_EQ(rows[0].ended_us, wall(70));
   EXPECT_EQ(rows[1].step, kBatchStep);
   EXPECT_EQ(rows[1].state, "cancelled");
+  EXPECT_EQ(rows[1].exit_signal, 15) << "as Slurm's";
+  EXPECT_EQ(rows[0].exit_signal, 0);
   EXPECT_EQ(rows[1].ended_us, wall(70));
   EXPECT_EQ(rows[2].state, "pending");
   EXPECT_EQ(rows[2].attempt, 2u);
