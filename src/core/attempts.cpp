@@ -525,7 +525,10 @@ Result<void> end_job(Txn& txn, const EndJob& ask) {
   if (job->spec->groups.front().launch != Launch::kNothing)
     return conflict(format("job {} ends by itself: cancel it instead", ask.job.value));
   if (job->state == JobState::kPending) {
-    end_pending(txn, *job, JobState::kCancelled, ask.client_lost ? "ClientLost" : "", txn.caller().user);
+    if (ask.client_lost)
+      end_pending(txn, *job, JobState::kCancelled, "ClientLost");
+    else
+      end_pending(txn, *job, JobState::kCancelled, "", txn.caller().user);
     return {};
   }
   const Instant at = end_as_told(txn, ask);
@@ -534,7 +537,7 @@ Result<void> end_job(Txn& txn, const EndJob& ask) {
     return {};
   Ending ending;
   if (ask.client_lost)
-    ending = {.state = JobState::kCancelled, .reason = "ClientLost", .by = job->spec->user};
+    ending = {.state = JobState::kCancelled, .reason = "ClientLost"};  // nobody's decision
   else if (!ask.exit.ok())
     ending = {.state = JobState::kFailed, .reason = "NonZeroExitCode"};
   ending.at = at;

@@ -48,10 +48,16 @@ TEST(Attempts, InteractiveJobWaitsForEveryMember) {
 TEST(Attempts, ClientLostCancels) {
   World w(1);
   const JobId job = w.submit(World::interactive());
+  const JobId waits = w.submit(World::interactive());
+  w.must(EndJob{waits, {}, true}, {World::kAlice, false});
   w.settle();
   w.must(EndJob{job, {}, true});
   w.obey();
-  EXPECT_EQ(w.state_of(job), JobState::kCancelled);
+  for (const JobId id : {job, waits}) {
+    EXPECT_EQ(w.state_of(id), JobState::kCancelled);
+    EXPECT_EQ(w.job(id).end_reason, "ClientLost");
+    EXPECT_FALSE(w.job(id).cancelled_by) << "it was nobody's decision";
+  }
 }
 
 TEST(Attempts, ExitsHaveTheirNames) {

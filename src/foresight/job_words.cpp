@@ -76,7 +76,8 @@ std::string ended_words(const Job& job) {
     case JobState::kFailed:
       return because(job.exit.signal != 0 ? format("It failed: signal {}", job.exit.signal)
                                           : format("It failed: exit code {}", job.exit.code));
-    case JobState::kCancelled: return because("It was cancelled");
+    case JobState::kCancelled:
+      return because(reason == "ClientLost" ? "Its client, srun or salloc, went away" : "It was cancelled");
     case JobState::kTimeout: return because("Its time limit ended it");
     case JobState::kNodeFail: return because("It ended with a node that was lost");
     case JobState::kOutOfMemory: return because("It ended for lack of memory");
