@@ -215,6 +215,18 @@ TEST_F(ShimsTest, ScriptWithoutInterpreterSaysSo) {
   EXPECT_NE(output().find("#!"), std::string::npos);
 }
 
+TEST_F(ShimsTest, AnInterpreterThatIsNotThereIsNamed) {
+  EXPECT_EQ(exit_of(script("#! /no/such/interpreter -x\ntrue\n")).code, ENOENT);
+  const std::string in_slurms_words =
+      "lockstep: error: execve(): bad interpreter(/no/such/interpreter): No such file or directory\n";
+  EXPECT_EQ(output(), in_slurms_words);
+  const std::string program = dir_ + "/program";
+  std::ofstream(program) << "#!/no/such/interpreter";
+  ASSERT_EQ(::chmod(program.c_str(), 0755), 0);
+  EXPECT_EQ(exit_of(step({program})).code, ENOENT);
+  EXPECT_EQ(output(), in_slurms_words);
+}
+
 TEST_F(ShimsTest, RunsAsTheUserEvenWhereTheFolderIsClosed) {
   if (::geteuid() != 0)
     GTEST_SKIP() << "needs root";

@@ -92,6 +92,9 @@ struct TaskStart::Child {
   [[noreturn]] void main();
   [[noreturn]] void give_up(Stage where);
   [[noreturn]] void run_program();
+  using FirstLine = char[256];
+  static const char* lost_interpreter_in(int fd, FirstLine& line);
+  const char* lost_interpreter(FirstLine& line);
   void become_user();
   int open_file(const TaskStream& stream);
   void place_stream(int target, Stage where);
@@ -161,6 +164,30 @@ void TaskStart::Child::become_user() {
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
+// The program that a script's first line names and that is not there; null otherwise.
+const char* TaskStart::Child::lost_interpreter_in(int fd, FirstLine& line) {
+  const ssize_t size = ::pread(fd, line, sizeof line - 1, 0);
+  if (size < 3 || line[0] != '#' || line[1] != '!')
+    return nullptr;
+  line[size] = '\0';
+  char* word = line + 2 + ::strspn(line + 2, " \t");
+  word[::strcspn(word, " \t\n")] = '\0';
+  return *word && ::access(word, F_OK) != 0 ? word : nullptr;
+}
+
+// Of a script whose interpreter is not there the kernel says that the script itself is not.
+const char* TaskStart::Child::lost_interpreter(FirstLine& line) {
+  if (plan.script_fd >= 0)
+    return lost_interpreter_in(plan.script_fd, line);
+  for (char* path : candidates)
+    if (const int fd = ::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); fd >= 0) {
+      const char* const found = lost_interpreter_in(fd, line);
+      ::close(fd);
+      return found;
+    }
+  return nullptr;
+}
+
 void TaskStart::Child::run_program() {
   int failed = ENOENT;
   for (char* path : candidates) {
@@ -175,6 +202,11 @@ void TaskStart::Child::run_program() {
     ::fcntl(plan.script_fd, F_SETFD, 0);
     ::execve(script_by_fd.c_str(), argv.data(), env.data());
     failed = errno;
+  }
+  FirstLine line;
+  if (const char* const lost = failed == ENOENT ? lost_interpreter(line) : nullptr) {
+    say("lockstep: error: execve(): bad interpreter(", lost, "): ", words_of(failed));
+    ::_exit(failed);
   }
   const char* hint = failed == ENOEXEC ? " (does its first line begin with #! and an interpreter?)\n" : "\n";
   say("lockstep: error: execve(): ", argv[0], ": ", words_of(failed), hint);
