@@ -1,6 +1,7 @@
 // One request after the other over a kept connection, with what a command should bear: a controller that starts again
 // after a crash, one that is silent, and being told "too many of yours at once". Nothing is sent twice but what only
-// asks, or has a name by which the cluster knows it again: another change that may have arrived is never sent again.
+// asks, has a name by which the cluster knows it again, or comes to the same when it is done twice: another change that
+// may have arrived is never sent again.
 #pragma once
 
 #include <optional>
@@ -22,7 +23,8 @@ class Asking {
 
   // timeout: none for ordinary requests, of which a query ends after the context's time-out, and whose silence is told
   // after some seconds; given for those that wait for something to happen.
-  // is_named: the cluster knows the request by a name in its target, so it is sent again like a question.
+  // is_named: the cluster knows the request by a name in its target, or may well be asked twice, so it is sent again
+  // like a question.
   Result<ApiClient::Reply> call(std::string_view method, std::string_view target, std::string_view body,
                                 std::optional<Duration> timeout, bool is_named = false);
   // The same with a body that is made anew each time it is sent, for what says how long ago something was.

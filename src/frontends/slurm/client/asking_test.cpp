@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/text.h"
+#include "frontends/slurm/client/scontrol_verbs.h"
 
 namespace lockstep {
 namespace {
@@ -105,6 +108,18 @@ TEST(Asking, ASubmissionWithANameIsSentAgainUntilItsFateIsKnown) {
   const auto unknown = other.call("POST", "/v1/jobs?request=z", "{}", {}, true);
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.error().message.find("nobody listens. Whether"), std::string::npos) << unknown.error().message;
+}
+
+TEST(Asking, AnUpdateIsSentAgainSinceTwiceComesToTheSame) {
+  Failing controller;
+  controller.losses = 2;
+  EXPECT_EQ(scontrol_update({controller.context}, {"jobid=12", "comment=x"}), 0);
+  EXPECT_EQ(controller.asked, std::vector<std::string>(3, "POST /v1/jobs/12/update"));
+  EXPECT_EQ(std::set<std::string>(controller.bodies.begin(), controller.bodies.end()).size(), 1u);
+  controller.asked.clear();
+  controller.losses_behind_agent = 1;
+  EXPECT_EQ(scontrol_update({controller.context}, {"nodename=n1", "weight=3"}), 0);
+  EXPECT_EQ(controller.asked, std::vector<std::string>(2, "POST /v1/nodes/n1"));
 }
 
 // A step that waits for room: what has a name is asked for again, however long the answer may take.

@@ -28,7 +28,14 @@ Result<std::string> Query::get(std::string_view path, const std::map<std::string
 
 Result<std::string> Query::send(std::string_view method, std::string_view target, std::string_view body,
                                 std::optional<Duration> timeout) {
-  auto reply = TRY(line_.call(method, target, body, timeout));
+  return body_of(TRY(line_.call(method, target, body, timeout)));
+}
+
+Result<std::string> Query::set(std::string_view method, std::string_view target, std::string_view body) {
+  return body_of(TRY(line_.call(method, target, body, {}, true)));
+}
+
+Result<std::string> Query::body_of(ApiClient::Reply reply) {
   if (reply.status < 400)
     return std::move(reply.body);
   if (reply.body.starts_with('{'))

@@ -21,8 +21,11 @@ class Query {
                           std::optional<Duration> timeout = {});
   Result<std::string> send(std::string_view method, std::string_view target, std::string_view body,
                            std::optional<Duration> timeout = {});
+  // A change that comes to the same when it is made twice: sent again, like a question, when the connection breaks.
+  Result<std::string> set(std::string_view method, std::string_view target, std::string_view body);
 
  private:
+  static Result<std::string> body_of(ApiClient::Reply reply);
   Asking line_;
 };
 

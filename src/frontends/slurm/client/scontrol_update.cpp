@@ -137,7 +137,7 @@ Result<void> put_partition(Query& query, const std::vector<Pair>& pairs, bool cr
   else if (stored_partition(query, pairs[0].second).ok())
     return conflict(format("Partition {} already exists", pairs[0].second));
   for (std::size_t i = 1; i < pairs.size(); ++i) TRY(set_partition_key(partition, pairs[i]));
-  TRY(query.send("PUT", "/v1/partitions/" + url_escaped(partition.meta.name), encode_partition(partition)));
+  TRY(query.set("PUT", "/v1/partitions/" + url_escaped(partition.meta.name), encode_partition(partition)));
   return {};
 }
 
@@ -146,7 +146,7 @@ Result<void> update_nodes(Query& query, const std::vector<Pair>& pairs) {
   for (const std::string& name : TRY(expand_hostlist(pairs[0].second))) {
     UpdateNode update = change.update;
     update.name = name;
-    TRY(query.send("POST", "/v1/nodes/" + url_escaped(name), encode(update)));
+    TRY(query.set("POST", "/v1/nodes/" + url_escaped(name), encode(update)));
   }
   return {};
 }
@@ -168,7 +168,7 @@ Result<void> update_job(Query& query, const std::vector<Pair>& pairs) {
       facts.time_limit = seconds(*limit_s);
     }
   const UpdateJob update = TRY(job_change(pairs, facts));
-  TRY(query.send("POST", format("/v1/jobs/{}/update", url_escaped(name.substr(0, name.find('+')))), encode(update)));
+  TRY(query.set("POST", format("/v1/jobs/{}/update", url_escaped(name.substr(0, name.find('+')))), encode(update)));
   return {};
 }
 
