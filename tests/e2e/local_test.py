@@ -260,7 +260,8 @@ class OneNodeOfMany(unittest.TestCase):
         told = lambda: self.c.run("lockstep", "status", "--dir", self.c.dir).stdout
         self.assertNotIn("first process", told())
         send(pid, signal.SIGSTOP)
-        self.assertIn(f"the first process of node n2 (process {pid}) is stopped; `kill -CONT {pid}`", told())
+        stopped = f"the first process of node n2 (process {pid}) is stopped; `kill -CONT {pid}`"
+        eventually(lambda: stopped in told(), what="the stop is seen")  # the kernel stops it a moment after the signal
         send(pid, signal.SIGCONT)
         send(pid)
         eventually(lambda: not running(pid))
