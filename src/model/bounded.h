@@ -75,9 +75,7 @@ struct Text {
   Characters characters = Characters::kName;
   static constexpr std::size_t entries_max = kNoCount;
 
-  std::optional<Fault> refuses(std::string_view text) const {
-    return text.empty() ? std::nullopt : refuses_some(text);
-  }
+  std::optional<Fault> refuses(std::string_view text) const { return text.empty() ? std::nullopt : refuses_some(text); }
   template <class T>
   std::optional<Fault> refuses(const std::optional<T>& text) const {
     return text ? refuses(*text) : std::nullopt;

@@ -17,4 +17,9 @@ inline bool node_expected(const Node& node) { return node.link != NodeLink::kLos
 // has not answered by then is about to be declared lost.
 inline constexpr Duration kAwaitedFor = seconds(30);
 
+// While nodes are about to answer, nobody is preempted, moved or given more for what has room in a moment. So long
+// after the first of them broke: agents dial every five seconds at the latest, and one that does not come must not stop
+// all that.
+inline constexpr Duration kAwaitedBeforeOthersGo = seconds(7);
+
 }  // namespace lockstep

@@ -25,6 +25,11 @@ struct ReadyTimes {
   std::uint64_t layout = 0, clock = 0;  // of the view, as of the last look
   std::vector<std::pair<ClassNo, FreeAmounts>> needs;
   std::vector<Instant> at;  // by NodeId
+
+  void rule_out(NodeId node) {
+    if (node.value < at.size())
+      at[node.value] = kNotEver;
+  }
 };
 
 // When and where the job could start if running jobs ended as expected and nothing else started; nullopt if not even

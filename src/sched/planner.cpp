@@ -256,13 +256,33 @@ struct Planner::Inner {
         continue;  // taken away in the middle of the pass; the next one begins at once
       const JobSlot& slot = view.slot(s);
       looked += kTry;
-      if (auto shadow = place_head(view.asked_of(slot), *way_in(slot, p), now, ready[p])) {
-        shadow->key = slot.key;
-        shadow->at = shadows.after_suspended(*shadow);
+      if (auto shadow = place_beside_suspended(slot, p, now)) {
         shadow->binds_at = binds_at(*slot.job);
         shadows.add(view, std::move(*shadow));
       }
     }
+  }
+
+  // Where it would wait for suspended jobs that go on ahead of it, there may be room without theirs earlier.
+  std::optional<Shadow> place_beside_suspended(const JobSlot& slot, PartitionNo p, Instant now) {
+    const JobSpec& spec = view.asked_of(slot);
+    auto shadow = place_head(spec, *way_in(slot, p), now, ready[p]);
+    if (!shadow)
+      return shadow;
+    shadow->key = slot.key;
+    const Instant after = shadows.after_suspended(*shadow);
+    if (after == shadow->at)
+      return shadow;
+    shadow->at = after;
+    std::vector<ReadyTimes> without = ready[p];
+    for (const NodeId node : shadows.nodes_of_suspended(slot.key))
+      for (ReadyTimes& times : without) times.rule_out(node);
+    auto other = place_head(spec, *way_in(slot, p), now, without);
+    if (!other)
+      return shadow;
+    other->key = slot.key;
+    other->at = shadows.after_suspended(*other);
+    return other->at < after ? other : shadow;
   }
 
   Instant binds_at(const Job& job) {

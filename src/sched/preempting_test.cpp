@@ -1,3 +1,4 @@
+#include "rules/awaited.h"
 #include "sched/testing.h"
 
 namespace lockstep {
@@ -83,6 +84,32 @@ TEST_F(Preempting, nobody_goes_while_nodes_are_about_to_answer) {
   EXPECT_EQ(run(), 1u);
   EXPECT_EQ(state(urgent), JobState::kRunning);
   EXPECT_TRUE(core.preempted.empty());
+}
+
+// One that breaks later does not begin it anew.
+TEST_F(Preempting, a_node_that_does_not_answer_holds_it_up_for_a_moment_only) {
+  core.add_qos("low");
+  core.add_qos("high", {"low"});
+  const JobId one = add("low", 1, 8), two = add("low", 1, 8);
+  run();
+  const NodeId away = core.tables.job(one)->allocation->grants[0].node;
+  core.await(away.value, now);
+  const JobId urgent = add("high", 1, 8);
+  EXPECT_EQ(run(), 0u);
+  EXPECT_TRUE(core.preempted.empty());
+  EXPECT_EQ(driver.planner.wake_at(), now + kAwaitedBeforeOthersGo);
+  now = now + seconds(6);
+  core.add_node(3, 1, 0);
+  core.await(3, now);
+  EXPECT_EQ(run(), 0u);
+  EXPECT_TRUE(core.preempted.empty());
+  now = now + seconds(1);
+  expect_law();
+  run();
+  EXPECT_TRUE(core.preempted.contains(two));
+  EXPECT_FALSE(core.preempted.contains(one)) << "nobody can take its place";
+  run();
+  EXPECT_EQ(state(urgent), JobState::kRunning);
 }
 
 TEST_F(Preempting, nobody_goes_for_a_job_without_the_right) {
@@ -251,6 +278,30 @@ TEST_F(Preempting, a_suspended_job_goes_on_before_those_of_lower_rank_who_wait) 
   core.end(a);
   run();
   EXPECT_EQ(state(wide), JobState::kRunning);
+}
+
+TEST_F(Preempting, a_head_is_promised_room_that_no_suspended_job_comes_back_to) {
+  core.add_node(3, 8, 8);
+  core.add_qos("low", {}, PreemptMode::kSuspend);
+  core.add_qos("high", {"low"});
+  const JobId endless = add("low", 1, 8, kForever);
+  run();
+  add("high", 1, 8, minutes(30));
+  add("high", 1, 8, minutes(20));
+  run();
+  const JobId in_its_place = add("high", 1, 8, minutes(10));
+  run();
+  core.confirm_pauses();
+  run();
+  ASSERT_EQ(state(endless), JobState::kSuspended);
+  ASSERT_EQ(state(in_its_place), JobState::kRunning);
+  const JobId head = add("low", 2, 8);
+  run();
+  EXPECT_EQ(driver.planner.expected_start(head), now + minutes(30)) << "not beside it in 20, to wait for its end";
+  core.end(in_its_place);
+  run();
+  EXPECT_EQ(state(endless), JobState::kRunning);
+  EXPECT_EQ(driver.planner.expected_start(head), now + minutes(30));
 }
 
 TEST_F(Preempting, who_outranks_a_suspended_job_goes_first) {

@@ -73,6 +73,14 @@ Instant Shadows::after_suspended(const Shadow& head) const {
   return at;
 }
 
+std::vector<NodeId> Shadows::nodes_of_suspended(const OrderKey& key) const {
+  std::vector<NodeId> out;
+  for (const Shadow& shadow : shadows_)
+    if (shadow.over && shadow.key < key)
+      for (const Grant& grant : shadow.grants) out.push_back(grant.node);
+  return out;
+}
+
 Avoid Shadows::avoid_for(const OrderKey& key, Instant limit_end, Instant probable_end) const {
   Avoid out(shadows_.size());
   for (std::size_t i = 0; i < shadows_.size(); ++i) {

@@ -36,6 +36,8 @@ class Shadows {
 
   // When those that go on ahead of it will have left the place of the head.
   Instant after_suspended(const Shadow& head) const;
+  // Kept for suspended jobs that go on ahead of this key.
+  std::vector<NodeId> nodes_of_suspended(const OrderKey& key) const;
   // For a job with this key that must end then (kNever: need not at all), and probably will.
   Avoid avoid_for(const OrderKey& key, Instant limit_end, Instant probable_end) const;
   // What is held on a shaded node in the eyes of a job that must avoid some: the most of now and then.

@@ -406,7 +406,10 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
 }
 
 void PlannerView::advance(Instant now) {
+  const bool awaited = awaits_nodes();
   now_ = std::max(now_, now);
+  if (awaited && !awaits_nodes())
+    changed = true;  // what waited for them goes on
   if (now_ >= boundary_) {
     boundary_ = admission_.next_boundary(now_);
     ++gains;
@@ -430,6 +433,8 @@ void PlannerView::advance(Instant now) {
 
 Instant PlannerView::next_release() const {
   Instant at = later_.empty() ? kNever : later_.begin()->first;
+  if (awaits_nodes())
+    at = std::min(at, awaits_until());
   if (queued_ == 0)
     return at;
   at = std::min(at, boundary_);

@@ -224,7 +224,9 @@ class PlannerView {
   std::vector<PartitionNo> partitions_of(const JobSpec& spec) const;
   const Tres& cluster();  // all there is
   const DomainTree& domains() const { return domains_; }
-  bool awaits_nodes() const { return !awaited_.empty(); }
+  // Some are about to answer: whoever waits may have room in a moment.
+  bool awaits_nodes() const { return !awaited_since_.empty() && now_ < awaits_until(); }
+  Instant awaits_until() const;                  // when nobody waits for them any longer; kNever: none is to answer
   bool by_domain() const { return by_domain_; }  // NodeClass::at_domain is kept: some nodes lie on switches
   // Shaded nodes are listed apart; `kept` is the load that a job outlasting the heads' waits must respect.
   void shade(NodeId id, const NodeLoad& kept);
@@ -303,7 +305,12 @@ class PlannerView {
   std::uint32_t shaded_ = 0;                                     // nodes
   std::vector<Ref<Partition>> partitions_;                       // by name
   DomainTree domains_;
-  std::map<NodeId, std::vector<Grant>> awaited_;  // nodes that are to answer: all of each is held for that long
+  struct Awaited {  // a node that is to answer: all of it is held for that long
+    Instant since;
+    std::vector<Grant> all_of_it;
+  };
+  std::map<NodeId, Awaited> awaited_;
+  std::multiset<Instant> awaited_since_;  // of each
   bool by_domain_ = false;
   std::vector<std::string> levels_;                        // of the topology, outermost first
   std::vector<std::set<std::string, std::less<>>> named_;  // nodes by name, per partition; {"ALL"}

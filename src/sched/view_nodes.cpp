@@ -139,7 +139,8 @@ NodeSlot& PlannerView::node_slot(NodeId node) {
 void PlannerView::put_node(const Ref<Node>& record, bool removed) {
   const bool awaited = !removed && node_awaited(*record) && node_expected(*record);
   if (const auto held = awaited_.find(record->id); held != awaited_.end() && !awaited) {
-    release_all(held->second);
+    release_all(held->second.all_of_it);
+    awaited_since_.erase(awaited_since_.find(held->second.since));
     awaited_.erase(held);
     changed = true;
   }
@@ -153,13 +154,20 @@ void PlannerView::put_node(const Ref<Node>& record, bool removed) {
   const auto [held, fresh] = awaited_.try_emplace(record->id);
   if (!fresh)
     return;
-  held->second.push_back({.node = record->id,
-                          .cores = CoreSet::first_n(record->cores),
-                          .memory_mb = record->memory_mb,
-                          .devices = DeviceSet::first_n(static_cast<std::uint32_t>(record->devices.size())),
-                          .whole_node = true});
-  hold_all(held->second, record->seen_at + kAwaitedFor, record->seen_at, {});
+  const Instant since = held->second.since = record->seen_at;
+  awaited_since_.insert(since);
+  std::vector<Grant>& all = held->second.all_of_it;
+  all.push_back({.node = record->id,
+                 .cores = CoreSet::first_n(record->cores),
+                 .memory_mb = record->memory_mb,
+                 .devices = DeviceSet::first_n(static_cast<std::uint32_t>(record->devices.size())),
+                 .whole_node = true});
+  hold_all(all, since + kAwaitedFor, since, {});
   changed = true;
+}
+
+Instant PlannerView::awaits_until() const {
+  return awaited_since_.empty() ? kNever : *awaited_since_.begin() + kAwaitedBeforeOthersGo;
 }
 
 void PlannerView::set_node(const Ref<Node>& node, bool removed) {
