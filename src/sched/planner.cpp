@@ -418,7 +418,9 @@ struct Planner::Inner {
           continue;
         }
         const std::optional<Way> open = view.open_way(*slot.job->spec, whole, now);
-        const std::optional<Way> allowed = view.allowed_way(*slot.job->spec, open ? *open : whole);
+        std::size_t asked_bars = 0;
+        const std::optional<Way> allowed = view.allowed_way(*slot.job->spec, open ? *open : whole, asked_bars);
+        looked += kLook * asked_bars;
         const Way& way = allowed ? *allowed : open ? *open : whole;
         any_bar = any_bar || allowed;
         const Instant end = way.limit >= kForever ? kNever : now + way.limit;

@@ -181,7 +181,8 @@ class PlannerView {
   // The least that a place on the way counts for: whole nodes count with all they have, whichever they will be.
   Tres least_on(const JobSpec& spec, const Way& way) const;
   // The way without the classes whose nodes would count for more than the job may have; nullopt: there are none.
-  std::optional<Way> allowed_way(const JobSpec& spec, const Way& way);
+  // asked: raised by the bars that were asked for it.
+  std::optional<Way> allowed_way(const JobSpec& spec, const Way& way, std::size_t& asked);
   // The same as bar() without grants for jobs of a shape on one of its ways, worked out only where something has
   // changed. Valid until the next call.
   const std::optional<Bar>& bar_on(Shape& shape, const Way& way);

@@ -191,7 +191,7 @@ std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const s
   return admission_.bar(ask, now_, [this] { return running_use(); });
 }
 
-std::optional<Way> PlannerView::allowed_way(const JobSpec& spec, const Way& way) {
+std::optional<Way> PlannerView::allowed_way(const JobSpec& spec, const Way& way, std::size_t& asked) {
   if (!admission_.counts() || !counts_its_nodes(spec))
     return std::nullopt;
   std::optional<Way> out;
@@ -202,6 +202,7 @@ std::optional<Way> PlannerView::allowed_way(const JobSpec& spec, const Way& way)
     for (const ClassNeed& need : way.groups[g].needs) {
       Way only = way;
       only.groups[g].needs = {need};
+      ++asked;
       if (!bar(spec, only))
         left.push_back(need);
     }
