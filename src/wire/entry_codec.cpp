@@ -1,10 +1,11 @@
 // Log entries and snapshot chunks:
 //
-//   {"v":1,"at_us":…,"changes":[{"job":{…,"spec":0}},{"node":{…},"removed":true}],"events":[…],
+//   {"v":2,"at_us":…,"changes":[{"job":{…,"spec":0}},{"node":{…},"removed":true}],"events":[…],
 //    "job_specs":[…],"step_specs":[…],"allocations":[…]}
 //
 // Specs and allocations are written once per entry and named by index, however many records share them; after reading
-// the records share them again. What is long of them lies apart: {"@":"<id>"} (wire/long_values.h).
+// the records share them again. What is long of them lies apart: {"@":"<id>"} (wire/long_values.h). In version 1
+// nothing lay apart, and a user's own {"@":"x"} may stand there.
 #include "wire/change_codec.h"
 #include "wire/codec.h"
 #include "wire/entry_stream.h"
@@ -16,7 +17,7 @@ namespace wire {
 
 namespace {
 
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2, kOldestVersion = 1, kFirstWithLongValues = 2;
 
 std::string_view text_of_key(const json::object::const_iterator& at) { return {at->key().data(), at->key().size()}; }
 
@@ -110,7 +111,7 @@ void write_new_parts(const SharedParts<T>& shared, LongValues* apart, std::size_
 template <class T>
 bool read_part(Reader& r, const json::value& v, Ref<T>& out) {
   if constexpr (!std::is_same_v<T, JobSpec>)
-    if (const std::string_view id = id_apart(v); !id.empty())
+    if (const std::string_view id = id_apart(r, v); !id.empty())
       return read_long<Ref<T>, T>(r, id, out, [](T value) { return std::make_shared<const T>(std::move(value)); });
   auto fresh = std::make_shared<T>();
   if (!Codec<T>::read(r, v, *fresh))
@@ -150,8 +151,10 @@ bool read_entry(Reader& r, const json::value& v, EntryBody& out) {
   std::uint64_t version = 0;
   if (!read_member(r, *entry, "v", version))
     return false;
-  if (version != kVersion)
-    return r.fail(format("is {}; this program reads version {}", version, kVersion)), r.under("v");
+  if (version < kOldestVersion || version > kVersion)
+    return r.fail(format("is {}; this program reads versions {} to {}", version, kOldestVersion, kVersion)),
+           r.under("v");
+  r.shared->names_apart = version >= kFirstWithLongValues;
   if (!read_shared(r, *entry, "job_specs", r.shared->job_specs))
     return false;
   if (r.shared->pool)

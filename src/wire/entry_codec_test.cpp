@@ -1,7 +1,9 @@
 // Log entries: sharing, versions, corruption.
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "wire/codec.h"
+#include "wire/long_values.h"
 
 namespace lockstep {
 namespace {
@@ -116,7 +118,8 @@ TEST(EntryCodec, CorruptionIsCalledThat) {
     std::string text, field;
   } cases[] = {
       {R"({"changes":[]})", "v"},
-      {R"({"v":2,"changes":[]})", "v"},
+      {R"({"v":0,"changes":[]})", "v"},
+      {R"({"v":3,"changes":[]})", "v"},
       {R"({"v":1,"changes":[{"job":{"id":1,"spec":0}}]})", "changes[0].job.spec"},
       {R"({"v":1,"changes":[{"job":{"id":1,"spec":1}}],"job_specs":[{}]})", "changes[0].job.spec"},
       {R"({"v":1,"changes":[{"seq":1}]})", "changes[0]"},
@@ -132,6 +135,29 @@ TEST(EntryCodec, CorruptionIsCalledThat) {
     EXPECT_EQ(got.error().code, Errc::kCorrupt) << c.text;
     EXPECT_EQ(got.error().field, c.field) << c.text;
   }
+}
+
+// What lies apart is not there for a program that knows version 1 only: it must refuse the entry, not misread it.
+TEST(EntryCodec, EntriesSayThatValuesMayLieApart) {
+  EXPECT_TRUE(encode_entry({}).starts_with(R"({"v":2,)")) << encode_entry({});
+}
+
+TEST(EntryCodec, InVersionOneNothingLiesApart) {
+  using Options = std::vector<std::pair<std::string, std::string>>;
+  const auto read = [](int version, const std::string& spec) {
+    LongValues apart(nullptr, [](const std::string&) -> Result<std::string> { return R"([["kept","apart"]])"; });
+    return decode_entry(
+        format(R"({{"v":{},"changes":[{{"job":{{"id":1,"spec":0}}}}],"job_specs":[{}]}})", version, spec), nullptr,
+        &apart);
+  };
+  const auto options = [&](int version) {
+    const auto got = read(version, R"({"options":{"@":"x"}})");
+    return got.ok() ? std::get<Ref<Job>>(got->changes[0].record)->spec->options.get()
+                    : Options{{got.error().message, ""}};
+  };
+  EXPECT_EQ(options(1), (Options{{"@", "x"}})) << "a user chose that name";
+  EXPECT_EQ(options(2), (Options{{"kept", "apart"}}));
+  EXPECT_FALSE(read(1, R"({"comment":{"@":"x"}})").ok());
 }
 
 TEST(EntryCodec, LaterFieldsAreIgnored) {

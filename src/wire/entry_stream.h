@@ -1,8 +1,8 @@
 // Batches and snapshots as the log holds them: one document (see encode_entry) after the other. A document that is
 // longer than an entry may be is cut into pieces, each an entry of its own with one letter in front:
 //
-//   {"v":1,…}         a whole document
-//   <{"v":1,  +…  >…}  its pieces: the first, those between, the last
+//   {"v":2,…}         a whole document
+//   <{"v":2,  +…  >…}  its pieces: the first, those between, the last
 //
 // A batch counts with its closing entry. One that never got it did not happen: its numbers are given out again, by
 // which it is known. An entry without a byte stands for one that was lost, and says nothing.

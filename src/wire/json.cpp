@@ -405,7 +405,9 @@ bool Codec<TextPairs>::read(Reader& r, const json::value& v, TextPairs& out) {
 
 // --- documents ---
 
-std::string_view id_apart(const json::value& v) {
+std::string_view id_apart(const Reader& r, const json::value& v) {
+  if (!r.shared || !r.shared->names_apart)
+    return {};
   const json::object* object = v.if_object();
   if (!object || object->size() != 1 || object->begin()->key() != kApartKey)
     return {};

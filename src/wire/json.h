@@ -54,7 +54,8 @@ struct Shared {
   SharedParts<StepSpec> step_specs;
   SharedParts<Allocation> allocations;
   SpecPool* pool = nullptr;     // reading only: specs are shared with what else was read with it
-  LongValues* apart = nullptr;  // null: every value is written, and read, in its place
+  LongValues* apart = nullptr;  // null: every value is written in its place, and none that lies apart can be read
+  bool names_apart = false;     // reading only: {"@":"<id>"} stands for a value that lies apart
 
   template <class T>
   SharedParts<T>* of() {
@@ -160,7 +161,8 @@ template <class T>
 inline constexpr char kTypeMark = 0;  // its address stands for the type
 
 inline constexpr std::string_view kApartKey = "@";
-std::string_view id_apart(const json::value& v);  // "": the value stands in its place
+// "": the value stands in its place. Only our own log names others; to a caller {"@":"x"} is a pair like any other.
+std::string_view id_apart(const Reader& r, const json::value& v);
 void write_apart(std::string& out, std::string_view id);
 
 // Writes a value by its id, or as write() does. hold() keeps it where it is.
@@ -191,7 +193,7 @@ const V* address_of(const Ref<V>& value) {
 // Reads a value of which the record holds the id; make(value) gives what keeps it.
 template <class Holder, class T, class Make>
 bool read_long(Reader& r, std::string_view id, Holder& out, Make make) {
-  if (!r.shared || !r.shared->apart)
+  if (!r.shared->apart)
     return r.fail("names a value that lies apart");
   LongValues& apart = *r.shared->apart;
   const std::string name(id);
@@ -254,7 +256,7 @@ struct SharedCodec {
         w, v.get(), [&] { Codec<Value>::write(w, v.get(), base.get()); }, [&] { return std::make_shared<const T>(v); });
   }
   static bool read(Reader& r, const json::value& v, T& out) {
-    if (const std::string_view id = id_apart(v); !id.empty())
+    if (const std::string_view id = id_apart(r, v); !id.empty())
       return read_long<T, Value>(r, id, out, [](Value value) { return T(std::move(value)); });
     Value value;
     if (!Codec<Value>::read(r, v, value))

@@ -208,7 +208,6 @@ TEST(LongValues, ABlobThatIsMissingOrDamagedIsAnError) {
   EXPECT_NE(missing.error().message.find("no blob"), std::string::npos) << missing.error().message;
 }
 
-// Nobody outside can name a blob where a value is asked for.
 // Whoever chooses names of options chooses none that our own log takes for the name of a value.
 TEST(LongValues, NoWordOfAUserIsTakenForTheNameOfOne) {
   Store store;
@@ -231,6 +230,13 @@ TEST(LongValues, NoWordOfAUserIsTakenForTheNameOfOne) {
   }
 }
 
+TEST(LongValues, ACallersPairMayHaveAnyName) {
+  const auto got = decode_submit(R"({"spec":{"name":"x","groups":[{}],"options":{"@":"x"}}})");
+  ASSERT_TRUE(got.ok()) << got.error().message;
+  EXPECT_EQ(got->spec.options, (std::vector<std::pair<std::string, std::string>>{{"@", "x"}}));
+}
+
+// Nobody outside can name a blob where a value is asked for.
 TEST(LongValues, StrangersNameNone) {
   const std::string body = R"({"spec":{"name":"x","comment":{"@":")" + std::string(64, 'a') + R"("}}})";
   EXPECT_FALSE(decode_submit(body).ok());
