@@ -58,7 +58,8 @@ const Level kNodeLevel{{"agent.json", "init.pid", "agent.run", "boot_id", "gpus"
                        {"log"},
                        {{"pki", &kPkiLevel}, {"run", &kRunLevel}, {"state", &kStateLevel}}};
 const Level kNodesLevel{{}, {}, {{"*", &kNodeLevel}}};
-const Level kTopLevel{{"hosts", "reserve", "lock", "api.sock"},
+// "up.lock": older versions made it.
+const Level kTopLevel{{"hosts", "reserve", "lock", "api.sock", "up.lock"},
                       {"cluster.conf", "lockstep.", "history.db", "applying", "controller."},
                       {{"public", &kPublicLevel}, {"pki", &kPkiLevel}, {"log", &kLogLevel}, {"nodes", &kNodesLevel}}};
 
@@ -131,9 +132,10 @@ Result<void> note_origin(const Folder& folder, bool made, unsigned mode) {
   return folder.write(kOriginFile, format("{}{:o}\n", kFoundWithMode, mode), 0600);
 }
 
+// Without a note of it, as older versions left none, neither is set.
 struct Origin {
   bool made = false;
-  std::optional<unsigned> mode;  // that it had
+  std::optional<unsigned> mode;  // of one that was there before: the mode that it had
 };
 Origin origin_of(const Folder& folder) {
   const auto text = folder.read(kOriginFile);
@@ -141,7 +143,7 @@ Origin origin_of(const Folder& folder) {
     return {text.ok(), {}};
   Origin found;
   if (text->starts_with(kFoundWithMode))
-    found.mode = static_cast<unsigned>(::strtoul(text->c_str() + kFoundWithMode.size(), nullptr, 8) & 0777);
+    found.mode = static_cast<unsigned>(::strtoul(text->c_str() + kFoundWithMode.size(), nullptr, 8) & 07777);
   return found;
 }
 
@@ -303,7 +305,8 @@ std::vector<std::string> without_those_of_a_claim(std::vector<std::string> names
 
 // Takes a directory whose lock is held. kConflict: something was put there meanwhile.
 Result<std::string> mark_one(const Folder& folder, const std::vector<std::string>& names, bool made, unsigned mode) {
-  TRY(note_origin(folder, made, mode));  // first: whenever we are killed, the mode that it had is known
+  if (made || empty(names))                // else an older version's
+    TRY(note_origin(folder, made, mode));  // first: whenever we are killed, the mode that it had is known
   // Others may have written here until now: closed first, then looked at once more.
   if (::fchmod(folder.fd(), pass_through_mode()) != 0)
     return os_error("cannot set the mode of " + folder.path());
@@ -344,7 +347,7 @@ Result<std::optional<StateDir>> look(const std::string& path, bool last_try, boo
       ::rmdir(path.c_str());
     return may.error();
   }
-  auto id = mark_one(folder, names, made, found.st_mode & 0777);
+  auto id = mark_one(folder, names, made, found.st_mode & 07777);
   if (!id) {  // a full disk, or somebody was quicker
     const auto now = TRY(folder.names());
     const bool another_of_us = read_mark(folder).ok();
@@ -513,8 +516,8 @@ Result<Removed> remove_state_dir(StateDir dir) {
   if (origin.mode)
     (void)!::fchmod(dir.folder.fd(), *origin.mode);
   // A mount point stays, and a file system's own folder in it.
-  removed.directory_stays = !origin.made || ::rmdir(dir.folder.path().c_str()) != 0;
-  if (origin.made && removed.directory_stays && errno != EBUSY && errno != ENOTEMPTY)
+  removed.directory_stays = origin.mode || ::rmdir(dir.folder.path().c_str()) != 0;
+  if (!origin.mode && removed.directory_stays && errno != EBUSY && errno != ENOTEMPTY)
     return os_error("cannot remove " + dir.folder.path());
   return removed;
 }

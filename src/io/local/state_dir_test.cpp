@@ -199,7 +199,7 @@ TEST_F(StateDirTest, OnlyWhatIsOursIsRemoved) {
 }
 
 TEST_F(StateDirTest, WhatWasThereBeforeUsStaysAsItWas) {
-  for (const unsigned mode : {0755u, 0700u, 0750u}) {
+  for (const unsigned mode : {0755u, 0700u, 0750u, 02750u, 01755u}) {
     ASSERT_EQ(::mkdir(at("found").c_str(), 0700), 0);
     ASSERT_EQ(::chmod(at("found").c_str(), mode), 0);
     ASSERT_TRUE(claim_state_dir(at("found")).ok());
@@ -211,6 +211,24 @@ TEST_F(StateDirTest, WhatWasThereBeforeUsStaysAsItWas) {
     EXPECT_TRUE(removed->directory_stays && removed->kept.empty());
     EXPECT_EQ(mode_there(at("found")), mode);
     EXPECT_EQ(::rmdir(at("found").c_str()), 0) << "something of ours was left";
+  }
+}
+
+// Which noted nothing of where the directory came from, and had a lock of another name. Those before the mark, too.
+TEST_F(StateDirTest, OneOfAnOlderVersionIsRemovedWhole) {
+  for (const bool marked : {true, false}) {
+    put("old/cluster.conf", "# Written by lockstep up.\nname=a\n", 0600);
+    put("old/up.lock", "", 0600);
+    if (marked)
+      put("old/lockstep.id", "This directory holds the state of a Lockstep cluster.\nid=" + std::string(32, 'a') + "\n",
+          0600);
+    auto dir = claim_state_dir(at("old"));
+    ASSERT_TRUE(dir.ok()) << dir.error().message;
+    const auto removed = remove_state_dir(std::move(*dir));
+    ASSERT_TRUE(removed.ok()) << removed.error().message;
+    EXPECT_EQ(removed->kept, std::vector<std::string>());
+    EXPECT_FALSE(removed->directory_stays);
+    EXPECT_FALSE(exists(at("old"))) << marked;
   }
 }
 
