@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from cluster import BIN, Cluster, eventually
+from cluster import BIN, Cluster, eventually, send
 
 OWNER, BOSS, ANN, ANN_ANEW = 31001, 31002, 31003, 31004  # uids
 GROUP_BEFORE, GROUP_AFTER = 31101, 31102
@@ -246,6 +246,39 @@ class Hostile(unittest.TestCase):
 
     # --- row 17: certificates, names, tokens ---
 
+    def start_agent(self, name, pki):
+        """By hand, as on another machine: nobody starts it again. Its process and the path of its log."""
+        settings = json.load(open(os.path.join(self.c.dir, "nodes", "n1", "agent.json")))
+        state = tempfile.mkdtemp(dir=self.c.work)
+        settings.update(node=name, address="127.0.0.1", ca=f"{pki}/ca.crt", certificate=f"{pki}/node.crt",
+                        key=f"{pki}/node.key", state_dir=state, run_dir=state, socket=f"{state}/api.sock", boot_id_file="",
+                        controller_host=controller(self.c)[0], cluster_dir="")
+        path = os.path.join(state, "agent.json")
+        json.dump(settings, open(path, "w"))
+        log = os.path.join(state, "log")
+        with open(log, "w") as f:
+            return subprocess.Popen([os.path.join(BIN, "lockstep-agent"), "--settings", path], stderr=f), log
+
+    def test_an_agent_outlives_a_moment_without_its_key(self):
+        """Certificate and key are exchanged one after the other, and a redial may fall between."""
+        pki, joined = self.join("moved", self.token("--node", "moved"))
+        self.assertEqual(joined.returncode, 0, joined.stderr)
+        agent, log = self.start_agent("moved", pki)
+        try:
+            eventually(lambda: "connected to cluster" in open(log).read(), what="it is connected")
+            os.rename(f"{pki}/node.key", f"{pki}/aside")
+            send(self.c.controller_pid())
+            eventually(lambda: "cannot be used" in open(log).read(), 30, "it says what it lacks")
+            self.assertIsNone(agent.poll(), "and goes on")
+            os.rename(f"{pki}/aside", f"{pki}/node.key")
+            eventually(lambda: open(log).read().count("connected to cluster") == 2, 30, "it is back")
+            self.assertEqual(open(log).read().count("cannot be used"), 1, "said once")
+        finally:
+            agent.terminate()
+            agent.wait(10)
+        self.c.ok("lockstep", "node", "revoke", "moved", "--dir", self.c.dir)
+        self.c.ok("lockstep", "node", "remove", "moved", "--dir", self.c.dir)
+
     def test_a_removed_nodes_certificate_is_worth_nothing(self):
         pki, joined = self.join("spare", self.token("--node", "spare"))
         self.assertEqual(joined.returncode, 0, joined.stderr)
@@ -261,16 +294,7 @@ class Hostile(unittest.TestCase):
         self.assertNotEqual(again.hello(), "welcome")
         self.assertNotIn("spare", self.c.ok("sinfo", "-h", "-N", "-o", "%N"))
         # A real agent with a copy of the files fares no better, and says why.
-        settings = json.load(open(os.path.join(self.c.dir, "nodes", "n1", "agent.json")))
-        state = tempfile.mkdtemp(dir=self.c.work)
-        settings.update(node="spare", address="127.0.0.1", ca=f"{pki}/ca.crt", certificate=f"{pki}/node.crt",
-                        key=f"{pki}/node.key", state_dir=state, run_dir=state, socket=f"{state}/api.sock", boot_id_file="",
-                        controller_host=controller(self.c)[0])
-        path = os.path.join(state, "agent.json")
-        json.dump(settings, open(path, "w"))
-        log = os.path.join(state, "log")
-        with open(log, "w") as f:
-            agent = subprocess.Popen([os.path.join(BIN, "lockstep-agent"), "--settings", path], stderr=f)
+        agent, log = self.start_agent("spare", pki)
         try:
             eventually(lambda: "removed, or never joined" in open(log).read(), 15, "the agent says why")
         finally:

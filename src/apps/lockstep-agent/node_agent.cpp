@@ -131,11 +131,16 @@ void NodeAgent::dial() {
   dial_tls(loop_, std::move(ask), [this](Result<std::unique_ptr<Stream>> stream) {
     if (stream.ok())
       return linked(std::move(*stream));
-    say(format("cannot reach the controller at {}:{}: {}", settings_.controller_host, settings_.controller_port,
-               stream.error().message));
-    // A supervisor starts us again, and tells everybody who asks what we said last.
-    if (outcome_ = check_certificates(settings_); !outcome_.ok())
+    const auto usable = check_certificates(settings_);
+    say(usable.ok() ? format("cannot reach the controller at {}:{}: {}", settings_.controller_host,
+                             settings_.controller_port, stream.error().message)
+                    : usable.error().message);
+    // Its supervisor starts the agent of a local cluster again, and tells everybody who asks what it said last. Nobody
+    // starts another: whoever exchanges its files may be between two of them.
+    if (!usable.ok() && !settings_.cluster_dir.empty()) {
+      outcome_ = usable;
       return loop_.stop();
+    }
     dial_later();
   });
 }
