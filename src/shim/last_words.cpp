@@ -22,12 +22,16 @@ std::string local_time(std::int64_t at_s) {
 }
 
 // System calls only: a thread that starts tasks may have held any lock when we were copied.
-[[noreturn]] void append(const ProcessSpec& who, const char* work_dir, const char* path, const std::string& text) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+[[noreturn]] void append(const ProcessSpec& who, const char* work_dir, const char* path, const std::string& text,
+                         pid_t shim) {
+  ::close_range(3, ~0u, 0);  // the lock on the shim's record is one of them, which says that the shim lives
   const bool other = ::geteuid() == 0 && (::syscall(SYS_setgroups, who.groups.size(), who.groups.data()) != 0 ||
                                           ::syscall(SYS_setresgid, who.gid, who.gid, who.gid) != 0 ||
                                           ::syscall(SYS_setresuid, who.uid, who.uid, who.uid) != 0);
   if (other || ::geteuid() != who.uid || (::chdir(work_dir) != 0 && ::chdir("/tmp") != 0))
+    ::_exit(1);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever becomes another user loses it
+  if (::getppid() != shim)
     ::_exit(1);
   const int fd = ::open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   ::_exit(fd >= 0 && ::write(fd, text.data(), text.size()) > 0 ? 0 : 1);
@@ -58,9 +62,10 @@ std::string last_words(StopWhy why, const ShimKey& key, const std::string& host,
 }
 
 pid_t append_as_user(const ProcessSpec& who, const std::string& path, const std::string& text) {
+  const pid_t shim = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0)
-    append(who, who.work_dir.c_str(), path.c_str(), text);
+    append(who, who.work_dir.c_str(), path.c_str(), text, shim);
   return pid;
 }
 

@@ -14,7 +14,8 @@ namespace lockstep {
 std::string last_words(StopWhy why, const ShimKey& key, const std::string& host, std::int64_t at_s);
 
 // Appends it to a file that the user named. The file is opened by a process of its own, as that user, so that a file
-// that does not open holds nobody up. Its pid, which is our child; -1: it could not be made.
+// that does not open holds up neither us nor, as it has none of our descriptors and ends with us, who waits for our
+// end. Its pid, which is our child; -1: it could not be made.
 pid_t append_as_user(const ProcessSpec& who, const std::string& path, const std::string& text);
 
 }  // namespace lockstep
