@@ -69,9 +69,7 @@ Result<Found> find(const std::string& root) {
 Result<void> stop_gone(ClusterDir dir, std::string id) {
   dir.id = std::move(id);
   TRY(stop_cluster(dir, nullptr));
-  if (!end_shims_below(dir.root + "/nodes/"))
-    return Error{Errc::kTimeout, "some steps of its jobs do not end; look for lockstep-shim in `ps -ef`", {}};
-  return {};
+  return end_shims_below(dir.root + "/nodes/");
 }
 
 Result<Stopped> stop(ClusterDir dir, bool remove) {

@@ -53,7 +53,7 @@ Ref<Node> node_record(const ClusterDir& dir, const std::string& node) {
 // here, since nobody could answer for it under a new certificate.
 Result<void> call_off(const ClusterDir& dir, const ClusterConf& conf, const std::string& node) {
   if (conf.nodes == 0)
-    end_plain_node(dir.node_dir(node));
+    TRY(end_plain_node(dir.node_dir(node)));
   UpdateNode off;
   off.revoke = true;
   TRY(ask_controller(dir, "POST", "/v1/nodes/" + node + "?now=1", encode(off)));

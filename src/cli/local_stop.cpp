@@ -112,7 +112,7 @@ Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf* conf) {
   if (!conf || conf->nodes > 0)
     TRY(remove_network(conf ? conf->network.bridge : "", dir.id));
   if (!conf || conf->nodes == 0)
-    for (const auto& name : names) end_plain_node(dir.node_dir(name));
+    for (const auto& name : names) TRY(end_plain_node(dir.node_dir(name)));
   for (const auto& name : names)
     if (const std::string who = user_of(dir.node_dir(name) + "/state"); !who.empty())
       return conflict(

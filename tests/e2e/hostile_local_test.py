@@ -12,6 +12,7 @@ import unittest
 from pathlib import Path
 
 from cluster import BIN, Cluster, eventually, running, send, started_at
+from stuck import StuckFolder
 
 MALLORY, ALICE = 1001, 1002
 
@@ -313,6 +314,26 @@ class PlainNode(unittest.TestCase):
         self.assertEqual(self.c.wait(self.c.wrap("true")), "COMPLETED")
         self.assertEqual(len(eventually(lambda: ran() if len(ran()) > 1 else None, what="it runs again")), 2)
         self.assertEqual(self.c.show(job)["Restarts"], "1")
+
+    def test_what_does_not_end_is_not_called_off(self):
+        """A step waits for a disk that does not answer, and nobody is left to speak for its node."""
+        stuck = StuckFolder(os.path.join(self.c.home, "stuck"))
+        try:
+            self.c.wrap(f"echo x >> {self.mark}; cat {stuck.path}/file", "--requeue")
+            self.assertTrue(stuck.asked.wait(20))
+            node = self.c.status()["nodes"][0]
+            send(node["pid"])
+            eventually(lambda: not running(node["agent_pid"]))
+            os.unlink(os.path.join(self.c.dir, "nodes", node["name"], "pki", "node.key"))
+            for what in ("up", "up", "down", "up"):  # however often it is tried
+                tried = self.c.run("lockstep", what, "--dir", self.c.dir)
+                self.assertEqual(tried.returncode, 1, tried.stdout)
+                self.assertRegex(tried.stderr, r"process \d+ \(cat\) of a step does not end")
+            self.assertEqual(Path(self.mark).read_text(), "x\n")
+        finally:
+            stuck.release()
+        self.c.up()
+        eventually(lambda: Path(self.mark).read_text() == "x\nx\n", what="it runs again")
 
     def test_down_ends_what_is_left(self):
         self.start_job_and_kill_init(600)

@@ -177,13 +177,18 @@ class AgentKeeper {
   std::int64_t log_from_ = 0;
 };
 
-// A plain node shares the machine's pid namespace: everything below us is found through the children lists.
-void kill_descendants(pid_t of) {
+// A plain node shares the machine's pid namespace: everything below us is found through the children lists. One that
+// has not ended yet; 0 = none.
+pid_t kill_descendants(pid_t of) {
+  pid_t left = 0;
   for (const pid_t child : children_of(of)) {
     kill(child, SIGSTOP);  // no new children while we walk
-    kill_descendants(child);
+    const pid_t below = kill_descendants(child);
     kill(child, SIGKILL);
+    if (below != 0 || identify(child))
+      left = below != 0 ? below : child;
   }
+  return left;
 }
 
 // Each shim works in a folder of its own below.
@@ -205,24 +210,37 @@ std::vector<pid_t> processes_in(const std::string& folder) {
 
 }  // namespace
 
-bool end_shims_below(const std::string& folder) {
-  bool found = true;
-  for (int round = 0; round < 50 && found; ++round) {
-    found = false;
-    for (const pid_t pid : processes_in(folder)) {
-      found = true;
-      kill_descendants(pid);
-      kill(pid, SIGKILL);
+Result<void> end_shims_below(const std::string& folder) {
+  constexpr Duration kPatience = seconds(5);
+  const Instant until = boot_now() + kPatience;
+  for (;;) {
+    const auto shims = processes_in(folder);
+    if (shims.empty())
+      return {};
+    pid_t left = 0;
+    for (const pid_t shim : shims) {
+      kill(shim, SIGSTOP);  // it starts nothing more
+      const pid_t below = kill_descendants(shim);
+      // The shim goes last: by it whoever tries again finds what does not end.
+      if (below == 0)
+        kill(shim, SIGKILL);
+      left = below != 0 ? below : shim;
     }
-    if (found)
-      usleep(2'000);
+    if (boot_now() >= until) {
+      for (const pid_t shim : shims) kill(shim, SIGCONT);
+      return Error{
+          Errc::kTimeout,
+          format("process {} ({}) of a step does not end: it waits for a disk or a device", left, command_name(left)),
+          {}};
+    }
+    usleep(2'000);
   }
-  return !found;
 }
 
-void end_plain_node(const std::string& node_dir) {
-  if (end_shims_below(node_dir + "/state/shims/"))
-    unlink((node_dir + "/" + kBootIdFile).c_str());  // the next start is a new boot
+Result<void> end_plain_node(const std::string& node_dir) {
+  TRY(end_shims_below(node_dir + "/state/shims/"));
+  unlink((node_dir + "/" + kBootIdFile).c_str());  // the next start is a new boot
+  return {};
 }
 
 std::vector<std::string> node_init_arguments(const NodeInit& init) {
@@ -347,7 +365,8 @@ int run_node_init(const NodeInit& init) {
       while (waitpid(-1, nullptr, WNOHANG) > 0) {}
       usleep(2'000);
     }
-    end_plain_node(init.dir);
+    if (const auto ended = end_plain_node(init.dir); !ended)
+      fprintf(stderr, "node %s: %s\n", init.name.c_str(), ended.error().message.c_str());
   }
   return 0;  // in a virtual node the kernel now ends whatever is left in it
 }

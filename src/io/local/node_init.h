@@ -39,10 +39,11 @@ void release(const StartedNode& node);
 // word of why it cannot.
 Result<void> hear(StartedNode& node, Duration patience);
 
-// Ends what runs on a plain node whose first process has ended, or was killed and could not see to it itself.
-void end_plain_node(const std::string& node_dir);
-// The same for every shim that works below a folder, which may be gone. False: some do not end.
-bool end_shims_below(const std::string& folder);
+// Ends what runs on a plain node whose first process has ended, or was killed and could not see to it itself. kTimeout:
+// some of it does not end.
+Result<void> end_plain_node(const std::string& node_dir);
+// The same for every shim that works below a folder, which may be gone.
+Result<void> end_shims_below(const std::string& folder);
 
 // argv of node-init <-> NodeInit.
 std::vector<std::string> node_init_arguments(const NodeInit& init);

@@ -222,12 +222,16 @@ Result<void> run_program(const std::vector<std::string>& words, const std::strin
 
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> out;
-  const auto text = read_file(format("/proc/{}/task/{}/children", pid, pid));
-  if (!text)
-    return out;
-  for (const auto& word : split_words(*text))
-    if (const auto child = parse_uint(word))
-      out.push_back(static_cast<pid_t>(*child));
+  const std::string threads = format("/proc/{}/task", pid);
+  DIR* dir = opendir(threads.c_str());
+  while (const dirent* thread = dir ? readdir(dir) : nullptr) {
+    const auto text = read_file(format("{}/{}/children", threads, thread->d_name));
+    for (const auto& word : text ? split_words(*text) : std::vector<std::string>())
+      if (const auto child = parse_uint(word))
+        out.push_back(static_cast<pid_t>(*child));
+  }
+  if (dir)
+    closedir(dir);
   return out;
 }
 

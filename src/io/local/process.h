@@ -59,7 +59,7 @@ class OwnProcess {
 // Runs a program to its end with text on its stdin; its stderr is in the error.
 Result<void> run_program(const std::vector<std::string>& argv, const std::string& input = {});
 
-// Direct children of a process, as this pid namespace sees them.
+// Direct children of a process, whichever of its threads made them, as this pid namespace sees them.
 std::vector<pid_t> children_of(pid_t pid);
 std::string command_name(pid_t pid);  // /proc/PID/comm; "" if gone
 
