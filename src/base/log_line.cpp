@@ -70,15 +70,29 @@ std::string_view stamp_of(std::string_view line) {
   return is_one ? stamp : std::string_view();
 }
 
-std::string_view without_stamp(std::string_view line) {
+namespace {
+
+// What follows the stamp, if there is one.
+std::string_view behind_stamp(std::string_view line) {
   const std::string_view stamp = stamp_of(line);
-  if (stamp.empty())
-    return line;
-  const std::string_view rest = line.substr(std::min(line.size(), stamp.size() + 1));
+  return stamp.empty() ? line : line.substr(std::min(line.size(), stamp.size() + 1));
+}
+
+}  // namespace
+
+std::string_view level_of(std::string_view line) {
+  if (stamp_of(line).empty())
+    return {};
+  const std::string_view rest = behind_stamp(line);
   for (const std::string_view level : kLevels)
     if (rest.starts_with(level) && rest.substr(level.size()).starts_with(' '))
-      return rest.substr(level.size() + 1);
-  return rest;
+      return level;
+  return {};
+}
+
+std::string_view without_stamp(std::string_view line) {
+  const std::string_view rest = behind_stamp(line), level = level_of(line);
+  return level.empty() ? rest : rest.substr(level.size() + 1);
 }
 
 }  // namespace lockstep

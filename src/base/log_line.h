@@ -19,6 +19,7 @@ void log_lines(LogLevel level, const std::vector<std::string>& lines);
 
 // "2026-03-01T12:00:00.123"; "" where a line bears no time: it belongs to the line before.
 std::string_view stamp_of(std::string_view line);
+std::string_view level_of(std::string_view line);       // "info", "warning", "error"; "" where a line bears none
 std::string_view without_stamp(std::string_view line);  // nor level
 
 }  // namespace lockstep

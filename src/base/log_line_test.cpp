@@ -22,5 +22,13 @@ TEST(LogLine, ALineOfAnotherShapeBearsNoTime) {
   }
 }
 
+TEST(LogLine, TellsItsLevel) {
+  EXPECT_EQ(level_of("2026-03-01T12:00:00.123 warning words"), "warning");
+  EXPECT_EQ(level_of("2026-03-01T12:00:00.123 error words"), "error");
+  EXPECT_EQ(level_of("2026-03-01T12:00:00.123 erroneous words"), "");
+  EXPECT_EQ(level_of("error words"), "") << "no line of ours";
+  EXPECT_EQ(level_of(""), "");
+}
+
 }  // namespace
 }  // namespace lockstep

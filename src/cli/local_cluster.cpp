@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/plain_file.h"
 #include "base/text.h"
@@ -390,12 +391,15 @@ namespace {
 
 bool is_usable(const NodeStatus& node) { return node.state != "down" && node.state != "unknown"; }
 
-// What is known of why a node is not there.
-std::string missing_text(const ClusterDir& dir, const std::string& name, const NodeStatus* known) {
-  std::string why = !known                           ? "the controller does not know it"
-                    : known->pid == 0                ? "its first process has ended"
-                    : !known->agent_last_end.empty() ? "its agent ended: " + known->agent_last_end
-                    : known->agent_pid == 0          ? "it has no agent"
+// What is known of why a node is not there. An agent that ended and was started again before `since_s` is no reason.
+std::string missing_text(const ClusterDir& dir, const std::string& name, const NodeStatus* known,
+                         std::int64_t since_s) {
+  const bool agent_ended =
+      known && !known->agent_last_end.empty() && (known->agent_pid == 0 || known->agent_last_end_at_s >= since_s);
+  std::string why = !known                  ? "the controller does not know it"
+                    : known->pid == 0       ? "its first process has ended"
+                    : agent_ended           ? "its agent ended: " + known->agent_last_end
+                    : known->agent_pid == 0 ? "it has no agent"
                     : is_stopped(known->agent_pid)
                         ? format("its agent (process {0}) is stopped: kill -CONT {0}", known->agent_pid)
                     : !known->reason.empty() ? known->reason
@@ -410,17 +414,21 @@ bool is_of_this_boot(const ClusterDir& dir, const std::string& name) {
   return record && record->boot_id == trim(*boot);
 }
 
-std::vector<std::string> missing_nodes(const ClusterDir& dir, const ClusterConf& conf, const StartedNodes& nodes) {
+// `done`: those that need no look, to which those that are found now are added.
+std::vector<std::string> missing_nodes(const ClusterDir& dir, const ClusterConf& conf, std::int64_t since_s,
+                                       std::set<std::string>& done) {
   std::vector<std::string> missing;
   const auto status = cluster_status(dir);
   for (const auto& name : node_names(conf)) {
-    if (nodes.failed.contains(name))
+    if (done.contains(name))
       continue;
     const NodeStatus* known = nullptr;
     for (std::size_t i = 0; status && i < status->nodes.size() && !known; ++i)
       known = status->nodes[i].name == name ? &status->nodes[i] : nullptr;
-    if (!known || !is_usable(*known) || !is_of_this_boot(dir, name))
-      missing.push_back(status ? missing_text(dir, name, known) : status.error().message);
+    if (known && is_usable(*known) && is_of_this_boot(dir, name))
+      done.insert(name);
+    else
+      missing.push_back(status ? missing_text(dir, name, known, since_s) : status.error().message);
   }
   return missing;
 }
@@ -430,10 +438,13 @@ std::vector<std::string> missing_nodes(const ClusterDir& dir, const ClusterConf&
 Result<void> wait_nodes_up(const ClusterDir& dir, const ClusterConf& conf, const StartedNodes& nodes,
                            Duration timeout) {
   const Instant until = boot_now() + timeout;
-  std::vector<std::string> missing = missing_nodes(dir, conf, nodes);
+  const std::int64_t since_s = time(nullptr);
+  std::set<std::string> done;
+  for (const auto& [name, why] : nodes.failed) done.insert(name);
+  std::vector<std::string> missing = missing_nodes(dir, conf, since_s, done);
   while (!missing.empty() && boot_now() < until) {
     usleep(10'000);
-    missing = missing_nodes(dir, conf, nodes);
+    missing = missing_nodes(dir, conf, since_s, done);
   }
   const std::string waited = missing.empty() ? "" : format(" after {} s", timeout.seconds());
   for (const auto& [name, why] : nodes.failed) missing.push_back(format("  {}: it cannot be started: {}", name, why));

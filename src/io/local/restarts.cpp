@@ -34,7 +34,9 @@ std::string plain(std::string_view text) {
   return out;
 }
 
-std::string last_line(const std::string& path, std::int64_t from) {
+// The last line, unless it is one of those that tell of ordinary things: they give no reason for an end. What bears no
+// level was written by who could not do better, such as a failed CHECK.
+std::string last_words_in(const std::string& path, std::int64_t from) {
   const auto opened = open_plain(path, O_RDONLY);
   if (!opened)
     return {};
@@ -45,7 +47,9 @@ std::string last_line(const std::string& path, std::int64_t from) {
   ::close(fd);
   tail.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
   const auto text = trim(tail);
-  return plain(without_stamp(text.substr(text.rfind('\n') + 1)));
+  const auto line = text.substr(text.rfind('\n') + 1);
+  const auto level = level_of(line);
+  return level == "info" || level == "warning" ? "" : plain(without_stamp(line));
 }
 
 void read_field(RunNote& note, std::string_view key, std::string_view value) {
@@ -151,7 +155,7 @@ std::string ending_text(int status, const std::string& log_path, std::int64_t lo
                               ? format("signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)))
                               : format("exit code {}", WEXITSTATUS(status));
   const bool tells = !WIFSIGNALED(status) || is_crash(WTERMSIG(status));
-  const std::string said = tells ? last_line(log_path, log_from) : "";
+  const std::string said = tells ? last_words_in(log_path, log_from) : "";
   return said.empty() ? how : how + ": " + said;
 }
 

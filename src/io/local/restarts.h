@@ -52,8 +52,8 @@ class RunNoteFile {
 };
 Result<RunNote> read_run_note(const std::string& path);
 
-// How a process ended, from waitpid's status, and the last line of what it logged since `log_from`, unless somebody
-// killed it: then what it logged last is no cause.
+// How a process ended, from waitpid's status, and the last line of what it logged since `log_from` where that tells of
+// an error; unless somebody killed it: then what it logged last is no cause.
 std::string ending_text(int wait_status, const std::string& log_path, std::int64_t log_from);
 std::int64_t size_of_file(const std::string& path);  // 0 if it is not there
 

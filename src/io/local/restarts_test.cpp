@@ -96,6 +96,36 @@ TEST(RunNote, SaysWhatAProcessSaidLast) {
   EXPECT_EQ(ending_text(SIGABRT, log, 0), "signal 6 (Aborted): CHECK failed: a < b");
   EXPECT_EQ(ending_text(3 << 8, log, size_of_file(log)), "exit code 3");
   EXPECT_EQ(ending_text(SIGKILL, log, 0), "signal 9 (Killed)") << "its last words were about something else";
+  const std::string stamp = "2026-03-01T12:00:00.123 ";
+  ASSERT_TRUE(write_file(log, stamp + "error lockstepd: error: the disk is full\n").ok());
+  EXPECT_EQ(ending_text(1 << 8, log, 0), "exit code 1: lockstepd: error: the disk is full");
+  for (const char* level : {"info ", "warning "}) {
+    ASSERT_TRUE(write_file(log, stamp + level + "lockstep-agent: connected to cluster a as node n1\n").ok());
+    EXPECT_EQ(ending_text(0, log, 0), "exit code 0") << "that is no reason to end";
+    EXPECT_EQ(ending_text(SIGSEGV, log, 0), "signal 11 (Segmentation fault)");
+  }
+}
+
+TEST(ChildrenOf, ThoseOfOtherThreadsAreThereToo) {
+  int told[2], done[2];
+  ASSERT_TRUE(::pipe(told) == 0 && ::pipe(done) == 0);
+  std::thread thread([&] {
+    const pid_t child = ::fork();
+    if (child == 0)
+      for (;;) ::pause();
+    (void)!::write(told[1], &child, sizeof child);
+    char byte;
+    (void)!::read(done[0], &byte, 1);  // its children are its own as long as it lives
+  });
+  pid_t child = 0;
+  ASSERT_EQ(::read(told[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  const auto children = children_of(::getpid());
+  EXPECT_NE(std::find(children.begin(), children.end(), child), children.end());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ASSERT_EQ(::write(done[1], "", 1), 1);
+  thread.join();
+  for (const int fd : {told[0], told[1], done[0], done[1]}) ::close(fd);
 }
 
 // A program under the name of one of ours that runs until it is told to end.
