@@ -96,10 +96,9 @@ class Printer {
   bool shown_ = false;
 };
 
-// From `at` on; a file that has become shorter began anew.
+bool began_anew(int fd, off_t at) { return ::lseek(fd, 0, SEEK_END) < at; }
+
 off_t print_from(int fd, off_t at, Printer& printer) {
-  if (const off_t size = ::lseek(fd, 0, SEEK_END); size < at)
-    at = 0;
   char chunk[64 << 10];
   for (ssize_t n; (n = ::pread(fd, chunk, sizeof chunk, at)) > 0; at += n)
     printer.take({chunk, static_cast<std::size_t>(n)});
@@ -117,6 +116,13 @@ Result<void> print_log(const std::string& path, const Options& options) {
   off_t at = print_from(fd, 0, printer);
   while (options.follow) {
     ::usleep(kLookAgain);
+    if (began_anew(fd, at)) {  // the rest of what it held lies beside it, at the same place
+      if (const auto piece = open_plain(path + ".1", O_RDONLY)) {
+        print_from(*piece, at, printer);
+        ::close(*piece);
+      }
+      at = 0;
+    }
     at = print_from(fd, at, printer);
   }
   printer.end();
@@ -181,7 +187,7 @@ Result<void> print_job(const ClientContext& context, const Options& options) {
     else if (ended || opened.error().code != Errc::kNotFound)
       return tell_end(options.what, shown), opened.error();
     if (fd >= 0)
-      at = print_from(fd, at, printer);
+      at = print_from(fd, began_anew(fd, at) ? 0 : at, printer);
     if (!options.follow || ended)
       break;
     ::usleep(kLookAgain);

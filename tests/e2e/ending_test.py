@@ -1,6 +1,8 @@
 """How jobs end: what their output says of it, who gets which signal, what a job may do to itself, and where one reads about it."""
 import os
 import re
+import shutil
+import signal
 import subprocess
 import time
 import unittest
@@ -185,6 +187,34 @@ if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
         job = self.c.wrap("true")
         self.c.wait(job)
         eventually(lambda: f"Submitted job={job} " in self.logs("controller", "--since", "5m").stdout, 10)
+
+    def test_who_follows_a_log_misses_nothing_when_it_begins_anew(self):
+        log = os.path.join(self.c.dir, "nodes", "n1", "log")
+        follower = subprocess.Popen(["lockstep", "logs", "n1", "-f"], env=self.c.env, stdout=subprocess.PIPE, text=True)
+        try:
+            with open(log, "a") as f:
+                f.write("the first\n")
+            for line in follower.stdout:
+                if line == "the first\n":
+                    break
+            os.kill(follower.pid, signal.SIGSTOP)
+            with open(log, "a") as f:
+                f.write("before it began anew\n")
+            shutil.copy(log, log + ".1")
+            os.truncate(log, 0)
+            with open(log, "a") as f:
+                f.write("the last\n")
+            os.kill(follower.pid, signal.SIGCONT)
+            seen = []
+            for line in follower.stdout:
+                seen.append(line)
+                if line == "the last\n":
+                    break
+            self.assertIn("before it began anew\n", seen)
+            self.assertNotIn("the first\n", seen, "it is told once")
+        finally:
+            follower.kill()
+            follower.communicate()
 
 
 if __name__ == "__main__":

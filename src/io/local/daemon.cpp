@@ -60,20 +60,30 @@ std::vector<std::string> daemon_environment(const std::vector<std::pair<std::str
 
 namespace {
 
-// False: nothing was lost, and nothing won.
-bool copy_aside(int from, const std::string& path) {
-  const std::string fresh = path + ".new";
-  ::unlink(fresh.c_str());
-  const int to = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (to < 0)
-    return false;
+// Copies what lies behind `at`, and moves that on. False: not all of it.
+bool copy_rest(int from, int to, off_t& at) {
   std::vector<char> chunk(256 << 10);
-  off_t at = 0;
   ssize_t n = 0;
   while ((n = ::pread(from, chunk.data(), chunk.size(), at)) > 0 &&
          ::write(to, chunk.data(), static_cast<std::size_t>(n)) == n)
     at += n;
-  const bool whole = n == 0 && ::rename(fresh.c_str(), path.c_str()) == 0;
+  return n == 0;
+}
+
+// What the log holds becomes PATH.1, and that PATH.2. False: nothing was lost, and nothing won.
+bool copy_aside(int log, const std::string& path) {
+  const std::string fresh = path + ".1.new";
+  ::unlink(fresh.c_str());
+  const int to = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (to < 0)
+    return false;
+  off_t at = 0;
+  bool whole = copy_rest(log, to, at);
+  if (whole) {
+    ::rename((path + ".1").c_str(), (path + ".2").c_str());
+    // Once more at the very end, for what was written meanwhile.
+    whole = ::rename(fresh.c_str(), (path + ".1").c_str()) == 0 && copy_rest(log, to, at);
+  }
   if (!whole)
     ::unlink(fresh.c_str());
   ::close(to);
@@ -89,9 +99,8 @@ void rotate_log(const std::string& path, std::int64_t most) {
   const auto log = open_plain(path, O_RDWR);
   if (!log)
     return;
-  ::rename((path + ".1").c_str(), (path + ".2").c_str());
   // On a full disk the text goes when there is much too much of it.
-  if (copy_aside(*log, path + ".1") || found.st_size > 4 * most)
+  if (copy_aside(*log, path) || found.st_size > 4 * most)
     (void)!::ftruncate(*log, 0);
   ::close(*log);
 }

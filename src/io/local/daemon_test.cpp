@@ -75,6 +75,39 @@ Seen seen_of_a_daemon(const TempDir& dir) {
   return seen;
 }
 
+TEST(RotateLog, KeepsTwoOlderPieces) {
+  const TempDir dir;
+  const std::string log = dir.file("log");
+  for (const char* text : {"one", "two", "three"}) {
+    ASSERT_TRUE(write_file(log, text).ok());
+    rotate_log(log, 2);
+  }
+  EXPECT_EQ(*read_file(log), "");
+  EXPECT_EQ(*read_file(log + ".1"), "three");
+  EXPECT_EQ(*read_file(log + ".2"), "two");
+  EXPECT_FALSE(read_file(log + ".1.new").ok());
+}
+
+TEST(RotateLog, LosesNothingOnAFullDisk) {
+  const TempDir dir;
+  const std::string log = dir.file("log"), text(300, 'x');
+  ASSERT_TRUE(write_file(log, text).ok());
+  ASSERT_TRUE(write_file(log + ".1", "newer").ok());
+  ASSERT_TRUE(write_file(log + ".2", "older").ok());
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit little{100, 100};
+    ::setrlimit(RLIMIT_FSIZE, &little);
+    rotate_log(log, 200);
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(pid, nullptr, 0), pid);
+  EXPECT_EQ(*read_file(log), text);
+  EXPECT_EQ(*read_file(log + ".1"), "newer");
+  EXPECT_EQ(*read_file(log + ".2"), "older");
+}
+
 TEST(DaemonTest, LivesByNothingOfTheShellThatStartedIt) {
   const TempDir dir;
   const Seen seen = seen_of_a_daemon(dir);
