@@ -160,6 +160,7 @@ class Shim {
   std::int64_t launched_us_ = boot_clock_us();
   std::int64_t started_at_us_ = launched_us_ + kLaunchPatienceUs;  // told then at the latest
   std::int64_t kill_at_us_ = kTimeNever;                           // SIGKILL for those who ignored SIGTERM
+  std::int64_t grace_until_us_ = 0;                                // for those that may finish what they write
   std::int64_t leftover_at_us_ = kTimeNever;                       // next look at what the tasks left behind
   std::int64_t fence_at_us_ = kTimeNever;
   std::int64_t linger_until_us_ = kTimeNever;
@@ -551,7 +552,7 @@ void Shim::check_over() {
 // In a time of grace two may finish: our own line, and an srun of the script, which passes on what its step still
 // writes.
 void Shim::kill_leftovers() {
-  const bool grace = kill_at_us_ != kTimeNever && boot_clock_us() < kill_at_us_;
+  const bool grace = boot_clock_us() < grace_until_us_;
   for (const pid_t pid : descendants_of(::getpid()))
     if (!grace || (pid != teller_ && !is_step_client(pid)))
       ::kill(pid, SIGKILL);
@@ -591,6 +592,7 @@ void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
   if (first)
     tell_why(why);
   kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
+  grace_until_us_ = first ? kill_at_us_ : std::min(grace_until_us_, kill_at_us_);
   if (first && kill_wait_us > 0) {
     paused_ = false;
     pause_at_us_ = kTimeNever;
