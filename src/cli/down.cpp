@@ -100,7 +100,12 @@ Result<Stopped> stop(ClusterDir dir, bool remove) {
 
 int down_without_directory(const ClusterDir& dir, bool remove) {
   std::string id = id_of_those_in(dir.root);
-  if (const auto begun = remove && id.empty() ? remove_begun_claim(dir.root) : Result<bool>(false); begun && *begun) {
+  const auto begun = remove && id.empty() ? remove_begun_claim(dir.root) : Result<bool>(false);
+  if (!begun && begun.error().code != Errc::kNotFound && begun.error().code != Errc::kDenied) {
+    fprintf(stderr, "lockstep down: %s\n", begun.error().message.c_str());
+    return 1;
+  }
+  if (begun && *begun) {
     printf("what a `lockstep up` left in %s that was interrupted as it began is removed\n", dir.root.c_str());
     return 0;
   }

@@ -165,8 +165,6 @@ Result<void> act_on(const ClusterDir& dir, const std::string& verb, const std::s
     TRY(api(dir, "DELETE", "/v1/nodes/" + name, ""));
     return {};
   }
-  if (words.now && verb != "revoke")
-    return invalid("--now belongs to revoke");
   TRY(tell_node(dir, name + (words.now ? "?now=1" : ""), encode(TRY(update_of(verb, words)))));
   return {};
 }
@@ -195,13 +193,28 @@ Result<std::vector<std::string>> names_of(const ClusterDir& dir, const std::stri
   return names;
 }
 
-// On the first that fails the rest is left as it is.
+// One that fails keeps no other from it, so that what is revoked in a hurry is. Without a controller none is tried
+// more.
 Result<void> act_on_all(const ClusterDir& dir, const std::string& verb, const std::vector<std::string>& words,
                         const Words& options) {
-  for (const auto& name : TRY(names_of(dir, verb, words)))
-    if (const auto done = act_on(dir, verb, name, options); !done)
-      return Error{done.error().code, format("{}: {}", name, done.error().message), {}};
-  return {};
+  if (options.now && verb != "revoke")
+    return invalid("--now belongs to revoke");
+  const auto names = TRY(names_of(dir, verb, words));
+  std::vector<std::string> failed;
+  Errc code{};
+  for (const auto& name : names) {
+    const auto done = act_on(dir, verb, name, options);
+    if (done)
+      continue;
+    code = done.error().code;
+    failed.push_back(format("{}: {}", name, done.error().message));
+    if (code == Errc::kIo || code == Errc::kUnavailable) {
+      if (name != names.back())
+        failed.push_back(format("those behind {} were not tried", name));
+      break;
+    }
+  }
+  return failed.empty() ? Result<void>() : Error{code, join(failed, "\n"), {}};
 }
 
 }  // namespace

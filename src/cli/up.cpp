@@ -263,16 +263,16 @@ Result<int> up(const Options& options) {
   if (access(dir.file(kMarkFile).c_str(), F_OK) != 0 && !id_of_those_in(dir.root).empty())
     return conflict(lost_mark_text(dir));
   StateDir state = TRY(claim_state_dir(dir.root));
+  dir.id = state.id;
+  const auto lock = TRY(lock_cluster(dir, true));
   if (const auto place = check_place(dir, state, options); !place) {
-    if (state.is_new)
+    if (state.is_new && !dir.exists())  // another `up` may have been quicker
       (void)remove_state_dir(std::move(state));
     return place.error();
   }
   if (state.tightened > 0)
     fprintf(stderr, "%zu files and directories in %s were open to other users; they are closed now\n", state.tightened,
             dir.root.c_str());
-  dir.id = state.id;
-  const auto lock = TRY(lock_cluster(dir, true));
   if (is_half_deleted(state.folder))
     return conflict(half_deleted_text(dir.root));
 

@@ -1,4 +1,5 @@
 """Files, sockets and directories against other users and a clumsy root; rootless clusters; what comes back by itself."""
+import fcntl
 import json
 import os
 import re
@@ -580,6 +581,20 @@ class Places(unittest.TestCase):
             self.assertIn("was interrupted as it began", said.stdout, said.stderr)
             self.assertEqual((os.listdir(path), stat.S_IMODE(os.stat(path).st_mode)), ([], 0o750))
             os.rmdir(path)
+
+    def test_one_that_another_holds_is_not_called_empty(self):
+        path = self.at("begun")
+        os.mkdir(path, 0o700)
+        Path(path, "lockstep.dir").write_text("made by lockstep\n")
+        os.chmod(os.path.join(path, "lockstep.dir"), 0o600)
+        holder = os.open(path, os.O_RDONLY)
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        said = self.lockstep("down", "--dir", path, "--delete")
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("is locked by another", said.stderr)
+        os.close(holder)
+        self.assertEqual(self.lockstep("down", "--dir", path, "--delete").returncode, 0)
+        self.assertFalse(os.path.exists(path))
 
     def test_names_that_cannot_be(self):
         for name, word in (("two\nlines", "control characters"), ("tab\there", "control characters"), ("x" * 120, "too long")):
