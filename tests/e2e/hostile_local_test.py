@@ -336,6 +336,21 @@ class PlainNode(unittest.TestCase):
         self.c.up()
         eventually(lambda: Path(self.mark).read_text() == "x\nx\n", what="it runs again")
 
+    def test_what_does_not_end_is_not_forgotten(self):
+        stuck = StuckFolder(os.path.join(self.c.home, "stuck"))
+        try:
+            job = self.c.wrap(f"echo x >> {self.mark}; cat {stuck.path}/file", "--requeue")
+            self.assertTrue(stuck.asked.wait(20))
+            down = self.c.run("lockstep", "down", "--dir", self.c.dir)
+            self.assertEqual(down.returncode, 1, down.stdout)
+            self.assertRegex(down.stderr, r"process \d+ \(cat\) of a step does not end")
+            self.c.up()
+            self.assertEqual(self.c.wait(self.c.wrap("true")), "COMPLETED")
+        finally:
+            stuck.release()
+        self.c.wait(job)
+        self.assertEqual(Path(self.mark).read_text(), "x\n", "it ran once")
+
     def test_down_ends_what_is_left(self):
         self.start_job_and_kill_init(600)
         self.c.run("lockstep", "down", "--dir", self.c.dir)

@@ -115,6 +115,8 @@ class AgentKeeper {
       const int got = sigtimedwait(&watched_, nullptr, &look_every);
       go_on = got != SIGTERM && got != SIGINT && (!reap() || start_again());
     }
+    if (agent_ > 0)
+      kill(agent_, SIGKILL);
   }
 
  private:
@@ -138,6 +140,7 @@ class AgentKeeper {
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
       if (pid == agent_) {
         agent_ended = true;
+        agent_ = 0;
         note_.ended = ending_text(status, log_, log_from_);
         note_.ended_by_itself = WIFEXITED(status);
       }
@@ -360,6 +363,11 @@ int run_node_init(const NodeInit& init) {
 
   AgentKeeper(init, watched).run();
   if (init.address.empty()) {
+    // Before its children, among which the shims are.
+    if (const auto ended = end_shims_below(init.dir + "/state/shims/"); !ended) {
+      fprintf(stderr, "node %s: %s\n", init.name.c_str(), ended.error().message.c_str());
+      return 1;
+    }
     for (int round = 0; round < 50 && !children_of(getpid()).empty(); ++round) {
       kill_descendants(getpid());
       while (waitpid(-1, nullptr, WNOHANG) > 0) {}
