@@ -486,4 +486,14 @@ void charge_usage(Txn& txn, const Job& job, Instant until) {
                   txn.inner().usage_floor_at(txn.now()), until));
 }
 
+void refund_usage(Txn& txn, const Job& job, Instant from, Instant charged_until) {
+  if (from >= charged_until)
+    return;
+  const RunningUse use{job.spec.get(), job.allocation.get()};
+  const auto before = txn.tables().usages.find(usage_name_of(txn.tables(), use));
+  if (before != txn.tables().usages.end())
+    txn.put(refunded(txn.tables(), *before->second, use, txn.now(), txn.inner().usage_floor_at(txn.now()), from,
+                     charged_until));
+}
+
 }  // namespace lockstep

@@ -50,5 +50,7 @@ void end_used_up(Txn& txn, std::size_t most);
 bool keeps_usage(const Directory& directory, const JobSpec& spec);
 // Charges the attempt that gives its allocation back now.
 void charge_usage(Txn& txn, const Job& job, Instant until);
+// Takes back what it was charged for from its end, `from`, on. Nothing if it was charged up to no later than that.
+void refund_usage(Txn& txn, const Job& job, Instant from, Instant charged_until);
 
 }  // namespace lockstep

@@ -16,6 +16,7 @@
 #include "core/steps.h"
 #include "core/tasks.h"
 #include "core/timers.h"
+#include "core/true_end.h"
 #include "model/bounds.h"
 #include "rules/preempt.h"
 
@@ -42,6 +43,18 @@ std::string hosts_of(const Txn& txn, const Allocation& allocation) {
   return compress_hostlist(names);
 }
 
+// What the attempt used is charged up to its end. One that is paused was charged when it was told to pause; if it had
+// ended by then, what it did not use goes back, and that pause was none.
+void settle_accounts(Txn& txn, Job& job) {
+  if (!job.suspended_at) {
+    charge_usage(txn, job, job.ended);
+    return;
+  }
+  refund_usage(txn, job, job.ended, job.suspended_at);
+  job.suspended_before = job.suspended_before + std::max(Duration{}, job.ended - job.suspended_at);
+  job.suspended_at = {};
+}
+
 // Everything is proven stopped, and its steps and tasks know: the allocation goes back, and the job to its final state
 // or into the queue.
 void finish_attempt(Txn& txn, JobId id) {
@@ -50,22 +63,19 @@ void finish_attempt(Txn& txn, JobId id) {
   CHECK(job.state == JobState::kCompleting);
   if (!job.ended)
     job.ended = txn.now();  // it was ending when controllers did not note that yet
-  if (!job.suspended_at)
-    charge_usage(txn, job, job.ended);
+  settle_accounts(txn, job);
+  const Duration ran = job.ended - job.started - job.suspended_before;
+  const Duration limit = job.allocation->limit;
   job.allocation = nullptr;
   job.members.clear();
   job.limit_end = {};
   job.eviction = nullptr;
-  if (job.suspended_at) {
-    job.suspended_before = job.suspended_before + (job.ended - job.suspended_at);
-    job.suspended_at = {};
-  }
   if (!job.requeue_after) {
     const bool by_itself = job.ending == JobState::kCompleted || job.ending == JobState::kFailed ||
                            job.ending == JobState::kTimeout || job.ending == JobState::kOutOfMemory;
-    const bool cut = job.ending == JobState::kTimeout && txn.now() < txn.job(id)->limit_end;  // by another limit
+    const bool cut = job.ending == JobState::kTimeout && ran < limit;  // by another limit than its own
     if (by_itself && !cut && job.started)
-      txn.learn(job, txn.job(id)->allocation->limit, job.ended - job.started - job.suspended_before);
+      txn.learn(job, limit, ran);
     job.state = job.ending;
     job.hold = Hold::kNone;
     job.begin_after = txn.now();  // it stays listed from here, however long ago it ended
@@ -147,54 +157,18 @@ void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
   }
 }
 
-// What shims say, as Slurm's do, for a task whose input or output file cannot be opened: no program ran. Everybody may
-// read the reason, which is one word, so the files' names are left to those who see the job's.
-constexpr int kFilesNotOpened = 53;
-
-std::string files_not_opened(const Txn& txn, NodeId node) {
-  const Node* where = txn.tables().node(node);
-  return format("RaisedSignal:{}(StdIn_StdOut_or_StdErr_could_not_be_opened_on_{})", kFilesNotOpened,
-                where ? where->meta.name : "its node");
-}
-
-Ending ending_by(const Txn& txn, NodeId node, const ExitStatus& exit) {
-  if (exit.oom)
-    return {.state = JobState::kOutOfMemory, .reason = "OutOfMemory"};
-  if (exit.signal == kFilesNotOpened)
-    return {.state = JobState::kFailed, .reason = files_not_opened(txn, node)};
-  if (exit.signal != 0)
-    return {.state = JobState::kFailed, .reason = format("RaisedSignal:{}", exit.signal)};
-  if (exit.code != 0)
-    return {.state = JobState::kFailed, .reason = "NonZeroExitCode"};
-  return {};
-}
-
-// We decided that it ends, and it had ended by then: we were away, or deaf, or it was a matter of milliseconds. What
-// users decide stays as it is.
-bool ended_before(const Job& job, const ScriptEnded& report) {
-  return report.by_itself && !job.promise &&
-         (job.ending == JobState::kTimeout || job.ending == JobState::kDeadline || job.ending == JobState::kPreempted);
-}
-
 void script_ended(Txn& txn, const Job& before, NodeId node, const ScriptEnded& report, Instant at) {
   const ExitStatus& exit = report.exit;
   if (!runs_script(*before.spec) || before.allocation->grants[0].node != node ||
       before.members[0] == MemberState::kStopped)
     return;
   Job job = before;
+  Ending ending = ending_by(txn, node, exit);
+  ending.at = at;
   if (before.state == JobState::kCompleting) {
-    // It was told to end (limit, cancel): how the script took it is worth keeping, what the end is called stays.
-    if (ended_before(before, report)) {
-      const Ending truly = ending_by(txn, node, exit);
-      job.ending = truly.state;
-      job.end_reason = truly.reason;
-      job.requeue_after = false;
-      job.hold = Hold::kNone;
-      job.exit = exit;
-      job.ended = std::max(std::min(at, job.ended), job.started);
-      txn.event(*txn.put(std::move(job)), "EndedBefore", "by itself");
+    if (report.by_itself && correct_end(txn, before, ending, exit))
       return;
-    }
+    // It was told to end (limit, cancel): how the script took it is worth keeping, what the end is called stays.
     const bool told = before.ending != JobState::kCompleted && before.ending != JobState::kFailed &&
                       before.ending != JobState::kOutOfMemory && !before.requeue_after;
     if (told && before.exit != exit) {
@@ -206,55 +180,8 @@ void script_ended(Txn& txn, const Job& before, NodeId node, const ScriptEnded& r
   if (job.state == JobState::kStarting)
     job.started = at;  // its start was reported too late to be seen
   job.exit = exit;
-  Ending ending = ending_by(txn, node, exit);
-  ending.at = at;
   end_attempt(txn, std::move(job), ending);
 }
-
-// The step that is all there is of a job, srun's without an allocation, once it has ended by itself. It came with the
-// job, or says so, where srun had to know the job's number first. Its client tells us so too, unless we are away; then
-// the limit may be what we see first.
-const Step* whole_work(const Txn& txn, const Job& job) {
-  const Step* step = job.next_step == 1 ? txn.tables().step(job.id, 0) : nullptr;
-  if (!step || (!job.first_step && !step->spec->sole))
-    return nullptr;
-  const bool over = step->attempt == job.attempt && step->state == StepState::kEnded && !step->cancelled;
-  const bool was_told = job.state == JobState::kCompleting;
-  return over && step->started && (!was_told || step->ended < job.ended) ? step : nullptr;
-}
-
-// Its limit struck before anybody could say that it had ended by itself.
-void end_before_limit(Txn& txn, const Job& before, const Ending& truly, const ExitStatus& exit) {
-  Job job = before;
-  job.exit = exit;
-  job.ending = truly.state;
-  job.end_reason = truly.reason;
-  job.ended = std::max(std::min(truly.at, job.ended), job.started);
-  txn.event(*txn.put(std::move(job)), "EndedBefore", "by itself");
-}
-
-}  // namespace
-
-bool end_with_its_step(Txn& txn, const Job& before) {
-  const Step* step = whole_work(txn, before);
-  if (!step)
-    return false;
-  const bool told = before.state == JobState::kCompleting;
-  if (told && before.ending != JobState::kTimeout)
-    return false;
-  Ending truly = ending_by(txn, step->places.front().node, step->exit);
-  truly.at = step->ended;
-  if (!told) {
-    Job job = before;
-    job.exit = step->exit;
-    end_attempt(txn, std::move(job), truly);
-    return true;
-  }
-  end_before_limit(txn, before, truly, step->exit);
-  return true;
-}
-
-namespace {
 
 // A node is lost before it could confirm that its part of a failed job has stopped. Peers of a dead rank see their
 // connections break and fail before anybody knows that the node is gone: the failure is the node's, not the job's.
@@ -367,7 +294,7 @@ void end_attempt(Txn& txn, Job job, const Ending& ending) {
   job.hold = ending.hold;
   job.cancelled_by = ending.by;
   job.limit_end = {};
-  job.ended = std::max(ending.at ? ending.at : txn.now(), job.started);
+  job.ended = within_attempt(job, ending.at ? ending.at : txn.now());
   const Ref<Job> now_there = txn.put(std::move(job));
   txn.event(*now_there, "Ending", now_there->end_reason);
   if (!all_stopped(txn, *now_there))
@@ -500,23 +427,6 @@ Result<void> agent_report(Txn& txn, const AgentReport& report) {
   return {};
 }
 
-namespace {
-
-// When the client was done, as it says. It is believed of the time when no controller could hear it, and if it says so
-// soon after: who could have told us then, and did not, was not done.
-Instant end_as_told(const Txn& txn, const EndJob& ask) {
-  constexpr Duration kSoon = seconds(30), kLongest = minutes(1);  // clients are patient for 15 s
-  const Cluster* cluster = txn.tables().cluster.get();
-  if (!cluster)
-    return txn.now();
-  const Instant told = txn.now() - std::min(ask.ago, kLongest);
-  const Instant back = cluster->back_at ? cluster->back_at : txn.now();
-  const bool unheard = told < back && txn.now() < back + kSoon;
-  return unheard ? std::max(told, cluster->away_since) : txn.now();
-}
-
-}  // namespace
-
 Result<void> end_job(Txn& txn, const EndJob& ask) {
   const Ref<Job> job = txn.job(ask.job);
   if (!job)
@@ -531,18 +441,18 @@ Result<void> end_job(Txn& txn, const EndJob& ask) {
       end_pending(txn, *job, JobState::kCancelled, "", txn.caller().user);
     return {};
   }
-  const Instant at = end_as_told(txn, ask);
-  const bool struck = job->state == JobState::kCompleting && job->ending == JobState::kTimeout && !ask.client_lost;
-  if (is_final(job->state) || (job->state == JobState::kCompleting && !(struck && at < job->ended)))
+  if (is_final(job->state))
     return {};
+  const Instant at = end_as_told(txn, ask);
   Ending ending;
   if (ask.client_lost)
     ending = {.state = JobState::kCancelled, .reason = "ClientLost"};  // nobody's decision
   else if (!ask.exit.ok())
     ending = {.state = JobState::kFailed, .reason = "NonZeroExitCode"};
   ending.at = at;
-  if (struck) {
-    end_before_limit(txn, *job, ending, ask.exit);
+  if (job->state == JobState::kCompleting) {
+    if (!ask.client_lost && at < job->ended)
+      (void)correct_end(txn, *job, ending, ask.exit);
     return {};
   }
   Job next = *job;

@@ -34,10 +34,6 @@ void end_attempt(Txn& txn, Job job, const Ending& ending);
 // The same for a failure the job is not to blame for: requeued if it may be, else it ends in `state`.
 void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit);
 
-// The job's limit has struck, or is striking. If it is nothing but its first step, and that had ended by itself before,
-// it ends as the step did. False: it had not, or there is more to the job.
-bool end_with_its_step(Txn& txn, const Job& job);
-
 // Asks the nodes that still hold something of the attempt to stop it.
 void send_stops(Txn& txn, const Job& job, Duration kill_wait);
 

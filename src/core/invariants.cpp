@@ -104,6 +104,7 @@ void check_preemption(const ClusterState::Inner& inner, const Job& job) {
   CHECK(job.state == JobState::kSuspended ? bool{job.suspended_at}
                                           : !job.suspended_at || job.state == JobState::kCompleting,
         words("since when is it suspended?"));
+  CHECK(job.suspended_before.us >= 0, words("it paused for less than no time"));
   if (!job.eviction)
     return;
   const Eviction& eviction = *job.eviction;

@@ -174,9 +174,12 @@ Result<void> requeue_record(Txn& txn, const Job& job, bool hold) {
     return {};
   }
   if (job.state == JobState::kCompleting) {
-    if (job.requeue_after && job.hold == then)
+    const bool preempted = job.ending == JobState::kPreempted;
+    if (job.requeue_after && job.hold == then && !preempted)
       return {};
     Job next = job;
+    if (preempted)
+      next.ending = JobState::kCancelled;  // as of any whose run somebody wants to start over
     next.requeue_after = true;
     next.hold = then;
     txn.put(std::move(next));

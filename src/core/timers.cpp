@@ -11,6 +11,7 @@
 #include "core/reservations.h"
 #include "core/steps.h"
 #include "core/tasks.h"
+#include "core/true_end.h"
 
 namespace lockstep {
 

@@ -150,6 +150,25 @@ Usage charged(const Directory& directory, const Usage* before, const RunningUse&
   return usage;
 }
 
+Usage refunded(const Directory& directory, const Usage& before, const RunningUse& ended, Instant now, Instant floor,
+               Instant from, Instant until) {
+  if (before.as_of < floor || before.meta.created > until)
+    return before;  // that is forgotten already
+  const std::string& qos = ended.spec->qos;
+  const Duration half_life = half_life_of(directory, qos);
+  const Duration span = until - std::max({from, ended.allocation->granted, floor});
+  const Spent back =
+      decayed(accrued(ended.allocation->tres, std::max(Duration{}, span), half_life, usage_factor_of(directory, qos)),
+              now - until, half_life);
+  Spent spent = decayed(Spent{before.spent, before.wall_ms}, now - before.as_of, half_life);
+  subtract(spent.tres, back.tres);
+  Usage usage = before;
+  usage.spent = each(spent.tres, [](std::int64_t v) { return std::max<std::int64_t>(0, v); });
+  usage.wall_ms = std::max<std::int64_t>(0, spent.wall_ms - back.wall_ms);
+  usage.as_of = now;
+  return usage;
+}
+
 Spendings::Spendings(const Directory& directory, std::span<const RunningUse> running, Instant now, Instant floor) {
   for (const auto& [name, usage] : directory.usages)
     if (usage->as_of >= floor)

@@ -48,6 +48,9 @@ std::string usage_name_of(const Directory& directory, const RunningUse& use);
 // floor: see usage_floor(), as cluster time.
 Usage charged(const Directory& directory, const Usage* before, const RunningUse& ended, Instant now, Instant floor,
               Instant until);
+// The record with that taken back which the attempt was charged for after `from`, up to `until`, and did not use.
+Usage refunded(const Directory& directory, const Usage& before, const RunningUse& ended, Instant now, Instant floor,
+               Instant from, Instant until);
 
 // Everything that was spent, as of one instant. Costs a pass over the records and the running jobs.
 class Spendings {

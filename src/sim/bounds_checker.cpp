@@ -46,11 +46,13 @@ void BoundsChecker::job_changed(const Job* before, const Job* after) {
   const Allocation* has = holds(after) ? after->allocation.get() : nullptr;
   if (had && has && had->attempt == has->attempt && had->granted == has->granted) {
     if (!before->suspended_at && after->suspended_at)
-      charge(*before, after->suspended_at);
+      charge(*before, before->allocation->granted, after->suspended_at);
     return;
   }
   if (had && after && !before->suspended_at)  // a pause costs nothing
-    charge(*before, has ? has->granted : after->ended);
+    charge(*before, before->allocation->granted, has ? has->granted : after->ended);
+  else if (had && after && !has && after->ended < before->suspended_at)
+    charge(*before, before->suspended_at, after->ended);  // it had ended before: that goes back
   if (!has)
     return;
   const bool same_attempt = had && had->attempt == has->attempt;
@@ -222,14 +224,14 @@ void BoundsChecker::check_reservations(const Job& job, const Allocation* before)
   }
 }
 
-void BoundsChecker::charge(const Job& job, Instant until) {
+void BoundsChecker::charge(const Job& job, Instant from, Instant until) {
   if (tables_.accounts.empty()) {
     accounts_from_the_start_ = false;
     return;
   }
   const Held own = held(job);
   Use& use = used_[use_key(job.spec->account, job.spec->user, job.spec->qos)];
-  const std::int64_t us = (until - job.allocation->granted).us;
+  const std::int64_t us = (until - from).us;
   use.cpu_ms += own.cpu * us / 1000;
   use.gpu_ms += own.gpus * us / 1000;
   use.wall_ms += us / 1000;

@@ -45,7 +45,7 @@ class BoundsChecker {
   void check_count(const Job& job, const std::string& whose, std::int64_t bound, std::int64_t count);
   void check_reservations(const Job& job, const Allocation* before);
   void check_licences(const Job& job);
-  void charge(const Job& job, Instant until);
+  void charge(const Job& job, Instant from, Instant until);
   bool below(const std::string& account, const std::string& above) const;
   template <class F>
   Held sum(F&& counts) const;
