@@ -7,23 +7,56 @@ namespace lockstep {
 
 namespace {
 
+struct Hash {
+  std::size_t sum;
+  void add(std::size_t part) { sum = sum * 0x9e3779b97f4a7c15 + part; }
+  void add(std::string_view text) { add(std::hash<std::string_view>{}(text)); }
+  void add(const CountRange& range) {
+    add(range.min);
+    add(range.max);
+  }
+  void add(const std::vector<DeviceAsk>& asks) {
+    for (const DeviceAsk& ask : asks) {
+      add(ask.kind);
+      add(ask.type);
+      add(ask.count);
+    }
+  }
+  void add(const Resources& amounts) {
+    add(amounts.cores);
+    add(static_cast<std::size_t>(amounts.memory_mb));
+    add(amounts.devices);
+  }
+  void add(const GroupSpec& group) {
+    add(group.tasks);
+    add(group.nodes);
+    add(group.tasks_per_node);
+    add(group.per_task);
+    add(group.per_node);
+    add(group.per_job);
+    add(static_cast<std::size_t>(group.memory_per_core_mb));
+    add(static_cast<std::size_t>(group.memory_per_device_mb));
+    add(group.constraint);
+    for (const std::string& node : group.only_nodes) add(node);
+    for (const std::string& word : group.argv) add(word);
+  }
+};
+
 std::size_t hash_of(const JobSpec& spec) {
-  std::size_t sum = spec.user.value;
-  const auto add = [&sum](std::size_t part) { sum = sum * 0x9e3779b97f4a7c15 + part; };
+  Hash hash{spec.user.value};
   for (const std::string_view text :
        {std::string_view(spec.name), std::string_view(spec.script), std::string_view(spec.environment),
         std::string_view(spec.work_dir), std::string_view(spec.std_out), std::string_view(spec.command),
         std::string_view(spec.comment), std::string_view(spec.wckey), std::string_view(spec.std_in),
         std::string_view(spec.std_err)})
-    add(std::hash<std::string_view>{}(text));
+    hash.add(text);
   for (const auto* pairs : {&spec.options.get(), &spec.labels.get()})
-    for (const auto& [name, value] : *pairs) add(std::hash<std::string>{}(value));
-  add(static_cast<std::size_t>(spec.time_limit.us));
-  add(spec.dependencies.size());
-  for (const Dependency& dependency : spec.dependencies) add(dependency.job.value);
-  if (!spec.groups.empty())
-    for (const std::string& word : spec.groups.front().argv) add(std::hash<std::string>{}(word));
-  return sum;
+    for (const auto& [name, value] : *pairs) hash.add(value);
+  hash.add(static_cast<std::size_t>(spec.time_limit.us));
+  hash.add(spec.dependencies.size());
+  for (const Dependency& dependency : spec.dependencies) hash.add(dependency.job.value);
+  for (const GroupSpec& group : spec.groups) hash.add(group);
+  return hash.sum;
 }
 
 }  // namespace

@@ -28,6 +28,20 @@ TEST(SpecPool, EqualOnesAreOne) {
   EXPECT_EQ(pool.share(spec_with(1, "a")), first);
 }
 
+// A user with more variants than are compared has them shared all the same.
+TEST(SpecPool, ThoseThatAskForOtherAmountsAreToldApartAtOnce) {
+  const auto asks_for = [](std::uint32_t cores) {
+    auto spec = std::make_shared<JobSpec>();
+    spec->groups.resize(1);
+    spec->groups[0].per_task.cores = cores;
+    return spec;
+  };
+  SpecPool pool;
+  std::vector<Ref<JobSpec>> first;
+  for (std::uint32_t cores = 0; cores < 100; ++cores) first.push_back(pool.share(asks_for(cores)));
+  for (std::uint32_t cores = 0; cores < 100; ++cores) EXPECT_EQ(pool.share(asks_for(cores)), first[cores]);
+}
+
 // 40,000 jobs that differed in a comment only made the controller compare each with all before it: minutes.
 TEST(SpecPool, ThoseThatOnlyTheComparisonTellsApartAreNotComparedWithoutEnd) {
   SpecPool pool;
