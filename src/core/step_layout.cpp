@@ -183,7 +183,7 @@ Result<std::optional<std::vector<StepPlace>>> places_of(const std::vector<Spot>&
 }
 
 // Distribution "arbitrary": only_nodes names the node of every rank. Who says it so exactly is not told that a node has
-// too few cores: the tasks share those of the job there.
+// too few cores: the tasks share those of the job there, unless they are to have cores of their own (--exact).
 Result<std::optional<std::vector<StepPlace>>> as_listed(const Tables& tables, const Job& job, const StepSpec& spec,
                                                         const AllocationUse& use) {
   if (spec.only_nodes.size() > kStepTasksMax)
@@ -210,7 +210,8 @@ Result<std::optional<std::vector<StepPlace>>> as_listed(const Tables& tables, co
       spot.devices = spot.devices.minus(used->second.devices);
     }
     spot.tasks = static_cast<std::uint32_t>(here->second.size());
-    if (spot.tasks > kTasksPerNodeMax || (spec.exact && spot.cores.count() < cores_per_task(job, spec) * spot.tasks))
+    const bool wants_own = spec.exact && !spec.overcommit;
+    if (spot.tasks > kTasksPerNodeMax || (wants_own && spot.cores.count() < cores_per_task(job, spec) * spot.tasks))
       return std::optional<std::vector<StepPlace>>();
     spots.push_back(spot);
     ranks.push_back(std::move(here->second));

@@ -74,6 +74,16 @@ TEST_F(StepLayout, ANodeForEveryTask) {
   EXPECT_EQ(made(spec), "names programs for 2 tasks; the step has 3");
 }
 
+// Four tasks of four cores have their own on a node; a fifth shares them if that was asked for.
+TEST_F(StepLayout, ANodeForEveryTaskIsOvercommittedWhereThatIsAskedFor) {
+  StepSpec spec = step("arbitrary");
+  spec.only_nodes.assign(5, "n1");
+  spec.exact = true;
+  EXPECT_NE(made(spec).find("ask for fewer, or with --overcommit"), std::string::npos) << made(spec);
+  spec.overcommit = true;
+  EXPECT_EQ(made(spec), "n1:0,1,2,3,4");
+}
+
 TEST_F(StepLayout, ATypeThatTheJobDoesNotHoldIsRefused) {
   const std::string held = w_.state.tables().node("n1")->devices.at(0).type;
   StepSpec total = step("", 1);
