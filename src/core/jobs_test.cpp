@@ -414,5 +414,21 @@ TEST(Timers, EndedJobsAreForgotten) {
   EXPECT_TRUE(w.state.tables().steps.empty());
 }
 
+// A user with more than a handful of variants would pay the whole memory for each job.
+TEST(Jobs, EqualSpecificationsAreSharedAmongSeveralVariants) {
+  World w(1);
+  std::vector<JobId> first;
+  for (int round = 0; round < 2; ++round)
+    for (std::uint32_t cores = 1; cores <= 12; ++cores) {
+      JobSpec spec = World::batch();
+      spec.groups[0].per_task.cores = cores;
+      const JobId id = w.submit(spec);
+      if (round == 0)
+        first.push_back(id);
+      else
+        EXPECT_EQ(w.job(id).spec, w.job(first[cores - 1]).spec);
+    }
+}
+
 }  // namespace
 }  // namespace lockstep

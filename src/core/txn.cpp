@@ -208,7 +208,7 @@ ArrayState& Txn::edit_array(JobId id) {
 }
 
 Ref<JobSpec> Txn::share(const Ref<JobSpec>& spec) {
-  constexpr std::size_t kKept = 8;
+  constexpr std::size_t kKept = 32;
   auto& accepted = inner_.accepted;
   for (auto& known : accepted)
     if (*known.spec == *spec) {
