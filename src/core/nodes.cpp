@@ -142,6 +142,13 @@ void forget_why_drained(Node& node, Instant now) {
 
 }  // namespace
 
+std::string not_lost_yet(const Txn& txn, const Node& node) {
+  if (node.link == NodeLink::kUp)
+    return format("node {} is up: stop its agent first", node.meta.name);
+  return format("node {} has not been heard for {} s, and is not given up yet: wait until it is lost", node.meta.name,
+                (txn.now() - node.seen_at).seconds());
+}
+
 Result<void> check_certificate(const Node& known, const std::string& certificate) {
   if (known.certificate.empty() || known.certificate == certificate || mutant(Mutant::kRevokedCertificate))
     return {};
@@ -307,8 +314,7 @@ Result<void> remove_node(Txn& txn, const RemoveNode& ask) {
   if (!known)
     return not_found(format("Invalid node name specified: {}", ask.name));
   if (known->link != NodeLink::kLost)
-    return conflict(format("node {} is up: stop its agent first, or cut it off with `lockstep node revoke {}`",
-                           ask.name, ask.name));
+    return conflict(format("{}, or cut it off with `lockstep node revoke {}`", not_lost_yet(txn, *known), ask.name));
   let_return(txn, known->id);
   if (!jobs_on(txn, known->id).empty())
     return conflict(format("node {} still holds jobs that are not proven stopped", ask.name));

@@ -1,6 +1,8 @@
 // Nodes: what they say of themselves, when they are lost, and what proves that they stopped.
 #pragma once
 
+#include <string>
+
 #include "core/txn.h"
 
 namespace lockstep {
@@ -8,6 +10,8 @@ namespace lockstep {
 // Whether a connection under this certificate (its serial) may speak for the node: a node's record names the one that
 // counts. A record from before there were any takes the first it sees.
 Result<void> check_certificate(const Node& known, const std::string& certificate);
+// Why a node that is not lost is not taken for one, and what to do about it.
+std::string not_lost_yet(const Txn& txn, const Node& node);
 Result<Answer> node_hello(Txn& txn, const NodeHello& ask);
 Result<void> node_away(Txn& txn, const NodeAway& ask);
 Result<void> node_lost(Txn& txn, const NodeLost& ask);

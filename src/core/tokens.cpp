@@ -72,9 +72,8 @@ Result<void> check_take_over(const Txn& txn, const JoinToken& token, const Node&
     return {};
   if (node.link != NodeLink::kLost)
     return conflict(
-        format("node {} is up: stop its agent first, or ask for a join token that may replace it (`lockstep node token "
-               "--node {} --replace`)",
-               name, name));
+        format("{}, or ask for a join token that may replace it (`lockstep node token --node {} --replace`)",
+               not_lost_yet(txn, node), name));
   if (holds_work(txn, node.id))
     return conflict(
         format("node {} holds jobs that are not proven stopped: wait, or ask for a join token that may replace it "
