@@ -190,7 +190,7 @@ struct Engine::Inner {
             Errc::kCorrupt, format("the log goes back from change {} to {}", changes[i - 1].seq, changes[i].seq), {}};
     ClusterState fresh(settings.core);
     fresh.restore(changes);
-    fresh.inherit_predictions(state);
+    fresh.inherit(state);
     state = std::move(fresh);
     apart.settle(index);
     const auto oldest = TRY(log.read(1, 1));
@@ -398,6 +398,7 @@ struct Engine::Inner {
       previous_seq = seq_before;
       read_only = false;
     }
+    state.stored();
     batch.index = last_index;
     if (note && !mutant(Mutant::kLateQuarantine))
       note->stage(CrashStage::kPublishing);

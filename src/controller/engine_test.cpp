@@ -44,6 +44,30 @@ TEST_F(EngineTest, ALongCommandGoesOnInPartsAndIsAnsweredOnce) {
   EXPECT_FALSE(engine->has_work());
 }
 
+// What was learned of nodes since the start is no record, and outlives the reload after a failed commit.
+TEST_F(EngineTest, WhoHasBeenHeardIsNotAskedAgainAfterACommitThatFailed) {
+  auto engine = open();
+  const auto hello = [&](const std::string& name, std::uint64_t highest) {
+    NodeHello said;
+    said.facts.meta.name = name;
+    said.facts.boot_id = "b1";
+    said.facts.cores = 4;
+    said.highest_job = JobId(highest);
+    return run(*engine, said).ok();
+  };
+  const auto next_job = [&] { return engine->state().tables().cluster->next_job; };
+  ASSERT_TRUE(hello("n1", 100));
+  EXPECT_EQ(next_job(), 101u);
+  log.next = TestLog::Append::kFails;
+  EXPECT_FALSE(hello("n2", 200));
+  log.next = TestLog::Append::kWorks;
+  now = now + seconds(60);
+  EXPECT_TRUE(hello("n1", 300));
+  EXPECT_EQ(next_job(), 101u) << "it was asked before the reload";
+  EXPECT_TRUE(hello("n2", 200));
+  EXPECT_EQ(next_job(), 201u) << "what it said first was not stored";
+}
+
 TEST_F(EngineTest, NoJobGetsAnIdThatWasGivenOutBefore) {
   const auto submit = [this](Engine& engine, UserId user) {
     auto spec = std::make_shared<JobSpec>();

@@ -11,6 +11,7 @@
 #include "core/dependencies.h"
 #include "core/growth.h"
 #include "core/jobs.h"
+#include "core/older_log.h"
 #include "core/preemption.h"
 #include "core/reservations.h"
 #include "core/steps.h"
@@ -249,7 +250,7 @@ std::vector<NodeId> live_nodes(const Job& job) {
 void start_attempt(Txn& txn, const Job& before, const std::string& partition, std::vector<Grant> grants, Tres tres) {
   Job job = before;
   Allocation allocation;
-  allocation.attempt = std::max(before.attempt, txn.take_attempt_seen(before.id)) + 1;
+  allocation.attempt = std::max(before.attempt, attempt_seen(txn, before.id)) + 1;
   allocation.partition = partition;
   allocation.fence_after = may_requeue(*before.spec) ? txn.settings().fence_after : kForever;
   allocation.grants = std::move(grants);

@@ -99,7 +99,7 @@ struct Visitor {
   Result<Answer> operator()(const StartEpoch& c) const { return start_epoch(txn, c); }
   Result<Answer> operator()(const LearnAttempts& c) const {
     TRY(need_controller(txn));
-    learn_attempts(txn, c.attempts);
+    (void)learn_attempts(txn, c.attempts);
     return Answer{};
   }
 };
@@ -185,7 +185,14 @@ void ClusterState::teach(std::span<const PastRun> runs) {
   for (const PastRun& run : runs) inner_->turns.teach(run);
 }
 
-void ClusterState::inherit_predictions(const ClusterState& before) { inner_->turns.inherit(before.inner_->turns); }
+void ClusterState::inherit(const ClusterState& before) {
+  inner_->turns.inherit(before.inner_->turns);
+  Epoch& epoch = inner_->epoch = before.inner_->epoch;
+  for (const NodeId node : epoch.heard_lately) epoch.heard.erase(node);
+  epoch.heard_lately.clear();
+}
+
+void ClusterState::stored() { inner_->epoch.heard_lately.clear(); }
 
 const Tables& ClusterState::tables() const { return inner_->tables; }
 const CoreSettings& ClusterState::settings() const { return inner_->settings; }

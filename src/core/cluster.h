@@ -60,10 +60,12 @@ class ClusterState {
 
   // Rebuilds from committed changes (snapshot first, then the tail).
   void restore(std::span<const Change> changes);
-  // What predictions of jobs to come are made from is no record: it is taught at a start, the oldest first, and handed
-  // on when the state is rebuilt in the middle of a life.
+  // What predictions of jobs to come are made from is no record: it is taught at a start, the oldest first.
   void teach(std::span<const PastRun> runs);
-  void inherit_predictions(const ClusterState& before);
+  // What is no record is handed on when the state is rebuilt in the middle of a life: that, and what was learned of
+  // nodes since the start. Whoever said hello after the last stored() has not been heard.
+  void inherit(const ClusterState& before);
+  void stored();  // every change so far is on disk
 
   const Tables& tables() const;
   const CoreSettings& settings() const;

@@ -75,6 +75,21 @@ struct Chores {
   }
 };
 
+// What was learned since the controller's start and is no record: nodes say it again to the next controller. It is
+// handed on when the state is rebuilt in the middle of a life (ClusterState::inherit).
+struct Epoch {
+  // What nodes have seen of a job beyond what the log tells, which was put back from a backup.
+  struct Attempts {
+    AttemptNo in_log = 0;  // the job's when the first of them spoke: all together are believed only so far above it
+    AttemptNo seen = 0;    // the next attempt goes above it
+  };
+  Instant began = kNever;            // kNever: not known
+  std::uint64_t first_id = 0;        // of the jobs that came since; 0: not known
+  std::set<NodeId> heard;            // nodes that have said hello
+  std::vector<NodeId> heard_lately;  // of these, those whose hello is not known to be stored
+  std::map<JobId, Attempts> attempts;
+};
+
 struct ClusterState::Inner {
   CoreSettings settings;
   Tables tables;
@@ -85,11 +100,7 @@ struct ClusterState::Inner {
   std::map<JobId, Seats> seats;                  // of jobs that hold an allocation
   std::map<NodeId, std::set<JobId>> kept_for;    // waiting jobs for which something there is held (Promise::held)
   std::map<JobId, std::set<JobId>> making_room;  // waiting job -> those that are evicted for it
-  // What nodes have seen of jobs beyond what the log tells, which was put back from a backup: the next attempt goes
-  // above it. No record: nodes say it again to the next controller.
-  std::map<JobId, AttemptNo> attempts_seen;
-  std::set<NodeId> heard;                       // nodes that have said hello in this epoch
-  Instant epoch_began = kNever;                 // kNever: not known any more
+  Epoch epoch;
   std::map<JobId, std::set<JobId>> dependents;  // job -> pending jobs whose dependencies name it and may still matter
   std::map<JobId, std::map<std::uint32_t, JobId>> elements;      // array -> its elements with a record
   std::map<std::pair<UserId, std::string>, IdSet<JobId>> names;  // unfinished jobs and arrays by user and name

@@ -140,6 +140,14 @@ void forget_why_drained(Node& node, Instant now) {
   node.reason_at = is_lost ? now : Instant{};
 }
 
+// What the node has seen counts once in an epoch. One that this log does not know may have joined after it was copied.
+Answer hear_out(Txn& txn, const Node& node, const NodeHello& ask) {
+  const Answer answer{.node = node.id, .seq = node.meta.seq};
+  if (txn.inner().epoch.heard.contains(node.id) || learn_from(txn, node, ask))
+    txn.note_heard(answer.node);
+  return answer;
+}
+
 }  // namespace
 
 std::string not_lost_yet(const Txn& txn, const Node& node) {
@@ -163,10 +171,11 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   TRY(check_facts(ask.facts));
   Node node = plain_facts(ask.facts);
   const Node* known = txn.tables().node(node.meta.name);
-  const bool first_words = known && !txn.inner().heard.contains(known->id);
   const bool rebooted = known && known->boot_id != node.boot_id;
   if (known)
     TRY(check_certificate(*known, ask.certificate));
+  if (known && goes_on_learning(txn))
+    return hear_out(txn, *known, ask);
   if (rebooted && known->replaced)
     TRY(check_predecessor_stopped(txn, *known));
   if (rebooted && jobs_on(txn, known->id).size() > kProvenAtOnce) {
@@ -213,12 +222,9 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   const Ref<Node> made = txn.put(std::move(node));
   if (back)
     txn.event(Kind::kNode, made->meta, known ? "NodeBack" : "NodeRegistered", made->meta.name);
-  if (first_words)
-    learn_from(txn, *made, ask);
-  txn.note_heard(made->id);
   if (rebooted)
     (void)prove_stopped(txn, *made, Proof::kAtOnce);
-  return Answer{.node = made->id, .seq = made->meta.seq};
+  return hear_out(txn, *made, ask);
 }
 
 Result<void> node_away(Txn& txn, const NodeAway& ask) {

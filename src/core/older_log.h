@@ -11,8 +11,14 @@ namespace lockstep {
 // The event of a node that has seen more than the log tells of.
 inline constexpr const char* kLogIsOlder = "LogIsOlder";
 
-// A node's first hello in an epoch; later ones are not asked, because who is root there can say anything.
-void learn_from(Txn& txn, const Node& node, const NodeHello& ask);
-void learn_attempts(Txn& txn, const std::vector<AttemptSeen>& seen);
+// A node's first hello in an epoch; later ones are not asked, because who is root there can say anything. False, as of
+// learn_attempts(): it was long, and the next part of the command goes on with it.
+bool learn_from(Txn& txn, const Node& node, const NodeHello& ask);
+bool learn_attempts(Txn& txn, const std::vector<AttemptSeen>& seen);
+// Whether this part of a hello has nothing to do but to go on with that.
+bool goes_on_learning(const Txn& txn);
+
+// The highest attempt of the job that nodes know of and the log does not; 0 = none.
+AttemptNo attempt_seen(const Txn& txn, JobId job);
 
 }  // namespace lockstep

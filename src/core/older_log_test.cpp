@@ -37,6 +37,62 @@ TEST(OlderLog, WhatANodeHasSeenIsNotGivenOutAgain) {
   EXPECT_EQ(w.submit(spec).value, job.value + 103);
 }
 
+// Whoever is root on nodes can say anything: all of them together move a number only so far.
+TEST(OlderLog, WhatSeveralSayDoesNotAddUp) {
+  World w(3);
+  const JobId job = w.submit(World::batch());
+  w.must(StartEpoch{"test"});
+  w.must(NodeHello{w.node(1), {}, JobId(9'000'000), {{job, 1000}, {job, 2000}, {job, 3000}}});
+  EXPECT_EQ(w.job(job).attempt, 0u);
+  w.must(NodeHello{w.node(2), {}, JobId(18'000'000), {{job, 900}}});
+  w.must(NodeHello{w.node(3), {}, JobId(18'000'000), {{job, 1800}}});
+  EXPECT_EQ(w.job(job).attempt, 900u);
+  EXPECT_EQ(w.submit(World::batch()).value, 9'000'001u);
+}
+
+TEST(OlderLog, ANodeThatJoinedAfterTheBackupIsAskedAsWell) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.must(StartEpoch{"test"});
+  Node facts = w.node(1);
+  facts.meta.name = "n2";
+  w.must(NodeHello{facts, {}, JobId(job.value + 100), {{job, 3}}});
+  EXPECT_EQ(w.submit(World::batch()).value, job.value + 101);
+  EXPECT_EQ(w.job(job).attempt, 3u);
+  w.must(NodeHello{facts, {}, JobId(job.value + 500), {{job, 7}}});
+  EXPECT_EQ(w.submit(World::batch()).value, job.value + 102) << "once";
+  EXPECT_EQ(w.job(job).attempt, 3u);
+}
+
+TEST(OlderLog, WhoSaysMuchIsHeardInParts) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.must(StartEpoch{"test"});
+  NodeHello said{w.node(1), {}, {}, {}};
+  for (std::uint64_t i = 0; i < 20'000; ++i) said.attempts.push_back({JobId(i + 2 + job.value), 1});
+  said.attempts.push_back({job, 5});
+  Command command{kController, said, {}};
+  int parts = 1;
+  for (auto outcome = apply(w.state, command, w.now); outcome.ok() && outcome->rest && parts < 100; ++parts) {
+    EXPECT_FALSE(w.state.inner().epoch.heard.contains(w.id(1))) << "not before all of it is known";
+    command.part = *outcome->rest;
+    outcome = apply(w.state, command, w.now);
+  }
+  EXPECT_GT(parts, 2);
+  EXPECT_LT(parts, 10);
+  EXPECT_TRUE(w.state.inner().epoch.heard.contains(w.id(1)));
+  EXPECT_EQ(w.job(job).attempt, 5u);
+  check_invariants(w.state);
+}
+
+TEST(OlderLog, WhoseHelloWasTakenBackHasNotBeenHeard) {
+  World w(1);
+  Txn txn(w.state.inner(), kController, w.now);
+  txn.note_heard(NodeId(7));
+  txn.roll_back();
+  EXPECT_FALSE(w.state.inner().epoch.heard.contains(NodeId(7)));
+}
+
 // As far as that log knows the job runs; the node has run its second attempt since then.
 TEST(OlderLog, AJobThatRanInTheBackupGoesAboveWhatTheNodeHasSeen) {
   World w(1);

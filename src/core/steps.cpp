@@ -363,7 +363,7 @@ void refuse_used_steps(Txn& txn, const Job& job, NodeId node, StepNo next) {
     const bool goes_there = step->state == StepState::kPending ||
                             std::any_of(step->places.begin(), step->places.end(),
                                         [node](const StepPlace& place) { return place.node == node; });
-    if (step->number >= next || step->attempt != job.attempt || step->created <= txn.inner().epoch_began || !goes_there)
+    if (step->number >= next || step->attempt != job.attempt || step->created <= txn.inner().epoch.began || !goes_there)
       continue;
     Step refused = *step;
     refused.cancelled = true;

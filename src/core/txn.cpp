@@ -239,6 +239,25 @@ std::vector<JobId> Txn::take_edited_arrays() {
   return out;
 }
 
+void Txn::note_epoch() {
+  epoch_.emplace();
+  epoch_->began = now_;
+  epoch_->first_id = std::max(edit_cluster().next_job, settings().first_job);
+}
+
+void Txn::keep_notes() {
+  Epoch& epoch = inner_.epoch;
+  if (epoch_)
+    epoch = std::move(*epoch_);
+  for (const NodeId node : heard_)
+    if (epoch.heard.insert(node).second)
+      epoch.heard_lately.push_back(node);
+  for (const auto& [id, noted] : noted_) {
+    Epoch::Attempts& known = epoch.attempts.try_emplace(id, noted).first->second;
+    known.seen = std::max(known.seen, noted.seen);
+  }
+}
+
 Outcome Txn::commit(Answer answer) {
   CHECK(drafts_.empty() && edited_.empty() && moved_.empty() && released_.empty() && dark_.empty(),
         "consequences are left over");
@@ -255,6 +274,7 @@ Outcome Txn::commit(Answer answer) {
       inner_.tables.cluster = std::move(in_memory);
     }
   }
+  keep_notes();
   out_.answer = std::move(answer);
   return std::move(out_);
 }

@@ -44,17 +44,10 @@ class Txn {
   Chores& chores() { return inner_.chores; }
   void tried_layout() { ++inner_.layouts_tried; }
   void park(const Job& job) { inner_.park(job); }
-  void note_epoch() {
-    inner_.heard.clear();
-    inner_.epoch_began = now_;
-  }
-  void note_heard(NodeId node) { inner_.heard.insert(node); }
-  // An attempt of the job that nodes know of and the log does not; 0 = none.
-  void note_attempt(JobId id, AttemptNo seen) { inner_.attempts_seen[id] = std::max(inner_.attempts_seen[id], seen); }
-  AttemptNo take_attempt_seen(JobId id) {
-    const auto seen = inner_.attempts_seen.extract(id);
-    return seen ? seen.mapped() : 0;
-  }
+  // Of the epoch (Epoch); it counts once the command has succeeded.
+  void note_epoch();
+  void note_heard(NodeId node) { heard_.push_back(node); }
+  void note_attempt(const Job& job, AttemptNo seen) { noted_.push_back({job.id, {job.attempt, seen}}); }
   const ClusterState::Inner& inner() const { return inner_; }  // the indexes, to read
 
   // Null when absent. The Ref keeps the version alive.
@@ -121,6 +114,7 @@ class Txn {
   template <class T>
   Ref<T> write(T record, const T* before);
   void weigh(const Record& record);
+  void keep_notes();
   void count_element(const Job* before, const Job& after);
 
   struct Undo {
@@ -141,6 +135,9 @@ class Txn {
   std::map<JobId, ArrayState> drafts_;
   std::set<JobId> edited_;
   std::vector<Learned> learned_;
+  std::optional<Epoch> epoch_;  // set when one begins
+  std::vector<NodeId> heard_;
+  std::vector<std::pair<JobId, Epoch::Attempts>> noted_;
   std::vector<JobId> moved_, released_;
   std::vector<NodeId> dark_;
   std::unique_ptr<Cluster> cluster_;  // set once it was edited
