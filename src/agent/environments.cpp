@@ -5,13 +5,11 @@
 namespace lockstep {
 
 Result<void> Environments::announced(const LongEnvironment& head) {
-  for (const std::string& id : split(head.forget, ' '))
-    if (const auto known = known_.find(id); known != known_.end()) {
-      bytes_ -= known->second.wanted;
-      known_.erase(known);
-    }
-  if (known_.contains(head.id) || bytes_ + head.bytes > kBytesMax)
-    return invalid(format("environment {} came twice, or when {} bytes of others are kept", head.id, bytes_));
+  for (const std::string& id : split(head.forget, ' ')) forget(id);
+  if (known_.contains(head.id))
+    return invalid(format("environment {} came twice", head.id));
+  if (bytes_ + head.bytes > kLongEnvironmentsMax)
+    return invalid(format("environment {} has {} bytes, and {} bytes of others are here", head.id, head.bytes, bytes_));
   bytes_ += head.bytes;
   known_[head.id].wanted = head.bytes;
   return {};
@@ -21,6 +19,19 @@ void Environments::add(const BlobId& id, std::string_view piece) {
   if (const auto known = known_.find(id);
       known != known_.end() && known->second.lines.size() + piece.size() <= known->second.wanted)
     known->second.lines += piece;
+}
+
+void Environments::ended(const BlobId& id) {
+  if (const auto known = known_.find(id); known != known_.end() && known->second.lines.size() < known->second.wanted)
+    forget(id);
+}
+
+void Environments::forget(const BlobId& id) {
+  const auto known = known_.find(id);
+  if (known == known_.end())
+    return;
+  bytes_ -= known->second.wanted;
+  known_.erase(known);
 }
 
 Result<void> Environments::complete(ToAgent& message) const {

@@ -12,12 +12,11 @@ namespace lockstep {
 
 class Environments {
  public:
-  // The controller says what there is to forget; more at once it would not send.
-  static constexpr std::size_t kBytesMax = 256u << 20;
-
-  // One that comes: forgets what it is told to. Refuses what is too much.
+  // One that comes: forgets what it is told to. Refuses what is here or comes already, and more than
+  // kLongEnvironmentsMax: the controller says what there is to forget, and sends no more at once.
   Result<void> announced(const LongEnvironment& head);
   void add(const BlobId& id, std::string_view piece);
+  void ended(const BlobId& id);  // no more of it comes: half of one is none
   // Fills in what the launch names; an error when it has not come.
   Result<void> complete(ToAgent& message) const;
   std::size_t bytes() const { return bytes_; }
@@ -27,6 +26,8 @@ class Environments {
     std::size_t wanted = 0;
     std::string lines;
   };
+  void forget(const BlobId& id);
+
   std::map<BlobId, One, std::less<>> known_;
   std::size_t bytes_ = 0;  // wanted, of all
 };

@@ -35,11 +35,24 @@ TEST(Environments, WhatIsToBeForgottenMakesRoomAndMoreIsRefused) {
   ASSERT_TRUE(all.announced({"one", 8 << 20, ""}).ok());
   EXPECT_FALSE(all.announced({"one", 8 << 20, ""}).ok()) << "twice";
   for (int i = 2; i <= 32; ++i) ASSERT_TRUE(all.announced({std::to_string(i), 8 << 20, ""}).ok());
-  EXPECT_EQ(all.bytes(), Environments::kBytesMax);
+  EXPECT_EQ(all.bytes(), kLongEnvironmentsMax);
   EXPECT_FALSE(all.announced({"more", 1, ""}).ok());
   EXPECT_TRUE(all.announced({"more", 8 << 20, " one 99"}).ok());
   ToAgent gone = launch("one");
   EXPECT_FALSE(all.complete(gone).ok());
+}
+
+TEST(Environments, HalfOfOneIsNone) {
+  Environments all;
+  ASSERT_TRUE(all.announced({"half", 10, ""}).ok());
+  all.add("half", "A=1");
+  all.ended("half");
+  EXPECT_EQ(all.bytes(), 0u);
+  ASSERT_TRUE(all.announced({"half", 4, ""}).ok()) << "it may come again";
+  all.add("half", std::string("B=2\0", 4));
+  all.ended("half");
+  ToAgent whole = launch("half");
+  EXPECT_TRUE(all.complete(whole).ok());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "agent/link.h"
 
 #include "agent/environments.h"
+#include "base/log_line.h"
 #include "base/text.h"
 #include "link/mux.h"
 #include "wire/codec.h"
@@ -62,17 +63,23 @@ void AgentLink::Inner::environment(const Frame& f) {
   const auto head = decode_long_environment(f.payload);
   if (!head.ok() || f.stream % 2 != 0 || mux->has(f.stream))
     return mux->close("the controller announced something unreadable");
-  if (const auto taken = environments.announced(*head); !taken.ok())
-    return mux->close(taken.error().message);
+  // Only the launches that name it suffer: the controller says them again. All else on this link goes on.
+  if (const auto taken = environments.announced(*head); !taken.ok()) {
+    log_line(LogLevel::kWarning, "lockstep-agent: refused: " + taken.error().message);
+    return mux->send(LinkFrame::kStreamClose, f.stream, {});
+  }
   const std::weak_ptr<Inner> weak = weak_from_this();
   auto& stream = incoming[f.stream] = mux->stream(f.stream);
   stream->on_data([weak, id = head->id](std::string_view piece) {
     if (const auto self = weak.lock())
       self->environments.add(id, piece);
   });
-  stream->on_close([weak, number = f.stream] {
-    if (const auto self = weak.lock())
-      self->ended = std::move(self->incoming.extract(number));  // it is calling us
+  stream->on_close([weak, id = head->id, number = f.stream] {
+    const auto self = weak.lock();
+    if (!self)
+      return;
+    self->environments.ended(id);
+    self->ended = self->incoming.extract(number);  // it is calling us
   });
 }
 

@@ -12,8 +12,9 @@
 
 namespace lockstep {
 
-inline constexpr std::size_t kLongEnvironment = 64 << 10;     // shorter ones go with each launch
-inline constexpr std::size_t kLongEnvironmentMax = 16 << 20;  // of one
+inline constexpr std::size_t kLongEnvironment = 64 << 10;       // shorter ones go with each launch
+inline constexpr std::size_t kLongEnvironmentMax = 16 << 20;    // of one
+inline constexpr std::size_t kLongEnvironmentsMax = 256 << 20;  // of all that one node keeps, and of those that come
 
 struct LongEnvironment {
   BlobId id;
