@@ -7,8 +7,11 @@ bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const Shim
   if (it == held.end())
     return gone.contains(attempt_of(key));
   const HeldAttempt& attempt = it->second;
-  if (attempt.works.contains(key) || key.step == kBatchStep)
-    return attempt.works.contains(key) || attempt.stopping;
+  if (attempt.works.contains(key))
+    return true;
+  // A script that has ended, or failed to start, leaves its attempt stopping, and is not listed once that was told.
+  if (key.step == kBatchStep)
+    return attempt.stopping;
   if (key.step != kTasksStep)
     return attempt.gone_steps.contains(static_cast<std::uint32_t>(key.step));
   const auto incarnation = attempt.gone_incarnations.find({key.group, key.index});
