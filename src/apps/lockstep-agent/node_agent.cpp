@@ -17,6 +17,8 @@ namespace {
 
 constexpr Duration kBackoffMin = millis(50);
 constexpr Duration kBackoffMax = seconds(5);
+constexpr Duration kSteadyAfter =
+    seconds(3);  // a link that lasted so long is made again at once, others later and later
 constexpr Duration kSilenceMin = seconds(10);  // a link that says nothing for longer is dead
 constexpr Duration kDevicesEvery = seconds(30);
 constexpr Duration kJournalAgain = seconds(1);  // after a failed write
@@ -175,6 +177,8 @@ void NodeAgent::unlink(const std::string& why) {
         "the controller at {}:{} ended the connection before it let node {} in ({}): its log and `lockstep status` "
         "there say why",
         settings_.controller_host, settings_.controller_port, facts_.meta.name, why.empty() ? "no reason" : why));
+  if (welcome_ && clock_.boot() - welcomed_at_ >= kSteadyAfter)
+    backoff_ = kBackoffMin;
   welcome_ = false;
   broker_.link_down();
   logic_.disconnected(clock_.boot());
@@ -188,7 +192,7 @@ void NodeAgent::heard(ToAgent message) {
   logic_.receive(message, clock_.boot());
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     welcome_ = true;
-    backoff_ = kBackoffMin;
+    welcomed_at_ = clock_.boot();
     gate_.set_key(welcome->ticket_key, Instant{welcome->now_us}, clock_.boot());
     silence_max_ = std::max(kSilenceMin, welcome->renew_every * 3);
     say(format("connected to cluster {} as node {}", welcome->cluster, facts_.meta.name));

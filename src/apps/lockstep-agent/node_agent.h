@@ -70,6 +70,7 @@ class NodeAgent {
   Broker broker_;
   std::unique_ptr<AgentLink> link_;
   bool welcome_ = false, refused_ = false;
+  Instant welcomed_at_;
   Duration backoff_, silence_max_;
   std::uint64_t frames_seen_ = 0;
   std::vector<std::string> unwritten_;  // journal lines the disk has not taken yet
