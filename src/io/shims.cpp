@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -121,7 +122,7 @@ class RealShims final : public Shims {
   void stop(const ShimKey& key, Duration kill_wait, StopWhy why) override {
     const Duration wait = bounded_kill_wait(kill_wait);
     command(key, format("stop {} {}\n", wait.millis(), static_cast<int>(why)));
-    later(wait + kStopPatience, [this, key] { ask_if_alive(key); });
+    ask_later(key, wait + kStopPatience);
   }
   // A shim of an older version knows the signal and not the rest: it answers nothing.
   void pause(const ShimKey& key, bool paused, std::uint32_t number) override {
@@ -142,13 +143,16 @@ class RealShims final : public Shims {
     std::string waiting;  // commands for a shim that is not connected yet
     bool told_start = false, told_end = false;
     bool forgotten = false;
-    bool asked = false;   // whether it is alive, and has not said a word since
-    bool killed = false;  // what it left is being looked for
-    int clean_looks = 0;  // in a row, that found nothing
+    bool asked = false;               // whether it is alive, and has not said a word since
+    std::optional<TimerId> question;  // the next step of asking whether it is alive; each shim has one at most
+    Instant ask_at;                   // of `question`, when it has not been asked yet
+    bool killed = false;              // what it left is being looked for
+    int clean_looks = 0;              // in a row, that found nothing
   };
 
   Result<void> spawn(const ShimStart& start, Entry& entry);
   void look_at_nursery(const ShimKey& key, bool again);
+  void ask_later(const ShimKey& key, Duration delay);
   void ask_if_alive(const ShimKey& key);
   void look_at_asked(const ShimKey& key, bool again);
   void command(const ShimKey& key, const std::string& line);
@@ -170,7 +174,7 @@ class RealShims final : public Shims {
     if (tell_)
       tell_(std::move(event));
   }
-  void later(Duration delay, std::function<void()> task);
+  TimerId later(Duration delay, std::function<void()> task);
 
   EventLoop& loop_;
   Fd shims_fd_;
@@ -181,13 +185,14 @@ class RealShims final : public Shims {
   std::set<TimerId> timers_;  // cancelled with us
 };
 
-void RealShims::later(Duration delay, std::function<void()> task) {
+TimerId RealShims::later(Duration delay, std::function<void()> task) {
   auto id = std::make_shared<TimerId>(0);  // shared: the task must know the number it gets only after it is made
   *id = loop_.after(delay, [this, id, task = std::move(task)] {
     timers_.erase(*id);
     task();
   });
   timers_.insert(*id);
+  return *id;
 }
 
 void RealShims::start(const ShimStart& start) {
@@ -240,8 +245,10 @@ void RealShims::look_at_nursery(const ShimKey& key, bool again) {
   const auto it = shims_.find(key);
   if (it == shims_.end() || it->second.pid != 0 || it->second.peer != 0 || !it->second.control.valid())
     return;
-  if (again)
-    return later(kNurseryPatience, [this, key] { look_at_nursery(key, false); });
+  if (again) {
+    later(kNurseryPatience, [this, key] { look_at_nursery(key, false); });
+    return;
+  }
   log_line(LogLevel::kWarning, "lockstep-agent: the process that makes shims does not answer; it is started anew");
   const pid_t nursery = maker_.nursery();
   maker_.end_nursery();
@@ -253,28 +260,55 @@ void RealShims::look_at_nursery(const ShimKey& key, bool again) {
 // somebody stopped it, would keep its tasks and its job for ever.
 void RealShims::ask_if_alive(const ShimKey& key) {
   const auto it = shims_.find(key);
-  if (it == shims_.end() || it->second.told_end || !it->second.control.valid() || it->second.asked)
+  if (it == shims_.end())
     return;
-  it->second.asked = true;
-  send(it->second, std::string(kShimHello));
-  later(kAnswerPatience, [this, key] { look_at_asked(key, true); });
+  Entry& entry = it->second;
+  entry.question.reset();
+  if (entry.told_end || !entry.control.valid() || entry.asked)
+    return;
+  entry.asked = true;
+  send(entry, std::string(kShimHello));
+  entry.question = later(kAnswerPatience, [this, key] { look_at_asked(key, true); });
+}
+
+// A stop is said again as long as its work lives: it may bring the next question forward, and begins no other.
+void RealShims::ask_later(const ShimKey& key, Duration delay) {
+  const auto it = shims_.find(key);
+  if (it == shims_.end() || it->second.told_end)
+    return;
+  Entry& entry = it->second;
+  const Instant at{boot_clock_us() + delay.us};
+  if (entry.question && (entry.asked || entry.ask_at <= at))
+    return;
+  if (entry.question) {
+    loop_.cancel(*entry.question);
+    timers_.erase(*entry.question);
+  }
+  entry.ask_at = at;
+  entry.question = later(delay, [this, key] { ask_if_alive(key); });
 }
 
 // Ended, it leaves its tasks to us, as any shim that was killed. Looked at twice, as the nursery is.
 void RealShims::look_at_asked(const ShimKey& key, bool again) {
   const auto it = shims_.find(key);
-  if (it == shims_.end() || it->second.told_end || !it->second.control.valid())
+  if (it == shims_.end())
     return;
-  if (!it->second.asked)
-    return later(kAskAgain, [this, key] { ask_if_alive(key); });
-  if (again)
-    return later(kAnswerPatience, [this, key] { look_at_asked(key, false); });
-  const pid_t pid = it->second.pid > 0 ? it->second.pid : it->second.peer;
+  Entry& entry = it->second;
+  entry.question.reset();
+  if (entry.told_end || !entry.control.valid())
+    return;
+  if (!entry.asked)
+    return ask_later(key, kAskAgain);
+  if (again) {
+    entry.question = later(kAnswerPatience, [this, key] { look_at_asked(key, false); });
+    return;
+  }
+  const pid_t pid = entry.pid > 0 ? entry.pid : entry.peer;
   if (pid <= 0)
     return;
   log_line(LogLevel::kWarning,
            format("lockstep-agent: the shim of {} (process {}) stands still: it is killed, and its tasks with it",
-                  it->second.name, pid));
+                  entry.name, pid));
   ::kill(pid, SIGKILL);
 }
 
