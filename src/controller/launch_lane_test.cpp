@@ -182,6 +182,99 @@ TEST_F(LaunchLaneTest, AnAgentThatRefusesOneIsNotTrippedOver) {
   EXPECT_EQ(link_, 0u);
 }
 
+// Both were announced, the agent took the second for a fault of the link, and the next link began the same way.
+TEST_F(LaunchLaneTest, AnEnvironmentOfTwoUsersGoesOnce) {
+  send(launch(7, 0, "aa"), lines(kLong));
+  send(launch(8, 0, "aa", 1002), lines(kLong));
+  send(launch(9, 0, "bb", 1003), lines(kLong));
+  send(StopWork{JobId(8), 1});
+  all_turns();
+  const std::string all = heard();
+  EXPECT_EQ(all.find("E:aa"), all.rfind("E:aa")) << all;
+  EXPECT_LT(all.find("E:aa"), all.find("7.0")) << all;
+  EXPECT_NE(all.find("8.0 stop 8"), std::string::npos) << all;
+  EXPECT_NE(all.find("9.0"), std::string::npos) << all;
+}
+
+TEST_F(LaunchLaneTest, WhoWaitsForAnotherUsersEnvironmentSendsItWhenThatIsRefused) {
+  send(launch(7, 0, "aa"), lines(kLong));
+  send(launch(8, 0, "aa", 1002), lines(kLong));
+  heard();
+  hear(LinkFrame::kStreamClose, stream_, {});
+  all_turns();
+  EXPECT_EQ(heard(), format("E:aa {} x{} . 8.0", kLong, kLong));
+}
+
+TEST_F(LaunchLaneTest, WhatIsForgottenWhileALaunchIsPaidForComesAgain) {
+  const SharedLines shared = lines(kLong);
+  send(launch(7, 0, "aa"), shared);
+  all_turns();
+  auto step = std::get<LaunchStep>(launch(7, 1, "aa"));
+  step.process.argv = {"echo", std::string(1 << 20, 'x')};
+  send(step, shared);
+  ASSERT_EQ(turns_.size(), 1u) << "it is long by itself";
+  const auto paid = std::move(turns_.front());
+  turns_.clear();
+  for (StepNo i = 0; i < 40; ++i) send(launch(8, i, format("b{}", i), 1002), lines(kLong));
+  all_turns();
+  const std::string others = heard();
+  ASSERT_NE(others.find("600 aa x"), std::string::npos) << "forgotten: " << others;
+  paid();
+  all_turns();
+  EXPECT_TRUE(heard().starts_with(format("E:aa {}", kLong)));
+}
+
+TEST_F(LaunchLaneTest, ARefusalDropsTheLaunchesThatNameItAndNothingElse) {
+  const SharedLines refused = lines(kLong);
+  send(launch(7, 0, "aa"), refused);
+  send(launch(7, 1, "aa"), refused);
+  send(StopWork{JobId(7), 1});
+  send(launch(8, 0, "bb"), lines(kLong));
+  send(StopWork{JobId(8), 1});
+  heard();
+  hear(LinkFrame::kStreamClose, stream_, {});
+  all_turns();
+  EXPECT_EQ(heard(), format("stop 7 E:bb {} x{} . 8.0 stop 8", kLong, kLong));
+}
+
+// What waits is memory, and ending the link for it would only have the same said again on the next.
+TEST_F(LaunchLaneTest, LaunchesBeyondAUsersShareOfMemoryWaitElsewhere) {
+  constexpr std::size_t kEach = 16u << 20;
+  for (std::uint64_t job = 1; job <= 9; ++job) send(launch(job, 0, format("a{}", job)), lines(kEach));
+  send(launch(20, 0, "bb", 1002), lines(kEach));
+  send(StopWork{JobId(1), 1});
+  ASSERT_NE(link_, 0u);
+  std::string all;
+  for (int i = 0; i < 400; ++i) {
+    all_turns();
+    all += heard() + " ";
+    for (std::uint64_t id = 2; id <= stream_; id += 2)
+      hear(LinkFrame::kStreamWindow, id, std::string("\0\0\0\0\0\x10\0\0", 8));
+  }
+  EXPECT_NE(all.find("stop 1"), std::string::npos);
+  EXPECT_NE(all.find(" 7.0 "), std::string::npos);
+  EXPECT_EQ(all.find(" 8.0 "), std::string::npos) << "half of the room is one user's";
+  EXPECT_NE(all.find(" 20.0 "), std::string::npos) << "the other half is not";
+  send(launch(8, 0, "a1"), lines(kLong));
+  send(launch(9, 0, "a7"), lines(kLong));
+  all_turns();
+  EXPECT_NE(heard().find("9.0"), std::string::npos) << "what has left leaves room";
+}
+
+TEST_F(LaunchLaneTest, ALinkThatEndsWhileItSendsSendsNoMore) {
+  auto step = std::get<LaunchStep>(launch(7, 0, ""));
+  step.process.argv = {"echo", std::string(kFrameMax, 'x')};
+  send(step);
+  step.step = 1;
+  step.process.argv = {"echo", std::string(1 << 20, 'x')};
+  send(step);
+  send(launch(7, 2, "aa"), lines(kLong));
+  all_turns();
+  EXPECT_EQ(link_, 0u) << "no frame carries the first";
+  EXPECT_EQ(heard(), "");
+  EXPECT_EQ(charged_[1001], kFrameMax + 4) << "nobody is there to get the others";
+}
+
 TEST_F(LaunchLaneTest, LongArgumentsArePaidForToo) {
   auto step = std::get<LaunchStep>(launch(7, 0, ""));
   step.process.argv = {"echo", std::string(1 << 20, 'x')};

@@ -243,11 +243,13 @@ LaunchLane::Ways LinkHub::lane_ways(const std::shared_ptr<Link>& link) {
   };
   ways.open = [weak](const std::string& head, std::uint32_t uid) {
     const auto held = weak.lock();
-    CHECK(held, "a lane does not outlive its link");
+    if (!held || held->mux->closed())
+      return std::unique_ptr<Stream>();
     const std::uint64_t id = held->next_stream;
     held->next_stream += 2;
+    auto stream = held->mux->stream(id, uid);
     held->mux->send(LinkFrame::kEnvironment, id, head);
-    return held->mux->stream(id, uid);
+    return stream;
   };
   ways.in_turn = [this](std::uint32_t uid, std::size_t bytes, std::function<void()> work) {
     if (handlers_.in_turn)
@@ -286,6 +288,7 @@ void LinkHub::closed(std::uint64_t id, const std::string& why) {
     log_line(LogLevel::kWarning, format("lockstepd: link of {}: {}", link->holder.node_name, why));
   if (const auto name = by_name_.find(link->holder.node_name); name != by_name_.end() && name->second == id)
     by_name_.erase(name);
+  link->launches->end();
   handlers_.disconnected(id);
   for (auto calls = std::exchange(link->calls, {}); auto& [number, call] : calls)
     if (call.gone)

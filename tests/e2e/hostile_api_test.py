@@ -167,6 +167,23 @@ class HostileApi(unittest.TestCase):
         os.unlink(f"/tmp/long-{job}.out")
         self.assertEqual(out.count("100000 100000 s"), 2, out)
 
+    def test_two_users_with_one_long_environment_share_it(self):
+        """Two jobs with the same 800 KB start on a node at once: its link was ended and made again for ever."""
+        env = {f"LONG_{i}": chr(97 + i) * 100_000 for i in range(8)} | {"USER": "both", "HOME": "/tmp", "PWD": "/tmp"}
+        pid = self.c.node("n1")["pid"]
+        self.c.ok("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
+        out = "/tmp/shared-%j.out"
+        jobs = [self.c.sbatch("-w", "n1", "-o", out, "--wrap", "echo ${#LONG_7}", env=env, user=user, cwd="/tmp")
+                for user in (ANN, BOB)]
+        self.c.ok("scontrol", "update", "NodeName=n1", "State=RESUME")
+        for job in jobs:
+            self.assertEqual(self.c.wait(job), "COMPLETED")
+            with open(out.replace("%j", job), encoding="utf-8") as f:
+                self.assertEqual(f.read(), "100000\n")
+            os.unlink(out.replace("%j", job))
+        self.assertEqual(self.c.node("n1")["pid"], pid)
+        self.assertNotIn("connection lost", self.c.log_tail(100))
+
     def test_sprio_of_the_weights(self):
         self.assertIn("Weights", self.c.run("sprio", "-w", user=ANN).stdout + "Weights")
         self.assertEqual(self.c.run("sprio", "-w", user=ANN).returncode, 0)
