@@ -28,6 +28,7 @@ class BlobCache {
       return it->second;
     std::string bytes = id.empty() ? std::string{} : TRY(reader_(id));
     const std::size_t size = bytes.size();
+    read_ += size;
     if (held_ + size > kCacheBytes) {
       known_.clear();
       held_ = 0;
@@ -35,12 +36,13 @@ class BlobCache {
     held_ += size;
     return known_.emplace(id, std::make_shared<const T>(make_(std::move(bytes)))).first->second;
   }
+  std::size_t take_read() { return std::exchange(read_, 0); }  // bytes, since it was asked last
 
  private:
   BlobReader reader_;
   Make make_;
   std::unordered_map<BlobId, std::shared_ptr<const T>> known_;
-  std::size_t held_ = 0;
+  std::size_t held_ = 0, read_ = 0;
 };
 
 // A long environment is parted once, and its rest shared by all launches that name it.
@@ -238,6 +240,7 @@ NodeDesk::Composer make_composer(BlobReader blobs, ComposerHooks hooks) {
     const auto known = compose->environments.get(id);
     return known.ok() ? (*known)->rest : nullptr;
   };
+  out.bytes_read = [compose] { return compose->scripts.take_read() + compose->environments.take_read(); };
   return out;
 }
 

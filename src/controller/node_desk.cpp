@@ -7,6 +7,7 @@
 
 #include "base/mutant.h"
 #include "base/text.h"
+#include "controller/launch_lane.h"
 #include "core/inner.h"
 #include "core/nodes.h"
 #include "rules/growth.h"
@@ -489,11 +490,12 @@ struct NodeDesk::Inner {
 
   template <class T>
   void launch(const Target& t, Result<T> message) {
+    if (composer.bytes_read)
+      composed_bytes += composer.bytes_read();
     if (message.ok()) {
-      for (const auto* words : {&message->process.env, &message->process.argv})
-        for (const std::string& word : *words) composed_bytes += word.size();
       auto environment = message->process.env_base.empty() ? nullptr : composer.environment(message->process.env_base);
       out.push_back({t.info.link, std::move(*message), std::move(environment)});
+      composed_bytes += launch_bytes(out.back().message);
     } else {
       launch_failed(t.action, t.info, message.error().message);
     }

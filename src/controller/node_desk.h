@@ -43,6 +43,8 @@ class NodeDesk {
     std::function<Result<LaunchTask>(const Tables&, const Job&, const Task&)> task;
     // What a launch's process.env_base stands for. Empty: no launch names any.
     std::function<std::shared_ptr<const std::string>(const BlobId&)> environment{};
+    // Bytes that were read and taken apart for launches since it was asked last. Empty: none.
+    std::function<std::size_t()> bytes_read{};
   };
   NodeDesk(NodeDeskSettings settings, Composer composer, Instant now);
   ~NodeDesk();
