@@ -17,6 +17,7 @@ namespace {
 
 constexpr Duration kBackoffMin = millis(50);
 constexpr Duration kBackoffMax = seconds(5);
+constexpr Duration kBackoffShort = millis(500);  // at most, behind a link that was welcomed
 constexpr Duration kSteadyAfter =
     seconds(3);  // a link that lasted so long is made again at once, others later and later
 constexpr Duration kSilenceMin = seconds(10);  // a link that says nothing for longer is dead
@@ -177,8 +178,8 @@ void NodeAgent::unlink(const std::string& why) {
         "the controller at {}:{} ended the connection before it let node {} in ({}): its log and `lockstep status` "
         "there say why",
         settings_.controller_host, settings_.controller_port, facts_.meta.name, why.empty() ? "no reason" : why));
-  if (welcome_ && clock_.boot() - welcomed_at_ >= kSteadyAfter)
-    backoff_ = kBackoffMin;
+  if (welcome_)
+    backoff_ = clock_.boot() - welcomed_at_ >= kSteadyAfter ? kBackoffMin : std::min(backoff_, kBackoffShort);
   welcome_ = false;
   broker_.link_down();
   logic_.disconnected(clock_.boot());
