@@ -17,6 +17,7 @@ int down_main(int argc, char** argv);
 int env_main(int argc, char** argv);
 int status_main(int argc, char** argv);
 int node_main(int argc, char** argv);
+std::vector<std::string_view> node_verbs();  // of `lockstep node`
 int topology_main(int argc, char** argv);
 // `lockstep topology load FILE`; the exit code.
 int load_topology(const std::string& socket, const std::string& path);

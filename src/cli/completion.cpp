@@ -1,5 +1,6 @@
 // Completion for bash, zsh and fish. Options come from the table behind --help, or from a command's own --help while
-// the shell asks; what can follow some of them (partitions, nodes, jobs …) is asked of the cluster then.
+// the shell asks; what can follow some of them (partitions, nodes, jobs …) is asked of the cluster then. Users and
+// nodes choose many of these names, so nothing here lets a shell expand one: no compgen -W, no unquoted word, no eval.
 #include <stdio.h>
 #include <string.h>
 
@@ -45,11 +46,7 @@ const Values* values_of(std::string_view option, const OptionDef* def) {
   return nullptr;
 }
 
-std::string joined_verbs() {
-  std::string out;
-  for (const auto verb : all_verbs()) out += (out.empty() ? "" : " ") + std::string(verb);
-  return out;
-}
+std::vector<std::string> texts(const std::vector<std::string_view>& words) { return {words.begin(), words.end()}; }
 
 // "sbatch:-p" and "--partition" for the case of bash and zsh: letters of the table by command, of the others for all.
 std::string bash_cases() {
@@ -75,51 +72,66 @@ std::string bash_text() {
       "_lockstep_values() {  # COMMAND:OPTION\n  case $1 in\n" +
       bash_cases() + "    *) return 1 ;;\n  esac\n}\n";
   out += format(
-      "_lockstep_verbs='{}'\n"
+      "_lockstep_verbs='{}'\n_lockstep_node_verbs='{}'\n"
       "_lockstep_alias() {{\n  case $1 in submit) echo sbatch ;; run) echo srun ;; alloc) echo salloc ;; jobs) echo "
       "squeue ;;\n"
       "    nodes) echo sinfo ;; cancel) echo scancel ;; history) echo sacct ;; *) echo \"$1\" ;; esac\n}}\n",
-      joined_verbs());
-  out += R"bash(_lockstep() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[0]##*/} help values i
+      join(texts(all_verbs()), "\n"), join(texts(node_verbs()), "\n"));
+  out +=
+      R"bash(# Offers the lines of its input that begin with the word. What means something to a shell comes quoted: readline inserts
+# it as it is, while zsh quotes by itself.
+_lockstep_offer() {  # WORD
+  local value
+  while IFS= read -r value; do
+    [[ -n $value && $value == "$1"* ]] || continue
+    if [[ -n $BASH_VERSION && $value == *[!A-Za-z0-9_.,:/@%+=-]* ]]; then
+      printf -v value %q "$value"
+    fi
+    COMPREPLY+=("$value")
+  done
+}
+_lockstep_words() { printf '%s\n' "$@"; }
+_lockstep() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[0]##*/} values help
+  COMPREPLY=()
   [[ $before == = ]] && before=${COMP_WORDS[COMP_CWORD-2]}   # --partition=ma: bash cuts at the =
   [[ $word == = ]] && word=
-  help=$command
+  help=("$command")
   if [[ $command == lockstep ]]; then
     if [ "$COMP_CWORD" -eq 1 ] || [[ ${COMP_WORDS[1]} == help ]]; then
-      COMPREPLY=($(compgen -W "$_lockstep_verbs" -- "$word"))
+      _lockstep_offer "$word" <<< "$_lockstep_verbs"
       return
     fi
-    help="lockstep ${COMP_WORDS[1]}"
+    help=("$command" "${COMP_WORDS[1]}")
     command=$(_lockstep_alias "${COMP_WORDS[1]}")
   fi
   if [[ $before == -* ]] && values=$(_lockstep_values "$command:$before") && [ -n "$values" ]; then
-    COMPREPLY=($(compgen -W "$values" -- "$word"))
+    _lockstep_offer "$word" <<< "$values"
     return
   fi
   if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W "$($help --help 2> /dev/null | grep -oE -- '--[a-z][a-z0-9-]+' | sort -u)" -- "$word"))
+    _lockstep_offer "$word" <<< "$("${help[@]}" --help 2> /dev/null | grep -oE -- '--[a-z][a-z0-9-]+' | sort -u)"
     return
   fi
   case $command in
     scancel | explain | checkpoint) values=$(squeue -h -o %i 2> /dev/null) ;;
-    node) values="list token join update drain resume revoke remove kill $(sinfo -h -N -o %N 2> /dev/null)" ;;
-    completion) values="bash zsh fish" ;;
+    node) values="$_lockstep_node_verbs"$'\n'"$(sinfo -h -N -o %N 2> /dev/null)" ;;
+    completion) values=$(_lockstep_words bash zsh fish) ;;
     man) values=$_lockstep_verbs ;;
     scontrol | show)
-      values="show update hold release requeue requeuehold suspend resume ping create delete wait_job write"
-      [[ $before == show ]] && values="job node partition step reservation license config topology hostnames hostlist"
+      values=$(_lockstep_words show update hold release requeue requeuehold suspend resume ping create delete wait_job write)
       case $before in
+        show) values=$(_lockstep_words job node partition step reservation license config topology hostnames hostlist) ;;
         job | hold | release | requeue | requeuehold | suspend | resume) values=$(squeue -h -o %i 2> /dev/null) ;;
         node) values=$(sinfo -h -N -o %N 2> /dev/null) ;;
         partition) values=$(sinfo -h -o %R 2> /dev/null) ;;
       esac ;;
-    *) COMPREPLY=($(compgen -f -- "$word")); return ;;
+    *) return ;;  # a file, which the shell completes
   esac
-  COMPREPLY=($(compgen -W "$values" -- "$word"))
+  _lockstep_offer "$word" <<< "$values"
 }
 )bash";
-  return out + format("complete -F _lockstep lockstep {}\n", kCommands);
+  return out + format("complete -o default -F _lockstep lockstep {}\n", kCommands);
 }
 
 std::string zsh_text() {
@@ -155,14 +167,15 @@ std::string fish_text() {
       "# completion for lockstep and its Slurm commands, fish:  lockstep completion fish | source\n"
       "function __lockstep_options\n"
       "  $argv --help 2> /dev/null | string match -ra -- '--[a-z][a-z0-9-]+' | sort -u\nend\n";
-  out += format("complete -c lockstep -n __fish_use_subcommand -f -a {}\n", fish_quoted(joined_verbs()));
+  out += format("complete -c lockstep -n __fish_use_subcommand -f -a {}\n", fish_quoted(join(texts(all_verbs()), " ")));
   out +=
       "complete -c lockstep -n 'not __fish_use_subcommand' -f -a '(__lockstep_options (commandline -opc)[1..2])'\n"
       "complete -c lockstep -n '__fish_seen_subcommand_from cancel explain checkpoint' -f "
       "-a '(squeue -h -o %i 2> /dev/null)'\n"
-      "complete -c lockstep -n '__fish_seen_subcommand_from node' -f "
-      "-a 'list drain resume remove revoke (sinfo -h -N -o %N 2> /dev/null)'\n"
       "complete -c lockstep -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'\n";
+  out +=
+      format("complete -c lockstep -n '__fish_seen_subcommand_from node' -f -a '{} (sinfo -h -N -o %N 2> /dev/null)'\n",
+             join(texts(node_verbs()), " "));
   for (const SlurmCommand command : kOfTable)
     for (const OptionDef& def : option_table())
       if ((def.commands & static_cast<unsigned>(command)) && has_help(def))

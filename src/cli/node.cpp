@@ -42,6 +42,8 @@ Options of token
   --trust-administrators   as with update
 )help";
 
+constexpr std::string_view kOnNodes[] = {"update", "drain", "resume", "revoke", "remove", "kill"};
+
 int fail(const Error& error) {
   fprintf(stderr, "lockstep node: %s\n", error.message.c_str());
   return 1;
@@ -219,6 +221,12 @@ Result<void> act_on_all(const ClusterDir& dir, const std::string& verb, const st
 
 }  // namespace
 
+std::vector<std::string_view> node_verbs() {
+  std::vector<std::string_view> verbs{"token", "join"};
+  verbs.insert(verbs.end(), std::begin(kOnNodes), std::end(kOnNodes));
+  return verbs;
+}
+
 int node_main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "help";
   if (verb == "join") {  // needs TLS, which the agent has
@@ -246,8 +254,7 @@ int node_main(int argc, char** argv) {
     const auto printed = print_token(dir, words->token);
     return printed.ok() ? 0 : fail(printed.error());
   }
-  constexpr std::string_view kOfOne[] = {"update", "drain", "resume", "revoke", "remove", "kill"};
-  if (std::find(std::begin(kOfOne), std::end(kOfOne), verb) == std::end(kOfOne)) {
+  if (std::find(std::begin(kOnNodes), std::end(kOnNodes), verb) == std::end(kOnNodes)) {
     fprintf(stderr, "lockstep node: no such verb: %s\nTry `lockstep node help`.\n", verb.c_str());
     return 2;
   }

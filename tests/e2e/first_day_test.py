@@ -258,7 +258,7 @@ class FirstDay(unittest.TestCase):
                'print -r -- $_comps[srun] $_comps[lockstep]; ' \
                'COMP_WORDS=(srun -w n); COMP_CWORD=2; setopt ksharrays; _lockstep; print -r -- "${COMPREPLY[@]}"'
         out = self.ann("zsh", "-f", "-c", text, env={"HOME": self.c.work})
-        self.assertEqual(out.stdout, "_bash_complete -F _lockstep _bash_complete -F _lockstep\nn1 n2\n", out.stderr)
+        self.assertEqual(out.stdout, "_bash_complete -o default -F _lockstep _bash_complete -o default -F _lockstep\nn1 n2\n", out.stderr)
 
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish_completes_with_what_is_there(self):
