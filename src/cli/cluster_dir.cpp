@@ -141,19 +141,6 @@ Result<std::int64_t> parse_memory_mb(const std::string& text) {
   return static_cast<std::int64_t>(*amount) * factor_mb;
 }
 
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-std::string as_shell_word(const std::string& text) {
-  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("/._-+:,@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  return plain ? text : shell_quoted(text);
-}
-
 std::string program_dir() {
   char path[PATH_MAX];
   const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);

@@ -48,10 +48,6 @@ struct GpuSpec {
 Result<GpuSpec> parse_gpus(const std::string& text);            // "8xh100", "8", ""
 Result<std::int64_t> parse_memory_mb(const std::string& text);  // "512G", "64000" (MB)
 
-// Quoted for a shell; as_shell_word: only where it must be.
-std::string shell_quoted(const std::string& text);
-std::string as_shell_word(const std::string& text);
-
 // The directory of this program's binaries, and of the libraries beside it.
 std::string program_dir();
 

@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "frontends/slurm/client/options.h"
 #include "frontends/slurm/client/say.h"
+#include "frontends/slurm/client/shell_word.h"
 
 namespace lockstep {
 
@@ -128,10 +129,9 @@ Result<std::string> help_of(std::string_view name) {
   const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
   if (n <= 0)
     return os_error("/proc/self/exe");
-  std::string command = "'";
-  for (const char c : std::string_view(self, static_cast<std::size_t>(n)))
-    command += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  FILE* const pipe = ::popen((command + format("' {} --help", name == "lockstep" ? "" : name)).c_str(), "re");
+  const std::string program(self, static_cast<std::size_t>(n));
+  FILE* const pipe =
+      ::popen(format("{} {} --help", shell_quoted(program), name == "lockstep" ? "" : name).c_str(), "re");
   if (!pipe)
     return os_error("popen");
   std::string out;

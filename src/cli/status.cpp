@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "frontends/slurm/client/shell_word.h"
 #include "io/local/survivors.h"
 #include "views/shown_text.h"
 

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "frontends/slurm/client/shell_word.h"
 #include "io/local/state_dir.h"
 #include "io/local/survivors.h"
 

@@ -11,6 +11,7 @@
 #include "frontends/slurm/client/invocation.h"
 #include "frontends/slurm/client/script.h"
 #include "frontends/slurm/client/shell_limits.h"
+#include "frontends/slurm/client/shell_word.h"
 
 namespace lockstep {
 
@@ -41,12 +42,11 @@ std::string find_script(const std::string& name, const std::string& work_dir) {
 // What is no script is often a program: how to run it as it is.
 Error not_a_script(Error error, const Script& script, const std::vector<std::string>& words) {
   const bool python = script.path.ends_with(".py");
-  if (words.empty() || error.message.find("does not look like") == std::string::npos ||
-      (!python && ::access(script.path.c_str(), X_OK) != 0))
+  if (words.empty() || error.field != kNotAScript || (!python && ::access(script.path.c_str(), X_OK) != 0))
     return error;
   std::string command = python ? "python3" : "";
-  for (const auto& word : words) command += (command.empty() ? "" : " ") + word;
-  error.message += format("\nTo run a program as it is: sbatch --wrap '{}'", command);
+  for (const auto& word : words) command += (command.empty() ? "" : " ") + as_shell_word(word);
+  error.message += format("\nTo run a program as it is: sbatch --wrap {}", shell_quoted(command));
   return error;
 }
 

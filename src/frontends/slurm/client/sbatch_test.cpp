@@ -1,12 +1,14 @@
 // sbatch and scancel against a cluster that only records what it is asked.
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 
 #include "base/text.h"
 #include "frontends/slurm/client/context.h"
+#include "frontends/slurm/client/shell_word.h"
 #include "wire/api.h"
 
 namespace lockstep {
@@ -116,6 +118,11 @@ TEST_F(Sbatch, NothingIsSubmittedWhenTheInputIsWrong) {
             "sbatch: error: This does not look like a batch script.  The first\n"
             "sbatch: error: line must start with #! followed by the path to an interpreter.\n"
             "sbatch: error: For instance: #!/bin/sh\n");
+  const std::string program = script("echo no interpreter\n");
+  ASSERT_EQ(::chmod(program.c_str(), 0755), 0);
+  const auto said = run(sbatch_main, cluster, {"sbatch", program, "it's", "a b"}).err;
+  const std::string command = shell_quoted(format("{} {} 'a b'", program, shell_quoted("it's")));
+  EXPECT_NE(said.find("sbatch --wrap " + command + "\n"), std::string::npos) << said;
   EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "--foo", "x"}).err,
             "sbatch: unrecognized option '--foo'\nTry \"sbatch --help\" for more information\n");
   EXPECT_EQ(run(sbatch_main, cluster, {"sbatch", "/no/such/file.sh"}).err,

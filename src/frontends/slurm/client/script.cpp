@@ -36,7 +36,7 @@ Result<void> check_script(std::string_view text) {
         "This does not look like a batch script.  The first\n"
         "line must start with #! followed by the path to an interpreter.\n"
         "For instance: #!/bin/sh",
-        "script");
+        kNotAScript);
   if (text.find('\0') != std::string_view::npos)
     return invalid("The SLURM controller does not allow scripts that\ncontain a NULL character '\\0'.", "script");
   if (text.find("\r\n") != std::string_view::npos)

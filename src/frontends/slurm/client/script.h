@@ -28,6 +28,7 @@ struct ScriptOptions {
 // Refuses what cannot be a batch script: empty, no #!, NUL bytes, DOS line ends, too large. The message is Slurm's, one
 // line each.
 Result<void> check_script(std::string_view text);
+inline constexpr const char* kNotAScript = "script.interpreter";  // the error's field where #! is missing
 
 Result<ScriptOptions> read_directives(std::string_view text);
 
