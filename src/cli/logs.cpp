@@ -5,7 +5,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/log_line.h"
 #include "base/plain_file.h"
@@ -44,13 +46,37 @@ struct Options {
   bool follow = false;
 };
 
+std::string stamp_text(const tm& local) {
+  char stamp[32] = "";
+  ::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &local);
+  return stamp;
+}
+
+// Nothing: it is no date.
+std::optional<std::string> stamp_of_date(const std::string& text) {
+  for (const char* pattern : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"}) {
+    tm date{};
+    const char* const end = ::strptime(text.c_str(), pattern, &date);
+    if (!end || *end)
+      continue;
+    const int day = date.tm_mday;
+    tm real = date;
+    real.tm_isdst = -1;
+    if (::mktime(&real) != -1 && real.tm_mday == day)  // not the 31st of February
+      return stamp_text(date);
+  }
+  return std::nullopt;
+}
+
 // "10m" -> the stamp of ten minutes ago; a date stays as it is. Stamps compare as text.
 Result<std::string> since_stamp(const std::string& text) {
   const auto wrong = [&] { return invalid(format("--since {}: write 10m, 2h, 3d or 2026-03-01T12:00", text)); };
   if (text.empty())
     return text;
-  if (text.size() >= 10 && text[4] == '-')
-    return text;
+  if (text.size() > 4 && text[4] == '-') {
+    const auto stamp = stamp_of_date(text);
+    return stamp ? Result<std::string>(*stamp) : wrong();
+  }
   static const std::map<char, std::int64_t> kUnits = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
   const auto unit = kUnits.find(text.back());
   const auto count = parse_uint(std::string_view(text).substr(0, text.size() - 1));
@@ -58,10 +84,8 @@ Result<std::string> since_stamp(const std::string& text) {
     return wrong();
   const time_t from = ::time(nullptr) - static_cast<time_t>(*count) * unit->second;
   tm local{};
-  char stamp[32] = "";
-  if (::localtime_r(&from, &local))
-    ::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &local);
-  return std::string(stamp);
+  ::localtime_r(&from, &local);
+  return stamp_text(local);
 }
 
 // Prints the lines that are asked for. A line without a time belongs to the one before.
@@ -130,59 +154,50 @@ Result<void> print_log(const std::string& path, const Options& options) {
   return {};
 }
 
-// "Key=value" words of `scontrol -o show job`; a path may hold blanks, so a value ends where the next known word
-// begins.
-std::string field_of(const std::string& shown, const std::string& key) {
-  const auto at = (" " + shown).find(" " + key + "=");
-  if (at == std::string::npos)
-    return {};
-  const std::string rest = shown.substr(at + key.size() + 1);
-  std::size_t end = 0;
-  while (end < rest.size()) {
-    const auto blank = rest.find(' ', end);
-    if (blank == std::string::npos)
-      return std::string(trim(rest));
-    const auto next = std::string_view(rest).substr(blank + 1, rest.find_first_of(" =", blank + 1) - blank - 1);
-    if (!next.empty() &&
-        next.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/") == next.npos &&
-        rest[blank + 1 + next.size()] == '=')
-      return rest.substr(0, blank);
-    end = blank + 1;
-  }
-  return rest;
-}
+// What a job's page tells, column by column: users choose names and paths, which must not be taken for anything else.
+struct JobShown {
+  std::string state, std_out, exit_code, reason, nodes;
+};
 
-Result<std::string> show_job(const ClientContext& context, const std::string& job) {
-  auto page = TRY(Query(context).get("/slurm/v1/show/job", {{"name", job}, {"oneline", "1"}}));
-  return std::string(trim(page));
+Result<JobShown> show_job(const ClientContext& context, const std::string& job) {
+  constexpr std::size_t kColumns = 6;
+  const Rows rows(
+      TRY(Query(context).get(
+          "/slurm/v1/squeue",
+          {{"jobs", job}, {"states", "all"}, {"columns", "state,stdout,exitcode,reason,nodelist,batchflag"}})),
+      kColumns);
+  if (rows.size() == 0)
+    return not_found(format("there is no job {}", job));
+  const auto cell = [&](std::size_t column) { return std::string(rows.cell(0, column)); };
+  JobShown shown{cell(0), cell(1), cell(2), cell(3), cell(4)};
+  if (cell(5) != "1" || !shown.std_out.starts_with('/'))
+    return invalid(format("job {} has no script whose output lies in a file: its client shows it", job));
+  return shown;
 }
 
 bool has_ended(const std::string& state) {
-  return state != "PENDING" && state != "CONFIGURING" && state != "RUNNING" && state != "SUSPENDED" &&
-         state != "COMPLETING";
+  constexpr std::string_view kFinal[] = {"COMPLETED", "FAILED",        "CANCELLED", "TIMEOUT",  "NODE_FAIL",
+                                         "PREEMPTED", "OUT_OF_MEMORY", "DEADLINE",  "BOOT_FAIL"};
+  return std::find(std::begin(kFinal), std::end(kFinal), state) != std::end(kFinal);
 }
 
 // How it ended, if it did not end well, and where to look.
-void tell_end(const std::string& job, const std::string& shown) {
-  const std::string state = field_of(shown, "JobState");
-  if (!has_ended(state) || state == "COMPLETED")
+void tell_end(const std::string& job, const JobShown& shown) {
+  if (!has_ended(shown.state) || shown.state == "COMPLETED")
     return;
   fprintf(stderr, "lockstep: job %s ended %s, exit code %s, reason %s, on %s. More: lockstep explain %s; sacct -j %s\n",
-          job.c_str(), state.c_str(), field_of(shown, "ExitCode").c_str(), field_of(shown, "Reason").c_str(),
-          field_of(shown, "NodeList").c_str(), job.c_str(), job.c_str());
+          job.c_str(), shown.state.c_str(), shown.exit_code.c_str(), shown.reason.c_str(), shown.nodes.c_str(),
+          job.c_str(), job.c_str());
 }
 
 Result<void> print_job(const ClientContext& context, const Options& options) {
-  std::string shown = TRY(show_job(context, options.what));
+  JobShown shown = TRY(show_job(context, options.what));
   Printer printer({}, options.rank);
   int fd = -1;
   off_t at = 0;
   for (;;) {
-    const std::string path = field_of(shown, "StdOut");
-    if (path.empty())
-      return invalid(format("job {} has no script whose output lies in a file: its client shows it", options.what));
-    const bool ended = has_ended(field_of(shown, "JobState"));
-    if (auto opened = fd < 0 ? open_plain(path, O_RDONLY, 0, Links::kFollowed) : Result<int>(fd); opened)
+    const bool ended = has_ended(shown.state);
+    if (auto opened = fd < 0 ? open_plain(shown.std_out, O_RDONLY, 0, Links::kFollowed) : Result<int>(fd); opened)
       fd = *opened;
     else if (ended || opened.error().code != Errc::kNotFound)
       return tell_end(options.what, shown), opened.error();
@@ -200,8 +215,16 @@ Result<void> print_job(const ClientContext& context, const Options& options) {
   return {};
 }
 
+// "12", "12_3", "12_[3-5]", "12+1". A node may begin with a digit too.
+bool names_job(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string_view rest = text.substr(digits);
+  return digits > 0 && (rest.empty() || ((rest[0] == '_' || rest[0] == '+') &&
+                                         rest.find_first_not_of("0123456789[]-,", 1) == rest.npos));
+}
+
 Result<void> print(const ClientContext& context, const Options& options) {
-  if (options.what[0] >= '0' && options.what[0] <= '9')
+  if (names_job(options.what))
     return print_job(context, options);
   const ClusterDir dir = cluster_dir(options.dir);
   if (!dir.is_ours())

@@ -169,7 +169,42 @@ if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
         self.assertEqual(self.logs(job, "--rank", "1").stdout, "1: of rank one\n")
         self.assertEqual(self.logs("nosuch").returncode, 1)
         self.assertEqual(self.logs("../x").returncode, 1)
-        self.assertEqual(self.logs("controller", "--since", "soon").returncode, 2)
+        for since in ("soon", "2026-xx-99", "2026-02-31", "abcd-01-01 ", "2026-01-01T25:00"):
+            self.assertEqual(self.logs("controller", "--since", since).returncode, 2, since)
+        self.assertEqual(self.logs("controller", "--since", "2030-01-01T12:00").stdout, "")
+
+    def test_logs_show_the_output_of_a_job_whatever_its_name(self):
+        secret = os.path.join(self.c.home, "secret")
+        with open(secret, "w") as f:
+            f.write("nobody's business\n")
+        job = self.c.wrap("echo mine", "-J", f"x StdOut={secret} JobState=FAILED A=b", user=USER)
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        shown = self.logs(job)
+        self.assertEqual((shown.returncode, shown.stdout, shown.stderr), (0, "mine\n", ""))
+
+    def test_logs_of_a_job_that_waits_or_is_paused_tell_no_end(self):
+        held = self.c.wrap("true", "--hold", user=USER)
+        self.assertEqual(self.logs(held).stderr, f"lockstep: job {held} has written nothing yet\n")
+        self.cancel(held)
+        job = self.submit("echo here; sleep 300\n")
+        self.assertEqual(self.c.wait(job, "RUNNING"), "RUNNING")
+        eventually(lambda: self.logs(job).stdout == "here\n", 10)
+        self.c.ok("scontrol", "suspend", job)  # SIGNALING until the node has answered, then SUSPENDED
+        while self.c.state(job) != "SUSPENDED":
+            self.assertEqual(self.logs(job).stderr, "")
+        self.assertEqual(self.logs(job).stderr, "")
+        self.cancel(job)
+        eventually(lambda: f"job {job} ended CANCELLED" in self.logs(job).stderr, 20)
+
+    def test_logs_of_a_node_whose_name_begins_with_a_digit(self):
+        folder = os.path.join(self.c.dir, "nodes", "1gpu")
+        os.mkdir(folder)
+        try:
+            with open(os.path.join(folder, "log"), "w") as f:
+                f.write("2026-01-01T00:00:00.000 info up\n")
+            self.assertEqual(self.logs("1gpu").stdout, "2026-01-01T00:00:00.000 info up\n")
+        finally:
+            shutil.rmtree(folder)
 
     def test_logs_of_a_job_can_be_followed(self):
         job = self.submit("for i in 1 2 3 4; do echo $i; sleep 0.3; done\n")
