@@ -4,6 +4,7 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "model/bounds.h"
+#include "rules/preempt.h"
 
 namespace lockstep {
 
@@ -148,9 +149,11 @@ bool names_plain_jobs(const JobSelector& selector, const Tables& tables) {
          });
 }
 
+bool is_pausing(const Job& job) { return job.state == JobState::kSuspended && !all_gave_up(job); }
+
 bool matches(const JobSelector& selector, const Tables& tables, const Job& job) {
   const JobSpec& spec = *job.spec;
-  return selector.states.has(job.state) && allows(selector.users, spec.user) && allows(selector.names, spec.name) &&
+  return selector.states.has(job) && allows(selector.users, spec.user) && allows(selector.names, spec.name) &&
          allows(selector.qos, spec.qos.get()) && allows(selector.reservations, spec.reservation.get()) &&
          allows(selector.licenses, spec.licenses.get()) && allows(selector.wckeys, spec.wckey.get()) &&
          in_partition(selector, tables, job) && of_account(selector, tables, job) && holds_node(selector, job) &&

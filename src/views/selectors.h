@@ -14,6 +14,9 @@
 
 namespace lockstep {
 
+// It was asked to pause, and not all of it does yet.
+bool is_pausing(const Job& job);
+
 class JobStates {
  public:
   static JobStates all() { return JobStates(~0u); }
@@ -21,8 +24,11 @@ class JobStates {
   JobStates() = default;
   void add(JobState state) { bits_ |= 1u << static_cast<unsigned>(state); }
   bool has(JobState state) const { return bits_ >> static_cast<unsigned>(state) & 1; }
+  void add_pausing() { bits_ |= kPausing; }  // suspended jobs, until all their nodes have answered
+  bool has(const Job& job) const { return has(job.state) || ((bits_ & kPausing) != 0 && is_pausing(job)); }
 
  private:
+  static constexpr std::uint32_t kPausing = 1u << 31;
   explicit JobStates(std::uint32_t bits) : bits_(bits) {}
   std::uint32_t bits_ = 0;
 };

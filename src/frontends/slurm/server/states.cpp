@@ -4,7 +4,6 @@
 #include <array>
 
 #include "base/text.h"
-#include "rules/preempt.h"
 
 namespace lockstep {
 
@@ -34,9 +33,9 @@ constexpr std::array kStates = {
 };
 
 // States that Slurm has and no job of ours can be in: asked for, they match nothing.
-constexpr std::array<std::string_view, 20> kNeverHere = {
+constexpr std::array<std::string_view, 18> kNeverHere = {
     "RESIZING",     "RS", "REQUEUED",  "RQ", "REQUEUE_FED", "RF", "REQUEUE_HOLD", "RH", "RESV_DEL_HOLD", "RD",
-    "SPECIAL_EXIT", "SE", "STAGE_OUT", "SO", "STOPPED",     "ST", "REVOKED",      "RV", "SIGNALING",     "SI"};
+    "SPECIAL_EXIT", "SE", "STAGE_OUT", "SO", "STOPPED",     "ST", "REVOKED",      "RV"};
 
 const StateWords& words_of(JobState state) { return kStates[static_cast<std::size_t>(state)]; }
 
@@ -84,14 +83,8 @@ std::string_view node_mark(const Node& node, const NodeHolding& holding) {
 std::string_view slurm_state(JobState state) { return words_of(state).full; }
 std::string_view slurm_state_compact(JobState state) { return words_of(state).compact; }
 
-namespace {
-bool is_asked_to_pause(const Job& job) { return job.state == JobState::kSuspended && !all_gave_up(job); }
-}  // namespace
-
-std::string_view slurm_state(const Job& job) { return is_asked_to_pause(job) ? "SIGNALING" : slurm_state(job.state); }
-std::string_view slurm_state_compact(const Job& job) {
-  return is_asked_to_pause(job) ? "SI" : slurm_state_compact(job.state);
-}
+std::string_view slurm_state(const Job& job) { return is_pausing(job) ? "SIGNALING" : slurm_state(job.state); }
+std::string_view slurm_state_compact(const Job& job) { return is_pausing(job) ? "SI" : slurm_state_compact(job.state); }
 std::uint32_t slurm_state_order(JobState state) { return words_of(state).order; }
 
 Result<JobStates> parse_slurm_states(std::string_view text) {
@@ -104,6 +97,8 @@ Result<JobStates> parse_slurm_states(std::string_view text) {
         set.add(words.state);
       else if (name == words.full || name == words.compact)
         set.add(words.state), known = true;
+    if (name == "SIGNALING" || name == "SI")
+      set.add_pausing(), known = true;
     for (const std::string_view never : kNeverHere) known |= name == never;
     if (!known)
       return invalid(format("Invalid job state specified: {}", part), "states");

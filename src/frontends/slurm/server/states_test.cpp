@@ -59,8 +59,12 @@ TEST(JobStates, APauseIsToldWhenItIsTrue) {
   job.members = {MemberState::kPaused, MemberState::kRunning};
   EXPECT_EQ(slurm_state(job), "SIGNALING");
   EXPECT_EQ(slurm_state_compact(job), "SI");
+  for (const char* text : {"SI", "signaling", "S", "R,SI"})
+    EXPECT_TRUE(parse_slurm_states(text).value().has(job)) << text;
   job.members[1] = MemberState::kPaused;
   EXPECT_EQ(slurm_state(job), "SUSPENDED");
+  EXPECT_FALSE(parse_slurm_states("SI,R").value().has(job));
+  EXPECT_TRUE(parse_slurm_states("S").value().has(job));
   EXPECT_EQ(slurm_reason(job, nullptr), "None");
   job.eviction = std::make_shared<const Eviction>(Eviction{{}, PreemptMode::kSuspend, {}, {}});
   EXPECT_EQ(slurm_reason(job, nullptr), "Resources");  // it is to go on
