@@ -195,28 +195,30 @@ Result<TableFormat> format_of(const Wish& wish, std::span<const FieldDef> fields
   return parse_short_format(wish.steps ? kSteps : wish.start ? kStart : wish.long_list ? kLong : kShort, fields);
 }
 
-// What the cluster says of the users in a list that it does not know: the first of them.
-std::string unknown_user_of(const Error& error) {
+// The users in a list that the cluster says it does not know.
+std::vector<std::string> unknown_users_of(const Error& error) {
   constexpr std::string_view kRefusal = "Invalid user: ";
   const bool is_one = error.code == Errc::kInvalid && error.message.starts_with(kRefusal);
-  return is_one ? error.message.substr(kRefusal.size()) : std::string();
+  return is_one ? split(std::string_view(error.message).substr(kRefusal.size()), ',') : std::vector<std::string>();
 }
 
-// As Slurm's squeue does: a user that nobody knows is named, and the others' jobs are listed, or nobody's. Nothing: the
+// As Slurm's squeue does: users that nobody knows are named, and the others' jobs are listed, or nobody's. Nothing: the
 // table is that of nobody.
 Result<std::optional<std::string>> ask_of_known_users(Query& query, std::string_view path,
                                                       std::map<std::string, std::string>& parameters,
                                                       const Voice& voice) {
   for (;;) {
     auto body = query.get(path, parameters);
-    const std::string unknown = body ? std::string() : unknown_user_of(body.error());
+    if (body)
+      return std::optional(std::move(*body));
     auto users = split(parameters["user"], ',');
     std::erase(users, "");  // with them alone everybody's would be listed
-    const auto at = std::find(users.begin(), users.end(), unknown);
-    if (unknown.empty() || at == users.end())
-      return body ? Result<std::optional<std::string>>(std::move(*body)) : body.error();
-    voice.error(format("Invalid user: {}\n", unknown));
-    users.erase(at);
+    const std::size_t asked = users.size();
+    for (const std::string& unknown : unknown_users_of(body.error()))
+      if (std::erase(users, unknown) > 0)
+        voice.error(format("Invalid user: {}\n", unknown));
+    if (users.size() == asked)
+      return body.error();
     if (users.empty())
       return std::optional<std::string>();
     parameters["user"] = join(users, ",");

@@ -33,8 +33,12 @@ std::optional<Words> names_of(const PageRequest& request, std::string_view key) 
 
 Result<std::set<UserId>> parse_users(const Tables& tables, const Words& words) {
   const std::vector<std::string> named(words.begin(), words.end());
-  if (const auto unknown = unknown_user(tables, named))
-    return invalid("Invalid user: " + *unknown, "user");
+  std::vector<std::string> unknown;
+  for (const std::string& word : named)
+    if (unknown_user(tables, {word}))
+      unknown.push_back(word);
+  if (!unknown.empty())  // all of them, so that who leaves them out asks once more
+    return invalid("Invalid user: " + join(unknown, ","), "user");
   return users_named(tables, named);
 }
 

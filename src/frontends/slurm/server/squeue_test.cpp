@@ -74,6 +74,7 @@ TEST(Squeue, Refusals) {
   EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "x"}}), "400 Invalid job id: x");
   EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "1_[a]"}}), "400 Invalid job id: 1_[a]");
   EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"user", "nobody"}}), "400 Invalid user: nobody");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"user", "some,1000,any"}}), "400 Invalid user: any,some");
   EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"user", "4711"}}), "");
   EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"states", "ZZ"}}), "400 Invalid job state specified: ZZ");
   EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"nodes", "n9"}}), "400 Invalid node name n9");
