@@ -152,7 +152,8 @@ void AgentLink::Inner::finish(std::uint64_t id, Result<ApiReply> reply, std::uni
 }
 
 void AgentLink::Inner::fail_calls() {
-  const Error lost{Errc::kUnavailable, "the connection to the controller was lost while waiting for its answer", {}};
+  const Error lost{Errc::kUnavailable, "the connection to the controller was lost while waiting for its answer",
+                   kControllerLost};
   for (auto& [id, call] : std::exchange(calls, {})) call.answered(lost, nullptr);
 }
 

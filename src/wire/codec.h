@@ -73,6 +73,9 @@ Result<Topology> decode_topology(std::string_view text);
 
 // {"error":{"code":"not_found","message":"…","field":"…"}}
 std::string encode_error(const Error& error);
+// The field of what a node's agent answers when the controller went away over a request, so that it is known by more
+// than its words.
+inline constexpr const char* kControllerLost = "controller_lost";
 Error decode_error(std::string_view text, int http_status);
 int http_status_of(Errc code);
 

@@ -28,8 +28,7 @@ bool end_unknown(const Error& error) { return was_lost(error) || error.code == E
 
 // A node's agent answers for a controller that went away over the request, which is as good as a broken connection.
 bool lost_behind_agent(const ApiClient::Reply& reply) {
-  return reply.status == 503 &&
-         decode_error(reply.body, reply.status).message.starts_with("the connection to the controller was lost");
+  return reply.status == 503 && decode_error(reply.body, reply.status).field == kControllerLost;
 }
 
 // A cluster that says "too many of yours at once" is asked again after a pause, for half a minute.

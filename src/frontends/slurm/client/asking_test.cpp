@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
+#include "wire/codec.h"
 
 namespace lockstep {
 namespace {
@@ -31,9 +32,7 @@ struct Failing {
       if (failing.silent && tell)
         tell();
       if (failing.losses_behind_agent-- > 0)
-        return Reply{
-            503, "application/json",
-            R"({"error":{"code":"unavailable","message":"the connection to the controller was lost while waiting for its answer"}})"};
+        return Reply{503, "application/json", encode_error({Errc::kUnavailable, "it went away", kControllerLost})};
       if (failing.losses-- > 0)
         return Error{failing.why, "the connection broke", {}};
       return Reply{200, "text/plain", "ok"};
