@@ -19,27 +19,16 @@ namespace {
 constexpr std::size_t kChangesMax = 10'000;
 constexpr std::uint32_t kCountMax = 100'000;  // of nodes or jobs added by one change
 
-class KnownNames {
+class KnownNames : public FieldNames {
  public:
-  template <class... Any>
-  void operator()(std::string_view key, const Any&...) {
-    names_.emplace(key);
-  }
-  template <class... Any>
-  void always(std::string_view key, const Any&...) {
-    names_.emplace(key);
-  }
-  bool has(std::string_view name) const { return names_.find(name) != names_.end(); }
+  bool has(std::string_view name) const { return std::find(names().begin(), names().end(), name) != names().end(); }
   std::string list() const {
-    std::vector<std::string> shown;
-    for (const std::string& name : names_)
+    std::set<std::string> shown;
+    for (const std::string_view name : names())
       if (name != "meta" && name != "target" && name != "if_seq")
-        shown.push_back(name.ends_with("_us") ? name.substr(0, name.size() - 3) : name);
-    return join(shown, ", ");
+        shown.emplace(name.ends_with("_us") ? name.substr(0, name.size() - 3) : name);
+    return join({shown.begin(), shown.end()}, ", ");
   }
-
- private:
-  std::set<std::string, std::less<>> names_;
 };
 template <class T>
 KnownNames names_of() {
