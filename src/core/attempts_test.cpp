@@ -66,7 +66,10 @@ TEST(Attempts, ExitsHaveTheirNames) {
       {{0, 0, false}, JobState::kCompleted, ""},
       {{3, 0, false}, JobState::kFailed, "NonZeroExitCode"},
       {{0, 11, false}, JobState::kFailed, "RaisedSignal:11"},
-      {{0, 53, false}, JobState::kFailed, "RaisedSignal:53(StdIn_StdOut_or_StdErr_could_not_be_opened_on_n1)"},
+      {{0, kNotOpenedSignal, false}, JobState::kFailed, "RaisedSignal:53"},
+      {{0, kNotOpenedSignal, false, true},
+       JobState::kFailed,
+       "RaisedSignal:53(StdIn_StdOut_or_StdErr_could_not_be_opened_on_n1)"},
       {{0, 9, true}, JobState::kOutOfMemory, "OutOfMemory"}};
   for (const auto& [exit, state, reason] : cases) {
     const JobId job = w.submit(World::batch());

@@ -9,13 +9,10 @@ namespace lockstep {
 
 namespace {
 
-// What shims say, as Slurm's do, for a task whose input or output file cannot be opened: no program ran. Everybody may
-// read the reason, which is one word, so the files' names are left to those who see the job's.
-constexpr int kFilesNotOpened = 53;
-
+// Everybody may read the reason, which is one word, so the files' names are left to those who see the job's.
 std::string files_not_opened(const Txn& txn, NodeId node) {
   const Node* where = txn.tables().node(node);
-  return format("RaisedSignal:{}(StdIn_StdOut_or_StdErr_could_not_be_opened_on_{})", kFilesNotOpened,
+  return format("RaisedSignal:{}(StdIn_StdOut_or_StdErr_could_not_be_opened_on_{})", kNotOpenedSignal,
                 where ? where->meta.name : "its node");
 }
 
@@ -57,7 +54,7 @@ const Step* whole_work(const Txn& txn, const Job& job) {
 Ending ending_by(const Txn& txn, NodeId node, const ExitStatus& exit) {
   if (exit.oom)
     return {.state = JobState::kOutOfMemory, .reason = "OutOfMemory"};
-  if (exit.signal == kFilesNotOpened)
+  if (exit.not_opened)
     return {.state = JobState::kFailed, .reason = files_not_opened(txn, node)};
   if (exit.signal != 0)
     return {.state = JobState::kFailed, .reason = format("RaisedSignal:{}", exit.signal)};

@@ -250,7 +250,8 @@ TEST_F(ShimsTest, UnwritableOutputIsSlurmsZero53) {
   start.launch.process.std_out = dir_ + "/no/such/folder/out";
   const ExitStatus exit = exit_of(start);
   EXPECT_EQ(exit.code, 0);
-  EXPECT_EQ(exit.signal, 53);
+  EXPECT_EQ(exit.signal, kNotOpenedSignal);
+  EXPECT_TRUE(exit.not_opened);
 }
 
 TEST_F(ShimsTest, MissingWorkDirFallsBackToTmp) {

@@ -182,6 +182,7 @@ constexpr void describe(V& v, const ExitStatus*) {
   v("code", &ExitStatus::code, bounded::Between{0, 255});
   v("signal", &ExitStatus::signal, bounded::kSignal);
   v("oom", &ExitStatus::oom);
+  v("not_opened", &ExitStatus::not_opened);
 }
 
 template <class V>

@@ -269,7 +269,7 @@ std::string encode_results_text(const std::vector<TaskResult>& results) {
     if (!out.empty())
       out.push_back(' ');
     out += std::to_string(result.rank) + ":" + std::to_string(result.exit.code) + ":" +
-           std::to_string(result.exit.signal) + ":" + (result.exit.oom ? "1" : "0");
+           std::to_string(result.exit.signal) + ":" + std::to_string(exit_flags(result.exit));
   }
   return out;
 }
@@ -281,11 +281,11 @@ std::optional<std::vector<TaskResult>> decode_results_text(std::string_view text
     if (parts.size() != 4)
       return std::nullopt;
     const auto rank = parse_uint(parts[0]), code = parse_uint(parts[1]), signal = parse_uint(parts[2]),
-               oom = parse_uint(parts[3]);
-    if (!rank || !code || !signal || !oom || *rank > UINT32_MAX || *code > 255 || *signal > 255 || *oom > 1)
+               flags = parse_uint(parts[3]);
+    if (!rank || !code || !signal || !flags || *rank > UINT32_MAX || *code > 255 || *signal > 255 || *flags > 3)
       return std::nullopt;
     results.push_back({static_cast<std::uint32_t>(*rank),
-                       {static_cast<std::int32_t>(*code), static_cast<std::int32_t>(*signal), *oom == 1}});
+                       exit_status(static_cast<std::int32_t>(*code), static_cast<std::int32_t>(*signal), *flags)});
   }
   return results;
 }

@@ -10,9 +10,8 @@
 // On the control channel (an inherited socket, or a connection to io.sock that begins with the hello line) both sides
 // send lines. Agent: "signal N", "signal-first N" (to the first process of each task), "stop MILLISECONDS
 // WHY" (a StopWhy as a number; none from older agents), "forget", "pause N", "resume N". Shim: "started", "failed
-// TEXT", "ended RANK:CODE:SIGNAL:OOM …", "paused N", "resumed N", and before one of them "at MICROSECONDS" (boot clock)
-// when it happened. A connection that begins otherwise carries step I/O
-// frames (wire/frame.h).
+// TEXT", "ended RANK:CODE:SIGNAL:FLAGS …", "paused N", "resumed N", and before one of them "at MICROSECONDS" (boot
+// clock) when it happened. A connection that begins otherwise carries step I/O frames (wire/frame.h).
 #pragma once
 
 #include <algorithm>

@@ -113,7 +113,10 @@ TEST(ShimProtocol, KeysAreFolderNames) {
 
 TEST(ShimProtocol, ResultsOfStrangersAreChecked) {
   EXPECT_TRUE(decode_results_text("0:255:0:0 1:0:9:1"));
-  for (const char* text : {"0", "0:0:0", "0:256:0:0", "0:0:0:2", "-1:0:0:0", "0:0:0:0:0", "x:0:0:0"})
+  const auto not_opened = decode_results_text(encode_results_text({{7, {0, kNotOpenedSignal, false, true}}}));
+  ASSERT_TRUE(not_opened);
+  EXPECT_EQ(not_opened->front().exit, (ExitStatus{0, kNotOpenedSignal, false, true}));
+  for (const char* text : {"0", "0:0:0", "0:256:0:0", "0:0:0:4", "-1:0:0:0", "0:0:0:0:0", "x:0:0:0"})
     EXPECT_FALSE(decode_results_text(text)) << text;
 }
 

@@ -164,7 +164,7 @@ bool pump(const StepTasks& tasks, StepClient& client) {
       const ExitStatus& exit = task.exit();
       send(client, IoFrame::kExited, task.rank(),
            number(static_cast<std::uint64_t>(exit.code), 1) + number(static_cast<std::uint64_t>(exit.signal), 1) +
-               number(exit.oom ? 1 : 0, 1));
+               number(exit_flags(exit), 1));
       rank.exit_sent = true;
     }
   }

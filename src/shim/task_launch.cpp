@@ -347,9 +347,8 @@ Result<StartedTask> TaskStart::result() const {
   started.pid = child.pid;
   if (const auto stage = static_cast<Stage>(child.stage); stage != Stage::kNone) {
     started.failure = failure_text(stage, child.plan, child.error);
-    // Slurm reports files it could not open as 0:53.
     const bool identity = stage == Stage::kIdentity || stage == Stage::kOtherUser;
-    started.failure_exit = identity ? ExitStatus{1, 0, false} : ExitStatus{0, 53, false};
+    started.failure_exit = identity ? ExitStatus{1, 0, false} : ExitStatus{0, kNotOpenedSignal, false, true};
   }
   return started;
 }

@@ -11,7 +11,7 @@ namespace {
 // EndJob's body is flat.
 struct EndBody {
   std::int32_t code = 0, signal = 0;
-  bool oom = false, client_lost = false;
+  bool oom = false, not_opened = false, client_lost = false;
   Duration ago = {};
 };
 
@@ -31,6 +31,7 @@ constexpr void describe(V& v, const EndBody*) {
   v("code", &EndBody::code, Between{0, 255});
   v("signal", &EndBody::signal, kSignal);
   v("oom", &EndBody::oom);
+  v("not_opened", &EndBody::not_opened);
   v("client_lost", &EndBody::client_lost);
   v("ago_us", &EndBody::ago, kSpan);
 }
@@ -89,11 +90,12 @@ std::string encode(const SignalStep& signal) { return wire::encode_value(signal)
 Result<SignalStep> decode_signal_step(std::string_view text) { return decode_body<SignalStep>(text); }
 
 std::string encode(const EndJob& end) {
-  return wire::encode_value(wire::EndBody{end.exit.code, end.exit.signal, end.exit.oom, end.client_lost, end.ago});
+  return wire::encode_value(
+      wire::EndBody{end.exit.code, end.exit.signal, end.exit.oom, end.exit.not_opened, end.client_lost, end.ago});
 }
 Result<EndJob> decode_end(std::string_view text) {
   const auto body = TRY(decode_body<wire::EndBody>(text));
-  return EndJob{{}, {body.code, body.signal, body.oom}, body.client_lost, body.ago};
+  return EndJob{{}, {body.code, body.signal, body.oom, body.not_opened}, body.client_lost, body.ago};
 }
 
 Result<User> decode_user(std::string_view text) { return wire::decode_value<User>(text, wire::Origin::kCaller); }

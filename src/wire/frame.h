@@ -67,7 +67,7 @@ enum class IoFrame : std::uint8_t {
   kOutputEof = 5,    // u8 fd, u64 offset
   kOutputAck = 6,    // client -> shim: u8 fd, u64 offset up to which it is safe
   kStarted = 7,      // shim -> client: u32 pid
-  kExited = 8,       // shim -> client: u8 code, u8 signal, u8 flags (1 = oom); after the rank's outputs ended
+  kExited = 8,       // shim -> client: u8 code, u8 signal, u8 exit_flags; after the rank's outputs ended
   kSignal = 9,       // client -> shim: u8 signal, to the rank or all
   kWindowSize = 10,  // u16 rows, u16 columns
   kNodeGone =

@@ -140,6 +140,17 @@ if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
             self.assertEqual(self.c.wait(job), "COMPLETED")
             self.assertEqual(self.c.output(job, "{}/out"), "here\n")
 
+    def test_a_signal_of_the_number_that_means_not_started_is_a_signal(self):
+        result = self.c.run("srun", "sh", "-c", "kill -53 $$", user=USER)
+        self.assertEqual(result.returncode, 181, result.stderr)
+        self.assertNotIn("not started", result.stderr)
+        job = self.submit("kill -53 $$\n")
+        self.assertEqual(self.c.wait(job), "FAILED")
+        self.assertNotIn("could_not_be_opened", self.c.ok("scontrol", "show", "job", job))
+        result = self.c.run("srun", "-o", "/no/such/folder/%t", "true", user=USER)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("not started (0:53)", result.stderr)
+
     # --- where one reads about it ---
 
     def logs(self, *argv):

@@ -244,8 +244,9 @@ TEST(StepOutput, ExitCodes) {
   EXPECT_EQ(s.output.take_new_exits().size(), 3u);
   EXPECT_EQ(exit_words({3, 0, false}), "Exited with exit code 3");
   EXPECT_EQ(exit_words({0, 9, false}), "Killed");
-  EXPECT_EQ(exit_words({0, 53, false}), "not started (0:53)");
-  EXPECT_EQ(highest_code({{0, {0, 53, false}}}), 1);
+  EXPECT_EQ(exit_words({0, 53, false, true}), "not started (0:53)");
+  EXPECT_EQ(highest_code({{0, {0, 53, false, true}}}), 1);
+  EXPECT_EQ(highest_code({{0, {0, 53, false}}}), 181);
   EXPECT_EQ(exit_words({0, 9, true}), "Out Of Memory");
 }
 

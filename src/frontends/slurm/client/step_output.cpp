@@ -37,7 +37,7 @@ bool StepOutput::take(const Frame& frame) {
     if (frame.payload.size() < 3)
       return false;
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(frame.payload[i]); };
-    exited(rank, ExitStatus{byte(0), byte(1), (byte(2) & 1) != 0});
+    exited(rank, exit_status(byte(0), byte(1), byte(2)));
     return true;
   }
   const auto fd = read_frame_number(frame.payload, 0, 1);
@@ -176,21 +176,18 @@ std::string StepInput::again() const {
   return out;
 }
 
-// What shims say of a task whose files or folder could not be had, as Slurm does: 0:53. No program ran.
-static bool never_ran(const ExitStatus& exit) { return exit.signal == 53; }
-
 int highest_code(const std::map<std::uint32_t, ExitStatus>& exits) {
   int code = 0;
   for (const auto& [rank, exit] : exits)
-    code = std::max(code, never_ran(exit) ? 1 : exit.signal ? 128 + exit.signal : exit.code);
+    code = std::max(code, exit.not_opened ? 1 : exit.signal ? 128 + exit.signal : exit.code);
   return code;
 }
 
 std::string exit_words(const ExitStatus& exit) {
   if (exit.oom)
     return "Out Of Memory";
-  if (never_ran(exit))
-    return "not started (0:53)";
+  if (exit.not_opened)
+    return format("not started (0:{})", exit.signal);
   if (exit.signal)
     return signal_text(exit.signal);
   return format("Exited with exit code {}", exit.code);
