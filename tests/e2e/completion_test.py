@@ -57,7 +57,7 @@ class Completion(unittest.TestCase):
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh_quotes_the_names_itself(self):
         for words in ASKS:
-            text = 'autoload -Uz compinit; compinit -u -d /dev/null; eval "$(lockstep completion zsh)"; ' \
+            text = 'autoload -Uz compinit; compinit -u -D; eval "$(lockstep completion zsh)"; ' \
                    'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); emulate -L sh; setopt ksharrays; _lockstep; ' \
                    'print -rl -- "${COMPREPLY[@]}"'
             offered = self.shell("zsh", "-f", "-c", text, "zsh", *words).splitlines()

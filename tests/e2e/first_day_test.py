@@ -254,7 +254,7 @@ class FirstDay(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh_takes_it(self):
-        text = 'autoload -Uz compinit; compinit -u -d /dev/null; eval "$(lockstep completion zsh)"; ' \
+        text = 'autoload -Uz compinit; compinit -u -D; eval "$(lockstep completion zsh)"; ' \
                'print -r -- $_comps[srun] $_comps[lockstep]; ' \
                'COMP_WORDS=(srun -w n); COMP_CWORD=2; setopt ksharrays; _lockstep; print -r -- "${COMPREPLY[@]}"'
         out = self.ann("zsh", "-f", "-c", text, env={"HOME": self.c.work})
