@@ -208,9 +208,10 @@ int Salloc::run(int argc, char** argv) {
   const ExitStatus exit = child < 0 ? ExitStatus{1, 0, false} : attend(id, end, child, is_shell, signals);
   if (!revoked_) {
     voice_.info(format("Relinquishing job allocation {}", id.value));
-    const MayBeEnded open("salloc: ended before the cluster had the allocation back: it finds out by itself\n");
-    if (const auto ended = api_.end(id, exit, false); !ended)
-      voice_.error(format("Unable to end job {}: {}", id.value, ended.error().message));
+    tell_the_end(signals, "salloc: ended before the cluster had the allocation back: it finds out by itself\n", [&] {
+      if (const auto ended = api_.end(id, exit, false); !ended)
+        voice_.error(format("Unable to end job {}: {}", id.value, ended.error().message));
+    });
   }
   return exit.signal ? 128 + exit.signal : exit.code;
 }

@@ -1,5 +1,6 @@
 #include "frontends/slurm/client/signal_desk.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -42,6 +43,25 @@ MayBeEnded::~MayBeEnded() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   for (std::size_t i = 0; i < std::size(kEnding); ++i) ::sigaction(kEnding[i], &actions_[i], nullptr);
   delete std::exchange(last_words, nullptr);
+}
+
+void tell_the_end(SignalDesk& signals, std::string words, const std::function<void()>& work) {
+  constexpr int kSoonMs = 1000;
+  signals.take();
+  Pending<Result<void>> told([&work]() -> Result<void> {
+    work();
+    return {};
+  });
+  if (told.refused()) {  // no thread can be made
+    const MayBeEnded open(std::move(words));
+    return work();
+  }
+  ::pollfd wait{told.fd(), POLLIN, 0};
+  ::poll(&wait, 1, kSoonMs);
+  if (told.take())
+    return;
+  const MayBeEnded open(std::move(words));
+  while (!told.take()) ::poll(&wait, 1, -1);
 }
 
 SignalDesk::SignalDesk(const std::vector<int>& signals) {

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,10 @@ class MayBeEnded {
   ::sigset_t before_{};
   struct ::sigaction actions_[4] = {};
 };
+
+// Does `work`, which tells the cluster how something ended. Signals end the program, after these words, only where that
+// takes longer than a second: one that came as all was over must not leave the cluster untold.
+void tell_the_end(SignalDesk& signals, std::string words, const std::function<void()>& work);
 
 std::int64_t monotonic_ms();
 

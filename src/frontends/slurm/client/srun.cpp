@@ -116,11 +116,11 @@ Result<void> files_into(const Files& files, const OpenFiles& open, bool append, 
 }
 
 // The nodes open the file of all tasks, and what is not there stops the step before it is made.
-Result<void> check_input(const Files& files, const PatternFacts& facts) {
+Result<void> check_input(const Files& files, const PatternFacts& facts, const std::string& work_dir) {
   if (files.in.kind != StepFile::Kind::kShared || names_any(files.in.pattern, kOfJob))
     return {};
   const std::string path = expand_pattern(files.in.pattern, facts);
-  if (::access(path.c_str(), R_OK) == 0)
+  if (::access(absolute_path(path, work_dir).c_str(), R_OK) == 0)
     return {};
   return Error{Errc::kIo, format("Could not open stdin file {}: {}", path, ::strerror(errno)), {}};
 }
@@ -364,9 +364,12 @@ Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional
     ExitStatus worst;
     for (const auto& [rank, exit] : session.exits()) {
       worst.code = std::max(worst.code, exit.code);
-      worst.signal = std::max(worst.signal, exit.signal);
+      if (exit.signal > worst.signal)
+        worst.signal = exit.signal, worst.not_opened = exit.not_opened;
       worst.oom |= exit.oom;
     }
+    if (!session.all_exited() && worst.ok())  // what nobody heard of has not ended well
+      worst.code = 1;
     released(worst, session.gave_up() ? std::optional(kParting) : std::nullopt);
   });
 }
@@ -387,7 +390,7 @@ int Srun::in_allocation(JobId job) {
   const Files files = files_of(options_);
   std::optional<OpenFiles> open;
   const PatternFacts facts = facts_of(nullptr, job, 0);
-  if (const auto may = check_input(files, facts); !may)
+  if (const auto may = check_input(files, facts, request.spec.work_dir); !may)
     return fail(may.error());
   if (any_names(files, kOfStep)) {
     for (const StepFile* file : {&files.out, &files.err})
@@ -443,7 +446,7 @@ int Srun::in_own_allocation() {
   const Files files = files_of(options_);
   std::optional<OpenFiles> open;
   std::optional<StepSpec> later;
-  if (const auto may = check_input(files, facts_of(nullptr, {}, 0)); !may)
+  if (const auto may = check_input(files, facts_of(nullptr, {}, 0), spec->work_dir); !may)
     return fail(may.error());
   if (any_names(files, kOfJob))
     later = std::move(*spec);

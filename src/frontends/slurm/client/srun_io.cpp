@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kReconnectPatienceMs = 10 * 60 * 1000;  // a controller restart is far shorter
 constexpr std::int64_t kCheckEveryMs = 5000;                   // silence after which the step's record is looked at
 constexpr std::int64_t kLastWordsMs = 3000;                    // for tasks' results after the job has ended
-constexpr std::int64_t kStillThereMs = 10'000;                 // between words of tasks that take long to end
+constexpr std::int64_t kAskAgainMs = 1000;                     // what is to be known, of a controller that is away
 constexpr std::int64_t kBoredMs = 1000;                        // a wait for a reader longer than this is told
 constexpr int kLookAgainMs = 100;                              // for a reader
 constexpr std::size_t kQueueMax = 4 << 20;                     // to the tasks; input waits beyond it
@@ -71,11 +71,11 @@ StepSession::StepSession(const ClientContext& context, Api& api, const Voice& vo
       output_({ask_.label, !ask_.unbuffered && !ask_.pty && (tasks_ > 1 || ask_.label), tasks_},
               [this](std::uint32_t rank, int fd, std::string_view text) { deliver(rank, fd, text); }),
       input_(ask_.input == SessionAsk::Input::kAll && !ask_.pty ? kAllRanks : ask_.input_rank,
-             ask_.input == SessionAsk::Input::kAll && !ask_.pty ? tasks_ : 1) {
+             ask_.input == SessionAsk::Input::kAll && !ask_.pty ? tasks_ : 1),
+      watch_(context.end_patience.millis()) {
   terminal_.emplace(ask_.pty);
-  began_ms_ = monotonic_ms();
   if (ask_.time_limit.us > 0 && ask_.time_limit < kForever)
-    limit_ms_ = began_ms_ + ask_.time_limit.millis();
+    limit_ms_ = monotonic_ms() + ask_.time_limit.millis();
 }
 
 StepSession::~StepSession() {
@@ -182,7 +182,7 @@ void StepSession::deliver(std::uint32_t rank, int fd, std::string_view text) {
 }
 
 void StepSession::connect_if_due() {
-  if (fd_ >= 0 || connecting_ || monotonic_ms() < connect_at_ms_)
+  if ((fd_ >= 0 && !watch_.is_probing()) || connecting_ || monotonic_ms() < connect_at_ms_)
     return;
   connecting_ =
       Pending<Result<int>>([&context = context_, job = ask_.job, number = ask_.step->number]() -> Result<int> {
@@ -191,9 +191,13 @@ void StepSession::connect_if_due() {
       });
 }
 
+// What the connection before had not brought yet comes again over this one.
 void StepSession::attach(int fd) {
+  if (fd_ >= 0)
+    ::close(fd_);
   fd_ = fd;
   attached_ = true;
+  watch_.attached(monotonic_ms());
   if (lost_said_)
     voice_.info("the connection is back");
   lost_said_ = false;
@@ -229,6 +233,7 @@ std::string words_of(const Error* why) {
 void StepSession::connection_lost(const Error* why) {
   if (fd_ >= 0) {
     ::close(fd_);
+    watch_.lost(monotonic_ms());
     for (const int signal : unsent_.all()) tell_kept(signal);
   }
   fd_ = -1;
@@ -249,7 +254,10 @@ void StepSession::connection_lost(const Error* why) {
 void StepSession::not_connected(const Error& why) {
   if (!attached_ && why.code == Errc::kExhausted)
     refused_ = why;  // a limit of ours, which will not go away by itself
-  connection_lost(&why);
+  if (fd_ >= 0)
+    connect_at_ms_ = monotonic_ms() + kAskAgainMs;
+  else
+    connection_lost(&why);
 }
 
 void StepSession::read_frames() {
@@ -278,7 +286,7 @@ void StepSession::take_frame(const Frame& frame) {
   const auto type = static_cast<IoFrame>(frame.type);
   if ((type == IoFrame::kStarted || type == IoFrame::kOutput || type == IoFrame::kStdinAck) &&
       !output_.exits().contains(rank))
-    alive_at_ms_ = monotonic_ms();
+    watch_.heard(monotonic_ms());
   switch (type) {
     case IoFrame::kOutput:
     case IoFrame::kOutputEof: output_.take(frame); break;
@@ -365,6 +373,7 @@ void StepSession::end_step() {
   if (ending_)
     return;
   ended_ms_ = asked_to_end_ms_ = monotonic_ms();
+  watch_.asked(ended_ms_);
   ending_ = Pending<Result<void>>([&context = context_, job = ask_.job, number = ask_.step->number] {
     Api own(context);
     return own.signal_step(job, number, 0);
@@ -430,8 +439,10 @@ void StepSession::handle_signals() {
     } else if (signal == SIGQUIT || (signal == SIGHUP && end_)) {
       end_step();
     } else if (signal != SIGCONT || !ask_.pty) {
-      if (signal == SIGTERM || signal == SIGHUP)
+      if (signal == SIGTERM || signal == SIGHUP) {
         asked_to_end_ms_ = monotonic_ms();
+        watch_.asked(asked_to_end_ms_);
+      }
       voice_.verbose(format("forwarding signal {}", signal));
       signal_tasks(signal);
     }
@@ -482,33 +493,26 @@ void StepSession::look_at_clock() {
   end_step();
 }
 
-std::int64_t StepSession::silent_since() const { return std::max({asked_to_end_ms_, alive_at_ms_, probed_at_ms_}); }
-
-std::int64_t StepSession::silence_allowed() const {
-  if (probed_at_ms_ > std::max(asked_to_end_ms_, alive_at_ms_))
-    return context_.end_patience.millis();
-  return std::min(alive_at_ms_ > asked_to_end_ms_ ? kStillThereMs : kLastWordsMs, context_.end_patience.millis());
-}
-
-// Who asked for the end does not wait for nodes that do not answer. A new connection hears of every task that runs that
-// it has started, so silence is put to that test. Tasks that take long to end are waited for.
+// Who asked for the end does not wait for nodes that do not answer.
 void StepSession::look_for_life() {
+  if (gave_up_ || output_.all_exited())
+    return;
   const std::int64_t now = monotonic_ms();
-  if (asked_to_end_ms_ == 0 || gave_up_ || output_.all_exited() || now - silent_since() <= silence_allowed())
-    return;
-  if (probed_at_ms_ > std::max(asked_to_end_ms_, alive_at_ms_)) {
-    give_up();
-    return;
+  switch (watch_.look(now, fd_ >= 0)) {
+    case EndWatch::Do::kNothing: break;
+    case EndWatch::Do::kProbe: connect_at_ms_ = std::min(connect_at_ms_, now); break;
+    case EndWatch::Do::kAskController:
+      if (!checking_ && now - checked_ms_ >= kAskAgainMs)
+        check_step();
+      break;
+    case EndWatch::Do::kGiveUp: give_up(); break;
   }
-  probed_at_ms_ = now;
-  if (fd_ >= 0)
-    connection_lost(nullptr);
 }
 
 void StepSession::give_up() {
   gave_up_ = true;
   give_up_ms_ = monotonic_ms();
-  const bool controller_answers = record_at_ms_ >= probed_at_ms_;
+  const bool controller_answers = watch_.controller_answers();
   std::set<std::string> nodes;
   for (std::uint32_t rank = 0; rank < tasks_ && controller_answers; ++rank)
     if (!output_.exits().contains(rank))
@@ -522,6 +526,7 @@ void StepSession::give_up() {
 
 // Whether the step still runs, as the controller knows it: the word that counts when the connection does not talk.
 void StepSession::check_step() {
+  checked_ms_ = monotonic_ms();
   checking_ = Pending<Result<Ref<Step>>>([&context = context_, job = ask_.job, number = ask_.step->number] {
     Api own(context, Bearing::kAtOnce);
     return own.step(job, number);
@@ -532,7 +537,7 @@ void StepSession::take_record(const Result<Ref<Step>>& record) {
   const bool unknown = !record && record.error().code == Errc::kNotFound;
   if (!record && !unknown)
     return;  // the controller is away: asked again later
-  record_at_ms_ = monotonic_ms();
+  watch_.controller_answered(monotonic_ms());
   if (record)
     ask_.step = *record;
   const bool ended = unknown || ask_.step->state == StepState::kEnded;
@@ -580,7 +585,7 @@ void StepSession::job_ended() {
 int StepSession::poll_timeout() const {
   std::int64_t until = INT64_MAX;
   const std::int64_t now = monotonic_ms();
-  if (fd_ < 0 && !connecting_)
+  if ((fd_ < 0 || watch_.is_probing()) && !connecting_)
     until = std::min(until, connect_at_ms_);
   if (give_up_ms_)
     until = std::min(until, give_up_ms_);
@@ -592,8 +597,8 @@ int StepSession::poll_timeout() const {
     until = std::min(until, now + kLookAgainMs);
   if (ended_ms_ == 0)
     until = std::min(until, limit_ms_);
-  if (asked_to_end_ms_ && !gave_up_)
-    until = std::min(until, silent_since() + silence_allowed() + 1);
+  if (const std::int64_t due = watch_.due_ms(fd_ >= 0); !gave_up_)
+    until = std::min(until, due > now ? due : now + kAskAgainMs);
   if (input_open_ && ask_.input != SessionAsk::Input::kNone && ::isatty(STDIN_FILENO))
     until = std::min(until, now + 1000);  // may come to the foreground
   if (until == INT64_MAX)
@@ -661,12 +666,11 @@ Result<int> StepSession::run(const std::function<void()>& ended) {
   terminal_.reset();
   report_exits();
   send_queued();
-  {
-    const MayBeEnded open(format("{}: ended before the cluster knew of the step's end\n", voice_.command()));
+  tell_the_end(signals_, format("{}: ended before the cluster knew of the step's end\n", voice_.command()), [&] {
     if (gave_up_)
       (void)api_.signal_step(ask_.job, ask_.step->number, 0, millis(kLastWordsMs));
     ended();
-  }
+  });
   for (const StepSink* sink : {&ask_.out, &ask_.err})
     if (sink->file)
       write_kept(*sink->file);

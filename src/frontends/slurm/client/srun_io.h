@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "frontends/slurm/client/allocate.h"
+#include "frontends/slurm/client/end_watch.h"
 #include "frontends/slurm/client/output_file.h"
 #include "frontends/slurm/client/step_output.h"
 #include "frontends/slurm/client/unsent_signals.h"
@@ -58,6 +59,7 @@ class StepSession {
   // before the last of their output is written: a reader who does not come keeps nothing in the cluster.
   Result<int> run(const std::function<void()>& ended);
   const std::map<std::uint32_t, ExitStatus>& exits() const { return output_.exits(); }
+  bool all_exited() const { return output_.all_exited(); }
   bool gave_up() const { return gave_up_; }  // the end was asked for, and nobody there answered
 
  private:
@@ -79,8 +81,6 @@ class StepSession {
   void check_rules();
   void look_at_clock();
   void look_for_life();
-  std::int64_t silent_since() const;
-  std::int64_t silence_allowed() const;
   void give_up();
   void check_step();
   void take_record(const Result<Ref<Step>>& record);
@@ -123,14 +123,13 @@ class StepSession {
   Pending<Result<Ref<Step>>> checking_;
   std::optional<std::vector<Ref<Node>>> nodes_;
   std::vector<std::pair<std::string, std::vector<std::uint32_t>>> gone_;  // nodes out of reach, with their ranks
+  EndWatch watch_;
   std::int64_t asked_to_end_ms_ = 0;  // by a signal: output that nobody takes does not keep us much longer
   std::optional<Error> refused_;      // no thread could be made to connect with
   bool attached_ = false;             // at least once
-  std::int64_t alive_at_ms_ = 0;      // last word of a task that had not ended
-  std::int64_t probed_at_ms_ = 0;     // when the connection was made anew to hear who is there
-  std::int64_t record_at_ms_ = 0;     // when the controller last told the step's record
+  std::int64_t checked_ms_ = 0;       // when the controller was last asked for the step's record
   bool gave_up_ = false;
-  std::int64_t began_ms_ = 0, limit_ms_ = INT64_MAX;
+  std::int64_t limit_ms_ = INT64_MAX;
 };
 
 }  // namespace lockstep

@@ -44,6 +44,8 @@ struct World {
   int cancels = 0;  // that arrived
   std::vector<int> signals_on_attach;  // to ourselves, once
   std::string signal_on_ask;           // SIGTERM to ourselves over this question
+  bool end_hangs = false;
+  std::size_t streams_most = SIZE_MAX, streams_refused = 0;  // beyond so many connections the controller is away
   EndJob ended;
   bool no_room = false;  // for a step
   int ends_lost = 0;     // so many times the controller is away when the end is told
@@ -103,6 +105,8 @@ struct World {
       }
       const std::lock_guard lock(world.mutex);
       world.asked.push_back(format("{} {}", method, target));
+      if (world.streams_refused > 0 && target == "/v1/steps/12.0")
+        return Error{Errc::kUnavailable, "the controller is away", {}};
       if (!world.signal_on_ask.empty() && target.substr(0, target.find('?')) == world.signal_on_ask)
         ::kill(::getpid(), SIGTERM);
       if (target == "/v1/jobs/12/cancel")
@@ -121,6 +125,7 @@ struct World {
         world.step_request = *decode_step_request(body);
         return good(encode(Started{world.job(), world.step()}));
       }
+      while (target == "/v1/jobs/12/end" && world.end_hangs) ::pause();
       if (target == "/v1/jobs/12/end") {
         if (world.ends_lost-- > 0)
           return Error{Errc::kUnavailable, "the connection broke", {}};
@@ -143,6 +148,10 @@ struct World {
       const std::lock_guard lock(world.mutex);
       EXPECT_EQ(target, "/v1/steps/12.0/io");
       EXPECT_EQ(protocol, "lockstep-stepio/1");
+      if (world.streams_used >= world.streams_most) {
+        ++world.streams_refused;
+        return Error{Errc::kUnavailable, "the controller is away", {}};
+      }
       int pair[2];
       if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return Error{Errc::kIo, "socketpair", {}};
@@ -338,6 +347,64 @@ TEST(Srun, ANodeThatDoesNotAnswerKeepsNobodyWhoWantsTheEnd) {
     EXPECT_EQ(world.asked.back(), "POST /v1/jobs/12/end");
     EXPECT_TRUE(std::find(world.asked.begin(), world.asked.end(), "POST /v1/steps/12.0/signal") != world.asked.end());
   }
+}
+
+TEST(Srun, AConnectionThatWorksIsKeptWhileTheControllerIsAway) {
+  World& world = *new World;
+  world.context.end_patience = millis(100);
+  world.streams_stay = true;
+  world.streams_most = 1;
+  world.streams = {encode_frame(static_cast<std::uint8_t>(IoFrame::kStarted), 0, "1234")};
+  world.signals_on_attach = {SIGTERM};
+  ::sigset_t term, before;  // the signal is srun's, not that of the thread that plays the tasks
+  ::sigemptyset(&term);
+  ::sigaddset(&term, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &term, &before);
+  std::thread tasks([&] {  // say nothing until another connection was tried, and again
+    for (int fd = -1; fd < 0;) {
+      ::usleep(1000);
+      const std::lock_guard lock(world.mutex);
+      if (world.streams_refused < 2)
+        continue;
+      fd = world.ends.front();
+      const std::string words = output(0, 1, 0, "saved\n") + exited(0, 0) + exited(1, 0);
+      (void)!::send(fd, words.data(), words.size(), MSG_NOSIGNAL);
+    }
+  });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const auto result = run(srun_main, world, {"srun", "-n2", "-i", "none", "x"});
+  tasks.join();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "saved\n");
+  EXPECT_EQ(result.err.find("no answer"), std::string::npos) << result.err;
+}
+
+TEST(Srun, AnEndThatNobodyHeardOfIsNoSuccess) {
+  World& world = *new World;
+  world.context.end_patience = millis(100);
+  world.streams_stay = true;
+  world.streams = {exited(1, 0)};
+  world.signals_on_attach = {SIGTERM};
+  EXPECT_EQ(run(srun_main, world, {"srun", "-n2", "-i", "none", "x"}).code, 1);
+  EXPECT_EQ(world.ended.exit, (ExitStatus{1, 0, false}));
+}
+
+TEST(Srun, ASignalThatComesAsAllIsOverLeavesTheClusterToldOfIt) {
+  static World& world = *new World;
+  world.streams = {exited(0, 3) + exited(1, 0)};
+  world.signal_on_ask = "/v1/nodes";  // to say where the failed task was
+  std::vector<std::string> words{"srun", "-n2", "-i", "none", "x"};
+  std::vector<char*> argv{words[0].data(), words[1].data(), words[2].data(), words[3].data(), words[4].data(), nullptr};
+  EXPECT_EXIT(
+      {
+        const int code = srun_main(world.context, 5, argv.data());
+        ::_exit(world.asked.back() == "POST /v1/jobs/12/end" ? code : 99);
+      },
+      testing::ExitedWithCode(3), "");
+  world.signal_on_ask = "/v1/jobs/12/end";
+  world.end_hangs = true;
+  EXPECT_EXIT(srun_main(world.context, 5, argv.data()), testing::KilledBySignal(SIGTERM),
+              "ended before the cluster knew of the step's end");
 }
 
 // What the tasks hear: the first signal that comes over a connection; 0: none.
@@ -539,6 +606,21 @@ TEST(Srun, AnInputFileThatIsNotThereStopsItBeforeAnythingIsAsked) {
     EXPECT_EQ(result.err, "srun: error: Could not open stdin file /no/such/file: No such file or directory\n");
   }
   EXPECT_TRUE(world.asked.empty());
+}
+
+TEST(Srun, AnInputFileIsLookedForWhereTheNodesOpenIt) {
+  static World& world = *new World;
+  world.streams = {exited(0, 0) + exited(1, 0)};
+  char folder[] = "/tmp/srun-test-XXXXXX";
+  ASSERT_TRUE(::mkdtemp(folder));
+  const std::string path = std::string(folder) + "/only-there";
+  ::close(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  for (const char* job : {"--jobid=12", "-n2"}) {
+    const auto result = run(srun_main, world, {"srun", job, "-n2", "-D", folder, "-i", "only-there", "x"});
+    EXPECT_EQ(result.code, 0) << result.err;
+  }
+  ::unlink(path.c_str());
+  ::rmdir(folder);
 }
 
 TEST(Srun, SeveralProgramsAreOneStep) {
