@@ -14,7 +14,7 @@ std::string shell_quoted(const std::string& text) {
 
 std::string as_shell_word(const std::string& text) {
   const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("/._-+:,@%").find(static_cast<char>(c)) != std::string_view::npos;
+    return std::isalnum(c) != 0 || std::string_view("/._-+:,@%=").find(static_cast<char>(c)) != std::string_view::npos;
   });
   return plain ? text : shell_quoted(text);
 }
