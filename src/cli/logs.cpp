@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <sys/fsuid.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -157,19 +158,40 @@ Result<void> print_log(const std::string& path, const Options& options) {
 // What a job's page tells, column by column: users choose names and paths, which must not be taken for anything else.
 struct JobShown {
   std::string state, std_out, exit_code, reason, nodes;
+  std::uint32_t uid = 0, gid = 0;
 };
 
+// Opened as its owner would: it may be a link, and root may read more than the user who made that.
+Result<int> open_output(const JobShown& shown) {
+  const bool is_root = ::geteuid() == 0;
+  if (is_root) {
+    ::setfsgid(shown.gid);
+    ::setfsuid(shown.uid);
+  }
+  auto opened = open_plain(shown.std_out, O_RDONLY, 0, Links::kFollowed);
+  if (is_root) {
+    ::setfsuid(0);
+    ::setfsgid(::getegid());
+  }
+  return opened;
+}
+
 Result<JobShown> show_job(const ClientContext& context, const std::string& job) {
-  constexpr std::size_t kColumns = 6;
+  constexpr std::size_t kColumns = 8;
   const Rows rows(
-      TRY(Query(context).get(
-          "/slurm/v1/squeue",
-          {{"jobs", job}, {"states", "all"}, {"columns", "state,stdout,exitcode,reason,nodelist,batchflag"}})),
+      TRY(Query(context).get("/slurm/v1/squeue",
+                             {{"jobs", job},
+                              {"states", "all"},
+                              {"columns", "state,stdout,exitcode,reason,nodelist,batchflag,userid,groupid"}})),
       kColumns);
   if (rows.size() == 0)
     return not_found(format("there is no job {}", job));
   const auto cell = [&](std::size_t column) { return std::string(rows.cell(0, column)); };
-  JobShown shown{cell(0), cell(1), cell(2), cell(3), cell(4)};
+  const auto uid = parse_uint(cell(6)), gid = parse_uint(cell(7));
+  if (!uid || !gid)
+    return invalid(format("job {} is shown without its user", job));
+  JobShown shown{
+      cell(0), cell(1), cell(2), cell(3), cell(4), static_cast<std::uint32_t>(*uid), static_cast<std::uint32_t>(*gid)};
   if (cell(5) != "1" || !shown.std_out.starts_with('/'))
     return invalid(format("job {} has no script whose output lies in a file: its client shows it", job));
   return shown;
@@ -197,7 +219,7 @@ Result<void> print_job(const ClientContext& context, const Options& options) {
   off_t at = 0;
   for (;;) {
     const bool ended = has_ended(shown.state);
-    if (auto opened = fd < 0 ? open_plain(shown.std_out, O_RDONLY, 0, Links::kFollowed) : Result<int>(fd); opened)
+    if (auto opened = fd < 0 ? open_output(shown) : Result<int>(fd); opened)
       fd = *opened;
     else if (ended || opened.error().code != Errc::kNotFound)
       return tell_end(options.what, shown), opened.error();

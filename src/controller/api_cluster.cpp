@@ -321,11 +321,6 @@ void Api::watch(Visit visit) {
 
 void Api::history(Visit visit) {
   HistoryQuery query;
-  const auto list = [&](std::string_view name) {
-    auto out = split(visit.query(name), ',');
-    std::erase_if(out, [](const std::string& word) { return word.empty(); });
-    return out;
-  };
   if (const auto text = visit.query("id"); !text.empty()) {
     auto names = parse_work_names(text);
     if (!names.ok())
@@ -335,11 +330,16 @@ void Api::history(Visit visit) {
       return visit.refuse(invalid(format("at most {} jobs are named in one question about history", kHistoryNamesMax)));
     for (auto& name : *names) query.jobs.push_back(std::move(name.target));
   }
-  query.users = list("user");
-  query.accounts = list("account");
-  query.partitions = list("partition");
-  query.names = list("name");
-  query.states = list("state");
+  for (const auto& [name, out] : {std::pair{"user", &query.users},
+                                  {"account", &query.accounts},
+                                  {"partition", &query.partitions},
+                                  {"name", &query.names},
+                                  {"state", &query.states}}) {
+    auto words = parse_names(visit.query(name), name);
+    if (!words.ok())
+      return visit.refuse(words.error());
+    *out = std::move(*words);
+  }
   query.from_us = parse_int(visit.query("from_us")).value_or(0);
   query.to_us = parse_int(visit.query("to_us")).value_or(INT64_MAX);
   query.steps = visit.query("steps") != "0";

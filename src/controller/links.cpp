@@ -13,8 +13,9 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kCallCost = 2 << 10;     // of memory, besides its bytes
-constexpr std::size_t kStreamCost = 32 << 10;  // of a client's stream, for what is under way on it
+constexpr std::size_t kMessageBytesMax = 8 << 20;  // of a node: more of it is read than others should wait for
+constexpr std::size_t kCallCost = 2 << 10;         // of memory, besides its bytes
+constexpr std::size_t kStreamCost = 32 << 10;      // of a client's stream, for what is under way on it
 
 // "%41+b" -> "A b" in a query, "A+b" in a path.
 std::string percent_decoded(std::string_view text, bool plus_is_blank) {
@@ -321,7 +322,10 @@ void LinkHub::frame(const std::shared_ptr<Link>& link, Frame f) {
 }
 
 void LinkHub::message(const std::shared_ptr<Link>& link, const std::string& payload) {
-  auto message = decode_from_agent(payload);
+  auto message = payload.size() <= kMessageBytesMax
+                     ? decode_from_agent(payload)
+                     : Result<FromAgent>(invalid(
+                           format("a message of {} bytes; {} are read at once", payload.size(), kMessageBytesMax)));
   if (!message.ok()) {
     const Error& why = message.error();
     refuse(*link, why.field.empty() ? why.message : format("{} ({})", why.message, why.field));

@@ -108,6 +108,14 @@ TEST_F(LinksTest, WhoSendsWhatIsRefusedHearsWhy) {
   EXPECT_EQ(disconnected_, 1);
 }
 
+// Reading it would keep everybody waiting.
+TEST_F(LinksTest, ALongMessageIsNotRead) {
+  hear(LinkFrame::kMessage, 0, std::string((8 << 20) + 1, '['));
+  ASSERT_FALSE(told_.empty());
+  EXPECT_NE(told_.back().find("a message of 8388609 bytes"), std::string::npos) << told_.back();
+  EXPECT_EQ(disconnected_, 1);
+}
+
 TEST_F(LinksTest, ALongAnswerTravelsInPartsWithCredit) {
   ask(1);
   ask(3);

@@ -32,6 +32,7 @@ bool counts(const Txn& txn, const Job& job, Instant at) {
     case JobState::kTimeout:
     case JobState::kDeadline: return at < job.ended;
     case JobState::kPreempted: return at < end_at_latest(txn, job);
+    case JobState::kCancelled: return !job.requeue_after && at < job.ended;  // there was nothing left to cancel
     default: return false;
   }
 }
@@ -74,6 +75,7 @@ bool correct_end(Txn& txn, const Job& before, const Ending& truly, const ExitSta
   job.ending = truly.state;
   job.end_reason = truly.reason;
   job.ended = within_attempt(job, truly.at);
+  job.cancelled_by = {};
   if (before.ending == JobState::kPreempted)
     job.requeue_after = false;  // that made good for the preemption; whose wish it was, his run is called cancelled
   txn.event(*txn.put(std::move(job)), "EndedBefore", "by itself");

@@ -125,6 +125,21 @@ TEST_F(TrueEnd, APreemptedScriptThatOverranItsLimitHasNotCompleted) {
   EXPECT_EQ(w_.job(job).preemptions, 1u);
 }
 
+// Nobody heard of its end before its owner cancelled it; one who asked for its end later still did so.
+TEST_F(TrueEnd, ACancelOfWhatHadEndedByThenIsNone) {
+  for (const Duration ago : {seconds(4), seconds(0)}) {
+    const JobId job = start(minutes(10));
+    w_.pass(seconds(10));
+    w_.must(CancelJob{{job, {}}}, kAliceCalls);
+    w_.pass(seconds(2));
+    say_ended(job, ago, {.code = 6});
+    EXPECT_EQ(w_.state_of(job), ago > seconds(2) ? JobState::kFailed : JobState::kCancelled);
+    EXPECT_EQ(w_.job(job).exit.code, 6);
+    EXPECT_EQ(w_.job(job).cancelled_by, ago > seconds(2) ? UserId{} : World::kAlice);
+    EXPECT_EQ(w_.job(job).ended, started_ + (ago > seconds(2) ? seconds(8) : seconds(10)));
+  }
+}
+
 // Its deadline strikes as a limit does.
 TEST_F(TrueEnd, AStepThatIsTheWholeJobHadEndedBeforeItsDeadline) {
   JobSpec spec = World::interactive(1);

@@ -121,6 +121,20 @@ std::string command_line(const std::vector<std::string>& argv) {
   return out;
 }
 
+// A signal ended it, and its job had been told to end.
+bool ended_with_its_job(const Step& step, const Tables& tables) {
+  const Job* job = tables.job(step.job);
+  if (!job || job->attempt != step.attempt || step.exit.signal == 0 || !job->ended || step.ended < job->ended)
+    return false;
+  switch (job->state == JobState::kCompleting ? job->ending : job->state) {
+    case JobState::kCancelled:
+    case JobState::kTimeout:
+    case JobState::kDeadline:
+    case JobState::kPreempted: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 std::string_view history_state(JobState state) { return kStates[static_cast<std::size_t>(state)]; }
@@ -224,10 +238,10 @@ JobRow step_row(const Step& step, const Tables& tables) {
     case StepState::kStarting: row.state = "starting"; break;
     case StepState::kRunning: row.state = "running"; break;
     case StepState::kEnded:
-      row.state = step.cancelled   ? "cancelled"
-                  : step.exit.oom  ? "out_of_memory"
-                  : step.exit.ok() ? "completed"
-                                   : "failed";
+      row.state = step.cancelled || ended_with_its_job(step, tables) ? "cancelled"
+                  : step.exit.oom                                    ? "out_of_memory"
+                  : step.exit.ok()                                   ? "completed"
+                                                                     : "failed";
       break;
   }
   row.work_dir = step.spec->work_dir;

@@ -798,7 +798,8 @@ TEST_F(ShimsTest, APausedStepStartsNothingMore) {
   EXPECT_EQ(output(), "");
   shims_->pause(start.key, false, 2);
   await(ShimEvent::What::kEnded);
-  EXPECT_EQ(output(), "rank 0\nrank 1\n");
+  const std::string said = output();  // they run beside each other
+  EXPECT_TRUE(said == "rank 0\nrank 1\n" || said == "rank 1\nrank 0\n") << said;
   ::close(fifo);
 }
 

@@ -346,6 +346,40 @@ TEST_F(HistoryTest, StepsStandBehindTheirJob) {
     EXPECT_EQ(query({.commands_of = other})[2].command, "");
 }
 
+TEST_F(HistoryTest, StepsThatASignalEndedWithTheirJobWereCancelled) {
+  for (const JobState how : {JobState::kCancelled, JobState::kTimeout, JobState::kFailed}) {
+    Job job = make_job(static_cast<std::uint64_t>(how) + 1, Launch::kNothing);
+    put(job);
+    start(job, 100);
+    job.state = JobState::kCompleting;
+    job.ending = how;
+    job.ended = at(110);
+    put(job);
+    auto spec = std::make_shared<StepSpec>();
+    spec->argv = {"sleep"};
+    Step step;
+    step.job = job.id;
+    step.attempt = 1;
+    step.spec = spec;
+    step.created = step.started = at(101);
+    step.state = StepState::kEnded;
+    for (const auto& [ended, exit] : {std::pair{at(105), ExitStatus{.signal = 15}},
+                                      {at(111), ExitStatus{.signal = 15}},
+                                      {at(111), ExitStatus{.code = 3}}}) {
+      step.ended = ended;
+      step.exit = exit;
+      put(step);
+      ++step.number;
+    }
+    store();
+    const auto rows = query({.jobs = {{job.id, {}}}});
+    ASSERT_EQ(rows.size(), 4u);
+    EXPECT_EQ(rows[1].state, "failed") << "it was over by then";
+    EXPECT_EQ(rows[2].state, how == JobState::kFailed ? "failed" : "cancelled");
+    EXPECT_EQ(rows[3].state, "failed") << "it ended by itself";
+  }
+}
+
 // Rows are kept for ever and read by everybody: a user's long words are not.
 TEST_F(HistoryTest, LongWordsAreCut) {
   Job job = make_job(1);

@@ -1,6 +1,8 @@
 // Job and step names, read and written.
 #include "views/job_names.h"
 
+#include <set>
+
 #include "base/text.h"
 
 namespace lockstep {
@@ -132,6 +134,18 @@ Result<std::vector<WorkName>> parse_work_names(std::string_view text) {
     start = i + 1;
   }
   return names;
+}
+
+Result<std::vector<std::string>> parse_names(std::string_view text, std::string_view field) {
+  std::vector<std::string> names = split(text, ',');
+  if (names.size() > kJobNamesMax)
+    return invalid(format("at most {} names are given in one request", kJobNamesMax), std::string(field));
+  std::set<std::string_view> seen{""};
+  std::vector<std::string> out;
+  for (const std::string& name : names)
+    if (seen.insert(name).second)
+      out.push_back(name);
+  return out;
 }
 
 std::string text_of(const JobTarget& target) {

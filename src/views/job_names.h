@@ -37,6 +37,9 @@ Result<IntervalSet> parse_indices(std::string_view text, std::size_t& ranges);
 // "12,13_[1,4],14" -> three names: commas inside brackets do not separate.
 Result<std::vector<WorkName>> parse_work_names(std::string_view text);
 
+// "a,b,a" -> {"a", "b"}, of any kind of name; field: what a refusal is about.
+Result<std::vector<std::string>> parse_names(std::string_view text, std::string_view field);
+
 std::string text_of(const JobTarget& target);
 std::string text_of(const WorkName& name);
 std::string job_text(const Job& job);  // "12", of an element "12_3"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
+
 namespace lockstep {
 namespace {
 
@@ -101,6 +103,17 @@ TEST(JobNames, Lists) {
   EXPECT_TRUE(parse_work_names("")->empty());
   EXPECT_FALSE(parse_work_names("12,x").ok());
   EXPECT_FALSE(parse_work_names("12_[1,2").ok());
+}
+
+TEST(JobNames, OtherNamesAreFoldedAndCounted) {
+  EXPECT_EQ(*parse_names("b,a,,b,c,a", "user"), (std::vector<std::string>{"b", "a", "c"}));
+  EXPECT_TRUE(parse_names("", "user")->empty());
+  std::string many = "n0";
+  for (std::size_t i = 1; i < kJobNamesMax; ++i) many += format(",n{}", i);
+  EXPECT_EQ(parse_names(many, "user")->size(), kJobNamesMax);
+  const auto refused = parse_names(many + ",n", "user");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().field, "user");
 }
 
 TEST(JobNames, RecordsAreCalledAsUsersKnowThem) {

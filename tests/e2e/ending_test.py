@@ -193,6 +193,21 @@ if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
         shown = self.logs(job)
         self.assertEqual((shown.returncode, shown.stdout, shown.stderr), (0, "mine\n", ""))
 
+    def test_logs_follow_no_link_that_its_maker_could_not(self):
+        """Whoever asks for a job's output may be root, and the path is the user's to choose."""
+        secret = os.path.join(self.c.home, "roots")
+        with open(secret, "w") as f:
+            f.write("root's business\n")
+        os.chmod(secret, 0o600)
+        folder = os.path.join(self.c.work, "linked")
+        os.mkdir(folder)
+        os.chmod(folder, 0o777)
+        job = self.c.wrap(f"rm {folder}/out; ln -s {secret} {folder}/out", "-o", f"{folder}/out", user=USER)
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        shown = self.logs(job)
+        self.assertEqual((shown.returncode, shown.stdout), (1, ""))
+        self.assertIn("Permission denied", shown.stderr)
+
     def test_logs_of_a_job_that_waits_or_is_paused_tell_no_end(self):
         held = self.c.wrap("true", "--hold", user=USER)
         self.assertEqual(self.logs(held).stderr, f"lockstep: job {held} has written nothing yet\n")

@@ -174,6 +174,23 @@ class Restart(unittest.TestCase):
                 self.assertEqual(process.returncode, 1)
             self.assertEqual(c.ok("squeue", "-h", "-n", "second"), "")
 
+    def test_a_cancel_is_asked_for_again(self):
+        with Cluster(nodes=1, gpus=None, cpus=4) as c:
+            jobs = [c.wrap("sleep 600", "-J", name) for name in ("by-id", "by-name", "by-signal")]
+            for job in jobs:
+                c.wait(job, "RUNNING")
+            pid = c.controller_pid()
+            os.kill(pid, signal.SIGSTOP)
+            start = lambda *argv: subprocess.Popen(argv, env=c.env, cwd=c.work, stderr=subprocess.PIPE, text=True)
+            asked = [start("scancel", jobs[0]), start("scancel", "-n", "by-name"), start("scancel", "-s", "USR1", jobs[2])]
+            for process in asked:
+                read_until(process, "waiting for the controller")
+            send(pid)
+            self.assertEqual([(p.communicate(timeout=60)[1], p.returncode) for p in asked[:2]], [("", 0)] * 2)
+            self.assertIn("not known", asked[2].communicate(timeout=60)[1], "a program may count signals")
+            for job in jobs[:2]:
+                self.assertEqual(c.wait(job), "CANCELLED")
+
     def test_a_signal_is_kept_for_the_tasks(self):
         with Cluster(nodes=1, gpus=None, cpus=4) as c:
             for name in ("USR1", "USR2"):  # srun bears with a controller that is away for long; TERM bounds its patience

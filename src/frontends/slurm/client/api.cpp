@@ -1,5 +1,6 @@
 #include "frontends/slurm/client/api.h"
 
+#include <signal.h>
 #include <sys/random.h>
 
 #include "base/text.h"
@@ -174,14 +175,23 @@ Result<JobAnswer> Api::wait(JobId id, Until until, bool presence, Duration patie
   }
 }
 
+namespace {
+
+// A program may count any other signal.
+bool ends_twice_as_once(std::int32_t signal) { return signal == 0 || signal == SIGKILL; }
+
+}  // namespace
+
 Result<void> Api::cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach,
                          std::optional<Duration> within) {
-  TRY(call("POST", format("/v1/jobs/{}/cancel", target), encode(CancelJob{{}, signal, reach}), within));
+  TRY(call("POST", format("/v1/jobs/{}/cancel", target), encode(CancelJob{{}, signal, reach}), within,
+           ends_twice_as_once(signal)));
   return {};
 }
 
 Result<CancelledMany> Api::cancel_many(const CancelMany& ask) {
-  return decode_cancelled_many(TRY(call("POST", "/v1/jobs/cancel", encode(ask))).body);
+  return decode_cancelled_many(
+      TRY(call("POST", "/v1/jobs/cancel", encode(ask), {}, ends_twice_as_once(ask.signal))).body);
 }
 
 Result<void> Api::end(JobId id, ExitStatus exit, bool client_lost, std::optional<Duration> within) {

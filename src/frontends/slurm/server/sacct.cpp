@@ -10,6 +10,7 @@
 #include "frontends/slurm/server/job_filter.h"
 #include "frontends/slurm/server/row_text.h"
 #include "frontends/slurm/server/slurm_json.h"
+#include "views/job_names.h"
 #include "views/selectors.h"
 
 namespace lockstep {
@@ -222,8 +223,7 @@ Result<void> add_job(Ask& ask, std::string_view name, std::size_t& ranges) {
 
 // Login names as they are; of uids, and of the caller, the names by which history knows them.
 Result<void> add_users(Ask& ask, const ReadContext& context, const PageRequest& request) {
-  std::vector<std::string> words = split(query_of(request, "user"), ',');
-  std::erase(words, "");
+  std::vector<std::string> words = TRY(parse_names(query_of(request, "user"), "user"));
   if (const auto unknown = unknown_user(context.tables, words))
     return invalid("Invalid user id: " + *unknown, "user");
   if (flag_of(request, "me"))
@@ -241,18 +241,19 @@ Result<Ask> parse(const ReadContext& context, const PageRequest& request) {
   Ask ask;
   std::size_t ranges = kHistoryNamesMax;
   for (const std::string& name : split_job_names(query_of(request, "jobs"))) TRY(add_job(ask, name, ranges));
-  const auto list = [&](std::string_view name) { return split(query_of(request, name), ','); };
+  const auto list = [&](std::string_view name) { return parse_names(query_of(request, name), name); };
   TRY(add_users(ask, context, request));
-  ask.query.accounts = list("account");
-  for (const std::string& name : list("account"))
+  const std::vector<std::string> accounts = TRY(list("account"));
+  ask.query.accounts = accounts;
+  for (const std::string& name : accounts)
     if (lower(name) != name)
       ask.query.accounts.push_back(lower(name));
-  ask.query.partitions = list("partition");
-  ask.query.names = list("name");
-  for (const std::string& qos : list("qos")) ask.qos.insert({qos, lower(qos)});
+  ask.query.partitions = TRY(list("partition"));
+  ask.query.names = TRY(list("name"));
+  for (const std::string& qos : TRY(list("qos"))) ask.qos.insert({qos, lower(qos)});
   if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty())
     for (std::string& name : TRY(expand_hostlist(nodes, kHostsAskedMax))) ask.nodes.insert(std::move(name));
-  for (const std::string& part : list("states")) {
+  for (const std::string& part : TRY(list("states"))) {
     const JobStates set = TRY(parse_slurm_states(part));
     if (const std::string word = upper(trim(part)); word == "REQUEUED" || word == "RQ")
       ask.states.emplace_back("REQUEUED");  // a run is, and no job in the queue
