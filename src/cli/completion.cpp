@@ -25,7 +25,7 @@ constexpr Values kValues[] = {
     {"qos q", "sacctmgr -nP show qos format=name"},
     {"account accounts A", "sacctmgr -nP show account format=account"},
     {"user users u", "squeue -h -o %u"},
-    {"constraint C", "sinfo -h -o %f | tr , '\\n'"},
+    {"constraint C", "sinfo -h -o %f | tr , '\\n' | grep -v '^(null)$'"},
     {"states state t", "printf '%s\\n' PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL all"},
     {"open-mode", "printf '%s\\n' append truncate"},
     {"distribution m", "printf '%s\\n' block cyclic"},
