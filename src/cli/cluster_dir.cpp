@@ -14,6 +14,7 @@
 #include "io/client/unix_api_client.h"
 #include "io/local/folder.h"
 #include "io/local/process.h"
+#include "io/local/state_dir.h"
 
 namespace lockstep {
 
@@ -71,6 +72,12 @@ Result<std::unique_ptr<ApiClient>> connect_and_tell(const std::string& socket) {
   auto client = TRY(connect_patiently({socket}, Patience{seconds(15), seconds(1), tell}));
   client->on_silence(seconds(3), [tell] { tell("waiting for the controller, which has not answered for 3 s"); });
   return client;
+}
+
+std::string no_cluster_text(const ClusterDir& dir) {
+  const std::string above = cluster_above(dir.root);
+  return format("there is no cluster in {}{}", dir.root,
+                above.empty() ? "" : ", which is part of the cluster in " + above);
 }
 
 ClusterDir cluster_dir(const std::string& option) {

@@ -36,6 +36,9 @@ struct ClusterDir {
 // waits for.
 Result<std::unique_ptr<ApiClient>> connect_and_tell(const std::string& socket);
 
+// That there is none, and of which cluster's directory this is a part, if of one.
+std::string no_cluster_text(const ClusterDir& dir);
+
 // --dir, else $LOCKSTEP_DIR, else ~/.lockstep/default; made absolute.
 ClusterDir cluster_dir(const std::string& option);
 

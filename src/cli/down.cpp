@@ -110,7 +110,7 @@ int down_without_directory(const ClusterDir& dir, bool remove) {
     return 0;
   }
   if (id.empty()) {
-    fprintf(stderr, "lockstep down: there is no cluster in %s\n", dir.root.c_str());
+    fprintf(stderr, "lockstep down: %s\n", no_cluster_text(dir).c_str());
     return 1;
   }
   if (const auto stopped = stop_gone(dir, std::move(id)); !stopped) {

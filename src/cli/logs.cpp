@@ -250,7 +250,7 @@ Result<void> print(const ClientContext& context, const Options& options) {
     return print_job(context, options);
   const ClusterDir dir = cluster_dir(options.dir);
   if (!dir.is_ours())
-    return not_found(format("there is no cluster in {}: logs lie on the controller's machine", dir.root));
+    return not_found(no_cluster_text(dir) + ": logs lie on the controller's machine");
   if (options.what == "controller")
     return print_log(dir.file("log/controller.log"), options);
   const std::string path = dir.node_dir(options.what) + "/log";

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
 #include "frontends/slurm/client/shell_word.h"
+#include "io/local/state_dir.h"
 #include "io/local/survivors.h"
 #include "views/shown_text.h"
 
@@ -56,6 +57,11 @@ void print_ends(const ClusterStatus& s) {
     if (n.agent_ends > 0 && !is_over(n))
       printf("agent of %s ended %u time(s), last at %s: %s\n", n.name.c_str(), n.agent_ends,
              clock_text(n.agent_last_end_at_s).c_str(), n.agent_last_end.c_str());
+}
+
+std::string no_cluster_advice(const ClusterDir& dir) {
+  const bool is_place_for_one = cluster_above(dir.root).empty();
+  return no_cluster_text(dir) + (is_place_for_one ? "; start one with: lockstep up --dir " + dir.root : "");
 }
 
 void print_jobs(const ClusterStatus& s) {
@@ -110,8 +116,7 @@ int status_main(int argc, char** argv) {
   const ClusterDir dir = cluster_dir(path);
   if (!dir.is_ours()) {
     if (id_of_those_in(dir.root).empty())
-      fprintf(stderr, "lockstep status: there is no cluster in %s; start one with: lockstep up --dir %s\n",
-              dir.root.c_str(), dir.root.c_str());
+      fprintf(stderr, "lockstep status: %s\n", no_cluster_advice(dir).c_str());
     else
       fprintf(stderr, "lockstep status: %s was removed while its cluster runs; stop it with: lockstep down --dir %s\n",
               dir.root.c_str(), dir.root.c_str());
@@ -140,8 +145,7 @@ int env_main(int argc, char** argv) {
     }
   const ClusterDir dir = cluster_dir(path);
   if (!dir.exists()) {
-    fprintf(stderr, "lockstep env: there is no cluster in %s; start one with: lockstep up --dir %s\n", dir.root.c_str(),
-            dir.root.c_str());
+    fprintf(stderr, "lockstep env: %s\n", no_cluster_advice(dir).c_str());
     return 1;
   }
   printf("export LOCKSTEP_DIR=%s\nexport LOCKSTEP_SOCKET=%s\nexport PATH=%s:\"$PATH\"\n",

@@ -86,6 +86,24 @@ class WhatBelongsToWhom(unittest.TestCase):
             thief.kill()
             thief.wait()
 
+    def test_a_folder_of_a_cluster_is_no_cluster(self):
+        """Nothing that runs for the whole is taken for what a removed cluster left there."""
+        job = self.c.wrap("sleep 600")
+        self.c.wait(job, "RUNNING")
+        pids = [n["pid"] for n in self.c.status()["nodes"]]
+        for path in ("nodes", "nodes/n1", "nodes/n1/state", "nodes/gone", "public"):
+            folder = os.path.join(self.c.dir, path)
+            for words in (["down"], ["down", "--delete"], ["status"], ["env"], ["logs", "controller"]):
+                with self.subTest(folder=path, words=words):
+                    said = self.lockstep(*words, "--dir", folder)
+                    self.assertEqual(said.returncode, 1)
+                    self.assertIn(f"there is no cluster in {folder}, which is part of the cluster in {self.c.dir}", said.stderr)
+                    self.assertNotIn("removed", said.stderr)
+                    self.assertNotIn("lockstep up", said.stderr)
+            self.assertNotIn("lockstep down", self.lockstep("up", "--dir", folder).stderr)
+        self.assertEqual(self.c.state(job), "RUNNING")
+        self.assertEqual([n["pid"] for n in self.c.status()["nodes"]], pids)
+
     def test_delete_leaves_what_lies_below_its_folders(self):
         mine = os.path.join(self.c.dir, "nodes", "n1", "results.txt")
         with open(mine, "w") as f:

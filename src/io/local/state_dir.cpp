@@ -160,7 +160,8 @@ void undo_claim(const Folder& folder) {
     (void)!::rmdir(folder.path().c_str());
 }
 
-// A cluster's directory that holds this one. A mark that others could have put there is none.
+}  // namespace
+
 std::string cluster_above(std::string path) {
   for (std::size_t slash = path.rfind('/'); slash != path.npos && slash > 0; slash = path.rfind('/')) {
     path.resize(slash);
@@ -171,6 +172,8 @@ std::string cluster_above(std::string path) {
   }
   return {};
 }
+
+namespace {
 
 // Whether an empty directory of ours may become a cluster's.
 Result<void> may_be_taken(const Folder& folder, unsigned mode) {

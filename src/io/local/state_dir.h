@@ -34,6 +34,9 @@ Result<StateDir> claim_state_dir(const std::string& path);
 // The same, but makes nothing: kNotFound if there is no state directory.
 Result<StateDir> find_state_dir(const std::string& path);
 
+// A cluster's directory that holds this path; "" = none. A mark that others could have put there is none.
+std::string cluster_above(std::string path);
+
 // The process that holds the lock of a directory of ours ("lock", as controller and agents take it), in words; "" =
 // nobody. Waits a moment for one that is just ending.
 std::string user_of(const std::string& directory);

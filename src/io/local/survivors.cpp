@@ -29,17 +29,20 @@ std::vector<std::string> words_of(pid_t pid, const char* file) {
 }
 
 // Each of our long-lived processes has one of these among its arguments. Nothing below: another cluster may live there.
-bool names_directory(const std::string& word, const std::string& directory) {
-  return word == directory || word == directory + "/controller.run" || word == directory + "/hosts";
+// A node's first process names its own folder, too, for which it does not run.
+bool name_directory(const std::vector<std::string>& words, const std::string& directory) {
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (words[i] == directory + "/controller.run" || words[i] == directory + "/hosts" ||
+        (i > 0 && words[i - 1] == "--dir" && words[i] == directory))
+      return true;
+  return false;
 }
 
 bool works_for(pid_t pid, const std::string& directory) {
   struct stat owner {};
   if (stat(format("/proc/{}", pid).c_str(), &owner) != 0 || owner.st_uid != geteuid())
     return false;
-  const auto words = words_of(pid, "cmdline");
-  return std::any_of(words.begin(), words.end(),
-                     [&](const std::string& word) { return names_directory(word, directory); });
+  return name_directory(words_of(pid, "cmdline"), directory);
 }
 
 std::string told_id(pid_t pid) {
