@@ -61,13 +61,23 @@ Result<void> call_off(const ClusterDir& dir, const ClusterConf& conf, const std:
   return {};
 }
 
+// Whether the files are what they should be: the agent can read them. What is wrong with them is said.
+bool is_usable_certificate(const ClusterDir& dir, const std::string& node) {
+  const std::string pki = dir.node_dir(node) + "/pki";
+  const auto checked = run_program({program_dir() + "/lockstep-agent", "check", pki});
+  if (!checked)
+    fprintf(stderr, "the certificate of node %s cannot be used, and it gets a new one: %s\n", node.c_str(),
+            checked.error().message.c_str());
+  return checked.ok();
+}
+
 // A certificate by the same door any other node uses: a one-time token, then join. Again for a node that was removed or
-// revoked, whose old one counts no more, and for one whose files are lost. Where this machine is the node, whoever is
-// root or administrator there is so here.
+// revoked, whose old one counts no more, and for one whose files are lost or damaged. Where this machine is the node,
+// whoever is root or administrator there is so here.
 Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std::string& node) {
   const std::string pki = dir.node_dir(node) + "/pki";
   const auto record = node_record(dir, node);
-  if (has_certificate(dir, node) && record && record->certificate != kNoCertificate)
+  if (has_certificate(dir, node) && record && record->certificate != kNoCertificate && is_usable_certificate(dir, node))
     return {};
   if (record)
     TRY(call_off(dir, conf, node));

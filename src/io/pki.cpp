@@ -146,6 +146,23 @@ Result<void> add_hosts(X509* certificate, const std::vector<std::string>& hosts)
 
 Result<std::string> read_file(const std::string& path) { return read_plain(path, Links::kRefused, kPemMax); }
 
+// With a key of its own beside it, and signed by this authority.
+Result<Certificate> usable_certificate(const TlsFiles& files, EVP_PKEY* authority) {
+  auto certificate = parse_certificate(TRY(read_file(files.certificate)));
+  if (!certificate.ok())
+    return invalid(format("{}: {}", files.certificate, certificate.error().message));
+  const std::string key_pem = TRY(read_file(files.key));
+  const Key key(PEM_read_bio_PrivateKey(reader(key_pem).get(), nullptr, nullptr, nullptr));
+  const bool is_its_key = key && X509_check_private_key(certificate->get(), key.get()) == 1;
+  const bool is_signed = X509_verify(certificate->get(), authority) == 1;
+  ERR_clear_error();
+  if (!is_its_key)
+    return invalid(format("{} is no key, or not the one of {}", files.key, files.certificate));
+  if (!is_signed)
+    return invalid(format("{} is not signed by the cluster's CA", files.certificate));
+  return certificate;
+}
+
 }  // namespace
 
 Result<void> write_file_durably(const std::string& path, std::string_view content, unsigned mode) {
@@ -205,17 +222,9 @@ struct ClusterCa::Inner {
 
   // Whether what issue() wrote earlier still serves.
   bool still_good(const TlsFiles& files, const CertificateAsk& ask) const {
-    const auto pem = read_file(files.certificate);
-    const auto key_pem = read_file(files.key);
-    if (!pem.ok() || !key_pem.ok())
+    const auto found = usable_certificate(files, key.get());
+    if (!found.ok())
       return false;
-    const auto found = parse_certificate(*pem);
-    const Key private_key(PEM_read_bio_PrivateKey(reader(*key_pem).get(), nullptr, nullptr, nullptr));
-    if (!found.ok() || !private_key || X509_check_private_key(found->get(), private_key.get()) != 1 ||
-        X509_verify(found->get(), key.get()) != 1) {
-      ERR_clear_error();
-      return false;
-    }
     for (const auto& host : ask.hosts)
       if (X509_check_ip_asc(found->get(), host.c_str(), 0) != 1 &&
           X509_check_host(found->get(), host.data(), host.size(), 0, nullptr) != 1) {
@@ -318,6 +327,14 @@ Result<TlsFiles> ClusterCa::issue(const std::string& stem, const CertificateAsk&
   TRY(write_file_durably(files.key, key_text(key.get()), 0600));
   TRY(write_file_durably(files.certificate, certificate_text(made.get()) + inner_->pem, 0644));
   return files;
+}
+
+Result<void> check_usable(const TlsFiles& files) {
+  const auto authority = parse_certificate(TRY(read_file(files.ca)));
+  if (!authority.ok())
+    return invalid(format("{}: {}", files.ca, authority.error().message));
+  TRY(usable_certificate(files, X509_get0_pubkey(authority->get())));
+  return {};
 }
 
 Result<KeyAndRequest> make_key_and_request(const std::string& name) {

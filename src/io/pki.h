@@ -46,6 +46,9 @@ class ClusterCa {
   std::unique_ptr<Inner> inner_;
 };
 
+// Whether the certificate can be read, the key is its own, and the CA has signed it. The error names the file.
+Result<void> check_usable(const TlsFiles& files);
+
 struct KeyAndRequest {
   std::string key_pem, request_pem;
 };

@@ -157,5 +157,28 @@ TEST(ClusterCa, IssuedFilesAreKeptWhileTheyServe) {
   EXPECT_NE(slurp(files->certificate), second);
 }
 
+TEST(CheckUsable, NamesTheFileThatIsDamagedOrAnothers) {
+  TempDir dir, elsewhere;
+  const CertificateAsk ask{.name = "node:n1", .role = "compute"};
+  const auto good = (*ClusterCa::open_or_make(dir.path(), "demo"))->issue("node", ask);
+  const auto foreign = (*ClusterCa::open_or_make(elsewhere.path(), "demo"))->issue("node", ask);
+  ASSERT_TRUE(good.ok() && foreign.ok());
+  EXPECT_TRUE(check_usable(*good).ok());
+  std::ofstream(dir.file("rubbish")) << "rubbish";
+  std::ofstream(dir.file("empty")).flush();
+  for (const auto part : {&TlsFiles::ca, &TlsFiles::certificate, &TlsFiles::key})
+    for (const auto& other : {dir.file("rubbish"), dir.file("empty"), dir.file("missing"), (*foreign).*part}) {
+      TlsFiles files = *good;
+      files.*part = other;
+      const auto refused = check_usable(files);
+      ASSERT_FALSE(refused.ok()) << other;
+      const bool is_named = refused.error().message.find(other) != std::string::npos;
+      EXPECT_TRUE(is_named || part == &TlsFiles::ca || other == foreign->certificate) << refused.error().message;
+    }
+  TlsFiles of_another_ca = *foreign;
+  of_another_ca.ca = good->ca;
+  EXPECT_NE(check_usable(of_another_ca).error().message.find("not signed"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep

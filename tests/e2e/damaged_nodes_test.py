@@ -169,6 +169,28 @@ echo $$ >>"started-$SLURM_PROCID"; while [ ! -e go ]; do sleep 0.1; done'
                 os.rename(path + ".aside", path)
                 eventually(lambda: self.c.run("srun", "-w", "n1", "true").returncode == 0, 90, "it is back")
 
+    def test_unusable_certificates_are_made_anew(self):
+        """Down and up heal them as they do lost ones, which is what the status promises."""
+        pki = os.path.join(self.c.dir, "nodes", "n1", "pki")
+        other = os.path.join(self.c.dir, "nodes", "n2", "pki")
+
+        def anothers(path):
+            shutil.copy(os.path.join(other, os.path.basename(path)), path)
+
+        for name, damage in (("node.crt", garbage), ("node.crt", empty), ("node.key", truncated), ("node.key", empty),
+                             ("node.key", anothers), ("ca.crt", garbage)):
+            with self.subTest(name=name, damage=damage.__name__):
+                self.c.ok("lockstep", "down", "--dir", self.c.dir)
+                path = os.path.join(pki, name)
+                damage(path)
+                started = self.c.run("lockstep", "up", "--dir", self.c.dir, timeout=120)
+                self.assertEqual(started.returncode, 0, started.stderr)
+                if name != "ca.crt":
+                    self.assertIn("the certificate of node n1 cannot be used, and it gets a new one", started.stderr)
+                    self.assertIn(path, started.stderr)
+                self.assertNotIn("node n2", started.stderr)
+                self.c.ok("srun", "-w", "n1", "true")
+
     def test_what_is_no_file_of_gpus_holds_no_agent_up(self):
         gpus = os.path.join(self.c.dir, "nodes", "n1", "gpus")
         os.rename(gpus, gpus + ".aside")

@@ -44,6 +44,10 @@ std::string line_of_stdin() {
   return line;
 }
 
+TlsFiles files_in(const std::string& pki) {
+  return {.ca = pki + "/ca.crt", .certificate = pki + "/node.crt", .key = pki + "/node.key"};
+}
+
 Result<void> join(const std::string& controller, const std::string& token, const std::string& node,
                   const std::string& pki) {
   HttpsServer server = TRY(parse_controller(controller));
@@ -56,12 +60,24 @@ Result<void> join(const std::string& controller, const std::string& token, const
   if (reply.status >= 300)
     return decode_error(reply.body, reply.status);
   const JoinAnswer answer = TRY(decode_join_answer(reply.body));
-  TRY(write_file_durably(pki + "/node.key", fresh.key_pem, 0600));
-  TRY(write_file_durably(pki + "/ca.crt", answer.ca, 0644));
-  return write_file_durably(pki + "/node.crt", answer.certificate, 0644);
+  const TlsFiles files = files_in(pki);
+  TRY(write_file_durably(files.key, fresh.key_pem, 0600));
+  TRY(write_file_durably(files.ca, answer.ca, 0644));
+  return write_file_durably(files.certificate, answer.certificate, 0644);
 }
 
 }  // namespace
+
+int check_main(int argc, char** argv) {
+  if (argc != 2) {
+    fputs("lockstep-agent check: DIR is needed\nTry `lockstep-agent --help`.\n", stderr);
+    return 2;
+  }
+  const auto usable = check_usable(files_in(argv[1]));
+  if (!usable.ok())
+    fprintf(stderr, "%s\n", usable.error().message.c_str());
+  return usable.ok() ? 0 : 1;
+}
 
 int join_main(int argc, char** argv) {
   static const option kOptions[] = {{"controller", 1, nullptr, 'c'}, {"token", 1, nullptr, 't'},

@@ -29,8 +29,10 @@ namespace {
 constexpr const char* kHelp =
     R"help(Usage: lockstep-agent --settings FILE
        lockstep-agent join --controller HOST:PORT --token TOKEN [--node NAME] [--pki DIR]
+       lockstep-agent check DIR
 
 Makes this machine a node of a Lockstep cluster. Jobs on the node go on when the agent ends; the next one finds them.
+`check` says whether the certificate, key and CA that `join` wrote to DIR can be used.
 
   --settings FILE   JSON: node, address, controller_host, controller_port, ca, certificate, key, state_dir, socket,
                     shim, realm, run_dir, peer_port, cpus, memory_mb, weight, features, resources ("fpga=2"),
@@ -133,6 +135,8 @@ int main(int argc, char** argv) {
   close_behind_us(serves_others() ? 066 : 077);
   if (argc > 1 && ::strcmp(argv[1], "join") == 0)
     return join_main(argc - 1, argv + 1);
+  if (argc > 1 && ::strcmp(argv[1], "check") == 0)
+    return check_main(argc - 1, argv + 1);
   static const option kOptions[] = {{"settings", required_argument, nullptr, 's'},
                                     {"version", no_argument, nullptr, 'v'},
                                     {"help", no_argument, nullptr, 'h'},
