@@ -133,13 +133,18 @@ Result<void> print_token(const ClusterDir& dir, const TokenRequest& ask) {
   return {};
 }
 
-Result<void> pull_plug(ClusterDir dir, const std::string& name) {
+Result<OwnProcess> running_node(ClusterDir dir, const std::string& name) {
   dir.id = TRY(find_state_dir(dir.root)).id;
-  const auto node = own_node(dir, name);
+  auto node = own_node(dir, name);
   if (!node)
     return not_found(format("{} is not a running node of {}", name, dir.root));
-  node->signal(SIGKILL);
-  if (!node->ended(seconds(10)))
+  return std::move(*node);
+}
+
+Result<void> pull_plug(const ClusterDir& dir, const std::string& name) {
+  const auto node = TRY(running_node(dir, name));
+  node.signal(SIGKILL);
+  if (!node.ended(seconds(10)))
     return Error{Errc::kTimeout, name + " does not end", {}};
   printf("%s is off; `lockstep up` starts it again\n", name.c_str());
   return {};
@@ -171,6 +176,17 @@ Result<void> act_on(const ClusterDir& dir, const std::string& verb, const std::s
   return {};
 }
 
+Result<void> check_is_there(const ClusterDir& dir, const std::string& verb, const std::string& name, const char* hint) {
+  if (verb == "kill") {  // without asking the controller, which may be away
+    const auto running = running_node(dir, name);
+    return running ? Result<void>() : Error{running.error().code, running.error().message + "; nothing was done", {}};
+  }
+  const auto known = api_again(dir, "GET", "/v1/nodes/" + name, "");
+  if (!known && known.error().code == Errc::kNotFound)
+    return not_found(format("there is no node {}; nothing was done{}", name, hint));
+  return known ? Result<void>() : Result<void>(known.error());
+}
+
 // Those that are named, each once, and all of them there: a word that is no node must not come to light half way.
 Result<std::vector<std::string>> names_of(const ClusterDir& dir, const std::string& verb,
                                           const std::vector<std::string>& words) {
@@ -186,11 +202,7 @@ Result<std::vector<std::string>> names_of(const ClusterDir& dir, const std::stri
     const char* const hint = verb == "drain" ? ". A reason is given as --reason TEXT" : "";
     if (!is_node_name(name))
       return invalid(format("{} is no name of a node{}", name, hint));
-    const auto known = verb == "kill" ? Result<std::string>(name) : api_again(dir, "GET", "/v1/nodes/" + name, "");
-    if (!known && known.error().code == Errc::kNotFound)
-      return not_found(format("there is no node {}; nothing was done{}", name, hint));
-    if (!known)
-      return known.error();
+    TRY(check_is_there(dir, verb, name, hint));
   }
   return names;
 }

@@ -125,6 +125,18 @@ class Local(unittest.TestCase):
             c.ok("lockstep", "node", "resume", "n[1-2]")
             self.assertEqual([s for s, _ in states()], ["idle"] * 3)
 
+    def test_several_nodes_are_killed_only_if_all_run(self):
+        with Cluster(nodes=2, gpus=None, cpus=4) as c:
+            pids = [c.node(name)["pid"] for name in ("n1", "n2")]
+            for names in (["n1", "n7"], ["n[1-3]"]):
+                said = c.run("lockstep", "node", "kill", *names)
+                self.assertEqual((said.returncode, said.stdout), (1, ""))
+                self.assertRegex(said.stderr, r"n[37] is not a running node of .*; nothing was done")
+                self.assertEqual([c.node(name)["pid"] for name in ("n1", "n2")], pids)
+            c.kill_controller()  # it is not asked
+            self.assertEqual(c.ok("lockstep", "node", "kill", "n[1-2]").count("is off"), 2)
+            self.assertEqual([pid for pid in pids if running(pid)], [])
+
     def test_the_readmes_commands(self):
         """Line by line, as an administrator would paste them."""
         with open(os.path.join(TOP, "README.md")) as f:
