@@ -257,6 +257,18 @@ Result<void> check_path(const ClusterDir& dir, const Options& o) {
   return {};
 }
 
+// New ones would name another bridge and port, and perhaps other nodes, than what runs has.
+Result<void> check_settings_of_what_runs(const ClusterDir& dir) {
+  constexpr std::string_view kNames[] = {kSupervisorName, kControllerName, kNodeName};
+  if (dir.exists() ||
+      std::all_of(std::begin(kNames), std::end(kNames), [&](auto name) { return survivors(dir.id, name).empty(); }))
+    return {};
+  return conflict(
+      format("{}. The cluster runs, and nothing was touched: if none is restored, `lockstep down --dir {}` "
+             "comes first",
+             dir.load().error().message, dir.root));
+}
+
 Result<int> up(const Options& options) {
   ClusterDir dir = cluster_dir(options.dir);
   TRY(check_path(dir, options));
@@ -276,6 +288,7 @@ Result<int> up(const Options& options) {
             dir.root.c_str());
   if (is_half_deleted(state.folder))
     return conflict(half_deleted_text(dir.root));
+  TRY(check_settings_of_what_runs(dir));
 
   ClusterConf conf = TRY(conf_for(dir, options));
   if (conf.nodes > 0 && geteuid() != 0)

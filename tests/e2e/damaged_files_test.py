@@ -101,6 +101,27 @@ class DamagedFiles(unittest.TestCase):
         self.c.ok("lockstep", "down", "--dir", self.c.dir)
         self.assert_down(pids)
 
+    def test_lost_settings_of_what_runs_are_not_made_up(self):
+        """What would be written in their place fits to nothing that runs, and its bridge would be nobody's."""
+        self.c.up()
+        self.keep("cluster.conf")
+        pids = self.processes()
+        for name in ("cluster.conf", "cluster.conf.copy"):
+            os.unlink(self.path(name))
+        told = re.search("notice +(.*)", self.lockstep("status").stdout).group(1)
+        self.assertIn("Restore one of them from a backup", told)
+        for options in ([], self.c.args):
+            refused = self.lockstep("up", *options)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(told, refused.stderr)
+            self.assertIn(f"`lockstep down --dir {self.c.dir}` comes first", refused.stderr)
+            self.assertFalse(os.path.exists(self.path("cluster.conf")))
+        self.assertEqual(self.processes(), pids)
+        self.c.ok("lockstep", "down", "--dir", self.c.dir)
+        self.assert_down(pids)
+        self.c.up()
+        self.assertEqual(self.c.wait(self.c.wrap("true")), "COMPLETED")
+
     def said_by(self, child, name, waits):
         """What it said at its end. `up` waits a minute for a node whose agent cannot start: that is left as soon as the
         node's note says what keeps it."""
