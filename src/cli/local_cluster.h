@@ -9,6 +9,7 @@
 
 #include "cli/cluster_dir.h"
 #include "io/local/process.h"
+#include "io/local/restarts.h"
 #include "wire/local_files.h"
 
 namespace lockstep {
@@ -29,6 +30,8 @@ Result<std::string> ask_controller(const ClusterDir& dir, std::string_view metho
                                    const std::string& body = {});
 // Sees to it that the controller runs under a supervisor, and waits until it answers (30 s). True: it did already.
 Result<bool> start_controller(const ClusterDir& dir, const ClusterConf& conf);
+// Why the last start came to nothing, by the note that its supervisor left.
+std::string failed_start_text(const ClusterDir& dir, const RunNote& note);
 // Ends the supervisor, then the controller if that was left.
 Result<void> stop_controller(const ClusterDir& dir);
 // As OwnProcess::end, and says after two seconds what is waited for: "the controller".

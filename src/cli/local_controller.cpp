@@ -14,6 +14,7 @@ namespace lockstep {
 
 namespace {
 
+constexpr const char* kControllerLog = "log/controller.log";
 constexpr Duration kStartPatience = seconds(30);
 constexpr Duration kLook = millis(5);
 
@@ -31,7 +32,7 @@ Supervised controller_of(const ClusterDir& dir, const ClusterConf& conf) {
   Supervised what;
   what.cluster_id = dir.id;
   what.note_path = dir.file(kControllerNoteFile);
-  what.log_path = dir.file("log/controller.log");
+  what.log_path = dir.file(kControllerLog);
   what.argv = {program_dir() + "/lockstepd",    "--dir", dir.root, "--cluster-name", conf.name, "--listen",
                format("{}:{}", host, conf.port)};
   if (conf.move_after_s > 0)
@@ -97,8 +98,7 @@ class Wait {
       return {};
     if (started_)
       supervisor_->end(seconds(15));
-    return Error{
-        Errc::kUnavailable, format("the controller did not start: {}\nIts log: {}", note->ended, what_.log_path), {}};
+    return Error{Errc::kUnavailable, failed_start_text(dir_, *note), {}};
   }
 
   static constexpr int kSupervisorsMax = 3;
@@ -110,6 +110,10 @@ class Wait {
 };
 
 }  // namespace
+
+std::string failed_start_text(const ClusterDir& dir, const RunNote& note) {
+  return format("the controller did not start: {}; its log: {}", note.ended, dir.file(kControllerLog));
+}
 
 Result<bool> start_controller(const ClusterDir& dir, const ClusterConf& conf) {
   TRY(TRY(Folder::open(dir.root)).folder("log", 0700));

@@ -15,16 +15,21 @@ namespace lockstep {
 
 namespace {
 
-void add_controller_note(ClusterStatus& status, const RunNote& note) {
+// An orderly end leaves nothing of this.
+bool is_failed_start(const RunNote& note) { return !note.supervisor && !note.process && note.ended_by_itself; }
+
+void add_controller_note(ClusterStatus& status, const ClusterDir& dir, const RunNote& note) {
   const auto running = [](const std::optional<ProcessId>& process) {
     return process && alive(*process) ? process->pid : 0;
   };
   status.controller_pid = running(note.process);
   status.supervisor_pid = running(note.supervisor);
   status.supervisor_unknown = false;
-  status.ends = note.ends;
   status.last_end = note.ended;
   status.last_end_at_s = note.ended_at_s;
+  if (is_failed_start(note))
+    return status.notices.push_back(failed_start_text(dir, note));
+  status.ends = note.ends;
   if (status.supervisor_pid)
     status.next_start_at_s = status.controller_pid ? 0 : note.next_at_s;
   else if (note.process && !status.controller_pid) {
@@ -105,7 +110,7 @@ void add_node_notes(NodeStatus& node, const ClusterDir& dir) {
 // Only the cluster's owner can read these; others see what the controller says of itself.
 void add_local_parts(ClusterStatus& status, const ClusterDir& dir) {
   if (const auto note = settled_note(dir.file(kControllerNoteFile)))
-    add_controller_note(status, *note);
+    add_controller_note(status, dir, *note);
   else if (note.error().code == Errc::kCorrupt || note.error().code == Errc::kDenied)
     status.notices.push_back(
         format("{} is damaged: what runs is not known from it. `lockstep down` finds it all the same",

@@ -293,7 +293,11 @@ class DamagedFiles(unittest.TestCase):
                 self.assertEqual(told.returncode, 3)
                 self.assertIn("jobs        not known", told.stdout)
                 self.assertNotIn("none", told.stdout)
+                why = re.search(r"the controller did not start: .*", refused.stderr).group(0)
+                self.assertRegex(told.stdout, r"(?m)^notice +" + re.escape(why) + "$")
+                self.assertNotIn("ended 1 time", told.stdout, "it is said once")
                 self.assertEqual(self.lockstep("down").returncode, 0)
+                self.assertNotIn("did not start", self.lockstep("status").stdout, "it is down since somebody wished so")
                 for rest in ("-wal", "-shm"):
                     if os.path.exists(self.path("lockstep.db") + rest):
                         os.unlink(self.path("lockstep.db") + rest)

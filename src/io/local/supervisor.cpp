@@ -43,12 +43,20 @@ class Supervisor {
     }
     if (process_ && !process_->end(kEndPatience))
       return 1;
-    note_ = {};
-    file_.write(note_);
+    leave_note();
     return 0;
   }
 
  private:
+  // Of a process that did not run any more, why it ended stays written down: nobody starts it again.
+  void leave_note() {
+    if (process_)
+      note_ = {};
+    note_.supervisor.reset();
+    note_.next_at_s = 0;
+    file_.write(note_);
+  }
+
   // One that an earlier supervisor started and could not see to its end. How that comes nobody will tell us.
   void take_over() {
     const auto before = read_run_note(what_.note_path);
