@@ -121,7 +121,7 @@ bool HistoryLoop::store_backlog() {
 
 Result<void> HistoryLoop::ask(const Payer& payer, About about, Question question) {
   TRY(counts_.enter(payer.name, payer.reserved,
-                     about == About::kHistory ? "questions about history" : "long requests or questions"));
+                    about == About::kHistory ? "questions about history" : "long requests or questions"));
   inbox_.post(Asked{payer.name, std::move(question), about == About::kHistory});
   return {};
 }
