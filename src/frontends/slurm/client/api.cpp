@@ -177,21 +177,21 @@ Result<JobAnswer> Api::wait(JobId id, Until until, bool presence, Duration patie
 
 namespace {
 
-// A program may count any other signal.
-bool ends_twice_as_once(std::int32_t signal) { return signal == 0 || signal == SIGKILL; }
+// To end what has ended is nothing. A program may count any other signal.
+bool may_be_asked_twice(std::int32_t signal) { return signal == 0 || signal == SIGKILL; }
 
 }  // namespace
 
 Result<void> Api::cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach,
                          std::optional<Duration> within) {
   TRY(call("POST", format("/v1/jobs/{}/cancel", target), encode(CancelJob{{}, signal, reach}), within,
-           ends_twice_as_once(signal)));
+           may_be_asked_twice(signal)));
   return {};
 }
 
 Result<CancelledMany> Api::cancel_many(const CancelMany& ask) {
   return decode_cancelled_many(
-      TRY(call("POST", "/v1/jobs/cancel", encode(ask), {}, ends_twice_as_once(ask.signal))).body);
+      TRY(call("POST", "/v1/jobs/cancel", encode(ask), {}, may_be_asked_twice(ask.signal))).body);
 }
 
 Result<void> Api::end(JobId id, ExitStatus exit, bool client_lost, std::optional<Duration> within) {
