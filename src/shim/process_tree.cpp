@@ -79,15 +79,18 @@ bool read_stat(pid_t pid, ProcessFacts& stat) {
   return true;
 }
 
-// Some thread of it is not stopped, dead, or in the kernel, from where it returns into the stop.
-bool can_run(pid_t pid) {
+// Letters of /proc/PID/stat. What waits in the kernel (D) does not run, and stops before it would again, once it is
+// told.
+constexpr const char *kHalted = "TtZXx", *kCannotRun = "TtZXxD";
+
+bool some_thread_is_not(pid_t pid, const char* letters) {
   bool found = false;
   const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
   for_each_number(tasks.c_str(), [&](pid_t thread) {
     const std::string text = read_small((tasks + "/" + std::to_string(thread) + "/stat").c_str());
     const auto close = text.rfind(')');
     if (close != text.npos && close + 2 < text.size())
-      found = found || std::strchr("TtZXxD", text[close + 2]) == nullptr;
+      found = found || std::strchr(letters, text[close + 2]) == nullptr;
   });
   return found;
 }
@@ -111,9 +114,9 @@ bool stop_descendants(pid_t root, std::vector<pid_t>& seen) {
   std::vector<pid_t> found = descendants_of(root);
   bool all = true;
   for (pid_t pid : found)
-    if (can_run(pid)) {
+    if (some_thread_is_not(pid, kHalted)) {
+      all = all && !some_thread_is_not(pid, kCannotRun);
       ::kill(pid, SIGSTOP);
-      all = false;
     }
   // Whoever was forked while its parent was being stopped shows up at the next look only.
   all = all && found == seen;

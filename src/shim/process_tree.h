@@ -16,8 +16,8 @@ std::vector<pid_t> descendants_of(pid_t root);  // without root; parents before 
 // How many were reached. Signal 0 only counts.
 std::size_t signal_descendants(pid_t root, int signal);
 
-// Sends SIGSTOP to those who can still run; true: nobody can, and nobody has come since the last look (seen, which is
-// replaced by who is there now).
+// Sends SIGSTOP to those who have not stopped; true: nobody can, and nobody has come since the last look (seen, which
+// is replaced by who is there now).
 bool stop_descendants(pid_t root, std::vector<pid_t>& seen);
 
 // Kills what is left of the sessions these tasks led; returns how many processes were found. A pid that was reused
