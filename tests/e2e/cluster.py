@@ -1,15 +1,29 @@
 """A real cluster for a test: `lockstep up` in a fresh directory, its commands, and `lockstep down` at the end."""
+import contextlib
+import http.client
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("LOCKSTEP_BIN", os.path.join(TOP, "build", "release", "bin"))
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(self.path)
 
 
 class Cluster:
@@ -81,6 +95,16 @@ class Cluster:
         if result.returncode != 0:
             raise AssertionError(f"{argv} ended with {result.returncode}\nstdout: {result.stdout}\nstderr: {result.stderr}")
         return result.stdout
+
+    def api(self, method, path, body=None):
+        """The answer of the HTTP API to whoever runs this."""
+        with contextlib.closing(Connection(self.env["LOCKSTEP_SOCKET"])) as connection:
+            connection.request(method, path, None if body is None else json.dumps(body))
+            reply = connection.getresponse()
+            text = reply.read().decode()
+        if reply.status >= 300:
+            raise AssertionError(f"{method} {path}: {reply.status} {text}")
+        return json.loads(text) if text else None
 
     def sbatch(self, *argv, **kwargs):
         return self.ok("sbatch", "--parsable", *argv, **kwargs).strip().split(";")[0]

@@ -1,26 +1,11 @@
 """Elastic groups that grow, shrink and give way, and jobs that are moved, with real agents and processes."""
-import contextlib
-import http.client
-import json
 import os
-import socket
 import time
 import unittest
 
 from cluster import Cluster, eventually
 
 TREE = "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n"
-
-
-class Connection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=60)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
-        self.sock.connect(self.path)
 
 
 class Elastic(unittest.TestCase):
@@ -43,23 +28,14 @@ class Elastic(unittest.TestCase):
         self.c.run("scancel", "-u", self.c.run("id", "-un").stdout.strip())
         eventually(lambda: self.c.run("squeue", "-h").stdout.strip() == "", 60)
 
-    def api(self, method, path, body=None):
-        connection = Connection(self.c.env["LOCKSTEP_SOCKET"])
-        with contextlib.closing(connection):
-            connection.request(method, path, None if body is None else json.dumps(body))
-            reply = connection.getresponse()
-            text = reply.read().decode()
-        self.assertLess(reply.status, 300, text)
-        return json.loads(text) if text else None
-
     def elastic(self, least, most, qos="", **group):
         group = {"launch": "tasks", "restart": "always", "tasks": {"min": least, "max": most}, "argv": ["sleep", "600"],
                  "per_task": {"cores": 1, "devices": [{"count": 1}]}, **group}
-        return self.api("POST", "/v1/jobs", {"spec": {"name": "elastic", "qos": qos, "groups": [group]}})["job_id"]
+        return self.c.api("POST", "/v1/jobs", {"spec": {"name": "elastic", "qos": qos, "groups": [group]}})["job_id"]
 
     def running(self, job):
         """Node of every task that runs."""
-        detail = self.api("GET", f"/v1/jobs/{job}")
+        detail = self.c.api("GET", f"/v1/jobs/{job}")
         grants = detail["job"].get("allocation", {}).get("grants", [])
         return [grants[task.get("grant", 0)]["node"] for task in detail["tasks"] if task.get("state") == "running"]
 
