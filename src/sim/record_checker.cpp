@@ -40,6 +40,7 @@ void RecordChecker::saw(std::span<const Change> changes, Instant now) {
       // Machines are called n1, n2, …
       machines_[(*node)->id] =
           static_cast<std::size_t>(parse_uint(std::string_view((*node)->meta.name).substr(1)).value_or(1)) - 1;
+      counts_.closings += !(*node)->unconfirmed.empty();
     }
   }
 }

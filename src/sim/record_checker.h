@@ -27,7 +27,7 @@ class RecordChecker {
   void saw(std::span<const Change> changes, Instant now);
 
   struct Counts {
-    std::uint64_t jobs = 0, attempts = 0, requeues = 0, completed = 0, node_fails = 0;
+    std::uint64_t jobs = 0, attempts = 0, requeues = 0, completed = 0, node_fails = 0, closings = 0;
   };
   const Counts& counts() const { return counts_; }
 

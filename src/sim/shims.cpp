@@ -63,8 +63,8 @@ void SimShims::start(const ShimStart& start) {
   for (const std::uint32_t rank : ranks)
     shim.ranks.push_back({rank, false, bad < 0 || bad == rank ? static_cast<std::int32_t>(code) : 0, {}});
   const Duration run = millis(argument(argv, "run", 1000));
-  timeline_.after(micros(rng_.between(200, 20'000)),
-                  [this, key = start.key, number = shim.number, run] { begin(key, number, run); });
+  timeline_.at(unstuck(micros(rng_.between(200, 20'000))),
+               [this, key = start.key, number = shim.number, run] { begin(key, number, run); });
 }
 
 void SimShims::begin(const ShimKey& key, std::uint64_t number, Duration run) {
@@ -108,6 +108,7 @@ void SimShims::check_fence(const ShimKey& key, std::uint64_t number) {
     return;
   const Instant fence = lease_ + shim->fence_after + kFenceSlack;
   if (clock_.boot() >= fence) {
+    stuck_until_ = {};
     stop(key, shim->asked_paused ? Duration{} : std::min(shim->kill_wait, kFenceKillWait), StopWhy::kNodeFail);
     return;
   }
@@ -147,7 +148,7 @@ void SimShims::kill_all(const ShimKey& key, std::uint64_t number, std::int32_t s
     return;
   for (std::size_t i = 0; i < shim->ranks.size(); ++i)
     if (shim->ranks[i].live)
-      timeline_.after(micros(rng_.between(10, 2000)), [this, key, number, i, signal] {
+      timeline_.at(unstuck(micros(rng_.between(10, 2000))), [this, key, number, i, signal] {
         end_rank(key, number, i, ExitStatus{0, signal}, false);
       });
 }
@@ -177,7 +178,7 @@ void SimShims::pause(const ShimKey& key, bool paused, std::uint32_t number) {
     return;
   }
   const Duration slow = rng_.chance(0.1) ? seconds(1) : millis(20);
-  const Instant when = std::max(timeline_.now() + micros(rng_.between(50, slow.us)), it->second.pause_free);
+  const Instant when = std::max(unstuck(micros(rng_.between(50, slow.us))), it->second.pause_free);
   it->second.pause_free = when;
   timeline_.at(when, [this, key, paused, number, shim_number = it->second.number] {
     Shim* shim = find(key, shim_number);
@@ -236,7 +237,7 @@ void SimShims::machine_died() {
       if (rank.live)
         checker_.ended(node_, key, rank.rank, {}, ProcessChecker::How::kMachine, timeline_.now());
   shims_.clear();
-  lease_ = {};
+  lease_ = stuck_until_ = {};
 }
 
 std::size_t SimShims::live() const {

@@ -2,6 +2,7 @@
 // a process does stands in its arguments: {"sim", "run=MS", "exit=CODE", "bad=RANK", "stubborn"}.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,6 +34,9 @@ class SimShims : public Shims {
 
   void machine_died();  // every process is gone, with all that was written about them
   double launch_fails = 0;
+  // Until then they wait for a disk: none begins, ends by a signal or pauses. A fence that has come is met all the
+  // same: the controller counts on it, and what outlasts it needs a fence hook.
+  void stick(Instant until) { stuck_until_ = until; }
   std::size_t live() const;
 
  private:
@@ -65,6 +69,7 @@ class SimShims : public Shims {
   void check_fence(const ShimKey& key, std::uint64_t number);
   void tell(const ShimKey& key);
   Shim* find(const ShimKey& key, std::uint64_t number);
+  Instant unstuck(Duration at_least) const { return std::max(timeline_.now() + at_least, stuck_until_); }
 
   Timeline& timeline_;
   const SimClock& clock_;
@@ -74,7 +79,7 @@ class SimShims : public Shims {
   std::function<void(ShimEvent)> callback_;
   std::map<ShimKey, Shim> shims_;
   std::uint64_t next_ = 1;
-  Instant lease_;
+  Instant lease_, stuck_until_;
 };
 
 }  // namespace lockstep::sim

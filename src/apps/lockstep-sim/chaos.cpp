@@ -101,6 +101,7 @@ ChaosReport run_chaos(const ChaosSettings& settings) {
   report.reserved = world.bounds.starts_in_reservations();
   report.topologies = world.topology.topologies();
   report.bound = world.topology.bound_starts();
+  report.closings = world.records.counts().closings;
   report.jobs = world.records.counts().jobs;
   report.simulated = world.timeline.now() - begin;
   dying = nullptr;
@@ -123,9 +124,9 @@ std::string run_in_child(const ChaosSettings& settings, int& status) {
     setitimer(ITIMER_VIRTUAL, &limit, nullptr);
     const ChaosReport report = run_chaos(settings);
     std::string text =
-        format("{} {} {} {} {} {} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed", report.commands,
+        format("{} {} {} {} {} {} {} {} {} {} {} {} {}\n{}\n", report.passed ? "passed" : "failed", report.commands,
                report.batches, report.starts, report.requeues, report.jobs, report.simulated.us, report.growths,
-               report.shrinks, report.reserved, report.topologies, report.bound, report.failure);
+               report.shrinks, report.reserved, report.topologies, report.bound, report.closings, report.failure);
     for (const std::string& note : report.notes) text += note + "\n";
     for (std::size_t at = 0; at < text.size();) {
       const ssize_t n = write(ends[1], text.data() + at, text.size() - at);
@@ -166,6 +167,7 @@ ChaosReport run_chaos_apart(const ChaosSettings& settings, bool explain) {
     report.reserved = number(9);
     report.topologies = number(10);
     report.bound = number(11);
+    report.closings = number(12);
     report.failure = lines[1];
     report.notes.assign(lines.begin() + 2, lines.end());
   } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM) {

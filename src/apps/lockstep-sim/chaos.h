@@ -16,6 +16,7 @@ struct ChaosReport {
   std::vector<std::string> notes;  // the last events before it, when asked for
   std::uint64_t commands = 0, batches = 0, starts = 0, requeues = 0, jobs = 0;
   std::uint64_t growths = 0, shrinks = 0, reserved = 0;  // reserved: starts in reservations
+  std::uint64_t closings = 0;                            // records of nodes that did not do as they were told
   std::uint64_t topologies = 0, bound = 0;               // bound: starts of groups that a topology binds
   Duration simulated;
 };

@@ -18,6 +18,8 @@ void FaultMaker::start() {
     world_.timeline.after(seconds(dice_.between(1, 60)), [this] { stand_still(); });
   if (world_.settings.only_pauses)
     return;
+  if (dice_.chance(0.4))
+    every(seconds(15), &FaultMaker::stick_node);
   Rng& rng = world_.rng;
   // Each fault has a level of its own in this run: none, seldom, often.
   const auto level = [&rng](Duration often) {
@@ -175,6 +177,15 @@ void FaultMaker::jump_clock() {
   world_.nodes[world_.rng.below(world_.nodes.size())]->clock().jump_wall(by);
 }
 
+// Most are over before anybody asks why; some outlast a node's time to confirm a stop, or a start.
+void FaultMaker::stick_node() {
+  NodeHost& node = *world_.nodes[dice_.below(world_.nodes.size())];
+  const Duration most = dice_.chance(0.5) ? seconds(20) : minutes(8);
+  const Duration time = micros(dice_.between(1, most.us));
+  world_.note(format("processes on {} wait for a disk for {} ms", node.name(), time.millis()));
+  node.stick(world_.timeline.now() + time);
+}
+
 // Most are short; some outlast a lease, a node's timeout, a fence of this run.
 Duration FaultMaker::pause_up_to(Duration most) {
   const Duration longest = std::min(most, dice_.chance(0.6) ? seconds(8) : dice_.chance(0.8) ? seconds(60) : kPauseMax);
@@ -235,6 +246,7 @@ void FaultMaker::stop_and_heal() {
     world_.network.set_lag(i, {});
     world_.nodes[i]->dies_in_pump = 0;
     world_.nodes[i]->set_launch_fails(0);
+    world_.nodes[i]->stick({});
     world_.nodes[i]->boot();
     world_.nodes[i]->start_agent();
   }

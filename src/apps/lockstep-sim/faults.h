@@ -32,6 +32,7 @@ class FaultMaker {
   void lose_orders();
   void jump_clock();
   void pause_history();
+  void stick_node();
   void stand_still();
   void stall_one(Duration time);
   Duration pause_up_to(Duration most);

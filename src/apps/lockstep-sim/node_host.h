@@ -33,6 +33,7 @@ class NodeHost {
   const std::string& name() const { return name_; }
   SimClock& clock() { return clock_; }
   double dies_in_pump = 0;  // the agent is killed between writing its journal and acting on it
+  void stick(Instant until) { shims_.stick(until); }  // its processes wait for a disk
   void set_launch_fails(double probability) { shims_.launch_fails = probability; }
 
   void received(LinkId link, const ToAgent& message);
