@@ -54,16 +54,19 @@ bool take_field(ClusterConf& conf, std::string_view key, std::string_view value)
     return take_number(value, 65535, conf.port);
   if (key == "network")
     return take_number(value, 255, conf.network.second);
+  if (key == "unkillable_s")
+    return take_number(value, 1'000'000'000, conf.unkillable_s) && conf.unkillable_s > 0;
   return key == "move_after_s" && take_number(value, UINT32_MAX, conf.move_after_s);
 }
 
 }  // namespace
 
 std::string conf_text(const ClusterConf& conf) {
-  const std::string text =
-      format("{}name={}\nnodes={}\ngpus={}\ncpus={}\nmemory_mb={}\nport={}\nbridge={}\nnetwork={}\nmove_after_s={}\n",
-             kHead, conf.name, conf.nodes, conf.gpus, conf.cpus, conf.memory_mb, conf.port, conf.network.bridge,
-             conf.network.second, conf.move_after_s);
+  const std::string text = format(
+      "{}name={}\nnodes={}\ngpus={}\ncpus={}\nmemory_mb={}\nport={}\nbridge={}\nnetwork={}\nmove_after_s={}\n"
+      "unkillable_s={}\n",
+      kHead, conf.name, conf.nodes, conf.gpus, conf.cpus, conf.memory_mb, conf.port, conf.network.bridge,
+      conf.network.second, conf.move_after_s, conf.unkillable_s);
   return text + format("{}{:016x}\n", kCheck, text_check(text));
 }
 

@@ -19,8 +19,9 @@ struct ClusterConf {
   std::string gpus;         // "8xh100"; "" = none (virtual), or what NVML finds (plain)
   std::uint32_t cpus = 0;   // per node; 0 = the default
   std::int64_t memory_mb = 0;
-  std::uint16_t port = 0;          // of the controller
-  std::uint32_t move_after_s = 0;  // lockstepd --defragment --move-after; 0 = without
+  std::uint16_t port = 0;           // of the controller
+  std::uint32_t move_after_s = 0;   // lockstepd --defragment --move-after; 0 = without
+  std::uint32_t unkillable_s = 60;  // lockstepd --unkillable-after
   VirtualNetwork network;
 
   std::string damage;  // why not cluster.conf but its copy was read; not written

@@ -19,6 +19,7 @@ ClusterConf sample() {
   conf.memory_mb = 1 << 20;
   conf.port = 6820;
   conf.move_after_s = 600;
+  conf.unkillable_s = 5;
   conf.network = {"ls3fa9", 77};
   return conf;
 }

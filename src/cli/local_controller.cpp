@@ -35,6 +35,7 @@ Supervised controller_of(const ClusterDir& dir, const ClusterConf& conf) {
   what.log_path = dir.file(kControllerLog);
   what.argv = {program_dir() + "/lockstepd",    "--dir", dir.root, "--cluster-name", conf.name, "--listen",
                format("{}:{}", host, conf.port)};
+  what.argv.insert(what.argv.end(), {"--unkillable-after", std::to_string(conf.unkillable_s)});
   if (conf.move_after_s > 0)
     what.argv.insert(what.argv.end(), {"--defragment", "--move-after", std::to_string(conf.move_after_s)});
   return what;

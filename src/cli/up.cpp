@@ -44,6 +44,8 @@ its owner only.
   --port PORT        the controller's TLS port (default: chosen once, then kept)
   --defragment[=S]   move jobs that can save their work where a waiting one fits for it, though none in the first S
                      seconds after its start (default 600)
+  --unkillable-after S  a node that answers and does not stop a job within S seconds after its kill wait takes no new
+                     work until it has (default 60)
   --topology FILE    load this topology.conf once the nodes are up, as `lockstep topology load FILE` does
 
 Examples
@@ -56,7 +58,7 @@ struct Options {
   std::string dir, gpus, name, topology;
   std::uint32_t nodes = 0, cpus = 0, port = 0;
   std::int64_t memory_mb = 0;
-  std::uint32_t move_after_s = 0;
+  std::uint32_t move_after_s = 0, unkillable_s = 0;
   bool any_setting = false;
 };
 
@@ -68,11 +70,18 @@ Result<std::uint32_t> number(const char* option, const char* text, std::uint64_t
 }
 
 Result<Options> parse(int argc, char** argv, bool& help) {
-  static const option kOptions[] = {
-      {"dir", 1, nullptr, 'd'},      {"nodes", 1, nullptr, 'n'},  {"gpus", 1, nullptr, 'g'},
-      {"cpus", 1, nullptr, 'c'},     {"memory", 1, nullptr, 'm'}, {"name", 1, nullptr, 'N'},
-      {"port", 1, nullptr, 'p'},     {"help", 0, nullptr, 'h'},   {"defragment", 2, nullptr, 'D'},
-      {"topology", 1, nullptr, 't'}, {nullptr, 0, nullptr, 0}};
+  static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
+                                    {"nodes", 1, nullptr, 'n'},
+                                    {"gpus", 1, nullptr, 'g'},
+                                    {"cpus", 1, nullptr, 'c'},
+                                    {"memory", 1, nullptr, 'm'},
+                                    {"name", 1, nullptr, 'N'},
+                                    {"port", 1, nullptr, 'p'},
+                                    {"help", 0, nullptr, 'h'},
+                                    {"defragment", 2, nullptr, 'D'},
+                                    {"topology", 1, nullptr, 't'},
+                                    {"unkillable-after", 1, nullptr, 'U'},
+                                    {nullptr, 0, nullptr, 0}};
   Options o;
   optind = 1;
   for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
@@ -93,6 +102,7 @@ Result<Options> parse(int argc, char** argv, bool& help) {
         break;
       case 'p': o.port = TRY(number("--port", optarg, 1, 65535)); break;
       case 'D': o.move_after_s = optarg ? TRY(number("--defragment", optarg, 1, 1'000'000'000)) : 600; break;
+      case 'U': o.unkillable_s = TRY(number("--unkillable-after", optarg, 1, 1'000'000'000)); break;
       case 't': o.topology = optarg; break;
       case 'h': help = true; return o;
       default: return invalid("Try `lockstep up --help`.");
@@ -132,7 +142,8 @@ Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
     const bool differs = (o.nodes && o.nodes != conf.nodes) || (!o.gpus.empty() && o.gpus != conf.gpus) ||
                          (o.cpus && o.cpus != conf.cpus) || (o.memory_mb && o.memory_mb != conf.memory_mb) ||
                          (!o.name.empty() && o.name != conf.name) || (o.port && o.port != conf.port) ||
-                         (o.move_after_s && o.move_after_s != conf.move_after_s);
+                         (o.move_after_s && o.move_after_s != conf.move_after_s) ||
+                         (o.unkillable_s && o.unkillable_s != conf.unkillable_s);
     if (differs)
       return conflict(
           format("{} already holds cluster \"{}\" with {} node(s){}{}. Start it without these options, use "
@@ -148,6 +159,8 @@ Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
   conf.cpus = o.cpus;
   conf.memory_mb = o.memory_mb;
   conf.move_after_s = o.move_after_s;
+  if (o.unkillable_s)
+    conf.unkillable_s = o.unkillable_s;
   if (conf.nodes > 0)
     conf.network = TRY(choose_network(dir.root));
   conf.port = o.port ? static_cast<std::uint16_t>(o.port) : conf.nodes > 0 ? kVirtualPort : TRY(free_port());

@@ -47,7 +47,7 @@ NodeStatus node_status(const Node& node, const NodeUse& use) {
   one.state = node_word(node, facts);
   one.address = node.address;
   one.version = node.version;
-  one.reason = node.reason;
+  one.reason = reason_of(node).words;
   one.cores = facts.cores;
   one.cores_used = facts.cores_used;
   one.devices = facts.devices;

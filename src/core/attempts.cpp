@@ -8,6 +8,7 @@
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/accounting.h"
+#include "core/confirm.h"
 #include "core/dependencies.h"
 #include "core/growth.h"
 #include "core/jobs.h"
@@ -69,7 +70,8 @@ void finish_attempt(Txn& txn, JobId id) {
   const Duration limit = job.allocation->limit;
   job.allocation = nullptr;
   job.members.clear();
-  job.limit_end = {};
+  job.limit_end = job.confirm_by = {};
+  job.hangs = false;
   job.eviction = nullptr;
   if (!job.requeue_after) {
     const bool by_itself = job.ending == JobState::kCompleted || job.ending == JobState::kFailed ||
@@ -143,6 +145,8 @@ void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
   Job job = before;
   for (const std::uint32_t i : up) job.members[i] = MemberState::kRunning;
   const bool all = seats.assigned() == up.size();
+  if (all && (job.state == JobState::kStarting || job.state == JobState::kRunning) && !job.eviction)
+    job.confirm_by = {};
   const bool runs_now =
       job.state == JobState::kStarting && (runs_script(*job.spec) ? job.members[0] != MemberState::kAssigned : all);
   if (runs_now) {
@@ -153,7 +157,7 @@ void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
   if (runs_now) {
     start_tasks_of(txn, *now_there);
     start_waiting_steps(txn, now_there->id);
-  } else if (now_there->state != JobState::kStarting && !runs_script(*now_there->spec)) {
+  } else if (now_there->state != JobState::kStarting && !runs_script(*now_there->spec) && !leaves(*now_there, node)) {
     start_tasks_in(txn, *now_there, up);  // it has grown
   }
 }
@@ -217,19 +221,6 @@ bool starts_above(Txn& txn, const Job& before, NodeId node) {
   return true;
 }
 
-void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why) {
-  if (job.state == JobState::kCompleting)
-    return;
-  const Ref<Node> where = txn.node(node);
-  txn.event(job, "LaunchFailed",
-            format("{}: {}", where ? where->meta.name : "?", without_control_characters(why, kPhraseBytesMax)));
-  if (may_shrink(txn, job, node)) {
-    txn.act(node, job, StopAttempt{job.spec->kill_wait});  // its answer says that nothing lives there
-    return;
-  }
-  fail_attempt(txn, job, JobState::kFailed, "JobLaunchFailure", Hold::kLaunchFailed);
-}
-
 }  // namespace
 
 bool runs_script(const JobSpec& spec) { return spec.groups.front().launch == Launch::kScript; }
@@ -265,6 +256,7 @@ void start_attempt(Txn& txn, const Job& before, const std::string& partition, st
   job.members.assign(allocation.grants.size(), MemberState::kAssigned);
   job.allocation = std::make_shared<const Allocation>(std::move(allocation));
   job.started = job.ended = job.limit_end = {};
+  job.confirm_by = txn.now() + kStartWithin;
   job.exit = job.derived_exit = {};
   job.end_reason.clear();
   job.ran_on.clear();
@@ -296,6 +288,7 @@ void end_attempt(Txn& txn, Job job, const Ending& ending) {
   job.cancelled_by = ending.by;
   job.limit_end = {};
   job.ended = within_attempt(job, ending.at ? ending.at : txn.now());
+  job.confirm_by = confirm_stop_by(txn, job);
   const Ref<Job> now_there = txn.put(std::move(job));
   txn.event(*now_there, "Ending", now_there->end_reason);
   if (!all_stopped(txn, *now_there))
@@ -312,6 +305,19 @@ void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& r
       ending.hold = hold_at_limit;
   }
   end_attempt(txn, job, ending);
+}
+
+void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why) {
+  if (job.state == JobState::kCompleting)
+    return;
+  const Ref<Node> where = txn.node(node);
+  txn.event(job, "LaunchFailed",
+            format("{}: {}", where ? where->meta.name : "?", without_control_characters(why, kPhraseBytesMax)));
+  if (may_shrink(txn, job, node)) {
+    leave_node(txn, job, node);  // its answer says that nothing lives there
+    return;
+  }
+  fail_attempt(txn, job, JobState::kFailed, "JobLaunchFailure", Hold::kLaunchFailed);
 }
 
 void member_lost(Txn& txn, JobId id, NodeId node, const std::string& reason) {

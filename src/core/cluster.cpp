@@ -142,6 +142,8 @@ void settle(Txn& txn, bool goes_on) {
     for (NodeId node : dark) drop_holds_on(txn, node);
     const auto released = txn.take_released();
     for (JobId id : released) pardon_victims(txn, id);
+    const auto closers = txn.take_closers();
+    for (JobId id : closers) see_confirmed(txn, id);
     if (goes_on && !txn.chores().empty() && !txn.tired()) {
       do_chores(txn);
       continue;

@@ -41,7 +41,10 @@ struct CoreSettings {
   std::uint32_t requeues_max = 5;       // automatic ones; then held (Slurm's MaxBatchRequeue)
   Duration keep_ended = seconds(300);   // ended jobs stay listed this long (Slurm's MinJobAge)
   Duration fence_after = minutes(15);   // for attempts that may be requeued; longer than any pause that costs nothing
-  std::uint32_t jobs_max = 2'000'000;   // records
+  // A node confirms in this time that what it was told to stop has stopped, its kill_wait aside, or it takes no new
+  // work (Slurm's UnkillableStepTimeout). kForever: nobody asks.
+  Duration unkillable_after = seconds(60);
+  std::uint32_t jobs_max = 2'000'000;  // records
   std::uint32_t array_size_max = 1'000'000'000;
   std::uint64_t user_elements_max = 1'000'000'000;  // of a user's arrays, without a record of their own yet
   Duration default_time_limit = kForever;

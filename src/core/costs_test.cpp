@@ -303,6 +303,37 @@ TEST_F(Costs, ANodeWithManyJobsIsProvenStoppedInParts) {
   }
 }
 
+TEST_F(Costs, AWideJobThatHangsClosesItsNodesInParts) {
+  constexpr std::uint32_t kNodes = 10'000;
+  PlannedStart start;
+  start.partition = "main";
+  start.grants.resize(kNodes);
+  for (std::uint32_t i = 0; i < kNodes; ++i) {
+    Node facts;
+    facts.meta.name = "n" + std::to_string(i + 1);
+    facts.boot_id = "boot";
+    facts.cores = 4;
+    facts.memory_mb = 4000;
+    start.grants[i].node = run(NodeHello{facts}).node;
+    start.grants[i].tasks = 1;
+    start.grants[i].cores = CoreSet::first_n(4);
+    start.grants[i].memory_mb = 1000;
+  }
+  now = now + minutes(10);
+  start.job = submit(World::batch(kNodes));
+  start.read = job(start.job).meta.seq;
+  ASSERT_EQ(run(ApplyPlan{{start}}).starts_applied, 1u);
+  run(CancelJob{.target = {.job = start.job}});
+  actions = 0;  // each node is told in one part
+  now = state.next_timer();
+  changes = refreshed = 0;
+  tick();
+  expect_bounded();
+  for (const auto& [id, node] : state.tables().nodes) ASSERT_TRUE(node_drained(*node)) << node->meta.name;
+  EXPECT_GE(state.next_timer(), kNever) << "nobody asks once more";
+  check_invariants(state);
+}
+
 TEST_F(Costs, AReservationLetsManyJobsGo) {
   World w(1);
   Reservation r;

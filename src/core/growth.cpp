@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "core/attempts.h"
+#include "core/confirm.h"
 #include "core/preemption.h"
 #include "core/tasks.h"
 #include "core/topology.h"
@@ -122,7 +123,10 @@ bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) {
     grants.push_back(grant);
     members.push_back(state);
   }
-  const Ref<Job> grown = hold_instead(txn, *job, std::move(grants), std::move(members));
+  Job next = *job;
+  if (!fresh.empty() && !next.confirm_by)
+    next.confirm_by = txn.now() + kStartWithin;
+  const Ref<Job> grown = hold_instead(txn, std::move(next), std::move(grants), std::move(members));
   txn.event(*grown, "Grown", size_words(*grown));
   for (NodeId node : fresh) txn.act(node, *grown, StartAttempt{});
   start_tasks_in(txn, *grown, ready);
@@ -178,6 +182,19 @@ void shrink(Txn& txn, const Job& before, NodeId node) {
   const Ref<Job> shrunk = hold_instead(txn, job, std::move(grants), std::move(members));
   txn.event(*shrunk, "Shrunk", size_words(*shrunk));
   lose_tasks_of(txn, *shrunk, lost);
+}
+
+void leave_node(Txn& txn, const Job& before, NodeId node) {
+  Job job = before;
+  if (!job.eviction || !job.eviction->by) {  // else others are to leave after their grace, and this goes beside it
+    auto eviction = std::make_shared<Eviction>(job.eviction ? *job.eviction : Eviction{.at = txn.now()});
+    if (!gives_up(job, node))
+      eviction->nodes.push_back(node);
+    job.eviction = std::move(eviction);
+  }
+  job.confirm_by = confirm_stop_by(txn, job);
+  const Ref<Job> told = txn.put(std::move(job));
+  txn.act(node, *told, StopAttempt{told->spec->kill_wait});
 }
 
 void let_return(Txn& txn, NodeId node) {

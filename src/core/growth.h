@@ -17,6 +17,9 @@ bool may_give_up(const Txn& txn, const Job& job, const std::vector<NodeId>& node
 // Nothing of the attempt lives there any more: what it held there is given back, its tasks have ended. may_shrink().
 void shrink(Txn& txn, const Job& job, NodeId node);
 
+// Tells it to leave the node, if may_shrink().
+void leave_node(Txn& txn, const Job& job, NodeId node);
+
 // Whatever was started on the node before now is gone with everything that knew of it: attempts that have left it may
 // come back.
 void let_return(Txn& txn, NodeId node);

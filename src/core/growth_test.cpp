@@ -1,3 +1,6 @@
+#include "rules/growth.h"
+
+#include "core/confirm.h"
 #include "core/testing.h"
 
 namespace lockstep {
@@ -303,6 +306,27 @@ TEST_F(Growth, more_tasks_come_by_growth) {
   if (w.state_of(stiff) == JobState::kRunning) {
     EXPECT_EQ(w.refused(SetTaskCount{stiff, 0, 3}), Errc::kUnsupported);
   }
+}
+
+TEST_F(Growth, a_part_that_does_not_start_is_left) {
+  w.pass(minutes(10));
+  const JobId id = start(1, 4, {1});
+  w.silent.insert(2);
+  ASSERT_TRUE(grow(id, grants({2})));
+  w.obey();
+  w.pass(kStartWithin + seconds(1));
+  EXPECT_TRUE(leaves(w.job(id), w.id(2)));
+  EXPECT_TRUE(node_usable(w.node(2))) << "it has its time to stop";
+  w.pass(minutes(2));
+  EXPECT_FALSE(node_usable(w.node(2)));
+  w.silent.erase(2);
+  (void)w.report(2, id, AttemptStarted{});
+  EXPECT_EQ(w.told_of<StartTask>(id), 1u) << "it starts nothing where it is to leave";
+  (void)w.report(2, id, MemberStopped{});
+  EXPECT_TRUE(node_usable(w.node(2)));
+  EXPECT_EQ(w.state_of(id), JobState::kRunning);
+  EXPECT_EQ(w.job(id).eviction, nullptr);
+  EXPECT_EQ(running(id), (Places{{0, 1}}));
 }
 
 }  // namespace

@@ -107,6 +107,15 @@ void ClusterState::Inner::index(const Node* before, const Node* after) {
                     before->features == after->features && before->domains == after->domains;
   ground += !same;
   turns.index(before, after);
+  if (before && after && before->unconfirmed == after->unconfirmed)
+    return;
+  if (before)
+    for (const Unconfirmed& one : before->unconfirmed)
+      if (const auto at = closed_for.find(one.job);
+          at != closed_for.end() && at->second.erase(before->id) && at->second.empty())
+        closed_for.erase(at);
+  if (after)
+    for (const Unconfirmed& one : after->unconfirmed) closed_for[one.job].insert(after->id);
 }
 
 void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
@@ -398,6 +407,7 @@ void ClusterState::Inner::rebuild() {
   named = {};
   associations_of.clear();
   qos_of_associations.clear();
+  closed_for.clear();
   kept_for.clear();
   making_room.clear();
   dependents.clear();
@@ -422,7 +432,7 @@ void ClusterState::Inner::rebuild() {
   for (const auto& [key, association] : tables.associations) index(nullptr, association.get());
   for (const auto& [key, qos] : tables.qos) index(nullptr, qos.get());
   refresh_reservation_timer();
-  for (const auto& [key, node] : tables.nodes) turns.index(nullptr, node.get());
+  for (const auto& [key, node] : tables.nodes) index(nullptr, node.get());
   for (const auto& [key, job] : tables.jobs) index(nullptr, job.get());
   for (const auto& [key, step] : tables.steps) index(nullptr, step.get());
   for (const auto& [key, task] : tables.tasks) index(nullptr, task.get());

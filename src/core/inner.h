@@ -32,6 +32,7 @@ enum class TimerKind : unsigned char {
   kDependency,   // kAfter with a delay
   kTask,         // a task's retry_at
   kReservation,  // one is over
+  kConfirm,      // nodes should have confirmed what they were told
   kPurge,        // an ended job has been listed long enough
 };
 
@@ -98,6 +99,7 @@ struct ClusterState::Inner {
   std::map<NodeId, NodeLoad> loads;              // sum of the grants of jobs that hold an allocation; absent = idle
   std::map<NodeId, std::set<JobId>> jobs_on;     // jobs with a grant there
   std::map<JobId, Seats> seats;                  // of jobs that hold an allocation
+  std::map<JobId, std::set<NodeId>> closed_for;  // jobs that nodes name in Node::unconfirmed
   std::map<NodeId, std::set<JobId>> kept_for;    // waiting jobs for which something there is held (Promise::held)
   std::map<JobId, std::set<JobId>> making_room;  // waiting job -> those that are evicted for it
   Epoch epoch;

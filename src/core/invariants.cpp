@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "core/confirm.h"
 #include "core/inner.h"
 #include "core/preemption.h"
 #include "rules/growth.h"
@@ -247,6 +248,11 @@ void check_invariants(const ClusterState& state) {
   fresh.rebuild();
   CHECK(fresh.dependents == inner.dependents, "dependents");
   CHECK(fresh.kept_for == inner.kept_for && fresh.making_room == inner.making_room, "holds and evictions");
+  CHECK(fresh.closed_for == inner.closed_for, "whom nodes are closed for");
+  for (const auto& [id, nodes] : inner.closed_for)
+    for (const NodeId node : nodes)
+      CHECK(keeps_closed(inner, *inner.tables.node(node), id),
+            format("node {} is closed for job {}, of which it owes nothing", node.value, id.value));
   CHECK(fresh.names == inner.names, "jobs by name");
   CHECK(fresh.live_steps == inner.live_steps && fresh.waiting_steps == inner.waiting_steps, "live steps");
   CHECK(fresh.open_tasks == inner.open_tasks, "tasks that have not ended");

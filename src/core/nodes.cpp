@@ -7,6 +7,7 @@
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/attempts.h"
+#include "core/confirm.h"
 #include "core/directory.h"
 #include "core/growth.h"
 #include "core/older_log.h"
@@ -88,6 +89,7 @@ Node plain_facts(const Node& facts) {
   node.meta = {};
   node.meta.name = facts.meta.name;
   node.drain = node.unfit = false;
+  node.unconfirmed.clear();
   node.reason.clear();
   node.reason_by = {};
   node.reason_at = {};
@@ -191,6 +193,7 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
     node.meta = known->meta;
     node.weight = known->weight;
     node.drain = known->drain;
+    node.unconfirmed = known->unconfirmed;
     if (node.features.empty())
       node.features = known->features;
     const bool over =
@@ -224,6 +227,7 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
     txn.event(Kind::kNode, made->meta, known ? "NodeBack" : "NodeRegistered", made->meta.name);
   if (rebooted)
     (void)prove_stopped(txn, *made, Proof::kAtOnce);
+  ask_anew(txn, made->id);
   return hear_out(txn, *made, ask);
 }
 
@@ -279,6 +283,9 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
     return not_found(format("Invalid node name specified: {}", ask.name));
   Node node = *known;
   if (ask.drain) {
+    // What an administrator drained was perhaps not seen to hang as well: who resumes it sees that now.
+    if (!*ask.drain && !node.drain)
+      forgive(txn, node);
     node.drain = *ask.drain;
     if (!*ask.drain)
       forget_why_drained(node, txn.now());

@@ -7,6 +7,7 @@
 #include "core/accounting.h"
 #include "core/arrays.h"
 #include "core/attempts.h"
+#include "core/confirm.h"
 #include "core/directory.h"
 #include "core/growth.h"
 #include "core/jobs.h"
@@ -48,7 +49,7 @@ NodeLoad load_to_come(const Txn& txn, NodeId node, JobId self, const Leaving& le
       else if (lives(job) && job.eviction && Goes{{}, job.eviction->nodes}.from(node))
         goes = job.eviction->mode;
       const bool memory_only = is_paused(job) || goes == PreemptMode::kSuspend;
-      if (job.state == JobState::kCompleting || (goes && !memory_only))
+      if ((job.state == JobState::kCompleting && !job.hangs) || (goes && !memory_only))
         continue;
       for (const Grant& grant : job.allocation->grants)
         if (grant.node == node && memory_only)
@@ -108,6 +109,7 @@ void pause_job(Txn& txn, const Job& before) {
   Job job = before;
   job.state = JobState::kSuspended;
   job.suspended_at = txn.now();
+  job.confirm_by = confirm_pause_by(txn);
   ++job.pauses;
   for (MemberState& member : job.members)
     if (member == MemberState::kPaused)
@@ -151,7 +153,7 @@ void go_on(Txn& txn, const Job& before) {
   Job job = before;
   const Duration pause = txn.now() - job.suspended_at;
   job.state = JobState::kRunning;
-  job.suspended_at = {};
+  job.suspended_at = job.confirm_by = {};
   job.suspended_before = job.suspended_before + pause;
   if (job.limit_end && job.limit_end < kNever)
     job.limit_end = job.limit_end + pause;
@@ -383,6 +385,8 @@ void member_paused(Txn& txn, const Job& before, NodeId node, const MemberPaused&
   }
   if (changed)
     txn.put(std::move(job));
+  if (!report.paused)
+    see_resumed(txn, before.id, node);
 }
 
 void evict(Txn& txn, const Job& job) {
@@ -392,6 +396,7 @@ void evict(Txn& txn, const Job& job) {
     auto eviction = std::make_shared<Eviction>(*job.eviction);
     eviction->by = {};  // from now on it cannot be pardoned
     next.eviction = std::move(eviction);
+    next.confirm_by = confirm_stop_by(txn, next);
     const Ref<Job> told = txn.put(std::move(next));
     for (const NodeId node : told->eviction->nodes) txn.act(node, *told, StopAttempt{told->spec->kill_wait});
     return;

@@ -94,7 +94,7 @@ struct Reconciler {
       tell(job, StopAttempt{is_paused(job) ? Duration{} : job.spec->kill_wait});
       return;
     }
-    if (job.eviction && !job.eviction->by && gives_up(job, node)) {
+    if (leaves(job, node)) {
       tell(job, StopAttempt{job.spec->kill_wait});
       return;
     }

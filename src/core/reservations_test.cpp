@@ -32,7 +32,9 @@ TEST(Reservations, StartsThatWouldRunIntoItAreRefused) {
   w.settle();
   EXPECT_EQ(w.state_of(longer), JobState::kPending);
   EXPECT_EQ(w.state_of(shorter), JobState::kRunning);
-  w.pass(hours(3));  // it is over and gone
+  w.pass(hours(1));
+  w.obey();
+  w.pass(hours(2));  // it is over and gone
   EXPECT_TRUE(w.state.tables().reservations.empty());
   w.settle();
   EXPECT_EQ(w.state_of(longer), JobState::kRunning);

@@ -5,6 +5,7 @@
 #include "base/mutant.h"
 #include "core/accounting.h"
 #include "core/attempts.h"
+#include "core/confirm.h"
 #include "core/dependencies.h"
 #include "core/jobs.h"
 #include "core/preemption.h"
@@ -93,6 +94,7 @@ void act_on(Txn& txn, const Timer& timer) {
       settle_hold(txn, job->id);
       txn.refresh_timers(job->id);
       break;
+    case TimerKind::kConfirm: see_unconfirmed(txn, job->id); break;
     case TimerKind::kPurge: purge(txn, job); break;
     case TimerKind::kTask:
     case TimerKind::kReservation: break;
@@ -138,6 +140,8 @@ std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) {
   const bool lives = job.state == JobState::kStarting || job.state == JobState::kRunning;
   if (lives && job.eviction && job.eviction->by)
     add(std::max(job.eviction->at, Instant{1}), TimerKind::kEvict);
+  if (inner.settings.unkillable_after < kForever)
+    add(job.confirm_by, TimerKind::kConfirm);
   if (job.state != JobState::kRunning && job.state != JobState::kSuspended)
     return out;
   if (spec.deadline)

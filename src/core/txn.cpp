@@ -129,6 +129,8 @@ Ref<Job> Txn::put(Job r) {
     r.promise = nullptr;
   if (before && before->promise && before->promise->held && !(r.promise && r.promise->held))
     released_.push_back(r.id);
+  if (inner_.closed_for.contains(r.id))
+    closers_.push_back(r.id);
   return write(std::move(r), before.get());
 }
 
@@ -231,6 +233,8 @@ std::vector<JobId> Txn::take_moved() { return std::exchange(moved_, {}); }
 
 std::vector<JobId> Txn::take_released() { return std::exchange(released_, {}); }
 
+std::vector<JobId> Txn::take_closers() { return std::exchange(closers_, {}); }
+
 std::vector<NodeId> Txn::take_dark_nodes() { return std::exchange(dark_, {}); }
 
 std::vector<JobId> Txn::take_edited_arrays() {
@@ -259,7 +263,7 @@ void Txn::keep_notes() {
 }
 
 Outcome Txn::commit(Answer answer) {
-  CHECK(drafts_.empty() && edited_.empty() && moved_.empty() && released_.empty() && dark_.empty(),
+  CHECK(drafts_.empty() && edited_.empty() && moved_.empty() && released_.empty() && dark_.empty() && closers_.empty(),
         "consequences are left over");
   CHECK(learned_.empty(), "nobody has learned");
   if (cluster_) {
@@ -299,6 +303,7 @@ void Txn::roll_back() {
   edited_.clear();
   moved_.clear();
   released_.clear();
+  closers_.clear();
   dark_.clear();
 }
 

@@ -99,6 +99,7 @@ class Txn {
   std::vector<JobId> take_edited_arrays();
   std::vector<JobId> take_released();     // jobs for which nothing is held any more
   std::vector<NodeId> take_dark_nodes();  // that can no longer be used
+  std::vector<JobId> take_closers();      // jobs that a node is closed for (Node::unconfirmed), and that have changed
   bool has_draft(JobId array) const { return drafts_.contains(array); }
 
   // Set once a record was put that takes more than kRecordBytesMax in the log: the command must be taken back.
@@ -138,7 +139,7 @@ class Txn {
   std::optional<Epoch> epoch_;  // set when one begins
   std::vector<NodeId> heard_;
   std::vector<std::pair<JobId, Epoch::Attempts>> noted_;
-  std::vector<JobId> moved_, released_;
+  std::vector<JobId> moved_, released_, closers_;
   std::vector<NodeId> dark_;
   std::unique_ptr<Cluster> cluster_;  // set once it was edited
 };

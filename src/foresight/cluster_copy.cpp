@@ -35,6 +35,12 @@ struct Done {
   }
 };
 
+// No node of a copy confirms anything, and none is asked.
+CoreSettings without_nodes(CoreSettings settings) {
+  settings.unkillable_after = kForever;
+  return settings;
+}
+
 std::string sorted_list(std::vector<std::string> names) {
   sort_hosts(names);
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -59,7 +65,7 @@ std::string host_list(const Tables& tables, const std::vector<Grant>& grants) {
 
 ClusterCopy::ClusterCopy(const Tables& tables, const Clock& clock, CoreSettings settings)
     : clock_(clock),
-      state_(std::make_unique<ClusterState>(settings)),
+      state_(std::make_unique<ClusterState>(without_nodes(settings))),
       planner_(std::make_unique<Planner>(PlannerSettings{settings.defragment, settings.move_after})) {
   const std::vector<Change> snapshot = tables.snapshot();
   state_->restore(snapshot);

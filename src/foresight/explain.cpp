@@ -16,8 +16,9 @@ namespace {
 
 constexpr std::size_t kTextShown = 1'000;  // bytes of a list of nodes in a sentence
 
-// What holds a job up whose node does not answer. Once it is proven that nothing of it runs there, this is over.
-std::string words_of_lost(const Tables& tables, const Job& job) {
+// What holds a job up whose node does not answer, or does not do as it was told. Once it is proven that nothing of it
+// runs there, this is over.
+std::string words_of_nodes(const Tables& tables, const Job& job) {
   std::string out;
   const std::size_t grants = job.allocation ? job.allocation->grants.size() : 0;
   for (std::size_t i = 0; i < grants; ++i) {
@@ -28,6 +29,13 @@ std::string words_of_lost(const Tables& tables, const Job& job) {
           " Node {} is lost ({}): what runs there counts as running until it is proven to have stopped, or its "
           "fence has passed.",
           node->meta.name, node->reason);
+    else if (node && !stopped &&
+             std::any_of(node->unconfirmed.begin(), node->unconfirmed.end(),
+                         [&](const Unconfirmed& u) { return u.job == job.id; }))
+      out += format(
+          " Node {} was told to {} it, answers, and has not done so: something of it may hang there. The node takes "
+          "no other work until it has, or until an administrator resumes it.",
+          node->meta.name, job.state == JobState::kSuspended ? "pause" : "stop");
     if (out.size() > kTextShown)
       break;
   }
@@ -216,7 +224,7 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
     if (now)
       out.state = "pending";
     out.because = now                            ? "It starts now."
-                  : holds_allocation(job->state) ? "It has its nodes." + words_of_lost(tables, *job)
+                  : holds_allocation(job->state) ? "It has its nodes." + words_of_nodes(tables, *job)
                                                  : ended_words(*job);
     return out;
   }

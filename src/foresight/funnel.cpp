@@ -243,11 +243,11 @@ NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const std::vector<Ahe
   ask(nodes, "up", filters, [&](const Node& node, std::string& detail) -> std::string_view {
     if (node_usable(node))
       return "";
-    const std::string_view word = node.drain                     ? "drained"
+    const std::string_view word = node_drained(node)             ? "drained"
                                   : node.link == NodeLink::kLost ? "down"
                                                                  : "not back since the controller started";
-    if (!node.reason.empty())
-      detail = format("{}, {}", word, node.reason);
+    if (const NodeReason reason = reason_of(node); !reason.words.empty())
+      detail = format("{}, {}", word, reason.words);
     return word;
   });
   ask(nodes, "allowed", filters, [&](const Node& node, std::string& detail) -> std::string_view {

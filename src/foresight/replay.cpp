@@ -37,6 +37,7 @@ Tables empty_cluster(const Tables& now, Instant begin) {
       case Kind::kNode: {
         Node node = *std::get<Ref<Node>>(change.record);
         node.link = NodeLink::kUp;  // history does not tell when which was lost
+        node.unconfirmed.clear();
         kept.record = std::make_shared<const Node>(std::move(node));
         break;
       }

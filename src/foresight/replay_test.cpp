@@ -52,6 +52,27 @@ TEST(Replay, TheSameQueueOnTheSameAndOnMoreNodes) {
   EXPECT_EQ(more->devices, 32u);
 }
 
+// What a node does not confirm belongs to jobs of today.
+TEST(Replay, ANodeThatIsClosedForAJobOfToday) {
+  World world(1);
+  world.pass(minutes(10));
+  const JobId job = world.submit(World::batch());
+  world.settle();
+  world.silent.insert(1);
+  world.must(CancelJob{.target = {.job = job}});
+  world.pass(minutes(2));
+  ASSERT_TRUE(node_drained(world.node(1)));
+  const std::vector<JobRow> rows = {row(1, 0, 0, 600, 1), row(2, 10, 600, 300, 1)};
+  const auto resumed = decode_changes(R"([{"resume":["n1"]}])");
+  ASSERT_TRUE(resumed.ok()) << resumed.error().message;
+  for (const auto& changes : {std::vector<ChangeAsk>{}, *resumed}) {
+    const auto past = replay(world.state.tables(), rows, changes);
+    ASSERT_TRUE(past.ok()) << past.error().message;
+    ASSERT_EQ(past->jobs.size(), 2u);
+    EXPECT_EQ(past->jobs[0].start_s, kDay);
+  }
+}
+
 TEST(Replay, FiguresOfBothWorlds) {
   World world(2);
   const std::vector<JobRow> rows = {row(1, 0, 0, 600, 2), row(2, 0, 600, 600, 2)};

@@ -143,5 +143,20 @@ TEST(TrySubmit, NowLaterAndNever) {
   EXPECT_EQ(scene.world.state.tables().jobs.size(), 1u);
 }
 
+// A copy has no nodes that answer, so that what starts there now starts for ever: no clock may go round for it.
+TEST(ClusterCopy, ComesToAnEndWhereANodeDoesNotAnswer) {
+  PlannedWorld scene(2);
+  scene.world.pass(minutes(10));
+  scene.world.silent = {1, 2};
+  const JobId starts = scene.submit(World::batch(), kForever), ends = scene.submit(World::batch(), kForever);
+  scene.plan();
+  scene.world.must(CancelJob{.target = {.job = ends}});
+  ASSERT_EQ(scene.world.state_of(starts), JobState::kStarting);
+  ClusterCopy copy(scene.world.state.tables(), scene.clock(), CoreSettings{});
+  int steps = 0;
+  while (steps < 1000 && copy.step(kNever)) ++steps;
+  EXPECT_LT(steps, 1000);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -27,7 +27,31 @@ bool array_tells(const Job& array) {
          array.state != JobState::kFailed;
 }
 
+bool node_drained(const Node& node) {
+  return node.drain || node.unfit ||
+         std::any_of(node.unconfirmed.begin(), node.unconfirmed.end(),
+                     [](const Unconfirmed& u) { return !u.forgiven; });
+}
+
 bool node_usable(const Node& node) { return node.link == NodeLink::kUp && !node_drained(node); }
+
+NodeReason reason_of(const Node& node) {
+  NodeReason out{node.reason, node.reason_by, node.reason_at};
+  const Unconfirmed* first = nullptr;
+  std::size_t count = 0;
+  for (const Unconfirmed& one : node.unconfirmed)
+    if (!one.forgiven && count++ == 0)
+      first = &one;
+  if (!first)
+    return out;
+  if (out.words.empty())
+    out.at = first->since;
+  out.words += format("{}Kill task failed: job {}", out.words.empty() ? "" : "; ", first->job.value);  // Slurm's words
+  if (count > 1)
+    out.words += format(" and {} more", count - 1);
+  out.words += " (drained while that lasts)";
+  return out;
+}
 
 void share_parts(JobSpec& spec, const JobSpec& other) {
   for (const auto part :

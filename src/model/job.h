@@ -296,7 +296,9 @@ struct Job {
   Instant submitted, eligible, started, ended;
   Instant limit_end;    // when the time limit strikes; kNever without a limit
   Instant begin_after;  // requeue delay: not before this
+  Instant confirm_by;   // when the nodes must have confirmed the last order to start, stop or pause; 0 = nobody asks
   bool warned = false;  // signal_ahead has been sent
+  bool hangs = false;  // a node does not confirm that it has stopped, and was opened all the same: it stays where it is
 
   Ref<Allocation> allocation;        // set exactly while holds_allocation(state)
   std::vector<MemberState> members;  // one per grant

@@ -254,6 +254,8 @@ constexpr void describe(V& v, const Job*) {
   v("ended_us", &Job::ended);
   v("limit_end_us", &Job::limit_end);
   v("begin_after_us", &Job::begin_after);
+  v("confirm_by_us", &Job::confirm_by);
+  v("hangs", &Job::hangs);
   v("warned", &Job::warned);
   v("allocation", &Job::allocation);
   v("members", &Job::members, bounded::MemberLetters{});

@@ -134,6 +134,14 @@ constexpr void describe(V& v, const Device*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const Unconfirmed*) {
+  v.always("job", &Unconfirmed::job);
+  v("pauses", &Unconfirmed::pauses);
+  v("since_us", &Unconfirmed::since);
+  v("forgiven", &Unconfirmed::forgiven);
+}
+
+template <class V>
 constexpr void describe(V& v, const Node*) {
   v("meta", &Node::meta);
   v.always("id", &Node::id);
@@ -154,6 +162,7 @@ constexpr void describe(V& v, const Node*) {
   v.always("link", &Node::link);
   v("drain", &Node::drain);
   v("unfit", &Node::unfit);
+  v("unconfirmed", &Node::unconfirmed, bounded::Items{kUnconfirmedMax});
   v("reason", &Node::reason, bounded::kLines);
   v("reason_by", &Node::reason_by);
   v("reason_at_us", &Node::reason_at);

@@ -380,6 +380,7 @@ void weigh(Weigher& w, const Node& node) {
   weigh_counts(w, "counted", node.counted);
   w.texts("features", node.features);
   w.texts("domains", node.domains);
+  w.list("unconfirmed", node.unconfirmed, [&](const Unconfirmed&) { w.fields(4); });
   w.text("reason", node.reason);
   w.fields(2);
   w.text("certificate", node.certificate);

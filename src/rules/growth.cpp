@@ -68,6 +68,8 @@ bool gives_up(const Job& job, NodeId node) {
          std::find(job.eviction->nodes.begin(), job.eviction->nodes.end(), node) != job.eviction->nodes.end();
 }
 
+bool leaves(const Job& job, NodeId node) { return gives_up(job, node) && !job.eviction->by; }
+
 GroupSize size_of(const std::vector<Grant>& grants, std::size_t group) {
   GroupSize size;
   std::set<NodeId> nodes;

@@ -26,6 +26,8 @@ bool has_left(const std::vector<Grant>& grants, NodeId node);
 bool can_spare(const Job& job, const std::vector<NodeId>& nodes);
 // It is about to give up what it has on the node for another job.
 bool gives_up(const Job& job, NodeId node);
+// It was told to, and stays elsewhere.
+bool leaves(const Job& job, NodeId node);
 // The group's tasks and distinct nodes there.
 struct GroupSize {
   std::uint32_t tasks = 0, nodes = 0;

@@ -34,7 +34,7 @@ Instant hold_end(const Job& job) {
 // Capacity counts as free again only when the whole allocation ends, as in the core.
 Instant expected_end(const Job& job) {
   if (job.state == JobState::kCompleting)
-    return Instant{1};  // any moment
+    return job.hangs ? kNever : Instant{1};  // any moment
   if (job.state == JobState::kSuspended)
     return all_gave_up(job) ? kNever : Instant{1};  // its cores any moment, as soon as its nodes confirm it
   if (job.eviction && job.eviction->nodes.empty())

@@ -32,5 +32,8 @@ class StuckFolder:
 
     def release(self):
         """Who waits there hears that nobody is left to answer."""
+        if self.device is None:
+            return
         LIBC.umount2(self.path.encode(), 1 | 2)  # by force, and at once
         os.close(self.device)
+        self.device = None

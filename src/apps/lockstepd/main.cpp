@@ -174,6 +174,7 @@ Result<void> run(const DaemonOptions& options) {
   settings.engine.core.defragment = options.defragment;
   settings.engine.core.kill_invalid_dependency = options.kill_invalid_dependency;
   settings.engine.core.move_after = options.move_after;
+  settings.engine.core.unkillable_after = options.unkillable_after;
   settings.engine.sha256_hex = sha256_hex;
   settings.engine.poison = options.dir + "/applying";
   settings.engine.low_space = [log = log.get()] { return log->low_space(); };

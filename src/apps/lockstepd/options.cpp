@@ -20,6 +20,9 @@ const char* const kDaemonHelp =
     "  --fence-silence SECONDS  but not before the node has been silent for so long (default 30); a node whose agent "
     "was\n"
     "                        only stopped for longer loses its work where CMD switches it off\n"
+    "  --unkillable-after SECONDS  a node that is heard and does not stop a job in this time after its kill wait takes "
+    "no\n"
+    "                        new work until it has (default 60)\n"
     "  --defragment          move jobs that can save their work where a waiting one fits for it\n"
     "  --move-after SECONDS  but none in this time after its start (default 600)\n"
     "  --kill-invalid-depend cancel jobs whose dependency can never hold, instead of leaving them to wait\n"
@@ -29,6 +32,17 @@ const char* const kDaemonHelp =
     "root the controller serves every user of this machine, else its own user only.\n"
     "What it listens on is written to DIR/controller.json. SIGTERM ends it; nothing that was acknowledged is lost,\n"
     "however it ends. Jobs go on running meanwhile.\n";
+
+namespace {
+
+Duration* span_of(DaemonOptions& out, std::string_view name) {
+  return name == "--fence-silence"      ? &out.fence_silence
+         : name == "--unkillable-after" ? &out.unkillable_after
+         : name == "--move-after"       ? &out.move_after
+                                        : nullptr;
+}
+
+}  // namespace
 
 Result<DaemonOptions> parse_options(int argc, char** argv) {
   DaemonOptions out;
@@ -70,16 +84,11 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
       out.cluster_name = value;
     } else if (name == "--fence-command") {
       out.fence_command = value;
-    } else if (name == "--fence-silence") {
-      const auto silence = parse_uint(value);
-      if (!silence || *silence > 1'000'000'000)
-        return invalid(format("--fence-silence {}: a number of seconds is meant", value));
-      out.fence_silence = seconds(static_cast<std::int64_t>(*silence));
-    } else if (name == "--move-after") {
-      const auto after = parse_uint(value);
-      if (!after || *after > 1'000'000'000)
-        return invalid(format("--move-after {}: a number of seconds is meant", value));
-      out.move_after = seconds(static_cast<std::int64_t>(*after));
+    } else if (Duration* span = span_of(out, name)) {
+      const auto count = parse_uint(value);
+      if (!count || *count > 1'000'000'000 || (*count == 0 && span == &out.unkillable_after))
+        return invalid(format("{} {}: a number of seconds is meant", name, value));
+      *span = seconds(static_cast<std::int64_t>(*count));
     } else if (name == "--listen") {
       const auto colon = value.rfind(':');
       const auto port =

@@ -17,6 +17,7 @@ struct DaemonOptions {
   std::string cluster_name = "lockstep";
   std::string fence_command;             // run with a node's name; exit 0 = proven stopped. "" = none
   Duration fence_silence = seconds(30);  // of a node, before the command is asked
+  Duration unkillable_after = seconds(60);
   bool defragment = false;
   bool kill_invalid_dependency = false;
   Duration move_after = minutes(10);

@@ -144,11 +144,10 @@ void node_object(SlurmJson& json, const ReadContext& context, const Node& node, 
   json.key("gres").text(node.devices.empty() ? std::string() : gres_text(node));
   json.key("gres_used").text(node.devices.empty() ? std::string() : gres_used_text(node, holding));
   json.key("tres").text(node_tres(node)).key("tres_used").text(alloc_tres(node, holding));
-  json.key("reason")
-      .text(node.reason)
-      .key("reason_set_by_user")
-      .text(node.reason_by ? user_name(context, node.reason_by) : "");
-  json.key("reason_changed_at").set_number(true, wall_seconds(context, node.reason_at));
+  const NodeReason reason = reason_of(node);
+  json.key("reason").text(reason.words);
+  json.key("reason_set_by_user").text(reason.by ? user_name(context, reason.by) : "");
+  json.key("reason_changed_at").set_number(true, wall_seconds(context, reason.at));
   json.key("boot_time").set_number(true, wall_seconds(context, node.boot_at)).key("version").text(node.version);
   json.close('}');
 }
@@ -179,7 +178,7 @@ void sinfo_object(SlurmJson& json, const Partition& partition, const Node& node,
   json.key("gres").open('{').key("total").text(node.devices.empty() ? std::string() : gres_text(node));
   json.key("used").text(node.devices.empty() ? std::string() : gres_used_text(node, holding)).close('}');
   json.key("weight").open('{').key("minimum").number(node.weight).key("maximum").number(node.weight).close('}');
-  json.key("reason").open('{').key("description").text(node.reason).close('}');
+  json.key("reason").open('{').key("description").text(reason_of(node).words).close('}');
   json.key("partition").open('{').key("name").text(partition.meta.name);
   json.key("partition").open('{').key("state").open('[').text(partition.up ? "UP" : "DOWN").close(']').close('}');
   json.close('}').close('}');

@@ -70,10 +70,10 @@ void node_record(ShowText& out, const ReadContext& context, const Node& node, co
   out.pair("CfgTRES", node_tres(node));
   out.next_line();
   out.pair("AllocTRES", alloc_tres(node, holding));
-  if (!node.reason.empty()) {
+  if (const NodeReason reason = reason_of(node); !reason.words.empty()) {
     out.next_line();
-    out.pair("Reason", format("{} [{}@", node.reason, node.reason_by ? user_name(context, node.reason_by) : "root"));
-    out.add_time(wall_seconds(context, node.reason_at), "Unknown", "]");
+    out.pair("Reason", format("{} [{}@", reason.words, reason.by ? user_name(context, reason.by) : "root"));
+    out.add_time(wall_seconds(context, reason.at), "Unknown", "]");
   }
   out.end_record();
 }

@@ -194,7 +194,10 @@ constexpr std::array kColumns = {
     ColumnDef{"prioritytier", Role::kPartition, [](Out o, const Group& g) { number(o, g.partition->tier); }},
     ColumnDef{"reason", Role::kNode,
               [](Out o, const Group& g) {
-                of_node(o, g, [](const Node& n, const NodeHolding&) { return n.reason.empty() ? "none" : n.reason; });
+                of_node(o, g, [](const Node& n, const NodeHolding&) {
+                  const NodeReason reason = reason_of(n);
+                  return reason.words.empty() ? "none" : reason.words;
+                });
               }},
     ColumnDef{"reservation", Role::kNode, [](Out, const Group&) {}},
     ColumnDef{"root", Role::kPartition, [](Out o, const Group&) { text(o, "no"); }},
@@ -222,12 +225,14 @@ constexpr std::array kColumns = {
     ColumnDef{"timestamp", Role::kNode,
               [](Out o, const Group& g) {
                 const Node* node = g.first() ? g.first()->node : nullptr;
-                number(o, node && !node->reason.empty() ? wall_seconds(*g.context, node->reason_at) : 0);
+                const NodeReason reason = node ? reason_of(*node) : NodeReason();
+                number(o, reason.words.empty() ? 0 : wall_seconds(*g.context, reason.at));
               }},
     ColumnDef{"user", Role::kNode,
               [](Out o, const Group& g) {
                 of_node(o, g, [&](const Node& n, const NodeHolding&) {
-                  return n.reason.empty() ? "Unknown" : n.reason_by ? user_name(*g.context, n.reason_by) : "root";
+                  const NodeReason reason = reason_of(n);
+                  return reason.words.empty() ? "Unknown" : reason.by ? user_name(*g.context, reason.by) : "root";
                 });
               }},
     ColumnDef{"version", Role::kNode,
@@ -264,7 +269,7 @@ struct Request {
   bool wants(const Member& member) const {
     const Node& node = *member.node;
     return (nodes.empty() || std::binary_search(nodes.begin(), nodes.end(), node.meta.name)) &&
-           (states.empty() || states.has(node, *member.holding)) && (!reasons || !node.reason.empty()) &&
+           (states.empty() || states.has(node, *member.holding)) && (!reasons || !reason_of(node).words.empty()) &&
            (!responding || node.link == NodeLink::kUp) && (!dead || node.link != NodeLink::kUp);
   }
   bool filters_nodes() const { return !nodes.empty() || !states.empty() || reasons || responding || dead; }

@@ -1,0 +1,32 @@
+// Orders that a node does not confirm, though it is heard all the time: root there holds them up, or a task waits for
+// a disk that does not answer. No silence tells of it and no fence passes, so it has a bound of its own: such a node
+// takes nothing new and says why (Node::unconfirmed), nobody waits for its place any more, and what it does not start
+// is given up.
+#pragma once
+
+#include "core/txn.h"
+
+namespace lockstep {
+
+inline constexpr Duration kStartWithin = minutes(5);  // a node confirms that it has started its part of an attempt
+
+// Job::confirm_by of one whose nodes are told now to stop it, or to pause it.
+Instant confirm_stop_by(const Txn& txn, const Job& job);
+Instant confirm_pause_by(const Txn& txn);
+
+// Job::confirm_by has come. Nodes that are away are left out: they are asked anew when they are back.
+void see_unconfirmed(Txn& txn, JobId job);
+// The node has said hello: it has its time from now.
+void ask_anew(Txn& txn, NodeId node);
+
+// The job has changed: nodes that were closed for it alone take work again, unless they still owe it.
+void see_confirmed(Txn& txn, JobId job);
+// The node has said that the job goes on there.
+void see_resumed(Txn& txn, JobId job, NodeId node);
+// What the node names the job for is still so.
+bool keeps_closed(const ClusterState::Inner& inner, const Node& node, JobId job);
+
+// An administrator opens the node all the same. What hangs stays where it is, and nobody counts on its place.
+void forgive(Txn& txn, Node& node);
+
+}  // namespace lockstep
