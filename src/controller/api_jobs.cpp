@@ -112,6 +112,7 @@ Result<CoreLoop::Submission> Api::prepare(const Visit& visit, SubmitRequest requ
 struct Api::List {
   std::string name;  // what its client calls it; "" = nothing
   std::vector<Result<CoreLoop::Submission>> each;
+  std::vector<std::string> digests;  // of each, when it has a name
 };
 
 struct Api::Single {
@@ -139,8 +140,8 @@ void settle_dependencies(SubmitJob& submit, const PastEnds& ends) {
 struct Api::Submissions {
   std::optional<Error> refused;                                                    // of the whole body
   bool is_list = false, test_only = false, has_step = false, interactive = false;  // all but the first: of a single one
-  std::string digest;  // of the body of a single one that has a name
   std::vector<Result<CoreLoop::Submission>> each;
+  std::vector<std::string> digests;  // of each, when it has a name
 };
 
 Api::Submissions Api::read_submissions(const Visit& visit) const {
@@ -155,17 +156,18 @@ Api::Submissions Api::read_submissions(const Visit& visit) const {
   } else {
     out.is_list = body->is_list;
     const std::string name(visit.query("request"));
-    if (!out.is_list && !name.empty())
-      out.digest = body_digest(visit.http().body);
     for (auto& request : body->requests) {
       if (request.ok() && !out.is_list) {
         out.test_only = request->test_only;
         out.has_step = request->first_step.has_value();
         out.interactive = request->spec.interactive;
       }
-      const std::string own = name.empty()  ? name
-                              : out.is_list ? name_in_list(name, out.each.size())
-                                            : name_with_body(name, out.digest);
+      std::string own = out.is_list && !name.empty() ? name_in_list(name, out.each.size()) : name;
+      if (!name.empty() && request.ok()) {
+        out.digests.resize(out.each.size());
+        out.digests.push_back(body_digest(out.is_list ? encode(*request) : visit.http().body));
+        own = name_with_body(own, out.digests.back());
+      }
       out.each.push_back(request.ok() ? prepare(visit, std::move(*request), own)
                                       : Result<CoreLoop::Submission>(request.error()));
     }
@@ -231,7 +233,7 @@ void Api::submit_settled(Visit visit, Submissions all) {
   if (is_named && !is_request_name(name))
     return visit.refuse(no_request_name());
   if (all.is_list)
-    return submit_list(std::move(visit), {name, std::move(all.each)});
+    return submit_list(std::move(visit), {name, std::move(all.each), std::move(all.digests)});
   auto& one = all.each.front();
   if (!one.ok())
     return visit.refuse(one.error(), status_of_submission(one.error()));
@@ -239,7 +241,8 @@ void Api::submit_settled(Visit visit, Submissions all) {
     return try_submit(std::move(visit), std::move(one->command));
   const UserId user = std::get<SubmitJob>(one->command.body).spec->user;
   const bool waits = visit.query("wait") == "started";
-  submit_one(std::move(visit), std::move(*one), {{user, name}, all.digest, waits, all.has_step, all.interactive});
+  submit_one(std::move(visit), std::move(*one),
+             {{user, name}, name.empty() ? name : all.digests.front(), waits, all.has_step, all.interactive});
 }
 
 // A list is named by its places: those that the last controller committed are known, the rest is submitted.
@@ -262,8 +265,13 @@ void Api::submit_list(Visit visit, List list) {
       continue;
     }
     const UserId user = std::get<SubmitJob>(one->command.body).spec->user;
-    results->push_back(is_named ? world_.view.requests().find(user, name_in_list(list.name, place)) : JobId{});
-    if (*results->back())
+    const std::string own = name_in_list(list.name, place);
+    const JobId known = is_named ? world_.view.requests().find(user, own) : JobId{};
+    if (known && world_.view.requests().is_of_another(user, own, list.digests[place]))
+      results->push_back(name_of_another(known));
+    else
+      results->push_back(known);
+    if (known)
       continue;
     places.push_back(place);
     good.push_back(std::move(*one));

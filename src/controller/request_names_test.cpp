@@ -117,6 +117,10 @@ TEST(RequestNames, AListIsMadeOnceAndAnythingNewInItIsMade) {
   EXPECT_EQ(server.call("POST", target("list-0123456789ab"), three, local(1)).body,
             R"({"jobs":[{"job_id":3},{"job_id":4},{"job_id":5}]})");
   EXPECT_EQ(server.call("POST", target(), two, local(1)).body, made);
+  const std::string other = R"({"spec":{"name":"b","groups":[{"launch":"script"}]},"script":"#!/bin/sh\ntrue\n"})";
+  const std::string mixed = server.call("POST", target(), format("[{},{}]", kBody, other), local(1)).body;
+  EXPECT_NE(mixed.find(R"({"job_id":1})"), std::string::npos) << mixed;
+  EXPECT_NE(mixed.find("made job 2"), std::string::npos) << mixed;
   EXPECT_EQ(server.call("POST", target("list-0123456789ab"), kBody, local(1)).body, R"({"job_id":6})")
       << "a submission of its own has no place in a list";
 }
