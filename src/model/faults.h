@@ -47,8 +47,8 @@ class FieldFaults {
  public:
   explicit FieldFaults(const T& value) : value_(value) {}
 
-  template <class M, class How = bounded::Plain>
-  void operator()(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = bounded::Plain>
+  void operator()(std::string_view key, M Of::*member, const How& how = {}) {
     if (fault_)
       return;
     if (auto fault = how.refuses(value_.*member))
@@ -56,8 +56,8 @@ class FieldFaults {
     else if (auto inner = fault_in(value_.*member))
       note(std::move(*inner), key);
   }
-  template <class M, class How = bounded::Plain>
-  void always(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = bounded::Plain>
+  void always(std::string_view key, M Of::*member, const How& how = {}) {
     (*this)(key, member, how);
   }
   std::optional<Fault> take() { return std::move(fault_); }

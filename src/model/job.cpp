@@ -35,6 +35,12 @@ bool node_drained(const Node& node) {
 
 bool node_usable(const Node& node) { return node.link == NodeLink::kUp && !node_drained(node); }
 
+const Unconfirmed* unconfirmed_of(const Node& node, JobId job) {
+  const auto at = std::lower_bound(node.unconfirmed.begin(), node.unconfirmed.end(), job,
+                                   [](const Unconfirmed& one, JobId id) { return one.job < id; });
+  return at != node.unconfirmed.end() && at->job == job ? &*at : nullptr;
+}
+
 NodeReason reason_of(const Node& node) {
   NodeReason out{node.reason, node.reason_by, node.reason_at};
   const Unconfirmed* first = nullptr;

@@ -74,41 +74,56 @@ constexpr void describe(V& v, const Container*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const Placement*) {
+  v("tasks", &Placement::tasks);
+  v("nodes", &Placement::nodes);
+  v("tasks_per_node", &Placement::tasks_per_node, bounded::Between{0, kTasksPerNodeMax});
+  v("tasks_per_node_exact", &Placement::tasks_per_node_exact);
+  v("per_task", &Placement::per_task);
+  v("per_node", &Placement::per_node);
+  v("per_job", &Placement::per_job, bounded::Items{kAsksMax});
+  v("memory_per_core_mb", &Placement::memory_per_core_mb, bounded::kMegabytes);
+  v("memory_per_device_mb", &Placement::memory_per_device_mb, bounded::kMegabytes);
+  v("cores_per_device", &Placement::cores_per_device, bounded::kCount);
+  v("all_memory", &Placement::all_memory);
+  v("overcommit", &Placement::overcommit);
+  v("sharing", &Placement::sharing);
+  v("all_cores", &Placement::all_cores);
+  v("constraint", &Placement::constraint, bounded::kPhrase);
+  v("only_nodes", &Placement::only_nodes, bounded::kNodeNames);
+  v("exclude_nodes", &Placement::exclude_nodes, bounded::kNodeNames);
+  v("contiguous_cores_min", &Placement::contiguous_cores_min, bounded::kCount);
+  v("tmp_disk_mb", &Placement::tmp_disk_mb, bounded::kMegabytes);
+  v("topology_level", &Placement::topology_level, bounded::kName);
+  v("switches_max", &Placement::switches_max);
+  v("switches_wait_us", &Placement::switches_wait, bounded::kSpan);
+  v("segment", &Placement::segment);
+  v("launch", &Placement::launch);
+  v("endless", &Placement::endless);
+}
+
+template <class V>
+constexpr void describe(V& v, const Program*) {
+  v("argv", &Program::argv, bounded::kArgv);
+  v("env", &Program::env, bounded::kVariables);
+  v("container", &Program::container);
+}
+
+template <class V>
+constexpr void describe(V& v, const Service*) {
+  v("restart", &Service::restart);
+  v("restarts_max", &Service::restarts_max);
+  v("one_failure_restarts_all", &Service::one_failure_restarts_all);
+  v("ports", &Service::ports, bounded::Items{kAsksMax});
+  v("probes", &Service::probes, bounded::Items{kAsksMax});
+}
+
+template <class V>
 constexpr void describe(V& v, const GroupSpec*) {
   v("name", &GroupSpec::name, bounded::kName);
-  v("tasks", &GroupSpec::tasks);
-  v("nodes", &GroupSpec::nodes);
-  v("tasks_per_node", &GroupSpec::tasks_per_node, bounded::Between{0, kTasksPerNodeMax});
-  v("tasks_per_node_exact", &GroupSpec::tasks_per_node_exact);
-  v("per_task", &GroupSpec::per_task);
-  v("per_node", &GroupSpec::per_node);
-  v("per_job", &GroupSpec::per_job, bounded::Items{kAsksMax});
-  v("memory_per_core_mb", &GroupSpec::memory_per_core_mb, bounded::kMegabytes);
-  v("memory_per_device_mb", &GroupSpec::memory_per_device_mb, bounded::kMegabytes);
-  v("cores_per_device", &GroupSpec::cores_per_device, bounded::kCount);
-  v("all_memory", &GroupSpec::all_memory);
-  v("overcommit", &GroupSpec::overcommit);
-  v("sharing", &GroupSpec::sharing);
-  v("all_cores", &GroupSpec::all_cores);
-  v("constraint", &GroupSpec::constraint, bounded::kPhrase);
-  v("only_nodes", &GroupSpec::only_nodes, bounded::kNodeNames);
-  v("exclude_nodes", &GroupSpec::exclude_nodes, bounded::kNodeNames);
-  v("contiguous_cores_min", &GroupSpec::contiguous_cores_min, bounded::kCount);
-  v("tmp_disk_mb", &GroupSpec::tmp_disk_mb, bounded::kMegabytes);
-  v("topology_level", &GroupSpec::topology_level, bounded::kName);
-  v("switches_max", &GroupSpec::switches_max);
-  v("switches_wait_us", &GroupSpec::switches_wait, bounded::kSpan);
-  v("segment", &GroupSpec::segment);
-  v("launch", &GroupSpec::launch);
-  v("argv", &GroupSpec::argv, bounded::kArgv);
-  v("env", &GroupSpec::env, bounded::kVariables);
-  v("container", &GroupSpec::container);
-  v("restart", &GroupSpec::restart);
-  v("restarts_max", &GroupSpec::restarts_max);
-  v("one_failure_restarts_all", &GroupSpec::one_failure_restarts_all);
-  v("endless", &GroupSpec::endless);
-  v("ports", &GroupSpec::ports, bounded::Items{kAsksMax});
-  v("probes", &GroupSpec::probes, bounded::Items{kAsksMax});
+  describe(v, static_cast<const Placement*>(nullptr));
+  describe(v, static_cast<const Program*>(nullptr));
+  describe(v, static_cast<const Service*>(nullptr));
 }
 
 template <class V>

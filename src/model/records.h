@@ -7,7 +7,9 @@
 
 #include "model/accounting.h"
 #include "model/job.h"
+#include "model/node.h"
 #include "model/reservation.h"
+#include "model/step.h"
 
 namespace lockstep {
 
@@ -93,56 +95,6 @@ struct Packing {
 // Whether a node can take work is derived from these; there is one place (node_usable) that decides.
 // unknown: not heard in this epoch of the controller. away: its agent's connection broke, and no new one has come yet.
 // lost: no renewal for the node timeout.
-enum class NodeLink : unsigned char { kUnknown, kUp, kLost, kAway };
-
-// A job that the node, though it is heard, does not confirm to have stopped or to pause as it was told to.
-struct Unconfirmed {
-  JobId job;
-  std::uint32_t pauses = 0;  // Job::pauses of the order to pause; 0: it was told to stop
-  Instant since;
-  bool forgiven = false;  // an administrator has opened the node all the same
-  friend bool operator==(const Unconfirmed&, const Unconfirmed&) = default;
-};
-
-struct Node {
-  Meta meta;  // meta.name is the node name
-  NodeId id;
-  std::string address;  // where its tasks are reached: "10.77.3.2"
-  std::string hostname;
-  std::string boot_id;  // of the machine; a new one proves that everything before is gone
-  std::string version;  // of the agent
-  std::uint32_t sockets = 1, cores = 1, threads_per_core = 1;
-  std::int64_t memory_mb = 0, tmp_disk_mb = 0;
-  std::vector<Device> devices;
-  std::vector<Counted> counted;  // sorted by name
-  std::vector<std::string> features;
-  std::vector<std::string> domains;  // topology path, outermost first: {"block1","leaf3"}
-  std::uint32_t weight = 1;          // lighter nodes are taken first
-  NodeLink link = NodeLink::kUnknown;
-  bool drain = false;                    // takes no new work, as an administrator decided
-  bool unfit = false;                    // nor does it as its agent says, while it says so
-  std::vector<Unconfirmed> unconfirmed;  // nor while one of these is not forgiven; sorted by job
-  std::string reason;                    // why it is drained or down, as somebody said: see reason_of()
-  UserId reason_by;
-  Instant reason_at, boot_at, seen_at;  // seen_at: last hello, break of the connection, or loss
-  bool has_fence_hook = false;          // someone can prove it stopped (virtual, cloud, power)
-  std::string certificate;              // serial of the only one that counts; "" = the first that comes is kept
-  bool replaced = false;                // the name was given to another machine: a new boot id proves nothing
-  bool trust_administrators = false;    // who is root or administrator there is so for the cluster
-};
-inline constexpr std::size_t kUnconfirmedMax = 64;        // of a node: one is enough to keep it closed
-inline constexpr const char* kNoCertificate = "revoked";  // Node::certificate: none counts
-bool node_drained(const Node& node);
-bool node_usable(const Node& node);  // link up and not drained
-
-// What is said of it, and what it does not confirm.
-struct NodeReason {
-  std::string words;  // empty: nothing
-  UserId by;          // 0: itself, or the core
-  Instant at;
-};
-NodeReason reason_of(const Node& node);
-
 // A certificate whose holder has not said hello yet. From then on the node's record knows it.
 struct IssuedCertificate {
   std::string node, certificate;  // name, serial
@@ -167,95 +119,6 @@ struct JoinToken {
   bool replace = false;               // also names of nodes that are up or hold work
   bool trust_administrators = false;  // Node::trust_administrators of who joins by it
   std::vector<IssuedCertificate> issued;
-};
-
-// One launch inside an allocation.
-//
-// PENDING (allocation busy) ──▶ STARTING ──▶ RUNNING ──▶ ENDED
-enum class StepState : unsigned char { kPending, kStarting, kRunning, kEnded };
-
-struct StepSpec {
-  std::string name;
-  std::vector<std::string> argv;
-  BlobId environment;  // what the launcher's client had; "" = the job's
-  std::string work_dir;
-  std::string std_in, std_out, std_err;  // patterns; "" = to the client
-  bool append = false;
-  CountRange nodes{0, 0};   // 0 = all of the allocation, or as tasks need
-  std::uint32_t tasks = 0;  // 0 = as the allocation planned
-  std::uint32_t tasks_per_node = 0;
-  std::uint32_t cores_per_task = 0;  // 0 = the allocation's
-  std::vector<DeviceAsk> devices_per_node, devices_per_task;
-  std::uint32_t devices_total = 0;
-  std::int64_t memory_mb = -1;  // per node; -1 = what the allocation has
-  std::vector<std::string> only_nodes, exclude_nodes;
-  std::uint32_t relative = 0;  // -r
-  bool overlap = false;        // shares with other steps
-  bool exact = false;          // takes only what it asks for
-  bool overcommit = false;
-  bool whole = false;        // takes all of the allocation on its nodes (plain srun)
-  bool sole = false;         // what the job was made for: it ends as this ends
-  bool immediate = false;    // fail instead of waiting
-  std::string distribution;  // "block" (default), "cyclic"
-  std::uint16_t group = 0;   // het group
-  bool pty = false;
-  std::uint16_t pty_rows = 0, pty_columns = 0;
-  bool label = false, unbuffered = false;
-  bool kill_on_bad_exit = false;
-  Duration wait_after_first;  // -W; 0 = no bound
-  std::int32_t umask = 022;
-  std::vector<std::vector<std::string>> multi_prog;          // by rank when not empty
-  std::vector<std::pair<std::string, std::string>> options;  // front end's words, verbatim
-  Container container;
-};
-
-// What a step holds on one node. Ranks on it: first_rank … first_rank + tasks - 1 with block distribution, else ranks.
-struct StepPlace {
-  NodeId node;
-  std::uint32_t grant = 0;           // index into the allocation
-  std::vector<std::uint32_t> ranks;  // global ranks, ascending
-  CoreSet cores;
-  DeviceSet devices;
-  std::int64_t memory_mb = 0;
-  friend bool operator==(const StepPlace&, const StepPlace&) = default;
-};
-
-// Every report of a node makes a new version of the step: the versions share the places, and differ by a letter.
-struct Step {
-  Meta meta;
-  JobId job;
-  StepNo number = 0;
-  AttemptNo attempt = 0;
-  Ref<StepSpec> spec;
-  UserId user;
-  StepState state = StepState::kPending;
-  SharedList<StepPlace> places;      // by their grants, ascending
-  std::vector<MemberState> members;  // one per place
-  Instant created, started, ended;
-  ExitStatus exit;  // highest over its tasks
-  std::vector<std::pair<std::uint32_t, ExitStatus>>
-      failures;  // rank and status of tasks that did not return 0, first 64
-  bool cancelled = false;
-};
-
-// One task the cluster itself started and may replace (Launch::kTasks).
-//
-// WAITING ──▶ RUNNING ──▶ ENDED ──restart rule──▶ WAITING (incarnation + 1)
-enum class TaskState : unsigned char { kWaiting, kRunning, kEnded };
-
-struct Task {
-  Meta meta;
-  JobId job;
-  std::uint16_t group = 0;
-  std::uint32_t index = 0;  // within its group
-  AttemptNo attempt = 0;
-  std::uint32_t incarnation = 1;
-  std::uint32_t grant = 0;  // index into the allocation
-  TaskState state = TaskState::kWaiting;
-  bool ready = false;  // readiness probe, or running without one
-  std::uint32_t restarts = 0;
-  Instant started, ended, retry_at;
-  ExitStatus exit;
 };
 
 // What a front end stores beside the jobs it made: a Kubernetes object, a SkyPilot service. Opaque to the core, in the

@@ -28,18 +28,6 @@ struct Mixer {
   }
 };
 
-bool same_group(const GroupSpec& a, const GroupSpec& b) {
-  return a.tasks == b.tasks && a.nodes == b.nodes && a.tasks_per_node == b.tasks_per_node &&
-         a.tasks_per_node_exact == b.tasks_per_node_exact && a.per_task == b.per_task && a.per_node == b.per_node &&
-         a.per_job == b.per_job && a.memory_per_core_mb == b.memory_per_core_mb &&
-         a.memory_per_device_mb == b.memory_per_device_mb && a.cores_per_device == b.cores_per_device &&
-         a.all_memory == b.all_memory && a.overcommit == b.overcommit && a.sharing == b.sharing &&
-         a.all_cores == b.all_cores && a.constraint == b.constraint && a.only_nodes == b.only_nodes &&
-         a.exclude_nodes == b.exclude_nodes && a.contiguous_cores_min == b.contiguous_cores_min &&
-         a.tmp_disk_mb == b.tmp_disk_mb && a.topology_level == b.topology_level && a.switches_max == b.switches_max &&
-         a.switches_wait == b.switches_wait && a.segment == b.segment && a.launch == b.launch && a.endless == b.endless;
-}
-
 }  // namespace
 
 std::size_t shape_hash(const JobSpec& spec) {
@@ -71,7 +59,8 @@ std::size_t shape_hash(const JobSpec& spec) {
 bool same_shape(const JobSpec& a, const JobSpec& b) {
   return a.partitions == b.partitions && a.time_limit == b.time_limit && a.time_min == b.time_min && a.user == b.user &&
          a.account == b.account && a.qos == b.qos && a.reservation == b.reservation && a.licenses == b.licenses &&
-         std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(), same_group);
+         std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(),
+                    [](const Placement& one, const Placement& other) { return one == other; });
 }
 
 namespace {

@@ -221,22 +221,22 @@ class Walk {
  public:
   explicit Walk(bool applied) : applied_(applied) { mend(plain_); }
 
-  template <class M, class How = Plain>
-  void operator()(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = Plain>
+  void operator()(std::string_view key, M Of::*member, const How& how = {}) {
     if constexpr (std::is_same_v<How, ByRank>)
       walk(key, member, samples<M>(static_cast<const Items&>(how)));
     else
       walk(key, member, samples<M>(how));
   }
-  template <class M, class How = Plain>
-  void always(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = Plain>
+  void always(std::string_view key, M Of::*member, const How& how = {}) {
     (*this)(key, member, how);
   }
   std::size_t seen() const { return seen_; }
 
  private:
-  template <class M>
-  void walk(std::string_view key, M T::*member, const std::vector<Sample<M>>& samples) {
+  template <class Of, class M>
+  void walk(std::string_view key, M Of::*member, const std::vector<Sample<M>>& samples) {
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const Sample<M>& sample = samples[i];
       SCOPED_TRACE(format("{}, sample {}", key, i));

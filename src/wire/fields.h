@@ -52,16 +52,30 @@ constexpr bool made_from(std::index_sequence<I...>) {
   return requires { T{(static_cast<void>(I), std::declval<AnyValue>())...}; };
 }
 template <class T>
-constexpr bool lists_every_field() {
-  constexpr std::size_t n = [] {
-    FieldCount fields;
-    describe(fields, static_cast<const T*>(nullptr));
-    return fields.count() + kUnwritten<T>;
-  }();
-  if constexpr (n == 0)
+constexpr std::size_t listed() {
+  FieldCount fields;
+  describe(fields, static_cast<const T*>(nullptr));
+  return fields.count() + kUnwritten<T>;
+}
+template <class T, std::size_t kFields>
+constexpr bool has_fields() {
+  if constexpr (kFields == 0)
     return std::is_empty_v<T>;
   else
-    return made_from<T>(std::make_index_sequence<n>{}) && !made_from<T>(std::make_index_sequence<n + 1>{});
+    return made_from<T>(std::make_index_sequence<kFields>{}) && !made_from<T>(std::make_index_sequence<kFields + 1>{});
+}
+// A struct with bases names them (T::Bases), and its list goes on with theirs. Each base is made from one value.
+template <class T, class... Bases>
+constexpr bool lists_every_field_beside(std::type_identity<std::tuple<Bases...>>) {
+  return (has_fields<Bases, listed<Bases>()>() && ...) &&
+         has_fields<T, listed<T>() + sizeof...(Bases) - (listed<Bases>() + ... + 0)>();
+}
+template <class T>
+constexpr bool lists_every_field() {
+  if constexpr (requires { typename T::Bases; })
+    return lists_every_field_beside<T>(std::type_identity<typename T::Bases>{});
+  else
+    return has_fields<T, listed<T>()>();
 }
 
 template <class T>
@@ -70,13 +84,13 @@ class FieldWriter {
   FieldWriter(Writer& w, const T& v, const T& base) : w_(w), v_(v), base_(base) { w_.out += '{'; }
   ~FieldWriter() { w_.out += '}'; }
 
-  template <class M, class How = Plain>
-  void operator()(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = Plain>
+  void operator()(std::string_view key, M Of::*member, const How& how = {}) {
     if (!Codec<M>::same(v_.*member, base_.*member))
       always(key, member, how);
   }
-  template <class M, class How = Plain>
-  void always(std::string_view key, M T::*member, const How& = {}) {
+  template <class Of, class M, class How = Plain>
+  void always(std::string_view key, M Of::*member, const How& = {}) {
     if (!first_)
       w_.out += ',';
     first_ = false;
@@ -95,12 +109,12 @@ template <class T>
 class FieldSame {
  public:
   FieldSame(const T& a, const T& b) : a_(a), b_(b) {}
-  template <class M, class How = Plain>
-  void operator()(std::string_view, M T::*member, const How& = {}) {
+  template <class Of, class M, class How = Plain>
+  void operator()(std::string_view, M Of::*member, const How& = {}) {
     same_ = same_ && Codec<M>::same(a_.*member, b_.*member);
   }
-  template <class M, class How = Plain>
-  void always(std::string_view key, M T::*member, const How& = {}) {
+  template <class Of, class M, class How = Plain>
+  void always(std::string_view key, M Of::*member, const How& = {}) {
     (*this)(key, member);
   }
   bool result() const { return same_; }
@@ -117,13 +131,13 @@ template <class T>
 class FieldOrder {
  public:
   explicit FieldOrder(const json::object& object) : at_(object.begin()), end_(object.end()) {}
-  template <class M, class How = Plain>
-  void operator()(std::string_view key, M T::*, const How& = {}) {
+  template <class Of, class M, class How = Plain>
+  void operator()(std::string_view key, M Of::*, const How& = {}) {
     if (at_ != end_ && key == std::string_view(at_->key().data(), at_->key().size()))
       ++at_;
   }
-  template <class M, class How = Plain>
-  void always(std::string_view key, M T::*member, const How& = {}) {
+  template <class Of, class M, class How = Plain>
+  void always(std::string_view key, M Of::*member, const How& = {}) {
     (*this)(key, member);
   }
   bool ours() const { return at_ == end_; }
@@ -154,8 +168,8 @@ class FieldReader {
   FieldReader(Reader& r, const json::object& object, T& out, bool in_order)
       : r_(r), object_(object), at_(object.begin()), out_(out), in_order_(in_order) {}
 
-  template <class M, class How = Plain>
-  void operator()(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = Plain>
+  void operator()(std::string_view key, M Of::*member, const How& how = {}) {
     if (!ok_)
       return;
     const json::value* value = nullptr;
@@ -168,8 +182,8 @@ class FieldReader {
     if (value && !read(*value, out_.*member, how))
       ok_ = r_.under(key);
   }
-  template <class M, class How = Plain>
-  void always(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = Plain>
+  void always(std::string_view key, M Of::*member, const How& how = {}) {
     (*this)(key, member, how);
   }
   bool ok() const { return ok_; }

@@ -132,8 +132,8 @@ class FieldFill {
  public:
   FieldFill(Rng& rng, T& value) : rng_(rng), value_(value) {}
 
-  template <class M, class How = Plain>
-  void operator()(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = Plain>
+  void operator()(std::string_view key, M Of::*member, const How& how = {}) {
     for (const auto& [name, address] : seen_)
       CHECK(name != key && address != &(value_.*member), "a field is listed twice");
     seen_.emplace_back(key, &(value_.*member));
@@ -146,8 +146,8 @@ class FieldFill {
       RandomSize(rng_).fit(value_.*member, how);
     }
   }
-  template <class M, class How = Plain>
-  void always(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = Plain>
+  void always(std::string_view key, M Of::*member, const How& how = {}) {
     (*this)(key, member, how);
   }
 

@@ -18,12 +18,12 @@ template <class T>
 class ExcessFields {
  public:
   ExcessFields(Rng& rng, T& value) : rng_(rng), value_(value) {}
-  template <class M, class How = Plain>
-  void operator()(std::string_view, M T::*member, const How& = {}) {
+  template <class Of, class M, class How = Plain>
+  void operator()(std::string_view, M Of::*member, const How& = {}) {
     fill(rng_, value_.*member);
   }
-  template <class M, class How = Plain>
-  void always(std::string_view key, M T::*member, const How& how = {}) {
+  template <class Of, class M, class How = Plain>
+  void always(std::string_view key, M Of::*member, const How& how = {}) {
     (*this)(key, member, how);
   }
 

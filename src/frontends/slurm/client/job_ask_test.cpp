@@ -190,7 +190,11 @@ TEST(JobAsk, Topology) {
   std::vector<std::string> notes;
   const auto group = [&](const std::string& line) {
     auto asked = group_of(options_of(SlurmCommand::kSbatch, line), around(), notes);
-    return asked ? *asked : GroupSpec{.name = "refused: " + asked.error().message};
+    return asked ? *asked : [&] {
+      GroupSpec none;
+      none.name = "refused: " + asked.error().message;
+      return none;
+    }();
   };
   EXPECT_EQ(group("--switches=2").switches_max, 2u);
   EXPECT_EQ(group("--switches=2").switches_wait, kForever);

@@ -1,0 +1,66 @@
+// Node: a machine of the cluster, what it has and what is known of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "model/ids.h"
+#include "model/meta.h"
+#include "model/resources.h"
+
+namespace lockstep {
+
+enum class NodeLink : unsigned char { kUnknown, kUp, kLost, kAway };
+
+// A job that the node, though it is heard, does not confirm to have stopped or to pause as it was told to.
+struct Unconfirmed {
+  JobId job;
+  std::uint32_t pauses = 0;  // Job::pauses of the order to pause; 0: it was told to stop
+  Instant since;
+  bool forgiven = false;  // an administrator has opened the node all the same
+  friend bool operator==(const Unconfirmed&, const Unconfirmed&) = default;
+};
+
+struct Node {
+  Meta meta;  // meta.name is the node name
+  NodeId id;
+  std::string address;  // where its tasks are reached: "10.77.3.2"
+  std::string hostname;
+  std::string boot_id;  // of the machine; a new one proves that everything before is gone
+  std::string version;  // of the agent
+  std::uint32_t sockets = 1, cores = 1, threads_per_core = 1;
+  std::int64_t memory_mb = 0, tmp_disk_mb = 0;
+  std::vector<Device> devices;
+  std::vector<Counted> counted;  // sorted by name
+  std::vector<std::string> features;
+  std::vector<std::string> domains;  // topology path, outermost first: {"block1","leaf3"}
+  std::uint32_t weight = 1;          // lighter nodes are taken first
+  NodeLink link = NodeLink::kUnknown;
+  bool drain = false;                    // takes no new work, as an administrator decided
+  bool unfit = false;                    // nor does it as its agent says, while it says so
+  std::vector<Unconfirmed> unconfirmed;  // nor while one of these is not forgiven; sorted by job
+  std::string reason;                    // why it is drained or down, as somebody said: see reason_of()
+  UserId reason_by;
+  Instant reason_at, boot_at, seen_at;  // seen_at: last hello, break of the connection, or loss
+  bool has_fence_hook = false;          // someone can prove it stopped (virtual, cloud, power)
+  std::string certificate;              // serial of the only one that counts; "" = the first that comes is kept
+  bool replaced = false;                // the name was given to another machine: a new boot id proves nothing
+  bool trust_administrators = false;    // who is root or administrator there is so for the cluster
+};
+inline constexpr std::size_t kUnconfirmedMax = 1024;      // of a node: one is enough to keep it closed
+inline constexpr const char* kNoCertificate = "revoked";  // Node::certificate: none counts
+bool node_drained(const Node& node);
+bool node_usable(const Node& node);  // link up and not drained
+
+const Unconfirmed* unconfirmed_of(const Node& node, JobId job);  // null: none
+
+// What is said of it, and what it does not confirm.
+struct NodeReason {
+  std::string words;  // empty: nothing
+  UserId by;          // 0: itself, or the core
+  Instant at;
+};
+NodeReason reason_of(const Node& node);
+
+}  // namespace lockstep

@@ -1,0 +1,99 @@
+// JobSpec: what a user asked for.
+//
+// A job has groups of equal tasks. How a group runs is its Launch:
+//   kScript  one process, the batch script, starts on the first node; its end ends the job (sbatch)
+//   kNothing the allocation waits for steps from outside; a client or a command ends it (salloc, srun)
+//   kTasks   the cluster starts every task and replaces each by the group's restart rule (pods, replicas, SkyPilot
+//   runs)
+#pragma once
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/shared.h"
+#include "base/time.h"
+#include "model/ids.h"
+#include "model/placement.h"
+#include "model/program.h"
+#include "model/service.h"
+
+namespace lockstep {
+
+// A role: a Slurm het component, a Kubernetes replica set, one side of a leader/worker pair.
+struct GroupSpec : Placement, Program, Service {
+  using Bases = std::tuple<Placement, Program, Service>;  // for the list of fields
+  std::string name;
+  friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
+};
+
+struct Dependency {
+  enum class Type : unsigned char {
+    kAfter,
+    kAfterAny,
+    kAfterOk,
+    kAfterNotOk,
+    kAfterCorr,
+    kSingleton
+  } type = Type::kAfterAny;
+  JobId job;                             // 0 for kSingleton
+  Duration delay;                        // kAfter: this long after the start
+  std::optional<std::uint32_t> element;  // of the array `job`; unset = all of it
+  bool failed = false;  // accounting says how `job`, which is listed no more, ended: this can never hold
+  friend bool operator==(const Dependency&, const Dependency&) = default;
+};
+
+struct SignalAhead {        // --signal: sent this long before the time limit
+  std::int32_t signal = 0;  // 0 = none
+  Duration ahead;
+  bool script_only = false;  // "B:"
+  friend bool operator==(const SignalAhead&, const SignalAhead&) = default;
+};
+
+// What was asked for. Shared by every version of the job's record.
+struct JobSpec {
+  std::string name;
+  SharedText front_end = "lockstep";  // who speaks for it: "slurm", "kubernetes", "skypilot"
+  UserId user;
+  SharedText account, qos, reservation, licenses, comment, wckey;
+  SharedList<std::string> partitions;  // alternatives; empty = the default one
+  SharedList<GroupSpec> groups;        // at least one; several start together (het jobs)
+
+  Duration time_limit;  // 0 = the partition's default; kForever = none
+  Duration time_min;    // 0 = not flexible
+  WallTime begin;       // 0 = now
+  WallTime deadline;    // 0 = none
+  SharedList<Dependency> dependencies;
+  bool dependency_any = false;  // '?': one satisfied is enough
+  bool kill_on_invalid_dependency = true;
+  bool hold = false;
+  std::int32_t nice = 0;
+  std::optional<std::uint32_t> priority;  // fixed by an administrator
+  bool requeue = true;                    // may be started again after a node's loss
+  bool requeue_set = false;               // the user said so
+  bool survive_node_loss = false;         // --no-kill
+  SignalAhead signal_ahead;
+  Duration kill_wait = seconds(30);    // from SIGTERM to SIGKILL
+  std::int32_t checkpoint_signal = 0;  // told before it is preempted or moved, so that it saves its work; 0 = cannot
+
+  SharedText script;       // blob; kScript
+  SharedText environment;  // blob: NUL-separated NAME=value
+  SharedText work_dir;
+  SharedText std_in, std_out, std_err;  // file patterns (%j …); "" = the default; std_err "" = joins std_out
+  bool append = false;                  // --open-mode=append
+  std::int32_t umask = 022;
+  SharedText submit_host;
+  SharedText command;        // what users see as Command=: path of the script or the program
+  bool interactive = false;  // bound to a client: ends when it is gone
+  SharedList<std::pair<std::string, std::string>>
+      options;  // front end's own words, sorted, verbatim ("gpus-per-node","h100:8")
+  SharedList<std::pair<std::string, std::string>> labels;
+  friend bool operator==(const JobSpec&, const JobSpec&) = default;
+};
+
+// Where a part of spec equals that of the other one, both share it from now on.
+void share_parts(JobSpec& spec, const JobSpec& other);
+
+}  // namespace lockstep
