@@ -322,10 +322,24 @@ struct AgentLogic::Inner {
   }
   void hear(const ReportAck& m) { acknowledged(m); }
 
+  template <class Body>
+  bool is_reported(const AttemptId& id) const {
+    return std::any_of(reports.begin(), reports.end(), [&](const auto& entry) {
+      const Report& r = entry.second.report;
+      return r.job == id.first && r.attempt == id.second && std::holds_alternative<Body>(r.body);
+    });
+  }
+  // The controller's log was put back: it does not know any more what it has acknowledged.
+  void report_started_again(const AttemptId& id) {
+    const HeldAttempt& attempt = held.at(id);
+    if (attempt.started && !attempt.stopped && !is_reported<AttemptStarted>(id))
+      report(id.first, id.second, AttemptStarted{});
+  }
+
   void hear(const LaunchAttempt& m) {
     const AttemptId id{m.job, m.attempt};
     if (held.contains(id))
-      return;
+      return report_started_again(id);
     if (gone.contains(id) && !mutant(Mutant::kDoubleStart))
       return report_stopped(id, Never::kRefused);  // of a controller that has forgotten it: it would wait for ever
     note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed});
@@ -435,11 +449,7 @@ struct AgentLogic::Inner {
     if (m.number > attempt.pause)
       note(Pausing{m.job, m.attempt, m.paused, m.number, false});
     if (attempt.pause_done == attempt.pause) {
-      const bool told = std::any_of(reports.begin(), reports.end(), [&](const auto& entry) {
-        const Report& r = entry.second.report;
-        return r.job == m.job && r.attempt == m.attempt && std::holds_alternative<MemberPaused>(r.body);
-      });
-      if (!told && !attempt.stopped)
+      if (!is_reported<MemberPaused>(id) && !attempt.stopped)
         report(m.job, m.attempt, MemberPaused{attempt.paused, attempt.pause});
       return;
     }

@@ -369,6 +369,8 @@ void member_gone(Txn& txn, JobId id, NodeId node, const std::string& reason) {
       }
   if (!changed)
     return;
+  if (leaves(job, node))
+    leave(job, node);
   txn.put(std::move(job));
   const bool all_know = sweep(txn, id, node);
   if (txn.job(id)->state != JobState::kCompleting)

@@ -143,19 +143,22 @@ void settle(Txn& txn, bool goes_on) {
     const auto released = txn.take_released();
     for (JobId id : released) pardon_victims(txn, id);
     const auto closers = txn.take_closers();
-    for (JobId id : closers) see_confirmed(txn, id);
+    for (const Closer& closer : closers) see_confirmed(txn, closer);
     if (goes_on && !txn.chores().empty() && !txn.tired()) {
       do_chores(txn);
       continue;
     }
-    if (moved.empty() && arrays.empty() && dark.empty() && released.empty())
+    if (moved.empty() && arrays.empty() && dark.empty() && released.empty() && closers.empty())
       return;
   }
 }
 
 }  // namespace
 
-ClusterState::ClusterState(CoreSettings settings) : inner_(std::make_unique<Inner>()) { inner_->settings = settings; }
+ClusterState::ClusterState(CoreSettings settings) : inner_(std::make_unique<Inner>()) {
+  CHECK(settings.unkillable_after.us > 0, "its timer would go round");
+  inner_->settings = settings;
+}
 ClusterState::~ClusterState() = default;
 ClusterState::ClusterState(ClusterState&&) noexcept = default;
 ClusterState& ClusterState::operator=(ClusterState&&) noexcept = default;

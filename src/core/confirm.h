@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-inline constexpr Duration kStartWithin = minutes(5);  // a node confirms that it has started its part of an attempt
+// A node confirms that it has started its part of an attempt; else it is told once more, and has unkillable_after.
+inline constexpr Duration kStartWithin = minutes(5);
 
 // Job::confirm_by of one whose nodes are told now to stop it, or to pause it.
 Instant confirm_stop_by(const Txn& txn, const Job& job);
@@ -19,8 +20,8 @@ void see_unconfirmed(Txn& txn, JobId job);
 // The node has said hello: it has its time from now.
 void ask_anew(Txn& txn, NodeId node);
 
-// The job has changed: nodes that were closed for it alone take work again, unless they still owe it.
-void see_confirmed(Txn& txn, JobId job);
+// Nodes that were closed for the job alone take work again, unless they still owe it.
+void see_confirmed(Txn& txn, const Closer& closer);
 // The node has said that the job goes on there.
 void see_resumed(Txn& txn, JobId job, NodeId node);
 // What the node names the job for is still so.

@@ -117,8 +117,10 @@ TEST_F(Confirm, WhatANodeDoesNotStartIsGivenUp) {
   const JobId job = start();
   const std::uint32_t on = w_.first_node(job);
   ASSERT_EQ(w_.state_of(job), JobState::kStarting);
-  w_.pass(kStartWithin - seconds(1));
+  w_.pass(kStartWithin + kConfirmWithin - seconds(1));
   EXPECT_EQ(w_.state_of(job), JobState::kStarting);
+  ASSERT_EQ(w_.actions.size(), 1u) << "it is told once more";
+  EXPECT_TRUE(std::holds_alternative<StartAttempt>(w_.actions.front().body));
   w_.pass(seconds(2));
   EXPECT_EQ(w_.state_of(job), JobState::kCompleting);
   EXPECT_TRUE(w_.job(job).requeue_after);
@@ -267,6 +269,38 @@ TEST_F(Confirm, AClosedNodeThatIsLostSaysSo) {
   EXPECT_EQ(w_.state_of(job), JobState::kCancelled);
   EXPECT_TRUE(w_.node(on).unconfirmed.empty());
   EXPECT_NE(said(on), "");
+}
+
+TEST_F(Confirm, WhatWasForgivenHangsAnewWithTheNextOrder) {
+  const JobId job = start();
+  const std::uint32_t on = w_.first_node(job);
+  hang(on);
+  w_.must(SuspendJob{{.job = job}});
+  w_.obey();
+  w_.pass(minutes(2));
+  ASSERT_TRUE(closed(on));
+  resume(on);
+  EXPECT_FALSE(closed(on));
+  cancel(job);
+  w_.pass(minutes(2));
+  EXPECT_TRUE(closed(on)) << "nobody has forgiven that it does not stop";
+  EXPECT_TRUE(w_.job(job).hangs);
+  do_at_last(on, job);
+  EXPECT_FALSE(closed(on));
+}
+
+TEST_F(Confirm, NothingIsForgivenAnyMoreWhenItHasPausedAtLast) {
+  const JobId job = start();
+  const std::uint32_t on = w_.first_node(job);
+  hang(on);
+  w_.must(SuspendJob{{.job = job}});
+  w_.pass(minutes(2));
+  resume(on);
+  ASSERT_TRUE(w_.job(job).hangs);
+  w_.silent.erase(on);
+  w_.obey();
+  EXPECT_FALSE(w_.job(job).hangs);
+  EXPECT_TRUE(w_.node(on).unconfirmed.empty());
 }
 
 }  // namespace

@@ -332,6 +332,13 @@ TEST_F(Costs, AWideJobThatHangsClosesItsNodesInParts) {
   for (const auto& [id, node] : state.tables().nodes) ASSERT_TRUE(node_drained(*node)) << node->meta.name;
   EXPECT_GE(state.next_timer(), kNever) << "nobody asks once more";
   check_invariants(state);
+  // The disk answers again: each node opens with its own word, whatever the others do.
+  for (const Grant& grant : start.grants) {
+    run(AgentReport{grant.node, "boot", start.job, 1, MemberStopped{}});
+    ASSERT_FALSE(node_drained(*state.tables().node(grant.node)));
+  }
+  EXPECT_EQ(job(start.job).state, JobState::kCancelled);
+  expect_bounded();
 }
 
 TEST_F(Costs, AReservationLetsManyJobsGo) {

@@ -165,11 +165,8 @@ bool may_give_up(const Txn& txn, const Job& job, const std::vector<NodeId>& node
 
 void shrink(Txn& txn, const Job& before, NodeId node) {
   Job job = before;
-  if (gives_up(job, node)) {
-    auto eviction = std::make_shared<Eviction>(*job.eviction);
-    std::erase(eviction->nodes, node);
-    job.eviction = eviction->nodes.empty() ? nullptr : std::move(eviction);
-  }
+  if (gives_up(job, node))
+    leave(job, node);
   std::vector<Grant> grants = job.allocation->grants;
   std::vector<MemberState> members = job.members;
   std::vector<bool> lost(grants.size());

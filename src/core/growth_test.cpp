@@ -314,7 +314,7 @@ TEST_F(Growth, a_part_that_does_not_start_is_left) {
   w.silent.insert(2);
   ASSERT_TRUE(grow(id, grants({2})));
   w.obey();
-  w.pass(kStartWithin + seconds(1));
+  w.pass(kStartWithin + w.state.settings().unkillable_after + seconds(1));
   EXPECT_TRUE(leaves(w.job(id), w.id(2)));
   EXPECT_TRUE(node_usable(w.node(2))) << "it has its time to stop";
   w.pass(minutes(2));
@@ -327,6 +327,20 @@ TEST_F(Growth, a_part_that_does_not_start_is_left) {
   EXPECT_EQ(w.state_of(id), JobState::kRunning);
   EXPECT_EQ(w.job(id).eviction, nullptr);
   EXPECT_EQ(running(id), (Places{{0, 1}}));
+}
+
+TEST_F(Growth, parts_that_do_not_start_are_left_together_and_each_in_its_time) {
+  w.pass(minutes(10));
+  const JobId id = start(1, 4, {1});
+  w.silent = {2, 3};
+  ASSERT_TRUE(grow(id, grants({2})));
+  w.pass(minutes(4));
+  ASSERT_TRUE(grow(id, grants({3})));
+  w.pass(minutes(2));
+  EXPECT_FALSE(leaves(w.job(id), w.id(2))) << "its time began anew with the growth";
+  w.pass(minutes(5));
+  EXPECT_TRUE(leaves(w.job(id), w.id(2)));
+  EXPECT_TRUE(leaves(w.job(id), w.id(3)));
 }
 
 }  // namespace

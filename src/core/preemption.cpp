@@ -49,13 +49,18 @@ NodeLoad load_to_come(const Txn& txn, NodeId node, JobId self, const Leaving& le
       else if (lives(job) && job.eviction && Goes{{}, job.eviction->nodes}.from(node))
         goes = job.eviction->mode;
       const bool memory_only = is_paused(job) || goes == PreemptMode::kSuspend;
-      if ((job.state == JobState::kCompleting && !job.hangs) || (goes && !memory_only))
+      // Of what hangs, all stays that its nodes have not said to have stopped.
+      if (!job.hangs && (job.state == JobState::kCompleting || (goes && !memory_only)))
         continue;
-      for (const Grant& grant : job.allocation->grants)
-        if (grant.node == node && memory_only)
+      for (std::size_t i = 0; i < job.members.size(); ++i) {
+        const Grant& grant = job.allocation->grants[i];
+        if (grant.node != node || (job.hangs && job.members[i] == MemberState::kStopped))
+          continue;
+        if (job.hangs ? gave_up(job, i) : memory_only)
           load.memory_mb += grant.memory_mb;
-        else if (grant.node == node)
+        else
           add_grant(load, grant);
+      }
     }
   if (const auto kept = inner.kept_for.find(node); kept != inner.kept_for.end())
     for (JobId id : kept->second)
@@ -153,7 +158,9 @@ void go_on(Txn& txn, const Job& before) {
   Job job = before;
   const Duration pause = txn.now() - job.suspended_at;
   job.state = JobState::kRunning;
-  job.suspended_at = job.confirm_by = {};
+  job.suspended_at = {};
+  const bool starts = std::find(job.members.begin(), job.members.end(), MemberState::kAssigned) != job.members.end();
+  job.confirm_by = starts ? txn.now() + kStartWithin : Instant{};
   job.suspended_before = job.suspended_before + pause;
   if (job.limit_end && job.limit_end < kNever)
     job.limit_end = job.limit_end + pause;

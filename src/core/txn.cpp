@@ -129,8 +129,8 @@ Ref<Job> Txn::put(Job r) {
     r.promise = nullptr;
   if (before && before->promise && before->promise->held && !(r.promise && r.promise->held))
     released_.push_back(r.id);
-  if (inner_.closed_for.contains(r.id))
-    closers_.push_back(r.id);
+  if (before && inner_.closed_for.contains(r.id))
+    note_closers(*before, r);
   return write(std::move(r), before.get());
 }
 
@@ -233,7 +233,18 @@ std::vector<JobId> Txn::take_moved() { return std::exchange(moved_, {}); }
 
 std::vector<JobId> Txn::take_released() { return std::exchange(released_, {}); }
 
-std::vector<JobId> Txn::take_closers() { return std::exchange(closers_, {}); }
+std::vector<Closer> Txn::take_closers() { return std::exchange(closers_, {}); }
+
+// A report of one node is no reason to look at the others.
+void Txn::note_closers(const Job& before, const Job& after) {
+  if (before.state != after.state || before.allocation != after.allocation || before.eviction != after.eviction) {
+    closers_.push_back({.job = after.id, .everywhere = true});
+    return;
+  }
+  for (std::size_t i = 0; i < after.members.size(); ++i)
+    if (before.members[i] != after.members[i])
+      closers_.push_back({.job = after.id, .node = after.allocation->grants[i].node});
+}
 
 std::vector<NodeId> Txn::take_dark_nodes() { return std::exchange(dark_, {}); }
 

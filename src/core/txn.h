@@ -17,6 +17,13 @@
 
 namespace lockstep {
 
+// A job that some node is closed for, and where it has changed.
+struct Closer {
+  JobId job;
+  NodeId node = {};
+  bool everywhere = false;
+};
+
 class Txn {
  public:
   static constexpr std::uint64_t kWorkMost = 400;       // in changes of records: some milliseconds
@@ -99,7 +106,7 @@ class Txn {
   std::vector<JobId> take_edited_arrays();
   std::vector<JobId> take_released();     // jobs for which nothing is held any more
   std::vector<NodeId> take_dark_nodes();  // that can no longer be used
-  std::vector<JobId> take_closers();      // jobs that a node is closed for (Node::unconfirmed), and that have changed
+  std::vector<Closer> take_closers();     // jobs that a node is closed for (Node::unconfirmed), and that have changed
   bool has_draft(JobId array) const { return drafts_.contains(array); }
 
   // Set once a record was put that takes more than kRecordBytesMax in the log: the command must be taken back.
@@ -123,6 +130,8 @@ class Txn {
     bool existed = false;
   };
 
+  void note_closers(const Job& before, const Job& after);
+
   ClusterState::Inner& inner_;
   const Caller caller_;
   const Instant now_;
@@ -139,7 +148,8 @@ class Txn {
   std::optional<Epoch> epoch_;  // set when one begins
   std::vector<NodeId> heard_;
   std::vector<std::pair<JobId, Epoch::Attempts>> noted_;
-  std::vector<JobId> moved_, released_, closers_;
+  std::vector<JobId> moved_, released_;
+  std::vector<Closer> closers_;
   std::vector<NodeId> dark_;
   std::unique_ptr<Cluster> cluster_;  // set once it was edited
 };

@@ -1,6 +1,7 @@
 #include "foresight/cluster_copy.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "base/hostlist.h"
@@ -165,8 +166,11 @@ bool ClusterCopy::step(Instant until) {
     // What was ending when the copy was made is gone by then.
     stopped_leftovers_ = true;
     std::vector<JobId> ending;
+    std::set<JobId> hang;
+    for (const auto& [id, node] : tables().nodes)
+      for (const Unconfirmed& one : node->unconfirmed) hang.insert(one.job);
     for (const auto& [id, job] : tables().jobs)
-      if (job->state == JobState::kCompleting)
+      if (job->state == JobState::kCompleting && !hang.contains(id))
         ending.push_back(id);
     for (const JobId id : ending) finish(id);
     if (!ending.empty()) {

@@ -28,14 +28,13 @@ std::string words_of_nodes(const Tables& tables, const Job& job) {
       out += format(
           " Node {} is lost ({}): what runs there counts as running until it is proven to have stopped, or its "
           "fence has passed.",
-          node->meta.name, node->reason);
-    else if (node && !stopped &&
-             std::any_of(node->unconfirmed.begin(), node->unconfirmed.end(),
-                         [&](const Unconfirmed& u) { return u.job == job.id; }))
-      out += format(
-          " Node {} was told to {} it, answers, and has not done so: something of it may hang there. The node takes "
-          "no other work until it has, or until an administrator resumes it.",
-          node->meta.name, job.state == JobState::kSuspended ? "pause" : "stop");
+          node->meta.name, reason_of(*node).words);
+    else if (const Unconfirmed* named = node && !stopped ? unconfirmed_of(*node, job.id) : nullptr)
+      out +=
+          format(" Node {} was told to {} it, answers, and has not done so: something of it may hang there. {}",
+                 node->meta.name, job.state == JobState::kSuspended ? "pause" : "stop",
+                 named->forgiven ? "An administrator resumed the node: nobody waits for what the job holds there."
+                                 : "The node takes no other work until it has, or until an administrator resumes it.");
     if (out.size() > kTextShown)
       break;
   }

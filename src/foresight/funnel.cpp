@@ -243,8 +243,9 @@ NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const std::vector<Ahe
   ask(nodes, "up", filters, [&](const Node& node, std::string& detail) -> std::string_view {
     if (node_usable(node))
       return "";
-    const std::string_view word = node_drained(node)             ? "drained"
+    const std::string_view word = node.drain                     ? "drained"
                                   : node.link == NodeLink::kLost ? "down"
+                                  : node_drained(node)           ? "drained"
                                                                  : "not back since the controller started";
     if (const NodeReason reason = reason_of(node); !reason.words.empty())
       detail = format("{}, {}", word, reason.words);

@@ -70,6 +70,12 @@ bool gives_up(const Job& job, NodeId node) {
 
 bool leaves(const Job& job, NodeId node) { return gives_up(job, node) && !job.eviction->by; }
 
+void leave(Job& job, NodeId node) {
+  auto eviction = std::make_shared<Eviction>(*job.eviction);
+  std::erase(eviction->nodes, node);
+  job.eviction = eviction->nodes.empty() ? nullptr : std::move(eviction);
+}
+
 GroupSize size_of(const std::vector<Grant>& grants, std::size_t group) {
   GroupSize size;
   std::set<NodeId> nodes;

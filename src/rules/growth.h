@@ -28,6 +28,8 @@ bool can_spare(const Job& job, const std::vector<NodeId>& nodes);
 bool gives_up(const Job& job, NodeId node);
 // It was told to, and stays elsewhere.
 bool leaves(const Job& job, NodeId node);
+// It has: no eviction names the node any more.
+void leave(Job& job, NodeId node);
 // The group's tasks and distinct nodes there.
 struct GroupSize {
   std::uint32_t tasks = 0, nodes = 0;

@@ -119,7 +119,7 @@ bool PreemptRight::claims_back(const Job& victim) const {
 }
 
 std::optional<PreemptTerms> PreemptRight::against(const Job& victim, const Partition* where) const {
-  if ((victim.state != JobState::kStarting && victim.state != JobState::kRunning) || victim.eviction)
+  if ((victim.state != JobState::kStarting && victim.state != JobState::kRunning) || victim.eviction || victim.hangs)
     return std::nullopt;
   if (!any_)
     return std::nullopt;

@@ -181,7 +181,8 @@ void Preempting::observe(const Change& change) {
   } else if (job->state == JobState::kSuspended) {
     if (job->eviction)
       suspended_[id] = job;
-  } else if (!lives || (job->eviction->mode != PreemptMode::kSuspend && job->eviction->nodes.empty())) {
+  } else if ((!lives && !job->hangs) ||
+             (lives && job->eviction->mode != PreemptMode::kSuspend && job->eviction->nodes.empty())) {
     going_[id] = job;
   }
 }

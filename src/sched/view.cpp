@@ -36,7 +36,8 @@ Instant expected_end(const Job& job) {
   if (job.state == JobState::kCompleting)
     return job.hangs ? kNever : Instant{1};  // any moment
   if (job.state == JobState::kSuspended)
-    return all_gave_up(job) ? kNever : Instant{1};  // its cores any moment, as soon as its nodes confirm it
+    return all_gave_up(job) || job.hangs ? kNever
+                                         : Instant{1};  // its cores any moment, as soon as its nodes confirm it
   if (job.eviction && job.eviction->nodes.empty())
     return job.eviction->at;
   if (job.limit_end)
