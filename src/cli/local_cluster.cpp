@@ -189,6 +189,13 @@ std::optional<OwnProcess> own_node(const ClusterDir& dir, const std::string& nod
   return noted ? own_process(*noted, dir.id) : std::nullopt;
 }
 
+Result<void> check_has_ended(const ClusterDir& dir, const std::string& node) {
+  if (const auto noted = read_pid_file(dir.node_dir(node) + "/" + kInitPidFile))
+    if (const auto process = OwnProcess::prove(*noted, dir.id); !process && process.error().code == Errc::kTimeout)
+      return process.error();
+  return {};
+}
+
 std::optional<OwnProcess> own_process(const ProcessId& noted, const std::string& cluster_id) {
   auto process = OwnProcess::prove(noted, cluster_id);
   if (process)
@@ -348,6 +355,7 @@ class NodeStarts {
 
   Result<void> see_to(const std::string& name, std::uint32_t index) {
     TRY(see_to_unnoted(name));
+    TRY(check_has_ended(dir_, name));
     if (const auto running = own_node(dir_, name); running && !ends_at_its_gate(*running, name)) {
       running->signal(SIGHUP);  // an agent that keeps ending is tried again at once
       running_cables_.push_back({index, running->id().pid});

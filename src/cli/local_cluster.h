@@ -21,6 +21,8 @@ std::optional<ProcessId> node_process(const ClusterDir& dir, const std::string& 
 // nullopt: it is gone, or something else runs under its number, which is said on stderr.
 std::optional<OwnProcess> own_process(const ProcessId& noted, const std::string& cluster_id);
 std::optional<OwnProcess> own_node(const ClusterDir& dir, const std::string& node);
+// An error while its first process ends and something of the node does not: it is no other boot yet.
+Result<void> check_has_ended(const ClusterDir& dir, const std::string& node);
 pid_t agent_of(const ProcessId& node);  // 0 = not running just now
 
 // Says on stderr, once, what is waited for when the controller has not answered for two seconds.

@@ -59,9 +59,13 @@ Result<void> stop_unnoted_controller(const ClusterDir& dir) {
 
 Result<void> stop_nodes(const ClusterDir& dir, const std::vector<std::string>& names) {
   std::vector<OwnProcess> nodes;
-  for (const auto& name : names)
-    if (auto node = own_node(dir, name))
+  std::optional<Error> unending;
+  for (const auto& name : names) {
+    if (auto ended = check_has_ended(dir, name); !ended)
+      unending = ended.error();
+    else if (auto node = own_node(dir, name))
       nodes.push_back(std::move(*node));
+  }
   const std::size_t noted = nodes.size();
   for (auto& node : survivors(dir.id, kNodeName))
     if (std::none_of(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(noted),
@@ -71,6 +75,8 @@ Result<void> stop_nodes(const ClusterDir& dir, const std::vector<std::string>& n
   for (const auto& node : nodes)
     if (!end_and_tell(node, seconds(10), "a node"))
       return Error{Errc::kTimeout, format("node process {} does not end", node.id().pid), {}};
+  if (unending)
+    return *unending;
   return {};
 }
 

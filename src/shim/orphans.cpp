@@ -56,7 +56,9 @@ std::vector<pid_t> orphans_in(const Table& table, const std::set<pid_t>& shims, 
   for (const auto& [pid, facts] : table) {
     if (pid == self || shims.contains(pid))
       continue;
-    const bool adopted = facts.parent == self;
+    const bool adopted = facts.parent == self && !facts.zombie;
+    if (facts.parent == self && facts.zombie)
+      ::waitpid(pid, nullptr, WNOHANG);  // one that somebody traces stays, and harms nobody
     const bool passed_on = facts.parent == above && facts.started_us + kSlackUs >= since_us && !facts.zombie &&
                            may_be_ours(pid, of_node, service);
     if (adopted || passed_on)

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -58,6 +59,22 @@ void append_children(pid_t pid, std::vector<pid_t>& out) {
   });
 }
 
+// Letters of /proc/PID/stat. What waits in the kernel (D) does not run, and stops before it would again, once it is
+// told.
+constexpr const char *kDead = "ZXx", *kHalted = "TtZXx", *kCannotRun = "TtZXxD";
+
+bool some_thread_is_not(pid_t pid, const char* letters) {
+  bool found = false;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for_each_number(tasks.c_str(), [&](pid_t thread) {
+    const std::string text = read_small((tasks + "/" + std::to_string(thread) + "/stat").c_str());
+    const auto close = text.rfind(')');
+    if (close != text.npos && close + 2 < text.size())
+      found = found || std::strchr(letters, text[close + 2]) == nullptr;
+  });
+  return found;
+}
+
 bool read_stat(pid_t pid, ProcessFacts& stat) {
   const std::string text = read_small(("/proc/" + std::to_string(pid) + "/stat").c_str());
   const auto close = text.rfind(')');  // the name before it may hold anything
@@ -74,25 +91,9 @@ bool read_stat(pid_t pid, ProcessFacts& stat) {
     return false;
   stat.parent = parent;
   stat.session = session;
-  stat.zombie = state == 'Z' || state == 'X';
+  stat.zombie = (state == 'Z' || state == 'X') && !some_thread_is_not(pid, kDead);
   stat.started_us = static_cast<std::int64_t>(start_ticks) * (1'000'000 / ::sysconf(_SC_CLK_TCK));
   return true;
-}
-
-// Letters of /proc/PID/stat. What waits in the kernel (D) does not run, and stops before it would again, once it is
-// told.
-constexpr const char *kHalted = "TtZXx", *kCannotRun = "TtZXxD";
-
-bool some_thread_is_not(pid_t pid, const char* letters) {
-  bool found = false;
-  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
-  for_each_number(tasks.c_str(), [&](pid_t thread) {
-    const std::string text = read_small((tasks + "/" + std::to_string(thread) + "/stat").c_str());
-    const auto close = text.rfind(')');
-    if (close != text.npos && close + 2 < text.size())
-      found = found || std::strchr(letters, text[close + 2]) == nullptr;
-  });
-  return found;
 }
 
 }  // namespace
@@ -108,6 +109,11 @@ std::size_t signal_descendants(pid_t root, int signal) {
   std::size_t reached = 0;
   for (pid_t pid : descendants_of(root)) reached += ::kill(pid, signal) == 0;
   return reached;
+}
+
+bool any_lives_below(pid_t root) {
+  const std::vector<pid_t> found = descendants_of(root);
+  return !std::all_of(found.begin(), found.end(), is_dead);
 }
 
 bool stop_descendants(pid_t root, std::vector<pid_t>& seen) {

@@ -16,6 +16,8 @@ std::vector<pid_t> descendants_of(pid_t root);  // without root; parents before 
 // How many were reached. Signal 0 only counts.
 std::size_t signal_descendants(pid_t root, int signal);
 
+bool any_lives_below(pid_t root);
+
 // Sends SIGSTOP to those who have not stopped; true: nobody can, and nobody has come since the last look (seen, which
 // is replaced by who is there now).
 bool stop_descendants(pid_t root, std::vector<pid_t>& seen);
@@ -29,8 +31,10 @@ struct ProcessFacts {
   std::int64_t started_us = 0;  // boot clock, to a hundredth of a second
   bool zombie = false;
 };
-std::map<pid_t, ProcessFacts> all_processes();        // those that this process can see
-bool is_dead(pid_t pid);                              // gone, or waiting to be reaped: its children have other parents
+std::map<pid_t, ProcessFacts> all_processes();  // those that this process can see
+// Gone, or waiting to be reaped, which who traces it may put off for as long as he likes. Its children have other
+// parents.
+bool is_dead(pid_t pid);
 std::string read_proc_text(const std::string& path);  // "" if it is gone
 
 std::int64_t boot_clock_us();

@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/plain_file.h"
 #include "base/text.h"
@@ -119,6 +120,7 @@ class Shim {
   void obey(const std::string& line);
   void client_frame(StepClient& client, const Frame& frame);
   void reap();
+  void bury();
   void check_over();
   void signal_first(int signal);
   void stop(std::int64_t kill_wait_us, StopWhy why);
@@ -156,6 +158,7 @@ class Shim {
   bool paused_ = false;
   std::uint64_t pause_number_ = 0;         // of the last order to pause
   std::vector<pid_t> paused_seen_;         // at the last look
+  std::set<pid_t> dead_seen_;              // at the last look: tasks that are dead and were not waited for
   std::int64_t pause_at_us_ = kTimeNever;  // next look at who still runs
   std::int64_t launched_us_ = boot_clock_us();
   std::int64_t started_at_us_ = launched_us_ + kLaunchPatienceUs;  // told then at the latest
@@ -301,8 +304,7 @@ int Shim::fail(const std::string& why) {
   do {
     signal_descendants(::getpid(), SIGKILL);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
-    errno = 0;
-  } while (::waitpid(-1, nullptr, 0) > 0 || errno != ECHILD);
+  } while (any_lives_below(::getpid()) && ::usleep(1000) == 0);
   std::string lines(kShimHello);
   lines.append("failed ").append(why);
   std::replace(lines.begin() + static_cast<std::ptrdiff_t>(kShimHello.size()), lines.end(), '\n', ' ');
@@ -408,6 +410,7 @@ void Shim::turn() {
 std::int64_t Shim::act_on_timers(std::int64_t now_us) {
   if (now_us >= kill_at_us_) {
     signal_descendants(::getpid(), SIGKILL);
+    bury();
     kill_at_us_ = over_ ? kTimeNever : now_us + kLeftoverEveryUs;
   }
   if (now_us >= leftover_at_us_)
@@ -525,12 +528,28 @@ void Shim::reap() {
   check_over();
 }
 
+// A task that is dead and that we cannot wait for, since somebody traces it, has ended all the same. Seen twice, it is
+// none that we shall hear of in a moment.
+void Shim::bury() {
+  reap();
+  std::set<pid_t> dead;
+  for (auto& task : tasks_) {
+    if (!task->running() || !is_dead(task->pid()))
+      continue;
+    dead.insert(task->pid());
+    if (dead_seen_.contains(task->pid()))
+      task->exited(SIGKILL);
+  }
+  dead_seen_ = std::move(dead);
+  check_over();
+}
+
 // Ended only when no process of the step is left: that is what the controller takes as proof.
 void Shim::check_over() {
   leftover_at_us_ = kTimeNever;
   if (over_ || std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return !task->over(); }))
     return;
-  if (!children_gone_) {
+  if (!children_gone_ && any_lives_below(::getpid())) {
     kill_leftovers();
     leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
     return;

@@ -3,10 +3,22 @@ import os
 import time
 import unittest
 
-from cluster import Cluster, eventually
+from cluster import Cluster, eventually, running, send
 from stuck import StuckFolder
 
 KILL_WAIT_S, UNKILLABLE_AFTER_S = 1, 2
+
+
+# Follows the process of that command line, and never waits for it.
+TRACER = r"""
+import ctypes, os, time
+libc = ctypes.CDLL(None, use_errno=True)
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    if open(f"/proc/{pid}/cmdline", "rb").read() == b"sleep\x007654\x00":
+        assert libc.ptrace(0x4206, int(pid), None, None) == 0  # PTRACE_SEIZE
+        print("traces", flush=True)
+        time.sleep(600)
+"""
 
 
 class Unconfirmed(unittest.TestCase):
@@ -27,12 +39,14 @@ class Unconfirmed(unittest.TestCase):
 
     def setUp(self):
         self.stuck = self.folders.pop(self._testMethodName)
+        self.addCleanup(self.c.run, "scancel", "-u", "root")
         self.addCleanup(self.stuck.release)
 
-    def start(self, command, **spec):
+    def start(self, command, nodes=(), **spec):
         """A job on both GPUs of a node, which is told to end in a second."""
         body = {"spec": {"name": "j", "kill_wait_us": KILL_WAIT_S * 1_000_000, "work_dir": self.c.work,
-                         "groups": [{"launch": "script", "per_task": {"cores": 1, "devices": [{"count": 2}]}}], **spec},
+                         "groups": [{"launch": "script", "only_nodes": list(nodes),
+                                     "per_task": {"cores": 1, "devices": [{"count": 2}]}}], **spec},
                 "script": f"#!/bin/sh\n{command}\n"}
         return str(self.c.api("POST", "/v1/jobs", body)["job_id"])
 
@@ -102,6 +116,36 @@ class Unconfirmed(unittest.TestCase):
         self.c.ok("scontrol", "resume", job)
         self.c.wait(job)
         self.assertTrue(os.path.exists(mark))
+
+    def test_a_node_that_does_not_come_to_its_end_is_not_started_anew(self):
+        job, name = self.hang("; sleep 600")
+        waits = self.start("exec true", [name])
+        node = next(node for node in self.c.status()["nodes"] if node["name"] == name)
+        send(node["pid"])
+        for what in ("up", "up", "down", "up"):
+            tried = self.c.run("lockstep", what, "--dir", self.c.dir)
+            self.assertEqual(tried.returncode, 1, tried.stdout)
+            self.assertRegex(tried.stderr, rf"process {node['pid']} ends, and does not come to its end")
+        self.assertNotEqual(self.c.state(waits), "COMPLETED", "the devices are still held")
+        self.stuck.release()
+        eventually(lambda: not running(node["pid"]))
+        self.c.up()
+        self.c.ok("scancel", job)
+        self.assertEqual(self.c.wait(waits), "COMPLETED")
+
+    def test_who_traces_a_task_of_another_job_of_his_keeps_no_node(self):
+        tracer = os.path.join(self.c.work, "tracer.py")
+        with open(tracer, "w") as f:
+            f.write(TRACER)
+        job = self.start("exec sleep 7654")
+        eventually(lambda: self.c.state(job) == "RUNNING")
+        keeps = self.c.wrap(f"exec python3 {tracer}", "-w", self.c.show(job)["BatchHost"], "-o", "tracer.out")
+        said = os.path.join(self.c.work, "tracer.out")
+        eventually(lambda: os.path.exists(said) and os.path.getsize(said) > 0, what="it traces")
+        self.c.ok("scancel", job)
+        self.assertEqual(self.c.wait(job), "CANCELLED")
+        self.c.ok("scancel", keeps)
+        self.c.wait(keeps)
 
 
 if __name__ == "__main__":

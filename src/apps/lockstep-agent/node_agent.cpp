@@ -427,10 +427,14 @@ void NodeAgent::pump() {
         break;
       case kSignal: shims_->signal(order.key, order.signal, order.reach); break;
       case kStop:
-        log_line(LogLevel::kInfo, format("stop {} within {} s", work_text(order.key), order.kill_wait.seconds()));
+        if (stopping_.insert(order.key).second)  // what hangs is told again and again
+          log_line(LogLevel::kInfo, format("stop {} within {} s", work_text(order.key), order.kill_wait.seconds()));
         shims_->stop(order.key, order.kill_wait, order.why);
         break;
-      case kForget: shims_->forget(order.key); break;
+      case kForget:
+        stopping_.erase(order.key);
+        shims_->forget(order.key);
+        break;
       case kPause:
       case kResume: shims_->pause(order.key, order.what == kPause, order.number); break;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 
 #include "agent/broker.h"
 #include "agent/link.h"
@@ -63,6 +64,7 @@ class NodeAgent {
   std::unique_ptr<Shims> shims_;
   Splices splices_;
   AgentLogic logic_;
+  std::set<ShimKey> stopping_;  // their stop stands in the log
   Refusals refusals_;
   TicketGate gate_;
   Peers peers_;

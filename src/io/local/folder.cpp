@@ -301,10 +301,15 @@ std::string absolute_path(const std::string& path) {
   char cwd[PATH_MAX];
   if ((whole.empty() || whole[0] != '/') && ::getcwd(cwd, sizeof cwd))
     whole = std::string(cwd) + "/" + whole;
-  std::string out;  // ".." stays: behind a link it leads elsewhere than the words say
-  for (const auto& word : split(whole, '/'))
+  std::string out;
+  for (const auto& word : split(whole, '/')) {
     if (!word.empty() && word != ".")
       out += "/" + word;
+    // Behind a link ".." leads elsewhere than the words say, and what lies before it may go: the file system is asked.
+    char real[PATH_MAX];
+    if (word == ".." && ::realpath(out.c_str(), real))
+      out = std::string_view(real) == "/" ? "" : real;
+  }
   return out.empty() ? "/" : out;
 }
 

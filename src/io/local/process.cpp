@@ -141,6 +141,11 @@ Result<OwnProcess> OwnProcess::prove(const ProcessId& noted, const std::string& 
   // It may have ended while we looked.
   if (found != Whose::kOurs && !alive(noted))
     return not_found(format("process {} is gone", noted.pid));
+  if (found == Whose::kNotShown)
+    return Error{Errc::kTimeout,
+                 format("process {} ends, and does not come to its end: something of it waits for a disk or a device",
+                        noted.pid),
+                 {}};
   if (found != Whose::kOurs)
     return denied(format("process {} is none of this cluster's: it is left alone", noted.pid));
   return process;

@@ -36,7 +36,8 @@ inline constexpr const char* kClusterIdVariable = "LOCKSTEP_CLUSTER_ID";
 // us, and was given the cluster's id by whoever started it.
 class OwnProcess {
  public:
-  // kNotFound: it is gone. kDenied: something else runs under its number, which is none of our business.
+  // kNotFound: it is gone. kDenied: something else runs under its number, which is none of our business. kTimeout: it
+  // ends, and something of it, a process of a node whose first it is, does not.
   static Result<OwnProcess> prove(const ProcessId& noted, const std::string& cluster_id);
 
   OwnProcess(OwnProcess&& other) noexcept : id_(other.id_), fd_(std::exchange(other.fd_, -1)) {}
