@@ -75,6 +75,8 @@ Result<std::unique_ptr<ApiClient>> connect_and_tell(const std::string& socket) {
 }
 
 std::string no_cluster_text(const ClusterDir& dir) {
+  if (access(dir.file(kConfFile).c_str(), F_OK) != 0 && errno == EACCES)
+    return format("no permission to look into {}", dir.root);
   const std::string above = cluster_above(dir.root);
   return format("there is no cluster in {}{}", dir.root,
                 above.empty() ? "" : ", which is part of the cluster in " + above);

@@ -192,6 +192,8 @@ Result<JobShown> show_job(const ClientContext& context, const std::string& job) 
     return invalid(format("job {} is shown without its user", job));
   JobShown shown{
       cell(0), cell(1), cell(2), cell(3), cell(4), static_cast<std::uint32_t>(*uid), static_cast<std::uint32_t>(*gid)};
+  if (!shown.std_out.starts_with('/') && *uid != geteuid() && geteuid() != 0)
+    return denied(format("job {} is another user's: its output is shown to that user and to administrators", job));
   if (cell(5) != "1" || !shown.std_out.starts_with('/'))
     return invalid(format("job {} has no script whose output lies in a file: its client shows it", job));
   return shown;

@@ -60,7 +60,8 @@ void print_ends(const ClusterStatus& s) {
 }
 
 std::string no_cluster_advice(const ClusterDir& dir) {
-  const bool is_place_for_one = cluster_above(dir.root).empty();
+  const bool is_place_for_one =
+      cluster_above(dir.root).empty() && (access(dir.root.c_str(), F_OK) == 0 || errno != EACCES);
   return no_cluster_text(dir) + (is_place_for_one ? "; start one with: lockstep up --dir " + dir.root : "");
 }
 

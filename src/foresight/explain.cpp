@@ -9,6 +9,7 @@
 #include "foresight/suggest.h"
 #include "rules/awaited.h"
 #include "views/reasons.h"
+#include "views/selectors.h"
 
 namespace lockstep {
 
@@ -218,6 +219,13 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
   out.user = user_name(tables, *job);
   out.state = state_word(job->state);
   out.expected = copy.foresee(id);
+  if (is_pausing(*job))
+    out.state = "being suspended";
+  if (job->array && job->array->waiting.empty()) {
+    out.because = format("All its elements have started. Ask for one of them, such as {}_{}.", id.value,
+                         job->array->asked.empty() ? 0 : job->array->asked.front());
+    return out;
+  }
   if (job->state != JobState::kPending || out.expected.started) {
     const bool now = out.expected.started && tables.job(id)->state == JobState::kPending;
     if (now)

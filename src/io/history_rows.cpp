@@ -126,6 +126,8 @@ bool ended_with_its_job(const Step& step, const Tables& tables) {
   const Job* job = tables.job(step.job);
   if (!job || job->attempt != step.attempt || step.exit.signal == 0 || !job->ended || step.ended < job->ended)
     return false;
+  if (job->state == JobState::kPending || job->requeue_after)
+    return true;
   switch (job->state == JobState::kCompleting ? job->ending : job->state) {
     case JobState::kCancelled:
     case JobState::kTimeout:

@@ -404,6 +404,40 @@ class Commands(unittest.TestCase):
             self.assertIn((int(there) - int(here)) % 24, (9, 10))
         self.c.ok("scontrol", "delete", "reservation=kept")
 
+    def test_partitions_and_nodes_are_named_as_in_slurm(self):
+        self.c.ok("scontrol", "create", "partition=spare", "nodes=n1")
+        for verb, nodes in (("update", "n9"), ("create", "n[1,9]")):
+            refused = self.c.run("scontrol", verb, f"partition={'spare' if verb == 'update' else 'other'}", f"nodes={nodes}")
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("Invalid node name specified: n9", refused.stderr)
+        self.assertIn(" Nodes=n1 ", self.c.ok("scontrol", "-o", "show", "partition", "spare"))
+        self.c.ok("scontrol", "delete", "partition=spare")
+        self.assertNotIn("spare", self.c.ok("scontrol", "-o", "show", "partitions"))
+        self.c.ok("scontrol", "update", "nodename=ALL", "state=drain", "reason=all")
+        self.assertEqual(self.c.ok("sinfo", "-h", "-o", "%D %t").split(), ["2", "drain"])
+        self.c.ok("scontrol", "update", "nodename=ALL", "state=resume")
+        self.assertEqual(self.c.ok("sinfo", "-h", "-o", "%D %t").split(), ["2", "idle"])
+
+    def test_steps_of_a_requeued_run_are_cancelled(self):
+        job = self.c.wrap("srun sleep 60")
+        eventually(lambda: self.c.run("squeue", "-hs", "-j", job).stdout.count(f"{job}.0"))
+        self.c.ok("scontrol", "requeue", job)
+        eventually(lambda: f"{job}.0|CANCELLED" in self.c.run("sacct", "-nPDj", job, "-o", "JobID,State").stdout, 20)
+        self.c.ok("scancel", job)
+
+    def test_an_array_that_has_started_is_not_said_to_wait(self):
+        job = self.c.wrap("sleep 60", "--array=3-4")
+        self.c.wait(f"{job}_4", ("RUNNING",))
+        self.assertIn(f"All its elements have started. Ask for one of them, such as {job}_3.", self.c.ok("lockstep", "explain", job))
+        self.c.ok("scancel", job)
+
+    def test_output_of_others_is_not_said_to_be_none(self):
+        job = self.c.wrap("true", "-H")
+        refused = self.c.run("lockstep", "logs", job, user=1001)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("another user's", refused.stderr)
+        self.c.ok("scancel", job)
+
     def test_widths_are_those_of_a_terminal(self):
         job = self.c.wrap("true", "-H", "-J", "größe訓練")
         self.assertEqual(self.c.ok("squeue", "-h", "-j", job, "-o", "%.5j|%7j|%.12j|"), "größe|größe訓|   größe訓練|\n")

@@ -91,6 +91,30 @@ class Local(unittest.TestCase):
                           f"`lockstep up --dir {c.dir}`", away.stdout)
             self.assertEqual(away.stdout.count("notice"), 1, away.stdout)
 
+    def test_a_directory_is_known_by_its_own_name(self):
+        c = Cluster(nodes=0)
+        way = os.path.join(c.home, "way")
+        os.mkdir(way)
+        try:
+            c.ok("lockstep", "up", "--dir", "../cluster", cwd=way, timeout=120)
+            os.rmdir(way)
+            self.assertEqual(c.wait(c.wrap("true")), "COMPLETED")
+            c.kill_controller(hold=False)
+            eventually(c.answers)
+        finally:
+            c.down()
+
+    def test_status_for_who_may_not_look(self):
+        c = Cluster(nodes=0)
+        inner = os.path.join(c.home, "closed")
+        os.mkdir(inner, 0o700)
+        try:
+            said = c.run("lockstep", "status", "--dir", os.path.join(inner, "cluster"), user=1001)
+            self.assertIn(f"no permission to look into {inner}/cluster", said.stderr)
+            self.assertNotIn("lockstep up", said.stderr)
+        finally:
+            c.down()
+
     def test_not_root(self):
         c = Cluster(nodes=2, gpus="8xh100")
         try:

@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -129,6 +130,24 @@ Result<Partition> stored_partition(Query& query, const std::string& name) {
   return not_found("Invalid partition name specified");
 }
 
+Result<std::vector<std::string>> all_nodes(Query& query) {
+  const std::string page = TRY(query.get("/slurm/v1/sinfo", {{"columns", "nodelist"}, {"each_node", "1"}}));
+  std::vector<std::string> names = split_words(page);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+// A name that is nobody's empties a partition.
+Result<void> check_known(Query& query, const std::vector<std::string>& names) {
+  const std::vector<std::string> known = TRY(all_nodes(query));
+  for (const std::string& list : names)
+    for (const std::string& name : TRY(expand_hostlist(list)))
+      if (lower(name) != "all" && !std::binary_search(known.begin(), known.end(), name))
+        return invalid(format("Invalid node name specified: {}", name), "nodes");
+  return {};
+}
+
 Result<void> put_partition(Query& query, const std::vector<Pair>& pairs, bool create) {
   Partition partition;
   partition.meta.name = pairs[0].second;
@@ -136,14 +155,18 @@ Result<void> put_partition(Query& query, const std::vector<Pair>& pairs, bool cr
     partition = TRY(stored_partition(query, pairs[0].second));
   else if (stored_partition(query, pairs[0].second).ok())
     return conflict(format("Partition {} already exists", pairs[0].second));
+  const auto before = partition.nodes;
   for (std::size_t i = 1; i < pairs.size(); ++i) TRY(set_partition_key(partition, pairs[i]));
+  if (partition.nodes != before)
+    TRY(check_known(query, partition.nodes));
   TRY(query.set("PUT", "/v1/partitions/" + url_escaped(partition.meta.name), encode_partition(partition)));
   return {};
 }
 
 Result<void> update_nodes(Query& query, const std::vector<Pair>& pairs) {
   const NodeChange change = TRY(node_change(pairs));
-  for (const std::string& name : TRY(expand_hostlist(pairs[0].second))) {
+  const bool all = lower(pairs[0].second) == "all";
+  for (const std::string& name : TRY(all ? all_nodes(query) : expand_hostlist(pairs[0].second))) {
     UpdateNode update = change.update;
     update.name = name;
     TRY(query.set("POST", "/v1/nodes/" + url_escaped(name), encode(update)));
@@ -354,8 +377,9 @@ int scontrol_create(const ScontrolSession& session, const Words& words) {
 
 int scontrol_delete(const ScontrolSession& session, const Words& words) {
   const auto run = [&]() -> Result<void> {
-    const std::vector<Pair> pairs = TRY(pairs_of(words));
-    if (pairs.size() != 1 || (pairs[0].first != "partitionname" && pairs[0].first != "nodename"))
+    std::vector<Pair> pairs = TRY(pairs_of(words));
+    const std::string what = TRY(put_entity_first(pairs));
+    if (pairs.size() != 1 || (what != "partitionname" && what != "nodename"))
       return Error{Errc::kUnsupported, "only partitions and nodes can be deleted: delete PartitionName=NAME", {}};
     Query query(session.context);
     TRY(query.send("DELETE",
