@@ -425,6 +425,28 @@ TEST(Explain, AQueueBehindDoesNotChangeTheAnswer) {
   }
 }
 
+// Two other nodes of the class are free: their number says nothing of the one that is named.
+TEST(Explain, ANamedNodeIsAwaitedAndNotItsClass) {
+  for (const Duration limit : {kForever, hours(5)}) {
+    ExplainScene scene(3);
+    JobSpec on_third = World::batch(1, 8);
+    on_third.groups = [&] {
+      std::vector<GroupSpec> groups = on_third.groups.get();
+      groups[0].only_nodes = {"n3"};
+      return groups;
+    }();
+    scene.submit(on_third, limit);
+    scene.plan();
+    scene.submit(World::batch(3, 8), hours(1));
+    const JobId second = scene.submit(on_third, hours(1));
+    const Foreseen expected = scene.explain(second).expected;
+    if (limit >= kForever)
+      EXPECT_FALSE(expected.start) << expected.start.us;
+    else
+      EXPECT_GE(expected.start.us, (scene.world.now + limit).us);
+  }
+}
+
 TEST(Explain, ArraysAndRunningJobs) {
   ExplainScene scene(2);
   JobSpec spec = World::batch(1, 8);

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "rules/fit.h"
 #include "rules/tres.h"
 #include "sched/fetch.h"
 
@@ -56,6 +57,7 @@ void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
   close_classes(view);
   if (view.admission().counts())
     count_running(view);
+  named_.clear();
   heads_.clear();
   for (const Shadow& shadow : shadows.all())
     heads_.push_back({shadow.key.job, shadow.partition, minute_after(shadow.at)});
@@ -90,9 +92,10 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
     const Head* head = head_of(slot);
     slot.promised_min = 0;
     static const Bounds kNone;
-    const bool bounded =
-        view.admission().bounded() && brief.kind != ShapeBrief::Kind::kNever &&
-        (!brief.plain || brief.barred || draws || view.admission().bars_all() || view.admission().reserves());
+    const bool bounded = brief.kind != ShapeBrief::Kind::kNever &&
+                         (brief.names_nodes ||
+                          (view.admission().bounded() && (!brief.plain || brief.barred || draws ||
+                                                          view.admission().bars_all() || view.admission().reserves())));
     used += bounded;
     const Bounds& bounds = bounded ? bounds_of(view, slot.shape) : kNone;
     if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.never &&
@@ -265,6 +268,8 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
     if (bar->until)
       out.from_min = minute_after(admission.of_wall(bar->until));
   }
+  if (view.briefs()[number].names_nodes)
+    await_named(view, spec, out);
   if (out.spec != shape.spec || out.rules != rules_ || out.partition != way->partition) {
     out.spec = shape.spec;
     out.rules = rules_;
@@ -292,6 +297,34 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
           out.closed.emplace_back(need.cls, &columns);
       }
   return out;
+}
+
+// Counts over classes do not tell which nodes have room: those that it must have, have none before what runs there
+// ends. Who else waits for them is not foreseen.
+void Forecast::await_named(PlannerView& view, const JobSpec& spec, Bounds& out) {
+  if (named_.empty())
+    for (const NodeSlot& slot : view.nodes())
+      if (slot.node)
+        named_.emplace(slot.node->meta.name, &slot);
+  for (const GroupSpec& group : spec.groups)
+    for (const std::string& name : group.only_nodes) {
+      const auto found = named_.find(name);
+      if (found == named_.end())
+        continue;
+      const NodeSlot& slot = *found->second;
+      NodeLoad load = slot.load;
+      std::vector<const Holder*> by_end;
+      for (const Holder& holder : slot.holders) by_end.push_back(&holder);
+      std::sort(by_end.begin(), by_end.end(), [](const Holder* a, const Holder* b) { return a->end < b->end; });
+      Instant room;
+      for (auto next = by_end.begin(); next != by_end.end() && tasks_that_fit(*slot.node, load, group) == 0; ++next) {
+        give_back(load, *(*next)->grant);
+        room = (*next)->end;
+      }
+      out.never = out.never || room >= kNever;
+      if (room < kNever)
+        out.from_min = std::max(out.from_min, minute_after(room));
+    }
 }
 
 Column Forecast::closed_until(const Bounds& bounds, ClassNo cls, Column from, Column to) const {

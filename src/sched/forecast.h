@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -72,6 +73,7 @@ class Forecast {
   void make_parts(PlannerView& view, const JobSpec& spec, const Way& way, Bounds& out);
   const Closed& closed_to(PlannerView& view, const JobSpec& spec, ClassNo cls);
   void close_classes(PlannerView& view);
+  void await_named(PlannerView& view, const JobSpec& spec, Bounds& out);
   // The end of the last span that overlaps [from, to); `from` if none does.
   Column closed_until(const Bounds& bounds, ClassNo cls, Column from, Column to) const;
   // Calendar::earliest(), and not while the class is closed.
@@ -96,6 +98,7 @@ class Forecast {
   std::map<std::tuple<ClassNo, std::string, UserId, std::string, std::string>, Closed> closed_;
   std::uint64_t rules_ = 0;  // of the view, for which scalars_ has pools
   std::map<std::tuple<std::string, std::string, UserId, std::string>, std::vector<Held>> held_;  // of those pools
+  std::map<std::string_view, const NodeSlot*> named_;  // all nodes, as of begun_; empty: nobody asked
   std::vector<Head> heads_;
   bool running_ = false;
   bool deep_waits_ = false;  // what lies behind the near part is not gone through yet

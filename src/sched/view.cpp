@@ -129,6 +129,8 @@ std::uint32_t PlannerView::shape_of(const Ref<JobSpec>& spec) {
   shapes_[index].spec = spec;
   shapes_[index].hash = hash;
   briefs_[index].plain = spec->licenses.empty() && spec->reservation.empty();
+  briefs_[index].names_nodes = std::any_of(spec->groups.begin(), spec->groups.end(),
+                                           [](const Placement& group) { return !group.only_nodes.empty(); });
   shape_index_.emplace(hash, index);
   return index;
 }

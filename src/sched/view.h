@@ -122,6 +122,7 @@ struct ShapeBrief {
   static constexpr std::size_t kNeeds = 4;
   bool alone[kNeeds] = {};   // the class is large enough for the whole gang
   bool plain = false;        // names neither a licence nor a reservation
+  bool names_nodes = false;  // that it must have
   bool barred = false;       // as Shape::barred says
   std::uint32_t jobs = 0;    // queued
   std::uint64_t judged = 0;  // view.generation for which the rest holds
