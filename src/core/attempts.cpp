@@ -127,9 +127,10 @@ bool sweep(Txn& txn, JobId id, NodeId node) {
 // A running job, or one that ends before it was seen running, has started by now.
 void mark_running(Txn& txn, Job& job, Instant at) {
   job.state = JobState::kRunning;
-  job.started = at;
+  if (!job.started)
+    job.started = at;
   const Duration limit = limit_of(*job.spec, txn.tables().partition(job.allocation->partition), txn.settings());
-  job.limit_end = limit >= kForever ? kNever : at + limit;
+  job.limit_end = limit >= kForever ? kNever : job.started + limit;
 }
 
 void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
@@ -147,6 +148,9 @@ void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
   const bool all = seats.assigned() == up.size();
   if (all && (job.state == JobState::kStarting || job.state == JobState::kRunning) && !job.eviction)
     job.confirm_by = {};
+  // Steps of an interactive job run where its attempt has started, so its time counts from the first of its nodes on.
+  if (job.state == JobState::kStarting && job.spec->groups.front().launch == Launch::kNothing && !job.started)
+    job.started = at;
   const bool runs_now =
       job.state == JobState::kStarting && (runs_script(*job.spec) ? job.members[0] != MemberState::kAssigned : all);
   if (runs_now) {
@@ -297,9 +301,10 @@ void end_attempt(Txn& txn, Job job, const Ending& ending) {
     finish_attempt(txn, now_there->id);
 }
 
-void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit) {
+void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit,
+                  bool never_ran) {
   Ending ending{.state = state, .reason = reason};
-  if (may_requeue(*job.spec) && !mutant(Mutant::kNoRequeue)) {
+  if ((never_ran || may_requeue(*job.spec)) && !mutant(Mutant::kNoRequeue)) {
     ending.requeue = true;
     if (job.restarts >= txn.settings().requeues_max)
       ending.hold = hold_at_limit;
@@ -307,7 +312,7 @@ void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& r
   end_attempt(txn, job, ending);
 }
 
-void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why) {
+void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why, bool says_so) {
   if (job.state == JobState::kCompleting)
     return;
   const Ref<Node> where = txn.node(node);
@@ -317,7 +322,10 @@ void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why
     leave_node(txn, job, node);  // its answer says that nothing lives there
     return;
   }
-  fail_attempt(txn, job, JobState::kFailed, "JobLaunchFailure", Hold::kLaunchFailed);
+  // Of a script that could not be started nothing has run: whether it may run again is no question.
+  const bool never_ran = says_so && job.state == JobState::kStarting && runs_script(*job.spec) &&
+                         job.allocation->grants.front().node == node;
+  fail_attempt(txn, job, JobState::kFailed, "JobLaunchFailure", Hold::kLaunchFailed, never_ran);
 }
 
 void member_lost(Txn& txn, JobId id, NodeId node, const std::string& reason) {
@@ -409,7 +417,7 @@ Result<void> agent_report(Txn& txn, const AgentReport& report) {
     const Node& node;
     Instant at;
     void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id, at); }
-    void operator()(const LaunchFailed& r) const { launch_failed(txn, job, node.id, r.why); }
+    void operator()(const LaunchFailed& r) const { launch_failed(txn, job, node.id, r.why, true); }
     void operator()(const ScriptEnded& r) const { script_ended(txn, job, node.id, r, at); }
     void operator()(const MemberStopped& r) const {
       if (r.refused && starts_above(txn, job, node.id))

@@ -31,10 +31,12 @@ struct Ending {
 // The job (starting, running or suspended) becomes kCompleting; its nodes are told to stop, and where nothing is left
 // to stop it ends at once. job.exit is taken as it stands.
 void end_attempt(Txn& txn, Job job, const Ending& ending);
-// A node has not started its part.
-void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why);
+// A node has not started its part. says_so: by its own word.
+void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why, bool says_so);
 // The same for a failure the job is not to blame for: requeued if it may be, else it ends in `state`.
-void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit);
+// never_ran: nothing of the attempt did, so that it may be requeued whatever the user said of that.
+void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit,
+                  bool never_ran = false);
 
 // Asks the nodes that still hold something of the attempt to stop it.
 void send_stops(Txn& txn, const Job& job, Duration kill_wait);

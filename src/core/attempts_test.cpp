@@ -31,6 +31,46 @@ TEST(Attempts, FirstMemberIsEnoughForAScript) {
   EXPECT_EQ(w.state_of(job), JobState::kRunning);
 }
 
+TEST(Attempts, AScriptThatCouldNotBeStartedHasNotRun) {
+  World w(1);
+  JobSpec spec = World::batch();
+  spec.requeue = false;
+  const JobId job = w.submit(spec);
+  w.start_what_fits();
+  (void)w.report(1, job, LaunchFailed{"no process"});
+  EXPECT_EQ(w.state_of(job), JobState::kCompleting);
+  EXPECT_TRUE(w.job(job).requeue_after) << "whatever its user said of running again";
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kPending);
+  w.pass(minutes(5));
+  w.settle();
+  ASSERT_EQ(w.state_of(job), JobState::kRunning);
+  (void)w.report(1, job, LaunchFailed{"late"});
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kFailed);
+}
+
+TEST(Attempts, AnInteractiveJobIsChargedFromItsFirstNodeOn) {
+  World w(2);
+  JobSpec spec = World::batch(2);
+  spec.script.clear();
+  spec.groups = [&] {
+    std::vector<GroupSpec> groups = spec.groups.get();
+    groups[0].launch = Launch::kNothing;
+    return groups;
+  }();
+  spec.time_limit = hours(1);
+  const JobId job = w.submit(spec);
+  w.start_what_fits();
+  (void)w.report(1, job, AttemptStarted{});
+  const Instant first = w.now;
+  w.wait(seconds(30));
+  (void)w.report(2, job, AttemptStarted{});
+  ASSERT_EQ(w.state_of(job), JobState::kRunning);
+  EXPECT_EQ(w.job(job).started, first);
+  EXPECT_EQ(w.job(job).limit_end, first + hours(1));
+}
+
 TEST(Attempts, InteractiveJobWaitsForEveryMember) {
   World w(2);
   const JobId job = w.submit(World::interactive(2));

@@ -139,7 +139,7 @@ void give_up_starts(Txn& txn, JobId id, const std::vector<NodeId>& late) {
     const Ref<Job> job = txn.job(id);
     if (job->state == JobState::kCompleting || txn.tired())
       return;
-    launch_failed(txn, *job, node, why);
+    launch_failed(txn, *job, node, why, false);
   }
 }
 

@@ -93,6 +93,15 @@ class Judge(unittest.TestCase):
         self.ledger.faults.append(Fault("lose node", "n1", T0 + 1, T0 + 5, note="lost"))
         self.assertEqual(self.found(), [])
 
+    def test_a_limit_that_passed_after_an_end_that_died_with_its_node(self):
+        job = self.job(end=52, state="TIMEOUT", elapsed=63, options=["-t", "1"])
+        self.assertIn("code", self.found())
+        self.ledger.findings.clear()
+        self.ledger.faults.append(Fault("lose node", "n1", T0 + 60, T0 + 70, note="lost"))
+        self.assertNotIn("code", self.found())
+        job.options = ["-t", "2"]
+        self.assertIn("code", self.found(), "that limit had not passed")
+
     def test_begun_twice(self):
         self.job()
         self.trace("a", f"S 0 b.0 n2 {T0 + 1} 1 - -")

@@ -142,6 +142,9 @@ class Verdict:
             over = begin - NEAR_S < fault.begin < (row.end or 0) + NEAR_S
             if fault.kind == "lose node" and fault.note == "lost" and over and fault.node in nodes:
                 why["node"] = "NODE_FAIL"
+                if "-t" in job.options and row.elapsed >= 60 * int(job.options[job.options.index("-t") + 1]):
+                    # It died with its word on an earlier end.
+                    why["late"] = "TIMEOUT"
             if fault.kind == "kill shim" and row_ids(row, final) & set(fault.jobs):
                 why["shim"] = "FAILED"
         return why

@@ -99,6 +99,18 @@ namespace {
 // One that just ends, or has not yet begun with its program, shows nothing of these.
 enum class Whose : unsigned char { kOurs, kAnothers, kNotShown };
 
+// PF_EXITING of include/linux/sched.h, in the flags of /proc/PID/stat: it has left its program, and is not a zombie
+// yet.
+bool is_exiting(pid_t pid) {
+  constexpr std::uint64_t kExiting = 4;
+  const auto stat = read_file(format("/proc/{}/stat", pid));
+  const auto close = stat ? stat->rfind(')') : std::string::npos;
+  if (close == std::string::npos)
+    return false;
+  const auto fields = split_words(std::string_view(*stat).substr(close + 1));
+  return fields.size() > 6 && (parse_uint(fields[6]).value_or(0) & kExiting) != 0;
+}
+
 // Ours runs one of our programs, as us, and was told this id by whoever started it.
 Whose whose(pid_t pid, const std::string& cluster_id) {
   struct stat owner {};
@@ -141,7 +153,7 @@ Result<OwnProcess> OwnProcess::prove(const ProcessId& noted, const std::string& 
   // It may have ended while we looked.
   if (found != Whose::kOurs && !alive(noted))
     return not_found(format("process {} is gone", noted.pid));
-  if (found == Whose::kNotShown)
+  if (found == Whose::kNotShown && is_exiting(noted.pid))
     return Error{Errc::kTimeout,
                  format("process {} ends, and does not come to its end: something of it waits for a disk or a device",
                         noted.pid),

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <memory>
+
 #include "base/text.h"
 #include "frontends/slurm/client/allocate.h"
 #include "frontends/slurm/client/context.h"
@@ -28,8 +31,9 @@ Result<Variables> exported_with_limits(const OptionSet& options, bool new_job) {
   return variables;
 }
 
-constexpr std::int64_t kBusyMs = 1000;     // a step that waits longer for resources says so
-constexpr Duration kParting = seconds(3);  // for a controller that may be silent, when one leaves
+constexpr std::int64_t kBusyMs = 1000;         // a step that waits longer for resources says so
+constexpr useconds_t kFullDiskUs = 1'000'000;  // between two tries to make a step while the controller's disk is full
+constexpr Duration kParting = seconds(3);      // for a controller that may be silent, when one leaves
 
 struct Files {
   StepFile out, err, in;
@@ -292,17 +296,25 @@ Result<void> Srun::place_by_hostfile() {
 
 // The step's record once it runs. Nothing: it was interrupted or refused, which has been said.
 std::optional<Ref<Step>> Srun::create(const StepRequest& request) {
-  Pending<Result<Ref<Step>>> created([&context = context_, request] {
-    Api own(context);
-    return own.create_step(request);
+  // A controller whose disk is full takes steps again in a moment, or when somebody has made room.
+  const auto full = std::make_shared<std::atomic<bool>>(false);
+  Pending<Result<Ref<Step>>> created([&context = context_, request, full] {
+    for (;; ::usleep(kFullDiskUs)) {
+      Api own(context);
+      auto step = own.create_step(request);
+      const bool waits = !step && (step.error().field == "disk" || step.error().field == "read-only");
+      if (!waits || request.spec.immediate)
+        return step;
+      full->store(true);
+    }
   });
   const std::int64_t asked_ms = monotonic_ms();
   bool announced = false;
   for (;;) {
     const std::int64_t waited = monotonic_ms() - asked_ms;
     if (!announced && waited >= kBusyMs) {
-      voice_.info(
-          format("Job {} step creation temporarily disabled, retrying (Requested nodes are busy)", request.job.value));
+      voice_.info(format("Job {} step creation temporarily disabled, retrying ({})", request.job.value,
+                         full->load() ? "the disk under the controller is full" : "Requested nodes are busy"));
       announced = true;
     }
     ::pollfd waits[] = {{created.fd(), POLLIN, 0}, {signals_->fd(), POLLIN, 0}};
