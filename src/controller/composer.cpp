@@ -199,9 +199,9 @@ struct Compose {
     for (const auto& [name, value] : group.env) set(out.process.env, name, value);
     // Tasks of one grant share it in equal parts, in the order of their index.
     std::uint32_t position = 0;
-    for (const auto& other : tables.tasks_of(job.id))
-      if (other->group == task.group && other->grant == task.grant && other->index < task.index)
-        ++position;
+    for (auto other = tables.tasks.lower_bound({job.id, task.group, 0});
+         other != tables.tasks.end() && other->first < TaskKey{job.id, task.group, task.index}; ++other)
+      position += other->second->grant == task.grant;
     const std::uint32_t parts = std::max(1u, grant.tasks);
     out.cores = share(grant.cores, position, parts);
     out.devices = share(grant.devices, position, parts) | share(grant.visible().minus(grant.devices), position, parts);

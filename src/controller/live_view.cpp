@@ -60,14 +60,10 @@ void LiveView::bring_forward(const Change& change) {
   if (!record)
     return;
   const Job& job = **record;
-  const auto held = held_.find(job.id);
-  const bool was_ending = held != held_.end() && held->second.ending_since;
-  const Instant ending_since = job.state != JobState::kCompleting ? Instant{}
-                               : was_ending                       ? held->second.ending_since
-                                                                  : now_;
-  release(job.id);
-  if (!change.removed && job.allocation)
-    take(job, ending_since);
+  if (change.removed || !job.allocation)
+    release(job.id);
+  else
+    hold(*record);
   if (change.removed || job.state != JobState::kPending)
     notes_.erase(job.id);
   if (!job.array_job)
@@ -103,37 +99,58 @@ std::set<JobId> LiveView::apply(const std::vector<Change>& changes, Instant at) 
   return touched;
 }
 
-void LiveView::take(const Job& job, Instant ending_since) {
-  Held& held = held_[job.id];
-  held.ending_since = ending_since;
-  for (std::size_t i = 0; i < job.allocation->grants.size(); ++i) {
-    if (i < job.members.size() && job.members[i] == MemberState::kStopped)
-      continue;  // given back already
-    const Grant& g = job.allocation->grants[i];
-    NodeUse& use = use_[g.node];
-    use.cores = use.cores | g.cores;
-    use.devices = use.devices | g.devices;
-    use.memory_mb += g.memory_mb;
-    ++use.grants;
-    held.grants.push_back(g);
-    ++jobs_on_[g.node][job.id];
+namespace {
+bool holds_grant(const Job& job, std::size_t grant) {
+  return grant >= job.members.size() || job.members[grant] != MemberState::kStopped;
+}
+}  // namespace
+
+// A report of one node changes a letter of the job's record: the other grants are not looked at.
+void LiveView::hold(const Ref<Job>& job) {
+  const auto known = held_.find(job->id);
+  const Instant ending_since = known != held_.end() ? known->second.ending_since : Instant{};
+  if (known != held_.end() && known->second.job->allocation != job->allocation)
+    release(job->id);
+  Held& held = held_[job->id];
+  const Ref<Job> before = std::exchange(held.job, job);
+  held.ending_since = job->state != JobState::kCompleting ? Instant{} : ending_since ? ending_since : now_;
+  for (std::size_t i = 0; i < job->allocation->grants.size(); ++i) {
+    const bool was = before && holds_grant(*before, i), is = holds_grant(*job, i);
+    if (is && !was)
+      take(job->id, job->allocation->grants[i]);
+    else if (was && !is)
+      give_back(job->id, job->allocation->grants[i]);
   }
 }
 
-void LiveView::release(JobId job) {
-  const auto it = held_.find(job);
+void LiveView::take(JobId job, const Grant& grant) {
+  NodeUse& use = use_[grant.node];
+  use.cores = use.cores | grant.cores;
+  use.devices = use.devices | grant.devices;
+  use.memory_mb += grant.memory_mb;
+  ++use.grants;
+  ++jobs_on_[grant.node][job];
+}
+
+void LiveView::give_back(JobId job, const Grant& grant) {
+  NodeUse& use = use_[grant.node];
+  use.cores = use.cores.minus(grant.cores);
+  use.devices = use.devices.minus(grant.devices);
+  use.memory_mb -= grant.memory_mb;
+  --use.grants;
+  auto& there = jobs_on_[grant.node];
+  if (--there[job] == 0)
+    there.erase(job);
+}
+
+void LiveView::release(JobId id) {
+  const auto it = held_.find(id);
   if (it == held_.end())
     return;
-  for (const Grant& g : it->second.grants) {
-    NodeUse& use = use_[g.node];
-    auto& there = jobs_on_[g.node];
-    if (--there[job] == 0)
-      there.erase(job);
-    use.cores = use.cores.minus(g.cores);
-    use.devices = use.devices.minus(g.devices);
-    use.memory_mb -= g.memory_mb;
-    --use.grants;
-  }
+  const Job& job = *it->second.job;
+  for (std::size_t i = 0; i < job.allocation->grants.size(); ++i)
+    if (holds_grant(job, i))
+      give_back(id, job.allocation->grants[i]);
   held_.erase(it);
 }
 

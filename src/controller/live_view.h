@@ -60,9 +60,11 @@ class LiveView {
  private:
   void bring_forward(const Change& change);
   void put_notes();
-  void take(const Job& job, Instant ending_since);
-  void count_work(const Job* before, const Job* after);
+  void hold(const Ref<Job>& job);
+  void take(JobId job, const Grant& grant);
+  void give_back(JobId job, const Grant& grant);
   void release(JobId job);
+  void count_work(const Job* before, const Job* after);
 
   void count(const Job& job, int sign);
 
@@ -75,7 +77,7 @@ class LiveView {
   std::deque<std::pair<Seq, std::vector<PlanNote>>> early_;  // of changes that are still to come, in their order
   std::map<NodeId, NodeUse> use_;
   struct Held {
-    std::vector<Grant> grants;
+    Ref<Job> job;          // as it was counted: all its grants but those of members that have stopped
     Instant ending_since;  // 0 = it is not told to end
   };
   std::map<JobId, Held> held_;

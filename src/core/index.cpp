@@ -331,6 +331,12 @@ void ClusterState::Inner::index(const Task* before, const Task* after) {
     timers.erase(timer(*before));
   if (after && after->retry_at)
     timers.insert(timer(*after));
+  if (!before || !after || before->grant != after->grant) {
+    if (before && before->grant != kNoGrant)
+      remove_from(tasks_in, std::pair{before->job, before->grant}, TaskKey{before->job, before->group, before->index});
+    if (after && after->grant != kNoGrant)
+      add_to(tasks_in, std::pair{after->job, after->grant}, TaskKey{after->job, after->group, after->index});
+  }
   const auto open = [this](const Task* t) {
     return t && t->state != TaskState::kEnded && !tables.job(t->job)->spec->groups[t->group].endless;
   };
@@ -417,6 +423,7 @@ void ClusterState::Inner::rebuild() {
   live_steps.clear();
   waiting_steps.clear();
   open_tasks.clear();
+  tasks_in.clear();
   owned_jobs.clear();
   owned_objects.clear();
   by_calendar.clear();

@@ -110,7 +110,8 @@ struct ClusterState::Inner {
   std::map<JobId, std::set<StepNo>> live_steps;                  // steps that have not ended
   std::map<JobId, std::set<StepNo>> waiting_steps;               // of these, those that have not started
   std::map<JobId, std::uint32_t> open_tasks;  // tasks that have not ended, of groups that can; none zero
-  std::map<Uid, std::set<JobId>> owned_jobs;  // by the uid of their controlling owner
+  std::map<std::pair<JobId, std::uint32_t>, std::set<TaskKey>> tasks_in;  // by Task::grant, of whatever attempt
+  std::map<Uid, std::set<JobId>> owned_jobs;                              // by the uid of their controlling owner
   std::map<Uid, std::set<ObjectKey>> owned_objects;
   std::set<JobId> by_calendar;                                   // pending or running jobs with a begin or a deadline
   Named named;                                                   // what unfinished jobs name

@@ -256,6 +256,7 @@ void check_invariants(const ClusterState& state) {
   CHECK(fresh.names == inner.names, "jobs by name");
   CHECK(fresh.live_steps == inner.live_steps && fresh.waiting_steps == inner.waiting_steps, "live steps");
   CHECK(fresh.open_tasks == inner.open_tasks, "tasks that have not ended");
+  CHECK(fresh.tasks_in == inner.tasks_in, "tasks by grant");
   CHECK(fresh.seats == inner.seats, "where members are");
   CHECK(fresh.named == inner.named, "what jobs name");
   CHECK(fresh.associations_of == inner.associations_of && fresh.qos_of_associations == inner.qos_of_associations,

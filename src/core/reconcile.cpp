@@ -64,18 +64,17 @@ struct Reconciler {
       return held && std::find(held->tasks.begin(), held->tasks.end(), std::tuple{t.group, t.index, t.incarnation}) !=
                          held->tasks.end();
     };
-    for (auto it = inner.tables.tasks.lower_bound({job.id, 0, 0});
-         it != inner.tables.tasks.end() && it->first.job == job.id; ++it) {
-      const Task& task = *it->second;
-      const bool wanted = task.attempt == job.attempt && task.state != TaskState::kEnded && !task.retry_at &&
-                          task.grant < job.allocation->grants.size() && job.allocation->grants[task.grant].node == node;
-      if (!wanted || holds(task))
-        continue;
-      if (task.state == TaskState::kRunning)
-        tell(job, StopTask{task.group, task.index, task.incarnation, job.spec->kill_wait});
-      else if (!is_paused(job))
-        tell(job, StartTask{task.group, task.index, task.incarnation});
-    }
+    for (const Seats::Seat& seat : inner.seats_of(job).on(node))
+      if (const auto in = inner.tasks_in.find({job.id, seat.grant}); in != inner.tasks_in.end())
+        for (const TaskKey& key : in->second) {
+          const Task& task = *inner.tables.tasks.at(key);
+          if (task.attempt != job.attempt || task.state == TaskState::kEnded || task.retry_at || holds(task))
+            continue;
+          if (task.state == TaskState::kRunning)
+            tell(job, StopTask{task.group, task.index, task.incarnation, job.spec->kill_wait});
+          else if (!is_paused(job))
+            tell(job, StartTask{task.group, task.index, task.incarnation});
+        }
     if (!held)
       return;
     for (const auto& [group, index, incarnation] : held->tasks) {
