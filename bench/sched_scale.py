@@ -36,6 +36,8 @@ for nodes, queued, events, first, p50, most, words in ROWS[: 2 if "small" in sys
     line("a job on 10,000 nodes", got["wide_ms"]["job"], 300)
     line("its plan", got["wide_ms"]["plan"], 25)
     line("a step on 10,000 nodes", got["wide_ms"]["step"], 300)
+    line("a task on each of 10,000", got["wide_ms"]["tasks"], 300)
+    line("a renewal of each of them", got["wide_ms"]["renewals"], 300)
     line("new kind submitted, max", got["new_kind_ms"]["max"], None)
     line("longest slice", got["slice_ms_max"], None)
     line("memory, MiB", got["rss_mib"], 4096)

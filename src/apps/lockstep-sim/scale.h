@@ -61,6 +61,7 @@ class ScaleWorld {
 
   double busy() const;                                           // part of all devices that is held
   std::uint64_t promised(const std::vector<JobId>& jobs) const;  // of these, how many have a start time
+  const ClusterState& state() const { return state_; }
   const Tables& tables() const { return state_.tables(); }
   Planner& planner() { return *planner_; }
 

@@ -238,7 +238,8 @@ class Measure {
           "\"limits\":%s,\"fit_in_pass_ms\":{\"p50\":%.2f,\"max\":%.2f,\"missed\":%llu},\"new_kind_ms\":{\"p50\":%.3f,"
           "\"max\":%.3f},\"fill_us_per_start\":%.1f,"
           "\"refused\":%llu,\"slice_ms_max\":%.2f,\"gang_us\":{\"plan\":%.1f,\"commit\":%.1f},\"victims_ms\":{\"p50\":%"
-          ".2f,\"max\":%.2f},\"wide_ms\":{\"plan\":%.2f,\"job\":%.2f,\"step\":%.2f},\"deep_ms\":{\"p50\":%."
+          ".2f,\"max\":%.2f},\"wide_ms\":{\"plan\":%.2f,\"job\":%.2f,\"step\":%.2f,\"tasks\":%.2f,\"renewals\":%.2f},"
+          "\"deep_ms\":{\"p50\":%."
           "1f,\"max\":%.1f},\"rss_mib\":%.0f}\n",
           run_.nodes, static_cast<unsigned long long>(run_.pending), shapes_.size(), busy_, first_.plan_s * 1e3,
           all_.at(0.5), all_.at(1), events.c_str(), us, static_cast<unsigned long long>(first_.starts + starts_),
@@ -246,7 +247,8 @@ class Measure {
           run_.limits ? "true" : "false", in_pass_.at(0.5), in_pass_.at(1),
           static_cast<unsigned long long>(not_placed_), new_kind_.at(0.5), new_kind_.at(1), fill_us_,
           static_cast<unsigned long long>(refused_), slice_s_ * 1e3, gang_plan_us_, gang_commit_us_, victims_.p50_ms,
-          victims_.max_ms, wide_.plan_ms, wide_.job_ms, wide_.step_ms, deep_.at(0.5), deep_.at(1), peak_mib());
+          victims_.max_ms, wide_.plan_ms, wide_.job_ms, wide_.step_ms, wide_.tasks_ms, wide_.renewals_ms, deep_.at(0.5),
+          deep_.at(1), peak_mib());
       return;
     }
     std::printf("%u nodes x %u, %.1f %% busy, %llu queued of %zu shapes, %llu promised, %.0f MiB\n", run_.nodes,
@@ -270,6 +272,8 @@ class Measure {
                 victims_.p50_ms, victims_.max_ms);
     std::printf("a job on %llu nodes: %.1f ms to start and stop, of these %.1f for its plan; a step on them %.1f ms\n",
                 static_cast<unsigned long long>(wide_.nodes), wide_.job_ms, wide_.plan_ms, wide_.step_ms);
+    std::printf("a task on each of them: %.1f ms to start and end, %.1f ms for a renewal of every node\n",
+                wide_.tasks_ms, wide_.renewals_ms);
     std::printf("filling the cluster: %llu starts, %.1f us each; %llu starts refused by the core\n",
                 static_cast<unsigned long long>(fill_starts_), fill_us_, static_cast<unsigned long long>(refused_));
   }

@@ -12,6 +12,9 @@ struct WideTimes {
   double plan_ms = 0;  // the one command that starts the job
   double job_ms = 0;   // start and end of the job, that command included
   double step_ms = 0;  // a step on all nodes, from its creation to its end
+  // A job of tasks that the cluster itself starts, one on each node: their starts and ends, and what every node's
+  // renewal once asks of them.
+  double tasks_ms = 0, renewals_ms = 0;
 };
 WideTimes measure_wide(std::uint64_t seed);
 
