@@ -7,6 +7,7 @@
 #include "controller/step_client.h"
 #include "foresight/reserved.h"
 #include "model/request_name.h"
+#include "model/script_flaw.h"
 #include "views/job_names.h"
 #include "wire/codec.h"
 
@@ -21,19 +22,21 @@ Result<void> check_script(const std::string& script, std::size_t bytes_max) {
                         "read them",
                         script.size(), bytes_max),
                  "script"};
-  if (script.empty())
-    return invalid("the batch script is empty", "script");
-  if (script.find('\0') != std::string::npos)
-    return invalid("the batch script contains a NULL character: it is a binary file, not a script", "script");
-  if (!script.starts_with("#!"))
-    return invalid(
-        "This does not look like a batch script.  The first line must start with #! followed by the path to an "
-        "interpreter.  For instance: #!/bin/sh",
-        "script");
-  const auto line_end = script.find('\n');
-  if (line_end != std::string::npos && script[line_end - 1] == '\r')
-    return invalid("Batch script contains DOS line breaks (\\r\\n) instead of expected UNIX line breaks (\\n).",
-                   "script");
+  switch (flaw_in_script(script)) {
+    case ScriptFlaw::kNone: break;
+    case ScriptFlaw::kEmpty: return invalid("the batch script is empty", "script");
+    case ScriptFlaw::kBlank: return invalid("the batch script contains only blanks", "script");
+    case ScriptFlaw::kNul:
+      return invalid("the batch script contains a NULL character: it is a binary file, not a script", "script");
+    case ScriptFlaw::kNoInterpreter:
+      return invalid(
+          "This does not look like a batch script.  The first line must start with #! followed by the path to an "
+          "interpreter.  For instance: #!/bin/sh",
+          "script");
+    case ScriptFlaw::kDosLineEnds:
+      return invalid("Batch script contains DOS line breaks (\\r\\n) instead of expected UNIX line breaks (\\n).",
+                     "script");
+  }
   return {};
 }
 

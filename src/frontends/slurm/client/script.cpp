@@ -1,6 +1,7 @@
 #include "frontends/slurm/client/script.h"
 
 #include "base/text.h"
+#include "model/script_flaw.h"
 
 namespace lockstep {
 
@@ -11,13 +12,6 @@ constexpr std::string_view kOldPrefix = "#SLURM";
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
 
-bool only_blanks(std::string_view text) {
-  for (const char c : text)
-    if (!blank(c) && c != '\n')
-      return false;
-  return true;
-}
-
 bool is_separator(const std::vector<std::string>& words) {
   return words.size() == 1 && (words[0] == "hetjob" || words[0] == "packjob");
 }
@@ -27,21 +21,22 @@ bool is_separator(const std::vector<std::string>& words) {
 Result<void> check_script(std::string_view text) {
   if (text.size() > kScriptMax)
     return invalid(format("Job script exceeds size limit: {} bytes, at most {}", text.size(), kScriptMax), "script");
-  if (text.empty())
-    return invalid("Batch script is empty!", "script");
-  if (only_blanks(text))
-    return invalid("Batch script contains only whitespace!", "script");
-  if (!text.starts_with("#!"))
-    return invalid(
-        "This does not look like a batch script.  The first\n"
-        "line must start with #! followed by the path to an interpreter.\n"
-        "For instance: #!/bin/sh",
-        kNotAScript);
-  if (text.find('\0') != std::string_view::npos)
-    return invalid("The SLURM controller does not allow scripts that\ncontain a NULL character '\\0'.", "script");
-  if (text.find("\r\n") != std::string_view::npos)
-    return invalid("Batch script contains DOS line breaks (\\r\\n)\ninstead of expected UNIX line breaks (\\n).",
-                   "script");
+  switch (flaw_in_script(text)) {
+    case ScriptFlaw::kNone: break;
+    case ScriptFlaw::kEmpty: return invalid("Batch script is empty!", "script");
+    case ScriptFlaw::kBlank: return invalid("Batch script contains only whitespace!", "script");
+    case ScriptFlaw::kNoInterpreter:
+      return invalid(
+          "This does not look like a batch script.  The first\n"
+          "line must start with #! followed by the path to an interpreter.\n"
+          "For instance: #!/bin/sh",
+          kNotAScript);
+    case ScriptFlaw::kNul:
+      return invalid("The SLURM controller does not allow scripts that\ncontain a NULL character '\\0'.", "script");
+    case ScriptFlaw::kDosLineEnds:
+      return invalid("Batch script contains DOS line breaks (\\r\\n)\ninstead of expected UNIX line breaks (\\n).",
+                     "script");
+  }
   return {};
 }
 
