@@ -303,6 +303,9 @@ Result<int> up(const Options& options) {
     return conflict(half_deleted_text(dir.root));
   TRY(check_settings_of_what_runs(dir));
 
+  std::optional<NetworkChoice> choice;
+  if (geteuid() == 0)  // nobody else makes virtual nodes
+    choice.emplace();
   ClusterConf conf = TRY(conf_for(dir, options));
   if (conf.nodes > 0 && geteuid() != 0)
     return denied(format("the cluster in {} has virtual nodes and needs root to start", dir.root));
@@ -316,6 +319,7 @@ Result<int> up(const Options& options) {
   TRY(save(dir, conf));
   if (conf.nodes > 0)
     TRY(make_bridge(conf.network, dir.id));
+  choice.reset();
   tell_of_lost_authority(dir);
   const auto started_controller = start_controller(dir, conf);
   if (!started_controller)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import tempfile
 import unittest
+from pathlib import Path
 
 from cluster import BIN, TOP, Cluster, eventually, running, send
 
@@ -44,6 +45,30 @@ class Local(unittest.TestCase):
             self.assertEqual(b.ok("sinfo", "-h", "-o", "%G").strip(), "gpu:h200:8")
             ja, jb = a.wrap("hostname"), b.wrap("hostname")
             self.assertEqual((a.wait(ja), b.wait(jb)), ("COMPLETED", "COMPLETED"))
+
+    def test_clusters_made_at_once_get_networks_of_their_own(self):
+        """All of them would choose the same one, by the names of their directories."""
+        def octet(path):
+            h = 0xcbf29ce484222325
+            for c in path.encode():
+                h = (h ^ c) * 0x100000001b3 & (1 << 64) - 1
+            return h % 128
+        c = Cluster(nodes=1)
+        paths = [os.path.join(c.home, f"c{n}") for n in range(2000)]
+        paths = [path for path in paths if octet(path) == octet(paths[0])][:4]
+        try:
+            ups = [subprocess.Popen(["lockstep", "up", "--nodes", "1", "--dir", path], env=c.env, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.PIPE, text=True) for path in paths]
+            for up in ups:
+                self.assertEqual(up.wait(120), 0, up.stderr.read())
+                up.stderr.close()
+            networks = {line for path in paths for line in Path(path, "cluster.conf").read_text().splitlines()
+                        if line.startswith("network=")}
+            self.assertEqual(len(networks), 4)
+        finally:
+            for path in paths:
+                c.run("lockstep", "down", "--dir", path)
+            c.down()
 
     def test_plain_node_and_env(self):
         with Cluster(nodes=0) as c:

@@ -20,6 +20,19 @@ struct VirtualNetwork {
   static constexpr int kPrefix = 16;
 };
 
+// From the choice of a network until its bridge is there: two clusters that are made at once would choose the same one.
+// Waits for who holds it, though not longer than ten seconds: any user could.
+class NetworkChoice {
+ public:
+  NetworkChoice();
+  ~NetworkChoice();
+  NetworkChoice(const NetworkChoice&) = delete;
+  NetworkChoice& operator=(const NetworkChoice&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
 // A name and a subnet for the state directory, not in use on this machine.
 Result<VirtualNetwork> choose_network(const std::string& dir);
 // An interface of the bridge's name carries another cluster's mark: this directory is a copy, or was away for long.
