@@ -110,6 +110,7 @@ struct Listener {
   asio::posix::stream_descriptor socket;
   std::unique_ptr<TlsContext> tls;  // null: a Unix socket
   std::string path;
+  unsigned mode = 0;  // of path
   ino_t inode = 0;
   bool closed = false;
 };
@@ -193,6 +194,7 @@ class Server final : public HttpServer {
       return conflict(format("{} is in the way and is not a socket", path));
     listener->inode = TRY(put_socket(fd, path, mode));  // in the place of one that was left behind, if there is one
     listener->path = path;
+    listener->mode = mode;
     begin(std::move(listener));
     return {};
   }
@@ -248,6 +250,30 @@ class Server final : public HttpServer {
   void begin(std::shared_ptr<Listener> listener) {
     listeners_.push_back(listener);
     arm(listener);
+  }
+
+  // Somebody removed the file: nobody finds the socket any more, so there is another one.
+  void put_sockets_back() {
+    for (std::shared_ptr<Listener>& listener : listeners_) {
+      struct stat found {};
+      if (listener->path.empty() || ::lstat(listener->path.c_str(), &found) == 0 || errno != ENOENT)
+        continue;
+      const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      const auto inode = fd < 0 ? Result<ino_t>(io_error("socket")) : put_socket(fd, listener->path, listener->mode);
+      if (!inode) {
+        if (fd >= 0)
+          ::close(fd);
+        continue;
+      }
+      const auto fresh = std::make_shared<Listener>(context_of(loop_), fd);
+      fresh->path = std::exchange(listener->path, {});
+      fresh->mode = listener->mode;
+      fresh->inode = *inode;
+      listener->close();
+      listener = fresh;
+      tell("the socket " + fresh->path + " was removed; it is there again");
+      arm(fresh);
+    }
   }
 
   void arm(const std::shared_ptr<Listener>& listener) {
@@ -416,6 +442,7 @@ class Server final : public HttpServer {
       all.reserve(sessions_.size());
       for (const auto& [raw, session] : sessions_) all.push_back(session);
       for (const auto& session : all) session->sweep();
+      put_sockets_back();
       schedule_tick();
     });
   }

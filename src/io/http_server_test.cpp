@@ -565,6 +565,13 @@ TEST(HttpServer, TheSocketIsSharedAndTakenOverOnlyFromTheDead) {
   EXPECT_TRUE(connect_unix(longest).ok());
 }
 
+TEST(HttpServer, ASocketWhoseFileWasRemovedComesBack) {
+  Served served(echo);
+  ASSERT_EQ(::unlink(served.path().c_str()), 0);
+  while (::access(served.path().c_str(), F_OK) != 0) std::this_thread::yield();
+  EXPECT_TRUE(connect_unix(served.path()).ok());
+}
+
 TEST(HttpServer, NobodyMeetsTheSocketBeforeItCanBeUsed) {
   TempDir dir;
   const auto loop = make_event_loop();

@@ -129,6 +129,12 @@ class Local(unittest.TestCase):
         finally:
             c.down()
 
+    def test_a_removed_socket_comes_back(self):
+        with Cluster(nodes=0) as c:
+            os.unlink(c.env["LOCKSTEP_SOCKET"])
+            eventually(c.answers)
+            self.assertEqual(c.wait(c.wrap("true")), "COMPLETED")
+
     def test_status_for_who_may_not_look(self):
         c = Cluster(nodes=0)
         inner = os.path.join(c.home, "closed")
