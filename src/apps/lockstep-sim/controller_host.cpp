@@ -71,6 +71,7 @@ void ControllerHost::start() {
   settings.crash_note = &world_.crash_note;
   settings.sha256_hex = sha256_hex;
   ++life_;
+  for (Standstill& still : stills_) still.end_life();
   settings.long_value = life_ % 2 == 1 ? 64 : kLongValue;  // nearly everything, or what a state directory holds
   try {
     auto opened = Engine::open(world_.log, settings, now);
@@ -130,19 +131,18 @@ void ControllerHost::stall(Stall what, Duration time) {
     core_until_ = std::max(core_until_, until);
 }
 
-bool ControllerHost::put_off(Instant until, std::function<void()> task) {
-  if (world_.timeline.now() > until)
+bool ControllerHost::put_off(Stall by, std::function<void()> task) {
+  Standstill& waits = stills_[static_cast<std::size_t>(by)];
+  const Instant until = by == Stall::kAll ? heard_again() : by == Stall::kIo ? io_until_ : core_until_;
+  if (!waits.waits(world_.timeline.now(), until))
     return false;
-  world_.timeline.at(until + micros(1), [this, life = life_, task = std::move(task)] {
-    if (life == life_)
-      task();
-  });
+  waits.put_off(world_.timeline, until, std::move(task));
   return true;
 }
 
 // As the I/O thread's timer and the core's mailbox do it.
 void ControllerHost::beat() {
-  if (!engine_ || put_off(heard_again(), [this] { beat(); }))
+  if (!engine_ || put_off(Stall::kAll, [this] { beat(); }))
     return;
   if (engine_->trusted())
     desk_->beat(world_.timeline.now());
@@ -157,6 +157,7 @@ void ControllerHost::kill() {
     return;
   world_.note("the controller dies");
   ++life_;
+  for (Standstill& still : stills_) still.end_life();
   planner_.reset();
   desk_.reset();
   engine_.reset();
@@ -168,7 +169,7 @@ bool ControllerHost::call(Command command, Engine::Reply reply, std::vector<Blob
   if (!engine_)
     return false;
   if (world_.timeline.now() <= heard_again())
-    return put_off(heard_again(),
+    return put_off(Stall::kAll,
                    [this, command = std::move(command), reply = std::move(reply), blobs = std::move(blobs)]() mutable {
                      (void)call(std::move(command), std::move(reply), std::move(blobs));
                    });
@@ -178,21 +179,21 @@ bool ControllerHost::call(Command command, Engine::Reply reply, std::vector<Blob
 }
 
 void ControllerHost::link_connected(LinkId link, std::size_t node) {
-  if (!desk_ || put_off(heard_again(), [this, link, node] { link_connected(link, node); }))
+  if (!desk_ || put_off(Stall::kAll, [this, link, node] { link_connected(link, node); }))
     return;
   desk_->connected(link, world_.nodes[node]->name(), world_.timeline.now());
   wake();
 }
 
 void ControllerHost::link_closed(LinkId link) {
-  if (!desk_ || put_off(heard_again(), [this, link] { link_closed(link); }))
+  if (!desk_ || put_off(Stall::kAll, [this, link] { link_closed(link); }))
     return;
   desk_->disconnected(link, world_.timeline.now());
   wake();
 }
 
 void ControllerHost::received(LinkId link, const FromAgent& message) {
-  if (!desk_ || put_off(heard_again(), [this, link, message] { received(link, message); }))
+  if (!desk_ || put_off(Stall::kAll, [this, link, message] { received(link, message); }))
     return;
   if (!engine_->trusted())
     return;
@@ -307,7 +308,7 @@ void ControllerHost::load_history_tail() {
 }
 
 void ControllerHost::feed_history() {
-  if (!engine_ || put_off(core_until_, [this] { feed_history(); }))
+  if (!engine_ || put_off(Stall::kCore, [this] { feed_history(); }))
     return;
   try {
     static const Tables kNobody;
@@ -354,7 +355,7 @@ void ControllerHost::schedule(Instant when) {
 }
 
 void ControllerHost::pump() {
-  if (!engine_ || put_off(core_until_, [this] { pump(); }))
+  if (!engine_ || put_off(Stall::kCore, [this] { pump(); }))
     return;
   awake_ = false;
   try {
@@ -394,7 +395,7 @@ void ControllerHost::pump() {
 }
 
 void ControllerHost::send(LinkId link, ToAgent message) {
-  if (!put_off(io_until_, [this, link, message] { send(link, message); }))
+  if (!put_off(Stall::kIo, [this, link, message] { send(link, message); }))
     world_.network.send_down(link, std::move(message));
 }
 

@@ -51,7 +51,7 @@ class ControllerHost {
   void wake();
   void beat();
   // When a stalled part goes on; false: it runs, and nothing was put off.
-  bool put_off(Instant until, std::function<void()> task);
+  bool put_off(Stall by, std::function<void()> task);  // kAll: what both threads have a part in
   Instant heard_again() const { return std::max(io_until_, core_until_); }
   void pump();
   void exchange();
@@ -79,6 +79,7 @@ class ControllerHost {
   std::set<std::string> answered_;  // nodes that said hello in this life
   Instant began_;                   // this life
   Instant io_until_, core_until_;   // stalled up to here
+  Standstill stills_[3];            // by Stall
   std::deque<std::pair<std::uint64_t, std::vector<Change>>> history_queue_;
   std::map<JobId, Wait> waits_;
   std::uint64_t last_shown_ = 0;  // to the checkers: log index

@@ -67,6 +67,7 @@ void NodeHost::start_agent() {
     return;
   world_.note(format("{}: agent starts", name_));
   ++life_;
+  waits_.end_life();
   alarm_ = kNever;
   stalled_until_ = {};
   const auto survivors = shims_.recover();
@@ -88,12 +89,9 @@ void NodeHost::stall_agent(Duration time) {
 }
 
 bool NodeHost::put_off(std::function<void()> task) {
-  if (world_.timeline.now() > stalled_until_)
+  if (!waits_.waits(world_.timeline.now(), stalled_until_))
     return false;
-  world_.timeline.at(stalled_until_ + micros(1), [this, life = life_, task = std::move(task)] {
-    if (life == life_)
-      task();
-  });
+  waits_.put_off(world_.timeline, stalled_until_, std::move(task));
   return true;
 }
 
@@ -109,6 +107,7 @@ void NodeHost::kill_agent() {
     return;
   world_.note(format("{}: agent dies", name_));
   ++life_;
+  waits_.end_life();
   logic_.reset();
   shims_.on_event(nullptr);
   // A killed process resets its connection; a machine without power says nothing.

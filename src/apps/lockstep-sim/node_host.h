@@ -66,6 +66,7 @@ class NodeHost {
   Instant heard_;
   Instant alarm_ = kNever;
   Instant stalled_until_;
+  Standstill waits_;
 };
 
 }  // namespace lockstep::sim
