@@ -309,7 +309,7 @@ void Forecast::await_named(PlannerView& view, const JobSpec& spec, Bounds& out) 
   for (const GroupSpec& group : spec.groups)
     for (const std::string& name : group.only_nodes) {
       const auto found = named_.find(name);
-      if (found == named_.end())
+      if (found == named_.end() || found->second->overlaps)  // its load is not the sum of its holders
         continue;
       const NodeSlot& slot = *found->second;
       NodeLoad load = slot.load;
