@@ -57,7 +57,6 @@ void Forecast::begin(PlannerView& view, const Shadows& shadows, Instant now) {
   close_classes(view);
   if (view.admission().counts())
     count_running(view);
-  named_.clear();
   heads_.clear();
   for (const Shadow& shadow : shadows.all())
     heads_.push_back({shadow.key.job, shadow.partition, minute_after(shadow.at)});
@@ -97,7 +96,7 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
                           (view.admission().bounded() && (!brief.plain || brief.barred || draws ||
                                                           view.admission().bars_all() || view.admission().reserves())));
     used += bounded;
-    const Bounds& bounds = bounded ? bounds_of(view, slot.shape) : kNone;
+    const Bounds& bounds = bounded ? bounds_of(view, slot.shape, used) : kNone;
     if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.never &&
         std::find(brief.alone, brief.alone + brief.needs, true) != brief.alone + brief.needs)
       promise_counted(slot, brief, bounds);
@@ -223,7 +222,7 @@ void Forecast::close_classes(PlannerView& view) {
   }
 }
 
-Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
+Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, std::uint64_t& used) {
   if (bounds_.size() <= number)
     bounds_.resize(number + 1);
   Bounds& out = bounds_[number];
@@ -269,7 +268,7 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
       out.from_min = minute_after(admission.of_wall(bar->until));
   }
   if (view.briefs()[number].names_nodes)
-    await_named(view, spec, out);
+    used += await_named(view, spec, out);
   if (out.spec != shape.spec || out.rules != rules_ || out.partition != way->partition) {
     out.spec = shape.spec;
     out.rules = rules_;
@@ -300,31 +299,36 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number) {
 }
 
 // Counts over classes do not tell which nodes have room: those that it must have, have none before what runs there
-// ends. Who else waits for them is not foreseen.
-void Forecast::await_named(PlannerView& view, const JobSpec& spec, Bounds& out) {
-  if (named_.empty())
-    for (const NodeSlot& slot : view.nodes())
-      if (slot.node)
-        named_.emplace(slot.node->meta.name, &slot);
-  for (const GroupSpec& group : spec.groups)
+// ends. Who else waits for them is not foreseen. Returns what that cost, in units.
+std::uint64_t Forecast::await_named(PlannerView& view, const JobSpec& spec, Bounds& out) {
+  std::uint64_t cost = 0;
+  std::vector<const Holder*> last_first;
+  for (const GroupSpec& group : spec.groups) {
+    if (group.nodes.max > 0 && group.nodes.max < group.only_nodes.size())
+      continue;  // some of them are enough
     for (const std::string& name : group.only_nodes) {
-      const auto found = named_.find(name);
-      if (found == named_.end() || found->second->overlaps)  // its load is not the sum of its holders
+      const NodeSlot* slot = view.slot_named(name);
+      ++cost;
+      if (!slot)
         continue;
-      const NodeSlot& slot = *found->second;
-      NodeLoad load = slot.load;
-      std::vector<const Holder*> by_end;
-      for (const Holder& holder : slot.holders) by_end.push_back(&holder);
-      std::sort(by_end.begin(), by_end.end(), [](const Holder* a, const Holder* b) { return a->end < b->end; });
-      Instant room;
-      for (auto next = by_end.begin(); next != by_end.end() && tasks_that_fit(*slot.node, load, group) == 0; ++next) {
-        give_back(load, *(*next)->grant);
-        room = (*next)->end;
+      last_first.clear();
+      for (const Holder& holder : slot->holders) last_first.push_back(&holder);
+      std::sort(last_first.begin(), last_first.end(), [](const Holder* a, const Holder* b) { return a->end > b->end; });
+      // Added up and not taken off: holders overlap where a place is held for one while others still make room.
+      NodeLoad load;
+      for (const Holder* holder : last_first) {
+        add_grant(load, *holder->grant);
+        ++cost;
+        if (tasks_that_fit(*slot->node, load, group) > 0)
+          continue;
+        out.never = out.never || holder->end >= kNever;
+        if (holder->end < kNever)
+          out.from_min = std::max(out.from_min, minute_after(holder->end));
+        break;
       }
-      out.never = out.never || room >= kNever;
-      if (room < kNever)
-        out.from_min = std::max(out.from_min, minute_after(room));
     }
+  }
+  return cost;
 }
 
 Column Forecast::closed_until(const Bounds& bounds, ClassNo cls, Column from, Column to) const {

@@ -62,7 +62,7 @@ class Forecast {
   };
   void promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds);
   void promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& bounds);
-  Bounds& bounds_of(PlannerView& view, std::uint32_t shape);
+  Bounds& bounds_of(PlannerView& view, std::uint32_t shape, std::uint64_t& used);
   struct Held {
     ScalarCalendar::Pool pool = 0;
     std::string resource;  // "": see amount
@@ -73,7 +73,7 @@ class Forecast {
   void make_parts(PlannerView& view, const JobSpec& spec, const Way& way, Bounds& out);
   const Closed& closed_to(PlannerView& view, const JobSpec& spec, ClassNo cls);
   void close_classes(PlannerView& view);
-  void await_named(PlannerView& view, const JobSpec& spec, Bounds& out);
+  static std::uint64_t await_named(PlannerView& view, const JobSpec& spec, Bounds& out);
   // The end of the last span that overlaps [from, to); `from` if none does.
   Column closed_until(const Bounds& bounds, ClassNo cls, Column from, Column to) const;
   // Calendar::earliest(), and not while the class is closed.
@@ -98,7 +98,6 @@ class Forecast {
   std::map<std::tuple<ClassNo, std::string, UserId, std::string, std::string>, Closed> closed_;
   std::uint64_t rules_ = 0;  // of the view, for which scalars_ has pools
   std::map<std::tuple<std::string, std::string, UserId, std::string>, std::vector<Held>> held_;  // of those pools
-  std::map<std::string_view, const NodeSlot*> named_;  // all nodes, as of begun_; empty: nobody asked
   std::vector<Head> heads_;
   bool running_ = false;
   bool deep_waits_ = false;  // what lies behind the near part is not gone through yet

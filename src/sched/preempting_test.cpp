@@ -144,6 +144,24 @@ TEST_F(Preempting, what_is_held_during_the_grace_goes_to_nobody_else) {
   EXPECT_EQ(state(quick), JobState::kPending);
 }
 
+// The node's load is not the sum of its holders then.
+TEST_F(Preempting, who_must_have_a_node_that_is_held_for_another_is_foreseen_behind_both) {
+  core.add_qos("low", {}, PreemptMode::kRequeue, minutes(5));
+  core.add_qos("high", {"low"});
+  add("low", 2, 8, hours(3));
+  run();
+  const JobId urgent = add("high", 1, 8, hours(2));
+  run();
+  ASSERT_EQ(core.tables.job(urgent)->promise->grants.size(), 1u);
+  JobSpec spec = ask(1, 8, minutes(10));
+  spec.qos = "low";
+  spec.groups[0].only_nodes = {format("n{}", core.tables.job(urgent)->promise->grants[0].node.value)};
+  const JobId behind = core.add_job(spec);
+  run();
+  EXPECT_EQ(driver.planner.expected_start(urgent), now + minutes(5));
+  EXPECT_GE(driver.planner.expected_start(behind), now + hours(2) + minutes(5));
+}
+
 TEST_F(Preempting, it_starts_elsewhere_when_there_is_room_sooner) {
   core.add_qos("low", {}, PreemptMode::kRequeue, minutes(5));
   core.add_qos("other");
@@ -448,6 +466,8 @@ TEST_F(Preempting, random_clusters_keep_the_law_and_come_to_rest) {
           group.tasks_per_node = 0;
           group.tasks = {1, static_cast<std::uint32_t>(rng.between(2, 6))};
         }
+        if (rng.chance(0.2))
+          spec.groups[0].only_nodes = {format("n{}", rng.between(1, nodes))};
         const char* names[] = {"low", "middle", "high", "spare", ""};
         spec.qos = names[rng.below(5)];
         core.add_job(spec, rng.below(4));

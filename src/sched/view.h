@@ -220,6 +220,7 @@ class PlannerView {
 
   // Nodes.
   std::vector<NodeSlot>& nodes() { return nodes_; }  // by NodeId
+  const NodeSlot* slot_named(const std::string& name) const;
   std::deque<NodeClass>& classes() { return classes_; }
   const std::deque<NodeClass>& classes() const { return classes_; }
   const std::vector<Ref<Partition>>& partitions() const { return partitions_; }

@@ -198,6 +198,11 @@ void PlannerView::set_node(const Ref<Node>& node, bool removed) {
   list_by_domain();
 }
 
+const NodeSlot* PlannerView::slot_named(const std::string& name) const {
+  const auto node = node_named_.find(name);
+  return node != node_named_.end() ? &nodes_[node->second.value] : nullptr;
+}
+
 void PlannerView::leave_class(NodeSlot& slot) {
   unlist(slot);
   count_room(slot, -1);

@@ -17,6 +17,9 @@ BlobId blob_name(std::uint64_t n) { return format("{:064x}", n); }
 
 }  // namespace
 
+ChaosClient::ChaosClient(World& world)
+    : world_(world), admin_(world), fabric_(world), names_(world.settings.seed ^ 0x6e61'6d65'73) {}
+
 bool ChaosClient::send(Command command, std::function<void(const Answer&)> on_ok) {
   return world_.controller.call(std::move(command), [this, on_ok = std::move(on_ok)](const Result<Answer>& answer) {
     if (answer.ok() && answer->seq != 0)
@@ -131,6 +134,16 @@ bool ChaosClient::one() {
   return ask_history();
 }
 
+// Those that it must have, or must not.
+void ChaosClient::name_nodes(GroupSpec& group) {
+  const std::uint32_t most = std::max(1u, group.nodes.min);
+  const auto any = [&] { return world_.nodes[names_.below(world_.nodes.size())]->name(); };
+  if (names_.chance(0.12))
+    for (std::int64_t n = names_.between(1, most); n > 0; --n) group.only_nodes.push_back(any());
+  else if (names_.chance(0.06))
+    group.exclude_nodes = {any()};
+}
+
 Ref<JobSpec> ChaosClient::make_spec() {
   Rng& rng = world_.rng;
   auto spec = std::make_shared<JobSpec>();
@@ -219,6 +232,7 @@ Ref<JobSpec> ChaosClient::make_spec() {
     spec->checkpoint_signal = 12;
   if (rng.chance(0.1))
     spec->signal_ahead = {.signal = 10, .ahead = seconds(5), .script_only = rng.chance(0.5)};
+  name_nodes(group);
   spec->groups.push_back(std::move(group));
   admin_.dress(*spec);
   fabric_.dress(*spec);
@@ -432,6 +446,9 @@ void ChaosClient::settle() {
         send({kRoot, ReleaseJob{.target = {.job = id}}});
       // These would come back for ever.
       if (job->hold == Hold::kDependencyNever || job->hold == Hold::kRequeueLimit || job->hold == Hold::kLaunchFailed)
+        send({kRoot, CancelJob{.target = {.job = id}}});
+      // The nodes that it names may not be those that have what it asks for.
+      if (!job->spec->groups[0].only_nodes.empty() && world_.controller.note_of(id) == "wait bad_constraints")
         send({kRoot, CancelJob{.target = {.job = id}}});
     }
     for (CommandBody& body : admin_.settle()) send({kRoot, std::move(body)});

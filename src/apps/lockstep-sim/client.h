@@ -16,7 +16,7 @@ struct World;
 
 class ChaosClient {
  public:
-  explicit ChaosClient(World& world) : world_(world), admin_(world), fabric_(world) {}
+  explicit ChaosClient(World& world);
 
   void prepare();  // users, the partition, QOS that preempt each other, what ChaosAdmin has; repeated until answered
   bool prepared() const { return prepared_ == kSteps && administered_ < 0; }
@@ -44,6 +44,7 @@ class ChaosClient {
   bool suspend_or_resume();
   bool administer();
   Ref<JobSpec> make_spec();
+  void name_nodes(GroupSpec& group);
   void attend(JobId job, int steps_left, std::int32_t code);
   void create_step(JobId job);
   JobId some_job(bool pending_only);
@@ -53,6 +54,7 @@ class ChaosClient {
   World& world_;
   ChaosAdmin admin_;
   ChaosFabric fabric_;
+  Rng names_;  // of nodes: everything else stays what it was
   static constexpr int kSteps = 7;
   int prepared_ = 0;
   int administered_ = 0;  // step of its setup; -1: done
