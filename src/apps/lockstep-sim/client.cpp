@@ -18,7 +18,7 @@ BlobId blob_name(std::uint64_t n) { return format("{:064x}", n); }
 }  // namespace
 
 ChaosClient::ChaosClient(World& world)
-    : world_(world), admin_(world), fabric_(world), names_(world.settings.seed ^ 0x6e61'6d65'73) {}
+    : world_(world), admin_(world), fabric_(world), rare_(world.settings.seed ^ 0x7261'7265) {}
 
 bool ChaosClient::send(Command command, std::function<void(const Answer&)> on_ok) {
   return world_.controller.call(std::move(command), [this, on_ok = std::move(on_ok)](const Result<Answer>& answer) {
@@ -134,14 +134,36 @@ bool ChaosClient::one() {
   return ask_history();
 }
 
-// Those that it must have, or must not.
-void ChaosClient::name_nodes(GroupSpec& group) {
-  const std::uint32_t most = std::max(1u, group.nodes.min);
-  const auto any = [&] { return world_.nodes[names_.below(world_.nodes.size())]->name(); };
-  if (names_.chance(0.12))
-    for (std::int64_t n = names_.between(1, most); n > 0; --n) group.only_nodes.push_back(any());
-  else if (names_.chance(0.06))
-    group.exclude_nodes = {any()};
+// What few ask for, and the planner must have met all the same.
+void ChaosClient::ask_rarely(Placement& group) {
+  const auto some = [&](std::int64_t low, std::int64_t high) {
+    return static_cast<std::uint32_t>(rare_.between(low, high));
+  };
+  const auto any_node = [&] { return world_.nodes[rare_.below(world_.nodes.size())]->name(); };
+  if (rare_.chance(0.12))
+    for (std::uint32_t n = some(1, std::max(1u, group.nodes.min)); n > 0; --n) group.only_nodes.push_back(any_node());
+  if (!rare_.chance(0.15))
+    return;
+  switch (rare_.below(12)) {
+    case 0: group.memory_per_core_mb = some(100, 8'000); break;
+    case 1: group.memory_per_device_mb = some(100, 30'000); break;
+    case 2: group.cores_per_device = some(1, 2); break;
+    case 3: group.all_memory = true; break;
+    case 4: group.per_task.memory_mb = some(100, 60'000); break;
+    case 5: group.all_cores = true; [[fallthrough]];
+    case 6: group.sharing = Sharing::kExclusive; break;
+    case 7: group.sharing = Sharing::kExclusiveUser; break;
+    case 8: group.contiguous_cores_min = some(1, 12); break;
+    case 9: group.exclude_nodes = {any_node()}; break;
+    case 10:  // as many nodes as it can have
+      if (group.nodes.max > 0)
+        group.nodes.max += some(1, 3);
+      break;
+    case 11:  // its GPUs where they are
+      if (group.nodes.min > 1)
+        std::swap(group.per_job, group.per_node.devices);
+      break;
+  }
 }
 
 Ref<JobSpec> ChaosClient::make_spec() {
@@ -232,7 +254,7 @@ Ref<JobSpec> ChaosClient::make_spec() {
     spec->checkpoint_signal = 12;
   if (rng.chance(0.1))
     spec->signal_ahead = {.signal = 10, .ahead = seconds(5), .script_only = rng.chance(0.5)};
-  name_nodes(group);
+  ask_rarely(group);
   spec->groups.push_back(std::move(group));
   admin_.dress(*spec);
   fabric_.dress(*spec);

@@ -44,7 +44,7 @@ class ChaosClient {
   bool suspend_or_resume();
   bool administer();
   Ref<JobSpec> make_spec();
-  void name_nodes(GroupSpec& group);
+  void ask_rarely(Placement& group);
   void attend(JobId job, int steps_left, std::int32_t code);
   void create_step(JobId job);
   JobId some_job(bool pending_only);
@@ -54,7 +54,7 @@ class ChaosClient {
   World& world_;
   ChaosAdmin admin_;
   ChaosFabric fabric_;
-  Rng names_;  // of nodes: everything else stays what it was
+  Rng rare_;  // of what few ask for: everything else stays what it was
   static constexpr int kSteps = 7;
   int prepared_ = 0;
   int administered_ = 0;  // step of its setup; -1: done
