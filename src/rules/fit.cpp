@@ -94,7 +94,7 @@ std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const Group
   const std::uint32_t extra = group.per_job.empty() ? 0 : 1;
   const auto fits = [&](std::uint32_t tasks) {
     const NodeNeed need = need_on_node(node, group, tasks, extra);
-    if (need.cores > free_cores || need.memory_mb > node.memory_mb - load.memory_mb ||
+    if (need.cores > free_cores || need.memory_mb > memory_left(node, load) ||
         !counted_fit(node, load.counted, need.counted))
       return false;
     if (need.devices.empty() && need.parts.empty())
@@ -132,7 +132,7 @@ std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const 
     return std::nullopt;
   const NodeNeed need = need_on_node(node, group, tasks, devices_extra);
   const CoreSet free_cores = CoreSet::first_n(node.cores).minus(load.cores);
-  if (need.cores > free_cores.count() || need.memory_mb > node.memory_mb - load.memory_mb ||
+  if (need.cores > free_cores.count() || need.memory_mb > memory_left(node, load) ||
       !counted_fit(node, load.counted, need.counted))
     return std::nullopt;
   const DeviceSet free = free_devices(node, load);

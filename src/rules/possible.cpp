@@ -153,9 +153,13 @@ Result<void> check_possible(const JobSpec& spec, const Partition& partition, con
   for (std::size_t g = 0; g < spec.groups.size(); ++g) {
     const GroupSpec& group = spec.groups[g];
     TRY(check_constraint(group.constraint));
-    for (const std::string& name : group.only_nodes)
+    std::unordered_set<std::string_view> named;
+    for (const std::string& name : group.only_nodes) {
       if (!names.contains(name))
         return Error{Errc::kInvalid, format("Invalid node name specified: {}", name), group_field(g, "only_nodes")};
+      if (!named.insert(name).second)
+        return Error{Errc::kInvalid, format("node {} is named twice", name), group_field(g, "only_nodes")};
+    }
     std::vector<const Node*> fit_in;
     std::vector<Candidate> candidates;
     const Eligible eligible_here(partition, group);

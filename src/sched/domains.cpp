@@ -1,7 +1,9 @@
 #include "sched/domains.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "base/hostlist.h"
 
@@ -156,8 +158,59 @@ bool each_domain_for(const DomainTree& tree, const NodeCounts& counts, const Gan
   return false;
 }
 
+namespace {
+
+// Whole segments around what is required come first, then the rest, of domains that are used already where only few
+// may be.
+std::vector<DomainShare> shares_around(const DomainTree& tree, NodeCounts counts, GangAsk ask, DomainNo domain) {
+  const std::uint32_t segment = std::max(1u, ask.where.segment);
+  const NodeCounts required = std::exchange(ask.required, {});
+  std::map<DomainNo, std::uint32_t> out;
+  std::size_t found = 0;
+  for (const DomainNo part : parts_below(tree, counts, ask.where.segment, domain)) {
+    const std::uint32_t must = part < required.size() ? required[part] : 0;
+    const std::uint32_t here = (must + segment - 1) / segment * segment;
+    if (here > counts[part] || here > ask.nodes)
+      return {};
+    found += must;
+    if (here == 0)
+      continue;
+    out[part] = here;
+    counts[part] -= here;
+    ask.nodes -= here;
+  }
+  if (found < std::accumulate(required.begin(), required.end(), std::size_t{0}))
+    return {};  // some lie elsewhere
+  if (ask.where.switches_max != 0) {
+    if (out.size() > ask.where.switches_max)
+      return {};
+    for (auto& [part, nodes] : out) {
+      const std::uint32_t more = std::min(ask.nodes, usable(counts, part, ask.where.segment));
+      nodes += more;
+      ask.nodes -= more;
+      counts[part] = 0;
+    }
+    ask.where.switches_max -= static_cast<std::uint32_t>(out.size());
+    if (ask.nodes > 0 && ask.where.switches_max == 0)
+      return {};
+  }
+  if (ask.nodes > 0) {
+    const auto rest = shares_in(tree, counts, ask, domain);
+    if (rest.empty())
+      return {};
+    for (const DomainShare& share : rest) out[share.domain] += share.nodes;
+  }
+  std::vector<DomainShare> shares;
+  for (const auto& [part, nodes] : out) shares.push_back({part, nodes});
+  return shares;
+}
+
+}  // namespace
+
 std::vector<DomainShare> shares_in(const DomainTree& tree, const NodeCounts& counts, const GangAsk& ask,
                                    DomainNo domain) {
+  if (!ask.required.empty())
+    return shares_around(tree, counts, ask, domain);
   std::vector<DomainShare> out;
   const std::uint32_t segment = ask.where.segment;
   const std::vector<DomainNo> below = parts_below(tree, counts, segment, domain);

@@ -55,6 +55,7 @@ using NodeCounts = std::vector<std::uint32_t>;  // by DomainNo; may be shorter
 struct GangAsk {
   std::uint32_t nodes = 0;
   DomainAsk where;
+  NodeCounts required = {};  // so many of those that hang on a domain must be among them
 };
 
 // The domains that could hold the gang, in order of preference; until f returns true. Returns whether it did.
@@ -69,7 +70,7 @@ struct DomainShare {
 std::vector<DomainShare> shares_in(const DomainTree& tree, const NodeCounts& counts, const GangAsk& ask,
                                    DomainNo domain);
 
-// The nodes that hang on a domain directly and can hold a member, in order of preference.
+// The nodes that hang on a domain directly and can hold a member, in order of preference, required ones first.
 using MembersOf = std::function<std::vector<Candidate>(DomainNo)>;
 // The gang's nodes; nullopt: no place is good enough. `counts` may be too high, members decide.
 std::optional<std::vector<Candidate>> choose_gang(const DomainTree& tree, const NodeCounts& counts, const GangAsk& ask,

@@ -197,6 +197,38 @@ TEST(Domains, segments_are_whole_on_every_leaf) {
   EXPECT_EQ(v.place(spec), "");
 }
 
+TEST(Domains, segments_hold_the_nodes_that_are_named) {
+  const auto place = [](Tree& t, std::uint32_t nodes, std::vector<std::string> named, std::uint32_t segment = 2,
+                        std::uint32_t switches = 0, const std::string& level = "") {
+    JobSpec spec = Tree::gang(nodes);
+    spec.groups[0].segment = segment;
+    spec.groups[0].only_nodes = std::move(named);
+    spec.groups[0].switches_max = switches;
+    spec.groups[0].switches_wait = kForever;
+    spec.groups[0].topology_level = level;
+    return t.place(spec);
+  };
+  const auto anew = [&](auto... what) {
+    Tree t;
+    return place(t, what...);
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(anew(2u, Names{"n8"}), "n7 n8");
+  EXPECT_EQ(anew(4u, Names{"n8"}), "n5 n6 n7 n8") << "the tightest beside it";
+  EXPECT_EQ(anew(4u, Names{"n1", "n8"}), "n1 n2 n7 n8");
+  EXPECT_EQ(anew(4u, Names{"n1", "n2", "n3"}), "n1 n2 n3 n4");
+  EXPECT_EQ(anew(4u, Names{"n1", "n5", "n8"}), "") << "six nodes would be needed";
+  EXPECT_EQ(anew(4u, Names{"n2"}, 2u, 1u), "n1 n2 n3 n4");
+  EXPECT_EQ(anew(4u, Names{"n2", "n5"}, 2u, 1u), "");
+  EXPECT_EQ(anew(4u, Names{"n5"}, 2u, 2u), "n1 n2 n5 n6");
+  EXPECT_EQ(anew(2u, Names{"n5"}, 2u, 0u, std::string("!leaf")), "n5 n6");
+  EXPECT_EQ(anew(4u, Names{"n5"}, 2u, 0u, std::string("!leaf")), "") << "its leaf has two";
+  EXPECT_EQ(anew(4u, Names{"n5"}, 2u, 0u, std::string("!spine")), "n1 n2 n5 n6");
+  Tree busy;
+  busy.busy({7, 9});
+  EXPECT_EQ(place(busy, 2, {"n8"}), "") << "its leaf has no second one";
+}
+
 TEST(Domains, says_never_where_no_domain_is_large_enough) {
   Tree t;
   JobSpec spec = Tree::gang(4);

@@ -83,7 +83,7 @@ FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load
     return {};
   DeviceSet free = cls.healthy.minus(load.devices);
   for (const DevicePart& part : load.parts) free.clear(part.device);
-  return {free.count(), node.cores - taken, std::max<std::int64_t>(0, node.memory_mb - load.memory_mb)};
+  return {free.count(), node.cores - taken, memory_left(node, load)};
 }
 
 bool belongs(const Node& node, const NodeClass& to) {

@@ -68,22 +68,41 @@ std::vector<std::vector<Candidate>> all_by_domain(Board& board, const GroupTask&
   return out;
 }
 
+// How many of the named nodes hang on each domain, where all of them must be among the gang's; else nothing.
+NodeCounts required_at(Board& board, const GroupSpec& group) {
+  NodeCounts counts;
+  if (group.only_nodes.empty() || (group.nodes.max != 0 && group.nodes.max <= group.only_nodes.size()))
+    return counts;
+  counts.resize(board.view.domains().size());
+  for (const std::string& name : group.only_nodes)
+    if (const NodeSlot* slot = board.view.slot_named(name))
+      ++counts[slot->domain];
+  return counts;
+}
+
 // So many nodes, each with room for so many tasks.
 Grants place_even(Board& board, const GroupTask& task, std::uint32_t nodes, std::uint32_t tasks_each) {
   const DomainTree& tree = board.view.domains();
-  const GangAsk ask{nodes, task.way.where};
+  const GangAsk ask{nodes, task.way.where, required_at(board, task.group)};
+  const NameSet named(task.group.only_nodes);
+  const auto named_first = [&](std::vector<Candidate> members) {
+    if (!ask.required.empty())
+      std::stable_partition(members.begin(), members.end(),
+                            [&](const Candidate& c) { return named.has(c.node->meta.name); });
+    return members;
+  };
   if (!task.listed || !board.view.by_domain()) {
     const auto all = all_by_domain(board, task, tasks_each);
     NodeCounts counts;
     for (const auto& members : all) counts.push_back(static_cast<std::uint32_t>(members.size()));
-    const auto gang = choose_gang(tree, counts, ask, [&](DomainNo d) { return all[d]; });
+    const auto gang = choose_gang(tree, counts, ask, [&](DomainNo d) { return named_first(all[d]); });
     return gang ? place_group(*gang, task.group, task.number) : std::nullopt;
   }
   // Of a domain that alone has enough no more than that many nodes are looked at.
-  const std::size_t enough = ask.where.wish == 0 && ask.where.segment == 0 ? nodes : 0;
+  const std::size_t enough = ask.where.wish == 0 && ask.where.segment == 0 && ask.required.empty() ? nodes : 0;
   for (const std::uint32_t weight_max : weights_of(board, task.way)) {
     const auto gang = choose_gang(tree, listed_counts(board, task.way, weight_max), ask, [&](DomainNo d) {
-      return candidates_of(listed_at(board, task.group, task.way, task.partition, d, weight_max, enough));
+      return named_first(candidates_of(listed_at(board, task.group, task.way, task.partition, d, weight_max, enough)));
     });
     if (gang)
       if (Grants grants = place_group(*gang, task.group, task.number))

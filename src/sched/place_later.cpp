@@ -118,49 +118,6 @@ std::optional<Instant> bound_ready(PlannerView& view, const GroupWay& group, std
   return at;
 }
 
-std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
-                                  ReadyTimes& times) {
-  const GroupWay& group = way.groups[0];
-  look_again(view, group, times);
-  std::vector<Ready> ready;
-  ready.reserve(times.at.size());
-  for (std::uint32_t i = 0; i < times.at.size(); ++i)
-    if (times.at[i] <= kNever)
-      ready.push_back({times.at[i], NodeId{i}});
-  if (ready.size() < group.nodes)
-    return std::nullopt;
-  // Of the nodes that are ready by then, those that are busy the longest: what is free now stays open to others.
-  const auto later = [&](const Ready& a, const Ready& b) {
-    const std::uint32_t wa = view.nodes()[a.node.value].node->weight, wb = view.nodes()[b.node.value].node->weight;
-    return std::tie(b.at, wa, a.node) < std::tie(a.at, wb, b.node);
-  };
-  const auto last = ready.begin() + static_cast<std::ptrdiff_t>(group.nodes);
-  Instant at;
-  if (group.bound) {
-    const auto found = bound_ready(view, group, ready, later);
-    if (!found)
-      return std::nullopt;
-    at = *found;
-  } else {
-    std::nth_element(ready.begin(), last - 1, ready.end(), [](const Ready& a, const Ready& b) { return a.at < b.at; });
-    at = (last - 1)->at;
-    std::erase_if(ready, [&](const Ready& r) { return r.at > at; });
-    std::partial_sort(ready.begin(), ready.begin() + static_cast<std::ptrdiff_t>(group.nodes), ready.end(), later);
-  }
-  // The nodes must not depend on now, or they would change while nothing happens.
-  Shadow shadow{.partition = way.partition, .at = std::max(at, now), .made = now};
-  for (auto it = ready.begin(); it != ready.begin() + static_cast<std::ptrdiff_t>(group.nodes); ++it) {
-    const NodeSlot& slot = view.nodes()[it->node.value];
-    NodeLoad load = load_after(slot, at);
-    auto grant = choose_latest(slot, load, at, spec.groups[0], group.tasks_each);
-    CHECK(grant.has_value());
-    add_grant(load, *grant);
-    shadow.grants.push_back(std::move(*grant));
-    shadow.loads.push_back(load);
-  }
-  return shadow;
-}
-
 std::optional<Shadow> general_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now) {
   std::vector<Instant> ends;
   for (const NodeSlot& slot : view.nodes())
@@ -208,6 +165,50 @@ std::optional<Shadow> general_later(PlannerView& view, const JobSpec& spec, cons
     shadow.loads.push_back(load);
   }
   shadow.grants = std::move(*found);
+  return shadow;
+}
+
+std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
+                                  ReadyTimes& times) {
+  const GroupWay& group = way.groups[0];
+  look_again(view, group, times);
+  std::vector<Ready> ready;
+  ready.reserve(times.at.size());
+  for (std::uint32_t i = 0; i < times.at.size(); ++i)
+    if (times.at[i] <= kNever)
+      ready.push_back({times.at[i], NodeId{i}});
+  if (ready.size() < group.nodes)
+    return std::nullopt;
+  // Of the nodes that are ready by then, those that are busy the longest: what is free now stays open to others.
+  const auto later = [&](const Ready& a, const Ready& b) {
+    const std::uint32_t wa = view.nodes()[a.node.value].node->weight, wb = view.nodes()[b.node.value].node->weight;
+    return std::tie(b.at, wa, a.node) < std::tie(a.at, wb, b.node);
+  };
+  const auto last = ready.begin() + static_cast<std::ptrdiff_t>(group.nodes);
+  Instant at;
+  if (group.bound) {
+    const auto found = bound_ready(view, group, ready, later);
+    if (!found)
+      return std::nullopt;
+    at = *found;
+  } else {
+    std::nth_element(ready.begin(), last - 1, ready.end(), [](const Ready& a, const Ready& b) { return a.at < b.at; });
+    at = (last - 1)->at;
+    std::erase_if(ready, [&](const Ready& r) { return r.at > at; });
+    std::partial_sort(ready.begin(), ready.begin() + static_cast<std::ptrdiff_t>(group.nodes), ready.end(), later);
+  }
+  // The nodes must not depend on now, or they would change while nothing happens.
+  Shadow shadow{.partition = way.partition, .at = std::max(at, now), .made = now};
+  for (auto it = ready.begin(); it != ready.begin() + static_cast<std::ptrdiff_t>(group.nodes); ++it) {
+    const NodeSlot& slot = view.nodes()[it->node.value];
+    NodeLoad load = load_after(slot, at);
+    auto grant = choose_latest(slot, load, at, spec.groups[0], group.tasks_each);
+    if (!grant)  // the counts of this node say that it fits
+      return general_later(view, spec, way, now);
+    add_grant(load, *grant);
+    shadow.grants.push_back(std::move(*grant));
+    shadow.loads.push_back(load);
+  }
   return shadow;
 }
 

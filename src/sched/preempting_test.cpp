@@ -162,6 +162,28 @@ TEST_F(Preempting, who_must_have_a_node_that_is_held_for_another_is_foreseen_beh
   EXPECT_GE(driver.planner.expected_start(behind), now + hours(2) + minutes(5));
 }
 
+// Together they hold twice the memory of the node that one leaves for the other.
+TEST_F(Preempting, who_asks_for_no_memory_may_be_foreseen_beside_those_who_hold_all_of_it) {
+  core.add_qos("low", {}, PreemptMode::kRequeue, minutes(5));
+  core.add_qos("high", {"low"});
+  const auto whole_memory = [&](const std::string& qos) {
+    JobSpec spec = ask(1, 4, hours(1), 4);
+    spec.qos = qos;
+    spec.groups[0].all_memory = true;
+    return core.add_job(spec);
+  };
+  whole_memory("low");
+  run();
+  add("high", 1, 8, hours(2));
+  run();
+  const JobId urgent = whole_memory("high");
+  run();
+  ASSERT_NE(core.tables.job(urgent)->promise, nullptr);
+  const JobId wide = add("low", 2, 4);
+  run();
+  EXPECT_EQ(driver.planner.expected_start(wide), now + hours(2));
+}
+
 TEST_F(Preempting, it_starts_elsewhere_when_there_is_room_sooner) {
   core.add_qos("low", {}, PreemptMode::kRequeue, minutes(5));
   core.add_qos("other");
