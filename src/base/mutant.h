@@ -34,6 +34,8 @@ enum class Mutant : unsigned char {
   kLateQuarantine,      // what is being done is forgotten before the append, so that who dies there dies again
   kEpochIgnored,        // work starts on nodes that have not answered since the controller did
   kLongValueForgotten,  // long values go although an entry, or the snapshot, names them
+  kStaleTermAccepted,   // the log takes what a controller writes that another one has replaced
+  kAppendedTwice,       // what waits for an append that failed is answered, and applied once more
   kOwnSilence,          // time in which the controller did not run counts as its nodes' silence
   kSimulatedEnd,
   // Planted by the unit test of the check that must see them: the simulation has no processes, files or certificates.

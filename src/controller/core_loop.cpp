@@ -228,6 +228,7 @@ void CoreLoop::run_batch() {
     return;
   }
   engine_->run_batch(clock_.now());
+  engine_->settle();  // nothing else is done meanwhile: all of it reads the state
   take_desk_commands();
 }
 
@@ -238,6 +239,8 @@ void CoreLoop::flush() {
     told_trouble_ = trouble;
     outbox_.push_back([this, trouble = std::move(trouble)] { outputs_.on_mode(trouble); });
   }
+  if (!engine_->deposed().empty() && !std::exchange(told_deposed_, true))
+    outbox_.push_back([this, why = engine_->deposed()] { outputs_.on_deposed(why); });
   if (!outbox_.empty())
     outputs_.to_io(std::exchange(outbox_, {}));
 }

@@ -27,6 +27,7 @@ class CoreLoop {
     std::function<void(NodeId, std::string node_name, Duration silence)> ask_fence_hook;  // on this thread: no blocking
     // On the I/O thread, when it changes: why only what ends work is taken, or nothing; "" = everything is.
     std::function<void(std::string trouble)> on_mode;
+    std::function<void(const std::string& why)> on_deposed;  // on the I/O thread, once: another controller leads
   };
 
   CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDesk::Composer composer,
@@ -80,6 +81,7 @@ class CoreLoop {
   bool tick_in_hand_ = false;
   bool offset_in_hand_ = false;
   std::string told_trouble_;
+  bool told_deposed_ = false;
   Instant tick_not_before_;
   bool stopping_ = false;
   std::thread thread_;

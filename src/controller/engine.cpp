@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
-#include <exception>
 #include <map>
 #include <unordered_map>
 
+#include "base/check.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "controller/entry_pieces.h"
@@ -102,6 +102,10 @@ Error read_only_error(const std::string& cause) {
           "read-only"};
 }
 
+Error deposed_error() {
+  return {Errc::kUnavailable, "another controller has taken over the log; nothing was changed: try again", {}};
+}
+
 }  // namespace
 
 struct Engine::Inner {
@@ -111,7 +115,19 @@ struct Engine::Inner {
     std::vector<Blob> blobs;
   };
 
+  // A batch that is applied and whose append has not ended.
+  struct Pending {
+    std::vector<Item> items;
+    std::vector<Result<Answer>> answers;
+    Batch batch;
+    std::vector<LogEntry> entries;
+    std::vector<Blob> blobs;
+    Seq seq_before = 0;
+  };
+
   Log& log;
+  BlobStore& blobs;
+  Term term = 0;
   EngineSettings settings;
   ClusterState state;
   std::unique_ptr<PoisonNote> poison;
@@ -119,6 +135,7 @@ struct Engine::Inner {
   std::unique_ptr<Quarantine> quarantine;
   bool loading = false;  // the note says so
   std::deque<Item> queue;
+  std::optional<Pending> pending;
   std::vector<Reader> readers;
   Aside aside;
   Watch watch;
@@ -132,14 +149,16 @@ struct Engine::Inner {
   bool read_only = false;
   bool trusted = true;
   std::string trouble = "it could not be read back";  // why the last write failed
+  std::string deposed;
 
-  Inner(Log& l, EngineSettings s)
+  Inner(Log& l, BlobStore& b, EngineSettings s)
       : log(l),
+        blobs(b),
         settings(std::move(s)),
         state(settings.core),
         apart(
-            settings.sha256_hex, [&l](const BlobId& id) { return l.blob(id); }, settings.long_value),
-        upkeep(l, apart, {settings.snapshot_every, settings.snapshot_bytes}) {}
+            settings.sha256_hex, [&b](const BlobId& id) { return b.blob(id); }, settings.long_value),
+        upkeep(l, b, apart, {settings.snapshot_every, settings.snapshot_bytes}) {}
 
   void publish(Batch batch) {
     if (readers.empty())
@@ -249,8 +268,8 @@ struct Engine::Inner {
   }
 
   void upkeep_turn() {
-    if (trusted)
-      upkeep.turn(state.tables());
+    if (trusted && !pending)
+      upkeep.turn(term, state.tables());
   }
 
   void refuse(std::vector<Item>& items, const Error& why) {
@@ -328,30 +347,14 @@ struct Engine::Inner {
     loading = false;
   }
 
-  // However a batch ends, once it is over nothing is to be noted of it. A death ends nothing.
-  struct NoteGuard {
-    CrashNote* note;
-    const int exceptions = std::uncaught_exceptions();
-    explicit NoteGuard(CrashNote* n) : note(n) {
-      if (note)
-        note->begin();
-    }
-    ~NoteGuard() {
-      if (note && std::uncaught_exceptions() == exceptions)
-        note->done();
-    }
-  };
-
   void run(Instant now) {
-    if (queue.empty())
+    if (queue.empty() || pending)
       return;
     clock = std::max(clock, now);
-    if (read_only && clock < retry_at) {
-      std::vector<Item> all(std::make_move_iterator(queue.begin()), std::make_move_iterator(queue.end()));
-      queue.clear();
-      refuse(all, read_only_error(trouble));
-      return;
-    }
+    if (!deposed.empty())
+      return refuse_all(deposed_error());
+    if (read_only && clock < retry_at)
+      return refuse_all(read_only_error(trouble));
     refuse_growth();
     std::vector<Item> items = take_queued();
     if (items.empty())
@@ -363,55 +366,77 @@ struct Engine::Inner {
     }
 
     ready();
-    const NoteGuard noted(note);
-    Batch batch;
-    batch.at = clock;
-    std::vector<Blob> blobs;
-    std::vector<Result<Answer>> answers;
-    answers.reserve(items.size());
-    const Seq seq_before = state.tables().seq;
-    apply_all(items, answers, batch, blobs);
-    const FewVersions kept(batch.changes);
+    if (note)
+      note->begin();
+    Pending made{.items = std::move(items), .seq_before = state.tables().seq};
+    made.batch.at = clock;
+    made.answers.reserve(made.items.size());
+    apply_all(made.items, made.answers, made.batch, made.blobs);
+    const FewVersions kept(made.batch.changes);
     if (note && mutant(Mutant::kLateQuarantine))
       note->done();
     else if (note)
       note->stage(CrashStage::kStoring);
 
     if (mutant(Mutant::kEarlyAck))
-      answer(items, answers);
+      answer(made.items, made.answers);
     if (mutant(Mutant::kPublishUncommitted)) {
-      Batch early = batch;
+      Batch early = made.batch;
       early.index = last_index + 1;
       publish(std::move(early));
     }
-    if (!batch.changes.empty()) {
-      const auto entries = entries_of(batch);
-      for (const auto& [id, text] : apart.fresh()) blobs.push_back({id, text});
-      if (const auto stored = log.append(entries, blobs); !stored.ok()) {
-        trouble = stored.error().message;
-        fail(items);
-        return;
-      }
-      last_index = entries.back().index;
-      apart.settle(last_index);
-      upkeep.appended(entries, std::move(blobs));
-      previous_seq = seq_before;
-      read_only = false;
+    if (made.batch.changes.empty())
+      return conclude(std::move(made));
+    made.entries = entries_of(made.batch);
+    for (const auto& [id, text] : apart.fresh()) made.blobs.push_back({id, text});
+    pending.emplace(std::move(made));
+    blobs.put(pending->blobs);
+    log.append(term, pending->entries, [this](const Log::End& end) { appended(end); });
+  }
+
+  void appended(const Log::End& end) {
+    CHECK(pending.has_value(), "an append ends once");
+    Pending made = std::move(*pending);
+    pending.reset();
+    if (end.stored == Stored::kDeposed)
+      deposed = end.why;
+    if (end.stored != Stored::kYes) {
+      trouble = end.why;
+      fail(made.items);
+      over();
+      return;
     }
+    last_index = made.entries.back().index;
+    apart.settle(last_index);
+    upkeep.appended(made.entries, std::move(made.blobs));
+    previous_seq = made.seq_before;
+    read_only = false;
+    conclude(std::move(made));
+  }
+
+  // All of it is durable: now others may know.
+  void conclude(Pending made) {
     state.stored();
-    batch.index = last_index;
+    made.batch.index = last_index;
     if (note && !mutant(Mutant::kLateQuarantine))
       note->stage(CrashStage::kPublishing);
-    const std::string alone = batch.commands.size() == 1 ? batch.commands.front() : std::string();
-    if (!mutant(Mutant::kPublishUncommitted) && !(batch.changes.empty() && batch.actions.empty()))
-      publish(std::move(batch));
+    const std::string alone = made.batch.commands.size() == 1 ? made.batch.commands.front() : std::string();
+    if (!mutant(Mutant::kPublishUncommitted) && !(made.batch.changes.empty() && made.batch.actions.empty()))
+      publish(std::move(made.batch));
     if (!mutant(Mutant::kEarlyAck))
-      answer(items, answers);
+      answer(made.items, made.answers);
     if (quarantine)
       quarantine->survived(alone);
     if (upkeep.snapshot_due(last_index))
       begin_snapshot();
     upkeep_turn();
+    over();
+  }
+
+  // However a batch ended, nothing is to be noted of it any more.
+  void over() {
+    if (note)
+      note->done();
   }
 
   // Applies items until they took long enough; what is left goes back to the front of the queue, where it came from.
@@ -494,27 +519,36 @@ struct Engine::Inner {
     retry_at = clock + settings.retry_after;
     apart.withdraw();
     (void)reload();
+    const Error why = deposed.empty() ? read_only_error(trouble) : deposed_error();
     if (!mutant(Mutant::kEarlyAck))
-      refuse(items, read_only_error(trouble));
+      refuse(items, why);
     // What waits behind the failed batch may rest on it: it fails with it, so that who repeats both keeps their order.
-    std::vector<Item> behind(std::make_move_iterator(queue.begin()), std::make_move_iterator(queue.end()));
-    queue.clear();
-    refuse(behind, read_only_error(trouble));
+    refuse_all(why);
+    if (mutant(Mutant::kAppendedTwice))
+      queue.insert(queue.end(), std::make_move_iterator(items.begin()), std::make_move_iterator(items.end()));
   }
 
+  void refuse_all(const Error& why) {
+    std::vector<Item> all(std::make_move_iterator(queue.begin()), std::make_move_iterator(queue.end()));
+    queue.clear();
+    refuse(all, why);
+  }
+
+  // What the log holds by now is another's; nothing may rest on the state as it was applied.
   bool reload() {
-    trusted = load(last_index).ok();
+    trusted = deposed.empty() && load(last_index).ok();
     if (!trusted)
       retry_at = clock + settings.retry_after;
     return trusted;
   }
 };
 
-Engine::Engine(Log& log, EngineSettings settings) : inner_(std::make_unique<Inner>(log, std::move(settings))) {}
+Engine::Engine(Log& log, BlobStore& blobs, EngineSettings settings)
+    : inner_(std::make_unique<Inner>(log, blobs, std::move(settings))) {}
 Engine::~Engine() = default;
 
-Result<std::unique_ptr<Engine>> Engine::open(Log& log, EngineSettings settings, Instant now) {
-  std::unique_ptr<Engine> engine(new Engine(log, std::move(settings)));
+Result<std::unique_ptr<Engine>> Engine::open(Log& log, BlobStore& blobs, EngineSettings settings, Instant now) {
+  std::unique_ptr<Engine> engine(new Engine(log, blobs, std::move(settings)));
   Inner& in = *engine->inner_;
   in.note = in.settings.crash_note;
   if (!in.note && !in.settings.poison.empty()) {
@@ -528,6 +562,7 @@ Result<std::unique_ptr<Engine>> Engine::open(Log& log, EngineSettings settings, 
   if (in.poison)
     for (const std::string& name : in.quarantine->quarantined())
       std::fprintf(stderr, "lockstepd: quarantined, because it stopped the controller: %s\n", name.c_str());
+  in.term = TRY(log.lead());
   TRY(in.load(UINT64_MAX));
   in.settings.loading = nullptr;
   std::optional<Error> failure;
@@ -536,6 +571,7 @@ Result<std::unique_ptr<Engine>> Engine::open(Log& log, EngineSettings settings, 
       failure = std::move(answer).error();
   });
   engine->run_batch(now);
+  engine->settle();
   if (failure)
     return std::move(*failure);
   if (in.note) {
@@ -562,9 +598,20 @@ std::vector<std::string> Engine::quarantined() const {
 }
 
 void Engine::teach(std::span<const PastRun> runs) { inner_->state.teach(runs); }
-bool Engine::has_work() const { return !inner_->queue.empty(); }
+bool Engine::has_work() const { return !inner_->queue.empty() && !inner_->pending; }
+bool Engine::storing() const { return inner_->pending.has_value(); }
+void Engine::poll() { inner_->log.poll(); }
+void Engine::settle() {
+  while (storing()) {
+    inner_->log.wait();
+    inner_->log.poll();
+  }
+}
+const std::string& Engine::deposed() const { return inner_->deposed; }
 void Engine::run_batch(Instant now) { inner_->run(now); }
-bool Engine::has_upkeep() const { return inner_->upkeep.has_more() && inner_->trusted && !inner_->read_only; }
+bool Engine::has_upkeep() const {
+  return inner_->upkeep.has_more() && inner_->trusted && !inner_->read_only && !inner_->pending;
+}
 void Engine::upkeep() { inner_->upkeep_turn(); }
 void Engine::set_watch(Watch watch) { inner_->watch = std::move(watch); }
 void Engine::set_aside(Aside aside) { inner_->aside = std::move(aside); }

@@ -3,7 +3,10 @@
 //
 // If an append fails nothing is answered as done and nothing is published: the state is reloaded from the log, the
 // batch's callers get kUnavailable, and the engine is read-only until an append succeeds (completions and cancels are
-// tried first, within the log's reserve).
+// tried first, within the log's reserve). Where another controller writes the log now, it never succeeds again.
+//
+// While an append is under way, storing(), state() holds what may yet be undone: nobody may read it, or hand it on, and
+// only submit(), poll() and settle() may be called.
 #pragma once
 
 #include <functional>
@@ -45,10 +48,11 @@ class Engine {
  public:
   using Reply = std::function<void(Result<Answer>)>;
 
-  // Loads snapshot and tail, then commits StartEpoch at now, or at the log's own clock where that is later. A command
+  // Takes the lead of the log, loads snapshot and tail, then commits StartEpoch at now, or at the log's own clock where
+  // that is later. A command
   // that stopped the controller, in whatever stage, is quarantined: refused from then on (controller/quarantine.h).
   // Refuses, with kCorrupt, where the state itself stopped the last two lives.
-  static Result<std::unique_ptr<Engine>> open(Log& log, EngineSettings settings, Instant now);
+  static Result<std::unique_ptr<Engine>> open(Log& log, BlobStore& blobs, EngineSettings settings, Instant now);
 
   // What is built on the state (planner, views) stands: from now on a death is no fault of the state. The first batch
   // says so, too. On the thread that opened it.
@@ -65,8 +69,15 @@ class Engine {
   // piece of it; where there are more, and no batch comes, upkeep() does the next one.
   bool has_upkeep() const;
   void upkeep();
-  // Applies what is queued as one batch. Call again while has_work().
+  // Applies what is queued as one batch, and begins to store it. Call again while has_work().
   void run_batch(Instant now);
+  // A batch is applied, and its append has not ended. poll() publishes and answers when it has; settle() sleeps until
+  // then.
+  bool storing() const;
+  void poll();
+  void settle();
+  // Another controller writes the log: nothing that this one does will ever count. "": it leads.
+  const std::string& deposed() const;
 
   // A reader gets every committed batch in order, after callers' answers are decided and before they are sent.
   struct Batch {
@@ -115,7 +126,7 @@ class Engine {
   void set_trim_floor(std::uint64_t index);
 
  private:
-  explicit Engine(Log& log, EngineSettings settings);
+  Engine(Log& log, BlobStore& blobs, EngineSettings settings);
   struct Inner;
   std::unique_ptr<Inner> inner_;
 

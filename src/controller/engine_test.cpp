@@ -80,12 +80,12 @@ TEST_F(EngineTest, NoJobGetsAnIdThatWasGivenOutBefore) {
   };
   EngineSettings settings;
   settings.core.first_job = 500;  // as accounting says, though the log has lost it
-  auto engine = *Engine::open(log, settings, now);
+  auto engine = *Engine::open(log, log, settings, now);
   const UserId ann = run(*engine, PutUser{person("ann", 1000)})->user;
   EXPECT_EQ(submit(*engine, ann), JobId{500});
   EXPECT_EQ(log.entries.back().next_job, 501u) << "kept beside the log";
   settings.core.first_job = 7;
-  engine = *Engine::open(log, settings, now);
+  engine = *Engine::open(log, log, settings, now);
   EXPECT_EQ(submit(*engine, ann), JobId{501});
 }
 
@@ -184,12 +184,12 @@ TEST_F(EngineTest, ManyCommandsAreOneEntry) {
 TEST_F(EngineTest, NobodyIsAnsweredBeforeTheEntryIsDurable) {
   struct Watching : TestLog {
     bool* answered = nullptr;
-    Result<void> append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) override {
+    void append(Term term, std::span<const LogEntry> entries, Done done) override {
       EXPECT_TRUE(answered == nullptr || !*answered);
-      return TestLog::append(entries, blobs);
+      TestLog::append(term, entries, std::move(done));
     }
   } watching;
-  auto engine = std::move(*Engine::open(watching, {}, now));
+  auto engine = std::move(*Engine::open(watching, watching, {}, now));
   bool answered = false, published = false;
   watching.answered = &answered;
   engine->add_reader([&](const auto&) {
@@ -200,6 +200,84 @@ TEST_F(EngineTest, NobodyIsAnsweredBeforeTheEntryIsDurable) {
   engine->run_batch(now + millis(1));
   EXPECT_TRUE(answered);
   EXPECT_TRUE(published);
+}
+
+TEST_F(EngineTest, WhileAnAppendIsUnderWayNobodyIsToldAndNothingIsBegun) {
+  auto engine = open();
+  log.late = true;
+  int published = 0;
+  std::vector<std::string> answered;
+  engine->add_reader([&](const auto&) { ++published; });
+  const auto submit = [&](const char* name, std::uint32_t uid) {
+    engine->submit(own(PutUser{person(name, uid)}),
+                   [&answered, name](const Result<Answer>& a) { answered.push_back(a.ok() ? name : "refused"); });
+  };
+  submit("ann", 1000);
+  engine->run_batch(now);
+  EXPECT_TRUE(engine->storing());
+  submit("bob", 1001);
+  EXPECT_FALSE(engine->has_work());
+  EXPECT_FALSE(engine->has_upkeep());
+  engine->run_batch(now);
+  EXPECT_EQ(engine->state().tables().user("local", 1001), nullptr);
+  EXPECT_EQ(published, 0);
+  EXPECT_TRUE(answered.empty());
+
+  engine->poll();
+  EXPECT_FALSE(engine->storing());
+  EXPECT_EQ(answered, std::vector<std::string>{"ann"});
+  EXPECT_EQ(published, 1);
+  ASSERT_TRUE(engine->has_work());
+
+  // What fails late fails whole, with what waits behind it.
+  log.next = TestLog::Append::kFails;
+  engine->run_batch(now);
+  submit("eve", 1002);
+  engine->settle();
+  EXPECT_EQ(answered, (std::vector<std::string>{"ann", "refused", "refused"}));
+  EXPECT_EQ(published, 1);
+  EXPECT_EQ(engine->state().tables().user("local", 1001), nullptr);
+  engine->settle();
+  engine->poll();
+  EXPECT_EQ(answered.size(), 3u);
+}
+
+TEST_F(EngineTest, WhoIsDeposedChangesNothingAnyMore) {
+  auto old_one = open({.snapshot_every = 2});
+  ASSERT_TRUE(run(*old_one, PutUser{person("ann", 1000)}).ok());
+  auto new_one = open();
+  const std::size_t entries = log.entries.size();
+  const auto answer = run(*old_one, PutUser{person("bob", 1001)});
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.error().code, Errc::kUnavailable);
+  EXPECT_NE(old_one->deposed().find("its term is 2, ours was 1"), std::string::npos) << old_one->deposed();
+  EXPECT_FALSE(old_one->trusted()) << "what it holds was never stored";
+  EXPECT_EQ(log.entries.size(), entries);
+  const int tried = log.appends;
+  now = now + hours(1);
+  EXPECT_FALSE(run(*old_one, PutUser{person("bob", 1001)}).ok());
+  old_one->upkeep();
+  EXPECT_EQ(log.appends, tried) << "it does not try again";
+  EXPECT_TRUE(run(*new_one, PutUser{person("eve", 1002)}).ok());
+  EXPECT_TRUE(new_one->deposed().empty());
+}
+
+// One that leads while the append of another is under way: either that is stored before, or never.
+TEST_F(EngineTest, AnAppendOfBeforeAnotherLeadsIsNotTakenAfterwards) {
+  auto old_one = open();
+  log.late = true;
+  bool done = true;
+  old_one->submit(own(PutUser{person("ann", 1000)}), [&](const Result<Answer>& a) { done = a.ok(); });
+  old_one->run_batch(now);
+  ASSERT_TRUE(old_one->storing());
+  const auto under_way = std::exchange(log.under_way, nullptr);
+  log.late = false;
+  auto new_one = open();
+  EXPECT_TRUE(run(*new_one, PutUser{person("eve", 1002)}).ok());
+  under_way();
+  EXPECT_FALSE(done);
+  EXPECT_FALSE(old_one->deposed().empty());
+  EXPECT_EQ(open()->state().tables().user("local", 1000), nullptr);
 }
 
 TEST_F(EngineTest, AFailedAppendChangesNothingAndTellsNobody) {
@@ -337,7 +415,7 @@ TEST_F(EngineTest, ItTellsHowFarTheLogIsRead) {
 TEST_F(EngineTest, ADamagedLogIsRefused) {
   open();
   log.entries.back().bytes = "{\"v\":1,";
-  const auto broken = Engine::open(log, {}, now);
+  const auto broken = Engine::open(log, log, {}, now);
   ASSERT_FALSE(broken.ok());
   EXPECT_EQ(broken.error().code, Errc::kCorrupt);
 }
@@ -348,7 +426,7 @@ TEST_F(EngineTest, AGapInTheLogIsRefused) {
     for (std::uint32_t i = 0; i < 4; ++i) ASSERT_TRUE(run(*engine, PutObject{note(format("o{}", i)), 0}).ok());
   }
   log.entries.erase(log.entries.begin() + 2);
-  const auto broken = Engine::open(log, {}, now);
+  const auto broken = Engine::open(log, log, {}, now);
   ASSERT_FALSE(broken.ok());
   EXPECT_EQ(broken.error().code, Errc::kCorrupt);
 }

@@ -27,12 +27,12 @@ TEST_F(EntryPiecesTest, ALargeBatchIsCutAndCountsWhole) {
   TestLog torn = log;
   torn.entries.pop_back();
   {
-    auto again = std::move(*Engine::open(torn, {}, now));
+    auto again = std::move(*Engine::open(torn, torn, {}, now));
     EXPECT_TRUE(again->state().tables().objects.empty());
     again->submit(own(PutObject{note("later"), 0}), nullptr);
     again->run_batch(now + seconds(1));
   }
-  auto third = std::move(*Engine::open(torn, {}, now));
+  auto third = std::move(*Engine::open(torn, torn, {}, now));
   EXPECT_EQ(third->state().tables().objects.size(), 1u);
 
   auto whole = open();

@@ -13,7 +13,7 @@ namespace {
 TEST(EventLog, TellsWhatBefellJobsAndNodesAndWhoAskedForWhat) {
   TestLog log;
   Instant now = kStart;
-  auto engine = std::move(*Engine::open(log, {}, now));
+  auto engine = std::move(*Engine::open(log, log, {}, now));
   std::vector<Event> events;
   engine->add_reader([&](const std::shared_ptr<const Engine::Batch>& batch) {
     events.insert(events.end(), batch->events.begin(), batch->events.end());

@@ -31,7 +31,7 @@ HistoryLoop::HistoryLoop(HistoryStore& store, CallerCounts::Most most, std::func
 
 HistoryLoop::~HistoryLoop() { stop(); }
 
-Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot,
+Result<void> HistoryLoop::catch_up(Log& log, BlobStore& blobs, const std::vector<Change>& snapshot,
                                    const std::function<void(std::uint64_t entry, std::uint64_t last)>& told) {
   // The final records serve for names, which do not change; what happened comes from the entries.
   for (const auto& change : snapshot) tables_.apply(change);
@@ -42,7 +42,7 @@ Result<void> HistoryLoop::catch_up(Log& log, const std::vector<Change>& snapshot
         Errc::kCorrupt,
         format("history has seen log entry {}, but the log ends at {}: they are not of the same cluster", cursor, last),
         {}};
-  LongValues apart(nullptr, [&log](const BlobId& id) { return log.blob(id); });
+  LongValues apart(nullptr, [&blobs](const BlobId& id) { return blobs.blob(id); });
   EntryReader reader(nullptr, &apart);
   std::vector<Change> changes;  // of batches that are closed
   std::uint64_t index = cursor;

@@ -30,7 +30,7 @@ class HistoryLoop {
 
   // Before start(): what the store has not seen yet comes from the log, the rest of the tables from the snapshot.
   // told: how far it is, some entries at a time; may be null.
-  Result<void> catch_up(Log& log, const std::vector<Change>& snapshot,
+  Result<void> catch_up(Log& log, BlobStore& blobs, const std::vector<Change>& snapshot,
                         const std::function<void(std::uint64_t entry, std::uint64_t last)>& told = {});
   void start();
   void stop();

@@ -86,28 +86,28 @@ void LogUpkeep::store(std::shared_ptr<SnapshotDraft> draft) {
   has_more_ = true;
 }
 
-void LogUpkeep::turn(const Tables& tables) {
-  Piece left = store_piece();
+void LogUpkeep::turn(Term term, const Tables& tables) {
+  Piece left = store_piece(term);
   if (left == Piece::kThrough)
-    left = trim_piece();
+    left = trim_piece(term);
   if (left == Piece::kThrough)
-    left = sweep_piece(tables);
+    left = sweep_piece(term, tables);
   has_more_ = left == Piece::kMore;
 }
 
 void LogUpkeep::raise_floor(std::uint64_t index) { floor_ = std::max(floor_, index); }
 
-LogUpkeep::Piece LogUpkeep::store_piece() {
+LogUpkeep::Piece LogUpkeep::store_piece(Term term) {
   if (!storing_)
     return Piece::kThrough;
   const auto& chunks = storing_->chunks;
   const std::size_t count = part_length(chunks, stored_chunks_);
   const bool last = stored_chunks_ + count == chunks.size();
   // A snapshot that cannot be written costs only a longer tail.
-  if (!log_.write_snapshot({.index = storing_->index,
-                            .first = stored_chunks_,
-                            .chunks = std::span(chunks).subspan(stored_chunks_, count),
-                            .last = last})
+  if (!log_.write_snapshot(term, {.index = storing_->index,
+                                  .first = stored_chunks_,
+                                  .chunks = std::span(chunks).subspan(stored_chunks_, count),
+                                  .last = last})
            .ok()) {
     storing_ = nullptr;
     busy_ = false;
@@ -123,14 +123,14 @@ LogUpkeep::Piece LogUpkeep::store_piece() {
   return Piece::kThrough;
 }
 
-LogUpkeep::Piece LogUpkeep::trim_piece() {
+LogUpkeep::Piece LogUpkeep::trim_piece(Term term) {
   std::uint64_t target = std::min(snapshot_index_, floor_);
   if (mutant(Mutant::kTrimBehindReader))
     target = snapshot_index_;
   if (target < trimmed_ + kTrimStep && (target <= trimmed_ || target != snapshot_index_))
     return Piece::kThrough;
   const std::uint64_t upto = one_trim_up_to(target);
-  if (!log_.trim(upto).ok())
+  if (!log_.trim(term, upto).ok())
     return Piece::kFailed;
   trimmed_ = upto;
   entry_bytes_.erase(entry_bytes_.begin(), entry_bytes_.upper_bound(upto));
@@ -149,7 +149,7 @@ std::uint64_t LogUpkeep::one_trim_up_to(std::uint64_t target) const {
   return target;
 }
 
-LogUpkeep::Piece LogUpkeep::sweep_piece(const Tables& tables) {
+LogUpkeep::Piece LogUpkeep::sweep_piece(Term term, const Tables& tables) {
   if (!sweep_)
     return Piece::kThrough;
   if (!sweep_->begun) {
@@ -167,7 +167,7 @@ LogUpkeep::Piece LogUpkeep::sweep_piece(const Tables& tables) {
     apart_.sweep(sweep_->held, mutant(Mutant::kLongValueForgotten) ? UINT64_MAX : trimmed_);
     sweep_->held = {};
   }
-  auto next = log_.sweep_blobs(sweep_->next_blob, [&](const BlobId& id) {
+  auto next = blobs_.sweep_blobs(term, sweep_->next_blob, [&](const BlobId& id) {
     return sweep_->used.contains(id) || known_blobs_.contains(id) || apart_.has(id);
   });
   if (!next.ok())

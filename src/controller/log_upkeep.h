@@ -37,7 +37,8 @@ class LogUpkeep {
     std::uint64_t entries = 0;
     std::size_t bytes = 0;
   };
-  LogUpkeep(Log& log, LongValues& apart, Due due) : log_(log), apart_(apart), due_(due) {}
+  LogUpkeep(Log& log, BlobStore& blobs, LongValues& apart, Due due)
+      : log_(log), blobs_(blobs), apart_(apart), due_(due) {}
 
   // The log was read from its snapshot on. entry_bytes: of the entries behind that, by index. What was begun rests on
   // another state, and is given up; a draft that is being encoded is not.
@@ -53,7 +54,7 @@ class LogUpkeep {
   void store(std::shared_ptr<SnapshotDraft> draft);
   void drop_draft() { busy_ = false; }
 
-  void turn(const Tables& tables);
+  void turn(Term term, const Tables& tables);
   bool has_more() const { return has_more_; }
   // Readers have taken everything up to here.
   void raise_floor(std::uint64_t index);
@@ -73,9 +74,9 @@ class LogUpkeep {
     BlobId next_blob;
   };
 
-  Piece store_piece();
-  Piece trim_piece();
-  Piece sweep_piece(const Tables& tables);
+  Piece store_piece(Term term);
+  Piece trim_piece(Term term);
+  Piece sweep_piece(Term term, const Tables& tables);
   Piece end_sweep(Piece how);
   bool mark_some(const Tables& tables);
   bool mark_jobs(const Tables& tables, std::size_t& left);
@@ -83,6 +84,7 @@ class LogUpkeep {
   std::uint64_t one_trim_up_to(std::uint64_t index) const;
 
   Log& log_;
+  BlobStore& blobs_;
   LongValues& apart_;
   Due due_;
   std::unordered_set<std::string> known_blobs_;

@@ -53,7 +53,7 @@ NodeDesk::Composer plain_composer() {
 class DeskTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    engine = std::move(*Engine::open(log, {}, now));
+    engine = std::move(*Engine::open(log, log, {}, now));
     Partition all;
     all.meta.name = "main";
     all.nodes = {"ALL"};

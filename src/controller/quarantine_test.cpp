@@ -22,11 +22,11 @@ namespace {
 struct DeadlyLog : TestLog {
   std::string word;
   int signal = SIGABRT;
-  Result<void> append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) override {
+  void append(Term term, std::span<const LogEntry> entries, Done done) override {
     for (const auto& entry : entries)
       if (!word.empty() && entry.bytes.find(word) != std::string::npos)
         ::raise(signal);
-    return TestLog::append(entries, blobs);
+    TestLog::append(term, entries, std::move(done));
   }
 };
 
@@ -49,8 +49,8 @@ class QuarantineTest : public ::testing::Test {
     object.meta.name = name;
     return own(PutObject{object, 0});
   }
-  std::unique_ptr<Engine> open(Log& log) {
-    auto engine = Engine::open(log, settings, now);
+  std::unique_ptr<Engine> open(TestLog& log) {
+    auto engine = Engine::open(log, log, settings, now);
     EXPECT_TRUE(engine.ok()) << engine.error().message;
     return engine.ok() ? std::move(*engine) : nullptr;
   }
@@ -212,7 +212,7 @@ TEST_F(QuarantineTest, AStateThatStopsTheControllerTwiceIsRefusedInsteadOfTriedF
   const auto die_loading = [&] {
     return live([&] {
       TestLog log;
-      auto engine = Engine::open(log, settings, now);
+      auto engine = Engine::open(log, log, settings, now);
       if (!engine.ok())
         ::_exit(engine.error().code == Errc::kCorrupt && engine.error().message.find("2 times") != std::string::npos
                     ? 0

@@ -62,7 +62,7 @@ struct ControllerLoop::Inner {
       settings.engine.loading = [told = settings.starting](std::uint64_t entry, std::uint64_t last) {
         told("the log is read", entry, last);
       };
-    auto engine = TRY(Engine::open(parts.log, settings.engine, now));
+    auto engine = TRY(Engine::open(parts.log, parts.blobs, settings.engine, now));
     settings.api.core = settings.engine.core;
     settings.desk.give_up_after = settings.engine.core.fence_after;
     TRY(settle_older_log(*engine));
@@ -74,7 +74,7 @@ struct ControllerLoop::Inner {
     const std::vector<Change> snapshot = engine->snapshot();
     history = std::make_unique<HistoryLoop>(
         parts.history, settings.api.limits.history, [this](std::uint64_t index) { note_cursor(index); }, settings.tell);
-    TRY(of_history(history->catch_up(parts.log, snapshot, [this](std::uint64_t entry, std::uint64_t last) {
+    TRY(of_history(history->catch_up(parts.log, parts.blobs, snapshot, [this](std::uint64_t entry, std::uint64_t last) {
       if (settings.starting)
         settings.starting("accounting is brought up to date", entry, last);
     })));
@@ -112,14 +112,18 @@ struct ControllerLoop::Inner {
         log_line(LogLevel::kError, "lockstepd: read-only: " + trouble);
       api->set_trouble(std::move(trouble));
     };
+    outputs.on_deposed = [this](const std::string& why) {
+      if (settings.deposed)
+        settings.deposed(why);
+    };
     outputs.ask_fence_hook = [this](NodeId node, const std::string& name, Duration silence) {
       asks.post({node, name, silence});
     };
-    Log& log = parts.log;
-    core =
-        std::make_unique<CoreLoop>(std::move(engine), settings.desk,
-                                   make_composer([&log](const BlobId& id) { return log.blob(id); }, std::move(hooks)),
-                                   *clock, std::move(outputs), watch);
+    BlobStore& blobs = parts.blobs;
+    core = std::make_unique<CoreLoop>(
+        std::move(engine), settings.desk,
+        make_composer([&blobs](const BlobId& id) { return blobs.blob(id); }, std::move(hooks)), *clock,
+        std::move(outputs), watch);
     core->engine().set_trim_floor(cursor_at_start);
 
     turns = std::make_unique<FairTurns>(parts.loop, settings.api.limits.turns, steady_micros);
@@ -167,7 +171,7 @@ struct ControllerLoop::Inner {
                                            *waiters, *presence, *step_presence, *clock,
                                            [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
                                              core->post([this, id, done = std::move(done)] {
-                                               auto bytes = std::make_shared<Result<std::string>>(parts.log.blob(id));
+                                               auto bytes = std::make_shared<Result<std::string>>(parts.blobs.blob(id));
                                                parts.loop.post([bytes, done] { done(std::move(*bytes)); });
                                              });
                                            },
@@ -199,6 +203,7 @@ struct ControllerLoop::Inner {
                  "lockstepd: attempts that accounting has seen are not in the log: " + answer.error().message);
     });
     engine.run_batch(engine.clock());
+    engine.settle();
     return {};
   }
 

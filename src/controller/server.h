@@ -24,6 +24,9 @@ struct ControllerSettings {
   Duration client_node_grace = minutes(15);
   // Told by open(), often: what it does, at which entry of the log and of how many.
   std::function<void(const std::string& what, std::uint64_t entry, std::uint64_t last)> starting;
+  // On the I/O thread, once: another controller writes the log. This one answers with errors from then on, and must
+  // end.
+  std::function<void(const std::string& why)> deposed;
   std::uint64_t seed = 1;                                     // of the planner's choices
   std::function<void(const std::vector<std::string>&)> tell;  // lines for a log, of every batch; on history's thread
 };
@@ -40,6 +43,7 @@ class ControllerLoop {
   struct Parts {
     EventLoop& loop;
     Log& log;
+    BlobStore& blobs;
     HistoryStore& history;
     const Clock& clock;
   };

@@ -37,7 +37,7 @@ class ServerTest : public ::testing::Test {
     settings.api.script_bytes_max = 1000;
     settings.api.only_uid = only_uid;
     controller =
-        std::move(*ControllerLoop::open({loop, log, history, clock}, settings, std::move(powers), {}, nullptr));
+        std::move(*ControllerLoop::open({loop, log, log, history, clock}, settings, std::move(powers), {}, nullptr));
     controller->start();
   }
   void TearDown() override { controller->stop(); }

@@ -27,7 +27,7 @@ class EngineTest : public ::testing::Test {
   static BlobId id_of(int blob) { return format("{:064x}", blob); }
 
   std::unique_ptr<Engine> open(EngineSettings settings = {}) {
-    auto engine = Engine::open(log, settings, now);
+    auto engine = Engine::open(log, log, settings, now);
     EXPECT_TRUE(engine.ok()) << engine.error().message;
     return engine.ok() ? std::move(*engine) : nullptr;
   }

@@ -35,7 +35,7 @@ class TestServer {
     };
     powers.free_bytes = [this] { return free_bytes; };
     controller =
-        std::move(*ControllerLoop::open({loop, log, history, clock}, settings_, std::move(powers), {}, nullptr));
+        std::move(*ControllerLoop::open({loop, log, log, history, clock}, settings_, std::move(powers), {}, nullptr));
     controller->start();
   }
 

@@ -10,6 +10,7 @@
 #include "io/sqlite_history.h"
 #include "io/sqlite_log.h"
 #include "io/temp_dir.h"
+#include "ports/log_testing.h"
 
 namespace lockstep {
 namespace {
@@ -68,13 +69,17 @@ void torture(std::uint64_t seed, double survival) {
           blobs.push_back(make_blob(acknowledged + i));
         }
         tried = acknowledged + count;
-        if (!(*log)->append(entries, blobs).ok())
+        if (!append_to(**log, entries, blobs).ok())
           break;
         ASSERT_TRUE(disk.dead() || disk.unsynced_bytes() == 0) << "append returned before its sync";
         acknowledged = tried;
-        if (rng.chance(0.1) && (*log)->write_whole_snapshot(acknowledged, {format("up to {}", acknowledged)}).ok())
+        const auto term = (*log)->lead();
+        if (!term.ok())
+          break;
+        if (rng.chance(0.1) &&
+            (*log)->write_whole_snapshot(*term, acknowledged, {format("up to {}", acknowledged)}).ok())
           snapshot = acknowledged;
-        if (rng.chance(0.1) && (*log)->trim(acknowledged).ok())
+        if (rng.chance(0.1) && (*log)->trim(*term, acknowledged).ok())
           trimmed = snapshot;
       }
     }
@@ -119,12 +124,12 @@ TEST(LossyDisk, AFailedSyncIsAFailedAppend) {
   {
     auto log = open_sqlite_log(path, {.vfs = disk.name(), .reserve_bytes = 0});
     ASSERT_TRUE(log.ok());
-    ASSERT_TRUE((*log)->append({make_entry(1)}, {}).ok());
+    ASSERT_TRUE(append_to(**log, {make_entry(1)}, {}).ok());
     disk.fail_sync_after(1);
-    EXPECT_FALSE((*log)->append({make_entry(2)}, {}).ok());
+    EXPECT_FALSE(append_to(**log, {make_entry(2)}, {}).ok());
     const auto last = (*log)->last_index();  // the caller reloads
     ASSERT_TRUE(last.ok());
-    EXPECT_TRUE((*log)->append({make_entry(*last + 1)}, {}).ok());
+    EXPECT_TRUE(append_to(**log, {make_entry(*last + 1)}, {}).ok());
     disk.lose_power();
   }
   disk.power_on();
@@ -139,18 +144,23 @@ TEST(LossyDisk, AFullDiskIsSaidToBeFullAndTheReserveLetsCompletionsThrough) {
   auto opened = open_sqlite_log(dir.file("log.db"), {.vfs = disk.name(), .reserve_bytes = 1 << 16});
   ASSERT_TRUE(opened.ok());
   SqliteLog& log = **opened;
-  ASSERT_TRUE(log.append({make_entry(1)}, {}).ok());
+  ASSERT_TRUE(append_to(log, {make_entry(1)}, {}).ok());
   EXPECT_FALSE(log.low_space());
+  const Term term = *log.lead();
   disk.set_room(0);
-  const auto refused = log.append({make_entry(2), make_entry(3)}, {make_blob(2)});
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, Errc::kExhausted) << refused.error().message;
+  const std::vector<LogEntry> entries{make_entry(2), make_entry(3)};
+  const std::vector<Blob> blobs{make_blob(2)};
+  log.put(blobs);
+  Log::End refused;
+  log.append(term, entries, [&](const Log::End& end) { refused = end; });
+  EXPECT_NE(refused.stored, Stored::kYes);
+  EXPECT_NE(refused.why.find("full"), std::string::npos) << refused.why;
   EXPECT_EQ(*log.last_index(), 1u);
   EXPECT_TRUE(log.low_space());
   struct stat reserve {};
   EXPECT_NE(stat(dir.file("reserve").c_str(), &reserve), 0) << "the reserve is given back";
   disk.set_room(1 << 16);  // which is this much room
-  EXPECT_TRUE(log.append({make_entry(2)}, {}).ok());
+  EXPECT_TRUE(append_to(log, {make_entry(2)}, {}).ok());
   EXPECT_EQ(*log.last_index(), 2u);
 }
 
@@ -193,7 +203,7 @@ TEST(SlowSync, EveryCommitPassesItAndStaysReadable) {
   {
     auto log = open_sqlite_log(dir.file("log.db"), {.vfs = vfs, .reserve_bytes = 0});
     ASSERT_TRUE(log.ok()) << log.error().message;
-    for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE((*log)->append({make_entry(i)}, {make_blob(i)}).ok());
+    for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(append_to(**log, {make_entry(i)}, {make_blob(i)}).ok());
   }
   auto log = open_sqlite_log(dir.file("log.db"), {.reserve_bytes = 0});
   ASSERT_TRUE(log.ok());

@@ -160,24 +160,27 @@ class Store final : public SqliteLog {
     return {};
   }
 
-  Result<void> append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) override {
-    auto done = try_append(entries, blobs);
-    if (!done.ok()) {
-      last_.reset();  // whatever happened, the file knows
-      if (done.error().code == Errc::kExhausted)
-        disk_full();
-      return done;
+  Result<Term> lead() override {
+    auto term = try_lead();
+    if (!term.ok() && term.error().code == Errc::kExhausted) {
+      disk_full();
+      term = try_lead();
     }
-    if (!entries.empty()) {
-      last_ = entries.back().index;
-      jobs_given_ = std::max(jobs_given_, entries.back().next_job);
-      if (entries.back().closing)
-        tip_.write({*last_, last_mark_, jobs_given_});
-    }
-    if (wal_pages_ >= options_.checkpoint_pages)
-      checkpoint();
-    return {};
+    last_.reset();  // others may have written before
+    return term;
   }
+
+  void append(Term term, std::span<const LogEntry> entries, Done done) override {
+    End end;
+    const auto stored = try_append(term, entries, std::exchange(put_, {}), end);
+    if (stored.ok())
+      stored_all(entries);
+    else
+      give_up_append(stored.error(), end);
+    done(end);
+  }
+
+  void put(std::span<const Blob> blobs) override { put_ = blobs; }
 
   Result<std::vector<LogEntry>> read(std::uint64_t from, std::size_t count) override {
     std::vector<LogEntry> out;
@@ -208,9 +211,9 @@ class Store final : public SqliteLog {
     return *last_;
   }
 
-  Result<void> write_snapshot(const SnapshotPart& part) override {
+  Result<void> write_snapshot(Term term, const SnapshotPart& part) override {
     TRY(check_snapshot(TRY(last_index()), part, begun_.index == part.index ? begun_.chunks : 0));
-    auto done = try_snapshot(part);
+    auto done = try_snapshot(term, part);
     if (!done.ok()) {
       begun_ = {};  // whether it was stored is not known
       if (done.error().code == Errc::kExhausted)
@@ -244,12 +247,12 @@ class Store final : public SqliteLog {
     return snapshot;
   }
 
-  Result<void> trim(std::uint64_t upto) override {
+  Result<void> trim(Term term, std::uint64_t upto) override {
     const std::uint64_t target = std::min(upto, TRY(fact("snapshot")));
     const std::uint64_t before = TRY(fact("trimmed"));
     if (target <= before)
       return {};
-    auto transaction = TRY(SqliteTransaction::begin(db_));
+    auto transaction = TRY(begin_as(term));
     auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM entries WHERE number <= ?1"));
     TRY(erase.bind(1, static_cast<std::int64_t>(target)).execute());
     TRY(set_fact("trimmed", target));
@@ -278,15 +281,15 @@ class Store final : public SqliteLog {
   }
 
   // What is left of former snapshots first, then blobs: together not more than a piece.
-  Result<BlobId> sweep_blobs(const BlobId& from, const std::function<bool(const BlobId&)>& keep) override {
+  Result<BlobId> sweep_blobs(Term term, const BlobId& from, const std::function<bool(const BlobId&)>& keep) override {
     SweepPiece piece;
-    TRY(sweep_chunks(piece));
+    TRY(sweep_chunks(term, piece));
     std::vector<std::string> gone;
     BlobId next = from.empty() ? kFirstBlob : from;  // never "", which would say that it is through
     if (!piece.full())
       next = TRY(find_unused(from, keep, piece, gone));
     if (!gone.empty()) {
-      auto transaction = TRY(SqliteTransaction::begin(db_));
+      auto transaction = TRY(begin_as(term));
       auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM blobs WHERE id = ?1"));
       for (const auto& id : gone) TRY(erase.bind_text(1, id).execute());
       TRY(transaction.commit());
@@ -374,6 +377,7 @@ class Store final : public SqliteLog {
         db_, "INSERT INTO entries(number, last_seq, closing, mark, bytes) VALUES(?1, ?2, ?3, ?4, ?5)"));
     insert_blob_ = TRY(SqliteStatement::prepare(db_, "INSERT OR IGNORE INTO blobs(id, bytes) VALUES(?1, ?2)"));
     select_blob_ = TRY(SqliteStatement::prepare(db_, "SELECT bytes FROM blobs WHERE id = ?1"));
+    select_term_ = TRY(SqliteStatement::prepare(db_, "SELECT value FROM facts WHERE name = 'term'"));
     select_entries_ = TRY(SqliteStatement::prepare(
         db_, "SELECT number, last_seq, closing, mark, bytes FROM entries WHERE number >= ?1 ORDER BY number LIMIT ?2"));
     return {};
@@ -498,17 +502,65 @@ class Store final : public SqliteLog {
     return {};
   }
 
-  Result<void> try_append(const std::vector<LogEntry>& entries, const std::vector<Blob>& blobs) {
-    TRY(check_append(TRY(last_index()), entries, blobs));
+  Result<Term> try_lead() {
     auto transaction = TRY(SqliteTransaction::begin(db_));
+    const Term term = TRY(fact("term")) + 1;
+    TRY(set_fact("term", term));
+    TRY(transaction.commit());
+    return term;
+  }
+
+  // A transaction of the leader: nobody else can begin a term before it ends.
+  Result<SqliteTransaction> begin_as(Term term) {
+    auto transaction = TRY(SqliteTransaction::begin(db_));
+    TRY(check_term(TRY(leader()), term));
+    return transaction;
+  }
+
+  Result<Term> leader() {
+    const bool known = TRY(select_term_.step());
+    const auto term = known ? static_cast<Term>(select_term_.number(0)) : Term{0};
+    select_term_.reset();
+    return term;
+  }
+
+  // `end` is what an error means.
+  Result<void> try_append(Term term, std::span<const LogEntry> entries, std::span<const Blob> blobs, End& end) {
+    end.stored = Stored::kNo;
+    TRY(check_append(TRY(last_index()), entries, blobs));
+    auto transaction = begin_as(term);
+    if (!transaction.ok()) {
+      if (transaction.error().code == Errc::kConflict)
+        end.stored = Stored::kDeposed;
+      return transaction.error();
+    }
     for (const auto& blob : blobs) {
       const std::string packed = compress(blob.bytes);
       TRY(insert_blob_.bind_text(1, blob.id).bind_blob(2, packed).execute());
     }
-    for (const auto& entry : entries) {
-      TRY(insert(entry));
+    for (const auto& entry : entries) TRY(insert(entry));
+    end.stored = Stored::kUnknown;
+    TRY(transaction->commit());
+    end.stored = Stored::kYes;
+    return {};
+  }
+
+  void stored_all(std::span<const LogEntry> entries) {
+    if (!entries.empty()) {
+      last_ = entries.back().index;
+      jobs_given_ = std::max(jobs_given_, entries.back().next_job);
+      if (entries.back().closing)
+        tip_.write({*last_, last_mark_, jobs_given_});
     }
-    return transaction.commit();
+    if (wal_pages_ >= options_.checkpoint_pages)
+      checkpoint();
+  }
+
+  void give_up_append(const Error& why, End& end) {
+    end.why = why.message;
+    last_.reset();  // whatever happened, the file knows
+    if (why.code == Errc::kExhausted)
+      disk_full();
   }
 
   Result<void> insert(const LogEntry& entry) {
@@ -523,10 +575,10 @@ class Store final : public SqliteLog {
 
   // Chunks of the next snapshot lie behind all that are there. Those before "snapshot_begin", and what was begun and
   // not ended before it, are nobody's.
-  Result<void> try_snapshot(const SnapshotPart& part) {
+  Result<void> try_snapshot(Term term, const SnapshotPart& part) {
     if (part.first == 0)
       begun_ = {part.index, static_cast<std::uint64_t>(TRY(db_.number("SELECT max(number) + 1 FROM chunks"))), 0};
-    auto transaction = TRY(SqliteTransaction::begin(db_));
+    auto transaction = TRY(begin_as(term));
     auto insert = TRY(SqliteStatement::prepare(db_, "INSERT INTO chunks(number, mark, bytes) VALUES(?1, ?2, ?3)"));
     for (std::size_t i = 0; i < part.chunks.size(); ++i) {
       const std::string packed = compress(part.chunks[i]);
@@ -548,7 +600,7 @@ class Store final : public SqliteLog {
     return {};
   }
 
-  Result<void> sweep_chunks(SweepPiece& piece) {
+  Result<void> sweep_chunks(Term term, SweepPiece& piece) {
     const std::uint64_t begin = TRY(fact("snapshot_begin"));
     auto select = TRY(SqliteStatement::prepare(
         db_, "SELECT number, length(bytes) FROM chunks WHERE number < ?1 ORDER BY number LIMIT ?2"));
@@ -561,8 +613,10 @@ class Store final : public SqliteLog {
     select.reset();
     if (!upto)
       return {};
+    auto transaction = TRY(begin_as(term));
     auto erase = TRY(SqliteStatement::prepare(db_, "DELETE FROM chunks WHERE number <= ?1"));
-    return erase.bind(1, *upto).execute();
+    TRY(erase.bind(1, *upto).execute());
+    return transaction.commit();
   }
 
   // Ids that go, and with which one the next piece begins.
@@ -613,7 +667,8 @@ class Store final : public SqliteLog {
   DiskReserve reserve_;
   SqliteLogOptions options_;
   Sqlite db_;
-  SqliteStatement insert_entry_, insert_blob_, select_blob_, select_entries_;
+  SqliteStatement insert_entry_, insert_blob_, select_blob_, select_entries_, select_term_;
+  std::span<const Blob> put_;  // for the next append
   std::optional<std::uint64_t> last_;
   LogTip tip_;
   std::vector<std::string> notices_;

@@ -1,4 +1,5 @@
-// The log in one SQLite file: WAL, synchronous=FULL, one transaction for each append. A file that is not ours, or is
+// The log and its blobs in one SQLite file: WAL, synchronous=FULL, one transaction for each append, which has ended
+// when append() returns. A file that is not ours, or is
 // damaged, or lacks what was acknowledged (io/log_tip.h), is refused and left exactly as it was.
 #pragma once
 
@@ -17,7 +18,7 @@ struct SqliteLogOptions {
   bool take_lock = true;                  // refuse a directory that another controller is using
 };
 
-class SqliteLog : public Log {
+class SqliteLog : public Log, public BlobStore {
  public:
   // True from the first commit that met a full disk until the reserve is whole again: admit only what frees space.
   virtual bool low_space() = 0;

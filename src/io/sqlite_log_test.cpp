@@ -12,6 +12,7 @@
 #include "io/sha256.h"
 #include "io/sqlite.h"
 #include "io/temp_dir.h"
+#include "ports/log_testing.h"
 
 namespace lockstep {
 namespace {
@@ -58,8 +59,8 @@ TEST_F(SqliteLogTest, KeepsEntriesAndBlobsOverARestart) {
   {
     const auto log = open();
     EXPECT_EQ(*log->last_index(), 0u);
-    ASSERT_TRUE(log->append({entry(1), entry(2)}, {script, empty}).ok());
-    ASSERT_TRUE(log->append({entry(3)}, {script}).ok());  // the same blob again
+    ASSERT_TRUE(append_to(*log, {entry(1), entry(2)}, {script, empty}).ok());
+    ASSERT_TRUE(append_to(*log, {entry(3)}, {script}).ok());  // the same blob again
   }
   const auto log = open();
   EXPECT_EQ(*log->last_index(), 3u);
@@ -79,36 +80,36 @@ TEST_F(SqliteLogTest, KeepsEntriesAndBlobsOverARestart) {
 
 TEST_F(SqliteLogTest, AnAppendIsAllOrNothing) {
   const auto log = open();
-  ASSERT_TRUE(log->append({entry(1)}, {}).ok());
+  ASSERT_TRUE(append_to(*log, {entry(1)}, {}).ok());
   const Blob blob = make_blob("x");
-  EXPECT_FALSE(log->append({entry(2), entry(4)}, {blob}).ok());
-  EXPECT_FALSE(log->append({entry(1)}, {}).ok());
+  EXPECT_FALSE(append_to(*log, {entry(2), entry(4)}, {blob}).ok());
+  EXPECT_FALSE(append_to(*log, {entry(1)}, {}).ok());
   EXPECT_EQ(*log->last_index(), 1u);
   EXPECT_FALSE(*log->has_blob(blob.id));
-  EXPECT_TRUE(log->append({entry(2)}, {}).ok());
+  EXPECT_TRUE(append_to(*log, {entry(2)}, {}).ok());
 }
 
 TEST_F(SqliteLogTest, AnOutcomeWithoutItsClosingEntryDoesNotCount) {
   {
     const auto log = open();
-    ASSERT_TRUE(log->append({entry(1)}, {}).ok());
-    ASSERT_TRUE(log->append({entry(2, false), entry(3, false)}, {}).ok());
+    ASSERT_TRUE(append_to(*log, {entry(1)}, {}).ok());
+    ASSERT_TRUE(append_to(*log, {entry(2, false), entry(3, false)}, {}).ok());
   }
   const auto log = open();
   EXPECT_EQ(*log->last_index(), 1u);
   EXPECT_EQ(log->read(1, 10)->size(), 1u);
-  EXPECT_TRUE(log->append({entry(2, false), entry(3)}, {}).ok());
+  EXPECT_TRUE(append_to(*log, {entry(2, false), entry(3)}, {}).ok());
 }
 
 TEST_F(SqliteLogTest, SnapshotsReplaceEachOtherAndBoundTheTrim) {
   {
     const auto log = open();
-    for (std::uint64_t i = 1; i <= 10; ++i) ASSERT_TRUE(log->append({entry(i)}, {}).ok());
+    for (std::uint64_t i = 1; i <= 10; ++i) ASSERT_TRUE(append_to(*log, {entry(i)}, {}).ok());
     EXPECT_EQ(log->read_snapshot()->index, 0u);
-    EXPECT_FALSE(log->write_whole_snapshot(11, {"beyond the end"}).ok());
-    ASSERT_TRUE(log->write_whole_snapshot(4, {"a", "b", "c"}).ok());
-    ASSERT_TRUE(log->write_whole_snapshot(6, {std::string(100'000, 'q'), ""}).ok());
-    ASSERT_TRUE(log->trim(9).ok());  // never beyond the snapshot
+    EXPECT_FALSE(log->write_whole_snapshot(*log->lead(), 11, {"beyond the end"}).ok());
+    ASSERT_TRUE(log->write_whole_snapshot(*log->lead(), 4, {"a", "b", "c"}).ok());
+    ASSERT_TRUE(log->write_whole_snapshot(*log->lead(), 6, {std::string(100'000, 'q'), ""}).ok());
+    ASSERT_TRUE(log->trim(*log->lead(), 9).ok());  // never beyond the snapshot
   }
   const auto log = open();
   EXPECT_EQ(log->read(1, 100)->front().index, 7u);
@@ -124,22 +125,23 @@ TEST_F(SqliteLogTest, SnapshotsReplaceEachOtherAndBoundTheTrim) {
 TEST_F(SqliteLogTest, AFullyTrimmedLogGoesOnWhereItWas) {
   {
     const auto log = open();
-    ASSERT_TRUE(log->append({entry(1), entry(2)}, {}).ok());
-    ASSERT_TRUE(log->write_whole_snapshot(2, {"all"}).ok());
-    ASSERT_TRUE(log->trim(2).ok());
+    ASSERT_TRUE(append_to(*log, {entry(1), entry(2)}, {}).ok());
+    ASSERT_TRUE(log->write_whole_snapshot(*log->lead(), 2, {"all"}).ok());
+    ASSERT_TRUE(log->trim(*log->lead(), 2).ok());
   }
   const auto log = open();
   EXPECT_EQ(*log->last_index(), 2u);
   EXPECT_TRUE(log->read(1, 10)->empty());
-  EXPECT_FALSE(log->append({entry(1)}, {}).ok());
-  EXPECT_TRUE(log->append({entry(3)}, {}).ok());
+  EXPECT_FALSE(append_to(*log, {entry(1)}, {}).ok());
+  EXPECT_TRUE(append_to(*log, {entry(3)}, {}).ok());
 }
 
 TEST_F(SqliteLogTest, SweepsBlobsNobodyNeeds) {
   const auto log = open();
   const Blob keep = make_blob("keep"), drop = make_blob("drop");
-  ASSERT_TRUE(log->append({entry(1)}, {keep, drop}).ok());
-  EXPECT_EQ(*log->sweep_blobs("", [&](const BlobId& id) { return id == keep.id; }), "") << "one piece is enough";
+  ASSERT_TRUE(append_to(*log, {entry(1)}, {keep, drop}).ok());
+  EXPECT_EQ(*log->sweep_blobs(*log->lead(), "", [&](const BlobId& id) { return id == keep.id; }), "")
+      << "one piece is enough";
   EXPECT_TRUE(*log->has_blob(keep.id));
   EXPECT_FALSE(*log->has_blob(drop.id));
 }
@@ -149,16 +151,16 @@ TEST_F(SqliteLogTest, BlobsAreSweptInPieces) {
   const auto log = open();
   std::vector<Blob> small, large;
   for (int i = 0; i < 600; ++i) small.push_back(make_blob(format("small {}", i)));
-  ASSERT_TRUE(log->append({entry(1)}, small).ok());
+  ASSERT_TRUE(append_to(*log, {entry(1)}, small).ok());
   const auto nothing = [](const BlobId&) { return false; };
   const auto left = [&](const std::vector<Blob>& blobs) {
     return static_cast<std::size_t>(
         std::count_if(blobs.begin(), blobs.end(), [&](const Blob& blob) { return *log->has_blob(blob.id); }));
   };
-  BlobId next = *log->sweep_blobs("", nothing);
+  BlobId next = *log->sweep_blobs(*log->lead(), "", nothing);
   EXPECT_EQ(left(small), small.size() - kSweepRows);
   EXPECT_NE(next, "");
-  while (!next.empty()) next = *log->sweep_blobs(next, nothing);
+  while (!next.empty()) next = *log->sweep_blobs(*log->lead(), next, nothing);
   EXPECT_EQ(left(small), 0u);
 
   Rng rng(1);
@@ -167,10 +169,10 @@ TEST_F(SqliteLogTest, BlobsAreSweptInPieces) {
     for (char& c : bytes) c = static_cast<char>(rng.below(256));
     large.push_back(make_blob(bytes));
   }
-  ASSERT_TRUE(log->append({entry(2)}, large).ok());
-  next = *log->sweep_blobs("", nothing);
+  ASSERT_TRUE(append_to(*log, {entry(2)}, large).ok());
+  next = *log->sweep_blobs(*log->lead(), "", nothing);
   EXPECT_EQ(left(large), 2u) << "three are more than " << kSweepBytes;
-  EXPECT_EQ(*log->sweep_blobs(next, nothing), "");
+  EXPECT_EQ(*log->sweep_blobs(*log->lead(), next, nothing), "");
   EXPECT_EQ(left(large), 0u);
 }
 
@@ -178,12 +180,12 @@ TEST_F(SqliteLogTest, BlobsAreSweptInPieces) {
 TEST_F(SqliteLogTest, ASweepGoesOnBehindTheRestOfASnapshot) {
   const auto log = open();
   const Blob blob = make_blob("old");
-  ASSERT_TRUE(log->append({entry(1), entry(2)}, {blob}).ok());
-  ASSERT_TRUE(log->write_whole_snapshot(1, std::vector<std::string>(2 * kSweepRows + 1, "x")).ok());
-  ASSERT_TRUE(log->write_whole_snapshot(2, {"y"}).ok());
+  ASSERT_TRUE(append_to(*log, {entry(1), entry(2)}, {blob}).ok());
+  ASSERT_TRUE(log->write_whole_snapshot(*log->lead(), 1, std::vector<std::string>(2 * kSweepRows + 1, "x")).ok());
+  ASSERT_TRUE(log->write_whole_snapshot(*log->lead(), 2, {"y"}).ok());
   int pieces = 1;
-  for (BlobId next = *log->sweep_blobs("", [](const BlobId&) { return false; }); !next.empty(); ++pieces)
-    next = *log->sweep_blobs(next, [](const BlobId&) { return false; });
+  for (BlobId next = *log->sweep_blobs(*log->lead(), "", [](const BlobId&) { return false; }); !next.empty(); ++pieces)
+    next = *log->sweep_blobs(*log->lead(), next, [](const BlobId&) { return false; });
   EXPECT_EQ(pieces, 3);
   EXPECT_FALSE(*log->has_blob(blob.id));
 }
@@ -197,19 +199,19 @@ TEST_F(SqliteLogTest, ASnapshotIsWrittenInParts) {
   };
   {
     const auto log = open();
-    ASSERT_TRUE(log->append({entry(1), entry(2), entry(3)}, {}).ok());
-    ASSERT_TRUE(log->write_whole_snapshot(1, {"old"}).ok());
-    EXPECT_FALSE(log->write_snapshot(part(0, 3, false)).ok()) << "more than one part holds";
-    EXPECT_FALSE(log->write_snapshot(part(2, 2, true)).ok()) << "its first part is missing";
-    ASSERT_TRUE(log->write_snapshot(part(0, 2, false)).ok());
-    EXPECT_FALSE(log->write_snapshot(part(1, 1, false)).ok());
+    ASSERT_TRUE(append_to(*log, {entry(1), entry(2), entry(3)}, {}).ok());
+    ASSERT_TRUE(log->write_whole_snapshot(*log->lead(), 1, {"old"}).ok());
+    EXPECT_FALSE(log->write_snapshot(*log->lead(), part(0, 3, false)).ok()) << "more than one part holds";
+    EXPECT_FALSE(log->write_snapshot(*log->lead(), part(2, 2, true)).ok()) << "its first part is missing";
+    ASSERT_TRUE(log->write_snapshot(*log->lead(), part(0, 2, false)).ok());
+    EXPECT_FALSE(log->write_snapshot(*log->lead(), part(1, 1, false)).ok());
     EXPECT_EQ(log->read_snapshot()->index, 1u);
   }
   const auto log = open();
   ASSERT_EQ(log->read_snapshot()->chunks, std::vector<std::string>{"old"});
-  EXPECT_FALSE(log->write_snapshot(part(2, 2, true)).ok()) << "another life began it";
-  ASSERT_TRUE(log->write_snapshot(part(0, 2, false)).ok());
-  ASSERT_TRUE(log->write_snapshot(part(2, 2, true)).ok());
+  EXPECT_FALSE(log->write_snapshot(*log->lead(), part(2, 2, true)).ok()) << "another life began it";
+  ASSERT_TRUE(log->write_snapshot(*log->lead(), part(0, 2, false)).ok());
+  ASSERT_TRUE(log->write_snapshot(*log->lead(), part(2, 2, true)).ok());
   EXPECT_EQ(log->read_snapshot()->index, 2u);
   EXPECT_EQ(log->read_snapshot()->chunks, chunks);
   const auto rows = [&] {
@@ -217,7 +219,7 @@ TEST_F(SqliteLogTest, ASnapshotIsWrittenInParts) {
     return *db->number("SELECT count(*) FROM chunks");
   };
   EXPECT_EQ(rows(), 1 + 2 + 4);
-  EXPECT_EQ(*log->sweep_blobs("", [](const BlobId&) { return true; }), "");
+  EXPECT_EQ(*log->sweep_blobs(*log->lead(), "", [](const BlobId&) { return true; }), "");
   EXPECT_EQ(rows(), 4);
   EXPECT_EQ(log->read_snapshot()->chunks, chunks);
 }
@@ -228,7 +230,7 @@ TEST_F(SqliteLogTest, CheckpointsKeepTheWalShort) {
   for (std::uint64_t i = 1; i <= 300; ++i) {
     LogEntry e = entry(i);
     e.bytes.assign(10'000, 'x');
-    ASSERT_TRUE((*opened)->append({e}, {}).ok());
+    ASSERT_TRUE(append_to(**opened, {e}, {}).ok());
   }
   struct stat wal {};
   ASSERT_EQ(stat((path() + "-wal").c_str(), &wal), 0);
@@ -274,7 +276,7 @@ TEST_F(SqliteLogTest, ANewerFormatIsRefusedAsSuch) {
 TEST_F(SqliteLogTest, ForeignTablesAndGapsAreRefused) {
   {
     const auto log = open();
-    for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(log->append({entry(i)}, {}).ok());
+    for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(append_to(*log, {entry(i)}, {}).ok());
   }
   const std::string good = bytes();
   sql("CREATE TABLE extra(x)");
@@ -299,7 +301,7 @@ TEST_F(SqliteLogTest, ATruncatedOrScribbledFileIsNeverTakenForWhole) {
     for (std::uint64_t i = 1; i <= 200; ++i) {
       LogEntry e = entry(i);
       e.bytes += std::string(500, 'p');
-      ASSERT_TRUE(log->append({e}, {}).ok());
+      ASSERT_TRUE(append_to(*log, {e}, {}).ok());
     }
   }
   const std::string good = bytes();
@@ -335,7 +337,7 @@ class DamagedWal : public SqliteLogTest {
     TempDir source;
     const auto log = open_sqlite_log(source.file("log.db"), {.reserve_bytes = 0});
     ASSERT_TRUE(log.ok()) << log.error().message;
-    for (std::uint64_t i = 1; i <= count; ++i) ASSERT_TRUE((*log)->append({entry(i)}, {}).ok());
+    for (std::uint64_t i = 1; i <= count; ++i) ASSERT_TRUE(append_to(**log, {entry(i)}, {}).ok());
     for (const char* name : {"log.db", "log.db-wal", "log.tip"}) copy(source.file(name), dir_.file(name));
   }
   static void copy(const std::string& from, const std::string& to) {
@@ -391,7 +393,7 @@ TEST_F(DamagedWal, WhoAcceptsTheLossGoesOnBehindIt) {
     EXPECT_EQ(entries->front().bytes, "entry 1");
     EXPECT_EQ(entries->back().bytes, "");
     EXPECT_TRUE(entries->back().closing);
-    EXPECT_TRUE(log->append({entry(7)}, {}).ok());
+    EXPECT_TRUE(append_to(*log, {entry(7)}, {}).ok());
   }
   EXPECT_NE(::access(dir_.file("log.accept-loss").c_str(), F_OK), 0) << "once accepted, not for ever";
   EXPECT_EQ(*open()->last_index(), 7u);
@@ -402,7 +404,7 @@ TEST_F(DamagedWal, AnOlderCopyOfTheLogIsNoticed) {
   const std::string old_db = bytes(), old_wal = content(wal());
   {
     const auto log = open();
-    for (std::uint64_t i = 4; i <= 9; ++i) ASSERT_TRUE(log->append({entry(i)}, {}).ok());
+    for (std::uint64_t i = 4; i <= 9; ++i) ASSERT_TRUE(append_to(*log, {entry(i)}, {}).ok());
   }
   write_file(old_db);
   std::ofstream(wal(), std::ios::binary) << old_wal;
@@ -416,7 +418,7 @@ TEST_F(DamagedWal, AnotherLogUnderTheSameTipIsNoticed) {
   {
     const auto log = open();
     for (std::uint64_t i = 1; i <= 3; ++i)
-      ASSERT_TRUE(log->append({{.index = i, .last_seq = i * 10, .bytes = "other"}}, {}).ok());
+      ASSERT_TRUE(append_to(*log, {{.index = i, .last_seq = i * 10, .bytes = "other"}}, {}).ok());
   }
   copy(aside_.file("kept.tip"), dir_.file("log.tip"));
   EXPECT_EQ(refused(), Errc::kCorrupt);
@@ -427,7 +429,7 @@ TEST_F(DamagedWal, AnotherLogUnderTheSameTipIsNoticed) {
 TEST_F(DamagedWal, AnOlderTipIsHarmless) {
   make(3);
   copy(dir_.file("log.tip"), aside_.file("kept.tip"));
-  ASSERT_TRUE(open()->append({entry(4)}, {}).ok());
+  ASSERT_TRUE(append_to(*open(), {entry(4)}, {}).ok());
   copy(aside_.file("kept.tip"), dir_.file("log.tip"));
   EXPECT_EQ(*open()->last_index(), 4u);
   EXPECT_TRUE(open()->notices().empty());
@@ -449,7 +451,7 @@ TEST_F(DamagedWal, AnOlderTipIsHarmless) {
     ASSERT_EQ(log->notices().size(), 1u);
     EXPECT_NE(log->notices()[0].find("log.tip is missing"), std::string::npos);
     EXPECT_NE(::access(dir_.file("log.tip").c_str(), F_OK), 0) << "not before something is acknowledged";
-    ASSERT_TRUE(log->append({entry(5)}, {}).ok());
+    ASSERT_TRUE(append_to(*log, {entry(5)}, {}).ok());
   }
   EXPECT_TRUE(open()->notices().empty()) << "it has a tip again";
   EXPECT_TRUE(open()->is_known_whole());
@@ -458,7 +460,7 @@ TEST_F(DamagedWal, AnOlderTipIsHarmless) {
 TEST_F(DamagedWal, WithoutATipTheLogIsReadWhole) {
   {
     const auto log = open();
-    for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(log->append({entry(i)}, {}).ok());
+    for (std::uint64_t i = 1; i <= 5; ++i) ASSERT_TRUE(append_to(*log, {entry(i)}, {}).ok());
   }
   ::unlink(dir_.file("log.tip").c_str());
   std::string db = bytes();
@@ -476,7 +478,7 @@ TEST_F(DamagedWal, IdsThatWereGivenOutAreKnownAfterALoss) {
     for (std::uint64_t i = 1; i <= 3; ++i) {
       LogEntry one = entry(i);
       one.next_job = 10 * i;
-      ASSERT_TRUE(log->append({one}, {}).ok());
+      ASSERT_TRUE(append_to(*log, {one}, {}).ok());
     }
   }
   copy(dir_.file("log.tip"), aside_.file("kept.tip"));
@@ -489,7 +491,7 @@ TEST_F(DamagedWal, IdsThatWereGivenOutAreKnownAfterALoss) {
     EXPECT_EQ(*log->last_index(), 3u);
     ASSERT_EQ(log->notices().size(), 1u);
     EXPECT_NE(log->notices()[0].find("3 are lost, which was accepted"), std::string::npos) << log->notices()[0];
-    ASSERT_TRUE(log->append({entry(4)}, {}).ok());
+    ASSERT_TRUE(append_to(*log, {entry(4)}, {}).ok());
   }
   EXPECT_EQ(open()->jobs_given(), 30u) << "also when nothing new was given out";
 }
@@ -511,21 +513,50 @@ TEST_F(DamagedWal, WhatSomebodyElseHasSeenIsMissedWithoutATip) {
   EXPECT_EQ(*open()->last_index(), 8u);
 }
 
+// Two processes on one file, as when its lock was replaced: the one that leads later writes, the other not once more.
+TEST_F(SqliteLogTest, ANewLeaderFencesTheOneBefore) {
+  const auto one = open();
+  const Term term = *one->lead();
+  ASSERT_TRUE(append_to(*one, {entry(1), entry(2)}, {make_blob("of the first")}).ok());
+  const Term first = *one->lead();
+  EXPECT_GT(first, term);
+  const auto other = std::move(*open_sqlite_log(path(), {.reserve_bytes = kSmallReserve, .take_lock = false}));
+  const Term second = *other->lead();
+  EXPECT_GT(second, first);
+
+  const std::vector<LogEntry> third{entry(3)};
+  const Blob blob = make_blob("never");
+  Log::End end;
+  one->put(std::span(&blob, 1));
+  one->append(first, third, [&](const Log::End& how) { end = how; });
+  EXPECT_EQ(end.stored, Stored::kDeposed) << end.why;
+  EXPECT_EQ(*other->last_index(), 2u);
+  EXPECT_FALSE(*other->has_blob(blob.id));
+  EXPECT_FALSE(one->write_whole_snapshot(first, 2, {"x"}).ok());
+  other->append(second, third, [&](const Log::End& how) { end = how; });
+  EXPECT_EQ(end.stored, Stored::kYes) << end.why;
+  ASSERT_TRUE(other->write_whole_snapshot(second, 3, {"all"}).ok());
+  EXPECT_FALSE(one->trim(first, 2).ok());
+  EXPECT_FALSE(one->sweep_blobs(first, "", [](const BlobId&) { return false; }).ok());
+  ASSERT_TRUE(other->trim(second, 2).ok());
+  EXPECT_EQ(other->read(1, 9)->front().index, 3u);
+}
+
 TEST_F(SqliteLogTest, WhatNoLogTakesIsRefusedAsAnErrorAndNothingIsWritten) {
   const auto log = open();
   LogEntry large = entry(1);
   large.bytes.assign(kEntryBytesMax + 1, 'x');
-  const auto oversize = log->append({large}, {});
+  const auto oversize = append_to(*log, {large}, {});
   ASSERT_FALSE(oversize.ok());
   EXPECT_NE(oversize.error().message.find("1048577 bytes; 1048576 are allowed"), std::string::npos);
-  EXPECT_FALSE(log->append({entry(1)}, {{"no-sha", "bytes"}}).ok());
-  EXPECT_FALSE(log->append({entry(2)}, {}).ok());
+  EXPECT_FALSE(append_to(*log, {entry(1)}, {{"no-sha", "bytes"}}).ok());
+  EXPECT_FALSE(append_to(*log, {entry(2)}, {}).ok());
   EXPECT_EQ(*log->last_index(), 0u);
   EXPECT_FALSE(log->low_space()) << "none of them says anything of the disk";
   large.bytes.pop_back();
-  EXPECT_TRUE(log->append({large}, {}).ok());
-  EXPECT_FALSE(log->write_whole_snapshot(1, {std::string(kEntryBytesMax + 1, 'x')}).ok());
-  EXPECT_TRUE(log->write_whole_snapshot(1, {std::string(kEntryBytesMax, 'x')}).ok());
+  EXPECT_TRUE(append_to(*log, {large}, {}).ok());
+  EXPECT_FALSE(log->write_whole_snapshot(*log->lead(), 1, {std::string(kEntryBytesMax + 1, 'x')}).ok());
+  EXPECT_TRUE(log->write_whole_snapshot(*log->lead(), 1, {std::string(kEntryBytesMax, 'x')}).ok());
 }
 
 TEST_F(SqliteLogTest, OneReadHandsOutABoundedNumberOfBytes) {
@@ -533,7 +564,7 @@ TEST_F(SqliteLogTest, OneReadHandsOutABoundedNumberOfBytes) {
   for (std::uint64_t i = 1; i <= 20; ++i) {
     LogEntry large = entry(i);
     large.bytes.assign(kEntryBytesMax, 'x');
-    ASSERT_TRUE(log->append({large}, {}).ok());
+    ASSERT_TRUE(append_to(*log, {large}, {}).ok());
   }
   const auto page = log->read(1, 100);
   ASSERT_TRUE(page.ok());
@@ -564,7 +595,7 @@ TEST_F(DamagedWal, WhatWasPutBackGoesOnBehindWhatOthersHaveSeen) {
     EXPECT_EQ(*log->last_index(), 8u);
     ASSERT_EQ(log->notices().size(), 1u);
     EXPECT_NE(log->notices()[0].find("put back from a backup"), std::string::npos);
-    ASSERT_TRUE(log->append({entry(9)}, {}).ok());
+    ASSERT_TRUE(append_to(*log, {entry(9)}, {}).ok());
   }
   EXPECT_EQ(*open()->last_index(), 9u);
   EXPECT_TRUE(open()->notices().empty());

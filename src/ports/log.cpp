@@ -2,12 +2,18 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "base/text.h"
 
 namespace lockstep {
 
-Result<void> check_append(std::uint64_t last_index, const std::vector<LogEntry>& entries,
-                          const std::vector<Blob>& blobs) {
+Result<void> check_term(Term leader, Term term) {
+  if (leader == term || mutant(Mutant::kStaleTermAccepted))
+    return {};
+  return conflict(format("another controller writes this log: its term is {}, ours was {}", leader, term));
+}
+
+Result<void> check_append(std::uint64_t last_index, std::span<const LogEntry> entries, std::span<const Blob> blobs) {
   std::uint64_t expected = last_index;
   for (const LogEntry& entry : entries) {
     if (entry.index != ++expected)
@@ -49,14 +55,14 @@ std::size_t part_length(const std::vector<std::string>& chunks, std::size_t firs
   return first < chunks.size() ? std::max<std::size_t>(count, 1) : 0;
 }
 
-Result<void> Log::write_whole_snapshot(std::uint64_t index, const std::vector<std::string>& chunks) {
+Result<void> Log::write_whole_snapshot(Term term, std::uint64_t index, const std::vector<std::string>& chunks) {
   std::size_t first = 0;
   do {
     const std::size_t count = part_length(chunks, first);
-    TRY(write_snapshot({.index = index,
-                        .first = first,
-                        .chunks = std::span(chunks).subspan(first, count),
-                        .last = first + count == chunks.size()}));
+    TRY(write_snapshot(term, {.index = index,
+                              .first = first,
+                              .chunks = std::span(chunks).subspan(first, count),
+                              .last = first + count == chunks.size()}));
     first += count;
   } while (first < chunks.size());
   return {};

@@ -167,21 +167,22 @@ TEST_F(Preempting, who_asks_for_no_memory_may_be_foreseen_beside_those_who_hold_
   core.add_qos("low", {}, PreemptMode::kRequeue, minutes(5));
   core.add_qos("high", {"low"});
   const auto whole_memory = [&](const std::string& qos) {
-    JobSpec spec = ask(1, 4, hours(1), 4);
+    JobSpec spec = ask(1, 4, hours(10), 4);
     spec.qos = qos;
     spec.groups[0].all_memory = true;
+    spec.groups[0].only_nodes = {"n1"};
     return core.add_job(spec);
   };
   whole_memory("low");
   run();
-  add("high", 1, 8, hours(2));
+  add("high", 1, 8, minutes(2));
   run();
   const JobId urgent = whole_memory("high");
   run();
   ASSERT_NE(core.tables.job(urgent)->promise, nullptr);
   const JobId wide = add("low", 2, 4);
   run();
-  EXPECT_EQ(driver.planner.expected_start(wide), now + hours(2));
+  EXPECT_EQ(driver.planner.expected_start(wide), now + minutes(2));
 }
 
 TEST_F(Preempting, it_starts_elsewhere_when_there_is_room_sooner) {

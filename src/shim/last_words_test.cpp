@@ -72,8 +72,9 @@ TEST_F(LastWordsTest, TheWriterHasNoneOfTheShimsDescriptors) {
   DIR* const dir = ::opendir(format("/proc/{}/fd", writer_).c_str());
   ASSERT_NE(dir, nullptr);
   while (const dirent* entry = ::readdir(dir))
-    if (entry->d_name[0] != '.')
+    if (entry->d_name[0] != '.') {
       EXPECT_LT(::atoi(entry->d_name), 3);
+    }
   ::closedir(dir);
 }
 

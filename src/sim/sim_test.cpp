@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "ports/log_testing.h"
 #include "sim/client_checker.h"
 #include "sim/clock.h"
 #include "sim/history.h"
@@ -17,47 +18,47 @@ LogEntry entry(std::uint64_t index, Seq seq) { return {.index = index, .last_seq
 
 TEST(SimLog, keeps_what_was_synced_and_nothing_else) {
   SimLog log;
-  ASSERT_TRUE(log.append({entry(1, 5)}, {}).ok());
+  ASSERT_TRUE(append_to(log, {entry(1, 5)}, {}).ok());
   CommitFault fault = CommitFault::kCrashBeforeSync;
   log.draw_fault = [&] { return fault; };
-  EXPECT_THROW((void)log.append({entry(2, 6)}, {}), Crash);
+  EXPECT_THROW((void)append_to(log, {entry(2, 6)}, {}), Crash);
   EXPECT_EQ(*log.last_index(), 1u);
   fault = CommitFault::kCrashAfterSync;
-  EXPECT_THROW((void)log.append({entry(2, 6)}, {}), Crash);
+  EXPECT_THROW((void)append_to(log, {entry(2, 6)}, {}), Crash);
   EXPECT_EQ(*log.last_index(), 2u);
   EXPECT_EQ(log.durable_seq(), 6u);
   fault = CommitFault::kFails;
-  EXPECT_FALSE(log.append({entry(3, 7)}, {}).ok());
+  EXPECT_FALSE(append_to(log, {entry(3, 7)}, {}).ok());
   EXPECT_EQ(*log.last_index(), 2u);
   fault = CommitFault::kFailsYetWritten;
-  EXPECT_FALSE(log.append({entry(3, 7)}, {}).ok());
+  EXPECT_FALSE(append_to(log, {entry(3, 7)}, {}).ok());
   EXPECT_EQ(*log.last_index(), 3u);
 }
 
 TEST(SimLog, refuses_gaps_and_trimming_beyond_the_snapshot) {
   SimLog log;
-  ASSERT_TRUE(log.append({entry(1, 1), entry(2, 2), entry(3, 3)}, {}).ok());
-  EXPECT_FALSE(log.append({entry(5, 5)}, {}).ok());
-  EXPECT_FALSE(log.trim(1).ok());
-  ASSERT_TRUE(log.write_whole_snapshot(2, {"s"}).ok());
-  ASSERT_TRUE(log.trim(2).ok());
+  ASSERT_TRUE(append_to(log, {entry(1, 1), entry(2, 2), entry(3, 3)}, {}).ok());
+  EXPECT_FALSE(append_to(log, {entry(5, 5)}, {}).ok());
+  EXPECT_FALSE(log.trim(*log.lead(), 1).ok());
+  ASSERT_TRUE(log.write_whole_snapshot(*log.lead(), 2, {"s"}).ok());
+  ASSERT_TRUE(log.trim(*log.lead(), 2).ok());
   EXPECT_EQ(log.read(1, 10)->front().index, 3u);
   EXPECT_EQ(log.archive().size(), 3u);
 }
 
 TEST(SimLog, takes_a_snapshot_in_parts_as_the_real_log_does) {
   SimLog log;
-  ASSERT_TRUE(log.append({entry(1, 1), entry(2, 2)}, {}).ok());
-  ASSERT_TRUE(log.write_whole_snapshot(1, {"old"}).ok());
+  ASSERT_TRUE(append_to(log, {entry(1, 1), entry(2, 2)}, {}).ok());
+  ASSERT_TRUE(log.write_whole_snapshot(*log.lead(), 1, {"old"}).ok());
   const std::vector<std::string> chunks(4, std::string(kEntryBytesMax, 'x'));
   const auto part = [&](std::size_t first, std::size_t count, bool last) {
     return Log::SnapshotPart{2, first, std::span(chunks).subspan(first, count), last};
   };
-  EXPECT_FALSE(log.write_snapshot(part(0, 3, false)).ok());
-  EXPECT_FALSE(log.write_snapshot(part(2, 2, true)).ok());
-  ASSERT_TRUE(log.write_snapshot(part(0, 2, false)).ok());
+  EXPECT_FALSE(log.write_snapshot(*log.lead(), part(0, 3, false)).ok());
+  EXPECT_FALSE(log.write_snapshot(*log.lead(), part(2, 2, true)).ok());
+  ASSERT_TRUE(log.write_snapshot(*log.lead(), part(0, 2, false)).ok());
   EXPECT_EQ(log.read_snapshot()->index, 1u);
-  ASSERT_TRUE(log.write_snapshot(part(2, 2, true)).ok());
+  ASSERT_TRUE(log.write_snapshot(*log.lead(), part(2, 2, true)).ok());
   EXPECT_EQ(log.read_snapshot()->chunks, chunks);
 }
 
@@ -248,7 +249,7 @@ TEST(RecordChecker, sees_a_partial_gang_and_an_end_with_live_processes) {
 
 TEST(SimHistory, sees_repeats_gaps_and_what_is_not_durable) {
   SimLog log;
-  ASSERT_TRUE(log.append({entry(1, 2), entry(2, 3)}, {}).ok());
+  ASSERT_TRUE(append_to(log, {entry(1, 2), entry(2, 3)}, {}).ok());
   const auto change = [](Seq seq) { return Change{seq, Ref<User>(std::make_shared<User>()), false}; };
   Verdict good;
   SimHistory history(good, log);

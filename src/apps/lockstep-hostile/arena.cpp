@@ -69,8 +69,8 @@ Result<void> Arena::open() {
   settings.engine.sha256_hex = sha256_hex;
   settings.engine.snapshot_every = 500;
   settings.engine.poison = dir_.file("applying");
-  controller_ = TRY(ControllerLoop::open({*loop_, *stores_->log, *stores_->history, *clock_}, settings, powers(),
-                                         slurm_hooks(), nullptr));
+  controller_ = TRY(ControllerLoop::open({*loop_, *stores_->log, *stores_->log, *stores_->history, *clock_}, settings,
+                                         powers(), slurm_hooks(), nullptr));
   auto entries = slurm_pages();
   pages_.clear();
   for (const auto& page : entries) pages_.emplace(page.path, page.query);

@@ -488,6 +488,8 @@ bool ChaosClient::at_rest() const { return unrest().empty(); }
 std::string ChaosClient::unrest() const {
   if (!world_.controller.up())
     return "the controller is down";
+  if (world_.controller.engine().storing())
+    return "an append is under way";
   const Tables& tables = world_.controller.state().tables();
   for (const auto& [id, job] : tables.jobs)
     if (!is_final(job->state))

@@ -9,6 +9,8 @@ namespace lockstep::sim {
 
 namespace {
 
+constexpr double kLateRuns = 0.4;  // of runs, in which the log takes its time
+
 NodeDesk::Composer composer() {
   NodeDesk::Composer c;
   c.attempt = [](const Tables&, const Job& job, std::size_t g) -> Result<LaunchAttempt> {
@@ -57,9 +59,15 @@ NodeDesk::Composer composer() {
 
 }  // namespace
 
+ControllerHost::ControllerHost(World& world) : world_(world), dice_(world.settings.seed ^ 0x6c61'7465) {
+  if (dice_.chance(kLateRuns))
+    world_.log.draw_late = [this] { return may_be_late_ && dice_.chance(0.7); };
+}
+
 void ControllerHost::start() {
   if (engine_)
     return;
+  may_be_late_ = false;  // Engine::open() waits for the log
   const Instant now = world_.timeline.now();
   EngineSettings settings;
   settings.core.fence_after = world_.settings.fence_after;
@@ -74,7 +82,7 @@ void ControllerHost::start() {
   for (Standstill& still : stills_) still.end_life();
   settings.long_value = life_ % 2 == 1 ? 64 : kLongValue;  // nearly everything, or what a state directory holds
   try {
-    auto opened = Engine::open(world_.log, settings, now);
+    auto opened = Engine::open(world_.log, world_.log, settings, now);
     if (!opened.ok()) {
       world_.note(format("the controller cannot start: {}", opened.error().message));
       world_.timeline.after(seconds(1), [this, life = life_] {
@@ -109,6 +117,7 @@ void ControllerHost::start() {
   desk_ = std::make_unique<NodeDesk>(desk, composer(), now);
   planner_ = std::make_unique<Planner>();
   planner_->observe(engine_->snapshot());
+  may_be_late_ = true;
   load_history_tail();
   show_unseen();
   engine_->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) { published(*batch); });
@@ -157,6 +166,7 @@ void ControllerHost::kill() {
     return;
   world_.note("the controller dies");
   ++life_;
+  world_.log.abandon(dice_.chance(0.5));
   for (Standstill& still : stills_) still.end_life();
   planner_.reset();
   desk_.reset();
@@ -173,6 +183,12 @@ bool ControllerHost::call(Command command, Engine::Reply reply, std::vector<Blob
                    [this, command = std::move(command), reply = std::move(reply), blobs = std::move(blobs)]() mutable {
                      (void)call(std::move(command), std::move(reply), std::move(blobs));
                    });
+  if (reply)
+    reply = [this, reply = std::move(reply), answered = false](const Result<Answer>& answer) mutable {
+      if (std::exchange(answered, true))
+        world_.verdict.fail("a request was answered twice");
+      reply(answer);
+    };
   engine_->submit(std::move(command), std::move(reply), std::move(blobs));
   wake();
   return true;
@@ -367,13 +383,11 @@ void ControllerHost::pump() {
     }
     exchange();
     if (engine_->has_work()) {
-      const Seq before = engine_->state().tables().seq;
       engine_->run_batch(now);
-      // The core's own tests look after every command. Here every eighth batch keeps a seed short; a broken promise
-      // stays broken, so it is found a little later.
-      if (engine_->trusted() && engine_->state().tables().seq != before && checks_++ % 8 == 0)
-        check_invariants(engine_->state());
-      exchange();
+      if (engine_->storing())
+        return await_log();
+      if (!batch_ended())
+        return;
     }
     if (engine_->has_work()) {
       wake();
@@ -392,6 +406,56 @@ void ControllerHost::pump() {
     kill();
     world_.timeline.after(world_.up_to(seconds(3)), [this] { start(); });
   }
+}
+
+// The core thread stands still until the append has ended; what comes for it waits.
+void ControllerHost::await_log() {
+  const Instant until =
+      world_.timeline.now() + micros(dice_.chance(0.97) ? dice_.between(50, 30'000) : dice_.between(50, 3'000'000));
+  core_until_ = std::max(core_until_, until);
+  world_.timeline.at(until, [this, life = life_] {
+    if (life == life_)
+      log_ended();
+  });
+}
+
+void ControllerHost::log_ended() {
+  const Instant now = world_.timeline.now();
+  if (core_until_ > now) {  // it stands still for another reason, too
+    world_.timeline.at(core_until_, [this, life = life_] {
+      if (life == life_)
+        log_ended();
+    });
+    return;
+  }
+  try {
+    engine_->poll();
+    if (batch_ended())
+      wake();
+  } catch (const Crash&) {
+    kill();
+    world_.timeline.after(world_.up_to(seconds(3)), [this] { start(); });
+  }
+}
+
+// False: another controller leads, and this one has ended.
+bool ControllerHost::batch_ended() {
+  if (!world_.log.broken.empty())
+    world_.verdict.fail(world_.log.broken);
+  if (!engine_->deposed().empty()) {
+    world_.note("the controller is deposed: " + engine_->deposed());
+    kill();
+    world_.timeline.after(world_.up_to(seconds(3)), [this] { start(); });
+    return false;
+  }
+  // The core's own tests look after every command. Here every eighth batch keeps a seed short; a broken promise
+  // stays broken, so it is found a little later.
+  const Seq seq = engine_->state().tables().seq;
+  if (engine_->trusted() && seq != checked_seq_ && checks_++ % 8 == 0)
+    check_invariants(engine_->state());
+  checked_seq_ = seq;
+  exchange();
+  return true;
 }
 
 void ControllerHost::send(LinkId link, ToAgent message) {
@@ -448,9 +512,9 @@ void ControllerHost::plan() {
     Rng rng = world_.rng.fork();
     PlanChunk chunk = planner_->plan(world_.timeline.now(), rng, budget);
     for (const PlanNote& note : chunk.notes) waits_[note.job] = note.wait;
-    if (!chunk.packings.empty())
+    if (!chunk.packings.empty() && !engine_->storing())
       check_packing_law(*chunk.packings.front().packing);
-    if (stray_plans > 0 && world_.rng.chance(stray_plans))
+    if (stray_plans > 0 && world_.rng.chance(stray_plans) && !engine_->storing())
       stray_plan();
     if (chunk.empty()) {
       plan_out_ = false;

@@ -22,7 +22,7 @@ struct World;
 
 class ControllerHost {
  public:
-  explicit ControllerHost(World& world) : world_(world) {}
+  explicit ControllerHost(World& world);
 
   void start();
   void kill();
@@ -54,6 +54,9 @@ class ControllerHost {
   bool put_off(Stall by, std::function<void()> task);  // kAll: what both threads have a part in
   Instant heard_again() const { return std::max(io_until_, core_until_); }
   void pump();
+  void await_log();
+  void log_ended();
+  bool batch_ended();
   void exchange();
   void send(LinkId link, ToAgent message);
   void plan();
@@ -72,6 +75,8 @@ class ControllerHost {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<NodeDesk> desk_;
   std::unique_ptr<Planner> planner_;
+  Rng dice_;  // of late appends: a run without any stays what it was
+  bool may_be_late_ = false;
   std::uint64_t life_ = 0;
   bool awake_ = false;
   bool plan_out_ = false;
@@ -83,7 +88,7 @@ class ControllerHost {
   std::deque<std::pair<std::uint64_t, std::vector<Change>>> history_queue_;
   std::map<JobId, Wait> waits_;
   std::uint64_t last_shown_ = 0;  // to the checkers: log index
-  Seq last_seq_ = 0;
+  Seq last_seq_ = 0, checked_seq_ = 0;
   std::uint64_t batches_ = 0, starts_ = 0, checks_ = 0;
 };
 

@@ -20,6 +20,8 @@ void FaultMaker::start() {
     return;
   if (dice_.chance(0.4))
     every(seconds(15), &FaultMaker::stick_node);
+  if (dice_.chance(0.3))
+    every(seconds(90), &FaultMaker::depose_controller);
   Rng& rng = world_.rng;
   // Each fault has a level of its own in this run: none, seldom, often.
   const auto level = [&rng](Duration often) {
@@ -85,6 +87,9 @@ void FaultMaker::kill_controller() {
     away = world_.settings.lease_term * 3 + world_.up_to(seconds(10));
   world_.timeline.after(away, [this] { world_.controller.start(); });
 }
+
+// Somebody else takes the lead, and ends at once: what the controller does from then on must not count.
+void FaultMaker::depose_controller() { (void)world_.log.lead(); }
 
 void FaultMaker::bad_disk() {
   world_.note("the disk turns bad");

@@ -23,6 +23,7 @@ class FaultMaker {
   // Repeats `what` at random intervals around `mean` until faults stop.
   void every(Duration mean, void (FaultMaker::*what)());
   void kill_controller();
+  void depose_controller();
   void bad_disk();
   void kill_agent();
   void reboot_node();

@@ -55,7 +55,7 @@ HostileClient::HostileClient(World& world) : world_(world), rng_(world.settings.
     if (Killer* killer = named_in(name, CrashStage::kApplying))
       die(*killer);
   };
-  world_.log.before_append = [this](const std::vector<LogEntry>& entries) {
+  world_.log.before_append = [this](std::span<const LogEntry> entries) {
     for (const LogEntry& entry : entries)
       if (Killer* killer = named_in(entry.bytes, CrashStage::kStoring))
         die(*killer);

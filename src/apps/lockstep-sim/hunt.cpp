@@ -42,6 +42,8 @@ constexpr Named kMutants[] = {
     {Mutant::kLateQuarantine, "late-quarantine", 1},
     {Mutant::kEpochIgnored, "epoch-ignored", 1},
     {Mutant::kLongValueForgotten, "long-value-forgotten", 1},
+    {Mutant::kStaleTermAccepted, "stale-term-accepted", 4},
+    {Mutant::kAppendedTwice, "appended-twice", 1},
     {Mutant::kOwnSilence, "own-silence", 3},
 };
 // Beside kNone, kStalePause is missing: it takes an answer that is older than two orders, which too few seeds bring.

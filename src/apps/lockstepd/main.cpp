@@ -179,6 +179,11 @@ Result<void> run(const DaemonOptions& options) {
   settings.engine.poison = options.dir + "/applying";
   settings.engine.low_space = [log = log.get()] { return log->low_space(); };
   settings.tell = [](const std::vector<std::string>& lines) { log_lines(LogLevel::kInfo, lines); };
+  std::string deposed;
+  settings.deposed = [&](const std::string& why) {
+    deposed = why;
+    loop->stop();
+  };
   settings.starting = [&](const std::string& what, std::uint64_t entry, std::uint64_t last) {
     starting->say(what, entry, last);
   };
@@ -205,7 +210,8 @@ Result<void> run(const DaemonOptions& options) {
   const auto open_controller = [&] {
     settings.api.notices = log->notices();
     settings.api.notices.insert(settings.api.notices.end(), notices.begin(), notices.end());
-    return ControllerLoop::open({*loop, *log, *history, clock}, settings, powers, slurm_hooks(options.cluster_name),
+    return ControllerLoop::open({*loop, *log, *log, *history, clock}, settings, powers,
+                                slurm_hooks(options.cluster_name),
                                 make_fence_hook(options.dir, options.fence_command, options.fence_silence));
   };
   auto opened_controller = open_controller();
@@ -247,6 +253,8 @@ Result<void> run(const DaemonOptions& options) {
   server.reset();
   controller->stop();
   ::close(signals);
+  if (!deposed.empty())  // the socket is the other one's
+    return conflict(deposed);
   ::unlink(options.socket.c_str());
   return {};
 }
