@@ -5,7 +5,7 @@ import signal
 import subprocess
 import unittest
 
-from cluster import Cluster, eventually, send
+from cluster import BIN, Cluster, eventually, send
 
 
 class PutBack(unittest.TestCase):
@@ -205,6 +205,37 @@ class PutBack(unittest.TestCase):
                 states = dict(line.split("|")[:2] for line in self.c.ok("sacct", "-n", "-X", "-P", "-o", "jobid,state").splitlines())
                 if len(names) == 2:
                     self.assertEqual([states[job] for job in later], ["COMPLETED"] * 5, "accounting has kept what it knew")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+class TakenOver(unittest.TestCase):
+    def test_a_controller_whose_log_another_one_writes_ends_and_says_why(self):
+        with Cluster(nodes=1, gpus=None, cpus=4) as c:
+            first = c.wrap("true")
+            c.wait(first)
+            os.unlink(os.path.join(c.dir, "lock"))  # with it nobody could
+            socket = os.path.join(c.home, "other.sock")
+            other = subprocess.Popen([os.path.join(BIN, "lockstepd"), "--dir", c.dir, "--socket", socket],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                eventually(lambda: os.path.exists(socket), what="the other controller")
+                waiting = subprocess.Popen(["sbatch", "--parsable", "--wrap", "true"], env=c.env, cwd=c.work, text=True,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                log = os.path.join(c.dir, "log", "controller.log")
+                eventually(lambda: "another controller writes this log: its term is 2, ours was 1" in read(log),
+                           what="the reason in its log")
+            finally:
+                other.terminate()
+                other.wait(60)
+            eventually(c.answers)
+            second, said = waiting.communicate(timeout=120)
+            self.assertEqual(waiting.returncode, 0, said)
+            self.assertEqual(c.wait(second.strip()), "COMPLETED")
+            self.assertEqual(c.ok("sacct", "-n", "-X", "-P", "-o", "jobid").split(), [first, second.strip()])
 
 
 if __name__ == "__main__":
