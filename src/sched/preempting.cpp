@@ -265,7 +265,7 @@ void Preempting::serve_late(PlannerView& view, Shadows& shadows, Instant now, Pl
   for (const auto& [id, job] : suspended_) {
     if (stuck_.contains(id) || resumed_.contains(id))
       continue;
-    const Avoid avoid = shadows.avoid_for(view.key_of(*job), kNever, kNever);
+    const Avoid avoid = shadows.avoid_for_resume(view.key_of(*job));
     const bool kept = std::any_of(job->allocation->grants.begin(), job->allocation->grants.end(), [&](const Grant& g) {
       const NodeSlot& slot = view.nodes()[g.node.value];
       return slot.shaded && !(shadows.seen(g.node, slot.load, avoid) == slot.load);

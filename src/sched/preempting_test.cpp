@@ -345,6 +345,42 @@ TEST_F(Preempting, a_head_is_promised_room_that_no_suspended_job_comes_back_to) 
   EXPECT_EQ(driver.planner.expected_start(head), now + minutes(30));
 }
 
+// It waits for memory that the suspended job has kept, which waits for the cores that are kept for it.
+TEST_F(Preempting, who_outranks_a_suspended_job_does_not_wait_for_what_only_its_end_gives) {
+  core.add_qos("low", {}, PreemptMode::kSuspend);
+  core.add_qos("high", {"low"});
+  const auto with_memory = [&](const std::string& qos, std::uint32_t devices, std::int64_t memory_mb, Duration limit) {
+    JobSpec spec = ask(1, devices, limit);
+    spec.qos = qos;
+    spec.groups[0].launch = Launch::kScript;
+    spec.groups[0].per_node.memory_mb = memory_mb;
+    spec.groups[0].only_nodes = {"n1"};
+    return core.add_job(spec);
+  };
+  for (const Duration limit : {kForever, hours(3)}) {
+    const JobId low = with_memory("low", 8, 600, limit);
+    run();
+    const JobId high = with_memory("high", 8, 100, hours(1));
+    run();
+    core.confirm_pauses();
+    run();
+    ASSERT_EQ(state(low), JobState::kSuspended);
+    ASSERT_EQ(state(high), JobState::kRunning);
+    const JobId head = with_memory("high", 1, 700, hours(1));
+    run();
+    core.end(high);
+    expect_law();
+    run();
+    EXPECT_EQ(state(low), JobState::kRunning);
+    EXPECT_EQ(state(head), JobState::kPending);
+    core.end(low);
+    run();
+    EXPECT_EQ(state(head), JobState::kRunning);
+    core.end(head);
+    run();
+  }
+}
+
 TEST_F(Preempting, who_outranks_a_suspended_job_goes_first) {
   core.add_qos("low", {}, PreemptMode::kSuspend);
   core.add_qos("high", {"low"});

@@ -90,6 +90,12 @@ Avoid Shadows::avoid_for(const OrderKey& key, Instant limit_end, Instant probabl
   return out;
 }
 
+Avoid Shadows::avoid_for_resume(const OrderKey& key) const {
+  Avoid out = avoid_for(key, kNever, kNever);
+  for (std::size_t i = 0; i < shadows_.size(); ++i) out[i] = out[i] && shadows_[i].at < kNever;
+  return out;
+}
+
 NodeLoad Shadows::seen(NodeId node, const NodeLoad& now, const Avoid& avoid) const {
   NodeLoad load = now;
   const auto it = parts_.find(node);

@@ -36,6 +36,9 @@ class Shadows {
 
   // When those that go on ahead of it will have left the place of the head.
   Instant after_suspended(const Shadow& head) const;
+  // What a suspended job must leave alone. Not the place of a head that nobody can say when it starts: it may wait for
+  // memory that suspended jobs have kept, which would wait for it.
+  Avoid avoid_for_resume(const OrderKey& key) const;
   // Kept for suspended jobs that go on ahead of this key.
   std::vector<NodeId> nodes_of_suspended(const OrderKey& key) const;
   // For a job with this key that must end then (kNever: need not at all), and probably will.

@@ -18,7 +18,11 @@ BlobId blob_name(std::uint64_t n) { return format("{:064x}", n); }
 }  // namespace
 
 ChaosClient::ChaosClient(World& world)
-    : world_(world), admin_(world), fabric_(world), rare_(world.settings.seed ^ 0x7261'7265) {}
+    : world_(world),
+      admin_(world),
+      fabric_(world),
+      rare_(world.settings.seed ^ 0x7261'7265),
+      rarely_(rare_.chance(0.3) ? 0.5 : 0.1) {}
 
 bool ChaosClient::send(Command command, std::function<void(const Answer&)> on_ok) {
   return world_.controller.call(std::move(command), [this, on_ok = std::move(on_ok)](const Result<Answer>& answer) {
@@ -140,9 +144,9 @@ void ChaosClient::ask_rarely(Placement& group) {
     return static_cast<std::uint32_t>(rare_.between(low, high));
   };
   const auto any_node = [&] { return world_.nodes[rare_.below(world_.nodes.size())]->name(); };
-  if (rare_.chance(0.12))
+  if (rare_.chance(rarely_))
     for (std::uint32_t n = some(1, std::max(1u, group.nodes.min)); n > 0; --n) group.only_nodes.push_back(any_node());
-  if (!rare_.chance(0.15))
+  if (!rare_.chance(rarely_))
     return;
   switch (rare_.below(12)) {
     case 0: group.memory_per_core_mb = some(100, 8'000); break;
@@ -492,7 +496,7 @@ std::string ChaosClient::unrest() const {
     return "an append is under way";
   const Tables& tables = world_.controller.state().tables();
   for (const auto& [id, job] : tables.jobs)
-    if (!is_final(job->state))
+    if (!is_final(job->state) && !(job->array && job->array->running > 0))  // its elements tell more
       return format("job {} ({}) attempt {} is in state {}, hold {}, end reason '{}', {}{}", id.value, job->spec->name,
                     job->attempt, static_cast<int>(job->state), static_cast<int>(job->hold), job->end_reason,
                     world_.controller.note_of(id),

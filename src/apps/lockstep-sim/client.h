@@ -55,6 +55,7 @@ class ChaosClient {
   ChaosAdmin admin_;
   ChaosFabric fabric_;
   Rng rare_;  // of what few ask for: everything else stays what it was
+  double rarely_;
   static constexpr int kSteps = 7;
   int prepared_ = 0;
   int administered_ = 0;  // step of its setup; -1: done
