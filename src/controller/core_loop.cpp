@@ -21,7 +21,8 @@ CoreLoop::CoreLoop(std::unique_ptr<Engine> engine, NodeDeskSettings desk, NodeDe
       desk_(desk, std::move(composer), clock.now()),
       clock_(clock),
       outputs_(std::move(outputs)),
-      watch_(watch) {
+      watch_(watch),
+      meter_(clock) {
   watch_engine();
   engine_->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {
     outbox_.push_back([this, batch] {
@@ -75,6 +76,7 @@ std::string kind_of_fingerprint(const std::string& text) {
 void CoreLoop::watch_engine() {
   Engine::Watch watch;
   watch.cpu = [this] { return clock_.thread_cpu(); };
+  watch.cpu_lately = [this] { return meter_.recent(); };
   watch.now = [this] { return clock_.now(); };
   watch.took = [this](const std::string& fingerprint, Duration cost) {
     if (cost > slowest_) {
@@ -90,10 +92,11 @@ void CoreLoop::watch_engine() {
 
 // A turn is slow by its slowest command, which is named already, or by many small things.
 void CoreLoop::turn_ended() {
-  const Duration now_at = clock_.thread_cpu();
-  if (slowest_ <= kSlowTurn || now_at - cpu_at_turn_ > slowest_ + kSlowTurn)
-    watch_.took(TurnWatch::Loop::kCore, "turn", slowest_what_, now_at - cpu_at_turn_, clock_.now());
-  cpu_at_turn_ = now_at;
+  const auto cost = meter_.turn();
+  if (!cost)
+    return;
+  if (slowest_ <= kSlowTurn || *cost > slowest_ + kSlowTurn)
+    watch_.took(TurnWatch::Loop::kCore, "turn", slowest_what_, *cost, clock_.now());
   slowest_ = {};
   slowest_what_.clear();
 }

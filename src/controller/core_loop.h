@@ -13,6 +13,7 @@
 #include "controller/engine.h"
 #include "controller/mailbox.h"
 #include "controller/node_desk.h"
+#include "controller/turn_meter.h"
 #include "controller/turn_watch.h"
 
 namespace lockstep {
@@ -74,8 +75,9 @@ class CoreLoop {
   const ClusterClock& clock_;
   Outputs outputs_;
   TurnWatch& watch_;
-  Duration cpu_at_turn_, slowest_;  // CPU time when this turn began; of its slowest command
-  std::string slowest_what_;        // its fingerprint, where it was slow; else what kind of turn it is
+  TurnMeter meter_;
+  Duration slowest_;          // of this turn's slowest command
+  std::string slowest_what_;  // its fingerprint, where it was slow; else what kind of turn it is
   Mailbox<Task> inbox_;
   std::vector<Task> outbox_;  // for the I/O thread
   bool tick_in_hand_ = false;

@@ -445,7 +445,7 @@ struct Engine::Inner {
                  std::vector<Blob>& blobs) {
     std::size_t applied = 0;
     batch_bytes = 0;
-    const Duration begin = watch.cpu ? watch.cpu() : Duration{};
+    const Duration begin = watch.cpu_lately ? watch.cpu_lately() : watch.cpu ? watch.cpu() : Duration{};
     Duration last = begin;
     Instant looked = watch.now ? watch.now() : Instant{};
     // A thread's own time is a system call; no command costs more of it than passes on the wall.

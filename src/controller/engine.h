@@ -107,6 +107,7 @@ class Engine {
     std::function<void(const std::string& fingerprint, Duration cost)> took;
     Duration enough = kForever;
     std::function<Instant()> now = {};
+    std::function<Duration()> cpu_lately = {};  // cheaper than cpu, and up to a millisecond behind it; unset: none is
   };
   void set_watch(Watch watch);
   // Every record, as of the last committed batch.

@@ -47,7 +47,7 @@ struct ControllerLoop::Inner {
   TurnWatch watch;
   StartRefusals start_refusals;
   std::string handled;  // the request this turn of the I/O thread began with
-  Duration cpu_at_turn;
+  std::optional<TurnMeter> meter;
 
   Inner(Parts p, ControllerSettings s, FenceHook hook)
       : parts(p), settings(std::move(s)), fence_hook(std::move(hook)) {}
@@ -68,6 +68,7 @@ struct ControllerLoop::Inner {
     TRY(settle_older_log(*engine));
     const auto& cluster = engine->state().tables().cluster;
     clock = std::make_unique<ClusterClock>(parts.clock, engine->clock(), cluster ? cluster->wall_offset : Duration{});
+    meter.emplace(*clock);
     if (engine->state().tables().cluster && !settings.engine.cluster_name.empty())
       settings.api.cluster_name = engine->state().tables().cluster->name;
 
@@ -344,15 +345,16 @@ struct ControllerLoop::Inner {
   }
 
   void turn_ended() {
-    const Duration now_at = parts.clock.thread_cpu(), cost = now_at - cpu_at_turn;
-    watch.took(TurnWatch::Loop::kIo, handled.empty() || cost <= kSlowTurn ? "turn" : kind_of(handled), kind_of(handled),
-               cost, clock->now());
-    cpu_at_turn = now_at;
+    const auto cost = meter->turn();
+    if (!cost)
+      return;
+    const std::string kind = *cost > kSlowTurn ? kind_of(handled) : std::string();
+    watch.took(TurnWatch::Loop::kIo, kind.empty() ? "turn" : kind, kind, *cost, clock->now());
     handled.clear();
   }
 
   void handle(std::shared_ptr<HttpExchange> exchange) {
-    handled = exchange->request().method + " " + exchange->request().path;
+    handled.assign(exchange->request().method).append(" ").append(exchange->request().path);
     api->handle(std::move(exchange));
   }
 
@@ -388,7 +390,7 @@ void ControllerLoop::start() {
   inner_->planner->start();
   inner_->core->start();
   inner_->api->learn_lengths();
-  inner_->cpu_at_turn = inner_->parts.clock.thread_cpu();  // loading was nobody's turn
+  inner_->meter->begin();  // loading was nobody's turn
   inner_->parts.loop.on_turn([inner = inner_.get()] { inner->turn_ended(); });
   inner_->beat();
   inner_->asker = start_thread_or_exit("fence hooks", [inner = inner_.get()] { inner->ask_hooks(); });

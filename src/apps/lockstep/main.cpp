@@ -1,6 +1,7 @@
 // The command line. One small static binary is every command by the name it is called with: as sbatch, srun, squeue …
 // the Slurm command of that name, as lockstep everything, with the verb in front.
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -57,6 +58,7 @@ ClientContext context_of(std::string_view name) {
 
 int main(int argc, char** argv) {
   fill_standard_descriptors();
+  ::mallopt(M_ARENA_MAX, 1);  // a heap for each of our few threads would cost more than it saves
   std::string_view name = argc > 0 ? argv[0] : "lockstep";
   name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0: no slash, nothing to remove
   const ClientContext context = context_of(name);

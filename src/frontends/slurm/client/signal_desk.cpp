@@ -1,9 +1,10 @@
 #include "frontends/slurm/client/signal_desk.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
+#include <sys/time.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "frontends/slurm/client/background.h"
@@ -21,6 +22,13 @@ void end_with_words(int signal) {
   ::raise(signal);  // its own meaning is back (SA_RESETHAND)
 }
 
+void end_by(int signal) {
+  struct ::sigaction action {};
+  action.sa_handler = end_with_words;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  ::sigaction(signal, &action, nullptr);
+}
+
 }  // namespace
 
 MayBeEnded::MayBeEnded(std::string words) {
@@ -28,12 +36,9 @@ MayBeEnded::MayBeEnded(std::string words) {
   ::sigset_t ending;
   ::sigemptyset(&ending);
   for (std::size_t i = 0; i < std::size(kEnding); ++i) {
-    struct ::sigaction action {};
-    action.sa_handler = end_with_words;
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
     ::sigaction(kEnding[i], nullptr, &actions_[i]);
     if (actions_[i].sa_handler != SIG_IGN)
-      ::sigaction(kEnding[i], &action, nullptr);
+      end_by(kEnding[i]);
     ::sigaddset(&ending, kEnding[i]);
   }
   ::pthread_sigmask(SIG_UNBLOCK, &ending, &before_);
@@ -45,23 +50,43 @@ MayBeEnded::~MayBeEnded() {
   delete std::exchange(last_words, nullptr);
 }
 
-void tell_the_end(SignalDesk& signals, std::string words, const std::function<void()>& work) {
-  constexpr int kSoonMs = 1000;
-  signals.take();
-  Pending<Result<void>> told([&work]() -> Result<void> {
-    work();
-    return {};
-  });
-  if (told.refused()) {  // no thread can be made
-    const MayBeEnded open(std::move(words));
-    return work();
+namespace {
+
+// What MayBeEnded does, from within a handler: the mask that holds afterwards lies in the context.
+void open_later(int, ::siginfo_t*, void* context) {
+  ::sigset_t& mask = static_cast<::ucontext_t*>(context)->uc_sigmask;
+  for (const int signal : kEnding) {
+    struct ::sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN)
+      end_by(signal);
+    ::sigdelset(&mask, signal);
   }
-  ::pollfd wait{told.fd(), POLLIN, 0};
-  ::poll(&wait, 1, kSoonMs);
-  if (told.take())
-    return;
-  const MayBeEnded open(std::move(words));
-  while (!told.take()) ::poll(&wait, 1, -1);
+}
+
+}  // namespace
+
+// A timer and not a thread, which would cost more than the telling.
+void tell_the_end(SignalDesk& signals, std::string words, const std::function<void()>& work) {
+  constexpr ::itimerval kSoon{{}, {1, 0}}, kNever{};
+  signals.take();
+  last_words = new std::string(std::move(words));
+  struct ::sigaction before[std::size(kEnding)] = {}, alarm_before{}, open{};
+  for (std::size_t i = 0; i < std::size(kEnding); ++i) ::sigaction(kEnding[i], nullptr, &before[i]);
+  open.sa_sigaction = open_later;
+  open.sa_flags = static_cast<int>(SA_SIGINFO);
+  ::sigaction(SIGALRM, &open, &alarm_before);
+  ::sigset_t alarm, mask;
+  ::sigemptyset(&alarm);
+  ::sigaddset(&alarm, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarm, &mask);
+  ::setitimer(ITIMER_REAL, &kSoon, nullptr);
+  work();
+  ::setitimer(ITIMER_REAL, &kNever, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  ::sigaction(SIGALRM, &alarm_before, nullptr);
+  for (std::size_t i = 0; i < std::size(kEnding); ++i) ::sigaction(kEnding[i], &before[i], nullptr);
+  delete std::exchange(last_words, nullptr);
 }
 
 SignalDesk::SignalDesk(const std::vector<int>& signals) {
