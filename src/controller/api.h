@@ -18,10 +18,10 @@
 #include "controller/join_guard.h"
 #include "controller/links.h"
 #include "controller/live_view.h"
+#include "controller/plan_refusals.h"
 #include "controller/presence.h"
 #include "controller/question_loop.h"
 #include "controller/routes.h"
-#include "controller/start_refusals.h"
 #include "controller/step_io.h"
 #include "controller/stored_room.h"
 #include "controller/turns.h"
@@ -96,7 +96,7 @@ class Api {
     const ClusterClock& clock;
     std::function<void(const BlobId&, std::function<void(Result<std::string>)>)> read_blob;
     const TurnWatch& watch;
-    const StartRefusals& start_refusals;
+    const PlanRefusals& plan_refusals;
   };
   Api(World world, ApiSettings settings, ApiPowers powers);
 

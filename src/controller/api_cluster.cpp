@@ -144,7 +144,7 @@ void Api::metrics(Visit visit) {
   gauge("step_streams", world_.step_io.sessions());
   gauge("read_only", read_only_ ? 1 : 0);
   out += metrics_text(world_.watch.snapshot());
-  out += metrics_text(world_.start_refusals);
+  out += metrics_text(world_.plan_refusals);
   out += format("# TYPE lockstep_seq counter\nlockstep_seq {}\n", tables.seq);
   out += format("# TYPE lockstep_http_requests counter\nlockstep_http_requests {}\n", requests_);
   out += "# TYPE lockstep_http_refusals counter\n";

@@ -45,7 +45,7 @@ struct ControllerLoop::Inner {
   std::thread asker;
   bool started = false;
   TurnWatch watch;
-  StartRefusals start_refusals;
+  PlanRefusals plan_refusals;
   std::string handled;  // the request this turn of the I/O thread began with
   std::optional<TurnMeter> meter;
 
@@ -176,7 +176,7 @@ struct ControllerLoop::Inner {
                                                parts.loop.post([bytes, done] { done(std::move(*bytes)); });
                                              });
                                            },
-                                           watch, start_refusals},
+                                           watch, plan_refusals},
                                 settings.api, std::move(powers));
     api->set_notices([this] { return notices(); });
     for (const auto& [id, job] : view->tables().jobs) note_presence(*job, false);
@@ -232,7 +232,7 @@ struct ControllerLoop::Inner {
   void propose(Plan plan) {
     core->submit_direct(own(ApplyPlan{std::move(plan)}), [this](const Result<Answer>& answer) {
       if (answer.ok())
-        start_refusals.took(answer->refused, clock->now());
+        plan_refusals.took(answer->refused, clock->now());
       planner->answered(answer.ok(), answer.ok() ? notes_of(answer->refused) : std::vector<PlanNote>());
     });
   }

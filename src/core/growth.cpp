@@ -64,51 +64,65 @@ std::string size_words(const Job& job) {
   return format("attempt {}: {} tasks", job.attempt, tasks);
 }
 
-}  // namespace
-
-bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) {
-  const Ref<Job> job = txn.job(planned.job);
-  if (!job || job->state != JobState::kRunning || job->eviction || planned.grants.empty())
-    return false;
-  const Allocation& allocation = *job->allocation;
-  const JobSpec& spec = *job->spec;
+// Why the running job may not have these as well.
+Refusal objection_to_more(const Txn& txn, const Job& job, const PlannedGrowth& planned, StartRules& rules) {
+  const Allocation& allocation = *job.allocation;
+  const JobSpec& spec = *job.spec;
   const Partition* partition = txn.tables().partition(allocation.partition);
   if (!partition || !partition->up)
-    return false;
+    return refusal("PartitionClosed", allocation.partition);
   const std::optional<Partition> eased = eased_for(txn.tables(), *partition, spec.qos);
   if (eased)
     partition = &*eased;
   std::map<NodeId, NodeLoad> loads;
   for (const Grant& grant : planned.grants) {
     const Node* node = txn.tables().node(grant.node);
-    if (!node || !node_usable(*node) || grant.group >= spec.groups.size() || !is_elastic(spec.groups[grant.group]) ||
-        grant.tasks == 0 || has_left(txn, *job, grant.node))
-      return false;
+    if (!node || grant.group >= spec.groups.size())
+      return refusal("NoSuchNode");
+    if (!node_usable(*node) || has_left(txn, job, grant.node))
+      return refusal("NodeNotUp", node->meta.name);
+    if (!is_elastic(spec.groups[grant.group]) || grant.tasks == 0)
+      return refusal("NotAsAsked");
     const auto held = txn.inner().loads.find(grant.node);
     NodeLoad& load =
         loads.try_emplace(grant.node, held == txn.inner().loads.end() ? NodeLoad{} : held->second).first->second;
     if (!take(load, *node, grant).ok())
-      return false;
+      return refusal("Taken", node->meta.name);
   }
   // A member that is on its way out cannot be told to start more.
-  for (std::size_t i = 0; i < job->members.size(); ++i)
-    if (job->members[i] == MemberState::kStopped && loads.contains(allocation.grants[i].node))
-      return false;
+  for (std::size_t i = 0; i < job.members.size(); ++i)
+    if (job.members[i] == MemberState::kStopped && loads.contains(allocation.grants[i].node))
+      return refusal(kJobChanged);
   std::vector<Grant> all = grants_held(allocation.grants);
   all.insert(all.end(), planned.grants.begin(), planned.grants.end());
   const std::vector<const Node*> nodes = nodes_of_grants(txn, all);
-  const bool switches_over = txn.now() >= switches_end(spec, job->eligible);
-  if (!check_allocation(spec, *partition, all, nodes).ok() ||
-      !check_domains(spec, *partition, levels_of(txn.tables()), all, nodes, switches_over).ok() ||
-      !spares_holds(txn, job->id, planned.grants))
-    return false;
+  const bool switches_over = txn.now() >= switches_end(spec, job.eligible);
+  if (const auto whole = check_allocation(spec, *partition, all, nodes); !whole.ok())
+    return refusal("NotAsAsked", whole.error().message);
+  if (const auto placed = check_domains(spec, *partition, levels_of(txn.tables()), all, nodes, switches_over);
+      !placed.ok())
+    return refusal("Topology", placed.error().message);
+  if (!spares_holds(txn, job.id, planned.grants))
+    return refusal("HeldForOthers");
   Ledger without = txn.inner().ledger;
-  without.index(job.get(), nullptr);
-  const Duration left = job->limit_end >= kNever ? kForever : job->limit_end - txn.now();
-  if (left.us <= 0 || rules.bar(spec, *partition, all, nodes, left, &without))
-    return false;
+  without.index(&job, nullptr);
+  const Duration left = job.limit_end >= kNever ? kForever : job.limit_end - txn.now();
+  if (left.us <= 0)
+    return refusal("TimeLimit");
+  if (auto bar = rules.bar(spec, *partition, all, nodes, left, &without))
+    return {"Barred", std::move(bar->detail), bar->wait};
+  return {};
+}
 
-  std::vector<Grant> grants = allocation.grants;
+}  // namespace
+
+Refusal apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) {
+  const Ref<Job> job = txn.job(planned.job);
+  if (!job || job->state != JobState::kRunning || job->eviction || planned.grants.empty())
+    return refusal(kJobChanged);
+  if (Refusal why = objection_to_more(txn, *job, planned, rules))
+    return why;
+  std::vector<Grant> grants = job->allocation->grants;
   std::vector<MemberState> members = job->members;
   std::vector<NodeId> fresh;  // on which nothing of it runs yet
   std::set<NodeId> known;
@@ -130,7 +144,7 @@ bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) {
   txn.event(*grown, "Grown", size_words(*grown));
   for (NodeId node : fresh) txn.act(node, *grown, StartAttempt{});
   start_tasks_in(txn, *grown, ready);
-  return true;
+  return {};
 }
 
 bool may_shrink(const Txn& txn, const Job& job, NodeId node) {

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "core/accounting.h"
+#include "core/refusal.h"
 #include "core/txn.h"
 
 namespace lockstep {
 
-// Applied whole, or refused: false.
-bool apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules);
+// Applied whole, or refused.
+Refusal apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules);
 
 // The running job can do without what it has on the node, which is lost; other nodes that cannot be reached do not
 // count as there.

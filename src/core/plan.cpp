@@ -18,6 +18,7 @@ namespace lockstep {
 
 namespace {
 
+const NodeLoad kNothing;
 constexpr std::size_t kGrantsLight = 64;  // fewer are no weight beside what a submission may bring
 
 // The partition the start was planned in, if the job may run there now; else null.
@@ -31,14 +32,6 @@ const Partition* usable_partition(const Txn& txn, const JobSpec& spec, const std
   return asked ? partition : nullptr;
 }
 
-// Why a start is not taken; no reason: it is.
-struct Refusal {
-  const char* reason = nullptr;
-  std::string detail;
-  Wait wait = Wait::kResources;
-};
-Refusal refusal(const char* reason, std::string detail = {}) { return {reason, std::move(detail)}; }
-
 // As nearly always: then none has to be seen beside the others.
 bool on_nodes_of_their_own(const std::vector<Grant>& grants) {
   std::vector<NodeId> nodes;
@@ -50,34 +43,21 @@ bool on_nodes_of_their_own(const std::vector<Grant>& grants) {
 
 Refusal objection(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& grants,
                   std::vector<const Node*>& nodes) {
-  const JobSpec& spec = *job.spec;
+  if (Refusal why = check_place(txn, job, partition, grants, nodes))
+    return why;
   const bool apart = on_nodes_of_their_own(grants);
   std::map<NodeId, NodeLoad> loads;
   NodeLoad alone;
-  nodes.reserve(grants.size());
-  for (const Grant& grant : grants) {
-    const Node* node = txn.tables().node(grant.node);
-    if (!node || grant.group >= spec.groups.size())
-      return refusal("NoSuchNode");
-    if (!node_usable(*node))
-      return refusal("NodeNotUp", node->meta.name);
-    nodes.push_back(node);
-    const auto held = txn.inner().loads.find(grant.node);
+  for (std::size_t i = 0; i < grants.size() && !mutant(Mutant::kNoRecheck); ++i) {
+    const NodeId node = grants[i].node;
+    const auto held = txn.inner().loads.find(node);
+    const NodeLoad& there = held == txn.inner().loads.end() ? kNothing : held->second;
     if (apart)
-      alone = held == txn.inner().loads.end() ? NodeLoad{} : held->second;
-    NodeLoad& load =
-        apart
-            ? alone
-            : loads.try_emplace(grant.node, held == txn.inner().loads.end() ? NodeLoad{} : held->second).first->second;
-    if (!mutant(Mutant::kNoRecheck) && !take(load, *node, grant).ok())
-      return refusal("Taken", node->meta.name);
+      alone = there;
+    NodeLoad& load = apart ? alone : loads.try_emplace(node, there).first->second;
+    if (!take(load, *nodes[i], grants[i]).ok())
+      return refusal("Taken", nodes[i]->meta.name);
   }
-  const bool switches_over = txn.now() >= switches_end(spec, job.eligible);
-  if (const auto whole = check_allocation(spec, partition, grants, nodes); !whole.ok())
-    return refusal("NotAsAsked", whole.error().message);
-  if (const auto placed = check_domains(spec, partition, levels_of(txn.tables()), grants, nodes, switches_over);
-      !placed.ok() && !mutant(Mutant::kForgetTopology))
-    return refusal("Topology", placed.error().message);
   return spares_holds(txn, job.id, grants) ? Refusal() : refusal("HeldForOthers");
 }
 
@@ -125,7 +105,7 @@ Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   if (in->limit > in->partition().time_max)
     return refusal("TimeLimit", start.partition);
   std::vector<const Node*> nodes;
-  if (Refusal why = objection(txn, *job, in->partition(), start.grants, nodes); why.reason)
+  if (Refusal why = objection(txn, *job, in->partition(), start.grants, nodes))
     return why;
   StartAsk ask = start_ask(*job->spec, in->partition(), start.grants, nodes, in->limit);
   if (auto bar = rules.bar(ask))
@@ -150,17 +130,18 @@ Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   return {};
 }
 
-bool apply_packing(Txn& txn, const PlannedPacking& planned) {
+Refusal apply_packing(Txn& txn, const PlannedPacking& planned) {
   const Packing* last = txn.tables().packing.get();
   const JobId newest{txn.tables().cluster ? txn.tables().cluster->next_job - 1 : 0};
-  if (!planned.packing || planned.read != (last ? last->meta.seq : 0) ||
-      !check_packing(*planned.packing, last, newest).ok())
-    return false;
+  if (!planned.packing || planned.read != (last ? last->meta.seq : 0))
+    return refusal("RecordChanged");
+  if (const auto right = check_packing(*planned.packing, last, newest); !right.ok())
+    return refusal("NotAsLearnt", right.error().message);
   Packing next = *planned.packing;
   next.meta = last ? last->meta : Meta();
   next.meta.name = "packing";
   txn.put(std::move(next));
-  return true;
+  return {};
 }
 
 }  // namespace
@@ -178,24 +159,48 @@ std::optional<StartingIn> starting_in(const Txn& txn, const JobSpec& spec, const
   return out;
 }
 
+Refusal check_place(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& grants,
+                    std::vector<const Node*>& nodes) {
+  nodes.reserve(grants.size());
+  for (const Grant& grant : grants) {
+    const Node* node = txn.tables().node(grant.node);
+    if (!node || grant.group >= job.spec->groups.size())
+      return refusal("NoSuchNode");
+    if (!node_usable(*node))
+      return refusal("NodeNotUp", node->meta.name);
+    nodes.push_back(node);
+  }
+  const bool switches_over = txn.now() >= switches_end(*job.spec, job.eligible);
+  if (const auto whole = check_allocation(*job.spec, partition, grants, nodes); !whole.ok())
+    return refusal("NotAsAsked", whole.error().message);
+  if (const auto placed = check_domains(*job.spec, partition, levels_of(txn.tables()), grants, nodes, switches_over);
+      !placed.ok() && !mutant(Mutant::kForgetTopology))
+    return refusal("Topology", placed.error().message);
+  return {};
+}
+
 Answer apply_plan(Txn& txn, const ApplyPlan& plan) {
   Answer answer;
+  const auto took = [&](PlanPart part, JobId job, Refusal why) {
+    if (why)
+      answer.refused.push_back({part, job, why.reason, std::move(why.detail), why.wait});
+    return !why;
+  };
   StartRules rules(txn);
   for (const PlannedStart& start : plan.starts)
-    if (Refusal why = apply_start(txn, start, rules); why.reason)
-      answer.refused.push_back({start.job, why.reason, std::move(why.detail), why.wait});
-    else
-      ++answer.starts_applied;
+    answer.starts_applied += took(PlanPart::kStart, start.job, apply_start(txn, start, rules));
   NewPlaces places;
   for (const PlannedPromise& promise : plan.promises)
     if (promise.promise.held)
       places[promise.job] = &promise.promise;
     else
-      apply_promise(txn, promise);
-  for (const PlannedPreemption& preemption : plan.preemptions) apply_preemption(txn, preemption, places);
-  for (const PlannedResume& resume : plan.resumes) apply_resume(txn, resume);
-  for (const PlannedGrowth& growth : plan.growths) apply_growth(txn, growth, rules);
-  for (const PlannedPacking& packing : plan.packings) apply_packing(txn, packing);
+      took(PlanPart::kPromise, promise.job, apply_promise(txn, promise));
+  for (const PlannedPreemption& preemption : plan.preemptions)
+    took(PlanPart::kPreemption, preemption.job, apply_preemption(txn, preemption, places));
+  for (const PlannedResume& resume : plan.resumes) took(PlanPart::kResume, resume.job, apply_resume(txn, resume));
+  for (const PlannedGrowth& growth : plan.growths)
+    took(PlanPart::kGrowth, growth.job, apply_growth(txn, growth, rules));
+  for (const PlannedPacking& packing : plan.packings) took(PlanPart::kPacking, {}, apply_packing(txn, packing));
   return answer;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "core/refusal.h"
 #include "core/txn.h"
 
 namespace lockstep {
@@ -19,5 +20,10 @@ struct StartingIn {
 };
 // Nullopt: it may not run in that partition now.
 std::optional<StartingIn> starting_in(const Txn& txn, const JobSpec& spec, const std::string& partition);
+
+// Whether these are grants of the job on nodes that can be used and lie where its groups must, whoever is there now.
+// nodes: where they are, one for each.
+Refusal check_place(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& grants,
+                    std::vector<const Node*>& nodes);
 
 }  // namespace lockstep

@@ -190,24 +190,19 @@ bool free_now(const Txn& txn, const std::vector<Grant>& grants) {
   return true;
 }
 
-// Whether the victim may start on this place, as far as it does not hang on what is free.
-bool suits(const Txn& txn, StartRules& rules, const Job& victim, const Promise& place) {
-  const JobSpec& spec = *victim.spec;
-  const std::optional<StartingIn> in = starting_in(txn, spec, place.partition);
+// Why the victim may not start on this place, as far as it does not hang on what is free.
+Refusal objection_to(const Txn& txn, StartRules& rules, const Job& victim, const Promise& place) {
+  const std::optional<StartingIn> in = starting_in(txn, *victim.spec, place.partition);
   if (!in || place.grants.empty())
-    return false;
+    return refusal("PartitionClosed", place.partition);
   std::vector<const Node*> nodes;
-  for (const Grant& grant : place.grants) {
-    nodes.push_back(txn.tables().node(grant.node));
-    if (!nodes.back() || !node_usable(*nodes.back()) || grant.group >= spec.groups.size())
-      return false;
-  }
+  if (Refusal why = check_place(txn, victim, in->partition(), place.grants, nodes))
+    return why;
   Ledger ledger = txn.inner().ledger;
   ledger.index(&victim, nullptr);
-  const bool switches_over = txn.now() >= switches_end(spec, victim.eligible);
-  return check_allocation(spec, in->partition(), place.grants, nodes).ok() &&
-         check_domains(spec, in->partition(), levels_of(txn.tables()), place.grants, nodes, switches_over).ok() &&
-         !rules.bar(spec, in->partition(), place.grants, nodes, in->limit, &ledger);
+  if (auto bar = rules.bar(*victim.spec, in->partition(), place.grants, nodes, in->limit, &ledger))
+    return {"Barred", std::move(bar->detail), bar->wait};
+  return {};
 }
 
 }  // namespace
@@ -236,143 +231,193 @@ bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants) 
   return true;
 }
 
-bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlaces& places) {
-  const Ref<Job> job = txn.job(planned.job);
-  if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
-      has_hold(*job) || planned.grants.empty() || (planned.victims.empty() && planned.shrinks.empty()))
-    return false;
-  if (job->array && txn.array(job->id).waiting.empty())
-    return false;
-  if (const JobId array = job->array ? job->id : job->array_job; array && throttled(txn, array))
-    return false;
-  const JobSpec& spec = *job->spec;
-  const std::optional<StartingIn> in = starting_in(txn, spec, planned.partition);
-  if (!in)
-    return false;
-  std::vector<const Node*> nodes;
-  for (const Grant& grant : planned.grants) {
-    nodes.push_back(txn.tables().node(grant.node));
-    if (!nodes.back() || grant.group >= spec.groups.size())
-      return false;
-  }
-  const bool switches_over = txn.now() >= switches_end(spec, job->eligible);
-  if (!check_allocation(spec, in->partition(), planned.grants, nodes).ok() ||
-      !check_domains(spec, in->partition(), levels_of(txn.tables()), planned.grants, nodes, switches_over).ok())
-    return false;
+namespace {
 
-  // One after the other, as each leaves less that quotas could claim back.
-  Ledger ledger = txn.inner().ledger;
-  QuotaTree quotas = ledger.quotas();
-  const Tres tres = tres_of(spec, in->partition(), planned.grants, nodes);
-  const PreemptRight right(txn.tables(), spec, in->partition(), &quotas, tres);
-  const bool moves = !planned.victims.empty() && places.contains(planned.victims.front());
-  if (moves && (!planned.shrinks.empty() || !txn.settings().defragment || planned.victims.size() > kMovesMost))
-    return false;
-  StartRules rules(txn);
-  Leaving leaving;
-  Instant at = txn.now();
-  std::vector<std::pair<Ref<Job>, Eviction>> evictions;
-  std::vector<Grant> new_places;
-  for (JobId id : planned.victims) {
-    const Ref<Job> victim = txn.job(id);
-    if (!victim || victim->id == job->id || leaving.contains(id) || !holds_allocation(victim->state))
-      return false;
-    const Partition* where = txn.tables().partition(victim->allocation->partition);
+// One preemption while it is checked: who goes, in what way, and what limits and quotas are left then.
+class Making {
+ public:
+  Making(Txn& txn, const Job& job, const PlannedPreemption& planned, const StartingIn& in,
+         const std::vector<const Node*>& nodes, const NewPlaces& places)
+      : txn_(txn),
+        job_(job),
+        planned_(planned),
+        in_(in),
+        nodes_(nodes),
+        places_(places),
+        rules_(txn),
+        ledger_(txn.inner().ledger),
+        quotas_(ledger_.quotas()),
+        tres_(tres_of(*job.spec, in.partition(), planned.grants, nodes)),
+        right_(txn.tables(), *job.spec, in.partition(), &quotas_, tres_),
+        moves_(!planned.victims.empty() && places.contains(planned.victims.front())),
+        at_(txn.now()) {}
+
+  Refusal objection() {
+    if (moves_ && (!planned_.shrinks.empty() || !txn_.settings().defragment || planned_.victims.size() > kMovesMost))
+      return refusal("MovesOff");
+    // One after the other, as each leaves less that quotas could claim back.
+    for (const JobId id : planned_.victims)
+      if (Refusal why = add_victim(id))
+        return why;
+    for (const PlannedShrink& part : planned_.shrinks)
+      if (Refusal why = add_shrink(part))
+        return why;
+    std::vector<Grant> together = planned_.grants;
+    together.insert(together.end(), new_places_.begin(), new_places_.end());
+    if (!room_to_come(txn_, job_.id, together, leaving_) || !free_now(txn_, new_places_))
+      return refusal("Taken");
+    if (auto bar = rules_.bar(*job_.spec, in_.partition(), planned_.grants, nodes_, in_.limit, &ledger_))
+      return {"Barred", std::move(bar->detail), bar->wait};
+    return {};
+  }
+
+  // Holds the place and tells those who go. Only where there is no objection.
+  void carry_out() {
+    Job next = job_.array ? split_off(txn_, job_, txn_.array(job_.id).waiting.front()) : job_;
+    next.promise = std::make_shared<const Promise>(Promise{at_, planned_.partition, planned_.grants, true});
+    const Ref<Job> by = txn_.put(std::move(next));
+    txn_.event(*by, "Preempts", format("{} jobs make room", evictions_.size()));
+    for (auto& [victim, eviction] : evictions_) {
+      eviction.by = by->id;
+      tell(*victim, eviction);
+    }
+  }
+
+ private:
+  Refusal add_victim(JobId id) {
+    const Ref<Job> victim = txn_.job(id);
+    if (!victim || victim->id == job_.id || leaving_.contains(id) || !holds_allocation(victim->state))
+      return refusal("VictimChanged", format("{}", id.value));
+    const Partition* where = txn_.tables().partition(victim->allocation->partition);
     const auto terms =
-        moves ? move_terms(txn.tables(), *victim, where, txn.settings().move_after) : right.against(*victim, where);
-    if (!terms || terms->from > txn.now() || moves != places.contains(id))
-      return false;
-    leaving[id] = {terms->mode, {}};
-    if (moves) {
-      const Promise& place = *places.at(id);
-      if (victim->allocation->partition != planned.partition || place.partition != planned.partition ||
-          !suits(txn, rules, *victim, place))
-        return false;
-      new_places.insert(new_places.end(), place.grants.begin(), place.grants.end());
+        moves_ ? move_terms(txn_.tables(), *victim, where, txn_.settings().move_after) : right_.against(*victim, where);
+    if (!terms || terms->from > txn_.now() || moves_ != places_.contains(id))
+      return refusal("NoRight", format("{}", id.value));
+    leaving_[id] = {terms->mode, {}};
+    if (moves_) {
+      const Promise& place = *places_.at(id);
+      if (victim->allocation->partition != planned_.partition || place.partition != planned_.partition)
+        return refusal("PartitionClosed", place.partition);
+      if (Refusal why = objection_to(txn_, rules_, *victim, place))
+        return why;
+      new_places_.insert(new_places_.end(), place.grants.begin(), place.grants.end());
     } else if (terms->mode != PreemptMode::kSuspend) {
-      quotas.add(victim->spec->account, victim->allocation->tres, -1);
-      ledger.index(victim.get(), nullptr);
+      quotas_.add(victim->spec->account, victim->allocation->tres, -1);
+      ledger_.index(victim.get(), nullptr);
     }
     // What has not begun needs no time to end.
     const Duration grace = victim->state == JobState::kRunning ? terms->grace : Duration{};
-    evictions.emplace_back(victim, Eviction{job->id, terms->mode, txn.now() + grace, {}});
-    at = std::max(at, txn.now() + grace);
+    goes(victim, {job_.id, terms->mode, txn_.now() + grace, {}});
+    return {};
   }
-  // What goes in part counts whole against limits until it has gone.
-  for (const PlannedShrink& part : planned.shrinks) {
-    const Ref<Job> victim = txn.job(part.job);
-    if (!victim || victim->id == job->id || leaving.contains(part.job) || !may_give_up(txn, *victim, part.nodes))
-      return false;
-    const auto terms = right.against(*victim, txn.tables().partition(victim->allocation->partition));
-    if (!terms || terms->from > txn.now() || terms->mode == PreemptMode::kSuspend)
-      return false;
-    leaving[part.job] = {terms->mode, part.nodes};
-    evictions.emplace_back(victim, Eviction{job->id, terms->mode, txn.now() + terms->grace, part.nodes});
-    at = std::max(at, txn.now() + terms->grace);
-  }
-  std::vector<Grant> together = planned.grants;
-  together.insert(together.end(), new_places.begin(), new_places.end());
-  if (!room_to_come(txn, job->id, together, leaving) || !free_now(txn, new_places))
-    return false;
-  if (rules.bar(spec, in->partition(), planned.grants, nodes, in->limit, &ledger))
-    return false;
 
-  Job next = job->array ? split_off(txn, *job, txn.array(job->id).waiting.front()) : *job;
-  auto promise = std::make_shared<Promise>();
-  *promise = {at, planned.partition, planned.grants, true};
-  next.promise = std::move(promise);
-  const Ref<Job> by = txn.put(std::move(next));
-  txn.event(*by, "Preempts", format("{} jobs make room", evictions.size()));
-  for (auto& [victim, eviction] : evictions) {
-    eviction.by = by->id;
-    Job going = *victim;
+  // What goes in part counts whole against limits until it has gone.
+  Refusal add_shrink(const PlannedShrink& part) {
+    const Ref<Job> victim = txn_.job(part.job);
+    if (!victim || victim->id == job_.id || leaving_.contains(part.job) || !may_give_up(txn_, *victim, part.nodes))
+      return refusal("VictimChanged", format("{}", part.job.value));
+    const auto terms = right_.against(*victim, txn_.tables().partition(victim->allocation->partition));
+    if (!terms || terms->from > txn_.now() || terms->mode == PreemptMode::kSuspend)
+      return refusal("NoRight", format("{}", part.job.value));
+    leaving_[part.job] = {terms->mode, part.nodes};
+    goes(victim, {job_.id, terms->mode, txn_.now() + terms->grace, part.nodes});
+    return {};
+  }
+
+  void goes(const Ref<Job>& victim, Eviction eviction) {
+    at_ = std::max(at_, eviction.at);
+    evictions_.emplace_back(victim, std::move(eviction));
+  }
+
+  void tell(const Job& victim, const Eviction& eviction) {
+    Job going = victim;
     going.eviction = std::make_shared<const Eviction>(eviction);
-    if (moves) {
-      Promise place = *places.at(victim->id);
+    if (moves_) {
+      Promise place = *places_.at(victim.id);
       place.at = eviction.at;
       going.promise = std::make_shared<const Promise>(std::move(place));
     }
-    const Ref<Job> told = txn.put(std::move(going));
-    txn.event(*told, moves ? "Moves" : "Preempted", format("for job {}", by->id.value));
-    if (eviction.at <= txn.now()) {
-      evict(txn, *told);
-      continue;
-    }
+    const Ref<Job> told = txn_.put(std::move(going));
+    txn_.event(*told, moves_ ? "Moves" : "Preempted", format("for job {}", eviction.by.value));
+    if (eviction.at <= txn_.now())
+      return evict(txn_, *told);
     if (eviction.mode == PreemptMode::kSuspend)
-      continue;  // it need not get ready for anything
-    if (!eviction.nodes.empty()) {
-      for (const NodeId node : eviction.nodes)
-        for (const std::int32_t signal : {kSigCont, kSigTerm}) txn.act(node, *told, SignalAttempt{signal, true, true});
-      continue;
-    }
-    signal_all(txn, *told, kSigCont);
+      return;  // it need not get ready for anything
+    for (const NodeId node : eviction.nodes)
+      for (const std::int32_t signal : {kSigCont, kSigTerm}) txn_.act(node, *told, SignalAttempt{signal, true, true});
+    if (!eviction.nodes.empty())
+      return;
     const bool saves = eviction.mode == PreemptMode::kCheckpoint && told->spec->checkpoint_signal != 0;
-    signal_all(txn, *told, saves ? told->spec->checkpoint_signal : kSigTerm);
+    signal_all(txn_, *told, kSigCont);
+    signal_all(txn_, *told, saves ? told->spec->checkpoint_signal : kSigTerm);
   }
-  return true;
+
+  Txn& txn_;
+  const Job& job_;
+  const PlannedPreemption& planned_;
+  const StartingIn& in_;
+  const std::vector<const Node*>& nodes_;
+  const NewPlaces& places_;
+  StartRules rules_;
+  Ledger ledger_;
+  QuotaTree quotas_;
+  Tres tres_;
+  PreemptRight right_;
+  bool moves_;
+  Leaving leaving_;
+  Instant at_;  // when the last of them has gone
+  std::vector<std::pair<Ref<Job>, Eviction>> evictions_;
+  std::vector<Grant> new_places_;
+};
+
+}  // namespace
+
+Refusal apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlaces& places) {
+  const Ref<Job> job = txn.job(planned.job);
+  if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
+      has_hold(*job) || planned.grants.empty() || (planned.victims.empty() && planned.shrinks.empty()))
+    return refusal(kJobChanged);
+  if (job->array && txn.array(job->id).waiting.empty())
+    return refusal(kJobChanged);
+  if (const JobId array = job->array ? job->id : job->array_job; array && throttled(txn, array))
+    return refusal("Throttled");
+  const std::optional<StartingIn> in = starting_in(txn, *job->spec, planned.partition);
+  if (!in)
+    return refusal("PartitionClosed", planned.partition);
+  std::vector<const Node*> nodes;
+  if (Refusal why = check_place(txn, *job, in->partition(), planned.grants, nodes))
+    return why;
+  Making room(txn, *job, planned, *in, nodes, places);
+  if (Refusal why = room.objection())
+    return why;
+  room.carry_out();
+  return {};
 }
 
-bool apply_promise(Txn& txn, const PlannedPromise& planned) {
+Refusal apply_promise(Txn& txn, const PlannedPromise& planned) {
   const Ref<Job> job = txn.job(planned.job);
   if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->array)
-    return false;
+    return refusal(kJobChanged);
   const bool drop = planned.promise.grants.empty();
-  if (drop ? !job->promise
-           : planned.promise.held || has_hold(*job) || (job->promise && *job->promise == planned.promise))
-    return false;
+  if (drop ? !job->promise : planned.promise.held || has_hold(*job))
+    return refusal(kJobChanged);
+  if (!drop && job->promise && *job->promise == planned.promise)
+    return refusal("KnownAlready");
   Job next = *job;
   next.promise = drop ? nullptr : std::make_shared<const Promise>(planned.promise);
   txn.put(std::move(next));
-  return true;
+  return {};
 }
 
-bool apply_resume(Txn& txn, const PlannedResume& planned) {
+Refusal apply_resume(Txn& txn, const PlannedResume& planned) {
   const Ref<Job> job = txn.job(planned.job);
   // What somebody suspended by hand goes on when somebody says so.
-  if (!job || job->state != JobState::kSuspended || !job->eviction || !may_go_on(txn, *job))
-    return false;
+  if (!job || job->state != JobState::kSuspended || !job->eviction)
+    return refusal(kJobChanged);
+  if (!may_go_on(txn, *job))
+    return refusal("Taken");
   go_on(txn, *job);
-  return true;
+  return {};
 }
 
 void member_paused(Txn& txn, const Job& before, NodeId node, const MemberPaused& report) {

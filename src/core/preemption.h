@@ -7,18 +7,19 @@
 
 #include <map>
 
+#include "core/refusal.h"
 #include "core/txn.h"
 
 namespace lockstep {
 
-// --- parts of a plan; false: refused ---
+// --- parts of a plan: applied whole, or refused ---
 // places: what the same plan promises its victims, held (PlannedPromise). With a place for every one of them it is a
 // move (rules/preempt.h): the victims need not be preemptable, and each keeps its new place until it starts there.
 // Should that be lost before it has stopped, the whole move is off.
 using NewPlaces = std::map<JobId, const Promise*>;
-bool apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlaces& places);
-bool apply_promise(Txn& txn, const PlannedPromise& planned);
-bool apply_resume(Txn& txn, const PlannedResume& planned);
+Refusal apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlaces& places);
+Refusal apply_promise(Txn& txn, const PlannedPromise& planned);
+Refusal apply_resume(Txn& txn, const PlannedResume& planned);
 
 bool has_hold(const Job& job);
 // Told to go, with a place that is kept for it.

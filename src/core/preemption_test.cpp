@@ -1,4 +1,5 @@
 #include "base/mutant.h"
+#include "base/text.h"
 #include "core/testing.h"
 #include "rules/preempt.h"
 #include "rules/usage.h"
@@ -120,6 +121,42 @@ TEST_F(Preemption, nobody_preempts_without_the_right) {
   EXPECT_FALSE(apply(too_small));
   EXPECT_TRUE(apply(over(high, b)));
   EXPECT_EQ(world.state_of(a), JobState::kRunning);
+}
+
+TEST_F(Preemption, what_is_not_taken_says_why) {
+  qos("low", {}, PreemptMode::kSuspend);
+  qos("high", {"low"});
+  const JobId a = submit("low"), b = submit("low");
+  world.settle();
+  const JobId urgent = submit("high");
+  const auto refused = [&](auto part, auto list) {
+    ApplyPlan plan;
+    (plan.*list).push_back(part);
+    const Answer answer = world.must(plan);
+    EXPECT_EQ(answer.refused.size(), 1u);
+    if (answer.refused.empty())
+      return std::string("nothing");
+    const RefusedPart& one = answer.refused[0];
+    return format("{} {} {} {}", static_cast<int>(one.part), one.job.value, one.reason, one.detail);
+  };
+  const auto preemption = [&](PlannedPreemption planned) { return refused(planned, &ApplyPlan::preemptions); };
+  EXPECT_EQ(preemption(over(b, a)), format("2 {} JobChanged ", b.value)) << "it runs";
+  EXPECT_EQ(preemption(over(submit("low"), a)), format("2 {} NoRight {}", urgent.value + 1, a.value));
+  PlannedPreemption twice = over(urgent, a);
+  twice.victims.push_back(a);
+  EXPECT_EQ(preemption(twice), format("2 {} VictimChanged {}", urgent.value, a.value));
+  PlannedPreemption elsewhere = over(urgent, a);
+  elsewhere.grants = world.job(b).allocation->grants;
+  EXPECT_EQ(preemption(elsewhere), format("2 {} Taken ", urgent.value));
+  elsewhere.grants[0].tasks = 0;
+  EXPECT_EQ(preemption(elsewhere).substr(0, 14), format("2 {} NotAsAsked", urgent.value).substr(0, 14));
+  EXPECT_EQ(refused(PlannedPromise{.job = a, .promise = {}}, &ApplyPlan::promises),
+            format("1 {} JobChanged ", a.value));
+  EXPECT_EQ(refused(PlannedResume{.job = a}, &ApplyPlan::resumes), format("3 {} JobChanged ", a.value));
+  ASSERT_TRUE(apply(over(urgent, a)));
+  EXPECT_EQ(refused(PlannedResume{.job = a}, &ApplyPlan::resumes), format("3 {} Taken ", a.value)) << "it is held";
+  EXPECT_EQ(refused(PlannedGrowth{.job = a}, &ApplyPlan::growths), format("4 {} JobChanged ", a.value));
+  EXPECT_EQ(refused(PlannedPacking{.read = 77, .packing = nullptr}, &ApplyPlan::packings), "5 0 RecordChanged ");
 }
 
 TEST_F(Preemption, grace_warns_first_and_stops_later) {

@@ -136,12 +136,12 @@ void ClusterCopy::obey() {
 void ClusterCopy::propose(ApplyPlan plan) {
   const auto answer = change(std::move(plan));
   if (answer.ok())
-    for (const RefusedStart& refused : answer->refused)
-      if (refused.reason != kJobChanged)
+    for (const RefusedPart& refused : answer->refused)
+      if (refused.reason != kJobChanged && (refused.part == PlanPart::kStart || refused.part == PlanPart::kPreemption))
         refused_[refused.job] = refused;
 }
 
-const RefusedStart* ClusterCopy::refused(JobId job) const {
+const RefusedPart* ClusterCopy::refused(JobId job) const {
   const auto at = refused_.find(job);
   return at == refused_.end() ? nullptr : &at->second;
 }

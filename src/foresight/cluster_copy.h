@@ -32,7 +32,7 @@ class ClusterCopy {
   // As plan() does with what its planner proposes: the core looks at it anew.
   void propose(ApplyPlan plan);
   // Of a job that waits: that a start was proposed for it and the core did not take it; null: none was.
-  const RefusedStart* refused(JobId job) const;
+  const RefusedPart* refused(JobId job) const;
   // Time goes on to the next moment at which something happens (a limit strikes, a delay is over), at most to `until`,
   // and is planned. Running jobs last to their limits. False: nothing happened before.
   bool step(Instant until);
@@ -67,7 +67,7 @@ class ClusterCopy {
   std::unique_ptr<Planner> planner_;
   Rng rng_{1};
   PlanNotes notes_;
-  std::map<JobId, RefusedStart> refused_;
+  std::map<JobId, RefusedPart> refused_;
   std::vector<Action> actions_;  // not carried out yet
   std::vector<JobId> started_, ended_;
   std::map<JobId, JobId> newest_;  // of an array: its element that started last, here

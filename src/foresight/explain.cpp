@@ -71,7 +71,7 @@ std::string narrow_place(const std::vector<NodeFunnel>& funnels) {
 std::string because(const ClusterCopy& copy, const Job& job, const Explanation& out) {
   if (job.hold != Hold::kNone)
     return held_words(copy.tables(), job);
-  if (const RefusedStart* refused = copy.refused(job.id))
+  if (const RefusedPart* refused = copy.refused(job.id))
     return refused_words(*refused);
   const PlanNote* note = copy.notes().of(job.id);
   const Wait wait = note ? note->wait : Wait::kNone;

@@ -61,7 +61,7 @@ TEST(Explain, KnowsOfStartsThatTheCoreRefused) {
   start.grants[0].node = scene.world.id(1);
   start.grants[0].tasks = 1;  // and too few cores
   copy.propose(ApplyPlan{{start}});
-  const RefusedStart* refused = copy.refused(id);
+  const RefusedPart* refused = copy.refused(id);
   ASSERT_NE(refused, nullptr);
   EXPECT_EQ(refused->reason, "NotAsAsked");
   const std::string words = refused_words(*refused);

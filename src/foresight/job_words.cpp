@@ -86,12 +86,12 @@ std::string ended_words(const Job& job) {
   }
 }
 
-std::string refused_words(const RefusedStart& refused) {
+std::string refused_words(const RefusedPart& refused) {
   const std::string why = refused.detail.empty() ? refused.reason : format("{}: {}", refused.reason, refused.detail);
-  return format(
-      "A place is found for it, and its start there is refused ({}). It is tried again; if this stays so, tell an "
-      "administrator.",
-      why);
+  return format("{} is refused ({}). It is tried again; if this stays so, tell an administrator.",
+                refused.part == PlanPart::kPreemption ? "Others could make room for it, and that"
+                                                      : "A place is found for it, and its start there",
+                why);
 }
 
 }  // namespace lockstep

@@ -12,6 +12,6 @@ namespace lockstep {
 std::string_view state_word(JobState state);
 std::string held_words(const Tables& tables, const Job& job);  // "" = it is not held
 std::string ended_words(const Job& job);
-std::string refused_words(const RefusedStart& refused);
+std::string refused_words(const RefusedPart& refused);
 
 }  // namespace lockstep

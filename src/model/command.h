@@ -306,9 +306,12 @@ struct Command {
   CommandPart part;
 };
 
-// A planned start that the core did not take.
-struct RefusedStart {
-  JobId job;
+enum class PlanPart : unsigned char { kStart, kPromise, kPreemption, kResume, kGrowth, kPacking };
+
+// A part of a plan that the core did not take.
+struct RefusedPart {
+  PlanPart part = PlanPart::kStart;
+  JobId job;           // 0: of a packing
   std::string reason;  // one word: "NodeNotUp"; kJobChanged: it is not the job any more that was planned
   std::string detail;  // which: a node, a limit
   Wait wait = Wait::kNone;
@@ -323,8 +326,8 @@ struct Answer {
   Seq seq = 0;                                       // of the record written
   JoinToken::Role role = JoinToken::Role::kCompute;  // RedeemToken
   std::string realm;
-  std::uint32_t starts_applied = 0;   // ApplyPlan
-  std::vector<RefusedStart> refused;  // likewise
+  std::uint32_t starts_applied = 0;  // ApplyPlan
+  std::vector<RefusedPart> refused;  // likewise
 };
 
 }  // namespace lockstep
