@@ -13,9 +13,9 @@ constexpr Duration kRefusedPause = millis(500);
 
 }  // namespace
 
-PlannerLoop::PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, std::uint64_t seed,
+PlannerLoop::PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs,
                          PlannerSettings settings)
-    : clock_(clock), outputs_(std::move(outputs)), planner_(settings), rng_(seed) {
+    : clock_(clock), outputs_(std::move(outputs)), planner_(settings) {
   planner_.observe(snapshot);
 }
 
@@ -33,7 +33,7 @@ void PlannerLoop::stop() {
 }
 
 void PlannerLoop::plan() {
-  PlanChunk chunk = planner_.plan(clock_.now(), rng_, {});
+  PlanChunk chunk = planner_.plan(clock_.now(), {});
   if (!chunk.notes.empty())
     outputs_.on_notes(std::move(chunk.notes), seen_);
   if (chunk.empty()) {

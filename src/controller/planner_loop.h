@@ -24,8 +24,7 @@ class PlannerLoop {
     std::function<void(std::vector<PlanNote>, Seq as_of)> on_notes;
   };
   // snapshot: every record before the first batch that observe() will bring.
-  PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, std::uint64_t seed,
-              PlannerSettings settings = {});
+  PlannerLoop(std::vector<Change> snapshot, const ClusterClock& clock, Outputs outputs, PlannerSettings settings = {});
   ~PlannerLoop();
   void start();
   void stop();
@@ -49,7 +48,6 @@ class PlannerLoop {
   const ClusterClock& clock_;
   Outputs outputs_;
   Planner planner_;
-  Rng rng_;
   Mailbox<Message> inbox_;
   bool waiting_ = false;  // for the answer to the last proposal
   bool stopping_ = false;

@@ -91,7 +91,7 @@ struct ControllerLoop::Inner {
                                  view->note(std::move(notes), as_of);
                                });
                              }},
-        settings.seed, PlannerSettings{settings.engine.core.defragment, settings.engine.core.move_after});
+        PlannerSettings{settings.engine.core.defragment, settings.engine.core.move_after});
 
     // Readers in the order of registration: planner and history first, so that they work while the I/O thread answers.
     engine->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {

@@ -27,7 +27,6 @@ struct ControllerSettings {
   // On the I/O thread, once: another controller writes the log. This one answers with errors from then on, and must
   // end.
   std::function<void(const std::string& why)> deposed;
-  std::uint64_t seed = 1;                                     // of the planner's choices
   std::function<void(const std::vector<std::string>&)> tell;  // lines for a log, of every batch; on history's thread
 };
 

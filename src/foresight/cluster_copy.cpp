@@ -149,7 +149,7 @@ const RefusedPart* ClusterCopy::refused(JobId job) const {
 void ClusterCopy::plan() {
   bool due = planner_->wake_at() <= clock_.now;
   for (int slice = 0; slice < kSlicesMax && (due || !planner_->idle()); ++slice, due = false) {
-    PlanChunk chunk = planner_->plan(clock_.now, rng_, {});
+    PlanChunk chunk = planner_->plan(clock_.now, {});
     for (const PlanNote& note : chunk.notes)
       if (const Job* job = tables().job(note.job); job && job->state == JobState::kPending)
         notes_.put(note);

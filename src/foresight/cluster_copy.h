@@ -65,7 +65,6 @@ class ClusterCopy {
   Instant begun_;
   std::unique_ptr<ClusterState> state_;
   std::unique_ptr<Planner> planner_;
-  Rng rng_{1};
   PlanNotes notes_;
   std::map<JobId, RefusedPart> refused_;
   std::vector<Action> actions_;  // not carried out yet

@@ -2,6 +2,7 @@
 // in circles; and what explain says of them.
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "core/testing.h"
 #include "foresight/explain.h"
 

@@ -3,6 +3,7 @@
 // worked out once more, from the grants of what runs and without any of the code that enforces them.
 #include <functional>
 
+#include "base/rng.h"
 #include "foresight/testing.h"
 
 namespace lockstep {
@@ -201,7 +202,7 @@ class LimitsWorld {
     planner_.observe(std::span(w_.history).subspan(known_));
     known_ = w_.history.size();
     for (int i = 0; i < 20 && !planner_.idle(); ++i) {
-      PlanChunk chunk = planner_.plan(w_.now, plan_rng_, {});
+      PlanChunk chunk = planner_.plan(w_.now, {});
       if (!chunk.empty()) {
         if (rng_.chance(0.1))
           w_.obey();
@@ -366,7 +367,7 @@ class LimitsWorld {
                 job, up->meta.name + " GrpSubmitJobs");
   }
 
-  Rng rng_, plan_rng_{1};
+  Rng rng_;
   World w_;
   Planner planner_;
   std::size_t known_ = 0, looked_ = 0;  // of the history

@@ -21,9 +21,8 @@ struct PlannedWorld {
   void plan() {
     Planner planner;
     planner.observe(world.state.tables().snapshot());
-    Rng rng{1};
     for (int i = 0; i < 1000 && !planner.idle(); ++i) {
-      PlanChunk chunk = planner.plan(world.now, rng, {});
+      PlanChunk chunk = planner.plan(world.now, {});
       if (!chunk.empty()) {
         auto outcome = world.run(ApplyPlan{std::move(chunk)});
         planner.observe(outcome.value().changes);

@@ -581,7 +581,7 @@ void Planner::observe(std::span<const Change> changes) {
   }
 }
 
-PlanChunk Planner::plan(Instant now, Rng&, PlanBudget budget) {
+PlanChunk Planner::plan(Instant now, PlanBudget budget) {
   Inner& in = *inner_;
   PlannerView& view = in.view;
   PlanChunk chunk;

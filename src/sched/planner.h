@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 
-#include "base/rng.h"
 #include "base/time.h"
 #include "model/change.h"
 #include "model/plan.h"
@@ -31,7 +30,7 @@ class Planner {
   // One slice of a pass at cluster time now. A job that fits on free resources is proposed in the first slice after its
   // submission was observed, even in the middle of a long pass. The view already counts the chunk's own starts as taken
   // until the change (or its absence after settled()) says otherwise.
-  PlanChunk plan(Instant now, Rng& rng, PlanBudget budget);
+  PlanChunk plan(Instant now, PlanBudget budget);
 
   // The core has answered the last chunk: starts that were not committed are free again.
   void settled();

@@ -287,11 +287,11 @@ TEST(Planner, a_new_job_that_fits_starts_in_the_middle_of_a_long_pass) {
   for (std::uint32_t i = 0; i < 500; ++i) core.add_job(ask(4, 8, minutes(1) + micros(i)), 10);
   driver.planner.observe(core.drain());
   const PlanBudget small{.jobs = 5, .starts = 5};
-  ASSERT_TRUE(driver.planner.plan(kNow, driver.rng, small).more);
-  ASSERT_TRUE(driver.planner.plan(kNow, driver.rng, small).more);
+  ASSERT_TRUE(driver.planner.plan(kNow, small).more);
+  ASSERT_TRUE(driver.planner.plan(kNow, small).more);
   const JobId quick = core.add_job(ask(1, 1, seconds(10)), 1);
   driver.planner.observe(core.drain());
-  const PlanChunk chunk = driver.planner.plan(kNow, driver.rng, small);
+  const PlanChunk chunk = driver.planner.plan(kNow, small);
   ASSERT_EQ(chunk.starts.size(), 1u);
   EXPECT_EQ(chunk.starts[0].job, quick);
   EXPECT_TRUE(chunk.more);
@@ -551,7 +551,7 @@ TEST(Planner, partitions_may_change_in_the_middle_of_a_pass) {
     else
       core.add_partition(name, {"n1", "n2"});
     driver.planner.observe(core.drain());
-    const PlanChunk chunk = driver.planner.plan(kNow + seconds(round), driver.rng, {.jobs = 1, .starts = 1});
+    const PlanChunk chunk = driver.planner.plan(kNow + seconds(round), {.jobs = 1, .starts = 1});
     for (const PlannedStart& start : chunk.starts) core.start(start, kNow + seconds(round));
     driver.planner.observe(core.drain());
     driver.planner.settled();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rng.h"
 #include "base/text.h"
 #include "model/tables.h"
 #include "rules/admission.h"
@@ -391,7 +392,6 @@ inline JobSpec ask(std::uint32_t nodes, std::uint32_t devices, Duration limit, s
 struct Driver {
   Planner planner;
   bool packs = true;  // what it learns of packing becomes the record
-  Rng rng{1};
   std::map<JobId, PlanNote> notes;
   // What else the last pass proposed.
   std::vector<PlannedPreemption> preemptions;
@@ -409,7 +409,7 @@ struct Driver {
     packings.clear();
     for (int slices = 0;; ++slices) {
       EXPECT_LT(slices, 100'000) << "the planner never comes to an end";
-      PlanChunk chunk = planner.plan(now, rng, budget);
+      PlanChunk chunk = planner.plan(now, budget);
       for (PlanNote& note : chunk.notes) notes[note.job] = note;
       std::move(chunk.starts.begin(), chunk.starts.end(), std::back_inserter(starts));
       std::move(chunk.preemptions.begin(), chunk.preemptions.end(), std::back_inserter(preemptions));

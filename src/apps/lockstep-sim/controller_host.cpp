@@ -509,8 +509,8 @@ void ControllerHost::plan() {
     if (world_.rng.chance(0.2))
       budget = {static_cast<std::uint32_t>(world_.rng.between(1, 8)),
                 static_cast<std::uint32_t>(world_.rng.between(1, 4))};
-    Rng rng = world_.rng.fork();
-    PlanChunk chunk = planner_->plan(world_.timeline.now(), rng, budget);
+    (void)world_.rng.fork();  // the planner draws nothing; what else is drawn stays what it was
+    PlanChunk chunk = planner_->plan(world_.timeline.now(), budget);
     for (const PlanNote& note : chunk.notes) waits_[note.job] = note.wait;
     if (!chunk.packings.empty() && !engine_->storing())
       check_packing_law(*chunk.packings.front().packing);
@@ -539,8 +539,7 @@ void ControllerHost::plan() {
 void ControllerHost::check_packing_law(const Packing& proposed) {
   Planner twin;
   twin.observe(engine_->snapshot());
-  Rng rng(1);
-  const PlanChunk chunk = twin.plan(world_.timeline.now(), rng, {});
+  const PlanChunk chunk = twin.plan(world_.timeline.now(), {});
   if (chunk.packings.empty() || chunk.packings.front().packing->through != proposed.through ||
       chunk.packings.front().packing->steps != proposed.steps ||
       chunk.packings.front().packing->classes != proposed.classes)

@@ -154,7 +154,7 @@ class PlannerWorld final : public PackWorld {
     planner_.observe(unseen_);
     unseen_.clear();
     for (bool due = planner_.wake_at() <= now_; due || !planner_.idle(); due = false) {
-      PlanChunk chunk = planner_.plan(now_, rng_, {});
+      PlanChunk chunk = planner_.plan(now_, {});
       if (!chunk.empty()) {
         must(ApplyPlan{Plan(std::move(chunk))});
         planner_.observe(unseen_);
@@ -170,7 +170,6 @@ class PlannerWorld final : public PackWorld {
   std::map<NodeId, std::size_t> number_of_;
   ClusterState state_;
   Planner planner_;
-  Rng rng_{1};
   Instant now_ = Instant{} + seconds(1);
   std::vector<Change> unseen_;
 };

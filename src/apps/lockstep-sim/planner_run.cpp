@@ -138,7 +138,7 @@ class LogWorld {
     unseen_.clear();
     for (bool due = planner_.wake_at() <= now_; due || !planner_.idle(); due = false) {
       ++run_.passes;
-      PlanChunk chunk = planner_.plan(now_, rng_, {.jobs = 1u << 20, .starts = 1u << 20});
+      PlanChunk chunk = planner_.plan(now_, {.jobs = 1u << 20, .starts = 1u << 20});
       if (!chunk.empty()) {
         const std::vector<PlannedStart> starts = chunk.starts;
         must(ApplyPlan{Plan(std::move(chunk))});
@@ -171,7 +171,6 @@ class LogWorld {
   std::int64_t first_s_ = 0;
   ClusterState state_;
   Planner planner_;
-  Rng rng_{1};
   Instant now_;
   std::vector<Change> unseen_;
   std::map<std::string, UserId> users_;

@@ -205,7 +205,7 @@ ScaleWorld::Cycle ScaleWorld::cycle() {
     more = !planner_->idle();
     while (!planner_->idle()) {
       begin = cpu_seconds();
-      PlanChunk chunk = planner_->plan(now, rng, {});
+      PlanChunk chunk = planner_->plan(now, {});
       const double took = cpu_seconds() - begin;
       out.plan_s += took;
       out.slice_s = std::max(out.slice_s, took);
@@ -233,7 +233,7 @@ ScaleWorld::Cycle ScaleWorld::cycle() {
   const double begin = cpu_seconds();
   for (int slices = 0; slices < 1'000'000 && planner_->idle() && planner_->wake_at() <= now; ++slices) {
     const double from = cpu_seconds();
-    CHECK(planner_->plan(now, rng, {}).starts.empty());
+    CHECK(planner_->plan(now, {}).starts.empty());
     planner_->settled();
     out.slice_s = std::max(out.slice_s, cpu_seconds() - from);
   }
@@ -245,7 +245,7 @@ std::vector<PlannedStart> ScaleWorld::slice(double& seconds) {
   const double begin = cpu_seconds();
   planner_->observe(unseen_);
   unseen_.clear();
-  PlanChunk chunk = planner_->plan(now, rng, {});
+  PlanChunk chunk = planner_->plan(now, {});
   seconds += cpu_seconds() - begin;
   double unused = 0;
   if (!chunk.starts.empty())
@@ -261,7 +261,7 @@ PlannedStart ScaleWorld::next_start() {
   unseen_.clear();
   PlanChunk chunk;
   while (chunk.starts.empty() && !planner_->idle()) {
-    chunk = planner_->plan(now, rng, {});
+    chunk = planner_->plan(now, {});
     planner_->settled();
   }
   CHECK(!chunk.starts.empty(), "nothing can start");
@@ -274,7 +274,7 @@ std::vector<PlannedPreemption> ScaleWorld::peek(double& slice_s) {
   PlanChunk chunk;
   while (chunk.preemptions.empty() && !planner_->idle()) {
     const double begin = cpu_seconds();
-    chunk = planner_->plan(now, rng, {});
+    chunk = planner_->plan(now, {});
     slice_s = std::max(slice_s, cpu_seconds() - begin);
     CHECK(chunk.starts.empty());
     planner_->settled();
