@@ -36,6 +36,9 @@ enum class Mutant : unsigned char {
   kLongValueForgotten,  // long values go although an entry, or the snapshot, names them
   kStaleTermAccepted,   // the log takes what a controller writes that another one has replaced
   kAppendedTwice,       // what waits for an append that failed is answered, and applied once more
+  kAnsweredTwice,       // who waits for an append that ends late is answered before it, too
+  kStaleReading,        // a command is taken although what it rests on has changed
+  kGoneBeforeStopped,   // a deleted object goes before its work has ended
   kOwnSilence,          // time in which the controller did not run counts as its nodes' silence
   kSimulatedEnd,
   // Planted by the unit test of the check that must see them: the simulation has no processes, files or certificates.

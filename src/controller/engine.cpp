@@ -392,6 +392,8 @@ struct Engine::Inner {
     pending.emplace(std::move(made));
     blobs.put(pending->blobs);
     log.append(term, pending->entries, [this](const Log::End& end) { appended(end); });
+    if (pending && mutant(Mutant::kAnsweredTwice))
+      answer(pending->items, std::vector(pending->answers));
   }
 
   void appended(const Log::End& end) {
@@ -424,7 +426,7 @@ struct Engine::Inner {
     if (!mutant(Mutant::kPublishUncommitted) && !(made.batch.changes.empty() && made.batch.actions.empty()))
       publish(std::move(made.batch));
     if (!mutant(Mutant::kEarlyAck))
-      answer(made.items, made.answers);
+      answer(made.items, std::move(made.answers));
     if (quarantine)
       quarantine->survived(alone);
     if (upkeep.snapshot_due(last_index))
@@ -508,7 +510,7 @@ struct Engine::Inner {
     return std::move(o.answer);
   }
 
-  static void answer(std::vector<Item>& items, std::vector<Result<Answer>>& answers) {
+  static void answer(std::vector<Item>& items, std::vector<Result<Answer>> answers) {
     for (std::size_t i = 0; i < items.size(); ++i)
       if (items[i].reply)
         items[i].reply(std::move(answers[i]));

@@ -7,8 +7,10 @@
 #include "base/log_line.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "controller/actor_loop.h"
+#include "controller/collector.h"
 #include "controller/past_runs.h"
-#include "controller/planner_loop.h"
+#include "controller/planner_actor.h"
 #include "controller/routes.h"
 #include "controller/step_client.h"
 #include "core/older_log.h"
@@ -31,7 +33,7 @@ struct ControllerLoop::Inner {
   std::unique_ptr<HistoryLoop> history;
   std::unique_ptr<QuestionLoop> questions;
   std::unique_ptr<CoreLoop> core;
-  std::unique_ptr<PlannerLoop> planner;
+  std::unique_ptr<ActorLoop> planner, collector;
   std::unique_ptr<LiveView> view;
   std::unique_ptr<TicketOffice> tickets;
   std::function<std::string(std::size_t)> random_hex;
@@ -83,19 +85,15 @@ struct ControllerLoop::Inner {
     engine->teach(TRY(of_history(past_runs(parts.history, engine->state().tables()))));
     questions = std::make_unique<QuestionLoop>(*history, settings.api.limits.questions);
     view = std::make_unique<LiveView>(snapshot, clock->now());
-    planner = std::make_unique<PlannerLoop>(
-        snapshot, *clock,
-        PlannerLoop::Outputs{[this](Plan plan) { propose(std::move(plan)); },
-                             [this](std::vector<PlanNote> notes, Seq as_of) {
-                               parts.loop.post([this, notes = std::move(notes), as_of]() mutable {
-                                 view->note(std::move(notes), as_of);
-                               });
-                             }},
-        PlannerSettings{settings.engine.core.defragment, settings.engine.core.move_after});
+    planner = act("the planner", snapshot,
+                  std::make_unique<PlannerActor>(
+                      PlannerSettings{settings.engine.core.defragment, settings.engine.core.move_after}));
+    collector = act("the collector", snapshot, std::make_unique<Collector>());
 
     // Readers in the order of registration: planner and history first, so that they work while the I/O thread answers.
     engine->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {
       planner->observe(batch);
+      collector->observe(batch);
       history->take(batch);
     });
     CoreLoop::Outputs outputs;
@@ -229,12 +227,25 @@ struct ControllerLoop::Inner {
     core->post([this, index] { core->engine().set_trim_floor(index); });
   }
 
-  void propose(Plan plan) {
-    core->submit_direct(own(ApplyPlan{std::move(plan)}), [this](const Result<Answer>& answer) {
-      if (answer.ok())
-        plan_refusals.took(answer->refused, clock->now());
-      planner->answered(answer.ok(), answer.ok() ? notes_of(answer->refused) : std::vector<PlanNote>());
-    });
+  // A thread of its own for the actor.
+  std::unique_ptr<ActorLoop> act(std::string name, std::span<const Change> snapshot, std::unique_ptr<Actor> actor) {
+    std::vector<std::unique_ptr<Actor>> actors;
+    actors.push_back(std::move(actor));
+    return std::make_unique<ActorLoop>(
+        std::move(name), std::move(actors), snapshot, *clock,
+        ActorLoop::Outputs{[this](Command command, Engine::Reply reply) {
+                             core->submit_direct(std::move(command),
+                                                 [this, reply = std::move(reply)](const Result<Answer>& answer) {
+                                                   if (answer.ok() && !answer->refused.empty())
+                                                     plan_refusals.took(answer->refused, clock->now());
+                                                   reply(answer);
+                                                 });
+                           },
+                           [this](std::vector<PlanNote> notes, Seq as_of) {
+                             parts.loop.post([this, notes = std::move(notes), as_of]() mutable {
+                               view->note(std::move(notes), as_of);
+                             });
+                           }});
   }
 
   void note_presence(const Job& job, bool removed) {
@@ -388,6 +399,7 @@ void ControllerLoop::start() {
   inner_->history->start();
   inner_->questions->start();
   inner_->planner->start();
+  inner_->collector->start();
   inner_->core->start();
   inner_->api->learn_lengths();
   inner_->meter->begin();  // loading was nobody's turn
@@ -405,6 +417,7 @@ void ControllerLoop::stop() {
   inner_->asker.join();
   inner_->questions->stop();
   inner_->planner->stop();
+  inner_->collector->stop();
   inner_->core->stop();
   inner_->history->stop();
   inner_->started = false;

@@ -21,7 +21,7 @@ concept OurOwn = OneOf<T, NodeAway, NodeLost, GiveUpMember, NodeFenced, AgentRep
 // These name what is there already: a name that is too long finds nothing.
 template <class T>
 concept LooksUp = OneOf<T, RemoveAccount, RemoveAssociation, RemoveQos, RemoveLicence, RemoveReservation, ResetUsage,
-                        RemovePartition, RemoveObject, RedeemToken, RemoveNode, MarkCheckpoint>;
+                        RemovePartition, RemoveObject, DisownJob, RedeemToken, RemoveNode, MarkCheckpoint>;
 
 Result<void> check_signal(std::int32_t signal) {
   if (const auto fault = bounded::kSignal.refuses(signal))

@@ -8,6 +8,7 @@
 #include "core/directory.h"
 #include "core/jobs.h"
 #include "core/nodes.h"
+#include "core/objects.h"
 #include "core/older_log.h"
 #include "core/plan.h"
 #include "core/preemption.h"
@@ -65,6 +66,7 @@ struct Visitor {
   Result<Answer> operator()(const RemovePartition& c) const { return done(remove_partition(txn, c)); }
   Result<Answer> operator()(const PutObject& c) const { return put_object(txn, c); }
   Result<Answer> operator()(const RemoveObject& c) const { return done(remove_object(txn, c)); }
+  Result<Answer> operator()(const DisownJob& c) const { return done(disown_job(txn, c)); }
   Result<Answer> operator()(const PutToken& c) const { return put_token(txn, c); }
   Result<Answer> operator()(const RedeemToken& c) const { return redeem_token(txn, c); }
   Result<Answer> operator()(const UpdateNode& c) const { return update_node(txn, c); }
@@ -144,11 +146,13 @@ void settle(Txn& txn, bool goes_on) {
     for (JobId id : released) pardon_victims(txn, id);
     const auto closers = txn.take_closers();
     for (const Closer& closer : closers) see_confirmed(txn, closer);
+    const auto shown = txn.take_shown();
+    for (const ObjectKey& key : shown) renew_object(txn, key);
     if (goes_on && !txn.chores().empty() && !txn.tired()) {
       do_chores(txn);
       continue;
     }
-    if (moved.empty() && arrays.empty() && dark.empty() && released.empty() && closers.empty())
+    if (moved.empty() && arrays.empty() && dark.empty() && released.empty() && closers.empty() && shown.empty())
       return;
   }
 }
@@ -183,6 +187,7 @@ void ClusterState::restore(std::span<const Change> changes) {
   for (const Change& change : changes) inner_->tables.apply(with_members(change));
   if (inner_->tables.cluster)
     inner_->last = inner_->tables.cluster->clock;
+  inner_->dependents_floor = inner_->tables.seq;
   inner_->rebuild();
 }
 
@@ -216,6 +221,8 @@ Instant ClusterState::next_timer() const {
 
 Result<Outcome> apply(ClusterState& state, const Command& command, Instant now) {
   TRY(check_bounds(state.tables(), command.body));
+  if (command.part.from == 0 && !command.part.found)
+    TRY(check_reading(state.inner(), command.read));
   Txn txn(state.inner(), command.caller, now, command.part);
   const bool goes_on = state.inner().chores.empty() || std::holds_alternative<Tick>(command.body) ||
                        std::holds_alternative<StartEpoch>(command.body);

@@ -12,8 +12,6 @@ Result<Answer> start_epoch(Txn& txn, const StartEpoch& ask);
 Result<Answer> put_user(Txn& txn, const PutUser& ask);
 Result<Answer> put_partition(Txn& txn, const PutPartition& ask);
 Result<void> remove_partition(Txn& txn, const RemovePartition& ask);
-Result<Answer> put_object(Txn& txn, const PutObject& ask);
-Result<void> remove_object(Txn& txn, const RemoveObject& ask);
 
 Result<void> need_admin(const Txn& txn, const char* what);
 // Every node of the partition, in order of id, whatever its condition.

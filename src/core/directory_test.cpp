@@ -244,56 +244,5 @@ TEST(Nodes, MayShrinkUnderAJob) {
   EXPECT_EQ(w.refused(SubmitJob{.spec = std::make_shared<const JobSpec>(World::batch())}), Errc::kImpossible);
 }
 
-TEST(Objects, CompareAndSet) {
-  World w;
-  Object object;
-  object.type = "v1/ConfigMap";
-  object.meta.ns = "default";
-  object.meta.name = "settings";
-  object.body = "a";
-  EXPECT_EQ(w.refused(PutObject{object, 5}), Errc::kConflict);
-  const Seq first = w.must(PutObject{object, 0}).seq;
-  object.body = "b";
-  w.must(PutObject{object, first});
-  EXPECT_EQ(w.refused(PutObject{object, first}), Errc::kConflict);
-  const Object& now = *w.state.tables().objects.begin()->second;
-  EXPECT_EQ(now.meta.generation, 2u);
-  EXPECT_EQ(now.meta.uid, Uid(first));
-  EXPECT_EQ(w.refused(RemoveObject{"v1/ConfigMap", "default", "settings", first}), Errc::kConflict);
-  w.must(RemoveObject{"v1/ConfigMap", "default", "settings", 0});
-  EXPECT_EQ(w.refused(RemoveObject{"v1/ConfigMap", "default", "settings", 0}), Errc::kNotFound);
-}
-
-TEST(Objects, TakeWhatTheyOwnWithThem) {
-  World w(1);
-  SubmitJob ask{.spec = std::make_shared<const JobSpec>(World::tasks(2, RestartRule::kAlways, true))};
-  Object deployment;
-  deployment.type = "apps/v1/Deployment";
-  deployment.meta.name = "web";
-  ask.objects = {deployment};
-  const JobId job = w.submit(ask);
-  const Uid uid = w.state.tables().objects.begin()->second->meta.uid;
-  ASSERT_TRUE(w.job(job).meta.extra);
-  EXPECT_EQ(w.job(job).meta.extra->owners.at(0).uid, uid);
-  Object child;
-  child.type = "v1/Pod";
-  child.meta.name = "web-0";
-  auto extra = std::make_shared<MetaExtra>();
-  extra->owners = {{Kind::kObject, uid, "web", true}};
-  extra->finalizers = {"wait"};
-  child.meta.extra = extra;
-  w.must(PutObject{child, 0});
-  w.settle();
-  w.must(RemoveObject{"apps/v1/Deployment", "", "web", 0});
-  w.obey();
-  EXPECT_EQ(w.state_of(job), JobState::kCancelled);
-  ASSERT_EQ(w.state.tables().objects.size(), 1u);  // its finalizer keeps the pod
-  const Object& pod = *w.state.tables().objects.begin()->second;
-  EXPECT_TRUE(pod.meta.extra->deleting);
-  child.meta.extra = nullptr;
-  w.must(PutObject{child, 0});  // the finalizer is done
-  EXPECT_TRUE(w.state.tables().objects.empty());
-}
-
 }  // namespace
 }  // namespace lockstep

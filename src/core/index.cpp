@@ -52,14 +52,6 @@ void count_waiting(std::map<UserId, std::uint64_t>& elements, const Job* job, st
     elements.erase(at);
 }
 
-Uid controller_of(const Meta& meta) {
-  if (meta.extra)
-    for (const OwnerRef& owner : meta.extra->owners)
-      if (owner.controller)
-        return owner.uid;
-  return {};
-}
-
 // Capacity is the business of plan re-checks; what a node has may shrink under a grant. Nothing is ever held twice.
 void hold_once(NodeLoad& load, const Grant& grant) {
   DeviceSet in_part;
@@ -293,15 +285,6 @@ void ClusterState::Inner::index(const Job* before, const Job* after) {
     refresh_timers(after->array_job);
   }
 
-  const Uid old_owner = before ? controller_of(before->meta) : Uid{};
-  const Uid new_owner = after ? controller_of(after->meta) : Uid{};
-  if (old_owner != new_owner) {
-    if (old_owner)
-      remove_from(owned_jobs, old_owner, id);
-    if (new_owner)
-      add_to(owned_jobs, new_owner, id);
-  }
-
   if (uses_calendar(after))
     by_calendar.insert(id);
   else if (uses_calendar(before))
@@ -353,14 +336,21 @@ void ClusterState::Inner::index(const Task* before, const Task* after) {
 void ClusterState::Inner::index(const Object* before, const Object* after) {
   const Object& any = before ? *before : *after;
   const ObjectKey key{any.type, any.meta.ns, any.meta.name};
-  const Uid old_owner = before ? controller_of(before->meta) : Uid{};
-  const Uid new_owner = after ? controller_of(after->meta) : Uid{};
-  if (old_owner == new_owner)
+  if (!before)
+    objects_by_uid[after->meta.uid] = key;
+  if (!after)
+    objects_by_uid.erase(before->meta.uid);
+  if (before && after && before->shows == after->shows)
     return;
-  if (old_owner)
-    remove_from(owned_objects, old_owner, key);
-  if (new_owner)
-    add_to(owned_objects, new_owner, key);
+  if (before)
+    for (const Shown& shown : before->shows) remove_from(shown_by, shown, key);
+  if (after)
+    for (const Shown& shown : after->shows) add_to(shown_by, shown, key);
+}
+
+Seq ClusterState::Inner::dependents_at(Uid owner) const {
+  const auto at = dependents_changed.find(owner);
+  return at == dependents_changed.end() ? dependents_floor : std::max(at->second, dependents_floor);
 }
 
 void ClusterState::Inner::refresh_timers(JobId id) {
@@ -424,8 +414,9 @@ void ClusterState::Inner::rebuild() {
   waiting_steps.clear();
   open_tasks.clear();
   tasks_in.clear();
-  owned_jobs.clear();
-  owned_objects.clear();
+  objects_by_uid.clear();
+  shown_by.clear();
+  dependents_changed.clear();
   by_calendar.clear();
   timers.clear();
   job_timers.clear();

@@ -111,8 +111,12 @@ struct ClusterState::Inner {
   std::map<JobId, std::set<StepNo>> waiting_steps;               // of these, those that have not started
   std::map<JobId, std::uint32_t> open_tasks;  // tasks that have not ended, of groups that can; none zero
   std::map<std::pair<JobId, std::uint32_t>, std::set<TaskKey>> tasks_in;  // by Task::grant, of whatever attempt
-  std::map<Uid, std::set<JobId>> owned_jobs;                              // by the uid of their controlling owner
-  std::map<Uid, std::set<ObjectKey>> owned_objects;
+  std::map<Uid, ObjectKey> objects_by_uid;
+  std::map<Shown, std::set<ObjectKey>> shown_by;  // by what they show
+  // The last change of anything that names an object among its owners. No index: removals leave nothing behind, so
+  // after a restart everything counts as changed then.
+  std::map<Uid, Seq> dependents_changed;
+  Seq dependents_floor = 0;
   std::set<JobId> by_calendar;                                   // pending or running jobs with a begin or a deadline
   Named named;                                                   // what unfinished jobs name
   std::map<std::string, std::set<std::string>> associations_of;  // user -> names of associations
@@ -179,6 +183,7 @@ struct ClusterState::Inner {
   std::vector<JobId> holders() const;            // jobs that hold an allocation
   bool listed_for_others(const Job& job) const;  // an ended job that may not be forgotten yet, its array aside
   bool array_awaited(const Job& job) const;      // of an element: somebody waits for its array
+  Seq dependents_at(Uid owner) const;
   // Of a job that holds an allocation, as it is in the tables.
   const Seats& seats_of(const Job& job) const;
 };

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "core/confirm.h"
 #include "core/inner.h"
+#include "core/objects.h"
 #include "core/preemption.h"
 #include "rules/growth.h"
 #include "rules/packing.h"
@@ -261,7 +262,9 @@ void check_invariants(const ClusterState& state) {
   CHECK(fresh.named == inner.named, "what jobs name");
   CHECK(fresh.associations_of == inner.associations_of && fresh.qos_of_associations == inner.qos_of_associations,
         "associations");
-  CHECK(fresh.owned_jobs == inner.owned_jobs && fresh.owned_objects == inner.owned_objects, "records by owner");
+  CHECK(fresh.objects_by_uid == inner.objects_by_uid && fresh.shown_by == inner.shown_by, "objects and what they show");
+  for (const auto& [key, object] : inner.tables.objects)
+    CHECK(!may_go(inner.tables, *object), format("{} is deleted and nothing keeps it", object->meta.name));
   CHECK(fresh.by_calendar == inner.by_calendar, "jobs with dates");
   CHECK(fresh.ledger == inner.ledger, "what limits count is not the sum over the jobs");
   // A delay that is over but was not acted on yet is not worked out again; a parked element has no timer.

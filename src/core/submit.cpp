@@ -7,6 +7,7 @@
 #include "core/dependencies.h"
 #include "core/directory.h"
 #include "core/jobs.h"
+#include "core/objects.h"
 #include "core/reservations.h"
 #include "core/timers.h"
 #include "core/topology.h"
@@ -250,14 +251,18 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   if (ask.first_step && (ask.array || spec.groups.front().launch != Launch::kNothing))
     return invalid("only a job without a program of its own may have a first step", "first_step");
 
+  const JobId id = txn.new_job_id();
   std::vector<OwnerRef> owners;
-  for (const Object& object : ask.objects) {
+  for (Object object : ask.objects) {
+    for (Shown& shown : object.shows)
+      if (shown.kind == Kind::kJob && !shown.job)
+        shown.job = id;
     TRY(put_object(txn, {object, 0}));
     const auto it = txn.tables().objects.find({object.type, object.meta.ns, object.meta.name});
     if (it == txn.tables().objects.end() || (it->second->meta.extra && it->second->meta.extra->deleting))
       return conflict(format("{} {} is being deleted", object.type, object.meta.name));
     const Object& made = *it->second;
-    owners.push_back({Kind::kObject, made.meta.uid, made.meta.name, owners.empty()});
+    owners.push_back({Kind::kObject, made.meta.uid, made.meta.name, owners.empty(), true});
   }
 
   Job job;
@@ -268,7 +273,7 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
     job.meta.extra = std::move(extra);
     job.meta.ns = ask.objects.front().meta.ns;
   }
-  job.id = txn.new_job_id();
+  job.id = id;
   job.spec = txn.share(wanted);
   job.priority = plain_priority(spec);
   job.submitted = txn.now();

@@ -38,9 +38,9 @@ class World {
 
   // --- commands ---
 
-  Result<Outcome> run(CommandBody body, Caller caller = kController) {
+  Result<Outcome> run(CommandBody body, Caller caller = kController, Reading read = {}) {
     const auto before = state.tables().snapshot();
-    Command command{caller, std::move(body), {}};
+    Command command{caller, std::move(body), {}, std::move(read)};
     auto outcome = apply(state, command, now);
     while (outcome.ok() && outcome->rest) {
       command.part = *outcome->rest;

@@ -43,6 +43,42 @@ Ref<Step> Txn::step(JobId job, StepNo number) const { return find_ref(inner_.tab
 Ref<Task> Txn::task(const TaskKey& key) const { return find_ref(inner_.tables.tasks, key); }
 
 template <class T>
+void Txn::note_shown(const T& record) {
+  if (inner_.shown_by.empty())
+    return;
+  Shown key{.kind = kKindOf<T>};
+  if constexpr (std::is_same_v<T, Job>)
+    key.job = record.id;
+  else if constexpr (std::is_same_v<T, Task>)
+    key = {.kind = Kind::kTask, .job = record.job, .group = record.group, .index = record.index};
+  else if constexpr (std::is_same_v<T, Node>)
+    key.node = record.id;
+  else
+    return;
+  if (const auto at = inner_.shown_by.find(key); at != inner_.shown_by.end())
+    shown_.insert(at->second.begin(), at->second.end());
+}
+
+// Who owns what has changed, by both versions.
+void Txn::note_owners() {
+  const auto note = [&](const Record& record, Seq seq) {
+    const bool named = std::visit([](const auto& ref) { return ref && ref->meta.extra; }, record);
+    if (!named)
+      return;
+    for (const OwnerRef& owner : meta_of(record).extra->owners)
+      if (inner_.objects_by_uid.contains(owner.uid))
+        inner_.dependents_changed[owner.uid] = seq;
+  };
+  for (std::size_t i = 0; i < undo_.size(); ++i) {
+    note(undo_[i].before, out_.changes[i].seq);
+    note(out_.changes[i].record, out_.changes[i].seq);
+  }
+  for (const Change& change : out_.changes)
+    if (change.removed && std::holds_alternative<Ref<Object>>(change.record))
+      inner_.dependents_changed.erase(meta_of(change.record).uid);
+}
+
+template <class T>
 Ref<T> Txn::write(T record, const T* before) {
   const Seq seq = inner_.tables.seq + 1;
   record.meta.seq = seq;
@@ -62,6 +98,7 @@ Ref<T> Txn::write(T record, const T* before) {
   out_.changes.push_back({seq, ref, false});
   inner_.tables.apply(out_.changes.back());
   inner_.index(old.get(), ref.get());
+  note_shown(*ref);
   bool heavier = true;
   if constexpr (std::is_same_v<T, Job> || std::is_same_v<T, Step>)
     heavier = !old || may_be_heavier(*old, *ref);
@@ -160,6 +197,7 @@ void Txn::remove(const Record& record) {
         out_.changes.push_back({inner_.tables.seq + 1, old, true});
         inner_.tables.apply(out_.changes.back());
         inner_.index(old.get(), static_cast<const T*>(nullptr));
+        note_shown(*old);
       },
       record);
   // A snapshot knows no removals: the cluster record, written last, keeps the highest seq ever used in it.
@@ -246,6 +284,12 @@ void Txn::note_closers(const Job& before, const Job& after) {
       closers_.push_back({.job = after.id, .node = after.allocation->grants[i].node});
 }
 
+std::vector<ObjectKey> Txn::take_shown() {
+  std::vector<ObjectKey> out(shown_.begin(), shown_.end());
+  shown_.clear();
+  return out;
+}
+
 std::vector<NodeId> Txn::take_dark_nodes() { return std::exchange(dark_, {}); }
 
 std::vector<JobId> Txn::take_edited_arrays() {
@@ -274,7 +318,8 @@ void Txn::keep_notes() {
 }
 
 Outcome Txn::commit(Answer answer) {
-  CHECK(drafts_.empty() && edited_.empty() && moved_.empty() && released_.empty() && dark_.empty() && closers_.empty(),
+  CHECK(drafts_.empty() && edited_.empty() && moved_.empty() && released_.empty() && dark_.empty() &&
+            closers_.empty() && shown_.empty(),
         "consequences are left over");
   CHECK(learned_.empty(), "nobody has learned");
   if (cluster_) {
@@ -290,6 +335,7 @@ Outcome Txn::commit(Answer answer) {
     }
   }
   keep_notes();
+  note_owners();
   out_.answer = std::move(answer);
   return std::move(out_);
 }
@@ -316,6 +362,7 @@ void Txn::roll_back() {
   released_.clear();
   closers_.clear();
   dark_.clear();
+  shown_.clear();
 }
 
 }  // namespace lockstep

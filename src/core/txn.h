@@ -35,6 +35,7 @@ class Txn {
   Txn& operator=(const Txn&) = delete;
 
   Instant now() const { return now_; }
+  Seq seq_before() const { return seq_before_; }  // of the last change of earlier commands
   const Caller& caller() const { return caller_; }
   const Tables& tables() const { return inner_.tables; }
   const CoreSettings& settings() const { return inner_.settings; }
@@ -106,6 +107,7 @@ class Txn {
   std::vector<JobId> take_edited_arrays();
   std::vector<JobId> take_released();     // jobs for which nothing is held any more
   std::vector<NodeId> take_dark_nodes();  // that can no longer be used
+  std::vector<ObjectKey> take_shown();    // objects that show what has changed, each once
   std::vector<Closer> take_closers();     // jobs that a node is closed for (Node::unconfirmed), and that have changed
   bool has_draft(JobId array) const { return drafts_.contains(array); }
 
@@ -124,6 +126,9 @@ class Txn {
   void weigh(const Record& record);
   void keep_notes();
   void count_element(const Job* before, const Job& after);
+  template <class T>
+  void note_shown(const T& record);
+  void note_owners();
 
   struct Undo {
     Record before;  // a null ref of its kind if the record is new
@@ -151,6 +156,7 @@ class Txn {
   std::vector<JobId> moved_, released_;
   std::vector<Closer> closers_;
   std::vector<NodeId> dark_;
+  std::set<ObjectKey> shown_;
   std::unique_ptr<Cluster> cluster_;  // set once it was edited
 };
 

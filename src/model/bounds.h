@@ -38,6 +38,8 @@ inline constexpr std::size_t kAsksMax = 64;      // kinds of devices asked for a
 inline constexpr std::size_t kTresMax = 256;     // amounts of one limit or weight
 inline constexpr std::size_t kGroupsMax = 1024;  // components of a job
 inline constexpr std::size_t kDependenciesMax = 1024;
+inline constexpr std::size_t kShowsMax = 16;     // records that an object shows, and objects that show a record
+inline constexpr std::size_t kReadingsMax = 64;  // records that a command says it has read
 inline constexpr std::size_t kOwnersMax = 64;
 // Separate ranges of an array's indices, or of elements named: a change of one element writes the array's record anew.
 inline constexpr std::size_t kPiecesMax = 1024;

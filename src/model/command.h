@@ -27,8 +27,9 @@ struct ArrayAsk {
 struct SubmitJob {
   Ref<JobSpec> spec;
   std::optional<ArrayAsk> array;
-  Ref<StepSpec> first_step;     // srun outside an allocation: launched with the start
-  std::vector<Object> objects;  // created in the same batch, owning the job
+  Ref<StepSpec> first_step;  // srun outside an allocation: launched with the start
+  // Created in the same batch, owning the job, the first as its controller. Job 0 in what they show is this job.
+  std::vector<Object> objects;
 };
 
 struct JobTarget {  // what users name: "12", "12_3", "12_[3-9]"
@@ -155,10 +156,18 @@ struct PutObject {
   Object object;
   Seq if_seq = 0;
 };
+// Marks it as deleted. It goes when no finalizer is left, and the work that it shows and controls has ended; what
+// depends on it is the collector's business (controller/collector.h).
 struct RemoveObject {
   std::string type, ns, name;
   Seq if_seq = 0;
+  // kBackground: dependents go after it; kForeground: before it, where they block it; kOrphan: they stay.
+  enum class Dependents : unsigned char { kBackground, kForeground, kOrphan } dependents = Dependents::kBackground;
 };
+struct DisownJob {
+  JobId job;
+  Uid owner;
+};  // the job goes on without this owner
 struct PutToken {
   JoinToken token;
 };
@@ -291,7 +300,7 @@ using CommandBody =
                  UpdateJob, EndJob, CreateStep, SignalStep, SetTaskCount, PutUser, PutAccount, RemoveAccount,
                  PutAssociation, RemoveAssociation, PutQos, RemoveQos, PutLicence, RemoveLicence, PutReservation,
                  RemoveReservation, PutPolicy, ResetUsage, PutTopology, PutPartition, RemovePartition, PutObject,
-                 RemoveObject, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello, NodeAway, NodeLost,
+                 RemoveObject, DisownJob, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello, NodeAway, NodeLost,
                  GiveUpMember, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch, LearnAttempts>;
 
 // How far a command has come that is carried out in parts, so that others get their turn in between.
@@ -300,10 +309,27 @@ struct CommandPart {
   bool found = false;      // an earlier part found something to do
 };
 
+// What the maker of a command had read. Where it is otherwise by now the command is refused, with kConflict: whoever
+// decides by a reading that lags, or decides twice, does no harm.
+struct Reading {
+  struct Record {
+    std::variant<JobId, ObjectKey> key;
+    Seq seq = 0;  // of the version that was read; 0: there was none
+  };
+  std::vector<Record> records;
+  // The object is there, and no job, task or object that names it among its owners was made, changed or removed since.
+  struct Dependents {
+    Uid owner;
+    Seq since = 0;  // the last change that was read
+  };
+  std::optional<Dependents> dependents;
+};
+
 struct Command {
   Caller caller;
   CommandBody body;
   CommandPart part;
+  Reading read;
 };
 
 enum class PlanPart : unsigned char { kStart, kPromise, kPreemption, kResume, kGrowth, kPacking };

@@ -41,7 +41,8 @@ struct OwnerRef {
   Kind kind = Kind::kObject;
   Uid uid;
   std::string name;
-  bool controller = true;  // deleting the owner deletes what it controls
+  bool controller = true;  // of several owners, the one that made it; a job ends when this one is deleted
+  bool blocks = false;     // an owner that is deleted in the foreground does not go before this dependent has
   friend bool operator==(const OwnerRef&, const OwnerRef&) = default;
 };
 
@@ -50,10 +51,14 @@ struct MetaExtra {
   std::vector<std::pair<std::string, std::string>> labels;       // sorted by key
   std::vector<std::pair<std::string, std::string>> annotations;  // sorted by key
   std::vector<OwnerRef> owners;
-  std::vector<std::string> finalizers;  // while any is left, a deletion only sets deleting
-  Instant deleting;                     // when deletion was asked for
+  std::vector<std::string> finalizers;  // while any is left, a deleted object stays
+  Instant deleting;                     // when deletion was asked for; it cannot be taken back
   friend bool operator==(const MetaExtra&, const MetaExtra&) = default;
 };
+
+// Finalizers that a deletion sets by itself, under the names that Kubernetes gives them. The collector takes them off.
+inline constexpr const char* kForeground = "foregroundDeletion";  // first the dependents go
+inline constexpr const char* kOrphan = "orphan";                  // first the dependents are given up
 
 struct Meta {
   SharedText ns;     // "" for cluster-wide kinds and for jobs of the Slurm front end

@@ -13,6 +13,7 @@ constexpr void describe(V& v, const OwnerRef*) {
   v("uid", &OwnerRef::uid);
   v("name", &OwnerRef::name, bounded::kName);
   v("controller", &OwnerRef::controller);
+  v("blocks", &OwnerRef::blocks);
 }
 
 template <class V>
@@ -286,10 +287,34 @@ constexpr void describe(V& v, const Task*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const Shown*) {
+  v.always("kind", &Shown::kind);
+  v("job", &Shown::job);
+  v("group", &Shown::group);
+  v("index", &Shown::index);
+  v("node", &Shown::node);
+}
+
+template <class V>
+constexpr void describe(V& v, const EndedWork*) {
+  v.always("what", &EndedWork::what);
+  v("attempt", &EndedWork::attempt);
+  v("incarnation", &EndedWork::incarnation);
+  v("restarts", &EndedWork::restarts);
+  v.always("state", &EndedWork::state);
+  v("started_us", &EndedWork::started);
+  v("ended_us", &EndedWork::ended);
+  v("exit", &EndedWork::exit);
+  v("ran_on", &EndedWork::ran_on, bounded::Ours{});
+}
+
+template <class V>
 constexpr void describe(V& v, const Object*) {
   v("meta", &Object::meta);
   v.always("type", &Object::type, bounded::kName);
   v("body", &Object::body, bounded::Text{kObjectBytesMax, bounded::Characters::kAny});
+  v("shows", &Object::shows, bounded::Items{kShowsMax});
+  v("ended", &Object::ended, bounded::Items{kShowsMax});
 }
 
 }  // namespace lockstep

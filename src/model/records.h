@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -121,12 +122,37 @@ struct JoinToken {
   std::vector<IssuedCertificate> issued;
 };
 
+// A record that an object shows as part of itself: the entry that changes or removes it advances the object's seq, too.
+struct Shown {
+  Kind kind = Kind::kJob;  // or kTask, kNode
+  JobId job;               // kJob, kTask
+  std::uint16_t group = 0;
+  std::uint32_t index = 0;  // kTask
+  NodeId node;              // kNode
+  friend auto operator<=>(const Shown&, const Shown&) = default;
+};
+
+// How work ended that an object shows. The records themselves are forgotten minutes later.
+struct EndedWork {
+  Shown what;
+  AttemptNo attempt = 0;
+  std::uint32_t incarnation = 0, restarts = 0;  // kTask
+  JobState state = JobState::kCompleted;        // of a task by its exit status
+  Instant started, ended;                       // started 0: it never ran
+  ExitStatus exit;
+  SharedText ran_on;  // host list
+  friend bool operator==(const EndedWork&, const EndedWork&) = default;
+};
+
 // What a front end stores beside the jobs it made: a Kubernetes object, a SkyPilot service. Opaque to the core, in the
 // same history, owned and watched like everything else.
 struct Object {
   Meta meta;
-  std::string type;  // "apps/v1/Deployment"
-  std::string body;  // the front end's own text
+  std::string type;              // "apps/v1/Deployment"
+  std::string body;              // the front end's own text
+  std::vector<Shown> shows;      // ascending, each once
+  std::vector<EndedWork> ended;  // of what it shows, in that order
 };
+using ObjectKey = std::tuple<std::string, std::string, std::string>;  // type, ns, name
 
 }  // namespace lockstep

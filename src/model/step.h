@@ -91,6 +91,13 @@ struct Step {
 // WAITING ──▶ RUNNING ──▶ ENDED ──restart rule──▶ WAITING (incarnation + 1)
 enum class TaskState : unsigned char { kWaiting, kRunning, kEnded };
 
+struct TaskKey {
+  JobId job;
+  std::uint16_t group = 0;
+  std::uint32_t index = 0;
+  friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
+};
+
 struct Task {
   Meta meta;
   JobId job;

@@ -14,14 +14,7 @@
 
 namespace lockstep {
 
-struct TaskKey {
-  JobId job;
-  std::uint16_t group = 0;
-  std::uint32_t index = 0;
-  friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
-};
 using StepKey = std::pair<JobId, StepNo>;
-using ObjectKey = std::tuple<std::string, std::string, std::string>;  // type, ns, name
 
 struct Tables : Directory {
   Seq seq = 0;  // of the last change applied

@@ -114,7 +114,7 @@ void weigh(Weigher& w, const Meta& meta) {
   w.pairs("labels", meta.extra->labels);
   w.pairs("annotations", meta.extra->annotations);
   w.list("owners", meta.extra->owners, [&](const OwnerRef& owner) {
-    w.fields(3);
+    w.fields(4);
     w.text("name", owner.name);
   });
   w.texts("finalizers", meta.extra->finalizers);
@@ -409,6 +409,11 @@ void weigh(Weigher& w, const Object& object) {
   weigh(w, object.meta);
   w.text("type", object.type);
   w.text("body", object.body);
+  w.list("shows", object.shows, [&](const Shown&) { w.fields(5); });
+  w.list("ended", object.ended, [&](const EndedWork& end) {
+    w.fields(16);
+    w.text("ran_on", end.ran_on);
+  });
 }
 
 void weigh(Weigher& w, const TresLimit& limit) {

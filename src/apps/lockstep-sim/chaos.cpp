@@ -66,26 +66,31 @@ ChaosReport run_chaos(const ChaosSettings& settings) {
   client.start();
   faults.start();
   world.hostile.start();
+  world.object_client.start();
   run_until(begin + kRunMax, [&] { return client.done(); });
   if (!client.done())
     world.verdict.fail("the clients did not get their commands sent");
   faults.stop_and_heal();
   world.hostile.stop();
   client.settle();
+  world.object_client.settle();
   const Instant rest_end = world.timeline.now() + kRestMax;
   while (!world.verdict.failed() && world.timeline.now() < rest_end) {
     run_until(world.timeline.now() + seconds(5), [] { return false; });
-    if (client.at_rest())
+    if (client.at_rest() && world.object_client.at_rest())
       break;
   }
   if (!client.at_rest())
     world.verdict.fail("it did not come to rest: " + client.unrest());
+  if (!world.object_client.at_rest())
+    world.verdict.fail("objects that were deleted did not go");
   run_until(world.timeline.now() + seconds(30), [] { return false; });
   // History takes what comes in its own time: look when it has caught up.
   run_until(world.timeline.now() + minutes(2), [&] { return *world.history.cursor() == world.log.durable_index(); });
   if (!world.verdict.failed()) {
     world.clients.finish();
     world.bounds.finish();
+    world.objects.finish();
     world.history.finish(committed_seqs(world.log, world.verdict));
   }
   ChaosReport report;

@@ -1,6 +1,9 @@
 #include "controller_host.h"
 
+#include "controller/collector.h"
+#include "controller/planner_actor.h"
 #include "io/sha256.h"
+#include "replicas.h"
 #include "wire/entry_stream.h"
 #include "wire/long_environment.h"
 #include "world.h"
@@ -62,6 +65,24 @@ NodeDesk::Composer composer() {
 ControllerHost::ControllerHost(World& world) : world_(world), dice_(world.settings.seed ^ 0x6c61'7465) {
   if (dice_.chance(kLateRuns))
     world_.log.draw_late = [this] { return may_be_late_ && dice_.chance(0.7); };
+  const auto host = [this](ActorHost::Make make, std::function<void(const Actor::Turn&, bool)> on_turn = {}) {
+    const std::uint64_t seed = world_.settings.seed * 31 + actors_.size() + 1;
+    actors_.push_back(std::make_unique<ActorHost>(
+        world_, seed, std::move(make),
+        ActorHost::Handlers{[this](Command command, Engine::Reply reply) {
+                              engine_->submit(std::move(command), [this, reply](const Result<Answer>& answer) {
+                                if (answer.ok())
+                                  starts_ += answer->starts_applied;
+                                reply(answer);
+                              });
+                              wake();
+                            },
+                            std::move(on_turn)}));
+  };
+  host([] { return std::make_unique<PlannerActor>(); },
+       [this](const Actor::Turn& turn, bool up_to_date) { planned(turn, up_to_date); });
+  host([] { return std::make_unique<Collector>(); });
+  host([this] { return std::make_unique<Replicas>(world_.settings.seed * 977 + ++replicas_made_); });
 }
 
 void ControllerHost::start() {
@@ -106,7 +127,7 @@ void ControllerHost::start() {
   world_.hostile.started(*engine_);
   answered_.clear();
   began_ = now;
-  awake_ = plan_out_ = false;
+  awake_ = false;
   alarm_ = kNever;
   io_until_ = core_until_ = {};
   NodeDeskSettings desk;
@@ -115,8 +136,8 @@ void ControllerHost::start() {
   desk.drift = world_.settings.drift;
   desk.give_up_after = world_.settings.fence_after;
   desk_ = std::make_unique<NodeDesk>(desk, composer(), now);
-  planner_ = std::make_unique<Planner>();
-  planner_->observe(engine_->snapshot());
+  const std::vector<Change> snapshot = engine_->snapshot();
+  for (auto& actor : actors_) actor->start(snapshot);
   may_be_late_ = true;
   load_history_tail();
   show_unseen();
@@ -168,7 +189,7 @@ void ControllerHost::kill() {
   ++life_;
   world_.log.abandon(dice_.chance(0.5));
   for (Standstill& still : stills_) still.end_life();
-  planner_.reset();
+  for (auto& actor : actors_) actor->end();
   desk_.reset();
   engine_.reset();
   history_queue_.clear();
@@ -238,7 +259,7 @@ void ControllerHost::published(const Engine::Batch& batch) {
     for (const Change& change : batch.changes)
       if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
         check_answered(**job);
-    planner_->observe(batch.changes);
+    for (auto& actor : actors_) actor->observe(batch.changes);
     history_queue_.emplace_back(batch.index, batch.changes);
   }
   if (w.verdict.noting)
@@ -252,6 +273,7 @@ void ControllerHost::show(std::uint64_t index, std::span<const Change> changes) 
   world_.records.saw(changes, world_.timeline.now());
   world_.bounds.saw(changes);
   world_.topology.saw(changes);
+  world_.objects.saw(changes);
   for (const Change& change : changes) {
     if (const auto* job = std::get_if<Ref<Job>>(&change.record); job && !change.removed)
       world_.clients.saw(**job);
@@ -399,9 +421,7 @@ void ControllerHost::pump() {
       schedule(now + millis(600));
       return;
     }
-    plan();
     schedule(std::min(desk_->next_timer(), engine_->state().next_timer()));
-    schedule(planner_->wake_at());
   } catch (const Crash&) {
     kill();
     world_.timeline.after(world_.up_to(seconds(3)), [this] { start(); });
@@ -497,42 +517,23 @@ void ControllerHost::exchange() {
   }
 }
 
-void ControllerHost::plan() {
-  if (plan_out_ || (planner_->idle() && world_.timeline.now() < planner_->wake_at()))
-    return;
-  plan_out_ = true;
-  // The scheduler is a thread of its own: it sees the view a little later, and its plan arrives later still.
-  world_.timeline.after(micros(world_.rng.between(50, 2000)), [this, life = life_] {
-    if (life != life_)
-      return;
-    PlanBudget budget;
-    if (world_.rng.chance(0.2))
-      budget = {static_cast<std::uint32_t>(world_.rng.between(1, 8)),
-                static_cast<std::uint32_t>(world_.rng.between(1, 4))};
-    (void)world_.rng.fork();  // the planner draws nothing; what else is drawn stays what it was
-    PlanChunk chunk = planner_->plan(world_.timeline.now(), budget);
-    for (const PlanNote& note : chunk.notes) waits_[note.job] = note.wait;
-    if (!chunk.packings.empty() && !engine_->storing())
-      check_packing_law(*chunk.packings.front().packing);
-    if (stray_plans > 0 && world_.rng.chance(stray_plans) && !engine_->storing())
-      stray_plan();
-    if (chunk.empty()) {
-      plan_out_ = false;
-      wake();
-      return;
-    }
-    world_.timeline.after(micros(world_.rng.between(50, 20'000)), [this, life, plan = Plan(std::move(chunk))] {
-      if (life != life_)
-        return;
-      engine_->submit({{UserId{}, true}, ApplyPlan{plan}}, [this](const Result<Answer>& answer) {
-        if (answer.ok())
-          starts_ += answer->starts_applied;
-        planner_->settled();
-        plan_out_ = false;
-      });
-      wake();
-    });
-  });
+void ControllerHost::planned(const Actor::Turn& turn, bool up_to_date) {
+  for (const PlanNote& note : turn.notes) waits_[note.job] = note.wait;
+  if (up_to_date && engine_->trusted() && !engine_->storing())
+    for (const Actor::Ask& ask : turn.asks)
+      if (const auto& plan = std::get<ApplyPlan>(ask.body); !plan.packings.empty())
+        check_packing_law(*plan.packings.front().packing);
+  if (!engine_->storing() && engine_->trusted() && stray_plans > 0 && world_.rng.chance(stray_plans))
+    stray_plan();
+}
+
+void ControllerHost::disturb_actor(Duration most) {
+  if (engine_ && engine_->trusted() && !engine_->storing())
+    actors_[dice_.below(actors_.size())]->disturb(most, engine_->snapshot());
+}
+
+void ControllerHost::calm_actors() {
+  for (auto& actor : actors_) actor->calm();
 }
 
 // A planner made from what is committed would have proposed the same record.

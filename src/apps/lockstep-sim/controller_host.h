@@ -1,4 +1,4 @@
-// ControllerHost: the simulated controller machine: the real Engine, NodeDesk and Planner, wired as lockstepd wires
+// ControllerHost: the simulated controller machine: the real Engine, NodeDesk and actors, wired as lockstepd wires
 // them, and the reader that feeds history. It can die at any commit.
 #pragma once
 
@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "actor_host.h"
 #include "controller/engine.h"
 #include "controller/node_desk.h"
-#include "sched/planner.h"
 #include "sim/network.h"
 
 namespace lockstep::sim {
@@ -46,6 +46,9 @@ class ControllerHost {
   std::uint64_t batches() const { return batches_; }
   std::uint64_t starts() const { return starts_; }
   std::string note_of(JobId job) const;
+  // An actor stands still for a while, begins anew, or gets a twin.
+  void disturb_actor(Duration most);
+  void calm_actors();
 
  private:
   void wake();
@@ -59,7 +62,7 @@ class ControllerHost {
   bool batch_ended();
   void exchange();
   void send(LinkId link, ToAgent message);
-  void plan();
+  void planned(const Actor::Turn& turn, bool up_to_date);
   void stray_plan();
   void check_loss(const Node& node);
   void check_answered(const Job& job);
@@ -74,12 +77,11 @@ class ControllerHost {
   World& world_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<NodeDesk> desk_;
-  std::unique_ptr<Planner> planner_;
   Rng dice_;  // of late appends: a run without any stays what it was
   bool may_be_late_ = false;
   std::uint64_t life_ = 0;
   bool awake_ = false;
-  bool plan_out_ = false;
+  std::vector<std::unique_ptr<ActorHost>> actors_;  // the planner first
   Instant alarm_ = kNever;
   std::set<std::string> answered_;  // nodes that said hello in this life
   Instant began_;                   // this life
@@ -89,7 +91,7 @@ class ControllerHost {
   std::map<JobId, Wait> waits_;
   std::uint64_t last_shown_ = 0;  // to the checkers: log index
   Seq last_seq_ = 0, checked_seq_ = 0;
-  std::uint64_t batches_ = 0, starts_ = 0, checks_ = 0;
+  std::uint64_t batches_ = 0, starts_ = 0, checks_ = 0, replicas_made_ = 0;
 };
 
 }  // namespace lockstep::sim

@@ -22,6 +22,8 @@ void FaultMaker::start() {
     every(seconds(15), &FaultMaker::stick_node);
   if (dice_.chance(0.3))
     every(seconds(90), &FaultMaker::depose_controller);
+  if (dice_.chance(0.5))
+    every(seconds(10), &FaultMaker::disturb_actor);
   Rng& rng = world_.rng;
   // Each fault has a level of its own in this run: none, seldom, often.
   const auto level = [&rng](Duration often) {
@@ -90,6 +92,8 @@ void FaultMaker::kill_controller() {
 
 // Somebody else takes the lead, and ends at once: what the controller does from then on must not count.
 void FaultMaker::depose_controller() { (void)world_.log.lead(); }
+
+void FaultMaker::disturb_actor() { world_.controller.disturb_actor(seconds(30)); }
 
 void FaultMaker::bad_disk() {
   world_.note("the disk turns bad");
@@ -256,6 +260,7 @@ void FaultMaker::stop_and_heal() {
     world_.nodes[i]->start_agent();
   }
   world_.controller.start();
+  world_.controller.calm_actors();
 }
 
 }  // namespace lockstep::sim

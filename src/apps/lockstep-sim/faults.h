@@ -24,6 +24,7 @@ class FaultMaker {
   void every(Duration mean, void (FaultMaker::*what)());
   void kill_controller();
   void depose_controller();
+  void disturb_actor();
   void bad_disk();
   void kill_agent();
   void reboot_node();

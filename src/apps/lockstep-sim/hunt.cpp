@@ -44,6 +44,9 @@ constexpr Named kMutants[] = {
     {Mutant::kLongValueForgotten, "long-value-forgotten", 1},
     {Mutant::kStaleTermAccepted, "stale-term-accepted", 4},
     {Mutant::kAppendedTwice, "appended-twice", 1},
+    {Mutant::kAnsweredTwice, "answered-twice", 1},
+    {Mutant::kStaleReading, "stale-reading", 1},
+    {Mutant::kGoneBeforeStopped, "gone-before-stopped", 1},
     {Mutant::kOwnSilence, "own-silence", 3},
 };
 // Beside kNone, kStalePause is missing: it takes an answer that is older than two orders, which too few seeds bring.

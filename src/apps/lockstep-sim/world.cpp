@@ -28,10 +28,12 @@ World::World(const ChaosSettings& s)
       bounds(verdict, kRequeueDelay),
       topology(verdict),
       clients(verdict),
+      objects(verdict),
       history(verdict, log),
       network(timeline, rng.fork()),
       controller(*this),
-      hostile(*this) {
+      hostile(*this),
+      object_client(*this) {
   verdict.origin = kStart;
   verdict.noting = s.noting;
   log.on_refused = [this](const Error& why) {

@@ -10,12 +10,14 @@
 #include "controller_host.h"
 #include "hostile_client.h"
 #include "node_host.h"
+#include "object_client.h"
 #include "sim/bounds_checker.h"
 #include "sim/client_checker.h"
 #include "sim/crash_note.h"
 #include "sim/history.h"
 #include "sim/log.h"
 #include "sim/network.h"
+#include "sim/object_checker.h"
 #include "sim/process_checker.h"
 #include "sim/record_checker.h"
 #include "sim/timeline.h"
@@ -53,12 +55,14 @@ struct World {
   BoundsChecker bounds;
   TopologyChecker topology;
   ClientChecker clients;
+  ObjectChecker objects;
   SimLog log;
   SimCrashNote crash_note;
   SimHistory history;
   SimNetwork network;
   ControllerHost controller;
   HostileClient hostile;
+  ObjectClient object_client;
   std::vector<std::unique_ptr<NodeHost>> nodes;
 
   void note(std::string words) {

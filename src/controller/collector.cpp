@@ -1,0 +1,240 @@
+#include "controller/collector.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+namespace {
+
+constexpr Duration kConflictPause = millis(20);  // what was observed since then is looked at first
+constexpr Duration kRefusedPause = millis(500);
+
+const std::vector<OwnerRef>& owners_of(const Meta& meta) {
+  static const std::vector<OwnerRef> none;
+  return meta.extra ? meta.extra->owners : none;
+}
+
+bool deleting(const Object& object) { return object.meta.extra && object.meta.extra->deleting; }
+
+bool has_finalizer(const Object& object, std::string_view name) {
+  return object.meta.extra && std::find(object.meta.extra->finalizers.begin(), object.meta.extra->finalizers.end(),
+                                        name) != object.meta.extra->finalizers.end();
+}
+
+// The same object with another envelope, if it is still this version.
+template <class Edit>
+PutObject edited(const Object& object, Edit edit) {
+  PutObject put{object, object.meta.seq};
+  auto extra = std::make_shared<MetaExtra>(*object.meta.extra);
+  edit(*extra);
+  put.object.meta.extra = std::move(extra);
+  return put;
+}
+
+ObjectKey key_of_object(const Object& object) { return {object.type, object.meta.ns, object.meta.name}; }
+
+}  // namespace
+
+void Collector::restart(std::span<const Change> snapshot) {
+  *this = Collector();
+  observe(snapshot);
+}
+
+void Collector::observe(std::span<const Change> changes) {
+  for (const Change& change : changes) {
+    if (const auto* object = std::get_if<Ref<Object>>(&change.record))
+      saw(change, *object);
+    else if (const auto* job = std::get_if<Ref<Job>>(&change.record))
+      saw(change, *job);
+    seen_ = std::max(seen_, change.seq);
+  }
+}
+
+void Collector::saw(const Change& change, const Ref<Object>& object) {
+  const ObjectKey key = key_of_object(*object);
+  Ref<Object>& known = objects_[key];
+  if (known)
+    unlink(key, known->meta);
+  const bool began = !change.removed && deleting(*object) && !(known && deleting(*known));
+  known = object;
+  if (change.removed) {
+    objects_.erase(key);
+    by_uid_.erase(object->meta.uid);
+    looks_.erase(key);
+  } else {
+    by_uid_[object->meta.uid] = key;
+    link(key, object->meta);
+    looks_.insert(key);
+  }
+  if (change.removed || began)
+    look_at_dependents(object->meta.uid);
+}
+
+void Collector::saw(const Change& change, const Ref<Job>& job) {
+  const auto known = jobs_.find(job->id);
+  if (known != jobs_.end()) {
+    unlink(job->id, known->second->meta);
+    jobs_.erase(known);
+  }
+  looks_.erase(job->id);
+  if (change.removed || is_final(job->state))
+    cancelled_.erase(job->id);
+  if (change.removed || is_final(job->state) || owners_of(job->meta).empty())
+    return;
+  jobs_[job->id] = job;
+  link(job->id, job->meta);
+  looks_.insert(job->id);
+}
+
+void Collector::link(const Key& key, const Meta& meta) {
+  for (const OwnerRef& owner : owners_of(meta)) {
+    Owned& owned = owned_[owner.uid];
+    owned.blocking += owned.dependents.insert(key).second && owner.blocks;
+  }
+}
+
+void Collector::unlink(const Key& key, const Meta& meta) {
+  for (const OwnerRef& owner : owners_of(meta)) {
+    const auto at = owned_.find(owner.uid);
+    if (at == owned_.end() || at->second.dependents.erase(key) == 0)
+      continue;  // one owner twice
+    at->second.blocking -= owner.blocks;
+    if (at->second.dependents.empty())
+      owned_.erase(at);
+    if (const auto it = by_uid_.find(owner.uid); it != by_uid_.end() && deleting(*objects_.at(it->second)))
+      looks_.insert(it->second);  // it may have waited for this
+  }
+}
+
+void Collector::look_at_dependents(Uid owner) {
+  if (const auto owned = owned_.find(owner); owned != owned_.end())
+    walks_[owner] = *owned->second.dependents.begin();
+}
+
+Collector::Standing Collector::standing(Uid owner) const {
+  const auto it = by_uid_.find(owner);
+  if (it == by_uid_.end())
+    return Standing::kGone;
+  const Object& object = *objects_.at(it->second);
+  if (!deleting(object))
+    return Standing::kThere;
+  return has_finalizer(object, kOrphan)       ? Standing::kOrphans
+         : has_finalizer(object, kForeground) ? Standing::kForeground
+                                              : Standing::kGoing;
+}
+
+// A finalizer of its own goes when what it stands for is done.
+std::optional<Actor::Ask> Collector::finish(const Object& object) const {
+  const auto owned = owned_.find(object.meta.uid);
+  const bool alone = owned == owned_.end();
+  for (const auto& [finalizer, done] : {std::pair{kOrphan, alone}, {kForeground, alone || owned->second.blocking == 0}})
+    if (done && has_finalizer(object, finalizer))
+      return Ask{0,
+                 edited(object, [name = finalizer](MetaExtra& extra) { std::erase(extra.finalizers, name); }),
+                 {.dependents = {{object.meta.uid, seen_}}}};
+  return std::nullopt;
+}
+
+std::optional<Actor::Ask> Collector::decide(const Object& object) const {
+  if (deleting(object))
+    return finish(object);
+  const auto& owners = owners_of(object.meta);
+  bool kept = owners.empty();
+  for (const OwnerRef& owner : owners) {
+    const Standing how = standing(owner.uid);
+    if (how == Standing::kOrphans)
+      return Ask{0,
+                 edited(object,
+                        [&](MetaExtra& extra) {
+                          std::erase_if(extra.owners, [&](const OwnerRef& one) { return one.uid == owner.uid; });
+                        }),
+                 {}};
+    kept |= how == Standing::kThere || how == Standing::kGoing;
+  }
+  if (kept)
+    return std::nullopt;
+  const bool owns = owned_.contains(object.meta.uid);
+  using enum RemoveObject::Dependents;
+  return Ask{
+      0,
+      RemoveObject{object.type, object.meta.ns, object.meta.name, object.meta.seq, owns ? kForeground : kBackground},
+      {}};
+}
+
+std::optional<Actor::Ask> Collector::decide(const Job& job) const {
+  if (cancelled_.contains(job.id))
+    return std::nullopt;
+  const Reading read{.records = {{job.id, job.meta.seq}}};
+  for (const OwnerRef& owner : owners_of(job.meta)) {
+    const Standing how = standing(owner.uid);
+    if (how == Standing::kOrphans)
+      return Ask{0, DisownJob{job.id, owner.uid}, read};
+    if (owner.controller && how != Standing::kThere)
+      return Ask{0, CancelJob{{job.id, {}}}, read};
+  }
+  return std::nullopt;
+}
+
+std::optional<Actor::Ask> Collector::decide(const Key& key) const {
+  if (const auto* id = std::get_if<JobId>(&key)) {
+    const auto job = jobs_.find(*id);
+    return job == jobs_.end() ? std::nullopt : decide(*job->second);
+  }
+  const auto object = objects_.find(std::get<ObjectKey>(key));
+  return object == objects_.end() ? std::nullopt : decide(*object->second);
+}
+
+Actor::Turn Collector::step(Instant now, ActorBudget budget) {
+  Turn turn;
+  if (now < not_before_)
+    return turn;
+  std::size_t looks = budget.looks;
+  while (looks > 0 && !walks_.empty()) {
+    const auto walk = walks_.begin();
+    const auto owned = owned_.find(walk->first);
+    auto at = owned == owned_.end() ? std::set<Key>::iterator() : owned->second.dependents.lower_bound(walk->second);
+    if (owned == owned_.end() || at == owned->second.dependents.end()) {
+      walks_.erase(walk);
+      continue;
+    }
+    looks_.insert(*at);
+    --looks;
+    if (++at == owned->second.dependents.end())
+      walks_.erase(walk);
+    else
+      walk->second = *at;
+  }
+  for (auto at = looks_.begin(); at != looks_.end() && looks > 0 && under_way_.size() < budget.commands; --looks) {
+    const Key key = *at;
+    at = looks_.erase(at);
+    if (under_way_.contains(key))
+      continue;  // it is looked at again when the answer is there
+    if (auto ask = decide(key)) {
+      ask->id = ++last_ask_;
+      asked_[ask->id] = key;
+      under_way_.insert(key);
+      turn.asks.push_back(std::move(*ask));
+    }
+  }
+  return turn;
+}
+
+void Collector::answered(std::uint64_t id, const Result<Answer>& answer, Instant now) {
+  const auto asked = asked_.find(id);
+  if (asked == asked_.end())
+    return;
+  looks_.insert(asked->second);
+  if (const auto* job = std::get_if<JobId>(&asked->second); job && answer.ok() && jobs_.contains(*job))
+    cancelled_.insert(*job);
+  under_way_.erase(asked->second);
+  asked_.erase(asked);
+  if (!answer.ok())
+    not_before_ = now + (answer.error().code == Errc::kUnavailable ? kRefusedPause : kConflictPause);
+}
+
+Instant Collector::next_timer() const {
+  const bool busy = under_way_.size() >= ActorBudget{}.commands;
+  return walks_.empty() && (looks_.empty() || busy) ? kNever : not_before_;
+}
+
+}  // namespace lockstep
