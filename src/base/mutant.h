@@ -46,6 +46,7 @@ enum class Mutant : unsigned char {
   kForeignDirectory,     // a directory that is not ours is taken for a state directory, and emptied
   kRevokedCertificate,   // a node's certificate is not compared with the one that counts
   kStaleGroup,           // a user's groups are read once
+  kWatchLeak,            // a watcher whose client has left is still woken
   kInheritedDescriptor,  // a task keeps what the agent had open
 };
 

@@ -261,7 +261,7 @@ class Api {
   void put_policy(Visit);
   void reset_usage(Visit);
   void watch(Visit);
-  void watch_from_the_start(Visit);
+  void watch_from_the_start(Visit, KindSet kinds);
   void plan_notes(Visit);
   void history(Visit);
   // joining (api_join.cpp)

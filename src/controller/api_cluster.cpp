@@ -252,19 +252,35 @@ namespace {
 // A watcher that is not shown the last changes learns how far it has come all the same.
 std::string seq_line(Seq seq) { return format("{{\"seq\":{}}}\n", seq); }
 
+// "job,step"; "" = every kind.
+Result<KindSet> parse_kinds(std::string_view text) {
+  KindSet kinds;
+  if (text.empty())
+    return kinds.set();
+  for (const auto& word : split(text, ',')) {
+    const auto row =
+        std::find_if(std::begin(kKinds), std::end(kKinds), [&](const KindRow& one) { return one.word == word; });
+    if (row == std::end(kKinds))
+      return invalid(format("there is no kind of record \"{}\"", word.substr(0, 60)), "kinds");
+    kinds.set(static_cast<std::size_t>(row->kind));
+  }
+  return kinds;
+}
+
 }  // namespace
 
 // Everything as it is now; the highest seq says where to go on. Put in order beside the history, whose tables hold
 // everything that anybody was told of; written in slices.
-void Api::watch_from_the_start(Visit visit) {
+void Api::watch_from_the_start(Visit visit, KindSet kinds) {
   struct All {
     std::vector<Change> changes;
     Seq seq = 0;
   };
   const auto held = std::make_shared<Visit>(std::move(visit));
-  const auto asked =
-      world_.history.ask(held->payer, HistoryLoop::About::kTables, [this, held](HistoryStore&, const Tables& tables) {
+  const auto asked = world_.history.ask(
+      held->payer, HistoryLoop::About::kTables, [this, held, kinds](HistoryStore&, const Tables& tables) {
         auto all = std::make_shared<All>(All{tables.snapshot(), tables.seq});
+        std::erase_if(all->changes, [&](const Change& change) { return !kinds[change.record.index()]; });
         world_.loop.post([this, v = std::move(*held), all]() mutable {
           const Payer payer = v.payer;
           PageReply reply{200, "application/x-ndjson", {}, {}};
@@ -288,33 +304,27 @@ void Api::watch_from_the_start(Visit visit) {
 }
 
 void Api::watch(Visit visit) {
+  const auto kinds = parse_kinds(visit.query("kinds"));
+  if (!kinds.ok())
+    return visit.refuse(kinds.error());
   const auto from = parse_uint(visit.query("from"));
   if (!from || *from == 0)
-    return watch_from_the_start(std::move(visit));
+    return watch_from_the_start(std::move(visit), *kinds);
   if (const auto room = world_.waiters.room(visit.payer); !room.ok())
     return visit.refuse(room.error());
-  const auto ready = [this, seen = *from, viewer = visit.viewer()]() -> std::optional<HttpResponse> {
+  const auto ready = [this, after = *from, viewer = visit.viewer(), kinds = *kinds]() -> std::optional<HttpResponse> {
     constexpr std::size_t kBytesAtOnce = 512 << 10;  // the rest is asked for from there on
-    std::string out;
-    Seq last = seen, last_shown = seen;
-    const bool at_hand = world_.view.each_change_after(seen, [&](const Change& change) {
-      last = change.seq;
-      if (const auto shown = shown_to(viewer, change.record)) {
-        (out += encode(Change{change.seq, *shown, change.removed})) += '\n';
-        last_shown = change.seq;
-      }
-      return out.size() < kBytesAtOnce;
-    });
-    if (!at_hand) {
+    auto page = world_.view.window().read(viewer, kinds, after, kBytesAtOnce);
+    if (!page) {
       const Error gone{Errc::kUnavailable,
-                       format("changes after {} are not kept any more: begin again without from", seen), "from"};
+                       format("changes after {} are not kept any more: begin again without from", after), "from"};
       return HttpResponse{410, "application/json", encode_error(gone), {}};
     }
-    if (last == seen)
+    if (page->seen == after)
       return std::nullopt;
-    if (last_shown < last)
-      out += seq_line(last);
-    return HttpResponse{200, "application/x-ndjson", std::move(out), {}};
+    if (page->hidden)
+      page->lines += seq_line(page->seen);
+    return HttpResponse{200, "application/x-ndjson", std::move(page->lines), {}};
   };
   world_.waiters.add(visit.payer, JobId{}, visit.exchange, ready, poll_time(visit));
 }

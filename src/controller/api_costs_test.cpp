@@ -2,6 +2,7 @@
 // nobody waits for another's long answer.
 #include <gtest/gtest.h>
 
+#include "base/mutant.h"
 #include "controller/reply_buffer.h"
 #include "controller/test_server.h"
 #include "wire/api.h"
@@ -57,6 +58,40 @@ TEST(ApiCosts, LongPollsAndWatchesAreBoundedForEachUser) {
   EXPECT_FALSE(server.send("GET", "/v1/jobs/1/wait?for=ended")->done());
   first->gone();
   EXPECT_FALSE(server.send("GET", "/v1/jobs/1/wait?for=ended", {}, local(kAnn))->done());
+}
+
+// Whether a watcher whose client has gone leaves its place to the next one.
+bool leaves_nothing_behind() {
+  ApiLimits limits;
+  limits.waits_max = 1;
+  TestServer server(with(limits));
+  EXPECT_EQ(server.call("POST", "/v1/jobs", submission(), local(kAnn)).status, 200);  // who is known waits at once
+  const auto watch = server.send("GET", "/v1/watch?from=1000000", {}, local(kAnn));
+  EXPECT_FALSE(watch->done());
+  watch->gone();
+  return !server.send("GET", "/v1/watch?from=1000000", {}, local(kAnn))->done();
+}
+
+TEST(ApiCosts, AWatcherThatHasGoneLeavesNothingBehind) {
+  EXPECT_TRUE(leaves_nothing_behind());
+  planted = Mutant::kWatchLeak;
+  EXPECT_FALSE(leaves_nothing_behind());
+  planted = Mutant::kNone;
+}
+
+TEST(ApiCosts, AWatcherNamesTheKindsItWants) {
+  TestServer server;
+  const Seq now = decode_ping(server.call("GET", "/v1/ping").body)->seq;
+  const auto tokens = server.send("GET", format("/v1/watch?from={}&kinds=token", now));
+  ASSERT_EQ(server.call("POST", "/v1/jobs", submission(), local(kAnn)).status, 200);
+  EXPECT_FALSE(tokens->done());
+  ASSERT_EQ(server.call("POST", "/v1/tokens", R"({"role":"compute","node":"n9"})").status, 200);
+  server.loop.until([&] { return tokens->done(); });
+  EXPECT_EQ(tokens->response->body.find("\"job\""), std::string::npos) << tokens->response->body;
+  EXPECT_EQ(server.call("GET", format("/v1/watch?from={}&kinds=jobs", now)).status, 400);
+  const auto all = server.call("GET", "/v1/watch?kinds=user");
+  EXPECT_EQ(all.body.find("\"token\""), std::string::npos) << all.body;
+  EXPECT_NE(all.body.find("\"user\""), std::string::npos) << all.body;
 }
 
 TEST(ApiCosts, QuestionsOfOneUserLeavePlacesForOthers) {

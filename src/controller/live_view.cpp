@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "model/job.h"
+
 namespace lockstep {
 
 namespace {
 
-constexpr std::size_t kRecentMax = 10'000;
 constexpr Duration kLastWords = minutes(1);  // beyond the time that ending may take
 
 }  // namespace
@@ -14,7 +15,7 @@ constexpr Duration kLastWords = minutes(1);  // beyond the time that ending may 
 LiveView::LiveView(const std::vector<Change>& snapshot, Instant now) : now_(now) {
   for (const auto& change : snapshot) bring_forward(change);
   holdings_.loaded();
-  recent_from_ = tables_.seq;
+  window_ = ChangeWindow(tables_.seq);
 }
 
 // Of an array, every waiting element counts.
@@ -89,13 +90,9 @@ std::set<JobId> LiveView::apply(const std::vector<Change>& changes, Instant at) 
     } else if (const auto* task = std::get_if<Ref<Task>>(&change.record)) {
       touched.insert((*task)->job);
     }
-    recent_.push_back(change);
+    window_.add(change);
   }
   put_notes();
-  while (recent_.size() > kRecentMax) {
-    recent_from_ = recent_.front().seq;
-    recent_.pop_front();
-  }
   return touched;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/change_window.h"
 #include "controller/holdings.h"
 #include "controller/request_names.h"
 #include "model/command.h"
@@ -45,17 +46,7 @@ class LiveView {
   // The record a user means by a target of one job: an element's own, or the array's while the element waits.
   const Job* find(const JobTarget& target) const;
 
-  // Calls f(const Change&) for the changes after seq, oldest first, until it says false. False: they are not all at
-  // hand any more.
-  template <class F>
-  bool each_change_after(Seq seq, F&& f) const {
-    if (seq < recent_from_)
-      return false;
-    auto at = std::upper_bound(recent_.begin(), recent_.end(), seq,
-                               [](Seq wanted, const Change& change) { return wanted < change.seq; });
-    while (at != recent_.end() && f(*at)) ++at;
-    return true;
-  }
+  ChangeWindow& window() { return window_; }
 
  private:
   void bring_forward(const Change& change);
@@ -85,8 +76,7 @@ class LiveView {
   std::map<UserId, std::uint32_t> work_;                       // jobs that have not ended
   Instant now_;                                                // of the last batch
   std::map<std::pair<JobId, std::uint32_t>, JobId> elements_;  // newest record of an array's element
-  std::deque<Change> recent_;
-  Seq recent_from_ = 0;  // every change after this one is in recent_
+  ChangeWindow window_{0};
 };
 
 }  // namespace lockstep

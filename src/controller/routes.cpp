@@ -122,7 +122,7 @@ std::span<const Route> Api::routes() {
       {"GET", "/v1/topology", &Api::get_topology, kUser, kRead, kNoBody},
       {"PUT", "/v1/topology", &Api::put_topology, kAdministrator, kChange, 16 << 20, "if_seq=number"},
       {"DELETE", "/v1/topology", &Api::remove_topology, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/watch", &Api::watch, kUser, kWait, kNoBody, "from=number,timeout_s=number"},
+      {"GET", "/v1/watch", &Api::watch, kUser, kWait, kNoBody, "from=number,timeout_s=number,kinds"},
       {"GET", "/v1/plan/notes", &Api::plan_notes, kUser, kList, kNoBody},
       {"GET", "/v1/history", &Api::history, kUser, kQuestion, kNoBody,
        "id,user,account,partition,name,state,from_us=integer,to_us=integer,steps=flag,duplicates=flag,limit=number"},

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/mutant.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -34,7 +35,7 @@ void Waiters::add(const Payer& payer, JobId job, std::shared_ptr<HttpExchange> e
   ++by_payer_[payer.name];
   waiting_.emplace(id, Waiter{payer, job, exchange, std::move(ready), timer, std::move(keep), std::move(gone)});
   exchange->on_gone([this, id] {  // perhaps at once
-    if (!waiting_.contains(id))
+    if (!waiting_.contains(id) || mutant(Mutant::kWatchLeak))
       return;
     if (const Waiter left = remove(id); left.gone)
       left.gone();

@@ -15,6 +15,9 @@ struct Viewer {
   bool owns(UserId owner) const { return admin || (user && user == owner); }
 };
 
+// As whom the viewer sees the record (as_seen_by()); nothing: not at all.
+std::optional<Visibility> seen_as(const Viewer& viewer, const Record& record);
+
 // The record as the viewer may see it; nothing: it is not shown to them at all. Costs a copy only where it differs.
 std::optional<Record> shown_to(const Viewer& viewer, const Record& record);
 template <class T>
