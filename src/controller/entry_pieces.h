@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/mutant.h"
+#include "ports/log.h"
 #include "wire/entry_stream.h"
 
 namespace lockstep {

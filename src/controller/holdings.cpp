@@ -4,6 +4,8 @@
 #include <functional>
 #include <string_view>
 
+#include "model/job.h"
+#include "model/spec.h"
 #include "wire/long_values.h"
 
 namespace lockstep {

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "model/job.h"
 #include "model/records.h"
+#include "model/spec.h"
 
 namespace lockstep {
 

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "model/job.h"
+#include "model/placement.h"
+#include "model/spec.h"
+
 namespace lockstep {
 namespace {
 

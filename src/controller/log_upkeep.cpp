@@ -4,6 +4,7 @@
 
 #include "base/mutant.h"
 #include "controller/entry_pieces.h"
+#include "model/job.h"
 
 namespace lockstep {
 

@@ -13,6 +13,7 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "model/spec.h"
 
 namespace lockstep {
 

@@ -4,6 +4,7 @@
 #include "core/arrays.h"
 #include "core/attempts.h"
 #include "core/bounds.h"
+#include "core/confirm.h"
 #include "core/dependencies.h"
 #include "core/directory.h"
 #include "core/jobs.h"
@@ -18,6 +19,7 @@
 #include "core/timers.h"
 #include "core/tokens.h"
 #include "core/topology.h"
+#include "model/node.h"
 
 namespace lockstep {
 

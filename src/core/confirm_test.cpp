@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "core/testing.h"
 #include "rules/preempt.h"
 

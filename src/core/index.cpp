@@ -5,7 +5,9 @@
 #include "core/accounting.h"
 #include "core/inner.h"
 #include "core/reservations.h"
+#include "core/tasks.h"
 #include "core/timers.h"
+#include "model/resources.h"
 #include "rules/preempt.h"
 
 namespace lockstep {

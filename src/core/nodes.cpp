@@ -14,6 +14,7 @@
 #include "core/reservations.h"
 #include "core/tokens.h"
 #include "core/topology.h"
+#include "model/bounds.h"
 
 namespace lockstep {
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "core/directory.h"
 #include "core/jobs.h"
+#include "model/bounds.h"
 
 namespace lockstep {
 

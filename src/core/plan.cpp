@@ -11,6 +11,7 @@
 #include "core/preemption.h"
 #include "core/timers.h"
 #include "core/topology.h"
+#include "model/command.h"
 #include "rules/packing.h"
 #include "rules/topology.h"
 

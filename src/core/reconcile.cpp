@@ -5,6 +5,7 @@
 
 #include "core/attempts.h"
 #include "core/inner.h"
+#include "core/steps.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/job.h"
+#include "model/plan.h"
 
 namespace lockstep {
 

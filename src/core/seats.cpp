@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/job.h"
+
 namespace lockstep {
 
 static_assert(sizeof(MemberState) == 1, "members are compared as bytes");

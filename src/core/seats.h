@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/job.h"
 #include "model/records.h"
 
 namespace lockstep {

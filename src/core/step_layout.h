@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/resources.h"
+#include "model/step.h"
 #include "model/tables.h"
 
 namespace lockstep {

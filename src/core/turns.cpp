@@ -4,6 +4,8 @@
 #include <string>
 
 #include "core/cluster.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "rules/job_size.h"
 
 namespace lockstep {

@@ -7,7 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/job.h"
 #include "model/records.h"
+#include "model/spec.h"
 #include "rules/order.h"
 #include "rules/predict.h"
 

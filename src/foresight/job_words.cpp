@@ -1,6 +1,7 @@
 #include "foresight/job_words.h"
 
 #include "base/text.h"
+#include "model/job.h"
 
 namespace lockstep {
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "model/spec.h"
 #include "model/tables.h"
 
 namespace lockstep {

@@ -7,6 +7,7 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "foresight/reserved.h"
 #include "rules/limits.h"
 #include "rules/preempt.h"
 

@@ -10,6 +10,8 @@
 #include "io/sqlite_history.h"
 #include "io/sqlite_log.h"
 #include "io/temp_dir.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "ports/log_testing.h"
 
 namespace lockstep {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "model/command.h"
+#include "model/job.h"
+
 namespace lockstep {
 
 namespace {

@@ -7,6 +7,11 @@
 
 #include "base/text.h"
 #include "io/temp_dir.h"
+#include "model/change.h"
+#include "model/command.h"
+#include "model/history.h"
+#include "model/job.h"
+#include "model/spec.h"
 
 namespace lockstep {
 namespace {

@@ -3,11 +3,13 @@
 // them only costs time.
 #pragma once
 
+#include <cstdint>
+#include <tuple>
 #include <variant>
 #include <vector>
 
-#include "model/job.h"
-#include "model/records.h"
+#include "base/time.h"
+#include "model/ids.h"
 
 namespace lockstep {
 

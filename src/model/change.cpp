@@ -1,5 +1,12 @@
 #include "model/change.h"
 
+#include "model/accounting.h"
+#include "model/job.h"
+#include "model/node.h"
+#include "model/records.h"
+#include "model/reservation.h"
+#include "model/step.h"
+
 namespace lockstep {
 
 const Meta& meta_of(const Record& record) {

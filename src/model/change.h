@@ -5,9 +5,13 @@
 #include <variant>
 #include <vector>
 
-#include "model/records.h"
+#include "model/meta.h"
 
 namespace lockstep {
+
+// Readers that only hand changes on need not know what is in a record.
+#define KIND(type, name, word, table, count, seen) struct type;
+#include "model/kinds.def"
 
 using Record = std::variant<Ref<Cluster>, Ref<User>, Ref<Account>, Ref<Partition>, Ref<Node>, Ref<JoinToken>, Ref<Job>,
                             Ref<Step>, Ref<Task>, Ref<Object>, Ref<Association>, Ref<Qos>, Ref<Usage>, Ref<Licence>,

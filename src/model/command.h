@@ -6,10 +6,15 @@
 #include <variant>
 #include <vector>
 
+#include "base/interval_set.h"
 #include "model/change.h"
+#include "model/dependency.h"
 #include "model/plan.h"
+#include "model/records.h"
 
 namespace lockstep {
+
+struct JobSpec;
 
 struct Caller {
   UserId user;         // 0 = the controller itself

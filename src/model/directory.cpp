@@ -1,6 +1,8 @@
 #include "model/directory.h"
 
 #include "base/check.h"
+#include "model/accounting.h"
+#include "model/records.h"
 #include "model/ref_map.h"
 #include "model/table_of.h"
 

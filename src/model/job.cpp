@@ -1,5 +1,6 @@
 #include "model/job.h"
 
+#include "base/text.h"
 #include "model/records.h"
 
 namespace lockstep {

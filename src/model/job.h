@@ -10,48 +10,12 @@
 #include "model/allocation.h"
 #include "model/exit_status.h"
 #include "model/ids.h"
+#include "model/job_state.h"
 #include "model/meta.h"
 #include "model/preempt_mode.h"
 #include "model/spec.h"
 
 namespace lockstep {
-
-// PENDING ──start──▶ STARTING ──first member runs──▶ RUNNING ──end──▶ COMPLETING ──all members stopped──▶ a final state
-//    ▲                                                                     │
-//    └──────────────────────── requeue (next attempt) ◀────────────────────┘
-// PENDING may also go straight to CANCELLED, DEADLINE or (dependency) FAILED. SUSPENDED swaps with RUNNING.
-enum class JobState : unsigned char {
-  kPending,
-  kStarting,
-  kRunning,
-  kSuspended,
-  kCompleting,
-  kCompleted,
-  kFailed,
-  kCancelled,
-  kTimeout,
-  kNodeFail,
-  kPreempted,
-  kOutOfMemory,
-  kDeadline,
-  kBootFail,
-};
-bool is_final(JobState state);
-bool holds_allocation(JobState state);  // kStarting … kCompleting
-bool legal_transition(JobState from, JobState to);
-
-// Why a pending job does not start, as far as the core itself knows. The planner's reasons are PlanNotes.
-enum class Hold : unsigned char {
-  kNone,
-  kUser,
-  kAdmin,
-  kRequeueLimit,
-  kDependency,
-  kDependencyNever,
-  kBeginTime,
-  kArrayThrottle,
-  kLaunchFailed,
-};
 
 // A running job that has to go for another one.
 struct Eviction {

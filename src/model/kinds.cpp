@@ -2,6 +2,12 @@
 
 #include <span>
 
+#include "model/accounting.h"
+#include "model/job.h"
+#include "model/records.h"
+#include "model/spec.h"
+#include "model/step.h"
+
 namespace lockstep {
 
 namespace {

@@ -5,6 +5,11 @@
 
 #include <algorithm>
 
+#include "model/job.h"
+#include "model/records.h"
+#include "model/spec.h"
+#include "model/step.h"
+
 namespace lockstep {
 namespace {
 

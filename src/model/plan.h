@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "model/job.h"
+#include "base/time.h"
+#include "model/allocation.h"
+#include "model/meta.h"
 
 namespace lockstep {
 

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "model/accounting.h"
-#include "model/job.h"
+#include "model/exit_status.h"
+#include "model/job_state.h"
+#include "model/keys.h"
 #include "model/node.h"
 #include "model/reservation.h"
 #include "model/step.h"
@@ -153,6 +154,5 @@ struct Object {
   std::vector<Shown> shows;      // ascending, each once
   std::vector<EndedWork> ended;  // of what it shows, in that order
 };
-using ObjectKey = std::tuple<std::string, std::string, std::string>;  // type, ns, name
 
 }  // namespace lockstep

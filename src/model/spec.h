@@ -15,6 +15,7 @@
 
 #include "base/shared.h"
 #include "base/time.h"
+#include "model/dependency.h"
 #include "model/ids.h"
 #include "model/placement.h"
 #include "model/program.h"
@@ -27,22 +28,6 @@ struct GroupSpec : Placement, Program, Service {
   using Bases = std::tuple<Placement, Program, Service>;  // for the list of fields
   std::string name;
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
-};
-
-struct Dependency {
-  enum class Type : unsigned char {
-    kAfter,
-    kAfterAny,
-    kAfterOk,
-    kAfterNotOk,
-    kAfterCorr,
-    kSingleton
-  } type = Type::kAfterAny;
-  JobId job;                             // 0 for kSingleton
-  Duration delay;                        // kAfter: this long after the start
-  std::optional<std::uint32_t> element;  // of the array `job`; unset = all of it
-  bool failed = false;  // accounting says how `job`, which is listed no more, ended: this can never hold
-  friend bool operator==(const Dependency&, const Dependency&) = default;
 };
 
 struct SignalAhead {        // --signal: sent this long before the time limit

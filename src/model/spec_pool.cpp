@@ -3,6 +3,8 @@
 #include <functional>
 #include <string_view>
 
+#include "model/meta.h"
+
 namespace lockstep {
 
 namespace {

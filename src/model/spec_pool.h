@@ -4,7 +4,8 @@
 
 #include <unordered_map>
 
-#include "model/job.h"
+#include "model/meta.h"
+#include "model/spec.h"
 
 namespace lockstep {
 

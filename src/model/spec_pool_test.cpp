@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "model/meta.h"
 
 namespace lockstep {
 namespace {

@@ -10,6 +10,7 @@
 #include "model/allocation.h"
 #include "model/exit_status.h"
 #include "model/ids.h"
+#include "model/keys.h"
 #include "model/meta.h"
 #include "model/placement.h"
 #include "model/program.h"
@@ -90,13 +91,6 @@ struct Step {
 //
 // WAITING ──▶ RUNNING ──▶ ENDED ──restart rule──▶ WAITING (incarnation + 1)
 enum class TaskState : unsigned char { kWaiting, kRunning, kEnded };
-
-struct TaskKey {
-  JobId job;
-  std::uint16_t group = 0;
-  std::uint32_t index = 0;
-  friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
-};
 
 struct Task {
   Meta meta;

@@ -1,7 +1,13 @@
 // Where Tables keep the records of each kind, and by which key: from the rows of model/kinds.def.
 #pragma once
 
+#include "model/accounting.h"
+#include "model/job.h"
 #include "model/kinds.h"
+#include "model/node.h"
+#include "model/records.h"
+#include "model/reservation.h"
+#include "model/step.h"
 #include "model/tables.h"
 
 namespace lockstep {

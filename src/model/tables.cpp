@@ -3,7 +3,14 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "model/accounting.h"
+#include "model/change.h"
+#include "model/job.h"
+#include "model/node.h"
+#include "model/records.h"
 #include "model/ref_map.h"
+#include "model/reservation.h"
+#include "model/step.h"
 #include "model/table_of.h"
 
 namespace lockstep {

@@ -11,10 +11,9 @@
 
 #include "base/id_map.h"
 #include "model/directory.h"
+#include "model/keys.h"
 
 namespace lockstep {
-
-using StepKey = std::pair<JobId, StepNo>;
 
 struct Tables : Directory {
   Seq seq = 0;  // of the last change applied

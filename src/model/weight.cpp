@@ -4,7 +4,17 @@
 #include <bit>
 #include <string_view>
 
+#include "model/allocation.h"
 #include "model/bounds.h"
+#include "model/dependency.h"
+#include "model/job.h"
+#include "model/program.h"
+#include "model/records.h"
+#include "model/resources.h"
+#include "model/service.h"
+#include "model/spec.h"
+#include "model/step.h"
+#include "model/tres.h"
 
 namespace lockstep {
 

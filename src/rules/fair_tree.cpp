@@ -5,6 +5,9 @@
 #include <limits>
 #include <optional>
 
+#include "model/accounting.h"
+#include "model/records.h"
+
 namespace lockstep {
 
 namespace {

@@ -4,6 +4,9 @@
 
 #include <cmath>
 
+#include "model/accounting.h"
+#include "model/records.h"
+
 namespace lockstep {
 namespace {
 

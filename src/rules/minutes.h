@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/accounting.h"
 #include "rules/usage.h"
 
 namespace lockstep {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "model/directory.h"
+#include "model/spec.h"
 #include "rules/tres.h"
 
 namespace lockstep {

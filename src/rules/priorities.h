@@ -2,6 +2,8 @@
 // makes one every Policy::calc_period and whenever the directory changes; pages make one to show.
 #pragma once
 
+#include "model/spec.h"
+#include "model/tres.h"
 #include "rules/fair_tree.h"
 #include "rules/priority.h"
 

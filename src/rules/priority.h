@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "model/directory.h"
+#include "model/spec.h"
+#include "model/tres.h"
 
 namespace lockstep {
 

@@ -9,7 +9,10 @@
 #include <string_view>
 #include <tuple>
 
+#include "model/allocation.h"
 #include "model/directory.h"
+#include "model/spec.h"
+#include "model/tres.h"
 
 namespace lockstep {
 

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "model/accounting.h"
+#include "model/allocation.h"
+#include "model/records.h"
+#include "model/spec.h"
+#include "model/tres.h"
+
 namespace lockstep {
 namespace {
 

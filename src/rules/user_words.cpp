@@ -1,6 +1,7 @@
 #include "rules/user_words.h"
 
 #include "base/text.h"
+#include "model/records.h"
 
 namespace lockstep {
 

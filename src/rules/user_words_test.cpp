@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "model/records.h"
+
 namespace lockstep {
 namespace {
 

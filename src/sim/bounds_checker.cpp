@@ -4,6 +4,12 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "model/accounting.h"
+#include "model/allocation.h"
+#include "model/job.h"
+#include "model/records.h"
+#include "model/reservation.h"
+#include "model/spec.h"
 
 namespace lockstep::sim {
 

@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "model/allocation.h"
+#include "model/spec.h"
 #include "model/tables.h"
+#include "model/tres.h"
 #include "sim/verdict.h"
 
 namespace lockstep::sim {

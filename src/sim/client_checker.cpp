@@ -1,5 +1,7 @@
 #include "sim/client_checker.h"
 
+#include "model/job.h"
+
 namespace lockstep::sim {
 
 void ClientChecker::answered(const std::string& what, Seq seq, Seq durable, Instant) {

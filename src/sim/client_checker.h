@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "model/job_state.h"
 #include "model/tables.h"
 #include "sim/verdict.h"
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/job.h"
+
 namespace lockstep::sim {
 
 Result<void> SimHistory::take(std::uint64_t index, std::span<const Change> changes, const Tables&) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "model/job.h"
+#include "model/spec.h"
+
 namespace lockstep::sim {
 
 namespace {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "model/change.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "ports/log_testing.h"
 #include "sim/client_checker.h"
 #include "sim/clock.h"

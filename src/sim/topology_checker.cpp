@@ -3,6 +3,11 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/job.h"
+#include "model/node.h"
+#include "model/records.h"
+#include "model/resources.h"
+#include "model/spec.h"
 
 namespace lockstep::sim {
 

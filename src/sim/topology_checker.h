@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/resources.h"
 #include "model/tables.h"
 #include "sim/verdict.h"
 

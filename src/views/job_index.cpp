@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "model/job.h"
+
 namespace lockstep {
 
 namespace {

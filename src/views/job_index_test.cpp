@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "model/job.h"
 #include "views/job_names.h"
 #include "views/test_tables.h"
 

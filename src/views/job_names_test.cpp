@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

@@ -1,6 +1,8 @@
 #include "views/reasons.h"
 
 #include "base/text.h"
+#include "model/job.h"
+#include "model/job_state.h"
 
 namespace lockstep {
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "model/job.h"
 #include "model/plan.h"
 
 namespace lockstep {

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "model/command.h"
+#include "model/job.h"
 #include "model/tables.h"
 
 namespace lockstep {

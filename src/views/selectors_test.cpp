@@ -4,6 +4,8 @@
 
 #include "base/rng.h"
 #include "model/bounds.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "views/job_names.h"
 #include "views/test_tables.h"
 

@@ -3,6 +3,8 @@
 
 #include <numeric>
 
+#include "model/job.h"
+
 namespace lockstep {
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/job.h"
 #include "views/test_tables.h"
 
 namespace lockstep {

@@ -1,6 +1,10 @@
 // For tests: a small cluster of two users, three nodes, two partitions.
 #pragma once
 
+#include "model/job.h"
+#include "model/node.h"
+#include "model/records.h"
+#include "model/spec.h"
 #include "model/tables.h"
 
 namespace lockstep {

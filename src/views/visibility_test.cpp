@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "model/job.h"
+#include "model/records.h"
+#include "model/step.h"
 #include "views/test_tables.h"
 
 namespace lockstep {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/job.h"
 #include "wire/api_call.h"
 #include "wire/json_text.h"
 

@@ -1,6 +1,7 @@
 // What the decoders refuse, and how they say where. Also what they must not refuse.
 #include <gtest/gtest.h>
 
+#include "model/job.h"
 #include "wire/api.h"
 #include "wire/codec.h"
 

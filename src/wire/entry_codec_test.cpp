@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "model/job.h"
 #include "wire/codec.h"
 #include "wire/long_values.h"
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
+#include "model/change.h"
+#include "model/job.h"
 #include "wire/entry_stream.h"
 
 namespace lockstep {

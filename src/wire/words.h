@@ -7,7 +7,9 @@
 #include "base/result.h"
 #include "model/agent_messages.h"
 #include "model/command.h"
+#include "model/job.h"
 #include "model/plan.h"
+#include "model/service.h"
 
 namespace lockstep::wire {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/spec.h"
 #include "sim/object_checker.h"
 
 namespace lockstep::sim {

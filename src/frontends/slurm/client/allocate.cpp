@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
+#include "model/job.h"
 
 namespace lockstep {
 

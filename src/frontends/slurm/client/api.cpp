@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/signal_desk.h"
+#include "model/job.h"
 #include "wire/api.h"
 #include "wire/foresight.h"
 

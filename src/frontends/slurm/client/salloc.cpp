@@ -14,6 +14,7 @@
 #include "frontends/slurm/client/invocation.h"
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/values.h"
+#include "model/job.h"
 
 namespace lockstep {
 

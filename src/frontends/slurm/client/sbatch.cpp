@@ -12,6 +12,7 @@
 #include "frontends/slurm/client/script.h"
 #include "frontends/slurm/client/shell_limits.h"
 #include "frontends/slurm/client/shell_word.h"
+#include "model/job.h"
 
 namespace lockstep {
 

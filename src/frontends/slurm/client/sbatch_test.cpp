@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/shell_word.h"
+#include "model/job.h"
 #include "wire/api.h"
 
 namespace lockstep {

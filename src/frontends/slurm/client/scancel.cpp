@@ -15,6 +15,7 @@
 #include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/scancel_ask.h"
 #include "frontends/slurm/client/values.h"
+#include "model/job.h"
 
 namespace lockstep {
 

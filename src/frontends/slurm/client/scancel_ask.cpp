@@ -2,6 +2,8 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/values.h"
+#include "model/job.h"
+#include "model/placement.h"
 
 namespace lockstep {
 

@@ -7,6 +7,8 @@
 
 #include "base/text.h"
 #include "model/bounds.h"
+#include "model/program.h"
+#include "model/spec.h"
 
 namespace lockstep {
 

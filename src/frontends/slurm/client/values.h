@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "model/command.h"
+#include "model/spec.h"
 
 namespace lockstep {
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "model/spec.h"
+
 namespace lockstep {
 namespace {
 

@@ -12,6 +12,8 @@
 #include "frontends/slurm/server/sinfo.h"
 #include "frontends/slurm/server/squeue.h"
 #include "frontends/slurm/server/test_cluster.h"
+#include "model/job.h"
+#include "model/spec.h"
 
 namespace lockstep {
 namespace {

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "frontends/slurm/server/states.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "views/read_context.h"
 
 namespace lockstep {

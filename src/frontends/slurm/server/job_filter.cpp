@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "views/job_names.h"
 #include "views/shown_text.h"
 

@@ -9,6 +9,7 @@
 #include "frontends/slurm/server/sinfo.h"
 #include "frontends/slurm/server/squeue.h"
 #include "frontends/slurm/server/words.h"
+#include "model/job.h"
 
 namespace lockstep {
 

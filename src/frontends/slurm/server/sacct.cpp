@@ -10,6 +10,7 @@
 #include "frontends/slurm/server/job_filter.h"
 #include "frontends/slurm/server/row_text.h"
 #include "frontends/slurm/server/slurm_json.h"
+#include "model/job.h"
 #include "views/job_names.h"
 #include "views/selectors.h"
 

@@ -4,6 +4,7 @@
 
 #include "frontends/slurm/server/show.h"
 #include "frontends/slurm/server/test_cluster.h"
+#include "model/spec.h"
 
 namespace lockstep {
 namespace {

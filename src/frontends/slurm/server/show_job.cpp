@@ -8,6 +8,7 @@
 #include "frontends/slurm/server/patterns.h"
 #include "frontends/slurm/server/show.h"
 #include "frontends/slurm/server/show_text.h"
+#include "model/spec.h"
 #include "rules/fit.h"
 #include "rules/growth.h"
 

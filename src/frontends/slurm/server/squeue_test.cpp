@@ -5,6 +5,8 @@
 #include "frontends/slurm/server/show.h"
 #include "frontends/slurm/server/show_text.h"
 #include "frontends/slurm/server/test_cluster.h"
+#include "model/job.h"
+#include "model/spec.h"
 
 namespace lockstep {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "model/job.h"
+
 namespace lockstep {
 namespace {
 

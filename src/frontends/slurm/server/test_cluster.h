@@ -7,6 +7,8 @@
 
 #include "base/text.h"
 #include "frontends/slurm/server/pages.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "model/tables.h"
 #include "views/plan_notes.h"
 

@@ -4,6 +4,8 @@
 
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/test_cluster.h"
+#include "model/job.h"
+#include "model/spec.h"
 
 namespace lockstep {
 namespace {
