@@ -4,35 +4,40 @@
 
 namespace lockstep {
 
-AttemptId attempt_of(const ShimKey& key) { return {key.job, key.attempt}; }
+namespace {
 
-ShimKey step_key(JobId job, AttemptNo attempt, StepNo step) { return {job, attempt, step, 0, 0, 0}; }
+template <class Body>
+TaskPart task_in(const Body& body) {
+  return {body.group, body.index, body.incarnation};
+}
 
-std::optional<ShimKey> ended_shim(const Report& r) {
+}  // namespace
+
+std::optional<WorkId> ended_shim(const Report& r) {
   if (const auto* body = std::get_if<StepEnded>(&r.body))
-    return step_key(r.job, r.attempt, body->step);
+    return WorkId{r.job, r.attempt, StepPart{body->step}};
   if (const auto* body = std::get_if<TaskEnded>(&r.body))
-    return task_key(r.job, r.attempt, *body);
+    return WorkId{r.job, r.attempt, task_in(*body)};
   if (std::holds_alternative<ScriptEnded>(r.body) || std::holds_alternative<LaunchFailed>(r.body))
-    return step_key(r.job, r.attempt, kBatchStep);
+    return WorkId{r.job, r.attempt, ScriptPart{}};
   return std::nullopt;
 }
 
-std::optional<ShimKey> started_shim(const Report& r) {
+std::optional<WorkId> started_shim(const Report& r) {
   if (const auto* body = std::get_if<StepStarted>(&r.body))
-    return step_key(r.job, r.attempt, body->step);
+    return WorkId{r.job, r.attempt, StepPart{body->step}};
   if (const auto* body = std::get_if<TaskStarted>(&r.body))
-    return task_key(r.job, r.attempt, *body);
+    return WorkId{r.job, r.attempt, task_in(*body)};
   return std::nullopt;
 }
 
-void forget_in(HeldAttempt& attempt, const ShimKey& key) {
+void forget_in(HeldAttempt& attempt, const WorkId& key) {
   attempt.works.erase(key);
-  if (key.step >= 0) {
-    attempt.gone_steps.insert(static_cast<std::uint32_t>(key.step));
-  } else if (key.step == kTasksStep) {
-    auto& incarnation = attempt.gone_incarnations[{key.group, key.index}];
-    incarnation = std::max(incarnation, key.incarnation);
+  if (const StepPart* step = step_of(key)) {
+    attempt.gone_steps.insert(static_cast<std::uint32_t>(step->step));
+  } else if (const TaskPart* task = task_of(key)) {
+    auto& incarnation = attempt.gone_incarnations[{task->group, task->index}];
+    incarnation = std::max(incarnation, task->incarnation);
   }
 }
 
@@ -42,8 +47,8 @@ StepNo next_step(const HeldAttempt& attempt) {
   if (!attempt.gone_steps.empty())
     next = static_cast<StepNo>(std::min(attempt.gone_steps.back(), kLast)) + 1;
   for (const auto& [key, work] : attempt.works)
-    if (key.step >= next)
-      next = std::min(key.step, static_cast<StepNo>(kLast)) + 1;
+    if (const StepPart* step = step_of(key); step && step->step >= next)
+      next = std::min(step->step, static_cast<StepNo>(kLast)) + 1;
   return next;
 }
 

@@ -33,24 +33,19 @@ struct HeldAttempt {
   bool stopped = false;                     // MemberStopped was reported
   bool paused = false;                      // told to pause, not to go on: starts nothing
   std::uint32_t pause = 0, pause_done = 0;  // numbers of the last order and of the last one reported as done
-  std::map<ShimKey, HeldWork> works;
+  std::map<WorkId, HeldWork> works;
   IntervalSet gone_steps;                                                              // never (again) here
   std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> gone_incarnations;  // this and older ones
 };
 
-AttemptId attempt_of(const ShimKey& key);
-ShimKey step_key(JobId job, AttemptNo attempt, StepNo step);
-template <class T>
-ShimKey task_key(JobId job, AttemptNo attempt, const T& t) {
-  return {job, attempt, kTasksStep, t.group, t.index, t.incarnation};
-}
+inline AttemptId attempt_of(const WorkId& key) { return {key.job, key.attempt}; }
 
 // The shim whose end, or start, a report tells; unset for other reports.
-std::optional<ShimKey> ended_shim(const Report& r);
-std::optional<ShimKey> started_shim(const Report& r);
+std::optional<WorkId> ended_shim(const Report& r);
+std::optional<WorkId> started_shim(const Report& r);
 
 // Its end is acknowledged: it is gone for good.
-void forget_in(HeldAttempt& attempt, const ShimKey& key);
+void forget_in(HeldAttempt& attempt, const WorkId& key);
 // No step here has had this number or a higher one.
 StepNo next_step(const HeldAttempt& attempt);
 

@@ -6,10 +6,6 @@
 namespace lockstep {
 namespace {
 
-std::string text_of(const ShimKey& key) {
-  return format("{} {} {} {} {} {}", key.job.value, key.attempt, key.step, key.group, key.index, key.incarnation);
-}
-
 // The words of one line, read in order. Once a word is missing or bad, ok() is false for good.
 class Words {
  public:
@@ -32,15 +28,10 @@ class Words {
   }
   JobId job() { return JobId(number<std::uint64_t>()); }
   Duration duration() { return {number<std::int64_t>()}; }
-  ShimKey key() {
-    ShimKey key;
-    key.job = job();
-    key.attempt = number<AttemptNo>();
-    key.step = number<StepNo>();
-    key.group = number<std::uint16_t>();
-    key.index = number<std::uint32_t>();
-    key.incarnation = number<std::uint32_t>();
-    return key;
+  WorkId work() {
+    const auto work = parse_work_id(word());
+    ok_ = ok_ && work;
+    return work.value_or(WorkId{});
   }
 
  private:
@@ -109,7 +100,7 @@ std::optional<JournalFact> decode_fact(std::string_view line) {
     f.renewed.us = in.number<std::int64_t>();
     fact = f;
   } else if (kind == "shim") {
-    SeenShim f{in.key(), {}};
+    SeenShim f{in.work(), {}};
     while (in.ok() && !in.at_end()) f.ranks.push_back(in.number<std::uint32_t>());
     fact = f;
   } else if (kind == "stopping") {
@@ -138,7 +129,10 @@ std::optional<JournalFact> decode_fact(std::string_view line) {
     f.steps = in.word();
     fact = f;
   } else if (kind == "gone-task") {
-    fact = GoneTask{in.key()};
+    const WorkId work = in.work();
+    if (!task_of(work))
+      return std::nullopt;
+    fact = GoneTask{work};
   } else if (kind == "acknowledged") {
     Acknowledged f;
     while (in.ok() && !in.at_end()) f.numbers.push_back(in.number<std::uint64_t>());

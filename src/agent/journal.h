@@ -23,7 +23,7 @@ struct SeenAttempt {
   Instant renewed;  // the last acknowledged renewal at that moment
 };
 struct SeenShim {  // a script, step or task whose start was ordered
-  ShimKey key;
+  WorkId key;
   std::vector<std::uint32_t> ranks;
 };
 struct Stopping {
@@ -48,7 +48,7 @@ struct GoneSteps {  // of a held attempt: ended and acknowledged, or stopped bef
   std::string steps;  // interval set
 };
 struct GoneTask {  // of a held attempt: this incarnation and older ones
-  ShimKey key;
+  WorkId key;
 };
 struct Acknowledged {
   std::vector<std::uint64_t> numbers;

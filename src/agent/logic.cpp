@@ -24,6 +24,10 @@ std::vector<TaskResult> killed(const std::vector<std::uint32_t>& ranks) {
   return results;
 }
 
+bool reaches(SignalReach reach, const WorkId& work) {
+  return reach == SignalReach::kEverything || (reach == SignalReach::kScript) == is_script(work);
+}
+
 }  // namespace
 
 struct AgentLogic::Inner {
@@ -41,7 +45,7 @@ struct AgentLogic::Inner {
   std::map<std::uint64_t, Pending> reports;
   std::uint64_t last_number = 0;
   Instant renewed;  // sending of the last acknowledged renewal
-  std::set<ShimKey> strays;
+  std::set<WorkId> strays;
   std::string no_starts;  // why nothing starts here at present
   JobId highest_job;      // of all that came here, in older boots too
   Instant event_at;       // when it happened what is being reported; 0 = now
@@ -94,9 +98,10 @@ struct AgentLogic::Inner {
       for (const Interval& part : steps->intervals()) it->second.gone_steps.insert(part.low, part.high);
   }
   void know(const GoneTask& f) {
+    const TaskPart& task = *task_of(f.key);
     if (const auto it = held.find(attempt_of(f.key)); it != held.end()) {
-      auto& incarnation = it->second.gone_incarnations[{f.key.group, f.key.index}];
-      incarnation = std::max(incarnation, f.key.incarnation);
+      auto& incarnation = it->second.gone_incarnations[{task.group, task.index}];
+      incarnation = std::max(incarnation, task.incarnation);
     }
   }
   void know(const Report& f) {
@@ -206,7 +211,7 @@ struct AgentLogic::Inner {
       return format("node {} starts nothing: {}", facts.meta.name, no_starts);
     const auto live = [](const HeldAttempt& h, bool steps_only) {
       return static_cast<std::size_t>(std::count_if(h.works.begin(), h.works.end(), [&](const auto& entry) {
-        return !entry.second.ended && (!steps_only || entry.first.step >= 0);
+        return !entry.second.ended && (!steps_only || step_of(entry.first));
       }));
     };
     if (is_step && live(attempt, true) >= settings.steps_max)
@@ -222,7 +227,7 @@ struct AgentLogic::Inner {
 
   void order(ShimOrder order) { orders.push_back(std::move(order)); }
 
-  void start(const ShimKey& key, LaunchStep launch, std::string script, Duration fence_after) {
+  void start(const WorkId& key, TaskProcesses launch, std::string script, Duration fence_after) {
     note(SeenShim{key, launch.ranks});
     ShimOrder o;
     o.what = ShimOrder::What::kStart;
@@ -291,7 +296,7 @@ struct AgentLogic::Inner {
     report(id.first, id.second, MemberPaused{it->second.paused, it->second.pause});
   }
 
-  void settled(const ShimKey& key, HeldAttempt& attempt, const ShimEvent& event) {
+  void settled(const WorkId& key, HeldAttempt& attempt, const ShimEvent& event) {
     if (event.number != attempt.pause)
       return;  // answers an older order
     attempt.works.at(key).settled = true;
@@ -345,13 +350,10 @@ struct AgentLogic::Inner {
     note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed});
     if (!m.has_script && no_starts.empty())
       return report(m.job, m.attempt, AttemptStarted{});
-    const ShimKey script_key = step_key(m.job, m.attempt, kBatchStep);
+    const WorkId script_key{m.job, m.attempt, ScriptPart{}};
     if (const std::string why = no_room(held.at(id), false); !why.empty())
       return failed(script_key, held.at(id), HeldWork{{0}}, why);
-    LaunchStep script;
-    script.job = m.job;
-    script.attempt = m.attempt;
-    script.step = kBatchStep;
+    TaskProcesses script;
     script.ranks = {0};
     script.process = m.process;
     script.to_client = false;
@@ -362,9 +364,9 @@ struct AgentLogic::Inner {
   }
 
   void hear(const LaunchStep& m) {
-    const ShimKey key = step_key(m.job, m.attempt, m.step);
+    const WorkId key{m.job, m.attempt, StepPart{m.step}};
     const auto it = held.find(attempt_of(key));
-    if (it == held.end() || it->second.stopping || it->second.paused || m.step < 0 || m.ranks.empty() ||
+    if (it == held.end() || it->second.stopping || it->second.paused || m.ranks.empty() ||
         it->second.works.contains(key) || it->second.gone_steps.contains(static_cast<std::uint32_t>(m.step)))
       return;
     if (const std::string why = no_room(it->second, true); !why.empty())
@@ -373,20 +375,17 @@ struct AgentLogic::Inner {
   }
 
   void hear(const LaunchTask& m) {
-    const ShimKey key = task_key(m.job, m.attempt, m);
+    const WorkId key{m.job, m.attempt, m.task};
     const auto it = held.find(attempt_of(key));
     if (it == held.end() || it->second.stopping || it->second.paused || it->second.works.contains(key))
       return;
-    const auto gone_task = it->second.gone_incarnations.find({m.group, m.index});
-    if (gone_task != it->second.gone_incarnations.end() && m.incarnation <= gone_task->second)
+    const auto gone_task = it->second.gone_incarnations.find({m.task.group, m.task.index});
+    if (gone_task != it->second.gone_incarnations.end() && m.task.incarnation <= gone_task->second)
       return;
     if (const std::string why = no_room(it->second, false); !why.empty())
-      return failed(key, it->second, HeldWork{{m.index}}, why);
-    LaunchStep task;
-    task.job = m.job;
-    task.attempt = m.attempt;
-    task.step = kTasksStep;
-    task.ranks = {m.index};
+      return failed(key, it->second, HeldWork{{m.task.index}}, why);
+    TaskProcesses task;
+    task.ranks = {m.task.index};
     task.process = m.process;
     task.to_client = false;
     task.cores = m.cores;
@@ -398,16 +397,16 @@ struct AgentLogic::Inner {
   void hear(const StopWork& m) {
     const AttemptId id{m.job, m.attempt};
     const auto it = held.find(id);
-    if (m.whole_attempt) {
+    if (!m.part) {
       if (it != held.end())
         return stop_attempt(id, m.kill_wait, false, m.why);
       if (!gone.contains(id))
         note(GoneAttempt{m.job, m.attempt});
       return report_stopped(id);
     }
-    const ShimKey key = m.incarnation != 0 ? task_key(m.job, m.attempt, m) : step_key(m.job, m.attempt, m.step);
-    if (key.step != kTasksStep && key.step < 0)
-      return;
+    const WorkId key{m.job, m.attempt, *m.part};
+    if (is_script(key))
+      return;  // it ends with its attempt only
     if (it != held.end() && it->second.works.contains(key)) {
       if (!it->second.works[key].ended)
         order({.what = ShimOrder::What::kStop,
@@ -420,10 +419,10 @@ struct AgentLogic::Inner {
       if (ended_shim(pending.report) == key)
         return;
     // Stopped before it came: it must not start later.
-    if (key.step == kTasksStep)
-      report(m.job, m.attempt, TaskEnded{m.group, m.index, m.incarnation, {0, 9, false}});
+    if (const TaskPart* task = task_of(key))
+      report(m.job, m.attempt, TaskEnded{task->group, task->index, task->incarnation, {0, 9, false}});
     else
-      report(m.job, m.attempt, StepEnded{m.step, {}});
+      report(m.job, m.attempt, StepEnded{step_of(key)->step, {}});
   }
 
   void hear(const SignalWork& m) {
@@ -432,9 +431,10 @@ struct AgentLogic::Inner {
       return;
     if (it->second.paused && m.signal == kSigCont)
       return;
-    const Shims::Reach reach = m.step < 0 && m.script && !m.steps ? Shims::Reach::kFirst : Shims::Reach::kAll;
+    const bool shell_only = !m.part && m.reach == SignalReach::kScript;
+    const Shims::Reach reach = shell_only ? Shims::Reach::kFirst : Shims::Reach::kAll;
     for (const auto& [key, work] : it->second.works) {
-      const bool meant = m.step >= 0 ? key.step == m.step : key.step == kBatchStep ? m.script : m.steps;
+      const bool meant = m.part ? key.part == *m.part : reaches(m.reach, key);
       if (meant && !work.ended)
         order({.what = ShimOrder::What::kSignal, .key = key, .signal = m.signal, .reach = reach});
     }
@@ -466,25 +466,25 @@ struct AgentLogic::Inner {
       order({.what = ShimOrder::What::kForget, .key = event.key});
   }
 
-  void started(const ShimKey& key, HeldAttempt& attempt, const HeldWork& work) {
-    if (key.step == kBatchStep) {
+  void started(const WorkId& key, HeldAttempt& attempt, const HeldWork& work) {
+    if (is_script(key)) {
       if (!attempt.started)
         report(key.job, key.attempt, AttemptStarted{});
     } else if (!work.started) {
-      if (key.step == kTasksStep)
-        report(key.job, key.attempt, TaskStarted{key.group, key.index, key.incarnation});
+      if (const TaskPart* task = task_of(key))
+        report(key.job, key.attempt, TaskStarted{task->group, task->index, task->incarnation});
       else
-        report(key.job, key.attempt, StepStarted{key.step});
+        report(key.job, key.attempt, StepStarted{step_of(key)->step});
     }
   }
 
-  void ended(const ShimKey& key, HeldAttempt& attempt, const HeldWork& work, std::vector<TaskResult> results) {
+  void ended(const WorkId& key, HeldAttempt& attempt, const HeldWork& work, std::vector<TaskResult> results) {
     started(key, attempt, work);
     const ExitStatus first = results.empty() ? ExitStatus{0, 9, false} : results.front().exit;
-    if (key.step == kTasksStep) {
-      report(key.job, key.attempt, TaskEnded{key.group, key.index, key.incarnation, first});
-    } else if (key.step != kBatchStep) {
-      report(key.job, key.attempt, StepEnded{key.step, std::move(results)});
+    if (const TaskPart* task = task_of(key)) {
+      report(key.job, key.attempt, TaskEnded{task->group, task->index, task->incarnation, first});
+    } else if (const StepPart* step = step_of(key)) {
+      report(key.job, key.attempt, StepEnded{step->step, std::move(results)});
     } else {
       report(key.job, key.attempt, ScriptEnded{first, !attempt.stopping});
       stop_works(attempt, attempt.kill_wait, StopWhy::kCancelled);  // the job ends with its script
@@ -493,8 +493,8 @@ struct AgentLogic::Inner {
     finish_if_empty(attempt_of(key));
   }
 
-  void failed(const ShimKey& key, HeldAttempt& attempt, const HeldWork& work, const std::string& why) {
-    if (key.step == kBatchStep) {
+  void failed(const WorkId& key, HeldAttempt& attempt, const HeldWork& work, const std::string& why) {
+    if (is_script(key)) {
       report(key.job, key.attempt, LaunchFailed{why});
       stop_works(attempt, attempt.kill_wait, StopWhy::kFailed);
       return finish_if_empty(attempt_of(key));
@@ -538,10 +538,10 @@ struct AgentLogic::Inner {
     for (const auto& [id, attempt] : held) {
       Holding holding{id.first, id.second, attempt.stopping, {}, {}, attempt.paused, next_step(attempt)};
       for (const auto& [key, work] : attempt.works) {
-        if (key.step >= 0)
-          holding.steps.push_back(key.step);
-        else if (key.step == kTasksStep)
-          holding.tasks.emplace_back(key.group, key.index, key.incarnation);
+        if (const StepPart* step = step_of(key))
+          holding.steps.push_back(step->step);
+        else if (const TaskPart* task = task_of(key))
+          holding.tasks.push_back(*task);
       }
       out.push_back(std::move(holding));
     }
@@ -579,14 +579,14 @@ struct AgentLogic::Inner {
     if (fresh)
       note(SeenAttempt{id.first, id.second, work.uid, work.fence_after, work.kill_wait, has_script, renewed});
     note(SeenShim{work.key, work.ranks});
-    if (has_script ? work.key.step == kBatchStep && work.launched : fresh)
+    if (has_script ? is_script(work.key) && work.launched : fresh)
       report(id.first, id.second, AttemptStarted{});
   }
 
   void look_at(const std::vector<FoundWork>& found) {
     std::set<AttemptId> scripts, lost;
     for (const FoundWork& work : found)
-      if (work.key.step == kBatchStep)
+      if (is_script(work.key))
         scripts.insert(attempt_of(work.key));
     for (const FoundWork& work : found) {
       if (!knows(held, gone, work.key))
@@ -598,13 +598,13 @@ struct AgentLogic::Inner {
   }
 
   // What the journal says runs, but no shim is there for: its start was ordered and never carried out.
-  void miss(const std::set<ShimKey>& survivors) {
+  void miss(const std::set<WorkId>& survivors) {
     const Missing missing = missing_in(held, survivors);
     constexpr const char* kWhy = "the agent ended before it could start this";
     for (const auto& key : missing.works) {
       HeldAttempt& attempt = held.at(attempt_of(key));
       const HeldWork work = attempt.works.at(key);
-      if (key.step == kBatchStep && !attempt.started)
+      if (is_script(key) && !attempt.started)
         failed(key, attempt, work, kWhy);
       else
         ended(key, attempt, work, killed(work.ranks));
@@ -629,7 +629,7 @@ struct AgentLogic::Inner {
 };
 
 AgentLogic::AgentLogic(AgentSettings settings, Node facts, const std::vector<std::string>& journal,
-                       const std::vector<ShimKey>& survivors, Instant boot_now, const std::vector<FoundWork>& found)
+                       const std::vector<WorkId>& survivors, Instant boot_now, const std::vector<FoundWork>& found)
     : inner_(std::make_unique<Inner>()) {
   inner_->settings = settings;
   inner_->facts = std::move(facts);
@@ -726,7 +726,7 @@ std::vector<std::string> AgentLogic::journal_snapshot() const {
     if (!attempt.gone_steps.empty())
       add(GoneSteps{id.first, id.second, attempt.gone_steps.text()});
     for (const auto& [task, incarnation] : attempt.gone_incarnations)
-      add(GoneTask{{id.first, id.second, kTasksStep, task.first, task.second, incarnation}});
+      add(GoneTask{{id.first, id.second, TaskPart{task.first, task.second, incarnation}}});
     if (attempt.pause > 0)
       add(Pausing{id.first, id.second, attempt.paused, attempt.pause, attempt.pause_done == attempt.pause});
     if (attempt.stopping)
@@ -742,7 +742,7 @@ AgentLogic::StepFacts AgentLogic::step(JobId job, AttemptNo attempt, StepNo step
   if (it == in.held.end())
     return {in.gone.contains({job, attempt}) ? StepHere::kNever : StepHere::kMayCome, {}};
   const HeldAttempt& held = it->second;
-  if (held.works.contains(step_key(job, attempt, step)))
+  if (held.works.contains({job, attempt, StepPart{step}}))
     return {StepHere::kHere, held.uid};
   const bool gone = held.stopping || (step >= 0 && held.gone_steps.contains(static_cast<std::uint32_t>(step)));
   return {gone ? StepHere::kNever : StepHere::kMayCome, held.uid};

@@ -27,7 +27,7 @@ struct AgentSettings {
 
 // What a shim's record tells of work here, whatever the journal knows of it.
 struct FoundWork {
-  ShimKey key;
+  WorkId key;
   std::uint32_t uid = 0;
   Duration fence_after, kill_wait;
   std::vector<std::uint32_t> ranks;
@@ -41,7 +41,7 @@ class AgentLogic {
   // journal is what must survive the agent's own end (not the machine's): attempts seen, unacknowledged reports.
   // found: what of it the shims themselves tell; a journal may be lost, or older than what runs.
   AgentLogic(AgentSettings settings, Node facts, const std::vector<std::string>& journal,
-             const std::vector<ShimKey>& survivors, Instant boot_now, const std::vector<FoundWork>& found = {});
+             const std::vector<WorkId>& survivors, Instant boot_now, const std::vector<FoundWork>& found = {});
   ~AgentLogic();
 
   void connected(Instant boot_now);
@@ -59,7 +59,7 @@ class AgentLogic {
   std::vector<std::string> journal_snapshot() const;
   struct ShimOrder {
     enum class What : unsigned char { kStart, kSignal, kStop, kForget, kPause, kResume } what = What::kStart;
-    ShimKey key;
+    WorkId key;
     ShimStart start;                          // kStart
     std::int32_t signal = 0;                  // kSignal
     Shims::Reach reach = Shims::Reach::kAll;  // kSignal

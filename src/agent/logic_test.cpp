@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "agent/journal.h"
+#include "model/work_id.h"
 
 namespace lockstep {
 namespace {
 
 const JobId kJob(5);
-const ShimKey kScriptKey{kJob, 1, kBatchStep, 0, 0, 0};
-const ShimKey kStepKey{kJob, 1, 0, 0, 0, 0};
+const WorkId kScriptKey{kJob, 1, ScriptPart{}};
+const WorkId kStepKey{kJob, 1, StepPart{0}};
 using What = AgentLogic::ShimOrder::What;
 
 LaunchAttempt attempt(bool script, AttemptNo number = 1) {
@@ -40,17 +41,17 @@ StopWork stop_all() {
   m.kill_wait = seconds(7);
   return m;
 }
-ShimEvent started(ShimKey key) { return {ShimEvent::What::kStarted, key, {}, {}}; }
-ShimEvent paused(ShimKey key, std::uint32_t number) { return {ShimEvent::What::kPaused, key, {}, {}, number}; }
-ShimEvent resumed(ShimKey key, std::uint32_t number) { return {ShimEvent::What::kResumed, key, {}, {}, number}; }
-ShimEvent ended(ShimKey key, ExitStatus exit = {}) { return {ShimEvent::What::kEnded, key, {}, {{0, exit}}}; }
+ShimEvent started(WorkId key) { return {ShimEvent::What::kStarted, key, {}, {}}; }
+ShimEvent paused(WorkId key, std::uint32_t number) { return {ShimEvent::What::kPaused, key, {}, {}, number}; }
+ShimEvent resumed(WorkId key, std::uint32_t number) { return {ShimEvent::What::kResumed, key, {}, {}, number}; }
+ShimEvent ended(WorkId key, ExitStatus exit = {}) { return {ShimEvent::What::kEnded, key, {}, {{0, exit}}}; }
 
 // Drives a logic the way the agent's shell does, and keeps what the shell would keep.
 class AgentLogicTest : public testing::Test {
  protected:
   void SetUp() override { restart({}); }
 
-  void restart(std::vector<ShimKey> survivors, const std::vector<FoundWork>& found = {}) {
+  void restart(std::vector<WorkId> survivors, const std::vector<FoundWork>& found = {}) {
     logic_ = std::make_unique<AgentLogic>(AgentSettings{}, Node{}, journal_, survivors, now_, found);
     drain();
   }
@@ -102,7 +103,7 @@ class AgentLogicTest : public testing::Test {
         found.push_back(*message);
     return found;
   }
-  std::size_t ordered(What what, ShimKey key) const {
+  std::size_t ordered(What what, WorkId key) const {
     return static_cast<std::size_t>(
         std::count_if(orders_.begin(), orders_.end(), [&](const auto& o) { return o.what == what && o.key == key; }));
   }
@@ -155,7 +156,7 @@ TEST_F(AgentLogicTest, ScriptsEndStopsItsSteps) {
   EXPECT_EQ(told<ScriptEnded>().size(), 1u);
   EXPECT_TRUE(told<MemberStopped>().empty());  // the step still lives
   receive(step(1));
-  EXPECT_EQ(ordered(What::kStart, {kJob, 1, 1, 0, 0, 0}), 0u);
+  EXPECT_EQ(ordered(What::kStart, {kJob, 1, StepPart{1}}), 0u);
   event(ended(kStepKey));
   EXPECT_EQ(told<StepEnded>().size(), 1u);
   EXPECT_EQ(told<MemberStopped>().size(), 1u);
@@ -195,7 +196,7 @@ TEST_F(AgentLogicTest, LateLaunchOfAGoneAttemptIsIgnored) {
   ASSERT_EQ(told<MemberStopped>().size(), 1u);
   EXPECT_TRUE(told<MemberStopped>()[0].refused) << "it never ran: that is not the job's failure";
   receive(attempt(true, 2));
-  EXPECT_EQ(ordered(What::kStart, {kJob, 2, kBatchStep, 0, 0, 0}), 1u);
+  EXPECT_EQ(ordered(What::kStart, {kJob, 2, ScriptPart{}}), 1u);
 }
 
 TEST_F(AgentLogicTest, StopBeforeLaunchPreventsTheLaunch) {
@@ -274,8 +275,7 @@ TEST_F(AgentLogicTest, StepStoppedBeforeItCameNeverStarts) {
   connect();
   receive(attempt(false));
   StopWork stop = stop_all();
-  stop.whole_attempt = false;
-  stop.step = 0;
+  stop.part = StepPart{0};
   receive(stop);
   receive(stop);
   EXPECT_EQ(told<StepEnded>().size(), 1u);
@@ -289,10 +289,9 @@ TEST_F(AgentLogicTest, TasksAreReplacedByLaterIncarnationsOnly) {
   LaunchTask task;
   task.job = kJob;
   task.attempt = 1;
-  task.index = 4;
-  task.incarnation = 2;
+  task.task = {0, 4, 2};
   receive(task);
-  const ShimKey second{kJob, 1, kTasksStep, 0, 4, 2};
+  const WorkId second{kJob, 1, TaskPart{0, 4, 2}};
   ASSERT_EQ(ordered(What::kStart, second), 1u);
   event(started(second));
   event(ended(second, {9, 0, false}));
@@ -300,12 +299,20 @@ TEST_F(AgentLogicTest, TasksAreReplacedByLaterIncarnationsOnly) {
   EXPECT_EQ(told<TaskEnded>()[0].exit.code, 9);
   acknowledge_all();
   receive(task);
-  task.incarnation = 1;
+  task.task.incarnation = 1;
   receive(task);
   EXPECT_EQ(ordered(What::kStart, second), 1u);
-  task.incarnation = 3;
+  task.task.incarnation = 3;
   receive(task);
-  EXPECT_EQ(ordered(What::kStart, {kJob, 1, kTasksStep, 0, 4, 3}), 1u);
+  const WorkId third{kJob, 1, TaskPart{0, 4, 3}};
+  EXPECT_EQ(ordered(What::kStart, third), 1u);
+  receive(SignalWork{kJob, 1, third.part, {}, 12});
+  receive(StopWork{kJob, 1, third.part, seconds(1)});
+  EXPECT_EQ(ordered(What::kSignal, third), 1u);
+  EXPECT_EQ(ordered(What::kStop, third), 1u);
+  receive(StopWork{kJob, 1, TaskPart{0, 9, 1}});
+  ASSERT_EQ(told<TaskEnded>().size(), 2u) << "what was stopped before it came";
+  EXPECT_EQ(told<TaskEnded>()[1].index, 9u);
 }
 
 TEST_F(AgentLogicTest, FailedLaunchEndsTheMember) {
@@ -486,23 +493,20 @@ TEST_F(AgentLogicTest, SignalsGoWhereTheyAreMeant) {
   connect();
   receive(attempt(true));
   receive(step());
-  SignalWork m{kJob, 1, -100, true, false, 10};
+  SignalWork m{kJob, 1, {}, SignalReach::kSteps, 10};
   receive(m);
   EXPECT_EQ(ordered(What::kSignal, kStepKey), 1u);
   EXPECT_EQ(ordered(What::kSignal, kScriptKey), 0u);
   EXPECT_EQ(orders_.back().reach, Shims::Reach::kAll);
-  m.steps = false;
-  m.script = true;
+  m.reach = SignalReach::kScript;
   receive(m);
   EXPECT_EQ(ordered(What::kSignal, kScriptKey), 1u);
   EXPECT_EQ(orders_.back().reach, Shims::Reach::kFirst) << "the shell alone, not what it has started";
-  m.steps = true;
+  m.reach = SignalReach::kEverything;
   receive(m);
   EXPECT_EQ(ordered(What::kSignal, kScriptKey), 2u);
   EXPECT_EQ(orders_.back().reach, Shims::Reach::kAll);
-  m.steps = false;
-  m.script = false;
-  m.step = 0;
+  m.part = StepPart{0};
   receive(m);
   EXPECT_EQ(ordered(What::kSignal, kStepKey), 3u);
   const std::size_t before = orders_.size();
@@ -551,10 +555,10 @@ TEST_F(AgentLogicTest, NothingStartsOrRunsInAPause) {
   event(paused(kScriptKey, 1));
   clear();
   receive(step());
-  receive(SignalWork{kJob, 1, -100, true, true, 18});
+  receive(SignalWork{kJob, 1, {}, SignalReach::kEverything, 18});
   EXPECT_TRUE(orders_.empty());
   // An end leaves no time to run.
-  receive(StopWork{kJob, 1, false, 0, 0, 0, 0, seconds(30)});
+  receive(StopWork{kJob, 1, StepPart{0}, seconds(30)});
   receive(PauseWork{kJob, 1, false, 2});
   EXPECT_EQ(ordered(What::kResume, kScriptKey), 1u);
   event(resumed(kScriptKey, 2));
@@ -664,19 +668,19 @@ TEST_F(AgentLogicTest, SnapshotIsAsGoodAsTheJournal) {
   connect();
   receive(stop_all());
   receive(attempt(true, 2));
-  event(started({kJob, 2, kBatchStep, 0, 0, 0}));
+  event(started({kJob, 2, ScriptPart{}}));
   LaunchStep s = step();
   s.attempt = 2;
   receive(s);
-  event(ended({kJob, 2, 0, 0, 0, 0}));
+  event(ended({kJob, 2, StepPart{0}}));
   acknowledge_all();
   s.step = 1;
   receive(s);
-  event(started({kJob, 2, 1, 0, 0, 0}));
+  event(started({kJob, 2, StepPart{1}}));
   const auto full = journal_;
   const auto snapshot = logic_->journal_snapshot();
   EXPECT_LT(snapshot.size(), full.size());
-  const std::vector<ShimKey> survivors{{kJob, 2, kBatchStep, 0, 0, 0}, {kJob, 2, 1, 0, 0, 0}};
+  const std::vector<WorkId> survivors{{kJob, 2, ScriptPart{}}, {kJob, 2, StepPart{1}}};
   const auto replay = [&](const std::vector<std::string>& lines) {
     journal_ = lines;
     clear();
@@ -696,12 +700,12 @@ TEST_F(AgentLogicTest, SnapshotIsAsGoodAsTheJournal) {
 TEST(AgentJournal, FactsRoundTrip) {
   const std::vector<JournalFact> facts = {
       SeenAttempt{kJob, 3, 1000, minutes(10), seconds(30), true, Instant{77}},
-      SeenShim{{kJob, 3, kTasksStep, 1, 2, 3}, {4, 5}},
+      SeenShim{{kJob, 3, TaskPart{1, 2, 3}}, {4, 5}},
       SeenShim{kScriptKey, {}},
       Stopping{kJob, 3, true},
       GoneAttempt{kJob, 3},
       GoneSteps{kJob, 3, "0-4,9"},
-      GoneTask{{kJob, 3, kTasksStep, 1, 2, 3}},
+      GoneTask{{kJob, 3, TaskPart{1, 2, 3}}},
       Report{8, kJob, 3, StepEnded{2, {{1, {0, 9, true}}}}},
       Acknowledged{{1, 2, 3}},
       Renewed{Instant{99}},
@@ -739,7 +743,7 @@ TEST_F(AgentLogicTest, MoreStepsThanAJobMayRunAreRefusedWithTheReason) {
   EXPECT_EQ(told<StepEnded>()[0].results[1].exit.code, 1);
   const auto refusals = logic_->take_refusals();
   ASSERT_EQ(refusals.size(), 1u);
-  EXPECT_EQ(refusals[0].key.step, one_more);
+  EXPECT_EQ(step_of(refusals[0].key)->step, one_more);
   EXPECT_NE(refusals[0].why.find("256 steps"), std::string::npos);
   receive(step(one_more));  // once more, late
   EXPECT_EQ(told<StepEnded>().size(), 1u);
@@ -765,7 +769,7 @@ TEST_F(AgentLogicTest, MoreThanANodeHoldsIsRefused) {
   EXPECT_EQ(told<MemberStopped>().size(), 1u);  // nothing of it is here
 }
 
-FoundWork found(const ShimKey& key, bool lost = false) {
+FoundWork found(const WorkId& key, bool lost = false) {
   return {key, 1000, minutes(10), seconds(30), {2, 3}, true, lost};
 }
 
@@ -872,7 +876,7 @@ TEST_F(AgentLogicTest, AStartThatIsRefusedAsOldIsAnswered) {
   receive(attempt(true));
   EXPECT_EQ(told<MemberStopped>().size(), 1u) << "it is being repeated anyway";
   receive(attempt(true, 2));
-  EXPECT_EQ(ordered(What::kStart, {kJob, 2, kBatchStep, 0, 0, 0}), 1u);
+  EXPECT_EQ(ordered(What::kStart, {kJob, 2, ScriptPart{}}), 1u);
 }
 
 TEST_F(AgentLogicTest, TheHighestJobOutlivesTheBoot) {
@@ -906,20 +910,19 @@ TEST_F(AgentLogicTest, TheHelloTellsWhichStepsThereHaveBeen) {
   receive(step(1));
   event(started(kStepKey));
   event(ended(kStepKey));
-  event(ended({kJob, 1, 1, 0, 0, 0}));
+  event(ended({kJob, 1, StepPart{1}}));
   acknowledge_all();
   receive(step(2));
   EXPECT_EQ(next_step(), 3);
   connect();
-  event(ended({kJob, 1, 2, 0, 0, 0}));
+  event(ended({kJob, 1, StepPart{2}}));
   acknowledge_all();
   EXPECT_EQ(next_step(), 3) << "also when all have ended";
   journal_ = logic_->journal_snapshot();
   restart({kScriptKey});
   EXPECT_EQ(next_step(), 3);
   StopWork stop = stop_all();
-  stop.whole_attempt = false;
-  stop.step = INT32_MAX;
+  stop.part = StepPart{INT32_MAX};
   receive(stop);
   EXPECT_EQ(next_step(), INT32_MAX) << "there is no number above it";
 }
@@ -945,7 +948,7 @@ TEST_F(AgentLogicTest, AFullDiskRefusesStartsWithItsReason) {
   }
   logic_->refuse_starts("");
   receive(attempt(true, 4));
-  EXPECT_EQ(ordered(What::kStart, {kJob, 4, kBatchStep, 0, 0, 0}), 1u);
+  EXPECT_EQ(ordered(What::kStart, {kJob, 4, ScriptPart{}}), 1u);
 }
 
 // An agent that stood still hears of ends long after them.
@@ -966,7 +969,7 @@ TEST_F(AgentLogicTest, AnEndIsReportedForWhenTheShimSaysItWas) {
   EXPECT_EQ(messages<Report>()[1].ago, now_ - end);
   clear();
   receive(attempt(true, 2));
-  ShimEvent ahead = started({kJob, 2, kBatchStep, 0, 0, 0});
+  ShimEvent ahead = started({kJob, 2, ScriptPart{}});
   ahead.at = now_ + hours(1);
   event(ahead);
   EXPECT_EQ(messages<Report>()[0].made_boot_us, now_.us) << "nobody is ahead of the clock";

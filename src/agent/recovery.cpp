@@ -2,7 +2,7 @@
 
 namespace lockstep {
 
-bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const ShimKey& key) {
+bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const WorkId& key) {
   const auto it = held.find(attempt_of(key));
   if (it == held.end())
     return gone.contains(attempt_of(key));
@@ -10,21 +10,22 @@ bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const Shim
   if (attempt.works.contains(key))
     return true;
   // A script that has ended, or failed to start, leaves its attempt stopping, and is not listed once that was told.
-  if (key.step == kBatchStep)
+  if (is_script(key))
     return attempt.stopping;
-  if (key.step != kTasksStep)
-    return attempt.gone_steps.contains(static_cast<std::uint32_t>(key.step));
-  const auto incarnation = attempt.gone_incarnations.find({key.group, key.index});
-  return incarnation != attempt.gone_incarnations.end() && key.incarnation <= incarnation->second;
+  if (const StepPart* step = step_of(key))
+    return attempt.gone_steps.contains(static_cast<std::uint32_t>(step->step));
+  const TaskPart& task = *task_of(key);
+  const auto incarnation = attempt.gone_incarnations.find({task.group, task.index});
+  return incarnation != attempt.gone_incarnations.end() && task.incarnation <= incarnation->second;
 }
 
-Missing missing_in(const HeldAttempts& held, const std::set<ShimKey>& survivors) {
+Missing missing_in(const HeldAttempts& held, const std::set<WorkId>& survivors) {
   Missing missing;
   for (const auto& [id, attempt] : held) {
     for (const auto& [key, work] : attempt.works)
       if (!work.ended && !survivors.contains(key))
         missing.works.push_back(key);
-    const ShimKey script = step_key(id.first, id.second, kBatchStep);
+    const WorkId script{id.first, id.second, ScriptPart{}};
     if (attempt.has_script && !attempt.stopping && !attempt.works.contains(script))
       missing.scripts.push_back(id);
     if (attempt.stopping)

@@ -14,13 +14,13 @@ using HeldAttempts = std::map<AttemptId, HeldAttempt>;
 
 // Of a shim's folder, which may still be there for a moment when all has been said of it. gone: attempts that must not
 // start any more.
-bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const ShimKey& key);
+bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const WorkId& key);
 
 struct Missing {
-  std::vector<ShimKey> works;      // should run, and no shim is there for them
+  std::vector<WorkId> works;       // should run, and no shim is there for them
   std::vector<AttemptId> scripts;  // attempts whose script was never ordered
   std::vector<AttemptId> stopping;
 };
-Missing missing_in(const HeldAttempts& held, const std::set<ShimKey>& survivors);
+Missing missing_in(const HeldAttempts& held, const std::set<WorkId>& survivors);
 
 }  // namespace lockstep

@@ -78,7 +78,7 @@ void Refusals::add(Refusal refusal) {
     kept_.pop_front();
 }
 
-std::unique_ptr<Stream> Refusals::stream(const ShimKey& key) const {
+std::unique_ptr<Stream> Refusals::stream(const WorkId& key) const {
   const auto found = std::find_if(kept_.begin(), kept_.end(), [&key](const Refusal& r) { return r.key == key; });
   if (found == kept_.end())
     return nullptr;

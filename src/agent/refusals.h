@@ -14,7 +14,7 @@
 namespace lockstep {
 
 struct Refusal {
-  ShimKey key;
+  WorkId key;
   std::vector<std::uint32_t> ranks;
   std::string why;
 };
@@ -24,7 +24,7 @@ class Refusals {
   explicit Refusals(EventLoop& loop) : loop_(loop) {}
   void add(Refusal refusal);
   // In place of the stream to a shim; null when this one was not refused.
-  std::unique_ptr<Stream> stream(const ShimKey& key) const;
+  std::unique_ptr<Stream> stream(const WorkId& key) const;
 
  private:
   EventLoop& loop_;

@@ -4,18 +4,19 @@
 #include <gtest/gtest.h>
 
 #include "link/test_streams.h"
+#include "model/work_id.h"
 #include "wire/frame.h"
 
 namespace lockstep {
 namespace {
 
-const ShimKey kKey{JobId(3), 1, 7, 0, 0, 0};
+const WorkId kKey{JobId(3), 1, StepPart{7}};
 
 TEST(Refusals, TheReasonAndTheExitOfEveryRank) {
   HandLoop loop;
   Refusals refusals(loop);
   refusals.add({kKey, {4, 5}, "no room"});
-  EXPECT_EQ(refusals.stream({JobId(3), 1, 8, 0, 0, 0}), nullptr);
+  EXPECT_EQ(refusals.stream({JobId(3), 1, StepPart{8}}), nullptr);
   const auto stream = refusals.stream(kKey);
   ASSERT_NE(stream, nullptr);
   FrameReader reader;
@@ -40,9 +41,9 @@ TEST(Refusals, TheReasonAndTheExitOfEveryRank) {
 TEST(Refusals, OnlyTheLatestAreKept) {
   HandLoop loop;
   Refusals refusals(loop);
-  for (std::uint64_t job = 1; job <= 3000; ++job) refusals.add({{JobId(job), 1, 0, 0, 0, 0}, {0}, "x"});
-  EXPECT_EQ(refusals.stream({JobId(1), 1, 0, 0, 0, 0}), nullptr);
-  EXPECT_NE(refusals.stream({JobId(3000), 1, 0, 0, 0, 0}), nullptr);
+  for (std::uint64_t job = 1; job <= 3000; ++job) refusals.add({{JobId(job), 1, StepPart{0}}, {0}, "x"});
+  EXPECT_EQ(refusals.stream({JobId(1), 1, StepPart{0}}), nullptr);
+  EXPECT_NE(refusals.stream({JobId(3000), 1, StepPart{0}}), nullptr);
 }
 
 TEST(Refusals, AStreamThatIsGoneSaysNothing) {

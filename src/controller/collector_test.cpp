@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

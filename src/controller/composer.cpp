@@ -6,6 +6,10 @@
 #include "base/text.h"
 #include "controller/launch_lane.h"
 #include "core/seats.h"
+#include "model/agent_messages.h"
+#include "model/job.h"
+#include "model/keys.h"
+#include "model/spec.h"
 #include "rules/user_words.h"
 #include "wire/long_environment.h"
 
@@ -186,9 +190,7 @@ struct Compose {
     LaunchTask out;
     out.job = job.id;
     out.attempt = task.attempt;
-    out.group = task.group;
-    out.index = task.index;
-    out.incarnation = task.incarnation;
+    out.task = {task.group, task.index, task.incarnation};
     out.process = TRY(process(tables, job, job.spec->environment));
     out.process.argv = group.argv;
     out.process.std_in = job.spec->std_in;

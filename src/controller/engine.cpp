@@ -13,6 +13,7 @@
 #include "controller/log_upkeep.h"
 #include "controller/poison.h"
 #include "controller/quarantine.h"
+#include "model/job.h"
 #include "wire/entry_stream.h"
 
 namespace lockstep {

@@ -4,6 +4,7 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "model/job.h"
 #include "wire/codec.h"
 
 namespace lockstep {

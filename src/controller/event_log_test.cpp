@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "controller/test_log.h"
+#include "model/spec.h"
 
 namespace lockstep {
 namespace {

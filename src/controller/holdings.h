@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "model/job.h"
 #include "model/records.h"
 #include "model/spec.h"
 
 namespace lockstep {
+
+struct Job;
+struct JobSpec;
 
 // Bytes of the words of a specification. Few are nothing to count: 100,000 jobs of that are 200 MiB.
 inline constexpr std::uint64_t kWordsCounted = 2 << 10;

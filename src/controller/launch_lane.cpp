@@ -34,9 +34,9 @@ std::string name_of(const ToAgent& message) {
   if (const auto* attempt = std::get_if<LaunchAttempt>(&message))
     return format("{}.{}", attempt->job.value, attempt->attempt);
   if (const auto* step = std::get_if<LaunchStep>(&message))
-    return format("{}.{}.{}", step->job.value, step->attempt, step->step);
+    return text_of(WorkId{step->job, step->attempt, StepPart{step->step}});
   if (const auto* task = std::get_if<LaunchTask>(&message))
-    return format("{}.{}:{}.{}.{}", task->job.value, task->attempt, task->group, task->index, task->incarnation);
+    return text_of(WorkId{task->job, task->attempt, task->task});
   return {};
 }
 

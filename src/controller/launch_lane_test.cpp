@@ -115,7 +115,7 @@ TEST_F(LaunchLaneTest, AnEnvironmentGoesOnceAndWhatIsSaidOfItsJobWaits) {
   const SharedLines shared = lines(kLong);
   send(launch(7, 0, "aa"), shared);
   send(launch(7, 1, "aa"), shared);
-  send(StopWork{JobId(7), 1, false, 0});
+  send(StopWork{JobId(7), 1, StepPart{0}});
   send(launch(8, 0, ""));
   send(StopWork{JobId(9), 1});
   EXPECT_EQ(heard(), format("E:aa {} 8.0 stop 9", kLong)) << "others pass by";

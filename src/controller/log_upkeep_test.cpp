@@ -6,6 +6,8 @@
 
 #include "base/rng.h"
 #include "controller/test_engine.h"
+#include "model/job.h"
+#include "model/spec.h"
 
 namespace lockstep {
 namespace {

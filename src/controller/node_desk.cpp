@@ -10,6 +10,7 @@
 #include "controller/launch_lane.h"
 #include "core/inner.h"
 #include "core/nodes.h"
+#include "model/job.h"
 #include "rules/growth.h"
 
 namespace lockstep {
@@ -507,8 +508,14 @@ struct NodeDesk::Inner {
     if (const auto seats = t.state.inner().seats_of(*t.job).on(t.action.node); !seats.empty())
       launch(t, composer.attempt(t.tables, *t.job, seats.front().grant));
   }
-  void perform(const Target& t, const StartStep& a) {
-    const Step* step = t.tables.step(t.action.job, a.step);
+  void perform(const Target& t, const StartPart& a) {
+    if (const auto* step = std::get_if<StepPart>(&a.part))
+      start_step(t, step->step);
+    else if (const auto* task = std::get_if<TaskPart>(&a.part))
+      start_task(t, *task);
+  }
+  void start_step(const Target& t, StepNo number) {
+    const Step* step = t.tables.step(t.action.job, number);
     if (!t.job || !step || step->attempt != t.action.attempt || step->state == StepState::kEnded)
       return;
     if (step->attempt != t.job->attempt || !t.job->allocation)
@@ -516,15 +523,15 @@ struct NodeDesk::Inner {
     if (const auto place = t.state.inner().seats_of(*t.job).place_on(t.action.node, *step))
       launch(t, composer.step(t.tables, *t.job, *step, *place));
   }
-  void perform(const Target& t, const StartTask& a) {
-    const auto it = t.tables.tasks.find({t.action.job, a.group, a.index});
+  void start_task(const Target& t, const TaskPart& part) {
+    const auto it = t.tables.tasks.find({t.action.job, part.group, part.index});
     if (!t.job || it == t.tables.tasks.end())
       return;
     const Task& task = *it->second;
     const std::vector<Grant>& grants = t.job->allocation->grants;
     // A later command of the same batch may have taken its node away, or found it another one.
     const bool placed_here = task.grant < grants.size() && grants[task.grant].node == t.action.node;
-    if (placed_here && task.incarnation == a.incarnation && task.attempt == t.action.attempt)
+    if (placed_here && task.incarnation == part.incarnation && task.attempt == t.action.attempt)
       launch(t, composer.task(t.tables, *t.job, task));
   }
   void perform(const Target& t, const StopAttempt& a) {
@@ -533,24 +540,18 @@ struct NodeDesk::Inner {
     m.why = t.job ? why_it_ends(*t.job) : StopWhy::kNothing;
     send(t.info.link, std::move(m));
   }
-  void perform(const Target& t, const StopStep& a) {
-    StopWork m{t.action.job, t.action.attempt, false, a.step};
-    m.kill_wait = a.kill_wait;
-    m.why = StopWhy::kCancelled;
-    send(t.info.link, std::move(m));
-  }
-  void perform(const Target& t, const StopTask& a) {
-    send(t.info.link,
-         StopWork{t.action.job, t.action.attempt, false, -100, a.group, a.index, a.incarnation, a.kill_wait});
+  void perform(const Target& t, const StopPart& a) {
+    const StopWhy why = std::holds_alternative<StepPart>(a.part) ? StopWhy::kCancelled : StopWhy::kNothing;
+    send(t.info.link, StopWork{t.action.job, t.action.attempt, a.part, a.kill_wait, why});
   }
   void perform(const Target& t, const SignalAttempt& a) {
-    send(t.info.link, SignalWork{t.action.job, t.action.attempt, -100, a.steps, a.script, a.signal});
+    send(t.info.link, SignalWork{t.action.job, t.action.attempt, std::nullopt, a.reach, a.signal});
   }
   void perform(const Target& t, const PauseAttempt& a) {
     send(t.info.link, PauseWork{t.action.job, t.action.attempt, a.paused, a.number});
   }
-  void perform(const Target& t, const SignalStepTasks& a) {
-    send(t.info.link, SignalWork{t.action.job, t.action.attempt, a.step, false, false, a.signal});
+  void perform(const Target& t, const SignalPart& a) {
+    send(t.info.link, SignalWork{t.action.job, t.action.attempt, a.part, SignalReach::kEverything, a.signal});
   }
 
   // --- deadlines ---

@@ -6,6 +6,8 @@
 #include "controller/composer.h"
 #include "controller/engine.h"
 #include "controller/test_log.h"
+#include "model/job.h"
+#include "model/spec.h"
 
 namespace lockstep {
 namespace {

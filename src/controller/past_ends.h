@@ -5,7 +5,6 @@
 #include <map>
 #include <vector>
 
-#include "model/job.h"
 #include "model/tables.h"
 #include "ports/history.h"
 

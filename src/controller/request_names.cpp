@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "controller/step_client.h"
+#include "model/job.h"
 #include "model/request_name.h"
 
 namespace lockstep {

@@ -10,10 +10,11 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "model/job.h"
 #include "model/records.h"
 
 namespace lockstep {
+
+struct Job;
 
 class RequestNames {
  public:

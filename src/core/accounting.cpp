@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/attempts.h"
 #include "core/directory.h"
+#include "model/job.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
 #include "rules/reservation.h"

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/txn.h"
+#include "model/job.h"
 
 namespace lockstep {
 

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

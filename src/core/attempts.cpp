@@ -20,6 +20,7 @@
 #include "core/timers.h"
 #include "core/true_end.h"
 #include "model/bounds.h"
+#include "model/job.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
 

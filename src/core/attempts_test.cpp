@@ -1,6 +1,7 @@
 #include "base/text.h"
 #include "core/older_log.h"
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {
@@ -690,18 +691,18 @@ TEST(Attempts, ReconcileNeverRunsAPartTwice) {
   const std::vector<Holding> without{{job, 1, false, {}, {}}}, with{{job, 1, false, {0}, {}}};
   auto told = reconcile(w.state, w.id(1), without);
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_TRUE(std::holds_alternative<StartStep>(told[0].body));
+  EXPECT_TRUE(std::holds_alternative<StartPart>(told[0].body));
   (void)w.report(1, job, StepStarted{0});
   EXPECT_TRUE(reconcile(w.state, w.id(1), with).empty());
   told = reconcile(w.state, w.id(1), without);
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_TRUE(std::holds_alternative<StopStep>(told[0].body));
+  EXPECT_TRUE(std::holds_alternative<StopPart>(told[0].body));
 
   const JobId service = w.submit(World::tasks(1, RestartRule::kAlways, true));
   w.settle();
   told = reconcile(w.state, w.id(1), std::vector<Holding>{with[0], {service, 1, false, {}, {}}});
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_TRUE(std::holds_alternative<StopTask>(told[0].body));
+  EXPECT_TRUE(std::holds_alternative<StopPart>(told[0].body));
   EXPECT_TRUE(reconcile(w.state, w.id(1), std::vector<Holding>{with[0], {service, 1, false, {}, {{0, 0, 1}}}}).empty());
 }
 

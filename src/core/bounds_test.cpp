@@ -3,6 +3,7 @@
 #include "model/bounds.h"
 
 #include "core/testing.h"
+#include "model/job.h"
 #include "model/kinds.h"
 
 namespace lockstep {

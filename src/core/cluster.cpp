@@ -19,6 +19,8 @@
 #include "core/timers.h"
 #include "core/tokens.h"
 #include "core/topology.h"
+#include "model/ids.h"
+#include "model/job.h"
 #include "model/node.h"
 
 namespace lockstep {

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "core/attempts.h"
 #include "core/reservations.h"
+#include "model/job.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
 

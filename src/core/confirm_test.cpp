@@ -5,6 +5,8 @@
 
 #include "base/text.h"
 #include "core/testing.h"
+#include "model/job.h"
+#include "model/plan.h"
 #include "rules/preempt.h"
 
 namespace lockstep {

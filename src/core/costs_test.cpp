@@ -6,6 +6,7 @@
 #include "core/arrays.h"
 #include "core/testing.h"
 #include "core/txn.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

@@ -8,6 +8,7 @@
 #include "core/arrays.h"
 #include "core/attempts.h"
 #include "core/jobs.h"
+#include "model/job.h"
 
 namespace lockstep {
 

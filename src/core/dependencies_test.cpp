@@ -1,4 +1,5 @@
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,6 @@
 #include "base/text.h"
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {
@@ -36,7 +37,7 @@ TEST(Directory, RefusalsNameThePersonNotOurRecord) {
   const JobId job = w.submit(World::batch());
   const Caller bob{UserId(2), false};
   const auto words = [&](CommandBody body) { return w.run(std::move(body), bob).error().message; };
-  EXPECT_EQ(words(CancelJob{{job, {}}, 0, CancelJob::Reach::kEverything}),
+  EXPECT_EQ(words(CancelJob{{job, {}}, 0, SignalReach::kEverything}),
             format("user bob may not change job {}", job.value));
   EXPECT_EQ(words(RemoveNode{"n1"}).find("user bob may not "), 0u);
   JobSpec spec = World::batch();

@@ -10,6 +10,7 @@
 #include "core/preemption.h"
 #include "core/tasks.h"
 #include "core/topology.h"
+#include "model/job.h"
 #include "rules/growth.h"
 #include "rules/topology.h"
 #include "rules/tres.h"

@@ -2,6 +2,8 @@
 
 #include "core/confirm.h"
 #include "core/testing.h"
+#include "model/job.h"
+#include "model/plan.h"
 
 namespace lockstep {
 namespace {
@@ -321,7 +323,7 @@ TEST_F(Growth, a_part_that_does_not_start_is_left) {
   EXPECT_FALSE(node_usable(w.node(2)));
   w.silent.erase(2);
   (void)w.report(2, id, AttemptStarted{});
-  EXPECT_EQ(w.told_of<StartTask>(id), 1u) << "it starts nothing where it is to leave";
+  EXPECT_EQ(w.told_of<StartPart>(id), 1u) << "it starts nothing where it is to leave";
   (void)w.report(2, id, MemberStopped{});
   EXPECT_TRUE(node_usable(w.node(2)));
   EXPECT_EQ(w.state_of(id), JobState::kRunning);

@@ -7,6 +7,7 @@
 #include "core/reservations.h"
 #include "core/tasks.h"
 #include "core/timers.h"
+#include "model/job.h"
 #include "model/resources.h"
 #include "rules/preempt.h"
 

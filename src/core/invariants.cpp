@@ -6,6 +6,7 @@
 #include "core/inner.h"
 #include "core/objects.h"
 #include "core/preemption.h"
+#include "model/job.h"
 #include "rules/growth.h"
 #include "rules/packing.h"
 #include "rules/preempt.h"

@@ -10,6 +10,7 @@
 #include "core/dependencies.h"
 #include "core/reservations.h"
 #include "model/bounds.h"
+#include "model/job.h"
 #include "rules/user_words.h"
 
 namespace lockstep {
@@ -68,10 +69,7 @@ void cancel_waiting(Txn& txn, const Ref<Job>& array, const IntervalSet& which, U
 Result<void> signal_record(Txn& txn, const Job& job, const CancelJob& ask) {
   if (job.state != JobState::kRunning && job.state != JobState::kSuspended && job.state != JobState::kCompleting)
     return is_final(job.state) ? Result<void>() : Result<void>(conflict(format("job {} is not running", job.id.value)));
-  SignalAttempt signal{.signal = ask.signal};
-  signal.steps = ask.reach != CancelJob::Reach::kScript;
-  signal.script = ask.reach != CancelJob::Reach::kSteps;
-  for (NodeId node : live_nodes(job)) txn.act(node, job, signal);
+  for (NodeId node : live_nodes(job)) txn.act(node, job, SignalAttempt{ask.signal, ask.reach});
   return {};
 }
 

@@ -1,4 +1,5 @@
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {
@@ -229,10 +230,10 @@ TEST(Cancel, WithASignalOnlySendsIt) {
   const JobId job = w.submit(World::batch(2));
   EXPECT_EQ(w.refused(CancelJob{{job, {}}, 10, {}}), Errc::kConflict);
   w.settle();
-  w.must(CancelJob{{job, {}}, 10, CancelJob::Reach::kScript});
+  w.must(CancelJob{{job, {}}, 10, SignalReach::kScript});
   ASSERT_EQ(w.actions.size(), 2u);
   const auto& signal = std::get<SignalAttempt>(w.actions[0].body);
-  EXPECT_TRUE(signal.script && !signal.steps && signal.signal == 10);
+  EXPECT_TRUE(signal.reach == SignalReach::kScript && signal.signal == 10);
   EXPECT_EQ(w.state_of(job), JobState::kRunning);
 }
 
@@ -359,7 +360,7 @@ TEST(Timers, LimitWarnsThenStrikes) {
   w.pass(minutes(9));
   EXPECT_TRUE(w.job(job).warned);
   ASSERT_EQ(w.actions.size(), 1u);
-  EXPECT_TRUE(std::get<SignalAttempt>(w.actions[0].body).script);
+  EXPECT_TRUE(std::get<SignalAttempt>(w.actions[0].body).reach == SignalReach::kScript);
   w.obey();
   w.pass(minutes(1));
   EXPECT_EQ(w.state_of(job), JobState::kCompleting);

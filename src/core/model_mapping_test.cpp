@@ -2,6 +2,7 @@
 // ARCHITECTURE.md ("How other systems' nouns map onto ours"), kept true.
 #include "core/objects.h"
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,7 @@
 // Moving running jobs for a waiting one: whole or not at all.
 #include "core/testing.h"
+#include "model/job.h"
+#include "model/plan.h"
 #include "rules/preempt.h"
 
 namespace lockstep {

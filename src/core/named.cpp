@@ -2,6 +2,10 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "model/ids.h"
+#include "model/job.h"
+#include "model/job_state.h"
+#include "model/spec.h"
 #include "model/tres_names.h"
 
 namespace lockstep {

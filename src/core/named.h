@@ -9,9 +9,11 @@
 #include <tuple>
 
 #include "base/id_map.h"
-#include "model/job.h"
+#include "model/ids.h"
 
 namespace lockstep {
+
+struct Job;
 
 class Named {
  public:

@@ -15,6 +15,7 @@
 #include "core/tokens.h"
 #include "core/topology.h"
 #include "model/bounds.h"
+#include "model/job.h"
 
 namespace lockstep {
 

@@ -9,6 +9,8 @@
 #include "core/directory.h"
 #include "core/jobs.h"
 #include "model/bounds.h"
+#include "model/job.h"
+#include "model/records.h"
 
 namespace lockstep {
 

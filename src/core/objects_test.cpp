@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "core/testing.h"
 #include "model/bounds.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

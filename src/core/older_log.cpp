@@ -7,6 +7,7 @@
 #include "core/inner.h"
 #include "core/steps.h"
 #include "model/bounds.h"
+#include "model/job.h"
 
 namespace lockstep {
 

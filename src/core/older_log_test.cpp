@@ -5,6 +5,7 @@
 
 #include "core/testing.h"
 #include "model/bounds.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

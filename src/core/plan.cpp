@@ -12,6 +12,7 @@
 #include "core/timers.h"
 #include "core/topology.h"
 #include "model/command.h"
+#include "model/job.h"
 #include "rules/packing.h"
 #include "rules/topology.h"
 

@@ -16,6 +16,7 @@
 #include "core/tasks.h"
 #include "core/timers.h"
 #include "core/topology.h"
+#include "model/job.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
 #include "rules/topology.h"
@@ -101,7 +102,7 @@ JobId in_the_way_of(const Txn& txn, const Job& victim) {
 }
 
 void signal_all(Txn& txn, const Job& job, std::int32_t signal) {
-  for (NodeId node : live_nodes(job)) txn.act(node, job, SignalAttempt{signal, true, true});
+  for (NodeId node : live_nodes(job)) txn.act(node, job, SignalAttempt{signal, SignalReach::kEverything});
 }
 
 // Tells every node of the job that it pauses, or goes on; what was confirmed of an earlier order counts no more.
@@ -344,7 +345,8 @@ class Making {
     if (eviction.mode == PreemptMode::kSuspend)
       return;  // it need not get ready for anything
     for (const NodeId node : eviction.nodes)
-      for (const std::int32_t signal : {kSigCont, kSigTerm}) txn_.act(node, *told, SignalAttempt{signal, true, true});
+      for (const std::int32_t signal : {kSigCont, kSigTerm})
+        txn_.act(node, *told, SignalAttempt{signal, SignalReach::kEverything});
     if (!eviction.nodes.empty())
       return;
     const bool saves = eviction.mode == PreemptMode::kCheckpoint && told->spec->checkpoint_signal != 0;

@@ -1,6 +1,7 @@
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/testing.h"
+#include "model/job.h"
 #include "rules/preempt.h"
 #include "rules/usage.h"
 
@@ -414,7 +415,7 @@ TEST_F(Preemption, what_was_to_start_in_a_pause_starts_after_it) {
   EXPECT_EQ(task().state, TaskState::kWaiting);
   world.pass(minutes(1));
   EXPECT_FALSE(task().retry_at);
-  EXPECT_EQ(world.told_of<StartTask>(a), 2u);
+  EXPECT_EQ(world.told_of<StartPart>(a), 2u);
   world.must(ResumeJob{{a, {}}});
   world.obey();
   EXPECT_EQ(task().state, TaskState::kRunning);

@@ -2,6 +2,8 @@
 // the changes has the same tables, and a restart at any moment leads to the same future.
 #include "base/rng.h"
 #include "core/testing.h"
+#include "model/action.h"
+#include "model/job.h"
 #include "rules/awaited.h"
 
 namespace lockstep {
@@ -28,7 +30,7 @@ class Chaos {
       case 11: end_something(); break;
       case 12:
         (void)w_.run(CancelJob{target(), static_cast<std::int32_t>(rng_.chance(0.7) ? 0 : rng_.between(-1, 66)),
-                               static_cast<CancelJob::Reach>(rng_.below(3))},
+                               static_cast<SignalReach>(rng_.below(3))},
                      caller());
         break;
       case 13: (void)w_.run(HoldJob{target(), rng_.chance(0.3)}, caller()); break;

@@ -6,6 +6,9 @@
 #include "core/attempts.h"
 #include "core/inner.h"
 #include "core/steps.h"
+#include "model/action.h"
+#include "model/job.h"
+#include "model/keys.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
 
@@ -48,21 +51,21 @@ struct Reconciler {
           continue;
         // A part that ran and that the node knows nothing of is lost: asked to stop it, the node says so.
         if (is_told_to_end(step) || (!holds(number) && step.members[*part] == MemberState::kRunning))
-          tell(job, StopStep{number, job.spec->kill_wait});
+          tell(job, StopPart{StepPart{number}, job.spec->kill_wait});
         else if (!holds(number) && !is_paused(job))
-          tell(job, StartStep{number});
+          tell(job, StartPart{StepPart{number}});
       }
     if (held)
       for (StepNo number : held->steps) {
         const Step* step = inner.tables.step(job.id, number);
         if (number >= 0 && (!step || step->attempt != job.attempt || step->state == StepState::kEnded))
-          tell(job, StopStep{number, job.spec->kill_wait});
+          tell(job, StopPart{StepPart{number}, job.spec->kill_wait});
       }
   }
 
   void tasks_of(const Job& job, const Holding* held) {
     const auto holds = [&](const Task& t) {
-      return held && std::find(held->tasks.begin(), held->tasks.end(), std::tuple{t.group, t.index, t.incarnation}) !=
+      return held && std::find(held->tasks.begin(), held->tasks.end(), TaskPart{t.group, t.index, t.incarnation}) !=
                          held->tasks.end();
     };
     for (const Seats::Seat& seat : inner.seats_of(job).on(node))
@@ -72,9 +75,9 @@ struct Reconciler {
           if (task.attempt != job.attempt || task.state == TaskState::kEnded || task.retry_at || holds(task))
             continue;
           if (task.state == TaskState::kRunning)
-            tell(job, StopTask{task.group, task.index, task.incarnation, job.spec->kill_wait});
+            tell(job, StopPart{TaskPart{task.group, task.index, task.incarnation}, job.spec->kill_wait});
           else if (!is_paused(job))
-            tell(job, StartTask{task.group, task.index, task.incarnation});
+            tell(job, StartPart{TaskPart{task.group, task.index, task.incarnation}});
         }
     if (!held)
       return;
@@ -83,7 +86,7 @@ struct Reconciler {
       const bool current = it != inner.tables.tasks.end() && it->second->attempt == job.attempt &&
                            it->second->incarnation == incarnation && it->second->state != TaskState::kEnded;
       if (!current)
-        tell(job, StopTask{group, index, incarnation, job.spec->kill_wait});
+        tell(job, StopPart{TaskPart{group, index, incarnation}, job.spec->kill_wait});
     }
   }
 

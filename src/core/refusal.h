@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "model/job.h"
 #include "model/plan.h"
 
 namespace lockstep {

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "core/directory.h"
+#include "model/job.h"
 #include "rules/awaited.h"
 #include "rules/fit.h"
 #include "rules/reservation.h"

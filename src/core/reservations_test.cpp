@@ -1,6 +1,7 @@
 #include "core/reservations.h"
 
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

@@ -27,6 +27,8 @@ void Seats::count_all(const Job& job) {
   for (const MemberState member : job.members) add(member, 1);
 }
 
+bool Seats::are_of(const Job& job) const { return job.allocation == allocation_; }
+
 void Seats::count(const Job* before, const Job& now) {
   if (!before || !are_of(now) || before->allocation != now.allocation || before->members.size() != now.members.size()) {
     count_all(now);

@@ -8,10 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "model/job.h"
+#include "model/allocation.h"
+#include "model/job_state.h"
 #include "model/records.h"
 
 namespace lockstep {
+
+struct Job;
 
 class Seats {
  public:
@@ -30,7 +33,7 @@ class Seats {
 
   std::uint32_t assigned() const { return assigned_; }  // members that have not been reported as started
   std::uint32_t live() const { return live_; }          // members that are not stopped
-  bool are_of(const Job& job) const { return job.allocation == allocation_; }
+  bool are_of(const Job& job) const;
   std::uint64_t looked_at() const { return looked_at_; }  // members, since the allocation: what tests of costs count
 
   friend bool operator==(const Seats& a, const Seats& b) {

@@ -7,6 +7,8 @@
 
 #include "base/text.h"
 #include "model/bounds.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "rules/name_set.h"
 #include "rules/need.h"
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/step_layout.h"
 #include "model/bounds.h"
+#include "model/job.h"
 
 namespace lockstep {
 
@@ -68,7 +69,7 @@ Result<bool> try_start(Txn& txn, const Ref<Step>& step, AllocationUse& use) {
   started.places = std::move(*places);
   const Ref<Step> put = txn.put(std::move(started));
   add_use(use, *put);
-  for (const StepPlace& place : put->places) txn.act(place.node, *job, StartStep{put->number});
+  for (const StepPlace& place : put->places) txn.act(place.node, *job, StartPart{StepPart{put->number}});
   return true;
 }
 
@@ -190,9 +191,9 @@ Result<void> signal_step(Txn& txn, const Caller& caller, const SignalStep& ask) 
     txn.put(std::move(cancelled));
   }
   if (ask.signal == 0)
-    tell_parts(txn, *job, *step, StopStep{step->number, job->spec->kill_wait});
+    tell_parts(txn, *job, *step, StopPart{StepPart{step->number}, job->spec->kill_wait});
   else
-    tell_parts(txn, *job, *step, SignalStepTasks{step->number, ask.signal});
+    tell_parts(txn, *job, *step, SignalPart{StepPart{step->number}, ask.signal});
   return {};
 }
 
@@ -236,7 +237,7 @@ void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& repor
       ended.failures.emplace_back(result.rank, result.exit);
   }
   if (bad && ended.spec->kill_on_bad_exit && says_so_again(step->failures.size(), ended.failures.size()))
-    tell_parts(txn, job, ended, StopStep{ended.number, job.spec->kill_wait});
+    tell_parts(txn, job, ended, StopPart{StepPart{ended.number}, job.spec->kill_wait});
   const JobId id = job.id;  // job may not outlive the writes below
   end_step_if_over(txn, std::move(ended), at);
   there_is_room(txn, id);
@@ -374,7 +375,7 @@ void refuse_used_steps(Txn& txn, const Job& job, NodeId node, StepNo next) {
     const Ref<Job> now_there = txn.job(id);
     txn.event(*now_there, "StepRefused",
               format("step {} has run before, and the log does not know of it: start it again", step->number));
-    tell_parts(txn, *now_there, refused, StopStep{refused.number, now_there->spec->kill_wait});
+    tell_parts(txn, *now_there, refused, StopPart{StepPart{refused.number}, now_there->spec->kill_wait});
     end_step_if_over(txn, std::move(refused), txn.now());
   }
 }
@@ -384,7 +385,7 @@ void start_late_steps(Txn& txn, JobId id) {
   for (const auto& step : live_steps(txn, id))
     for (std::size_t i = 0; i < step->places.size(); ++i)
       if (step->members[i] == MemberState::kAssigned && !is_told_to_end(*step))
-        txn.act(step->places[i].node, *job, StartStep{step->number});
+        txn.act(step->places[i].node, *job, StartPart{StepPart{step->number}});
   start_waiting_steps(txn, id);
 }
 

@@ -12,6 +12,7 @@
 #include "core/timers.h"
 #include "core/topology.h"
 #include "model/bounds.h"
+#include "model/job.h"
 #include "model/request_name.h"
 #include "rules/priority.h"
 #include "rules/topology.h"

@@ -6,6 +6,8 @@
 
 #include "base/text.h"
 #include "core/attempts.h"
+#include "model/job.h"
+#include "model/keys.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
 
@@ -47,7 +49,7 @@ Ref<Task> task_of(const Txn& txn, NodeId node, const Job& job, const R& report) 
 }
 
 void launch(Txn& txn, const Job& job, const Task& task) {
-  txn.act(job.allocation->grants[task.grant].node, job, StartTask{task.group, task.index, task.incarnation});
+  txn.act(job.allocation->grants[task.grant].node, job, StartPart{TaskPart{task.group, task.index, task.incarnation}});
 }
 
 // It ended with its machine or its attempt.
@@ -233,7 +235,7 @@ Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& 
         txn.put(std::move(gone));
       } else {
         txn.act(now->allocation->grants[task->grant].node, *now,
-                StopTask{task->group, task->index, task->incarnation, now->spec->kill_wait});
+                StopPart{TaskPart{task->group, task->index, task->incarnation}, now->spec->kill_wait});
       }
     } else if (task->state == TaskState::kEnded && now->spec->groups[ask.group].endless) {
       Task back = *task;  // scaled down before, wanted again

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// The job has just become kRunning: Task records and StartTask actions for its kTasks groups.
+// The job has just become kRunning: Task records and StartPart actions for its kTasks groups.
 void start_tasks_of(Txn& txn, const Job& job);
 // The same for these grants, by position, that it got or that came up later. Tasks get the lowest indices that none
 // of the attempt has.

@@ -12,6 +12,8 @@
 
 #include "core/cluster.h"
 #include "core/inner.h"
+#include "model/job.h"
+#include "model/plan.h"
 
 namespace lockstep {
 
@@ -241,11 +243,19 @@ class World {
         void operator()(const StopAttempt&) const { tell(MemberStopped{}); }
         void operator()(const SignalAttempt&) const {}
         void operator()(const PauseAttempt& a) const { tell(MemberPaused{a.paused, a.number}); }
-        void operator()(const StartStep& a) const { tell(StepStarted{a.step}); }
-        void operator()(const StopStep& a) const { tell(StepEnded{a.step, {}}); }
-        void operator()(const SignalStepTasks&) const {}
-        void operator()(const StartTask& a) const { tell(TaskStarted{a.group, a.index, a.incarnation}); }
-        void operator()(const StopTask& a) const { tell(TaskEnded{a.group, a.index, a.incarnation, {0, 15, false}}); }
+        void operator()(const StartPart& a) const {
+          if (const auto* step = std::get_if<StepPart>(&a.part))
+            tell(StepStarted{step->step});
+          else if (const auto* task = std::get_if<TaskPart>(&a.part))
+            tell(TaskStarted{task->group, task->index, task->incarnation});
+        }
+        void operator()(const StopPart& a) const {
+          if (const auto* step = std::get_if<StepPart>(&a.part))
+            tell(StepEnded{step->step, {}});
+          else if (const auto* task = std::get_if<TaskPart>(&a.part))
+            tell(TaskEnded{task->group, task->index, task->incarnation, {0, 15, false}});
+        }
+        void operator()(const SignalPart&) const {}
       };
       told.push_back(action);
       std::visit(Visitor{say}, action.body);

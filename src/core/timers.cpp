@@ -13,6 +13,9 @@
 #include "core/steps.h"
 #include "core/tasks.h"
 #include "core/true_end.h"
+#include "model/job.h"
+#include "model/keys.h"
+#include "model/step.h"
 
 namespace lockstep {
 
@@ -39,7 +42,7 @@ void warn(Txn& txn, const Job& before) {
   job.warned = true;
   const SignalAhead& ahead = job.spec->signal_ahead;
   for (NodeId node : live_nodes(job))
-    txn.act(node, job, SignalAttempt{ahead.signal, !ahead.script_only, ahead.script_only});
+    txn.act(node, job, SignalAttempt{ahead.signal, ahead.script_only ? SignalReach::kScript : SignalReach::kSteps});
   txn.put(std::move(job));
 }
 

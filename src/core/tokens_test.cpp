@@ -3,6 +3,7 @@
 
 #include "base/mutant.h"
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

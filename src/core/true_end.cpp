@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "core/timers.h"
+#include "model/job.h"
 
 namespace lockstep {
 

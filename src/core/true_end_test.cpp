@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/testing.h"
+#include "model/job.h"
+#include "model/plan.h"
 
 namespace lockstep {
 namespace {

@@ -7,13 +7,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/job.h"
 #include "model/records.h"
 #include "model/spec.h"
 #include "rules/order.h"
 #include "rules/predict.h"
 
 namespace lockstep {
+
+struct Job;
+struct JobSpec;
 
 struct PastRun;  // core/cluster.h
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/preemption.h"
 #include "model/bounds.h"
+#include "model/job.h"
 #include "model/table_of.h"
 #include "rules/awaited.h"
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/inner.h"
+#include "model/job.h"
 
 namespace lockstep {
 

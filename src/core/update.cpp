@@ -8,6 +8,7 @@
 #include "core/dependencies.h"
 #include "core/jobs.h"
 #include "core/timers.h"
+#include "model/job.h"
 #include "rules/priority.h"
 #include "rules/user_words.h"
 

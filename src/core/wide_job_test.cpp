@@ -1,6 +1,7 @@
 // A job and a step on many nodes: what the report of one node costs must not hang on how many there are.
 #include "core/attempts.h"
 #include "core/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {
@@ -123,7 +124,7 @@ TEST_F(WideJob, TasksThatFailTogetherDoNotEachEndAllOthers) {
   EXPECT_EQ(w_.actions.size(), kNodes - 1);
   for (std::size_t i = 1; i < kNodes; ++i) ended(i, number, 1);
   const auto stops = std::count_if(w_.actions.begin(), w_.actions.end(),
-                                   [](const Action& a) { return std::holds_alternative<StopStep>(a.body); });
+                                   [](const Action& a) { return std::holds_alternative<StopPart>(a.body); });
   EXPECT_LE(stops, 8 * static_cast<std::ptrdiff_t>(kNodes)) << "each node's failure is told to all";
   EXPECT_EQ(step(number).state, StepState::kEnded);
 }
@@ -141,7 +142,7 @@ TEST_F(WideJob, AFailedTaskEndsTheOthersAlsoWhereThatWasNotHeard) {
     holding.steps = {number};
     const auto told = reconcile(w_.state, job.allocation->grants[5].node, std::span(&holding, 1));
     EXPECT_EQ(std::count_if(told.begin(), told.end(),
-                            [](const Action& a) { return std::holds_alternative<StopStep>(a.body); }),
+                            [](const Action& a) { return std::holds_alternative<StopPart>(a.body); }),
               kills ? 1 : 0);
     for (std::size_t i = 1; i < kNodes; ++i) ended(i, number, 1);
   }

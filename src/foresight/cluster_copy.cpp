@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "model/command.h"
+#include "model/job.h"
 #include "views/reasons.h"
 
 namespace lockstep {
@@ -25,15 +27,20 @@ struct Done {
   std::optional<ReportBody> operator()(const StopAttempt&) const { return MemberStopped{}; }
   std::optional<ReportBody> operator()(const SignalAttempt&) const { return std::nullopt; }
   std::optional<ReportBody> operator()(const PauseAttempt& a) const { return MemberPaused{a.paused, a.number}; }
-  std::optional<ReportBody> operator()(const StartStep& a) const { return StepStarted{a.step}; }
-  std::optional<ReportBody> operator()(const StopStep& a) const { return StepEnded{a.step, {}}; }
-  std::optional<ReportBody> operator()(const SignalStepTasks&) const { return std::nullopt; }
-  std::optional<ReportBody> operator()(const StartTask& a) const {
-    return TaskStarted{a.group, a.index, a.incarnation};
+  std::optional<ReportBody> operator()(const StartPart& a) const {
+    if (const auto* step = std::get_if<StepPart>(&a.part))
+      return StepStarted{step->step};
+    const auto* task = std::get_if<TaskPart>(&a.part);
+    return task ? std::optional<ReportBody>(TaskStarted{task->group, task->index, task->incarnation}) : std::nullopt;
   }
-  std::optional<ReportBody> operator()(const StopTask& a) const {
-    return TaskEnded{a.group, a.index, a.incarnation, {0, 15, false}};
+  std::optional<ReportBody> operator()(const StopPart& a) const {
+    if (const auto* step = std::get_if<StepPart>(&a.part))
+      return StepEnded{step->step, {}};
+    const auto* task = std::get_if<TaskPart>(&a.part);
+    return task ? std::optional<ReportBody>(TaskEnded{task->group, task->index, task->incarnation, {0, 15, false}})
+                : std::nullopt;
   }
+  std::optional<ReportBody> operator()(const SignalPart&) const { return std::nullopt; }
 };
 
 // No node of a copy confirms anything, and none is asked.

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "core/testing.h"
 #include "foresight/explain.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "foresight/job_words.h"
 #include "foresight/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

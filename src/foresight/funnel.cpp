@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "core/topology.h"
 #include "foresight/explain.h"
+#include "model/job.h"
 #include "rules/limits.h"
 #include "rules/reservation.h"
 #include "rules/topology.h"

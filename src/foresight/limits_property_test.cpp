@@ -5,6 +5,7 @@
 
 #include "base/rng.h"
 #include "foresight/testing.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

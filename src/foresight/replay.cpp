@@ -6,6 +6,8 @@
 
 #include "base/text.h"
 #include "foresight/whatif.h"
+#include "model/history.h"
+#include "model/spec.h"
 
 namespace lockstep {
 

@@ -8,6 +8,7 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "foresight/reserved.h"
+#include "model/job.h"
 #include "rules/limits.h"
 #include "rules/preempt.h"
 

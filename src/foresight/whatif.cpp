@@ -5,6 +5,8 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "model/weight.h"
 #include "wire/foresight.h"
 

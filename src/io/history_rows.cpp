@@ -6,6 +6,8 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "model/job.h"
+#include "model/spec.h"
 
 namespace lockstep {
 

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "model/history.h"
-#include "model/job.h"
 #include "model/records.h"
 #include "model/tables.h"
 

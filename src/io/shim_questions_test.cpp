@@ -10,6 +10,7 @@
 #include "io/event_loop.h"
 #include "io/shims.h"
 #include "io/temp_dir.h"
+#include "model/work_id.h"
 
 namespace lockstep {
 namespace {
@@ -61,7 +62,7 @@ TEST(ShimQuestions, AStopThatIsSaidAgainAsksNoMore) {
     loop.stop();
   });
   ShimStart start;
-  start.key = {JobId(7), 1, 0, 0, 0, 0};
+  start.key = {JobId(7), 1, StepPart{0}};
   start.launch.ranks = {0};
   start.launch.to_client = false;
   start.launch.process.uid = ::geteuid();

@@ -72,8 +72,8 @@ std::string folder_of(pid_t pid, const std::string& shims) {
   return slash != folder.npos && folder.substr(0, slash) == shims ? folder : std::string();
 }
 
-void add_process(std::map<ShimKey, FoundShim>& found, pid_t pid, const ProcessFacts& facts, const std::string& folder) {
-  const auto key = parse_shim_key(std::string_view(folder).substr(folder.rfind('/') + 1));
+void add_process(std::map<WorkId, FoundShim>& found, pid_t pid, const ProcessFacts& facts, const std::string& folder) {
+  const auto key = parse_work_id(std::string_view(folder).substr(folder.rfind('/') + 1));
   if (!key)
     return;
   const std::string record = format("/proc/{}/fd/{}", pid, kShimRecordFd);
@@ -91,12 +91,12 @@ void add_process(std::map<ShimKey, FoundShim>& found, pid_t pid, const ProcessFa
 }  // namespace
 
 std::vector<FoundShim> find_shims(const std::string& dir) {
-  std::map<ShimKey, FoundShim> found;
+  std::map<WorkId, FoundShim> found;
   char path[PATH_MAX];
   const std::string shims = ::realpath((dir + "/shims").c_str(), path) ? path : dir + "/shims";
   if (DIR* open = ::opendir(shims.c_str())) {
     while (const dirent* entry = ::readdir(open))
-      if (const auto key = parse_shim_key(entry->d_name)) {
+      if (const auto key = parse_work_id(entry->d_name)) {
         FoundShim& shim = found[*key];
         shim.key = *key;
         take_record(

@@ -13,7 +13,7 @@
 namespace lockstep {
 
 struct FoundShim {
-  ShimKey key;
+  WorkId key;
   ShimStart start;        // as far as the record tells: of the script, the environment and the like, only what it needs
   bool known = false;     // there is a record that can be read
   bool launched = false;  // tasks had been started

@@ -87,14 +87,14 @@ void remove_folder(int shims_fd, const std::string& name) {
   ::unlinkat(shims_fd, name.c_str(), AT_REMOVEDIR);
 }
 
-Result<std::vector<ShimKey>> list_folders(int shims_fd) {
+Result<std::vector<WorkId>> list_folders(int shims_fd) {
   const int fd = ::openat(shims_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* dir = fd < 0 ? nullptr : ::fdopendir(fd);
   if (!dir)
     return failed_call("folder of shims");
-  std::vector<ShimKey> found;
+  std::vector<WorkId> found;
   while (const dirent* file = ::readdir(dir))
-    if (const auto key = parse_shim_key(file->d_name))
+    if (const auto key = parse_work_id(file->d_name))
       found.push_back(*key);
   ::closedir(dir);
   std::sort(found.begin(), found.end());
@@ -116,21 +116,21 @@ class RealShims final : public Shims {
 
   void on_event(std::function<void(ShimEvent)> callback) override { tell_ = std::move(callback); }
   void start(const ShimStart& start) override;
-  void signal(const ShimKey& key, std::int32_t signal, Reach reach) override {
+  void signal(const WorkId& key, std::int32_t signal, Reach reach) override {
     command(key, format("{} {}\n", reach == Reach::kFirst ? "signal-first" : "signal", signal));
   }
-  void stop(const ShimKey& key, Duration kill_wait, StopWhy why) override {
+  void stop(const WorkId& key, Duration kill_wait, StopWhy why) override {
     const Duration wait = bounded_kill_wait(kill_wait);
     command(key, format("stop {} {}\n", wait.millis(), static_cast<int>(why)));
     ask_later(key, wait + kStopPatience);
   }
   // A shim of an older version knows the signal and not the rest: it answers nothing.
-  void pause(const ShimKey& key, bool paused, std::uint32_t number) override {
+  void pause(const WorkId& key, bool paused, std::uint32_t number) override {
     command(key, paused ? format("signal {}\npause {}\n", SIGSTOP, number)
                         : format("resume {}\nsignal {}\n", number, SIGCONT));
   }
-  void forget(const ShimKey& key) override;
-  Result<std::vector<ShimKey>> recover() override;
+  void forget(const WorkId& key) override;
+  Result<std::vector<WorkId>> recover() override;
 
  private:
   struct Entry {
@@ -151,24 +151,24 @@ class RealShims final : public Shims {
   };
 
   Result<void> spawn(const ShimStart& start, Entry& entry);
-  void look_at_nursery(const ShimKey& key, bool again);
-  void ask_later(const ShimKey& key, Duration delay);
-  void ask_if_alive(const ShimKey& key);
-  void look_at_asked(const ShimKey& key, bool again);
-  void command(const ShimKey& key, const std::string& line);
+  void look_at_nursery(const WorkId& key, bool again);
+  void ask_later(const WorkId& key, Duration delay);
+  void ask_if_alive(const WorkId& key);
+  void look_at_asked(const WorkId& key, bool again);
+  void command(const WorkId& key, const std::string& line);
   void send(Entry& entry, const std::string& bytes);
-  void watch(const ShimKey& key, Entry& entry);
-  void readable(const ShimKey& key);
-  void line(const ShimKey& key, Entry& entry, const std::string& text);
-  void connection_ended(const ShimKey& key);
-  void look_at(const ShimKey& key);
+  void watch(const WorkId& key, Entry& entry);
+  void readable(const WorkId& key);
+  void line(const WorkId& key, Entry& entry, const std::string& text);
+  void connection_ended(const WorkId& key);
+  void look_at(const WorkId& key);
   std::size_t kill_leftovers(const Entry& entry, const ShimRecords& records);
   bool is_gone(const Entry& entry) const;
   bool others_known(const Entry& entry) const;
-  void dead(const ShimKey& key, Entry& entry, const ShimRecords& records);
-  void end(const ShimKey& key, Entry& entry, std::vector<TaskResult> results);
-  void fail(const ShimKey& key, Entry& entry, std::string why);
-  void remove(const ShimKey& key);
+  void dead(const WorkId& key, Entry& entry, const ShimRecords& records);
+  void end(const WorkId& key, Entry& entry, std::vector<TaskResult> results);
+  void fail(const WorkId& key, Entry& entry, std::string why);
+  void remove(const WorkId& key);
   void reap(pid_t pid);
   void tell(ShimEvent event) {
     if (tell_)
@@ -180,7 +180,7 @@ class RealShims final : public Shims {
   Fd shims_fd_;
   ShimMaker maker_;
   std::function<void(ShimEvent)> tell_;
-  std::map<ShimKey, Entry> shims_;
+  std::map<WorkId, Entry> shims_;
   std::set<pid_t> ending_;    // shims that have closed their connection
   std::set<TimerId> timers_;  // cancelled with us
 };
@@ -200,7 +200,7 @@ void RealShims::start(const ShimStart& start) {
   if (!fresh)
     return;
   Entry& entry = at->second;
-  entry.name = shim_key_text(start.key);
+  entry.name = text_of(start.key);
   if (auto spawned = spawn(start, entry); !spawned.ok()) {
     later({}, [this, key = start.key, why = spawned.error().message] {
       if (const auto it = shims_.find(key); it != shims_.end())
@@ -241,7 +241,7 @@ Result<void> RealShims::spawn(const ShimStart& start, Entry& entry) {
 
 // A nursery that stands still would hold up every launch here. Killed, it lets go of what it was asked for, which then
 // shows as a shim that was killed. Looked at twice, because after a pause of the machine a timer comes before all else.
-void RealShims::look_at_nursery(const ShimKey& key, bool again) {
+void RealShims::look_at_nursery(const WorkId& key, bool again) {
   const auto it = shims_.find(key);
   if (it == shims_.end() || it->second.pid != 0 || it->second.peer != 0 || !it->second.control.valid())
     return;
@@ -258,7 +258,7 @@ void RealShims::look_at_nursery(const ShimKey& key, bool again) {
 
 // A shim that was told to end its tasks has ended them by now, or says that it is alive. One that stands still, because
 // somebody stopped it, would keep its tasks and its job for ever.
-void RealShims::ask_if_alive(const ShimKey& key) {
+void RealShims::ask_if_alive(const WorkId& key) {
   const auto it = shims_.find(key);
   if (it == shims_.end())
     return;
@@ -272,7 +272,7 @@ void RealShims::ask_if_alive(const ShimKey& key) {
 }
 
 // A stop is said again as long as its work lives: it may bring the next question forward, and begins no other.
-void RealShims::ask_later(const ShimKey& key, Duration delay) {
+void RealShims::ask_later(const WorkId& key, Duration delay) {
   const auto it = shims_.find(key);
   if (it == shims_.end() || it->second.told_end)
     return;
@@ -289,7 +289,7 @@ void RealShims::ask_later(const ShimKey& key, Duration delay) {
 }
 
 // Ended, it leaves its tasks to us, as any shim that was killed. Looked at twice, as the nursery is.
-void RealShims::look_at_asked(const ShimKey& key, bool again) {
+void RealShims::look_at_asked(const WorkId& key, bool again) {
   const auto it = shims_.find(key);
   if (it == shims_.end())
     return;
@@ -312,13 +312,13 @@ void RealShims::look_at_asked(const ShimKey& key, bool again) {
   ::kill(pid, SIGKILL);
 }
 
-void RealShims::watch(const ShimKey& key, Entry& entry) {
+void RealShims::watch(const WorkId& key, Entry& entry) {
   loop_.watch(entry.control.get(), [this, key] { readable(key); });
   if (!entry.waiting.empty())
     send(entry, std::exchange(entry.waiting, {}));
 }
 
-void RealShims::command(const ShimKey& key, const std::string& line) {
+void RealShims::command(const WorkId& key, const std::string& line) {
   const auto it = shims_.find(key);
   if (it == shims_.end() || it->second.told_end)
     return;
@@ -334,7 +334,7 @@ void RealShims::send(Entry& entry, const std::string& bytes) {
     return;
 }
 
-void RealShims::readable(const ShimKey& key) {
+void RealShims::readable(const WorkId& key) {
   const auto it = shims_.find(key);
   if (it == shims_.end())
     return;
@@ -358,7 +358,7 @@ void RealShims::readable(const ShimKey& key) {
     entry->second.unread = bytes.substr(from);
 }
 
-void RealShims::line(const ShimKey& key, Entry& entry, const std::string& text) {
+void RealShims::line(const WorkId& key, Entry& entry, const std::string& text) {
   if (text.starts_with(kNurseryPid) && entry.pid == 0 && entry.peer == 0) {
     entry.pid = static_cast<pid_t>(parse_uint(std::string_view(text).substr(kNurseryPid.size())).value_or(0));
   } else if (text.starts_with("at ")) {
@@ -381,17 +381,17 @@ void RealShims::line(const ShimKey& key, Entry& entry, const std::string& text) 
   }
 }
 
-void RealShims::end(const ShimKey& key, Entry& entry, std::vector<TaskResult> results) {
+void RealShims::end(const WorkId& key, Entry& entry, std::vector<TaskResult> results) {
   if (!std::exchange(entry.told_end, true))
     tell({ShimEvent::What::kEnded, key, {}, std::move(results), 0, entry.at});
 }
 
-void RealShims::fail(const ShimKey& key, Entry& entry, std::string why) {
+void RealShims::fail(const WorkId& key, Entry& entry, std::string why) {
   if (!std::exchange(entry.told_end, true))
     tell({ShimEvent::What::kFailed, key, std::move(why), {}});
 }
 
-void RealShims::connection_ended(const ShimKey& key) {
+void RealShims::connection_ended(const WorkId& key) {
   Entry& entry = shims_.at(key);
   loop_.unwatch(entry.control.get());
   entry.control.reset();
@@ -409,7 +409,7 @@ void RealShims::connection_ended(const ShimKey& key) {
 }
 
 // A shim we are not connected to: alive, ended or killed? The lock on its record tells.
-void RealShims::look_at(const ShimKey& key) {
+void RealShims::look_at(const WorkId& key) {
   const auto it = shims_.find(key);
   if (it == shims_.end() || it->second.control.valid() || it->second.told_end)
     return;
@@ -461,7 +461,7 @@ bool RealShims::others_known(const Entry& entry) const {
   });
 }
 
-void RealShims::dead(const ShimKey& key, Entry& entry, const ShimRecords& records) {
+void RealShims::dead(const WorkId& key, Entry& entry, const ShimRecords& records) {
   entry.at = Instant{records.results ? records.ended_us : 0};
   if (records.results)
     return end(key, entry, *records.results);
@@ -481,7 +481,7 @@ void RealShims::dead(const ShimKey& key, Entry& entry, const ShimRecords& record
   end(key, entry, std::move(results));
 }
 
-void RealShims::forget(const ShimKey& key) {
+void RealShims::forget(const WorkId& key) {
   const auto it = shims_.find(key);
   if (it == shims_.end())
     return;
@@ -491,7 +491,7 @@ void RealShims::forget(const ShimKey& key) {
   send(it->second, "forget\n");
 }
 
-void RealShims::remove(const ShimKey& key) {
+void RealShims::remove(const WorkId& key) {
   const auto it = shims_.find(key);
   const std::string name = it->second.name;
   shims_.erase(it);
@@ -506,11 +506,11 @@ void RealShims::reap(pid_t pid) {
     ending_.erase(pid);
 }
 
-Result<std::vector<ShimKey>> RealShims::recover() {
-  std::vector<ShimKey> found = TRY(list_folders(shims_fd_.get()));
-  std::erase_if(found, [this](const ShimKey& key) { return shims_.contains(key); });
-  for (const ShimKey& key : found) {
-    shims_[key].name = shim_key_text(key);
+Result<std::vector<WorkId>> RealShims::recover() {
+  std::vector<WorkId> found = TRY(list_folders(shims_fd_.get()));
+  std::erase_if(found, [this](const WorkId& key) { return shims_.contains(key); });
+  for (const WorkId& key : found) {
+    shims_[key].name = text_of(key);
     later({}, [this, key] { look_at(key); });
   }
   return found;
@@ -550,19 +550,19 @@ bool has_shims(const std::string& dir) {
   return found.ok() && !found->empty();
 }
 
-Result<int> connect_to_shim(const std::string& dir, const ShimKey& key) {
+Result<int> connect_to_shim(const std::string& dir, const WorkId& key) {
   const Fd shims_fd = TRY(open_shims_folder(dir));
-  Fd fd = TRY(connect_in(shims_fd.get(), shim_key_text(key)));
+  Fd fd = TRY(connect_in(shims_fd.get(), text_of(key)));
   return fd.release();
 }
 
-bool shim_folder_exists(const std::string& dir, const ShimKey& key) {
-  return ::access(format("{}/shims/{}", dir, shim_key_text(key)).c_str(), F_OK) == 0;
+bool shim_folder_exists(const std::string& dir, const WorkId& key) {
+  return ::access(format("{}/shims/{}", dir, text_of(key)).c_str(), F_OK) == 0;
 }
 
 Result<void> remove_shims_of_older_boots(const std::string& dir) {
   const Fd shims_fd = TRY(open_shims_folder(dir));
-  for (const ShimKey& key : TRY(list_folders(shims_fd.get()))) remove_folder(shims_fd.get(), shim_key_text(key));
+  for (const WorkId& key : TRY(list_folders(shims_fd.get()))) remove_folder(shims_fd.get(), text_of(key));
   ::unlink(format("{}/{}", dir, kLeaseFile).c_str());
   return {};
 }

@@ -20,8 +20,8 @@ bool has_shims(const std::string& dir);
 
 // A connection to a live shim for step I/O frames; non-blocking descriptor, owned by the caller. kNotFound when it is
 // gone.
-Result<int> connect_to_shim(const std::string& dir, const ShimKey& key);
-bool shim_folder_exists(const std::string& dir, const ShimKey& key);  // it was started and is not forgotten
+Result<int> connect_to_shim(const std::string& dir, const WorkId& key);
+bool shim_folder_exists(const std::string& dir, const WorkId& key);  // it was started and is not forgotten
 
 // After a reboot nothing of what the folders tell of can be alive. The lease goes with them.
 Result<void> remove_shims_of_older_boots(const std::string& dir);

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "io/event_loop.h"
 #include "io/shim_search.h"
+#include "model/work_id.h"
 #include "shim/nursery.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
@@ -114,7 +115,7 @@ class ShimsTest : public testing::Test {
 
   ShimStart step(std::vector<std::string> argv, StepNo number = 0) {
     ShimStart start;
-    start.key = {JobId(7), 1, number, 0, 0, 0};
+    start.key = {JobId(7), 1, StepPart{number}};
     start.launch.ranks = {0};
     start.launch.to_client = false;
     start.launch.process.uid = ::geteuid();
@@ -127,12 +128,12 @@ class ShimsTest : public testing::Test {
   }
   ShimStart script(std::string text) {
     ShimStart start = step({"one", "two words"});
-    start.key.step = kBatchStep;
+    start.key.part = ScriptPart{};
     start.script = std::move(text);
     return start;
   }
   std::string output() { return contents(dir_ + "/out"); }
-  bool folder_there(const ShimKey& key) { return ::access((dir_ + "/shims/" + shim_key_text(key)).c_str(), F_OK) == 0; }
+  bool folder_there(const WorkId& key) { return ::access((dir_ + "/shims/" + text_of(key)).c_str(), F_OK) == 0; }
 
   std::string dir_;
   std::unique_ptr<EventLoop> loop_;
@@ -144,7 +145,7 @@ class ShimsTest : public testing::Test {
 // A blocking client of a shim's step I/O.
 class Client {
  public:
-  Client(const std::string& dir, const ShimKey& key, const std::string& have = "{}") {
+  Client(const std::string& dir, const WorkId& key, const std::string& have = "{}") {
     auto fd = connect_to_shim(dir, key);
     EXPECT_TRUE(fd.ok()) << fd.error().message;
     fd_ = *fd;
@@ -298,7 +299,7 @@ TEST_F(ShimsTest, StopIsTermThenKill) {
   shims_->start(step({"sh", "-c", "trap 'echo term' TERM; echo ready; while :; do sleep 0.05; done"}));
   await(ShimEvent::What::kStarted);
   while (output().empty()) ::usleep(1000);
-  shims_->stop({JobId(7), 1, 0, 0, 0, 0}, millis(200));
+  shims_->stop({JobId(7), 1, StepPart{0}}, millis(200));
   EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGKILL);
   EXPECT_NE(output().find("term"), std::string::npos);
 }
@@ -309,7 +310,7 @@ TEST_F(ShimsTest, ASignalForTheFirstProcessReachesNoOther) {
                       "trap 'echo outer' USR1; echo up; wait; touch go; wait"}));
   while (output().empty()) ::usleep(1000);
   await(ShimEvent::What::kStarted);
-  shims_->signal({JobId(7), 1, 0, 0, 0, 0}, SIGUSR1, Shims::Reach::kFirst);
+  shims_->signal({JobId(7), 1, StepPart{0}}, SIGUSR1, Shims::Reach::kFirst);
   EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 0);
   EXPECT_EQ(output(), "up\nouter\n");
 }
@@ -386,7 +387,7 @@ TEST_F(ShimsTest, SignalReachesEveryProcess) {
                       "'wait; exit 3' USR1; wait; wait"}));
   while (output().empty()) ::usleep(1000);
   await(ShimEvent::What::kStarted);
-  shims_->signal({JobId(7), 1, 0, 0, 0, 0}, SIGUSR1);
+  shims_->signal({JobId(7), 1, StepPart{0}}, SIGUSR1);
   EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 3);
   EXPECT_NE(output().find("deep"), std::string::npos);
 }
@@ -396,7 +397,7 @@ TEST_F(ShimsTest, PauseIsToldWhenNothingCanRun) {
   shims_->start(step({"sh", "-c", "setsid sh -c 'while :; do (echo x) ; done' & wait"}));
   while (output().empty()) ::usleep(1000);
   await(ShimEvent::What::kStarted);
-  const ShimKey key{JobId(7), 1, 0, 0, 0, 0};
+  const WorkId key{JobId(7), 1, StepPart{0}};
   shims_->pause(key, true, 3);
   EXPECT_EQ(await(ShimEvent::What::kPaused).number, 3u);
   const std::size_t there = output().size();
@@ -807,7 +808,7 @@ TEST_F(ShimsTest, AMonthOfKillWaitIsNotObeyed) {
   shims_->start(step({"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"}));
   await(ShimEvent::What::kStarted);
   while (output().empty()) ::usleep(1000);
-  const ShimKey key{JobId(7), 1, 0, 0, 0, 0};
+  const WorkId key{JobId(7), 1, StepPart{0}};
   EXPECT_LE(bounded_kill_wait(millis(30 * 86'400'000ll)), hours(1));
   shims_->stop(key, seconds(30 * 86'400));  // was not understood at all: it ignored TERM and every later limit
   shims_->stop(key, millis(50));            // an impatient administrator's
@@ -868,7 +869,7 @@ TEST_F(ShimsTest, AKilledShimLeavesNobody) {
       const std::string words = read_proc_text(format("/proc/{}/cmdline", pid));
       ASSERT_EQ(words.find(name), std::string::npos) << "round " << round << ", parent " << facts.parent;
     }
-    for (int i = 0; i < kAtOnce; ++i) shims_->forget({JobId(7), 1, try_number(round, i), 0, 0, 0});
+    for (int i = 0; i < kAtOnce; ++i) shims_->forget({JobId(7), 1, StepPart{try_number(round, i)}});
   }
 }
 
@@ -967,7 +968,7 @@ TEST_F(ShimsTest, AShimWithoutItsFolderIsFoundAndEnded) {
   while (output().empty()) ::usleep(1000);
   const pid_t inner = ::atoi(output().c_str());
   restart_agent();
-  const std::string folder = dir_ + "/shims/" + shim_key_text(start.key);
+  const std::string folder = dir_ + "/shims/" + text_of(start.key);
   for (const char* file : {"/record", "/io.sock", "/slurm_script"}) ::unlink((folder + file).c_str());
   ASSERT_EQ(::rmdir(folder.c_str()), 0);
   const auto found = find_shims(dir_);
@@ -991,7 +992,7 @@ TEST_F(ShimsTest, WhatAKilledShimWithoutItsFolderLeftIsEnded) {
   const auto before = find_shims(dir_);
   ASSERT_EQ(before.size(), 1u);
   shims_.reset();  // the agent is gone
-  const std::string folder = dir_ + "/shims/" + shim_key_text(start.key);
+  const std::string folder = dir_ + "/shims/" + text_of(start.key);
   for (const char* file : {"/record", "/io.sock", "/slurm_script"}) ::unlink((folder + file).c_str());
   ASSERT_EQ(::rmdir(folder.c_str()), 0);
   ::kill(before[0].live, SIGKILL);

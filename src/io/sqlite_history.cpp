@@ -8,6 +8,7 @@
 #include "io/history_rows.h"
 #include "io/older_log_rows.h"
 #include "io/sqlite.h"
+#include "model/job.h"
 
 namespace lockstep {
 

@@ -4,12 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <tuple>
 #include <variant>
 #include <vector>
 
 #include "base/time.h"
-#include "model/ids.h"
+#include "model/work_id.h"
 
 namespace lockstep {
 
@@ -19,36 +18,26 @@ struct StopAttempt {
 };  // TERM, after kill_wait KILL, then report MemberStopped
 struct SignalAttempt {
   std::int32_t signal = 0;
-  bool steps = true;
-  bool script = false;
+  SignalReach reach = SignalReach::kSteps;
 };
 struct PauseAttempt {  // all its processes there stop where they are, or go on; reports MemberPaused
   bool paused = true;
   std::uint32_t number = 0;  // Job::pauses
 };
-struct StartStep {
-  StepNo step = 0;
+struct StartPart {  // a step or a task; the script starts with the attempt
+  WorkPart part;
 };
-struct StopStep {
-  StepNo step = 0;
+struct StopPart {
+  WorkPart part;
   Duration kill_wait;
 };
-struct SignalStepTasks {
-  StepNo step = 0;
+struct SignalPart {
+  WorkPart part;
   std::int32_t signal = 0;
 };
-struct StartTask {
-  std::uint16_t group = 0;
-  std::uint32_t index = 0, incarnation = 0;
-};
-struct StopTask {
-  std::uint16_t group = 0;
-  std::uint32_t index = 0, incarnation = 0;
-  Duration kill_wait;
-};
 
-using ActionBody = std::variant<StartAttempt, StopAttempt, SignalAttempt, StartStep, StopStep, SignalStepTasks,
-                                StartTask, StopTask, PauseAttempt>;
+using ActionBody =
+    std::variant<StartAttempt, StopAttempt, SignalAttempt, PauseAttempt, StartPart, StopPart, SignalPart>;
 
 struct Action {
   NodeId node;
@@ -63,7 +52,7 @@ struct Holding {
   AttemptNo attempt = 0;
   bool stopping = false;
   std::vector<StepNo> steps;  // launched here and not yet acknowledged as ended
-  std::vector<std::tuple<std::uint16_t, std::uint32_t, std::uint32_t>> tasks;  // group, index, incarnation
+  std::vector<TaskPart> tasks;
   bool paused = false;   // told to pause, not to go on: starts nothing
   StepNo next_step = 0;  // no step here has had this number or a higher one
 };

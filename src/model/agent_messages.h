@@ -2,7 +2,9 @@
 // are harmless. Reports are numbered by the agent and repeated until acknowledged.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -45,10 +47,8 @@ struct LaunchAttempt {  // StartAttempt with its details
   ProcessSpec process;  // of the script; uid, gid, groups of everything on this node
 };
 
-struct LaunchStep {
-  JobId job;
-  AttemptNo attempt = 0;
-  StepNo step = 0;
+// Processes of one part of a job on one node, which start and end together.
+struct TaskProcesses {
   std::uint32_t node_index = 0;      // of this node in the step
   std::vector<std::uint32_t> ranks;  // global ranks on this node; local rank = position
   ProcessSpec process;
@@ -63,11 +63,17 @@ struct LaunchStep {
   Duration kill_wait = seconds(30);
 };
 
+struct LaunchStep : TaskProcesses {
+  using Bases = std::tuple<TaskProcesses>;  // for the list of fields
+  JobId job;
+  AttemptNo attempt = 0;
+  StepNo step = 0;
+};
+
 struct LaunchTask {
   JobId job;
   AttemptNo attempt = 0;
-  std::uint16_t group = 0;
-  std::uint32_t index = 0, incarnation = 0;
+  TaskPart task;
   ProcessSpec process;
   CoreSet cores;
   DeviceSet devices;
@@ -76,23 +82,19 @@ struct LaunchTask {
 // What is told in the output of what is stopped, as far as it is worth telling. Shims are told the number: it stays.
 enum class StopWhy : unsigned char { kNothing, kCancelled, kTimeLimit, kPreempted, kNodeFail, kRequeued, kFailed };
 
-struct StopWork {  // an attempt (step and task unset), a step, or a task
+struct StopWork {
   JobId job;
   AttemptNo attempt = 0;
-  bool whole_attempt = true;
-  StepNo step = -100;  // -100 = not a step
-  std::uint16_t group = 0;
-  std::uint32_t index = 0, incarnation = 0;  // incarnation 0 = not a task
+  std::optional<WorkPart> part;  // a step or a task; nothing: the whole attempt
   Duration kill_wait;
   StopWhy why = StopWhy::kNothing;
 };
 
-// Of a script alone (script without steps) the shell is meant, not what it has started.
 struct SignalWork {
   JobId job;
   AttemptNo attempt = 0;
-  StepNo step = -100;  // -100 = by the two flags
-  bool steps = false, script = false;
+  std::optional<WorkPart> part;             // every process of it; nothing: what `reach` says
+  SignalReach reach = SignalReach::kSteps;  // kScript: the shell is meant, not what it has started
   std::int32_t signal = 0;
 };
 

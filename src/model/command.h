@@ -11,6 +11,7 @@
 #include "model/dependency.h"
 #include "model/plan.h"
 #include "model/records.h"
+#include "model/work_id.h"
 
 namespace lockstep {
 
@@ -44,8 +45,8 @@ struct JobTarget {  // what users name: "12", "12_3", "12_[3-9]"
 
 struct CancelJob {
   JobTarget target;
-  std::int32_t signal = 0;  // 0 = end the job; else only send this signal
-  enum class Reach : unsigned char { kSteps, kScript, kEverything } reach = Reach::kSteps;  // of a signal
+  std::int32_t signal = 0;                  // 0 = end the job; else only send this signal
+  SignalReach reach = SignalReach::kSteps;  // of a signal
 };
 struct HoldJob {
   JobTarget target;

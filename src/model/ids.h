@@ -19,7 +19,6 @@ using Seq = std::uint64_t;
 
 using AttemptNo = std::uint32_t;          // 1, 2, … within a job; 0 = never ran
 using StepNo = std::int32_t;              // 0, 1, 2 … for launches inside an allocation
-inline constexpr StepNo kBatchStep = -1;  // the batch script itself
-inline constexpr StepNo kTasksStep = -2;  // tasks started by the cluster itself (pods, replicas)
+inline constexpr StepNo kBatchStep = -1;  // in accounting: the batch script itself
 
 }  // namespace lockstep

@@ -12,19 +12,9 @@
 
 namespace lockstep {
 
-// What runs in a shim: the batch script (step kBatchStep), a step's tasks on this node, or one cluster task.
-struct ShimKey {
-  JobId job;
-  AttemptNo attempt = 0;
-  StepNo step = 0;  // kBatchStep, >= 0, or kTasksStep with the three below
-  std::uint16_t group = 0;
-  std::uint32_t index = 0, incarnation = 0;
-  friend auto operator<=>(const ShimKey&, const ShimKey&) = default;
-};
-
 struct ShimStart {
-  ShimKey key;
-  LaunchStep launch;                // a script or a task is a step with one rank; its script text beside it
+  WorkId key;
+  TaskProcesses launch;             // a script or a task is one rank
   std::string script;               // its process.argv are the script's arguments only
   Duration fence_after = kForever;  // the shim ends by itself when no agent renewed for this long
   bool no_new_privs = false;        // setuid programs give the tasks nothing
@@ -32,7 +22,7 @@ struct ShimStart {
 
 struct ShimEvent {
   enum class What : unsigned char { kStarted, kFailed, kEnded, kPaused, kResumed } what = What::kStarted;
-  ShimKey key;
+  WorkId key;
   std::string why;                  // kFailed
   std::vector<TaskResult> results;  // kEnded, by rank
   std::uint32_t number = 0;         // kPaused, kResumed: of the order that this answers
@@ -46,15 +36,15 @@ class Shims {
   virtual void start(const ShimStart& start) = 0;  // answers by event; a second start of a key is ignored
   // To every process of every task, or to the first process of each alone.
   enum class Reach : unsigned char { kAll, kFirst };
-  virtual void signal(const ShimKey& key, std::int32_t signal, Reach reach = Reach::kAll) = 0;
+  virtual void signal(const WorkId& key, std::int32_t signal, Reach reach = Reach::kAll) = 0;
   // Every process stops where it is (kPaused follows when none can run any more), or goes on (kResumed).
-  virtual void pause(const ShimKey& key, bool paused, std::uint32_t number) = 0;
+  virtual void pause(const WorkId& key, bool paused, std::uint32_t number) = 0;
   // CONT+TERM, then KILL; without a wait only that, so that nothing paused goes on. Ends in kEnded. `why` is told in
   // the output.
-  virtual void stop(const ShimKey& key, Duration kill_wait, StopWhy why = StopWhy::kNothing) = 0;
-  virtual void forget(const ShimKey& key) = 0;  // the result is acknowledged: remove its directory
+  virtual void stop(const WorkId& key, Duration kill_wait, StopWhy why = StopWhy::kNothing) = 0;
+  virtual void forget(const WorkId& key) = 0;  // the result is acknowledged: remove its directory
   // What survived the agent: live and ended shims whose result was not forgotten. Their events follow again.
-  virtual Result<std::vector<ShimKey>> recover() = 0;
+  virtual Result<std::vector<WorkId>> recover() = 0;
 };
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "model/bounds.h"
+#include "model/spec.h"
 #include "model/tables.h"
 #include "rules/need.h"
 

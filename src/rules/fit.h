@@ -9,11 +9,15 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/job.h"
+#include "model/allocation.h"
 #include "model/records.h"
+#include "model/resources.h"
 #include "rules/name_set.h"
 
 namespace lockstep {
+
+struct JobSpec;
+struct GroupSpec;
 
 // What is taken on one node: the sum of its grants.
 struct NodeLoad {

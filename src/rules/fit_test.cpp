@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "model/bounds.h"
+#include "model/spec.h"
 
 namespace lockstep {
 namespace {

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "model/job.h"
+#include "model/resources.h"
+#include "model/service.h"
+#include "model/spec.h"
 #include "rules/fit.h"
 
 namespace lockstep {

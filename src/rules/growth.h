@@ -7,9 +7,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/job.h"
+#include "model/ids.h"
+#include "model/resources.h"
 
 namespace lockstep {
+
+struct Job;
+struct GroupSpec;
 
 // Tasks of the group may come while it runs.
 bool is_elastic(const GroupSpec& group);

@@ -5,6 +5,8 @@
 
 #include <deque>
 
+#include "model/job.h"
+
 namespace lockstep {
 namespace {
 

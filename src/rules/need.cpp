@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "model/spec.h"
 #include "rules/mig.h"
 
 namespace lockstep {

@@ -3,11 +3,12 @@
 
 #include <string_view>
 
-#include "model/job.h"
 #include "model/records.h"
 #include "rules/fit.h"
 
 namespace lockstep {
+
+struct GroupSpec;
 
 struct NodeNeed {
   std::uint32_t cores = 0;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "model/spec.h"
 #include "rules/fit.h"
 #include "rules/mig.h"
 #include "rules/need.h"

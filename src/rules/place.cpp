@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/spec.h"
 #include "rules/fit.h"
 #include "rules/need.h"
 #include "rules/topology.h"

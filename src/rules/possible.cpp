@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "model/bounds.h"
+#include "model/spec.h"
 #include "rules/fit.h"
 #include "rules/growth.h"
 #include "rules/need.h"

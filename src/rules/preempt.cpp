@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "rules/growth.h"
 #include "rules/tres.h"
 

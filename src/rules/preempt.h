@@ -13,10 +13,12 @@
 #include <string>
 
 #include "model/directory.h"
-#include "model/job.h"
 #include "rules/quota.h"
 
 namespace lockstep {
+
+struct Job;
+struct JobSpec;
 
 // How a victim goes.
 struct PreemptTerms {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "model/job.h"
+#include "model/spec.h"
+
 namespace lockstep {
 namespace {
 

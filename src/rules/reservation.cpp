@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/reservation.h"
+#include "model/spec.h"
 
 namespace lockstep {
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "model/spec.h"
+
 namespace lockstep {
 namespace {
 

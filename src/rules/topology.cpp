@@ -7,6 +7,7 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "model/spec.h"
 #include "rules/fit.h"
 
 namespace lockstep {

@@ -10,10 +10,12 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "model/job.h"
 #include "model/records.h"
 
 namespace lockstep {
+
+struct GroupSpec;
+struct JobSpec;
 
 // What a group asks of the tree, in depths instead of names.
 struct DomainAsk {

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "base/text.h"
+#include "model/spec.h"
 #include "rules/fit.h"
 
 namespace lockstep {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "model/spec.h"
 #include "rules/need.h"
 
 namespace lockstep {

@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/job.h"
+#include "model/allocation.h"
 #include "model/records.h"
 #include "model/tres_names.h"
 
 namespace lockstep {
+
+struct JobSpec;
+struct GroupSpec;
 
 void add(Tres& to, const Tres& amount);
 void subtract(Tres& from, const Tres& amount);  // amounts may become negative: that is the caller's business

@@ -2,6 +2,7 @@
 // their place in the calendar, and never make a job head.
 #include <gtest/gtest.h>
 
+#include "model/job.h"
 #include "sched/testing.h"
 
 namespace lockstep {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "model/job.h"
 #include "rules/fit.h"
 #include "sched/place.h"
 

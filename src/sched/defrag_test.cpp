@@ -1,6 +1,8 @@
 // Which jobs move: against every single move, on random small clusters; several at once; nobody where it does not pay.
 #include "sched/defrag.h"
 
+#include "model/job.h"
+#include "model/plan.h"
 #include "sched/testing.h"
 
 namespace lockstep {

@@ -2,6 +2,7 @@
 // planner that lived through all of it equals one that did not.
 #include "sched/domains.h"
 
+#include "model/job.h"
 #include "sched/testing.h"
 
 namespace lockstep {

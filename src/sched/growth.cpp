@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/job.h"
 #include "rules/fit.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"

@@ -1,3 +1,4 @@
+#include "model/job.h"
 #include "sched/testing.h"
 
 namespace lockstep {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "model/job.h"
 #include "rules/packing.h"
 #include "sched/view.h"
 

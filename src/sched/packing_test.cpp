@@ -1,6 +1,7 @@
 // What packing learns, the law that only the record counts, and where requests go by price.
 #include "sched/packing.h"
 
+#include "model/job.h"
 #include "rules/packing.h"
 #include "sched/testing.h"
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "model/job.h"
 #include "rules/job_size.h"
 #include "rules/order.h"
 #include "sched/forecast.h"

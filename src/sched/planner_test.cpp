@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "model/job.h"
 #include "sched/testing.h"
 
 namespace lockstep {

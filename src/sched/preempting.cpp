@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "model/job.h"
+#include "model/plan.h"
 #include "rules/growth.h"
 #include "rules/tres.h"
 #include "sched/defrag.h"

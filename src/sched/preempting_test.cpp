@@ -1,3 +1,4 @@
+#include "model/job.h"
 #include "rules/awaited.h"
 #include "sched/testing.h"
 

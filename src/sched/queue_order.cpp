@@ -1,5 +1,6 @@
 #include "sched/queue_order.h"
 
+#include "model/job.h"
 #include "sched/view.h"
 
 namespace lockstep {

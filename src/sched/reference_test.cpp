@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "model/job.h"
 #include "rules/job_size.h"
 #include "rules/order.h"
 #include "rules/priorities.h"

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "model/spec.h"
 #include "rules/fit.h"
 #include "rules/need.h"
 

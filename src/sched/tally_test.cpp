@@ -1,5 +1,6 @@
 // What is remembered of limits says what asking anew says; and amounts shared over time, by block, are what they are
 // one column at a time.
+#include "model/job.h"
 #include "sched/scalars.h"
 #include "sched/testing.h"
 

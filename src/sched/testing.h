@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "base/text.h"
+#include "model/job.h"
 #include "model/tables.h"
 #include "rules/admission.h"
 #include "rules/fit.h"

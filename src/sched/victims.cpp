@@ -5,6 +5,8 @@
 #include <queue>
 
 #include "base/check.h"
+#include "model/job.h"
+#include "model/plan.h"
 #include "sched/place.h"
 
 namespace lockstep {

@@ -1,5 +1,6 @@
 #include "sched/victims.h"
 
+#include "model/job.h"
 #include "sched/testing.h"
 
 namespace lockstep {

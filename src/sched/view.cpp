@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "model/job.h"
 #include "rules/growth.h"
 #include "rules/need.h"
 #include "rules/preempt.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/change.h"
+#include "model/job.h"
 #include "model/plan.h"
 #include "rules/fit.h"
 #include "sched/admission.h"

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "model/job.h"
 #include "rules/preempt.h"
 #include "rules/tres.h"
 #include "sched/view.h"

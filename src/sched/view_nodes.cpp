@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "model/job.h"
 #include "rules/awaited.h"
 #include "rules/need.h"
 #include "rules/preempt.h"

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kOfTheShim = 64;  // its own: sockets, clients, records
 
 // Both ends of a pipe for each stream that goes to the client: they are made before the first task is.
-std::size_t pipe_ends_of_a_task(const LaunchStep& step) {
+std::size_t pipe_ends_of_a_task(const TaskProcesses& step) {
   if (!step.to_client || step.pty)
     return 0;
   const bool reads = step.process.std_in.empty(), writes = step.process.std_out.empty();
@@ -21,7 +21,7 @@ std::size_t pipe_ends_of_a_task(const LaunchStep& step) {
 
 }  // namespace
 
-Result<void> check_descriptor_room(const LaunchStep& step, const std::string& host, std::size_t limit) {
+Result<void> check_descriptor_room(const TaskProcesses& step, const std::string& host, std::size_t limit) {
   const std::size_t each = pipe_ends_of_a_task(step), tasks = step.ranks.size();
   const std::size_t room = limit > kOfTheShim ? limit - kOfTheShim : 0;
   if (each * tasks <= room)

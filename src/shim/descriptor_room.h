@@ -11,6 +11,6 @@
 namespace lockstep {
 
 // `limit`: descriptors that the process may have (RLIMIT_NOFILE).
-Result<void> check_descriptor_room(const LaunchStep& step, const std::string& host, std::size_t limit);
+Result<void> check_descriptor_room(const TaskProcesses& step, const std::string& host, std::size_t limit);
 
 }  // namespace lockstep

@@ -5,8 +5,8 @@
 namespace lockstep {
 namespace {
 
-LaunchStep step_of(std::size_t tasks) {
-  LaunchStep step;
+TaskProcesses step_of(std::size_t tasks) {
+  TaskProcesses step;
   step.ranks.resize(tasks);
   return step;
 }
@@ -25,7 +25,7 @@ TEST(DescriptorRoom, TooManyTasksAreRefusedWithTheNodeAndTheBound) {
 }
 
 TEST(DescriptorRoom, WhatHasFilesTakesNone) {
-  LaunchStep step = step_of(4000);
+  TaskProcesses step = step_of(4000);
   step.process.std_in = "/dev/null";
   EXPECT_TRUE(check_descriptor_room(step, "n1", 20'000).ok());
   step.process.std_out = "out-%t";

@@ -39,11 +39,11 @@ std::string local_time(std::int64_t at_s) {
 
 }  // namespace
 
-std::string last_words(StopWhy why, const ShimKey& key, const std::string& host, std::int64_t at_s) {
-  if (key.step != kBatchStep && key.step < 0)
+std::string last_words(StopWhy why, const WorkId& key, const std::string& host, std::int64_t at_s) {
+  if (task_of(key))
     return {};
-  const std::string what =
-      key.step == kBatchStep ? format("JOB {}", key.job.value) : format("STEP {}.{}", key.job.value, key.step);
+  const StepPart* step = step_of(key);
+  const std::string what = step ? format("STEP {}.{}", key.job.value, step->step) : format("JOB {}", key.job.value);
   const auto cancelled = [&](const char* due) {
     return format("slurmstepd: error: *** {} ON {} CANCELLED AT {}{} ***\n", what, host, local_time(at_s), due);
   };

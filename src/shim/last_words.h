@@ -11,7 +11,7 @@
 namespace lockstep {
 
 // With its line end; "" when there is nothing to tell. at_s: seconds since the epoch, told as local time.
-std::string last_words(StopWhy why, const ShimKey& key, const std::string& host, std::int64_t at_s);
+std::string last_words(StopWhy why, const WorkId& key, const std::string& host, std::int64_t at_s);
 
 // Appends it to a file that the user named. The file is opened by a process of its own, as that user, so that a file
 // that does not open holds up neither us nor, as it has none of our descriptors and ends with us, who waits for our

@@ -84,7 +84,7 @@ std::vector<std::string> unjoined(std::string_view text) {
 }
 
 void apply_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
-  LaunchStep& step = start.launch;
+  TaskProcesses& step = start.launch;
   ProcessSpec& process = step.process;
   const std::uint64_t number = text.size() == 8 ? get(text) : 0;
   switch (static_cast<Tag>(tag)) {
@@ -129,7 +129,7 @@ Result<ShimStart> decode_launch(std::string_view body) {
     apply_field(start, tag, body.substr(0, size));
     body.remove_prefix(size);
   }
-  const LaunchStep& step = start.launch;
+  const TaskProcesses& step = start.launch;
   if (step.ranks.empty())
     return Error{Errc::kCorrupt, "launch record: no task", {}};
   if (!step.argv_by_rank.empty() && step.argv_by_rank.size() != step.ranks.size())
@@ -141,50 +141,8 @@ Result<ShimStart> decode_launch(std::string_view body) {
 
 }  // namespace
 
-std::string shim_key_text(const ShimKey& key) {
-  std::string text = std::to_string(key.job.value) + "-" + std::to_string(key.attempt) + "-";
-  if (key.step == kBatchStep)
-    return text + "batch";
-  if (key.step != kTasksStep)
-    return text + std::to_string(key.step);
-  return text + "task-" + std::to_string(key.group) + "." + std::to_string(key.index) + "." +
-         std::to_string(key.incarnation);
-}
-
-std::optional<ShimKey> parse_shim_key(std::string_view text) {
-  ShimKey key;
-  const auto parts = split(text, '-');
-  if (parts.size() < 3 || parts.size() > 4)
-    return std::nullopt;
-  const auto job = parse_uint(parts[0]), attempt = parse_uint(parts[1]);
-  if (!job || !attempt || *attempt > UINT32_MAX)
-    return std::nullopt;
-  key.job = JobId(*job);
-  key.attempt = static_cast<AttemptNo>(*attempt);
-  if (parts.size() == 4) {
-    const auto numbers = split(parts[3], '.');
-    if (parts[2] != "task" || numbers.size() != 3)
-      return std::nullopt;
-    const auto group = parse_uint(numbers[0]), index = parse_uint(numbers[1]), incarnation = parse_uint(numbers[2]);
-    if (!group || !index || !incarnation || *group > UINT16_MAX || *index > UINT32_MAX || *incarnation > UINT32_MAX)
-      return std::nullopt;
-    key.step = kTasksStep;
-    key.group = static_cast<std::uint16_t>(*group);
-    key.index = static_cast<std::uint32_t>(*index);
-    key.incarnation = static_cast<std::uint32_t>(*incarnation);
-  } else if (parts[2] == "batch") {
-    key.step = kBatchStep;
-  } else {
-    const auto step = parse_uint(parts[2]);
-    if (!step || *step > INT32_MAX)
-      return std::nullopt;
-    key.step = static_cast<StepNo>(*step);
-  }
-  return shim_key_text(key) == text ? std::optional(key) : std::nullopt;
-}
-
 std::string encode_launch_record(const ShimStart& start) {
-  const LaunchStep& step = start.launch;
+  const TaskProcesses& step = start.launch;
   const ProcessSpec& process = step.process;
   std::string out;
   std::size_t bytes = start.script.size() + 1024;

@@ -2,10 +2,10 @@
 // its agent, so nothing here may change its meaning. New fields get new tags, new control words are ignored by old
 // shims.
 //
-// A shim's folder DIR/shims/KEY holds `record`, `io.sock`, the script, and spilled output. `record` is a list of
-// records, each one byte kind, four bytes length (big endian) and that many bytes: the launch (written by the agent),
-// the pids of the tasks, when it ended, the result. A torn last record does not count. The shim holds a lock (flock) on
-// the file for as long as it lives: whoever gets the lock has proof that it is dead.
+// A shim's folder DIR/shims/WORK (model/work_id.h) holds `record`, `io.sock`, the script, and spilled output. `record`
+// is a list of records, each one byte kind, four bytes length (big endian) and that many bytes: the launch (written by
+// the agent), the pids of the tasks, when it ended, the result. A torn last record does not count. The shim holds a
+// lock (flock) on the file for as long as it lives: whoever gets the lock has proof that it is dead.
 //
 // On the control channel (an inherited socket, or a connection to io.sock that begins with the hello line) both sides
 // send lines. Agent: "signal N", "signal-first N" (to the first process of each task), "stop MILLISECONDS
@@ -40,10 +40,6 @@ inline constexpr std::string_view kLeaseFile =
 // How long whoever was told to stop may take before it is killed, whatever the agent was told.
 inline constexpr Duration kKillWaitMax = hours(1);
 inline Duration bounded_kill_wait(Duration asked) { return std::clamp(asked, Duration{}, kKillWaitMax); }
-
-// "12-1-batch", "12-1-0", "12-1-task-0.3.1" (job, attempt, step; group, index, incarnation).
-std::string shim_key_text(const ShimKey& key);
-std::optional<ShimKey> parse_shim_key(std::string_view text);
 
 enum class ShimRecord : std::uint8_t { kLaunch = 1, kPids = 2, kResult = 3, kEndedAt = 4 };
 

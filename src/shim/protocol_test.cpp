@@ -9,7 +9,7 @@ namespace {
 
 ShimStart sample() {
   ShimStart start;
-  start.key = {JobId(12), 3, 4, 0, 0, 0};
+  start.key = {JobId(12), 3, StepPart{4}};
   start.script = "#!/bin/sh\n";
   start.fence_after = minutes(10);
   start.launch.node_index = 2;
@@ -42,7 +42,7 @@ TEST(ShimProtocol, LaunchComesBackWhole) {
   ASSERT_TRUE(records.ok());
   ASSERT_TRUE(records->launch);
   EXPECT_EQ(encode_launch_record(*records->launch), encode_launch_record(start));
-  const LaunchStep& step = records->launch->launch;
+  const TaskProcesses& step = records->launch->launch;
   EXPECT_EQ(step.process.argv, start.launch.process.argv);
   EXPECT_EQ(step.argv_by_rank, start.launch.argv_by_rank);
   EXPECT_EQ(step.env_by_rank, start.launch.env_by_rank);
@@ -99,16 +99,6 @@ TEST(ShimProtocol, DamagedLaunchIsAnError) {
       8);
   EXPECT_TRUE(launch_of(rank + words).ok());
   EXPECT_FALSE(launch_of(rank + words + words).ok());  // for more tasks than there are
-}
-
-TEST(ShimProtocol, KeysAreFolderNames) {
-  for (const ShimKey& key :
-       {ShimKey{JobId(1), 1, kBatchStep, 0, 0, 0}, ShimKey{JobId(18446744073709551615u), 7, 0, 0, 0, 0},
-        ShimKey{JobId(5), 2, kTasksStep, 3, 4, 5}})
-    EXPECT_EQ(parse_shim_key(shim_key_text(key)), key);
-  for (const char* text : {"", ".", "..", "lock", "1-1", "1-1-", "1-1-x", "01-1-0", "1-1-0-1", "1-1-task-1.2", "a-1-0",
-                           "1-4294967296-0", "1-1-task-65536.1.1", "1-1--1"})
-    EXPECT_FALSE(parse_shim_key(text)) << text;
 }
 
 TEST(ShimProtocol, ResultsOfStrangersAreChecked) {

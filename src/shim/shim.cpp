@@ -588,7 +588,7 @@ void Shim::tell_why(StopWhy why) {
   char folder[4096];
   const char* cwd = ::getcwd(folder, sizeof folder);
   const auto key =
-      cwd ? parse_shim_key(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
+      cwd ? parse_work_id(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
   if (!key || start_.launch.node_index != 0 || tasks_.empty() || !tasks_.front()->running())
     return;
   const std::string line = last_words(why, *key, host_, ::time(nullptr));

@@ -61,7 +61,7 @@ void StepTask::make_log(int stream) {
   logs_[stream] = std::make_unique<OutputLog>(file, limits_);
 }
 
-Result<void> StepTask::plan_terminal(const LaunchStep& step, TaskPlan& plan) {
+Result<void> StepTask::plan_terminal(const TaskProcesses& step, TaskPlan& plan) {
   terminal_ = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
   char name[64];
   if (terminal_ < 0 || ::grantpt(terminal_) != 0 || ::unlockpt(terminal_) != 0 ||
@@ -81,7 +81,7 @@ Result<void> StepTask::plan_terminal(const LaunchStep& step, TaskPlan& plan) {
 }
 
 Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool twin_outputs) {
-  const LaunchStep& step = start.launch;
+  const TaskProcesses& step = start.launch;
   if (step.pty && place_.rank == 0)
     return plan_terminal(step, plan);
   const bool relay = step.to_client && !step.pty;  // beside a terminal, other ranks have nowhere to write
@@ -115,7 +115,7 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
 }
 
 Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs) {
-  const LaunchStep& step = start.launch;
+  const TaskProcesses& step = start.launch;
   const ProcessSpec& process = step.process;
   TaskPlan plan;
   const auto& words = step.argv_by_rank.empty() ? process.argv : step.argv_by_rank[local_];

@@ -65,7 +65,7 @@ class StepTask {
   void close_input();
   Result<int> make_pipe(TaskPlan& plan, int stream);
   void make_log(int stream);
-  Result<void> plan_terminal(const LaunchStep& step, TaskPlan& plan);
+  Result<void> plan_terminal(const TaskProcesses& step, TaskPlan& plan);
   Result<void> plan_streams(const ShimStart& start, TaskPlan& plan, bool twin_outputs);
 
   TaskPlace place_;

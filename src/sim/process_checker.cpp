@@ -2,16 +2,16 @@
 
 namespace lockstep::sim {
 
-std::string ProcessChecker::name(const ShimKey& key) {
+std::string ProcessChecker::name(const WorkId& key) {
   std::string text = format("job {} attempt {} ", key.job.value, key.attempt);
-  if (key.step == kBatchStep)
+  if (is_script(key))
     return text + "script";
-  if (key.step == kTasksStep)
-    return text + format("task {}/{} incarnation {}", key.group, key.index, key.incarnation);
-  return text + format("step {}", key.step);
+  if (const TaskPart* task = task_of(key))
+    return text + format("task {}/{} incarnation {}", task->group, task->index, task->incarnation);
+  return text + format("step {}", step_of(key)->step);
 }
 
-void ProcessChecker::started(std::size_t node, const ShimKey& key, std::uint32_t rank, const Using& with, Instant now) {
+void ProcessChecker::started(std::size_t node, const WorkId& key, std::uint32_t rank, const Using& with, Instant now) {
   if (verdict_.noting)
     verdict_.note(now, format("n{}: {} rank {} starts", node + 1, name(key), rank));
   const auto [it, fresh] = lives_.try_emplace({key, rank});
@@ -39,7 +39,7 @@ void ProcessChecker::use(std::size_t node, const Attempt& attempt, const Using& 
   with.cores.for_each([&](std::uint32_t core) { use(core_users_, "core", node, core, attempt); });
 }
 
-void ProcessChecker::ended(std::size_t node, const ShimKey& key, std::uint32_t rank, const ExitStatus& exit, How how,
+void ProcessChecker::ended(std::size_t node, const WorkId& key, std::uint32_t rank, const ExitStatus& exit, How how,
                            Instant now) {
   if (verdict_.noting)
     verdict_.note(now, format("n{}: {} rank {} ends: code {} signal {}{}", node + 1, name(key), rank, exit.code,
@@ -65,7 +65,7 @@ void ProcessChecker::leave(std::size_t node, const Attempt& attempt, const Using
   with.cores.for_each([&](std::uint32_t core) { one(core_users_, core); });
 }
 
-void ProcessChecker::paused(std::size_t node, const ShimKey& key, std::uint32_t rank, bool yes) {
+void ProcessChecker::paused(std::size_t node, const WorkId& key, std::uint32_t rank, bool yes) {
   Life& life = lives_.at({key, rank});
   if (!life.live || life.paused == yes)
     return;
@@ -76,7 +76,7 @@ void ProcessChecker::paused(std::size_t node, const ShimKey& key, std::uint32_t 
     use(node, {key.job, key.attempt}, life.with);
 }
 
-void ProcessChecker::forgotten_alive(std::size_t node, const ShimKey& key) {
+void ProcessChecker::forgotten_alive(std::size_t node, const WorkId& key) {
   verdict_.fail(format("the agent of n{} forgot {} while it runs", node + 1, name(key)));
 }
 
@@ -87,13 +87,13 @@ std::size_t ProcessChecker::live(std::size_t node, JobId job, AttemptNo attempt)
 
 std::size_t ProcessChecker::running(std::size_t node, JobId job, AttemptNo attempt) const {
   std::size_t count = 0;
-  for (auto it = lives_.lower_bound({ShimKey{job, attempt, INT32_MIN, 0, 0, 0}, 0});
+  for (auto it = lives_.lower_bound({WorkId{job, attempt, ScriptPart{}}, 0});
        it != lives_.end() && it->first.first.job == job && it->first.first.attempt == attempt; ++it)
     count += it->second.node == node && it->second.live && !it->second.paused;
   return count;
 }
 
-const ProcessChecker::End* ProcessChecker::end_of(const ShimKey& key, std::uint32_t rank) const {
+const ProcessChecker::End* ProcessChecker::end_of(const WorkId& key, std::uint32_t rank) const {
   const auto it = lives_.find({key, rank});
   return it == lives_.end() || it->second.live ? nullptr : &it->second.end;
 }

@@ -20,11 +20,11 @@ class ProcessChecker {
     DeviceSet devices;
     CoreSet cores;
   };
-  void started(std::size_t node, const ShimKey& key, std::uint32_t rank, const Using& with, Instant now);
-  void ended(std::size_t node, const ShimKey& key, std::uint32_t rank, const ExitStatus& exit, How how, Instant now);
+  void started(std::size_t node, const WorkId& key, std::uint32_t rank, const Using& with, Instant now);
+  void ended(std::size_t node, const WorkId& key, std::uint32_t rank, const ExitStatus& exit, How how, Instant now);
   // Its processes stop where they are, or go on: meanwhile others may use what it has.
-  void paused(std::size_t node, const ShimKey& key, std::uint32_t rank, bool yes);
-  void forgotten_alive(std::size_t node, const ShimKey& key);
+  void paused(std::size_t node, const WorkId& key, std::uint32_t rank, bool yes);
+  void forgotten_alive(std::size_t node, const WorkId& key);
 
   // Processes of the attempt that live on the node.
   std::size_t live(std::size_t node, JobId job, AttemptNo attempt) const;
@@ -39,9 +39,9 @@ class ProcessChecker {
     Instant at;
   };
   // How the process ended; null if it never did, or never ran.
-  const End* end_of(const ShimKey& key, std::uint32_t rank) const;
+  const End* end_of(const WorkId& key, std::uint32_t rank) const;
 
-  static std::string name(const ShimKey& key);
+  static std::string name(const WorkId& key);
 
  private:
   using Attempt = std::pair<JobId, AttemptNo>;
@@ -58,7 +58,7 @@ class ProcessChecker {
   void leave(std::size_t node, const Attempt& attempt, const Using& with);
 
   Verdict& verdict_;
-  std::map<std::pair<ShimKey, std::uint32_t>, Life> lives_;
+  std::map<std::pair<WorkId, std::uint32_t>, Life> lives_;
   std::map<std::pair<std::size_t, Attempt>, std::size_t> live_;  // processes
   Users users_, core_users_;                                     // of a device, of a core
 };

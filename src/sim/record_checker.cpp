@@ -177,7 +177,7 @@ void RecordChecker::check_end(const Job& job, Instant now) {
   if (job.array || spec.groups[0].launch != Launch::kScript ||
       (job.state != JobState::kCompleted && job.state != JobState::kFailed))
     return;
-  const auto* end = processes_.end_of({job.id, job.attempt, kBatchStep}, 0);
+  const auto* end = processes_.end_of({job.id, job.attempt, ScriptPart{}}, 0);
   if (job.state == JobState::kCompleted && (!end || end->how == ProcessChecker::How::kMachine))
     complain(job, "it counts as completed, but its script never ended by itself");
   else if (end && end->how != ProcessChecker::How::kMachine && !(end->exit == job.exit))
@@ -190,7 +190,7 @@ void RecordChecker::check_end(const Job& job, Instant now) {
 void RecordChecker::step_changed(const Step& step) {
   if (step.state != StepState::kEnded)
     return;
-  const ShimKey key{step.job, step.attempt, step.number};
+  const WorkId key{step.job, step.attempt, StepPart{step.number}};
   for (const auto& [rank, exit] : step.failures) {
     const auto* end = processes_.end_of(key, rank);
     if (end && end->how != ProcessChecker::How::kMachine && !(end->exit == exit))
@@ -213,7 +213,7 @@ void RecordChecker::step_changed(const Step& step) {
 void RecordChecker::task_changed(const Task& task) {
   if (task.state != TaskState::kEnded || !task.exit.ok())
     return;
-  const ShimKey key{task.job, task.attempt, kTasksStep, task.group, task.index, task.incarnation};
+  const WorkId key{task.job, task.attempt, TaskPart{task.group, task.index, task.incarnation}};
   const auto* end = processes_.end_of(key, task.index);
   if (end && end->how == ProcessChecker::How::kItself && !end->exit.ok())
     verdict_.fail(format("{} ended well, but it returned {}", ProcessChecker::name(key), end->exit.code));

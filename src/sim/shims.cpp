@@ -22,12 +22,12 @@ constexpr Duration kFenceKillWait = seconds(2);  // as the real shim
 
 }  // namespace
 
-SimShims::Shim* SimShims::find(const ShimKey& key, std::uint64_t number) {
+SimShims::Shim* SimShims::find(const WorkId& key, std::uint64_t number) {
   const auto it = shims_.find(key);
   return it == shims_.end() || it->second.number != number ? nullptr : &it->second;
 }
 
-void SimShims::tell(const ShimKey& key) {
+void SimShims::tell(const WorkId& key) {
   const auto it = shims_.find(key);
   if (!callback_ || it == shims_.end())
     return;
@@ -67,7 +67,7 @@ void SimShims::start(const ShimStart& start) {
                [this, key = start.key, number = shim.number, run] { begin(key, number, run); });
 }
 
-void SimShims::begin(const ShimKey& key, std::uint64_t number, Duration run) {
+void SimShims::begin(const WorkId& key, std::uint64_t number, Duration run) {
   Shim* shim = find(key, number);
   if (!shim || shim->state != Shim::State::kForking)
     return;
@@ -92,7 +92,7 @@ void SimShims::begin(const ShimKey& key, std::uint64_t number, Duration run) {
 }
 
 // What is paused has its end later.
-void SimShims::run_out(const ShimKey& key, std::uint64_t number, std::size_t rank) {
+void SimShims::run_out(const WorkId& key, std::uint64_t number, std::size_t rank) {
   const Shim* shim = find(key, number);
   if (!shim || !shim->ranks[rank].live)
     return;
@@ -102,7 +102,7 @@ void SimShims::run_out(const ShimKey& key, std::uint64_t number, std::size_t ran
     end_rank(key, number, rank, ExitStatus{shim->ranks[rank].code}, true);
 }
 
-void SimShims::check_fence(const ShimKey& key, std::uint64_t number) {
+void SimShims::check_fence(const WorkId& key, std::uint64_t number) {
   const Shim* shim = find(key, number);
   if (!shim || shim->state != Shim::State::kRunning)
     return;
@@ -115,7 +115,7 @@ void SimShims::check_fence(const ShimKey& key, std::uint64_t number) {
   timeline_.at(clock_.true_time(fence) + micros(1), [this, key, number] { check_fence(key, number); });
 }
 
-void SimShims::end_rank(const ShimKey& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself) {
+void SimShims::end_rank(const WorkId& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself) {
   Shim* shim = find(key, number);
   if (!shim || !shim->ranks[rank].live)
     return;
@@ -132,7 +132,7 @@ void SimShims::end_rank(const ShimKey& key, std::uint64_t number, std::size_t ra
   }
 }
 
-void SimShims::kill_all(const ShimKey& key, std::uint64_t number, std::int32_t signal) {
+void SimShims::kill_all(const WorkId& key, std::uint64_t number, std::int32_t signal) {
   Shim* shim = find(key, number);
   if (!shim)
     return;
@@ -153,14 +153,14 @@ void SimShims::kill_all(const ShimKey& key, std::uint64_t number, std::int32_t s
       });
 }
 
-void SimShims::signal(const ShimKey& key, std::int32_t signal, Reach /*reach*/) {
+void SimShims::signal(const WorkId& key, std::int32_t signal, Reach /*reach*/) {
   const auto it = shims_.find(key);
   if (it == shims_.end() || it->second.state == Shim::State::kForking || (signal == kCont && it->second.asked_paused))
     return;
   kill_all(key, it->second.number, signal);
 }
 
-void SimShims::set_paused(const ShimKey& key, Shim& shim, bool paused) {
+void SimShims::set_paused(const WorkId& key, Shim& shim, bool paused) {
   shim.paused = paused;
   for (const Rank& rank : shim.ranks)
     if (rank.live)
@@ -168,7 +168,7 @@ void SimShims::set_paused(const ShimKey& key, Shim& shim, bool paused) {
 }
 
 // It takes a while until all have stopped, and another until the agent hears of it.
-void SimShims::pause(const ShimKey& key, bool paused, std::uint32_t number) {
+void SimShims::pause(const WorkId& key, bool paused, std::uint32_t number) {
   const auto it = shims_.find(key);
   if (it == shims_.end())
     return;
@@ -196,7 +196,7 @@ void SimShims::pause(const ShimKey& key, bool paused, std::uint32_t number) {
   });
 }
 
-void SimShims::stop(const ShimKey& key, Duration kill_wait, StopWhy /*why*/) {
+void SimShims::stop(const WorkId& key, Duration kill_wait, StopWhy /*why*/) {
   const auto it = shims_.find(key);
   if (it == shims_.end())
     return;
@@ -209,7 +209,7 @@ void SimShims::stop(const ShimKey& key, Duration kill_wait, StopWhy /*why*/) {
   timeline_.after(kill_wait, [this, key, number] { kill_all(key, number, kKill); });
 }
 
-void SimShims::forget(const ShimKey& key) {
+void SimShims::forget(const WorkId& key) {
   const auto it = shims_.find(key);
   if (it == shims_.end())
     return;
@@ -218,8 +218,8 @@ void SimShims::forget(const ShimKey& key) {
   shims_.erase(it);
 }
 
-Result<std::vector<ShimKey>> SimShims::recover() {
-  std::vector<ShimKey> keys;
+Result<std::vector<WorkId>> SimShims::recover() {
+  std::vector<WorkId> keys;
   for (const auto& [key, shim] : shims_) {
     keys.push_back(key);
     timeline_.after(micros(rng_.between(10, 3000)), [this, key = key, number = shim.number] {

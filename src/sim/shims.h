@@ -23,11 +23,11 @@ class SimShims : public Shims {
 
   void on_event(std::function<void(ShimEvent)> callback) override { callback_ = std::move(callback); }
   void start(const ShimStart& start) override;
-  void signal(const ShimKey& key, std::int32_t signal, Reach reach) override;
-  void pause(const ShimKey& key, bool paused, std::uint32_t number) override;
-  void stop(const ShimKey& key, Duration kill_wait, StopWhy why) override;
-  void forget(const ShimKey& key) override;
-  Result<std::vector<ShimKey>> recover() override;
+  void signal(const WorkId& key, std::int32_t signal, Reach reach) override;
+  void pause(const WorkId& key, bool paused, std::uint32_t number) override;
+  void stop(const WorkId& key, Duration kill_wait, StopWhy why) override;
+  void forget(const WorkId& key) override;
+  Result<std::vector<WorkId>> recover() override;
 
   // When the last acknowledged renewal was sent, on the boot clock: shims fence themselves by it when no agent does.
   void write_lease(Instant renewed) { lease_ = renewed; }
@@ -61,14 +61,14 @@ class SimShims : public Shims {
     CoreSet cores;
     Duration fence_after, kill_wait;
   };
-  void begin(const ShimKey& key, std::uint64_t number, Duration run);
-  void end_rank(const ShimKey& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself);
-  void run_out(const ShimKey& key, std::uint64_t number, std::size_t rank);
-  void set_paused(const ShimKey& key, Shim& shim, bool paused);
-  void kill_all(const ShimKey& key, std::uint64_t number, std::int32_t signal);
-  void check_fence(const ShimKey& key, std::uint64_t number);
-  void tell(const ShimKey& key);
-  Shim* find(const ShimKey& key, std::uint64_t number);
+  void begin(const WorkId& key, std::uint64_t number, Duration run);
+  void end_rank(const WorkId& key, std::uint64_t number, std::size_t rank, ExitStatus exit, bool itself);
+  void run_out(const WorkId& key, std::uint64_t number, std::size_t rank);
+  void set_paused(const WorkId& key, Shim& shim, bool paused);
+  void kill_all(const WorkId& key, std::uint64_t number, std::int32_t signal);
+  void check_fence(const WorkId& key, std::uint64_t number);
+  void tell(const WorkId& key);
+  Shim* find(const WorkId& key, std::uint64_t number);
   Instant unstuck(Duration at_least) const { return std::max(timeline_.now() + at_least, stuck_until_); }
 
   Timeline& timeline_;
@@ -77,7 +77,7 @@ class SimShims : public Shims {
   std::size_t node_;
   ProcessChecker& checker_;
   std::function<void(ShimEvent)> callback_;
-  std::map<ShimKey, Shim> shims_;
+  std::map<WorkId, Shim> shims_;
   std::uint64_t next_ = 1;
   Instant lease_, stuck_until_;
 };

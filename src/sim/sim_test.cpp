@@ -135,7 +135,7 @@ struct Machine {
     shims.on_event([this](ShimEvent e) { events.push_back(std::move(e)); });
   }
   ShimStart script(std::uint64_t job, std::vector<std::string> argv, std::uint32_t device = 0) {
-    ShimStart start{.key = {.job = JobId{job}, .attempt = 1, .step = kBatchStep}};
+    ShimStart start{.key = {.job = JobId{job}, .attempt = 1, .part = ScriptPart{}}};
     start.launch.ranks = {0};
     start.launch.process.argv = std::move(argv);
     start.launch.devices.set(device);
@@ -166,7 +166,7 @@ TEST(SimShims, a_stubborn_process_falls_to_kill_and_the_lease) {
   m.shims.write_lease(m.clock.boot());
   m.shims.start(leased);
   m.run(seconds(1));
-  m.shims.stop({.job = JobId{1}, .attempt = 1, .step = kBatchStep}, seconds(5), StopWhy::kCancelled);
+  m.shims.stop({.job = JobId{1}, .attempt = 1, .part = ScriptPart{}}, seconds(5), StopWhy::kCancelled);
   m.run(seconds(4));
   EXPECT_EQ(m.shims.live(), 2u);
   m.run(seconds(2));
@@ -185,7 +185,7 @@ TEST(ProcessChecker, sees_a_device_used_twice_and_a_second_run) {
   Machine twice;
   twice.shims.start(twice.script(1, {"sim", "run=10"}));
   twice.run(seconds(1));
-  twice.shims.forget({.job = JobId{1}, .attempt = 1, .step = kBatchStep});
+  twice.shims.forget({.job = JobId{1}, .attempt = 1, .part = ScriptPart{}});
   twice.shims.start(twice.script(1, {"sim", "run=10"}));
   twice.run(seconds(1));
   EXPECT_NE(twice.verdict.failure().find("ran twice"), std::string::npos);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/job.h"
 #include "rules/preempt.h"
 #include "rules/tres.h"
 

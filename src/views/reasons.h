@@ -4,10 +4,11 @@
 #include <string>
 #include <string_view>
 
-#include "model/job.h"
 #include "model/plan.h"
 
 namespace lockstep {
+
+struct Job;
 
 // Why a job waits or how it ended, as squeue's %r shows it. The note may be null.
 std::string slurm_reason(const Job& job, const PlanNote* note);

@@ -6,6 +6,21 @@
 namespace lockstep::wire {
 
 template <class V>
+constexpr void describe(V&, const ScriptPart*) {}
+
+template <class V>
+constexpr void describe(V& v, const StepPart*) {
+  v.always("step", &StepPart::step, Between{0, INT32_MAX});
+}
+
+template <class V>
+constexpr void describe(V& v, const TaskPart*) {
+  v("group", &TaskPart::group);
+  v("index", &TaskPart::index);
+  v("incarnation", &TaskPart::incarnation);
+}
+
+template <class V>
 constexpr void describe(V& v, const Holding*) {
   v.always("job", &Holding::job);
   v.always("attempt", &Holding::attempt);
@@ -174,31 +189,34 @@ constexpr void describe(V& v, const LaunchAttempt*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const TaskProcesses*) {
+  v("node_index", &TaskProcesses::node_index);
+  v("ranks", &TaskProcesses::ranks, RankList{});
+  v("process", &TaskProcesses::process);
+  v("argv_by_rank", &TaskProcesses::argv_by_rank);
+  v("env_by_rank", &TaskProcesses::env_by_rank);
+  v("to_client", &TaskProcesses::to_client);
+  v("pty", &TaskProcesses::pty);
+  v("rows", &TaskProcesses::rows);
+  v("columns", &TaskProcesses::columns);
+  v("cores", &TaskProcesses::cores);
+  v("devices", &TaskProcesses::devices);
+  v("kill_wait_us", &TaskProcesses::kill_wait, kSpan);
+}
+
+template <class V>
 constexpr void describe(V& v, const LaunchStep*) {
   v.always("job", &LaunchStep::job);
   v.always("attempt", &LaunchStep::attempt);
-  v.always("step", &LaunchStep::step);
-  v("node_index", &LaunchStep::node_index);
-  v("ranks", &LaunchStep::ranks, RankList{});
-  v("process", &LaunchStep::process);
-  v("argv_by_rank", &LaunchStep::argv_by_rank);
-  v("env_by_rank", &LaunchStep::env_by_rank);
-  v("to_client", &LaunchStep::to_client);
-  v("pty", &LaunchStep::pty);
-  v("rows", &LaunchStep::rows);
-  v("columns", &LaunchStep::columns);
-  v("cores", &LaunchStep::cores);
-  v("devices", &LaunchStep::devices);
-  v("kill_wait_us", &LaunchStep::kill_wait, kSpan);
+  v.always("step", &LaunchStep::step, Between{0, INT32_MAX});
+  describe(v, static_cast<const TaskProcesses*>(nullptr));
 }
 
 template <class V>
 constexpr void describe(V& v, const LaunchTask*) {
   v.always("job", &LaunchTask::job);
   v.always("attempt", &LaunchTask::attempt);
-  v("group", &LaunchTask::group);
-  v("index", &LaunchTask::index);
-  v("incarnation", &LaunchTask::incarnation);
+  v("task", &LaunchTask::task);
   v("process", &LaunchTask::process);
   v("cores", &LaunchTask::cores);
   v("devices", &LaunchTask::devices);
@@ -208,11 +226,7 @@ template <class V>
 constexpr void describe(V& v, const StopWork*) {
   v.always("job", &StopWork::job);
   v.always("attempt", &StopWork::attempt);
-  v("whole_attempt", &StopWork::whole_attempt);
-  v("step", &StopWork::step);
-  v("group", &StopWork::group);
-  v("index", &StopWork::index);
-  v("incarnation", &StopWork::incarnation);
+  v("part", &StopWork::part);
   v("kill_wait_us", &StopWork::kill_wait, kSpan);
   v("why", &StopWork::why);
 }
@@ -221,9 +235,8 @@ template <class V>
 constexpr void describe(V& v, const SignalWork*) {
   v.always("job", &SignalWork::job);
   v.always("attempt", &SignalWork::attempt);
-  v("step", &SignalWork::step);
-  v("steps", &SignalWork::steps);
-  v("script", &SignalWork::script);
+  v("part", &SignalWork::part);
+  v("reach", &SignalWork::reach);
   v.always("signal", &SignalWork::signal, kSignal);
 }
 

@@ -37,7 +37,7 @@ struct CancelMany {
   std::vector<std::string> accounts, qos, reservations, wckeys;
   std::string nodes;  // host list
   std::int32_t signal = 0;
-  CancelJob::Reach reach = CancelJob::Reach::kSteps;
+  SignalReach reach = SignalReach::kSteps;
 };
 std::string encode(const CancelMany& ask);  // {"targets":["12"],"users":["ann"],"signal":15}
 Result<CancelMany> decode_cancel_many(std::string_view text);

@@ -1,4 +1,5 @@
 // Answers of the API: what the controller writes and its clients read. Clients trust the controller's numbers.
+#include "model/job.h"
 #include "wire/api.h"
 #include "wire/api_fields.h"
 #include "wire/change_codec.h"

@@ -14,7 +14,7 @@ TEST(Api, EmptyBodiesAreDefaults) {
   for (const std::string_view body : {"", " \n", "{}"}) {
     ASSERT_TRUE(decode_cancel(body).ok());
     EXPECT_EQ(decode_cancel(body)->signal, 0);
-    EXPECT_EQ(decode_cancel(body)->reach, CancelJob::Reach::kSteps);
+    EXPECT_EQ(decode_cancel(body)->reach, SignalReach::kSteps);
     EXPECT_FALSE(decode_hold(body)->by_admin);
     EXPECT_FALSE(decode_requeue(body)->hold);
     EXPECT_EQ(decode_signal_step(body)->signal, 0);
@@ -27,7 +27,7 @@ TEST(Api, SmallRequestsAreAsDocumented) {
   const auto cancel = decode_cancel(R"({"signal":10,"reach":"everything"})");
   ASSERT_TRUE(cancel.ok());
   EXPECT_EQ(cancel->signal, 10);
-  EXPECT_EQ(cancel->reach, CancelJob::Reach::kEverything);
+  EXPECT_EQ(cancel->reach, SignalReach::kEverything);
   EXPECT_EQ(decode_cancel(R"({"signal":99})").error().field, "signal");
   EXPECT_EQ(decode_cancel(R"({"reach":"all"})").error().field, "reach");
   EXPECT_TRUE(decode_hold(R"({"by_admin":true})")->by_admin);
@@ -55,7 +55,7 @@ TEST(Api, ManyCancelsAtOnce) {
   EXPECT_EQ(ask->states, std::vector<std::string>{"pending"});
   EXPECT_EQ(ask->nodes, "n[1-2]");
   EXPECT_EQ(ask->signal, 10);
-  EXPECT_EQ(ask->reach, CancelJob::Reach::kScript);
+  EXPECT_EQ(ask->reach, SignalReach::kScript);
   EXPECT_EQ(decode_cancel_many(R"({"signal":-1})").error().field, "signal");
   EXPECT_EQ(decode_cancel_many(R"({"targets":"12"})").error().field, "targets");
   EXPECT_TRUE(decode_cancel_many("")->targets.empty());

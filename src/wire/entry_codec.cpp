@@ -6,6 +6,7 @@
 // Specs and allocations are written once per entry and named by index, however many records share them; after reading
 // the records share them again. What is long of them lies apart: {"@":"<id>"} (wire/long_values.h). In version 1
 // nothing lay apart, and a user's own {"@":"x"} may stand there.
+#include "model/job.h"
 #include "wire/change_codec.h"
 #include "wire/codec.h"
 #include "wire/entry_stream.h"

@@ -27,6 +27,7 @@
 #include "base/interval_set.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "model/job.h"
 #include "model/meta.h"
 #include "model/spec_pool.h"
 #include "wire/long_values.h"

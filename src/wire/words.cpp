@@ -92,7 +92,7 @@ constexpr std::string_view kRecurrences[] = {"none", "hourly", "daily", "weekday
 static_assert(names_all(kRecurrences, Recurrence::kWeekly));
 
 constexpr std::string_view kReaches[] = {"steps", "script", "everything"};
-static_assert(names_all(kReaches, CancelJob::Reach::kEverything));
+static_assert(names_all(kReaches, SignalReach::kEverything));
 
 constexpr std::string_view kErrcs[] = {"invalid",   "impossible", "not_found", "conflict", "denied",      "unavailable",
                                        "exhausted", "timeout",    "io",        "corrupt",  "unsupported", "internal"};
@@ -105,6 +105,9 @@ constexpr std::string_view kToAgent[] = {"welcome",        "refused",     "renew
                                          "launch_attempt", "launch_step", "launch_task", "stop",
                                          "signal",         "pause",       "revoked"};
 static_assert(std::size(kToAgent) == std::variant_size_v<ToAgent>);
+
+constexpr std::string_view kWorkParts[] = {"script", "step", "task"};
+static_assert(std::size(kWorkParts) == std::variant_size_v<WorkPart>);
 
 constexpr std::string_view kReports[] = {"attempt_started", "launch_failed", "script_ended", "member_stopped",
                                          "step_started",    "step_ended",    "task_started", "task_ready",
@@ -129,7 +132,7 @@ WordList words_of(StepState) { return kStepStates; }
 WordList words_of(StopWhy) { return kStopWhys; }
 WordList words_of(TaskState) { return kTaskStates; }
 WordList words_of(Wait) { return kWaits; }
-WordList words_of(CancelJob::Reach) { return kReaches; }
+WordList words_of(SignalReach) { return kReaches; }
 WordList words_of(PreemptMode) { return kPreemptModes; }
 WordList words_of(Policy::Reset) { return kResets; }
 WordList words_of(Recurrence) { return kRecurrences; }
@@ -137,6 +140,7 @@ WordList words_of(Errc) { return kErrcs; }
 WordList words_of(const FromAgent*) { return kFromAgent; }
 WordList words_of(const ToAgent*) { return kToAgent; }
 WordList words_of(const ReportBody*) { return kReports; }
+WordList words_of(const WorkPart*) { return kWorkParts; }
 
 }  // namespace wire
 

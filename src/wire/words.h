@@ -7,9 +7,11 @@
 #include "base/result.h"
 #include "model/agent_messages.h"
 #include "model/command.h"
-#include "model/job.h"
+#include "model/dependency.h"
+#include "model/job_state.h"
 #include "model/plan.h"
 #include "model/service.h"
+#include "model/spec.h"
 
 namespace lockstep::wire {
 
@@ -31,7 +33,7 @@ WordList words_of(StepState);
 WordList words_of(StopWhy);
 WordList words_of(TaskState);
 WordList words_of(Wait);
-WordList words_of(CancelJob::Reach);
+WordList words_of(SignalReach);
 WordList words_of(PreemptMode);
 WordList words_of(Policy::Reset);
 WordList words_of(Recurrence);
@@ -41,6 +43,7 @@ WordList words_of(Errc);
 WordList words_of(const FromAgent*);
 WordList words_of(const ToAgent*);
 WordList words_of(const ReportBody*);
+WordList words_of(const WorkPart*);
 
 template <class E>
 std::string_view word(E value) {

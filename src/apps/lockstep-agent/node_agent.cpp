@@ -30,10 +30,12 @@ constexpr Duration kPeerPatience = seconds(2);  // for an answer of another agen
 constexpr const char* kPeerProtocol = "lockstep-peer/1";
 
 // As every line about a piece of work names it.
-std::string work_text(const ShimKey& key) {
-  const std::string which = key.step == kBatchStep   ? std::string("step=batch")
-                            : key.step == kTasksStep ? format("task={}.{}.{}", key.group, key.index, key.incarnation)
-                                                     : format("step={}", key.step);
+std::string work_text(const WorkId& key) {
+  std::string which = "step=batch";
+  if (const StepPart* step = step_of(key))
+    which = format("step={}", step->step);
+  else if (const TaskPart* task = task_of(key))
+    which = format("task={}.{}.{}", task->group, task->index, task->incarnation);
   return format("job={} attempt={} {}", key.job.value, key.attempt, which);
 }
 
@@ -69,7 +71,7 @@ Result<void> check_certificates(const AgentFile& settings) {
 
 NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, Node facts,
                      std::unique_ptr<DeviceSource> devices, FirstLook look, std::unique_ptr<Shims> shims,
-                     const std::vector<ShimKey>& survivors)
+                     const std::vector<WorkId>& survivors)
     : loop_(loop),
       clock_(clock),
       settings_(std::move(settings)),
@@ -248,7 +250,7 @@ void NodeAgent::open_step(StepOpen what, std::unique_ptr<Stream> stream) {
 
 // The words of another agent may be faster than the controller's, by which the step starts here.
 void NodeAgent::reach_shim(const StepTicket& ticket, Peers::Opened done, int tries) {
-  const ShimKey key{ticket.job, ticket.attempt, ticket.step, 0, 0, 0};
+  const WorkId key{ticket.job, ticket.attempt, StepPart{ticket.step}};
   if (auto refused = refusals_.stream(key))
     return done(std::move(refused));
   if (const auto fd = connect_to_shim(settings_.run_dir, key); fd.ok())

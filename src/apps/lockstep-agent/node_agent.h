@@ -25,7 +25,7 @@ Result<void> check_certificates(const AgentFile& settings);
 class NodeAgent {
  public:
   NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, Node facts, std::unique_ptr<DeviceSource> devices,
-            FirstLook look, std::unique_ptr<Shims> shims, const std::vector<ShimKey>& survivors);
+            FirstLook look, std::unique_ptr<Shims> shims, const std::vector<WorkId>& survivors);
   ~NodeAgent();
   NodeAgent(NodeAgent&&) = delete;
 
@@ -64,7 +64,7 @@ class NodeAgent {
   std::unique_ptr<Shims> shims_;
   Splices splices_;
   AgentLogic logic_;
-  std::set<ShimKey> stopping_;  // their stop stands in the log
+  std::set<WorkId> stopping_;  // their stop stands in the log
   Refusals refusals_;
   TicketGate gate_;
   Peers peers_;

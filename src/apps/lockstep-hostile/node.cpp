@@ -78,7 +78,7 @@ void HostileNode::answer(const ToAgent& message) {
       steps_.erase(steps_.begin());
     report(step->job, step->attempt, StepStarted{step->step});
   } else if (const auto* stop = std::get_if<StopWork>(&message)) {
-    if (stop->whole_attempt && rng_.chance(0.8))
+    if (!stop->part && rng_.chance(0.8))
       report(stop->job, stop->attempt, MemberStopped{});
   } else if (const auto* pause = std::get_if<PauseWork>(&message)) {
     if (rng_.chance(0.8))

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   }
   if (argc >= 2 && std::strcmp(argv[1], lockstep::kNurseryOption) == 0)
     return lockstep::run_nursery(lockstep::kNurserySocketFd, argv + 1);
-  const bool is_named = argc == 2 && lockstep::parse_shim_key(argv[1]).has_value();  // for `ps` only
+  const bool is_named = argc == 2 && lockstep::parse_work_id(argv[1]).has_value();  // for `ps` only
   if (argc > 1 && !is_named) {
     std::fputs("lockstep-shim is started by lockstep-agent, one for each step\n", stderr);
     return 2;

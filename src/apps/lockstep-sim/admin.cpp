@@ -1,5 +1,6 @@
 #include "admin.h"
 
+#include "model/job.h"
 #include "world.h"
 
 namespace lockstep::sim {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/job.h"
 #include "world.h"
 
 namespace lockstep::sim {

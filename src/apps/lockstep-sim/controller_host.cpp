@@ -3,6 +3,8 @@
 #include "controller/collector.h"
 #include "controller/planner_actor.h"
 #include "io/sha256.h"
+#include "model/job.h"
+#include "model/plan.h"
 #include "replicas.h"
 #include "wire/entry_stream.h"
 #include "wire/long_environment.h"
@@ -34,11 +36,12 @@ NodeDesk::Composer composer() {
   };
   c.step = [](const Tables&, const Job& job, const Step& step, std::size_t p) -> Result<LaunchStep> {
     const StepPlace& place = step.places[p];
-    LaunchStep launch{.job = job.id,
-                      .attempt = step.attempt,
-                      .step = step.number,
-                      .node_index = static_cast<std::uint32_t>(p),
-                      .ranks = place.ranks};
+    LaunchStep launch;
+    launch.job = job.id;
+    launch.attempt = step.attempt;
+    launch.step = step.number;
+    launch.node_index = static_cast<std::uint32_t>(p);
+    launch.ranks = place.ranks;
     launch.process.argv = step.spec->argv;
     launch.cores = place.cores;
     launch.devices = place.devices;
@@ -47,11 +50,7 @@ NodeDesk::Composer composer() {
   };
   c.task = [](const Tables&, const Job& job, const Task& task) -> Result<LaunchTask> {
     const Grant& grant = job.allocation->grants[task.grant];
-    LaunchTask launch{.job = job.id,
-                      .attempt = task.attempt,
-                      .group = task.group,
-                      .index = task.index,
-                      .incarnation = task.incarnation};
+    LaunchTask launch{.job = job.id, .attempt = task.attempt, .task = {task.group, task.index, task.incarnation}};
     launch.process.argv = job.spec->groups[task.group].argv;
     launch.cores = grant.cores;
     launch.devices = grant.devices;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "model/bounds.h"
+#include "model/command.h"
+#include "model/job.h"
 #include "world.h"
 
 namespace lockstep::sim {

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "controller/links.h"
 #include "link/test_streams.h"
+#include "model/agent_messages.h"
 #include "wire/long_environment.h"
 
 namespace lockstep::sim {
@@ -64,7 +65,7 @@ class LongEnvironmentsTest : public testing::Test {
       said_[step->job.value].push_back(step->step);
       env_[{step->job.value, step->step}] = step->process.env;
     } else if (const auto* stop = std::get_if<StopWork>(&message)) {
-      said_[stop->job.value].push_back(stop->step);
+      said_[stop->job.value].push_back(std::get<StepPart>(stop->part.value()).step);
     }
   }
 
@@ -91,7 +92,7 @@ TEST_P(SharedLongEnvironmentsTest, ReachEveryLaunchOfEveryUser) {
   for (StepNo step = 0; step < 60; ++step) {
     const std::uint32_t uid = 1000 + static_cast<std::uint32_t>(rng.below(6));
     if (rng.chance(0.2)) {
-      send(StopWork{JobId(uid), 1, false, step});
+      send(StopWork{JobId(uid), 1, StepPart{step}});
     } else {
       const std::size_t which = rng.below(known.size());
       auto message = launch(uid, step, format("id{}", which));

@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "caller.h"
 #include "core/cluster.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "pack_run.h"
 #include "sched/packing.h"
 #include "sched/planner.h"

@@ -8,6 +8,9 @@
 #include "base/text.h"
 #include "caller.h"
 #include "core/cluster.h"
+#include "model/command.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "node_topology.h"
 #include "sched/planner.h"
 

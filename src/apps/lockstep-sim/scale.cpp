@@ -5,6 +5,9 @@
 
 #include "base/text.h"
 #include "caller.h"
+#include "model/command.h"
+#include "model/job.h"
+#include "model/spec.h"
 
 namespace lockstep::sim {
 

@@ -7,6 +7,8 @@
 
 #include "base/text.h"
 #include "command.h"
+#include "model/job.h"
+#include "model/spec.h"
 #include "scale.h"
 #include "scale_victims.h"
 #include "scale_wide.h"

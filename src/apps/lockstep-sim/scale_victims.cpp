@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/spec.h"
 #include "scale.h"
 
 namespace lockstep::sim {

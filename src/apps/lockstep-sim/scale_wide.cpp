@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/job.h"
+#include "model/spec.h"
 #include "scale.h"
 
 namespace lockstep::sim {

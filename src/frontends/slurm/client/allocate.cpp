@@ -30,7 +30,7 @@ Result<void> cancel_surely(const ClientContext& context, JobId id) {
   const std::int64_t until = monotonic_ms() + kControllerPatience.millis();
   Api own(context, Bearing::kAtOnce);
   for (;;) {
-    auto done = own.cancel(format("{}", id.value), 0, CancelJob::Reach::kEverything, context.patience);
+    auto done = own.cancel(format("{}", id.value), 0, SignalReach::kEverything, context.patience);
     if (done || !is_away(done.error()) || monotonic_ms() >= until)
       return done;
     sleep_for(millis(200));
@@ -59,7 +59,7 @@ bool take_back(const ClientContext& context, JobId id, const Voice& voice, Signa
   Cancelled cancelled = cancel(context, id);
   if (cancelled.refused()) {  // there is no thread for it
     Api own(context, Bearing::kAtOnce);
-    return is_gone(own.cancel(format("{}", id.value), 0, CancelJob::Reach::kEverything, seconds(5)), id, voice);
+    return is_gone(own.cancel(format("{}", id.value), 0, SignalReach::kEverything, seconds(5)), id, voice);
   }
   bool told = false;
   for (;;) {

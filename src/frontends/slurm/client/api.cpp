@@ -183,7 +183,7 @@ bool may_be_asked_twice(std::int32_t signal) { return signal == 0 || signal == S
 
 }  // namespace
 
-Result<void> Api::cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach,
+Result<void> Api::cancel(std::string_view target, std::int32_t signal, SignalReach reach,
                          std::optional<Duration> within) {
   TRY(call("POST", format("/v1/jobs/{}/cancel", target), encode(CancelJob{{}, signal, reach}), within,
            may_be_asked_twice(signal)));

@@ -51,7 +51,7 @@ class Api {
 
   Result<CancelledMany> cancel_many(const CancelMany& ask);
   // within: for who is about to leave, and does not wait for a silent controller.
-  Result<void> cancel(std::string_view target, std::int32_t signal, CancelJob::Reach reach,
+  Result<void> cancel(std::string_view target, std::int32_t signal, SignalReach reach,
                       std::optional<Duration> within = {});
   Result<void> end(JobId id, ExitStatus exit, bool client_lost, std::optional<Duration> within = {});
   Result<void> signal_step(JobId id, StepNo number, std::int32_t signal, std::optional<Duration> within = {});

@@ -5,6 +5,7 @@
 #include "frontends/slurm/client/scancel_ask.h"
 #include "frontends/slurm/client/step_files.h"
 #include "frontends/slurm/client/step_output.h"
+#include "model/job.h"
 
 namespace lockstep {
 namespace {

@@ -215,7 +215,7 @@ TEST_F(Sbatch, ScancelNamesItsTargets) {
   EXPECT_EQ(ask(0).targets, (std::vector<std::string>{"7", "8_3", "12_[1-4]"}));
   EXPECT_EQ(ask(0).signal, 0);
   EXPECT_EQ(ask(1).signal, 10);
-  EXPECT_EQ(ask(2).reach, CancelJob::Reach::kScript);
+  EXPECT_EQ(ask(2).reach, SignalReach::kScript);
 }
 
 TEST_F(Sbatch, ScancelLetsTheClusterLookUpWhatMatches) {

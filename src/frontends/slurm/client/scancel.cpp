@@ -105,7 +105,7 @@ bool tell_no_job(const Voice& voice, const ScancelAsk& ask, const ScancelTarget&
 bool cancel_step(Api& api, const Voice& voice, const ScancelAsk& ask, const ScancelTarget& target) {
   Result<void> done;
   if (*target.step == kBatchStep) {
-    done = api.cancel(target.job, ask.signal ? ask.signal : 9, CancelJob::Reach::kScript);
+    done = api.cancel(target.job, ask.signal ? ask.signal : 9, SignalReach::kScript);
     if (!done && done.error().code == Errc::kNotFound)
       return tell_no_job(voice, ask, target);
   } else {

@@ -145,8 +145,8 @@ bool ScancelAsk::has_filter() const {
            users.empty() && !me && wckeys.empty() && nodes.empty() && states.empty());
 }
 
-CancelJob::Reach ScancelAsk::reach() const {
-  using enum CancelJob::Reach;
+SignalReach ScancelAsk::reach() const {
+  using enum SignalReach;
   return full ? kEverything : batch ? kScript : kSteps;
 }
 

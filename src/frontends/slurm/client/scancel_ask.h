@@ -39,7 +39,7 @@ struct ScancelAsk {
   };
   Result<void> choose_users(const std::vector<KnownUser>& known, std::uint32_t own_uid);
   bool has_filter() const;
-  CancelJob::Reach reach() const;
+  SignalReach reach() const;
   // All of it as one request; the cluster looks up what matches. Targets are jobs, not steps.
   CancelMany request(const std::vector<ScancelTarget>& targets, std::uint32_t own_uid) const;
   bool matches(const Job& job, const std::vector<NodeId>& on_nodes) const;

@@ -20,6 +20,7 @@
 #include "frontends/slurm/client/srun_programs.h"
 #include "frontends/slurm/client/step_files.h"
 #include "frontends/slurm/client/values.h"
+#include "model/job.h"
 
 namespace lockstep {
 

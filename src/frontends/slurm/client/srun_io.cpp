@@ -12,6 +12,7 @@
 
 #include "base/interval_set.h"
 #include "base/text.h"
+#include "model/job.h"
 #include "wire/codec.h"
 
 namespace lockstep {

@@ -14,6 +14,7 @@
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/step_output.h"
 #include "frontends/slurm/client/unsent_signals.h"
+#include "model/job.h"
 #include "wire/api.h"
 
 namespace lockstep {

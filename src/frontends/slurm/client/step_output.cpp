@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/values.h"
+#include "model/exit_status.h"
 
 namespace lockstep {
 

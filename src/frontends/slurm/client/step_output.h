@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/job.h"
+#include "model/exit_status.h"
 #include "wire/frame.h"
 
 namespace lockstep {

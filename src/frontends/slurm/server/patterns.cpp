@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/job.h"
 
 namespace lockstep {
 

@@ -5,9 +5,11 @@
 #include <string>
 #include <string_view>
 
-#include "model/job.h"
+#include "model/ids.h"
 
 namespace lockstep {
+
+struct Job;
 
 struct PatternFacts {
   JobId job;

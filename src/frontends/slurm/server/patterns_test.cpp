@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "model/ids.h"
+
 namespace lockstep {
 namespace {
 

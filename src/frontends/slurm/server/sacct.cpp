@@ -48,7 +48,7 @@ std::string_view step_suffix(StepNo step, std::string& buffer) {
     return "";
   if (step == kBatchStep)
     return ".batch";
-  buffer = step == kTasksStep ? std::string(".tasks") : format(".{}", step);
+  buffer = format(".{}", step);
   return buffer;
 }
 
@@ -216,7 +216,7 @@ Result<void> add_job(Ask& ask, std::string_view name, std::size_t& ranges) {
     return {};
   const std::string_view step = name.substr(dot + 1);
   const auto parsed = step == "batch" ? std::optional<std::int64_t>(kBatchStep) : parse_int(step);
-  if (!parsed || *parsed < kTasksStep || *parsed > INT32_MAX)
+  if (!parsed || *parsed < kBatchStep || *parsed > INT32_MAX)
     return invalid(format("Invalid job id: {}", name), "jobs");
   ask.steps.emplace_back(job.target.job.value, static_cast<StepNo>(*parsed));
   return {};

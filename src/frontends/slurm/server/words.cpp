@@ -6,6 +6,8 @@
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/gpus.h"
 #include "frontends/slurm/server/patterns.h"
+#include "model/job.h"
+#include "model/spec.h"
 
 namespace lockstep {
 
