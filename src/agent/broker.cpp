@@ -19,15 +19,16 @@ void append_escaped(std::string& out, std::string_view text, std::string_view ke
 }
 
 // What is refused for want of room or of a controller may be tried again.
-void answer(HttpExchange& exchange, int status, std::string content_type, std::string body) {
-  HttpResponse response{status, std::move(content_type), std::move(body), {}};
-  if (status == 503 || status == 429)
+HttpResponse response_of(ApiReply reply) {
+  HttpResponse response{reply.status, std::move(reply.content_type), std::move(reply.body), {}};
+  response.headers.insert(reply.headers.begin(), reply.headers.end());
+  if (reply.status == 503 || reply.status == 429)
     response.headers["Retry-After"] = "1";
-  exchange.respond(std::move(response));
+  return response;
 }
 
 void refuse(HttpExchange& exchange, const Error& error) {
-  answer(exchange, http_status_of(error.code), "application/json", encode_error(error));
+  exchange.respond(response_of({http_status_of(error.code), "application/json", encode_error(error)}));
 }
 
 ApiCall call_of(const HttpRequest& request) {
@@ -37,6 +38,9 @@ ApiCall call_of(const HttpRequest& request) {
   call.body = request.body;
   if (const auto it = request.headers.find("upgrade"); it != request.headers.end())
     call.upgrade = it->second;
+  for (const std::string_view name : kForwardedHeaders)
+    if (const auto it = request.headers.find(name); it != request.headers.end())
+      call.headers.emplace_back(it->first, it->second);
   call.uid = request.peer.uid;
   call.gid = request.peer.gid;
   call.pid = request.peer.pid;
@@ -122,10 +126,12 @@ void Broker::forward(Visit visit) {
                                                                            std::unique_ptr<Stream> stream) {
     HttpExchange& asked = *visit.exchange;
     asked.on_gone({});
-    if (reply.ok() && stream)
+    if (reply.ok() && stream && reply->stream)
+      join(asked.stream(response_of(std::move(*reply))), std::move(stream), false);
+    else if (reply.ok() && stream)
       join(asked.upgrade(upgrade), std::move(stream), direct);
     else if (reply.ok())
-      answer(asked, reply->status, std::move(reply->content_type), std::move(reply->body));
+      asked.respond(response_of(std::move(*reply)));
     else if (asked.request().method == "GET" && upgrade.empty() && reply.error().code == Errc::kUnavailable)
       wait_for_link(visit);  // harmless to ask again
     else

@@ -28,6 +28,14 @@ class TestExchange final : public HttpExchange {
     answer_->answered = true;
     answer_->response = std::move(response);
   }
+  std::unique_ptr<Stream> stream(HttpResponse head) override {
+    EXPECT_FALSE(answer_->answered);
+    answer_->answered = true;
+    answer_->response = std::move(head);
+    auto [ours, theirs] = MemoryStream::pair();
+    answer_->client = std::move(theirs);
+    return std::move(ours);
+  }
   std::unique_ptr<Stream> upgrade(const std::string& protocol) override {
     EXPECT_FALSE(answer_->answered);
     answer_->answered = true;
@@ -187,6 +195,28 @@ TEST_F(BrokerTest, UpgradeJoinsTheTwoStreams) {
   EXPECT_FALSE(answer->client->open());
   loop_.run();
   EXPECT_EQ(splices_.size(), 0u);
+}
+
+TEST_F(BrokerTest, AStreamedAnswerIsPassedOnAsItComes) {
+  connect();
+  const auto answer = request("GET");
+  const std::uint64_t id = frames_[0].stream;
+  ApiReply head{200, "text/x-lines", ""};
+  head.stream = true;
+  head.headers = {{"X-Front", "yes"}};
+  say(LinkFrame::kApiReply, id, encode(head));
+  ASSERT_TRUE(answer->client);
+  EXPECT_EQ(answer->response.content_type, "text/x-lines");
+  EXPECT_EQ(answer->response.headers.at("X-Front"), "yes");
+  std::string heard;
+  answer->client->on_data([&](std::string_view bytes) { heard += bytes; });
+  say(LinkFrame::kStreamData, id, "one\n");
+  say(LinkFrame::kStreamData, id, "two\n");
+  EXPECT_EQ(heard, "one\ntwo\n");
+  answer->client->close();  // the client leaves: the controller is told
+  loop_.run();
+  EXPECT_EQ(frames_.back().stream, id);
+  EXPECT_EQ(static_cast<LinkFrame>(frames_.back().type), LinkFrame::kStreamClose);
 }
 
 TEST_F(BrokerTest, ClientThatCannotBeUpgradedAfterAll) {

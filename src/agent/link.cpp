@@ -28,6 +28,7 @@ struct AgentLink::Inner : std::enable_shared_from_this<AgentLink::Inner> {
   void frame(Frame f);
   void environment(const Frame& f);
   void reply(std::uint64_t id, std::string_view payload);
+  std::unique_ptr<Stream> open_stream(Call& call, std::uint64_t id);
   void collect(std::uint64_t id, ApiReply head);
   void collected(std::uint64_t id, std::string_view bytes);
   void carry(std::uint64_t id);
@@ -91,9 +92,18 @@ void AgentLink::Inner::reply(std::uint64_t id, std::string_view payload) {
   if (answer.ok() && answer->bytes > 0)
     return collect(id, std::move(*answer));
   std::unique_ptr<Stream> opened;
-  if (answer.ok() && answer->status == 101)
-    opened = mux->stream(id, it->second.owner);
+  if (answer.ok() && (answer->status == 101 || answer->stream))
+    opened = open_stream(it->second, id);
   finish(id, std::move(answer), std::move(opened));
+}
+
+// The stream that brought the call's long body, or a new one of its number.
+std::unique_ptr<Stream> AgentLink::Inner::open_stream(Call& call, std::uint64_t id) {
+  if (!call.stream)
+    return mux->stream(id, call.owner);
+  call.stream->on_close(nullptr);
+  call.stream->on_data(nullptr);
+  return std::move(call.stream);
 }
 
 // The body follows as a stream of the call's number.

@@ -28,7 +28,8 @@ class AgentLink {
 
   void send(const FromAgent& message);
 
-  // The answer of a forwarded call. stream: set with status 101. Error: the connection was lost while waiting.
+  // The answer of a forwarded call. stream: set with status 101, and where its body is a stream. Error: the connection
+  // was lost while waiting.
   using Answered = std::function<void(Result<ApiReply>, std::unique_ptr<Stream> stream)>;
   // Asked before an answer that long is collected here; false refuses it.
   using Room = std::function<bool(std::size_t bytes)>;

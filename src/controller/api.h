@@ -13,6 +13,7 @@
 #include "controller/account_book.h"
 #include "controller/cluster_clock.h"
 #include "controller/core_loop.h"
+#include "controller/followers.h"
 #include "controller/history_loop.h"
 #include "controller/identity.h"
 #include "controller/join_guard.h"
@@ -76,7 +77,8 @@ struct ApiSettings {
   std::optional<std::uint32_t> only_uid;  // whose work this cluster runs; nullopt: it can become any user
   CoreSettings core = {};                 // of the engine: copies of the cluster follow them
   ApiLimits limits;
-  std::vector<std::string> notices;  // for `lockstep status`: what was found at the start
+  std::vector<std::string> notices;      // for `lockstep status`: what was found at the start
+  std::shared_ptr<const Routes> routes;  // null: the API's own and no front end's
 };
 
 class Api {
@@ -91,6 +93,7 @@ class Api {
     StepIo& step_io;
     FairTurns& turns;
     Waiters& waiters;
+    Followers& followers;
     Presence& presence;
     Presence& step_presence;
     const ClusterClock& clock;
@@ -100,8 +103,6 @@ class Api {
   };
   Api(World world, ApiSettings settings, ApiPowers powers);
 
-  void add_pages(std::vector<PageEntry> pages);
-  // More lines for /metrics, in Prometheus' text; asked at each request.
   void handle(std::shared_ptr<HttpExchange> exchange);
   // Why changes are refused; "": they are not.
   void set_trouble(std::string trouble) {
@@ -112,25 +113,32 @@ class Api {
   void set_notices(std::function<std::vector<std::string>()> notices) { notices_ = std::move(notices); }
   // Asks for the lengths of stored scripts that were there at the start, some at a time.
   void learn_lengths();
-  static std::span<const Route> routes();  // routes.cpp
+  static std::span<const ApiRoute> own_routes();  // routes.cpp
+  const Routes& routes() const { return *routes_; }
 
  private:
   Payer payer_of(const Peer& peer) const;
   // Runs the row's handler, or refuses: what the row demands is checked here, once.
-  void dispatch(Visit visit, const Route& route);
+  void dispatch(Visit visit, const Routes::Found& found);
+  void run(Visit visit, const Routes::Found& found);
   // Goes on with the request when the caller's record is there, and as fresh as it can be had in a moment.
-  void freshen(Visit visit, const Route& route, Who who);
+  void freshen(Visit visit, const Routes::Found& found, Who who);
   bool needs_freshening(const Visit& visit, const Who& who) const;
   // What root of an untrusted node may not do beyond that node.
   Result<void> check_reach(const Visit& visit, const Route& route, NodeId only_on) const;
   void sweep_accounts();
   bool is_allowed(const Visit& visit, const Route& route) const;  // refuses by itself
   UserId owner_there(const Visit& visit, const Route& route) const;
-  void run_page(Visit visit);
-  void run_page_live(Visit visit, const PageEntry& page);
+  // What front ends mount (api_front.cpp).
+  class Front;
+  void run_front(Visit visit, const FrontRoute& row);
+  std::shared_ptr<const ReadContext> read_as(const Visit& visit) const;
+  void run_page_live(Visit visit, const FrontPage& page);
   // True once nobody waits for the answer any more; for who works it out on another thread.
   static std::shared_ptr<const std::atomic<bool>> gone_mark(const Visit& visit);
-  void run_page_aside(Visit visit, const PageEntry& page);
+  void run_page_aside(Visit visit, const FrontPage& page);
+  // Answers with what is pulled, for as long as it lasts.
+  void follow(const Visit& visit, HttpResponse head, Pull pull, Duration longest);
   // Sends the reply, a long one piece by piece. On a turn of the caller.
   struct Writing;
   void write(Visit visit, PageReply reply, std::shared_ptr<const void> keep = nullptr);
@@ -138,28 +146,16 @@ class Api {
   // make(visit) on the history's thread, then then(visit, what it made) in the caller's turn.
   template <class Make, class Then>
   void aside(Visit visit, Make make, Then then);
-  // Records of one kind as the caller may see them; those for which `wanted` is false are left out.
-  using Wanted = std::function<bool(const Record&)>;
-  void list(Visit visit, Kind kind, std::vector<Record> records, Wanted wanted = nullptr);
-  template <class Map>
-  void list_all(Visit visit, Kind kind, const Map& map);
   // A command whose answer is {} or an error.
   void command(Visit visit, CommandBody body);
-  // The body as a record with the name in the path; ?if_seq=… says which version it replaces, where a kind knows that.
-  template <class Put, class Body>
-  void put_record(Visit visit, Result<Body> (*decode)(std::string_view));
-  template <class Remove>
-  void remove_record(Visit visit);  // the one with the name in the path
-  static Seq expected_seq(const Visit&);
   const Job* job_of(const Visit& visit) const;    // refuses by itself
   const Step* step_of(const Visit& visit) const;  // refuses by itself
   Duration poll_time(const Visit& visit) const;
 
   // jobs (api_jobs.cpp, api_job_reads.cpp)
   void submit(Visit);
-  Result<void> can_become(UserId) const;                 // a cluster of an ordinary user runs nobody else's work
-  static constexpr std::size_t kPieceBytes = 256 << 10;  // of a list, written in one turn
-  static constexpr std::size_t kReadAtOnce = 16 << 10;   // bytes of a body; longer ones are read beside the history
+  Result<void> can_become(UserId) const;                // a cluster of an ordinary user runs nobody else's work
+  static constexpr std::size_t kReadAtOnce = 16 << 10;  // bytes of a body; longer ones are read beside the history
   struct Submissions;
   Submissions read_submissions(const Visit&) const;  // on any thread
   void submit_read(Visit, Submissions);
@@ -185,7 +181,6 @@ class Api {
   std::optional<std::string> stored_notice() const;  // where the room is short: who holds most
   static int status_of_submission(const Error&);
   void wait_started(Visit, JobId, StepNo step, std::shared_ptr<void> keep, std::function<void()> gone = nullptr);
-  void list_jobs(Visit);
   void get_job(Visit);
   void wait_job(Visit);
   void job_script(Visit);
@@ -221,7 +216,6 @@ class Api {
   void step_created(Visit, StepKey);
   // The client is there, for the job and for the step, until the result is dropped.
   std::shared_ptr<void> client_of(const Visit&, StepKey);
-  void list_steps(Visit);
   void get_step(Visit);
   void signal_step(Visit);
   void step_stream(Visit);
@@ -229,39 +223,14 @@ class Api {
   void ping(Visit);
   void status(Visit);
   void metrics(Visit);
-  void list_nodes(Visit);
-  void get_node(Visit);
   void update_node(Visit);
-  void remove_node(Visit);
-  void list_partitions(Visit);
-  void put_partition(Visit);
-  void remove_partition(Visit);
-  void get_topology(Visit);
-  void put_topology(Visit);
-  void remove_topology(Visit);
-  void list_users(Visit);
-  void put_user(Visit);
-  // who may use what (api_accounting.cpp)
-  void list_accounts(Visit);
-  void put_account(Visit);
-  void remove_account(Visit);
-  void list_associations(Visit);
-  void put_association(Visit);
-  void remove_association(Visit);
-  void list_qos(Visit);
-  void put_qos(Visit);
-  void remove_qos(Visit);
-  void list_licences(Visit);
-  void put_licence(Visit);
-  void remove_licence(Visit);
-  void list_reservations(Visit);
-  void put_reservation(Visit);
-  void remove_reservation(Visit);
-  void get_policy(Visit);
-  void put_policy(Visit);
-  void reset_usage(Visit);
   void watch(Visit);
+  struct AllRecords;
+  struct Watching;
   void watch_from_the_start(Visit, KindSet kinds);
+  static void say_records(Watching&, std::string& out);
+  std::optional<std::string> next_changes(Watching&, std::size_t bytes);
+  void follow_changes(const Visit&, Watching);
   void plan_notes(Visit);
   void history(Visit);
   // joining (api_join.cpp)
@@ -275,7 +244,6 @@ class Api {
   ApiSettings settings_;
   ApiPowers powers_;
   std::function<std::vector<std::string>()> notices_;
-  std::map<std::string, PageEntry, std::less<>> pages_;
   std::map<UserId, Holdings::Of> on_the_way_;  // of submissions that are not in the live view yet
   std::uint64_t coming_bytes_ = 0;             // the sum of their stored bytes
   // Named ones that are on their way, also steps and lists, with those that were sent again meanwhile and wait for the
@@ -287,20 +255,9 @@ class Api {
   std::uint64_t requests_ = 0;
   bool read_only_ = false;
   std::string trouble_;
+  std::shared_ptr<const Routes> routes_;
   std::uint32_t own_uid_;
 };
-
-template <class Put, class Body>
-void Api::put_record(Visit visit, Result<Body> (*decode)(std::string_view)) {
-  Result<Body> body = decode(visit.http().body);
-  if (!body.ok())
-    return visit.refuse(body.error());
-  body->meta.name = visit.names[0];
-  Put put{std::move(*body)};
-  if constexpr (requires { put.if_seq; })
-    put.if_seq = expected_seq(visit);
-  command(std::move(visit), std::move(put));
-}
 
 template <class Make, class Then>
 void Api::aside(Visit visit, Make make, Then then) {
@@ -315,20 +272,6 @@ void Api::aside(Visit visit, Make make, Then then) {
   };
   if (const auto asked = world_.history.ask(held->payer, HistoryLoop::About::kTables, std::move(question)); !asked.ok())
     held->refuse(asked.error());
-}
-
-template <class Map>
-void Api::list_all(Visit visit, Kind kind, const Map& map) {
-  std::vector<Record> records;
-  records.reserve(map.size());
-  for (const auto& [key, record] : map) records.emplace_back(record);
-  list(std::move(visit), kind, std::move(records));
-}
-
-template <class Remove>
-void Api::remove_record(Visit visit) {
-  Remove body{visit.names[0]};
-  command(std::move(visit), std::move(body));
 }
 
 }  // namespace lockstep

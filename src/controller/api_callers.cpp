@@ -23,18 +23,18 @@ bool Api::needs_freshening(const Visit& visit, const Who& who) const {
   return !visit.account_asked && who.known && who.known->realm == "local" && accounts_.is_due(who.known->uid);
 }
 
-void Api::freshen(Visit visit, const Route& route, Who who) {
+void Api::freshen(Visit visit, const Routes::Found& found, Who who) {
   constexpr Duration kPatience = millis(250), kPatienceForNew = seconds(5);
   const bool is_new = who.kind == Who::Kind::kNewUser;
   const User user = is_new ? std::move(who.user) : *who.known;
   if (is_new && visit.account_asked)
     return visit.refuse({Errc::kUnavailable, format("uid {} cannot be recorded now: try again", user.uid), {}});
   visit.account_asked = true;
-  auto go_on = [this, visit = std::move(visit), &route](const Result<void>& done) mutable {
+  auto go_on = [this, visit = std::move(visit), found](const Result<void>& done) mutable {
     if (!done.ok())
       return visit.refuse(done.error());
     const Payer payer = visit.payer;
-    world_.turns.add(payer, [this, visit = std::move(visit), &route]() mutable { dispatch(std::move(visit), route); });
+    world_.turns.add(payer, [this, visit = std::move(visit), found]() mutable { dispatch(std::move(visit), found); });
   };
   if (user.realm == "local")
     return accounts_.ask(user.uid, user.gid, is_new ? kPatienceForNew : kPatience, std::move(go_on));
@@ -46,14 +46,13 @@ void Api::freshen(Visit visit, const Route& route, Who who) {
 Result<void> Api::check_reach(const Visit& visit, const Route& route, NodeId only_on) const {
   if (!only_on)
     return {};
-  if (route.handler == &Api::submit)
+  if (route.reach == Reach::kNewJob)
     return denied(
         "root of a compute node starts no jobs from there: use the controller's machine, or let an administrator allow "
         "it with `lockstep node update NODE --trust-administrators`");
-  const bool of_step = route.handler == &Api::step_stream;
-  if (!of_step && route.handler != &Api::create_step && route.handler != &Api::job_script &&
-      route.handler != &Api::job_environment)
+  if (route.reach == Reach::kNothing)
     return {};
+  const bool of_step = route.reach == Reach::kStep;
   const auto step = of_step ? parse_step_name(visit.names[0]) : Result<StepName>(StepName{});
   const auto target =
       of_step ? Result<JobTarget>(step.ok() ? step->target : JobTarget{}) : parse_job_target(visit.names[0]);

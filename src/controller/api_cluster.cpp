@@ -141,6 +141,7 @@ void Api::metrics(Visit visit) {
   gauge("memory_used_mb", facts.memory_used_mb);
   gauge("agent_links", world_.links.size());
   gauge("long_polls", world_.waiters.waiting());
+  gauge("followed", world_.followers.following());
   gauge("step_streams", world_.step_io.sessions());
   gauge("read_only", read_only_ ? 1 : 0);
   out += metrics_text(world_.watch.snapshot());
@@ -152,15 +153,6 @@ void Api::metrics(Visit visit) {
     out += format("lockstep_http_refusals{{reason=\"{}\"}} {}\n", reason, count);
   gauge("http_waiting", world_.turns.waiting());
   visit.exchange->respond({200, "text/plain; version=0.0.4", std::move(out), {}});
-}
-
-void Api::list_nodes(Visit visit) { list_all(std::move(visit), Kind::kNode, world_.view.tables().nodes); }
-
-void Api::get_node(Visit visit) {
-  const Node* node = world_.view.tables().node(visit.names[0]);
-  if (!node)
-    return visit.refuse(not_found(format("there is no node {}", visit.names[0])));
-  visit.answer(encode_record(world_.view.tables().nodes.at(node->id)));
 }
 
 void Api::update_node(Visit visit) {
@@ -188,37 +180,6 @@ void Api::update_node(Visit visit) {
                                      user_words(world_.view.tables(), visit.caller.user))});
   });
 }
-
-void Api::remove_node(Visit visit) { remove_record<RemoveNode>(std::move(visit)); }
-
-void Api::list_partitions(Visit visit) {
-  list_all(std::move(visit), Kind::kPartition, world_.view.tables().partitions);
-}
-
-void Api::put_partition(Visit visit) { put_record<PutPartition>(std::move(visit), decode_partition); }
-
-void Api::remove_partition(Visit visit) { remove_record<RemovePartition>(std::move(visit)); }
-
-void Api::get_topology(Visit visit) {
-  if (!world_.view.tables().topology)
-    return visit.refuse(not_found("the cluster has no topology: all nodes are equally near"));
-  visit.answer(encode_record(world_.view.tables().topology));
-}
-
-void Api::put_topology(Visit visit) {
-  auto body = decode_topology(visit.http().body);
-  if (!body.ok())
-    return visit.refuse(body.error());
-  if (body->leaves.empty())
-    return visit.refuse(invalid("a topology without nodes; DELETE forgets it", "leaves"));
-  command(std::move(visit), PutTopology{std::move(*body)});
-}
-
-void Api::remove_topology(Visit visit) { command(std::move(visit), PutTopology{}); }
-
-void Api::list_users(Visit visit) { list_all(std::move(visit), Kind::kUser, world_.view.tables().users); }
-
-void Api::put_user(Visit visit) { put_record<PutUser>(std::move(visit), decode_user); }
 
 void Api::plan_notes(Visit visit) {
   constexpr std::string_view kHead = "{\"notes\":[", kTail = "]}";
@@ -252,6 +213,13 @@ namespace {
 // A watcher that is not shown the last changes learns how far it has come all the same.
 std::string seq_line(Seq seq) { return format("{{\"seq\":{}}}\n", seq); }
 
+constexpr std::string_view kNdjson = "application/x-ndjson";
+
+Error changes_gone(Seq after) {
+  return {Errc::kUnavailable, format("changes after {} are not kept any more: begin again without from", after),
+          "from"};
+}
+
 // "job,step"; "" = every kind.
 Result<KindSet> parse_kinds(std::string_view text) {
   KindSet kinds;
@@ -269,38 +237,94 @@ Result<KindSet> parse_kinds(std::string_view text) {
 
 }  // namespace
 
-// Everything as it is now; the highest seq says where to go on. Put in order beside the history, whose tables hold
+struct Api::AllRecords {
+  std::vector<Change> changes;
+  Seq seq = 0;
+};
+
+// A watcher, before it has seen everything as it was when it came, and then.
+struct Api::Watching {
+  Viewer viewer;
+  KindSet kinds;
+  std::shared_ptr<const AllRecords> all;  // at first; null: all of it was said
+  std::size_t at = 0;                     // of it
+  Seq after = 0;
+};
+
+// Everything as it is now; the seq at its end says where to go on. Put in order beside the history, whose tables hold
 // everything that anybody was told of; written in slices.
 void Api::watch_from_the_start(Visit visit, KindSet kinds) {
-  struct All {
-    std::vector<Change> changes;
-    Seq seq = 0;
-  };
   const auto held = std::make_shared<Visit>(std::move(visit));
   const auto asked = world_.history.ask(
       held->payer, HistoryLoop::About::kTables, [this, held, kinds](HistoryStore&, const Tables& tables) {
-        auto all = std::make_shared<All>(All{tables.snapshot(), tables.seq});
+        auto all = std::make_shared<AllRecords>(AllRecords{tables.snapshot(), tables.seq});
         std::erase_if(all->changes, [&](const Change& change) { return !kinds[change.record.index()]; });
-        world_.loop.post([this, v = std::move(*held), all]() mutable {
+        world_.loop.post([this, v = std::move(*held), all, kinds]() mutable {
           const Payer payer = v.payer;
-          PageReply reply{200, "application/x-ndjson", {}, {}};
-          reply.more = [viewer = v.viewer(), all, at = std::size_t{0}](std::string& body) mutable {
-            constexpr std::size_t kAtOnce = 32;
-            for (std::size_t n = 0; n < kAtOnce && at < all->changes.size(); ++n, ++at)
-              if (const auto shown = shown_to(viewer, all->changes[at].record))
-                (body += encode(Change{all->changes[at].seq, *shown, false})) += '\n';
-            if (at < all->changes.size())
-              return true;
-            body += seq_line(all->seq);
-            return false;
-          };
-          world_.turns.add(payer, [this, v = std::move(v), reply = std::move(reply)]() mutable {
+          world_.turns.add(payer, [this, v = std::move(v), all, kinds]() mutable {
+            Watching watching{v.viewer(), kinds, all, 0, 0};
+            if (v.query("follow") == "1")
+              return follow_changes(v, std::move(watching));
+            PageReply reply{200, std::string(kNdjson), {}, {}};
+            reply.more = [watching = std::move(watching)](std::string& body) mutable {
+              say_records(watching, body);
+              return watching.all != nullptr;
+            };
             write(std::move(v), std::move(reply));
           });
         });
       });
   if (!asked.ok())
     held->refuse(asked.error());
+}
+
+void Api::say_records(Watching& watching, std::string& out) {
+  constexpr std::size_t kAtOnce = 32;
+  const auto& changes = watching.all->changes;
+  for (std::size_t n = 0; n < kAtOnce && watching.at < changes.size(); ++n, ++watching.at) {
+    const Change& change = changes[watching.at];
+    if (const auto shown = shown_to(watching.viewer, change.record))
+      (out += encode(Change{change.seq, *shown, false})) += '\n';
+  }
+  if (watching.at < changes.size())
+    return;
+  watching.after = watching.all->seq;
+  out += seq_line(watching.after);
+  watching.all = nullptr;
+}
+
+// The next changes from the window. Nothing: they are not kept any more.
+std::optional<std::string> Api::next_changes(Watching& watching, std::size_t bytes) {
+  auto page = world_.view.window().read(watching.viewer, watching.kinds, watching.after, bytes);
+  if (!page)
+    return std::nullopt;
+  if (page->hidden)
+    page->lines += seq_line(page->seen);
+  watching.after = page->seen;
+  return std::move(page->lines);
+}
+
+void Api::follow_changes(const Visit& visit, Watching watching) {
+  constexpr std::size_t kBytesAtOnce = 32 << 10;
+  constexpr Duration kLongest = hours(1);
+  const auto pull = [this, watching = std::move(watching)](std::string& out) mutable {
+    if (watching.all) {
+      say_records(watching, out);
+      return Pulled::kMore;
+    }
+    const Seq before = watching.after;
+    auto lines = next_changes(watching, kBytesAtOnce);
+    if (!lines) {
+      (out += encode_error(changes_gone(before))) += '\n';
+      return Pulled::kEnd;
+    }
+    out += *lines;
+    return watching.after == before ? Pulled::kNothing : Pulled::kMore;
+  };
+  const auto asked = parse_uint(visit.query("timeout_s"));
+  const Duration longest =
+      asked ? std::min(kLongest, seconds(static_cast<std::int64_t>(std::min<std::uint64_t>(*asked, 3600)))) : kLongest;
+  follow(visit, {200, std::string(kNdjson), {}, {}}, pull, longest);
 }
 
 void Api::watch(Visit visit) {
@@ -310,21 +334,20 @@ void Api::watch(Visit visit) {
   const auto from = parse_uint(visit.query("from"));
   if (!from || *from == 0)
     return watch_from_the_start(std::move(visit), *kinds);
+  Watching watching{visit.viewer(), *kinds, nullptr, 0, *from};
+  if (visit.query("follow") == "1")
+    return follow_changes(visit, std::move(watching));
   if (const auto room = world_.waiters.room(visit.payer); !room.ok())
     return visit.refuse(room.error());
-  const auto ready = [this, after = *from, viewer = visit.viewer(), kinds = *kinds]() -> std::optional<HttpResponse> {
+  const auto ready = [this, watching]() mutable -> std::optional<HttpResponse> {
     constexpr std::size_t kBytesAtOnce = 512 << 10;  // the rest is asked for from there on
-    auto page = world_.view.window().read(viewer, kinds, after, kBytesAtOnce);
-    if (!page) {
-      const Error gone{Errc::kUnavailable,
-                       format("changes after {} are not kept any more: begin again without from", after), "from"};
-      return HttpResponse{410, "application/json", encode_error(gone), {}};
-    }
-    if (page->seen == after)
+    const Seq before = watching.after;
+    auto lines = next_changes(watching, kBytesAtOnce);
+    if (!lines)
+      return HttpResponse{410, "application/json", encode_error(changes_gone(before)), {}};
+    if (watching.after == before)
       return std::nullopt;
-    if (page->hidden)
-      page->lines += seq_line(page->seen);
-    return HttpResponse{200, "application/x-ndjson", std::move(page->lines), {}};
+    return HttpResponse{200, std::string(kNdjson), std::move(*lines), {}};
   };
   world_.waiters.add(visit.payer, JobId{}, visit.exchange, ready, poll_time(visit));
 }

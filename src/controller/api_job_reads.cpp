@@ -1,7 +1,7 @@
 // The API's questions about jobs: records, long polls, scripts.
 #include "base/text.h"
 #include "controller/api.h"
-#include "controller/job_choice.h"
+#include "controller/record_list.h"
 #include "model/weight.h"
 #include "views/job_names.h"
 #include "views/selectors.h"
@@ -13,12 +13,6 @@ namespace {
 
 constexpr std::size_t kDetailsAtOnce = 256;  // steps or tasks of a job that are written in one piece
 constexpr std::size_t kFewDetails = 16;
-
-std::vector<std::string> words(std::string_view text) {
-  auto out = split(text, ',');
-  std::erase_if(out, [](const std::string& word) { return word.empty(); });
-  return out;
-}
 
 std::size_t bytes_of(const std::vector<Ref<Step>>& steps) {
   std::size_t bytes = 0;
@@ -67,7 +61,7 @@ std::string Api::job_detail(const Viewer& viewer, const Job& job) const {
   const Tables& tables = world_.view.tables();
   const auto last = [](auto all) {
     std::size_t count = 0, bytes = 0;
-    for (; count < std::min(all.size(), kDetailsAtOnce) && bytes < kPieceBytes; ++count)
+    for (; count < std::min(all.size(), kDetailsAtOnce) && bytes < kListPieceBytes; ++count)
       bytes += stored_bytes_at_most(all[all.size() - 1 - count]).bytes;
     all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(count));
     return all;
@@ -80,42 +74,6 @@ std::string Api::job_detail(const Viewer& viewer, const Job& job) const {
   return encode(detail);
 }
 
-void Api::list_jobs(Visit visit) {
-  const Tables& tables = world_.view.tables();
-  JobSelector selector;
-  if (const auto text = visit.query("id"); !text.empty()) {
-    auto names = parse_work_names(text);
-    if (!names.ok())
-      return visit.refuse(names.error());
-    std::vector<JobTarget> targets;
-    for (auto& name : *names) targets.push_back(std::move(name.target));
-    selector.targets = TargetList(std::move(targets));
-  }
-  if (const auto text = visit.query("user"); !text.empty())
-    selector.users = users_named(tables, words(text));
-  if (const auto text = visit.query("state"); !text.empty()) {
-    auto states = job_states_of(words(text));
-    if (!states.ok())
-      return visit.refuse(states.error());
-    selector.states = *states;
-  }
-  selector.partitions = words_or_any(words(visit.query("partition")));
-  selector.names = words_or_any(words(visit.query("name")));
-  const auto among = world_.view.index().candidates(selector);
-  std::vector<Record> records;
-  records.reserve(among ? among->size() : tables.jobs.size());
-  if (among) {
-    for (const JobId id : *among)
-      if (const Ref<Job>* job = tables.jobs.get(id))
-        records.emplace_back(*job);
-  } else {
-    for (const auto& [id, job] : tables.jobs) records.emplace_back(job);
-  }
-  list(std::move(visit), Kind::kJob, std::move(records), [this, selector = std::move(selector)](const Record& record) {
-    return matches(selector, world_.view.tables(), *std::get<Ref<Job>>(record));
-  });
-}
-
 // Steps and tasks of a job that has very many are written in slices, in the place where there are none in the rest.
 void Api::get_job(Visit visit) {
   const Job* job = job_of(visit);
@@ -124,7 +82,7 @@ void Api::get_job(Visit visit) {
   const Tables& tables = world_.view.tables();
   auto steps = tables.steps_of(job->id);
   auto tasks = tables.tasks_of(job->id);
-  if (steps.size() <= kFewDetails && tasks.size() <= kFewDetails && bytes_of(steps) < kPieceBytes)
+  if (steps.size() <= kFewDetails && tasks.size() <= kFewDetails && bytes_of(steps) < kListPieceBytes)
     return visit.answer(job_detail(visit.viewer(), *job));
   JobDetail detail;
   detail.job = shown_to(visit.viewer(), tables.jobs.at(job->id));
@@ -139,7 +97,7 @@ void Api::get_job(Visit visit) {
   PageReply reply{200, "application/json", rest.substr(0, begin), {}};
   reply.more = [viewer = visit.viewer(), records = std::move(records), steps_count = steps.size(),
                 next = std::size_t{0}, rest = std::move(rest), begin, between](std::string& body) mutable {
-    const std::size_t end = body.size() + kPieceBytes;
+    const std::size_t end = body.size() + kListPieceBytes;
     for (std::size_t n = 0; n < kDetailsAtOnce / 4 && next < records.size() && body.size() < end; ++n, ++next) {
       if (next == steps_count)
         body.append(rest, begin, between - begin);

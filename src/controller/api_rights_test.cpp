@@ -73,12 +73,14 @@ class Rights : public ::testing::Test {
   }
 
   TestServer server;
+  const Routes routes;
   std::string refusal;
 };
 
 TEST_F(Rights, EveryRowForEveryCaller) {
   std::size_t asked = 0;
-  for (const Route& row : route_rows()) {
+  for (const Route* at : routes.rows()) {
+    const Route& row = *at;
     // The administrator last: what it is allowed may end the job.
     for (std::size_t i = 0; i < kCallerKinds; ++i) {
       const auto kind = static_cast<CallerKind>(i);
@@ -91,26 +93,16 @@ TEST_F(Rights, EveryRowForEveryCaller) {
   EXPECT_GT(asked, 400u);
 }
 
-TEST_F(Rights, PagesAreForUsers) {
-  server.controller->add_pages({{"/front/page", PageKind::kLive, [](const ReadContext&, const PageRequest&) {
-                                   return PageReply{200, "text/plain", "here", {}};
-                                 }}});
-  for (std::size_t i = 0; i < kCallerKinds; ++i) {
-    const auto kind = static_cast<CallerKind>(i);
-    const int status = server.call("GET", "/front/page", {}, peer_of(kind)).status;
-    EXPECT_EQ(status == 200, passes(page_route().right, kind)) << text_of(kind) << " " << status;
-  }
-}
-
 TEST_F(Rights, BodiesAreBoundedByTheirRow) {
-  for (const Route& row : route_rows()) {
+  for (const Route* at : routes.rows()) {
+    const Route& row = *at;
     HttpRequest head;
     head.method = row.method;
     head.path = path_of(row);
     head.peer = TestServer::local(1);
-    EXPECT_EQ(body_bound(head), row.body_bytes_max) << row.path;
+    EXPECT_EQ(routes.body_bound(head), row.body_bytes_max) << row.path;
     head.peer = {};
-    EXPECT_LE(body_bound(head), 16u << 10) << row.path;
+    EXPECT_LE(routes.body_bound(head), 16u << 10) << row.path;
     if (row.body_bytes_max < 1 << 20 && row.right != Right::kNode) {
       EXPECT_EQ(server.call(std::string(row.method), path_of(row), std::string(row.body_bytes_max + 1, ' ')).status,
                 413)
@@ -119,12 +111,12 @@ TEST_F(Rights, BodiesAreBoundedByTheirRow) {
   }
   HttpRequest unknown;
   unknown.path = "/v1/nothing";
-  EXPECT_LE(body_bound(unknown), 4u << 10);
+  EXPECT_LE(routes.body_bound(unknown), 4u << 10);
 }
 
 TEST_F(Rights, TheTableHasALineForEachRow) {
-  const std::string table = rights_table({});
-  EXPECT_EQ(static_cast<std::size_t>(std::count(table.begin(), table.end(), '\n')), route_rows().size() + 2);
+  const std::string table = routes.rights_table();
+  EXPECT_EQ(static_cast<std::size_t>(std::count(table.begin(), table.end(), '\n')), routes.rows().size() + 2);
   EXPECT_NE(table.find("| `POST /v1/tokens` | administrators | 16 KiB | – | – | – | – | – | – | – | yes |"),
             std::string::npos)
       << table;

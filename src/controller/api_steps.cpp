@@ -116,28 +116,6 @@ std::shared_ptr<void> Api::client_of(const Visit& visit, StepKey step) {
 }
 
 // In slices over the tables as they are then: a million references to steps would take too long to gather.
-void Api::list_steps(Visit visit) {
-  PageReply reply{200, "application/json", "{\"steps\":[", {}};
-  reply.more = [this, viewer = visit.viewer(), next = StepKey{JobId{}, INT32_MIN},
-                first = true](std::string& body) mutable {
-    constexpr std::size_t kAtOnce = 64;
-    const std::size_t end = body.size() + kPieceBytes;
-    const auto& steps = world_.view.tables().steps;
-    auto at = steps.lower_bound(next);
-    for (std::size_t n = 0; n < kAtOnce && at != steps.end() && body.size() < end; ++n, ++at) {
-      next = {at->first.first, at->first.second + 1};
-      body += first ? "" : ",";
-      body += encode_record(shown_to(viewer, at->second));
-      first = false;
-    }
-    if (at != steps.end())
-      return true;
-    body += "]}";
-    return false;
-  };
-  write(std::move(visit), std::move(reply));
-}
-
 void Api::get_step(Visit visit) {
   if (const Step* step = step_of(visit))
     visit.answer(encode_record(shown_to(visit.viewer(), world_.view.tables().steps.at({step->job, step->number}))));

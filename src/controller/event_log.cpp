@@ -42,7 +42,8 @@ std::string act_line(const std::string& name, bool refused, const Tables& tables
   const std::string_view rest = std::string_view(name).substr(blank + 1);
   if (std::find(std::begin(kActs), std::end(kActs), rest.substr(0, rest.find(' '))) == std::end(kActs))
     return {};
-  return format("{} by={}: {}", refused ? "Refused" : "Asked", user_text(UserId{*number}, tables), rest);
+  return format("{} by={}: {}", refused ? "Refused" : "Asked",
+                user_text(UserId{static_cast<std::uint32_t>(*number)}, tables), rest);
 }
 
 std::string event_line(const Event& event, const Tables& tables) {

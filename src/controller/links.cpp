@@ -52,6 +52,9 @@ HttpRequest request_of(const ApiCall& call, const LinkHub::Holder& holder) {
         request.query[std::move(name)] =
             equals == std::string::npos ? "" : percent_decoded(std::string_view(part).substr(equals + 1), true);
     }
+  for (const auto& [name, value] : call.headers)
+    if (std::find(std::begin(kForwardedHeaders), std::end(kForwardedHeaders), name) != std::end(kForwardedHeaders))
+      request.headers[name] = value;
   if (!call.upgrade.empty())
     request.headers["upgrade"] = call.upgrade;
   request.peer.how = Peer::How::kForwarded;
@@ -105,24 +108,39 @@ struct LinkHub::Link {
   void answer(std::uint64_t call, std::uint32_t uid, HttpResponse response, std::unique_ptr<Stream> carrier);
 };
 
+namespace {
+
+ApiReply head_of(HttpResponse response) {
+  ApiReply reply{response.status, std::move(response.content_type), std::move(response.body)};
+  reply.headers.assign(response.headers.begin(), response.headers.end());
+  return reply;
+}
+
+}  // namespace
+
 // A short answer goes in one frame. A long one follows as a stream, in turn with those of other users.
 void LinkHub::Link::answer(std::uint64_t call, std::uint32_t uid, HttpResponse response,
                            std::unique_ptr<Stream> carrier) {
-  if (response.body.size() <= kApiInlineMax)
-    return reply(call, ApiReply{response.status, std::move(response.content_type), std::move(response.body)});
+  ApiReply head = head_of(std::move(response));
+  std::string body = std::exchange(head.body, {});
+  if (body.size() <= kApiInlineMax) {
+    head.body = std::move(body);
+    return reply(call, head);
+  }
   const auto held = std::make_shared<FairHold>(memory, holder.node_name);
-  if (!held->resize(response.body.size()))
+  if (!held->resize(body.size()))
     return refuse(
-        call, response.body.size() > memory->each() ? 507 : 503,
+        call, body.size() > memory->each() ? 507 : 503,
         {Errc::kExhausted,
          format("the answer has {} bytes, and {} of them may be under way to one node: ask for less, or later",
-                response.body.size(), memory->each()),
+                body.size(), memory->each()),
          {}});
   if (!carrier)
     carrier = mux->stream(call, uid);
-  reply(call, ApiReply{response.status, std::move(response.content_type), {}, response.body.size()});
+  head.bytes = body.size();
+  reply(call, head);
   mux->keep(call, held);
-  carrier->write(std::move(response.body));
+  carrier->write(std::move(body));
   carrier->close();  // and dropped: the mux sends on
 }
 
@@ -158,15 +176,16 @@ class ForwardedExchange final : public HttpExchange {
       link_->refuse(id_, 426, invalid("only a request that asks for it is upgraded"));
       return nullptr;
     }
-    const auto held = std::make_shared<FairHold>(link_->hold());
-    if (!held->resize(kStreamCost)) {
-      link_->refuse(id_, {Errc::kUnavailable, "this node has too many streams open: close some, or try later", {}});
+    return open(ApiReply{101, "", ""});
+  }
+  std::unique_ptr<Stream> stream(HttpResponse head) override {
+    CHECK(!answered_, "an exchange is answered once");
+    if (!finish())
       return nullptr;
-    }
-    link_->reply(id_, ApiReply{101, "", ""});
-    auto stream = link_->mux->stream(id_, request_.peer.uid);
-    link_->mux->keep(id_, held);
-    return stream;
+    head.body.clear();
+    ApiReply reply = head_of(std::move(head));
+    reply.stream = true;
+    return open(reply);
   }
   void on_gone(std::function<void()> callback) override {
     if (link_->holds(id_, this))
@@ -176,6 +195,17 @@ class ForwardedExchange final : public HttpExchange {
   }
 
  private:
+  std::unique_ptr<Stream> open(const ApiReply& head) {
+    const auto held = std::make_shared<FairHold>(link_->hold());
+    if (!held->resize(kStreamCost)) {
+      link_->refuse(id_, {Errc::kUnavailable, "this node has too many streams open: close some, or try later", {}});
+      return nullptr;
+    }
+    link_->reply(id_, head);
+    auto stream = carrier_ ? std::move(carrier_) : link_->mux->stream(id_, request_.peer.uid);
+    link_->mux->keep(id_, held);
+    return stream;
+  }
   // False: nobody waits for the answer any more.
   bool finish() {
     answered_ = true;

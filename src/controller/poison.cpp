@@ -208,6 +208,7 @@ std::string fingerprint(const Command& command) {
   std::string text = std::visit(Describe{}, command.body);
   if (text.empty())
     return text;
+  for (const CommandBody& body : command.also) text += "; " + std::visit(Describe{}, body);
   text = format("u{} {}", command.caller.user.value, text);
   if (text.size() > kNameMost) {
     const std::size_t hash = std::hash<std::string>{}(text);

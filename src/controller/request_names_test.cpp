@@ -6,9 +6,9 @@
 
 #include <set>
 
-#include "controller/query_values.h"
 #include "controller/routes.h"
 #include "controller/test_server.h"
+#include "routes/query_values.h"
 
 namespace lockstep {
 namespace {
@@ -277,7 +277,9 @@ TEST(UnknownNames, AreRefusedWithAHint) {
 }
 
 TEST(UnknownNames, EveryRowRefusesThem) {
-  for (const Route& row : route_rows()) {
+  const Routes routes;
+  for (const Route* at : routes.rows()) {
+    const Route& row = *at;
     HttpRequest request;
     request.query["no_such_name_at_all_zzz"] = "1";
     EXPECT_FALSE(check_query(row, request).ok()) << row.path;
@@ -302,7 +304,9 @@ std::string value_of(std::string_view kind) {
 
 TEST(QueryValues, EveryRowRefusesWhatCannotBeMeantByName) {
   std::size_t judged = 0;
-  for (const Route& row : route_rows())
+  const Routes routes;
+  for (const Route* at : routes.rows()) {
+    const Route& row = *at;
     each_query_name(row.query, [&](std::string_view name, std::string_view kind) {
       HttpRequest request;
       request.query[std::string(name)] = value_of(kind);
@@ -318,6 +322,7 @@ TEST(QueryValues, EveryRowRefusesWhatCannotBeMeantByName) {
         ++judged;
       }
     });
+  }
   EXPECT_GT(judged, 100u);
 }
 
@@ -337,10 +342,12 @@ TEST(QueryValues, AreJudgedBeforeAnythingIsDone) {
 }
 
 TEST(UnknownNames, AreRefusedByPagesOfFrontEnds) {
-  TestServer server;
   const auto page = [](const ReadContext&, const PageRequest&) { return PageReply{200, "text/plain", "rows", {}}; };
-  server.controller->add_pages({{"/slurm/v1/list", PageKind::kLive, page, "columns,jobs,me=flag"},
-                                {"/slurm/v1/tables", PageKind::kTables, page, "columns,jobs,me=flag"}});
+  ControllerSettings settings;
+  settings.api.routes = std::make_shared<const Routes>(
+      std::vector{page_row("/slurm/v1/list", PageKind::kLive, page, "columns,jobs,me=flag"),
+                  page_row("/slurm/v1/tables", PageKind::kTables, page, "columns,jobs,me=flag")});
+  TestServer server(settings);
   for (const std::string path : {"/slurm/v1/list", "/slurm/v1/tables"}) {
     EXPECT_EQ(server.call("GET", path + "?columns=a&jobs=1&me=0").body, "rows");
     const auto unclear = server.call("GET", path + "?me=maybe");

@@ -1,4 +1,4 @@
-// The rows. A star stands for one part of a path; the first row that fits is taken, so fixed words stand before stars.
+// The rows of the API that are no plain records.
 #include "controller/routes.h"
 
 #include <algorithm>
@@ -6,39 +6,11 @@
 
 #include "base/text.h"
 #include "controller/api.h"
-#include "controller/query_values.h"
+#include "controller/record_routes.h"
 
 namespace lockstep {
 
 namespace {
-
-constexpr std::size_t kNoBody = 4 << 10;   // a body that says nothing
-constexpr std::size_t kToken = 16 << 10;   // of strangers
-constexpr std::size_t kRecord = 4 << 20;   // one record
-constexpr std::size_t kLaunch = 24 << 20;  // a record, its script and environments, quoted
-constexpr std::size_t kMany = 64 << 20;    // submissions in one request
-
-// Whether "/v1/jobs/*/cancel" covers the path; the parts under the stars go to names.
-bool path_matches(std::string_view pattern, std::string_view path, std::vector<std::string>& names) {
-  names.clear();
-  while (!pattern.empty()) {
-    if (pattern.front() == '*') {
-      const auto end = path.find('/');
-      const auto part = path.substr(0, end);
-      if (part.empty())
-        return false;
-      names.emplace_back(part);
-      pattern.remove_prefix(1);
-      path.remove_prefix(part.size());
-      continue;
-    }
-    if (path.empty() || path.front() != pattern.front())
-      return false;
-    pattern.remove_prefix(1);
-    path.remove_prefix(1);
-  }
-  return path.empty();
-}
 
 constexpr std::array kCallerWords = {
     std::string_view("nobody"),     std::string_view("node"),           std::string_view("root of a node"),
@@ -51,8 +23,9 @@ std::string size_text(std::size_t bytes) {
   return bytes >= 1 << 20 ? format("{} MiB", bytes >> 20) : format("{} KiB", bytes >> 10);
 }
 
-std::string table_line(std::string_view method, std::string_view path, const Route& row) {
-  std::string out = format("| `{} {}` | {} | {} |", method, path, text_of(row.right), size_text(row.body_bytes_max));
+std::string table_line(const Route& row) {
+  std::string out =
+      format("| `{} {}` | {} | {} |", row.method, row.path, text_of(row.right), size_text(row.body_bytes_max));
   for (std::size_t i = 0; i < kCallerKinds; ++i)
     out += passes(row.right, static_cast<CallerKind>(i)) ? " yes |" : " – |";
   return out + "\n";
@@ -60,113 +33,88 @@ std::string table_line(std::string_view method, std::string_view path, const Rou
 
 }  // namespace
 
-std::span<const Route> Api::routes() {
+std::span<const ApiRoute> Api::own_routes() {
   using enum Right;
   using enum Cost;
-  static constexpr Route kRoutes[] = {
-      {"POST", "/v1/jobs", &Api::submit, kUser, kChange, kMany, "request,wait=started"},
-      {"GET", "/v1/jobs", &Api::list_jobs, kUser, kList, kNoBody, "id,user,state,partition,name"},
-      {"POST", "/v1/jobs/cancel", &Api::cancel_jobs, kUser, kEnd, 1 << 20},
-      {"GET", "/v1/jobs/*", &Api::get_job, kUser, kRead, kNoBody},
-      {"GET", "/v1/jobs/*/wait", &Api::wait_job, kUser, kWait, kNoBody,
-       "for=allocated|started|ended|change,since=number,timeout_s=number,presence=flag"},
-      {"GET", "/v1/jobs/*/script", &Api::job_script, kOwner, kRead, kNoBody},
-      {"GET", "/v1/jobs/*/environment", &Api::job_environment, kOwner, kRead, kNoBody},
-      {"GET", "/v1/jobs/*/explain", &Api::explain_job, kUser, kQuestion, kNoBody},
-      {"POST", "/v1/whatif", &Api::ask_what_if, kUser, kQuestion, 1 << 20, "history_days=number"},
-      {"POST", "/v1/jobs/*/cancel", &Api::cancel_job, kOwner, kEnd, kNoBody},
-      {"POST", "/v1/jobs/*/hold", &Api::hold_job, kOwner, kChange, kNoBody},
-      {"POST", "/v1/jobs/*/release", &Api::release_job, kOwner, kChange, kNoBody},
-      {"POST", "/v1/jobs/*/requeue", &Api::requeue_job, kOwner, kChange, kNoBody},
-      {"POST", "/v1/jobs/*/suspend", &Api::suspend_job, kAdministrator, kChange, kNoBody},
-      {"POST", "/v1/jobs/*/resume", &Api::resume_job, kAdministrator, kChange, kNoBody},
-      {"POST", "/v1/jobs/*/checkpoint", &Api::checkpoint_job, kOwner, kChange, kNoBody},
-      {"POST", "/v1/jobs/*/update", &Api::update_job, kOwner, kChange, 1 << 20},
-      {"POST", "/v1/jobs/*/end", &Api::end_job, kOwner, kEnd, kNoBody},
-      {"POST", "/v1/jobs/*/steps", &Api::create_step, kOwner, kChange, kLaunch, "request,wait=started,presence=flag"},
-      {"GET", "/v1/steps", &Api::list_steps, kUser, kList, kNoBody},
-      {"GET", "/v1/steps/*", &Api::get_step, kUser, kRead, kNoBody},
-      {"POST", "/v1/steps/*/signal", &Api::signal_step, kOwner, kEnd, kNoBody},
-      {"GET", "/v1/steps/*/io", &Api::step_stream, kOwner, kWait, kNoBody, "verbs,direct=flag"},
-      {"GET", "/v1/ping", &Api::ping, kNobody, kRead, kNoBody},
-      {"GET", "/v1/status", &Api::status, kUser, kList, kNoBody},
-      {"GET", "/metrics", &Api::metrics, kUser, kRead, kNoBody},
-      {"GET", "/v1/nodes", &Api::list_nodes, kUser, kList, kNoBody},
-      {"GET", "/v1/nodes/*", &Api::get_node, kUser, kRead, kNoBody},
-      {"POST", "/v1/nodes/*", &Api::update_node, kAdministrator, kChange, kRecord, "now=flag"},
-      {"DELETE", "/v1/nodes/*", &Api::remove_node, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/partitions", &Api::list_partitions, kUser, kList, kNoBody},
-      {"PUT", "/v1/partitions/*", &Api::put_partition, kAdministrator, kChange, kRecord, "if_seq=number"},
-      {"DELETE", "/v1/partitions/*", &Api::remove_partition, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/users", &Api::list_users, kUser, kList, kNoBody},
-      {"PUT", "/v1/users/*", &Api::put_user, kAdministrator, kChange, kRecord, "if_seq=number"},
-      {"GET", "/v1/accounts", &Api::list_accounts, kUser, kList, kNoBody},
-      {"PUT", "/v1/accounts/*", &Api::put_account, kAdministrator, kChange, kRecord, "if_seq=number"},
-      {"DELETE", "/v1/accounts/*", &Api::remove_account, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/associations", &Api::list_associations, kUser, kList, kNoBody},
-      {"PUT", "/v1/associations", &Api::put_association, kAdministrator, kChange, kRecord, "if_seq=number"},
-      {"DELETE", "/v1/associations/*/*", &Api::remove_association, kAdministrator, kChange, kNoBody},
-      {"DELETE", "/v1/associations/*/*/*", &Api::remove_association, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/qos", &Api::list_qos, kUser, kList, kNoBody},
-      {"PUT", "/v1/qos/*", &Api::put_qos, kAdministrator, kChange, kRecord, "if_seq=number"},
-      {"DELETE", "/v1/qos/*", &Api::remove_qos, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/licences", &Api::list_licences, kUser, kList, kNoBody},
-      {"PUT", "/v1/licences/*", &Api::put_licence, kAdministrator, kChange, kRecord, "if_seq=number"},
-      {"DELETE", "/v1/licences/*", &Api::remove_licence, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/reservations", &Api::list_reservations, kUser, kList, kNoBody},
-      {"PUT", "/v1/reservations/*", &Api::put_reservation, kAdministrator, kChange, kRecord, "if_seq=number"},
-      {"DELETE", "/v1/reservations/*", &Api::remove_reservation, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/policy", &Api::get_policy, kUser, kRead, kNoBody},
-      {"PUT", "/v1/policy", &Api::put_policy, kAdministrator, kChange, kRecord, "if_seq=number"},
-      {"POST", "/v1/usage/reset", &Api::reset_usage, kAdministrator, kChange, kNoBody, "account,user"},
-      {"GET", "/v1/topology", &Api::get_topology, kUser, kRead, kNoBody},
-      {"PUT", "/v1/topology", &Api::put_topology, kAdministrator, kChange, 16 << 20, "if_seq=number"},
-      {"DELETE", "/v1/topology", &Api::remove_topology, kAdministrator, kChange, kNoBody},
-      {"GET", "/v1/watch", &Api::watch, kUser, kWait, kNoBody, "from=number,timeout_s=number,kinds"},
-      {"GET", "/v1/plan/notes", &Api::plan_notes, kUser, kList, kNoBody},
-      {"GET", "/v1/history", &Api::history, kUser, kQuestion, kNoBody,
-       "id,user,account,partition,name,state,from_us=integer,to_us=integer,steps=flag,duplicates=flag,limit=number"},
-      {"POST", "/v1/tokens", &Api::make_token, kAdministrator, kChange, kToken},
-      {"POST", "/v1/join", &Api::join, Right::kNobody, kChange, kToken},
-      {"GET", "/v1/link", &Api::agent_link, kNode, kWait, kNoBody},
+  static constexpr ApiRoute kRoutes[] = {
+      {{"POST", "/v1/jobs", kUser, kChange, kManyBody, "request,wait=started", Reach::kNewJob}, &Api::submit},
+      {{"POST", "/v1/jobs/cancel", kUser, kEnd, 1 << 20}, &Api::cancel_jobs},
+      {{"GET", "/v1/jobs/*", kUser, kRead, kNoBody}, &Api::get_job},
+      {{"GET", "/v1/jobs/*/wait", kUser, kWait, kNoBody,
+        "for=allocated|started|ended|change,since=number,timeout_s=number,presence=flag"},
+       &Api::wait_job},
+      {{"GET", "/v1/jobs/*/script", kOwner, kRead, kNoBody, {}, Reach::kJob}, &Api::job_script},
+      {{"GET", "/v1/jobs/*/environment", kOwner, kRead, kNoBody, {}, Reach::kJob}, &Api::job_environment},
+      {{"GET", "/v1/jobs/*/explain", kUser, kQuestion, kNoBody}, &Api::explain_job},
+      {{"POST", "/v1/whatif", kUser, kQuestion, 1 << 20, "history_days=number"}, &Api::ask_what_if},
+      {{"POST", "/v1/jobs/*/cancel", kOwner, kEnd, kNoBody}, &Api::cancel_job},
+      {{"POST", "/v1/jobs/*/hold", kOwner, kChange, kNoBody}, &Api::hold_job},
+      {{"POST", "/v1/jobs/*/release", kOwner, kChange, kNoBody}, &Api::release_job},
+      {{"POST", "/v1/jobs/*/requeue", kOwner, kChange, kNoBody}, &Api::requeue_job},
+      {{"POST", "/v1/jobs/*/suspend", kAdministrator, kChange, kNoBody}, &Api::suspend_job},
+      {{"POST", "/v1/jobs/*/resume", kAdministrator, kChange, kNoBody}, &Api::resume_job},
+      {{"POST", "/v1/jobs/*/checkpoint", kOwner, kChange, kNoBody}, &Api::checkpoint_job},
+      {{"POST", "/v1/jobs/*/update", kOwner, kChange, 1 << 20}, &Api::update_job},
+      {{"POST", "/v1/jobs/*/end", kOwner, kEnd, kNoBody}, &Api::end_job},
+      {{"POST", "/v1/jobs/*/steps", kOwner, kChange, kLaunchBody, "request,wait=started,presence=flag", Reach::kJob},
+       &Api::create_step},
+      {{"GET", "/v1/steps/*", kUser, kRead, kNoBody}, &Api::get_step},
+      {{"POST", "/v1/steps/*/signal", kOwner, kEnd, kNoBody}, &Api::signal_step},
+      {{"GET", "/v1/steps/*/io", kOwner, kWait, kNoBody, "verbs,direct=flag", Reach::kStep}, &Api::step_stream},
+      {{"GET", "/v1/ping", kNobody, kRead, kNoBody}, &Api::ping},
+      {{"GET", "/v1/status", kUser, kList, kNoBody}, &Api::status},
+      {{"GET", "/metrics", kUser, kRead, kNoBody}, &Api::metrics},
+      {{"POST", "/v1/nodes/*", kAdministrator, kChange, kRecordBody, "now=flag"}, &Api::update_node},
+      {{"GET", "/v1/watch", kUser, kWait, kNoBody, "from=number,timeout_s=number,kinds,follow=flag"}, &Api::watch},
+      {{"GET", "/v1/plan/notes", kUser, kList, kNoBody}, &Api::plan_notes},
+      {{"GET", "/v1/history", kUser, kQuestion, kNoBody,
+        "id,user,account,partition,name,state,from_us=integer,to_us=integer,steps=flag,duplicates=flag,limit=number"},
+       &Api::history},
+      {{"POST", "/v1/tokens", kAdministrator, kChange, kTokenBody}, &Api::make_token},
+      {{"POST", "/v1/join", Right::kNobody, kChange, kTokenBody}, &Api::join},
+      {{"GET", "/v1/link", kNode, kWait, kNoBody}, &Api::agent_link},
   };
   return kRoutes;
 }
 
-std::span<const Route> route_rows() { return Api::routes(); }
-
-const Route& page_route() {
-  static constexpr Route kPage{"GET", "", nullptr, Right::kUser, Cost::kList, kNoBody};
-  return kPage;
+Routes::Routes(std::vector<FrontRoute> mounted) : mounted_(record_routes()) {
+  std::move(mounted.begin(), mounted.end(), std::back_inserter(mounted_));
+  for (const ApiRoute& own : Api::own_routes()) rows_.push_back(&own.route);
+  for (const FrontRoute& front : mounted_) rows_.push_back(&front.route);
 }
 
-const Route* find_route(std::string_view method, std::string_view path, std::vector<std::string>& names,
-                        bool* same_path) {
-  for (const Route& route : route_rows())
-    if (path_matches(route.path, path, names)) {
-      if (route.method == method)
-        return &route;
-      if (same_path)
-        *same_path = true;
+Routes::Found Routes::find(std::string_view method, std::string_view path, std::vector<std::string>& names) const {
+  Found found;
+  const std::size_t own = Api::own_routes().size();
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (!covers(*rows_[i], path, names))
+      continue;
+    if (rows_[i]->method != method && rows_[i]->method != "*") {
+      found.same_path = true;
+      continue;
     }
+    return {rows_[i], i < own ? &Api::own_routes()[i] : nullptr, i < own ? nullptr : &mounted_[i - own], false};
+  }
   names.clear();
-  return nullptr;
+  return found;
 }
 
-// Which page answers is known when its row has let the caller in.
-Result<void> check_query(const Route& route, const HttpRequest& request) {
-  return route.handler ? check_query_values(route.method, route.path, route.query, request) : Result<void>{};
-}
-
-Result<void> check_query(const PageEntry& page, const HttpRequest& request) {
-  return check_query_values(page_route().method, page.path, page.query, request);
-}
-
-std::size_t body_bound(const HttpRequest& head) {
+std::size_t Routes::body_bound(const HttpRequest& head) const {
   std::vector<std::string> names;
-  const Route* route = find_route(head.method, head.path, names);
+  const Route* route = find(head.method, head.path, names).route;
   const std::size_t bound = route ? route->body_bytes_max : kNoBody;
-  return head.peer.how == Peer::How::kNobody ? std::min(bound, kToken) : bound;
+  return head.peer.how == Peer::How::kNobody ? std::min(bound, kTokenBody) : bound;
+}
+
+std::string Routes::rights_table() const {
+  std::string out = "| request | for | body |", line = "| --- | --- | --- |";
+  for (const std::string_view word : kCallerWords) {
+    out += format(" {} |", word);
+    line += " --- |";
+  }
+  out += "\n" + line + "\n";
+  for (const Route* row : rows_) out += table_line(*row);
+  return out;
 }
 
 bool passes(Right right, CallerKind caller) {
@@ -191,18 +139,6 @@ std::string_view text_of(Right right) {
     case Right::kAdministrator: return "administrators";
   }
   return "?";
-}
-
-std::string rights_table(std::span<const PageEntry> pages) {
-  std::string out = "| request | for | body |", line = "| --- | --- | --- |";
-  for (const std::string_view word : kCallerWords) {
-    out += format(" {} |", word);
-    line += " --- |";
-  }
-  out += "\n" + line + "\n";
-  for (const Route& row : route_rows()) out += table_line(row.method, row.path, row);
-  for (const PageEntry& page : pages) out += table_line(page_route().method, page.path, page_route());
-  return out;
 }
 
 }  // namespace lockstep

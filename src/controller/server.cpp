@@ -41,6 +41,7 @@ struct ControllerLoop::Inner {
   std::unique_ptr<StepIo> step_io;
   std::unique_ptr<FairTurns> turns;
   std::unique_ptr<Waiters> waiters;
+  std::unique_ptr<Followers> followers;
   std::unique_ptr<Presence> presence, step_presence;
   std::unique_ptr<Api> api;
   Mailbox<Ask> asks;
@@ -127,6 +128,7 @@ struct ControllerLoop::Inner {
 
     turns = std::make_unique<FairTurns>(parts.loop, settings.api.limits.turns, steady_micros);
     waiters = std::make_unique<Waiters>(parts.loop, *turns, settings.api.limits.waits_max);
+    followers = std::make_unique<Followers>(parts.loop, *turns, Followers::Most{.each = settings.api.limits.waits_max});
     presence = std::make_unique<Presence>(
         parts.loop, Presence::Patience{settings.client_grace, settings.client_node_grace},
         [this](const std::string& node) { return links->has(node); },
@@ -149,7 +151,7 @@ struct ControllerLoop::Inner {
     handlers.call = [this](std::shared_ptr<HttpExchange> exchange) { handle(std::move(exchange)); };
     random_hex = powers.random_hex;
     tickets = std::make_unique<TicketOffice>(random_hex(32), powers.hmac_sha256_hex);
-    handlers.body_bound = body_bound;
+    handlers.body_bound = [this](const HttpRequest& head) { return api->routes().body_bound(head); };
     handlers.complete = [this](const std::string& name, Welcome& welcome) {
       welcome.ticket_key = tickets->node_key(name);
       welcome.now_us = clock->now().us;
@@ -167,7 +169,7 @@ struct ControllerLoop::Inner {
     links = std::make_unique<LinkHub>(std::move(handlers));
     step_io = std::make_unique<StepIo>(parts.loop, *view, *links, *tickets, [this] { return clock->now(); });
     api = std::make_unique<Api>(Api::World{parts.loop, *core, *history, *questions, *view, *links, *step_io, *turns,
-                                           *waiters, *presence, *step_presence, *clock,
+                                           *waiters, *followers, *presence, *step_presence, *clock,
                                            [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
                                              core->post([this, id, done = std::move(done)] {
                                                auto bytes = std::make_shared<Result<std::string>>(parts.blobs.blob(id));
@@ -297,6 +299,7 @@ struct ControllerLoop::Inner {
       if (event.what == kLogIsOlder)  // the event log has said it, too
         settings.api.notices.push_back(event.message);
     waiters->changed(touched);
+    followers->changed();
     step_io->changed(touched);
   }
 
@@ -391,8 +394,6 @@ Result<std::unique_ptr<ControllerLoop>> ControllerLoop::open(Parts parts, Contro
   TRY(inner->build(std::move(powers), std::move(hooks)));
   return std::unique_ptr<ControllerLoop>(new ControllerLoop(std::move(inner)));
 }
-
-void ControllerLoop::add_pages(std::vector<PageEntry> pages) { inner_->api->add_pages(std::move(pages)); }
 
 void ControllerLoop::start() {
   inner_->started = true;

@@ -51,7 +51,6 @@ class ControllerLoop {
                                                       ComposerHooks hooks, FenceHook fence_hook);
   ~ControllerLoop();
 
-  void add_pages(std::vector<PageEntry> pages);
   void start();
   void handle(std::shared_ptr<HttpExchange> exchange);  // on the loop's thread
   // After the loop has stopped: commits what is queued and ends the threads.

@@ -81,7 +81,10 @@ class TestLoop : public EventLoop {
 
 // One end of a connection; the test holds the other.
 struct TestWire {
-  std::string sent;  // by the controller
+  std::string sent;        // by the controller
+  bool reads = true;       // false: what is sent is unread from then on
+  std::size_t unread = 0;  // bytes
+  std::function<void()> drained;
   std::function<void(std::string_view)> data;
   std::function<void()> closed;
   bool gone = false;
@@ -91,14 +94,17 @@ class TestStream : public Stream {
   explicit TestStream(std::shared_ptr<TestWire> wire) : wire_(std::move(wire)) {}
   ~TestStream() override {
     wire_->data = nullptr;
-    wire_->closed = nullptr;
+    wire_->closed = wire_->drained = nullptr;
     wire_->gone = true;
   }
   void on_data(std::function<void(std::string_view)> callback) override { wire_->data = std::move(callback); }
   void on_close(std::function<void()> callback) override { wire_->closed = std::move(callback); }
-  void write(std::string bytes) override { wire_->sent += bytes; }
-  std::size_t unsent() const override { return 0; }
-  void on_drained(std::function<void()>) override {}
+  void write(std::string bytes) override {
+    wire_->sent += bytes;
+    wire_->unread += wire_->reads ? 0 : bytes.size();
+  }
+  std::size_t unsent() const override { return wire_->unread; }
+  void on_drained(std::function<void()> callback) override { wire_->drained = std::move(callback); }
   void pause(bool) override {}
   void close() override { wire_->gone = true; }
 
@@ -108,7 +114,8 @@ class TestStream : public Stream {
 
 struct TestCall {
   std::optional<HttpResponse> response;
-  std::shared_ptr<TestWire> wire;  // after an upgrade
+  std::shared_ptr<TestWire> wire;  // after an upgrade, or of a streamed answer
+  HttpResponse head;               // of a streamed answer
   std::function<void()> gone;
   bool done() const { return response || wire; }
 };
@@ -120,6 +127,10 @@ class TestExchange : public HttpExchange {
   void respond(HttpResponse response) override {
     EXPECT_FALSE(call_->done());
     call_->response = std::move(response);
+  }
+  std::unique_ptr<Stream> stream(HttpResponse head) override {
+    call_->head = std::move(head);
+    return upgrade({});
   }
   std::unique_ptr<Stream> upgrade(const std::string&) override {
     EXPECT_FALSE(call_->done());

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "core/attempts.h"
 #include "core/directory.h"
+#include "core/versions.h"
 #include "model/job.h"
 #include "rules/growth.h"
 #include "rules/preempt.h"
@@ -21,12 +22,6 @@ Result<void> check_name(const std::string& name, const char* what) {
   if (name.find_first_of(" ,/|\t\n") != std::string::npos || name.starts_with('-'))
     return invalid(format("{} cannot be named {}: no blanks, commas, slashes, bars or a leading dash", what, name),
                    "name");
-  return {};
-}
-
-Result<void> compare_and_set(Seq there, Seq expected, const std::string& name) {
-  if (expected != 0 && there != expected)
-    return conflict(format("{} has changed since version {}: read it again", name, expected));
   return {};
 }
 
@@ -191,7 +186,7 @@ Result<Answer> put_account(Txn& txn, const PutAccount& ask) {
   if (account.parent.empty() || !coordinates(txn, account.parent) || (known && known->parent != account.parent))
     TRY(need_admin(txn, "change accounts"));
   TRY(check_name(name, "an account"));
-  TRY(compare_and_set(known ? known->meta.seq : 0, ask.if_seq, "account " + name));
+  TRY(expect_version(txn.tables(), account, ask.if_seq, "account " + name));
   for (std::string up = account.parent; !up.empty();) {
     if (up == name)
       return invalid(format("account {} would be below itself", name), "parent");
@@ -236,9 +231,7 @@ Result<Answer> put_association(Txn& txn, const PutAssociation& ask) {
   if (!association.partition.empty() && !txn.tables().partition(association.partition))
     return not_found(format("invalid partition specified: {}", association.partition));
   association.meta.name = association_name(association.account, association.user, association.partition);
-  const auto known = txn.tables().associations.find(association.meta.name);
-  TRY(compare_and_set(known == txn.tables().associations.end() ? 0 : known->second->meta.seq, ask.if_seq,
-                      "the association " + association.meta.name));
+  TRY(expect_version(txn.tables(), association, ask.if_seq, "the association " + association.meta.name));
   TRY(check_qos_names(txn.tables(), association.qos, association.default_qos));
   TRY(put_in_order(association.limits));
 
@@ -283,8 +276,7 @@ Result<Answer> put_qos(Txn& txn, const PutQos& ask) {
   Qos qos = ask.qos;
   const std::string& name = qos.meta.name;
   TRY(check_name(name, "a QOS"));
-  const Qos* known = txn.tables().qos_named(name);
-  TRY(compare_and_set(known ? known->meta.seq : 0, ask.if_seq, "QOS " + name));
+  TRY(expect_version(txn.tables(), qos, ask.if_seq, "QOS " + name));
   for (const std::string& other : qos.preempts)
     if (!txn.tables().qos_named(other) && other != name)
       return not_found(format("there is no QOS {}", other));
@@ -328,6 +320,7 @@ Result<void> remove_qos(Txn& txn, const RemoveQos& ask) {
 Result<Answer> put_licence(Txn& txn, const PutLicence& ask) {
   TRY(need_admin(txn, "change licences"));
   TRY(check_name(ask.licence.meta.name, "a licence"));
+  TRY(expect_version(txn.tables(), ask.licence, ask.if_seq, "licence " + ask.licence.meta.name));
   if (ask.licence.total < 0 || ask.licence.total > INT32_MAX)
     return invalid(format("{} licences are out of range", ask.licence.total), "total");
   return Answer{.seq = txn.put(Licence(ask.licence))->meta.seq};
@@ -346,6 +339,7 @@ Result<void> remove_licence(Txn& txn, const RemoveLicence& ask) {
 
 Result<Answer> put_policy(Txn& txn, const PutPolicy& ask) {
   TRY(need_admin(txn, "change the policy"));
+  TRY(expect_version(txn.tables(), ask.policy, ask.if_seq, "the policy"));
   Policy policy = ask.policy;
   policy.meta.name = "policy";
   if (policy.half_life.us < 0 || policy.age_max.us <= 0 || policy.calc_period.us <= 0)

@@ -110,14 +110,60 @@ struct Visitor {
   }
 };
 
+template <class... Kinds>
+bool is_any_of(const CommandBody& body) {
+  return (std::holds_alternative<Kinds>(body) || ...);
+}
+
 // What tells of the world, or ends work, cannot be refused: it would come again and again. It makes no record larger
 // but by the places of a step, whose number is bounded.
 bool refusable(const CommandBody& body) {
-  return !(std::holds_alternative<AgentReport>(body) || std::holds_alternative<NodeLost>(body) ||
-           std::holds_alternative<NodeAway>(body) || std::holds_alternative<NodeFenced>(body) ||
-           std::holds_alternative<GiveUpMember>(body) || std::holds_alternative<CancelJob>(body) ||
-           std::holds_alternative<EndJob>(body) || std::holds_alternative<ApplyPlan>(body) ||
-           std::holds_alternative<Tick>(body) || std::holds_alternative<StartEpoch>(body));
+  return !is_any_of<AgentReport, NodeLost, NodeAway, NodeFenced, GiveUpMember, CancelJob, EndJob, ApplyPlan, Tick,
+                    StartEpoch>(body);
+}
+
+// What front ends put together. The rest is too much for a part of a command, or tells of the world.
+bool goes_together(const CommandBody& body) {
+  return is_any_of<SubmitJob, CancelJob, HoldJob, ReleaseJob, UpdateJob, SetTaskCount, PutUser, PutAccount,
+                   RemoveAccount, PutAssociation, RemoveAssociation, PutQos, RemoveQos, PutLicence, RemoveLicence,
+                   PutReservation, RemoveReservation, PutPolicy, PutTopology, PutPartition, RemovePartition, UpdateNode,
+                   PutObject, RemoveObject, DisownJob>(body);
+}
+
+// The refusal of one of several bodies names which: "also[2].body.limits".
+Error at(std::size_t index, Error error) {
+  const std::string place = index == 0 ? "body" : format("also[{}]", index - 1);
+  error.field = error.field.empty() ? place : place + "." + error.field;
+  return error;
+}
+
+// Each body is checked beside what those before it have written.
+Result<Answer> perform_one(Txn& txn, const CommandBody& body) {
+  if (!goes_together(body))
+    return invalid("this is done by itself, not together with others");
+  if (txn.tired())
+    return Error{Errc::kExhausted, "these changes are too many to be made together: make fewer at once", {}};
+  TRY(check_bounds(txn.tables(), body));
+  Answer answer = TRY(std::visit(Visitor{txn}, body));
+  if (txn.is_cut())
+    return Error{Errc::kExhausted, "this is too much to be done together with others: do it by itself", {}};
+  return answer;
+}
+
+Result<Answer> perform_together(Txn& txn, const Command& command) {
+  if (command.also.size() >= kTogetherMax)
+    return invalid(format("at most {} changes are made together", kTogetherMax), "also");
+  Answer first;
+  for (std::size_t i = 0; i <= command.also.size(); ++i) {
+    auto answer = perform_one(txn, i == 0 ? command.body : command.also[i - 1]);
+    if (!answer.ok())
+      return at(i, std::move(answer).error());
+    if (i == 0)
+      first = std::move(answer).value();
+    else
+      first.also.push_back(std::move(answer).value());
+  }
+  return first;
 }
 
 // Those that wait are judged by what ended.
@@ -224,19 +270,21 @@ Instant ClusterState::next_timer() const {
 }
 
 Result<Outcome> apply(ClusterState& state, const Command& command, Instant now) {
-  TRY(check_bounds(state.tables(), command.body));
+  const bool alone = command.also.empty();
+  if (alone)
+    TRY(check_bounds(state.tables(), command.body));
   if (command.part.from == 0 && !command.part.found)
     TRY(check_reading(state.inner(), command.read));
   Txn txn(state.inner(), command.caller, now, command.part);
   const bool goes_on = state.inner().chores.empty() || std::holds_alternative<Tick>(command.body) ||
                        std::holds_alternative<StartEpoch>(command.body);
-  auto answer = std::visit(Visitor{txn}, command.body);
+  auto answer = alone ? std::visit(Visitor{txn}, command.body) : perform_together(txn, command);
   if (!answer.ok()) {
     txn.roll_back();
     return std::move(answer).error();
   }
   settle(txn, goes_on);
-  if (txn.too_large() && refusable(command.body)) {
+  if (txn.too_large() && (!alone || refusable(command.body))) {
     Error why = *txn.too_large();
     txn.roll_back();
     return why;

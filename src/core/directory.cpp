@@ -6,6 +6,7 @@
 #include "base/mutant.h"
 #include "base/text.h"
 #include "core/dependencies.h"
+#include "core/versions.h"
 #include "rules/user_words.h"
 
 namespace lockstep {
@@ -112,6 +113,8 @@ Result<Answer> put_user(Txn& txn, const PutUser& ask) {
   if (user.meta.name.empty())
     return invalid("a user needs a name", "name");
   const User* known = txn.tables().user(user.realm, user.uid);
+  if (known)
+    TRY(expect_version(txn.tables(), *known, ask.if_seq, "user " + known->meta.name));
   if (known && user.id && known->id != user.id)
     return conflict(format("uid {} of {} is user {} already", user.uid, user.realm, known->meta.name));
   if (user.id && !known) {
@@ -142,6 +145,7 @@ Result<Answer> put_partition(Txn& txn, const PutPartition& ask) {
   const Partition& partition = ask.partition;
   if (partition.meta.name.empty())
     return invalid("a partition needs a name", "name");
+  TRY(expect_version(txn.tables(), partition, ask.if_seq, "partition " + partition.meta.name));
   if (partition.time_default.us < 0 || partition.time_max.us <= 0 || partition.time_max > kForever ||
       partition.time_default > partition.time_max)
     return invalid("the default time limit must lie between 0 and the longest one", "time_default");

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "core/directory.h"
+#include "core/versions.h"
 #include "model/job.h"
 #include "rules/awaited.h"
 #include "rules/fit.h"
@@ -229,8 +230,7 @@ Result<Answer> put_reservation(Txn& txn, const PutReservation& ask) {
   TRY(need_admin(txn, "change reservations"));
   Reservation r = ask.reservation;
   const Reservation* known = txn.tables().reservation(r.meta.name);
-  if (ask.if_seq != 0 && (known ? known->meta.seq : 0) != ask.if_seq)
-    return conflict(format("reservation {} has changed since version {}: read it again", r.meta.name, ask.if_seq));
+  TRY(expect_version(txn.tables(), r, ask.if_seq, "reservation " + r.meta.name));
   if (!r.start)
     r.start = txn.inner().wall_at(txn.now());
   if (r.recurrence == Recurrence::kNone && r.start.us + r.duration.us <= txn.inner().wall_at(txn.now()).us &&

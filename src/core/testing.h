@@ -41,8 +41,10 @@ class World {
   // --- commands ---
 
   Result<Outcome> run(CommandBody body, Caller caller = kController, Reading read = {}) {
+    return run(Command{caller, std::move(body), {}, std::move(read), {}});
+  }
+  Result<Outcome> run(Command command) {
     const auto before = state.tables().snapshot();
-    Command command{caller, std::move(body), {}, std::move(read)};
     auto outcome = apply(state, command, now);
     while (outcome.ok() && outcome->rest) {
       command.part = *outcome->rest;

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "core/directory.h"
+#include "core/versions.h"
 
 namespace lockstep {
 
@@ -56,6 +57,7 @@ std::vector<std::string> domains_of(const Tables& tables, const Node& facts) {
 
 Result<Answer> put_topology(Txn& txn, const PutTopology& ask) {
   TRY(need_admin(txn, "change the topology"));
+  TRY(expect_version(txn.tables(), ask.topology, ask.if_seq, "the topology"));
   if (!ask.topology.leaves.empty())
     TRY(check_topology(ask.topology));
   const Ref<Topology> before = txn.tables().topology;

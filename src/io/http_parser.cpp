@@ -27,12 +27,14 @@ class RequestParser final : public http::basic_parser<true> {
   HttpRequest request;
   bool expects_continue = false;
   bool has_upgrade = false;
+  bool takes_chunks = false;
   bool is_allowed = false;  // the body may come
 
  private:
   static std::string text(string_view view) { return {view.data(), view.size()}; }
 
-  void on_request_impl(http::verb, string_view method, string_view target, int, error_code& error) override {
+  void on_request_impl(http::verb, string_view method, string_view target, int version, error_code& error) override {
+    takes_chunks = version >= 11;
     request.method = text(method);
     if (!split_target({target.data(), target.size()}, request))
       error = http::error::bad_target;
@@ -135,7 +137,7 @@ struct HttpParser::Inner {
   std::size_t header_bytes;
   std::optional<RequestParser> parser{};
   bool started = false;
-  bool keep_alive = true, upgrade = false;
+  bool keep_alive = true, upgrade = false, takes_chunks = false;
   int bad_status = 400;
   std::string bad_reason{};
 
@@ -187,6 +189,7 @@ HttpParser::Fed HttpParser::feed(std::string_view bytes) {
   }
   fed.progress = Progress::kMessage;
   inner_->keep_alive = parser.keep_alive();
+  inner_->takes_chunks = parser.takes_chunks;
   inner_->upgrade = parser.upgrade() && parser.has_upgrade;
   return fed;
 }
@@ -211,6 +214,7 @@ HttpRequest HttpParser::take() {
 }
 
 bool HttpParser::keep_alive() const { return inner_->keep_alive; }
+bool HttpParser::takes_chunks() const { return inner_->takes_chunks; }
 bool HttpParser::wants_upgrade() const { return inner_->upgrade; }
 bool HttpParser::mid_message() const { return inner_->started; }
 bool HttpParser::mid_body() const { return inner_->started && inner_->parser->is_header_done(); }

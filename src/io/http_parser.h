@@ -33,6 +33,7 @@ class HttpParser {
 
   std::size_t body_bytes() const;  // of the body, so far
   bool keep_alive() const;
+  bool takes_chunks() const;  // HTTP/1.1: a body may come in chunks
   bool wants_upgrade() const;
 
   bool mid_message() const;       // some of a request has been consumed

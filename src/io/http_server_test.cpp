@@ -250,6 +250,91 @@ TEST(HttpServer, UpgradesToARawStream) {
   EXPECT_EQ(raw.read_all(), "");
 }
 
+TEST(HttpServer, StreamsABodyThatHasNoEndYet) {
+  std::unique_ptr<Stream> stream;
+  std::atomic<bool> left = false;
+  Served served([&](const auto& exchange) {
+    if (exchange->request().path == "/plain")
+      return echo(exchange);
+    stream = exchange->stream({.status = 200, .content_type = "text/x-lines", .body = "never sent"});
+    if (!stream)
+      return;
+    stream->on_close([&] {
+      left = true;
+      left.notify_one();
+    });
+    stream->write("one\n");
+    stream->write("");
+    stream->write("two\n");
+  });
+  RawClient raw(served.path());
+  raw.send("GET /s HTTP/1.1\r\n\r\n");
+  const std::string begun = raw.read_until("two\n\r\n");
+  EXPECT_TRUE(
+      begun.starts_with("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/x-lines\r\n"
+                        "Connection: close\r\n\r\n4\r\none\n\r\n"))
+      << begun;
+  served.on_loop([&] { stream->close(); });
+  EXPECT_EQ(raw.read_all(), "0\r\n\r\n");
+  // What an older client takes ends with the connection; dropped, a body in chunks has no end.
+  RawClient old(served.path());
+  old.send("GET /s HTTP/1.0\r\n\r\n");
+  const std::string plain = old.read_until("one\ntwo\n");
+  EXPECT_EQ(plain.find("chunked"), std::string::npos) << plain;
+  served.on_loop([&] { stream->close(); });
+  EXPECT_EQ(old.read_all(), "");
+  RawClient cut(served.path());
+  cut.send("GET /s HTTP/1.1\r\n\r\n").read_until("two\n\r\n");
+  served.on_loop([&] { stream.reset(); });
+  EXPECT_EQ(cut.read_all(), "");
+  RawClient leaving(served.path());
+  leaving.send("GET /s HTTP/1.1\r\n\r\n").read_until("two\n\r\n");
+  left = false;
+  leaving.hang_up();
+  left.wait(false);
+  served.on_loop([&] { stream.reset(); });
+}
+
+TEST(HttpServer, AStreamTakesItsConnectionWithIt) {
+  std::unique_ptr<Stream> stream;
+  std::shared_ptr<HttpExchange> first, behind;
+  bool gone = false;
+  Served served([&](const auto& exchange) {
+    if (exchange->request().path == "/first") {
+      first = exchange;
+    } else if (exchange->request().path == "/behind") {
+      behind = exchange;
+      behind->on_gone([&] { gone = true; });
+      stream = std::exchange(first, nullptr)->stream({.content_type = "text/plain"});
+    } else {
+      stream = exchange->stream({.content_type = "text/plain"});
+    }
+  });
+  RawClient raw(served.path());
+  raw.send("GET /first HTTP/1.1\r\n\r\nGET /behind HTTP/1.1\r\n\r\n");
+  EXPECT_NE(raw.read_until("\r\n\r\n").find("200 OK"), std::string::npos);
+  served.on_loop([&] {
+    EXPECT_TRUE(gone);
+    behind = nullptr;
+    ASSERT_TRUE(stream);
+    stream.reset();
+  });
+  EXPECT_EQ(raw.read_all(), "");
+  // One that would follow an unanswered request is refused; a HEAD gets the head.
+  RawClient second(served.path());
+  second.send("GET /first HTTP/1.1\r\n\r\nGET /s HTTP/1.1\r\n\r\n");
+  served.on_loop([] {});
+  RawClient head(served.path());
+  head.send("HEAD /s HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_NE(head.read_all().find("200 OK"), std::string::npos);
+  served.on_loop([&] {
+    EXPECT_FALSE(stream);
+    if (first)
+      std::exchange(first, nullptr)->respond({.body = "late"});
+  });
+  EXPECT_NE(second.read_until("connection\",\"field\":\"\"}}").find("400"), std::string::npos);
+}
+
 TEST(HttpServer, ADeclinedUpgradeStaysHttp) {
   Served served([](const auto& exchange) { exchange->respond({.status = 404, .body = "no such step"}); });
   const auto client = served.client();

@@ -60,7 +60,10 @@ void append_clean(std::string& out, std::string_view value) {
   for (const char c : value) out += c == '\r' || c == '\n' ? ' ' : c;
 }
 
-std::string make_head(const HttpResponse& response, bool last) {
+// How the client knows where the body ends.
+enum class Framing : unsigned char { kLength, kChunks, kUntilClosed };
+
+std::string make_head(const HttpResponse& response, bool last, Framing framing = Framing::kLength) {
   std::string head;
   head.reserve(128);
   head += "HTTP/1.1 ";
@@ -68,8 +71,12 @@ std::string make_head(const HttpResponse& response, bool last) {
   head += ' ';
   head += reason_phrase(response.status);
   if (response.status != 204 && response.status != 304) {
-    head += "\r\nContent-Length: ";
-    append_number(head, response.body.size());
+    if (framing == Framing::kLength) {
+      head += "\r\nContent-Length: ";
+      append_number(head, response.body.size());
+    } else if (framing == Framing::kChunks) {
+      head += "\r\nTransfer-Encoding: chunked";
+    }
     if (!response.content_type.empty()) {
       head += "\r\nContent-Type: ";
       append_clean(head, response.content_type);
@@ -104,6 +111,41 @@ HttpResponse come_again(std::string_view why) {
   return {.status = 503, .body = error_body("unavailable", why), .headers = {{"Retry-After", "1"}}};
 }
 
+// A body that is written as it comes. What the client sends meanwhile belongs to no request, and is not read.
+class BodyStream final : public Stream {
+ public:
+  BodyStream(std::unique_ptr<FdStream> connection, bool in_chunks)
+      : connection_(std::move(connection)), in_chunks_(in_chunks) {
+    connection_->on_data([](std::string_view) {});  // else nobody would learn that the client has gone
+  }
+  void on_data(std::function<void(std::string_view)>) override {}
+  void on_close(std::function<void()> callback) override { connection_->on_close(std::move(callback)); }
+  void write(std::string bytes) override {
+    if (bytes.empty())  // in chunks that would be the end
+      return;
+    if (!in_chunks_)
+      return connection_->write(std::move(bytes));
+    char size[24];
+    const auto end = std::to_chars(size, size + sizeof size, bytes.size(), 16).ptr;
+    std::string chunk(size, end);
+    chunk.reserve(chunk.size() + bytes.size() + 4);
+    ((chunk += "\r\n") += bytes) += "\r\n";
+    connection_->write(std::move(chunk));
+  }
+  std::size_t unsent() const override { return connection_->unsent(); }
+  void on_drained(std::function<void()> callback) override { connection_->on_drained(std::move(callback)); }
+  void pause(bool) override {}
+  void close() override {
+    if (in_chunks_)
+      connection_->write("0\r\n\r\n");
+    connection_->close();
+  }
+
+ private:
+  std::unique_ptr<FdStream> connection_;
+  bool in_chunks_;
+};
+
 }  // namespace
 
 class HttpSession::Exchange final : public HttpExchange {
@@ -129,6 +171,13 @@ class HttpSession::Exchange final : public HttpExchange {
     gone_ = nullptr;
     const auto session = session_.lock();
     return session ? session->upgrade(number_, protocol) : nullptr;
+  }
+  std::unique_ptr<Stream> stream(HttpResponse head) override {
+    CHECK(!answered_, "an exchange is answered once");
+    answered_ = true;
+    gone_ = nullptr;
+    const auto session = session_.lock();
+    return session ? session->stream(number_, std::move(head)) : nullptr;
   }
   void on_gone(std::function<void()> callback) override {
     if (left_ && callback)
@@ -353,6 +402,7 @@ void HttpSession::dispatch() {
   slots_.emplace_back();
   slots_.back().last = finishing_;
   slots_.back().is_head = request.method == "HEAD";
+  slots_.back().takes_chunks = parser_.takes_chunks();
   const auto exchange = std::make_shared<Exchange>(weak_from_this(), number, std::move(request), std::move(memory));
   slots_.back().exchange = exchange;
   if (fits)
@@ -442,25 +492,63 @@ std::unique_ptr<Stream> HttpSession::upgrade(std::uint64_t number, const std::st
     decline(number, protocol, asked);
     return nullptr;
   }
-  // A node's connections are few, and counted; a user's are charged for what travels on them.
-  const bool counted = caller().lane == HttpCaller::Lane::kUser || caller().lane == HttpCaller::Lane::kStranger;
-  if (!answering_->resize(counted ? kStreamCost : 0)) {
-    answer(number, come_again("too many of your streams are open: close some, or try again later"));
+  if (!take_stream_memory(number))
     return nullptr;
-  }
   const auto keep = shared_from_this();
   std::string head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ";
   append_clean(head, protocol);
   stream_->write(head + "\r\n\r\n");
+  stream_->read_at_most(SIZE_MAX);
+  stream_->put_back(in_.substr(in_used_));
+  return leave();
+}
+
+// False: refused. A node's connections are few, and counted; a user's are charged for what travels on them.
+bool HttpSession::take_stream_memory(std::uint64_t number) {
+  const bool counted = caller().lane == HttpCaller::Lane::kUser || caller().lane == HttpCaller::Lane::kStranger;
+  if (answering_->resize(counted ? kStreamCost : 0))
+    return true;
+  answer(number, come_again("too many of your streams are open: close some, or try again later"));
+  return false;
+}
+
+// Somebody else has the connection from here on. Requests behind this one are not answered.
+std::unique_ptr<FdStream> HttpSession::leave() {
   stream_->on_data(nullptr);
   stream_->on_close(nullptr);
   stream_->on_drained(nullptr);
-  stream_->read_at_most(SIZE_MAX);
-  stream_->put_back(in_.substr(in_used_));
   stream_->pause(false);
   auto stream = std::move(stream_);
+  const auto behind = std::move(slots_);
+  slots_.clear();
+  for (const Slot& slot : behind)
+    if (const auto exchange = slot.exchange.lock())
+      exchange->tell_gone();
   end();
   return stream;
+}
+
+std::unique_ptr<Stream> HttpSession::stream(std::uint64_t number, HttpResponse head) {
+  if (!stream_ || number < first_)
+    return nullptr;
+  if (number != first_) {
+    answer(number, {.status = 400,
+                    .body = error_body("invalid",
+                                       "an answer without an end cannot follow a request that is still unanswered: "
+                                       "send it again, alone on its connection")});
+    return nullptr;
+  }
+  head.body.clear();
+  if (slots_.front().is_head) {
+    answer(number, std::move(head));
+    return nullptr;
+  }
+  if (!take_stream_memory(number))
+    return nullptr;
+  const auto keep = shared_from_this();
+  const bool in_chunks = slots_.front().takes_chunks;
+  stream_->write(make_head(head, true, in_chunks ? Framing::kChunks : Framing::kUntilClosed));
+  return std::make_unique<BodyStream>(leave(), in_chunks);
 }
 
 void HttpSession::decline(std::uint64_t number, const std::string& protocol, bool asked) {

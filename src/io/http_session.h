@@ -59,7 +59,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   struct Slot {
     std::weak_ptr<Exchange> exchange;
     std::string head, body;
-    bool ready = false, last = false, is_head = false;
+    bool ready = false, last = false, is_head = false, takes_chunks = false;
   };
   class Turn;
 
@@ -74,6 +74,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   bool blocked() const;
   void answer(std::uint64_t number, HttpResponse response);
   std::unique_ptr<Stream> upgrade(std::uint64_t number, const std::string& protocol);
+  std::unique_ptr<Stream> stream(std::uint64_t number, HttpResponse head);
+  bool take_stream_memory(std::uint64_t number);
+  std::unique_ptr<FdStream> leave();
   void decline(std::uint64_t number, const std::string& protocol, bool asked);
   void send_ready();
   void drained();

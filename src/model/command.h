@@ -108,10 +108,11 @@ struct PutUser {
   // The realm's user database says so: an older record of the same name gives the name up, and a uid with a new name
   // is somebody new, who is no administrator by what the old one was.
   bool by_database = false;
+  Seq if_seq = 0;
 };  // by (realm, uid); id 0 = new
 struct PutAccount {
   Account account;
-  Seq if_seq = 0;
+  Seq if_seq = 0;  // compare-and-set; 0 = any. Likewise below
 };
 struct RemoveAccount {
   std::string name;
@@ -132,6 +133,7 @@ struct RemoveQos {
 };
 struct PutLicence {
   Licence licence;
+  Seq if_seq = 0;
 };
 struct RemoveLicence {
   std::string name;
@@ -145,15 +147,18 @@ struct RemoveReservation {
 };
 struct PutPolicy {
   Policy policy;
+  Seq if_seq = 0;
 };
 struct ResetUsage {
   std::string account, user;
 };  // "" = of all; an account with those below it
 struct PutTopology {
   Topology topology;
+  Seq if_seq = 0;
 };  // without leaves: removed
 struct PutPartition {
   Partition partition;
+  Seq if_seq = 0;
 };
 struct RemovePartition {
   std::string name;
@@ -331,11 +336,15 @@ struct Reading {
   std::optional<Dependents> dependents;
 };
 
+// At most so many bodies in one command: with what each writes they stay one log entry of some hundred records.
+inline constexpr std::size_t kTogetherMax = 256;
+
 struct Command {
   Caller caller;
   CommandBody body;
   CommandPart part;
   Reading read;
+  std::vector<CommandBody> also;  // done behind `body`, each seeing what those before it did: all of them, or nothing
 };
 
 enum class PlanPart : unsigned char { kStart, kPromise, kPreemption, kResume, kGrowth, kPacking };
@@ -360,6 +369,7 @@ struct Answer {
   std::string realm;
   std::uint32_t starts_applied = 0;  // ApplyPlan
   std::vector<RefusedPart> refused;  // likewise
+  std::vector<Answer> also;          // of Command::also, in its order
 };
 
 }  // namespace lockstep

@@ -44,13 +44,18 @@ struct HttpResponse {
   std::map<std::string, std::string> headers;
 };
 
-// One request that waits for its answer. Answer exactly once: respond() or upgrade(). May be kept and answered later,
-// on the loop's thread. Dropping it unanswered sends 500.
+// One request that waits for its answer. Answer exactly once: respond(), stream() or upgrade(). May be kept and
+// answered later, on the loop's thread. Dropping it unanswered sends 500.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
   virtual const HttpRequest& request() const = 0;
   virtual void respond(HttpResponse response) = 0;
+  // The head at once (its body is left out), then what is written to the stream, until it is closed; dropped without
+  // close() the client sees an answer that was cut off. It takes the connection with it. Null: the client is gone, or
+  // has been refused (its request follows one that is still unanswered, it has too many streams, it asked for the head
+  // only). Either way the exchange is answered.
+  virtual std::unique_ptr<Stream> stream(HttpResponse head) = 0;
   // 101 Switching Protocols; the connection becomes a stream. Null: the client is gone, or its request cannot be
   // upgraded and has just been told so (426, 400). Either way the exchange is answered.
   virtual std::unique_ptr<Stream> upgrade(const std::string& protocol) = 0;

@@ -35,7 +35,7 @@ struct ReadContext {
   std::function<NodeUse(NodeId)> node_use;
   std::function<Result<std::string>(const BlobId&)> blob;  // scripts and environments
   const JobIndex* index = nullptr;                         // kLive only; null: every job is looked at
-  // Only for pages added with PageKind::kHistory. Those and kTables have no notes and no node_use.
+  // Only for pages of PageKind::kHistory. Those and kTables have no notes and no node_use.
   std::function<Result<std::vector<JobRow>>(const HistoryQuery&)> history;
 
   Viewer viewer() const { return {caller ? caller->id : UserId{}, admin}; }
@@ -64,15 +64,5 @@ inline PageReply whole(PageReply reply) {
 // asks the history store.
 enum class PageKind : unsigned char { kLive, kTables, kHistory };
 using Page = std::function<PageReply(const ReadContext&, const PageRequest&)>;
-
-// A front end's pages: paths are exact ("/slurm/v1/squeue") or end in "/*" ("/slurm/v1/job/*").
-struct PageEntry {
-  std::string path;
-  PageKind kind = PageKind::kLive;
-  Page page;
-  // The names that may stand behind the "?", and what their values are: "name,oneline=flag"
-  // (controller/query_values.h).
-  std::string_view query = {};
-};
 
 }  // namespace lockstep

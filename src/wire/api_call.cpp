@@ -13,6 +13,7 @@ constexpr void describe(V& v, const ApiCall*) {
   v.always("target", &ApiCall::target);
   v("bytes", &ApiCall::bytes);
   v("upgrade", &ApiCall::upgrade);
+  v("headers", &ApiCall::headers, Pairs{kApiHeadersMax, kApiHeaderBytes});
   v.always("uid", &ApiCall::uid);
   v.always("gid", &ApiCall::gid);
   v("pid", &ApiCall::pid);
@@ -23,6 +24,8 @@ constexpr void describe(V& v, const ApiReply*) {
   v.always("status", &ApiReply::status, Between{100, 599});
   v("content_type", &ApiReply::content_type);
   v("bytes", &ApiReply::bytes);
+  v("stream", &ApiReply::stream);
+  v("headers", &ApiReply::headers, Pairs{kApiHeadersMax, kApiHeaderBytes});
 }
 
 template <>

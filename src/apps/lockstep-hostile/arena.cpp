@@ -53,7 +53,7 @@ ComposerHooks slurm_hooks() {
 
 }  // namespace
 
-Arena::Arena() = default;
+Arena::Arena() : routes_(std::make_shared<const Routes>(slurm_routes())) {}
 Arena::~Arena() { close(); }
 
 Result<void> Arena::open() {
@@ -69,12 +69,9 @@ Result<void> Arena::open() {
   settings.engine.sha256_hex = sha256_hex;
   settings.engine.snapshot_every = 500;
   settings.engine.poison = dir_.file("applying");
+  settings.api.routes = routes_;
   controller_ = TRY(ControllerLoop::open({*loop_, *stores_->log, *stores_->log, *stores_->history, *clock_}, settings,
                                          powers(), slurm_hooks(), nullptr));
-  auto entries = slurm_pages();
-  pages_.clear();
-  for (const auto& page : entries) pages_.emplace(page.path, page.query);
-  controller_->add_pages(std::move(entries));
   controller_->start();
   stores_->thread = std::thread([this] { loop_->run(); });
   return {};

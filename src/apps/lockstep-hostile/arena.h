@@ -2,7 +2,6 @@
 // and opened again on the same files, as after a restart.
 #pragma once
 
-#include <map>
 #include <memory>
 
 #include "base/result.h"
@@ -26,7 +25,7 @@ class Arena {
   // Runs the task on the loop's thread and waits for its end.
   void on_loop(std::function<void()> task);
   EventLoop& loop() { return *loop_; }
-  const std::map<std::string, std::string_view>& pages() const { return pages_; }
+  const Routes& routes() const { return *routes_; }
 
  private:
   TempDir dir_;
@@ -35,7 +34,7 @@ class Arena {
   std::unique_ptr<Stores> stores_;
   std::unique_ptr<Clock> clock_;
   std::unique_ptr<ControllerLoop> controller_;
-  std::map<std::string, std::string_view> pages_;  // path -> its query names, as PageEntry lists them
+  std::shared_ptr<const Routes> routes_;
 };
 
 }  // namespace lockstep::hostile

@@ -49,6 +49,10 @@ class Exchange final : public HttpExchange {
     call_->response = std::move(response);
     call_->over = true;
   }
+  std::unique_ptr<Stream> stream(HttpResponse) override {
+    CHECK(!answered_, "an exchange is answered once");
+    return open();
+  }
   std::unique_ptr<Stream> upgrade(const std::string&) override {
     CHECK(!answered_, "an exchange is answered once");
     const auto connection = request_.headers.find("connection");
@@ -57,6 +61,12 @@ class Exchange final : public HttpExchange {
       respond({.status = 426, .body = "this request cannot be upgraded"});
       return nullptr;
     }
+    return open();
+  }
+  void on_gone(std::function<void()> callback) override { call_->gone = std::move(callback); }
+
+ private:
+  std::unique_ptr<Stream> open() {
     answered_ = true;
     call_->gone = nullptr;
     call_->wire = std::make_shared<Wire>();
@@ -64,9 +74,7 @@ class Exchange final : public HttpExchange {
     call_->over = true;
     return stream;
   }
-  void on_gone(std::function<void()> callback) override { call_->gone = std::move(callback); }
 
- private:
   HttpRequest request_;
   std::shared_ptr<Call> call_;
   bool answered_ = false;

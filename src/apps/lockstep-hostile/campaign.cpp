@@ -28,7 +28,7 @@ class Campaign {
   CampaignReport run() {
     if (const auto opened = arena_.open(); !opened.ok())
       return fail("it does not open: " + opened.error().message);
-    known_.pages = arena_.pages();
+    known_.routes = &arena_.routes();
     for (std::uint64_t step = 0; step < settings_.steps && report_.failure.empty(); ++step) {
       if (step > 0 && step % settings_.restart_every == 0 && !restart())
         break;

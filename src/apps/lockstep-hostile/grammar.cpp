@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "base/text.h"
-#include "controller/query_values.h"
 #include "controller/routes.h"
+#include "routes/query_values.h"
 #include "wire/api.h"
 #include "wire/random_value.h"
 
@@ -76,6 +76,7 @@ constexpr Path kPaths[] = {
     {"GET", "/v1/policy"},
     {"PUT", "/v1/policy"},
     {"POST", "/v1/usage/reset"},
+    {"POST", "/v1/changes"},
     {"GET", "/v1/topology"},
     {"PUT", "/v1/topology"},
     {"DELETE", "/v1/topology"},
@@ -355,6 +356,8 @@ std::string Grammar::body_for(std::string_view method, std::string_view path, st
     return R"({"priority":5,"limits":{"jobs_max":1000}})";
   if (path.starts_with("/v1/licences"))
     return R"({"total":8})";
+  if (path == "/v1/changes")
+    return R"({"changes":[{"account":{},"name":"a1"},{"qos":{"priority":2},"name":"q1"},{"remove":"qos","name":"q1"}]})";
   if (path == "/v1/whatif")
     return R"({"changes":[{"drain":"n1"}]})";
   if (path == "/v1/jobs/cancel")
@@ -386,9 +389,8 @@ std::string Grammar::value_of(std::string_view kind) {
 void Grammar::add_query(HttpRequest& request) {
   if (rng_.chance(0.7)) {
     std::vector<std::string> stars;
-    const auto page = known_.pages.find(request.path);
-    const Route* row = page == known_.pages.end() ? find_route(request.method, request.path, stars) : nullptr;
-    const std::string_view listed = page != known_.pages.end() ? page->second : row ? row->query : "";
+    const Route* row = known_.routes ? known_.routes->find(request.method, request.path, stars).route : nullptr;
+    const std::string_view listed = row ? row->query : "";
     each_query_name(listed, [&](std::string_view name, std::string_view kind) {
       if (name != "wait" && name != "timeout_s" && rng_.chance(0.4))
         request.query[std::string(name)] = value_of(kind);
@@ -437,11 +439,15 @@ HttpRequest Grammar::everyday(std::uint32_t uid) {
 
 HttpRequest Grammar::request(std::uint32_t uid) {
   HttpRequest out;
-  if (!known_.pages.empty() && rng_.chance(0.2)) {
-    out.method = "GET";
-    out.path = std::next(known_.pages.begin(), static_cast<std::ptrdiff_t>(rng_.below(known_.pages.size())))->first;
-    add_query(out);
-    return out;
+  if (known_.routes && rng_.chance(0.2)) {
+    const auto rows = known_.routes->rows();
+    const Route& row = *rows[rng_.below(rows.size())];
+    if (row.method == "GET" && row.right != Right::kNode) {
+      out.method = "GET";
+      out.path = fill(row.path);
+      add_query(out);
+      return out;
+    }
   }
   const Path& path = kPaths[rng_.below(std::size(kPaths))];
   out.method = rng_.chance(0.98) ? std::string(path.method) : "PATCH";

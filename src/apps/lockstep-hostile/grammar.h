@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "ports/http.h"
+#include "controller/routes.h"
 
 namespace lockstep::hostile {
 
@@ -18,7 +18,7 @@ struct Known {  // what the attacker has seen so far
   std::uint64_t jobs = 0;
   std::map<std::uint32_t, std::vector<std::uint64_t>> owned;  // jobs by the uid that submitted them
   std::vector<std::string> nodes;
-  std::map<std::string, std::string_view> pages;  // path -> the names behind its "?" (controller/query_values.h)
+  const Routes* routes = nullptr;  // what the controller answers
 };
 
 class Grammar {

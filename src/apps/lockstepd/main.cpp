@@ -207,6 +207,7 @@ Result<void> run(const DaemonOptions& options) {
   powers.ca_notice = [&options, ca = ca.get()] { return replaced_authority_text(options.dir, *ca); };
 
   settings.engine.core.first_job = std::max<std::uint64_t>(1, log->jobs_given());
+  settings.api.routes = std::make_shared<const Routes>(slurm_routes());
   const auto open_controller = [&] {
     settings.api.notices = log->notices();
     settings.api.notices.insert(settings.api.notices.end(), notices.begin(), notices.end());
@@ -224,10 +225,9 @@ Result<void> run(const DaemonOptions& options) {
   for (const auto& told : {log->notices(), notices})
     for (const auto& notice : told) log_line(LogLevel::kWarning, "lockstepd: " + notice);
   const auto controller = TRY(std::move(opened_controller));
-  controller->add_pages(slurm_pages());
 
   HttpLimits limits;
-  limits.body_bound = body_bound;
+  limits.body_bound = [routes = settings.api.routes](const HttpRequest& head) { return routes->body_bound(head); };
   auto server = make_http_server(
       *loop, [&](std::shared_ptr<HttpExchange> exchange) { controller->handle(std::move(exchange)); }, limits);
   const auto opened = make_public(state, options.socket, ca->certificate_pem());
@@ -276,7 +276,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (options->rights) {
-    std::fputs(rights_table(slurm_pages()).c_str(), stdout);
+    std::fputs(Routes(slurm_routes()).rights_table().c_str(), stdout);
     return 0;
   }
   if (const auto done = run(*options); !done.ok()) {

@@ -349,9 +349,9 @@ TEST(Hostile, OthersDoNotSeeWhereAJobReadsAndWrites) {
   EXPECT_EQ(seen().find("secret"), std::string::npos);
   EXPECT_NE(seen().find("train"), std::string::npos);
   PageReply environment;
-  for (const PageEntry& page : slurm_pages())
-    if (page.path == "/slurm/v1/environment")
-      environment = page.page(context, {"", {{"job", "1"}}});
+  for (const FrontRoute& row : slurm_routes())
+    if (row.route.path == "/slurm/v1/environment")
+      environment = std::get<FrontPage>(row.work).page(context, {"", {{"job", "1"}}});
   EXPECT_EQ(environment.status, 403);
   context.caller = nullptr;
   EXPECT_EQ(seen().find("secret"), std::string::npos);

@@ -33,7 +33,7 @@ PageReply environment_page(const ReadContext& context, const PageRequest& reques
           {}};
 }
 
-// The names that may stand behind the "?", and their values (controller/query_values.h): commands give all their
+// The names that may stand behind the "?", and their values (routes/query_values.h): commands give all their
 // filters to each of their pages.
 constexpr std::string_view kSqueue =
     "columns,jobs,user,me=flag,account,partition,qos,name,reservation,licenses,array=flag,nodes,states";
@@ -48,29 +48,29 @@ constexpr std::string_view kShow = "name,oneline=flag,detail=flag,times=marked";
 
 }  // namespace
 
-std::vector<PageEntry> slurm_pages() {
+std::vector<FrontRoute> slurm_routes() {
   return {
-      {"/slurm/v1/environment", PageKind::kLive, environment_page, "job=number"},
-      {"/slurm/v1/squeue", PageKind::kLive, squeue_page, kSqueue},
-      {"/slurm/v1/squeue.json", PageKind::kLive, squeue_json_page, kSqueue},
-      {"/slurm/v1/sinfo", PageKind::kLive, sinfo_page, kSinfo},
-      {"/slurm/v1/sinfo.json", PageKind::kLive, sinfo_json_page, kSinfo},
-      {"/slurm/v1/sacct", PageKind::kHistory, sacct_page, kSacct},
-      {"/slurm/v1/sacct.json", PageKind::kHistory, sacct_json_page, kSacct},
-      {"/slurm/v1/steps", PageKind::kLive, steps_page, kSqueue},
-      {"/slurm/v1/show/job", PageKind::kLive, show_job_page, kShow},
-      {"/slurm/v1/show/step", PageKind::kLive, show_step_page, kShow},
-      {"/slurm/v1/show/node", PageKind::kLive, show_node_page, kShow},
-      {"/slurm/v1/show/partition", PageKind::kLive, show_partition_page, kShow},
-      {"/slurm/v1/show/reservation", PageKind::kLive, show_reservation_page, kShow},
-      {"/slurm/v1/sinfo.reservations", PageKind::kLive, list_reservations_page, "noheader=flag,times=marked"},
-      {"/slurm/v1/show/license", PageKind::kLive, show_licence_page, kShow},
-      {"/slurm/v1/sshare", PageKind::kTables, sshare_page, kSshare},
-      {"/slurm/v1/sshare.json", PageKind::kTables, sshare_json_page, kSshare},
-      {"/slurm/v1/sprio", PageKind::kTables, sprio_page, kSprio},
-      {"/slurm/v1/sprio.json", PageKind::kTables, sprio_json_page, kSprio},
-      {"/slurm/v1/show/topology", PageKind::kTables, show_topology_page, kShow},
-      {"/slurm/v1/show/config", PageKind::kLive, show_config_page, kShow},
+      page_row("/slurm/v1/environment", PageKind::kLive, environment_page, "job=number"),
+      page_row("/slurm/v1/squeue", PageKind::kLive, squeue_page, kSqueue),
+      page_row("/slurm/v1/squeue.json", PageKind::kLive, squeue_json_page, kSqueue),
+      page_row("/slurm/v1/sinfo", PageKind::kLive, sinfo_page, kSinfo),
+      page_row("/slurm/v1/sinfo.json", PageKind::kLive, sinfo_json_page, kSinfo),
+      page_row("/slurm/v1/sacct", PageKind::kHistory, sacct_page, kSacct),
+      page_row("/slurm/v1/sacct.json", PageKind::kHistory, sacct_json_page, kSacct),
+      page_row("/slurm/v1/steps", PageKind::kLive, steps_page, kSqueue),
+      page_row("/slurm/v1/show/job", PageKind::kLive, show_job_page, kShow),
+      page_row("/slurm/v1/show/step", PageKind::kLive, show_step_page, kShow),
+      page_row("/slurm/v1/show/node", PageKind::kLive, show_node_page, kShow),
+      page_row("/slurm/v1/show/partition", PageKind::kLive, show_partition_page, kShow),
+      page_row("/slurm/v1/show/reservation", PageKind::kLive, show_reservation_page, kShow),
+      page_row("/slurm/v1/sinfo.reservations", PageKind::kLive, list_reservations_page, "noheader=flag,times=marked"),
+      page_row("/slurm/v1/show/license", PageKind::kLive, show_licence_page, kShow),
+      page_row("/slurm/v1/sshare", PageKind::kTables, sshare_page, kSshare),
+      page_row("/slurm/v1/sshare.json", PageKind::kTables, sshare_json_page, kSshare),
+      page_row("/slurm/v1/sprio", PageKind::kTables, sprio_page, kSprio),
+      page_row("/slurm/v1/sprio.json", PageKind::kTables, sprio_json_page, kSprio),
+      page_row("/slurm/v1/show/topology", PageKind::kTables, show_topology_page, kShow),
+      page_row("/slurm/v1/show/config", PageKind::kLive, show_config_page, kShow),
   };
 }
 

@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "views/read_context.h"
+#include "routes/front_end.h"
 
 namespace lockstep {
 
-std::vector<PageEntry> slurm_pages();
+std::vector<FrontRoute> slurm_routes();
 
 }  // namespace lockstep

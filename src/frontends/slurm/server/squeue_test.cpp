@@ -338,9 +338,9 @@ TEST(Squeue, TheStepsOfAJobAreListedSomeAtATime) {
 
 // Every level names all nodes: too long for the thread that answers everybody.
 TEST(Pages, WhatLooksAtTheWholeTopologyRunsAside) {
-  for (const PageEntry& page : slurm_pages())
-    if (page.path == "/slurm/v1/show/topology")
-      EXPECT_EQ(page.kind, PageKind::kTables);
+  for (const FrontRoute& row : slurm_routes())
+    if (row.route.path == "/slurm/v1/show/topology")
+      EXPECT_EQ(std::get<FrontPage>(row.work).kind, PageKind::kTables);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "controller/query_values.h"
+#include "routes/query_values.h"
 
 #include <algorithm>
 

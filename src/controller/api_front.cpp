@@ -1,0 +1,177 @@
+// The rows that front ends mount: pages, and what a handler has of the controller. How answers are written is here too.
+#include "base/text.h"
+#include "controller/api.h"
+#include "controller/ask_store.h"
+#include "controller/record_list.h"
+#include "controller/reply_buffer.h"
+#include "wire/codec.h"
+
+namespace lockstep {
+
+struct Api::Writing {
+  Visit visit;
+  PageReply reply;
+  std::shared_ptr<const void> keep;  // what the reply's pieces look at
+  bool gone = false;                 // nobody reads the answer any more
+};
+
+void Api::write(Visit visit, PageReply reply, std::shared_ptr<const void> keep) {
+  auto writing = std::make_shared<Writing>(Writing{std::move(visit), std::move(reply), std::move(keep)});
+  write_on(writing);
+  if (writing->reply.more)  // not within one slice
+    writing->visit.exchange->on_gone([weak = std::weak_ptr(writing)] {
+      if (const auto left = weak.lock())
+        left->gone = true;
+    });
+}
+
+void Api::write_on(const std::shared_ptr<Writing>& writing) {
+  PageReply& reply = writing->reply;
+  while (reply.more && !writing->gone) {
+    make_room(reply.body, kListPieceBytes, settings_.limits.reply_bytes_max);
+    if (!reply.more(reply.body))
+      reply.more = nullptr;
+    if (reply.body.size() > settings_.limits.reply_bytes_max) {
+      reply.more = nullptr;
+      return writing->visit.refuse(reply_too_long(settings_.limits.reply_bytes_max), 413);
+    }
+    if (reply.more && world_.turns.slice_over())
+      return world_.turns.go_on([this, writing] { write_on(writing); });
+  }
+  if (writing->gone)
+    return;
+  if (reply.status >= 400)
+    refusals_.count("page");
+  writing->visit.exchange->respond({reply.status, std::move(reply.content_type), std::move(reply.body), {}});
+}
+
+std::shared_ptr<const ReadContext> Api::read_as(const Visit& visit) const {
+  // Pieces of a long page look at these again, after the tables have moved on.
+  struct Live {
+    Ref<User> caller;
+    ReadContext context;
+  };
+  const Tables& tables = world_.view.tables();
+  const auto user = tables.users.find(visit.caller.user);
+  const Ref<User> caller = user == tables.users.end() ? nullptr : user->second;
+  const auto live = std::make_shared<const Live>(Live{caller,
+                                                      {tables,
+                                                       world_.view.notes(),
+                                                       world_.clock.now(),
+                                                       world_.clock.wall_offset(),
+                                                       caller.get(),
+                                                       visit.caller.admin,
+                                                       settings_.cluster_name,
+                                                       [this](NodeId node) { return world_.view.use(node); },
+                                                       {},
+                                                       &world_.view.index(),
+                                                       {}}});
+  return {live, &live->context};
+}
+
+void Api::run_page_live(Visit visit, const FrontPage& page) {
+  const auto read = read_as(visit);
+  PageReply reply = page.page(*read, {visit.http().path, visit.http().query});
+  write(std::move(visit), std::move(reply), read);
+}
+
+std::shared_ptr<const std::atomic<bool>> Api::gone_mark(const Visit& visit) {
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  visit.exchange->on_gone([gone] { *gone = true; });
+  return gone;
+}
+
+// Beside the history store, on its thread and with its tables; the answer comes back here.
+void Api::run_page_aside(Visit visit, const FrontPage& page) {
+  // The exchange belongs to this thread: it comes back with the answer and is never let go there.
+  const auto held = std::make_shared<Visit>(std::move(visit));
+  const HttpRequest& http = held->http();
+  auto question = [this, held, gone = gone_mark(*held), request = PageRequest{http.path, http.query}, make = page.page,
+                   now = world_.clock.now(),
+                   offset = world_.clock.wall_offset()](HistoryStore& store, const Tables& tables) {
+    if (*gone)  // nobody reads the answer any more
+      return world_.loop.post([visit = std::move(*held)] {});
+    const PlanNotes no_notes;
+    const ApiLimits& limits = settings_.limits;
+    const ReadContext context{
+        tables,
+        no_notes,
+        now,
+        offset,
+        tables.user(held->caller.user),
+        held->caller.admin,
+        settings_.cluster_name,
+        [](NodeId) { return NodeUse{}; },
+        {},
+        nullptr,
+        [&](const HistoryQuery& query) {
+          return ask_store(store, query, {limits.history_rows_max, limits.reply_bytes_max}, held->viewer(), tables);
+        }};
+    auto reply = std::make_shared<PageReply>(make(context, request));
+    while (reply->more && !*gone && reply->body.size() <= limits.reply_bytes_max && reply->more(reply->body)) {}
+    reply->more = nullptr;  // what it looked at stays on this thread
+    world_.loop.post([this, visit = std::move(*held), reply, too_long = reply->body.size() > limits.reply_bytes_max] {
+      if (too_long)
+        return visit.refuse(reply_too_long(settings_.limits.reply_bytes_max), 413);
+      visit.exchange->respond({reply->status, std::move(reply->content_type), std::move(reply->body), {}});
+    });
+  };
+  const auto about = page.kind == PageKind::kHistory ? HistoryLoop::About::kHistory : HistoryLoop::About::kTables;
+  if (const auto asked = world_.history.ask(held->payer, about, std::move(question)); !asked.ok())
+    held->refuse(asked.error());
+}
+
+// --- handlers ---
+
+class Api::Front final : public FrontVisit {
+ public:
+  Front(Api& api, Visit visit) : api_(api), visit_(std::move(visit)) {}
+
+  const HttpRequest& request() const override { return visit_.http(); }
+  const std::vector<std::string>& names() const override { return visit_.names; }
+  const Caller& caller() const override { return visit_.caller; }
+  std::shared_ptr<const ReadContext> read() const override { return api_.read_as(visit_); }
+
+  void commit(std::vector<CommandBody> bodies, std::function<void(Result<Answer>)> then) override {
+    if (bodies.empty())
+      return then(invalid("nothing is to be changed"));
+    Command command{visit_.caller, std::move(bodies.front()), {}, {}, {}};
+    command.also.assign(std::make_move_iterator(bodies.begin() + 1), std::make_move_iterator(bodies.end()));
+    api_.world_.core.submit(std::move(command), {}, std::move(then));
+  }
+
+  void answer(HttpResponse response) override {
+    if (response.status >= 400)
+      api_.refusals_.count("page");
+    visit_.exchange->respond(std::move(response));
+  }
+  void refuse(const Error& why, int status) override { visit_.refuse(why, status); }
+  void write(PageReply reply) override { api_.write(visit_, std::move(reply), read()); }
+  void stream(HttpResponse head, Pull pull, Duration longest) override {
+    api_.follow(visit_, std::move(head), std::move(pull), longest);
+  }
+  std::unique_ptr<Stream> upgrade(const std::string& protocol) override { return visit_.exchange->upgrade(protocol); }
+
+ private:
+  Api& api_;
+  Visit visit_;
+};
+
+void Api::follow(const Visit& visit, HttpResponse head, Pull pull, Duration longest) {
+  if (const auto room = world_.followers.room(visit.payer); !room.ok())
+    return visit.refuse(room.error());
+  if (auto stream = visit.exchange->stream(std::move(head)))
+    world_.followers.add(visit.payer, std::move(stream), std::move(pull), longest);
+}
+
+void Api::run_front(Visit visit, const FrontRoute& row) {
+  if (const auto* handler = std::get_if<FrontHandler>(&row.work))
+    return (*handler)(std::make_shared<Front>(*this, std::move(visit)));
+  const auto& page = std::get<FrontPage>(row.work);
+  if (page.kind == PageKind::kLive)
+    run_page_live(std::move(visit), page);
+  else
+    run_page_aside(std::move(visit), page);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,74 @@
+// What a front end mounts in the controller: rows, each answered by a page or by a handler.
+//
+// A page is a pure function of the tables and the request (views/read_context.h). A handler gets a FrontVisit, which is
+// all it has of the controller: it reads, proposes commands, and answers once, at once or later. Whose turn it is, who
+// may ask, how much memory an answer may take and how slow a reader may be is the controller's business.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/command.h"
+#include "ports/http.h"
+#include "routes/route.h"
+#include "views/read_context.h"
+
+namespace lockstep {
+
+// What a streamed answer has to say next.
+enum class Pulled : unsigned char {
+  kMore,     // something was added, and there is more at once
+  kNothing,  // nothing more for now: asked again when records have changed
+  kEnd,      // that was all
+};
+// Adds the next piece behind `out`, a millisecond's work at most. Called on the I/O thread in the caller's turn.
+using Pull = std::function<Pulled(std::string& out)>;
+
+// One request for a handler, on the I/O thread, and only there. Answered exactly once, by one of the members from
+// answer() on; dropped unanswered it is a 500.
+class FrontVisit {
+ public:
+  virtual ~FrontVisit() = default;
+  virtual const HttpRequest& request() const = 0;
+  virtual const std::vector<std::string>& names() const = 0;  // what the path has under the stars
+  virtual const Caller& caller() const = 0;
+  // The cluster as of every commit that anybody was told of. It moves on when the loop does: what is needed later is
+  // held by Ref, or looked up again.
+  virtual std::shared_ptr<const ReadContext> read() const = 0;
+
+  // Does these one after the other as one command of the caller's: all of them, or none. Errors name which
+  // ("also[0].body.name"); a single one's do not. At most kTogetherMax, and what the core lets together
+  // (Command::also). The visit is still to be answered.
+  virtual void commit(std::vector<CommandBody> bodies, std::function<void(Result<Answer>)> then) = 0;
+
+  virtual void answer(HttpResponse response) = 0;
+  virtual void refuse(const Error& why, int status = 0) = 0;  // 0: as the error's code says
+  virtual void write(PageReply reply) = 0;                    // a long answer, piece by piece
+  // A head at once, then what is pulled, for as long as the client listens, at most `longest`. A client that does not
+  // read is cut off.
+  virtual void stream(HttpResponse head, Pull pull, Duration longest) = 0;
+  // 101: the connection becomes the caller's own. Null: the client is gone, or has been refused.
+  virtual std::unique_ptr<Stream> upgrade(const std::string& protocol) = 0;
+};
+using FrontHandler = std::function<void(std::shared_ptr<FrontVisit>)>;
+
+struct FrontPage {
+  PageKind kind = PageKind::kLive;
+  Page page;
+};
+
+struct FrontRoute {
+  Route route;
+  std::variant<FrontPage, FrontHandler> work;
+};
+
+// The row of a page: for users, to be read.
+inline FrontRoute page_row(std::string_view path, PageKind kind, Page page, std::string_view query = {}) {
+  return {{"GET", path, Right::kUser, Cost::kList, kNoBody, query}, FrontPage{kind, std::move(page)}};
+}
+
+}  // namespace lockstep
