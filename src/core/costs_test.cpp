@@ -455,6 +455,58 @@ TEST_F(Costs, TheStepsOfAJobEndInParts) {
   }
 }
 
+// The end of a task is one record, however many others its job has: none of them is looked at, no timer is worked out
+// for the job, and none of its members. The last one ends the job.
+TEST_F(Costs, ATaskThatEndsLooksAtNoOther) {
+  constexpr std::uint32_t kNodes = 20, kEach = 50, kTasks = kNodes * kEach;
+  JobSpec spec = World::tasks(kTasks, RestartRule::kOnFailure, false);
+  spec.groups[0].restarts_max = 1;
+  spec.groups[0].per_task = {};
+  const JobId id = submit(std::move(spec));
+  PlannedStart start{id, false, 0, job(id).meta.seq, state.tables().default_partition()->meta.name, {}};
+  for (std::uint32_t n = 0; n < kNodes; ++n) {
+    Node facts;
+    facts.meta.name = World::name_of(n);
+    facts.boot_id = "boot";
+    facts.cores = kEach;
+    facts.memory_mb = 1000;
+    Grant grant{.node = run(NodeHello{facts}).node, .tasks = kEach};
+    for (std::uint32_t core = 0; core < kEach; ++core) grant.cores.set(core);
+    start.grants.push_back(std::move(grant));
+  }
+  ASSERT_EQ(run(ApplyPlan{{start}}).starts_applied, 1u);
+  const auto report = [&](std::size_t n, ReportBody body) {
+    return run(AgentReport{job(id).allocation->grants[n].node, "boot", id, job(id).attempt, std::move(body)});
+  };
+  for (std::size_t n = 0; n < kNodes; ++n) report(n, AttemptStarted{});
+  for (std::uint32_t t = 0; t < kTasks; ++t) report(t / kEach, TaskStarted{0, t, 1});
+  ASSERT_EQ(state.inner().open_tasks.at(id), kTasks);
+
+  const std::uint64_t read = state.inner().tasks_read, members = state.inner().seats.at(id).looked_at();
+  const auto expect_one_record = [&] {
+    EXPECT_EQ(changes, 1u);
+    EXPECT_EQ(refreshed, 0u);
+    EXPECT_EQ(actions, 0u);
+  };
+  measure();
+  for (std::uint32_t t = 0; t < kTasks; ++t) report(t / kEach, TaskEnded{0, t, 1, {3, 0, false}});
+  expect_one_record();  // it starts again
+  now = now + seconds(1);
+  tick();
+  for (std::uint32_t t = 0; t < kTasks; ++t) report(t / kEach, TaskStarted{0, t, 2});
+  measure();
+  for (std::uint32_t t = 0; t + 1 < kTasks; ++t) report(t / kEach, TaskEnded{0, t, 2, {}});
+  expect_one_record();
+  EXPECT_EQ(state.inner().seats.at(id).looked_at(), members);
+  EXPECT_EQ(state.inner().open_tasks.at(id), 1u);
+  EXPECT_EQ(job(id).state, JobState::kRunning);
+  report(kNodes - 1, TaskEnded{0, kTasks - 1, 2, {}});
+  EXPECT_EQ(job(id).state, JobState::kCompleting);
+  EXPECT_EQ(job(id).ending, JobState::kCompleted);
+  EXPECT_EQ(state.inner().tasks_read, read);
+  check_invariants(state);
+}
+
 TEST_F(Costs, WhoIsAwaitedAlreadyIsNotLookedAtAgain) {
   std::vector<Dependency> on;
   for (int i = 0; i < 300; ++i) on.push_back({Dependency::Type::kAfterAny, submit(held()), {}});

@@ -125,6 +125,7 @@ struct ClusterState::Inner {
   Chores chores;
   std::uint64_t timers_worked_out = 0;             // since the start: what tests of costs count
   std::uint64_t layouts_tried = 0;                 // of steps that wait; likewise
+  mutable std::uint64_t tasks_read = 0;            // where a whole job's are looked at; likewise
   std::map<JobId, std::vector<Timer>> job_timers;  // what each job has in timers, without its tasks'
 
   Ledger ledger;                              // what limits, quotas and licences count

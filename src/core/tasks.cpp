@@ -48,6 +48,14 @@ Ref<Task> task_of(const Txn& txn, NodeId node, const Job& job, const R& report) 
   return task;
 }
 
+// Of the job, of whatever attempt. A report of one task has no use for the others, or the end of a job costs the square
+// of its tasks: so they are counted.
+std::vector<Ref<Task>> all_tasks(const Txn& txn, JobId job) {
+  std::vector<Ref<Task>> out = txn.tables().tasks_of(job);
+  txn.inner().tasks_read += out.size();
+  return out;
+}
+
 void launch(Txn& txn, const Job& job, const Task& task) {
   txn.act(job.allocation->grants[task.grant].node, job, StartPart{TaskPart{task.group, task.index, task.incarnation}});
 }
@@ -81,34 +89,37 @@ void start_tasks_of(Txn& txn, const Job& job) {
 void start_tasks_in(Txn& txn, const Job& job, const std::vector<std::uint32_t>& grants) {
   if (grants.empty())
     return;
-  const Ref<Job> held = txn.job(job.id);
-  std::vector<std::set<std::uint32_t>> taken(held->spec->groups.size());
-  for (const auto& task : txn.tables().tasks_of(held->id))
-    if (task->attempt == held->attempt && (task->grant != kNoGrant || task->exit.ok()))
+  const Ref<Job> kept = txn.job(job.id);
+  const std::vector<GroupSpec>& groups = kept->spec->groups;
+  std::vector<std::set<std::uint32_t>> taken(groups.size());
+  for (const auto& task : all_tasks(txn, kept->id))
+    if (task->attempt == kept->attempt && (task->grant != kNoGrant || task->exit.ok()))
       taken[task->group].insert(task->index);
-  std::vector<std::uint32_t> next(held->spec->groups.size(), 0);
+  std::vector<std::uint32_t> next(groups.size(), 0);
+  const auto free_index = [&](std::uint16_t group) {
+    while (taken[group].contains(next[group])) ++next[group];
+    return next[group]++;
+  };
   for (const std::uint32_t g : grants) {
-    const Grant& grant = held->allocation->grants[g];
-    const GroupSpec& group = held->spec->groups[grant.group];
-    if (group.launch != Launch::kTasks || held->members[g] == MemberState::kStopped)
+    const Grant& grant = kept->allocation->grants[g];
+    if (groups[grant.group].launch != Launch::kTasks || kept->members[g] == MemberState::kStopped)
       continue;
     for (std::uint32_t t = 0; t < grant.tasks; ++t) {
-      while (taken[grant.group].contains(next[grant.group])) ++next[grant.group];
       Task task;
-      task.job = held->id;
+      task.job = kept->id;
       task.group = grant.group;
-      task.index = next[grant.group]++;
-      if (const Ref<Task> earlier = txn.task({held->id, task.group, task.index}))
+      task.index = free_index(grant.group);
+      if (const Ref<Task> earlier = txn.task({kept->id, task.group, task.index}))
         task.incarnation = earlier->incarnation + 1;
-      task.attempt = held->attempt;
+      task.attempt = kept->attempt;
       task.grant = g;
-      launch(txn, *held, *txn.put(std::move(task)));
+      launch(txn, *kept, *txn.put(std::move(task)));
     }
   }
 }
 
 void start_late_tasks(Txn& txn, const Job& job) {
-  for (const auto& task : txn.tables().tasks_of(job.id))
+  for (const auto& task : all_tasks(txn, job.id))
     if (task->attempt == job.attempt && task->state == TaskState::kWaiting && !task->retry_at &&
         task->grant != kNoGrant)
       launch(txn, job, *task);
@@ -135,55 +146,111 @@ void on_task_ready(Txn& txn, NodeId node, const Job& job, const TaskReady& repor
   txn.put(std::move(changed));
 }
 
+namespace {
+
+bool goes_on(const Job& job) {
+  return job.state == JobState::kRunning || job.state == JobState::kStarting || job.state == JobState::kSuspended;
+}
+
+Task ended_as(const Txn& txn, const Task& task, const ExitStatus& exit) {
+  Task ended = task;
+  ended.state = TaskState::kEnded;
+  ended.exit = exit;
+  ended.ended = txn.now();
+  ended.ready = false;
+  return ended;
+}
+
+struct Retry {
+  Instant at;
+  bool counts = true;  // as one of the restarts that are allowed
+};
+
+// Whether and when the task that ended runs again, in place.
+std::optional<Retry> retry_of(const Txn& txn, const Job& job, NodeId node, const Task& ended) {
+  const GroupSpec& group = job.spec->groups[ended.group];
+  if (!goes_on(job) || !wanted(group, ended))
+    return std::nullopt;
+  const bool failed = !ended.exit.ok();
+  // It was told to make room there. Should its job be pardoned, it starts again.
+  if (failed && gives_up(job, node))
+    return Retry{.at = std::max(job.eviction->at, txn.now()) + job.spec->kill_wait + retry_delay(ended.restarts),
+                 .counts = false};
+  if ((failed && group.one_failure_restarts_all) || !restarts(group, ended, ended.exit))
+    return std::nullopt;
+  return Retry{.at = txn.now() + retry_delay(ended.restarts)};
+}
+
+// A task has come to its end: the job with it where it failed, or where it was the last of the groups that have an end.
+void end_job_with(Txn& txn, const Job& job, const Task& ended) {
+  const GroupSpec& group = job.spec->groups[ended.group];
+  if (!ended.exit.ok() && wanted(group, ended)) {
+    const std::string why = failure_words(ended, ended.exit);
+    if (group.one_failure_restarts_all) {
+      fail_attempt(txn, job, JobState::kFailed, why, Hold::kRequeueLimit);
+    } else {
+      Job over = job;
+      over.exit = ended.exit;
+      end_attempt(txn, std::move(over), {JobState::kFailed, why});
+    }
+  } else if (!group.endless && !txn.inner().open_tasks.contains(job.id)) {
+    end_attempt(txn, job, {JobState::kCompleted, ""});
+  }
+}
+
+}  // namespace
+
 void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& report) {
   const Ref<Task> task = task_of(txn, node, job, report);
   if (!task || task->state == TaskState::kEnded)
     return;
-  const Ref<Job> held = txn.job(job.id);
-  const GroupSpec& group = held->spec->groups[task->group];
-  Task ended = *task;
-  ended.state = TaskState::kEnded;
-  ended.exit = report.exit;
-  ended.ended = txn.now();
-  ended.ready = false;
-  const bool going_on =
-      held->state == JobState::kRunning || held->state == JobState::kStarting || held->state == JobState::kSuspended;
-  const bool failed = !report.exit.ok() && wanted(group, *task);
-  if (going_on && failed && gives_up(*held, node)) {
-    // It was told to make room there. Should its job be pardoned, it starts again.
+  const Ref<Job> kept = txn.job(job.id);
+  Task ended = ended_as(txn, *task, report.exit);
+  if (const auto retry = retry_of(txn, *kept, node, ended)) {
     ended.state = TaskState::kWaiting;
-    ended.retry_at = std::max(held->eviction->at, txn.now()) + held->spec->kill_wait + retry_delay(ended.restarts);
+    ended.retry_at = retry->at;
+    ended.restarts += retry->counts;
     ++ended.incarnation;
     txn.put(std::move(ended));
     return;
   }
-  if (going_on && wanted(group, *task) && !(failed && group.one_failure_restarts_all) &&
-      restarts(group, *task, report.exit)) {
-    ended.state = TaskState::kWaiting;
-    ended.retry_at = txn.now() + retry_delay(ended.restarts);
-    ++ended.restarts;
-    ++ended.incarnation;
-    txn.put(std::move(ended));
-    return;
-  }
-  txn.put(std::move(ended));
-  if (!going_on)
-    return;
-  const Ref<Job> current = txn.job(job.id);
-  if (failed) {
-    const std::string why = failure_words(*task, report.exit);
-    if (group.one_failure_restarts_all) {
-      fail_attempt(txn, *current, JobState::kFailed, why, Hold::kRequeueLimit);
-    } else {
-      Job over = *current;
-      over.exit = report.exit;
-      end_attempt(txn, std::move(over), {JobState::kFailed, why});
-    }
-  } else if (!group.endless && !txn.inner().open_tasks.contains(current->id)) {
-    // Every task of the groups that have an end has come to it.
-    end_attempt(txn, *current, {JobState::kCompleted, ""});
+  const Ref<Task> over = txn.put(std::move(ended));
+  if (goes_on(*kept))
+    end_job_with(txn, *kept, *over);
+}
+
+namespace {
+
+// A task that is wanted no more stops; one that was scaled down before is wanted again.
+void follow_count(Txn& txn, const Job& job, const Task& task) {
+  const GroupSpec& group = job.spec->groups[task.group];
+  Task next = task;
+  if (wanted(group, task)) {
+    if (task.state != TaskState::kEnded || !group.endless)
+      return;
+    next.state = TaskState::kWaiting;
+    ++next.incarnation;
+    launch(txn, job, *txn.put(std::move(next)));
+  } else if (task.state == TaskState::kWaiting && task.retry_at) {
+    next.state = TaskState::kEnded;
+    next.retry_at = {};
+    txn.put(std::move(next));
+  } else if (task.state != TaskState::kEnded) {
+    txn.act(job.allocation->grants[task.grant].node, job,
+            StopPart{TaskPart{task.group, task.index, task.incarnation}, job.spec->kill_wait});
   }
 }
+
+std::uint32_t tasks_granted(const Job& job, std::uint32_t group) {
+  std::uint32_t granted = 0;
+  if (job.allocation)
+    for (const Grant& grant : job.allocation->grants)
+      if (grant.group == group)
+        granted += grant.tasks;
+  return granted;
+}
+
+}  // namespace
 
 Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& ask) {
   const Ref<Job> job = txn.job(ask.job);
@@ -197,11 +264,7 @@ Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& 
     return invalid(format("job {} has no group {} of tasks", ask.job.value, ask.group), "group");
   if (ask.count == 0)
     return invalid("a group has at least one task", "count");
-  std::uint32_t granted = 0;
-  if (job->allocation)
-    for (const Grant& grant : job->allocation->grants)
-      if (grant.group == ask.group)
-        granted += grant.tasks;
+  const std::uint32_t granted = tasks_granted(*job, ask.group);
   auto spec = std::make_shared<JobSpec>(*job->spec);
   GroupSpec& group = spec->groups[ask.group];
   const std::uint32_t least = std::min(group.tasks.min, ask.count);
@@ -220,30 +283,10 @@ Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& 
   scaled.spec = std::move(spec);
   ++scaled.meta.generation;
   const Ref<Job> now = txn.put(std::move(scaled));
-  if (now->state != JobState::kRunning)
-    return {};
-  for (const auto& task : txn.tables().tasks_of(now->id)) {
-    if (task->group != ask.group || task->attempt != now->attempt)
-      continue;
-    if (task->index >= ask.count) {
-      if (task->state == TaskState::kEnded)
-        continue;
-      if (task->state == TaskState::kWaiting && task->retry_at) {
-        Task gone = *task;
-        gone.state = TaskState::kEnded;
-        gone.retry_at = {};
-        txn.put(std::move(gone));
-      } else {
-        txn.act(now->allocation->grants[task->grant].node, *now,
-                StopPart{TaskPart{task->group, task->index, task->incarnation}, now->spec->kill_wait});
-      }
-    } else if (task->state == TaskState::kEnded && now->spec->groups[ask.group].endless) {
-      Task back = *task;  // scaled down before, wanted again
-      back.state = TaskState::kWaiting;
-      ++back.incarnation;
-      launch(txn, *now, *txn.put(std::move(back)));
-    }
-  }
+  if (now->state == JobState::kRunning)
+    for (const auto& task : all_tasks(txn, now->id))
+      if (task->group == ask.group && task->attempt == now->attempt)
+        follow_count(txn, *now, *task);
   return {};
 }
 
@@ -264,20 +307,36 @@ void task_timer(Txn& txn, TaskKey key) {
     launch(txn, *job, *now);
 }
 
+namespace {
+
+// Tasks of the current attempt on a grant.
+std::vector<Ref<Task>> tasks_on(Txn& txn, const Job& job, std::uint32_t grant) {
+  std::vector<Ref<Task>> out;
+  if (const auto in = txn.inner().tasks_in.find({job.id, grant}); in != txn.inner().tasks_in.end())
+    for (const TaskKey& key : in->second)
+      if (Ref<Task> task = txn.task(key); task->attempt == job.attempt)
+        out.push_back(std::move(task));
+  return out;
+}
+
+}  // namespace
+
 void lose_tasks_of(Txn& txn, const Job& job, const std::vector<bool>& grants) {
-  for (const auto& task : txn.tables().tasks_of(job.id)) {
-    if (task->attempt != job.attempt || task->grant >= grants.size() || !grants[task->grant])
+  for (std::uint32_t g = 0; g < grants.size(); ++g) {
+    if (!grants[g])
       continue;
-    Task lost = ended_without_a_word(txn, *task);
-    if (task->state != TaskState::kEnded)
-      lost.exit = {0, 9, false};
-    lost.grant = kNoGrant;
-    txn.put(std::move(lost));
+    for (const Ref<Task>& task : tasks_on(txn, job, g)) {
+      Task lost = ended_without_a_word(txn, *task);
+      if (task->state != TaskState::kEnded)
+        lost.exit = {0, 9, false};
+      lost.grant = kNoGrant;
+      txn.put(std::move(lost));
+    }
   }
 }
 
 void move_tasks_of(Txn& txn, const Job& job, const std::vector<std::uint32_t>& position) {
-  for (const auto& task : txn.tables().tasks_of(job.id)) {
+  for (const auto& task : all_tasks(txn, job.id)) {
     if (task->attempt != job.attempt || task->grant >= position.size() || position[task->grant] == task->grant)
       continue;
     Task moved = *task;
