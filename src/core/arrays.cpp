@@ -74,34 +74,50 @@ bool throttled(const Txn& txn, JobId array) {
   return state.throttle != 0 && state.running >= state.throttle && !mutant(Mutant::kArrayOverThrottle);
 }
 
+namespace {
+
+// How the array ends when nothing of it is left: as it was cancelled, else by the worst of its elements.
+void finish_array(Job& job, const ArrayState& state, Instant now) {
+  if (job.ending != JobState::kCompleted)
+    job.state = job.ending;
+  else
+    job.state = state.worst_code == 0 ? JobState::kCompleted : JobState::kFailed;
+  job.exit.code = static_cast<std::int32_t>(state.worst_code);
+  job.ended = now;
+  job.hold = Hold::kNone;
+}
+
+// One of its elements was requeued after the array had ended.
+void reopen_array(Job& job) {
+  job.state = JobState::kPending;
+  job.ending = JobState::kCompleted;
+  job.cancelled_by = {};
+  job.ended = {};
+  job.end_reason.clear();
+}
+
+// Its throttle's hold comes and goes; any other stays.
+Hold throttle_hold(Hold hold, const ArrayState& state) {
+  const bool full = state.throttle != 0 && state.running >= state.throttle && !state.waiting.empty();
+  if (full)
+    return hold == Hold::kNone ? Hold::kArrayThrottle : hold;
+  return hold == Hold::kArrayThrottle ? Hold::kNone : hold;
+}
+
+}  // namespace
+
 void settle_array(Txn& txn, JobId id) {
   Job job = *txn.job(id);
   const ArrayState& state = txn.array(id);
   const JobState state_before = job.state;
   const Hold hold_before = job.hold;
   const bool done = state.waiting.empty() && state.unfinished == 0;
-  if (done && !is_final(job.state)) {
-    if (job.ending != JobState::kCompleted)
-      job.state = job.ending;
-    else
-      job.state = state.worst_code == 0 ? JobState::kCompleted : JobState::kFailed;
-    job.exit.code = static_cast<std::int32_t>(state.worst_code);
-    job.ended = txn.now();
-    job.hold = Hold::kNone;
-  } else if (!done && is_final(job.state)) {  // one of its elements was requeued
-    job.state = JobState::kPending;
-    job.ending = JobState::kCompleted;
-    job.cancelled_by = {};
-    job.ended = {};
-    job.end_reason.clear();
-  }
-  if (job.state == JobState::kPending) {
-    const bool full = state.throttle != 0 && state.running >= state.throttle && !state.waiting.empty();
-    if (full && job.hold == Hold::kNone)
-      job.hold = Hold::kArrayThrottle;
-    else if (!full && job.hold == Hold::kArrayThrottle)
-      job.hold = Hold::kNone;
-  }
+  if (done && !is_final(job.state))
+    finish_array(job, state, txn.now());
+  else if (!done && is_final(job.state))
+    reopen_array(job);
+  if (job.state == JobState::kPending)
+    job.hold = throttle_hold(job.hold, state);
   if (txn.has_draft(id) || job.state != state_before || job.hold != hold_before)
     txn.put(std::move(job));
 }

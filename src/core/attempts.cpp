@@ -59,8 +59,42 @@ void settle_accounts(Txn& txn, Job& job) {
   job.suspended_at = {};
 }
 
-// Everything is proven stopped, and its steps and tasks know: the allocation goes back, and the job to its final state
-// or into the queue.
+// The attempt that ended was the job's last. ran: how long it did, pauses aside; limit: the one it ran under.
+void finish_job(Txn& txn, Job job, Duration ran, Duration limit) {
+  const bool by_itself = job.ending == JobState::kCompleted || job.ending == JobState::kFailed ||
+                         job.ending == JobState::kTimeout || job.ending == JobState::kOutOfMemory;
+  const bool cut = job.ending == JobState::kTimeout && ran < limit;  // by another limit than its own
+  if (by_itself && !cut && job.started)
+    txn.learn(job, limit, ran);
+  job.state = job.ending;
+  job.hold = Hold::kNone;
+  job.begin_after = txn.now();  // it stays listed from here, however long ago it ended
+  job.ran_on = hosts_of(txn, *txn.job(job.id)->allocation);
+  txn.event(job, "Ended", job.end_reason);
+  note_unused(txn, *txn.put(std::move(job)));
+}
+
+// The job waits once more. One that is moved starts again at once, because its place is kept for it; any other waits
+// for a moment.
+void put_back(Txn& txn, Job job) {
+  const bool preempted = job.ending == JobState::kPreempted;
+  job.state = JobState::kPending;
+  job.requeue_after = false;
+  job.ending = JobState::kCompleted;
+  ++(preempted ? job.preemptions : job.restarts);  // making room is nothing that a job could do too often
+  job.begin_after = has_hold(job) ? txn.now() : txn.now() + txn.settings().requeue_delay;
+  job.eligible = job.begin_after;
+  job.started = {};
+  job.exit = job.derived_exit = {};
+  job.warned = false;
+  if (job.hold == Hold::kNone)
+    job.hold = natural_hold(txn, job);
+  txn.event(job, "Requeued", job.end_reason);
+  txn.put(std::move(job));
+}
+
+// The last node has said that nothing of the attempt lives there, and every step and task of the job has been ended. So
+// the job gives its nodes back. It goes into the queue again if it was to be requeued, else to its final state.
 void finish_attempt(Txn& txn, JobId id) {
   CHECK(!txn.inner().live_steps.contains(id), "a job ends before its steps");
   Job job = *txn.job(id);
@@ -75,38 +109,14 @@ void finish_attempt(Txn& txn, JobId id) {
   job.limit_end = job.confirm_by = {};
   job.hangs = false;
   job.eviction = nullptr;
-  if (!job.requeue_after) {
-    const bool by_itself = job.ending == JobState::kCompleted || job.ending == JobState::kFailed ||
-                           job.ending == JobState::kTimeout || job.ending == JobState::kOutOfMemory;
-    const bool cut = job.ending == JobState::kTimeout && ran < limit;  // by another limit than its own
-    if (by_itself && !cut && job.started)
-      txn.learn(job, limit, ran);
-    job.state = job.ending;
-    job.hold = Hold::kNone;
-    job.begin_after = txn.now();  // it stays listed from here, however long ago it ended
-    job.ran_on = hosts_of(txn, *txn.job(id)->allocation);
-    txn.event(job, "Ended", job.end_reason);
-    note_unused(txn, *txn.put(std::move(job)));
-    return;
-  }
-  const bool preempted = job.ending == JobState::kPreempted;
-  job.state = JobState::kPending;
-  job.requeue_after = false;
-  job.ending = JobState::kCompleted;
-  ++(preempted ? job.preemptions : job.restarts);  // making room is nothing that a job could do too often
-  // What is moved starts again at once: its place is kept for it.
-  job.begin_after = has_hold(job) ? txn.now() : txn.now() + txn.settings().requeue_delay;
-  job.eligible = job.begin_after;
-  job.started = {};
-  job.exit = job.derived_exit = {};
-  job.warned = false;
-  if (job.hold == Hold::kNone)
-    job.hold = natural_hold(txn, job);
-  txn.event(job, "Requeued", job.end_reason);
-  txn.put(std::move(job));
+  if (job.requeue_after)
+    put_back(txn, std::move(job));
+  else
+    finish_job(txn, std::move(job), ran, limit);
 }
 
-// Goes on from where Chores::sweeps says. False: it was cut, and Ticks go on with it.
+// Ends the steps and tasks of the job that have nothing left alive. It begins where Chores::sweeps says that the last
+// command stopped. False: this command is tired too, and Ticks go on.
 bool sweep_on(Txn& txn, JobId id) {
   const Ref<Job> job = txn.job(id);
   const bool over = job->state == JobState::kCompleting && all_stopped(txn, *job);
@@ -117,7 +127,8 @@ bool sweep_on(Txn& txn, JobId id) {
   return true;
 }
 
-// Nothing of the attempt lives any more on one more node. The job ends with the last of them.
+// A node has said that nothing of the attempt lives there any more: steps and tasks that ran there learn it. False as
+// sweep_on().
 bool sweep(Txn& txn, JobId id, NodeId node) {
   const auto [at, alone] = txn.chores().sweeps.try_emplace(id);
   at->second = {};
@@ -126,7 +137,7 @@ bool sweep(Txn& txn, JobId id, NodeId node) {
   return sweep_on(txn, id);
 }
 
-// A running job, or one that ends before it was seen running, has started by now.
+// The job runs from now on. One that was seen to end before it was seen to run has a start already.
 void mark_running(Txn& txn, Job& job, Instant at) {
   job.state = JobState::kRunning;
   if (!job.started)
@@ -135,26 +146,32 @@ void mark_running(Txn& txn, Job& job, Instant at) {
   job.limit_end = limit >= kForever ? kNever : job.started + limit;
 }
 
+// The node's grants that were not known to have started yet.
+std::vector<std::uint32_t> assigned_on(const Seats& seats, const Job& job, NodeId node) {
+  std::vector<std::uint32_t> out;
+  for (const Seats::Seat& seat : seats.on(node))
+    if (job.members[seat.grant] == MemberState::kAssigned)
+      out.push_back(seat.grant);
+  return out;
+}
+
 void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
   if (before.state == JobState::kCompleting)
     return;
   const Seats& seats = txn.inner().seats_of(before);
-  std::vector<std::uint32_t> up;
-  for (const Seats::Seat& seat : seats.on(node))
-    if (before.members[seat.grant] == MemberState::kAssigned)
-      up.push_back(seat.grant);
+  const std::vector<std::uint32_t> up = assigned_on(seats, before, node);
   if (up.empty())
     return;
   Job job = before;
   for (const std::uint32_t i : up) job.members[i] = MemberState::kRunning;
   const bool all = seats.assigned() == up.size();
-  if (all && (job.state == JobState::kStarting || job.state == JobState::kRunning) && !job.eviction)
+  const bool starting = job.state == JobState::kStarting;
+  if (all && (starting || job.state == JobState::kRunning) && !job.eviction)
     job.confirm_by = {};
   // Steps of an interactive job run where its attempt has started, so its time counts from the first of its nodes on.
-  if (job.state == JobState::kStarting && job.spec->groups.front().launch == Launch::kNothing && !job.started)
+  if (starting && job.spec->groups.front().launch == Launch::kNothing && !job.started)
     job.started = at;
-  const bool runs_now =
-      job.state == JobState::kStarting && (runs_script(*job.spec) ? job.members[0] != MemberState::kAssigned : all);
+  const bool runs_now = starting && (runs_script(*job.spec) ? job.members[0] != MemberState::kAssigned : all);
   if (runs_now) {
     mark_running(txn, job, at);
     txn.event(job, "Started", format("attempt {}", job.attempt));
@@ -194,8 +211,9 @@ void script_ended(Txn& txn, const Job& before, NodeId node, const ScriptEnded& r
   end_attempt(txn, std::move(job), ending);
 }
 
-// A node is lost before it could confirm that its part of a failed job has stopped. Peers of a dead rank see their
-// connections break and fail before anybody knows that the node is gone: the failure is the node's, not the job's.
+// The job has failed, and now a node is lost that had not confirmed yet that its part has stopped. When a node dies,
+// the ranks on other nodes see their connections break and fail, and the job is told to have failed before anybody
+// knows of the node. So the failure counts as the node's, and the job may start again.
 void blame_node(Txn& txn, const Job& before, const std::string& reason) {
   if (before.ending != JobState::kFailed || before.requeue_after || before.cancelled_by || !needs_all(*before.spec) ||
       mutant(Mutant::kNoRequeue))
@@ -210,8 +228,9 @@ void blame_node(Txn& txn, const Job& before, const std::string& reason) {
   txn.put(std::move(job));
 }
 
-// The log was put back from a backup: the node has had an attempt of that number, so that nothing of this one ran. The
-// next one has a number above it. srun's own job is of no use without its first step, which is over with the attempt.
+// The node refuses the attempt, because it has had one of that number: the log was put back from a backup. Nothing of
+// this attempt ran, so the job goes back into the queue, and its next attempt has a number above. False: the attempt
+// has started elsewhere already, or the job is srun's own, which has no use for another one without its first step.
 bool starts_above(Txn& txn, const Job& before, NodeId node) {
   if (before.state != JobState::kStarting || before.first_step)
     return false;
@@ -352,6 +371,13 @@ void member_lost(Txn& txn, JobId id, NodeId node, const std::string& reason) {
   fail_attempt(txn, *job, JobState::kNodeFail, reason, Hold::kRequeueLimit);
 }
 
+namespace {
+
+// Whether the member was not stopped already.
+bool stop(MemberState& member) { return std::exchange(member, MemberState::kStopped) != MemberState::kStopped; }
+
+}  // namespace
+
 void member_gone(Txn& txn, JobId id, NodeId node, const std::string& reason) {
   const Ref<Job> before = txn.job(id);
   if (!before || !before->allocation)
@@ -365,18 +391,9 @@ void member_gone(Txn& txn, JobId id, NodeId node, const std::string& reason) {
   }
   Job job = *before;
   bool changed = false;
-  for (const Seats::Seat& seat : seats)
-    if (job.members[seat.grant] != MemberState::kStopped) {
-      job.members[seat.grant] = MemberState::kStopped;
-      changed = true;
-    }
-  if (!changed && mutant(Mutant::kDoubleFree))
-    for (MemberState& member : job.members)
-      if (member != MemberState::kStopped) {
-        member = MemberState::kStopped;
-        changed = true;
-        break;
-      }
+  for (const Seats::Seat& seat : seats) changed |= stop(job.members[seat.grant]);
+  if (mutant(Mutant::kDoubleFree))
+    for (std::size_t i = 0; i < job.members.size() && !changed; ++i) changed = stop(job.members[i]);
   if (!changed)
     return;
   if (leaves(job, node))
@@ -401,6 +418,42 @@ void sweep_more(Txn& txn) {
     finish_attempt(txn, id);
 }
 
+namespace {
+
+// What each kind of report of a node does to the job it speaks of.
+struct ReportHandler {
+  Txn& txn;
+  const Job& job;
+  const Node& node;
+  Instant at;
+  void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id, at); }
+  void operator()(const LaunchFailed& r) const { launch_failed(txn, job, node.id, r.why, true); }
+  void operator()(const ScriptEnded& r) const { script_ended(txn, job, node.id, r, at); }
+  void operator()(const MemberStopped& r) const {
+    if (r.refused && starts_above(txn, job, node.id))
+      return;
+    const std::string reason = format("NodeDown {}", node.meta.name);
+    if (r.fenced && job.state == JobState::kCompleting)
+      member_lost(txn, job.id, node.id, reason);  // nobody came to say that it stopped: the node is to blame
+    member_gone(txn, job.id, node.id, reason);
+  }
+  void operator()(const MemberPaused& r) const { member_paused(txn, job, node.id, r); }
+  void operator()(const StepStarted& r) const { on_step_started(txn, node.id, job, r, at); }
+  void operator()(const StepEnded& r) const {
+    const JobId id = job.id;  // the record may not outlive the writes
+    on_step_ended(txn, node.id, job, r, at);
+    if (const Ref<Job> now = txn.job(id); now && now->state == JobState::kCompleting)
+      end_with_its_step(txn, *now);
+  }
+  void operator()(const TaskStarted& r) const { on_task_started(txn, node.id, job, r); }
+  void operator()(const TaskReady& r) const { on_task_ready(txn, node.id, job, r); }
+  void operator()(const TaskEnded& r) const { on_task_ended(txn, node.id, job, r); }
+};
+
+}  // namespace
+
+// A report of another attempt or boot is late and says nothing of what runs now; one of a node on which nothing of the
+// attempt is left has been answered before.
 Result<void> agent_report(Txn& txn, const AgentReport& report) {
   const Ref<Job> job = txn.job(report.job);
   const Ref<Node> node = txn.node(report.node);
@@ -413,36 +466,8 @@ Result<void> agent_report(Txn& txn, const AgentReport& report) {
   const bool stopped = !lives_on(txn.inner(), *job, report.node);
   if (stopped && !(mutant(Mutant::kDoubleFree) && std::holds_alternative<MemberStopped>(report.body)))
     return {};
-  struct Visitor {
-    Txn& txn;
-    const Job& job;
-    const Node& node;
-    Instant at;
-    void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id, at); }
-    void operator()(const LaunchFailed& r) const { launch_failed(txn, job, node.id, r.why, true); }
-    void operator()(const ScriptEnded& r) const { script_ended(txn, job, node.id, r, at); }
-    void operator()(const MemberStopped& r) const {
-      if (r.refused && starts_above(txn, job, node.id))
-        return;
-      const std::string reason = format("NodeDown {}", node.meta.name);
-      if (r.fenced && job.state == JobState::kCompleting)
-        member_lost(txn, job.id, node.id, reason);  // nobody came to say that it stopped: the node is to blame
-      member_gone(txn, job.id, node.id, reason);
-    }
-    void operator()(const MemberPaused& r) const { member_paused(txn, job, node.id, r); }
-    void operator()(const StepStarted& r) const { on_step_started(txn, node.id, job, r, at); }
-    void operator()(const StepEnded& r) const {
-      const JobId id = job.id;  // the record may not outlive the writes
-      on_step_ended(txn, node.id, job, r, at);
-      if (const Ref<Job> now = txn.job(id); now && now->state == JobState::kCompleting)
-        end_with_its_step(txn, *now);
-    }
-    void operator()(const TaskStarted& r) const { on_task_started(txn, node.id, job, r); }
-    void operator()(const TaskReady& r) const { on_task_ready(txn, node.id, job, r); }
-    void operator()(const TaskEnded& r) const { on_task_ended(txn, node.id, job, r); }
-  };
   const Duration ago = std::clamp(report.ago, Duration{}, std::max(Duration{}, txn.now() - job->allocation->granted));
-  std::visit(Visitor{txn, *job, *node, txn.now() - ago}, report.body);
+  std::visit(ReportHandler{txn, *job, *node, txn.now() - ago}, report.body);
   return {};
 }
 

@@ -98,34 +98,43 @@ Verdict corr_verdict(const ClusterState::Inner& inner, const Job& on, std::uint3
   return if_ok(on.array->worst_code == 0 && on.ending == JobState::kCompleted);
 }
 
-Verdict verdict_of(const Txn& txn, const Job& job, const Dependency& d, std::optional<std::uint32_t> element) {
-  if (d.type == Type::kSingleton) {
-    const auto it = txn.inner().names.find({job.spec->user, job.spec->name});
-    const JobId self = job.array_job ? job.array_job : job.id;
-    return it == txn.inner().names.end() || it->second.front() >= self ? Verdict::kMet : Verdict::kWaiting;
-  }
-  if (d.failed)
-    return Verdict::kNever;
-  const Job* on = awaited_record(txn.inner(), d);
-  if (const Job* array = txn.tables().job(d.job); !on && array)
-    return unlisted_element(txn, *array, d);
-  if (!on)
-    return Verdict::kMet;  // forgotten: jobs are kept as long as somebody waits for them, so this was met before
+// Of a job with the same owner and name, the oldest that is not over goes first.
+Verdict singleton_verdict(const ClusterState::Inner& inner, const Job& job) {
+  const auto it = inner.names.find({job.spec->user, job.spec->name});
+  const JobId self = job.array_job ? job.array_job : job.id;
+  return it == inner.names.end() || it->second.front() >= self ? Verdict::kMet : Verdict::kWaiting;
+}
+
+// By the record of the job that is waited for.
+Verdict listed_verdict(const Txn& txn, const Job& on, const Dependency& d, std::optional<std::uint32_t> element) {
+  const bool over = is_final(on.state);
   switch (d.type) {
     case Type::kAfter: {
-      const Instant at = start_of(txn.inner(), *on);
+      const Instant at = start_of(txn.inner(), on);
       return at && at + d.delay <= txn.now() ? Verdict::kMet : Verdict::kWaiting;
     }
     case Type::kAfterCorr:
-      if (on->array && element)
-        return corr_verdict(txn.inner(), *on, *element);
+      if (on.array && element)
+        return corr_verdict(txn.inner(), on, *element);
       [[fallthrough]];
-    case Type::kAfterOk: return is_final(on->state) ? if_ok(on->state == JobState::kCompleted) : Verdict::kWaiting;
-    case Type::kAfterNotOk: return is_final(on->state) ? if_ok(on->state != JobState::kCompleted) : Verdict::kWaiting;
+    case Type::kAfterOk: return over ? if_ok(on.state == JobState::kCompleted) : Verdict::kWaiting;
+    case Type::kAfterNotOk: return over ? if_ok(on.state != JobState::kCompleted) : Verdict::kWaiting;
     case Type::kAfterAny:
     case Type::kSingleton: break;
   }
-  return is_final(on->state) ? Verdict::kMet : Verdict::kWaiting;
+  return over ? Verdict::kMet : Verdict::kWaiting;
+}
+
+Verdict verdict_of(const Txn& txn, const Job& job, const Dependency& d, std::optional<std::uint32_t> element) {
+  if (d.type == Type::kSingleton)
+    return singleton_verdict(txn.inner(), job);
+  if (d.failed)
+    return Verdict::kNever;
+  if (const Job* on = awaited_record(txn.inner(), d))
+    return listed_verdict(txn, *on, d, element);
+  if (const Job* array = txn.tables().job(d.job))
+    return unlisted_element(txn, *array, d);
+  return Verdict::kMet;  // forgotten: jobs are kept as long as somebody waits for them, so this was met before
 }
 
 Verdict verdict(const Txn& txn, const Job& job, std::optional<std::uint32_t> element) {

@@ -105,6 +105,39 @@ void retire(Txn& txn, const User& old) {
   txn.put(std::move(user));
 }
 
+// What is kept of a user whose record the system's database gives: rights stay with the person, not with the uid.
+void keep_rights(User& user, const User* known) {
+  const std::string name = user.meta.name;
+  const bool same_person = known && (known->meta.name == name || known->meta.name == made_up_name(*known));
+  user.meta = known ? known->meta : Meta{};
+  user.meta.name = name;
+  user.admin = same_person && known->admin;
+  user.account = same_person ? known->account : "";
+}
+
+Result<void> check_qos_names(const Tables& tables, const Partition& partition) {
+  for (const auto* list : {&partition.allow_qos, &partition.deny_qos})
+    for (const std::string& name : *list)
+      if (!tables.qos_named(name))
+        return not_found(format("there is no QOS {}", name));
+  if (!partition.qos.empty() && !tables.qos_named(partition.qos))
+    return not_found(format("there is no QOS {}", partition.qos));
+  return {};
+}
+
+// There is one default partition: this one from now on.
+void no_other_is_default(Txn& txn, const std::string& name) {
+  std::vector<Ref<Partition>> others;
+  for (const auto& [other_name, other] : txn.tables().partitions)
+    if (other->is_default && other_name != name)
+      others.push_back(other);
+  for (const Ref<Partition>& other : others) {
+    Partition next = *other;
+    next.is_default = false;
+    txn.put(std::move(next));
+  }
+}
+
 }  // namespace
 
 Result<Answer> put_user(Txn& txn, const PutUser& ask) {
@@ -123,13 +156,8 @@ Result<Answer> put_user(Txn& txn, const PutUser& ask) {
                        format("user {} has another uid: a uid stays with its user", user_words(txn.tables(), user.id))))
                  : not_found(format("there is no user with the number {}", user.id.value));
   }
-  if (ask.by_database) {
-    const bool same_person = known && (known->meta.name == user.meta.name || known->meta.name == made_up_name(*known));
-    user.meta = known ? known->meta : Meta{};
-    user.meta.name = ask.user.meta.name;
-    user.admin = same_person && known->admin;
-    user.account = same_person ? known->account : "";
-  }
+  if (ask.by_database)
+    keep_rights(user, known);
   if (const User* other = bearer(txn.tables(), user.realm, user.meta.name); other && other != known) {
     if (!ask.by_database)
       return conflict(format("there is another user {} in {}", user.meta.name, user.realm));
@@ -149,25 +177,11 @@ Result<Answer> put_partition(Txn& txn, const PutPartition& ask) {
   if (partition.time_default.us < 0 || partition.time_max.us <= 0 || partition.time_max > kForever ||
       partition.time_default > partition.time_max)
     return invalid("the default time limit must lie between 0 and the longest one", "time_default");
-  for (const auto* list : {&partition.allow_qos, &partition.deny_qos})
-    for (const std::string& name : *list)
-      if (!txn.tables().qos_named(name))
-        return not_found(format("there is no QOS {}", name));
-  if (!partition.qos.empty() && !txn.tables().qos_named(partition.qos))
-    return not_found(format("there is no QOS {}", partition.qos));
+  TRY(check_qos_names(txn.tables(), partition));
   if (partition.memory_per_core_mb < 0)
     return invalid("memory per core must not be negative", "memory_per_core_mb");
-  if (partition.is_default) {
-    std::vector<Ref<Partition>> others;
-    for (const auto& [name, other] : txn.tables().partitions)
-      if (other->is_default && name != partition.meta.name)
-        others.push_back(other);
-    for (const Ref<Partition>& other : others) {
-      Partition next = *other;
-      next.is_default = false;
-      txn.put(std::move(next));
-    }
-  }
+  if (partition.is_default)
+    no_other_is_default(txn, partition.meta.name);
   return Answer{.seq = txn.put(Partition(partition))->meta.seq};
 }
 

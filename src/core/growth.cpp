@@ -65,54 +65,73 @@ std::string size_words(const Job& job) {
   return format("attempt {}: {} tasks", job.attempt, tasks);
 }
 
-// Why the running job may not have these as well.
-Refusal objection_to_more(const Txn& txn, const Job& job, const PlannedGrowth& planned, StartRules& rules) {
-  const Allocation& allocation = *job.allocation;
-  const JobSpec& spec = *job.spec;
-  const Partition* partition = txn.tables().partition(allocation.partition);
-  if (!partition || !partition->up)
-    return refusal("PartitionClosed", allocation.partition);
-  const std::optional<Partition> eased = eased_for(txn.tables(), *partition, spec.qos);
-  if (eased)
-    partition = &*eased;
+// Why the nodes cannot give these grants now, and their places are not what an elastic group may have.
+Refusal objection_to_places(const Txn& txn, const Job& job, const std::vector<Grant>& grants) {
   std::map<NodeId, NodeLoad> loads;
-  for (const Grant& grant : planned.grants) {
+  for (const Grant& grant : grants) {
     const Node* node = txn.tables().node(grant.node);
-    if (!node || grant.group >= spec.groups.size())
+    if (!node || grant.group >= job.spec->groups.size())
       return refusal("NoSuchNode");
     if (!node_usable(*node) || has_left(txn, job, grant.node))
       return refusal("NodeNotUp", node->meta.name);
-    if (!is_elastic(spec.groups[grant.group]) || grant.tasks == 0)
+    if (!is_elastic(job.spec->groups[grant.group]) || grant.tasks == 0)
       return refusal("NotAsAsked");
-    const auto held = txn.inner().loads.find(grant.node);
+    const auto there = txn.inner().loads.find(grant.node);
     NodeLoad& load =
-        loads.try_emplace(grant.node, held == txn.inner().loads.end() ? NodeLoad{} : held->second).first->second;
+        loads.try_emplace(grant.node, there == txn.inner().loads.end() ? NodeLoad{} : there->second).first->second;
     if (!take(load, *node, grant).ok())
       return refusal("Taken", node->meta.name);
   }
   // A member that is on its way out cannot be told to start more.
   for (std::size_t i = 0; i < job.members.size(); ++i)
-    if (job.members[i] == MemberState::kStopped && loads.contains(allocation.grants[i].node))
+    if (job.members[i] == MemberState::kStopped && loads.contains(job.allocation->grants[i].node))
       return refusal(kJobChanged);
-  std::vector<Grant> all = grants_held(allocation.grants);
-  all.insert(all.end(), planned.grants.begin(), planned.grants.end());
-  const std::vector<const Node*> nodes = nodes_of_grants(txn, all);
+  return {};
+}
+
+// Why the job with all its grants would not be what was asked for.
+Refusal objection_to_whole(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& all,
+                           const std::vector<const Node*>& nodes) {
+  const JobSpec& spec = *job.spec;
   const bool switches_over = txn.now() >= switches_end(spec, job.eligible);
-  if (const auto whole = check_allocation(spec, *partition, all, nodes); !whole.ok())
+  if (const auto whole = check_allocation(spec, partition, all, nodes); !whole.ok())
     return refusal("NotAsAsked", whole.error().message);
-  if (const auto placed = check_domains(spec, *partition, levels_of(txn.tables()), all, nodes, switches_over);
+  if (const auto placed = check_domains(spec, partition, levels_of(txn.tables()), all, nodes, switches_over);
       !placed.ok())
     return refusal("Topology", placed.error().message);
-  if (!spares_holds(txn, job.id, planned.grants))
-    return refusal("HeldForOthers");
+  return {};
+}
+
+// Why limits and reservations bar the job with all its grants for the time that it has left.
+Refusal objection_of_rules(const Txn& txn, const Job& job, const Partition& partition, const std::vector<Grant>& all,
+                           const std::vector<const Node*>& nodes, StartRules& rules) {
   Ledger without = txn.inner().ledger;
   without.index(&job, nullptr);
   const Duration left = job.limit_end >= kNever ? kForever : job.limit_end - txn.now();
   if (left.us <= 0)
     return refusal("TimeLimit");
-  if (auto bar = rules.bar(spec, *partition, all, nodes, left, &without))
+  if (auto bar = rules.bar(*job.spec, partition, all, nodes, left, &without))
     return {"Barred", std::move(bar->detail), bar->wait};
   return {};
+}
+
+// Why the running job may not have these as well.
+Refusal objection_to_more(const Txn& txn, const Job& job, const PlannedGrowth& planned, StartRules& rules) {
+  const Partition* plain = txn.tables().partition(job.allocation->partition);
+  if (!plain || !plain->up)
+    return refusal("PartitionClosed", job.allocation->partition);
+  const std::optional<Partition> eased = eased_for(txn.tables(), *plain, job.spec->qos);
+  const Partition& partition = eased ? *eased : *plain;
+  if (Refusal why = objection_to_places(txn, job, planned.grants))
+    return why;
+  std::vector<Grant> all = grants_held(job.allocation->grants);
+  all.insert(all.end(), planned.grants.begin(), planned.grants.end());
+  const std::vector<const Node*> nodes = nodes_of_grants(txn, all);
+  if (Refusal why = objection_to_whole(txn, job, partition, all, nodes))
+    return why;
+  if (!spares_holds(txn, job.id, planned.grants))
+    return refusal("HeldForOthers");
+  return objection_of_rules(txn, job, partition, all, nodes, rules);
 }
 
 }  // namespace
@@ -148,9 +167,10 @@ Refusal apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) 
   return {};
 }
 
-bool may_shrink(const Txn& txn, const Job& job, NodeId node) {
-  if (job.state != JobState::kRunning || (job.eviction && job.eviction->nodes.empty()) || has_steps_on(txn, job, node))
-    return false;
+namespace {
+
+// The grants that the job has for certain once the node is gone.
+std::vector<Grant> grants_without(const Txn& txn, const Job& job, NodeId node) {
   std::vector<Grant> left;
   for (std::size_t i = 0; i < job.members.size(); ++i) {
     const Grant& grant = job.allocation->grants[i];
@@ -159,15 +179,28 @@ bool may_shrink(const Txn& txn, const Job& job, NodeId node) {
         there->link != NodeLink::kLost)
       left.push_back(grant);
   }
+  return left;
+}
+
+// With what is left the group is still as large as was asked for at least.
+bool can_do_with(const GroupSpec& group, const GroupSize& left) {
+  return may_lose_tasks(group) && left.tasks >= std::max(group.tasks.min, 1u) &&
+         left.nodes >= std::max(group.nodes.min, 1u);
+}
+
+}  // namespace
+
+bool may_shrink(const Txn& txn, const Job& job, NodeId node) {
+  if (job.state != JobState::kRunning || (job.eviction && job.eviction->nodes.empty()) || has_steps_on(txn, job, node))
+    return false;
+  const std::vector<Grant> left = grants_without(txn, job, node);
   for (std::size_t g = 0; g < job.spec->groups.size(); ++g) {
     const GroupSpec& group = job.spec->groups[g];
     if (group.launch == Launch::kTasks && group.one_failure_restarts_all)
       return false;
     const bool loses = std::any_of(job.allocation->grants.begin(), job.allocation->grants.end(),
                                    [&](const Grant& grant) { return grant.group == g && grant.node == node; });
-    const GroupSize size = size_of(left, g);
-    if (loses && (!may_lose_tasks(group) || size.tasks < std::max(group.tasks.min, 1u) ||
-                  size.nodes < std::max(group.nodes.min, 1u)))
+    if (loses && !can_do_with(group, size_of(left, g)))
       return false;
   }
   return true;

@@ -45,6 +45,13 @@ void remove_from(Map& map, const K& key, const V& value) {
     map.erase(it);
 }
 
+// The same of what need not be there.
+template <class Map, class K, class V>
+void drop_from(Map& map, const K& key, const V& value) {
+  if (const auto it = map.find(key); it != map.end() && it->second.erase(value) && it->second.empty())
+    map.erase(it);
+}
+
 void count_waiting(std::map<UserId, std::uint64_t>& elements, const Job* job, std::int64_t times) {
   const std::uint64_t count = unfinished(job) && job->array ? job->array->waiting.size() : 0;
   if (count == 0)
@@ -82,6 +89,19 @@ std::vector<JobId> awaited(const Job& job) {
   return out;
 }
 
+// Whether a request that could ever run on one could ever run on the other.
+bool offer_the_same(const Node& a, const Node& b) {
+  return a.cores == b.cores && a.sockets == b.sockets && a.threads_per_core == b.threads_per_core &&
+         a.memory_mb == b.memory_mb && a.tmp_disk_mb == b.tmp_disk_mb && a.devices == b.devices &&
+         a.features == b.features && a.domains == b.domains;
+}
+
+// For whom the job makes room; none: for nobody.
+JobId makes_room_for(const Job* job) { return job && job->eviction ? job->eviction->by : JobId{}; }
+
+// What gives the job the name by which its user's jobs wait for each other; elements of arrays have their array's.
+const JobSpec* naming_spec(const Job* job) { return unfinished(job) && !job->array_job ? job->spec.get() : nullptr; }
+
 }  // namespace
 
 bool is_singleton(const Job& job) {
@@ -96,19 +116,12 @@ bool awaits_dependencies(const Job& job) {
 }
 
 void ClusterState::Inner::index(const Node* before, const Node* after) {
-  const bool same = before && after && before->cores == after->cores && before->sockets == after->sockets &&
-                    before->threads_per_core == after->threads_per_core && before->memory_mb == after->memory_mb &&
-                    before->tmp_disk_mb == after->tmp_disk_mb && before->devices == after->devices &&
-                    before->features == after->features && before->domains == after->domains;
-  ground += !same;
+  ground += !(before && after && offer_the_same(*before, *after));
   turns.index(before, after);
   if (before && after && before->unconfirmed == after->unconfirmed)
     return;
   if (before)
-    for (const Unconfirmed& one : before->unconfirmed)
-      if (const auto at = closed_for.find(one.job);
-          at != closed_for.end() && at->second.erase(before->id) && at->second.empty())
-        closed_for.erase(at);
+    for (const Unconfirmed& one : before->unconfirmed) drop_from(closed_for, one.job, before->id);
   if (after)
     for (const Unconfirmed& one : after->unconfirmed) closed_for[one.job].insert(after->id);
 }
@@ -171,128 +184,148 @@ void ClusterState::Inner::index(const Reservation* before, const Reservation* af
   for (JobId id : named.in_reservation(before ? before->meta.name : after->meta.name).holding) refresh_timers(id);
 }
 
-void ClusterState::Inner::index(const Job* before, const Job* after) {
-  const JobId id = before ? before->id : after->id;
-  ledger.index(before, after);
-  turns.index(before, after);
-  named.index(before, after);
-  if (held(after))
-    seats[id].count(held(before) ? before : nullptr, *after);
-  else if (held(before))
-    seats.erase(id);
-
-  const Allocation* old_grants = held(before);
-  const Allocation* new_grants = held(after);
-  if ((old_grants || new_grants) &&
-      (old_grants != new_grants || before->state != after->state || before->spec != after->spec))
-    minutes_at.reset();
-  if (!hold_alike(before, after)) {
-    if (old_grants && !mutant(Mutant::kDeviceLeak))
-      for (std::size_t i = 0; i < old_grants->grants.size(); ++i) {
-        const Grant& grant = old_grants->grants[i];
-        if (!occupies(grant))
-          continue;
-        const auto load = loads.find(grant.node);
-        const bool memory_only = gave_up(*before, i);
-        if (memory_only && grant.memory_mb == 0)
-          continue;
-        CHECK(load != loads.end());
-        if (memory_only)
-          load->second.memory_mb -= grant.memory_mb;
-        else
-          give_back(load->second, grant);
-        if (load->second == NodeLoad{})
-          loads.erase(load);
-      }
-    if (old_grants)
-      for (const Grant& grant : old_grants->grants) {
-        const auto on = jobs_on.find(grant.node);
-        if (on != jobs_on.end() && on->second.erase(id) && on->second.empty())
-          jobs_on.erase(on);
-      }
-    if (new_grants)
-      for (std::size_t i = 0; i < new_grants->grants.size(); ++i) {
-        const Grant& grant = new_grants->grants[i];
-        jobs_on[grant.node].insert(id);
-        if (!occupies(grant))
-          continue;
-        if (!gave_up(*after, i))
-          hold_once(loads[grant.node], grant);
-        else if (grant.memory_mb > 0)
-          loads[grant.node].memory_mb += grant.memory_mb;
-      }
+// What the job has of its grants no longer counts on their nodes.
+void ClusterState::Inner::unload(const Job& job) {
+  const std::vector<Grant>& grants = job.allocation->grants;
+  for (std::size_t i = 0; i < grants.size() && !mutant(Mutant::kDeviceLeak); ++i) {
+    const Grant& grant = grants[i];
+    const bool memory_only = gave_up(job, i);
+    if (!occupies(grant) || (memory_only && grant.memory_mb == 0))
+      continue;
+    const auto load = loads.find(grant.node);
+    CHECK(load != loads.end());
+    if (memory_only)
+      load->second.memory_mb -= grant.memory_mb;
+    else
+      give_back(load->second, grant);
+    if (load->second == NodeLoad{})
+      loads.erase(load);
   }
+  for (const Grant& grant : grants) drop_from(jobs_on, grant.node, job.id);
+}
 
+void ClusterState::Inner::load(const Job& job) {
+  const std::vector<Grant>& grants = job.allocation->grants;
+  for (std::size_t i = 0; i < grants.size(); ++i) {
+    const Grant& grant = grants[i];
+    jobs_on[grant.node].insert(job.id);
+    if (!occupies(grant))
+      continue;
+    if (!gave_up(job, i))
+      hold_once(loads[grant.node], grant);
+    else if (grant.memory_mb > 0)
+      loads[grant.node].memory_mb += grant.memory_mb;
+  }
+}
+
+void ClusterState::Inner::index_allocation(const Job* before, const Job* after) {
+  const Allocation* had = held(before);
+  const Allocation* has = held(after);
+  if (has)
+    seats[after->id].count(had ? before : nullptr, *after);
+  else if (had)
+    seats.erase(before->id);
+  if ((had || has) && (had != has || before->state != after->state || before->spec != after->spec))
+    minutes_at.reset();
+  if (hold_alike(before, after))
+    return;
+  if (had)
+    unload(*before);
+  if (has)
+    load(*after);
+}
+
+// Places that are kept for the job while it waits, and those that make room for it.
+void ClusterState::Inner::index_room_made(const Job* before, const Job* after) {
+  const JobId id = before ? before->id : after->id;
   if (const Promise* was = promised_hold(before), *is = promised_hold(after); was != is) {
     if (was)
-      for (const Grant& grant : was->grants)
-        if (const auto on = kept_for.find(grant.node);
-            on != kept_for.end() && on->second.erase(id) && on->second.empty())
-          kept_for.erase(on);
+      for (const Grant& grant : was->grants) drop_from(kept_for, grant.node, id);
     if (is)
       for (const Grant& grant : is->grants) kept_for[grant.node].insert(id);
   }
-  const JobId made_room = before && before->eviction ? before->eviction->by : JobId{};
-  const JobId makes_room = after && after->eviction ? after->eviction->by : JobId{};
-  if (made_room != makes_room) {
-    if (made_room)
-      remove_from(making_room, made_room, id);
-    if (makes_room)
-      add_to(making_room, makes_room, id);
-  }
+  const JobId was_for = makes_room_for(before), is_for = makes_room_for(after);
+  if (was_for == is_for)
+    return;
+  if (was_for)
+    remove_from(making_room, was_for, id);
+  if (is_for)
+    add_to(making_room, is_for, id);
+}
 
+void ClusterState::Inner::index_dependencies(const Job* before, const Job* after) {
+  const JobId id = before ? before->id : after->id;
   const bool waited = before && awaits_dependencies(*before);
   const bool waits = after && awaits_dependencies(*after);
-  if (waited != waits || (waited && before->spec != after->spec)) {
-    // The timers of another job hang on whether anybody waits for it, not on how many do.
-    std::vector<JobId> first_or_last;
-    for (JobId other : waited ? awaited(*before) : std::vector<JobId>()) {
-      remove_from(dependents, other, id);
-      if (!dependents.contains(other))
-        first_or_last.push_back(other);
-    }
-    for (JobId other : waits ? awaited(*after) : std::vector<JobId>()) {
-      add_to(dependents, other, id);
-      if (dependents.at(other).size() == 1)
-        first_or_last.push_back(other);
-    }
-    for (JobId other : first_or_last) {
-      refresh_timers(other);
-      if (!dependents.contains(other) && chores.parked.contains(other))
-        chores.unparked.insert(other);
-    }
+  if (waited == waits && !(waited && before->spec != after->spec))
+    return;
+  // The timers of another job hang on whether anybody waits for it, not on how many do.
+  std::vector<JobId> first_or_last;
+  for (JobId other : waited ? awaited(*before) : std::vector<JobId>()) {
+    remove_from(dependents, other, id);
+    if (!dependents.contains(other))
+      first_or_last.push_back(other);
   }
-
-  const bool named = unfinished(before) && !before->array_job;
-  const bool names_it = unfinished(after) && !after->array_job;
-  if (named != names_it || (named && before->spec != after->spec && before->spec->name != after->spec->name)) {
-    if (named)
-      remove_from(names, std::pair{before->spec->user, before->spec->name}, id);
-    if (names_it)
-      add_to(names, std::pair{after->spec->user, after->spec->name}, id);
+  for (JobId other : waits ? awaited(*after) : std::vector<JobId>()) {
+    add_to(dependents, other, id);
+    if (dependents.at(other).size() == 1)
+      first_or_last.push_back(other);
   }
+  for (JobId other : first_or_last) {
+    refresh_timers(other);
+    if (!dependents.contains(other) && chores.parked.contains(other))
+      chores.unparked.insert(other);
+  }
+}
 
+void ClusterState::Inner::index_name(const Job* before, const Job* after) {
+  const JobSpec* was = naming_spec(before);
+  const JobSpec* is = naming_spec(after);
+  if (was == is || (was && is && was->name == is->name))
+    return;
+  if (was)
+    remove_from(names, std::pair{was->user, was->name}, before->id);
+  if (is)
+    add_to(names, std::pair{is->user, is->name}, after->id);
+}
+
+// A record that comes or goes. The array is not forgotten before its last element is.
+void ClusterState::Inner::index_element(const Job* before, const Job* after) {
+  const Job& job = before ? *before : *after;
+  if ((before && after) || !job.array_job)
+    return;
+  std::size_t left = 0;
+  if (after) {
+    auto& of_array = elements[job.array_job];
+    of_array[job.array_index] = job.id;
+    left = of_array.size() - 1;
+  } else {
+    const auto it = elements.find(job.array_job);
+    CHECK(it != elements.end() && it->second.erase(job.array_index) == 1);
+    left = it->second.size();
+    if (left == 0)
+      elements.erase(it);
+  }
+  if (left == 0)
+    refresh_timers(job.array_job);
+}
+
+void ClusterState::Inner::index(const Job* before, const Job* after) {
+  ledger.index(before, after);
+  turns.index(before, after);
+  named.index(before, after);
+  index_allocation(before, after);
+  index_room_made(before, after);
+  index_dependencies(before, after);
+  index_name(before, after);
   count_waiting(waiting_elements, before, -1);
   count_waiting(waiting_elements, after, 1);
-
-  if (!before && after->array_job)
-    elements[after->array_job][after->array_index] = id;
-  if (!after && before->array_job) {
-    const auto it = elements.find(before->array_job);
-    CHECK(it != elements.end() && it->second.erase(before->array_index) == 1);
-    if (it->second.empty()) {
-      elements.erase(it);
-      refresh_timers(before->array_job);
-    }
-  } else if (!before && after->array_job && elements[after->array_job].size() == 1) {
-    refresh_timers(after->array_job);
-  }
-
+  index_element(before, after);
+  const JobId id = before ? before->id : after->id;
   if (uses_calendar(after))
     by_calendar.insert(id);
   else if (uses_calendar(before))
     by_calendar.erase(id);
-
   refresh_timers(id);
 }
 
@@ -317,12 +350,19 @@ void ClusterState::Inner::index(const Task* before, const Task* after) {
     timers.erase(timer(*before));
   if (after && after->retry_at)
     timers.insert(timer(*after));
-  if (!before || !after || before->grant != after->grant) {
-    if (before && before->grant != kNoGrant)
-      remove_from(tasks_in, std::pair{before->job, before->grant}, TaskKey{before->job, before->group, before->index});
-    if (after && after->grant != kNoGrant)
-      add_to(tasks_in, std::pair{after->job, after->grant}, TaskKey{after->job, after->group, after->index});
+  const auto grant = [](const Task* t) { return t ? t->grant : kNoGrant; };
+  if (grant(before) != grant(after)) {
+    const auto key = [](const Task& t) { return TaskKey{t.job, t.group, t.index}; };
+    if (grant(before) != kNoGrant)
+      remove_from(tasks_in, std::pair{before->job, before->grant}, key(*before));
+    if (grant(after) != kNoGrant)
+      add_to(tasks_in, std::pair{after->job, after->grant}, key(*after));
   }
+  count_open(before, after);
+}
+
+// So that the end of a task says without a look at the others whether it was the last.
+void ClusterState::Inner::count_open(const Task* before, const Task* after) {
   const auto open = [this](const Task* t) {
     return t && t->state != TaskState::kEnded && !tables.job(t->job)->spec->groups[t->group].endless;
   };
@@ -399,7 +439,7 @@ void ClusterState::Inner::refresh_reservation_timer() {
     timers.insert({reservations_at, TimerKind::kReservation, {}});
 }
 
-void ClusterState::Inner::rebuild() {
+void ClusterState::Inner::clear_indexes() {
   loads.clear();
   jobs_on.clear();
   seats.clear();
@@ -428,17 +468,10 @@ void ClusterState::Inner::rebuild() {
   turns.clear();
   reservations_at = {};
   minute_limits = 0;
-  for (const auto& [key, partition] : tables.partitions) index(nullptr, partition.get());
-  for (const auto& [key, account] : tables.accounts) index(nullptr, account.get());
-  for (const auto& [key, association] : tables.associations) index(nullptr, association.get());
-  for (const auto& [key, qos] : tables.qos) index(nullptr, qos.get());
-  refresh_reservation_timer();
-  for (const auto& [key, node] : tables.nodes) index(nullptr, node.get());
-  for (const auto& [key, job] : tables.jobs) index(nullptr, job.get());
-  for (const auto& [key, step] : tables.steps) index(nullptr, step.get());
-  for (const auto& [key, task] : tables.tasks) index(nullptr, task.get());
-  for (const auto& [key, object] : tables.objects) index(nullptr, object.get());
-  // Who waits for something that has happened may not have seen it.
+}
+
+// Who waits for something that has happened may not have seen it.
+void ClusterState::Inner::find_chores() {
   for (const auto& [on, waiting] : dependents)
     if (const Job* job = tables.job(on); !job || job->array || job->started || is_final(job->state))
       chores.untold[on] = {};
@@ -449,6 +482,24 @@ void ClusterState::Inner::rebuild() {
   for (const auto& [name, jobs] : names)
     if (is_singleton(*tables.job(jobs.front())))
       chores.lookers.insert(jobs.front());
+}
+
+void ClusterState::Inner::rebuild() {
+  clear_indexes();
+  const auto index_all = [this](const auto& table) {
+    for (const auto& [key, record] : table) index(nullptr, record.get());
+  };
+  index_all(tables.partitions);
+  index_all(tables.accounts);
+  index_all(tables.associations);
+  index_all(tables.qos);
+  refresh_reservation_timer();
+  index_all(tables.nodes);
+  index_all(tables.jobs);
+  index_all(tables.steps);
+  index_all(tables.tasks);
+  index_all(tables.objects);
+  find_chores();
 }
 
 Instant ClusterState::Inner::of_wall(WallTime t) const {

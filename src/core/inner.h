@@ -63,7 +63,7 @@ struct Chores {
   std::set<JobId> unparked;                 // of these, arrays that nobody awaits any more
   struct Sweep {
     NodeId node;              // the only one where something has changed for steps; 0: look at all
-    StepNo step = INT32_MIN;  // steps and tasks below have been looked at
+    StepNo step = INT32_MIN;  // steps and tasks below have been looked at; none has a lower number than this
     std::uint16_t group = 0;
     std::uint32_t task = 0;
   };
@@ -161,6 +161,18 @@ struct ClusterState::Inner {
   void index(const Object* before, const Object* after);
   template <class T>
   void index(const T*, const T*) {}  // the other records have no index
+
+  // Parts of index(), each with indexes of its own. One of before and after may be null, not both.
+  void index_allocation(const Job* before, const Job* after);
+  void index_room_made(const Job* before, const Job* after);
+  void index_dependencies(const Job* before, const Job* after);
+  void index_name(const Job* before, const Job* after);
+  void index_element(const Job* before, const Job* after);
+  void load(const Job& job);
+  void unload(const Job& job);
+  void count_open(const Task* before, const Task* after);
+  void clear_indexes();
+  void find_chores();  // of rebuild()
 
   // Recomputes a job's timers. Called by index(); needed besides when the wall clock moves or another job, on which a
   // timer depends, changes.

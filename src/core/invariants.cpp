@@ -24,7 +24,37 @@ void check_seqs(const Tables& tables) {
   }
 }
 
-// Recomputed without the index's arithmetic: bit by bit.
+void count_one_by_one(std::vector<Counted>& sums, const Counted& counted) {
+  const auto at = std::find_if(sums.begin(), sums.end(), [&](const Counted& c) { return c.name >= counted.name; });
+  if (at != sums.end() && at->name == counted.name)
+    at->count += counted.count;
+  else
+    sums.insert(at, counted);
+}
+
+// Adds what a job was granted to what others have on the node, without the index's arithmetic: bit by bit.
+void add_bit_by_bit(NodeLoad& load, const Job& job, const Grant& grant) {
+  const auto words = [&](const char* what) {
+    return format("job {} on node {}: {}", job.id.value, grant.node.value, what);
+  };
+  CHECK(!load.cores.intersects(grant.cores), words("a core is given twice"));
+  CHECK(!load.devices.intersects(grant.devices), words("a device is given twice"));
+  for (const DevicePart& part : load.parts)
+    CHECK(!grant.devices.test(part.device), words("a device is given whole beside a part"));
+  CHECK(load.whole_holders == 0 && !(grant.whole_node && load.holders > 0), words("the node is not its alone"));
+  grant.cores.for_each([&](std::uint32_t core) { load.cores.set(core); });
+  grant.devices.for_each([&](std::uint32_t device) { load.devices.set(device); });
+  for (const DevicePart& part : grant.parts) {
+    CHECK(!load.devices.test(part.device), words("a part of a device that is given whole"));
+    load.parts.insert(std::upper_bound(load.parts.begin(), load.parts.end(), part), part);
+  }
+  for (const Counted& counted : grant.counted) count_one_by_one(load.counted, counted);
+  load.memory_mb += grant.memory_mb;
+  ++load.holders;
+  load.whole_holders += grant.whole_node;
+}
+
+// The loads of all nodes are the sums of the grants, and nothing is granted twice.
 void check_loads(const ClusterState::Inner& inner) {
   std::map<NodeId, NodeLoad> sums;
   std::map<NodeId, std::set<JobId>> jobs_on;
@@ -35,41 +65,13 @@ void check_loads(const ClusterState::Inner& inner) {
       const Grant& grant = job->allocation->grants[i];
       jobs_on[grant.node].insert(id);
       CHECK(inner.tables.node(grant.node), format("job {} was on node {}, which is gone", id.value, grant.node.value));
-      if (!occupies(grant)) {
+      if (!occupies(grant))
         CHECK((grant == Grant{.node = grant.node, .group = grant.group}),
-              "a grant that was given back holds something");
-        continue;
-      }
-      NodeLoad& load = sums[grant.node];
-      const auto words = [&](const char* what) {
-        return format("job {} on node {}: {}", job->id.value, grant.node.value, what);
-      };
-      if (gave_up(*job, i)) {
-        load.memory_mb += grant.memory_mb;
-        continue;
-      }
-      CHECK(!load.cores.intersects(grant.cores), words("a core is held twice"));
-      CHECK(!load.devices.intersects(grant.devices), words("a device is held twice"));
-      for (const DevicePart& part : load.parts)
-        CHECK(!grant.devices.test(part.device), words("a device is held whole beside a part"));
-      CHECK(load.whole_holders == 0 && !(grant.whole_node && load.holders > 0), words("the node is not its alone"));
-      grant.cores.for_each([&](std::uint32_t core) { load.cores.set(core); });
-      grant.devices.for_each([&](std::uint32_t device) { load.devices.set(device); });
-      for (const DevicePart& part : grant.parts) {
-        CHECK(!load.devices.test(part.device), words("a part of a device that is held whole"));
-        load.parts.insert(std::upper_bound(load.parts.begin(), load.parts.end(), part), part);
-      }
-      for (const Counted& counted : grant.counted) {
-        const auto at = std::find_if(load.counted.begin(), load.counted.end(),
-                                     [&](const Counted& c) { return c.name >= counted.name; });
-        if (at != load.counted.end() && at->name == counted.name)
-          at->count += counted.count;
-        else
-          load.counted.insert(at, counted);
-      }
-      load.memory_mb += grant.memory_mb;
-      ++load.holders;
-      load.whole_holders += grant.whole_node;
+              "something is left of a grant that was given back");
+      else if (gave_up(*job, i))
+        sums[grant.node].memory_mb += grant.memory_mb;
+      else
+        add_bit_by_bit(sums[grant.node], *job, grant);
     }
   }
   std::erase_if(sums, [](const auto& sum) { return sum.second == NodeLoad{}; });
@@ -77,15 +79,18 @@ void check_loads(const ClusterState::Inner& inner) {
   CHECK(jobs_on == inner.jobs_on, "jobs by node");
 }
 
-// What is held for a waiting job overlaps with nothing but what is about to go.
-void check_holds(const ClusterState::Inner& inner) {
+// A place that is kept for a waiting job overlaps with nothing but what is about to go.
+void check_kept_places(const ClusterState::Inner& inner) {
   std::map<NodeId, NodeLoad> kept;
   const auto add = [&](const Job& job, const Grant& grant) {
     NodeLoad& load = kept[grant.node];
     CHECK(!load.cores.intersects(grant.cores) && !load.devices.intersects(grant.devices) && load.whole_holders == 0 &&
               !(grant.whole_node && load.holders > 0),
-          format("job {} on node {}: what is held for one job is given to another", job.id.value, grant.node.value));
+          format("job {} on node {}: what is kept for one job is given to another", job.id.value, grant.node.value));
     add_grant(load, grant);
+  };
+  const auto stays = [](const Job& job) {
+    return (job.state == JobState::kStarting || job.state == JobState::kRunning) && !job.eviction;
   };
   for (const auto& [id, job] : inner.tables.jobs)
     if (job->promise && job->promise->held)
@@ -94,22 +99,14 @@ void check_holds(const ClusterState::Inner& inner) {
         add(*job, grant);
       }
   for (const auto& [id, job] : inner.tables.jobs)
-    if ((job->state == JobState::kStarting || job->state == JobState::kRunning) && !job->eviction)
+    if (stays(*job))
       for (const Grant& grant : job->allocation->grants)
         if (kept.contains(grant.node) && occupies(grant))
           add(*job, grant);
 }
 
-void check_preemption(const ClusterState::Inner& inner, const Job& job) {
+void check_eviction(const ClusterState::Inner& inner, const Job& job) {
   const auto words = [&](const char* what) { return format("job {}: {}", job.id.value, what); };
-  CHECK(!job.promise || (job.state == JobState::kPending && job.hold == Hold::kNone && !job.array) || is_moving(job),
-        words("only a job that could start is promised something"));
-  CHECK(job.state == JobState::kSuspended ? bool{job.suspended_at}
-                                          : !job.suspended_at || job.state == JobState::kCompleting,
-        words("since when is it suspended?"));
-  CHECK(job.suspended_before.us >= 0, words("it paused for less than no time"));
-  if (!job.eviction)
-    return;
   const Eviction& eviction = *job.eviction;
   CHECK(holds_allocation(job.state), words("evicted from nowhere"));
   CHECK(eviction.mode != PreemptMode::kCluster && eviction.mode != PreemptMode::kOff &&
@@ -120,6 +117,18 @@ void check_preemption(const ClusterState::Inner& inner, const Job& job) {
     const Job* by = inner.tables.job(eviction.by);
     CHECK(by && by->promise && by->promise->held, words("makes room for a job that does not need it"));
   }
+}
+
+void check_preemption(const ClusterState::Inner& inner, const Job& job) {
+  const auto words = [&](const char* what) { return format("job {}: {}", job.id.value, what); };
+  const bool could_start = job.state == JobState::kPending && job.hold == Hold::kNone && !job.array;
+  CHECK(!job.promise || could_start || is_moving(job), words("only a job that could start is promised something"));
+  CHECK(job.state == JobState::kSuspended ? bool{job.suspended_at}
+                                          : !job.suspended_at || job.state == JobState::kCompleting,
+        words("since when is it suspended?"));
+  CHECK(job.suspended_before.us >= 0, words("it paused for less than no time"));
+  if (job.eviction)
+    check_eviction(inner, job);
 }
 
 void check_gang(const Job& job) {
@@ -141,37 +150,43 @@ void check_gang(const Job& job) {
   }
 }
 
-void check_job(const ClusterState::Inner& inner, const Job& job) {
+// The members of a job with an allocation: who has stopped, and why nothing else follows from it yet.
+void check_members(const ClusterState::Inner& inner, const Job& job) {
   const auto words = [&](const char* what) { return format("job {}: {}", job.id.value, what); };
-  CHECK(inner.tables.cluster && job.id.value < inner.tables.cluster->next_job, words("its id may be given again"));
-  CHECK(job.spec && !job.spec->groups.empty());
-  const bool holds = holds_allocation(job.state);
-  CHECK(holds == (job.allocation != nullptr), words("allocation and state disagree"));
-  const bool waits_again = job.state == JobState::kPending && job.attempt > 0;
-  const bool ends = job.state == JobState::kCompleting || waits_again;
-  CHECK(job.ended ? is_final(job.state) || ends : !is_final(job.state), words("ended and state disagree"));
-  if (job.array) {
-    CHECK(!holds && !job.array_job && job.attempt == 0, words("an array runs by its elements"));
-    return;
-  }
-  if (!holds) {
-    CHECK(job.members.empty() && !job.requeue_after, words("left over from an attempt"));
-    return;
-  }
   CHECK(job.members.size() == job.allocation->grants.size() && job.allocation->attempt == job.attempt);
-  CHECK(job.hold == Hold::kNone || (job.state == JobState::kCompleting && job.requeue_after));
   std::size_t stopped = 0, left = 0;
   for (std::size_t i = 0; i < job.members.size(); ++i) {
-    const bool holds_some = occupies(job.allocation->grants[i]);
-    CHECK(holds_some || job.members[i] == MemberState::kStopped, words("lives where it holds nothing"));
+    const bool has_some = occupies(job.allocation->grants[i]);
+    CHECK(has_some || job.members[i] == MemberState::kStopped, words("lives where it has nothing"));
     stopped += job.members[i] == MemberState::kStopped;
-    left += !holds_some;
+    left += !has_some;
   }
   // Its steps come to their end by parts, then it does.
   CHECK(stopped < job.members.size() || (job.state == JobState::kCompleting && inner.chores.sweeps.contains(job.id)),
         words("nothing of it lives any more"));
   CHECK(stopped == left || job.state == JobState::kCompleting || job.spec->survive_node_loss,
         words("a member is gone"));
+}
+
+void check_job(const ClusterState::Inner& inner, const Job& job) {
+  const auto words = [&](const char* what) { return format("job {}: {}", job.id.value, what); };
+  CHECK(inner.tables.cluster && job.id.value < inner.tables.cluster->next_job, words("its id may be given again"));
+  CHECK(job.spec && !job.spec->groups.empty());
+  const bool has_allocation = holds_allocation(job.state);
+  CHECK(has_allocation == (job.allocation != nullptr), words("allocation and state disagree"));
+  const bool waits_again = job.state == JobState::kPending && job.attempt > 0;
+  const bool ends = job.state == JobState::kCompleting || waits_again;
+  CHECK(job.ended ? is_final(job.state) || ends : !is_final(job.state), words("ended and state disagree"));
+  if (job.array) {
+    CHECK(!has_allocation && !job.array_job && job.attempt == 0, words("an array runs by its elements"));
+    return;
+  }
+  if (!has_allocation) {
+    CHECK(job.members.empty() && !job.requeue_after, words("left over from an attempt"));
+    return;
+  }
+  CHECK(job.hold == Hold::kNone || (job.state == JobState::kCompleting && job.requeue_after));
+  check_members(inner, job);
   check_gang(job);
 }
 
@@ -231,30 +246,18 @@ void check_steps(const Tables& tables) {
 
 }  // namespace
 
-void check_invariants(const ClusterState& state) {
-  const ClusterState::Inner& inner = state.inner();
-  check_seqs(inner.tables);
-  check_loads(inner);
-  for (const auto& [id, job] : inner.tables.jobs) check_job(inner, *job);
-  for (const auto& [id, job] : inner.tables.jobs) check_preemption(inner, *job);
-  check_holds(inner);
-  check_arrays(inner);
-  check_steps(inner.tables);
-  if (const Packing* packing = inner.tables.packing.get())
-    CHECK(check_packing(*packing, nullptr, JobId{inner.tables.cluster->next_job - 1}).ok(), "the record of packing");
+namespace {
 
+// Every index is what it would be if it were made from the tables now.
+void check_indexes(const ClusterState::Inner& inner) {
   ClusterState::Inner fresh;
   fresh.settings = inner.settings;
   fresh.tables = inner.tables;
   fresh.last = inner.last;
   fresh.rebuild();
   CHECK(fresh.dependents == inner.dependents, "dependents");
-  CHECK(fresh.kept_for == inner.kept_for && fresh.making_room == inner.making_room, "holds and evictions");
+  CHECK(fresh.kept_for == inner.kept_for && fresh.making_room == inner.making_room, "kept places and evictions");
   CHECK(fresh.closed_for == inner.closed_for, "whom nodes are closed for");
-  for (const auto& [id, nodes] : inner.closed_for)
-    for (const NodeId node : nodes)
-      CHECK(keeps_closed(inner, *inner.tables.node(node), id),
-            format("node {} is closed for job {}, of which it owes nothing", node.value, id.value));
   CHECK(fresh.names == inner.names, "jobs by name");
   CHECK(fresh.live_steps == inner.live_steps && fresh.waiting_steps == inner.waiting_steps, "live steps");
   CHECK(fresh.open_tasks == inner.open_tasks, "tasks that have not ended");
@@ -264,10 +267,9 @@ void check_invariants(const ClusterState& state) {
   CHECK(fresh.associations_of == inner.associations_of && fresh.qos_of_associations == inner.qos_of_associations,
         "associations");
   CHECK(fresh.objects_by_uid == inner.objects_by_uid && fresh.shown_by == inner.shown_by, "objects and what they show");
-  for (const auto& [key, object] : inner.tables.objects)
-    CHECK(!may_go(inner.tables, *object), format("{} is deleted and nothing keeps it", object->meta.name));
   CHECK(fresh.by_calendar == inner.by_calendar, "jobs with dates");
   CHECK(fresh.ledger == inner.ledger, "what limits count is not the sum over the jobs");
+  CHECK(fresh.minute_limits == inner.minute_limits, "limits of minutes");
   // A delay that is over but was not acted on yet is not worked out again; a parked element has no timer.
   const auto lasting = [&inner](const std::set<Timer>& timers) {
     std::vector<Timer> out;
@@ -277,8 +279,29 @@ void check_invariants(const ClusterState& state) {
     });
     return out;
   };
-  CHECK(fresh.minute_limits == inner.minute_limits, "limits of minutes");
   CHECK(lasting(fresh.timers) == lasting(inner.timers), "timers");
+}
+
+}  // namespace
+
+void check_invariants(const ClusterState& state) {
+  const ClusterState::Inner& inner = state.inner();
+  check_seqs(inner.tables);
+  check_loads(inner);
+  for (const auto& [id, job] : inner.tables.jobs) check_job(inner, *job);
+  for (const auto& [id, job] : inner.tables.jobs) check_preemption(inner, *job);
+  check_kept_places(inner);
+  check_arrays(inner);
+  check_steps(inner.tables);
+  if (const Packing* packing = inner.tables.packing.get())
+    CHECK(check_packing(*packing, nullptr, JobId{inner.tables.cluster->next_job - 1}).ok(), "the record of packing");
+  for (const auto& [id, nodes] : inner.closed_for)
+    for (const NodeId node : nodes)
+      CHECK(keeps_closed(inner, *inner.tables.node(node), id),
+            format("node {} is closed for job {}, of which it owes nothing", node.value, id.value));
+  for (const auto& [key, object] : inner.tables.objects)
+    CHECK(!may_go(inner.tables, *object), format("{} is deleted and nothing keeps it", object->meta.name));
+  check_indexes(inner);
 }
 
 }  // namespace lockstep

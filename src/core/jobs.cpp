@@ -305,6 +305,17 @@ void cancel_in_parts(Txn& txn, const Targets& targets, UserId by) {
   for (JobId id : targets.records) cancel_record(txn, id, by);
 }
 
+// Whether one job took the signal is told; of many, each takes it that can.
+Result<void> signal_targets(Txn& txn, const Targets& targets, const CancelJob& ask) {
+  const bool one = targets.records.size() == 1 && targets.waiting.empty() && txn.part().from == 0;
+  for (JobId id : targets.records) {
+    auto sent = signal_record(txn, *txn.job(id), ask);
+    if (one && !sent.ok())
+      return sent;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> cancel_job(Txn& txn, const CancelJob& ask) {
@@ -312,15 +323,8 @@ Result<void> cancel_job(Txn& txn, const CancelJob& ask) {
   (void)go_on(txn, targets, true);
   if (ask.signal < 0 || ask.signal > 64)
     return invalid(format("there is no signal {}", ask.signal), "signal");
-  if (ask.signal != 0) {
-    const bool one = targets.records.size() == 1 && targets.waiting.empty() && txn.part().from == 0;
-    for (JobId id : targets.records) {
-      auto sent = signal_record(txn, *txn.job(id), ask);
-      if (one && !sent.ok())
-        return sent;
-    }
-    return {};
-  }
+  if (ask.signal != 0)
+    return signal_targets(txn, targets, ask);
   const UserId by = txn.caller().user;
   if (targets.whole && (targets.next || txn.part().from > 0)) {
     cancel_in_parts(txn, targets, by);
@@ -357,6 +361,35 @@ Result<void> hold_job(Txn& txn, const HoldJob& ask) {
   return {};
 }
 
+namespace {
+
+// Whether a release ends that hold; the others end by themselves.
+bool may_be_released(Hold hold) {
+  switch (hold) {
+    case Hold::kAdmin:
+    case Hold::kUser:
+    case Hold::kRequeueLimit:
+    case Hold::kDependencyNever:
+    case Hold::kLaunchFailed: return true;
+    case Hold::kNone:
+    case Hold::kDependency:
+    case Hold::kBeginTime:
+    case Hold::kArrayThrottle: break;
+  }
+  return false;
+}
+
+// As in Slurm: where none of the reservations that a job names is there any more, it runs without.
+void forget_gone_reservations(Txn& txn, const Job& job) {
+  const auto reservations =
+      job.spec->reservation.empty() ? std::vector<std::string>() : split(job.spec->reservation, ',');
+  if (std::none_of(reservations.begin(), reservations.end(),
+                   [&](const std::string& name) { return txn.tables().reservation(name); }))
+    for (const std::string& name : reservations) forget_reservation(txn, job.id, name);
+}
+
+}  // namespace
+
 Result<void> release_job(Txn& txn, const ReleaseJob& ask) {
   Targets targets = TRY(find_targets(txn, ask.target));
   const auto records = TRY(pending_records(txn, targets));
@@ -364,25 +397,11 @@ Result<void> release_job(Txn& txn, const ReleaseJob& ask) {
     return no_longer_pending(*targets.named);
   for (JobId id : records) {
     const Ref<Job> job = txn.job(id);
-    const auto reservations =
-        job->spec->reservation.empty() ? std::vector<std::string>() : split(job->spec->reservation, ',');
-    if (std::none_of(reservations.begin(), reservations.end(),
-                     [&](const std::string& name) { return txn.tables().reservation(name); }))
-      for (const std::string& name : reservations) forget_reservation(txn, id, name);  // as in Slurm
-    switch (job->hold) {
-      case Hold::kAdmin:
-        if (!txn.caller().admin)
-          return denied(format("job {} is held by an administrator", id.value));
-        [[fallthrough]];
-      case Hold::kUser:
-      case Hold::kRequeueLimit:
-      case Hold::kDependencyNever:
-      case Hold::kLaunchFailed: settle_hold(txn, id); break;
-      case Hold::kNone:
-      case Hold::kDependency:
-      case Hold::kBeginTime:
-      case Hold::kArrayThrottle: break;
-    }
+    forget_gone_reservations(txn, *job);
+    if (job->hold == Hold::kAdmin && !txn.caller().admin)
+      return denied(format("job {} is held by an administrator", id.value));
+    if (may_be_released(job->hold))
+      settle_hold(txn, id);
   }
   return {};
 }

@@ -152,6 +152,66 @@ Answer hear_out(Txn& txn, const Node& node, const NodeHello& ask) {
   return answer;
 }
 
+// What the record keeps of a node when its agent says hello again with these facts.
+void keep_known(Node& node, const Node& known, const std::string& certificate) {
+  node.id = known.id;
+  node.meta = known.meta;
+  node.weight = known.weight;
+  node.drain = known.drain;
+  node.unconfirmed = known.unconfirmed;
+  if (node.features.empty())
+    node.features = known.features;
+  const bool over =
+      (known.reason == kSilent && !known.reason_by) || (!known.drain && known.reason.starts_with(kRevokedReason));
+  node.reason = over ? "" : known.reason;
+  node.reason_by = over ? UserId() : known.reason_by;
+  node.reason_at = over ? Instant{} : known.reason_at;
+  node.certificate = known.certificate.empty() ? certificate : known.certificate;
+  node.trust_administrators = known.trust_administrators;
+}
+
+// A node that this log does not know: one with a certificate has joined, and an admission says so.
+Result<void> make_known(Txn& txn, Node& node, const std::string& certificate) {
+  if (!certificate.empty()) {
+    const auto admission = admit(txn, node.meta.name, certificate);
+    if (!admission && !mutant(Mutant::kRevokedCertificate))
+      return denied(
+          format("there is no node {} with certificate {}: it was removed, or never joined. Join with a token of "
+                 "`lockstep node token --node {}`",
+                 node.meta.name, certificate, node.meta.name));
+    node.trust_administrators = admission && admission->trust_administrators;
+  }
+  node.certificate = certificate;
+  node.id = txn.new_node_id();
+  return {};
+}
+
+// The changes that only an administrator's words make, besides its drain.
+void change_facts(Txn& txn, Node& node, const UpdateNode& ask) {
+  if (ask.reason) {
+    node.reason = *ask.reason;
+    node.reason_by = txn.caller().user;
+    node.reason_at = ask.reason->empty() ? Instant{} : txn.now();
+  }
+  if (ask.weight)
+    node.weight = *ask.weight;
+  if (ask.features)
+    node.features = *ask.features;
+  if (ask.trust_administrators)
+    node.trust_administrators = *ask.trust_administrators;
+}
+
+// From now on no certificate is the node's. Why it was away before that is still told.
+void revoke_certificate(Txn& txn, Node& node, bool keeps_reason) {
+  node.certificate = kNoCertificate;
+  if (keeps_reason)
+    return;
+  const bool said = !node.reason.empty() && node.reason != kSilent;
+  node.reason = said ? format("{} ({})", kRevokedReason, node.reason) : kRevokedReason;
+  node.reason_by = txn.caller().user;
+  node.reason_at = txn.now();
+}
+
 }  // namespace
 
 std::string not_lost_yet(const Txn& txn, const Node& node) {
@@ -190,34 +250,10 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
       return Answer{.node = before->id};
     known = txn.tables().node(node.meta.name);
   }
-  if (known) {
-    node.id = known->id;
-    node.meta = known->meta;
-    node.weight = known->weight;
-    node.drain = known->drain;
-    node.unconfirmed = known->unconfirmed;
-    if (node.features.empty())
-      node.features = known->features;
-    const bool over =
-        (known->reason == kSilent && !known->reason_by) || (!known->drain && known->reason.starts_with(kRevokedReason));
-    node.reason = over ? "" : known->reason;
-    node.reason_by = over ? UserId() : known->reason_by;
-    node.reason_at = over ? Instant{} : known->reason_at;
-    node.certificate = known->certificate.empty() ? ask.certificate : known->certificate;
-    node.trust_administrators = known->trust_administrators;
-  } else {
-    if (!ask.certificate.empty()) {
-      const auto admission = admit(txn, node.meta.name, ask.certificate);
-      if (!admission && !mutant(Mutant::kRevokedCertificate))
-        return denied(
-            format("there is no node {} with certificate {}: it was removed, or never joined. Join with a token of "
-                   "`lockstep node token --node {}`",
-                   node.meta.name, ask.certificate, node.meta.name));
-      node.trust_administrators = admission && admission->trust_administrators;
-    }
-    node.certificate = ask.certificate;
-    node.id = txn.new_node_id();
-  }
+  if (known)
+    keep_known(node, *known, ask.certificate);
+  else
+    TRY(make_known(txn, node, ask.certificate));
   take_word(node, ask.facts, txn.now());
   node.domains = domains_of(txn.tables(), node);
   node.boot_at = !known || rebooted ? txn.now() : known->boot_at;
@@ -292,26 +328,9 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
     if (!*ask.drain)
       forget_why_drained(node, txn.now());
   }
-  if (ask.reason) {
-    node.reason = *ask.reason;
-    node.reason_by = txn.caller().user;
-    node.reason_at = ask.reason->empty() ? Instant{} : txn.now();
-  }
-  if (ask.weight)
-    node.weight = *ask.weight;
-  if (ask.features)
-    node.features = *ask.features;
-  if (ask.trust_administrators)
-    node.trust_administrators = *ask.trust_administrators;
-  if (ask.revoke) {
-    node.certificate = kNoCertificate;
-    if (!ask.reason) {
-      const bool said = !node.reason.empty() && node.reason != kSilent;
-      node.reason = said ? format("{} ({})", kRevokedReason, node.reason) : kRevokedReason;
-      node.reason_by = txn.caller().user;
-      node.reason_at = txn.now();
-    }
-  }
+  change_facts(txn, node, ask);
+  if (ask.revoke)
+    revoke_certificate(txn, node, ask.reason.has_value());
   ++node.meta.generation;
   const Ref<Node> made = txn.put(std::move(node));
   if (ask.drain && *ask.drain)

@@ -87,20 +87,31 @@ Refusal hold_too_large(Txn& txn, const Job& job) {
   return refusal("RecordTooLarge");
 }
 
-Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
-  const Ref<Job> job = txn.job(start.job);
-  if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
-      start.is_element != (job->array != nullptr))
+// Why the job, or this element of it, does not wait for a start as the planner has it.
+Refusal objection_to_start(const Txn& txn, const Job* job, const PlannedStart& start) {
+  if (!may_start_now(txn, job) || start.is_element != (job->array != nullptr))
     return refusal(kJobChanged);
   if (start.is_element && !txn.array(job->id).waiting.contains(start.array_index))
     return refusal(kJobChanged);
   if (const JobId array = start.is_element ? job->id : job->array_job; array && throttled(txn, array))
     return refusal("Throttled");
+  return {};
+}
+
+// A limit between the shortest and the longest that the job would run with: the planner may choose.
+bool may_run_under(const JobSpec& spec, const StartingIn& in, Duration limit) {
+  return spec.time_min.us > 0 && limit >= spec.time_min && limit <= in.limit;
+}
+
+Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
+  const Ref<Job> job = txn.job(start.job);
+  if (Refusal why = objection_to_start(txn, job.get(), start))
+    return why;
   std::optional<StartingIn> in = starting_in(txn, *job->spec, start.partition);
   if (!in || start.grants.empty())
     return refusal("PartitionClosed", start.partition);
   const bool shorter = start.limit.us > 0 && start.limit != in->limit;
-  if (shorter && (job->spec->time_min.us <= 0 || start.limit < job->spec->time_min || start.limit > in->limit))
+  if (shorter && !may_run_under(*job->spec, *in, start.limit))
     return refusal("TimeLimit", start.partition);
   if (shorter)
     in->limit = start.limit;
@@ -147,6 +158,10 @@ Refusal apply_packing(Txn& txn, const PlannedPacking& planned) {
 }
 
 }  // namespace
+
+bool may_start_now(const Txn& txn, const Job* job) {
+  return job && job->state == JobState::kPending && job->hold == Hold::kNone && job->begin_after <= txn.now();
+}
 
 std::optional<StartingIn> starting_in(const Txn& txn, const JobSpec& spec, const std::string& name) {
   StartingIn out;

@@ -11,6 +11,9 @@ namespace lockstep {
 
 Answer apply_plan(Txn& txn, const ApplyPlan& plan);
 
+// It waits, and nothing but room keeps it waiting.
+bool may_start_now(const Txn& txn, const Job* job);
+
 // Where and for how long a job would run.
 struct StartingIn {
   const Partition* plain = nullptr;

@@ -36,32 +36,41 @@ struct Goes {
 };
 using Leaving = std::map<JobId, Goes>;
 
-// What will be held on the node in the eyes of `self` when everybody who goes has gone: by those who stay, and for
-// other waiting jobs. Of those who are suspended the memory stays.
+// How the job leaves the node, if it does: by this plan, or by one before.
+std::optional<PreemptMode> leaves_how(const Job& job, NodeId node, const Leaving& leaving) {
+  if (const auto it = leaving.find(job.id); it != leaving.end() && it->second.from(node))
+    return it->second.mode;
+  if (lives(job) && job.eviction && Goes{{}, job.eviction->nodes}.from(node))
+    return job.eviction->mode;
+  return std::nullopt;
+}
+
+// What a job that is told to go leaves on the node. Of one that is suspended the memory stays; of one that hangs, all
+// stays that its nodes have not said to have stopped.
+void add_what_stays(NodeLoad& load, const Job& job, NodeId node, std::optional<PreemptMode> goes) {
+  const bool memory_only = is_paused(job) || goes == PreemptMode::kSuspend;
+  if (!job.hangs && (job.state == JobState::kCompleting || (goes && !memory_only)))
+    return;
+  for (std::size_t i = 0; i < job.members.size(); ++i) {
+    const Grant& grant = job.allocation->grants[i];
+    if (grant.node != node || (job.hangs && job.members[i] == MemberState::kStopped))
+      continue;
+    if (job.hangs ? gave_up(job, i) : memory_only)
+      load.memory_mb += grant.memory_mb;
+    else
+      add_grant(load, grant);
+  }
+}
+
+// The node's load in the eyes of `self` when everybody who goes has gone: of those who stay, and of what is kept for
+// other waiting jobs.
 NodeLoad load_to_come(const Txn& txn, NodeId node, JobId self, const Leaving& leaving) {
   const ClusterState::Inner& inner = txn.inner();
   NodeLoad load;
   if (const auto on = inner.jobs_on.find(node); on != inner.jobs_on.end())
     for (JobId id : on->second) {
       const Job& job = *txn.tables().job(id);
-      std::optional<PreemptMode> goes;
-      if (const auto it = leaving.find(id); it != leaving.end() && it->second.from(node))
-        goes = it->second.mode;
-      else if (lives(job) && job.eviction && Goes{{}, job.eviction->nodes}.from(node))
-        goes = job.eviction->mode;
-      const bool memory_only = is_paused(job) || goes == PreemptMode::kSuspend;
-      // Of what hangs, all stays that its nodes have not said to have stopped.
-      if (!job.hangs && (job.state == JobState::kCompleting || (goes && !memory_only)))
-        continue;
-      for (std::size_t i = 0; i < job.members.size(); ++i) {
-        const Grant& grant = job.allocation->grants[i];
-        if (grant.node != node || (job.hangs && job.members[i] == MemberState::kStopped))
-          continue;
-        if (job.hangs ? gave_up(job, i) : memory_only)
-          load.memory_mb += grant.memory_mb;
-        else
-          add_grant(load, grant);
-      }
+      add_what_stays(load, job, node, leaves_how(job, node, leaving));
     }
   if (const auto kept = inner.kept_for.find(node); kept != inner.kept_for.end())
     for (JobId id : kept->second)
@@ -376,8 +385,8 @@ class Making {
 
 Refusal apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlaces& places) {
   const Ref<Job> job = txn.job(planned.job);
-  if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->begin_after > txn.now() ||
-      has_hold(*job) || planned.grants.empty() || (planned.victims.empty() && planned.shrinks.empty()))
+  const bool nobody_goes = planned.victims.empty() && planned.shrinks.empty();
+  if (!may_start_now(txn, job.get()) || has_hold(*job) || planned.grants.empty() || nobody_goes)
     return refusal(kJobChanged);
   if (job->array && txn.array(job->id).waiting.empty())
     return refusal(kJobChanged);

@@ -198,6 +198,25 @@ bool let_jobs_go(Txn& txn, const Reservation& r) {
   return waiting.size() < kLetGoMost;
 }
 
+// "name", or "-name" for everybody else.
+std::string without_minus(const std::string& name) { return name.starts_with('-') ? name.substr(1) : name; }
+
+Result<void> check_names_known(const Tables& tables, const Reservation& r) {
+  for (const std::string& name : r.accounts)
+    if (!tables.account(without_minus(name)))
+      return not_found(format("there is no account {}", name));
+  for (const std::string& name : r.qos)
+    if (!tables.qos_named(without_minus(name)))
+      return not_found(format("there is no QOS {}", name));
+  for (const NamedCount& licence : r.licenses) {
+    const Licence* record = tables.licence(licence.name);
+    if (!record || licence.count > record->total)
+      return invalid(format("Invalid license specification: {} of {}", record ? record->total : 0, licence.name),
+                     "licenses");
+  }
+  return {};
+}
+
 }  // namespace
 
 void forget_reservation(Txn& txn, JobId id, const std::string& name) {
@@ -236,18 +255,7 @@ Result<Answer> put_reservation(Txn& txn, const PutReservation& ask) {
   if (r.recurrence == Recurrence::kNone && r.start.us + r.duration.us <= txn.inner().wall_at(txn.now()).us &&
       r.duration.us > 0)
     return invalid(format("reservation {} would be over already", r.meta.name), "start_us");
-  for (const std::string& name : r.accounts)
-    if (!txn.tables().account(name.starts_with('-') ? name.substr(1) : name))
-      return not_found(format("there is no account {}", name));
-  for (const std::string& name : r.qos)
-    if (!txn.tables().qos_named(name.starts_with('-') ? name.substr(1) : name))
-      return not_found(format("there is no QOS {}", name));
-  for (const NamedCount& licence : r.licenses) {
-    const Licence* record = txn.tables().licence(licence.name);
-    if (!record || licence.count > record->total)
-      return invalid(format("Invalid license specification: {} of {}", record ? record->total : 0, licence.name),
-                     "licenses");
-  }
+  TRY(check_names_known(txn.tables(), r));
   if (!r.features.empty())
     TRY(check_constraint(r.features));
   const bool by_number = r.node_count > 0 || r.tres.cpu > 0 || r.tres.gpus > 0;

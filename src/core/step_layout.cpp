@@ -16,6 +16,8 @@ namespace lockstep {
 
 namespace {
 
+using Layout = std::optional<std::vector<StepPlace>>;  // nullopt: there is no room for it now
+
 struct Spot {
   std::uint32_t grant_index = 0;
   const Grant* grant = nullptr;
@@ -146,9 +148,8 @@ Error too_few_programs(const StepSpec& spec, std::uint64_t tasks) {
 }
 
 // What a finished choice of spots takes, in rank order.
-Result<std::optional<std::vector<StepPlace>>> places_of(const std::vector<Spot>& spots, const Job& job,
-                                                        const StepSpec& spec,
-                                                        const std::vector<std::vector<std::uint32_t>>& ranks) {
+Result<Layout> places_of(const std::vector<Spot>& spots, const Job& job, const StepSpec& spec,
+                         const std::vector<std::vector<std::uint32_t>>& ranks) {
   std::uint32_t total_left = spec.devices_total;
   std::vector<StepPlace> places;
   for (std::size_t i = 0; i < spots.size(); ++i) {
@@ -174,20 +175,39 @@ Result<std::optional<std::vector<StepPlace>>> places_of(const std::vector<Spot>&
       }
       const auto chosen = choose_devices(*spot.node, spot.devices, asks);
       if (!chosen)
-        return std::optional<std::vector<StepPlace>>();
+        return Layout();
       place.devices = *chosen;
     }
     places.push_back(std::move(place));
   }
   if (total_left > 0)
-    return std::optional<std::vector<StepPlace>>();
+    return Layout();
   return std::optional(std::move(places));
+}
+
+// What other steps leave of a grant; nullopt: nothing, since a plain step wants the node's share for itself.
+std::optional<Spot> spot_on(const Job& job, std::uint32_t grant_index, const Node& node, const StepSpec& spec,
+                            const AllocationUse& use) {
+  const Grant& grant = job.allocation->grants[grant_index];
+  Spot spot{grant_index, &grant, &node, grant.cores, grant.devices, 0, 0};
+  if (const auto used = use.find(grant_index); used != use.end() && !spec.overlap) {
+    if (!spec.exact && used->second.any)
+      return std::nullopt;
+    spot.cores = spot.cores.minus(used->second.cores);
+    spot.devices = spot.devices.minus(used->second.devices);
+  }
+  return spot;
+}
+
+// Whether the spot takes the tasks that its node is named for.
+bool takes_tasks(const Spot& spot, const Job& job, const StepSpec& spec) {
+  const bool wants_own = spec.exact && !spec.overcommit;
+  return spot.tasks <= kTasksPerNodeMax && (!wants_own || spot.cores.count() >= cores_per_task(job, spec) * spot.tasks);
 }
 
 // Distribution "arbitrary": only_nodes names the node of every rank. Who says it so exactly is not told that a node has
 // too few cores: the tasks share those of the job there, unless they are to have cores of their own (--exact).
-Result<std::optional<std::vector<StepPlace>>> as_listed(const Tables& tables, const Job& job, const StepSpec& spec,
-                                                        const AllocationUse& use) {
+Result<Layout> as_listed(const Tables& tables, const Job& job, const StepSpec& spec, const AllocationUse& use) {
   if (spec.only_nodes.size() > kStepTasksMax)
     return too_many_tasks(spec.only_nodes.size());
   if (!spec.multi_prog.empty() && spec.only_nodes.size() > spec.multi_prog.size())
@@ -204,92 +224,105 @@ Result<std::optional<std::vector<StepPlace>>> as_listed(const Tables& tables, co
                           : wanted.end();
     if (here == wanted.end())
       continue;
-    Spot spot{i, &grants[i], node, grants[i].cores, grants[i].devices, 0, 0};
-    if (const auto used = use.find(i); used != use.end() && !spec.overlap) {
-      if (!spec.exact && used->second.any)
-        return std::optional<std::vector<StepPlace>>();
-      spot.cores = spot.cores.minus(used->second.cores);
-      spot.devices = spot.devices.minus(used->second.devices);
-    }
-    spot.tasks = static_cast<std::uint32_t>(here->second.size());
-    const bool wants_own = spec.exact && !spec.overcommit;
-    if (spot.tasks > kTasksPerNodeMax || (wants_own && spot.cores.count() < cores_per_task(job, spec) * spot.tasks))
-      return std::optional<std::vector<StepPlace>>();
-    spots.push_back(spot);
+    auto spot = spot_on(job, i, *node, spec, use);
+    if (!spot)
+      return Layout();
+    spot->tasks = static_cast<std::uint32_t>(here->second.size());
+    if (!takes_tasks(*spot, job, spec))
+      return Layout();
+    spots.push_back(*spot);
     ranks.push_back(std::move(here->second));
     wanted.erase(here);
   }
   if (!wanted.empty() || spots.empty())
-    return std::optional<std::vector<StepPlace>>();
+    return Layout();
   return places_of(spots, job, spec, ranks);
 }
 
-Result<std::optional<std::vector<StepPlace>>> try_layout(const Tables& tables, const Job& job, const StepSpec& spec,
-                                                         const AllocationUse& use) {
-  if (spec.distribution == "arbitrary")
-    return as_listed(tables, job, spec, use);
+struct Spots {
+  std::vector<Spot> spots;     // in the order of the grants, each with room for a task
+  std::uint32_t in_group = 0;  // grants of the step's group that are still there
+};
+
+Spots spots_with_room(const Tables& tables, const Job& job, const StepSpec& spec, const AllocationUse& use) {
   const auto& grants = job.allocation->grants;
-  const NameSet excluded(spec.exclude_nodes), wanted(spec.only_nodes);
-  std::vector<Spot> spots;
-  std::uint32_t in_group = 0, passed_over = 0;
+  const NameSet excluded(spec.exclude_nodes);
+  Spots out;
+  std::uint32_t passed_over = 0;
   for (std::uint32_t i = 0; i < grants.size(); ++i) {
-    const Grant& grant = grants[i];
-    if (grant.group != spec.group || job.members[i] == MemberState::kStopped)
+    if (grants[i].group != spec.group || job.members[i] == MemberState::kStopped)
       continue;
-    ++in_group;
-    const Node* node = tables.node(grant.node);
+    ++out.in_group;
+    const Node* node = tables.node(grants[i].node);
     if (!node || excluded.has(node->meta.name))
       continue;
     if (passed_over < spec.relative) {
       ++passed_over;
       continue;
     }
-    Spot spot{i, &grant, node, grant.cores, grant.devices, 0, 0};
-    if (const auto used = use.find(i); used != use.end() && !spec.overlap) {
-      if (!spec.exact && used->second.any)
-        continue;  // a plain step wants the node's share for itself
-      spot.cores = spot.cores.minus(used->second.cores);
-      spot.devices = spot.devices.minus(used->second.devices);
-    }
-    spot.capacity = capacity_of(spot, job, spec);
-    if (spot.capacity > 0)
-      spots.push_back(spot);
+    auto spot = spot_on(job, i, *node, spec, use);
+    if (!spot)
+      continue;
+    spot->capacity = capacity_of(*spot, job, spec);
+    if (spot->capacity > 0)
+      out.spots.push_back(*spot);
   }
-  const auto is_required = [&](const Spot& spot) { return wanted.has(spot.node->meta.name); };
-  std::stable_partition(spots.begin(), spots.end(), is_required);
-  const auto required = static_cast<std::size_t>(std::count_if(spots.begin(), spots.end(), is_required));
-  if (required < spec.only_nodes.size())
-    return std::optional<std::vector<StepPlace>>();
+  return out;
+}
 
-  // How many nodes: as asked, else those named, else no more than there are tasks.
-  std::uint32_t tasks = spec.tasks;
-  std::size_t nodes = spec.nodes.max;
-  if (nodes == 0) {
-    nodes = spec.only_nodes.empty() ? in_group - std::min(in_group, spec.relative) : spec.only_nodes.size();
-    if (tasks > 0 && spec.nodes.min == 0)
-      nodes = std::min<std::size_t>(nodes, tasks);
-  }
-  const std::size_t least =
-      std::max<std::size_t>(spec.nodes.min, spec.nodes.max > 0 || tasks == 0 ? spec.nodes.min : 1);
+// How many nodes: as asked, else those named, else no more than there are tasks.
+std::size_t nodes_wanted(const StepSpec& spec, std::uint32_t in_group) {
+  if (spec.nodes.max != 0)
+    return spec.nodes.max;
+  const std::size_t all =
+      spec.only_nodes.empty() ? in_group - std::min(in_group, spec.relative) : spec.only_nodes.size();
+  return spec.tasks > 0 && spec.nodes.min == 0 ? std::min<std::size_t>(all, spec.tasks) : all;
+}
+
+// How many tasks: as asked, else so many on each node, else those that were planned for these nodes.
+std::uint32_t tasks_wanted(const StepSpec& spec, const std::vector<Spot>& spots) {
+  const auto nodes = static_cast<std::uint32_t>(spots.size());
+  if (spec.tasks > 0)
+    return spec.tasks;
+  if (spec.tasks_per_node > 0)
+    return spec.tasks_per_node * nodes;
+  if (spec.nodes.max > 0)
+    return nodes;
+  return std::accumulate(spots.begin(), spots.end(), 0u,
+                         [](std::uint32_t sum, const Spot& s) { return sum + s.grant->tasks; });
+}
+
+// The nodes for the step, in the order of the grants; none: too few have room now. Those named come before others.
+std::vector<Spot> choose_spots(Spots from, const StepSpec& spec) {
+  std::vector<Spot>& spots = from.spots;
+  const NameSet wanted(spec.only_nodes);
+  const auto is_required = [&](const Spot& spot) { return wanted.has(spot.node->meta.name); };
+  const auto others = std::stable_partition(spots.begin(), spots.end(), is_required);
+  const auto required = static_cast<std::size_t>(others - spots.begin());
+  if (required < spec.only_nodes.size())
+    return {};
+  const std::size_t least = spec.nodes.max > 0 || spec.tasks == 0 ? spec.nodes.min : std::max(spec.nodes.min, 1u);
   if (spots.size() < std::max<std::size_t>(least, 1))
-    return std::optional<std::vector<StepPlace>>();
+    return {};
   // Without a count of nodes, one that holds every task is better than many; a plain step spreads as planned.
+  std::size_t nodes = nodes_wanted(spec, from.in_group);
   if (spots.size() < nodes) {
-    if (spec.nodes.min == 0 && tasks == 0)
-      return std::optional<std::vector<StepPlace>>();
+    if (spec.nodes.min == 0 && spec.tasks == 0)
+      return {};
     nodes = spots.size();
   }
   spots.resize(nodes);
   std::sort(spots.begin(), spots.end(), [](const Spot& a, const Spot& b) { return a.grant_index < b.grant_index; });
-  if (tasks == 0) {
-    if (spec.tasks_per_node > 0)
-      tasks = spec.tasks_per_node * static_cast<std::uint32_t>(nodes);
-    else if (spec.nodes.max > 0)
-      tasks = static_cast<std::uint32_t>(nodes);
-    else
-      tasks = std::accumulate(spots.begin(), spots.end(), 0u,
-                              [](std::uint32_t sum, const Spot& s) { return sum + s.grant->tasks; });
-  }
+  return spots;
+}
+
+Result<Layout> try_layout(const Tables& tables, const Job& job, const StepSpec& spec, const AllocationUse& use) {
+  if (spec.distribution == "arbitrary")
+    return as_listed(tables, job, spec, use);
+  std::vector<Spot> spots = choose_spots(spots_with_room(tables, job, spec, use), spec);
+  if (spots.empty())
+    return Layout();
+  const std::uint32_t tasks = tasks_wanted(spec, spots);
   if (tasks > kStepTasksMax)
     return too_many_tasks(tasks);
   if (!spec.multi_prog.empty() && tasks > spec.multi_prog.size())
@@ -297,7 +330,7 @@ Result<std::optional<std::vector<StepPlace>>> try_layout(const Tables& tables, c
   const std::uint64_t room = std::accumulate(spots.begin(), spots.end(), std::uint64_t{0},
                                              [](std::uint64_t sum, const Spot& s) { return sum + s.capacity; });
   if (tasks < spots.size() || tasks > room)
-    return std::optional<std::vector<StepPlace>>();
+    return Layout();
   share_tasks(spots, tasks);
   std::erase_if(spots, [](const Spot& spot) { return spot.tasks == 0; });
   return places_of(spots, job, spec, ranks_of(spots, spec));
@@ -358,10 +391,22 @@ std::uint32_t devices_held(const Job& job, std::uint16_t group) {
   return count;
 }
 
+Result<void> check_named_nodes(const Tables& tables, const Job& job, const StepSpec& spec) {
+  if (spec.only_nodes.empty())
+    return {};
+  std::unordered_set<std::uint32_t> granted;
+  for (const Grant& grant : job.allocation->grants) granted.insert(grant.node.value);
+  for (const std::string& name : spec.only_nodes) {
+    const Node* node = tables.node(name);
+    if (!node || !granted.contains(node->id.value))
+      return Error{Errc::kInvalid, format("Requested nodes are not in the job's allocation: {}", name), "only_nodes"};
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<std::optional<std::vector<StepPlace>>> lay_out_step(const Tables& tables, const Job& job, const StepSpec& spec,
-                                                           const AllocationUse& use) {
+Result<Layout> lay_out_step(const Tables& tables, const Job& job, const StepSpec& spec, const AllocationUse& use) {
   CHECK(job.allocation != nullptr);
   if (spec.group >= job.spec->groups.size())
     return invalid(format("job {} has no het group {}", job.id.value, spec.group));
@@ -371,19 +416,12 @@ Result<std::optional<std::vector<StepPlace>>> lay_out_step(const Tables& tables,
     return invalid(format("asks for {} tasks on {} node(s); a node takes {} of one step at most", spec.tasks,
                           job.allocation->grants.size(), kTasksPerNodeMax),
                    "tasks");
-  std::unordered_set<std::uint32_t> granted;
-  if (!spec.only_nodes.empty())
-    for (const Grant& grant : job.allocation->grants) granted.insert(grant.node.value);
-  for (const std::string& name : spec.only_nodes) {
-    const Node* node = tables.node(name);
-    if (!node || !granted.contains(node->id.value))
-      return Error{Errc::kInvalid, format("Requested nodes are not in the job's allocation: {}", name), "only_nodes"};
-  }
+  TRY(check_named_nodes(tables, job, spec));
   auto places = TRY(try_layout(tables, job, spec, use));
   if (places)
     return places;
   if (TRY(try_layout(tables, job, spec, {})))
-    return std::optional<std::vector<StepPlace>>();
+    return Layout();
   if (const std::string type = missing_type(tables, job, spec); !type.empty())
     return invalid(format("Invalid generic resource (gres) specification: {} is not among the devices of job {}", type,
                           job.id.value));

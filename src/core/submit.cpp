@@ -14,6 +14,7 @@
 #include "model/bounds.h"
 #include "model/job.h"
 #include "model/request_name.h"
+#include "rules/growth.h"
 #include "rules/priority.h"
 #include "rules/topology.h"
 #include "rules/user_words.h"
@@ -25,7 +26,7 @@ namespace {
 // How many tasks, and that they can lie on so many nodes: said before anything is worked out task by task.
 Result<void> check_tasks(const GroupSpec& group, const std::string& field) {
   const bool has_records = group.launch == Launch::kTasks;
-  const bool every_node = group.tasks.max == UINT32_MAX;
+  const bool every_node = wants_every_node(group);
   const std::uint32_t most = has_records ? kTaskRecordsMax : kJobTasksMax;
   if (group.tasks.min > group.tasks.max || group.tasks.max == 0)
     return invalid(format("the task count {}-{} is no range", group.tasks.min, group.tasks.max), field);
@@ -43,16 +44,20 @@ Result<void> check_tasks(const GroupSpec& group, const std::string& field) {
   return {};
 }
 
+Result<void> check_group_nodes(const GroupSpec& group, const std::string& field) {
+  const bool every_node = wants_every_node(group);
+  if (group.nodes.max != 0 && group.nodes.min > group.nodes.max)
+    return invalid(format("the node count {}-{} is no range", group.nodes.min, group.nodes.max), field);
+  if (!every_node && group.nodes.min > group.tasks.max)
+    return invalid(format("{} tasks cannot run on {} nodes", group.tasks.max, group.nodes.min), field);
+  return {};
+}
+
 Result<void> check_group(const JobSpec& spec, std::size_t g) {
   const GroupSpec& group = spec.groups[g];
   const auto field = [&](const char* name) { return format("groups[{}].{}", g, name); };
-  const bool tasks_group = group.launch == Launch::kTasks;
-  const bool every_node = group.tasks.max == UINT32_MAX;
   TRY(check_tasks(group, field("tasks")));
-  if (group.nodes.max != 0 && group.nodes.min > group.nodes.max)
-    return invalid(format("the node count {}-{} is no range", group.nodes.min, group.nodes.max), field("nodes"));
-  if (!every_node && group.nodes.min > group.tasks.max)
-    return invalid(format("{} tasks cannot run on {} nodes", group.tasks.max, group.nodes.min), field("nodes"));
+  TRY(check_group_nodes(group, field("nodes")));
   for (const DeviceAsk& ask : group.per_job)
     if (!ask.whole())
       return invalid("parts of devices are asked for per task or per node", field("per_job"));
@@ -60,7 +65,7 @@ Result<void> check_group(const JobSpec& spec, std::size_t g) {
     return invalid("only the first component runs the script", field("launch"));
   if (group.launch == Launch::kScript && spec.script.empty())
     return invalid("a batch job needs a script", "script");
-  if (tasks_group && group.argv.empty() && group.container.image.empty())
+  if (group.launch == Launch::kTasks && group.argv.empty() && group.container.image.empty())
     return invalid("its tasks have nothing to run", field("argv"));
   if (group.switches_wait.us < 0 || group.switches_wait > kForever)
     return invalid("the wait for switches is out of range", field("switches_wait"));
@@ -93,57 +98,84 @@ bool a_few_nodes_do(const Tables& tables, const JobSpec& spec, const Partition& 
 
 std::string minutes_of(Duration span) { return span >= kForever ? "unlimited" : format("{}", span.seconds() / 60); }
 
-// Some partition lets the job in: its account, its time limit, and nodes that could ever run it.
-Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
-  if (!as_before && known_to_be_possible(txn.inner(), spec))
-    return {};
-  std::vector<const Partition*> partitions;
+// Those that the job names, else the default one.
+Result<std::vector<const Partition*>> partitions_of(const Tables& tables, const JobSpec& spec) {
   if (spec.partitions.empty()) {
-    const Partition* partition = txn.tables().default_partition();
+    const Partition* partition = tables.default_partition();
     if (!partition)
       return invalid("No partition specified and there is no default one", "partitions");
-    partitions.push_back(partition);
+    return std::vector{partition};
   }
+  std::vector<const Partition*> partitions;
   for (const std::string& name : spec.partitions) {
-    const Partition* partition = txn.tables().partition(name);
+    const Partition* partition = tables.partition(name);
     if (!partition)
       return invalid(format("invalid partition specified: {}", name), "partitions");
     partitions.push_back(partition);
   }
-  const bool new_limit = !as_before || as_before->time_limit != spec.time_limit ||
-                         as_before->partitions != spec.partitions || as_before->time_min != spec.time_min;
+  return partitions;
+}
+
+Result<void> check_nodes_could_run(const Tables& tables, const JobSpec& spec, const Partition& partition) {
+  const std::span<const std::string> levels = levels_of(tables);
+  if (a_few_nodes_do(tables, spec, partition, levels))
+    return {};
+  const auto nodes = nodes_of(tables, partition);
+  if (nodes.empty())
+    return {};
+  TRY(check_possible(spec, partition, nodes));
+  return check_domains_possible(spec, partition, levels, nodes);
+}
+
+// Whether this partition lets the job in. A submission waits for the partition to allow its limit (PartitionTimeLimit),
+// as with Slurm's EnforcePartLimits=NO; a change of the limit does not.
+Result<void> check_partition(const Txn& txn, const JobSpec& spec, const Partition& plain, bool changes_limit) {
+  if (const auto word = partition_refuses(plain, spec.account, spec.qos))
+    return denied(*word == "AccountNotAllowed"
+                      ? format("account {} may not use partition {}", spec.account, plain.meta.name)
+                      : format("QOS {} may not be used in partition {}", spec.qos, plain.meta.name));
+  const std::optional<Partition> eased = eased_for(txn.tables(), plain, spec.qos);
+  const Partition& partition = eased ? *eased : plain;
   const Duration shortest = spec.time_min.us != 0 ? spec.time_min : spec.time_limit;
-  std::optional<Error> refusal;
-  for (const Partition* partition : partitions) {
-    if (const auto word = partition_refuses(*partition, spec.account, spec.qos)) {
-      refusal = denied(*word == "AccountNotAllowed"
-                           ? format("account {} may not use partition {}", spec.account, partition->meta.name)
-                           : format("QOS {} may not be used in partition {}", spec.qos, partition->meta.name));
-      continue;
-    }
-    const std::optional<Partition> eased = eased_for(txn.tables(), *partition, spec.qos);
-    if (eased)
-      partition = &*eased;
-    // A submission waits for the partition to allow it (PartitionTimeLimit), as with Slurm's EnforcePartLimits=NO.
-    if (as_before && new_limit && shortest > partition->time_max && !txn.caller().admin) {
-      refusal =
-          invalid(format("Requested time limit is invalid: {} minutes are more than the {} that partition {} allows",
-                         minutes_of(shortest), minutes_of(partition->time_max), partition->meta.name),
-                  "time_limit");
-      continue;
-    }
-    const std::span<const std::string> levels = levels_of(txn.tables());
-    if (a_few_nodes_do(txn.tables(), spec, *partition, levels))
-      return {};
-    const auto nodes = nodes_of(txn.tables(), *partition);
-    auto possible = nodes.empty() ? Result<void>() : check_possible(spec, *partition, nodes);
-    if (possible.ok() && !nodes.empty())
-      possible = check_domains_possible(spec, *partition, levels, nodes);
-    if (possible.ok())
-      return {};
-    refusal = possible.error();
+  if (changes_limit && shortest > partition.time_max && !txn.caller().admin)
+    return invalid(format("Requested time limit is invalid: {} minutes are more than the {} that partition {} allows",
+                          minutes_of(shortest), minutes_of(partition.time_max), partition.meta.name),
+                   "time_limit");
+  return check_nodes_could_run(txn.tables(), spec, partition);
+}
+
+// Some partition lets the job in: its account, its time limit, and nodes that could ever run it.
+Result<void> check_partitions(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
+  if (!as_before && known_to_be_possible(txn.inner(), spec))
+    return {};
+  const bool changes_limit =
+      as_before && (as_before->time_limit != spec.time_limit || as_before->partitions != spec.partitions ||
+                    as_before->time_min != spec.time_min);
+  Result<void> last;
+  for (const Partition* partition : TRY(partitions_of(txn.tables(), spec))) {
+    last = check_partition(txn, spec, *partition, changes_limit);
+    if (last.ok())
+      break;
   }
-  return std::move(*refusal);
+  return last;
+}
+
+// What the groups ask for together.
+Result<void> check_groups(const JobSpec& spec) {
+  if (spec.groups.empty())
+    return invalid("a job needs at least one group of tasks", "groups");
+  std::uint64_t tasks = 0, records = 0;
+  for (std::size_t g = 0; g < spec.groups.size(); ++g) {
+    TRY(check_group(spec, g));
+    const GroupSpec& group = spec.groups[g];
+    tasks += group.tasks.min;
+    records += group.launch == Launch::kTasks && !wants_every_node(group) ? group.tasks.max : 0;
+  }
+  if (tasks > kJobTasksMax)
+    return invalid(format("asks for {} tasks; {} are allowed", tasks, kJobTasksMax), "groups");
+  if (records > kTaskRecordsMax)
+    return invalid(format("asks for {} tasks; {} are allowed", records, kTaskRecordsMax), "groups");
+  return {};
 }
 
 Result<void> check_array(const Txn& txn, UserId user, const ArrayAsk& ask) {
@@ -168,19 +200,7 @@ Result<void> check_array(const Txn& txn, UserId user, const ArrayAsk& ask) {
 }  // namespace
 
 Result<void> check_spec(const Txn& txn, const JobSpec& spec, const JobSpec* as_before) {
-  if (spec.groups.empty())
-    return invalid("a job needs at least one group of tasks", "groups");
-  std::uint64_t tasks = 0, records = 0;
-  for (std::size_t g = 0; g < spec.groups.size(); ++g) {
-    TRY(check_group(spec, g));
-    const GroupSpec& group = spec.groups[g];
-    tasks += group.tasks.min;
-    records += group.launch == Launch::kTasks && group.tasks.max != UINT32_MAX ? group.tasks.max : 0;
-  }
-  if (tasks > kJobTasksMax)
-    return invalid(format("asks for {} tasks; {} are allowed", tasks, kJobTasksMax), "groups");
-  if (records > kTaskRecordsMax)
-    return invalid(format("asks for {} tasks; {} are allowed", records, kTaskRecordsMax), "groups");
+  TRY(check_groups(spec));
   const auto is_span = [](Duration d) { return d.us >= 0 && d <= kForever; };
   if (!is_span(spec.time_limit) || !is_span(spec.time_min) || !is_span(spec.signal_ahead.ahead))
     return invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
@@ -229,14 +249,9 @@ Ref<JobSpec> without_request_name(const Ref<JobSpec>& spec) {
 
 }  // namespace
 
-Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
-  if (!ask.spec)
-    return invalid("a job needs a description");
-  if (!txn.caller().admin && txn.caller().user != ask.spec->user)
-    return denied(format("user {} may not submit jobs for user {}", user_words(txn.tables(), txn.caller().user),
-                         user_words(txn.tables(), ask.spec->user)));
-  const Ref<JobSpec> wanted = completed(txn, TRY(with_standing(txn, without_request_name(ask.spec))));
-  const JobSpec& spec = *wanted;
+namespace {
+
+Result<void> check_submission(const Txn& txn, const SubmitJob& ask, const JobSpec& spec) {
   if (!txn.caller().admin && (spec.priority || spec.nice < 0))
     return denied("only an administrator sets a priority or a negative nice value");
   if (txn.tables().jobs.size() >= txn.settings().jobs_max)
@@ -251,10 +266,14 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
   TRY(check_submit_limits(txn, spec, ask.array ? static_cast<std::int64_t>(ask.array->indices.size()) : 1));
   if (ask.first_step && (ask.array || spec.groups.front().launch != Launch::kNothing))
     return invalid("only a job without a program of its own may have a first step", "first_step");
+  return {};
+}
 
-  const JobId id = txn.new_job_id();
+// The front end's objects that the job is made for, written beside it: they show it and own it, the first as the one
+// that controls it.
+Result<std::vector<OwnerRef>> put_owners(Txn& txn, std::vector<Object> objects, JobId id) {
   std::vector<OwnerRef> owners;
-  for (Object object : ask.objects) {
+  for (Object& object : objects) {
     for (Shown& shown : object.shows)
       if (shown.kind == Kind::kJob && !shown.job)
         shown.job = id;
@@ -265,28 +284,44 @@ Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
     const Object& made = *it->second;
     owners.push_back({Kind::kObject, made.meta.uid, made.meta.name, owners.empty(), true});
   }
+  return owners;
+}
+
+Ref<ArrayState> array_as_asked(const ArrayAsk& ask) {
+  ArrayState array;
+  array.asked = array.waiting = ask.indices;
+  array.throttle = ask.throttle;
+  array.step = ask.step;
+  return std::make_shared<const ArrayState>(std::move(array));
+}
+
+}  // namespace
+
+Result<Answer> submit_job(Txn& txn, const SubmitJob& ask) {
+  if (!ask.spec)
+    return invalid("a job needs a description");
+  if (!txn.caller().admin && txn.caller().user != ask.spec->user)
+    return denied(format("user {} may not submit jobs for user {}", user_words(txn.tables(), txn.caller().user),
+                         user_words(txn.tables(), ask.spec->user)));
+  const Ref<JobSpec> wanted = completed(txn, TRY(with_standing(txn, without_request_name(ask.spec))));
+  TRY(check_submission(txn, ask, *wanted));
 
   Job job;
+  job.id = txn.new_job_id();
   job.meta.name = request_name(*ask.spec);
-  if (!owners.empty()) {
+  if (std::vector<OwnerRef> owners = TRY(put_owners(txn, ask.objects, job.id)); !owners.empty()) {
     auto extra = std::make_shared<MetaExtra>();
     extra->owners = std::move(owners);
     job.meta.extra = std::move(extra);
     job.meta.ns = ask.objects.front().meta.ns;
   }
-  job.id = id;
   job.spec = txn.share(wanted);
-  job.priority = plain_priority(spec);
+  job.priority = plain_priority(*wanted);
   job.submitted = txn.now();
   job.first_step = ask.first_step;
-  if (ask.array) {
-    ArrayState array;
-    array.asked = array.waiting = ask.array->indices;
-    array.throttle = ask.array->throttle;
-    array.step = ask.array->step;
-    job.array = std::make_shared<const ArrayState>(std::move(array));
-  }
-  job.hold = spec.hold ? Hold::kUser : natural_hold(txn, job);
+  if (ask.array)
+    job.array = array_as_asked(*ask.array);
+  job.hold = wanted->hold ? Hold::kUser : natural_hold(txn, job);
   if (job.hold == Hold::kNone)
     job.eligible = txn.now();
   place_among_equals(txn, job);

@@ -114,50 +114,78 @@ Instant limit_strikes(const ClusterState::Inner& inner, const Job& job) {
   return unheard ? cluster->back_at + kToBeTold : job.limit_end;
 }
 
+// Collects the timers of one job, those that mean something.
+class TimersOf {
+ public:
+  TimersOf(const ClusterState::Inner& inner, const Job& job) : inner_(inner), job_(job), spec_(*job.spec) {}
+
+  std::vector<Timer> all() && {
+    if (is_final(job_.state))
+      ended();
+    else if (job_.state == JobState::kPending)
+      pending();
+    else
+      attempt();
+    return std::move(out_);
+  }
+
+ private:
+  void add(Instant at, TimerKind kind) {
+    if (at && at < kNever)
+      out_.push_back({at, kind, job_.id});
+  }
+  // Instant{} says that there is none: what was due at the very beginning is due a moment later.
+  void add_even_if_at_once(Instant at, TimerKind kind) { add(std::max(at, Instant{1}), kind); }
+
+  void ended() {
+    if (!inner_.listed_for_others(job_))
+      add(std::max(job_.ended, job_.begin_after) + inner_.settings.keep_ended, TimerKind::kPurge);
+  }
+
+  void pending() {
+    if (job_.array && job_.array->waiting.empty())
+      return;
+    if (job_.hold == Hold::kBeginTime)
+      add_even_if_at_once(std::max(job_.begin_after, spec_.begin ? inner_.of_wall(spec_.begin) : Instant{}),
+                          TimerKind::kBegin);
+    if (job_.hold == Hold::kDependency)
+      add(dependency_due(inner_, job_), TimerKind::kDependency);
+    if (spec_.deadline)
+      add(pending_deadline(inner_, spec_), TimerKind::kDeadline);
+  }
+
+  void attempt() {
+    const bool lives = job_.state == JobState::kStarting || job_.state == JobState::kRunning;
+    if (lives && job_.eviction && job_.eviction->by)
+      add_even_if_at_once(job_.eviction->at, TimerKind::kEvict);
+    if (inner_.settings.unkillable_after < kForever)
+      add(job_.confirm_by, TimerKind::kConfirm);
+    if (job_.state == JobState::kRunning || job_.state == JobState::kSuspended)
+      ends_of_run();
+  }
+
+  void ends_of_run() {
+    if (spec_.deadline)
+      add_even_if_at_once(inner_.of_wall(spec_.deadline), TimerKind::kDeadline);
+    if (const Instant end = reservation_end(inner_, job_); end < job_.limit_end)
+      add_even_if_at_once(end, TimerKind::kLimit);
+    const bool has_limit = job_.limit_end && job_.limit_end < kNever && job_.state == JobState::kRunning;
+    if (!has_limit || mutant(Mutant::kIgnoreLimit))
+      return;
+    add(limit_strikes(inner_, job_), TimerKind::kLimit);
+    if (spec_.signal_ahead.signal != 0 && !job_.warned)
+      add(job_.limit_end - spec_.signal_ahead.ahead, TimerKind::kWarn);
+  }
+
+  const ClusterState::Inner& inner_;
+  const Job& job_;
+  const JobSpec& spec_;
+  std::vector<Timer> out_;
+};
+
 }  // namespace
 
-std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) {
-  std::vector<Timer> out;
-  const auto add = [&](Instant at, TimerKind kind) {
-    if (at && at < kNever)
-      out.push_back({at, kind, job.id});
-  };
-  if (is_final(job.state)) {
-    if (!inner.listed_for_others(job))
-      add(std::max(job.ended, job.begin_after) + inner.settings.keep_ended, TimerKind::kPurge);
-    return out;
-  }
-  const JobSpec& spec = *job.spec;
-  if (job.state == JobState::kPending) {
-    if (job.array && job.array->waiting.empty())
-      return out;
-    if (job.hold == Hold::kBeginTime)
-      add(std::max({job.begin_after, spec.begin ? inner.of_wall(spec.begin) : Instant{}, Instant{1}}),
-          TimerKind::kBegin);
-    if (job.hold == Hold::kDependency)
-      add(dependency_due(inner, job), TimerKind::kDependency);
-    if (spec.deadline)
-      add(pending_deadline(inner, spec), TimerKind::kDeadline);
-    return out;
-  }
-  const bool lives = job.state == JobState::kStarting || job.state == JobState::kRunning;
-  if (lives && job.eviction && job.eviction->by)
-    add(std::max(job.eviction->at, Instant{1}), TimerKind::kEvict);
-  if (inner.settings.unkillable_after < kForever)
-    add(job.confirm_by, TimerKind::kConfirm);
-  if (job.state != JobState::kRunning && job.state != JobState::kSuspended)
-    return out;
-  if (spec.deadline)
-    add(std::max(inner.of_wall(spec.deadline), Instant{1}), TimerKind::kDeadline);
-  if (const Instant end = reservation_end(inner, job); end < job.limit_end)
-    add(std::max(end, Instant{1}), TimerKind::kLimit);
-  if (job.limit_end && job.limit_end < kNever && job.state == JobState::kRunning && !mutant(Mutant::kIgnoreLimit)) {
-    add(limit_strikes(inner, job), TimerKind::kLimit);
-    if (spec.signal_ahead.signal != 0 && !job.warned)
-      add(job.limit_end - spec.signal_ahead.ahead, TimerKind::kWarn);
-  }
-  return out;
-}
+std::vector<Timer> timers_of(const ClusterState::Inner& inner, const Job& job) { return TimersOf(inner, job).all(); }
 
 bool see_return(Txn& txn) {
   const Cluster* cluster = txn.tables().cluster.get();

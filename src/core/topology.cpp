@@ -12,14 +12,22 @@ namespace lockstep {
 
 namespace {
 
-Result<void> check_topology(const Topology& topology) {
+Result<void> check_levels(const std::vector<std::string>& levels) {
   constexpr std::size_t kLevelsMax = 16;
-  if (topology.levels.empty() || topology.levels.size() > kLevelsMax)
+  if (levels.empty() || levels.size() > kLevelsMax)
     return invalid(format("a topology has 1 to {} levels with names", kLevelsMax), "levels");
-  for (const std::string& level : topology.levels)
-    if (level.empty() || level == "node" || level == "cluster" || level.find_first_of("!, ") != std::string::npos ||
-        std::count(topology.levels.begin(), topology.levels.end(), level) != 1)
+  for (const std::string& level : levels) {
+    const bool reserved = level.empty() || level == "node" || level == "cluster";
+    if (reserved || level.find_first_of("!, ") != std::string::npos ||
+        std::count(levels.begin(), levels.end(), level) != 1)
       return invalid(format("\"{}\" is no name for a level, or there twice", level), "levels");
+  }
+  return {};
+}
+
+// Leaves and nodes are there once, and a domain lies in one other only.
+Result<void> check_topology(const Topology& topology) {
+  TRY(check_levels(topology.levels));
   std::set<std::string_view> named;
   std::map<std::string_view, const TopologyLeaf*> by_name;
   std::map<std::pair<std::size_t, std::string_view>, std::string_view> above;  // level and domain -> the one it is in
@@ -39,6 +47,34 @@ Result<void> check_topology(const Topology& topology) {
         return invalid(format("node \"{}\" is there twice, or has no name", node), "leaves");
   }
   return {};
+}
+
+using LeafOf = std::map<std::string_view, const TopologyLeaf*>;  // by the node's name
+
+LeafOf leaves_of(const Topology* topology) {
+  LeafOf out;
+  if (topology)
+    for (const TopologyLeaf& leaf : topology->leaves)
+      for (const std::string& name : leaf.nodes) out[name] = &leaf;
+  return out;
+}
+
+// Each node learns where it lies now. A node of which no topology ever said anything keeps what its agent said.
+void move_nodes(Txn& txn, const LeafOf& before, const LeafOf& now) {
+  std::vector<NodeId> ids;
+  for (const auto& [id, node] : txn.tables().nodes) ids.push_back(id);
+  for (const NodeId id : ids) {
+    const Ref<Node> node = txn.node(id);
+    const auto at = now.find(node->meta.name);
+    if (at == now.end() && !before.contains(node->meta.name))
+      continue;
+    std::vector<std::string> path = at == now.end() ? std::vector<std::string>() : at->second->path;
+    if (node->domains == path)
+      continue;
+    Node next = *node;
+    next.domains = std::move(path);
+    txn.put(std::move(next));
+  }
 }
 
 }  // namespace
@@ -62,37 +98,15 @@ Result<Answer> put_topology(Txn& txn, const PutTopology& ask) {
     TRY(check_topology(ask.topology));
   const Ref<Topology> before = txn.tables().topology;
   Ref<Topology> written;
-  std::map<std::string_view, const TopologyLeaf*> leaf_of;
   if (!ask.topology.leaves.empty()) {
     Topology record = ask.topology;
     record.meta.name = "topology";
     for (TopologyLeaf& leaf : record.leaves) std::sort(leaf.nodes.begin(), leaf.nodes.end());
     written = txn.put(std::move(record));
-    for (const TopologyLeaf& leaf : written->leaves)
-      for (const std::string& name : leaf.nodes) leaf_of[name] = &leaf;
   } else if (before) {
     txn.remove(before);
   }
-  std::set<std::string_view> left;  // what only the topology before says something of
-  if (before)
-    for (const TopologyLeaf& leaf : before->leaves)
-      for (const std::string& name : leaf.nodes)
-        if (!leaf_of.contains(name))
-          left.insert(name);
-  std::vector<NodeId> ids;
-  for (const auto& [id, node] : txn.tables().nodes) ids.push_back(id);
-  for (const NodeId id : ids) {
-    const Ref<Node> node = txn.node(id);
-    const auto at = leaf_of.find(node->meta.name);
-    if (at == leaf_of.end() && !left.contains(node->meta.name))
-      continue;
-    std::vector<std::string> path = at == leaf_of.end() ? std::vector<std::string>() : at->second->path;
-    if (node->domains == path)
-      continue;
-    Node next = *node;
-    next.domains = std::move(path);
-    txn.put(std::move(next));
-  }
+  move_nodes(txn, leaves_of(before.get()), leaves_of(written.get()));
   return Answer{.seq = written ? written->meta.seq : txn.tables().seq};
 }
 

@@ -94,6 +94,58 @@ struct Changed {
   bool pending = false;
 };
 
+bool changes_standing(const UpdateJob& ask) { return ask.account || ask.qos || ask.reservation; }
+
+bool changes_turn(const UpdateJob& ask) {
+  return ask.time_limit || ask.nodes || ask.tasks || ask.name || ask.partitions;
+}
+
+// The spec the record gets, checked like a submission; that of the last element is taken again where it may be.
+Result<Ref<JobSpec>> changed_spec(Txn& txn, const Job& before, const UpdateJob& ask, Changed& last) {
+  const bool pending = before.state == JobState::kPending;
+  const bool known = last.before == before.spec && last.pending == pending && !changes_standing(ask);
+  Ref<JobSpec> spec = known ? last.after : std::make_shared<const JobSpec>(changed(*before.spec, ask));
+  if (changes_standing(ask)) {
+    spec = TRY(with_standing(txn, spec));
+    const bool moved = spec->account != before.spec->account || spec->qos != before.spec->qos;
+    if (moved && pending)
+      TRY(check_submit_limits(
+          txn, *spec, before.array ? static_cast<std::int64_t>(txn.array(before.id).waiting.size()) : std::int64_t{1}));
+  }
+  if (pending && !known)
+    TRY(check_spec(txn, *spec, before.spec.get()));
+  last = {before.spec, spec, pending};
+  return spec;
+}
+
+Result<void> check_new_dependencies(Txn& txn, const JobSpec& spec, JobId id) {
+  TRY(check_dependencies(txn, spec, id));
+  for (const Dependency& d : spec.dependencies)
+    if (d.job && TRY(waits_for(txn, d.job, id)))
+      return invalid(format("Job dependency problem: job {} waits for job {}", d.job.value, id.value), "dependencies");
+  return {};
+}
+
+// Another time limit for a job that has started. before: what was asked until now.
+Result<void> move_limit_end(Txn& txn, Job& job, const JobSpec& before) {
+  const Partition* partition = txn.tables().partition(job.allocation->partition);
+  const Duration limit = limit_of(*job.spec, partition, txn.settings());
+  if (limit.us < 0 || limit > kForever)
+    return invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
+  if (!txn.caller().admin && limit > limit_of(before, partition, txn.settings()))
+    return denied(format("user {} may not raise the time limit of job {} while it runs",
+                         user_words(txn.tables(), txn.caller().user), job.id.value));
+  if (job.state == JobState::kRunning || job.state == JobState::kSuspended)
+    job.limit_end = limit >= kForever ? kNever : job.started + job.suspended_before + limit;
+  return {};
+}
+
+// Its hold, if any, is what natural_hold() says, and nobody's wish.
+bool is_held_naturally(const Job& job) {
+  return job.hold == Hold::kNone || job.hold == Hold::kDependency || job.hold == Hold::kDependencyNever ||
+         job.hold == Hold::kBeginTime;
+}
+
 Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask, Changed& last) {
   const Ref<Job> before = txn.job(id);
   const bool pending = before->state == JobState::kPending;
@@ -101,51 +153,39 @@ Result<void> update_record(Txn& txn, JobId id, const UpdateJob& ask, Changed& la
     return conflict(format("Job is no longer pending execution: {}", id.value));
   if (is_final(before->state))
     return conflict(format("job {} has ended", id.value));
-  const bool known =
-      last.before == before->spec && last.pending == pending && !ask.account && !ask.qos && !ask.reservation;
-  Ref<JobSpec> spec = known ? last.after : std::make_shared<const JobSpec>(changed(*before->spec, ask));
-  if (ask.account || ask.qos || ask.reservation) {
-    spec = TRY(with_standing(txn, spec));
-    const bool moved = spec->account != before->spec->account || spec->qos != before->spec->qos;
-    if (moved && pending)
-      TRY(check_submit_limits(
-          txn, *spec, before->array ? static_cast<std::int64_t>(txn.array(id).waiting.size()) : std::int64_t{1}));
-  }
-  if (pending && !known)
-    TRY(check_spec(txn, *spec, before->spec.get()));
-  last = {before->spec, spec, pending};
-  if (ask.dependencies) {
-    TRY(check_dependencies(txn, *spec, id));
-    for (const Dependency& d : spec->dependencies)
-      if (d.job && TRY(waits_for(txn, d.job, id)))
-        return invalid(format("Job dependency problem: job {} waits for job {}", d.job.value, id.value),
-                       "dependencies");
-  }
   Job job = *before;
-  job.spec = std::move(spec);
+  job.spec = TRY(changed_spec(txn, *before, ask, last));
+  if (ask.dependencies)
+    TRY(check_new_dependencies(txn, *job.spec, id));
   ++job.meta.generation;
   if (ask.nice || ask.priority)
     job.priority = plain_priority(*job.spec);
-  if (pending && (ask.time_limit || ask.nodes || ask.tasks || ask.name || ask.partitions))
+  if (pending && changes_turn(ask))
     place_among_equals(txn, job);
-  if (!pending && ask.time_limit) {
-    const Partition* partition = txn.tables().partition(job.allocation->partition);
-    const Duration limit = limit_of(*job.spec, partition, txn.settings());
-    if (limit.us < 0 || limit > kForever)
-      return invalid("Requested time limit is invalid (missing or exceeds some limit)", "time_limit");
-    if (!txn.caller().admin && limit > limit_of(*before->spec, partition, txn.settings()))
-      return denied(format("user {} may not raise the time limit of job {} while it runs",
-                           user_words(txn.tables(), txn.caller().user), id.value));
-    if (job.state == JobState::kRunning || job.state == JobState::kSuspended)
-      job.limit_end = limit >= kForever ? kNever : job.started + job.suspended_before + limit;
-  }
-  const bool was_natural = job.hold == Hold::kNone || job.hold == Hold::kDependency ||
-                           job.hold == Hold::kDependencyNever || job.hold == Hold::kBeginTime;
+  if (!pending && ask.time_limit)
+    TRY(move_limit_end(txn, job, *before->spec));
+  const bool settles = pending && is_held_naturally(job) && (ask.dependencies || ask.begin);
   txn.put(std::move(job));
-  if (pending && was_natural && (ask.dependencies || ask.begin))
+  if (settles)
     settle_hold(txn, id);
   txn.refresh_timers(id);
   return {};
+}
+
+// The records that the update is for, in the order in which they are changed.
+Result<std::vector<JobId>> records_to_update(Txn& txn, Targets& targets, const UpdateJob& ask) {
+  if (!targets.whole)
+    return records_for(txn, targets);
+  const Job& named = *targets.named;
+  std::vector<JobId> records;
+  if (named.array && !is_final(named.state) && txn.part().from == 0)
+    records.push_back(named.id);
+  for (JobId id : targets.records) {
+    const JobState state = txn.job(id)->state;
+    if (!named.array || state == JobState::kPending || (!is_final(state) && !needs_pending(ask)))
+      records.push_back(id);
+  }
+  return records;
 }
 
 }  // namespace
@@ -161,18 +201,7 @@ Result<Answer> update_job(Txn& txn, const UpdateJob& ask) {
       return invalid(format("job {} is no array", targets.named->id.value), "throttle");
     txn.edit_array(targets.named->id).throttle = *ask.throttle;
   }
-  std::vector<JobId> records;
-  if (targets.whole) {
-    if (targets.named->array && !is_final(targets.named->state) && txn.part().from == 0)
-      records.push_back(targets.named->id);
-    for (JobId id : targets.records) {
-      const JobState state = txn.job(id)->state;
-      if (!targets.named->array || state == JobState::kPending || (!is_final(state) && !needs_pending(ask)))
-        records.push_back(id);
-    }
-  } else {
-    records = TRY(records_for(txn, targets));
-  }
+  const std::vector<JobId> records = TRY(records_to_update(txn, targets, ask));
   Changed last;
   for (JobId id : records) {
     if (const Ref<Job> job = txn.job(id); job->array_job && txn.tired()) {
