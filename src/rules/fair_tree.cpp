@@ -133,6 +133,8 @@ struct Leaf {
 
 }  // namespace
 
+// Makes the tree of accounts with their users as leaves, ranks it, and keeps a row for each to show and a factor for
+// each user. Users who have spent something without an association are leaves too.
 FairShares::FairShares(const Directory& directory, const Spendings& spendings) {
   std::map<std::string, std::vector<std::string>> below;  // account -> its sub-accounts
   for (const auto& [name, account] : directory.accounts)

@@ -17,11 +17,12 @@
 
 namespace lockstep {
 
+// An index that no node of the tree has: the parent of those that lie right below the root.
 inline constexpr std::uint32_t kNobody = UINT32_MAX;
 
 // One node of the tree; a parent comes before its children.
 struct ShareNode {
-  std::uint32_t parent = kNobody;  // index; kNobody = below the root
+  std::uint32_t parent = kNobody;  // index
   bool user = false;
   std::uint32_t shares = 1;  // kParentShares: see above
   std::int64_t used = 0;     // of an account: with everything below it

@@ -10,11 +10,10 @@
 
 namespace lockstep {
 
-Result<void> take(NodeLoad& load, const Node& node, const Grant& grant) {
-  if (load.cores.intersects(grant.cores))
-    return conflict(format("a core of {} is held already", node.meta.name));
-  if (load.devices.intersects(grant.devices))
-    return conflict(format("a device of {} is held already", node.meta.name));
+namespace {
+
+// Whether the devices of which the grant has parts have room for all of them, and its whole ones are nobody's in part.
+Result<void> check_parts(const NodeLoad& load, const Node& node, const Grant& grant) {
   for (const DevicePart& part : load.parts)
     if (grant.devices.test(part.device))
       return conflict(format("a part of device {} of {} is held already", part.device, node.meta.name));
@@ -24,6 +23,17 @@ Result<void> take(NodeLoad& load, const Node& node, const Grant& grant) {
       return conflict(format("device {} of {} has no room for the part", part.device, node.meta.name));
     parts.insert(std::upper_bound(parts.begin(), parts.end(), part), part);
   }
+  return {};
+}
+
+}  // namespace
+
+Result<void> take(NodeLoad& load, const Node& node, const Grant& grant) {
+  if (load.cores.intersects(grant.cores))
+    return conflict(format("a core of {} is held already", node.meta.name));
+  if (load.devices.intersects(grant.devices))
+    return conflict(format("a device of {} is held already", node.meta.name));
+  TRY(check_parts(load, node, grant));
   if (!counted_fit(node, load.counted, grant.counted))
     return conflict(format("{} has too few of a counted resource", node.meta.name));
   if (!CoreSet::first_n(node.cores).contains(grant.cores))
@@ -85,34 +95,60 @@ DeviceSet whole_devices(const Node& node, const DeviceSet& free, const std::vect
 
 }  // namespace
 
-std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const GroupSpec& group) {
-  if (load.whole_holders > 0 || (group.sharing == Sharing::kExclusive && load.holders > 0))
-    return 0;
-  const std::uint32_t used = load.cores.count();
-  const std::uint32_t free_cores = node.cores > used ? node.cores - used : 0;
-  const DeviceSet free = free_devices(node, load);
-  // A share of per_job devices needs at least one device here.
-  const std::uint32_t extra = group.per_job.empty() ? 0 : 1;
-  const auto fits = [&](std::uint32_t tasks) {
-    const NodeNeed need = need_on_node(node, group, tasks, extra);
-    if (need.cores > free_cores || need.memory_mb > memory_left(node, load) ||
-        !counted_fit(node, load.counted, need.counted))
+namespace {
+
+// Whether so many tasks of the group have room on the node beside what is there.
+class TasksFit {
+ public:
+  TasksFit(const Node& node, const NodeLoad& load, const GroupSpec& group)
+      : node_(node), load_(load), group_(group), free_cores_(cores_left(node, load)), free_(free_devices(node, load)) {}
+
+  std::uint32_t free_cores() const { return free_cores_; }
+  bool operator()(std::uint32_t tasks) const {
+    // A share of per_job devices needs at least one device here.
+    const NodeNeed need = need_on_node(node_, group_, tasks, group_.per_job.empty() ? 0 : 1);
+    if (need.cores > free_cores_ || need.memory_mb > memory_left(node_, load_) ||
+        !counted_fit(node_, load_.counted, need.counted))
       return false;
     if (need.devices.empty() && need.parts.empty())
       return true;
-    const auto whole = choose_devices(node, free, need.devices);
-    return whole && (need.parts.empty() || choose_parts(node, free.minus(*whole), load.parts, need.parts).has_value());
-  };
+    const auto whole = choose_devices(node_, free_, need.devices);
+    return whole &&
+           (need.parts.empty() || choose_parts(node_, free_.minus(*whole), load_.parts, need.parts).has_value());
+  }
+
+ private:
+  static std::uint32_t cores_left(const Node& node, const NodeLoad& load) {
+    const std::uint32_t used = load.cores.count();
+    return node.cores > used ? node.cores - used : 0;
+  }
+
+  const Node& node_;
+  const NodeLoad& load_;
+  const GroupSpec& group_;
+  const std::uint32_t free_cores_;
+  const DeviceSet free_;
+};
+
+// No more than this many of the group, whatever else there is room for.
+std::uint32_t tasks_at_most(const GroupSpec& group, std::uint32_t free_cores) {
   std::uint32_t most = group.tasks.max;
   if (group.tasks_per_node > 0)
     most = std::min(most, group.tasks_per_node);
   if (!group.overcommit && group.per_task.cores > 0)
     most = std::min(most, std::max(1u, free_cores / group.per_task.cores));
-  if (group.tasks_per_node_exact && group.tasks_per_node > 0) {
-    if (most < group.tasks_per_node)
-      return 0;
-    return fits(group.tasks_per_node) ? group.tasks_per_node : 0;
-  }
+  return most;
+}
+
+}  // namespace
+
+std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const GroupSpec& group) {
+  if (load.whole_holders > 0 || (group.sharing == Sharing::kExclusive && load.holders > 0))
+    return 0;
+  const TasksFit fits(node, load, group);
+  const std::uint32_t most = tasks_at_most(group, fits.free_cores());
+  if (group.tasks_per_node_exact && group.tasks_per_node > 0)
+    return most >= group.tasks_per_node && fits(group.tasks_per_node) ? group.tasks_per_node : 0;
   // Needs grow with the number of tasks, so the largest that fits is found by halving.
   if (most == 0 || !fits(1))
     return 0;

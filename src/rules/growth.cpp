@@ -16,13 +16,15 @@ bool is_elastic(const GroupSpec& group) {
          group.segment == 0;
 }
 
+bool wants_every_node(const GroupSpec& group) { return group.tasks.max == UINT32_MAX; }
+
 bool may_lose_tasks(const GroupSpec& group) {
   return is_elastic(group) && group.restart != RestartRule::kNever && !group.one_failure_restarts_all &&
          group.only_nodes.empty();
 }
 
 bool stacks(const GroupSpec& group) {
-  return is_elastic(group) && group.tasks.max != UINT32_MAX && group.per_node == Resources{} &&
+  return is_elastic(group) && !wants_every_node(group) && group.per_node == Resources{} &&
          !group.tasks_per_node_exact && group.contiguous_cores_min == 0 && !group.all_memory && !group.overcommit &&
          group.sharing != Sharing::kExclusive;
 }

@@ -15,6 +15,8 @@ namespace lockstep {
 struct Job;
 struct GroupSpec;
 
+// tasks.max says UINT32_MAX, which is no number: one task on every node there is.
+bool wants_every_node(const GroupSpec& group);
 // Tasks of the group may come while it runs.
 bool is_elastic(const GroupSpec& group);
 // It goes on without some of them, as long as enough are left.

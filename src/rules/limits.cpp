@@ -126,6 +126,7 @@ std::optional<Denial> each_number(const Levels& levels, std::int64_t Limits::*me
   return std::nullopt;
 }
 
+// Without a limit so many that no bound allows them, and that a sum of a few is still a number.
 std::int64_t minutes_of(Duration limit) {
   return limit >= kForever ? INT64_MAX / 4 : (limit.us + 59'999'999) / 60'000'000;
 }
@@ -191,63 +192,78 @@ std::optional<Excess> group_excess(const TresLimit& limit, const Tres& held, con
   return first_excess(limit, before, more);
 }
 
-// What is held together with the job's own. fresh: as if nobody else held anything.
-std::optional<Denial> together(const Directory& directory, const Levels& levels, const Ledger& ledger,
-                               const LimitAsk& ask, bool fresh) {
-  const JobSpec& spec = *ask.spec;
+// Bounds of groups: a QOS, an account, an association, with whatever their jobs have together.
+std::optional<Denial> over_group(const Directory& directory, const Levels& levels, const Ledger& ledger,
+                                 const LimitAsk& ask, bool fresh) {
   const Use none;
   const auto use_of = [&](const Level& level) -> const Use& { return fresh ? none : level.use; };
-  const auto user_use = [&](const Level& level) {
-    return fresh ? none : ledger.of_qos_user(level.qos->meta.name, spec.user);
-  };
-  const auto account_use = [&](const Level& level) {
-    return fresh ? none : ledger.of_qos_account(level.qos->meta.name, spec.account);
-  };
   if (auto no = each_number(levels, &Limits::grp_jobs, false, [&](const Level& level, std::int64_t bound) {
         return over(level.qos ? "QOSGrpJobsLimit" : "AssocGrpJobsLimit", level, bound, use_of(level).jobs, 1, "jobs",
                     fresh);
       }))
     return no;
-  if (auto no = each_level(levels, &Limits::grp_tres, LimitFamily::kQosGrp, LimitFamily::kAssocGrp, false, fresh,
-                           [&](const Level& level, const TresLimit& limit) {
-                             return group_excess(
-                                 limit, use_of(level).tres, ask,
-                                 fresh ? std::nullopt : group_nodes(directory, levels, ledger, level, spec));
-                           }))
-    return no;
-  bool user_bound = false, account_bound = false;
-  TresLimit user_hidden, account_hidden;
-  const auto left_of = [](const TresLimit& whole, TresLimit& hidden) {
+  return each_level(levels, &Limits::grp_tres, LimitFamily::kQosGrp, LimitFamily::kAssocGrp, false, fresh,
+                    [&](const Level& level, const TresLimit& limit) {
+                      return group_excess(
+                          limit, use_of(level).tres, ask,
+                          fresh ? std::nullopt : group_nodes(directory, levels, ledger, level, *ask.spec));
+                    });
+}
+
+// The bounds that several QOS put on one user, or one account, under each of them: the first QOS that says something of
+// an amount is heard, those behind it are not.
+class PerHolder {
+ public:
+  // Whether it is the first bound on how many there are.
+  bool is_first(std::int64_t bound) { return bound != kNoLimit && !std::exchange(numbered_, true); }
+  // What no earlier one covers; left_of() covers it from now on.
+  TresLimit shown_of(const TresLimit& whole) const {
     TresLimit limit = whole;
-    hide(limit, hidden);
-    cover(hidden, whole);
+    hide(limit, hidden_);
     return limit;
-  };
+  }
+  TresLimit left_of(const TresLimit& whole) {
+    const TresLimit limit = shown_of(whole);
+    cover(hidden_, whole);
+    return limit;
+  }
+  bool is_numbered() const { return numbered_; }
+
+ private:
+  bool numbered_ = false;
+  TresLimit hidden_;
+};
+
+// What is held together with the job's own. fresh: as if nobody else held anything.
+std::optional<Denial> together(const Directory& directory, const Levels& levels, const Ledger& ledger,
+                               const LimitAsk& ask, bool fresh) {
+  if (auto no = over_group(directory, levels, ledger, ask, fresh))
+    return no;
+  const JobSpec& spec = *ask.spec;
+  PerHolder user, account;
   for (const Level& level : levels.qos) {
     const Limits& l = *level.limits;
     const std::string& name = level.qos->meta.name;
-    if (l.max_jobs_per_user != kNoLimit && !user_bound) {
-      user_bound = true;
-      if (auto no = over("QOSMaxJobsPerUserLimit", level, l.max_jobs_per_user, user_use(level).jobs, 1, "jobs", fresh))
+    const auto user_use = [&] { return fresh ? Use() : ledger.of_qos_user(name, spec.user); };
+    const auto account_use = [&] { return fresh ? Use() : ledger.of_qos_account(name, spec.account); };
+    if (user.is_first(l.max_jobs_per_user))
+      if (auto no = over("QOSMaxJobsPerUserLimit", level, l.max_jobs_per_user, user_use().jobs, 1, "jobs", fresh))
         return no;
-    }
-    if (l.max_jobs_per_account != kNoLimit && !account_bound) {
-      account_bound = true;
-      if (auto no = over("MaxJobsPerAccount", level, l.max_jobs_per_account, account_use(level).jobs, 1, "jobs", fresh))
+    if (account.is_first(l.max_jobs_per_account))
+      if (auto no = over("MaxJobsPerAccount", level, l.max_jobs_per_account, account_use().jobs, 1, "jobs", fresh))
         return no;
-    }
     if (!bounds_nothing(l.max_tres_per_user))
-      if (auto no = group_excess(left_of(l.max_tres_per_user, user_hidden), user_use(level).tres, ask,
+      if (auto no = group_excess(user.left_of(l.max_tres_per_user), user_use().tres, ask,
                                  fresh ? std::nullopt : ledger.nodes_of_qos_user(name, spec.user)))
         return denial(limit_word(LimitFamily::kQosMaxPerUser, no->name), level, *no, fresh);
     if (!bounds_nothing(l.max_tres_per_account))
-      if (auto no = group_excess(left_of(l.max_tres_per_account, account_hidden), account_use(level).tres, ask,
+      if (auto no = group_excess(account.left_of(l.max_tres_per_account), account_use().tres, ask,
                                  fresh ? std::nullopt : ledger.nodes_of_qos_account(name, spec.account)))
         return denial(limit_word(LimitFamily::kMaxPerAccount, no->name), level, *no, fresh);
   }
-  if (!user_bound)
-    return user_in_account(levels, &Limits::max_jobs, "AssocMaxJobsLimit", fresh ? 0 : levels.own.jobs, 1, fresh);
-  return std::nullopt;
+  if (user.is_numbered())
+    return std::nullopt;
+  return user_in_account(levels, &Limits::max_jobs, "AssocMaxJobsLimit", fresh ? 0 : levels.own.jobs, 1, fresh);
 }
 
 Tres whole_minutes(const Spent& spent) {
@@ -410,52 +426,38 @@ std::vector<SharedBound> shared_bounds(const Directory& directory, const JobSpec
   const Levels levels =
       levels_of(directory, kNobody, {.spec = &spec, .partition = partition, .tres = {}, .per_node = {}});
   std::vector<SharedBound> out;
-  TresLimit hidden;
-  const auto add_tres = [&](const std::string& holder, const TresLimit& whole, bool hides) {
-    TresLimit limit = whole;
-    hide(limit, hidden);
+  const auto add_tres = [&](const std::string& holder, const TresLimit& limit) {
     for (const TresField& field : kTresFields)
       if (limit.*field.limit != kNoLimit && field.limit != &TresLimit::nodes)
         out.push_back({holder, std::string(field.name), limit.*field.limit});
     for (const NamedCount& other : limit.others) out.push_back({holder, other.name, other.count});
-    if (hides)
-      cover(hidden, whole);
   };
   const auto add_jobs = [&](const std::string& holder, std::int64_t bound) {
     if (bound != kNoLimit)
       out.push_back({holder, "jobs", bound});
   };
-  bool group_jobs = false, user_jobs = false, account_jobs = false;
-  TresLimit user_hidden, account_hidden;
+  PerHolder group, user, account;
   for (const Level& level : levels.qos) {
     const Limits& l = *level.limits;
-    add_tres(level.holder, l.grp_tres, true);
-    if (!group_jobs)
+    add_tres(level.holder, group.left_of(l.grp_tres));
+    if (group.is_first(l.grp_jobs))
       add_jobs(level.holder, l.grp_jobs);
-    group_jobs = group_jobs || l.grp_jobs != kNoLimit;
-    const std::string user = format("{}/user {}", level.holder, spec.user.value);
-    const std::string account = format("{}/account {}", level.holder, spec.account.c_str());
-    std::swap(hidden, user_hidden);
-    add_tres(user, l.max_tres_per_user, true);
-    std::swap(hidden, user_hidden);
-    std::swap(hidden, account_hidden);
-    add_tres(account, l.max_tres_per_account, true);
-    std::swap(hidden, account_hidden);
-    if (!user_jobs)
-      add_jobs(user, l.max_jobs_per_user);
-    user_jobs = user_jobs || l.max_jobs_per_user != kNoLimit;
-    if (!account_jobs)
-      add_jobs(account, l.max_jobs_per_account);
-    account_jobs = account_jobs || l.max_jobs_per_account != kNoLimit;
+    const std::string of_user = format("{}/user {}", level.holder, spec.user.value);
+    const std::string of_account = format("{}/account {}", level.holder, spec.account.c_str());
+    add_tres(of_user, user.left_of(l.max_tres_per_user));
+    add_tres(of_account, account.left_of(l.max_tres_per_account));
+    if (user.is_first(l.max_jobs_per_user))
+      add_jobs(of_user, l.max_jobs_per_user);
+    if (account.is_first(l.max_jobs_per_account))
+      add_jobs(of_account, l.max_jobs_per_account);
   }
-  bool own_jobs = user_jobs;
+  // What accounts and associations bound adds up: each of them is heard, unless a QOS spoke before.
   for (const Level& level : levels.assoc) {
-    add_tres(level.holder, level.limits->grp_tres, false);
-    if (!group_jobs)
+    add_tres(level.holder, group.shown_of(level.limits->grp_tres));
+    if (!group.is_numbered())
       add_jobs(level.holder, level.limits->grp_jobs);
-    if (!own_jobs)
+    if (user.is_first(level.limits->max_jobs))
       add_jobs(format("user {} in account {}", spec.user.value, spec.account.c_str()), level.limits->max_jobs);
-    own_jobs = own_jobs || level.limits->max_jobs != kNoLimit;
   }
   return out;
 }
@@ -542,39 +544,58 @@ std::string as_known(const std::string& written, Known&& known) {
 
 }  // namespace
 
+namespace {
+
+std::string account_of(const Directory& directory, const JobSpec& spec, const User* user) {
+  const std::string named =
+      as_known(spec.account, [&](const std::string& name) { return directory.account(name) != nullptr; });
+  if (!named.empty() || !user)
+    return named;
+  const std::string fallback = directory.default_account(user->meta.name);
+  return fallback.empty() ? std::string(user->account) : fallback;
+}
+
+std::string qos_of(const Directory& directory, const JobSpec& spec, const QosRights& rights) {
+  const std::string named =
+      as_known(spec.qos, [&](const std::string& name) { return directory.qos_named(name) != nullptr; });
+  if (!named.empty())
+    return named;
+  return !rights.fallback.empty() ? rights.fallback : directory.qos_named("normal") ? "normal" : "";
+}
+
+Result<void> check_qos(const Directory& directory, const QosRights& rights, const Standing& standing) {
+  const bool enforced = directory.policy().enforce_qos;
+  if (standing.qos.empty())
+    return enforced ? Result<void>(invalid("Invalid qos specification: a QOS is needed", "qos")) : Result<void>();
+  if (!directory.qos_named(standing.qos) && !(directory.qos.empty() && !enforced))
+    return invalid(format("Invalid qos specification: there is no QOS {}", standing.qos), "qos");
+  if (rights.allowed &&
+      std::find(rights.allowed->begin(), rights.allowed->end(), standing.qos) == rights.allowed->end())
+    return invalid(
+        format("Invalid qos specification: account {} allows {}", standing.account, join(*rights.allowed, ",")), "qos");
+  return {};
+}
+
+}  // namespace
+
 Result<Standing> standing_of(const Directory& directory, const JobSpec& spec) {
-  const Policy& policy = directory.policy();
-  Standing out{as_known(spec.account, [&](const std::string& name) { return directory.account(name) != nullptr; }),
-               as_known(spec.qos, [&](const std::string& name) { return directory.qos_named(name) != nullptr; })};
   const User* user = directory.user(spec.user);
-  if (out.account.empty() && user)
-    out.account = directory.default_account(user->meta.name);
-  if (out.account.empty() && user)
-    out.account = user->account;
+  Standing out;
+  out.account = account_of(directory, spec, user);
   const std::string partition = spec.partitions.empty() ? "" : spec.partitions.front();
   const Association* own = directory.association(out.account, spec.user, partition);
   // As in Slurm the administrator needs none: who keeps the cluster going must be able to try it.
   const bool is_root =
       user && user->uid == 0 && user->realm == "local" && (out.account.empty() || directory.account(out.account));
-  if (policy.enforce_associations && !own && !is_root)
+  if (directory.policy().enforce_associations && !own && !is_root)
     return invalid(
         format("Invalid account or account/partition combination specified: user {} has no association with "
                "account {}",
                user ? user->meta.name : std::to_string(spec.user.value), out.account.empty() ? "(none)" : out.account),
         "account");
   const QosRights rights = qos_rights(directory, own, out.account);
-  if (out.qos.empty())
-    out.qos = !rights.fallback.empty() ? rights.fallback : directory.qos_named("normal") ? "normal" : "";
-  if (out.qos.empty()) {
-    if (policy.enforce_qos)
-      return invalid("Invalid qos specification: a QOS is needed", "qos");
-    return out;
-  }
-  if (!directory.qos_named(out.qos) && !(directory.qos.empty() && !policy.enforce_qos))
-    return invalid(format("Invalid qos specification: there is no QOS {}", out.qos), "qos");
-  if (rights.allowed && std::find(rights.allowed->begin(), rights.allowed->end(), out.qos) == rights.allowed->end())
-    return invalid(format("Invalid qos specification: account {} allows {}", out.account, join(*rights.allowed, ",")),
-                   "qos");
+  out.qos = qos_of(directory, spec, rights);
+  TRY(check_qos(directory, rights, out));
   return out;
 }
 

@@ -115,73 +115,116 @@ bool bounds_minutes(const Limits& limits) {
          !bounds_nothing(limits.max_tres_mins_per_job);
 }
 
-UsedUp next_used_up(const Directory& directory, std::span<const MinuteUse> running, Instant now, Instant floor) {
-  UsedUp out;
-  if (directory.policy().enforce_safe)
-    return out;
+namespace {
+
+// When limits of minutes are used up. Everything follows from the records alone, so that the answer does not hang on
+// when it is asked for.
+class UsedUpSearch {
+ public:
+  UsedUpSearch(const Directory& directory, std::span<const MinuteUse> running, Instant now, Instant floor)
+      : directory_(directory), running_(running), now_(now) {
+    find_bounds();
+    if (bounds_anything())
+      follow_use(floor);
+  }
+
+  bool bounds_anything() const {
+    return std::any_of(bounds_.begin(), bounds_.end(), [](const auto& entry) { return !entry.second.empty(); });
+  }
+
+  // The bound of the job that is used up first, and when; null: none ever is.
+  std::pair<Instant, const MinuteBound*> first_of(const MinuteUse& job) {
+    std::pair<Instant, const MinuteBound*> first{kNever, nullptr};
+    for (const MinuteBound& bound : bounds_.at(like(job.use)))
+      if (const Instant at = used_up(job, bound); at < first.first)
+        first = {at, &bound};
+    return first;
+  }
+
+ private:
   // Jobs alike are bounded alike.
   using Like = std::tuple<std::string, UserId, std::string, std::string>;
-  const auto like = [](const RunningUse& use) {
-    return Like{use.spec->account, use.spec->user, use.spec->qos, use.allocation->partition};
-  };
-  std::map<Like, std::vector<MinuteBound>> bounds;
-  Curves curves;
-  for (const MinuteUse& job : running) {
-    if (!job.may_end)
-      continue;
-    const auto [it, fresh] = bounds.try_emplace(like(job.use));
-    if (!fresh)
-      continue;
-    it->second = minute_bounds(directory, *job.use.spec, job.partition);
-    for (const MinuteBound& bound : it->second)
-      if (!bound.per_job)
-        curves[{bound.holder, bound.resource}];
+  static Like like(const RunningUse& use) {
+    return {use.spec->account, use.spec->user, use.spec->qos, use.allocation->partition};
   }
-  if (std::all_of(bounds.begin(), bounds.end(), [](const auto& entry) { return entry.second.empty(); }))
-    return out;
 
-  // Follows from the records alone, so that the answer does not hang on when it is asked for.
-  Instant reference = floor;
-  for (const auto& [name, usage] : directory.usages) reference = std::max(reference, usage->as_of);
-  for (const MinuteUse& job : running)
-    if (!job.is_paused)
-      reference = std::max(reference, job.use.allocation->granted);
-  if (!curves.empty()) {
-    Spender spender(directory, curves, reference);
-    for (const auto& [name, usage] : directory.usages)
+  void find_bounds() {
+    for (const MinuteUse& job : running_) {
+      if (!job.may_end)
+        continue;
+      const auto [it, fresh] = bounds_.try_emplace(like(job.use));
+      if (!fresh)
+        continue;
+      it->second = minute_bounds(directory_, *job.use.spec, job.partition);
+      for (const MinuteBound& bound : it->second)
+        if (!bound.per_job)
+          curves_[{bound.holder, bound.resource}];
+    }
+  }
+
+  // The curves of all that was spent, and of what runs. They begin at a moment that no record is later than.
+  void follow_use(Instant floor) {
+    reference_ = floor;
+    for (const auto& [name, usage] : directory_.usages) reference_ = std::max(reference_, usage->as_of);
+    for (const MinuteUse& job : running_)
+      if (!job.is_paused)
+        reference_ = std::max(reference_, job.use.allocation->granted);
+    if (curves_.empty())
+      return;
+    Spender spender(directory_, curves_, reference_);
+    for (const auto& [name, usage] : directory_.usages)
       if (usage->as_of >= floor)
         spender.add(*usage);
-    for (const MinuteUse& job : running)
+    for (const MinuteUse& job : running_)
       if (!job.is_paused)
         spender.add(job.use, floor);
   }
-  const double half_ms = ms_of(directory.policy().half_life), now_ms = ms_of(now - reference);
-  std::map<std::tuple<std::string, std::string, std::int64_t>, Instant> when;
-  const auto used_up = [&](const MinuteUse& job, const MinuteBound& bound) {
+
+  Instant used_up(const MinuteUse& job, const MinuteBound& bound) {
     if (bound.per_job) {
       const double rate = amount_of(job.use.allocation->tres, bound.resource);
       if (rate <= 0 || job.is_paused)
         return kNever;
       const double span_us = std::min(static_cast<double>(bound.bound) * 60e6 / rate, 3e17);
-      return std::max(now, job.since + micros(static_cast<std::int64_t>(span_us)));
+      return std::max(now_, job.since + micros(static_cast<std::int64_t>(span_us)));
     }
-    const auto [it, fresh] = when.try_emplace({bound.holder, bound.resource, bound.bound}, kNever);
-    if (fresh)
-      if (const auto ms = curves.at({bound.holder, bound.resource})
+    const auto [it, fresh] = when_.try_emplace({bound.holder, bound.resource, bound.bound}, kNever);
+    if (fresh) {
+      const double half_ms = ms_of(directory_.policy().half_life), now_ms = ms_of(now_ - reference_);
+      if (const auto ms = curves_.at({bound.holder, bound.resource})
                               .reaches(static_cast<double>(bound.bound) * kMsOfMinute, now_ms, half_ms))
-        it->second = std::max(now, reference + micros(static_cast<std::int64_t>(*ms * 1000)));
+        it->second = std::max(now_, reference_ + micros(static_cast<std::int64_t>(*ms * 1000)));
+    }
     return it->second;
-  };
+  }
+
+  const Directory& directory_;
+  std::span<const MinuteUse> running_;
+  Instant now_, reference_;
+  std::map<Like, std::vector<MinuteBound>> bounds_;
+  Curves curves_;  // of what several jobs use together
+  std::map<std::tuple<std::string, std::string, std::int64_t>, Instant> when_;
+};
+
+std::string words_of(const MinuteBound& bound) {
+  const char* limit = bound.per_job ? "MaxTRESMins" : bound.resource.empty() ? "GrpWall" : "GrpTRESMins";
+  return format("{} of {}: {} minutes of {}", limit, bound.holder, bound.bound,
+                bound.resource.empty() ? "wall time" : bound.resource);
+}
+
+}  // namespace
+
+UsedUp next_used_up(const Directory& directory, std::span<const MinuteUse> running, Instant now, Instant floor) {
+  UsedUp out;
+  if (directory.policy().enforce_safe)
+    return out;
+  UsedUpSearch search(directory, running, now, floor);
+  if (!search.bounds_anything())
+    return out;
   for (std::size_t i = 0; i < running.size(); ++i) {
     if (!running[i].may_end)
       continue;
-    Instant first = kNever;
-    const MinuteBound* which = nullptr;
-    for (const MinuteBound& bound : bounds.at(like(running[i].use)))
-      if (const Instant at = used_up(running[i], bound); at < first) {
-        first = at;
-        which = &bound;
-      }
+    const auto [first, which] = search.first_of(running[i]);
     if (!which || first > out.at)
       continue;
     if (first < out.at) {
@@ -190,11 +233,7 @@ UsedUp next_used_up(const Directory& directory, std::span<const MinuteUse> runni
       out.words.clear();
     }
     out.jobs.push_back(i);
-    out.words.push_back(format("{} of {}: {} minutes of {}",
-                               which->per_job            ? "MaxTRESMins"
-                               : which->resource.empty() ? "GrpWall"
-                                                         : "GrpTRESMins",
-                               which->holder, which->bound, which->resource.empty() ? "wall time" : which->resource));
+    out.words.push_back(words_of(*which));
   }
   return out;
 }

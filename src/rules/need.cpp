@@ -77,6 +77,16 @@ bool take_devices(const Node& node, const DeviceSet& usable, std::uint32_t count
   return false;
 }
 
+// Shares and slices of devices are found in another way than whole ones.
+void set_parts_apart(NodeNeed& need) {
+  const auto is_whole = [](const DeviceAsk& ask) { return ask.whole(); };
+  if (std::all_of(need.devices.begin(), need.devices.end(), is_whole))
+    return;
+  const auto part = std::stable_partition(need.devices.begin(), need.devices.end(), is_whole);
+  need.parts.assign(std::make_move_iterator(part), std::make_move_iterator(need.devices.end()));
+  need.devices.erase(part, need.devices.end());
+}
+
 }  // namespace
 
 NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t tasks, std::uint32_t devices_extra) {
@@ -101,12 +111,7 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
                      [](const DeviceAsk& a, const DeviceAsk& b) { return !a.type.empty() && b.type.empty(); });
   std::uint32_t devices = 0;
   for (const DeviceAsk& ask : need.devices) devices += ask.count;
-  const auto is_whole = [](const DeviceAsk& ask) { return ask.whole(); };
-  if (!std::all_of(need.devices.begin(), need.devices.end(), is_whole)) {
-    const auto part = std::stable_partition(need.devices.begin(), need.devices.end(), is_whole);
-    need.parts.assign(std::make_move_iterator(part), std::make_move_iterator(need.devices.end()));
-    need.devices.erase(part, need.devices.end());
-  }
+  set_parts_apart(need);
 
   const std::uint64_t task_cores = group.overcommit ? std::min<std::uint64_t>(tasks, 1) : tasks;
   std::uint64_t cores =
@@ -166,48 +171,75 @@ bool part_fits(const Node& node, const DevicePart& part, const std::vector<Devic
                     : part.milli > 0 && milli <= kWholeDevice && memory_mb <= device.memory_mb;
 }
 
+namespace {
+
+// How much of the device the parts take.
+std::uint32_t weight_of(const Node& node, const std::vector<DevicePart>& parts, std::uint32_t device) {
+  std::uint32_t sum = 0;
+  for (const DevicePart& part : parts)
+    if (part.device == device) {
+      const MigProfile* profile = mig_profile(node.devices[device], part.mig);
+      sum += part.milli + (profile ? profile->memory * 125u : 0);
+    }
+  return sum;
+}
+
+// Where the profile has room among the slices of the device; -1: nowhere.
+int slice_for(const Device& device, const std::string& mig, const std::vector<DevicePart>& parts, std::uint32_t index) {
+  const MigProfile* profile = mig_profile(device, mig);
+  if (!profile || !device.mig)
+    return -1;
+  std::vector<DevicePart> slices;
+  for (const DevicePart& part : parts)
+    if (part.device == index)
+      slices.push_back(part);
+  return place_mig(device, *profile, slices);
+}
+
+// The part asked for on that device, beside the parts that are there; nullopt: it has no room.
+std::optional<DevicePart> part_on(const Node& node, std::uint32_t index, const DeviceAsk& ask,
+                                  const std::vector<DevicePart>& parts) {
+  const Device& device = node.devices[index];
+  DevicePart part{.device = static_cast<std::uint16_t>(index), .mig = ask.mig};
+  if (ask.mig.empty()) {
+    part.milli = ask.milli;
+    part.memory_mb = ask.memory_mb > 0 ? ask.memory_mb : device.memory_mb * ask.milli / kWholeDevice;
+  } else {
+    const int start = slice_for(device, ask.mig, parts, index);
+    if (start < 0)
+      return std::nullopt;
+    part.slice = static_cast<std::uint16_t>(start);
+  }
+  return part_fits(node, part, parts) ? std::optional(std::move(part)) : std::nullopt;
+}
+
+// The part on the fullest device that has room for it, the first of several. Untouched devices are those of `free`.
+std::optional<DevicePart> tightest_part(const Node& node, const DeviceSet& free, const DeviceAsk& ask,
+                                        const std::vector<DevicePart>& parts) {
+  std::optional<DevicePart> best;
+  std::uint32_t best_weight = 0;
+  for (std::uint32_t i = 0; i < node.devices.size(); ++i) {
+    const Device& device = node.devices[i];
+    const std::uint32_t taken = weight_of(node, parts, i);
+    if (!device.healthy || !answers(device, ask) || (taken == 0 && !free.test(i)) || (best && taken <= best_weight))
+      continue;
+    if (auto part = part_on(node, i, ask, parts)) {
+      best = std::move(part);
+      best_weight = taken;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
 std::optional<std::vector<DevicePart>> choose_parts(const Node& node, const DeviceSet& free,
                                                     const std::vector<DevicePart>& held,
                                                     const std::vector<DeviceAsk>& asks) {
   std::vector<DevicePart> all = held, chosen;
-  const auto weight = [&](std::uint32_t i) {  // how much of it is taken
-    std::uint32_t sum = 0;
-    for (const DevicePart& part : all)
-      if (part.device == i) {
-        const MigProfile* profile = mig_profile(node.devices[i], part.mig);
-        sum += part.milli + (profile ? profile->memory * 125u : 0);
-      }
-    return sum;
-  };
   for (const DeviceAsk& ask : asks)
     for (std::uint32_t n = 0; n < ask.count; ++n) {
-      std::optional<DevicePart> best;
-      std::uint32_t best_weight = 0;
-      for (std::uint32_t i = 0; i < node.devices.size(); ++i) {
-        const Device& device = node.devices[i];
-        const std::uint32_t taken = weight(i);
-        if (!device.healthy || !answers(device, ask) || (taken == 0 && !free.test(i)) || (best && taken <= best_weight))
-          continue;
-        DevicePart part{.device = static_cast<std::uint16_t>(i), .mig = ask.mig};
-        if (ask.mig.empty()) {
-          part.milli = ask.milli;
-          part.memory_mb = ask.memory_mb > 0 ? ask.memory_mb : device.memory_mb * ask.milli / kWholeDevice;
-        } else {
-          const MigProfile* profile = mig_profile(device, ask.mig);
-          std::vector<DevicePart> slices;
-          for (const DevicePart& other : all)
-            if (other.device == i)
-              slices.push_back(other);
-          const int start = profile && device.mig ? place_mig(device, *profile, slices) : -1;
-          if (start < 0)
-            continue;
-          part.slice = static_cast<std::uint16_t>(start);
-        }
-        if (!part_fits(node, part, all))
-          continue;
-        best = std::move(part);
-        best_weight = taken;
-      }
+      auto best = tightest_part(node, free, ask, all);
       if (!best)
         return std::nullopt;
       all.push_back(*best);

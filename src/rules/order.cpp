@@ -38,31 +38,31 @@ std::int64_t kept_by(const OrderPolicy& policy, std::int64_t size, std::int64_t 
   return kMillion - share * policy.spare_permille / 1000;
 }
 
-Error out_of(const char* field, const char* range) {
-  return invalid(std::string(field) + " must be from " + range, field);
-}
-
 }  // namespace
 
 Result<void> OrderPolicy::validate() const {
-  if (spread_min < seconds(1) || spread_max < spread_min || spread_max.us > kYear)
-    return out_of("spread_max", "spread_min (at least a second) to a year");
-  if (backlog_permille < 0 || backlog_permille > 100'000)
-    return out_of("backlog_permille", "0 to 100000");
-  if (doubling_permille < 0 || doubling_permille > 10'000)
-    return out_of("doubling_permille", "0 to 10000");
-  if (short_run < seconds(1) || short_run.us > kYear)
-    return out_of("short_run", "a second to a year");
-  if (steep < 0 || steep > 10'000)
-    return out_of("steep", "0 to 10000");
-  if (spare_permille < 0 || spare_permille > 1000)
-    return out_of("spare_permille", "0 to 1000");
-  if (predicted_min < seconds(1) || predicted_min.us > kYear)
-    return out_of("predicted_min", "a second to a year");
-  if (filler_permille < 1 || filler_permille > 100'000)
-    return out_of("filler_permille", "1 to 100000");
-  if (overdue_after.us < 0 || overdue_after > kForever)
-    return out_of("overdue_after", "0 to a year");
+  struct Range {
+    const char* field;
+    const char* words;
+    std::int64_t value, least, most;
+  };
+  constexpr const char* kSpread = "spread_min (at least a second) to a year";
+  const std::int64_t second = seconds(1).us;
+  const Range ranges[] = {
+      {"spread_max", kSpread, spread_min.us, second, INT64_MAX},
+      {"spread_max", kSpread, spread_max.us, spread_min.us, kYear},
+      {"backlog_permille", "0 to 100000", backlog_permille, 0, 100'000},
+      {"doubling_permille", "0 to 10000", doubling_permille, 0, 10'000},
+      {"short_run", "a second to a year", short_run.us, second, kYear},
+      {"steep", "0 to 10000", steep, 0, 10'000},
+      {"spare_permille", "0 to 1000", spare_permille, 0, 1000},
+      {"predicted_min", "a second to a year", predicted_min.us, second, kYear},
+      {"filler_permille", "1 to 100000", filler_permille, 1, 100'000},
+      {"overdue_after", "0 to a year", overdue_after.us, 0, kForever.us},
+  };
+  for (const Range& range : ranges)
+    if (range.value < range.least || range.value > range.most)
+      return invalid(format("{} must be from {}", range.field, range.words), range.field);
   return {};
 }
 

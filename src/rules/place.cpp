@@ -4,6 +4,7 @@
 
 #include "model/spec.h"
 #include "rules/fit.h"
+#include "rules/growth.h"
 #include "rules/need.h"
 #include "rules/topology.h"
 
@@ -117,12 +118,15 @@ std::optional<std::vector<Grant>> grants_for(std::vector<Choice> chosen, const G
   return grants;
 }
 
-}  // namespace
-
-std::optional<std::vector<Grant>> place_group(const std::vector<Candidate>& candidates, const GroupSpec& group,
-                                              std::uint16_t group_index) {
+// The nodes that a group may lie on, those named first, and how many of them it takes.
+struct Field {
   std::vector<Choice> all;
-  std::size_t required = 0;
+  std::size_t must = 0;  // of those named: all, unless fewer nodes than named are wanted
+  std::size_t least = 1, most = 0;
+};
+
+std::vector<Choice> choices_with_room(const std::vector<Candidate>& candidates, const GroupSpec& group) {
+  std::vector<Choice> all;
   const NameSet named(group.only_nodes);
   for (const Candidate& candidate : candidates) {
     Choice choice;
@@ -131,57 +135,92 @@ std::optional<std::vector<Grant>> place_group(const std::vector<Candidate>& cand
     if (choice.capacity == 0)
       continue;
     choice.required = named.has(candidate.node->meta.name);
-    required += choice.required;
     all.push_back(choice);
   }
-  if (group.tasks.max == UINT32_MAX) {  // one on every node there is
-    if (all.empty())
-      return std::nullopt;
-    for (Choice& c : all) c.capacity = 1;
-    const auto count = static_cast<std::uint32_t>(all.size());
-    return grants_for(std::move(all), group, group_index, count);
-  }
-  // The nodes named by the user come first and must all be there, unless fewer nodes than named are wanted.
-  std::stable_partition(all.begin(), all.end(), [](const Choice& c) { return c.required; });
-  const std::size_t must =
+  return all;
+}
+
+// Nullopt: there are too few nodes with room, or of those named.
+std::optional<Field> field_of(std::vector<Choice> all, const GroupSpec& group) {
+  Field out;
+  const auto others = std::stable_partition(all.begin(), all.end(), [](const Choice& c) { return c.required; });
+  const auto required = static_cast<std::size_t>(others - all.begin());
+  out.must =
       group.nodes.max > 0 ? std::min<std::size_t>(group.only_nodes.size(), group.nodes.max) : group.only_nodes.size();
-  if (required < must)
+  if (required < out.must)
     return std::nullopt;
+  out.least = std::max<std::size_t>({group.nodes.min, out.must, 1});
+  out.most = group.nodes.max > 0 ? group.nodes.max : all.size();
+  out.most = std::min({out.most, all.size(), static_cast<std::size_t>(group.tasks.max)});
+  if (out.least > out.most)
+    return std::nullopt;
+  if (const std::uint32_t devices = devices_per_job(group); devices > 0)
+    out.most = std::min<std::size_t>(out.most, devices);
+  out.all = std::move(all);
+  return out;
+}
 
-  const std::size_t least = std::max<std::size_t>({group.nodes.min, must, 1});
-  std::size_t most = group.nodes.max > 0 ? group.nodes.max : all.size();
-  most = std::min({most, all.size(), static_cast<std::size_t>(group.tasks.max)});
-  if (least > most)
-    return std::nullopt;
-  const std::uint32_t devices = devices_per_job(group);
-  if (devices > 0)
-    most = std::min<std::size_t>(most, devices);
+using Placed = std::optional<std::vector<Grant>>;
 
-  const std::size_t enough = nodes_for(all, group.tasks.min);
-  if (group.tasks.min < group.tasks.max) {  // elastic: as many tasks as there is room for
-    for (std::size_t n = most; n >= std::max(least, enough); --n) {
-      auto chosen = pick(all, n, std::max<std::uint64_t>(group.tasks.min, n));
-      if (!chosen)
-        continue;
-      const auto tasks = static_cast<std::uint32_t>(std::min<std::uint64_t>(group.tasks.max, capacity_of(*chosen)));
-      if (auto grants = grants_for(std::move(*chosen), group, group_index, tasks))
-        return grants;
-    }
+// One task on every node there is.
+Placed place_on_all(std::vector<Choice> all, const GroupSpec& group, std::uint16_t group_index) {
+  if (all.empty())
     return std::nullopt;
+  for (Choice& c : all) c.capacity = 1;
+  const auto count = static_cast<std::uint32_t>(all.size());
+  return grants_for(std::move(all), group, group_index, count);
+}
+
+// Elastic: as many tasks as there is room for.
+Placed place_most(const Field& field, const GroupSpec& group, std::uint16_t group_index, std::size_t enough) {
+  for (std::size_t n = field.most; n >= std::max(field.least, enough); --n) {
+    auto chosen = pick(field.all, n, std::max<std::uint64_t>(group.tasks.min, n));
+    if (!chosen)
+      continue;
+    const auto tasks = static_cast<std::uint32_t>(std::min<std::uint64_t>(group.tasks.max, capacity_of(*chosen)));
+    if (auto grants = grants_for(std::move(*chosen), group, group_index, tasks))
+      return grants;
   }
-  // The first single node that holds everything is better than several.
-  if (least == 1 && must <= 1)
-    for (const Choice& c : all) {
-      if (c.capacity < group.tasks.min || (must == 1 && !c.required))
-        continue;
-      if (auto grants = grants_for({c}, group, group_index, group.tasks.min))
-        return grants;
-    }
-  for (std::size_t n = std::max<std::size_t>({least, enough, 2}); n <= most; ++n)
-    if (auto chosen = pick(all, n, std::max<std::uint64_t>(group.tasks.min, n)))
+  return std::nullopt;
+}
+
+// The first single node that holds everything.
+Placed place_on_one(const Field& field, const GroupSpec& group, std::uint16_t group_index) {
+  if (field.least > 1)
+    return std::nullopt;
+  for (const Choice& c : field.all) {
+    if (c.capacity < group.tasks.min || (field.must == 1 && !c.required))
+      continue;
+    if (auto grants = grants_for({c}, group, group_index, group.tasks.min))
+      return grants;
+  }
+  return std::nullopt;
+}
+
+// As few nodes as will do.
+Placed place_fixed(const Field& field, const GroupSpec& group, std::uint16_t group_index, std::size_t enough) {
+  if (auto grants = place_on_one(field, group, group_index))
+    return grants;
+  for (std::size_t n = std::max<std::size_t>({field.least, enough, 2}); n <= field.most; ++n)
+    if (auto chosen = pick(field.all, n, std::max<std::uint64_t>(group.tasks.min, n)))
       if (auto grants = grants_for(std::move(*chosen), group, group_index, group.tasks.min))
         return grants;
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::vector<Grant>> place_group(const std::vector<Candidate>& candidates, const GroupSpec& group,
+                                              std::uint16_t group_index) {
+  std::vector<Choice> all = choices_with_room(candidates, group);
+  if (wants_every_node(group))
+    return place_on_all(std::move(all), group, group_index);
+  const auto field = field_of(std::move(all), group);
+  if (!field)
+    return std::nullopt;
+  const std::size_t enough = nodes_for(field->all, group.tasks.min);
+  return group.tasks.min < group.tasks.max ? place_most(*field, group, group_index, enough)
+                                           : place_fixed(*field, group, group_index, enough);
 }
 
 }  // namespace lockstep

@@ -120,28 +120,49 @@ bool PreemptRight::claims_back(const Job& victim) const {
          });
 }
 
-std::optional<PreemptTerms> PreemptRight::against(const Job& victim, const Partition* where) const {
-  if ((victim.state != JobState::kStarting && victim.state != JobState::kRunning) || victim.eviction || victim.hangs)
-    return std::nullopt;
-  if (!any_)
-    return std::nullopt;
+bool PreemptRight::may_displace(const Job& victim, const Partition* where) const {
+  const bool could_go = victim.state == JobState::kStarting || victim.state == JobState::kRunning;
+  if (!any_ || !could_go || victim.eviction || victim.hangs)
+    return false;
   const int rank = rank_over(victim.spec->qos, where);
-  if (rank < 0 || (rank == 0 && !claims_back(victim)))
+  return rank > 0 || (rank == 0 && claims_back(victim));
+}
+
+namespace {
+
+// Whether a victim can be sent away so. What has not started yet has nothing to pause.
+bool can_go(PreemptMode mode, JobState state) {
+  switch (mode) {
+    case PreemptMode::kOff:
+    case PreemptMode::kGang:
+    case PreemptMode::kCluster: return false;
+    case PreemptMode::kSuspend: return state == JobState::kRunning;
+    case PreemptMode::kCancel:
+    case PreemptMode::kRequeue:
+    case PreemptMode::kCheckpoint: break;
+  }
+  return true;
+}
+
+// How long it has between being told and being ended. Told to save its work it needs time for it, whether or not
+// anybody thought of a grace.
+Duration grace_of(const JobSpec& victim, PreemptMode mode, const Qos* qos, const Partition* where) {
+  const Duration grace = qos && qos->grace.us > 0 ? qos->grace : where ? where->grace : Duration{};
+  const bool saves = mode == PreemptMode::kCheckpoint && victim.checkpoint_signal != 0;
+  return saves && grace.us <= 0 ? victim.kill_wait : grace;
+}
+
+}  // namespace
+
+std::optional<PreemptTerms> PreemptRight::against(const Job& victim, const Partition* where) const {
+  if (!may_displace(victim, where))
     return std::nullopt;
   PreemptTerms out;
   out.mode = mode_of(directory_, *victim.spec, where);
-  if (out.mode == PreemptMode::kOff || out.mode == PreemptMode::kGang || out.mode == PreemptMode::kCluster)
+  if (!can_go(out.mode, victim.state))
     return std::nullopt;
-  if (out.mode == PreemptMode::kSuspend && victim.state != JobState::kRunning)
-    return std::nullopt;  // there is nothing to pause yet
   const Qos* qos = directory_.qos_named(victim.spec->qos);
-  if (qos && qos->grace.us > 0)
-    out.grace = qos->grace;
-  else if (where)
-    out.grace = where->grace;
-  // Told to save its work it needs time for it, whether or not anybody thought of a grace.
-  if (out.mode == PreemptMode::kCheckpoint && victim.spec->checkpoint_signal != 0 && out.grace.us <= 0)
-    out.grace = victim.spec->kill_wait;
+  out.grace = grace_of(*victim.spec, out.mode, qos, where);
   const Duration exempt = qos && qos->preempt_exempt.us > 0 ? qos->preempt_exempt : directory_.policy().preempt_exempt;
   if (exempt.us > 0)
     out.from = victim.started ? victim.started + exempt : kNever;

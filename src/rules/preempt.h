@@ -57,6 +57,7 @@ class PreemptRight {
   std::optional<PreemptTerms> against(const Job& victim, const Partition* where) const;
 
  private:
+  bool may_displace(const Job& victim, const Partition* where) const;
   bool claims_back(const Job& victim) const;
   // What tells the two apart: 1 for the right, -1 against it, 0 = nothing.
   int rank_over(std::string_view qos, const Partition* where) const;

@@ -5,6 +5,8 @@
 
 namespace lockstep {
 
+// Lays out the accounts as a tree with a cell for each resource that some quota speaks of, sums up from the leaves what
+// each subtree is guaranteed, and adds what is used now.
 QuotaTree::QuotaTree(const std::map<std::string, Ref<Account>, std::less<>>& accounts,
                      const std::map<std::string, Tres, std::less<>>& use) {
   std::set<std::string> governed;
@@ -20,7 +22,7 @@ QuotaTree::QuotaTree(const std::map<std::string, Ref<Account>, std::less<>>& acc
   names_.assign(governed.begin(), governed.end());
 
   // Parents before children, so that one sweep from the back sums up.
-  nodes_.push_back({UINT32_MAX, std::vector<Cell>(names_.size())});
+  nodes_.push_back({kNoNode, std::vector<Cell>(names_.size())});
   std::map<std::string, std::vector<const Account*>> below;
   for (const auto& [name, account] : accounts)
     below[accounts.contains(account->parent) ? account->parent : ""].push_back(account.get());
@@ -53,16 +55,16 @@ QuotaTree::QuotaTree(const std::map<std::string, Ref<Account>, std::less<>>& acc
 
 std::uint32_t QuotaTree::index_of(std::string_view account) const {
   const auto it = by_name_.find(account);
-  return it == by_name_.end() ? UINT32_MAX : it->second;
+  return it == by_name_.end() ? kNoNode : it->second;
 }
 
 void QuotaTree::add(std::string_view account, const Tres& tres, std::int64_t times) {
   const std::uint32_t start = index_of(account);
-  if (start == UINT32_MAX)
+  if (start == kNoNode)
     return;
   for (std::size_t r = 0; r < names_.size(); ++r) {
     std::int64_t change = count_of(tres, names_[r]) * times;
-    for (std::uint32_t i = start; i != UINT32_MAX && change != 0; i = nodes_[i].parent) {
+    for (std::uint32_t i = start; i != kNoNode && change != 0; i = nodes_[i].parent) {
       Cell& cell = nodes_[i].cells[r];
       const std::int64_t before = std::max<std::int64_t>(0, cell.used - cell.kept);
       cell.used += change;
@@ -74,7 +76,7 @@ void QuotaTree::add(std::string_view account, const Tres& tres, std::int64_t tim
 std::int64_t QuotaTree::available(std::uint32_t node, std::size_t resource, bool potential) const {
   const Cell& cell = nodes_[node].cells[resource];
   const std::int64_t used = potential ? 0 : cell.used;
-  if (nodes_[node].parent == UINT32_MAX)
+  if (nodes_[node].parent == kNoNode)
     return cell.subtree - used;
   std::int64_t from_parent = available(nodes_[node].parent, resource, potential);
   if (cell.borrow != kNoLimit) {
@@ -87,7 +89,7 @@ std::int64_t QuotaTree::available(std::uint32_t node, std::size_t resource, bool
 
 std::optional<Excess> QuotaTree::first_excess(std::string_view account, const Tres& ask, bool potential) const {
   const std::uint32_t node = index_of(account);
-  if (node == UINT32_MAX)
+  if (node == kNoNode)
     return std::nullopt;
   for (std::size_t r = 0; r < names_.size(); ++r) {
     const std::int64_t wanted = count_of(ask, names_[r]);
@@ -104,7 +106,7 @@ std::optional<Excess> QuotaTree::first_excess(std::string_view account, const Tr
 
 void QuotaTree::amounts_of(std::string_view account, std::vector<std::int64_t>& out) const {
   const std::uint32_t node = index_of(account);
-  if (node == UINT32_MAX)
+  if (node == kNoNode)
     return;
   for (std::size_t r = 0; r < names_.size(); ++r) {
     out.push_back(nodes_[node].cells[r].used);
@@ -115,7 +117,7 @@ void QuotaTree::amounts_of(std::string_view account, std::vector<std::int64_t>& 
 std::int64_t QuotaTree::available(std::string_view account, std::string_view resource) const {
   const std::uint32_t node = index_of(account);
   const auto at = std::find(names_.begin(), names_.end(), resource);
-  if (node == UINT32_MAX || at == names_.end())
+  if (node == kNoNode || at == names_.end())
     return INT64_MAX;
   return available(node, static_cast<std::size_t>(at - names_.begin()), false);
 }
@@ -123,7 +125,7 @@ std::int64_t QuotaTree::available(std::string_view account, std::string_view res
 std::int64_t QuotaTree::borrowed(std::string_view account, std::string_view resource) const {
   const std::uint32_t node = index_of(account);
   const auto at = std::find(names_.begin(), names_.end(), resource);
-  if (node == UINT32_MAX || at == names_.end())
+  if (node == kNoNode || at == names_.end())
     return 0;
   const Cell& cell = nodes_[node].cells[static_cast<std::size_t>(at - names_.begin())];
   return std::max<std::int64_t>(0, cell.used - cell.subtree);

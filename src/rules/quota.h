@@ -46,9 +46,11 @@ class QuotaTree {
     std::int64_t used = 0;     // here, and beyond what accounts below keep
     std::int64_t borrow = kNoLimit;
   };
+  // An index that no node has: the parent of the root, which is index 0, and what an unknown account gets.
+  static constexpr std::uint32_t kNoNode = UINT32_MAX;
   struct Node {
-    std::uint32_t parent = UINT32_MAX;  // the root is index 0
-    std::vector<Cell> cells;            // by resource
+    std::uint32_t parent = kNoNode;
+    std::vector<Cell> cells;  // by resource
   };
   std::uint32_t index_of(std::string_view account) const;
   std::int64_t available(std::uint32_t node, std::size_t resource, bool potential) const;

@@ -131,10 +131,10 @@ bool overlap(const Reservation& a, const Reservation& b) {
   return false;
 }
 
-Result<void> check_reservation(const Reservation& r) {
+namespace {
+
+Result<void> check_dates(const Reservation& r) {
   const std::string& name = r.meta.name;
-  if (name.empty() || name.find_first_of(" ,/") != std::string::npos)
-    return invalid("a reservation needs a name without blanks, commas and slashes", "name");
   if (r.duration.us <= 0 || r.duration >= kForever)
     return invalid(format("Requested end time is not after the start of reservation {}", name), "duration_us");
   const std::int64_t period = period_of(r.recurrence);
@@ -142,14 +142,31 @@ Result<void> check_reservation(const Reservation& r) {
     return invalid(format("reservation {} would overlap with its own next occurrence: the longest duration is {} s",
                           name, period / 1'000'000),
                    "duration_us");
-  if ((r.recurrence == Recurrence::kWeekday || r.recurrence == Recurrence::kWeekend) && !on_such_a_day(r, r.start.us))
+  const bool by_weekday = r.recurrence == Recurrence::kWeekday || r.recurrence == Recurrence::kWeekend;
+  if (by_weekday && !on_such_a_day(r, r.start.us))
     return invalid(format("reservation {} begins on a day it does not recur on", name), "start_us");
+  return {};
+}
+
+// It keeps something, and for somebody.
+Result<void> check_purpose(const Reservation& r) {
+  const std::string& name = r.meta.name;
   if (r.nodes.empty() && r.licenses.empty())
     return invalid(format("reservation {} keeps nothing: name nodes, a number of nodes or licences", name), "nodes");
   if (!r.any_nodes && r.nodes.empty())
     return invalid(format("reservation {} names no nodes: ANY_NODES keeps licences alone", name), "nodes");
   if (r.users.empty() && r.accounts.empty() && r.groups.empty() && r.qos.empty())
     return invalid(format("reservation {} lets nobody in: name users, accounts or groups", name), "users");
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_reservation(const Reservation& r) {
+  if (r.meta.name.empty() || r.meta.name.find_first_of(" ,/") != std::string::npos)
+    return invalid("a reservation needs a name without blanks, commas and slashes", "name");
+  TRY(check_dates(r));
+  TRY(check_purpose(r));
   if (r.static_alloc && (r.replace || r.replace_down))
     return invalid("STATIC_ALLOC contradicts REPLACE and REPLACE_DOWN", "static_alloc");
   if (r.purge_after.us < 0 || r.start_delay_max.us < 0)

@@ -178,95 +178,135 @@ Result<void> check_domains(const JobSpec& spec, const Partition& partition, std:
   return {};
 }
 
+namespace {
+
+// What the words of the group say of the tree, whatever nodes there are.
+Result<void> check_tree_words(const GroupSpec& group, const DomainAsk& ask, std::span<const std::string> levels,
+                              std::size_t g) {
+  std::string_view name = group.topology_level;
+  const bool names_level = name.size() > 1;
+  if (name.starts_with('!'))
+    name.remove_prefix(1);
+  if (names_level && name != "cluster" && ask.level == 0 && ask.wish == 0)
+    return Error{Errc::kInvalid,
+                 levels.empty() ? format("asks for level {}; this cluster has no topology", name)
+                                : format("there is no level {}; the levels are {}", name,
+                                         join(std::vector<std::string>(levels.begin(), levels.end()), ", ")),
+                 format("groups[{}].topology_level", g)};
+  if (ask.segment == 0)
+    return {};
+  if (group.nodes.min == 0 || group.nodes.min != group.nodes.max)
+    return Error{Errc::kInvalid, format("segments of {} nodes need a fixed number of nodes", ask.segment),
+                 format("groups[{}].segment", g)};
+  if (group.nodes.min % ask.segment != 0)
+    return Error{Errc::kInvalid,
+                 format("{} nodes are no multiple of segments of {} nodes", group.nodes.min, ask.segment),
+                 format("groups[{}].segment", g)};
+  return {};
+}
+
+// What empty nodes offer a group, by the domains that its words speak of.
+struct TreeRoom {
+  std::map<Path, Amounts, PathLess> leaves;  // by the domain that must hold all
+  Amounts domains;                           // the same domains, each as a whole
+};
+
+TreeRoom room_in_tree(const GroupSpec& group, const DomainAsk& ask, const Partition& partition, NodeList nodes) {
+  static const NodeLoad kEmpty;
+  TreeRoom out;
+  for (const Node* node : nodes) {
+    if (!eligible(*node, partition, group) || node->domains.size() < ask.level)
+      continue;
+    const std::uint32_t room = tasks_that_fit(*node, kEmpty, group);
+    if (room == 0)
+      continue;
+    const Path domain = path_of(*node, ask.level);
+    for (Amount* amount : {&out.leaves[domain][node->domains], &out.domains[domain]}) {
+      ++amount->nodes;
+      amount->tasks += room;
+    }
+  }
+  return out;
+}
+
+Amounts whole_segments(Amounts amounts, std::uint32_t segment) {
+  if (segment != 0)
+    for (auto& [path, amount] : amounts) amount.nodes -= amount.nodes % segment;
+  return amounts;
+}
+
+// So much is asked for at least.
+struct Want {
+  std::uint64_t nodes = 1, tasks = 0;
+  bool met_by(const Amount& amount) const { return amount.nodes >= nodes && amount.tasks >= tasks; }
+  std::string words() const { return nodes > 1 ? format("{} nodes", nodes) : format("{} tasks", tasks); }
+  std::string words_for(const Amount& had) const {
+    return nodes > 1 ? format("{}", had.nodes) : format("{} nodes with room for {}", had.nodes, had.tasks);
+  }
+};
+
+// Some domain that may hold the group has room for it, on as many leaves as it may lie on.
+bool some_domain_does(const TreeRoom& room, const DomainAsk& ask, const Want& want) {
+  return std::any_of(room.leaves.begin(), room.leaves.end(), [&](const auto& domain) {
+    const Amounts amounts = whole_segments(domain.second, ask.segment);
+    return want.met_by(richest(amounts, ask.switches_max == 0 ? amounts.size() : ask.switches_max, nullptr));
+  });
+}
+
+// No domain does: what would be possible, said of the first of its wishes that none can meet.
+Error no_domain_does(const TreeRoom& room, const DomainAsk& ask, const Want& want, std::span<const std::string> levels,
+                     std::size_t g) {
+  if (ask.level != 0) {
+    std::vector<std::string> names;
+    const Amount most = richest(room.domains, 1, &names);
+    const std::string& level = levels[ask.level - 1];
+    if (!want.met_by(most))
+      return impossible(
+          names.empty() ? format("asks for {} under {}; no {} has any that it may use", want.words(), one(level), level)
+                        : format("asks for {} under {}; the largest {}, {}, has {}", want.words(), one(level), level,
+                                 names[0], want.words_for(most)),
+          g, "topology_level");
+  }
+  Amounts all;
+  for (const auto& [path, amounts] : room.leaves)
+    for (const auto& [leaf, here] : amounts) all[leaf] = here;
+  const Amounts segments = whole_segments(all, ask.segment);
+  const std::string leaf = leaf_word(levels);
+  if (ask.segment != 0 && richest(segments, segments.size(), nullptr).nodes < want.nodes)
+    return impossible(
+        format("asks for {} in segments of {} within one {}; the {} have room for {} in such segments", want.words(),
+               ask.segment, leaf, plural(leaf), richest(segments, segments.size(), nullptr).nodes),
+        g, "segment");
+  if (ask.switches_max == 0)
+    return impossible(format("asks for {} in segments of {} under one {}; none has room for them", want.words(),
+                             ask.segment, levels[ask.level - 1]),
+                      g, "segment");
+  std::vector<std::string> names;
+  const Amount most = richest(segments, ask.switches_max, &names);
+  return impossible(
+      format("asks for {} on at most {} {}; the largest, {}, {} {} nodes that it may use; with a time "
+             "after which any place will do it would start then",
+             want.words(), ask.switches_max, ask.switches_max == 1 ? leaf : plural(leaf),
+             names.empty() ? "without a name" : join(names, " and "), names.size() > 1 ? "have" : "has", most.nodes),
+      g, "switches_max");
+}
+
+}  // namespace
+
 Result<void> check_domains_possible(const JobSpec& spec, const Partition& partition,
                                     std::span<const std::string> levels, NodeList nodes) {
   for (std::size_t g = 0; g < spec.groups.size(); ++g) {
     const GroupSpec& group = spec.groups[g];
     DomainAsk ask = domain_ask(group, partition, levels);
-    if (group.topology_level.size() > 1 && ask.level == 0 && ask.wish == 0 && group.topology_level != "cluster" &&
-        group.topology_level != "!cluster") {
-      const std::string name = group.topology_level.substr(group.topology_level.starts_with('!'));
-      return Error{Errc::kInvalid,
-                   levels.empty() ? format("asks for level {}; this cluster has no topology", name)
-                                  : format("there is no level {}; the levels are {}", name,
-                                           join(std::vector<std::string>(levels.begin(), levels.end()), ", ")),
-                   format("groups[{}].topology_level", g)};
-    }
+    TRY(check_tree_words(group, ask, levels, g));
     if (group.switches_max != 0 && group.switches_wait < kForever)
       ask.switches_max = 0;
-    if (ask.segment != 0 && (group.nodes.min == 0 || group.nodes.min != group.nodes.max))
-      return Error{Errc::kInvalid, format("segments of {} nodes need a fixed number of nodes", ask.segment),
-                   format("groups[{}].segment", g)};
-    if (ask.segment != 0 && group.nodes.min % ask.segment != 0)
-      return Error{Errc::kInvalid,
-                   format("{} nodes are no multiple of segments of {} nodes", group.nodes.min, ask.segment),
-                   format("groups[{}].segment", g)};
     if (!ask.binds())
       continue;
-    const std::uint64_t want = std::max<std::uint64_t>(1, group.nodes.min);
-    const std::uint64_t tasks = group.tasks.min;
-    std::map<Path, Amounts, PathLess> leaves;  // by the domain that must hold all
-    Amounts held;
-    static const NodeLoad kEmpty;
-    for (const Node* node : nodes) {
-      if (!eligible(*node, partition, group) || node->domains.size() < ask.level)
-        continue;
-      const std::uint32_t room = tasks_that_fit(*node, kEmpty, group);
-      if (room == 0)
-        continue;
-      for (Amount* amount : {&leaves[path_of(*node, ask.level)][node->domains], &held[path_of(*node, ask.level)]}) {
-        ++amount->nodes;
-        amount->tasks += room;
-      }
-    }
-    const auto whole_segments = [&](Amounts amounts) {
-      if (ask.segment != 0)
-        for (auto& [path, amount] : amounts) amount.nodes -= amount.nodes % ask.segment;
-      return amounts;
-    };
-    const bool found = std::any_of(leaves.begin(), leaves.end(), [&](const auto& domain) {
-      const Amounts amounts = whole_segments(domain.second);
-      const Amount most = richest(amounts, ask.switches_max == 0 ? amounts.size() : ask.switches_max, nullptr);
-      return most.nodes >= want && most.tasks >= tasks;
-    });
-    if (found)
-      continue;
-    const std::string amount = want > 1 ? format("{} nodes", want) : format("{} tasks", tasks);
-    if (ask.level != 0) {
-      std::vector<std::string> names;
-      const Amount most = richest(held, 1, &names);
-      const std::string& level = levels[ask.level - 1];
-      if (most.nodes < want || most.tasks < tasks)
-        return impossible(
-            names.empty()
-                ? format("asks for {} under {}; no {} has any that it may use", amount, one(level), level)
-                : format("asks for {} under {}; the largest {}, {}, has {}", amount, one(level), level, names[0],
-                         want > 1 ? format("{}", most.nodes)
-                                  : format("{} nodes with room for {}", most.nodes, most.tasks)),
-            g, "topology_level");
-    }
-    Amounts all;
-    for (const auto& [path, amounts] : leaves)
-      for (const auto& [leaf, here] : amounts) all[leaf] = here;
-    const Amounts segments = whole_segments(all);
-    const std::string leaf = leaf_word(levels);
-    if (ask.segment != 0 && richest(segments, segments.size(), nullptr).nodes < want)
-      return impossible(
-          format("asks for {} in segments of {} within one {}; the {} have room for {} in such segments", amount,
-                 ask.segment, leaf, plural(leaf), richest(segments, segments.size(), nullptr).nodes),
-          g, "segment");
-    if (ask.switches_max == 0)
-      return impossible(format("asks for {} in segments of {} under one {}; none has room for them", amount,
-                               ask.segment, levels[ask.level - 1]),
-                        g, "segment");
-    std::vector<std::string> names;
-    const Amount most = richest(segments, ask.switches_max, &names);
-    return impossible(
-        format("asks for {} on at most {} {}; the largest, {}, {} {} nodes that it may use; with a time "
-               "after which any place will do it would start then",
-               amount, ask.switches_max, ask.switches_max == 1 ? leaf : plural(leaf),
-               names.empty() ? "without a name" : join(names, " and "), names.size() > 1 ? "have" : "has", most.nodes),
-        g, "switches_max");
+    const Want want{std::max<std::uint64_t>(1, group.nodes.min), group.tasks.min};
+    const TreeRoom room = room_in_tree(group, ask, partition, nodes);
+    if (!some_domain_does(room, ask, want))
+      return no_domain_does(room, ask, want, levels, g);
   }
   return {};
 }
