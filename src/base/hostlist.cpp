@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <span>
 
 #include "base/text.h"
 
@@ -232,55 +233,65 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view text, std::siz
   return Parser(text, most).run();
 }
 
-std::string compress_hostlist(const std::vector<std::string>& names) {
-  // Ranges first: a name extends the range before it when it is that range's next number, written in its width.
-  struct Range {
-    NameParts first;
-    std::uint64_t high = 0;
-  };
-  std::vector<Range> ranges;
+namespace {
+
+// Names that follow each other in their number, written in one width.
+struct NameRange {
+  NameParts first;
+  std::uint64_t high = 0;
+  bool is_followed_by(const NameParts& name) const {
+    return name.width && first.width && first.prefix == name.prefix && name.number == high + 1 &&
+           std::max(first.width, digits_in(name.number)) == name.width;
+  }
+  bool is_one() const { return high == first.number; }
+};
+
+std::vector<NameRange> ranges_of(const std::vector<std::string>& names) {
+  std::vector<NameRange> ranges;
   for (const std::string& name : names) {
     const NameParts parts = parts_of(name);
-    if (parts.width && !ranges.empty()) {
-      Range& last = ranges.back();
-      const bool joins = last.first.width && last.first.prefix == parts.prefix && parts.number == last.high + 1 &&
-                         std::max(last.first.width, digits_in(parts.number)) == parts.width;
-      if (joins) {
-        last.high = parts.number;
-        continue;
-      }
-    }
-    ranges.push_back({parts, parts.number});
+    if (!ranges.empty() && ranges.back().is_followed_by(parts))
+      ranges.back().high = parts.number;
+    else
+      ranges.push_back({parts, parts.number});
   }
+  return ranges;
+}
 
-  // Then one bracket group per run of ranges with the same prefix, whatever their widths.
+// Ranges with the same prefix, whatever their widths, within one pair of brackets.
+void append_group(std::string& out, std::span<const NameRange> group) {
+  out += group.front().first.prefix;
+  if (!group.front().first.width)
+    return;
+  const bool brackets = group.size() > 1 || !group.front().is_one();
+  if (brackets)
+    out += '[';
+  for (const NameRange& range : group) {
+    if (&range != &group.front())
+      out += ',';
+    append_padded(out, range.first.number, range.first.width);
+    if (!range.is_one()) {
+      out += '-';
+      append_padded(out, range.high, range.first.width);
+    }
+  }
+  if (brackets)
+    out += ']';
+}
+
+}  // namespace
+
+std::string compress_hostlist(const std::vector<std::string>& names) {
+  const std::vector<NameRange> ranges = ranges_of(names);
   std::string out;
-  for (std::size_t i = 0; i < ranges.size();) {
-    const auto same_group = [&](std::size_t k) {
-      return k < ranges.size() && ranges[k].first.width && ranges[k].first.prefix == ranges[i].first.prefix;
-    };
+  for (std::size_t i = 0, end = 0; i < ranges.size(); i = end) {
+    const NameParts& first = ranges[i].first;
+    end = i + 1;
+    while (first.width && end < ranges.size() && ranges[end].first.width && ranges[end].first.prefix == first.prefix)
+      ++end;
     if (!out.empty())
       out += ',';
-    out += ranges[i].first.prefix;
-    std::size_t end = i + 1;
-    if (ranges[i].first.width) {
-      while (same_group(end)) ++end;
-      const bool brackets = end - i > 1 || ranges[i].high > ranges[i].first.number;
-      if (brackets)
-        out += '[';
-      for (std::size_t k = i; k < end; ++k) {
-        if (k > i)
-          out += ',';
-        append_padded(out, ranges[k].first.number, ranges[k].first.width);
-        if (ranges[k].high > ranges[k].first.number) {
-          out += '-';
-          append_padded(out, ranges[k].high, ranges[k].first.width);
-        }
-      }
-      if (brackets)
-        out += ']';
-    }
-    i = end;
+    append_group(out, std::span(ranges).subspan(i, end - i));
   }
   return out;
 }

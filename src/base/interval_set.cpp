@@ -50,32 +50,49 @@ void append_number(std::string& out, std::uint32_t value) {
 
 }  // namespace
 
+namespace {
+
+// "7", "0-7" or "0-7:2" at the front of the text.
+struct Part {
+  Interval all;
+  std::uint32_t step = 1;
+};
+
+// The part at the front of `rest`, which is what is left of `text`.
+Result<Part> take_part(std::string_view text, std::string_view& rest) {
+  const auto no_number = [&] { return refused(text, format("no number at column {}", text.size() - rest.size() + 1)); };
+  Part part;
+  if (!take_number(rest, part.all.low))
+    return no_number();
+  part.all.high = part.all.low;
+  if (!take_char(rest, '-'))
+    return part;
+  if (!take_number(rest, part.all.high))
+    return no_number();
+  if (part.all.high < part.all.low)
+    return refused(text, format("{}-{} runs backwards", part.all.low, part.all.high));
+  if (take_char(rest, ':') && (!take_number(rest, part.step) || part.step == 0))
+    return refused(text, "a step is a number of at least 1");
+  return part;
+}
+
+// No more than one above what is allowed, however many there would be.
+void add_intervals(std::vector<Interval>& found, const Part& part) {
+  if (part.step == 1) {
+    found.push_back(part.all);
+    return;
+  }
+  for (std::uint64_t value = part.all.low; value <= part.all.high && found.size() <= kIntervalsMax; value += part.step)
+    found.push_back({static_cast<std::uint32_t>(value), static_cast<std::uint32_t>(value)});
+}
+
+}  // namespace
+
 Result<IntervalSet> IntervalSet::parse(std::string_view text) {
   std::vector<Interval> found;
   std::string_view rest = text;
   do {
-    Interval part;
-    if (!take_number(rest, part.low))
-      return refused(text, format("no number at column {}", text.size() - rest.size() + 1));
-    part.high = part.low;
-    std::uint32_t step = 1;
-    if (take_char(rest, '-')) {
-      if (!take_number(rest, part.high))
-        return refused(text, format("no number at column {}", text.size() - rest.size() + 1));
-      if (part.high < part.low)
-        return refused(text, format("{}-{} runs backwards", part.low, part.high));
-      if (take_char(rest, ':') && (!take_number(rest, step) || step == 0))
-        return refused(text, "a step is a number of at least 1");
-    }
-    if (step == 1) {
-      found.push_back(part);
-    } else {
-      for (std::uint64_t value = part.low; value <= part.high; value += step) {
-        if (found.size() > kIntervalsMax)
-          break;
-        found.push_back({static_cast<std::uint32_t>(value), static_cast<std::uint32_t>(value)});
-      }
-    }
+    add_intervals(found, TRY(take_part(text, rest)));
     if (found.size() > kIntervalsMax)
       return refused(text, format("more than {} separate ranges", kIntervalsMax));
   } while (take_char(rest, ','));

@@ -24,7 +24,7 @@ constexpr Duration millis(std::int64_t n) { return {n * 1'000}; }
 constexpr Duration seconds(std::int64_t n) { return {n * 1'000'000}; }
 constexpr Duration minutes(std::int64_t n) { return seconds(n * 60); }
 constexpr Duration hours(std::int64_t n) { return seconds(n * 3600); }
-inline constexpr Duration kForever{INT64_MAX / 4};
+inline constexpr Duration kForever{INT64_MAX / 4};  // without end; compared with >=, as spans may be added to it
 
 struct Instant {
   std::int64_t us = 0;  // 0 = never / not yet
@@ -35,7 +35,7 @@ struct Instant {
   constexpr Duration operator-(Instant o) const { return {us - o.us}; }
   constexpr explicit operator bool() const { return us != 0; }
 };
-inline constexpr Instant kNever{INT64_MAX / 2};
+inline constexpr Instant kNever{INT64_MAX / 2};  // no time that comes; compared with >=, as spans may be added to it
 
 struct WallTime {
   std::int64_t us = 0;  // since the Unix epoch; 0 = not set

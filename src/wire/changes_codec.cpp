@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <set>
+#include <span>
 
 #include "base/hostlist.h"
 #include "model/accounting_fields.h"
@@ -40,19 +41,18 @@ KnownNames names_of() {
 // Not of a json::string: a key() would become one, and be gone while it is still looked at.
 std::string_view view(json::string_view text) { return {text.data(), text.size()}; }
 
-// "3:40:00", "1-12", "90" (minutes), "4h", "30m", "45s", "unlimited"
-std::optional<Duration> duration_of(std::string_view text) {
-  const std::string word = lower(trim(text));
-  if (word == "unlimited" || word == "infinite" || word == "forever")
-    return kForever;
-  if (word.size() > 1 && std::string_view("smhd").find(word.back()) != std::string_view::npos) {
-    const auto count = parse_uint(std::string_view(word).substr(0, word.size() - 1));
-    if (!count || *count > 1'000'000'000)
-      return std::nullopt;
-    const std::int64_t unit = word.back() == 's' ? 1 : word.back() == 'm' ? 60 : word.back() == 'h' ? 3600 : 86'400;
-    return seconds(static_cast<std::int64_t>(*count) * unit);
-  }
-  std::string_view rest = word;
+// "4h", "30m", "45s", "2d": a number and a unit; nullopt: no such number, or far too large a one.
+std::optional<Duration> with_unit(std::string_view word) {
+  const auto count = parse_uint(word.substr(0, word.size() - 1));
+  if (!count || *count > 1'000'000'000)
+    return std::nullopt;
+  const char unit = word.back();
+  const std::int64_t unit_s = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 86'400;
+  return seconds(static_cast<std::int64_t>(*count) * unit_s);
+}
+
+// Slurm's forms: "M", "M:S" and "H:M:S", and after days "D-H", "D-H:M" and "D-H:M:S".
+std::optional<Duration> with_colons(std::string_view rest) {
   std::int64_t total_s = 0;
   const auto dash = rest.find('-');
   if (dash != std::string_view::npos) {
@@ -65,16 +65,26 @@ std::optional<Duration> duration_of(std::string_view text) {
   const auto parts = split(rest, ':');
   if (parts.empty() || parts.size() > 3)
     return std::nullopt;
-  std::int64_t units[3] = {60, 1, 0};  // "M", "M:S"
-  if (dash != std::string_view::npos || parts.size() == 3)
-    units[0] = 3600, units[1] = 60, units[2] = 1;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto number = parse_uint(parts[i]);
+  const bool from_hours = dash != std::string_view::npos || parts.size() == 3;
+  std::int64_t unit_s = from_hours ? 3600 : 60;
+  for (const auto& part : parts) {
+    const auto number = parse_uint(part);
     if (!number || *number > 100'000'000)
       return std::nullopt;
-    total_s += static_cast<std::int64_t>(*number) * units[i];
+    total_s += static_cast<std::int64_t>(*number) * unit_s;
+    unit_s /= 60;
   }
   return seconds(total_s);
+}
+
+// "3:40:00", "1-12", "90" (minutes), "4h", "30m", "45s", "unlimited"
+std::optional<Duration> duration_of(std::string_view text) {
+  const std::string word = lower(trim(text));
+  if (word == "unlimited" || word == "infinite" || word == "forever")
+    return kForever;
+  if (word.size() > 1 && std::string_view("smhd").find(word.back()) != std::string_view::npos)
+    return with_unit(word);
+  return with_colons(word);
 }
 
 bool hosts_of(Reader& r, std::string_view text, std::vector<std::string>& out) {
@@ -100,7 +110,47 @@ constexpr std::string_view kNameLists[] = {"partitions", "allow_accounts", "deny
                                            "preempts",   "coordinators"};
 constexpr std::string_view kHostLists[] = {"only_nodes", "exclude_nodes"};
 
-// The object as the record's codec reads it. `name`: members that are not of the record are left out of it.
+// A span of time as people write it, as the record has it: in us. The reader has failed where this is false.
+bool read_time(Reader& r, const json::value& value, json::value& out) {
+  Duration time;
+  if (const json::string* text = value.if_string()) {
+    const auto span = duration_of(view(*text));
+    if (!span)
+      return r.fail("must be a time such as 3:40:00, 1-12:00:00, 4h or unlimited");
+    time = *span;
+  } else if (const std::int64_t* number = value.if_int64(); number && *number >= 0 && *number < 1'000'000'000) {
+    time = minutes(*number);
+  } else {
+    return r.fail("must be a time such as 3:40:00, or minutes");
+  }
+  if (time >= kForever)
+    out = "forever";
+  else
+    out = time.us;
+  return true;
+}
+
+bool is_in(std::span<const std::string_view> list, std::string_view key) {
+  return std::find(list.begin(), list.end(), key) != list.end();
+}
+
+// Lists that are written as one text become lists.
+bool read_member(Reader& r, std::string_view key, bool nodes_are_hosts, const json::value& value, json::value& out) {
+  const json::string* text = value.if_string();
+  if (text && ((key == "nodes" && nodes_are_hosts) || is_in(kHostLists, key))) {
+    std::vector<std::string> hosts;
+    if (!hosts_of(r, view(*text), hosts))
+      return false;
+    out = list_of(hosts);
+  } else if (text && is_in(kNameLists, key)) {
+    out = list_of(split(view(*text), ','));
+  } else {
+    out = value;
+  }
+  return true;
+}
+
+// The object as the record's codec reads it. `besides`: members that are not of the record are left out of it.
 bool plain(Reader& r, const json::object& from, const KnownNames& names,
            std::initializer_list<std::string_view> besides, bool nodes_are_hosts, json::object& out) {
   for (const auto& member : from) {
@@ -109,46 +159,17 @@ bool plain(Reader& r, const json::object& from, const KnownNames& names,
       continue;
     if (key == "partition" && !names.has(key) && names.has("partitions"))
       key = "partitions";
-    const json::value& value = member.value();
-    const json::string* text = value.if_string();
-    if (key == "meta" || key == "target" || key == "if_seq" || (!names.has(key) && !names.has(key + "_us"))) {
+    const bool is_ours = key == "meta" || key == "target" || key == "if_seq";
+    const bool is_time = !names.has(key) && names.has(key + "_us");
+    if (is_ours || (!names.has(key) && !is_time)) {
       r.fail(format("is not known; known are: {}", names.list()));
       return r.under(view(member.key()));
     }
-    if (!names.has(key)) {
-      Duration time;
-      if (text) {
-        const auto span = duration_of(view(*text));
-        if (!span) {
-          r.fail("must be a time such as 3:40:00, 1-12:00:00, 4h or unlimited");
-          return r.under(view(member.key()));
-        }
-        time = *span;
-      } else if (const std::int64_t* number = value.if_int64(); number && *number >= 0 && *number < 1'000'000'000) {
-        time = minutes(*number);
-      } else {
-        r.fail("must be a time such as 3:40:00, or minutes");
-        return r.under(view(member.key()));
-      }
-      const std::string with_unit = key + "_us";
-      if (time >= kForever)
-        out[json::string_view(with_unit.data(), with_unit.size())] = "forever";
-      else
-        out[json::string_view(with_unit.data(), with_unit.size())] = time.us;
-      continue;
-    }
-    const json::string_view name(key.data(), key.size());
-    const auto in = [&](auto& list) { return std::find(std::begin(list), std::end(list), key) != std::end(list); };
-    if (text && ((key == "nodes" && nodes_are_hosts) || in(kHostLists))) {
-      std::vector<std::string> hosts;
-      if (!hosts_of(r, view(*text), hosts))
-        return r.under(view(member.key()));
-      out[name] = list_of(hosts);
-    } else if (text && in(kNameLists)) {
-      out[name] = list_of(split(view(*text), ','));
-    } else {
-      out[name] = value;
-    }
+    json::value value;
+    if (!(is_time ? read_time(r, member.value(), value) : read_member(r, key, nodes_are_hosts, member.value(), value)))
+      return r.under(view(member.key()));
+    const std::string name = is_time ? key + "_us" : key;
+    out[json::string_view(name.data(), name.size())] = std::move(value);
   }
   return true;
 }

@@ -31,7 +31,7 @@ class EntryWriter {
   void add(const Change& change);
   std::size_t bytes() const;  // of the document so far, but for its last brackets
   // Hands the document out and begins the next. Events are not state: none are written if they take more than
-  // events_bytes_max.
+  // events_bytes_max, which SIZE_MAX says never happens.
   std::string finish(const std::vector<Event>& events = {}, std::size_t events_bytes_max = SIZE_MAX);
 
  private:

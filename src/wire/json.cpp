@@ -25,25 +25,36 @@ using Byte = unsigned char;
 
 bool continues(Byte b) { return (b & 0xC0) == 0x80; }
 
+// How many bytes a character has that is not ASCII and begins with this one; 0: none does.
+std::size_t length_begun_by(Byte first) {
+  if (first < 0xC2 || first > 0xF4)
+    return 0;
+  return first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
+
+// Whether a valid character begins with these two: not written longer than it need be, no half of a UTF-16 pair, not
+// beyond Unicode, and none of ours.
+bool is_first_pair(Byte first, Byte second) {
+  switch (first) {
+    case 0xE0: return second >= 0xA0;
+    case 0xED: return second < 0xA0;
+    case 0xEE: return second < 0xBE;
+    case 0xF0: return second >= 0x90;
+    case 0xF4: return second < 0x90;
+    default: return true;
+  }
+}
+
 // Length of the valid UTF-8 character at text[at], which is not ASCII; 0 if there is none, or if it is one of the
 // private characters that stand for bytes.
 std::size_t character_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t k) { return at + k < text.size() ? static_cast<Byte>(text[at + k]) : Byte{0}; };
   const Byte a = byte(0), b = byte(1);
-  if (a >= 0xC2 && a <= 0xDF)
-    return continues(b) ? 2 : 0;
-  if (a >= 0xE0 && a <= 0xEF) {
-    if (!continues(b) || !continues(byte(2)))
+  const std::size_t length = length_begun_by(a);
+  for (std::size_t k = 1; k < length; ++k)
+    if (!continues(byte(k)))
       return 0;
-    const bool overlong = a == 0xE0 && b < 0xA0, surrogate = a == 0xED && b >= 0xA0, ours = a == 0xEE && b >= 0xBE;
-    return overlong || surrogate || ours ? 0 : 3;
-  }
-  if (a >= 0xF0 && a <= 0xF4) {
-    if (!continues(b) || !continues(byte(2)) || !continues(byte(3)))
-      return 0;
-    return (a == 0xF0 && b < 0x90) || (a == 0xF4 && b >= 0x90) ? 0 : 4;
-  }
-  return 0;
+  return is_first_pair(a, b) ? length : 0;
 }
 
 constexpr auto kPlain = [] {

@@ -117,6 +117,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   return f;
 }
 
+// The status of the cluster as a document. What nobody could find out is left out, or null.
 std::string encode(const ClusterStatus& s) {
   json::object jobs;
   for (const auto& [state, count] : s.jobs) jobs[state] = count;

@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t kLevelsMax = 16;
-constexpr std::size_t kNone = SIZE_MAX;
+constexpr std::size_t kNone = SIZE_MAX;  // an index that no switch has: the parent of one that hangs on nothing
 constexpr std::size_t kSwitchesMax = 200'000;
 
 struct Switch {
@@ -105,46 +105,55 @@ class TopologyReader {
     return {};
   }
 
+  // One KEY=VALUE of a line that describes a switch or a block. is_block: set by the key that only blocks have.
+  Result<void> read_word(std::size_t number, std::string_view word, Switch& made, bool& is_block) const {
+    const auto [key, value] = parts_of(word);
+    if (value.empty())
+      return wrong(number, format("\"{}\" is not KEY=VALUE", word));
+    std::string* into = key == "switchname" || key == "blockname" ? &made.name
+                        : key == "nodes"                          ? &made.nodes
+                        : key == "switches"                       ? &made.switches
+                                                                  : nullptr;
+    is_block = is_block || key == "blockname";
+    if (!into)
+      return key == "linkspeed" ? Result<void>() : wrong(number, format("\"{}\" was not expected here", word));
+    if (!into->empty())
+      return wrong(number, format("{} is there twice", key));
+    *into = value;
+    return {};
+  }
+
+  static std::pair<std::string, std::string> parts_of(std::string_view word) {
+    const std::size_t equals = word.find('=');
+    return {lower(word.substr(0, equals)),
+            equals == std::string_view::npos ? std::string() : std::string(word.substr(equals + 1))};
+  }
+
+  Result<void> check_switch(const Switch& made, bool is_block) const {
+    if (made.name.empty())
+      return wrong(made.line, "SwitchName= or BlockName= is missing");
+    if (!plain_name(made.name))
+      return wrong(made.line, format("\"{}\" is no name of a switch", made.name));
+    if (!switches_.empty() && is_block != blocks_)
+      return wrong(made.line, "switches and blocks do not go together in one file");
+    if (is_block && !made.switches.empty())
+      return wrong(made.line, format("block {} has Switches=", made.name));
+    if (made.nodes.empty() == made.switches.empty())
+      return wrong(made.line, format("{} needs {}", made.name, is_block ? "Nodes=" : "either Nodes= or Switches="));
+    return {};
+  }
+
   Result<void> read_line(std::size_t number, const std::vector<std::string>& words) {
     if (words.empty())
       return {};
+    if (words.size() == 1)
+      if (const auto [key, value] = parts_of(words.front()); key == "blocksizes" && !value.empty())
+        return read_sizes(number, value);
     Switch made{.name = {}, .line = number, .parent = kNone, .nodes = {}, .switches = {}, .node_names = {}};
-    bool block = false, sizes = false;
-    for (const std::string& word : words) {
-      const std::size_t equals = word.find('=');
-      const std::string key = lower(word.substr(0, equals));
-      const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
-      if (value.empty())
-        return wrong(number, format("\"{}\" is not KEY=VALUE", word));
-      std::string* into = key == "switchname" || key == "blockname" ? &made.name
-                          : key == "nodes"                          ? &made.nodes
-                          : key == "switches"                       ? &made.switches
-                                                                    : nullptr;
-      block = block || key == "blockname";
-      if (key == "blocksizes" && words.size() == 1) {
-        TRY(read_sizes(number, value));
-        sizes = true;
-      } else if (into && into->empty()) {
-        *into = value;
-      } else if (into) {
-        return wrong(number, format("{} is there twice", key));
-      } else if (key != "linkspeed") {
-        return wrong(number, format("\"{}\" was not expected here", word));
-      }
-    }
-    if (sizes)
-      return {};
-    if (made.name.empty())
-      return wrong(number, "SwitchName= or BlockName= is missing");
-    if (!plain_name(made.name))
-      return wrong(number, format("\"{}\" is no name of a switch", made.name));
-    if (!switches_.empty() && block != blocks_)
-      return wrong(number, "switches and blocks do not go together in one file");
-    blocks_ = block;
-    if (block && !made.switches.empty())
-      return wrong(number, format("block {} has Switches=", made.name));
-    if (made.nodes.empty() == made.switches.empty())
-      return wrong(number, format("{} needs {}", made.name, block ? "Nodes=" : "either Nodes= or Switches="));
+    bool is_block = false;
+    for (const std::string& word : words) TRY(read_word(number, word, made, is_block));
+    TRY(check_switch(made, is_block));
+    blocks_ = is_block;
     if (const auto [at, fresh] = by_name_.emplace(made.name, switches_.size()); !fresh)
       return wrong(number, format("{} is there already, in line {}", made.name, switches_[at->second].line));
     if (switches_.size() >= kSwitchesMax)
