@@ -58,6 +58,11 @@ function(lockstep_floor folder)
     target_link_libraries(${name}_test PRIVATE ls_${name} GTest::gtest_main GTest::gtest)
     lockstep_unity(${name}_test "")
     target_compile_options(${name}_test PRIVATE -O1)  # less to compile; what is tested keeps its own level
+    set(testdata ${CMAKE_SOURCE_DIR}/src/${folder}/testdata)
+    if(EXISTS ${testdata})  # from the program's folder on, so that checkouts share what they compiled
+      file(RELATIVE_PATH testdata ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${testdata})
+      target_compile_definitions(${name}_test PRIVATE LOCKSTEP_TESTDATA="${testdata}")
+    endif()
     add_test(NAME ${name} COMMAND ${name}_test)
   endif()
 endfunction()
