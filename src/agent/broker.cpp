@@ -1,5 +1,6 @@
 #include "agent/broker.h"
 
+#include "base/check.h"
 #include "base/text.h"
 #include "wire/codec.h"
 
@@ -113,6 +114,7 @@ void Broker::wait_for_link(Visit visit) {
 }
 
 void Broker::forward(Visit visit) {
+  CHECK(link_ && visit.exchange && visit.place);
   const std::shared_ptr<HttpExchange> exchange = visit.exchange;
   ApiCall call = call_of(exchange->request());
   if (!call.upgrade.empty() && call.body.size() > kApiInlineMax)
@@ -149,6 +151,7 @@ void Broker::forward(Visit visit) {
 void Broker::join(std::unique_ptr<Stream> client, std::unique_ptr<Stream> controller, bool direct) {
   if (!client)
     return;
+  CHECK(controller && (switch_ || !direct));
   if (direct)
     switch_->serve(std::move(client), std::move(controller));
   else
@@ -156,6 +159,7 @@ void Broker::join(std::unique_ptr<Stream> client, std::unique_ptr<Stream> contro
 }
 
 void Broker::link_up(AgentLink& link) {
+  CHECK(!link_ || link_ == &link, "a connection was not taken away before the next one");
   link_ = &link;
   for (auto& waiting : std::exchange(waiting_, {})) {
     loop_.cancel(waiting.timer);

@@ -1,5 +1,6 @@
 #include "agent/environments.h"
 
+#include "base/check.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -8,9 +9,10 @@ Result<void> Environments::announced(const LongEnvironment& head) {
   for (const std::string& id : split(head.forget, ' ')) forget(id);
   if (known_.contains(head.id))
     return invalid(format("environment {} came twice", head.id));
-  if (bytes_ + head.bytes > kLongEnvironmentsMax)
+  if (head.bytes > kLongEnvironmentsMax - bytes_)
     return invalid(format("environment {} has {} bytes, and {} bytes of others are here", head.id, head.bytes, bytes_));
   bytes_ += head.bytes;
+  CHECK(bytes_ <= kLongEnvironmentsMax);
   known_[head.id].wanted = head.bytes;
   return {};
 }
@@ -30,8 +32,10 @@ void Environments::forget(const BlobId& id) {
   const auto known = known_.find(id);
   if (known == known_.end())
     return;
+  CHECK(bytes_ >= known->second.wanted, format("{} bytes of all, {} of {}", bytes_, known->second.wanted, id));
   bytes_ -= known->second.wanted;
   known_.erase(known);
+  CHECK(!known_.empty() || bytes_ == 0, format("{} bytes of nothing", bytes_));
 }
 
 Result<void> Environments::complete(ToAgent& message) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace lockstep {
 
 namespace {
@@ -39,6 +41,7 @@ void forget_in(HeldAttempt& attempt, const WorkId& key) {
     auto& incarnation = attempt.gone_incarnations[{task->group, task->index}];
     incarnation = std::max(incarnation, task->incarnation);
   }
+  CHECK(!attempt.works.contains(key), text_of(key));
 }
 
 StepNo next_step(const HeldAttempt& attempt) {
@@ -49,6 +52,7 @@ StepNo next_step(const HeldAttempt& attempt) {
   for (const auto& [key, work] : attempt.works)
     if (const StepPart* step = step_of(key); step && step->step >= next)
       next = std::min(step->step, static_cast<StepNo>(kLast)) + 1;
+  CHECK(next >= 0);
   return next;
 }
 

@@ -1,5 +1,7 @@
 #include "agent/journal.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "wire/codec.h"
 
@@ -72,9 +74,92 @@ struct Encoder {
   std::string operator()(const NextReport& f) const { return format("next-report {}", f.number); }
 };
 
+// What a line says behind its first word; nullopt: what cannot be. Words that are missing show in Words::ok().
+using Read = std::optional<JournalFact>(Words&);
+
+std::optional<JournalFact> read_attempt(Words& in) {
+  SeenAttempt f;
+  f.job = in.job();
+  f.attempt = in.number<AttemptNo>();
+  f.uid = in.number<std::uint32_t>();
+  f.fence_after = in.duration();
+  f.kill_wait = in.duration();
+  f.has_script = in.number<int>() != 0;
+  f.renewed.us = in.number<std::int64_t>();
+  return f;
+}
+std::optional<JournalFact> read_shim(Words& in) {
+  SeenShim f{in.work(), {}};
+  while (in.ok() && !in.at_end()) f.ranks.push_back(in.number<std::uint32_t>());
+  return f;
+}
+std::optional<JournalFact> read_stopping(Words& in) {
+  Stopping f;
+  f.job = in.job();
+  f.attempt = in.number<AttemptNo>();
+  f.fenced = in.number<int>() != 0;
+  return f;
+}
+std::optional<JournalFact> read_pausing(Words& in) {
+  Pausing f;
+  f.job = in.job();
+  f.attempt = in.number<AttemptNo>();
+  f.paused = in.number<int>() != 0;
+  f.number = in.number<std::uint32_t>();
+  f.done = in.number<int>() != 0;
+  return f;
+}
+std::optional<JournalFact> read_gone(Words& in) {
+  GoneAttempt f;
+  f.job = in.job();
+  f.attempt = in.number<AttemptNo>();
+  return f;
+}
+std::optional<JournalFact> read_gone_steps(Words& in) {
+  GoneSteps f;
+  f.job = in.job();
+  f.attempt = in.number<AttemptNo>();
+  f.steps = in.word();
+  return f;
+}
+std::optional<JournalFact> read_gone_task(Words& in) {
+  const WorkId work = in.work();
+  return task_of(work) ? std::optional<JournalFact>(GoneTask{work}) : std::nullopt;
+}
+std::optional<JournalFact> read_acknowledged(Words& in) {
+  Acknowledged f;
+  while (in.ok() && !in.at_end()) f.numbers.push_back(in.number<std::uint64_t>());
+  return f;
+}
+std::optional<JournalFact> read_renewed(Words& in) { return Renewed{{in.number<std::int64_t>()}}; }
+std::optional<JournalFact> read_highest_job(Words& in) { return HighestJob{in.job()}; }
+// Numbers begin at 1: below it there is nothing that could have been given out before.
+std::optional<JournalFact> read_next_report(Words& in) {
+  const NextReport f{in.number<std::uint64_t>()};
+  return f.number > 0 ? std::optional<JournalFact>(f) : std::nullopt;
+}
+
+struct FactKind {
+  std::string_view word;
+  Read* read;
+};
+constexpr FactKind kFactKinds[] = {
+    {"attempt", read_attempt},
+    {"shim", read_shim},
+    {"stopping", read_stopping},
+    {"pausing", read_pausing},
+    {"gone", read_gone},
+    {"gone-steps", read_gone_steps},
+    {"gone-task", read_gone_task},
+    {"acknowledged", read_acknowledged},
+    {"renewed", read_renewed},
+    {"highest-job", read_highest_job},
+    {"next-report", read_next_report},
+};
+
 std::optional<JournalFact> decode_report(std::string_view json) {
   auto message = decode_from_agent(json);
-  if (!message.ok() || !std::holds_alternative<Report>(*message))
+  if (!message.ok() || !std::holds_alternative<Report>(*message) || std::get<Report>(*message).number == 0)
     return std::nullopt;
   return std::get<Report>(std::move(*message));
 }
@@ -87,63 +172,12 @@ std::optional<JournalFact> decode_fact(std::string_view line) {
   if (line.starts_with("report "))
     return decode_report(line.substr(7));
   Words in(line);
-  const std::string kind = in.word();
-  std::optional<JournalFact> fact;
-  if (kind == "attempt") {
-    SeenAttempt f;
-    f.job = in.job();
-    f.attempt = in.number<AttemptNo>();
-    f.uid = in.number<std::uint32_t>();
-    f.fence_after = in.duration();
-    f.kill_wait = in.duration();
-    f.has_script = in.number<int>() != 0;
-    f.renewed.us = in.number<std::int64_t>();
-    fact = f;
-  } else if (kind == "shim") {
-    SeenShim f{in.work(), {}};
-    while (in.ok() && !in.at_end()) f.ranks.push_back(in.number<std::uint32_t>());
-    fact = f;
-  } else if (kind == "stopping") {
-    Stopping f;
-    f.job = in.job();
-    f.attempt = in.number<AttemptNo>();
-    f.fenced = in.number<int>() != 0;
-    fact = f;
-  } else if (kind == "pausing") {
-    Pausing f;
-    f.job = in.job();
-    f.attempt = in.number<AttemptNo>();
-    f.paused = in.number<int>() != 0;
-    f.number = in.number<std::uint32_t>();
-    f.done = in.number<int>() != 0;
-    fact = f;
-  } else if (kind == "gone") {
-    GoneAttempt f;
-    f.job = in.job();
-    f.attempt = in.number<AttemptNo>();
-    fact = f;
-  } else if (kind == "gone-steps") {
-    GoneSteps f;
-    f.job = in.job();
-    f.attempt = in.number<AttemptNo>();
-    f.steps = in.word();
-    fact = f;
-  } else if (kind == "gone-task") {
-    const WorkId work = in.work();
-    if (!task_of(work))
-      return std::nullopt;
-    fact = GoneTask{work};
-  } else if (kind == "acknowledged") {
-    Acknowledged f;
-    while (in.ok() && !in.at_end()) f.numbers.push_back(in.number<std::uint64_t>());
-    fact = f;
-  } else if (kind == "renewed") {
-    fact = Renewed{{in.number<std::int64_t>()}};
-  } else if (kind == "highest-job") {
-    fact = HighestJob{in.job()};
-  } else if (kind == "next-report") {
-    fact = NextReport{in.number<std::uint64_t>()};
-  }
+  const std::string word = in.word();
+  const auto kind = std::find_if(std::begin(kFactKinds), std::end(kFactKinds),
+                                 [&word](const FactKind& known) { return known.word == word; });
+  if (kind == std::end(kFactKinds))
+    return std::nullopt;
+  auto fact = kind->read(in);
   return in.ok() ? fact : std::nullopt;
 }
 

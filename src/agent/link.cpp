@@ -1,6 +1,7 @@
 #include "agent/link.h"
 
 #include "agent/environments.h"
+#include "base/check.h"
 #include "base/log_line.h"
 #include "base/text.h"
 #include "link/mux.h"
@@ -108,7 +109,9 @@ std::unique_ptr<Stream> AgentLink::Inner::open_stream(Call& call, std::uint64_t 
 
 // The body follows as a stream of the call's number.
 void AgentLink::Inner::collect(std::uint64_t id, ApiReply head) {
+  CHECK(calls.contains(id) && head.bytes > 0);
   Call& call = calls.at(id);
+  CHECK(call.wanted == 0 && call.reply.body.empty(), format("call {} is collected twice", id));
   if (call.room && !call.room(head.bytes)) {
     mux->send(LinkFrame::kStreamClose, id, {});
     return finish(id, Error{Errc::kExhausted,
@@ -197,6 +200,7 @@ void AgentLink::send(const FromAgent& message) { inner_->mux->send(LinkFrame::kM
 std::uint64_t AgentLink::call(ApiCall call, Answered answered, Room room) {
   const std::uint64_t id = inner_->next_id;
   inner_->next_id += 2;
+  CHECK(answered && id % 2 == 1 && !inner_->calls.contains(id));
   Inner::Call& kept = inner_->calls[id];
   kept.answered = std::move(answered);
   kept.room = std::move(room);

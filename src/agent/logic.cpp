@@ -7,6 +7,7 @@
 
 #include "agent/journal.h"
 #include "agent/recovery.h"
+#include "base/check.h"
 #include "base/mutant.h"
 #include "base/text.h"
 
@@ -59,6 +60,21 @@ struct AgentLogic::Inner {
   std::vector<FromAgent> messages;
   std::vector<Refusal> refusals;
 
+  // Of what we say and keep. Nothing here follows from the words of a journal, which may be damaged.
+  void check_invariants() const {
+    CHECK(connected || (!welcome && renewals.empty()), "a renewal or a welcome without a connection");
+    CHECK(renewals.size() <= kRenewalsInFlight);
+    CHECK(gone.size() == gone_order.size() && gone.size() <= kGoneMax,
+          format("{} attempts that are gone, {} in their order", gone.size(), gone_order.size()));
+    CHECK(reports.empty() || reports.rbegin()->first <= last_number,
+          format("report {} is above the last number {}", reports.rbegin()->first, last_number));
+    CHECK(!event_at, "a time of what is reported outlived the report");
+  }
+  static void check_attempt(const AttemptId& id, const HeldAttempt& attempt) {
+    CHECK(attempt.stopping || (!attempt.fenced && !attempt.stopped),
+          format("attempt {}-{} is fenced or stopped, and not stopping", id.first.value, id.second));
+  }
+
   // --- knowledge: everything that survives a restart changes here only ---
 
   void know(const SeenAttempt& f) {
@@ -78,6 +94,7 @@ struct AgentLogic::Inner {
     if (const auto it = held.find({f.job, f.attempt}); it != held.end()) {
       it->second.stopping = true;
       it->second.fenced = it->second.fenced || f.fenced;
+      check_attempt(it->first, it->second);
     }
   }
   void know(const GoneAttempt& f) {
@@ -98,6 +115,7 @@ struct AgentLogic::Inner {
       for (const Interval& part : steps->intervals()) it->second.gone_steps.insert(part.low, part.high);
   }
   void know(const GoneTask& f) {
+    CHECK(task_of(f.key), text_of(f.key));
     const TaskPart& task = *task_of(f.key);
     if (const auto it = held.find(attempt_of(f.key)); it != held.end()) {
       auto& incarnation = it->second.gone_incarnations[{task.group, task.index}];
@@ -129,6 +147,7 @@ struct AgentLogic::Inner {
       else
         forget_in(attempt, *key);
     }
+    check_attempt(it->first, attempt);
   }
   void know(const Acknowledged& f) {
     for (auto number : f.numbers) {
@@ -160,6 +179,7 @@ struct AgentLogic::Inner {
 
   void note(const JournalFact& fact) {
     journal.push_back(encode_fact(fact));
+    CHECK(journal.back().find('\n') == std::string::npos, journal.back());
     std::visit([this](const auto& f) { know(f); }, fact);
   }
 
@@ -168,7 +188,9 @@ struct AgentLogic::Inner {
   void report(JobId job, AttemptNo attempt, ReportBody body) {
     const Instant made = event_at ? std::min(event_at, now) : now;
     const Report message{last_number + 1, job, attempt, std::move(body), made.us, {}};
+    CHECK(!reports.contains(message.number), format("a second report {}", message.number));
     note(message);
+    CHECK(last_number == message.number && reports.contains(message.number));
     if (welcome)
       send(reports[message.number]);
     if (welcome && mutant(Mutant::kDropReport))
@@ -176,6 +198,7 @@ struct AgentLogic::Inner {
   }
 
   void send(Pending& pending) {
+    CHECK(welcome, format("report {} without a controller to hear it", pending.report.number));
     pending.sent = now;
     pending.report.ago = pending.report.made_boot_us > 0 ? now - Instant{pending.report.made_boot_us} : Duration{};
     messages.push_back(pending.report);
@@ -228,7 +251,13 @@ struct AgentLogic::Inner {
   void order(ShimOrder order) { orders.push_back(std::move(order)); }
 
   void start(const WorkId& key, TaskProcesses launch, std::string script, Duration fence_after) {
+    const auto attempt = held.find(attempt_of(key));
+    CHECK(attempt != held.end() && !attempt->second.stopping && !attempt->second.paused,
+          text_of(key) + " starts though its attempt may not");
+    CHECK(!attempt->second.works.contains(key), text_of(key) + " starts a second time");
+    CHECK(!launch.ranks.empty(), text_of(key) + " starts nothing");
     note(SeenShim{key, launch.ranks});
+    CHECK(attempt->second.works.contains(key), text_of(key));
     ShimOrder o;
     o.what = ShimOrder::What::kStart;
     o.key = key;
@@ -249,16 +278,19 @@ struct AgentLogic::Inner {
 
   // Everything of the attempt on this node ends; its last words follow when it has.
   void stop_attempt(const AttemptId& id, Duration kill_wait, bool fenced, StopWhy why) {
+    CHECK(held.contains(id), format("{}-{} is not held", id.first.value, id.second));
     HeldAttempt& attempt = held.at(id);
     if (!attempt.stopping || (fenced && !attempt.fenced))
       note(Stopping{id.first, id.second, fenced});
     stop_works(attempt, kill_wait, why);
     finish_if_empty(id);
+    CHECK(attempt.stopping && (attempt.fenced || !fenced));
   }
 
   // Nothing of it runs here, and never will.
   enum class Never : unsigned char { kStopped, kRefused };
   void report_stopped(const AttemptId& id, Never why = Never::kStopped) {
+    CHECK(!held.contains(id), format("{}-{} may run here", id.first.value, id.second));
     for (const auto& [number, pending] : reports)
       if (pending.report.job == id.first && pending.report.attempt == id.second &&
           std::holds_alternative<MemberStopped>(pending.report.body))
@@ -274,6 +306,7 @@ struct AgentLogic::Inner {
       if (!work.ended)
         return;
     report(id.first, id.second, MemberStopped{it->second.fenced});
+    CHECK(it->second.stopped);
   }
 
   // --- pauses ---
@@ -294,11 +327,13 @@ struct AgentLogic::Inner {
       if (!work.ended && !work.settled)
         return;
     report(id.first, id.second, MemberPaused{it->second.paused, it->second.pause});
+    CHECK(it->second.pause_done == it->second.pause);
   }
 
   void settled(const WorkId& key, HeldAttempt& attempt, const ShimEvent& event) {
     if (event.number != attempt.pause)
       return;  // answers an older order
+    CHECK(attempt.works.contains(key), text_of(key));
     attempt.works.at(key).settled = true;
     report_pause(attempt_of(key));
   }
@@ -336,6 +371,7 @@ struct AgentLogic::Inner {
   }
   // The controller's log was put back: it does not know any more what it has acknowledged.
   void report_started_again(const AttemptId& id) {
+    CHECK(held.contains(id));
     const HeldAttempt& attempt = held.at(id);
     if (attempt.started && !attempt.stopped && !is_reported<AttemptStarted>(id))
       report(id.first, id.second, AttemptStarted{});
@@ -523,6 +559,7 @@ struct AgentLogic::Inner {
   }
 
   void renew_until(Instant sent) {
+    CHECK(sent <= now, "a fence would count from a time that is still to come");
     if (sent <= renewed)
       return;
     const bool matters =
@@ -549,11 +586,13 @@ struct AgentLogic::Inner {
   }
 
   void send_renewal() {
+    CHECK(welcome, "a renewal on a connection that was not welcomed");
     messages.push_back(Renew{now.us, holdings()});
     renewals.push_back(now.us);
     if (renewals.size() > kRenewalsInFlight)
       renewals.pop_front();
     next_renewal = now + settings.renew_every;
+    CHECK(next_renewal > now);
   }
 
   void tick() {
@@ -574,6 +613,7 @@ struct AgentLogic::Inner {
   // What the journal does not tell of: it was lost, or is older than the work. Its start is reported (again), because
   // that may have been lost, too.
   void adopt(const FoundWork& work, bool has_script) {
+    CHECK(!knows(held, gone, work.key), text_of(work.key));
     const AttemptId id = attempt_of(work.key);
     const bool fresh = !held.contains(id);
     if (fresh)
@@ -581,6 +621,7 @@ struct AgentLogic::Inner {
     note(SeenShim{work.key, work.ranks});
     if (has_script ? is_script(work.key) && work.launched : fresh)
       report(id.first, id.second, AttemptStarted{});
+    CHECK(knows(held, gone, work.key), text_of(work.key));
   }
 
   void look_at(const std::vector<FoundWork>& found) {
@@ -625,12 +666,16 @@ struct AgentLogic::Inner {
         unsettled.push_back(id);
     }
     for (const auto& id : unsettled) report_pause(id);
+    for (const auto& [id, attempt] : held)
+      for (const auto& [key, work] : attempt.works)
+        CHECK(work.ended || survivors.contains(key), text_of(key) + " runs without a shim");
   }
 };
 
 AgentLogic::AgentLogic(AgentSettings settings, Node facts, const std::vector<std::string>& journal,
                        const std::vector<WorkId>& survivors, Instant boot_now, const std::vector<FoundWork>& found)
     : inner_(std::make_unique<Inner>()) {
+  CHECK(settings.renew_every > Duration{} && settings.steps_max > 0 && settings.works_max > 0);
   inner_->settings = settings;
   inner_->facts = std::move(facts);
   inner_->now = boot_now;
@@ -642,6 +687,7 @@ AgentLogic::AgentLogic(AgentSettings settings, Node facts, const std::vector<std
     inner_->renewed = boot_now;
   inner_->look_at(found);
   inner_->miss({survivors.begin(), survivors.end()});
+  inner_->check_invariants();
 }
 
 AgentLogic::~AgentLogic() = default;
@@ -656,6 +702,7 @@ void AgentLogic::connected(Instant boot_now) {
   in.messages.clear();
   in.messages.push_back(
       Hello{kProtocolMin, kProtocolMax, in.facts, in.holdings(), in.settings.peer_port, in.highest_job});
+  in.check_invariants();
 }
 
 void AgentLogic::disconnected(Instant boot_now) {
@@ -664,11 +711,13 @@ void AgentLogic::disconnected(Instant boot_now) {
   in.connected = in.welcome = false;
   in.renewals.clear();
   in.messages.clear();
+  in.check_invariants();
 }
 
 void AgentLogic::receive(const ToAgent& message, Instant boot_now) {
   inner_->now = boot_now;
   std::visit([this](const auto& m) { inner_->hear(m); }, message);
+  inner_->check_invariants();
 }
 
 void AgentLogic::shim_event(const ShimEvent& event, Instant boot_now) {
@@ -689,11 +738,13 @@ void AgentLogic::shim_event(const ShimEvent& event, Instant boot_now) {
   in.event_at = event.at;
   in.take(event, it->second, copy);
   in.event_at = {};
+  in.check_invariants();
 }
 
 void AgentLogic::tick(Instant boot_now) {
   inner_->now = boot_now;
   inner_->tick();
+  inner_->check_invariants();
 }
 
 Instant AgentLogic::next_timer() const {

@@ -723,9 +723,12 @@ TEST(AgentJournal, FactsRoundTrip) {
 }
 
 TEST(AgentJournal, TornAndForeignLinesAreSkipped) {
-  for (const char* line : {"", "attempt", "attempt 5 1 1000 600 30 1", "attempt x 1 1 1 1 1 1", "shim 1 2",
-                           "shim 1 2 3 99999999 5 6", "gone 5", "report {\"number\":1", "report {}", "later 1 2 3",
-                           "renewed 9999999999999999999999", "acknowledged 1 -", "stopping 1 4294967296 0"})
+  for (const char* line :
+       {"", "attempt", "attempt 5 1 1000 600 30 1", "attempt x 1 1 1 1 1 1", "shim 1 2", "shim 1 2 3 99999999 5 6",
+        "gone 5", "report {\"number\":1", "report {}", "later 1 2 3", "renewed 9999999999999999999999",
+        "acknowledged 1 -", "next-report 0",
+        "report {\"report\":{\"number\":0,\"job\":5,\"attempt\":1,\"body\":{\"attempt_started\":{}}}}",
+        "gone-task 5-1-0", "stopping 1 4294967296 0"})
     EXPECT_FALSE(decode_fact(line)) << line;
 }
 

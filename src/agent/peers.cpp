@@ -1,5 +1,6 @@
 #include "agent/peers.h"
 
+#include "base/check.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -12,7 +13,10 @@ constexpr std::size_t kRevokedMax = 10'000;
 }  // namespace
 
 Peers::Peers(EventLoop& loop, Dial dial, Open open, PeerSettings settings)
-    : loop_(loop), dial_(std::move(dial)), open_(std::move(open)), settings_(settings) {}
+    : loop_(loop), dial_(std::move(dial)), open_(std::move(open)), settings_(settings) {
+  CHECK(dial_ && open_);
+  CHECK(settings_.shun > Duration{} && settings_.shun <= settings_.shun_max);
+}
 
 Peers::~Peers() {
   for (auto& [key, peer] : peers_) {
@@ -59,6 +63,7 @@ void Peers::revoke(const std::string& node, const std::string& certificate) {
   if (revoked_.size() >= kRevokedMax && !revoked_.contains(node))
     revoked_.erase(revoked_.begin());
   revoked_[node] = certificate;
+  CHECK(revoked_.size() <= kRevokedMax);
   std::vector<std::shared_ptr<Mux>> closing;  // closing one may change both lists
   for (const Accepted& accepted : accepted_)
     if (accepted.node == node && accepted.certificate != certificate)
@@ -90,6 +95,7 @@ void Peers::open(const StepMember& whom, const StepOpen& what, Opened done) {
 }
 
 void Peers::begin(Peer& peer, const StepOpen& what, const Opened& done) {
+  CHECK(peer.mux && peer.waiting.empty());
   const std::uint64_t id = peer.next_id;
   peer.next_id += 2;
   peer.mux->send(LinkFrame::kOpenStream, id, encode(what));
@@ -100,6 +106,7 @@ void Peers::dialed(const std::string& key, const std::string& node, Result<std::
   const auto it = peers_.find(key);
   if (it == peers_.end())
     return;
+  CHECK(!it->second.mux, format("node {} is dialled twice", node));
   auto waiting = std::exchange(it->second.waiting, {});
   if (connection.ok() && !counts(it->second.node, it->second.certificate))
     connection = denied(format("the certificate of node {} counts no more", node));
@@ -129,6 +136,7 @@ void Peers::watch_idle(const std::string& key) {
   Peer& peer = peers_.at(key);
   peer.idle = loop_.after(settings_.idle, [this, key, before = peer.next_id] {
     const auto it = peers_.find(key);
+    CHECK(it != peers_.end() && it->second.mux, "a connection that is gone is watched");
     it->second.idle = 0;
     if (it->second.mux->streams() == 0 && it->second.next_id == before)
       it->second.mux->close("idle");
@@ -153,6 +161,7 @@ void Peers::shun(const std::string& node) {
     return;
   shun.timer = loop_.after(shun.next, [this, node] { shuns_.at(node).timer = 0; });
   shun.next = std::min(shun.next * 2, settings_.shun_max);
+  CHECK(shunned(node));
 }
 
 bool Peers::shunned(const std::string& node) const {

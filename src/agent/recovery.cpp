@@ -1,5 +1,7 @@
 #include "agent/recovery.h"
 
+#include "base/check.h"
+
 namespace lockstep {
 
 bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const WorkId& key) {
@@ -14,6 +16,7 @@ bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const Work
     return attempt.stopping;
   if (const StepPart* step = step_of(key))
     return attempt.gone_steps.contains(static_cast<std::uint32_t>(step->step));
+  CHECK(task_of(key), text_of(key));
   const TaskPart& task = *task_of(key);
   const auto incarnation = attempt.gone_incarnations.find({task.group, task.index});
   return incarnation != attempt.gone_incarnations.end() && task.incarnation <= incarnation->second;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "wire/frame.h"
 
 namespace lockstep {
@@ -76,6 +77,7 @@ void Refusals::add(Refusal refusal) {
   kept_.push_back(std::move(refusal));
   if (kept_.size() > kKept)
     kept_.pop_front();
+  CHECK(kept_.size() <= kKept);
 }
 
 std::unique_ptr<Stream> Refusals::stream(const WorkId& key) const {

@@ -1,8 +1,11 @@
 #include "agent/splice.h"
 
+#include "base/check.h"
+
 namespace lockstep {
 
 void Splices::join(std::shared_ptr<Stream> a, std::shared_ptr<Stream> b) {
+  CHECK(a && b && a != b);
   const std::uint64_t id = next_++;
   Pair& pair = pairs_[id];
   pair.a = std::move(a);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "wire/io_attach.h"
 
@@ -27,6 +28,8 @@ std::vector<StepHop> first_hops(std::vector<StepMember> members) {
     hops.push_back(std::move(hop));
     from = to;
   }
+  CHECK(from == members.size() && hops.size() <= StepSwitch::kFanOut,
+        format("{} of {} members in {} hops", from, members.size(), hops.size()));
   return hops;
 }
 
@@ -55,7 +58,9 @@ struct StepSwitch::Session : std::enable_shared_from_this<StepSwitch::Session> {
   bool attached = false, routed = false, over = false;
 
   Session(StepSwitch& o, std::uint64_t i, std::unique_ptr<Stream> u, std::unique_ptr<Stream> c)
-      : owner(o), id(i), up(std::move(u)), control(std::move(c)) {}
+      : owner(o), id(i), up(std::move(u)), control(std::move(c)) {
+    CHECK(up);
+  }
 
   // Wraps a callback so that it does nothing once the session is over, and keeps the session while it runs.
   template <class F>
@@ -199,6 +204,7 @@ struct StepSwitch::Session : std::enable_shared_from_this<StepSwitch::Session> {
   }
 
   void relay(const std::string& node) {
+    CHECK(control);
     control->write(encode_frame(static_cast<std::uint8_t>(IoFrame::kRelay), 0, node));
   }
 
@@ -215,6 +221,7 @@ struct StepSwitch::Session : std::enable_shared_from_this<StepSwitch::Session> {
   }
 
   void open(Branch& branch) {
+    CHECK(!branch.opening && !branch.stream, branch.member.node);
     branch.opening = true;
     auto done = mine([&branch](Session& s, std::unique_ptr<Stream> stream) { s.opened(branch, std::move(stream)); });
     if (branch.member.node == owner.node_name_)
@@ -223,6 +230,7 @@ struct StepSwitch::Session : std::enable_shared_from_this<StepSwitch::Session> {
   }
 
   void opened(Branch& branch, std::unique_ptr<Stream> stream) {
+    CHECK(branch.opening && !branch.stream, branch.member.node);
     branch.opening = false;
     if (!stream)
       return unreachable(branch);
@@ -260,6 +268,7 @@ struct StepSwitch::Session : std::enable_shared_from_this<StepSwitch::Session> {
 
   // It was never in use: the controller takes it over, with what waits for it.
   void unreachable(Branch& branch) {
+    CHECK(!branch.stream && branch.exited.empty(), branch.member.node);
     if (!control)
       return failed(branch.member.node);
     relay(branch.member.node);

@@ -1,5 +1,6 @@
 #include "agent/ticket_gate.h"
 
+#include "base/check.h"
 #include "base/text.h"
 #include "wire/frame.h"
 
@@ -63,6 +64,10 @@ class GuardedStream final : public Stream {
 
 }  // namespace
 
+TicketGate::TicketGate(std::string node_name, Mac mac) : node_name_(std::move(node_name)), mac_(std::move(mac)) {
+  CHECK(mac_ && !node_name_.empty());
+}
+
 void TicketGate::set_key(std::string key, Instant cluster_now, Instant boot_now) {
   key_ = std::move(key);
   cluster_then_ = cluster_now;
@@ -86,6 +91,7 @@ Result<void> TicketGate::check(const StepTicket& ticket, std::optional<std::uint
 }
 
 std::unique_ptr<Stream> guarded(std::unique_ptr<Stream> client, std::uint8_t verbs) {
+  CHECK(client);
   if ((verbs & kStepEverything) == kStepEverything)
     return client;
   return std::make_unique<GuardedStream>(std::move(client), verbs);

@@ -13,7 +13,7 @@ namespace lockstep {
 
 class TicketGate {
  public:
-  TicketGate(std::string node_name, Mac mac) : node_name_(std::move(node_name)), mac_(std::move(mac)) {}
+  TicketGate(std::string node_name, Mac mac);
 
   // From a Welcome.
   void set_key(std::string key, Instant cluster_now, Instant boot_now);
