@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "frontends/slurm/client/command_options.h"
 
 namespace lockstep {
 
@@ -78,7 +79,7 @@ Begun begin(SlurmCommand command, int argc, char** argv, const Voice& voice) {
   else if (first.has("usage"))
     say(usage_text(command)), out.exit_code = 0;
   else if (first.has("version"))
-    say("slurm 24.11.5 (lockstep " LOCKSTEP_VERSION ")\n"), out.exit_code = 0;
+    out.exit_code = print_version();
   return out;
 }
 

@@ -1,18 +1,11 @@
 #include "frontends/slurm/client/options.h"
 
-#include <getopt.h>
-#include <strings.h>
-
-#include <cstring>
-
-#include "base/nearest.h"
 #include "base/text.h"
+#include "frontends/slurm/client/command_options.h"
 
 namespace lockstep {
 
 namespace {
-
-constexpr int kLongBase = 1000;  // getopt's value of a row: this plus the row
 
 // Options that exclude each other. On one level the last of a pair wins; of the sizes of memory only one may be given.
 struct Rivals {
@@ -70,17 +63,6 @@ bool printable(std::string_view text) {
     if (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n')
       return false;
   return true;
-}
-
-// ". Did you mean …" for an option that nobody knows.
-std::string meant_by(std::string_view word, const std::vector<::option>& longs) {
-  std::vector<std::string_view> names;
-  for (const auto& known : longs)
-    if (known.name)
-      names.emplace_back(known.name);
-  while (word.starts_with('-')) word.remove_prefix(1);
-  const auto meant = nearest(word, names);
-  return meant.empty() ? std::string() : format("; did you mean '--{}'?", meant);
 }
 
 // A flag's variable: "" and yes switch it on, 0 and no leave it off.
@@ -215,88 +197,39 @@ Result<void> OptionSet::read_environment(const std::function<const char*(const c
   return {};
 }
 
-// getopt_long does the cutting: clusters of short options, "--name value", unique prefixes, optional values.
-Result<int> OptionSet::parse(std::vector<std::string> words, Origin origin, unsigned line, bool permute) {
-  const auto table = option_table();
-  std::vector<::option> longs;
-  std::string shorts = permute ? ":" : "+:";
-  for (std::size_t row = 0; row < table.size(); ++row) {
-    const OptionDef& def = table[row];
-    if (!(def.commands & bit(command_)))
-      continue;
-    const int has = def.takes == Takes::kNothing ? no_argument
-                    : def.takes == Takes::kValue ? required_argument
-                                                 : optional_argument;
-    longs.push_back({def.name, has, nullptr, kLongBase + static_cast<int>(row_of(def.name))});
-    if (def.letter) {
-      shorts += def.letter;
-      shorts.append(static_cast<std::size_t>(has), ':');
-    }
-  }
-  longs.push_back({nullptr, 0, nullptr, 0});
-
-  std::vector<char*> argv;
-  for (auto& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const int argc = static_cast<int>(words.size());
-  const std::string place = origin == Origin::kDirective ? format(" (script line {})", line) : "";
-
-  opterr = 0;
-  optind = 0;  // glibc: start afresh
+// The words that are no options.
+Result<std::vector<std::string>> OptionSet::read_words(std::vector<std::string> words, OptionsStand stand,
+                                                       const Given& from) {
+  std::vector<OptionSpelling> spellings;
+  for (const OptionDef& def : option_table())
+    if (def.commands & bit(command_))
+      spellings.push_back({def.name, def.letter, def.takes, row_of(def.name)});
+  OptionWords cut(spellings, std::move(words), stand);
   for (;;) {
-    const int found = getopt_long(argc, argv.data(), shorts.c_str(), longs.data(), nullptr);
-    if (found == -1)
-      break;
-    const char* word = argv[static_cast<std::size_t>(std::max(1, std::min(optind - 1, argc - 1)))];
-    if (found == '?' || found == ':') {
-      std::string message;
-      if (found == ':') {
-        if (optopt >= kLongBase)
-          message =
-              format("option '--{}' requires an argument", table[static_cast<std::size_t>(optopt - kLongBase)].name);
-        else
-          message = format("option requires an argument -- '{}'", static_cast<char>(optopt));
-      } else if (optopt >= kLongBase) {
-        message =
-            format("option '--{}' doesn't allow an argument", table[static_cast<std::size_t>(optopt - kLongBase)].name);
-      } else if (optopt != 0) {
-        message = format("invalid option -- '{}'", static_cast<char>(optopt));
-      } else {
-        const std::string_view name = std::string_view(word).substr(0, std::string_view(word).find('='));
-        std::string candidates;
-        for (const auto& known : longs)
-          if (known.name && name.size() > 2 && std::string_view(known.name).starts_with(name.substr(2)))
-            candidates += format(" '--{}'", known.name);
-        message = candidates.empty() ? format("unrecognized option '{}'{}", word, meant_by(name, longs))
-                                     : format("option '{}' is ambiguous; possibilities:{}", word, candidates);
-      }
-      return Error{Errc::kInvalid, message + place, "usage"};
-    }
-    std::size_t row = 0;
-    if (found >= kLongBase) {
-      row = static_cast<std::size_t>(found - kLongBase);
-    } else {
-      while (!((table[row].commands & bit(command_)) && table[row].letter == found)) ++row;
-      row = row_of(table[row].name);
-    }
-    TRY(set(table[row].name, Given{optarg ? optarg : "", origin, line, {}}));
+    auto found = cut.next();
+    if (!found)
+      return invalid(found.error().message +
+                         (cut.meant().empty() ? std::string() : format("; did you mean '--{}'?", cut.meant())) +
+                         (from.origin == Origin::kDirective ? format(" (script line {})", from.line) : ""),
+                     found.error().field);
+    if (!*found)
+      return cut.others();
+    Given given = from;
+    given.text = (*found)->value.value_or("");
+    TRY(set(option_table()[(*found)->row].name, std::move(given)));
   }
-  if (permute)
-    for (int i = optind; i < argc; ++i)
-      note(format("script line {}: \"{}\" is no option and is ignored", line, argv[static_cast<std::size_t>(i)]));
-  return optind;
 }
 
 Result<void> OptionSet::read_directive(const std::vector<std::string>& words, unsigned line) {
-  std::vector<std::string> argv{std::string(name_of(command_))};
-  argv.insert(argv.end(), words.begin(), words.end());
-  TRY(parse(std::move(argv), Origin::kDirective, line, true));
+  for (const std::string& word :
+       TRY(read_words(words, OptionsStand::kAnywhere, Given{"", Origin::kDirective, line, {}})))
+    note(format("script line {}: \"{}\" is no option and is ignored", line, word));
   return {};
 }
 
 Result<int> OptionSet::read_command_line(int argc, char** argv) {
-  std::vector<std::string> words(argv, argv + argc);
-  return parse(std::move(words), Origin::kCommandLine, 0, false);
+  const auto others = TRY(read_words({argv + std::min(argc, 1), argv + argc}, OptionsStand::kInFront, Given{}));
+  return argc - static_cast<int>(others.size());
 }
 
 std::vector<std::pair<std::string, std::string>> OptionSet::verbatim() const {
@@ -338,6 +271,31 @@ std::string_view examples(SlurmCommand command) {
   }
   return {};
 }
+
+std::string help_line(const OptionDef& def) {
+  const std::string value = def.takes == Takes::kValue   ? format("={}", def.value)
+                            : def.takes == Takes::kMaybe ? format("[={}]", *def.value ? def.value : "VALUE")
+                                                         : std::string();
+  const bool idle = def.standing == Standing::kAdvisory || def.standing == Standing::kIgnored;
+  return format("{:<36} {}{}\n", option_head(def.letter, def.name, value), def.about, idle ? " (no effect here)" : "");
+}
+
+// Words between margins, each line behind two blanks.
+std::string filled(const std::vector<std::string>& words) {
+  constexpr std::size_t kMargin = 100;
+  std::string out = " ";
+  std::size_t column = 1;
+  for (const auto& word : words) {
+    if (column + word.size() + 1 > kMargin) {
+      out += "\n ";
+      column = 1;
+    }
+    out += format(" {}", word);
+    column += word.size() + 1;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string help_text(SlurmCommand command) {
@@ -345,36 +303,17 @@ std::string help_text(SlurmCommand command) {
   out += "\nExamples:\n";
   out += examples(command);
   out += "\nOptions (a unique beginning of a long name is enough):\n";
-  std::string refused;
+  std::vector<std::string> refused;
   for (const OptionDef& def : option_table()) {
     if (!(def.commands & bit(command)) || def.same_as)
       continue;
-    if (def.standing == Standing::kRefused) {
-      refused += format("{}{}", refused.empty() ? "" : " ", def.name);
-      continue;
-    }
-    if (def.standing == Standing::kIgnored && !*def.about)
-      continue;
-    std::string head = def.letter ? format("  -{}, --{}", def.letter, def.name) : format("      --{}", def.name);
-    if (def.takes == Takes::kValue)
-      head += format("={}", def.value);
-    if (def.takes == Takes::kMaybe)
-      head += *def.value ? format("[={}]", def.value) : std::string("[=VALUE]");
-    out += format("{:<36} {}{}\n", head, def.about,
-                  def.standing == Standing::kAdvisory || def.standing == Standing::kIgnored ? " (no effect here)" : "");
+    if (def.standing == Standing::kRefused)
+      refused.emplace_back(def.name);
+    else if (def.standing != Standing::kIgnored || *def.about)
+      out += help_line(def);
   }
-  out += "\nKnown and refused, because they are not supported yet (names without their dashes):\n ";
-  std::size_t column = 1;
-  for (const auto& word : split_words(refused)) {
-    if (column + word.size() + 1 > 100) {
-      out += "\n ";
-      column = 1;
-    }
-    out += format(" {}", word);
-    column += word.size() + 1;
-  }
-  out += "\n";
-  return out;
+  return out + "\nKnown and refused, because they are not supported yet (names without their dashes):\n" +
+         filled(refused) + "\n";
 }
 
 }  // namespace lockstep

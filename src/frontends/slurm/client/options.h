@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/result.h"
+#include "frontends/slurm/client/option_words.h"
 
 namespace lockstep {
 
 enum class SlurmCommand : unsigned char { kSbatch = 1, kSrun = 2, kSalloc = 4 };
 std::string_view name_of(SlurmCommand command);
 
-enum class Takes : unsigned char { kNothing, kValue, kMaybe };
 enum class Standing : unsigned char {
   kEffective,  // does what Slurm's manual says
   kAdvisory,   // accepted without effect, said once
@@ -75,8 +75,7 @@ class OptionSet {
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
  private:
-  struct Word;
-  Result<int> parse(std::vector<std::string> words, Origin origin, unsigned line, bool permute);
+  Result<std::vector<std::string>> read_words(std::vector<std::string> words, OptionsStand stand, const Given& from);
   std::size_t row_of(std::string_view name) const;
 
   SlurmCommand command_;

@@ -1,15 +1,11 @@
 #include "frontends/slurm/client/query_call.h"
 
-#include <getopt.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include <algorithm>
 
-#include "base/nearest.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
-#include "frontends/slurm/client/say.h"
 
 namespace lockstep {
 
@@ -77,48 +73,9 @@ Rows::Rows(std::string body, std::size_t columns) : body_(std::move(body)), colu
   }
 }
 
-void tell_what_was_meant(char** argv, const ::option* longs) {
-  const std::string_view word = argv[std::max(1, optind - 1)];
-  if (optopt != 0 || !word.starts_with("--"))
-    return;
-  std::vector<std::string_view> names;
-  for (; longs->name; ++longs) names.emplace_back(longs->name);
-  const auto meant = nearest(word.substr(2, word.find('=') - 2), names);
-  if (!meant.empty() && !meant.starts_with(word.substr(2)))
-    fprintf(stderr, "Did you mean --%s?\n", std::string(meant).c_str());
-}
-
-ParsedOptions parse_options(int argc, char** argv, const char* letters, const std::vector<LongOption>& longs,
-                            const std::function<void(int, const char*)>& f) {
-  ParsedOptions parsed;
-  std::vector<option> table;
-  for (const LongOption& one : longs) table.push_back({one.name, one.argument, nullptr, one.code});
-  table.push_back({nullptr, 0, nullptr, 0});
-  optind = 0;  // begin anew: several commands may run in one process (tests)
-  for (int code; (code = getopt_long(argc, argv, letters, table.data(), nullptr)) != -1;) {
-    if (code == '?') {
-      tell_what_was_meant(argv, table.data());
-      const std::string_view name(argv[0]);
-      const auto slash = name.rfind('/');
-      fprintf(stderr, "Try \"%s --help\" for more information\n",
-              std::string(slash == std::string_view::npos ? name : name.substr(slash + 1)).c_str());
-      return parsed;
-    }
-    f(code, optarg);
-  }
-  for (int i = optind; i < argc; ++i) parsed.words.emplace_back(argv[i]);
-  parsed.ok = true;
-  return parsed;
-}
-
 std::string variable_or(const char* name, std::string_view otherwise) {
   const char* const value = getenv(name);
   return value ? std::string(value) : std::string(otherwise);
-}
-
-int print_version() {
-  say("slurm 24.11.5 (lockstep " LOCKSTEP_VERSION ")\n");
-  return 0;
 }
 
 }  // namespace lockstep

@@ -9,8 +9,6 @@
 
 #include "frontends/slurm/client/asking.h"
 
-struct option;  // of getopt.h
-
 namespace lockstep {
 
 class Query {
@@ -50,24 +48,6 @@ class Rows {
   std::vector<Cell> cells_;
 };
 
-// Reads options the way Slurm's commands do: getopt_long with abbreviations. `letters` and `longs` as getopt wants
-// them; f(code, value) is called for each; false from it, or an unknown option, ends with "Try …" on stderr.
-struct LongOption {
-  const char* name;
-  int argument;  // 0 none, 1 required, 2 optional
-  int code;      // letter, or above 255
-};
-struct ParsedOptions {
-  bool ok = false;
-  std::vector<std::string> words;  // what is no option
-};
-ParsedOptions parse_options(int argc, char** argv, const char* letters, const std::vector<LongOption>& longs,
-                            const std::function<void(int, const char*)>& f);
-
-// After getopt_long has said that it does not know a long option: which one was meant, on stderr.
-void tell_what_was_meant(char** argv, const ::option* longs);
-
 std::string variable_or(const char* name, std::string_view otherwise = {});  // from the environment
-int print_version();                                                         // "slurm 24.11.5 (lockstep 0.1.0)"
 
 }  // namespace lockstep

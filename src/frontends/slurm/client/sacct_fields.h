@@ -38,6 +38,21 @@ struct SacctLook {
   std::int64_t now = 0;
   char unit = 0;  // --units: K, M, G, T for memory
 };
+// What -n, -p and -P say, for commands whose wish has a look.
+template <class Wish>
+void look_without_header(Wish& wish) {
+  wish.look.header = false;
+}
+template <class Wish>
+void look_parsable(Wish& wish) {
+  wish.look.parsable = wish.look.trailing = true;
+}
+template <class Wish>
+void look_parsable2(Wish& wish) {
+  wish.look.parsable = true;
+  wish.look.trailing = false;
+}
+
 // What the cluster is asked for: each of its columns once, in the order they first come.
 struct SacctAsk {
   std::vector<std::string> names;

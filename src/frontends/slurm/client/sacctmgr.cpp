@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "frontends/slurm/client/command_options.h"
 #include "wire/api.h"
 #include "wire/codec.h"
 
@@ -12,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::string_view kHelp = R"(Usage: sacctmgr [OPTIONS] VERB ENTITY [WORDS]
+constexpr std::string_view kHead = R"(Usage: sacctmgr [OPTIONS] VERB ENTITY [WORDS]
   add     account NAME[,NAME] [parent=P] [KEY=VALUE ...]
           user NAME[,NAME] account=A[,A] [partition=P] [KEY=VALUE ...]
           qos NAME [KEY=VALUE ...]     coordinator account=A names=U     resource NAME count=N
@@ -24,16 +25,36 @@ Keys: fairshare, defaultqos, qos, description, organization; GrpTRES, GrpTRESMin
   GrpWall, MaxTRES, MaxTRESPerNode, MaxTRESMins, MaxWall, MaxJobs, MaxSubmit; of accounts QuotaTRES, BorrowTRES,
   LendTRES; of QOS priority, flags, preempt, preemptmode, gracetime, usagefactor, MaxTRESPU, MaxTRESPA, MaxJobsPU,
   MaxJobsPA, MaxSubmitPU, MaxSubmitPA, MinTRES
-Options: -i commit without asking, -n no header, -p and -P fields between bars, -s with associations, -Q quiet,
-  --json, -V version
+Options:
 )";
+
+// clang-format off
+constexpr CommandOption<SacctmgrSession> kOptions[] = {
+  // letter, names, takes, value, help, what it sets
+  {'i', "immediate", Takes::kNothing, "", "commit without asking", &SacctmgrSession::immediate},
+  {0, "json", Takes::kMaybe, "", "everything, as JSON", &SacctmgrSession::json},
+  {'n', "noheader", Takes::kNothing, "", "no header line", look_without_header<SacctmgrSession>},
+  {'p', "parsable", Takes::kNothing, "", "fields between bars, one more at the end", look_parsable<SacctmgrSession>},
+  {'P', "parsable2", Takes::kNothing, "", "fields between bars", look_parsable2<SacctmgrSession>},
+  {'Q', "quiet", Takes::kNothing, "", "say less", &SacctmgrSession::quiet},
+  {'s', "associations", Takes::kNothing, "", "with associations", &SacctmgrSession::with_associations},
+  {'V', "version", Takes::kNothing, "", "version", Shows::kVersion},
+  {'h', "help usage", Takes::kNothing, "", "", Shows::kHelp},
+  {0, "yaml", Takes::kMaybe, "", "", Refusal{"--yaml is not supported; use --json"}},
+  {'o', "oneliner", Takes::kNothing, "", "", Nothing{}},
+  {'r', "readonly", Takes::kNothing, "", "", Nothing{}},
+  {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
+};
+// clang-format on
+
+constexpr CommandSyntax<SacctmgrSession> kSyntax = {.head = kHead, .options = kOptions, .column = 25};
 
 int run_verb(const SacctmgrSession& session, std::vector<std::string> words) {
   const std::string verb = lower(words[0]);
   if (verb == "version")
     return print_version();
   if (verb == "help") {
-    say(kHelp);
+    say(help_of(kSyntax));
     return 0;
   }
   const auto is = [&](std::string_view whole, std::size_t shortest) {
@@ -112,33 +133,10 @@ template Result<std::vector<Ref<Licence>>> records(Query&, std::string_view, Kin
 
 int sacctmgr_main(const ClientContext& context, int argc, char** argv) {
   SacctmgrSession session{context};
-  std::optional<int> exit_code;
-  static const std::vector<LongOption> kLongs = {
-      {"associations", 0, 's'}, {"help", 0, 'h'},     {"immediate", 0, 'i'}, {"json", 2, 256},  {"noheader", 0, 'n'},
-      {"oneliner", 0, 'o'},     {"parsable", 0, 'p'}, {"parsable2", 0, 'P'}, {"quiet", 0, 'Q'}, {"readonly", 0, 'r'},
-      {"usage", 0, 'h'},        {"verbose", 0, 'v'},  {"version", 0, 'V'},   {"yaml", 2, 257}};
-  const auto take = [&](int code, const char*) {
-    switch (code) {
-      case 's': session.with_associations = true; break;
-      case 'h': say(kHelp), exit_code = 0; break;
-      case 'i': session.immediate = true; break;
-      case 'n': session.look.header = false; break;
-      case 'p': session.look.parsable = session.look.trailing = true; break;
-      case 'P': session.look.parsable = true, session.look.trailing = false; break;
-      case 'Q': session.quiet = true; break;
-      case 'V': exit_code = print_version(); break;
-      case 256: session.json = true; break;
-      case 257: session.voice.error("--yaml is not supported; use --json"), exit_code = 1; break;
-      default: break;
-    }
-  };
-  // Options may stand behind the verb too; "key-=value" is no option.
-  const ParsedOptions parsed = parse_options(argc, argv, "hinopPQrsvV", kLongs, take);
-  if (!parsed.ok)
-    return 1;
-  if (exit_code)
-    return *exit_code;
-  return parsed.words.empty() ? run_prompt(session) : run_verb(session, parsed.words);
+  const CommandWords line = read_options(kSyntax, argc, argv, session.voice, session);
+  if (line.exit_code)
+    return *line.exit_code;
+  return line.words.empty() ? run_prompt(session) : run_verb(session, line.words);
 }
 
 }  // namespace lockstep

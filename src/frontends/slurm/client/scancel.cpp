@@ -1,5 +1,4 @@
 // scancel: ends jobs, or signals them. Unknown and finished jobs are silent, as Slurm's are, unless -v is given.
-#include <getopt.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,10 +8,10 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/command_options.h"
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/invocation.h"
 #include "frontends/slurm/client/own_job.h"
-#include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/scancel_ask.h"
 #include "frontends/slurm/client/values.h"
 #include "model/job.h"
@@ -20,63 +19,6 @@
 namespace lockstep {
 
 namespace {
-
-enum Long { kMe = 1000, kWckey, kCtld, kSibling, kHelp, kUsage, kAdminComment, kAutocomplete };
-
-constexpr ::option kLongs[] = {{"account", required_argument, nullptr, 'A'},
-                               {"batch", no_argument, nullptr, 'b'},
-                               {"clusters", required_argument, nullptr, 'M'},
-                               {"cron", no_argument, nullptr, 'c'},
-                               {"ctld", no_argument, nullptr, kCtld},
-                               {"full", no_argument, nullptr, 'f'},
-                               {"help", no_argument, nullptr, kHelp},
-                               {"hurry", no_argument, nullptr, 'H'},
-                               {"interactive", no_argument, nullptr, 'i'},
-                               {"jobname", required_argument, nullptr, 'n'},
-                               {"me", no_argument, nullptr, kMe},
-                               {"name", required_argument, nullptr, 'n'},
-                               {"nodelist", required_argument, nullptr, 'w'},
-                               {"partition", required_argument, nullptr, 'p'},
-                               {"qos", required_argument, nullptr, 'q'},
-                               {"quiet", no_argument, nullptr, 'Q'},
-                               {"reservation", required_argument, nullptr, 'R'},
-                               {"sibling", required_argument, nullptr, kSibling},
-                               {"signal", required_argument, nullptr, 's'},
-                               {"state", required_argument, nullptr, 't'},
-                               {"usage", no_argument, nullptr, kUsage},
-                               {"user", required_argument, nullptr, 'u'},
-                               {"verbose", no_argument, nullptr, 'v'},
-                               {"version", no_argument, nullptr, 'V'},
-                               {"wckey", required_argument, nullptr, kWckey},
-                               {nullptr, 0, nullptr, 0}};
-
-constexpr std::string_view kUsageText = "Usage: scancel [OPTIONS...] [JOB[_TASK][.STEP]...]\n";
-constexpr std::string_view kHelpText =
-    "Usage: scancel [OPTIONS...] [JOB[_TASK][.STEP]...]\n"
-    "\nExamples:\n"
-    "  scancel 12                   end job 12\n"
-    "  scancel 12_[3-9]             some tasks of an array\n"
-    "  scancel 12.0                 one step\n"
-    "  scancel --me -t PENDING      everything of mine that still waits\n"
-    "  scancel -s USR1 -b 12        a signal to the batch script only\n"
-    "\nOptions:\n"
-    "  -A, --account=NAME           only jobs of this account\n"
-    "  -b, --batch                  signal the batch script only\n"
-    "  -f, --full                   signal the batch script and all steps\n"
-    "  -i, --interactive            ask before each job\n"
-    "  -M, --clusters=NAMES         must name this cluster, or all\n"
-    "      --me                     only my jobs\n"
-    "  -n, --name=NAMES             only jobs of these names\n"
-    "  -p, --partition=NAMES        only jobs in these partitions\n"
-    "  -q, --qos=NAME               only jobs of this quality of service\n"
-    "  -Q, --quiet                  do not say what went wrong\n"
-    "  -R, --reservation=NAME       only jobs of this reservation\n"
-    "  -s, --signal=SIGNAL          send a signal instead of ending the job\n"
-    "  -t, --state=STATE            only PENDING, RUNNING or SUSPENDED jobs\n"
-    "  -u, --user=NAMES             only jobs of these users\n"
-    "  -v, --verbose                say more\n"
-    "  -w, --nodelist=NODES         only jobs on any of these nodes\n"
-    "      --wckey=KEY              only jobs of this key\n";
 
 std::string shown(const ScancelTarget& target) {
   return target.step ? format("{}.{}", target.job, target.step_text) : target.job;
@@ -183,106 +125,116 @@ Result<void> look_up(Api& api, ScancelAsk& ask, std::vector<ScancelTarget>& targ
   return {};
 }
 
-int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
-  ScancelAsk ask;
-  ask.read_environment([](const char* name) { return ::getenv(name); });
-  std::vector<std::string> words(argv, argv + argc);
-  words[0] = "scancel";
-  std::vector<char*> pointers;
-  for (auto& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  const auto wrong = [&](std::string text) {
-    voice.error(text);
-    return 1;
-  };
-  std::string clusters;
-  optind = 0;
-  opterr = 1;
-  for (int c; (c = getopt_long(argc, pointers.data(), "A:bcfHiM:n:p:q:QR:s:t:u:vVw:", kLongs, nullptr)) != -1;) {
-    switch (c) {
-      case 'A': ask.accounts = split(optarg, ','); break;
-      case 'b': ask.batch = true; break;
-      case 'c': return wrong("--cron is not supported yet");
-      case kSibling: return wrong("--sibling: federations are not supported yet");
-      case kCtld:
-      case 'H': break;
-      case 'f': ask.full = true; break;
-      case 'i': ask.interactive = true; break;
-      case 'M': clusters = optarg; break;
-      case kMe: ask.me = true; break;
-      case 'n': ask.names = split(optarg, ','); break;
-      case 'p': ask.partitions = split(optarg, ','); break;
-      case 'q': ask.qos = split(optarg, ','); break;
-      case 'Q': ask.quiet = true; break;
-      case 'R': ask.reservations = split(optarg, ','); break;
-      case 's': {
-        const auto signal = parse_signal(optarg);
-        if (!signal)
-          return wrong(format("Unknown job signal: {}", optarg));
-        ask.signal = *signal;
-        break;
-      }
-      case 't':
-        if (const auto read = ask.set_states(optarg); !read)
-          return wrong(read.error().message);
-        break;
-      case 'u': ask.users = split(optarg, ','); break;
-      case 'v': ask.verbose = true; break;
-      case 'V': say("slurm 24.11.5 (lockstep " LOCKSTEP_VERSION ")\n"); return 0;
-      case 'w': {
-        auto names = expand_hostlist(optarg);
-        if (!names || names->empty())
-          return wrong(format("Invalid node list: {}", optarg));
-        ask.nodes = *names;
-        break;
-      }
-      case kWckey: ask.wckeys = split(optarg, ','); break;
-      case kHelp: say(kHelpText); return 0;
-      case kUsage: say(kUsageText); return 0;
-      default:
-        tell_what_was_meant(pointers.data(), kLongs);
-        write_all(STDERR_FILENO, "Try \"scancel --help\" for more information\n");
-        return 1;
-    }
-  }
-  if (ask.batch && ask.full)
-    return wrong("--batch and --full cannot be given together");
-  if (ask.signal == 9 && !ask.batch)
-    ask.signal = 0;  // KILL is what ends a job anyway
-  if (ask.signal == 0 && ask.batch)
-    ask.signal = 9;
+Result<void> set_signal(ScancelAsk& ask, const std::string& text) {
+  const auto signal = parse_signal(text);
+  if (!signal)
+    return invalid(format("Unknown job signal: {}", text));
+  ask.signal = *signal;
+  return {};
+}
+
+Result<void> set_states(ScancelAsk& ask, const std::string& text) { return ask.set_states(text); }
+
+Result<void> set_nodes(ScancelAsk& ask, const std::string& text) {
+  auto names = expand_hostlist(text);
+  if (!names || names->empty())
+    return invalid(format("Invalid node list: {}", text));
+  ask.nodes = std::move(*names);
+  return {};
+}
+
+// clang-format off
+constexpr CommandOption<ScancelAsk> kOptions[] = {
+  // letter, names, takes, value, help, what it sets
+  {'A', "account", Takes::kValue, "NAME", "only jobs of this account", &ScancelAsk::accounts},
+  {'b', "batch", Takes::kNothing, "", "signal the batch script only", &ScancelAsk::batch},
+  {'f', "full", Takes::kNothing, "", "signal the batch script and all steps", &ScancelAsk::full},
+  {'i', "interactive", Takes::kNothing, "", "ask before each job", &ScancelAsk::interactive},
+  {'M', "clusters", Takes::kValue, "NAMES", "must name this cluster, or all", &ScancelAsk::clusters},
+  {0, "me", Takes::kNothing, "", "only my jobs", &ScancelAsk::me},
+  {'n', "name jobname", Takes::kValue, "NAMES", "only jobs of these names", &ScancelAsk::names},
+  {'p', "partition", Takes::kValue, "NAMES", "only jobs in these partitions", &ScancelAsk::partitions},
+  {'q', "qos", Takes::kValue, "NAME", "only jobs of this quality of service", &ScancelAsk::qos},
+  {'Q', "quiet", Takes::kNothing, "", "do not say what went wrong", &ScancelAsk::quiet},
+  {'R', "reservation", Takes::kValue, "NAME", "only jobs of this reservation", &ScancelAsk::reservations},
+  {'s', "signal", Takes::kValue, "SIGNAL", "send a signal instead of ending the job", set_signal},
+  {'t', "state", Takes::kValue, "STATE", "only PENDING, RUNNING or SUSPENDED jobs", set_states},
+  {'u', "user", Takes::kValue, "NAMES", "only jobs of these users", &ScancelAsk::users},
+  {'v', "verbose", Takes::kNothing, "", "say more", &ScancelAsk::verbose},
+  {'w', "nodelist", Takes::kValue, "NODES", "only jobs on any of these nodes", set_nodes},
+  {0, "wckey", Takes::kValue, "KEY", "only jobs of this key", &ScancelAsk::wckeys},
+  {'V', "version", Takes::kNothing, "", "", Shows::kVersion},
+  {0, "help", Takes::kNothing, "", "", Shows::kHelp},
+  {0, "usage", Takes::kNothing, "", "", Shows::kUsage},
+  {'c', "cron", Takes::kNothing, "", "", Refusal{"--cron is not supported yet"}},
+  {0, "sibling", Takes::kValue, "", "", Refusal{"--sibling: federations are not supported yet"}},
+  {'H', "hurry", Takes::kNothing, "", "", Nothing{}},
+  {0, "ctld", Takes::kNothing, "", "", Nothing{}},
+};
+// clang-format on
+
+constexpr CommandSyntax<ScancelAsk> kSyntax = {
+    .head =
+        "Usage: scancel [OPTIONS...] [JOB[_TASK][.STEP]...]\n"
+        "\nExamples:\n"
+        "  scancel 12                   end job 12\n"
+        "  scancel 12_[3-9]             some tasks of an array\n"
+        "  scancel 12.0                 one step\n"
+        "  scancel --me -t PENDING      everything of mine that still waits\n"
+        "  scancel -s USR1 -b 12        a signal to the batch script only\n"
+        "\nOptions:\n",
+    .usage = "Usage: scancel [OPTIONS...] [JOB[_TASK][.STEP]...]\n",
+    .options = kOptions,
+    .column = 31};
+
+Result<std::vector<ScancelTarget>> targets_of(const std::vector<std::string>& words) {
   std::vector<ScancelTarget> targets;
-  for (int i = optind; i < argc; ++i) {
-    auto read = parse_scancel_targets(pointers[static_cast<std::size_t>(i)]);
-    if (!read)
-      return wrong(read.error().message);
-    targets.insert(targets.end(), read->begin(), read->end());
+  for (const std::string& word : words) {
+    const auto read = TRY(parse_scancel_targets(word));
+    targets.insert(targets.end(), read.begin(), read.end());
   }
-  outlive_own_job();
-  Api api(context);
-  if (const auto named = check_cluster_name(api, clusters); !named)
-    return wrong(named.error().message);
+  return targets;
+}
+
+// False after a failure that counts, which was said; an Error is still to be said.
+Result<bool> cancel(Api& api, const Voice& voice, ScancelAsk& ask, std::vector<ScancelTarget> targets) {
+  TRY(check_cluster_name(api, ask.clusters));
   if (targets.empty() && !ask.has_filter())
-    return wrong("No job identification provided");
+    return invalid("No job identification provided");
   const bool steps =
       std::any_of(targets.begin(), targets.end(), [](const ScancelTarget& target) { return target.step.has_value(); });
   if (ask.has_filter() && !ask.interactive && !ask.verbose && !steps)
-    return cancel_jobs(api, voice, ask, ask.request(targets, ::getuid())) ? 0 : 1;
-  if (ask.has_filter() || ask.interactive) {
-    if (const auto found = look_up(api, ask, targets); !found)
-      return wrong(found.error().message);
-    if (ask.interactive)
-      std::erase_if(targets,
-                    [](const ScancelTarget& target) { return !target.record || !agreed(*target.record, target); });
-  }
-  return cancel_named(api, voice, ask, targets) ? 0 : 1;
+    return cancel_jobs(api, voice, ask, ask.request(targets, ::getuid()));
+  if (ask.has_filter() || ask.interactive)
+    TRY(look_up(api, ask, targets));
+  if (ask.interactive)
+    std::erase_if(targets,
+                  [](const ScancelTarget& target) { return !target.record || !agreed(*target.record, target); });
+  return cancel_named(api, voice, ask, targets);
+}
+
+Result<bool> run(const ClientContext& context, const Voice& voice, ScancelAsk& ask,
+                 const std::vector<std::string>& words) {
+  TRY(ask.settle_signal());
+  std::vector<ScancelTarget> targets = TRY(targets_of(words));
+  outlive_own_job();
+  Api api(context);
+  return cancel(api, voice, ask, std::move(targets));
 }
 
 }  // namespace
 
 int scancel_main(const ClientContext& context, int argc, char** argv) {
-  Voice voice("scancel");
-  return run(context, argc, argv, voice);
+  const Voice voice("scancel");
+  ScancelAsk ask;
+  ask.read_environment([](const char* name) { return ::getenv(name); });
+  const CommandWords line = read_options(kSyntax, argc, argv, voice, ask);
+  if (line.exit_code)
+    return *line.exit_code;
+  const auto done = run(context, voice, ask, line.words);
+  if (!done)
+    voice.error(done.error().message);
+  return done && *done ? 0 : 1;
 }
 
 }  // namespace lockstep

@@ -115,6 +115,16 @@ Result<void> ScancelAsk::set_states(std::string_view text) {
   return {};
 }
 
+Result<void> ScancelAsk::settle_signal() {
+  if (batch && full)
+    return invalid("--batch and --full cannot be given together");
+  if (batch && signal == 0)
+    signal = 9;
+  if (!batch && signal == 9)
+    signal = 0;
+  return {};
+}
+
 Result<void> ScancelAsk::choose_users(const std::vector<KnownUser>& known, std::uint32_t own_uid) {
   for (const auto& wanted : users) {
     const auto number = parse_uint(wanted);

@@ -27,11 +27,14 @@ struct ScancelAsk {
   std::vector<std::string> accounts, names, partitions, qos, reservations, users, wckeys, nodes;
   std::vector<UserId> user_ids;  // of users and --me
   std::vector<JobState> states;
+  std::string clusters;
   int signal = 0;  // 0 = end
   bool batch = false, full = false, interactive = false, quiet = false, verbose = false, me = false;
 
   void read_environment(const std::function<const char*(const char*)>& get_variable);  // SCANCEL_*
   Result<void> set_states(std::string_view text);
+  // KILL is what ends a job anyway; a batch script alone is ended by it.
+  Result<void> settle_signal();
   struct KnownUser {
     std::string name;
     UserId id;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "frontends/slurm/client/command_options.h"
 #include "frontends/slurm/client/own_job.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 
@@ -10,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::string_view kHelp = R"(Usage: scontrol [OPTIONS] VERB ...
+constexpr std::string_view kHead = R"(Usage: scontrol [OPTIONS] VERB ...
   show job|step [ID]          show node|partition [NAME]      show config
   show reservation|license [NAME]
   show hostnames [LIST]       show hostlist LIST              show hostlistsorted LIST
@@ -23,8 +24,32 @@ constexpr std::string_view kHelp = R"(Usage: scontrol [OPTIONS] VERB ...
   hold ID ...    uhold ID ...    release ID ...    requeue ID ...    requeuehold ID ...
   suspend ID ...                                resume ID ...
   write batch_script ID [FILE|-]                wait_job ID        ping
-Options: -o one line a record, -d details, -Q quiet, -a all, -V version
+Options:
 )";
+
+// clang-format off
+constexpr CommandOption<ScontrolSession> kOptions[] = {
+  // letter, names, takes, value, help, what it sets
+  {'a', "all", Takes::kNothing, "", "every partition and node", Nothing{}},
+  {'d', "details", Takes::kNothing, "", "more about each record", &ScontrolSession::detail},
+  {'o', "oneliner", Takes::kNothing, "", "one line a record", &ScontrolSession::one_line},
+  {'Q', "quiet", Takes::kNothing, "", "say less", &ScontrolSession::quiet},
+  {'V', "version", Takes::kNothing, "", "version", Shows::kVersion},
+  {'h', "help usage", Takes::kNothing, "", "", Shows::kHelp},
+  {0, "json yaml", Takes::kMaybe, "", "", Refusal{"scontrol has no JSON here: squeue --json and sinfo --json do"}},
+  {'u', "uid", Takes::kValue, "", "", Refusal{"--uid is not supported"}},
+  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'F', "federation future", Takes::kNothing, "", "", Nothing{}},
+  {'H', "hide", Takes::kNothing, "", "", Nothing{}},
+  {'L', "local sibling", Takes::kNothing, "", "", Nothing{}},
+  {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
+};
+// clang-format on
+
+// Options may stand behind the verb too, but values such as "-1" must not be taken for them: take_late_option looks
+// there.
+constexpr CommandSyntax<ScontrolSession> kSyntax = {
+    .head = kHead, .options = kOptions, .column = 21, .stand = OptionsStand::kInFront};
 
 bool known_elsewhere(std::string_view verb) {
   for (const std::string_view name :
@@ -70,7 +95,7 @@ int run_verb(const ScontrolSession& session, Words words) {
   if (verb == "version")
     return print_version();
   if (verb == "help") {
-    say(kHelp);
+    say(help_of(kSyntax));
     return 0;
   }
   if (abbreviates(verb, "reconfigure", 3)) {
@@ -139,35 +164,11 @@ std::optional<std::pair<std::string, std::string>> key_value(const std::string& 
 
 int scontrol_main(const ClientContext& context, int argc, char** argv) {
   ScontrolSession session{context};
-  std::optional<int> exit_code;
-  static const std::vector<LongOption> kLongs = {
-      {"all", 0, 'a'},     {"cluster", 1, 'M'}, {"clusters", 1, 'M'}, {"details", 0, 'd'}, {"federation", 0, 'F'},
-      {"future", 0, 'F'},  {"help", 0, 'h'},    {"hide", 0, 'H'},     {"local", 0, 'L'},   {"oneliner", 0, 'o'},
-      {"quiet", 0, 'Q'},   {"sibling", 0, 'L'}, {"uid", 1, 'u'},      {"usage", 0, 'h'},   {"verbose", 0, 'v'},
-      {"version", 0, 'V'}, {"json", 2, 256},    {"yaml", 2, 256}};
-  const auto take = [&](int code, const char*) {
-    switch (code) {
-      case 'o': session.one_line = true; break;
-      case 'd': session.detail = true; break;
-      case 'Q': session.quiet = true; break;
-      case 'h': say(kHelp), exit_code = 0; break;
-      case 'V': exit_code = print_version(); break;
-      case 256:
-        session.voice.error("scontrol has no JSON here: squeue --json and sinfo --json do"), exit_code = 1;
-        break;
-      case 'u': session.voice.error("--uid is not supported"), exit_code = 1; break;
-      default: break;
-    }
-  };
-  // Options may stand behind the verb too, but values such as "-1" must not be taken for them: a '+' in front keeps
-  // getopt from looking past the verb.
-  ParsedOptions parsed = parse_options(argc, argv, "+adFhHLM:oQu:vV", kLongs, take);
-  if (!parsed.ok)
-    return 1;
-  if (exit_code)
-    return *exit_code;
+  CommandWords line = read_options(kSyntax, argc, argv, session.voice, session);
+  if (line.exit_code)
+    return *line.exit_code;
   Words words;
-  for (std::string& word : parsed.words)
+  for (std::string& word : line.words)
     if (!take_late_option(session, word))
       words.push_back(std::move(word));
   return words.empty() ? run_prompt(session) : run_verb(session, std::move(words));

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/listing_options.h"
 #include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/say.h"
@@ -17,103 +18,62 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::string_view kHelp = R"(Usage: sinfo [OPTIONS]
-  -a, --all                every partition
-  -d, --dead               only nodes that do not answer
-  -e, --exact              group only nodes that are equal
-  -h, --noheader           no header line
-  -i, --iterate=SECONDS    again and again
-      --json               everything, as JSON
-  -l, --long               more columns
-  -n, --nodes=HOSTS        only these nodes
-  -N, --Node               a line for each node
-  -o, --format=FORMAT      "%P %.5a %.10l ..."
-  -O, --Format=FORMAT      "partition:20,nodelist:30"
-  -p, --partition=LIST     only these partitions
-  -r, --responding         only nodes that answer
-  -R, --list-reasons       why nodes are down or drained
-  -s, --summarize          counts of nodes by partition
-  -S, --sort=FIELDS        by format letters: "P,-t"
-  -T, --reservation        reservations instead of nodes
-  -t, --states=LIST        only nodes in these states
-  -V, --version            version
-)";
-
-enum Code : int { kJson = 256, kYaml, kHelpOption, kUsage, kIgnored };
-
 struct Wish {
   std::map<std::string, std::string> filters;
   std::string short_format, long_format, sort;
-  bool header = true, long_list = false, nodes = false, reasons = false, summary = false, reservations = false,
+  bool no_header = false, long_list = false, nodes = false, reasons = false, summary = false, reservations = false,
        json = false;
   std::int64_t every_s = 0;
 };
 
-std::optional<int> read_options(Wish& wish, int argc, char** argv, const Voice& voice) {
-  static const std::vector<LongOption> kLongs = {
-      {"all", 0, 'a'},          {"cluster", 1, 'M'},        {"clusters", 1, 'M'},
-      {"dead", 0, 'd'},         {"exact", 0, 'e'},          {"federation", 0, kIgnored},
-      {"Format", 1, 'O'},       {"format", 1, 'o'},         {"future", 0, 'F'},
-      {"help", 0, kHelpOption}, {"hide", 0, kIgnored},      {"iterate", 1, 'i'},
-      {"json", 2, kJson},       {"list-reasons", 0, 'R'},   {"local", 0, kIgnored},
-      {"long", 0, 'l'},         {"noconvert", 0, kIgnored}, {"Node", 0, 'N'},
-      {"node-centric", 0, 'N'}, {"nodes", 1, 'n'},          {"node", 1, 'n'},
-      {"nod", 1, 'n'},          {"noheader", 0, 'h'},       {"partition", 1, 'p'},
-      {"reservation", 0, 'T'},  {"responding", 0, 'r'},     {"sort", 1, 'S'},
-      {"states", 1, 't'},       {"state", 1, 't'},          {"summarize", 0, 's'},
-      {"usage", 0, kUsage},     {"verbose", 0, 'v'},        {"version", 0, 'V'},
-      {"yaml", 2, kYaml}};
-  std::optional<int> exit_code;
-  const auto take = [&](int code, const char* value) {
-    switch (code) {
-      case 'd': wish.filters["dead"] = "1"; break;
-      case 'r': wish.filters["responding"] = "1"; break;
-      case 'e': wish.filters["exact"] = "1"; break;
-      case 'n': wish.filters["nodes"] = value; break;
-      case 'p': wish.filters["partition"] = value; break;
-      case 't': wish.filters["states"] = value; break;
-      case 'o': wish.short_format = value, wish.long_format.clear(); break;
-      case 'O': wish.long_format = value, wish.short_format.clear(); break;
-      case 'S': wish.sort = value; break;
-      case 'h': wish.header = false; break;
-      case 'l': wish.long_list = true; break;
-      case 'N': wish.nodes = true, wish.filters["each_node"] = "1"; break;
-      case 'R': wish.reasons = true, wish.filters["reasons"] = "1"; break;
-      case 's': wish.summary = true; break;
-      case 'T': wish.reservations = true; break;
-      case 'i':
-        wish.every_s = parse_int(value).value_or(0);
-        if (wish.every_s <= 0) {
-          voice.error(format("invalid entry for --iterate={}", value));
-          exit_code = 1;
-        }
-        break;
-      case kJson: wish.json = true; break;
-      case kYaml:
-        voice.error("--yaml is not supported; use --json");
-        exit_code = 1;
-        break;
-      case kHelpOption: say(kHelp), exit_code = 0; break;
-      case kUsage:
-        say("Usage: sinfo [-adelNRrsv] [-i seconds] [-t states] [-p partition] [-n nodes] [-S fields] [-o format]\n"
-            "             [-O format] [--json]\n");
-        exit_code = 0;
-        break;
-      case 'V': exit_code = print_version(); break;
-      default: break;  // -a, -F, -M, -v change nothing here
-    }
-  };
-  const ParsedOptions parsed = parse_options(argc, argv, "adeFhi:lM:n:No:O:p:rRsS:t:TvV", kLongs, take);
-  if (!parsed.ok)
-    return 1;
-  if (exit_code)
-    return exit_code;
-  if (!parsed.words.empty()) {
-    voice.error(format("Unrecognized option: {}", parsed.words[0]));
-    return 1;
-  }
-  return std::nullopt;
+void want_nodes(Wish& wish) {
+  wish.nodes = true;
+  wish.filters.insert_or_assign("each_node", "1");
 }
+
+void want_reasons(Wish& wish) {
+  wish.reasons = true;
+  wish.filters.insert_or_assign("reasons", "1");
+}
+
+// clang-format off
+constexpr CommandOption<Wish> kOptions[] = {
+  // letter, names, takes, value, help, what it sets
+  {'a', "all", Takes::kNothing, "", "every partition", Nothing{}},
+  {'d', "dead", Takes::kNothing, "", "only nodes that do not answer", Filter{"dead"}},
+  {'e', "exact", Takes::kNothing, "", "group only nodes that are equal", Filter{"exact"}},
+  {'h', "noheader", Takes::kNothing, "", "no header line", &Wish::no_header},
+  {'i', "iterate", Takes::kValue, "SECONDS", "again and again", set_interval<Wish>},
+  {0, "json", Takes::kMaybe, "", "everything, as JSON", &Wish::json},
+  {'l', "long", Takes::kNothing, "", "more columns", &Wish::long_list},
+  {'n', "nodes node nod", Takes::kValue, "HOSTS", "only these nodes", Filter{"nodes"}},
+  {'N', "Node node-centric", Takes::kNothing, "", "a line for each node", want_nodes},
+  {'o', "format", Takes::kValue, "FORMAT", "\"%P %.5a %.10l ...\"", set_short_format<Wish>},
+  {'O', "Format", Takes::kValue, "FORMAT", "\"partition:20,nodelist:30\"", set_long_format<Wish>},
+  {'p', "partition", Takes::kValue, "LIST", "only these partitions", Filter{"partition"}},
+  {'r', "responding", Takes::kNothing, "", "only nodes that answer", Filter{"responding"}},
+  {'R', "list-reasons", Takes::kNothing, "", "why nodes are down or drained", want_reasons},
+  {'s', "summarize", Takes::kNothing, "", "counts of nodes by partition", &Wish::summary},
+  {'S', "sort", Takes::kValue, "FIELDS", "by format letters: \"P,-t\"", &Wish::sort},
+  {'T', "reservation", Takes::kNothing, "", "reservations instead of nodes", &Wish::reservations},
+  {'t', "states state", Takes::kValue, "LIST", "only nodes in these states", Filter{"states"}},
+  {'V', "version", Takes::kNothing, "", "version", Shows::kVersion},
+  {0, "help", Takes::kNothing, "", "", Shows::kHelp},
+  {0, "usage", Takes::kNothing, "", "", Shows::kUsage},
+  {0, "yaml", Takes::kMaybe, "", "", Refusal{"--yaml is not supported; use --json"}},
+  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'F', "future", Takes::kNothing, "", "", Nothing{}},
+  {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
+  {0, "federation hide local noconvert", Takes::kNothing, "", "", Nothing{}},
+};
+// clang-format on
+
+constexpr CommandSyntax<Wish> kSyntax = {
+    .head = "Usage: sinfo [OPTIONS]\n",
+    .usage =
+        "Usage: sinfo [-adelNRrsv] [-i seconds] [-t states] [-p partition] [-n nodes] [-S fields] [-o format]\n"
+        "             [-O format] [--json]\n",
+    .options = kOptions};
 
 std::string_view default_format(const Wish& wish) {
   if (wish.summary)
@@ -159,7 +119,7 @@ Result<void> list_once(Query& query, const Wish& wish) {
   }
   if (wish.reservations) {
     const std::string listed =
-        TRY(query.get("/slurm/v1/sinfo.reservations", {{"noheader", wish.header ? "" : "1"}, {"times", "marked"}}));
+        TRY(query.get("/slurm/v1/sinfo.reservations", {{"noheader", wish.no_header ? "1" : ""}, {"times", "marked"}}));
     say(shown_lines(with_times(listed, variable_or("SLURM_TIME_FORMAT"), time(nullptr))));
     return {};
   }
@@ -176,14 +136,14 @@ Result<void> list_once(Query& query, const Wish& wish) {
   const Rows rows(TRY(query.get("/slurm/v1/sinfo", parameters)), ask.names.size());
   TableLook look;
   look.colour = wants_colour();
-  look.header = wish.header;
+  look.header = !wish.no_header;
   look.time_pattern = variable_or("SLURM_TIME_FORMAT");
   look.now = time(nullptr);
   look.unlimited = "infinite";
   look.no_time = "Unknown";
   look.no_limit = "n/a";
   std::string out;
-  if (wish.every_s > 0 || (wish.long_list && wish.header))
+  if (wish.every_s > 0 || (wish.long_list && !wish.no_header))
     out = date_line(look.now);
   say(out + write_table(layout, ask, rows, sorted_rows(rows, keys), look));
   return {};
@@ -198,8 +158,11 @@ int sinfo_main(const ClientContext& context, int argc, char** argv) {
   wish.sort = variable_or("SINFO_SORT");
   if (std::string partition = variable_or("SINFO_PARTITION"); !partition.empty())
     wish.filters["partition"] = std::move(partition);
-  if (const auto exit_code = read_options(wish, argc, argv, voice))
-    return *exit_code;
+  const CommandWords line = read_options(kSyntax, argc, argv, voice, wish);
+  if (line.exit_code)
+    return *line.exit_code;
+  if (!has_no_words(voice, line.words))
+    return 1;
   Query query(context);
   for (;;) {
     if (const auto listed = list_once(query, wish); !listed) {

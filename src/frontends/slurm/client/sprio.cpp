@@ -1,5 +1,6 @@
 // sprio: the parts that the priorities of pending jobs are made of.
 #include "base/text.h"
+#include "frontends/slurm/client/command_options.h"
 #include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/say.h"
 #include "frontends/slurm/client/table.h"
@@ -7,19 +8,6 @@
 namespace lockstep {
 
 namespace {
-
-constexpr std::string_view kHelp = R"(Usage: sprio [OPTIONS]
-  -h, --noheader           no header line
-  -j, --jobs=LIST          only these jobs
-  -l, --long               more columns
-  -n, --norm               the factors, 0 to 1, instead of the points they give
-  -o, --format=FORMAT      "%.15i %9r %.10Y %.10A ..."
-  -p, --partition=LIST     only these partitions
-  -S, --sort=FIELDS        by format letters: "-y,i"
-  -u, --user=LIST          only these users
-  -w, --weights            the weights of the factors
-      --json               everything, as JSON
-)";
 
 constexpr FieldDef kFields[] = {
     {'a', "", "AGE", "normage"},
@@ -49,7 +37,7 @@ constexpr FieldDef kFields[] = {
 struct Wish {
   std::map<std::string, std::string> filters;
   std::string layout, sort;
-  bool header = true, long_list = false, norm = false, weights = false, json = false;
+  bool no_header = false, long_list = false, norm = false, weights = false, json = false;
 };
 
 std::string_view default_layout(const Wish& wish) {
@@ -102,45 +90,43 @@ Result<void> list(Query& query, const Wish& wish) {
   if (rows.size() == 0 && wish.filters.contains("jobs"))
     return not_found("Unable to find jobs matching user/id(s) specified");
   TableLook look;
-  look.header = wish.header;
+  look.header = !wish.no_header;
   say(write_table(layout, ask, rows, sorted_rows(rows, keys), look));
   return {};
 }
+
+// clang-format off
+constexpr CommandOption<Wish> kOptions[] = {
+  // letter, names, takes, value, help, what it sets
+  {'h', "noheader", Takes::kNothing, "", "no header line", &Wish::no_header},
+  {'j', "jobs", Takes::kValue, "LIST", "only these jobs", Filter{"jobs"}},
+  {'l', "long", Takes::kNothing, "", "more columns", &Wish::long_list},
+  {'n', "norm", Takes::kNothing, "", "the factors, 0 to 1, instead of the points they give", &Wish::norm},
+  {'o', "format", Takes::kValue, "FORMAT", "\"%.15i %9r %.10Y %.10A ...\"", &Wish::layout},
+  {'p', "partition", Takes::kValue, "LIST", "only these partitions", Filter{"partitions"}},
+  {'S', "sort", Takes::kValue, "FIELDS", "by format letters: \"-y,i\"", &Wish::sort},
+  {'u', "user", Takes::kValue, "LIST", "only these users", Filter{"users"}},
+  {'w', "weights", Takes::kNothing, "", "the weights of the factors", &Wish::weights},
+  {0, "json", Takes::kMaybe, "", "everything, as JSON", &Wish::json},
+  {'V', "version", Takes::kNothing, "", "", Shows::kVersion},
+  {0, "help usage", Takes::kNothing, "", "", Shows::kHelp},
+  {0, "yaml", Takes::kMaybe, "", "", Refusal{"--yaml is not supported; use --json"}},
+  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
+  {0, "federation local sibling", Takes::kNothing, "", "", Nothing{}},
+};
+// clang-format on
+
+constexpr CommandSyntax<Wish> kSyntax = {.head = "Usage: sprio [OPTIONS]\n", .options = kOptions};
 
 }  // namespace
 
 int sprio_main(const ClientContext& context, int argc, char** argv) {
   const Voice voice("sprio");
   Wish wish;
-  std::optional<int> exit_code;
-  static const std::vector<LongOption> kLongs = {
-      {"cluster", 1, 'M'}, {"clusters", 1, 'M'},  {"federation", 0, 'M'}, {"format", 1, 'o'},  {"help", 0, 258},
-      {"jobs", 1, 'j'},    {"json", 2, 256},      {"local", 0, 'L'},      {"long", 0, 'l'},    {"noheader", 0, 'h'},
-      {"norm", 0, 'n'},    {"partition", 1, 'p'}, {"sibling", 0, 'L'},    {"sort", 1, 'S'},    {"usage", 0, 258},
-      {"user", 1, 'u'},    {"verbose", 0, 'v'},   {"version", 0, 'V'},    {"weights", 0, 'w'}, {"yaml", 2, 257}};
-  const auto take = [&](int code, const char* value) {
-    switch (code) {
-      case 'h': wish.header = false; break;
-      case 'j': wish.filters["jobs"] = value; break;
-      case 'l': wish.long_list = true; break;
-      case 'n': wish.norm = true; break;
-      case 'o': wish.layout = value; break;
-      case 'p': wish.filters["partitions"] = value; break;
-      case 'S': wish.sort = value; break;
-      case 'u': wish.filters["users"] = value; break;
-      case 'w': wish.weights = true; break;
-      case 'V': exit_code = print_version(); break;
-      case 256: wish.json = true; break;
-      case 257: voice.error("--yaml is not supported; use --json"), exit_code = 1; break;
-      case 258: say(kHelp), exit_code = 0; break;
-      default: break;
-    }
-  };
-  const ParsedOptions parsed = parse_options(argc, argv, "hj:lM:no:p:S:u:vVw", kLongs, take);
-  if (!parsed.ok)
-    return 1;
-  if (exit_code)
-    return *exit_code;
+  const CommandWords line = read_options(kSyntax, argc, argv, voice, wish);
+  if (line.exit_code)
+    return *line.exit_code;
   Query query(context);
   const auto done = list(query, wish);
   if (!done)

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/listing_options.h"
 #include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/query_times.h"
 #include "frontends/slurm/client/say.h"
@@ -16,43 +17,16 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::string_view kHelp = R"(Usage: squeue [OPTIONS]
-  -A, --account=LIST       jobs of these accounts
-  -a, --all                jobs in every partition
-  -h, --noheader           no header line
-  -i, --iterate=SECONDS    again and again
-  -j, --jobs=LIST          these jobs: 12, 12_3, 12+1
-      --json               everything, as JSON
-  -l, --long               more columns
-  -L, --licenses=LIST      jobs that use these licences
-      --me                 my own jobs
-  -n, --name=LIST          jobs of these names
-  -o, --format=FORMAT      "%.18i %.9P %.8j ..."
-  -O, --Format=FORMAT      "jobid:10,partition,name:.20"
-  -p, --partition=LIST     jobs in these partitions
-  -q, --qos=LIST           jobs of these QOS
-  -R, --reservation=LIST   jobs in these reservations
-  -r, --array              a line for each element of an array
-  -s, --steps              steps instead of jobs
-  -S, --sort=FIELDS        by format letters: "P,t,-p"
-      --start              waiting jobs by expected start
-  -t, --states=LIST        jobs in these states, or all
-  -u, --user=LIST          jobs of these users
-  -w, --nodelist=HOSTS     jobs on these nodes
-  -V, --version            version
-)";
-
 constexpr std::string_view kShort = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 constexpr std::string_view kLong = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 constexpr std::string_view kStart = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
 constexpr std::string_view kSteps = "%.15i %.8j %.9P %.8u %.9M %N";
 
-enum Code : int { kMe = 256, kJson, kYaml, kStartOption, kHelpOption, kUsage, kIgnored };
-
 struct Wish {
   std::map<std::string, std::string> filters;
   std::string short_format, long_format, sort;
-  bool header = true, long_list = false, steps = false, start = false, json = false, jobs_given = false;
+  bool no_header = false, long_list = false, steps = false, start = false, json = false;
+  bool is_list_open = false;  // -j or -s came last without a list: it may be the next word
   std::int64_t every_s = 0;
 };
 
@@ -72,120 +46,66 @@ void read_environment(Wish& wish) {
   wish.long_list = !variable_or("SQUEUE_LONG").empty();
 }
 
-// An exit code when there is nothing to list.
-std::optional<int> read_options(Wish& wish, int argc, char** argv, const Voice& voice) {
-  static const std::vector<LongOption> kLongs = {{"account", 1, 'A'},
-                                                 {"accounts", 1, 'A'},
-                                                 {"all", 0, 'a'},
-                                                 {"array", 0, 'r'},
-                                                 {"array-unique", 0, 'r'},
-                                                 {"clusters", 1, 'M'},
-                                                 {"cluster", 1, 'M'},
-                                                 {"expand-patterns", 0, kIgnored},
-                                                 {"federation", 0, kIgnored},
-                                                 {"Format", 1, 'O'},
-                                                 {"format", 1, 'o'},
-                                                 {"help", 0, kHelpOption},
-                                                 {"hide", 0, kIgnored},
-                                                 {"iterate", 1, 'i'},
-                                                 {"jobs", 2, 'j'},
-                                                 {"json", 2, kJson},
-                                                 {"licenses", 1, 'L'},
-                                                 {"local", 0, kIgnored},
-                                                 {"long", 0, 'l'},
-                                                 {"me", 0, kMe},
-                                                 {"name", 1, 'n'},
-                                                 {"noconvert", 0, kIgnored},
-                                                 {"node", 1, 'w'},
-                                                 {"nodelist", 1, 'w'},
-                                                 {"nodes", 1, 'w'},
-                                                 {"noheader", 0, 'h'},
-                                                 {"partition", 1, 'p'},
-                                                 {"partitions", 1, 'p'},
-                                                 {"priority", 0, 'P'},
-                                                 {"qos", 1, 'q'},
-                                                 {"reservation", 1, 'R'},
-                                                 {"sibling", 0, kIgnored},
-                                                 {"sort", 1, 'S'},
-                                                 {"start", 0, kStartOption},
-                                                 {"states", 1, 't'},
-                                                 {"state", 1, 't'},
-                                                 {"steps", 2, 's'},
-                                                 {"usage", 0, kUsage},
-                                                 {"user", 1, 'u'},
-                                                 {"users", 1, 'u'},
-                                                 {"verbose", 0, 'v'},
-                                                 {"version", 0, 'V'},
-                                                 {"yaml", 2, kYaml}};
-  std::optional<int> exit_code;
-  bool jobs_open = false, steps_open = false;  // -j and -s without a value take the next word
-  const auto take = [&](int code, const char* value) {
-    switch (code) {
-      case 'A': wish.filters["account"] = value; break;
-      case 'L': wish.filters["licenses"] = value; break;
-      case 'n': wish.filters["name"] = value; break;
-      case 'p': wish.filters["partition"] = value; break;
-      case 'q': wish.filters["qos"] = value; break;
-      case 'R': wish.filters["reservation"] = value; break;
-      case 't': wish.filters["states"] = value; break;
-      case 'u': wish.filters["user"] = value; break;
-      case 'w': wish.filters["nodes"] = value; break;
-      case 'r': wish.filters["array"] = "1"; break;
-      case 'j':
-        wish.jobs_given = true;
-        jobs_open = value == nullptr;
-        if (value)
-          wish.filters["jobs"] = value;
-        break;
-      case 's':
-        wish.steps = true;
-        steps_open = value == nullptr;
-        if (value)
-          wish.filters["jobs"] = value;
-        break;
-      case 'o': wish.short_format = value, wish.long_format.clear(); break;
-      case 'O': wish.long_format = value, wish.short_format.clear(); break;
-      case 'S': wish.sort = value; break;
-      case 'h': wish.header = false; break;
-      case 'l': wish.long_list = true; break;
-      case 'i':
-        wish.every_s = parse_int(value).value_or(0);
-        if (wish.every_s <= 0) {
-          voice.error(format("invalid entry for --iterate={}", value));
-          exit_code = 1;
-        }
-        break;
-      case kMe: wish.filters["me"] = "1"; break;
-      case kJson: wish.json = true; break;
-      case kYaml:
-        voice.error("--yaml is not supported; use --json");
-        exit_code = 1;
-        break;
-      case kStartOption: wish.start = true; break;
-      case kHelpOption: say(kHelp), exit_code = 0; break;
-      case kUsage:
-        say("Usage: squeue [-ahlrsv] [-A list] [-i seconds] [-j list] [-n list] [-o format] [-O format]\n"
-            "              [-p list] [-q list] [-S fields] [-t list] [-u list] [-w hosts] [--me] [--json] [--start]\n"),
-            exit_code = 0;
-        break;
-      case 'V': exit_code = print_version(); break;
-      default: break;  // -a, -M, -P, -v and the like change nothing here
-    }
-  };
-  const ParsedOptions parsed = parse_options(argc, argv, "A:ahi:j::lL:M:n:O:o:p:Pq:R:rs::S:t:u:vVw:", kLongs, take);
-  if (!parsed.ok)
-    return 1;
-  if (exit_code)
-    return exit_code;
-  std::size_t used = 0;
-  if ((jobs_open || steps_open) && !parsed.words.empty())
-    wish.filters["jobs"] = parsed.words[used++];
-  if (used < parsed.words.size()) {
-    voice.error(format("Unrecognized option: {}", parsed.words[used]));
-    return 1;
-  }
-  return std::nullopt;
+// The jobs of -j and -s. Without a list: that of a word behind the options.
+void take_jobs(Wish& wish, const std::string& list) {
+  wish.is_list_open = list.empty();
+  if (!list.empty())
+    wish.filters["jobs"] = list;
 }
+
+Result<void> set_jobs(Wish& wish, const std::string& list) {
+  take_jobs(wish, list);
+  return {};
+}
+
+Result<void> set_steps(Wish& wish, const std::string& list) {
+  wish.steps = true;
+  take_jobs(wish, list);
+  return {};
+}
+
+// clang-format off
+constexpr CommandOption<Wish> kOptions[] = {
+  // letter, names, takes, value, help, what it sets
+  {'A', "account accounts", Takes::kValue, "LIST", "jobs of these accounts", Filter{"account"}},
+  {'a', "all", Takes::kNothing, "", "jobs in every partition", Nothing{}},
+  {'h', "noheader", Takes::kNothing, "", "no header line", &Wish::no_header},
+  {'i', "iterate", Takes::kValue, "SECONDS", "again and again", set_interval<Wish>},
+  {'j', "jobs", Takes::kMaybe, "LIST", "these jobs: 12, 12_3, 12+1", set_jobs},
+  {0, "json", Takes::kMaybe, "", "everything, as JSON", &Wish::json},
+  {'l', "long", Takes::kNothing, "", "more columns", &Wish::long_list},
+  {'L', "licenses", Takes::kValue, "LIST", "jobs that use these licences", Filter{"licenses"}},
+  {0, "me", Takes::kNothing, "", "my own jobs", Filter{"me"}},
+  {'n', "name", Takes::kValue, "LIST", "jobs of these names", Filter{"name"}},
+  {'o', "format", Takes::kValue, "FORMAT", "\"%.18i %.9P %.8j ...\"", set_short_format<Wish>},
+  {'O', "Format", Takes::kValue, "FORMAT", "\"jobid:10,partition,name:.20\"", set_long_format<Wish>},
+  {'p', "partition partitions", Takes::kValue, "LIST", "jobs in these partitions", Filter{"partition"}},
+  {'q', "qos", Takes::kValue, "LIST", "jobs of these QOS", Filter{"qos"}},
+  {'R', "reservation", Takes::kValue, "LIST", "jobs in these reservations", Filter{"reservation"}},
+  {'r', "array array-unique", Takes::kNothing, "", "a line for each element of an array", Filter{"array"}},
+  {'s', "steps", Takes::kMaybe, "", "steps instead of jobs", set_steps},
+  {'S', "sort", Takes::kValue, "FIELDS", "by format letters: \"P,t,-p\"", &Wish::sort},
+  {0, "start", Takes::kNothing, "", "waiting jobs by expected start", &Wish::start},
+  {'t', "states state", Takes::kValue, "LIST", "jobs in these states, or all", Filter{"states"}},
+  {'u', "user users", Takes::kValue, "LIST", "jobs of these users", Filter{"user"}},
+  {'w', "nodelist node nodes", Takes::kValue, "HOSTS", "jobs on these nodes", Filter{"nodes"}},
+  {'V', "version", Takes::kNothing, "", "version", Shows::kVersion},
+  {0, "help", Takes::kNothing, "", "", Shows::kHelp},
+  {0, "usage", Takes::kNothing, "", "", Shows::kUsage},
+  {0, "yaml", Takes::kMaybe, "", "", Refusal{"--yaml is not supported; use --json"}},
+  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'P', "priority", Takes::kNothing, "", "", Nothing{}},
+  {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
+  {0, "expand-patterns federation hide local noconvert sibling", Takes::kNothing, "", "", Nothing{}},
+};
+// clang-format on
+
+constexpr CommandSyntax<Wish> kSyntax = {
+    .head = "Usage: squeue [OPTIONS]\n",
+    .usage =
+        "Usage: squeue [-ahlrsv] [-A list] [-i seconds] [-j list] [-n list] [-o format] [-O format]\n"
+        "              [-p list] [-q list] [-S fields] [-t list] [-u list] [-w hosts] [--me] [--json] [--start]\n",
+    .options = kOptions};
 
 Result<TableFormat> format_of(const Wish& wish, std::span<const FieldDef> fields) {
   if (!wish.long_format.empty())
@@ -248,11 +168,11 @@ Result<void> list_once(Query& query, const Wish& wish, const Voice& voice) {
     widen_names(layout, ask, rows, terminal_columns());
   TableLook look;
   look.colour = wants_colour();
-  look.header = wish.header;
+  look.header = !wish.no_header;
   look.time_pattern = variable_or("SLURM_TIME_FORMAT");
   look.now = time(nullptr);
   std::string out;
-  if (wish.every_s > 0 || (wish.long_list && wish.header))
+  if (wish.every_s > 0 || (wish.long_list && !wish.no_header))
     out = date_line(look.now);
   say(out + write_table(layout, ask, rows, sorted_rows(rows, keys), look));
   return {};
@@ -264,8 +184,14 @@ int squeue_main(const ClientContext& context, int argc, char** argv) {
   const Voice voice("squeue");
   Wish wish;
   read_environment(wish);
-  if (const auto exit_code = read_options(wish, argc, argv, voice))
-    return *exit_code;
+  const CommandWords line = read_options(kSyntax, argc, argv, voice, wish);
+  if (line.exit_code)
+    return *line.exit_code;
+  const bool is_list = wish.is_list_open && !line.words.empty();
+  if (is_list)
+    wish.filters["jobs"] = line.words[0];
+  if (!has_no_words(voice, line.words, is_list ? 1 : 0))
+    return 1;
   Query query(context);
   for (;;) {
     if (const auto listed = list_once(query, wish, voice); !listed) {

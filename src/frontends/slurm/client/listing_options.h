@@ -1,0 +1,28 @@
+// What -i, -o and -O say to squeue and sinfo, whose wishes have these fields.
+#pragma once
+
+#include "frontends/slurm/client/command_options.h"
+
+namespace lockstep {
+
+template <class Wish>
+Result<void> set_interval(Wish& wish, const std::string& text) {
+  wish.every_s = TRY(interval_of(text));
+  return {};
+}
+
+// Of the two ways to name columns the later one counts.
+template <class Wish>
+Result<void> set_short_format(Wish& wish, const std::string& text) {
+  wish.short_format = text;
+  wish.long_format.clear();
+  return {};
+}
+template <class Wish>
+Result<void> set_long_format(Wish& wish, const std::string& text) {
+  wish.long_format = text;
+  wish.short_format.clear();
+  return {};
+}
+
+}  // namespace lockstep
