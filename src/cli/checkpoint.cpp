@@ -24,7 +24,7 @@ Examples
 
 }  // namespace
 
-int checkpoint_main(const ClientContext& context, int argc, char** argv) {
+int checkpoint_main(const slurm::ClientContext& context, int argc, char** argv) {
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
     fputs(kHelp, stdout);
     return 0;
@@ -37,8 +37,8 @@ int checkpoint_main(const ClientContext& context, int argc, char** argv) {
     fputs("lockstep checkpoint: which job? Name one, or run this inside it.\n", stderr);
     return 2;
   }
-  Api cluster(context);
-  const auto reply = cluster.call("POST", format("/v1/jobs/{}/checkpoint", url_escaped(job)), "{}");
+  slurm::Api cluster(context);
+  const auto reply = cluster.call("POST", format("/v1/jobs/{}/checkpoint", slurm::url_escaped(job)), "{}");
   if (reply)
     return 0;
   fprintf(stderr, "lockstep checkpoint: %s\n", reply.error().message.c_str());

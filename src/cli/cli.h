@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-int cli_main(const ClientContext& context, int argc, char** argv);
+int cli_main(const slurm::ClientContext& context, int argc, char** argv);
 
 // The verbs, each with its own arguments from argv[0] = the verb. Exit codes: 0 done, 1 failed, 2 wrong usage.
 int up_main(int argc, char** argv);
@@ -21,12 +21,12 @@ std::vector<std::string_view> node_verbs();  // of `lockstep node`
 int topology_main(int argc, char** argv);
 // `lockstep topology load FILE`; the exit code.
 int load_topology(const std::string& socket, const std::string& path);
-int checkpoint_main(const ClientContext& context, int argc, char** argv);
+int checkpoint_main(const slurm::ClientContext& context, int argc, char** argv);
 int completion_main(int argc, char** argv);
 int man_main(int argc, char** argv);
 std::vector<std::string_view> all_verbs();  // for people: what `lockstep help` lists, and the Slurm commands' own names
-int explain_main(const ClientContext& context, int argc, char** argv);
-int logs_main(const ClientContext& context, int argc, char** argv);
-int whatif_main(const ClientContext& context, int argc, char** argv);
+int explain_main(const slurm::ClientContext& context, int argc, char** argv);
+int logs_main(const slurm::ClientContext& context, int argc, char** argv);
+int whatif_main(const slurm::ClientContext& context, int argc, char** argv);
 
 }  // namespace lockstep

@@ -32,13 +32,16 @@ constexpr Values kValues[] = {
     {"signal s", "printf '%s\\n' TERM INT USR1 USR2 CONT STOP KILL"},
 };
 constexpr const char* kCommands = "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio";
-constexpr SlurmCommand kOfTable[] = {SlurmCommand::kSbatch, SlurmCommand::kSrun, SlurmCommand::kSalloc};
+constexpr slurm::SlurmCommand kOfTable[] = {slurm::SlurmCommand::kSbatch, slurm::SlurmCommand::kSrun,
+                                            slurm::SlurmCommand::kSalloc};
 
-bool has_help(const OptionDef& def) { return !def.same_as && def.standing != Standing::kRefused && *def.about != '\0'; }
+bool has_help(const slurm::OptionDef& def) {
+  return !def.same_as && def.standing != slurm::Standing::kRefused && *def.about != '\0';
+}
 
 // A word as the value of which option? Letters count only where the command's own option of that letter is meant: -t is
 // a time for srun and states for squeue.
-const Values* values_of(std::string_view option, const OptionDef* def) {
+const Values* values_of(std::string_view option, const slurm::OptionDef* def) {
   for (const Values& values : kValues)
     for (const auto& name : split_words(values.options))
       if (name == option && (!def || name == def->name))
@@ -51,11 +54,11 @@ std::vector<std::string> texts(const std::vector<std::string_view>& words) { ret
 // "sbatch:-p" and "--partition" for the case of bash and zsh: letters of the table by command, of the others for all.
 std::string bash_cases() {
   std::string out;
-  for (const SlurmCommand command : kOfTable)
-    for (const OptionDef& def : option_table())
+  for (const slurm::SlurmCommand command : kOfTable)
+    for (const slurm::OptionDef& def : slurm::option_table())
       if ((def.commands & static_cast<unsigned>(command)) && def.letter)
         if (const Values* values = values_of(def.name, &def); !values || has_help(def))
-          out += format("    {}:-{}) {} ;;\n", name_of(command), def.letter,
+          out += format("    {}:-{}) {} ;;\n", slurm::name_of(command), def.letter,
                         values ? format("{} 2> /dev/null", values->from) : std::string(":"));
   for (const Values& values : kValues) {
     std::string patterns;
@@ -151,11 +154,11 @@ std::string fish_quoted(std::string_view text) {
   return out + "'";
 }
 
-std::string fish_option(SlurmCommand command, const OptionDef& def) {
-  std::string out = format("complete -c {} -l {}", name_of(command), def.name);
+std::string fish_option(slurm::SlurmCommand command, const slurm::OptionDef& def) {
+  std::string out = format("complete -c {} -l {}", slurm::name_of(command), def.name);
   if (def.letter)
     out += format(" -s {}", def.letter);
-  if (def.takes == Takes::kValue)
+  if (def.takes == slurm::Takes::kValue)
     out += " -r";
   if (const Values* values = values_of(def.name, &def))
     out += " -f -a " + fish_quoted(format("({} 2> /dev/null)", values->from));
@@ -176,8 +179,8 @@ std::string fish_text() {
   out +=
       format("complete -c lockstep -n '__fish_seen_subcommand_from node' -f -a '{} (sinfo -h -N -o %N 2> /dev/null)'\n",
              join(texts(node_verbs()), " "));
-  for (const SlurmCommand command : kOfTable)
-    for (const OptionDef& def : option_table())
+  for (const slurm::SlurmCommand command : kOfTable)
+    for (const slurm::OptionDef& def : slurm::option_table())
       if ((def.commands & static_cast<unsigned>(command)) && has_help(def))
         out += fish_option(command, def);
   for (const auto& command : split_words(kCommands)) {
@@ -205,7 +208,7 @@ constexpr const char* kUsage =
 int completion_main(int argc, char** argv) {
   const std::string shell = argc == 2 ? argv[1] : "";
   if (shell == "bash" || shell == "zsh" || shell == "fish") {
-    say(shell == "bash" ? bash_text() : shell == "zsh" ? zsh_text() : fish_text());
+    slurm::say(shell == "bash" ? bash_text() : shell == "zsh" ? zsh_text() : fish_text());
     return 0;
   }
   fputs(kUsage, shell == "--help" || shell == "-h" ? stdout : stderr);

@@ -257,7 +257,8 @@ void print(const WhatIfPast& answer) {
 
 Result<std::string> read_changes(const std::string& path) {
   constexpr std::size_t kMost = 4 << 20;
-  return path == "-" ? read_descriptor(STDIN_FILENO, "standard input", kMost) : read_whole_file(path, kMost);
+  return path == "-" ? slurm::read_descriptor(STDIN_FILENO, "standard input", kMost)
+                     : slurm::read_whole_file(path, kMost);
 }
 
 bool output_is_known(const char* verb, const std::string& output) {
@@ -274,7 +275,7 @@ int fail(const char* verb, const std::string& message) {
 
 }  // namespace
 
-int explain_main(const ClientContext& context, int argc, char** argv) {
+int explain_main(const slurm::ClientContext& context, int argc, char** argv) {
   static const option kOptions[] = {
       {"output", 1, nullptr, 'o'}, {"json", 0, nullptr, 'j'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
   std::string output = "table";
@@ -293,8 +294,8 @@ int explain_main(const ClientContext& context, int argc, char** argv) {
           stderr);
     return 2;
   }
-  Api cluster(context);
-  const auto reply = cluster.call("GET", format("/v1/jobs/{}/explain", url_escaped(argv[optind])), {}, kForever);
+  slurm::Api cluster(context);
+  const auto reply = cluster.call("GET", format("/v1/jobs/{}/explain", slurm::url_escaped(argv[optind])), {}, kForever);
   if (!reply)
     return fail("explain", reply.error().message);
   if (output == "json") {
@@ -308,7 +309,7 @@ int explain_main(const ClientContext& context, int argc, char** argv) {
   return 0;
 }
 
-int whatif_main(const ClientContext& context, int argc, char** argv) {
+int whatif_main(const slurm::ClientContext& context, int argc, char** argv) {
   static const option kOptions[] = {
       {"file", 1, nullptr, 'f'}, {"history", 1, nullptr, 'p'}, {"jobs", 1, nullptr, 'n'}, {"output", 1, nullptr, 'o'},
       {"json", 0, nullptr, 'j'}, {"help", 0, nullptr, 'h'},    {nullptr, 0, nullptr, 0}};
@@ -358,7 +359,7 @@ int whatif_main(const ClientContext& context, int argc, char** argv) {
   };
   if (const auto read = decode_changes(yaml->json); !read)
     return refusal(read.error());
-  Api cluster(context);
+  slurm::Api cluster(context);
   const auto reply =
       cluster.call("POST", days.empty() ? std::string("/v1/whatif") : "/v1/whatif?history_days=" + days, yaml->json);
   if (!reply)

@@ -176,13 +176,13 @@ Result<int> open_output(const JobShown& shown) {
   return opened;
 }
 
-Result<JobShown> show_job(const ClientContext& context, const std::string& job) {
+Result<JobShown> show_job(const slurm::ClientContext& context, const std::string& job) {
   constexpr std::size_t kColumns = 8;
-  const Rows rows(
-      TRY(Query(context).get("/slurm/v1/squeue",
-                             {{"jobs", job},
-                              {"states", "all"},
-                              {"columns", "state,stdout,exitcode,reason,nodelist,batchflag,userid,groupid"}})),
+  const slurm::Rows rows(
+      TRY(slurm::Query(context).get("/slurm/v1/squeue",
+                                    {{"jobs", job},
+                                     {"states", "all"},
+                                     {"columns", "state,stdout,exitcode,reason,nodelist,batchflag,userid,groupid"}})),
       kColumns);
   if (rows.size() == 0)
     return not_found(format("there is no job {}", job));
@@ -214,7 +214,7 @@ void tell_end(const std::string& job, const JobShown& shown) {
           job.c_str(), job.c_str());
 }
 
-Result<void> print_job(const ClientContext& context, const Options& options) {
+Result<void> print_job(const slurm::ClientContext& context, const Options& options) {
   JobShown shown = TRY(show_job(context, options.what));
   Printer printer({}, options.rank);
   int fd = -1;
@@ -247,7 +247,7 @@ bool names_job(std::string_view text) {
                                          rest.find_first_not_of("0123456789[]-,", 1) == rest.npos));
 }
 
-Result<void> print(const ClientContext& context, const Options& options) {
+Result<void> print(const slurm::ClientContext& context, const Options& options) {
   if (names_job(options.what))
     return print_job(context, options);
   const ClusterDir dir = cluster_dir(options.dir);
@@ -264,7 +264,7 @@ Result<void> print(const ClientContext& context, const Options& options) {
 
 }  // namespace
 
-int logs_main(const ClientContext& context, int argc, char** argv) {
+int logs_main(const slurm::ClientContext& context, int argc, char** argv) {
   static const option kOptions[] = {{"dir", 1, nullptr, 'd'},  {"follow", 0, nullptr, 'f'}, {"since", 1, nullptr, 's'},
                                     {"rank", 1, nullptr, 'r'}, {"help", 0, nullptr, 'h'},   {nullptr, 0, nullptr, 0}};
   Options options;

@@ -54,15 +54,17 @@ Examples
 
 struct Alias {
   const char* word;
-  int (*command)(const ClientContext&, int, char**);
+  int (*command)(const slurm::ClientContext&, int, char**);
 };
 constexpr Alias kAliases[] = {
-    {"submit", sbatch_main},     {"run", srun_main},          {"alloc", salloc_main},      {"jobs", squeue_main},
-    {"nodes", sinfo_main},       {"cancel", scancel_main},    {"show", scontrol_main},     {"history", sacct_main},
-    {"sbatch", sbatch_main},     {"srun", srun_main},         {"salloc", salloc_main},     {"squeue", squeue_main},
-    {"sinfo", sinfo_main},       {"scancel", scancel_main},   {"scontrol", scontrol_main}, {"sacct", sacct_main},
-    {"accounts", sacctmgr_main}, {"sacctmgr", sacctmgr_main}, {"shares", sshare_main},     {"sshare", sshare_main},
-    {"priorities", sprio_main},  {"sprio", sprio_main},
+    {"submit", slurm::sbatch_main}, {"run", slurm::srun_main},          {"alloc", slurm::salloc_main},
+    {"jobs", slurm::squeue_main},   {"nodes", slurm::sinfo_main},       {"cancel", slurm::scancel_main},
+    {"show", slurm::scontrol_main}, {"history", slurm::sacct_main},     {"sbatch", slurm::sbatch_main},
+    {"srun", slurm::srun_main},     {"salloc", slurm::salloc_main},     {"squeue", slurm::squeue_main},
+    {"sinfo", slurm::sinfo_main},   {"scancel", slurm::scancel_main},   {"scontrol", slurm::scontrol_main},
+    {"sacct", slurm::sacct_main},   {"accounts", slurm::sacctmgr_main}, {"sacctmgr", slurm::sacctmgr_main},
+    {"shares", slurm::sshare_main}, {"sshare", slurm::sshare_main},     {"priorities", slurm::sprio_main},
+    {"sprio", slurm::sprio_main},
 };
 
 struct Verb {
@@ -115,7 +117,7 @@ std::vector<std::string_view> all_verbs() {
   return words;
 }
 
-int cli_main(const ClientContext& context, int argc, char** argv) {
+int cli_main(const slurm::ClientContext& context, int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "help";
   if (verb == "help" || verb == "--help" || verb == "-h") {
     if (verb == "help" && argc > 2) {  // `lockstep help node` is `lockstep node --help`

@@ -29,12 +29,13 @@ constexpr std::string_view kPages[] = {"lockstep", "sbatch",   "srun",  "salloc"
 
 struct FromTable {
   std::string_view name;
-  SlurmCommand command;
+  slurm::SlurmCommand command;
   std::string_view purpose;
 };
-constexpr FromTable kFromTable[] = {{"sbatch", SlurmCommand::kSbatch, "queue a batch script"},
-                                    {"srun", SlurmCommand::kSrun, "run a command on nodes"},
-                                    {"salloc", SlurmCommand::kSalloc, "hold nodes while a command or a shell runs"}};
+constexpr FromTable kFromTable[] = {
+    {"sbatch", slurm::SlurmCommand::kSbatch, "queue a batch script"},
+    {"srun", slurm::SlurmCommand::kSrun, "run a command on nodes"},
+    {"salloc", slurm::SlurmCommand::kSalloc, "hold nodes while a command or a shell runs"}};
 
 // UTF-8 byte by byte, as troff's \[uXXXX]: a lead byte opens it, each that follows adds six bits.
 void append_byte(std::string& out, unsigned char byte) {
@@ -84,38 +85,41 @@ std::string head_of(std::string_view name, std::string_view purpose) {
                 name, escaped(purpose));
 }
 
-std::string option_entry(const OptionDef& def) {
+std::string option_entry(const slurm::OptionDef& def) {
   std::string out = ".TP\n";
   if (def.letter)
     out += format("\\fB\\-{}\\fR, ", def.letter);
   out += format("\\fB\\-\\-{}\\fR", escaped(def.name));
   const std::string value = *def.value ? escaped(def.value) : "VALUE";
-  if (def.takes == Takes::kValue)
+  if (def.takes == slurm::Takes::kValue)
     out += format("=\\fI{}\\fR", value);
-  if (def.takes == Takes::kMaybe)
+  if (def.takes == slurm::Takes::kMaybe)
     out += format("[=\\fI{}\\fR]", value);
-  const bool idle = def.standing == Standing::kAdvisory || def.standing == Standing::kIgnored;
+  const bool idle = def.standing == slurm::Standing::kAdvisory || def.standing == slurm::Standing::kIgnored;
   return out + format("\n{}{}\n", escaped(def.about), idle ? " (accepted, no effect here)" : "");
 }
 
-std::string prefix_of(SlurmCommand command) {
-  return command == SlurmCommand::kSbatch ? "SBATCH_" : command == SlurmCommand::kSrun ? "SLURM_" : "SALLOC_";
+std::string prefix_of(slurm::SlurmCommand command) {
+  return command == slurm::SlurmCommand::kSbatch ? "SBATCH_"
+         : command == slurm::SlurmCommand::kSrun ? "SLURM_"
+                                                 : "SALLOC_";
 }
 
 std::string table_page(const FromTable& page) {
   const auto bit = static_cast<unsigned>(page.command);
-  std::string out = head_of(page.name, page.purpose) + ".SH SYNOPSIS\n.nf\n" + escaped(usage_text(page.command)) +
+  std::string out = head_of(page.name, page.purpose) + ".SH SYNOPSIS\n.nf\n" +
+                    escaped(slurm::usage_text(page.command)) +
                     ".fi\n.SH OPTIONS\nA unique beginning of a long name is enough. The command line wins over the "
                     "environment, and both over #SBATCH lines.\n";
   std::string refused, variables;
-  for (const OptionDef& def : option_table()) {
+  for (const slurm::OptionDef& def : slurm::option_table()) {
     if (!(def.commands & bit) || def.same_as)
       continue;
-    if (def.standing == Standing::kRefused)
+    if (def.standing == slurm::Standing::kRefused)
       refused += format(".TP\n\\fB\\-\\-{}\\fR\n{}\n", escaped(def.name), escaped(def.about));
     else if (*def.about)
       out += option_entry(def);
-    if ((def.variable_in & bit) && *def.variable && def.standing != Standing::kRefused)
+    if ((def.variable_in & bit) && *def.variable && def.standing != slurm::Standing::kRefused)
       variables +=
           format(".TP\n\\fB{}{}\\fR\nlike \\-\\-{}\n", prefix_of(page.command), def.variable, escaped(def.name));
   }
@@ -131,7 +135,7 @@ Result<std::string> help_of(std::string_view name) {
     return os_error("/proc/self/exe");
   const std::string program(self, static_cast<std::size_t>(n));
   FILE* const pipe =
-      ::popen(format("{} {} --help", shell_quoted(program), name == "lockstep" ? "" : name).c_str(), "re");
+      ::popen(format("{} {} --help", slurm::shell_quoted(program), name == "lockstep" ? "" : name).c_str(), "re");
   if (!pipe)
     return os_error("popen");
   std::string out;
@@ -159,7 +163,7 @@ Result<void> write_page(const std::string& path, const std::string& text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0)
     return os_error(path);
-  const bool written = write_all(fd, text);
+  const bool written = slurm::write_all(fd, text);
   const int why = errno;
   ::close(fd);
   errno = why;
@@ -187,7 +191,7 @@ int fail(const Error& error) {
 int man_main(int argc, char** argv) {
   const std::string_view word = argc > 1 ? argv[1] : "lockstep";
   if (word == "--help" || word == "-h") {
-    say(kUsage);
+    slurm::say(kUsage);
     return 0;
   }
   if (word == "--dir" && argc == 3) {
@@ -201,7 +205,7 @@ int man_main(int argc, char** argv) {
   const auto page = page_of(word);
   if (!page)
     return fail(page.error());
-  say(*page);
+  slurm::say(*page);
   return 0;
 }
 

@@ -150,7 +150,8 @@ int env_main(int argc, char** argv) {
     return 1;
   }
   printf("export LOCKSTEP_DIR=%s\nexport LOCKSTEP_SOCKET=%s\nexport PATH=%s:\"$PATH\"\n",
-         shell_quoted(dir.root).c_str(), shell_quoted(dir.socket()).c_str(), shell_quoted(program_dir()).c_str());
+         slurm::shell_quoted(dir.root).c_str(), slurm::shell_quoted(dir.socket()).c_str(),
+         slurm::shell_quoted(program_dir()).c_str());
   return 0;
 }
 

@@ -344,8 +344,8 @@ Result<int> up(const Options& options) {
   else
     printf("cluster \"%s\" is up: %zu node(s)%s%s, state in %s\n", conf.name.c_str(), wanted,
            conf.gpus.empty() ? "" : " with ", conf.gpus.c_str(), dir.root.c_str());
-  printf("point your shell at it:  eval \"$(%s env --dir %s)\"\n", as_shell_word(program_dir() + "/lockstep").c_str(),
-         as_shell_word(dir.root).c_str());
+  printf("point your shell at it:  eval \"$(%s env --dir %s)\"\n",
+         slurm::as_shell_word(program_dir() + "/lockstep").c_str(), slurm::as_shell_word(dir.root).c_str());
   return 0;
 }
 

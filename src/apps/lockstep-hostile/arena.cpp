@@ -40,20 +40,20 @@ ApiPowers powers() {
 }
 
 ComposerHooks slurm_hooks() {
-  const auto facts = [] { return SlurmFacts{"hostile", Duration{}, RealClock().wall()}; };
+  const auto facts = [] { return slurm::SlurmFacts{"hostile", Duration{}, RealClock().wall()}; };
   ComposerHooks hooks;
   hooks.attempt = [facts](LaunchAttempt& launch, const Tables& tables, const Job& job, std::size_t grant) {
-    add_slurm_words(launch, tables, job, grant, facts());
+    slurm::add_slurm_words(launch, tables, job, grant, facts());
   };
   hooks.step = [facts](LaunchStep& launch, const Tables& tables, const Job& job, const Step& step, std::size_t place) {
-    add_slurm_words(launch, tables, job, step, place, facts());
+    slurm::add_slurm_words(launch, tables, job, step, place, facts());
   };
   return hooks;
 }
 
 }  // namespace
 
-Arena::Arena() : routes_(std::make_shared<const Routes>(slurm_routes())) {}
+Arena::Arena() : routes_(std::make_shared<const Routes>(slurm::routes())) {}
 Arena::~Arena() { close(); }
 
 Result<void> Arena::open() {

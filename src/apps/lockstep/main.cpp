@@ -20,12 +20,13 @@ using namespace lockstep;
 
 struct Command {
   std::string_view name;
-  int (*main)(const ClientContext&, int, char**);
+  int (*main)(const slurm::ClientContext&, int, char**);
 };
 constexpr Command kCommands[] = {
-    {"sbatch", sbatch_main},     {"srun", srun_main},     {"salloc", salloc_main},     {"scancel", scancel_main},
-    {"squeue", squeue_main},     {"sinfo", sinfo_main},   {"scontrol", scontrol_main}, {"sacct", sacct_main},
-    {"sacctmgr", sacctmgr_main}, {"sshare", sshare_main}, {"sprio", sprio_main},
+    {"sbatch", slurm::sbatch_main},     {"srun", slurm::srun_main},     {"salloc", slurm::salloc_main},
+    {"scancel", slurm::scancel_main},   {"squeue", slurm::squeue_main}, {"sinfo", slurm::sinfo_main},
+    {"scontrol", slurm::scontrol_main}, {"sacct", slurm::sacct_main},   {"sacctmgr", slurm::sacctmgr_main},
+    {"sshare", slurm::sshare_main},     {"sprio", slurm::sprio_main},
 };
 
 // A job carries the socket of where it was submitted; on a node that cannot see it, the node's own serves as well.
@@ -44,9 +45,9 @@ void fill_standard_descriptors() {
       (void)!::open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 }
 
-ClientContext context_of(std::string_view name) {
-  ClientContext context;
-  context.tell = [voice = Voice(std::string(name))](std::string_view text) { voice.info(text); };
+slurm::ClientContext context_of(std::string_view name) {
+  slurm::ClientContext context;
+  context.tell = [voice = slurm::Voice(std::string(name))](std::string_view text) { voice.info(text); };
   context.connect = [tell = context.tell, away = context.patience] {
     return connect_patiently(sockets(), Patience{away, seconds(1), tell});
   };
@@ -61,9 +62,9 @@ int main(int argc, char** argv) {
   ::mallopt(M_ARENA_MAX, 1);  // a heap for each of our few threads would cost more than it saves
   std::string_view name = argc > 0 ? argv[0] : "lockstep";
   name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0: no slash, nothing to remove
-  const ClientContext context = context_of(name);
+  const slurm::ClientContext context = context_of(name);
   for (const Command& command : kCommands)
     if (command.name == name)
-      return finish(name, command.main(context, argc, argv));
-  return finish(name, cli_main(context, argc, argv));
+      return slurm::finish(name, command.main(context, argc, argv));
+  return slurm::finish(name, cli_main(context, argc, argv));
 }

@@ -58,17 +58,18 @@ int block_signals() {
 // The wall offset that jobs see is the one recorded with the cluster.
 ComposerHooks slurm_hooks(const std::string& cluster_name) {
   // Shared by both hooks, which the composer calls on the core's thread.
-  const auto layouts = std::make_shared<LayoutMemory>();
+  const auto layouts = std::make_shared<slurm::LayoutMemory>();
   const auto facts = [cluster_name, layouts](const Tables& tables) {
-    return SlurmFacts{tables.cluster ? tables.cluster->name : cluster_name,
-                      tables.cluster ? tables.cluster->wall_offset : Duration{}, RealClock().wall(), layouts.get()};
+    return slurm::SlurmFacts{tables.cluster ? tables.cluster->name : cluster_name,
+                             tables.cluster ? tables.cluster->wall_offset : Duration{}, RealClock().wall(),
+                             layouts.get()};
   };
   ComposerHooks hooks;
   hooks.attempt = [facts](LaunchAttempt& launch, const Tables& tables, const Job& job, std::size_t grant) {
-    add_slurm_words(launch, tables, job, grant, facts(tables));
+    slurm::add_slurm_words(launch, tables, job, grant, facts(tables));
   };
   hooks.step = [facts](LaunchStep& launch, const Tables& tables, const Job& job, const Step& step, std::size_t place) {
-    add_slurm_words(launch, tables, job, step, place, facts(tables));
+    slurm::add_slurm_words(launch, tables, job, step, place, facts(tables));
   };
   return hooks;
 }
@@ -207,7 +208,7 @@ Result<void> run(const DaemonOptions& options) {
   powers.ca_notice = [&options, ca = ca.get()] { return replaced_authority_text(options.dir, *ca); };
 
   settings.engine.core.first_job = std::max<std::uint64_t>(1, log->jobs_given());
-  settings.api.routes = std::make_shared<const Routes>(slurm_routes());
+  settings.api.routes = std::make_shared<const Routes>(slurm::routes());
   const auto open_controller = [&] {
     settings.api.notices = log->notices();
     settings.api.notices.insert(settings.api.notices.end(), notices.begin(), notices.end());
@@ -276,7 +277,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (options->rights) {
-    std::fputs(Routes(slurm_routes()).rights_table().c_str(), stdout);
+    std::fputs(Routes(slurm::routes()).rights_table().c_str(), stdout);
     return 0;
   }
   if (const auto done = run(*options); !done.ok()) {

@@ -6,7 +6,7 @@
 #include "frontends/slurm/client/query_times.h"
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 constexpr std::int64_t kCuriousMs = 2000;              // a wait longer than this has a foreseen end, perhaps
@@ -189,4 +189,4 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -8,7 +8,7 @@
 #include "frontends/slurm/client/say.h"
 #include "frontends/slurm/client/signal_desk.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // The job, asked for on a connection of its own whose presence keeps an interactive job alive.
 using JobEnd = Pending<Result<Ref<Job>>>;
@@ -23,4 +23,4 @@ struct Granted {
 std::optional<Granted> allocate(const ClientContext& context, Api& api, const SubmitRequest& request,
                                 std::optional<Duration> immediate, const Voice& voice, SignalDesk& signals);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

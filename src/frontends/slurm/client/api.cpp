@@ -10,7 +10,7 @@
 #include "wire/api.h"
 #include "wire/foresight.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -227,4 +227,4 @@ Result<void> check_cluster_name(Api& cluster, std::string_view names) {
   return Error{Errc::kNotFound, format("No cluster '{}' known by database: this one is '{}'.", names, own), "clusters"};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -10,7 +10,7 @@
 #include "frontends/slurm/client/scancel_ask.h"
 #include "wire/codec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct JobAnswer {
   Ref<Job> job;
@@ -66,4 +66,4 @@ std::string url_escaped(std::string_view text);
 // --clusters names this cluster, or all.
 Result<void> check_cluster_name(Api& cluster, std::string_view names);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

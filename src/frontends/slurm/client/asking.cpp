@@ -6,7 +6,7 @@
 #include "frontends/slurm/client/signal_desk.h"
 #include "wire/codec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -105,4 +105,4 @@ Result<ApiClient::Reply> Asking::call_as_sent(std::string_view method, std::stri
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 
 #include "frontends/slurm/client/context.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 enum class Bearing : unsigned char {
   kPatient,  // waits for a controller that is away, and says so
@@ -43,4 +43,4 @@ class Asking {
 
 void sleep_for(Duration time);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

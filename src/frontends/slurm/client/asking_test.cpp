@@ -9,7 +9,7 @@
 #include "frontends/slurm/client/scontrol_verbs.h"
 #include "wire/codec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 // A controller that is lost over the first so many requests.
@@ -189,4 +189,4 @@ TEST(Asking, SilenceIsToldOfOrdinaryRequestsOnly) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

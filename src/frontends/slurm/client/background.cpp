@@ -7,7 +7,7 @@
 #include "base/thread.h"
 #include "frontends/slurm/client/say.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // Signals are the main thread's: a thread made here takes none, else one could vanish in it unseen.
 Result<void> run_detached(std::function<void()> work) {
@@ -35,4 +35,4 @@ void end_without_descriptors() {
   ::_exit(1);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

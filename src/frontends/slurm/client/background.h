@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 Result<void> run_detached(std::function<void()> work);  // on a thread of its own
 bool has_descriptors(int count);                        // so many can still be made
@@ -68,4 +68,4 @@ class Pending {
   std::optional<Error> refused_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -7,7 +7,7 @@
 #include "frontends/slurm/client/step_output.h"
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 TEST(Environment, ExportLists) {
@@ -275,4 +275,4 @@ TEST(StepInput, AWindowOfUnacknowledgedBytes) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

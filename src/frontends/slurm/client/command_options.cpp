@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 std::string option_head(char letter, std::string_view name, std::string_view value) {
   return letter ? format("  -{}, --{}{}", letter, name, value) : format("      --{}{}", name, value);
@@ -61,4 +61,4 @@ Result<std::int64_t> interval_of(const std::string& text) {
   return interval;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -13,7 +13,7 @@
 #include "frontends/slurm/client/option_words.h"
 #include "frontends/slurm/client/say.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct OptionRow {
   char letter = 0;         // 0 = none
@@ -132,4 +132,4 @@ CommandWords read_options(const CommandSyntax<Wish>& syntax, int argc, char** ar
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

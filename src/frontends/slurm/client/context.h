@@ -8,7 +8,7 @@
 
 #include "ports/http.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct ClientContext {
   // Connects to the cluster's socket: $LOCKSTEP_SOCKET, else /run/lockstep/api.sock, else the default cluster's. Bears
@@ -39,4 +39,4 @@ int sacctmgr_main(const ClientContext& context, int argc, char** argv);
 int sshare_main(const ClientContext& context, int argc, char** argv);
 int sprio_main(const ClientContext& context, int argc, char** argv);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 //             asked()            silent              attached()            silent, and the controller is there
 //   kNotAsked ──────> kWaiting ─────────> kProbing ────────────> kListening ──────────────────────────────> kGivenUp
@@ -75,4 +75,4 @@ class EndWatch {
   std::int64_t since_ms_ = 0, answered_ms_ = -1;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 using Do = EndWatch::Do;
@@ -70,4 +70,4 @@ TEST(EndWatch, TasksThatTakeLongAreWaitedForAndAskedForAgain) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -157,4 +157,4 @@ Result<Variables> exported(const Variables& own, std::string_view export_text, b
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
@@ -25,4 +25,4 @@ Variables own_variables();  // of this process
 const std::string* value_of(const Variables& variables, std::string_view name);
 void put(Variables& variables, std::string_view name, std::string_view value);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

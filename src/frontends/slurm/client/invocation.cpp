@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/command_options.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 int error_exit_code() {
   const char* text = ::getenv("SLURM_EXIT_ERROR");
@@ -136,4 +136,4 @@ std::string base_name(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 #include "frontends/slurm/client/job_ask.h"
 #include "frontends/slurm/client/say.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct Invocation {
   std::vector<OptionSet> components;            // at least one
@@ -34,4 +34,4 @@ Result<std::string> read_descriptor(int fd, const std::string& name, std::size_t
 
 std::string base_name(const std::string& path);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -5,7 +5,7 @@
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/values.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -331,4 +331,4 @@ Result<SubmitRequest> job_request(const std::vector<OptionSet>& components, cons
   return request;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -16,7 +16,7 @@
 #include "frontends/slurm/client/options.h"
 #include "wire/codec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // What the client's surroundings add to a request.
 struct Surroundings {
@@ -42,4 +42,4 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
 // A path relative to the working directory made absolute; "" stays.
 std::string absolute_path(const std::string& path, const std::string& work_dir);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

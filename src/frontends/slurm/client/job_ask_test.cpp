@@ -9,7 +9,7 @@
 #include "frontends/slurm/client/script.h"
 #include "frontends/slurm/client/test_scripts.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 Surroundings around() {
@@ -429,4 +429,4 @@ TEST(StepAsk, AComponentOfAHetJobHasItsOwnShape) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -3,7 +3,7 @@
 
 #include "frontends/slurm/client/command_options.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 template <class Wish>
 Result<void> set_interval(Wish& wish, const std::string& text) {
@@ -25,4 +25,4 @@ Result<void> set_long_format(Wish& wish, const std::string& text) {
   return {};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -1,7 +1,7 @@
 // The table itself: every option of the manuals of sbatch, srun and salloc, and the container options of pyxis.
 #include "frontends/slurm/client/options.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -197,4 +197,4 @@ constexpr OptionDef kTable[] = {
 
 std::span<const OptionDef> option_table() { return kTable; }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -5,7 +5,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -110,4 +110,4 @@ Result<const OptionSpelling*> OptionWords::spelled(const std::string& word, std:
   return begun[0];
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

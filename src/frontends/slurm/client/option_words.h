@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 enum class Takes : unsigned char {
   kNothing,
@@ -65,4 +65,4 @@ class OptionWords {
   std::string_view meant_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/command_options.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 constexpr OptionSpelling kKnown[] = {{"account", 'A', Takes::kValue, 0}, {"accounts", 0, Takes::kValue, 0},
@@ -133,4 +133,4 @@ TEST(CommandOptions, HelpListsRowsThatSayWhatTheyDo) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/command_options.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -316,4 +316,4 @@ std::string help_text(SlurmCommand command) {
          filled(refused) + "\n";
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

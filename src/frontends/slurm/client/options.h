@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "frontends/slurm/client/option_words.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 enum class SlurmCommand : unsigned char { kSbatch = 1, kSrun = 2, kSalloc = 4 };
 std::string_view name_of(SlurmCommand command);
@@ -90,4 +90,4 @@ std::string where_given(std::string_view name, const Given& given);
 std::string help_text(SlurmCommand command);
 std::string usage_text(SlurmCommand command);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

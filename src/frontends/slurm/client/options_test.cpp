@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 // Reads words as the given command would; the error's message is left in `why`.
@@ -358,4 +358,4 @@ TEST(OptionTable, HelpNamesEveryEffectiveOption) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

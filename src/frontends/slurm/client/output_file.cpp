@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -87,4 +87,4 @@ bool OutputFile::keep(std::string_view text) {
   return true;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 class OutputFile {
  public:
@@ -45,4 +45,4 @@ class OutputFile {
   bool told_ = false;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 struct OutputFiles : testing::Test {
@@ -87,4 +87,4 @@ TEST_F(OutputFiles, WhatCannotBeOpenedIsSaid) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -5,11 +5,11 @@
 #include <signal.h>
 #include <stdlib.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 inline void outlive_own_job() {
   if (::getenv("SLURM_JOB_ID"))
     ::signal(SIGTERM, SIG_IGN);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 Result<std::string> Query::get(std::string_view path, const std::map<std::string, std::string>& parameters,
                                std::optional<Duration> timeout) {
@@ -78,4 +78,4 @@ std::string variable_or(const char* name, std::string_view otherwise) {
   return value ? std::string(value) : std::string(otherwise);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 
 #include "frontends/slurm/client/asking.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 class Query {
  public:
@@ -50,4 +50,4 @@ class Rows {
 
 std::string variable_or(const char* name, std::string_view otherwise = {});  // from the environment
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

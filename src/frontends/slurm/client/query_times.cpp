@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -212,4 +212,4 @@ std::optional<std::int64_t> parse_date(std::string_view text, std::int64_t now) 
   return std::nullopt;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // By $SLURM_TIME_FORMAT: "" or "standard", "relative", or a strftime pattern ("%s"). 0 gives `none`.
 std::string time_text(std::int64_t wall_seconds, std::string_view none, const std::string& pattern, std::int64_t now);
@@ -23,4 +23,4 @@ std::string date_line(std::int64_t now);  // "Fri Nov 21 12:55:00 2025\n"
 // "YYYY-MM-DDTHH:MM:SS", Unix seconds are not taken. now is the reference.
 std::optional<std::int64_t> parse_date(std::string_view text, std::int64_t now);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 class Times : public ::testing::Test {
@@ -86,4 +86,4 @@ TEST(MarkedTimes, AreThoseOfTheClientsZone) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/values.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -386,4 +386,4 @@ Result<void> memory_into(const OptionSet& options, GroupSpec& group) {
   return {};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -3,7 +3,7 @@
 
 #include "frontends/slurm/client/job_ask.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // "Invalid --nodes specification …", with the place it was given.
 Error bad_value(const OptionSet& options, std::string_view name);
@@ -40,4 +40,4 @@ Result<std::string> distribution_of(const OptionSet& options);
 Result<void> devices_into(const OptionSet& options, const Shape& shape, GroupSpec& group);
 Result<void> memory_into(const OptionSet& options, GroupSpec& group);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

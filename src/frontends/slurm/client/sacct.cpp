@@ -9,7 +9,7 @@
 #include "frontends/slurm/client/sacct_fields.h"
 #include "frontends/slurm/client/say.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -175,4 +175,4 @@ int sacct_main(const ClientContext& context, int argc, char** argv) {
   return done ? 0 : 1;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -8,7 +8,7 @@
 #include "frontends/slurm/client/text_width.h"
 #include "views/shown_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -229,4 +229,4 @@ std::string write_sacct(const std::vector<SacctColumn>& columns, const Rows& row
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "frontends/slurm/client/query_call.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 enum class SacctKind : unsigned char { kText, kTime, kSpan, kLimit, kLimitMinutes, kMemory };
 
@@ -64,4 +64,4 @@ SacctAsk sacct_ask(const std::vector<SacctColumn>& columns);
 std::string write_sacct(const std::vector<SacctColumn>& columns, const Rows& rows, const SacctLook& look,
                         std::span<const std::size_t> cell_of = {});
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 std::string listing(std::string_view format, std::string body, SacctLook look = {}) {
@@ -81,4 +81,4 @@ TEST(Sacct, HostileFormats) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 #include "wire/api.h"
 #include "wire/codec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -139,4 +139,4 @@ int sacctmgr_main(const ClientContext& context, int argc, char** argv) {
   return line.words.empty() ? run_prompt(session) : run_verb(session, line.words);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 #include "frontends/slurm/client/say.h"
 #include "model/records.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct SacctmgrSession {
   const ClientContext& context;
@@ -32,4 +32,4 @@ int sacctmgr_delete(const SacctmgrSession& session, const std::string& entity, c
 // "acc" -> "account": entities may be cut short and put in the plural. "" = none.
 std::string sacctmgr_entity(std::string_view word);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -13,7 +13,7 @@
 #include "wire/api.h"
 #include "wire/codec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -534,4 +534,4 @@ int sacctmgr_delete(const SacctmgrSession& session, const std::string& entity, c
   return finish(session, run());
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -10,7 +10,7 @@
 #include "wire/api.h"
 #include "wire/codec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -448,4 +448,4 @@ int sacctmgr_show(const SacctmgrSession& session, const std::string& entity, con
   return done ? 0 : 1;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 #include "frontends/slurm/client/values.h"
 #include "model/tres_names.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -380,4 +380,4 @@ std::string flags_text(const Qos& qos) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

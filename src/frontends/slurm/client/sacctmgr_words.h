@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "model/records.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // "Key=Value", "Key+=Value", "Key-=Value"; a bare word has an empty key.
 struct KeyWord {
@@ -30,4 +30,4 @@ Result<bool> set_policy(Policy& policy, const KeyWord& word);
 
 std::string flags_text(const Qos& qos);  // "DenyOnLimit,NoDecay"
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

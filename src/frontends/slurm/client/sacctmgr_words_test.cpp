@@ -5,7 +5,7 @@
 #include "frontends/slurm/client/scontrol_reservation.h"
 #include "model/tres_names.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 TEST(SacctmgrWords, Keys) {
@@ -135,4 +135,4 @@ TEST(ScontrolReservation, Words) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

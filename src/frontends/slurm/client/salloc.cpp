@@ -16,7 +16,7 @@
 #include "frontends/slurm/client/values.h"
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -224,4 +224,4 @@ int salloc_main(const ClientContext& context, int argc, char** argv) {
   return Salloc(context, voice).run(argc, argv);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "views/shown_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 int why_unsaid = 0;  // of the process, as its standard output is
@@ -133,4 +133,4 @@ void say_refusal(const Voice& voice, std::string_view what, const Error& error) 
   voice.error(format("{}: {}", what, sentence));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

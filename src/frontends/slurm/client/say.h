@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 bool write_all(int fd, std::string_view bytes);  // false when it cannot be written; errno says why
 void say(std::string_view text);                 // to standard output, as it is
@@ -45,4 +45,4 @@ std::string_view slurm_sentence(const Error& error);
 // "sbatch: error: DETAIL" when there is one beyond the sentence, then "sbatch: error: WHAT: SENTENCE".
 void say_refusal(const Voice& voice, std::string_view what, const Error& error);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

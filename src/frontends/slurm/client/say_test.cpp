@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 // In a process of its own, whose standard output is `path`.
@@ -65,4 +65,4 @@ TEST(Say, AnImpatientDescriptorIsWaitedFor) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

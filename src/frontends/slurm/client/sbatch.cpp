@@ -14,7 +14,7 @@
 #include "frontends/slurm/client/shell_word.h"
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -215,4 +215,4 @@ int sbatch_main(const ClientContext& context, int argc, char** argv) {
   return run(context, argc, argv, voice);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

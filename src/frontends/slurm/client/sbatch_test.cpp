@@ -12,7 +12,7 @@
 #include "model/job.h"
 #include "wire/api.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 struct FakeCluster {
@@ -268,4 +268,4 @@ TEST_F(Sbatch, ScancelShowsWhatAReadOnlyClusterSaysOfTheRest) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

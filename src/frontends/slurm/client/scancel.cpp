@@ -16,7 +16,7 @@
 #include "frontends/slurm/client/values.h"
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -237,4 +237,4 @@ int scancel_main(const ClientContext& context, int argc, char** argv) {
   return done && *done ? 0 : 1;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

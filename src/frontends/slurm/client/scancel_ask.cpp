@@ -5,7 +5,7 @@
 #include "model/job.h"
 #include "model/placement.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -242,4 +242,4 @@ std::vector<ScancelTarget> ScancelAsk::choose(const std::vector<Ref<Job>>& jobs,
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -11,7 +11,7 @@
 #include "model/records.h"
 #include "wire/api.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct ScancelTarget {
   std::string job;             // "12", "12_3", "12_[3-9]"
@@ -51,4 +51,4 @@ struct ScancelAsk {
                                     const std::vector<NodeId>& on_nodes) const;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -7,7 +7,7 @@
 #include "frontends/slurm/client/own_job.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -174,4 +174,4 @@ int scontrol_main(const ClientContext& context, int argc, char** argv) {
   return words.empty() ? run_prompt(session) : run_verb(session, std::move(words));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

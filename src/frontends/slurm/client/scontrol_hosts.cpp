@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -71,4 +71,4 @@ std::optional<int> scontrol_hosts(const ScontrolSession& session, const Words& w
   return 0;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -95,4 +95,4 @@ Result<void> complete_keys(ScontrolEntity entity, std::vector<std::pair<std::str
   return {};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 enum class ScontrolEntity : unsigned char { kJob, kNode, kPartition, kReservation };
 
@@ -19,4 +19,4 @@ enum class ScontrolEntity : unsigned char { kJob, kNode, kPartition, kReservatio
 Result<std::string> whole_key(ScontrolEntity entity, std::string_view key);
 Result<void> complete_keys(ScontrolEntity entity, std::vector<std::pair<std::string, std::string>>& pairs);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

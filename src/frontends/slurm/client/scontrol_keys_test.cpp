@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 constexpr auto kJob = ScontrolEntity::kJob, kNode = ScontrolEntity::kNode, kPartition = ScontrolEntity::kPartition,
@@ -48,4 +48,4 @@ TEST(ScontrolKeys, WhatMayMeanSeveralIsRefusedAndWhatMeansNothingIsLeft) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -18,7 +18,7 @@
 #include "wire/api.h"
 #include "wire/codec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -285,4 +285,4 @@ std::optional<int> scontrol_reservation(const ScontrolSession& session, std::str
   return 1;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

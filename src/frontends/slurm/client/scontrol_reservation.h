@@ -8,10 +8,10 @@
 #include "base/result.h"
 #include "model/reservation.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // Writes the pairs (keys in lower case) into the reservation; `now` is the calendar's, zone_s its time zone.
 Result<void> set_reservation(Reservation& reservation, const std::vector<std::pair<std::string, std::string>>& pairs,
                              WallTime now, std::int32_t zone_s);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

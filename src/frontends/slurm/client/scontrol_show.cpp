@@ -9,7 +9,7 @@
 #include "frontends/slurm/client/scontrol_verbs.h"
 #include "views/shown_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -237,4 +237,4 @@ int scontrol_write(const ScontrolSession& session, const Words& words) {
   return 0;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

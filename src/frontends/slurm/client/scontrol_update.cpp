@@ -16,7 +16,7 @@
 #include "frontends/slurm/client/values.h"
 #include "wire/api.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -390,4 +390,4 @@ int scontrol_delete(const ScontrolSession& session, const Words& words) {
   return finish(run());
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "model/command.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct JobFactsForUpdate {
   WallTime now;
@@ -22,4 +22,4 @@ struct NodeChange {
 };
 Result<NodeChange> node_change(const std::vector<std::pair<std::string, std::string>>& pairs);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

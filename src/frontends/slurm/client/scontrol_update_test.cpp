@@ -4,7 +4,7 @@
 
 #include "frontends/slurm/client/scontrol_verbs.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
@@ -60,4 +60,4 @@ TEST(ScontrolWords, Abbreviations) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

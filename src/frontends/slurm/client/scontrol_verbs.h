@@ -7,7 +7,7 @@
 #include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/say.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct ScontrolSession {
   const ClientContext& context;
@@ -34,4 +34,4 @@ bool abbreviates(std::string_view word, std::string_view whole, std::size_t shor
 // "Key=Value" -> key in lower case and value. nullopt without '='.
 std::optional<std::pair<std::string, std::string>> key_value(const std::string& word);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

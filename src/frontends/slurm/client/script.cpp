@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "model/script_flaw.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -117,4 +117,4 @@ Result<ScriptOptions> read_directives(std::string_view text) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

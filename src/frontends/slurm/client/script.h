@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 inline constexpr std::size_t kScriptMax = 4 << 20;  // bytes; Slurm's own default
 
@@ -35,4 +35,4 @@ Result<ScriptOptions> read_directives(std::string_view text);
 // The words of one directive line, after its prefix. line is for messages.
 Result<std::vector<std::string>> split_directive(std::string_view text, unsigned line);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -7,6 +7,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep;
+  using namespace lockstep::slurm;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   (void)check_script(text);
   const auto read = read_directives(text);

@@ -6,7 +6,7 @@
 #include "frontends/slurm/client/options.h"
 #include "frontends/slurm/client/test_scripts.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 std::vector<std::string> words(std::string_view line) {
@@ -132,4 +132,4 @@ TEST(Script, MutatedScriptsNeverCrash) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -61,4 +61,4 @@ Result<void> put_shell_limits(Variables& variables, const std::string& propagate
   return {};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -6,9 +6,9 @@
 
 #include "frontends/slurm/client/environment.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // propagate: "ALL" or "" = all that Slurm knows, "NONE", or names with commas between them: "STACK,NOFILE".
 Result<void> put_shell_limits(Variables& variables, const std::string& propagate);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 Variables with(const std::string& propagate) {
@@ -32,4 +32,4 @@ TEST(ShellLimitsTest, TheSoftOnesTravelAsAsked) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

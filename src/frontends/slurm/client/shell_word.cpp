@@ -4,7 +4,7 @@
 #include <cctype>
 #include <string_view>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 std::string shell_quoted(const std::string& text) {
   std::string out = "'";
@@ -19,4 +19,4 @@ std::string as_shell_word(const std::string& text) {
   return plain ? text : shell_quoted(text);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

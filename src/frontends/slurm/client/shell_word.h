@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 std::string shell_quoted(const std::string& text);
 std::string as_shell_word(const std::string& text);  // quoted only where it must be
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

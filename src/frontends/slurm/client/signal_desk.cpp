@@ -10,7 +10,7 @@
 #include "frontends/slurm/client/background.h"
 #include "frontends/slurm/client/say.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -124,4 +124,4 @@ std::int64_t monotonic_ms() {
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

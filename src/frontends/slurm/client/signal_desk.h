@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 class SignalDesk {
  public:
@@ -44,4 +44,4 @@ void tell_the_end(SignalDesk& signals, std::string words, const std::function<vo
 
 std::int64_t monotonic_ms();
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -14,7 +14,7 @@
 #include "frontends/slurm/client/terminal_look.h"
 #include "views/shown_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -175,4 +175,4 @@ int sinfo_main(const ClientContext& context, int argc, char** argv) {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -1,6 +1,6 @@
 #include "frontends/slurm/client/sinfo_fields.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -61,4 +61,4 @@ constexpr FieldDef kFields[] = {
 
 std::span<const FieldDef> sinfo_fields() { return kFields; }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -3,8 +3,8 @@
 
 #include "frontends/slurm/client/table.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 std::span<const FieldDef> sinfo_fields();
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -5,7 +5,7 @@
 #include "frontends/slurm/client/say.h"
 #include "frontends/slurm/client/table.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -84,7 +84,7 @@ Result<void> list(Query& query, const Wish& wish) {
   const auto keys = TRY(sort_keys(wish.sort.empty() ? "i" : wish.sort, ask));
   auto parameters = wish.filters;
   if (wish.weights)
-    parameters["weights"] = "1";
+    parameters.insert_or_assign("weights", "1");
   parameters["columns"] = join(ask.names, ",");
   const Rows rows(TRY(query.get("/slurm/v1/sprio", parameters)), ask.names.size());
   if (rows.size() == 0 && wish.filters.contains("jobs"))
@@ -134,4 +134,4 @@ int sprio_main(const ClientContext& context, int argc, char** argv) {
   return done ? 0 : 1;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

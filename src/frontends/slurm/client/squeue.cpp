@@ -13,7 +13,7 @@
 #include "frontends/slurm/client/squeue_fields.h"
 #include "frontends/slurm/client/terminal_look.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -208,4 +208,4 @@ int squeue_main(const ClientContext& context, int argc, char** argv) {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

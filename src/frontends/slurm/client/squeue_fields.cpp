@@ -3,7 +3,7 @@
 
 #include <array>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -145,4 +145,4 @@ Result<std::vector<SortKey>> squeue_sort_keys(std::string_view text, std::span<c
   return keys;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

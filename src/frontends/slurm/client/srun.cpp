@@ -22,7 +22,7 @@
 #include "frontends/slurm/client/values.h"
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -546,4 +546,4 @@ int srun_main(const ClientContext& context, int argc, char** argv) {
   return Srun(context, voice).run(argc, argv);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -15,7 +15,7 @@
 #include "model/job.h"
 #include "wire/codec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -683,4 +683,4 @@ Result<int> StepSession::run(const std::function<void()>& ended) {
   return exit_code();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -12,7 +12,7 @@
 #include "frontends/slurm/client/step_output.h"
 #include "frontends/slurm/client/unsent_signals.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct StepSink {
   std::shared_ptr<OutputFile> file;        // null: nowhere; output and error may share one
@@ -132,4 +132,4 @@ class StepSession {
   std::int64_t limit_ms_ = INT64_MAX;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

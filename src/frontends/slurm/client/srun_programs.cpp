@@ -6,7 +6,7 @@
 #include "frontends/slurm/client/resource_ask.h"
 #include "model/bounds.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -88,4 +88,4 @@ Result<Programs> programs_of(const Invocation& invocation, bool in_het_job) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

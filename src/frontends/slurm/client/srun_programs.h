@@ -3,7 +3,7 @@
 
 #include "frontends/slurm/client/invocation.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct Programs {
   OptionSet options;                              // of the whole: the first component's, with everybody's tasks
@@ -13,4 +13,4 @@ struct Programs {
 // each would need a component of the job for itself.
 Result<Programs> programs_of(const Invocation& invocation, bool in_het_job);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -17,7 +17,7 @@
 #include "model/job.h"
 #include "wire/api.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 std::string output(std::uint64_t rank, int fd, std::uint64_t offset, std::string_view bytes) {
@@ -699,4 +699,4 @@ TEST(Salloc, AMissingCommandGivesTheAllocationBackToo) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

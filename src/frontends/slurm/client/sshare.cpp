@@ -5,7 +5,7 @@
 #include "frontends/slurm/client/sacct_fields.h"
 #include "frontends/slurm/client/say.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -84,4 +84,4 @@ int sshare_main(const ClientContext& context, int argc, char** argv) {
   return done ? 0 : 1;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -4,7 +4,7 @@
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/values.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -190,4 +190,4 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
   return step;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -5,7 +5,7 @@
 #include "frontends/slurm/client/script.h"
 #include "frontends/slurm/client/values.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 StepFile parse_step_file(std::string_view text) {
   const std::string word = lower(text);
@@ -136,4 +136,4 @@ Result<std::vector<std::vector<std::string>>> parse_multi_prog(std::string_view 
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct StepFile {
   enum class Kind : unsigned char {
@@ -39,4 +39,4 @@ bool names_any(std::string_view pattern, std::string_view letters);
 // The lines of a --multi-prog file: argv by rank. "0-2,5 program args", "*" for the rest; %t rank, %o offset.
 Result<std::vector<std::vector<std::string>>> parse_multi_prog(std::string_view text, std::uint32_t tasks);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

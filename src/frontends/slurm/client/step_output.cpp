@@ -4,7 +4,7 @@
 #include "frontends/slurm/client/values.h"
 #include "model/exit_status.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 std::string taken(std::string& text) {
@@ -194,4 +194,4 @@ std::string exit_words(const ExitStatus& exit) {
   return format("Exited with exit code {}", exit.code);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -12,7 +12,7 @@
 #include "model/exit_status.h"
 #include "wire/frame.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // Big-endian numbers of the I/O frames' payloads.
 std::string frame_number(std::uint64_t value, unsigned bytes);
@@ -88,4 +88,4 @@ int highest_code(const std::map<std::uint32_t, ExitStatus>& exits);
 // "Exited with exit code 3", "Killed", "Out Of Memory"; of a task that never ran, why.
 std::string exit_words(const ExitStatus& exit);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

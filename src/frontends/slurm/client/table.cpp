@@ -10,7 +10,7 @@
 #include "frontends/slurm/client/text_width.h"
 #include "views/shown_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -250,4 +250,4 @@ std::vector<std::uint32_t> sorted_rows(const Rows& rows, std::span<const SortKey
   return order;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "frontends/slurm/client/query_call.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 enum class FieldKind : unsigned char {
   kText,
@@ -74,4 +74,4 @@ struct SortKey {
 };
 std::vector<std::uint32_t> sorted_rows(const Rows& rows, std::span<const SortKey> keys);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -5,7 +5,7 @@
 #include "frontends/slurm/client/sinfo_fields.h"
 #include "frontends/slurm/client/squeue_fields.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 std::string listing(std::string_view format, std::string body, bool header = true, bool long_form = false) {
@@ -119,4 +119,4 @@ TEST(Widest, HashMakesRoomForTheLongestCell) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/text_width.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -102,4 +102,4 @@ void widen_names(TableFormat& format, const TableAsk& ask, const Rows& rows, uns
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

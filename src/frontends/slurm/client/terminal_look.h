@@ -5,7 +5,7 @@
 
 #include "frontends/slurm/client/table.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // Colour is for a standard output that is a terminal which knows it, unless NO_COLOR asks for none.
 bool wants_colour();
@@ -18,4 +18,4 @@ inline constexpr std::string_view kPlainAgain = "\x1b[0m";
 // A terminal wider than the default's 80 columns gives what it has more to the names, as far as they need it.
 void widen_names(TableFormat& format, const TableAsk& ask, const Rows& rows, unsigned columns);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

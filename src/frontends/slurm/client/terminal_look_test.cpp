@@ -4,7 +4,7 @@
 
 #include "frontends/slurm/client/squeue_fields.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 TEST(TerminalLook, StatesHaveColours) {
@@ -42,4 +42,4 @@ TEST(TerminalLook, OnlyStatesArePainted) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

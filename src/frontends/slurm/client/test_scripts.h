@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct TestScript {
   std::string_view name;
@@ -174,4 +174,4 @@ srun --nodes=1 --ntasks=1 -w "$head_node" ray start --head --block &
 )sh"},
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

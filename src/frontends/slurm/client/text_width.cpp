@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <iterator>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -72,4 +72,4 @@ std::string_view cut_to_width(std::string_view text, std::size_t width) {
   return text.substr(0, end);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <string_view>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 std::size_t width_of(std::string_view text);
 std::string_view cut_to_width(std::string_view text, std::size_t width);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

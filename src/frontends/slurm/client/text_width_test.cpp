@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 TEST(TextWidth, CountsColumnsOfATerminal) {
@@ -28,4 +28,4 @@ TEST(TextWidth, CutsNoCharacterInTwo) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 class UnsentSignals {
  public:
@@ -55,4 +55,4 @@ class UnsentSignals {
   std::vector<int> left_;  // sent whole, and perhaps not read yet
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

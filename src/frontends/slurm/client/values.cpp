@@ -10,7 +10,7 @@
 #include "model/program.h"
 #include "model/spec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -565,4 +565,4 @@ std::optional<WallTime> parse_wall_time(std::string_view text, WallTime now) {
   return at(when);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

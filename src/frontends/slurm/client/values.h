@@ -13,7 +13,7 @@
 #include "model/command.h"
 #include "model/spec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // "30" (minutes), "M:S", "H:M:S", "D-H", "D-H:M", "D-H:M:S"; "0", "infinite" and "unlimited" = kForever.
 std::optional<Duration> parse_time_limit(std::string_view text);
@@ -57,4 +57,4 @@ std::optional<WallTime> parse_wall_time(std::string_view text, WallTime now);
 std::optional<std::uint32_t> parse_count(std::string_view text);  // 0 … 2^31-1, whole text
 std::optional<bool> parse_yes_no(std::string_view text);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -6,7 +6,7 @@
 
 #include "model/spec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 TEST(Values, LimitsAreWholeMinutesRoundedUp) {
@@ -203,4 +203,4 @@ TEST(Values, WallTimes) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -11,7 +11,7 @@
 #include "rules/fit.h"
 #include "rules/growth.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -410,4 +410,4 @@ void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& j
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

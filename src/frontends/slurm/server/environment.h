@@ -9,7 +9,7 @@
 
 #include "frontends/slurm/server/words.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // NAME=value lines in the order they were set.
 class LaunchVariables {
@@ -85,4 +85,4 @@ void set_gpu_variables(LaunchVariables& out, const Node& node, const DeviceSet& 
 void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& job, const Step& step, std::size_t place,
                         const SlurmFacts& facts);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

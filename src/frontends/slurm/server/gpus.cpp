@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -112,4 +112,4 @@ std::vector<NodeGpu> bound_gpus(const std::vector<NodeGpu>& gpus, std::string_vi
   return gpus;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

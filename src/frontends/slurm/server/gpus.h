@@ -8,7 +8,7 @@
 
 #include "model/records.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 enum class GpuMaker : unsigned char { kNvidia, kAmd, kIntel };
 
@@ -33,4 +33,4 @@ std::vector<std::string> visibility_env(const std::vector<NodeGpu>& gpus);
 std::vector<NodeGpu> bound_gpus(const std::vector<NodeGpu>& gpus, std::string_view binding, std::uint32_t gpus_per_task,
                                 std::uint32_t local_rank);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 Node node_with_nic_first() {
@@ -56,4 +56,4 @@ TEST(Gpus, Bindings) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

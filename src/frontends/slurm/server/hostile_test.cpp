@@ -15,7 +15,7 @@
 #include "model/job.h"
 #include "model/spec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 using Query = std::map<std::string, std::string, std::less<>>;
@@ -349,7 +349,7 @@ TEST(Hostile, OthersDoNotSeeWhereAJobReadsAndWrites) {
   EXPECT_EQ(seen().find("secret"), std::string::npos);
   EXPECT_NE(seen().find("train"), std::string::npos);
   PageReply environment;
-  for (const FrontRoute& row : slurm_routes())
+  for (const FrontRoute& row : routes())
     if (row.route.path == "/slurm/v1/environment")
       environment = std::get<FrontPage>(row.work).page(context, {"", {{"job", "1"}}});
   EXPECT_EQ(environment.status, 403);
@@ -360,4 +360,4 @@ TEST(Hostile, OthersDoNotSeeWhereAJobReadsAndWrites) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

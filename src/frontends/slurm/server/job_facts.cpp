@@ -14,7 +14,7 @@
 #include "rules/growth.h"
 #include "rules/topology.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -388,4 +388,4 @@ std::string switches_text(const GroupSpec& group) {
              : format("{}@{}", group.switches_max, show_span(group.switches_wait.seconds()));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -9,7 +9,7 @@
 #include "model/spec.h"
 #include "views/read_context.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // One line of squeue: a job, a component of a het job, or a waiting part of an array.
 struct JobLine {
@@ -85,4 +85,4 @@ std::uint64_t shown_priority(const Job& job);
 // What is held on every node, in one pass over the jobs.
 std::map<NodeId, NodeHolding> node_holdings(const ReadContext& context);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -8,7 +8,7 @@
 #include "views/job_names.h"
 #include "views/shown_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -277,4 +277,4 @@ bool JobCursor::take_elements(const Job& array) {
   return true;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -11,7 +11,7 @@
 #include "frontends/slurm/server/job_facts.h"
 #include "views/selectors.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // "12", "12_3", "12_[3-9]", "12+1".
 struct JobName {
@@ -112,4 +112,4 @@ bool flag_of(const PageRequest& request, std::string_view name);  // "me=1"
 Result<std::vector<std::string>> columns_of(const PageRequest& request);
 PageReply refusal(int status, std::string message);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -12,7 +12,7 @@
 #include "frontends/slurm/server/slurm_json.h"
 #include "rules/fit.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -316,4 +316,4 @@ PageReply sinfo_json_page(const ReadContext& context, const PageRequest& request
   return reply;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

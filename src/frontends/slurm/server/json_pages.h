@@ -3,9 +3,9 @@
 
 #include "views/read_context.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 PageReply squeue_json_page(const ReadContext& context, const PageRequest& request);
 PageReply sinfo_json_page(const ReadContext& context, const PageRequest& request);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

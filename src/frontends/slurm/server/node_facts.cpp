@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "frontends/slurm/server/job_facts.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -108,4 +108,4 @@ CpuCounts cpu_counts(const Node& node, const NodeHolding& holding) {
   return counts;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

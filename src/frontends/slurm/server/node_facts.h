@@ -9,7 +9,7 @@
 #include "frontends/slurm/server/states.h"
 #include "views/read_context.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 std::string gres_text(const Node& node);                                                   // "gpu:h100:8", "(null)"
 std::string gres_used_text(const Node& node, const NodeHolding& holding);                  // "gpu:h100:3(IDX:0-2)"
@@ -33,4 +33,4 @@ struct CpuCounts {
 };
 CpuCounts cpu_counts(const Node& node, const NodeHolding& holding);  // other: idle ones that cannot be used
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

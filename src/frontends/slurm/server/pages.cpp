@@ -11,7 +11,7 @@
 #include "frontends/slurm/server/words.h"
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -48,7 +48,7 @@ constexpr std::string_view kShow = "name,oneline=flag,detail=flag,times=marked";
 
 }  // namespace
 
-std::vector<FrontRoute> slurm_routes() {
+std::vector<FrontRoute> routes() {
   return {
       page_row("/slurm/v1/environment", PageKind::kLive, environment_page, "job=number"),
       page_row("/slurm/v1/squeue", PageKind::kLive, squeue_page, kSqueue),
@@ -74,4 +74,4 @@ std::vector<FrontRoute> slurm_routes() {
   };
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

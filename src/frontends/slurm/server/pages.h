@@ -5,8 +5,8 @@
 
 #include "routes/front_end.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
-std::vector<FrontRoute> slurm_routes();
+std::vector<FrontRoute> routes();
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

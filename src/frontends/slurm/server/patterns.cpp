@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -99,4 +99,4 @@ std::string_view default_output_pattern(const Job& job) {
   return job.array_job || job.array ? "slurm-%A_%a.out" : "slurm-%j.out";
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

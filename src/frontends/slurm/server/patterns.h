@@ -8,8 +8,10 @@
 #include "model/ids.h"
 
 namespace lockstep {
-
 struct Job;
+}
+
+namespace lockstep::slurm {
 
 struct PatternFacts {
   JobId job;
@@ -31,4 +33,4 @@ std::string expand_path(std::string_view pattern, const PatternFacts& facts, std
 // Slurm's default for a batch script's output.
 std::string_view default_output_pattern(const Job& job);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

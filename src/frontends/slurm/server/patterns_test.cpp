@@ -4,7 +4,7 @@
 
 #include "model/ids.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 PatternFacts batch_facts() {
@@ -72,4 +72,4 @@ TEST(Patterns, Paths) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

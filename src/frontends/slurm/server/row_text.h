@@ -8,7 +8,7 @@
 
 #include "views/shown_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // Control characters are made visible (views/shown_text.h); then backslashes are doubled, since a reader takes one
 // away.
@@ -33,4 +33,4 @@ void append_field_number(std::string& out, Int value) {
   out.append(digits, end);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -14,7 +14,7 @@
 #include "views/job_names.h"
 #include "views/selectors.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -400,4 +400,4 @@ PageReply sacct_json_page(const ReadContext& context, const PageRequest& request
   return {200, "application/json", json.take(), {}};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -3,7 +3,7 @@
 
 #include "views/read_context.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // columns=jobid,state,…; jobs, user, account, partition, name, qos, nodes, states: filters; from and to: Unix seconds;
 // allocations=1 leaves steps out (-X), duplicates=1 shows earlier runs too (-D). Times are Unix seconds, spans seconds
@@ -11,4 +11,4 @@ namespace lockstep {
 PageReply sacct_page(const ReadContext& context, const PageRequest& request);
 PageReply sacct_json_page(const ReadContext& context, const PageRequest& request);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -17,7 +17,7 @@
 #include "views/priority_view.h"
 #include "views/selectors.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -349,4 +349,4 @@ PageReply sprio_json_page(const ReadContext& context, const PageRequest& request
   return json_page("priorities", priority_columns(), priority_rows(context, request));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

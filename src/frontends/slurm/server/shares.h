@@ -3,7 +3,7 @@
 
 #include "views/read_context.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // GET /slurm/v1/sshare?columns=account,user,…&accounts=…&users=…&all=1&users_only=1
 PageReply sshare_page(const ReadContext& context, const PageRequest& request);
@@ -12,4 +12,4 @@ PageReply sprio_page(const ReadContext& context, const PageRequest& request);
 PageReply sshare_json_page(const ReadContext& context, const PageRequest& request);
 PageReply sprio_json_page(const ReadContext& context, const PageRequest& request);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -6,7 +6,7 @@
 #include "frontends/slurm/server/test_cluster.h"
 #include "model/spec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 class SharesTest : public ::testing::Test {
@@ -100,4 +100,4 @@ TEST_F(SharesTest, Reservations) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

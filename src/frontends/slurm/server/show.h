@@ -3,7 +3,7 @@
 
 #include "views/read_context.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 PageReply show_job_page(const ReadContext& context, const PageRequest& request);
 PageReply show_step_page(const ReadContext& context, const PageRequest& request);
@@ -15,4 +15,4 @@ PageReply show_licence_page(const ReadContext& context, const PageRequest& reque
 PageReply show_topology_page(const ReadContext& context, const PageRequest& request);
 PageReply show_config_page(const ReadContext& context, const PageRequest& request);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

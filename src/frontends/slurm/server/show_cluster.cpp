@@ -9,7 +9,7 @@
 #include "frontends/slurm/server/show_text.h"
 #include "wire/topology_file.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -258,4 +258,4 @@ PageReply show_config_page(const ReadContext& context, const PageRequest& reques
   return plain(std::move(out));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -12,7 +12,7 @@
 #include "rules/fit.h"
 #include "rules/growth.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 std::string show_time(std::int64_t wall_seconds, std::string_view none) {
   if (wall_seconds <= 0)
@@ -370,4 +370,4 @@ PageReply show_step_page(const ReadContext& context, const PageRequest& request)
   return reply;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

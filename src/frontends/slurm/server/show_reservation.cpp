@@ -9,7 +9,7 @@
 #include "frontends/slurm/server/show_text.h"
 #include "rules/reservation.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -170,4 +170,4 @@ PageReply show_licence_page(const ReadContext& context, const PageRequest& reque
   return plain(context.tables.licences.empty() ? "No licenses configured in Slurm.\n" : out.take());
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

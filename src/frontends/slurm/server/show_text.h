@@ -13,7 +13,7 @@
 #include "views/read_context.h"
 #include "views/shown_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct ShowLook {
   bool one_line = false;
@@ -98,4 +98,4 @@ std::string show_time(std::int64_t wall_seconds, std::string_view none = "Unknow
 // "01:00:00", "1-00:00:00", "UNLIMITED".
 std::string show_span(std::int64_t seconds);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -14,7 +14,7 @@
 #include "frontends/slurm/server/row_text.h"
 #include "frontends/slurm/server/show_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -468,4 +468,4 @@ PageReply sinfo_page(const ReadContext& context, const PageRequest& page_request
   return reply;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

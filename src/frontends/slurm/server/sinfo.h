@@ -4,7 +4,7 @@
 #include "frontends/slurm/server/states.h"
 #include "views/read_context.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // columns=…; partition, nodes, states: filters; each_node=1 for -N, exact=1 for -e, reasons=1 for -R, responding=1,
 // dead=1. Nodes of one partition that agree in every column that tells nodes apart share a row.
@@ -21,4 +21,4 @@ class NodeStateSet {
   std::vector<std::string> words_;  // compact forms
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -8,7 +8,7 @@
 #include "model/job.h"
 #include "model/spec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 using Query = std::map<std::string, std::string, std::less<>>;
@@ -266,4 +266,4 @@ TEST(SacctPage, Json) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

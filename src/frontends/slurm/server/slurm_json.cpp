@@ -1,6 +1,6 @@
 #include "frontends/slurm/server/slurm_json.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 SlurmJson& SlurmJson::open(char bracket) {
   bracket == '{' ? json_.object() : json_.array();
@@ -71,4 +71,4 @@ SlurmJson& SlurmJson::tail() {
   return key("warnings").open('[').close(']');
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -8,7 +8,7 @@
 #include "frontends/slurm/server/job_facts.h"
 #include "wire/json_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 class SlurmJson {
  public:
@@ -32,4 +32,4 @@ class SlurmJson {
   JsonText json_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

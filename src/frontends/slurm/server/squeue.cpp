@@ -11,7 +11,7 @@
 #include "frontends/slurm/server/patterns.h"
 #include "frontends/slurm/server/row_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -386,4 +386,4 @@ PageReply steps_page(const ReadContext& context, const PageRequest& request) {
   return reply;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

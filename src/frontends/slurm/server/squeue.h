@@ -3,11 +3,11 @@
 
 #include "views/read_context.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // columns=jobid,partition,…  and the filters of job_filter.h. Times are Unix seconds (0 = not known), spans are seconds
 // (-1 = unlimited, -2 = not set). An unknown column is an error that names it.
 PageReply squeue_page(const ReadContext& context, const PageRequest& request);
 PageReply steps_page(const ReadContext& context, const PageRequest& request);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -8,7 +8,7 @@
 #include "model/job.h"
 #include "model/spec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 std::string ask_squeue(const TestCluster& cluster, std::map<std::string, std::string, std::less<>> query) {
@@ -338,10 +338,10 @@ TEST(Squeue, TheStepsOfAJobAreListedSomeAtATime) {
 
 // Every level names all nodes: too long for the thread that answers everybody.
 TEST(Pages, WhatLooksAtTheWholeTopologyRunsAside) {
-  for (const FrontRoute& row : slurm_routes())
+  for (const FrontRoute& row : routes())
     if (row.route.path == "/slurm/v1/show/topology")
       EXPECT_EQ(std::get<FrontPage>(row.work).kind, PageKind::kTables);
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -146,4 +146,4 @@ std::string slurm_node_state_flags(const Node& node, const NodeHolding& holding)
   return join(slurm_node_state_list(node, holding), "+");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

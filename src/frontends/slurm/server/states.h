@@ -13,7 +13,7 @@
 #include "views/reasons.h"
 #include "views/selectors.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // "PENDING" and "PD". A starting job is CONFIGURING: it has its nodes, its processes are on their way.
 std::string_view slurm_state(JobState state);
@@ -48,4 +48,4 @@ std::string slurm_node_state_compact(const Node& node, const NodeHolding& holdin
 std::string slurm_node_state_flags(const Node& node, const NodeHolding& holding);
 std::vector<std::string> slurm_node_state_list(const Node& node, const NodeHolding& holding);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -4,7 +4,7 @@
 
 #include "model/job.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 TEST(States, EveryJobStateHasBothForms) {
@@ -168,4 +168,4 @@ TEST(NodeStates, AnExclusiveHolderTakesTheNode) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm

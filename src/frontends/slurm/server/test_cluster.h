@@ -12,7 +12,7 @@
 #include "model/tables.h"
 #include "views/plan_notes.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 struct TestCluster {
   Tables tables;
@@ -118,4 +118,4 @@ inline ReadContext context_of(const TestCluster& cluster) {
                      .cluster_name = "home"};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

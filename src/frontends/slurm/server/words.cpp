@@ -9,7 +9,7 @@
 #include "model/job.h"
 #include "model/spec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -144,4 +144,4 @@ std::string slurm_job_environment(const Tables& tables, const Job& job, const Sl
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -7,7 +7,7 @@
 #include "model/agent_messages.h"
 #include "model/tables.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 class LayoutMemory;
 
@@ -30,4 +30,4 @@ void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, c
 // What salloc's command finds: the job's own variables, NUL-separated NAME=value. Empty without an allocation.
 std::string slurm_job_environment(const Tables& tables, const Job& job, const SlurmFacts& facts);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -7,7 +7,7 @@
 #include "model/job.h"
 #include "model/spec.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 using Share = TestCluster::Share;
@@ -290,4 +290,4 @@ TEST(Environment, TheNodesOfAWideJobAreNamedOnceForAllLaunches) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm
