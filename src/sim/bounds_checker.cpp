@@ -15,7 +15,7 @@ namespace lockstep::sim {
 
 namespace {
 
-bool holds(const Job* job) { return job && job->allocation; }
+bool has_allocation(const Job* job) { return job && job->allocation; }
 
 bool names(const std::vector<std::string>& list, const std::string& name) {
   return std::find(list.begin(), list.end(), name) != list.end();
@@ -48,24 +48,17 @@ void BoundsChecker::saw(std::span<const Change> changes) {
 }
 
 void BoundsChecker::job_changed(const Job* before, const Job* after) {
-  const Allocation* had = holds(before) ? before->allocation.get() : nullptr;
-  const Allocation* has = holds(after) ? after->allocation.get() : nullptr;
-  if (had && has && had->attempt == has->attempt && had->granted == has->granted) {
-    if (!before->suspended_at && after->suspended_at)
-      charge(*before, before->allocation->granted, after->suspended_at);
+  const Allocation* had = has_allocation(before) ? before->allocation.get() : nullptr;
+  const Allocation* has = has_allocation(after) ? after->allocation.get() : nullptr;
+  const bool same_attempt = had && has && had->attempt == has->attempt;
+  if (had && after)
+    charge_change(*before, *after);
+  if (!has || (same_attempt && had->granted == has->granted))
     return;
-  }
-  if (had && after && !before->suspended_at)  // a pause costs nothing
-    charge(*before, before->allocation->granted, has ? has->granted : after->ended);
-  else if (had && after && !has && after->ended < before->suspended_at)
-    charge(*before, before->suspended_at, after->ended);  // it had ended before: that goes back
-  if (!has)
-    return;
-  const bool same_attempt = had && had->attempt == has->attempt;
   if (same_attempt && before->suspended_at && !after->suspended_at)
     return;  // it goes on with what it has
   if (same_attempt) {
-    const bool less = held(*after).cpu < held(*before).cpu;
+    const bool less = in_use(*after).cpu < in_use(*before).cpu;
     shrinks_ += less;
     growths_ += !less;
     if (less)
@@ -76,8 +69,23 @@ void BoundsChecker::job_changed(const Job* before, const Job* after) {
   check_reservations(*after, same_attempt ? had : nullptr);
 }
 
-BoundsChecker::Held BoundsChecker::held(const Job& job) {
-  Held out;
+// What the job has cost since it was granted what it had. A pause costs nothing.
+void BoundsChecker::charge_change(const Job& before, const Job& after) {
+  const Allocation& had = *before.allocation;
+  const Allocation* has = after.allocation.get();
+  if (has && had.attempt == has->attempt && had.granted == has->granted) {
+    if (!before.suspended_at && after.suspended_at)
+      charge(before, had.granted, after.suspended_at);
+    return;
+  }
+  if (!before.suspended_at)
+    charge(before, had.granted, has ? has->granted : after.ended);
+  else if (!has && after.ended < before.suspended_at)
+    charge(before, before.suspended_at, after.ended);  // it had ended before: that goes back
+}
+
+BoundsChecker::InUse BoundsChecker::in_use(const Job& job) {
+  InUse out;
   out.jobs = 1;
   for (const Grant& grant : job.allocation->grants) {
     if (grant.tasks == 0)
@@ -92,11 +100,11 @@ BoundsChecker::Held BoundsChecker::held(const Job& job) {
 }
 
 template <class F>
-BoundsChecker::Held BoundsChecker::sum(F&& counts) const {
-  Held out;
+BoundsChecker::InUse BoundsChecker::sum(F&& counts) const {
+  InUse out;
   for (const auto& [id, job] : tables_.jobs)
     if (job->allocation && counts(*job->spec))
-      out += held(*job);
+      out += in_use(*job);
   return out;
 }
 
@@ -111,8 +119,8 @@ bool BoundsChecker::below(const std::string& account, const std::string& above) 
   return false;
 }
 
-void BoundsChecker::check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const Held& all) {
-  const Held own = held(job);
+void BoundsChecker::check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const InUse& all) {
+  const InUse own = in_use(job);
   // A bound that was lowered under what runs binds nobody who asks for none of it.
   const auto look = [&](const char* what, std::int64_t most, std::int64_t adds, std::int64_t count) {
     if (most != kNoLimit && adds > 0 && count > most)
@@ -134,11 +142,11 @@ void BoundsChecker::check_count(const Job& job, const std::string& whose, std::i
 // Clients set no limit at two levels, so that which one goes before does not matter here.
 void BoundsChecker::check_start(const Job& job) {
   const JobSpec& spec = *job.spec;
-  const Held own = held(job);
+  const InUse own = in_use(job);
   if (const Qos* qos = tables_.qos_named(spec.qos)) {
     const std::string whose = "QOS " + qos->meta.name;
-    const Held all = sum([&](const JobSpec& s) { return s.qos == spec.qos; });
-    const Held of_user = sum([&](const JobSpec& s) { return s.qos == spec.qos && s.user == spec.user; });
+    const InUse all = sum([&](const JobSpec& s) { return s.qos == spec.qos; });
+    const InUse of_user = sum([&](const JobSpec& s) { return s.qos == spec.qos && s.user == spec.user; });
     check_bound(job, whose, qos->limits.grp_tres, all);
     check_count(job, whose, qos->limits.grp_jobs, all.jobs);
     check_bound(job, whose + " per user", qos->limits.max_tres_per_user, of_user);
@@ -148,7 +156,7 @@ void BoundsChecker::check_start(const Job& job) {
   for (const auto& [name, account] : tables_.accounts) {
     if (!below(spec.account, name))
       continue;
-    const Held all = sum([&, &name = name](const JobSpec& s) { return below(s.account, name); });
+    const InUse all = sum([&, &name = name](const JobSpec& s) { return below(s.account, name); });
     check_bound(job, "account " + name, account->limits.grp_tres, all);
     check_count(job, "account " + name, account->limits.grp_jobs, all.jobs);
     check_bound(job, "account " + name + " per job", account->limits.max_tres_per_job, own);
@@ -157,7 +165,7 @@ void BoundsChecker::check_start(const Job& job) {
   for (const auto& [name, association] : tables_.associations) {
     if (!user || association->user != user->meta.name || association->account != spec.account.get())
       continue;
-    const Held all = sum([&](const JobSpec& s) { return s.account == spec.account && s.user == spec.user; });
+    const InUse all = sum([&](const JobSpec& s) { return s.account == spec.account && s.user == spec.user; });
     check_bound(job, "association " + name, association->limits.grp_tres, all);
     check_count(job, "association " + name, association->limits.max_jobs, all.jobs);
   }
@@ -187,6 +195,24 @@ void BoundsChecker::check_licences(const Job& job) {
   }
 }
 
+bool BoundsChecker::lets_in(const Reservation& r, const JobSpec& spec) const {
+  const User* user = tables_.user(spec.user);
+  const bool by_account =
+      std::any_of(r.accounts.begin(), r.accounts.end(), [&](const std::string& a) { return below(spec.account, a); });
+  return (r.users.empty() && r.accounts.empty()) || (user && names(r.users, user->meta.name)) || by_account;
+}
+
+// The first reservation that it names, that lets it in and that is in force then; null: there is none.
+const Reservation* BoundsChecker::own_reservation(const JobSpec& spec, std::int64_t at) const {
+  if (spec.reservation.empty())
+    return nullptr;
+  for (const std::string& name : split(spec.reservation, ','))
+    if (const Reservation* r = tables_.reservation(name); r && lets_in(*r, spec))
+      if (r->start.us <= at && at < r->start.us + r->duration.us)
+        return r;
+  return nullptr;
+}
+
 // It may run on its new nodes up to its limit without being in the way of those for whom they are kept.
 void BoundsChecker::check_reservations(const Job& job, const Allocation* before) {
   const Allocation& allocation = *job.allocation;
@@ -196,37 +222,25 @@ void BoundsChecker::check_reservations(const Job& job, const Allocation* before)
   const std::int64_t to = before ? job.limit_end < kNever ? job.limit_end.us + offset : INT64_MAX
                           : allocation.limit >= kForever ? INT64_MAX
                                                          : from + allocation.limit.us;
-  const std::vector<std::string> named =
-      spec.reservation.empty() ? std::vector<std::string>() : split(spec.reservation, ',');
-  const User* user = tables_.user(spec.user);
-  const auto admitted = [&](const Reservation& r) {
-    if (!names(named, r.meta.name))
-      return false;
-    const bool by_account =
-        std::any_of(r.accounts.begin(), r.accounts.end(), [&](const std::string& a) { return below(spec.account, a); });
-    return (r.users.empty() && r.accounts.empty()) || (user && names(r.users, user->meta.name)) || by_account;
-  };
-  const auto in_force = [&](const Reservation& r) { return r.start.us <= from && from < r.start.us + r.duration.us; };
-  const Reservation* own = nullptr;
-  for (const std::string& name : named)
-    if (const Reservation* r = tables_.reservation(name); r && !own && admitted(*r) && in_force(*r))
-      own = r;
-  if (!named.empty() && !own)
+  const Reservation* own = own_reservation(spec, from);
+  if (!spec.reservation.empty() && !own)
     complain(job, format("it starts outside of its reservation {}", spec.reservation));
   in_reservations_ += own != nullptr;
-  for (std::size_t i = before ? before->grants.size() : 0; i < allocation.grants.size(); ++i) {
-    const Node* node = tables_.node(allocation.grants[i].node);
-    if (!node)
+  for (std::size_t i = before ? before->grants.size() : 0; i < allocation.grants.size(); ++i)
+    if (const Node* node = tables_.node(allocation.grants[i].node))
+      check_reserved(job, node->meta.name, own, from, to);
+}
+
+void BoundsChecker::check_reserved(const Job& job, const std::string& node, const Reservation* own, std::int64_t from,
+                                   std::int64_t to) {
+  if (own && !keeps(*own, node))
+    complain(job, format("{} is not in its reservation {}", node, own->meta.name));
+  for (const auto& [name, r] : tables_.reservations) {
+    if (r.get() == own || !keeps(*r, node) || r->start.us >= to || r->start.us + r->duration.us <= from)
       continue;
-    if (own && !keeps(*own, node->meta.name))
-      complain(job, format("{} is not in its reservation {}", node->meta.name, own->meta.name));
-    for (const auto& [name, r] : tables_.reservations) {
-      if (r.get() == own || !keeps(*r, node->meta.name) || r->start.us >= to || r->start.us + r->duration.us <= from)
-        continue;
-      if (own && !r->maint && (r->overlap || own->overlap))
-        continue;
-      complain(job, format("{} is kept by reservation {}, whose window it runs into", node->meta.name, name));
-    }
+    if (own && !r->maint && (r->overlap || own->overlap))
+      continue;
+    complain(job, format("{} is kept by reservation {}, whose window it runs into", node, name));
   }
 }
 
@@ -235,7 +249,7 @@ void BoundsChecker::charge(const Job& job, Instant from, Instant until) {
     accounts_from_the_start_ = false;
     return;
   }
-  const Held own = held(job);
+  const InUse own = in_use(job);
   Use& use = used_[use_key(job.spec->account, job.spec->user, job.spec->qos)];
   const std::int64_t us = (until - from).us;
   use.cpu_ms += own.cpu * us / 1000;

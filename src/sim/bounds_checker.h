@@ -30,10 +30,10 @@ class BoundsChecker {
   std::uint64_t shrinks() const { return shrinks_; }
 
  private:
-  struct Held {
+  struct InUse {
     std::int64_t cpu = 0, gpus = 0, memory_mb = 0, jobs = 0;
     std::map<NodeId, std::int64_t> nodes;  // and how many of the jobs are on each: one that several share counts once
-    void operator+=(const Held& o) {
+    void operator+=(const InUse& o) {
       cpu += o.cpu, gpus += o.gpus, memory_mb += o.memory_mb, jobs += o.jobs;
       for (const auto& [node, count] : o.nodes) nodes[node] += count;
     }
@@ -44,16 +44,22 @@ class BoundsChecker {
 
   void job_changed(const Job* before, const Job* after);
   void check_start(const Job& job);
-  void check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const Held& all);
+  void check_bound(const Job& job, const std::string& whose, const TresLimit& bound, const InUse& all);
   void check_count(const Job& job, const std::string& whose, std::int64_t bound, std::int64_t count);
   void check_reservations(const Job& job, const Allocation* before);
+  // from, to: in the time that the calendar shows, in us.
+  void check_reserved(const Job& job, const std::string& node, const Reservation* own, std::int64_t from,
+                      std::int64_t to);
+  bool lets_in(const Reservation& r, const JobSpec& spec) const;
+  const Reservation* own_reservation(const JobSpec& spec, std::int64_t at) const;
   void check_licences(const Job& job);
+  void charge_change(const Job& before, const Job& after);
   void charge(const Job& job, Instant from, Instant until);
   bool below(const std::string& account, const std::string& above) const;
   template <class F>
-  Held sum(F&& counts) const;
+  InUse sum(F&& counts) const;
   void complain(const Job& job, const std::string& words);
-  static Held held(const Job& job);
+  static InUse in_use(const Job& job);
   static std::map<std::string, std::int64_t> licences_of(const JobSpec& spec);
 
   Verdict& verdict_;

@@ -26,6 +26,7 @@ void add_width(WidthFigures& into, const WidthFigures& more) {
 
 }  // namespace
 
+// Goes through the jobs once for what adds up, then divides.
 QueueFigures figures_of(std::span<const TraceJob> jobs, std::span<const std::int64_t> start_s, std::int64_t capacity,
                         std::int64_t gang_size) {
   CHECK(!jobs.empty() && jobs.size() == start_s.size() && capacity > 0);

@@ -51,45 +51,56 @@ void RecordChecker::saw(std::span<const Change> changes, Instant now) {
 void RecordChecker::job_changed(const Job& job, bool removed, Instant now) {
   const auto it = jobs_.find(job.id);
   const Job* before = it == jobs_.end() ? nullptr : it->second.get();
-  const bool held = before && holds_allocation(before->state);
-  const bool holds = !removed && holds_allocation(job.state);
   if (verdict_.noting && !removed && (!before || before->state != job.state || before->hold != job.hold))
     verdict_.note(now, format("job {} ({}) attempt {}: state {} hold {} {}", job.id.value, job.spec->name, job.attempt,
                               static_cast<int>(job.state), static_cast<int>(job.hold), job.end_reason));
-  counts_.jobs += !before && !removed;
   if (removed) {
     if (before && !is_final(before->state) && !before->array)
       complain(*before, format("its record was removed in state {}", static_cast<int>(before->state)));
     return;
   }
+  counts_.jobs += !before;
+  check_version(before, job);
+  check_attempt(before, job);
+  const bool has = holds_allocation(job.state);
+  if (job.array)
+    throttles_[job.id] = job.array->throttle;
+  if (job.array_job)
+    check_throttle(job, has);
+  if (is_final(job.state) && (!before || !is_final(before->state)))
+    check_end(job, now);
+}
+
+// What a record says by itself, and beside the version before it.
+void RecordChecker::check_version(const Job* before, const Job& job) {
   const bool node_fails =
       job.state == JobState::kNodeFail || (job.state == JobState::kCompleting && job.ending == JobState::kNodeFail);
   if (rules_.no_node_fails && node_fails)
     complain(job, format("a node's failure ends it ({}), and no node has failed: something only stood still",
                          job.end_reason));
-  if (static_cast<bool>(job.allocation) != holds)
+  if (static_cast<bool>(job.allocation) != holds_allocation(job.state))
     complain(job, "an allocation is there exactly while the state holds one: it is not so");
-  if (before && job.attempt < before->attempt)
+  if (!before)
+    return;
+  if (job.attempt < before->attempt)
     complain(job, format("the attempt went back from {}", before->attempt));
-  if (holds && job.allocation) {
-    if (!held || before->allocation->attempt != job.allocation->attempt) {
+  counts_.requeues += job.restarts > before->restarts;
+}
+
+void RecordChecker::check_attempt(const Job* before, const Job& job) {
+  const bool had = before && holds_allocation(before->state);
+  const bool has = holds_allocation(job.state);
+  if (has && job.allocation) {
+    if (!had || before->allocation->attempt != job.allocation->attempt) {
       ++counts_.attempts;
-      if (before && held)
+      if (had)
         complain(job, "a new attempt started while the old one held its allocation");
     }
     check_gang(job);
     check_paused(before, job);
   }
-  if (held && before->allocation)
-    check_stopped(*before, holds ? &job : nullptr);
-  if (job.array)
-    throttles_[job.id] = job.array->throttle;
-  if (job.array_job)
-    check_throttle(job, holds);
-  if (before && job.restarts > before->restarts)
-    ++counts_.requeues;
-  if (is_final(job.state) && (!before || !is_final(before->state)))
-    check_end(job, now);
+  if (had && before->allocation)
+    check_stopped(*before, has ? &job : nullptr);
 }
 
 void RecordChecker::check_gang(const Job& job) {
@@ -149,34 +160,45 @@ void RecordChecker::check_paused(const Job* before, const Job& job) {
   }
 }
 
-void RecordChecker::check_throttle(const Job& job, bool holds) {
+void RecordChecker::check_throttle(const Job& job, bool has_allocation) {
   auto& running = running_elements_[job.array_job];
-  if (holds)
+  if (has_allocation)
     running.insert(job.id);
   else
     running.erase(job.id);
   const std::uint32_t throttle = throttles_[job.array_job];
-  if (holds && throttle != 0 && running.size() > throttle)
+  if (has_allocation && throttle != 0 && running.size() > throttle)
     complain(job, format("{} elements of array {} run at once, {} are allowed", running.size(), job.array_job.value,
                          throttle));
 }
+
+namespace {
+
+// Groups of tasks that are replaced one by one do not start again as a whole.
+bool starts_again_as_a_whole(const JobSpec& spec) {
+  return spec.requeue && std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& g) {
+           return g.launch == Launch::kScript || g.one_failure_restarts_all;
+         });
+}
+
+}  // namespace
 
 void RecordChecker::check_end(const Job& job, Instant now) {
   counts_.completed += job.state == JobState::kCompleted;
   counts_.node_fails += job.state == JobState::kNodeFail;
   const JobSpec& spec = *job.spec;
-  // Groups of tasks that are replaced one by one do not start again as a whole.
-  const bool may_requeue = spec.requeue && std::any_of(spec.groups.begin(), spec.groups.end(), [](const GroupSpec& g) {
-                             return g.launch == Launch::kScript || g.one_failure_restarts_all;
-                           });
-  if (job.state == JobState::kNodeFail && may_requeue && job.restarts < rules_.requeues_max)
+  if (job.state == JobState::kNodeFail && starts_again_as_a_whole(spec) && job.restarts < rules_.requeues_max)
     complain(job, format("a node's loss ended it after {} restarts, though it may be requeued", job.restarts));
-  if (job.started && job.limit_end && job.limit_end < kNever &&
-      now > job.limit_end + spec.kill_wait + rules_.limit_slack)
+  const bool limited = job.started && job.limit_end && job.limit_end < kNever;
+  if (limited && now > job.limit_end + spec.kill_wait + rules_.limit_slack)
     complain(job, format("it ended {} s after its time limit", (now - job.limit_end).seconds()));
-  if (job.array || spec.groups[0].launch != Launch::kScript ||
-      (job.state != JobState::kCompleted && job.state != JobState::kFailed))
-    return;
+  const bool by_script = !job.array && spec.groups[0].launch == Launch::kScript;
+  if (by_script && (job.state == JobState::kCompleted || job.state == JobState::kFailed))
+    check_exit(job);
+}
+
+// What it reports is what its script did.
+void RecordChecker::check_exit(const Job& job) {
   const auto* end = processes_.end_of({job.id, job.attempt, ScriptPart{}}, 0);
   if (job.state == JobState::kCompleted && (!end || end->how == ProcessChecker::How::kMachine))
     complain(job, "it counts as completed, but its script never ended by itself");

@@ -35,11 +35,14 @@ class RecordChecker {
   void job_changed(const Job& job, bool removed, Instant now);
   void step_changed(const Step& step);
   void task_changed(const Task& task);
+  void check_version(const Job* before, const Job& job);
+  void check_attempt(const Job* before, const Job& job);
   void check_gang(const Job& job);
   void check_stopped(const Job& before, const Job* after);
   void check_paused(const Job* before, const Job& job);
   void check_end(const Job& job, Instant now);
-  void check_throttle(const Job& before_or_now, bool holds);
+  void check_exit(const Job& job);
+  void check_throttle(const Job& before_or_now, bool has_allocation);
   void complain(const Job& job, const std::string& words);
   std::size_t machine_of(NodeId node) const;
 

@@ -1,6 +1,6 @@
 // TopologyChecker: from committed records alone, that a node lies where the topology says, and that every start,
-// growth, hold and move keeps the level, the switches and the segments that its groups must have. Knows nothing of the
-// rules.
+// growth, kept place and move keeps the level, the switches and the segments that its groups must have. Knows nothing
+// of the rules.
 #pragma once
 
 #include <map>
@@ -12,6 +12,11 @@
 #include "model/resources.h"
 #include "model/tables.h"
 #include "sim/verdict.h"
+
+namespace lockstep {
+struct Allocation;
+struct GroupSpec;
+}  // namespace lockstep
 
 namespace lockstep::sim {
 
@@ -33,10 +38,14 @@ class TopologyChecker {
   };
 
   void job_changed(const Job* before, const Job& after);
+  void allocation_changed(const Allocation* before, const Job& job);
   void check_nodes();
   // `switches`: whether a bound on them counts. Returns how many groups had to have something.
   std::size_t check_place(const Job& job, const std::string& partition, const std::vector<Grant>& grants, bool switches,
                           const char* what);
+  void check_level(const Job& job, const std::string& level, const Place& place, const std::string& words);
+  Place place_of(const std::vector<Grant>& grants, std::size_t group) const;
+  std::uint32_t segment_of(const GroupSpec& group, const std::string& partition) const;
   std::size_t depth_of(const std::string& level) const;  // 0: there is no such level
   void complain(const Job& job, const std::string& words);
 
