@@ -82,7 +82,7 @@ void put_back(Txn& txn, Job job) {
   job.requeue_after = false;
   job.ending = JobState::kCompleted;
   ++(preempted ? job.preemptions : job.restarts);  // making room is nothing that a job could do too often
-  job.begin_after = has_hold(job) ? txn.now() : txn.now() + txn.settings().requeue_delay;
+  job.begin_after = has_kept_place(job) ? txn.now() : txn.now() + txn.settings().requeue_delay;
   job.eligible = job.begin_after;
   job.started = {};
   job.exit = job.derived_exit = {};

@@ -129,7 +129,7 @@ Refusal objection_to_more(const Txn& txn, const Job& job, const PlannedGrowth& p
   const std::vector<const Node*> nodes = nodes_of_grants(txn, all);
   if (Refusal why = objection_to_whole(txn, job, partition, all, nodes))
     return why;
-  if (!spares_holds(txn, job.id, planned.grants))
+  if (!spares_kept_places(txn, job.id, planned.grants))
     return refusal("HeldForOthers");
   return objection_of_rules(txn, job, partition, all, nodes, rules);
 }

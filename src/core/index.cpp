@@ -28,7 +28,7 @@ bool hold_alike(const Job* a, const Job* b) {
   return is_paused(*a) == is_paused(*b) && a->members == b->members;
 }
 
-const Promise* promised_hold(const Job* job) {
+const Promise* kept_place(const Job* job) {
   return job && job->promise && job->promise->held ? job->promise.get() : nullptr;
 }
 
@@ -238,7 +238,7 @@ void ClusterState::Inner::index_allocation(const Job* before, const Job* after) 
 // Places that are kept for the job while it waits, and those that make room for it.
 void ClusterState::Inner::index_room_made(const Job* before, const Job* after) {
   const JobId id = before ? before->id : after->id;
-  if (const Promise* was = promised_hold(before), *is = promised_hold(after); was != is) {
+  if (const Promise* was = kept_place(before), *is = kept_place(after); was != is) {
     if (was)
       for (const Grant& grant : was->grants) drop_from(kept_for, grant.node, id);
     if (is)

@@ -100,7 +100,7 @@ struct ClusterState::Inner {
   std::map<NodeId, std::set<JobId>> jobs_on;     // jobs with a grant there
   std::map<JobId, Seats> seats;                  // of jobs that hold an allocation
   std::map<JobId, std::set<NodeId>> closed_for;  // jobs that nodes name in Node::unconfirmed
-  std::map<NodeId, std::set<JobId>> kept_for;    // waiting jobs for which something there is held (Promise::held)
+  std::map<NodeId, std::set<JobId>> kept_for;    // waiting jobs with a place there that is kept (Promise::held)
   std::map<JobId, std::set<JobId>> making_room;  // waiting job -> those that are evicted for it
   Epoch epoch;
   std::map<JobId, std::set<JobId>> dependents;  // job -> pending jobs whose dependencies name it and may still matter

@@ -60,7 +60,7 @@ Refusal objection(const Txn& txn, const Job& job, const Partition& partition, co
     if (!take(load, *nodes[i], grants[i]).ok())
       return refusal("Taken", nodes[i]->meta.name);
   }
-  return spares_holds(txn, job.id, grants) ? Refusal() : refusal("HeldForOthers");
+  return spares_kept_places(txn, job.id, grants) ? Refusal() : refusal("HeldForOthers");
 }
 
 // Whether the log could take the job with these grants, which are as they were afterwards.

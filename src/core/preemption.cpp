@@ -134,7 +134,7 @@ void pause_job(Txn& txn, const Job& before) {
   txn.event(*now_there, "Suspended", now_there->eviction ? format("for job {}", now_there->eviction->by.value) : "");
 }
 
-// Whether a suspended job's cores and devices are free, and not held for others.
+// Whether a suspended job's cores and devices are free, and not kept for others.
 bool may_go_on(const Txn& txn, const Job& job) {
   std::map<NodeId, NodeLoad> loads;
   for (std::size_t i = 0; i < job.allocation->grants.size(); ++i) {
@@ -217,13 +217,14 @@ Refusal objection_to(const Txn& txn, StartRules& rules, const Job& victim, const
 
 }  // namespace
 
-bool has_hold(const Job& job) { return job.promise && job.promise->held; }
+bool has_kept_place(const Job& job) { return job.promise && job.promise->held; }
 
 bool is_moving(const Job& job) {
-  return has_hold(job) && job.eviction && (lives(job) || (job.state == JobState::kCompleting && job.requeue_after));
+  return has_kept_place(job) && job.eviction &&
+         (lives(job) || (job.state == JobState::kCompleting && job.requeue_after));
 }
 
-bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants) {
+bool spares_kept_places(const Txn& txn, JobId self, const std::vector<Grant>& grants) {
   const auto& kept = txn.inner().kept_for;
   if (kept.empty())
     return true;
@@ -281,7 +282,7 @@ class Making {
     return {};
   }
 
-  // Holds the place and tells those who go. Only where there is no objection.
+  // Keeps the place and tells those who go. Only where there is no objection.
   void carry_out() {
     Job next = job_.array ? split_off(txn_, job_, txn_.array(job_.id).waiting.front()) : job_;
     next.promise = std::make_shared<const Promise>(Promise{at_, planned_.partition, planned_.grants, true});
@@ -386,7 +387,7 @@ class Making {
 Refusal apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPlaces& places) {
   const Ref<Job> job = txn.job(planned.job);
   const bool nobody_goes = planned.victims.empty() && planned.shrinks.empty();
-  if (!may_start_now(txn, job.get()) || has_hold(*job) || planned.grants.empty() || nobody_goes)
+  if (!may_start_now(txn, job.get()) || has_kept_place(*job) || planned.grants.empty() || nobody_goes)
     return refusal(kJobChanged);
   if (job->array && txn.array(job->id).waiting.empty())
     return refusal(kJobChanged);
@@ -410,7 +411,7 @@ Refusal apply_promise(Txn& txn, const PlannedPromise& planned) {
   if (!job || job->state != JobState::kPending || job->hold != Hold::kNone || job->array)
     return refusal(kJobChanged);
   const bool drop = planned.promise.grants.empty();
-  if (drop ? !job->promise : planned.promise.held || has_hold(*job))
+  if (drop ? !job->promise : planned.promise.held || has_kept_place(*job))
     return refusal(kJobChanged);
   if (!drop && job->promise && *job->promise == planned.promise)
     return refusal("KnownAlready");
@@ -475,11 +476,11 @@ void evict(Txn& txn, const Job& job) {
 
 void pardon_victims(Txn& txn, JobId by) {
   const Job* job = txn.tables().job(by);
-  if (job && has_hold(*job))
+  if (job && has_kept_place(*job))
     return;
   // It was to be moved and its new place is lost: the move is off.
   if (job && lives(*job) && job->eviction)
-    if (const Ref<Job> head = txn.job(job->eviction->by); head && has_hold(*head) && !is_moving(*head)) {
+    if (const Ref<Job> head = txn.job(job->eviction->by); head && has_kept_place(*head) && !is_moving(*head)) {
       Job next = *head;
       next.promise = nullptr;
       txn.put(std::move(next));

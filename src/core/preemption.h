@@ -1,8 +1,8 @@
 // Running jobs that make room, pause, and save their work.
 //
-// A preemption is one decision: the place is held for the waiting job (Promise::held) and every victim gets an
-// Eviction. The hold falls when the job starts, is cancelled, held or changed, or when a node of the place can no
-// longer be used (Txn::put); victims that still run then stay (pardon_victims).
+// A preemption is one decision: a place is kept for the waiting job (Promise::held) and every victim gets an Eviction.
+// The place is given up when the job starts, is cancelled, held or changed, or when a node of the place can no longer
+// be used (Txn::put); victims that still run then stay (pardon_victims).
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 namespace lockstep {
 
 // --- parts of a plan: applied whole, or refused ---
-// places: what the same plan promises its victims, held (PlannedPromise). With a place for every one of them it is a
+// places: those that the same plan keeps for its victims (PlannedPromise). With a place for every one of them it is a
 // move (rules/preempt.h): the victims need not be preemptable, and each keeps its new place until it starts there.
 // Should that be lost before it has stopped, the whole move is off.
 using NewPlaces = std::map<JobId, const Promise*>;
@@ -21,21 +21,23 @@ Refusal apply_preemption(Txn& txn, const PlannedPreemption& planned, const NewPl
 Refusal apply_promise(Txn& txn, const PlannedPromise& planned);
 Refusal apply_resume(Txn& txn, const PlannedResume& planned);
 
-bool has_hold(const Job& job);
+// A place is kept for it, which nobody else may take.
+bool has_kept_place(const Job& job);
 // Told to go, with a place that is kept for it.
 bool is_moving(const Job& job);
 
-// Whether these grants leave alone what is held for other waiting jobs, once everything that is about to go has gone.
-bool spares_holds(const Txn& txn, JobId self, const std::vector<Grant>& grants);
+// Whether these grants leave alone the places that are kept for other waiting jobs, once all that is about to go has
+// gone.
+bool spares_kept_places(const Txn& txn, JobId self, const std::vector<Grant>& grants);
 
 // The node has carried out an order to pause or to go on. What a paused job had there is free from now on.
 void member_paused(Txn& txn, const Job& job, NodeId node, const MemberPaused& report);
 
 // The grace of an evicted job is over.
 void evict(Txn& txn, const Job& job);
-// Nothing is held for the job any more: those that were to make room for it and still run stay.
+// No place is kept for the job any more: those that were to make room for it and still run stay.
 void pardon_victims(Txn& txn, JobId by);
-// The node can no longer be used.
+// The node can no longer be used, so no place there is kept for anybody.
 void drop_holds_on(Txn& txn, NodeId node);
 
 // --- commands ---

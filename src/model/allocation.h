@@ -33,7 +33,7 @@ struct Promise {
   Instant at;
   std::string partition;
   std::vector<Grant> grants;
-  bool held = false;  // freed for it by preemption: nobody else may take it, not even for a moment
+  bool held = false;  // the place is kept: freed for it by preemption, nobody else may take it, not even for a moment
   friend bool operator==(const Promise&, const Promise&) = default;
 };
 

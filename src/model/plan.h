@@ -29,7 +29,7 @@ struct PlannedShrink {
   std::vector<NodeId> nodes;
 };
 
-// Victims have to go so that the job can start on `grants`, which are held for it from then on (Promise::held). Whole
+// Victims have to go so that the job can start on `grants`, which are kept for it from then on (Promise::held). Whole
 // or not at all: either every victim may be preempted by the job, and the place is free once they are gone, or nobody
 // is.
 struct PlannedPreemption {

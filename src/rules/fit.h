@@ -37,7 +37,7 @@ inline bool occupies(const Grant& grant) { return grant.tasks > 0 || grant.cores
 // Adds a grant to a load. Refuses (and changes nothing) when a core or device is taken twice, memory runs over the
 // node, or exclusivity would be broken.
 Result<void> take(NodeLoad& load, const Node& node, const Grant& grant);
-// At least 0: holders that overlap, as a place that is held while others still make room, hold more than there is.
+// At least 0: holders that overlap, as a place that is kept while others still make room, have more than there is.
 inline std::int64_t memory_left(const Node& node, const NodeLoad& load) {
   return std::max<std::int64_t>(0, node.memory_mb - load.memory_mb);
 }
