@@ -672,8 +672,8 @@ Instant Planner::wake_at() const {
 }
 
 Instant Planner::expected_start(JobId job) const {
-  if (const Instant held = inner_->preempting.held_until(inner_->view, job))
-    return held;
+  if (const Instant start = inner_->preempting.kept_until(inner_->view, job))
+    return start;
   const SlotNo s = inner_->view.find(job);
   if (s == kNoSlot || !inner_->view.slot(s).queued)
     return {};

@@ -19,7 +19,7 @@ constexpr Duration kWaitMost =
 constexpr std::size_t kTriesMost = 64;  // blocked shapes for which victims are looked for, in one pass
 constexpr std::size_t kKeptMost = 64;   // suspended jobs whose places are kept, the first in the order of rank
 
-bool has_hold(const Job& job) { return job.promise && job.promise->held; }
+bool has_kept_place(const Job& job) { return job.promise && job.promise->held; }
 
 bool own(const Holder& holder, const std::vector<Grant>& grants) {
   return !grants.empty() && holder.grant >= grants.data() && holder.grant < grants.data() + grants.size();
@@ -168,11 +168,11 @@ void Preempting::observe(const Change& change) {
   }
   going_.erase(id);
   suspended_.erase(id);
-  held_.erase(id);
+  kept_.erase(id);
   if (change.removed)
     return;
-  if (job->state == JobState::kPending && has_hold(*job))
-    held_.insert(id);
+  if (job->state == JobState::kPending && has_kept_place(*job))
+    kept_.insert(id);
   if (!holds_allocation(job->state))
     return;
   const bool lives = job->state == JobState::kStarting || job->state == JobState::kRunning;
@@ -199,7 +199,7 @@ void Preempting::start(PlannerView& view, Shadows& shadows, JobId id, std::vecto
 }
 
 void Preempting::serve(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk) {
-  for (const JobId id : held_) {
+  for (const JobId id : kept_) {
     const SlotNo s = view.find(id);
     if (s == kNoSlot || view.proposed(id))
       continue;
@@ -236,7 +236,7 @@ void Preempting::serve_late(PlannerView& view, Shadows& shadows, Instant now, Pl
     return std::any_of(chunk.promises.begin(), chunk.promises.end(),
                        [&](const PlannedPromise& p) { return p.job == id; });
   };
-  for (const JobId id : held_) {
+  for (const JobId id : kept_) {
     const SlotNo s = view.find(id);
     if (s == kNoSlot || view.proposed(id) || view.skipped(view.slot(s)) || given_up(id))
       continue;
@@ -535,9 +535,9 @@ void Preempting::settled() {
   resumed_.clear();
 }
 
-Instant Preempting::held_until(const PlannerView& view, JobId job) const {
+Instant Preempting::kept_until(const PlannerView& view, JobId job) const {
   const SlotNo s = view.find(job);
-  return s != kNoSlot && held_.contains(job) ? view.slot(s).job->promise->at : Instant{};
+  return s != kNoSlot && kept_.contains(job) ? view.slot(s).job->promise->at : Instant{};
 }
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // Preempting: what the planner does about preemption beside looking for victims: which blocked jobs may preempt and are
-// tried, starts on what is held for a job, holds that are of no use, suspended jobs that can go on. Everything follows
-// from records; what is proposed and not answered yet counts as done.
+// tried, starts on places that are kept, kept places that are of no use, suspended jobs that can go on. Everything
+// follows from records; what is proposed and not answered yet counts as done.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,8 @@ class Preempting {
 
   // As a pass begins: what suspended jobs will go on with is kept from those of lower rank, as a head's place is.
   void keep_places(PlannerView& view, Shadows& shadows) const;
-  // Before a pass. Starts jobs on what is held for them; gives up holds that the core does not let them use.
+  // Before a pass. Starts jobs on the places that are kept for them; gives up those that the core does not let them
+  // use.
   void serve(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk);
   // After one. Those that wait for others to make room start elsewhere if they can, suspended jobs go on.
   void serve_late(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk);
@@ -34,8 +35,8 @@ class Preempting {
 
   void settled();
   Instant wake_at() const { return exempt_until_; }  // a running job may be preempted or moved then that may not be now
-  // When a job will start that something is held for; 0: nothing is.
-  Instant held_until(const PlannerView& view, JobId job) const;
+  // When a job will start that a place is kept for; 0: none is.
+  Instant kept_until(const PlannerView& view, JobId job) const;
 
  private:
   // Whether the job may start on the place once the victims are gone, limits and quotas counted; with quotas to claim
@@ -52,7 +53,7 @@ class Preempting {
   std::map<JobId, Kind> kinds_;
   std::map<JobId, Ref<Job>> going_;      // hold an allocation and are about to give it back
   std::map<JobId, Ref<Job>> suspended_;  // by preemption
-  std::set<JobId> held_;                 // waiting, with a hold
+  std::set<JobId> kept_;                 // waiting, with a kept place
   std::set<JobId> victims_, resumed_;    // proposed
   std::set<JobId> stuck_;                // resumes that the core refused, until something changes on the nodes
   std::uint64_t stuck_clock_ = 0;

@@ -18,16 +18,16 @@ constexpr std::size_t kClassesLaidMost = 256;  // then shapes are compiled anew
 
 constexpr std::uint64_t kTierMax = (1u << 16) - 1, kPriorityMax = (std::uint64_t{1} << 48) - 1;
 
-const Promise* hold_of(const Job& job) { return job.promise && job.promise->held ? job.promise.get() : nullptr; }
+const Promise* kept_place_of(const Job& job) { return job.promise && job.promise->held ? job.promise.get() : nullptr; }
 
-// What something is held for is in no queue any more: it starts there (sched/preempting.h).
+// A job that a place is kept for is in no queue any more: it starts there (sched/preempting.h).
 bool waits_in_queue(const Job& job) {
-  return job.state == JobState::kPending && job.hold == Hold::kNone && !hold_of(job) &&
+  return job.state == JobState::kPending && job.hold == Hold::kNone && !kept_place_of(job) &&
          (!job.array || !job.array->waiting.empty());
 }
 
-// How long what is held for a job is taken away from others: until it would have ended.
-Instant hold_end(const Job& job) {
+// How long a kept place is taken away from others: until the job would have ended.
+Instant kept_place_end(const Job& job) {
   const Duration limit = job.spec->time_limit;
   return limit.us == 0 || limit >= kForever ? kNever : job.promise->at + limit;
 }
@@ -310,8 +310,8 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   bool as_proposed = false;
   if (const auto proposal = proposals_.find({job->id}); proposal != proposals_.end() && holds)
     as_proposed = proposal->second.grants == job->allocation->grants;
-  const Promise* hold = removed ? nullptr : hold_of(*job);
-  if (holds || removed || hold || is_final(job->state))
+  const Promise* kept = removed ? nullptr : kept_place_of(*job);
+  if (holds || removed || kept || is_final(job->state))
     forget_proposal({job->id});
   if (job->array_job)
     forget_proposal({job->array_job, true, job->array_index});
@@ -324,7 +324,7 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
                            (!is_paused(*job) || before->members == job->members);
   if (held && !(holds && before->allocation == job->allocation))
     forget_growth(job->id);
-  const Promise* hold_before = before ? hold_of(*before) : nullptr;
+  const Promise* kept_before = before ? kept_place_of(*before) : nullptr;
   admission_.index(before.get(), removed ? nullptr : job.get());
   // Its time stands where nothing that a forecast looks at is different.
   const OrderKey old_key = before && slots_[s].queued ? slots_[s].key : OrderKey{};
@@ -337,8 +337,8 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
       paused_.erase(job->id);
       changed = true;
     }
-    if (hold_before && hold_before != hold) {
-      release_all(hold_before->grants);
+    if (kept_before && kept_before != kept) {
+      release_all(kept_before->grants);
       changed = true;
     }
   }
@@ -373,10 +373,10 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
     const Instant end = expected_end(*job);
     if (!same_grants) {
       if (is_paused(*job)) {
-        std::vector<Grant>& kept = paused_[job->id];
+        std::vector<Grant>& has = paused_[job->id];
         for (std::size_t i = 0; i < job->allocation->grants.size(); ++i) {
           const Grant& grant = job->allocation->grants[i];
-          kept.push_back(gave_up(*job, i) ? memory_of(grant) : grant);
+          has.push_back(gave_up(*job, i) ? memory_of(grant) : grant);
         }
       }
       hold_all(held_grants(*job), end, job->allocation->granted, job->predicted);
@@ -389,8 +389,8 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
     if (as_proposed && shaded_ == 0 && !admission_.counts())
       changed = was_changed;
   }
-  if (hold && hold != hold_before) {
-    hold_all(hold->grants, hold_end(*job), now_, {});
+  if (kept && kept != kept_before) {
+    hold_all(kept->grants, kept_place_end(*job), now_, {});
     changed = true;
   }
   if (!waits_in_queue(*job)) {
