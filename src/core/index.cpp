@@ -68,7 +68,8 @@ void hold_once(NodeLoad& load, const Grant& grant) {
   for (const DevicePart& part : load.parts) in_part.set(part.device);
   if (!mutant(Mutant::kNoRecheck))
     CHECK(!load.cores.intersects(grant.cores) && !load.devices.intersects(grant.visible()) &&
-              !in_part.intersects(grant.devices) && load.whole_holders == 0 && !(grant.whole_node && load.holders != 0),
+              !in_part.intersects(grant.devices) && load.sole_occupants == 0 &&
+              !(grant.whole_node && load.occupants != 0),
           "a core or device is held twice");
   add_grant(load, grant);
 }

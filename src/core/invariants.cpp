@@ -41,7 +41,7 @@ void add_bit_by_bit(NodeLoad& load, const Job& job, const Grant& grant) {
   CHECK(!load.devices.intersects(grant.devices), words("a device is given twice"));
   for (const DevicePart& part : load.parts)
     CHECK(!grant.devices.test(part.device), words("a device is given whole beside a part"));
-  CHECK(load.whole_holders == 0 && !(grant.whole_node && load.holders > 0), words("the node is not its alone"));
+  CHECK(load.sole_occupants == 0 && !(grant.whole_node && load.occupants > 0), words("the node is not its alone"));
   grant.cores.for_each([&](std::uint32_t core) { load.cores.set(core); });
   grant.devices.for_each([&](std::uint32_t device) { load.devices.set(device); });
   for (const DevicePart& part : grant.parts) {
@@ -50,8 +50,8 @@ void add_bit_by_bit(NodeLoad& load, const Job& job, const Grant& grant) {
   }
   for (const Counted& counted : grant.counted) count_one_by_one(load.counted, counted);
   load.memory_mb += grant.memory_mb;
-  ++load.holders;
-  load.whole_holders += grant.whole_node;
+  ++load.occupants;
+  load.sole_occupants += grant.whole_node;
 }
 
 // The loads of all nodes are the sums of the grants, and nothing is granted twice.
@@ -84,8 +84,8 @@ void check_kept_places(const ClusterState::Inner& inner) {
   std::map<NodeId, NodeLoad> kept;
   const auto add = [&](const Job& job, const Grant& grant) {
     NodeLoad& load = kept[grant.node];
-    CHECK(!load.cores.intersects(grant.cores) && !load.devices.intersects(grant.devices) && load.whole_holders == 0 &&
-              !(grant.whole_node && load.holders > 0),
+    CHECK(!load.cores.intersects(grant.cores) && !load.devices.intersects(grant.devices) && load.sole_occupants == 0 &&
+              !(grant.whole_node && load.occupants > 0),
           format("job {} on node {}: what is kept for one job is given to another", job.id.value, grant.node.value));
     add_grant(load, grant);
   };

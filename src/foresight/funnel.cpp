@@ -64,9 +64,9 @@ struct Fit {
   std::string_view lacks(const Node& node, const NodeLoad& load) const {
     if (on(node, load, group))
       return "";
-    if (load.whole_holders > 0)
+    if (load.sole_occupants > 0)
       return "held whole";
-    if (group.sharing != Sharing::kShared && load.holders > 0)
+    if (group.sharing != Sharing::kShared && load.occupants > 0)
       return "in use";
     if (on(node, load, no_devices))
       return "GPUs";

@@ -43,7 +43,7 @@ Result<void> take(NodeLoad& load, const Node& node, const Grant& grant) {
   if (grant.memory_mb < 0 || load.memory_mb + grant.memory_mb > node.memory_mb)
     return conflict(format("memory of {}: {} MB held, {} MB more asked, {} MB there", node.meta.name, load.memory_mb,
                            grant.memory_mb, node.memory_mb));
-  if (load.whole_holders > 0 || (grant.whole_node && load.holders > 0))
+  if (load.sole_occupants > 0 || (grant.whole_node && load.occupants > 0))
     return conflict(format("{} is held exclusively", node.meta.name));
   add_grant(load, grant);
   return {};
@@ -56,16 +56,16 @@ void add_grant(NodeLoad& load, const Grant& grant) {
     load.parts.insert(std::upper_bound(load.parts.begin(), load.parts.end(), part), part);
   add_counted(load.counted, grant.counted, 1);
   load.memory_mb += grant.memory_mb;
-  load.holders += occupies(grant);
-  load.whole_holders += grant.whole_node;
+  load.occupants += occupies(grant);
+  load.sole_occupants += grant.whole_node;
 }
 
 void give_back(NodeLoad& load, const Grant& grant) {
   CHECK(load.cores.contains(grant.cores));
   CHECK(load.devices.contains(grant.devices));
   CHECK(load.memory_mb >= grant.memory_mb);
-  CHECK(load.holders >= occupies(grant));
-  CHECK(!grant.whole_node || load.whole_holders > 0);
+  CHECK(load.occupants >= occupies(grant));
+  CHECK(!grant.whole_node || load.sole_occupants > 0);
   load.cores = load.cores.minus(grant.cores);
   load.devices = load.devices.minus(grant.devices);
   for (const DevicePart& part : grant.parts) {
@@ -76,8 +76,8 @@ void give_back(NodeLoad& load, const Grant& grant) {
   for (const Counted& c : grant.counted) CHECK(count_of(load.counted, c.name) >= c.count);
   add_counted(load.counted, grant.counted, -1);
   load.memory_mb -= grant.memory_mb;
-  load.holders -= occupies(grant);
-  load.whole_holders -= grant.whole_node;
+  load.occupants -= occupies(grant);
+  load.sole_occupants -= grant.whole_node;
 }
 
 namespace {
@@ -143,7 +143,7 @@ std::uint32_t tasks_at_most(const GroupSpec& group, std::uint32_t free_cores) {
 }  // namespace
 
 std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const GroupSpec& group) {
-  if (load.whole_holders > 0 || (group.sharing == Sharing::kExclusive && load.holders > 0))
+  if (load.sole_occupants > 0 || (group.sharing == Sharing::kExclusive && load.occupants > 0))
     return 0;
   const TasksFit fits(node, load, group);
   const std::uint32_t most = tasks_at_most(group, fits.free_cores());
@@ -165,7 +165,7 @@ std::uint32_t tasks_that_fit(const Node& node, const NodeLoad& load, const Group
 
 std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const GroupSpec& group,
                                   std::uint16_t group_index, std::uint32_t tasks, std::uint32_t devices_extra) {
-  if (load.whole_holders > 0 || (group.sharing == Sharing::kExclusive && load.holders > 0))
+  if (load.sole_occupants > 0 || (group.sharing == Sharing::kExclusive && load.occupants > 0))
     return std::nullopt;
   const NodeNeed need = need_on_node(node, group, tasks, devices_extra);
   const CoreSet free_cores = CoreSet::first_n(node.cores).minus(load.cores);

@@ -22,22 +22,22 @@ struct GroupSpec;
 // What is taken on one node: the sum of its grants.
 struct NodeLoad {
   CoreSet cores;
-  DeviceSet devices;              // held whole
+  DeviceSet devices;              // taken whole
   std::vector<DevicePart> parts;  // sorted
   std::vector<Counted> counted;   // sorted by name, none zero
   std::int64_t memory_mb = 0;
-  std::uint32_t holders = 0;        // grants on the node
-  std::uint32_t whole_holders = 0;  // of them, exclusive ones (0 or 1)
+  std::uint32_t occupants = 0;       // grants on the node that take up something
+  std::uint32_t sole_occupants = 0;  // of them, exclusive ones (0 or 1)
   friend bool operator==(const NodeLoad&, const NodeLoad&) = default;
 };
 
-// Memory alone is what a suspended job keeps; it holds no place beside others.
+// Memory alone is what a suspended job keeps; it takes up no place beside others.
 inline bool occupies(const Grant& grant) { return grant.tasks > 0 || grant.cores.any(); }
 
 // Adds a grant to a load. Refuses (and changes nothing) when a core or device is taken twice, memory runs over the
 // node, or exclusivity would be broken.
 Result<void> take(NodeLoad& load, const Node& node, const Grant& grant);
-// At least 0: holders that overlap, as a place that is kept while others still make room, have more than there is.
+// At least 0: occupants that overlap, as a place that is kept while others still make room, have more than there is.
 inline std::int64_t memory_left(const Node& node, const NodeLoad& load) {
   return std::max<std::int64_t>(0, node.memory_mb - load.memory_mb);
 }

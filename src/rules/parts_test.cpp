@@ -187,7 +187,7 @@ TEST(Near, CoresAndNicsComeFromTheNumaNodeOfTheGpus) {
   for (int i = 0; i < 4; ++i) n.devices.push_back({.kind = "nic", .type = "cx7", .numa = i / 2});
   NodeLoad load;
   load.devices = DeviceSet::first_n(4);  // what is left lies on NUMA node 1
-  load.holders = 1;
+  load.occupants = 1;
   GroupSpec g = one_task({"gpu", "", 2});
   g.per_task.cores = 4;
   g.per_task.devices.insert(g.per_task.devices.begin(), {"nic", "", 1});

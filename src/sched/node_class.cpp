@@ -79,7 +79,7 @@ NodeIndex& NodeClass::in_domain(std::uint32_t domain) {
 
 FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load) {
   const std::uint32_t taken = load.cores.count();
-  if (load.whole_holders > 0 || taken >= node.cores)
+  if (load.sole_occupants > 0 || taken >= node.cores)
     return {};
   DeviceSet free = cls.healthy.minus(load.devices);
   for (const DevicePart& part : load.parts) free.clear(part.device);

@@ -52,7 +52,7 @@ std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const Grou
   const Node& node = *slot.node;
   if (load != &slot.load && !free_on(cls, node, *load).covers(need.amounts))
     return std::nullopt;
-  if (slot.free.memory_mb < need.amounts.memory_mb || (group.sharing == Sharing::kExclusive && load->holders > 0) ||
+  if (slot.free.memory_mb < need.amounts.memory_mb || (group.sharing == Sharing::kExclusive && load->occupants > 0) ||
       (!way.exact && !eligible(node, partition, group)))
     return std::nullopt;
   return Choice{node.weight, false, slot.free, {&node, load}, {}, slot.place};

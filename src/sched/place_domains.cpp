@@ -117,7 +117,7 @@ Grants place_single(Board& board, const GroupTask& task) {
   if (!first || !task.listed || !task.way.exact || !board.view.by_domain())
     return first;
   const NodeSlot& slot = board.view.nodes()[first->front().node.value];
-  if (slot.load.holders > 0)
+  if (slot.load.occupants > 0)
     return first;
   const std::uint32_t weight_max = slot.node->weight;
   GroupWay way = task.way;

@@ -224,7 +224,7 @@ TEST(Planner, het_groups_start_together) {
   EXPECT_EQ(driver.run(core, kNow), 1u);
   core.add_job(spec);
   EXPECT_EQ(driver.run(core, kNow), 0u);
-  EXPECT_EQ(core.loads[NodeId{1}].holders + core.loads[NodeId{2}].holders, 1u);
+  EXPECT_EQ(core.loads[NodeId{1}].occupants + core.loads[NodeId{2}].occupants, 1u);
 }
 
 TEST(Planner, array_elements_start_up_to_the_throttle) {

@@ -213,8 +213,8 @@ class SlowPlanner {
         load.cores = load.cores | h.grant.cores;
         load.devices = load.devices | h.grant.devices;
         load.memory_mb += h.grant.memory_mb;
-        ++load.holders;
-        load.whole_holders += h.grant.whole_node;
+        ++load.occupants;
+        load.sole_occupants += h.grant.whole_node;
       }
     return load;
   }
@@ -222,8 +222,8 @@ class SlowPlanner {
     a.cores = a.cores | b.cores;
     a.devices = a.devices | b.devices;
     a.memory_mb += b.memory_mb;
-    a.holders += b.holders;
-    a.whole_holders += b.whole_holders;
+    a.occupants += b.occupants;
+    a.sole_occupants += b.sole_occupants;
     return a;
   }
 
@@ -252,7 +252,7 @@ class SlowPlanner {
     DomainAsk single;
     if (count == 1 && !ask.unknown) {
       const bool exact = one_fixed_group(*job.spec);
-      if (members.empty() || !exact || now->at(members[0].node->id).holders > 0)
+      if (members.empty() || !exact || now->at(members[0].node->id).occupants > 0)
         return members;
     }
     ByLeaf by_leaf;
@@ -399,8 +399,8 @@ class SlowPlanner {
           load.cores = load.cores | then->second.cores;
           load.devices = load.devices | then->second.devices;
           load.memory_mb = std::max(load.memory_mb, then->second.memory_mb);
-          load.holders = std::max(load.holders, then->second.holders);
-          load.whole_holders = std::max(load.whole_holders, then->second.whole_holders);
+          load.occupants = std::max(load.occupants, then->second.occupants);
+          load.sole_occupants = std::max(load.sole_occupants, then->second.sole_occupants);
         }
       loads[id] = load;
     }

@@ -24,8 +24,8 @@ void merge(NodeLoad& into, const NodeLoad& other) {
     if (const std::int64_t more = c.count - count_of(into.counted, c.name); more > 0)
       add_counted(into.counted, {{c.name, more}}, 1);
   into.memory_mb = std::max(into.memory_mb, other.memory_mb);
-  into.holders = std::max(into.holders, other.holders);
-  into.whole_holders = std::max(into.whole_holders, other.whole_holders);
+  into.occupants = std::max(into.occupants, other.occupants);
+  into.sole_occupants = std::max(into.sole_occupants, other.sole_occupants);
 }
 
 }  // namespace

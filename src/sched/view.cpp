@@ -70,8 +70,8 @@ void remove_grant(NodeLoad& load, const Grant& grant) {
       load.parts.erase(at);
   add_counted(load.counted, grant.counted, -1);
   load.memory_mb -= grant.memory_mb;
-  load.holders -= occupies(grant);
-  load.whole_holders -= grant.whole_node;
+  load.occupants -= occupies(grant);
+  load.sole_occupants -= grant.whole_node;
 }
 
 PlannerView::PlannerView() = default;
