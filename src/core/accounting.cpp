@@ -437,7 +437,7 @@ std::optional<Bar> StartRules::bar(const StartAsk& ask, const Ledger* ledger) {
 
 UsedUp used_up_next(const ClusterState::Inner& inner) {
   std::vector<MinuteUse> running;
-  for (JobId id : inner.holders()) {
+  for (JobId id : inner.jobs_with_allocation()) {
     const Job& job = *inner.tables.job(id);
     const auto& groups = job.spec->groups;
     const bool grows = std::any_of(groups.begin(), groups.end(), is_elastic);
@@ -445,7 +445,7 @@ UsedUp used_up_next(const ClusterState::Inner& inner) {
                        .partition = inner.tables.partition(job.allocation->partition),
                        .may_end = job.state == JobState::kRunning || job.state == JobState::kSuspended,
                        .is_paused = is_paused(job),
-                       // What a group held before it grew was less, and is not known any more.
+                       // What a group had before it grew was less, and is not known any more.
                        .since = grows ? job.allocation->granted : job.started + job.suspended_before});
   }
   return next_used_up(inner.tables, running, inner.last, inner.usage_floor_at(inner.last));
@@ -457,9 +457,9 @@ void end_used_up(Txn& txn, std::size_t most) {
   const UsedUp over = used_up_next(txn.inner());
   if (over.at > txn.now())
     return;
-  const std::vector<JobId> holders = txn.inner().holders();
+  const std::vector<JobId> having = txn.inner().jobs_with_allocation();
   for (std::size_t i = 0; i < std::min(over.jobs.size(), most); ++i) {
-    const Ref<Job> job = txn.job(holders[over.jobs[i]]);
+    const Ref<Job> job = txn.job(having[over.jobs[i]]);
     txn.event(*job, "MinutesUsedUp", over.words[i]);
     end_attempt(txn, *job, {.state = JobState::kTimeout, .reason = "TimeLimit"});
   }

@@ -31,7 +31,7 @@ Result<void> check_submit_limits(const Txn& txn, const JobSpec& spec, std::int64
 class StartRules {
  public:
   explicit StartRules(const Txn& txn) : txn_(txn) {}
-  // What stands in the way; nullopt = nothing. nodes: one per grant. ledger: as if this were held; null = what is.
+  // What stands in the way; nullopt = nothing. nodes: one per grant. ledger: as if this were in use; null = what is.
   std::optional<Bar> bar(const JobSpec& spec, const Partition& partition, const std::vector<Grant>& grants,
                          const std::vector<const Node*>& nodes, Duration limit, const Ledger* ledger = nullptr);
   std::optional<Bar> bar(const StartAsk& ask, const Ledger* ledger = nullptr);
@@ -41,7 +41,7 @@ class StartRules {
   std::optional<Spendings> spendings_;  // as of now; starts of this plan have spent nothing yet
 };
 
-// Which jobs' minutes are used up next (rules/minutes.h), and when; jobs: positions in holders().
+// Which jobs' minutes are used up next (rules/minutes.h), and when; jobs: positions in jobs_with_allocation().
 UsedUp used_up_next(const ClusterState::Inner& inner);
 // Ends those whose minutes are used up now, as their time limits would.
 void end_used_up(Txn& txn, std::size_t most);

@@ -236,7 +236,7 @@ TEST(Accounting, LicencesAreCounted) {
   w.settle();
   EXPECT_EQ(w.state_of(first), JobState::kRunning);
   EXPECT_EQ(w.state_of(second), JobState::kPending);
-  EXPECT_EQ(w.state.inner().ledger.licences_held("matlab"), 2);
+  EXPECT_EQ(w.state.inner().ledger.licences_in_use("matlab"), 2);
   EXPECT_EQ(w.refused(RemoveLicence{"matlab"}), Errc::kConflict);
   w.end_script(first);
   w.settle();

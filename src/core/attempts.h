@@ -38,7 +38,7 @@ void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why
 void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& reason, Hold hold_at_limit,
                   bool never_ran = false);
 
-// Asks the nodes that still hold something of the attempt to stop it.
+// Asks the nodes that still have something of the attempt to stop it.
 void send_stops(Txn& txn, const Job& job, Duration kill_wait);
 
 // The node is given up or proven gone: decides what that means for a job with a member there.

@@ -25,23 +25,23 @@ std::vector<const Node*> nodes_of_grants(const Txn& txn, const std::vector<Grant
   return nodes;
 }
 
-// The job holds these from now on. What it has held until now is charged, so that nothing counts as held for longer or
+// The job has these grants from now on. What it had until now is charged, so that nothing counts as used for longer or
 // shorter than it was.
-Ref<Job> hold_instead(Txn& txn, const Job& before, std::vector<Grant> grants, std::vector<MemberState> members) {
+Ref<Job> regrant(Txn& txn, const Job& before, std::vector<Grant> grants, std::vector<MemberState> members) {
   charge_usage(txn, before, txn.now());
   auto allocation = std::make_shared<Allocation>(*before.allocation);
   allocation->grants = std::move(grants);
   allocation->granted = txn.now();
-  const std::vector<Grant> held = grants_held(allocation->grants);
+  const std::vector<Grant> left = occupying_grants(allocation->grants);
   if (const Partition* partition = txn.tables().partition(allocation->partition))
-    allocation->tres = tres_of(*before.spec, *partition, held, nodes_of_grants(txn, held));
+    allocation->tres = tres_of(*before.spec, *partition, left, nodes_of_grants(txn, left));
   Job job = before;
   job.allocation = std::move(allocation);
   job.members = std::move(members);
   return txn.put(std::move(job));
 }
 
-// It held something there that is lost: nothing new may start there before the node is known to be another boot.
+// It had something there that is lost: nothing new may start there before the node is known to be another boot.
 bool has_left(const Txn& txn, const Job& job, NodeId node) {
   const auto seats = txn.inner().seats_of(job).on(node);
   return std::any_of(seats.begin(), seats.end(),
@@ -59,9 +59,9 @@ bool has_steps_on(const Txn& txn, const Job& job, NodeId node) {
 }
 
 std::string size_words(const Job& job) {
-  const std::vector<Grant> held = grants_held(job.allocation->grants);
+  const std::vector<Grant> left = occupying_grants(job.allocation->grants);
   std::uint32_t tasks = 0;
-  for (const Grant& grant : held) tasks += grant.tasks;
+  for (const Grant& grant : left) tasks += grant.tasks;
   return format("attempt {}: {} tasks", job.attempt, tasks);
 }
 
@@ -124,7 +124,7 @@ Refusal objection_to_more(const Txn& txn, const Job& job, const PlannedGrowth& p
   const Partition& partition = eased ? *eased : *plain;
   if (Refusal why = objection_to_places(txn, job, planned.grants))
     return why;
-  std::vector<Grant> all = grants_held(job.allocation->grants);
+  std::vector<Grant> all = occupying_grants(job.allocation->grants);
   all.insert(all.end(), planned.grants.begin(), planned.grants.end());
   const std::vector<const Node*> nodes = nodes_of_grants(txn, all);
   if (Refusal why = objection_to_whole(txn, job, partition, all, nodes))
@@ -160,7 +160,7 @@ Refusal apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules) 
   Job next = *job;
   if (!fresh.empty() && !next.confirm_by)
     next.confirm_by = txn.now() + kStartWithin;
-  const Ref<Job> grown = hold_instead(txn, std::move(next), std::move(grants), std::move(members));
+  const Ref<Job> grown = regrant(txn, std::move(next), std::move(grants), std::move(members));
   txn.event(*grown, "Grown", size_words(*grown));
   for (NodeId node : fresh) txn.act(node, *grown, StartAttempt{});
   start_tasks_in(txn, *grown, ready);
@@ -224,7 +224,7 @@ void shrink(Txn& txn, const Job& before, NodeId node) {
       members[i] = MemberState::kStopped;
       lost[i] = true;
     }
-  const Ref<Job> shrunk = hold_instead(txn, job, std::move(grants), std::move(members));
+  const Ref<Job> shrunk = regrant(txn, job, std::move(grants), std::move(members));
   txn.event(*shrunk, "Shrunk", size_words(*shrunk));
   lose_tasks_of(txn, *shrunk, lost);
 }

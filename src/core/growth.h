@@ -15,7 +15,7 @@ Refusal apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules);
 bool may_shrink(const Txn& txn, const Job& job, NodeId node);
 // The running job could make room on these nodes for another one and stay.
 bool may_give_up(const Txn& txn, const Job& job, const std::vector<NodeId>& nodes);
-// Nothing of the attempt lives there any more: what it held there is given back, its tasks have ended. may_shrink().
+// Nothing of the attempt lives there any more: what it had there is given back, its tasks have ended. may_shrink().
 void shrink(Txn& txn, const Job& job, NodeId node);
 
 // Tells it to leave the node, if may_shrink().

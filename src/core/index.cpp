@@ -17,13 +17,15 @@ namespace {
 
 bool unfinished(const Job* job) { return job && !is_final(job->state); }
 
-const Allocation* held(const Job* job) { return job && holds_allocation(job->state) ? job->allocation.get() : nullptr; }
+const Allocation* allocation_of(const Job* job) {
+  return job && holds_allocation(job->state) ? job->allocation.get() : nullptr;
+}
 
-// Both hold the same of what they were granted.
-bool hold_alike(const Job* a, const Job* b) {
-  if (held(a) != held(b))
+// Both use the same of what they were granted.
+bool use_the_same(const Job* a, const Job* b) {
+  if (allocation_of(a) != allocation_of(b))
     return false;
-  if (!held(a) || (!is_paused(*a) && !is_paused(*b)))
+  if (!allocation_of(a) || (!is_paused(*a) && !is_paused(*b)))
     return true;
   return is_paused(*a) == is_paused(*b) && a->members == b->members;
 }
@@ -62,21 +64,21 @@ void count_waiting(std::map<UserId, std::uint64_t>& elements, const Job* job, st
     elements.erase(at);
 }
 
-// Capacity is the business of plan re-checks; what a node has may shrink under a grant. Nothing is ever held twice.
-void hold_once(NodeLoad& load, const Grant& grant) {
+// Capacity is the business of plan re-checks; what a node has may shrink under a grant. Nothing is ever granted twice.
+void add_once(NodeLoad& load, const Grant& grant) {
   DeviceSet in_part;
   for (const DevicePart& part : load.parts) in_part.set(part.device);
   if (!mutant(Mutant::kNoRecheck))
     CHECK(!load.cores.intersects(grant.cores) && !load.devices.intersects(grant.visible()) &&
               !in_part.intersects(grant.devices) && load.sole_occupants == 0 &&
               !(grant.whole_node && load.occupants != 0),
-          "a core or device is held twice");
+          "a core or device is granted twice");
   add_grant(load, grant);
 }
 
 bool uses_calendar(const Job* job) {
   return (unfinished(job) && (job->spec->begin || job->spec->deadline)) ||
-         (held(job) && !job->spec->reservation.empty());
+         (allocation_of(job) && !job->spec->reservation.empty());
 }
 
 // Whom its dependencies name, each once.
@@ -129,7 +131,7 @@ void ClusterState::Inner::index(const Node* before, const Node* after) {
 
 void ClusterState::Inner::index(const Cluster* before, const Cluster* after) {
   if (before && after && before->back_at != after->back_at)
-    for (JobId id : holders()) refresh_timers(id);
+    for (JobId id : jobs_with_allocation()) refresh_timers(id);
   if (!before || !after || before->wall_offset == after->wall_offset)
     return;
   minutes_at.reset();
@@ -182,7 +184,7 @@ void ClusterState::Inner::index(const Association* before, const Association* af
 
 void ClusterState::Inner::index(const Reservation* before, const Reservation* after) {
   refresh_reservation_timer();
-  for (JobId id : named.in_reservation(before ? before->meta.name : after->meta.name).holding) refresh_timers(id);
+  for (JobId id : named.in_reservation(before ? before->meta.name : after->meta.name).running) refresh_timers(id);
 }
 
 // What the job has of its grants no longer counts on their nodes.
@@ -213,22 +215,22 @@ void ClusterState::Inner::load(const Job& job) {
     if (!occupies(grant))
       continue;
     if (!gave_up(job, i))
-      hold_once(loads[grant.node], grant);
+      add_once(loads[grant.node], grant);
     else if (grant.memory_mb > 0)
       loads[grant.node].memory_mb += grant.memory_mb;
   }
 }
 
 void ClusterState::Inner::index_allocation(const Job* before, const Job* after) {
-  const Allocation* had = held(before);
-  const Allocation* has = held(after);
+  const Allocation* had = allocation_of(before);
+  const Allocation* has = allocation_of(after);
   if (has)
     seats[after->id].count(had ? before : nullptr, *after);
   else if (had)
     seats.erase(before->id);
   if ((had || has) && (had != has || before->state != after->state || before->spec != after->spec))
     minutes_at.reset();
-  if (hold_alike(before, after))
+  if (use_the_same(before, after))
     return;
   if (had)
     unload(*before);
@@ -516,7 +518,7 @@ Instant ClusterState::Inner::usage_floor_at(Instant t) const {
   return floor ? of_wall(floor) : Instant{};
 }
 
-std::vector<JobId> ClusterState::Inner::holders() const {
+std::vector<JobId> ClusterState::Inner::jobs_with_allocation() const {
   std::set<JobId> ids;
   for (const auto& [node, jobs] : jobs_on) ids.insert(jobs.begin(), jobs.end());
   return {ids.begin(), ids.end()};
@@ -532,7 +534,7 @@ Instant ClusterState::Inner::minutes_due() const {
 
 std::vector<RunningUse> ClusterState::Inner::running_use() const {
   std::vector<RunningUse> out;
-  for (JobId id : holders()) {
+  for (JobId id : jobs_with_allocation()) {
     const Job* job = tables.job(id);
     if (!is_paused(*job))
       out.push_back({job->spec.get(), job->allocation.get()});

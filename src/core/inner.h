@@ -96,9 +96,9 @@ struct ClusterState::Inner {
   Tables tables;
   Instant last;  // cluster time of the last command
 
-  std::map<NodeId, NodeLoad> loads;              // sum of the grants of jobs that hold an allocation; absent = idle
+  std::map<NodeId, NodeLoad> loads;              // sum of the grants of jobs that have an allocation; absent = idle
   std::map<NodeId, std::set<JobId>> jobs_on;     // jobs with a grant there
-  std::map<JobId, Seats> seats;                  // of jobs that hold an allocation
+  std::map<JobId, Seats> seats;                  // of jobs that have an allocation
   std::map<JobId, std::set<NodeId>> closed_for;  // jobs that nodes name in Node::unconfirmed
   std::map<NodeId, std::set<JobId>> kept_for;    // waiting jobs with a place there that is kept (Promise::held)
   std::map<JobId, std::set<JobId>> making_room;  // waiting job -> those that are evicted for it
@@ -189,15 +189,15 @@ struct ClusterState::Inner {
   Instant minutes_due() const;  // when a limit of minutes is used up by what runs; kNever
   void rebuild();               // every index, from the tables
 
-  Instant of_wall(WallTime t) const;             // when the calendar shows t
-  WallTime wall_at(Instant t) const;             // what the calendar shows then
-  Instant usage_floor_at(Instant t) const;       // use before this is forgotten
-  std::vector<RunningUse> running_use() const;   // of every job that holds an allocation and runs
-  std::vector<JobId> holders() const;            // jobs that hold an allocation
+  Instant of_wall(WallTime t) const;            // when the calendar shows t
+  WallTime wall_at(Instant t) const;            // what the calendar shows then
+  Instant usage_floor_at(Instant t) const;      // use before this is forgotten
+  std::vector<RunningUse> running_use() const;  // of every job that has an allocation and runs
+  std::vector<JobId> jobs_with_allocation() const;
   bool listed_for_others(const Job& job) const;  // an ended job that may not be forgotten yet, its array aside
   bool array_awaited(const Job& job) const;      // of an element: somebody waits for its array
   Seq dependents_at(Uid owner) const;
-  // Of a job that holds an allocation, as it is in the tables.
+  // Of a job that has an allocation, as it is in the tables.
   const Seats& seats_of(const Job& job) const;
 };
 

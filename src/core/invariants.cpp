@@ -142,9 +142,9 @@ void check_gang(const Job& job) {
         tasks += grant.tasks;
         CHECK(nodes.insert(grant.node).second || stacks(group), format("job {} has a node twice", job.id.value));
       }
-    CHECK(tasks >= group.tasks.min && nodes.size() >= group.nodes.min && !nodes.empty(),
-          format("job {} holds a part of its gang: group {} has {} nodes, {} tasks", job.id.value, g, nodes.size(),
-                 tasks));
+    CHECK(
+        tasks >= group.tasks.min && nodes.size() >= group.nodes.min && !nodes.empty(),
+        format("job {} has a part of its gang: group {} has {} nodes, {} tasks", job.id.value, g, nodes.size(), tasks));
     CHECK(!is_elastic(group) || (tasks <= group.tasks.max && (group.nodes.max == 0 || nodes.size() <= group.nodes.max)),
           format("job {} has grown too far: group {} has {} nodes, {} tasks", job.id.value, g, nodes.size(), tasks));
   }
@@ -233,7 +233,7 @@ void check_steps(const Tables& tables) {
       last = place.grant;
       const Grant& grant = job->allocation->grants[place.grant];
       CHECK(grant.node == place.node && grant.cores.contains(place.cores) && grant.devices.contains(place.devices),
-            format("step {}.{} holds more than its job", key.first.value, key.second));
+            format("step {}.{} uses more than its job", key.first.value, key.second));
     }
   }
   for (const auto& [key, task] : tables.tasks) {

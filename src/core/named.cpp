@@ -41,7 +41,7 @@ void Named::each(const Job& job, F&& change) {
 void Named::change_reserved(const Job& job, bool there) {
   for (const std::string& name : split(job.spec->reservation, ',')) {
     const auto at = reserved_.try_emplace(name).first;
-    auto& jobs = holds_allocation(job.state) ? at->second.holding : at->second.waiting;
+    auto& jobs = holds_allocation(job.state) ? at->second.running : at->second.waiting;
     if (there)
       jobs.insert(job.id);
     else

@@ -29,7 +29,7 @@ class Named {
                  const std::function<bool(UserId user, const std::string& partition)>& test) const;
 
   struct Reserved {
-    std::set<JobId> waiting, holding;  // the latter hold an allocation
+    std::set<JobId> waiting, running;  // the latter have an allocation
     friend bool operator==(const Reserved&, const Reserved&) = default;
   };
   const Reserved& in_reservation(const std::string& name) const;

@@ -52,8 +52,8 @@ Refusal objection(const Txn& txn, const Job& job, const Partition& partition, co
   NodeLoad alone;
   for (std::size_t i = 0; i < grants.size() && !mutant(Mutant::kNoRecheck); ++i) {
     const NodeId node = grants[i].node;
-    const auto held = txn.inner().loads.find(node);
-    const NodeLoad& there = held == txn.inner().loads.end() ? kNothing : held->second;
+    const auto known = txn.inner().loads.find(node);
+    const NodeLoad& there = known == txn.inner().loads.end() ? kNothing : known->second;
     if (apart)
       alone = there;
     NodeLoad& load = apart ? alone : loads.try_emplace(node, there).first->second;

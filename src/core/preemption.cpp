@@ -148,13 +148,13 @@ bool may_go_on(const Txn& txn, const Job& job) {
     else
       give_back(others, grant);
   }
-  const std::vector<Grant> held = grants_held(job.allocation->grants);
-  for (const Grant& grant : held) {
+  const std::vector<Grant> occupying = occupying_grants(job.allocation->grants);
+  for (const Grant& grant : occupying) {
     const Node* node = txn.tables().node(grant.node);
     if (!node || !take(loads[grant.node], *node, grant).ok())
       return false;
   }
-  for (const Grant& grant : held)
+  for (const Grant& grant : occupying)
     if (txn.inner().kept_for.contains(grant.node)) {
       NodeLoad load = load_to_come(txn, grant.node, job.id, {});
       load.memory_mb -= grant.memory_mb;
@@ -177,7 +177,7 @@ void go_on(Txn& txn, const Job& before) {
   job.eviction = nullptr;
   ++job.pauses;
   auto allocation = std::make_shared<Allocation>(*job.allocation);
-  allocation->granted = txn.now();  // what it held before was charged when it was told to pause
+  allocation->granted = txn.now();  // what it had before was charged when it was told to pause
   job.allocation = std::move(allocation);
   const Ref<Job> now_there = txn.put(std::move(job));
   order_pause(txn, *now_there);
@@ -192,8 +192,8 @@ bool free_now(const Txn& txn, const std::vector<Grant>& grants) {
   std::map<NodeId, NodeLoad> loads;
   for (const Grant& grant : grants) {
     const auto [load, fresh] = loads.try_emplace(grant.node);
-    if (const auto held = txn.inner().loads.find(grant.node); fresh && held != txn.inner().loads.end())
-      load->second = held->second;
+    if (const auto there = txn.inner().loads.find(grant.node); fresh && there != txn.inner().loads.end())
+      load->second = there->second;
     if (!take(load->second, *txn.tables().node(grant.node), grant).ok())
       return false;
   }

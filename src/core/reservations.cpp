@@ -273,7 +273,7 @@ Result<void> remove_reservation(Txn& txn, const RemoveReservation& ask) {
   const auto it = txn.tables().reservations.find(ask.name);
   if (it == txn.tables().reservations.end())
     return not_found(format("Requested reservation is invalid: there is no reservation {}", ask.name));
-  if (!txn.inner().named.in_reservation(ask.name).holding.empty())
+  if (!txn.inner().named.in_reservation(ask.name).running.empty())
     return conflict(format("Requested reservation is in use: jobs run in {}", ask.name));
   const Ref<Reservation> record = it->second;
   if (let_jobs_go(txn, *record))

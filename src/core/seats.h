@@ -18,7 +18,7 @@ struct Job;
 
 class Seats {
  public:
-  // Of a job that holds an allocation. before: the version that was counted last; null = none was.
+  // Of a job that has an allocation. before: the version that was counted last; null = none was.
   void count(const Job* before, const Job& now);
 
   // The node's grants, by their index in the allocation, ascending.

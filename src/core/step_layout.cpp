@@ -348,7 +348,7 @@ StepSpec overcommitted(StepSpec spec) {
   return spec;
 }
 
-std::uint32_t cores_held(const Job& job, std::uint16_t group) {
+std::uint32_t cores_granted(const Job& job, std::uint16_t group) {
   std::uint32_t count = 0;
   for (const Grant& grant : job.allocation->grants) count += grant.group == group ? grant.cores.count() : 0;
   return count;
@@ -359,12 +359,12 @@ Error too_few_cores(const Job& job, const StepSpec& spec) {
   return {Errc::kInvalid,
           format("More processors requested than permitted: job {} holds {} core(s) on {} node(s), which are too few "
                  "for {} of {} core(s) each: ask for fewer, or with --overcommit",
-                 job.id.value, cores_held(job, spec.group), job.allocation->grants.size(), asked,
+                 job.id.value, cores_granted(job, spec.group), job.allocation->grants.size(), asked,
                  cores_per_task(job, spec)),
           "tasks"};
 }
 
-bool holds_type(const Tables& tables, const Job& job, const StepSpec& spec, const DeviceAsk& ask) {
+bool has_type(const Tables& tables, const Job& job, const StepSpec& spec, const DeviceAsk& ask) {
   return std::any_of(job.allocation->grants.begin(), job.allocation->grants.end(), [&](const Grant& grant) {
     const Node* node = tables.node(grant.node);
     bool found = false;
@@ -376,16 +376,16 @@ bool holds_type(const Tables& tables, const Job& job, const StepSpec& spec, cons
   });
 }
 
-// A type that the job holds none of, as asked for; "": there is no such.
+// A type of which the job has none, as asked for; "": there is no such.
 std::string missing_type(const Tables& tables, const Job& job, const StepSpec& spec) {
   for (const auto* asks : {&spec.devices_per_node, &spec.devices_per_task})
     for (const DeviceAsk& ask : *asks)
-      if (!ask.type.empty() && !holds_type(tables, job, spec, ask))
+      if (!ask.type.empty() && !has_type(tables, job, spec, ask))
         return format("{}:{}", ask.kind, ask.type);
   return {};
 }
 
-std::uint32_t devices_held(const Job& job, std::uint16_t group) {
+std::uint32_t devices_granted(const Job& job, std::uint16_t group) {
   std::uint32_t count = 0;
   for (const Grant& grant : job.allocation->grants) count += grant.group == group ? grant.devices.count() : 0;
   return count;
@@ -427,7 +427,7 @@ Result<Layout> lay_out_step(const Tables& tables, const Job& job, const StepSpec
                           job.id.value));
   if (asks_for_devices(spec) && TRY(try_layout(tables, job, without_devices(spec), {})))
     return unavailable_configuration(format("the {} device(s) that job {} holds on {} node(s) are too few for the step",
-                                            devices_held(job, spec.group), job.id.value,
+                                            devices_granted(job, spec.group), job.id.value,
                                             job.allocation->grants.size()));
   if (!spec.overcommit && TRY(try_layout(tables, job, overcommitted(spec), {})))
     return too_few_cores(job, spec);

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// What other steps hold of one grant.
+// What other steps use of one grant.
 struct GrantUse {
   CoreSet cores;
   DeviceSet devices;

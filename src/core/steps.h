@@ -1,4 +1,4 @@
-// Steps: launches inside an allocation. Which cores and devices of the allocation each one holds, and how it ends.
+// Steps: launches inside an allocation. Which cores and devices of the allocation each one uses, and how it ends.
 #pragma once
 
 #include "core/txn.h"
@@ -8,7 +8,7 @@ namespace lockstep {
 Result<Answer> create_step(Txn& txn, const Caller& caller, const CreateStep& ask);
 Result<void> signal_step(Txn& txn, const Caller& caller, const SignalStep& ask);
 
-// The node's word. The job holds an allocation, the attempt is the current one, the node is one of its members.
+// The node's word. The job has an allocation, the attempt is the current one, the node is one of its members.
 void on_step_started(Txn& txn, NodeId node, const Job& job, const StepStarted& report, Instant at);
 void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& report, Instant at);
 

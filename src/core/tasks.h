@@ -23,7 +23,7 @@ void lose_tasks_of(Txn& txn, const Job& job, const std::vector<bool>& grants);
 // Grants have other positions than before; by the old one.
 void move_tasks_of(Txn& txn, const Job& job, const std::vector<std::uint32_t>& position);
 
-// The node's word. The job holds an allocation, the attempt is the current one, the node is one of its members.
+// The node's word. The job has an allocation, the attempt is the current one, the node is one of its members.
 // While the job is kCompleting results are recorded and nothing is restarted.
 void on_task_started(Txn& txn, NodeId node, const Job& job, const TaskStarted& report);
 void on_task_ready(Txn& txn, NodeId node, const Job& job, const TaskReady& report);

@@ -56,7 +56,7 @@ bool is_named(const JoinToken& token, const std::string& node) {
   return names.ok() && std::find(names->begin(), names->end(), node) != names->end();
 }
 
-bool holds_work(const Txn& txn, NodeId node) {
+bool has_work(const Txn& txn, NodeId node) {
   const auto it = txn.inner().jobs_on.find(node);
   return it != txn.inner().jobs_on.end() && !it->second.empty();
 }
@@ -74,7 +74,7 @@ Result<void> check_take_over(const Txn& txn, const JoinToken& token, const Node&
     return conflict(
         format("{}, or ask for a join token that may replace it (`lockstep node token --node {} --replace`)",
                not_lost_yet(txn, node), name));
-  if (holds_work(txn, node.id))
+  if (has_work(txn, node.id))
     return conflict(
         format("node {} holds jobs that are not proven stopped: wait, or ask for a join token that may replace it "
                "(`lockstep node token --node {} --replace`)",
@@ -89,7 +89,7 @@ Result<void> hand_over(Txn& txn, NodeId id, const JoinToken& token, const std::s
   const bool was_up = node.link != NodeLink::kLost;
   node.certificate = certificate;
   node.trust_administrators = token.trust_administrators;
-  node.replaced = holds_work(txn, id);
+  node.replaced = has_work(txn, id);
   ++node.meta.generation;
   const Ref<Node> made = txn.put(std::move(node));
   txn.event(Kind::kNode, made->meta, "CertificateIssued", format("by token {}", token.meta.name));

@@ -11,7 +11,7 @@ namespace lockstep {
 
 Result<Answer> put_token(Txn& txn, const PutToken& ask);
 // The certificate counts from this command on. Refused for a name that is taken, unless the token was made for that
-// name and the node is down and holds nothing; with JoinToken::replace the node is cut off first.
+// name and the node is down and has nothing; with JoinToken::replace the node is cut off first.
 Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask);
 
 // A node says hello for the first time: what it was issued, which its record keeps from now on; nothing if it was not.

@@ -14,7 +14,7 @@ namespace lockstep {
 // kNoLimit where nothing is bounded. An association or account is bound by the fields of the first two blocks, a QOS by
 // those of the first and the last.
 struct Limits {
-  TresLimit grp_tres;           // held at once by all jobs together
+  TresLimit grp_tres;           // in use at once by all jobs together
   TresLimit grp_tres_mins;      // TRES-minutes of past (decayed) and running jobs
   TresLimit grp_tres_run_mins;  // TRES-minutes that running jobs may still use
   std::int64_t grp_jobs = kNoLimit;
@@ -113,7 +113,7 @@ struct Usage {
 };
 std::string usage_name(const Usage& usage);
 
-// Counted keys that jobs hold while they run.
+// Counted keys that jobs use while they run.
 struct Licence {
   Meta meta;  // meta.name
   std::int64_t total = 0;

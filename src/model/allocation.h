@@ -1,4 +1,4 @@
-// What an attempt holds, and what is promised to who waits.
+// What an attempt was granted, and what is promised to who waits.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace lockstep {
 // with paused, which the agent says too: its processes have been stopped and let go on by signals.
 enum class MemberState : unsigned char { kAssigned, kRunning, kStopped, kPaused };
 
-// What one attempt holds. Grants are in rank order: the batch script runs on grants[0].
+// What one attempt was granted. Grants are in rank order: the batch script runs on grants[0].
 struct Allocation {
   AttemptNo attempt = 0;
   std::string partition;

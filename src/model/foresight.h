@@ -46,7 +46,7 @@ struct JobAhead {
   Foreseen expected;
 };
 
-// A job that holds what this one waits for.
+// A job that has what this one waits for.
 struct JobInTheWay {
   JobId job;
   std::string name, user;

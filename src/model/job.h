@@ -32,7 +32,7 @@ struct ArrayState {
   IntervalSet asked;           // every index of the submission
   IntervalSet waiting;         // indices without a record of their own; includes cancelled ones until they are dropped
   std::uint32_t throttle = 0;  // %k: how many may run at once; 0 = no bound
-  std::uint32_t running = 0;   // elements that hold an allocation
+  std::uint32_t running = 0;   // elements that have an allocation
   std::uint32_t unfinished = 0;  // elements with a record that have not ended
   std::uint32_t worst_code = 0;  // highest exit code of ended elements
   std::uint32_t step = 1;        // of the a-b:s that was written

@@ -35,7 +35,7 @@ struct Placement {
   bool all_memory = false;  // Slurm's --mem=0: the node's whole memory
   bool overcommit = false;  // tasks do not each need a core
   Sharing sharing = Sharing::kShared;
-  bool all_cores = false;                  // with kExclusive: hold every core and device of the node
+  bool all_cores = false;                  // with kExclusive: take every core and device of the node
   std::string constraint;                  // feature expression: "a&b", "a|b", "[x|y]" as Slurm writes it
   std::vector<std::string> only_nodes;     // -w: all of these must be among the nodes
   std::vector<std::string> exclude_nodes;  // -x

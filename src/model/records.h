@@ -118,7 +118,7 @@ struct JoinToken {
   Instant expires;
   bool used = false;  // no use is left
   std::uint32_t uses_left = 1;
-  bool replace = false;               // also names of nodes that are up or hold work
+  bool replace = false;               // also names of nodes that are up or have work
   bool trust_administrators = false;  // Node::trust_administrators of who joins by it
   std::vector<IssuedCertificate> issued;
 };

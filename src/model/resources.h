@@ -1,4 +1,4 @@
-// What nodes have, what jobs ask for, and what an allocation holds. All amounts are integers.
+// What nodes have, what jobs ask for, and what an allocation grants. All amounts are integers.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct Resources {
   friend bool operator==(const Resources&, const Resources&) = default;
 };
 
-// What an allocation holds of a device that it shares with others.
+// What an allocation has of a device that it shares with others.
 struct DevicePart {
   std::uint16_t device = 0;    // index on its node
   std::uint16_t milli = 0;     // 0 for a MIG slice
@@ -67,7 +67,7 @@ struct DevicePart {
   friend auto operator<=>(const DevicePart&, const DevicePart&) = default;
 };
 
-// What an allocation holds on one node.
+// What an allocation has on one node.
 struct Grant {
   NodeId node;
   std::uint16_t group = 0;  // index into JobSpec::groups
@@ -77,7 +77,7 @@ struct Grant {
   DeviceSet devices;              // whole ones
   std::vector<DevicePart> parts;  // sorted
   std::vector<Counted> counted;   // sorted by name
-  bool whole_node = false;        // nobody else may hold anything here
+  bool whole_node = false;        // nobody else may have anything here
   friend bool operator==(const Grant&, const Grant&) = default;
 
   DeviceSet visible() const {  // devices it may use, whole or in part

@@ -58,7 +58,7 @@ struct StepSpec {
   Container container;
 };
 
-// What a step holds on one node. Ranks on it: first_rank … first_rank + tasks - 1 with block distribution, else ranks.
+// What a step uses on one node. Ranks on it: first_rank … first_rank + tasks - 1 with block distribution, else ranks.
 struct StepPlace {
   NodeId node;
   std::uint32_t grant = 0;           // index into the allocation

@@ -82,7 +82,7 @@ void give_back(NodeLoad& load, const Grant& grant) {
 
 namespace {
 
-// Every device that can be held whole and is not taken apart by the grant itself.
+// Every device that can be taken whole and is not taken apart by the grant itself.
 DeviceSet whole_devices(const Node& node, const DeviceSet& free, const std::vector<DevicePart>& parts) {
   DeviceSet out;
   free.for_each([&](std::uint32_t i) {
@@ -187,7 +187,7 @@ std::optional<Grant> choose_grant(const Node& node, const NodeLoad& load, const 
   grant.tasks = tasks;
   grant.cores = choose_cores(node, free_cores, need.cores, near);
   grant.memory_mb = need.memory_mb;
-  grant.devices = holds_all(group) ? *devices | whole_devices(node, free, *parts) : *devices;
+  grant.devices = takes_all(group) ? *devices | whole_devices(node, free, *parts) : *devices;
   grant.parts = std::move(*parts);
   grant.counted = need.counted;
   grant.whole_node = need.whole_node;

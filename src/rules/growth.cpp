@@ -29,7 +29,7 @@ bool stacks(const GroupSpec& group) {
          group.sharing != Sharing::kExclusive;
 }
 
-std::vector<Grant> grants_held(const std::vector<Grant>& grants) {
+std::vector<Grant> occupying_grants(const std::vector<Grant>& grants) {
   std::vector<Grant> out;
   std::copy_if(grants.begin(), grants.end(), std::back_inserter(out), occupies);
   return out;

@@ -1,7 +1,8 @@
-// Elastic groups (tasks.min < tasks.max): which may grow and shrink while they run, and what they hold then.
+// Elastic groups (tasks.min < tasks.max): which may grow and shrink while they run, and what they have then.
 //
-// What a lost node held is given back, but its grant stays in its place, empty: tasks and steps name grants by their
-// position, and agents start no attempt twice, so an attempt does not come back to a node before that has rebooted.
+// What a job had on a lost node is given back, but its grant stays in its place, empty: tasks and steps name grants by
+// their position, and agents start no attempt twice, so an attempt does not come back to a node before that has
+// rebooted.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ bool may_lose_tasks(const GroupSpec& group);
 bool stacks(const GroupSpec& group);
 
 // Of the grants, those that are not given back.
-std::vector<Grant> grants_held(const std::vector<Grant>& grants);
+std::vector<Grant> occupying_grants(const std::vector<Grant>& grants);
 // The attempt was on that node and has left it.
 bool has_left(const std::vector<Grant>& grants, NodeId node);
 // The running job could go on without what it has on these nodes, each of which it has something on.

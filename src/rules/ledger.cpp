@@ -30,13 +30,13 @@ std::int64_t end_minute(Instant limit_end, Instant granted) {
   return (end.us + kMinuteUs - 1) / kMinuteUs;
 }
 
-// What an allocation holds is fixed at its start; only when its limit strikes may move.
-struct Held {
+// What an allocation grants is fixed at its start; only when its limit strikes may move.
+struct Granted {
   const Allocation* allocation = nullptr;
   Instant limit_end;
-  friend bool operator==(const Held&, const Held&) = default;
+  friend bool operator==(const Granted&, const Granted&) = default;
 };
-Held held(const Job* job) {
+Granted granted(const Job* job) {
   if (!job || !holds_allocation(job->state))
     return {};
   const Allocation* allocation = job->allocation.get();
@@ -139,14 +139,14 @@ void Ledger::count(const Claim& claim, std::int64_t times) {
 }
 
 void Ledger::index(const Job* before, const Job* after) {
-  const Held had = held(before), has = held(after);
+  const Granted had = granted(before), has = granted(after);
   const std::int64_t was = submitted(before), is = submitted(after);
   const bool same_spec = before && after && before->spec == after->spec;
   if (same_spec && was == is && had == has)
     return;
-  const auto claim = [](const Job& job, const Held& held) {
-    return Claim{job.spec.get(), held.allocation->partition, &held.allocation->tres,
-                 held.limit_end, held.allocation->granted,   &held.allocation->grants};
+  const auto claim = [](const Job& job, const Granted& now) {
+    return Claim{job.spec.get(), now.allocation->partition, &now.allocation->tres,
+                 now.limit_end,  now.allocation->granted,   &now.allocation->grants};
   };
   if (before) {
     submit(*before->spec, -was);
@@ -222,9 +222,9 @@ void Ledger::forget_jobs() {
 
 void Ledger::sum_up() {
   accounts_.clear();
-  std::map<std::string, Tres, std::less<>> held;
+  std::map<std::string, Tres, std::less<>> in_use;
   for (const auto& [name, use] : own_) {
-    held[name] = use.tres;
+    in_use[name] = use.tres;
     for (auto at = tree_.find(name); at != tree_.end(); at = tree_.find(at->second->parent))
       change_in(accounts_, at->first, [&use = use](Use& sum) {
         sum.jobs += use.jobs;
@@ -233,7 +233,7 @@ void Ledger::sum_up() {
         add(sum.end_minutes, use.end_minutes);
       });
   }
-  quotas_ = QuotaTree(tree_, held);
+  quotas_ = QuotaTree(tree_, in_use);
 }
 
 void Ledger::clear() { *this = {}; }
@@ -266,51 +266,51 @@ Use Ledger::of_association(const Directory& directory, const std::string& accoun
   return sum;
 }
 
-std::optional<NodesHeld> Ledger::nodes_of_account(const std::string& name) const {
+std::optional<NodesInUse> Ledger::nodes_of_account(const std::string& name) const {
   if (!nodes_.keeps(NodeTally::Of::kAccount, name))
     return std::nullopt;
-  return NodesHeld({&nodes_.of({NodeTally::Of::kAccount, name, {}, {}})});
+  return NodesInUse({&nodes_.of({NodeTally::Of::kAccount, name, {}, {}})});
 }
-std::optional<NodesHeld> Ledger::nodes_of_qos(const std::string& name) const {
+std::optional<NodesInUse> Ledger::nodes_of_qos(const std::string& name) const {
   if (!nodes_.keeps(NodeTally::Of::kQos, name))
     return std::nullopt;
-  return NodesHeld({&nodes_.of({NodeTally::Of::kQos, name, {}, {}})});
+  return NodesInUse({&nodes_.of({NodeTally::Of::kQos, name, {}, {}})});
 }
-std::optional<NodesHeld> Ledger::nodes_of_qos_user(const std::string& qos, UserId user) const {
+std::optional<NodesInUse> Ledger::nodes_of_qos_user(const std::string& qos, UserId user) const {
   if (!nodes_.keeps(NodeTally::Of::kQosUser, qos))
     return std::nullopt;
-  return NodesHeld({&nodes_.of({NodeTally::Of::kQosUser, qos, user, {}})});
+  return NodesInUse({&nodes_.of({NodeTally::Of::kQosUser, qos, user, {}})});
 }
-std::optional<NodesHeld> Ledger::nodes_of_qos_account(const std::string& qos, const std::string& account) const {
+std::optional<NodesInUse> Ledger::nodes_of_qos_account(const std::string& qos, const std::string& account) const {
   if (!nodes_.keeps(NodeTally::Of::kQosAccount, qos))
     return std::nullopt;
-  return NodesHeld({&nodes_.of({NodeTally::Of::kQosAccount, qos, {}, account})});
+  return NodesInUse({&nodes_.of({NodeTally::Of::kQosAccount, qos, {}, account})});
 }
-std::optional<NodesHeld> Ledger::nodes_of_association(const Directory& directory, const std::string& account,
-                                                      UserId user, const std::string& partition) const {
+std::optional<NodesInUse> Ledger::nodes_of_association(const Directory& directory, const std::string& account,
+                                                       UserId user, const std::string& partition) const {
   if (!nodes_.keeps(NodeTally::Of::kAssociation, account))
     return std::nullopt;
   const NodeTally::Holder holder{NodeTally::Of::kAssociation, account, user, partition};
   if (!partition.empty())
-    return NodesHeld({&nodes_.of(holder)});
-  return NodesHeld(nodes_.of_all_parts(holder, [&](const std::string& where) {
+    return NodesInUse({&nodes_.of(holder)});
+  return NodesInUse(nodes_.of_all_parts(holder, [&](const std::string& where) {
     const Association* own = directory.association(account, user, where);
     return !own || own->partition.empty();
   }));
 }
 
-std::int64_t Ledger::licences_held(std::string_view name) const {
+std::int64_t Ledger::licences_in_use(std::string_view name) const {
   const auto it = licences_.find(name);
   return it == licences_.end() ? 0 : it->second;
 }
 
-std::int64_t Ledger::licences_held_in(const std::string& reservation, const std::string& name) const {
+std::int64_t Ledger::licences_in_use_under(const std::string& reservation, const std::string& name) const {
   const auto it = reserved_.find({reservation, name});
   return it == reserved_.end() ? 0 : it->second;
 }
 
 Tres run_minutes(const Use& use, Instant now) {
-  // A job that is being stopped at its limit still holds something, so an amount may come out below zero.
+  // A job that is being stopped at its limit still has something, so an amount may come out below zero.
   Tres out = use.end_minutes;
   add_times(out, use.tres, -((now.us + kMinuteUs - 1) / kMinuteUs));
   for (const TresField& field : kTresFields) out.*field.count = std::max<std::int64_t>(out.*field.count, 0);

@@ -1,4 +1,4 @@
-// Ledger: what jobs hold and how many there are, by everything that bounds them: accounts with those above them,
+// Ledger: what jobs use and how many there are, by everything that bounds them: accounts with those above them,
 // associations, QOS (a job's own and that of its partition), QOS by user and by account, licences, quotas. Both the
 // core and the planner keep one and bring it forward with the same changes; it follows from the records alone.
 #pragma once
@@ -17,9 +17,9 @@
 namespace lockstep {
 
 struct Use {
-  std::int64_t jobs = 0;       // hold an allocation
+  std::int64_t jobs = 0;       // have an allocation
   std::int64_t submitted = 0;  // those and waiting ones; array elements one by one
-  Tres tres;                   // held
+  Tres tres;                   // in use
   Tres end_minutes;            // Σ amount × the minute (of cluster time) in which its time limit strikes
   friend bool operator==(const Use&, const Use&) = default;
 };
@@ -37,7 +37,7 @@ struct Claim {
 class Ledger {
  public:
   // One job has changed; null = is not there. Swapped, it is taken back. Costs nothing to speak of when neither its
-  // number of elements nor what it holds is different.
+  // number of elements nor what it uses is different.
   void index(const Job* before, const Job* after);
   // An account has changed. When its place in the tree or its quota did, the sums are made again.
   // True, as with the next three: some jobs count for others than before. Whoever keeps the ledger forgets the jobs and
@@ -60,14 +60,15 @@ class Ledger {
   Use of_association(const Directory& directory, const std::string& account, UserId user,
                      const std::string& partition) const;
   // On which nodes jobs of the holder run; nullopt: not kept, as nothing bounds their number.
-  std::optional<NodesHeld> nodes_of_account(const std::string& name) const;
-  std::optional<NodesHeld> nodes_of_qos(const std::string& name) const;
-  std::optional<NodesHeld> nodes_of_qos_user(const std::string& qos, UserId user) const;
-  std::optional<NodesHeld> nodes_of_qos_account(const std::string& qos, const std::string& account) const;
-  std::optional<NodesHeld> nodes_of_association(const Directory& directory, const std::string& account, UserId user,
-                                                const std::string& partition) const;
-  std::int64_t licences_held(std::string_view name) const;
-  std::int64_t licences_held_in(const std::string& reservation, const std::string& name) const;  // by jobs naming it
+  std::optional<NodesInUse> nodes_of_account(const std::string& name) const;
+  std::optional<NodesInUse> nodes_of_qos(const std::string& name) const;
+  std::optional<NodesInUse> nodes_of_qos_user(const std::string& qos, UserId user) const;
+  std::optional<NodesInUse> nodes_of_qos_account(const std::string& qos, const std::string& account) const;
+  std::optional<NodesInUse> nodes_of_association(const Directory& directory, const std::string& account, UserId user,
+                                                 const std::string& partition) const;
+  std::int64_t licences_in_use(std::string_view name) const;
+  std::int64_t licences_in_use_under(const std::string& reservation,
+                                     const std::string& name) const;  // by jobs naming it
   const QuotaTree& quotas() const { return quotas_; }
 
   friend bool operator==(const Ledger& a, const Ledger& b) {

@@ -60,11 +60,11 @@ Denial denial(std::string_view word, const Level& level, const Excess& excess, b
 }
 
 // A bound on a plain number.
-std::optional<Denial> over(std::string_view word, const Level& level, std::int64_t bound, std::int64_t held,
+std::optional<Denial> over(std::string_view word, const Level& level, std::int64_t bound, std::int64_t in_use,
                            std::int64_t ask, std::string_view what, bool lasting) {
-  if (bound == kNoLimit || held + ask <= bound)
+  if (bound == kNoLimit || in_use + ask <= bound)
     return std::nullopt;
-  return denial(word, level, {std::string(what), bound, held, ask}, lasting);
+  return denial(word, level, {std::string(what), bound, in_use, ask}, lasting);
 }
 
 // Names that a level before this one has bounded are its business no more.
@@ -161,15 +161,15 @@ std::optional<Denial> own_size(const Levels& levels, const LimitAsk& ask, bool w
 
 // A number of the user's own association; the nearest account gives it where the association says nothing.
 std::optional<Denial> user_in_account(const Levels& levels, std::int64_t Limits::*member, std::string_view word,
-                                      std::int64_t held, std::int64_t ask, bool lasting) {
+                                      std::int64_t in_use, std::int64_t ask, bool lasting) {
   for (const Level& level : levels.assoc)
     if (level.limits->*member != kNoLimit)
-      return over(word, level, level.limits->*member, held, ask, "jobs", lasting);
+      return over(word, level, level.limits->*member, in_use, ask, "jobs", lasting);
   return std::nullopt;
 }
 
-std::optional<NodesHeld> group_nodes(const Directory& directory, const Levels& levels, const Ledger& ledger,
-                                     const Level& level, const JobSpec& spec) {
+std::optional<NodesInUse> group_nodes(const Directory& directory, const Levels& levels, const Ledger& ledger,
+                                      const Level& level, const JobSpec& spec) {
   if (level.limits->grp_tres.nodes == kNoLimit)
     return std::nullopt;
   if (level.qos)
@@ -179,13 +179,13 @@ std::optional<NodesHeld> group_nodes(const Directory& directory, const Levels& l
   return ledger.nodes_of_association(directory, spec.account, spec.user, levels.own_partition);
 }
 
-// What is too much with what is held. A node counts once, however many jobs share it; as long as no place is known, as
-// many as possible are shared.
-std::optional<Excess> group_excess(const TresLimit& limit, const Tres& held, const LimitAsk& ask,
-                                   const std::optional<NodesHeld>& nodes) {
+// What is too much with what is in use. A node counts once, however many jobs share it; as long as no place is known,
+// as many as possible are shared.
+std::optional<Excess> group_excess(const TresLimit& limit, const Tres& in_use, const LimitAsk& ask,
+                                   const std::optional<NodesInUse>& nodes) {
   if (limit.nodes == kNoLimit || !nodes)
-    return first_excess(limit, held, ask.tres);
-  Tres before = held, more = ask.tres;
+    return first_excess(limit, in_use, ask.tres);
+  Tres before = in_use, more = ask.tres;
   before.nodes = nodes->count();
   const std::int64_t with = ask.nodes.empty() ? std::max(before.nodes, more.nodes) : nodes->count_with(ask.nodes);
   more.nodes = with - before.nodes;
@@ -234,7 +234,7 @@ class PerHolder {
   TresLimit hidden_;
 };
 
-// What is held together with the job's own. fresh: as if nobody else held anything.
+// What is in use together with the job's own. fresh: as if nobody else used anything.
 std::optional<Denial> together(const Directory& directory, const Levels& levels, const Ledger& ledger,
                                const LimitAsk& ask, bool fresh) {
   if (auto no = over_group(directory, levels, ledger, ask, fresh))
@@ -296,7 +296,7 @@ std::optional<Denial> minutes(const Directory& directory, const Levels& levels, 
   const bool safe = directory.policy().enforce_safe;
   if (auto no = each_level(levels, &Limits::grp_tres_mins, LimitFamily::kQosGrpMinutes, LimitFamily::kAssocGrpMinutes,
                            false, false, [&](const Level& level, const TresLimit& l) {
-                             Tres held = whole_minutes(spent_by(directory, spendings(), level));
+                             Tres in_use = whole_minutes(spent_by(directory, spendings(), level));
                              const bool factor = level.qos && level.qos->usage_factor_safe;
                              if (!safe && !factor) {
                                // It starts as long as anything is left.
@@ -304,15 +304,15 @@ std::optional<Denial> minutes(const Directory& directory, const Levels& levels, 
                                for (const TresField& f : kTresFields)
                                  one.*f.count = std::min<std::int64_t>(1, one.*f.count);
                                for (NamedCount& other : one.others) other.count = 1;
-                               return first_excess(l, held, one);
+                               return first_excess(l, in_use, one);
                              }
-                             add(held, run_minutes(level.use, now));
-                             return first_excess(l, held, asked);
+                             add(in_use, run_minutes(level.use, now));
+                             return first_excess(l, in_use, asked);
                            }))
     return no;
   return each_number(levels, &Limits::grp_wall_mins, false, [&](const Level& level, std::int64_t bound) {
-    const std::int64_t held = spent_by(directory, spendings(), level).wall_ms / kMinuteMs;
-    return over(level.qos ? "QOSGrpWallLimit" : "AssocGrpWallLimit", level, bound, held,
+    const std::int64_t in_use = spent_by(directory, spendings(), level).wall_ms / kMinuteMs;
+    return over(level.qos ? "QOSGrpWallLimit" : "AssocGrpWallLimit", level, bound, in_use,
                 safe ? minutes_of(ask.limit) : 1, "minutes", false);
   });
 }
@@ -320,9 +320,9 @@ std::optional<Denial> minutes(const Directory& directory, const Levels& levels, 
 }  // namespace
 
 std::string Denial::message() const {
-  if (excess.held > 0)
+  if (excess.in_use > 0)
     return format("{}: {} allows {} {}, {} in use, {} asked for", reason, holder, excess.bound, excess.name,
-                  excess.held, excess.ask);
+                  excess.in_use, excess.ask);
   return format("{}: {} allows {} {}, {} asked for", reason, holder, excess.bound, excess.name, excess.ask);
 }
 
@@ -348,11 +348,11 @@ bool amounts_that_bind(const Directory& directory, const Ledger& ledger, const J
                        const Partition* partition, std::vector<std::int64_t>& out) {
   const Levels levels =
       levels_of(directory, ledger, {.spec = &spec, .partition = partition, .tres = {}, .per_node = {}});
-  const auto look = [&](const TresLimit& limit, const Tres& held, const std::optional<NodesHeld>& nodes) {
+  const auto look = [&](const TresLimit& limit, const Tres& in_use, const std::optional<NodesInUse>& nodes) {
     for (const TresField& field : kTresFields)
       if (limit.*field.limit != kNoLimit)
-        out.push_back(field.limit == &TresLimit::nodes && nodes ? nodes->count() : held.*field.count);
-    for (const NamedCount& other : limit.others) out.push_back(count_of(held, other.name));
+        out.push_back(field.limit == &TresLimit::nodes && nodes ? nodes->count() : in_use.*field.count);
+    for (const NamedCount& other : limit.others) out.push_back(count_of(in_use, other.name));
   };
   bool minutes = false;
   const auto look_at = [&](const Level& level) {
@@ -499,10 +499,10 @@ std::optional<Denial> licence_denial(const Directory& directory, const Ledger& l
     const std::string name = other.name.substr(8);
     const Licence* licence = directory.licence(name);
     const std::int64_t total = licence ? licence->total : 0;
-    std::int64_t held = ledger.licences_held(name);
-    for (const NamedCount& kept : reserved) held += kept.name == name ? kept.count : 0;
-    if (held + other.count > total)
-      return Denial{"Licenses", "licence " + name, {other.name, total, held, other.count}, other.count > total};
+    std::int64_t in_use = ledger.licences_in_use(name);
+    for (const NamedCount& kept : reserved) in_use += kept.name == name ? kept.count : 0;
+    if (in_use + other.count > total)
+      return Denial{"Licenses", "licence " + name, {other.name, total, in_use, other.count}, other.count > total};
   }
   return std::nullopt;
 }

@@ -41,8 +41,9 @@ using AskSpendings = std::function<const Spendings&()>;
 std::optional<Denial> first_denial_to_start(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
                                             Instant now, const AskSpendings& spendings);
 
-// What first_denial_to_start() looks at of what is held, for jobs of the spec's account, user and QOS in the partition:
-// as long as these amounts are equal its answer to one ask is. False: not so, as minutes are bounded and time counts.
+// What first_denial_to_start() looks at of what is in use, for jobs of the spec's account, user and QOS in the
+// partition: as long as these amounts are equal its answer to one ask is. False: not so, as minutes are bounded and
+// time counts.
 bool amounts_that_bind(const Directory& directory, const Ledger& ledger, const JobSpec& spec,
                        const Partition* partition, std::vector<std::int64_t>& out);
 
@@ -51,7 +52,7 @@ bool amounts_that_bind(const Directory& directory, const Ledger& ledger, const J
 std::optional<Denial> first_denial_to_submit(const Directory& directory, const Ledger& ledger, const LimitAsk& ask,
                                              std::int64_t jobs);
 
-// A bound on what several jobs hold together, as far as it binds this job: of a group, or of one user or account under
+// A bound on what several jobs use together, as far as it binds this job: of a group, or of one user or account under
 // a QOS. Minutes, quotas and numbers of nodes are not among them: jobs may share nodes, which no sum shows.
 struct SharedBound {
   std::string holder;    // equal for jobs that share it: "qos gold/user 7"

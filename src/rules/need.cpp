@@ -102,7 +102,7 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
   }
   add_counted(need.counted, group.per_node.counted, 1);
   add_counted(need.counted, group.per_task.counted, tasks);
-  if (holds_all(group))
+  if (takes_all(group))
     for (const Counted& there : node.counted)
       if (const std::int64_t more = there.count - count_of(need.counted, there.name); more > 0)
         add_counted(need.counted, {{there.name, more}}, 1);
@@ -118,7 +118,7 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
       task_cores * group.per_task.cores + group.per_node.cores + std::uint64_t{group.cores_per_device} * devices;
   cores = std::max<std::uint64_t>({cores, group.contiguous_cores_min, 1});
   need.whole_node = group.sharing == Sharing::kExclusive;
-  if (holds_all(group))
+  if (takes_all(group))
     cores = std::max<std::uint64_t>(cores, node.cores);
   need.cores = static_cast<std::uint32_t>(std::min<std::uint64_t>(cores, UINT32_MAX));
 
@@ -150,7 +150,7 @@ std::optional<DeviceSet> choose_devices(const Node& node, const DeviceSet& free,
   return chosen;
 }
 
-bool part_fits(const Node& node, const DevicePart& part, const std::vector<DevicePart>& held) {
+bool part_fits(const Node& node, const DevicePart& part, const std::vector<DevicePart>& taken) {
   if (part.device >= node.devices.size())
     return false;
   const Device& device = node.devices[part.device];
@@ -159,7 +159,7 @@ bool part_fits(const Node& node, const DevicePart& part, const std::vector<Devic
   std::uint32_t milli = part.milli;
   std::int64_t memory_mb = part.memory_mb;
   std::vector<DevicePart> slices;
-  for (const DevicePart& other : held) {
+  for (const DevicePart& other : taken) {
     if (other.device != part.device)
       continue;
     milli += other.milli;
@@ -234,9 +234,9 @@ std::optional<DevicePart> tightest_part(const Node& node, const DeviceSet& free,
 }  // namespace
 
 std::optional<std::vector<DevicePart>> choose_parts(const Node& node, const DeviceSet& free,
-                                                    const std::vector<DevicePart>& held,
+                                                    const std::vector<DevicePart>& taken,
                                                     const std::vector<DeviceAsk>& asks) {
-  std::vector<DevicePart> all = held, chosen;
+  std::vector<DevicePart> all = taken, chosen;
   for (const DeviceAsk& ask : asks)
     for (std::uint32_t n = 0; n < ask.count; ++n) {
       auto best = tightest_part(node, free, ask, all);
@@ -299,13 +299,13 @@ void add_counted(std::vector<Counted>& into, const std::vector<Counted>& more, s
   }
 }
 
-bool counted_fit(const Node& node, const std::vector<Counted>& held, const std::vector<Counted>& need) {
+bool counted_fit(const Node& node, const std::vector<Counted>& taken, const std::vector<Counted>& need) {
   return std::all_of(need.begin(), need.end(), [&](const Counted& c) {
-    return c.count >= 0 && count_of(held, c.name) + c.count <= count_of(node.counted, c.name);
+    return c.count >= 0 && count_of(taken, c.name) + c.count <= count_of(node.counted, c.name);
   });
 }
 
-bool holds_all(const GroupSpec& group) { return group.sharing == Sharing::kExclusive && group.all_cores; }
+bool takes_all(const GroupSpec& group) { return group.sharing == Sharing::kExclusive && group.all_cores; }
 
 std::uint32_t devices_per_job(const GroupSpec& group) {
   std::uint32_t count = 0;

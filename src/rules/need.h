@@ -27,29 +27,29 @@ NodeNeed need_on_node(const Node& node, const GroupSpec& group, std::uint32_t ta
 // GPUs chosen before them where those have enough.
 std::optional<DeviceSet> choose_devices(const Node& node, const DeviceSet& free, const std::vector<DeviceAsk>& asks);
 
-// Parts for the asks of parts, on devices of `free` or beside the parts held already: the tightest that has room, so
+// Parts for the asks of parts, on devices of `free` or beside the parts taken already: the tightest that has room, so
 // that whole devices stay whole. nullopt if there is not enough.
 std::optional<std::vector<DevicePart>> choose_parts(const Node& node, const DeviceSet& free,
-                                                    const std::vector<DevicePart>& held,
+                                                    const std::vector<DevicePart>& taken,
                                                     const std::vector<DeviceAsk>& asks);
 
-// Whether the part has room beside those of `held`. Says nothing of devices held whole.
-bool part_fits(const Node& node, const DevicePart& part, const std::vector<DevicePart>& held);
+// Whether the part has room beside those of `taken`. Says nothing of devices taken whole.
+bool part_fits(const Node& node, const DevicePart& part, const std::vector<DevicePart>& taken);
 
 // The n lowest of the free cores, those of the NUMA nodes of the devices first.
 CoreSet choose_cores(const Node& node, const CoreSet& free, std::uint32_t n, const DeviceSet& near);
 
-// Healthy devices of a node that no grant holds or has a part of.
+// Healthy devices of a node that no grant has, whole or in part.
 DeviceSet free_devices(const Node& node, const NodeLoad& load);
 
 std::int64_t count_of(const std::vector<Counted>& list, std::string_view name);
 void add_counted(std::vector<Counted>& into, const std::vector<Counted>& more, std::int64_t times);  // drops zeros
-// Whether what is held and what is needed are together no more than the node has.
-bool counted_fit(const Node& node, const std::vector<Counted>& held, const std::vector<Counted>& need);
+// Whether what is taken and what is needed are together no more than the node has.
+bool counted_fit(const Node& node, const std::vector<Counted>& taken, const std::vector<Counted>& need);
 
 // As Slurm's --exclusive: every core, whole device and counted resource of its nodes is the job's, so that limits see
 // what nobody else can use. Only what is asked for has to be there and whole.
-bool holds_all(const GroupSpec& group);
+bool takes_all(const GroupSpec& group);
 
 std::uint32_t devices_per_job(const GroupSpec& group);
 

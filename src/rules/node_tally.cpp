@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-std::int64_t NodesHeld::count() const {
+std::int64_t NodesInUse::count() const {
   if (parts_.size() == 1)
     return static_cast<std::int64_t>(parts_.front()->size());
   std::set<NodeId> all;
@@ -15,11 +15,11 @@ std::int64_t NodesHeld::count() const {
   return static_cast<std::int64_t>(all.size());
 }
 
-bool NodesHeld::contains(NodeId node) const {
+bool NodesInUse::contains(NodeId node) const {
   return std::any_of(parts_.begin(), parts_.end(), [&](const JobsByNode* part) { return part->contains(node); });
 }
 
-std::int64_t NodesHeld::count_with(const std::vector<NodeId>& nodes) const {
+std::int64_t NodesInUse::count_with(const std::vector<NodeId>& nodes) const {
   return count() + std::count_if(nodes.begin(), nodes.end(), [&](NodeId node) { return !contains(node); });
 }
 

@@ -15,12 +15,12 @@ namespace lockstep {
 using JobsByNode = std::map<NodeId, std::int64_t>;  // jobs on each; none is zero
 
 // What one holder has: of an association over several partitions, the nodes of each.
-class NodesHeld {
+class NodesInUse {
  public:
-  explicit NodesHeld(std::vector<const JobsByNode*> parts) : parts_(std::move(parts)) {}
+  explicit NodesInUse(std::vector<const JobsByNode*> parts) : parts_(std::move(parts)) {}
   std::int64_t count() const;
   bool contains(NodeId node) const;
-  std::int64_t count_with(const std::vector<NodeId>& nodes) const;  // if these, each named once, were held as well
+  std::int64_t count_with(const std::vector<NodeId>& nodes) const;  // if these, each named once, were in use as well
 
  private:
   std::vector<const JobsByNode*> parts_;

@@ -93,8 +93,8 @@ std::int64_t size_milli(const std::vector<Grant>& grants);
 
 // Suspended, or ended while it was.
 bool is_paused(const Job& job);
-// Of that grant a paused job holds nothing but the memory: its node has said that nothing of it runs there any more.
-// Until then it holds all of it.
+// Of that grant a paused job has nothing but the memory: its node has said that nothing of it runs there any more.
+// Until then it has all of it.
 bool gave_up(const Job& job, std::size_t grant);
 bool all_gave_up(const Job& job);  // everywhere
 Grant memory_of(const Grant& grant);

@@ -18,13 +18,13 @@ namespace lockstep {
 class QuotaTree {
  public:
   QuotaTree() = default;
-  // use: what the jobs of each account itself hold, without the accounts below it.
+  // use: what the jobs of each account itself use, without the accounts below it.
   QuotaTree(const std::map<std::string, Ref<Account>, std::less<>>& accounts,
             const std::map<std::string, Tres, std::less<>>& use);
 
   bool empty() const { return names_.empty(); }  // no account guarantees anything
 
-  // Jobs of the account hold this much more (times = 1) or less (-1).
+  // Jobs of the account use this much more (times = 1) or less (-1).
   void add(std::string_view account, const Tres& tres, std::int64_t times);
 
   // The first amount that the account may not take now. potential: as if nobody else used anything, so that the answer
@@ -33,7 +33,7 @@ class QuotaTree {
   std::int64_t available(std::string_view account, std::string_view resource) const;
   // What first_excess() looks at, appended.
   void amounts_of(std::string_view account, std::vector<std::int64_t>& out) const;
-  // How much of the resource the account and what is below it hold beyond what it is guaranteed: what siblings may
+  // How much of the resource the account and what is below it use beyond what it is guaranteed: what siblings may
   // claim back.
   std::int64_t borrowed(std::string_view account, std::string_view resource) const;
   bool governs(std::string_view account, std::string_view resource) const;

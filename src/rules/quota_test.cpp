@@ -58,7 +58,7 @@ TEST_F(QuotaTest, BorrowingLimit) {
   const auto no = t.first_excess("a", gpus(1));
   ASSERT_TRUE(no);
   EXPECT_EQ(no->bound, 50);
-  EXPECT_EQ(no->held, 50);
+  EXPECT_EQ(no->in_use, 50);
   EXPECT_EQ(t.available("b", "gres/gpu"), 50);
 }
 

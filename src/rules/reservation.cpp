@@ -320,7 +320,7 @@ std::vector<NamedCount> reserved_licences(const Directory& directory, const Ledg
     if (!window || window->start >= to)
       continue;
     for (NamedCount licence : r->licenses) {
-      licence.count = std::max<std::int64_t>(0, licence.count - ledger.licences_held_in(name, licence.name));
+      licence.count = std::max<std::int64_t>(0, licence.count - ledger.licences_in_use_under(name, licence.name));
       const auto it = std::find_if(out.begin(), out.end(), [&](const NamedCount& n) { return n.name == licence.name; });
       if (it == out.end())
         out.push_back(licence);

@@ -57,7 +57,7 @@ std::string reserved_words(const Reservation& reservation);
 // Whether the reservation never leaves a node it keeps to the job for as long as it may run: it comes again too soon.
 bool shuts_for_good(const Directory& directory, const Reservation& reservation, const JobSpec& spec, Duration limit);
 
-// Licences that reservations other than the job's own keep during [from, to) and that their jobs do not hold yet.
+// Licences that reservations other than the job's own keep during [from, to) and that their jobs do not use yet.
 std::vector<NamedCount> reserved_licences(const Directory& directory, const Ledger& ledger, const Reservation* own,
                                           WallTime from, WallTime to);
 

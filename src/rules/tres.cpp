@@ -144,14 +144,14 @@ void add_times(Tres& to, const Tres& amount, std::int64_t times) {
 
 bool is_zero(const Tres& tres) { return tres == Tres{}; }
 
-std::optional<Excess> first_excess(const TresLimit& limit, const Tres& held, const Tres& ask) {
+std::optional<Excess> first_excess(const TresLimit& limit, const Tres& in_use, const Tres& ask) {
   for (const TresField& field : kTresFields) {
     const std::int64_t bound = limit.*field.limit, wanted = ask.*field.count;
-    if (bound != kNoLimit && wanted > 0 && plus_within(held.*field.count, wanted) > bound)
-      return Excess{std::string(field.name), bound, held.*field.count, wanted};
+    if (bound != kNoLimit && wanted > 0 && plus_within(in_use.*field.count, wanted) > bound)
+      return Excess{std::string(field.name), bound, in_use.*field.count, wanted};
   }
   for (const NamedCount& other : limit.others) {
-    const std::int64_t wanted = count_of(ask, other.name), there = count_of(held, other.name);
+    const std::int64_t wanted = count_of(ask, other.name), there = count_of(in_use, other.name);
     if (other.count != kNoLimit && wanted > 0 && plus_within(there, wanted) > other.count)
       return Excess{other.name, other.count, there, wanted};
   }
@@ -246,7 +246,7 @@ Tres least_tres(const JobSpec& spec) {
   return tres;
 }
 
-bool counts_its_nodes(const GroupSpec& group) { return holds_all(group) || group.all_memory; }
+bool counts_its_nodes(const GroupSpec& group) { return takes_all(group) || group.all_memory; }
 
 Tres least_on_node(const Node& like, const GroupSpec& group) {
   const NodeNeed need = need_on_node(like, group, 1, 0);
@@ -254,7 +254,7 @@ Tres least_on_node(const Node& like, const GroupSpec& group) {
   grant.cores = CoreSet::first_n(std::min(need.cores, CoreSet::kCapacity));
   grant.memory_mb = need.memory_mb;
   grant.counted = need.counted;
-  if (holds_all(group))
+  if (takes_all(group))
     for (std::uint32_t i = 0; i < like.devices.size(); ++i)
       if (like.devices[i].healthy && !like.devices[i].mig)
         grant.devices.set(i);

@@ -21,12 +21,12 @@ void subtract(Tres& from, const Tres& amount);  // amounts may become negative: 
 void add_times(Tres& to, const Tres& amount, std::int64_t times);  // stops at the ends of 64 bits
 bool is_zero(const Tres& tres);
 
-// The first amount for which held + ask is more than the bound. An amount that is not asked for bounds nothing.
+// The first amount for which in use + ask is more than the bound. An amount that is not asked for bounds nothing.
 struct Excess {
   std::string name;  // "gres/gpu"
-  std::int64_t bound = 0, held = 0, ask = 0;
+  std::int64_t bound = 0, in_use = 0, ask = 0;
 };
-std::optional<Excess> first_excess(const TresLimit& limit, const Tres& held, const Tres& ask);
+std::optional<Excess> first_excess(const TresLimit& limit, const Tres& in_use, const Tres& ask);
 // The first amount of which less is asked than the bound; its ask may be 0.
 std::optional<Excess> first_shortfall(const TresLimit& least, const Tres& ask);
 
@@ -50,7 +50,7 @@ PlaceTres place_tres(const JobSpec& spec, const Partition& partition, const std:
 // The least any allocation for the spec counts for, before a place is known. Memory and billing that depend on the node
 // chosen are left out.
 Tres least_tres(const JobSpec& spec);
-// Whether that is less than what its place will count for: it holds whole nodes, or all the memory of its nodes.
+// Whether that is less than what its place will count for: it takes whole nodes, or all the memory of its nodes.
 bool counts_its_nodes(const GroupSpec& group);
 // The least that one such node counts for, if it is like this one.
 Tres least_on_node(const Node& like, const GroupSpec& group);

@@ -26,9 +26,9 @@ struct Spent {
 // value after `elapsed`; half_life 0 = it does not fade. Rounded to the nearest whole.
 std::int64_t decayed(std::int64_t value, Duration elapsed, Duration half_life);
 Spent decayed(const Spent& spent, Duration elapsed, Duration half_life);
-// What an amount held for `span` up to now is worth now, in ms × amount: rate × ∫ 2^-(s/half_life) ds over the span.
+// What an amount in use for `span` up to now is worth now, in ms × amount: rate × ∫ 2^-(s/half_life) ds over the span.
 std::int64_t accrued_ms(std::int64_t rate, Duration span, Duration half_life);
-// The same for everything an allocation holds. factor_milli is the QOS' usage factor.
+// The same for everything that an allocation takes up. factor_milli is the QOS' usage factor.
 Spent accrued(const Tres& tres, Duration span, Duration half_life, std::uint32_t factor_milli);
 
 // What was spent before this moment is forgotten (PriorityUsageResetPeriod, by the calendar of Greenwich; weeks begin
@@ -39,7 +39,7 @@ WallTime usage_floor(const Policy& policy, WallTime now);
 Duration half_life_of(const Directory& directory, std::string_view qos);
 std::uint32_t usage_factor_of(const Directory& directory, std::string_view qos);
 
-// An attempt that holds an allocation, as far as use goes.
+// An attempt that has an allocation, as far as use goes.
 struct RunningUse {
   const JobSpec* spec = nullptr;
   const Allocation* allocation = nullptr;

@@ -175,7 +175,7 @@ class More {
 bool barred(PlannerView& view, const Job& job, const Way& way, const std::vector<Grant>& more) {
   if (!view.admission().bounded())
     return false;
-  std::vector<Grant> all = grants_held(job.allocation->grants);
+  std::vector<Grant> all = occupying_grants(job.allocation->grants);
   all.insert(all.end(), more.begin(), more.end());
   view.admission().index(&job, nullptr);
   const bool bar = view.bar(*job.spec, way, &all).has_value();

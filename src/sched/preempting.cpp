@@ -107,7 +107,7 @@ namespace {
 Instant room_expected(PlannerView& view, const Job& job) {
   Instant at = view.now();
   const std::vector<Grant>& held = view.held_grants(job);
-  for (const Grant& grant : grants_held(job.allocation->grants)) {
+  for (const Grant& grant : occupying_grants(job.allocation->grants)) {
     if (free_for({grant}, held, view.nodes()))
       continue;
     Instant first = kNever;
@@ -140,7 +140,7 @@ void Preempting::keep_places(PlannerView& view, Shadows& shadows) const {
                   .partition = kNoPartition,
                   .at = room_expected(view, *job),
                   .made = view.now(),
-                  .grants = grants_held(job->allocation->grants),
+                  .grants = occupying_grants(job->allocation->grants),
                   .loads = {},
                   .binds_at = {},
                   .over = kNever};
@@ -272,7 +272,7 @@ void Preempting::serve_late(PlannerView& view, Shadows& shadows, Instant now, Pl
       const NodeSlot& slot = view.nodes()[g.node.value];
       return slot.shaded && !(shadows.seen(g.node, slot.load, avoid) == slot.load);
     });
-    if (kept || !free_for(grants_held(job->allocation->grants), view.held_grants(*job), view.nodes()))
+    if (kept || !free_for(occupying_grants(job->allocation->grants), view.held_grants(*job), view.nodes()))
       continue;
     resumed_.insert(id);
     chunk.resumes.push_back({id, job->meta.seq});

@@ -162,7 +162,7 @@ struct MiniCore {
     }
     EXPECT_TRUE(room_to_come(job.id, growth.grants, {})) << "job " << job.id.value << " grows into what is held";
     std::vector<const Node*> nodes;
-    const std::vector<Grant> held = grants_held(allocation->grants);
+    const std::vector<Grant> held = occupying_grants(allocation->grants);
     for (const Grant& grant : held) nodes.push_back(tables.node(grant.node));
     const Partition& partition = *tables.partition(allocation->partition);
     const auto whole = check_allocation(*job.spec, partition, held, nodes);
@@ -290,7 +290,7 @@ struct MiniCore {
         put(job);
         continue;
       }
-      for (const Grant& grant : grants_held(job.allocation->grants)) give_back(loads[grant.node], grant);
+      for (const Grant& grant : occupying_grants(job.allocation->grants)) give_back(loads[grant.node], grant);
       job.state = job.eviction->mode == PreemptMode::kCancel ? JobState::kPreempted : JobState::kPending;
       job.begin_after = now + seconds(2);
       job.allocation = nullptr;
@@ -359,7 +359,7 @@ struct MiniCore {
 
   void end(JobId id) {
     Job job = *tables.job(id);
-    for (const Grant& grant : grants_held(job.allocation->grants)) give_back(loads[grant.node], grant);
+    for (const Grant& grant : occupying_grants(job.allocation->grants)) give_back(loads[grant.node], grant);
     job.eviction = nullptr;
     job.allocation = nullptr;
     job.members.clear();

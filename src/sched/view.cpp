@@ -544,7 +544,7 @@ void PlannerView::propose(const PlannedGrowth& growth) {
     const Allocation& allocation = *slot.job->allocation;
     const auto partition = std::find_if(partitions_.begin(), partitions_.end(),
                                         [&](const auto& p) { return p->meta.name == allocation.partition; });
-    std::vector<Grant> all = grants_held(allocation.grants);
+    std::vector<Grant> all = occupying_grants(allocation.grants);
     all.insert(all.end(), growth.grants.begin(), growth.grants.end());
     std::vector<const Node*> nodes;
     for (const Grant& grant : all) nodes.push_back(nodes_[grant.node.value].node.get());
