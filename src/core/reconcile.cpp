@@ -1,5 +1,5 @@
-// What a node should be told, worked out from the state and from what the node says it holds. Telling it twice does no
-// harm: agents know every attempt, step and task incarnation they have seen.
+// What a node should be told, worked out from the state and from what the node says that it has. Telling it twice does
+// no harm: agents know every attempt, step and task incarnation they have seen.
 #include <algorithm>
 #include <map>
 
@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-using Holder = std::map<std::pair<JobId, AttemptNo>, const Holding*>;
+using SaidByAttempt = std::map<std::pair<JobId, AttemptNo>, const Holding*>;
 
 struct Reconciler {
   const ClusterState::Inner& inner;
@@ -36,9 +36,9 @@ struct Reconciler {
   bool started_here(const Job& job) const { return any_here(job, {MemberState::kRunning, MemberState::kPaused}); }
   bool confirmed_paused_here(const Job& job) const { return any_here(job, {MemberState::kPaused}); }
 
-  void steps_of(const Job& job, const Holding* held) {
-    const auto holds = [&](StepNo number) {
-      return held && std::find(held->steps.begin(), held->steps.end(), number) != held->steps.end();
+  void steps_of(const Job& job, const Holding* said) {
+    const auto says = [&](StepNo number) {
+      return said && std::find(said->steps.begin(), said->steps.end(), number) != said->steps.end();
     };
     const auto live = inner.live_steps.find(job.id);
     if (live != inner.live_steps.end())
@@ -50,38 +50,38 @@ struct Reconciler {
         if (!part || step.members[*part] == MemberState::kStopped)
           continue;
         // A part that ran and that the node knows nothing of is lost: asked to stop it, the node says so.
-        if (is_told_to_end(step) || (!holds(number) && step.members[*part] == MemberState::kRunning))
+        if (is_told_to_end(step) || (!says(number) && step.members[*part] == MemberState::kRunning))
           tell(job, StopPart{StepPart{number}, job.spec->kill_wait});
-        else if (!holds(number) && !is_paused(job))
+        else if (!says(number) && !is_paused(job))
           tell(job, StartPart{StepPart{number}});
       }
-    if (held)
-      for (StepNo number : held->steps) {
+    if (said)
+      for (StepNo number : said->steps) {
         const Step* step = inner.tables.step(job.id, number);
         if (number >= 0 && (!step || step->attempt != job.attempt || step->state == StepState::kEnded))
           tell(job, StopPart{StepPart{number}, job.spec->kill_wait});
       }
   }
 
-  void tasks_of(const Job& job, const Holding* held) {
-    const auto holds = [&](const Task& t) {
-      return held && std::find(held->tasks.begin(), held->tasks.end(), TaskPart{t.group, t.index, t.incarnation}) !=
-                         held->tasks.end();
+  void tasks_of(const Job& job, const Holding* said) {
+    const auto says = [&](const Task& t) {
+      return said && std::find(said->tasks.begin(), said->tasks.end(), TaskPart{t.group, t.index, t.incarnation}) !=
+                         said->tasks.end();
     };
     for (const Seats::Seat& seat : inner.seats_of(job).on(node))
       if (const auto in = inner.tasks_in.find({job.id, seat.grant}); in != inner.tasks_in.end())
         for (const TaskKey& key : in->second) {
           const Task& task = *inner.tables.tasks.at(key);
-          if (task.attempt != job.attempt || task.state == TaskState::kEnded || task.retry_at || holds(task))
+          if (task.attempt != job.attempt || task.state == TaskState::kEnded || task.retry_at || says(task))
             continue;
           if (task.state == TaskState::kRunning)
             tell(job, StopPart{TaskPart{task.group, task.index, task.incarnation}, job.spec->kill_wait});
           else if (!is_paused(job))
             tell(job, StartPart{TaskPart{task.group, task.index, task.incarnation}});
         }
-    if (!held)
+    if (!said)
       return;
-    for (const auto& [group, index, incarnation] : held->tasks) {
+    for (const auto& [group, index, incarnation] : said->tasks) {
       const auto it = inner.tables.tasks.find({job.id, group, index});
       const bool current = it != inner.tables.tasks.end() && it->second->attempt == job.attempt &&
                            it->second->incarnation == incarnation && it->second->state != TaskState::kEnded;
@@ -90,7 +90,7 @@ struct Reconciler {
     }
   }
 
-  void job(const Job& job, const Holding* held) {
+  void job(const Job& job, const Holding* said) {
     if (!live_here(job))
       return;
     if (job.state == JobState::kCompleting) {
@@ -101,16 +101,16 @@ struct Reconciler {
       tell(job, StopAttempt{job.spec->kill_wait});
       return;
     }
-    if (!held && started_here(job)) {
+    if (!said && started_here(job)) {
       tell(job, StopAttempt{job.spec->kill_wait});  // it lost the work: its answer says so
       return;
     }
-    if (!held)
+    if (!said)
       tell(job, StartAttempt{});
-    if (job.pauses > 0 && (!held || held->paused != is_paused(job) || confirmed_paused_here(job) != is_paused(job)))
+    if (job.pauses > 0 && (!said || said->paused != is_paused(job) || confirmed_paused_here(job) != is_paused(job)))
       tell(job, PauseAttempt{is_paused(job), job.pauses});
-    steps_of(job, held);
-    tasks_of(job, held);
+    steps_of(job, said);
+    tasks_of(job, said);
   }
 };
 
@@ -118,16 +118,16 @@ struct Reconciler {
 
 std::vector<Action> reconcile(const ClusterState& state, NodeId node, std::span<const Holding> holdings) {
   Reconciler r{state.inner(), node, {}};
-  Holder held;
-  for (const Holding& holding : holdings) held[{holding.job, holding.attempt}] = &holding;
+  SaidByAttempt said;
+  for (const Holding& holding : holdings) said[{holding.job, holding.attempt}] = &holding;
 
   if (const auto on = state.inner().jobs_on.find(node); on != state.inner().jobs_on.end())
     for (JobId id : on->second) {
       const Job& job = *state.tables().job(id);
-      const auto it = held.find({id, job.attempt});
-      r.job(job, it == held.end() ? nullptr : it->second);
+      const auto it = said.find({id, job.attempt});
+      r.job(job, it == said.end() ? nullptr : it->second);
     }
-  for (const auto& [key, holding] : held) {
+  for (const auto& [key, holding] : said) {
     const Job* job = state.tables().job(key.first);
     if (job && job->attempt == key.second && holds_allocation(job->state) && r.live_here(*job))
       continue;
