@@ -36,57 +36,68 @@ struct Reconciler {
   bool started_here(const Job& job) const { return any_here(job, {MemberState::kRunning, MemberState::kPaused}); }
   bool confirmed_paused_here(const Job& job) const { return any_here(job, {MemberState::kPaused}); }
 
+  // Steps with a part here, of which the node has to be told something. says: of which it knows.
   void steps_of(const Job& job, const Holding* said) {
     const auto says = [&](StepNo number) {
       return said && std::find(said->steps.begin(), said->steps.end(), number) != said->steps.end();
     };
     const auto live = inner.live_steps.find(job.id);
-    if (live != inner.live_steps.end())
-      for (StepNo number : live->second) {
-        const Step& step = *inner.tables.step(job.id, number);
-        if (step.attempt != job.attempt || step.state == StepState::kPending)
-          continue;
-        const auto part = inner.seats_of(job).place_on(node, step);
-        if (!part || step.members[*part] == MemberState::kStopped)
-          continue;
-        // A part that ran and that the node knows nothing of is lost: asked to stop it, the node says so.
-        if (is_told_to_end(step) || (!says(number) && step.members[*part] == MemberState::kRunning))
-          tell(job, StopPart{StepPart{number}, job.spec->kill_wait});
-        else if (!says(number) && !is_paused(job))
-          tell(job, StartPart{StepPart{number}});
-      }
-    if (said)
-      for (StepNo number : said->steps) {
-        const Step* step = inner.tables.step(job.id, number);
-        if (number >= 0 && (!step || step->attempt != job.attempt || step->state == StepState::kEnded))
-          tell(job, StopPart{StepPart{number}, job.spec->kill_wait});
-      }
+    if (live == inner.live_steps.end())
+      return;
+    for (StepNo number : live->second) {
+      const Step& step = *inner.tables.step(job.id, number);
+      if (step.attempt != job.attempt || step.state == StepState::kPending)
+        continue;
+      const auto part = inner.seats_of(job).place_on(node, step);
+      if (!part || step.members[*part] == MemberState::kStopped)
+        continue;
+      // A part that ran and that the node knows nothing of is lost: asked to stop it, the node says so.
+      if (is_told_to_end(step) || (!says(number) && step.members[*part] == MemberState::kRunning))
+        tell(job, StopPart{StepPart{number}, job.spec->kill_wait});
+      else if (!says(number) && !is_paused(job))
+        tell(job, StartPart{StepPart{number}});
+    }
   }
 
+  // Steps that the node has and that are over.
+  void steps_too_many(const Job& job, const Holding& said) {
+    for (StepNo number : said.steps) {
+      const Step* step = inner.tables.step(job.id, number);
+      if (number >= 0 && (!step || step->attempt != job.attempt || step->state == StepState::kEnded))
+        tell(job, StopPart{StepPart{number}, job.spec->kill_wait});
+    }
+  }
+
+  // Tasks of the attempt that are here and of which the node does not know.
   void tasks_of(const Job& job, const Holding* said) {
-    const auto says = [&](const Task& t) {
-      return said && std::find(said->tasks.begin(), said->tasks.end(), TaskPart{t.group, t.index, t.incarnation}) !=
-                         said->tasks.end();
+    const auto says = [&](const TaskPart& part) {
+      return said && std::find(said->tasks.begin(), said->tasks.end(), part) != said->tasks.end();
     };
-    for (const Seats::Seat& seat : inner.seats_of(job).on(node))
-      if (const auto in = inner.tasks_in.find({job.id, seat.grant}); in != inner.tasks_in.end())
-        for (const TaskKey& key : in->second) {
-          const Task& task = *inner.tables.tasks.at(key);
-          if (task.attempt != job.attempt || task.state == TaskState::kEnded || task.retry_at || says(task))
-            continue;
-          if (task.state == TaskState::kRunning)
-            tell(job, StopPart{TaskPart{task.group, task.index, task.incarnation}, job.spec->kill_wait});
-          else if (!is_paused(job))
-            tell(job, StartPart{TaskPart{task.group, task.index, task.incarnation}});
-        }
-    if (!said)
-      return;
-    for (const auto& [group, index, incarnation] : said->tasks) {
-      const auto it = inner.tables.tasks.find({job.id, group, index});
+    for (const Seats::Seat& seat : inner.seats_of(job).on(node)) {
+      const auto in = inner.tasks_in.find({job.id, seat.grant});
+      if (in == inner.tasks_in.end())
+        continue;
+      for (const TaskKey& key : in->second) {
+        const Task& task = *inner.tables.tasks.at(key);
+        const TaskPart part{task.group, task.index, task.incarnation};
+        if (task.attempt != job.attempt || task.state == TaskState::kEnded || task.retry_at || says(part))
+          continue;
+        if (task.state == TaskState::kRunning)
+          tell(job, StopPart{part, job.spec->kill_wait});
+        else if (!is_paused(job))
+          tell(job, StartPart{part});
+      }
+    }
+  }
+
+  // Tasks that the node has and that are over, or another incarnation by now.
+  void tasks_too_many(const Job& job, const Holding& said) {
+    for (const TaskPart& part : said.tasks) {
+      const auto it = inner.tables.tasks.find({job.id, part.group, part.index});
       const bool current = it != inner.tables.tasks.end() && it->second->attempt == job.attempt &&
-                           it->second->incarnation == incarnation && it->second->state != TaskState::kEnded;
+                           it->second->incarnation == part.incarnation && it->second->state != TaskState::kEnded;
       if (!current)
-        tell(job, StopPart{TaskPart{group, index, incarnation}, job.spec->kill_wait});
+        tell(job, StopPart{part, job.spec->kill_wait});
     }
   }
 
@@ -110,7 +121,11 @@ struct Reconciler {
     if (job.pauses > 0 && (!said || said->paused != is_paused(job) || confirmed_paused_here(job) != is_paused(job)))
       tell(job, PauseAttempt{is_paused(job), job.pauses});
     steps_of(job, said);
+    if (said)
+      steps_too_many(job, *said);
     tasks_of(job, said);
+    if (said)
+      tasks_too_many(job, *said);
   }
 };
 

@@ -295,8 +295,8 @@ bool sweep_steps(Txn& txn, const Job& job, bool over) {
 }
 
 void start_first_step(Txn& txn, const Job& job, Ref<StepSpec> spec) {
-  const Ref<Job> held = txn.job(job.id);
-  const Ref<Step> step = new_step(txn, held, std::move(spec), held->spec->user);
+  const Ref<Job> record = txn.job(job.id);
+  const Ref<Step> step = new_step(txn, record, std::move(spec), record->spec->user);
   AllocationUse use;
   const auto started = try_start(txn, step, use);
   if (started && *started)
@@ -304,7 +304,7 @@ void start_first_step(Txn& txn, const Job& job, Ref<StepSpec> spec) {
   Step failed = *step;
   failed.cancelled = true;
   failed.exit = {1, 0, false};
-  txn.event(*held, "StepRefused", started ? "nothing is free in its own allocation" : started.error().message);
+  txn.event(*record, "StepRefused", started ? "nothing is free in its own allocation" : started.error().message);
   end_step(txn, std::move(failed), txn.now());
 }
 

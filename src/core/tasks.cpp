@@ -89,11 +89,11 @@ void start_tasks_of(Txn& txn, const Job& job) {
 void start_tasks_in(Txn& txn, const Job& job, const std::vector<std::uint32_t>& grants) {
   if (grants.empty())
     return;
-  const Ref<Job> kept = txn.job(job.id);
-  const std::vector<GroupSpec>& groups = kept->spec->groups;
+  const Ref<Job> record = txn.job(job.id);
+  const std::vector<GroupSpec>& groups = record->spec->groups;
   std::vector<std::set<std::uint32_t>> taken(groups.size());
-  for (const auto& task : all_tasks(txn, kept->id))
-    if (task->attempt == kept->attempt && (task->grant != kNoGrant || task->exit.ok()))
+  for (const auto& task : all_tasks(txn, record->id))
+    if (task->attempt == record->attempt && (task->grant != kNoGrant || task->exit.ok()))
       taken[task->group].insert(task->index);
   std::vector<std::uint32_t> next(groups.size(), 0);
   const auto free_index = [&](std::uint16_t group) {
@@ -101,19 +101,19 @@ void start_tasks_in(Txn& txn, const Job& job, const std::vector<std::uint32_t>& 
     return next[group]++;
   };
   for (const std::uint32_t g : grants) {
-    const Grant& grant = kept->allocation->grants[g];
-    if (groups[grant.group].launch != Launch::kTasks || kept->members[g] == MemberState::kStopped)
+    const Grant& grant = record->allocation->grants[g];
+    if (groups[grant.group].launch != Launch::kTasks || record->members[g] == MemberState::kStopped)
       continue;
     for (std::uint32_t t = 0; t < grant.tasks; ++t) {
       Task task;
-      task.job = kept->id;
+      task.job = record->id;
       task.group = grant.group;
       task.index = free_index(grant.group);
-      if (const Ref<Task> earlier = txn.task({kept->id, task.group, task.index}))
+      if (const Ref<Task> earlier = txn.task({record->id, task.group, task.index}))
         task.incarnation = earlier->incarnation + 1;
-      task.attempt = kept->attempt;
+      task.attempt = record->attempt;
       task.grant = g;
-      launch(txn, *kept, *txn.put(std::move(task)));
+      launch(txn, *record, *txn.put(std::move(task)));
     }
   }
 }
@@ -204,9 +204,9 @@ void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& repor
   const Ref<Task> task = task_of(txn, node, job, report);
   if (!task || task->state == TaskState::kEnded)
     return;
-  const Ref<Job> kept = txn.job(job.id);
+  const Ref<Job> record = txn.job(job.id);
   Task ended = ended_as(txn, *task, report.exit);
-  if (const auto retry = retry_of(txn, *kept, node, ended)) {
+  if (const auto retry = retry_of(txn, *record, node, ended)) {
     ended.state = TaskState::kWaiting;
     ended.retry_at = retry->at;
     ended.restarts += retry->counts;
@@ -215,8 +215,8 @@ void on_task_ended(Txn& txn, NodeId node, const Job& job, const TaskEnded& repor
     return;
   }
   const Ref<Task> over = txn.put(std::move(ended));
-  if (goes_on(*kept))
-    end_job_with(txn, *kept, *over);
+  if (goes_on(*record))
+    end_job_with(txn, *record, *over);
 }
 
 namespace {
@@ -250,20 +250,25 @@ std::uint32_t tasks_granted(const Job& job, std::uint32_t group) {
   return granted;
 }
 
+Result<void> check_task_count(const Job& job, const Caller& caller, const SetTaskCount& ask) {
+  if (!caller.admin && caller.user != job.spec->user)
+    return denied(format("Access/permission denied: job {} belongs to another user", ask.job.value));
+  if (is_final(job.state) || job.state == JobState::kCompleting)
+    return conflict(format("job {} is over", ask.job.value));
+  if (ask.group >= job.spec->groups.size() || job.spec->groups[ask.group].launch != Launch::kTasks)
+    return invalid(format("job {} has no group {} of tasks", ask.job.value, ask.group), "group");
+  if (ask.count == 0)
+    return invalid("a group has at least one task", "count");
+  return {};
+}
+
 }  // namespace
 
 Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& ask) {
   const Ref<Job> job = txn.job(ask.job);
   if (!job)
     return not_found(format("Invalid job id specified: {}", ask.job.value));
-  if (!caller.admin && caller.user != job->spec->user)
-    return denied(format("Access/permission denied: job {} belongs to another user", ask.job.value));
-  if (is_final(job->state) || job->state == JobState::kCompleting)
-    return conflict(format("job {} is over", ask.job.value));
-  if (ask.group >= job->spec->groups.size() || job->spec->groups[ask.group].launch != Launch::kTasks)
-    return invalid(format("job {} has no group {} of tasks", ask.job.value, ask.group), "group");
-  if (ask.count == 0)
-    return invalid("a group has at least one task", "count");
+  TRY(check_task_count(*job, caller, ask));
   const std::uint32_t granted = tasks_granted(*job, ask.group);
   auto spec = std::make_shared<JobSpec>(*job->spec);
   GroupSpec& group = spec->groups[ask.group];

@@ -263,6 +263,21 @@ std::optional<ReservationDenial> node_denial(const Directory& directory, const J
   return std::nullopt;
 }
 
+// None of those that the job names lets it in now: until the last of them does, or begins again.
+ReservationDenial outside_denial(const Directory& directory, const JobSpec& spec, WallTime from) {
+  ReservationDenial no{"Reservation", spec.reservation, "", {}};
+  bool any = false;
+  for (const std::string& name : split(spec.reservation, ','))
+    if (const Reservation* r = directory.reservation(name)) {
+      any = true;
+      if (const auto window = window_after(*r, from))
+        no.until = window->start > from ? window->start : window->end;
+    }
+  if (!any)
+    no.reason = "ReservationDeleted";
+  return no;
+}
+
 }  // namespace
 
 std::optional<ReservationDenial> reservation_denial(const Directory& directory, const JobSpec& spec,
@@ -270,19 +285,8 @@ std::optional<ReservationDenial> reservation_denial(const Directory& directory, 
   if (directory.reservations.empty() && spec.reservation.empty())
     return std::nullopt;
   const Reservation* own = reservation_of(directory, spec, from, to);
-  if (!spec.reservation.empty() && !own) {
-    ReservationDenial no{"Reservation", spec.reservation, "", {}};
-    bool any = false;
-    for (const std::string& name : split(spec.reservation, ','))
-      if (const Reservation* r = directory.reservation(name)) {
-        any = true;
-        if (const auto window = window_after(*r, from))
-          no.until = window->start > from ? window->start : window->end;
-      }
-    if (!any)
-      no.reason = "ReservationDeleted";
-    return no;
-  }
+  if (!spec.reservation.empty() && !own)
+    return outside_denial(directory, spec, from);
   const std::vector<const Reservation*> any = usable_ones(directory, spec, own, from, to);
   for (const std::string& node : nodes) {
     std::optional<ReservationDenial> first;

@@ -104,7 +104,7 @@ constexpr void (*kOthers[])(Text) = {
     beyond_bounds,
 };
 
-constexpr unsigned kKinds = std::variant_size_v<Record>, kAll = kKinds + std::size(kOthers);
+constexpr unsigned kKinds = std::variant_size_v<Record>, kAll = kKinds + unsigned{std::size(kOthers)};
 
 void run(unsigned which, std::string_view text) {
   if (which >= kKinds) {
