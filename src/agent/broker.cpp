@@ -114,7 +114,9 @@ void Broker::wait_for_link(Visit visit) {
 }
 
 void Broker::forward(Visit visit) {
-  CHECK(link_ && visit.exchange && visit.place);
+  CHECK(link_);
+  CHECK(visit.exchange);
+  CHECK(visit.place);
   const std::shared_ptr<HttpExchange> exchange = visit.exchange;
   ApiCall call = call_of(exchange->request());
   if (!call.upgrade.empty() && call.body.size() > kApiInlineMax)

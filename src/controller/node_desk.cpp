@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/check.h"
 #include "base/mutant.h"
 #include "base/text.h"
 #include "controller/launch_lane.h"
@@ -134,6 +135,7 @@ struct NodeDesk::Inner {
   }
 
   NodeInfo& info_of(NodeId id) {
+    CHECK(id);
     const auto [it, fresh] = nodes.try_emplace(id);
     if (fresh) {
       heard(it->second, start);
@@ -174,6 +176,28 @@ struct NodeDesk::Inner {
     schedule(node.id, info);
   }
 
+  // Grants of an attempt that hold nothing any more, since their nodes are lost to it.
+  static std::set<NodeId> left_behind_by(const Allocation& allocation) {
+    std::set<NodeId> left;
+    for (const Grant& grant : allocation.grants)
+      if (!occupies(grant))
+        left.insert(grant.node);
+    return left;
+  }
+
+  void work_ends(NodeId node, JobId job) {
+    const auto at = nodes.find(node);
+    if (at == nodes.end())
+      return;
+    at->second.work.erase(job);
+    schedule(node, at->second);
+  }
+  void work_begins(NodeId node, JobId job, const Allocation& allocation) {
+    NodeInfo& info = info_of(node);
+    info.work.try_emplace(job, Work{allocation.attempt, allocation.fence_after, false});
+    schedule(node, info);
+  }
+
   void note_job(const Job& job, bool removed) {
     const Ref<Allocation> now_there = removed ? nullptr : job.allocation;
     const auto it = placed.find(job.id);
@@ -181,25 +205,15 @@ struct NodeDesk::Inner {
     if (before == now_there)
       return;  // where it runs has not changed
     const bool same_attempt = before && now_there && before->attempt == now_there->attempt;
-    std::set<NodeId> left_behind;  // it held something there that is lost
-    if (same_attempt)
-      for (const Grant& grant : now_there->grants)
-        if (!occupies(grant))
-          left_behind.insert(grant.node);
-    const auto left = [&](NodeId node) { return !same_attempt || left_behind.contains(node); };
+    const std::set<NodeId> left_behind = same_attempt ? left_behind_by(*now_there) : std::set<NodeId>();
     if (before)
-      for (const auto& grant : before->grants)
-        if (const auto n = nodes.find(grant.node); n != nodes.end() && left(grant.node)) {
-          n->second.work.erase(job.id);
-          schedule(grant.node, n->second);
-        }
+      for (const Grant& grant : before->grants)
+        if (!same_attempt || left_behind.contains(grant.node))
+          work_ends(grant.node, job.id);
     if (now_there)
-      for (const auto& grant : now_there->grants)
-        if (!left_behind.contains(grant.node)) {
-          NodeInfo& info = info_of(grant.node);
-          info.work.try_emplace(job.id, Work{now_there->attempt, now_there->fence_after, false});
-          schedule(grant.node, info);
-        }
+      for (const Grant& grant : now_there->grants)
+        if (!left_behind.contains(grant.node))
+          work_begins(grant.node, job.id, *now_there);
     if (now_there)
       placed[job.id] = now_there;
     else
@@ -258,6 +272,7 @@ struct NodeDesk::Inner {
 
   std::uint64_t commit(Pending what) {
     const std::uint64_t token = next_token++;
+    CHECK(!pending.contains(token));
     commands.push_back({what.command, token});
     pending.emplace(token, std::move(what));
     return token;
@@ -309,35 +324,47 @@ struct NodeDesk::Inner {
 
   // --- messages ---
 
+  // Why a connection may not say this hello; "" = it may. The core checks the certificate when the hello is applied;
+  // by then this link would have taken over from the one that counts.
+  std::string refusal_of(std::uint64_t link, const Conn& conn, const Hello& message, const ClusterState& state) {
+    if (message.protocol_min > kProtocolMax || message.protocol_max < kProtocolMin)
+      return format("this controller speaks link protocol {} to {}, the agent {} to {}: upgrade the older side",
+                    kProtocolMin, kProtocolMax, message.protocol_min, message.protocol_max);
+    if (message.facts.meta.name != conn.node_name)
+      return format("the certificate is for node {}, the agent says it is {}", conn.node_name, message.facts.meta.name);
+    if (message.facts.boot_id.empty())
+      return "the agent names no boot id";
+    if (conn.hello_in_hand)
+      return {};
+    if (const Node* known = state.tables().node(conn.node_name))
+      if (const auto counts = check_certificate(*known, conn.certificate); !counts.ok())
+        return counts.error().message;
+    return outdated(link, conn) ? "a newer connection of this node has taken over" : "";
+  }
+
+  // Of one that was welcomed before, the node has no connection any more.
+  void refuse(std::uint64_t link, const Conn& conn, std::string why) {
+    const NodeId node = conn.node;
+    const auto info = nodes.find(node);
+    const bool was_welcomed = info != nodes.end() && info->second.link == link;
+    drop_link(link, was_welcomed ? &info->second : nullptr, std::move(why));
+    if (was_welcomed)
+      went_away(node, info->second);
+  }
+
+  // Without a connection it gets no new work before its next hello.
+  void went_away(NodeId node, NodeInfo& info) {
+    CHECK(!connected_now(info));
+    if (info.record == NodeLink::kUp)
+      commit({What::kForget, {{UserId{}, true}, NodeAway{node, info.hello}}, 0, 0, node, {}});
+    schedule(node, info);
+  }
+
   void hello(std::uint64_t link, Conn& conn, Hello message, const ClusterState& state) {
-    if (message.protocol_min > kProtocolMax || message.protocol_max < kProtocolMin) {
-      drop_link(link, nullptr,
-                format("this controller speaks link protocol {} to {}, the agent {} to {}: upgrade the older side",
-                       kProtocolMin, kProtocolMax, message.protocol_min, message.protocol_max));
-      return;
-    }
-    if (message.facts.meta.name != conn.node_name) {
-      drop_link(
-          link, nullptr,
-          format("the certificate is for node {}, the agent says it is {}", conn.node_name, message.facts.meta.name));
-      return;
-    }
-    if (message.facts.boot_id.empty()) {
-      drop_link(link, nullptr, "the agent names no boot id");
-      return;
-    }
+    if (std::string why = refusal_of(link, conn, message, state); !why.empty())
+      return refuse(link, conn, std::move(why));
     if (conn.hello_in_hand)
       return;
-    // The core checks it when the hello is applied; by then this link would have taken over from the one that counts.
-    if (const Node* known = state.tables().node(conn.node_name))
-      if (const auto counts = check_certificate(*known, conn.certificate); !counts.ok()) {
-        drop_link(link, nullptr, counts.error().message);
-        return;
-      }
-    if (outdated(link, conn)) {
-      drop_link(link, nullptr, "a newer connection of this node has taken over");
-      return;
-    }
     conn.hello_in_hand = true;
     conn.boot_id = message.facts.boot_id;
     conn.holdings = std::move(message.holdings);
@@ -362,6 +389,7 @@ struct NodeDesk::Inner {
     NodeInfo& info = info_of(answer->node);
     if (info.link != 0 && info.link != link)
       drop_link(info.link, &info, "a newer connection of this node has taken over");
+    CHECK(info.link == 0 || info.link == link);
     conn.node = answer->node;
     info.link = link;
     if (const auto record = state.tables().nodes.find(conn.node); record != state.tables().nodes.end())
@@ -399,6 +427,7 @@ struct NodeDesk::Inner {
     }
     heard(info, now);
     note_clock(conn, message.sent_boot_us, now);
+    CHECK(now >= info.acked, "a fence would count from earlier than it did");
     info.acked = now;
     send(link, RenewAck{message.sent_boot_us});
     conn.holdings = std::move(message.holdings);
@@ -463,6 +492,7 @@ struct NodeDesk::Inner {
       const Action action = std::move(to_perform.front());
       to_perform.pop_front();
       const auto on = to_perform_on.find(action.node);
+      CHECK(on != to_perform_on.end() && on->second > 0, "an action that was not counted");
       if (--on->second == 0)
         to_perform_on.erase(on);
       perform(state, action);
@@ -567,29 +597,49 @@ struct NodeDesk::Inner {
     commit({What::kMemberFenced, {{UserId{}, true}, std::move(report)}, 0, 0, id, job});
   }
 
+  bool is_silent(const NodeInfo& info, Instant now) const {
+    return info.record != NodeLink::kLost && !info.loss_in_hand && loss_at(info) <= now && !deaf_now(now);
+  }
+  bool asks_hook(const NodeInfo& info, Instant now) const {
+    return info.has_hook && !connected_now(info) && !info.fence_in_hand && info.ask_hook <= now;
+  }
+
+  void lose(NodeId id, NodeInfo& info, Instant now) {
+    // No acknowledgement may leave any more: the fence counts from the last one.
+    if (info.link != 0)
+      drop_link(info.link, &info, "declared lost: no renewal for too long; connect again");
+    CHECK(!connected_now(info));
+    commit_lost(id, info);
+    info.ask_hook = now;
+  }
+
+  void ask_hook(NodeId id, NodeInfo& info, Instant now) {
+    info.ask_hook = now + kHookEvery;
+    info.asked_boot = info.boot_id;
+    fence_requests.push_back({id, silence(info, now)});
+  }
+
+  void end_what_is_fenced(NodeId id, NodeInfo& info, const ClusterState& state, Instant now) {
+    CHECK(info.record == NodeLink::kLost);
+    for (auto& [job_id, work] : info.work)
+      if (member_fence_at(info, work) <= now && !(work.fence_after >= kForever && deaf_now(now))) {
+        work.fence_in_hand = true;
+        const Job* job = state.tables().job(job_id);
+        if (job && job->allocation && job->allocation->attempt == work.attempt)
+          end_unproven(id, info, job_id, work);
+      }
+  }
+
   void due(NodeId id, const ClusterState& state, Instant now) {
     NodeInfo& info = nodes.at(id);
-    if (info.record != NodeLink::kLost && !info.loss_in_hand && loss_at(info) <= now && !deaf_now(now)) {
-      // No acknowledgement may leave any more: the fence counts from the last one.
-      if (info.link != 0)
-        drop_link(info.link, &info, "declared lost: no renewal for too long; connect again");
-      commit_lost(id, info);
-      info.ask_hook = now;
-    }
-    if (info.has_hook && !connected_now(info) && !info.fence_in_hand && info.ask_hook <= now) {
-      info.ask_hook = now + kHookEvery;
-      info.asked_boot = info.boot_id;
-      fence_requests.push_back({id, silence(info, now)});
-    }
+    if (is_silent(info, now))
+      lose(id, info, now);
+    if (asks_hook(info, now))
+      ask_hook(id, info, now);
     if (info.record == NodeLink::kLost)
-      for (auto& [job_id, work] : info.work)
-        if (member_fence_at(info, work) <= now && !(work.fence_after >= kForever && deaf_now(now))) {
-          work.fence_in_hand = true;
-          const Job* job = state.tables().job(job_id);
-          if (job && job->allocation && job->allocation->attempt == work.attempt)
-            end_unproven(id, info, job_id, work);
-        }
+      end_what_is_fenced(id, info, state, now);
     schedule(id, info, deaf_now(now) ? now + kBeatEvery : Instant{});
+    CHECK(info.due > now, "a node would be looked at without end");
   }
 
   void send_again(std::uint64_t token) {
@@ -614,57 +664,73 @@ struct NodeDesk::Inner {
 
   void again(std::uint64_t token, Instant now) { retries.emplace(now + kRetry, token); }
 
+  // The engine could not take it. What came by a connection waits with that; the rest is our own business.
+  bool waits_for_engine(std::uint64_t token, const Pending& item, Instant now) {
+    const auto conn = conns.find(item.link);
+    const bool of_link = item.what == What::kReport || item.what == What::kHello;
+    if (of_link && conn == conns.end())
+      return false;
+    if (item.what == What::kReport)
+      conn->second.waiting.push_back(token);
+    again(token, now);
+    return true;
+  }
+
+  void report_answered(std::uint64_t link, std::uint64_t number) {
+    const auto conn = conns.find(link);
+    if (conn == conns.end())
+      return;
+    const bool was_in_hand = conn->second.reports_in_hand.erase(number) == 1;
+    CHECK(was_in_hand, format("report {} is answered twice", number));
+    reports_done[link].push_back(number);
+  }
+
+  void loss_answered(NodeId id, const Result<Answer>& answer, Instant now) {
+    const auto node = nodes.find(id);
+    if (node == nodes.end())
+      return;
+    node->second.loss_in_hand = false;
+    if (!answer.ok())
+      heard(node->second, now);  // the record says otherwise: look again a full timeout later
+    schedule(id, node->second);
+  }
+
+  void fence_answered(NodeId id, const NodeFenced& fenced, const Result<Answer>& answer) {
+    const auto node = nodes.find(id);
+    if (node == nodes.end())
+      return;
+    node->second.fence_in_hand = false;
+    if (answer.ok())
+      node->second.fenced_boot = fenced.boot_id;
+    schedule(id, node->second);
+  }
+
   void answered(std::uint64_t token, const Result<Answer>& answer, const ClusterState& state, Instant now) {
     const auto it = pending.find(token);
     if (it == pending.end())
       return;
-    const What what = it->second.what;
-    if (!answer.ok() && try_again(answer.error())) {
-      const auto conn = conns.find(it->second.link);
-      const bool of_link = what == What::kReport || what == What::kHello;
-      if (what == What::kReport && conn != conns.end())
-        conn->second.waiting.push_back(token);
-      if (!of_link || conn != conns.end()) {
-        again(token, now);
-        return;
-      }
-    }
+    if (!answer.ok() && try_again(answer.error()) && waits_for_engine(token, it->second, now))
+      return;
     const Pending done = std::move(it->second);
     pending.erase(it);
-    const auto node = nodes.find(done.node);
-    switch (what) {
-      case What::kHello: hello_answered(done.link, answer, state, now); break;
-      case What::kReport:
-        if (const auto conn = conns.find(done.link); conn != conns.end()) {
-          conn->second.reports_in_hand.erase(done.number);
-          reports_done[done.link].push_back(done.number);
-        }
-        break;
-      case What::kLost:
-        if (node != nodes.end()) {
-          node->second.loss_in_hand = false;
-          if (!answer.ok())
-            heard(node->second, now);  // the record says otherwise: look again a full timeout later
-          schedule(done.node, node->second);
-        }
-        break;
-      case What::kFenced:
-        if (node != nodes.end()) {
-          node->second.fence_in_hand = false;
-          if (answer.ok())
-            node->second.fenced_boot = std::get<NodeFenced>(done.command.body).boot_id;
-          schedule(done.node, node->second);
-        }
-        break;
+    switch (done.what) {
+      case What::kHello: return hello_answered(done.link, answer, state, now);
+      case What::kReport: return report_answered(done.link, done.number);
+      case What::kLost: return loss_answered(done.node, answer, now);
+      case What::kFenced: return fence_answered(done.node, std::get<NodeFenced>(done.command.body), answer);
       case What::kMemberFenced:
       case What::kGivenUp:
-      case What::kForget: break;
+      case What::kForget: return;
     }
   }
 };
 
 NodeDesk::NodeDesk(NodeDeskSettings settings, Composer composer, Instant now)
-    : inner_(std::make_unique<Inner>(settings, std::move(composer), now)) {}
+    : inner_(std::make_unique<Inner>(settings, std::move(composer), now)) {
+  CHECK(settings.lease_term > Duration{} && settings.node_timeout >= settings.lease_term,
+        "a node would be lost before its lease ends");
+  CHECK(inner_->composer.attempt && inner_->composer.step && inner_->composer.task);
+}
 NodeDesk::~NodeDesk() = default;
 
 void NodeDesk::connected(std::uint64_t link, const std::string& node_name, Instant, const std::string& certificate) {
@@ -687,9 +753,7 @@ void NodeDesk::disconnected(std::uint64_t link, Instant now) {
     return;
   info->second.link = 0;
   info->second.ask_hook = now;
-  if (info->second.record == NodeLink::kUp)
-    in.commit({Inner::What::kForget, {{UserId{}, true}, NodeAway{node, info->second.hello}}, 0, 0, node, {}});
-  in.schedule(node, info->second);
+  in.went_away(node, info->second);
 }
 
 void NodeDesk::receive(std::uint64_t link, FromAgent message, const ClusterState& state, Instant now) {
@@ -730,6 +794,7 @@ void NodeDesk::fenced(NodeId node, std::string proof) {
   if (info.record != NodeLink::kLost)
     in.commit_lost(node, info);
   info.fence_in_hand = true;
+  CHECK(!in.connected_now(info) && !info.asked_boot.empty());
   in.commit(
       {Inner::What::kFenced, {{UserId{}, true}, NodeFenced{node, info.asked_boot, std::move(proof)}}, 0, 0, node, {}});
   in.schedule(node, info);
@@ -737,10 +802,12 @@ void NodeDesk::fenced(NodeId node, std::string proof) {
 
 void NodeDesk::beat(Instant now) {
   auto& in = *inner_;
+  CHECK(now >= in.beat);
   const Duration gap = now - in.beat;
   in.beat = now;
   if (gap <= kBeatLate || mutant(Mutant::kOwnSilence))
     return;
+  CHECK(gap > kBeatEvery);
   in.deaf = in.deaf + gap - kBeatEvery;
   in.awake = now;
 }
