@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "io/local/standing.h"
@@ -112,6 +113,7 @@ Result<int> open_log(const std::string& path) {
   ::close(first);
   if (fd < 0)
     return error;
+  CHECK(fd >= 4, format("a log as descriptor {}, which a daemon's own would take", fd));
   return fd;
 }
 
@@ -146,6 +148,7 @@ void close_behind_us(mode_t mask) {
 }
 
 Result<ProcessId> start_daemon(const Daemon& daemon) {
+  CHECK(!daemon.argv.empty());
   const int log = TRY(open_log(daemon.log_path));
   auto argv = daemon.argv;
   auto env = daemon_environment(daemon.env);

@@ -14,6 +14,7 @@
 #include <deque>
 #include <optional>
 
+#include "base/check.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -23,6 +24,11 @@ namespace {
 constexpr int kLinksMax = 40;
 constexpr std::size_t kReadMax = 1 << 20;
 constexpr unsigned kOthersWrite = S_IWGRP | S_IWOTH;
+
+// A name in a folder leads nowhere else.
+void check_name(const std::string& name) {
+  CHECK(!name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos, name);
+}
 
 bool ours_or_roots(const struct stat& found) { return found.st_uid == 0 || found.st_uid == geteuid(); }
 
@@ -86,6 +92,7 @@ class PathWalk {
     const int fd = ::openat(at_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
       return os_error("cannot open " + whole_);
+    CHECK(links_ <= kLinksMax);
     Folder folder(whole_, fd);
     if (::fstat(fd, &found) != 0)
       return os_error(whole_);
@@ -104,6 +111,7 @@ class PathWalk {
   }
 
   void move_to(int fd) {
+    CHECK(fd >= 0 && fd != at_);
     if (at_ >= 0)
       ::close(at_);
     at_ = fd;
@@ -143,6 +151,7 @@ class PathWalk {
   }
 
   Result<void> make(const std::string& name, const std::string& path) {
+    CHECK(make_ && at_ >= 0);
     const unsigned mode = last() ? *make_ : 0755;
     if (::mkdirat(at_, name.c_str(), 0700) != 0)
       return errno == EEXIST ? Result<void>() : os_error("cannot make directory " + path);
@@ -204,6 +213,7 @@ Folder::~Folder() {
 }
 
 Result<Folder> Folder::folder(const std::string& name, unsigned mode) const {
+  check_name(name);
   const std::string path = path_ + "/" + name;
   if (::mkdirat(fd_, name.c_str(), 0700) != 0 && errno != EEXIST)
     return os_error("cannot make directory " + path);
@@ -243,6 +253,7 @@ Result<std::vector<std::string>> Folder::names() const {
 }
 
 Result<std::string> Folder::read(const std::string& name) const {
+  check_name(name);
   const std::string path = path_ + "/" + name;
   const int fd = ::openat(fd_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0)
@@ -266,6 +277,8 @@ Result<std::string> Folder::read(const std::string& name) const {
 }
 
 Result<void> Folder::write(const std::string& name, std::string_view text, unsigned mode) const {
+  check_name(name);
+  CHECK(fd_ >= 0 && (mode & ~07777U) == 0, format("{} with mode {:o}", name, mode));
   const std::string fresh = name + ".new", path = path_ + "/" + name;
   ::unlinkat(fd_, fresh.c_str(), 0);  // of one that was interrupted
   const int fd = ::openat(fd_, fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "io/local/daemon.h"
 #include "io/local/restarts.h"
@@ -148,6 +149,7 @@ class AgentKeeper {
   }
 
   bool start_again() {  // false: we are to end
+    CHECK(agent_ == 0, "an agent would run beside another one");
     const Duration pause = backoff_.after(seconds(time(nullptr) - since_));
     ++note_.ends;
     note_.process.reset();
@@ -185,6 +187,7 @@ class AgentKeeper {
 pid_t kill_descendants(pid_t of) {
   pid_t left = 0;
   for (const pid_t child : children_of(of)) {
+    CHECK(child > 0 && child != getpid());
     kill(child, SIGSTOP);  // no new children while we walk
     const pid_t below = kill_descendants(child);
     kill(child, SIGKILL);

@@ -20,6 +20,7 @@ extern "C" {  // glibc 2.36 forgot to say so itself
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/plain_file.h"
 #include "base/text.h"
 
@@ -91,6 +92,7 @@ std::optional<ProcessId> read_pid_file(const std::string& path) {
 }
 
 Result<void> write_pid_file(const std::string& path, const ProcessId& process) {
+  CHECK(process.pid > 0, path);
   return write_file(path, process_text(process) + "\n");
 }
 
@@ -163,6 +165,10 @@ Result<OwnProcess> OwnProcess::prove(const ProcessId& noted, const std::string& 
   return process;
 }
 
+OwnProcess::OwnProcess(const ProcessId& id, int fd) : id_(id), fd_(fd) {
+  CHECK(id_.pid > 0 && fd_ >= 0, format("process {}", id_.pid));
+}
+
 OwnProcess& OwnProcess::operator=(OwnProcess&& other) noexcept {
   std::swap(id_, other.id_);
   std::swap(fd_, other.fd_);
@@ -174,9 +180,13 @@ OwnProcess::~OwnProcess() {
     close(fd_);
 }
 
-void OwnProcess::signal(int signal) const { (void)!pidfd_send_signal(fd_, signal, nullptr, 0); }
+void OwnProcess::signal(int signal) const {
+  CHECK(fd_ >= 0, "a process that was given away is signalled");
+  (void)!pidfd_send_signal(fd_, signal, nullptr, 0);
+}
 
 bool OwnProcess::ended(Duration wait) const {
+  CHECK(fd_ >= 0 && wait >= Duration{});
   pollfd poll_fd{fd_, POLLIN, 0};
   return poll(&poll_fd, 1, static_cast<int>(wait.millis())) == 1;
 }
@@ -191,6 +201,7 @@ bool OwnProcess::end(Duration patience) const {
 }
 
 Result<void> run_program(const std::vector<std::string>& words, const std::string& input) {
+  CHECK(!words.empty());
   int in[2], err[2];
   if (pipe2(in, O_CLOEXEC) != 0)
     return os_error("pipe");
@@ -244,7 +255,7 @@ std::vector<pid_t> children_of(pid_t pid) {
   while (const dirent* thread = dir ? readdir(dir) : nullptr) {
     const auto text = read_file(format("{}/{}/children", threads, thread->d_name));
     for (const auto& word : text ? split_words(*text) : std::vector<std::string>())
-      if (const auto child = parse_uint(word))
+      if (const auto child = parse_uint(word); child && *child > 0)  // 0: beyond our namespace
         out.push_back(static_cast<pid_t>(*child));
   }
   if (dir)
@@ -286,6 +297,7 @@ Result<void> write_file(const std::string& path, std::string_view text, unsigned
 }
 
 Result<void> make_dirs(const std::string& path, unsigned mode) {
+  CHECK(path.starts_with('/'), path);
   for (std::size_t at = 1; at != std::string::npos;) {
     at = path.find('/', at);
     const std::string part = path.substr(0, at);

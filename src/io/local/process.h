@@ -52,7 +52,7 @@ class OwnProcess {
   bool end(Duration patience) const;
 
  private:
-  OwnProcess(const ProcessId& id, int fd) : id_(id), fd_(fd) {}
+  OwnProcess(const ProcessId& id, int fd);
   ProcessId id_;
   int fd_;
 };

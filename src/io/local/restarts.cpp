@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/log_line.h"
 #include "base/plain_file.h"
 #include "base/text.h"
@@ -79,6 +80,7 @@ Duration Backoff::after(Duration ran) {
     forgive();
   const Duration now = pause_;
   pause_ = std::min(pause_ * 2, kMost);
+  CHECK(now >= kFirst && now <= pause_ && pause_ <= kMost);
   return now;
 }
 
@@ -124,7 +126,9 @@ Result<void> RunNoteFile::lock() const {
 }
 
 void RunNoteFile::write(const RunNote& note) const {
+  CHECK(fd_ >= 0);
   std::string text = encode(note);
+  CHECK(text.size() <= kNoteBytes, format("a note of {} bytes", text.size()));
   text.resize(kNoteBytes, '\n');
   // What cannot be written is not known to others; the process is kept running all the same.
   (void)!::pwrite(fd_, text.data(), text.size(), 0);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/check.h"
 #include "base/mutant.h"
 #include "base/plain_file.h"
 #include "base/text.h"
@@ -108,6 +109,7 @@ Result<std::string> make_mark(const Folder& folder) {
     return os_error("getrandom");
   std::string id;
   for (const unsigned char byte : bytes) id += format("{:02x}", byte);
+  CHECK(id.size() == kIdDigits, id);
   TRY(folder.write(kMarkFile, mark_text(id), 0600));
   return id_here(folder, std::move(id));
 }
@@ -125,6 +127,7 @@ constexpr std::string_view kMadeByUs = "made by lockstep\n", kFoundWithMode = "f
 
 // What was there before us stays when the cluster goes, as it was.
 Result<void> note_origin(const Folder& folder, bool made, unsigned mode) {
+  CHECK((mode & ~07777U) == 0, format("mode {:o}", mode));
   if (made)
     return folder.write(kOriginFile, kMadeByUs, 0600);
   if (folder.read(kOriginFile))  // of a claim that was interrupted
@@ -282,6 +285,7 @@ Result<StateDir> ready(Folder folder, std::string id) {
   struct stat found {};
   if (::fstat(folder.fd(), &found) != 0 || ::fchmod(folder.fd(), pass_through_mode()) != 0)
     return os_error("cannot set the mode of " + folder.path());
+  CHECK(id.size() >= kIdDigits, id);
   StateDir dir{std::move(folder), std::move(id)};
   dir.tightened = tighten(dir.folder) + ((found.st_mode & 07777 & ~pass_through_mode()) != 0 ? 1 : 0);
   return dir;
@@ -318,6 +322,42 @@ Result<std::string> mark_one(const Folder& folder, const std::vector<std::string
   return make_mark(folder);
 }
 
+// What of a directory was there when it was looked at, its lock held.
+struct Untaken {
+  std::vector<std::string> names;
+  unsigned mode = 0;
+  bool made = false;  // by us
+};
+
+// Puts our mark there. nullopt: somebody else of us did so first, and another look will find it.
+Result<std::optional<StateDir>> take(Folder folder, const Untaken& found, bool last_try) {
+  const std::string path = folder.path();
+  if (const auto may = empty(found.names) ? may_be_taken(folder, found.mode) : Result<void>(); !may) {
+    if (found.made)
+      ::rmdir(path.c_str());
+    return may.error();
+  }
+  auto id = mark_one(folder, found.names, found.made, found.mode);
+  if (id) {
+    StateDir dir = TRY(ready(std::move(folder), std::move(*id)));
+    dir.is_new = empty(found.names);
+    (void)!::flock(dir.folder.fd(), LOCK_UN);
+    return std::optional<StateDir>(std::move(dir));
+  }
+  // A full disk, or somebody was quicker.
+  const auto now = TRY(folder.names());
+  const bool another_of_us = read_mark(folder).ok();
+  if (!another_of_us && empty(found.names))
+    undo_claim(folder);
+  if (!another_of_us && found.made)
+    (void)!::rmdir(path.c_str());
+  if (id.error().code != Errc::kConflict)
+    return id.error();
+  if (another_of_us && !last_try)
+    return std::optional<StateDir>();
+  return not_ours(folder, now);
+}
+
 // One look: a state directory, or why not. nullopt: somebody else may be making it just now. `made`: a look of ours has
 // made the directory, whoever wrote the mark then.
 Result<std::optional<StateDir>> look(const std::string& path, bool last_try, bool& made) {
@@ -336,7 +376,7 @@ Result<std::optional<StateDir>> look(const std::string& path, bool last_try, boo
     return conflict(format("{} is locked by another `lockstep up` or `lockstep down`: try again", path));
   if (read_mark(folder))
     return look(path, last_try, made);  // written while we came
-  const auto names = TRY(folder.names());
+  auto names = TRY(folder.names());
   const bool takes = empty(names) || made_by_older_version(folder) || mutant(Mutant::kForeignDirectory);
   if (!takes && !last_try)
     return std::optional<StateDir>();
@@ -345,27 +385,7 @@ Result<std::optional<StateDir>> look(const std::string& path, bool last_try, boo
   struct stat found {};
   if (::fstat(folder.fd(), &found) != 0)
     return os_error(path);
-  if (const auto may = empty(names) ? may_be_taken(folder, found.st_mode & 07777) : Result<void>(); !may) {
-    if (made)
-      ::rmdir(path.c_str());
-    return may.error();
-  }
-  auto id = mark_one(folder, names, made, found.st_mode & 07777);
-  if (!id) {  // a full disk, or somebody was quicker
-    const auto now = TRY(folder.names());
-    const bool another_of_us = read_mark(folder).ok();
-    if (!another_of_us && empty(names))
-      undo_claim(folder);
-    if (!another_of_us && made)
-      (void)!::rmdir(path.c_str());
-    if (id.error().code == Errc::kConflict && another_of_us && !last_try)
-      return std::optional<StateDir>();
-    return id.error().code == Errc::kConflict ? not_ours(folder, now) : id.error();
-  }
-  StateDir dir = TRY(ready(std::move(folder), std::move(*id)));
-  dir.is_new = empty(names);
-  (void)!::flock(dir.folder.fd(), LOCK_UN);
-  return std::optional<StateDir>(std::move(dir));
+  return take(std::move(folder), {std::move(names), static_cast<unsigned>(found.st_mode & 07777), made}, last_try);
 }
 
 // --- removing ---
@@ -401,28 +421,39 @@ struct Removal {
   std::size_t base;  // length of the state directory's own path, in those that are reported
 };
 
+// What an entry of a level is to us.
+enum class Entry : unsigned char { kLeftForLast, kLevel, kOurs, kForeign };
+Entry entry_of(const Folder& folder, const Level& level, const std::string& name) {
+  // The marks go last: what is interrupted stays ours.
+  const bool is_mark = name == kMarkFile || name == kOriginFile || name == kHalfDeletedFile;
+  if (&level == &kTopLevel && (is_mark || name == kMadeByFileSystem))
+    return Entry::kLeftForLast;
+  const bool is_folder = holds_folder(folder, name);
+  const Level::Inside* inside = is_folder ? level.folder(name) : nullptr;
+  if (inside && inside->level)
+    return Entry::kLevel;
+  const bool ours = inside || (!is_folder && level.holds_file(name)) || mutant(Mutant::kForeignDirectory);
+  return ours ? Entry::kOurs : Entry::kForeign;
+}
+
 // Removes what has a name of ours at this level and below. What has not is left, and its path noted; so are the folders
 // that lead to it.
 Result<void> remove_known(const Folder& folder, const Level& level, const Removal& removal,
                           std::vector<std::string>& kept) {
   for (const auto& name : TRY(folder.names())) {
     const std::string path = folder.path() + "/" + name;
-    // Last: what is interrupted stays ours.
-    const bool is_mark = &level == &kTopLevel && (name == kMarkFile || name == kOriginFile || name == kHalfDeletedFile);
-    if (is_mark || (&level == &kTopLevel && name == kMadeByFileSystem))
-      continue;
-    const bool is_folder = holds_folder(folder, name);
-    const Level::Inside* inside = is_folder ? level.folder(name) : nullptr;
-    if (inside && inside->level) {
-      const Folder below = TRY(folder.existing(name));
-      const std::size_t before = kept.size();
-      TRY(remove_known(below, *inside->level, removal, kept));
-      if (kept.size() == before)
-        TRY(remove_entry(folder.fd(), name, path, removal.device));
-    } else if (inside || (!is_folder && level.holds_file(name)) || mutant(Mutant::kForeignDirectory)) {
-      TRY(remove_entry(folder.fd(), name, path, removal.device));
-    } else {
-      kept.push_back(path.substr(removal.base));
+    CHECK(path.size() > removal.base, path);
+    switch (entry_of(folder, level, name)) {
+      case Entry::kLeftForLast: break;
+      case Entry::kForeign: kept.push_back(path.substr(removal.base)); break;
+      case Entry::kOurs: TRY(remove_entry(folder.fd(), name, path, removal.device)); break;
+      case Entry::kLevel: {
+        const std::size_t before = kept.size();
+        const Level* below = level.folder(name)->level;
+        TRY(remove_known(TRY(folder.existing(name)), *below, removal, kept));
+        if (kept.size() == before)
+          TRY(remove_entry(folder.fd(), name, path, removal.device));
+      }
     }
   }
   return {};
@@ -458,6 +489,7 @@ std::string user_of(const std::string& directory) {
 std::size_t close_to_others(const StateDir& dir) { return tighten(dir.folder); }
 
 Result<StateDir> claim_state_dir(const std::string& path) {
+  CHECK(path.starts_with('/'), path);
   bool made = false;
   for (int tries = 1;; ++tries) {
     auto found = TRY(look(path, tries == kSomebodyElseTries, made));
@@ -501,6 +533,7 @@ std::string half_deleted_text(const std::string& path) {
 }
 
 Result<Removed> remove_state_dir(StateDir dir) {
+  CHECK(!dir.id.empty(), dir.folder.path());
   struct stat found {};
   if (::fstat(dir.folder.fd(), &found) != 0)
     return os_error(dir.folder.path());

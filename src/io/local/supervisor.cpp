@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "io/local/daemon.h"
 #include "io/local/restarts.h"
@@ -69,6 +70,7 @@ class Supervisor {
   }
 
   void began(OwnProcess process) {
+    CHECK(!process_, "a process would run beside another one");
     process_.emplace(std::move(process));
     started_at_ = boot_now();
     note_.process = process_->id();
@@ -92,6 +94,7 @@ class Supervisor {
   }
 
   void ended(const std::string& how, bool by_itself) {
+    CHECK(!how.empty());
     const Duration pause = backoff_.after(boot_now() - started_at_);
     next_start_ = boot_now() + pause;
     process_.reset();
@@ -107,6 +110,7 @@ class Supervisor {
   }
 
   void look_at_process() {
+    CHECK(process_);
     int status = 0;
     const pid_t pid = waitpid(process_->id().pid, &status, WNOHANG);
     if (pid > 0)

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "io/local/interfaces.h"
 #include "io/local/text_check.h"
@@ -100,6 +101,7 @@ Result<VirtualNetwork> choose_network(const std::string& dir) {
     VirtualNetwork network;
     network.second = 64 + static_cast<std::uint32_t>((hash + attempt) % 128);
     network.bridge = format("ls{:05x}", ((hash >> 8) + attempt) & 0xfffff);
+    CHECK(network.bridge.size() == 7 && network.second >= 64 && network.second < 192, network.bridge);
     if (!taken.contains(network.second) && !exists(network.bridge))
       return network;
   }
