@@ -4,6 +4,8 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/query_times.h"
+#include "frontends/slurm/client/resource_ask.h"
+#include "frontends/slurm/client/values.h"
 #include "model/job.h"
 
 namespace lockstep::slurm {
@@ -108,6 +110,93 @@ JobEnd watch_end(const ClientContext& context, JobId id) {
   });
 }
 
+Result<std::optional<Duration>> immediate_of(const OptionSet& options) {
+  const Given* given = options.find("immediate");
+  if (!given)
+    return std::optional<Duration>();
+  const auto value = given->text.empty() ? std::optional<std::uint32_t>(1) : parse_count(given->text);
+  if (!value)
+    return bad_value(options, "immediate");
+  return std::optional(seconds(std::max(1U, *value)));
+}
+
+namespace {
+
+// What is told to who waits for a job to start: that it waits, and a while later when that will end, if it is foreseen.
+class WaitingWords {
+ public:
+  WaitingWords(const ClientContext& context, const Voice& voice, JobId id)
+      : context_(context), voice_(voice), id_(id) {}
+
+  void tell(std::int64_t waited_ms) {
+    if (curious_ && waited_ms >= kCuriousMs) {
+      curious_ = false;
+      when_ = ask_when(context_, id_);
+    }
+    if (const auto told = when_.take(); told && *told)
+      voice_.info(format("job {}: {}", id_.value, **told));
+    if (announced_ || waited_ms < kQuietMs)
+      return;
+    announced_ = true;
+    if (voice_.command() == "salloc")
+      voice_.info(format("Pending job allocation {}", id_.value));
+    voice_.info(format("job {} queued and waiting for resources", id_.value));
+  }
+  void tell_granted() const {
+    if (announced_)
+      voice_.info(format("job {} has been allocated resources", id_.value));
+  }
+  std::int64_t due_in(std::int64_t waited_ms) const {  // -1 = never
+    return !announced_ ? kQuietMs - waited_ms : curious_ ? kCuriousMs - waited_ms : -1;
+  }
+  int fd() const { return when_.fd(); }
+
+ private:
+  const ClientContext& context_;
+  const Voice& voice_;
+  JobId id_;
+  bool announced_ = false, curious_ = true;
+  Foresight when_;
+};
+
+bool is_told_to_end(SignalDesk& signals) {
+  bool told = false;
+  for (const int signal : signals.take()) told |= ends(signal);
+  return told;
+}
+
+Result<JobId> submit(Api& api, const SubmitRequest& request, const Voice& voice) {
+  const MayBeEnded open(
+      format("{}: error: ended before the cluster answered. Whether the job was submitted is not known: "
+             "squeue --me shows it\n",
+             voice.command()));
+  return api.submit(request);
+}
+
+// Of an answer that came: the grant, or why there is none, which is said.
+std::optional<Granted> granted(const ClientContext& context, JobId id, Result<JobAnswer> answer, const Voice& voice,
+                               SignalDesk& signals) {
+  const std::string_view failed = failed_words(voice);
+  if (!answer) {
+    voice.error(format("{}: job {}: {}", failed, id.value, answer.error().message));
+    take_back(context, id, voice, signals);
+    return std::nullopt;
+  }
+  const Job& job = *answer->job;
+  if (!is_final(job.state))
+    return Granted{id, std::move(*answer)};
+  voice.info(format("Job allocation {} has been revoked.", id.value));
+  voice.error(
+      format("{}: the job is {}{}{}", failed, text_of(job.state), job.end_reason.empty() ? "" : ": ", job.end_reason));
+  return std::nullopt;
+}
+
+std::int64_t sooner(std::int64_t a_ms, std::int64_t b_ms) {  // negative = never
+  return a_ms < 0 ? b_ms : b_ms < 0 ? a_ms : std::min(a_ms, b_ms);
+}
+
+}  // namespace
+
 std::optional<Granted> allocate(const ClientContext& context, Api& api, const SubmitRequest& request,
                                 std::optional<Duration> immediate, const Voice& voice, SignalDesk& signals) {
   const std::string_view failed = failed_words(voice);
@@ -115,13 +204,7 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
     voice.error(format("{}: too few file descriptors are left: raise the limit (ulimit -n)", failed));
     return std::nullopt;
   }
-  const auto id = [&] {
-    const MayBeEnded open(
-        format("{}: error: ended before the cluster answered. Whether the job was submitted is not known: "
-               "squeue --me shows it\n",
-               voice.command()));
-    return api.submit(request);
-  }();
+  const auto id = submit(api, request, voice);
   if (!id) {
     say_refusal(voice, failed, id.error());
     return std::nullopt;
@@ -133,59 +216,29 @@ std::optional<Granted> allocate(const ClientContext& context, Api& api, const Su
     return own.wait(job, Api::Until::kAllocated, true, kControllerPatience);
   });
   const std::int64_t asked_ms = monotonic_ms();
-  bool announced = false, curious = true;
-  Foresight when;
+  WaitingWords words(context, voice, *id);
   for (;;) {
     const std::int64_t waited = monotonic_ms() - asked_ms;
-    if (curious && waited >= kCuriousMs) {
-      curious = false;
-      when = ask_when(context, *id);
+    words.tell(waited);
+    if (immediate && waited >= immediate->millis()) {
+      take_back(context, *id, voice, signals);
+      voice.error(format("{}: Requested nodes are busy", failed));
+      return std::nullopt;
     }
-    if (const auto told = when.take(); told && *told)
-      voice.info(format("job {}: {}", id->value, **told));
-    if (!announced && waited >= kQuietMs) {
-      if (voice.command() == "salloc")
-        voice.info(format("Pending job allocation {}", id->value));
-      voice.info(format("job {} queued and waiting for resources", id->value));
-      announced = true;
-    }
-    std::int64_t timeout = !announced ? kQuietMs - waited : curious ? kCuriousMs - waited : -1;
-    if (immediate) {
-      if (waited >= immediate->millis()) {
-        take_back(context, *id, voice, signals);
-        voice.error(format("{}: Requested nodes are busy", failed));
-        return std::nullopt;
-      }
-      const std::int64_t left = immediate->millis() - waited;
-      timeout = timeout < 0 ? left : std::min(timeout, left);
-    }
-    ::pollfd waits[] = {{start.fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}, {when.fd(), POLLIN, 0}};
+    const std::int64_t timeout = sooner(words.due_in(waited), immediate ? immediate->millis() - waited : -1);
+    ::pollfd waits[] = {{start.fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}, {words.fd(), POLLIN, 0}};
     ::poll(waits, std::size(waits), static_cast<int>(timeout));
-    for (const int signal : signals.take()) {
-      if (!ends(signal))
-        continue;
+    if (is_told_to_end(signals)) {
       if (take_back(context, *id, voice, signals))
         voice.info(format("Job allocation {} has been revoked.", id->value));
       return std::nullopt;
     }
-    auto answer = start.take();
-    if (!answer)
-      continue;
-    if (!*answer) {
-      voice.error(format("{}: job {}: {}", failed, id->value, answer->error().message));
-      take_back(context, *id, voice, signals);
-      return std::nullopt;
+    if (auto answer = start.take()) {
+      auto out = granted(context, *id, std::move(*answer), voice, signals);
+      if (out)
+        words.tell_granted();
+      return out;
     }
-    const Job& job = *(*answer)->job;
-    if (is_final(job.state)) {
-      voice.info(format("Job allocation {} has been revoked.", id->value));
-      voice.error(format("{}: the job is {}{}{}", failed, text_of(job.state), job.end_reason.empty() ? "" : ": ",
-                         job.end_reason));
-      return std::nullopt;
-    }
-    if (announced)
-      voice.info(format("job {} has been allocated resources", id->value));
-    return Granted{*id, std::move(**answer)};
   }
 }
 

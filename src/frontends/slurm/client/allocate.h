@@ -5,6 +5,7 @@
 
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/background.h"
+#include "frontends/slurm/client/options.h"
 #include "frontends/slurm/client/say.h"
 #include "frontends/slurm/client/signal_desk.h"
 
@@ -22,5 +23,8 @@ struct Granted {
 // has been said, and the job is gone. immediate: give up after this time.
 std::optional<Granted> allocate(const ClientContext& context, Api& api, const SubmitRequest& request,
                                 std::optional<Duration> immediate, const Voice& voice, SignalDesk& signals);
+
+// How long --immediate waits. Nothing: for as long as it takes.
+Result<std::optional<Duration>> immediate_of(const OptionSet& options);
 
 }  // namespace lockstep::slurm

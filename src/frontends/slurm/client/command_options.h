@@ -99,7 +99,7 @@ struct CommandWords {
 };
 
 template <class Wish>
-std::optional<int> show(const CommandSyntax<Wish>& syntax, const OptionSets<Wish>& sets) {
+std::optional<int> show_instead(const CommandSyntax<Wish>& syntax, const OptionSets<Wish>& sets) {
   const Shows* const what = std::get_if<Shows>(&sets);
   if (!what)
     return std::nullopt;
@@ -123,7 +123,7 @@ CommandWords read_options(const CommandSyntax<Wish>& syntax, int argc, char** ar
     if (!*found)
       return {words.others(), std::nullopt};
     const OptionSets<Wish>& sets = syntax.options[(*found)->row].sets;
-    if (const auto exit_code = show(syntax, sets))
+    if (const auto exit_code = show_instead(syntax, sets))
       return {{}, exit_code};
     if (const Result<void> done = std::visit(Setting<Wish>{wish, (*found)->value}, sets); !done) {
       voice.error(done.error().message);

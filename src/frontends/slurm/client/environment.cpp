@@ -112,48 +112,67 @@ Result<Variables> parse_variables(std::string_view text) {
   return out;
 }
 
-Result<Variables> exported(const Variables& own, std::string_view export_text, bool new_job) {
-  const bool inside = new_job && value_of(own, "SLURM_JOB_ID") != nullptr;
-  const auto passes = [&](std::string_view name) { return !inside || !describes_job(name); };
-  bool all = export_text.empty();
+namespace {
+
+// What --export names: all of the caller's variables, or those that are chosen, with their values.
+struct ExportList {
+  bool all = false;
   Variables chosen;
-  for (const auto& item : TRY(split_export(export_text))) {
+};
+Result<ExportList> export_list(const Variables& own, std::string_view text) {
+  ExportList out{text.empty(), {}};
+  for (const auto& item : TRY(split_export(text))) {
     const std::string word = lower(item);
+    const auto equals = item.find('=');
+    const std::string_view name = std::string_view(item).substr(0, equals);
     if (item.empty())
       continue;
     if (word == "all") {
-      all = true;
+      out.all = true;
     } else if (word == "none" || word == "nil") {
-      if (export_text.find(',') != std::string_view::npos)
-        return invalid(format("--export: NONE stands alone, not in \"{}\"", export_text), "export");
-    } else if (const auto equals = item.find('='); equals != std::string::npos) {
-      if (!valid_name(std::string_view(item).substr(0, equals)))
-        return invalid(format("--export: \"{}\" is not NAME=value", item), "export");
-      put(chosen, std::string_view(item).substr(0, equals), std::string_view(item).substr(equals + 1));
-    } else if (!valid_name(item)) {
-      return invalid(format("--export: \"{}\" is no variable's name", item), "export");
+      if (text.find(',') != std::string_view::npos)
+        return invalid(format("--export: NONE stands alone, not in \"{}\"", text), "export");
+    } else if (!valid_name(name)) {
+      return invalid(
+          format("--export: \"{}\" is {}", item, equals == std::string::npos ? "no variable's name" : "not NAME=value"),
+          "export");
+    } else if (equals != std::string::npos) {
+      put(out.chosen, name, std::string_view(item).substr(equals + 1));
     } else if (const std::string* value = value_of(own, item)) {
-      put(chosen, item, *value);
+      put(out.chosen, item, *value);
     }
   }
+  return out;
+}
+
+// What a job has also where nothing is exported.
+bool is_always_passed(std::string_view name) {
+  static constexpr std::string_view kLogin[] = {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LOCKSTEP_SOCKET"};
+  return name.starts_with("SLURM_") || std::find(std::begin(kLogin), std::end(kLogin), name) != std::end(kLogin);
+}
+
+// A login's path, and the folder of these commands, so that a script finds srun.
+std::string login_path() {
+  char self[4096];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
+  const std::string program(self, n > 0 ? static_cast<std::size_t>(n) : 0);
+  const std::string path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  const auto slash = program.rfind('/');
+  return slash != std::string::npos && slash > 0 ? program.substr(0, slash) + ":" + path : path;
+}
+
+}  // namespace
+
+Result<Variables> exported(const Variables& own, std::string_view export_text, bool new_job) {
+  const bool inside = new_job && value_of(own, "SLURM_JOB_ID") != nullptr;
+  const ExportList list = TRY(export_list(own, export_text));
   Variables out;
-  for (const auto& [name, value] : own) {
-    static constexpr std::string_view kLogin[] = {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LOCKSTEP_SOCKET"};
-    const bool login = std::find(std::begin(kLogin), std::end(kLogin), name) != std::end(kLogin);
-    if (passes(name) && (all || login || name.starts_with("SLURM_")))
+  for (const auto& [name, value] : own)
+    if ((!inside || !describes_job(name)) && (list.all || is_always_passed(name)))
       out.emplace_back(name, value);
-  }
-  for (const auto& [name, value] : chosen) put(out, name, value);
-  if (!all && !value_of(out, "PATH")) {
-    // A login's path, and the folder of these commands, so that a script finds srun.
-    char self[4096];
-    const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self - 1);
-    std::string path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    const std::string program(self, n > 0 ? static_cast<std::size_t>(n) : 0);
-    if (const auto slash = program.rfind('/'); slash != std::string::npos && slash > 0)
-      path = program.substr(0, slash) + ":" + path;
-    put(out, "PATH", path);
-  }
+  for (const auto& [name, value] : list.chosen) put(out, name, value);
+  if (!list.all && !value_of(out, "PATH"))
+    put(out, "PATH", login_path());
   return out;
 }
 

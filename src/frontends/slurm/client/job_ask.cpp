@@ -2,6 +2,7 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/values.h"
 
@@ -20,69 +21,93 @@ bool is_about_client(std::string_view name) {
   return false;
 }
 
+Result<void> check_hint(const OptionSet& options, std::vector<std::string>& notes) {
+  const Given* hint = options.find("hint");
+  if (!hint)
+    return {};
+  const std::string word = lower(hint->text);
+  if (is_among("multithread memory_bound", word))
+    notes.push_back(format("{}={} is accepted as a wish: a task's CPUs are whole cores, with all their threads",
+                           where_given("hint", *hint), word));
+  else if (!is_among("nomultithread compute_bound", word))
+    return bad_value(options, "hint");
+  return {};
+}
+
+Result<void> check_gpu_bind(const OptionSet& options) {
+  const Given* bind = options.find("gpu-bind");
+  if (!bind)
+    return {};
+  std::string_view word = bind->text;
+  for (const std::string_view prefix : {"verbose,", "v,", "quiet,", "q,"})
+    if (word.starts_with(prefix))
+      word.remove_prefix(prefix.size());
+  bool known = word == "none" || word == "closest";
+  for (const std::string_view kind : {"per_task:", "single:", "map_gpu:", "mask_gpu:"}) known |= word.starts_with(kind);
+  return known ? Result<void>() : unsupported(options, "gpu-bind", format("\"{}\" is not supported yet", word));
+}
+
+Result<void> check_gres_flags(const OptionSet& options) {
+  for (const auto& flag : split(lower(options.text("gres-flags")), ','))
+    if (!is_among("disable-binding allow-task-sharing multiple-tasks-per-sharing", flag))
+      return unsupported(options, "gres-flags", format("\"{}\" is not supported yet", flag));
+  return {};
+}
+
+// Options that say how tasks are to sit on cores and GPUs: what is not as they wish is said, or refused.
 Result<void> wishes(const OptionSet& options, std::vector<std::string>& notes) {
-  if (const Given* hint = options.find("hint")) {
-    const std::string word = lower(hint->text);
-    if (word == "multithread" || word == "memory_bound")
-      notes.push_back(format("{}={} is accepted as a wish: a task's CPUs are whole cores, with all their threads",
-                             where_given("hint", *hint), word));
-    else if (word != "nomultithread" && word != "compute_bound")
-      return bad_value(options, "hint");
-  }
+  TRY(check_hint(options, notes));
   if (options.has("threads-per-core") && TRY(count_of(options, "threads-per-core", 1)) != 1)
     return unsupported(options, "threads-per-core", "more than 1 is not supported yet: a task's CPUs are whole cores");
   if (options.has("ntasks-per-core"))
     TRY(count_of(options, "ntasks-per-core", 1));  // a core never has more than one task anyway
-  if (const Given* bind = options.find("gpu-bind")) {
-    std::string_view word = bind->text;
-    for (const std::string_view prefix : {"verbose,", "v,", "quiet,", "q,"})
-      if (word.starts_with(prefix))
-        word.remove_prefix(prefix.size());
-    const bool known = word == "none" || word == "closest" || word.starts_with("per_task:") ||
-                       word.starts_with("single:") || word.starts_with("map_gpu:") || word.starts_with("mask_gpu:");
-    if (!known)
-      return unsupported(options, "gpu-bind", format("\"{}\" is not supported yet", word));
-  }
-  if (const Given* flags = options.find("gres-flags"))
-    for (const auto& flag : split(lower(flags->text), ','))
-      if (flag != "disable-binding" && flag != "allow-task-sharing" && flag != "multiple-tasks-per-sharing")
-        return unsupported(options, "gres-flags", format("\"{}\" is not supported yet", flag));
+  TRY(check_gpu_bind(options));
+  return check_gres_flags(options);
+}
+
+Result<void> switches_into(const OptionSet& options, GroupSpec& group) {
+  if (!options.has("switches"))
+    return {};
+  const std::string text = options.text("switches");
+  const std::size_t at = text.find('@');
+  const bool has_time = at != std::string::npos;
+  const auto count = parse_count(text.substr(0, at));
+  if (!count || *count == 0)
+    return invalid(
+        format("Invalid numeric value \"{}\" for {}.", text, where_given("switches", *options.find("switches"))),
+        "switches");
+  group.switches_max = *count;
+  group.switches_wait = kForever;
+  const char* named = has_time ? "switches" : "wait-for-switch";
+  const std::string time = has_time ? text.substr(at + 1) : options.text(named);
+  if (!has_time && time.empty())
+    return {};
+  const auto wait = time == "0" ? Duration{} : parse_time_limit(time);
+  if (!wait)
+    return bad_value(options, named);
+  group.switches_wait = *wait;
+  return {};
+}
+
+Result<void> level_into(const OptionSet& options, GroupSpec& group) {
+  if (!options.has("topology"))
+    return {};
+  const std::string text = options.text("topology");
+  const std::size_t colon = text.find(':');
+  const std::string how = colon == std::string::npos ? "required" : lower(text.substr(colon + 1));
+  const std::string level = text.substr(0, colon);
+  if (level.empty() || level[0] == '!' || !is_among("required preferred", how))
+    return bad_value(options, "topology");
+  group.topology_level = (how == "required" ? "!" : "") + level;
   return {};
 }
 
 // --switches=N[@TIME], --segment=N, --topology=LEVEL[:preferred].
 Result<void> topology_into(const OptionSet& options, GroupSpec& group) {
-  if (options.has("switches")) {
-    const std::string text = options.text("switches");
-    const std::size_t at = text.find('@');
-    const auto count = parse_count(text.substr(0, at));
-    if (!count || *count == 0)
-      return invalid(
-          format("Invalid numeric value \"{}\" for {}.", text, where_given("switches", *options.find("switches"))),
-          "switches");
-    group.switches_max = *count;
-    group.switches_wait = kForever;
-    const char* named = at != std::string::npos ? "switches" : "wait-for-switch";
-    if (const std::string time = at != std::string::npos ? text.substr(at + 1) : options.text(named);
-        at != std::string::npos || !time.empty()) {
-      const auto wait = time == "0" ? Duration{} : parse_time_limit(time);
-      if (!wait)
-        return bad_value(options, named);
-      group.switches_wait = *wait;
-    }
-  }
+  TRY(switches_into(options, group));
   if (options.has("segment"))
     group.segment = TRY(count_of(options, "segment", 1));
-  if (options.has("topology")) {
-    const std::string text = options.text("topology");
-    const std::size_t colon = text.find(':');
-    const std::string how = colon == std::string::npos ? "required" : lower(text.substr(colon + 1));
-    const std::string level = text.substr(0, colon);
-    if (level.empty() || level[0] == '!' || (how != "required" && how != "preferred"))
-      return bad_value(options, "topology");
-    group.topology_level = (how == "required" ? "!" : "") + level;
-  }
-  return {};
+  return level_into(options, group);
 }
 
 Result<Duration> time_of(const OptionSet& options, std::string_view name) {
@@ -122,19 +147,49 @@ Result<void> read_times(const OptionSet& options, const Surroundings& around, Jo
   return {};
 }
 
-Result<void> read_rules(const OptionSet& options, JobSpec& spec) {
-  if (const Given* given = options.find("dependency"); given && !given->text.empty()) {
-    auto parsed = parse_dependencies(given->text);
-    if (!parsed) {
-      Error error = parsed.error();
-      error.message = format("Invalid {} specification: {}", where_given("dependency", *given), error.message);
-      if (error.field.empty())
-        error.field = "dependencies";
-      return error;
-    }
-    spec.dependencies = parsed->all;
-    spec.dependency_any = parsed->any;
+Result<void> read_dependency(const OptionSet& options, JobSpec& spec) {
+  const Given* given = options.find("dependency");
+  if (!given || given->text.empty())
+    return {};
+  auto parsed = parse_dependencies(given->text);
+  if (!parsed) {
+    Error error = parsed.error();
+    error.message = format("Invalid {} specification: {}", where_given("dependency", *given), error.message);
+    if (error.field.empty())
+      error.field = "dependencies";
+    return error;
   }
+  spec.dependencies = parsed->all;
+  spec.dependency_any = parsed->any;
+  return {};
+}
+
+Result<void> read_nice(const OptionSet& options, JobSpec& spec) {
+  const Given* given = options.find("nice");
+  if (!given)
+    return {};
+  const auto value = given->text.empty() ? std::optional<std::int64_t>(100) : parse_int(given->text);
+  if (!value || *value > 2147483645 || *value < -2147483645)
+    return bad_value(options, "nice");
+  spec.nice = static_cast<std::int32_t>(*value);
+  return {};
+}
+
+Result<void> read_signal(const OptionSet& options, JobSpec& spec) {
+  const Given* given = options.find("signal");
+  if (!given)
+    return {};
+  const auto value = parse_signal_ahead(given->text);
+  if (!value)
+    return invalid(format("Invalid {} specification \"{}\"", where_given("signal", *given), given->text),
+                   "signal_ahead");
+  spec.signal_ahead = *value;
+  spec.checkpoint_signal = value->signal;  // PreemptParameters=send_user_signal
+  return {};
+}
+
+Result<void> read_rules(const OptionSet& options, JobSpec& spec) {
+  TRY(read_dependency(options, spec));
   spec.kill_on_invalid_dependency = false;  // as in Slurm it waits, so that its owner sees it
   if (const Given* given = options.find("kill-on-invalid-dep")) {
     const auto value = parse_yes_no(given->text);
@@ -143,33 +198,16 @@ Result<void> read_rules(const OptionSet& options, JobSpec& spec) {
     spec.kill_on_invalid_dependency = *value;
   }
   spec.hold = options.has("hold");
-  if (const Given* given = options.find("nice")) {
-    const auto value = given->text.empty() ? std::optional<std::int64_t>(100) : parse_int(given->text);
-    if (!value || *value > 2147483645 || *value < -2147483645)
-      return bad_value(options, "nice");
-    spec.nice = static_cast<std::int32_t>(*value);
-  }
-  if (const Given* given = options.find("priority")) {
-    if (lower(given->text) == "top")
-      spec.priority = 0xfffffffd;
-    else
-      spec.priority = TRY(count_of(options, "priority", 0));
-  }
+  TRY(read_nice(options, spec));
+  if (const Given* given = options.find("priority"))
+    spec.priority = lower(given->text) == "top" ? 0xfffffffd : TRY(count_of(options, "priority", 0));
   if (options.has("requeue") || options.has("no-requeue")) {
     spec.requeue = options.has("requeue");
     spec.requeue_set = true;
   }
   if (const Given* given = options.find("no-kill"))
-    spec.survive_node_loss = lower(given->text) != "off" && lower(given->text) != "no";
-  if (const Given* given = options.find("signal")) {
-    const auto value = parse_signal_ahead(given->text);
-    if (!value)
-      return invalid(format("Invalid {} specification \"{}\"", where_given("signal", *given), given->text),
-                     "signal_ahead");
-    spec.signal_ahead = *value;
-    spec.checkpoint_signal = value->signal;  // PreemptParameters=send_user_signal
-  }
-  return {};
+    spec.survive_node_loss = !is_among("off no", lower(given->text));
+  return read_signal(options, spec);
 }
 
 Result<void> read_files(const OptionSet& options, const Surroundings& around, JobSpec& spec) {
@@ -227,6 +265,41 @@ std::string absolute_path(const std::string& path, const std::string& work_dir) 
   return work_dir == "/" ? "/" + path : work_dir + "/" + path;
 }
 
+namespace {
+
+Result<void> sharing_into(const OptionSet& options, GroupSpec& group) {
+  const Given* given = options.find("exclusive");
+  if (!given)
+    return {};
+  const std::string word = lower(given->text);
+  if (is_among("mcs topo", word))
+    return unsupported(options, "exclusive", format("\"{}\" is not supported yet", word));
+  if (!word.empty() && word != "user")
+    return bad_value(options, "exclusive");
+  group.sharing = word.empty() ? Sharing::kExclusive : Sharing::kExclusiveUser;
+  group.all_cores |= word.empty();
+  return {};
+}
+
+// Nodes named one by one are at least so many nodes.
+Result<void> count_named_nodes(const OptionSet& options, GroupSpec& group) {
+  if (group.only_nodes.size() <= group.nodes.min)
+    return {};
+  const auto named = static_cast<std::uint32_t>(group.only_nodes.size());
+  if (group.nodes.max && named > group.nodes.max)
+    return invalid(format("Required nodelist includes more nodes than permitted by max-node count ({} > {}).", named,
+                          group.nodes.max),
+                   "nodes");
+  group.nodes = {named, std::max(named, group.nodes.max)};
+  if (!options.has("ntasks") && !options.has("nodes")) {
+    const std::uint32_t each = std::max<std::uint32_t>(1, group.tasks_per_node);
+    group.tasks = {named * each, named * each};
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<GroupSpec> group_of(const OptionSet& options, const Surroundings& around, std::vector<std::string>& notes) {
   TRY(wishes(options, notes));
   TRY(distribution_of(options));
@@ -241,19 +314,7 @@ Result<GroupSpec> group_of(const OptionSet& options, const Surroundings& around,
   TRY(devices_into(options, shape, group));
   TRY(memory_into(options, group));
   group.overcommit = options.has("overcommit");
-  if (const Given* given = options.find("exclusive")) {
-    const std::string word = lower(given->text);
-    if (word.empty()) {
-      group.sharing = Sharing::kExclusive;
-      group.all_cores = true;
-    } else if (word == "user") {
-      group.sharing = Sharing::kExclusiveUser;
-    } else if (word == "mcs" || word == "topo") {
-      return unsupported(options, "exclusive", format("\"{}\" is not supported yet", word));
-    } else {
-      return bad_value(options, "exclusive");
-    }
-  }
+  TRY(sharing_into(options, group));
   TRY(topology_into(options, group));
   group.constraint = options.text("constraint");
   if (options.has("constraint") && trim(group.constraint).empty())
@@ -268,22 +329,38 @@ Result<GroupSpec> group_of(const OptionSet& options, const Surroundings& around,
       return bad_value(options, "tmp");
     group.tmp_disk_mb = *mb;
   }
-  // Nodes named one by one are at least so many nodes.
-  if (group.only_nodes.size() > group.nodes.min) {
-    const auto named = static_cast<std::uint32_t>(group.only_nodes.size());
-    if (group.nodes.max && named > group.nodes.max)
-      return invalid(format("Required nodelist includes more nodes than permitted by max-node count ({} > {}).", named,
-                            group.nodes.max),
-                     "nodes");
-    const bool counted = options.has("ntasks") || options.has("nodes");
-    group.nodes = {named, std::max(named, group.nodes.max)};
-    if (!counted) {
-      const std::uint32_t each = std::max<std::uint32_t>(1, group.tasks_per_node);
-      group.tasks = {named * each, named * each};
-    }
-  }
+  TRY(count_named_nodes(options, group));
   return group;
 }
+
+namespace {
+
+Result<void> read_array(const OptionSet& options, SubmitRequest& request) {
+  const Given* given = options.find("array");
+  if (!given)
+    return {};
+  auto parsed = parse_array(given->text);
+  if (!parsed)
+    return invalid(format("Invalid {} specification: {}", where_given("array", *given), parsed.error().message),
+                   "array");
+  request.array = *parsed;
+  return {};
+}
+
+// What a component behind the first may say of the job, which they share.
+Result<void> join_component(const OptionSet& component, std::size_t i, const OptionSet& first, JobSpec& spec) {
+  for (const char* name : {"partition", "account", "qos", "reservation"})
+    if (component.has(name) && component.text(name) != first.text(name))
+      return Error{Errc::kUnsupported,
+                   format("component {}: --{} different from the first component's is not supported yet", i, name),
+                   name};
+  spec.time_limit = std::max(spec.time_limit, TRY(time_of(component, "time")));
+  if (component.has("array"))
+    return invalid("Job arrays are not supported for heterogeneous jobs", "array");
+  return {};
+}
+
+}  // namespace
 
 Result<SubmitRequest> job_request(const std::vector<OptionSet>& components, const Surroundings& around,
                                   std::vector<std::string>& notes) {
@@ -298,29 +375,13 @@ Result<SubmitRequest> job_request(const std::vector<OptionSet>& components, cons
   TRY(read_times(first, around, spec));
   TRY(read_rules(first, spec));
   TRY(read_files(first, around, spec));
-  if (const Given* given = first.find("array")) {
-    auto parsed = parse_array(given->text);
-    if (!parsed)
-      return invalid(format("Invalid {} specification: {}", where_given("array", *given), parsed.error().message),
-                     "array");
-    request.array = *parsed;
-    if (components.size() > 1)
-      return invalid("Job arrays are not supported for heterogeneous jobs", "array");
-  }
+  TRY(read_array(first, request));
+  if (first.has("array") && components.size() > 1)
+    return invalid("Job arrays are not supported for heterogeneous jobs", "array");
   for (std::size_t i = 0; i < components.size(); ++i) {
     spec.groups.push_back(TRY(group_of(components[i], around, notes)));
-    if (i > 0) {
-      for (const char* name : {"partition", "account", "qos", "reservation"})
-        if (components[i].has(name) && components[i].text(name) != first.text(name))
-          return Error{Errc::kUnsupported,
-                       format("component {}: --{} different from the first component's is not supported yet", i, name),
-                       name};
-      const Duration limit = TRY(time_of(components[i], "time"));
-      if (limit > spec.time_limit)
-        spec.time_limit = limit;
-      if (components[i].has("array"))
-        return invalid("Job arrays are not supported for heterogeneous jobs", "array");
-    }
+    if (i > 0)
+      TRY(join_component(components[i], i, first, spec));
     for (auto& [name, text] : components[i].verbatim())
       if (!is_about_client(name))
         spec.options.emplace_back(i == 0 ? name : format("het-{}/{}", i, name), text);

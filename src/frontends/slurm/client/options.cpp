@@ -1,5 +1,7 @@
 #include "frontends/slurm/client/options.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "frontends/slurm/client/command_options.h"
 
@@ -129,6 +131,26 @@ bool OptionSet::by(std::string_view name, Origin origin) const {
 
 void OptionSet::unset(std::string_view name) { given_[row_of(name)].reset(); }
 
+Result<OptionSet::Rivalry> OptionSet::drop_rivals(std::string_view name, const Given& given) {
+  for (const Rivals& rivals : kRivals) {
+    if (std::find(std::begin(rivals.names), std::end(rivals.names), name) == std::end(rivals.names))
+      continue;
+    for (const auto rival : rivals.names) {
+      const Given* other = rival.empty() || rival == name ? nullptr : find(rival);
+      if (!other)
+        continue;
+      if (other->origin > given.origin)
+        return Rivalry::kLoses;
+      if (other->origin == given.origin && rivals.conflict)
+        return invalid(format("--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive: {} and {}.",
+                              where_given(rival, *other), where_given(name, given)),
+                       std::string(name));
+      unset(rival);
+    }
+  }
+  return Rivalry::kNone;
+}
+
 Result<void> OptionSet::set(std::string_view name, Given given) {
   const std::size_t row = row_of(name);
   const OptionDef& def = option_table()[row];
@@ -139,60 +161,43 @@ Result<void> OptionSet::set(std::string_view name, Given given) {
     return Error{Errc::kUnsupported, format("{}: {}", where, def.about), def.name};
   if (given_[row] && given_[row]->origin > given.origin)
     return {};
-  for (const Rivals& rivals : kRivals) {
-    bool member = false;
-    for (const auto rival : rivals.names) member |= rival == def.name;
-    if (!member)
-      continue;
-    for (const auto rival : rivals.names) {
-      if (rival.empty() || rival == def.name)
-        continue;
-      const Given* other = find(rival);
-      if (!other)
-        continue;
-      if (other->origin > given.origin)
-        return {};
-      if (other->origin == given.origin && rivals.conflict)
-        return invalid(format("--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive: {} and {}.",
-                              where_given(rival, *other), where),
-                       def.name);
-      unset(rival);
-    }
-  }
+  if (TRY(drop_rivals(def.name, given)) == Rivalry::kLoses)
+    return {};
   if (def.standing == Standing::kAdvisory && !given_[row])
-    note(format("{} is accepted, and has no effect here", where_given(def.name, given)));
+    note(format("{} is accepted, and has no effect here", where));
   given_[row] = std::move(given);
   return {};
 }
 
-Result<void> OptionSet::read_environment(const std::function<const char*(const char*)>& get_variable) {
-  const auto read = [&](const OptionDef& def, const std::string& variable) -> Result<bool> {
-    const char* value = get_variable(variable.c_str());
-    if (!value)
-      return false;
-    Given given{value, Origin::kEnvironment, 0, variable};
-    if (def.takes == Takes::kNothing) {
-      const auto on = flag_value(value);
-      if (!on)
-        return invalid(format("Invalid value \"{}\" for environment variable {}", value, variable), def.name);
-      if (!*on)
-        return true;
-      given.text.clear();
-    }
-    if (def.takes == Takes::kValue && given.text.empty())
+// False: there is no such variable.
+Result<bool> OptionSet::read_variable(const OptionDef& def, const std::string& variable, const GetVariable& get) {
+  const char* value = get(variable.c_str());
+  if (!value)
+    return false;
+  Given given{value, Origin::kEnvironment, 0, variable};
+  if (def.takes == Takes::kNothing) {
+    const auto on = flag_value(value);
+    if (!on)
+      return invalid(format("Invalid value \"{}\" for environment variable {}", value, variable), def.name);
+    if (!*on)
       return true;
+    given.text.clear();
+  }
+  if (def.takes != Takes::kValue || !given.text.empty())
     TRY(set(def.name, std::move(given)));
-    return true;
-  };
+  return true;
+}
+
+Result<void> OptionSet::read_environment(const GetVariable& get_variable) {
   for (const OptionDef& def : option_table()) {
     if (!(def.commands & bit(command_)) || def.same_as)
       continue;
     bool found = false;
     for (const OtherVariable& other : kOtherVariables)
       if (!found && other.command == command_ && std::string_view(other.option) == def.name)
-        found = TRY(read(def, other.variable));
+        found = TRY(read_variable(def, other.variable, get_variable));
     if (!found && (def.variable_in & bit(command_)) && *def.variable)
-      TRY(read(def, format("{}{}", prefix_of(command_), def.variable)));
+      TRY(read_variable(def, format("{}{}", prefix_of(command_), def.variable), get_variable));
   }
   return {};
 }

@@ -65,7 +65,8 @@ class OptionSet {
 
   // Words of one #SBATCH line. Words that are no options are reported in notes().
   Result<void> read_directive(const std::vector<std::string>& words, unsigned line);
-  Result<void> read_environment(const std::function<const char*(const char*)>& get_variable);
+  using GetVariable = std::function<const char*(const char*)>;  // null: there is none
+  Result<void> read_environment(const GetVariable& get_variable);
   // argv[0] is skipped; parsing stops at the first word that is no option; its index is returned.
   Result<int> read_command_line(int argc, char** argv);
 
@@ -75,6 +76,11 @@ class OptionSet {
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
  private:
+  // What becomes of an option beside others that exclude it: those of lower origin are dropped for it, and of a pair
+  // the earlier one.
+  enum class Rivalry : unsigned char { kNone, kLoses };
+  Result<Rivalry> drop_rivals(std::string_view name, const Given& given);
+  Result<bool> read_variable(const OptionDef& def, const std::string& variable, const GetVariable& get);
   Result<std::vector<std::string>> read_words(std::vector<std::string> words, OptionsStand stand, const Given& from);
   std::size_t row_of(std::string_view name) const;
 

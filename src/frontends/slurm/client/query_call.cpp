@@ -43,31 +43,40 @@ Result<std::string> Query::body_of(ApiClient::Reply reply) {
                {}};
 }
 
+namespace {
+
+// A cell between tabs, unescaped where it lies, since escapes only shrink it. `at` moves to what ends it.
+std::string_view take_cell(char*& at, const char* end) {
+  const auto is_end = [&] { return at >= end || *at == '\t' || *at == '\n'; };
+  char* const start = at;
+  while (!is_end() && *at != '\\') ++at;
+  char* out = at;
+  for (; !is_end(); ++at) {
+    if (*at != '\\' || at + 1 == end) {
+      *out++ = *at;
+      continue;
+    }
+    ++at;
+    *out++ = *at == 't' ? '\t' : *at == 'n' ? '\n' : *at;
+  }
+  return {start, static_cast<std::size_t>(out - start)};
+}
+
+}  // namespace
+
 Rows::Rows(std::string body, std::size_t columns) : body_(std::move(body)), columns_(columns) {
   cells_.reserve((static_cast<std::size_t>(std::count(body_.begin(), body_.end(), '\n')) + 1) * columns_);
-  // Escapes only shrink a cell, so it can be unescaped where it lies.
   char* at = body_.data();
-  char* const end = at + body_.size();
+  const char* const end = at + body_.size();
   while (at < end) {
     std::size_t found = 0;
-    for (bool line_ended = false; !line_ended;) {
-      char* const start = at;
-      while (at < end && *at != '\t' && *at != '\n' && *at != '\\') ++at;
-      char* out = at;
-      while (at < end && *at != '\t' && *at != '\n') {
-        if (*at == '\\' && at + 1 < end) {
-          ++at;
-          *out++ = *at == 't' ? '\t' : *at == 'n' ? '\n' : *at;
-          ++at;
-        } else {
-          *out++ = *at++;
-        }
-      }
+    for (bool line_ended = false; !line_ended; ++found) {
+      const std::string_view cell = take_cell(at, end);
+      if (found < columns_)
+        cells_.push_back(
+            {static_cast<std::uint32_t>(cell.data() - body_.data()), static_cast<std::uint32_t>(cell.size())});
       line_ended = at >= end || *at == '\n';
-      if (at < end)
-        ++at;
-      if (found++ < columns_)
-        cells_.push_back({static_cast<std::uint32_t>(start - body_.data()), static_cast<std::uint32_t>(out - start)});
+      at += at < end;
     }
     for (; found < columns_; ++found) cells_.emplace_back();  // a short line is filled up, never read past
   }

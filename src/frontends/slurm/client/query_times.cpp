@@ -168,48 +168,67 @@ std::string padded_span_text(std::int64_t seconds) {
 
 std::string date_line(std::int64_t now) { return strftime_text("%a %b %d %H:%M:%S %Y\n", now); }
 
+namespace {
+
+// "now", "now+2days", "now-1hour".
+std::optional<std::int64_t> beside_now(std::string_view behind, std::int64_t now) {
+  if (behind.empty())
+    return now;
+  const bool has_sign = behind[0] == '+' || behind[0] == '-';
+  const auto offset = has_sign && behind.size() > 1 ? parse_offset(behind.substr(1)) : std::nullopt;
+  if (!offset)
+    return std::nullopt;
+  return behind[0] == '+' ? now + *offset : now - *offset;
+}
+
+// A day, then perhaps 'T', '-' or a blank and a clock. "1970-01-01-00:00:01" is what some tools write for "from the
+// beginning"; Slurm takes it.
+bool parse_day_and_clock(std::string_view word, tm& parts) {
+  for (const char separator : {'t', ' ', '-'}) {
+    const auto at = word.rfind(separator);
+    tm tried = parts;
+    if (at == std::string_view::npos || !parse_day(word.substr(0, at), tried))
+      continue;
+    const std::string_view clock = word.substr(at + 1);
+    if (!parse_clock(clock.substr(0, clock.find('.')), tried))
+      continue;
+    parts = tried;
+    return true;
+  }
+  return false;
+}
+
+bool parse_named_day(std::string_view word, tm& parts) {
+  constexpr std::pair<std::string_view, int> kDays[] = {{"yesterday", -1}, {"today", 0}, {"tomorrow", 1}};
+  for (const auto& [name, offset] : kDays) {
+    if (word != name)
+      continue;
+    parts.tm_hour = parts.tm_min = 0;
+    parts.tm_mday += offset;
+    return true;
+  }
+  return false;
+}
+
+bool parse_bare_day(std::string_view word, tm& parts) {
+  parts.tm_hour = parts.tm_min = 0;
+  return parse_day(word, parts);
+}
+
+}  // namespace
+
 std::optional<std::int64_t> parse_date(std::string_view text, std::int64_t now) {
   const std::string word = lower(text);
-  if (std::string_view(word).starts_with("now")) {
-    const std::string_view rest = std::string_view(word).substr(3);
-    if (rest.empty())
-      return now;
-    const auto offset =
-        rest.size() > 1 && (rest[0] == '+' || rest[0] == '-') ? parse_offset(rest.substr(1)) : std::nullopt;
-    return offset ? std::optional(rest[0] == '+' ? now + *offset : now - *offset) : std::nullopt;
-  }
+  if (word.starts_with("now"))
+    return beside_now(std::string_view(word).substr(3), now);
   const time_t when = now;
   tm parts{};
   localtime_r(&when, &parts);
   parts.tm_isdst = -1;
-  const auto result = [&]() -> std::optional<std::int64_t> { return static_cast<std::int64_t>(mktime(&parts)); };
   parts.tm_sec = 0;
-  if (word == "today" || word == "tomorrow" || word == "yesterday") {
-    parts.tm_hour = parts.tm_min = 0;
-    parts.tm_mday += word == "tomorrow" ? 1 : word == "yesterday" ? -1 : 0;
-    return result();
-  }
-  if (parse_clock(word, parts))
-    return result();
-  // A day, then perhaps 'T', '-' or a blank and a clock.
-  for (const char separator : {'t', ' ', '-'}) {
-    const auto at = word.rfind(separator);
-    tm tried = parts;
-    if (at == std::string::npos || !parse_day(std::string_view(word).substr(0, at), tried))
-      continue;
-    std::string_view clock = std::string_view(word).substr(at + 1);
-    if (const auto zero = clock.find('.'); zero != std::string_view::npos)
-      clock = clock.substr(0, zero);
-    // "1970-01-01-00:00:01" is what some tools write for "from the beginning"; Slurm takes it.
-    if (!parse_clock(clock, tried))
-      continue;
-    parts = tried;
-    return result();
-  }
-  parts.tm_hour = parts.tm_min = 0;
-  if (parse_day(word, parts))
-    return result();
-  return std::nullopt;
+  const bool is_date = parse_named_day(word, parts) || parse_clock(word, parts) || parse_day_and_clock(word, parts) ||
+                       parse_bare_day(word, parts);
+  return is_date ? std::optional(static_cast<std::int64_t>(mktime(&parts))) : std::nullopt;
 }
 
 }  // namespace lockstep::slurm

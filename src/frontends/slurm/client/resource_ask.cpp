@@ -110,12 +110,95 @@ Result<std::uint32_t> count_of(const OptionSet& options, std::string_view name, 
   return *value;
 }
 
+namespace {
+
+// How many tasks there are, as far as options say so.
+struct TaskWords {
+  std::optional<std::uint64_t> all;  // of --ntasks, or as GPUs need them
+  std::optional<std::uint32_t> each_node;
+};
+
+// GPUs that --gpus, --gpus-per-node or --gres ask for in all; 0 = none.
+Result<std::uint64_t> gpus_of(const OptionSet& options, std::uint32_t nodes) {
+  const std::uint64_t gpus = sum(TRY(gpus_option(options, "gpus")));
+  std::vector<DeviceAsk> on_node = TRY(gpus_option(options, "gpus-per-node"));
+  if (on_node.empty() && options.has("gres"))
+    if (auto gres = parse_gres(options.text("gres")))
+      on_node = only_gpus(*gres);
+  if (gpus > 0 || on_node.empty())
+    return gpus;
+  return TRY(product(sum(on_node), std::max<std::uint32_t>(1, nodes), "GPUs"));
+}
+
+Result<std::uint64_t> tasks_of_gpus(const OptionSet& options, std::uint32_t nodes) {
+  const std::uint32_t for_each = TRY(count_of(options, "ntasks-per-gpu", 1));
+  const std::uint64_t gpus = TRY(gpus_of(options, nodes));
+  if (gpus == 0)
+    return invalid("--ntasks-per-gpu needs --gpus, --gpus-per-node or --ntasks", "tasks");
+  return TRY(product(gpus, for_each, "tasks"));
+}
+
+// --gpus and --gpus-per-task say together how many tasks there are.
+Result<std::uint64_t> tasks_with_gpus(const OptionSet& options) {
+  const std::uint64_t all = sum(TRY(gpus_option(options, "gpus")));
+  const std::uint64_t for_each = sum(TRY(gpus_option(options, "gpus-per-task")));
+  if (for_each == 0 || all % for_each != 0)
+    return invalid("--gpus is not a multiple of --gpus-per-task", "devices");
+  return all / for_each;
+}
+
+Result<TaskWords> task_words_of(const OptionSet& options, std::uint32_t nodes) {
+  TaskWords out;
+  if (options.has("ntasks"))
+    out.all = TRY(count_of(options, "ntasks", 1));
+  if (options.has("ntasks-per-node"))
+    out.each_node = TRY(count_of(options, "ntasks-per-node", 1));
+  if (out.each_node && overrides(options, "ntasks-per-node", "ntasks"))
+    out.all.reset();
+  if (out.all || out.each_node)
+    return out;
+  if (options.has("ntasks-per-gpu"))
+    out.all = TRY(tasks_of_gpus(options, nodes));
+  else if (options.has("gpus") && options.has("gpus-per-task"))
+    if (const std::uint64_t tasks = TRY(tasks_with_gpus(options)))
+      out.all = tasks;
+  return out;
+}
+
+// --ntasks and --ntasks-per-node together: the second is the most that a node may have.
+Result<void> spread(Shape& shape, std::uint32_t tasks, std::uint32_t each, bool is_of_job) {
+  shape.tasks_per_node = each;
+  const std::uint32_t needed = tasks / each + (tasks % each != 0);
+  if (shape.nodes.max && shape.nodes.max < needed) {
+    if (!is_of_job)
+      return invalid(format("{} tasks do not fit on {} nodes with {} tasks per node", tasks, shape.nodes.max, each),
+                     "tasks");
+    shape.tasks_per_node = 0;  // a job's own variables may say more per node than a smaller step has
+  } else if (needed > shape.nodes.min) {
+    shape.nodes.min = needed;
+    shape.nodes.max = std::max(shape.nodes.max, needed);
+  }
+  if (shape.nodes.min > tasks) {
+    shape.nodes.min = tasks;
+    shape.nodes.max = std::max(shape.nodes.min, std::min(shape.nodes.max, tasks));
+  }
+  return {};
+}
+
+// No node stays without a task.
+void bound_nodes(CountRange& nodes, std::uint32_t tasks, bool may_shrink, std::vector<std::string>& notes) {
+  if (nodes.min > tasks && may_shrink) {
+    notes.push_back(format("can't run {} processes on {} nodes, setting nnodes to {}", tasks, nodes.min, tasks));
+    nodes.min = tasks;
+  }
+  if (nodes.max > tasks)
+    nodes.max = std::max(tasks, nodes.min);
+}
+
+}  // namespace
+
 Result<Shape> shape_of(const OptionSet& options, std::vector<std::string>& notes) {
   Shape shape;
-  bool has_tasks = options.has("ntasks");
-  std::uint64_t tasks = 1;
-  if (has_tasks)
-    tasks = TRY(count_of(options, "ntasks", 1));
   if (const Given* given = options.find("nodes")) {
     const auto range = parse_node_range(given->text);
     if (!range)
@@ -123,91 +206,46 @@ Result<Shape> shape_of(const OptionSet& options, std::vector<std::string>& notes
                      "nodes");
     shape.nodes = *range;
   }
-  const bool has_each = options.has("ntasks-per-node");
-  std::uint32_t each = 0;
-  if (has_each)
-    each = TRY(count_of(options, "ntasks-per-node", 1));
-  if (has_each && has_tasks && overrides(options, "ntasks-per-node", "ntasks"))
-    has_tasks = false;
-
-  if (options.has("ntasks-per-gpu") && !has_tasks && !has_each) {
-    const std::uint32_t for_each = TRY(count_of(options, "ntasks-per-gpu", 1));
-    std::uint64_t gpus = sum(TRY(gpus_option(options, "gpus")));
-    std::vector<DeviceAsk> on_node = TRY(gpus_option(options, "gpus-per-node"));
-    if (on_node.empty() && options.has("gres"))
-      if (auto gres = parse_gres(options.text("gres")))
-        on_node = only_gpus(*gres);
-    if (gpus == 0 && !on_node.empty())
-      gpus = TRY(product(sum(on_node), std::max<std::uint32_t>(1, shape.nodes.min), "GPUs"));
-    if (gpus == 0)
-      return invalid("--ntasks-per-gpu needs --gpus, --gpus-per-node or --ntasks", "tasks");
-    tasks = TRY(product(gpus, for_each, "tasks"));
-    has_tasks = true;
-  } else if (!has_tasks && !has_each && options.has("gpus") && options.has("gpus-per-task")) {
-    const std::uint64_t all = sum(TRY(gpus_option(options, "gpus")));
-    const std::uint64_t for_each = sum(TRY(gpus_option(options, "gpus-per-task")));
-    if (for_each == 0 || all % for_each != 0)
-      return invalid("--gpus is not a multiple of --gpus-per-task", "devices");
-    tasks = all / for_each;
-    has_tasks = tasks > 0;
-  }
-
-  shape.tasks_given = has_tasks || has_each;
-  if (has_tasks) {
-    if (shape.nodes.min > tasks && !has_each) {
-      notes.push_back(
-          format("can't run {} processes on {} nodes, setting nnodes to {}", tasks, shape.nodes.min, tasks));
-      shape.nodes.min = static_cast<std::uint32_t>(tasks);
-    }
-    if (shape.nodes.max > tasks)
-      shape.nodes.max = static_cast<std::uint32_t>(std::max<std::uint64_t>(tasks, shape.nodes.min));
-    shape.tasks = {static_cast<std::uint32_t>(tasks), static_cast<std::uint32_t>(tasks)};
-    if (has_each) {
-      shape.tasks_per_node = each;  // with --ntasks it is the most a node may have
-      const std::uint32_t needed = static_cast<std::uint32_t>((tasks + each - 1) / each);
-      if (shape.nodes.max && shape.nodes.max < needed) {
-        // A job's own variables may say more per node than a smaller step has.
-        if (options.by("ntasks-per-node", Origin::kEnvironment)) {
-          shape.tasks_per_node = 0;
-        } else {
-          return invalid(format("{} tasks do not fit on {} nodes with {} tasks per node", tasks, shape.nodes.max, each),
-                         "tasks");
-        }
-      } else if (needed > shape.nodes.min) {
-        shape.nodes.min = needed;
-        shape.nodes.max = std::max(shape.nodes.max, needed);
-      }
-      if (shape.nodes.min > tasks) {
-        shape.nodes.min = static_cast<std::uint32_t>(tasks);
-        shape.nodes.max = std::max(shape.nodes.min, std::min(shape.nodes.max, static_cast<std::uint32_t>(tasks)));
-      }
-    }
-    return shape;
-  }
-  if (has_each) {
+  const TaskWords words = TRY(task_words_of(options, shape.nodes.min));
+  shape.tasks_given = words.all || words.each_node;
+  if (words.all) {
+    const auto tasks = static_cast<std::uint32_t>(*words.all);
+    bound_nodes(shape.nodes, tasks, !words.each_node, notes);
+    shape.tasks = {tasks, tasks};
+    if (words.each_node)
+      TRY(spread(shape, tasks, *words.each_node, options.by("ntasks-per-node", Origin::kEnvironment)));
+  } else if (words.each_node) {
     if (shape.nodes.max == 0)
       shape.nodes = {1, 1};
-    shape.tasks_per_node = each;
+    shape.tasks_per_node = *words.each_node;
     shape.tasks_per_node_exact = true;
-    shape.tasks = {TRY(product(shape.nodes.min, each, "tasks")), TRY(product(shape.nodes.max, each, "tasks"))};
-    return shape;
-  }
-  if (shape.nodes.max)
+    shape.tasks = {TRY(product(shape.nodes.min, *words.each_node, "tasks")),
+                   TRY(product(shape.nodes.max, *words.each_node, "tasks"))};
+  } else if (shape.nodes.max) {
     shape.tasks = shape.nodes;
+  }
   return shape;
 }
+
+namespace {
+
+// "n1,n2", or a file of such words when a slash is in it.
+Result<std::string> host_words(std::string text, const Surroundings& around) {
+  if (text.find('/') != std::string::npos)
+    text = TRY(around.read_file(absolute_path(text, around.work_dir)));
+  std::string list;
+  for (const auto& word : split_words(text)) list += (list.empty() || list.back() == ',' ? "" : ",") + word;
+  return list;
+}
+
+}  // namespace
 
 Result<std::vector<std::string>> nodes_by_task(const OptionSet& options, const Surroundings& around) {
   const Given* given = options.find("nodelist");
   if (!given)
     return invalid("With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option",
                    "distribution");
-  std::string text = given->text;
-  if (text.find('/') != std::string::npos)
-    text = TRY(around.read_file(absolute_path(text, around.work_dir)));
-  std::string list;
-  for (const auto& word : split_words(text)) list += (list.empty() || list.back() == ',' ? "" : ",") + word;
-  auto names = expand_hostlist(list);
+  auto names = expand_hostlist(TRY(host_words(given->text, around)));
   if (!names || names->empty())
     return bad_value(options, "nodelist");
   if (options.has("ntasks")) {
@@ -224,30 +262,34 @@ Result<std::vector<std::string>> nodes_by_task(const OptionSet& options, const S
   return std::move(*names);
 }
 
+namespace {
+
+// Adds the nodes of a list that an option gives, each once.
+Result<void> add_nodes(const OptionSet& options, std::string_view name, const std::string& list,
+                       std::vector<std::string>& into) {
+  auto names = expand_hostlist(list);
+  if (!names || names->empty())
+    return invalid(format("Invalid {} specification \"{}\"{}{}", where_given(name, *options.find(name)), list,
+                          names ? "" : ": ", names ? "" : names.error().message),
+                   name == "exclude" ? "exclude_nodes" : "only_nodes");
+  std::unordered_set<std::string> known(into.begin(), into.end());
+  for (auto& node : *names)
+    if (known.insert(node).second)
+      into.push_back(std::move(node));
+  return {};
+}
+
+}  // namespace
+
 Result<NodeChoice> node_choice_of(const OptionSet& options, const Surroundings& around) {
   NodeChoice out;
-  const auto expand = [&](std::string_view name, std::string text, std::vector<std::string>& into) -> Result<void> {
-    if (text.find('/') != std::string::npos)
-      text = TRY(around.read_file(absolute_path(text, around.work_dir)));
-    std::string list;
-    for (const auto& word : split_words(text)) list += (list.empty() || list.back() == ',' ? "" : ",") + word;
-    auto names = expand_hostlist(list);
-    if (!names || names->empty())
-      return invalid(format("Invalid {} specification \"{}\"{}{}", where_given(name, *options.find(name)), list,
-                            names ? "" : ": ", names ? "" : names.error().message),
-                     name == "exclude" ? "exclude_nodes" : "only_nodes");
-    std::unordered_set<std::string> known(into.begin(), into.end());
-    for (auto& node : *names)
-      if (known.insert(node).second)
-        into.push_back(std::move(node));
-    return {};
-  };
-  if (options.has("nodefile"))
-    TRY(expand("nodefile", TRY(around.read_file(absolute_path(options.text("nodefile"), around.work_dir))), out.only));
-  if (options.has("nodelist"))
-    TRY(expand("nodelist", options.text("nodelist"), out.only));
-  if (options.has("exclude"))
-    TRY(expand("exclude", options.text("exclude"), out.exclude));
+  if (options.has("nodefile")) {
+    std::string text = TRY(around.read_file(absolute_path(options.text("nodefile"), around.work_dir)));
+    TRY(add_nodes(options, "nodefile", TRY(host_words(std::move(text), around)), out.only));
+  }
+  for (const auto& [name, into] : {std::pair("nodelist", &out.only), std::pair("exclude", &out.exclude)})
+    if (options.has(name))
+      TRY(add_nodes(options, name, TRY(host_words(options.text(name), around)), *into));
   const std::unordered_set<std::string_view> excluded(out.exclude.begin(), out.exclude.end());
   for (const auto& node : out.only)
     if (excluded.contains(node))
@@ -267,31 +309,73 @@ Result<std::uint32_t> cores_per_task_of(const OptionSet& options) {
   return cores;
 }
 
+namespace {
+
+Result<void> read_gres(const OptionSet& options, Devices& out) {
+  const Given* given = options.find("gres");
+  if (!given)
+    return {};
+  auto parsed = parse_gres(given->text);
+  if (!parsed)
+    return invalid(format("Invalid {} specification: {}", where_given("gres", *given), parsed.error().message),
+                   "devices");
+  out.per_node = *parsed;
+  out.none = lower(given->text) == "none";
+  return {};
+}
+
+// --gpus-per-node beside --gres, which may name GPUs too. False: a step's own --gres replaces what the job's variables
+// say, and nothing else is read.
+Result<bool> put_gpus_of_node(const OptionSet& options, Devices& out) {
+  const auto per_node = TRY(gpus_option(options, "gpus-per-node"));
+  if (per_node.empty())
+    return true;
+  const auto before = only_gpus(out.per_node);
+  const bool contradicts = !before.empty() && before != per_node;
+  if (contradicts && overrides(options, "gres", "gpus-per-node"))
+    return false;
+  if (contradicts && !overrides(options, "gpus-per-node", "gres"))
+    return invalid(format("--gres={} and --gpus-per-node={} contradict each other", options.text("gres"),
+                          options.text("gpus-per-node")),
+                   "devices");
+  std::erase_if(out.per_node, [](const DeviceAsk& ask) { return ask.kind == "gpu"; });
+  out.per_node.insert(out.per_node.end(), per_node.begin(), per_node.end());
+  return true;
+}
+
+// --gpus together with the GPUs of each task or node: they must agree, and the total is said by them.
+Result<void> settle_total(const OptionSet& options, const Shape& shape, Devices& out) {
+  const std::uint64_t total = sum(out.total), each = sum(only_gpus(out.per_node));
+  if (total == 0)
+    return {};
+  if (!out.per_task.empty()) {
+    const auto needed = TRY(product(sum(only_gpus(out.per_task)), shape.tasks.min, "GPUs"));
+    if (needed != total)
+      return invalid(format("--gpus={} contradicts --gpus-per-task={} for {} tasks", options.text("gpus"),
+                            options.text("gpus-per-task"), shape.tasks.min),
+                     "devices");
+    out.total.clear();
+  }
+  if (shape.nodes.min > total)
+    return invalid(format("{} GPUs cannot be spread over {} nodes", total, shape.nodes.min), "devices");
+  if (only_gpus(out.per_node).empty())
+    return {};
+  if (shape.nodes.max && each * shape.nodes.max < total)
+    return invalid(format("--gpus={} contradicts {} GPUs per node on {} nodes", total, each, shape.nodes.max),
+                   "devices");
+  if (total % each != 0)
+    return invalid(format("--gpus={} is not a multiple of {} GPUs per node", total, each), "devices");
+  out.total.clear();
+  return {};
+}
+
+}  // namespace
+
 Result<Devices> devices_of(const OptionSet& options, const Shape& shape) {
   Devices out;
-  if (const Given* given = options.find("gres")) {
-    auto parsed = parse_gres(given->text);
-    if (!parsed)
-      return invalid(format("Invalid {} specification: {}", where_given("gres", *given), parsed.error().message),
-                     "devices");
-    out.per_node = *parsed;
-    out.none = lower(given->text) == "none";
-  }
-  const auto per_node = TRY(gpus_option(options, "gpus-per-node"));
-  if (!per_node.empty()) {
-    const auto before = only_gpus(out.per_node);
-    if (!before.empty() && before != per_node) {
-      // A step's own --gres replaces what the job's variables say.
-      if (overrides(options, "gres", "gpus-per-node"))
-        return out;
-      if (!overrides(options, "gpus-per-node", "gres"))
-        return invalid(format("--gres={} and --gpus-per-node={} contradict each other", options.text("gres"),
-                              options.text("gpus-per-node")),
-                       "devices");
-    }
-    std::erase_if(out.per_node, [](const DeviceAsk& ask) { return ask.kind == "gpu"; });
-    out.per_node.insert(out.per_node.end(), per_node.begin(), per_node.end());
-  }
+  TRY(read_gres(options, out));
+  if (!TRY(put_gpus_of_node(options, out)))
+    return out;
   out.per_task = TRY(gpus_option(options, "gpus-per-task"));
   const auto tres = TRY(tres_per_task(options));
   if (out.per_task.empty())
@@ -301,26 +385,7 @@ Result<Devices> devices_of(const OptionSet& options, const Shape& shape) {
     const std::uint32_t for_each = TRY(count_of(options, "ntasks-per-gpu", 1));
     out.total.push_back({"gpu", "", (shape.tasks.min + for_each - 1) / for_each});
   }
-  const std::uint64_t total = sum(out.total);
-  if (total && !out.per_task.empty()) {
-    const auto needed = TRY(product(sum(only_gpus(out.per_task)), shape.tasks.min, "GPUs"));
-    if (needed != total)
-      return invalid(format("--gpus={} contradicts --gpus-per-task={} for {} tasks", options.text("gpus"),
-                            options.text("gpus-per-task"), shape.tasks.min),
-                     "devices");
-    out.total.clear();
-  }
-  if (total && shape.nodes.min > total)
-    return invalid(format("{} GPUs cannot be spread over {} nodes", total, shape.nodes.min), "devices");
-  if (total && !only_gpus(out.per_node).empty()) {
-    const std::uint64_t each = sum(only_gpus(out.per_node));
-    if (shape.nodes.max && each * shape.nodes.max < total)
-      return invalid(format("--gpus={} contradicts {} GPUs per node on {} nodes", total, each, shape.nodes.max),
-                     "devices");
-    if (total % each != 0)
-      return invalid(format("--gpus={} is not a multiple of {} GPUs per node", total, each), "devices");
-    out.total.clear();
-  }
+  TRY(settle_total(options, shape, out));
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/command_options.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "wire/api.h"
 #include "wire/codec.h"
 
@@ -49,6 +50,24 @@ constexpr CommandOption<SacctmgrSession> kOptions[] = {
 
 constexpr CommandSyntax<SacctmgrSession> kSyntax = {.head = kHead, .options = kOptions, .column = 25};
 
+using EntityVerb = int (*)(const SacctmgrSession&, const std::string&, const std::vector<std::string>&);
+struct Verb {
+  std::string_view name;
+  std::size_t shortest;
+  EntityVerb run;
+};
+constexpr Verb kVerbs[] = {{"add", 1, sacctmgr_add},       {"create", 2, sacctmgr_add},
+                           {"modify", 1, sacctmgr_modify}, {"update", 1, sacctmgr_modify},
+                           {"delete", 3, sacctmgr_delete}, {"remove", 3, sacctmgr_delete},
+                           {"show", 1, sacctmgr_show},     {"list", 1, sacctmgr_show}};
+
+EntityVerb find_verb(std::string_view word) {
+  for (const Verb& verb : kVerbs)
+    if (word.size() >= verb.shortest && verb.name.starts_with(word))
+      return verb.run;
+  return nullptr;
+}
+
 int run_verb(const SacctmgrSession& session, std::vector<std::string> words) {
   const std::string verb = lower(words[0]);
   if (verb == "version")
@@ -57,21 +76,12 @@ int run_verb(const SacctmgrSession& session, std::vector<std::string> words) {
     say(help_of(kSyntax));
     return 0;
   }
-  const auto is = [&](std::string_view whole, std::size_t shortest) {
-    return verb.size() >= shortest && whole.substr(0, verb.size()) == verb;
-  };
-  using Verb = int (*)(const SacctmgrSession&, const std::string&, const std::vector<std::string>&);
-  const Verb run = is("add", 1) || is("create", 2)      ? sacctmgr_add
-                   : is("modify", 1) || is("update", 1) ? sacctmgr_modify
-                   : is("delete", 3) || is("remove", 3) ? sacctmgr_delete
-                   : is("show", 1) || is("list", 1)     ? sacctmgr_show
-                                                        : nullptr;
+  const EntityVerb run = find_verb(verb);
+  if (!run && is_among("archive clear dump load ping reconfigure shutdown", verb)) {
+    session.voice.error(format("{} is not supported", verb));
+    return 1;
+  }
   if (!run) {
-    for (const std::string_view other : {"archive", "clear", "dump", "load", "ping", "reconfigure", "shutdown"})
-      if (verb == other) {
-        session.voice.error(format("{} is not supported", verb));
-        return 1;
-      }
     write_all(STDERR_FILENO, format("invalid keyword: {}\n", words[0]));
     return 1;
   }

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/sacctmgr.h"
 #include "frontends/slurm/client/sacctmgr_words.h"
 #include "frontends/slurm/client/values.h"
@@ -206,48 +207,68 @@ Result<void> change_admin(Query& query, const std::vector<std::string>& users, b
   return {};
 }
 
-Result<int> add_users(const SacctmgrSession& session, Query& query, std::vector<KeyWord> words) {
-  drop_cluster(words);
-  const UserWords own = TRY(take_user_words(words));
-  auto accounts = take_names(words, {"account", "accounts", "acct", "accts"});
-  // Bare words and names that are left are users'.
-  std::vector<KeyWord> rest;
-  std::vector<std::string> users, partitions;
-  for (const KeyWord& word : words) {
-    auto* list = word.key == "name" || word.key == "names" || word.key == "user" || word.key == "users" ? &users
-                 : word.key == "partition" || word.key == "partitions"                                  ? &partitions
-                                                                                                        : nullptr;
-    if (!list) {
-      rest.push_back(word);
-      continue;
-    }
-    for (const std::string& name : split(word.value, ',')) list->push_back(lower(name));
+void add_names(const KeyWord& word, std::vector<std::string>& into) {
+  for (const std::string& name : split(word.value, ',')) into.push_back(lower(name));
+}
+
+// Which associations words are about.
+struct Associates {
+  std::vector<std::string> users, accounts, partitions;
+
+  // Empty lists stand for all.
+  bool hold(const Association& a) const {
+    return (users.empty() || among(users, a.user)) && (accounts.empty() || among(accounts, a.account)) &&
+           (partitions.empty() || among(partitions, a.partition));
   }
-  if (own.default_account && !among(accounts, *own.default_account))
-    accounts.push_back(*own.default_account);
-  if (users.empty())
-    return invalid("Need name of user to add.");
-  if (accounts.empty())
-    return invalid("Need name of acct to add user to.");
-  if (partitions.empty())
-    partitions.push_back("");
+};
+
+// Those of the users that are named which are not there yet.
+Result<std::vector<Change>> new_associations(Query& query, const Associates& named_ones,
+                                             const std::optional<std::string>& default_account,
+                                             const std::vector<KeyWord>& settings) {
   const auto known = TRY(records<Association>(query, "/v1/associations", Kind::kAssociation));
   std::vector<Change> changes;
-  for (const std::string& user : users)
-    for (const std::string& account : accounts)
-      for (const std::string& partition : partitions) {
+  for (const std::string& user : named_ones.users)
+    for (const std::string& account : named_ones.accounts)
+      for (const std::string& partition : named_ones.partitions) {
         if (named(known, association_name(account, user, partition)))
           continue;
         Association a;
         a.user = user;
         a.account = account;
         a.partition = partition;
-        a.is_default = own.default_account == account;
-        TRY(set_all(a, rest, set_association));
+        a.is_default = default_account == account;
+        TRY(set_all(a, settings, set_association));
         changes.push_back(put(a));
       }
+  return changes;
+}
+
+Result<int> add_users(const SacctmgrSession& session, Query& query, std::vector<KeyWord> words) {
+  drop_cluster(words);
+  const UserWords own = TRY(take_user_words(words));
+  Associates all;
+  all.accounts = take_names(words, {"account", "accounts", "acct", "accts"});
+  std::vector<KeyWord> settings;
+  for (const KeyWord& word : words) {
+    if (is_among("name names user users", word.key))
+      add_names(word, all.users);
+    else if (is_among("partition partitions", word.key))
+      add_names(word, all.partitions);
+    else
+      settings.push_back(word);
+  }
+  if (own.default_account && !among(all.accounts, *own.default_account))
+    all.accounts.push_back(*own.default_account);
+  if (all.users.empty())
+    return invalid("Need name of user to add.");
+  if (all.accounts.empty())
+    return invalid("Need name of acct to add user to.");
+  if (all.partitions.empty())
+    all.partitions.push_back("");
+  std::vector<Change> changes = TRY(new_associations(query, all, own.default_account, settings));
   if (own.admin)
-    TRY(change_admin(query, users, *own.admin, changes));
+    TRY(change_admin(query, all.users, *own.admin, changes));
   return carry_out(session, query, " Adding User(s)", " Nothing new added.", changes);
 }
 
@@ -291,32 +312,36 @@ Result<int> change_coordinators(const SacctmgrSession& session, Query& query, st
                    add ? " Nothing new added." : " Nothing removed", changes);
 }
 
-Result<int> put_licences(const SacctmgrSession& session, Query& query, std::vector<KeyWord> words, bool add) {
-  std::int64_t count = -1;
-  std::optional<Error> wrong;
-  std::erase_if(words, [&](const KeyWord& word) {
-    if (word.key == "count") {
-      const auto number = parse_int(word.value);
-      if (!number || *number < 0)
-        wrong = invalid(format("Bad value for Count: {}", word.value));
-      count = number.value_or(0);
-      return true;
-    }
-    return word.key == "type" || word.key == "server" || word.key == "servertype" || word.key == "percentallowed" ||
-           word.key == "cluster" || word.key == "clusters" || word.key == "description";
+// count=; keys that change nothing here go as well.
+Result<std::optional<std::int64_t>> take_count(std::vector<KeyWord>& words) {
+  std::optional<std::int64_t> count;
+  for (const KeyWord& word : words) {
+    if (word.key != "count")
+      continue;
+    count = parse_int(word.value);
+    if (!count || *count < 0)
+      return invalid(format("Bad value for Count: {}", word.value));
+  }
+  std::erase_if(words, [](const KeyWord& word) {
+    return is_among("count type server servertype percentallowed cluster clusters description", word.key);
   });
-  if (wrong)
-    return *wrong;
+  return count;
+}
+
+Result<int> put_licences(const SacctmgrSession& session, Query& query, std::vector<KeyWord> words, bool add) {
+  const auto count = TRY(take_count(words));
   const auto names = take_names(words, {"name", "names"});
-  if (names.empty() || !words.empty())
-    return words.empty() ? invalid("Need name of resource.") : unknown_key(words[0]);
-  if (count < 0)
+  if (!words.empty())
+    return unknown_key(words[0]);
+  if (names.empty())
+    return invalid("Need name of resource.");
+  if (!count)
     return invalid("Need count= of the resource.");
   std::vector<Change> changes;
   for (const std::string& name : names) {
     Licence licence;
     licence.meta.name = name;
-    licence.total = count;
+    licence.total = *count;
     changes.push_back({"  " + name, "PUT", "/v1/licences/" + url_escaped(name), body_of(licence)});
   }
   return carry_out(session, query, add ? " Adding Resource(s)" : " Modified server resource ...", " Nothing new added.",
@@ -347,35 +372,43 @@ Result<int> modify_accounts(const SacctmgrSession& session, Query& query, Split 
   return carry_out(session, query, " Modified account associations...", " Nothing modified", changes);
 }
 
-Result<int> modify_users(const SacctmgrSession& session, Query& query, Split words) {
+// take_names() also takes bare words: users are named by key.
+Result<Associates> read_where(Split& words) {
+  Associates out;
   drop_cluster(words.where);
-  const auto accounts = take_names(words.where, {"account", "accounts", "acct", "accts"});
-  // take_names() also takes bare words: with users named by key or bare they are told apart by what exists.
-  std::vector<std::string> users, partitions;
+  out.accounts = take_names(words.where, {"account", "accounts", "acct", "accts"});
   for (const KeyWord& word : words.where) {
-    auto& list = word.key.starts_with("partition") ? partitions : users;
-    if (word.key != "name" && word.key != "names" && word.key != "user" && word.key != "users" &&
-        !word.key.starts_with("partition"))
+    const bool is_partition = word.key.starts_with("partition");
+    if (!is_partition && !is_among("name names user users", word.key))
       return unknown_key(word);
-    for (const std::string& name : split(word.value, ',')) list.push_back(lower(name));
+    add_names(word, is_partition ? out.partitions : out.users);
   }
-  const UserWords own = TRY(take_user_words(words.set));
-  std::vector<Change> changes;
-  std::erase_if(words.set, [&](const KeyWord& word) {
+  return out;
+}
+
+// rawusage=0 forgets what users have used, in the first account that is named or in all.
+std::vector<Change> take_resets(std::vector<KeyWord>& settings, const Associates& where) {
+  const std::string account = where.accounts.empty() ? "" : url_escaped(where.accounts[0]);
+  std::vector<Change> out;
+  std::erase_if(settings, [&](const KeyWord& word) {
     if (word.key != "rawusage")
       return false;
-    for (const std::string& user : users)
-      changes.push_back({"  " + user, "POST",
-                         format("/v1/usage/reset?user={}&account={}", url_escaped(user),
-                                accounts.empty() ? "" : url_escaped(accounts[0])),
-                         "{}"});
+    for (const std::string& user : where.users)
+      out.push_back(
+          {"  " + user, "POST", format("/v1/usage/reset?user={}&account={}", url_escaped(user), account), "{}"});
     return true;
   });
+  return out;
+}
+
+Result<int> modify_users(const SacctmgrSession& session, Query& query, Split words) {
+  const Associates where = TRY(read_where(words));
+  const UserWords own = TRY(take_user_words(words.set));
+  std::vector<Change> changes = take_resets(words.set, where);
   if (own.admin)
-    TRY(change_admin(query, users, *own.admin, changes));
+    TRY(change_admin(query, where.users, *own.admin, changes));
   for (const Ref<Association>& a : TRY(records<Association>(query, "/v1/associations", Kind::kAssociation))) {
-    if ((!users.empty() && !among(users, a->user)) || (!accounts.empty() && !among(accounts, a->account)) ||
-        (!partitions.empty() && !among(partitions, a->partition)))
+    if (!where.hold(*a))
       continue;
     Association next = *a;
     TRY(set_all(next, words.set, set_association));

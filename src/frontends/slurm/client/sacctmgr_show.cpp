@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/sacctmgr.h"
 #include "frontends/slurm/client/sacctmgr_words.h"
 #include "model/tres_names.h"
@@ -56,43 +57,79 @@ ShowField wall_field(std::string_view name, int width, std::int64_t Limits::*mem
           }};
 }
 
+// What one kind of record says; nothing where the line has none.
+template <class T>
+ShowField of(std::string_view name, int width, const T* Line::*who,
+             std::type_identity_t<std::string (*)(const T&)> text) {
+  return {{name, width, ""}, [who, text](const Line& l) { return l.*who ? text(*(l.*who)) : std::string(); }};
+}
+// The same of two kinds: the first that there is says it.
+template <class First, class Second>
+ShowField of(std::string_view name, int width, const First* Line::*first,
+             std::type_identity_t<std::string (*)(const First&)> text, const Second* Line::*second,
+             std::type_identity_t<std::string (*)(const Second&)> other) {
+  return {{name, width, ""}, [=](const Line& l) {
+            return l.*first ? text(*(l.*first)) : l.*second ? other(*(l.*second)) : std::string();
+          }};
+}
+ShowField of_line(std::string_view name, int width, std::string (*text)(const Line&)) {
+  return {{name, width, ""}, text};
+}
+
+std::string name_text(const Line& l) {
+  return l.qos ? l.qos->meta.name : l.licence ? l.licence->meta.name : !l.kind.empty() ? l.name : l.user_name;
+}
+std::string level_text(const Line& l) { return l.user && l.user->admin ? "Administrator" : "None"; }
+std::string parent_text(const Line& l) {
+  if (!l.account || l.association)
+    return {};
+  return l.account->parent.empty() ? "root" : l.account->parent;
+}
+std::string priority_text(const Association& a) { return a.priority ? std::to_string(a.priority) : ""; }
+std::string exempt_text(const Qos& q) { return q.preempt_exempt.us ? span_text(q.preempt_exempt.seconds()) : ""; }
+std::string mode_text(const Qos& q) {
+  constexpr const char* kModes[] = {"cluster", "off", "cancel", "requeue", "suspend", "gang", "checkpoint"};
+  return kModes[static_cast<std::size_t>(q.preempt_mode)];
+}
+std::string threshold_text(const Qos& q) {
+  return q.threshold_ppm >= 0 ? format("{:.6f}", static_cast<double>(q.threshold_ppm) / 1e6) : "";
+}
+
 const std::vector<ShowField>& fields() {
-  using S = std::string;
+  constexpr auto kAssociation = &Line::association;
+  constexpr auto kAccount = &Line::account;
+  constexpr auto kQos = &Line::qos;
+  const auto share_of_association = [](const Association& a) { return shares_text(a.shares); };
+  const auto share_of_account = [](const Account& a) { return shares_text(a.shares); };
   static const std::vector<ShowField> kFields = {
-      {{"Account", 10, ""},
-       [](const Line& l) { return l.association ? l.association->account
-                                  : l.account   ? l.account->meta.name
-                                                : S(); }},
-      {{"AdminLevel", 9, ""}, [](const Line& l) { return S(l.user && l.user->admin ? "Administrator" : "None"); }},
-      {{"Admin", 9, ""}, [](const Line& l) { return S(l.user && l.user->admin ? "Administrator" : "None"); }},
-      {{"BorrowTRES", 13, ""}, [](const Line& l) { return l.account ? tres_text(l.account->quota.borrow) : S(); }},
-      {{"Cluster", 10, ""}, [](const Line& l) { return l.cluster; }},
-      {{"ClusterNodes", 20, ""}, [](const Line&) { return S(); }},
-      {{"Coordinators", 20, ""}, [](const Line& l) { return l.account ? join(l.account->coordinators, ",") : S(); }},
-      {{"Count", 6, ""}, [](const Line& l) { return l.licence ? std::to_string(l.licence->total) : S(); }},
-      {{"DefaultAccount", 10, ""}, [](const Line& l) { return l.default_account; }},
-      {{"DefaultQOS", 9, ""},
-       [](const Line& l) {
-         return l.association ? l.association->default_qos : l.account ? l.account->default_qos : S();
-       }},
-      {{"Description", 20, ""},
-       [](const Line& l) { return l.account ? l.account->description
-                                  : l.qos   ? l.qos->description
-                                            : S(); }},
-      {{"Fairshare", 9, ""},
-       [](const Line& l) {
-         return l.association ? shares_text(l.association->shares) : l.account ? shares_text(l.account->shares) : S();
-       }},
-      {{"Flags", 20, ""}, [](const Line& l) { return l.qos ? flags_text(*l.qos) : S(); }},
-      {{"GraceTime", 10, ""}, [](const Line& l) { return l.qos ? span_text(l.qos->grace.seconds()) : S(); }},
+      of(
+          "Account", 10, kAssociation, [](const Association& a) { return a.account; }, kAccount,
+          [](const Account& a) { return a.meta.name; }),
+      of_line("AdminLevel", 9, level_text),
+      of_line("Admin", 9, level_text),
+      of("BorrowTRES", 13, kAccount, [](const Account& a) { return tres_text(a.quota.borrow); }),
+      of_line("Cluster", 10, [](const Line& l) { return l.cluster; }),
+      of_line("ClusterNodes", 20, [](const Line&) { return std::string(); }),
+      of("Coordinators", 20, kAccount, [](const Account& a) { return join(a.coordinators, ","); }),
+      of("Count", 6, &Line::licence, [](const Licence& one) { return std::to_string(one.total); }),
+      of_line("DefaultAccount", 10, [](const Line& l) { return l.default_account; }),
+      of(
+          "DefaultQOS", 9, kAssociation, [](const Association& a) { return a.default_qos; }, kAccount,
+          [](const Account& a) { return a.default_qos; }),
+      of(
+          "Description", 20, kAccount, [](const Account& a) { return a.description; }, kQos,
+          [](const Qos& q) { return q.description; }),
+      of("Fairshare", 9, kAssociation, share_of_association, kAccount, share_of_account),
+      of("Flags", 20, kQos, flags_text),
+      of("GraceTime", 10, kQos, [](const Qos& q) { return span_text(q.grace.seconds()); }),
       count_field("GrpJobs", 7, &Limits::grp_jobs),
       count_field("GrpSubmit", 9, &Limits::grp_submit_jobs),
       tres_field("GrpTRES", 13, &Limits::grp_tres),
       tres_field("GrpTRESMins", 13, &Limits::grp_tres_mins),
       tres_field("GrpTRESRunMins", 13, &Limits::grp_tres_run_mins),
       wall_field("GrpWall", 11, &Limits::grp_wall_mins),
-      {{"ID", 6, ""}, [](const Line& l) { return l.id; }},
-      {{"LendTRES", 13, ""}, [](const Line& l) { return l.account ? tres_text(l.account->quota.lend) : S(); }},
+      of_line("ID", 6, [](const Line& l) { return l.id; }),
+      of("LendTRES", 13, kAccount, [](const Account& a) { return tres_text(a.quota.lend); }),
       count_field("MaxJobs", 7, &Limits::max_jobs),
       count_field("MaxJobsPA", 9, &Limits::max_jobs_per_account),
       count_field("MaxJobsPU", 9, &Limits::max_jobs_per_user),
@@ -107,55 +144,29 @@ const std::vector<ShowField>& fields() {
       wall_field("MaxWall", 11, &Limits::max_wall_mins_per_job),
       count_field("MinPrioThreshold", 16, &Limits::min_priority),
       tres_field("MinTRES", 13, &Limits::min_tres_per_job),
-      {{"Name", 10, ""},
-       [](const Line& l) {
-         return l.qos ? l.qos->meta.name : l.licence ? l.licence->meta.name : !l.kind.empty() ? l.name : l.user_name;
-       }},
-      {{"Organization", 20, ""}, [](const Line& l) { return l.account ? l.account->organization : S(); }},
-      {{"ParentName", 10, ""},
-       [](const Line& l) {
-         return l.association ? S() : l.account ? l.account->parent.empty() ? "root" : l.account->parent : S();
-       }},
-      {{"Partition", 10, ""}, [](const Line& l) { return l.association ? l.association->partition : S(); }},
-      {{"Preempt", 10, ""}, [](const Line& l) { return l.qos ? join(l.qos->preempts, ",") : S(); }},
-      {{"PreemptExemptTime", 19, ""},
-       [](const Line& l) {
-         return l.qos && l.qos->preempt_exempt.us ? span_text(l.qos->preempt_exempt.seconds()) : S();
-       }},
-      {{"PreemptMode", 11, ""},
-       [](const Line& l) {
-         constexpr const char* kModes[] = {"cluster", "off", "cancel", "requeue", "suspend", "gang", "checkpoint"};
-         return l.qos ? S(kModes[static_cast<std::size_t>(l.qos->preempt_mode)]) : S();
-       }},
-      {{"Priority", 10, ""},
-       [](const Line& l) {
-         return l.qos                                      ? std::to_string(l.qos->priority)
-                : l.association && l.association->priority ? std::to_string(l.association->priority)
-                                                           : S();
-       }},
-      {{"QOS", 20, ""},
-       [](const Line& l) {
-         return l.association ? join(l.association->qos, ",") : l.account ? join(l.account->qos, ",") : S();
-       }},
-      {{"QuotaTRES", 13, ""}, [](const Line& l) { return l.account ? tres_text(l.account->quota.nominal) : S(); }},
-      {{"Share", 9, ""},
-       [](const Line& l) {
-         return l.association ? shares_text(l.association->shares) : l.account ? shares_text(l.account->shares) : S();
-       }},
-      {{"Type", 8, ""}, [](const Line& l) { return l.licence ? S("License") : l.kind; }},
-      {{"UsageFactor", 11, ""},
-       [](const Line& l) { return l.qos ? format("{:.6f}", l.qos->usage_factor_milli / 1000.0) : S(); }},
-      {{"UsageThres", 10, ""},
-       [](const Line& l) {
-         return l.qos && l.qos->threshold_ppm >= 0 ? format("{:.6f}", static_cast<double>(l.qos->threshold_ppm) / 1e6)
-                                                   : S();
-       }},
-      {{"User", 10, ""}, [](const Line& l) { return l.user_name; }},
+      of_line("Name", 10, name_text),
+      of("Organization", 20, kAccount, [](const Account& a) { return a.organization; }),
+      of_line("ParentName", 10, parent_text),
+      of("Partition", 10, kAssociation, [](const Association& a) { return a.partition; }),
+      of("Preempt", 10, kQos, [](const Qos& q) { return join(q.preempts, ","); }),
+      of("PreemptExemptTime", 19, kQos, exempt_text),
+      of("PreemptMode", 11, kQos, mode_text),
+      of(
+          "Priority", 10, kQos, [](const Qos& q) { return std::to_string(q.priority); }, kAssociation, priority_text),
+      of(
+          "QOS", 20, kAssociation, [](const Association& a) { return join(a.qos, ","); }, kAccount,
+          [](const Account& a) { return join(a.qos, ","); }),
+      of("QuotaTRES", 13, kAccount, [](const Account& a) { return tres_text(a.quota.nominal); }),
+      of("Share", 9, kAssociation, share_of_association, kAccount, share_of_account),
+      of_line("Type", 8, [](const Line& l) { return l.licence ? std::string("License") : l.kind; }),
+      of("UsageFactor", 11, kQos, [](const Qos& q) { return format("{:.6f}", q.usage_factor_milli / 1000.0); }),
+      of("UsageThres", 10, kQos, threshold_text),
+      of_line("User", 10, [](const Line& l) { return l.user_name; }),
   };
   return kFields;
 }
 
-constexpr std::string_view kAssociation =
+constexpr std::string_view kAssociationFormat =
     "Cluster,Account,User,Partition,Share,Priority,GrpJobs,GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,MaxJobs,MaxTRES,"
     "MaxTRESPerNode,MaxSubmit,MaxWall,MaxTRESMins,QOS%20,DefaultQOS,GrpTRESRunMins";
 constexpr std::string_view kQosFormat =
@@ -225,217 +236,264 @@ struct Filter {
   }
 };
 
+// Words that change nothing here.
+constexpr std::string_view kIdleWords = "where withdeleted wopinfo wopilimits tree onlydefaults";
+constexpr std::string_view kIdleKeys = "cluster clusters type";
+
+// False: the bare word is none that stands for itself, so it is a name.
+bool take_plain_word(Filter& filter, std::string_view word) {
+  if (is_among("withassoc withassociations", word))
+    return filter.with_associations = true;
+  if (is_among("withcoord withcoordinators", word))
+    return filter.with_coordinators = true;
+  return is_among(kIdleWords, word);
+}
+
+std::vector<std::string>* list_of(Filter& filter, std::string_view key) {
+  if (key.empty() || is_among("name names", key))
+    return &filter.names;
+  return key.starts_with("user")        ? &filter.users
+         : key.starts_with("acc")       ? &filter.accounts
+         : key.starts_with("partition") ? &filter.partitions
+         : key.starts_with("qos")       ? &filter.qos
+                                        : nullptr;
+}
+
+Result<void> take_condition(Filter& filter, const KeyWord& word, const std::string& text) {
+  if (word.key.empty() && take_plain_word(filter, lower(word.value)))
+    return {};
+  if (word.key == "format") {
+    filter.format = word.value;
+    return {};
+  }
+  if (!word.key.empty() && is_among(kIdleKeys, word.key))
+    return {};
+  auto* const list = list_of(filter, word.key);
+  if (!list)
+    return invalid(format(" Unknown condition: {}", text));
+  for (const std::string& name : split(word.value, ','))
+    if (!name.empty())
+      list->push_back(lower(name));
+  return {};
+}
+
 Result<Filter> read_filter(const std::vector<std::string>& words, const std::string& entity) {
   Filter out;
-  for (const std::string& text : words) {
-    const KeyWord word = key_word(text);
-    const std::string flag = lower(word.value);
-    if (word.key.empty() && (flag == "where" || flag == "withdeleted" || flag == "wopinfo" || flag == "wopilimits" ||
-                             flag == "tree" || flag == "onlydefaults"))
-      continue;
-    if (word.key.empty() && (flag == "withassoc" || flag == "withassociations")) {
-      out.with_associations = true;
-      continue;
-    }
-    if (word.key.empty() && (flag == "withcoord" || flag == "withcoordinators")) {
-      out.with_coordinators = true;
-      continue;
-    }
-    if (word.key == "format") {
-      out.format = word.value;
-      continue;
-    }
-    auto* list = word.key.empty() || word.key == "name" || word.key == "names" ? &out.names
-                 : word.key.starts_with("user")                                ? &out.users
-                 : word.key.starts_with("acc")                                 ? &out.accounts
-                 : word.key.starts_with("partition")                           ? &out.partitions
-                 : word.key.starts_with("qos")                                 ? &out.qos
-                                                                               : nullptr;
-    if (word.key == "cluster" || word.key == "clusters" || word.key == "type")
-      continue;
-    if (!list)
-      return invalid(format(" Unknown condition: {}", text));
-    for (const std::string& name : split(word.value, ','))
-      if (!name.empty())
-        list->push_back(lower(name));
-  }
-  if (entity == "account")
-    out.accounts.insert(out.accounts.end(), out.names.begin(), out.names.end());
-  if (entity == "user")
-    out.users.insert(out.users.end(), out.names.begin(), out.names.end());
-  if (entity == "qos")
-    out.qos.insert(out.qos.end(), out.names.begin(), out.names.end());
+  for (const std::string& text : words) TRY(take_condition(out, key_word(text), text));
+  // Bare names are those of what is shown.
+  auto* const own = entity == "account" ? &out.accounts
+                    : entity == "user"  ? &out.users
+                    : entity == "qos"   ? &out.qos
+                                        : nullptr;
+  if (own)
+    own->insert(own->end(), out.names.begin(), out.names.end());
   return out;
 }
 
+// What lines point to.
 struct Loaded {
   std::vector<Ref<Account>> accounts;
   std::vector<Ref<Association>> associations;
   std::vector<Ref<User>> users;
+  std::vector<Ref<Qos>> qos;
+  std::vector<Ref<Licence>> licences;
+  Account root;
   std::string cluster;
 };
 
-// The tree, depth first: root, and below each account its users and then its accounts.
-std::vector<Line> association_lines(const Loaded& loaded, const Filter& filter, const Account& root) {
-  std::vector<Line> out;
-  const auto add_below = [&](const auto& self, const std::string& parent) -> void {
-    for (const auto& a : loaded.associations)
-      if (a->account == parent && Filter::in(filter.users, a->user) && Filter::in(filter.accounts, a->account) &&
-          Filter::in(filter.partitions, a->partition)) {
-        Line line;
-        line.association = a.get();
-        line.cluster = loaded.cluster;
-        line.user_name = a->user;
-        out.push_back(line);
-      }
-    for (const auto& account : loaded.accounts)
-      if ((account->parent.empty() ? "root" : account->parent) == parent) {
-        if (filter.users.empty() && Filter::in(filter.accounts, account->meta.name)) {
-          Line line;
-          line.account = account.get();
-          line.cluster = loaded.cluster;
-          out.push_back(line);
-        }
-        self(self, account->meta.name);
-      }
-  };
-  if (filter.users.empty() && Filter::in(filter.accounts, "root")) {
-    Line line;
-    line.account = &root;
-    line.cluster = loaded.cluster;
-    out.push_back(line);
+Result<void> load_tree(Query& query, Loaded& loaded) {
+  loaded.accounts = TRY(records<Account>(query, "/v1/accounts", Kind::kAccount));
+  loaded.associations = TRY(records<Association>(query, "/v1/associations", Kind::kAssociation));
+  return {};
+}
+
+Line account_line(const Loaded& loaded, const Account& account) {
+  Line line;
+  line.account = &account;
+  line.cluster = loaded.cluster;
+  return line;
+}
+
+Line association_line(const Loaded& loaded, const Association& association) {
+  Line line;
+  line.association = &association;
+  line.cluster = loaded.cluster;
+  line.user_name = association.user;
+  return line;
+}
+
+void add_below(const Loaded& loaded, const Filter& filter, const std::string& parent, std::vector<Line>& out) {
+  for (const auto& a : loaded.associations)
+    if (a->account == parent && Filter::in(filter.users, a->user) && Filter::in(filter.accounts, a->account) &&
+        Filter::in(filter.partitions, a->partition))
+      out.push_back(association_line(loaded, *a));
+  for (const auto& account : loaded.accounts) {
+    if ((account->parent.empty() ? "root" : account->parent) != parent)
+      continue;
+    if (filter.users.empty() && Filter::in(filter.accounts, account->meta.name))
+      out.push_back(account_line(loaded, *account));
+    add_below(loaded, filter, account->meta.name, out);
   }
-  add_below(add_below, "root");
+}
+
+// The tree, depth first: root, and below each account its users and then its accounts.
+Result<std::vector<Line>> association_lines(Query& query, const Filter& filter, Loaded& loaded) {
+  TRY(load_tree(query, loaded));
+  std::vector<Line> out;
+  if (filter.users.empty() && Filter::in(filter.accounts, "root"))
+    out.push_back(account_line(loaded, loaded.root));
+  add_below(loaded, filter, "root", out);
   return out;
 }
 
-std::vector<Line> user_lines(const Loaded& loaded, const Filter& filter, bool with_associations) {
-  std::vector<Line> out;
+// Whoever has a record or an association.
+std::vector<std::string> names_of_users(const Loaded& loaded) {
   std::vector<std::string> names;
   for (const auto& user : loaded.users) names.push_back(user->meta.name);
   for (const auto& a : loaded.associations) names.push_back(a->user);
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  for (const std::string& name : names) {
+  return names;
+}
+
+Line user_line(const Loaded& loaded, const std::string& name) {
+  Line line;
+  line.user_name = name;
+  line.cluster = loaded.cluster;
+  for (const auto& user : loaded.users)
+    if (user->meta.name == name)
+      line.user = user.get();
+  for (const auto& a : loaded.associations)
+    if (a->user == name && a->is_default)
+      line.default_account = a->account;
+  return line;
+}
+
+Result<std::vector<Line>> user_lines(Query& query, const Filter& filter, Loaded& loaded) {
+  TRY(load_tree(query, loaded));
+  loaded.users = TRY(records<User>(query, "/v1/users", Kind::kUser));
+  std::vector<Line> out;
+  for (const std::string& name : names_of_users(loaded)) {
     if (!Filter::in(filter.users, name))
       continue;
-    Line line;
-    line.user_name = name;
-    line.cluster = loaded.cluster;
-    for (const auto& user : loaded.users)
-      if (user->meta.name == name)
-        line.user = user.get();
-    bool any = false;
+    const Line line = user_line(loaded, name);
+    const std::size_t before = out.size();
     for (const auto& a : loaded.associations)
-      if (a->user == name && a->is_default)
-        line.default_account = a->account;
-    for (const auto& a : loaded.associations)
-      if (a->user == name && with_associations && Filter::in(filter.accounts, a->account)) {
-        Line own = line;
-        own.association = a.get();
-        out.push_back(own);
-        any = true;
-      }
-    if (!any && filter.accounts.empty())
+      if (filter.with_associations && a->user == name && Filter::in(filter.accounts, a->account))
+        out.emplace_back(line).association = a.get();
+    if (out.size() == before && filter.accounts.empty())
       out.push_back(line);
   }
   return out;
 }
 
+Result<std::vector<Line>> account_lines(Query& query, const Filter& filter, Loaded& loaded) {
+  TRY(load_tree(query, loaded));
+  std::vector<Line> out;
+  const auto add = [&](const Account& account) {
+    if (Filter::in(filter.accounts, account.meta.name))
+      out.push_back(account_line(loaded, account));
+  };
+  for (const auto& account : loaded.accounts) add(*account);
+  add(loaded.root);
+  return out;
+}
+
+Result<std::vector<Line>> qos_lines(Query& query, const Filter& filter, Loaded& loaded) {
+  loaded.qos = TRY(records<Qos>(query, "/v1/qos", Kind::kQos));
+  std::vector<Line> out;
+  for (const auto& one : loaded.qos)
+    if (Filter::in(filter.qos, one->meta.name))
+      out.emplace_back().qos = one.get();
+  return out;
+}
+
+Result<std::vector<Line>> licence_lines(Query& query, const Filter& filter, Loaded& loaded) {
+  loaded.licences = TRY(records<Licence>(query, "/v1/licences", Kind::kLicence));
+  std::vector<Line> out;
+  for (const auto& one : loaded.licences)
+    if (Filter::in(filter.names, one->meta.name))
+      out.emplace_back().licence = one.get();
+  return out;
+}
+
+Result<std::vector<Line>> tres_lines(Query&, const Filter&, Loaded&) {
+  struct Tres {
+    const char *id, *kind, *name;
+  };
+  constexpr Tres kTres[] = {{"1", "cpu", ""},  {"2", "mem", ""},     {"3", "energy", ""},
+                            {"4", "node", ""}, {"5", "billing", ""}, {"1001", "gres", "gpu"}};
+  std::vector<Line> out;
+  for (const Tres& tres : kTres) {
+    Line& line = out.emplace_back();
+    line.id = tres.id;
+    line.kind = tres.kind;
+    line.name = tres.name;
+  }
+  return out;
+}
+
+Result<std::vector<Line>> cluster_lines(Query&, const Filter&, Loaded& loaded) {
+  std::vector<Line> out(1);
+  out[0].cluster = loaded.cluster;
+  return out;
+}
+
+struct Shown {
+  std::string_view entity;
+  std::string_view path;  // of its records, for --json
+  std::string_view format;
+  std::string_view format_with_associations;  // "" = the same
+  Result<std::vector<Line>> (*lines)(Query&, const Filter&, Loaded&);
+};
+constexpr Shown kShown[] = {
+    {"account", "/v1/accounts", "Account,Description,Organization",
+     "Account,Description,Organization,Cluster,ParentName,User,Share,GrpJobs,GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,"
+     "MaxJobs,MaxTRES,MaxSubmit,MaxWall,QOS,DefaultQOS",
+     account_lines},
+    {"association", "/v1/associations", kAssociationFormat, "", association_lines},
+    {"cluster", "/v1/policy", "Cluster", "", cluster_lines},
+    {"coordinator", "/v1/associations", kAssociationFormat, "", account_lines},
+    {"qos", "/v1/qos", kQosFormat, "", qos_lines},
+    {"resource", "/v1/licences", "Name,Type,Count", "", licence_lines},
+    {"tres", "/v1/associations", "Type,Name%15,ID", "", tres_lines},
+    {"user", "/v1/users", "User,DefaultAccount,Admin",
+     "User,DefaultAccount,Admin,Cluster,Account,Partition,Share,Priority,MaxJobs,MaxTRES,MaxSubmit,MaxWall,QOS,"
+     "DefaultQOS",
+     user_lines}};
+
+const Shown& shown_of(std::string_view entity) {
+  const auto found =
+      std::find_if(std::begin(kShown), std::end(kShown), [&](const Shown& one) { return one.entity == entity; });
+  CHECK(found != std::end(kShown), entity);
+  return *found;
+}
+
+std::string format_of(const Shown& shown, const Filter& filter) {
+  if (!filter.format.empty())
+    return filter.format;
+  if (filter.with_associations && !shown.format_with_associations.empty())
+    return std::string(shown.format_with_associations);
+  const bool coordinators = shown.entity == "account" && filter.with_coordinators;
+  return format("{}{}", shown.format, coordinators ? ",Coordinators" : "");
+}
+
 Result<void> show(const SacctmgrSession& session, const std::string& entity, const std::vector<std::string>& words) {
   Query query(session.context);
+  const Shown& shown = shown_of(entity);
   Filter filter = TRY(read_filter(words, entity));
-  const bool with_associations = filter.with_associations || session.with_associations;
+  filter.with_associations |= session.with_associations;
   if (session.json) {
-    const std::string path = entity == "account"    ? "/v1/accounts"
-                             : entity == "user"     ? "/v1/users"
-                             : entity == "qos"      ? "/v1/qos"
-                             : entity == "resource" ? "/v1/licences"
-                             : entity == "cluster"  ? "/v1/policy"
-                                                    : "/v1/associations";
-    say(TRY(query.get(path, {})) + "\n");
+    say(TRY(query.get(shown.path, {})) + "\n");
     return {};
   }
   Loaded loaded;
+  loaded.root.meta.name = "root";
+  loaded.root.description = "default root account";
+  loaded.root.organization = "root";
   loaded.cluster = TRY(decode_ping(TRY(query.get("/v1/ping", {})))).cluster;
-  const std::string_view otherwise =
-      entity == "account"    ? with_associations
-                                   ? "Account,Description,Organization,Cluster,ParentName,User,Share,GrpJobs,"
-                                     "GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,MaxJobs,MaxTRES,MaxSubmit,"
-                                     "MaxWall,QOS,DefaultQOS"
-                               : filter.with_coordinators ? "Account,Description,Organization,Coordinators"
-                                                          : "Account,Description,Organization"
-      : entity == "user"     ? with_associations
-                                   ? "User,DefaultAccount,Admin,Cluster,Account,Partition,Share,Priority,MaxJobs,MaxTRES,"
-                                     "MaxSubmit,MaxWall,QOS,DefaultQOS"
-                                   : "User,DefaultAccount,Admin"
-      : entity == "qos"      ? kQosFormat
-      : entity == "resource" ? "Name,Type,Count"
-      : entity == "tres"     ? "Type,Name%15,ID"
-      : entity == "cluster"  ? "Cluster"
-                             : kAssociation;
-  const auto columns = TRY(parse_format(filter.format.empty() ? otherwise : std::string_view(filter.format)));
-  std::vector<Line> lines;
-  std::vector<Ref<Qos>> qos;
-  std::vector<Ref<Licence>> licences;
-  Account root;
-  root.meta.name = "root";
-  root.description = "default root account";
-  root.organization = "root";
-  if (entity == "account" || entity == "user" || entity == "association" || entity == "coordinator") {
-    loaded.accounts = TRY(records<Account>(query, "/v1/accounts", Kind::kAccount));
-    loaded.associations = TRY(records<Association>(query, "/v1/associations", Kind::kAssociation));
-  }
-  if (entity == "user")
-    loaded.users = TRY(records<User>(query, "/v1/users", Kind::kUser));
-  if (entity == "association") {
-    lines = association_lines(loaded, filter, root);
-  } else if (entity == "user") {
-    lines = user_lines(loaded, filter, with_associations);
-  } else if (entity == "account" || entity == "coordinator") {
-    const auto add = [&](const Account& account) {
-      if (!Filter::in(filter.accounts, account.meta.name))
-        return;
-      Line line;
-      line.account = &account;
-      line.cluster = loaded.cluster;
-      lines.push_back(line);
-    };
-    for (const auto& account : loaded.accounts) add(*account);
-    add(root);
-  } else if (entity == "qos") {
-    qos = TRY(records<Qos>(query, "/v1/qos", Kind::kQos));
-    for (const auto& one : qos)
-      if (Filter::in(filter.qos, one->meta.name)) {
-        Line line;
-        line.qos = one.get();
-        lines.push_back(line);
-      }
-  } else if (entity == "resource") {
-    licences = TRY(records<Licence>(query, "/v1/licences", Kind::kLicence));
-    for (const auto& one : licences)
-      if (Filter::in(filter.names, one->meta.name)) {
-        Line line;
-        line.licence = one.get();
-        lines.push_back(line);
-      }
-  } else if (entity == "tres") {
-    constexpr std::pair<const char*, const char*> kTres[] = {{"cpu", ""},  {"mem", ""},     {"energy", ""},
-                                                             {"node", ""}, {"billing", ""}, {"gres", "gpu"}};
-    int id = 0;
-    for (const auto& [kind, name] : kTres) {
-      Line line;
-      line.kind = kind;
-      line.name = name;
-      line.id = std::to_string(std::string_view(kind) == "gres" ? 1001 : ++id);
-      lines.push_back(line);
-    }
-  } else {
-    Line line;
-    line.cluster = loaded.cluster;
-    lines.push_back(line);
-  }
-  print(session, columns, lines);
+  const auto columns = TRY(parse_format(format_of(shown, filter)));
+  print(session, columns, TRY(shown.lines(query, filter, loaded)));
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/text.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/values.h"
 #include "model/tres_names.h"
 
@@ -220,157 +221,221 @@ Result<bool> set_limit(Limits& limits, const KeyWord& word) {
   return false;
 }
 
+namespace {
+
+// Of accounts and associations alike.
+template <class Record>
+Result<void> set_shares(Record& record, const KeyWord& word) {
+  return read_shares(word, record.shares);
+}
+
+template <class Record>
+Result<void> set_default_qos(Record& record, const KeyWord& word) {
+  record.default_qos = word.value == "-1" ? "" : lower(word.value);
+  return {};
+}
+
+template <class Record>
+Result<void> set_qos_list(Record& record, const KeyWord& word) {
+  change_list(record.qos, word);
+  return {};
+}
+
+template <auto kText, class Record>
+Result<void> set_text(Record& record, const KeyWord& word) {
+  record.*kText = word.value;
+  return {};
+}
+
+template <auto kFlag, class Record>
+Result<void> set_yes_no(Record& record, const KeyWord& word) {
+  const auto yes = parse_yes_no(word.value);
+  if (!yes)
+    return bad_value(word);
+  record.*kFlag = *yes;
+  return {};
+}
+
+template <auto kSpan, class Record>
+Result<void> set_span(Record& record, const KeyWord& word) {
+  return read_spans(word, record.*kSpan);
+}
+
+Result<void> set_parent(Account& account, const KeyWord& word) {
+  account.parent = lower(word.value) == "root" ? "" : lower(word.value);
+  return {};
+}
+
+template <TresLimit Quota::*kPart>
+Result<void> set_quota(Account& account, const KeyWord& word) {
+  return read_tres(word.value, account.quota.*kPart);
+}
+
+constexpr KeyRow<Account, KeyWord> kAccountKeys[] = {{"parent", set_parent},
+                                                     {"fairshare share shares", set_shares<Account>},
+                                                     {"description descr", set_text<&Account::description>},
+                                                     {"organization org", set_text<&Account::organization>},
+                                                     {"defaultqos", set_default_qos<Account>},
+                                                     {"qos qoslevel", set_qos_list<Account>},
+                                                     {"quotatres quota", set_quota<&Quota::nominal>},
+                                                     {"borrowtres borrow", set_quota<&Quota::borrow>},
+                                                     {"lendtres lend", set_quota<&Quota::lend>}};
+
+Result<void> set_association_priority(Association& association, const KeyWord& word) {
+  const auto priority = parse_int(word.value);
+  if (!priority || *priority < -1 || *priority > UINT32_MAX)
+    return bad_value(word);
+  association.priority = std::max<std::int64_t>(*priority, 0);
+  return {};
+}
+
+constexpr KeyRow<Association, KeyWord> kAssociationKeys[] = {{"fairshare share shares", set_shares<Association>},
+                                                             {"defaultqos", set_default_qos<Association>},
+                                                             {"qos qoslevel", set_qos_list<Association>},
+                                                             {"priority", set_association_priority}};
+
+Result<void> set_qos_priority(Qos& qos, const KeyWord& word) {
+  const auto priority = parse_count(word.value);
+  if (!priority)
+    return bad_value(word);
+  qos.priority = *priority;
+  return {};
+}
+
+Result<void> set_usage_factor(Qos& qos, const KeyWord& word) {
+  qos.usage_factor_milli = static_cast<std::uint32_t>(std::min<std::int64_t>(TRY(milli_of(word)), UINT32_MAX));
+  return {};
+}
+
+Result<void> set_usage_threshold(Qos& qos, const KeyWord& word) {
+  qos.threshold_ppm = word.value == "-1" ? -1 : std::min<std::int64_t>(TRY(milli_of(word)) * 1000, 1'000'000);
+  return {};
+}
+
+Result<void> set_preempted(Qos& qos, const KeyWord& word) {
+  change_list(qos.preempts, word);
+  return {};
+}
+
+Result<void> set_preempt_mode(Qos& qos, const KeyWord& word) {
+  const auto mode = parse_preempt_mode(word.value);
+  if (!mode)
+    return bad_value(word);
+  qos.preempt_mode = *mode;
+  return {};
+}
+
+constexpr KeyRow<Qos, KeyWord> kQosKeys[] = {{"description descr", set_text<&Qos::description>},
+                                             {"priority", set_qos_priority},
+                                             {"usagefactor", set_usage_factor},
+                                             {"usagethreshold usagethres", set_usage_threshold},
+                                             {"preempt", set_preempted},
+                                             {"preemptmode", set_preempt_mode},
+                                             {"gracetime", set_span<&Qos::grace>},
+                                             {"preemptexempttime", set_span<&Qos::preempt_exempt>},
+                                             {"flags", read_flags}};
+
+template <std::uint32_t Policy::*kWeight>
+Result<void> set_weight(Policy& policy, const KeyWord& word) {
+  const auto value = parse_uint(word.value);
+  if (!value || *value > UINT32_MAX)
+    return bad_value(word);
+  policy.*kWeight = static_cast<std::uint32_t>(*value);
+  return {};
+}
+
+template <Duration Policy::*kSpan>
+Result<void> set_period(Policy& policy, const KeyWord& word) {
+  const auto span = word.value == "0" ? std::optional(Duration{}) : parse_time_limit(word.value);
+  if (!span || *span >= kForever)
+    return bad_value(word);
+  policy.*kSpan = *span;
+  return {};
+}
+
+Result<void> set_reset_period(Policy& policy, const KeyWord& word) {
+  constexpr std::string_view kResets[] = {"none", "now", "daily", "weekly", "monthly", "quarterly", "yearly"};
+  const auto at = std::find(std::begin(kResets), std::end(kResets), lower(word.value));
+  if (at == std::end(kResets))
+    return bad_value(word);
+  policy.reset = static_cast<Policy::Reset>(at - std::begin(kResets));
+  return {};
+}
+
+Result<void> set_preempt_type(Policy& policy, const KeyWord& word) {
+  const std::string value = lower(word.value);
+  if (!is_among("none preempt/none preempt/qos preempt/partition_prio", value))
+    return bad_value(word);
+  policy.preempt_by_tier = value == "preempt/partition_prio";
+  return {};
+}
+
+Result<void> set_policy_preempt_mode(Policy& policy, const KeyWord& word) {
+  const auto mode = parse_preempt_mode(word.value);
+  if (!mode || *mode == PreemptMode::kCluster)
+    return bad_value(word);
+  policy.preempt_mode = *mode;
+  return {};
+}
+
+Result<void> set_tres_weights(Policy& policy, const KeyWord& word) {
+  policy.weight_tres.clear();
+  for (const std::string& part : split(word.value, ',')) {
+    const KeyWord weight = key_word(part);
+    if (weight.key.empty())
+      return bad_value(word);
+    policy.weight_tres.push_back({weight.key, TRY(milli_of(weight))});
+  }
+  return {};
+}
+
+Result<void> set_enforced(Policy& policy, const KeyWord& word) {
+  policy.enforce_associations = policy.enforce_qos = policy.enforce_safe = false;
+  for (const std::string& name : split(lower(word.value), ',')) {
+    if (name.empty() || is_among("none 0", name))
+      continue;
+    if (!is_among("associations limits qos safe", name))
+      return bad_value(word);
+    policy.enforce_associations = true;
+    policy.enforce_qos = policy.enforce_qos || name == "qos";
+    policy.enforce_safe = policy.enforce_safe || name == "safe";
+  }
+  return {};
+}
+
+constexpr KeyRow<Policy, KeyWord> kPolicyKeys[] = {{"priorityweightage", set_weight<&Policy::weight_age>},
+                                                   {"priorityweightfairshare", set_weight<&Policy::weight_fair_share>},
+                                                   {"priorityweightjobsize", set_weight<&Policy::weight_job_size>},
+                                                   {"priorityweightpartition", set_weight<&Policy::weight_partition>},
+                                                   {"priorityweightqos", set_weight<&Policy::weight_qos>},
+                                                   {"priorityweightassoc", set_weight<&Policy::weight_assoc>},
+                                                   {"prioritymaxage", set_period<&Policy::age_max>},
+                                                   {"prioritydecayhalflife", set_period<&Policy::half_life>},
+                                                   {"prioritycalcperiod", set_period<&Policy::calc_period>},
+                                                   {"priorityusageresetperiod", set_reset_period},
+                                                   {"preempttype", set_preempt_type},
+                                                   {"preemptforquota", set_yes_no<&Policy::preempt_for_quota>},
+                                                   {"preemptmode", set_policy_preempt_mode},
+                                                   {"preemptexempttime", set_span<&Policy::preempt_exempt>},
+                                                   {"priorityfavorsmall", set_yes_no<&Policy::favor_small>},
+                                                   {"priorityweighttres", set_tres_weights},
+                                                   {"accountingstorageenforce", set_enforced}};
+
+}  // namespace
+
 Result<bool> set_account(Account& account, const KeyWord& word) {
-  const std::string& key = word.key;
-  if (key == "parent")
-    account.parent = lower(word.value) == "root" ? "" : lower(word.value);
-  else if (key == "fairshare" || key == "share" || key == "shares")
-    TRY(read_shares(word, account.shares));
-  else if (key == "description" || key == "descr")
-    account.description = word.value;
-  else if (key == "organization" || key == "org")
-    account.organization = word.value;
-  else if (key == "defaultqos")
-    account.default_qos = word.value == "-1" ? "" : lower(word.value);
-  else if (key == "qos" || key == "qoslevel")
-    change_list(account.qos, word);
-  else if (key == "quotatres" || key == "quota")
-    TRY(read_tres(word.value, account.quota.nominal));
-  else if (key == "borrowtres" || key == "borrow")
-    TRY(read_tres(word.value, account.quota.borrow));
-  else if (key == "lendtres" || key == "lend")
-    TRY(read_tres(word.value, account.quota.lend));
-  else
-    return set_limit(account.limits, word);
-  return true;
+  return TRY(set_by_key(kAccountKeys, account, word.key, word)) || TRY(set_limit(account.limits, word));
 }
 
 Result<bool> set_association(Association& association, const KeyWord& word) {
-  const std::string& key = word.key;
-  if (key == "fairshare" || key == "share" || key == "shares")
-    TRY(read_shares(word, association.shares));
-  else if (key == "defaultqos")
-    association.default_qos = word.value == "-1" ? "" : lower(word.value);
-  else if (key == "qos" || key == "qoslevel")
-    change_list(association.qos, word);
-  else if (key == "priority") {
-    const auto priority = parse_int(word.value);
-    if (!priority || *priority < -1 || *priority > UINT32_MAX)
-      return bad_value(word);
-    association.priority = std::max<std::int64_t>(*priority, 0);
-  } else
-    return set_limit(association.limits, word);
-  return true;
+  return TRY(set_by_key(kAssociationKeys, association, word.key, word)) || TRY(set_limit(association.limits, word));
 }
 
 Result<bool> set_qos(Qos& qos, const KeyWord& word) {
-  const std::string& key = word.key;
-  if (key == "description" || key == "descr") {
-    qos.description = word.value;
-  } else if (key == "priority") {
-    const auto priority = parse_count(word.value);
-    if (!priority)
-      return bad_value(word);
-    qos.priority = *priority;
-  } else if (key == "usagefactor") {
-    qos.usage_factor_milli = static_cast<std::uint32_t>(std::min<std::int64_t>(TRY(milli_of(word)), UINT32_MAX));
-  } else if (key == "usagethreshold" || key == "usagethres") {
-    qos.threshold_ppm = word.value == "-1" ? -1 : std::min<std::int64_t>(TRY(milli_of(word)) * 1000, 1'000'000);
-  } else if (key == "preempt") {
-    change_list(qos.preempts, word);
-  } else if (key == "preemptmode") {
-    const auto mode = parse_preempt_mode(word.value);
-    if (!mode)
-      return bad_value(word);
-    qos.preempt_mode = *mode;
-  } else if (key == "gracetime") {
-    TRY(read_spans(word, qos.grace));
-  } else if (key == "preemptexempttime") {
-    TRY(read_spans(word, qos.preempt_exempt));
-  } else if (key == "flags") {
-    TRY(read_flags(qos, word));
-  } else {
-    return set_limit(qos.limits, word);
-  }
-  return true;
+  return TRY(set_by_key(kQosKeys, qos, word.key, word)) || TRY(set_limit(qos.limits, word));
 }
 
-Result<bool> set_policy(Policy& policy, const KeyWord& word) {
-  struct Weight {
-    std::string_view name;
-    std::uint32_t Policy::*member;
-  };
-  constexpr Weight kWeights[] = {
-      {"priorityweightage", &Policy::weight_age},          {"priorityweightfairshare", &Policy::weight_fair_share},
-      {"priorityweightjobsize", &Policy::weight_job_size}, {"priorityweightpartition", &Policy::weight_partition},
-      {"priorityweightqos", &Policy::weight_qos},          {"priorityweightassoc", &Policy::weight_assoc}};
-  for (const Weight& weight : kWeights)
-    if (weight.name == word.key) {
-      const auto value = parse_uint(word.value);
-      if (!value || *value > UINT32_MAX)
-        return bad_value(word);
-      policy.*weight.member = static_cast<std::uint32_t>(*value);
-      return true;
-    }
-  const std::string value = lower(word.value);
-  if (word.key == "prioritymaxage" || word.key == "prioritydecayhalflife" || word.key == "prioritycalcperiod") {
-    const auto span = value == "0" ? std::optional(Duration{}) : parse_time_limit(value);
-    if (!span || *span >= kForever)
-      return bad_value(word);
-    (word.key == "prioritymaxage"          ? policy.age_max
-     : word.key == "prioritydecayhalflife" ? policy.half_life
-                                           : policy.calc_period) = *span;
-  } else if (word.key == "priorityusageresetperiod") {
-    constexpr std::string_view kResets[] = {"none", "now", "daily", "weekly", "monthly", "quarterly", "yearly"};
-    const auto at = std::find(std::begin(kResets), std::end(kResets), value);
-    if (at == std::end(kResets))
-      return bad_value(word);
-    policy.reset = static_cast<Policy::Reset>(at - std::begin(kResets));
-  } else if (word.key == "preempttype") {
-    if (value != "none" && value != "preempt/none" && value != "preempt/qos" && value != "preempt/partition_prio")
-      return bad_value(word);
-    policy.preempt_by_tier = value == "preempt/partition_prio";
-  } else if (word.key == "preemptforquota") {
-    const auto yes = parse_yes_no(word.value);
-    if (!yes)
-      return bad_value(word);
-    policy.preempt_for_quota = *yes;
-  } else if (word.key == "preemptmode") {
-    const auto mode = parse_preempt_mode(value);
-    if (!mode || *mode == PreemptMode::kCluster)
-      return bad_value(word);
-    policy.preempt_mode = *mode;
-  } else if (word.key == "preemptexempttime") {
-    TRY(read_spans(word, policy.preempt_exempt));
-  } else if (word.key == "priorityfavorsmall") {
-    const auto yes = parse_yes_no(word.value);
-    if (!yes)
-      return bad_value(word);
-    policy.favor_small = *yes;
-  } else if (word.key == "priorityweighttres") {
-    policy.weight_tres.clear();
-    for (const std::string& part : split(word.value, ',')) {
-      const KeyWord weight = key_word(part);
-      if (weight.key.empty())
-        return bad_value(word);
-      policy.weight_tres.push_back({weight.key, TRY(milli_of(weight))});
-    }
-  } else if (word.key == "accountingstorageenforce") {
-    policy.enforce_associations = policy.enforce_qos = policy.enforce_safe = false;
-    for (const std::string& name : split(value, ',')) {
-      if (name == "none" || name == "0" || name.empty())
-        continue;
-      if (name != "associations" && name != "limits" && name != "qos" && name != "safe")
-        return bad_value(word);
-      policy.enforce_associations = true;
-      policy.enforce_qos = policy.enforce_qos || name == "qos";
-      policy.enforce_safe = policy.enforce_safe || name == "safe";
-    }
-  } else {
-    return false;
-  }
-  return true;
-}
+Result<bool> set_policy(Policy& policy, const KeyWord& word) { return set_by_key(kPolicyKeys, policy, word.key, word); }
 
 std::string flags_text(const Qos& qos) {
   std::string out;

@@ -87,6 +87,11 @@ class Salloc {
 
  private:
   int fail(const Error& error) { return say_option_error(voice_, error); }
+  struct Wish;
+  Result<Wish> read_wish(const Invocation& invocation);
+  int hold(const Wish& wish);
+  ExitStatus run_command(const Wish& wish, JobId id, SignalDesk& signals);
+  void relinquish(JobId id, const ExitStatus& exit, SignalDesk& signals);
   ExitStatus attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, SignalDesk& signals);
   void revoked(const Result<Ref<Job>>& job, JobId id, ::pid_t child, bool is_shell);
   void ring(const OptionSet& options, std::int64_t waited_ms);
@@ -96,6 +101,15 @@ class Salloc {
   Api api_;
   std::optional<int> kill_signal_;  // --kill-command
   bool revoked_ = false;
+};
+
+struct Salloc::Wish {
+  OptionSet options;
+  Surroundings around;
+  SubmitRequest request;
+  std::vector<std::string> words;  // the command, or a shell; none with --no-shell
+  bool is_shell = false;
+  std::optional<Duration> immediate;
 };
 
 void Salloc::ring(const OptionSet& options, std::int64_t waited_ms) {
@@ -139,81 +153,85 @@ ExitStatus Salloc::attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, S
   }
 }
 
+Result<Salloc::Wish> Salloc::read_wish(const Invocation& invocation) {
+  Wish wish{invocation.components.front(), read_surroundings(), {}, invocation.words.back()};
+  const bool no_shell = wish.options.has("no-shell");
+  if (no_shell && !wish.words.empty())
+    return invalid("--no-shell and a command cannot be given together");
+  wish.is_shell = wish.words.empty() && !no_shell;
+  if (const Given* given = wish.options.find("kill-command")) {
+    kill_signal_ = given->text.empty() ? std::optional<int>(SIGTERM) : parse_signal(given->text);
+    if (!kill_signal_)
+      return bad_value(wish.options, "kill-command");
+  }
+  std::vector<std::string> notes;
+  auto request = job_request(invocation.components, wish.around, notes);
+  for (const auto& note : notes) voice_.warning(note);
+  if (!request)
+    return request.error();
+  wish.request = std::move(*request);
+  JobSpec& job = wish.request.spec;
+  if (job.name.empty())
+    job.name = wish.words.empty() ? "interactive" : base_name(wish.words[0]);
+  job.command = wish.words.empty() ? "" : wish.words[0];
+  job.interactive = !no_shell;
+  job.requeue = false;
+  for (auto& group : job.groups) group.launch = Launch::kNothing;
+  if (wish.is_shell) {
+    const char* shell = ::getenv("SHELL");
+    wish.words = {shell && *shell ? shell : "/bin/sh"};
+  }
+  wish.request.environment = nul_separated(TRY(exported(own_variables(), "ALL", true)));
+  TRY(check_cluster_name(api_, wish.options.text("clusters")));
+  wish.immediate = TRY(immediate_of(wish.options));
+  return wish;
+}
+
 int Salloc::run(int argc, char** argv) {
   auto begun = begin(SlurmCommand::kSalloc, argc, argv, voice_);
   if (begun.exit_code)
     return *begun.exit_code;
-  const auto& components = begun.invocation.components;
-  const OptionSet& options = components.front();
-  std::vector<std::string> words = begun.invocation.words.back();
+  const OptionSet& options = begun.invocation.components.front();
   voice_.set_quiet(options.has("quiet"));
   voice_.set_verbose(options.has("verbose"));
-  const Surroundings around = read_surroundings();
-  const bool no_shell = options.has("no-shell");
-  if (no_shell && !words.empty())
-    return fail(invalid("--no-shell and a command cannot be given together"));
-  const bool is_shell = words.empty() && !no_shell;
-  if (const Given* given = options.find("kill-command")) {
-    kill_signal_ = given->text.empty() ? std::optional<int>(SIGTERM) : parse_signal(given->text);
-    if (!kill_signal_)
-      return fail(bad_value(options, "kill-command"));
-  }
-  std::vector<std::string> notes;
-  auto request = job_request(components, around, notes);
-  for (const auto& note : notes) voice_.warning(note);
-  if (!request)
-    return fail(request.error());
-  JobSpec& job = request->spec;
-  if (job.name.empty())
-    job.name = words.empty() ? "interactive" : base_name(words[0]);
-  job.command = words.empty() ? "" : words[0];
-  job.interactive = !no_shell;
-  job.requeue = false;
-  for (auto& group : job.groups) group.launch = Launch::kNothing;
-  if (is_shell) {
-    const char* shell = ::getenv("SHELL");
-    words = {shell && *shell ? shell : "/bin/sh"};
-  }
-  const auto variables = exported(own_variables(), "ALL", true);
-  if (!variables)
-    return fail(variables.error());
-  request->environment = nul_separated(*variables);
-  if (const auto named = check_cluster_name(api_, options.text("clusters")); !named)
-    return fail(named.error());
-  std::optional<Duration> immediate;
-  if (const Given* given = options.find("immediate")) {
-    const auto value = given->text.empty() ? std::optional<std::uint32_t>(1) : parse_count(given->text);
-    if (!value)
-      return fail(bad_value(options, "immediate"));
-    immediate = seconds(std::max(1U, *value));
-  }
+  const auto wish = read_wish(begun.invocation);
+  return wish ? hold(*wish) : fail(wish.error());
+}
 
+ExitStatus Salloc::run_command(const Wish& wish, JobId id, SignalDesk& signals) {
+  constexpr ExitStatus kNotRun{1, 0, false};
+  const std::string work_dir = wish.options.has("chdir") ? wish.request.spec.work_dir.get() : std::string();
+  JobEnd end = watch_end(context_, id);
+  if (end.refused()) {
+    voice_.error(end.refused()->message);
+    return kNotRun;
+  }
+  const ::pid_t child = start_command(wish.words, command_variables(api_, id, wish.around), work_dir, signals, voice_);
+  return child < 0 ? kNotRun : attend(id, end, child, wish.is_shell, signals);
+}
+
+void Salloc::relinquish(JobId id, const ExitStatus& exit, SignalDesk& signals) {
+  voice_.info(format("Relinquishing job allocation {}", id.value));
+  tell_the_end(signals, "salloc: ended before the cluster had the allocation back: it finds out by itself\n", [&] {
+    if (const auto ended = api_.end(id, exit, false); !ended)
+      voice_.error(format("Unable to end job {}: {}", id.value, ended.error().message));
+  });
+}
+
+int Salloc::hold(const Wish& wish) {
   ::signal(SIGTTOU, SIG_IGN);
   SignalDesk signals(handled_signals());
   const std::int64_t asked_ms = monotonic_ms();
-  const auto granted = allocate(context_, api_, *request, immediate, voice_, signals);
+  const auto granted = allocate(context_, api_, wish.request, wish.immediate, voice_, signals);
   if (!granted)
     return error_exit_code();
-  const JobId id = granted->id;
-  voice_.info(format("Granted job allocation {}", id.value));
-  ring(options, monotonic_ms() - asked_ms);
-  if (no_shell)
+  voice_.info(format("Granted job allocation {}", granted->id.value));
+  ring(wish.options, monotonic_ms() - asked_ms);
+  if (wish.words.empty())
     return 0;
-  const std::string work_dir = options.has("chdir") ? job.work_dir.get() : std::string();
-  JobEnd end = watch_end(context_, id);
-  ::pid_t child = -1;
-  if (end.refused())
-    voice_.error(end.refused()->message);
-  else
-    child = start_command(words, command_variables(api_, id, around), work_dir, signals, voice_);
-  const ExitStatus exit = child < 0 ? ExitStatus{1, 0, false} : attend(id, end, child, is_shell, signals);
-  if (!revoked_) {
-    voice_.info(format("Relinquishing job allocation {}", id.value));
-    tell_the_end(signals, "salloc: ended before the cluster had the allocation back: it finds out by itself\n", [&] {
-      if (const auto ended = api_.end(id, exit, false); !ended)
-        voice_.error(format("Unable to end job {}: {}", id.value, ended.error().message));
-    });
-  }
+  const ExitStatus exit = run_command(wish, granted->id, signals);
+  if (!revoked_)
+    relinquish(granted->id, exit, signals);
   return exit.signal ? 128 + exit.signal : exit.code;
 }
 

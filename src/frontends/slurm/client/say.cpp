@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <span>
+
 #include "base/text.h"
 #include "views/shown_text.h"
 
@@ -75,51 +77,54 @@ void Voice::verbose(std::string_view text) const {
     speak("", text);
 }
 
-std::string_view slurm_sentence(const Error& error) {
-  const auto about = [&](std::string_view word) { return error.field.find(word) != std::string::npos; };
-  switch (error.code) {
-    case Errc::kExhausted:
-      if (about("account"))
-        return "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)";
-      return {};
-    case Errc::kImpossible:
-      if (about("licenses"))
-        return "Invalid license specification";
-      if (about("partition"))
-        return "Requested partition configuration not available now";
-      return "Requested node configuration is not available";
+namespace {
+
+struct Sentence {
+  std::string_view about;  // part of the field's name
+  std::string_view text;
+};
+constexpr Sentence kOfLimits[] = {
+    {"account", "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"}};
+constexpr Sentence kOfTheImpossible[] = {{"licenses", "Invalid license specification"},
+                                         {"partition", "Requested partition configuration not available now"},
+                                         {"", "Requested node configuration is not available"}};
+constexpr Sentence kOfTheInvalid[] = {{"partition", "Invalid partition name specified"},
+                                      {"account", "Invalid account or account/partition combination specified"},
+                                      {"qos", "Invalid qos specification"},
+                                      {"only_nodes", "Invalid node name specified"},
+                                      {"exclude_nodes", "Invalid node name specified"},
+                                      {"dependenc", "Job dependency problem"},
+                                      {"array", "Invalid job array specification"},
+                                      {"constraint", "Invalid feature specification"},
+                                      {"reservation", "Requested reservation is invalid"},
+                                      {"licenses", "Invalid license specification"},
+                                      {"time", "Requested time limit is invalid (missing or exceeds some limit)"}};
+constexpr Sentence kOfTheDenied[] = {{"reservation", "Access denied to requested reservation"},
+                                     {"", "Access/permission denied"}};
+constexpr Sentence kOfTheUnavailable[] = {{"read-only", ""},  // it was reached
+                                          {"", "Unable to contact slurm controller (connect failure)"}};
+constexpr Sentence kOfTimeouts[] = {{"", "Socket timed out on send/recv operation"}};
+
+std::span<const Sentence> sentences_of(Errc code) {
+  switch (code) {
+    case Errc::kExhausted: return kOfLimits;
+    case Errc::kImpossible: return kOfTheImpossible;
     case Errc::kInvalid:
-    case Errc::kNotFound:
-      if (about("partition"))
-        return "Invalid partition name specified";
-      if (about("account"))
-        return "Invalid account or account/partition combination specified";
-      if (about("qos"))
-        return "Invalid qos specification";
-      if (about("only_nodes") || about("exclude_nodes"))
-        return "Invalid node name specified";
-      if (about("dependenc"))
-        return "Job dependency problem";
-      if (about("array"))
-        return "Invalid job array specification";
-      if (about("constraint"))
-        return "Invalid feature specification";
-      if (about("reservation"))
-        return "Requested reservation is invalid";
-      if (about("licenses"))
-        return "Invalid license specification";
-      if (about("time"))
-        return "Requested time limit is invalid (missing or exceeds some limit)";
-      return {};
-    case Errc::kDenied:
-      return about("reservation") ? "Access denied to requested reservation" : "Access/permission denied";
-    case Errc::kUnavailable:
-      if (about("read-only"))  // it was reached
-        return {};
-      return "Unable to contact slurm controller (connect failure)";
-    case Errc::kTimeout: return "Socket timed out on send/recv operation";
+    case Errc::kNotFound: return kOfTheInvalid;
+    case Errc::kDenied: return kOfTheDenied;
+    case Errc::kUnavailable: return kOfTheUnavailable;
+    case Errc::kTimeout: return kOfTimeouts;
     default: return {};
   }
+}
+
+}  // namespace
+
+std::string_view slurm_sentence(const Error& error) {
+  for (const Sentence& sentence : sentences_of(error.code))
+    if (error.field.find(sentence.about) != std::string::npos)
+      return sentence.text;
+  return {};
 }
 
 void say_refusal(const Voice& voice, std::string_view what, const Error& error) {

@@ -126,6 +126,81 @@ int code_of(const Job& job) {
   return code & 0xff;
 }
 
+// What options ask for is refused in the words of the cluster where it is the cluster that would refuse it.
+int say_bad_request(const Voice& voice, const Error& error) {
+  const bool at_submission = error.field == "array" || error.field == "dependencies";
+  if (!at_submission)
+    return say_option_error(voice, error);
+  say_refusal(voice, kFailed, error);
+  return error_exit_code();
+}
+
+// The script and its surroundings, into a request that options have made.
+Result<void> complete(SubmitRequest& request, const Script& script, const OptionSet& options,
+                      const std::vector<std::string>& words) {
+  const auto variables = TRY(job_variables(options));
+  JobSpec& spec = request.spec;
+  if (spec.name.empty())
+    spec.name = script.name;
+  spec.command = script.path;
+  for (auto& group : spec.groups) group.launch = Launch::kNothing;
+  spec.groups.front().launch = Launch::kScript;
+  if (words.size() > 1)
+    spec.groups.front().argv.assign(words.begin() + 1, words.end());
+  request.script = script.text;
+  request.environment = nul_separated(variables);
+  request.test_only = options.has("test-only");
+  return {};
+}
+
+int try_submit(Api& cluster, const SubmitRequest& request, const Voice& voice) {
+  const auto answer = cluster.try_submit(request);
+  if (!answer) {
+    say_refusal(voice, "allocation failure", answer.error());
+    return error_exit_code();
+  }
+  voice.info(*answer);
+  return 0;
+}
+
+// Tools read this.
+void tell_submitted(JobId id, const Api& cluster, const OptionSet& options, const Voice& voice) {
+  const std::string clusters = options.text("clusters");
+  if (options.has("parsable"))
+    say(options.has("clusters") ? format("{};{}\n", id.value, clusters) : format("{}\n", id.value));
+  else if (!options.has("quiet"))
+    say(options.has("clusters") ? format("Submitted batch job {} on cluster {}\n", id.value, clusters)
+                                : format("Submitted batch job {}\n", id.value));
+  if (!cluster.warning().empty())
+    voice.warning(format("job {}: {}", id.value, cluster.warning()));
+  if (unsaid())  // who cannot read the number may submit it again
+    voice.error(format("job {} was submitted, and nobody was told", id.value));
+}
+
+int wait_for_end(Api& cluster, JobId id, const Voice& voice) {
+  const auto ended = cluster.wait(id, Api::Until::kEnded, false, minutes(15));
+  if (ended)
+    return code_of(*ended->job);
+  voice.error(format("Unable to wait for job {}: {}", id.value, ended.error().message));
+  return error_exit_code();
+}
+
+int submit(Api& cluster, const SubmitRequest& request, const OptionSet& options, const Voice& voice) {
+  if (const auto named = check_cluster_name(cluster, options.text("clusters")); !named) {
+    voice.error(named.error().message);
+    return error_exit_code();
+  }
+  if (request.test_only)
+    return try_submit(cluster, request, voice);
+  const auto id = cluster.submit(request);
+  if (!id) {
+    say_refusal(voice, kFailed, id.error());
+    return error_exit_code();
+  }
+  tell_submitted(*id, cluster, options, voice);
+  return options.has("wait") ? wait_for_end(cluster, *id, voice) : 0;
+}
+
 int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   auto begun = begin(SlurmCommand::kSbatch, argc, argv, voice);
   if (begun.exit_code)
@@ -135,7 +210,6 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   voice.set_quiet(outer.has("quiet"));
   voice.set_verbose(outer.has("verbose"));
   const Surroundings around = read_surroundings();
-
   const auto script = load_script(outer, words, around.work_dir);
   if (!script)
     return say_option_error(voice, script.error());
@@ -147,65 +221,12 @@ int run(const ClientContext& context, int argc, char** argv, Voice& voice) {
   voice.set_quiet(options.has("quiet"));
   auto request = job_request(*components, around, notes);
   for (const auto& note : notes) voice.warning(note);
-  if (!request) {
-    const bool at_submission = request.error().field == "array" || request.error().field == "dependencies";
-    if (!at_submission)
-      return say_option_error(voice, request.error());
-    say_refusal(voice, kFailed, request.error());
-    return error_exit_code();
-  }
-  const auto variables = job_variables(options);
-  if (!variables)
-    return say_option_error(voice, variables.error());
-
-  JobSpec& spec = request->spec;
-  if (spec.name.empty())
-    spec.name = script->name;
-  spec.command = script->path;
-  for (auto& group : spec.groups) group.launch = Launch::kNothing;
-  spec.groups.front().launch = Launch::kScript;
-  if (words.size() > 1)
-    spec.groups.front().argv.assign(words.begin() + 1, words.end());
-  request->script = script->text;
-  request->environment = nul_separated(*variables);
-  request->test_only = options.has("test-only");
-
+  if (!request)
+    return say_bad_request(voice, request.error());
+  if (const auto done = complete(*request, *script, options, words); !done)
+    return say_option_error(voice, done.error());
   Api cluster(context);
-  if (const auto named = check_cluster_name(cluster, options.text("clusters")); !named) {
-    voice.error(named.error().message);
-    return error_exit_code();
-  }
-  if (request->test_only) {
-    const auto answer = cluster.try_submit(*request);
-    if (!answer) {
-      say_refusal(voice, "allocation failure", answer.error());
-      return error_exit_code();
-    }
-    voice.info(*answer);
-    return 0;
-  }
-  const auto id = cluster.submit(*request);
-  if (!id) {
-    say_refusal(voice, kFailed, id.error());
-    return error_exit_code();
-  }
-  if (options.has("parsable"))
-    say(options.has("clusters") ? format("{};{}\n", id->value, options.text("clusters")) : format("{}\n", id->value));
-  else if (!options.has("quiet"))
-    say(options.has("clusters") ? format("Submitted batch job {} on cluster {}\n", id->value, options.text("clusters"))
-                                : format("Submitted batch job {}\n", id->value));
-  if (!cluster.warning().empty())
-    voice.warning(format("job {}: {}", id->value, cluster.warning()));
-  if (unsaid())  // who cannot read the number may submit it again
-    voice.error(format("job {} was submitted, and nobody was told", id->value));
-  if (!options.has("wait"))
-    return 0;
-  const auto ended = cluster.wait(*id, Api::Until::kEnded, false, minutes(15));
-  if (!ended) {
-    voice.error(format("Unable to wait for job {}: {}", id->value, ended.error().message));
-    return error_exit_code();
-  }
-  return code_of(*ended->job);
+  return submit(cluster, *request, options, voice);
 }
 
 }  // namespace

@@ -9,10 +9,6 @@ namespace lockstep::slurm {
 
 namespace {
 
-bool among(const std::vector<std::string>& wanted, const std::string& value) {
-  return wanted.empty() || std::find(wanted.begin(), wanted.end(), value) != wanted.end();
-}
-
 // Commas inside of brackets belong to the index list.
 std::vector<std::string> split_ids(std::string_view text) {
   std::vector<std::string> out{""};
@@ -27,49 +23,62 @@ std::vector<std::string> split_ids(std::string_view text) {
   return out;
 }
 
+Error bad_id(std::string_view item) { return invalid(format("Invalid job id {}", item), "job"); }
+
+// ".0" or ".batch" behind a job's id, which it is cut from.
+Result<void> take_step(std::string_view& id, ScancelTarget& target, std::string_view item) {
+  const auto dot = id.find('.');
+  if (dot == std::string_view::npos)
+    return {};
+  target.step_text = std::string(id.substr(dot + 1));
+  const auto number = parse_count(target.step_text);
+  if (target.step_text != "batch" && !number)
+    return bad_id(item);
+  target.step = number ? static_cast<StepNo>(*number) : kBatchStep;
+  id = id.substr(0, dot);
+  return {};
+}
+
+// "+0" behind a het job's id: the first component stands for all.
+Result<void> take_component(std::string_view& id, std::string_view item) {
+  const auto plus = id.find('+');
+  if (plus == std::string_view::npos)
+    return {};
+  const auto component = parse_count(id.substr(plus + 1));
+  if (!component)
+    return bad_id(item);
+  if (*component != 0)
+    return Error{Errc::kUnsupported,
+                 format("{}: the components of a heterogeneous job end together; cancel the job", item), "job"};
+  id = id.substr(0, plus);
+  return {};
+}
+
+Result<ScancelTarget> one_target(const std::string& item) {
+  ScancelTarget target;
+  std::string_view rest = item;
+  TRY(take_step(rest, target, item));
+  TRY(take_component(rest, item));
+  const auto underscore = rest.find('_');
+  const auto id = parse_uint(rest.substr(0, underscore));
+  if (!id || *id == 0)
+    return bad_id(item);
+  target.job = format("{}", *id);
+  if (underscore == std::string_view::npos)
+    return target;
+  const auto indices = parse_array(rest.substr(underscore + 1));
+  if (!indices || indices->throttle || (target.step && indices->indices.size() != 1))
+    return bad_id(item);
+  const bool one = indices->indices.size() == 1;
+  target.job += one ? format("_{}", indices->indices.front()) : format("_[{}]", indices->indices.text());
+  return target;
+}
+
 }  // namespace
 
 Result<std::vector<ScancelTarget>> parse_scancel_targets(std::string_view text) {
   std::vector<ScancelTarget> out;
-  for (const auto& item : split_ids(text)) {
-    const auto bad = [&] { return invalid(format("Invalid job id {}", item), "job"); };
-    ScancelTarget target;
-    std::string_view rest = item;
-    if (const auto dot = rest.find('.'); dot != std::string_view::npos) {
-      target.step_text = std::string(rest.substr(dot + 1));
-      if (target.step_text == "batch") {
-        target.step = kBatchStep;
-      } else {
-        const auto number = parse_count(target.step_text);
-        if (!number)
-          return bad();
-        target.step = static_cast<StepNo>(*number);
-      }
-      rest = rest.substr(0, dot);
-    }
-    if (const auto plus = rest.find('+'); plus != std::string_view::npos) {
-      const auto component = parse_count(rest.substr(plus + 1));
-      if (!component)
-        return bad();
-      if (*component != 0)
-        return Error{Errc::kUnsupported,
-                     format("{}: the components of a heterogeneous job end together; cancel the job", item), "job"};
-      rest = rest.substr(0, plus);
-    }
-    const auto underscore = rest.find('_');
-    const auto id = parse_uint(rest.substr(0, underscore));
-    if (!id || *id == 0)
-      return bad();
-    target.job = format("{}", *id);
-    if (underscore != std::string_view::npos) {
-      const auto indices = parse_array(rest.substr(underscore + 1));
-      if (!indices || indices->throttle || (target.step && indices->indices.size() != 1))
-        return bad();
-      const bool one = indices->indices.size() == 1;
-      target.job += one ? format("_{}", indices->indices.front()) : format("_[{}]", indices->indices.text());
-    }
-    out.push_back(std::move(target));
-  }
+  for (const auto& item : split_ids(text)) out.push_back(TRY(one_target(item)));
   return out;
 }
 
@@ -181,62 +190,85 @@ CancelMany ScancelAsk::request(const std::vector<ScancelTarget>& targets, std::u
   return out;
 }
 
+namespace {
+
+bool among(const std::vector<std::string>& wanted, const std::string& value) {
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), value) != wanted.end();
+}
+
+template <class T>
+bool is_one_of(const std::vector<T>& wanted, const T& value) {
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), value) != wanted.end();
+}
+
+// Where it runs, or where it may.
+bool is_in(const std::vector<std::string>& partitions, const Job& job) {
+  if (job.allocation)
+    return among(partitions, job.allocation->partition);
+  const auto& own = job.spec->partitions;
+  return partitions.empty() ||
+         std::any_of(own.begin(), own.end(), [&](const auto& name) { return among(partitions, name); });
+}
+
+bool is_on(const std::vector<NodeId>& nodes, const Job& job) {
+  if (!job.allocation)
+    return false;
+  const auto& grants = job.allocation->grants;
+  return std::any_of(grants.begin(), grants.end(), [&](const auto& grant) {
+    return std::find(nodes.begin(), nodes.end(), grant.node) != nodes.end();
+  });
+}
+
+// "12" names job 12 and every element of array 12; "12_3" that element, or the array it still waits in.
+class NamedJobs {
+ public:
+  explicit NamedJobs(const ScancelTarget& target) {
+    const auto underscore = target.job.find('_');
+    id_ = JobId(parse_uint(std::string_view(target.job).substr(0, underscore)).value_or(0));
+    if (underscore == std::string::npos)
+      return;
+    if (const auto parsed = parse_array(std::string_view(target.job).substr(underscore + 1)))
+      indices_ = parsed->indices;
+  }
+  bool hold(const Job& job) const {
+    if (job.array_job == id_)
+      return !indices_ || indices_->contains(job.array_index);
+    return job.id == id_;
+  }
+  // An element with a record of its own, which has another id.
+  bool hold_apart(const Job& job) const { return job.array_job == id_ && job.id != id_; }
+
+ private:
+  JobId id_;
+  std::optional<IntervalSet> indices_;
+};
+
+}  // namespace
+
 bool ScancelAsk::matches(const Job& job, const std::vector<NodeId>& on_nodes) const {
   const JobSpec& spec = *job.spec;
-  if (is_final(job.state) || !among(accounts, spec.account) || !among(names, spec.name) || !among(qos, spec.qos) ||
-      !among(reservations, spec.reservation) || !among(wckeys, spec.wckey))
-    return false;
-  if (!user_ids.empty() && std::find(user_ids.begin(), user_ids.end(), spec.user) == user_ids.end())
-    return false;
-  if (!states.empty() && std::find(states.begin(), states.end(), job.state) == states.end())
-    return false;
-  if (!partitions.empty()) {
-    bool inside = job.allocation && among(partitions, job.allocation->partition);
-    if (!job.allocation)
-      for (const auto& name : spec.partitions) inside |= among(partitions, name);
-    if (!inside)
-      return false;
-  }
-  if (!nodes.empty()) {
-    bool there = false;
-    if (job.allocation)
-      for (const auto& grant : job.allocation->grants)
-        there |= std::find(on_nodes.begin(), on_nodes.end(), grant.node) != on_nodes.end();
-    if (!there)
-      return false;
-  }
-  return true;
+  const bool is_named = among(accounts, spec.account) && among(names, spec.name) && among(qos, spec.qos) &&
+                        among(reservations, spec.reservation) && among(wckeys, spec.wckey);
+  return !is_final(job.state) && is_named && is_one_of(user_ids, spec.user) && is_one_of(states, job.state) &&
+         is_in(partitions, job) && (nodes.empty() || is_on(on_nodes, job));
 }
 
 std::vector<ScancelTarget> ScancelAsk::choose(const std::vector<Ref<Job>>& jobs,
                                               const std::vector<ScancelTarget>& targets,
                                               const std::vector<NodeId>& on_nodes) const {
   std::vector<ScancelTarget> out;
-  if (targets.empty()) {
-    for (const auto& job : jobs)
-      if (matches(*job, on_nodes))
-        out.push_back({format("{}", job->id.value), std::nullopt, "", job});
-    return out;
-  }
+  for (const auto& job : jobs)
+    if (targets.empty() && matches(*job, on_nodes))
+      out.push_back({format("{}", job->id.value), std::nullopt, "", job});
   for (const auto& target : targets) {
-    // "12" names job 12 and every element of array 12; "12_3" that element, or the array it still waits in.
-    const auto underscore = target.job.find('_');
-    const JobId id(parse_uint(std::string_view(target.job).substr(0, underscore)).value_or(0));
-    std::optional<IntervalSet> indices;
-    if (underscore != std::string::npos)
-      if (const auto parsed = parse_array(std::string_view(target.job).substr(underscore + 1)))
-        indices = parsed->indices;
+    const NamedJobs named(target);
     for (const auto& job : jobs) {
-      const bool itself = job->id == id, element = job->array_job == id;
-      if ((!itself && !element) || (element && indices && !indices->contains(job->array_index)))
+      if (!named.hold(*job) || !matches(*job, on_nodes))
         continue;
-      if (!matches(*job, on_nodes))
-        continue;
-      ScancelTarget found = target;
+      ScancelTarget& found = out.emplace_back(target);
       found.record = job;
-      if (element && !itself)
+      if (named.hold_apart(*job))
         found.job = format("{}", job->id.value);
-      out.push_back(std::move(found));
     }
   }
   return out;

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/command_options.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/own_job.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 
@@ -52,55 +53,68 @@ constexpr CommandSyntax<ScontrolSession> kSyntax = {
     .head = kHead, .options = kOptions, .column = 21, .stand = OptionsStand::kInFront};
 
 bool known_elsewhere(std::string_view verb) {
-  for (const std::string_view name :
-       {"notify", "top", "reboot", "cancel_reboot", "power", "shutdown", "takeover", "token", "setdebug",
-        "setdebugflags", "schedloglevel", "listpids", "pidinfo", "completing", "abort", "cluster", "getaddrs",
-        "reboot_nodes", "fsdampeningfactor"})
-    if (verb == name)
-      return true;
-  return false;
+  return is_among(
+      "notify top reboot cancel_reboot power shutdown takeover token setdebug setdebugflags schedloglevel listpids "
+      "pidinfo completing abort cluster getaddrs reboot_nodes fsdampeningfactor",
+      verb);
 }
+
+int show_entity(const ScontrolSession& session, const Words& words) {
+  if (words.empty()) {
+    session.voice.error("too few arguments for keyword:show");
+    return 1;
+  }
+  const auto hosts = scontrol_hosts(session, words);
+  return hosts ? *hosts : scontrol_show(session, words);
+}
+
+int update(const ScontrolSession& session, const Words& words) {
+  const auto done = scontrol_reservation(session, "update", words);
+  return done ? *done : scontrol_update(session, words);
+}
+
+int create(const ScontrolSession& session, const Words& words) {
+  const auto done = scontrol_reservation(session, "create", words);
+  return done ? *done : scontrol_create(session, words);
+}
+
+int remove(const ScontrolSession& session, const Words& words) {
+  const auto done = scontrol_reservation(session, "delete", words);
+  return done ? *done : scontrol_delete(session, words);
+}
+
+int ping(const ScontrolSession& session, const Words&) { return scontrol_ping(session); }
+
+int reconfigure(const ScontrolSession& session, const Words&) {
+  session.voice.info("nothing to reconfigure: every change takes effect at once");
+  return 0;
+}
+
+int version(const ScontrolSession&, const Words&) { return print_version(); }
+
+int help(const ScontrolSession&, const Words&) {
+  say(help_of(kSyntax));
+  return 0;
+}
+
+struct Verb {
+  std::string_view name;
+  std::size_t shortest;
+  int (*run)(const ScontrolSession&, const Words&);
+};
+constexpr Verb kVerbs[] = {{"show", 1, show_entity}, {"update", 1, update}, {"create", 2, create},
+                           {"delete", 1, remove},    {"ping", 3, ping},     {"write", 5, scontrol_write},
+                           {"version", 7, version},  {"help", 4, help},     {"reconfigure", 3, reconfigure}};
 
 int run_verb(const ScontrolSession& session, Words words) {
   const std::string verb = lower(words[0]);
   words.erase(words.begin());
-  if (abbreviates(verb, "show", 1)) {
-    if (words.empty()) {
-      session.voice.error("too few arguments for keyword:show");
-      return 1;
-    }
-    if (const auto done = scontrol_hosts(session, words))
-      return *done;
-    return scontrol_show(session, words);
-  }
-  for (const char* const name : {"update", "create", "delete"})
-    if (abbreviates(verb, name, 2))
-      if (const auto done = scontrol_reservation(session, name, words))
-        return *done;
-  if (abbreviates(verb, "update", 1))
-    return scontrol_update(session, words);
-  if (abbreviates(verb, "create", 2))
-    return scontrol_create(session, words);
-  if (abbreviates(verb, "delete", 1))
-    return scontrol_delete(session, words);
-  for (const char* const name : {"hold", "uhold", "release", "requeue", "requeuehold", "suspend", "resume", "wait_job"})
-    if (verb == name) {
-      outlive_own_job();
-      return scontrol_job_verb(session, verb, words);
-    }
-  if (abbreviates(verb, "ping", 3))
-    return scontrol_ping(session);
-  if (abbreviates(verb, "write", 5))
-    return scontrol_write(session, words);
-  if (verb == "version")
-    return print_version();
-  if (verb == "help") {
-    say(help_of(kSyntax));
-    return 0;
-  }
-  if (abbreviates(verb, "reconfigure", 3)) {
-    session.voice.info("nothing to reconfigure: every change takes effect at once");
-    return 0;
+  for (const Verb& known : kVerbs)
+    if (abbreviates(verb, known.name, known.shortest))
+      return known.run(session, words);
+  if (is_among("hold uhold release requeue requeuehold suspend resume wait_job", verb)) {
+    outlive_own_job();
+    return scontrol_job_verb(session, verb, words);
   }
   if (known_elsewhere(verb)) {
     session.voice.error(format("{} is not supported", verb));

@@ -10,6 +10,7 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/sacctmgr_words.h"
 #include "frontends/slurm/client/scontrol_keys.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
@@ -83,107 +84,169 @@ Result<void> set_flag(Reservation& r, const std::string& word, bool on) {
   return Error{Errc::kUnsupported, format("Error parsing flags {}: {} is not known", word, name), "flags"};
 }
 
-Result<void> set_flags(Reservation& r, const std::string& key, const std::string& value) {
-  const bool on = !key.ends_with('-');
-  if (key == "flags") {
+// What the words of one command make of a reservation.
+struct ReservationEdit {
+  Reservation& reservation;
+  WallTime now;
+  std::optional<WallTime> end;
+};
+
+Error bad_value(const KeyWord& word) { return bad_value(Pair{word.key, word.value}); }
+
+Result<void> set_name(ReservationEdit& edit, const KeyWord& word) {
+  edit.reservation.meta.name = word.value;
+  return {};
+}
+
+Result<void> set_start(ReservationEdit& edit, const KeyWord& word) {
+  const auto when = parse_wall_time(word.value, edit.now);
+  if (!when)
+    return bad_value(word);
+  edit.reservation.start = *when;
+  return {};
+}
+
+Result<void> set_end(ReservationEdit& edit, const KeyWord& word) {
+  edit.end = parse_wall_time(word.value, edit.now);
+  return edit.end ? Result<void>() : bad_value(word);
+}
+
+Result<void> set_duration(ReservationEdit& edit, const KeyWord& word) {
+  const auto span = parse_time_limit(word.value);
+  if (!span)
+    return bad_value(word);
+  edit.reservation.duration = *span >= kForever ? hours(365 * 24) : *span;
+  return {};
+}
+
+Result<void> set_node_count(ReservationEdit& edit, const KeyWord& word) {
+  const auto count = parse_count(word.value);
+  if (!count || *count == 0)
+    return bad_value(word);
+  edit.reservation.node_count = *count;
+  edit.reservation.nodes.clear();
+  return {};
+}
+
+// By amount, not by names.
+Result<void> set_amounts(Reservation& r, const std::string& text) {
+  TresLimit asked;
+  TRY(read_tres(text, asked));
+  if (asked.cpu > 0)
+    r.tres.cpu = asked.cpu;
+  if (asked.gpus > 0)
+    r.tres.gpus = asked.gpus;
+  if (asked.nodes > 0)
+    r.node_count = static_cast<std::uint32_t>(std::min<std::int64_t>(asked.nodes, UINT32_MAX));
+  for (const NamedCount& other : asked.others) {
+    if (!other.name.starts_with("license/"))
+      return Error{Errc::kUnsupported, format("TRES {} cannot be reserved by amount", other.name), "tres"};
+    add_named(r.licenses, std::string_view(other.name).substr(8), other.count);
+  }
+  r.nodes.clear();
+  return {};
+}
+
+Result<void> set_tres(ReservationEdit& edit, const KeyWord& word) { return set_amounts(edit.reservation, word.value); }
+
+Result<void> set_cores(ReservationEdit& edit, const KeyWord& word) {
+  return set_amounts(edit.reservation, "cpu=" + word.value);
+}
+
+Result<void> set_partition(ReservationEdit& edit, const KeyWord& word) {
+  edit.reservation.partition = word.value;
+  return {};
+}
+
+Result<void> set_features(ReservationEdit& edit, const KeyWord& word) {
+  edit.reservation.features = word.value;
+  return {};
+}
+
+Result<void> set_start_delay(ReservationEdit& edit, const KeyWord& word) {
+  const auto span = parse_time_limit(word.value);
+  if (!span || *span >= kForever)
+    return bad_value(word);
+  edit.reservation.start_delay_max = *span;
+  return {};
+}
+
+Result<void> set_purge(ReservationEdit& edit, const KeyWord& word) {
+  return set_flag(edit.reservation, "PURGE_COMP=" + word.value, true);
+}
+
+Result<void> set_nodes(ReservationEdit& edit, const KeyWord& word) {
+  if (lower(word.value) == "all")
+    edit.reservation.nodes = {"ALL"};
+  else
+    change_list(edit.reservation.nodes, {word.key, word.sign, join(TRY(expand_hostlist(word.value)), ",")});
+  return {};
+}
+
+Result<void> set_licenses(ReservationEdit& edit, const KeyWord& word) {
+  edit.reservation.licenses = TRY(parse_licenses(word.value));
+  return {};
+}
+
+// "-ann,-bo" shuts out.
+template <std::vector<std::string> Reservation::*kNames>
+Result<void> set_names(ReservationEdit& edit, const KeyWord& word) {
+  change_list(edit.reservation.*kNames, word);
+  return {};
+}
+
+Result<void> set_flags(ReservationEdit& edit, const KeyWord& word) {
+  Reservation& r = edit.reservation;
+  if (!word.sign) {
     for (const Flag& flag : kFlags) r.*flag.member = false;
     r.recurrence = Recurrence::kNone;
     r.purge_comp = false;
   }
-  for (const std::string& word : split(value, ',')) TRY(set_flag(r, word, on));
+  for (const std::string& name : split(word.value, ',')) TRY(set_flag(r, name, word.sign != '-'));
   return {};
 }
 
-// Those "all of which" and "but": "-ann,-bo" shuts out.
-void set_names(std::vector<std::string>& list, const std::string& key, const std::string& value) {
-  change_list(list, {key, key.ends_with('+') ? '+' : key.ends_with('-') ? '-' : '\0', value});
-}
+constexpr KeyRow<ReservationEdit, KeyWord> kKeys[] = {{"reservationname reservation", set_name},
+                                                      {"starttime", set_start},
+                                                      {"endtime", set_end},
+                                                      {"duration", set_duration},
+                                                      {"corecnt", set_cores},
+                                                      {"nodecnt nodecount", set_node_count},
+                                                      {"tres", set_tres},
+                                                      {"features", set_features},
+                                                      {"partitionname partition", set_partition},
+                                                      {"maxstartdelay", set_start_delay},
+                                                      {"purgecomp", set_purge}};
 
-bool is(const std::string& key, std::string_view name) {
-  return key == name ||
-         (key.size() == name.size() + 1 && key.starts_with(name) && (key.back() == '+' || key.back() == '-'));
+// These may have a sign before the '=': what they name is added, or taken away.
+constexpr KeyRow<ReservationEdit, KeyWord> kListKeys[] = {{"nodes", set_nodes},
+                                                          {"licenses", set_licenses},
+                                                          {"users user", set_names<&Reservation::users>},
+                                                          {"accounts account", set_names<&Reservation::accounts>},
+                                                          {"groups group", set_names<&Reservation::groups>},
+                                                          {"qos", set_names<&Reservation::qos>},
+                                                          {"flags", set_flags}};
+
+KeyWord with_sign_apart(const Pair& pair) {
+  const bool has_sign = pair.first.ends_with('+') || pair.first.ends_with('-');
+  return has_sign ? KeyWord{pair.first.substr(0, pair.first.size() - 1), pair.first.back(), pair.second}
+                  : KeyWord{pair.first, 0, pair.second};
 }
 
 }  // namespace
 
 Result<void> set_reservation(Reservation& r, const std::vector<Pair>& pairs, WallTime now, std::int32_t zone_s) {
-  std::optional<WallTime> end;
+  ReservationEdit edit{r, now, {}};
   for (const Pair& pair : pairs) {
-    const auto& [key, value] = pair;
-    if (key == "reservationname" || key == "reservation") {
-      r.meta.name = value;
-    } else if (key == "starttime" || key == "endtime") {
-      const auto when = parse_wall_time(value, now);
-      if (!when)
-        return bad_value(pair);
-      if (key == "starttime")
-        r.start = *when;
-      else
-        end = *when;
-    } else if (key == "duration") {
-      const auto span = parse_time_limit(value);
-      if (!span)
-        return bad_value(pair);
-      r.duration = *span >= kForever ? hours(365 * 24) : *span;
-    } else if (is(key, "nodes")) {
-      if (lower(value) == "all") {
-        r.nodes = {"ALL"};
-      } else {
-        set_names(r.nodes, key, join(TRY(expand_hostlist(value)), ","));
-      }
-    } else if (key == "nodecnt" || key == "nodecount") {
-      const auto count = parse_count(value);
-      if (!count || *count == 0)
-        return bad_value(pair);
-      r.node_count = *count;
-      r.nodes.clear();
-    } else if (key == "corecnt" || key == "tres") {
-      TresLimit asked;
-      TRY(read_tres(key == "tres" ? value : "cpu=" + value, asked));
-      if (asked.cpu > 0)
-        r.tres.cpu = asked.cpu;
-      if (asked.gpus > 0)
-        r.tres.gpus = asked.gpus;
-      if (asked.nodes > 0)
-        r.node_count = static_cast<std::uint32_t>(std::min<std::int64_t>(asked.nodes, UINT32_MAX));
-      for (const NamedCount& other : asked.others) {
-        if (!other.name.starts_with("license/"))
-          return Error{Errc::kUnsupported, format("TRES {} cannot be reserved by amount", other.name), "tres"};
-        add_named(r.licenses, std::string_view(other.name).substr(8), other.count);
-      }
-      r.nodes.clear();
-    } else if (key == "partitionname" || key == "partition") {
-      r.partition = value;
-    } else if (key == "features") {
-      r.features = value;
-    } else if (is(key, "licenses")) {
-      r.licenses = TRY(parse_licenses(value));
-    } else if (is(key, "users") || is(key, "user")) {
-      set_names(r.users, key, value);
-    } else if (is(key, "accounts") || is(key, "account")) {
-      set_names(r.accounts, key, value);
-    } else if (is(key, "groups") || is(key, "group")) {
-      set_names(r.groups, key, value);
-    } else if (is(key, "qos")) {
-      set_names(r.qos, key, value);
-    } else if (is(key, "flags")) {
-      TRY(set_flags(r, key, value));
-    } else if (key == "maxstartdelay") {
-      const auto span = parse_time_limit(value);
-      if (!span || *span >= kForever)
-        return bad_value(pair);
-      r.start_delay_max = *span;
-    } else if (key == "purgecomp") {
-      TRY(set_flag(r, "PURGE_COMP=" + value, true));
-    } else {
-      return Error{Errc::kUnsupported, format("Update of this parameter is not supported: {}\nRequest aborted", key),
-                   key};
-    }
+    const KeyWord word = with_sign_apart(pair);
+    if (!TRY(set_by_key(kKeys, edit, pair.first, word)) && !TRY(set_by_key(kListKeys, edit, word.key, word)))
+      return Error{Errc::kUnsupported,
+                   format("Update of this parameter is not supported: {}\nRequest aborted", pair.first), pair.first};
   }
   if (!r.start)
     r.start = now;
-  if (end)
-    r.duration = Duration{end->us - r.start.us};
+  if (edit.end)
+    r.duration = Duration{edit.end->us - r.start.us};
   r.spec_nodes = !r.nodes.empty() && (r.spec_nodes || r.nodes.front() != "ALL");
   r.zone_s = zone_s;
   return {};
@@ -246,9 +309,8 @@ Result<void> run(const ScontrolSession& session, std::string_view verb, const st
   return {};
 }
 
-}  // namespace
-
-std::optional<int> scontrol_reservation(const ScontrolSession& session, std::string_view verb, const Words& words) {
+// The pairs of a command about a reservation; nothing: it is about something else. A bare word has no key.
+std::optional<std::vector<Pair>> reservation_pairs(std::string_view verb, const Words& words) {
   std::vector<Pair> pairs;
   bool about = false;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -265,23 +327,29 @@ std::optional<int> scontrol_reservation(const ScontrolSession& session, std::str
       word.key += word.sign;
     pairs.emplace_back(word.key, word.value);
   }
-  if (!about)
+  return about ? std::optional(std::move(pairs)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int> scontrol_reservation(const ScontrolSession& session, std::string_view verb, const Words& words) {
+  auto pairs = reservation_pairs(verb, words);
+  if (!pairs)
     return std::nullopt;
-  for (const Pair& pair : pairs)
+  for (const Pair& pair : *pairs)
     if (pair.first.empty()) {
       session.voice.error(format("Invalid input: {}", pair.second));
       return 1;
     }
-  auto done = complete_keys(ScontrolEntity::kReservation, pairs);
+  auto done = complete_keys(ScontrolEntity::kReservation, *pairs);
   if (done)
-    done = run(session, verb, pairs);
+    done = run(session, verb, *pairs);
   if (done)
     return 0;
   const Error& error = done.error();
-  const std::string why = error.code == Errc::kDenied ? "Access/permission denied" : error.message;
-  session.voice.error(verb == "create"   ? "Error creating the reservation: " + why
-                      : verb == "update" ? "Error updating the reservation: " + why
-                                         : "Error deleting the reservation: " + why);
+  const std::string_view doing = verb == "create" ? "creating" : verb == "update" ? "updating" : "deleting";
+  session.voice.error(format("Error {} the reservation: {}", doing,
+                             error.code == Errc::kDenied ? "Access/permission denied" : error.message));
   return 1;
 }
 

@@ -107,61 +107,75 @@ int wait_job(const ScontrolSession& session, const std::string& name) {
   }
 }
 
+struct Entity {
+  const char* name;
+  std::size_t shortest;
+  std::string_view path;
+};
+constexpr Entity kEntities[] = {{"jobs", 1, "job"},
+                                {"steps", 2, "step"},
+                                {"nodes", 1, "node"},
+                                {"partitions", 2, "partition"},
+                                {"reservations", 3, "reservation"},
+                                {"licenses", 3, "license"},
+                                {"topology", 1, "topology"},
+                                {"config", 2, "config"}};
+
+const Entity* find_entity(std::string_view word) {
+  const Entity* found = nullptr;
+  for (const Entity& entity : kEntities)
+    if (abbreviates(word, entity.name, entity.shortest))
+      found = &entity;
+  return found;
+}
+
+struct Subject {
+  std::string entity, name;
+};
+// "show node=n1" and "show job=12" are the same as two words.
+Subject subject_of(const Words& words) {
+  constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
+      {"jobid", "job"}, {"nodename", "node"}, {"partitionname", "partition"}, {"reservationname", "reservation"}};
+  auto pair = key_value(words[0]);
+  if (!pair)
+    return {lower(words[0]), words.size() > 1 ? words[1] : ""};
+  for (const auto& [key, entity] : kKeys)
+    if (pair->first == key)
+      return {std::string(entity), std::move(pair->second)};
+  return {std::move(pair->first), std::move(pair->second)};
+}
+
+void say_not_shown(const ScontrolSession& session, const Entity& entity, const Error& error) {
+  if (session.quiet && error.code == Errc::kNotFound)
+    return;
+  if (error.code == Errc::kUnavailable)
+    session.voice.error(error.message);
+  else if (entity.path == "job" || entity.path == "step")
+    write_all(STDERR_FILENO, format("slurm_load_jobs error: {}\n", error.message));
+  else
+    say(shown_lines(error.message + "\n"));
+}
+
 }  // namespace
 
 int scontrol_show(const ScontrolSession& session, const Words& words) {
-  struct Entity {
-    const char* name;
-    std::size_t shortest;
-    const char* path;
-  };
-  constexpr Entity kEntities[] = {{"jobs", 1, "job"},
-                                  {"steps", 2, "step"},
-                                  {"nodes", 1, "node"},
-                                  {"partitions", 2, "partition"},
-                                  {"reservations", 3, "reservation"},
-                                  {"licenses", 3, "license"},
-                                  {"topology", 1, "topology"},
-                                  {"config", 2, "config"}};
-  std::string entity = lower(words[0]);
-  std::string name = words.size() > 1 ? words[1] : "";
-  // "show node=n1" and "show job=12" are the same as two words.
-  if (const auto pair = key_value(words[0])) {
-    entity = pair->first == "jobid"             ? "job"
-             : pair->first == "nodename"        ? "node"
-             : pair->first == "partitionname"   ? "partition"
-             : pair->first == "reservationname" ? "reservation"
-                                                : pair->first;
-    name = pair->second;
-  }
-  const Entity* found = nullptr;
-  for (const Entity& e : kEntities)
-    if (abbreviates(entity, e.name, e.shortest))
-      found = &e;
-  if (!found) {
+  const Subject subject = subject_of(words);
+  const Entity* const entity = find_entity(subject.entity);
+  if (!entity) {
     write_all(STDERR_FILENO, format("invalid entity:{} for keyword:show \n", words[0]));
     return 1;
   }
   Query query(session.context);
-  const auto text = query.get(format("/slurm/v1/show/{}", found->path), {{"name", name},
-                                                                         {"oneline", session.one_line ? "1" : ""},
-                                                                         {"detail", session.detail ? "1" : ""},
-                                                                         {"times", "marked"}});
-  if (text) {
-    say(shown_lines(with_times(*text, variable_or("SLURM_TIME_FORMAT"), time(nullptr))));
-    return 0;
-  }
-  const Error& error = text.error();
-  const bool about_job = std::string_view(found->path) == "job" || std::string_view(found->path) == "step";
-  if (session.quiet && error.code == Errc::kNotFound)
+  const auto text = query.get(format("/slurm/v1/show/{}", entity->path), {{"name", subject.name},
+                                                                          {"oneline", session.one_line ? "1" : ""},
+                                                                          {"detail", session.detail ? "1" : ""},
+                                                                          {"times", "marked"}});
+  if (!text) {
+    say_not_shown(session, *entity, text.error());
     return 1;
-  if (error.code == Errc::kUnavailable)
-    session.voice.error(error.message);
-  else if (about_job)
-    write_all(STDERR_FILENO, format("slurm_load_jobs error: {}\n", error.message));
-  else
-    say(shown_lines(error.message + "\n"));
-  return 1;
+  }
+  say(shown_lines(with_times(*text, variable_or("SLURM_TIME_FORMAT"), time(nullptr))));
+  return 0;
 }
 
 int scontrol_job_verb(const ScontrolSession& session, const std::string& verb, const Words& words) {

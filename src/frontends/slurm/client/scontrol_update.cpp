@@ -11,6 +11,7 @@
 #include "base/hostlist.h"
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/scontrol_keys.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 #include "frontends/slurm/client/values.h"
@@ -27,6 +28,13 @@ Error unsupported(const std::string& key) {
 }
 Error bad_value(const Pair& pair) {
   return invalid(format("Invalid value for {}: {}", pair.first, pair.second), pair.first);
+}
+
+template <class T>
+Result<T> needed(std::optional<T> value, const Pair& pair) {
+  if (!value)
+    return bad_value(pair);
+  return std::move(*value);
 }
 
 Result<std::vector<Pair>> pairs_of(const Words& words) {
@@ -60,67 +68,99 @@ Result<std::vector<TresWeight>> billing_weights(const std::string& text) {
   return out;
 }
 
-Result<void> set_partition_key(Partition& partition, const Pair& pair) {
-  const auto& [key, value] = pair;
-  const std::string word = lower(value);
-  if (key == "nodes") {
-    partition.nodes = word == "all" ? std::vector<std::string>{"ALL"} : TRY(hosts_of(value));
-  } else if (key == "state") {
-    if (word != "up" && word != "down")
-      return bad_value(pair);
-    partition.up = word == "up";
-  } else if (key == "default") {
-    const auto yes = parse_yes_no(value);
-    if (!yes)
-      return bad_value(pair);
-    partition.is_default = *yes;
-  } else if (key == "maxtime" || key == "defaulttime") {
-    const auto limit = parse_time_limit(value);
-    if (!limit && word != "none")
-      return bad_value(pair);
-    (key == "maxtime" ? partition.time_max : partition.time_default) = limit.value_or(Duration{});
-  } else if (key == "maxnodes") {
-    const auto count = word == "unlimited" ? std::optional<std::uint32_t>(0) : parse_count(value);
-    if (!count)
-      return bad_value(pair);
-    partition.nodes_max = *count;
-  } else if (key == "prioritytier" || key == "priorityjobfactor" || key == "priority") {
-    const auto count = parse_count(value);
-    if (!count)
-      return bad_value(pair);
-    (key == "priorityjobfactor" ? partition.priority : partition.tier) = *count;
-  } else if (key == "defmempercpu") {
-    const auto memory = parse_memory_mb(value);
-    if (!memory)
-      return bad_value(pair);
-    partition.memory_per_core_mb = *memory;
-  } else if (key == "allowaccounts") {
-    partition.allow_accounts = word == "all" ? std::vector<std::string>{} : split(value, ',');
-  } else if (key == "denyaccounts") {
-    partition.deny_accounts = split(value, ',');
-  } else if (key == "allowqos") {
-    partition.allow_qos = word == "all" ? std::vector<std::string>{} : split(value, ',');
-  } else if (key == "denyqos") {
-    partition.deny_qos = split(value, ',');
-  } else if (key == "qos") {
-    partition.qos = word == "n/a" ? "" : value;
-  } else if (key == "preemptmode") {
-    const auto mode = parse_preempt_mode(value);
-    if (!mode)
-      return bad_value(pair);
-    partition.preempt_mode = *mode;
-  } else if (key == "gracetime") {
-    const auto span = parse_count(value);
-    if (!span)
-      return bad_value(pair);
-    partition.grace = seconds(*span);
-  } else if (key == "tresbillingweights") {
-    partition.billing = TRY(billing_weights(value));
-  } else {
-    return unsupported(key);
-  }
+using PartitionKey = KeyRow<Partition, Pair>;
+
+Result<void> set_members(Partition& partition, const Pair& pair) {
+  partition.nodes = lower(pair.second) == "all" ? std::vector<std::string>{"ALL"} : TRY(hosts_of(pair.second));
   return {};
 }
+
+Result<void> set_state(Partition& partition, const Pair& pair) {
+  const std::string word = lower(pair.second);
+  if (word != "up" && word != "down")
+    return bad_value(pair);
+  partition.up = word == "up";
+  return {};
+}
+
+Result<void> set_default(Partition& partition, const Pair& pair) {
+  partition.is_default = TRY(needed(parse_yes_no(pair.second), pair));
+  return {};
+}
+
+template <Duration Partition::*kLimit>
+Result<void> set_time(Partition& partition, const Pair& pair) {
+  const auto none = lower(pair.second) == "none" ? std::optional(Duration{}) : std::nullopt;
+  partition.*kLimit = none ? *none : TRY(needed(parse_time_limit(pair.second), pair));
+  return {};
+}
+
+Result<void> set_nodes_max(Partition& partition, const Pair& pair) {
+  const bool is_open = lower(pair.second) == "unlimited";
+  partition.nodes_max = is_open ? 0 : TRY(needed(parse_count(pair.second), pair));
+  return {};
+}
+
+template <std::uint32_t Partition::*kCount>
+Result<void> set_count(Partition& partition, const Pair& pair) {
+  partition.*kCount = TRY(needed(parse_count(pair.second), pair));
+  return {};
+}
+
+Result<void> set_memory(Partition& partition, const Pair& pair) {
+  partition.memory_per_core_mb = TRY(needed(parse_memory_mb(pair.second), pair));
+  return {};
+}
+
+template <std::vector<std::string> Partition::*kNames>
+Result<void> set_allowed(Partition& partition, const Pair& pair) {
+  partition.*kNames = lower(pair.second) == "all" ? std::vector<std::string>{} : split(pair.second, ',');
+  return {};
+}
+
+template <std::vector<std::string> Partition::*kNames>
+Result<void> set_denied(Partition& partition, const Pair& pair) {
+  partition.*kNames = split(pair.second, ',');
+  return {};
+}
+
+Result<void> set_partition_qos(Partition& partition, const Pair& pair) {
+  partition.qos = lower(pair.second) == "n/a" ? "" : pair.second;
+  return {};
+}
+
+Result<void> set_preempt_mode(Partition& partition, const Pair& pair) {
+  partition.preempt_mode = TRY(needed(parse_preempt_mode(pair.second), pair));
+  return {};
+}
+
+Result<void> set_grace(Partition& partition, const Pair& pair) {
+  partition.grace = seconds(TRY(needed(parse_count(pair.second), pair)));
+  return {};
+}
+
+Result<void> set_billing(Partition& partition, const Pair& pair) {
+  partition.billing = TRY(billing_weights(pair.second));
+  return {};
+}
+
+constexpr PartitionKey kPartitionKeys[] = {{"nodes", set_members},
+                                           {"state", set_state},
+                                           {"default", set_default},
+                                           {"maxtime", set_time<&Partition::time_max>},
+                                           {"defaulttime", set_time<&Partition::time_default>},
+                                           {"maxnodes", set_nodes_max},
+                                           {"prioritytier priority", set_count<&Partition::tier>},
+                                           {"priorityjobfactor", set_count<&Partition::priority>},
+                                           {"defmempercpu", set_memory},
+                                           {"allowaccounts", set_allowed<&Partition::allow_accounts>},
+                                           {"denyaccounts", set_denied<&Partition::deny_accounts>},
+                                           {"allowqos", set_allowed<&Partition::allow_qos>},
+                                           {"denyqos", set_denied<&Partition::deny_qos>},
+                                           {"qos", set_partition_qos},
+                                           {"preemptmode", set_preempt_mode},
+                                           {"gracetime", set_grace},
+                                           {"tresbillingweights", set_billing}};
 
 Result<Partition> stored_partition(Query& query, const std::string& name) {
   const std::string body = TRY(query.get("/v1/partitions", {}));
@@ -156,7 +196,9 @@ Result<void> put_partition(Query& query, const std::vector<Pair>& pairs, bool cr
   else if (stored_partition(query, pairs[0].second).ok())
     return conflict(format("Partition {} already exists", pairs[0].second));
   const auto before = partition.nodes;
-  for (std::size_t i = 1; i < pairs.size(); ++i) TRY(set_partition_key(partition, pairs[i]));
+  for (std::size_t i = 1; i < pairs.size(); ++i)
+    if (!TRY(set_by_key(kPartitionKeys, partition, pairs[i].first, pairs[i])))
+      return unsupported(pairs[i].first);
   if (partition.nodes != before)
     TRY(check_known(query, partition.nodes));
   TRY(query.set("PUT", "/v1/partitions/" + url_escaped(partition.meta.name), encode_partition(partition)));
@@ -229,113 +271,182 @@ int finish(const Result<void>& done) {
   return 1;
 }
 
-}  // namespace
-
-Result<NodeChange> node_change(const std::vector<Pair>& pairs) {
-  NodeChange change;
+struct NodeEdit {
+  UpdateNode update;
   std::string state, reason;
-  for (std::size_t i = 1; i < pairs.size(); ++i) {
-    const auto& [key, value] = pairs[i];
-    if (key == "state") {
-      state = lower(value);
-    } else if (key == "reason") {
-      reason = value;
-    } else if (key == "weight") {
-      change.update.weight = parse_count(value);
-      if (!change.update.weight)
-        return bad_value(pairs[i]);
-    } else if (key == "features" || key == "availablefeatures" || key == "activefeatures") {
-      change.update.features = split(value, ',');
-    } else {
-      return unsupported(key);
-    }
-  }
+};
+
+Result<void> set_node_state(NodeEdit& edit, const Pair& pair) {
+  edit.state = lower(pair.second);
+  return {};
+}
+
+Result<void> set_reason(NodeEdit& edit, const Pair& pair) {
+  edit.reason = pair.second;
+  return {};
+}
+
+Result<void> set_weight(NodeEdit& edit, const Pair& pair) {
+  edit.update.weight = TRY(needed(parse_count(pair.second), pair));
+  return {};
+}
+
+Result<void> set_features(NodeEdit& edit, const Pair& pair) {
+  edit.update.features = split(pair.second, ',');
+  return {};
+}
+
+constexpr KeyRow<NodeEdit, Pair> kNodeKeys[] = {{"state", set_node_state},
+                                                {"reason", set_reason},
+                                                {"weight", set_weight},
+                                                {"features availablefeatures activefeatures", set_features}};
+
+Result<void> enter_state(UpdateNode& update, const std::string& state, const std::string& reason) {
   if (state == "drain") {
     if (reason.empty())
       return invalid("You must specify a reason when DRAINING a node. Request denied", "reason");
-    change.update.drain = true;
-  } else if (state == "resume" || state == "idle" || state == "undrain") {
-    change.update.drain = false;
-    change.update.reason = "";
-  } else if (!state.empty()) {
-    return Error{Errc::kUnsupported, format("State={} cannot be set: use DRAIN or RESUME\nRequest aborted", state), {}};
+    update.drain = true;
+    return {};
   }
-  if (!reason.empty())
-    change.update.reason = reason;
-  return change;
+  if (!is_among("resume idle undrain", state))
+    return Error{Errc::kUnsupported, format("State={} cannot be set: use DRAIN or RESUME\nRequest aborted", state), {}};
+  update.drain = false;
+  update.reason = "";
+  return {};
 }
 
-Result<UpdateJob> job_change(const std::vector<Pair>& pairs, const JobFactsForUpdate& facts) {
+}  // namespace
+
+Result<NodeChange> node_change(const std::vector<Pair>& pairs) {
+  NodeEdit edit;
+  for (std::size_t i = 1; i < pairs.size(); ++i)
+    if (!TRY(set_by_key(kNodeKeys, edit, pairs[i].first, pairs[i])))
+      return unsupported(pairs[i].first);
+  if (!edit.state.empty())
+    TRY(enter_state(edit.update, edit.state, edit.reason));
+  if (!edit.reason.empty())
+    edit.update.reason = edit.reason;
+  return NodeChange{std::move(edit.update)};
+}
+
+namespace {
+
+struct JobEdit {
+  const JobFactsForUpdate& facts;
   UpdateJob update;
-  for (std::size_t i = 1; i < pairs.size(); ++i) {
-    const auto& [key, value] = pairs[i];
-    const auto text = [&, &value = value](std::optional<std::string>& field) { field = value; };
-    if (key == "jobname" || key == "name") {
-      text(update.name);
-    } else if (key == "account") {
-      text(update.account);
-    } else if (key == "qos") {
-      text(update.qos);
-    } else if (key == "comment") {
-      text(update.comment);
-    } else if (key == "reservation" || key == "reservationname") {
-      text(update.reservation);
-    } else if (key == "features") {
-      text(update.constraint);
-    } else if (key == "partition") {
-      update.partitions = split(value, ',');
-    } else if (key == "reqnodelist" || key == "nodelist") {
-      update.only_nodes = TRY(hosts_of(value));
-    } else if (key == "excnodelist") {
-      update.exclude_nodes = TRY(hosts_of(value));
-    } else if (key == "timelimit") {
-      const bool relative = !value.empty() && (value[0] == '+' || value[0] == '-');
-      const auto limit = parse_time_limit(std::string_view(value).substr(relative ? 1 : 0));
-      if (!limit)
-        return bad_value(pairs[i]);
-      const Duration by = whole_minutes(*limit);
-      update.time_limit = !relative ? by : value[0] == '+' ? facts.time_limit + by : facts.time_limit - by;
-      if (update.time_limit->us <= 0)
-        return bad_value(pairs[i]);
-    } else if (key == "starttime" || key == "deadline") {
-      const auto when = parse_wall_time(value, facts.now);
-      if (!when)
-        return bad_value(pairs[i]);
-      (key == "starttime" ? update.begin : update.deadline) = *when;
-    } else if (key == "nice") {
-      const auto nice = value.empty() ? std::optional<std::int64_t>(100) : parse_int(value);
-      if (!nice || *nice < -2147483645 || *nice > 2147483645)
-        return bad_value(pairs[i]);
-      update.nice = static_cast<std::int32_t>(*nice);
-    } else if (key == "priority") {
-      const auto priority = parse_uint(value);
-      if (!priority || *priority > UINT32_MAX)
-        return bad_value(pairs[i]);
-      update.priority = static_cast<std::uint32_t>(*priority);
-    } else if (key == "arraytaskthrottle") {
-      update.throttle = parse_count(value);
-      if (!update.throttle)
-        return bad_value(pairs[i]);
-    } else if (key == "numnodes") {
-      update.nodes = parse_node_range(value);
-      if (!update.nodes)
-        return bad_value(pairs[i]);
-    } else if (key == "numtasks") {
-      const auto tasks = parse_count(value);
-      if (!tasks || *tasks == 0)
-        return bad_value(pairs[i]);
-      update.tasks = CountRange{*tasks, *tasks};
-    } else if (key == "dependency") {
-      update.dependencies = value.empty() ? std::vector<Dependency>{} : TRY(parse_dependencies(value)).all;
-    } else if (key == "requeue") {
-      if (value != "0" && value != "1")
-        return bad_value(pairs[i]);
-      update.requeue = value == "1";
-    } else {
-      return unsupported(key);
-    }
-  }
-  return update;
+};
+
+template <std::optional<std::string> UpdateJob::*kText>
+Result<void> set_text(JobEdit& edit, const Pair& pair) {
+  edit.update.*kText = pair.second;
+  return {};
+}
+
+Result<void> set_partitions(JobEdit& edit, const Pair& pair) {
+  edit.update.partitions = split(pair.second, ',');
+  return {};
+}
+
+template <std::optional<std::vector<std::string>> UpdateJob::*kNodes>
+Result<void> set_hosts(JobEdit& edit, const Pair& pair) {
+  edit.update.*kNodes = TRY(hosts_of(pair.second));
+  return {};
+}
+
+bool is_relative(std::string_view limit) { return limit.starts_with('+') || limit.starts_with('-'); }
+
+Result<void> set_time_limit(JobEdit& edit, const Pair& pair) {
+  const std::string& value = pair.second;
+  const bool relative = is_relative(value);
+  const Duration by =
+      whole_minutes(TRY(needed(parse_time_limit(std::string_view(value).substr(relative ? 1 : 0)), pair)));
+  const Duration limit = !relative ? by : value[0] == '+' ? edit.facts.time_limit + by : edit.facts.time_limit - by;
+  if (limit.us <= 0)
+    return bad_value(pair);
+  edit.update.time_limit = limit;
+  return {};
+}
+
+template <std::optional<WallTime> UpdateJob::*kTime>
+Result<void> set_moment(JobEdit& edit, const Pair& pair) {
+  edit.update.*kTime = TRY(needed(parse_wall_time(pair.second, edit.facts.now), pair));
+  return {};
+}
+
+Result<void> set_nice(JobEdit& edit, const Pair& pair) {
+  const std::int64_t nice = pair.second.empty() ? 100 : TRY(needed(parse_int(pair.second), pair));
+  if (nice < -2147483645 || nice > 2147483645)
+    return bad_value(pair);
+  edit.update.nice = static_cast<std::int32_t>(nice);
+  return {};
+}
+
+Result<void> set_priority(JobEdit& edit, const Pair& pair) {
+  const std::uint64_t priority = TRY(needed(parse_uint(pair.second), pair));
+  if (priority > UINT32_MAX)
+    return bad_value(pair);
+  edit.update.priority = static_cast<std::uint32_t>(priority);
+  return {};
+}
+
+Result<void> set_throttle(JobEdit& edit, const Pair& pair) {
+  edit.update.throttle = TRY(needed(parse_count(pair.second), pair));
+  return {};
+}
+
+Result<void> set_node_count(JobEdit& edit, const Pair& pair) {
+  edit.update.nodes = TRY(needed(parse_node_range(pair.second), pair));
+  return {};
+}
+
+Result<void> set_tasks(JobEdit& edit, const Pair& pair) {
+  const std::uint32_t tasks = TRY(needed(parse_count(pair.second), pair));
+  if (tasks == 0)
+    return bad_value(pair);
+  edit.update.tasks = CountRange{tasks, tasks};
+  return {};
+}
+
+Result<void> set_dependencies(JobEdit& edit, const Pair& pair) {
+  edit.update.dependencies = pair.second.empty() ? std::vector<Dependency>{} : TRY(parse_dependencies(pair.second)).all;
+  return {};
+}
+
+Result<void> set_requeue(JobEdit& edit, const Pair& pair) {
+  if (pair.second != "0" && pair.second != "1")
+    return bad_value(pair);
+  edit.update.requeue = pair.second == "1";
+  return {};
+}
+
+constexpr KeyRow<JobEdit, Pair> kJobKeys[] = {{"jobname name", set_text<&UpdateJob::name>},
+                                              {"account", set_text<&UpdateJob::account>},
+                                              {"qos", set_text<&UpdateJob::qos>},
+                                              {"comment", set_text<&UpdateJob::comment>},
+                                              {"reservation reservationname", set_text<&UpdateJob::reservation>},
+                                              {"features", set_text<&UpdateJob::constraint>},
+                                              {"partition", set_partitions},
+                                              {"reqnodelist nodelist", set_hosts<&UpdateJob::only_nodes>},
+                                              {"excnodelist", set_hosts<&UpdateJob::exclude_nodes>},
+                                              {"timelimit", set_time_limit},
+                                              {"starttime", set_moment<&UpdateJob::begin>},
+                                              {"deadline", set_moment<&UpdateJob::deadline>},
+                                              {"nice", set_nice},
+                                              {"priority", set_priority},
+                                              {"arraytaskthrottle", set_throttle},
+                                              {"numnodes", set_node_count},
+                                              {"numtasks", set_tasks},
+                                              {"dependency", set_dependencies},
+                                              {"requeue", set_requeue}};
+
+}  // namespace
+
+Result<UpdateJob> job_change(const std::vector<Pair>& pairs, const JobFactsForUpdate& facts) {
+  JobEdit edit{facts, {}};
+  for (std::size_t i = 1; i < pairs.size(); ++i)
+    if (!TRY(set_by_key(kJobKeys, edit, pairs[i].first, pairs[i])))
+      return unsupported(pairs[i].first);
+  return std::move(edit.update);
 }
 
 int scontrol_update(const ScontrolSession& session, const Words& words) {

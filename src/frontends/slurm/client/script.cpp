@@ -40,42 +40,53 @@ Result<void> check_script(std::string_view text) {
   return {};
 }
 
+namespace {
+
+struct CutWord {
+  std::string text;
+  char open_quote = 0;          // 0 = every quote is closed
+  bool before_comment = false;  // a remark follows at once
+};
+// One word from `at` on, which moves to what ends it. Quotes and backslashes are taken off.
+CutWord cut_word(std::string_view text, std::size_t& at) {
+  CutWord word;
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '\\' && at + 1 < text.size()) {
+      word.text += text[++at];
+    } else if (word.open_quote) {
+      if (c == word.open_quote)
+        word.open_quote = 0;
+      else
+        word.text += c;
+    } else if (c == '"' || c == '\'') {
+      word.open_quote = c;
+    } else if (blank(c) || c == '#') {
+      word.before_comment = c == '#';
+      break;
+    } else {
+      word.text += c;
+    }
+  }
+  return word;
+}
+
+}  // namespace
+
 Result<std::vector<std::string>> split_directive(std::string_view text, unsigned line) {
   std::vector<std::string> words;
-  std::size_t i = 0;
+  std::size_t at = 0;
   for (;;) {
-    while (i < text.size() && blank(text[i])) ++i;
-    if (i == text.size() || text[i] == '#')
+    while (at < text.size() && blank(text[at])) ++at;
+    if (at == text.size() || text[at] == '#')
       return words;
-    if (text[i] == ':')
+    if (text[at] == ':')
       return invalid(format("script line {}: Unexpected `:` in [{}]", line, text), "script");
-    std::string word;
-    char quote = 0;
-    bool comment = false;
-    for (; i < text.size(); ++i) {
-      const char c = text[i];
-      if (c == '\\' && i + 1 < text.size()) {
-        word += text[++i];
-      } else if (quote) {
-        if (c == quote)
-          quote = 0;
-        else
-          word += c;
-      } else if (c == '"' || c == '\'') {
-        quote = c;
-      } else if (blank(c)) {
-        break;
-      } else if (c == '#') {
-        comment = true;
-        break;
-      } else {
-        word += c;
-      }
-    }
-    if (quote)
-      return invalid(format("script line {}: Unmatched `{}` in [{}]", line, quote, text), "script");
-    words.push_back(std::move(word));
-    if (comment)
+    CutWord word = cut_word(text, at);
+    if (word.open_quote)
+      return invalid(format("script line {}: Unmatched `{}` in [{}]", line, word.open_quote, text), "script");
+    words.push_back(std::move(word.text));
+    if (word.before_comment)
       return words;
   }
 }

@@ -207,6 +207,10 @@ class Srun {
  private:
   Result<void> place_by_hostfile();
   int in_allocation(JobId job);
+  struct OwnJob;
+  Result<OwnJob> own_job();
+  Result<void> prepare_run(OwnJob& own);
+  int try_own(const SubmitRequest& request);
   int in_own_allocation();
   int fail(const Error& error) { return say_option_error(voice_, error); }
   PatternFacts facts_of(const Job* job, JobId id, StepNo step) const;
@@ -295,20 +299,40 @@ Result<void> Srun::place_by_hostfile() {
   return {};
 }
 
+// A controller whose disk is full takes steps again in a moment, or when somebody has made room: `full` says so.
+Result<Ref<Step>> create_patiently(const ClientContext& context, const StepRequest& request, std::atomic<bool>& full) {
+  for (;; ::usleep(kFullDiskUs)) {
+    Api own(context);
+    auto step = own.create_step(request);
+    const bool waits = !step && (step.error().field == "disk" || step.error().field == "read-only");
+    if (!waits || request.spec.immediate)
+      return step;
+    full.store(true);
+  }
+}
+
+bool is_told_to_end(SignalDesk& signals) {
+  bool told = false;
+  for (const int signal : signals.take())
+    told |= signal == SIGINT || signal == SIGTERM || signal == SIGQUIT || signal == SIGHUP;
+  return told;
+}
+
+void say_not_created(const Voice& voice, JobId job, const Error& error) {
+  const std::string what = format("Unable to create step for job {}", job.value);
+  if (error.code == Errc::kNotFound)
+    voice.error(format("{}: Invalid job id specified", what));
+  else if (error.field == "immediate")
+    voice.error(format("{}: Requested nodes are busy", what));
+  else
+    say_refusal(voice, what, error);
+}
+
 // The step's record once it runs. Nothing: it was interrupted or refused, which has been said.
 std::optional<Ref<Step>> Srun::create(const StepRequest& request) {
-  // A controller whose disk is full takes steps again in a moment, or when somebody has made room.
   const auto full = std::make_shared<std::atomic<bool>>(false);
-  Pending<Result<Ref<Step>>> created([&context = context_, request, full] {
-    for (;; ::usleep(kFullDiskUs)) {
-      Api own(context);
-      auto step = own.create_step(request);
-      const bool waits = !step && (step.error().field == "disk" || step.error().field == "read-only");
-      if (!waits || request.spec.immediate)
-        return step;
-      full->store(true);
-    }
-  });
+  Pending<Result<Ref<Step>>> created(
+      [&context = context_, request, full] { return create_patiently(context, request, *full); });
   const std::int64_t asked_ms = monotonic_ms();
   bool announced = false;
   for (;;) {
@@ -320,9 +344,7 @@ std::optional<Ref<Step>> Srun::create(const StepRequest& request) {
     }
     ::pollfd waits[] = {{created.fd(), POLLIN, 0}, {signals_->fd(), POLLIN, 0}};
     ::poll(waits, 2, announced ? -1 : static_cast<int>(kBusyMs - waited));
-    for (const int signal : signals_->take()) {
-      if (signal != SIGINT && signal != SIGTERM && signal != SIGQUIT && signal != SIGHUP)
-        continue;
+    if (is_told_to_end(*signals_)) {
       voice_.info("Cancelled pending job step");
       return std::nullopt;
     }
@@ -330,13 +352,7 @@ std::optional<Ref<Step>> Srun::create(const StepRequest& request) {
     if (!step)
       continue;
     if (!*step) {
-      const std::string what = format("Unable to create step for job {}", request.job.value);
-      if (step->error().code == Errc::kNotFound)
-        voice_.error(format("{}: Invalid job id specified", what));
-      else if (step->error().field == "immediate")
-        voice_.error(format("{}: Requested nodes are busy", what));
-      else
-        say_refusal(voice_, what, step->error());
+      say_not_created(voice_, request.job, step->error());
       return std::nullopt;
     }
     if (announced)
@@ -429,23 +445,29 @@ int Srun::in_allocation(JobId job) {
   return *code;
 }
 
-int Srun::in_own_allocation() {
+// A job of its own, and what of its first step waits for the job's number.
+struct Srun::OwnJob {
+  SubmitRequest request;
+  std::optional<StepSpec> later;  // the step, made after the job where a file is named after that
+  std::optional<OpenFiles> open;
+  std::optional<Duration> immediate;
+};
+
+Result<Srun::OwnJob> Srun::own_job() {
+  OwnJob own;
   std::vector<std::string> notes;
   auto request = job_request({options_}, around_, notes);
-  if (!request) {
-    for (const auto& note : notes) voice_.warning(note);
-    return fail(request.error());
-  }
-  auto spec = step_spec(options_, words_, around_, true, programs_, notes);
+  auto spec =
+      request ? step_spec(options_, words_, around_, true, programs_, notes) : Result<StepSpec>(request.error());
   for (auto note = notes.begin(); note != notes.end(); ++note)  // job and step share options: each warning once
-    if (std::find(notes.begin(), note, *note) == note)
+    if (!request || std::find(notes.begin(), note, *note) == note)
       voice_.warning(*note);
   if (!spec)
-    return fail(spec.error());
-  const auto variables = exported_with_limits(options_, true);
-  if (!variables)
-    return fail(variables.error());
-  JobSpec& job = request->spec;
+    return spec.error();
+  own.request = std::move(*request);
+  StepSpec step = std::move(*spec);
+  own.request.environment = nul_separated(TRY(exported_with_limits(options_, true)));
+  JobSpec& job = own.request.spec;
   if (job.name.empty())
     job.name = base_name(words_[0]);
   job.command = words_[0];
@@ -455,51 +477,52 @@ int Srun::in_own_allocation() {
   job.std_out.clear();
   job.std_err.clear();
   job.groups.front().launch = Launch::kNothing;
-  // A file that is named after the job can be opened when the job has its number; the step is made after that.
-  const Files files = files_of(options_);
-  std::optional<OpenFiles> open;
-  std::optional<StepSpec> later;
-  if (const auto may = check_input(files, facts_of(nullptr, {}, 0), spec->work_dir); !may)
-    return fail(may.error());
-  if (any_names(files, kOfJob))
-    later = std::move(*spec);
+  TRY(check_input(files_of(options_), facts_of(nullptr, {}, 0), step.work_dir));
+  if (any_names(files_of(options_), kOfJob))
+    own.later = std::move(step);
   else
-    request->first_step = std::move(*spec);
-  request->environment = nul_separated(*variables);
-  request->test_only = options_.has("test-only");
-  if (const auto named = check_cluster_name(api_, options_.text("clusters")); !named)
-    return fail(named.error());
-  if (request->test_only) {
-    const auto answer = api_.try_submit(*request);
-    if (!answer) {
-      say_refusal(voice_, "allocation failure", answer.error());
-      return error_exit_code();
-    }
-    voice_.info(*answer);
-    return 0;
+    own.request.first_step = std::move(step);
+  own.request.test_only = options_.has("test-only");
+  TRY(check_cluster_name(api_, options_.text("clusters")));
+  return own;
+}
+
+// What is not needed to ask whether the job could run.
+Result<void> Srun::prepare_run(OwnJob& own) {
+  own.immediate = TRY(immediate_of(options_));
+  if (own.later)
+    return {};
+  PatternFacts facts = facts_of(nullptr, {}, 0);
+  facts.job_name = own.request.spec.name;
+  own.open = TRY(open_files(files_of(options_), facts));
+  return {};
+}
+
+int Srun::try_own(const SubmitRequest& request) {
+  const auto answer = api_.try_submit(request);
+  if (!answer) {
+    say_refusal(voice_, "allocation failure", answer.error());
+    return error_exit_code();
   }
-  std::optional<Duration> immediate;
-  if (const Given* given = options_.find("immediate")) {
-    const auto value = given->text.empty() ? std::optional<std::uint32_t>(1) : parse_count(given->text);
-    if (!value)
-      return fail(bad_value(options_, "immediate"));
-    immediate = seconds(std::max(1U, *value));
-  }
-  if (!later) {
-    PatternFacts facts = facts_of(nullptr, {}, 0);
-    facts.job_name = job.name;
-    auto opened = open_files(files, facts);
-    if (!opened)
-      return fail(opened.error());
-    open = std::move(*opened);
-  }
+  voice_.info(*answer);
+  return 0;
+}
+
+int Srun::in_own_allocation() {
+  auto own = own_job();
+  if (!own)
+    return fail(own.error());
+  if (own->request.test_only)
+    return try_own(own->request);
+  if (const auto ready = prepare_run(*own); !ready)
+    return fail(ready.error());
   signals_.emplace(SignalDesk::all_of_srun());
-  const auto granted = allocate(context_, api_, *request, immediate, voice_, *signals_);
+  const auto granted = allocate(context_, api_, own->request, own->immediate, voice_, *signals_);
   if (!granted) {
-    const char* code = immediate ? ::getenv("SLURM_EXIT_IMMEDIATE") : nullptr;
+    const char* code = own->immediate ? ::getenv("SLURM_EXIT_IMMEDIATE") : nullptr;
     return code ? static_cast<int>(parse_uint(code).value_or(1) & 0xff) : error_exit_code();
   }
-  const auto code = run_step(*granted, std::move(open), std::move(later), request->environment);
+  const auto code = run_step(*granted, std::move(own->open), std::move(own->later), own->request.environment);
   if (code)
     return *code;
   (void)api_.end(granted->id, ExitStatus{1, 0, false}, false, kParting);

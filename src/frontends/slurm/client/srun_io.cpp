@@ -123,7 +123,19 @@ void StepSession::tell_if_lost(OutputFile& file) {
                       ask_.job.value, ask_.step->number));
 }
 
-// Writes in pieces that a pipe takes whole, so that a stopped reader does not make us deaf to signals.
+// Waits for room in a file, or for a signal, which is handled. False: there is none yet. Nothing: it cannot be waited.
+std::optional<bool> StepSession::await_room(const OutputFile& file, bool unread) {
+  ::pollfd waits[] = {{unread ? -1 : file.fd(), POLLOUT, 0}, {signals_.fd(), POLLIN, 0}};
+  if (::poll(waits, 2, unread || asked_to_end_ms_ ? kLookAgainMs : -1) < 0 && errno != EINTR)
+    return std::nullopt;
+  if (waits[1].revents) {
+    handle_signals();
+    send_queued();
+  }
+  return waits[0].revents != 0;
+}
+
+// In pieces that a pipe takes whole, so that a stopped reader does not make us deaf to signals.
 void StepSession::write_patiently(OutputFile& file, std::string_view text) {
   std::int64_t blocked_since = monotonic_ms();
   bool announced = false;
@@ -137,14 +149,10 @@ void StepSession::write_patiently(OutputFile& file, std::string_view text) {
       voice_.info(format("waiting for somebody to read {} (Ctrl-C twice gives up)", file.name()));
       announced = true;
     }
-    ::pollfd waits[] = {{unread ? -1 : file.fd(), POLLOUT, 0}, {signals_.fd(), POLLIN, 0}};
-    if (::poll(waits, 2, unread || asked_to_end_ms_ ? kLookAgainMs : -1) < 0 && errno != EINTR)
+    const auto room = await_room(file, unread);
+    if (!room)
       break;
-    if (waits[1].revents) {
-      handle_signals();
-      send_queued();
-    }
-    if (!waits[0].revents)
+    if (!*room)
       continue;
     const ssize_t n = ::write(file.fd(), text.data(), std::min<std::size_t>(text.size(), 4096));
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -282,6 +290,15 @@ void StepSession::read_frames() {
     queue_ += output_.take_acks();
 }
 
+// It is lost, or has ended and is forgotten: the step's record knows which.
+void StepSession::node_gone(const std::string& node, std::uint32_t rank) {
+  for (const auto& place : ask_.step->places)
+    if (std::find(place.ranks.begin(), place.ranks.end(), rank) != place.ranks.end())
+      gone_.emplace_back(node, place.ranks);
+  if (!checking_)
+    check_step();
+}
+
 void StepSession::take_frame(const Frame& frame) {
   const auto rank = static_cast<std::uint32_t>(frame.stream);
   const auto type = static_cast<IoFrame>(frame.type);
@@ -300,13 +317,7 @@ void StepSession::take_frame(const Frame& frame) {
         input_.acknowledge(rank, *offset);
       break;
     case IoFrame::kFailed: voice_.error(format("{}: {}", node_of(rank), frame.payload)); break;
-    case IoFrame::kNodeGone:  // lost, or ended and forgotten: the step's record knows which
-      for (const auto& place : ask_.step->places)
-        if (std::find(place.ranks.begin(), place.ranks.end(), rank) != place.ranks.end())
-          gone_.emplace_back(frame.payload, place.ranks);
-      if (!checking_)
-        check_step();
-      break;
+    case IoFrame::kNodeGone: node_gone(frame.payload, rank); break;
     default: break;  // kStarted, and a later version's words
   }
 }
@@ -543,9 +554,7 @@ void StepSession::take_record(const Result<Ref<Step>>& record) {
     ask_.step = *record;
   const bool ended = unknown || ask_.step->state == StepState::kEnded;
   for (const auto& [node, ranks] : std::exchange(gone_, {})) {
-    bool any = false;
-    for (const auto rank : ranks) any |= !output_.exits().contains(rank);
-    if (!any)
+    if (std::all_of(ranks.begin(), ranks.end(), [&](auto rank) { return output_.exits().contains(rank); }))
       continue;
     if (!record || !ended)
       voice_.error(format("Node failure on {}", node));
@@ -583,23 +592,33 @@ void StepSession::job_ended() {
   give_up_ms_ = monotonic_ms() + kLastWordsMs;
 }
 
-int StepSession::poll_timeout() const {
+// When the connection wants something: to be made, a question about a silent step, or a word of life.
+std::int64_t StepSession::connection_due_ms(std::int64_t now) const {
   std::int64_t until = INT64_MAX;
-  const std::int64_t now = monotonic_ms();
   if ((fd_ < 0 || watch_.is_probing()) && !connecting_)
     until = std::min(until, connect_at_ms_);
-  if (give_up_ms_)
-    until = std::min(until, give_up_ms_);
-  if (ask_.wait_after_first.us > 0 && first_exit_ms_ && ended_ms_ == 0)
-    until = std::min(until, first_exit_ms_ + ask_.wait_after_first.millis());
   if (fd_ >= 0 && !checking_)  // a question that is on its way is not asked again
     until = std::min(until, heard_at_ms_ + kCheckEveryMs + 1);
-  if (keeps_output())
-    until = std::min(until, now + kLookAgainMs);
-  if (ended_ms_ == 0)
-    until = std::min(until, limit_ms_);
   if (const std::int64_t due = watch_.due_ms(fd_ >= 0); !gave_up_)
     until = std::min(until, due > now ? due : now + kAskAgainMs);
+  return until;
+}
+
+// When a time limit or our patience is over.
+std::int64_t StepSession::end_due_ms() const {
+  std::int64_t until = give_up_ms_ ? give_up_ms_ : INT64_MAX;
+  if (ended_ms_ != 0)
+    return until;
+  if (ask_.wait_after_first.us > 0 && first_exit_ms_)
+    until = std::min(until, first_exit_ms_ + ask_.wait_after_first.millis());
+  return std::min(until, limit_ms_);
+}
+
+int StepSession::poll_timeout() const {
+  const std::int64_t now = monotonic_ms();
+  std::int64_t until = std::min(connection_due_ms(now), end_due_ms());
+  if (keeps_output())
+    until = std::min(until, now + kLookAgainMs);
   if (input_open_ && ask_.input != SessionAsk::Input::kNone && ::isatty(STDIN_FILENO))
     until = std::min(until, now + 1000);  // may come to the foreground
   if (until == INT64_MAX)
@@ -616,53 +635,56 @@ int StepSession::exit_code() const {
   return code == 0 && (lost(ask_.out) || lost(ask_.err)) ? 1 : code;
 }
 
-Result<int> StepSession::run(const std::function<void()>& ended) {
-  bool lost = false;
-  while (!output_.all_exited()) {
-    connect_if_due();
-    if (refused_)
-      return *refused_;
-    send_queued();
-    const bool input = may_read_input();
-    ::pollfd waits[] = {
-        {signals_.fd(), POLLIN, 0},
-        {fd_, static_cast<short>(POLLIN | (queue_.empty() ? 0 : POLLOUT)), 0},
-        {input ? STDIN_FILENO : -1, POLLIN, 0},
-        {connecting_.fd(), POLLIN, 0},
-        {checking_.fd(), POLLIN, 0},
-        {end_ ? end_->fd() : -1, POLLIN, 0},
-    };
-    ::poll(waits, std::size(waits), poll_timeout());
-    if (waits[0].revents)
-      handle_signals();
-    if (auto connected = connecting_.take()) {
-      if (*connected)
-        attach(**connected);
-      else
-        not_connected(connected->error());
-    }
-    if (fd_ >= 0 && waits[1].fd == fd_ && (waits[1].revents & (POLLIN | POLLHUP | POLLERR)))
-      read_frames();
-    if (waits[2].revents)
-      read_input();
-    if (auto checked = checking_.take())
-      take_record(*checked);
-    if (end_ && *end_)
-      job_ended();
-    for (const StepSink* sink : {&ask_.out, &ask_.err})
-      if (sink->file && sink->file->has_kept() && !sink->file->waits_for_reader())
-        write_kept(*sink->file);
-    if (output_.all_exited())
-      terminal_.reset();
-    report_exits();
-    check_rules();
-    const std::int64_t now = monotonic_ms();
-    lost = (give_up_ms_ && now >= give_up_ms_) || (lost_at_ms_ && now - lost_at_ms_ > kReconnectPatienceMs);
-    if (lost)
-      break;
-  }
-  if (lost && ask_.step->state == StepState::kEnded)  // the tasks' own words will not come
-    for (std::uint32_t rank = 0; rank < tasks_; ++rank) output_.exited(rank, recorded_exit(rank));
+void StepSession::take_connection() {
+  const auto connected = connecting_.take();
+  if (!connected)
+    return;
+  if (*connected)
+    attach(**connected);
+  else
+    not_connected(connected->error());
+}
+
+void StepSession::write_all_kept(bool without_waiting) {
+  for (const StepSink* sink : {&ask_.out, &ask_.err})
+    if (sink->file && sink->file->has_kept() && !(without_waiting && sink->file->waits_for_reader()))
+      write_kept(*sink->file);
+}
+
+// One wait, and what came of it.
+void StepSession::turn() {
+  ::pollfd waits[] = {
+      {signals_.fd(), POLLIN, 0},
+      {fd_, static_cast<short>(POLLIN | (queue_.empty() ? 0 : POLLOUT)), 0},
+      {may_read_input() ? STDIN_FILENO : -1, POLLIN, 0},
+      {connecting_.fd(), POLLIN, 0},
+      {checking_.fd(), POLLIN, 0},
+      {end_ ? end_->fd() : -1, POLLIN, 0},
+  };
+  ::poll(waits, std::size(waits), poll_timeout());
+  if (waits[0].revents)
+    handle_signals();
+  take_connection();
+  const bool is_same = fd_ >= 0 && waits[1].fd == fd_;
+  if (is_same && (waits[1].revents & (POLLIN | POLLHUP | POLLERR)))
+    read_frames();
+  if (waits[2].revents)
+    read_input();
+  if (auto checked = checking_.take())
+    take_record(*checked);
+  if (end_ && *end_)
+    job_ended();
+  write_all_kept(true);
+}
+
+// Nothing more will be heard of the step, or not in time.
+bool StepSession::is_lost() const {
+  const std::int64_t now = monotonic_ms();
+  return (give_up_ms_ && now >= give_up_ms_) || (lost_at_ms_ && now - lost_at_ms_ > kReconnectPatienceMs);
+}
+
+// What is left to write and to tell.
+void StepSession::finish(const std::function<void()>& ended) {
   output_.flush();
   terminal_.reset();
   report_exits();
@@ -672,15 +694,30 @@ Result<int> StepSession::run(const std::function<void()>& ended) {
       (void)api_.signal_step(ask_.job, ask_.step->number, 0, millis(kLastWordsMs));
     ended();
   });
-  for (const StepSink* sink : {&ask_.out, &ask_.err})
-    if (sink->file)
-      write_kept(*sink->file);
-  if (!output_.all_exited()) {
-    voice_.error(
-        format("StepId={}.{}: the end of {} is not known", ask_.job.value, ask_.step->number, ranks_text(true)));
-    return std::max(1, exit_code());
+  write_all_kept(false);
+}
+
+Result<int> StepSession::run(const std::function<void()>& ended) {
+  bool lost = false;
+  while (!output_.all_exited() && !lost) {
+    connect_if_due();
+    if (refused_)
+      return *refused_;
+    send_queued();
+    turn();
+    if (output_.all_exited())
+      terminal_.reset();
+    report_exits();
+    check_rules();
+    lost = is_lost();
   }
-  return exit_code();
+  if (lost && ask_.step->state == StepState::kEnded)  // the tasks' own words will not come
+    for (std::uint32_t rank = 0; rank < tasks_; ++rank) output_.exited(rank, recorded_exit(rank));
+  finish(ended);
+  if (output_.all_exited())
+    return exit_code();
+  voice_.error(format("StepId={}.{}: the end of {} is not known", ask_.job.value, ask_.step->number, ranks_text(true)));
+  return std::max(1, exit_code());
 }
 
 }  // namespace lockstep::slurm

@@ -63,12 +63,17 @@ class StepSession {
   bool gave_up() const { return gave_up_; }  // the end was asked for, and nobody there answered
 
  private:
+  void turn();
+  bool is_lost() const;
+  void finish(const std::function<void()>& ended);
   void connect_if_due();
+  void take_connection();
   void attach(int fd);
   void connection_lost(const Error* why);
   void not_connected(const Error& why);
   void read_frames();
   void take_frame(const Frame& frame);
+  void node_gone(const std::string& node, std::uint32_t rank);
   void send_queued();
   void read_input();
   bool may_read_input() const;
@@ -90,10 +95,14 @@ class StepSession {
   void write(OutputFile& file, std::string_view text);
   void write_patiently(OutputFile& file, std::string_view text);
   void write_kept(OutputFile& file);
+  void write_all_kept(bool without_waiting);
+  std::optional<bool> await_room(const OutputFile& file, bool unread);
   bool is_given_up(bool unread, std::int64_t blocked_since_ms) const;
   void tell_if_lost(OutputFile& file);
   bool keeps_output() const;
   int exit_code() const;
+  std::int64_t connection_due_ms(std::int64_t now) const;
+  std::int64_t end_due_ms() const;
   int poll_timeout() const;
   std::string node_of(std::uint32_t rank);
   std::string ranks_text(bool running) const;

@@ -1,6 +1,7 @@
 // step_of: what srun asks for inside an allocation.
 #include "base/text.h"
 #include "frontends/slurm/client/job_ask.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/values.h"
 
@@ -10,25 +11,24 @@ namespace {
 
 // Binding tasks to cores or memory within the step is a wish.
 Result<void> check_binding(const OptionSet& options, std::string_view name, std::vector<std::string>& notes) {
+  constexpr std::string_view kQuiet = "none no q quiet v verbose local sort nosort prefer";
   const Given* given = options.find(name);
   if (!given)
     return {};
-  const std::string text = lower(given->text);
-  for (const auto& part : split(text, ',')) {
-    const std::string word = part.substr(0, part.find(':'));
-    if (word.starts_with("map_") || word.starts_with("mask_")) {  // what follows is the list
-      if (word == part)
-        return invalid(format("missing list for \"{}={}:<list>\"", where_given(name, *given), word), std::string(name));
-      if (given->origin == Origin::kCommandLine)
-        notes.push_back(format("{}={} is accepted as a wish: tasks share the cores of their step on a node",
-                               where_given(name, *given), given->text));
-      return {};
-    }
-    const bool quiet = word == "none" || word == "no" || word == "q" || word == "quiet" || word == "v" ||
-                       word == "verbose" || word == "local" || word == "sort" || word == "nosort" || word == "prefer";
-    if (!quiet && given->origin == Origin::kCommandLine)
+  const auto note = [&] {
+    if (given->origin == Origin::kCommandLine)
       notes.push_back(format("{}={} is accepted as a wish: tasks share the cores of their step on a node",
                              where_given(name, *given), given->text));
+  };
+  for (const auto& part : split(lower(given->text), ',')) {
+    const std::string word = part.substr(0, part.find(':'));
+    const bool lists = word.starts_with("map_") || word.starts_with("mask_");
+    if (lists && word == part)
+      return invalid(format("missing list for \"{}={}:<list>\"", where_given(name, *given), word), std::string(name));
+    if (!is_among(kQuiet, word))
+      note();
+    if (lists)  // what follows is the list
+      return {};
   }
   return {};
 }
@@ -85,31 +85,36 @@ Result<void> bind_by_gpu(const OptionSet& own, StepSpec& step) {
   return {};
 }
 
-}  // namespace
+// Fewer tasks on the command line than nodes in the environment is ordinary: the step is a part of the job.
+void fit_nodes_to_tasks(OptionSet& own, std::vector<std::string>& notes) {
+  if (!own.by("ntasks", Origin::kCommandLine) || !own.by("nodes", Origin::kEnvironment))
+    return;
+  const auto nodes = parse_node_range(own.text("nodes"));
+  const auto tasks = parse_count(own.text("ntasks"));
+  const bool are_fewer = nodes && tasks && *tasks < nodes->min;
+  if (are_fewer)
+    notes.push_back(format("can't run {} processes on {} nodes, setting nnodes to {}", *tasks, nodes->min, *tasks));
+  if (!nodes || !tasks || are_fewer || own.has("nodelist"))
+    own.unset("nodes");
+}
 
-Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, std::vector<std::string>& notes) {
-  StepSpec step;
-  OptionSet own = options;
-  forget_first_component(own);
-  // Fewer tasks on the command line than nodes in the environment is ordinary: the step is a part of the job.
-  if (own.by("ntasks", Origin::kCommandLine) && own.by("nodes", Origin::kEnvironment)) {
-    const auto nodes = parse_node_range(own.text("nodes"));
-    const auto tasks = parse_count(own.text("ntasks"));
-    if (nodes && tasks && *tasks < nodes->min)
-      notes.push_back(format("can't run {} processes on {} nodes, setting nnodes to {}", *tasks, nodes->min, *tasks));
-    if (!nodes || !tasks || *tasks < nodes->min || own.has("nodelist"))
-      own.unset("nodes");
-  }
-  const bool own_gpus = replaces_gpus_of_job(own);
-  const Shape shape = TRY(shape_of(own, notes));
-  const NodeChoice choice = TRY(node_choice_of(own, around));
-  const Devices devices = TRY(devices_of(own, shape));
-  step.nodes = shape.nodes;
-  step.tasks = shape.tasks_given || shape.nodes.max ? shape.tasks.min : 0;
-  step.tasks_per_node = shape.tasks_per_node;
-  step.only_nodes = choice.only;
-  step.exclude_nodes = choice.exclude;
-  step.cores_per_task = TRY(cores_per_task_of(own));
+// --gpu-bind=per_task:N says how many each task has.
+Result<void> put_bound_gpus(const OptionSet& own, StepSpec& step) {
+  constexpr std::string_view kPerTask = "per_task:";
+  const Given* bind = own.find("gpu-bind");
+  if (!bind || !step.devices_per_task.empty())
+    return {};
+  const auto at = bind->text.find(kPerTask);
+  if (at == std::string::npos)
+    return {};
+  const auto count = parse_count(std::string_view(bind->text).substr(at + kPerTask.size()));
+  if (!count)
+    return bad_value(own, "gpu-bind");
+  step.devices_per_task = {DeviceAsk{"gpu", "", *count}};
+  return {};
+}
+
+Result<void> put_devices(const OptionSet& own, const Devices& devices, bool own_gpus, StepSpec& step) {
   step.devices_per_node = devices.per_node;
   step.devices_per_task = devices.per_task;
   if (devices.none || (own_gpus && count_of_all(devices) == 0)) {
@@ -117,57 +122,61 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
     step.devices_per_task.clear();
   }
   put_total(devices.total, step);
-  if (const Given* bind = own.find("gpu-bind"); bind && step.devices_per_task.empty()) {
-    const auto at = bind->text.find("per_task:");
-    const auto count =
-        at == std::string::npos ? std::nullopt : parse_count(std::string_view(bind->text).substr(at + 9));
-    if (at != std::string::npos && !count)
-      return bad_value(own, "gpu-bind");
-    if (count)
-      step.devices_per_task = {DeviceAsk{"gpu", "", *count}};
-  }
-  if (own.by("mem", Origin::kCommandLine)) {
-    const auto mb = parse_memory_mb(own.text("mem"));
-    if (!mb)
-      return bad_value(own, "mem");
+  return put_bound_gpus(own, step);
+}
+
+// What the step's own command line says of memory; its job's variables say what the job has, which the step shares.
+Result<void> put_memory(const OptionSet& own, const Shape& shape, StepSpec& step) {
+  const bool is_of_node = own.by("mem", Origin::kCommandLine);
+  if (!is_of_node && !own.by("mem-per-cpu", Origin::kCommandLine))
+    return {};
+  const std::string_view name = is_of_node ? "mem" : "mem-per-cpu";
+  const auto mb = parse_memory_mb(own.text(name));
+  if (!mb)
+    return bad_value(own, name);
+  if (is_of_node) {
     step.memory_mb = *mb == 0 ? -1 : *mb;  // 0: all that the job has there
-  } else if (own.by("mem-per-cpu", Origin::kCommandLine)) {
-    const auto mb = parse_memory_mb(own.text("mem-per-cpu"));
-    const std::uint64_t cores =
-        std::max<std::uint64_t>(1, step.cores_per_task) * std::max<std::uint32_t>(1, shape.tasks_per_node);
-    if (!mb)
-      return bad_value(own, "mem-per-cpu");
-    if (*mb > 0 && static_cast<std::uint64_t>(*mb) * cores < (std::uint64_t{1} << 42))
-      step.memory_mb = static_cast<std::int64_t>(static_cast<std::uint64_t>(*mb) * cores);
+    return {};
   }
-  if (own.has("relative"))
-    step.relative = TRY(count_of(own, "relative", 0));
-  if (const Given* given = own.find("het-group")) {
-    const auto group = parse_count(given->text);
-    if (!group && (given->text.find(',') != std::string::npos || given->text.find('-') != std::string::npos))
-      return unsupported(own, "het-group", "one step over several components is not supported yet");
-    if (!group || *group > 0xffff)
-      return bad_value(own, "het-group");
-    step.group = static_cast<std::uint16_t>(*group);
-  }
+  const std::uint64_t cores =
+      std::max<std::uint64_t>(1, step.cores_per_task) * std::max<std::uint32_t>(1, shape.tasks_per_node);
+  const std::uint64_t total = static_cast<std::uint64_t>(*mb) * cores;
+  if (total > 0 && total < (std::uint64_t{1} << 42))
+    step.memory_mb = static_cast<std::int64_t>(total);
+  return {};
+}
+
+Result<void> put_group(const OptionSet& own, StepSpec& step) {
+  const Given* given = own.find("het-group");
+  if (!given)
+    return {};
+  const auto group = parse_count(given->text);
+  if (!group && given->text.find_first_of(",-") != std::string::npos)
+    return unsupported(own, "het-group", "one step over several components is not supported yet");
+  if (!group || *group > 0xffff)
+    return bad_value(own, "het-group");
+  step.group = static_cast<std::uint16_t>(*group);
+  return {};
+}
+
+Result<void> put_distribution(const OptionSet& own, const Surroundings& around, StepSpec& step) {
   step.distribution = TRY(distribution_of(own));
-  if (step.distribution == "arbitrary") {
-    step.only_nodes = TRY(nodes_by_task(own, around));
-    step.tasks = static_cast<std::uint32_t>(step.only_nodes.size());
-    step.nodes = {};
-  }
-  TRY(check_binding(own, "cpu-bind", notes));
-  TRY(check_binding(own, "mem-bind", notes));
-  if (const Given* given = own.find("time"); given && !parse_time_limit(given->text))
-    return bad_value(own, "time");
+  if (step.distribution != "arbitrary")
+    return {};
+  step.only_nodes = TRY(nodes_by_task(own, around));
+  step.tasks = static_cast<std::uint32_t>(step.only_nodes.size());
+  step.nodes = {};
+  return {};
+}
+
+// How the tasks start, end and write.
+Result<void> put_conduct(const OptionSet& own, StepSpec& step) {
   step.overlap = own.has("overlap");
   step.overcommit = own.has("overcommit");
   const bool own_cores = own.has("cpus-per-task") || own.has("tres-per-task");
   step.exact = own.has("exact") || own.has("exclusive") || (own_cores && !own.has("whole"));
   step.whole = !step.exact;
   step.immediate = own.has("immediate");
-  step.umask = around.umask;
-  step.work_dir = absolute_path(own.text("chdir", around.work_dir), around.work_dir);
   step.label = own.has("label");
   step.unbuffered = own.has("unbuffered");
   if (const Given* given = own.find("kill-on-bad-exit")) {
@@ -180,10 +189,43 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
     step.wait_after_first = seconds(TRY(count_of(own, "wait", 0)));
   if (const Given* given = own.find("open-mode")) {
     const std::string word = lower(given->text);
-    if (word != "append" && word != "truncate" && word != "a" && word != "t")
+    if (!is_among("append truncate a t", word))
       return bad_value(own, "open-mode");
     step.append = word[0] == 'a';
   }
+  return {};
+}
+
+}  // namespace
+
+Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, std::vector<std::string>& notes) {
+  StepSpec step;
+  OptionSet own = options;
+  forget_first_component(own);
+  fit_nodes_to_tasks(own, notes);
+  const bool own_gpus = replaces_gpus_of_job(own);
+  const Shape shape = TRY(shape_of(own, notes));
+  const NodeChoice choice = TRY(node_choice_of(own, around));
+  const Devices devices = TRY(devices_of(own, shape));
+  step.nodes = shape.nodes;
+  step.tasks = shape.tasks_given || shape.nodes.max ? shape.tasks.min : 0;
+  step.tasks_per_node = shape.tasks_per_node;
+  step.only_nodes = choice.only;
+  step.exclude_nodes = choice.exclude;
+  step.cores_per_task = TRY(cores_per_task_of(own));
+  TRY(put_devices(own, devices, own_gpus, step));
+  TRY(put_memory(own, shape, step));
+  if (own.has("relative"))
+    step.relative = TRY(count_of(own, "relative", 0));
+  TRY(put_group(own, step));
+  TRY(put_distribution(own, around, step));
+  TRY(check_binding(own, "cpu-bind", notes));
+  TRY(check_binding(own, "mem-bind", notes));
+  if (const Given* given = own.find("time"); given && !parse_time_limit(given->text))
+    return bad_value(own, "time");
+  step.umask = around.umask;
+  step.work_dir = absolute_path(own.text("chdir", around.work_dir), around.work_dir);
+  TRY(put_conduct(own, step));
   step.options = own.verbatim();
   TRY(bind_by_gpu(own, step));
   std::sort(step.options.begin(), step.options.end());

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <cstring>
+#include <variant>
 
 #include "base/text.h"
 #include "model/bounds.h"
@@ -65,29 +66,39 @@ void split_mig(DeviceAsk& ask) {
   ask.type.resize(mark == ask.type.npos ? 0 : mark);
 }
 
+// Slurm's "mps" is a share of one GPU, in hundredths.
+Result<void> as_share(DeviceAsk& ask, std::string_view whole) {
+  if (ask.count > 100)
+    return invalid(format("\"{}\": mps is a share of one GPU, at most 100", whole));
+  ask.kind = "gpu";
+  ask.milli = static_cast<std::uint16_t>(ask.count * 10);
+  ask.count = ask.count > 0;
+  return {};
+}
+
+// "type:count", "count" or "type" behind the kind. False: it is none of these.
+bool read_amount(DeviceAsk& ask, std::string_view text) {
+  const auto parts = split(text, ':');
+  const auto count = scaled_count(parts.back());
+  const bool is_pair = parts.size() == 2 && count && !parts[0].empty();
+  const bool is_type = parts.size() == 1 && !count && name_like(parts[0]) && !parse_int(parts[0]);
+  if (!is_pair && !is_type && (parts.size() != 1 || !count))
+    return false;
+  if (count)
+    ask.count = *count;
+  if (is_pair || is_type)
+    ask.type = lower(parts[0]);
+  return ask.type.empty() || name_like(ask.type);
+}
+
 Result<DeviceAsk> one_device(std::string kind, std::string_view rest, std::string_view whole) {
   DeviceAsk ask{std::move(kind), "", 1};
   if (rest.empty())
     return ask;
-  const auto parts = split(rest, ':');
-  const auto count_at = parts.size() - 1;
-  const auto count = scaled_count(parts[count_at]);
-  if (parts.size() > 2 || (parts.size() == 2 && (!count || parts[0].empty())) ||
-      (parts.size() == 1 && !count && (!name_like(parts[0]) || parse_int(parts[0]))))
+  if (!read_amount(ask, rest))
     return invalid(format("\"{}\" is not [type:]count", whole));
-  if (count)
-    ask.count = *count;
-  if (parts.size() == 2 || !count)
-    ask.type = lower(parts[0]);
-  if (!ask.type.empty() && !name_like(ask.type))
-    return invalid(format("\"{}\" is not [type:]count", whole));
-  if (ask.kind == "mps") {  // Slurm's share of one GPU, in hundredths
-    if (ask.count > 100)
-      return invalid(format("\"{}\": mps is a share of one GPU, at most 100", whole));
-    ask.kind = "gpu";
-    ask.milli = static_cast<std::uint16_t>(ask.count * 10);
-    ask.count = ask.count > 0;
-  }
+  if (ask.kind == "mps")
+    TRY(as_share(ask, whole));
   if (ask.kind == "gpu")
     split_mig(ask);
   return ask;
@@ -145,34 +156,32 @@ bool clock_time(std::string_view text, int& hour, int& minute, int& second) {
   return true;
 }
 
+// "" as the year: the one that the day has.
+bool put_date(::tm& day, std::string_view y, std::string_view m, std::string_view d) {
+  constexpr int kDays[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  const auto year = y.empty() ? std::optional<std::int64_t>(day.tm_year + 1900) : number(y, 9999);
+  const auto month = number(m, 12), date = number(d, 31);
+  if (!year || !month || !date || *month < 1 || *date < 1 || *date > kDays[*month - 1])
+    return false;
+  day.tm_year = static_cast<int>(*year < 100 ? *year + 2000 : *year) - 1900;
+  day.tm_mon = static_cast<int>(*month) - 1;
+  day.tm_mday = static_cast<int>(*date);
+  return true;
+}
+
+// "2030-01-20", "1/20", "1/20/30", "1.20.30", "0120", "012030".
 bool calendar_date(std::string_view text, ::tm& day) {
-  const auto put = [&](std::string_view y, std::string_view m, std::string_view d) {
-    const auto year = y.empty() ? std::optional<std::int64_t>(day.tm_year + 1900) : number(y, 9999);
-    const auto month = number(m, 12), date = number(d, 31);
-    if (!year || !month || !date || *month < 1 || *date < 1)
-      return false;
-    static constexpr int kDays[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    if (*date > kDays[*month - 1])
-      return false;
-    day.tm_year = static_cast<int>(*year < 100 ? *year + 2000 : *year) - 1900;
-    day.tm_mon = static_cast<int>(*month) - 1;
-    day.tm_mday = static_cast<int>(*date);
-    return true;
-  };
   if (const auto dash = split(text, '-'); dash.size() == 3)
-    return dash[0].size() == 4 && put(dash[0], dash[1], dash[2]);
+    return dash[0].size() == 4 && put_date(day, dash[0], dash[1], dash[2]);
   for (const char separator : {'/', '.'}) {
     const auto parts = split(text, separator);
     if (parts.size() == 2 && separator == '/')
-      return put("", parts[0], parts[1]);
+      return put_date(day, "", parts[0], parts[1]);
     if (parts.size() == 3)
-      return put(parts[2], parts[0], parts[1]);
+      return put_date(day, parts[2], parts[0], parts[1]);
   }
-  if (text.size() == 6 && number(text))
-    return put(text.substr(4, 2), text.substr(0, 2), text.substr(2, 2));
-  if (text.size() == 4 && number(text))
-    return put("", text.substr(0, 2), text.substr(2, 2));
-  return false;
+  const bool is_run = (text.size() == 4 || text.size() == 6) && number(text);
+  return is_run && put_date(day, text.substr(4), text.substr(0, 2), text.substr(2, 2));
 }
 
 }  // namespace
@@ -235,31 +244,21 @@ std::optional<Duration> parse_time_limit(std::string_view text) {
 }
 
 std::optional<std::int64_t> parse_memory_mb(std::string_view text) {
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 42;  // of any unit
   std::size_t digits = 0;
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
   const auto value = parse_uint(text.substr(0, digits));
   std::string unit = lower(text.substr(digits));
-  if (!value)
-    return std::nullopt;
   if (unit.size() == 2 && unit[1] == 'b')
     unit.pop_back();
-  constexpr std::uint64_t kMax = std::uint64_t{1} << 42;  // of any unit
-  if (*value > kMax)
+  const auto at = unit.empty() ? 1 : std::string_view("kmgt").find(unit);
+  if (!value || *value > kMax || unit.size() > 1 || at == std::string_view::npos)
     return std::nullopt;
-  std::uint64_t mb = 0;
-  if (unit == "k")
-    mb = (*value + 1023) / 1024;
-  else if (unit.empty() || unit == "m")
-    mb = *value;
-  else if (unit == "g" && *value <= kMax >> 10)
-    mb = *value << 10;
-  else if (unit == "t" && *value <= kMax >> 20)
-    mb = *value << 20;
-  else
+  const std::size_t shift = at == 0 ? 0 : 10 * (at - 1);  // of units above a megabyte
+  if (*value > kMax >> shift)
     return std::nullopt;
-  if (mb > static_cast<std::uint64_t>(kMegabytesMax))
-    return std::nullopt;
-  return static_cast<std::int64_t>(mb);
+  const std::uint64_t mb = at == 0 ? (*value + 1023) / 1024 : *value << shift;
+  return mb > static_cast<std::uint64_t>(kMegabytesMax) ? std::nullopt : std::optional(static_cast<std::int64_t>(mb));
 }
 
 std::optional<CountRange> parse_node_range(std::string_view text) {
@@ -355,6 +354,68 @@ std::optional<SignalAhead> parse_signal_ahead(std::string_view text) {
   return out;
 }
 
+namespace {
+
+using DependencyType = Dependency::Type;
+
+// A bare job id is an old spelling of afterany.
+Result<DependencyType> dependency_type(std::string_view kind) {
+  using enum Dependency::Type;
+  constexpr std::pair<std::string_view, DependencyType> kTypes[] = {{"after", kAfter},
+                                                                    {"afterany", kAfterAny},
+                                                                    {"afterok", kAfterOk},
+                                                                    {"afternotok", kAfterNotOk},
+                                                                    {"aftercorr", kAfterCorr}};
+  if (kind == "afterburstbuffer" || kind == "expand")
+    return Error{Errc::kUnsupported, format("dependency type \"{}\" is not supported yet", kind), "dependencies"};
+  if (parse_uint(kind))
+    return kAfterAny;
+  for (const auto& [name, type] : kTypes)
+    if (kind == name)
+      return type;
+  return invalid(format("\"{}\" is no dependency type", kind), "dependencies");
+}
+
+// "157", "157_2" and "157_*", which is how squeue shows a whole array; "+5" behind it: so many minutes later.
+Result<Dependency> dependency_on(const std::string& word, DependencyType type) {
+  const auto plus = word.find('+');
+  const std::string_view named = std::string_view(word).substr(0, plus);
+  const auto line = named.find('_');
+  const auto id = parse_uint(named.substr(0, line));
+  const bool whole = line == std::string_view::npos || named.substr(line + 1) == "*";
+  const auto element = whole ? std::nullopt : parse_count(named.substr(line + 1));
+  const bool is_job = id && *id != 0 && (whole || element);
+  if (!is_job || (plus != std::string::npos && type != DependencyType::kAfter))
+    return invalid(format("\"{}\" is no job id", word), "dependencies");
+  Duration delay;
+  if (plus != std::string::npos) {
+    const auto minutes_later = number(std::string_view(word).substr(plus + 1), 10'000'000);
+    if (!minutes_later)
+      return invalid(format("\"{}\" is not job id+minutes", word), "dependencies");
+    delay = minutes(*minutes_later);
+  }
+  return Dependency{type, JobId(*id), delay, element};
+}
+
+// "afterok:12:13", or "singleton".
+Result<void> add_dependencies(std::vector<Dependency>& out, const std::string& item) {
+  auto parts = split(item, ':');
+  const std::string kind = parts.empty() ? "" : lower(parts[0]);
+  if (kind == "singleton" && parts.size() == 1) {
+    out.push_back({DependencyType::kSingleton, JobId{}, {}});
+    return {};
+  }
+  const DependencyType type = TRY(dependency_type(kind));
+  if (!parse_uint(kind))
+    parts.erase(parts.begin());
+  if (parts.empty())
+    return invalid(format("\"{}\" names no job", item), "dependencies");
+  for (const auto& word : parts) out.push_back(TRY(dependency_on(word, type)));
+  return {};
+}
+
+}  // namespace
+
 Result<Dependencies> parse_dependencies(std::string_view text) {
   Dependencies out;
   if (text.empty())
@@ -362,55 +423,48 @@ Result<Dependencies> parse_dependencies(std::string_view text) {
   out.any = text.find('?') != std::string_view::npos;
   if (out.any && text.find(',') != std::string_view::npos)
     return invalid(format("\"{}\" mixes ',' and '?'", text));
-  for (const auto& item : split(text, out.any ? '?' : ',')) {
-    auto parts = split(item, ':');
-    const std::string kind = parts.empty() ? "" : lower(parts[0]);
-    using enum Dependency::Type;
-    if (kind == "singleton" && parts.size() == 1) {
-      out.all.push_back({kSingleton, JobId{}, {}});
-      continue;
-    }
-    if (kind == "afterburstbuffer" || kind == "expand")
-      return Error{Errc::kUnsupported, format("dependency type \"{}\" is not supported yet", kind), "dependencies"};
-    Dependency::Type type;
-    if (kind == "after")
-      type = kAfter;
-    else if (kind == "afterany" || (!kind.empty() && parse_uint(kind)))
-      type = kAfterAny;  // a bare id is an old spelling of afterany
-    else if (kind == "afterok")
-      type = kAfterOk;
-    else if (kind == "afternotok")
-      type = kAfterNotOk;
-    else if (kind == "aftercorr")
-      type = kAfterCorr;
-    else
-      return invalid(format("\"{}\" is no dependency type", kind), "dependencies");
-    if (!parse_uint(kind))
-      parts.erase(parts.begin());
-    if (parts.empty())
-      return invalid(format("\"{}\" names no job", item), "dependencies");
-    for (const auto& word : parts) {
-      const auto plus = word.find('+');
-      const std::string_view named = std::string_view(word).substr(0, plus);
-      const auto line = named.find('_');
-      const auto id = parse_uint(named.substr(0, line));
-      // 157_2 is one element; 157_* is how squeue shows the whole array.
-      const bool whole = line == std::string_view::npos || named.substr(line + 1) == "*";
-      const auto element = whole ? std::nullopt : parse_count(named.substr(line + 1));
-      if (!id || *id == 0 || (!whole && !element) || (plus != std::string::npos && type != kAfter))
-        return invalid(format("\"{}\" is no job id", word), "dependencies");
-      Duration delay;
-      if (plus != std::string::npos) {
-        const auto minutes_later = number(std::string_view(word).substr(plus + 1), 10'000'000);
-        if (!minutes_later)
-          return invalid(format("\"{}\" is not job id+minutes", word), "dependencies");
-        delay = minutes(*minutes_later);
-      }
-      out.all.push_back({type, JobId(*id), delay, element});
-    }
-  }
+  for (const auto& item : split(text, out.any ? '?' : ',')) TRY(add_dependencies(out.all, item));
   return out;
 }
+
+namespace {
+
+// "7", "3-9", "0-15:4".
+struct IndexRange {
+  std::uint32_t low = 0, high = 0, step = 1;
+};
+// The range, or why the text is none.
+std::variant<IndexRange, std::string> index_range(std::string_view part) {
+  constexpr std::uint32_t kIndexMax = 4'000'000;
+  IndexRange out;
+  const auto dash = part.find('-');
+  if (const auto colon = part.find(':'); colon != std::string_view::npos) {
+    const auto step = parse_count(part.substr(colon + 1));
+    if (!step || *step == 0 || dash == std::string_view::npos)
+      return "a step is written low-high:step";
+    out.step = *step;
+    part = part.substr(0, colon);
+  }
+  const auto low = parse_count(part.substr(0, dash));
+  const auto high = dash == std::string_view::npos ? low : parse_count(part.substr(dash + 1));
+  if (!low || !high)
+    return "an index is a number";
+  if (*high < *low)
+    return "a range goes upwards";
+  if (*high > kIndexMax)
+    return format("the largest index is {}", kIndexMax);
+  out.low = *low;
+  out.high = *high;
+  return out;
+}
+
+void insert(IntervalSet& indices, const IndexRange& range) {
+  if (range.step == 1)
+    return indices.insert(range.low, range.high);
+  for (std::uint64_t i = range.low; i <= range.high; i += range.step) indices.insert(static_cast<std::uint32_t>(i));
+}
+
+}  // namespace
 
 Result<ArrayAsk> parse_array(std::string_view text) {
   ArrayAsk out;
@@ -423,37 +477,18 @@ Result<ArrayAsk> parse_array(std::string_view text) {
     out.throttle = *throttle;
     list = list.substr(0, percent);
   }
-  constexpr std::uint32_t kIndexMax = 4'000'000;
   if (list.starts_with('[') && list.ends_with(']'))
     list = list.substr(1, list.size() - 2);
   const auto items = split(list, ',');
   if (items.empty())
     return bad("no index");
   for (const auto& item : items) {
-    std::string_view part = item;
-    std::uint32_t step = 1;
-    const auto dash = part.find('-');
-    if (const auto colon = part.find(':'); colon != std::string_view::npos) {
-      const auto value = parse_count(part.substr(colon + 1));
-      if (!value || *value == 0 || dash == std::string_view::npos)
-        return bad("a step is written low-high:step");
-      step = *value;
-      part = part.substr(0, colon);
-    }
-    const auto low = parse_count(part.substr(0, dash));
-    const auto high = dash == std::string_view::npos ? low : parse_count(part.substr(dash + 1));
-    if (!low || !high)
-      return bad("an index is a number");
-    if (*high < *low)
-      return bad("a range goes upwards");
-    if (*high > kIndexMax)
-      return bad(format("the largest index is {}", kIndexMax));
-    if (step == 1)
-      out.indices.insert(*low, *high);
-    else
-      for (std::uint64_t i = *low; i <= *high; i += step) out.indices.insert(static_cast<std::uint32_t>(i));
+    const auto range = index_range(item);
+    if (const auto* why = std::get_if<std::string>(&range))
+      return bad(*why);
+    insert(out.indices, std::get<IndexRange>(range));
     if (items.size() == 1)
-      out.step = step;
+      out.step = std::get<IndexRange>(range).step;
   }
   return out;
 }
@@ -504,45 +539,44 @@ std::vector<std::string> words_of_time(std::string_view text) {
   return out;
 }
 
-}  // namespace
+// Seconds in a unit that is written short or cut short; 0 = there is no such unit.
+std::int64_t seconds_of_unit(std::string_view unit) {
+  struct Unit {
+    std::string_view name, letter;
+    std::size_t shortest;  // "mi" could be anything
+    std::int64_t seconds;
+  };
+  constexpr Unit kUnits[] = {{"seconds", "s", 3, 1},
+                             {"minutes", "m", 3, 60},
+                             {"hours", "h", 1, 3600},
+                             {"days", "d", 1, 86400},
+                             {"weeks", "w", 1, 7 * 86400}};
+  if (unit.empty())
+    return 1;
+  for (const Unit& known : kUnits)
+    if (unit == known.letter || (unit.size() >= known.shortest && known.name.starts_with(unit)))
+      return known.seconds;
+  return 0;
+}
 
-std::optional<WallTime> parse_wall_time(std::string_view text, WallTime now) {
-  std::string word = lower(trim(text));
-  if (word.starts_with("now"))
-    std::erase(word, ' ');
-  const auto at = [](std::int64_t s) { return WallTime{s * 1'000'000}; };
-  if (word == "now")
-    return now;
-  if (word.starts_with("uts")) {
-    const auto value = number(std::string_view(word).substr(3), INT64_MAX / 2'000'000);
-    return value && *value > 0 ? std::optional(at(*value)) : std::nullopt;
-  }
-  if (word.starts_with("now+") || word.starts_with("now-")) {
-    std::string_view rest = std::string_view(word).substr(4);
-    std::size_t digits = 0;
-    while (digits < rest.size() && rest[digits] >= '0' && rest[digits] <= '9') ++digits;
-    const auto count = number(rest.substr(0, digits), 1'000'000'000);
-    std::string_view unit = trim(rest.substr(digits));
-    std::int64_t factor = 0;
-    if (unit.empty() || (unit.size() >= 3 && std::string_view("seconds").starts_with(unit)) || unit == "s")
-      factor = 1;
-    else if ((unit.size() >= 3 && std::string_view("minutes").starts_with(unit)) || unit == "m")
-      factor = 60;
-    else if (std::string_view("hours").starts_with(unit))
-      factor = 3600;
-    else if (std::string_view("days").starts_with(unit))
-      factor = 86400;
-    else if (std::string_view("weeks").starts_with(unit))
-      factor = 7 * 86400;
-    if (!count || factor == 0 || *count > kSecondsMax / factor)
-      return std::nullopt;
-    return at(now.seconds() + (word[3] == '+' ? 1 : -1) * *count * factor);
-  }
+WallTime at_second(std::int64_t s) { return WallTime{s * 1'000'000}; }
 
-  const ::time_t reference = static_cast<::time_t>(now.seconds());
+// "+1hour", "-30" behind "now".
+std::optional<WallTime> beside(std::string_view text, WallTime now) {
+  const std::string_view rest = text.substr(1);
+  std::size_t digits = 0;
+  while (digits < rest.size() && rest[digits] >= '0' && rest[digits] <= '9') ++digits;
+  const auto count = number(rest.substr(0, digits), 1'000'000'000);
+  const std::int64_t factor = seconds_of_unit(trim(rest.substr(digits)));
+  if (!count || factor == 0 || *count > kSecondsMax / factor)
+    return std::nullopt;
+  return at_second(now.seconds() + (text[0] == '+' ? 1 : -1) * *count * factor);
+}
+
+std::optional<Moment> moment_of(std::string_view text, ::time_t reference) {
   Moment moment;
   ::localtime_r(&reference, &moment.day);
-  const auto words = words_of_time(word);
+  const auto words = words_of_time(text);
   for (const auto& part : words)
     if (!take_word(moment, part))
       return std::nullopt;
@@ -551,18 +585,42 @@ std::optional<WallTime> parse_wall_time(std::string_view text, WallTime now) {
   moment.day.tm_hour = moment.hour;
   moment.day.tm_min = moment.minute;
   moment.day.tm_sec = moment.second;
+  return moment;
+}
+
+// A time of day that has passed means tomorrow's, and a day without a year the next one.
+::time_t first_after(Moment moment, ::time_t reference) {
   const auto result = [&] {
     moment.day.tm_isdst = -1;
     return ::mktime(&moment.day);
   };
-  ::time_t when = result();
-  if (!moment.has_day && when <= reference)  // a time of day that has passed means tomorrow's
-    ++moment.day.tm_mday, when = result();
-  else if (moment.has_day && !moment.has_year && when <= reference)  // and a day without a year the next one
-    ++moment.day.tm_year, when = result();
-  if (when <= 0)
+  const ::time_t when = result();
+  if (when > reference || (moment.has_day && moment.has_year))
+    return when;
+  ++(moment.has_day ? moment.day.tm_year : moment.day.tm_mday);
+  return result();
+}
+
+}  // namespace
+
+std::optional<WallTime> parse_wall_time(std::string_view text, WallTime now) {
+  std::string word = lower(trim(text));
+  if (word.starts_with("now"))
+    std::erase(word, ' ');
+  if (word == "now")
+    return now;
+  if (word.starts_with("uts")) {
+    const auto value = number(std::string_view(word).substr(3), INT64_MAX / 2'000'000);
+    return value && *value > 0 ? std::optional(at_second(*value)) : std::nullopt;
+  }
+  if (word.starts_with("now+") || word.starts_with("now-"))
+    return beside(std::string_view(word).substr(3), now);
+  const ::time_t reference = static_cast<::time_t>(now.seconds());
+  const auto moment = moment_of(word, reference);
+  if (!moment)
     return std::nullopt;
-  return at(when);
+  const ::time_t when = first_after(*moment, reference);
+  return when > 0 ? std::optional(at_second(when)) : std::nullopt;
 }
 
 }  // namespace lockstep::slurm

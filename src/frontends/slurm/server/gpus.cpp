@@ -81,6 +81,26 @@ std::vector<std::string> visibility_env(const std::vector<NodeGpu>& gpus) {
   return {"CUDA_VISIBLE_DEVICES=" + list, "GPU_DEVICE_ORDINAL=" + list};
 }
 
+namespace {
+
+// map_gpu names one by its number, mask_gpu several by a mask; tasks take the parts of the list in turn.
+std::vector<NodeGpu> listed_gpus(const std::vector<NodeGpu>& gpus, bool is_mask, std::string_view list,
+                                 std::uint32_t local_rank) {
+  const std::vector<std::string> parts = split(list, ',');
+  if (parts.empty())
+    return gpus;
+  const std::string& mine = parts[local_rank % parts.size()];
+  const std::uint64_t number = parse_uint(mine).value_or(64);
+  const std::uint64_t mask = is_mask ? mask_of(mine) : number < 64 ? std::uint64_t{1} << number : 0;
+  std::vector<NodeGpu> out;
+  for (std::size_t i = 0; i < std::min<std::size_t>(gpus.size(), 64); ++i)
+    if (mask >> i & 1)
+      out.push_back(gpus[i]);
+  return out.empty() ? gpus : out;
+}
+
+}  // namespace
+
 std::vector<NodeGpu> bound_gpus(const std::vector<NodeGpu>& gpus, std::string_view binding, std::uint32_t gpus_per_task,
                                 std::uint32_t local_rank) {
   if (binding.starts_with("verbose,"))
@@ -96,19 +116,8 @@ std::vector<NodeGpu> bound_gpus(const std::vector<NodeGpu>& gpus, std::string_vi
     const std::uint64_t tasks_each = std::max<std::uint64_t>(parse_uint(list).value_or(1), 1);
     return chunk(gpus, local_rank / tasks_each, 1);
   }
-  if (how == "map_gpu" || how == "mask_gpu") {
-    const std::vector<std::string> parts = split(list, ',');
-    if (parts.empty())
-      return gpus;
-    const std::string& mine = parts[local_rank % parts.size()];
-    const std::uint64_t number = how == "map_gpu" ? parse_uint(mine).value_or(64) : 0;
-    const std::uint64_t mask = how == "mask_gpu" ? mask_of(mine) : (number < 64 ? std::uint64_t{1} << number : 0);
-    std::vector<NodeGpu> out;
-    for (std::size_t i = 0; i < gpus.size(); ++i)
-      if (i < 64 && (mask >> i & 1))
-        out.push_back(gpus[i]);
-    return out.empty() ? gpus : out;
-  }
+  if (how == "map_gpu" || how == "mask_gpu")
+    return listed_gpus(gpus, how == "mask_gpu", list, local_rank);
   return gpus;
 }
 

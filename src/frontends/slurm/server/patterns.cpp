@@ -23,31 +23,31 @@ std::string rank_text(const PatternFacts& facts, std::uint32_t width) {
   return width > 1 ? format("\x01{}t", width) : std::string("\x01t");
 }
 
-// Appends what %<width><letter> stands for; false if the letter means nothing.
-bool append_field(std::string& out, char letter, std::uint32_t width, const PatternFacts& facts) {
+std::string step_text(const PatternFacts& facts, std::uint32_t width) {
+  return facts.step ? padded(static_cast<std::uint64_t>(*facts.step), width) : "batch";
+}
+
+std::string job_and_step_text(const PatternFacts& facts, std::uint32_t width) {
+  return padded(facts.job.value, width) + (facts.step ? format(".{}", *facts.step) : std::string());
+}
+
+// What %<width><letter> stands for; nothing: the letter means nothing.
+std::optional<std::string> field_text(char letter, std::uint32_t width, const PatternFacts& facts) {
   const bool element = static_cast<bool>(facts.array_job);
+  const std::uint32_t index = element ? facts.array_index : kNoIndex;
   switch (letter) {
-    case 'A': out += padded(element ? facts.array_job.value : facts.job.value, width); return true;
-    case 'a': out += padded(element ? facts.array_index : kNoIndex, width); return true;
-    case 'b': out += padded((element ? facts.array_index : kNoIndex) % 10, width); return true;
-    case 'J':
-      out += padded(facts.job.value, width);
-      if (facts.step)
-        out += format(".{}", *facts.step);
-      return true;
-    case 'j': out += padded(facts.job.value, width); return true;
-    case 'N': out += facts.node; return true;
-    case 'n': out += padded(facts.node_index, width); return true;
-    case 's':
-      if (facts.step)
-        out += padded(static_cast<std::uint64_t>(*facts.step), width);
-      else
-        out += "batch";
-      return true;
-    case 't': out += rank_text(facts, width); return true;
-    case 'u': out += facts.user; return true;
-    case 'x': out += facts.job_name; return true;
-    default: return false;
+    case 'A': return padded(element ? facts.array_job.value : facts.job.value, width);
+    case 'a': return padded(index, width);
+    case 'b': return padded(index % 10, width);
+    case 'J': return job_and_step_text(facts, width);
+    case 'j': return padded(facts.job.value, width);
+    case 'N': return facts.node;
+    case 'n': return padded(facts.node_index, width);
+    case 's': return step_text(facts, width);
+    case 't': return rank_text(facts, width);
+    case 'u': return facts.user;
+    case 'x': return facts.job_name;
+    default: return std::nullopt;
   }
 }
 
@@ -76,10 +76,10 @@ std::string expand_pattern(std::string_view pattern, const PatternFacts& facts) 
     std::uint32_t width = 0;
     for (; at < pattern.size() && digit(pattern[at]); ++at)
       width = std::min(width * 10 + static_cast<std::uint32_t>(pattern[at] - '0'), kWidthMax);
-    if (at < pattern.size() && append_field(out, pattern[at], width, facts))
+    const auto field = at < pattern.size() ? field_text(pattern[at], width, facts) : std::nullopt;
+    out += field.value_or("%");
+    if (field)
       i = at;
-    else
-      out += '%';
   }
   return out;
 }

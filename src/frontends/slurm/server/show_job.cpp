@@ -197,6 +197,20 @@ void place_lines(ShowText& out, const JobLine& line) {
   }
 }
 
+// Where a script's output goes, as far as it is the asker's.
+void file_lines(ShowText& out, const JobLine& line) {
+  const JobSpec& spec = line.spec();
+  const PatternFacts facts = file_facts(line);
+  const std::string std_out =
+      spec.std_out.empty() ? std::string(default_output_pattern(*line.job)) : spec.std_out.get();
+  out.next_line();
+  out.pair("StdErr", expand_path(spec.std_err.empty() ? std_out : spec.std_err.get(), facts, spec.work_dir));
+  out.next_line();
+  out.pair("StdIn", spec.std_in.empty() ? "/dev/null" : expand_path(spec.std_in, facts, spec.work_dir));
+  out.next_line();
+  out.pair("StdOut", expand_path(std_out, facts, spec.work_dir));
+}
+
 void job_record(ShowText& out, const JobLine& line, bool detail) {
   const Job& job = *line.job;
   const GroupSpec& group = line.group_spec();
@@ -243,16 +257,8 @@ void job_record(ShowText& out, const JobLine& line, bool detail) {
     out.next_line();
     out.pair("Comment", spec.comment);
   }
-  if (group.launch == Launch::kScript && line.is_own) {
-    const PatternFacts facts = file_facts(line);
-    const std::string std_out = spec.std_out.empty() ? std::string(default_output_pattern(job)) : spec.std_out.get();
-    out.next_line();
-    out.pair("StdErr", expand_path(spec.std_err.empty() ? std_out : spec.std_err.get(), facts, spec.work_dir));
-    out.next_line();
-    out.pair("StdIn", spec.std_in.empty() ? "/dev/null" : expand_path(spec.std_in, facts, spec.work_dir));
-    out.next_line();
-    out.pair("StdOut", expand_path(std_out, facts, spec.work_dir));
-  }
+  if (group.launch == Launch::kScript && line.is_own)
+    file_lines(out, line);
   if (const std::string tres = tres_per_node(spec); !tres.empty()) {
     out.next_line();
     out.pair("TresPerNode", tres);
