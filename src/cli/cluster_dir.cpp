@@ -107,6 +107,7 @@ std::vector<std::string> node_names(const ClusterConf& conf) {
     names.push_back(name.substr(0, name.find('.')));
   }
   for (std::uint32_t i = 1; i <= conf.nodes; ++i) names.push_back(format("n{}", i));
+  CHECK(names.size() == std::max(1u, conf.nodes));
   return names;
 }
 

@@ -72,6 +72,13 @@ Result<void> stop_gone(ClusterDir dir, std::string id) {
   return end_shims_below(dir.root + "/nodes/");
 }
 
+void add_damage(std::vector<std::string>& damaged, const Result<ClusterConf>& conf) {
+  if (!conf)
+    damaged.push_back(conf.error().message);
+  else if (!conf->damage.empty())
+    damaged.push_back(conf->damage + "; its copy was used");
+}
+
 Result<Stopped> stop(ClusterDir dir, bool remove) {
   Found found = TRY(find(dir.root));
   if (found.id.empty() && remove)
@@ -85,9 +92,8 @@ Result<Stopped> stop(ClusterDir dir, bool remove) {
     stopped.damaged.push_back(found.damage);
   if (found.id.empty())
     return stopped;
-  const bool is_begun = dir.is_ours();
-  if (is_begun && (!conf || !conf->damage.empty()))
-    stopped.damaged.push_back(conf ? conf->damage + "; its copy was used" : conf.error().message);
+  if (dir.is_ours())
+    add_damage(stopped.damaged, conf);
   TRY(stop_cluster(dir, conf ? &*conf : nullptr));
   if (remove && !found.state)
     return denied(format("it is stopped, but {} is not removed, since its mark cannot be read: {}. Remove it with rm",

@@ -139,59 +139,78 @@ void print_funnel(const NodeFunnel& funnel, bool several) {
   say(rows.text("  "));
 }
 
-void print(const Explanation& e) {
-  std::string head = format("Job {}{}{}", e.job.value, e.name.empty() ? "" : " " + e.name,
-                            e.user.empty() ? "" : format(" ({})", e.user));
-  if (e.state != "pending" || e.expected.started)
-    head += format(" is {}", e.state == "pending" ? "about to start" : e.state);
-  else
-    head += format(" waits: {}", e.expected.reason);
-  say(head + "\n  " + e.because + "\n");
+std::string job_head(const Explanation& e) {
+  std::string out = format("Job {}{}{}", e.job.value, e.name.empty() ? "" : " " + e.name,
+                           e.user.empty() ? "" : format(" ({})", e.user));
+  if (e.state == "pending" && !e.expected.started)
+    return out + format(" waits: {}", e.expected.reason);
+  return out + format(" is {}", e.state == "pending" ? "about to start" : e.state);
+}
+
+// When it starts, as far as that is known. "" = it does not wait.
+std::string start_sentence(const Explanation& e) {
   const Foreseen& f = e.expected;
   std::string place = f.nodes.empty() ? "" : format(" on {}", f.nodes);
   if (!f.partition.empty())
     place += format(" in partition {}", f.partition);
   if (f.started)
-    say(format("  started {}{}\n", clock_text(f.start), place));
-  else if (f.start)
-    say(format("  {} to start {} ({}){}\n", f.binds ? "Promised" : "Foreseen", clock_text(f.start), start_text(f),
-               place));
-  else if (e.not_before)
-    say(format("  Not before {} (in {}); what is free then is not foreseen\n", clock_text(e.not_before),
-               span_text(seconds_until(e.not_before))));
-  else if (e.expected.reason == "Dependency")
-    say("  Its start is foreseen once that has happened.\n");
-  else if (e.state == "pending")
-    say("  No start is foreseen: nothing that is known will let it start.\n");
+    return format("  started {}{}\n", clock_text(f.start), place);
+  if (f.start)
+    return format("  {} to start {} ({}){}\n", f.binds ? "Promised" : "Foreseen", clock_text(f.start), start_text(f),
+                  place);
+  if (e.not_before)
+    return format("  Not before {} (in {}); what is free then is not foreseen\n", clock_text(e.not_before),
+                  span_text(seconds_until(e.not_before)));
+  if (f.reason == "Dependency")
+    return "  Its start is foreseen once that has happened.\n";
+  return e.state == "pending" ? "  No start is foreseen: nothing that is known will let it start.\n" : "";
+}
+
+std::string_view order_text(std::string_view why) {
+  return why == "tier" ? "higher partition tier" : why == "priority" ? "higher priority" : "earlier";
+}
+
+void print_ahead(const Explanation& e) {
+  if (e.ahead == 0)
+    return;
+  say(format("\nBefore it in the queue: {} job{}\n", e.ahead, e.ahead == 1 ? "" : "s"));
+  Rows rows;
+  for (const JobAhead& a : e.first_ahead)
+    rows.add({format("{}", a.job.value), a.user, a.name, std::string(order_text(a.why)),
+              a.expected.start || a.expected.started ? "starts " + start_text(a.expected) : a.expected.reason});
+  say(rows.text("  "));
+}
+
+void print_in_the_way(const Explanation& e) {
+  if (e.in_the_way.empty())
+    return;
+  say("\nHold nodes it could use\n");
+  Rows rows;
+  for (const JobInTheWay& job : e.in_the_way)
+    rows.add({format("{}", job.job.value), job.user, job.name, job.nodes,
+              job.until ? format("ends in {} at the latest", span_text(seconds_until(job.until))) : "no time limit"});
+  say(rows.text("  "));
+}
+
+void print_suggestions(const Explanation& e) {
+  if (e.suggestions.empty()) {
+    if (e.plans > 0)
+      say(format("\nNone of {} changes that were tried would start it sooner.\n", e.plans));
+    return;
+  }
+  say("\nIt would start sooner with\n");
+  Rows rows;
+  for (const Suggestion& s : e.suggestions)
+    rows.add({s.change, start_text(s.then) + (s.then.nodes.empty() ? "" : " on " + s.then.nodes), s.command});
+  say(rows.text("  "));
+}
+
+void print(const Explanation& e) {
+  say(job_head(e) + "\n  " + e.because + "\n" + start_sentence(e));
   for (const NodeFunnel& funnel : e.funnels) print_funnel(funnel, e.funnels.size() > 1);
-  if (e.ahead > 0) {
-    say(format("\nBefore it in the queue: {} job{}\n", e.ahead, e.ahead == 1 ? "" : "s"));
-    Rows rows;
-    for (const JobAhead& a : e.first_ahead)
-      rows.add({format("{}", a.job.value), a.user, a.name,
-                a.why == "tier"       ? "higher partition tier"
-                : a.why == "priority" ? "higher priority"
-                                      : "earlier",
-                a.expected.start || a.expected.started ? "starts " + start_text(a.expected) : a.expected.reason});
-    say(rows.text("  "));
-  }
-  if (!e.in_the_way.empty()) {
-    say("\nHold nodes it could use\n");
-    Rows rows;
-    for (const JobInTheWay& job : e.in_the_way)
-      rows.add({format("{}", job.job.value), job.user, job.name, job.nodes,
-                job.until ? format("ends in {} at the latest", span_text(seconds_until(job.until))) : "no time limit"});
-    say(rows.text("  "));
-  }
-  if (!e.suggestions.empty()) {
-    say("\nIt would start sooner with\n");
-    Rows rows;
-    for (const Suggestion& s : e.suggestions)
-      rows.add({s.change, start_text(s.then) + (s.then.nodes.empty() ? "" : " on " + s.then.nodes), s.command});
-    say(rows.text("  "));
-  } else if (e.plans > 0) {
-    say(format("\nNone of {} changes that were tried would start it sooner.\n", e.plans));
-  }
+  print_ahead(e);
+  print_in_the_way(e);
+  print_suggestions(e);
 }
 
 std::string change_text(const BeforeAfter& job) {
@@ -309,77 +328,96 @@ int explain_main(const slurm::ClientContext& context, int argc, char** argv) {
   return 0;
 }
 
-int whatif_main(const slurm::ClientContext& context, int argc, char** argv) {
+namespace {
+
+struct WhatIfOptions {
+  std::string output = "table", file, days;
+  std::size_t most = 50;  // rows
+};
+
+// An exit code when there is nothing to ask.
+std::optional<int> read_options(WhatIfOptions& options, int argc, char** argv) {
   static const option kOptions[] = {
       {"file", 1, nullptr, 'f'}, {"history", 1, nullptr, 'p'}, {"jobs", 1, nullptr, 'n'}, {"output", 1, nullptr, 'o'},
       {"json", 0, nullptr, 'j'}, {"help", 0, nullptr, 'h'},    {nullptr, 0, nullptr, 0}};
-  std::string output = "table", file, days;
-  std::size_t most = 50;
+  const auto wrong = [](const char* name, const char* what) {
+    fprintf(stderr, "lockstep whatif: --%s %s: write a %s\n", name, optarg, what);
+    return 2;
+  };
   optind = 1;
   for (int c; (c = getopt_long(argc, argv, "f:o:h", kOptions, nullptr)) != -1;) switch (c) {
-      case 'f': file = optarg; break;
+      case 'f': options.file = optarg; break;
       case 'p':
-        days = optarg;
-        if (!parse_uint(days)) {
-          fprintf(stderr, "lockstep whatif: --history %s: write a number of days\n", optarg);
-          return 2;
-        }
+        options.days = optarg;
+        if (!parse_uint(options.days))
+          return wrong("history", "number of days");
         break;
       case 'n': {
         const auto count = parse_uint(optarg);
-        if (!count) {
-          fprintf(stderr, "lockstep whatif: --jobs %s: write a number\n", optarg);
-          return 2;
-        }
-        most = *count == 0 ? SIZE_MAX : static_cast<std::size_t>(*count);
+        if (!count)
+          return wrong("jobs", "number");
+        options.most = *count == 0 ? SIZE_MAX : static_cast<std::size_t>(*count);
         break;
       }
-      case 'o': output = optarg; break;
-      case 'j': output = "json"; break;
+      case 'o': options.output = optarg; break;
+      case 'j': options.output = "json"; break;
       case 'h': fputs(kWhatIfHelp, stdout); return 0;
       default: fputs("Try `lockstep whatif --help`.\n", stderr); return 2;
     }
-  if (!output_is_known("whatif", output))
+  if (!output_is_known("whatif", options.output))
     return 2;
-  if (file.empty() || optind != argc) {
+  if (options.file.empty() || optind != argc) {
     fputs("lockstep whatif: --file CHANGES says what is to be different\nTry `lockstep whatif --help`.\n", stderr);
     return 2;
   }
-  const auto text = read_changes(file);
-  if (!text)
-    return fail("whatif", text.error().message);
-  if (file == "-")
-    file = "standard input";
-  const auto yaml = json_of_yaml(*text);
+  return std::nullopt;
+}
+
+// The changes as JSON, and where their lines are.
+Result<YamlText> changes_of(const std::string& file, const std::string& text) {
+  const std::string name = file == "-" ? "standard input" : file;
+  const auto yaml = json_of_yaml(text);
   if (!yaml)
-    return fail("whatif", format("{}: {}", file, yaml.error().message));
-  const auto refusal = [&](const Error& error) {
-    const std::size_t line = error.field.empty() ? 0 : yaml->line_of(error.field);
-    return fail("whatif", line ? format("{}: line {}: {}", file, line, error.message) : error.message);
-  };
-  if (const auto read = decode_changes(yaml->json); !read)
-    return refusal(read.error());
+    return invalid(format("{}: {}", name, yaml.error().message));
+  return *yaml;
+}
+
+Result<void> print_answer(const WhatIfOptions& options, const std::string& body) {
+  if (options.output == "json")
+    say(body + "\n");
+  else if (options.days.empty())
+    print(TRY(decode_what_if_answer(body)), options.most);
+  else
+    print(TRY(decode_what_if_past(body)));
+  return {};
+}
+
+// What the cluster, or its reading of the changes, refused, with the line of the file.
+Error at_line(const Error& error, const YamlText& yaml, const std::string& file) {
+  const std::size_t line = error.field.empty() ? 0 : yaml.line_of(error.field);
+  return line ? invalid(format("{}: line {}: {}", file == "-" ? "standard input" : file, line, error.message)) : error;
+}
+
+Result<void> ask_what_if(const slurm::ClientContext& context, const WhatIfOptions& options) {
+  const auto yaml = TRY(changes_of(options.file, TRY(read_changes(options.file))));
+  if (const auto read = decode_changes(yaml.json); !read)
+    return at_line(read.error(), yaml, options.file);
   slurm::Api cluster(context);
-  const auto reply =
-      cluster.call("POST", days.empty() ? std::string("/v1/whatif") : "/v1/whatif?history_days=" + days, yaml->json);
+  const std::string target = options.days.empty() ? "/v1/whatif" : "/v1/whatif?history_days=" + options.days;
+  const auto reply = cluster.call("POST", target, yaml.json);
   if (!reply)
-    return refusal(reply.error());
-  if (output == "json") {
-    say(reply->body + "\n");
-    return 0;
-  }
-  if (!days.empty()) {
-    const auto past = decode_what_if_past(reply->body);
-    if (!past)
-      return fail("whatif", past.error().message);
-    print(*past);
-    return 0;
-  }
-  const auto answer = decode_what_if_answer(reply->body);
-  if (!answer)
-    return fail("whatif", answer.error().message);
-  print(*answer, most);
-  return 0;
+    return at_line(reply.error(), yaml, options.file);
+  return print_answer(options, reply->body);
+}
+
+}  // namespace
+
+int whatif_main(const slurm::ClientContext& context, int argc, char** argv) {
+  WhatIfOptions options;
+  if (const auto exit_code = read_options(options, argc, argv))
+    return *exit_code;
+  const auto done = ask_what_if(context, options);
+  return done ? 0 : fail("whatif", done.error().message);
 }
 
 }  // namespace lockstep

@@ -399,10 +399,13 @@ class NodeStarts {
 }  // namespace
 
 Result<StartedNodes> start_nodes(const ClusterDir& dir, const ClusterConf& conf) {
+  CHECK(!dir.id.empty(), dir.root);  // the nodes' processes carry it
   const Folder folder = TRY(Folder::open(dir.root));
   if (conf.nodes > 0)
     TRY(write_hosts(folder, conf));
-  return NodeStarts(dir, conf, folder).run();
+  const StartedNodes out = TRY(NodeStarts(dir, conf, folder).run());
+  CHECK(out.started + out.failed.size() <= node_names(conf).size());
+  return out;
 }
 
 namespace {

@@ -139,6 +139,48 @@ std::string owner_text(const ClusterDir& dir, uid_t owner) {
                 owner == 0 ? std::string("root") : std::to_string(owner), dir.root);
 }
 
+// What only the owner is told: what of the directory is damaged.
+void add_damage(ClusterStatus& status, const ClusterDir& dir, const Result<ClusterConf>& conf) {
+  if (!conf)
+    status.notices.push_back(conf.error().message);
+  else if (!conf->damage.empty())
+    status.notices.push_back(conf->damage + "; its copy is used, and `lockstep up` makes it whole again");
+  if (access(dir.file(kMarkFile).c_str(), F_OK) != 0)
+    status.notices.push_back(lost_mark_text(dir));
+  else if (const auto state = find_state_dir(dir.root); !state)
+    status.notices.push_back(state.error().message);
+  if (std::string what = authority_text(dir); !what.empty())
+    status.notices.push_back(std::move(what));
+}
+
+// How the controller is that gave an error for an answer, or none, with a notice in front that says why.
+std::string state_without_answer(ClusterStatus& status, const ClusterDir& dir, const Error& error) {
+  // It answers that it cannot write: not even down who is asking, where that is not known yet.
+  const bool is_full = error.field == "read-only";
+  if (is_full)
+    status.notices.insert(status.notices.begin(), "read-only: " + error.message);
+  const auto starting = read_start_note(dir.file(kStartNoteFile));
+  if (starting) {
+    status.controller_pid = starting->process.pid;
+    status.notices.insert(status.notices.begin(),
+                          format("the controller is starting and answers when it is through: {}", starting->what));
+  }
+  return is_full ? "read-only" : starting ? "starting" : status.controller_pid ? "not answering" : "down";
+}
+
+// What is known of a cluster whose controller says nothing, by whoever asks.
+void add_known_parts(ClusterStatus& status, const ClusterDir& dir, std::optional<uid_t> owner,
+                     const Result<ClusterConf>& conf) {
+  const bool is_owner = owner == geteuid();
+  status.jobs_known = false;
+  if (conf)
+    status.cluster = conf->name;
+  else if (!is_owner && owner)
+    status.notices.push_back(owner_text(dir, *owner));
+  if (is_owner)
+    for (const auto& name : all_node_names(dir, conf ? &*conf : nullptr)) status.nodes.push_back({name, "unknown"});
+}
+
 }  // namespace
 
 Result<ClusterStatus> cluster_status(const ClusterDir& dir) {
@@ -150,48 +192,19 @@ Result<ClusterStatus> cluster_status(const ClusterDir& dir) {
     status = TRY(decode_cluster_status(*answer));
   status.dir = dir.root;
   status.socket = dir.socket();
-  const auto owned_by = owner_of(dir);
-  const bool owner = owned_by == geteuid();
-  const auto conf = owner ? dir.load() : Result<ClusterConf>(denied(""));
-  if (owner) {
-    if (!conf)
-      status.notices.push_back(conf.error().message);
-    else if (!conf->damage.empty())
-      status.notices.push_back(conf->damage + "; its copy is used, and `lockstep up` makes it whole again");
-    if (access(dir.file(kMarkFile).c_str(), F_OK) != 0)
-      status.notices.push_back(lost_mark_text(dir));
-    else if (const auto state = find_state_dir(dir.root); !state)
-      status.notices.push_back(state.error().message);
-    if (std::string what = authority_text(dir); !what.empty())
-      status.notices.push_back(std::move(what));
-  }
-  if (!answer) {
-    status.jobs_known = false;
-    if (conf)
-      status.cluster = conf->name;
-    else if (!owner && owned_by)
-      status.notices.push_back(owner_text(dir, *owned_by));
-    if (owner)
-      for (const auto& name : all_node_names(dir, conf ? &*conf : nullptr)) status.nodes.push_back({name, "unknown"});
-  }
-  add_local_parts(status, dir);
-  // It answers that it cannot write: not even down who is asking, where that is not known yet.
-  const bool is_full = !answer && answer.error().field == "read-only";
-  if (is_full)
-    status.notices.insert(status.notices.begin(), "read-only: " + answer.error().message);
-  const auto starting = answer ? std::nullopt : read_start_note(dir.file(kStartNoteFile));
-  if (starting) {
-    status.controller_pid = starting->process.pid;
-    status.notices.insert(status.notices.begin(),
-                          format("the controller is starting and answers when it is through: {}", starting->what));
-  }
+  const auto owner = owner_of(dir);
+  const bool is_owner = owner == geteuid();
+  const auto conf = is_owner ? dir.load() : Result<ClusterConf>(denied(""));
+  if (is_owner)
+    add_damage(status, dir, conf);
   if (!answer)
-    status.controller_state = is_full                 ? "read-only"
-                              : starting              ? "starting"
-                              : status.controller_pid ? "not answering"
-                                                      : "down";
+    add_known_parts(status, dir, owner, conf);
+  add_local_parts(status, dir);
+  if (!answer)
+    status.controller_state = state_without_answer(status, dir, answer.error());
   else if (status.controller_state.empty())
     status.controller_state = "up";
+  CHECK(!status.controller_state.empty());
   return status;
 }
 

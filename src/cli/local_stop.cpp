@@ -103,6 +103,7 @@ std::vector<std::string> all_node_names(const ClusterDir& dir, const ClusterConf
 }
 
 Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf* conf) {
+  CHECK(!dir.id.empty(), dir.root);  // by it processes are proven ours
   // The controller first: it would otherwise see its nodes go and begin to heal.
   const auto names = all_node_names(dir, conf);
   TRY(check_is_no_copy(dir, names));

@@ -117,64 +117,91 @@ std::vector<std::string_view> all_verbs() {
   return words;
 }
 
-int cli_main(const slurm::ClientContext& context, int argc, char** argv) {
-  const std::string verb = argc > 1 ? argv[1] : "help";
-  if (verb == "help" || verb == "--help" || verb == "-h") {
-    if (verb == "help" && argc > 2) {  // `lockstep help node` is `lockstep node --help`
-      char asked[] = "--help";
-      char* words[] = {argv[0], argv[2], asked, nullptr};
-      return strcmp(argv[2], "help") == 0 ? cli_main(context, 2, argv) : cli_main(context, 3, words);
-    }
+namespace {
+
+// `lockstep help node` is `lockstep node --help`.
+int help_main(const slurm::ClientContext& context, int argc, char** argv) {
+  const bool is_about_verb = argc > 2 && strcmp(argv[1], "help") == 0 && strcmp(argv[2], "help") != 0;
+  if (!is_about_verb) {
     fputs(kHelp, stdout);
     return 0;
   }
+  char asked[] = "--help";
+  char* words[] = {argv[0], argv[2], asked, nullptr};
+  return cli_main(context, 3, words);
+}
+
+// "" would mean the default cluster, which somebody with an unset variable does not mean.
+bool has_empty_dir(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--dir=" || (word == "--dir" && i + 1 < argc && argv[i + 1][0] == '\0'))
+      return true;
+  }
+  return false;
+}
+
+int fail_inner(const Error& error) {
+  fprintf(stderr, "lockstep: %s\n", error.message.c_str());
+  return 2;
+}
+
+// What lockstep starts itself as.
+int node_init_main(int argc, char** argv) {
+  const auto init = parse_node_init({argv, argv + argc});
+  return init ? run_node_init(*init) : fail_inner(init.error());
+}
+
+int supervise_main(int argc, char** argv) {
+  const auto what = parse_supervise({argv, argv + argc});
+  return what ? run_supervisor(*what) : fail_inner(what.error());
+}
+
+constexpr Verb kInnerVerbs[] = {{"node-init", node_init_main}, {"supervise", supervise_main}};
+
+// A Slurm command by one of its names. argv[0] is the name.
+int slurm_main(const Alias& alias, const slurm::ClientContext& context, int argc, char** argv) {
+  CHECK(argc > 0);  // its own name
+  auto words = with_json_spelling(argc, argv);
+  const bool asks_for_help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+  if (words[0] == "show" && !asks_for_help)  // `lockstep show job 3` is `scontrol show job 3`
+    words.insert(words.begin(), "scontrol");
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return alias.command(context, static_cast<int>(words.size()), pointers.data());
+}
+
+template <class Row, std::size_t kRows>
+const Row* find_verb(const Row (&rows)[kRows], std::string_view word) {
+  for (const Row& row : rows)
+    if (word == row.word)
+      return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+int cli_main(const slurm::ClientContext& context, int argc, char** argv) {
+  const std::string verb = argc > 1 ? argv[1] : "--help";
+  if (verb == "help" || verb == "--help" || verb == "-h")
+    return help_main(context, argc, argv);
   if (verb == "version" || verb == "--version" || verb == "-V") {
     puts("lockstep " LOCKSTEP_VERSION);
     return 0;
   }
-  // "" would mean the default cluster, which somebody with an unset variable does not mean.
-  for (int i = 2; i < argc; ++i)
-    if (std::string_view(argv[i]) == "--dir=" ||
-        (std::string_view(argv[i]) == "--dir" && i + 1 < argc && argv[i + 1][0] == '\0')) {
-      fputs("lockstep: --dir is empty: name the cluster's directory (is a variable not set?)\n", stderr);
-      return 2;
-    }
-  for (const Verb& known : kVerbs)
-    if (verb == known.word)
-      return known.command(argc - 1, argv + 1);
-  for (const Alias& known : kQuestions)
-    if (verb == known.word)
-      return known.command(context, argc - 1, argv + 1);
-  if (verb == "node-init") {
-    const auto init = parse_node_init({argv + 1, argv + argc});
-    if (!init) {
-      fprintf(stderr, "lockstep: %s\n", init.error().message.c_str());
-      return 2;
-    }
-    return run_node_init(*init);
+  if (has_empty_dir(argc, argv)) {
+    fputs("lockstep: --dir is empty: name the cluster's directory (is a variable not set?)\n", stderr);
+    return 2;
   }
-  if (verb == "supervise") {
-    const auto what = parse_supervise({argv + 1, argv + argc});
-    if (!what) {
-      fprintf(stderr, "lockstep: %s\n", what.error().message.c_str());
-      return 2;
-    }
-    return run_supervisor(*what);
-  }
-  for (const auto& alias : kAliases) {
-    if (verb != alias.word)
-      continue;
-    auto words = with_json_spelling(argc - 1, argv + 1);
-    const bool asks_for_help = argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0);
-    if (verb == "show" && !asks_for_help) {  // `lockstep show job 3` is `scontrol show job 3`
-      words[0] = "show";
-      words.insert(words.begin(), "scontrol");
-    }
-    std::vector<char*> pointers;
-    for (auto& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    return alias.command(context, static_cast<int>(words.size()), pointers.data());
-  }
+  if (const Verb* known = find_verb(kVerbs, verb))
+    return known->command(argc - 1, argv + 1);
+  if (const Alias* known = find_verb(kQuestions, verb))
+    return known->command(context, argc - 1, argv + 1);
+  if (const Verb* known = find_verb(kInnerVerbs, verb))
+    return known->command(argc - 1, argv + 1);
+  if (const Alias* known = find_verb(kAliases, verb))
+    return slurm_main(*known, context, argc - 1, argv + 1);
   return no_such_verb(verb);
 }
 

@@ -1,7 +1,9 @@
 #include <getopt.h>
 #include <stdio.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -104,42 +106,61 @@ int show(const std::string& socket) {
 
 int load_topology(const std::string& socket, const std::string& path) { return load(socket, path, {}, false, false); }
 
-int topology_main(int argc, char** argv) {
+namespace {
+
+struct Words {
+  std::string dir;
+  std::vector<std::string> levels, files;
+  bool strict = false;
+};
+
+// An exit code when there is nothing more to do.
+std::optional<int> read_options(Words& words, int argc, char** argv) {
   static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
                                     {"levels", 1, nullptr, 'l'},
                                     {"strict", 0, nullptr, 's'},
                                     {"help", 0, nullptr, 'h'},
                                     {nullptr, 0, nullptr, 0}};
-  const std::string verb = argc > 1 ? argv[1] : "help";
-  std::string dir;
-  std::vector<std::string> levels;
-  bool strict = false;
   optind = 2;
   for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
-      case 'd': dir = optarg; break;
-      case 'l': levels = split(optarg, ','); break;
-      case 's': strict = true; break;
+      case 'd': words.dir = optarg; break;
+      case 'l': words.levels = split(optarg, ','); break;
+      case 's': words.strict = true; break;
       case 'h': fputs(kHelp, stdout); return 0;
       default: fputs("Try `lockstep topology help`.\n", stderr); return 2;
     }
+  words.files.assign(argv + std::min(optind, argc), argv + argc);
+  return std::nullopt;
+}
+
+int clear(const std::string& socket) {
+  const auto answer = call(socket, "DELETE", "/v1/topology");
+  return answer ? 0 : fail(answer.error());
+}
+
+}  // namespace
+
+int topology_main(int argc, char** argv) {
+  const std::string verb = argc > 1 ? argv[1] : "help";
+  Words words;
+  if (const auto exit_code = read_options(words, argc, argv))
+    return *exit_code;
   if (verb == "help" || verb == "--help" || verb == "-h") {
     fputs(kHelp, stdout);
     return 0;
   }
-  const std::string socket = dir.empty() ? find_socket() : cluster_dir(dir).socket();
-  if (verb == "load" || verb == "check") {
-    if (optind + 1 != argc) {
-      fprintf(stderr, "lockstep topology: say which file: lockstep topology %s FILE\n", verb.c_str());
-      return 2;
-    }
-    return load(socket, argv[optind], levels, strict, verb == "check");
+  const std::string socket = words.dir.empty() ? find_socket() : cluster_dir(words.dir).socket();
+  const bool is_load = verb == "load";
+  if ((is_load || verb == "check") && words.files.size() != 1) {
+    fprintf(stderr, "lockstep topology: say which file: lockstep topology %s FILE\n", verb.c_str());
+    return 2;
   }
+  if (is_load || verb == "check")
+    return load(socket, words.files[0], words.levels, words.strict, !is_load);
   if (verb == "show")
     return show(socket);
-  if (verb == "clear") {
-    const auto answer = call(socket, "DELETE", "/v1/topology");
-    return answer ? 0 : fail(answer.error());
-  }
+  if (verb == "clear")
+    return clear(socket);
   fprintf(stderr, "lockstep topology: no such verb: %s\nTry `lockstep topology help`.\n", verb.c_str());
   return 2;
 }

@@ -59,7 +59,6 @@ struct Options {
   std::uint32_t nodes = 0, cpus = 0, port = 0;
   std::int64_t memory_mb = 0;
   std::uint32_t move_after_s = 0, unkillable_s = 0;
-  bool any_setting = false;
 };
 
 Result<std::uint32_t> number(const char* option, const char* text, std::uint64_t low, std::uint64_t high) {
@@ -69,53 +68,96 @@ Result<std::uint32_t> number(const char* option, const char* text, std::uint64_t
   return static_cast<std::uint32_t>(*value);
 }
 
-Result<Options> parse(int argc, char** argv, bool& help) {
-  static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
-                                    {"nodes", 1, nullptr, 'n'},
-                                    {"gpus", 1, nullptr, 'g'},
-                                    {"cpus", 1, nullptr, 'c'},
-                                    {"memory", 1, nullptr, 'm'},
-                                    {"name", 1, nullptr, 'N'},
-                                    {"port", 1, nullptr, 'p'},
-                                    {"help", 0, nullptr, 'h'},
-                                    {"defragment", 2, nullptr, 'D'},
-                                    {"topology", 1, nullptr, 't'},
-                                    {"unkillable-after", 1, nullptr, 'U'},
-                                    {nullptr, 0, nullptr, 0}};
-  Options o;
-  optind = 1;
-  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) {
-    if (c != 'd' && c != 'h' && c != 't')
-      o.any_setting = true;
-    switch (c) {
-      case 'd': o.dir = optarg; break;
-      case 'n': o.nodes = TRY(number("--nodes", optarg, 1, 2000)); break;
-      case 'g':
-        o.gpus = optarg;
-        TRY(parse_gpus(o.gpus));
-        break;
-      case 'c': o.cpus = TRY(number("--cpus", optarg, 1, 512)); break;
-      case 'm': o.memory_mb = TRY(parse_memory_mb(optarg)); break;
-      case 'N':
-        o.name = optarg;
-        TRY(check_plain_word("--name", o.name));
-        break;
-      case 'p': o.port = TRY(number("--port", optarg, 1, 65535)); break;
-      case 'D': o.move_after_s = optarg ? TRY(number("--defragment", optarg, 1, 1'000'000'000)) : 600; break;
-      case 'U': o.unkillable_s = TRY(number("--unkillable-after", optarg, 1, 1'000'000'000)); break;
-      case 't': o.topology = optarg; break;
-      case 'h': help = true; return o;
-      default: return invalid("Try `lockstep up --help`.");
-    }
-  }
-  if (optind < argc)
-    return invalid(format("unexpected argument: {}", argv[optind]));
+using Reader = Result<void> (*)(Options& options, const char* value);
+
+template <std::string Options::*kText>
+Result<void> set_text(Options& o, const char* value) {
+  o.*kText = value;
+  return {};
+}
+
+// A number's bounds, and its option's name for who gave another.
+struct Bounds {
+  const char* name;
+  std::uint64_t low, high;
+};
+constexpr Bounds kNodes{"--nodes", 1, 2000}, kCpus{"--cpus", 1, 512}, kPort{"--port", 1, 65535},
+    kMoveAfter{"--defragment", 1, 1'000'000'000}, kUnkillable{"--unkillable-after", 1, 1'000'000'000};
+
+template <std::uint32_t Options::*kNumber, const Bounds& kBounds>
+Result<void> set_number(Options& o, const char* value) {
+  o.*kNumber = TRY(number(kBounds.name, value, kBounds.low, kBounds.high));
+  return {};
+}
+
+Result<void> set_gpus(Options& o, const char* value) {
+  o.gpus = value;
+  TRY(parse_gpus(o.gpus));
+  return {};
+}
+
+Result<void> set_memory(Options& o, const char* value) {
+  o.memory_mb = TRY(parse_memory_mb(value));
+  return {};
+}
+
+Result<void> set_name(Options& o, const char* value) {
+  o.name = value;
+  return check_plain_word("--name", o.name);
+}
+
+Result<void> set_move_after(Options& o, const char* value) {
+  constexpr const char* kOtherwise = "600";
+  return set_number<&Options::move_after_s, kMoveAfter>(o, value ? value : kOtherwise);
+}
+
+struct UpOption {
+  const char* name;
+  int argument;  // as getopt has it: 0 none, 1 required, 2 optional
+  Reader set;
+};
+constexpr UpOption kUpOptions[] = {{"dir", 1, set_text<&Options::dir>},
+                                   {"nodes", 1, set_number<&Options::nodes, kNodes>},
+                                   {"gpus", 1, set_gpus},
+                                   {"cpus", 1, set_number<&Options::cpus, kCpus>},
+                                   {"memory", 1, set_memory},
+                                   {"name", 1, set_name},
+                                   {"port", 1, set_number<&Options::port, kPort>},
+                                   {"defragment", 2, set_move_after},
+                                   {"topology", 1, set_text<&Options::topology>},
+                                   {"unkillable-after", 1, set_number<&Options::unkillable_s, kUnkillable>}};
+
+Result<void> check_together(const Options& o) {
   if (o.nodes > 0 && geteuid() != 0)
     return denied(
         "virtual nodes need root (network namespaces and a bridge): run it as root, or without --nodes and --gpus, "
         "which makes this machine the one node of a cluster of your own");
   if (!o.gpus.empty() && o.nodes == 0)
     return invalid("--gpus simulates GPUs on virtual nodes: add --nodes N");
+  return {};
+}
+
+Result<Options> parse(int argc, char** argv, bool& help) {
+  std::vector<::option> longs;
+  for (const UpOption& one : kUpOptions) longs.push_back({one.name, one.argument, nullptr, 0});
+  longs.push_back({"help", 0, nullptr, 'h'});
+  longs.push_back({nullptr, 0, nullptr, 0});
+  Options o;
+  optind = 1;
+  int row = 0;
+  for (int c; (c = getopt_long(argc, argv, "h", longs.data(), &row)) != -1;) {
+    if (c == 'h') {
+      help = true;
+      return o;
+    }
+    if (c != 0)
+      return invalid("Try `lockstep up --help`.");
+    const UpOption& one = kUpOptions[row];
+    TRY(one.set(o, optarg));
+  }
+  if (optind < argc)
+    return invalid(format("unexpected argument: {}", argv[optind]));
+  TRY(check_together(o));
   return o;
 }
 
@@ -134,23 +176,29 @@ Result<std::uint16_t> free_port() {
   return ntohs(address.sin_port);
 }
 
-Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
-  if (dir.exists()) {
-    const ClusterConf conf = TRY(dir.load());
-    if (!conf.damage.empty())
-      fprintf(stderr, "%s; its copy is used\n", conf.damage.c_str());
-    const bool differs = (o.nodes && o.nodes != conf.nodes) || (!o.gpus.empty() && o.gpus != conf.gpus) ||
-                         (o.cpus && o.cpus != conf.cpus) || (o.memory_mb && o.memory_mb != conf.memory_mb) ||
-                         (!o.name.empty() && o.name != conf.name) || (o.port && o.port != conf.port) ||
-                         (o.move_after_s && o.move_after_s != conf.move_after_s) ||
-                         (o.unkillable_s && o.unkillable_s != conf.unkillable_s);
-    if (differs)
-      return conflict(
-          format("{} already holds cluster \"{}\" with {} node(s){}{}. Start it without these options, use "
-                 "another --dir, or remove it with: lockstep down --delete --dir {}",
-                 dir.root, conf.name, std::max(1u, conf.nodes), conf.gpus.empty() ? "" : " of ", conf.gpus, dir.root));
-    return conf;
-  }
+// Whether options ask for other settings than the cluster has. What is not given asks for nothing.
+bool ask_for_others(const Options& o, const ClusterConf& conf) {
+  const auto differs = [](const auto& asked, const auto& is) {
+    return asked != std::remove_cvref_t<decltype(asked)>{} && asked != is;
+  };
+  return differs(o.nodes, conf.nodes) || differs(o.gpus, conf.gpus) || differs(o.cpus, conf.cpus) ||
+         differs(o.memory_mb, conf.memory_mb) || differs(o.name, conf.name) || differs(o.port, conf.port) ||
+         differs(o.move_after_s, conf.move_after_s) || differs(o.unkillable_s, conf.unkillable_s);
+}
+
+Result<ClusterConf> kept_conf(const ClusterDir& dir, const Options& o) {
+  const ClusterConf conf = TRY(dir.load());
+  if (!conf.damage.empty())
+    fprintf(stderr, "%s; its copy is used\n", conf.damage.c_str());
+  if (ask_for_others(o, conf))
+    return conflict(
+        format("{} already holds cluster \"{}\" with {} node(s){}{}. Start it without these options, use "
+               "another --dir, or remove it with: lockstep down --delete --dir {}",
+               dir.root, conf.name, std::max(1u, conf.nodes), conf.gpus.empty() ? "" : " of ", conf.gpus, dir.root));
+  return conf;
+}
+
+Result<ClusterConf> new_conf(const ClusterDir& dir, const Options& o) {
   ClusterConf conf;
   if (!o.name.empty())
     conf.name = o.name;
@@ -164,7 +212,12 @@ Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
   if (conf.nodes > 0)
     conf.network = TRY(choose_network(dir.root));
   conf.port = o.port ? static_cast<std::uint16_t>(o.port) : conf.nodes > 0 ? kVirtualPort : TRY(free_port());
+  CHECK(conf.port != 0);
   return conf;
+}
+
+Result<ClusterConf> conf_for(const ClusterDir& dir, const Options& o) {
+  return dir.exists() ? kept_conf(dir, o) : new_conf(dir, o);
 }
 
 // A copied directory names the original's bridge: it gets a network of its own.
@@ -282,15 +335,16 @@ Result<void> check_settings_of_what_runs(const ClusterDir& dir) {
              dir.load().error().message, dir.root));
 }
 
-Result<int> up(const Options& options) {
-  ClusterDir dir = cluster_dir(options.dir);
+Result<StateDir> claim_place(const ClusterDir& dir, const Options& options) {
   TRY(check_path(dir, options));
   TRY(check_programs());
   if (access(dir.file(kMarkFile).c_str(), F_OK) != 0 && !id_of_those_in(dir.root).empty())
     return conflict(lost_mark_text(dir));
-  StateDir state = TRY(claim_state_dir(dir.root));
-  dir.id = state.id;
-  const auto lock = TRY(lock_cluster(dir, true));
+  return claim_state_dir(dir.root);
+}
+
+// Whether the cluster can live and start there. A directory that was made for nothing goes again.
+Result<void> check_claimed(const ClusterDir& dir, StateDir& state, const Options& options) {
   if (const auto place = check_place(dir, state, options); !place) {
     if (state.is_new && !dir.exists())  // another `up` may have been quicker
       (void)remove_state_dir(std::move(state));
@@ -301,8 +355,11 @@ Result<int> up(const Options& options) {
             dir.root.c_str());
   if (is_half_deleted(state.folder))
     return conflict(half_deleted_text(dir.root));
-  TRY(check_settings_of_what_runs(dir));
+  return check_settings_of_what_runs(dir);
+}
 
+// The settings, chosen, kept, and with the network there that they name.
+Result<ClusterConf> settle_conf(const ClusterDir& dir, const Options& options) {
   std::optional<NetworkChoice> choice;
   if (geteuid() == 0)  // nobody else makes virtual nodes
     choice.emplace();
@@ -319,33 +376,49 @@ Result<int> up(const Options& options) {
   TRY(save(dir, conf));
   if (conf.nodes > 0)
     TRY(make_bridge(conf.network, dir.id));
-  choice.reset();
+  return conf;
+}
+
+// How many nodes were started; all of them are up.
+Result<std::size_t> bring_up_nodes(const ClusterDir& dir, const ClusterConf& conf, const StateDir& state) {
+  const StartedNodes nodes = TRY(start_nodes(dir, conf));
+  if (nodes.replugged > 0)
+    fprintf(stderr, "the cables of %zu running node(s) were missing; they are plugged in again\n", nodes.replugged);
+  if (nodes.started > 0)
+    fprintf(stderr, "starting %zu of %zu node(s) …\n", nodes.started, node_names(conf).size());
+  const auto all_up = wait_nodes_up(dir, conf, nodes, seconds(60));
+  close_to_others(state);  // certificates of new nodes are made readable to everybody
+  TRY(all_up);
+  return nodes.started;
+}
+
+void tell_up(const ClusterDir& dir, const ClusterConf& conf, bool was_up) {
+  if (was_up)
+    printf("cluster \"%s\" is already up in %s\n", conf.name.c_str(), dir.root.c_str());
+  else
+    printf("cluster \"%s\" is up: %zu node(s)%s%s, state in %s\n", conf.name.c_str(), node_names(conf).size(),
+           conf.gpus.empty() ? "" : " with ", conf.gpus.c_str(), dir.root.c_str());
+  printf("point your shell at it:  eval \"$(%s env --dir %s)\"\n",
+         slurm::as_shell_word(program_dir() + "/lockstep").c_str(), slurm::as_shell_word(dir.root).c_str());
+}
+
+Result<int> up(const Options& options) {
+  ClusterDir dir = cluster_dir(options.dir);
+  StateDir state = TRY(claim_place(dir, options));
+  dir.id = state.id;
+  const auto lock = TRY(lock_cluster(dir, true));
+  TRY(check_claimed(dir, state, options));
+  const ClusterConf conf = TRY(settle_conf(dir, options));
   tell_of_lost_authority(dir);
   const auto started_controller = start_controller(dir, conf);
   if (!started_controller)
     return Error{started_controller.error().code, started_controller.error().message + room_text(dir.root), {}};
-  const bool already = *started_controller;
   mend_public(state);
-  const std::size_t wanted = node_names(conf).size();
-  const StartedNodes nodes = TRY(start_nodes(dir, conf));
-  const std::size_t started = nodes.started;
-  if (nodes.replugged > 0)
-    fprintf(stderr, "the cables of %zu running node(s) were missing; they are plugged in again\n", nodes.replugged);
-  if (started > 0)
-    fprintf(stderr, "starting %zu of %zu node(s) …\n", started, wanted);
-  const auto all_up = wait_nodes_up(dir, conf, nodes, seconds(60));
-  close_to_others(state);  // certificates of new nodes are made readable to everybody
-  TRY(all_up);
+  const std::size_t started = TRY(bring_up_nodes(dir, conf, state));
   if (!options.topology.empty())
     if (const int failed = load_topology(dir.socket(), options.topology); failed != 0)
       return failed;
-  if (already && started == 0)
-    printf("cluster \"%s\" is already up in %s\n", conf.name.c_str(), dir.root.c_str());
-  else
-    printf("cluster \"%s\" is up: %zu node(s)%s%s, state in %s\n", conf.name.c_str(), wanted,
-           conf.gpus.empty() ? "" : " with ", conf.gpus.c_str(), dir.root.c_str());
-  printf("point your shell at it:  eval \"$(%s env --dir %s)\"\n",
-         slurm::as_shell_word(program_dir() + "/lockstep").c_str(), slurm::as_shell_word(dir.root).c_str());
+  tell_up(dir, conf, *started_controller && started == 0);
   return 0;
 }
 
