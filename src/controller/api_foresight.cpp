@@ -43,8 +43,13 @@ void Api::explain_job(Visit visit) {
   if (!job)
     return;
   ask(std::move(visit),
-      [clock = question_clock(), id = job->id, core = settings_.core](const Tables& tables, const QuestionLoop::Rows&)
-          -> Result<std::string> { return encode(TRY(explain(tables, clock, id, {}, core))); });
+      [clock = question_clock(), id = job->id, core = settings_.core, word = settings_.word](
+          const Tables& tables, const QuestionLoop::Rows&) -> Result<std::string> {
+        Explanation found = TRY(explain(tables, clock, id, {}, core));
+        if (word)
+          word(found);
+        return encode(found);
+      });
 }
 
 void Api::ask_what_if(Visit visit) {

@@ -225,49 +225,69 @@ void ClusterCopy::finish(JobId id) {
 std::vector<JobId> ClusterCopy::take_started() { return std::exchange(started_, {}); }
 std::vector<JobId> ClusterCopy::take_ended() { return std::exchange(ended_, {}); }
 
+namespace {
+
+void tell_place(Foreseen& out, const Tables& tables, const std::string& partition, const std::vector<Grant>& grants) {
+  out.partition = partition;
+  out.nodes = host_list(tables, grants);
+  for (const Grant& grant : grants) out.cores += grant.cores.count();
+}
+
+}  // namespace
+
 Foreseen ClusterCopy::foresee(JobId id) const {
-  Foreseen out;
   const Job* job = tables().job(id);
   if (job && job->array && !newest_.empty())
     if (const auto it = newest_.find(id); it != newest_.end())
       job = tables().job(it->second);
-  if (!job || is_final(job->state)) {
-    out.reason = "None";
+  Foreseen out;
+  out.reason = "None";
+  if (!job || is_final(job->state))
     return out;
-  }
-  if (job->allocation) {
-    out.started = true;
-    const Instant granted = job->allocation->granted;  // of an elastic job: when it last grew
-    out.start = wall(granted && (!job->started || granted < job->started) ? granted : job->started);
-    out.partition = job->allocation->partition;
-    out.nodes = host_list(tables(), job->allocation->grants);
-    for (const Grant& grant : job->allocation->grants) out.cores += grant.cores.count();
-    out.reason = "None";
-    return out;
-  }
-  const PlanNote* note = notes_.of(id);
-  out.reason = slurm_reason(*job, note);
-  if (job->spec->partitions.size() == 1)
-    out.partition = job->spec->partitions.front();
-  else if (const Partition* partition = tables().default_partition(); partition && job->spec->partitions.empty())
-    out.partition = partition->meta.name;
-  if (job->promise) {
+  if (!job->allocation)
+    return foresee_start(*job);
+  out.started = true;
+  const Instant granted = job->allocation->granted;  // of an elastic job: when it last grew
+  out.start = wall(granted && (!job->started || granted < job->started) ? granted : job->started);
+  tell_place(out, tables(), job->allocation->partition, job->allocation->grants);
+  return out;
+}
+
+Foreseen ClusterCopy::foresee_start(const Job& job) const {
+  Foreseen out;
+  const PlanNote* note = notes_.of(job.id);
+  out.reason = slurm_reason(job, note);
+  if (job.promise) {
     out.binds = true;
-    out.start = wall(std::max(job->promise->at, clock_.now));
-    out.partition = job->promise->partition;
-    out.nodes = host_list(tables(), job->promise->grants);
-    for (const Grant& grant : job->promise->grants) out.cores += grant.cores.count();
+    out.start = wall(std::max(job.promise->at, clock_.now));
+    tell_place(out, tables(), job.promise->partition, job.promise->grants);
     return out;
   }
-  if (job->hold != Hold::kNone)
+  if (job.spec->partitions.size() == 1)
+    out.partition = job.spec->partitions.front();
+  else if (const Partition* partition = tables().default_partition(); partition && job.spec->partitions.empty())
+    out.partition = partition->meta.name;
+  if (job.hold != Hold::kNone)
     return out;
-  Instant at = planner_->expected_start(id);
+  Instant at = planner_->expected_start(job.id);
   if (!at)
-    at = notes_.expected_start(id);
+    at = notes_.expected_start(job.id);
   if (at)
     out.start = wall(std::max(at, clock_.now));
   if (note)
     out.nodes = host_list(tables(), note->expected_nodes);
+  return out;
+}
+
+std::vector<const Partition*> partitions_asked(const Tables& tables, const JobSpec& spec) {
+  std::vector<const Partition*> out;
+  const auto add = [&](const Partition* partition) {
+    if (partition)
+      out.push_back(partition);
+  };
+  if (spec.partitions.empty())
+    add(tables.default_partition());
+  for (const std::string& name : spec.partitions) add(tables.partition(name));
   return out;
 }
 

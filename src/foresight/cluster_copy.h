@@ -57,6 +57,8 @@ class ClusterCopy {
   Foreseen foresee(JobId job) const;
 
  private:
+  // What is known of a job that waits.
+  Foreseen foresee_start(const Job& job) const;
   void take(const Outcome& outcome);
   void obey();
   void tick();
@@ -75,6 +77,9 @@ class ClusterCopy {
 
 std::string host_list(const Tables& tables, const std::vector<Grant>& grants);
 std::string host_list(const Tables& tables, const std::vector<NodeId>& nodes);
+
+// Those the job names, or the default one; without those that are gone.
+std::vector<const Partition*> partitions_asked(const Tables& tables, const JobSpec& spec);
 
 std::string user_name(const Tables& tables, const Job& job);  // "" when the user is gone
 

@@ -84,10 +84,11 @@ TEST(Defragment, explain_names_the_move) {
   ASSERT_TRUE(e.ok());
   bool named = false;
   for (const Suggestion& suggestion : e->suggestions)
-    if (suggestion.change.starts_with("moving job ")) {
+    if (const auto* moves = std::get_if<remedy::MoveJobs>(&suggestion.remedy)) {
       named = true;
       EXPECT_LE(suggestion.then.start.us, (s.copy.now() + minutes(1)).us);
-      EXPECT_NE(suggestion.change.find("84 GPU-minutes"), std::string::npos) << suggestion.change;
+      EXPECT_FALSE(moves->jobs.empty());
+      EXPECT_EQ(moves->device_minutes_lost, 84);
     }
   EXPECT_TRUE(named);
 }

@@ -68,90 +68,112 @@ std::string narrow_place(const std::vector<NodeFunnel>& funnels) {
   return "";
 }
 
-std::string because(const ClusterCopy& copy, const Job& job, const Explanation& out) {
-  if (job.hold != Hold::kNone)
-    return held_words(copy.tables(), job);
-  if (const RefusedPart* refused = copy.refused(job.id))
-    return refused_words(*refused);
-  const PlanNote* note = copy.notes().of(job.id);
-  const Wait wait = note ? note->wait : Wait::kNone;
-  const std::string detail = note ? note->detail : "";
-  const auto with_detail = [&](std::string words) {
-    return detail.empty() ? words + "." : format("{}: {}.", words, detail);
-  };
-  std::string closed;
-  for (const NodeFunnel& funnel : out.funnels)
-    if (closed.empty() && !funnel.closed.empty())
-      closed = format("partition {}: {}", funnel.partition, funnel.closed);
-  const std::string narrow = narrow_place(out.funnels);
-  if (std::string words = wait == Wait::kNodesUnavailable ? shut_out_for_good(copy.tables(), *job.spec) : "";
-      !words.empty())
-    return sentence(std::move(words) + ".");
-  switch (wait) {
-    case Wait::kLimit: return with_detail("A limit or quota is reached");
-    case Wait::kLicenses: return with_detail("Licences are lacking");
-    case Wait::kReservation: return with_detail("It waits for its reservation");
-    case Wait::kNodesUnavailable:
-      return narrow.empty() ? with_detail("Nodes it needs cannot be used now")
-                            : with_detail(format("Nodes it needs cannot be used now; {}", narrow));
-    case Wait::kPartitionDown:
-    case Wait::kPartitionTimeLimit:
-    case Wait::kPartitionNodeLimit:
-      return closed.empty() ? with_detail("Its partition does not take it") : closed + ".";
-    case Wait::kBadConstraints: return with_detail(narrow.empty() ? "No nodes are as it asks" : narrow);
-    case Wait::kNone:
-    case Wait::kPriority:
-    case Wait::kResources: break;
-  }
+std::string closed_words(const std::vector<NodeFunnel>& funnels) {
+  for (const NodeFunnel& funnel : funnels)
+    if (!funnel.closed.empty())
+      return format("partition {}: {}", funnel.partition, funnel.closed);
+  return "";
+}
+
+// Nothing is said against the job by itself: others are before it, or hold what it needs.
+std::string busy_words(const std::string& narrow, const std::string& closed, std::uint64_t ahead) {
   std::string words;
   if (!narrow.empty())
     words = narrow + ".";
-  if (out.ahead > 0)
-    words += format("{}{} job{} before it in the queue.", words.empty() ? "" : " ", out.ahead,
-                    out.ahead == 1 ? " is" : "s are");
+  if (ahead > 0)
+    words +=
+        format("{}{} job{} before it in the queue.", words.empty() ? "" : " ", ahead, ahead == 1 ? " is" : "s are");
   if (words.empty())
     words = closed.empty() ? "There is no single place for it now." : closed + ".";
   return sentence(std::move(words));
 }
 
+std::string wait_words(Wait wait, const std::string& detail, const Explanation& out) {
+  const auto with_detail = [&](const std::string& words) {
+    return words + (detail.empty() ? "." : ": " + detail + ".");
+  };
+  const std::string narrow = narrow_place(out.funnels), closed = closed_words(out.funnels);
+  switch (wait) {
+    case Wait::kLimit: return with_detail("A limit or quota is reached");
+    case Wait::kLicenses: return with_detail("Licences are lacking");
+    case Wait::kReservation: return with_detail("It waits for its reservation");
+    case Wait::kNodesUnavailable:
+      return with_detail("Nodes it needs cannot be used now" + (narrow.empty() ? "" : "; " + narrow));
+    case Wait::kPartitionDown:
+    case Wait::kPartitionTimeLimit:
+    case Wait::kPartitionNodeLimit:
+      if (!closed.empty())
+        return closed + ".";
+      return with_detail("Its partition does not take it");
+    case Wait::kBadConstraints: return with_detail(narrow.empty() ? "No nodes are as it asks" : narrow);
+    case Wait::kNone:
+    case Wait::kPriority:
+    case Wait::kResources: break;
+  }
+  return busy_words(narrow, closed, out.ahead);
+}
+
+// Why a pending job waits.
+void give_reason(const ClusterCopy& copy, const Job& job, Explanation& out) {
+  if (job.hold != Hold::kNone) {
+    out.because = held_words(copy.tables(), job);
+    out.topic = job.hold == Hold::kBeginTime ? ReasonTopic::kBeginTime : ReasonTopic::kNone;
+    return;
+  }
+  if (const RefusedPart* refused = copy.refused(job.id)) {
+    out.because = refused_words(*refused);
+    return;
+  }
+  const PlanNote* note = copy.notes().of(job.id);
+  const Wait wait = note ? note->wait : Wait::kNone;
+  if (wait == Wait::kNodesUnavailable)
+    if (std::string words = shut_out_for_good(copy.tables(), *job.spec); !words.empty()) {
+      out.because = sentence(std::move(words) + ".");
+      out.topic = ReasonTopic::kTimeLimit;
+      return;
+    }
+  out.because = wait_words(wait, note ? note->detail : "", out);
+}
+
 // The nodes of the cluster that the job could be placed on when they are empty, over all its groups and partitions.
 std::set<NodeId> usable_nodes(const Tables& tables, const JobSpec& spec) {
   std::set<NodeId> out;
-  std::vector<const Partition*> partitions;
-  if (spec.partitions.empty())
-    partitions.push_back(tables.default_partition());
-  for (const std::string& name : spec.partitions) partitions.push_back(tables.partition(name));
-  for (const Partition* partition : partitions)
+  for (const Partition* partition : partitions_asked(tables, spec))
     for (const auto& [id, node] : tables.nodes)
-      if (partition && node_expected(*node) &&
-          std::any_of(spec.groups.begin(), spec.groups.end(),
-                      [&](const GroupSpec& group) { return eligible(*node, *partition, group); }))
+      if (node_expected(*node) && std::any_of(spec.groups.begin(), spec.groups.end(), [&](const GroupSpec& group) {
+            return eligible(*node, *partition, group);
+          }))
         out.insert(id);
   return out;
 }
 
 bool shares_partition(const JobSpec& a, const JobSpec& b, const Tables& tables) {
-  const auto names = [&](const JobSpec& spec) {
-    std::vector<std::string> out = spec.partitions;
-    if (const Partition* partition = tables.default_partition(); out.empty() && partition)
-      out.push_back(partition->meta.name);
-    return out;
-  };
-  const auto of_a = names(a), of_b = names(b);
+  const auto of_a = partitions_asked(tables, a), of_b = partitions_asked(tables, b);
   return std::any_of(of_a.begin(), of_a.end(),
-                     [&](const auto& name) { return std::find(of_b.begin(), of_b.end(), name) != of_b.end(); });
+                     [&](const Partition* p) { return std::find(of_b.begin(), of_b.end(), p) != of_b.end(); });
 }
 
-// Jobs that hold something on the nodes this one is foreseen on, or could go to.
-std::vector<JobInTheWay> in_the_way(const ClusterCopy& copy, const Job& job, std::size_t most) {
-  const Tables& tables = copy.tables();
+// The nodes it is foreseen on, or could go to.
+std::set<NodeId> wanted_nodes(const ClusterCopy& copy, const Job& job) {
   std::set<NodeId> wanted;
   if (job.promise)
     for (const Grant& grant : job.promise->grants) wanted.insert(grant.node);
   else if (const PlanNote* note = copy.notes().of(job.id))
     wanted.insert(note->expected_nodes.begin(), note->expected_nodes.end());
-  if (wanted.empty())
-    wanted = usable_nodes(tables, *job.spec);
+  return wanted.empty() ? usable_nodes(copy.tables(), *job.spec) : wanted;
+}
+
+// When a job that holds something will have ended at the latest; kNever: it has no limit.
+Instant end_of(const Job& job, Instant now) {
+  if (job.state == JobState::kStarting && job.allocation->limit < kForever)
+    return now + job.allocation->limit;
+  return job.limit_end ? job.limit_end : kNever;
+}
+
+// Jobs that hold something on the nodes this one is foreseen on, or could go to.
+std::vector<JobInTheWay> in_the_way(const ClusterCopy& copy, const Job& job, std::size_t most) {
+  const Tables& tables = copy.tables();
+  const std::set<NodeId> wanted = wanted_nodes(copy, job);
   struct Holder {
     Instant end;
     const Job* job;
@@ -161,9 +183,7 @@ std::vector<JobInTheWay> in_the_way(const ClusterCopy& copy, const Job& job, std
   for (const auto& [id, other] : tables.jobs) {
     if (!other->allocation || is_final(other->state))
       continue;
-    Holder holder{other->limit_end ? other->limit_end : kNever, other.get(), {}};
-    if (other->state == JobState::kStarting && other->allocation->limit < kForever)
-      holder.end = copy.now() + other->allocation->limit;
+    Holder holder{end_of(*other, copy.now()), other.get(), {}};
     for (const Grant& grant : other->allocation->grants)
       if (wanted.contains(grant.node))
         holder.nodes.push_back(grant.node);
@@ -202,12 +222,49 @@ std::vector<JobId> jobs_behind(const ClusterCopy& copy, JobId self, const std::v
   return out;
 }
 
+void tell_of_started(const Tables& tables, const Job& job, bool starts_now, Explanation& out) {
+  if (starts_now) {
+    out.because = "It starts now.";
+  } else if (holds_allocation(job.state)) {
+    out.because = "It has its nodes." + words_of_nodes(tables, job);
+  } else {
+    out.because = ended_words(job);
+    out.topic = ReasonTopic::kAccounting;
+  }
+}
+
+// The first of those ahead that could use the same nodes.
+std::vector<JobAhead> first_ahead(const ClusterCopy& copy, const Job& job, const std::vector<Ahead>& ahead,
+                                  std::size_t most) {
+  std::vector<JobAhead> out;
+  for (const Ahead& a : ahead) {
+    if (out.size() == most)
+      break;
+    const Job* other = copy.tables().job(a.job);
+    if (other && shares_partition(*other->spec, *job.spec, copy.tables()))
+      out.push_back(
+          {a.job, other->spec->name, user_name(copy.tables(), *other), std::string(word(a.why)), copy.foresee(a.job)});
+  }
+  return out;
+}
+
+// How many nodes could take a part of it now, where that is most.
+std::uint32_t nodes_free(const std::vector<NodeFunnel>& funnels) {
+  std::uint32_t most = 0;
+  for (const NodeFunnel& funnel : funnels)
+    if (!funnel.filters.empty() && funnel.closed.empty())
+      most = std::max(most, funnel.filters.back().left);
+  return most;
+}
+
 }  // namespace
 
+// Plans the cluster once as it is, and says of the job what that shows; the suggestions plan it anew.
 Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& clock, JobId id,
                             const ExplainSettings& settings, const CoreSettings& core) {
   if (!tables.job(id))
-    return not_found(format("there is no job {}: it never was, or it ended a while ago (see sacct)", id.value));
+    return not_found(
+        format("there is no job {}: it never was, or it ended a while ago and only accounting has it", id.value));
   ClusterCopy copy(tables, clock, core);
   copy.plan();
   Explanation out;
@@ -227,35 +284,22 @@ Result<Explanation> explain(const Tables& tables, const ClusterCopy::Clock& cloc
     return out;
   }
   if (job->state != JobState::kPending || out.expected.started) {
-    const bool now = out.expected.started && tables.job(id)->state == JobState::kPending;
-    if (now)
+    const bool starts_now = out.expected.started && tables.job(id)->state == JobState::kPending;
+    if (starts_now)
       out.state = "pending";
-    out.because = now                            ? "It starts now."
-                  : holds_allocation(job->state) ? "It has its nodes." + words_of_nodes(tables, *job)
-                                                 : ended_words(*job);
+    tell_of_started(tables, *job, starts_now, out);
     return out;
   }
   const std::vector<Ahead> ahead = jobs_ahead(copy.tables().snapshot(), copy.now(), id);
   out.funnels = funnels(copy, *job, ahead);
   out.ahead = ahead.size();
-  for (const Ahead& a : ahead) {
-    if (out.first_ahead.size() == settings.ahead_max)
-      break;
-    const Job* other = copy.tables().job(a.job);
-    if (other && shares_partition(*other->spec, *job->spec, copy.tables()))
-      out.first_ahead.push_back(
-          {a.job, other->spec->name, user_name(tables, *other), std::string(word(a.why)), copy.foresee(a.job)});
-  }
+  out.first_ahead = first_ahead(copy, *job, ahead, settings.ahead_max);
   if (job->hold == Hold::kBeginTime)
     out.not_before = std::max(job->spec->begin, job->begin_after ? copy.wall(job->begin_after) : WallTime{});
   out.in_the_way = in_the_way(copy, *job, settings.ahead_max);
-  out.because = because(copy, *job, out);
+  give_reason(copy, *job, out);
 
-  std::uint32_t nodes_free = 0;
-  for (const NodeFunnel& funnel : out.funnels)
-    if (!funnel.filters.empty() && funnel.closed.empty())
-      nodes_free = std::max(nodes_free, funnel.filters.back().left);
-  Search search{tables, clock, core, settings, id, out.expected, nodes_free, {}};
+  Search search{tables, clock, core, settings, id, out.expected, nodes_free(out.funnels), {}};
   if (job->hold == Hold::kNone)
     if (const auto behind = jobs_behind(copy, id, ahead); behind.size() > settings.whole_queue_max)
       search.behind = behind;

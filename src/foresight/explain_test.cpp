@@ -35,9 +35,29 @@ const NodeFilter* filter(const Explanation& e, std::string_view name) {
   return nullptr;
 }
 
-const Suggestion* suggestion(const Explanation& e, std::string_view start) {
+const Suggestion* suggestion(const Explanation& e, const Remedy& remedy) {
   for (const Suggestion& s : e.suggestions)
-    if (s.change.starts_with(start))
+    if (s.remedy == remedy)
+      return &s;
+  return nullptr;
+}
+
+using What = remedy::Without::What;
+
+// The first of that kind.
+template <class Kind>
+const Suggestion* any(const Explanation& e) {
+  for (const Suggestion& s : e.suggestions)
+    if (std::holds_alternative<Kind>(s.remedy))
+      return &s;
+  return nullptr;
+}
+
+// Whatever it will likely run.
+const Suggestion* shorter_limit(const Explanation& e, Duration limit, Duration instead_of) {
+  for (const Suggestion& s : e.suggestions)
+    if (const auto* found = std::get_if<remedy::ShorterLimit>(&s.remedy);
+        found && found->limit == limit && found->instead_of == instead_of)
       return &s;
   return nullptr;
 }
@@ -45,7 +65,8 @@ const Suggestion* suggestion(const Explanation& e, std::string_view start) {
 std::string all(const Explanation& e) {
   std::string out = e.because;
   for (const Suggestion& s : e.suggestions)
-    out += "\n" + s.change + " -> " + s.then.nodes + " " + std::to_string(s.then.start.us);
+    out +=
+        "\nremedy " + std::to_string(s.remedy.index()) + " -> " + s.then.nodes + " " + std::to_string(s.then.start.us);
   for (const NodeFunnel& f : e.funnels)
     for (const NodeFilter& n : f.filters) out += "\n" + n.name + " " + std::to_string(n.left) + " " + n.lost;
   return out;
@@ -116,10 +137,9 @@ TEST(Explain, FewerNodesNow) {
   scene.plan();
   const JobId job = scene.submit(World::batch(8, 8), hours(4));
   const Explanation e = scene.explain(job);
-  const Suggestion* s = suggestion(e, "6 nodes instead of 8");
+  const Suggestion* s = suggestion(e, remedy::FewerNodes{6, 8, 6});
   ASSERT_TRUE(s) << all(e);
   EXPECT_TRUE(s->then.started);
-  EXPECT_EQ(s->command, "scontrol update JobId=2 NumNodes=6 NumTasks=6");
   EXPECT_LE(e.plans, 24u);
   // Followed, it holds.
   scene.world.must(UpdateJob{.target = {job, std::nullopt}, .nodes = CountRange{6, 6}, .tasks = CountRange{6, 6}});
@@ -142,7 +162,7 @@ TEST(Explain, AShorterLimitFitsBeforeTheHead) {
   const NodeFilter* kept = filter(e, "not kept for others");
   ASSERT_TRUE(kept) << all(e);
   EXPECT_EQ(kept->left, 0u);
-  const Suggestion* s = suggestion(e, "limit 04:00:00 instead of 06:00:00");
+  const Suggestion* s = shorter_limit(e, hours(4), hours(6));
   ASSERT_TRUE(s) << all(e);
   EXPECT_TRUE(s->then.started);
   scene.world.must(UpdateJob{.target = {job, std::nullopt}, .time_limit = hours(4)});
@@ -160,10 +180,9 @@ TEST(Explain, AnotherPartition) {
   scene.plan();
   const JobId job = scene.submit(spec, hours(5));
   const Explanation e = scene.explain(job);
-  const Suggestion* s = suggestion(e, "partition b");
+  const Suggestion* s = suggestion(e, remedy::OtherPartition{"b"});
   ASSERT_TRUE(s) << all(e);
   EXPECT_EQ(s->then.nodes, "n[3-4]");
-  EXPECT_EQ(s->command, "scontrol update JobId=2 Partition=b");
 }
 
 TEST(Explain, FewerGpusAndDroppedConditions) {
@@ -171,15 +190,14 @@ TEST(Explain, FewerGpusAndDroppedConditions) {
   for (int i = 0; i < 2; ++i) scene.submit(World::batch(1, 5), hours(5));
   scene.plan();
   const Explanation gpus = scene.explain(scene.submit(World::batch(1, 6), hours(5)));
-  const Suggestion* s = suggestion(gpus, "--gpus-per-node=3 instead of 6");
+  const Suggestion* s = suggestion(gpus, remedy::FewerDevices{remedy::DevicesPer::kNode, 3, 6});
   ASSERT_TRUE(s) << all(gpus);
   EXPECT_TRUE(s->then.started);
-  EXPECT_EQ(s->command, "");
 
   JobSpec alone = World::batch(1, 1);
   alone.groups[0].sharing = Sharing::kExclusive;
   const Explanation exclusive = scene.explain(scene.submit(alone, hours(5)));
-  ASSERT_TRUE(suggestion(exclusive, "without --exclusive")) << all(exclusive);
+  ASSERT_TRUE(suggestion(exclusive, remedy::Without{What::kWholeNodes})) << all(exclusive);
 
   scene.world.must(UpdateNode{.name = "n1", .features = std::vector<std::string>{"a"}});
   JobSpec featured = World::batch(1, 4);
@@ -196,16 +214,15 @@ TEST(Explain, HeldAndDependent) {
   const Explanation e = scene.explain(first);
   EXPECT_EQ(e.expected.reason, "JobHeldUser");
   EXPECT_EQ(e.because, "It is held by its owner.");
-  ASSERT_TRUE(suggestion(e, "released"));
-  EXPECT_TRUE(suggestion(e, "released")->then.started);
-  EXPECT_EQ(suggestion(e, "released")->command, "scontrol release 1");
+  ASSERT_TRUE(suggestion(e, remedy::Release{}));
+  EXPECT_TRUE(suggestion(e, remedy::Release{})->then.started);
 
   JobSpec after = World::batch(1);
   after.dependencies = std::vector<Dependency>{{Dependency::Type::kAfterOk, first, {}}};
   const Explanation d = scene.explain(scene.submit(after, hours(1)));
   EXPECT_EQ(d.expected.reason, "Dependency");
   EXPECT_EQ(d.because, "It waits for job 1 to end well (pending).");
-  EXPECT_TRUE(suggestion(d, "without its dependency"));
+  EXPECT_TRUE(suggestion(d, remedy::Without{What::kDependency}));
 }
 
 TEST(Explain, NotBeforeItsTimeAndAfterItsEnd) {
@@ -214,14 +231,15 @@ TEST(Explain, NotBeforeItsTimeAndAfterItsEnd) {
   later.begin = WallTime{(scene.world.now + hours(3)).us};
   const Explanation e = scene.explain(scene.submit(later, hours(1)));
   EXPECT_EQ(e.expected.reason, "BeginTime");
-  EXPECT_EQ(e.because, "It may not begin before the time its owner named (--begin).");
+  EXPECT_EQ(e.because, "It may not begin before the time its owner named.");
+  EXPECT_EQ(e.topic, ReasonTopic::kBeginTime);
   EXPECT_EQ(e.not_before, later.begin);
 
   const JobId gone = scene.submit(World::batch(1), hours(1));
   scene.world.must(CancelJob{.target = {gone, std::nullopt}});
   const Explanation ended = scene.explain(gone);
   EXPECT_TRUE(ended.because.starts_with("It was cancelled")) << ended.because;
-  EXPECT_NE(ended.because.find("sacct -j 2"), std::string::npos) << ended.because;
+  EXPECT_EQ(ended.topic, ReasonTopic::kAccounting);
   EXPECT_EQ(ended.not_before, WallTime{});
 }
 
@@ -288,9 +306,9 @@ TEST(Explain, WhatAWeeklyWindowNeverLetsStart) {
   EXPECT_EQ(e.expected.start, WallTime{});
   EXPECT_EQ(e.because,
             "Reservation maint comes again every week and leaves its nodes for 6-20:00:00 at a time, but the job may "
-            "run without limit: it can never start; give it a time limit of 6-20:00:00 or less (--time, or scontrol "
-            "update TimeLimit=).");
-  const Suggestion* limit = suggestion(e, "limit ");
+            "run without limit: it can never start; give it a time limit of 6-20:00:00 or less.");
+  EXPECT_EQ(e.topic, ReasonTopic::kTimeLimit);
+  const Suggestion* limit = any<remedy::ShorterLimit>(e);
   ASSERT_NE(limit, nullptr) << all(e);
   EXPECT_TRUE(limit->then.started) << "before the first window there is time for thirty hours: " << all(e);
 }
@@ -310,7 +328,7 @@ TEST(Explain, BeforeTheMaintenanceWindow) {
   EXPECT_EQ(filter(e, "not reserved")->left, 0u) << all(e);
   EXPECT_EQ(filter(e, "not reserved")->example, "n1: reservation maint");
   EXPECT_GE(e.expected.start.us, (scene.world.now + hours(10)).us);
-  const Suggestion* s = suggestion(e, "limit 02:00:00 instead of 04:00:00");
+  const Suggestion* s = shorter_limit(e, hours(2), hours(4));
   ASSERT_TRUE(s) << all(e);
   EXPECT_TRUE(s->then.started);
   scene.world.must(UpdateJob{.target = {job, std::nullopt}, .time_limit = hours(2)});
@@ -357,11 +375,11 @@ TEST(Explain, TopologyIsAFilterAndAWiderLevelIsProposed) {
   EXPECT_EQ(f->lost, "7 elsewhere");
   EXPECT_EQ(f->example, "n7: leaf l2");
   EXPECT_EQ(e.because, "4 nodes are needed under one leaf; of the 10 that are free now, 3 lie so.") << all(e);
-  const Suggestion* s = suggestion(e, "level spine instead of leaf");
+  const Suggestion* s = suggestion(e, remedy::WiderLevel{"spine", "leaf"});
   ASSERT_TRUE(s) << all(e);
   EXPECT_TRUE(s->then.started);
-  EXPECT_TRUE(suggestion(e, "3 nodes instead of 4")) << all(e);
-  EXPECT_FALSE(suggestion(e, "on nodes")) << all(e);
+  EXPECT_TRUE(any<remedy::FewerNodes>(e)) << all(e);
+  EXPECT_FALSE(suggestion(e, remedy::Without{What::kTopology})) << all(e);
   // Followed, it holds.
   const JobId anew = scene.submit(placed(4, "!spine"), hours(1));
   scene.plan();
@@ -381,7 +399,7 @@ TEST(Explain, SwitchesAndSegmentsAreCounted) {
   const Explanation two = scene.explain(scene.submit(spec, hours(1)));
   ASSERT_TRUE(filter(two, "topology: on 2 switches")) << all(two);
   EXPECT_EQ(filter(two, "topology: on 2 switches")->left, 6u);
-  const Suggestion* s = suggestion(two, "--switches=3 instead of 2");
+  const Suggestion* s = suggestion(two, remedy::MoreSwitches{3, 2});
   ASSERT_TRUE(s) << all(two);
   EXPECT_TRUE(s->then.started);
 
@@ -389,7 +407,7 @@ TEST(Explain, SwitchesAndSegmentsAreCounted) {
   spec.groups[0].switches_max = 3;
   spec.groups[0].switches_wait = kForever;
   const Explanation all_free = scene.explain(scene.submit(spec, hours(1)));
-  ASSERT_TRUE(suggestion(all_free, "--switches=4 instead of 3")) << all(all_free);
+  ASSERT_TRUE(suggestion(all_free, remedy::MoreSwitches{4, 3})) << all(all_free);
 
   spec = placed(8, "");
   spec.groups[0].segment = 4;
@@ -398,8 +416,8 @@ TEST(Explain, SwitchesAndSegmentsAreCounted) {
   ASSERT_TRUE(f) << all(segments);
   EXPECT_EQ(f->left, 0u);
   EXPECT_EQ(f->lost, "10 beyond whole segments");
-  ASSERT_TRUE(suggestion(segments, "without --segment")) << all(segments);
-  EXPECT_TRUE(suggestion(segments, "without --segment")->then.started);
+  ASSERT_TRUE(suggestion(segments, remedy::Without{What::kSegment})) << all(segments);
+  EXPECT_TRUE(suggestion(segments, remedy::Without{What::kSegment})->then.started);
 }
 
 TEST(Explain, ThePlansAreBounded) {
@@ -421,7 +439,7 @@ TEST(Explain, AQueueBehindDoesNotChangeTheAnswer) {
   const Explanation lean = scene.explain(job, {.whole_queue_max = 5});
   ASSERT_EQ(whole.suggestions.size(), lean.suggestions.size());
   for (std::size_t i = 0; i < whole.suggestions.size(); ++i) {
-    EXPECT_EQ(whole.suggestions[i].change, lean.suggestions[i].change);
+    EXPECT_EQ(whole.suggestions[i].remedy, lean.suggestions[i].remedy);
     EXPECT_EQ(whole.suggestions[i].then, lean.suggestions[i].then);
   }
 }

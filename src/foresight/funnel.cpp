@@ -220,108 +220,150 @@ void ask_topology(std::vector<const Node*>& nodes, const Tables& tables, const G
   });
 }
 
-NodeFunnel funnel(const ClusterCopy& copy, const Job& job, const std::vector<Ahead>& ahead, const Partition& partition,
-                  std::size_t g) {
-  const JobSpec& spec = *job.spec;
-  const GroupSpec& group = spec.groups[g];
-  const Duration limit = spec.time_limit.us != 0         ? spec.time_limit
-                         : partition.time_default.us > 0 ? partition.time_default
-                                                         : partition.time_max;
-  NodeFunnel out;
-  out.partition = partition.meta.name;
-  out.group = static_cast<std::uint32_t>(g);
-  out.wanted =
-      std::max({1u, group.nodes.min,
-                group.tasks_per_node > 0 ? (group.tasks.min + group.tasks_per_node - 1) / group.tasks_per_node : 0u});
-  out.closed = closed_to(copy, spec, partition, limit);
+// One walk of the nodes through the filters, for a group of the job in a partition.
+class Walk {
+ public:
+  Walk(const ClusterCopy& copy, const Job& job, const Partition& partition, std::size_t g)
+      : copy_(copy),
+        job_(job),
+        spec_(*job.spec),
+        group_(spec_.groups[g]),
+        partition_(partition),
+        limit_(spec_.time_limit.us != 0        ? spec_.time_limit
+               : partition.time_default.us > 0 ? partition.time_default
+                                               : partition.time_max),
+        fit_(group_) {
+    out_.partition = partition.meta.name;
+    out_.group = static_cast<std::uint32_t>(g);
+    out_.wanted = std::max(
+        {1u, group_.nodes.min,
+         group_.tasks_per_node > 0 ? (group_.tasks.min + group_.tasks_per_node - 1) / group_.tasks_per_node : 0u});
+    out_.closed = closed_to(copy, spec_, partition, limit_);
+    for (const auto& [id, node] : copy.tables().nodes) nodes_.push_back(node.get());
+  }
 
-  std::vector<const Node*> nodes;
-  for (const auto& [id, node] : copy.tables().nodes) nodes.push_back(node.get());
-  auto& filters = out.filters;
-  ask(nodes, format("in partition {}", partition.meta.name), filters, [&](const Node& node, std::string&) {
-    return std::string_view(partition_has(partition, node) ? "" : "outside");
-  });
-  ask(nodes, "up", filters, [&](const Node& node, std::string& detail) -> std::string_view {
-    if (node_usable(node))
-      return "";
-    const std::string_view word = node.drain                     ? "drained"
-                                  : node.link == NodeLink::kLost ? "down"
-                                  : node_drained(node)           ? "drained"
-                                                                 : "not back since the controller started";
-    if (const NodeReason reason = reason_of(node); !reason.words.empty())
-      detail = format("{}, {}", word, reason.words);
-    return word;
-  });
-  ask(nodes, "allowed", filters, [&](const Node& node, std::string& detail) -> std::string_view {
-    if (eligible(node, partition, group))
-      return "";
-    if (std::find(group.exclude_nodes.begin(), group.exclude_nodes.end(), node.meta.name) != group.exclude_nodes.end())
-      return "excluded";
-    if (!group.constraint.empty() && !constraint_holds(group.constraint, node.features)) {
-      detail = format("not {}; it has {}", group.constraint,
-                      node.features.empty() ? std::string("no features") : join(node.features, ","));
-      return "without the features";
-    }
-    return group.tmp_disk_mb > node.tmp_disk_mb ? "with too small a disk" : "not in the node list";
-  });
-  const Fit fit(group);
-  const NodeLoad empty;
-  ask(nodes, "large enough", filters, [&](const Node& node, std::string& detail) -> std::string_view {
-    const std::string_view lacks = fit.lacks(node, empty);
-    if (!lacks.empty())
-      detail = format("too few {}", lacks);
-    return lacks;
-  });
-  const WallTime from = copy.wall(copy.now());
-  const WallTime to{limit >= kForever ? kNever.us : from.us + limit.us};
-  const Reservation* own = reservation_of(copy.tables(), spec, from, to);
-  ask(nodes, "not reserved", filters, [&](const Node& node, std::string& detail) -> std::string_view {
-    const Reservation* other = keeps_away(copy.tables(), spec, own, node.meta.name, from, to);
-    if (!other)
-      return "";
-    detail = format("reservation {}", other->meta.name);
-    return "reserved";
-  });
-  ask(nodes, "free now", filters, [&](const Node& node, std::string& detail) -> std::string_view {
-    const std::string_view lacks = fit.lacks(node, copy.load(node.id));
-    if (lacks.empty())
-      return "";
-    if (lacks == "in use" || lacks == "held whole")
+  NodeFunnel run(const std::vector<Ahead>& ahead) {
+    in_partition();
+    up();
+    allowed();
+    large_enough();
+    not_reserved();
+    free_now();
+    not_kept(kept_nodes(copy_, ahead, limit_));
+    together();
+    return std::move(out_);
+  }
+
+ private:
+  template <class Why>
+  void filter(std::string name, Why&& why) {
+    ask(nodes_, std::move(name), out_.filters, why);
+  }
+
+  void in_partition() {
+    filter(format("in partition {}", partition_.meta.name), [&](const Node& node, std::string&) {
+      return std::string_view(partition_has(partition_, node) ? "" : "outside");
+    });
+  }
+  void up() {
+    filter("up", [&](const Node& node, std::string& detail) -> std::string_view {
+      if (node_usable(node))
+        return "";
+      const std::string_view word = node.drain                     ? "drained"
+                                    : node.link == NodeLink::kLost ? "down"
+                                    : node_drained(node)           ? "drained"
+                                                                   : "not back since the controller started";
+      if (const NodeReason reason = reason_of(node); !reason.words.empty())
+        detail = format("{}, {}", word, reason.words);
+      return word;
+    });
+  }
+  void allowed() {
+    filter("allowed", [&](const Node& node, std::string& detail) -> std::string_view {
+      if (eligible(node, partition_, group_))
+        return "";
+      const auto& excluded = group_.exclude_nodes;
+      if (std::find(excluded.begin(), excluded.end(), node.meta.name) != excluded.end())
+        return "excluded";
+      if (!group_.constraint.empty() && !constraint_holds(group_.constraint, node.features)) {
+        detail = format("not {}; it has {}", group_.constraint,
+                        node.features.empty() ? std::string("no features") : join(node.features, ","));
+        return "without the features";
+      }
+      return group_.tmp_disk_mb > node.tmp_disk_mb ? "with too small a disk" : "not in the node list";
+    });
+  }
+  void large_enough() {
+    const NodeLoad empty;
+    filter("large enough", [&](const Node& node, std::string& detail) -> std::string_view {
+      const std::string_view lacks = fit_.lacks(node, empty);
+      if (!lacks.empty())
+        detail = format("too few {}", lacks);
       return lacks;
-    detail = format("its {} are taken", lacks);
-    return lacks == "GPUs"     ? "with GPUs taken"
-           : lacks == "cores"  ? "with cores taken"
-           : lacks == "memory" ? "with memory taken"
-                               : "with several things taken";
-  });
-  const auto kept = kept_nodes(copy, ahead, limit);
-  if (!kept.empty())
-    ask(nodes, "not kept for others", filters, [&](const Node& node, std::string& detail) -> std::string_view {
+    });
+  }
+  void not_reserved() {
+    const WallTime from = copy_.wall(copy_.now());
+    const WallTime to{limit_ >= kForever ? kNever.us : from.us + limit_.us};
+    const Reservation* own = reservation_of(copy_.tables(), spec_, from, to);
+    filter("not reserved", [&](const Node& node, std::string& detail) -> std::string_view {
+      const Reservation* other = keeps_away(copy_.tables(), spec_, own, node.meta.name, from, to);
+      if (!other)
+        return "";
+      detail = format("reservation {}", other->meta.name);
+      return "reserved";
+    });
+  }
+  void free_now() {
+    filter("free now", [&](const Node& node, std::string& detail) -> std::string_view {
+      const std::string_view lacks = fit_.lacks(node, copy_.load(node.id));
+      if (lacks.empty())
+        return "";
+      if (lacks == "in use" || lacks == "held whole")
+        return lacks;
+      detail = format("its {} are taken", lacks);
+      return lacks == "GPUs"     ? "with GPUs taken"
+             : lacks == "cores"  ? "with cores taken"
+             : lacks == "memory" ? "with memory taken"
+                                 : "with several things taken";
+    });
+  }
+  void not_kept(const std::map<NodeId, JobId>& kept) {
+    if (kept.empty())
+      return;
+    filter("not kept for others", [&](const Node& node, std::string& detail) -> std::string_view {
       const auto it = kept.find(node.id);
       if (it == kept.end())
         return "";
       detail = format("promised to job {}", it->second.value);
       return "promised to jobs ahead";
     });
-  DomainAsk where = domain_ask(group, partition, levels_of(copy.tables()));
-  if (copy.now() >= switches_end(spec, job.eligible))
-    where.switches_max = 0;
-  if (where.binds() && (out.wanted > 1 || where.unknown))
-    ask_topology(nodes, copy.tables(), group, where, filters);
-  return out;
-}
+  }
+  void together() {
+    DomainAsk where = domain_ask(group_, partition_, levels_of(copy_.tables()));
+    if (copy_.now() >= switches_end(spec_, job_.eligible))
+      where.switches_max = 0;
+    if (where.binds() && (out_.wanted > 1 || where.unknown))
+      ask_topology(nodes_, copy_.tables(), group_, where, out_.filters);
+  }
+
+  const ClusterCopy& copy_;
+  const Job& job_;
+  const JobSpec& spec_;
+  const GroupSpec& group_;
+  const Partition& partition_;
+  Duration limit_;
+  Fit fit_;
+  std::vector<const Node*> nodes_;  // that passed every filter so far
+  NodeFunnel out_;
+};
 
 }  // namespace
 
 std::vector<NodeFunnel> funnels(const ClusterCopy& copy, const Job& job, const std::vector<Ahead>& ahead) {
-  std::vector<const Partition*> partitions;
-  if (job.spec->partitions.empty())
-    partitions.push_back(copy.tables().default_partition());
-  for (const std::string& name : job.spec->partitions) partitions.push_back(copy.tables().partition(name));
   std::vector<NodeFunnel> out;
-  for (const Partition* partition : partitions)
-    if (partition)
-      for (std::size_t g = 0; g < job.spec->groups.size(); ++g) out.push_back(funnel(copy, job, ahead, *partition, g));
+  for (const Partition* partition : partitions_asked(copy.tables(), *job.spec))
+    for (std::size_t g = 0; g < job.spec->groups.size(); ++g) out.push_back(Walk(copy, job, *partition, g).run(ahead));
   return out;
 }
 

@@ -53,7 +53,7 @@ std::string held_words(const Tables& tables, const Job& job) {
     case Hold::kDependency: return format("It waits for {}.", dependency_words(tables, job));
     case Hold::kDependencyNever:
       return format("It waits for {}: that cannot happen any more.", dependency_words(tables, job));
-    case Hold::kBeginTime: return "It may not begin before the time its owner named (--begin).";
+    case Hold::kBeginTime: return "It may not begin before the time its owner named.";
     case Hold::kArrayThrottle: {
       const Job* array = job.array ? &job : tables.job(job.array_job);
       if (array && array->array)
@@ -67,18 +67,16 @@ std::string held_words(const Tables& tables, const Job& job) {
 }
 
 std::string ended_words(const Job& job) {
-  const std::string more = format("; sacct -j {} has its record.", job.id.value);
   const std::string_view reason(job.end_reason);
   const auto because = [&](std::string_view words) {
-    return reason.empty() ? std::string(words) + more : format("{} ({}){}", words, reason, more);
+    return reason.empty() ? format("{}.", words) : format("{} ({}).", words, reason);
   };
   switch (job.state) {
-    case JobState::kCompleted: return "It ended well" + more;
+    case JobState::kCompleted: return "It ended well.";
     case JobState::kFailed:
       return because(job.exit.signal != 0 ? format("It failed: signal {}", job.exit.signal)
                                           : format("It failed: exit code {}", job.exit.code));
-    case JobState::kCancelled:
-      return because(reason == "ClientLost" ? "Its client, srun or salloc, went away" : "It was cancelled");
+    case JobState::kCancelled: return because(reason == "ClientLost" ? "Its client went away" : "It was cancelled");
     case JobState::kTimeout: return because("Its time limit ended it");
     case JobState::kNodeFail: return because("It ended with a node that was lost");
     case JobState::kOutOfMemory: return because("It ended for lack of memory");

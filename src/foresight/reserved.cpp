@@ -1,9 +1,11 @@
 #include "foresight/reserved.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/text.h"
+#include "foresight/cluster_copy.h"
 #include "rules/fit.h"
 #include "rules/reservation.h"
 
@@ -46,50 +48,56 @@ bool too_few(const Tables& tables, const JobSpec& spec, const Partition& partiti
   });
 }
 
-}  // namespace
+// The reservation that lets a job run for the shortest time.
+struct Shut {
+  const Reservation* by = nullptr;
+  Duration gap;    // between two of its windows
+  Duration asked;  // how long the job may run
+};
 
-std::string limit_text(Duration limit) {
-  if (limit >= kForever)
-    return "UNLIMITED";
-  const std::int64_t s = limit.seconds(), days = s / 86'400;
+// nullopt: in this partition the job can start one day.
+std::optional<Shut> shut_in(const Tables& tables, const JobSpec& spec, const Partition& partition) {
+  const Duration limit = limit_on(spec, partition);
+  std::vector<const Reservation*> shut;
+  for (const auto& [name, r] : tables.reservations)
+    if (shuts_for_good(tables, *r, spec, limit))
+      shut.push_back(r.get());
+  if (shut.empty() || !too_few(tables, spec, partition, shut))
+    return std::nullopt;
+  Shut out;
+  for (const Reservation* r : shut)
+    if (const Duration gap = *longest_gap(*r); !out.by || gap < out.gap)
+      out = {r, gap, limit};
+  return out;
+}
+
+// "06:30:00", "6-20:00:00"
+std::string span(Duration length) {
+  const std::int64_t s = length.seconds(), days = s / 86'400;
   const std::string clock = format("{:02}:{:02}:{:02}", s / 3600 % 24, s / 60 % 60, s % 60);
   return days > 0 ? format("{}-{}", days, clock) : clock;
 }
 
+}  // namespace
+
 std::string shut_out_for_good(const Tables& tables, const JobSpec& spec) {
   if (tables.reservations.empty() || !spec.reservation.empty())
     return "";
-  std::vector<const Partition*> partitions;
-  if (spec.partitions.empty())
-    partitions.push_back(tables.default_partition());
-  for (const std::string& name : spec.partitions) partitions.push_back(tables.partition(name));
-  const Reservation* tightest = nullptr;
-  Duration most, asked;
-  for (const Partition* partition : partitions) {
-    if (!partition)
-      continue;
-    const Duration limit = limit_on(spec, *partition);
-    std::vector<const Reservation*> shut;
-    for (const auto& [name, r] : tables.reservations)
-      if (shuts_for_good(tables, *r, spec, limit))
-        shut.push_back(r.get());
-    if (shut.empty() || !too_few(tables, spec, *partition, shut))
+  std::optional<Shut> tightest;
+  for (const Partition* partition : partitions_asked(tables, spec)) {
+    const auto here = shut_in(tables, spec, *partition);
+    if (!here)
       return "";
-    for (const Reservation* r : shut)
-      if (const Duration gap = *longest_gap(*r); !tightest || gap < most) {
-        tightest = r;
-        most = gap;
-        asked = limit;
-      }
+    if (!tightest || here->gap < tightest->gap)
+      tightest = here;
   }
   if (!tightest)
     return "";
-  const std::string may = asked >= kForever ? "may run without limit" : format("may run {}", limit_text(asked));
+  const std::string may = tightest->asked >= kForever ? "may run without limit" : "may run " + span(tightest->asked);
   return format(
       "reservation {} comes again {} and leaves its nodes for {} at a time, but the job {}: it can never start; give "
-      "it "
-      "a time limit of {} or less (--time, or scontrol update TimeLimit=)",
-      tightest->meta.name, how_often(tightest->recurrence), limit_text(most), may, limit_text(most));
+      "it a time limit of {} or less",
+      tightest->by->meta.name, how_often(tightest->by->recurrence), span(tightest->gap), may, span(tightest->gap));
 }
 
 }  // namespace lockstep

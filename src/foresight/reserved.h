@@ -12,7 +12,4 @@ namespace lockstep {
 // reservations go, can start one day.
 std::string shut_out_for_good(const Tables& tables, const JobSpec& spec);
 
-// As scontrol takes it: "6-20:00:00"; "UNLIMITED".
-std::string limit_text(Duration limit);
-
 }  // namespace lockstep

@@ -7,7 +7,6 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
-#include "foresight/reserved.h"
 #include "model/job.h"
 #include "rules/limits.h"
 #include "rules/preempt.h"
@@ -19,7 +18,6 @@ namespace {
 constexpr Duration kWorthIt = minutes(1);  // the grid of foreseen starts is no finer
 constexpr std::uint32_t kPartitionsMax = 6;
 
-// "3:40:00", "1-02:00:00"
 class Searcher {
  public:
   Searcher(const Search& search, Explanation& into)
@@ -62,6 +60,19 @@ class Searcher {
     return copy.foresee(job_.id);
   }
 
+  using Without = remedy::Without::What;
+  static Remedy without(Without what, std::string value = {}) { return remedy::Without{what, std::move(value)}; }
+
+  // As plan(), for what is changed of the first group.
+  template <class Edit>
+  std::optional<Foreseen> with_group(Edit&& edit) {
+    return plan([&](Job&, JobSpec& spec) {
+      std::vector<GroupSpec> groups = spec.groups;
+      edit(groups.front());
+      spec.groups = std::move(groups);
+    });
+  }
+
   static WallTime start_of(const Foreseen& f) { return f.start ? f.start : WallTime{INT64_MAX}; }
   bool sooner(const Foreseen& f) const {
     if (f.started)
@@ -71,10 +82,12 @@ class Searcher {
   static bool as_soon_as(const Foreseen& f, const Foreseen& best) {
     return f.started || (!best.started && f.start && f.start.us <= best.start.us + kWorthIt.us / 2);
   }
-  void propose(std::string change, std::string settings, Foreseen then) {
-    std::string command =
-        settings.empty() ? "" : format("scontrol update JobId={} {}", out_.job.value, std::move(settings));
-    out_.suggestions.push_back({std::move(change), std::move(command), std::move(then)});
+  void propose(Remedy remedy, Foreseen then) {
+    out_.suggestions.push_back({std::move(remedy), std::move(then), {}, {}});
+  }
+  void propose_if_sooner(Remedy remedy, std::optional<Foreseen> then) {
+    if (then && sooner(*then))
+      propose(std::move(remedy), std::move(*then));
   }
 
   // Of the values low … high - 1 (low asks for the least): the largest with which the job starts as soon as with the
@@ -123,33 +136,25 @@ class Searcher {
 
   // Held, waiting for other jobs or for its time: what if it were not?
   void waiting() {
-    const auto let_go = [&](auto&& edit) {
-      return plan([&](Job& job, JobSpec& spec) {
+    const auto let_go = [&](Remedy remedy, auto&& edit) {
+      auto then = plan([&](Job& job, JobSpec& spec) {
         job.hold = Hold::kNone;
         job.begin_after = {};
         edit(spec);
       });
+      if (then && then->start)
+        propose(std::move(remedy), std::move(*then));
     };
     switch (job_.hold) {
       case Hold::kUser:
       case Hold::kAdmin:
       case Hold::kRequeueLimit:
-      case Hold::kLaunchFailed:
-        if (auto then = let_go([](JobSpec& spec) { spec.hold = false; }); then && then->start) {
-          propose("released", "", std::move(*then));
-          out_.suggestions.back().command = format("scontrol release {}", out_.job.value);
-        }
-        break;
+      case Hold::kLaunchFailed: return let_go(remedy::Release{}, [](JobSpec& spec) { spec.hold = false; });
       case Hold::kDependency:
       case Hold::kDependencyNever:
-        if (auto then = let_go([](JobSpec& spec) { spec.dependencies = std::vector<Dependency>(); });
-            then && then->start)
-          propose("without its dependency", "Dependency=", std::move(*then));
-        break;
-      case Hold::kBeginTime:
-        if (auto then = let_go([](JobSpec& spec) { spec.begin = {}; }); then && then->start)
-          propose("without its begin time", "StartTime=now", std::move(*then));
-        break;
+        return let_go(without(Without::kDependency),
+                      [](JobSpec& spec) { spec.dependencies = std::vector<Dependency>(); });
+      case Hold::kBeginTime: return let_go(without(Without::kBegin), [](JobSpec& spec) { spec.begin = {}; });
       case Hold::kNone:
       case Hold::kArrayThrottle: break;
     }
@@ -169,18 +174,14 @@ class Searcher {
       };
       const auto at = [&](std::uint32_t n) { return plan([&](Job&, JobSpec& spec) { shrink(spec, n, tasks_on(n)); }); };
       for (const Ladder& step : climb(1, have, std::min(search_.nodes_free, have - 1), at))
-        propose(format("{} node{} instead of {}", step.value, step.value == 1 ? "" : "s", have),
-                per_node ? format("NumNodes={} NumTasks={}", step.value, tasks_on(step.value))
-                         : format("NumNodes={}", step.value),
-                step.then);
+        propose(remedy::FewerNodes{step.value, have, per_node ? tasks_on(step.value) : 0}, step.then);
     } else if (group.tasks.min > 1 && group.tasks.min == group.tasks.max) {
       const auto at = [&](std::uint32_t n) {
         return plan([&](Job&, JobSpec& spec) { shrink(spec, group.nodes.min, n); });
       };
       const std::uint32_t tasks = group.tasks.min;
       for (const Ladder& step : climb(1, tasks, tasks / 2, at))
-        propose(format("{} task{} instead of {}", step.value, step.value == 1 ? "" : "s", tasks),
-                format("NumTasks={}", step.value), step.then);
+        propose(remedy::FewerTasks{step.value, tasks}, step.then);
     }
   }
   static void shrink(JobSpec& spec, std::uint32_t nodes, std::uint32_t tasks) {
@@ -212,12 +213,8 @@ class Searcher {
       });
     };
     for (const Ladder& step : climb(1, units, units / 2, at)) {
-      const std::string text = limit_text(unit * step.value);
-      const std::string likely = job_.predicted > unit * step.value
-                                     ? format(" (it will likely run {})", limit_text(job_.predicted))
-                                     : std::string();
-      propose(format("limit {} instead of {}{}", text, limit_text(limit), likely), format("TimeLimit={}", text),
-              step.then);
+      const Duration shorter = unit * step.value;
+      propose(remedy::ShorterLimit{shorter, limit, job_.predicted > shorter ? job_.predicted : Duration{}}, step.then);
     }
   }
 
@@ -237,8 +234,7 @@ class Searcher {
       ++tried;
       auto then = plan(
           [&](Job&, JobSpec& changed) { changed.partitions = std::vector<std::string>{partition->meta.name}; }, false);
-      if (then && sooner(*then))
-        propose(format("partition {}", name), format("Partition={}", name), std::move(*then));
+      propose_if_sooner(remedy::OtherPartition{name}, std::move(then));
     }
   }
   bool possible(const Partition& partition) const {
@@ -249,35 +245,45 @@ class Searcher {
     return !nodes.empty() && check_possible(*job_.spec, partition, nodes).ok();
   }
 
+  // What a group asks for in devices, if it asks for whole ones of one kind only.
+  struct OneAsk {
+    remedy::DevicesPer per;
+    DeviceAsk ask;
+  };
+  static std::optional<OneAsk> one_ask(const GroupSpec& group) {
+    using Per = remedy::DevicesPer;
+    const Per per = !group.per_node.devices.empty()   ? Per::kNode
+                    : !group.per_task.devices.empty() ? Per::kTask
+                                                      : Per::kJob;
+    const std::vector<DeviceAsk>& asks = per == Per::kNode   ? group.per_node.devices
+                                         : per == Per::kTask ? group.per_task.devices
+                                                             : group.per_job;
+    if (asks.size() != 1 || !asks.front().whole())
+      return std::nullopt;
+    return OneAsk{per, asks.front()};
+  }
+  template <class Edit>
+  std::optional<Foreseen> with_first_asks(Edit&& edit) {
+    return with_group([&](GroupSpec& group) {
+      for (auto* list : {&group.per_node.devices, &group.per_task.devices, &group.per_job})
+        if (!list->empty())
+          edit(list->front());
+    });
+  }
+
   void devices() {
     const JobSpec& spec = *job_.spec;
-    const GroupSpec& group = spec.groups.front();
     if (held() || spec.groups.size() != 1)
       return;
-    const std::vector<DeviceAsk>* asks = !group.per_node.devices.empty()   ? &group.per_node.devices
-                                         : !group.per_task.devices.empty() ? &group.per_task.devices
-                                                                           : &group.per_job;
-    if (asks->size() != 1 || !asks->front().whole())
+    const auto one = one_ask(spec.groups.front());
+    if (!one)
       return;
-    const DeviceAsk ask = asks->front();
-    const auto with = [&](auto&& edit) {
-      return plan([&](Job&, JobSpec& changed) {
-        std::vector<GroupSpec> groups = changed.groups;
-        for (auto* list : {&groups[0].per_node.devices, &groups[0].per_task.devices, &groups[0].per_job})
-          if (!list->empty())
-            edit(list->front());
-        changed.groups = std::move(groups);
-      });
-    };
-    const std::string_view option = asks == &group.per_node.devices   ? "--gpus-per-node"
-                                    : asks == &group.per_task.devices ? "--gpus-per-task"
-                                                                      : "--gpus";
-    if (!ask.type.empty())
-      if (auto then = with([](DeviceAsk& a) { a.type.clear(); }); then && sooner(*then))
-        propose(format("any GPU instead of {} ({}={})", ask.type, option, ask.count), "", std::move(*then));
-    const auto at = [&](std::uint32_t n) { return with([&](DeviceAsk& a) { a.count = n; }); };
-    for (const Ladder& step : climb(1, ask.count, ask.count / 2, at))
-      propose(format("{}={} instead of {}", option, step.value, ask.count), "", step.then);
+    if (!one->ask.type.empty())
+      propose_if_sooner(remedy::AnyDeviceType{one->ask.type, one->per, one->ask.count},
+                        with_first_asks([](DeviceAsk& a) { a.type.clear(); }));
+    const auto at = [&](std::uint32_t n) { return with_first_asks([&](DeviceAsk& a) { a.count = n; }); };
+    for (const Ladder& step : climb(1, one->ask.count, one->ask.count / 2, at))
+      propose(remedy::FewerDevices{one->per, step.value, one->ask.count}, step.then);
   }
 
   // What the job insists on, left out one at a time.
@@ -285,89 +291,76 @@ class Searcher {
     if (held())
       return;
     const GroupSpec& group = job_.spec->groups.front();
-    const auto drop = [&](bool there, std::string change, std::string settings, auto&& edit) {
-      if (!there)
-        return;
-      auto then = plan([&](Job&, JobSpec& spec) {
-        std::vector<GroupSpec> groups = spec.groups;
-        for (GroupSpec& g : groups) edit(spec, g);
-        spec.groups = std::move(groups);
-      });
-      if (then && sooner(*then))
-        propose(std::move(change), std::move(settings), std::move(*then));
+    const auto drop = [&](bool there, Remedy remedy, auto&& edit) {
+      if (there)
+        propose_if_sooner(std::move(remedy), plan([&](Job&, JobSpec& spec) {
+                            std::vector<GroupSpec> groups = spec.groups;
+                            for (GroupSpec& g : groups) edit(spec, g);
+                            spec.groups = std::move(groups);
+                          }));
     };
-    drop(!group.constraint.empty(), format("without the constraint {}", group.constraint),
-         "Features=", [](JobSpec&, GroupSpec& g) { g.constraint.clear(); });
-    drop(!group.only_nodes.empty(), format("on other nodes than {}", compress_hostlist(group.only_nodes)),
-         "ReqNodeList=", [](JobSpec&, GroupSpec& g) { g.only_nodes.clear(); });
-    drop(!group.exclude_nodes.empty(), format("also on {}", compress_hostlist(group.exclude_nodes)),
-         "ExcNodeList=", [](JobSpec&, GroupSpec& g) { g.exclude_nodes.clear(); });
-    drop(group.sharing != Sharing::kShared, "without --exclusive", "", [](JobSpec&, GroupSpec& g) {
+    drop(!group.constraint.empty(), without(Without::kConstraint, group.constraint),
+         [](JobSpec&, GroupSpec& g) { g.constraint.clear(); });
+    drop(!group.only_nodes.empty(), without(Without::kOnlyNodes, compress_hostlist(group.only_nodes)),
+         [](JobSpec&, GroupSpec& g) { g.only_nodes.clear(); });
+    drop(!group.exclude_nodes.empty(), without(Without::kExcludedNodes, compress_hostlist(group.exclude_nodes)),
+         [](JobSpec&, GroupSpec& g) { g.exclude_nodes.clear(); });
+    drop(group.sharing != Sharing::kShared, without(Without::kWholeNodes), [](JobSpec&, GroupSpec& g) {
       g.sharing = Sharing::kShared;
       g.all_cores = false;
     });
-    drop(!job_.spec->reservation.empty(), format("without the reservation {}", job_.spec->reservation.get()),
-         "ReservationName=", [](JobSpec& spec, GroupSpec&) { spec.reservation = ""; });
-    drop(!job_.spec->licenses.empty(), format("without the licences {}", job_.spec->licenses.get()), "",
+    drop(!job_.spec->reservation.empty(), without(Without::kReservation, job_.spec->reservation.get()),
+         [](JobSpec& spec, GroupSpec&) { spec.reservation = ""; });
+    drop(!job_.spec->licenses.empty(), without(Without::kLicences, job_.spec->licenses.get()),
          [](JobSpec& spec, GroupSpec&) { spec.licenses = ""; });
   }
 
   // Where its nodes must lie: a wider level, more switches, no segments; if none of these alone helps, all of them.
   void topology() {
     const GroupSpec& group = job_.spec->groups.front();
-    const Ref<Topology> tree = search_.tables.topology;
     if (held() || job_.spec->groups.size() != 1)
       return;
-    const auto with = [&](auto&& edit) {
-      return plan([&](Job&, JobSpec& spec) {
-        std::vector<GroupSpec> groups = spec.groups;
-        edit(groups.front());
-        spec.groups = std::move(groups);
-      });
-    };
     const std::size_t before = out_.suggestions.size();
-    const bool level = group.topology_level.starts_with('!') && group.topology_level != "!cluster";
-    if (level) {
-      const std::string name = group.topology_level.substr(1);
-      std::vector<std::string> outer;  // the nearest first, then none at all
-      if (tree) {
-        const auto& levels = tree->levels;
-        const auto here = std::find(levels.begin(), levels.end(), name);
-        if (here != levels.end())
-          outer.assign(std::make_reverse_iterator(here), levels.rend());
-      }
-      outer.emplace_back();
-      for (const std::string& wider : outer) {
-        auto then = with([&](GroupSpec& g) { g.topology_level = wider.empty() ? "" : "!" + wider; });
-        if (!then || !sooner(*then))
-          continue;
-        if (wider.empty())
-          propose(format("without --topology={}", name), "", std::move(*then));
-        else
-          propose(format("level {} instead of {} (--topology={})", wider, name, wider), "", std::move(*then));
-        break;
-      }
+    const bool has_level = group.topology_level.starts_with('!') && group.topology_level != "!cluster";
+    if (has_level)
+      wider_level(group.topology_level.substr(1));
+    if (group.switches_max != 0)
+      more_switches(group);
+    if (group.segment > 1)
+      propose_if_sooner(without(Without::kSegment), with_group([](GroupSpec& g) { g.segment = 0; }));
+    const int conditions = has_level + (group.switches_max != 0) + (group.segment > 1);
+    if (out_.suggestions.size() == before && conditions > 1)
+      propose_if_sooner(without(Without::kTopology), with_group([](GroupSpec& g) {
+                          g.topology_level.clear();
+                          g.switches_max = g.segment = 0;
+                        }));
+  }
+  // The nearest level above `name` that helps, or none at all.
+  void wider_level(const std::string& name) {
+    std::vector<std::string> outer;
+    if (const Ref<Topology>& tree = search_.tables.topology) {
+      const auto& levels = tree->levels;
+      const auto here = std::find(levels.begin(), levels.end(), name);
+      if (here != levels.end())
+        outer.assign(std::make_reverse_iterator(here), levels.rend());
     }
+    outer.emplace_back();
+    for (const std::string& wider : outer) {
+      auto then = with_group([&](GroupSpec& g) { g.topology_level = wider.empty() ? "" : "!" + wider; });
+      if (!then || !sooner(*then))
+        continue;
+      return propose(wider.empty() ? without(Without::kLevel, name) : remedy::WiderLevel{wider, name},
+                     std::move(*then));
+    }
+  }
+  void more_switches(const GroupSpec& group) {
     const std::uint32_t have = group.switches_max;
     const std::uint32_t most = std::max({have + 1, group.nodes.min, group.tasks.min});
-    if (have != 0) {
-      const auto at = [&](std::uint32_t fewer) {
-        return with([&](GroupSpec& g) { g.switches_max = fewer == 0 ? 0 : most - fewer; });
-      };
-      for (const Ladder& step : climb(0, most - have, most - have - 1, at))
-        propose(step.value == 0 ? "without --switches" : format("--switches={} instead of {}", most - step.value, have),
-                "", step.then);
-    }
-    if (group.segment > 1)
-      if (auto then = with([](GroupSpec& g) { g.segment = 0; }); then && sooner(*then))
-        propose("without --segment", "", std::move(*then));
-    if (out_.suggestions.size() == before && level + (have != 0) + (group.segment > 1) > 1)
-      if (auto then = with([](GroupSpec& g) {
-            g.topology_level.clear();
-            g.switches_max = g.segment = 0;
-          });
-          then && sooner(*then))
-        propose("on nodes anywhere", "", std::move(*then));
+    const auto at = [&](std::uint32_t fewer) {
+      return with_group([&](GroupSpec& g) { g.switches_max = fewer == 0 ? 0 : most - fewer; });
+    };
+    for (const Ladder& step : climb(0, most - have, most - have - 1, at))
+      propose(step.value == 0 ? without(Without::kSwitches) : remedy::MoreSwitches{most - step.value, have}, step.then);
   }
 
   // Running jobs that would make way by moving. Where the cluster does that by itself, it has been planned already.
@@ -383,17 +376,16 @@ class Searcher {
     core.defragment = true;
     ClusterCopy copy(lean_, search_.clock, core);
     copy.plan();
-    std::vector<std::string> names;
+    remedy::MoveJobs moves;
     std::int64_t loss_ms = 0;
     for (const auto& [id, job] : copy.tables().jobs)
       if (job->eviction && job->eviction->by == job_.id && job->promise) {
-        names.push_back(format("{}", id.value));
+        moves.jobs.push_back(id);
         loss_ms += move_loss(*job, copy.now()).work;
       }
-    if (Foreseen then = copy.foresee(job_.id); !names.empty() && sooner(then))
-      propose(format("moving job{} {} (checkpointable, at most {} GPU-minutes lost)", names.size() > 1 ? "s" : "",
-                     join(names, " and "), (loss_ms + 59'999) / 60'000),
-              "", std::move(then));
+    moves.device_minutes_lost = (loss_ms + 59'999) / 60'000;
+    if (Foreseen then = copy.foresee(job_.id); !moves.jobs.empty() && sooner(then))
+      propose(std::move(moves), std::move(then));
   }
 
   const Search& search_;

@@ -54,18 +54,112 @@ struct JobInTheWay {
   WallTime until;     // when its limit ends it; 0 = no limit
 };
 
+// What could be otherwise about a job, so that it starts sooner. Front ends word these.
+namespace remedy {
+
+struct Release {
+  friend bool operator==(const Release&, const Release&) = default;
+};
+
+// One thing it insists on is left out.
+struct Without {
+  enum class What : unsigned char {
+    kDependency,
+    kBegin,
+    kConstraint,
+    kOnlyNodes,
+    kExcludedNodes,
+    kWholeNodes,
+    kReservation,
+    kLicences,
+    kLevel,
+    kSwitches,
+    kSegment,
+    kTopology,  // level, switches and segments together
+  };
+  What what = What::kDependency;
+  std::string value;  // as the job has it; "" = there is none to name
+  friend bool operator==(const Without&, const Without&) = default;
+};
+
+struct FewerNodes {
+  std::uint32_t nodes = 0, instead_of = 0;
+  std::uint32_t tasks = 0;  // to be set too; 0 = they follow
+  friend bool operator==(const FewerNodes&, const FewerNodes&) = default;
+};
+
+struct FewerTasks {
+  std::uint32_t tasks = 0, instead_of = 0;
+  friend bool operator==(const FewerTasks&, const FewerTasks&) = default;
+};
+
+struct ShorterLimit {
+  Duration limit, instead_of;
+  Duration likely;  // how long it will likely run, where that is longer than the limit; 0 = it is not
+  friend bool operator==(const ShorterLimit&, const ShorterLimit&) = default;
+};
+
+struct OtherPartition {
+  std::string partition;
+  friend bool operator==(const OtherPartition&, const OtherPartition&) = default;
+};
+
+enum class DevicesPer : unsigned char { kNode, kTask, kJob };
+
+struct AnyDeviceType {
+  std::string type;  // that it asks for
+  DevicesPer per = DevicesPer::kNode;
+  std::uint32_t count = 0;
+  friend bool operator==(const AnyDeviceType&, const AnyDeviceType&) = default;
+};
+
+struct FewerDevices {
+  DevicesPer per = DevicesPer::kNode;
+  std::uint32_t count = 0, instead_of = 0;
+  friend bool operator==(const FewerDevices&, const FewerDevices&) = default;
+};
+
+struct WiderLevel {
+  std::string level, instead_of;
+  friend bool operator==(const WiderLevel&, const WiderLevel&) = default;
+};
+
+struct MoreSwitches {
+  std::uint32_t switches = 0, instead_of = 0;
+  friend bool operator==(const MoreSwitches&, const MoreSwitches&) = default;
+};
+
+// Running jobs go elsewhere.
+struct MoveJobs {
+  std::vector<JobId> jobs;
+  std::int64_t device_minutes_lost = 0;  // at most
+  friend bool operator==(const MoveJobs&, const MoveJobs&) = default;
+};
+
+}  // namespace remedy
+
+using Remedy = std::variant<remedy::Release, remedy::Without, remedy::FewerNodes, remedy::FewerTasks,
+                            remedy::ShorterLimit, remedy::OtherPartition, remedy::AnyDeviceType, remedy::FewerDevices,
+                            remedy::WiderLevel, remedy::MoreSwitches, remedy::MoveJobs>;
+
 // A change of the job, and what was foreseen for it when it was planned so.
 struct Suggestion {
-  std::string change;   // "6 nodes instead of 8"
-  std::string command;  // "scontrol update JobId=12 NumNodes=6"; "" = it has to be submitted anew
+  Remedy remedy;
   Foreseen then;
+  // A front end fills these in; only they leave the controller.
+  std::string change;   // "6 nodes instead of 8"
+  std::string command;  // that makes the change; "" = the job has to be submitted anew
 };
+
+// What the reason of an explanation is about: front ends add the option or the command of theirs.
+enum class ReasonTopic : unsigned char { kNone, kBeginTime, kTimeLimit, kAccounting };
 
 struct Explanation {
   JobId job;
   std::string name, user;
   std::string state;    // "pending"
   std::string because;  // a sentence or two
+  ReasonTopic topic = ReasonTopic::kNone;
   WallTime not_before;  // as its owner asked; 0 = at once
   Foreseen expected;
   std::vector<NodeFunnel> funnels;

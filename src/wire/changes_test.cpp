@@ -145,7 +145,7 @@ TEST(Foresight, AnswersComeBackAsTheyWere) {
   e.first_ahead.push_back({JobId{5}, "big", "ann", "tier", {.started = true}});
   e.in_the_way.push_back({JobId{4}, "x", "bob", "n1", {}});
   e.suggestions.push_back(
-      {"6 nodes instead of 8", "scontrol update JobId=12 NumNodes=6", {.started = true, .cores = 6}});
+      {{}, {.started = true, .cores = 6}, "6 nodes instead of 8", "scontrol update JobId=12 NumNodes=6"});
   e.all_tried = false;
   const auto back = decode_explanation(encode(e));
   ASSERT_TRUE(back.ok()) << back.error().message;

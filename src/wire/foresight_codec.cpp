@@ -7,6 +7,12 @@ namespace lockstep {
 
 namespace wire {
 
+// A front end has put it in words: those are written.
+template <>
+inline constexpr std::size_t kUnwritten<Suggestion> = 1;  // the remedy
+template <>
+inline constexpr std::size_t kUnwritten<Explanation> = 1;  // the topic
+
 template <class V>
 constexpr void describe(V& v, const Foreseen*) {
   v.always("started", &Foreseen::started);

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "controller/server.h"
 #include "frontends/slurm/server/environment.h"
+#include "frontends/slurm/server/explain_words.h"
 #include "frontends/slurm/server/pages.h"
 #include "frontends/slurm/server/words.h"
 #include "io/clock.h"
@@ -189,6 +190,7 @@ Result<void> run(const DaemonOptions& options) {
     starting->say(what, entry, last);
   };
   settings.api.cluster_name = options.cluster_name;
+  settings.api.word = put_in_slurm_words;
   if (!serves_others())
     settings.api.only_uid = geteuid();
   ApiPowers powers;
