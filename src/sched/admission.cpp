@@ -11,33 +11,112 @@ namespace {
 
 constexpr std::size_t kWindowsMax = 256;  // of one reservation that a calendar looks at
 
+bool any(const auto& records, const auto& bounds) {
+  return std::any_of(records.begin(), records.end(), [&](const auto& named) { return bounds(*named.second); });
+}
+
+// Whether anything is counted against limits, quotas or licences.
+bool counts_anything(const Directory& directory) {
+  static const Limits kNoLimits;
+  static const Quota kNoQuota;
+  return !directory.licences.empty() ||
+         any(directory.qos, [](const Qos& q) { return q.limits != kNoLimits || q.requires_reservation; }) ||
+         any(directory.accounts, [](const Account& a) { return a.limits != kNoLimits || a.quota != kNoQuota; }) ||
+         any(directory.associations, [](const Association& a) { return a.limits != kNoLimits; });
+}
+
+bool limits_minutes(const Directory& directory) {
+  const auto spent = [](const auto& record) {
+    return !bounds_nothing(record.limits.grp_tres_mins) || record.limits.grp_wall_mins != kNoLimit;
+  };
+  return any(directory.qos, spent) || any(directory.accounts, spent) || any(directory.associations, spent);
+}
+
+// Whether something beside the turn orders jobs: a weight counts where there is something for it to weigh.
+bool weighs_jobs(const Directory& directory) {
+  const Policy& policy = directory.policy();
+  if (policy.weight_age > 0 || policy.weight_job_size > 0 || !policy.weight_tres.empty())
+    return true;
+  if (policy.weight_assoc > 0 && !directory.associations.empty())
+    return true;
+  if (policy.weight_fair_share > 0 && !directory.accounts.empty())
+    return true;
+  return policy.weight_qos > 0 && any(directory.qos, [](const Qos& q) { return q.priority > 0; });
+}
+
+bool holds(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::vector<Span> joined(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.from < b.from; });
+  std::vector<Span> out;
+  for (const Span& span : spans) {
+    if (!out.empty() && span.from <= out.back().to)
+      out.back().to = std::max(out.back().to, span.to);
+    else
+      out.push_back(span);
+  }
+  return out;
+}
+
+// What is left of [from, to) beside the spans.
+std::vector<Span> between(std::vector<Span> spans, WallTime from, WallTime to) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.from < b.from; });
+  std::vector<Span> out;
+  WallTime at = from;
+  for (const Span& span : spans) {
+    out.push_back({at, span.from});
+    at = std::max(at, span.to);
+  }
+  out.push_back({at, to});
+  return out;
+}
+
+using Reservations = std::vector<const Reservation*>;
+
+// Those that the job names and may use.
+Reservations own_of(const Directory& directory, const JobSpec& spec) {
+  Reservations out;
+  for (const std::string& name : split(spec.reservation, ','))
+    if (const Reservation* r = directory.reservation(name); r && admits(directory, *r, spec))
+      out.push_back(r);
+  return out;
+}
+
+// The windows of those that the job has on nodes which these reservations keep; nullopt: one of them is in force
+// everywhere and always.
+std::optional<std::vector<Span>> own_windows(const Reservations& own, const std::vector<std::string>& kept_by,
+                                             WallTime from, WallTime to) {
+  std::vector<Span> open;
+  for (const Reservation* r : own) {
+    if (r->flex)
+      return std::nullopt;
+    if ((r->any_nodes && r->nodes.empty()) || holds(kept_by, r->meta.name))
+      for (const Window& w : windows_between(*r, from, to, kWindowsMax)) open.push_back({w.start, w.end});
+  }
+  return open;
+}
+
+// Whether the job may share nodes that the reservation keeps because one of its own overlaps with it there.
+bool shares_with(const Reservation& r, const Reservations& own, const std::vector<std::string>& kept_by) {
+  return !r.maint && std::any_of(own.begin(), own.end(), [&](const Reservation* o) {
+    return (r.overlap || o->overlap) && holds(kept_by, o->meta.name);
+  });
+}
+
 }  // namespace
 
 void Admission::look_again() {
   const bool before = counts_;
-  const Policy& policy = directory_.policy();
-  static const Limits kNoLimits;
-  static const Quota kNoQuota;
-  const auto any = [](const auto& records, const auto& bounds) {
-    return std::any_of(records.begin(), records.end(), [&](const auto& named) { return bounds(*named.second); });
-  };
-  counts_ = !directory_.licences.empty() ||
-            any(directory_.qos, [](const Qos& q) { return q.limits != kNoLimits || q.requires_reservation; }) ||
-            any(directory_.accounts, [](const Account& a) { return a.limits != kNoLimits || a.quota != kNoQuota; }) ||
-            any(directory_.associations, [](const Association& a) { return a.limits != kNoLimits; });
-  const auto spent = [](const Limits& l) { return !bounds_nothing(l.grp_tres_mins) || l.grp_wall_mins != kNoLimit; };
-  minutes_ = any(directory_.qos, [&](const Qos& q) { return spent(q.limits); }) ||
-             any(directory_.accounts, [&](const Account& a) { return spent(a.limits); }) ||
-             any(directory_.associations, [&](const Association& a) { return spent(a.limits); });
+  counts_ = counts_anything(directory_);
+  minutes_ = limits_minutes(directory_);
   ++counted_;
   bounded_ = counts_ || partitions_choose_ || !directory_.reservations.empty();
   turned_ = turned_ || (counts_ && !before);
   if (counts_ != before)
     ledger_.forget_jobs();
-  const bool ranks = any(directory_.qos, [](const Qos& q) { return q.priority > 0; });
-  weighted_ = policy.weight_age > 0 || policy.weight_job_size > 0 || !policy.weight_tres.empty() ||
-              (policy.weight_assoc > 0 && !directory_.associations.empty()) ||
-              (policy.weight_fair_share > 0 && !directory_.accounts.empty()) || (policy.weight_qos > 0 && ranks);
+  weighted_ = weighs_jobs(directory_);
 }
 
 void Admission::count_anew(bool needed) {
@@ -128,51 +207,19 @@ std::vector<Span> Admission::closed_to(const JobSpec& spec, const std::vector<st
     if (a < b)
       closed.push_back({std::max(a, from), std::min(b, to)});
   };
-  std::vector<const Reservation*> own;
-  for (const std::string& name : split(spec.reservation, ','))
-    if (const Reservation* r = directory_.reservation(name); r && admits(directory_, *r, spec))
-      own.push_back(r);
-  const auto mine = [&](const Reservation* r) { return std::find(own.begin(), own.end(), r) != own.end(); };
-  for (const std::string& name : kept_by) {
-    const Reservation* r = directory_.reservation(name);
-    if (!r || mine(r) || (spec.reservation.empty() && r->magnetic && admits(directory_, *r, spec)))
-      continue;
-    const bool shared = !r->maint && std::any_of(own.begin(), own.end(), [&](const Reservation* o) {
-      return (r->overlap || o->overlap) && std::find(kept_by.begin(), kept_by.end(), o->meta.name) != kept_by.end();
-    });
-    if (!shared)
+  const Reservations own = own_of(directory_, spec);
+  const auto keeps_away = [&](const Reservation& r) {
+    const bool draws = spec.reservation.empty() && r.magnetic && admits(directory_, r, spec);
+    return !draws && std::find(own.begin(), own.end(), &r) == own.end() && !shares_with(r, own, kept_by);
+  };
+  for (const std::string& name : kept_by)
+    if (const Reservation* r = directory_.reservation(name); r && keeps_away(*r))
       for (const Window& w : windows_between(*r, from, to, kWindowsMax)) close(w.start, w.end);
-  }
-  if (!spec.reservation.empty()) {
-    // Open only while one of its own is in force there; a flexible one is so everywhere and always.
-    std::vector<Span> open;
-    bool always = false;
-    for (const Reservation* r : own) {
-      const bool here = (r->any_nodes && r->nodes.empty()) ||
-                        std::find(kept_by.begin(), kept_by.end(), r->meta.name) != kept_by.end();
-      always = always || r->flex;
-      if (here && !r->flex)
-        for (const Window& w : windows_between(*r, from, to, kWindowsMax)) open.push_back({w.start, w.end});
-    }
-    if (!always) {
-      std::sort(open.begin(), open.end(), [](const Span& a, const Span& b) { return a.from < b.from; });
-      WallTime at = from;
-      for (const Span& span : open) {
-        close(at, span.from);
-        at = std::max(at, span.to);
-      }
-      close(at, to);
-    }
-  }
-  std::sort(closed.begin(), closed.end(), [](const Span& a, const Span& b) { return a.from < b.from; });
-  std::vector<Span> out;
-  for (const Span& span : closed) {
-    if (!out.empty() && span.from <= out.back().to)
-      out.back().to = std::max(out.back().to, span.to);
-    else
-      out.push_back(span);
-  }
-  return out;
+  // Who names reservations finds the nodes open only while one of them is in force there.
+  if (!spec.reservation.empty())
+    if (auto open = own_windows(own, kept_by, from, to))
+      for (const Span& span : between(std::move(*open), from, to)) close(span.from, span.to);
+  return joined(std::move(closed));
 }
 
 std::vector<std::string> Admission::keepers_of(const std::string& node) const {

@@ -26,8 +26,8 @@ class Admission {
  public:
   enum class Effect : unsigned char {
     kNone,
-    kBounds,        // what may start, or its priority, may be another
-    kUsage,         // what was spent is another: priorities, and what limits of minutes allow
+    kBounds,        // what may start, or its priority, may be different
+    kUsage,         // what was spent changed: so do priorities, and what limits of minutes allow
     kReservations,  // nodes are kept for others than before
   };
   // Takes over a change of a record it keeps. Jobs come through index().

@@ -17,8 +17,8 @@
 namespace lockstep {
 
 using Column = std::uint32_t;
-inline constexpr Column kNoColumn = UINT32_MAX;
-constexpr Column kBlock = 32;  // columns that are looked at together
+inline constexpr Column kNoColumn = UINT32_MAX;  // beyond the grid: never, as far as is foreseen
+constexpr Column kBlock = 32;                    // columns that are looked at together
 
 // Column c begins at start(c) and ends where the next one begins; column 0 begins at the minute now lies in.
 class TimeGrid {

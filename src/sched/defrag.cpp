@@ -80,7 +80,8 @@ class MoveSearch {
     avoid_ = shadows.avoid_for(key, end, end);
   }
 
-  // Of these the ones that have to go, with their new places. stuck: one that finds none; null: that is not why.
+  // Finds those that have to move, and a new place for each. stuck: set to one that finds no place; null: the attempt
+  // fails for a different reason.
   std::optional<Moves> attempt(const std::vector<Victim>& among, const Job** stuck) {
     *stuck = nullptr;
     auto choice = choose_victims(view_, spec_, way_, among, going_, shadows_, avoid_);

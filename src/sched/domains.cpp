@@ -160,48 +160,64 @@ bool each_domain_for(const DomainTree& tree, const NodeCounts& counts, const Gan
 
 namespace {
 
-// Whole segments around what is required come first, then the rest, of domains that are used already where only few
-// may be.
-std::vector<DomainShare> shares_around(const DomainTree& tree, NodeCounts counts, GangAsk ask, DomainNo domain) {
-  const std::uint32_t segment = std::max(1u, ask.where.segment);
-  const NodeCounts required = std::exchange(ask.required, {});
-  std::map<DomainNo, std::uint32_t> out;
-  std::size_t found = 0;
-  for (const DomainNo part : parts_below(tree, counts, ask.where.segment, domain)) {
-    const std::uint32_t must = part < required.size() ? required[part] : 0;
-    const std::uint32_t here = (must + segment - 1) / segment * segment;
-    if (here > counts[part] || here > ask.nodes)
-      return {};
-    found += must;
-    if (here == 0)
-      continue;
-    out[part] = here;
-    counts[part] -= here;
-    ask.nodes -= here;
+// A gang that is being laid out: what was taken so far of each domain, and what is left to take.
+struct Layout {
+  NodeCounts counts;
+  GangAsk ask;
+  std::map<DomainNo, std::uint32_t> taken;
+
+  // Whole segments around what is required; false: some of it lies elsewhere, or does not fit.
+  bool take_required(const DomainTree& tree, const NodeCounts& required, DomainNo domain) {
+    const std::uint32_t segment = std::max(1u, ask.where.segment);
+    std::size_t found = 0;
+    for (const DomainNo part : parts_below(tree, counts, ask.where.segment, domain)) {
+      const std::uint32_t must = part < required.size() ? required[part] : 0;
+      const std::uint32_t here = (must + segment - 1) / segment * segment;
+      if (here > counts[part] || here > ask.nodes)
+        return false;
+      found += must;
+      if (here == 0)
+        continue;
+      taken[part] = here;
+      counts[part] -= here;
+      ask.nodes -= here;
+    }
+    return found >= std::accumulate(required.begin(), required.end(), std::size_t{0});
   }
-  if (found < std::accumulate(required.begin(), required.end(), std::size_t{0}))
-    return {};  // some lie elsewhere
-  if (ask.where.switches_max != 0) {
-    if (out.size() > ask.where.switches_max)
-      return {};
-    for (auto& [part, nodes] : out) {
+
+  // Where only few domains may be used: as much as there is of those that are used already. False: they are too many,
+  // or they are all that may be used and not enough.
+  bool fill_used() {
+    if (taken.size() > ask.where.switches_max)
+      return false;
+    for (auto& [part, nodes] : taken) {
       const std::uint32_t more = std::min(ask.nodes, usable(counts, part, ask.where.segment));
       nodes += more;
       ask.nodes -= more;
       counts[part] = 0;
     }
-    ask.where.switches_max -= static_cast<std::uint32_t>(out.size());
-    if (ask.nodes > 0 && ask.where.switches_max == 0)
-      return {};
+    ask.where.switches_max -= static_cast<std::uint32_t>(taken.size());
+    return ask.nodes == 0 || ask.where.switches_max > 0;
   }
-  if (ask.nodes > 0) {
-    const auto rest = shares_in(tree, counts, ask, domain);
+};
+
+// Whole segments around what is required come first, then the rest, of domains that are used already where only few
+// may be.
+std::vector<DomainShare> shares_around(const DomainTree& tree, NodeCounts counts, GangAsk ask, DomainNo domain) {
+  const NodeCounts required = std::exchange(ask.required, {});
+  Layout layout{std::move(counts), std::move(ask), {}};
+  if (!layout.take_required(tree, required, domain))
+    return {};
+  if (layout.ask.where.switches_max != 0 && !layout.fill_used())
+    return {};
+  if (layout.ask.nodes > 0) {
+    const auto rest = shares_in(tree, layout.counts, layout.ask, domain);
     if (rest.empty())
       return {};
-    for (const DomainShare& share : rest) out[share.domain] += share.nodes;
+    for (const DomainShare& share : rest) layout.taken[share.domain] += share.nodes;
   }
   std::vector<DomainShare> shares;
-  for (const auto& [part, nodes] : out) shares.push_back({part, nodes});
+  for (const auto& [part, nodes] : layout.taken) shares.push_back({part, nodes});
   return shares;
 }
 

@@ -14,15 +14,26 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::uint64_t kNear = 100'000;     // jobs gone through after every change
-constexpr Duration kDeepEvery = minutes(1);  // for those behind them
-constexpr std::uint64_t kUnitsPerJob = 2;
+constexpr std::uint64_t kNear = 100'000;      // jobs gone through after every change
+constexpr Duration kDeepEvery = minutes(1);   // for those behind them
+constexpr std::uint64_t kUnitsPerJob = 2;     // of a slice's budget of work
 constexpr std::size_t kNotesMax = 2000;       // told in one slice
 constexpr std::uint32_t kArrayBookings = 32;  // of one array: the rest of a long one is not foreseen
 constexpr std::uint32_t kToldApart = 20;      // a start is told again when it moves by this part of the wait
 
+// UINT32_MAX: without end.
 std::uint32_t minutes_of(Duration limit) {
   return limit >= kForever ? UINT32_MAX : std::max(1u, minute_after(Instant{limit.us}));
+}
+
+void note_bar(Shape& shape, const std::optional<Bar>& bar) {
+  const Wait why = bar ? bar->wait : Wait::kNone;
+  std::string detail = bar ? bar->detail : std::string();
+  if (why == shape.barred && detail == shape.detail)
+    return;
+  shape.barred = why;
+  shape.detail = std::move(detail);
+  ++shape.reason;
 }
 
 }  // namespace
@@ -69,13 +80,44 @@ const Forecast::Head* Forecast::head_of(const JobSlot& slot) const {
   return nullptr;
 }
 
+// Whether something beside the counts of nodes may bound the jobs of the shape.
+bool Forecast::is_bounded(const PlannerView& view, const ShapeBrief& brief) const {
+  if (brief.kind == ShapeBrief::Kind::kNever)
+    return false;
+  if (brief.names_nodes)
+    return true;
+  const Admission& admission = view.admission();
+  return admission.bounded() && (!brief.plain || brief.barred || draw_ || admission.bars_all() || admission.reserves());
+}
+
+// Books one job of the queue and tells its time. used: raised by the units it cost.
+void Forecast::foresee(PlannerView& view, JobSlot& slot, std::uint64_t& used, std::vector<PlanNote>& notes) {
+  static const Bounds kNone;
+  ShapeBrief& brief = view.briefs()[slot.shape];
+  used += kUnitsPerJob;
+  if (brief.judged != view.generation)
+    judge(view, slot.shape, used);
+  const Head* head = head_of(slot);
+  slot.promised_min = 0;
+  const bool bounded = is_bounded(view, brief);
+  used += bounded;
+  const Bounds& bounds = bounded ? bounds_of(view, slot.shape, used) : kNone;
+  const bool never = brief.kind == ShapeBrief::Kind::kNever;
+  if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.never &&
+      std::find(brief.alone, brief.alone + brief.needs, true) != brief.alone + brief.needs)
+    promise_counted(slot, brief, bounds);
+  else if (!never && !bounds.never)
+    promise(view, slot, head, bounds);
+  if (!head)
+    tell(view, slot, never, notes);
+}
+
 void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::vector<PlanNote>& notes) {
   if (!running_ && !(deep_waits_ && now >= deep_at_))
     return;
   const bool near = running_;
   bool all = true;
   std::uint64_t used = 0;
-  const bool draws = std::find(draws_.begin(), draws_.end(), true) != draws_.end();
   const auto go = [&](SlotNo s) {
     if (near && seen_ >= kNear)
       return false;
@@ -84,26 +126,7 @@ void Forecast::step(PlannerView& view, Instant now, std::uint64_t units, std::ve
       return false;
     }
     JobSlot& slot = view.slot(s);
-    ShapeBrief& brief = view.briefs()[slot.shape];
-    used += kUnitsPerJob;
-    if (brief.judged != view.generation)
-      judge(view, slot.shape, used);
-    const Head* head = head_of(slot);
-    slot.promised_min = 0;
-    static const Bounds kNone;
-    const bool bounded = brief.kind != ShapeBrief::Kind::kNever &&
-                         (brief.names_nodes ||
-                          (view.admission().bounded() && (!brief.plain || brief.barred || draws ||
-                                                          view.admission().bars_all() || view.admission().reserves())));
-    used += bounded;
-    const Bounds& bounds = bounded ? bounds_of(view, slot.shape, used) : kNone;
-    if (brief.kind == ShapeBrief::Kind::kCounted && !slot.array && !head && !bounds.never &&
-        std::find(brief.alone, brief.alone + brief.needs, true) != brief.alone + brief.needs)
-      promise_counted(slot, brief, bounds);
-    else if (brief.kind != ShapeBrief::Kind::kNever && !bounds.never)
-      promise(view, slot, head, bounds);
-    if (!head)
-      tell(view, slot, brief.kind == ShapeBrief::Kind::kNever, notes);
+    foresee(view, slot, used, notes);
     cursor_ = slot.key;
     ++seen_;
     return true;
@@ -202,7 +225,7 @@ const Forecast::Closed& Forecast::closed_to(PlannerView& view, const JobSpec& sp
 void Forecast::close_classes(PlannerView& view) {
   const Admission& admission = view.admission();
   closed_.clear();
-  closes_ = false;
+  closes_ = draw_ = false;
   draws_.assign(view.classes().size(), false);
   closed_to_all_.assign(view.classes().size(), nullptr);
   if (!admission.reserves())
@@ -213,6 +236,7 @@ void Forecast::close_classes(PlannerView& view) {
       const Reservation* r = admission.directory().reservation(name);
       return r && r->magnetic;
     });
+    draw_ = draw_ || draws_[c];
     static const JobSpec kAnybody;
     if (const Closed* closed = kept_by.empty() || draws_[c] ? nullptr : &closed_to(view, kAnybody, c);
         closed && !closed->empty()) {
@@ -222,6 +246,46 @@ void Forecast::close_classes(PlannerView& view) {
   }
 }
 
+// The first way on which nothing bars the shape, else the first that is open; null: there is none. bar: what bars it
+// there, or on the last way that was asked.
+const Way* Forecast::way_through(PlannerView& view, Shape& shape, std::optional<Bar>& bar) {
+  const Way* first = nullptr;
+  for (const Way& way : view.ways(shape)) {
+    if (!way.open || !way.possible)
+      continue;
+    bar = view.bar_on(shape, way);
+    if (!bar)
+      bar = view.reserved(*shape.spec, way);
+    if (!bar)
+      return &way;
+    first = first ? first : &way;
+  }
+  return first;
+}
+
+// When the classes of a shape are closed to it, where that is not when they are closed to everybody.
+void Forecast::close_own(PlannerView& view, Shape& shape, Bounds& out) {
+  const JobSpec& spec = *shape.spec;
+  const auto drawn = [&](const ClassNeed& need) { return draws_[need.cls]; };
+  for (const Way& way : view.ways(shape))
+    for (const GroupWay& group : way.groups)
+      out.own_closed =
+          out.own_closed || !spec.reservation.empty() || std::any_of(group.needs.begin(), group.needs.end(), drawn);
+  if (!out.own_closed)
+    return;
+  for (const Way& way : view.ways(shape))
+    for (const GroupWay& group : way.groups)
+      for (const ClassNeed& need : group.needs) {
+        const auto same = [&](const auto& known) { return known.first == need.cls; };
+        if ((view.classes()[need.cls].kept_by.empty() && spec.reservation.empty()) ||
+            std::any_of(out.closed.begin(), out.closed.end(), same))
+          continue;
+        if (const Closed& columns = closed_to(view, spec, need.cls); !columns.empty())
+          out.closed.emplace_back(need.cls, &columns);
+      }
+}
+
+// What bounds the jobs of a shape beside the counts of nodes, worked out once in a forecast.
 Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, std::uint64_t& used) {
   if (bounds_.size() <= number)
     bounds_.resize(number + 1);
@@ -234,28 +298,10 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, s
   out.own_closed = false;
   out.closed.clear();
   Shape& shape = view.shapes()[number];
-  const JobSpec& spec = *shape.spec;
   const Admission& admission = view.admission();
   std::optional<Bar> bar;
-  const Way* way = nullptr;
-  for (const Way& w : view.ways(shape)) {
-    if (!w.open || !w.possible)
-      continue;
-    bar = view.bar_on(shape, w);
-    if (!bar)
-      bar = view.reserved(spec, w);
-    way = way ? way : &w;
-    if (!bar) {
-      way = &w;
-      break;
-    }
-  }
-  const Wait why = bar ? bar->wait : Wait::kNone;
-  if (std::string detail = bar ? bar->detail : std::string(); why != shape.barred || detail != shape.detail) {
-    shape.barred = why;
-    shape.detail = std::move(detail);
-    ++shape.reason;
-  }
+  const Way* way = way_through(view, shape, bar);
+  note_bar(shape, bar);
   view.briefs()[number].barred = shape.barred != Wait::kNone;
   if (!way) {
     out.spec = nullptr;
@@ -268,33 +314,17 @@ Forecast::Bounds& Forecast::bounds_of(PlannerView& view, std::uint32_t number, s
       out.from_min = minute_after(admission.of_wall(bar->until));
   }
   if (view.briefs()[number].names_nodes)
-    used += await_named(view, spec, out);
+    used += await_named(view, *shape.spec, out);
   if (out.spec != shape.spec || out.rules != rules_ || out.partition != way->partition) {
     out.spec = shape.spec;
     out.rules = rules_;
     out.partition = way->partition;
     out.parts.clear();
     if (admission.counts())
-      make_parts(view, spec, *way, out);
+      make_parts(view, *shape.spec, *way, out);
   }
   for (const ScalarCalendar::Part& part : out.parts) scalars_.use(part.pool);
-  const auto drawn = [&](const ClassNeed& need) { return draws_[need.cls]; };
-  for (const Way& w : view.ways(shape))
-    for (const GroupWay& group : w.groups)
-      out.own_closed =
-          out.own_closed || !spec.reservation.empty() || std::any_of(group.needs.begin(), group.needs.end(), drawn);
-  if (!out.own_closed)
-    return out;
-  for (const Way& w : view.ways(shape))
-    for (const GroupWay& group : w.groups)
-      for (const ClassNeed& need : group.needs) {
-        const auto same = [&](const auto& known) { return known.first == need.cls; };
-        if ((view.classes()[need.cls].kept_by.empty() && spec.reservation.empty()) ||
-            std::any_of(out.closed.begin(), out.closed.end(), same))
-          continue;
-        if (const Closed& columns = closed_to(view, spec, need.cls); !columns.empty())
-          out.closed.emplace_back(need.cls, &columns);
-      }
+  close_own(view, shape, out);
   return out;
 }
 
@@ -413,68 +443,65 @@ void Forecast::promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& b
   slot.promised_min = calendar_.grid().start_min(column);
 }
 
-void Forecast::promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds) {
+// Where a member of the job starts first. A head's time is settled on exact nodes: its first member only takes its part
+// at `settled`, which is kNoColumn for all others.
+Forecast::Choice Forecast::first_spot(PlannerView& view, Shape& shape, const Head* head, Column settled,
+                                      const Bounds& bounds) {
   static const Bounds kUnbounded{.own_closed = true};
+  const bool is_settled = settled != kNoColumn;
+  Choice best;
+  for (Way& way : view.ways(shape)) {
+    if (!way.open || !way.possible || (is_settled && head->partition != way.partition))
+      continue;
+    const std::uint32_t minutes = minutes_of(way.limit);
+    Spot found = bounded_spot(view, way, is_settled ? settled : way.column, minutes, is_settled ? kUnbounded : bounds);
+    if (found.column != kNoColumn && (!best.way || found.column < best.spot.column))
+      best = {&way, minutes, std::move(found)};
+  }
+  return best;
+}
+
+// How many members of an array start side by side in the spot, whose demand grows by as much.
+std::uint64_t Forecast::side_by_side(Spot& spot, Column to, std::uint64_t members, const Bounds& bounds) const {
+  if (members <= 1 || spot.demands.size() != 1 || !bounds.parts.empty())
+    return 1;
+  Demand& demand = spot.demands[0];
+  const std::int32_t most = calendar_.most(demand, spot.column, to);
+  const auto times = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(most / demand.nodes), 1, members);
+  demand.nodes *= static_cast<std::int32_t>(times);
+  return times;
+}
+
+// Books the first members of the job, one after the other, and notes when the first of them starts.
+void Forecast::promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds) {
   Shape& shape = view.shapes()[slot.shape];
   if (shape.forecast_pass != pass_) {
     shape.forecast_pass = pass_;
     for (Way& way : view.ways(shape)) way.column = 1;
   }
   // The column in which a head's minute, rounded up, may have begun.
-  const Column settled =
+  Column settled =
       head ? std::max<Column>(1, calendar_.grid().at_or_before(std::max(head->minute, 1u) - 1)) : kNoColumn;
   std::uint64_t members = view.elements(slot);
   for (std::uint32_t round = 0; members > 0 && round < kArrayBookings; ++round) {
-    Way* best = nullptr;
-    Spot spot;
-    std::uint32_t minutes = 0;
-    for (Way& way : view.ways(shape)) {
-      if (!way.open || !way.possible)
-        continue;
-      const std::uint32_t limit = minutes_of(way.limit);
-      Column from = way.column;
-      if (head && round == 0) {
-        // Its time is settled on concrete nodes; here it only takes its part.
-        if (head->partition != way.partition)
-          continue;
-        from = settled;
-      }
-      Spot found = bounded_spot(view, way, from, limit, head && round == 0 ? kUnbounded : bounds);
-      if (found.column != kNoColumn && (!best || found.column < spot.column)) {
-        best = &way;
-        minutes = limit;
-        spot = std::move(found);
-      }
-    }
-    if (!best)
+    Choice best = first_spot(view, shape, head, settled, bounds);
+    if (!best.way)
       break;
     Column to = 0;
-    if (head && round == 0) {
+    if (settled != kNoColumn) {
       // From the column its time lies in to the one its end lies in, whether the counts allow it or not.
-      spot.column = settled;
-      to = std::max(spot.column + 1, calendar_.grid().end_after(head->minute, minutes));
+      best.spot.column = settled;
+      to = std::max(settled + 1, calendar_.grid().end_after(head->minute, best.minutes));
+      settled = kNoColumn;
     } else {
-      best->column = spot.column;
-      to = calendar_.grid().end_of(spot.column, minutes);
+      best.way->column = best.spot.column;
+      to = calendar_.grid().end_of(best.spot.column, best.minutes);
     }
-    // Of an array as many at once as go beside each other.
-    std::uint64_t times = 1;
-    if (members > 1 && !head && spot.demands.size() == 1) {
-      Demand& demand = spot.demands[0];
-      const std::int32_t most = calendar_.most(demand, spot.column, to);
-      times = std::clamp<std::uint64_t>(static_cast<std::uint64_t>(most / demand.nodes), 1, members);
-      demand.nodes *= static_cast<std::int32_t>(times);
-    }
-    // Side by side only as many as the rest allows.
-    if (times > 1 && !bounds.parts.empty()) {
-      spot.demands[0].nodes /= static_cast<std::int32_t>(times);
-      times = 1;
-    }
-    book(spot, to);
-    scalars_.book(bounds.parts, spot.column, to);
-    if (round == 0) {
-      slot.promised_min = head ? head->minute : calendar_.grid().start_min(spot.column);
-    }
+    const std::uint64_t times = head ? 1 : side_by_side(best.spot, to, members, bounds);
+    book(best.spot, to);
+    scalars_.book(bounds.parts, best.spot.column, to);
+    if (round == 0)
+      slot.promised_min = head ? head->minute : calendar_.grid().start_min(best.spot.column);
     members -= times;
   }
 }
@@ -483,6 +510,7 @@ void Forecast::book(const Spot& spot, Column to) {
   for (const Demand& demand : spot.demands) calendar_.book(demand, spot.column, to);
 }
 
+// The first column in which the group fits: into one class if any is large enough alone, else spread over all of them.
 Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group, Column from, std::uint32_t minutes,
                                        const Bounds& bounds) const {
   Spot best;

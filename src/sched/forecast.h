@@ -60,8 +60,19 @@ class Forecast {
     std::uint64_t rules = 0;
     PartitionNo partition = kNoPartition;
   };
+  bool is_bounded(const PlannerView& view, const ShapeBrief& brief) const;
+  void foresee(PlannerView& view, JobSlot& slot, std::uint64_t& used, std::vector<PlanNote>& notes);
+  struct Choice {
+    Way* way = nullptr;  // null: there is no room within the grid
+    std::uint32_t minutes = 0;
+    Spot spot;
+  };
+  Choice first_spot(PlannerView& view, Shape& shape, const Head* head, Column settled, const Bounds& bounds);
+  std::uint64_t side_by_side(Spot& spot, Column to, std::uint64_t members, const Bounds& bounds) const;
   void promise(PlannerView& view, JobSlot& slot, const Head* head, const Bounds& bounds);
   void promise_counted(JobSlot& slot, ShapeBrief& brief, const Bounds& bounds);
+  static const Way* way_through(PlannerView& view, Shape& shape, std::optional<Bar>& bar);
+  void close_own(PlannerView& view, Shape& shape, Bounds& out);
   Bounds& bounds_of(PlannerView& view, std::uint32_t shape, std::uint64_t& used);
   struct Held {
     ScalarCalendar::Pool pool = 0;
@@ -84,15 +95,17 @@ class Forecast {
                      const Bounds& bounds) const;
   void book(const Spot& spot, Column to);
   void tell(PlannerView& view, JobSlot& slot, bool never, std::vector<PlanNote>& notes) const;
-  bool moved(const JobSlot& slot) const;  // its start, by enough to tell it again
+  bool moved(const JobSlot& slot) const;  // whether its start did, by enough to be told again
   const Head* head_of(const JobSlot& slot) const;
 
   Calendar calendar_;
   ScalarCalendar scalars_;
   std::vector<Bounds> bounds_;  // by shape
-  // By class, as of begun_: when reservations close it to everybody who names none; null: never, or some are drawn.
+  // By class, as of begun_: the columns in which reservations close it to every job that names none. null: they never
+  // do, or one of them draws jobs, and then closed_to() asks for each job.
   std::vector<const Closed*> closed_to_all_;
   std::vector<bool> draws_;  // by class: a reservation there draws jobs, so who asks matters
+  bool draw_ = false;        // any reservation, in any class
   bool closes_ = false;      // any class, at any time
   // By class, and by who asks where that matters, as of begun_.
   std::map<std::tuple<ClassNo, std::string, UserId, std::string, std::string>, Closed> closed_;

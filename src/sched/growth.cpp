@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// Behind everybody.
+// The key behind every job's: who grows with it must avoid what any head waits for.
 constexpr OrderKey kLast{UINT64_MAX, INT64_MAX, JobId{UINT64_MAX}};
 
 bool may_grow(const Job& job) {
@@ -29,7 +29,7 @@ bool may_grow(const Job& job) {
 
 struct Site {
   bool own = false;   // the group has some of the node
-  bool near = false;  // or of another one on its switch
+  bool near = false;  // or of a different node on its switch
   std::uint32_t tasks = 0;
   FreeAmounts free;
   const Node* node = nullptr;
@@ -83,12 +83,44 @@ class More {
                           std::equal(leaf.begin(), leaf.begin() + static_cast<std::ptrdiff_t>(level), other.begin()));
   }
 
-  std::vector<Site> sites(std::uint16_t g, std::size_t enough) {
+  // What the group has on the node already; false: the job leaves the node.
+  bool count_own(std::uint16_t g, Site& site) const {
+    const std::vector<Grant>& grants = job_.allocation->grants;
+    for (std::size_t i = 0; i < grants.size(); ++i) {
+      if (grants[i].node != site.node->id)
+        continue;
+      if (i < job_.members.size() && job_.members[i] == MemberState::kStopped)
+        return false;
+      if (grants[i].group == g) {
+        site.own = true;
+        site.tasks += grants[i].tasks;
+      }
+    }
+    return true;
+  }
+
+  // The node as a place for more of the group; nullopt: it is none.
+  std::optional<Site> site_on(std::uint16_t g, const ClassNeed& need, NodeId id, const std::set<Leaf>& leaves) const {
     const GroupSpec& group = job_.spec->groups[g];
     const DomainAsk& where = way_.groups[g].where;
-    const std::vector<Grant>& grants = job_.allocation->grants;
+    const NodeSlot& slot = view_.nodes()[id.value];
+    Site site{.free = slot.free, .node = slot.node.get()};
+    if (where.binds()) {
+      site.near = leaves.contains(slot.node->domains);
+      const bool full = where.switches_max != 0 && leaves.size() >= where.switches_max;
+      if (!in_domain(slot.node->domains, leaves, where.level) || (full && !site.near))
+        return std::nullopt;
+    }
+    if (slot.free.memory_mb < need.amounts.memory_mb || !eligible(*slot.node, partition_, group) || !count_own(g, site))
+      return std::nullopt;
+    if ((site.own && !stacks(group)) || (group.tasks_per_node > 0 && site.tasks >= group.tasks_per_node))
+      return std::nullopt;
+    return site;
+  }
+
+  // Nodes where the group may take more, the best first; of each list of a class at most so many.
+  std::vector<Site> sites(std::uint16_t g, std::size_t enough) {
     const std::set<Leaf> leaves = leaves_of_group(g);
-    const bool full = where.switches_max != 0 && leaves.size() >= where.switches_max;
     std::vector<Site> out;
     if (leaves.empty())
       return out;
@@ -97,26 +129,10 @@ class More {
       for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
         std::size_t found = 0;
         index->each(need.amounts, [&](NodeId id) {
-          const NodeSlot& slot = view_.nodes()[id.value];
-          Site site{.free = slot.free, .node = slot.node.get()};
-          if (where.binds()) {
-            site.near = leaves.contains(slot.node->domains);
-            if (!in_domain(slot.node->domains, leaves, where.level) || (full && !site.near))
-              return true;
-          }
-          bool left = slot.free.memory_mb < need.amounts.memory_mb || !eligible(*slot.node, partition_, group);
-          for (std::size_t i = 0; i < grants.size() && !left; ++i) {
-            if (grants[i].node != id)
-              continue;
-            left = i < job_.members.size() && job_.members[i] == MemberState::kStopped;
-            if (grants[i].group == g) {
-              site.own = true;
-              site.tasks += grants[i].tasks;
-            }
-          }
-          if (left || (site.own && !stacks(group)) || (group.tasks_per_node > 0 && site.tasks >= group.tasks_per_node))
+          const auto site = site_on(g, need, id, leaves);
+          if (!site)
             return true;
-          out.push_back(site);
+          out.push_back(*site);
           return ++found < enough;
         });
       }
@@ -125,16 +141,36 @@ class More {
     return out;
   }
 
+  // How many nodes more the group may use.
+  std::size_t nodes_left(const GroupSpec& group, const GroupSize& size) const {
+    std::size_t most = group.nodes.max > 0 ? group.nodes.max : SIZE_MAX;
+    if (partition_.nodes_max > 0)
+      most = std::min<std::size_t>(most, partition_.nodes_max);
+    return most > size.nodes ? most - size.nodes : 0;
+  }
+
+  // What fits of the group on the site; nullopt: nothing does. more: the group, for what is asked beside what it has.
+  std::optional<Grant> take_from(const Site& site, std::uint16_t g, std::uint32_t room, GroupSpec& more) {
+    const GroupSpec& group = job_.spec->groups[g];
+    NodeLoad& load = load_of(site.node->id);
+    more.tasks.max = room;
+    more.tasks_per_node = group.tasks_per_node > 0 ? group.tasks_per_node - site.tasks : 0;
+    const std::uint32_t tasks = tasks_that_fit(*site.node, load, more);
+    auto grant = tasks > 0 ? choose_grant(*site.node, load, group, g, tasks, 0) : std::nullopt;
+    if (grant)
+      add_grant(load, *grant);
+    return grant;
+  }
+
+  // Adds up to `most` tasks of the group to the grants; returns how many. UINT32_MAX as a group's most tasks: one on
+  // every node it may use.
   std::uint32_t place_group(std::uint16_t g, std::uint32_t most, std::vector<Grant>& out) {
     const GroupSpec& group = job_.spec->groups[g];
     const bool every_node = group.tasks.max == UINT32_MAX;
     const GroupSize size = size_of(job_.allocation->grants, g);
     GroupSpec more = group;
     std::uint32_t room = std::min(most, group.tasks.max - size.tasks), placed = 0;
-    std::size_t nodes = group.nodes.max > 0 ? group.nodes.max : SIZE_MAX;
-    if (partition_.nodes_max > 0)
-      nodes = std::min<std::size_t>(nodes, partition_.nodes_max);
-    nodes = nodes > size.nodes ? nodes - size.nodes : 0;
+    std::size_t nodes = nodes_left(group, size);
     const std::uint32_t switches_max = way_.groups[g].where.switches_max;
     std::set<Leaf> leaves = switches_max != 0 ? leaves_of_group(g) : std::set<Leaf>();
     for (const Site& site : sites(g, every_node ? SIZE_MAX : 4 * std::size_t{room} + 16)) {
@@ -144,14 +180,10 @@ class More {
         continue;
       if (switches_max != 0 && leaves.size() >= switches_max && !leaves.contains(site.node->domains))
         continue;
-      NodeLoad& load = load_of(site.node->id);
-      more.tasks.max = every_node ? 1 : room;
-      more.tasks_per_node = group.tasks_per_node > 0 ? group.tasks_per_node - site.tasks : 0;
-      const std::uint32_t tasks = tasks_that_fit(*site.node, load, more);
-      auto grant = tasks > 0 ? choose_grant(*site.node, load, group, g, tasks, 0) : std::nullopt;
+      auto grant = take_from(site, g, every_node ? 1 : room, more);
       if (!grant)
         continue;
-      add_grant(load, *grant);
+      const std::uint32_t tasks = grant->tasks;
       out.push_back(std::move(*grant));
       if (switches_max != 0)
         leaves.insert(site.node->domains);
@@ -212,54 +244,62 @@ bool Growing::observe(const Change& change) {
   return false;
 }
 
+namespace {
+
+bool is_preempted(const PlanChunk& chunk, JobId id) {
+  return std::any_of(chunk.preemptions.begin(), chunk.preemptions.end(), [&](const PlannedPreemption& p) {
+    return std::find(p.victims.begin(), p.victims.end(), id) != p.victims.end() ||
+           std::any_of(p.shrinks.begin(), p.shrinks.end(), [&](const PlannedShrink& s) { return s.job == id; });
+  });
+}
+
+// What the job can take beside what it has, within its limits.
+std::vector<Grant> more_for(PlannerView& view, const Shadows& shadows, const Job& job, Instant now) {
+  Shape shape(KeyOfSlot{});
+  shape.spec = job.spec;
+  std::vector<Way>& ways = view.ways(shape);
+  const auto way = std::find_if(ways.begin(), ways.end(), [&](const Way& w) {
+    return view.partitions()[w.partition]->up && view.partitions()[w.partition]->meta.name == job.allocation->partition;
+  });
+  if (way == ways.end())
+    return {};
+  way->limit = job.limit_end >= kNever ? kForever : job.limit_end - now;
+  const std::optional<Way> narrowed = view.open_way(*job.spec, *way, now);
+  const Way& open = narrowed ? *narrowed : *way;
+  const Partition& plain = *view.partitions()[way->partition];
+  const std::optional<Partition> eased = eased_for(view.admission().directory(), plain, job.spec->qos);
+  const Avoid avoid = shadows.avoid_for(kLast, job.limit_end, job.limit_end);
+  More more(view, job, eased ? *eased : plain, open, shadows, avoid);
+  std::vector<Grant> grants = more.place(UINT32_MAX);
+  if (grants.empty() || !barred(view, job, open, grants))
+    return grants;
+  std::uint32_t low = 0, high = tasks_in(grants) - 1;
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low + 1) / 2;
+    if (barred(view, job, open, more.place(middle)))
+      high = middle - 1;
+    else
+      low = middle;
+  }
+  return low > 0 ? more.place(low) : std::vector<Grant>();
+}
+
+}  // namespace
+
 void Growing::grow(PlannerView& view, Shadows& shadows, Instant now, PlanChunk& chunk) {
   if (running_.empty() || view.any_refused())
     return;
   if (view.touch_clock() != stuck_clock_ || view.bounds != stuck_bounds_)
     stuck_.clear();
-  const auto preempted = [&](JobId id) {
-    return std::any_of(chunk.preemptions.begin(), chunk.preemptions.end(), [&](const PlannedPreemption& p) {
-      return std::find(p.victims.begin(), p.victims.end(), id) != p.victims.end() ||
-             std::any_of(p.shrinks.begin(), p.shrinks.end(), [&](const PlannedShrink& s) { return s.job == id; });
-    });
-  };
   std::vector<std::pair<OrderKey, Ref<Job>>> jobs;
   for (const auto& [id, job] : running_)
-    if (!stuck_.contains(id) && !proposed_.contains(id) && job->limit_end > now && !preempted(id))
+    if (!stuck_.contains(id) && !proposed_.contains(id) && job->limit_end > now && !is_preempted(chunk, id))
       jobs.emplace_back(view.key_of(*job), job);
   std::sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [key, job] : jobs) {
-    Shape shape(KeyOfSlot{});
-    shape.spec = job->spec;
-    std::vector<Way>& ways = view.ways(shape);
-    const auto way = std::find_if(ways.begin(), ways.end(), [&](const Way& w) {
-      return view.partitions()[w.partition]->up &&
-             view.partitions()[w.partition]->meta.name == job->allocation->partition;
-    });
-    if (way == ways.end())
+    PlannedGrowth planned{.job = job->id, .read = job->meta.seq, .grants = more_for(view, shadows, *job, now)};
+    if (planned.grants.empty())
       continue;
-    way->limit = job->limit_end >= kNever ? kForever : job->limit_end - now;
-    const std::optional<Way> narrowed = view.open_way(*job->spec, *way, now);
-    const Way& open = narrowed ? *narrowed : *way;
-    const Partition& plain = *view.partitions()[way->partition];
-    const std::optional<Partition> eased = eased_for(view.admission().directory(), plain, job->spec->qos);
-    const Avoid avoid = shadows.avoid_for(kLast, job->limit_end, job->limit_end);
-    More more(view, *job, eased ? *eased : plain, open, shadows, avoid);
-    std::vector<Grant> grants = more.place(UINT32_MAX);
-    if (!grants.empty() && barred(view, *job, open, grants)) {
-      std::uint32_t low = 0, high = tasks_in(grants) - 1;
-      while (low < high) {
-        const std::uint32_t middle = low + (high - low + 1) / 2;
-        if (barred(view, *job, open, more.place(middle)))
-          high = middle - 1;
-        else
-          low = middle;
-      }
-      grants = low > 0 ? more.place(low) : std::vector<Grant>();
-    }
-    if (grants.empty())
-      continue;
-    PlannedGrowth planned{.job = job->id, .read = job->meta.seq, .grants = std::move(grants)};
     view.propose(planned);
     shadows.started(view, planned.grants, job->limit_end);
     proposed_.insert(job->id);

@@ -13,7 +13,7 @@
 namespace lockstep {
 
 using SlotNo = std::uint32_t;
-inline constexpr SlotNo kNoSlot = UINT32_MAX;
+inline constexpr SlotNo kNoSlot = UINT32_MAX;  // the job has no slot
 
 // Ids are handed out in order, so the live ones lie close together: a table of pages.
 class SlotOfJob {

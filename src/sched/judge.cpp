@@ -66,26 +66,31 @@ bool may_start(PlannerView& view, std::uint32_t number) {
 
 namespace {
 
-bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_state,
-                std::vector<std::pair<NodeId, std::uint64_t>>* witness) {
-  if (way.groups.size() == 1 && way.groups[0].uniform && way.groups[0].bound) {
-    NodeCounts counts(view.domains().size());
-    for (const ClassNeed& need : way.groups[0].needs) {
-      const NodeClass& cls = view.classes()[need.cls];
-      const std::vector<std::uint32_t>& nodes = any_state ? cls.present_at : cls.usable_at;
-      for (std::size_t d = 0; d < nodes.size(); ++d) counts[d] += nodes[d];
-    }
-    return each_domain_for(view.domains(), counts, {way.groups[0].nodes, way.groups[0].where},
-                           [](DomainNo) { return true; });
-  }
-  if (way.groups.size() == 1 && way.groups[0].uniform) {
+// Whether there are enough nodes for a group that fits every node of its classes.
+bool counts_empty(PlannerView& view, const GroupWay& group, bool any_state) {
+  if (!group.bound) {
     std::uint64_t nodes = 0;
-    for (const ClassNeed& need : way.groups[0].needs) {
+    for (const ClassNeed& need : group.needs) {
       const NodeClass& cls = view.classes()[need.cls];
       nodes += any_state ? cls.present : cls.usable;
     }
-    return nodes >= way.groups[0].nodes;
+    return nodes >= group.nodes;
   }
+  NodeCounts counts(view.domains().size());
+  for (const ClassNeed& need : group.needs) {
+    const NodeClass& cls = view.classes()[need.cls];
+    const std::vector<std::uint32_t>& nodes = any_state ? cls.present_at : cls.usable_at;
+    for (std::size_t d = 0; d < nodes.size(); ++d) counts[d] += nodes[d];
+  }
+  return each_domain_for(view.domains(), counts, {group.nodes, group.where}, [](DomainNo) { return true; });
+}
+
+// Whether the shape would fit if nothing ran. any_state: on nodes that cannot be used now, too. witness: where, if it
+// took a search; null = nobody wants to know.
+bool fits_empty(PlannerView& view, const Shape& shape, const Way& way, bool any_state,
+                std::vector<std::pair<NodeId, std::uint64_t>>* witness) {
+  if (way.groups.size() == 1 && way.groups[0].uniform)
+    return counts_empty(view, way.groups[0], any_state);
   static const NodeLoad kEmpty;
   const auto load = [&](NodeId id) {
     return any_state || node_usable(*view.nodes()[id.value].node) ? &kEmpty : nullptr;
@@ -190,14 +195,8 @@ void judge(PlannerView& view, std::uint32_t number, std::uint64_t& work) {
 
 namespace {
 
-void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
-  const bool counted = std::all_of(shape.compiled_ways.begin(), shape.compiled_ways.end(), [](const Way& way) {
-    return way.groups.size() == 1 && way.groups[0].uniform && !way.groups[0].bound;
-  });
-  if (!counted && witness_holds(view, shape))
-    return;
-  work += counted ? 1 : 32 + view.nodes().size() / 16;
-  shape.witness.clear();
+// Sets Way::possible. Returns why the shape could not start even if nothing ran, as its last way says; kNone: it could.
+Wait look_at_ways(PlannerView& view, Shape& shape, bool counted) {
   Wait worst = Wait::kPartitionDown;
   bool found = false;
   for (Way& way : shape.compiled_ways) {
@@ -216,12 +215,22 @@ void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
     if (!found)
       worst = fits_empty(view, shape, way, true, nullptr) ? Wait::kNodesUnavailable : Wait::kBadConstraints;
   }
-  if (found)
-    worst = Wait::kNone;
-  std::string detail = worst == Wait::kNodesUnavailable ? unusable_nodes(view, shape) : std::string();
-  if (worst == shape.never && (detail == shape.detail || shape.barred != Wait::kNone))
+  return found ? Wait::kNone : worst;
+}
+
+void judge_shape(PlannerView& view, Shape& shape, std::uint64_t& work) {
+  const bool counted = std::all_of(shape.compiled_ways.begin(), shape.compiled_ways.end(), [](const Way& way) {
+    return way.groups.size() == 1 && way.groups[0].uniform && !way.groups[0].bound;
+  });
+  if (!counted && witness_holds(view, shape))
     return;
-  shape.never = worst;
+  work += counted ? 1 : 32 + view.nodes().size() / 16;
+  shape.witness.clear();
+  const Wait never = look_at_ways(view, shape, counted);
+  std::string detail = never == Wait::kNodesUnavailable ? unusable_nodes(view, shape) : std::string();
+  if (never == shape.never && (detail == shape.detail || shape.barred != Wait::kNone))
+    return;
+  shape.never = never;
   shape.barred = Wait::kNone;
   shape.detail = std::move(detail);
   ++shape.reason;

@@ -13,8 +13,8 @@
 namespace lockstep {
 
 using ClassNo = std::uint32_t;
-using PartitionNo = std::uint32_t;  // position in the view's list of partitions
-inline constexpr ClassNo kNoClass = UINT32_MAX;
+using PartitionNo = std::uint32_t;               // position in the view's list of partitions
+inline constexpr ClassNo kNoClass = UINT32_MAX;  // the node is in no class: it is not there
 
 // What a running job gives back at one moment, summed over a class. A node counts in `nodes` when it is wholly free;
 // the rest is what is free on nodes that are partly used. Memory in units of the class.

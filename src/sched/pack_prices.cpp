@@ -11,8 +11,8 @@ namespace {
 
 // Core prices from 1/60 to 6 times the cluster's GPU share per core.
 constexpr double kCorePriceLow = 1.0 / 60, kCorePriceRatio = 1.3;
-constexpr float kNoValue = -1e9f;
-constexpr float kNegligible = 1e-7f;
+constexpr float kNoValue = -1e9f;     // of what cannot be offered: less than any value that can
+constexpr float kNegligible = 1e-7f;  // a weight below this is not passed on
 
 int units_of(std::int64_t milli, int unit) { return static_cast<int>(milli / unit); }
 
@@ -170,6 +170,8 @@ float PackPrices::least(const Row& sum) {
   return std::min(std::min(lanes[0], lanes[1]), std::min(lanes[2], lanes[3]));
 }
 
+// Works out how much of each request the cluster would take at these prices: the weight of every room goes down through
+// what is left when requests take their part of it.
 void PackPrices::answer(std::span<const PackStock> rooms) {
   device_weight_.assign(devices_.size(), Row{});
   idle_weight_.assign(idle_.size(), Row{});
@@ -245,6 +247,7 @@ void PackPrices::answer_gangs(std::size_t kind, int j) {
   }
 }
 
+// Passes the weight of partly free devices of a kind, at one price of cores, on to the sizes of shares.
 void PackPrices::answer_devices(std::size_t kind, int j) {
   const float scale = 1 / static_cast<float>(settings_.smoothing_milli);
   Row* const weights = device_weight_.data() + kind * (kUnits + 1);

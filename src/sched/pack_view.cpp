@@ -75,35 +75,39 @@ void PackView::observe(const Change& change) {
     asked_ = false;
 }
 
+// What a member of the group asks for, where prices look at it; members 0: nowhere.
+PackView::GroupAsk PackView::ask_of(PlannerView& view, const std::vector<std::vector<GroupWay>>& ways, std::size_t g,
+                                    const GroupSpec& group) const {
+  GroupAsk out;
+  std::vector<bool> kinds(ground_.models.size());
+  for (const auto& way : ways)
+    for (const ClassNeed& need : way[g].needs) {
+      if (!priced(need) || need.pack.devices == 0 || kinds_[need.cls] < 0 || view.classes()[need.cls].present == 0)
+        continue;
+      kinds[static_cast<std::size_t>(kinds_[need.cls])] = true;
+      if (out.members == 0 || need.pack.cpu_milli < out.request.cpu_milli)
+        out.request.cpu_milli = need.pack.cpu_milli;
+      out.request.devices = need.pack.devices;
+      out.request.milli = need.pack.milli;
+      out.members = way[g].even ? way[g].nodes : std::max(1u, group.tasks.min);
+    }
+  // Without models: any of them will do.
+  if (std::find(kinds.begin(), kinds.end(), false) != kinds.end())
+    for (std::size_t k = 0; k < kinds.size(); ++k)
+      if (kinds[k])
+        out.request.models.push_back(ground_.models[k]);
+  return out;
+}
+
 void PackView::count_job(PlannerView& view, const JobSpec& spec, std::int64_t elements, PackArrivals& out) {
   const std::vector<PartitionNo> partitions = view.partitions_of(spec);
   if (partitions.empty())
     return;
   std::vector<std::vector<GroupWay>> ways;
   for (const PartitionNo p : partitions) ways.push_back(groups_on(spec, *view.partitions()[p], p, view.classes()));
-  for (std::size_t g = 0; g < spec.groups.size(); ++g) {
-    PackRequest request;
-    std::uint32_t members = 0;
-    std::vector<bool> kinds(ground_.models.size());
-    for (const auto& way : ways)
-      for (const ClassNeed& need : way[g].needs) {
-        if (!priced(need) || need.pack.devices == 0 || kinds_[need.cls] < 0 || view.classes()[need.cls].present == 0)
-          continue;
-        kinds[static_cast<std::size_t>(kinds_[need.cls])] = true;
-        if (members == 0 || need.pack.cpu_milli < request.cpu_milli)
-          request.cpu_milli = need.pack.cpu_milli;
-        request.devices = need.pack.devices;
-        request.milli = need.pack.milli;
-        members = way[g].even ? way[g].nodes : std::max(1u, spec.groups[g].tasks.min);
-      }
-    if (members == 0)
-      continue;
-    if (std::find(kinds.begin(), kinds.end(), false) != kinds.end())
-      for (std::size_t k = 0; k < kinds.size(); ++k)
-        if (kinds[k])
-          request.models.push_back(ground_.models[k]);
-    out[request] += elements * std::min(members, kElementsMost);
-  }
+  for (std::size_t g = 0; g < spec.groups.size(); ++g)
+    if (const GroupAsk ask = ask_of(view, ways, g, spec.groups[g]); ask.members > 0)
+      out[ask.request] += elements * std::min(ask.members, kElementsMost);
 }
 
 PlannedPacking PackView::next(PlannerView& view) {
@@ -138,15 +142,18 @@ void PackView::touched(NodeId id) {
   }
 }
 
-// Which classes can be priced, and what all prices depend on.
-void PackView::look_at_classes(PlannerView& view) {
+namespace {
+
+bool priceable(const NodeClass& cls) {
+  const std::vector<Device>& devices = cls.like.devices;
+  return devices.empty() || (cls.one_device_type && devices[0].kind == "gpu" && cls.whole.devices <= kPackDevicesMax);
+}
+
+// What all prices depend on.
+PackGround ground_of(const std::deque<NodeClass>& classes) {
   PackGround ground;
-  const auto priceable = [](const NodeClass& cls) {
-    const std::vector<Device>& devices = cls.like.devices;
-    return devices.empty() || (cls.one_device_type && devices[0].kind == "gpu" && cls.whole.devices <= kPackDevicesMax);
-  };
   std::set<std::string> models;
-  for (const NodeClass& cls : view.classes()) {
+  for (const NodeClass& cls : classes) {
     if (cls.present == 0 || cls.whole.devices == 0 || !priceable(cls))
       continue;
     models.insert(cls.like.devices[0].type);
@@ -156,6 +163,14 @@ void PackView::look_at_classes(PlannerView& view) {
   ground.models.assign(models.begin(), models.end());
   if (ground.models.size() > kPackModelsMax)
     ground.models.resize(kPackModelsMax);
+  return ground;
+}
+
+}  // namespace
+
+// Works out which classes can be priced, and forgets all prices when what they depend on is different.
+void PackView::look_at_classes(PlannerView& view) {
+  PackGround ground = ground_of(view.classes());
   if (ground != ground_) {
     ground_ = std::move(ground);
     prices_.reset();

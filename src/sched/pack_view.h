@@ -33,7 +33,7 @@ class PackView {
   // False: some group that could be priced fits on no node now.
   bool may_have_room(PlannerView& view, const Way& way);
 
-  static constexpr std::uint32_t kNoSpot = UINT32_MAX;
+  static constexpr std::uint32_t kNoSpot = UINT32_MAX;  // the node is in no spot: it cannot be priced
 
  private:
   friend class PackSearch;
@@ -49,7 +49,7 @@ class PackView {
     FreeAmounts free;  // devices that are whole, cores
     PackRoom room;     // the devices with something left, those with the most first; memory 0
     std::set<Member> nodes;
-    std::uint64_t stamp = 0;  // 0: no sum yet; else different after every change of the next three
+    std::uint64_t stamp = 0;  // changes whenever sum or value do; 0: there is no sum yet
     PackPrices::Row sum{};
     float value = 0;
   };
@@ -57,6 +57,7 @@ class PackView {
     std::uint64_t stamp = 0;  // of the spot
     PackCost cost;
   };
+  // Of a class in kinds_, beside the number of its model.
   static constexpr std::int16_t kUnpriced = -2, kNoDevices = -1;
 
   void refresh(PlannerView& view);
@@ -66,6 +67,12 @@ class PackView {
   void join(Member member, ClassNo cls, const PackRoom& room);
   const PackCost& cost(std::uint32_t spot, const PackShape& shape, std::vector<Known>& known);
   std::vector<Known>& known_of(const PackShape& shape) { return known_[shape]; }
+  struct GroupAsk {
+    PackRequest request;
+    std::uint32_t members = 0;
+  };
+  GroupAsk ask_of(PlannerView& view, const std::vector<std::vector<GroupWay>>& ways, std::size_t g,
+                  const GroupSpec& group) const;
   void count_job(PlannerView& view, const JobSpec& spec, std::int64_t elements, PackArrivals& out);
 
   PackSettings settings_;

@@ -60,6 +60,48 @@ std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const Grou
 
 namespace {
 
+// How the listed nodes of a class are looked at for a group.
+struct ListedLook {
+  std::size_t enough = 0;  // so many are looked at; 0: all
+  bool by_island = false;  // those are preferred that need not break a whole island
+  bool one = false;        // it is one node, and of what is left there something is kept
+  bool together = false;   // a part of it: those that have the least left are compared
+};
+
+ListedLook look_at(const Board& board, const GroupWay& way, const ClassNeed& need, const NodeClass& cls,
+                   std::size_t enough) {
+  const bool devices_of_one = way.exact && way.nodes == 1 && need.amounts.devices > 0;
+  ListedLook look;
+  look.by_island = devices_of_one && cls.islands.size() > 1;
+  look.one = devices_of_one && board.needed.us > 0;
+  look.together = look.one && need.amounts.devices < cls.whole.devices;
+  look.enough = look.together && enough != 0 ? std::max(enough, kTogetherLook) : enough;
+  return look;
+}
+
+// Collects choices from one list of a class; true: it was left before its end.
+bool gather_from(Board& board, const NodeIndex& index, const ClassNeed& need, const ListedLook& look,
+                 const GroupSpec& group, const GroupWay& way, const Partition& partition, std::vector<Choice>& out) {
+  const NodeClass& cls = board.view.classes()[need.cls];
+  std::size_t found = 0;
+  int breaking = 0;
+  bool cut = false;
+  index.each(need.amounts, [&](NodeId id) {
+    auto choice = choice_of(board, group, way, partition, need, id);
+    if (!choice)
+      return true;
+    choice->breaks = look.by_island && breaks_island(cls, *choice->candidate.load, need.amounts.devices);
+    if (look.one)
+      choice->cost = look.together ? cost_of(board, id, choice->free, need.amounts.devices) : kForever;
+    out.push_back(*choice);
+    if (choice->breaks && ++breaking < kIslandsLook)
+      return true;
+    cut = ++found >= look.enough && look.enough != 0;
+    return !cut;
+  });
+  return cut;
+}
+
 // Of the listed nodes with enough free, `enough` (0 = all) in order of preference; false when there are no more.
 bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
                    std::size_t enough, std::vector<Candidate>& out) {
@@ -67,30 +109,9 @@ bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, co
   bool cut = false;
   for (const ClassNeed& need : way.needs) {
     const NodeClass& cls = board.view.classes()[need.cls];
-    const bool spare = way.exact && way.nodes == 1 && need.amounts.devices > 0 && cls.islands.size() > 1;
-    // One node out of many for a part of it: those are compared that have the least left.
-    const bool one = way.exact && way.nodes == 1 && need.amounts.devices > 0 && board.needed.us > 0;
-    const bool together = one && need.amounts.devices < cls.whole.devices;
-    const std::size_t most = together && enough != 0 ? std::max(enough, kTogetherLook) : enough;
-    for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
-      std::size_t found = 0;
-      int breaking = 0;
-      index->each(need.amounts, [&](NodeId id) {
-        auto choice = choice_of(board, group, way, partition, need, id);
-        if (!choice)
-          return true;
-        choice->breaks = spare && breaks_island(cls, *choice->candidate.load, need.amounts.devices);
-        if (one)
-          choice->cost = together ? cost_of(board, id, choice->free, need.amounts.devices) : kForever;
-        choices.push_back(*choice);
-        if (choice->breaks && ++breaking < kIslandsLook)
-          return true;
-        if (++found < most || enough == 0)
-          return true;
-        cut = true;
-        return false;
-      });
-    }
+    const ListedLook look = look_at(board, way, need, cls, enough);
+    for (const NodeIndex* index : {&cls.open, &cls.shaded})
+      cut = gather_from(board, *index, need, look, group, way, partition, choices) || cut;
   }
   std::sort(choices.begin(), choices.end(), preferred);
   if (enough != 0 && choices.size() > enough) {

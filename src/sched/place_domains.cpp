@@ -134,57 +134,89 @@ Grants place_single(Board& board, const GroupTask& task) {
 }
 
 // The number of nodes, or of tasks on each, is found by trying: in one domain after the other.
+class UnevenSearch {
+ public:
+  UnevenSearch(Board& board, const GroupTask& task, bool listed)
+      : board_(board), task_(task), tree_(board.view.domains()), listed_(listed) {
+    if (listed) {
+      counts_ = listed_counts(board, task.way, UINT32_MAX);
+    } else {
+      all_ = all_by_domain(board, task, 1);
+      for (const auto& members : all_) counts_.push_back(static_cast<std::uint32_t>(members.size()));
+    }
+  }
+
+  // nodes: so many at least.
+  Grants run(std::uint32_t nodes) {
+    constexpr int kTriesMost = 4;  // where it is only a preference
+    int tries = 0;
+    Grants found;
+    each_domain_for(tree_, counts_, GangAsk{nodes, task_.way.where}, [&](DomainNo domain) {
+      if (!task_.way.bound && (domain == kWholeCluster || ++tries > kTriesMost))
+        return true;
+      found = place_under(domain);
+      return found.has_value();
+    });
+    return found;
+  }
+
+ private:
+  Grants place_under(DomainNo domain) {
+    std::vector<std::vector<Choice>> parts = parts_of(domain);
+    const std::uint32_t switches_max = task_.way.where.switches_max;
+    if (switches_max != 0 && parts.size() > switches_max) {
+      std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+      parts.resize(switches_max);
+    }
+    std::vector<Choice> choices;
+    for (const auto& part : parts) choices.insert(choices.end(), part.begin(), part.end());
+    std::sort(choices.begin(), choices.end(), preferred);
+    return place_group(candidates_of(choices), task_.group, task_.number);
+  }
+
+  // The nodes under the domain, apart by what they hang on.
+  std::vector<std::vector<Choice>> parts_of(DomainNo domain) {
+    std::vector<std::vector<Choice>> parts;
+    const std::size_t from = tree_.place_in_order(domain), depth = tree_.depth_of(domain);
+    for (std::size_t i = from; i < tree_.size(); ++i) {
+      const DomainNo part = tree_.in_order()[i];
+      if (i != from && tree_.depth_of(part) <= depth)
+        break;
+      if (part < counts_.size() && counts_[part] != 0)
+        parts.push_back(nodes_at(part));
+    }
+    return parts;
+  }
+
+  std::vector<Choice> nodes_at(DomainNo part) {
+    if (listed_)
+      return listed_at(board_, task_.group, task_.way, task_.partition, part, UINT32_MAX, 0);
+    std::vector<Choice> out;
+    for (const Candidate& candidate : all_[part])
+      out.push_back(
+          {candidate.node->weight, false, {}, candidate, {}, board_.view.nodes()[candidate.node->id.value].place});
+    return out;
+  }
+
+  Board& board_;
+  const GroupTask& task_;
+  const DomainTree& tree_;
+  const bool listed_;  // the indexes of the classes know all nodes that will do
+  std::vector<std::vector<Candidate>> all_;
+  NodeCounts counts_;
+};
+
 Grants place_uneven(Board& board, const GroupTask& task) {
-  constexpr int kTriesMost = 4;  // where it is only a preference
   const GroupWay& way = task.way;
-  const DomainTree& tree = board.view.domains();
   Grants anywhere;
   if (!way.bound || task.group.nodes.min <= 1)
     anywhere = place_anywhere(board, task);
   const bool listed = task.listed && board.view.by_domain();
   if ((anywhere && anywhere->size() == 1) || (!way.bound && (!anywhere || !listed)))
     return anywhere;
-  std::vector<std::vector<Candidate>> all;
-  NodeCounts counts;
-  if (listed) {
-    counts = listed_counts(board, way, UINT32_MAX);
-  } else {
-    all = all_by_domain(board, task, 1);
-    for (const auto& members : all) counts.push_back(static_cast<std::uint32_t>(members.size()));
-  }
-  GangAsk ask{way.bound ? std::max(1u, task.group.nodes.min) : static_cast<std::uint32_t>(anywhere->size()), way.where};
-  int tries = 0;
-  Grants found;
-  each_domain_for(tree, counts, ask, [&](DomainNo domain) {
-    if (!way.bound && (domain == kWholeCluster || ++tries > kTriesMost))
-      return true;
-    std::vector<std::vector<Choice>> parts;
-    const std::size_t from = tree.place_in_order(domain), depth = tree.depth_of(domain);
-    for (std::size_t i = from; i < tree.size(); ++i) {
-      const DomainNo part = tree.in_order()[i];
-      if (i != from && tree.depth_of(part) <= depth)
-        break;
-      if (part >= counts.size() || counts[part] == 0)
-        continue;
-      if (listed) {
-        parts.push_back(listed_at(board, task.group, way, task.partition, part, UINT32_MAX, 0));
-        continue;
-      }
-      parts.emplace_back();
-      for (const Candidate& candidate : all[part])
-        parts.back().push_back(
-            {candidate.node->weight, false, {}, candidate, {}, board.view.nodes()[candidate.node->id.value].place});
-    }
-    if (way.where.switches_max != 0 && parts.size() > way.where.switches_max) {
-      std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
-      parts.resize(way.where.switches_max);
-    }
-    std::vector<Choice> choices;
-    for (const auto& part : parts) choices.insert(choices.end(), part.begin(), part.end());
-    std::sort(choices.begin(), choices.end(), preferred);
-    found = place_group(candidates_of(choices), task.group, task.number);
-    return found.has_value();
-  });
+  const std::uint32_t nodes =
+      way.bound ? std::max(1u, task.group.nodes.min) : static_cast<std::uint32_t>(anywhere->size());
+  Grants found = UnevenSearch(board, task, listed).run(nodes);
   return found || way.bound ? found : anywhere;
 }
 

@@ -118,6 +118,8 @@ std::optional<Instant> bound_ready(PlannerView& view, const GroupWay& group, std
   return at;
 }
 
+// When and where the job could start, for jobs that only a search can place: the moment is found among the ends of what
+// runs. nullopt: not even when all of that has ended.
 std::optional<Shadow> general_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now) {
   std::vector<Instant> ends;
   for (const NodeSlot& slot : view.nodes())
@@ -168,6 +170,8 @@ std::optional<Shadow> general_later(PlannerView& view, const JobSpec& spec, cons
   return shadow;
 }
 
+// The same where each node says by itself from when on it has room for one member. A moment above kNever in `times`: it
+// never does.
 std::optional<Shadow> exact_later(PlannerView& view, const JobSpec& spec, const Way& way, Instant now,
                                   ReadyTimes& times) {
   const GroupWay& group = way.groups[0];

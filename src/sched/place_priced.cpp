@@ -49,39 +49,58 @@ bool by_price(Board& board, const GroupTask& task) {
          std::all_of(way.needs.begin(), way.needs.end(), [&](const ClassNeed& need) { return pack.priced(need); });
 }
 
-Grants place_by_price(Board& board, const GroupTask& task) {
-  const GroupWay& way = task.way;
-  std::deque<NodeLoad> masked;
+namespace {
+
+// Nodes that a search by price found, sorted into those that are taken and those whose whole islands would break.
+struct PricedPlaces {
+  Board& board;
+  const GroupTask& task;
   std::vector<Candidate> chosen, breaking;
-  const auto take = [&](Candidate candidate, const PackSearch::Found& found) {
+  std::deque<NodeLoad> masked;  // loads that leave nothing but one device free
+
+  // A share goes to the device that it was priced on; false: it does not fit there.
+  bool take_share(const NodeClass& cls, const Candidate& candidate, std::uint16_t from) {
+    const auto device = device_with(cls, *candidate.load, from);
+    if (!device)
+      return false;
+    masked.push_back(only_device(*candidate.load, *candidate.node, *device));
+    if (tasks_that_fit(*candidate.node, masked.back(), task.group) < task.way.tasks_each)
+      return false;
+    chosen.push_back({candidate.node, &masked.back()});
+    return true;
+  }
+
+  void take(const Candidate& candidate, const PackSearch::Found& found) {
     const NodeClass& cls = board.view.classes()[found.need->cls];
-    if (found.need->pack.devices == 1 && found.need->pack.milli < kPackDeviceMilli)
-      if (const auto device = device_with(cls, *candidate.load, found.from)) {
-        masked.push_back(only_device(*candidate.load, *candidate.node, *device));
-        if (tasks_that_fit(*candidate.node, masked.back(), task.group) >= way.tasks_each) {
-          chosen.push_back({candidate.node, &masked.back()});
-          return;
-        }
-      }
-    if (!way.exact && tasks_that_fit(*candidate.node, *candidate.load, task.group) < way.tasks_each)
+    const bool share = found.need->pack.devices == 1 && found.need->pack.milli < kPackDeviceMilli;
+    if (share && take_share(cls, candidate, found.from))
+      return;
+    if (!task.way.exact && tasks_that_fit(*candidate.node, *candidate.load, task.group) < task.way.tasks_each)
       return;
     const std::uint32_t devices = found.need->amounts.devices;
     const bool breaks =
-        way.nodes == 1 && devices > 0 && cls.islands.size() > 1 && breaks_island(cls, *candidate.load, devices);
+        task.way.nodes == 1 && devices > 0 && cls.islands.size() > 1 && breaks_island(cls, *candidate.load, devices);
     (breaks ? breaking : chosen).push_back(candidate);
-  };
+  }
+};
+
+}  // namespace
+
+Grants place_by_price(Board& board, const GroupTask& task) {
+  const GroupWay& way = task.way;
+  PricedPlaces places{board, task, {}, {}, {}};
   PackSearch search(board.view, way.needs);
-  while (chosen.size() < way.nodes && breaking.size() < kIslandsLook) {
+  while (places.chosen.size() < way.nodes && places.breaking.size() < kIslandsLook) {
     const auto found = search.next();
     if (!found)
       break;
     if (const auto choice = choice_of(board, task.group, way, task.partition, *found->need, found->node))
-      take(choice->candidate, *found);
+      places.take(choice->candidate, *found);
   }
-  for (const Candidate& candidate : breaking)
-    if (chosen.size() < way.nodes)
-      chosen.push_back(candidate);
-  return chosen.size() < way.nodes ? std::nullopt : place_group(chosen, task.group, task.number);
+  for (const Candidate& candidate : places.breaking)
+    if (places.chosen.size() < way.nodes)
+      places.chosen.push_back(candidate);
+  return places.chosen.size() < way.nodes ? std::nullopt : place_group(places.chosen, task.group, task.number);
 }
 
 }  // namespace lockstep

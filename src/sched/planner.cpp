@@ -19,7 +19,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr Duration kRetryRefused = seconds(1);
+constexpr Duration kRetryRefused = seconds(1);  // then starts that the core refused are tried again
 constexpr std::uint32_t kRestartsMax = 4;  // of an unfinished pass, so that its tail is reached under constant change
 
 // Work is counted in sixteenths of trying one job on the nodes.
@@ -82,8 +82,8 @@ struct Planner::Inner {
   std::vector<Entry> active;           // heap, lowest key on top: the next job of every open shape
   std::uint64_t pass = 1, layout = 0;  // of the view, as the pass began
   std::uint32_t restarts = 0;
-  std::uint64_t looked = 0;  // in this slice
-  Instant retry_at = kNever;
+  std::uint64_t looked = 0;   // in this slice
+  Instant retry_at = kNever;  // when starts that the core refused are tried again; kNever: there are none
 
   struct Head {
     bool any = false;
@@ -393,7 +393,52 @@ struct Planner::Inner {
     return false;
   }
 
-  // express: a new job tried out of turn, in the middle of a pass; it must not close a shape or become a head.
+  // What was found of a job on its ways.
+  struct Look {
+    bool any_bar = false;       // something else than room keeps it from starting
+    bool free_of_heads = true;  // no head's place was kept from it
+  };
+
+  // Starts the job on the way under this limit, if it fits. express: see consider().
+  bool start_on(SlotNo s, const Way& asked, Duration limit, Instant now, bool express, Look& look, PlanChunk& chunk) {
+    const JobSlot& slot = view.slot(s);
+    std::optional<Way> shorter;
+    if (limit != asked.limit)
+      shorter.emplace(asked).limit = limit;
+    const Way& whole = shorter ? *shorter : asked;
+    if (shorter ? view.bar(*slot.job->spec, whole).has_value()
+                : view.bar_on(view.shapes()[slot.shape], whole).has_value()) {
+      look.any_bar = true;
+      return false;
+    }
+    const std::optional<Way> open = view.open_way(*slot.job->spec, whole, now);
+    std::size_t asked_bars = 0;
+    const std::optional<Way> allowed = view.allowed_way(*slot.job->spec, open ? *open : whole, asked_bars);
+    looked += kLook * asked_bars;
+    const Way& way = allowed ? *allowed : open ? *open : whole;
+    look.any_bar = look.any_bar || allowed;
+    const Instant end = way.end_from(now);
+    const Avoid avoid = shadows.avoid_for(slot.key, end, probable_end(*slot.job, way, now));
+    look.free_of_heads = look.free_of_heads && std::find(avoid.begin(), avoid.end(), true) == avoid.end();
+    if (!may_fit(view, way, shadows, avoid))
+      return false;
+    looked += kTry + members_of(way) * kMember;
+    auto grants = place_now(view, view.asked_of(slot), way, shadows, avoid, slot.job->predicted);
+    if (!grants)
+      return false;
+    if (view.bar(*slot.job->spec, way, &*grants) &&
+        !(grants = place_within_limits(view, view.asked_of(slot), way, shadows, avoid))) {
+      look.any_bar = true;
+      return false;
+    }
+    if (express && outranks_a_head(slot))
+      view.changed = true;
+    start(s, way, std::move(*grants), end, chunk);
+    return true;
+  }
+
+  // Tries one job on its ways. express: it has just come and is tried out of turn, in the middle of a pass; it must not
+  // close a shape or become a head.
   Verdict consider(SlotNo s, Instant now, bool express, PlanChunk& chunk) {
     looked += kLook;
     const JobSlot& slot = view.slot(s);
@@ -404,53 +449,24 @@ struct Planner::Inner {
     judge(view, number, looked);
     if (shape.never != Wait::kNone)
       return Verdict::kBlocked;
-    bool free_of_heads = true, any_bar = false;
-    const bool flexible = slot.job->spec->time_min.us > 0;
-    for (const Way& asked : view.ways(shape)) {
-      if (!asked.open)
+    Look look;
+    for (const Way& way : view.ways(shape)) {
+      if (!way.open)
         continue;
-      for (const Duration limit : limits_for(slot, asked, now)) {
-        std::optional<Way> shorter;
-        if (limit != asked.limit)
-          shorter.emplace(asked).limit = limit;
-        const Way& whole = shorter ? *shorter : asked;
-        if (shorter ? view.bar(*slot.job->spec, whole).has_value() : view.bar_on(shape, whole).has_value()) {
-          any_bar = true;
-          continue;
-        }
-        const std::optional<Way> open = view.open_way(*slot.job->spec, whole, now);
-        std::size_t asked_bars = 0;
-        const std::optional<Way> allowed = view.allowed_way(*slot.job->spec, open ? *open : whole, asked_bars);
-        looked += kLook * asked_bars;
-        const Way& way = allowed ? *allowed : open ? *open : whole;
-        any_bar = any_bar || allowed;
-        const Instant end = way.limit >= kForever ? kNever : now + way.limit;
-        const Avoid avoid = shadows.avoid_for(slot.key, end, probable_end(*slot.job, way, now));
-        free_of_heads = free_of_heads && std::find(avoid.begin(), avoid.end(), true) == avoid.end();
-        if (!may_fit(view, way, shadows, avoid))
-          continue;
-        looked += kTry + members_of(way) * kMember;
-        auto grants = place_now(view, view.asked_of(slot), way, shadows, avoid, slot.job->predicted);
-        if (!grants)
-          continue;
-        if (view.bar(*slot.job->spec, way, &*grants) &&
-            !(grants = place_within_limits(view, view.asked_of(slot), way, shadows, avoid))) {
-          any_bar = true;
-          continue;
-        }
-        if (express && outranks_a_head(slot))
-          view.changed = true;
-        start(s, way, std::move(*grants), end, chunk);
-        return Verdict::kStarted;
-      }
+      for (const Duration limit : limits_for(slot, way, now))
+        if (start_on(s, way, limit, now, express, look, chunk))
+          return Verdict::kStarted;
     }
-    if (!any_bar && !flexible && (free_of_heads || !fits_heads_aside(slot, now)))
+    const bool flexible = slot.job->spec->time_min.us > 0;
+    if (!look.any_bar && !flexible && (look.free_of_heads || !fits_heads_aside(slot, now)))
       view.briefs()[number].parked = view.gains;
     if (!express)
       note_head(view.briefs()[number], s);
     return Verdict::kBlocked;
   }
 
+  // Tries the first job of every open shape in the order of rank, as far as the budget goes: what fits starts, what
+  // does not closes its shape for this pass.
   void walk(Instant now, const PlanBudget& budget, PlanChunk& chunk) {
     while (!active.empty() && looked < kTry * budget.jobs && chunk.starts.size() < budget.starts) {
       const Entry entry = pop();
@@ -506,6 +522,27 @@ struct Planner::Inner {
     }
   }
 
+  // Writes the head's time and place down, if they are different from what was told last.
+  void tell_head(const Shadow& shadow, JobSlot& slot, PlanChunk& chunk) {
+    const Instant start = shadow.at != kNever ? shadow.at : Instant{};
+    const Way* way = way_in(slot, shadow.partition);
+    const std::optional<Bar> reserved = way ? view.reserved(view.asked_of(slot), *way) : std::nullopt;
+    const Wait wait = reserved ? reserved->wait : Wait::kResources;
+    if (slot.told == wait && slot.head && slot.told_min == minute_after(start))
+      return;
+    slot.head = true;
+    slot.told = wait;
+    slot.told_min = slot.promised_min = minute_after(start);
+    PlanNote note{.job = slot.job->id,
+                  .wait = wait,
+                  .detail = reserved ? reserved->detail : std::string(),
+                  .expected_start = start};
+    for (const Grant& grant : shadow.grants)
+      if (start && (note.expected_nodes.empty() || note.expected_nodes.back() != grant.node))
+        note.expected_nodes.push_back(grant.node);
+    chunk.notes.push_back(std::move(note));
+  }
+
   void tell_heads(PlanChunk& chunk) {
     for (const JobId id : heads_told) {
       const SlotNo s = view.find(id);
@@ -517,26 +554,19 @@ struct Planner::Inner {
       const SlotNo s = queued(shadow.key);
       if (s == kNoSlot)
         continue;
-      JobSlot& slot = view.slot(s);
-      heads_told.push_back(slot.job->id);
-      const Instant start = shadow.at != kNever ? shadow.at : Instant{};
-      const Way* way = way_in(slot, shadow.partition);
-      const std::optional<Bar> reserved = way ? view.reserved(view.asked_of(slot), *way) : std::nullopt;
-      const Wait wait = reserved ? reserved->wait : Wait::kResources;
-      if (slot.told == wait && slot.head && slot.told_min == minute_after(start))
-        continue;
-      slot.head = true;
-      slot.told = wait;
-      slot.told_min = slot.promised_min = minute_after(start);
-      PlanNote note{.job = slot.job->id,
-                    .wait = wait,
-                    .detail = reserved ? reserved->detail : std::string(),
-                    .expected_start = start};
-      for (const Grant& grant : shadow.grants)
-        if (start && (note.expected_nodes.empty() || note.expected_nodes.back() != grant.node))
-          note.expected_nodes.push_back(grant.node);
-      chunk.notes.push_back(std::move(note));
+      heads_told.push_back(shadow.key.job);
+      tell_head(shadow, view.slot(s), chunk);
     }
+  }
+
+  // Whether the recorded promise says what the head's shadow says.
+  static bool stands(const Promise& old, const Shadow& shadow, const std::string& partition) {
+    if (old.held)
+      return true;
+    const auto same_nodes = [](const Grant& a, const Grant& b) { return a.node == b.node; };
+    return old.partition == partition &&
+           std::equal(old.grants.begin(), old.grants.end(), shadow.grants.begin(), shadow.grants.end(), same_nodes) &&
+           (shadow.overdue() || minute_after(old.at) == minute_after(shadow.at));
   }
 
   // Promises that bind are records: made, moved and taken back with the heads.
@@ -546,21 +576,66 @@ struct Planner::Inner {
       if ((!shadow || !shadow->binds() || shadow->at == kNever) && promises_out.insert(id).second)
         chunk.promises.push_back({id, {}});
     }
-    const auto same_nodes = [](const Grant& a, const Grant& b) { return a.node == b.node; };
     for (const Shadow& shadow : shadows.all()) {
       const SlotNo s = shadow.binds() && shadow.at != kNever ? queued(shadow.key) : kNoSlot;
       if (s == kNoSlot || view.slot(s).array)
         continue;
       const Promise* old = view.slot(s).job->promise.get();
       const std::string& partition = view.partitions()[shadow.partition]->meta.name;
-      const bool stands =
-          old && (old->held || (old->partition == partition &&
-                                std::equal(old->grants.begin(), old->grants.end(), shadow.grants.begin(),
-                                           shadow.grants.end(), same_nodes) &&
-                                (shadow.overdue() || minute_after(old->at) == minute_after(shadow.at))));
-      if (!stands && promises_out.insert(shadow.key.job).second)
+      if (!(old && stands(*old, shadow, partition)) && promises_out.insert(shadow.key.job).second)
         chunk.promises.push_back({shadow.key.job, {.at = shadow.at, .partition = partition, .grants = shadow.grants}});
     }
+  }
+
+  // Time has gone on: what it changes by itself.
+  void advance(Instant now) {
+    view.advance(now);
+    view.rank_again(now);
+    if (now >= retry_at) {
+      retry_at = kNever;
+      view.clear_refused();
+    }
+    for (const Shadow& shadow : shadows.all())
+      if ((!shadow.overdue() && now >= shadow.at) || (!shadow.binds() && now >= shadow.binds_at))
+        view.changed = true;  // a running job overstays and the shadow moves, or it binds from now on
+    if (now >= preempting.wake_at())
+      view.changed = true;
+  }
+
+  // Whether who has just come is tried at once: nothing else is new, or a long pass is under way.
+  bool tries_at_once() const { return !view.fresh.empty() && (in_pass() || (view.arrived && !view.changed)); }
+
+  // Begins a pass where one is due: again, where the one under way cannot go on or something has changed.
+  void begin_due_pass() {
+    const bool under_way = in_pass();
+    const bool lost = under_way && layout != view.layout;  // partitions or classes are others
+    const bool restart = view.changed && (!under_way || restarts < kRestartsMax);
+    if (!lost && !restart && !(view.arrived && !under_way))
+      return;
+    restarts = under_way ? restarts + 1 : 0;
+    begin_pass();
+  }
+
+  // Every shape was looked at: heads and promises are told, then those are served whom room alone does not help.
+  void end_pass(Instant now, PlanChunk& chunk) {
+    tell_heads(chunk);
+    if (!view.has_proposals())  // what starts now may move it
+      record_promises(chunk);
+    preempting.serve_late(view, shadows, now, chunk);
+    if (!view.awaits_nodes())  // or somebody would make room for what has room there in a moment
+      preempting.search(
+          view, shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == pass; }, chunk);
+    if (settings.defragment && !view.has_proposals() && !view.awaits_nodes())
+      preempting.defragment(view, shadows, now, settings.move_after, chunk);
+    if (!view.changed && !view.arrived && !moves(chunk) && !view.awaits_nodes())
+      growing.grow(view, shadows, now, chunk);
+  }
+
+  void foresee(Instant now, std::uint64_t units, PlanChunk& chunk) {
+    const bool due = !forecast.running() && forecast.stale(view) && !forecast.deep_first(now);
+    if (due || forecast.void_now(view))
+      forecast.begin(view, shadows, now);
+    forecast.step(view, now, units, chunk.notes);
   }
 };
 
@@ -582,65 +657,37 @@ void Planner::observe(std::span<const Change> changes) {
   }
 }
 
+// One slice: what is due by itself, those who have just come, then as much of the pass as the budget allows; the
+// forecast when there is nothing else to do.
 PlanChunk Planner::plan(Instant now, PlanBudget budget) {
   Inner& in = *inner_;
   PlannerView& view = in.view;
   PlanChunk chunk;
   chunk.at = now;
   const std::uint64_t units = kTry * budget.jobs;
-  view.advance(now);
-  view.rank_again(now);
-  if (now >= in.retry_at) {
-    in.retry_at = kNever;
-    view.clear_refused();
-  }
-  for (const Shadow& shadow : in.shadows.all())
-    if ((!shadow.overdue() && now >= shadow.at) || (!shadow.binds() && now >= shadow.binds_at))
-      view.changed = true;  // a running job overstays and the shadow moves, or it binds from now on
-  if (now >= in.preempting.wake_at())
-    view.changed = true;
+  in.advance(now);
   if (view.packing().due() && !view.has_proposals())
     chunk.packings.push_back(view.packing().next(view));
   in.preempting.serve(view, in.shadows, now, chunk);
   in.looked = 0;
-  // Who has just come is tried at once: nothing else is new, or a long pass is under way.
   const bool in_pass = in.in_pass();
-  if (!view.fresh.empty() && (in_pass || (view.arrived && !view.changed)))
+  if (in.tries_at_once())
     in.express(now, budget, !in_pass, chunk);
   view.fresh.clear();
   if (!chunk.starts.empty() && !in_pass) {
     chunk.more = true;
     return chunk;
   }
-  const bool lost = in_pass && in.layout != view.layout;  // partitions or classes are others: it cannot go on
-  if (lost || (view.changed && (!in_pass || in.restarts < kRestartsMax)) || (view.arrived && !in_pass)) {
-    in.restarts = in_pass ? in.restarts + 1 : 0;
-    in.begin_pass();
-  }
+  in.begin_due_pass();
   const bool walked = in.in_pass();
   if (in.scanning)
     in.scan(units);
   if (walked && !in.scanning)
     in.walk(now, budget, chunk);
-  if (walked && !in.in_pass()) {
-    in.tell_heads(chunk);
-    if (!view.has_proposals())  // what starts now may move it
-      in.record_promises(chunk);
-    in.preempting.serve_late(view, in.shadows, now, chunk);
-    if (!view.awaits_nodes())  // or somebody would make room for what has room there in a moment
-      in.preempting.search(
-          view, in.shadows, now, [&](std::uint32_t i) { return view.briefs()[i].blocked_pass == in.pass; }, chunk);
-    if (in.settings.defragment && !view.has_proposals() && !view.awaits_nodes())
-      in.preempting.defragment(view, in.shadows, now, in.settings.move_after, chunk);
-    if (!view.changed && !view.arrived && !moves(chunk) && !view.awaits_nodes())
-      in.growing.grow(view, in.shadows, now, chunk);
-  }
-  if (!in.in_pass() && chunk.empty()) {
-    const bool due = !in.forecast.running() && in.forecast.stale(view) && !in.forecast.deep_first(now);
-    if (due || in.forecast.void_now(view))
-      in.forecast.begin(view, in.shadows, now);
-    in.forecast.step(view, now, units, chunk.notes);
-  }
+  if (walked && !in.in_pass())
+    in.end_pass(now, chunk);
+  if (!in.in_pass() && chunk.empty())
+    in.foresee(now, units, chunk);
   chunk.notes.insert(chunk.notes.begin(), view.withdrawn.begin(), view.withdrawn.end());
   view.withdrawn.clear();
   chunk.more = !idle();

@@ -39,14 +39,16 @@ class Preempting {
   Instant kept_until(const PlannerView& view, JobId job) const;
 
  private:
-  // Whether the job may start on the place once the victims are gone, limits and quotas counted; with quotas to claim
-  // back, adds victims until it may.
-  bool settle_limits(PlannerView& view, const JobSpec& spec, const Way& way, const std::vector<Victim>& candidates,
-                     const Tres& tres, VictimChoice& choice) const;
-
+  void forget(JobId id);
+  void note_holder(const Ref<Job>& job);
+  void serve_hold(PlannerView& view, Shadows& shadows, Instant now, JobSlot& slot, PlanChunk& chunk);
+  void start_elsewhere(PlannerView& view, Shadows& shadows, Instant now, const JobSlot& slot, PlanChunk& chunk) const;
+  static bool can_go_on(PlannerView& view, const Shadows& shadows, const Job& job);
+  std::vector<const Job*> jobs_going() const;
   void start(PlannerView& view, Shadows& shadows, JobId id, std::vector<Grant> grants, const std::string& partition,
              Instant end, PlanChunk& chunk) const;
 
+  struct Hunt;
   using Kind = std::pair<std::string, std::string>;  // QOS and partition of running jobs
 
   std::map<Kind, std::map<JobId, Ref<Job>>> running_;  // that could be victims
@@ -57,7 +59,7 @@ class Preempting {
   std::set<JobId> victims_, resumed_;    // proposed
   std::set<JobId> stuck_;                // resumes that the core refused, until something changes on the nodes
   std::uint64_t stuck_clock_ = 0;
-  Instant exempt_until_ = kNever;
+  Instant exempt_until_ = kNever;  // the first end of an exemption that a search met; kNever: it met none
 };
 
 }  // namespace lockstep

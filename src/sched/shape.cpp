@@ -85,32 +85,58 @@ std::uint32_t fixed_nodes(const GroupSpec& group) {
   return even ? group.nodes.min : 0;
 }
 
+std::uint32_t shares_milli(const std::vector<DeviceAsk>& parts) {
+  std::uint32_t sum = 0;
+  for (const DeviceAsk& ask : parts)
+    if (ask.mig.empty())
+      sum += ask.count * ask.milli;
+  return sum;
+}
+
+// What prices look at: cores, whole devices, or one share.
+PackShape pack_of(const NodeNeed& need, std::uint32_t devices, bool share) {
+  PackShape out{.cpu_milli = std::int64_t{need.cores} * 1000};
+  if (share) {
+    out.devices = 1;
+    out.milli = need.parts[0].milli;
+  } else {
+    out.devices = static_cast<std::uint8_t>(devices);
+    out.milli = devices > 0 ? kWholeDevice : std::uint16_t{0};
+  }
+  return out;
+}
+
+// Whether more than half of the node is gone with these amounts.
+bool takes_most(const FreeAmounts& amounts, const FreeAmounts& all) {
+  const bool most = amounts.devices > 0 ? amounts.devices * 2 > all.devices : amounts.cores * 2 > all.cores;
+  return most || amounts.memory_mb * 2 > all.memory_mb;
+}
+
+// Whether prices look at a member that asks for this: whole devices, or one share of one.
+bool has_price(const NodeNeed& need, const GroupSpec& group, std::uint32_t devices, bool share) {
+  if (need.whole_node || group.all_memory || devices > kPackDevicesMax)
+    return false;
+  return need.parts.empty() || (share && devices == 0);
+}
+
+// What a member of the group with so many tasks needs on a node of the class.
 ClassNeed need_of(ClassNo number, const NodeClass& cls, const GroupSpec& group, std::uint32_t tasks) {
   const NodeNeed need = need_on_node(cls.like, group, tasks, group.per_job.empty() ? 0 : 1);
+  const FreeAmounts& all = cls.whole;
   ClassNeed out{.cls = number, .all_memory = group.all_memory};
   for (const DeviceAsk& ask : need.devices) out.amounts.devices += ask.count;
-  std::uint32_t shares_milli = 0;
-  for (const DeviceAsk& ask : need.parts)
-    if (ask.mig.empty())
-      shares_milli += ask.count * ask.milli;
   out.counted = need.parts.empty() && need.counted.empty();
   const bool share = need.parts.size() == 1 && need.parts[0].count == 1 && need.parts[0].mig.empty();
-  out.priced = !need.whole_node && !group.all_memory && out.amounts.devices <= kPackDevicesMax &&
-               (need.parts.empty() || (share && out.amounts.devices == 0));
-  out.pack = {.cpu_milli = std::int64_t{need.cores} * 1000,
-              .devices = static_cast<std::uint8_t>(share ? 1 : out.amounts.devices),
-              .milli = share                     ? need.parts[0].milli
-                       : out.amounts.devices > 0 ? kWholeDevice
-                                                 : std::uint16_t{0}};
-  out.amounts.cores = need.whole_node ? cls.whole.cores : need.cores;
+  out.priced = has_price(need, group, out.amounts.devices, share);
+  out.pack = pack_of(need, out.amounts.devices, share);
+  out.amounts.cores = need.whole_node ? all.cores : need.cores;
   out.amounts.memory_mb = group.all_memory ? 0 : need.memory_mb;
-  const FreeAmounts& all = cls.whole;
-  const bool most = out.amounts.devices > 0 ? out.amounts.devices * 2 > all.devices : out.amounts.cores * 2 > all.cores;
-  out.takes_node = need.whole_node || group.all_memory || most || out.amounts.memory_mb * 2 > all.memory_mb;
+  out.takes_node = need.whole_node || group.all_memory || takes_most(out.amounts, all);
   if (need.whole_node)
     out.amounts.devices = all.devices;
   out.share = out.amounts;
-  out.share.devices = std::min(all.devices, out.share.devices + (shares_milli + kWholeDevice - 1) / kWholeDevice);
+  const std::uint32_t shared = (shares_milli(need.parts) + kWholeDevice - 1) / kWholeDevice;
+  out.share.devices = std::min(all.devices, out.share.devices + shared);
   return out;
 }
 

@@ -64,6 +64,9 @@ struct Way {
   Duration limit;
   std::vector<GroupWay> groups;
   std::uint32_t column = 0;  // in the running forecast: jobs of the shape start no earlier
+
+  // When the limit ends what starts now; kNever: there is none.
+  Instant end_from(Instant now) const { return limit >= kForever ? kNever : now + limit; }
 };
 
 // Works the groups of a spec out for one partition. `classes` are all there are.

@@ -67,6 +67,13 @@ void add_victim(VictimChoice& choice, const Victim& victim) {
     choice.shrinks.push_back({victim.job->id, {victim.only}});
 }
 
+// A grant of a candidate, or of a job that goes anyway.
+struct On {
+  std::uint32_t victim;  // kGoes: see above
+  const Grant* grant;
+};
+constexpr std::uint32_t kGoes = UINT32_MAX;
+
 class ExactSearch {
  public:
   ExactSearch(PlannerView& view, const JobSpec& spec, const Way& way, const std::vector<Victim>& candidates)
@@ -76,12 +83,19 @@ class ExactSearch {
   std::optional<VictimChoice> run();
 
  private:
+  std::vector<std::vector<On>> holders_by_node(const std::vector<const Job*>& going) const;
+  std::optional<Spot> spot_on(NodeId id, const ClassNeed& need, const std::vector<On>& on) const;
+  void add_local(Spot& spot, const On& on, const NodeClass& cls) const;
   bool fits(const Spot& spot, const Chosen& gone) const;
   NodeLoad load_without(const Spot& spot, const Chosen& gone) const;
   bool fits_slowly(const Spot& spot, const Chosen& gone) const;
   // What has to go besides `gone` for the least price; nullopt: it never fits there. `gone` is the same afterwards.
   std::optional<std::vector<std::uint32_t>> cover(const Spot& spot, Chosen& gone,
                                                   const std::vector<PreemptLoss>& prices) const;
+  std::optional<std::vector<std::uint32_t>> enough_of(const Spot& spot, Chosen& gone,
+                                                      const std::vector<std::uint32_t>& left) const;
+  struct Cheapest;
+  std::optional<Chosen> cheapest() const;
   std::optional<Chosen> greedy(const std::vector<PreemptLoss>& prices, Chosen gone) const;
   void leave_alone(Chosen& gone) const;
   std::optional<Chosen> try_all(const Chosen* bound) const;
@@ -97,12 +111,7 @@ class ExactSearch {
   std::vector<std::vector<std::uint32_t>> spots_of_;  // by candidate
 };
 
-void ExactSearch::gather(const std::vector<const Job*>& going, const Shadows& shadows, const Avoid& avoid) {
-  struct On {
-    std::uint32_t victim;
-    const Grant* grant;
-  };
-  constexpr std::uint32_t kGoes = UINT32_MAX;
+std::vector<std::vector<On>> ExactSearch::holders_by_node(const std::vector<const Job*>& going) const {
   std::vector<std::vector<On>> on(view_.nodes().size());
   for (std::uint32_t v = 0; v < candidates_.size(); ++v)
     for (const Grant& grant : candidates_[v].job->allocation->grants)
@@ -110,7 +119,50 @@ void ExactSearch::gather(const std::vector<const Job*>& going, const Shadows& sh
         on[grant.node.value].push_back({v, &grant});
   for (const Job* job : going)
     for (const Grant& grant : job->allocation->grants) on[grant.node.value].push_back({kGoes, &grant});
+  return on;
+}
 
+void ExactSearch::add_local(Spot& spot, const On& on, const NodeClass& cls) const {
+  Local local{.victim = on.victim, .grant = on.grant, .gives = {}};
+  local.gives.devices = (on.grant->devices & cls.healthy).count();
+  local.gives.cores = on.grant->cores.count();
+  if (candidates_[on.victim].keeps_memory)
+    spot.base.memory_mb += on.grant->memory_mb;
+  else
+    local.gives.memory_mb = on.grant->memory_mb;
+  spot.simple = spot.simple && on.grant->parts.empty() && !on.grant->whole_node;
+  spot.locals.push_back(local);
+}
+
+// The node as the job could use it; nullopt: it is too small even when all candidates there have gone.
+std::optional<Spot> ExactSearch::spot_on(NodeId id, const ClassNeed& need, const std::vector<On>& on) const {
+  const NodeSlot& slot = view_.nodes()[id.value];
+  const NodeClass& cls = view_.classes()[slot.cls];
+  Spot spot{.node = id, .need = &need, .base = {}, .free = {}, .locals = {}};
+  spot.simple = need.counted && cls.one_device_type && group_.sharing != Sharing::kExclusive && !need.all_memory &&
+                group_.contiguous_cores_min == 0;
+  if (on.empty()) {
+    if (!slot.free.covers(need.amounts))
+      return std::nullopt;
+    spot.base = slot.load;
+  } else {
+    for (const Holder& holder : slot.holders)
+      if (std::none_of(on.begin(), on.end(), [&](const On& o) { return o.grant == holder.grant; }))
+        add_grant(spot.base, *holder.grant);
+  }
+  for (const On& o : on)
+    if (o.victim != kGoes)
+      add_local(spot, o, cls);
+  const FreeAmounts free = free_on(cls, *slot.node, spot.base);
+  spot.free = {free.devices, free.cores, free.memory_mb};
+  if (!spot.free.covers(need.amounts))
+    return std::nullopt;
+  return spot;
+}
+
+// Collects the nodes the job could use, with the candidates on each.
+void ExactSearch::gather(const std::vector<const Job*>& going, const Shadows& shadows, const Avoid& avoid) {
+  const std::vector<std::vector<On>> on = holders_by_node(going);
   std::vector<const ClassNeed*> needs(view_.classes().size());
   for (const ClassNeed& need : way_.needs) needs[need.cls] = &need;
   const bool avoids = std::find(avoid.begin(), avoid.end(), true) != avoid.end();
@@ -121,42 +173,13 @@ void ExactSearch::gather(const std::vector<const Job*>& going, const Shadows& sh
       continue;
     if (avoids && slot.shaded && shadows.seen(NodeId{n}, slot.load, avoid) != slot.load)
       continue;
-    const NodeClass& cls = view_.classes()[slot.cls];
-    Spot spot{.node = NodeId{n}, .need = needs[slot.cls], .base = {}, .free = {}, .locals = {}};
-    spot.simple = spot.need->counted && cls.one_device_type && group_.sharing != Sharing::kExclusive &&
-                  !spot.need->all_memory && group_.contiguous_cores_min == 0;
-    if (on[n].empty()) {
-      if (!slot.free.covers(spot.need->amounts))
-        continue;
-      spot.base = slot.load;
-    }
-    if (!on[n].empty())
-      for (const Holder& holder : slot.holders) {
-        const auto is = [&](const On& o) { return o.grant == holder.grant; };
-        if (std::none_of(on[n].begin(), on[n].end(), is))
-          add_grant(spot.base, *holder.grant);
-      }
-    for (const On& o : on[n]) {
-      if (o.victim == kGoes)
-        continue;
-      Local local{.victim = o.victim, .grant = o.grant, .gives = {}};
-      local.gives.devices = (o.grant->devices & cls.healthy).count();
-      local.gives.cores = o.grant->cores.count();
-      if (candidates_[o.victim].keeps_memory)
-        spot.base.memory_mb += o.grant->memory_mb;
-      else
-        local.gives.memory_mb = o.grant->memory_mb;
-      spot.simple = spot.simple && o.grant->parts.empty() && !o.grant->whole_node;
-      spot.locals.push_back(local);
-    }
-    const FreeAmounts free = free_on(cls, *slot.node, spot.base);
-    spot.free = {free.devices, free.cores, free.memory_mb};
-    if (!spot.free.covers(spot.need->amounts))
+    auto spot = spot_on(NodeId{n}, *needs[slot.cls], on[n]);
+    if (!spot)
       continue;
-    for (const Local& local : spot.locals)
+    for (const Local& local : spot->locals)
       if (auto& at = spots_of_[local.victim]; at.empty() || at.back() != spots_.size())
         at.push_back(static_cast<std::uint32_t>(spots_.size()));
-    spots_.push_back(std::move(spot));
+    spots_.push_back(std::move(*spot));
   }
 }
 
@@ -190,51 +213,44 @@ bool ExactSearch::fits(const Spot& spot, const Chosen& gone) const {
   return free.covers(spot.need->amounts);
 }
 
-std::optional<std::vector<std::uint32_t>> ExactSearch::cover(const Spot& spot, Chosen& gone,
-                                                             const std::vector<PreemptLoss>& prices) const {
-  if (fits(spot, gone))
-    return std::vector<std::uint32_t>();
-  std::vector<std::uint32_t> left;
-  for (const Local& local : spot.locals)
-    if (!gone[local.victim] && std::find(left.begin(), left.end(), local.victim) == left.end())
-      left.push_back(local.victim);
-  std::sort(left.begin(), left.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return std::tie(prices[a], a) < std::tie(prices[b], b); });
-  std::vector<std::uint32_t> best;
+// The first of `left` until the job fits, less those that can stay, the dearest first; nullopt: it never fits. `gone`
+// is the same afterwards.
+std::optional<std::vector<std::uint32_t>> ExactSearch::enough_of(const Spot& spot, Chosen& gone,
+                                                                 const std::vector<std::uint32_t>& left) const {
+  std::vector<std::uint32_t> out;
   bool enough = false;
-  for (const std::uint32_t v : left) {
-    gone[v] = true;
-    best.push_back(v);
-    if ((enough = fits(spot, gone)))
-      break;
+  for (std::size_t i = 0; i < left.size() && !enough; ++i) {
+    gone[left[i]] = true;
+    out.push_back(left[i]);
+    enough = fits(spot, gone);
   }
-  const auto all_back = [&] {
-    for (const std::uint32_t v : left) gone[v] = false;
-  };
-  if (!enough) {
-    all_back();
-    return std::nullopt;
-  }
-  // The dearest that can stay stays.
-  for (std::size_t i = best.size(); i-- > 0;) {
-    gone[best[i]] = false;
+  for (std::size_t i = enough ? out.size() : 0; i-- > 0;) {
+    gone[out[i]] = false;
     if (fits(spot, gone))
-      best.erase(best.begin() + static_cast<std::ptrdiff_t>(i));
+      out.erase(out.begin() + static_cast<std::ptrdiff_t>(i));
     else
-      gone[best[i]] = true;
+      gone[out[i]] = true;
   }
-  all_back();
-  if (best.size() <= 1 && left.size() <= 1)
-    return best;
-  PreemptLoss least;
-  for (const std::uint32_t v : best) least += prices[v];
-  // Every set in the order of prices, as far as the bound allows.
+  for (const std::uint32_t v : left) gone[v] = false;
+  return enough ? std::optional(std::move(out)) : std::nullopt;
+}
+
+// Goes through every set of `left` in the order of prices, as far as the bound allows, for one that is cheaper.
+struct ExactSearch::Cheapest {
+  const ExactSearch& search;
+  const Spot& spot;
+  const std::vector<PreemptLoss>& prices;
+  const std::vector<std::uint32_t>& left;
+  Chosen& gone;
+  std::vector<std::uint32_t> best;
+  PreemptLoss least{};
+  std::vector<std::uint32_t> taken{};
   std::size_t steps = 0;
-  std::vector<std::uint32_t> taken;
-  const auto walk = [&](const auto& self, std::size_t i, const PreemptLoss& so_far) -> void {
+
+  void walk(std::size_t i, const PreemptLoss& so_far) {
     if (++steps > kStepsMost || !(so_far < least))
       return;
-    if (fits(spot, gone)) {
+    if (search.fits(spot, gone)) {
       least = so_far;
       best = taken;
       return;
@@ -247,15 +263,34 @@ std::optional<std::vector<std::uint32_t>> ExactSearch::cover(const Spot& spot, C
       return;  // and neither is any that comes later
     gone[left[i]] = true;
     taken.push_back(left[i]);
-    self(self, i + 1, with);
+    walk(i + 1, with);
     taken.pop_back();
     gone[left[i]] = false;
-    self(self, i + 1, so_far);
-  };
-  walk(walk, 0, {});
-  return best;
+    walk(i + 1, so_far);
+  }
+};
+
+std::optional<std::vector<std::uint32_t>> ExactSearch::cover(const Spot& spot, Chosen& gone,
+                                                             const std::vector<PreemptLoss>& prices) const {
+  if (fits(spot, gone))
+    return std::vector<std::uint32_t>();
+  std::vector<std::uint32_t> left;
+  for (const Local& local : spot.locals)
+    if (!gone[local.victim] && std::find(left.begin(), left.end(), local.victim) == left.end())
+      left.push_back(local.victim);
+  std::sort(left.begin(), left.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return std::tie(prices[a], a) < std::tie(prices[b], b); });
+  auto best = enough_of(spot, gone, left);
+  if (!best || (best->size() <= 1 && left.size() <= 1))
+    return best;
+  Cheapest search{*this, spot, prices, left, gone, std::move(*best)};
+  for (const std::uint32_t v : search.best) search.least += prices[v];
+  search.walk(0, {});
+  return std::move(search.best);
 }
 
+// Takes the node that costs least until there are enough; nullopt: there are too few. What has to go from one node may
+// make others cheaper.
 std::optional<Chosen> ExactSearch::greedy(const std::vector<PreemptLoss>& prices, Chosen gone) const {
   struct Offer {
     PreemptLoss price;
@@ -403,63 +438,67 @@ std::optional<std::vector<Grant>> ExactSearch::grants_of(const Chosen& gone) {
   return out;
 }
 
+// The cheapest set that several ways of looking find; nullopt: they find none.
+std::optional<Chosen> ExactSearch::cheapest() const {
+  const Chosen nobody(candidates_.size());
+  if (fitting(nobody) >= way_.nodes)
+    return nobody;
+  std::optional<Chosen> best;
+  std::optional<PreemptLoss> least;
+  const auto take = [&](std::optional<Chosen> found) {
+    if (!found)
+      return;
+    leave_alone(*found);
+    const PreemptLoss loss = loss_of(*found);
+    if (least && !(loss < *least))
+      return;
+    least = loss;
+    best = std::move(found);
+  };
+  std::vector<PreemptLoss> plain, shared;
+  std::vector<std::uint32_t> wide;
+  for (std::uint32_t v = 0; v < candidates_.size(); ++v) {
+    const auto span = static_cast<std::uint32_t>(std::min<std::size_t>(spots_of_[v].size(), way_.nodes));
+    plain.push_back(priced(candidates_[v].loss, 1));
+    shared.push_back(priced(candidates_[v].loss, std::max(1u, span)));
+    if (span > 1)
+      wide.push_back(v);
+  }
+  take(greedy(plain, nobody));
+  if (!wide.empty())
+    take(greedy(shared, nobody));
+  std::sort(wide.begin(), wide.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return std::tie(shared[a], a) < std::tie(shared[b], b); });
+  if (wide.size() > kSeedsMost)
+    wide.resize(kSeedsMost);
+  for (const std::uint32_t v : wide) {
+    if (least && !(candidates_[v].loss < *least))
+      continue;
+    Chosen seed = nobody;
+    seed[v] = true;
+    take(greedy(plain, seed));
+  }
+  take(try_all(best ? &*best : nullptr));
+  return best;
+}
+
 std::optional<VictimChoice> ExactSearch::run() {
+  const Chosen all(candidates_.size(), true);
   for (int repair = 0; repair < kRepairsMost; ++repair) {
-    const Chosen nobody(candidates_.size());
-    Chosen all(candidates_.size(), true);
-    const std::size_t spots = fitting(all);
-    if (spots < way_.nodes)
+    if (fitting(all) < way_.nodes)
       return std::nullopt;
-    std::optional<Chosen> best;
-    std::optional<PreemptLoss> least;
-    const auto take = [&](std::optional<Chosen> found) {
-      if (!found)
-        return;
-      leave_alone(*found);
-      const PreemptLoss loss = loss_of(*found);
-      if (least && !(loss < *least))
-        return;
-      least = loss;
-      best = std::move(found);
-    };
-    if (fitting(nobody) >= way_.nodes) {
-      best = nobody;
-    } else {
-      std::vector<PreemptLoss> plain, shared;
-      std::vector<std::uint32_t> wide;
-      for (std::uint32_t v = 0; v < candidates_.size(); ++v) {
-        const auto span = static_cast<std::uint32_t>(std::min<std::size_t>(spots_of_[v].size(), way_.nodes));
-        plain.push_back(priced(candidates_[v].loss, 1));
-        shared.push_back(priced(candidates_[v].loss, std::max(1u, span)));
-        if (span > 1)
-          wide.push_back(v);
-      }
-      take(greedy(plain, nobody));
-      if (!wide.empty())
-        take(greedy(shared, nobody));
-      std::sort(wide.begin(), wide.end(),
-                [&](std::uint32_t a, std::uint32_t b) { return std::tie(shared[a], a) < std::tie(shared[b], b); });
-      if (wide.size() > kSeedsMost)
-        wide.resize(kSeedsMost);
-      for (const std::uint32_t v : wide) {
-        Chosen seed = nobody;
-        seed[v] = true;
-        if (least && !(candidates_[v].loss < *least))
-          continue;
-        take(greedy(plain, seed));
-      }
-      take(try_all(best ? &*best : nullptr));
-    }
+    const std::optional<Chosen> best = cheapest();
     if (!best)
       return std::nullopt;
+    auto grants = grants_of(*best);
+    if (!grants)
+      continue;  // a node that counts right and does not fit is out of the next look
     VictimChoice out;
-    if (auto grants = grants_of(*best)) {
-      out.grants = std::move(*grants);
-      for (std::uint32_t v = 0; v < best->size(); ++v)
-        if ((*best)[v])
-          add_victim(out, candidates_[v]);
-      return out;
-    }
+    out.grants = std::move(*grants);
+    for (std::uint32_t v = 0; v < best->size(); ++v)
+      if ((*best)[v])
+        add_victim(out, candidates_[v]);
+    return out;
   }
   return std::nullopt;
 }
@@ -476,46 +515,75 @@ class GeneralSearch {
         if (concerns(candidates[v], grant))
           on_[grant.node].push_back({v, &grant});
     for (const Job* job : going)
-      for (const Grant& grant : job->allocation->grants) on_[grant.node].push_back({UINT32_MAX, &grant});
+      for (const Grant& grant : job->allocation->grants) on_[grant.node].push_back({kGoes, &grant});
     only_.assign(view.nodes().size(), true);
   }
 
   std::optional<VictimChoice> run() {
+    const std::vector<std::uint32_t> order = cheapest_first();
+    std::size_t count = order.size();
+    auto found = fewest(order, count);
+    if (!found)
+      return std::nullopt;
+    Chosen gone = in_the_way_of(*found);
+    for (std::size_t i = count; i < order.size(); ++i) gone[order[i]] = false;
+    spare_dearest(gone, *found);
+    VictimChoice out{.grants = std::move(*found), .victims = {}, .shrinks = {}, .loss = {}};
+    for (std::uint32_t v = 0; v < gone.size(); ++v)
+      if (gone[v])
+        add_victim(out, candidates_[v]);
+    return out;
+  }
+
+ private:
+  std::vector<std::uint32_t> cheapest_first() const {
     std::vector<std::uint32_t> order(candidates_.size());
     for (std::uint32_t v = 0; v < order.size(); ++v) order[v] = v;
     std::vector<PreemptLoss> prices;
     for (const Victim& victim : candidates_) prices.push_back(priced(victim.loss, size_of(victim)));
     std::sort(order.begin(), order.end(),
               [&](std::uint32_t a, std::uint32_t b) { return std::tie(prices[a], a) < std::tie(prices[b], b); });
-    const auto first = [&](std::size_t count) {
+    return order;
+  }
+
+  // A place once the first of the order have gone, as few as it takes: `count` says how many.
+  std::optional<std::vector<Grant>> fewest(const std::vector<std::uint32_t>& order, std::size_t& count) {
+    const auto without_first = [&](std::size_t n) {
       Chosen gone(candidates_.size());
-      for (std::size_t i = 0; i < count; ++i) gone[order[i]] = true;
-      return gone;
+      for (std::size_t i = 0; i < n; ++i) gone[order[i]] = true;
+      return place(gone);
     };
-    auto found = place(first(order.size()));
-    if (!found)
-      return std::nullopt;
+    auto found = without_first(order.size());
     std::size_t low = 0, high = order.size();
-    while (low < high) {
+    while (found && low < high) {
       const std::size_t middle = (low + high) / 2;
-      if (auto grants = place(first(middle))) {
+      if (auto grants = without_first(middle)) {
         found = std::move(grants);
         high = middle;
       } else {
         low = middle + 1;
       }
     }
-    // Nobody needs to go who is not in the way there.
+    count = high;
+    return found;
+  }
+
+  // The candidates on the nodes of the place, to which the search keeps from now on.
+  Chosen in_the_way_of(const std::vector<Grant>& place) {
     Chosen gone(candidates_.size());
     only_.assign(view_.nodes().size(), false);
-    for (const Grant& grant : *found) {
+    for (const Grant& grant : place) {
       only_[grant.node.value] = true;
       if (const auto it = on_.find(grant.node); it != on_.end())
         for (const On& o : it->second)
-          if (o.victim != UINT32_MAX)
+          if (o.victim != kGoes)
             gone[o.victim] = true;
     }
-    for (std::size_t i = high; i < order.size(); ++i) gone[order[i]] = false;
+    return gone;
+  }
+
+  // Those without whose going there is a place too stay, the dearest first.
+  void spare_dearest(Chosen& gone, std::vector<Grant>& found) {
     std::vector<std::uint32_t> dearest;
     for (std::uint32_t v = 0; v < gone.size(); ++v)
       if (gone[v])
@@ -526,22 +594,11 @@ class GeneralSearch {
     for (const std::uint32_t v : dearest) {
       gone[v] = false;
       if (auto grants = place(gone))
-        found = std::move(grants);
+        found = std::move(*grants);
       else
         gone[v] = true;
     }
-    VictimChoice out{.grants = std::move(*found), .victims = {}, .shrinks = {}, .loss = {}};
-    for (std::uint32_t v = 0; v < gone.size(); ++v)
-      if (gone[v])
-        add_victim(out, candidates_[v]);
-    return out;
   }
-
- private:
-  struct On {
-    std::uint32_t victim;
-    const Grant* grant;
-  };
 
   static std::uint32_t size_of(const Victim& victim) {
     std::uint32_t devices = 0;
@@ -567,10 +624,10 @@ class GeneralSearch {
       for (const Holder& holder : slot.holders) {
         const auto o = std::find_if(on->second.begin(), on->second.end(),
                                     [&](const On& other) { return other.grant == holder.grant; });
-        const bool goes = o != on->second.end() && (o->victim == UINT32_MAX || gone[o->victim]);
+        const bool goes = o != on->second.end() && (o->victim == kGoes || gone[o->victim]);
         if (!goes)
           add_grant(it->second, *holder.grant);
-        else if (o->victim != UINT32_MAX && candidates_[o->victim].keeps_memory)
+        else if (o->victim != kGoes && candidates_[o->victim].keeps_memory)
           it->second.memory_mb += holder.grant->memory_mb;
       }
       return &it->second;

@@ -49,6 +49,12 @@ Instant expected_end(const Job& job) {
              : job.allocation->granted + job.allocation->limit;
 }
 
+// Whether the job holds after the change what it held before.
+bool keeps_grants(const Job& before, const Job& after) {
+  return before.allocation == after.allocation && is_paused(before) == is_paused(after) &&
+         (!is_paused(after) || before.members == after.members);
+}
+
 }  // namespace
 
 Duration limit_in(const JobSpec& spec, const Partition& partition) {
@@ -264,7 +270,7 @@ void PlannerView::dequeue(SlotNo s) {
   changed = true;
 }
 
-// Tiers, defaults or priorities may have changed: those whose key is another move.
+// Tiers, defaults or priorities may have changed: jobs whose key is different now move.
 void PlannerView::reorder() {
   std::vector<SlotNo> moved;
   queue_.each_after(OrderKey{}, true, [&](SlotNo s) {
@@ -303,55 +309,70 @@ void PlannerView::free_slot(SlotNo s) {
   free_slots_.push_back(s);
 }
 
-void PlannerView::put_job(const Ref<Job>& job, bool removed) {
-  const bool holds = !removed && holds_allocation(job->state);
-  const bool was_changed = changed;
-  // What was proposed is committed: nothing new to a pass, unless a head waits, whose place may now be a better one.
-  bool as_proposed = false;
-  if (const auto proposal = proposals_.find({job->id}); proposal != proposals_.end() && holds)
-    as_proposed = proposal->second.grants == job->allocation->grants;
-  const Promise* kept = removed ? nullptr : kept_place_of(*job);
-  if (holds || removed || kept || is_final(job->state))
-    forget_proposal({job->id});
-  if (job->array_job)
-    forget_proposal({job->array_job, true, job->array_index});
+// What a new record of a job means for what the job holds, and for what is held for it.
+struct PlannerView::JobStep {
+  Ref<Job> before;  // null: the job is new
+  bool held = false, holds = false;
+  bool same_grants = false;  // it holds what it held
+  bool as_proposed = false;  // it holds what was proposed
+  const Promise* kept_before = nullptr;
+  const Promise* kept = nullptr;
+  OrderKey key;                    // in the queue, before
+  std::uint32_t promised_min = 0;  // likewise
+};
 
-  SlotNo s = find(job->id);
-  const Ref<Job> before = s == kNoSlot ? nullptr : slots_[s].job;
-  const bool held = before && holds_allocation(before->state);
-  const bool same_grants = held && holds && before->allocation == job->allocation &&
-                           is_paused(*before) == is_paused(*job) &&
-                           (!is_paused(*job) || before->members == job->members);
-  if (held && !(holds && before->allocation == job->allocation))
-    forget_growth(job->id);
-  const Promise* kept_before = before ? kept_place_of(*before) : nullptr;
-  admission_.index(before.get(), removed ? nullptr : job.get());
-  // Its time stands where nothing that a forecast looks at is different.
-  const OrderKey old_key = before && slots_[s].queued ? slots_[s].key : OrderKey{};
-  const std::uint32_t old_promise = before && slots_[s].queued ? slots_[s].promised_min : 0;
-  if (before) {
-    dequeue(s);
-    later_.erase({before->begin_after, job->id});
-    if (held && !same_grants) {
-      release_all(held_grants(*before));
-      paused_.erase(job->id);
-      changed = true;
-    }
-    if (kept_before && kept_before != kept) {
-      release_all(kept_before->grants);
-      changed = true;
-    }
-  }
-  if (removed || (is_final(job->state) && !job->array)) {
-    if (before) {
-      if (slots_[s].told != Wait::kNone)
-        withdrawn.push_back({.job = job->id});
-      free_slot(s);
-    }
-    return;
-  }
+// Forgets the proposals that the record answers. True: the job holds what was proposed for it.
+bool PlannerView::answer_proposals(const Job& job, bool removed) {
+  const bool holds = !removed && holds_allocation(job.state);
+  bool as_proposed = false;
+  if (const auto proposal = proposals_.find({job.id}); proposal != proposals_.end() && holds)
+    as_proposed = proposal->second.grants == job.allocation->grants;
+  if (holds || removed || kept_place_of(job) || is_final(job.state))
+    forget_proposal({job.id});
+  if (job.array_job)
+    forget_proposal({job.array_job, true, job.array_index});
+  return as_proposed;
+}
+
+// Compares the record with the one before, and forgets what was proposed and is settled with it.
+PlannerView::JobStep PlannerView::step_to(const Ref<Job>& job, bool removed, SlotNo s) {
+  JobStep step;
+  step.as_proposed = answer_proposals(*job, removed);
+  step.holds = !removed && holds_allocation(job->state);
+  step.kept = removed ? nullptr : kept_place_of(*job);
   if (s == kNoSlot)
-    s = new_slot(job->id);
+    return step;
+  const JobSlot& slot = slots_[s];
+  step.before = slot.job;
+  step.held = holds_allocation(slot.job->state);
+  step.same_grants = step.held && step.holds && keeps_grants(*slot.job, *job);
+  step.kept_before = kept_place_of(*slot.job);
+  if (step.held && !(step.holds && slot.job->allocation == job->allocation))
+    forget_growth(job->id);
+  if (slot.queued) {
+    step.key = slot.key;
+    step.promised_min = slot.promised_min;
+  }
+  return step;
+}
+
+// The job leaves the queue, and gives back what it does not hold any more.
+void PlannerView::take_out(SlotNo s, const JobStep& step) {
+  const Job& before = *step.before;
+  dequeue(s);
+  later_.erase({before.begin_after, before.id});
+  if (step.held && !step.same_grants) {
+    release_all(held_grants(before));
+    paused_.erase(before.id);
+    changed = true;
+  }
+  if (step.kept_before && step.kept_before != step.kept) {
+    release_all(step.kept_before->grants);
+    changed = true;
+  }
+}
+
+void PlannerView::put_in_slot(SlotNo s, const Ref<Job>& job) {
   JobSlot& slot = slots_[s];
   slot.job = job;
   if (job->allocation)
@@ -362,51 +383,85 @@ void PlannerView::put_job(const Ref<Job>& job, bool removed) {
   slot.element = bool{job->array_job};
   slot.refused = false;
   refused_.erase(job->id);
-  if (job->array) {
-    IntervalSet& unplanned = arrays_[job->id].unplanned;
-    unplanned = job->array->waiting;
-    for (auto p = proposals_.lower_bound({job->id, true, 0}); p != proposals_.end() && p->first.job == job->id; ++p)
-      unplanned.erase(p->first.index);
-    changed = true;
-  }
-  if (holds) {
-    const Instant end = expected_end(*job);
-    if (!same_grants) {
-      if (is_paused(*job)) {
-        std::vector<Grant>& has = paused_[job->id];
-        for (std::size_t i = 0; i < job->allocation->grants.size(); ++i) {
-          const Grant& grant = job->allocation->grants[i];
-          has.push_back(gave_up(*job, i) ? memory_of(grant) : grant);
-        }
+  if (!job->array)
+    return;
+  IntervalSet& unplanned = arrays_[job->id].unplanned;
+  unplanned = job->array->waiting;
+  for (auto p = proposals_.lower_bound({job->id, true, 0}); p != proposals_.end() && p->first.job == job->id; ++p)
+    unplanned.erase(p->first.index);
+  changed = true;
+}
+
+void PlannerView::hold_allocation(JobSlot& slot, bool same_grants) {
+  const Job& job = *slot.job;
+  const Instant end = expected_end(job);
+  if (!same_grants) {
+    if (is_paused(job)) {
+      std::vector<Grant>& kept = paused_[job.id];
+      for (std::size_t i = 0; i < job.allocation->grants.size(); ++i) {
+        const Grant& grant = job.allocation->grants[i];
+        kept.push_back(gave_up(job, i) ? memory_of(grant) : grant);
       }
-      hold_all(held_grants(*job), end, job->allocation->granted, job->predicted);
-      changed = true;
-    } else if (end != slot.end) {
-      move_end(held_grants(*job), end);
-      changed = true;
     }
-    slot.end = end;
-    if (as_proposed && shaded_ == 0 && !admission_.counts())
-      changed = was_changed;
-  }
-  if (kept && kept != kept_before) {
-    hold_all(kept->grants, kept_place_end(*job), now_, {});
+    hold_all(held_grants(job), end, job.allocation->granted, job.predicted);
+    changed = true;
+  } else if (end != slot.end) {
+    move_end(held_grants(job), end);
     changed = true;
   }
-  if (!waits_in_queue(*job)) {
-    if (slot.told != Wait::kNone)
-      withdrawn.push_back({.job = job->id});
-    slot.told = Wait::kNone;
-    slot.told_min = 0;
-    slot.head = false;
+  slot.end = end;
+}
+
+void PlannerView::withdraw_note(JobSlot& slot) {
+  if (slot.told != Wait::kNone)
+    withdrawn.push_back({.job = slot.job->id});
+  slot.told = Wait::kNone;
+  slot.told_min = 0;
+  slot.head = false;
+}
+
+void PlannerView::queue_or_rest(SlotNo s, const JobStep& step) {
+  const Job& job = *slots_[s].job;
+  if (!waits_in_queue(job))
+    return withdraw_note(slots_[s]);
+  if (job.begin_after > now_)
+    later_.insert({job.begin_after, job.id});
+  else if (!proposals_.contains({job.id}))  // else its answer is on the way
+    enqueue(s, !step.before);
+  // Its time stands where nothing that a forecast looks at is different.
+  if (slots_[s].queued && slots_[s].key == step.key)
+    slots_[s].promised_min = step.promised_min;
+}
+
+// Brings the view to a job's new record: what it holds, what is held for it, and its place in the queue.
+void PlannerView::put_job(const Ref<Job>& job, bool removed) {
+  const bool was_changed = changed;
+  SlotNo s = find(job->id);
+  const JobStep step = step_to(job, removed, s);
+  admission_.index(step.before.get(), removed ? nullptr : job.get());
+  if (step.before)
+    take_out(s, step);
+  if (removed || (is_final(job->state) && !job->array)) {
+    if (step.before) {
+      withdraw_note(slots_[s]);
+      free_slot(s);
+    }
     return;
   }
-  if (job->begin_after > now_)
-    later_.insert({job->begin_after, job->id});
-  else if (!proposals_.contains({job->id}))  // else its answer is on the way
-    enqueue(s, !before);
-  if (slots_[s].queued && slots_[s].key == old_key)
-    slots_[s].promised_min = old_promise;
+  if (s == kNoSlot)
+    s = new_slot(job->id);
+  put_in_slot(s, job);
+  if (step.holds) {
+    hold_allocation(slots_[s], step.same_grants);
+    // What was proposed is committed: nothing new to a pass, unless a head waits, whose place may now be a better one.
+    if (step.as_proposed && shaded_ == 0 && !admission_.counts())
+      changed = was_changed;
+  }
+  if (step.kept && step.kept != step.kept_before) {
+    hold_all(step.kept->grants, kept_place_end(*job), now_, {});
+    changed = true;
+  }
+  queue_or_rest(s, step);
 }
 
 void PlannerView::advance(Instant now) {

@@ -60,7 +60,7 @@ struct NodeSlot {
   FreeAmounts kept;                 // as listed, shaded: for a job that would outlast every head's wait
 };
 
-inline constexpr std::uint32_t kNoShape = UINT32_MAX;
+inline constexpr std::uint32_t kNoShape = UINT32_MAX;  // the job is not queued
 
 // What bars the jobs of a shape on a way, as of the last look.
 struct KnownBar {
@@ -110,7 +110,7 @@ struct Shape {
   std::vector<KnownBar> bars;       // by way
 };
 
-inline constexpr PartitionNo kNoPartition = UINT32_MAX;
+inline constexpr PartitionNo kNoPartition = UINT32_MAX;  // it could start in none
 
 // The little of a shape that every cycle looks at, side by side in memory for all shapes.
 struct ShapeBrief {
@@ -228,11 +228,11 @@ class PlannerView {
   std::vector<PartitionNo> partitions_of(const JobSpec& spec) const;
   const Tres& cluster();  // all there is
   const DomainTree& domains() const { return domains_; }
-  // Some are about to answer: whoever waits may have room in a moment.
+  // True while nodes are about to answer: they may have room in a moment, and waiting jobs wait for that.
   bool awaits_nodes() const { return !awaited_since_.empty() && now_ < awaits_until(); }
-  Instant awaits_until() const;                  // when nobody waits for them any longer; kNever: none is to answer
+  Instant awaits_until() const;                  // when jobs stop waiting for those nodes; kNever: none is to answer
   bool by_domain() const { return by_domain_; }  // NodeClass::at_domain is kept: some nodes lie on switches
-  // Shaded nodes are listed apart; `kept` is the load that a job outlasting the heads' waits must respect.
+  // A class lists its shaded nodes apart. A job that would run when the heads start must fit beside the load `kept`.
   void shade(NodeId id, const NodeLoad& kept);
   void unshade(NodeId id);
 
@@ -260,9 +260,19 @@ class PlannerView {
 
  private:
   void put_job(const Ref<Job>& job, bool removed);
+  struct JobStep;
+  bool answer_proposals(const Job& job, bool removed);
+  JobStep step_to(const Ref<Job>& job, bool removed, SlotNo s);
+  void take_out(SlotNo s, const JobStep& step);
+  void put_in_slot(SlotNo s, const Ref<Job>& job);
+  void hold_allocation(JobSlot& slot, bool same_grants);
+  void withdraw_note(JobSlot& slot);
+  void queue_or_rest(SlotNo s, const JobStep& step);
   void put_node(const Ref<Node>& record, bool removed);
   void set_node(const Ref<Node>& node, bool removed);
+  void name_node(const Node& node, bool removed);
   void put_partition(const Ref<Partition>& partition, bool removed);
+  Ref<Partition> put_in_list(const Ref<Partition>& partition, bool removed);
   void classify(NodeSlot& slot);
   void leave_class(NodeSlot& slot);
   void enqueue(SlotNo s, bool came = false);
@@ -274,13 +284,14 @@ class PlannerView {
   void list(NodeSlot& slot, NodeId id);
   void gain(const NodeSlot& slot);  // jobs that what is free there may help are looked at again
   void count_room(NodeSlot& slot, int by);
+  void add_room(ClassNo number, std::uint32_t minute, const Room& room, int by);
   FreeAmounts free_of(const NodeSlot& slot, const NodeLoad& load) const;
   NodeSlot& node_slot(NodeId node);
   void reorder();
   void reorder_served(const Priorities& before);
   void move_in_order(const std::vector<SlotNo>& moved);
-  void lay_out();               // anything about classes and partitions may be another
-  void lay_out_class(ClassNo);  // nothing but this one: it is new, or the least of its nodes is less
+  void lay_out();               // any class or partition may be different from now on
+  void lay_out_class(ClassNo);  // only this one is: it is new, or the smallest of its nodes became smaller
   void compile_anew(Shape& shape);
   void classify_all();
   void begin_ledger();
@@ -376,7 +387,7 @@ class PlannerView {
   std::unique_ptr<Priorities> priorities_;  // null: those of the records count
   Instant ranked_as_of_ = kNever;           // kNever: to be worked out anew
   std::uint32_t most_partition_ = 0;
-  Instant boundary_ = kNever;  // when a reservation may open nodes
+  Instant boundary_ = kNever;  // when a reservation may open nodes next; kNever: none will
 };
 
 // Takes a grant out of a load that may count overlapping ones.

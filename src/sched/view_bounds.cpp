@@ -78,12 +78,12 @@ void PlannerView::keep_apart(const std::vector<std::string>& names) {
     std::sort(concerned.begin(), concerned.end());
     concerned.erase(std::unique(concerned.begin(), concerned.end()), concerned.end());
   }
-  ++layout;  // no class is another, but nodes may be in other ones
+  ++layout;  // the classes stay what they are, but nodes may have moved between them
   ++generation;
   for (const NodeId id : concerned) {
     NodeSlot& slot = nodes_[id.value];
     if (classes_[slot.cls].kept_by == admission_.keepers_of(slot.node->meta.name)) {
-      gain(slot);  // whom it is kept for, or when, may be another now
+      gain(slot);  // it may be kept for different jobs, or at different times, from now on
       continue;
     }
     touch(id);
@@ -96,7 +96,7 @@ void PlannerView::keep_apart(const std::vector<std::string>& names) {
   renew_examples();
 }
 
-// The node that stands for a class may be in another one now.
+// The node that stands for a class may have moved to a different one.
 void PlannerView::renew_examples() {
   const auto stands = [&](const NodeClass& cls) {
     return cls.present == 0 || admission_.keepers_of(cls.example) == cls.kept_by;
@@ -331,7 +331,7 @@ bool PlannerView::rank_again(Instant now) {
   return true;
 }
 
-// Nothing but what was spent is different: only users whose fair share is another move.
+// Only what was spent is different: jobs move only where the fair share of their user changed.
 void PlannerView::reorder_served(const Priorities& before) {
   const auto same = [](const FairShares::Row& a, const FairShares::Row& b) {
     return a.share.factor == b.share.factor && a.user == b.user && a.account == b.account && a.partition == b.partition;

@@ -31,22 +31,29 @@ bool share_something(const NodeLoad& load, const Grant& grant) {
 
 }  // namespace
 
-void PlannerView::put_partition(const Ref<Partition>& partition, bool removed) {
+// Brings the list to the record; returns the one before, null if there was none.
+Ref<Partition> PlannerView::put_in_list(const Ref<Partition>& partition, bool removed) {
   const auto at = std::lower_bound(partitions_.begin(), partitions_.end(), partition->meta.name,
                                    [](const auto& p, const std::string& name) { return p->meta.name < name; });
-  const bool known = at != partitions_.end() && (*at)->meta.name == partition->meta.name;
-  const Ref<Partition> before = known ? *at : nullptr;
-  const bool same_nodes = known && !removed && (*at)->nodes == partition->nodes;
+  const Ref<Partition> before = at != partitions_.end() && (*at)->meta.name == partition->meta.name ? *at : nullptr;
+  if (removed && before)
+    partitions_.erase(at);
+  else if (before)
+    *at = partition;
+  else if (!removed)
+    partitions_.insert(at, partition);
+  return before;
+}
+
+// Everything that shapes and classes know of partitions is worked out anew; nodes change classes only where the nodes
+// of the partition are different.
+void PlannerView::put_partition(const Ref<Partition>& partition, bool removed) {
+  const Ref<Partition> before = put_in_list(partition, removed);
+  const bool same_nodes = before && !removed && before->nodes == partition->nodes;
   ++generation;
   ++rules;
   lay_out();
   changed = true;
-  if (removed && known)
-    partitions_.erase(at);
-  else if (known)
-    *at = partition;
-  else if (!removed)
-    partitions_.insert(at, partition);
   admission_.index(before.get(), removed ? nullptr : partition.get());
   most_partition_ = 0;
   for (const auto& p : partitions_) most_partition_ = std::max(most_partition_, p->priority);
@@ -136,7 +143,8 @@ NodeSlot& PlannerView::node_slot(NodeId node) {
   return nodes_[node.value];
 }
 
-// To plans a node that has not answered yet is one that is up, and held as a whole until it should have.
+// The planner takes a node that has not answered yet for one that is up, and holds the whole of it until the moment by
+// which it should have answered.
 void PlannerView::put_node(const Ref<Node>& record, bool removed) {
   const bool awaited = !removed && node_awaited(*record) && node_expected(*record);
   if (const auto held = awaited_.find(record->id); held != awaited_.end() && !awaited) {
@@ -171,6 +179,17 @@ Instant PlannerView::awaits_until() const {
   return awaited_since_.empty() ? kNever : *awaited_since_.begin() + kAwaitedBeforeOthersGo;
 }
 
+void PlannerView::name_node(const Node& node, bool removed) {
+  if (!removed) {
+    node_named_[node.meta.name] = node.id;
+    return;
+  }
+  const auto named = node_named_.find(node.meta.name);
+  if (named != node_named_.end() && named->second == node.id)  // and not of one that has the name now
+    node_named_.erase(named);
+}
+
+// Brings the node's class, its lists and its sums to the record.
 void PlannerView::set_node(const Ref<Node>& node, bool removed) {
   NodeSlot& slot = node_slot(node->id);
   if (!removed && slot.node && node_usable(*slot.node) == node_usable(*node) && same_node(*slot.node, *node)) {
@@ -181,18 +200,14 @@ void PlannerView::set_node(const Ref<Node>& node, bool removed) {
   changed = true;
   if (removed || !slot.node || !same_node(*slot.node, *node)) {
     cluster_.reset();
-    ranked_as_of_ = kNever;  // the whole that sizes are parts of is another
+    ranked_as_of_ = kNever;  // sizes are parts of a different whole
   }
   touch(node->id);
   if (slot.node)
     leave_class(slot);
   slot.node = removed ? nullptr : node;
   slot.place = place_of_name(node->meta.name);
-  if (!removed)
-    node_named_[node->meta.name] = node->id;
-  else if (const auto named = node_named_.find(node->meta.name);
-           named != node_named_.end() && named->second == node->id)
-    node_named_.erase(named);
+  name_node(*node, removed);
   slot.version = !removed && node_usable(*node) ? generation : 0;
   if (slot.node)
     classify(slot);
@@ -316,24 +331,27 @@ void PlannerView::unshade(NodeId id) {
   list(slot, id);
 }
 
-// What the node gives now and when its holders leave, added to (or taken from) its class.
+void PlannerView::add_room(ClassNo number, std::uint32_t minute, const Room& room, int by) {
+  NodeClass& cls = classes_[number];
+  const std::uint64_t mark = mix(minute, number);
+  const auto times = [](std::uint64_t m, std::int32_t n) { return m * static_cast<std::uint64_t>(std::int64_t{n}); };
+  const std::uint64_t sum = times(mark, room.nodes) + times(mix(mark, 1), room.devices) +
+                            times(mix(mark, 2), room.cores) + times(mix(mark, 3), room.memory);
+  Room& at = minute == 0 ? cls.now : cls.later[minute];
+  if (by > 0)
+    at += room, room_sum += sum;
+  else
+    at -= room, room_sum -= sum;
+  if (minute != 0 && at == Room{})
+    cls.later.erase(minute);
+}
+
+// Adds to its class (by 1), or takes from it (by -1), what the node gives now and when its holders leave.
 void PlannerView::count_room(NodeSlot& slot, int by) {
   if (!slot.node || slot.cls == kNoClass || !node_usable(*slot.node))
     return;
-  NodeClass& cls = classes_[slot.cls];
-  const auto add = [&](std::uint32_t minute, const Room& room) {
-    const std::uint64_t mark = mix(minute, slot.cls);
-    const auto times = [](std::uint64_t m, std::int32_t n) { return m * static_cast<std::uint64_t>(std::int64_t{n}); };
-    const std::uint64_t sum = times(mark, room.nodes) + times(mix(mark, 1), room.devices) +
-                              times(mix(mark, 2), room.cores) + times(mix(mark, 3), room.memory);
-    Room& at = minute == 0 ? cls.now : cls.later[minute];
-    if (by > 0)
-      at += room, room_sum += sum;
-    else
-      at -= room, room_sum -= sum;
-    if (minute != 0 && at == Room{})
-      cls.later.erase(minute);
-  };
+  const NodeClass& cls = classes_[slot.cls];
+  const auto add = [&](std::uint32_t minute, const Room& room) { add_room(slot.cls, minute, room, by); };
   if (slot.holders.empty()) {
     add(0, {.nodes = 1});
     return;
