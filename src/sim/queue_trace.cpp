@@ -39,19 +39,37 @@ Result<void> read_csv(TraceFile& file, QueueTrace& trace) {
   return {};
 }
 
+// Why a record is no job to run; null: it is one.
+std::size_t* reason_to_leave(LeftOut& out, const TraceJob& job, std::int64_t status) {
+  constexpr std::int64_t kPartGoesOn = 2, kLastPartFailed = 4;
+  if (status >= kPartGoesOn && status <= kLastPartFailed)
+    return &out.parts;
+  if (job.submit_s < 0)
+    return &out.no_submit;
+  if (job.run_s <= 0)
+    return &out.no_run;
+  return job.size <= 0 ? &out.no_size : nullptr;
+}
+
+// Fields by their numbers in the format less one.
 Result<void> read_swf(TraceFile& file, QueueTrace& trace) {
+  enum Field : std::size_t { kId, kSubmit, kRun = 3, kAllocated, kAsked = 7, kLimit, kStatus = 10, kUser };
+  constexpr std::int64_t kUnknownMin = -kSecondsMax;  // logs hold other negative numbers than -1 too
   while (TRY(file.next())) {
     TraceJob job;
-    job.id = TRY(file.integer(0));
-    job.submit_s = TRY(file.integer(1, 0, kClockMax));
-    job.run_s = TRY(file.integer(3, -1, kSecondsMax));
-    job.size = std::max(TRY(file.integer(4, -1, kSizeMax)), TRY(file.integer(7, -1, kSizeMax)));
-    job.limit_s = std::max(TRY(file.integer(8, -1, kSecondsMax)), job.run_s);
-    if (job.run_s <= 0 || job.size <= 0) {
-      ++trace.unusable;
+    job.id = TRY(file.integer(kId));
+    job.submit_s = TRY(file.integer(kSubmit, kUnknownMin, kClockMax));
+    job.run_s = TRY(file.integer(kRun, kUnknownMin, kSecondsMax));
+    job.size = std::max(TRY(file.integer(kAllocated, kUnknownMin, kSizeMax)),
+                        TRY(file.integer(kAsked, kUnknownMin, kSizeMax)));
+    job.limit_s = std::max(TRY(file.integer(kLimit, kUnknownMin, kSecondsMax)), job.run_s);
+    const std::int64_t status = TRY(file.integer(kStatus));
+    const std::int64_t user = TRY(file.integer(kUser));
+    if (std::size_t* reason = reason_to_leave(trace.left_out, job, status)) {
+      ++*reason;
       continue;
     }
-    if (const std::int64_t user = TRY(file.integer(11, -1)); user >= 0)
+    if (user >= 0)
       job.user = std::to_string(user);
     trace.jobs.push_back(std::move(job));
   }
@@ -59,6 +77,20 @@ Result<void> read_swf(TraceFile& file, QueueTrace& trace) {
 }
 
 }  // namespace
+
+std::string words_of(const LeftOut& out) {
+  const std::pair<std::size_t, std::string_view> rows[] = {
+      {out.parts, "parts of jobs that are recorded whole"},
+      {out.no_submit, "without a time of submission"},
+      {out.no_run, "without a run time"},
+      {out.no_size, "without a size"},
+  };
+  std::vector<std::string> reasons;
+  for (const auto& [count, words] : rows)
+    if (count > 0)
+      reasons.push_back(format("{} {}", count, words));
+  return reasons.empty() ? "" : format("{} records left out: {}", out.all(), join(reasons, ", "));
+}
 
 Result<QueueTrace> read_queue_trace(TraceFile file) {
   QueueTrace trace;

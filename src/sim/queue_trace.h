@@ -21,9 +21,20 @@ struct TraceJob {
   std::optional<std::int64_t> published_start_s;
 };
 
+// SWF records that are no jobs to run, by the first reason that holds. -1, as any negative number, means "not known".
+struct LeftOut {
+  std::size_t parts = 0;      // status 2, 3 or 4: a piece of a job that has a record of its own for the whole
+  std::size_t no_submit = 0;  // without a time of submission
+  std::size_t no_run = 0;     // without a run time, or with none: mostly cancelled before they ran
+  std::size_t no_size = 0;    // without processors
+  std::size_t all() const { return parts + no_submit + no_run + no_size; }
+};
+// "12 records left out: 10 without a run time, 2 without a size"; "" when none was.
+std::string words_of(const LeftOut& left_out);
+
 struct QueueTrace {
   std::vector<TraceJob> jobs;  // by submission, equal ones as in the log
-  std::size_t unusable = 0;    // SWF records without a size or a run time: cancelled before they ran
+  LeftOut left_out;
 };
 
 // CSV: columns id, procs or gpus, reqtime, run, submit, and where there are any vc or user, and pub_start. SWF: size is

@@ -31,12 +31,35 @@ TEST(QueueTrace, ReadsSwfAndLeavesOutWhatNeverRan) {
                                "3 12 -1 50 4 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n")
                                .value();
   ASSERT_EQ(trace.jobs.size(), 2u);
-  EXPECT_EQ(trace.unusable, 1u);
+  EXPECT_EQ(trace.left_out.no_run, 1u);
+  EXPECT_EQ(trace.left_out.all(), 1u);
   EXPECT_EQ(trace.jobs[0].size, 8);
   EXPECT_EQ(trace.jobs[0].limit_s, 600);
   EXPECT_EQ(trace.jobs[0].user, "17");
   EXPECT_EQ(trace.jobs[1].limit_s, 50);
   EXPECT_EQ(trace.jobs[1].user, "");
+}
+
+TEST(QueueTrace, RecordsThatAreNoJobsAreCountedByTheirReason) {
+  const QueueTrace trace = swf("1 10 -1 100 4 -1 -1 4 600 -1 1 1 -1 -1 -1 -1 -1 -1\n"   // a whole job
+                               "1 10 -1  60 4 -1 -1 4 600 -1 2 1 -1 -1 -1 -1 -1 -1\n"   // and its parts
+                               "1 -1 -1  40 4 -1 -1 4 600 -1 3 1 -1 -1 -1 -1 -1 -1\n"   //
+                               "1 -1 -1  40 4 -1 -1 4 600 -1 4 1 -1 -1 -1 -1 -1 -1\n"   //
+                               "2 11 -1  -1 4 -1 -1 4 600 -1 5 1 -1 -1 -1 -1 -1 -1\n"   // cancelled in the queue
+                               "3 12 -1 -1 -1 -1 -1 -1 -1 -1 5 1 -1 -1 -1 -1 -1 -1\n"   // likewise
+                               "4 13 -1  50 4 -1 -1 4 600 -1 5 1 -1 -1 -1 -1 -1 -1\n"   // cancelled as it ran
+                               "5 14 -1  50 0 -1 -1 -1 60 -1 0 1 -1 -1 -1 -1 -1 -1\n"   // nobody knows on how many
+                               "6 -1 -1  50 4 -1 -1 4 600 -1 1 1 -1 -1 -1 -1 -1 -1\n"   // nor when it came
+                               "7 15 -1  -8 4 -1 -1 4 600 -1 1 -2 -1 -1 -1 -1 -1 -1\n"  // a clock that was set back
+                               "8 16 -1  50 4 -1 -1 4 600 -1 0 1 -1 -1 -1 -1 -1 -1\n")  // failed
+                               .value();
+  std::vector<std::int64_t> ids;
+  for (const TraceJob& job : trace.jobs) ids.push_back(job.id);
+  EXPECT_EQ(ids, (std::vector<std::int64_t>{1, 4, 8}));
+  EXPECT_EQ(words_of(trace.left_out),
+            "8 records left out: 3 parts of jobs that are recorded whole, 1 without a time of submission, 3 without a "
+            "run time, 1 without a size");
+  EXPECT_EQ(words_of(LeftOut{}), "");
 }
 
 TEST(QueueTrace, DamageIsToldByLineAndField) {

@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "base/text.h"
+#include "sim/node_tree.h"
 #include "command.h"
 #include "node_topology.h"
 #include "queue_policies.h"
 #include "queue_report.h"
-#include "sim/node_tree.h"
 
 namespace lockstep::sim {
 namespace {
@@ -27,6 +27,7 @@ struct GpuResult {
   std::size_t partial_starts = 0;  // gangs that were given less than they asked for
   double best_level_share = 1;     // of the jobs with two or more GPUs
   double allreduce_slowdown = 1;   // mean over their GPU-seconds
+  LeftOut left_out;                // of the log
 };
 
 Result<GpuOptions> read_options(std::span<char*> words) {
@@ -87,6 +88,7 @@ Result<GpuResult> simulate(GpuOptions options) {
   }
   const QueueRun run = TRY(run_policy(jobs, options.nodes, options.gpus_per_node, options.choice));
   GpuResult result;
+  result.left_out = trace.left_out;
   result.figures = figures_of(jobs, run.start_s, std::int64_t{options.nodes} * options.gpus_per_node);
   measure_places(jobs, run, tree, options.gpus_per_node, result);
   if (!options.starts.empty())
@@ -103,7 +105,8 @@ void print(const GpuOptions& options, const GpuResult& result) {
         .field("gang_wait_s", result.figures.gang_wait_s)
         .field("partial_starts", result.partial_starts)
         .field("best_level_share", result.best_level_share)
-        .field("allreduce_slowdown", result.allreduce_slowdown);
+        .field("allreduce_slowdown", result.allreduce_slowdown)
+        .field("left_out", result.left_out.all());
     std::printf("%s\n", json.end().take().c_str());
     return;
   }
@@ -113,6 +116,8 @@ void print(const GpuOptions& options, const GpuResult& result) {
   std::printf("%-28s %14zu\n", "gangs started in part", result.partial_starts);
   std::printf("%-28s %14.2f %%\n", "gangs at their best level", 100 * result.best_level_share);
   std::printf("%-28s %14.3f\n", "all-reduce slow-down (est.)", result.allreduce_slowdown);
+  if (result.left_out.all())
+    std::printf("%s\n", words_of(result.left_out).c_str());
 }
 
 int run_gpu(std::span<char*> words) {

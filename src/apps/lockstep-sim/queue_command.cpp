@@ -68,6 +68,7 @@ Result<QueueOptions> read_options(std::span<char*> words) {
 struct QueueResult {
   std::vector<QueueFigures> figures;  // by window
   std::size_t published = 0, as_published = 0;
+  LeftOut left_out;
 };
 
 Result<std::vector<std::int64_t>> starts_of(std::span<const TraceJob> jobs, const QueueOptions& options) {
@@ -81,12 +82,11 @@ Result<std::vector<std::int64_t>> starts_of(std::span<const TraceJob> jobs, cons
 
 Result<QueueResult> simulate(const QueueOptions& options) {
   const QueueTrace trace = TRY(read_queue_trace(options.log));
-  if (trace.unusable)
-    std::fprintf(stderr, "%s: %zu records without size or run time left out\n", options.log.c_str(), trace.unusable);
+  QueueResult result;
+  result.left_out = trace.left_out;
   std::vector<Window> windows = options.windows;
   if (windows.empty())
     windows.push_back({0, trace.jobs.size()});
-  QueueResult result;
   for (const Window& window : windows) {
     const std::vector<TraceJob> jobs =
         scaled(TRY(window_of(trace.jobs, window.start, window.count)), options.submit_factor);
@@ -110,11 +110,14 @@ void print(const QueueOptions& options, const QueueResult& result) {
     print_figures(mean);
     if (result.published)
       std::printf("%-28s %14zu of %zu\n", "starts as published", result.as_published, result.published);
+    if (result.left_out.all())
+      std::printf("%s\n", words_of(result.left_out).c_str());
     return;
   }
   JsonText json;
   json.object().field("policy", options.choice.policy).field("loop", loop);
   add_figures(json, mean);
+  json.field("left_out", result.left_out.all());
   if (result.published)
     json.field("published_starts", result.published).field("starts_as_published", result.as_published);
   if (result.figures.size() > 1) {
