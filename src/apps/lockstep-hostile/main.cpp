@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <span>
+#include <string_view>
 
 #include "base/text.h"
-#include "campaign.h"
+#include "hostile/campaign.h"
 
 namespace {
 
@@ -42,40 +44,55 @@ bool run_apart(const CampaignSettings& settings) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-}  // namespace
+struct Run {
+  std::uint64_t from = 1, to = 20;
+  std::uint64_t seconds_max = 0;  // 0: the seeds say when it is over
+};
 
-int main(int argc, char** argv) {
-  std::uint64_t from = 1, to = 20, seconds_max = 0;
-  CampaignSettings settings;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    const std::string_view value = i + 1 < argc ? argv[i + 1] : "";
+// False: a word is not understood.
+bool read_words(std::span<char*> words, Run& run, CampaignSettings& settings) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
     if (word == "--tell") {
       settings.tell = true;
       continue;
     }
+    const std::string_view value = i + 1 < words.size() ? words[++i] : "";
     const auto dash = value.find('-');
     const auto number = parse_uint(value.substr(0, dash));
-    if (!number || (word != "--seeds" && word != "--steps" && word != "--seconds")) {
-      std::fputs(kUsage, word == "--help" ? stdout : stderr);
-      return word == "--help" ? 0 : 2;
-    }
-    ++i;
+    if (!number)
+      return false;
     if (word == "--seeds") {
-      from = *number;
-      to = dash == std::string_view::npos ? from : parse_uint(value.substr(dash + 1)).value_or(from);
+      run.from = *number;
+      run.to = dash == std::string_view::npos ? run.from : parse_uint(value.substr(dash + 1)).value_or(run.from);
     } else if (word == "--steps") {
       settings.steps = *number;
+    } else if (word == "--seconds") {
+      run.seconds_max = *number;
     } else {
-      seconds_max = *number;
+      return false;
     }
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CampaignSettings settings;
+  Run run;
+  if (!read_words({argv + 1, static_cast<std::size_t>(argc - 1)}, run, settings)) {
+    const bool asked = argc > 1 && std::string_view(argv[argc - 1]) == "--help";
+    std::fputs(kUsage, asked ? stdout : stderr);
+    return asked ? 0 : 2;
   }
   const std::time_t begin = std::time(nullptr);
   std::uint64_t passed = 0, failed = 0;
   const auto more = [&] {
-    return seconds_max ? static_cast<std::uint64_t>(std::time(nullptr) - begin) < seconds_max : settings.seed <= to;
+    return run.seconds_max ? static_cast<std::uint64_t>(std::time(nullptr) - begin) < run.seconds_max
+                           : settings.seed <= run.to;
   };
-  for (settings.seed = from; more(); ++settings.seed) ++(run_apart(settings) ? passed : failed);
+  for (settings.seed = run.from; more(); ++settings.seed) ++(run_apart(settings) ? passed : failed);
   std::printf("%llu passed, %llu failed\n", static_cast<unsigned long long>(passed),
               static_cast<unsigned long long>(failed));
   return failed == 0 ? 0 : 1;

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "command.h"
+#include "simulate/command.h"
 
 using namespace lockstep::sim;
 

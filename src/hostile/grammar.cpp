@@ -1,0 +1,504 @@
+#include "hostile/grammar.h"
+
+#include <array>
+#include <iterator>
+
+#include "base/text.h"
+#include "controller/routes.h"
+#include "routes/query_values.h"
+#include "wire/api.h"
+#include "wire/random_value.h"
+
+namespace lockstep::hostile {
+
+namespace {
+
+struct Path {
+  std::string_view method, path;
+};
+// Every route of docs/api.md; a star is a name.
+constexpr Path kPaths[] = {
+    {"POST", "/v1/jobs"},
+    {"POST", "/v1/jobs"},  // more often than the rest: without jobs little else bites
+    {"POST", "/v1/jobs"},
+    {"GET", "/v1/jobs"},
+    {"GET", "/v1/jobs/J"},
+    {"GET", "/v1/jobs/J/wait"},
+    {"GET", "/v1/jobs/J/script"},
+    {"GET", "/v1/jobs/J/environment"},
+    {"GET", "/v1/jobs/J/explain"},
+    {"POST", "/v1/whatif"},
+    {"POST", "/v1/jobs/J/cancel"},
+    {"POST", "/v1/jobs/cancel"},
+    {"POST", "/v1/jobs/J/hold"},
+    {"POST", "/v1/jobs/J/release"},
+    {"POST", "/v1/jobs/J/requeue"},
+    {"POST", "/v1/jobs/J/suspend"},
+    {"POST", "/v1/jobs/J/resume"},
+    {"POST", "/v1/jobs/J/checkpoint"},
+    {"POST", "/v1/jobs/J/update"},
+    {"POST", "/v1/jobs/J/update"},
+    {"POST", "/v1/jobs/J/end"},
+    {"POST", "/v1/jobs/J/steps"},
+    {"POST", "/v1/jobs/J/steps"},
+    {"GET", "/v1/steps"},
+    {"GET", "/v1/steps/S"},
+    {"POST", "/v1/steps/S/signal"},
+    {"GET", "/v1/steps/S/io"},
+    {"GET", "/v1/ping"},
+    {"GET", "/v1/status"},
+    {"GET", "/metrics"},
+    {"GET", "/v1/nodes"},
+    {"GET", "/v1/nodes/N"},
+    {"POST", "/v1/nodes/N"},
+    {"DELETE", "/v1/nodes/N"},
+    {"GET", "/v1/partitions"},
+    {"PUT", "/v1/partitions/*"},
+    {"DELETE", "/v1/partitions/*"},
+    {"GET", "/v1/users"},
+    {"PUT", "/v1/users/*"},
+    {"GET", "/v1/accounts"},
+    {"PUT", "/v1/accounts/*"},
+    {"DELETE", "/v1/accounts/*"},
+    {"GET", "/v1/associations"},
+    {"PUT", "/v1/associations"},
+    {"DELETE", "/v1/associations/*/*"},
+    {"DELETE", "/v1/associations/*/*/*"},
+    {"GET", "/v1/qos"},
+    {"PUT", "/v1/qos/*"},
+    {"DELETE", "/v1/qos/*"},
+    {"GET", "/v1/licences"},
+    {"PUT", "/v1/licences/*"},
+    {"DELETE", "/v1/licences/*"},
+    {"GET", "/v1/reservations"},
+    {"PUT", "/v1/reservations/*"},
+    {"DELETE", "/v1/reservations/*"},
+    {"GET", "/v1/policy"},
+    {"PUT", "/v1/policy"},
+    {"POST", "/v1/usage/reset"},
+    {"POST", "/v1/changes"},
+    {"GET", "/v1/topology"},
+    {"PUT", "/v1/topology"},
+    {"DELETE", "/v1/topology"},
+    {"GET", "/v1/watch"},
+    {"GET", "/v1/plan/notes"},
+    {"GET", "/v1/history"},
+    {"POST", "/v1/tokens"},
+    {"POST", "/v1/join"},
+    {"GET", "/v1/link"},
+};
+
+constexpr std::string_view kQueryWords[] = {
+    "id",         "user",   "state",      "partition",    "name",  "for",     "since",    "timeout_s",
+    "from",       "limit",  "columns",    "verbs",        "wait",  "direct",  "presence", "steps",
+    "from_us",    "to_us",  "account",    "history_days", "job",   "oneline", "detail",   "format",
+    "duplicates", "if_seq", "array",      "jobs",         "nodes", "all",     "weights",  "sort",
+    "users",      "states", "partitions", "qos",          "long",  "start",   "r",        "w"};
+
+constexpr std::string_view kOddWords[] = {"",
+                                          "0",
+                                          "-1",
+                                          "1",
+                                          "18446744073709551615",
+                                          "18446744073709551616",
+                                          "4294967295",
+                                          "1e9",
+                                          "0-4294967295",
+                                          "0-999999999",
+                                          "1_[0-999999999]",
+                                          "1,2,3_4,5_[1-9]",
+                                          "*",
+                                          "%",
+                                          "../../../../etc/shadow",
+                                          "all",
+                                          "pending",
+                                          "running,pending",
+                                          "started",
+                                          "root",
+                                          "n[1-4]",
+                                          "n[1-999999999]",
+                                          "h[0-9][0-9][0-9][0-9]",
+                                          "' OR 1=1 --",
+                                          "\x1b[2J",
+                                          "a\nb",
+                                          "\xff\xfe",
+                                          "jobid,state,user,name",
+                                          "%i|%j|%u|%T|%R",
+                                          "output,input,signal"};
+
+template <std::size_t N>
+std::string pick(Rng& rng, const std::string_view (&words)[N]) {
+  return std::string(words[rng.below(N)]);
+}
+
+// Where a value of a JSON text begins and ends; the text is ours, or nearly so.
+struct Span {
+  std::size_t from = 0, to = 0;
+};
+// The place of the quote that ends the string which begins at `at`, or the end of the text.
+std::size_t end_of_string(const std::string& json, std::size_t at) {
+  for (++at; at < json.size() && json[at] != '"';) at += json[at] == '\\' ? 2 : 1;
+  return at;
+}
+
+bool begins_scalar(char c) {
+  return (c >= '0' && c <= '9') || std::string_view("-tfn").find(c) != std::string_view::npos;
+}
+
+// The last character of the number or word that begins at `at`.
+std::size_t end_of_scalar(const std::string& json, std::size_t at) {
+  while (at + 1 < json.size() && std::string_view(",]}").find(json[at + 1]) == std::string_view::npos) ++at;
+  return at;
+}
+
+std::vector<Span> values_of(const std::string& json) {
+  std::vector<Span> out;
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < json.size() && out.size() < 4096; ++i) {
+    const char c = json[i];
+    const std::size_t from = i;
+    if (c == '"') {
+      i = end_of_string(json, i);
+      const bool is_name = i + 1 < json.size() && json[i + 1] == ':';
+      if (!is_name)
+        out.push_back({from, std::min(i + 1, json.size())});
+    } else if (c == '{' || c == '[') {
+      open.push_back(i);
+    } else if ((c == '}' || c == ']') && !open.empty()) {
+      out.push_back({open.back(), i + 1});
+      open.pop_back();
+    } else if (begins_scalar(c)) {
+      i = end_of_scalar(json, i);
+      out.push_back({from, i + 1});
+    }
+  }
+  return out;
+}
+
+template <class T>
+std::string encoded(Rng& rng) {
+  return encode(wire::random_value<T>(rng));
+}
+template <class T>
+std::string encoded_record(Rng& rng) {
+  return encode_record(std::make_shared<const T>(wire::random_value<T>(rng)));
+}
+
+std::string quoted(std::string_view text) {
+  std::string out;
+  wire::append_string(out, text);
+  return out;
+}
+
+}  // namespace
+
+std::string secret_of(std::uint32_t uid) { return format("s3cr3t-of-{}-", uid); }
+
+std::string Grammar::size_ladder() {
+  constexpr std::size_t kSizes[] = {0, 1, 63, 64, 255, 256, 257, 1023, 4096, 65'535, 65'537};
+  constexpr std::size_t kLarge[] = {1 << 20, (1 << 20) + 1, 2 << 20, 4 << 20, (4 << 20) + 1, 9 << 20};
+  return std::string(rng_.chance(0.03) ? kLarge[rng_.below(std::size(kLarge))] : kSizes[rng_.below(std::size(kSizes))],
+                     static_cast<char>(rng_.chance(0.9) ? 'a' + rng_.below(26) : rng_.below(256)));
+}
+
+// A JSON value that should not be where it is put: odd, or too large, too many, too deep.
+std::string Grammar::fragment() {
+  constexpr std::string_view kFragments[] = {"null",
+                                             "true",
+                                             "0",
+                                             "-1",
+                                             "1",
+                                             "1.5",
+                                             "1e308",
+                                             "18446744073709551615",
+                                             "9223372036854775807",
+                                             "-9223372036854775808",
+                                             "4294967295",
+                                             "4294967296",
+                                             "100000000",
+                                             "2592000000000",
+                                             "\"never\"",
+                                             "{}",
+                                             "[]",
+                                             "[[]]",
+                                             "\"\"",
+                                             R"("0-4294967295")",
+                                             R"("0-999999999")",
+                                             R"({"min":0,"max":4294967295})",
+                                             R"({"min":5,"max":1})",
+                                             R"("\u0000")",
+                                             R"("\u001b]0;x\u0007")",
+                                             R"("a\nb")",
+                                             R"("/dev/zero")",
+                                             R"("../../etc/passwd")",
+                                             R"("\uef80\uefff")",
+                                             R"("root")"};
+  switch (rng_.below(8)) {
+    case 0: return quoted(size_ladder());
+    case 1: {  // many small things
+      constexpr std::size_t kCounts[] = {2, 17, 1025, 5000, 65'537, 400'000};
+      const std::size_t count = kCounts[rng_.below(rng_.chance(0.05) ? std::size(kCounts) : 4)];
+      const std::string one(kFragments[rng_.below(std::size(kFragments))]);
+      std::string out = "[";
+      for (std::size_t i = 0; i < count; ++i) (out += i ? "," : "") += one;
+      return out + "]";
+    }
+    case 2: {
+      const std::size_t depth = rng_.chance(0.5) ? 20 : 2000;
+      return std::string(depth, '[') + std::string(depth, ']');
+    }
+    case 3: return quoted(pick(rng_, kOddWords));
+    default: return std::string(kFragments[rng_.below(std::size(kFragments))]);
+  }
+}
+
+std::string Grammar::spoilt(std::string json) {
+  const auto values = values_of(json);
+  if (values.empty())
+    return fragment();
+  const Span at = values[rng_.below(values.size())];
+  return json.replace(at.from, at.to - at.from, fragment());
+}
+
+std::string Grammar::name() {
+  constexpr std::string_view kNames[] = {"default", "batch", "physics", "chemistry", "high",
+                                         "low",     "a",     "b",       "root",      "u1"};
+  return rng_.chance(0.8) ? pick(rng_, kNames) : rng_.chance(0.5) ? pick(rng_, kOddWords) : size_ladder();
+}
+
+std::string Grammar::job_target() {
+  const std::uint64_t id = rng_.chance(0.9) ? 1 + rng_.below(known_.jobs + 1) : rng_.next();
+  switch (rng_.below(12)) {
+    case 0: return format("{}_{}", id, rng_.below(40));
+    case 1: return format("{}_[0-{}]", id, rng_.chance(0.5) ? 4294967295u : 12u);
+    case 2: return pick(rng_, kOddWords);
+    case 3: return format("{}+{}", id, rng_.below(3));
+    default: return format("{}", id);
+  }
+}
+
+std::string Grammar::fill(std::string_view path) {
+  std::string out;
+  for (const char c : path) {
+    switch (c) {
+      case 'J': out += job_target(); break;
+      case 'S':
+        out += format("{}.{}", job_target(), rng_.chance(0.8) ? static_cast<std::int64_t>(rng_.below(3)) : -2);
+        break;
+      case 'N':
+        out += known_.nodes.empty() || rng_.chance(0.1) ? name() : known_.nodes[rng_.below(known_.nodes.size())];
+        break;
+      case '*': out += name(); break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+std::string Grammar::submit(std::uint32_t uid) {
+  const std::string secret = secret_of(uid);
+  const char* launch = rng_.chance(0.5) ? "script" : rng_.chance(0.5) ? "nothing" : "tasks";
+  std::string spec = format(
+      R"("name":{},"work_dir":"/tmp","time_limit_us":{},"groups":[{{"launch":"{}","nodes":{},"tasks":{},"argv":["x","{}"],"per_task":{{"cores":{}}}}}])",
+      quoted(rng_.chance(0.9) ? "job" : name()), rng_.chance(0.5) ? 60'000'000 : 5'000'000, launch, 1 + rng_.below(3),
+      1 + rng_.below(6), secret, 1 + rng_.below(2));
+  if (rng_.chance(0.3))
+    spec += format(R"(,"dependencies":[{{"type":"after_ok","job":{}}}])", 1 + rng_.below(known_.jobs + 1));
+  if (rng_.chance(0.1))
+    spec += R"(,"hold":true)";
+  if (rng_.chance(0.2))
+    spec += R"(,"interactive":true)";
+  std::string out =
+      format(R"({{"spec":{{{}}},"script":"#!/bin/sh\n# {}\n","environment":"A={}\u0000")", spec, secret, secret);
+  if (rng_.chance(0.2))
+    out += format(R"(,"array":{{"indices":"0-{}","throttle":{}}})", rng_.chance(0.5) ? 9u : 99'999u, rng_.below(4));
+  if (launch == std::string_view("nothing") && rng_.chance(0.6))
+    out += format(R"(,"first_step":{{"argv":["y","{}"],"tasks":{}}})", secret, 1 + rng_.below(4));
+  if (rng_.chance(0.05))
+    out += R"(,"test_only":true)";
+  return out + "}";
+}
+
+std::string Grammar::step(std::uint32_t uid) {
+  // An administrator's step in somebody's job is that owner's to see.
+  const std::string secret = uid == 0 ? "plain" : secret_of(uid);
+  return format(R"({{"spec":{{"name":"s","argv":["z","{}"],"tasks":{},"nodes":{}}},"environment":"B={}\u0000"}})",
+                secret, 1 + rng_.below(5), 1 + rng_.below(2), secret);
+}
+
+// A body that no decent client sends: of any kind, with any values.
+std::string Grammar::random_body() {
+  struct Row {
+    std::string (*make)(Rng&) = nullptr;
+    std::string_view spoil;  // where nothing is made: a body, of which one value is replaced
+  };
+  constexpr Row kRows[] = {
+      {encoded<SubmitRequest>, ""},
+      {encoded<StepRequest>, ""},
+      {encoded<UpdateJob>, ""},
+      {encoded<UpdateNode>, ""},
+      {[](Rng& rng) { return encode_partition(wire::random_value<Partition>(rng)); }, ""},
+      {nullptr, R"({"signal":9,"reach":"everything"})"},
+      {nullptr, R"({"targets":["1","2_[0-4294967295]"],"users":["root"],"states":["pending"],"nodes":"n[1-4]"})"},
+      {nullptr, R"({"code":256,"signal":-1,"client_lost":true})"},
+      {nullptr, R"({"signal":65})"},
+      {nullptr, R"({"role":"broker","realm":"local","node":"","ttl_s":-1})"},
+      {nullptr, R"({"token":"1.2.3","node":"n1","csr":"csr"})"},
+      {encoded_record<Account>, ""},
+      {encoded_record<Association>, ""},
+      {encoded_record<Qos>, ""},
+      {encoded_record<Licence>, ""},
+      {encoded_record<Reservation>, ""},
+      {encoded_record<Policy>, ""},
+      {encoded_record<Topology>, ""},
+      {encoded_record<User>, ""},
+  };
+  const std::uint64_t what = rng_.below(20);
+  if (what >= std::size(kRows))
+    return fragment();
+  const Row& row = kRows[what];
+  return row.make ? row.make(rng_) : spoilt(std::string(row.spoil));
+}
+
+std::string Grammar::submissions(std::uint32_t uid) {
+  if (!rng_.chance(0.05))
+    return submit(uid);
+  std::string list = "[";
+  for (std::uint64_t n = 1 + rng_.below(200); n > 0; --n) (list += submit(uid)) += n > 1 ? "," : "]";
+  return list;
+}
+
+// The body that a decent client sends there; of paths that it does not know, a random one.
+std::string Grammar::body_for(std::string_view method, std::string_view path, std::uint32_t uid) {
+  if (method == "GET" || method == "DELETE")
+    return rng_.chance(0.02) ? size_ladder() : std::string();
+  if (path == "/v1/jobs")
+    return submissions(uid);
+  if (path.ends_with("/steps"))
+    return step(uid);
+  struct Row {
+    std::string_view path;
+    bool whole;  // else what it begins with
+    std::string_view body;
+  };
+  constexpr Row kRows[] = {
+      {"/v1/accounts", false, R"({"parent":"root","shares":3,"limits":{"jobs_max":1000}})"},
+      {"/v1/partitions", false, R"({"nodes":"n[1-3]","default":true,"time_max_us":3600000000})"},
+      {"/v1/qos", false, R"({"priority":5,"limits":{"jobs_max":1000}})"},
+      {"/v1/licences", false, R"({"total":8})"},
+      {"/v1/changes", true,
+       R"({"changes":[{"account":{},"name":"a1"},{"qos":{"priority":2},"name":"q1"},{"remove":"qos","name":"q1"}]})"},
+      {"/v1/whatif", true, R"({"changes":[{"drain":"n1"}]})"},
+      {"/v1/jobs/cancel", true, R"({"states":["pending"],"names":["job"]})"},
+      {"/v1/tokens", true, R"({"role":"compute","node":"n7","ttl_s":60})"},
+  };
+  for (const Row& row : kRows)
+    if (row.whole ? path == row.path : path.starts_with(row.path))
+      return std::string(row.body);
+  if (path.starts_with("/v1/jobs") || path.starts_with("/v1/steps"))
+    return rng_.chance(0.5) ? "{}" : R"({"signal":9,"reach":"everything","hold":true,"name":"renamed","priority":7})";
+  return random_body();
+}
+
+// One that is meant.
+std::string Grammar::value_of(std::string_view kind) {
+  constexpr std::string_view kNumbers[] = {
+      "0", "1", "2", "20", "300", "4096", "1000000", "4294967295", "18446744073709551615"};
+  if (kind == "number")
+    return std::string(pick(rng_, kNumbers));
+  if (kind == "integer")
+    return rng_.chance(0.2) ? "-7" : std::to_string(rng_.below(100'000));
+  if (kind == "flag")
+    return rng_.chance(0.8) ? "1" : "0";
+  if (kind.empty())
+    return rng_.chance(0.6) ? job_target() : std::string(pick(rng_, kOddWords));
+  const auto words = split(kind, '|');
+  return std::string(words[rng_.below(words.size())]);
+}
+
+// Mostly what the row or the page lists, so that questions are answered and not only refused.
+void Grammar::add_query(HttpRequest& request) {
+  if (rng_.chance(0.7)) {
+    std::vector<std::string> stars;
+    const Route* row = known_.routes ? known_.routes->find(request.method, request.path, stars).route : nullptr;
+    const std::string_view listed = row ? row->query : "";
+    each_query_name(listed, [&](std::string_view name, std::string_view kind) {
+      if (name != "wait" && name != "timeout_s" && rng_.chance(0.4))
+        request.query[std::string(name)] = value_of(kind);
+    });
+    return;
+  }
+  for (std::uint64_t n = rng_.below(4); n > 0; --n)
+    request.query[pick(rng_, kQueryWords)] = rng_.chance(0.7)   ? pick(rng_, kOddWords)
+                                             : rng_.chance(0.6) ? job_target()
+                                                                : size_ladder().substr(0, 60'000);
+}
+
+HttpRequest Grammar::everyday(std::uint32_t uid) {
+  HttpRequest out;
+  out.method = "POST";
+  const auto own = known_.owned.find(uid);
+  const std::uint64_t job =
+      own == known_.owned.end() || rng_.chance(0.2)
+          ? 1 + rng_.below(known_.jobs + 1)
+          : own->second[own->second.size() - 1 - rng_.below(std::min<std::size_t>(own->second.size(), 8))];
+  switch (rng_.below(6)) {
+    case 0:
+    case 1:
+      out.path = "/v1/jobs";
+      out.body = submit(uid);
+      break;
+    case 2:
+      out.path = format("/v1/jobs/{}/steps", job);
+      out.body = step(uid);
+      break;
+    case 3:
+    case 4:
+      out.method = "GET";
+      out.path = format("/v1/steps/{}.{}/io", job, rng_.below(3));
+      out.headers = {{"upgrade", "lockstep-stepio/1"}, {"connection", "Upgrade"}};
+      break;
+    default:
+      out.path = format("/v1/jobs/{}/cancel", job);
+      out.body = R"({"signal":0})";
+      break;
+  }
+  if (!out.body.empty() && rng_.chance(0.1))
+    out.body = spoilt(std::move(out.body));
+  return out;
+}
+
+HttpRequest Grammar::request(std::uint32_t uid) {
+  HttpRequest out;
+  if (known_.routes && rng_.chance(0.2)) {
+    const auto rows = known_.routes->rows();
+    const Route& row = *rows[rng_.below(rows.size())];
+    if (row.method == "GET" && row.right != Right::kNode) {
+      out.method = "GET";
+      out.path = fill(row.path);
+      add_query(out);
+      return out;
+    }
+  }
+  const Path& path = kPaths[rng_.below(std::size(kPaths))];
+  out.method = rng_.chance(0.98) ? std::string(path.method) : "PATCH";
+  out.path = fill(path.path);
+  out.body = body_for(path.method, path.path, uid);
+  if (!out.body.empty() && rng_.chance(0.35))
+    out.body = spoilt(std::move(out.body));
+  else if (!out.body.empty() && rng_.chance(0.15))
+    out.body = random_body();
+  if (rng_.chance(0.4))
+    add_query(out);
+  if (path.path.ends_with("/wait") || path.path == "/v1/watch")
+    out.query["timeout_s"] = "0";
+  if (path.path.ends_with("/io") || path.path == "/v1/link") {
+    if (rng_.chance(0.9))
+      out.headers["upgrade"] = path.path == "/v1/link" ? "lockstep-link/1" : "lockstep-stepio/1";
+    if (rng_.chance(0.8))
+      out.headers["connection"] = "Upgrade";
+  }
+  return out;
+}
+
+}  // namespace lockstep::hostile
