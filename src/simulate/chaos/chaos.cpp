@@ -154,6 +154,7 @@ std::string run_in_child(const ChaosSettings& settings, int& status) {
 
 }  // namespace
 
+// The same in a process of its own, so that a CHECK that fails or a run without end is a finding like any other.
 ChaosReport run_chaos_apart(const ChaosSettings& settings, bool explain) {
   int status = 0;
   const std::string text = run_in_child(settings, status);

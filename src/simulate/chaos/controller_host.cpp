@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kLateRuns = 0.4;  // of runs, in which the log takes its time
 
+// Fills launches as the controller's composer does, without blobs and a front end's words.
 NodeDesk::Composer composer() {
   NodeDesk::Composer c;
   c.attempt = [](const Tables&, const Job& job, std::size_t g) -> Result<LaunchAttempt> {

@@ -226,6 +226,7 @@ class Measure {
   void victims() { victims_ = measure_victims(run_.seed); }
   void wide() { wide_ = measure_wide(run_.seed); }
 
+  // All that was measured: one line of JSON, or a table.
   void print() {
     first_.plan_s += first_.deep_s;
     const double us = first_.plan_s / static_cast<double>(std::max<std::uint64_t>(1, run_.pending)) * 1e6;

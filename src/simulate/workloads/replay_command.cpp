@@ -99,6 +99,8 @@ struct Outcome {
   QueueFigures recorded, replayed;
 };
 
+// Plays the finished jobs of a cluster once more: with `policy` "default" by its own planner, else by a published
+// policy.
 Result<Outcome> simulate(const std::string& dir, const std::string& policy, const ChangesFile& file) {
   const TempDir copies;
   const Tables tables = TRY(tables_of(TRY(copy_of(dir, "lockstep.db", copies))));
