@@ -1,4 +1,6 @@
 // The rows that front ends mount: pages, and what a handler has of the controller. How answers are written is here too.
+#include <algorithm>
+
 #include "base/text.h"
 #include "controller/api.h"
 #include "controller/ask_store.h"
@@ -132,12 +134,18 @@ class Api::Front final : public FrontVisit {
   const Caller& caller() const override { return visit_.caller; }
   std::shared_ptr<const ReadContext> read() const override { return api_.read_as(visit_); }
 
+  BlobId store(std::string bytes) override {
+    BlobId id = api_.powers_.sha256_hex(bytes);
+    blobs_.push_back({id, std::move(bytes)});
+    return id;
+  }
+
   void commit(std::vector<CommandBody> bodies, std::function<void(Result<Answer>)> then) override {
     if (bodies.empty())
       return then(invalid("nothing is to be changed"));
     Command command{visit_.caller, std::move(bodies.front()), {}, {}, {}};
     command.also.assign(std::make_move_iterator(bodies.begin() + 1), std::make_move_iterator(bodies.end()));
-    api_.world_.core.submit(std::move(command), {}, std::move(then));
+    api_.commit(visit_, {std::move(command), std::exchange(blobs_, {})}, std::move(then));
   }
 
   void answer(HttpResponse response) override {
@@ -155,7 +163,53 @@ class Api::Front final : public FrontVisit {
  private:
   Api& api_;
   Visit visit_;
+  std::vector<Blob> blobs_;  // for the next commit
 };
+
+namespace {
+
+// An id would open somebody else's script: what work names was sent along.
+Result<void> came_along(const std::vector<Blob>& blobs, const BlobId& id, std::string_view field) {
+  const bool here =
+      id.empty() || std::any_of(blobs.begin(), blobs.end(), [&](const Blob& blob) { return blob.id == id; });
+  return here ? Result<void>{} : invalid("names stored bytes that did not come with it", std::string(field));
+}
+
+}  // namespace
+
+// What the API's own submissions keep to, asked of those that front ends make.
+Result<void> Api::check_work(const Visit& visit, const CommandBody& body, const std::vector<Blob>& blobs) const {
+  if (const auto* job = std::get_if<SubmitJob>(&body)) {
+    const JobSpec& spec = *job->spec;
+    if (!visit.caller.admin && spec.user != visit.caller.user)
+      return denied("a job runs as the user who submits it");
+    TRY(can_become(spec.user));
+    TRY(came_along(blobs, spec.script, "script"));
+    TRY(came_along(blobs, spec.environment, "environment"));
+    if (job->first_step)
+      TRY(came_along(blobs, job->first_step->environment, "first_step.environment"));
+  } else if (const auto* step = std::get_if<CreateStep>(&body)) {
+    TRY(came_along(blobs, step->spec->environment, "environment"));
+  }
+  return {};
+}
+
+void Api::commit(const Visit& visit, CoreLoop::Submission all, std::function<void(Result<Answer>)> then) {
+  Result<void> fits = check_work(visit, all.command.body, all.blobs);
+  for (const CommandBody& body : all.command.also)
+    if (fits.ok())
+      fits = check_work(visit, body, all.blobs);
+  if (!fits.ok())
+    return then(fits.error());
+  auto load = take_load(visit, {&all, 1});
+  if (!load.ok())
+    return then(load.error());
+  world_.core.submit(std::move(all.command), std::move(all.blobs),
+                     [this, load = std::move(*load), then = std::move(then)](Result<Answer> answer) {
+                       drop_load(*load);
+                       then(std::move(answer));
+                     });
+}
 
 void Api::follow(const Visit& visit, HttpResponse head, Pull pull, Duration longest) {
   if (const auto room = world_.followers.room(visit.payer); !room.ok())

@@ -28,14 +28,18 @@ std::shared_ptr<Api::Load> Api::load_of(const Visit& visit, std::span<const Core
   auto load = std::make_shared<Load>();
   load->user = visit.caller.user;
   std::map<std::string_view, std::uint64_t> blobs;
-  for (const auto& one : all) {
-    if (const auto* job = std::get_if<SubmitJob>(&one.command.body)) {
+  const auto count = [&](const CommandBody& body) {
+    if (const auto* job = std::get_if<SubmitJob>(&body)) {
       ++load->of.pending_jobs;
       load->user = job->spec->user;  // an administrator submits for others
       load->of.stored_bytes += counted_bytes(*job->spec) + (job->first_step ? counted_bytes(*job->first_step) : 0);
-    } else if (const auto* step = std::get_if<CreateStep>(&one.command.body)) {
+    } else if (const auto* step = std::get_if<CreateStep>(&body)) {
       load->of.stored_bytes += counted_bytes(*step->spec);
     }
+  };
+  for (const auto& one : all) {
+    count(one.command.body);
+    for (const CommandBody& body : one.command.also) count(body);
     for (const Blob& blob : one.blobs) blobs.emplace(blob.id, blob.bytes.size());
   }
   for (const auto& [id, bytes] : blobs) {

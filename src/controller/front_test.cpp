@@ -22,6 +22,15 @@ PutQos qos(const std::string& name) {
   return put;
 }
 
+JobSpec job_spec() {
+  JobSpec spec;
+  spec.name = "pod";
+  GroupSpec group;
+  group.launch = Launch::kScript;
+  spec.groups = std::vector<GroupSpec>{group};
+  return spec;
+}
+
 std::vector<FrontRoute> rows() {
   const auto say_request = [](const std::shared_ptr<FrontVisit>& visit) {
     const HttpRequest& asked = visit->request();
@@ -64,6 +73,21 @@ std::vector<FrontRoute> rows() {
         },
         hours(1));
   };
+  // Two jobs at once: ?as=USER&script=mine|theirs&bytes=N
+  const auto submit = [](const std::shared_ptr<FrontVisit>& visit) {
+    const auto& query = visit->request().query;
+    JobSpec spec = job_spec();
+    spec.user = query.contains("as") ? UserId(1) : visit->caller().user;
+    const std::size_t bytes = parse_uint(query.at("bytes")).value_or(0);
+    spec.script = query.at("script") == "mine" ? visit->store("#!/bin/sh\n#" + std::string(bytes, 'x'))
+                                               : BlobId(std::string(64, 'a'));
+    const SubmitJob body{.spec = std::make_shared<const JobSpec>(std::move(spec))};
+    visit->commit({body, body}, [visit](const Result<Answer>& done) {
+      if (!done.ok())
+        return visit->refuse(done.error());
+      visit->answer(text(format("{} {}", done->job.value, done->also.front().job.value)));
+    });
+  };
   const auto take_over = [](const std::shared_ptr<FrontVisit>& visit) {
     if (const auto stream = visit->upgrade("front/1"))
       stream->write("hello");
@@ -73,6 +97,7 @@ std::vector<FrontRoute> rows() {
       row("POST", "/front/two", Right::kUser, Cost::kChange, make_two),
       row("GET", "/front/qos", Right::kUser, Cost::kWait, follow_qos),
       row("GET", "/front/flood", Right::kUser, Cost::kWait, flood),
+      row("POST", "/front/submit", Right::kUser, Cost::kChange, submit),
       row("GET", "/front/io", Right::kAdministrator, Cost::kWait, take_over),
       row("GET", "/front/nothing", Right::kUser, Cost::kRead, [](const std::shared_ptr<FrontVisit>&) {}),
       page_row(
@@ -118,6 +143,20 @@ TEST_F(Front, CommandsComeTogetherOrNotAtAll) {
   EXPECT_EQ(made.body.back(), '1');
   EXPECT_EQ(server.call("GET", "/v1/qos/one").status, 200);
   EXPECT_EQ(server.call("GET", "/v1/qos/two").status, 200);
+}
+
+TEST_F(Front, WorkThatItSubmitsKeepsToWhatSubmissionsMay) {
+  EXPECT_EQ(server.call("POST", "/front/submit?script=mine&bytes=10", {}, ann).body, "1 2");
+  EXPECT_EQ(server.call("GET", "/v1/jobs/2/script", {}, ann).body, "#!/bin/sh\n#xxxxxxxxxx");
+  EXPECT_EQ(server.call("POST", "/front/submit?script=theirs&bytes=0", {}, ann).status, 400) << "of somebody else";
+  EXPECT_EQ(server.call("POST", "/front/submit?script=mine&bytes=1&as=1", {}, ann).status, 403);
+  ControllerSettings tight = mounted();
+  tight.api.limits.stored_bytes_max = 1'000;
+  tight.api.limits.pending_jobs_max = 3;
+  TestServer small(tight);
+  EXPECT_EQ(small.call("POST", "/front/submit?script=mine&bytes=2000", {}, ann).status, 429);
+  EXPECT_EQ(small.call("POST", "/front/submit?script=mine&bytes=1", {}, ann).status, 200);
+  EXPECT_EQ(small.call("POST", "/front/submit?script=mine&bytes=1", {}, ann).status, 429) << "it would be four";
 }
 
 TEST_F(Front, AStreamSaysWhatChangesUntilItEnds) {

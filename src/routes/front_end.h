@@ -40,9 +40,13 @@ class FrontVisit {
   // held by Ref, or looked up again.
   virtual std::shared_ptr<const ReadContext> read() const = 0;
 
+  // Bytes to be kept with the next commit, and the id by which its jobs name them (script, environment). Ids of what
+  // others stored are refused.
+  virtual BlobId store(std::string bytes) = 0;
   // Does these one after the other as one command of the caller's: all of them, or none. Errors name which
   // ("also[0].body.name"); a single one's do not. At most kTogetherMax, and what the core lets together
-  // (Command::also). The visit is still to be answered.
+  // (Command::also). What a caller may store and have waiting is counted as in the API's own submissions. The visit is
+  // still to be answered.
   virtual void commit(std::vector<CommandBody> bodies, std::function<void(Result<Answer>)> then) = 0;
 
   virtual void answer(HttpResponse response) = 0;

@@ -1,5 +1,5 @@
-// sacctmgr add, modify and delete: what would be written is shown, confirmed unless -i was given, and sent record by
-// record.
+// sacctmgr add, modify and delete: what would be written is shown, confirmed unless -i was given, and sent as one
+// change, which is made as a whole or not at all.
 #include <stdio.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 #include "frontends/slurm/client/values.h"
 #include "wire/api.h"
 #include "wire/codec.h"
+#include "wire/record_change.h"
 
 namespace lockstep::slurm {
 
@@ -20,10 +21,11 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// A request that waits for the user's yes.
+// What waits for the user's yes: a record to put or remove, or past use to forget.
 struct Change {
   std::string said;  // "  physics"
-  std::string method, target, body;
+  RecordChange record;
+  std::string forget = {};  // whose: the query of /v1/usage/reset
 };
 
 // Words before "set" say which, those behind it what; before it "where" is optional.
@@ -86,26 +88,54 @@ Ref<T> named(const std::vector<Ref<T>>& all, const std::string& name) {
   return nullptr;
 }
 
+// The version that was read; a new record has none.
 template <class T>
-std::string body_of(T record) {
-  return encode_record(std::make_shared<const T>(std::move(record)));
+RecordChange to_put(const T& record, std::optional<T> RecordChange::*member) {
+  RecordChange out;
+  out.*member = record;
+  out.if_seq = record.meta.seq;
+  return out;
 }
 
-std::string path_of(const Association& a) {
-  std::string out = format("/v1/associations/{}/{}", url_escaped(a.account), url_escaped(a.user));
-  return a.partition.empty() ? out : out + "/" + url_escaped(a.partition);
-}
-
-Change put(const Account& a) {
-  return {"  " + a.meta.name, "PUT", format("/v1/accounts/{}?if_seq={}", url_escaped(a.meta.name), a.meta.seq),
-          body_of(a)};
-}
+Change put(const Account& a) { return {"  " + a.meta.name, to_put(a, &RecordChange::account)}; }
 Change put(const Association& a) {
   return {format("  A = {:<10} U = {:<9}{}", a.account, a.user, a.partition.empty() ? "" : " P = " + a.partition),
-          "PUT", format("/v1/associations?if_seq={}", a.meta.seq), body_of(a)};
+          to_put(a, &RecordChange::association)};
 }
-Change put(const Qos& q) {
-  return {"  " + q.meta.name, "PUT", format("/v1/qos/{}?if_seq={}", url_escaped(q.meta.name), q.meta.seq), body_of(q)};
+Change put(const Qos& q) { return {"  " + q.meta.name, to_put(q, &RecordChange::qos)}; }
+
+std::string association_path(const Association& a) {
+  return a.account + "/" + a.user + (a.partition.empty() ? "" : "/" + a.partition);
+}
+
+Change removal(std::string said, std::string_view kind, std::string name) {
+  RecordChange out;
+  out.remove = kind;
+  out.name = std::move(name);
+  return {std::move(said), std::move(out)};
+}
+
+// As many at once as one change may hold.
+Result<void> send_records(Query& query, std::vector<RecordChange> records) {
+  for (std::size_t at = 0; at < records.size(); at += kTogetherMax) {
+    RecordChanges some;
+    for (std::size_t i = at; i < std::min(records.size(), at + kTogetherMax); ++i)
+      some.changes.push_back(std::move(records[i]));
+    TRY(query.send("POST", "/v1/changes", encode(some)));
+  }
+  return {};
+}
+
+Result<void> send(Query& query, const std::vector<Change>& changes) {
+  std::vector<RecordChange> records;
+  for (const Change& change : changes)
+    if (change.forget.empty())
+      records.push_back(change.record);
+  TRY(send_records(query, std::move(records)));
+  for (const Change& change : changes)
+    if (!change.forget.empty())
+      TRY(query.send("POST", "/v1/usage/reset?" + change.forget, "{}"));
+  return {};
 }
 
 // Asks, sends, says what was done.
@@ -130,11 +160,10 @@ int carry_out(const SacctmgrSession& session, Query& query, std::string_view hea
       return 0;
     }
   }
-  for (const Change& change : changes)
-    if (const auto done = query.send(change.method, change.target, change.body); !done) {
-      session.voice.error(done.error().code == Errc::kDenied ? "Access/permission denied" : done.error().message);
-      return 1;
-    }
+  if (const auto done = send(query, changes); !done) {
+    session.voice.error(done.error().code == Errc::kDenied ? "Access/permission denied" : done.error().message);
+    return 1;
+  }
   return 0;
 }
 
@@ -202,7 +231,7 @@ Result<void> change_admin(Query& query, const std::vector<std::string>& users, b
       continue;
     User next = *user;
     next.admin = admin;
-    changes.push_back({"  " + name, "PUT", "/v1/users/" + url_escaped(name), body_of(next)});
+    changes.push_back({"  " + name, to_put(next, &RecordChange::user)});
   }
   return {};
 }
@@ -342,7 +371,7 @@ Result<int> put_licences(const SacctmgrSession& session, Query& query, std::vect
     Licence licence;
     licence.meta.name = name;
     licence.total = *count;
-    changes.push_back({"  " + name, "PUT", "/v1/licences/" + url_escaped(name), body_of(licence)});
+    changes.push_back({"  " + name, to_put(licence, &RecordChange::licence)});
   }
   return carry_out(session, query, add ? " Adding Resource(s)" : " Modified server resource ...", " Nothing new added.",
                    changes);
@@ -357,8 +386,7 @@ Result<int> modify_accounts(const SacctmgrSession& session, Query& query, Split 
   std::erase_if(words.set, [&](const KeyWord& word) {
     if (word.key != "rawusage")
       return false;
-    for (const std::string& name : names)
-      changes.push_back({"  " + name, "POST", "/v1/usage/reset?account=" + url_escaped(name), "{}"});
+    for (const std::string& name : names) changes.push_back({"  " + name, {}, "account=" + url_escaped(name)});
     return true;
   });
   if (!words.set.empty())
@@ -394,8 +422,7 @@ std::vector<Change> take_resets(std::vector<KeyWord>& settings, const Associates
     if (word.key != "rawusage")
       return false;
     for (const std::string& user : where.users)
-      out.push_back(
-          {"  " + user, "POST", format("/v1/usage/reset?user={}&account={}", url_escaped(user), account), "{}"});
+      out.push_back({"  " + user, {}, format("user={}&account={}", url_escaped(user), account)});
     return true;
   });
   return out;
@@ -440,7 +467,7 @@ Result<int> modify_cluster(const SacctmgrSession& session, Query& query, const S
   TRY(set_all(policy, words.set, set_policy));
   std::vector<Change> changes;
   if (!words.set.empty())
-    changes.push_back({"  policy", "PUT", "/v1/policy", body_of(policy)});
+    changes.push_back({"  policy", to_put(policy, &RecordChange::policy)});
   return carry_out(session, query, " Modified cluster...", " Nothing modified", changes);
 }
 
@@ -455,7 +482,8 @@ Result<int> delete_users(const SacctmgrSession& session, Query& query, std::vect
   for (const Ref<Association>& a : TRY(records<Association>(query, "/v1/associations", Kind::kAssociation)))
     if (among(users, a->user) && (accounts.empty() || among(accounts, a->account)) &&
         (partitions.empty() || among(partitions, a->partition)))
-      changes.push_back({format("  A = {:<10} U = {:<9}", a->account, a->user), "DELETE", path_of(*a), ""});
+      changes.push_back(
+          removal(format("  A = {:<10} U = {:<9}", a->account, a->user), "association", association_path(*a)));
   return carry_out(session, query, " Deleting user associations...", " Nothing deleted", changes);
 }
 
@@ -465,7 +493,7 @@ Result<int> delete_named(const SacctmgrSession& session, Query& query, const std
   const auto names = take_names(words, {"name", "names", "account", "accounts", "qos"});
   if (!words.empty())
     return unknown_key(words[0]);
-  const std::string path = entity == "account" ? "/v1/accounts" : entity == "qos" ? "/v1/qos" : "/v1/licences";
+  const Kind kind = entity == "account" ? Kind::kAccount : entity == "qos" ? Kind::kQos : Kind::kLicence;
   const std::string_view heading = entity == "account" ? " Deleting accounts..."
                                    : entity == "qos"   ? " Deleting QOS(s)..."
                                                        : " Deleting resource(s)...";
@@ -474,15 +502,15 @@ Result<int> delete_named(const SacctmgrSession& session, Query& query, const std
     for (const auto& one : list) known.push_back(one->meta.name);
   };
   if (entity == "account")
-    add(TRY(records<Account>(query, path, Kind::kAccount)));
+    add(TRY(records<Account>(query, "/v1/accounts", kind)));
   else if (entity == "qos")
-    add(TRY(records<Qos>(query, path, Kind::kQos)));
+    add(TRY(records<Qos>(query, "/v1/qos", kind)));
   else
-    add(TRY(records<Licence>(query, path, Kind::kLicence)));
+    add(TRY(records<Licence>(query, "/v1/licences", kind)));
   std::vector<Change> changes;
   for (const std::string& name : names)
     if (among(known, name))
-      changes.push_back({"  " + name, "DELETE", path + "/" + url_escaped(name), ""});
+      changes.push_back(removal("  " + name, text_of(kind), name));
   return carry_out(session, query, heading, " Nothing deleted", changes);
 }
 
