@@ -20,7 +20,7 @@ void cut_off(ArrayState& state, const IntervalSet& which);
 // Whether one more element may run now.
 bool throttled(const Txn& txn, JobId array);
 
-// Writes an edited array: its end once nothing of it is left, its throttle's hold.
+// Writes an edited array. It ends once nothing of it is left, and is held while its throttle allows no more elements.
 void settle_array(Txn& txn, JobId id);
 
 }  // namespace lockstep

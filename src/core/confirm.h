@@ -1,7 +1,7 @@
-// Orders that a node does not confirm, though it is heard all the time: root there holds them up, or a task waits for
-// a disk that does not answer. No silence tells of it and no fence passes, so it has a bound of its own: such a node
-// takes nothing new and says why (Node::unconfirmed), nobody waits for its place any more, and what it does not start
-// is given up.
+// Orders that a node does not confirm, though it is heard all the time: root there delays them, or a task waits for a
+// disk that does not answer. The node is not silent, so no fence ever passes. Therefore an order has a time of its own
+// in which it must be confirmed. After it the node takes nothing new and says why (Node::unconfirmed), nobody waits for
+// its place any more, and what it does not start is given up.
 #pragma once
 
 #include "core/txn.h"

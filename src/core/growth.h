@@ -10,19 +10,20 @@ namespace lockstep {
 // Applied whole, or refused.
 Refusal apply_growth(Txn& txn, const PlannedGrowth& planned, StartRules& rules);
 
-// The running job can do without what it has on the node, which is lost; other nodes that cannot be reached do not
-// count as there.
+// Whether the running job can do without what it has on the node, which is lost. Other nodes that cannot be reached
+// count as lost too.
 bool may_shrink(const Txn& txn, const Job& job, NodeId node);
 // The running job could make room on these nodes for another one and stay.
 bool may_give_up(const Txn& txn, const Job& job, const std::vector<NodeId>& nodes);
-// Nothing of the attempt lives there any more: what it had there is given back, its tasks have ended. may_shrink().
+// Nothing of the attempt lives on the node any more: the job gives back what it had there, and its tasks there have
+// ended. Only if may_shrink().
 void shrink(Txn& txn, const Job& job, NodeId node);
 
 // Tells it to leave the node, if may_shrink().
 void leave_node(Txn& txn, const Job& job, NodeId node);
 
-// Whatever was started on the node before now is gone with everything that knew of it: attempts that have left it may
-// come back.
+// It is proven that nothing from before now lives on the node, not even what remembers an attempt, or the node is
+// removed: attempts that have left the node may come back to it.
 void let_return(Txn& txn, NodeId node);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// A log that was put back from a backup: what nodes and accounting have seen was given out all the same. Ids of jobs,
-// attempts and steps go on above it.
+// A log that was put back from a backup knows less than the nodes and accounting have seen. Ids of jobs, attempts and
+// steps that they have seen were given out, so new ones go on above them.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@ namespace lockstep {
 // The event of a node that has seen more than the log tells of.
 inline constexpr const char* kLogIsOlder = "LogIsOlder";
 
-// A node's first hello in an epoch; later ones are not asked, because who is root there can say anything. False, as of
-// learn_attempts(): it was long, and the next part of the command goes on with it.
+// Learns from a node's first hello in an epoch. Later ones are not asked, because whoever is root there can say
+// anything. Both are false where the list was long: the next part of the command goes on with it.
 bool learn_from(Txn& txn, const Node& node, const NodeHello& ask);
 bool learn_attempts(Txn& txn, const std::vector<AttemptSeen>& seen);
 // Whether this part of a hello has nothing to do but to go on with that.

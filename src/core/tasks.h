@@ -34,8 +34,8 @@ Result<void> set_task_count(Txn& txn, const Caller& caller, const SetTaskCount& 
 // The task's retry_at is due: it starts again, or retry_at is cleared.
 void task_timer(Txn& txn, TaskKey key);
 
-// The attempt is over (all members are stopped): every task becomes kEnded and has no retry_at. From where
-// Chores::sweeps says, as far as the command may work. False: it was cut there.
+// The attempt is over (all members are stopped): every task becomes kEnded and has no retry_at. It begins where
+// Chores::sweeps says. False: the command is tired, and it is noted there where to go on.
 bool end_tasks_of(Txn& txn, const Job& job);
 
 }  // namespace lockstep

@@ -13,17 +13,18 @@ Ending ending_by(const Txn& txn, NodeId node, const ExitStatus& exit);
 // for, and its pauses, end there.
 Instant within_attempt(const Job& job, Instant at);
 
-// The job is told to end, and had ended by itself at truly.at: it ends so. False: what was decided stays. That is so
-// of all that users decide, of a work that overran its limit before it could hear of it, and of a job that is moved.
-// Of a preempted script a later end counts as well: to run it again would be to run it twice.
+// The job was told to end, and now a node says that it had ended by itself, at truly.at: it ends as it did. False: what
+// was decided stays. It stays where a user decided it, where the work overran its limit before it could hear of it, and
+// where the job is moved. A preempted script may even have ended after the decision, because to run it again would be
+// to run it twice.
 bool correct_end(Txn& txn, const Job& job, const Ending& truly, const ExitStatus& exit);
 
 // The job's limit has struck, or is striking. If it is nothing but its first step, and that had ended by itself before,
 // it ends as the step did. False: it had not, or there is more to the job.
 bool end_with_its_step(Txn& txn, const Job& job);
 
-// When the client was done, as it says. It is believed of the time when no controller could hear it, and if it says so
-// soon after: who could have told us then, and did not, was not done.
+// When the client was done, as it says. It is believed of a time when no controller could hear it, if it says so soon
+// after. Of any other time it is not: a client that could have told us and did not was not done.
 Instant end_as_told(const Txn& txn, const EndJob& ask);
 
 }  // namespace lockstep
