@@ -200,27 +200,32 @@ class Parser {
 
 // --- order ---
 
+// Takes the run of digits at the place away, without the zeros before it.
+std::string_view take_run(std::string_view text, std::size_t& at) {
+  while (at < text.size() && text[at] == '0') ++at;
+  const std::size_t start = at;
+  while (at < text.size() && digit(text[at])) ++at;
+  return text.substr(start, at - start);
+}
+
+// As numbers, however long they are.
+int compare_runs(std::string_view a, std::string_view b) {
+  return a.size() != b.size() ? (a.size() < b.size() ? -1 : 1) : a.compare(b);
+}
+
 // Like strcmp, but runs of digits compare as numbers: "rack2n" before "rack10n".
 int natural_compare(std::string_view a, std::string_view b) {
   std::size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {
     if (digit(a[i]) && digit(b[j])) {
-      const auto run = [](std::string_view text, std::size_t& at) {
-        while (at < text.size() && text[at] == '0') ++at;
-        const std::size_t start = at;
-        while (at < text.size() && digit(text[at])) ++at;
-        return text.substr(start, at - start);
-      };
-      const std::string_view x = run(a, i), y = run(b, j);
-      if (x.size() != y.size())
-        return x.size() < y.size() ? -1 : 1;
-      if (const int order = x.compare(y))
+      const std::string_view x = take_run(a, i), y = take_run(b, j);
+      if (const int order = compare_runs(x, y))
         return order;
-    } else {
-      if (a[i] != b[j])
-        return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]) ? -1 : 1;
-      ++i, ++j;
+      continue;
     }
+    if (a[i] != b[j])
+      return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]) ? -1 : 1;
+    ++i, ++j;
   }
   if (i < a.size() || j < b.size())
     return i < a.size() ? 1 : -1;

@@ -155,6 +155,12 @@ std::vector<std::uint32_t> assigned_on(const Seats& seats, const Job& job, NodeI
   return out;
 }
 
+// A script runs once its own node has started it; anything else once all nodes have.
+bool runs_now(const Job& job, bool all_started) {
+  return job.state == JobState::kStarting &&
+         (runs_script(*job.spec) ? job.members[0] != MemberState::kAssigned : all_started);
+}
+
 void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
   if (before.state == JobState::kCompleting)
     return;
@@ -171,13 +177,13 @@ void attempt_started(Txn& txn, const Job& before, NodeId node, Instant at) {
   // Steps of an interactive job run where its attempt has started, so its time counts from the first of its nodes on.
   if (starting && job.spec->groups.front().launch == Launch::kNothing && !job.started)
     job.started = at;
-  const bool runs_now = starting && (runs_script(*job.spec) ? job.members[0] != MemberState::kAssigned : all);
-  if (runs_now) {
+  const bool begins = runs_now(job, all);
+  if (begins) {
     mark_running(txn, job, at);
     txn.event(job, "Started", format("attempt {}", job.attempt));
   }
   const Ref<Job> now_there = txn.put(std::move(job));
-  if (runs_now) {
+  if (begins) {
     start_tasks_of(txn, *now_there);
     start_waiting_steps(txn, now_there->id);
   } else if (now_there->state != JobState::kStarting && !runs_script(*now_there->spec) && !leaves(*now_there, node)) {

@@ -262,14 +262,16 @@ void ClusterState::Inner::index_dependencies(const Job* before, const Job* after
   const bool waits = after && awaits_dependencies(*after);
   if (waited == waits && !(waited && before->spec != after->spec))
     return;
+  const std::vector<JobId> were = waited ? awaited(*before) : std::vector<JobId>();
+  const std::vector<JobId> are = waits ? awaited(*after) : std::vector<JobId>();
   // The timers of another job hang on whether anybody waits for it, not on how many do.
   std::vector<JobId> first_or_last;
-  for (JobId other : waited ? awaited(*before) : std::vector<JobId>()) {
+  for (JobId other : were) {
     remove_from(dependents, other, id);
     if (!dependents.contains(other))
       first_or_last.push_back(other);
   }
-  for (JobId other : waits ? awaited(*after) : std::vector<JobId>()) {
+  for (JobId other : are) {
     add_to(dependents, other, id);
     if (dependents.at(other).size() == 1)
       first_or_last.push_back(other);

@@ -79,6 +79,11 @@ void check_loads(const ClusterState::Inner& inner) {
   CHECK(jobs_on == inner.jobs_on, "jobs by node");
 }
 
+// Nobody has told it to go.
+bool stays(const Job& job) {
+  return (job.state == JobState::kStarting || job.state == JobState::kRunning) && !job.eviction;
+}
+
 // A place that is kept for a waiting job overlaps with nothing but what is about to go.
 void check_kept_places(const ClusterState::Inner& inner) {
   std::map<NodeId, NodeLoad> kept;
@@ -88,9 +93,6 @@ void check_kept_places(const ClusterState::Inner& inner) {
               !(grant.whole_node && load.occupants > 0),
           format("job {} on node {}: what is kept for one job is given to another", job.id.value, grant.node.value));
     add_grant(load, grant);
-  };
-  const auto stays = [](const Job& job) {
-    return (job.state == JobState::kStarting || job.state == JobState::kRunning) && !job.eviction;
   };
   for (const auto& [id, job] : inner.tables.jobs)
     if (job->promise && job->promise->held)

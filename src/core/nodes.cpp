@@ -230,6 +230,23 @@ Result<void> check_certificate(const Node& known, const std::string& certificate
       certificate.empty() ? "(none)" : certificate, known.meta.name, known.meta.name));
 }
 
+namespace {
+
+// Writes the node as one that is up. known: its record before, null if there was none.
+Ref<Node> put_up(Txn& txn, Node node, const Node* known, bool rebooted) {
+  node.domains = domains_of(txn.tables(), node);
+  node.boot_at = !known || rebooted ? txn.now() : known->boot_at;
+  node.link = NodeLink::kUp;
+  node.seen_at = txn.now();
+  const bool is_new = !known, back = is_new || known->link == NodeLink::kLost || rebooted;
+  const Ref<Node> made = txn.put(std::move(node));
+  if (back)
+    txn.event(Kind::kNode, made->meta, is_new ? "NodeRegistered" : "NodeBack", made->meta.name);
+  return made;
+}
+
+}  // namespace
+
 Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   TRY(need_admin(txn, "speak for nodes"));
   TRY(check_facts(ask.facts));
@@ -255,14 +272,7 @@ Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   else
     TRY(make_known(txn, node, ask.certificate));
   take_word(node, ask.facts, txn.now());
-  node.domains = domains_of(txn.tables(), node);
-  node.boot_at = !known || rebooted ? txn.now() : known->boot_at;
-  node.link = NodeLink::kUp;
-  node.seen_at = txn.now();
-  const bool back = !known || known->link == NodeLink::kLost || rebooted;
-  const Ref<Node> made = txn.put(std::move(node));
-  if (back)
-    txn.event(Kind::kNode, made->meta, known ? "NodeBack" : "NodeRegistered", made->meta.name);
+  const Ref<Node> made = put_up(txn, std::move(node), known, rebooted);
   if (rebooted)
     (void)prove_stopped(txn, *made, Proof::kAtOnce);
   ask_anew(txn, made->id);

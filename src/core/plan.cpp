@@ -98,9 +98,20 @@ Refusal objection_to_start(const Txn& txn, const Job* job, const PlannedStart& s
   return {};
 }
 
-// A limit between the shortest and the longest that the job would run with: the planner may choose.
-bool may_run_under(const JobSpec& spec, const StartingIn& in, Duration limit) {
-  return spec.time_min.us > 0 && limit >= spec.time_min && limit <= in.limit;
+// The partition allows the limit. Where it is not what the job runs with by itself, the job has said how short it may
+// be.
+bool may_run_for(const JobSpec& spec, const StartingIn& in, Duration limit) {
+  const bool own = limit == in.limit;
+  const bool chosen = spec.time_min.us > 0 && limit >= spec.time_min && limit <= in.limit;
+  return (own || chosen) && limit <= in.partition().time_max;
+}
+
+// As in Slurm, a shorter limit that it starts under is the job's from now on.
+Job with_limit(Job job, Duration limit) {
+  JobSpec spec = *job.spec;
+  spec.time_limit = limit;
+  job.spec = std::make_shared<const JobSpec>(std::move(spec));
+  return job;
 }
 
 Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
@@ -111,12 +122,10 @@ Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   if (!in || start.grants.empty())
     return refusal("PartitionClosed", start.partition);
   const bool shorter = start.limit.us > 0 && start.limit != in->limit;
-  if (shorter && !may_run_under(*job->spec, *in, start.limit))
+  if (!may_run_for(*job->spec, *in, shorter ? start.limit : in->limit))
     return refusal("TimeLimit", start.partition);
   if (shorter)
     in->limit = start.limit;
-  if (in->limit > in->partition().time_max)
-    return refusal("TimeLimit", start.partition);
   std::vector<const Node*> nodes;
   if (Refusal why = objection(txn, *job, in->partition(), start.grants, nodes))
     return why;
@@ -132,11 +141,8 @@ Refusal apply_start(Txn& txn, const PlannedStart& start, StartRules& rules) {
   if (!fits_log(txn, *job, grants))
     return hold_too_large(txn, *job);
   Job starting = start.is_element ? split_off(txn, *job, start.array_index) : *job;
-  if (shorter) {  // as in Slurm, the limit it runs under is the job's from now on
-    JobSpec spec = *starting.spec;
-    spec.time_limit = start.limit;
-    starting.spec = std::make_shared<const JobSpec>(std::move(spec));
-  }
+  if (shorter)
+    starting = with_limit(std::move(starting), start.limit);
   if (start.is_element || shorter)
     starting = *txn.put(std::move(starting));
   start_attempt(txn, starting, start.partition, std::move(grants), std::move(ask.limits.tres));

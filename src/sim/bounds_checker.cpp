@@ -53,10 +53,9 @@ void BoundsChecker::job_changed(const Job* before, const Job* after) {
   const bool same_attempt = had && has && had->attempt == has->attempt;
   if (had && after)
     charge_change(*before, *after);
-  if (!has || (same_attempt && had->granted == has->granted))
+  const bool goes_on = same_attempt && before->suspended_at && !after->suspended_at;  // with what it has
+  if (!has || goes_on || (same_attempt && had->granted == has->granted))
     return;
-  if (same_attempt && before->suspended_at && !after->suspended_at)
-    return;  // it goes on with what it has
   if (same_attempt) {
     const bool less = in_use(*after).cpu < in_use(*before).cpu;
     shrinks_ += less;

@@ -51,14 +51,14 @@ void RecordChecker::saw(std::span<const Change> changes, Instant now) {
 void RecordChecker::job_changed(const Job& job, bool removed, Instant now) {
   const auto it = jobs_.find(job.id);
   const Job* before = it == jobs_.end() ? nullptr : it->second.get();
-  if (verdict_.noting && !removed && (!before || before->state != job.state || before->hold != job.hold))
-    verdict_.note(now, format("job {} ({}) attempt {}: state {} hold {} {}", job.id.value, job.spec->name, job.attempt,
-                              static_cast<int>(job.state), static_cast<int>(job.hold), job.end_reason));
   if (removed) {
     if (before && !is_final(before->state) && !before->array)
       complain(*before, format("its record was removed in state {}", static_cast<int>(before->state)));
     return;
   }
+  if (verdict_.noting && (!before || before->state != job.state || before->hold != job.hold))
+    verdict_.note(now, format("job {} ({}) attempt {}: state {} hold {} {}", job.id.value, job.spec->name, job.attempt,
+                              static_cast<int>(job.state), static_cast<int>(job.hold), job.end_reason));
   counts_.jobs += !before;
   check_version(before, job);
   check_attempt(before, job);
