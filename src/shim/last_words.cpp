@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -62,6 +63,7 @@ std::string last_words(StopWhy why, const WorkId& key, const std::string& host, 
 }
 
 pid_t append_as_user(const ProcessSpec& who, const std::string& path, const std::string& text) {
+  CHECK(!path.empty() && !text.empty());
   const pid_t shim = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0)

@@ -11,6 +11,7 @@
 
 #include <array>
 
+#include "base/check.h"
 #include "shim/protocol.h"
 #include "shim/shim.h"
 
@@ -100,6 +101,7 @@ int run_nursery(int socket, char** arguments) {
 }
 
 bool ask_nursery(int socket, const std::string& folder, int record, int control) {
+  CHECK(record >= 0 && control >= 0 && record != control && !folder.empty());
   std::string name = folder;
   Letter letter(name.data(), name.size());
   cmsghdr* part = CMSG_FIRSTHDR(&letter.head);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "shim/process_tree.h"
 
 namespace lockstep {
@@ -89,6 +90,7 @@ std::size_t kill_orphans(const std::set<pid_t>& shims, std::int64_t since_us) {
     add_descendants(table, found);
     const std::size_t before = all.size();
     for (const pid_t pid : found) {
+      CHECK(pid > 1 && pid != ::getpid());
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, WNOHANG);  // if it has come to us
       all.insert(pid);

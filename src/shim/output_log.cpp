@@ -6,6 +6,9 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+#include "base/text.h"
+
 namespace lockstep {
 namespace {
 
@@ -25,6 +28,16 @@ OutputLog::~OutputLog() {
     ::close(fd_);
 }
 
+void OutputLog::check_invariants() const {
+  CHECK(base_ <= end_ && head_ <= memory_.size());
+  CHECK(file_size_ == 0 || fd_ >= 0);
+  const std::uint64_t in_memory = memory_.size() - head_;
+  const std::uint64_t in_file = file_size_ > 0 ? file_from_ + file_size_ - std::max(file_from_, base_) : 0;
+  CHECK(in_memory + in_file + tail_.size() == end_ - base_,
+        format("{} bytes in memory, {} in the file, {} behind it: not {} to {}", in_memory, in_file, tail_.size(),
+               base_, end_));
+}
+
 bool OutputLog::has_room() const {
   if (!tail_.empty())
     return false;
@@ -36,6 +49,7 @@ bool OutputLog::file_may_grow() const {
 }
 
 void OutputLog::empty_file() {
+  CHECK(!limits_.room || limits_.room->bytes_used >= file_size_);
   if (limits_.room)
     limits_.room->bytes_used -= file_size_;
   file_size_ = 0;
@@ -50,6 +64,7 @@ void OutputLog::append(std::string_view bytes) {
   flush_tail();
   if (!tail_.empty() || !spill(bytes))
     tail_.append(bytes);  // the disk said no: hold these few, has_room() stops the rest
+  check_invariants();
 }
 
 bool OutputLog::spill(std::string_view bytes) {
@@ -125,6 +140,7 @@ void OutputLog::trim(std::uint64_t offset) {
     tail_.clear();
   }
   flush_tail();
+  check_invariants();
 }
 
 }  // namespace lockstep

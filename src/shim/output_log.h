@@ -41,6 +41,7 @@ class OutputLog {
   bool file_may_grow() const;
   void empty_file();
   void flush_tail();
+  void check_invariants() const;
 
   // Invariant: kept bytes are memory_[head_..], then the file, then tail_; each part may be empty, together they are
   // [base_, end_).

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/check.h"
+
 namespace lockstep {
 namespace {
 
@@ -54,7 +56,8 @@ void append_children(pid_t pid, std::vector<pid_t>& out) {
       const long child = ::strtol(at, &end, 10);
       if (end == at)
         break;
-      out.push_back(static_cast<pid_t>(child));
+      if (child > 0)  // one that this namespace has no number for is beyond our reach
+        out.push_back(static_cast<pid_t>(child));
     }
   });
 }
@@ -99,6 +102,7 @@ bool read_stat(pid_t pid, ProcessFacts& stat) {
 }  // namespace
 
 std::vector<pid_t> descendants_of(pid_t root) {
+  CHECK(root > 0);
   std::vector<pid_t> found;
   append_children(root, found);
   for (std::size_t i = 0; i < found.size(); ++i) append_children(found[i], found);
@@ -107,7 +111,10 @@ std::vector<pid_t> descendants_of(pid_t root) {
 
 std::size_t signal_descendants(pid_t root, int signal) {
   std::size_t reached = 0;
-  for (pid_t pid : descendants_of(root)) reached += ::kill(pid, signal) == 0;
+  for (pid_t pid : descendants_of(root)) {
+    CHECK(pid > 0 && pid != root);
+    reached += ::kill(pid, signal) == 0;
+  }
   return reached;
 }
 
@@ -134,6 +141,8 @@ std::size_t kill_sessions(const std::vector<ShimPid>& leaders) {
   constexpr std::int64_t kSlackUs = 30'000;  // /proc counts in hundredths of a second
   std::vector<pid_t> sessions;
   for (const auto& leader : leaders) {
+    if (leader.pid == 0)
+      continue;  // of a damaged record
     ProcessFacts stat;
     const bool there = read_stat(static_cast<pid_t>(leader.pid), stat);
     if (!there || std::abs(stat.started_us - leader.started_us) <= kSlackUs)

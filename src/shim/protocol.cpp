@@ -1,5 +1,8 @@
 #include "shim/protocol.h"
 
+#include <iterator>
+
+#include "base/check.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -34,6 +37,7 @@ enum class Tag : std::uint16_t {
 };
 
 void put(std::string& out, std::uint64_t value, int bytes) {
+  CHECK(bytes == 8 || value >> (8 * bytes) == 0, format("{} in {} bytes", value, bytes));
   for (int i = bytes - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i)));
 }
 
@@ -44,6 +48,7 @@ std::uint64_t get(std::string_view bytes) {
 }
 
 std::string record(ShimRecord kind, std::string_view body) {
+  CHECK(body.size() <= UINT32_MAX, format("a record of {} bytes", body.size()));
   std::string out;
   out.reserve(body.size() + 5);
   put(out, static_cast<std::uint8_t>(kind), 1);
@@ -53,6 +58,7 @@ std::string record(ShimRecord kind, std::string_view body) {
 }
 
 void field(std::string& out, Tag tag, std::string_view text) {
+  CHECK(text.size() <= UINT32_MAX, format("a field of {} bytes", text.size()));
   put(out, static_cast<std::uint16_t>(tag), 2);
   put(out, text.size(), 4);
   out.append(text);
@@ -83,37 +89,62 @@ std::vector<std::string> unjoined(std::string_view text) {
   return words;
 }
 
-void apply_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
-  TaskProcesses& step = start.launch;
-  ProcessSpec& process = step.process;
-  const std::uint64_t number = text.size() == 8 ? get(text) : 0;
-  switch (static_cast<Tag>(tag)) {
-    case Tag::kUid: process.uid = static_cast<std::uint32_t>(number); return;
-    case Tag::kGid: process.gid = static_cast<std::uint32_t>(number); return;
-    case Tag::kGroup: process.groups.push_back(static_cast<std::uint32_t>(number)); return;
-    case Tag::kArgument: process.argv.emplace_back(text); return;
-    case Tag::kVariable: process.env.emplace_back(text); return;
-    case Tag::kTaskVariable: process.task_env.emplace_back(text); return;
-    case Tag::kWorkDir: process.work_dir = text; return;
-    case Tag::kStdIn: process.std_in = text; return;
-    case Tag::kStdOut: process.std_out = text; return;
-    case Tag::kStdErr: process.std_err = text; return;
-    case Tag::kAppend: process.append = number != 0; return;
-    case Tag::kUmask: process.umask = static_cast<std::int32_t>(number); return;
-    case Tag::kNodeIndex: step.node_index = static_cast<std::uint32_t>(number); return;
-    case Tag::kRank: step.ranks.push_back(static_cast<std::uint32_t>(number)); return;
-    case Tag::kRankArguments: step.argv_by_rank.push_back(unjoined(text)); return;
-    case Tag::kRankVariables: step.env_by_rank.push_back(unjoined(text)); return;
-    case Tag::kToClient: step.to_client = number != 0; return;
-    case Tag::kPty: step.pty = number != 0; return;
-    case Tag::kRows: step.rows = static_cast<std::uint16_t>(number); return;
-    case Tag::kColumns: step.columns = static_cast<std::uint16_t>(number); return;
-    case Tag::kKillWaitUs: step.kill_wait.us = static_cast<std::int64_t>(number); return;
-    case Tag::kFenceAfterUs: start.fence_after.us = static_cast<std::int64_t>(number); return;
-    case Tag::kScript: start.script = text; return;
-    case Tag::kNoNewPrivs: start.no_new_privs = number != 0; return;
+// What a field holds: text, which is a number where it has eight bytes.
+struct FieldValue {
+  std::string_view text;
+  std::uint64_t number = 0;
+  bool flag() const { return number != 0; }
+  template <class T>
+  T as() const {
+    return static_cast<T>(number);
   }
-  // A tag of a later version: what it asks for, this shim cannot do. Its agent knows which shim it started.
+};
+
+struct LaunchField {
+  Tag tag;
+  void (*apply)(ShimStart& start, const FieldValue& value);
+};
+using Start = ShimStart;
+using Value = FieldValue;
+constexpr LaunchField kLaunchFields[] = {
+    {Tag::kUid, [](Start& s, const Value& v) { s.launch.process.uid = v.as<std::uint32_t>(); }},
+    {Tag::kGid, [](Start& s, const Value& v) { s.launch.process.gid = v.as<std::uint32_t>(); }},
+    {Tag::kGroup, [](Start& s, const Value& v) { s.launch.process.groups.push_back(v.as<std::uint32_t>()); }},
+    {Tag::kArgument, [](Start& s, const Value& v) { s.launch.process.argv.emplace_back(v.text); }},
+    {Tag::kVariable, [](Start& s, const Value& v) { s.launch.process.env.emplace_back(v.text); }},
+    {Tag::kTaskVariable, [](Start& s, const Value& v) { s.launch.process.task_env.emplace_back(v.text); }},
+    {Tag::kWorkDir, [](Start& s, const Value& v) { s.launch.process.work_dir = v.text; }},
+    {Tag::kStdIn, [](Start& s, const Value& v) { s.launch.process.std_in = v.text; }},
+    {Tag::kStdOut, [](Start& s, const Value& v) { s.launch.process.std_out = v.text; }},
+    {Tag::kStdErr, [](Start& s, const Value& v) { s.launch.process.std_err = v.text; }},
+    {Tag::kAppend, [](Start& s, const Value& v) { s.launch.process.append = v.flag(); }},
+    {Tag::kUmask, [](Start& s, const Value& v) { s.launch.process.umask = v.as<std::int32_t>(); }},
+    {Tag::kNodeIndex, [](Start& s, const Value& v) { s.launch.node_index = v.as<std::uint32_t>(); }},
+    {Tag::kRank, [](Start& s, const Value& v) { s.launch.ranks.push_back(v.as<std::uint32_t>()); }},
+    {Tag::kRankArguments, [](Start& s, const Value& v) { s.launch.argv_by_rank.push_back(unjoined(v.text)); }},
+    {Tag::kRankVariables, [](Start& s, const Value& v) { s.launch.env_by_rank.push_back(unjoined(v.text)); }},
+    {Tag::kToClient, [](Start& s, const Value& v) { s.launch.to_client = v.flag(); }},
+    {Tag::kPty, [](Start& s, const Value& v) { s.launch.pty = v.flag(); }},
+    {Tag::kRows, [](Start& s, const Value& v) { s.launch.rows = v.as<std::uint16_t>(); }},
+    {Tag::kColumns, [](Start& s, const Value& v) { s.launch.columns = v.as<std::uint16_t>(); }},
+    {Tag::kKillWaitUs, [](Start& s, const Value& v) { s.launch.kill_wait.us = v.as<std::int64_t>(); }},
+    {Tag::kFenceAfterUs, [](Start& s, const Value& v) { s.fence_after.us = v.as<std::int64_t>(); }},
+    {Tag::kScript, [](Start& s, const Value& v) { s.script = v.text; }},
+    {Tag::kNoNewPrivs, [](Start& s, const Value& v) { s.no_new_privs = v.flag(); }},
+};
+
+constexpr bool each_at_its_tag() {
+  for (std::size_t i = 0; i < std::size(kLaunchFields); ++i)
+    if (static_cast<std::size_t>(kLaunchFields[i].tag) != i + 1)
+      return false;
+  return true;
+}
+static_assert(each_at_its_tag(), "a field stands at the place of its tag");
+
+// A tag of a later version asks for what this shim cannot do. Its agent knows which shim it started.
+void apply_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
+  if (tag >= 1 && tag <= std::size(kLaunchFields))
+    kLaunchFields[tag - 1].apply(start, {text, text.size() == 8 ? get(text) : 0});
 }
 
 Result<ShimStart> decode_launch(std::string_view body) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+#include "base/text.h"
 #include "wire/io_attach.h"
 
 namespace lockstep {
@@ -67,6 +69,7 @@ bool take_ack(const StepTasks& tasks, StepClient& client, std::uint64_t stream, 
     true_words = true_words && offset <= written(*tasks[i], fd - 1);
     // It may have got more from us by a connection before this one; then that is sent once more.
     cursor.acked = std::max(cursor.acked, std::min(offset, cursor.sent));
+    CHECK(cursor.acked <= cursor.sent);
   });
   return ranks > 0 && true_words;
 }
@@ -119,54 +122,75 @@ bool apply_frame(const StepTasks& tasks, StepClient& client, const Frame& frame)
   }
 }
 
+namespace {
+
+using RankCursor = StepClient::RankCursor;
+
+void send_beginning(const StepTask& task, StepClient& client, RankCursor& rank) {
+  if (!rank.started_sent && task.pid() > 0 && task.failure().empty()) {
+    send(client, IoFrame::kStarted, task.rank(), number(static_cast<std::uint32_t>(task.pid()), 4));
+    rank.started_sent = true;
+  }
+  if (!rank.failed_sent && !task.failure().empty()) {
+    send(client, IoFrame::kFailed, task.rank(), task.failure());
+    rank.failed_sent = true;
+  }
+}
+
+// As much as the client's queue takes; true: it left something out.
+bool send_output(const StepTask& task, int stream, StepClient& client, StepClient::OutputCursor& cursor) {
+  OutputLog& log = *task.log(stream);
+  cursor.sent = std::max(cursor.sent, log.base());
+  CHECK(cursor.acked <= cursor.sent && cursor.sent <= log.end(),
+        format("acknowledged {}, sent {} of {}", cursor.acked, cursor.sent, log.end()));
+  const auto fd = static_cast<std::uint64_t>(stream + 1);
+  while (cursor.sent < log.end() && client.unsent() < kClientQueueMax) {
+    const std::string_view bytes = log.read(cursor.sent, kChunk);
+    if (bytes.empty())
+      break;
+    send(client, IoFrame::kOutput, task.rank(), (number(fd, 1) + number(cursor.sent, 8)).append(bytes));
+    cursor.sent += bytes.size();
+  }
+  CHECK(cursor.sent <= log.end());
+  if (task.output_ended(stream) && cursor.sent == log.end() && !cursor.eof_sent) {
+    send(client, IoFrame::kOutputEof, task.rank(), number(fd, 1) + number(cursor.sent, 8));
+    cursor.eof_sent = true;
+  }
+  return cursor.sent < log.end();
+}
+
+bool all_output_sent(const StepTask& task, const RankCursor& rank) {
+  return (!task.log(0) || rank.outputs[0].eof_sent) && (!task.log(1) || rank.outputs[1].eof_sent);
+}
+
+void send_exit(const StepTask& task, StepClient& client, RankCursor& rank) {
+  const ExitStatus& exit = task.exit();
+  send(client, IoFrame::kExited, task.rank(),
+       number(static_cast<std::uint64_t>(exit.code), 1) + number(static_cast<std::uint64_t>(exit.signal), 1) +
+           number(exit_flags(exit), 1));
+  rank.exit_sent = true;
+}
+
+}  // namespace
+
 bool pump(const StepTasks& tasks, StepClient& client) {
   bool more = false;
   if (!client.attached)
     return more;
+  CHECK(client.ranks.size() == tasks.size());
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    StepTask& task = *tasks[i];
-    auto& rank = client.ranks[i];
-    if (!rank.started_sent && task.pid() > 0 && task.failure().empty()) {
-      send(client, IoFrame::kStarted, task.rank(), number(static_cast<std::uint32_t>(task.pid()), 4));
-      rank.started_sent = true;
-    }
-    if (!rank.failed_sent && !task.failure().empty()) {
-      send(client, IoFrame::kFailed, task.rank(), task.failure());
-      rank.failed_sent = true;
-    }
-    bool all_sent = true;
-    for (int stream : {0, 1}) {
-      OutputLog* log = task.log(stream);
-      if (!log)
-        continue;
-      auto& cursor = rank.outputs[stream];
-      cursor.sent = std::max(cursor.sent, log->base());
-      const auto fd = static_cast<std::uint64_t>(stream + 1);
-      while (cursor.sent < log->end() && client.unsent() < kClientQueueMax) {
-        const std::string_view bytes = log->read(cursor.sent, kChunk);
-        if (bytes.empty())
-          break;
-        send(client, IoFrame::kOutput, task.rank(), (number(fd, 1) + number(cursor.sent, 8)).append(bytes));
-        cursor.sent += bytes.size();
-      }
-      more = more || cursor.sent < log->end();
-      if (task.output_ended(stream) && cursor.sent == log->end() && !cursor.eof_sent) {
-        send(client, IoFrame::kOutputEof, task.rank(), number(fd, 1) + number(cursor.sent, 8));
-        cursor.eof_sent = true;
-      }
-      all_sent = all_sent && cursor.eof_sent;
-    }
+    const StepTask& task = *tasks[i];
+    RankCursor& rank = client.ranks[i];
+    send_beginning(task, client, rank);
+    for (int stream : {0, 1})
+      if (task.log(stream))
+        more = send_output(task, stream, client, rank.outputs[stream]) || more;
     if (task.input_done() > rank.input_acked) {
       rank.input_acked = task.input_done();
       send(client, IoFrame::kStdinAck, task.rank(), number(rank.input_acked, 8));
     }
-    if (all_sent && task.over() && !rank.exit_sent) {
-      const ExitStatus& exit = task.exit();
-      send(client, IoFrame::kExited, task.rank(),
-           number(static_cast<std::uint64_t>(exit.code), 1) + number(static_cast<std::uint64_t>(exit.signal), 1) +
-               number(exit_flags(exit), 1));
-      rank.exit_sent = true;
-    }
+    if (task.over() && !rank.exit_sent && all_output_sent(task, rank))
+      send_exit(task, client, rank);
   }
   return more;
 }
@@ -180,6 +204,7 @@ void trim_outputs(const StepTasks& tasks, const StepClients& clients) {
       std::uint64_t least = ~std::uint64_t{0}, most = 0;
       for (const auto& client : clients)
         if (client->attached && !client->gone()) {
+          CHECK(client->ranks.size() == tasks.size());
           least = std::min(least, client->ranks[i].outputs[stream].acked);
           most = std::max(most, client->ranks[i].outputs[stream].acked);
         }

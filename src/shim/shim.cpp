@@ -24,6 +24,7 @@
 #include <optional>
 #include <set>
 
+#include "base/check.h"
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "shim/descriptor_room.h"
@@ -33,6 +34,7 @@
 #include "shim/relay.h"
 #include "shim/task_inheritance.h"
 #include "shim/task_starter.h"
+#include "shim/wait_set.h"
 
 namespace lockstep {
 namespace {
@@ -50,6 +52,7 @@ constexpr std::size_t kClientsMax = 64;                // connections
 constexpr std::size_t kAttachedMax = 32;               // of them for frames
 constexpr std::size_t kAgentsMax = 4;                  // of them for control
 constexpr int kPumpRounds = 16;
+constexpr std::uint64_t kSignalMost = 64;
 constexpr std::size_t kOutputMemory = 16 << 20;  // of a step, shared by its outputs
 
 std::string read_all(int fd) {
@@ -113,16 +116,40 @@ class Shim {
   Result<int> write_script();
   int fail(const std::string& why);
   void turn();
+  WaitSet what_to_wait_for() const;
+  std::int64_t time_to_wait(std::int64_t due_us) const;
+  void serve(const std::vector<Awaited>& ready);
+  void take_signals();
+  void feed_clients();
+  bool feed(StepClient& client) const;
   std::int64_t act_on_timers(std::int64_t now_us);
   void accept_clients();
   void bound_clients(StepClient& newest);
   void hear(StepClient& client);
+
+  // What the agent says: a word, a number for most of them, and why for one.
+  struct Told {
+    std::optional<std::uint64_t> number;
+    std::string why;
+  };
+  struct Order {
+    std::string_view word;
+    void (Shim::*act)(const Told&);
+  };
+  static const Order kOrders[];
   void obey(const std::string& line);
+  std::optional<int> signal_of(const Told& told) const;
+  void signal_all(const Told& told);
+  void signal_first(const Told& told);
+  void pause_as_told(const Told& told);
+  void go_on_as_told(const Told& told);
+  void stop_as_told(const Told& told);
+  void forget(const Told& told);
+
   void client_frame(StepClient& client, const Frame& frame);
   void reap();
   void bury();
   void check_over();
-  void signal_first(int signal);
   void stop(std::int64_t kill_wait_us, StopWhy why);
   void tell_why(StopWhy why);
   void kill_leftovers();
@@ -232,6 +259,7 @@ void Shim::add_task(std::size_t local, const std::string& host, std::vector<std:
 }
 
 Result<void> Shim::begin_launch() {
+  CHECK(tasks_.empty() && !start_.launch.ranks.empty());
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
   host_ = std::string(host).substr(0, std::string_view(host).find('.'));
@@ -255,12 +283,16 @@ Result<void> Shim::begin_launch() {
     TRY(tasks_.back()->prepare(start_, script_fd_, twin));
     starts.push_back(tasks_.back()->start());
   }
+  CHECK(starts.size() == start_.launch.ranks.size() && tasks_.size() == starts.size());
   starter_ = TRY(TaskStarter::begin(std::move(starts)));
   return {};
 }
 
 void Shim::take_launched() {
+  CHECK(starter_);
   const std::size_t done = starter_->done();
+  CHECK(launched_ <= done && done <= tasks_.size(),
+        format("{} of {} tasks, {} before", done, tasks_.size(), launched_));
   for (; launched_ < done && !failed_; ++launched_) {
     StepTask& task = *tasks_[launched_];
     if (!starter_->began(launched_))
@@ -284,6 +316,7 @@ void Shim::take_launched() {
 }
 
 void Shim::tell_started() {
+  CHECK(!started_ && !over_);
   started_ = true;
   began_us_ = boot_clock_us();
   started_at_us_ = kTimeNever;
@@ -332,78 +365,90 @@ void Shim::tell_agents(const std::string& lines) {
     }
 }
 
-void Shim::turn() {
-  const std::int64_t due = act_on_timers(boot_clock_us());
-
-  std::vector<pollfd> polls;
-  struct What {
-    enum Kind : unsigned char { kSignals, kListener, kStarter, kClient, kOutput, kInput } kind;
-    std::size_t index = 0;
-    int stream = 0;
-  };
-  std::vector<What> whats;
-  const auto add = [&](int fd, int events, What what) {
-    polls.push_back({fd, static_cast<short>(events), 0});
-    whats.push_back(what);
-  };
-  add(signal_fd_, POLLIN, {What::kSignals});
-  add(listen_fd_, POLLIN, {What::kListener});
+WaitSet Shim::what_to_wait_for() const {
+  using What = Awaited::What;
+  WaitSet set;
+  set.add(signal_fd_, POLLIN, {What::kSignals});
+  set.add(listen_fd_, POLLIN, {What::kListener});
   if (starter_)
-    add(starter_->fd(), POLLIN, {What::kStarter});
+    set.add(starter_->fd(), POLLIN, {What::kStarter});
   for (std::size_t i = 0; i < clients_.size(); ++i)
-    add(clients_[i]->fd(), POLLIN | (clients_[i]->unsent() > 0 ? POLLOUT : 0), {What::kClient, i});
+    set.add(clients_[i]->fd(), POLLIN | (clients_[i]->unsent() > 0 ? POLLOUT : 0), {What::kClient, i});
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
     for (int stream : {0, 1})
       if (tasks_[i]->wants_output(stream))
-        add(tasks_[i]->output_fd(stream), POLLIN, {What::kOutput, i, stream});
+        set.add(tasks_[i]->output_fd(stream), POLLIN, {What::kOutput, i, stream});
     if (tasks_[i]->wants_to_write())
-      add(tasks_[i]->input_fd(), POLLOUT, {What::kInput, i});
+      set.add(tasks_[i]->input_fd(), POLLOUT, {What::kInput, i});
   }
-  const std::int64_t wait_us = more_to_send_       ? 0
-                               : due == kTimeNever ? -1
-                                                   : std::max<std::int64_t>(0, due - boot_clock_us());
-  const int timeout_ms = wait_us < 0 ? -1 : static_cast<int>(std::min<std::int64_t>((wait_us + 999) / 1000, 1 << 30));
-  if (::poll(polls.data(), polls.size(), timeout_ms) < 0 && errno != EINTR)
-    return;
+  return set;
+}
 
+std::int64_t Shim::time_to_wait(std::int64_t due_us) const {
+  if (more_to_send_)
+    return 0;
+  return due_us == kTimeNever ? kWaitForEver : std::max<std::int64_t>(0, due_us - boot_clock_us());
+}
+
+void Shim::turn() {
+  const std::int64_t due_us = act_on_timers(boot_clock_us());
+  WaitSet waits = what_to_wait_for();
+  if (!waits.wait(time_to_wait(due_us)))
+    return;
+  serve(waits.ready());
+  feed_clients();
+  if (someone_heard_all_ && !someone_attached())
+    linger_until_us_ = std::min(linger_until_us_, boot_clock_us() + kHeardLingerUs);
+}
+
+void Shim::serve(const std::vector<Awaited>& ready) {
   bool signalled = false, accepting = false;
-  for (std::size_t i = 0; i < polls.size(); ++i) {
-    if (!polls[i].revents)
-      continue;
-    const What what = whats[i];
-    switch (what.kind) {
-      case What::kSignals: signalled = true; break;
-      case What::kListener: accepting = true; break;  // later: it may drop a client
-      case What::kStarter: take_launched(); break;
-      case What::kClient: hear(*clients_[what.index]); break;
-      case What::kOutput: tasks_[what.index]->read_output(what.stream); break;
-      case What::kInput: tasks_[what.index]->write_input(); break;
+  for (const Awaited& one : ready) {
+    switch (one.what) {
+      case Awaited::What::kSignals: signalled = true; break;
+      case Awaited::What::kListener: accepting = true; break;
+      case Awaited::What::kStarter: take_launched(); break;
+      case Awaited::What::kClient: hear(*clients_[one.index]); break;
+      case Awaited::What::kOutput: tasks_[one.index]->read_output(one.stream); break;
+      case Awaited::What::kInput: tasks_[one.index]->write_input(); break;
     }
   }
+  // Last: it may drop a client, and those that are ready are named by their places.
   if (accepting)
     accept_clients();
-  if (signalled) {
-    signalfd_siginfo info{};
-    while (::read(signal_fd_, &info, sizeof info) == sizeof info)
-      if (info.ssi_signo == SIGTERM)
-        stop(start_.launch.kill_wait.us, StopWhy::kNothing);
-    reap();
-  }
+  if (signalled)
+    take_signals();
+}
+
+void Shim::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signal_fd_, &info, sizeof info) == sizeof info)
+    if (info.ssi_signo == SIGTERM)
+      stop(start_.launch.kill_wait.us, StopWhy::kNothing);
+  reap();
+}
+
+// Everybody gets what he lacks and takes; what all have is forgotten, and who is gone is, too.
+void Shim::feed_clients() {
   more_to_send_ = false;
   for (auto& client : clients_) {
-    bool more = true;
-    for (int round = 0; more && client->unsent() == 0 && round < kPumpRounds; ++round) {
-      more = pump(tasks_, *client);
-      client->flush();
-    }
-    client->flush();
+    const bool more = feed(*client);
     more_to_send_ = more_to_send_ || (more && client->unsent() == 0 && !client->gone());
     someone_heard_all_ = someone_heard_all_ || (!client->gone() && told_everything(tasks_, *client));
   }
   trim_outputs(tasks_, clients_);
   std::erase_if(clients_, [](const auto& client) { return client->gone(); });
-  if (someone_heard_all_ && !someone_attached())
-    linger_until_us_ = std::min(linger_until_us_, boot_clock_us() + kHeardLingerUs);
+}
+
+// True: there is more, and one turn gives no more than this.
+bool Shim::feed(StepClient& client) const {
+  bool more = true;
+  for (int round = 0; more && client.unsent() == 0 && round < kPumpRounds; ++round) {
+    more = pump(tasks_, client);
+    client.flush();
+  }
+  client.flush();
+  return more;
 }
 
 // Does what is due and returns when to look again.
@@ -435,10 +480,12 @@ void Shim::accept_clients() {
     clients_.erase(silent != clients_.end() ? silent : clients_.begin());
   }
   clients_.push_back(std::make_unique<StepClient>(fd, StepClient::Kind::kUnknown));
+  CHECK(clients_.size() <= kClientsMax);
 }
 
 // A client that has just said what it is may be one too many of its kind. Of agents the latest one counts.
 void Shim::bound_clients(StepClient& newest) {
+  CHECK(newest.kind() != StepClient::Kind::kUnknown);
   const bool agent = newest.kind() == StepClient::Kind::kControl;
   std::size_t count = 0;
   StepClient* oldest = nullptr;
@@ -467,32 +514,66 @@ void Shim::hear(StepClient& client) {
   for (const auto& frame : frames) client_frame(client, frame);
 }
 
+const Shim::Order Shim::kOrders[] = {
+    {"signal", &Shim::signal_all},    {"signal-first", &Shim::signal_first}, {"pause", &Shim::pause_as_told},
+    {"resume", &Shim::go_on_as_told}, {"stop", &Shim::stop_as_told},         {"forget", &Shim::forget},
+};
+
+// Words that a later agent may say, and those that say nothing, are passed over.
 void Shim::obey(const std::string& line) {
   const auto words = split_words(line);
   if (words.empty())
     return;
-  const std::uint64_t number = words.size() > 1 ? parse_uint(words[1]).value_or(UINT64_MAX) : UINT64_MAX;
-  if (words[0] == "signal" && number < 65 && !over_ && !(paused_ && number == SIGCONT))
-    signal_descendants(::getpid(), static_cast<int>(number));
-  else if (words[0] == "signal-first" && number < 65 && !over_ && !(paused_ && number == SIGCONT))
-    signal_first(static_cast<int>(number));
-  else if (words[0] == "pause" && number < UINT64_MAX && !over_)
-    pause(number);
-  else if (words[0] == "resume" && number < UINT64_MAX && !over_)
-    go_on(number);
-  else if (words[0] == "stop" && number < UINT64_MAX)
-    stop(bounded_kill_wait(millis(static_cast<std::int64_t>(std::min<std::uint64_t>(number, INT32_MAX)))).us,
-         stop_why(words.size() > 2 ? words[2] : ""));
-  else if (words[0] == "forget" && over_)
-    result_written_ = true;
+  for (const Order& order : kOrders)
+    if (order.word == words[0])
+      return (this->*order.act)(
+          {words.size() > 1 ? parse_uint(words[1]) : std::nullopt, words.size() > 2 ? words[2] : ""});
 }
+
+// A signal that may be sent now. What is paused is not woken by anybody.
+std::optional<int> Shim::signal_of(const Told& told) const {
+  if (!told.number || *told.number > kSignalMost || over_ || (paused_ && *told.number == SIGCONT))
+    return std::nullopt;
+  return static_cast<int>(*told.number);
+}
+
+void Shim::signal_all(const Told& told) {
+  if (const auto signal = signal_of(told))
+    signal_descendants(::getpid(), *signal);
+}
+
+void Shim::signal_first(const Told& told) {
+  if (const auto signal = signal_of(told))
+    for (const auto& task : tasks_)
+      if (task->running())
+        ::kill(task->pid(), *signal);
+}
+
+void Shim::pause_as_told(const Told& told) {
+  if (told.number && !over_)
+    pause(*told.number);
+}
+
+void Shim::go_on_as_told(const Told& told) {
+  if (told.number && !over_)
+    go_on(*told.number);
+}
+
+void Shim::stop_as_told(const Told& told) {
+  if (!told.number)
+    return;
+  const auto wait = millis(static_cast<std::int64_t>(std::min<std::uint64_t>(*told.number, INT32_MAX)));
+  stop(bounded_kill_wait(wait).us, stop_why(told.why));
+}
+
+void Shim::forget(const Told&) { result_written_ = result_written_ || over_; }
 
 void Shim::client_frame(StepClient& client, const Frame& frame) {
   if (frame.type == static_cast<std::uint8_t>(IoFrame::kAttach)) {
     if (!apply_attach(client, tasks_, frame.payload))
       client.drop();
   } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kSignal)) {
-    if (frame.payload.size() != 1 || static_cast<unsigned char>(frame.payload[0]) > 64)
+    if (frame.payload.size() != 1 || static_cast<unsigned char>(frame.payload[0]) > kSignalMost)
       return client.drop();
     if (paused_ && frame.payload[0] == SIGCONT)
       return;
@@ -554,6 +635,7 @@ void Shim::check_over() {
     leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
     return;
   }
+  CHECK(started_ && !starter_, "a step is over before it was told to have begun");
   std::vector<TaskResult> results;
   for (auto& task : tasks_) {
     task->drain_output(0);
@@ -562,6 +644,7 @@ void Shim::check_over() {
   }
   over_ = true;
   ended_us_ = boot_clock_us();
+  CHECK(ended_us_ >= began_us_);
   kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
   result_written_ = append_record(record_fd_, encode_ended_record(ended_us_) + encode_result_record(results));
   linger_until_us_ = boot_clock_us() + kLingerUs;
@@ -575,12 +658,6 @@ void Shim::kill_leftovers() {
   for (const pid_t pid : descendants_of(::getpid()))
     if (!grace || (pid != teller_ && !is_step_client(pid)))
       ::kill(pid, SIGKILL);
-}
-
-void Shim::signal_first(int signal) {
-  for (const auto& task : tasks_)
-    if (task->running())
-      ::kill(task->pid(), signal);
 }
 
 // Once, on the first node of the step, as a line of its first task.
@@ -610,6 +687,7 @@ void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
   const bool first = kill_at_us_ == kTimeNever;
   if (first)
     tell_why(why);
+  CHECK(kill_wait_us >= 0 && kill_wait_us <= kKillWaitMax.us, format("a wait of {} us", kill_wait_us));
   kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
   grace_until_us_ = first ? kill_at_us_ : std::min(grace_until_us_, kill_at_us_);
   if (first && kill_wait_us > 0) {
@@ -621,6 +699,7 @@ void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
 }
 
 void Shim::pause(std::uint64_t number) {
+  CHECK(!over_);
   paused_ = true;
   if (starter_)
     starter_->hold(true);
@@ -641,6 +720,7 @@ void Shim::check_paused() {
 }
 
 void Shim::go_on(std::uint64_t number) {
+  CHECK(!over_);
   paused_ = false;
   if (starter_)
     starter_->hold(false);
@@ -651,6 +731,7 @@ void Shim::go_on(std::uint64_t number) {
 
 // The controller counts on this node's work being gone fence_after behind the last renewal, agent or no agent.
 void Shim::check_fence(std::int64_t now_us) {
+  CHECK(start_.fence_after < kForever && !over_);
   std::int64_t renewed_us = launched_us_;  // unless there is a lease
   const std::string path = "../../" + std::string(kLeaseFile);
   if (const auto text = read_plain(path))
@@ -666,6 +747,7 @@ void Shim::check_fence(std::int64_t now_us) {
 }
 
 bool Shim::may_exit() const {
+  CHECK(over_ || !result_written_, "a result was written before there is one");
   if (!over_ || !result_written_)
     return false;
   if (!start_.launch.to_client || boot_clock_us() >= linger_until_us_)

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "shim/protocol.h"
 
 namespace lockstep {
@@ -40,6 +41,7 @@ void StepClient::receive(std::vector<std::string>& lines, std::vector<Frame>& fr
     gone_ = gone_ || !fed.ok() || unfinished_ > kFrameBytesMax;
     return;
   }
+  CHECK(kind_ == Kind::kControl);
   head_.append(bytes);
   std::size_t from = 0;
   for (std::size_t end; (end = head_.find('\n', from)) != head_.npos; from = end + 1)
@@ -63,6 +65,7 @@ void StepClient::flush() {
     if (n <= 0)
       return;
     out_done_ += static_cast<std::size_t>(n);
+    CHECK(out_done_ <= out_.size());
   }
   out_.clear();
   out_done_ = 0;

@@ -10,6 +10,9 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/check.h"
+#include "base/text.h"
+
 namespace lockstep {
 namespace {
 
@@ -31,6 +34,7 @@ StepTask::StepTask(const ShimStart& start, std::size_t local, const OutputLimits
       local_(local),
       limits_(limits),
       spill_(std::move(spill)) {
+  CHECK(local < start.launch.ranks.size());
   const ProcessSpec& process = start.launch.process;
   output_paths_[0] = expand_placeholders(process.std_out, place_);
   output_paths_[1] = expand_placeholders(process.std_err, place_);
@@ -44,6 +48,7 @@ StepTask::~StepTask() {
 }
 
 Result<int> StepTask::make_pipe(TaskPlan& plan, int stream) {
+  CHECK(child_ends_[stream] < 0, format("a second pipe for stream {}", stream));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return failed("pipe");
@@ -56,6 +61,7 @@ Result<int> StepTask::make_pipe(TaskPlan& plan, int stream) {
 }
 
 void StepTask::make_log(int stream) {
+  CHECK(!logs_[stream]);
   const std::string file = spill_ + "/output." + std::to_string(::getpid()) + "." + std::to_string(place_.rank) + "." +
                            std::to_string(stream + 1);
   logs_[stream] = std::make_unique<OutputLog>(file, limits_);
@@ -116,6 +122,9 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
 
 Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs) {
   const TaskProcesses& step = start.launch;
+  CHECK(state_ == State::kPrepared && !start_);
+  CHECK(step.argv_by_rank.empty() || local_ < step.argv_by_rank.size());
+  CHECK(step.env_by_rank.empty() || local_ < step.env_by_rank.size());
   const ProcessSpec& process = step.process;
   TaskPlan plan;
   const auto& words = step.argv_by_rank.empty() ? process.argv : step.argv_by_rank[local_];
@@ -144,6 +153,7 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
 }
 
 Result<void> StepTask::launched() {
+  CHECK(state_ == State::kPrepared && start_, format("rank {} is launched twice", rank()));
   for (int& end : child_ends_) close_fd(end);
   const auto started = std::exchange(start_, nullptr)->result();
   if (!started.ok())
@@ -152,10 +162,12 @@ Result<void> StepTask::launched() {
   exit_ = started->failure_exit;
   state_ = failure_.empty() ? State::kRunning : State::kOver;
   pid_ = failure_.empty() ? started->pid : 0;
+  CHECK(running() == (pid_ > 0), format("rank {} with pid {}", rank(), pid_));  // 0 would be all of us, for kill()
   return {};
 }
 
 void StepTask::called_off() {
+  CHECK(state_ == State::kPrepared && start_, format("rank {} is called off behind its start", rank()));
   for (int& end : child_ends_) close_fd(end);
   start_.reset();
   state_ = State::kOver;
@@ -163,6 +175,7 @@ void StepTask::called_off() {
 }
 
 void StepTask::exited(int wait_status) {
+  CHECK(running(), format("rank {} ends, and does not run", rank()));
   state_ = State::kOver;
   if (WIFSIGNALED(wait_status))
     exit_.signal = WTERMSIG(wait_status);
@@ -175,6 +188,7 @@ void StepTask::exited(int wait_status) {
 void StepTask::read_output(int stream) {
   char chunk[64 << 10];
   const ssize_t n = ::read(output_fds_[stream], chunk, sizeof chunk);
+  CHECK(n <= 0 || logs_[stream], format("output of rank {} that nobody keeps", rank()));
   if (n > 0)
     logs_[stream]->append({chunk, static_cast<std::size_t>(n)});
   else if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -195,6 +209,7 @@ void StepTask::drain_output(int stream) {
     if (got == 0 || waiting <= 0)
       close_fd(output_fds_[stream]);
   }
+  CHECK(output_ended(stream));
 }
 
 bool StepTask::tell_client(std::string_view line) {
@@ -219,6 +234,7 @@ void StepTask::take_input(std::uint64_t offset, std::string_view bytes) {
     input_done_ += bytes.size();  // nobody reads any more
   else
     input_.append(bytes);
+  CHECK(input_done_ + input_.size() > have);
 }
 
 void StepTask::end_input(std::uint64_t offset) {

@@ -14,6 +14,8 @@
 
 #include <map>
 
+#include "base/check.h"
+
 namespace lockstep {
 namespace {
 
@@ -327,6 +329,7 @@ void TaskStart::run() {
   Child& child = *child_;
   if (child.candidates.empty())
     return;
+  CHECK(child.pid == 0 && child.stage == 0, "a start runs a second time");
   child.parent = ::getpid();
   child.pid = ::vfork();
   if (child.pid == 0)
@@ -343,6 +346,7 @@ Result<StartedTask> TaskStart::result() const {
     return Error{Errc::kInvalid, "no program to run", "argv"};
   if (child.pid < 0)
     return Error{Errc::kExhausted, std::string("cannot make a process: ") + words_of(child.error), {}};
+  CHECK(child.pid > 0, "a start is asked for what came of it before it has run");
   StartedTask started;
   started.pid = child.pid;
   if (const auto stage = static_cast<Stage>(child.stage); stage != Stage::kNone) {

@@ -5,8 +5,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
+
+#include "base/check.h"
 
 namespace lockstep {
 
@@ -37,6 +40,7 @@ constexpr std::size_t kStackBytes = 256 << 10;
 }  // namespace
 
 Result<std::unique_ptr<TaskStarter>> TaskStarter::begin(std::vector<TaskStart*> starts) {
+  CHECK(!starts.empty() && std::find(starts.begin(), starts.end(), nullptr) == starts.end());
   auto shared = std::make_shared<Shared>();
   shared->starts = std::move(starts);
   shared->event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -70,7 +74,9 @@ int TaskStarter::fd() const { return shared_->event; }
 std::size_t TaskStarter::done() {
   eventfd_t count = 0;
   ::eventfd_read(shared_->event, &count);
-  return shared_->done;
+  const std::size_t done = shared_->done;
+  CHECK(done <= shared_->starts.size());
+  return done;
 }
 
 void TaskStarter::cancel() { shared_->cancelled = true; }
@@ -80,6 +86,9 @@ void TaskStarter::hold(bool held) {
   shared_->held.notify_all();
 }
 
-bool TaskStarter::began(std::size_t i) const { return i < shared_->began; }
+bool TaskStarter::began(std::size_t i) const {
+  CHECK(i < shared_->done, "asked of a start that is not through");
+  return i < shared_->began;
+}
 
 }  // namespace lockstep
