@@ -163,7 +163,9 @@ void Broker::join(std::unique_ptr<Stream> client, std::unique_ptr<Stream> contro
 void Broker::link_up(AgentLink& link) {
   CHECK(!link_ || link_ == &link, "a connection was not taken away before the next one");
   link_ = &link;
-  for (auto& waiting : std::exchange(waiting_, {})) {
+  for (std::size_t left = waiting_.size(); left > 0 && !waiting_.empty(); --left) {
+    Waiting waiting = std::move(waiting_.front());
+    waiting_.pop_front();
     loop_.cancel(waiting.timer);
     waiting.visit.exchange->on_gone({});
     forward(std::move(waiting.visit));

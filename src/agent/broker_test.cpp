@@ -217,6 +217,32 @@ TEST_F(BrokerTest, AStreamedAnswerIsPassedOnAsItComes) {
   loop_.run();
   EXPECT_EQ(frames_.back().stream, id);
   EXPECT_EQ(static_cast<LinkFrame>(frames_.back().type), LinkFrame::kStreamClose);
+  EXPECT_EQ(splices_.size(), 0u);
+}
+
+// A client tells an answer that has ended from one that was cut off, by the controller or with the link.
+TEST_F(BrokerTest, AStreamedAnswerEndsAsTheControllerEndsIt) {
+  connect();
+  for (const std::string how : {"", "cut", "link lost"}) {
+    frames_.clear();
+    const auto answer = request("GET");
+    const std::uint64_t id = frames_[0].stream;
+    ApiReply head{200, "text/x-lines", ""};
+    head.stream = true;
+    say(LinkFrame::kApiReply, id, encode(head));
+    ASSERT_TRUE(answer->client);
+    bool ended = false;
+    answer->client->on_close([&] { ended = true; });
+    say(LinkFrame::kStreamData, id, "nobody reads this");
+    if (how == "link lost")
+      controller_->close();
+    else
+      say(LinkFrame::kStreamClose, id, how);
+    loop_.run();
+    EXPECT_TRUE(ended);
+    EXPECT_EQ(answer->client->was_cut(), how != "") << how;
+    EXPECT_EQ(splices_.size(), 0u) << how;
+  }
 }
 
 TEST_F(BrokerTest, ClientThatCannotBeUpgradedAfterAll) {

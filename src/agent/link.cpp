@@ -182,9 +182,10 @@ AgentLink::AgentLink(std::unique_ptr<Stream> stream, Handlers handlers) : inner_
     const auto inner = weak.lock();
     if (!inner)
       return;
-    inner->fail_calls();
+    // Whoever is told of a lost call may ask again at once: by then the link is known to be gone.
     if (const auto callback = std::exchange(inner->handlers.closed, nullptr))
       callback(std::move(why));
+    inner->fail_calls();
   };
   inner_->mux = Mux::start(std::move(stream), std::move(on));
 }

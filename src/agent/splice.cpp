@@ -17,7 +17,7 @@ void Splices::join(std::shared_ptr<Stream> a, std::shared_ptr<Stream> b) {
 
 void Splices::connect(std::uint64_t id, Stream& from, Stream& to) {
   to.on_drained([&from] { from.pause(false); });
-  from.on_close([this, id, &to] { end(id, to); });
+  from.on_close([this, id, &from, &to] { end(id, to, from.was_cut()); });
   from.on_data([&from, &to](std::string_view bytes) {
     to.write(std::string(bytes));
     if (to.unsent() > kStreamHighWater)
@@ -25,21 +25,18 @@ void Splices::connect(std::uint64_t id, Stream& from, Stream& to) {
   });
 }
 
-// Streams are destroyed from the loop: one of them is calling us right now.
-void Splices::end(std::uint64_t id, Stream& other) {
+// Streams are destroyed from the loop: one of them is calling us right now. What was written before close() still
+// leaves, whether the stream is there or not.
+void Splices::end(std::uint64_t id, Stream& other, bool was_cut) {
   const auto it = pairs_.find(id);
   if (it == pairs_.end())
     return;
-  other.close();
-  const bool both = std::exchange(it->second.ending, true);
-  const auto remove = [this, id, alive = std::weak_ptr<int>(alive_)] {
-    if (!alive.expired())
-      pairs_.erase(id);
-  };
-  if (both || other.unsent() == 0)
-    loop_.post(remove);
-  else
-    other.on_drained([this, remove] { loop_.post(remove); });
+  was_cut ? other.cut() : other.close();
+  if (!std::exchange(it->second.ending, true))
+    loop_.post([this, id, alive = std::weak_ptr<int>(alive_)] {
+      if (!alive.expired())
+        pairs_.erase(id);
+    });
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // Splices: pairs of streams whose bytes flow into each other, both ways, no faster than the slower side takes them.
-// When one side ends, the other is closed once everything has been passed on.
+// When one side ends, the other is closed behind everything that was passed on; cut off where the one was.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class Splices {
     bool ending = false;
   };
   void connect(std::uint64_t id, Stream& from, Stream& to);
-  void end(std::uint64_t id, Stream& other);
+  void end(std::uint64_t id, Stream& other, bool was_cut);
 
   EventLoop& loop_;
   std::uint64_t next_ = 1;

@@ -58,7 +58,7 @@ struct ApiPowers {
 struct ApiLimits {
   TurnLimits turns;
   std::size_t reply_bytes_max = 64 << 20;                                // of every answer; also an administrator's
-  std::size_t waits_max = 1'000;                                         // long polls and watches
+  std::size_t waits_max = 1'000;                                         // long polls; as many streamed answers besides
   CallerCounts::Most questions = {.each = 3, .all = 16, .reserved = 8};  // explain, what if, test-only
   CallerCounts::Most history = {.each = 8, .all = 128, .reserved = 32};  // sacct, sshare, sprio, watches that begin
   std::size_t history_rows_max = 250'000;                                // also an administrator's

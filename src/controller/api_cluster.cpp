@@ -256,7 +256,10 @@ struct Api::Watching {
 void Api::watch_from_the_start(Visit visit, KindSet kinds) {
   const auto held = std::make_shared<Visit>(std::move(visit));
   const auto asked = world_.history.ask(
-      held->payer, HistoryLoop::About::kTables, [this, held, kinds](HistoryStore&, const Tables& tables) {
+      held->payer, HistoryLoop::About::kTables,
+      [this, held, kinds, gone = gone_mark(*held)](HistoryStore&, const Tables& tables) {
+        if (*gone)
+          return world_.loop.post([v = std::move(*held)] {});
         auto all = std::make_shared<AllRecords>(AllRecords{tables.snapshot(), tables.seq});
         std::erase_if(all->changes, [&](const Change& change) { return !kinds[change.record.index()]; });
         world_.loop.post([this, v = std::move(*held), all, kinds]() mutable {
@@ -279,9 +282,10 @@ void Api::watch_from_the_start(Visit visit, KindSet kinds) {
 }
 
 void Api::say_records(Watching& watching, std::string& out) {
-  constexpr std::size_t kAtOnce = 32;
+  constexpr std::size_t kAtOnce = 32, kBytesAtOnce = 32 << 10;
   const auto& changes = watching.all->changes;
-  for (std::size_t n = 0; n < kAtOnce && watching.at < changes.size(); ++n, ++watching.at) {
+  const std::size_t end = out.size() + kBytesAtOnce;
+  for (std::size_t n = 0; n < kAtOnce && watching.at < changes.size() && out.size() < end; ++n, ++watching.at) {
     const Change& change = changes[watching.at];
     if (const auto shown = shown_to(watching.viewer, change.record))
       (out += encode(Change{change.seq, *shown, false})) += '\n';
@@ -307,7 +311,13 @@ std::optional<std::string> Api::next_changes(Watching& watching, std::size_t byt
 void Api::follow_changes(const Visit& visit, Watching watching) {
   constexpr std::size_t kBytesAtOnce = 32 << 10;
   constexpr Duration kLongest = hours(1);
-  const auto pull = [this, watching = std::move(watching)](std::string& out) mutable {
+  const auto is_admin = [this, user = visit.caller.user] {
+    const User* record = world_.view.tables().user(user);
+    return record && record->admin;
+  };
+  const auto pull = [this, watching = std::move(watching), is_admin, was_admin = is_admin()](std::string& out) mutable {
+    if (is_admin() != was_admin)  // what it sees is different from now on: it may come again
+      return Pulled::kEnd;
     if (watching.all) {
       say_records(watching, out);
       return Pulled::kMore;

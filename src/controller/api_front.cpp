@@ -141,6 +141,10 @@ class Api::Front final : public FrontVisit {
   }
 
   void commit(std::vector<CommandBody> bodies, std::function<void(Result<Answer>)> then) override {
+    // What comes of it is the caller's work, too.
+    then = [&turns = api_.world_.turns, payer = visit_.payer, then = std::move(then)](Result<Answer> answer) {
+      turns.add(payer, [then, answer = std::move(answer)]() mutable { then(std::move(answer)); });
+    };
     if (bodies.empty())
       return then(invalid("nothing is to be changed"));
     Command command{visit_.caller, std::move(bodies.front()), {}, {}, {}};
@@ -154,7 +158,12 @@ class Api::Front final : public FrontVisit {
     visit_.exchange->respond(std::move(response));
   }
   void refuse(const Error& why, int status) override { visit_.refuse(why, status); }
-  void write(PageReply reply) override { api_.write(visit_, std::move(reply), read()); }
+  void write(PageReply reply) override {
+    api_.world_.turns.add(visit_.payer,
+                          [&api = api_, visit = visit_, read = read(), reply = std::move(reply)]() mutable {
+                            api.write(std::move(visit), std::move(reply), read);
+                          });
+  }
   void stream(HttpResponse head, Pull pull, Duration longest) override {
     api_.follow(visit_, std::move(head), std::move(pull), longest);
   }
@@ -199,6 +208,8 @@ void Api::commit(const Visit& visit, CoreLoop::Submission all, std::function<voi
   for (const CommandBody& body : all.command.also)
     if (fits.ok())
       fits = check_work(visit, body, all.blobs);
+  if (const bool ends_only = goes_first(all.command); fits.ok() && !ends_only)
+    fits = check_disk(visit);
   if (!fits.ok())
     return then(fits.error());
   auto load = take_load(visit, {&all, 1});

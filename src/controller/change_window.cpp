@@ -71,7 +71,8 @@ std::optional<ChangeWindow::Page> ChangeWindow::read(const Viewer& viewer, KindS
       rows.emplace_back(at, kept.end());
   }
   Page page{.seen = after};
-  while (!rows.empty() && page.lines.size() < bytes) {
+  constexpr int kLooksAtOnce = 4'000;  // what is hidden from the viewer costs a look all the same
+  for (int looks = 0; !rows.empty() && page.lines.size() < bytes && looks < kLooksAtOnce; ++looks) {
     const auto next = std::min_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
       return a.first->change.seq < b.first->change.seq;
     });

@@ -9,8 +9,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr Duration kConflictPause = millis(20);  // what was observed since then is looked at first
-constexpr Duration kRefusedPause = millis(500);
+constexpr Duration kRefusedPauseMost = seconds(5);  // of what is refused again and again
 
 const std::vector<OwnerRef>& owners_of(const Meta& meta) {
   static const std::vector<OwnerRef> none;
@@ -39,7 +38,9 @@ ObjectKey key_of_object(const Object& object) { return {object.type, object.meta
 }  // namespace
 
 void Collector::restart(std::span<const Change> snapshot) {
+  const std::uint64_t last_ask = last_ask_;  // answers to what was asked before may still come
   *this = Collector();
+  last_ask_ = last_ask;
   observe(snapshot);
 }
 
@@ -189,6 +190,7 @@ std::optional<Actor::Ask> Collector::decide(const Key& key) const {
 
 Actor::Turn Collector::step(Instant now, ActorBudget budget) {
   Turn turn;
+  commands_max_ = budget.commands;
   if (now < not_before_)
     return turn;
   std::size_t looks = budget.looks;
@@ -214,7 +216,7 @@ Actor::Turn Collector::step(Instant now, ActorBudget budget) {
       continue;  // it is looked at again when the answer is there
     if (auto ask = decide(key)) {
       ask->id = ++last_ask_;
-      asked_[ask->id] = key;
+      asked_[ask->id] = {key, std::holds_alternative<CancelJob>(ask->body)};
       under_way_.insert(key);
       turn.asks.push_back(std::move(*ask));
     }
@@ -226,17 +228,22 @@ void Collector::answered(std::uint64_t id, const Result<Answer>& answer, Instant
   const auto asked = asked_.find(id);
   if (asked == asked_.end())
     return;
-  looks_.insert(asked->second);
-  if (const auto* job = std::get_if<JobId>(&asked->second); job && answer.ok() && jobs_.contains(*job))
-    cancelled_.insert(*job);
-  under_way_.erase(asked->second);
+  const auto [key, cancels] = asked->second;
   asked_.erase(asked);
-  if (!answer.ok())
-    not_before_ = now + (answer.error().code == Errc::kUnavailable ? kRefusedPause : kConflictPause);
+  under_way_.erase(key);
+  looks_.insert(key);
+  if (const auto* job = std::get_if<JobId>(&key); job && cancels && answer.ok() && jobs_.contains(*job))
+    cancelled_.insert(*job);
+  if (answer.ok())
+    pause_ = kPause;
+  else if (answer.error().code == Errc::kConflict)
+    not_before_ = now + kPause;
+  else
+    not_before_ = now + std::exchange(pause_, std::min(kRefusedPauseMost, Duration{pause_.us * 2}));
 }
 
 Instant Collector::next_timer() const {
-  const bool busy = under_way_.size() >= ActorBudget{}.commands;
+  const bool busy = under_way_.size() >= commands_max_;
   return walks_.empty() && (looks_.empty() || busy) ? kNever : not_before_;
 }
 

@@ -31,6 +31,8 @@ class Collector : public Actor {
   // How an owner stands to what names it.
   enum class Standing : unsigned char { kThere, kGoing, kForeground, kOrphans, kGone };
 
+  static constexpr Duration kPause = millis(20);  // what was observed since then is looked at first
+
   void saw(const Change& change, const Ref<Object>& object);
   void saw(const Change& change, const Ref<Job>& job);
   void link(const Key& key, const Meta& meta);
@@ -48,12 +50,18 @@ class Collector : public Actor {
   std::map<Uid, Owned> owned_;  // by whoever is named, there or not
   std::set<Key> looks_;         // to look at
   std::map<Uid, Key> walks_;    // owners whose dependents are to be looked at, from the one named
-  std::map<std::uint64_t, Key> asked_;
+  struct Asked {
+    Key key;
+    bool cancels = false;
+  };
+  std::map<std::uint64_t, Asked> asked_;
   std::set<Key> under_way_;    // what asked_ names
-  std::set<JobId> cancelled_;  // whatever becomes of them, they are on their way out
+  std::set<JobId> cancelled_;  // told to end, and not told again
   std::uint64_t last_ask_ = 0;
   Instant not_before_;
+  Duration pause_ = kPause;  // after the next refusal; doubled with each
   Seq seen_ = 0;
+  std::size_t commands_max_ = ActorBudget{}.commands;  // under way at once, as the last step was told
 };
 
 }  // namespace lockstep

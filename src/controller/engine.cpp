@@ -26,11 +26,10 @@ constexpr std::size_t kBatchBytes = 2 << 20;                         // of recor
 constexpr Duration kTellCost = millis(20);                           // commands that cost more are named to who watches
 constexpr Duration kLookAtCpu = millis(1);
 
-// What still goes through first when the log is in trouble: work that ends, and the fate of nodes.
-bool goes_first(const Command& command) {
-  const auto& b = command.body;
+bool ends_work(const CommandBody& b) {
   return std::holds_alternative<AgentReport>(b) || std::holds_alternative<CancelJob>(b) ||
          std::holds_alternative<EndJob>(b) || std::holds_alternative<SignalStep>(b) ||
+         std::holds_alternative<RemoveObject>(b) || std::holds_alternative<DisownJob>(b) ||
          std::holds_alternative<NodeHello>(b) || std::holds_alternative<NodeAway>(b) ||
          std::holds_alternative<NodeLost>(b) || std::holds_alternative<GiveUpMember>(b) ||
          std::holds_alternative<NodeFenced>(b) || std::holds_alternative<Tick>(b) ||
@@ -108,6 +107,10 @@ Error deposed_error() {
 }
 
 }  // namespace
+
+bool goes_first(const Command& command) {
+  return ends_work(command.body) && std::all_of(command.also.begin(), command.also.end(), ends_work);
+}
 
 struct Engine::Inner {
   struct Item {
@@ -484,17 +487,27 @@ struct Engine::Inner {
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(applied), items.end());
   }
 
+  // As a whole, or one of its bodies by itself.
+  bool is_quarantined(const std::string& name, const Command& command) const {
+    if (quarantine->refuses(name))
+      return true;
+    if (command.also.empty())
+      return false;
+    const auto names = fingerprints(command);
+    return std::any_of(names.begin(), names.end(), [&](const std::string& one) { return quarantine->refuses(one); });
+  }
+
   Result<Answer> apply_one(Item& item, Batch& batch, std::vector<Blob>& blobs, std::optional<CommandPart>& rest) {
     if (note) {
       std::string name = fingerprint(item.command);
-      if (quarantine->refuses(name))
+      if (is_quarantined(name, item.command))
         return Error{Errc::kInternal, format("quarantined: this request stopped the controller before ({})", name), {}};
       note->applying(name);
       batch.commands.push_back(std::move(name));
     }
     auto outcome = apply(state, item.command, clock);
     if (note && item.command.caller.user && item.command.part.from == 0)
-      batch.acts.push_back({batch.commands.back(), !outcome.ok()});
+      for (std::string& name : fingerprints(item.command)) batch.acts.push_back({std::move(name), !outcome.ok()});
     if (!outcome.ok())
       return std::move(outcome).error();
     auto& o = *outcome;

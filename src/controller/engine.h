@@ -25,6 +25,10 @@ namespace lockstep {
 // A command of the controller itself.
 inline Command own(CommandBody body) { return {{UserId{}, true}, std::move(body)}; }
 
+// Whether all of it ends work, or tells of the fate of nodes: it still goes through, and first, when the log is in
+// trouble.
+bool goes_first(const Command& command);
+
 struct EngineSettings {
   CoreSettings core;
   std::size_t batch_max = 512;             // commands in one entry

@@ -94,11 +94,16 @@ void Followers::look(std::uint64_t id) {
 
 void Followers::await_reader(std::uint64_t id) {
   Follower& follower = all_.at(id);
-  if (!follower.unread)
-    follower.unread = loop_.after(most_.unread, [this, id] {
-      all_.at(id).unread = 0;
-      drop(id);
-    });
+  if (follower.unread)
+    return;
+  follower.unread = loop_.after(most_.unread, [this, id, before = follower.stream->unsent()] {
+    Follower& slow = all_.at(id);
+    slow.unread = 0;
+    if (slow.stream->unsent() < before)
+      return look(id);
+    slow.stream->cut();
+    drop(id);
+  });
 }
 
 // What was written still leaves.

@@ -88,6 +88,19 @@ std::vector<FrontRoute> rows() {
       visit->answer(text(format("{} {}", done->job.value, done->also.front().job.value)));
     });
   };
+  // Three mebibytes, one a piece, each of which takes a slice.
+  const auto write_long = [](const std::shared_ptr<FrontVisit>& visit) {
+    visit->commit({qos("long")}, [visit](const Result<Answer>&) {
+      PageReply reply{200, "text/plain", {}, {}};
+      reply.more = [left = 3](std::string& body) mutable {
+        const std::int64_t end = steady_micros() + 5'000;
+        while (steady_micros() < end) {}
+        body.append(1 << 20, 'x');
+        return --left > 0;
+      };
+      visit->write(std::move(reply));
+    });
+  };
   const auto take_over = [](const std::shared_ptr<FrontVisit>& visit) {
     if (const auto stream = visit->upgrade("front/1"))
       stream->write("hello");
@@ -98,6 +111,7 @@ std::vector<FrontRoute> rows() {
       row("GET", "/front/qos", Right::kUser, Cost::kWait, follow_qos),
       row("GET", "/front/flood", Right::kUser, Cost::kWait, flood),
       row("POST", "/front/submit", Right::kUser, Cost::kChange, submit),
+      row("POST", "/front/long", Right::kAdministrator, Cost::kChange, write_long),
       row("GET", "/front/io", Right::kAdministrator, Cost::kWait, take_over),
       row("GET", "/front/nothing", Right::kUser, Cost::kRead, [](const std::shared_ptr<FrontVisit>&) {}),
       page_row(
@@ -171,6 +185,7 @@ TEST_F(Front, AStreamSaysWhatChangesUntilItEnds) {
   EXPECT_FALSE(stream->wire->gone);
   ASSERT_EQ(server.call("PUT", "/v1/qos/last", "{}").status, 200);
   server.loop.until([&] { return stream->wire->gone; });
+  EXPECT_FALSE(stream->wire->cut);
 }
 
 TEST_F(Front, WhoDoesNotReadIsAskedForNoMoreAndCutOffInTheEnd) {
@@ -193,15 +208,31 @@ TEST_F(Front, WhoDoesNotReadIsAskedForNoMoreAndCutOffInTheEnd) {
   server.loop.until([&] { return stream->wire->unread > 0; });
   quiet();
   EXPECT_FALSE(stream->wire->gone);
+  stream->wire->unread -= 10;  // slowly
   server.loop.fire(seconds(30));
-  EXPECT_TRUE(stream->wire->gone);
+  EXPECT_FALSE(stream->wire->gone);
+  server.loop.fire(seconds(30));
+  EXPECT_TRUE(stream->wire->gone && stream->wire->cut);
+}
+
+TEST_F(Front, WhatComesOfACommitMayBeLong) {
+  const auto written = server.call("POST", "/front/long", {});
+  EXPECT_EQ(written.status, 200);
+  EXPECT_EQ(written.body.size(), 3u << 20);
+}
+
+TEST_F(Front, ARequestThatIsDroppedIsAnswered) {
+  EXPECT_EQ(server.call("GET", "/front/nothing", {}, ann).status, 500);
+  const auto head = server.send("HEAD", "/front/things/x", {}, ann);
+  server.loop.until([&] { return head->done(); });
+  EXPECT_EQ(head->response->status, 201);
 }
 
 TEST_F(Front, AClientThatLeavesIsForgotten) {
   const auto count = [&] {
     const std::string metrics = server.call("GET", "/metrics").body;
     const auto at = metrics.find("\nlockstep_followed ");
-    return metrics.substr(at + 19, 1);
+    return metrics.substr(at + 19, metrics.find('\n', at + 19) - at - 19);
   };
   const auto stream = server.send("GET", "/front/qos", {}, ann);
   server.loop.until([&] { return stream->done(); });
@@ -283,6 +314,8 @@ TEST_F(Records, WhatCannotBeMeantIsRefusedByName) {
   EXPECT_NE(refused(R"({"changes":[{"qos":{},"remove":"qos","name":"a"}]})").find("must put one"), std::string::npos);
   EXPECT_NE(refused(R"({"changes":[{"remove":"job","name":"1"}]})").find("nothing that is removed so"),
             std::string::npos);
+  EXPECT_NE(refused(R"({"changes":[{"topology":{}}]})").find("without nodes"), std::string::npos);
+  EXPECT_NE(refused(R"({"changes":[{"remove":"qos","name":"a","if_seq":3}]})").find("if_seq"), std::string::npos);
   EXPECT_NE(refused(R"({"changes":[{"remove":"association","name":"physics"}]})").find("ACCOUNT/USER"),
             std::string::npos);
   std::string many = R"({"changes":[)";

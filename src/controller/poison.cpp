@@ -204,12 +204,10 @@ Result<void> write_lines(const std::string& path, const std::vector<std::string>
 
 }  // namespace
 
-std::string fingerprint(const Command& command) {
-  std::string text = std::visit(Describe{}, command.body);
-  if (text.empty())
-    return text;
-  for (const CommandBody& body : command.also) text += "; " + std::visit(Describe{}, body);
-  text = format("u{} {}", command.caller.user.value, text);
+namespace {
+
+std::string name_of(UserId caller, std::string_view what) {
+  std::string text = format("u{} {}", caller.value, what);
   if (text.size() > kNameMost) {
     const std::size_t hash = std::hash<std::string>{}(text);
     text.resize(kNameMost - 20);
@@ -219,6 +217,23 @@ std::string fingerprint(const Command& command) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
       c = ' ';
   return text;
+}
+
+}  // namespace
+
+std::string fingerprint(const Command& command) {
+  std::string text = std::visit(Describe{}, command.body);
+  if (text.empty())
+    return text;
+  for (const CommandBody& body : command.also) text += "; " + std::visit(Describe{}, body);
+  return name_of(command.caller.user, text);
+}
+
+std::vector<std::string> fingerprints(const Command& command) {
+  std::vector<std::string> out{name_of(command.caller.user, std::visit(Describe{}, command.body))};
+  for (const CommandBody& body : command.also)
+    out.push_back(name_of(command.caller.user, std::visit(Describe{}, body)));
+  return out;
 }
 
 Result<std::unique_ptr<PoisonNote>> PoisonNote::open(const std::string& path) {

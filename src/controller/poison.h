@@ -17,6 +17,8 @@ namespace lockstep {
 
 // Names a command well enough to recognise it when it is sent again. "" for those that can never be refused.
 std::string fingerprint(const Command& command);
+// The same of each of its bodies by itself.
+std::vector<std::string> fingerprints(const Command& command);
 
 class PoisonNote : public CrashNote {
  public:

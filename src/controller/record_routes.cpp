@@ -195,6 +195,8 @@ Result<CommandBody> removal(const RecordChange& change) {
 Result<CommandBody> command_of(RecordChange change) {
   if (!change.remove.empty())
     return removal(change);
+  if (change.topology && change.topology->leaves.empty())
+    return invalid("a topology without nodes; {\"remove\":\"topology\"} forgets it", "topology.leaves");
   std::optional<CommandBody> body;
   add_put<PutPartition>(change.partition, change, body);
   add_put<PutUser>(change.user, change, body);
@@ -209,7 +211,7 @@ Result<CommandBody> command_of(RecordChange change) {
   return std::move(*body);
 }
 
-// "also[3].body.limits" is what the core calls "changes[4].limits".
+// What the core calls "also[3].limits" is "changes[4].limits".
 Error in_words_of_the_caller(Error error) {
   std::size_t index = 0;
   std::string_view rest = error.field;
@@ -307,7 +309,7 @@ std::vector<FrontRoute> record_routes() {
        FrontHandler(reset_usage)},
       page_row("/v1/jobs", PageKind::kTables, jobs_page, "id,user,state,partition,name"),
       list_row<Step>("/v1/steps"),
-      {{"POST", "/v1/changes", Right::kAdministrator, Cost::kChange, kManyBody}, FrontHandler(make_changes)},
+      {{"POST", "/v1/changes", Right::kAdministrator, Cost::kChange, kRecordBody}, FrontHandler(make_changes)},
   };
 }
 

@@ -80,7 +80,12 @@ std::span<const ApiRoute> Api::own_routes() {
 Routes::Routes(std::vector<FrontRoute> mounted) : mounted_(record_routes()) {
   std::move(mounted.begin(), mounted.end(), std::back_inserter(mounted_));
   for (const ApiRoute& own : Api::own_routes()) rows_.push_back(&own.route);
-  for (const FrontRoute& front : mounted_) rows_.push_back(&front.route);
+  for (const FrontRoute& front : mounted_) {
+    // What a path names is known to its front end, and nodes speak with the controller only.
+    CHECK(front.route.right != Right::kOwner && front.route.right != Right::kNode,
+          "a front end judges owners itself, and nodes are not its callers");
+    rows_.push_back(&front.route);
+  }
 }
 
 Routes::Found Routes::find(std::string_view method, std::string_view path, std::vector<std::string>& names) const {

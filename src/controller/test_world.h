@@ -88,6 +88,7 @@ struct TestWire {
   std::function<void(std::string_view)> data;
   std::function<void()> closed;
   bool gone = false;
+  bool cut = false;  // it ended before it was closed
 };
 class TestStream : public Stream {
  public:
@@ -95,20 +96,26 @@ class TestStream : public Stream {
   ~TestStream() override {
     wire_->data = nullptr;
     wire_->closed = wire_->drained = nullptr;
-    wire_->gone = true;
+    end(true);
   }
   void on_data(std::function<void(std::string_view)> callback) override { wire_->data = std::move(callback); }
   void on_close(std::function<void()> callback) override { wire_->closed = std::move(callback); }
   void write(std::string bytes) override {
+    EXPECT_FALSE(wire_->gone);
     wire_->sent += bytes;
     wire_->unread += wire_->reads ? 0 : bytes.size();
   }
   std::size_t unsent() const override { return wire_->unread; }
   void on_drained(std::function<void()> callback) override { wire_->drained = std::move(callback); }
   void pause(bool) override {}
-  void close() override { wire_->gone = true; }
+  void close() override { end(false); }
+  void cut() override { end(true); }
 
  private:
+  void end(bool cut) {
+    if (!std::exchange(wire_->gone, true))
+      wire_->cut = cut;
+  }
   std::shared_ptr<TestWire> wire_;
 };
 
@@ -123,12 +130,20 @@ class TestExchange : public HttpExchange {
  public:
   TestExchange(HttpRequest request, std::shared_ptr<TestCall> call)
       : request_(std::move(request)), call_(std::move(call)) {}
+  ~TestExchange() override {
+    if (!call_->done())
+      call_->response = HttpResponse{500, "application/json", "dropped", {}};
+  }
   const HttpRequest& request() const override { return request_; }
   void respond(HttpResponse response) override {
     EXPECT_FALSE(call_->done());
     call_->response = std::move(response);
   }
   std::unique_ptr<Stream> stream(HttpResponse head) override {
+    if (request_.method == "HEAD") {
+      respond(std::move(head));
+      return nullptr;
+    }
     call_->head = std::move(head);
     return upgrade({});
   }

@@ -57,10 +57,10 @@ Result<void> FairTurns::admit(const Payer& payer, std::uint32_t units) {
                         "in one request",
                         payer.name, limits_.rate_per_s),
                  "rate"};
-  if (queue.works.size() >= limits_.pending_max)
+  if (queue.works.size() - queue.woken >= limits_.pending_max)
     return Error{Errc::kExhausted,
                  format("{} has {} requests that wait for their turn: wait for some of the answers first", payer.name,
-                        queue.works.size()),
+                        queue.works.size() - queue.woken),
                  "pending"};
   queue.tokens -= units;
   return {};
@@ -92,7 +92,11 @@ void FairTurns::add_later(const Payer& payer, Work work) {
     posted_ = true;
     loop_.post([this] { turn(); });
   }
-  add(payer, std::move(work));
+  ++queue_of(payer).woken;
+  add(payer, [this, name = payer.name, work = std::move(work)] {
+    --queues_.at(name).woken;
+    work();
+  });
 }
 
 void FairTurns::go_on(Work rest) {

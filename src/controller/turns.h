@@ -67,6 +67,7 @@ class FairTurns {
  private:
   struct Queue {
     std::deque<Work> works;
+    std::size_t woken = 0;  // of them, that are no requests: looks of what waits or follows
     bool reserved = false;
     std::int64_t used_us = 0;  // of its lane's time; a caller that comes back begins where the others are
     double tokens = 0;

@@ -115,8 +115,8 @@ bool is_any_of(const CommandBody& body) {
   return (std::holds_alternative<Kinds>(body) || ...);
 }
 
-// What tells of the world, or ends work, cannot be refused: it would come again and again. It makes no record larger
-// but by the places of a step, whose number is bounded.
+// What tells of the world, or ends work, is taken however large the records become that it changes: refused, it would
+// come again and again. It adds to them at most the places of a step, whose number is bounded.
 bool refusable(const CommandBody& body) {
   return !is_any_of<AgentReport, NodeLost, NodeAway, NodeFenced, GiveUpMember, CancelJob, EndJob, ApplyPlan, Tick,
                     StartEpoch>(body);
@@ -130,7 +130,7 @@ bool goes_together(const CommandBody& body) {
                    PutObject, RemoveObject, DisownJob>(body);
 }
 
-// The refusal of one of several bodies names which: "also[2].body.limits".
+// The refusal of one of several bodies names which: "also[2].limits".
 Error at(std::size_t index, Error error) {
   const std::string place = index == 0 ? "body" : format("also[{}]", index - 1);
   error.field = error.field.empty() ? place : place + "." + error.field;
@@ -147,6 +147,8 @@ Result<Answer> perform_one(Txn& txn, const CommandBody& body) {
   Answer answer = TRY(std::visit(Visitor{txn}, body));
   if (txn.is_cut())
     return Error{Errc::kExhausted, "this is too much to be done together with others: do it by itself", {}};
+  if (txn.too_large())
+    return *txn.too_large();
   return answer;
 }
 

@@ -167,6 +167,9 @@ Result<Answer> put_object(Txn& txn, const PutObject& ask) {
     object.meta.generation = before->meta.generation + (object.body != before->body);
     TRY(keep_deletion(object, *before));
   }
+  if (extra_of(object.meta).deleting && !(before && extra_of(before->meta).deleting))
+    return invalid(format("{} {} is deleted by asking for it, not by saying so", object.type, object.meta.name),
+                   "deleting");
   TRY(check_shows(txn, object));
   for (const OwnerRef& owner : extra_of(object.meta).owners)
     if (before && owner.uid == before->meta.uid)

@@ -28,7 +28,8 @@ constexpr std::size_t kSealBytes = 256 << 10;  // of plain text under one encryp
 constexpr std::size_t kSealedMax = 512 << 10;  // ciphertext that waits for the socket
 constexpr std::size_t kCoalesceBytes = 64 << 10;
 constexpr int kIovMax = 16;
-constexpr Duration kLinger = seconds(2);  // after close(): how long the peer may take to read what is left
+constexpr Duration kLinger = seconds(2);   // after close() and everything was sent: for the peer's end
+constexpr Duration kUnread = seconds(30);  // after close(): while nothing at all is read of what is left
 
 }  // namespace
 
@@ -274,6 +275,9 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
         shut();
         return;
       }
+      if (linger_timer != 0)
+        loop.cancel(linger_timer);
+      linger();
       ::shutdown(fd.native_handle(), SHUT_WR);
       return;
     }
@@ -294,12 +298,20 @@ struct FdStream::Inner : std::enable_shared_from_this<FdStream::Inner> {
     drained = nullptr;
     close_callback = nullptr;
     returned.clear();
-    linger_timer = loop.after(kLinger, [self = shared_from_this()] {
-      self->linger_timer = 0;
-      self->shut();
-    });
+    linger();
     schedule_flush();
     arm_read();
+  }
+
+  // A peer that reads is waited for, however long that takes; one that does not, and one that has all, is not.
+  void linger() {
+    linger_timer = loop.after(unsent > 0 ? kUnread : kLinger, [self = shared_from_this(), before = unsent] {
+      self->linger_timer = 0;
+      if (before > 0 && self->unsent < before)
+        self->linger();
+      else
+        self->shut();
+    });
   }
 
   void shut() {

@@ -140,6 +140,7 @@ class BodyStream final : public Stream {
       connection_->write("0\r\n\r\n");
     connection_->close();
   }
+  void cut() override { connection_->close(); }
 
  private:
   std::unique_ptr<FdStream> connection_;
@@ -519,7 +520,8 @@ std::unique_ptr<FdStream> HttpSession::leave() {
   stream_->on_drained(nullptr);
   stream_->pause(false);
   auto stream = std::move(stream_);
-  const auto behind = std::move(slots_);
+  auto behind = std::move(slots_);
+  behind.pop_front();  // whose stream this is
   slots_.clear();
   for (const Slot& slot : behind)
     if (const auto exchange = slot.exchange.lock())

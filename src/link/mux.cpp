@@ -17,6 +17,9 @@ std::string credit_text(std::uint64_t bytes) {
   return out;
 }
 
+// In the frame that ends a stream: more was to come. An older peer reads no payload there.
+constexpr std::string_view kCutOff = "cut";
+
 std::uint64_t credit_of(std::string_view payload) {
   std::uint64_t bytes = 0;
   for (char c : payload) bytes = bytes << 8 | static_cast<unsigned char>(c);
@@ -56,6 +59,11 @@ class MuxStream {
     closing_ = true;
     push();
   }
+  void cut() {
+    cutting_ = true;
+    close();
+  }
+  bool was_cut() const { return was_cut_; }
   void keep(std::shared_ptr<void> until_it_ends) { kept_.push_back(std::move(until_it_ends)); }
   // Our end is dropped. What was queued before close() still leaves.
   void leave() {
@@ -63,6 +71,7 @@ class MuxStream {
     on_data_ = nullptr;
     on_close_ = on_drained_ = nullptr;
     arrived_.clear();
+    cutting_ |= !closing_;
     if (!closing_ || queued_.empty())
       finish();
   }
@@ -81,9 +90,10 @@ class MuxStream {
     credit_ += std::min(bytes, kCreditMax - std::min(credit_, kCreditMax));
     push();
   }
-  void peer_closed() {
+  void peer_closed(bool was_cut) {
     detach();
     ended_ = true;
+    was_cut_ = was_cut;
     deliver();
   }
   // Its turn: one piece.
@@ -118,7 +128,7 @@ class MuxStream {
     if (closed_)
       return;
     detach();
-    mux_.send(LinkFrame::kStreamClose, id_, {});
+    mux_.send(LinkFrame::kStreamClose, id_, cutting_ ? kCutOff : std::string_view());
   }
   void await_turn() {
     if (!std::exchange(in_turn_, true))
@@ -157,6 +167,7 @@ class MuxStream {
   std::string arrived_;
   bool paused_ = false, closing_ = false, closed_ = false, ended_ = false;
   bool in_turn_ = false, writing_ = false, left_ = false;
+  bool cutting_ = false, was_cut_ = false;
   std::vector<std::shared_ptr<void>> kept_;
   std::function<void(std::string_view)> on_data_;
   std::function<void()> on_close_, on_drained_;
@@ -193,6 +204,11 @@ class MuxEnd final : public Stream {
     const auto both = keep();
     stream_->close();
   }
+  void cut() override {
+    const auto both = keep();
+    stream_->cut();
+  }
+  bool was_cut() const override { return stream_->was_cut(); }
 
  private:
   std::pair<std::shared_ptr<Mux>, std::shared_ptr<MuxStream>> keep() const { return {mux_, stream_}; }
@@ -260,7 +276,7 @@ void Mux::pump() {
 std::unique_ptr<Stream> Mux::stream(std::uint64_t id, std::uint64_t owner) {
   auto stream = std::make_shared<MuxStream>(*this, id, owner);
   if (closed_ || has(id))
-    stream->peer_closed();
+    stream->peer_closed(true);
   else
     streams_[id] = stream;
   return std::make_unique<MuxEnd>(shared_from_this(), std::move(stream));
@@ -295,7 +311,7 @@ void Mux::take(Frame frame) {
       return;
     case LinkFrame::kStreamClose:
       if (stream)
-        return stream->peer_closed();
+        return stream->peer_closed(frame.payload == kCutOff);
       break;
     case LinkFrame::kStreamWindow:
       if (stream && frame.payload.size() == 8)
@@ -316,7 +332,7 @@ void Mux::close(std::string why) {
   connection_->close();
   while (!streams_.empty()) {
     const auto stream = streams_.begin()->second;
-    stream->peer_closed();
+    stream->peer_closed(true);
   }
   const auto callback = std::exchange(handlers_, {}).closed;
   if (callback)

@@ -59,7 +59,7 @@ class MemoryStream final : public Stream {
     b->peer_ = a.get();
     return {std::move(a), std::move(b)};
   }
-  ~MemoryStream() override { close(); }
+  ~MemoryStream() override { cut(); }
 
   void on_data(std::function<void(std::string_view)> callback) override {
     on_data_ = std::move(callback);
@@ -72,7 +72,14 @@ class MemoryStream final : public Stream {
     peer_->arrived_ += bytes;
     peer_->deliver();
   }
-  std::size_t unsent() const override { return peer_ ? peer_->arrived_.size() : 0; }
+  // As of a socket: what was not read when it was closed is never told as drained.
+  std::size_t unsent() const override { return peer_ ? peer_->arrived_.size() : unsent_at_end_; }
+  void cut() override {
+    if (peer_)
+      peer_->was_cut_ = true;
+    close();
+  }
+  bool was_cut() const override { return was_cut_; }
   void on_drained(std::function<void()> callback) override { on_drained_ = std::move(callback); }
   void pause(bool paused) override {
     paused_ = paused;
@@ -82,6 +89,7 @@ class MemoryStream final : public Stream {
     MemoryStream* peer = std::exchange(peer_, nullptr);
     if (!peer)
       return;
+    unsent_at_end_ = peer->arrived_.size();
     peer->peer_ = nullptr;
     if (const auto callback = peer->on_close_)
       callback();
@@ -102,7 +110,8 @@ class MemoryStream final : public Stream {
   }
 
   MemoryStream* peer_ = nullptr;
-  bool paused_ = false;
+  bool paused_ = false, was_cut_ = false;
+  std::size_t unsent_at_end_ = 0;
   std::string arrived_;
   std::function<void(std::string_view)> on_data_;
   std::function<void()> on_close_, on_drained_;

@@ -41,6 +41,10 @@ class Stream {
   virtual void on_drained(std::function<void()> callback) = 0;  // when unsent() falls back to 0
   virtual void pause(bool reading_paused) = 0;                  // backpressure towards the peer
   virtual void close() = 0;                                     // after what is queued has been sent
+  // As close(); where the other end can be told, it learns that more was to come. Dropping a stream says so too.
+  virtual void cut() { close(); }
+  // In on_close() and after it: more was to come, as far as the other end could tell.
+  virtual bool was_cut() const { return false; }
 };
 inline constexpr std::size_t kStreamHighWater = 1 << 20;
 

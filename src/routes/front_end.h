@@ -36,7 +36,7 @@ class FrontVisit {
   virtual const HttpRequest& request() const = 0;
   virtual const std::vector<std::string>& names() const = 0;  // what the path has under the stars
   virtual const Caller& caller() const = 0;
-  // The cluster as of every commit that anybody was told of. It moves on when the loop does: what is needed later is
+  // The cluster with every commit whose caller was answered. It moves on when the loop does: what is needed later is
   // held by Ref, or looked up again.
   virtual std::shared_ptr<const ReadContext> read() const = 0;
 
@@ -44,7 +44,7 @@ class FrontVisit {
   // others stored are refused.
   virtual BlobId store(std::string bytes) = 0;
   // Does these one after the other as one command of the caller's: all of them, or none. Errors name which
-  // ("also[0].body.name"); a single one's do not. At most kTogetherMax, and what the core lets together
+  // ("body.name", "also[0].name"); a single one's do not. At most kTogetherMax, and what the core lets together
   // (Command::also). What a caller may store and have waiting is counted as in the API's own submissions. The visit is
   // still to be answered.
   virtual void commit(std::vector<CommandBody> bodies, std::function<void(Result<Answer>)> then) = 0;
@@ -66,7 +66,7 @@ struct FrontPage {
 };
 
 struct FrontRoute {
-  Route route;
+  Route route;  // of anybody's, users' or administrators' right: who owns what its path names, a front end judges
   std::variant<FrontPage, FrontHandler> work;
 };
 

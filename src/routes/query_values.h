@@ -1,6 +1,6 @@
-// What may stand behind the "?" of a request: the names that a row of controller/routes.cpp or the page of a front end
-// lists, each with what its value must be. A name or a value that is not listed is refused by name, so that nobody
-// takes the answer to another question for the answer to his.
+// What may stand behind the "?" of a request: the names that a row (routes/route.h) lists, each with what its value
+// must be. A name or a value that is not listed is refused by name, so that nobody takes the answer to another question
+// for the answer to his.
 //
 //   name          any text: whoever reads it judges it
 //   name=number   0 or more

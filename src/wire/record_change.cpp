@@ -12,6 +12,8 @@ inline std::optional<Fault> unacceptable(const RecordChange& change) {
                    change.reservation.has_value() + change.policy.has_value() + change.topology.has_value();
   if (puts + !change.remove.empty() != 1)
     return Fault{"", "must put one record or remove one"};
+  if (!change.remove.empty() && change.if_seq != 0)
+    return Fault{"if_seq", "is asked of a record that is put; what is removed is removed in any version"};
   return std::nullopt;
 }
 
