@@ -79,17 +79,25 @@ Result<ApiClient::Reply> Asking::call(std::string_view method, std::string_view 
       method, target, [body] { return body; }, timeout, is_named);
 }
 
+// An answer that stands for a controller that is away is none where the question may be put again.
+Result<ApiClient::Reply> Asking::once_from_controller(std::string_view method, std::string_view target,
+                                                      const Body& body, std::optional<Duration> timeout,
+                                                      bool may_repeat) {
+  auto reply = once(method, target, body, timeout);
+  if (reply && may_repeat && lost_behind_agent(*reply))
+    return decode_error(reply->body, reply->status);
+  return reply;
+}
+
 Result<ApiClient::Reply> Asking::call_as_sent(std::string_view method, std::string_view target, const Body& body,
                                               std::optional<Duration> timeout, bool is_named) {
-  std::int64_t until = monotonic_ms() + context_.patience.millis();
   const bool changes = method != "GET";
+  const bool may_repeat = (is_named || (!changes && !timeout)) && bearing_ == Bearing::kPatient;
+  std::int64_t until = monotonic_ms() + context_.patience.millis();
   bool may_have_arrived = false;
   for (;;) {
     const std::int64_t asked_ms = monotonic_ms();
-    auto reply = once(method, target, body, timeout);
-    const bool may_repeat = (is_named || (!changes && !timeout)) && bearing_ == Bearing::kPatient;
-    if (reply && may_repeat && lost_behind_agent(*reply))
-      reply = decode_error(reply->body, reply->status);
+    auto reply = once_from_controller(method, target, body, timeout, may_repeat);
     if (reply)
       return reply;
     if (monotonic_ms() - asked_ms > context_.patience.millis())  // it was there for long, and has gone now

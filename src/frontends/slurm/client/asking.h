@@ -35,6 +35,8 @@ class Asking {
  private:
   Result<ApiClient::Reply> once(std::string_view method, std::string_view target, const Body& body,
                                 std::optional<Duration> timeout);
+  Result<ApiClient::Reply> once_from_controller(std::string_view method, std::string_view target, const Body& body,
+                                                std::optional<Duration> timeout, bool may_repeat);
   const ClientContext& context_;
   Bearing bearing_;
   std::unique_ptr<ApiClient> client_;

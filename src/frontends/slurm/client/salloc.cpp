@@ -88,6 +88,7 @@ class Salloc {
  private:
   int fail(const Error& error) { return say_option_error(voice_, error); }
   struct Wish;
+  Result<void> read_kill_command(const OptionSet& options);
   Result<Wish> read_wish(const Invocation& invocation);
   int hold(const Wish& wish);
   ExitStatus run_command(const Wish& wish, JobId id, SignalDesk& signals);
@@ -153,17 +154,21 @@ ExitStatus Salloc::attend(JobId id, JobEnd& end, ::pid_t child, bool is_shell, S
   }
 }
 
+Result<void> Salloc::read_kill_command(const OptionSet& options) {
+  const Given* given = options.find("kill-command");
+  if (!given)
+    return {};
+  kill_signal_ = given->text.empty() ? std::optional<int>(SIGTERM) : parse_signal(given->text);
+  return kill_signal_ ? Result<void>() : bad_value(options, "kill-command");
+}
+
 Result<Salloc::Wish> Salloc::read_wish(const Invocation& invocation) {
   Wish wish{invocation.components.front(), read_surroundings(), {}, invocation.words.back()};
   const bool no_shell = wish.options.has("no-shell");
   if (no_shell && !wish.words.empty())
     return invalid("--no-shell and a command cannot be given together");
   wish.is_shell = wish.words.empty() && !no_shell;
-  if (const Given* given = wish.options.find("kill-command")) {
-    kill_signal_ = given->text.empty() ? std::optional<int>(SIGTERM) : parse_signal(given->text);
-    if (!kill_signal_)
-      return bad_value(wish.options, "kill-command");
-  }
+  TRY(read_kill_command(wish.options));
   std::vector<std::string> notes;
   auto request = job_request(invocation.components, wish.around, notes);
   for (const auto& note : notes) voice_.warning(note);

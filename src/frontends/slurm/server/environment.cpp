@@ -306,6 +306,30 @@ const StepLayout& LayoutMemory::of(const Tables& tables, const Step& step) {
   return step_ = step_layout(tables, step);
 }
 
+namespace {
+
+// Those that Slurm sets only where an option asks for what they say.
+void set_asked_variables(LaunchVariables& out, const Job& job, const GroupLayout& layout) {
+  const JobSpec& spec = *job.spec;
+  if (tasks_were_asked(spec)) {
+    out.set("SLURM_NTASKS", layout.tasks);
+    out.set("SLURM_NPROCS", layout.tasks);
+  }
+  if (option_of(spec.options, "cpus-per-task"))
+    out.set("SLURM_CPUS_PER_TASK", spec.groups[0].per_task.cores);
+  if (job.allocation && !job.allocation->grants.empty())
+    set_memory(out, spec.groups[0], job.allocation->grants[0]);
+  for (const Echo& echo : kEchoes)
+    if (const std::string* value = option_of(spec.options, echo.option))
+      out.set(echo.variable, *value);
+  if (option_of(spec.options, "open-mode"))  // srun inside opens its files likewise
+    out.set("SLURM_OPEN_MODE", spec.append ? "a" : "t");
+  if (spec.groups[0].overcommit)
+    out.set("SLURM_OVERCOMMIT", "1");
+}
+
+}  // namespace
+
 void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& job, const SlurmFacts& facts) {
   const JobSpec& spec = *job.spec;
   const User* user = tables.user(spec.user);
@@ -322,21 +346,7 @@ void set_job_variables(LaunchVariables& out, const Tables& tables, const Job& jo
   out.set("SLURM_JOB_PARTITION", job.allocation ? job.allocation->partition : std::string());
   out.set("SLURM_JOB_CPUS_PER_NODE", layout.cpus_per_node);
   out.set("SLURM_TASKS_PER_NODE", layout.tasks_per_node);
-  if (tasks_were_asked(spec)) {
-    out.set("SLURM_NTASKS", layout.tasks);
-    out.set("SLURM_NPROCS", layout.tasks);
-  }
-  if (option_of(spec.options, "cpus-per-task"))
-    out.set("SLURM_CPUS_PER_TASK", spec.groups[0].per_task.cores);
-  if (job.allocation && !job.allocation->grants.empty())
-    set_memory(out, spec.groups[0], job.allocation->grants[0]);
-  for (const Echo& echo : kEchoes)
-    if (const std::string* value = option_of(spec.options, echo.option))
-      out.set(echo.variable, *value);
-  if (option_of(spec.options, "open-mode"))  // srun inside opens its files likewise
-    out.set("SLURM_OPEN_MODE", spec.append ? "a" : "t");
-  if (spec.groups[0].overcommit)
-    out.set("SLURM_OVERCOMMIT", "1");
+  set_asked_variables(out, job, layout);
   out.set_if("SLURM_JOB_ACCOUNT", spec.account.empty() && user ? user->account : spec.account.get());
   out.set_if("SLURM_JOB_QOS", spec.qos);
   out.set_if("SLURM_JOB_RESERVATION", spec.reservation);
