@@ -1,5 +1,6 @@
 #include "core/cluster.h"
 
+#include "base/text.h"
 #include "core/accounting.h"
 #include "core/arrays.h"
 #include "core/attempts.h"

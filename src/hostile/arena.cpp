@@ -67,7 +67,7 @@ Result<void> Arena::open() {
   stores_->history = TRY(open_sqlite_history(dir_.file("history.db")));
   ControllerSettings settings;
   settings.engine.cluster_name = "hostile";
-  settings.api.word = put_in_slurm_words;
+  settings.api.word = slurm::put_in_words;
   settings.engine.sha256_hex = sha256_hex;
   settings.engine.snapshot_every = 500;
   settings.engine.poison = dir_.file("applying");

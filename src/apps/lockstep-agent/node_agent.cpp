@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/log_line.h"
 #include "base/text.h"
 #include "io/dialer.h"
@@ -106,6 +107,7 @@ NodeAgent::~NodeAgent() {
 }
 
 void NodeAgent::start() {
+  CHECK(!link_ && alarm_at_ == kNever, "started twice");
   shims_->on_event([this](const ShimEvent& event) {
     tell_event(event);
     logic_.shim_event(event, clock_.boot());
@@ -151,6 +153,7 @@ void NodeAgent::dial() {
 }
 
 void NodeAgent::dial_later() {
+  CHECK(!link_ && backoff_ > Duration{} && backoff_ <= kBackoffMax);
   const Duration wait = refused_ ? kBackoffMax : backoff_;
   backoff_ = std::min(backoff_ * 2, kBackoffMax);
   refused_ = false;
@@ -164,6 +167,7 @@ void NodeAgent::linked(std::unique_ptr<Stream> stream) {
     open_step(std::move(what), std::move(stream));
   };
   handlers.closed = [this](const std::string& why) { unlink(why); };
+  CHECK(stream && !link_, "two connections to the controller");
   link_ = std::make_unique<AgentLink>(std::move(stream), std::move(handlers));
   welcome_ = false;
   frames_seen_ = 0;
@@ -418,34 +422,36 @@ void NodeAgent::pump() {
     return;
   }
   for (Refusal& refusal : logic_.take_refusals()) refusals_.add(std::move(refusal));
-  for (auto& order : logic_.take_orders()) {
-    using enum AgentLogic::ShimOrder::What;
-    switch (order.what) {
-      case kStart:
-        at_home(order.start.launch.process.env);
-        order.start.no_new_privs = settings_.no_new_privs;
-        log_line(LogLevel::kInfo, format("start {} uid={}", work_text(order.key), order.start.launch.process.uid));
-        shims_->start(order.start);
-        break;
-      case kSignal: shims_->signal(order.key, order.signal, order.reach); break;
-      case kStop:
-        if (stopping_.insert(order.key).second)  // what hangs is told again and again
-          log_line(LogLevel::kInfo, format("stop {} within {} s", work_text(order.key), order.kill_wait.seconds()));
-        shims_->stop(order.key, order.kill_wait, order.why);
-        break;
-      case kForget:
-        stopping_.erase(order.key);
-        shims_->forget(order.key);
-        break;
-      case kPause:
-      case kResume: shims_->pause(order.key, order.what == kPause, order.number); break;
-    }
-  }
+  for (auto& order : logic_.take_orders()) carry_out(std::move(order));
   for (const auto& message : logic_.take_messages())
     if (link_)
       link_->send(message);
+  set_alarm();
+}
 
-  // The loop's timers stand still while the machine is suspended, fences do not: look often enough to strike in time.
+void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
+  using enum AgentLogic::ShimOrder::What;
+  CHECK(unwritten_.empty(), "an order is carried out that a restart would not know of");
+  switch (order.what) {
+    case kStart:
+      CHECK(order.start.key == order.key && !order.start.launch.ranks.empty(), work_text(order.key));
+      at_home(order.start.launch.process.env);
+      order.start.no_new_privs = settings_.no_new_privs;
+      log_line(LogLevel::kInfo, format("start {} uid={}", work_text(order.key), order.start.launch.process.uid));
+      return shims_->start(order.start);
+    case kSignal: return shims_->signal(order.key, order.signal, order.reach);
+    case kStop:
+      if (stopping_.insert(order.key).second)  // what hangs is told again and again
+        log_line(LogLevel::kInfo, format("stop {} within {} s", work_text(order.key), order.kill_wait.seconds()));
+      return shims_->stop(order.key, order.kill_wait, order.why);
+    case kForget: stopping_.erase(order.key); return shims_->forget(order.key);
+    case kPause:
+    case kResume: return shims_->pause(order.key, order.what == kPause, order.number);
+  }
+}
+
+// The loop's timers stand still while the machine is suspended, fences do not: look often enough to strike in time.
+void NodeAgent::set_alarm() {
   const Instant next = logic_.next_timer();
   const Instant due = next < kNever ? std::min(next, clock_.boot() + kLookEvery) : kNever;
   if (alarm_at_ < kNever && due >= alarm_at_)

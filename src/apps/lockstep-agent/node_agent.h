@@ -49,6 +49,8 @@ class NodeAgent {
   void pump_soon();
   void at_home(std::vector<std::string>& env) const;
   void pump();
+  void carry_out(AgentLogic::ShimOrder order);
+  void set_alarm();
   bool make_durable();
   bool write_journal();
   void look_at_room();

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "io/sqlite_history.h"
 
@@ -56,6 +57,7 @@ bool is_damaged_accounting(const StateDir& state, const Error& error) {
 
 Result<std::unique_ptr<HistoryStore>> renew_accounting(const StateDir& state, const std::string& why,
                                                        std::vector<std::string>& notices) {
+  CHECK(!why.empty());
   const std::string aside = free_name(state);
   for (const char* ending : kEndings) {
     const std::string from = std::string(kStore) + ending, to = aside + ending;
@@ -84,6 +86,7 @@ Result<std::unique_ptr<HistoryStore>> open_accounting(const StateDir& state, Sql
                state.file(kStore)));
   if (*cursor <= last)
     return store;
+  CHECK(store && *store);
   // One of the two is not of this cluster, or not of this day.
   if (log.is_known_whole() && *cursor - last > kPutBackMost) {
     store->reset();

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "io/local/process.h"
 #include "wire/local_files.h"
@@ -32,6 +33,7 @@ std::optional<std::string> ask_command(const std::string& command, const std::st
 }  // namespace
 
 FenceHook make_fence_hook(std::string dir, std::string command, Duration patience) {
+  CHECK(!dir.empty() && patience >= Duration{});
   return [dir = std::move(dir), command = std::move(command), patience](
              const std::string& node, Duration silence) -> std::optional<std::string> {
     // A node's name comes from its certificate and is a plain host name: no path can be built with it.

@@ -11,6 +11,7 @@
 #include "apps/lockstepd/fence.h"
 #include "apps/lockstepd/options.h"
 #include "apps/lockstepd/slow_sync.h"
+#include "base/check.h"
 #include "base/log_line.h"
 #include "base/text.h"
 #include "controller/server.h"
@@ -134,17 +135,77 @@ std::string replaced_authority_text(const std::string& dir, const ClusterCa& ca)
       dir);
 }
 
+Result<StateDir> claim(const std::string& dir) {
+  StateDir state = TRY(claim_state_dir(dir));
+  if (state.tightened > 0)
+    std::fprintf(stderr, "lockstepd: %zu files and directories in %s were open to other users; they are closed now\n",
+                 state.tightened, dir.c_str());
+  if (const auto given = give_back_reserve(dir + "/reserve"); given)
+    std::fprintf(stderr, "lockstepd: the disk is full: %s was given back, so that the log can be opened\n",
+                 given->c_str());
+  return state;
+}
+
+ControllerSettings settings_of(const DaemonOptions& options, SqliteLog& log) {
+  ControllerSettings settings;
+  settings.engine.batch_max = kBatchMax;
+  settings.engine.cluster_name = options.cluster_name;
+  settings.engine.snapshot_bytes = snapshot_bytes(options.dir, settings.engine.snapshot_bytes);
+  settings.engine.core.defragment = options.defragment;
+  settings.engine.core.kill_invalid_dependency = options.kill_invalid_dependency;
+  settings.engine.core.move_after = options.move_after;
+  settings.engine.core.unkillable_after = options.unkillable_after;
+  settings.engine.core.first_job = std::max<std::uint64_t>(1, log.jobs_given());
+  settings.engine.sha256_hex = sha256_hex;
+  settings.engine.poison = options.dir + "/applying";
+  settings.engine.low_space = [&log] { return log.low_space(); };
+  settings.tell = [](const std::vector<std::string>& lines) { log_lines(LogLevel::kInfo, lines); };
+  settings.api.cluster_name = options.cluster_name;
+  settings.api.routes = std::make_shared<const Routes>(slurm::routes());
+  settings.api.word = slurm::put_in_words;
+  if (!serves_others())
+    settings.api.only_uid = geteuid();
+  return settings;
+}
+
+ApiPowers powers_of(const DaemonOptions& options, ClusterCa& ca) {
+  ApiPowers powers;
+  powers.sha256_hex = sha256_hex;
+  powers.random_hex = random_hex;
+  powers.hmac_sha256_hex = hmac_sha256_hex;
+  powers.sign = [&ca](const std::string& csr, const std::string& name,
+                      const std::string& role) -> Result<SignedCertificate> {
+    const auto colon = name.find(':');
+    std::string pem = TRY(ca.sign(csr, {name, role, {colon == std::string::npos ? name : name.substr(colon + 1)}}));
+    std::string serial = TRY(read_certificate(pem)).serial;
+    CHECK(!serial.empty());
+    return SignedCertificate{std::move(pem), std::move(serial)};
+  };
+  powers.free_bytes = [&options] { return free_bytes(options.dir); };
+  powers.ca_pem = ca.certificate_pem();
+  powers.ca_fingerprint = ca.fingerprint();
+  powers.ca_notice = [&options, &ca] { return replaced_authority_text(options.dir, ca); };
+  CHECK(!powers.ca_pem.empty() && !powers.ca_fingerprint.empty());
+  return powers;
+}
+
+// Where the controller can be reached, for who runs it. Nobody needs it to reach us.
+void tell_whereabouts(const StateDir& state, const DaemonOptions& options, std::uint16_t port, const ClusterCa& ca) {
+  CHECK(port != 0);
+  const auto told = state.folder.write("controller.json",
+                                       format("{{\"pid\":{},\"address\":\"{}\",\"port\":{},\"ca\":\"{}\"}}\n", getpid(),
+                                              options.address, port, ca.fingerprint()),
+                                       0600);
+  if (!told.ok())  // on a full disk
+    std::fprintf(stderr, "lockstepd: %s\n", told.error().message.c_str());
+}
+
 Result<void> run(const DaemonOptions& options) {
+  CHECK(options.dir.starts_with('/') && !options.socket.empty());
   const int signals = block_signals();
   if (signals < 0)
     return Error{Errc::kIo, "cannot wait for signals", {}};
-  const StateDir state = TRY(claim_state_dir(options.dir));
-  if (state.tightened > 0)
-    std::fprintf(stderr, "lockstepd: %zu files and directories in %s were open to other users; they are closed now\n",
-                 state.tightened, options.dir.c_str());
-  if (const auto given = give_back_reserve(options.dir + "/reserve"); given)
-    std::fprintf(stderr, "lockstepd: the disk is full: %s was given back, so that the log can be opened\n",
-                 given->c_str());
+  const StateDir state = TRY(claim(options.dir));
 
   const bool is_new = ::access((options.dir + "/lockstep.db").c_str(), F_OK) != 0;
 
@@ -169,18 +230,7 @@ Result<void> run(const DaemonOptions& options) {
 
   const RealClock clock;
   const auto loop = make_event_loop();
-  ControllerSettings settings;
-  settings.engine.batch_max = kBatchMax;
-  settings.engine.cluster_name = options.cluster_name;
-  settings.engine.snapshot_bytes = snapshot_bytes(options.dir, settings.engine.snapshot_bytes);
-  settings.engine.core.defragment = options.defragment;
-  settings.engine.core.kill_invalid_dependency = options.kill_invalid_dependency;
-  settings.engine.core.move_after = options.move_after;
-  settings.engine.core.unkillable_after = options.unkillable_after;
-  settings.engine.sha256_hex = sha256_hex;
-  settings.engine.poison = options.dir + "/applying";
-  settings.engine.low_space = [log = log.get()] { return log->low_space(); };
-  settings.tell = [](const std::vector<std::string>& lines) { log_lines(LogLevel::kInfo, lines); };
+  ControllerSettings settings = settings_of(options, *log);
   std::string deposed;
   settings.deposed = [&](const std::string& why) {
     deposed = why;
@@ -189,28 +239,8 @@ Result<void> run(const DaemonOptions& options) {
   settings.starting = [&](const std::string& what, std::uint64_t entry, std::uint64_t last) {
     starting->say(what, entry, last);
   };
-  settings.api.cluster_name = options.cluster_name;
-  settings.api.word = put_in_slurm_words;
-  if (!serves_others())
-    settings.api.only_uid = geteuid();
-  ApiPowers powers;
-  powers.sha256_hex = sha256_hex;
-  powers.random_hex = random_hex;
-  powers.hmac_sha256_hex = hmac_sha256_hex;
-  powers.sign = [ca = ca.get()](const std::string& csr, const std::string& name,
-                                const std::string& role) -> Result<SignedCertificate> {
-    const auto colon = name.find(':');
-    std::string pem = TRY(ca->sign(csr, {name, role, {colon == std::string::npos ? name : name.substr(colon + 1)}}));
-    std::string serial = TRY(read_certificate(pem)).serial;
-    return SignedCertificate{std::move(pem), std::move(serial)};
-  };
-  powers.free_bytes = [&options] { return free_bytes(options.dir); };
-  powers.ca_pem = ca->certificate_pem();
-  powers.ca_fingerprint = ca->fingerprint();
-  powers.ca_notice = [&options, ca = ca.get()] { return replaced_authority_text(options.dir, *ca); };
+  const ApiPowers powers = powers_of(options, *ca);
 
-  settings.engine.core.first_job = std::max<std::uint64_t>(1, log->jobs_given());
-  settings.api.routes = std::make_shared<const Routes>(slurm::routes());
   const auto open_controller = [&] {
     settings.api.notices = log->notices();
     settings.api.notices.insert(settings.api.notices.end(), notices.begin(), notices.end());
@@ -238,12 +268,7 @@ Result<void> run(const DaemonOptions& options) {
     return opened.error();
   TRY(server->listen_unix(options.socket, socket_mode()));
   const std::uint16_t port = TRY(server->listen_tls(options.address, options.port, tls));
-  const auto told = state.folder.write("controller.json",
-                                       format("{{\"pid\":{},\"address\":\"{}\",\"port\":{},\"ca\":\"{}\"}}\n", getpid(),
-                                              options.address, port, ca->fingerprint()),
-                                       0600);
-  if (!told.ok())  // on a full disk: nobody needs it to reach us
-    std::fprintf(stderr, "lockstepd: %s\n", told.error().message.c_str());
+  tell_whereabouts(state, options, port, *ca);
   log_line(LogLevel::kInfo, format("lockstepd: pid {}, log at entry {}, listening on {} and {}:{}", getpid(),
                                    TRY(log->last_index()), options.socket, options.address, port));
 

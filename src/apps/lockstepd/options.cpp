@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "io/local/folder.h"
 
@@ -35,11 +36,79 @@ const char* const kDaemonHelp =
 
 namespace {
 
-Duration* span_of(DaemonOptions& out, std::string_view name) {
-  return name == "--fence-silence"      ? &out.fence_silence
-         : name == "--unkillable-after" ? &out.unkillable_after
-         : name == "--move-after"       ? &out.move_after
-                                        : nullptr;
+struct Switch {
+  std::string_view name;
+  bool DaemonOptions::*is_set;
+  bool is_all = false;  // nothing else is looked at
+};
+constexpr Switch kSwitches[] = {
+    {"--help", &DaemonOptions::help, true},       {"-h", &DaemonOptions::help, true},
+    {"--rights", &DaemonOptions::rights, true},   {"--kill-invalid-depend", &DaemonOptions::kill_invalid_dependency},
+    {"--defragment", &DaemonOptions::defragment},
+};
+
+Result<void> take_cluster_name(DaemonOptions& out, std::string_view name, const std::string& value) {
+  if (value.empty() || value.size() > kNameMax ||
+      std::any_of(value.begin(), value.end(), [](unsigned char c) { return c < 32 || c == 127; }))
+    return invalid(format("{}: write 1 to {} bytes without control characters", name, kNameMax));
+  out.cluster_name = value;
+  return {};
+}
+
+Result<void> take_listen(DaemonOptions& out, std::string_view name, const std::string& value) {
+  const auto colon = value.rfind(':');
+  const auto port = colon == std::string::npos ? std::nullopt : parse_uint(std::string_view(value).substr(colon + 1));
+  if (!port || *port > 65535 || colon == 0)
+    return invalid(format("{} {}: ADDR:PORT is meant", name, value));
+  out.address = value.substr(0, colon);
+  out.port = static_cast<std::uint16_t>(*port);
+  return {};
+}
+
+constexpr std::uint64_t kSecondsMost = 1'000'000'000;
+
+template <Duration DaemonOptions::*kSpan, std::uint64_t kLeast = 0>
+Result<void> take_span(DaemonOptions& out, std::string_view name, const std::string& value) {
+  const auto count = parse_uint(value);
+  if (!count || *count > kSecondsMost || *count < kLeast)
+    return invalid(format("{} {}: a number of seconds is meant", name, value));
+  out.*kSpan = seconds(static_cast<std::int64_t>(*count));
+  return {};
+}
+
+template <std::string DaemonOptions::*kText>
+Result<void> take_text(DaemonOptions& out, std::string_view, const std::string& value) {
+  out.*kText = value;
+  return {};
+}
+
+struct Option {
+  std::string_view name;
+  Result<void> (*take)(DaemonOptions& out, std::string_view name, const std::string& value);
+};
+constexpr Option kOptions[] = {
+    {"--dir", take_text<&DaemonOptions::dir>},
+    {"--socket", take_text<&DaemonOptions::socket>},
+    {"--listen", take_listen},
+    {"--cluster-name", take_cluster_name},
+    {"--fence-command", take_text<&DaemonOptions::fence_command>},
+    {"--fence-silence", take_span<&DaemonOptions::fence_silence>},
+    {"--unkillable-after", take_span<&DaemonOptions::unkillable_after, 1>},
+    {"--move-after", take_span<&DaemonOptions::move_after>},
+};
+
+template <class Row, std::size_t kRows>
+const Row* row_of(const Row (&rows)[kRows], std::string_view name) {
+  const auto row = std::find_if(std::begin(rows), std::end(rows), [name](const Row& r) { return r.name == name; });
+  return row == std::end(rows) ? nullptr : row;
+}
+
+// Where nothing is said.
+void fill_in(DaemonOptions& out) {
+  out.dir = absolute_path(out.dir);
+  CHECK(out.dir.starts_with('/'), out.dir);
+  if (out.socket.empty())
+    out.socket = out.dir + "/public/api.sock";
 }
 
 }  // namespace
@@ -48,24 +117,13 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
   DaemonOptions out;
   for (int i = 1; i < argc; ++i) {
     std::string name = argv[i], value;
-    const auto equals = name.find('=');
-    if (name == "--help" || name == "-h") {
-      out.help = true;
-      return out;
-    }
-    if (name == "--rights") {
-      out.rights = true;
-      return out;
-    }
-    if (name == "--kill-invalid-depend") {
-      out.kill_invalid_dependency = true;
+    if (const Switch* row = row_of(kSwitches, name)) {
+      out.*row->is_set = true;
+      if (row->is_all)
+        return out;
       continue;
     }
-    if (name == "--defragment") {
-      out.defragment = true;
-      continue;
-    }
-    if (equals != std::string::npos) {
+    if (const auto equals = name.find('='); equals != std::string::npos) {
       value = name.substr(equals + 1);
       name.resize(equals);
     } else if (i + 1 < argc) {
@@ -73,39 +131,14 @@ Result<DaemonOptions> parse_options(int argc, char** argv) {
     } else {
       return invalid(format("{} needs a value", name));
     }
-    if (name == "--dir") {
-      out.dir = value;
-    } else if (name == "--socket") {
-      out.socket = value;
-    } else if (name == "--cluster-name") {
-      if (value.empty() || value.size() > kNameMax ||
-          std::any_of(value.begin(), value.end(), [](unsigned char c) { return c < 32 || c == 127; }))
-        return invalid(format("--cluster-name: write 1 to {} bytes without control characters", kNameMax));
-      out.cluster_name = value;
-    } else if (name == "--fence-command") {
-      out.fence_command = value;
-    } else if (Duration* span = span_of(out, name)) {
-      const auto count = parse_uint(value);
-      if (!count || *count > 1'000'000'000 || (*count == 0 && span == &out.unkillable_after))
-        return invalid(format("{} {}: a number of seconds is meant", name, value));
-      *span = seconds(static_cast<std::int64_t>(*count));
-    } else if (name == "--listen") {
-      const auto colon = value.rfind(':');
-      const auto port =
-          colon == std::string::npos ? std::nullopt : parse_uint(std::string_view(value).substr(colon + 1));
-      if (!port || *port > 65535 || colon == 0)
-        return invalid(format("--listen {}: ADDR:PORT is meant", value));
-      out.address = value.substr(0, colon);
-      out.port = static_cast<std::uint16_t>(*port);
-    } else {
+    const Option* row = row_of(kOptions, name);
+    if (!row)
       return invalid(format("unknown option {}; see lockstepd --help", name));
-    }
+    TRY(row->take(out, row->name, value));
   }
   if (out.dir.empty())
     return invalid("--dir is missing: where the cluster's state lives");
-  out.dir = absolute_path(out.dir);
-  if (out.socket.empty())
-    out.socket = out.dir + "/public/api.sock";
+  fill_in(out);
   return out;
 }
 

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "frontends/slurm/server/show_text.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 namespace {
 
@@ -106,7 +106,7 @@ std::string topic_words(const Explanation& explanation) {
 
 }  // namespace
 
-void put_in_slurm_words(Explanation& explanation) {
+void put_in_words(Explanation& explanation) {
   for (Suggestion& suggestion : explanation.suggestions) {
     Words words = std::visit(Wording{}, suggestion.remedy);
     suggestion.change = std::move(words.change);
@@ -122,4 +122,4 @@ void put_in_slurm_words(Explanation& explanation) {
     explanation.because += topic;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

@@ -3,9 +3,9 @@
 
 #include "model/foresight.h"
 
-namespace lockstep {
+namespace lockstep::slurm {
 
 // Fills in change and command of the suggestions, and names options and commands in the reason.
-void put_in_slurm_words(Explanation& explanation);
+void put_in_words(Explanation& explanation);
 
-}  // namespace lockstep
+}  // namespace lockstep::slurm

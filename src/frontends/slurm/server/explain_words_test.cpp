@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep {
+namespace lockstep::slurm {
 namespace {
 
 TEST(ExplainWords, EverySuggestionIsSaidAndItsCommandNamed) {
@@ -44,7 +44,7 @@ TEST(ExplainWords, EverySuggestionIsSaidAndItsCommandNamed) {
   Explanation e;
   e.job = JobId{12};
   for (const Row& row : rows) e.suggestions.push_back({row.remedy, {}, "", ""});
-  put_in_slurm_words(e);
+  put_in_words(e);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(e.suggestions[i].change, rows[i].change);
     EXPECT_EQ(e.suggestions[i].command, rows[i].command);
@@ -57,7 +57,7 @@ TEST(ExplainWords, TheReasonNamesTheOptionOrCommand) {
     e.job = JobId{12};
     e.because = std::move(because);
     e.topic = topic;
-    put_in_slurm_words(e);
+    put_in_words(e);
     return e.because;
   };
   EXPECT_EQ(said("It has its nodes.", ReasonTopic::kNone), "It has its nodes.");
@@ -69,4 +69,4 @@ TEST(ExplainWords, TheReasonNamesTheOptionOrCommand) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::slurm
