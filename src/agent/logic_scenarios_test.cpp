@@ -7,6 +7,7 @@
 
 #include "agent/journal.h"
 #include "agent/logic.h"
+#include "base/mutant.h"
 #include "base/scenario.h"
 #include "model/message_text.h"
 #include "model/work_id.h"
@@ -316,6 +317,22 @@ TEST_P(AgentScenarios, ComeOutAsWritten) {
   Story story;
   run_scenario(scenario_folder(LOCKSTEP_TESTDATA) + "/" + GetParam() + ".txt",
                [&](ScenarioCommand& command) { return story.run(command); });
+}
+
+// They can fail: each planted bug of the agent shows in one at least.
+TEST(AgentStories, NoticePlantedBugs) {
+  const std::string folder = scenario_folder(LOCKSTEP_TESTDATA);
+  for (const Mutant bug : {Mutant::kNone, Mutant::kDoubleStart, Mutant::kDropReport, Mutant::kFenceFromAck}) {
+    std::size_t differ = 0;
+    planted = bug;
+    for (const std::string& name : scenario_names(folder)) {
+      Story story;
+      const std::string text = scenario_text(folder + "/" + name + ".txt");
+      differ += scenario_as_it_comes(text, [&](ScenarioCommand& command) { return story.run(command); }) != text;
+    }
+    planted = Mutant::kNone;
+    EXPECT_EQ(differ > 0, bug != Mutant::kNone) << static_cast<int>(bug);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, AgentScenarios, testing::ValuesIn(scenario_names(scenario_folder(LOCKSTEP_TESTDATA))),

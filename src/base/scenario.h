@@ -158,51 +158,46 @@ inline std::vector<std::string> scenario_names(const std::string& folder, const 
   return names.empty() ? std::vector<std::string>{"none"} : names;
 }
 
-// Runs one file and compares; see above for LOCKSTEP_UPDATE.
-inline void run_scenario(const std::string& path, const ScenarioRunner& run) {
-  std::ifstream file(path);
-  ASSERT_TRUE(file) << "cannot read " << path;
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_TRUE(text.starts_with("# ")) << path << " does not say what it shows";
-  const bool update = ::getenv("LOCKSTEP_UPDATE") != nullptr;
-  std::string written, expected, come;
+// The same text, with what comes now in place of what was expected. A mistake of its author is told with its line.
+inline std::string scenario_as_it_comes(const std::string& text, const ScenarioRunner& run) {
+  std::string written, come;
   bool in_output = false;
-  std::size_t number = 0, first = 0, blocks = 0;
-  const auto end_block = [&] {
-    if (!in_output)
-      return;
-    if (!update) {
-      EXPECT_EQ(come, expected) << path << ":" << first << ": this came, and that was expected";
-    }
-    EXPECT_EQ(("\n" + come).find("\n\n"), std::string::npos) << path << ":" << first << ": an empty line ends a block";
-    written += come;
-    come.clear();
-    expected.clear();
-    in_output = false;
-    ++blocks;
-  };
+  std::size_t number = 0;
   for (const std::string& line : split(text.substr(0, text.find_last_not_of('\n') + 1), '\n')) {
     ++number;
-    if (in_output && !line.empty()) {
-      expected += line + "\n";
-      continue;
-    }
-    end_block();
+    if (in_output && !line.empty())
+      continue;  // what was expected
+    if (std::exchange(in_output, line == "----"))
+      written += std::exchange(come, {});
     written += line + "\n";
-    if (line == "----") {
-      in_output = true;
-      first = number;
-    } else if (!line.empty() && line[0] != '#') {
-      ScenarioCommand command(line);
-      come += run(command);
-      EXPECT_EQ(command.mistakes(), "") << path << ":" << number;
-    }
+    if (in_output || line.empty() || line[0] == '#')
+      continue;
+    ScenarioCommand command(line);
+    come += run(command);
+    EXPECT_EQ(command.mistakes(), "") << "line " << number;
+    EXPECT_EQ(("\n" + come).find("\n\n"), std::string::npos) << "line " << number << ": an empty line ends a block";
   }
-  end_block();
-  EXPECT_GT(blocks, 0u) << path;
-  EXPECT_EQ(come, "") << path << ": the last commands have no ----";
-  if (update && written != text)
+  EXPECT_TRUE(in_output || come.empty()) << "the last commands have no ----";
+  return written + come;
+}
+
+inline std::string scenario_text(const std::string& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << "cannot read " << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Runs one file and compares; see above for LOCKSTEP_UPDATE.
+inline void run_scenario(const std::string& path, const ScenarioRunner& run) {
+  const std::string text = scenario_text(path);
+  EXPECT_TRUE(text.starts_with("# ")) << path << " does not say what it shows";
+  EXPECT_NE(text.find("\n----\n"), std::string::npos) << path << " expects nothing";
+  const std::string written = scenario_as_it_comes(text, run);
+  if (::getenv("LOCKSTEP_UPDATE") == nullptr) {
+    EXPECT_EQ(written, text) << path << ": this came, and that was expected";
+  } else if (written != text) {
     std::ofstream(path) << written;
+  }
 }
 
 }  // namespace lockstep
