@@ -368,12 +368,37 @@ std::string Grammar::submissions(std::uint32_t uid) {
   return list;
 }
 
+// Of POST /v1/changes: some that are good, of the same few names, and now and then one that is none.
+std::string Grammar::changes() {
+  constexpr std::string_view kGood[] = {
+      R"({"account":{},"name":"a1"})",
+      R"({"account":{"parent":"a1"},"name":"a2"})",
+      R"({"association":{"account":"a1","user":"uid1001"}})",
+      R"({"qos":{"priority":2},"name":"q1"})",
+      R"({"licence":{"total":3},"name":"l1"})",
+      R"({"partition":{"nodes":["ALL"]},"name":"p1"})",
+      R"({"remove":"qos","name":"q1"})",
+      R"({"remove":"association","name":"a1/uid1001"})",
+      R"({"remove":"account","name":"a2"})",
+      R"({"remove":"partition","name":"p1"})",
+      R"({"remove":"topology"})",
+  };
+  std::string list;
+  for (std::uint64_t n = 1 + rng_.below(rng_.chance(0.02) ? 400 : 8); n > 0; --n) {
+    std::string one(kGood[rng_.below(std::size(kGood))]);
+    (list += list.empty() ? "" : ",") += rng_.chance(0.05) ? spoilt(std::move(one)) : one;
+  }
+  return R"({"changes":[)" + list + "]}";
+}
+
 // The body that a decent client sends there; of paths that it does not know, a random one.
 std::string Grammar::body_for(std::string_view method, std::string_view path, std::uint32_t uid) {
   if (method == "GET" || method == "DELETE")
     return rng_.chance(0.02) ? size_ladder() : std::string();
   if (path == "/v1/jobs")
     return submissions(uid);
+  if (path == "/v1/changes")
+    return changes();
   if (path.ends_with("/steps"))
     return step(uid);
   struct Row {
@@ -386,8 +411,6 @@ std::string Grammar::body_for(std::string_view method, std::string_view path, st
       {"/v1/partitions", false, R"({"nodes":"n[1-3]","default":true,"time_max_us":3600000000})"},
       {"/v1/qos", false, R"({"priority":5,"limits":{"jobs_max":1000}})"},
       {"/v1/licences", false, R"({"total":8})"},
-      {"/v1/changes", true,
-       R"({"changes":[{"account":{},"name":"a1"},{"qos":{"priority":2},"name":"q1"},{"remove":"qos","name":"q1"}]})"},
       {"/v1/whatif", true, R"({"changes":[{"drain":"n1"}]})"},
       {"/v1/jobs/cancel", true, R"({"states":["pending"],"names":["job"]})"},
       {"/v1/tokens", true, R"({"role":"compute","node":"n7","ttl_s":60})"},

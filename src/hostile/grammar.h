@@ -38,6 +38,7 @@ class Grammar {
   std::string fill(std::string_view path);
   std::string submit(std::uint32_t uid);
   std::string submissions(std::uint32_t uid);
+  std::string changes();
   std::string step(std::uint32_t uid);
   std::string body_for(std::string_view method, std::string_view path, std::uint32_t uid);
   std::string random_body();

@@ -23,12 +23,16 @@ void ObjectClient::start() {
     world_.timeline.after(seconds(1), [this] { next(); });
 }
 
-void ObjectClient::send(CommandBody body) { world_.controller.call({{UserId{}, true}, std::move(body)}, nullptr); }
+void ObjectClient::send(CommandBody body, std::vector<CommandBody> also) {
+  world_.controller.call({{UserId{}, true}, std::move(body), {}, {}, std::move(also)}, nullptr);
+}
+
+bool ObjectClient::can_look() const {
+  return world_.controller.up() && !world_.controller.engine().storing() && world_.controller.engine().trusted();
+}
 
 // Whoever changes an object hands back what else it holds: a finalizer that is left out is off.
-void ObjectClient::scale(const std::string& name, std::string count) {
-  if (!world_.controller.up() || world_.controller.engine().storing() || !world_.controller.engine().trusted())
-    return;
+PutObject ObjectClient::scaled(const std::string& name, std::string count) const {
   const auto& objects = world_.controller.state().tables().objects;
   const auto known = objects.find({kSetType, "", name});
   Object set = known == objects.end() ? Object() : *known->second;
@@ -36,7 +40,18 @@ void ObjectClient::scale(const std::string& name, std::string count) {
   set.meta.name = name;
   set.body = std::move(count);
   const Seq if_seq = set.meta.seq;
-  send(PutObject{std::move(set), if_seq});
+  return {std::move(set), if_seq};
+}
+
+// All of these or none: now and then one among them cannot be.
+void ObjectClient::scale_together() {
+  std::vector<CommandBody> also;
+  for (std::uint64_t set = 1; set < kSets; ++set)
+    also.push_back(scaled(format("set{}", set), format("{}", dice_.below(kReplicasMost + 1))));
+  if (dice_.chance(0.4))
+    also.insert(also.begin() + static_cast<std::ptrdiff_t>(dice_.below(also.size() + 1)),
+                RemoveObject{kSetType, "", "never-was", 0});
+  send(scaled("set0", format("{}", dice_.below(kReplicasMost + 1))), std::move(also));
 }
 
 void ObjectClient::next() {
@@ -44,7 +59,10 @@ void ObjectClient::next() {
     return;
   const std::string name = format("set{}", dice_.below(kSets));
   if (dice_.chance(0.7)) {
-    scale(name, format("{}", dice_.below(kReplicasMost + 1)));
+    if (can_look() && dice_.chance(0.2))
+      scale_together();
+    else if (can_look())
+      send(scaled(name, format("{}", dice_.below(kReplicasMost + 1))));
   } else {
     const auto how = static_cast<RemoveObject::Dependents>(dice_.below(3));
     send(RemoveObject{kSetType, "", name, 0, how});

@@ -2,6 +2,9 @@
 // acts in some runs only, with a stream of chance of its own, so that the others stay what they were.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/rng.h"
 #include "model/command.h"
 
@@ -20,9 +23,11 @@ class ObjectClient {
 
  private:
   void next();
-  void scale(const std::string& name, std::string count);
+  bool can_look() const;  // at the controller's tables
+  PutObject scaled(const std::string& name, std::string count) const;
+  void scale_together();
   void clear();
-  void send(CommandBody body);
+  void send(CommandBody body, std::vector<CommandBody> also = {});
 
   World& world_;
   Rng dice_;
