@@ -92,11 +92,11 @@ void FairTurns::add_later(const Payer& payer, Work work) {
     posted_ = true;
     loop_.post([this] { turn(); });
   }
-  ++queue_of(payer).woken;
   add(payer, [this, name = payer.name, work = std::move(work)] {
     --queues_.at(name).woken;
     work();
   });
+  ++queues_.at(payer.name).woken;  // not before it is there: an empty queue may be forgotten
 }
 
 void FairTurns::go_on(Work rest) {

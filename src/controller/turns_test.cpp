@@ -40,6 +40,19 @@ TEST_F(TurnsTest, AFloodCostsAnotherCallerHalfOfTheThread) {
   EXPECT_EQ(order.size(), 104u);
 }
 
+TEST_F(TurnsTest, LooksOfWhatWaitsAreNoRequests) {
+  int looks = 0;
+  for (int i = 0; i < 20; ++i) turns.add_later(ann, [&] { ++looks; });
+  EXPECT_TRUE(turns.admit(ann, 1).ok());
+  loop.until([&] { return turns.waiting() == 0; });
+  EXPECT_EQ(looks, 20);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(turns.admit(ann, 1).ok());
+    turns.add_later(bob, [&] { ++looks; });
+  }
+  EXPECT_EQ(turns.waiting(), 5u);
+}
+
 TEST_F(TurnsTest, ManyCallersDoNotDelayAnAdministrator) {
   for (char c = 'a'; c <= 'q'; ++c) work({std::string("local:") + c, false}, 20);
   work(root, 5);
