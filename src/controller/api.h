@@ -22,6 +22,7 @@
 #include "controller/plan_refusals.h"
 #include "controller/presence.h"
 #include "controller/question_loop.h"
+#include "controller/read_loop.h"
 #include "controller/routes.h"
 #include "controller/step_io.h"
 #include "controller/stored_room.h"
@@ -89,6 +90,7 @@ class Api {
     EventLoop& loop;
     CoreLoop& core;
     HistoryLoop& history;
+    ReadLoop& reads;
     QuestionLoop& questions;
     LiveView& view;
     LinkHub& links;
@@ -147,7 +149,7 @@ class Api {
   struct Writing;
   void write(Visit visit, PageReply reply, std::shared_ptr<const void> keep = nullptr);
   void write_on(const std::shared_ptr<Writing>& writing);
-  // make(visit) on the history's thread, then then(visit, what it made) in the caller's turn.
+  // make(visit) on the readers' thread, then then(visit, what it made) in the caller's turn.
   template <class Make, class Then>
   void aside(Visit visit, Make make, Then then);
   // A command whose answer is {} or an error.
@@ -159,7 +161,7 @@ class Api {
   // jobs (api_jobs.cpp, api_job_reads.cpp)
   void submit(Visit);
   Result<void> can_become(UserId) const;                // a cluster of an ordinary user runs nobody else's work
-  static constexpr std::size_t kReadAtOnce = 16 << 10;  // bytes of a body; longer ones are read beside the history
+  static constexpr std::size_t kReadAtOnce = 16 << 10;  // bytes of a body; longer ones are read on the readers' thread
   struct Submissions;
   Submissions read_submissions(const Visit&) const;  // on any thread
   void submit_read(Visit, Submissions);
@@ -231,6 +233,7 @@ class Api {
   void watch(Visit);
   struct AllRecords;
   struct Watching;
+  Result<std::shared_ptr<const void>> begin_watch(const Payer&);
   void watch_from_the_start(Visit, KindSet kinds);
   static void say_records(Watching&, std::string& out);
   std::optional<std::string> next_changes(Watching&, std::size_t bytes);
@@ -253,6 +256,9 @@ class Api {
   // Named ones that are on their way, also steps and lists, with those that were sent again meanwhile and wait for the
   // same answer.
   std::map<std::pair<UserId, std::string>, std::vector<std::function<void(const Result<Answer>&)>>> named_;
+  // How many watches of each caller have not read everything there was yet; none is 0.
+  std::shared_ptr<std::map<std::string, std::size_t>> beginning_ =
+      std::make_shared<std::map<std::string, std::size_t>>();
   Refusals refusals_;
   AccountBook accounts_;
   JoinGuard join_guard_;
@@ -267,14 +273,14 @@ template <class Make, class Then>
 void Api::aside(Visit visit, Make make, Then then) {
   // The exchange belongs to the I/O thread: what is held there is given back with the answer, never let go here.
   const auto held = std::make_shared<Visit>(std::move(visit));
-  auto question = [this, held, make, then](HistoryStore&, const Tables&) {
+  auto question = [this, held, make, then](const Tables&) {
     auto made = std::make_shared<decltype(make(*held))>(make(*held));
     world_.loop.post([this, v = std::move(*held), made, then]() mutable {
       const Payer payer = v.payer;
       world_.turns.add(payer, [v = std::move(v), made, then]() mutable { then(std::move(v), std::move(*made)); });
     });
   };
-  if (const auto asked = world_.history.ask(held->payer, HistoryLoop::About::kTables, std::move(question)); !asked.ok())
+  if (const auto asked = world_.reads.ask(held->payer, std::move(question)); !asked.ok())
     held->refuse(asked.error());
 }
 

@@ -247,38 +247,67 @@ struct Api::Watching {
   Viewer viewer;
   KindSet kinds;
   std::shared_ptr<const AllRecords> all;  // at first; null: all of it was said
+  std::shared_ptr<const void> place;      // among those of the caller that are at their beginning
   std::size_t at = 0;                     // of it
   Seq after = 0;
 };
 
-// Everything as it is now; the seq at its end says where to go on. Put in order beside the history, whose tables hold
-// everything that anybody was told of; written in slices.
+// Each keeps a list of everything until its client has read it, so that a caller has few of them.
+Result<std::shared_ptr<const void>> Api::begin_watch(const Payer& payer) {
+  constexpr std::size_t kEach = 4, kReserved = 32;
+  if (beginning_->size() > 10'000)
+    return Error{Errc::kExhausted, "too many watches begin: come again in a moment", "pending"};
+  std::size_t& count = (*beginning_)[payer.name];
+  if (count >= (payer.reserved ? kReserved : kEach))
+    return Error{
+        Errc::kExhausted,
+        format("{} watches of {} have not read everything there is yet: let them, or go on from where an older "
+               "one was (from=SEQ)",
+               count, payer.name),
+        "pending"};
+  ++count;
+  return std::shared_ptr<const void>(nullptr, [counts = beginning_, name = payer.name](const void*) {
+    if (--counts->at(name) == 0)
+      counts->erase(name);
+  });
+}
+
+// Everything as it is now; the seq at its end says where to go on. Put in order on the readers' thread, whose tables
+// hold everything that anybody was told of; written in slices.
 void Api::watch_from_the_start(Visit visit, KindSet kinds) {
-  const auto held = std::make_shared<Visit>(std::move(visit));
-  const auto asked = world_.history.ask(
-      held->payer, HistoryLoop::About::kTables,
-      [this, held, kinds, gone = gone_mark(*held)](HistoryStore&, const Tables& tables) {
+  auto place = begin_watch(visit.payer);
+  if (!place.ok())
+    return visit.refuse(place.error());
+  // Both belong to the I/O thread: what is held there is given back, never let go there.
+  struct Begun {
+    Visit visit;
+    std::shared_ptr<const void> place;
+  };
+  const auto held = std::make_shared<Begun>(Begun{std::move(visit), std::move(*place)});
+  const auto asked =
+      world_.reads.ask(held->visit.payer, [this, held, kinds, gone = gone_mark(held->visit)](const Tables& tables) {
         if (*gone)
-          return world_.loop.post([v = std::move(*held)] {});
+          return world_.loop.post([begun = std::move(*held)] {});
         auto all = std::make_shared<AllRecords>(AllRecords{tables.snapshot(), tables.seq});
         std::erase_if(all->changes, [&](const Change& change) { return !kinds[change.record.index()]; });
-        world_.loop.post([this, v = std::move(*held), all, kinds]() mutable {
-          const Payer payer = v.payer;
-          world_.turns.add(payer, [this, v = std::move(v), all, kinds]() mutable {
-            Watching watching{v.viewer(), kinds, all, 0, 0};
-            if (v.query("follow") == "1")
-              return follow_changes(v, std::move(watching));
+        all->changes.shrink_to_fit();
+        world_.loop.post([this, begun = std::move(*held), all, kinds]() mutable {
+          const Payer payer = begun.visit.payer;
+          world_.turns.add(payer, [this, begun = std::move(begun), all, kinds]() mutable {
+            Watching watching{begun.visit.viewer(), kinds, all, std::move(begun.place), 0, 0};
+            if (begun.visit.query("follow") == "1")
+              return follow_changes(begun.visit, std::move(watching));
             PageReply reply{200, std::string(kNdjson), {}, {}};
             reply.more = [watching = std::move(watching)](std::string& body) mutable {
               say_records(watching, body);
               return watching.all != nullptr;
             };
-            write(std::move(v), std::move(reply));
+            write(std::move(begun.visit), std::move(reply));
           });
         });
       });
   if (!asked.ok())
-    held->refuse(asked.error());
+    held->visit.refuse(asked.error());
 }
 
 void Api::say_records(Watching& watching, std::string& out) {
@@ -295,6 +324,7 @@ void Api::say_records(Watching& watching, std::string& out) {
   watching.after = watching.all->seq;
   out += seq_line(watching.after);
   watching.all = nullptr;
+  watching.place = nullptr;
 }
 
 // The next changes from the window. Nothing: they are not kept any more.
@@ -344,7 +374,7 @@ void Api::watch(Visit visit) {
   const auto from = parse_uint(visit.query("from"));
   if (!from || *from == 0)
     return watch_from_the_start(std::move(visit), *kinds);
-  Watching watching{visit.viewer(), *kinds, nullptr, 0, *from};
+  Watching watching{visit.viewer(), *kinds, nullptr, nullptr, 0, *from};
   if (visit.query("follow") == "1")
     return follow_changes(visit, std::move(watching));
   if (const auto room = world_.waiters.room(visit.payer); !room.ok())
@@ -390,24 +420,23 @@ void Api::history(Visit visit) {
   if (const auto limit = parse_uint(visit.query("limit")))
     query.limit = std::min<std::size_t>(query.limit, *limit);
   const auto held = std::make_shared<Visit>(std::move(visit));
-  const auto asked = world_.history.ask(
-      held->payer, HistoryLoop::About::kHistory,
-      [this, held, gone = gone_mark(*held), query = std::move(query)](HistoryStore& store, const Tables& tables) {
-        if (*gone)
-          return world_.loop.post([v = std::move(*held)] {});
-        const AnswerMost most{settings_.limits.history_rows_max, settings_.limits.reply_bytes_max};
-        const auto rows = ask_store(store, query, most, held->viewer(), tables);
-        auto text = std::make_shared<Result<std::string>>(rows.ok() ? Result<std::string>(encode(*rows))
-                                                                    : Result<std::string>(rows.error()));
-        if (text->ok() && (*text)->size() > most.bytes)
-          *text = reply_too_long(most.bytes);
-        world_.loop.post([v = std::move(*held), text] {
-          if (text->ok())
-            v.answer(std::move(**text));
-          else
-            v.refuse(text->error(), text->error().code == Errc::kExhausted ? 413 : 0);
-        });
-      });
+  const auto asked = world_.history.ask(held->payer, [this, held, gone = gone_mark(*held), query = std::move(query)](
+                                                         HistoryStore& store, const Tables& tables) {
+    if (*gone)
+      return world_.loop.post([v = std::move(*held)] {});
+    const AnswerMost most{settings_.limits.history_rows_max, settings_.limits.reply_bytes_max};
+    const auto rows = ask_store(store, query, most, held->viewer(), tables);
+    auto text = std::make_shared<Result<std::string>>(rows.ok() ? Result<std::string>(encode(*rows))
+                                                                : Result<std::string>(rows.error()));
+    if (text->ok() && (*text)->size() > most.bytes)
+      *text = reply_too_long(most.bytes);
+    world_.loop.post([v = std::move(*held), text] {
+      if (text->ok())
+        v.answer(std::move(**text));
+      else
+        v.refuse(text->error(), text->error().code == Errc::kExhausted ? 413 : 0);
+    });
+  });
   if (!asked.ok())
     held->refuse(asked.error());
 }

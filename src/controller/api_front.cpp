@@ -83,43 +83,50 @@ std::shared_ptr<const std::atomic<bool>> Api::gone_mark(const Visit& visit) {
   return gone;
 }
 
-// Beside the history store, on its thread and with its tables; the answer comes back here.
+// On the thread of accounting or of readers; the answer comes back here.
 void Api::run_page_aside(Visit visit, const FrontPage& page) {
   // The exchange belongs to this thread: it comes back with the answer and is never let go there.
   const auto held = std::make_shared<Visit>(std::move(visit));
   const HttpRequest& http = held->http();
-  auto question = [this, held, gone = gone_mark(*held), request = PageRequest{http.path, http.query}, make = page.page,
-                   now = world_.clock.now(),
-                   offset = world_.clock.wall_offset()](HistoryStore& store, const Tables& tables) {
+  auto make_reply = [this, held, gone = gone_mark(*held), request = PageRequest{http.path, http.query},
+                     make = page.page, now = world_.clock.now(),
+                     offset = world_.clock.wall_offset()](HistoryStore* store, const Tables& tables) {
     if (*gone)  // nobody reads the answer any more
       return world_.loop.post([visit = std::move(*held)] {});
     const PlanNotes no_notes;
     const ApiLimits& limits = settings_.limits;
-    const ReadContext context{
-        tables,
-        no_notes,
-        now,
-        offset,
-        tables.user(held->caller.user),
-        held->caller.admin,
-        settings_.cluster_name,
-        [](NodeId) { return NodeUse{}; },
-        {},
-        nullptr,
-        [&](const HistoryQuery& query) {
-          return ask_store(store, query, {limits.history_rows_max, limits.reply_bytes_max}, held->viewer(), tables);
-        }};
+    ReadContext context{tables,
+                        no_notes,
+                        now,
+                        offset,
+                        tables.user(held->caller.user),
+                        held->caller.admin,
+                        settings_.cluster_name,
+                        [](NodeId) { return NodeUse{}; },
+                        {},
+                        nullptr,
+                        {}};
+    if (store)
+      context.history = [&](const HistoryQuery& query) {
+        return ask_store(*store, query, {limits.history_rows_max, limits.reply_bytes_max}, held->viewer(), tables);
+      };
     auto reply = std::make_shared<PageReply>(make(context, request));
     while (reply->more && !*gone && reply->body.size() <= limits.reply_bytes_max && reply->more(reply->body)) {}
     reply->more = nullptr;  // what it looked at stays on this thread
-    world_.loop.post([this, visit = std::move(*held), reply, too_long = reply->body.size() > limits.reply_bytes_max] {
-      if (too_long)
+    world_.loop.post([this, visit = std::move(*held), reply] {
+      if (reply->body.size() > settings_.limits.reply_bytes_max)
         return visit.refuse(reply_too_long(settings_.limits.reply_bytes_max), 413);
+      if (reply->status >= 400)
+        refusals_.count("page");
       visit.exchange->respond({reply->status, std::move(reply->content_type), std::move(reply->body), {}});
     });
   };
-  const auto about = page.kind == PageKind::kHistory ? HistoryLoop::About::kHistory : HistoryLoop::About::kTables;
-  if (const auto asked = world_.history.ask(held->payer, about, std::move(question)); !asked.ok())
+  const auto asked =
+      page.kind == PageKind::kHistory
+          ? world_.history.ask(held->payer,
+                               [make_reply](HistoryStore& store, const Tables& tables) { make_reply(&store, tables); })
+          : world_.reads.ask(held->payer, [make_reply](const Tables& tables) { make_reply(nullptr, tables); });
+  if (!asked.ok())
     held->refuse(asked.error());
 }
 

@@ -221,8 +221,7 @@ void Api::submit_read(Visit visit, Submissions all) {
       });
     });
   };
-  if (const auto asked = world_.history.ask(held->payer, HistoryLoop::About::kHistory, std::move(question));
-      !asked.ok())
+  if (const auto asked = world_.history.ask(held->payer, std::move(question)); !asked.ok())
     held->refuse(asked.error());
 }
 

@@ -42,6 +42,14 @@ void ChangeWindow::forget_oldest_texts() {
   }
 }
 
+// Of changes that are not kept any more. Looked for when the list has doubled, so that each costs a look or two.
+void ChangeWindow::forget_gone_texts() {
+  if (texts_.size() < texts_most_)
+    return;
+  std::erase_if(texts_, [&](const auto& text) { return text.second <= from_[text.first]; });
+  texts_most_ = std::max(kTextsAtFirst, texts_.size() * 2);
+}
+
 void ChangeWindow::append_text(Entry& entry, Visibility how, std::string& out) {
   std::string& text = entry.text[static_cast<std::size_t>(how)];
   if (text.empty()) {
@@ -53,6 +61,7 @@ void ChangeWindow::append_text(Entry& entry, Visibility how, std::string& out) {
   }
   out += text;
   forget_oldest_texts();
+  forget_gone_texts();
 }
 
 std::optional<ChangeWindow::Page> ChangeWindow::read(const Viewer& viewer, KindSet kinds, Seq after,

@@ -39,8 +39,10 @@ class ChangeWindow {
 
   std::size_t encoded() const { return encoded_; }  // since the start: what tests of costs count
   std::size_t text_bytes() const { return text_bytes_; }
+  std::size_t texts() const { return texts_.size(); }
 
  private:
+  static constexpr std::size_t kTextsAtFirst = 4'096;
   struct Entry {
     Change change;
     std::array<std::string, 3> text;  // by Visibility; "" = nobody has asked yet
@@ -48,11 +50,13 @@ class ChangeWindow {
   void append_text(Entry& entry, Visibility how, std::string& out);
   void forget_text(Entry& entry);
   void forget_oldest_texts();
+  void forget_gone_texts();
 
   Most most_;
   std::array<std::deque<Entry>, kKindCount> kept_;
   std::array<Seq, kKindCount> from_{};             // every change of the kind after this one is kept
   std::deque<std::pair<std::size_t, Seq>> texts_;  // kind and change of what was encoded, the oldest first
+  std::size_t texts_most_ = kTextsAtFirst;
   std::size_t text_bytes_ = 0, encoded_ = 0;
 };
 

@@ -49,6 +49,15 @@ TEST(ChangeWindow, WhatManyWatchIsEncodedOnceForEachWayOfSeeingIt) {
   EXPECT_EQ(window.read(kBobSees, kAll, 4, 1 << 20)->lines.find("s3cret"), std::string::npos);
 }
 
+TEST(ChangeWindow, KeepsNothingOfChangesThatAreGone) {
+  ChangeWindow window(0, {.changes = 10});
+  for (Seq seq = 1; seq <= 50'000; ++seq) {
+    window.add(job_of(seq, UserId{1}));
+    ASSERT_EQ(lines(window.read(kRootSees, kAll, seq - 1, 1 << 20)), 1u);
+  }
+  EXPECT_LE(window.texts(), 5'000u);
+}
+
 TEST(ChangeWindow, GoesOnWhereTheLastPageEnded) {
   ChangeWindow window(0);
   for (Seq seq = 1; seq <= 20; ++seq) window.add(seq % 3 == 0 ? object_of(seq) : job_of(seq, UserId{1}));

@@ -77,7 +77,7 @@ std::vector<FrontRoute> rows() {
   const auto submit = [](const std::shared_ptr<FrontVisit>& visit) {
     const auto& query = visit->request().query;
     JobSpec spec = job_spec();
-    spec.user = query.contains("as") ? UserId(1) : visit->caller().user;
+    spec.user = query.contains("as") ? UserId(999) : visit->caller().user;
     const std::size_t bytes = parse_uint(query.at("bytes")).value_or(0);
     spec.script = query.at("script") == "mine" ? visit->store("#!/bin/sh\n#" + std::string(bytes, 'x'))
                                                : BlobId(std::string(64, 'a'));

@@ -119,10 +119,9 @@ bool HistoryLoop::store_backlog() {
   return true;
 }
 
-Result<void> HistoryLoop::ask(const Payer& payer, About about, Question question) {
-  TRY(counts_.enter(payer.name, payer.reserved,
-                    about == About::kHistory ? "questions about history" : "long requests or questions"));
-  inbox_.post(Asked{payer.name, std::move(question), about == About::kHistory});
+Result<void> HistoryLoop::ask(const Payer& payer, Question question) {
+  TRY(counts_.enter(payer.name, payer.reserved, "questions about history"));
+  inbox_.post(Asked{payer.name, std::move(question)});
   return {};
 }
 
@@ -146,7 +145,7 @@ void HistoryLoop::take_in(Message& message) {
 }
 
 void HistoryLoop::answer(const Asked& asked) {
-  if (asked.about_history && !backlog_.empty())
+  if (!backlog_.empty())
     store_backlog();
   asked.question(store_, tables_);
   if (!asked.caller.empty())

@@ -1,7 +1,7 @@
 // HistoryLoop: the thread that keeps accounting. It brings the history store up to date from the log when it starts,
 // then takes every batch, those of a moment in one transaction: its syncs are not to stand in the way of the log's.
-// Questions about history are answered here too, beside its own tables, when everything posted before is in: one at a
-// time, callers in turn.
+// Questions about history are answered here too, when everything posted before is stored: one at a time, callers in
+// turn.
 #pragma once
 
 #include <functional>
@@ -37,17 +37,15 @@ class HistoryLoop {
 
   void take(std::shared_ptr<const Engine::Batch> batch) { inbox_.post(std::move(batch)); }
   // From other threads of the controller.
-  void ask(Question question) { inbox_.post(Asked{"", std::move(question), true}); }
-  // For a caller of the API; kExhausted when too many wait. Before a question about history is answered, everything
-  // that was committed is stored.
-  enum class About : unsigned char { kHistory, kTables };
-  Result<void> ask(const Payer& payer, About about, Question question);
+  void ask(Question question) { inbox_.post(Asked{"", std::move(question)}); }
+  // For a caller of the API; kExhausted when too many wait. Before it is answered, everything that was committed is
+  // stored.
+  Result<void> ask(const Payer& payer, Question question);
 
  private:
   struct Asked {
     std::string caller;  // "" = ourselves
     Question question;
-    bool about_history = false;
   };
   struct Stop {};
   using Message = std::variant<std::shared_ptr<const Engine::Batch>, Asked, Stop>;

@@ -38,16 +38,17 @@ void QuestionLoop::run() {
 }
 
 void QuestionLoop::answer(const Asked& asked) {
-  struct Copy {
-    Tables tables;
-    Rows rows;
-  };
-  auto copies = std::make_shared<Mailbox<std::shared_ptr<const Copy>>>();
-  history_.ask([copies, query = asked.query](HistoryStore& store, const Tables& tables) {
-    copies->post(std::make_shared<const Copy>(Copy{tables, query ? store.query(*query) : Rows(std::vector<JobRow>())}));
-  });
-  const auto copy = copies->take(kForever).front();
-  asked.question(copy->tables, copy->rows);
+  Rows rows = std::vector<JobRow>();
+  if (asked.query) {
+    const auto found = std::make_shared<Mailbox<std::shared_ptr<const Rows>>>();
+    history_.ask([found, query = *asked.query](HistoryStore& store, const Tables&) {
+      found->post(std::make_shared<const Rows>(store.query(query)));
+    });
+    rows = *found->take(kForever).front();
+  }
+  const auto copies = std::make_shared<Mailbox<std::shared_ptr<const Tables>>>();
+  reads_.ask([copies](const Tables& tables) { copies->post(std::make_shared<const Tables>(tables)); });
+  asked.question(*copies->take(kForever).front(), rows);
   counts_.leave(asked.caller);
 }
 

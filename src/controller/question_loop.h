@@ -12,6 +12,7 @@
 #include "controller/caller_queue.h"
 #include "controller/history_loop.h"
 #include "controller/mailbox.h"
+#include "controller/read_loop.h"
 #include "controller/turns.h"
 
 namespace lockstep {
@@ -20,11 +21,12 @@ class QuestionLoop {
  public:
   using Rows = Result<std::vector<JobRow>>;
   using Question = std::function<void(const Tables&, const Rows&)>;
-  // The history's thread has tables of its own, as of every commit that anybody was told of; they are copied there.
-  QuestionLoop(HistoryLoop& history, CallerCounts::Most most) : history_(history), counts_(most) {}
+  // Tables are copied on the thread that has them for readers.
+  QuestionLoop(ReadLoop& reads, HistoryLoop& history, CallerCounts::Most most)
+      : reads_(reads), history_(history), counts_(most) {}
   ~QuestionLoop();
   void start();
-  void stop();  // while the history still runs; a question that is being answered is waited for
+  void stop();  // while those two still run; a question that is being answered is waited for
 
   // kExhausted when too many wait already. The question runs on this loop's thread. With a query it gets what history
   // has for it, else no rows.
@@ -41,6 +43,7 @@ class QuestionLoop {
   void run();
   void answer(const Asked& asked);
 
+  ReadLoop& reads_;
   HistoryLoop& history_;
   CallerCounts counts_;
   std::atomic<bool> stopping_ = false;

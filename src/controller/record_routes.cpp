@@ -222,6 +222,7 @@ Error in_words_of_the_caller(Error error) {
   } else if (rest.starts_with("body")) {
     rest.remove_prefix(4);
   } else {
+    error.field = format("changes[0]{}{}", rest.empty() ? "" : ".", rest);  // a single one: the core names no place
     return error;
   }
   error.field = format("changes[{}]{}", index, rest);

@@ -31,6 +31,7 @@ struct ControllerLoop::Inner {
   FenceHook fence_hook;
   std::unique_ptr<ClusterClock> clock;
   std::unique_ptr<HistoryLoop> history;
+  std::unique_ptr<ReadLoop> reads;
   std::unique_ptr<QuestionLoop> questions;
   std::unique_ptr<CoreLoop> core;
   std::unique_ptr<ActorLoop> planner, collector;
@@ -84,7 +85,8 @@ struct ControllerLoop::Inner {
     })));
     TRY(close_lost(engine->state().tables()));
     engine->teach(TRY(of_history(past_runs(parts.history, engine->state().tables()))));
-    questions = std::make_unique<QuestionLoop>(*history, settings.api.limits.questions);
+    reads = std::make_unique<ReadLoop>(snapshot, settings.api.limits.history);
+    questions = std::make_unique<QuestionLoop>(*reads, *history, settings.api.limits.questions);
     view = std::make_unique<LiveView>(snapshot, clock->now());
     planner = act("the planner", snapshot,
                   std::make_unique<PlannerActor>(
@@ -95,6 +97,7 @@ struct ControllerLoop::Inner {
     engine->add_reader([this](const std::shared_ptr<const Engine::Batch>& batch) {
       planner->observe(batch);
       collector->observe(batch);
+      reads->take(batch);
       history->take(batch);
     });
     CoreLoop::Outputs outputs;
@@ -168,8 +171,8 @@ struct ControllerLoop::Inner {
     };
     links = std::make_unique<LinkHub>(std::move(handlers));
     step_io = std::make_unique<StepIo>(parts.loop, *view, *links, *tickets, [this] { return clock->now(); });
-    api = std::make_unique<Api>(Api::World{parts.loop, *core, *history, *questions, *view, *links, *step_io, *turns,
-                                           *waiters, *followers, *presence, *step_presence, *clock,
+    api = std::make_unique<Api>(Api::World{parts.loop, *core, *history, *reads, *questions, *view, *links, *step_io,
+                                           *turns, *waiters, *followers, *presence, *step_presence, *clock,
                                            [this](const BlobId& id, std::function<void(Result<std::string>)> done) {
                                              core->post([this, id, done = std::move(done)] {
                                                auto bytes = std::make_shared<Result<std::string>>(parts.blobs.blob(id));
@@ -398,6 +401,7 @@ Result<std::unique_ptr<ControllerLoop>> ControllerLoop::open(Parts parts, Contro
 void ControllerLoop::start() {
   inner_->started = true;
   inner_->history->start();
+  inner_->reads->start();
   inner_->questions->start();
   inner_->planner->start();
   inner_->collector->start();
@@ -420,6 +424,7 @@ void ControllerLoop::stop() {
   inner_->planner->stop();
   inner_->collector->stop();
   inner_->core->stop();
+  inner_->reads->stop();
   inner_->history->stop();
   inner_->started = false;
 }

@@ -1,6 +1,6 @@
-// ControllerLoop: a whole controller in one process. Four threads that share nothing but immutable records and talk by
-// mailboxes: I/O (HTTP, agents' links, the live view), core (engine and node desk), planner, history; and a fifth for
-// fence hooks, which may take their time.
+// ControllerLoop: a whole controller in one process. Threads that share nothing but immutable records and talk by
+// mailboxes: I/O (HTTP, agents' links, the live view), core (engine and node desk), actors, history, reads, questions;
+// and one for fence hooks, which may take their time.
 #pragma once
 
 #include <functional>

@@ -143,11 +143,11 @@ Result<Answer> perform_one(Txn& txn, const CommandBody& body) {
   if (!goes_together(body))
     return invalid("this is done by itself, not together with others");
   if (txn.tired())
-    return Error{Errc::kExhausted, "these changes are too many to be made together: make fewer at once", {}};
+    return invalid("these changes are too many to be made together: make fewer at once");
   TRY(check_bounds(txn.tables(), body));
   Answer answer = TRY(std::visit(Visitor{txn}, body));
   if (txn.is_cut())
-    return Error{Errc::kExhausted, "this is too much to be done together with others: do it by itself", {}};
+    return invalid("this is too much to be done together with others: do it by itself");
   if (txn.too_large())
     return *txn.too_large();
   return answer;

@@ -60,8 +60,8 @@ inline PageReply whole(PageReply reply) {
   return reply;
 }
 
-// kLive: on the I/O thread. kTables: takes long, looks at the tables only, and runs beside the history's. kHistory:
-// asks the history store.
+// kLive: on the I/O thread. kTables: takes long, looks at the tables only, and runs on the readers' thread. kHistory:
+// asks the history store, on its thread.
 enum class PageKind : unsigned char { kLive, kTables, kHistory };
 using Page = std::function<PageReply(const ReadContext&, const PageRequest&)>;
 
