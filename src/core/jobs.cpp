@@ -66,9 +66,15 @@ void cancel_waiting(Txn& txn, const Ref<Job>& array, const IntervalSet& which, U
     }
 }
 
+Error ended(const Job& job) {
+  return {Errc::kConflict, format("Job/step already completing or completed: job {}", job.id.value), "ended"};
+}
+
 Result<void> signal_record(Txn& txn, const Job& job, const CancelJob& ask) {
+  if (is_final(job.state))
+    return ended(job);
   if (job.state != JobState::kRunning && job.state != JobState::kSuspended && job.state != JobState::kCompleting)
-    return is_final(job.state) ? Result<void>() : Result<void>(conflict(format("job {} is not running", job.id.value)));
+    return conflict(format("job {} is not running", job.id.value));
   for (NodeId node : live_nodes(job)) txn.act(node, job, SignalAttempt{ask.signal, ask.reach});
   return {};
 }
@@ -305,7 +311,13 @@ void cancel_in_parts(Txn& txn, const Targets& targets, UserId by) {
   for (JobId id : targets.records) cancel_record(txn, id, by);
 }
 
-// Whether one job took the signal is told; of many, each takes it that can.
+bool have_ended(const Txn& txn, const Targets& targets) {
+  return targets.waiting.empty() && !targets.next && txn.part().from == 0 &&
+         std::all_of(targets.records.begin(), targets.records.end(),
+                     [&](JobId id) { return is_final(txn.job(id)->state); });
+}
+
+// Whether one job took the signal is told; of many, each takes it that can, if any can.
 Result<void> signal_targets(Txn& txn, const Targets& targets, const CancelJob& ask) {
   const bool one = targets.records.size() == 1 && targets.waiting.empty() && txn.part().from == 0;
   for (JobId id : targets.records) {
@@ -313,6 +325,8 @@ Result<void> signal_targets(Txn& txn, const Targets& targets, const CancelJob& a
     if (one && !sent.ok())
       return sent;
   }
+  if (have_ended(txn, targets))
+    return ended(*targets.named);
   return {};
 }
 

@@ -237,6 +237,26 @@ TEST(Cancel, WithASignalOnlySendsIt) {
   EXPECT_EQ(w.state_of(job), JobState::kRunning);
 }
 
+TEST(Cancel, ASignalForAJobThatHasEndedIsRefused) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.must(CancelJob{{job, {}}});
+  ASSERT_EQ(w.state_of(job), JobState::kCancelled);
+  const auto sent = w.run(CancelJob{{job, {}}, 10, {}});
+  ASSERT_FALSE(sent.ok());
+  EXPECT_EQ(sent.error().field, "ended");
+  w.must(CancelJob{{job, {}}});  // to end it again is nothing
+  SubmitJob array{.spec = std::make_shared<const JobSpec>(World::batch())};
+  array.array = ArrayAsk{IntervalSet(0, 2), 0, 1};
+  const JobId all = w.submit(std::move(array));
+  w.must(CancelJob{{all, IntervalSet(0, 1)}});
+  w.must(CancelJob{{all, {}}, 10, {}});  // one still waits
+  w.must(CancelJob{{all, {}}});
+  const auto late = w.run(CancelJob{{all, {}}, 10, {}});
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().field, "ended");
+}
+
 TEST(Hold, ByUserAndByAdministrator) {
   World w(1);
   const JobId job = w.submit(World::batch());

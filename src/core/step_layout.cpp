@@ -404,6 +404,18 @@ Result<void> check_named_nodes(const Tables& tables, const Job& job, const StepS
   return {};
 }
 
+// --relative counts among the nodes of the step's own component.
+Result<void> check_relative(const Job& job, const StepSpec& spec) {
+  const auto& grants = job.allocation->grants;
+  const auto nodes = std::count_if(grants.begin(), grants.end(), [&](const Grant& g) { return g.group == spec.group; });
+  if (spec.relative == 0 || std::cmp_less(spec.relative, nodes))
+    return {};
+  return Error{Errc::kInvalid,
+               format("the step is to begin at node {}, counted from 0, but job {} holds {}", spec.relative,
+                      job.id.value, nodes),
+               "relative"};
+}
+
 }  // namespace
 
 Result<Layout> lay_out_step(const Tables& tables, const Job& job, const StepSpec& spec, const AllocationUse& use) {
@@ -417,6 +429,7 @@ Result<Layout> lay_out_step(const Tables& tables, const Job& job, const StepSpec
                           job.allocation->grants.size(), kTasksPerNodeMax),
                    "tasks");
   TRY(check_named_nodes(tables, job, spec));
+  TRY(check_relative(job, spec));
   auto places = TRY(try_layout(tables, job, spec, use));
   if (places)
     return places;

@@ -85,6 +85,32 @@ TEST_F(StepLayout, ANodeForEveryTaskIsOvercommittedWhereThatIsAskedFor) {
   EXPECT_EQ(made(spec), "n1:0,1,2,3,4");
 }
 
+TEST_F(StepLayout, AStepBeginsAtANodeThatTheJobHas) {
+  StepSpec spec = step("block", 1);
+  spec.relative = 1;
+  EXPECT_EQ(made(spec), "n2:0");
+  spec.relative = 2;
+  EXPECT_EQ(made(spec), format("the step is to begin at node 2, counted from 0, but job {} holds 2", job_.value));
+}
+
+TEST(FirstStep, HasANodeOfItsJob) {
+  World w(2);
+  SubmitJob ask{.spec = std::make_shared<const JobSpec>(World::interactive(2))};
+  StepSpec step;
+  step.argv = {"true"};
+  const auto refused = [&]() -> std::string {
+    ask.first_step = std::make_shared<const StepSpec>(step);
+    const auto outcome = w.run(ask);
+    return outcome.ok() ? "" : outcome.error().field;
+  };
+  step.relative = 2;
+  EXPECT_EQ(refused(), "first_step.relative");
+  step.relative = 1;
+  EXPECT_EQ(refused(), "");
+  step.group = 1;
+  EXPECT_EQ(refused(), "first_step.group");
+}
+
 TEST_F(StepLayout, ATypeThatTheJobDoesNotHoldIsRefused) {
   const std::string held = w_.state.tables().node("n1")->devices.at(0).type;
   StepSpec total = step("", 1);

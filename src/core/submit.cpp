@@ -178,6 +178,19 @@ Result<void> check_groups(const JobSpec& spec) {
   return {};
 }
 
+// Where it cannot have a node whatever its job is granted. Of a choice of nodes the last word is the layout's.
+Result<void> check_first_step(const JobSpec& spec, const StepSpec& step) {
+  if (step.group >= spec.groups.size())
+    return invalid(format("the job has no component {}", step.group), "first_step.group");
+  const GroupSpec& group = spec.groups[step.group];
+  const std::uint32_t most = group.nodes.max > 0 ? group.nodes.max : group.tasks.max;
+  if (step.relative > 0 && step.relative >= most)
+    return invalid(
+        format("the step is to begin at node {}, counted from 0, but its job has {} at most", step.relative, most),
+        "first_step.relative");
+  return {};
+}
+
 Result<void> check_array(const Txn& txn, UserId user, const ArrayAsk& ask) {
   if (ask.indices.empty())
     return invalid("Invalid job array specification: no element", "array");
@@ -266,6 +279,8 @@ Result<void> check_submission(const Txn& txn, const SubmitJob& ask, const JobSpe
   TRY(check_submit_limits(txn, spec, ask.array ? static_cast<std::int64_t>(ask.array->indices.size()) : 1));
   if (ask.first_step && (ask.array || spec.groups.front().launch != Launch::kNothing))
     return invalid("only a job without a program of its own may have a first step", "first_step");
+  if (ask.first_step)
+    TRY(check_first_step(spec, *ask.first_step));
   return {};
 }
 
