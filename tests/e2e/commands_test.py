@@ -196,8 +196,24 @@ class Commands(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (1, ""))
         alive = self.c.wrap("sleep 600", user=1001)
         self.c.wait(alive, "RUNNING")
-        result = self.c.run("scancel", f"{alive}.7", "999999", user=1001)  # it may have ended just now
+        result = self.c.run("scancel", f"{alive}.7", user=1001)
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, f"scancel: error: Kill job error on job step id {alive}.7: Invalid job id specified\n"))
+        result = self.c.run("scancel", "999999", user=1001)  # it may have ended just now
         self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for target in ("999999", done):
+            result = self.c.run("scancel", "-s", "USR1", target, user=1001)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, f"scancel: error: Kill job error on job id {target}: Invalid job id specified\n"))
+        for words in (("-u", ""), ("--state=", "--me")):
+            self.assertEqual(self.c.run("scancel", *words, user=1001).returncode, 1)
+        for words in (("--name=",), ("--reservation=", "--me"), ("-A", "", alive)):
+            self.assertEqual(self.c.run("scancel", *words, user=1001).returncode, 0)
+        self.assertEqual(self.c.ok("squeue", "-h", "-j", alive, "-o", "%T").strip(), "RUNNING")
+        result = self.c.run("srun", "-r", "1", "true", user=1001)
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, "srun: fatal: --relative option invalid for job allocation request\n"))
+        self.c.ok("srun", "--het-group=1", "true", user=1001)
         self.c.ok("scancel", alive, user=1001)
 
     def test_srun_in_a_busy_job_says_so(self):

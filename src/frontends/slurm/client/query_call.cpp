@@ -9,12 +9,19 @@
 
 namespace lockstep::slurm {
 
+namespace {
+
+// These filters let nothing through when they are given, and empty. Other parameters are not given then.
+bool tells_when_empty(std::string_view name) { return name == "states" || name == "partition"; }
+
+}  // namespace
+
 Result<std::string> Query::get(std::string_view path, const std::map<std::string, std::string>& parameters,
                                std::optional<Duration> timeout) {
   std::string target(path);
   char separator = '?';
   for (const auto& [name, value] : parameters) {
-    if (value.empty())
+    if (value.empty() && !tells_when_empty(name))
       continue;
     target += format("{}{}={}", separator, name, url_escaped(value));
     separator = '&';
@@ -80,6 +87,13 @@ Rows::Rows(std::string body, std::size_t columns) : body_(std::move(body)), colu
     }
     for (; found < columns_; ++found) cells_.emplace_back();  // a short line is filled up, never read past
   }
+}
+
+Result<void> check_clusters(const ClientContext& context, const std::string& names) {
+  if (names.empty())
+    return {};
+  Api api(context);
+  return check_cluster_name(api, names);
 }
 
 std::string variable_or(const char* name, std::string_view otherwise) {

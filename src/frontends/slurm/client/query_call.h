@@ -48,6 +48,9 @@ class Rows {
   std::vector<Cell> cells_;
 };
 
+// --clusters, or else $SLURM_CLUSTERS, names this cluster, or all, or nothing.
+Result<void> check_clusters(const ClientContext& context, const std::string& names);
+
 std::string variable_or(const char* name, std::string_view otherwise = {});  // from the environment
 
 }  // namespace lockstep::slurm

@@ -22,6 +22,7 @@ constexpr std::string_view kLong =
 struct Wish {
   std::map<std::string, std::string> filters;
   std::string format, from, to;
+  std::string clusters = variable_or("SLURM_CLUSTERS");
   SacctLook look;
   bool all_users = false, json = false, names_of_fields = false;
 };
@@ -79,7 +80,7 @@ constexpr CommandOption<Wish> kOptions[] = {
   {0, "yaml", Takes::kMaybe, "", "", Refusal{"--yaml is not supported; use --json"}},
   {0, "associations gid group", Takes::kValue, "", "", Refusal{"this filter is not supported"}},
   {'L', "allclusters", Takes::kNothing, "", "", Nothing{}},
-  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'M', "clusters cluster", Takes::kValue, "", "", &Wish::clusters},
   {'T', "truncate", Takes::kNothing, "", "", Nothing{}},
   {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
   {0, "whole-hetjob", Takes::kMaybe, "", "", Nothing{}},
@@ -166,6 +167,10 @@ int sacct_main(const ClientContext& context, int argc, char** argv) {
     return print_names_of_fields();
   if (!has_no_words(voice, line.words))
     return 1;
+  if (const auto known = check_clusters(context, wish.clusters); !known) {
+    voice.error(known.error().message);
+    return 1;
+  }
   Query query(context);
   Result<void> done = complete(wish);
   if (done)

@@ -47,6 +47,14 @@ Split split_words_of(const Words& words) {
   return out;
 }
 
+// A word that says which, and names nothing, must not stand for all.
+Result<void> check_named(const std::vector<KeyWord>& words) {
+  for (const KeyWord& word : words)
+    if (word.value.find_first_not_of(", ") == std::string::npos)
+      return invalid(format(" {} names nothing: give a name", word.key.empty() ? "an empty word" : word.key + "="));
+  return {};
+}
+
 // The names among the words, which are taken out: bare ones, and those of any of the keys.
 std::vector<std::string> take_names(std::vector<KeyWord>& words, std::initializer_list<std::string_view> keys) {
   std::vector<std::string> out;
@@ -553,6 +561,7 @@ int sacctmgr_modify(const SacctmgrSession& session, const std::string& entity, c
     Split parts = split_words_of(words);
     if (parts.set.empty())
       return invalid("No conditions given to change. Say \"set KEY=VALUE\".");
+    TRY(check_named(parts.where));
     if (entity == "account")
       return modify_accounts(session, query, std::move(parts));
     if (entity == "user") {
@@ -580,6 +589,7 @@ int sacctmgr_delete(const SacctmgrSession& session, const std::string& entity, c
     std::vector<KeyWord> all = split_words_of(words).where;
     if (all.empty())
       return invalid("problem with delete request.  Nothing given to delete.");
+    TRY(check_named(all));
     if (entity == "user")
       return delete_users(session, query, std::move(all));
     if (entity == "coordinator") {

@@ -64,6 +64,7 @@ void Voice::speak(std::string_view kind, std::string_view text) const {
 }
 
 void Voice::error(std::string_view text) const { speak("error: ", text); }
+void Voice::fatal(std::string_view text) const { speak("fatal: ", text); }
 void Voice::warning(std::string_view text) const {
   if (!quiet_)
     speak("warning: ", text);

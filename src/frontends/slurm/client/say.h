@@ -23,6 +23,7 @@ class Voice {
  public:
   explicit Voice(std::string command) : command_(std::move(command)) {}
   void error(std::string_view text) const;    // "sbatch: error: …"
+  void fatal(std::string_view text) const;    // "srun: fatal: …"
   void warning(std::string_view text) const;  // "sbatch: warning: …"
   void info(std::string_view text) const;     // "sbatch: …"; silent with --quiet
   void verbose(std::string_view text) const;  // "sbatch: …" with -v only

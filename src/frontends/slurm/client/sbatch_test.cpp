@@ -248,6 +248,210 @@ TEST_F(Sbatch, ScancelOfWhatIsNotThereIsSilent) {
   EXPECT_EQ(run(scancel_main, cluster, {"scancel", "banana"}).err, "scancel: error: Invalid job id banana\n");
 }
 
+// One environment variable for a command, gone with the object.
+struct Variable {
+  Variable(const char* name, const char* value) : name(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  const char* name;
+};
+
+TEST_F(Sbatch, AFilterOfScancelThatNamesNothingCancelsNothing) {
+  cluster.answer = [](std::string_view, std::string_view) { return cancelled(); };
+  for (const char* name :
+       {"--name=", "--partition=", "--qos=", "--account=", "--reservation=", "--wckey=", "--name=,", "-p,"})
+    for (const bool named : {true, false}) {
+      std::vector<std::string> words = {"scancel", name, "--me"};
+      if (named)
+        words.emplace_back("12");
+      EXPECT_EQ(run(scancel_main, cluster, words).code, 0) << name;
+    }
+  for (const char* variable :
+       {"SCANCEL_NAME", "SCANCEL_PARTITION", "SCANCEL_ACCOUNT", "SCANCEL_QOS", "SCANCEL_WCKEY"}) {
+    const Variable set(variable, "");
+    EXPECT_EQ(run(scancel_main, cluster, {"scancel", "--me"}).code, 0) << variable;
+  }
+  EXPECT_TRUE(cluster.asked.empty());
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "--name=a,,b"}).code, 0);
+  EXPECT_EQ(decode_cancel_many(cluster.bodies[0])->names, (std::vector<std::string>{"a", "b"}));
+  const Variable set("SCANCEL_NAME", "");
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "--name=a"}).code, 0);  // the command line counts
+  EXPECT_EQ(cluster.asked.size(), 2u);
+}
+
+TEST_F(Sbatch, ScancelRefusesAnEmptyUserOrState) {
+  cluster.answer = [](std::string_view, std::string_view) { return cancelled(); };
+  const auto refused = [&](std::vector<std::string> words) {
+    const auto result = run(scancel_main, cluster, std::move(words));
+    EXPECT_EQ(result.code, 1);
+    return result.err;
+  };
+  EXPECT_EQ(refused({"scancel", "-u", ""}), "scancel: error: Invalid user name: \n");
+  EXPECT_EQ(refused({"scancel", "--user=", "-t", "PD"}), "scancel: error: Invalid user name: \n");
+  EXPECT_EQ(refused({"scancel", "--state=", "-u", "ann"}), "scancel: error: Invalid job state specified: \n");
+  EXPECT_EQ(refused({"scancel", "-w", "", "-u", "ann"}), "scancel: error: Invalid node list: \n");
+  {
+    const Variable set("SCANCEL_USER", "");
+    EXPECT_EQ(refused({"scancel", "--me"}), "scancel: error: Invalid user name: \n");
+  }
+  for (const char* state : {"", "SLEEPING", "PD,"}) {
+    const Variable set("SCANCEL_STATE", state);
+    EXPECT_TRUE(refused({"scancel", "--me"}).starts_with("scancel: error: Invalid job state specified: ")) << state;
+  }
+  EXPECT_TRUE(cluster.asked.empty());
+}
+
+TEST_F(Sbatch, WhatScancelSignalsMustBeThere) {
+  Error error{Errc::kNotFound, "no job 99", ""};
+  cluster.answer = [&](std::string_view method, std::string_view) {
+    return method == "GET" ? ApiClient::Reply{200, "application/json", R"({"jobs":[]})"} : cancelled({{"99", error}});
+  };
+  const std::string gone = "scancel: error: Kill job error on job id 99: Invalid job id specified\n";
+  for (const char* how : {"-sUSR1", "-sKILL", "-b", "-i"}) {
+    const auto result = run(scancel_main, cluster, {"scancel", how, "99"});
+    EXPECT_EQ(result.code, 1) << how;
+    EXPECT_EQ(result.err, gone) << how;
+  }
+  error = {Errc::kConflict, "it has ended", "ended"};
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "-sUSR1", "99"}).err, gone);
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "99"}).code, 0);
+  error = {Errc::kConflict, "it is not running", ""};
+  EXPECT_EQ(run(scancel_main, cluster, {"scancel", "-sUSR1", "99"}).code, 0);
+}
+
+TEST_F(Sbatch, ScancelNamesElementsAndStepsThatNeverWere) {
+  cluster.answer = [&](std::string_view, std::string_view target) {
+    if (target != "/v1/jobs/cancel")
+      return ApiClient::Reply{404, "application/json", R"({"error":{"code":"not_found","message":"no such step"}})"};
+    return cancelled({{"443_9", {Errc::kNotFound, "no such element", ""}}});
+  };
+  const auto element = run(scancel_main, cluster, {"scancel", "443_9"});
+  EXPECT_EQ(element.code, 1);
+  EXPECT_EQ(element.err, "scancel: error: Kill job error on job id 443_9: Invalid job id specified\n");
+  const auto step = run(scancel_main, cluster, {"scancel", "443.99"});
+  EXPECT_EQ(step.code, 1);
+  EXPECT_EQ(step.err, "scancel: error: Kill job error on job step id 443.99: Invalid job id specified\n");
+}
+
+TEST_F(Sbatch, CommandsForAnotherClusterAreRefused) {
+  cluster.answer = [](std::string_view, std::string_view) {
+    return ApiClient::Reply{200, "application/json", R"({"cluster":"ours"})"};
+  };
+  const std::pair<const char*, int (*)(const ClientContext&, int, char**)> commands[] = {
+      {"squeue", squeue_main}, {"sinfo", sinfo_main},     {"sacct", sacct_main},      {"sprio", sprio_main},
+      {"sshare", sshare_main}, {"scancel", scancel_main}, {"scontrol", scontrol_main}};
+  for (const auto& [name, command] : commands) {
+    const std::string refusal = format("{}: error: No cluster 'foo' known by database: this one is 'ours'.\n", name);
+    const std::string last = name == std::string_view("scancel")    ? "12"
+                             : name == std::string_view("scontrol") ? "ping"
+                                                                    : "";
+    std::vector<std::string> words = {name, "-M", "foo"}, bare = {name};
+    if (!last.empty())
+      words.push_back(last), bare.push_back(last);
+    const auto by_option = run(command, cluster, words);
+    EXPECT_EQ(by_option.code, 1) << name;
+    EXPECT_EQ(by_option.err, refusal);
+    const Variable set("SLURM_CLUSTERS", "foo");
+    const auto by_variable = run(command, cluster, bare);
+    EXPECT_EQ(by_variable.code, 1) << name;
+    EXPECT_EQ(by_variable.err, refusal);
+  }
+  EXPECT_EQ(cluster.asked, std::vector<std::string>(2 * std::size(commands), "GET /v1/ping"));
+}
+
+TEST_F(Sbatch, ListingsSayThatAFilterNamesNothing) {
+  cluster.answer = [](std::string_view, std::string_view) { return ApiClient::Reply{200, "text/plain", ""}; };
+  (void)run(sinfo_main, cluster, {"sinfo", "-h", "-o", "%D", "-p", ""});
+  (void)run(sinfo_main, cluster, {"sinfo", "-h", "-o", "%D", "-t", ""});
+  const Variable set("SQUEUE_STATES", "");
+  (void)run(squeue_main, cluster, {"squeue", "-h", "-o", "%i", "-S", "i"});
+  EXPECT_EQ(cluster.asked[0], "GET /slurm/v1/sinfo?columns=nodes&partition=");
+  EXPECT_EQ(cluster.asked[1], "GET /slurm/v1/sinfo?columns=nodes&states=");
+  EXPECT_TRUE(cluster.asked[2].ends_with("&states=")) << cluster.asked[2];
+}
+
+// $SINFO_FORMAT and $SQUEUE_FORMAT stand for the plain list, and for -l of sinfo.
+TEST_F(Sbatch, LayoutsOfTheirOwnAreNotReplacedByTheEnvironment) {
+  cluster.answer = [](std::string_view, std::string_view) { return ApiClient::Reply{200, "text/plain", ""}; };
+  const Variable of_sinfo("SINFO_FORMAT", "%D"), of_squeue("SQUEUE_FORMAT", "%i");
+  for (const char* option : {"-R", "-s", "-N"})
+    EXPECT_NE(run(sinfo_main, cluster, {"sinfo", option}).out, "NODES\n") << option;
+  EXPECT_EQ(run(sinfo_main, cluster, {"sinfo"}).out, "NODES\n");
+  EXPECT_TRUE(run(sinfo_main, cluster, {"sinfo", "-l"}).out.ends_with("\nNODES\n"));
+  EXPECT_EQ(run(sinfo_main, cluster, {"sinfo", "-s", "-o", "%D"}).out, "NODES\n");
+  for (const char* option : {"-l", "--start", "-s"})
+    EXPECT_FALSE(run(squeue_main, cluster, {"squeue", option}).out.ends_with("\nJOBID\n") ||
+                 run(squeue_main, cluster, {"squeue", option}).out.starts_with("JOBID\n"))
+        << option;
+  EXPECT_EQ(run(squeue_main, cluster, {"squeue"}).out, "JOBID\n");
+  EXPECT_TRUE(run(squeue_main, cluster, {"squeue", "-l", "-o", "%i"}).out.ends_with("\nJOBID\n"));
+}
+
+TEST_F(Sbatch, SurplusWordsAreRefused) {
+  const std::vector<std::vector<std::string>> shows = {
+      {"job", "1", "2"}, {"node", "a", "b"}, {"hostnames", "a", "b"}, {"hostlist", "a", "b"}, {"partition", "a", "b"}};
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "scontrol");
+    const auto result = run(scontrol_main, cluster, std::move(words));
+    EXPECT_EQ(result.code, 1);
+    return result.err;
+  };
+  for (std::vector<std::string> words : shows) {
+    words.insert(words.begin(), "show");
+    EXPECT_EQ(refused(words), "too many arguments for keyword:show\n");
+  }
+  EXPECT_EQ(refused({"ping", "x"}), "too many arguments for keyword:ping\n");
+  EXPECT_EQ(refused({"write", "batch_script", "1", "x", "extra"}), "too many arguments for keyword:write\n");
+  EXPECT_EQ(run(sprio_main, cluster, {"sprio", "extra"}).code, 1);
+  EXPECT_EQ(run(scontrol_main, cluster, {"scontrol", "show", "hostnames", "n[1-2]"}).out, "n1\nn2\n");
+  EXPECT_TRUE(cluster.asked.empty());
+}
+
+TEST_F(Sbatch, ScontrolTakesKeysAndNumbersInTwoWords) {
+  cluster.answer = [](std::string_view, std::string_view) { return ApiClient::Reply{200, "application/json", "{}"}; };
+  EXPECT_EQ(run(scontrol_main, cluster, {"scontrol", "update", "job", "527", "timelimit=7"}).code, 0);
+  EXPECT_EQ(run(scontrol_main, cluster, {"scontrol", "release", "jobid=527"}).code, 0);
+  EXPECT_EQ(run(scontrol_main, cluster, {"scontrol", "hold", "JobId=527"}).code, 0);
+  EXPECT_EQ(run(scontrol_main, cluster, {"scontrol", "requeue", "job=527,528"}).code, 0);
+  EXPECT_EQ(cluster.asked,
+            (std::vector<std::string>{"POST /v1/jobs/527/update", "POST /v1/jobs/527/release", "POST /v1/jobs/527/hold",
+                                      "POST /v1/jobs/527/requeue", "POST /v1/jobs/528/requeue"}));
+  EXPECT_NE(cluster.bodies[0].find("420"), std::string::npos) << cluster.bodies[0];  // seconds
+}
+
+TEST_F(Sbatch, AnEmptyNameIsNobodys) {
+  const auto refused = [&](int (*command)(const ClientContext&, int, char**), std::vector<std::string> words) {
+    const auto result = run(command, cluster, std::move(words));
+    EXPECT_EQ(result.code, 1);
+    return result.err;
+  };
+  EXPECT_EQ(refused(scontrol_main, {"scontrol", "update", "nodename=", "state=resume"}),
+            "slurm_update error: Invalid node name specified\n");
+  EXPECT_EQ(refused(scontrol_main, {"scontrol", "update", "jobid=", "timelimit=7"}),
+            "slurm_update error: Invalid job id specified\n");
+  EXPECT_EQ(refused(scontrol_main, {"scontrol", "update", "partitionname=", "state=down"}),
+            "slurm_update error: Invalid partition name specified\n");
+  EXPECT_EQ(refused(scontrol_main, {"scontrol", "delete", "nodename="}),
+            "slurm_update error: Invalid node name specified\n");
+  EXPECT_EQ(refused(scontrol_main, {"scontrol", "delete", "reservation"}),
+            "scontrol: error: Error deleting the reservation: Requested reservation is invalid\n");
+  EXPECT_EQ(refused(scontrol_main, {"scontrol", "delete", "reservationname="}),
+            "scontrol: error: Error deleting the reservation: Requested reservation is invalid\n");
+  for (const char* entity : {"account", "user", "qos", "coordinator", "resource"})
+    EXPECT_EQ(refused(sacctmgr_main, {"sacctmgr", "-i", "delete", entity, "name="}),
+              "sacctmgr: error:  name= names nothing: give a name\n");
+  for (const char* entity : {"account", "user", "qos"}) {
+    EXPECT_EQ(refused(sacctmgr_main, {"sacctmgr", "-i", "modify", entity, "name=", "set", "fairshare=5"}),
+              "sacctmgr: error:  name= names nothing: give a name\n");
+    EXPECT_EQ(refused(sacctmgr_main, {"sacctmgr", "-i", "modify", entity, "", "set", "fairshare=5"}),
+              "sacctmgr: error:  an empty word names nothing: give a name\n");
+  }
+  EXPECT_EQ(refused(sacctmgr_main, {"sacctmgr", "-i", "modify", "user", "ann", "account=", "set", "fairshare=5"}),
+            "sacctmgr: error:  account= names nothing: give a name\n");
+  EXPECT_TRUE(cluster.asked.empty());
+}
+
 TEST_F(Sbatch, ScancelOfAnothersJobFails) {
   cluster.answer = [](std::string_view, std::string_view) {
     return cancelled({{"5", {Errc::kDenied, "job 5 belongs to bob", ""}}, {"6", {Errc::kNotFound, "no job 6", ""}}});

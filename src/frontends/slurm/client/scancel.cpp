@@ -12,6 +12,7 @@
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/invocation.h"
 #include "frontends/slurm/client/own_job.h"
+#include "frontends/slurm/client/query_call.h"
 #include "frontends/slurm/client/scancel_ask.h"
 #include "frontends/slurm/client/values.h"
 #include "model/job.h"
@@ -24,21 +25,32 @@ std::string shown(const ScancelTarget& target) {
   return target.step ? format("{}.{}", target.job, target.step_text) : target.job;
 }
 
-// False for a failure that counts: that a job is not there, or is ending already, does not.
+// Whether the failure counts. That a job which is to end is not there, or is ending already, does not; an element that
+// its array never had is a slip of the pen.
+bool counts(const ScancelAsk& ask, const std::string& target, const Error& error) {
+  if (error.code == Errc::kNotFound)
+    return ask.must_exist() || target.find('_') != std::string::npos;
+  if (error.code == Errc::kConflict)
+    return ask.must_exist() && error.field == "ended";
+  return true;
+}
+
+// False for a failure that counts.
 bool tell(const Voice& voice, const ScancelAsk& ask, const std::string& target, const Error& error) {
-  const bool gone = error.code == Errc::kNotFound || error.code == Errc::kConflict;
-  if (ask.quiet || (gone && !ask.verbose))
-    return gone;
-  const std::string_view words = error.code == Errc::kNotFound   ? "Invalid job id specified"
+  const bool bad = counts(ask, target, error);
+  if (ask.quiet || (!bad && !ask.verbose))
+    return !bad;
+  const bool is_gone = error.code == Errc::kNotFound || (bad && error.code == Errc::kConflict);
+  const std::string_view words = is_gone                         ? "Invalid job id specified"
                                  : error.code == Errc::kConflict ? "Job/step already completing or completed"
                                  : error.code == Errc::kDenied   ? "Access/permission denied"
                                                                  : std::string_view(error.message);
   voice.error(format("Kill job error on job id {}: {}", target, words));
-  return gone;
+  return !bad;
 }
 
-// A step of a job that is not there, or not any more: not silent, as a step that ended in a job that runs is.
-bool tell_no_job(const Voice& voice, const ScancelAsk& ask, const ScancelTarget& target) {
+// A step that is not there, or whose job is not, or not any more: not silent, as one that ended in a job that runs is.
+bool tell_no_step(const Voice& voice, const ScancelAsk& ask, const ScancelTarget& target) {
   if (!ask.quiet)
     voice.error(format("Kill job error on job step id {}: Invalid job id specified", shown(target)));
   return false;
@@ -48,13 +60,15 @@ bool cancel_step(Api& api, const Voice& voice, const ScancelAsk& ask, const Scan
   Result<void> done;
   if (*target.step == kBatchStep) {
     done = api.cancel(target.job, ask.signal ? ask.signal : 9, SignalReach::kScript);
-    if (!done && done.error().code == Errc::kNotFound)
-      return tell_no_job(voice, ask, target);
+    if (!done && (done.error().code == Errc::kNotFound || done.error().field == "ended"))
+      return tell_no_step(voice, ask, target);
   } else {
     const auto job = api.job_named(target.job);
     if (job ? is_final((*job)->state) : job.error().code == Errc::kNotFound)
-      return tell_no_job(voice, ask, target);
+      return tell_no_step(voice, ask, target);
     done = job ? api.signal_step((*job)->id, *target.step, ask.signal) : Result<void>(job.error());
+    if (!done && done.error().code == Errc::kNotFound)
+      return tell_no_step(voice, ask, target);
   }
   return done || tell(voice, ask, shown(target), done.error());
 }
@@ -70,7 +84,9 @@ bool cancel_jobs(Api& api, const Voice& voice, const ScancelAsk& ask, const Canc
     return false;
   }
   bool good = true;
-  for (const auto& failure : answer->failed) good = tell(voice, ask, failure.target, failure.error) && good;
+  for (const auto& failure : answer->failed)
+    if (!request.targets.empty() || failure.error.field != "ended")  // what a filter found may have ended since
+      good = tell(voice, ask, failure.target, failure.error) && good;
   return good;
 }
 
@@ -108,8 +124,8 @@ bool agreed(const Job& job, const ScancelTarget& target) {
   return length > 0 && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
-// Replaces the targets by the jobs that are there and match.
-Result<void> look_up(Api& api, ScancelAsk& ask, std::vector<ScancelTarget>& targets) {
+// Replaces the targets by the jobs that are there and match. False after a failure that counts.
+Result<bool> look_up(Api& api, const Voice& voice, ScancelAsk& ask, std::vector<ScancelTarget>& targets) {
   if (ask.me || !ask.users.empty())
     TRY(ask.choose_users(TRY(api.users()), ::getuid()));
   const auto jobs = api.jobs("state=pending,starting,running,suspended,completing");
@@ -121,8 +137,12 @@ Result<void> look_up(Api& api, ScancelAsk& ask, std::vector<ScancelTarget>& targ
     for (const auto& node : TRY(api.nodes()))
       if (named.contains(node->meta.name))
         chosen_nodes.push_back(node->id);
+  bool good = true;
+  for (const ScancelTarget& target : targets)
+    if (ask.must_exist() && ask.choose(*jobs, {target}, chosen_nodes).empty())
+      good = target.step ? tell_no_step(voice, ask, target) : tell(voice, ask, shown(target), not_found("no such job"));
   targets = ask.choose(*jobs, targets, chosen_nodes);
-  return {};
+  return good;
 }
 
 Result<void> set_signal(ScancelAsk& ask, const std::string& text) {
@@ -130,6 +150,13 @@ Result<void> set_signal(ScancelAsk& ask, const std::string& text) {
   if (!signal)
     return invalid(format("Unknown job signal: {}", text));
   ask.signal = *signal;
+  ask.signal_given = true;
+  return {};
+}
+
+template <std::vector<std::string> ScancelAsk::*kNames>
+Result<void> set_names(ScancelAsk& ask, const std::string& text) {
+  ask.*kNames = scancel_names(text);
   return {};
 }
 
@@ -146,23 +173,23 @@ Result<void> set_nodes(ScancelAsk& ask, const std::string& text) {
 // clang-format off
 constexpr CommandOption<ScancelAsk> kOptions[] = {
   // letter, names, takes, value, help, what it sets
-  {'A', "account", Takes::kValue, "NAME", "only jobs of this account", &ScancelAsk::accounts},
+  {'A', "account", Takes::kValue, "NAME", "only jobs of this account", set_names<&ScancelAsk::accounts>},
   {'b', "batch", Takes::kNothing, "", "signal the batch script only", &ScancelAsk::batch},
   {'f', "full", Takes::kNothing, "", "signal the batch script and all steps", &ScancelAsk::full},
   {'i', "interactive", Takes::kNothing, "", "ask before each job", &ScancelAsk::interactive},
   {'M', "clusters", Takes::kValue, "NAMES", "must name this cluster, or all", &ScancelAsk::clusters},
   {0, "me", Takes::kNothing, "", "only my jobs", &ScancelAsk::me},
-  {'n', "name jobname", Takes::kValue, "NAMES", "only jobs of these names", &ScancelAsk::names},
-  {'p', "partition", Takes::kValue, "NAMES", "only jobs in these partitions", &ScancelAsk::partitions},
-  {'q', "qos", Takes::kValue, "NAME", "only jobs of this quality of service", &ScancelAsk::qos},
+  {'n', "name jobname", Takes::kValue, "NAMES", "only jobs of these names", set_names<&ScancelAsk::names>},
+  {'p', "partition", Takes::kValue, "NAMES", "only jobs in these partitions", set_names<&ScancelAsk::partitions>},
+  {'q', "qos", Takes::kValue, "NAME", "only jobs of this quality of service", set_names<&ScancelAsk::qos>},
   {'Q', "quiet", Takes::kNothing, "", "do not say what went wrong", &ScancelAsk::quiet},
-  {'R', "reservation", Takes::kValue, "NAME", "only jobs of this reservation", &ScancelAsk::reservations},
+  {'R', "reservation", Takes::kValue, "NAME", "only jobs of this reservation", set_names<&ScancelAsk::reservations>},
   {'s', "signal", Takes::kValue, "SIGNAL", "send a signal instead of ending the job", set_signal},
   {'t', "state", Takes::kValue, "STATE", "only PENDING, RUNNING or SUSPENDED jobs", set_states},
-  {'u', "user", Takes::kValue, "NAMES", "only jobs of these users", &ScancelAsk::users},
+  {'u', "user", Takes::kValue, "NAMES", "only jobs of these users", set_names<&ScancelAsk::users>},
   {'v', "verbose", Takes::kNothing, "", "say more", &ScancelAsk::verbose},
   {'w', "nodelist", Takes::kValue, "NODES", "only jobs on any of these nodes", set_nodes},
-  {0, "wckey", Takes::kValue, "KEY", "only jobs of this key", &ScancelAsk::wckeys},
+  {0, "wckey", Takes::kValue, "KEY", "only jobs of this key", set_names<&ScancelAsk::wckeys>},
   {'V', "version", Takes::kNothing, "", "", Shows::kVersion},
   {0, "help", Takes::kNothing, "", "", Shows::kHelp},
   {0, "usage", Takes::kNothing, "", "", Shows::kUsage},
@@ -201,21 +228,24 @@ Result<bool> cancel(Api& api, const Voice& voice, ScancelAsk& ask, std::vector<S
   TRY(check_cluster_name(api, ask.clusters));
   if (targets.empty() && !ask.has_filter())
     return invalid("No job identification provided");
+  if (ask.excludes_all())
+    return true;
   const bool steps =
       std::any_of(targets.begin(), targets.end(), [](const ScancelTarget& target) { return target.step.has_value(); });
   if (ask.has_filter() && !ask.interactive && !ask.verbose && !steps)
     return cancel_jobs(api, voice, ask, ask.request(targets, ::getuid()));
+  bool good = true;
   if (ask.has_filter() || ask.interactive)
-    TRY(look_up(api, ask, targets));
+    good = TRY(look_up(api, voice, ask, targets));
   if (ask.interactive)
     std::erase_if(targets,
                   [](const ScancelTarget& target) { return !target.record || !agreed(*target.record, target); });
-  return cancel_named(api, voice, ask, targets);
+  return cancel_named(api, voice, ask, targets) && good;
 }
 
 Result<bool> run(const ClientContext& context, const Voice& voice, ScancelAsk& ask,
                  const std::vector<std::string>& words) {
-  TRY(ask.settle_signal());
+  TRY(ask.settle());
   std::vector<ScancelTarget> targets = TRY(targets_of(words));
   outlive_own_job();
   Api api(context);
@@ -227,7 +257,11 @@ Result<bool> run(const ClientContext& context, const Voice& voice, ScancelAsk& a
 int scancel_main(const ClientContext& context, int argc, char** argv) {
   const Voice voice("scancel");
   ScancelAsk ask;
-  ask.read_environment([](const char* name) { return ::getenv(name); });
+  ask.clusters = variable_or("SLURM_CLUSTERS");
+  if (const auto read = ask.read_environment([](const char* name) { return ::getenv(name); }); !read) {
+    voice.error(read.error().message);
+    return 1;
+  }
   const CommandWords line = read_options(kSyntax, argc, argv, voice, ask);
   if (line.exit_code)
     return *line.exit_code;

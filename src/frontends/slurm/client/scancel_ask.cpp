@@ -82,10 +82,16 @@ Result<std::vector<ScancelTarget>> parse_scancel_targets(std::string_view text) 
   return out;
 }
 
-void ScancelAsk::read_environment(const std::function<const char*(const char*)>& get_variable) {
+std::vector<std::string> scancel_names(std::string_view text) {
+  std::vector<std::string> names = split(text, ',');
+  std::erase(names, "");
+  return names.empty() ? std::vector<std::string>{""} : names;
+}
+
+Result<void> ScancelAsk::read_environment(const std::function<const char*(const char*)>& get_variable) {
   const auto list = [&](const char* name, std::vector<std::string>& into) {
     if (const char* value = get_variable(name))
-      into = split(value, ',');
+      into = scancel_names(value);
   };
   const auto flag = [&](const char* name, bool& into) {
     if (const char* value = get_variable(name))
@@ -102,12 +108,14 @@ void ScancelAsk::read_environment(const std::function<const char*(const char*)>&
   flag("SCANCEL_INTERACTIVE", interactive);
   flag("SCANCEL_VERBOSE", verbose);
   if (const char* value = get_variable("SCANCEL_STATE"))
-    if (const auto set = set_states(value); !set)
-      states.clear();
+    TRY(set_states(value));
+  return {};
 }
 
 Result<void> ScancelAsk::set_states(std::string_view text) {
   states.clear();
+  if (text.empty())
+    return invalid("Invalid job state specified: ", "state");
   for (const auto& item : split(text, ',')) {
     const std::string word = lower(item);
     if (word == "pending" || word == "pd")
@@ -124,7 +132,9 @@ Result<void> ScancelAsk::set_states(std::string_view text) {
   return {};
 }
 
-Result<void> ScancelAsk::settle_signal() {
+Result<void> ScancelAsk::settle() {
+  if (users == std::vector<std::string>{""})
+    return invalid("Invalid user name: ", "users");
   if (batch && full)
     return invalid("--batch and --full cannot be given together");
   if (batch && signal == 0)
@@ -162,6 +172,13 @@ Result<void> ScancelAsk::choose_users(const std::vector<KnownUser>& known, std::
 bool ScancelAsk::has_filter() const {
   return !(accounts.empty() && names.empty() && partitions.empty() && qos.empty() && reservations.empty() &&
            users.empty() && !me && wckeys.empty() && nodes.empty() && states.empty());
+}
+
+bool ScancelAsk::excludes_all() const {
+  const std::initializer_list<const std::vector<std::string>*> lists = {&accounts, &names,        &partitions,
+                                                                        &qos,      &reservations, &wckeys};
+  return std::any_of(lists.begin(), lists.end(),
+                     [](const auto* list) { return *list == std::vector<std::string>{""}; });
 }
 
 SignalReach ScancelAsk::reach() const {
@@ -249,8 +266,8 @@ bool ScancelAsk::matches(const Job& job, const std::vector<NodeId>& on_nodes) co
   const JobSpec& spec = *job.spec;
   const bool is_named = among(accounts, spec.account) && among(names, spec.name) && among(qos, spec.qos) &&
                         among(reservations, spec.reservation) && among(wckeys, spec.wckey);
-  return !is_final(job.state) && is_named && is_one_of(user_ids, spec.user) && is_one_of(states, job.state) &&
-         is_in(partitions, job) && (nodes.empty() || is_on(on_nodes, job));
+  return !excludes_all() && !is_final(job.state) && is_named && is_one_of(user_ids, spec.user) &&
+         is_one_of(states, job.state) && is_in(partitions, job) && (nodes.empty() || is_on(on_nodes, job));
 }
 
 std::vector<ScancelTarget> ScancelAsk::choose(const std::vector<Ref<Job>>& jobs,

@@ -39,7 +39,7 @@ constexpr CommandOption<ScontrolSession> kOptions[] = {
   {'h', "help usage", Takes::kNothing, "", "", Shows::kHelp},
   {0, "json yaml", Takes::kMaybe, "", "", Refusal{"scontrol has no JSON here: squeue --json and sinfo --json do"}},
   {'u', "uid", Takes::kValue, "", "", Refusal{"--uid is not supported"}},
-  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'M', "clusters cluster", Takes::kValue, "", "", &ScontrolSession::clusters},
   {'F', "federation future", Takes::kNothing, "", "", Nothing{}},
   {'H', "hide", Takes::kNothing, "", "", Nothing{}},
   {'L', "local sibling", Takes::kNothing, "", "", Nothing{}},
@@ -68,7 +68,20 @@ int show_entity(const ScontrolSession& session, const Words& words) {
   return hosts ? *hosts : scontrol_show(session, words);
 }
 
-int update(const ScontrolSession& session, const Words& words) {
+// "job 527" is the same as "job=527".
+Words with_keys_joined(const Words& words) {
+  Words out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool is_key =
+        words[i].find('=') == std::string::npos && i + 1 < words.size() && words[i + 1].find('=') == std::string::npos;
+    out.push_back(is_key ? format("{}={}", words[i], words[i + 1]) : words[i]);
+    i += is_key;
+  }
+  return out;
+}
+
+int update(const ScontrolSession& session, const Words& as_typed) {
+  const Words words = with_keys_joined(as_typed);
   const auto done = scontrol_reservation(session, "update", words);
   return done ? *done : scontrol_update(session, words);
 }
@@ -101,17 +114,26 @@ struct Verb {
   std::string_view name;
   std::size_t shortest;
   int (*run)(const ScontrolSession&, const Words&);
+  std::size_t most = SIZE_MAX;  // words behind it
 };
-constexpr Verb kVerbs[] = {{"show", 1, show_entity}, {"update", 1, update}, {"create", 2, create},
-                           {"delete", 1, remove},    {"ping", 3, ping},     {"write", 5, scontrol_write},
-                           {"version", 7, version},  {"help", 4, help},     {"reconfigure", 3, reconfigure}};
+constexpr Verb kVerbs[] = {{"show", 1, show_entity, 2}, {"update", 1, update}, {"create", 2, create},
+                           {"delete", 1, remove},       {"ping", 3, ping, 0},  {"write", 5, scontrol_write, 3},
+                           {"version", 7, version, 0},  {"help", 4, help},     {"reconfigure", 3, reconfigure, 0}};
+
+bool needs_cluster(const Words& words) {
+  return words.size() < 2 || !abbreviates(words[0], "show", 1) || !lower(words[1]).starts_with("host");
+}
 
 int run_verb(const ScontrolSession& session, Words words) {
   const std::string verb = lower(words[0]);
   words.erase(words.begin());
   for (const Verb& known : kVerbs)
-    if (abbreviates(verb, known.name, known.shortest))
-      return known.run(session, words);
+    if (abbreviates(verb, known.name, known.shortest)) {
+      if (words.size() <= known.most)
+        return known.run(session, words);
+      write_all(STDERR_FILENO, format("too many arguments for keyword:{}\n", verb));
+      return 1;
+    }
   if (is_among("hold uhold release requeue requeuehold suspend resume wait_job", verb)) {
     outlive_own_job();
     return scontrol_job_verb(session, verb, words);
@@ -185,6 +207,11 @@ int scontrol_main(const ClientContext& context, int argc, char** argv) {
   for (std::string& word : line.words)
     if (!take_late_option(session, word))
       words.push_back(std::move(word));
+  if (needs_cluster(words))
+    if (const auto known = check_clusters(context, session.clusters); !known) {
+      session.voice.error(known.error().message);
+      return 1;
+    }
   return words.empty() ? run_prompt(session) : run_verb(session, std::move(words));
 }
 

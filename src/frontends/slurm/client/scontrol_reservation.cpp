@@ -279,12 +279,14 @@ std::string free_name(const std::vector<Ref<Reservation>>& all) {
 }
 
 Result<void> run(const ScontrolSession& session, std::string_view verb, const std::vector<Pair>& pairs) {
-  Query query(session.context);
-  const auto all = TRY(stored(query));
   std::string name;
   for (const Pair& pair : pairs)
     if (pair.first == "reservationname" || pair.first == "reservation")
       name = pair.second;
+  if (verb != "create" && name.empty())
+    return not_found("Requested reservation is invalid");
+  Query query(session.context);
+  const auto all = TRY(stored(query));
   const Ref<Reservation> known = named(all, name);
   if (verb == "delete") {
     TRY(query.send("DELETE", "/v1/reservations/" + url_escaped(name), {}));

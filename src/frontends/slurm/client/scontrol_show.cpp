@@ -178,8 +178,20 @@ int scontrol_show(const ScontrolSession& session, const Words& words) {
   return 0;
 }
 
+namespace {
+
+// "jobid=12" is the same as "12".
+Words without_key(Words words) {
+  for (std::string& word : words)
+    if (auto pair = key_value(word); pair && abbreviates(pair->first, "jobid", 3))
+      word = std::move(pair->second);
+  return words;
+}
+
+}  // namespace
+
 int scontrol_job_verb(const ScontrolSession& session, const std::string& verb, const Words& words) {
-  const Words names = job_names(words);
+  const Words names = job_names(without_key(words));
   if (names.empty()) {
     session.voice.error(format("too few arguments for keyword:{}", verb));
     return 1;

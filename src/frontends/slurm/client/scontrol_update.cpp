@@ -259,6 +259,17 @@ Result<std::string> put_entity_first(std::vector<Pair>& pairs) {
   return std::string();
 }
 
+// What "" stands for is nobody's, and not everybody's.
+Result<void> check_not_empty(const Pair& entity) {
+  const bool is_empty = std::all_of(entity.second.begin(), entity.second.end(), [](char c) { return c == ','; });
+  if (!is_empty)
+    return {};
+  return invalid(entity.first == "nodename" ? "Invalid node name specified"
+                 : entity.first == "jobid"  ? "Invalid job id specified"
+                                            : "Invalid partition name specified",
+                 entity.first);
+}
+
 int finish(const Result<void>& done) {
   if (done)
     return 0;
@@ -454,6 +465,8 @@ int scontrol_update(const ScontrolSession& session, const Words& words) {
     std::vector<Pair> pairs = TRY(pairs_of(words));
     Query query(session.context);
     const std::string what = TRY(put_entity_first(pairs));
+    if (!what.empty())
+      TRY(check_not_empty(pairs[0]));
     if (what == "jobid") {
       for (const std::string& name : split(pairs[0].second, ',')) {
         std::vector<Pair> one = pairs;
@@ -492,6 +505,7 @@ int scontrol_delete(const ScontrolSession& session, const Words& words) {
     const std::string what = TRY(put_entity_first(pairs));
     if (pairs.size() != 1 || (what != "partitionname" && what != "nodename"))
       return Error{Errc::kUnsupported, "only partitions and nodes can be deleted: delete PartitionName=NAME", {}};
+    TRY(check_not_empty(pairs[0]));
     Query query(session.context);
     TRY(query.send("DELETE",
                    (pairs[0].first == "nodename" ? "/v1/nodes/" : "/v1/partitions/") + url_escaped(pairs[0].second),

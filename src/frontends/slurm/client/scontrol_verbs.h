@@ -12,6 +12,7 @@ namespace lockstep::slurm {
 struct ScontrolSession {
   const ClientContext& context;
   Voice voice{"scontrol"};
+  std::string clusters = variable_or("SLURM_CLUSTERS");
   bool one_line = false, detail = false, quiet = false;
 };
 using Words = std::vector<std::string>;

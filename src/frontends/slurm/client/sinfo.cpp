@@ -20,7 +20,8 @@ namespace {
 
 struct Wish {
   std::map<std::string, std::string> filters;
-  std::string short_format, long_format, sort;
+  std::string short_format, long_format, env_format, sort;
+  std::string clusters = variable_or("SLURM_CLUSTERS");
   bool no_header = false, long_list = false, nodes = false, reasons = false, summary = false, reservations = false,
        json = false;
   std::int64_t every_s = 0;
@@ -61,7 +62,7 @@ constexpr CommandOption<Wish> kOptions[] = {
   {0, "help", Takes::kNothing, "", "", Shows::kHelp},
   {0, "usage", Takes::kNothing, "", "", Shows::kUsage},
   {0, "yaml", Takes::kMaybe, "", "", Refusal{"--yaml is not supported; use --json"}},
-  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'M', "clusters cluster", Takes::kValue, "", "", &Wish::clusters},
   {'F', "future", Takes::kNothing, "", "", Nothing{}},
   {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
   {0, "federation hide local noconvert", Takes::kNothing, "", "", Nothing{}},
@@ -82,6 +83,8 @@ std::string_view default_format(const Wish& wish) {
     return wish.long_list ? "%20E %12U %19H %6t %N" : "%20E %9u %19H %N";
   if (wish.nodes)
     return wish.long_list ? "%#N %.6D %#P %.11T %.4c %.8z %.6m %.8d %.6w %.8f %20E" : "%#N %.6D %#P %6t ";
+  if (!wish.env_format.empty())
+    return wish.env_format;
   return wish.long_list ? "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %.11i %N" : "%#P %.5a %.10l %.6D %.6t %N";
 }
 
@@ -154,7 +157,7 @@ Result<void> list_once(Query& query, const Wish& wish) {
 int sinfo_main(const ClientContext& context, int argc, char** argv) {
   const Voice voice("sinfo");
   Wish wish;
-  wish.short_format = variable_or("SINFO_FORMAT");
+  wish.env_format = variable_or("SINFO_FORMAT");
   wish.sort = variable_or("SINFO_SORT");
   if (std::string partition = variable_or("SINFO_PARTITION"); !partition.empty())
     wish.filters["partition"] = std::move(partition);
@@ -163,6 +166,10 @@ int sinfo_main(const ClientContext& context, int argc, char** argv) {
     return *line.exit_code;
   if (!has_no_words(voice, line.words))
     return 1;
+  if (const auto known = check_clusters(context, wish.clusters); !known) {
+    voice.error(known.error().message);
+    return 1;
+  }
   Query query(context);
   for (;;) {
     if (const auto listed = list_once(query, wish); !listed) {

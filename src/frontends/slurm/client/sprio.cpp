@@ -37,6 +37,7 @@ constexpr FieldDef kFields[] = {
 struct Wish {
   std::map<std::string, std::string> filters;
   std::string layout, sort;
+  std::string clusters = variable_or("SLURM_CLUSTERS");
   bool no_header = false, long_list = false, norm = false, weights = false, json = false;
 };
 
@@ -111,7 +112,7 @@ constexpr CommandOption<Wish> kOptions[] = {
   {'V', "version", Takes::kNothing, "", "", Shows::kVersion},
   {0, "help usage", Takes::kNothing, "", "", Shows::kHelp},
   {0, "yaml", Takes::kMaybe, "", "", Refusal{"--yaml is not supported; use --json"}},
-  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'M', "clusters cluster", Takes::kValue, "", "", &Wish::clusters},
   {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
   {0, "federation local sibling", Takes::kNothing, "", "", Nothing{}},
 };
@@ -127,6 +128,12 @@ int sprio_main(const ClientContext& context, int argc, char** argv) {
   const CommandWords line = read_options(kSyntax, argc, argv, voice, wish);
   if (line.exit_code)
     return *line.exit_code;
+  if (!has_no_words(voice, line.words))
+    return 1;
+  if (const auto known = check_clusters(context, wish.clusters); !known) {
+    voice.error(known.error().message);
+    return 1;
+  }
   Query query(context);
   const auto done = list(query, wish);
   if (!done)

@@ -1,4 +1,5 @@
 // squeue: asks for the columns its format needs, sorts and lays them out.
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,25 +26,37 @@ constexpr std::string_view kSteps = "%.15i %.8j %.9P %.8u %.9M %N";
 struct Wish {
   std::map<std::string, std::string> filters;
   std::string short_format, long_format, sort;
+  std::string clusters = variable_or("SLURM_CLUSTERS");
   bool no_header = false, long_list = false, steps = false, start = false, json = false;
-  bool is_list_open = false;  // -j or -s came last without a list: it may be the next word
+  bool has_own_layout = false;  // -l, -s or --start was given: $SQUEUE_FORMAT does not count
+  bool is_list_open = false;    // -j or -s came last without a list: it may be the next word
   std::int64_t every_s = 0;
 };
 
 void read_environment(Wish& wish) {
   const std::pair<const char*, const char*> filters[] = {
       {"SQUEUE_ACCOUNT", "account"},     {"SQUEUE_LICENSES", "licenses"}, {"SQUEUE_NAMES", "name"},
-      {"SQUEUE_PARTITION", "partition"}, {"SQUEUE_QOS", "qos"},           {"SQUEUE_STATES", "states"},
-      {"SQUEUE_USERS", "user"}};
+      {"SQUEUE_PARTITION", "partition"}, {"SQUEUE_QOS", "qos"},           {"SQUEUE_USERS", "user"}};
   for (const auto& [variable, filter] : filters)
     if (std::string value = variable_or(variable); !value.empty())
       wish.filters[filter] = std::move(value);
-  wish.short_format = variable_or("SQUEUE_FORMAT");
-  wish.long_format = variable_or("SQUEUE_FORMAT2");
+  if (const char* states = ::getenv("SQUEUE_STATES"))
+    wish.filters["states"] = states;
   wish.sort = variable_or("SQUEUE_SORT");
   if (!variable_or("SQUEUE_ARRAY").empty())
     wish.filters["array"] = "1";
   wish.long_list = !variable_or("SQUEUE_LONG").empty();
+}
+
+void want_long(Wish& wish) { wish.long_list = wish.has_own_layout = true; }
+void want_start(Wish& wish) { wish.start = wish.has_own_layout = true; }
+
+// Behind the options, of which some have layouts of their own.
+void read_formats(Wish& wish) {
+  if (wish.has_own_layout || !wish.short_format.empty() || !wish.long_format.empty())
+    return;
+  wish.short_format = variable_or("SQUEUE_FORMAT");
+  wish.long_format = variable_or("SQUEUE_FORMAT2");
 }
 
 // The jobs of -j and -s. Without a list: that of a word behind the options.
@@ -59,7 +72,7 @@ Result<void> set_jobs(Wish& wish, const std::string& list) {
 }
 
 Result<void> set_steps(Wish& wish, const std::string& list) {
-  wish.steps = true;
+  wish.steps = wish.has_own_layout = true;
   take_jobs(wish, list);
   return {};
 }
@@ -73,7 +86,7 @@ constexpr CommandOption<Wish> kOptions[] = {
   {'i', "iterate", Takes::kValue, "SECONDS", "again and again", set_interval<Wish>},
   {'j', "jobs", Takes::kMaybe, "LIST", "these jobs: 12, 12_3, 12+1", set_jobs},
   {0, "json", Takes::kMaybe, "", "everything, as JSON", &Wish::json},
-  {'l', "long", Takes::kNothing, "", "more columns", &Wish::long_list},
+  {'l', "long", Takes::kNothing, "", "more columns", want_long},
   {'L', "licenses", Takes::kValue, "LIST", "jobs that use these licences", Filter{"licenses"}},
   {0, "me", Takes::kNothing, "", "my own jobs", Filter{"me"}},
   {'n', "name", Takes::kValue, "LIST", "jobs of these names", Filter{"name"}},
@@ -85,7 +98,7 @@ constexpr CommandOption<Wish> kOptions[] = {
   {'r', "array array-unique", Takes::kNothing, "", "a line for each element of an array", Filter{"array"}},
   {'s', "steps", Takes::kMaybe, "", "steps instead of jobs", set_steps},
   {'S', "sort", Takes::kValue, "FIELDS", "by format letters: \"P,t,-p\"", &Wish::sort},
-  {0, "start", Takes::kNothing, "", "waiting jobs by expected start", &Wish::start},
+  {0, "start", Takes::kNothing, "", "waiting jobs by expected start", want_start},
   {'t', "states state", Takes::kValue, "LIST", "jobs in these states, or all", Filter{"states"}},
   {'u', "user users", Takes::kValue, "LIST", "jobs of these users", Filter{"user"}},
   {'w', "nodelist node nodes", Takes::kValue, "HOSTS", "jobs on these nodes", Filter{"nodes"}},
@@ -93,7 +106,7 @@ constexpr CommandOption<Wish> kOptions[] = {
   {0, "help", Takes::kNothing, "", "", Shows::kHelp},
   {0, "usage", Takes::kNothing, "", "", Shows::kUsage},
   {0, "yaml", Takes::kMaybe, "", "", Refusal{"--yaml is not supported; use --json"}},
-  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'M', "clusters cluster", Takes::kValue, "", "", &Wish::clusters},
   {'P', "priority", Takes::kNothing, "", "", Nothing{}},
   {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
   {0, "expand-patterns federation hide local noconvert sibling", Takes::kNothing, "", "", Nothing{}},
@@ -187,11 +200,16 @@ int squeue_main(const ClientContext& context, int argc, char** argv) {
   const CommandWords line = read_options(kSyntax, argc, argv, voice, wish);
   if (line.exit_code)
     return *line.exit_code;
+  read_formats(wish);
   const bool is_list = wish.is_list_open && !line.words.empty();
   if (is_list)
     wish.filters["jobs"] = line.words[0];
   if (!has_no_words(voice, line.words, is_list ? 1 : 0))
     return 1;
+  if (const auto known = check_clusters(context, wish.clusters); !known) {
+    voice.error(known.error().message);
+    return 1;
+  }
   Query query(context);
   for (;;) {
     if (const auto listed = list_once(query, wish, voice); !listed) {

@@ -383,6 +383,10 @@ PatternFacts Srun::facts_of(const Job* job, JobId id, StepNo step) const {
 
 Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional<OpenFiles> open,
                             const PatternFacts& facts, const Released& released) {
+  if (step->state == StepState::kEnded && step->places.empty())
+    return Error{Errc::kConflict,
+                 format("Step {}.{} was refused or cancelled before it had a node", id.value, step->number),
+                 {}};
   const Files files = files_of(options_);
   if (!open)
     open = TRY(open_files(files, facts));
@@ -453,6 +457,14 @@ struct Srun::OwnJob {
   std::optional<Duration> immediate;
 };
 
+// A new allocation has no components to choose among, and no nodes yet to count off.
+Result<void> settle_without_job(OptionSet& options) {
+  options.unset("het-group");
+  if (options.has("relative"))
+    return invalid("--relative option invalid for job allocation request", "relative");
+  return {};
+}
+
 Result<Srun::OwnJob> Srun::own_job() {
   OwnJob own;
   std::vector<std::string> notes;
@@ -509,6 +521,10 @@ int Srun::try_own(const SubmitRequest& request) {
 }
 
 int Srun::in_own_allocation() {
+  if (const auto settled = settle_without_job(options_); !settled) {
+    voice_.fatal(settled.error().message);
+    return error_exit_code();
+  }
   auto own = own_job();
   if (!own)
     return fail(own.error());

@@ -54,6 +54,7 @@ struct World {
   StepRequest step_request;
   JobState state = JobState::kRunning;
   StepState step_state = StepState::kRunning;
+  bool has_places = true;
   ExitStatus recorded;
   ClientContext context{[this] { return std::unique_ptr<ApiClient>(new Client(*this)); }};
 
@@ -76,8 +77,10 @@ struct World {
     out->number = 0;
     out->spec = spec;
     out->state = step_state;
-    out->places.push_back({NodeId(1), 0, {0, 1}, {}, {}, 0});
-    out->members = {MemberState::kRunning};
+    if (has_places) {
+      out->places.push_back({NodeId(1), 0, {0, 1}, {}, {}, 0});
+      out->members = {MemberState::kRunning};
+    }
     if (!recorded.ok())
       out->failures.emplace_back(0, recorded);
     out->exit = recorded;
@@ -639,6 +642,35 @@ TEST(Srun, SeveralProgramsAreOneStep) {
 TEST(Srun, MpiList) {
   static World& world = *new World;
   EXPECT_EQ(run(srun_main, world, {"srun", "--mpi=list"}).out, "MPI plugin types are...\n\tnone\n");
+}
+
+TEST(Srun, OutsideAnAllocationThereAreNoNodesToCountOff) {
+  static World& world = *new World;
+  for (const auto& words : {std::vector<std::string>{"srun", "-r1", "x"}, {"srun", "--relative=0", "-N2", "x"}}) {
+    const auto result = run(srun_main, world, words);
+    EXPECT_EQ(result.code, 1);
+    EXPECT_EQ(result.err, "srun: fatal: --relative option invalid for job allocation request\n");
+  }
+  EXPECT_TRUE(world.asked.empty());
+}
+
+TEST(Srun, OutsideAnAllocationThereAreNoComponents) {
+  static World& world = *new World;
+  world.streams = {output(0, 1, 0, "zero\n") + exited(0, 0) + exited(1, 0)};
+  const auto result = run(srun_main, world, {"srun", "-n2", "--het-group=1", "-i", "none", "hostname"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_TRUE(world.submitted.first_step);
+  EXPECT_EQ(world.submitted.first_step->group, 0);
+}
+
+TEST(Srun, AStepThatEndedWithoutANodeIsNotWaitedFor) {
+  static World& world = *new World;
+  world.has_places = false;
+  world.step_state = StepState::kEnded;
+  const auto result = run(srun_main, world, {"srun", "-n2", "-i", "none", "hostname"});
+  EXPECT_NE(result.code, 0);
+  EXPECT_EQ(result.err, "srun: error: Step 12.0 was refused or cancelled before it had a node\n");
+  EXPECT_EQ(world.asked.back(), "POST /v1/jobs/12/end");
 }
 
 TEST(Srun, WrongUse) {

@@ -21,6 +21,7 @@ constexpr SacctField kFields[] = {
 struct Wish {
   std::map<std::string, std::string> filters;
   std::string columns;
+  std::string clusters = variable_or("SLURM_CLUSTERS");
   SacctLook look;
   bool long_list = false, partitions = false, json = false;
 };
@@ -42,7 +43,7 @@ constexpr CommandOption<Wish> kOptions[] = {
   {'V', "version", Takes::kNothing, "", "", Shows::kVersion},
   {'h', "help usage", Takes::kNothing, "", "", Shows::kHelp},
   {0, "yaml", Takes::kMaybe, "", "", Refusal{"--yaml is not supported; use --json"}},
-  {'M', "clusters cluster", Takes::kValue, "", "", Nothing{}},
+  {'M', "clusters cluster", Takes::kValue, "", "", &Wish::clusters},
   {'v', "verbose", Takes::kNothing, "", "", Nothing{}},
 };
 // clang-format on
@@ -77,6 +78,10 @@ int sshare_main(const ClientContext& context, int argc, char** argv) {
   const CommandWords line = read_options(kSyntax, argc, argv, voice, wish);
   if (line.exit_code)
     return *line.exit_code;
+  if (const auto known = check_clusters(context, wish.clusters); !known) {
+    voice.error(known.error().message);
+    return 1;
+  }
   Query query(context);
   const auto done = list(query, wish);
   if (!done)

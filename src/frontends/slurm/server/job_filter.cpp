@@ -68,6 +68,8 @@ const std::string& query_of(const PageRequest& request, std::string_view name) {
   return it == request.query.end() ? kNone : it->second;
 }
 
+bool is_given(const PageRequest& request, std::string_view name) { return request.query.contains(name); }
+
 bool flag_of(const PageRequest& request, std::string_view name) { return query_of(request, name) == "1"; }
 
 Result<std::vector<std::string>> columns_of(const PageRequest& request) {
@@ -156,6 +158,8 @@ Result<JobFilter> JobFilter::parse(const ReadContext& context, const PageRequest
     selector.users = context.caller ? std::set<UserId>{context.caller->id} : std::set<UserId>{};
   selector.accounts = names_of(request, "account");
   selector.partitions = words_of(request, "partition");
+  if (!selector.partitions && is_given(request, "partition"))
+    selector.partitions = Words();
   selector.qos = names_of(request, "qos");
   if (selector.qos && selector.qos->contains("normal"))
     selector.qos->insert("");  // what is shown for jobs that named none
@@ -169,8 +173,8 @@ Result<JobFilter> JobFilter::parse(const ReadContext& context, const PageRequest
       return invalid(found.error().message, "nodes");
     selector.nodes = std::move(*found);
   }
-  const std::string& states = query_of(request, "states");
-  selector.states = states.empty() ? JobStates::unfinished() : TRY(parse_slurm_states(states));
+  selector.states =
+      is_given(request, "states") ? TRY(parse_slurm_states(query_of(request, "states"))) : JobStates::unfinished();
   return filter;
 }
 

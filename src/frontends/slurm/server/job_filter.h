@@ -107,6 +107,8 @@ class JobCursor {
 
 // A query value, or "".
 const std::string& query_of(const PageRequest& request, std::string_view name);
+// Named in the query, if only with an empty list, which lets nothing through.
+bool is_given(const PageRequest& request, std::string_view name);
 bool flag_of(const PageRequest& request, std::string_view name);  // "me=1"
 // ?columns=jobid,name,…: none twice, so that a row has at most as many cells as there are columns to know.
 Result<std::vector<std::string>> columns_of(const PageRequest& request);

@@ -196,7 +196,7 @@ std::string tail_text() {
 PageReply squeue_json_page(const ReadContext& context, const PageRequest& request) {
   PageRequest wider = request;
   // Slurm's JSON ignores the default filter: it shows ended jobs too as long as they are known.
-  if (query_of(request, "states").empty())
+  if (!is_given(request, "states"))
     wider.query["states"] = "all";
   auto filter = JobFilter::parse(context, wider);
   if (!filter)
@@ -298,7 +298,7 @@ class SinfoJson {
 }  // namespace
 
 PageReply sinfo_json_page(const ReadContext& context, const PageRequest& request) {
-  auto states = NodeStateSet::parse(query_of(request, "states"));
+  auto states = NodeStateSet::asked(request);
   if (!states)
     return refusal(400, states.error().message);
   std::vector<std::string> nodes;
@@ -310,7 +310,7 @@ PageReply sinfo_json_page(const ReadContext& context, const PageRequest& request
   }
   PageReply reply{200, "application/json", "{\"nodes\":[", {}};
   reply.more = [work = std::make_shared<SinfoJson>(context, std::move(*states), std::move(nodes),
-                                                   split(query_of(request, "partition"), ','))](std::string& body) {
+                                                   partitions_asked(request))](std::string& body) {
     return work->next(body);
   };
   return reply;

@@ -286,11 +286,11 @@ Result<Request> parse(const PageRequest& request) {
   }
   if (out.columns.empty())
     return invalid("columns are missing", "columns");
-  out.partitions = split(query_of(request, "partition"), ',');
+  out.partitions = partitions_asked(request);
   if (const std::string& nodes = query_of(request, "nodes"); !nodes.empty())
     out.nodes = TRY(expand_hostlist(nodes, kHostsAskedMax));
   std::sort(out.nodes.begin(), out.nodes.end());
-  out.states = TRY(NodeStateSet::parse(query_of(request, "states")));
+  out.states = TRY(NodeStateSet::asked(request));
   const auto flag = [&](std::string_view name) { return flag_of(request, name); };
   out.each_node = flag("each_node"), out.exact = flag("exact"), out.reasons = flag("reasons");
   out.responding = flag("responding"), out.dead = flag("dead");
@@ -359,7 +359,7 @@ class SinfoWork {
     }
     if (node_ < nodes.size())
       return;
-    if (!any_ && !request_.filters_nodes() && !request_.each_node)
+    if (!any_ && (!request_.filters_nodes() || request_.states.is_of_none()) && !request_.each_node)
       add(Group{&context_, &partition, {}});
     node_ = 0;
     ++partition_;
@@ -445,6 +445,19 @@ Result<NodeStateSet> NodeStateSet::parse(std::string_view text_) {
     set.words_.emplace_back(it->second);
   }
   return set;
+}
+
+Result<NodeStateSet> NodeStateSet::asked(const PageRequest& request) {
+  NodeStateSet set = TRY(parse(query_of(request, "states")));
+  set.is_of_none_ = set.words_.empty() && is_given(request, "states");
+  return set;
+}
+
+std::vector<std::string> partitions_asked(const PageRequest& request) {
+  std::vector<std::string> names = split(query_of(request, "partition"), ',');
+  if (names.empty() && is_given(request, "partition"))
+    names.emplace_back();
+  return names;
 }
 
 bool NodeStateSet::has(const Node& node, const NodeHolding& holding) const {

@@ -14,11 +14,17 @@ PageReply sinfo_page(const ReadContext& context, const PageRequest& request);
 class NodeStateSet {
  public:
   static Result<NodeStateSet> parse(std::string_view text);
-  bool empty() const { return words_.empty(); }
+  static Result<NodeStateSet> asked(const PageRequest& request);  // its "states"; given without any: no node's
+  bool empty() const { return words_.empty() && !is_of_none_; }
+  bool is_of_none() const { return is_of_none_; }
   bool has(const Node& node, const NodeHolding& holding) const;
 
  private:
   std::vector<std::string> words_;  // compact forms
+  bool is_of_none_ = false;
 };
+
+// Names of partitions; none: all of them. A list that is given, and empty, has one that is no partition's.
+std::vector<std::string> partitions_asked(const PageRequest& request);
 
 }  // namespace lockstep::slurm

@@ -72,6 +72,19 @@ TEST(Sinfo, Filters) {
   EXPECT_EQ(ask_sinfo(cluster, {{"columns", "nodes"}, {"nodes", "n["}}).substr(0, 3), "400");
 }
 
+TEST(Sinfo, AnEmptyFilterLetsNothingThrough) {
+  const TestCluster cluster = varied_cluster();
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "partition,nodes"}, {"partition", ""}}), "");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "partition,nodes"}, {"states", ""}}), "main*\t0\n");
+  EXPECT_EQ(ask_sinfo(cluster, {{"columns", "partition,nodes"}, {"states", ""}, {"each_node", "1"}}), "");
+  const auto json = [&](Query query) {
+    return whole(sinfo_json_page(context_of(cluster), {"", std::move(query)})).body;
+  };
+  EXPECT_NE(json({}).find("n4"), std::string::npos);
+  EXPECT_EQ(json({{"partition", ""}}).find("n4"), std::string::npos);
+  EXPECT_EQ(json({{"states", ""}}).find("n4"), std::string::npos);
+}
+
 TEST(Sinfo, OneLineForEachNode) {
   EXPECT_EQ(ask_sinfo(varied_cluster(), {{"columns", "nodehost,statelong"}, {"each_node", "1"}, {"nodes", "n3,n5"}}),
             "n3\tmixed\nn5\tdrained\n");

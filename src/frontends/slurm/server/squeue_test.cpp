@@ -70,6 +70,12 @@ TEST(Squeue, Filters) {
   EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "11,10,11,999"}}), "10\n11\n");
 }
 
+TEST(Squeue, AnEmptyFilterLetsNothingThrough) {
+  const TestCluster cluster = busy_cluster();
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"states", ""}}), "");
+  EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"partition", ""}}), "");
+}
+
 TEST(Squeue, Refusals) {
   const TestCluster cluster = busy_cluster();
   EXPECT_EQ(ask_squeue(cluster, {{"columns", "jobid"}, {"jobs", "999"}}), "404 Invalid job id specified");
