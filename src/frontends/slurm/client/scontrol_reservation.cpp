@@ -278,11 +278,17 @@ std::string free_name(const std::vector<Ref<Reservation>>& all) {
       return name;
 }
 
-Result<void> run(const ScontrolSession& session, std::string_view verb, const std::vector<Pair>& pairs) {
+// Of the reservation; "": none is given.
+std::string name_in(const std::vector<Pair>& pairs) {
   std::string name;
   for (const Pair& pair : pairs)
     if (pair.first == "reservationname" || pair.first == "reservation")
       name = pair.second;
+  return name;
+}
+
+Result<void> run(const ScontrolSession& session, std::string_view verb, const std::vector<Pair>& pairs) {
+  const std::string name = name_in(pairs);
   if (verb != "create" && name.empty())
     return not_found("Requested reservation is invalid");
   Query query(session.context);
