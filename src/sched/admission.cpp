@@ -11,29 +11,8 @@ namespace {
 
 constexpr std::size_t kWindowsMax = 256;  // of one reservation that a calendar looks at
 
-bool any(const auto& records, const auto& bounds) {
-  return std::any_of(records.begin(), records.end(), [&](const auto& named) { return bounds(*named.second); });
-}
-
-// Whether anything is counted against limits, quotas or licences.
-bool counts_anything(const Directory& directory) {
-  static const Limits kNoLimits;
-  static const Quota kNoQuota;
-  return !directory.licences.empty() ||
-         any(directory.qos, [](const Qos& q) { return q.limits != kNoLimits || q.requires_reservation; }) ||
-         any(directory.accounts, [](const Account& a) { return a.limits != kNoLimits || a.quota != kNoQuota; }) ||
-         any(directory.associations, [](const Association& a) { return a.limits != kNoLimits; });
-}
-
-bool limits_minutes(const Directory& directory) {
-  const auto spent = [](const auto& record) {
-    return !bounds_nothing(record.limits.grp_tres_mins) || record.limits.grp_wall_mins != kNoLimit;
-  };
-  return any(directory.qos, spent) || any(directory.accounts, spent) || any(directory.associations, spent);
-}
-
 // Whether something beside the turn orders jobs: a weight counts where there is something for it to weigh.
-bool weighs_jobs(const Directory& directory) {
+bool weighs_jobs(const Directory& directory, const Bounding& bounding) {
   const Policy& policy = directory.policy();
   if (policy.weight_age > 0 || policy.weight_job_size > 0 || !policy.weight_tres.empty())
     return true;
@@ -41,7 +20,7 @@ bool weighs_jobs(const Directory& directory) {
     return true;
   if (policy.weight_fair_share > 0 && !directory.accounts.empty())
     return true;
-  return policy.weight_qos > 0 && any(directory.qos, [](const Qos& q) { return q.priority > 0; });
+  return policy.weight_qos > 0 && bounding.prefers();
 }
 
 bool holds(const std::vector<std::string>& names, const std::string& name) {
@@ -109,14 +88,14 @@ bool shares_with(const Reservation& r, const Reservations& own, const std::vecto
 
 void Admission::look_again() {
   const bool before = counts_;
-  counts_ = counts_anything(directory_);
-  minutes_ = limits_minutes(directory_);
+  counts_ = !directory_.licences.empty() || bounding_.counts();
+  minutes_ = bounding_.limits_minutes();
   ++counted_;
   bounded_ = counts_ || partitions_choose_ || !directory_.reservations.empty();
   turned_ = turned_ || (counts_ && !before);
   if (counts_ != before)
     ledger_.forget_jobs();
-  weighted_ = weighs_jobs(directory_);
+  weighted_ = weighs_jobs(directory_, bounding_);
 }
 
 void Admission::count_anew(bool needed) {
@@ -150,8 +129,10 @@ Admission::Effect Admission::observe(const Change& change) {
     return Effect::kUsage;
   }
   const auto take_over = [&]<class T>(const Ref<T>& record, const Ref<T>& before) {
+    const T* const after = change.removed ? nullptr : record.get();
     directory_.apply_directory(change);
-    count_anew(ledger_.index(before.get(), change.removed ? nullptr : record.get()));
+    bounding_.note(before.get(), after);
+    count_anew(ledger_.index(before.get(), after));
   };
   const auto held = [](const auto& records, const std::string& name) {
     const auto it = records.find(name);

@@ -13,6 +13,7 @@
 #include "model/directory.h"
 #include "rules/admission.h"
 #include "rules/priorities.h"
+#include "sched/bounding.h"
 
 namespace lockstep {
 
@@ -53,6 +54,7 @@ class Admission {
   bool reserves() const { return !directory_.reservations.empty(); }
 
   const Directory& directory() const { return directory_; }
+  const Bounding& bounding() const { return bounding_; }
   const Ledger& ledger() const { return ledger_; }
   WallTime wall_at(Instant t) const { return {t.us + wall_offset_.us}; }
   Instant of_wall(WallTime t) const { return {t.us - wall_offset_.us}; }
@@ -86,6 +88,7 @@ class Admission {
   void count_anew(bool needed);
 
   Directory directory_;
+  Bounding bounding_;
   Ledger ledger_;
   Duration wall_offset_;
   bool bounded_ = false, counts_ = false, minutes_ = false, turned_ = false, weighted_ = false,
