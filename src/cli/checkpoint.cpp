@@ -1,10 +1,10 @@
 // `lockstep checkpoint`: a job says that what it has done so far is saved.
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/verb_words.h"
 #include "frontends/slurm/client/api.h"
 
 namespace lockstep {
@@ -25,15 +25,20 @@ Examples
 }  // namespace
 
 int checkpoint_main(const slurm::ClientContext& context, int argc, char** argv) {
-  if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+  static const option kOptions[] = {{"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+  VerbWords words({.verb = "checkpoint", .options = kOptions, .words = 1, .instead = "one job at a time"}, argc, argv);
+  for (int c; (c = words.next()) != -1;) {
+    if (c != 'h')
+      return 2;
     fputs(kHelp, stdout);
     return 0;
   }
-  std::string job = argc > 1 ? argv[1] : "";
+  const auto jobs = words.rest();
+  std::string job = jobs.empty() ? "" : jobs[0];
   for (const char* name : {"LOCKSTEP_JOB_ID", "SLURM_JOB_ID"})
     if (const char* value = getenv(name); job.empty() && value)
       job = value;
-  if (argc > 2 || job.empty()) {
+  if (job.empty()) {
     fputs("lockstep checkpoint: which job? Name one, or run this inside it.\n", stderr);
     return 2;
   }

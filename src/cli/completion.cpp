@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/verb_words.h"
 #include "frontends/slurm/client/options.h"
 #include "frontends/slurm/client/say.h"
 
@@ -13,23 +16,53 @@ namespace lockstep {
 
 namespace {
 
-// What can follow an option: words that a command prints, or the words themselves.
+// What can follow an option of these commands: words that a command prints, or the words themselves. An option means
+// what its command means by it: -t is a time for srun, states of jobs for squeue and of nodes for sinfo.
 struct Values {
-  std::string_view options;  // long names, and letters where other commands than sbatch, srun and salloc have one
+  std::string_view commands;
+  std::string_view options;  // long names, and letters; sbatch, srun and salloc have theirs in the table
   std::string_view from;     // shell
 };
+constexpr std::string_view kPartitions = "sinfo -h -o %R", kNodes = "sinfo -h -N -o %N", kJobs = "squeue -h -o %i",
+                           kQos = "sacctmgr -nP show qos format=name",
+                           kAccounts = "sacctmgr -nP show account format=account", kUsers = "squeue -h -o %u",
+                           kJobNames = "squeue -h -o %j | sort -u",
+                           kFeatures = "sinfo -h -o %f | tr , '\\n' | grep -v '^(null)$'",
+                           kSignals = "printf '%s\\n' TERM INT USR1 USR2 CONT STOP KILL";
 constexpr Values kValues[] = {
-    {"partition p", "sinfo -h -o %R"},
-    {"nodelist w exclude x nodes n", "sinfo -h -N -o %N"},
-    {"jobs jobid j job", "squeue -h -o %i"},
-    {"qos q", "sacctmgr -nP show qos format=name"},
-    {"account accounts A", "sacctmgr -nP show account format=account"},
-    {"user users u", "squeue -h -o %u"},
-    {"constraint C", "sinfo -h -o %f | tr , '\\n' | grep -v '^(null)$'"},
-    {"states state t", "printf '%s\\n' PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL all"},
-    {"open-mode", "printf '%s\\n' append truncate"},
-    {"distribution m", "printf '%s\\n' block cyclic"},
-    {"signal s", "printf '%s\\n' TERM INT USR1 USR2 CONT STOP KILL"},
+    {"sbatch srun salloc", "partition", kPartitions},
+    {"squeue", "partition partitions p", kPartitions},
+    {"sinfo scancel sprio", "partition p", kPartitions},
+    {"sacct", "partition r", kPartitions},
+    {"sbatch srun salloc", "nodelist exclude", kNodes},
+    {"squeue", "nodelist node nodes w", kNodes},
+    {"sinfo", "nodes node n", kNodes},
+    {"scancel", "nodelist w", kNodes},
+    {"sacct", "nodelist N", kNodes},
+    {"srun salloc", "jobid", kJobs},
+    {"squeue sacct sprio", "jobs j", kJobs},
+    {"squeue scancel", "name n", kJobNames},
+    {"sacct", "name", kJobNames},
+    {"sbatch srun salloc", "qos", kQos},
+    {"squeue scancel sacct", "qos q", kQos},
+    {"sbatch srun salloc", "account", kAccounts},
+    {"squeue", "account accounts A", kAccounts},
+    {"scancel", "account A", kAccounts},
+    {"sacct sshare", "accounts A", kAccounts},
+    {"squeue", "user users u", kUsers},
+    {"scancel sprio sacct", "user u", kUsers},
+    {"sshare", "users u", kUsers},
+    {"sbatch srun salloc", "constraint", kFeatures},
+    {"squeue", "states state t",
+     "printf '%s\\n' PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL all"},
+    {"sacct", "state s", "printf '%s\\n' PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL"},
+    {"scancel", "state t", "printf '%s\\n' PENDING RUNNING SUSPENDED"},
+    {"sinfo", "states state t",
+     "printf '%s\\n' idle alloc mix down drain drained draining comp planned unk no_respond all"},
+    {"sbatch srun", "open-mode", "printf '%s\\n' append truncate"},
+    {"sbatch srun salloc", "distribution", "printf '%s\\n' block cyclic"},
+    {"sbatch srun salloc", "signal", kSignals},
+    {"scancel", "signal s", kSignals},
 };
 constexpr const char* kCommands = "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio";
 constexpr slurm::SlurmCommand kOfTable[] = {slurm::SlurmCommand::kSbatch, slurm::SlurmCommand::kSrun,
@@ -39,33 +72,64 @@ bool has_help(const slurm::OptionDef& def) {
   return !def.same_as && def.standing != slurm::Standing::kRefused && *def.about != '\0';
 }
 
-// A word as the value of which option? Letters count only where the command's own option of that letter is meant: -t is
-// a time for srun and states for squeue.
-const Values* values_of(std::string_view option, const slurm::OptionDef* def) {
+bool is_among(std::string_view word, std::string_view words) {
+  const auto each = split_words(words);
+  return std::find(each.begin(), each.end(), word) != each.end();
+}
+
+const Values* values_of(std::string_view command, std::string_view option) {
   for (const Values& values : kValues)
-    for (const auto& name : split_words(values.options))
-      if (name == option && (!def || name == def->name))
-        return &values;
+    if (is_among(command, values.commands) && is_among(option, values.options))
+      return &values;
   return nullptr;
 }
 
+// A file or a folder, which the shell completes. Of any other value that is not known nothing is offered.
+bool takes_path(const slurm::OptionDef& def) { return is_among(def.value, "FILE DIR PATH PATHS PATTERN COMMAND"); }
+
+std::string spelling(std::string_view name) { return format("{}{}", name.size() > 1 ? "--" : "-", name); }
+
 std::vector<std::string> texts(const std::vector<std::string_view>& words) { return {words.begin(), words.end()}; }
 
-// "sbatch:-p" and "--partition" for the case of bash and zsh: letters of the table by command, of the others for all.
+// "sbatch:--partition | sbatch:-p) …" for the case of bash and zsh.
+std::string bash_case(std::string_view command, const std::vector<std::string>& options, std::string_view from) {
+  std::vector<std::string> patterns;
+  for (const std::string& option : options) patterns.push_back(format("{}:{}", command, option));
+  return format("    {}) {} ;;\n", join(patterns, " | "), from);
+}
+
+std::string bash_cases_of_table(slurm::SlurmCommand command) {
+  std::string out;
+  for (const slurm::OptionDef& def : slurm::option_table()) {
+    const Values* const values = values_of(slurm::name_of(command), def.name);
+    if (!(def.commands & static_cast<unsigned>(command)) || def.takes != slurm::Takes::kValue ||
+        (!values && (!has_help(def) || takes_path(def))))
+      continue;
+    std::vector<std::string> options{spelling(def.name)};
+    if (def.letter)
+      options.push_back(spelling({&def.letter, 1}));
+    out += bash_case(slurm::name_of(command), options,
+                     values ? format("{} 2> /dev/null", values->from) : std::string(":"));
+  }
+  return out;
+}
+
+bool is_of_table(std::string_view command) {
+  return std::any_of(std::begin(kOfTable), std::end(kOfTable),
+                     [&](slurm::SlurmCommand one) { return command == slurm::name_of(one); });
+}
+
 std::string bash_cases() {
   std::string out;
-  for (const slurm::SlurmCommand command : kOfTable)
-    for (const slurm::OptionDef& def : slurm::option_table())
-      if ((def.commands & static_cast<unsigned>(command)) && def.letter)
-        if (const Values* values = values_of(def.name, &def); !values || has_help(def))
-          out += format("    {}:-{}) {} ;;\n", slurm::name_of(command), def.letter,
-                        values ? format("{} 2> /dev/null", values->from) : std::string(":"));
-  for (const Values& values : kValues) {
-    std::string patterns;
-    for (const auto& name : split_words(values.options))
-      patterns += format("{}*:-{}{}", patterns.empty() ? "" : " | ", name.size() > 1 ? "-" : "", name);
-    out += format("    {}) {} 2> /dev/null ;;\n", patterns, values.from);
-  }
+  for (const slurm::SlurmCommand command : kOfTable) out += bash_cases_of_table(command);
+  for (const Values& values : kValues)
+    for (const auto& command : split_words(values.commands)) {
+      if (is_of_table(command))
+        continue;
+      std::vector<std::string> options;
+      for (const auto& name : split_words(values.options)) options.push_back(spelling(name));
+      out += bash_case(command, options, format("{} 2> /dev/null", values.from));
+    }
   return out;
 }
 
@@ -73,7 +137,7 @@ std::string bash_text() {
   std::string out =
       "# completion for lockstep and its Slurm commands, bash:  eval \"$(lockstep completion bash)\"\n"
       "_lockstep_values() {  # COMMAND:OPTION\n  case $1 in\n" +
-      bash_cases() + "    *) return 1 ;;\n  esac\n}\n";
+      bash_cases() + "    *) return 1 ;;\n  esac\n  return 0\n}\n";
   out += format(
       "_lockstep_verbs='{}'\n_lockstep_node_verbs='{}'\n"
       "_lockstep_alias() {{\n  case $1 in submit) echo sbatch ;; run) echo srun ;; alloc) echo salloc ;; jobs) echo "
@@ -108,7 +172,8 @@ _lockstep() {
     help=("$command" "${COMP_WORDS[1]}")
     command=$(_lockstep_alias "${COMP_WORDS[1]}")
   fi
-  if [[ $before == -* ]] && values=$(_lockstep_values "$command:$before") && [ -n "$values" ]; then
+  if [[ $before == -* ]] && values=$(_lockstep_values "$command:$before"); then
+    [[ -n $BASH_VERSION ]] && compopt +o default 2> /dev/null   # no file instead
     _lockstep_offer "$word" <<< "$values"
     return
   fi
@@ -158,9 +223,10 @@ std::string fish_option(slurm::SlurmCommand command, const slurm::OptionDef& def
   std::string out = format("complete -c {} -l {}", slurm::name_of(command), def.name);
   if (def.letter)
     out += format(" -s {}", def.letter);
+  const Values* const values = values_of(slurm::name_of(command), def.name);
   if (def.takes == slurm::Takes::kValue)
-    out += " -r";
-  if (const Values* values = values_of(def.name, &def))
+    out += values || takes_path(def) ? " -r" : " -x";
+  if (values)
     out += " -f -a " + fish_quoted(format("({} 2> /dev/null)", values->from));
   return out + " -d " + fish_quoted(def.about) + "\n";
 }
@@ -184,11 +250,11 @@ std::string fish_text() {
       if ((def.commands & static_cast<unsigned>(command)) && has_help(def))
         out += fish_option(command, def);
   for (const auto& command : split_words(kCommands)) {
-    if (command == "sbatch" || command == "srun" || command == "salloc")
+    if (is_of_table(command))
       continue;
     out += format("complete -c {0} -f -a '(__lockstep_options {0})'\n", command);
     for (const Values& values : kValues)
-      for (const auto& name : split_words(values.options))
+      for (const auto& name : split_words(is_among(command, values.commands) ? values.options : ""))
         out += format("complete -c {} -{} {} -x -a {}\n", command, name.size() > 1 ? "l" : "s", name,
                       fish_quoted(format("({} 2> /dev/null)", values.from)));
   }
@@ -206,13 +272,22 @@ constexpr const char* kUsage =
 }  // namespace
 
 int completion_main(int argc, char** argv) {
-  const std::string shell = argc == 2 ? argv[1] : "";
+  static const option kOptions[] = {{"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+  VerbWords words({.verb = "completion", .options = kOptions, .words = 1}, argc, argv);
+  for (int c; (c = words.next()) != -1;) {
+    if (c != 'h')
+      return 2;
+    fputs(kUsage, stdout);
+    return 0;
+  }
+  const auto shells = words.rest();
+  const std::string shell = shells.empty() ? "" : shells[0];
   if (shell == "bash" || shell == "zsh" || shell == "fish") {
     slurm::say(shell == "bash" ? bash_text() : shell == "zsh" ? zsh_text() : fish_text());
     return 0;
   }
-  fputs(kUsage, shell == "--help" || shell == "-h" ? stdout : stderr);
-  return shell == "--help" || shell == "-h" ? 0 : 2;
+  fputs(kUsage, stderr);
+  return 2;
 }
 
 }  // namespace lockstep

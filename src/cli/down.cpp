@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "cli/verb_words.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
 #include "io/local/state_dir.h"
@@ -135,12 +135,12 @@ int down_main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);  // who reads what we say may go away: it goes down all the same
   std::string path;
   bool remove = false;
-  optind = 1;
-  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
+  VerbWords words({.verb = "down", .options = kOptions, .instead = kDirInstead}, argc, argv);
+  for (int c; (c = words.next()) != -1;) switch (c) {
       case 'd': path = optarg; break;
       case 'D': remove = true; break;
       case 'h': fputs(kHelp, stdout); return 0;
-      default: fputs("Try `lockstep down --help`.\n", stderr); return 2;
+      default: return 2;
     }
   const ClusterDir dir = cluster_dir(path);
   const bool is_marked = access(dir.file(kMarkFile).c_str(), F_OK) == 0;  // alone: an `up` was killed as it began

@@ -1,7 +1,6 @@
 // `lockstep explain` and `lockstep whatif`: what is to come, and what would change it.
 #include "wire/foresight.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,6 +11,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/verb_words.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/invocation.h"
 #include "views/shown_text.h"
@@ -298,23 +298,24 @@ int explain_main(const slurm::ClientContext& context, int argc, char** argv) {
   static const option kOptions[] = {
       {"output", 1, nullptr, 'o'}, {"json", 0, nullptr, 'j'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
   std::string output = "table";
-  optind = 1;
-  for (int c; (c = getopt_long(argc, argv, "o:h", kOptions, nullptr)) != -1;) switch (c) {
+  VerbWords words(
+      {.verb = "explain", .options = kOptions, .letters = "o:h", .words = 1, .instead = "one job at a time"}, argc,
+      argv);
+  for (int c; (c = words.next()) != -1;) switch (c) {
       case 'o': output = optarg; break;
       case 'j': output = "json"; break;
       case 'h': fputs(kExplainHelp, stdout); return 0;
-      default: fputs("Try `lockstep explain --help`.\n", stderr); return 2;
+      default: return 2;
     }
   if (!output_is_known("explain", output))
     return 2;
-  if (optind + 1 != argc) {
-    fputs(optind == argc ? "lockstep explain: which job?\nTry `lockstep explain --help`.\n"
-                         : "lockstep explain: one job at a time\n",
-          stderr);
+  const auto jobs = words.rest();
+  if (jobs.empty()) {
+    fputs("lockstep explain: which job?\nTry `lockstep explain --help`.\n", stderr);
     return 2;
   }
   slurm::Api cluster(context);
-  const auto reply = cluster.call("GET", format("/v1/jobs/{}/explain", slurm::url_escaped(argv[optind])), {}, kForever);
+  const auto reply = cluster.call("GET", format("/v1/jobs/{}/explain", slurm::url_escaped(jobs[0])), {}, kForever);
   if (!reply)
     return fail("explain", reply.error().message);
   if (output == "json") {
@@ -344,8 +345,9 @@ std::optional<int> read_options(WhatIfOptions& options, int argc, char** argv) {
     fprintf(stderr, "lockstep whatif: --%s %s: write a %s\n", name, optarg, what);
     return 2;
   };
-  optind = 1;
-  for (int c; (c = getopt_long(argc, argv, "f:o:h", kOptions, nullptr)) != -1;) switch (c) {
+  VerbWords words({.verb = "whatif", .options = kOptions, .letters = "f:o:h", .instead = "changes: --file CHANGES"},
+                  argc, argv);
+  for (int c; (c = words.next()) != -1;) switch (c) {
       case 'f': options.file = optarg; break;
       case 'p':
         options.days = optarg;
@@ -362,11 +364,11 @@ std::optional<int> read_options(WhatIfOptions& options, int argc, char** argv) {
       case 'o': options.output = optarg; break;
       case 'j': options.output = "json"; break;
       case 'h': fputs(kWhatIfHelp, stdout); return 0;
-      default: fputs("Try `lockstep whatif --help`.\n", stderr); return 2;
+      default: return 2;
     }
   if (!output_is_known("whatif", options.output))
     return 2;
-  if (options.file.empty() || optind != argc) {
+  if (options.file.empty()) {
     fputs("lockstep whatif: --file CHANGES says what is to be different\nTry `lockstep whatif --help`.\n", stderr);
     return 2;
   }

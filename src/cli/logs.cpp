@@ -1,6 +1,5 @@
 // `lockstep logs`: the log of the controller or of a node, or what a job wrote, with how it ended.
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <sys/fsuid.h>
 #include <time.h>
@@ -15,6 +14,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cluster_dir.h"
+#include "cli/verb_words.h"
 #include "frontends/slurm/client/query_call.h"
 
 namespace lockstep {
@@ -268,20 +268,22 @@ int logs_main(const slurm::ClientContext& context, int argc, char** argv) {
   static const option kOptions[] = {{"dir", 1, nullptr, 'd'},  {"follow", 0, nullptr, 'f'}, {"since", 1, nullptr, 's'},
                                     {"rank", 1, nullptr, 'r'}, {"help", 0, nullptr, 'h'},   {nullptr, 0, nullptr, 0}};
   Options options;
-  optind = 1;
-  for (int c; (c = getopt_long(argc, argv, "fh", kOptions, nullptr)) != -1;) switch (c) {
+  VerbWords words({.verb = "logs", .options = kOptions, .letters = "fh", .words = 1, .instead = kDirInstead}, argc,
+                  argv);
+  for (int c; (c = words.next()) != -1;) switch (c) {
       case 'd': options.dir = optarg; break;
       case 'f': options.follow = true; break;
       case 's': options.since = optarg; break;
       case 'r': options.rank = optarg; break;
       case 'h': fputs(kHelp, stdout); return 0;
-      default: fputs("Try `lockstep logs --help`.\n", stderr); return 2;
+      default: return 2;
     }
-  if (optind + 1 != argc || argv[optind][0] == '\0') {
+  const auto whose = words.rest();
+  if (whose.empty() || whose[0].empty()) {
     fputs("lockstep logs: whose? Name `controller`, a node or a job.\nTry `lockstep logs --help`.\n", stderr);
     return 2;
   }
-  options.what = argv[optind];
+  options.what = whose[0];
   const auto done = print(context, options);
   if (done)
     return 0;

@@ -1,11 +1,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/nearest.h"
 #include "cli/cli.h"
+#include "cli/verb_words.h"
 #include "io/local/node_init.h"
 #include "io/local/supervisor.h"
 
@@ -119,16 +122,39 @@ std::vector<std::string_view> all_verbs() {
 
 namespace {
 
+// Words of `help` and `version`, which have no options but --help. An exit code when one is not taken.
+std::optional<int> read_words(std::vector<std::string>& words, VerbSyntax syntax, int argc, char** argv) {
+  static const option kOptions[] = {{"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+  syntax.options = kOptions;
+  VerbWords given(std::move(syntax), argc, argv);
+  for (int c; (c = given.next()) != -1;)
+    if (c == '?')
+      return 2;
+  words = given.rest();
+  return std::nullopt;
+}
+
 // `lockstep help node` is `lockstep node --help`.
 int help_main(const slurm::ClientContext& context, int argc, char** argv) {
-  const bool is_about_verb = argc > 2 && strcmp(argv[1], "help") == 0 && strcmp(argv[2], "help") != 0;
-  if (!is_about_verb) {
+  const bool may_name_verb = argc > 0 && strcmp(argv[0], "help") == 0;
+  std::vector<std::string> words;
+  if (const auto refused = read_words(words, {.verb = "help", .words = may_name_verb ? 1u : 0u}, argc, argv))
+    return *refused;
+  if (words.empty() || words[0] == "help") {
     fputs(kHelp, stdout);
     return 0;
   }
-  char asked[] = "--help";
-  char* words[] = {argv[0], argv[2], asked, nullptr};
-  return cli_main(context, 3, words);
+  char self[] = "lockstep", asked[] = "--help";
+  char* about[] = {self, words[0].data(), asked, nullptr};
+  return cli_main(context, 3, about);
+}
+
+int version_main(int argc, char** argv) {
+  std::vector<std::string> words;
+  if (const auto refused = read_words(words, {.verb = "version"}, argc, argv))
+    return *refused;
+  puts("lockstep " LOCKSTEP_VERSION);
+  return 0;
 }
 
 // "" would mean the default cluster, which somebody with an unset variable does not mean.
@@ -185,11 +211,9 @@ const Row* find_verb(const Row (&rows)[kRows], std::string_view word) {
 int cli_main(const slurm::ClientContext& context, int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "--help";
   if (verb == "help" || verb == "--help" || verb == "-h")
-    return help_main(context, argc, argv);
-  if (verb == "version" || verb == "--version" || verb == "-V") {
-    puts("lockstep " LOCKSTEP_VERSION);
-    return 0;
-  }
+    return help_main(context, std::max(argc - 1, 0), argv + 1);
+  if (verb == "version" || verb == "--version" || verb == "-V")
+    return version_main(argc - 1, argv + 1);
   if (has_empty_dir(argc, argv)) {
     fputs("lockstep: --dir is empty: name the cluster's directory (is a variable not set?)\n", stderr);
     return 2;

@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/verb_words.h"
 #include "frontends/slurm/client/options.h"
 #include "frontends/slurm/client/say.h"
 #include "frontends/slurm/client/shell_word.h"
@@ -189,20 +190,24 @@ int fail(const Error& error) {
 }  // namespace
 
 int man_main(int argc, char** argv) {
-  const std::string_view word = argc > 1 ? argv[1] : "lockstep";
-  if (word == "--help" || word == "-h") {
-    slurm::say(kUsage);
-    return 0;
-  }
-  if (word == "--dir" && argc == 3) {
-    const auto written = write_all_pages(argv[2]);
-    return written ? 0 : fail(written.error());
-  }
-  if (argc > 2 || word.starts_with('-')) {
+  static const option kOptions[] = {{"dir", 1, nullptr, 'd'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
+  VerbWords words({.verb = "man", .options = kOptions, .words = 1}, argc, argv);
+  std::string dir;
+  for (int c; (c = words.next()) != -1;) switch (c) {
+      case 'd': dir = optarg; break;
+      case 'h': slurm::say(kUsage); return 0;
+      default: return 2;
+    }
+  const auto names = words.rest();
+  if (!dir.empty() && !names.empty()) {
     fputs(kUsage, stderr);
     return 2;
   }
-  const auto page = page_of(word);
+  if (!dir.empty()) {
+    const auto written = write_all_pages(dir);
+    return written ? 0 : fail(written.error());
+  }
+  const auto page = page_of(names.empty() ? "lockstep" : names[0]);
   if (!page)
     return fail(page.error());
   slurm::say(*page);

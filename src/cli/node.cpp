@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "cli/verb_words.h"
 #include "io/local/state_dir.h"
 #include "wire/api.h"
 
@@ -75,6 +75,7 @@ Result<void> tell_node(const ClusterDir& dir, const std::string& target, const s
 
 struct Words {
   std::string dir, reason;
+  std::vector<std::string> rest;  // that are no options
   TokenRequest token;
   std::optional<bool> trust;
   bool now = false, help = false;
@@ -87,7 +88,12 @@ Result<std::uint64_t> number(const char* option, const char* text, std::uint64_t
   return *value;
 }
 
-Result<Words> parse(int argc, char** argv) {
+bool is_help(std::string_view verb) { return verb == "help" || verb == "--help" || verb == "-h"; }
+
+// How many words it takes that are no options.
+std::size_t words_of(std::string_view verb) { return verb == "token" || is_help(verb) ? 0 : kAnyWords; }
+
+Result<Words> parse(const std::string& verb, int argc, char** argv) {
   static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
                                     {"node", 1, nullptr, 'n'},
                                     {"any-name", 0, nullptr, 'a'},
@@ -102,8 +108,12 @@ Result<Words> parse(int argc, char** argv) {
                                     {"no-trust-administrators", 0, nullptr, 'N'},
                                     {nullptr, 0, nullptr, 0}};
   Words words;
-  optind = 2;
-  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
+  VerbWords given({.verb = "node",
+                   .options = kOptions,
+                   .words = words_of(verb),
+                   .instead = verb == "token" ? "to name nodes: --node NAMES" : nullptr},
+                  std::max(argc - 1, 0), argv + 1);
+  for (int c; (c = given.next()) != -1;) switch (c) {
       case 'd': words.dir = optarg; break;
       case 'n': words.token.node = optarg; break;
       case 'a': words.token.any_name = true; break;
@@ -121,10 +131,22 @@ Result<Words> parse(int argc, char** argv) {
       case 'N': words.trust = false; break;
       case 'h': words.help = true; break;
       case 'w': words.now = true; break;
-      default: return invalid("");  // getopt has said why
+      default: return invalid("");  // it is said
     }
+  words.rest = given.rest();
   words.token.trust_administrators = words.trust.value_or(false);
   return words;
+}
+
+// What the controller would refuse, in the words of who typed it.
+Result<void> check_names(const TokenRequest& ask) {
+  if (ask.node.empty() && ask.replace)
+    return invalid("--replace takes a name from a node: say which with --node NAMES");
+  if (ask.node.empty() && !ask.any_name)
+    return invalid("say which names the token may give: --node NAMES (n5, gpu[1-8]), or --any-name");
+  if (!ask.node.empty() && ask.any_name)
+    return invalid("a token is for the nodes of --node, or for --any-name: not both");
+  return {};
 }
 
 Result<void> print_token(const ClusterDir& dir, const TokenRequest& ask) {
@@ -209,11 +231,10 @@ Result<std::vector<std::string>> names_of(const ClusterDir& dir, const std::stri
 
 // One that fails keeps no other from it, so that what is revoked in a hurry is. Without a controller none is tried
 // more.
-Result<void> act_on_all(const ClusterDir& dir, const std::string& verb, const std::vector<std::string>& words,
-                        const Words& options) {
+Result<void> act_on_all(const ClusterDir& dir, const std::string& verb, const Words& options) {
   if (options.now && verb != "revoke")
     return invalid("--now belongs to revoke");
-  const auto names = TRY(names_of(dir, verb, words));
+  const auto names = TRY(names_of(dir, verb, options.rest));
   std::vector<std::string> failed;
   Errc code{};
   for (const auto& name : names) {
@@ -250,19 +271,19 @@ int node_main(int argc, char** argv) {
     fprintf(stderr, "lockstep node: cannot run %s: %s\n", agent.c_str(), strerror(errno));
     return 1;
   }
-  const auto words = parse(argc, argv);
-  if (!words.ok()) {
-    if (!words.error().message.empty())
-      return fail(words.error());
-    fputs("Try `lockstep node help`.\n", stderr);
-    return 2;
-  }
-  if (words->help || verb == "help" || verb == "--help") {
+  const auto words = parse(verb, argc, argv);
+  if (!words.ok())
+    return words.error().message.empty() ? 2 : fail(words.error());
+  if (words->help || is_help(verb)) {
     fputs(kHelp, stdout);
     return 0;
   }
   const ClusterDir dir = cluster_dir(words->dir);
   if (verb == "token") {
+    if (const auto named = check_names(words->token); !named) {
+      fail(named.error());
+      return 2;
+    }
     const auto printed = print_token(dir, words->token);
     return printed.ok() ? 0 : fail(printed.error());
   }
@@ -270,7 +291,7 @@ int node_main(int argc, char** argv) {
     fprintf(stderr, "lockstep node: no such verb: %s\nTry `lockstep node help`.\n", verb.c_str());
     return 2;
   }
-  const auto done = act_on_all(dir, verb, {argv + optind, argv + argc}, *words);
+  const auto done = act_on_all(dir, verb, *words);
   return done.ok() ? 0 : fail(done.error());
 }
 

@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -6,6 +5,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "cli/verb_words.h"
 #include "frontends/slurm/client/shell_word.h"
 #include "io/local/state_dir.h"
 #include "io/local/survivors.h"
@@ -102,13 +102,13 @@ int status_main(int argc, char** argv) {
                                     {"help", 0, nullptr, 'h'},
                                     {nullptr, 0, nullptr, 0}};
   std::string path, output = "table";
-  optind = 1;
-  for (int c; (c = getopt_long(argc, argv, "o:h", kOptions, nullptr)) != -1;) switch (c) {
+  VerbWords words({.verb = "status", .options = kOptions, .letters = "o:h", .instead = kDirInstead}, argc, argv);
+  for (int c; (c = words.next()) != -1;) switch (c) {
       case 'd': path = optarg; break;
       case 'o': output = optarg; break;
       case 'j': output = "json"; break;
       case 'h': fputs(kStatusHelp, stdout); return 0;
-      default: fputs("Try `lockstep status --help`.\n", stderr); return 2;
+      default: return 2;
     }
   if (output != "table" && output != "json") {
     fprintf(stderr, "lockstep status: -o %s: write table or json\n", output.c_str());
@@ -138,11 +138,11 @@ int status_main(int argc, char** argv) {
 int env_main(int argc, char** argv) {
   static const option kOptions[] = {{"dir", 1, nullptr, 'd'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
   std::string path;
-  optind = 1;
-  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
+  VerbWords words({.verb = "env", .options = kOptions, .instead = kDirInstead}, argc, argv);
+  for (int c; (c = words.next()) != -1;) switch (c) {
       case 'd': path = optarg; break;
       case 'h': fputs(kEnvHelp, stdout); return 0;
-      default: fputs("Try `lockstep env --help`.\n", stderr); return 2;
+      default: return 2;
     }
   const ClusterDir dir = cluster_dir(path);
   if (!dir.exists()) {

@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <stdio.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cluster_dir.h"
+#include "cli/verb_words.h"
 #include "io/client/unix_api_client.h"
 #include "wire/codec.h"
 #include "wire/local_files.h"
@@ -108,28 +108,38 @@ int load_topology(const std::string& socket, const std::string& path) { return l
 
 namespace {
 
+bool is_help(std::string_view verb) { return verb == "help" || verb == "--help" || verb == "-h"; }
+
 struct Words {
   std::string dir;
   std::vector<std::string> levels, files;
   bool strict = false;
 };
 
+// How many words it takes that are no options.
+std::size_t words_of(std::string_view verb) {
+  if (verb == "load" || verb == "check")
+    return 1;
+  return verb == "show" || verb == "clear" || is_help(verb) ? 0 : kAnyWords;
+}
+
 // An exit code when there is nothing more to do.
-std::optional<int> read_options(Words& words, int argc, char** argv) {
+std::optional<int> read_options(Words& words, const std::string& verb, int argc, char** argv) {
   static const option kOptions[] = {{"dir", 1, nullptr, 'd'},
                                     {"levels", 1, nullptr, 'l'},
                                     {"strict", 0, nullptr, 's'},
                                     {"help", 0, nullptr, 'h'},
                                     {nullptr, 0, nullptr, 0}};
-  optind = 2;
-  for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
+  VerbWords given({.verb = "topology", .options = kOptions, .words = words_of(verb), .instead = kDirInstead},
+                  std::max(argc - 1, 0), argv + 1);
+  for (int c; (c = given.next()) != -1;) switch (c) {
       case 'd': words.dir = optarg; break;
       case 'l': words.levels = split(optarg, ','); break;
       case 's': words.strict = true; break;
       case 'h': fputs(kHelp, stdout); return 0;
-      default: fputs("Try `lockstep topology help`.\n", stderr); return 2;
+      default: return 2;
     }
-  words.files.assign(argv + std::min(optind, argc), argv + argc);
+  words.files = given.rest();
   return std::nullopt;
 }
 
@@ -143,9 +153,9 @@ int clear(const std::string& socket) {
 int topology_main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "help";
   Words words;
-  if (const auto exit_code = read_options(words, argc, argv))
+  if (const auto exit_code = read_options(words, verb, argc, argv))
     return *exit_code;
-  if (verb == "help" || verb == "--help" || verb == "-h") {
+  if (is_help(verb)) {
     fputs(kHelp, stdout);
     return 0;
   }

@@ -1,6 +1,5 @@
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "cli/verb_words.h"
 #include "frontends/slurm/client/shell_word.h"
 #include "io/local/state_dir.h"
 #include "io/local/survivors.h"
@@ -143,21 +143,20 @@ Result<Options> parse(int argc, char** argv, bool& help) {
   longs.push_back({"help", 0, nullptr, 'h'});
   longs.push_back({nullptr, 0, nullptr, 0});
   Options o;
-  optind = 1;
+  VerbWords words({.verb = "up", .options = longs.data(), .instead = kDirInstead}, argc, argv);
   int row = 0;
-  for (int c; (c = getopt_long(argc, argv, "h", longs.data(), &row)) != -1;) {
+  for (int c; (c = words.next(&row)) != -1;) {
     if (c == 'h') {
       help = true;
       return o;
     }
     if (c != 0)
-      return invalid("Try `lockstep up --help`.");
+      return invalid("");  // it is said
     const UpOption& one = kUpOptions[row];
     TRY(one.set(o, optarg));
   }
-  if (optind < argc)
-    return invalid(format("unexpected argument: {}", argv[optind]));
-  TRY(check_together(o));
+  if (const auto together = check_together(o); !together)
+    return together.error();
   return o;
 }
 
@@ -379,6 +378,14 @@ Result<ClusterConf> settle_conf(const ClusterDir& dir, const Options& options) {
   return conf;
 }
 
+// Where nothing was before and nothing was started: what was made for it goes again.
+void leave_nothing(const ClusterDir& dir, StateDir state) {
+  if (const auto conf = dir.load(); conf && conf->nodes > 0)
+    if (!remove_network(conf->network.bridge, dir.id))
+      return;  // `lockstep down` needs the directory, to try again
+  (void)remove_state_dir(std::move(state));
+}
+
 // How many nodes were started; all of them are up.
 Result<std::size_t> bring_up_nodes(const ClusterDir& dir, const ClusterConf& conf, const StateDir& state) {
   const StartedNodes nodes = TRY(start_nodes(dir, conf));
@@ -408,7 +415,11 @@ Result<int> up(const Options& options) {
   dir.id = state.id;
   const auto lock = TRY(lock_cluster(dir, true));
   TRY(check_claimed(dir, state, options));
-  const ClusterConf conf = TRY(settle_conf(dir, options));
+  const bool begins = state.is_new && !dir.exists();  // as this `up` alone has it, which holds the lock
+  const auto settled = settle_conf(dir, options);
+  if (!settled && begins)
+    leave_nothing(dir, std::move(state));
+  const ClusterConf conf = TRY(settled);
   tell_of_lost_authority(dir);
   const auto started_controller = start_controller(dir, conf);
   if (!started_controller)
@@ -429,7 +440,8 @@ int up_main(int argc, char** argv) {
   bool help = false;
   const auto options = parse(argc, argv, help);
   if (!options) {
-    fprintf(stderr, "lockstep up: %s\n", options.error().message.c_str());
+    if (!options.error().message.empty())
+      fprintf(stderr, "lockstep up: %s\n", options.error().message.c_str());
     return options.error().code == Errc::kDenied ? 1 : 2;
   }
   if (help) {

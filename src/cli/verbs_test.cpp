@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <tuple>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -58,6 +59,64 @@ TEST(Verbs, AnEmptyDirectoryIsNotTheDefaultOne) {
   }
 }
 
+// Each would act on something else, as if the word had not been there.
+TEST(Verbs, AWordThatIsNotTakenIsRefused) {
+  using Words = std::vector<std::string>;
+  const std::string dir = "; to name a directory: --dir DIR", one = "; one job at a time";
+  const std::tuple<Words, const char*, std::string> kCases[] = {
+      {{"down", "x", "--delete"}, "down", dir},
+      {{"down", "--delete", "x"}, "down", dir},
+      {{"up", "x"}, "up", dir},
+      {{"status", "x"}, "status", dir},
+      {{"env", "x"}, "env", dir},
+      {{"logs", "controller", "x"}, "logs", dir},
+      {{"topology", "clear", "x"}, "topology", dir},
+      {{"topology", "show", "x"}, "topology", dir},
+      {{"topology", "help", "x"}, "topology", dir},
+      {{"topology", "load", "file", "x"}, "topology", dir},
+      {{"topology", "check", "file", "x"}, "topology", dir},
+      {{"node", "token", "x"}, "node", "; to name nodes: --node NAMES"},
+      {{"node", "help", "x"}, "node", ""},
+      {{"explain", "12", "x"}, "explain", one},
+      {{"checkpoint", "12", "x"}, "checkpoint", one},
+      {{"whatif", "--file", "f", "x"}, "whatif", "; changes: --file CHANGES"},
+      {{"completion", "bash", "x"}, "completion", ""},
+      {{"man", "srun", "x"}, "man", ""},
+      {{"version", "x"}, "version", ""},
+      {{"--version", "x"}, "version", ""},
+      {{"help", "down", "x"}, "help", ""},
+      {{"--help", "x"}, "help", ""},
+  };
+  for (const auto& [words, verb, instead] : kCases) {
+    const Said said = lockstep(words);
+    EXPECT_EQ(said.code, 2) << join(words, " ");
+    EXPECT_EQ(said.out, "") << join(words, " ");
+    EXPECT_EQ(said.err, format("lockstep {0}: unexpected argument: x{1}\nTry `lockstep {0} --help`.\n", verb, instead));
+  }
+}
+
+TEST(Verbs, AnOptionThatIsNotTakenIsRefusedInTheSameWords) {
+  for (const char* verb : {"up", "down", "status", "env", "node", "topology", "logs", "explain", "whatif", "checkpoint",
+                           "completion", "man", "version", "help"}) {
+    std::vector<std::string> words{verb, "--bogus"};
+    if (verb == std::string_view("node") || verb == std::string_view("topology"))
+      words.insert(words.begin() + 1, "help");
+    const Said said = lockstep(words);
+    EXPECT_EQ(said.code, 2) << verb;
+    EXPECT_EQ(said.err, format("lockstep {0}: unrecognized option '--bogus'\nTry `lockstep {0} --help`.\n", verb));
+    EXPECT_EQ(lockstep({verb, "--help"}).code, 0) << verb;
+  }
+}
+
+TEST(Node, ATokenIsAskedForWithOptions) {
+  const Said none = lockstep({"node", "token"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.err,
+            "lockstep node: say which names the token may give: --node NAMES (n5, gpu[1-8]), or --any-name\n");
+  EXPECT_NE(lockstep({"node", "token", "--any-name", "--node", "n1"}).err.find("not both"), std::string::npos);
+  EXPECT_NE(lockstep({"node", "token", "--any-name", "--replace"}).err.find("--node NAMES"), std::string::npos);
+}
+
 TEST(Verbs, SlurmsCommandsHaveOtherNames) {
   EXPECT_EQ(lockstep({"jobs", "--help"}).out, lockstep({"squeue", "--help"}).out);
   EXPECT_TRUE(lockstep({"show", "--help"}).out.starts_with("Usage: scontrol"));
@@ -81,9 +140,26 @@ TEST(Completion, OfEachShell) {
 
 TEST(Completion, ALetterMeansWhatItsCommandMeans) {
   const std::string text = lockstep({"completion", "bash"}).out;
-  EXPECT_NE(text.find("sbatch:-p) sinfo"), std::string::npos);
-  EXPECT_NE(text.find("srun:-t) : ;;"), std::string::npos);  // a time, of which nobody knows values
-  EXPECT_NE(text.find("*:--states"), std::string::npos);
+  const auto follows = [&](const std::string& option) {  // of this case
+    const auto line = text.substr(text.find(option));
+    const auto from = line.find(") ");
+    return line.substr(from + 2, line.find(" ;;") - from - 2);
+  };
+  const std::string nodes = "sinfo -h -N -o %N 2> /dev/null";
+  EXPECT_TRUE(follows("sbatch:-p)").starts_with("sinfo -h -o %R"));
+  for (const char* command : {"sbatch", "srun", "salloc"}) {
+    EXPECT_EQ(follows(format("{}:--nodes ", command)), ":") << command;  // a number
+    EXPECT_EQ(follows(format("{}:-N)", command)), ":") << command;
+    EXPECT_EQ(follows(format("{}:-t)", command)), ":") << command;  // a time, of which nobody knows values
+    EXPECT_EQ(follows(format("{}:-w)", command)), nodes) << command;
+  }
+  EXPECT_EQ(text.find("sbatch:--output"), std::string::npos) << "a file, which the shell completes";
+  EXPECT_EQ(text.find("*:-"), std::string::npos) << "no option means the same everywhere";
+  EXPECT_TRUE(follows("squeue:-n)").starts_with("squeue -h -o %j"));
+  EXPECT_EQ(follows("sinfo:-n)"), nodes);
+  EXPECT_NE(follows("squeue:-t)").find(" COMPLETED "), std::string::npos);
+  EXPECT_EQ(follows("scancel:-t)"), "printf '%s\\n' PENDING RUNNING SUSPENDED 2> /dev/null");
+  EXPECT_TRUE(follows("sinfo:-t)").starts_with("printf '%s\\n' idle alloc mix down drain "));
   for (const auto& verb : all_verbs()) EXPECT_NE(text.find(verb), std::string::npos) << verb;
 }
 
@@ -99,6 +175,10 @@ TEST(Completion, FishKnowsEveryOptionThatIsTaken) {
       const bool is_taken = !def.same_as && def.standing != slurm::Standing::kRefused && *def.about != '\0';
       EXPECT_EQ(is_offered, is_taken) << slurm::name_of(command) << " --" << def.name;
     }
+  EXPECT_NE(text.find("complete -c srun -l nodes -s N -x -d "), std::string::npos) << "a number";
+  EXPECT_NE(text.find("complete -c sbatch -l output -s o -r -d "), std::string::npos) << "a file";
+  EXPECT_EQ(text.find("complete -c scancel -l states"), std::string::npos);
+  EXPECT_EQ(text.find("complete -c sshare -s p"), std::string::npos) << "it takes none";
 }
 
 TEST(Man, PagesOfTheTableNameEveryOption) {

@@ -244,6 +244,9 @@ class FirstDay(unittest.TestCase):
         self.assertEqual(self.bash("srun", "-w", "n"), ["n1", "n2"])
         self.assertNotIn("PENDING", self.bash("srun", "-t", ""))  # a time, not a state
         self.assertIn("PENDING", self.bash("squeue", "-t", "P"))
+        self.assertEqual(self.bash("sbatch", "-N", ""), [])  # a number, not names of nodes
+        self.assertEqual(self.bash("scancel", "--state", "=", ""), ["PENDING", "RUNNING", "SUSPENDED"])
+        self.assertIn("idle", self.bash("sinfo", "-t", "i"))
         self.assertIn(held, self.bash("scancel", ""))
         self.assertIn(held, self.bash("scontrol", "release", ""))
         self.assertEqual(self.bash("lockstep", "expl"), ["explain"])

@@ -634,6 +634,26 @@ class Places(unittest.TestCase):
             for name in set(names) - {missing}:
                 os.unlink(os.path.join(programs, name))
 
+    def test_what_cannot_be_settled_leaves_nothing(self):
+        programs = self.at("bin")  # without the lib/ beside it
+        os.mkdir(programs)
+        shutil.copy(os.path.join(BIN, "lockstep"), programs)
+        for name in ("lockstepd", "lockstep-agent", "lockstep-shim"):
+            os.symlink("/bin/false", os.path.join(programs, name))
+        there = self.at("there")
+        os.mkdir(there, 0o750)
+        for path in (self.at("c"), there):
+            said = subprocess.run([os.path.join(programs, "lockstep"), "up", "--dir", path, "--nodes", "2", "--gpus", "8xh100"],
+                                  env=self.env, capture_output=True, text=True, timeout=120)
+            self.assertEqual(said.returncode, 1)
+            self.assertIn("libnvidia-ml.so.1 is missing", said.stderr)
+            for words in ((), ("--delete",)):
+                down = self.lockstep("down", "--dir", path, *words)
+                self.assertEqual((down.returncode, down.stdout), (1, ""))
+                self.assertIn(f"there is no cluster in {path}", down.stderr)
+        self.assertFalse(os.path.exists(self.at("c")))
+        self.assertEqual((os.listdir(there), os.stat(there).st_mode & 0o7777), ([], 0o750))
+
     def test_two_at_once(self):
         """One of them makes the cluster, the other finds it; with other settings it is told so. `down` waits for its turn."""
         path = self.at("both")

@@ -84,6 +84,8 @@ int join_main(int argc, char** argv) {
                                     {"node", 1, nullptr, 'n'},       {"pki", 1, nullptr, 'p'},
                                     {"help", 0, nullptr, 'h'},       {nullptr, 0, nullptr, 0}};
   std::string controller, token, node, pki = "/var/lib/lockstep/pki";
+  char name[] = "lockstep node join";  // as getopt's messages have it
+  argv[0] = name;
   optind = 1;
   for (int c; (c = getopt_long(argc, argv, "h", kOptions, nullptr)) != -1;) switch (c) {
       case 'c': controller = optarg; break;
@@ -93,6 +95,10 @@ int join_main(int argc, char** argv) {
       case 'h': fputs(kHelp, stdout); return 0;
       default: fputs("Try `lockstep node join --help`.\n", stderr); return 2;
     }
+  if (optind < argc) {
+    fprintf(stderr, "lockstep node join: unexpected argument: %s\nTry `lockstep node join --help`.\n", argv[optind]);
+    return 2;
+  }
   if (controller.empty() || token.empty()) {
     fputs("lockstep node join: --controller and --token are needed\nTry `lockstep node join --help`.\n", stderr);
     return 2;
