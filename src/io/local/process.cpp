@@ -19,6 +19,7 @@ extern "C" {  // glibc 2.36 forgot to say so itself
 }
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/check.h"
 #include "base/plain_file.h"
@@ -113,8 +114,21 @@ bool is_exiting(pid_t pid) {
   return fields.size() > 6 && (parse_uint(fields[6]).value_or(0) & kExiting) != 0;
 }
 
+// SIGKILL was sent, and the process has not run since: as yet it looks as if it lived.
+bool is_killed(pid_t pid) {
+  constexpr std::uint64_t kKill = std::uint64_t{1} << (SIGKILL - 1);
+  const auto status = read_file(format("/proc/{}/status", pid));
+  for (const std::string_view field : {"\nSigPnd:\t", "\nShdPnd:\t"})
+    if (const auto at = status ? status->find(field) : std::string::npos; at != std::string::npos)
+      if ((std::strtoull(status->c_str() + at + field.size(), nullptr, 16) & kKill) != 0)
+        return true;
+  return false;
+}
+
 // Ours runs one of our programs, as us, and was told this id by whoever started it.
 Whose whose(pid_t pid, const std::string& cluster_id) {
+  if (is_killed(pid))
+    return Whose::kNotShown;
   struct stat owner {};
   char program[PATH_MAX];
   const ssize_t n = readlink(format("/proc/{}/exe", pid).c_str(), program, sizeof program);
@@ -155,7 +169,7 @@ Result<OwnProcess> OwnProcess::prove(const ProcessId& noted, const std::string& 
   // It may have ended while we looked.
   if (found != Whose::kOurs && !alive(noted))
     return not_found(format("process {} is gone", noted.pid));
-  if (found == Whose::kNotShown && is_exiting(noted.pid))
+  if (found == Whose::kNotShown && (is_exiting(noted.pid) || is_killed(noted.pid)))
     return Error{Errc::kTimeout,
                  format("process {} ends, and does not come to its end: something of it waits for a disk or a device",
                         noted.pid),
