@@ -75,6 +75,7 @@ class BrokerTest : public testing::Test {
     handlers.closed = [this](const std::string& why) {
       closed_ = why;
       broker_.link_down();
+      loop_.post([dead = std::shared_ptr<AgentLink>(std::move(link_))] {});  // as the agent does
     };
     link_ = std::make_unique<AgentLink>(std::move(ours), std::move(handlers));
     broker_.link_up(*link_);

@@ -34,7 +34,7 @@ struct AgentLink::Inner : std::enable_shared_from_this<AgentLink::Inner> {
   void collected(std::uint64_t id, std::string_view bytes);
   void carry(std::uint64_t id);
   void finish(std::uint64_t id, Result<ApiReply> reply, std::unique_ptr<Stream> opened = nullptr);
-  void fail_calls();
+  static void fail(std::map<std::uint64_t, Call> lost);
 };
 
 void AgentLink::Inner::frame(Frame f) {
@@ -164,10 +164,10 @@ void AgentLink::Inner::finish(std::uint64_t id, Result<ApiReply> reply, std::uni
   call.answered(std::move(reply), std::move(opened));
 }
 
-void AgentLink::Inner::fail_calls() {
-  const Error lost{Errc::kUnavailable, "the connection to the controller was lost while waiting for its answer",
-                   kControllerLost};
-  for (auto& [id, call] : std::exchange(calls, {})) call.answered(lost, nullptr);
+void AgentLink::Inner::fail(std::map<std::uint64_t, Call> lost) {
+  const Error why{Errc::kUnavailable, "the connection to the controller was lost while waiting for its answer",
+                  kControllerLost};
+  for (auto& [id, call] : lost) call.answered(why, nullptr);
 }
 
 AgentLink::AgentLink(std::unique_ptr<Stream> stream, Handlers handlers) : inner_(std::make_shared<Inner>()) {
@@ -182,10 +182,12 @@ AgentLink::AgentLink(std::unique_ptr<Stream> stream, Handlers handlers) : inner_
     const auto inner = weak.lock();
     if (!inner)
       return;
-    // Whoever is told of a lost call may ask again at once: by then the link is known to be gone.
+    // Whoever is told of a lost call may ask again at once: by then the link is known to be gone, and perhaps
+    // destroyed, which would end its calls in silence.
+    auto lost = std::exchange(inner->calls, {});
     if (const auto callback = std::exchange(inner->handlers.closed, nullptr))
       callback(std::move(why));
-    inner->fail_calls();
+    Inner::fail(std::move(lost));
   };
   inner_->mux = Mux::start(std::move(stream), std::move(on));
 }
