@@ -48,6 +48,20 @@ struct Node {
   bool replaced = false;                // the name was given to another machine: a new boot id proves nothing
   bool trust_administrators = false;    // who is root or administrator there is so for the cluster
 };
+// What an administrator settles about nodes by their names, before or after they join. An agent tells what its machine
+// has; a class says what is added to that, and what ought to be there. A node is in one class at most.
+struct NodeClass {
+  Meta meta;                          // meta.name
+  std::vector<std::string> nodes;     // host names
+  std::vector<std::string> features;  // besides those that the agent tells
+  std::uint32_t weight = 0;           // instead of the agent's; 0 = as the agent tells
+  // What each node ought to have, at least. What is less is shown, and closes nothing.
+  std::uint32_t cores = 0;
+  std::int64_t memory_mb = 0;
+  std::uint32_t gpus = 0;
+  std::string gpu_type;  // "" = any
+};
+
 inline constexpr std::size_t kUnconfirmedMax = 1024;      // of a node: one is enough to keep it closed
 inline constexpr const char* kNoCertificate = "revoked";  // Node::certificate: none counts
 bool node_drained(const Node& node);
