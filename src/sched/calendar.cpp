@@ -101,11 +101,11 @@ Column TimeGrid::end_of(Column c, std::uint32_t minutes) const {
   return std::max(c + 1, end_after(start_min(c), minutes));
 }
 
-void Calendar::begin(Instant now, const std::deque<NodeClass>& classes) {
+void Calendar::begin(Instant now, const std::deque<AlikeNodes>& classes) {
   grid_ = TimeGrid(now);
   pools_.resize(classes.size());
   for (ClassNo c = 0; c < classes.size(); ++c) {
-    const NodeClass& cls = classes[c];
+    const AlikeNodes& cls = classes[c];
     Pool& pool = pools_[c];
     pool.devices = static_cast<std::int32_t>(cls.whole.devices);
     pool.cores = static_cast<std::int32_t>(cls.whole.cores);

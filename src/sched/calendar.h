@@ -42,7 +42,7 @@ class TimeGrid {
 class Calendar {
  public:
   // From what the classes have now and what their running jobs will give back.
-  void begin(Instant now, const std::deque<NodeClass>& classes);
+  void begin(Instant now, const std::deque<AlikeNodes>& classes);
 
   const TimeGrid& grid() const { return grid_; }
   // The first column at or after `from` in which the demand fits for so many minutes; kNoColumn: not within the grid.

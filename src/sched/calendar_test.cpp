@@ -39,7 +39,7 @@ TEST(TimeGrid, columns_follow_each_other_and_minutes_find_theirs) {
 }
 
 TEST(Calendar, begins_with_what_running_jobs_give_back) {
-  std::deque<NodeClass> classes;
+  std::deque<AlikeNodes> classes;
   classes.emplace_back(machine(8, 4, 1000), std::vector<PartitionNo>{0});
   const auto base = static_cast<std::uint32_t>(kNow.us / 60'000'000);
   classes[0].usable = 3;
@@ -56,7 +56,7 @@ TEST(Calendar, begins_with_what_running_jobs_give_back) {
 }
 
 TEST(Calendar, parts_go_beside_others_before_they_break_a_free_node) {
-  std::deque<NodeClass> classes;
+  std::deque<AlikeNodes> classes;
   classes.emplace_back(machine(8, 4, 1000), std::vector<PartitionNo>{0});
   classes[0].now = {.nodes = 2, .devices = 1, .cores = 8, .memory = 1000};
   Calendar calendar;
@@ -115,9 +115,9 @@ TEST(Calendar, agrees_with_a_column_by_column_one) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
-    std::deque<NodeClass> classes;
+    std::deque<AlikeNodes> classes;
     classes.emplace_back(machine(16, 4, 800), std::vector<PartitionNo>{0});
-    NodeClass& cls = classes[0];
+    AlikeNodes& cls = classes[0];
     cls.now = {.nodes = static_cast<std::int32_t>(rng.between(0, 5))};
     const auto base = static_cast<std::uint32_t>(kNow.us / 60'000'000);
     for (int i = 0; i < 40; ++i)

@@ -516,7 +516,7 @@ Forecast::Spot Forecast::spot_of_group(PlannerView& view, const GroupWay& group,
   Spot best;
   bool wide = true;  // no class is large enough alone
   for (const ClassNeed& need : group.needs) {
-    const NodeClass& cls = view.classes()[need.cls];
+    const AlikeNodes& cls = view.classes()[need.cls];
     if (cls.usable < need.nodes)
       continue;
     wide = false;

@@ -125,7 +125,7 @@ class More {
     if (leaves.empty())
       return out;
     for (const ClassNeed& need : way_.groups[g].needs) {
-      const NodeClass& cls = view_.classes()[need.cls];
+      const AlikeNodes& cls = view_.classes()[need.cls];
       for (const NodeIndex* index : {&cls.open, &cls.shaded}) {
         std::size_t found = 0;
         index->each(need.amounts, [&](NodeId id) {

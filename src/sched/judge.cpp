@@ -42,7 +42,7 @@ bool enough_free(PlannerView& view, const ShapeBrief& brief) {
     const Demand& demand = brief.demands[n];
     const FreeAmounts amounts{static_cast<std::uint32_t>(demand.devices), static_cast<std::uint32_t>(demand.cores),
                               brief.memory_mb[n]};
-    const NodeClass& cls = view.classes()[demand.pool];
+    const AlikeNodes& cls = view.classes()[demand.pool];
     for (const NodeIndex* index : {&cls.open, &cls.shaded})
       if (nodes += index->count(amounts, most); nodes >= most)
         return true;
@@ -71,14 +71,14 @@ bool counts_empty(PlannerView& view, const GroupWay& group, bool any_state) {
   if (!group.bound) {
     std::uint64_t nodes = 0;
     for (const ClassNeed& need : group.needs) {
-      const NodeClass& cls = view.classes()[need.cls];
+      const AlikeNodes& cls = view.classes()[need.cls];
       nodes += any_state ? cls.present : cls.usable;
     }
     return nodes >= group.nodes;
   }
   NodeCounts counts(view.domains().size());
   for (const ClassNeed& need : group.needs) {
-    const NodeClass& cls = view.classes()[need.cls];
+    const AlikeNodes& cls = view.classes()[need.cls];
     const std::vector<std::uint32_t>& nodes = any_state ? cls.present_at : cls.usable_at;
     for (std::size_t d = 0; d < nodes.size(); ++d) counts[d] += nodes[d];
   }
@@ -172,7 +172,7 @@ void brief_of(PlannerView& view, const Shape& shape, ShapeBrief& brief) {
   brief.kind = ShapeBrief::Kind::kCounted;
   brief.minutes = head->limit >= kForever ? UINT32_MAX : std::max(1u, minute_after(Instant{head->limit.us}));
   for (const ClassNeed& need : head->groups[0].needs) {
-    const NodeClass& cls = view.classes()[need.cls];
+    const AlikeNodes& cls = view.classes()[need.cls];
     brief.alone[brief.needs] = cls.usable >= need.nodes;
     brief.memory_mb[brief.needs] = need.amounts.memory_mb;
     brief.demands[brief.needs++] = demand_of(need, cls);

@@ -60,7 +60,7 @@ struct LayoutWorld : MiniCore {
     const std::vector<ClassNeed>& needs = view.ways(shape).at(0).groups.at(0).needs;
     ASSERT_EQ(brief.needs, needs.size()) << when;
     for (std::size_t n = 0; n < needs.size(); ++n) {
-      const NodeClass& cls = view.classes()[needs[n].cls];
+      const AlikeNodes& cls = view.classes()[needs[n].cls];
       EXPECT_EQ(brief.demands[n], demand_of(needs[n], cls)) << when;
       EXPECT_EQ(brief.memory_mb[n], needs[n].amounts.memory_mb) << when;
       EXPECT_EQ(brief.alone[n], cls.usable >= needs[n].nodes) << when;

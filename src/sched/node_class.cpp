@@ -31,7 +31,7 @@ bool same_device(const Device& a, const Device& b) {
 
 }  // namespace
 
-NodeClass::NodeClass(Node of, std::vector<PartitionNo> in, std::vector<std::string> by)
+AlikeNodes::AlikeNodes(Node of, std::vector<PartitionNo> in, std::vector<std::string> by)
     : like(std::move(of)), partitions(std::move(in)), kept_by(std::move(by)), example(like.meta.name) {
   like.meta = {};
   for (std::uint32_t i = 0; i < like.devices.size(); ++i) {
@@ -56,7 +56,7 @@ NodeClass::NodeClass(Node of, std::vector<PartitionNo> in, std::vector<std::stri
 }
 
 // As rules/need.cpp chooses: the island that is left with the least.
-bool breaks_island(const NodeClass& cls, const NodeLoad& load, std::uint32_t devices) {
+bool breaks_island(const AlikeNodes& cls, const NodeLoad& load, std::uint32_t devices) {
   DeviceSet held = load.devices;
   for (const DevicePart& part : load.parts) held.set(part.device);
   std::uint32_t tightest = UINT32_MAX;
@@ -71,13 +71,13 @@ bool breaks_island(const NodeClass& cls, const NodeLoad& load, std::uint32_t dev
   return whole && tightest > devices;
 }
 
-NodeIndex& NodeClass::in_domain(std::uint32_t domain) {
+NodeIndex& AlikeNodes::in_domain(std::uint32_t domain) {
   if (domain >= at_domain.size())
     at_domain.resize(domain + 1, NodeIndex(whole));
   return at_domain[domain];
 }
 
-FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load) {
+FreeAmounts free_on(const AlikeNodes& cls, const Node& node, const NodeLoad& load) {
   const std::uint32_t taken = load.cores.count();
   if (load.sole_occupants > 0 || taken >= node.cores)
     return {};
@@ -86,7 +86,7 @@ FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load
   return {free.count(), node.cores - taken, memory_left(node, load)};
 }
 
-bool belongs(const Node& node, const NodeClass& to) {
+bool belongs(const Node& node, const AlikeNodes& to) {
   const Node& like = to.like;
   return node.cores == like.cores && node.sockets == like.sockets && node.threads_per_core == like.threads_per_core &&
          node.weight == like.weight && node.counted == like.counted &&

@@ -1,5 +1,5 @@
-// NodeClass: nodes that are alike for every job that does not name them. What a job needs on a node, and whether it may
-// go there at all, is worked out once per class.
+// AlikeNodes: nodes that are alike for every job that does not name them. What a job needs on a node, and whether it
+// may go there at all, is worked out once per class.
 #pragma once
 
 #include <map>
@@ -31,8 +31,8 @@ struct Room {
   friend bool operator==(const Room&, const Room&) = default;
 };
 
-struct NodeClass {
-  NodeClass(Node like, std::vector<PartitionNo> partitions, std::vector<std::string> kept_by = {});
+struct AlikeNodes {
+  AlikeNodes(Node like, std::vector<PartitionNo> partitions, std::vector<std::string> kept_by = {});
 
   // A node of the class, without name and state, with the most memory and disk that one of them may have.
   Node like;
@@ -69,13 +69,13 @@ struct NodeClass {
 
 // What is free on a node of the class under a load; nothing when it is held whole. Devices that are shared are not
 // free.
-FreeAmounts free_on(const NodeClass& cls, const Node& node, const NodeLoad& load);
+FreeAmounts free_on(const AlikeNodes& cls, const Node& node, const NodeLoad& load);
 
 // Whether so many devices under this load would break up an NVLink island that is whole.
-bool breaks_island(const NodeClass& cls, const NodeLoad& load, std::uint32_t devices);
+bool breaks_island(const AlikeNodes& cls, const NodeLoad& load, std::uint32_t devices);
 
 // Whether a node belongs to a class of these. Memory and disk are compared in steps of about 3 %, as machines of one
 // kind differ by a few pages.
-bool belongs(const Node& node, const NodeClass& to);
+bool belongs(const Node& node, const AlikeNodes& to);
 
 }  // namespace lockstep

@@ -21,7 +21,7 @@ bool asks_for_devices(const JobSpec& spec) {
 }
 
 // What is left on a node's whole and shared devices.
-PackRoom room_of(const NodeClass& cls, const NodeSlot& slot, std::int16_t kind) {
+PackRoom room_of(const AlikeNodes& cls, const NodeSlot& slot, std::int16_t kind) {
   PackRoom room{.cpu_milli = std::int64_t{slot.free.cores} * 1000};
   if (kind < 0)
     return room;
@@ -144,16 +144,16 @@ void PackView::touched(NodeId id) {
 
 namespace {
 
-bool priceable(const NodeClass& cls) {
+bool priceable(const AlikeNodes& cls) {
   const std::vector<Device>& devices = cls.like.devices;
   return devices.empty() || (cls.one_device_type && devices[0].kind == "gpu" && cls.whole.devices <= kPackDevicesMax);
 }
 
 // What all prices depend on.
-PackGround ground_of(const std::deque<NodeClass>& classes) {
+PackGround ground_of(const std::deque<AlikeNodes>& classes) {
   PackGround ground;
   std::set<std::string> models;
-  for (const NodeClass& cls : classes) {
+  for (const AlikeNodes& cls : classes) {
     if (cls.present == 0 || cls.whole.devices == 0 || !priceable(cls))
       continue;
     models.insert(cls.like.devices[0].type);
@@ -177,7 +177,7 @@ void PackView::look_at_classes(PlannerView& view) {
     all_touched_ = true;
   }
   kinds_.clear();
-  for (const NodeClass& cls : view.classes()) {
+  for (const AlikeNodes& cls : view.classes()) {
     std::int16_t kind = priceable(cls) ? kNoDevices : kUnpriced;
     if (kind == kNoDevices && cls.whole.devices > 0) {
       const auto at = std::lower_bound(ground_.models.begin(), ground_.models.end(), cls.like.devices[0].type);
@@ -314,7 +314,7 @@ const PackCost& PackView::cost(std::uint32_t number, const PackShape& shape, std
 PackSearch::PackSearch(PlannerView& view, std::span<const ClassNeed> needs) {
   PackView& pack = view.packing();
   for (const ClassNeed& need : needs) {
-    const NodeClass& cls = view.classes()[need.cls];
+    const AlikeNodes& cls = view.classes()[need.cls];
     std::vector<PackView::Known>& known = pack.known_of(need.pack);
     for (const std::uint32_t number : pack.by_class_[need.cls]) {
       const PackView::Spot& spot = pack.spots_[number];

@@ -46,7 +46,7 @@ bool preferred(const Choice& a, const Choice& b) {
 
 std::optional<Choice> choice_of(Board& board, const GroupSpec& group, const GroupWay& way, const Partition& partition,
                                 const ClassNeed& need, NodeId id) {
-  const NodeClass& cls = board.view.classes()[need.cls];
+  const AlikeNodes& cls = board.view.classes()[need.cls];
   const NodeSlot& slot = board.view.nodes()[id.value];
   const NodeLoad* load = board.at(id);
   const Node& node = *slot.node;
@@ -68,7 +68,7 @@ struct ListedLook {
   bool together = false;   // a part of it: those that have the least left are compared
 };
 
-ListedLook look_at(const Board& board, const GroupWay& way, const ClassNeed& need, const NodeClass& cls,
+ListedLook look_at(const Board& board, const GroupWay& way, const ClassNeed& need, const AlikeNodes& cls,
                    std::size_t enough) {
   const bool devices_of_one = way.exact && way.nodes == 1 && need.amounts.devices > 0;
   ListedLook look;
@@ -82,7 +82,7 @@ ListedLook look_at(const Board& board, const GroupWay& way, const ClassNeed& nee
 // Collects choices from one list of a class; true: it was left before its end.
 bool gather_from(Board& board, const NodeIndex& index, const ClassNeed& need, const ListedLook& look,
                  const GroupSpec& group, const GroupWay& way, const Partition& partition, std::vector<Choice>& out) {
-  const NodeClass& cls = board.view.classes()[need.cls];
+  const AlikeNodes& cls = board.view.classes()[need.cls];
   std::size_t found = 0;
   int breaking = 0;
   bool cut = false;
@@ -108,7 +108,7 @@ bool gather_listed(Board& board, const GroupSpec& group, const GroupWay& way, co
   std::vector<Choice> choices;
   bool cut = false;
   for (const ClassNeed& need : way.needs) {
-    const NodeClass& cls = board.view.classes()[need.cls];
+    const AlikeNodes& cls = board.view.classes()[need.cls];
     const ListedLook look = look_at(board, way, need, cls, enough);
     for (const NodeIndex* index : {&cls.open, &cls.shaded})
       cut = gather_from(board, *index, need, look, group, way, partition, choices) || cut;
@@ -231,7 +231,7 @@ bool may_fit(PlannerView& view, const Way& way, const Shadows& shadows, const Av
   for (const GroupWay& group : way.groups) {
     std::uint64_t nodes = 0;
     for (const ClassNeed& need : group.needs) {
-      const NodeClass& cls = view.classes()[need.cls];
+      const AlikeNodes& cls = view.classes()[need.cls];
       nodes += cls.open.at_least(need.amounts) + (all_avoided ? cls.kept : cls.shaded).at_least(need.amounts);
       if (nodes >= group.nodes)
         break;

@@ -12,7 +12,7 @@ std::vector<Choice> listed_at(Board& board, const GroupSpec& group, const GroupW
                               DomainNo domain, std::uint32_t weight_max, std::size_t enough) {
   std::vector<Choice> choices;
   for (const ClassNeed& need : way.needs) {
-    const NodeClass& cls = board.view.classes()[need.cls];
+    const AlikeNodes& cls = board.view.classes()[need.cls];
     if (cls.like.weight > weight_max || domain >= cls.at_domain.size())
       continue;
     std::size_t found = 0;
@@ -41,7 +41,7 @@ std::vector<Candidate> candidates_of(const std::vector<Choice>& choices) {
 NodeCounts listed_counts(Board& board, const GroupWay& way, std::uint32_t weight_max) {
   NodeCounts counts(board.view.domains().size());
   for (const ClassNeed& need : way.needs) {
-    const NodeClass& cls = board.view.classes()[need.cls];
+    const AlikeNodes& cls = board.view.classes()[need.cls];
     if (cls.like.weight <= weight_max)
       for (DomainNo d = 0; d < cls.at_domain.size(); ++d) counts[d] += cls.at_domain[d].at_least(need.amounts);
   }

@@ -17,7 +17,7 @@ NodeLoad load_after(const NodeSlot& slot, Instant at) {
 }
 
 // When the node would have the amounts if running jobs ended as expected; 0 = now, kNotEver = not even then.
-Instant ready_at(const NodeClass& cls, const NodeSlot& slot, const FreeAmounts& need, std::vector<Holder>& scratch) {
+Instant ready_at(const AlikeNodes& cls, const NodeSlot& slot, const FreeAmounts& need, std::vector<Holder>& scratch) {
   if (slot.free.covers(need))
     return Instant{};
   if (std::all_of(slot.holders.begin(), slot.holders.end(), [](const Holder& h) { return h.end == kNever; }))

@@ -10,7 +10,7 @@ namespace lockstep {
 namespace {
 
 // A device that the part may be of, with so much free; nothing: there is none any more.
-std::optional<std::uint32_t> device_with(const NodeClass& cls, const NodeLoad& load, std::uint16_t free_milli) {
+std::optional<std::uint32_t> device_with(const AlikeNodes& cls, const NodeLoad& load, std::uint16_t free_milli) {
   std::optional<std::uint32_t> found;
   cls.healthy.minus(load.devices).for_each([&](std::uint32_t i) {
     std::int64_t free = kWholeDevice;
@@ -59,7 +59,7 @@ struct PricedPlaces {
   std::deque<NodeLoad> masked;  // loads that leave nothing but one device free
 
   // A share goes to the device that it was priced on; false: it does not fit there.
-  bool take_share(const NodeClass& cls, const Candidate& candidate, std::uint16_t from) {
+  bool take_share(const AlikeNodes& cls, const Candidate& candidate, std::uint16_t from) {
     const auto device = device_with(cls, *candidate.load, from);
     if (!device)
       return false;
@@ -71,7 +71,7 @@ struct PricedPlaces {
   }
 
   void take(const Candidate& candidate, const PackSearch::Found& found) {
-    const NodeClass& cls = board.view.classes()[found.need->cls];
+    const AlikeNodes& cls = board.view.classes()[found.need->cls];
     const bool share = found.need->pack.devices == 1 && found.need->pack.milli < kPackDeviceMilli;
     if (share && take_share(cls, candidate, found.from))
       return;

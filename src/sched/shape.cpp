@@ -66,7 +66,7 @@ bool same_shape(const JobSpec& a, const JobSpec& b) {
 
 namespace {
 
-bool class_suits(const NodeClass& cls, PartitionNo partition, const GroupSpec& group) {
+bool class_suits(const AlikeNodes& cls, PartitionNo partition, const GroupSpec& group) {
   return std::binary_search(cls.partitions.begin(), cls.partitions.end(), partition) &&
          group.tmp_disk_mb <= cls.like.tmp_disk_mb &&
          (group.constraint.empty() || constraint_holds(group.constraint, cls.like.features));
@@ -120,7 +120,7 @@ bool has_price(const NodeNeed& need, const GroupSpec& group, std::uint32_t devic
 }
 
 // What a member of the group with so many tasks needs on a node of the class.
-ClassNeed need_of(ClassNo number, const NodeClass& cls, const GroupSpec& group, std::uint32_t tasks) {
+ClassNeed need_of(ClassNo number, const AlikeNodes& cls, const GroupSpec& group, std::uint32_t tasks) {
   const NodeNeed need = need_on_node(cls.like, group, tasks, group.per_job.empty() ? 0 : 1);
   const FreeAmounts& all = cls.whole;
   ClassNeed out{.cls = number, .all_memory = group.all_memory};
@@ -142,7 +142,7 @@ ClassNeed need_of(ClassNo number, const NodeClass& cls, const GroupSpec& group, 
 
 }  // namespace
 
-Demand demand_of(const ClassNeed& need, const NodeClass& cls) {
+Demand demand_of(const ClassNeed& need, const AlikeNodes& cls) {
   const std::int64_t unit = cls.memory_unit_mb;
   return {.pool = need.cls,
           .nodes = static_cast<std::int32_t>(std::min<std::uint32_t>(need.nodes, INT32_MAX)),
@@ -156,7 +156,7 @@ namespace {
 
 // What the group needs on a node of the class, if it may go there and fits at all.
 std::optional<ClassNeed> need_in(const GroupSpec& group, const GroupWay& way, PartitionNo number, ClassNo c,
-                                 const NodeClass& cls) {
+                                 const AlikeNodes& cls) {
   if (!class_suits(cls, number, group))
     return std::nullopt;
   const std::uint32_t room = tasks_that_fit(cls.like, {}, group);
@@ -185,7 +185,7 @@ std::optional<ClassNeed> need_in(const GroupSpec& group, const GroupWay& way, Pa
 }
 
 // Whether the amounts decide on every node of the class.
-void decide(GroupWay& way, const ClassNeed& need, const NodeClass& cls) {
+void decide(GroupWay& way, const ClassNeed& need, const AlikeNodes& cls) {
   way.uniform = way.uniform && need.amounts.memory_mb <= cls.memory_least_mb && way.tmp_disk_mb <= cls.disk_least_mb;
   way.exact = way.exact && way.uniform && need.counted && cls.one_device_type;
 }
@@ -193,7 +193,7 @@ void decide(GroupWay& way, const ClassNeed& need, const NodeClass& cls) {
 }  // namespace
 
 std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition, PartitionNo number,
-                                const std::deque<NodeClass>& classes) {
+                                const std::deque<AlikeNodes>& classes) {
   std::vector<GroupWay> out;
   for (const GroupSpec& group : spec.groups) {
     GroupWay way;
@@ -215,14 +215,14 @@ std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition,
   return out;
 }
 
-bool same_partition(const NodeClass& a, const NodeClass& b, PartitionNo number) {
+bool same_partition(const AlikeNodes& a, const AlikeNodes& b, PartitionNo number) {
   return std::binary_search(a.partitions.begin(), a.partitions.end(), number) ==
          std::binary_search(b.partitions.begin(), b.partitions.end(), number);
 }
 
-void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std::deque<NodeClass>& classes,
+void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std::deque<AlikeNodes>& classes,
                    std::vector<GroupWay>& groups) {
-  const NodeClass& cls = classes[c];
+  const AlikeNodes& cls = classes[c];
   for (std::size_t g = 0; g < groups.size(); ++g) {
     GroupWay& way = groups[g];
     const auto place = [&](ClassNo of) {

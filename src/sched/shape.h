@@ -41,7 +41,7 @@ struct Demand {
 };
 
 // The demand of one group on one class, with amounts rounded up to the class's units.
-Demand demand_of(const ClassNeed& need, const NodeClass& cls);
+Demand demand_of(const ClassNeed& need, const AlikeNodes& cls);
 
 // A group on the nodes of one partition.
 struct GroupWay {
@@ -71,12 +71,12 @@ struct Way {
 
 // Works the groups of a spec out for one partition. `classes` are all there are.
 std::vector<GroupWay> groups_on(const JobSpec& spec, const Partition& partition, PartitionNo number,
-                                const std::deque<NodeClass>& classes);
+                                const std::deque<AlikeNodes>& classes);
 // Whether the partition has the nodes of both classes, or of neither.
-bool same_partition(const NodeClass& a, const NodeClass& b, PartitionNo number);
+bool same_partition(const AlikeNodes& a, const AlikeNodes& b, PartitionNo number);
 
 // Brings such groups up to date with one class that has come since, or whose least node has less than before.
-void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std::deque<NodeClass>& classes,
+void look_at_class(const JobSpec& spec, PartitionNo number, ClassNo c, const std::deque<AlikeNodes>& classes,
                    std::vector<GroupWay>& groups);
 
 }  // namespace lockstep

@@ -85,7 +85,7 @@ class ExactSearch {
  private:
   std::vector<std::vector<On>> holders_by_node(const std::vector<const Job*>& going) const;
   std::optional<Spot> spot_on(NodeId id, const ClassNeed& need, const std::vector<On>& on) const;
-  void add_local(Spot& spot, const On& on, const NodeClass& cls) const;
+  void add_local(Spot& spot, const On& on, const AlikeNodes& cls) const;
   bool fits(const Spot& spot, const Chosen& gone) const;
   NodeLoad load_without(const Spot& spot, const Chosen& gone) const;
   bool fits_slowly(const Spot& spot, const Chosen& gone) const;
@@ -122,7 +122,7 @@ std::vector<std::vector<On>> ExactSearch::holders_by_node(const std::vector<cons
   return on;
 }
 
-void ExactSearch::add_local(Spot& spot, const On& on, const NodeClass& cls) const {
+void ExactSearch::add_local(Spot& spot, const On& on, const AlikeNodes& cls) const {
   Local local{.victim = on.victim, .grant = on.grant, .gives = {}};
   local.gives.devices = (on.grant->devices & cls.healthy).count();
   local.gives.cores = on.grant->cores.count();
@@ -137,7 +137,7 @@ void ExactSearch::add_local(Spot& spot, const On& on, const NodeClass& cls) cons
 // The node as the job could use it; nullopt: it is too small even when all candidates there have gone.
 std::optional<Spot> ExactSearch::spot_on(NodeId id, const ClassNeed& need, const std::vector<On>& on) const {
   const NodeSlot& slot = view_.nodes()[id.value];
-  const NodeClass& cls = view_.classes()[slot.cls];
+  const AlikeNodes& cls = view_.classes()[slot.cls];
   Spot spot{.node = id, .need = &need, .base = {}, .free = {}, .locals = {}};
   spot.simple = need.counted && cls.one_device_type && group_.sharing != Sharing::kExclusive && !need.all_memory &&
                 group_.contiguous_cores_min == 0;

@@ -178,7 +178,7 @@ bool PlannerView::follow(ShapeBrief& brief) const {
   for (const auto& [since, c] : classes_laid_) {
     if (since <= brief.layout)
       continue;
-    const NodeClass& cls = classes_[c];
+    const AlikeNodes& cls = classes_[c];
     if (cls.twin == kNoClass || demand_in(c) < brief.needs || !same_partition(cls, classes_[cls.twin], brief.partition))
       return false;
     const unsigned twin = demand_in(cls.twin);
@@ -472,7 +472,7 @@ void PlannerView::advance(Instant now) {
   if (now_ >= boundary_) {
     boundary_ = admission_.next_boundary(now_);
     ++gains;
-    for (NodeClass& cls : classes_) std::fill(cls.gained.begin(), cls.gained.end(), gains);
+    for (AlikeNodes& cls : classes_) std::fill(cls.gained.begin(), cls.gained.end(), gains);
     ++bounds;
     changed = true;
   }

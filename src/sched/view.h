@@ -222,8 +222,8 @@ class PlannerView {
   // Nodes.
   std::vector<NodeSlot>& nodes() { return nodes_; }  // by NodeId
   const NodeSlot* slot_named(const std::string& name) const;
-  std::deque<NodeClass>& classes() { return classes_; }
-  const std::deque<NodeClass>& classes() const { return classes_; }
+  std::deque<AlikeNodes>& classes() { return classes_; }
+  const std::deque<AlikeNodes>& classes() const { return classes_; }
   const std::vector<Ref<Partition>>& partitions() const { return partitions_; }
   std::vector<PartitionNo> partitions_of(const JobSpec& spec) const;
   const Tres& cluster();  // all there is
@@ -231,7 +231,7 @@ class PlannerView {
   // True while nodes are about to answer: they may have room in a moment, and waiting jobs wait for that.
   bool awaits_nodes() const { return !awaited_since_.empty() && now_ < awaits_until(); }
   Instant awaits_until() const;                  // when jobs stop waiting for those nodes; kNever: none is to answer
-  bool by_domain() const { return by_domain_; }  // NodeClass::at_domain is kept: some nodes lie on switches
+  bool by_domain() const { return by_domain_; }  // AlikeNodes::at_domain is kept: some nodes lie on switches
   // A class lists its shaded nodes apart. A job that would run when the heads start must fit beside the load `kept`.
   void shade(NodeId id, const NodeLoad& kept);
   void unshade(NodeId id);
@@ -314,7 +314,7 @@ class PlannerView {
   std::vector<std::uint64_t> touched_;  // by NodeId
   std::uint64_t touch_clock_ = 0;
   std::unordered_map<std::string, NodeId> node_named_;
-  std::deque<NodeClass> classes_;
+  std::deque<AlikeNodes> classes_;
   std::uint64_t laid_out_ = 1;
   std::vector<std::pair<std::uint64_t, ClassNo>> classes_laid_;  // since laid_out_: as of which layout
   std::uint32_t shaded_ = 0;                                     // nodes

@@ -90,7 +90,7 @@ void PlannerView::keep_apart(const std::vector<std::string>& names) {
     leave_class(slot);
     classify(slot);
   }
-  const auto left = std::count_if(classes_.begin(), classes_.end(), [](const NodeClass& c) { return c.present == 0; });
+  const auto left = std::count_if(classes_.begin(), classes_.end(), [](const AlikeNodes& c) { return c.present == 0; });
   if (left > kLeftClassesMost)
     classify_all();
   renew_examples();
@@ -98,7 +98,7 @@ void PlannerView::keep_apart(const std::vector<std::string>& names) {
 
 // The node that stands for a class may have moved to a different one.
 void PlannerView::renew_examples() {
-  const auto stands = [&](const NodeClass& cls) {
+  const auto stands = [&](const AlikeNodes& cls) {
     return cls.present == 0 || admission_.keepers_of(cls.example) == cls.kept_by;
   };
   if (std::all_of(classes_.begin(), classes_.end(), stands))
@@ -244,7 +244,7 @@ std::optional<Way> PlannerView::open_way(const JobSpec& spec, const Way& way, In
     return std::nullopt;
   const Instant to = from + std::min(way.limit, kForever);
   const auto closed = [&](const ClassNeed& need) {
-    const NodeClass& cls = classes_[need.cls];
+    const AlikeNodes& cls = classes_[need.cls];
     return (!cls.kept_by.empty() || !spec.reservation.empty()) && !admission_.open_to(spec, cls.example, from, to);
   };
   const bool any = std::any_of(way.groups.begin(), way.groups.end(), [&](const GroupWay& group) {
@@ -261,7 +261,7 @@ namespace {
 
 // Whether the classes that are not closed have enough nodes for every group.
 template <class Closed>
-bool enough_nodes(const std::deque<NodeClass>& classes, const Way& way, Closed&& closed) {
+bool enough_nodes(const std::deque<AlikeNodes>& classes, const Way& way, Closed&& closed) {
   return std::all_of(way.groups.begin(), way.groups.end(), [&](const GroupWay& group) {
     std::uint64_t nodes = 0;
     for (const ClassNeed& need : group.needs)
@@ -281,14 +281,14 @@ std::optional<Bar> PlannerView::reserved(const JobSpec& spec, const Way& way) co
   const WallTime from = admission_.wall_at(now_), to{from.us + std::min(limit, kForever).us};
   const Reservation* own = reservation_of(directory, spec, from, to);
   const Reservation* first = nullptr;
-  const auto now = [&](const NodeClass& cls) {
+  const auto now = [&](const AlikeNodes& cls) {
     const Reservation* other = cls.kept_by.empty() ? nullptr : keeps_away(directory, spec, own, cls.example, from, to);
     first = first ? first : other;
     return other != nullptr;
   };
   if (enough_nodes(classes_, way, now) || !first)
     return std::nullopt;
-  const auto for_good = [&](const NodeClass& cls) {
+  const auto for_good = [&](const AlikeNodes& cls) {
     return std::any_of(cls.kept_by.begin(), cls.kept_by.end(), [&](const std::string& name) {
       const Reservation* r = directory.reservation(name);
       const bool shuts = r && shuts_for_good(directory, *r, spec, limit);

@@ -108,7 +108,7 @@ void PlannerView::list_by_domain() {
 }
 
 void PlannerView::count_at_domain(const NodeSlot& slot, int by) {
-  NodeClass& cls = classes_[slot.cls];
+  AlikeNodes& cls = classes_[slot.cls];
   if (slot.domain >= cls.present_at.size()) {
     cls.present_at.resize(slot.domain + 1);
     cls.usable_at.resize(slot.domain + 1);
@@ -224,7 +224,7 @@ void PlannerView::leave_class(NodeSlot& slot) {
   count_room(slot, -1);
   count_at_domain(slot, -1);
   domains_.remove_node(slot.domain);
-  NodeClass& cls = classes_[slot.cls];
+  AlikeNodes& cls = classes_[slot.cls];
   --cls.present;
   cls.usable -= node_usable(*slot.node);
   slot.cls = kNoClass;
@@ -238,21 +238,21 @@ void PlannerView::classify(NodeSlot& slot) {
     if (named_[p].contains("ALL") || named_[p].contains(slot.node->meta.name))
       partitions.push_back(p);
   std::vector<std::string> kept_by = admission_.keepers_of(slot.node->meta.name);
-  const auto alike = [&](const NodeClass& cls) {
+  const auto alike = [&](const AlikeNodes& cls) {
     return cls.partitions == partitions && cls.kept_by == kept_by && belongs(*slot.node, cls);
   };
   ClassNo c = 0;
   while (c < classes_.size() && !alike(classes_[c])) ++c;
   if (c == classes_.size()) {
     const auto twin =
-        std::find_if(classes_.begin(), classes_.end(), [&](const NodeClass& cls) { return belongs(*slot.node, cls); });
+        std::find_if(classes_.begin(), classes_.end(), [&](const AlikeNodes& cls) { return belongs(*slot.node, cls); });
     const ClassNo twin_no = twin == classes_.end() ? kNoClass : static_cast<ClassNo>(twin - classes_.begin());
     classes_.emplace_back(*slot.node, std::move(partitions), std::move(kept_by));
     classes_[c].twin = twin_no;
     lay_out_class(c);
     classes_[c].born = layout;
   }
-  NodeClass& cls = classes_[c];
+  AlikeNodes& cls = classes_[c];
   if (slot.node->memory_mb < cls.memory_least_mb || slot.node->tmp_disk_mb < cls.disk_least_mb) {
     cls.memory_least_mb = std::min(cls.memory_least_mb, slot.node->memory_mb);
     cls.disk_least_mb = std::min(cls.disk_least_mb, slot.node->tmp_disk_mb);
@@ -276,7 +276,7 @@ void PlannerView::unlist(NodeSlot& slot) {
   if (!slot.listed)
     return;
   slot.listed = false;
-  NodeClass& cls = classes_[slot.cls];
+  AlikeNodes& cls = classes_[slot.cls];
   (slot.shaded ? cls.shaded : cls.open).erase(slot.node->id, slot.free, slot.place);
   if (by_domain_)
     cls.in_domain(slot.domain).erase(slot.node->id, slot.free, slot.place);
@@ -290,7 +290,7 @@ void PlannerView::list(NodeSlot& slot, NodeId id) {
   if (!node_usable(*slot.node))
     return;
   slot.free = free_of(slot, slot.load);
-  NodeClass& cls = classes_[slot.cls];
+  AlikeNodes& cls = classes_[slot.cls];
   if (slot.free.cores > 0) {
     slot.listed = true;
     (slot.shaded ? cls.shaded : cls.open).insert(id, slot.free, slot.place);
@@ -332,7 +332,7 @@ void PlannerView::unshade(NodeId id) {
 }
 
 void PlannerView::add_room(ClassNo number, std::uint32_t minute, const Room& room, int by) {
-  NodeClass& cls = classes_[number];
+  AlikeNodes& cls = classes_[number];
   const std::uint64_t mark = mix(minute, number);
   const auto times = [](std::uint64_t m, std::int32_t n) { return m * static_cast<std::uint64_t>(std::int64_t{n}); };
   const std::uint64_t sum = times(mark, room.nodes) + times(mix(mark, 1), room.devices) +
@@ -350,7 +350,7 @@ void PlannerView::add_room(ClassNo number, std::uint32_t minute, const Room& roo
 void PlannerView::count_room(NodeSlot& slot, int by) {
   if (!slot.node || slot.cls == kNoClass || !node_usable(*slot.node))
     return;
-  const NodeClass& cls = classes_[slot.cls];
+  const AlikeNodes& cls = classes_[slot.cls];
   const auto add = [&](std::uint32_t minute, const Room& room) { add_room(slot.cls, minute, room, by); };
   if (slot.holders.empty()) {
     add(0, {.nodes = 1});
