@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,10 +31,11 @@ constexpr Command kCommands[] = {
 };
 
 // A job carries the socket of where it was submitted; on a node that cannot see it, the node's own serves as well.
+// Outside of jobs, whoever names a cluster means that one and no other.
 std::vector<std::string> sockets() {
   std::vector<std::string> paths{find_socket()};
-  if (getenv("LOCKSTEP_SOCKET"))
-    paths.emplace_back("/run/lockstep/api.sock");
+  if (getenv("SLURM_JOB_ID"))
+    paths.insert(paths.end(), std::begin(kSocketsOfTheMachine), std::end(kSocketsOfTheMachine));
   return paths;
 }
 

@@ -37,6 +37,12 @@ bool exists(const std::string& path) {
   return ::stat(path.c_str(), &found) == 0;
 }
 
+// Also a link to a socket of a controller that is away just now.
+bool is_there(const std::string& path) {
+  struct stat found {};
+  return ::lstat(path.c_str(), &found) == 0;
+}
+
 Error unavailable(std::string message) { return {Errc::kUnavailable, std::move(message), {}}; }
 
 constexpr Duration kCrowdPatience = seconds(10);  // with a listener whose queue of callers is full
@@ -329,20 +335,13 @@ class UnixApiClient final : public ApiClient {
 std::string find_socket() {
   if (const std::string socket = environment("LOCKSTEP_SOCKET"); !socket.empty())
     return socket;
-  std::string last = "/run/lockstep/api.sock";
-  if (exists(last))
-    return last;
-  if (const std::string dir = environment("LOCKSTEP_DIR"); !dir.empty()) {
-    last = dir + "/api.sock";
-    if (exists(last))
-      return last;
-  }
-  if (const std::string home = environment("HOME"); !home.empty()) {
-    const std::string path = home + "/.lockstep/default/api.sock";
-    if (exists(path) || environment("LOCKSTEP_DIR").empty())
-      last = path;
-  }
-  return last;
+  if (const std::string dir = environment("LOCKSTEP_DIR"); !dir.empty())
+    return dir + "/api.sock";
+  for (const char* path : kSocketsOfTheMachine)
+    if (is_there(path))
+      return path;
+  const std::string home = environment("HOME");
+  return home.empty() ? kSocketsOfTheMachine[0] : home + "/.lockstep/default/api.sock";
 }
 
 Result<std::unique_ptr<ApiClient>> connect_unix(const std::string& path) { return connect_patiently({path}, {}); }

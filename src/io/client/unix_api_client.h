@@ -12,8 +12,11 @@
 
 namespace lockstep {
 
-// $LOCKSTEP_SOCKET, else /run/lockstep/api.sock, else $LOCKSTEP_DIR/api.sock, else $HOME/.lockstep/default/api.sock.
-// Of the last three the first that exists; if none does, the last that applies.
+// The installed controller's, and that of a node's agent (docs/decisions/0009-installed.md).
+inline constexpr const char* kSocketsOfTheMachine[] = {"/run/lockstep/api.sock", "/run/lockstep-agent/api.sock"};
+
+// $LOCKSTEP_SOCKET, else $LOCKSTEP_DIR/api.sock, else the first of this machine that is there, else
+// $HOME/.lockstep/default/api.sock.
 std::string find_socket();
 
 // kUnavailable when nothing listens; the message says where it looked and what to do.

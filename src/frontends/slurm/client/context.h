@@ -11,7 +11,7 @@
 namespace lockstep::slurm {
 
 struct ClientContext {
-  // Connects to the cluster's socket: $LOCKSTEP_SOCKET, else /run/lockstep/api.sock, else the default cluster's. Bears
+  // Connects to the cluster's socket: $LOCKSTEP_SOCKET, else the machine's, else the default cluster's. Bears
   // with a controller that is away for a while, and tells so.
   std::function<Result<std::unique_ptr<ApiClient>>()> connect;
   // The same without patience, for who tries again by itself. Empty: connect is.
