@@ -24,6 +24,7 @@
 #include "io/event_loop.h"
 #include "io/http_server.h"
 #include "io/local/daemon.h"
+#include "io/local/service_manager.h"
 #include "io/local/start_note.h"
 #include "io/local/state_dir.h"
 #include "io/pki.h"
@@ -200,6 +201,18 @@ void tell_whereabouts(const StateDir& state, const DaemonOptions& options, std::
     std::fprintf(stderr, "lockstepd: %s\n", told.error().message.c_str());
 }
 
+// A port that another program holds is the one thing that an administrator meets at the first start.
+Result<std::uint16_t> listen(HttpServer& server, const DaemonOptions& options, const TlsFiles& tls) {
+  auto port = server.listen_tls(options.address, options.port, tls);
+  if (!port && port.error().code == Errc::kConflict)
+    return conflict(format(
+        "port {0} on {1} is taken by another program, which `ss -ltnp sport = :{0}` names for root. End that one, "
+        "or use another port: --listen ADDR:PORT, which is LISTEN= in /etc/lockstep/lockstepd.conf where Lockstep "
+        "is installed",
+        options.port, options.address));
+  return port;
+}
+
 Result<void> run(const DaemonOptions& options) {
   CHECK(options.dir.starts_with('/') && !options.socket.empty());
   const int signals = block_signals();
@@ -267,7 +280,7 @@ Result<void> run(const DaemonOptions& options) {
   if (!opened.ok())
     return opened.error();
   TRY(server->listen_unix(options.socket, socket_mode()));
-  const std::uint16_t port = TRY(server->listen_tls(options.address, options.port, tls));
+  const std::uint16_t port = TRY(listen(*server, options, tls));
   tell_whereabouts(state, options, port, *ca);
   log_line(LogLevel::kInfo, format("lockstepd: pid {}, log at entry {}, listening on {} and {}:{}", getpid(),
                                    TRY(log->last_index()), options.socket, options.address, port));
@@ -275,8 +288,10 @@ Result<void> run(const DaemonOptions& options) {
   starting.reset();
   loop->watch(signals, [&] { loop->stop(); });
   controller->start();
+  tell_service_manager(format("READY=1\nSTATUS=listening on {} and {}:{}", options.socket, options.address, port));
   loop->run();
 
+  tell_service_manager("STOPPING=1");
   log_line(LogLevel::kInfo, "lockstepd: ending");
   server.reset();
   controller->stop();
@@ -307,8 +322,11 @@ int main(int argc, char** argv) {
     std::fputs(Routes(slurm::routes()).rights_table().c_str(), stdout);
     return 0;
   }
+  if (options->serve_everyone)
+    serve_everyone();
   if (const auto done = run(*options); !done.ok()) {
     log_line(LogLevel::kError, "lockstepd: error: " + done.error().message);
+    tell_service_manager("STATUS=error: " + done.error().message);
     return 1;
   }
   return 0;

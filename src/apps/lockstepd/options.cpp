@@ -27,10 +27,15 @@ const char* const kDaemonHelp =
     "  --defragment          move jobs that can save their work where a waiting one fits for it\n"
     "  --move-after SECONDS  but none in this time after its start (default 600)\n"
     "  --kill-invalid-depend cancel jobs whose dependency can never hold, instead of leaving them to wait\n"
+    "  --serve-everyone      serve every user of this machine, also where it is not root that runs the controller: for "
+    "an\n"
+    "                        installed one, whose agents are root's\n"
     "  --rights              print who may ask what of the API, as Markdown, and end\n"
     "\n"
     "DIR is a new or an empty directory, or one that a controller made; others may not be able to exchange it. Run by\n"
-    "root the controller serves every user of this machine, else its own user only.\n"
+    "root, or with --serve-everyone, the controller serves every user of this machine, else its own user only. Root "
+    "and\n"
+    "the user it runs as are administrators.\n"
     "What it listens on is written to DIR/controller.json. SIGTERM ends it; nothing that was acknowledged is lost,\n"
     "however it ends. Jobs go on running meanwhile.\n";
 
@@ -44,7 +49,7 @@ struct Switch {
 constexpr Switch kSwitches[] = {
     {"--help", &DaemonOptions::help, true},       {"-h", &DaemonOptions::help, true},
     {"--rights", &DaemonOptions::rights, true},   {"--kill-invalid-depend", &DaemonOptions::kill_invalid_dependency},
-    {"--defragment", &DaemonOptions::defragment},
+    {"--defragment", &DaemonOptions::defragment}, {"--serve-everyone", &DaemonOptions::serve_everyone},
 };
 
 Result<void> take_cluster_name(DaemonOptions& out, std::string_view name, const std::string& value) {

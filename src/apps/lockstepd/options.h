@@ -21,6 +21,7 @@ struct DaemonOptions {
   bool defragment = false;
   bool kill_invalid_dependency = false;
   Duration move_after = minutes(10);
+  bool serve_everyone = false;  // of this machine, whoever runs the controller
   bool rights = false;  // print the table of rights and end
   bool help = false;
 };

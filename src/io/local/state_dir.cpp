@@ -461,7 +461,12 @@ Result<void> remove_known(const Folder& folder, const Level& level, const Remova
 
 }  // namespace
 
-bool serves_others() { return ::geteuid() == 0; }
+namespace {
+bool told_to_serve_everyone = false;
+}  // namespace
+
+bool serves_others() { return ::geteuid() == 0 || told_to_serve_everyone; }
+void serve_everyone() { told_to_serve_everyone = true; }
 unsigned socket_mode() { return serves_others() ? 0666 : 0600; }
 unsigned pass_through_mode() { return serves_others() ? 0711 : 0700; }
 

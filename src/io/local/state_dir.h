@@ -60,10 +60,11 @@ struct Removed {
 };
 Result<Removed> remove_state_dir(StateDir dir);
 
-// Whether commands and jobs of other users may reach the cluster: where we are root. Decides the modes of sockets and
-// of the folders that lead to them.
+// Whether commands and jobs of other users may reach the cluster: where we are root, or were told so. Decides the modes
+// of sockets and of the folders that lead to them.
 bool serves_others();
-unsigned socket_mode();        // 0666 or 0600
+void serve_everyone();   // an installed controller has a user of its own; said once, before a directory is claimed
+unsigned socket_mode();  // 0666 or 0600
 unsigned pass_through_mode();  // of folders: 0711 or 0700
 
 }  // namespace lockstep

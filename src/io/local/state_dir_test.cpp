@@ -78,6 +78,19 @@ TEST_F(StateDirTest, ANewOrEmptyOneIsTakenAndKnownAgain) {
 }
 
 // Whoever of them makes the directory and whoever marks it: it was not there before.
+// In a process of its own: it cannot be taken back.
+TEST(ServeEveryone, OpensWhatLeadsToTheSocketAlsoToOthers) {
+  EXPECT_EXIT(
+      {
+        if (::geteuid() == 0 && ::setuid(65534) != 0)
+          ::_exit(2);
+        const bool closed = socket_mode() == 0600 && pass_through_mode() == 0700 && !serves_others();
+        serve_everyone();
+        ::_exit(closed && socket_mode() == 0666 && pass_through_mode() == 0711 && serves_others() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 TEST_F(StateDirTest, SomeThatBeginAtOnceMakeOneThatIsRemovedWhole) {
   for (int round = 0; round < 100; ++round) {
     const std::string path = at("both");
