@@ -70,6 +70,26 @@ std::string nodes_text(std::vector<NodeStatus> nodes) {
   return text.substr(begin, text.rfind("]}") - begin);
 }
 
+// Nodes that have less than their class expects. Some are named, and no more are looked at than a turn of the loop
+// takes.
+std::vector<std::string> shortfall_notices(const Tables& tables) {
+  constexpr std::size_t kLookedAtMost = 10'000, kNamedMost = 5;
+  std::vector<std::string> out;
+  std::size_t looked = 0, short_nodes = 0;
+  for (const auto& [name, one] : tables.node_classes)
+    for (const std::string& node_name : one->nodes) {
+      if (++looked > kLookedAtMost)
+        return out;
+      const Node* node = tables.node(node_name);
+      const auto missing = node ? shortfalls(*one, *node) : std::vector<std::string>();
+      if (!missing.empty() && ++short_nodes <= kNamedMost)
+        out.push_back(format("node {} {}", node_name, join(missing, ", and ")));
+      else if (!missing.empty() && short_nodes == kNamedMost + 1)
+        out.emplace_back("more nodes have less than their class expects: see `lockstep diff`");
+    }
+  return out;
+}
+
 }  // namespace
 
 void Api::status(Visit visit) {
@@ -89,6 +109,7 @@ void Api::status(Visit visit) {
   if (visit.caller.admin)
     if (auto notice = stored_notice())
       status.notices.push_back(std::move(*notice));
+  for (std::string& notice : shortfall_notices(tables)) status.notices.push_back(std::move(notice));
   const StateCounts& counts = world_.view.counts();
   for (std::size_t i = 0; i < kJobStates; ++i)
     if (counts.by_state[i] > 0)

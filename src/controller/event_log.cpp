@@ -13,10 +13,10 @@ namespace {
 
 // First words of requests that people make and that change something, submissions aside: those are events. What agents,
 // the planner and the clock ask for is nobody's act.
-constexpr std::string_view kActs[] = {"cancel", "hold",        "release", "requeue",   "update",      "suspend",
-                                      "resume", "signal",      "scale",   "topology",  "user",        "account",
-                                      "remove", "association", "qos",     "licence",   "reservation", "policy",
-                                      "reset",  "partition",   "token",   "checkpoint"};
+constexpr std::string_view kActs[] = {"cancel", "hold",        "release", "requeue",    "update",      "suspend",
+                                      "resume", "signal",      "scale",   "topology",   "user",        "account",
+                                      "remove", "association", "qos",     "licence",    "reservation", "policy",
+                                      "reset",  "partition",   "token",   "checkpoint", "node_class"};
 
 std::string user_text(UserId id, const Tables& tables) {
   const auto it = tables.users.find(id);

@@ -94,6 +94,8 @@ struct Describe {
   std::string operator()(const RemoveReservation& c) const { return format("remove reservation {}", c.name); }
   std::string operator()(const PutPolicy&) const { return "policy"; }
   std::string operator()(const ResetUsage& c) const { return format("reset usage {}/{}", c.account, c.user); }
+  std::string operator()(const PutNodeClass& c) const { return format("node_class {}", c.node_class.meta.name); }
+  std::string operator()(const RemoveNodeClass& c) const { return format("remove node_class {}", c.name); }
   std::string operator()(const PutPartition& c) const { return format("partition {}", c.partition.meta.name); }
   std::string operator()(const RemovePartition& c) const { return format("remove partition {}", c.name); }
   std::string operator()(const PutObject& c) const {

@@ -179,6 +179,7 @@ constexpr Removal kRemovals[] = {
     {Kind::kQos, remove_by_name<RemoveQos>},
     {Kind::kLicence, remove_by_name<RemoveLicence>},
     {Kind::kReservation, remove_by_name<RemoveReservation>},
+    {Kind::kNodeClass, remove_by_name<RemoveNodeClass>},
     {Kind::kTopology, [](const std::string&) -> Result<CommandBody> { return CommandBody(PutTopology{}); }},
 };
 
@@ -207,6 +208,7 @@ Result<CommandBody> command_of(RecordChange change) {
   add_put<PutReservation>(change.reservation, change, body);
   add_put<PutPolicy>(change.policy, change, body);
   add_put<PutTopology>(change.topology, change, body);
+  add_put<PutNodeClass>(change.node_class, change, body);
   CHECK(body, "a change puts a record or removes one: its decoder says so");
   return std::move(*body);
 }
@@ -272,6 +274,10 @@ std::vector<FrontRoute> record_routes() {
       list_row<Node>("/v1/nodes"),
       read_row("/v1/nodes/*", read_node),
       remove_row("/v1/nodes/*", remove_named<RemoveNode>),
+      list_row<NodeClass>("/v1/node_classes"),
+      read_row("/v1/node_classes/*", read_named<NodeClass>),
+      put_row("/v1/node_classes/*", put_record<PutNodeClass, decode_node_class>),
+      remove_row("/v1/node_classes/*", remove_named<RemoveNodeClass>),
       list_row<Partition>("/v1/partitions"),
       read_row("/v1/partitions/*", read_named<Partition>),
       put_row("/v1/partitions/*", put_record<PutPartition, decode_partition>),

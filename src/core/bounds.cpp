@@ -20,8 +20,9 @@ concept OurOwn = OneOf<T, NodeAway, NodeLost, GiveUpMember, NodeFenced, AgentRep
                        StartEpoch, LearnAttempts>;
 // These name what is there already: a name that is too long finds nothing.
 template <class T>
-concept LooksUp = OneOf<T, RemoveAccount, RemoveAssociation, RemoveQos, RemoveLicence, RemoveReservation, ResetUsage,
-                        RemovePartition, RemoveObject, DisownJob, RedeemToken, RemoveNode, MarkCheckpoint>;
+concept LooksUp =
+    OneOf<T, RemoveAccount, RemoveAssociation, RemoveQos, RemoveLicence, RemoveReservation, ResetUsage, RemovePartition,
+          RemoveNodeClass, RemoveObject, DisownJob, RedeemToken, RemoveNode, MarkCheckpoint>;
 
 Result<void> check_signal(std::int32_t signal) {
   if (const auto fault = bounded::kSignal.refuses(signal))
@@ -68,6 +69,7 @@ struct Bounds {
   Result<void> operator()(const PutPolicy& c) const { return within_bounds(c.policy); }
   Result<void> operator()(const PutTopology& c) const { return within_bounds(c.topology); }
   Result<void> operator()(const PutPartition& c) const { return within_bounds(c.partition); }
+  Result<void> operator()(const PutNodeClass& c) const { return within_bounds(c.node_class); }
   Result<void> operator()(const PutObject& c) const { return within_bounds(c.object); }
   Result<void> operator()(const PutToken& c) const { return within_bounds(c.token); }
   Result<void> operator()(const UpdateNode& c) const { return within_bounds(c); }
@@ -99,6 +101,7 @@ struct Room {
   Result<void> operator()(const PutLicence& c) const { return named(tables.licences, c.licence); }
   Result<void> operator()(const PutReservation& c) const { return named(tables.reservations, c.reservation); }
   Result<void> operator()(const PutPartition& c) const { return named(tables.partitions, c.partition); }
+  Result<void> operator()(const PutNodeClass& c) const { return named(tables.node_classes, c.node_class); }
   Result<void> operator()(const PutToken& c) const { return named(tables.tokens, c.token); }
   Result<void> operator()(const PutObject& c) const {
     const Object& o = c.object;

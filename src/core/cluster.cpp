@@ -9,6 +9,7 @@
 #include "core/dependencies.h"
 #include "core/directory.h"
 #include "core/jobs.h"
+#include "core/node_classes.h"
 #include "core/nodes.h"
 #include "core/objects.h"
 #include "core/older_log.h"
@@ -67,6 +68,8 @@ struct Visitor {
   Result<Answer> operator()(const PutPolicy& c) const { return put_policy(txn, c); }
   Result<Answer> operator()(const PutTopology& c) const { return put_topology(txn, c); }
   Result<Answer> operator()(const ResetUsage& c) const { return done(reset_usage(txn, c)); }
+  Result<Answer> operator()(const PutNodeClass& c) const { return put_node_class(txn, c); }
+  Result<Answer> operator()(const RemoveNodeClass& c) const { return done(remove_node_class(txn, c)); }
   Result<Answer> operator()(const PutPartition& c) const { return put_partition(txn, c); }
   Result<Answer> operator()(const RemovePartition& c) const { return done(remove_partition(txn, c)); }
   Result<Answer> operator()(const PutObject& c) const { return put_object(txn, c); }
@@ -127,8 +130,8 @@ bool refusable(const CommandBody& body) {
 bool goes_together(const CommandBody& body) {
   return is_any_of<SubmitJob, CancelJob, HoldJob, ReleaseJob, UpdateJob, SetTaskCount, PutUser, PutAccount,
                    RemoveAccount, PutAssociation, RemoveAssociation, PutQos, RemoveQos, PutLicence, RemoveLicence,
-                   PutReservation, RemoveReservation, PutPolicy, PutTopology, PutPartition, RemovePartition, UpdateNode,
-                   PutObject, RemoveObject, DisownJob>(body);
+                   PutReservation, RemoveReservation, PutPolicy, PutTopology, PutNodeClass, RemoveNodeClass,
+                   PutPartition, RemovePartition, UpdateNode, PutObject, RemoveObject, DisownJob>(body);
 }
 
 // The refusal of one of several bodies names which: "also[2].limits".

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "core/confirm.h"
 #include "core/inner.h"
+#include "core/node_classes.h"
 #include "core/objects.h"
 #include "core/preemption.h"
 #include "model/job.h"
@@ -21,6 +22,20 @@ void check_seqs(const Tables& tables) {
     const Meta& meta = meta_of(changes[i].record);
     CHECK(i == 0 || changes[i - 1].seq < changes[i].seq, format("seq {} twice", changes[i].seq));
     CHECK(meta.uid && meta.uid.value <= meta.seq && meta.seq <= tables.seq);
+  }
+}
+
+// A node is what the class that names it makes of its own, and in one class at most.
+void check_node_classes(const Tables& tables) {
+  std::set<std::string_view> named;
+  for (const auto& [name, one] : tables.node_classes)
+    for (const std::string& node : one->nodes) CHECK(named.insert(node).second, format("{} is in two classes", node));
+  for (const auto& [id, node] : tables.nodes) {
+    Node again = *node;
+    without_class(again);
+    with_class(tables, again);
+    CHECK(again.node_class == node->node_class && again.features == node->features && again.weight == node->weight,
+          format("node {} is not as class {} makes it", node->meta.name, again.node_class));
   }
 }
 
@@ -290,6 +305,7 @@ void check_invariants(const ClusterState& state) {
   const ClusterState::Inner& inner = state.inner();
   check_seqs(inner.tables);
   check_loads(inner);
+  check_node_classes(inner.tables);
   for (const auto& [id, job] : inner.tables.jobs) check_job(inner, *job);
   for (const auto& [id, job] : inner.tables.jobs) check_preemption(inner, *job);
   check_kept_places(inner);

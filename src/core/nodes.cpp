@@ -10,6 +10,7 @@
 #include "core/confirm.h"
 #include "core/directory.h"
 #include "core/growth.h"
+#include "core/node_classes.h"
 #include "core/older_log.h"
 #include "core/reservations.h"
 #include "core/tokens.h"
@@ -97,6 +98,9 @@ Node plain_facts(const Node& facts) {
   node.reason_at = {};
   node.certificate.clear();
   node.replaced = node.trust_administrators = false;
+  node.node_class.clear();
+  node.own_features.clear();
+  node.own_weight = 0;
   return node;
 }
 
@@ -154,13 +158,14 @@ Answer hear_out(Txn& txn, const Node& node, const NodeHello& ask) {
 
 // What the record keeps of a node when its agent says hello again with these facts.
 void keep_known(Node& node, const Node& known, const std::string& certificate) {
+  const bool classed = !known.node_class.empty();
   node.id = known.id;
   node.meta = known.meta;
-  node.weight = known.weight;
+  node.weight = classed ? known.own_weight : known.weight;
   node.drain = known.drain;
   node.unconfirmed = known.unconfirmed;
   if (node.features.empty())
-    node.features = known.features;
+    node.features = classed ? known.own_features : known.features;
   const bool over =
       (known.reason == kSilent && !known.reason_by) || (!known.drain && known.reason.starts_with(kRevokedReason));
   node.reason = over ? "" : known.reason;
@@ -184,6 +189,17 @@ Result<void> make_known(Txn& txn, Node& node, const std::string& certificate) {
   node.certificate = certificate;
   node.id = txn.new_node_id();
   return {};
+}
+
+// A weight that the node's class sets would be said in vain.
+Result<void> check_weight_is_own(const Tables& tables, const Node& node, const UpdateNode& ask) {
+  const auto one = tables.node_classes.find(node.node_class);
+  if (!ask.weight || one == tables.node_classes.end() || one->second->weight == 0)
+    return {};
+  return Error{Errc::kConflict,
+               format("node {} has its weight {} from node class {}: change it there", ask.name, one->second->weight,
+                      node.node_class),
+               "weight"};
 }
 
 // The changes that only an administrator's words make, besides its drain.
@@ -235,6 +251,7 @@ namespace {
 // Writes the node as one that is up. known: its record before, null if there was none.
 Ref<Node> put_up(Txn& txn, Node node, const Node* known, bool rebooted) {
   node.domains = domains_of(txn.tables(), node);
+  with_class(txn.tables(), node);
   node.boot_at = !known || rebooted ? txn.now() : known->boot_at;
   node.link = NodeLink::kUp;
   node.seen_at = txn.now();
@@ -329,6 +346,7 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
   const Node* known = txn.tables().node(ask.name);
   if (!known)
     return not_found(format("Invalid node name specified: {}", ask.name));
+  TRY(check_weight_is_own(txn.tables(), *known, ask));
   Node node = *known;
   if (ask.drain) {
     // What an administrator drained was perhaps not seen to hang as well: who resumes it sees that now.
@@ -338,7 +356,9 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
     if (!*ask.drain)
       forget_why_drained(node, txn.now());
   }
+  without_class(node);
   change_facts(txn, node, ask);
+  with_class(txn.tables(), node);
   if (ask.revoke)
     revoke_certificate(txn, node, ask.reason.has_value());
   ++node.meta.generation;

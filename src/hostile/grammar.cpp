@@ -55,6 +55,9 @@ constexpr Path kPaths[] = {
     {"GET", "/v1/partitions"},
     {"PUT", "/v1/partitions/*"},
     {"DELETE", "/v1/partitions/*"},
+    {"GET", "/v1/node_classes"},
+    {"PUT", "/v1/node_classes/*"},
+    {"DELETE", "/v1/node_classes/*"},
     {"GET", "/v1/users"},
     {"PUT", "/v1/users/*"},
     {"GET", "/v1/accounts"},
@@ -352,6 +355,7 @@ std::string Grammar::random_body() {
       {encoded_record<Policy>, ""},
       {encoded_record<Topology>, ""},
       {encoded_record<User>, ""},
+      {encoded_record<NodeClass>, ""},
   };
   const std::uint64_t what = rng_.below(20);
   if (what >= std::size(kRows))
@@ -377,6 +381,9 @@ std::string Grammar::changes() {
       R"({"qos":{"priority":2},"name":"q1"})",
       R"({"licence":{"total":3},"name":"l1"})",
       R"({"partition":{"nodes":["ALL"]},"name":"p1"})",
+      R"({"node_class":{"nodes":["n1","n2"],"features":["fast"],"weight":3},"name":"c1"})",
+      R"({"node_class":{"nodes":["n2"]},"name":"c2"})",
+      R"({"remove":"node_class","name":"c1"})",
       R"({"remove":"qos","name":"q1"})",
       R"({"remove":"association","name":"a1/uid1001"})",
       R"({"remove":"account","name":"a2"})",

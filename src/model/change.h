@@ -15,7 +15,7 @@ namespace lockstep {
 
 using Record = std::variant<Ref<Cluster>, Ref<User>, Ref<Account>, Ref<Partition>, Ref<Node>, Ref<JoinToken>, Ref<Job>,
                             Ref<Step>, Ref<Task>, Ref<Object>, Ref<Association>, Ref<Qos>, Ref<Usage>, Ref<Licence>,
-                            Ref<Reservation>, Ref<Policy>, Ref<Topology>, Ref<Packing>>;
+                            Ref<Reservation>, Ref<Policy>, Ref<Topology>, Ref<Packing>, Ref<NodeClass>>;
 
 struct Change {
   Seq seq = 0;

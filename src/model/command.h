@@ -156,6 +156,13 @@ struct PutTopology {
   Topology topology;
   Seq if_seq = 0;
 };  // without leaves: removed
+struct PutNodeClass {
+  NodeClass node_class;
+  Seq if_seq = 0;
+};
+struct RemoveNodeClass {
+  std::string name;
+};
 struct PutPartition {
   Partition partition;
   Seq if_seq = 0;
@@ -310,9 +317,10 @@ using CommandBody =
     std::variant<SubmitJob, CancelJob, HoldJob, ReleaseJob, RequeueJob, SuspendJob, ResumeJob, MarkCheckpoint,
                  UpdateJob, EndJob, CreateStep, SignalStep, SetTaskCount, PutUser, PutAccount, RemoveAccount,
                  PutAssociation, RemoveAssociation, PutQos, RemoveQos, PutLicence, RemoveLicence, PutReservation,
-                 RemoveReservation, PutPolicy, ResetUsage, PutTopology, PutPartition, RemovePartition, PutObject,
-                 RemoveObject, DisownJob, PutToken, RedeemToken, UpdateNode, RemoveNode, NodeHello, NodeAway, NodeLost,
-                 GiveUpMember, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset, StartEpoch, LearnAttempts>;
+                 RemoveReservation, PutPolicy, ResetUsage, PutTopology, PutNodeClass, RemoveNodeClass, PutPartition,
+                 RemovePartition, PutObject, RemoveObject, DisownJob, PutToken, RedeemToken, UpdateNode, RemoveNode,
+                 NodeHello, NodeAway, NodeLost, GiveUpMember, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset,
+                 StartEpoch, LearnAttempts>;
 
 // How far a command has come that is carried out in parts, so that others get their turn in between.
 struct CommandPart {

@@ -35,6 +35,7 @@ enum class Kind : unsigned char {
   kPolicy,
   kTopology,
   kPacking,
+  kNodeClass,
 };
 
 struct OwnerRef {

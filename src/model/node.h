@@ -47,6 +47,10 @@ struct Node {
   std::string certificate;              // serial of the only one that counts; "" = the first that comes is kept
   bool replaced = false;                // the name was given to another machine: a new boot id proves nothing
   bool trust_administrators = false;    // who is root or administrator there is so for the cluster
+  // While a class names it, its features and weight are those that the class makes of its own (core/node_classes).
+  std::string node_class;                 // "" = none does: what follows is unused
+  std::vector<std::string> own_features;  // as its agent or an administrator says
+  std::uint32_t own_weight = 0;
 };
 // What an administrator settles about nodes by their names, before or after they join. An agent tells what its machine
 // has; a class says what is added to that, and what ought to be there. A node is in one class at most.
@@ -61,6 +65,10 @@ struct NodeClass {
   std::uint32_t gpus = 0;
   std::string gpu_type;  // "" = any
 };
+inline constexpr std::size_t kClassFeaturesMax = 64;  // a node has so many beside its own
+
+// What the node lacks of what its class expects: "has 32 cores, its class gpu expects 64". Empty: nothing.
+std::vector<std::string> shortfalls(const NodeClass& expected, const Node& node);
 
 inline constexpr std::size_t kUnconfirmedMax = 1024;      // of a node: one is enough to keep it closed
 inline constexpr const char* kNoCertificate = "revoked";  // Node::certificate: none counts

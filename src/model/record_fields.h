@@ -173,6 +173,21 @@ constexpr void describe(V& v, const Node*) {
   v("certificate", &Node::certificate, bounded::kName);
   v("replaced", &Node::replaced);
   v("trust_administrators", &Node::trust_administrators);
+  v("node_class", &Node::node_class, bounded::kName);
+  v("own_features", &Node::own_features, bounded::kNames);
+  v("own_weight", &Node::own_weight);
+}
+
+template <class V>
+constexpr void describe(V& v, const NodeClass*) {
+  v("meta", &NodeClass::meta);
+  v("nodes", &NodeClass::nodes, bounded::kAllNodes);
+  v("features", &NodeClass::features, bounded::Texts{kClassFeaturesMax, kNamesBytesMax, bounded::kName});
+  v("weight", &NodeClass::weight);
+  v("cores", &NodeClass::cores);
+  v("memory_mb", &NodeClass::memory_mb, bounded::kMegabytes);
+  v("gpus", &NodeClass::gpus);
+  v("gpu_type", &NodeClass::gpu_type, bounded::kName);
 }
 
 template <class V>

@@ -22,6 +22,7 @@ struct Tables : Directory {
   Ref<Packing> packing;    // the same
   std::map<std::string, Ref<Partition>, std::less<>> partitions;
   std::map<NodeId, Ref<Node>> nodes;
+  std::map<std::string, Ref<NodeClass>, std::less<>> node_classes;
   std::map<std::string, Ref<JoinToken>, std::less<>> tokens;
   IdMap<JobId, Ref<Job>> jobs;
   std::map<StepKey, Ref<Step>> steps;

@@ -516,6 +516,14 @@ void weigh(Weigher& w, const Topology& topology) {
   });
 }
 
+void weigh(Weigher& w, const NodeClass& one) {
+  weigh(w, one.meta);
+  w.fields(4);
+  w.texts("nodes", one.nodes);
+  w.texts("features", one.features);
+  w.text("gpu_type", one.gpu_type);
+}
+
 void weigh(Weigher& w, const Packing& packing) {
   weigh(w, packing.meta);
   w.fields(4);

@@ -34,5 +34,6 @@ template Result<void> within_bounds(const Licence&);
 template Result<void> within_bounds(const Reservation&);
 template Result<void> within_bounds(const Policy&);
 template Result<void> within_bounds(const Topology&);
+template Result<void> within_bounds(const NodeClass&);
 
 }  // namespace lockstep

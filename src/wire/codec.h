@@ -70,6 +70,7 @@ Result<Licence> decode_licence(std::string_view text);
 Result<Reservation> decode_reservation(std::string_view text);
 Result<Policy> decode_policy(std::string_view text);
 Result<Topology> decode_topology(std::string_view text);
+Result<NodeClass> decode_node_class(std::string_view text);
 
 // {"error":{"code":"not_found","message":"…","field":"…"}}
 std::string encode_error(const Error& error);

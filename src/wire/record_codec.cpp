@@ -48,4 +48,8 @@ Result<Topology> decode_topology(std::string_view text) {
   return wire::decode_value<Topology>(text, wire::Origin::kCaller);
 }
 
+Result<NodeClass> decode_node_class(std::string_view text) {
+  return wire::decode_value<NodeClass>(text, wire::Origin::kCaller);
+}
+
 }  // namespace lockstep
