@@ -37,9 +37,32 @@ bool is_number(std::string_view text) {
   return digits() > 0 && digits() == text.size();
 }
 
+// Marks count characters, we count bytes.
+class ByteOffsets {
+ public:
+  explicit ByteOffsets(std::string_view text) : text_(text) {}
+
+  YamlMark of(const yaml_mark_t& mark) {
+    while (index_ < mark.index && at_ < text_.size()) {
+      for (++at_; at_ < text_.size() && inside(at_);) ++at_;
+      ++index_;
+    }
+    while (index_ > mark.index && at_ > 0) {
+      for (--at_; at_ > 0 && inside(at_);) --at_;
+      --index_;
+    }
+    return {static_cast<std::uint32_t>(at_), static_cast<std::uint32_t>(mark.line + 1)};
+  }
+
+ private:
+  bool inside(std::size_t at) const { return (static_cast<unsigned char>(text_[at]) & 0xc0) == 0x80; }
+  std::string_view text_;
+  std::size_t at_ = 0, index_ = 0;
+};
+
 class Events {
  public:
-  explicit Events(std::string_view text) {
+  explicit Events(std::string_view text) : text_(text) {
     CHECK(yaml_parser_initialize(&parser_), "out of memory");
     yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()), text.size());
     yaml_parser_set_encoding(&parser_, YAML_UTF8_ENCODING);
@@ -56,18 +79,25 @@ class Events {
     forget();
     if (!yaml_parser_parse(&parser_, &event_)) {
       const std::size_t line = std::max(parser_.problem_mark.line, parser_.context_mark.line) + 1;
-      return invalid(format("line {}: {}", line, parser_.problem ? parser_.problem : "not readable as YAML"));
+      return invalid(format("line {}: {}", line, problem()));
     }
     full_ = true;
     return &event_;
   }
 
  private:
+  std::string_view problem() {
+    const YamlMark at = ByteOffsets(text_).of(parser_.problem_mark);
+    if (at.offset < text_.size() && text_[at.offset] == '\t')
+      return "there is a tab before the words: YAML is indented with blanks";
+    return parser_.problem ? parser_.problem : "not readable as YAML";
+  }
   void forget() {
     if (full_)
       yaml_event_delete(&event_);
     full_ = false;
   }
+  std::string_view text_;
   yaml_parser_t parser_;
   yaml_event_t event_;
   bool full_ = false;
@@ -75,19 +105,20 @@ class Events {
 
 class YamlReader {
  public:
-  explicit YamlReader(std::string_view text) : events_(text) {}
+  explicit YamlReader(std::string_view text) : events_(text), offsets_(text) {}
 
-  Result<YamlText> run() {
+  Result<YamlNode> run() {
     TRY(expect(YAML_STREAM_START_EVENT));
     const yaml_event_t* event = TRY(events_.next());
     if (event->type == YAML_STREAM_END_EVENT)
       return invalid("line 1: the file is empty");
-    TRY(value(TRY(events_.next()), "", 0));
+    YamlNode root;
+    TRY(value(TRY(events_.next()), root, 0));
     TRY(expect(YAML_DOCUMENT_END_EVENT));
     event = TRY(events_.next());
     if (event->type != YAML_STREAM_END_EVENT)
       return at(*event, "a second document: one is read");
-    return std::move(out_);
+    return root;
   }
 
  private:
@@ -104,78 +135,144 @@ class YamlReader {
     return {reinterpret_cast<const char*>(event.data.scalar.value), event.data.scalar.length};
   }
 
-  Result<void> value(const yaml_event_t* event, const std::string& path, int depth) {
+  Result<void> value(const yaml_event_t* event, YamlNode& out, int depth) {
     if (depth > kYamlDepthMax)
       return at(*event, "nested too deeply");
-    out_.lines.emplace_back(path, event->start_mark.line + 1);
+    if (++values_ > kYamlValuesMax)
+      return at(*event, format("more than {} values", kYamlValuesMax));
+    out.begin = offsets_.of(event->start_mark);
+    out.end = offsets_.of(event->end_mark);
     switch (event->type) {
-      case YAML_SCALAR_EVENT: return scalar(*event);
-      case YAML_SEQUENCE_START_EVENT: return list(*event, path, depth);
-      case YAML_MAPPING_START_EVENT: return mapping(*event, path, depth);
+      case YAML_SCALAR_EVENT: return scalar(*event, out);
+      case YAML_SEQUENCE_START_EVENT: return list(*event, out, depth);
+      case YAML_MAPPING_START_EVENT: return mapping(*event, out, depth);
       case YAML_ALIAS_EVENT: return at(*event, "aliases are not read: write it out");
       default: return at(*event, "not readable as YAML");
     }
   }
 
-  Result<void> scalar(const yaml_event_t& event) {
+  static Result<void> scalar(const yaml_event_t& event, YamlNode& out) {
     const auto& scalar = event.data.scalar;
     if (scalar.anchor)
       return at(event, "anchors are not read: write it out");
     if (scalar.tag)
       return at(event, "tags are not read");
-    const std::string text = text_of(event);
-    if (scalar.style == YAML_PLAIN_SCALAR_STYLE && (text.empty() || text == "~" || text == "null"))
-      out_.json += "null";
-    else if (scalar.style == YAML_PLAIN_SCALAR_STYLE && (text == "true" || text == "false" || is_number(text)))
-      out_.json += text;
-    else
-      wire::append_string(out_.json, text);
+    out.text = text_of(event);
+    out.plain = scalar.style == YAML_PLAIN_SCALAR_STYLE;
     return {};
   }
 
-  Result<void> list(const yaml_event_t& start, const std::string& path, int depth) {
+  Result<void> list(const yaml_event_t& start, YamlNode& out, int depth) {
     if (start.data.sequence_start.anchor || start.data.sequence_start.tag)
       return at(start, "anchors and tags are not read");
-    out_.json += '[';
-    for (std::size_t i = 0;; ++i) {
+    out.shape = YamlNode::Shape::kList;
+    out.flow = start.data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
+    for (;;) {
       const yaml_event_t* event = TRY(events_.next());
       if (event->type == YAML_SEQUENCE_END_EVENT)
-        break;
-      if (i > 0)
-        out_.json += ',';
-      TRY(value(event, format("{}[{}]", path, i), depth + 1));
+        return end_at(*event, out);
+      YamlNode item;
+      TRY(value(event, item, depth + 1));
+      out.children.push_back(std::move(item));
     }
-    out_.json += ']';
-    return {};
   }
 
-  Result<void> mapping(const yaml_event_t& start, const std::string& path, int depth) {
+  Result<void> mapping(const yaml_event_t& start, YamlNode& out, int depth) {
     if (start.data.mapping_start.anchor || start.data.mapping_start.tag)
       return at(start, "anchors and tags are not read");
-    out_.json += '{';
+    out.shape = YamlNode::Shape::kMap;
+    out.flow = start.data.mapping_start.style == YAML_FLOW_MAPPING_STYLE;
     std::set<std::string> keys;
     for (;;) {
       const yaml_event_t* event = TRY(events_.next());
       if (event->type == YAML_MAPPING_END_EVENT)
-        break;
+        return end_at(*event, out);
       if (event->type != YAML_SCALAR_EVENT)
         return at(*event, "a name must be plain text");
-      const std::string key = text_of(*event);
-      if (!keys.insert(key).second)
-        return at(*event, format("{} is there twice", key));
-      if (keys.size() > 1)
-        out_.json += ',';
-      wire::append_string(out_.json, key);
-      out_.json += ':';
-      TRY(value(TRY(events_.next()), path.empty() ? key : format("{}.{}", path, key), depth + 1));
+      YamlNode entry;
+      entry.key = text_of(*event);
+      entry.key_begin = offsets_.of(event->start_mark);
+      if (!keys.insert(entry.key).second)
+        return at(*event, format("{} is there twice", entry.key));
+      TRY(value(TRY(events_.next()), entry, depth + 1));
+      out.children.push_back(std::move(entry));
     }
-    out_.json += '}';
+  }
+
+  // What is not between brackets ends where its last part does; the event says where the next thing begins.
+  Result<void> end_at(const yaml_event_t& event, YamlNode& out) {
+    if (out.flow)
+      out.end = offsets_.of(event.end_mark);
+    else if (!out.children.empty())
+      out.end = out.children.back().end;
     return {};
   }
 
   Events events_;
-  YamlText out_;
+  ByteOffsets offsets_;
+  std::size_t values_ = 0;
 };
+
+void add_json(const YamlNode& node, const std::string& path, YamlText& out) {
+  out.lines.emplace_back(path, node.begin.line);
+  if (node.shape == YamlNode::Shape::kScalar) {
+    const std::string& text = node.text;
+    if (node.is_null())
+      out.json += "null";
+    else if (node.plain && (text == "true" || text == "false" || is_number(text)))
+      out.json += text;
+    else
+      wire::append_string(out.json, text);
+    return;
+  }
+  const bool is_map = node.shape == YamlNode::Shape::kMap;
+  out.json += is_map ? '{' : '[';
+  for (std::size_t i = 0; i < node.children.size(); ++i) {
+    const YamlNode& child = node.children[i];
+    if (i > 0)
+      out.json += ',';
+    if (is_map) {
+      wire::append_string(out.json, child.key);
+      out.json += ':';
+    }
+    const std::string place = !is_map        ? format("{}[{}]", path, i)
+                              : path.empty() ? child.key
+                                             : format("{}.{}", path, child.key);
+    add_json(child, place, out);
+  }
+  out.json += is_map ? '}' : ']';
+}
+
+// Words and numbers that some reader of YAML takes for something else than text.
+bool reads_as_other_than_text(std::string_view text) {
+  constexpr std::string_view kWords[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "nan", "inf"};
+  const std::string word = lower(text);
+  if (std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords))
+    return true;
+  constexpr std::string_view kNumeric = "0123456789_.:+-eExXoO";
+  const bool has_digit = text.find_first_of("0123456789") != text.npos;
+  if (has_digit && text.find_first_not_of(kNumeric) == text.npos)
+    return true;
+  const bool is_hex = text.starts_with("0x") && text.find_first_not_of("0123456789abcdefABCDEF", 2) == text.npos;
+  const bool is_date = text.size() >= 10 && text[4] == '-' && text[7] == '-';
+  return is_hex || is_date;
+}
+
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
+// Whether the text stands for itself without quotes.
+bool plain_is_safe(std::string_view text, YamlPlace within) {
+  if (text.empty() || text.size() > 100'000 || !(is_letter_or_digit(text[0]) || text[0] == '_' || text[0] == '/'))
+    return false;
+  const std::string_view safe = within == YamlPlace::kBlock ? "_./+@=()-[],&|" : "_./+@=()-&|";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool is_inner_blank = c == ' ' && i + 1 < text.size() && text[i + 1] != ' ';
+    if (!is_letter_or_digit(c) && safe.find(c) == safe.npos && !is_inner_blank)
+      return false;
+  }
+  return !reads_as_other_than_text(text);
+}
 
 }  // namespace
 
@@ -192,10 +289,32 @@ std::size_t YamlText::line_of(std::string_view path) const {
   return line;
 }
 
-Result<YamlText> json_of_yaml(std::string_view text) {
-  if (text.size() > kBytesMax)
-    return Error{Errc::kExhausted, format("{} bytes are too many; {} are read", text.size(), kBytesMax), {}};
+const YamlNode* YamlNode::child(std::string_view name) const {
+  for (const YamlNode& one : children)
+    if (one.key == name)
+      return &one;
+  return nullptr;
+}
+
+Result<YamlNode> read_yaml(std::string_view text, std::size_t bytes_max) {
+  if (text.size() > bytes_max)
+    return Error{Errc::kExhausted, format("{} bytes are too many; {} are read", text.size(), bytes_max), {}};
   return YamlReader(text).run();
+}
+
+std::string yaml_scalar(std::string_view text, YamlPlace within) {
+  if (plain_is_safe(text, within))
+    return std::string(text);
+  std::string out;
+  wire::append_string(out, text);
+  return out;
+}
+
+Result<YamlText> json_of_yaml(std::string_view text) {
+  const YamlNode root = TRY(read_yaml(text, kBytesMax));
+  YamlText out;
+  add_json(root, "", out);
+  return out;
 }
 
 }  // namespace lockstep

@@ -1,7 +1,8 @@
-// YAML as people write it in files, turned into JSON, with the line of everything in it. One document; anchors, aliases
-// and tags are refused, so that a small file stays small.
+// YAML as people write it in files: what is in it, and where each part stands. One document; anchors, aliases and tags
+// are refused, so that a small file stays small.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,36 @@
 
 namespace lockstep {
 
+struct YamlMark {
+  std::uint32_t offset = 0;  // bytes from the beginning of the text
+  std::uint32_t line = 0;    // counted from 1
+};
+
+struct YamlNode {
+  enum class Shape : unsigned char { kScalar, kList, kMap };
+  Shape shape = Shape::kScalar;
+  bool plain = false;  // a scalar without quotes
+  bool flow = false;   // a list or map between brackets
+  std::string text;    // of a scalar
+  std::string key;     // in a map
+  YamlMark key_begin, begin, end;
+  std::vector<YamlNode> children;
+
+  bool is_null() const { return shape == Shape::kScalar && plain && (text.empty() || text == "~" || text == "null"); }
+  const YamlNode* child(std::string_view name) const;  // of a map; null: it has none
+};
+
+inline constexpr std::size_t kYamlBytesMax = 16 << 20;
+inline constexpr std::size_t kYamlValuesMax = 500'000;
+
+// The Error's message begins with the line: "line 3: …".
+Result<YamlNode> read_yaml(std::string_view text, std::size_t bytes_max = kYamlBytesMax);
+
+// The text as a scalar that reads as this text again: as it is where that is safe, else between quotes. within: a list
+// or map between brackets, where fewer characters are safe.
+enum class YamlPlace : unsigned char { kBlock, kBrackets };
+std::string yaml_scalar(std::string_view text, YamlPlace within);
+
 struct YamlText {
   std::string json;
   std::vector<std::pair<std::string, std::size_t>> lines;  // by path ("jobs[2].name"), counted from 1
@@ -19,7 +50,7 @@ struct YamlText {
   std::size_t line_of(std::string_view path) const;
 };
 
-// JSON is YAML too. The Error's message begins with the line: "line 3: …".
+// JSON is YAML too. The Error's message begins with the line.
 Result<YamlText> json_of_yaml(std::string_view text);
 
 }  // namespace lockstep
