@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
 #include "frontends/slurm/client/key_rows.h"
+#include "frontends/slurm/client/partition_words.h"
 #include "frontends/slurm/client/scontrol_keys.h"
 #include "frontends/slurm/client/scontrol_verbs.h"
 #include "frontends/slurm/client/values.h"
@@ -52,116 +53,6 @@ Result<std::vector<std::string>> hosts_of(const std::string& text) {
   return text.empty() ? Result<std::vector<std::string>>(std::vector<std::string>{}) : expand_hostlist(text);
 }
 
-// "CPU=1.0,Mem=0.25G,GRES/gpu=2.0": memory by the GB.
-Result<std::vector<TresWeight>> billing_weights(const std::string& text) {
-  std::vector<TresWeight> out;
-  for (const std::string& part : split(text, ',')) {
-    const auto equals = part.find('=');
-    char* end = nullptr;
-    const double weight = equals == std::string::npos ? -1 : std::strtod(part.c_str() + equals + 1, &end);
-    const std::string unit = end ? lower(end) : "";
-    const double scale = unit.empty() || unit == "g" ? 1 : unit == "m" ? 1024 : unit == "t" ? 1.0 / 1024 : 0;
-    if (!(weight >= 0) || weight > 1e9 || scale == 0)
-      return bad_value({"tresbillingweights", text});
-    out.push_back({lower(part.substr(0, equals)), std::llround(weight * scale * 1000)});
-  }
-  return out;
-}
-
-using PartitionKey = KeyRow<Partition, Pair>;
-
-Result<void> set_members(Partition& partition, const Pair& pair) {
-  partition.nodes = lower(pair.second) == "all" ? std::vector<std::string>{"ALL"} : TRY(hosts_of(pair.second));
-  return {};
-}
-
-Result<void> set_state(Partition& partition, const Pair& pair) {
-  const std::string word = lower(pair.second);
-  if (word != "up" && word != "down")
-    return bad_value(pair);
-  partition.up = word == "up";
-  return {};
-}
-
-Result<void> set_default(Partition& partition, const Pair& pair) {
-  partition.is_default = TRY(needed(parse_yes_no(pair.second), pair));
-  return {};
-}
-
-template <Duration Partition::*kLimit>
-Result<void> set_time(Partition& partition, const Pair& pair) {
-  const auto none = lower(pair.second) == "none" ? std::optional(Duration{}) : std::nullopt;
-  partition.*kLimit = none ? *none : TRY(needed(parse_time_limit(pair.second), pair));
-  return {};
-}
-
-Result<void> set_nodes_max(Partition& partition, const Pair& pair) {
-  const bool is_open = lower(pair.second) == "unlimited";
-  partition.nodes_max = is_open ? 0 : TRY(needed(parse_count(pair.second), pair));
-  return {};
-}
-
-template <std::uint32_t Partition::*kCount>
-Result<void> set_count(Partition& partition, const Pair& pair) {
-  partition.*kCount = TRY(needed(parse_count(pair.second), pair));
-  return {};
-}
-
-Result<void> set_memory(Partition& partition, const Pair& pair) {
-  partition.memory_per_core_mb = TRY(needed(parse_memory_mb(pair.second), pair));
-  return {};
-}
-
-template <std::vector<std::string> Partition::*kNames>
-Result<void> set_allowed(Partition& partition, const Pair& pair) {
-  partition.*kNames = lower(pair.second) == "all" ? std::vector<std::string>{} : split(pair.second, ',');
-  return {};
-}
-
-template <std::vector<std::string> Partition::*kNames>
-Result<void> set_denied(Partition& partition, const Pair& pair) {
-  partition.*kNames = split(pair.second, ',');
-  return {};
-}
-
-Result<void> set_partition_qos(Partition& partition, const Pair& pair) {
-  partition.qos = lower(pair.second) == "n/a" ? "" : pair.second;
-  return {};
-}
-
-Result<void> set_preempt_mode(Partition& partition, const Pair& pair) {
-  partition.preempt_mode = TRY(needed(parse_preempt_mode(pair.second), pair));
-  return {};
-}
-
-Result<void> set_grace(Partition& partition, const Pair& pair) {
-  partition.grace = seconds(TRY(needed(parse_count(pair.second), pair)));
-  return {};
-}
-
-Result<void> set_billing(Partition& partition, const Pair& pair) {
-  partition.billing = TRY(billing_weights(pair.second));
-  return {};
-}
-
-constexpr PartitionKey kPartitionKeys[] = {{"nodes", set_members},
-                                           {"state", set_state},
-                                           {"default", set_default},
-                                           {"maxtime", set_time<&Partition::time_max>},
-                                           {"defaulttime", set_time<&Partition::time_default>},
-                                           {"maxnodes", set_nodes_max},
-                                           {"prioritytier priority", set_count<&Partition::tier>},
-                                           {"priorityjobfactor", set_count<&Partition::priority>},
-                                           {"defmempercpu", set_memory},
-                                           {"allowaccounts", set_allowed<&Partition::allow_accounts>},
-                                           {"denyaccounts", set_denied<&Partition::deny_accounts>},
-                                           {"allowqos", set_allowed<&Partition::allow_qos>},
-                                           {"denyqos", set_denied<&Partition::deny_qos>},
-                                           {"qos", set_partition_qos},
-                                           {"preemptmode", set_preempt_mode},
-                                           {"gracetime", set_grace},
-                                           {"tresbillingweights", set_billing}};
-
 Result<Partition> stored_partition(Query& query, const std::string& name) {
   const std::string body = TRY(query.get("/v1/partitions", {}));
   for (const Record& record : TRY(decode_records(Kind::kPartition, body)))
@@ -197,7 +88,7 @@ Result<void> put_partition(Query& query, const std::vector<Pair>& pairs, bool cr
     return conflict(format("Partition {} already exists", pairs[0].second));
   const auto before = partition.nodes;
   for (std::size_t i = 1; i < pairs.size(); ++i)
-    if (!TRY(set_by_key(kPartitionKeys, partition, pairs[i].first, pairs[i])))
+    if (!TRY(set_partition(partition, pairs[i])))
       return unsupported(pairs[i].first);
   if (partition.nodes != before)
     TRY(check_known(query, partition.nodes));
