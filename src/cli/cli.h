@@ -24,6 +24,10 @@ int load_topology(const std::string& socket, const std::string& path);
 int checkpoint_main(const slurm::ClientContext& context, int argc, char** argv);
 int completion_main(int argc, char** argv);
 int man_main(int argc, char** argv);
+int backup_main(int argc, char** argv);
+int restore_main(int argc, char** argv);
+int doctor_main(int argc, char** argv);
+std::vector<std::string_view> doctor_checks();  // of `lockstep doctor`
 std::vector<std::string_view> all_verbs();  // for people: what `lockstep help` lists, and the Slurm commands' own names
 int explain_main(const slurm::ClientContext& context, int argc, char** argv);
 int logs_main(const slurm::ClientContext& context, int argc, char** argv);

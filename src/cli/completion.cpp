@@ -28,7 +28,13 @@ constexpr std::string_view kPartitions = "sinfo -h -o %R", kNodes = "sinfo -h -N
                            kAccounts = "sacctmgr -nP show account format=account", kUsers = "squeue -h -o %u",
                            kJobNames = "squeue -h -o %j | sort -u",
                            kFeatures = "sinfo -h -o %f | tr , '\\n' | grep -v '^(null)$'",
-                           kSignals = "printf '%s\\n' TERM INT USR1 USR2 CONT STOP KILL";
+                           kSignals = "printf '%s\\n' TERM INT USR1 USR2 CONT STOP KILL",
+                           // Jobs that one may end: all for root. Each shell has another word for "unless".
+    kOwnJobs = "sh -c 'squeue -h -o %i $([ \"$(id -u)\" = 0 ] || echo --me)'",
+                           kReservations =
+                               "scontrol -o show reservation | sed -n 's/^ReservationName=\\([^ ]*\\).*/\\1/p'",
+                           kLicences = "scontrol -o show license | sed -n 's/^LicenseName=\\([^ ]*\\).*/\\1/p'",
+                           kOutputs = "printf '%s\\n' table json";
 constexpr Values kValues[] = {
     {"sbatch srun salloc", "partition", kPartitions},
     {"squeue", "partition partitions p", kPartitions},
@@ -53,6 +59,10 @@ constexpr Values kValues[] = {
     {"scancel sprio sacct", "user u", kUsers},
     {"sshare", "users u", kUsers},
     {"sbatch srun salloc", "constraint", kFeatures},
+    {"sbatch srun salloc", "reservation", kReservations},
+    {"squeue scancel", "reservation R", kReservations},
+    {"sbatch srun salloc", "licenses", kLicences},
+    {"squeue", "licenses L", kLicences},
     {"squeue", "states state t",
      "printf '%s\\n' PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL all"},
     {"sacct", "state s", "printf '%s\\n' PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL"},
@@ -63,7 +73,51 @@ constexpr Values kValues[] = {
     {"sbatch srun salloc", "distribution", "printf '%s\\n' block cyclic"},
     {"sbatch srun salloc", "signal", kSignals},
     {"scancel", "signal s", kSignals},
+    {"status doctor backup restore", "output o", kOutputs},
 };
+
+// What can stand behind a command that is no option: of lockstep's verbs, and of Slurm's commands that have verbs.
+struct Operands {
+  std::string_view commands;
+  std::string_view after;  // the words before it, one of which it must be; "" = anything else
+  std::string_view from;   // shell; lines
+};
+constexpr std::string_view kShowVerbs =
+                               "printf '%s\\n' job node partition step reservation license config topology "
+                               "hostnames hostlist",
+                           kScontrolVerbs =
+                               "printf '%s\\n' show update hold release requeue requeuehold suspend resume ping "
+                               "create delete wait_job write",
+                           kAccountThings = "printf '%s\\n' account user association qos",
+                           kAccountVerbs = "printf '%s\\n' show list add create modify update delete remove",
+                           kShells = "printf '%s\\n' bash zsh fish",
+                           kTreeVerbs = "printf '%s\\n' load check show clear";
+constexpr Operands kOperands[] = {
+    {"scontrol show", "show", kShowVerbs},
+    {"scontrol show", "job jobid", kJobs},
+    {"scontrol", "hold release requeue requeuehold suspend resume wait_job", kOwnJobs},
+    {"scontrol show", "node nodename", kNodes},
+    {"scontrol show", "partition partitionname", kPartitions},
+    {"scontrol show", "reservation reservationname", kReservations},
+    {"scontrol show", "license licenses", kLicences},
+    {"scontrol", "", kScontrolVerbs},
+    {"show", "", kShowVerbs},
+    {"sacctmgr", "show list add create modify update delete remove", kAccountThings},
+    {"sacctmgr", "account accounts", kAccounts},
+    {"sacctmgr", "qos", kQos},
+    {"sacctmgr", "", kAccountVerbs},
+    {"scancel explain checkpoint", "", kOwnJobs},
+    {"topology", "topology", kTreeVerbs},
+    {"completion", "", kShells},
+};
+// Names that `lockstep` has for them.
+struct AliasName {
+  std::string_view name, command;
+};
+constexpr AliasName kAliasNames[] = {{"submit", "sbatch"},   {"run", "srun"},      {"alloc", "salloc"},
+                                     {"jobs", "squeue"},     {"nodes", "sinfo"},   {"cancel", "scancel"},
+                                     {"history", "sacct"},   {"shares", "sshare"}, {"accounts", "sacctmgr"},
+                                     {"priorities", "sprio"}};
 constexpr const char* kCommands = "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio";
 constexpr slurm::SlurmCommand kOfTable[] = {slurm::SlurmCommand::kSbatch, slurm::SlurmCommand::kSrun,
                                             slurm::SlurmCommand::kSalloc};
@@ -133,17 +187,33 @@ std::string bash_cases() {
   return out;
 }
 
+// In the order of the table: what follows a word comes before what follows any other.
+std::string bash_operands() {
+  std::string out;
+  for (const Operands& row : kOperands) {
+    std::vector<std::string> patterns;
+    for (const auto& command : split_words(row.commands)) {
+      const auto words = split_words(row.after);
+      for (const auto& word : words) patterns.push_back(format("{}:{}", command, word));
+      if (words.empty())
+        patterns.push_back(command + ":*");
+    }
+    out += format("    {}) {} 2> /dev/null ;;\n", join(patterns, " | "), row.from);
+  }
+  return out;
+}
+
 std::string bash_text() {
   std::string out =
       "# completion for lockstep and its Slurm commands, bash:  eval \"$(lockstep completion bash)\"\n"
       "_lockstep_values() {  # COMMAND:OPTION\n  case $1 in\n" +
       bash_cases() + "    *) return 1 ;;\n  esac\n  return 0\n}\n";
-  out += format(
-      "_lockstep_verbs='{}'\n_lockstep_node_verbs='{}'\n"
-      "_lockstep_alias() {{\n  case $1 in submit) echo sbatch ;; run) echo srun ;; alloc) echo salloc ;; jobs) echo "
-      "squeue ;;\n"
-      "    nodes) echo sinfo ;; cancel) echo scancel ;; history) echo sacct ;; *) echo \"$1\" ;; esac\n}}\n",
-      join(texts(all_verbs()), "\n"), join(texts(node_verbs()), "\n"));
+  out += format("_lockstep_verbs='{}'\n_lockstep_node_verbs='{}'\n_lockstep_checks='{}'\n",
+                join(texts(all_verbs()), "\n"), join(texts(node_verbs()), "\n"), join(texts(doctor_checks()), "\n"));
+  out += "_lockstep_alias() {\n  case $1 in\n";
+  for (const AliasName& alias : kAliasNames) out += format("    {}) echo {} ;;\n", alias.name, alias.command);
+  out += "    *) echo \"$1\" ;;\n  esac\n}\n_lockstep_operands() {  # COMMAND:WORD BEFORE\n  case $1 in\n" +
+         bash_operands() + "    *) return 1 ;;\n  esac\n  return 0\n}\n";
   out +=
       R"bash(# Offers the lines of its input that begin with the word. What means something to a shell comes quoted: readline inserts
 # it as it is, while zsh quotes by itself.
@@ -157,7 +227,6 @@ _lockstep_offer() {  # WORD
     COMPREPLY+=("$value")
   done
 }
-_lockstep_words() { printf '%s\n' "$@"; }
 _lockstep() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[0]##*/} values help
   COMPREPLY=()
@@ -181,20 +250,12 @@ _lockstep() {
     _lockstep_offer "$word" <<< "$("${help[@]}" --help 2> /dev/null | grep -oE -- '--[a-z][a-z0-9-]+' | sort -u)"
     return
   fi
+  [[ $before == --dir || $before == --settings ]] && return   # a path
   case $command in
-    scancel | explain | checkpoint) values=$(squeue -h -o %i 2> /dev/null) ;;
     node) values="$_lockstep_node_verbs"$'\n'"$(sinfo -h -N -o %N 2> /dev/null)" ;;
-    completion) values=$(_lockstep_words bash zsh fish) ;;
+    doctor) values=$_lockstep_checks ;;
     man) values=$_lockstep_verbs ;;
-    scontrol | show)
-      values=$(_lockstep_words show update hold release requeue requeuehold suspend resume ping create delete wait_job write)
-      case $before in
-        show) values=$(_lockstep_words job node partition step reservation license config topology hostnames hostlist) ;;
-        job | hold | release | requeue | requeuehold | suspend | resume) values=$(squeue -h -o %i 2> /dev/null) ;;
-        node) values=$(sinfo -h -N -o %N 2> /dev/null) ;;
-        partition) values=$(sinfo -h -o %R 2> /dev/null) ;;
-      esac ;;
-    *) return ;;  # a file, which the shell completes
+    *) values=$(_lockstep_operands "$command:$before") || return ;;  # else a file, which the shell completes
   esac
   _lockstep_offer "$word" <<< "$values"
 }
@@ -231,20 +292,69 @@ std::string fish_option(slurm::SlurmCommand command, const slurm::OptionDef& def
   return out + " -d " + fish_quoted(def.about) + "\n";
 }
 
+// The condition that a command, or one of lockstep's verbs that stands for it, is at hand; and, where words are named,
+// that one of them stands just before.
+std::string fish_condition(std::string_view verb, std::string_view after) {
+  std::vector<std::string> conditions;
+  if (!verb.empty())
+    conditions.push_back(format("__fish_seen_subcommand_from {}", verb));
+  if (!after.empty())
+    conditions.push_back(format("contains -- (commandline -opc)[-1] {}", after));
+  return conditions.empty() ? std::string() : " -n " + fish_quoted(join(conditions, "; and "));
+}
+
+std::vector<std::string_view> names_for(std::string_view command) {
+  std::vector<std::string_view> out;
+  for (const AliasName& alias : kAliasNames)
+    if (alias.command == command)
+      out.push_back(alias.name);
+  return out;
+}
+
+// Of `lockstep submit -p`, which is sbatch's, and of `lockstep doctor -o`.
+std::string fish_values_of_verbs() {
+  std::string out;
+  for (const Values& values : kValues)
+    for (const auto& command : split_words(values.commands)) {
+      std::vector<std::string_view> verbs = names_for(command);
+      verbs.push_back(command);
+      for (const auto verb : verbs)
+        for (const auto& name : split_words(values.options))
+          out += format("complete -c lockstep{} -{} {} -x -a {}\n", fish_condition(verb, ""),
+                        name.size() > 1 ? "l" : "s", name, fish_quoted(format("({} 2> /dev/null)", values.from)));
+    }
+  return out;
+}
+
+std::string fish_operands() {
+  std::string out;
+  for (const Operands& row : kOperands)
+    for (const auto& command : split_words(row.commands)) {
+      // Behind one of its words a row of its own says what can follow.
+      std::string what = fish_quoted(format("({} 2> /dev/null)", row.from));
+      std::vector<std::string_view> verbs = names_for(command);
+      verbs.push_back(command);
+      if (is_among(command, kCommands))
+        out += format("complete -c {}{} -f -a {}\n", command, fish_condition("", row.after), what);
+      for (const auto verb : verbs)
+        out += format("complete -c lockstep{} -f -a {}\n", fish_condition(verb, row.after), what);
+    }
+  return out;
+}
+
 std::string fish_text() {
   std::string out =
       "# completion for lockstep and its Slurm commands, fish:  lockstep completion fish | source\n"
       "function __lockstep_options\n"
       "  $argv --help 2> /dev/null | string match -ra -- '--[a-z][a-z0-9-]+' | sort -u\nend\n";
   out += format("complete -c lockstep -n __fish_use_subcommand -f -a {}\n", fish_quoted(join(texts(all_verbs()), " ")));
-  out +=
-      "complete -c lockstep -n 'not __fish_use_subcommand' -f -a '(__lockstep_options (commandline -opc)[1..2])'\n"
-      "complete -c lockstep -n '__fish_seen_subcommand_from cancel explain checkpoint' -f "
-      "-a '(squeue -h -o %i 2> /dev/null)'\n"
-      "complete -c lockstep -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'\n";
+  out += "complete -c lockstep -n 'not __fish_use_subcommand' -f -a '(__lockstep_options (commandline -opc)[1..2])'\n";
   out +=
       format("complete -c lockstep -n '__fish_seen_subcommand_from node' -f -a '{} (sinfo -h -N -o %N 2> /dev/null)'\n",
              join(texts(node_verbs()), " "));
+  out += format("complete -c lockstep -n '__fish_seen_subcommand_from doctor' -f -a {}\n",
+                fish_quoted(join(texts(doctor_checks()), " ")));
+  out += fish_values_of_verbs() + fish_operands();
   for (const slurm::SlurmCommand command : kOfTable)
     for (const slurm::OptionDef& def : slurm::option_table())
       if ((def.commands & static_cast<unsigned>(command)) && has_help(def))
@@ -258,7 +368,6 @@ std::string fish_text() {
         out += format("complete -c {} -{} {} -x -a {}\n", command, name.size() > 1 ? "l" : "s", name,
                       fish_quoted(format("({} 2> /dev/null)", values.from)));
   }
-  out += "complete -c scancel -f -a '(squeue -h -o %i 2> /dev/null)'\n";
   return out;
 }
 

@@ -26,6 +26,9 @@ A cluster
   logs       logs of the controller and of nodes; what a job wrote, and how it ended
   node       join a node, drain, resume, cut off or remove nodes
   topology   load, check, show or clear the tree of switches
+  backup     write all of a cluster to a directory, while it runs
+  restore    make a cluster of a backup
+  doctor     what is wrong with a cluster or a node, and how to mend it
 
 Work (each is the Slurm command of the same meaning, with all of its options)
   submit     queue a batch script            sbatch
@@ -75,13 +78,11 @@ struct Verb {
   int (*command)(int, char**);
 };
 constexpr Verb kVerbs[] = {
-    {"up", up_main},
-    {"down", down_main},
-    {"env", env_main},
-    {"status", status_main},
-    {"node", node_main},
-    {"topology", topology_main},
-    {"completion", completion_main},
+    {"up", up_main},         {"down", down_main},
+    {"env", env_main},       {"status", status_main},
+    {"node", node_main},     {"topology", topology_main},
+    {"backup", backup_main}, {"restore", restore_main},
+    {"doctor", doctor_main}, {"completion", completion_main},
     {"man", man_main},
 };
 constexpr Alias kQuestions[] = {

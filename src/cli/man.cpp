@@ -23,7 +23,8 @@ namespace {
 
 constexpr const char* kUsage =
     "Usage: lockstep man [COMMAND]        print a manual page: lockstep man srun | man -l -\n"
-    "       lockstep man --dir DIR        write all of them to DIR/man1, for MANPATH\n";
+    "       lockstep man --dir DIR        write all of them to DIR/man1, for MANPATH\n"
+    "Verbs have pages of their own, too: lockstep man backup, man lockstep-backup.\n";
 
 constexpr std::string_view kPages[] = {"lockstep", "sbatch",   "srun",  "salloc",   "squeue", "sinfo",
                                        "scancel",  "scontrol", "sacct", "sacctmgr", "sshare", "sprio"};
@@ -147,17 +148,45 @@ Result<std::string> help_of(std::string_view name) {
   return out;
 }
 
+constexpr std::string_view kOwn = "lockstep-";
+
+// The line of `lockstep --help` that says what a verb is for.
+std::string purpose_of(std::string_view verb) {
+  const auto help = help_of("lockstep");
+  for (const auto& line : split(help ? *help : "", '\n')) {
+    const auto words = split_words(line);
+    if (words.size() > 1 && words[0] == verb && line.starts_with("  "))
+      return line.substr(line.find(words[1], 2 + verb.size()));
+  }
+  return "see lockstep(1)";
+}
+
+// Verbs of lockstep's own, of which the Slurm commands' other names are none.
+bool is_own_verb(std::string_view verb) {
+  const auto verbs = all_verbs();
+  if (verb == "help" || verb == "version" || std::find(verbs.begin(), verbs.end(), verb) == verbs.end())
+    return false;
+  const auto help = help_of(verb);
+  return help && help->starts_with("Usage: lockstep ");
+}
+
+std::string help_page(std::string_view name, std::string_view purpose, std::string_view help) {
+  return head_of(name, purpose) + ".SH DESCRIPTION\n.nf\n" + escaped(help) + ".fi\n.SH SEE ALSO\nlockstep(1)\n";
+}
+
+// "lockstep-up" is `lockstep up`, and so is "up".
 Result<std::string> page_of(std::string_view name) {
   for (const FromTable& page : kFromTable)
     if (page.name == name)
       return table_page(page);
+  if (name == "lockstep")
+    return help_page(name, "training, interactive work and services on one pool of GPU nodes", TRY(help_of(name)));
+  const std::string_view verb = name.starts_with(kOwn) ? name.substr(kOwn.size()) : name;
   const auto verbs = all_verbs();
-  if (name != "lockstep" && std::find(verbs.begin(), verbs.end(), name) == verbs.end())
+  if (std::find(verbs.begin(), verbs.end(), verb) == verbs.end())
     return not_found(format("no manual page for \"{}\": there is one for lockstep and for each of its verbs", name));
-  const std::string help = TRY(help_of(name));
-  return head_of(name, name == "lockstep" ? "training, interactive work and services on one pool of GPU nodes"
-                                          : "see lockstep(1)") +
-         ".SH DESCRIPTION\n.nf\n" + escaped(help) + ".fi\n.SH SEE ALSO\nlockstep(1)\n";
+  const std::string title = is_own_verb(verb) ? std::string(kOwn) + std::string(verb) : std::string(verb);
+  return help_page(title, purpose_of(verb), TRY(help_of(verb)));
 }
 
 Result<void> write_page(const std::string& path, const std::string& text) {
@@ -175,7 +204,11 @@ Result<void> write_all_pages(const std::string& dir) {
   for (const auto& folder : {dir, dir + "/man1"})
     if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST)
       return os_error(folder);
-  for (const auto name : kPages) {
+  std::vector<std::string> names(std::begin(kPages), std::end(kPages));
+  for (const auto verb : all_verbs())
+    if (is_own_verb(verb))
+      names.push_back(std::string(kOwn) + std::string(verb));
+  for (const auto& name : names) {
     const std::string page = TRY(page_of(name));
     TRY(write_page(format("{}/man1/{}.1", dir, name), page));
   }

@@ -15,6 +15,7 @@
 #include "cli/local_cluster.h"
 #include "cli/verb_words.h"
 #include "frontends/slurm/client/shell_word.h"
+#include "io/local/backup_note.h"
 #include "io/local/state_dir.h"
 #include "io/local/survivors.h"
 
@@ -425,6 +426,11 @@ Result<int> up(const Options& options) {
   if (!started_controller)
     return Error{started_controller.error().code, started_controller.error().message + room_text(dir.root), {}};
   mend_public(state);
+  if (const auto note = TRY(read_restore_note(dir.root))) {
+    printf("%s\n", quiet_text(*note, dir.root).c_str());
+    tell_up(dir, conf, *started_controller);
+    return 0;
+  }
   const std::size_t started = TRY(bring_up_nodes(dir, conf, state));
   if (!options.topology.empty())
     if (const int failed = load_topology(dir.socket(), options.topology); failed != 0)

@@ -97,7 +97,7 @@ TEST(Verbs, AWordThatIsNotTakenIsRefused) {
 
 TEST(Verbs, AnOptionThatIsNotTakenIsRefusedInTheSameWords) {
   for (const char* verb : {"up", "down", "status", "env", "node", "topology", "logs", "explain", "whatif", "checkpoint",
-                           "completion", "man", "version", "help"}) {
+                           "completion", "man", "version", "help", "backup", "restore", "doctor"}) {
     std::vector<std::string> words{verb, "--bogus"};
     if (verb == std::string_view("node") || verb == std::string_view("topology"))
       words.insert(words.begin() + 1, "help");
@@ -179,6 +179,30 @@ TEST(Completion, FishKnowsEveryOptionThatIsTaken) {
   EXPECT_NE(text.find("complete -c sbatch -l output -s o -r -d "), std::string::npos) << "a file";
   EXPECT_EQ(text.find("complete -c scancel -l states"), std::string::npos);
   EXPECT_EQ(text.find("complete -c sshare -s p"), std::string::npos) << "it takes none";
+}
+
+TEST(Care, WordsAreCheckedBeforeAnythingIsDone) {
+  const std::pair<std::vector<std::string>, const char*> kBad[] = {
+      {{"backup"}, "where to?"},
+      {{"backup", "/x", "--keep", "0"}, "--keep 0: a number"},
+      {{"backup", "/x", "--rate", "fast"}, "--rate fast: a number"},
+      {{"backup", "/x", "-o", "yaml"}, "write table or json"},
+      {{"backup", "/x", "/y"}, "/y"},
+      {{"restore"}, "which backup?"},
+      {{"restore", "/x"}, "Say --dir NEW"},
+      {{"restore", "--take-over", "--replace"}, "which backup?"},
+      {{"doctor", "disk"}, "disk is no check: did you mean \"disks\"?"},
+      {{"doctor", "-o", "xml"}, "write table or json"},
+      {{"doctor", "--settings", "/nowhere/agent.json"}, "there is no /nowhere/agent.json"},
+  };
+  for (const auto& [words, says] : kBad) {
+    const Said said = lockstep(words);
+    EXPECT_EQ(said.code, 2) << join(words, " ");
+    EXPECT_NE(said.err.find(says), std::string::npos) << said.err;
+  }
+  const std::string listed = lockstep({"doctor", "--list"}).out;
+  for (const auto& check : doctor_checks())
+    EXPECT_NE(listed.find("\n" + std::string(check) + " "), std::string::npos) << check;
 }
 
 TEST(Man, PagesOfTheTableNameEveryOption) {

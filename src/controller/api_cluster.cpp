@@ -35,7 +35,7 @@ std::string node_word(const Node& node, const NodeFacts& facts) {
 
 void Api::ping(Visit visit) {
   visit.answer(encode(Ping{settings_.cluster_name, LOCKSTEP_VERSION, world_.view.tables().seq, read_only_,
-                           static_cast<std::int32_t>(getpid())}));
+                           static_cast<std::int32_t>(getpid()), (world_.clock.now() + world_.clock.wall_offset()).us}));
 }
 
 namespace {
@@ -165,6 +165,8 @@ void Api::metrics(Visit visit) {
   gauge("followed", world_.followers.following());
   gauge("step_streams", world_.step_io.sessions());
   gauge("read_only", read_only_ ? 1 : 0);
+  gauge("history_behind", world_.history.behind());
+  gauge("history_failing", world_.history.failing() ? 1 : 0);
   out += metrics_text(world_.watch.snapshot());
   out += metrics_text(world_.plan_refusals);
   out += format("# TYPE lockstep_seq counter\nlockstep_seq {}\n", tables.seq);

@@ -102,6 +102,8 @@ Error read_only_error(const std::string& cause) {
           "read-only"};
 }
 
+Error quiet_error(const std::string& why) { return {Errc::kUnavailable, why, "read-only"}; }
+
 Error deposed_error() {
   return {Errc::kUnavailable, "another controller has taken over the log; nothing was changed: try again", {}};
 }
@@ -151,6 +153,7 @@ struct Engine::Inner {
   Instant clock;
   Instant retry_at;  // while read-only
   bool read_only = false;
+  bool quiet = false;  // as the settings say, since the log is open
   bool trusted = true;
   std::string trouble = "it could not be read back";  // why the last write failed
   std::string deposed;
@@ -357,6 +360,8 @@ struct Engine::Inner {
     clock = std::max(clock, now);
     if (!deposed.empty())
       return refuse_all(deposed_error());
+    if (quiet)
+      return refuse_all(quiet_error(settings.quiet));
     if (read_only && clock < retry_at)
       return refuse_all(read_only_error(trouble));
     refuse_growth();
@@ -594,6 +599,7 @@ Result<std::unique_ptr<Engine>> Engine::open(Log& log, BlobStore& blobs, EngineS
     in.loading = true;
     in.note->loading();
   }
+  in.quiet = !in.settings.quiet.empty();
   return engine;
 }
 
@@ -634,8 +640,10 @@ void Engine::set_aside(Aside aside) { inner_->aside = std::move(aside); }
 void Engine::add_reader(Reader reader) { inner_->readers.push_back(std::move(reader)); }
 std::vector<Change> Engine::snapshot() const { return inner_->records(); }
 const ClusterState& Engine::state() const { return inner_->state; }
-bool Engine::read_only() const { return inner_->read_only; }
+bool Engine::read_only() const { return inner_->read_only || inner_->quiet; }
 std::string Engine::trouble() const {
+  if (inner_->quiet)
+    return inner_->settings.quiet;
   if (inner_->read_only)
     return format("the log cannot be written now ({}): nothing can be changed until it can", inner_->trouble);
   return inner_->settings.low_space && inner_->settings.low_space() ? inner_->low_space_error().message : std::string();

@@ -44,6 +44,8 @@ struct EngineSettings {
   std::function<bool()> low_space;
   // Told while open() reads the log, some entries at a time.
   std::function<void(std::uint64_t entry, std::uint64_t last)> loading;
+  // Why nothing is changed once the log is open: every command is refused with it. "" = everything is taken.
+  std::string quiet;
   std::string poison;               // file for what is being done (controller/poison.h); "" = none
   CrashNote* crash_note = nullptr;  // instead of that file; must outlive the engine
 };

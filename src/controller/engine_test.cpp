@@ -46,6 +46,29 @@ TEST_F(EngineTest, ALongCommandGoesOnInPartsAndIsAnsweredOnce) {
   EXPECT_FALSE(engine->has_work());
 }
 
+// A restored cluster shows what was, and nothing of it changes by itself or by anybody's word.
+TEST_F(EngineTest, AQuietOneRefusesEveryCommandAndSaysWhy) {
+  ASSERT_TRUE(run(*open(), PutUser{person("ann", 1000)}).ok());
+  EngineSettings settings;
+  settings.quiet = "this cluster was restored and is quiet";
+  const auto engine = open(settings);
+  ASSERT_NE(engine, nullptr);
+  const std::uint64_t last = engine->last_index();
+  int published = 0;
+  engine->add_reader([&](const auto&) { ++published; });
+  for (const CommandBody& body : {CommandBody(PutUser{person("bob", 1001)}), CommandBody(Tick{})}) {
+    const auto answer = run(*engine, body);
+    ASSERT_FALSE(answer.ok());
+    EXPECT_EQ(answer.error().code, Errc::kUnavailable);
+    EXPECT_EQ(answer.error().message, settings.quiet);
+  }
+  EXPECT_EQ(engine->trouble(), settings.quiet);
+  EXPECT_TRUE(engine->read_only());
+  EXPECT_EQ(engine->last_index(), last);
+  EXPECT_EQ(published, 0);
+  EXPECT_EQ(engine->state().tables().users.size(), 1u);
+}
+
 // What was learned of nodes since the start is no record, and outlives the reload after a failed commit.
 TEST_F(EngineTest, WhoHasBeenHeardIsNotAskedAgainAfterACommitThatFailed) {
   auto engine = open();

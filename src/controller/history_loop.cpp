@@ -114,6 +114,7 @@ bool HistoryLoop::store_backlog() {
     failing_ = false;
     backlog_.erase(backlog_.begin(), backlog_.begin() + static_cast<std::ptrdiff_t>(used));
     gathered_ -= changes.size();
+    stored_ += used;
     on_cursor_(index);
   }
   return true;

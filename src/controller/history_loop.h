@@ -4,6 +4,7 @@
 // turn.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -35,7 +36,13 @@ class HistoryLoop {
   void start();
   void stop();
 
-  void take(std::shared_ptr<const Engine::Batch> batch) { inbox_.post(std::move(batch)); }
+  void take(std::shared_ptr<const Engine::Batch> batch) {
+    taken_ += batch->changes.empty() ? 0 : 1;
+    inbox_.post(std::move(batch));
+  }
+  // Batches that are in the log and not in the store yet; whether the store said no the last time. From any thread.
+  std::uint64_t behind() const { return taken_ - stored_; }
+  bool failing() const { return failing_; }
   // From other threads of the controller.
   void ask(Question question) { inbox_.post(Asked{"", std::move(question)}); }
   // For a caller of the API; kExhausted when too many wait. Before it is answered, everything that was committed is
@@ -64,7 +71,8 @@ class HistoryLoop {
   CallerCounts counts_;
   CallerQueue<Asked> waiting_;
   bool stopping_ = false;
-  bool failing_ = false;
+  std::atomic<bool> failing_ = false;
+  std::atomic<std::uint64_t> taken_ = 0, stored_ = 0;  // batches
   std::thread thread_;
 };
 

@@ -27,6 +27,20 @@ std::string sha256_hex(std::string_view bytes) {
   return hex({reinterpret_cast<const char*>(digest), sizeof digest});
 }
 
+void Sha256::Free::operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  CHECK(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+}
+
+void Sha256::add(std::string_view bytes) { CHECK(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1); }
+
+std::string Sha256::hex() {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  CHECK(EVP_DigestFinal_ex(context_.get(), digest, nullptr) == 1);
+  return lockstep::hex({reinterpret_cast<const char*>(digest), sizeof digest});
+}
+
 std::string hmac_sha256_hex(std::string_view key, std::string_view bytes) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;

@@ -45,11 +45,16 @@ Sqlite& Sqlite::operator=(Sqlite&& other) noexcept {
 Sqlite::~Sqlite() { sqlite3_close_v2(db_); }
 
 Result<Sqlite> Sqlite::open(const std::string& path, const std::string& vfs) {
+  return open_as(path, vfs, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+}
+
+Result<Sqlite> Sqlite::open_existing(const std::string& path, int flags) { return open_as(path, {}, flags); }
+
+Result<Sqlite> Sqlite::open_as(const std::string& path, const std::string& vfs, int flags) {
   Sqlite db;
   db.path_ = path;
-  const int code = sqlite3_open_v2(
-      path.c_str(), &db.db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-      vfs.empty() ? nullptr : vfs.c_str());
+  const int code = sqlite3_open_v2(path.c_str(), &db.db_, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                                   vfs.empty() ? nullptr : vfs.c_str());
   if (code != SQLITE_OK)
     return db.error(code, "cannot open");
   sqlite3_busy_timeout(db.db_, 5000);

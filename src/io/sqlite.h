@@ -24,6 +24,8 @@ class Sqlite {
 
   // vfs "" = SQLite's own.
   static Result<Sqlite> open(const std::string& path, const std::string& vfs);
+  // One that is there; flags of sqlite3_open_v2 say how.
+  static Result<Sqlite> open_existing(const std::string& path, int flags);
   Result<void> run(const char* sql);
   Result<std::int64_t> number(const char* sql);  // first column of the first row; 0 without a row
   Result<std::string> text(const char* sql);     // the same; "" without a row
@@ -33,6 +35,8 @@ class Sqlite {
   const std::string& path() const { return path_; }
 
  private:
+  static Result<Sqlite> open_as(const std::string& path, const std::string& vfs, int flags);
+
   sqlite3* db_ = nullptr;
   std::string path_;
 };

@@ -95,6 +95,7 @@ struct Ping {
   Seq seq = 0;
   bool read_only = false;
   std::int32_t pid = 0;
+  std::int64_t now_us = 0;  // by the controller's wall clock; 0 = it does not say
 };
 std::string encode(const Ping& ping);
 Result<Ping> decode_ping(std::string_view text);

@@ -170,6 +170,7 @@ constexpr void describe(V& v, const Ping*) {
   v.always("seq", &Ping::seq);
   v.always("read_only", &Ping::read_only);
   v.always("pid", &Ping::pid);
+  v("now_us", &Ping::now_us);
 }
 
 template <class V>

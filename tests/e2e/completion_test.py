@@ -9,7 +9,12 @@ import unittest
 from cluster import BIN
 
 ASKS = (("sbatch", "-C", ""), ("sbatch", "--account", "=", ""), ("salloc", "-q", ""), ("sacct", "-u", ""), ("scancel", ""),
-        ("scontrol", "show", "node", ""), ("lockstep", "node", ""), ("lockstep", "submit", "-p", ""))
+        ("scontrol", "show", "node", ""), ("lockstep", "node", ""), ("lockstep", "submit", "-p", ""), ("lockstep", "explain", ""),
+        ("scontrol", "requeue", ""), ("lockstep", "cancel", ""), ("sacctmgr", "show", "account", ""))
+OF_SCONTROL = ("sbatch", "--reservation", "="), ("squeue", "-L"), ("scontrol", "show", "reservation")
+FIXED = ((("lockstep", "doctor"), "disks"), (("lockstep", "doctor", "-o"), "json"), (("lockstep", "topology"), "load"),
+         (("scontrol",), "requeue"), (("scontrol", "show"), "reservation"), (("sacctmgr",), "modify"),
+         (("sacctmgr", "add"), "qos"), (("lockstep", "back"), "backup"), (("lockstep", "completion"), "fish"))
 
 
 class Completion(unittest.TestCase):
@@ -26,6 +31,11 @@ class Completion(unittest.TestCase):
             with open(path, "w") as f:
                 f.write(f"#!/bin/sh\ncat {self.dir}/names\n")
             os.chmod(path, 0o755)
+
+        path = os.path.join(self.dir, "bin", "scontrol")
+        with open(path, "w") as f:
+            f.write(f"#!/bin/sh\nsed 's/^/ReservationName=/;p;s/^ReservationName/LicenseName/' {self.dir}/names\n")
+        os.chmod(path, 0o755)
 
     def tearDown(self):
         shutil.rmtree(self.dir)
@@ -54,6 +64,26 @@ class Completion(unittest.TestCase):
         for word, count in (("p", 1), ("*", 1), ("$(touch ", 2), ("nosuch", 0)):
             self.assertEqual(self.shell("bash", "-c", text, "bash", word), f"{count}\n", word)
 
+    def offered_by_bash(self, *words):
+        text = 'eval "$(lockstep completion bash)"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _lockstep; ' \
+               'printf "%s\\n" "${COMPREPLY[@]}"'
+        return self.shell("bash", "-c", text, "bash", *words).splitlines()
+
+    def offered_by_fish(self, *words):
+        line = " ".join(words).replace(" = ", "=")
+        told = self.shell("fish", "--no-config", "-c", f"lockstep completion fish | source; complete -C '{line}'")
+        return [each.split("\t")[0] for each in told.splitlines()]
+
+    def test_reservations_licences_and_fixed_words(self):
+        shells = [self.offered_by_bash] + ([self.offered_by_fish] if shutil.which("fish") else [])
+        for offered in shells:
+            for words in OF_SCONTROL:
+                told = [name.removeprefix("--reservation=") for name in offered(*words, "")]
+                self.assertIn("12_\\[1-5\\]" if offered == self.offered_by_bash else "12_[1-5]", told, words)
+            for words, name in FIXED:
+                prefix = words[-1] if name.startswith(words[-1]) else ""
+                self.assertIn(name, offered(*(words[:-1] if prefix else words), prefix), words)
+
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_zsh_quotes_the_names_itself(self):
         for words in ASKS:
@@ -66,8 +96,6 @@ class Completion(unittest.TestCase):
     @unittest.skipUnless(shutil.which("fish"), "fish is not installed")
     def test_fish_offers_names_as_they_are(self):
         for words in ASKS:
-            if words[:2] in (("scontrol", "show"), ("lockstep", "submit")):
-                continue  # fish is not told what follows these
             line = " ".join(words).replace(" = ", "=")
             offered = self.shell("fish", "--no-config", "-c", f"lockstep completion fish | source; complete -C '{line}'")
             offered = [each.split("\t")[0].removeprefix("--account=") for each in offered.splitlines()]

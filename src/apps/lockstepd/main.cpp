@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "apps/lockstepd/accounting.h"
+#include "apps/lockstepd/backup.h"
 #include "apps/lockstepd/fence.h"
 #include "apps/lockstepd/options.h"
 #include "apps/lockstepd/slow_sync.h"
@@ -23,6 +24,7 @@
 #include "io/disk_reserve.h"
 #include "io/event_loop.h"
 #include "io/http_server.h"
+#include "io/local/backup_note.h"
 #include "io/local/daemon.h"
 #include "io/local/service_manager.h"
 #include "io/local/start_note.h"
@@ -147,6 +149,14 @@ Result<StateDir> claim(const std::string& dir) {
   return state;
 }
 
+// Why a cluster that was restored changes nothing yet; "" = it is taken over, or was not restored.
+Result<std::string> why_quiet(const std::string& dir) {
+  const auto note = TRY(read_restore_note(dir));
+  if (note && !note->is_whole)
+    return conflict(half_restored_text(dir));
+  return note ? quiet_text(*note, dir) : std::string();
+}
+
 ControllerSettings settings_of(const DaemonOptions& options, SqliteLog& log) {
   ControllerSettings settings;
   settings.engine.batch_max = kBatchMax;
@@ -219,6 +229,7 @@ Result<void> run(const DaemonOptions& options) {
   if (signals < 0)
     return Error{Errc::kIo, "cannot wait for signals", {}};
   const StateDir state = TRY(claim(options.dir));
+  const std::string quiet = TRY(why_quiet(options.dir));
 
   const bool is_new = ::access((options.dir + "/lockstep.db").c_str(), F_OK) != 0;
 
@@ -244,6 +255,7 @@ Result<void> run(const DaemonOptions& options) {
   const RealClock clock;
   const auto loop = make_event_loop();
   ControllerSettings settings = settings_of(options, *log);
+  settings.engine.quiet = quiet;
   std::string deposed;
   settings.deposed = [&](const std::string& why) {
     deposed = why;
@@ -322,6 +334,10 @@ int main(int argc, char** argv) {
     std::fputs(Routes(slurm::routes()).rights_table().c_str(), stdout);
     return 0;
   }
+  if (!options->backup.empty())
+    return backup_main(*options);
+  if (!options->restore.empty())
+    return restore_main(*options);
   if (options->serve_everyone)
     serve_everyone();
   if (const auto done = run(*options); !done.ok()) {

@@ -30,6 +30,10 @@ const char* const kDaemonHelp =
     "  --serve-everyone      serve every user of this machine, also where it is not root that runs the controller: for "
     "an\n"
     "                        installed one, whose agents are root's\n"
+    "  --backup DIR          write a backup of the cluster in --dir and end: see lockstep backup --help (--keep, "
+    "--rate, "
+    "--json)\n"
+    "  --restore DIR         put a backup into --dir and end: see lockstep restore --help (--replace, --json)\n"
     "  --rights              print who may ask what of the API, as Markdown, and end\n"
     "\n"
     "DIR is a new or an empty directory, or one that a controller made; others may not be able to exchange it. Run by\n"
@@ -47,9 +51,14 @@ struct Switch {
   bool is_all = false;  // nothing else is looked at
 };
 constexpr Switch kSwitches[] = {
-    {"--help", &DaemonOptions::help, true},       {"-h", &DaemonOptions::help, true},
-    {"--rights", &DaemonOptions::rights, true},   {"--kill-invalid-depend", &DaemonOptions::kill_invalid_dependency},
-    {"--defragment", &DaemonOptions::defragment}, {"--serve-everyone", &DaemonOptions::serve_everyone},
+    {"--help", &DaemonOptions::help, true},
+    {"-h", &DaemonOptions::help, true},
+    {"--rights", &DaemonOptions::rights, true},
+    {"--kill-invalid-depend", &DaemonOptions::kill_invalid_dependency},
+    {"--defragment", &DaemonOptions::defragment},
+    {"--replace", &DaemonOptions::replace},
+    {"--json", &DaemonOptions::json},
+    {"--serve-everyone", &DaemonOptions::serve_everyone},
 };
 
 Result<void> take_cluster_name(DaemonOptions& out, std::string_view name, const std::string& value) {
@@ -87,6 +96,15 @@ Result<void> take_text(DaemonOptions& out, std::string_view, const std::string& 
   return {};
 }
 
+template <auto kNumber, std::uint64_t kMost>
+Result<void> take_count(DaemonOptions& out, std::string_view name, const std::string& value) {
+  const auto count = parse_uint(value);
+  if (!count || *count == 0 || *count > kMost)
+    return invalid(format("{} {}: a number from 1 to {} is meant", name, value, kMost));
+  out.*kNumber = static_cast<std::remove_reference_t<decltype(out.*kNumber)>>(*count);
+  return {};
+}
+
 struct Option {
   std::string_view name;
   Result<void> (*take)(DaemonOptions& out, std::string_view name, const std::string& value);
@@ -100,6 +118,11 @@ constexpr Option kOptions[] = {
     {"--fence-silence", take_span<&DaemonOptions::fence_silence>},
     {"--unkillable-after", take_span<&DaemonOptions::unkillable_after, 1>},
     {"--move-after", take_span<&DaemonOptions::move_after>},
+    {"--backup", take_text<&DaemonOptions::backup>},
+    {"--restore", take_text<&DaemonOptions::restore>},
+    {"--settings", take_text<&DaemonOptions::settings>},
+    {"--keep", take_count<&DaemonOptions::keep, 10'000>},
+    {"--rate", take_count<&DaemonOptions::rate_mib, 100'000>},
 };
 
 template <class Row, std::size_t kRows>
@@ -112,6 +135,9 @@ const Row* row_of(const Row (&rows)[kRows], std::string_view name) {
 void fill_in(DaemonOptions& out) {
   out.dir = absolute_path(out.dir);
   CHECK(out.dir.starts_with('/'), out.dir);
+  for (std::string* path : {&out.backup, &out.restore})
+    if (!path->empty())
+      *path = absolute_path(*path);
   if (out.socket.empty())
     out.socket = out.dir + "/public/api.sock";
 }

@@ -22,6 +22,14 @@ struct DaemonOptions {
   bool kill_invalid_dependency = false;
   Duration move_after = minutes(10);
   bool serve_everyone = false;  // of this machine, whoever runs the controller
+  // Instead of running: what `lockstep backup` and `lockstep restore` ask for.
+  std::string backup;         // where to
+  std::string restore;        // which backup, into dir
+  std::string settings;       // files of this directory belong to the backup; "" = none
+  std::uint64_t keep = 0;     // dated backups below it; 0 = it is one itself
+  std::int64_t rate_mib = 0;  // a second; 0 = as fast as it goes
+  bool replace = false;
+  bool json = false;
   bool rights = false;  // print the table of rights and end
   bool help = false;
 };

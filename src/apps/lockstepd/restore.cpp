@@ -1,0 +1,292 @@
+// `lockstep restore`: a checked backup becomes a state directory, which is quiet until it is taken over.
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "apps/lockstepd/backup.h"
+#include "apps/lockstepd/backup_files.h"
+#include "base/check.h"
+#include "base/plain_file.h"
+#include "base/text.h"
+#include "io/directory_lock.h"
+#include "io/local/state_dir.h"
+#include "io/sqlite_copy.h"
+#include "wire/json_text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr const char* kLog = "lockstep.db";
+constexpr const char* kAccounting = "history.db";
+constexpr std::string_view kEndings[] = {"", "-wal", "-shm"};
+constexpr std::int64_t kRoomKept = 32 << 20;  // the log keeps a reserve
+constexpr std::size_t kCaMax = 64 << 10;
+
+// Settings of an installed cluster belong to its machine: they are kept in the backup, and put back by hand.
+bool is_put_back(const BackupFile& file) { return !file.name.starts_with("etc/"); }
+
+bool is_there(const Folder& folder, const std::string& name) {
+  return ::faccessat(folder.fd(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+// A state directory that something is put into: ours, or, for root, that of the user who runs the controller there.
+struct Target {
+  Folder folder;
+  bool was_there = false;  // with a cluster in it
+  bool is_new = false;     // made for this restore, or empty until now
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+Result<Folder> hold(const std::string& dir) {
+  const int fd = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0)
+    return os_error("cannot open " + dir);
+  return Folder::held(dir, fd);
+}
+
+Result<void> check_not_running(const std::string& dir) {
+  if (const std::string who = user_of(dir); !who.empty())
+    return conflict(
+        format("the cluster in {0} runs ({1}), and a restore would take its log from under it: stop it first "
+               "(lockstep down --dir {0}; systemctl stop lockstepd where it is installed), or name a new "
+               "directory with --dir",
+               dir, who));
+  return {};
+}
+
+Result<Target> find_target(const DaemonOptions& options) {
+  struct stat found {};
+  const bool exists = ::stat(options.dir.c_str(), &found) == 0;
+  const bool has_cluster = exists && (::access((options.dir + "/" + kLog).c_str(), F_OK) == 0 ||
+                                      ::access((options.dir + "/cluster.conf").c_str(), F_OK) == 0);
+  if (has_cluster)
+    TRY(check_not_running(options.dir));
+  const auto note = exists ? TRY(read_restore_note(options.dir)) : std::nullopt;
+  const bool goes_on = note && !note->is_whole;
+  if (has_cluster && !goes_on && !options.replace)
+    return conflict(
+        format("{0} holds a cluster: name a new or an empty directory, or say --replace (what is there is "
+               "kept beside it, as lockstep.db.replaced-DATE)",
+               options.dir));
+  if (exists && ::geteuid() == 0 && found.st_uid != 0 && !mark_in(options.dir).empty())
+    return Target{TRY(hold(options.dir)), has_cluster, false, found.st_uid, found.st_gid};
+  StateDir state = TRY(claim_state_dir(options.dir));
+  return Target{std::move(state.folder), has_cluster, state.is_new, ::geteuid(), ::getegid()};
+}
+
+Result<void> give(const Target& target, const Folder& folder, const std::string& name) {
+  if (target.uid == ::geteuid())
+    return {};
+  if (::fchownat(folder.fd(), name.c_str(), target.uid, target.gid, AT_SYMLINK_NOFOLLOW) != 0)
+    return os_error(format("cannot give {}/{} to the controller's user", folder.path(), name));
+  return {};
+}
+
+Result<void> write_note(const Target& target, const RestoreNote& note) {
+  TRY(target.folder.write(kRestoreNote, restore_note_text(note), 0600));
+  TRY(give(target, target.folder, kRestoreNote));
+  return sync_folder(target.folder);
+}
+
+Result<void> check_room(const Folder& folder, std::int64_t bytes) {
+  struct statvfs disk {};
+  if (::fstatvfs(folder.fd(), &disk) != 0 || disk.f_blocks == 0)
+    return {};
+  const auto free = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
+  if (bytes + kRoomKept <= free)
+    return {};
+  return Error{Errc::kExhausted,
+               format("the disk under {} has {} MiB free, and the cluster takes {} MiB", folder.path(), free >> 20,
+                      ((bytes + kRoomKept) >> 20) + 1),
+               {}};
+}
+
+// The cluster that is there is the one of the backup where it has the same CA: then its nodes know it, and its
+// accounting knows more than the backup's.
+bool is_same_cluster(const Folder& backup, const Folder& target) {
+  const auto theirs = read_plain(backup.path() + "/pki/ca.pem", Links::kRefused, kCaMax);
+  const auto ours = read_plain(target.path() + "/pki/ca.pem", Links::kRefused, kCaMax);
+  return theirs && ours && *theirs == *ours;
+}
+
+bool is_readable_accounting(const Folder& target) {
+  const std::string path = target.path() + "/" + kAccounting;
+  if (::access(path.c_str(), F_OK) != 0)
+    return false;
+  auto moment = SqliteMoment::take(path);
+  const auto said = moment ? moment->db().text("PRAGMA quick_check(1)") : Result<std::string>(moment.error());
+  return said && *said == "ok";
+}
+
+std::string stamp() {
+  char text[32] = "";
+  const time_t now = ::time(nullptr);
+  tm utc{};
+  if (gmtime_r(&now, &utc))
+    strftime(text, sizeof text, "%Y%m%d-%H%M%S", &utc);
+  return text;
+}
+
+// lockstep.db -> lockstep.db.replaced-20260301-120000, with what SQLite keeps beside it.
+Result<void> move_aside(const Folder& folder, const std::string& name, const std::string& suffix) {
+  for (const auto ending : kEndings) {
+    const std::string from = name + std::string(ending), to = name + suffix + std::string(ending);
+    if (is_there(folder, from) && ::renameat(folder.fd(), from.c_str(), folder.fd(), to.c_str()) != 0)
+      return os_error(format("cannot move {}/{} aside", folder.path(), from));
+  }
+  return {};
+}
+
+// A name in a folder, where the backup has "pki/ca.pem".
+struct Spot {
+  Folder folder;
+  std::string name;
+};
+Result<Spot> spot_in(const Folder& root, const std::string& name, const Target* make) {
+  const auto slash = name.find('/');
+  if (slash == std::string::npos)
+    return Spot{Folder::held(root.path(), ::dup(root.fd())), name};
+  const std::string folder = name.substr(0, slash);
+  if (!make)
+    return Spot{TRY(root.existing(folder)), name.substr(slash + 1)};
+  if (::mkdirat(root.fd(), folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return os_error(format("cannot make {}/{}", root.path(), folder));
+  TRY(give(*make, root, folder));
+  return Spot{TRY(root.existing(folder)), name.substr(slash + 1)};
+}
+
+struct Restored {
+  BackupFacts facts;
+  std::size_t files = 0;
+  bool kept_accounting = false;
+  bool has_settings = false;
+  std::string aside;  // what the files that were there are called now
+};
+
+// Beside their places first; nothing that is there is touched before all of it is there and whole.
+Result<void> bring(const Folder& backup, const Target& target, const std::vector<BackupFile>& files,
+                   std::int64_t bytes) {
+  Counter counter("lockstep restore", bytes);
+  for (const BackupFile& file : files) {
+    const Spot from = TRY(spot_in(backup, file.name, nullptr)), to = TRY(spot_in(target.folder, file.name, &target));
+    const std::string name = to.name + ".new";
+    ::unlinkat(to.folder.fd(), name.c_str(), 0);
+    const std::string digest =
+        TRY(copy_file(from.folder, from.name, to.folder, name, [&](std::int64_t done) { return counter.at(done); }));
+    counter.next_file();
+    if (digest != file.sha256)
+      return Error{Errc::kCorrupt, format("{}/{} changed while it was read", backup.path(), file.name), {}};
+    TRY(give(target, to.folder, name));
+    if (file.name == kLog || file.name == kAccounting)
+      TRY(check_sqlite(to.folder.path() + "/" + name));
+  }
+  return {};
+}
+
+Result<void> put_in_place(const Target& target, const std::vector<BackupFile>& files, Restored& out) {
+  const std::string suffix = ".replaced-" + stamp();
+  for (const BackupFile& file : files) {
+    const Spot to = TRY(spot_in(target.folder, file.name, &target));
+    if (is_there(to.folder, to.name)) {
+      TRY(move_aside(to.folder, to.name, suffix));
+      out.aside = suffix;
+    }
+    if (::renameat(to.folder.fd(), (to.name + ".new").c_str(), to.folder.fd(), to.name.c_str()) != 0)
+      return os_error(format("cannot put {}/{} in place", to.folder.path(), to.name));
+    TRY(sync_folder(to.folder));
+  }
+  return {};
+}
+
+// What the state that is replaced has left, and says nothing of the one that is put there.
+void drop_leftovers(const Folder& folder, const std::vector<BackupFile>& files) {
+  for (const char* name : {"applying", "controller.json", "lockstep.tip", "cluster.conf.copy"})
+    if (std::none_of(files.begin(), files.end(), [&](const BackupFile& file) { return file.name == name; }))
+      ::unlinkat(folder.fd(), name, 0);
+}
+
+// The files of a checked backup, into their places.
+Result<void> put_into(const Target& target, const Folder& backup, std::vector<BackupFile> files, Restored& out) {
+  const auto lock = TRY(DirectoryLock::take(target.folder.path()));  // no controller can start meanwhile
+  TRY(give(target, target.folder, "lock"));
+  if (target.was_there && is_same_cluster(backup, target.folder) && is_readable_accounting(target.folder)) {
+    out.kept_accounting = true;
+    std::erase_if(files, [](const BackupFile& file) { return file.name == kAccounting; });
+  }
+  std::int64_t bytes = 0;
+  for (const BackupFile& file : files) bytes += file_bytes(backup, file.name);
+  TRY(check_room(target.folder, bytes));
+  if (!target.was_there)  // nothing can be started from what is there until it is whole
+    TRY(write_note(target, {false, out.facts}));
+  TRY(bring(backup, target, files, bytes));
+  TRY(write_note(target, {false, out.facts}));
+  TRY(put_in_place(target, files, out));
+  drop_leftovers(target.folder, files);
+  out.files = files.size();
+  return write_note(target, {true, out.facts});
+}
+
+Result<Restored> restore(const DaemonOptions& options) {
+  const std::string source = real_path(options.restore);
+  if (source.empty())
+    return os_error("cannot read " + options.restore);
+  const Folder backup = TRY(hold(source));
+  Counter checked("lockstep restore: checked", 0);
+  Backup found = TRY(check_backup(backup, [&](std::int64_t bytes) { return checked.at(bytes); }));
+  Restored out;
+  out.facts = found.facts;
+  out.has_settings = std::any_of(found.files.begin(), found.files.end(), [](const auto& f) { return !is_put_back(f); });
+  std::erase_if(found.files, [](const BackupFile& file) { return !is_put_back(file); });
+  const Target target = TRY(find_target(options));
+  if (const auto done = put_into(target, backup, std::move(found.files), out); !done) {
+    if (target.is_new)
+      if (auto state = find_state_dir(options.dir))
+        (void)remove_state_dir(std::move(*state));
+    return done.error();
+  }
+  return out;
+}
+
+void tell(const Restored& done, const DaemonOptions& options) {
+  if (options.json) {
+    JsonText j;
+    j.object().field("dir", options.dir).field("cluster", done.facts.cluster).field("made_at", done.facts.made_at);
+    j.field("entry", done.facts.entry).field("seq", done.facts.seq).field("files", done.files);
+    j.field("kept_accounting", done.kept_accounting).field("aside", done.aside).end();
+    ::printf("%s\n", j.take().c_str());
+    return;
+  }
+  ::printf("cluster \"%s\" as of %s (log entry %llu) is in %s: %zu files, whole\n", done.facts.cluster.c_str(),
+           done.facts.made_at.c_str(), static_cast<unsigned long long>(done.facts.entry), options.dir.c_str(),
+           done.files);
+  if (!done.aside.empty())
+    ::printf("what was there is kept beside it, as lockstep.db%s and so on\n", done.aside.c_str());
+  if (done.kept_accounting)
+    ::printf("the accounting that was there is kept: it is the same cluster's, and knows more\n");
+  if (done.has_settings)
+    ::printf("settings of the machine it was on are in %s/etc: copy what you want of them to /etc/lockstep\n",
+             options.restore.c_str());
+}
+
+}  // namespace
+
+int restore_main(const DaemonOptions& options) {
+  CHECK(!options.restore.empty() && options.dir.starts_with('/'));
+  stop_when_asked();
+  const auto done = restore(options);
+  if (!done) {
+    ::fprintf(stderr, "lockstep restore: %s\n", done.error().message.c_str());
+    return 1;
+  }
+  tell(*done, options);
+  return 0;
+}
+
+}  // namespace lockstep
