@@ -93,8 +93,8 @@ class Installed(unittest.TestCase):
     def tearDown(self):
         self.tell(self.id().rsplit(".", 1)[1])
 
-    def ann(self, script, machine=None, **options):
-        return (machine or self.first).ok(script, user=USER, **options)
+    def ann(self, script, **options):
+        return self.first.ok(script, user=USER, **options)
 
     def main_pid(self, unit):
         return self.first.ok(f"systemctl show -P MainPID {unit}").strip()
@@ -131,8 +131,9 @@ root
 """)
         # Administrators are root and the controller's own user, nobody else.
         for user in ("root", "lockstep"):
-            self.first.ok(f"cd /; for verb in drain resume; do runuser -u {user} -- lockstep node $verb vm8 || exit; done")
-        self.assertNotEqual(self.first.run("lockstep node drain vm8", user=USER).returncode, 0)
+            self.first.ok("cd /; for state in drain resume; do "
+                          f"runuser -u {user} -- scontrol update nodename=vm8 state=$state reason=test || exit; done")
+        self.assertNotEqual(self.first.run("scontrol update nodename=vm8 state=drain reason=test", user=USER).returncode, 0)
         # Others see neither keys nor the log.
         self.assertEqual(self.first.run("cat /var/lib/lockstep/controller/pki/* /var/lib/lockstep/controller/lockstep.db "
                                         "/etc/lockstep/agent.json /var/lib/lockstep/pki/* | wc -c", user=USER).stdout, "0\n")
@@ -147,7 +148,7 @@ root
         self.first.until(f"squeue -h -j {job} -o %T", "RUNNING", user=USER)
         self.first.ok(f"{INSTALL} --reinstall /root/lockstep-*.deb", timeout=300)
         self.assertNotEqual(self.main_pid("lockstepd"), before)
-        self.first.until("sinfo -h -o %t", "mix")
+        self.first.until("sinfo -h -o %t", "alloc")
         shell = self.ann("head -n 1 upgrade.txt").strip()
         self.ann(f"kill -0 {shell}; pkill -P {shell} sleep")
         self.first.until(f"sacct -n -X -P -j {job} -o state,restarts", "COMPLETED|0", user=USER)
@@ -175,8 +176,7 @@ root
         line = re.search(r"^\s*(lockstep node join .*)$", said, re.M).group(1)
         self.second.ok(line)
         self.first.until("sinfo -h -o '%D %t'", "2 idle")
-        # The gang, asked for on either machine.
-        self.assertEqual(self.ann("srun -N2 hostname | sort", self.second), "vm8\nvm9\n")
+        self.assertEqual(self.ann("srun -N2 hostname | sort"), "vm8\nvm9\n")
         self.ann("sbatch --parsable -N2 -o gang.txt --wrap 'srun hostname | sort'")
         self.first.until("cat /home/ann/gang.txt 2> /dev/null", "vm8\nvm9")
 
