@@ -392,8 +392,10 @@ void weigh(Weigher& w, const Node& node) {
   w.texts("domains", node.domains);
   w.list("unconfirmed", node.unconfirmed, [&](const Unconfirmed&) { w.fields(4); });
   w.text("reason", node.reason);
-  w.fields(2);
+  w.fields(3);
   w.text("certificate", node.certificate);
+  w.text("node_class", node.node_class);
+  w.texts("own_features", node.own_features);
 }
 
 void weigh(Weigher& w, const JoinToken& token) {

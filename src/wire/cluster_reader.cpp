@@ -31,8 +31,8 @@ Error under(Error error, const std::string& path) {
 }
 
 Result<void> check_record_name(const YamlNode& entry, const std::string& name) {
-  if (name.empty() || name.find_first_of(" ,|\t\n") != name.npos || name.starts_with('-'))
-    return wrong_at(entry, format("\"{}\" is no name here: no blanks, commas, bars or a leading dash", name));
+  if (name.empty() || name.find_first_of(" ,/|\t\n") != name.npos || name.starts_with('-'))
+    return wrong_at(entry, format("\"{}\" is no name here: no blanks, commas, slashes, bars or a leading dash", name));
   return {};
 }
 
@@ -360,17 +360,20 @@ Result<void> check_defaults(const ClusterFile& file) {
   return {};
 }
 
-// Whether following `next` from the record comes back to it.
 Result<void> check_account_circles(const ClusterFile& file) {
   std::map<std::string_view, const Account*> by_name;
   for (const Account& account : file.accounts) by_name.emplace(account.meta.name, &account);
+  std::set<const Account*> settled;  // the way up from these ends
   for (const Account& account : file.accounts) {
-    std::size_t steps = 0;
-    for (auto at = by_name.find(account.parent); at != by_name.end() && steps <= by_name.size();
-         at = by_name.find(at->second->parent), ++steps)
-      if (at->second == &account)
-        return contradiction(file, Kind::kAccount, account.meta.name,
-                             format("would be below itself: it is below {}", account.parent));
+    std::vector<const Account*> way = {&account};
+    for (auto at = by_name.find(account.parent); at != by_name.end() && !settled.contains(at->second);
+         at = by_name.find(at->second->parent)) {
+      if (std::find(way.begin(), way.end(), at->second) != way.end())
+        return contradiction(file, Kind::kAccount, at->second->meta.name,
+                             format("would be below itself: it is below {}", at->second->parent));
+      way.push_back(at->second);
+    }
+    settled.insert(way.begin(), way.end());
   }
   return {};
 }
