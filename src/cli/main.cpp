@@ -26,6 +26,9 @@ A cluster
   logs       logs of the controller and of nodes; what a job wrote, and how it ended
   node       join a node, drain, resume, cut off or remove nodes
   topology   load, check, show or clear the tree of switches
+  get        print all settings of the cluster as one file
+  apply      make the cluster what such a file says
+  diff       what the cluster has otherwise than such a file says
   backup     write all of a cluster to a directory, while it runs
   restore    make a cluster of a backup
   doctor     what is wrong with a cluster or a node, and how to mend it
@@ -78,11 +81,19 @@ struct Verb {
   int (*command)(int, char**);
 };
 constexpr Verb kVerbs[] = {
-    {"up", up_main},         {"down", down_main},
-    {"env", env_main},       {"status", status_main},
-    {"node", node_main},     {"topology", topology_main},
-    {"backup", backup_main}, {"restore", restore_main},
-    {"doctor", doctor_main}, {"completion", completion_main},
+    {"up", up_main},
+    {"down", down_main},
+    {"env", env_main},
+    {"status", status_main},
+    {"node", node_main},
+    {"topology", topology_main},
+    {"get", get_main},
+    {"apply", apply_main},
+    {"diff", diff_main},
+    {"backup", backup_main},
+    {"restore", restore_main},
+    {"doctor", doctor_main},
+    {"completion", completion_main},
     {"man", man_main},
 };
 constexpr Alias kQuestions[] = {

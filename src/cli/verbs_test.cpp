@@ -77,6 +77,8 @@ TEST(Verbs, AWordThatIsNotTakenIsRefused) {
       {{"topology", "check", "file", "x"}, "topology", dir},
       {{"node", "token", "x"}, "node", "; to name nodes: --node NAMES"},
       {{"node", "help", "x"}, "node", ""},
+      {{"apply", "x"}, "apply", "; to name a file: -f FILE"},
+      {{"diff", "-f", "f", "x"}, "diff", "; to name a file: -f FILE"},
       {{"explain", "12", "x"}, "explain", one},
       {{"checkpoint", "12", "x"}, "checkpoint", one},
       {{"whatif", "--file", "f", "x"}, "whatif", "; changes: --file CHANGES"},
@@ -96,8 +98,9 @@ TEST(Verbs, AWordThatIsNotTakenIsRefused) {
 }
 
 TEST(Verbs, AnOptionThatIsNotTakenIsRefusedInTheSameWords) {
-  for (const char* verb : {"up", "down", "status", "env", "node", "topology", "logs", "explain", "whatif", "checkpoint",
-                           "completion", "man", "version", "help", "backup", "restore", "doctor"}) {
+  for (const char* verb :
+       {"up",  "down",  "status", "env",    "node",    "topology", "logs",       "explain", "whatif",  "checkpoint",
+        "get", "apply", "diff",   "backup", "restore", "doctor",   "completion", "man",     "version", "help"}) {
     std::vector<std::string> words{verb, "--bogus"};
     if (verb == std::string_view("node") || verb == std::string_view("topology"))
       words.insert(words.begin() + 1, "help");
@@ -106,6 +109,21 @@ TEST(Verbs, AnOptionThatIsNotTakenIsRefusedInTheSameWords) {
     EXPECT_EQ(said.err, format("lockstep {0}: unrecognized option '--bogus'\nTry `lockstep {0} --help`.\n", verb));
     EXPECT_EQ(lockstep({verb, "--help"}).code, 0) << verb;
   }
+}
+
+TEST(Apply, SaysWhichFileIsMissingOrWhy) {
+  EXPECT_EQ(lockstep({"apply"}).err, "lockstep apply: say which file: -f cluster.yaml\nTry `lockstep apply --help`.\n");
+  EXPECT_EQ(lockstep({"apply"}).code, 2);
+  EXPECT_EQ(lockstep({"diff", "-f", "-", "-f", "-"}).code, 2);
+  EXPECT_EQ(lockstep({"apply", "-f", "/no/such/file"}).err,
+            "lockstep apply: cannot open /no/such/file: No such file or directory\n");
+  EXPECT_EQ(lockstep({"diff", "-f", "/no/such/file"}).code, 2);
+  EXPECT_EQ(lockstep({"apply", "-f", "/"}).err, "lockstep apply: / is a directory, not a file\n");
+  EXPECT_TRUE(lockstep({"apply", "--schema"}).out.starts_with("{\"$schema\""));
+  EXPECT_NE(lockstep({"apply", "--keys"}).out.find("| `time_max` | duration | unlimited |"), std::string::npos);
+  EXPECT_EQ(lockstep({"get", "partition"}).err,
+            "lockstep get: no kind \"partition\" is known: did you mean \"partitions\"?\n");
+  EXPECT_EQ(lockstep({"get", "-o", "xml"}).code, 2);
 }
 
 TEST(Node, ATokenIsAskedForWithOptions) {
