@@ -21,9 +21,30 @@ std::vector<std::string> names_of(const World& world) {
 }  // namespace
 
 ChaosFabric::ChaosFabric(World& world)
-    : world_(world), rng_(world.settings.seed ^ 0x6661'6272'6963), there_(rng_.chance(0.65)) {}
+    : world_(world),
+      rng_(world.settings.seed ^ 0x6661'6272'6963),
+      class_rng_(world.settings.seed ^ 0x636c'6173'73),
+      there_(rng_.chance(0.65)) {}
+
+// Two classes that come and go, and take nodes from each other where the core lets them.
+CommandBody ChaosFabric::new_class() {
+  NodeClass one;
+  one.meta.name = class_rng_.chance(0.5) ? "small" : "large";
+  if (class_rng_.chance(0.2))
+    return RemoveNodeClass{one.meta.name};
+  for (const std::string& name : names_of(world_))
+    if (class_rng_.chance(0.3))
+      one.nodes.push_back(name);
+  if (class_rng_.chance(0.2))
+    one.nodes.emplace_back("n99");  // will join later
+  one.features = {one.meta.name, "fabric"};
+  one.weight = static_cast<std::uint32_t>(class_rng_.below(4));
+  return PutNodeClass{one};
+}
 
 std::optional<CommandBody> ChaosFabric::change() {
+  if (class_rng_.chance(0.01))
+    return new_class();
   if (!there_ || !rng_.chance(topology_of(world_) ? 0.015 : 0.1))
     return std::nullopt;
   if (rng_.chance(0.1))

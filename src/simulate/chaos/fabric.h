@@ -1,5 +1,5 @@
 // ChaosFabric: the topology of the simulated cluster, trees and blocks that change while jobs run, and what jobs ask of
-// it. Draws from dice of its own: a seed without a topology stays what it was.
+// it; and classes of nodes. Draws from dice of its own: a seed without a topology stays what it was.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,17 @@ class ChaosFabric {
  public:
   explicit ChaosFabric(World& world);
 
-  // Another topology, or none; nullopt: nothing to do now.
+  // Another topology, or none, or another class of nodes; nullopt: nothing to do now.
   std::optional<CommandBody> change();
   void dress(JobSpec& spec);
   // One on which whatever was asked for can run.
   std::optional<CommandBody> settle() const;
 
  private:
+  CommandBody new_class();
+
   World& world_;
-  Rng rng_;
+  Rng rng_, class_rng_;
   bool there_;  // in this run
 };
 
