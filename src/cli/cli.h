@@ -19,6 +19,7 @@ int status_main(int argc, char** argv);
 int node_main(int argc, char** argv);
 std::vector<std::string_view> node_verbs();  // of `lockstep node`
 int topology_main(int argc, char** argv);
+int import_main(int argc, char** argv);
 // `lockstep topology load FILE`; the exit code.
 int load_topology(const std::string& socket, const std::string& path);
 int get_main(int argc, char** argv);

@@ -32,6 +32,7 @@ A cluster
   backup     write all of a cluster to a directory, while it runs
   restore    make a cluster of a backup
   doctor     what is wrong with a cluster or a node, and how to mend it
+  import     make a cluster file of a Slurm site's slurm.conf
 
 Work (each is the Slurm command of the same meaning, with all of its options)
   submit     queue a batch script            sbatch
@@ -93,6 +94,7 @@ constexpr Verb kVerbs[] = {
     {"backup", backup_main},
     {"restore", restore_main},
     {"doctor", doctor_main},
+    {"import", import_main},
     {"completion", completion_main},
     {"man", man_main},
 };

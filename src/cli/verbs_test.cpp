@@ -84,6 +84,7 @@ TEST(Verbs, AWordThatIsNotTakenIsRefused) {
       {{"whatif", "--file", "f", "x"}, "whatif", "; changes: --file CHANGES"},
       {{"completion", "bash", "x"}, "completion", ""},
       {{"man", "srun", "x"}, "man", ""},
+      {{"import", "slurm.conf", "x"}, "import", ""},
       {{"version", "x"}, "version", ""},
       {{"--version", "x"}, "version", ""},
       {{"help", "down", "x"}, "help", ""},
@@ -98,9 +99,9 @@ TEST(Verbs, AWordThatIsNotTakenIsRefused) {
 }
 
 TEST(Verbs, AnOptionThatIsNotTakenIsRefusedInTheSameWords) {
-  for (const char* verb :
-       {"up",  "down",  "status", "env",    "node",    "topology", "logs",       "explain", "whatif",  "checkpoint",
-        "get", "apply", "diff",   "backup", "restore", "doctor",   "completion", "man",     "version", "help"}) {
+  for (const char* verb : {"up",      "down",    "status",     "env",        "node",  "topology", "logs",
+                           "explain", "whatif",  "checkpoint", "get",        "apply", "diff",     "import",
+                           "backup",  "restore", "doctor",     "completion", "man",   "version",  "help"}) {
     std::vector<std::string> words{verb, "--bogus"};
     if (verb == std::string_view("node") || verb == std::string_view("topology"))
       words.insert(words.begin() + 1, "help");

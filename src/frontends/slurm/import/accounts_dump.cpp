@@ -21,6 +21,8 @@ struct DumpLine {
   std::vector<ConfWord> words;
 };
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 // Spellings that sacctmgr has beside those of sacctmgr_words.
 std::string key_of(const std::string& key) {
   const std::string word = lower(key);
@@ -34,7 +36,6 @@ struct Extra {
   std::string_view words;
 };
 constexpr Extra kExtras[] = {
-    {"adminlevel", Verdict::kNoEqual, "administrators are root and who started the cluster; operators are not there"},
     {"defaultwckey wckeys wckey", Verdict::kNoEqual, "use is not added up by WCKeys"},
     {"grpjobsaccrue maxjobsaccrue maxjobsaccrueperuser maxjobsaccruepu maxjobsaccrueperaccount maxjobsaccruepa",
      Verdict::kNoEqual, "every job that may start ages: their number is not bounded"},
@@ -132,7 +133,7 @@ class DumpReader {
     return out;
   }
 
-  // Between quotes of either kind, or up to the next ':'.
+  // Between quotes of either kind, or up to the next ':' that no digit follows: "2-00:00:00" is one value.
   Result<std::string> text_at(std::size_t number, std::string_view line, std::size_t& at) const {
     if (at < line.size() && (line[at] == '\'' || line[at] == '"')) {
       const std::size_t closing = line.find(line[at], at + 1);
@@ -142,7 +143,8 @@ class DumpReader {
       at = closing + 1;
       return out;
     }
-    const std::size_t end = std::min(line.find(':', at), line.size());
+    std::size_t end = at;
+    while (end < line.size() && (line[end] != ':' || (end + 1 < line.size() && is_digit(line[end + 1])))) ++end;
     const std::string out(trim(line.substr(at, end - at)));
     at = end;
     return out;
@@ -258,6 +260,8 @@ class DumpReader {
         add(line, &word, {Verdict::kTaken, "in that partition only"});
       } else if (is_among("coordinator coordinators", key)) {
         add(line, &word, make_coordinator(line.name, word.value));
+      } else if (key == "adminlevel" || key == "admin") {
+        add(line, &word, make_administrator(line.name, word.value));
       } else {
         set(line, word, record, set_association);
       }
@@ -284,6 +288,19 @@ class DumpReader {
       if (const auto known = account_at_.find(name); known != account_at_.end())
         change_list(file_.accounts[known->second].coordinators, {"coordinators", '+', user});
     return {Verdict::kTaken, "coordinator of these accounts"};
+  }
+
+  Fate make_administrator(const std::string& user, const std::string& level) {
+    if (is_among("none notset", lower(level)))
+      return {Verdict::kTaken, "an ordinary user"};
+    if (lower(level) != "administrator" && lower(level) != "admin")
+      return {Verdict::kNoEqual, "there are administrators and coordinators of accounts, and no operators"};
+    if (!file_.administrators)
+      file_.administrators.emplace();
+    std::vector<std::string>& all = *file_.administrators;
+    if (std::find(all.begin(), all.end(), user) == all.end())
+      all.push_back(user);
+    return {Verdict::kTaken, "an administrator of the cluster"};
   }
 
   Result<void> qos(const DumpLine& line) {

@@ -34,7 +34,11 @@ bool is_utf8(std::string_view text) {
 }
 
 std::string shortened(std::string_view text) {
-  return without_control_characters(text.size() > 40 ? std::string(text.substr(0, 40)) + "..." : std::string(text), 64);
+  constexpr std::size_t kMost = 40;
+  std::string shown = without_control_characters(text.substr(0, kMost), kMost);
+  if (text.size() > kMost)
+    shown += "...";
+  return shown;
 }
 
 // A line with those that are joined to it by a backslash. Each piece knows where it stood.

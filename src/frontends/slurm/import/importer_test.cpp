@@ -356,15 +356,15 @@ TEST(ImportTopology, IsReadWhereSlurmReadsIt) {
 }
 
 TEST(ImportAccounts, AccountsUsersAndQosWithTheirLimits) {
-  const auto imported =
-      import(Files{{"slurm.conf", "NodeName=n1\nPartitionName=gpu Nodes=n1\n"},
-                   {"dump",
-                    "# a remark\nQOS - 'High':Priority=10:MaxTRESPU='gres/gpu=4':Flags='DenyOnLimit,Relative'\n"
-                    "Cluster - 'c':Fairshare=1:QOS='normal'\nParent - 'root'\n"
-                    "User - 'root':AdminLevel='Administrator'\nAccount - 'Top':Description='a: b':Fairshare=3\n"
-                    "Parent - 'top'\nAccount - 'sub':GrpTRES='cpu=10,mem=5':MaxWallDuration=60\n"
-                    "Parent - 'sub'\nUser - 'ann':DefaultAccount='sub':Coordinator='top':Fairshare=parent\n"
-                    "User - 'ann':Partition='gpu':MaxJobs=2:MaxTRESRunMins=cpu=1:Bogus=1\n"}});
+  const auto imported = import(Files{
+      {"slurm.conf", "NodeName=n1\nPartitionName=gpu Nodes=n1\n"},
+      {"dump",
+       "# a remark\nQOS - 'High':Priority=10:MaxTRESPU='gres/gpu=4':MaxWall=1-00:00:00:Flags='DenyOnLimit,Relative'\n"
+       "Cluster - 'c':Fairshare=1:QOS='normal'\nParent - 'root'\n"
+       "User - 'root':AdminLevel='Administrator'\nAccount - 'Top':Description='a: b':Fairshare=3\n"
+       "Parent - 'top'\nAccount - 'sub':GrpTRES='cpu=10,mem=5':MaxWallDuration=60\n"
+       "Parent - 'sub'\nUser - 'ann':DefaultAccount='sub':Coordinator='top':Fairshare=parent\n"
+       "User - 'ann':AdminLevel='Administrator':Partition='gpu':MaxJobs=2:MaxTRESRunMins=cpu=1:Bogus=1\n"}});
   ASSERT_TRUE(imported) << imported.error().message;
   const ClusterFile& file = imported->file;
   ASSERT_EQ(file.accounts.size(), 2u);
@@ -384,7 +384,9 @@ TEST(ImportAccounts, AccountsUsersAndQosWithTheirLimits) {
   EXPECT_EQ(file.associations[1].limits.max_jobs, 2);
   ASSERT_EQ(file.qos.size(), 2u);  // and "normal", which is only named
   EXPECT_EQ(file.qos[0].limits.max_tres_per_user.gpus, 4);
+  EXPECT_EQ(file.qos[0].limits.max_wall_mins_per_job, 24 * 60);
   EXPECT_TRUE(file.qos[0].deny_on_limit);
+  EXPECT_EQ(file.administrators, std::vector<std::string>{"ann"});
   EXPECT_EQ(said(*imported, "Flags"), "no equal: Relative has no equal; the rest is taken");
   EXPECT_EQ(said(*imported, "AdminLevel"), "same: root needs no account");
   EXPECT_EQ(said(*imported, "MaxTRESRunMins"),

@@ -334,7 +334,7 @@ constexpr ConfKey kRows[] = {
   {"SlurmctldPrimaryOffProg", no_equal, "", kNoBackup},
   {"SlurmctldPrimaryOnProg", no_equal, "", kNoBackup},
   {"SlurmctldSyslogDebug", same, "", kLogs},
-  {"SlurmctldTimeout", no_equal, "", kNoBackup},
+  {"SlurmctldTimeout", same, "", "there is no second controller that would wait so long"},
   {"SlurmdDebug", same, "", kLogs},
   {"SlurmdLogFile", same, "", kLogs},
   {"SlurmdParameters", no_equal, "", "", nullptr, &kAgentOptions},
