@@ -255,11 +255,11 @@ void look_at_clock_of_node(const Patient&, const NodeHere& node, Diagnosis& repo
     return;
   Duration took;
   const auto ping = ping_through(node.file.socket, took);
-  if (!ping || ping->now_us == 0)
+  if (!ping || ping->wall_us == 0)
     return report.unknown(node.file.node, "how far its clock is off: the controller does not answer through its agent");
   timespec t{};
   clock_gettime(CLOCK_REALTIME, &t);
-  const Duration off{t.tv_sec * 1'000'000 + t.tv_nsec / 1'000 - took.us / 2 - ping->now_us};
+  const Duration off{t.tv_sec * 1'000'000 + t.tv_nsec / 1'000 - took.us / 2 - ping->wall_us};
   constexpr Duration kMuch = seconds(60), kSome = seconds(2);
   const Duration apart = off < Duration{} ? Duration{-off.us} : off;
   const std::string text =

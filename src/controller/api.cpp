@@ -90,7 +90,8 @@ void Api::dispatch(Visit visit, const Routes::Found& found) {
   switch (who.kind) {
     case Who::Kind::kUser:
     case Who::Kind::kNewUser: break;
-    case Who::Kind::kAgent: return visit.refuse(denied("a node's certificate opens links, nothing else"));
+    case Who::Kind::kAgent:
+      return visit.refuse(denied("a node's certificate opens links and renews itself, nothing else"));
     case Who::Kind::kNobody:
       return visit.refuse(
           {Errc::kDenied, "no proof of who is asking: use the cluster's socket, or a client certificate", {}}, 401);

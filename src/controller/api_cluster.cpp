@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "controller/api.h"
 #include "controller/ask_store.h"
+#include "model/agent_messages.h"
 #include "rules/awaited.h"
 #include "rules/user_words.h"
 #include "views/job_names.h"
@@ -31,15 +32,6 @@ std::string node_word(const Node& node, const NodeFacts& facts) {
   return "idle";
 }
 
-}  // namespace
-
-void Api::ping(Visit visit) {
-  visit.answer(encode(Ping{settings_.cluster_name, LOCKSTEP_VERSION, world_.view.tables().seq, read_only_,
-                           static_cast<std::int32_t>(getpid()), (world_.clock.now() + world_.clock.wall_offset()).us}));
-}
-
-namespace {
-
 NodeStatus node_status(const Node& node, const NodeUse& use) {
   const NodeFacts facts = node_facts(node, use);
   NodeStatus one;
@@ -57,6 +49,17 @@ NodeStatus node_status(const Node& node, const NodeUse& use) {
   if (!node.devices.empty())
     one.device_type = node.devices.front().type;
   return one;
+}
+
+// A machine that has just joined asks through its own agent: there its root is nobody, and this is all it is told.
+void add_own_node(Ping& ping, const NodeStatus& node) {
+  ping.node = node.name;
+  ping.node_state = node.state;
+  ping.node_reason = node.reason;
+  ping.cores = node.cores;
+  ping.memory_mb = node.memory_mb;
+  ping.gpus = node.devices;
+  ping.gpu_type = node.device_type;
 }
 
 constexpr std::string_view kNoNodes = "\"nodes\":[]}";  // how a status without nodes ends, but for a line end
@@ -91,6 +94,19 @@ std::vector<std::string> shortfall_notices(const Tables& tables) {
 }
 
 }  // namespace
+
+void Api::ping(Visit visit) {
+  Ping ping{.cluster = settings_.cluster_name, .version = LOCKSTEP_VERSION, .seq = world_.view.tables().seq};
+  ping.read_only = read_only_;
+  ping.pid = static_cast<std::int32_t>(getpid());
+  ping.wall_us = world_.clock.now().us + world_.clock.wall_offset().us;
+  ping.protocol_min = kProtocolMin;
+  ping.protocol_max = kProtocolMax;
+  if (const std::string name = visit.node(); !name.empty())
+    if (const Node* node = world_.view.tables().node(name))
+      add_own_node(ping, node_status(*node, world_.view.use(node->id)));
+  visit.answer(encode(ping));
+}
 
 void Api::status(Visit visit) {
   const Tables& tables = world_.view.tables();

@@ -28,6 +28,16 @@ Result<void> check_names(const TokenRequest& ask) {
   return {};
 }
 
+// Whoever has its secret may learn what became of it.
+Result<void> check_token(const JoinToken& token, Instant now) {
+  if (token.used)
+    return denied("the token has been used as often as it may be: make a new one with `lockstep node token`");
+  if (token.expires <= now)
+    return denied(format("the token expired {} s ago: make a new one with `lockstep node token`",
+                         (now - token.expires).seconds()));
+  return {};
+}
+
 }  // namespace
 
 void Api::make_token(Visit visit) {
@@ -60,13 +70,13 @@ void Api::make_token(Visit visit) {
                      });
 }
 
-// The view may be a moment old: whether a token is good is decided by the core. This keeps strangers from its door.
+// The view may be a moment old: whether a token is good is decided by the core. This keeps strangers from its door, who
+// do not know a secret.
 const JoinToken* Api::token_of(const JoinRequest& ask) const {
   const auto parts = split(ask.token, '.');
   const auto& tokens = world_.view.tables().tokens;
   const auto known = parts.size() == 3 ? tokens.find(parts[0]) : tokens.end();
-  if (known == tokens.end() || known->second->used ||
-      !equal_in_constant_time(known->second->secret_sha256, powers_.sha256_hex(parts[1])))
+  if (known == tokens.end() || !equal_in_constant_time(known->second->secret_sha256, powers_.sha256_hex(parts[1])))
     return nullptr;
   return known->second.get();
 }
@@ -86,6 +96,8 @@ void Api::join(Visit visit) {
   const JoinToken* token = token_of(*body);
   if (!token)
     return refuse(denied("the token is unknown, used or expired: make a new one with `lockstep node token`"));
+  if (const auto good = check_token(*token, now); !good.ok())
+    return refuse(good.error());
   if (!is_node_name(body->node))
     return refuse(invalid(format("\"{}\" is no host name", body->node), "node"));
   // Signed first, so that a request that cannot be signed does not use the token up; handed out only once it is
@@ -102,6 +114,30 @@ void Api::join(Visit visit) {
                          return visit.answer(encode(answer));
                        join_guard_.failed(visit.http().peer.address, world_.clock.now());
                        visit.refuse(done.error());
+                     });
+}
+
+// The successor of the certificate that the caller shows, for the same name in the same role. It counts once it has
+// said hello; until then both do.
+void Api::renew(Visit visit) {
+  const auto holder = link_holder(visit.http().peer);
+  if (!holder.ok())
+    return visit.refuse(holder.error(), 401);
+  const auto body = decode_renew_request(visit.http().body);
+  if (!body.ok())
+    return visit.refuse(body.error());
+  const Peer& peer = visit.http().peer;
+  auto made = powers_.sign(body->csr, peer.certificate_name, peer.certificate_role);
+  if (!made.ok())
+    return visit.refuse(made.error());
+  const JoinAnswer answer{std::move(made->pem), powers_.ca_pem,
+                          holder->realm.empty() ? JoinToken::Role::kCompute : JoinToken::Role::kBroker};
+  world_.core.submit({{UserId{}, true}, RenewCertificate{holder->node_name, holder->certificate, made->serial}}, {},
+                     [visit = std::move(visit), answer](Result<Answer> done) {
+                       if (done.ok())
+                         visit.answer(encode(answer));
+                       else
+                         visit.refuse(done.error());
                      });
 }
 

@@ -104,6 +104,7 @@ struct Describe {
   std::string operator()(const RemoveObject& c) const { return format("remove object {}/{}/{}", c.type, c.ns, c.name); }
   std::string operator()(const DisownJob& c) const { return format("disown {} {}", c.job.value, c.owner.value); }
   std::string operator()(const PutToken& c) const { return format("token {}", c.token.meta.name); }
+  std::string operator()(const RenewCertificate& c) const { return format("renew the certificate of {}", c.node); }
   std::string operator()(const RedeemToken& c) const { return format("redeem {}", c.token); }
   std::string operator()(const UpdateNode& c) const {
     std::string text = format("update node {}", c.name);

@@ -72,6 +72,7 @@ std::span<const ApiRoute> Api::own_routes() {
        &Api::history},
       {{"POST", "/v1/tokens", kAdministrator, kChange, kTokenBody}, &Api::make_token},
       {{"POST", "/v1/join", Right::kNobody, kChange, kTokenBody}, &Api::join},
+      {{"POST", "/v1/renew", kNode, kChange, kTokenBody}, &Api::renew},
       {{"GET", "/v1/link", kNode, kWait, kNoBody}, &Api::agent_link},
   };
   return kRoutes;

@@ -271,9 +271,11 @@ struct ControllerLoop::Inner {
       step_presence->expect(key_of(step));
   }
 
-  // Other agents hear of a certificate that counts no more, and tickets that its holder has seen become void.
-  void revoked(const Node& node, const std::string& certificate) {
-    tickets->renew(random_hex(32));
+  // Other agents hear of a certificate that counts no more, and tickets that its holder has seen become void: unless
+  // the holder is the same, who has renewed it.
+  void revoked(const Node& node, const std::string& certificate, bool is_renewed) {
+    if (!is_renewed)
+      tickets->renew(random_hex(32));
     links->tell_others(node.meta.name, [&](const std::string& other) -> ToAgent {
       return Revoked{node.meta.name, certificate, tickets->node_key(other), clock->now().us};
     });
@@ -286,7 +288,7 @@ struct ControllerLoop::Inner {
         const bool none = change.removed || (*node)->certificate == kNoCertificate;
         const std::string certificate = none ? "" : (*node)->certificate;
         if (before && !before->certificate.empty() && before->certificate != certificate)
-          revoked(**node, certificate);
+          revoked(**node, certificate, !none && before->next_certificate == certificate);
       }
   }
 

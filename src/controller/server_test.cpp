@@ -392,6 +392,58 @@ TEST_F(ServerTest, ARevokedNodeIsCutAndTheOthersHearOfIt) {
   EXPECT_EQ(call("GET", "/v1/nodes/n1").status, 404);
 }
 
+TEST_F(ServerTest, ANodeRenewsItsCertificateAndNobodyElseDoes) {
+  Agent first = join("n1"), second = join("n2");
+  const std::string key = second.told<Welcome>()->ticket_key;
+  const std::string ask = R"({"csr":"good"})";
+  EXPECT_EQ(call("POST", "/v1/renew", ask).status, 401);
+  EXPECT_EQ(call("POST", "/v1/renew", ask, stranger()).status, 401);
+  EXPECT_EQ(call("POST", "/v1/renew", ask, agent("n1", "serial2")).status, 401) << "another's";
+  EXPECT_EQ(call("POST", "/v1/renew", ask, agent("n9", "serial9")).status, 404);
+  EXPECT_EQ(call("POST", "/v1/renew", R"({"csr":"bad"})", agent("n1", "serial1")).status, 400);
+  const auto renewed = call("POST", "/v1/renew", ask, agent("n1", "serial1"));
+  ASSERT_EQ(renewed.status, 200) << renewed.body;
+  EXPECT_NE(renewed.body.find("certificate of node:n1 as compute"), std::string::npos);
+  const std::string serial = format("serial{}", signatures);
+  EXPECT_FALSE(first.wire->gone) << "the old one counts still";
+  EXPECT_EQ(second.told<Revoked>(), nullptr);
+  Agent again = open_link("n1", serial);
+  loop.until([&] { return again.told<Welcome>() != nullptr && second.told<Revoked>() != nullptr; });
+  EXPECT_EQ(second.told<Revoked>()->certificate, serial);
+  EXPECT_EQ(second.told<Revoked>()->ticket_key, key) << "tickets that the same holder has seen stay good";
+  EXPECT_EQ(call("GET", "/v1/link", {}, agent("n1", "serial1")).status, 401);
+  EXPECT_EQ(call("POST", "/v1/renew", ask, agent("n1", "serial1")).status, 401);
+}
+
+TEST_F(ServerTest, APingThroughAnAgentShowsItsOwnNode) {
+  Agent node = join("n1");
+  (void)join("n2");
+  EXPECT_EQ(decode_ping(call("GET", "/v1/ping").body)->node, "");
+  ApiCall forwarded;
+  forwarded.method = "GET";
+  forwarded.target = "/v1/ping";
+  node.frame(LinkFrame::kApiCall, 1, encode(forwarded));
+  loop.until([&] { return node.framed(LinkFrame::kApiReply, 1) != nullptr; });
+  const auto reply = decode_api_reply(node.framed(LinkFrame::kApiReply, 1)->payload);
+  ASSERT_EQ(reply->status, 200);
+  const auto ping = decode_ping(reply->body);
+  EXPECT_EQ(ping->node, "n1");
+  EXPECT_EQ(ping->node_state, "idle");
+  EXPECT_EQ(ping->cores, 4u);
+  EXPECT_GT(ping->wall_us, 0);
+  EXPECT_EQ(ping->protocol_max, kProtocolMax);
+}
+
+TEST_F(ServerTest, ATokenThatIsUsedUpOrTooOldSaysWhichItIs) {
+  const std::string once = token(R"({"node":"n[1-2]"})"), old = token(R"({"node":"n3","ttl_s":60})");
+  ASSERT_EQ(redeem(once, "n1").status, 200);
+  EXPECT_NE(redeem(once, "n2").body.find("used as often as it may be"), std::string::npos) << redeem(once, "n2").body;
+  const std::string almost = once.substr(0, once.find('.')) + ".00000000.cafe";
+  EXPECT_NE(redeem(almost, "n2").body.find("unknown, used or expired"), std::string::npos) << "guessing tells nothing";
+  clock.advance(minutes(2));
+  EXPECT_NE(redeem(old, "n3").body.find("expired"), std::string::npos) << redeem(old, "n3").body;
+}
+
 TEST_F(ServerTest, NobodySpeaksThroughALinkBeforeItIsWelcome) {
   ASSERT_EQ(call("POST", "/v1/jobs", kJob, local(54321)).status, 200);
   Agent node = join("n1");

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -177,8 +178,12 @@ class TestHistory : public HistoryStore {
 
 class TestClock : public Clock {
  public:
-  Instant boot() const override { return Instant{1'000'000}; }
-  WallTime wall() const override { return WallTime{1'700'000'000'000'000}; }
+  Instant boot() const override { return Instant{1'000'000 + passed_us_}; }
+  WallTime wall() const override { return WallTime{1'700'000'000'000'000 + passed_us_}; }
+  void advance(Duration span) { passed_us_ += span.us; }
+
+ private:
+  std::atomic<std::int64_t> passed_us_ = 0;  // other threads look
 };
 
 // One request, as a connection of that peer would hand it over.

@@ -22,7 +22,7 @@ concept OurOwn = OneOf<T, NodeAway, NodeLost, GiveUpMember, NodeFenced, AgentRep
 template <class T>
 concept LooksUp =
     OneOf<T, RemoveAccount, RemoveAssociation, RemoveQos, RemoveLicence, RemoveReservation, ResetUsage, RemovePartition,
-          RemoveNodeClass, RemoveObject, DisownJob, RedeemToken, RemoveNode, MarkCheckpoint>;
+          RemoveNodeClass, RemoveObject, DisownJob, RedeemToken, RenewCertificate, RemoveNode, MarkCheckpoint>;
 
 Result<void> check_signal(std::int32_t signal) {
   if (const auto fault = bounded::kSignal.refuses(signal))

@@ -76,6 +76,7 @@ struct Visitor {
   Result<Answer> operator()(const RemoveObject& c) const { return done(remove_object(txn, c)); }
   Result<Answer> operator()(const DisownJob& c) const { return done(disown_job(txn, c)); }
   Result<Answer> operator()(const PutToken& c) const { return put_token(txn, c); }
+  Result<Answer> operator()(const RenewCertificate& c) const { return renew_certificate(txn, c); }
   Result<Answer> operator()(const RedeemToken& c) const { return redeem_token(txn, c); }
   Result<Answer> operator()(const UpdateNode& c) const { return update_node(txn, c); }
   Result<Answer> operator()(const RemoveNode& c) const { return done(remove_node(txn, c)); }

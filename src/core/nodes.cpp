@@ -97,6 +97,7 @@ Node plain_facts(const Node& facts) {
   node.reason_by = {};
   node.reason_at = {};
   node.certificate.clear();
+  node.next_certificate.clear();
   node.replaced = node.trust_administrators = false;
   node.node_class.clear();
   node.own_features.clear();
@@ -171,7 +172,9 @@ void keep_known(Node& node, const Node& known, const std::string& certificate) {
   node.reason = over ? "" : known.reason;
   node.reason_by = over ? UserId() : known.reason_by;
   node.reason_at = over ? Instant{} : known.reason_at;
-  node.certificate = known.certificate.empty() ? certificate : known.certificate;
+  const bool is_successor = !known.next_certificate.empty() && certificate == known.next_certificate;
+  node.certificate = known.certificate.empty() || is_successor ? certificate : known.certificate;
+  node.next_certificate = is_successor ? "" : known.next_certificate;
   node.trust_administrators = known.trust_administrators;
 }
 
@@ -220,6 +223,7 @@ void change_facts(Txn& txn, Node& node, const UpdateNode& ask) {
 // From now on no certificate is the node's. Why it was away before that is still told.
 void revoke_certificate(Txn& txn, Node& node, bool keeps_reason) {
   node.certificate = kNoCertificate;
+  node.next_certificate.clear();
   if (keeps_reason)
     return;
   const bool said = !node.reason.empty() && node.reason != kSilent;
@@ -238,7 +242,9 @@ std::string not_lost_yet(const Txn& txn, const Node& node) {
 }
 
 Result<void> check_certificate(const Node& known, const std::string& certificate) {
-  if (known.certificate.empty() || known.certificate == certificate || mutant(Mutant::kRevokedCertificate))
+  const bool is_successor = !known.next_certificate.empty() && known.next_certificate == certificate;
+  if (known.certificate.empty() || known.certificate == certificate || is_successor ||
+      mutant(Mutant::kRevokedCertificate))
     return {};
   return denied(format(
       "certificate {} of node {} counts no more: an administrator revoked it, or the name was given out again. Join "
@@ -263,6 +269,20 @@ Ref<Node> put_up(Txn& txn, Node node, const Node* known, bool rebooted) {
 }
 
 }  // namespace
+
+Result<Answer> renew_certificate(Txn& txn, const RenewCertificate& ask) {
+  TRY(need_admin(txn, "hand out certificates"));
+  const Node* known = txn.tables().node(ask.node);
+  if (!known)
+    return not_found(format("there is no node {}", ask.node));
+  TRY(check_certificate(*known, ask.certificate));
+  CHECK(!ask.next.empty(), "a certificate without a serial");
+  Node node = *known;
+  node.next_certificate = ask.next;
+  const Ref<Node> made = txn.put(std::move(node));
+  txn.event(Kind::kNode, made->meta, "CertificateRenewed", made->meta.name);
+  return Answer{.node = made->id, .seq = made->meta.seq};
+}
 
 Result<Answer> node_hello(Txn& txn, const NodeHello& ask) {
   TRY(need_admin(txn, "speak for nodes"));

@@ -88,6 +88,7 @@ Result<void> hand_over(Txn& txn, NodeId id, const JoinToken& token, const std::s
   Node node = *txn.node(id);
   const bool was_up = node.link != NodeLink::kLost;
   node.certificate = certificate;
+  node.next_certificate.clear();
   node.trust_administrators = token.trust_administrators;
   node.replaced = has_work(txn, id);
   ++node.meta.generation;

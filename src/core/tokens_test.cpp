@@ -220,6 +220,39 @@ TEST_F(Tokens, WhyANodeWasRevokedIsKnownUntilItJoinsAnew) {
   EXPECT_FALSE(node("n1").reason_by);
 }
 
+TEST_F(Tokens, ASuccessorCountsBesideItsPredecessorUntilItSaysHello) {
+  ASSERT_TRUE(join("n1", "c1").ok());
+  w.must(hello("n1", "c1"));
+  EXPECT_EQ(w.refused(RenewCertificate{"n1", "c1", "c2"}, kAliceCalls), Errc::kDenied);
+  EXPECT_EQ(w.refused(RenewCertificate{"n1", "stolen", "c2"}), Errc::kDenied);
+  EXPECT_EQ(w.refused(RenewCertificate{"n9", "c1", "c2"}), Errc::kNotFound);
+  w.must(RenewCertificate{"n1", "c1", "c2"});
+  w.must(hello("n1", "c1"));  // the agent was stopped before it wrote the new one down
+  EXPECT_EQ(node("n1").certificate, "c1");
+  w.must(RenewCertificate{"n1", "c1", "c3"});  // and asks again
+  EXPECT_EQ(w.refused(hello("n1", "c2")), Errc::kDenied);
+  w.must(hello("n1", "c3"));
+  EXPECT_EQ(node("n1").certificate, "c3");
+  EXPECT_EQ(node("n1").next_certificate, "");
+  EXPECT_EQ(w.refused(hello("n1", "c1")), Errc::kDenied);
+  EXPECT_EQ(w.refused(RenewCertificate{"n1", "c1", "c4"}), Errc::kDenied);
+  w.must(hello("n1", "c3"));
+}
+
+TEST_F(Tokens, ASuccessorEndsWithARevocationAndWithANewToken) {
+  ASSERT_TRUE(join("n1", "c1").ok());
+  w.must(hello("n1", "c1"));
+  w.must(RenewCertificate{"n1", "c1", "c2"});
+  w.must(UpdateNode{.name = "n1", .revoke = true});
+  EXPECT_EQ(w.refused(hello("n1", "c2")), Errc::kDenied);
+  ASSERT_TRUE(join("n1", "c3").ok());
+  w.must(hello("n1", "c3", "b2"));
+  w.must(RenewCertificate{"n1", "c3", "c4"});
+  ASSERT_TRUE(join("n1", "c5", true).ok());
+  EXPECT_EQ(w.refused(hello("n1", "c4", "b2")), Errc::kDenied);
+  w.must(hello("n1", "c5", "b3"));
+}
+
 TEST_F(Tokens, ARecordFromBeforeCertificatesKeepsTheFirst) {
   w.must(hello("n1", ""));
   w.must(hello("n1", "c1"));
@@ -230,7 +263,7 @@ TEST_F(Tokens, ANodeGivesItselfNoRights) {
   ASSERT_TRUE(join("n1", "c1").ok());
   NodeHello first = hello("n1", "c1");
   first.facts.trust_administrators = true;
-  first.facts.certificate = "mine";
+  first.facts.certificate = first.facts.next_certificate = "mine";
   first.facts.drain = true;
   first.facts.reason = "because";
   auto extra = std::make_shared<MetaExtra>();
@@ -240,6 +273,7 @@ TEST_F(Tokens, ANodeGivesItselfNoRights) {
     w.must(first);
     EXPECT_FALSE(node("n1").trust_administrators);
     EXPECT_EQ(node("n1").certificate, "c1");
+    EXPECT_EQ(node("n1").next_certificate, "");
     // It may say what is wrong with it, as its own word, and that it takes no work while that lasts.
     EXPECT_EQ(node("n1").reason, "Node says: because (drained while that lasts)");
     EXPECT_FALSE(node("n1").reason_by);

@@ -88,6 +88,7 @@ constexpr Path kPaths[] = {
     {"GET", "/v1/history"},
     {"POST", "/v1/tokens"},
     {"POST", "/v1/join"},
+    {"POST", "/v1/renew"},
     {"GET", "/v1/link"},
 };
 

@@ -194,6 +194,10 @@ struct RedeemToken {
   Instant at;
   std::string certificate;  // serial of the one that is handed out with the answer; older ones count no more
 };                          // answer: the token's role and realm
+struct RenewCertificate {
+  std::string node, certificate;  // name, and serial of the one that its agent shows
+  std::string next;               // serial of the new one, which counts beside it until it says hello
+};
 struct UpdateNode {
   std::string name;
   std::optional<bool> drain;
@@ -318,9 +322,9 @@ using CommandBody =
                  UpdateJob, EndJob, CreateStep, SignalStep, SetTaskCount, PutUser, PutAccount, RemoveAccount,
                  PutAssociation, RemoveAssociation, PutQos, RemoveQos, PutLicence, RemoveLicence, PutReservation,
                  RemoveReservation, PutPolicy, ResetUsage, PutTopology, PutNodeClass, RemoveNodeClass, PutPartition,
-                 RemovePartition, PutObject, RemoveObject, DisownJob, PutToken, RedeemToken, UpdateNode, RemoveNode,
-                 NodeHello, NodeAway, NodeLost, GiveUpMember, NodeFenced, AgentReport, ApplyPlan, Tick, SetWallOffset,
-                 StartEpoch, LearnAttempts>;
+                 RemovePartition, PutObject, RemoveObject, DisownJob, PutToken, RedeemToken, RenewCertificate,
+                 UpdateNode, RemoveNode, NodeHello, NodeAway, NodeLost, GiveUpMember, NodeFenced, AgentReport,
+                 ApplyPlan, Tick, SetWallOffset, StartEpoch, LearnAttempts>;
 
 // How far a command has come that is carried out in parts, so that others get their turn in between.
 struct CommandPart {

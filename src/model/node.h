@@ -45,8 +45,9 @@ struct Node {
   Instant reason_at, boot_at, seen_at;  // seen_at: last hello, break of the connection, or loss
   bool has_fence_hook = false;          // someone can prove it stopped (virtual, cloud, power)
   std::string certificate;              // serial of the only one that counts; "" = the first that comes is kept
-  bool replaced = false;                // the name was given to another machine: a new boot id proves nothing
-  bool trust_administrators = false;    // who is root or administrator there is so for the cluster
+  std::string next_certificate;       // serial of its successor, which counts alone from its first hello on; "" = none
+  bool replaced = false;              // the name was given to another machine: a new boot id proves nothing
+  bool trust_administrators = false;  // who is root or administrator there is so for the cluster
   // While a class names it, its features and weight are those that the class makes of its own (core/node_classes).
   std::string node_class;                 // "" = none does: what follows is unused
   std::vector<std::string> own_features;  // as its agent or an administrator says

@@ -171,6 +171,7 @@ constexpr void describe(V& v, const Node*) {
   v("seen_at_us", &Node::seen_at);
   v("has_fence_hook", &Node::has_fence_hook);
   v("certificate", &Node::certificate, bounded::kName);
+  v("next_certificate", &Node::next_certificate, bounded::kName);
   v("replaced", &Node::replaced);
   v("trust_administrators", &Node::trust_administrators);
   v("node_class", &Node::node_class, bounded::kName);

@@ -394,6 +394,7 @@ void weigh(Weigher& w, const Node& node) {
   w.text("reason", node.reason);
   w.fields(3);
   w.text("certificate", node.certificate);
+  w.text("next_certificate", node.next_certificate);
   w.text("node_class", node.node_class);
   w.texts("own_features", node.own_features);
 }

@@ -81,6 +81,12 @@ struct JoinRequest {
 };
 std::string encode(const JoinRequest& request);
 Result<JoinRequest> decode_join_request(std::string_view text);
+// What a node's certificate may ask for besides a link: its successor.
+struct RenewRequest {
+  std::string csr;  // PEM
+};
+std::string encode(const RenewRequest& request);
+Result<RenewRequest> decode_renew_request(std::string_view text);
 struct JoinAnswer {
   std::string certificate, ca;  // PEM
   JoinToken::Role role = JoinToken::Role::kCompute;
@@ -95,7 +101,12 @@ struct Ping {
   Seq seq = 0;
   bool read_only = false;
   std::int32_t pid = 0;
-  std::int64_t now_us = 0;  // by the controller's wall clock; 0 = it does not say
+  std::int64_t wall_us = 0;                          // the clock of the controller's machine
+  std::uint32_t protocol_min = 0, protocol_max = 0;  // of agents' links
+  // Through a node's agent: how the controller sees this node. "" = asked otherwise.
+  std::string node, node_state, node_reason, gpu_type;
+  std::uint32_t cores = 0, gpus = 0;
+  std::int64_t memory_mb = 0;
 };
 std::string encode(const Ping& ping);
 Result<Ping> decode_ping(std::string_view text);

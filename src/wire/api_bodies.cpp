@@ -110,6 +110,10 @@ std::string encode(const JoinRequest& request) { return wire::encode_value(reque
 Result<JoinRequest> decode_join_request(std::string_view text) {
   return wire::decode_value<JoinRequest>(text, wire::Origin::kCaller);
 }
+std::string encode(const RenewRequest& request) { return wire::encode_value(request); }
+Result<RenewRequest> decode_renew_request(std::string_view text) {
+  return wire::decode_value<RenewRequest>(text, wire::Origin::kCaller);
+}
 std::string encode(const JoinAnswer& answer) { return wire::encode_value(answer); }
 Result<JoinAnswer> decode_join_answer(std::string_view text) {
   return wire::decode_value<JoinAnswer>(text, wire::Origin::kStranger);

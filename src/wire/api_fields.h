@@ -111,6 +111,11 @@ constexpr void describe(V& v, const JoinRequest*) {
 }
 
 template <class V>
+constexpr void describe(V& v, const RenewRequest*) {
+  v("csr", &RenewRequest::csr, kBytes);
+}
+
+template <class V>
 constexpr void describe(V& v, const JoinAnswer*) {
   v("certificate", &JoinAnswer::certificate);
   v("ca", &JoinAnswer::ca);
@@ -170,7 +175,16 @@ constexpr void describe(V& v, const Ping*) {
   v.always("seq", &Ping::seq);
   v.always("read_only", &Ping::read_only);
   v.always("pid", &Ping::pid);
-  v("now_us", &Ping::now_us);
+  v("wall_us", &Ping::wall_us);
+  v("protocol_min", &Ping::protocol_min);
+  v("protocol_max", &Ping::protocol_max);
+  v("node", &Ping::node);
+  v("node_state", &Ping::node_state);
+  v("node_reason", &Ping::node_reason);
+  v("cores", &Ping::cores);
+  v("memory_mb", &Ping::memory_mb);
+  v("gpus", &Ping::gpus);
+  v("gpu_type", &Ping::gpu_type);
 }
 
 template <class V>

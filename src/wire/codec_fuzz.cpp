@@ -91,6 +91,7 @@ constexpr void (*kOthers[])(Text) = {
     [](Text t) { round_trip(t, decode_end, kEncode); },
     [](Text t) { round_trip(t, decode_token_request, kEncode); },
     [](Text t) { round_trip(t, decode_join_request, kEncode); },
+    [](Text t) { round_trip(t, decode_renew_request, kEncode); },
     [](Text t) { round_trip(t, decode_started, kEncode); },
     [](Text t) { round_trip(t, decode_job_detail, kEncode); },
     [](Text t) { round_trip(t, decode_change, kEncode); },

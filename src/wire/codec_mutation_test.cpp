@@ -91,6 +91,7 @@ TEST(CodecMutation, MessagesOfStrangers) {
   attack<Policy>(tally, encode_any, decode_policy);
   attack<Topology>(tally, encode_any, decode_topology);
   attack<JoinRequest>(tally, kEncode, decode_join_request);
+  attack<RenewRequest>(tally, kEncode, decode_renew_request);
   attack<TokenRequest>(tally, kEncode, decode_token_request);
   // Both ways out are taken, or the mutations are of no use.
   EXPECT_GT(tally.decoded, 500);

@@ -55,6 +55,7 @@ TEST(CodecRoundTrip, Requests) {
   expect_round_trips<SignalStep>(kEncode, decode_signal_step);
   expect_round_trips<TokenRequest>(kEncode, decode_token_request);
   expect_round_trips<JoinRequest>(kEncode, decode_join_request);
+  expect_round_trips<RenewRequest>(kEncode, decode_renew_request);
 }
 
 TEST(CodecRoundTrip, Answers) {
