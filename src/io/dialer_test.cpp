@@ -31,11 +31,11 @@ class TlsTest : public testing::Test {
     server_.reset();
   }
 
-  void serve(const std::string& stem, const std::string& role) {
+  void serve(const std::string& stem, const std::string& role, Duration valid = hours(1)) {
     server_ = make_http_server(
         *loop_, [this](const auto& exchange) { handle(exchange); }, {.header_timeout = seconds(5)},
         [this](const std::string& line) { notices_ += line + "\n"; });
-    const auto files = ca_->issue(stem, {.name = stem, .role = role, .hosts = {"controller.example"}});
+    const auto files = ca_->issue(stem, {.name = stem, .role = role, .hosts = {"controller.example"}, .valid = valid});
     const auto port = server_->listen_tls("127.0.0.1", 0, *files);
     ASSERT_TRUE(port.ok()) << port.error().message;
     port_ = *port;
@@ -78,7 +78,7 @@ class TlsTest : public testing::Test {
   Result<ApiClient::Reply> post(const HttpsServer& server, const std::string& body = "hello") {
     std::optional<Result<ApiClient::Reply>> out;
     std::thread client([&] {
-      out.emplace(https_post(server, "/v1/join", body));
+      out.emplace(https_call(server, "/v1/join", body));
       loop_->stop();
     });
     loop_->run();
@@ -122,6 +122,34 @@ TEST_F(TlsTest, AnAgentDialsInAndGetsARawStream) {
   EXPECT_TRUE(seen == "welcome " + sent);
   EXPECT_TRUE(drained);
   EXPECT_EQ((*stream)->unsent(), 0u);
+}
+
+TEST_F(TlsTest, ByAFingerprintOneMayAskWhateverTheClocksSay) {
+  server_.reset();
+  serve("old", kControllerRole, Duration{} - hours(1));
+  HttpsServer ask{.host = "127.0.0.1", .port = port_, .ca_file = {}, .ca_sha256 = ca_->fingerprint()};
+  const auto strict = post(ask);
+  ASSERT_FALSE(strict.ok());
+  EXPECT_EQ(strict.error().code, Errc::kDenied);
+  EXPECT_NE(strict.error().message.find("expired"), std::string::npos) << strict.error().message;
+  ask.ignores_time = true;
+  EXPECT_TRUE(post(ask).ok());
+  ask.ca_sha256.back() = ask.ca_sha256.back() == '0' ? '1' : '0';
+  const auto other = post(ask);
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("another CA"), std::string::npos) << other.error().message;
+}
+
+TEST_F(TlsTest, ARenewedCertificateIsShownToWhoComesNext) {
+  server_.reset();
+  serve("old", kControllerRole, Duration{} - hours(1));
+  const HttpsServer ask{.host = "127.0.0.1", .port = port_, .ca_file = {}, .ca_sha256 = ca_->fingerprint()};
+  EXPECT_FALSE(post(ask).ok());
+  const auto fresh = ca_->issue("controller", {.name = "controller", .role = kControllerRole, .valid = hours(1)});
+  ASSERT_TRUE(server_->renew_tls(*fresh).ok());
+  EXPECT_TRUE(post(ask).ok());
+  EXPECT_FALSE(server_->renew_tls({"/nowhere", "/nowhere", "/nowhere"}).ok());
+  EXPECT_TRUE(post(ask).ok()) << "the last good one goes on";
 }
 
 TEST_F(TlsTest, APausedStreamHoldsItsBytesBack) {

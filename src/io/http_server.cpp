@@ -108,7 +108,7 @@ struct Listener {
       ::unlink(path.c_str());
   }
   asio::posix::stream_descriptor socket;
-  std::unique_ptr<TlsContext> tls;  // null: a Unix socket
+  std::shared_ptr<const TlsContext> tls;  // null: a Unix socket
   std::string path;
   unsigned mode = 0;  // of path
   ino_t inode = 0;
@@ -117,18 +117,19 @@ struct Listener {
 
 // A TLS connection that waits for its handshake.
 struct Waiting {
-  Waiting(int fd_arg, std::string name_arg, Peer peer_arg, HttpHold place_arg, const TlsContext* tls_arg)
+  Waiting(int fd_arg, std::string name_arg, Peer peer_arg, HttpHold place_arg,
+          std::shared_ptr<const TlsContext> tls_arg)
       : fd(fd_arg),
         name(std::move(name_arg)),
         peer(std::move(peer_arg)),
         place(std::make_shared<HttpHold>(std::move(place_arg))),
-        tls(tls_arg) {}
+        tls(std::move(tls_arg)) {}
   Waiting(Waiting&& from) noexcept
       : fd(std::exchange(from.fd, -1)),
         name(std::move(from.name)),
         peer(std::move(from.peer)),
         place(std::move(from.place)),
-        tls(from.tls) {}
+        tls(std::move(from.tls)) {}
   ~Waiting() {
     if (fd >= 0)
       ::close(fd);
@@ -137,7 +138,7 @@ struct Waiting {
   std::string name;
   Peer peer;
   std::shared_ptr<HttpHold> place;
-  const TlsContext* tls;  // its listener's
+  std::shared_ptr<const TlsContext> tls;  // its listener's
 };
 
 std::size_t connections_of(const HttpLimits& limits) {
@@ -200,7 +201,7 @@ class Server final : public HttpServer {
   }
 
   Result<std::uint16_t> listen_tls(const std::string& address, std::uint16_t port, const TlsFiles& files) override {
-    auto tls = TRY(TlsContext::server(files));
+    std::shared_ptr<const TlsContext> tls = TRY(TlsContext::server(files));
     boost::system::error_code error;
     sockaddr_storage storage{};
     socklen_t size = 0;
@@ -234,6 +235,14 @@ class Server final : public HttpServer {
     begin(std::move(listener));
     return ntohs(storage.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(storage).sin_port
                                               : reinterpret_cast<sockaddr_in6&>(storage).sin6_port);
+  }
+
+  Result<void> renew_tls(const TlsFiles& files) override {
+    const std::shared_ptr<const TlsContext> tls = TRY(TlsContext::server(files));
+    for (const auto& listener : listeners_)
+      if (listener->tls)
+        listener->tls = tls;
+    return {};
   }
 
  private:
@@ -339,7 +348,7 @@ class Server final : public HttpServer {
     if (!listener.tls)
       return begin(fd, nullptr, std::move(peer), "a local process", std::make_shared<HttpHold>(std::move(place)));
     const std::string network = place.caller().name;
-    handshakes_.push(network, Waiting(fd, end_text(from), std::move(peer), std::move(place), listener.tls.get()));
+    handshakes_.push(network, Waiting(fd, end_text(from), std::move(peer), std::move(place), listener.tls));
     begin_handshakes();
   }
 

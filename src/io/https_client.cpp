@@ -118,12 +118,23 @@ class Connection {
 
 }  // namespace
 
-Result<ApiClient::Reply> https_post(const HttpsServer& server, const std::string& target, const std::string& body,
+namespace {
+
+std::string request_text(const HttpsServer& server, const std::string& target, const std::string& body) {
+  const std::string type = body.empty() ? "" : "Content-Type: application/json\r\n";
+  return format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{}Content-Length: {}\r\n\r\n{}",
+                body.empty() ? "GET" : "POST", target, server.host, type, body.size(), body);
+}
+
+}  // namespace
+
+Result<ApiClient::Reply> https_call(const HttpsServer& server, const std::string& target, const std::string& body,
                                     Duration timeout) {
   if (server.ca_file.empty() == server.ca_sha256.empty())
     return invalid("say how to know the server: by a CA file or by a fingerprint");
-  const auto context = server.ca_file.empty() ? TRY(TlsContext::pinned_client(server.ca_sha256))
-                                              : TRY(TlsContext::client({.ca = server.ca_file}));
+  const auto context = server.ca_file.empty()
+                           ? TRY(TlsContext::pinned_client(server.ca_sha256, server.ignores_time))
+                           : TRY(TlsContext::client({server.ca_file, server.certificate, server.key}));
   Connection connection(server, timeout);
   TRY(connection.open(server));
   const auto tls = context->open();
@@ -160,10 +171,7 @@ Result<ApiClient::Reply> https_post(const HttpsServer& server, const std::string
         return denied(
             format("{} is not a controller: its certificate says \"{}\"", connection.where(), tls->peer().role));
       asked = true;
-      TRY(
-          tls->seal(format("POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                           "Content-Length: {}\r\n\r\n{}",
-                           target, server.host, body.size(), body)));
+      TRY(tls->seal(request_text(server, target, body)));
       TRY(connection.send(tls->take_output()));
     }
   }

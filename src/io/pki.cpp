@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
@@ -329,6 +330,20 @@ Result<TlsFiles> ClusterCa::issue(const std::string& stem, const CertificateAsk&
   return files;
 }
 
+Duration certificate_life() {
+  const char* const told = ::getenv("LOCKSTEP_CERTIFICATE_SECONDS");
+  const auto span = parse_uint(told ? told : "");
+  return span && *span > 0 && *span < 1'000'000'000 ? seconds(static_cast<std::int64_t>(*span)) : hours(24 * 365);
+}
+
+bool belong_together(const std::string& key_pem, const std::string& certificate_pem) {
+  const auto certificate = parse_certificate(certificate_pem);
+  const Key key(PEM_read_bio_PrivateKey(reader(key_pem).get(), nullptr, nullptr, nullptr));
+  const bool they_do = certificate.ok() && key && X509_check_private_key(certificate->get(), key.get()) == 1;
+  ERR_clear_error();
+  return they_do;
+}
+
 Result<void> check_usable(const TlsFiles& files) {
   const auto authority = parse_certificate(TRY(read_file(files.ca)));
   if (!authority.ok())
@@ -350,14 +365,16 @@ Result<KeyAndRequest> make_key_and_request(const std::string& name) {
 
 Result<CertificateFacts> read_certificate(const std::string& pem) {
   const auto certificate = TRY(parse_certificate(pem));
-  tm end{};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1)
+  tm begin{}, end{};
+  if (ASN1_TIME_to_tm(X509_get0_notBefore(certificate.get()), &begin) != 1 ||
+      ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1)
     return crypto_error("cannot read the certificate's end");
   return CertificateFacts{.name = name_part(certificate.get(), NID_commonName),
                           .role = name_part(certificate.get(), NID_organizationalUnitName),
                           .serial = serial_text(certificate.get()),
                           .fingerprint = der_sha256(certificate.get()),
-                          .expires = {std::int64_t{::timegm(&end)} * 1'000'000}};
+                          .expires = {std::int64_t{::timegm(&end)} * 1'000'000},
+                          .life = seconds(::timegm(&end) - ::timegm(&begin)) - kClockSkew};
 }
 
 }  // namespace lockstep

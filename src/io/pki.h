@@ -15,11 +15,14 @@ namespace lockstep {
 
 inline constexpr const char* kControllerRole = "controller";
 
+// Of the certificates that a CA signs: a year, or $LOCKSTEP_CERTIFICATE_SECONDS, which is for tests.
+Duration certificate_life();
+
 struct CertificateAsk {
   std::string name;                // CN, at most 64 characters
   std::string role;                // OU, at most 64 characters
   std::vector<std::string> hosts;  // names and addresses it is reached by
-  Duration valid = hours(24 * 365);
+  Duration valid = certificate_life();
 };
 
 class ClusterCa {
@@ -37,7 +40,7 @@ class ClusterCa {
   // For a request made by make_key_and_request(): takes its public key, and nothing else of what it says.
   Result<std::string> sign(const std::string& request_pem, const CertificateAsk& ask) const;
   // A new key and a certificate (with the CA behind it) as directory/STEM.key and STEM.pem; kept while they are valid
-  // for another third of ask.valid and say the same.
+  // for another third of ask.valid and say the same. Asked for again now and then, it renews itself.
   Result<TlsFiles> issue(const std::string& stem, const CertificateAsk& ask) const;
 
  private:
@@ -45,6 +48,9 @@ class ClusterCa {
   explicit ClusterCa(std::unique_ptr<Inner> inner);
   std::unique_ptr<Inner> inner_;
 };
+
+// Whether the key in one text belongs to the certificate in the other.
+bool belong_together(const std::string& key_pem, const std::string& certificate_pem);
 
 // Whether the certificate can be read, the key is its own, and the CA has signed it. The error names the file.
 Result<void> check_usable(const TlsFiles& files);
@@ -59,6 +65,7 @@ struct CertificateFacts {
   std::string serial;  // hex, lower case, as TLS tells it of a peer
   std::string fingerprint;
   WallTime expires;
+  Duration life;  // from its making on
 };
 Result<CertificateFacts> read_certificate(const std::string& pem);
 

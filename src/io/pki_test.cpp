@@ -92,6 +92,41 @@ TEST(ClusterCa, SignsRequestsInItsOwnWords) {
   EXPECT_LE(left, 3600);
 }
 
+TEST(ClusterCa, LivesOfCertificatesAreAYearUnlessATestSaysOtherwise) {
+  TempDir dir;
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  const auto request = make_key_and_request("x");
+  EXPECT_EQ(read_certificate(*(*ca)->sign(request->request_pem, {.name = "node:n1", .role = "compute"}))->life,
+            hours(24 * 365));
+  setenv("LOCKSTEP_CERTIFICATE_SECONDS", "30", 1);
+  EXPECT_EQ(read_certificate(*(*ca)->sign(request->request_pem, {.name = "node:n1", .role = "compute"}))->life,
+            seconds(30));
+  for (const char* odd : {"", "0", "x", "-5", "99999999999"}) {
+    setenv("LOCKSTEP_CERTIFICATE_SECONDS", odd, 1);
+    EXPECT_EQ(certificate_life(), hours(24 * 365)) << odd;
+  }
+  unsetenv("LOCKSTEP_CERTIFICATE_SECONDS");
+}
+
+TEST(ClusterCa, WhatIsIssuedIsRenewedWhenAThirdOfItsLifeIsLeft) {
+  TempDir dir;
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  const CertificateAsk ask{.name = "controller", .role = "controller", .hosts = {"localhost"}, .valid = hours(3)};
+  const auto files = (*ca)->issue("controller", ask);
+  ASSERT_TRUE(files.ok());
+  const std::string first = slurp(files->certificate);
+  ASSERT_TRUE((*ca)->issue("controller", ask).ok());
+  EXPECT_EQ(slurp(files->certificate), first) << "it is new";
+  CertificateAsk longer = ask;
+  longer.valid = hours(10);  // of which less than a third is left
+  ASSERT_TRUE((*ca)->issue("controller", longer).ok());
+  EXPECT_NE(slurp(files->certificate), first);
+  EXPECT_TRUE(belong_together(slurp(files->key), slurp(files->certificate)));
+  EXPECT_FALSE(belong_together(slurp(files->key), first));
+  EXPECT_FALSE(belong_together("", first));
+  EXPECT_FALSE(belong_together(slurp(files->key), ""));
+}
+
 TEST(ClusterCa, EveryCertificateHasASerialOfItsOwn) {
   TempDir dir;
   const auto ca = ClusterCa::open_or_make(dir.path(), "demo");

@@ -46,15 +46,16 @@ class TlsContext {
   // certificate and key may be empty: a client without a name.
   static Result<std::unique_ptr<TlsContext>> client(const TlsFiles& files);
   // Trusts the CA with this fingerprint (SHA-256, hex), which the server sends along with its certificate.
-  static Result<std::unique_ptr<TlsContext>> pinned_client(const std::string& ca_sha256);
+  static Result<std::unique_ptr<TlsContext>> pinned_client(const std::string& ca_sha256, bool ignores_time = false);
   ~TlsContext();
 
   std::unique_ptr<TlsEngine> open() const;  // null: out of memory
 
  private:
-  TlsContext() = default;
+  struct Pin;
+  TlsContext();
   void* context_ = nullptr;  // SSL_CTX
-  std::unique_ptr<std::string> pin_;
+  std::unique_ptr<Pin> pin_;
   bool is_server_ = false;
 };
 

@@ -95,6 +95,8 @@ class HttpServer {
   virtual Result<void> listen_unix(const std::string& path, unsigned mode) = 0;
   // port 0 = any; returns the port. Client certificates are asked for, not required.
   virtual Result<std::uint16_t> listen_tls(const std::string& address, std::uint16_t port, const TlsFiles& tls) = 0;
+  // Connections that begin from now on are shown this certificate; those that are open stay.
+  virtual Result<void> renew_tls(const TlsFiles& tls) = 0;
 };
 
 // A blocking client for the command line: one connection, kept alive between calls.

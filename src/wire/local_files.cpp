@@ -53,31 +53,36 @@ json::array array_of(const std::vector<std::string>& words) {
 
 }  // namespace
 
+// A person may have to change it: a line for each setting.
 std::string encode(const AgentFile& f) {
-  return json::serialize(json::object{{"node", f.node},
-                                      {"address", f.address},
-                                      {"controller_host", f.controller_host},
-                                      {"controller_port", f.controller_port},
-                                      {"ca", f.ca},
-                                      {"certificate", f.certificate},
-                                      {"key", f.key},
-                                      {"state_dir", f.state_dir},
-                                      {"run_dir", f.run_dir},
-                                      {"socket", f.socket},
-                                      {"peer_port", f.peer_port},
-                                      {"shim", f.shim},
-                                      {"realm", f.realm},
-                                      {"cpus", f.cpus},
-                                      {"memory_mb", f.memory_mb},
-                                      {"weight", f.weight},
-                                      {"features", array_of(f.features)},
-                                      {"resources", array_of(f.resources)},
-                                      {"domains", array_of(f.domains)},
-                                      {"boot_id_file", f.boot_id_file},
-                                      {"fence_hook", f.fence_hook},
-                                      {"cluster_dir", f.cluster_dir},
-                                      {"no_new_privs", f.no_new_privs}}) +
-         "\n";
+  const json::object settings{{"node", f.node},
+                              {"address", f.address},
+                              {"controller_host", f.controller_host},
+                              {"controller_port", f.controller_port},
+                              {"ca", f.ca},
+                              {"certificate", f.certificate},
+                              {"key", f.key},
+                              {"state_dir", f.state_dir},
+                              {"run_dir", f.run_dir},
+                              {"socket", f.socket},
+                              {"peer_port", f.peer_port},
+                              {"shim", f.shim},
+                              {"realm", f.realm},
+                              {"cpus", f.cpus},
+                              {"memory_mb", f.memory_mb},
+                              {"weight", f.weight},
+                              {"features", array_of(f.features)},
+                              {"resources", array_of(f.resources)},
+                              {"domains", array_of(f.domains)},
+                              {"boot_id_file", f.boot_id_file},
+                              {"fence_hook", f.fence_hook},
+                              {"cluster_dir", f.cluster_dir},
+                              {"leaving", f.leaving},
+                              {"no_new_privs", f.no_new_privs}};
+  std::string text;
+  for (const auto& [name, value] : settings)
+    text += (text.empty() ? "{\n  " : ",\n  ") + json::serialize(json::value(name)) + ": " + json::serialize(value);
+  return text + "\n}\n";
 }
 
 Result<AgentFile> decode_agent_file(std::string_view text) {
@@ -105,6 +110,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   read(o, "boot_id_file", f.boot_id_file);
   read(o, "fence_hook", f.fence_hook);
   read(o, "cluster_dir", f.cluster_dir);
+  read(o, "leaving", f.leaving);
   read(o, "no_new_privs", f.no_new_privs);
   if (f.controller_host.empty())
     return Error{Errc::kInvalid, "agent settings name no controller", "controller_host"};

@@ -32,6 +32,7 @@ struct AgentFile {
   std::string boot_id_file;            // "" = /proc/sys/kernel/random/boot_id
   bool fence_hook = false;             // the controller's side can prove this node stopped
   std::string cluster_dir;             // of the `lockstep up` that made this node; "" = it joined by itself
+  bool leaving = false;                // it takes no new work, since `lockstep node leave` waits for what runs
   bool no_new_privs = false;           // setuid programs (sudo, su, ping) give jobs nothing here
 };
 std::string encode(const AgentFile& file);

@@ -17,6 +17,7 @@
 #include "io/event_loop.h"
 #include "io/http_server.h"
 #include "io/local/daemon.h"
+#include "io/local/node_init.h"
 #include "io/local/state_dir.h"
 #include "io/nvml.h"
 #include "io/shims.h"
@@ -86,7 +87,10 @@ Result<void> run(const std::string& settings_path) {
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);  // a limit of file sizes is a full disk
   const int signals = ::signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
 
+  if (!settings.boot_id_file.empty() && settings.cluster_dir.empty())  // else a node's first process makes it
+    TRY(keep_machine_boot_id(settings.boot_id_file));
   Node facts = TRY(read_facts(settings));
+  TRY(settle_renewal({settings.ca, settings.certificate, settings.key}));
   TRY(check_certificates(settings));
   auto devices = make_nvml_devices();
   if (auto found = devices->list(); found.ok())
@@ -118,6 +122,10 @@ Result<void> run(const std::string& settings_path) {
   NodeAgent agent(*loop, clock, settings, std::move(facts), std::move(devices), std::move(look), std::move(shims),
                   survivors);
   dialed = &agent;
+  agent.on_renewed([&peers](const TlsFiles& files) {
+    if (const auto shown = peers->renew_tls(files); !shown)
+      log_line(LogLevel::kWarning, "lockstep-agent: " + shown.error().message);
+  });
   const auto server = make_http_server(
       *loop, [&agent](std::shared_ptr<HttpExchange> exchange) { agent.broker().request(std::move(exchange)); });
   TRY(server->listen_unix(settings.socket, socket_mode()));

@@ -53,6 +53,7 @@ void tell_event(const ShimEvent& event) {
 }
 
 constexpr const char* kNoRoom = "a disk of this node is full";
+constexpr const char* kLeaving = "this node leaves the cluster";
 
 }  // namespace
 
@@ -76,6 +77,15 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
     : loop_(loop),
       clock_(clock),
       settings_(std::move(settings)),
+      renewal_(loop, clock, settings_,
+               {.next = [this] { reconnect("to show the renewed certificate"); },
+                .adopted =
+                    [this](const TlsFiles& files) {
+                      say("the certificate of this node is renewed");
+                      if (renewed_)
+                        renewed_(files);
+                    },
+                .tell = [this](const std::string& trouble) { say(trouble); }}),
       facts_(std::move(facts)),
       devices_(std::move(devices)),
       journal_(std::move(look.journal)),
@@ -116,7 +126,13 @@ void NodeAgent::start() {
   loop_.after(kDevicesEvery, [this] { look_at_devices(); });
   tell_trouble();
   pump_soon();
+  renewal_.start();
   dial();
+}
+
+void NodeAgent::reconnect(const std::string& why) {
+  if (link_)
+    link_->close(why);
 }
 
 void NodeAgent::say(const std::string& text) {
@@ -132,12 +148,14 @@ void NodeAgent::dial() {
   DialAsk ask;
   ask.host = settings_.controller_host;
   ask.port = settings_.controller_port;
-  ask.tls = {settings_.ca, settings_.certificate, settings_.key};
+  ask.tls = renewal_.files();
   ask.target = "/v1/link";
   ask.protocol = "lockstep-link/1";
   dial_tls(loop_, std::move(ask), [this](Result<std::unique_ptr<Stream>> stream) {
     if (stream.ok())
       return linked(std::move(*stream));
+    if (stream.error().code == Errc::kDenied)
+      renewal_.turned_away();
     const auto usable = check_certificates(settings_);
     say(usable.ok() ? format("cannot reach the controller at {}:{}: {}", settings_.controller_host,
                              settings_.controller_port, stream.error().message)
@@ -178,6 +196,10 @@ void NodeAgent::linked(std::unique_ptr<Stream> stream) {
 
 void NodeAgent::unlink(const std::string& why) {
   if (welcome_)
+    renewal_.disconnected();
+  else
+    renewal_.turned_away();
+  if (welcome_)
     say("connection lost: " + why);
   else if (!refused_)
     say(format(
@@ -200,6 +222,7 @@ void NodeAgent::heard(ToAgent message) {
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     welcome_ = true;
     welcomed_at_ = clock_.boot();
+    renewal_.welcomed();
     gate_.set_key(welcome->ticket_key, Instant{welcome->now_us}, clock_.boot());
     silence_max_ = std::max(kSilenceMin, welcome->renew_every * 3);
     say(format("connected to cluster {} as node {}", welcome->cluster, facts_.meta.name));
@@ -270,7 +293,7 @@ void NodeAgent::dial_peer(const StepMember& whom, Peers::Dialed done) {
   DialAsk ask;
   ask.host = whom.address;
   ask.port = whom.port;
-  ask.tls = {settings_.ca, settings_.certificate, settings_.key};
+  ask.tls = renewal_.files();
   ask.target = "/v1/peer";
   ask.protocol = kPeerProtocol;
   ask.node = whom.node;
@@ -308,8 +331,7 @@ void NodeAgent::look_at_devices() {
   facts_.devices = std::move(*found);
   logic_.set_facts(facts_);
   say("the GPUs of this node have changed");
-  if (link_)
-    link_->close("to tell the controller");  // facts travel with a hello, and a hello begins a connection
+  reconnect("to tell the controller");  // facts travel with a hello, and a hello begins a connection
 }
 
 // --- turning the logic's decisions into deeds ---
@@ -371,16 +393,21 @@ void NodeAgent::look_at_room() {
 
 // As the reason of the node's record. Facts travel with a hello, and a hello begins a connection.
 void NodeAgent::tell_trouble() {
-  std::string reason = full_.empty() ? "" : format("{} ({})", kNoRoom, full_);
+  std::vector<std::string> reasons;
+  if (settings_.leaving)
+    reasons.emplace_back(kLeaving);
+  if (!full_.empty())
+    reasons.push_back(format("{} ({})", kNoRoom, full_));
   if (!trouble_.empty())
-    reason += (reason.empty() ? "" : "; ") + trouble_;
-  if (reason == facts_.reason && facts_.drain == !full_.empty())
+    reasons.push_back(trouble_);
+  std::string reason = join(reasons, "; ");
+  const bool drain = settings_.leaving || !full_.empty();
+  if (reason == facts_.reason && facts_.drain == drain)
     return;
   facts_.reason = std::move(reason);
-  facts_.drain = !full_.empty();
+  facts_.drain = drain;
   logic_.set_facts(facts_);
-  if (link_)
-    link_->close("to tell the controller");
+  reconnect("to tell the controller");
 }
 
 bool NodeAgent::make_durable() {

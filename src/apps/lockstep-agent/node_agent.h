@@ -15,6 +15,7 @@
 #include "first_look.h"
 #include "ports/clock.h"
 #include "ports/devices.h"
+#include "renewal.h"
 #include "wire/local_files.h"
 
 namespace lockstep {
@@ -26,6 +27,8 @@ class NodeAgent {
  public:
   NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, Node facts, std::unique_ptr<DeviceSource> devices,
             FirstLook look, std::unique_ptr<Shims> shims, const std::vector<WorkId>& survivors);
+  // For the server that other agents dial: it shows them a certificate that was renewed.
+  void on_renewed(std::function<void(const TlsFiles&)> callback) { renewed_ = std::move(callback); }
   ~NodeAgent();
   NodeAgent(NodeAgent&&) = delete;
 
@@ -39,6 +42,7 @@ class NodeAgent {
   void dial_later();
   void linked(std::unique_ptr<Stream> stream);
   void unlink(const std::string& why);
+  void reconnect(const std::string& why);
   void heard(ToAgent message);
   void watch_link();
   void look_at_devices();
@@ -60,6 +64,8 @@ class NodeAgent {
   EventLoop& loop_;
   const Clock& clock_;
   AgentFile settings_;
+  Renewal renewal_;
+  std::function<void(const TlsFiles&)> renewed_;
   Node facts_;
   std::unique_ptr<DeviceSource> devices_;
   JournalFile journal_;

@@ -11,6 +11,7 @@
 #include "apps/lockstepd/backup.h"
 #include "apps/lockstepd/fence.h"
 #include "apps/lockstepd/options.h"
+#include "apps/lockstepd/own_certificate.h"
 #include "apps/lockstepd/slow_sync.h"
 #include "base/check.h"
 #include "base/log_line.h"
@@ -195,7 +196,10 @@ ApiPowers powers_of(const DaemonOptions& options, ClusterCa& ca) {
   powers.free_bytes = [&options] { return free_bytes(options.dir); };
   powers.ca_pem = ca.certificate_pem();
   powers.ca_fingerprint = ca.fingerprint();
-  powers.ca_notice = [&options, &ca] { return replaced_authority_text(options.dir, ca); };
+  powers.ca_notice = [&options, &ca] {
+    std::string replaced = replaced_authority_text(options.dir, ca);
+    return replaced.empty() ? authority_end_text(ca) : replaced;
+  };
   CHECK(!powers.ca_pem.empty() && !powers.ca_fingerprint.empty());
   return powers;
 }
@@ -246,9 +250,8 @@ Result<void> run(const DaemonOptions& options) {
   const auto ca = TRY(ClusterCa::open_or_make(options.dir + "/pki", options.cluster_name));
   if (!has_ca && !is_new)
     notices.push_back(new_authority_text(options.dir));
-  const TlsFiles tls = TRY(ca->issue(
-      "controller",
-      {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name()}}));
+  OwnCertificate certificate = TRY(OwnCertificate::of(
+      *ca, {"controller", kControllerRole, {"controller", "localhost", "127.0.0.1", options.address, host_name()}}));
 
   close_to_others(state);  // certificates are made readable to everybody
 
@@ -292,11 +295,12 @@ Result<void> run(const DaemonOptions& options) {
   if (!opened.ok())
     return opened.error();
   TRY(server->listen_unix(options.socket, socket_mode()));
-  const std::uint16_t port = TRY(listen(*server, options, tls));
+  const std::uint16_t port = TRY(listen(*server, options, certificate.files()));
   tell_whereabouts(state, options, port, *ca);
   log_line(LogLevel::kInfo, format("lockstepd: pid {}, log at entry {}, listening on {} and {}:{}", getpid(),
                                    TRY(log->last_index()), options.socket, options.address, port));
 
+  certificate.keep(*loop, *server);
   starting.reset();
   loop->watch(signals, [&] { loop->stop(); });
   controller->start();

@@ -277,6 +277,15 @@ Result<std::string> Folder::read(const std::string& name) const {
 }
 
 Result<void> Folder::write(const std::string& name, std::string_view text, unsigned mode) const {
+  return replace(name, text, mode, false);
+}
+
+Result<void> Folder::write_durably(const std::string& name, std::string_view text, unsigned mode) const {
+  TRY(replace(name, text, mode, true));
+  return ::fsync(fd_) == 0 ? Result<void>() : os_error("cannot write " + path_);
+}
+
+Result<void> Folder::replace(const std::string& name, std::string_view text, unsigned mode, bool durably) const {
   check_name(name);
   CHECK(fd_ >= 0 && (mode & ~07777U) == 0, format("{} with mode {:o}", name, mode));
   const std::string fresh = name + ".new", path = path_ + "/" + name;
@@ -287,6 +296,8 @@ Result<void> Folder::write(const std::string& name, std::string_view text, unsig
   auto done = write_all(fd, text, path + ".new");
   if (done && ::fchmod(fd, mode) != 0)
     done = os_error("cannot set the mode of " + path);
+  if (done && durably && ::fsync(fd) != 0)
+    done = os_error("cannot write " + path);
   ::close(fd);
   if (done && ::renameat(fd_, fresh.c_str(), fd_, name.c_str()) != 0)
     done = os_error("cannot replace " + path);

@@ -39,11 +39,14 @@ class Folder {
   Result<std::string> read(const std::string& name) const;
   // Replaces the file atomically, whatever was there before under that name; nothing is followed or overwritten.
   Result<void> write(const std::string& name, std::string_view text, unsigned mode) const;
-  // The same, unless it holds this text already: a full disk refuses no file that need not change.
+  // The same, and it is there also after the machine has lost its power.
+  Result<void> write_durably(const std::string& name, std::string_view text, unsigned mode) const;
+  // As write(), unless it holds this text already: a full disk refuses no file that need not change.
   Result<void> keep(const std::string& name, std::string_view text, unsigned mode) const;
 
  private:
   friend class PathWalk;
+  Result<void> replace(const std::string& name, std::string_view text, unsigned mode, bool durably) const;
   Folder(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
 
   std::string path_;

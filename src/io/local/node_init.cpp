@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/text.h"
 #include "io/local/daemon.h"
@@ -72,13 +74,9 @@ Result<std::string> machine_boot() {
 // process is killed runs on, and must not be taken for stopped.
 Result<void> new_boot_id(const NodeInit& init) {
   const std::string path = init.dir + "/" + kBootIdFile;
-  const std::string uuid = TRY(read_file("/proc/sys/kernel/random/uuid"));
-  if (!init.address.empty())
-    return write_file(path, trim(uuid));
-  const std::string machine = TRY(machine_boot());
-  if (const auto last = read_file(path); last && last->starts_with(machine + "-"))
-    return {};
-  return write_file(path, format("{}-{}", machine, uuid.substr(0, 8)));
+  if (init.address.empty())
+    return keep_machine_boot_id(path);
+  return write_file(path, trim(TRY(read_file("/proc/sys/kernel/random/uuid"))));
 }
 
 pid_t start_agent(const NodeInit& init) {
@@ -197,17 +195,23 @@ pid_t kill_descendants(pid_t of) {
   return left;
 }
 
+struct ShimProcess {
+  pid_t pid;
+  std::string name;  // of its folder
+};
+
 // Each shim works in a folder of its own below.
-std::vector<pid_t> processes_in(const std::string& folder) {
-  std::vector<pid_t> out;
+std::vector<ShimProcess> shims_in(const std::string& folder) {
+  std::vector<ShimProcess> out;
   DIR* dir = opendir("/proc");
   while (const dirent* entry = dir ? readdir(dir) : nullptr) {
     const auto pid = parse_uint(entry->d_name);
     char cwd[PATH_MAX];
     const ssize_t n = pid ? readlink(format("/proc/{}/cwd", *pid).c_str(), cwd, sizeof cwd) : 0;
-    if (n > 0 && std::string_view(cwd, static_cast<std::size_t>(n)).starts_with(folder) &&
-        command_name(static_cast<pid_t>(*pid)) == "lockstep-shim" && identify(static_cast<pid_t>(*pid)))
-      out.push_back(static_cast<pid_t>(*pid));
+    const std::string_view path(cwd, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    if (path.starts_with(folder) && command_name(static_cast<pid_t>(*pid)) == "lockstep-shim" &&
+        identify(static_cast<pid_t>(*pid)))
+      out.push_back({static_cast<pid_t>(*pid), std::string(path.substr(path.rfind('/') + 1))});
   }
   if (dir)
     closedir(dir);
@@ -216,15 +220,23 @@ std::vector<pid_t> processes_in(const std::string& folder) {
 
 }  // namespace
 
+Result<void> keep_machine_boot_id(const std::string& path) {
+  const std::string machine = TRY(machine_boot());
+  if (const auto last = read_file(path); last && last->starts_with(machine + "-"))
+    return {};
+  const std::string uuid = TRY(read_file("/proc/sys/kernel/random/uuid"));
+  return write_file(path, format("{}-{}", machine, uuid.substr(0, 8)));
+}
+
 Result<void> end_shims_below(const std::string& folder) {
   constexpr Duration kPatience = seconds(5);
   const Instant until = boot_now() + kPatience;
   for (;;) {
-    const auto shims = processes_in(folder);
+    const auto shims = shims_in(folder);
     if (shims.empty())
       return {};
     pid_t left = 0;
-    for (const pid_t shim : shims) {
+    for (const auto& [shim, name] : shims) {
       kill(shim, SIGSTOP);  // it starts nothing more
       const pid_t below = kill_descendants(shim);
       // The shim goes last: by it whoever tries again finds what does not end.
@@ -233,7 +245,7 @@ Result<void> end_shims_below(const std::string& folder) {
       left = below != 0 ? below : shim;
     }
     if (boot_now() >= until) {
-      for (const pid_t shim : shims) kill(shim, SIGCONT);
+      for (const auto& [shim, name] : shims) kill(shim, SIGCONT);
       return Error{
           Errc::kTimeout,
           format("process {} ({}) of a step does not end: it waits for a disk or a device", left, command_name(left)),
@@ -241,6 +253,17 @@ Result<void> end_shims_below(const std::string& folder) {
     }
     usleep(2'000);
   }
+}
+
+std::vector<std::string> work_below(const std::string& folder) {
+  std::vector<std::string> names;
+  for (auto& shim : shims_in(folder)) names.push_back(std::move(shim.name));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void kill_work_below(const std::string& folder) {
+  for (const auto& shim : shims_in(folder)) kill_descendants(shim.pid);
 }
 
 Result<void> end_plain_node(const std::string& node_dir) {

@@ -27,6 +27,10 @@ inline constexpr const char* kInitPidFile = "init.pid";
 inline constexpr const char* kAgentNoteFile = "agent.run";
 inline constexpr const char* kBootIdFile = "boot_id";
 
+// Sees to it that the file names this start of the machine, or of the container that we are in, as a boot of the node.
+// It stays while that lasts: what runs here outlives the agent.
+Result<void> keep_machine_boot_id(const std::string& path);
+
 // Starts `self node-init …` in fresh namespaces (virtual) or as a plain session. It waits until release() before it
 // sets up its network, so that the caller can move a network interface in.
 struct StartedNode {
@@ -44,6 +48,11 @@ Result<void> hear(StartedNode& node, Duration patience);
 Result<void> end_plain_node(const std::string& node_dir);
 // The same for every shim that works below a folder, which may be gone.
 Result<void> end_shims_below(const std::string& folder);
+
+// What runs below a folder, by the names of its shims' own ("12-1-batch"); sorted.
+std::vector<std::string> work_below(const std::string& folder);
+// Kills it, so that the shims tell how it ended, and end.
+void kill_work_below(const std::string& folder);
 
 // argv of node-init <-> NodeInit.
 std::vector<std::string> node_init_arguments(const NodeInit& init);

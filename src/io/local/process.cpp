@@ -140,7 +140,7 @@ Whose whose(pid_t pid, const std::string& cluster_id) {
   if (constexpr std::string_view kReplaced = " (deleted)"; name.ends_with(kReplaced))
     name.remove_suffix(kReplaced.size());  // by an upgrade
   name.remove_prefix(name.rfind('/') + 1);
-  if (name != "lockstep" && name != "lockstepd")
+  if (name != "lockstep" && name != "lockstepd" && name != "lockstep-agent")
     return Whose::kAnothers;
   const auto environment = read_file(format("/proc/{}/environ", pid));
   if (!environment || environment->empty())
@@ -214,52 +214,105 @@ bool OwnProcess::end(Duration patience) const {
   return ended(seconds(5));
 }
 
-Result<void> run_program(const std::vector<std::string>& words, const std::string& input) {
-  CHECK(!words.empty());
-  int in[2], err[2];
-  if (pipe2(in, O_CLOEXEC) != 0)
-    return os_error("pipe");
-  if (pipe2(err, O_CLOEXEC) != 0) {
-    const auto error = os_error("pipe");
-    close(in[0]);
-    close(in[1]);
-    return error;
+namespace {
+
+// One end of a pipe.
+class PipeEnd {
+ public:
+  explicit PipeEnd(int fd) : fd_(fd) {}
+  PipeEnd(PipeEnd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  PipeEnd& operator=(PipeEnd&&) = delete;
+  ~PipeEnd() { reset(); }
+  int get() const { return fd_; }
+  void reset() {
+    if (fd_ >= 0)
+      close(std::exchange(fd_, -1));
   }
+
+ private:
+  int fd_;
+};
+
+struct Pipe {
+  PipeEnd reading, writing;
+};
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return os_error("pipe");
+  return Pipe{PipeEnd(ends[0]), PipeEnd(ends[1])};
+}
+
+void send_all(int fd, const std::string& text) {
+  for (std::size_t sent = 0; sent < text.size();) {
+    const ssize_t n = write(fd, text.data() + sent, text.size() - sent);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return;
+    sent += static_cast<std::size_t>(n);
+  }
+}
+
+// Until both have come to their end. A descriptor of -1 has.
+void read_all(int out, int err, Ran& ran) {
+  pollfd fds[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
+  std::string* const texts[2] = {&ran.out, &ran.err};
+  while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+    if (poll(fds, 2, -1) < 0 && errno != EINTR)
+      return;
+    for (int i = 0; i < 2; ++i) {
+      if (fds[i].fd < 0 || fds[i].revents == 0)
+        continue;
+      char buffer[4096];
+      const ssize_t n = read(fds[i].fd, buffer, sizeof buffer);
+      if (n > 0)
+        texts[i]->append(buffer, static_cast<std::size_t>(n));
+      else if (n == 0 || errno != EINTR)
+        fds[i].fd = -1;
+    }
+  }
+}
+
+Result<Ran> run(const std::vector<std::string>& words, const std::string& input, bool keeps_output) {
+  CHECK(!words.empty());
+  Pipe in = TRY(make_pipe()), out = TRY(make_pipe()), err = TRY(make_pipe());
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, in[0], 0);
-  posix_spawn_file_actions_adddup2(&files, err[1], 2);
+  posix_spawn_file_actions_adddup2(&files, in.reading.get(), 0);
+  if (keeps_output)
+    posix_spawn_file_actions_adddup2(&files, out.writing.get(), 1);
+  posix_spawn_file_actions_adddup2(&files, err.writing.get(), 2);
   auto argv = words;
   pid_t pid = 0;
   const int error = posix_spawnp(&pid, argv[0].c_str(), &files, nullptr, pointers(argv).data(), environ);
   posix_spawn_file_actions_destroy(&files);
-  close(in[0]);
-  close(err[1]);
+  for (PipeEnd* ours : {&in.reading, &out.writing, &err.writing}) ours->reset();
   if (error != 0) {
-    close(in[1]);
-    close(err[0]);
     errno = error;
     return os_error("cannot run " + words[0]);
   }
-  std::size_t sent = 0;
-  while (sent < input.size()) {
-    const ssize_t n = write(in[1], input.data() + sent, input.size() - sent);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      break;
-    sent += static_cast<std::size_t>(n);
-  }
-  close(in[1]);
-  std::string complaint;
-  char buffer[4096];
-  for (ssize_t n; (n = read(err[0], buffer, sizeof buffer)) > 0;) complaint.append(buffer, static_cast<std::size_t>(n));
-  close(err[0]);
+  send_all(in.writing.get(), input);
+  in.writing.reset();
+  Ran ran;
+  read_all(out.reading.get(), err.reading.get(), ran);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ran;
+}
+
+}  // namespace
+
+Result<Ran> run_and_hear(const std::vector<std::string>& words, const std::string& input) {
+  return run(words, input, true);
+}
+
+Result<void> run_program(const std::vector<std::string>& words, const std::string& input) {
+  const Ran ran = TRY(run(words, input, false));
+  if (ran.code == 0)
     return {};
-  return Error{Errc::kIo, format("{} failed: {}", join(words, " "), trim(complaint)), {}};
+  return Error{Errc::kIo, format("{} failed: {}", join(words, " "), trim(ran.err)), {}};
 }
 
 std::vector<pid_t> children_of(pid_t pid) {

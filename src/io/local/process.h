@@ -57,7 +57,14 @@ class OwnProcess {
   int fd_;
 };
 
-// Runs a program to its end with text on its stdin; its stderr is in the error.
+// What a program that was run to its end said, and its exit code (128 and the signal that ended it).
+struct Ran {
+  int code = 0;
+  std::string out, err;
+};
+// With text on its stdin. An error: it could not be run.
+Result<Ran> run_and_hear(const std::vector<std::string>& argv, const std::string& input = {});
+// The same for what must succeed; its stderr is in the error, its stdout is ours.
 Result<void> run_program(const std::vector<std::string>& argv, const std::string& input = {});
 
 // Direct children of a process, whichever of its threads made them, as this pid namespace sees them.
