@@ -42,6 +42,8 @@ bool take_field(ClusterConf& conf, std::string_view key, std::string_view value)
     return conf.name = value, !value.empty();
   if (key == "gpus")
     return conf.gpus = value, true;
+  if (key == "listen")
+    return conf.listen = value, true;
   if (key == "bridge")
     return conf.network.bridge = value, true;
   if (key == "nodes")
@@ -62,11 +64,13 @@ bool take_field(ClusterConf& conf, std::string_view key, std::string_view value)
 }  // namespace
 
 std::string conf_text(const ClusterConf& conf) {
-  const std::string text = format(
+  std::string text = format(
       "{}name={}\nnodes={}\ngpus={}\ncpus={}\nmemory_mb={}\nport={}\nbridge={}\nnetwork={}\nmove_after_s={}\n"
       "unkillable_s={}\n",
       kHead, conf.name, conf.nodes, conf.gpus, conf.cpus, conf.memory_mb, conf.port, conf.network.bridge,
       conf.network.second, conf.move_after_s, conf.unkillable_s);
+  if (!conf.listen.empty())  // unknown to older versions
+    text += format("listen={}\n", conf.listen);
   return text + format("{}{:016x}\n", kCheck, text_check(text));
 }
 

@@ -20,6 +20,7 @@ struct ClusterConf {
   std::uint32_t cpus = 0;   // per node; 0 = the default
   std::int64_t memory_mb = 0;
   std::uint16_t port = 0;           // of the controller
+  std::string listen;               // address for other machines; "" = this machine's nodes only
   std::uint32_t move_after_s = 0;   // lockstepd --defragment --move-after; 0 = without
   std::uint32_t unkillable_s = 60;  // lockstepd --unkillable-after
   VirtualNetwork network;

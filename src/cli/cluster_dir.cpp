@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/installed.h"
 #include "base/text.h"
 #include "io/client/unix_api_client.h"
 #include "io/local/folder.h"
@@ -21,6 +22,13 @@ namespace lockstep {
 namespace {
 
 bool is_there(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+std::string home_directory() {
+  if (const char* home = getenv("HOME"); home && *home)
+    return home;
+  const passwd* user = getpwuid(getuid());
+  return user ? user->pw_dir : "/root";
+}
 
 Result<ClusterConf> load_one(const std::string& path) {
   const auto text = read_file(path);
@@ -34,7 +42,11 @@ Result<ClusterConf> load_one(const std::string& path) {
 
 }  // namespace
 
-bool ClusterDir::exists() const { return is_there(file(kConfFile)) || is_there(file(kConfCopyFile)); }
+std::string ClusterDir::socket() const {
+  return kind == Kind::kNode ? installed_paths().agent_socket : file("public/api.sock");
+}
+
+bool ClusterDir::exists() const { return is_installed() || is_there(file(kConfFile)) || is_there(file(kConfCopyFile)); }
 
 bool ClusterDir::is_ours() const { return exists() || is_there(file("controller.run")) || is_there(file("nodes")); }
 
@@ -83,19 +95,20 @@ std::string no_cluster_text(const ClusterDir& dir) {
 }
 
 ClusterDir cluster_dir(const std::string& option) {
+  using enum ClusterDir::Kind;
+  const InstalledPaths installed = installed_paths();
   std::string path = option;
   if (path.empty())
     if (const char* env = getenv("LOCKSTEP_DIR"))
       path = env;
-  if (path.empty()) {
-    const char* home = getenv("HOME");
-    if (!home || !*home) {
-      const passwd* user = getpwuid(getuid());
-      home = user ? user->pw_dir : "/root";
-    }
-    path = std::string(home) + "/.lockstep/default";
-  }
-  return {absolute_path(path), ""};
+  path = path.empty() ? "" : absolute_path(path);
+  if (has_installed_controller() && (path.empty() || path == installed.controller_dir))
+    return {installed.controller_dir, "", kController};
+  if (is_installed_node() && (path.empty() || path == installed.node_dir))
+    return {installed.node_dir, "", kNode};
+  if (path.empty())
+    path = absolute_path(home_directory() + "/.lockstep/default");
+  return {path, ""};
 }
 
 std::vector<std::string> node_names(const ClusterConf& conf) {
@@ -109,6 +122,16 @@ std::vector<std::string> node_names(const ClusterConf& conf) {
   for (std::uint32_t i = 1; i <= conf.nodes; ++i) names.push_back(format("n{}", i));
   CHECK(names.size() == std::max(1u, conf.nodes));
   return names;
+}
+
+ListenAt listener_of(const ClusterConf& conf) {
+  const std::string inner = conf.nodes == 0 ? "127.0.0.1" : conf.network.host_address();
+  return {conf.listen.empty() ? inner : conf.listen, conf.port};
+}
+
+std::string controller_host(const ClusterConf& conf) {
+  const std::string address = listener_of(conf).address;
+  return conf.nodes > 0 && is_wildcard(address) ? conf.network.host_address() : address_from_here(address);
 }
 
 Result<GpuSpec> parse_gpus(const std::string& text) {

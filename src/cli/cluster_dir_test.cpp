@@ -29,6 +29,30 @@ TEST(ClusterDir, IsNamedByOptionThenVariableThenHome) {
   EXPECT_EQ(cluster_dir("sub").root.front(), '/');
 }
 
+// What is installed on a machine is meant before what its users have in their homes.
+TEST(ClusterDir, WithoutADirectoryTheInstalledClusterIsMeant) {
+  TestDir test;
+  const std::string& root = test.dir().root;
+  setenv("LOCKSTEP_INSTALL_ROOT", root.c_str(), 1);
+  unsetenv("LOCKSTEP_DIR");
+  EXPECT_EQ(cluster_dir("").kind, ClusterDir::Kind::kOwn);
+  ASSERT_EQ(system(("mkdir -p " + root + "/etc/lockstep").c_str()), 0);
+  test.write("etc/lockstep/agent.json", "{}");
+  EXPECT_EQ(cluster_dir("").kind, ClusterDir::Kind::kNode);
+  EXPECT_EQ(cluster_dir("").socket(), root + "/run/lockstep-agent/api.sock");
+  test.write("etc/lockstep/lockstepd.conf", "LISTEN=127.0.0.1:6820\n");
+  const ClusterDir installed = cluster_dir("");
+  EXPECT_EQ(installed.kind, ClusterDir::Kind::kController);
+  EXPECT_EQ(installed.socket(), root + "/var/lib/lockstep/controller/public/api.sock");
+  EXPECT_TRUE(installed.exists() && installed.is_ours());
+  EXPECT_EQ(cluster_dir(root + "/var/lib/lockstep/controller/").kind, ClusterDir::Kind::kController);
+  EXPECT_EQ(cluster_dir("/else").kind, ClusterDir::Kind::kOwn);
+  setenv("LOCKSTEP_DIR", "/else", 1);
+  EXPECT_EQ(cluster_dir("").root, "/else");
+  unsetenv("LOCKSTEP_DIR");
+  unsetenv("LOCKSTEP_INSTALL_ROOT");
+}
+
 TEST(ClusterDir, KeepsItsSettingsTwice) {
   TestDir test;
   EXPECT_FALSE(test.dir().exists());

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/installed_cluster.h"
 #include "cli/local_cluster.h"
 #include "cli/verb_words.h"
 #include "io/local/folder.h"
@@ -28,6 +29,10 @@ behind but the state directory, from which `lockstep up` starts it again; jobs t
               stays, empty
 
 It stops what runs whatever file of the directory is damaged, or if all of it was removed, and says so.
+
+Where Lockstep is installed and no directory is named, that cluster is meant: its services lockstepd and lockstep-agent
+of this machine end, and what runs here, whose jobs are requeued; other machines go on with theirs. They start again with
+`lockstep up`, and when the machine does. `systemctl stop lockstepd lockstep-agent` leaves jobs running instead.
 )help";
 
 struct Stopped {
@@ -127,6 +132,27 @@ int down_without_directory(const ClusterDir& dir, bool remove) {
   return 0;
 }
 
+int down_installed(const ClusterDir& dir, bool remove) {
+  const auto done =
+      dir.kind == ClusterDir::Kind::kNode
+          ? denied(
+                "this machine is a node of a cluster whose controller is elsewhere: `lockstep node leave` "
+                "takes it out of that")
+      : remove ? denied(
+                     "the cluster of this machine is installed, and its packages own it: `apt purge "
+                     "lockstep-controller lockstep-agent` removes it with jobs, history and certificates")
+               : take_down_installed();
+  if (!done) {
+    fprintf(stderr, "lockstep down: %s\n", done.error().message.c_str());
+    return 1;
+  }
+  puts(
+      "the cluster that is installed on this machine is down; `lockstep up` starts it again, and so does the next "
+      "start "
+      "of the machine");
+  return 0;
+}
+
 }  // namespace
 
 int down_main(int argc, char** argv) {
@@ -143,6 +169,8 @@ int down_main(int argc, char** argv) {
       default: return 2;
     }
   const ClusterDir dir = cluster_dir(path);
+  if (dir.is_installed())
+    return down_installed(dir, remove);
   const bool is_marked = access(dir.file(kMarkFile).c_str(), F_OK) == 0;  // alone: an `up` was killed as it began
   if (!dir.is_ours() && !is_marked)
     return down_without_directory(dir, remove);

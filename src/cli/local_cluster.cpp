@@ -31,10 +31,6 @@ namespace {
 constexpr std::uint32_t kCpusPerGpu = 8;
 constexpr std::int64_t kMemoryPerCpuMb = 8 * 1024;
 
-std::string controller_host(const ClusterConf& conf) {
-  return conf.nodes == 0 ? "127.0.0.1" : conf.network.host_address();
-}
-
 Result<void> write_hosts(const Folder& dir, const ClusterConf& conf) {
   std::string hosts = "127.0.0.1 localhost\n";
   hosts += format("{} controller\n", conf.network.host_address());
@@ -64,11 +60,12 @@ Result<void> call_off(const ClusterDir& dir, const ClusterConf& conf, const std:
 // Whether the files are what they should be: the agent can read them. What is wrong with them is said.
 bool is_usable_certificate(const ClusterDir& dir, const std::string& node) {
   const std::string pki = dir.node_dir(node) + "/pki";
-  const auto checked = run_program({program_dir() + "/lockstep-agent", "check", pki});
-  if (!checked)
+  const auto checked = run_and_hear({program_dir() + "/lockstep-agent", "check", pki});
+  const bool is_usable = checked && checked->code == 0;
+  if (!is_usable)
     fprintf(stderr, "the certificate of node %s cannot be used, and it gets a new one: %s\n", node.c_str(),
-            checked.error().message.c_str());
-  return checked.ok();
+            checked ? checked->err.c_str() : checked.error().message.c_str());
+  return is_usable;
 }
 
 // A certificate by the same door any other node uses: a one-time token, then join. Again for a node that was removed or
@@ -89,7 +86,7 @@ Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std
   const std::string answer = TRY(ask_controller(dir, "POST", "/v1/tokens", encode(ask)));
   const std::string token = TRY(decode_token_answer(answer));
   return run_program({program_dir() + "/lockstep-agent", "join", "--controller",
-                      format("{}:{}", controller_host(conf), conf.port), "--node", node, "--pki", pki, "--token", "-"},
+                      host_and_port(controller_host(conf), conf.port), "--node", node, "--pki", pki, "--token", "-"},
                      token + "\n");
 }
 
@@ -103,7 +100,8 @@ Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const 
   const GpuSpec gpus = TRY(parse_gpus(conf.gpus));
   AgentFile file;
   file.node = node;
-  file.address = conf.nodes == 0 ? "127.0.0.1" : conf.network.node_address(index);
+  const std::string plain = conf.listen.empty() ? "127.0.0.1" : "";  // "": where it dials the controller from
+  file.address = conf.nodes == 0 ? plain : conf.network.node_address(index);
   file.controller_host = controller_host(conf);
   file.controller_port = conf.port;
   file.ca = here + "/pki/ca.crt";
@@ -406,6 +404,18 @@ Result<StartedNodes> start_nodes(const ClusterDir& dir, const ClusterConf& conf)
   const StartedNodes out = TRY(NodeStarts(dir, conf, folder).run());
   CHECK(out.started + out.failed.size() <= node_names(conf).size());
   return out;
+}
+
+Result<void> move_nodes(const ClusterDir& dir, const ClusterConf& conf) {
+  const Folder folder = TRY(Folder::open(dir.root));
+  const auto names = node_names(conf);
+  for (std::uint32_t i = 0; i < names.size(); ++i) {
+    TRY(write_node_files(folder, conf, names[i], i));
+    const auto node = node_process(dir, names[i]);
+    if (const pid_t agent = node ? agent_of(*node) : 0; agent > 0)
+      kill(agent, SIGTERM);  // the node's first process starts it again
+  }
+  return {};
 }
 
 namespace {

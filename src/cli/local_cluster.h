@@ -32,6 +32,11 @@ Result<std::string> ask_controller(const ClusterDir& dir, std::string_view metho
                                    const std::string& body = {});
 // Sees to it that the controller runs under a supervisor, and waits until it answers (30 s). True: it did already.
 Result<bool> start_controller(const ClusterDir& dir, const ClusterConf& conf);
+// Lets it listen there from now on: the settings that say so. Where it cannot, it goes on as before.
+Result<ClusterConf> move_controller(const ClusterDir& dir, const ClusterConf& conf, const ListenAt& at);
+// A supervisor of its own for the process, as a daemon.
+struct Supervised;
+Result<OwnProcess> start_supervisor(const Supervised& what);
 // Why the last start came to nothing, by the note that its supervisor left.
 std::string failed_start_text(const ClusterDir& dir, const RunNote& note);
 // Ends the supervisor, then the controller if that was left.
@@ -55,6 +60,8 @@ struct StartedNodes {
   std::map<std::string, std::string> failed;  // by name: why
 };
 Result<StartedNodes> start_nodes(const ClusterDir& dir, const ClusterConf& conf);
+// After the controller has moved: its nodes' settings say where it is, and their agents read them. Jobs go on.
+Result<void> move_nodes(const ClusterDir& dir, const ClusterConf& conf);
 // Waits until every node is up in the controller's eyes but those that were not started, and names all that are not.
 Result<void> wait_nodes_up(const ClusterDir& dir, const ClusterConf& conf, const StartedNodes& nodes, Duration timeout);
 // Ends everything and removes bridge and leftovers outside the directory. conf: null where it cannot be read. Notes

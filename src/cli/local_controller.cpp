@@ -28,26 +28,16 @@ bool answers(const ClusterDir& dir) {
 }
 
 Supervised controller_of(const ClusterDir& dir, const ClusterConf& conf) {
-  const std::string host = conf.nodes == 0 ? "127.0.0.1" : conf.network.host_address();
   Supervised what;
   what.cluster_id = dir.id;
   what.note_path = dir.file(kControllerNoteFile);
   what.log_path = dir.file(kControllerLog);
-  what.argv = {program_dir() + "/lockstepd",    "--dir", dir.root, "--cluster-name", conf.name, "--listen",
-               format("{}:{}", host, conf.port)};
+  what.argv = {program_dir() + "/lockstepd",  "--dir", dir.root, "--cluster-name", conf.name, "--listen",
+               as_argument(listener_of(conf))};
   what.argv.insert(what.argv.end(), {"--unkillable-after", std::to_string(conf.unkillable_s)});
   if (conf.move_after_s > 0)
     what.argv.insert(what.argv.end(), {"--defragment", "--move-after", std::to_string(conf.move_after_s)});
   return what;
-}
-
-Result<OwnProcess> start_supervisor(const Supervised& what) {
-  Daemon daemon;
-  daemon.argv = supervise_arguments(what);
-  daemon.argv.insert(daemon.argv.begin(), program_dir() + "/lockstep");
-  daemon.env = {{kClusterIdVariable, what.cluster_id}};
-  daemon.log_path = what.log_path;
-  return OwnProcess::prove(TRY(start_daemon(daemon)), what.cluster_id);
 }
 
 // Waits for the controller of one `lockstep up`. It believes no number that was noted: a process that is just dying
@@ -112,6 +102,15 @@ class Wait {
 
 }  // namespace
 
+Result<OwnProcess> start_supervisor(const Supervised& what) {
+  Daemon daemon;
+  daemon.argv = supervise_arguments(what);
+  daemon.argv.insert(daemon.argv.begin(), program_dir() + "/lockstep");
+  daemon.env = {{kClusterIdVariable, what.cluster_id}};
+  daemon.log_path = what.log_path;
+  return OwnProcess::prove(TRY(start_daemon(daemon)), what.cluster_id);
+}
+
 std::string failed_start_text(const ClusterDir& dir, const RunNote& note) {
   return format("the controller did not start: {}; its log: {}", note.ended, dir.file(kControllerLog));
 }
@@ -120,6 +119,27 @@ Result<bool> start_controller(const ClusterDir& dir, const ClusterConf& conf) {
   TRY(TRY(Folder::open(dir.root)).folder("log", 0700));
   TRY(RunNoteFile::open(dir.file(kControllerNoteFile)));  // else a supervisor could say why only in its log
   return Wait(dir, conf).run();
+}
+
+Result<ClusterConf> move_controller(const ClusterDir& dir, const ClusterConf& conf, const ListenAt& at) {
+  if (listener_of(conf) == at)
+    return conf;
+  const bool runs = answers(dir);
+  TRY(check_can_listen(at, runs ? std::optional(listener_of(conf)) : std::nullopt));
+  ClusterConf moved = conf;
+  moved.listen = at.address;
+  moved.port = at.port;
+  TRY(dir.save(moved));
+  TRY(stop_controller(dir));
+  if (const auto started = start_controller(dir, moved); !started) {
+    TRY(dir.save(conf));
+    const auto back = runs ? start_controller(dir, conf) : Result<bool>(false);
+    return Error{
+        started.error().code,
+        format("{}. The settings are as before{}", started.error().message, back ? "" : "; " + back.error().message),
+        {}};
+  }
+  return moved;
 }
 
 Result<void> stop_controller(const ClusterDir& dir) {

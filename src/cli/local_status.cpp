@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cli/installed_cluster.h"
 #include "cli/local_cluster.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
@@ -184,6 +185,8 @@ void add_known_parts(ClusterStatus& status, const ClusterDir& dir, std::optional
 }  // namespace
 
 Result<ClusterStatus> cluster_status(const ClusterDir& dir) {
+  if (dir.is_installed())
+    return installed_status(dir);
   ClusterStatus status;
   const auto answer = ask_controller(dir, "GET", "/v1/status");
   if (!answer && answer.error().code == Errc::kDenied)

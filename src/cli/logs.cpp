@@ -9,11 +9,13 @@
 #include <map>
 #include <optional>
 
+#include "base/installed.h"
 #include "base/log_line.h"
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cluster_dir.h"
+#include "cli/installed_node.h"
 #include "cli/verb_words.h"
 #include "frontends/slurm/client/query_call.h"
 
@@ -247,10 +249,40 @@ bool names_job(std::string_view text) {
                                          rest.find_first_not_of("0123456789[]-,", 1) == rest.npos));
 }
 
+// What a service of an installed cluster logs: a file where it has one, else the journal.
+Result<void> print_service(const std::string& file, const char* unit, const Options& options) {
+  if (access(file.c_str(), F_OK) == 0)
+    return print_log(file, options);
+  Printer printer(TRY(since_stamp(options.since)), options.rank);
+  const std::string command =
+      format("journalctl --quiet --no-pager -o cat -n all {}-u {}", options.follow ? "-f " : "", unit);
+  FILE* const journal = popen(command.c_str(), "re");
+  if (!journal)
+    return os_error("cannot run journalctl");
+  char line[16 << 10];
+  while (fgets(line, sizeof line, journal)) printer.take(line);
+  printer.end();
+  return pclose(journal) == 0 ? Result<void>() : Error{Errc::kIo, format("`{}` failed", command), {}};
+}
+
+Result<void> print_installed(const ClusterDir& dir, const Options& options) {
+  const InstalledPaths at = installed_paths();
+  const bool is_controller = dir.kind == ClusterDir::Kind::kController;
+  if (options.what == "controller" && is_controller)
+    return print_service(at.controller_dir + "/log/controller.log", kControllerUnit, options);
+  const auto node = read_agent_file();
+  if (is_installed_node() && options.what == (node ? node->node : host_name()))
+    return print_service(at.node_dir + "/log", kAgentUnit, options);
+  return not_found(format("{} is neither a job nor {}the node of this machine: the logs of others lie there",
+                          options.what, is_controller ? "`controller`, nor " : ""));
+}
+
 Result<void> print(const slurm::ClientContext& context, const Options& options) {
   if (names_job(options.what))
     return print_job(context, options);
   const ClusterDir dir = cluster_dir(options.dir);
+  if (dir.is_installed())
+    return print_installed(dir, options);
   if (!dir.is_ours())
     return not_found(no_cluster_text(dir) + ": logs lie on the controller's machine");
   if (options.what == "controller")

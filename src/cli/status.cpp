@@ -20,6 +20,7 @@ constexpr const char* kStatusHelp = R"help(Usage: lockstep status [--dir DIR] [-
 Controller, nodes and jobs of a cluster of this machine; when and why controller and agents ended and were started
 again (of an agent until it has run for ten minutes since; always with -o json); which commands are refused because they ended the controller; what of the cluster's files is damaged or was
 replaced, and who took over from whom (notice). Exit code 0 when the controller is up, 3 when it is not.
+Without --dir and $LOCKSTEP_DIR the cluster that is installed here is meant, if there is one.
 )help";
 constexpr const char* kEnvHelp = R"help(Usage: lockstep env [--dir DIR]
 
@@ -70,7 +71,9 @@ void print_jobs(const ClusterStatus& s) {
   for (const auto& [state, count] : s.jobs)
     if (count > 0)
       counts.push_back(format("{} {}", count, state));
-  const std::string none = s.jobs_known ? "none" : "not known: the controller does not answer";
+  const std::string none = s.jobs_known                 ? "none"
+                           : s.controller_state == "up" ? "not shown to the root of a node"
+                                                        : "not known: the controller does not answer";
   printf("jobs        %s\n", counts.empty() ? none.c_str() : join(counts, ", ").c_str());
 }
 
@@ -149,8 +152,11 @@ int env_main(int argc, char** argv) {
     fprintf(stderr, "lockstep env: %s\n", no_cluster_advice(dir).c_str());
     return 1;
   }
-  printf("export LOCKSTEP_DIR=%s\nexport LOCKSTEP_SOCKET=%s\nexport PATH=%s:\"$PATH\"\n",
-         slurm::shell_quoted(dir.root).c_str(), slurm::shell_quoted(dir.socket()).c_str(),
+  if (dir.is_installed())
+    puts("unset LOCKSTEP_DIR");
+  else
+    printf("export LOCKSTEP_DIR=%s\n", slurm::shell_quoted(dir.root).c_str());
+  printf("export LOCKSTEP_SOCKET=%s\nexport PATH=%s:\"$PATH\"\n", slurm::shell_quoted(dir.socket()).c_str(),
          slurm::shell_quoted(program_dir()).c_str());
   return 0;
 }

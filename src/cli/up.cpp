@@ -10,8 +10,11 @@
 
 #include <algorithm>
 
+#include "base/installed.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/installed_cluster.h"
+#include "cli/listen.h"
 #include "cli/local_cluster.h"
 #include "cli/verb_words.h"
 #include "frontends/slurm/client/shell_word.h"
@@ -48,18 +51,27 @@ its owner only.
   --unkillable-after S  a node that answers and does not stop a job within S seconds after its kill wait takes no new
                      work until it has (default 60)
   --topology FILE    load this topology.conf once the nodes are up, as `lockstep topology load FILE` does
+  --listen ADDR[:PORT]  let other machines reach the controller there: an address of this machine, or 0.0.0.0 for all of
+                     them; port 6820 if none is named. Prints the line that joins another machine. Jobs go on
+
+Where Lockstep is installed (/etc/lockstep/lockstepd.conf) and no directory is named, that cluster is meant: root starts
+its services lockstepd and lockstep-agent, now and for every start of the machine, and this machine becomes a node of it
+if it is none. Its settings are in that file and not among the options here, but for --topology and --listen. On a node
+of a cluster whose controller is elsewhere it starts the agent.
 
 Examples
   lockstep up --nodes 5 --gpus 8xh100
   lockstep up --dir /tmp/a --nodes 2 --cpus 16 --memory 64G
+  lockstep up --listen 10.0.0.5
   eval "$(lockstep env --dir /tmp/a)"
 )help";
 
 struct Options {
-  std::string dir, gpus, name, topology;
+  std::string dir, gpus, name, topology, listen;
   std::uint32_t nodes = 0, cpus = 0, port = 0;
   std::int64_t memory_mb = 0;
   std::uint32_t move_after_s = 0, unkillable_s = 0;
+  friend bool operator==(const Options&, const Options&) = default;
 };
 
 Result<std::uint32_t> number(const char* option, const char* text, std::uint64_t low, std::uint64_t high) {
@@ -112,6 +124,12 @@ Result<void> set_move_after(Options& o, const char* value) {
   return set_number<&Options::move_after_s, kMoveAfter>(o, value ? value : kOtherwise);
 }
 
+Result<void> set_listen(Options& o, const char* value) {
+  o.listen = value;
+  TRY(parse_listen(o.listen));
+  return {};
+}
+
 struct UpOption {
   const char* name;
   int argument;  // as getopt has it: 0 none, 1 required, 2 optional
@@ -126,6 +144,7 @@ constexpr UpOption kUpOptions[] = {{"dir", 1, set_text<&Options::dir>},
                                    {"port", 1, set_number<&Options::port, kPort>},
                                    {"defragment", 2, set_move_after},
                                    {"topology", 1, set_text<&Options::topology>},
+                                   {"listen", 1, set_listen},
                                    {"unkillable-after", 1, set_number<&Options::unkillable_s, kUnkillable>}};
 
 Result<void> check_together(const Options& o) {
@@ -133,6 +152,8 @@ Result<void> check_together(const Options& o) {
     return denied(
         "virtual nodes need root (network namespaces and a bridge): run it as root, or without --nodes and --gpus, "
         "which makes this machine the one node of a cluster of your own");
+  if (!o.listen.empty() && o.port)
+    return invalid("--port: --listen ADDR:PORT names the port");
   if (!o.gpus.empty() && o.nodes == 0)
     return invalid("--gpus simulates GPUs on virtual nodes: add --nodes N");
   return {};
@@ -410,8 +431,50 @@ void tell_up(const ClusterDir& dir, const ClusterConf& conf, bool was_up) {
          slurm::as_shell_word(program_dir() + "/lockstep").c_str(), slurm::as_shell_word(dir.root).c_str());
 }
 
+// What an installed cluster has in its settings' file.
+Result<void> check_for_installed(const Options& o) {
+  Options alike;
+  alike.dir = o.dir;
+  alike.topology = o.topology;
+  alike.listen = o.listen;
+  if (o == alike)
+    return {};
+  return invalid(
+      format("a cluster is installed on this machine, with its settings in {}. For another one, with these "
+             "options, name a directory: --dir DIR",
+             installed_paths().controller_settings));
+}
+
+Result<int> up_installed(const ClusterDir& dir, const Options& options) {
+  TRY(check_for_installed(options));
+  if (dir.kind == ClusterDir::Kind::kNode && (!options.listen.empty() || !options.topology.empty()))
+    return invalid("this machine is a node of a cluster whose controller is elsewhere: say this there");
+  if (dir.kind == ClusterDir::Kind::kNode)
+    return bring_up_node_alone();
+  if (options.listen.empty())
+    return bring_up_installed(options.topology);
+  const ListenAt at = TRY(parse_listen(options.listen));
+  TRY(listen_for_others(at));
+  const int failed = TRY(bring_up_installed(options.topology));
+  if (failed == 0)
+    TRY(print_join_line(dir, at));
+  return failed;
+}
+
+// Before the controller is started, or instead of the one that runs.
+Result<ClusterConf> move(const ClusterDir& dir, const ClusterConf& conf, const std::string& listen) {
+  const ListenAt at = TRY(parse_listen(listen));
+  if (listener_of(conf) == at)
+    return conf;
+  const ClusterConf moved = TRY(move_controller(dir, conf, at));
+  TRY(move_nodes(dir, moved));
+  return moved;
+}
+
 Result<int> up(const Options& options) {
   ClusterDir dir = cluster_dir(options.dir);
+  if (dir.is_installed())
+    return up_installed(dir, options);
   StateDir state = TRY(claim_place(dir, options));
   dir.id = state.id;
   const auto lock = TRY(lock_cluster(dir, true));
@@ -420,8 +483,10 @@ Result<int> up(const Options& options) {
   const auto settled = settle_conf(dir, options);
   if (!settled && begins)
     leave_nothing(dir, std::move(state));
-  const ClusterConf conf = TRY(settled);
+  ClusterConf conf = TRY(settled);
   tell_of_lost_authority(dir);
+  if (!options.listen.empty())
+    conf = TRY(move(dir, conf, options.listen));
   const auto started_controller = start_controller(dir, conf);
   if (!started_controller)
     return Error{started_controller.error().code, started_controller.error().message + room_text(dir.root), {}};
@@ -436,6 +501,8 @@ Result<int> up(const Options& options) {
     if (const int failed = load_topology(dir.socket(), options.topology); failed != 0)
       return failed;
   tell_up(dir, conf, *started_controller && started == 0);
+  if (!options.listen.empty())
+    TRY(print_join_line(dir, listener_of(conf)));
   return 0;
 }
 
