@@ -1,7 +1,5 @@
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
+#include "cli/node_join.h"
 #include "cli/verb_words.h"
 #include "io/local/state_dir.h"
 #include "wire/api.h"
@@ -23,6 +22,7 @@ constexpr const char* kHelp = R"help(Usage: lockstep node VERB …
   token --node NAMES [options]              print a token that lets a machine join under one of these names: n5, gpu[1-8]
   token --any-name [options]                the same for any name that nobody has
   join --controller HOST:PORT --token T     make this machine a node (run on the new machine, as root)
+  leave [--now]                             take this machine out of its cluster (run on it, as root)
   update NAMES --trust-administrators       let root and administrators who call from there be so for the cluster
   update NAMES --no-trust-administrators    the default: they have the rights of the owner of a job there, no others
   drain NAMES [--reason TEXT]               take no new work there
@@ -31,8 +31,8 @@ constexpr const char* kHelp = R"help(Usage: lockstep node VERB …
   revoke NAMES --now                        the same, and their work is off: you have made sure that nothing runs there
   remove NAMES                              forget nodes that are down and hold nothing; their certificates with them
   kill NAMES                                pull the plug of virtual nodes
-NAMES: one or several, each a name or a host list: n1 n[3-5,8]. All must be there, else nothing is done. All but join take
---dir DIR.
+NAMES: one or several, each a name or a host list: n1 n[3-5,8]. All must be there, else nothing is done. All but join and
+leave take --dir DIR.
 
 Options of token
   --ttl SECONDS            how long it may be used (default 3600, at most 30 days)
@@ -255,22 +255,17 @@ Result<void> act_on_all(const ClusterDir& dir, const std::string& verb, const Wo
 }  // namespace
 
 std::vector<std::string_view> node_verbs() {
-  std::vector<std::string_view> verbs{"token", "join"};
+  std::vector<std::string_view> verbs{"token", "join", "leave"};
   verbs.insert(verbs.end(), std::begin(kOnNodes), std::end(kOnNodes));
   return verbs;
 }
 
 int node_main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "help";
-  if (verb == "join") {  // needs TLS, which the agent has
-    std::vector<char*> words(argv + 1, argv + argc);
-    words.push_back(nullptr);
-    const std::string agent = program_dir() + "/lockstep-agent";
-    words.insert(words.begin(), const_cast<char*>("lockstep-agent"));
-    execv(agent.c_str(), words.data());
-    fprintf(stderr, "lockstep node: cannot run %s: %s\n", agent.c_str(), strerror(errno));
-    return 1;
-  }
+  if (verb == "join")
+    return node_join_main(argc - 1, argv + 1);
+  if (verb == "leave")
+    return node_leave_main(argc - 1, argv + 1);
   const auto words = parse(verb, argc, argv);
   if (!words.ok())
     return words.error().message.empty() ? 2 : fail(words.error());

@@ -136,6 +136,26 @@ TEST(Node, ATokenIsAskedForWithOptions) {
   EXPECT_NE(lockstep({"node", "token", "--any-name", "--replace"}).err.find("--node NAMES"), std::string::npos);
 }
 
+TEST(Node, WhatJoinsAndLeavesIsCheckedFirst) {
+  const std::string token = "a.b." + std::string(64, '0');
+  for (const auto& [words, told] : {std::pair<std::vector<std::string>, const char*>{{}, "--controller HOST:PORT and"},
+                                    {{"--controller", "x", "--token", token}, "write HOST:PORT"},
+                                    {{"--controller", "x:0", "--token", token}, "write HOST:PORT"},
+                                    {{"--controller", "x:1", "--token", "a.b.c"}, "no token of"},
+                                    {{"--controller", "x:1", "--token", token, "--peer-port", "x"}, "from 0 to 65535"},
+                                    {{"n1"}, "unexpected argument"},
+                                    {{"--frob"}, "unrecognized option"}}) {
+    std::vector<std::string> all{"node", "join"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Said said = lockstep(all);
+    EXPECT_EQ(said.code, 2) << join(words, " ");
+    EXPECT_NE(said.err.find(told), std::string::npos) << said.err;
+  }
+  EXPECT_TRUE(lockstep({"node", "join", "--help"}).out.starts_with("Usage: lockstep node join"));
+  EXPECT_TRUE(lockstep({"node", "leave", "--help"}).out.starts_with("Usage: lockstep node leave"));
+  EXPECT_EQ(lockstep({"node", "leave", "n1"}).code, 2);
+}
+
 TEST(Verbs, SlurmsCommandsHaveOtherNames) {
   EXPECT_EQ(lockstep({"jobs", "--help"}).out, lockstep({"squeue", "--help"}).out);
   EXPECT_TRUE(lockstep({"show", "--help"}).out.starts_with("Usage: scontrol"));
@@ -243,6 +263,9 @@ TEST(Up, OptionsAreCheckedBeforeAnythingIsMade) {
                             {"up", "--memory", "lots"},
                             {"up", "--name", "a/b"},
                             {"up", "--defragment=0"},
+                            {"up", "--listen", "host"},
+                            {"up", "--listen", "127.0.0.1:0"},
+                            {"up", "--listen", "127.0.0.1", "--port", "7000"},
                             {"up", "--frob"},
                             {"up", "now"}}) {
     const Said said = lockstep(words);
