@@ -19,17 +19,18 @@ namespace {
 
 constexpr const char* kHelp = R"help(Usage: lockstep import [slurm.conf] [options]
 
-Turns a Slurm site's files into one cluster file for `lockstep apply`, and says of every setting in them what becomes
-of it: taken, the same by nature, without equal (what that means, and what to do instead), or unknown. Needs no
-cluster and changes none. Without a name /etc/slurm/slurm.conf is read; gres.conf and topology.conf are looked for
-beside it, and included files are followed.
+Turns a Slurm site's files into one cluster file for `lockstep apply`, and says of every setting in
+them what becomes of it: taken, the same by nature, without equal (what that means, and what to do
+instead), or unknown. Needs no cluster and changes none. Without a name /etc/slurm/slurm.conf is
+read; gres.conf and topology.conf are looked for beside it, and included files are followed.
 
   --gres FILE         this gres.conf instead
   --topology FILE     this topology.conf instead, whatever TopologyPlugin says
-  --accounts DUMP     accounts, users, QOS and limits too: what `sacctmgr dump CLUSTER file=DUMP` wrote
-  --qos TABLE         QOS, where the dump has none (Slurm before 24.05): what `sacctmgr -P show qos` printed
-  -o, --output FILE   write the cluster file here; without it, it goes to standard output and the report to standard error
-  -o json             print the report as JSON instead of the cluster file (a file so called is ./json)
+  --accounts DUMP     accounts, users, QOS and limits: what `sacctmgr dump CLUSTER file=DUMP` wrote
+  --qos TABLE         QOS, where an older dump has none: what `sacctmgr -P show qos` printed
+  -o, --output FILE   write the cluster file here; without it, it goes to standard output, and the
+                      report to standard error
+  -o json             print the report as JSON, and no cluster file (a file so called is ./json)
   -r, --report FILE   write the whole report here as well
   -a, --all           show every setting, not only those without an equal and the unknown ones
       --force         write over files that are there
@@ -73,6 +74,8 @@ Result<std::string> read_site_file(const std::string& path) {
   auto text = read_plain(path, Links::kFollowed, slurm::kConfBytesMax * 4);
   if (!text && text.error().code == Errc::kNotFound)
     return not_found(format("{}: there is no such file", path));
+  if (!text && text.error().code == Errc::kDenied)
+    return denied(format("{}: this is no regular file", path));
   if (!text && text.error().message.find(path) == std::string::npos)
     return Error{text.error().code, format("{}: {}", path, text.error().message), {}};
   return text;

@@ -17,7 +17,7 @@ constexpr std::size_t kRecordsMax = 500'000;
 
 struct DumpLine {
   std::size_t number = 0;
-  std::string kind, name;  // the kind in lower case
+  std::string title, kind, name;  // the kind as written, and in lower case
   std::vector<ConfWord> words;
 };
 
@@ -98,7 +98,8 @@ class DumpReader {
     const std::size_t dash = line.find(" - ");
     if (dash == std::string_view::npos)
       return wrong(number, 1, "KIND - 'NAME' is meant: is this what `sacctmgr dump CLUSTER file=...` wrote?");
-    DumpLine out{number, lower(trim(line.substr(0, dash))), {}, {}};
+    const std::string title(trim(line.substr(0, dash)));
+    DumpLine out{number, title, lower(title), {}, {}};
     std::size_t at = dash + 3;
     while (at < line.size() && line[at] == ' ') ++at;
     out.name = TRY(text_at(number, line, at));
@@ -123,7 +124,7 @@ class DumpReader {
     const std::vector<std::string> cells = split(trim(line), '|');
     if (cells[0].empty() || cells.size() > names.size() + 1)
       return wrong(number, 1, format("{} cells below {} names", cells.size(), names.size()));
-    DumpLine out{number, "qos", cells[0], {}};
+    DumpLine out{number, "QOS", "qos", cells[0], {}};
     std::size_t column = cells[0].size() + 2;
     for (std::size_t i = 1; i < std::min(cells.size(), names.size()); ++i) {
       if (!cells[i].empty() && cells[i] != "00:00:00")
@@ -163,12 +164,12 @@ class DumpReader {
     for (const Kind& kind : kKinds)
       if (is_among(kind.word, line.kind))
         return (this->*kind.take)(line);
-    return wrong(line.number, 1, format("\"{}\" is none of Cluster, Parent, Account, User, QOS", line.kind));
+    return wrong(line.number, 1, format("\"{}\" is none of Cluster, Parent, Account, User, QOS", line.title));
   }
 
   void add(const DumpLine& line, const ConfWord* word, Fate fate) {
-    const std::string whole = format("{} - '{}'", line.kind, line.name);
-    report_.entries.push_back({name_, line.number, word ? word->column : 1, word ? word->key : line.kind,
+    const std::string whole = format("{} - '{}'", line.title, line.name);
+    report_.entries.push_back({name_, line.number, word ? word->column : 1, word ? word->key : line.title,
                                word ? word->value : line.name, word ? whole : "", fate.verdict, std::move(fate.words)});
   }
 

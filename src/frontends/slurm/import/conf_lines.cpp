@@ -98,10 +98,8 @@ class LineReader {
         return wrong({number, 1}, format("a line of more than {} bytes", kConfLineMax));
       line.pieces.push_back({line.text.size(), number});
       line.text += part;
-      if (goes_on && !text.empty()) {
-        line.text += ' ';
+      if (goes_on && !text.empty())
         continue;
-      }
       if (std::any_of(line.text.begin(), line.text.end(), [](char c) { return !is_blank(c); }))
         TRY(sink(line));
       line = {};

@@ -1,6 +1,6 @@
 // Slurm's configuration files as lines of KEY=VALUE words, read as Slurm reads them: '#' begins a remark (also between
-// quotes; "\#" does not), a backslash at the end of a line joins it to the next, a value with blanks stands in double
-// quotes, "Include FILE" reads another file in its place.
+// quotes; "\#" does not), a backslash at the end of a line joins it to the next as it stands, a value with blanks
+// stands in double quotes, "Include FILE" reads another file in its place.
 #pragma once
 
 #include <cstddef>

@@ -55,8 +55,9 @@ TEST(ConfLines, RemarksEndALineAlsoBetweenQuotes) {
 TEST(ConfLines, ABackslashJoinsLines) {
   EXPECT_EQ(read("A=1 \\\n  B=2 \\  \n\tC=3\nD=4\n"), "1:1 A=1, 2:3 B=2, 3:2 C=3\n4:1 D=4");
   EXPECT_EQ(read("A=1 \\\r\nB=2\r\n"), "1:1 A=1, 2:1 B=2");
-  EXPECT_EQ(read("A=1 \\"), "1:1 A=1");  // nothing follows
-  EXPECT_EQ(read("A=1,\\\n2\n"), "f:2:1: \"2\" is not KEY=VALUE, as every word of such a file is");
+  EXPECT_EQ(read("A=1 \\"), "1:1 A=1");                      // nothing follows
+  EXPECT_EQ(read("A=1,\\\n2 B=3\n"), "1:1 A=1,2, 2:3 B=3");  // also within a value
+  EXPECT_EQ(read("A=1,\\\n  2\n"), "f:2:3: \"2\" is not KEY=VALUE, as every word of such a file is");
 }
 
 TEST(ConfLines, WhatIsNoSuchFileIsRefusedWithItsPlace) {

@@ -111,8 +111,7 @@ constexpr Verdict taken = Verdict::kTaken, same = Verdict::kSame, no_equal = Ver
 constexpr std::string_view kDatabase = "accounting needs no database server: the controller keeps history.db by itself";
 constexpr std::string_view kTls =
     "every connection between machines is mutual TLS, with the cluster's own certificates";
-constexpr std::string_view kNoPower =
-    "nodes are not switched off and on: whoever does it starts the agent again by itself";
+constexpr std::string_view kNoPower = "nodes are not switched off and on: one that is started joins by itself";
 constexpr std::string_view kNoHook =
     "no program runs here: put it into the jobs' scripts, or into the node's own units";
 constexpr std::string_view kNoSensors =

@@ -65,7 +65,7 @@ Result<Fate> take_node_state(Site&, const ConfWord& word) {
   if (state == "future")
     return Fate{Verdict::kTaken, "a class may name nodes that have not joined yet"};
   if (is_among("cloud power_down power_up", state))
-    return Fate{Verdict::kNoEqual, "nodes are not switched on: start them, and their agents join"};
+    return Fate{Verdict::kNoEqual, "nodes are not switched on: one that is started joins by itself"};
   if (is_among("down drain drained fail failing", state))
     return Fate{Verdict::kNoEqual,
                 "the node will be used when it has joined: drain it then, `lockstep node drain NAME`"};

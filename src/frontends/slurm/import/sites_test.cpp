@@ -76,7 +76,7 @@ TEST_P(Site, EveryLineIsAccountedFor) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sites, Site,
-                         testing::Values("blocks", "cloud", "gpulab", "manual", "vega", "workstation"),
+                         testing::Values("blocks", "campus", "cloud", "gpulab", "manual", "vega", "workstation"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
