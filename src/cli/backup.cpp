@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -157,8 +159,9 @@ Result<std::uint16_t> port_like(std::uint16_t wanted) {
 // A cluster that lives in its directory has its settings there. Beside the original it listens elsewhere; virtual nodes
 // get a network of their own when it starts.
 Result<void> settle_settings(const std::string& root) {
-  if (is_installed(root))
-    return {};
+  struct stat found {};
+  if (is_installed(root) || stat(root.c_str(), &found) != 0 || found.st_uid != geteuid())
+    return {};  // another user's: it has the settings of the backup
   const ClusterDir dir{root, ""};
   const auto note = TRY(read_restore_note(root));
   ClusterConf conf;

@@ -311,6 +311,14 @@ std::vector<std::string_view> names_for(std::string_view command) {
   return out;
 }
 
+// Of sbatch, srun and salloc only: the others list their letters beside the names. 0 = none.
+char letter_in_table(std::string_view command, std::string_view name) {
+  for (const slurm::OptionDef& def : slurm::option_table())
+    if (is_of_table(command) && def.name == name)
+      return def.letter;
+  return 0;
+}
+
 // Of `lockstep submit -p`, which is sbatch's, and of `lockstep doctor -o`.
 std::string fish_values_of_verbs() {
   std::string out;
@@ -319,9 +327,13 @@ std::string fish_values_of_verbs() {
       std::vector<std::string_view> verbs = names_for(command);
       verbs.push_back(command);
       for (const auto verb : verbs)
-        for (const auto& name : split_words(values.options))
-          out += format("complete -c lockstep{} -{} {} -x -a {}\n", fish_condition(verb, ""),
-                        name.size() > 1 ? "l" : "s", name, fish_quoted(format("({} 2> /dev/null)", values.from)));
+        for (const auto& name : split_words(values.options)) {
+          std::string spelt = format("-{} {}", name.size() > 1 ? "l" : "s", name);
+          if (const char letter = letter_in_table(command, name))
+            spelt += format(" -s {}", letter);
+          out += format("complete -c lockstep{} {} -x -a {}\n", fish_condition(verb, ""), spelt,
+                        fish_quoted(format("({} 2> /dev/null)", values.from)));
+        }
     }
   return out;
 }

@@ -218,19 +218,7 @@ std::string zone_of(pid_t pid) {
   return {};
 }
 
-// Nodes of this machine have its clock.
-void look_at_clock(const Patient& patient, Diagnosis& report) {
-  std::vector<std::string> elsewhere;
-  for (const auto& node : patient.nodes)
-    if (std::none_of(patient.here.begin(), patient.here.end(),
-                     [&](const NodeHere& one) { return one.file.node == node->meta.name; }))
-      elsewhere.push_back(node->meta.name);
-  if (!elsewhere.empty() && !is_synchronised())
-    report.warning("", "this machine's clock follows no other, and the nodes have clocks of their own",
-                   "timedatectl set-ntp true, or install chrony");
-  if (!elsewhere.empty())
-    report.unknown(elsewhere.size() == 1 ? elsewhere[0] : format("{} nodes", elsewhere.size()),
-                   "how far their clocks are off is seen there only: run lockstep doctor on them");
+void look_at_zone(const Patient& patient, Diagnosis& report) {
   const pid_t pid = patient.may_look && patient.status ? patient.status->controller_pid : 0;
   const char* const ours = getenv("TZ");
   if (const std::string theirs = pid ? zone_of(pid) : ""; pid && theirs != (ours ? ours : ""))
@@ -239,11 +227,28 @@ void look_at_clock(const Patient& patient, Diagnosis& report) {
                        theirs.empty() ? "the machine's" : theirs, ours ? ours : "the machine's"));
 }
 
+// Nodes of this machine have its clock, virtual ones too.
+void look_at_clock(const Patient& patient, Diagnosis& report) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  std::vector<std::string> elsewhere;
+  for (const auto& node : patient.nodes)
+    if (!node->has_fence_hook && node->hostname != host && !patient.is_quiet)
+      elsewhere.push_back(node->meta.name);
+  if (!elsewhere.empty() && !is_synchronised())
+    report.warning("", "this machine's clock follows no other, and the nodes have clocks of their own",
+                   "timedatectl set-ntp true, or install chrony");
+  if (!elsewhere.empty())
+    report.unknown(elsewhere.size() == 1 ? elsewhere[0] : format("{} nodes", elsewhere.size()),
+                   "how far their clocks are off is seen there only: run lockstep doctor on them");
+  look_at_zone(patient, report);
+}
+
 // Through the agent to the controller: both that it can be reached, and what its clock says.
 Result<Ping> ping_through(const std::string& socket, Duration& took) {
   const auto client = TRY(connect_unix(socket));
   const Instant begin = boot_now();
-  const auto reply = TRY(client->call("GET", "/v1/ping", "", seconds(5)));
+  const auto reply = TRY(client->call("GET", "/v1/ping", "", seconds(2)));
   took = boot_now() - begin;
   if (reply.status >= 300)
     return decode_error(reply.body, reply.status);

@@ -492,8 +492,8 @@ Result<int> up(const Options& options) {
     return Error{started_controller.error().code, started_controller.error().message + room_text(dir.root), {}};
   mend_public(state);
   if (const auto note = TRY(read_restore_note(dir.root))) {
-    printf("%s\n", quiet_text(*note, dir.root).c_str());
-    tell_up(dir, conf, *started_controller);
+    printf("%s\nlook at it with:  eval \"$(lockstep env --dir %s)\"\n", quiet_text(*note, dir.root).c_str(),
+           slurm::as_shell_word(dir.root).c_str());
     return 0;
   }
   const std::size_t started = TRY(bring_up_nodes(dir, conf, state));

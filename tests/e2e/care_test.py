@@ -3,13 +3,16 @@ import base64
 import contextlib
 import glob
 import hashlib
+import http.server
 import json
 import os
 import re
 import shutil
 import signal
 import socket
+import socketserver
 import subprocess
+import threading
 import time
 import unittest
 
@@ -26,6 +29,12 @@ def read(path):
 def write(path, text):
     with open(path, "w", encoding="utf-8") as f:
         f.write(text)
+
+
+def fill(path, size):
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as f:
+        for _ in range(size >> 12):
+            f.write(bytes(4096))
 
 
 @contextlib.contextmanager
@@ -146,8 +155,7 @@ class Backups(OfOneCluster):
     def test_a_disk_that_fills_in_the_middle_leaves_nothing(self):
         with tmpfs(self.place("fills"), "size=8m") as path:
             target, process = self.slow("fills/here")
-            with open(path + "/filler", "wb") as f, contextlib.suppress(OSError):
-                f.write(b"x" * (8 << 20))
+            fill(path + "/filler", 8 << 20)
             said = process.communicate(timeout=60)[1]
             self.assertEqual(process.returncode, 1)
             self.assertIn("full", said)
@@ -296,7 +304,7 @@ class Restored(unittest.TestCase):
         status = json.loads(c.run("lockstep", "status", "--dir", copy, "-o", "json").stdout)
         self.assertTrue(any("is quiet" in notice for notice in status["notices"]), status["notices"])
         doctor = json.loads(c.run("lockstep", "doctor", "--dir", copy, "-o", "json").stdout)
-        self.assertEqual([one for one in doctor["findings"] if one["severity"] in ("error", "warning") and one["check"] != "controller"], [])
+        self.assertEqual([one for one in doctor["findings"] if one["severity"] in ("error", "warning")], [])
         # Those that were ready run in the original, and in the original only.
         for job in ready:
             self.assertEqual(c.wait(job), "COMPLETED")
@@ -406,11 +414,12 @@ class Doctor(OfOneCluster):
     def test_certificates(self):
         path = os.path.join(self.c.dir, "nodes", "n1", "pki", "node.crt")
         text = read(path)
+        self.addCleanup(os.chmod, path, 0o600)
         self.addCleanup(write, path, text)
         write(path, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
         self.finds("certificates", path, "damaged")
         key, soon = self.place("k.pem"), self.place("soon.pem")
-        for days, what in (("7", "ends in 6 day(s)"), ("365", None)):
+        for days, what in (("7", "ends in "), ("365", None)):
             subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
                             key, "-subj", "/CN=n1", "-days", days, "-out", soon], check=True, capture_output=True)
             write(path, read(soon))
@@ -421,7 +430,7 @@ class Doctor(OfOneCluster):
         os.unlink(path)
         self.finds("certificates", path, "missing")
 
-    def test_a_command_that_is_refused_and_ends_of_controller_and_agent(self):
+    def test_what_ended_and_what_is_refused(self):
         path = os.path.join(self.c.dir, "applying.list")
         write(path, "u0 submit 7\n")
         self.addCleanup(os.unlink, path)
@@ -432,6 +441,25 @@ class Doctor(OfOneCluster):
         self.c.kill_agent("n2")
         eventually(lambda: self.c.node("n2")["state"] == "idle")
         self.finds("nodes", "n2", "its agent ended")
+
+    def test_what_a_node_offers(self):
+        path = os.path.join(self.c.dir, "nodes", "n1", "gpus")
+        text = read(path)
+        for content in (text.replace("count = 2", "count = 1"), text):
+            write(path, content)
+            self.c.kill_agent("n1")
+            offered = 1 if content != text else 2
+            eventually(lambda: self.c.node("n1")["devices"] == offered and self.c.node("n1")["state"] == "idle", what=content)
+            if offered == 1:
+                self.finds("gpus", "n1", "it offers 1 of 2 GPUs")
+        self.assertEqual(self.doctor("gpus")[1], [])
+
+    def test_without_a_supervisor(self):
+        send(self.c.supervisor_pid())
+        eventually(lambda: self.c.supervisor_pid() == 0)
+        found = self.finds("controller", "", "nobody starts it again if it ends")
+        subprocess.run(found["mend"].split(), check=True, env=self.c.env, capture_output=True)
+        self.assertNotEqual(self.c.supervisor_pid(), 0)
 
     def test_without_a_controller(self):
         self.c.kill_controller(hold=True)
@@ -455,8 +483,7 @@ class Doctor(OfOneCluster):
         self.c.up()
         full = self.place("full-agent")
         with tmpfs(full, "size=1m") as path:
-            with open(path + "/x", "wb") as f, contextlib.suppress(OSError):
-                f.write(b"x" * (2 << 20))
+            fill(path + "/x", 2 << 20)
             settings = json.loads(read(os.path.join(self.c.dir, "nodes", "n1", "agent.json")))
             settings.update(state_dir=path, run_dir=self.place("work"), fence_hook=False)
             os.chmod(path, 0o700)
@@ -474,6 +501,56 @@ class Doctor(OfOneCluster):
         told, _ = self.doctor("modes", "nodes", "controller", user=NOBODY)
         self.assertIn((self.c.dir, "only its owner and root can see more than the controller tells"),
                       [(one["which"], one["what"]) for one in told["findings"] if one["severity"] == "unknown"])
+
+
+class DoctorOfANode(OfOneCluster):
+    """A machine that is a node: the controller is somebody else's."""
+    ARGS = dict(nodes=0)
+
+    def doctor(self, settings=None):
+        settings = settings or glob.glob(os.path.join(self.c.dir, "nodes", "*", "agent.json"))[0]
+        told = json.loads(self.lockstep("doctor", "--settings", settings, "-o", "json").stdout)
+        self.assertFalse(told["controller"])
+        return {one["check"]: one["what"] for one in told["findings"] if one["severity"] in ("error", "warning")}
+
+    def test_what_it_finds_while_its_controller_is_away(self):
+        self.assertEqual(self.doctor(), {})
+        self.c.kill_controller(hold=True)
+        found = self.doctor()
+        self.c.release_controller()
+        eventually(self.c.answers)
+        self.assertIn("nothing comes back from the controller", found["agent"])
+        eventually(lambda: self.doctor() == {}, what="health")
+
+    def test_a_clock_that_is_off(self):
+        """The controller is played, an hour ahead."""
+        class Ahead(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                body = json.dumps({"cluster": "x", "version": "1", "seq": 1, "read_only": False, "pid": 1,
+                                   "now_us": int((time.time() + 3600) * 1e6)}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                pass
+
+            def address_string(self):
+                return "?"
+
+        path = self.place("ahead.sock")
+        server = socketserver.UnixStreamServer(path, Ahead)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = json.loads(read(glob.glob(os.path.join(self.c.dir, "nodes", "*", "agent.json"))[0]))
+        settings["socket"] = path
+        write(self.place("agent.json"), json.dumps(settings))
+        os.chmod(self.place("agent.json"), 0o600)
+        self.assertRegex(self.doctor(self.place("agent.json"))["clock"], r"its clock is 3(599|600) s behind the controller's")
 
 
 class Measured(OfOneCluster):

@@ -7,7 +7,6 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,12 +26,9 @@ namespace lockstep {
 
 namespace {
 
-constexpr const char* kLog = "lockstep.db";
-constexpr const char* kTip = "lockstep.tip";
-constexpr const char* kAccounting = "history.db";
 constexpr std::size_t kSmallFileMax = 1 << 20;
 constexpr int kMomentTries = 20;
-constexpr std::int64_t kRoomKept = 1 << 20;  // for what is small
+constexpr std::int64_t kSmallFiles = 1 << 20;  // together
 constexpr std::int64_t kMiB = 1 << 20;
 
 // The log and the accounting of one moment.
@@ -52,7 +48,7 @@ Result<std::uint64_t> number_in(SqliteMoment& moment, const char* sql) {
 // The tip is read before the log is: it names an entry that the log then has. Accounting follows the log, which is
 // trimmed only behind it; so what is read of it first ends where the log still reaches.
 Result<bool> take_moment(const std::string& dir, Moment& out) {
-  const LogTip tip(dir + "/" + kTip);
+  const LogTip tip(dir + "/" + kTipFile);
   const auto found = tip.read();
   out.tip.reset();
   if (found && found->state == LogTip::State::kWhole)
@@ -61,12 +57,12 @@ Result<bool> take_moment(const std::string& dir, Moment& out) {
   out.accounting.reset();
   out.log.reset();
   std::uint64_t cursor = 0;
-  const bool has_accounting = ::access((dir + "/" + kAccounting).c_str(), F_OK) == 0;
+  const bool has_accounting = ::access((dir + "/" + kAccountingFile).c_str(), F_OK) == 0;
   if (has_accounting) {
-    out.accounting.emplace(TRY(SqliteMoment::take(dir + "/" + kAccounting)));
+    out.accounting.emplace(TRY(SqliteMoment::take(dir + "/" + kAccountingFile)));
     cursor = TRY(number_in(*out.accounting, "SELECT value FROM facts WHERE name = 'cursor'"));
   }
-  out.log.emplace(TRY(SqliteMoment::take(dir + "/" + kLog)));
+  out.log.emplace(TRY(SqliteMoment::take(dir + "/" + kLogFile)));
   const std::uint64_t trimmed = TRY(number_in(*out.log, "SELECT value FROM facts WHERE name = 'trimmed'"));
   const std::uint64_t closed = TRY(number_in(*out.log, "SELECT max(number) FROM entries WHERE closing = 1"));
   out.entry = std::max(trimmed, closed);
@@ -83,13 +79,13 @@ Result<Moment> one_moment(const std::string& dir) {
       Errc::kCorrupt,
       format("{0}/{1} and {0}/{2} do not belong together: what one has seen the other does not have. Start the "
              "controller, which mends that or says what is wrong",
-             dir, kLog, kAccounting),
+             dir, kLogFile, kAccountingFile),
       {}};
 }
 
 Result<void> check_source(const std::string& dir) {
   struct stat found {};
-  if (::stat((dir + "/" + kLog).c_str(), &found) != 0)
+  if (::stat((dir + "/" + kLogFile).c_str(), &found) != 0)
     return errno == EACCES
                ? denied(format("no permission to look into {}: run it as the user whose cluster it is", dir))
                : not_found(format("there is no cluster in {}", dir));
@@ -122,13 +118,14 @@ Result<void> check_target(const std::string& dir, const std::string& target) {
   return {};
 }
 
+// With what SQLite keeps beside its files, and what was being written.
 bool is_a_backups(const std::string& name) {
-  static constexpr std::string_view kNames[] = {
-      kLog,          kTip,      kAccounting,     "cluster.conf", "applying.list",
-      kManifestFile, kSumsFile, kUnfinishedFile, "pki",          "etc"};
-  return std::any_of(std::begin(kNames), std::end(kNames), [&](std::string_view ours) {
-    return name == ours || (name.starts_with(ours) && name.size() > ours.size() && name[ours.size()] == '-') ||
-           name == std::string(ours) + ".new";
+  std::vector<std::string_view> ours(std::begin(kBackupFiles), std::end(kBackupFiles));
+  ours.insert(ours.end(), std::begin(kBackupFolders), std::end(kBackupFolders));
+  ours.insert(ours.end(), {kSumsFile, kUnfinishedFile});
+  return std::any_of(ours.begin(), ours.end(), [&](std::string_view one) {
+    return name.starts_with(one) &&
+           (name.size() == one.size() || name[one.size()] == '-' || name.substr(one.size()) == ".new");
   });
 }
 
@@ -164,7 +161,8 @@ class Place {
  public:
   static Result<Place> take(const std::string& path) {
     bool made = false;
-    Place place(TRY(Folder::make(path, 0700, &made)), made);
+    Folder folder = TRY(Folder::make(path, 0700, &made));
+    Place place(std::move(folder), made);
     const int fd = place.folder_->fd();
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0)
       return conflict(format("another backup is being made in {}", path));
@@ -210,19 +208,6 @@ class Place {
   bool is_ours_ = false;
 };
 
-Result<void> check_room(const Folder& folder, std::int64_t bytes) {
-  struct statvfs disk {};
-  if (::fstatvfs(folder.fd(), &disk) != 0 || disk.f_blocks == 0)
-    return {};
-  const auto free = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
-  if (bytes + kRoomKept <= free)
-    return {};
-  return Error{Errc::kExhausted,
-               format("the disk under {} has {} MiB free, and the backup takes {} MiB", folder.path(), free / kMiB,
-                      (bytes + kRoomKept) / kMiB + 1),
-               {}};
-}
-
 // Regular files of a directory: the CA, settings. Those that are none are not looked at.
 Result<void> add_small_files(const std::string& from, const Folder& into, const std::string& as,
                              std::vector<std::string>& names) {
@@ -233,7 +218,9 @@ Result<void> add_small_files(const std::string& from, const Folder& into, const 
   const Folder folder = TRY(into.folder(as, 0700));
   for (const auto& name : TRY(source.names())) {
     struct stat found {};
-    if (::fstatat(source.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(found.st_mode))
+    const bool is_left_over = name.ends_with(".new") || name.find(kReplaced) != std::string::npos;
+    if (is_left_over || !is_backup_file(as + "/" + name) ||
+        ::fstatat(source.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(found.st_mode))
       continue;
     TRY(folder.write(name, TRY(read_plain(from + "/" + name, Links::kRefused, kSmallFileMax)), 0600));
     names.push_back(as + "/" + name);
@@ -268,9 +255,10 @@ std::string host_of_this() {
 Result<void> copy_databases(Moment& moment, const Folder& folder, const DaemonOptions& options,
                             std::vector<std::string>& names) {
   const std::int64_t total = TRY(moment.bytes());
-  TRY(check_room(folder, total));
+  TRY(check_room(folder, "the backup", total + kSmallFiles));
   Counter counter("lockstep backup", total, options.rate_mib * kMiB);
-  for (const auto& [name, database] : {std::pair(kLog, &moment.log), std::pair(kAccounting, &moment.accounting)}) {
+  for (const auto& [name, database] :
+       {std::pair(kLogFile, &moment.log), std::pair(kAccountingFile, &moment.accounting)}) {
     if (!*database)
       continue;
     TRY((*database)->copy_to(folder.path() + "/" + name, [&](std::int64_t bytes) { return counter.at(bytes); }));
@@ -289,7 +277,7 @@ Result<std::vector<BackupFile>> read_back(const Folder& folder, const std::vecto
   for (const auto& name : names) {
     files.push_back({name, TRY(digest_of(folder, name, [&](std::int64_t bytes) { return counter.at(bytes); }))});
     counter.next_file();
-    if (name == kLog || name == kAccounting)
+    if (name == kLogFile || name == kAccountingFile)
       TRY(check_sqlite(folder.path() + "/" + name));
   }
   return files;
@@ -307,8 +295,8 @@ Result<Made> make_one(const DaemonOptions& options, const std::string& path) {
   std::vector<std::string> names;
   TRY(copy_databases(moment, folder, options, names));
   if (moment.tip) {
-    TRY(folder.write(kTip, *moment.tip, 0600));
-    names.emplace_back(kTip);
+    TRY(folder.write(kTipFile, *moment.tip, 0600));
+    names.emplace_back(kTipFile);
   }
   for (const char* name : {"cluster.conf", "applying.list"}) TRY(add_small_file(options.dir, folder, name, names));
   TRY(add_small_files(options.dir + "/pki", folder, "pki", names));
@@ -403,7 +391,7 @@ std::string size_text(std::int64_t bytes) {
   return bytes < 10 * kMiB ? format("{} KiB", (bytes + 1023) / 1024) : format("{} MiB", bytes / kMiB);
 }
 
-void tell(const Made& made, bool as_json) {
+void tell_made(const Made& made, bool as_json) {
   if (as_json) {
     JsonText j;
     j.object().field("path", made.path).field("cluster", made.facts.cluster).field("made_at", made.facts.made_at);
@@ -440,7 +428,7 @@ int backup_main(const DaemonOptions& options) {
               made.error().message.c_str());
     return 1;
   }
-  tell(*made, options.json);
+  tell_made(*made, options.json);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,14 +31,9 @@ Error file_error(const std::string& doing, const Folder& folder, const std::stri
   return os_error(format("{} {}/{}", doing, folder.path(), name));
 }
 
-// A file of a backup is one in it, or in a folder of it: nothing that leads elsewhere.
-bool is_name_of_ours(const std::string& name) {
-  const auto parts = split(name, '/');
-  return !parts.empty() && parts.size() <= 2 && name.back() != '/' &&
-         std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
-           return !part.empty() && part != "." && part != ".." && part.size() <= 255 &&
-                  std::all_of(part.begin(), part.end(), [](unsigned char c) { return c > 32 && c < 127 && c != '\\'; });
-         });
+template <class Names>
+bool is_among(std::string_view name, const Names& names) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
 Result<Fd> open_in(const Folder& folder, const std::string& name) {
@@ -83,6 +79,18 @@ std::int64_t now_us() {
 
 }  // namespace
 
+// Whoever wrote the list, nothing but these is brought into a state directory.
+bool is_backup_file(const std::string& name) {
+  const auto slash = name.find('/');
+  if (slash == std::string::npos)
+    return is_among(name, kBackupFiles);
+  const std::string_view inner = std::string_view(name).substr(slash + 1);
+  return is_among(std::string_view(name).substr(0, slash), kBackupFolders) && !inner.empty() && inner[0] != '.' &&
+         inner.size() <= 255 && std::all_of(inner.begin(), inner.end(), [](unsigned char c) {
+           return c > 32 && c < 127 && c != '/' && c != '\\';
+         });
+}
+
 std::string sums_text(const std::vector<BackupFile>& files) {
   std::string out;
   for (const auto& file : files) out += format("{}  {}\n", file.sha256, file.name);
@@ -95,7 +103,7 @@ Result<std::vector<BackupFile>> parse_sums(const std::string& text) {
     return Error{Errc::kCorrupt, format("{} is damaged: its end is missing", kSumsFile), {}};
   for (const auto& line : split(std::string_view(text).substr(0, text.size() - 1), '\n')) {
     BackupFile file{line.size() > kDigits + 2 ? line.substr(kDigits + 2) : "", line.substr(0, kDigits)};
-    const bool good = line.substr(std::min(line.size(), kDigits), 2) == "  " && is_name_of_ours(file.name) &&
+    const bool good = line.substr(std::min(line.size(), kDigits), 2) == "  " && is_backup_file(file.name) &&
                       file.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
     if (!good)
       return Error{
@@ -183,7 +191,7 @@ Result<Backup> check_backup(const Folder& folder, const Progress& progress) {
   out.facts = std::move(*facts);
   out.files.erase(manifest);
   for (const BackupFile& file : out.files) TRY(check_file(folder, file, progress));
-  if (std::none_of(out.files.begin(), out.files.end(), [](const BackupFile& f) { return f.name == "lockstep.db"; }))
+  if (std::none_of(out.files.begin(), out.files.end(), [](const BackupFile& f) { return f.name == kLogFile; }))
     return Error{Errc::kCorrupt, format("{}/{} is damaged: it names no lockstep.db", folder.path(), kSumsFile), {}};
   return out;
 }
@@ -191,6 +199,19 @@ Result<Backup> check_backup(const Folder& folder, const Progress& progress) {
 std::int64_t file_bytes(const Folder& folder, const std::string& name) {
   struct stat found {};
   return ::fstatat(folder.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 ? found.st_size : 0;
+}
+
+Result<void> check_room(const Folder& folder, const char* what, std::int64_t bytes) {
+  struct statvfs disk {};
+  if (::fstatvfs(folder.fd(), &disk) != 0 || disk.f_blocks == 0)
+    return {};
+  const auto free = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
+  if (bytes <= free)
+    return {};
+  return Error{Errc::kExhausted,
+               format("the disk under {} has {} MiB free, and {} takes {} MiB", folder.path(), free >> 20, what,
+                      (bytes >> 20) + 1),
+               {}};
 }
 
 Result<void> sync_folder(const Folder& folder) {

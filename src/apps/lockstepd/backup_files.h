@@ -11,6 +11,18 @@
 
 namespace lockstep {
 
+inline constexpr const char* kLogFile = "lockstep.db";
+inline constexpr const char* kTipFile = "lockstep.tip";
+inline constexpr const char* kAccountingFile = "history.db";
+
+// What a backup can hold; of the folders, any plain file.
+inline constexpr std::string_view kBackupFiles[] = {kLogFile,       kTipFile,        kAccountingFile,
+                                                    "cluster.conf", "applying.list", kManifestFile};
+inline constexpr std::string_view kBackupFolders[] = {"pki", "etc"};
+
+// Between the name of a file that a restore exchanged and when it did.
+inline constexpr std::string_view kReplaced = ".replaced-";
+
 struct BackupFile {
   std::string name;  // "lockstep.db", "pki/ca.pem"
   std::string sha256;
@@ -18,6 +30,8 @@ struct BackupFile {
 
 // Told how many bytes of the file that is at hand are done; may wait. An error from it ends the work.
 using Progress = std::function<Result<void>(std::int64_t bytes)>;
+
+bool is_backup_file(const std::string& name);  // one of these, or in one of these folders
 
 std::string sums_text(const std::vector<BackupFile>& files);
 Result<std::vector<BackupFile>> parse_sums(const std::string& text);
@@ -38,6 +52,8 @@ Result<Backup> check_backup(const Folder& folder, const Progress& progress);
 // Bytes of the file; 0 where it is none.
 std::int64_t file_bytes(const Folder& folder, const std::string& name);
 Result<void> sync_folder(const Folder& folder);
+// That there is room for so many bytes. what: "the backup".
+Result<void> check_room(const Folder& folder, const char* what, std::int64_t bytes);
 
 // What is said while people wait: on a terminal one line that counts, elsewhere a line every few seconds.
 class Counter {

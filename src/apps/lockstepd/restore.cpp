@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,16 +21,14 @@ namespace lockstep {
 
 namespace {
 
-constexpr const char* kLog = "lockstep.db";
-constexpr const char* kAccounting = "history.db";
-constexpr std::string_view kEndings[] = {"", "-wal", "-shm"};
-constexpr std::int64_t kRoomKept = 32 << 20;  // the log keeps a reserve
+constexpr std::string_view kBesideIt[] = {"", "-wal", "-shm"};
+constexpr std::int64_t kReserve = 32 << 20;  // the log keeps one
 constexpr std::size_t kCaMax = 64 << 10;
 
 // Settings of an installed cluster belong to its machine: they are kept in the backup, and put back by hand.
 bool is_put_back(const BackupFile& file) { return !file.name.starts_with("etc/"); }
 
-bool is_there(const Folder& folder, const std::string& name) {
+bool holds(const Folder& folder, const std::string& name) {
   return ::faccessat(folder.fd(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -64,7 +61,7 @@ Result<void> check_not_running(const std::string& dir) {
 Result<Target> find_target(const DaemonOptions& options) {
   struct stat found {};
   const bool exists = ::stat(options.dir.c_str(), &found) == 0;
-  const bool has_cluster = exists && (::access((options.dir + "/" + kLog).c_str(), F_OK) == 0 ||
+  const bool has_cluster = exists && (::access((options.dir + "/" + kLogFile).c_str(), F_OK) == 0 ||
                                       ::access((options.dir + "/cluster.conf").c_str(), F_OK) == 0);
   if (has_cluster)
     TRY(check_not_running(options.dir));
@@ -95,19 +92,6 @@ Result<void> write_note(const Target& target, const RestoreNote& note) {
   return sync_folder(target.folder);
 }
 
-Result<void> check_room(const Folder& folder, std::int64_t bytes) {
-  struct statvfs disk {};
-  if (::fstatvfs(folder.fd(), &disk) != 0 || disk.f_blocks == 0)
-    return {};
-  const auto free = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
-  if (bytes + kRoomKept <= free)
-    return {};
-  return Error{Errc::kExhausted,
-               format("the disk under {} has {} MiB free, and the cluster takes {} MiB", folder.path(), free >> 20,
-                      ((bytes + kRoomKept) >> 20) + 1),
-               {}};
-}
-
 // The cluster that is there is the one of the backup where it has the same CA: then its nodes know it, and its
 // accounting knows more than the backup's.
 bool is_same_cluster(const Folder& backup, const Folder& target) {
@@ -117,7 +101,7 @@ bool is_same_cluster(const Folder& backup, const Folder& target) {
 }
 
 bool is_readable_accounting(const Folder& target) {
-  const std::string path = target.path() + "/" + kAccounting;
+  const std::string path = target.path() + "/" + kAccountingFile;
   if (::access(path.c_str(), F_OK) != 0)
     return false;
   auto moment = SqliteMoment::take(path);
@@ -136,9 +120,9 @@ std::string stamp() {
 
 // lockstep.db -> lockstep.db.replaced-20260301-120000, with what SQLite keeps beside it.
 Result<void> move_aside(const Folder& folder, const std::string& name, const std::string& suffix) {
-  for (const auto ending : kEndings) {
+  for (const auto ending : kBesideIt) {
     const std::string from = name + std::string(ending), to = name + suffix + std::string(ending);
-    if (is_there(folder, from) && ::renameat(folder.fd(), from.c_str(), folder.fd(), to.c_str()) != 0)
+    if (holds(folder, from) && ::renameat(folder.fd(), from.c_str(), folder.fd(), to.c_str()) != 0)
       return os_error(format("cannot move {}/{} aside", folder.path(), from));
   }
   return {};
@@ -184,17 +168,17 @@ Result<void> bring(const Folder& backup, const Target& target, const std::vector
     if (digest != file.sha256)
       return Error{Errc::kCorrupt, format("{}/{} changed while it was read", backup.path(), file.name), {}};
     TRY(give(target, to.folder, name));
-    if (file.name == kLog || file.name == kAccounting)
+    if (file.name == kLogFile || file.name == kAccountingFile)
       TRY(check_sqlite(to.folder.path() + "/" + name));
   }
   return {};
 }
 
 Result<void> put_in_place(const Target& target, const std::vector<BackupFile>& files, Restored& out) {
-  const std::string suffix = ".replaced-" + stamp();
+  const std::string suffix = std::string(kReplaced) + stamp();
   for (const BackupFile& file : files) {
     const Spot to = TRY(spot_in(target.folder, file.name, &target));
-    if (is_there(to.folder, to.name)) {
+    if (holds(to.folder, to.name)) {
       TRY(move_aside(to.folder, to.name, suffix));
       out.aside = suffix;
     }
@@ -218,11 +202,11 @@ Result<void> put_into(const Target& target, const Folder& backup, std::vector<Ba
   TRY(give(target, target.folder, "lock"));
   if (target.was_there && is_same_cluster(backup, target.folder) && is_readable_accounting(target.folder)) {
     out.kept_accounting = true;
-    std::erase_if(files, [](const BackupFile& file) { return file.name == kAccounting; });
+    std::erase_if(files, [](const BackupFile& file) { return file.name == kAccountingFile; });
   }
   std::int64_t bytes = 0;
   for (const BackupFile& file : files) bytes += file_bytes(backup, file.name);
-  TRY(check_room(target.folder, bytes));
+  TRY(check_room(target.folder, "the cluster", bytes + kReserve));
   if (!target.was_there)  // nothing can be started from what is there until it is whole
     TRY(write_note(target, {false, out.facts}));
   TRY(bring(backup, target, files, bytes));
@@ -254,7 +238,7 @@ Result<Restored> restore(const DaemonOptions& options) {
   return out;
 }
 
-void tell(const Restored& done, const DaemonOptions& options) {
+void tell_restored(const Restored& done, const DaemonOptions& options) {
   if (options.json) {
     JsonText j;
     j.object().field("dir", options.dir).field("cluster", done.facts.cluster).field("made_at", done.facts.made_at);
@@ -285,7 +269,7 @@ int restore_main(const DaemonOptions& options) {
     ::fprintf(stderr, "lockstep restore: %s\n", done.error().message.c_str());
     return 1;
   }
-  tell(*done, options);
+  tell_restored(*done, options);
   return 0;
 }
 
