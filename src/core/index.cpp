@@ -182,6 +182,13 @@ void ClusterState::Inner::index(const Association* before, const Association* af
   }
 }
 
+void ClusterState::Inner::index(const NodeClass* before, const NodeClass* after) {
+  if (before)
+    for (const std::string& node : before->nodes) class_of_node.erase(node);
+  if (after)
+    for (const std::string& node : after->nodes) class_of_node.emplace(node, after->meta.name);
+}
+
 void ClusterState::Inner::index(const Reservation* before, const Reservation* after) {
   refresh_reservation_timer();
   for (JobId id : named.in_reservation(before ? before->meta.name : after->meta.name).running) refresh_timers(id);
@@ -449,6 +456,7 @@ void ClusterState::Inner::clear_indexes() {
   jobs_on.clear();
   seats.clear();
   named = {};
+  class_of_node.clear();
   associations_of.clear();
   qos_of_associations.clear();
   closed_for.clear();
@@ -498,6 +506,7 @@ void ClusterState::Inner::rebuild() {
   index_all(tables.accounts);
   index_all(tables.associations);
   index_all(tables.qos);
+  index_all(tables.node_classes);
   refresh_reservation_timer();
   index_all(tables.nodes);
   index_all(tables.jobs);

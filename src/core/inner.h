@@ -119,6 +119,7 @@ struct ClusterState::Inner {
   Seq dependents_floor = 0;
   std::set<JobId> by_calendar;                                   // pending or running jobs with a begin or a deadline
   Named named;                                                   // what unfinished jobs name
+  std::map<std::string, std::string> class_of_node;              // node -> the class that names it
   std::map<std::string, std::set<std::string>> associations_of;  // user -> names of associations
   std::map<std::string, std::set<std::string>> qos_of_associations;  // QOS -> names of those that name it
   std::set<Timer> timers;
@@ -155,6 +156,7 @@ struct ClusterState::Inner {
   void index(const Usage*, const Usage*) { minutes_at.reset(); }
   void index(const Policy*, const Policy*) { minutes_at.reset(); }
   void index(const Reservation*, const Reservation*);
+  void index(const NodeClass* before, const NodeClass* after);
   void index(const Job* before, const Job* after);
   void index(const Step* before, const Step* after);
   void index(const Task* before, const Task* after);

@@ -26,14 +26,15 @@ void check_seqs(const Tables& tables) {
 }
 
 // A node is what the class that names it makes of its own, and in one class at most.
-void check_node_classes(const Tables& tables) {
+void check_node_classes(const ClusterState::Inner& inner) {
+  const Tables& tables = inner.tables;
   std::set<std::string_view> named;
   for (const auto& [name, one] : tables.node_classes)
     for (const std::string& node : one->nodes) CHECK(named.insert(node).second, format("{} is in two classes", node));
   for (const auto& [id, node] : tables.nodes) {
     Node again = *node;
     without_class(again);
-    with_class(tables, again);
+    with_class(inner, again);
     CHECK(again.node_class == node->node_class && again.features == node->features && again.weight == node->weight,
           format("node {} is not as class {} makes it", node->meta.name, again.node_class));
   }
@@ -281,6 +282,7 @@ void check_indexes(const ClusterState::Inner& inner) {
   CHECK(fresh.tasks_in == inner.tasks_in, "tasks by grant");
   CHECK(fresh.seats == inner.seats, "where members are");
   CHECK(fresh.named == inner.named, "what jobs name");
+  CHECK(fresh.class_of_node == inner.class_of_node, "classes of nodes");
   CHECK(fresh.associations_of == inner.associations_of && fresh.qos_of_associations == inner.qos_of_associations,
         "associations");
   CHECK(fresh.objects_by_uid == inner.objects_by_uid && fresh.shown_by == inner.shown_by, "objects and what they show");
@@ -305,7 +307,7 @@ void check_invariants(const ClusterState& state) {
   const ClusterState::Inner& inner = state.inner();
   check_seqs(inner.tables);
   check_loads(inner);
-  check_node_classes(inner.tables);
+  check_node_classes(inner);
   for (const auto& [id, job] : inner.tables.jobs) check_job(inner, *job);
   for (const auto& [id, job] : inner.tables.jobs) check_preemption(inner, *job);
   check_kept_places(inner);

@@ -12,15 +12,9 @@ namespace lockstep {
 
 namespace {
 
-bool names(const NodeClass& one, std::string_view node) {
-  return std::binary_search(one.nodes.begin(), one.nodes.end(), node);
-}
-
-const NodeClass* class_naming(const Tables& tables, std::string_view node) {
-  for (const auto& [name, one] : tables.node_classes)
-    if (names(*one, node))
-      return one.get();
-  return nullptr;
+const NodeClass* class_naming(const ClusterState::Inner& inner, const std::string& node) {
+  const auto at = inner.class_of_node.find(node);
+  return at == inner.class_of_node.end() ? nullptr : inner.tables.node_classes.at(at->second).get();
 }
 
 bool is_feature(std::string_view word) {
@@ -44,18 +38,13 @@ Result<void> check_class(const NodeClass& one) {
   return {};
 }
 
-Result<void> check_no_other_names(const Tables& tables, const NodeClass& one) {
-  for (const auto& [name, other] : tables.node_classes) {
-    if (name == one.meta.name)
-      continue;
-    const auto shared =
-        std::find_if(other->nodes.begin(), other->nodes.end(), [&](const std::string& n) { return names(one, n); });
-    if (shared != other->nodes.end())
+Result<void> check_no_other_names(const ClusterState::Inner& inner, const NodeClass& one) {
+  for (const std::string& node : one.nodes)
+    if (const NodeClass* other = class_naming(inner, node); other && other->meta.name != one.meta.name)
       return Error{Errc::kConflict,
-                   format("node {} is in class {} and would be in class {}: a node is in one class at most", *shared,
-                          name, one.meta.name),
+                   format("node {} is in class {} and would be in class {}: a node is in one class at most", node,
+                          other->meta.name, one.meta.name),
                    "nodes"};
-  }
   return {};
 }
 
@@ -67,7 +56,7 @@ void dress_nodes(Txn& txn, const std::set<std::string>& named) {
       continue;
     Node node = *known;
     without_class(node);
-    with_class(txn.tables(), node);
+    with_class(txn.inner(), node);
     if (node.node_class != known->node_class || node.features != known->features || node.weight != known->weight)
       txn.put(std::move(node));
   }
@@ -83,8 +72,8 @@ void without_class(Node& node) {
   node.node_class.clear();
 }
 
-void with_class(const Tables& tables, Node& node) {
-  const NodeClass* one = class_naming(tables, node.meta.name);
+void with_class(const ClusterState::Inner& inner, Node& node) {
+  const NodeClass* one = class_naming(inner, node.meta.name);
   if (!one)
     return;
   node.node_class = one->meta.name;
@@ -104,7 +93,7 @@ Result<Answer> put_node_class(Txn& txn, const PutNodeClass& ask) {
   TRY(expect_version(txn.tables(), one, ask.if_seq, "node class " + one.meta.name));
   std::sort(one.nodes.begin(), one.nodes.end());
   one.nodes.erase(std::unique(one.nodes.begin(), one.nodes.end()), one.nodes.end());
-  TRY(check_no_other_names(txn.tables(), one));
+  TRY(check_no_other_names(txn.inner(), one));
   std::set<std::string> named(one.nodes.begin(), one.nodes.end());
   if (const Ref<NodeClass> before = record_like(txn.tables(), one))
     named.insert(before->nodes.begin(), before->nodes.end());

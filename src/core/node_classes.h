@@ -11,6 +11,6 @@ Result<void> remove_node_class(Txn& txn, const RemoveNodeClass& ask);
 
 // The node as it is by itself, and back again: as the class that names it makes it, if one does.
 void without_class(Node& node);
-void with_class(const Tables& tables, Node& node);
+void with_class(const ClusterState::Inner& inner, Node& node);
 
 }  // namespace lockstep

@@ -257,7 +257,7 @@ namespace {
 // Writes the node as one that is up. known: its record before, null if there was none.
 Ref<Node> put_up(Txn& txn, Node node, const Node* known, bool rebooted) {
   node.domains = domains_of(txn.tables(), node);
-  with_class(txn.tables(), node);
+  with_class(txn.inner(), node);
   node.boot_at = !known || rebooted ? txn.now() : known->boot_at;
   node.link = NodeLink::kUp;
   node.seen_at = txn.now();
@@ -378,7 +378,7 @@ Result<Answer> update_node(Txn& txn, const UpdateNode& ask) {
   }
   without_class(node);
   change_facts(txn, node, ask);
-  with_class(txn.tables(), node);
+  with_class(txn.inner(), node);
   if (ask.revoke)
     revoke_certificate(txn, node, ask.reason.has_value());
   ++node.meta.generation;
