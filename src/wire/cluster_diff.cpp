@@ -15,16 +15,26 @@ namespace {
 
 // --- what the core settles by itself, and what is thus no difference ---
 
-// Where no account of a user is marked as the default the user keeps the one there is.
-void settle_defaults(ClusterFile& wanted, const ClusterFile& live) {
-  std::set<std::string> marked;
-  for (const Association& one : wanted.associations)
+std::map<std::string, std::string> default_accounts(const std::vector<Association>& associations) {
+  std::map<std::string, std::string> out;  // by user
+  for (const Association& one : associations)
     if (one.is_default)
-      marked.insert(one.user);
+      out.emplace(one.user, one.account);
+  return out;
+}
+
+// A user has one default account; which of its associations there bears the mark says nothing. Where none is marked the
+// user keeps the one there is.
+void settle_defaults(ClusterFile& wanted, const ClusterFile& live) {
+  const auto marked = default_accounts(wanted.associations), now = default_accounts(live.associations);
   const auto there = by_name(live.associations);
-  for (Association& one : wanted.associations)
-    if (const Association* known = find_named(there, one.meta.name); known && !marked.contains(one.user))
-      one.is_default = known->is_default;
+  for (Association& one : wanted.associations) {
+    const auto wants = marked.find(one.user), has = now.find(one.user);
+    if (wants != marked.end() && (has == now.end() || has->second != wants->second))
+      continue;
+    const Association* known = find_named(there, one.meta.name);
+    one.is_default = known && known->is_default;
+  }
 }
 
 bool by_amount(const Reservation& r) { return r.node_count > 0 || r.tres.cpu > 0 || r.tres.gpus > 0; }

@@ -93,6 +93,10 @@ TEST(ClusterDiff, WhatTheCoreSettlesIsNoDifference) {
                              "reservations:\n  r: {start: 2030-01-01T00:00Z, duration: 1h, node_count: 2}\n",
                              live),
             Lines{});
+  LiveCluster marked = cluster_of("accounts:\n  a: {users: [ann, ann/p]}\n");
+  marked.file.associations[0].is_default = false;  // the one of the partition was made first
+  marked.file.associations[1].is_default = true;
+  EXPECT_EQ(shown_difference("accounts:\n  a: {users: [ann, ann/p]}\n", marked), Lines{});
   EXPECT_EQ(shown_difference("reservations:\n  r: {start: 2030-01-01T00:00Z, duration: 1h, node_count: 3}\n", live),
             (Lines{"reservation r: nodes n[1-2] → (none)", "reservation r: node_count 2 → 3"}));
   const auto over =

@@ -453,34 +453,42 @@ std::string memory_text(std::int64_t megabytes) {
   return "0";
 }
 
+// "512GiB" -> "512G"
+std::string_view without_bytes(std::string_view text) {
+  for (const std::string_view end : {"iB", "ib", "B", "b"})
+    if (text.size() > end.size() + 1 && text.ends_with(end))
+      return text.substr(0, text.size() - end.size());
+  return text;
+}
+
+// "1.5T" is 1536G; nullopt: no such amount, or finer than a megabyte.
+std::optional<std::int64_t> megabytes_in(std::string_view text, std::int64_t most) {
+  const std::string_view digits = trim(text.substr(0, text.size() - 1));
+  const bool has_point = digits.find('.') != digits.npos;
+  const auto number = decimal_of(digits, has_point ? 1000 : 1, INT64_MAX / 1000);
+  for (const MemoryUnit& unit : kMemoryUnits)
+    if (lower(text.substr(text.size() - 1))[0] == lower(std::string_view(&unit.word, 1))[0]) {
+      const __int128 scaled = number ? static_cast<__int128>(*number) * unit.megabytes : -1;
+      const __int128 megabytes = has_point ? scaled / 1000 : scaled;
+      const bool finer = unit.megabytes == 1 && has_point;
+      return megabytes < 0 || megabytes > most || finer ? std::nullopt
+                                                        : std::optional(static_cast<std::int64_t>(megabytes));
+    }
+  return std::nullopt;
+}
+
 Result<std::int64_t> memory_of(const YamlNode& node, std::int64_t most) {
-  std::string_view text = trim(node.text);
+  const std::string_view text = trim(node.text);
   if (node.shape != YamlNode::Shape::kScalar || text.empty())
     return wrong_at(node, "must be an amount of memory such as 512G");
   if (text == "0")
     return 0;
   if (parse_uint(text))
     return wrong_at(node, format("\"{}\" has no unit: {}M is megabytes, {}G gigabytes", text, text, text));
-  const std::string whole(text);
-  for (const std::string_view end : {"iB", "ib", "B", "b"})
-    if (text.size() > end.size() + 1 && text.ends_with(end)) {
-      text.remove_suffix(end.size());
-      break;
-    }
-  const char word = static_cast<char>(lower(text.substr(text.size() - 1))[0] - 'a' + 'A');
-  for (const MemoryUnit& unit : kMemoryUnits) {
-    if (unit.word != word)
-      continue;
-    const std::string_view digits = trim(text.substr(0, text.size() - 1));
-    const bool has_point = digits.find('.') != digits.npos;
-    const auto number = decimal_of(digits, has_point ? 1000 : 1, INT64_MAX / 1000);
-    const __int128 scaled = number ? static_cast<__int128>(*number) * unit.megabytes : -1;
-    const __int128 megabytes = has_point ? scaled / 1000 : scaled;  // "1.5T" is 1536G
-    if (megabytes < 0 || megabytes > most || (unit.megabytes == 1 && has_point))
-      break;
-    return static_cast<std::int64_t>(megabytes);
-  }
-  return wrong_at(node, format("\"{}\" is no amount of memory: write 512G, 2T or 1536M", whole));
+  const auto megabytes = megabytes_in(without_bytes(text), most);
+  if (!megabytes)
+    return wrong_at(node, format("\"{}\" is no amount of memory: write 512G, 2T or 1536M", text));
+  return *megabytes;
 }
 
 }  // namespace
@@ -514,7 +522,8 @@ std::string tres_name(std::string_view written) {
   if (word == "nodes")
     return "node";
   // Names behind the slash keep their letters.
-  return word.starts_with("gres/") || word.starts_with("license/") ? std::string(trim(written)) : word;
+  const auto slash = word.find('/');
+  return slash == word.npos ? word : word.substr(0, slash) + std::string(trim(written).substr(slash));
 }
 
 std::string file_name_of(std::string_view tres) {
@@ -745,23 +754,24 @@ std::optional<std::int64_t> local_seconds(const std::string& text, int& read) {
   }
   const std::int64_t days = days_of(year, month, day);
   const Date back = date_of(days);
-  if (year < 1970 || back.year != year || back.month != month || back.day != day || hour < 0 || hour > 23 ||
+  if (year < 1900 || back.year != year || back.month != month || back.day != day || hour < 0 || hour > 23 ||
       minute < 0 || minute > 59 || second < 0 || second > 59)
     return std::nullopt;
   return days * kDayS + hour * 3600 + minute * 60 + second;
 }
 
-// "Z", "+01:00", "-0530".
+// "Z", "+01:00", "-0530", "+01".
 std::optional<std::int32_t> zone_of(std::string_view text) {
   if (text == "Z" || text == "z")
     return 0;
-  if (text.size() < 3 || (text[0] != '+' && text[0] != '-'))
+  if (text.size() < 3 || text.size() > 6 || (text[0] != '+' && text[0] != '-'))
     return std::nullopt;
-  const bool colon = text.size() == 6 && text[3] == ':';
-  const auto hour = parse_uint(text.substr(1, 2)), minute = parse_uint(text.substr(colon ? 4 : 3));
-  if (!hour || (!minute && text.size() > 3) || *hour > 23 || (minute && *minute > 59) || text.size() > 6)
+  const std::size_t behind = text.size() == 6 && text[3] == ':' ? 4 : 3;
+  const auto hour = parse_uint(text.substr(1, 2));
+  const auto minute = text.size() == 3 ? std::optional<std::uint64_t>(0) : parse_uint(text.substr(behind));
+  if (!hour || !minute || *hour > 23 || *minute > 59)
     return std::nullopt;
-  const auto seconds = static_cast<std::int32_t>(*hour * 3600 + (minute ? *minute : 0) * 60);
+  const auto seconds = static_cast<std::int32_t>(*hour * 3600 + *minute * 60);
   return text[0] == '-' ? -seconds : seconds;
 }
 
@@ -783,6 +793,8 @@ Result<void> MomentForm::read(const YamlNode& node, WallTime& out, std::int32_t&
     return wrong_at(
         node, format("\"{}\" does not say its zone: {}+01:00, or {}Z for UTC", text,
                      text.substr(0, static_cast<std::size_t>(end)), text.substr(0, static_cast<std::size_t>(end))));
+  if (*local < *zone)
+    return wrong_at(node, format("\"{}\" is before 1970", text));
   zone_s = *zone;
   out = {(*local - *zone) * 1'000'000};
   return {};

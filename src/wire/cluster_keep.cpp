@@ -18,7 +18,9 @@ class TextEdits {
  public:
   explicit TextEdits(std::string_view text) : text_(text) {}
 
-  void replace(std::size_t begin, std::size_t end, std::string with) { edits_.push_back({begin, end, 0, std::move(with)}); }
+  void replace(std::size_t begin, std::size_t end, std::string with) {
+    edits_.push_back({begin, end, 0, std::move(with)});
+  }
   void insert(std::size_t at, std::string what) { replace(at, at, std::move(what)); }
   // Of lines that come to the same place those that are further in are first: they belong to what stands above.
   void insert_lines(std::size_t at, std::string lines) {
@@ -28,7 +30,9 @@ class TextEdits {
   }
 
   std::string result() {
-    std::stable_sort(edits_.begin(), edits_.end(), [](const Edit& a, const Edit& b) { return std::tie(a.begin, a.rank) < std::tie(b.begin, b.rank); });
+    std::stable_sort(edits_.begin(), edits_.end(), [](const Edit& a, const Edit& b) {
+      return std::tie(a.begin, a.rank) < std::tie(b.begin, b.rank);
+    });
     std::string out;
     std::size_t at = 0;
     for (const Edit& edit : edits_) {

@@ -177,11 +177,12 @@ class ClusterFileReader {
   Result<void> read_accounts(const YamlNode& node, const std::string& parent, const std::string& path) {
     TRY(need_map(node, path));
     for (const YamlNode& entry : node.children) {
+      const std::string name = unescape(entry.key);
+      TRY(check_record_name(entry, name));
       Account account;
-      account.meta.name = unescape(entry.key);
+      account.meta.name = name;
       account.parent = parent;
-      TRY(check_record_name(entry, account.meta.name));
-      TRY(read_account(entry, path + "." + account.meta.name, std::move(account)));
+      TRY(read_account(entry, path + "." + name, std::move(account)));
     }
     return {};
   }
