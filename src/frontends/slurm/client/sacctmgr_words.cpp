@@ -139,7 +139,9 @@ Result<void> read_spans(const KeyWord& word, Duration& span) {
   const auto parsed = parse_time_limit(word.value);
   if (!parsed)
     return bad_value(word);
-  span = *parsed;
+  // "00:00:00", as sacctmgr prints it: no time, while as a time limit it is no limit.
+  const bool is_nothing = word.value.find_first_not_of("0:-") == std::string::npos;
+  span = is_nothing ? Duration{} : *parsed;
   return {};
 }
 

@@ -81,6 +81,11 @@ TEST(SacctmgrWords, Records) {
   EXPECT_EQ(flags_text(qos), "DenyOnLimit");
   EXPECT_TRUE(*set_qos(qos, key_word("usagefactor=0.25")));
   EXPECT_EQ(qos.usage_factor_milli, 250u);
+  EXPECT_TRUE(*set_qos(qos, key_word("gracetime=00:01:30")));
+  EXPECT_EQ(qos.grace, seconds(90));
+  EXPECT_TRUE(*set_qos(qos, key_word("gracetime=00:00:00")));  // as sacctmgr prints none
+  EXPECT_EQ(qos.grace, Duration{});
+  EXPECT_FALSE(set_qos(qos, key_word("gracetime=")).ok());
   EXPECT_TRUE(*set_qos(qos, key_word("preemptmode=requeue")));
   EXPECT_EQ(qos.preempt_mode, PreemptMode::kRequeue);
   EXPECT_FALSE(set_qos(qos, key_word("flags=Nonsense")).ok());

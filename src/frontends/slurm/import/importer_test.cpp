@@ -256,6 +256,16 @@ TEST(ImportPolicy, IsWhatSlurmWouldDo) {
   EXPECT_TRUE(is_noted(*basic, "no weight counts, in Slurm neither"));
 }
 
+TEST(ImportPolicy, ATimeOfNothingIsNone) {
+  const auto imported = import(
+      "PreemptExemptTime=00:00:00\nNodeName=n1\nPartitionName=p Nodes=n1 GraceTime=00:00:00\n"
+      "PartitionName=q Nodes=n1 GraceTime=00:02:00\nPartitionName=r Nodes=n1 GraceTime=x\n");
+  EXPECT_EQ(imported->file.policy->preempt_exempt, Duration{});
+  EXPECT_EQ(imported->file.partitions.at(0).grace, Duration{});
+  EXPECT_EQ(imported->file.partitions.at(1).grace, minutes(2));
+  EXPECT_EQ(said(*imported, "GraceTime", "x"), "unknown: no value of it: a number of seconds is meant");
+}
+
 TEST(ImportPolicy, ModesThatAreNotThereAreTold) {
   EXPECT_EQ(said("PreemptMode=GANG"), "no equal: jobs do not take turns on the same cores (GANG); the rest is taken");
   EXPECT_EQ(said("PreemptMode=REQUEUE,WITHIN"),

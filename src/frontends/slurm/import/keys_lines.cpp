@@ -187,12 +187,12 @@ Result<Fate> take_partition_preempt_mode(Site& site, const ConfWord& word) {
   return preempt_fate(words);
 }
 
+// Seconds, or a time as a limit has it; "00:00:00" is none.
 Result<Fate> take_grace(Site& site, const ConfWord& word) {
-  if (const auto count = parse_count(word.value)) {
-    site.partition.record.grace = seconds(*count);
-    return Fate{};
-  }
-  const auto span = parse_time_limit(word.value);
+  const auto count = parse_count(word.value);
+  auto span = count ? std::optional(seconds(*count)) : parse_time_limit(word.value);
+  if (span && word.value.find_first_not_of("0:-") == std::string::npos)
+    span = Duration{};
   if (!span || *span >= kForever)
     return invalid("a number of seconds is meant");
   site.partition.record.grace = *span;
