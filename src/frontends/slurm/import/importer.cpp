@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,6 +28,7 @@ Error wrong(const std::string& file, const ConfWord& word, std::string_view what
   return invalid(format("{}:{}:{}: {}", file, word.line, word.column, what), file);
 }
 
+bool is_all(std::string_view name) { return name.size() == 3 && lower(name) == "all"; }
 bool is_default(const ConfWord& word) { return lower(word.value) == "default"; }
 
 // Cores that a node ought to have. CPUs are hardware threads where a line says how many a core has.
@@ -205,7 +207,7 @@ class Importer {
     if (!names)
       return wrong(line.file, first, names.error().message);
     for (const std::string& name : *names) {
-      if (!is_node_name(name) || lower(name) == "all")
+      if (!is_node_name(name) || is_all(name))
         return wrong(line.file, first, format("\"{}\" is no name of a node", name));
       const auto [at, is_new] = nodes_.emplace(name, Place{line.file, first.line});
       if (!is_new)
@@ -396,14 +398,15 @@ class Importer {
     if (!names)
       return refused(draft, names.error().message);
     std::vector<std::string> out;
-    std::unordered_set<std::string> known;
+    std::unordered_set<std::string_view> known;  // of names that live in `names` and in sets
+    known.reserve(names->size());
     for (const std::string& name : *names) {
-      if (lower(name) == "all")
+      if (is_all(name))
         return std::vector<std::string>{"ALL"};
       const auto* of_set = TRY(set_members(name, draft));
       if (!of_set && !nodes_.contains(name))
         return refused(draft, format("no NodeName line has node {}, and no NodeSet is called so", name));
-      for (const std::string& node : of_set ? *of_set : std::vector<std::string>{name})
+      for (const std::string& node : of_set ? std::span(*of_set) : std::span(&name, 1))
         if (known.insert(node).second)
           out.push_back(node);
       mentioned_ += of_set ? of_set->size() : 0;
