@@ -25,6 +25,8 @@ namespace {
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+constexpr Duration kNotePatience = seconds(10);  // until a supervisor has written down that it is there
+
 // The agent of a machine without systemd, as its supervisor has it.
 Supervised supervised_agent() {
   const InstalledPaths at = installed_paths();
@@ -51,6 +53,9 @@ Result<void> start_under_supervisor() {
   const Supervised what = supervised_agent();
   TRY(RunNoteFile::open(what.note_path));
   TRY(start_supervisor(what));
+  for (const Instant until = boot_now() + kNotePatience; !supervisor(); usleep(5'000))
+    if (boot_now() >= until)
+      return Error{Errc::kTimeout, format("the agent's supervisor does not begin; its log: {}", what.log_path), {}};
   return {};
 }
 

@@ -39,6 +39,11 @@ sys.stdin.read()
 '''
 
 
+def read(path):
+    with open(path) as f:
+        return f.read()
+
+
 def join_line(text):
     """The words of the line that joins another machine."""
     found = re.search(r"^  (lockstep node join --controller (\S+) --token (\S+))$", text, re.M)
@@ -232,10 +237,10 @@ class OwnCluster(unittest.TestCase):
         where = os.path.join(head.root, "own")
         head.env.update(LOCKSTEP_DIR=where, LOCKSTEP_SOCKET=where + "/public/api.sock")
         head.ok("lockstep", "up")
-        before = open(where + "/cluster.conf").read()
+        before = read(where + "/cluster.conf")
         for bad in ("10.99.0.77", "10.99.0.1:x"):
             self.assertNotEqual(head.run("lockstep", "up", "--listen", bad).returncode, 0)
-        self.assertEqual(open(where + "/cluster.conf").read(), before)
+        self.assertEqual(read(where + "/cluster.conf"), before)
         job = head.ok("sbatch", "--parsable", "--wrap", "sleep 3").strip()
         eventually(lambda: head.run("squeue", "-h", "-j", job, "-o", "%T").stdout.strip() == "RUNNING", 30, "it runs")
         words = join_line(head.ok("lockstep", "up", "--listen", "10.99.0.1:7100"))
