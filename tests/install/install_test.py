@@ -204,39 +204,45 @@ root
 
     def test_9_purged_nothing_is_left(self):
         self.ann("sbatch --wrap 'sleep 1000'")
-
-        def purge(machine):
-            machine.ok("apt-get purge -y -qq 'lockstep-*'", timeout=300)
-            self.assertEqual(machine.ok(LEFTOVERS), "")
         self.on_both(purge)
 
 
 def interrupt_installations(machine):
     """A full disk, and the machine's power cut while files are unpacked and while a package is set up: what is said, and that
-    the same command completes it."""
-    install = f"{INSTALL} /root/lockstep-*.deb"
-
-    def completed(command):
-        machine.ok(command, timeout=300)
-        machine.until("dpkg-query -W -f '${db:Status-Abbrev}' 'lockstep-*'", "ii ii ii ")
-        machine.until("sinfo -h -o %t", "idle")
-        machine.ok("apt-get purge -y -qq 'lockstep-*'", timeout=300)
-        left = machine.ok(LEFTOVERS)
-        if left:
-            raise AssertionError("left of a purged package: " + left)
-
-    free = "$(stat -f -c '%f * %S' /)"
-    said = machine.run(f"sync; fallocate -l $(({free} - 8000000)) /full; {install}; result=$?; rm /full; sync; exit $result", timeout=300)
+    what docs/administration.md says completes it. Then a chroot, where nothing may start."""
+    debs = "/root/lockstep-*.deb"
+    # 8 MB are free: not enough for all three.
+    said = machine.run("sync; fallocate -l $(($(stat -f -c '%f * %S' /) - 8000000)) /full; "
+                       f"{INSTALL} {debs}; result=$?; rm /full; sync; exit $result", timeout=300)
     if said.returncode == 0 or "No space left on device" not in said.stdout + said.stderr:
         raise AssertionError("on a full disk: " + said.stdout + said.stderr)
-    completed(install)
+    # The group is killed, not dpkg alone: what it started would go on.
+    cut = "setsid dpkg -i " + debs + " > /dev/null 2>&1 & until [ -e {0} ]; do :; done; kill -9 -$!; wait"
+    machine.run("dpkg --configure -a; " + cut.format("/usr/lib/lockstep/bin/lockstep.dpkg-new"))
+    machine.run("dpkg --configure -a; " + cut.format("/etc/lockstep"))
+    machine.ok("dpkg --configure -a", timeout=300)
+    machine.until("dpkg-query -W -f '${db:Status-Abbrev}' 'lockstep-*'", "ii ii ii ")
+    machine.until("sinfo -h -o %t", "idle")
+    purge(machine)
 
-    # The group, not dpkg alone: what it started would go on.
-    cut = "setsid dpkg -i /root/lockstep-*.deb > /dev/null 2>&1 & until [ -e {0} ]; do :; done; kill -9 -$!; wait"
-    machine.ok(cut.format("/usr/lib/lockstep/bin/lockstep.dpkg-new") + "; true")
-    completed(f"dpkg --configure -a; {install}")
-    machine.ok(cut.format("/etc/lockstep") + "; true")
-    completed("dpkg --configure -a")
+    # The root directory once more, without the /run and the /proc of a machine that runs.
+    said = machine.ok(f"""mount --bind / /mnt; chroot /mnt dpkg -i {debs} 2>&1; umount /mnt
+        pgrep -l lockstep; ls -d /run/lockstep*; systemctl is-enabled lockstepd lockstep-agent
+        dpkg -P lockstep-agent lockstep-controller lockstep-client > /dev/null""", timeout=300)
+    if not said.endswith("enabled\nenabled\n") or "lockstepd" in said.splitlines()[-3]:
+        raise AssertionError("in a chroot: " + said)
+    check_nothing_is_left(machine)
+
+
+def purge(machine):
+    machine.ok("apt-get purge -y -qq 'lockstep-*'", timeout=300)
+    check_nothing_is_left(machine)
+
+
+def check_nothing_is_left(machine):
+    left = machine.ok(LEFTOVERS)
+    if left:
+        raise AssertionError(f"left on {machine.name}: {left}")
 
 
 if __name__ == "__main__":
