@@ -101,6 +101,16 @@ std::string agent_trouble() {
   return "the agent runs and is not connected";
 }
 
+// How often it ended and was started again.
+std::uint32_t agent_ends() {
+  if (has_systemd()) {
+    const auto state = unit_state(kAgentUnit);
+    return state ? state->restarts : 0;
+  }
+  const auto note = read_run_note(supervised_agent().note_path);
+  return note ? note->ends : 0;
+}
+
 }  // namespace
 
 std::string host_name() {
@@ -194,6 +204,8 @@ std::string agent_log_hint() {
 bool is_usable_state(const std::string& state) { return !state.empty() && state != "down" && state != "unknown"; }
 
 Result<Ping> wait_for_node(Duration patience) {
+  constexpr std::uint32_t kEndsMost = 3;
+  const std::uint32_t ends_before = agent_ends();
   std::string why;
   for (const Instant until = boot_now() + patience; boot_now() < until; usleep(50'000)) {
     const auto ping = ask_through_agent();
@@ -202,10 +214,11 @@ Result<Ping> wait_for_node(Duration patience) {
     why = ping ? format("the controller says that it is {}{}", ping->node_state.empty() ? "unknown" : ping->node_state,
                         ping->node_reason.empty() ? "" : ": " + ping->node_reason)
                : ping.error().message;
+    if (!ping && agent_ends() >= ends_before + kEndsMost)
+      break;  // of one that comes and goes nobody need wait for the next
   }
   return Error{Errc::kTimeout,
-               format("this machine was not a usable node after {} s: {}.\n{}\nIts log: {}", patience.seconds(), why,
-                      agent_trouble(), agent_log_hint()),
+               format("this machine is no usable node: {}.\n{}\nIts log: {}", why, agent_trouble(), agent_log_hint()),
                {}};
 }
 

@@ -286,6 +286,8 @@ int node_main(int argc, char** argv) {
     fprintf(stderr, "lockstep node: no such verb: %s\nTry `lockstep node help`.\n", verb.c_str());
     return 2;
   }
+  if (dir.is_installed() && words->dir.empty())
+    fputs("lockstep node: the cluster that is installed on this machine is meant\n", stderr);
   const auto done = act_on_all(dir, verb, *words);
   return done.ok() ? 0 : fail(done.error());
 }

@@ -36,8 +36,8 @@ Result<void> begin(const std::string& verb, const std::string& unit) {
 bool has_systemd() { return access(installed_paths().systemd.c_str(), F_OK) == 0; }
 
 Result<UnitState> unit_state(const std::string& unit) {
-  const Ran ran =
-      TRY(run_and_hear({"systemctl", "show", "-p", "LoadState,ActiveState,Result,MainPID,UnitFileState", unit}));
+  const Ran ran = TRY(
+      run_and_hear({"systemctl", "show", "-p", "LoadState,ActiveState,Result,MainPID,NRestarts,UnitFileState", unit}));
   if (ran.code != 0)
     return Error{Errc::kUnavailable, format("systemctl show {}: {}", unit, trim(ran.err)), {}};
   UnitState state;
@@ -54,6 +54,8 @@ Result<UnitState> unit_state(const std::string& unit) {
       state.result = value;
     else if (name == "UnitFileState")
       state.enabled = value;
+    else if (name == "NRestarts")
+      state.restarts = static_cast<std::uint32_t>(parse_uint(value).value_or(0));
     else if (name == "MainPID")
       state.pid = static_cast<std::int32_t>(parse_uint(value).value_or(0));
   }

@@ -13,6 +13,7 @@ bool has_systemd();  // it runs: not in most containers, nor in a chroot
 struct UnitState {
   std::string active, result, enabled;  // "active", "success", "enabled"; "" = there is no such unit
   std::int32_t pid = 0;
+  std::uint32_t restarts = 0;  // by systemd, since it was started
 };
 Result<UnitState> unit_state(const std::string& unit);
 // Now and at every start of the machine. Waits until it says that it is ready; else the error has what it said last.

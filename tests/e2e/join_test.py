@@ -166,6 +166,15 @@ class OneCluster(unittest.TestCase):
                 self.refused(self.join(good, at=f"10.99.0.1:{port}"), *words)
         self.assertEqual(self.m1.traces(), [])
 
+    def test_4_an_agent_that_cannot_start_leaves_nothing_either(self):
+        self.m1.write("run/lockstep-agent", "in the way")
+        result = self.join(self.token("--node", "m1"))
+        self.refused(result, "no usable node", "the agent ended", "run/lockstep-agent", "Nothing of it stays",
+                     "lockstep node token --node m1")
+        self.assertEqual(self.m1.traces(), [])
+        self.assertEqual(self.m1.run("pgrep", "lockstep").stdout, "")
+        os.unlink(os.path.join(self.m1.root, "run/lockstep-agent"))
+
     def test_5_the_printed_line_joins_a_machine_and_a_gang_runs_on_both(self):
         out = self.m1.ok(*self.words)
         self.assertRegex(out, r'this machine is node m1 of cluster "alpha": \d+ cores, .* of memory, .*; state idle')
@@ -225,6 +234,13 @@ class OneCluster(unittest.TestCase):
                    "the job is requeued")
         self.assertIn("Restarts=1", self.head.ok("scontrol", "show", "job", job))
         self.head.ok("scancel", job)
+
+    def test_9_the_controllers_own_machine_leaves_without_a_trace_and_up_brings_it_back(self):
+        self.assertIn("node head, has left its cluster\n", self.head.ok("lockstep", "node", "leave", "--now"))
+        self.assertIsNone(self.head.node("head"))
+        self.assertEqual(self.head.traces(), [])
+        self.head.ok("lockstep", "up")
+        self.assertEqual(self.head.node("head")["state"], "idle")
 
 
 class OwnCluster(unittest.TestCase):
