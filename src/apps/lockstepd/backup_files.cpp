@@ -99,7 +99,7 @@ std::string sums_text(const std::vector<BackupFile>& files) {
 
 Result<std::vector<BackupFile>> parse_sums(const std::string& text) {
   std::vector<BackupFile> out;
-  if (text.empty() || text.back() != '\n')
+  if (text.size() <= kDigits || text.back() != '\n')
     return Error{Errc::kCorrupt, format("{} is damaged: its end is missing", kSumsFile), {}};
   for (const auto& line : split(std::string_view(text).substr(0, text.size() - 1), '\n')) {
     BackupFile file{line.size() > kDigits + 2 ? line.substr(kDigits + 2) : "", line.substr(0, kDigits)};
