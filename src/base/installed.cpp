@@ -8,7 +8,8 @@ namespace lockstep {
 InstalledPaths installed_paths() {
   const char* const moved = ::getenv("LOCKSTEP_INSTALL_ROOT");
   const std::string root = moved ? moved : "";
-  return {.controller_settings = root + "/etc/lockstep/lockstepd.conf",
+  return {.settings_dir = root + "/etc/lockstep",
+          .controller_settings = root + "/etc/lockstep/lockstepd.conf",
           .agent_settings = root + "/etc/lockstep/agent.json",
           .controller_dir = root + "/var/lib/lockstep/controller",
           .node_dir = root + "/var/lib/lockstep/node",

@@ -7,6 +7,7 @@
 namespace lockstep {
 
 struct InstalledPaths {
+  std::string settings_dir;         // what a backup takes besides the state
   std::string controller_settings;  // shell-style lines, which systemd reads
   std::string agent_settings;       // JSON; there where this machine is a node
   std::string controller_dir, node_dir, pki_dir;

@@ -11,9 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/installed.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/installed.h"
+#include "cli/installed_conf.h"
 #include "cli/local_cluster.h"
 #include "cli/verb_words.h"
 #include "io/local/backup_note.h"
@@ -117,17 +118,20 @@ struct Asked {
 };
 
 std::string name_of(const ClusterDir& dir) {
-  if (is_installed(dir.root))
-    return installed_cluster_name();
+  if (dir.is_installed()) {
+    const auto conf = read_installed_conf();
+    const std::string name = conf ? setting_in(*conf, "CLUSTER_NAME") : "";
+    return name.empty() ? "lockstep" : name;
+  }
   const auto conf = dir.load();
   return conf ? conf->name : "lockstep";
 }
 
 int backup(const Asked& asked, const std::string& target) {
-  const ClusterDir dir{asked.dir.empty() ? cluster_of_this_machine() : absolute_path(asked.dir), ""};
+  const ClusterDir dir = cluster_dir(asked.dir);
   std::vector<std::string> words{"--backup", target, "--dir", dir.root, "--cluster-name", name_of(dir)};
-  if (is_installed(dir.root))
-    words.insert(words.end(), {"--settings", kInstalledSettings});
+  if (dir.is_installed())
+    words.insert(words.end(), {"--settings", installed_paths().settings_dir});
   if (!asked.keep.empty())
     words.insert(words.end(), {"--keep", asked.keep});
   if (!asked.rate.empty())
@@ -158,11 +162,11 @@ Result<std::uint16_t> port_like(std::uint16_t wanted) {
 
 // A cluster that lives in its directory has its settings there. Beside the original it listens elsewhere; virtual nodes
 // get a network of their own when it starts.
-Result<void> settle_settings(const std::string& root) {
+Result<void> settle_settings(const ClusterDir& dir) {
+  const std::string& root = dir.root;
   struct stat found {};
-  if (is_installed(root) || stat(root.c_str(), &found) != 0 || found.st_uid != geteuid())
+  if (dir.is_installed() || stat(root.c_str(), &found) != 0 || found.st_uid != geteuid())
     return {};  // another user's: it has the settings of the backup
-  const ClusterDir dir{root, ""};
   const auto note = TRY(read_restore_note(root));
   ClusterConf conf;
   if (dir.exists())
@@ -198,7 +202,8 @@ int call(int (*verb)(int, char**), std::vector<std::string> words) {
   return verb(static_cast<int>(words.size()), argv.data());
 }
 
-Result<int> take_over(const std::string& root) {
+Result<int> take_over(const ClusterDir& dir) {
+  const std::string& root = dir.root;
   const auto note = TRY(read_restore_note(root));
   if (!note)
     return conflict(format("{} holds no cluster that was restored and waits to be taken over", root));
@@ -206,7 +211,7 @@ Result<int> take_over(const std::string& root) {
     return conflict(half_restored_text(root));
   TRY(check_original(*note, root));
   const std::string path = root + "/" + kRestoreNote;
-  if (is_installed(root)) {
+  if (dir.is_installed()) {
     if (unlink(path.c_str()) != 0)
       return os_error("cannot remove " + path);
     TRY(run_program({"systemctl", "restart", "lockstepd.service"}));
@@ -221,8 +226,8 @@ Result<int> take_over(const std::string& root) {
   return call(up_main, {"up", "--dir", root});
 }
 
-int take_over_and_tell(const std::string& root) {
-  const auto done = take_over(root);
+int take_over_and_tell(const ClusterDir& dir) {
+  const auto done = take_over(dir);
   if (done)
     return *done;
   fprintf(stderr, "lockstep restore: %s\n", done.error().message.c_str());
@@ -230,7 +235,8 @@ int take_over_and_tell(const std::string& root) {
 }
 
 int restore(const Asked& asked, const std::string& source) {
-  const std::string root = absolute_path(asked.dir);
+  const ClusterDir dir = cluster_dir(asked.dir);
+  const std::string& root = dir.root;
   std::vector<std::string> words{"--restore", source, "--dir", root};
   if (asked.replace)
     words.push_back("--replace");
@@ -238,13 +244,13 @@ int restore(const Asked& asked, const std::string& source) {
     words.push_back("--json");
   if (const int failed = run_daemon(words, "restore"); failed != 0)
     return failed;
-  if (const auto settled = settle_settings(root); !settled) {
+  if (const auto settled = settle_settings(dir); !settled) {
     fprintf(stderr, "lockstep restore: %s\n", settled.error().message.c_str());
     return 1;
   }
   if (asked.take_over)
-    return take_over_and_tell(root);
-  if (asked.output != "json" && is_installed(root))
+    return take_over_and_tell(dir);
+  if (asked.output != "json" && dir.is_installed())
     printf(
         "it is quiet: `systemctl start lockstepd` shows it, `lockstep restore --take-over --dir %s` puts it to work\n",
         root.c_str());
@@ -307,7 +313,7 @@ int restore_main(int argc, char** argv) {
   if (asked.output != "table" && asked.output != "json")
     return wrong_usage("restore", format("-o {}: write table or json", asked.output));
   if (rest.empty() && asked.take_over && !asked.replace)
-    return take_over_and_tell(asked.dir.empty() ? cluster_of_this_machine() : absolute_path(asked.dir));
+    return take_over_and_tell(cluster_dir(asked.dir));
   if (rest.empty() || rest[0].empty())
     return wrong_usage("restore", "which backup? Name its directory");
   if (asked.dir.empty())

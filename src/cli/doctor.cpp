@@ -7,11 +7,11 @@
 
 #include <algorithm>
 
+#include "base/installed.h"
 #include "base/nearest.h"
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/installed.h"
 #include "cli/verb_words.h"
 #include "io/local/backup_note.h"
 #include "io/local/folder.h"
@@ -93,13 +93,15 @@ void add_what_it_knows(Patient& patient) {
     patient.gauges = parse_gauges(*text);
 }
 
-void add_controller(Patient& patient, const std::string& root) {
-  patient.dir = {root, ""};
+void add_controller(Patient& patient, const ClusterDir& dir) {
+  patient.dir = dir;
+  const std::string& root = dir.root;
   struct stat found {};
-  patient.has_controller = stat((root + "/" + kMarkFile).c_str(), &found) == 0 || patient.dir.is_ours();
+  patient.has_controller = dir.kind != ClusterDir::Kind::kNode &&
+                           (stat((root + "/" + kMarkFile).c_str(), &found) == 0 || patient.dir.is_ours());
   if (!patient.has_controller)
     return;
-  patient.is_installed = is_installed(root);
+  patient.is_installed = dir.is_installed();
   if (stat(root.c_str(), &found) == 0)
     patient.owner = found.st_uid;
   patient.may_look = geteuid() == 0 || geteuid() == patient.owner;
@@ -247,9 +249,9 @@ Patient patient_of(const Asked& asked) {
     add_node_here(patient, asked.settings);
     return patient;
   }
-  add_controller(patient, asked.dir.empty() ? cluster_of_this_machine() : absolute_path(asked.dir));
+  add_controller(patient, cluster_dir(asked.dir));
   if (asked.dir.empty())
-    add_node_here(patient, kInstalledAgentFile);
+    add_node_here(patient, installed_paths().agent_settings);
   return patient;
 }
 
@@ -261,9 +263,9 @@ std::string nobody_text(const Patient& patient, const Asked& asked) {
   if (!asked.settings.empty())
     return "there is no " + asked.settings;
   const std::string no_cluster = no_cluster_text(patient.dir);
-  return asked.dir.empty()
-             ? format("{}, and no {}: nothing of a cluster is on this machine", no_cluster, kInstalledAgentFile)
-             : no_cluster;
+  return asked.dir.empty() ? format("{}, and no {}: nothing of a cluster is on this machine", no_cluster,
+                                    installed_paths().agent_settings)
+                           : no_cluster;
 }
 
 // What this user may not look at.

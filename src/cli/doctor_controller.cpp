@@ -9,7 +9,6 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "cli/doctor.h"
-#include "cli/installed.h"
 
 namespace lockstep {
 

@@ -16,7 +16,6 @@
 #include "base/text.h"
 #include "cli/certificate_dates.h"
 #include "cli/doctor.h"
-#include "cli/installed.h"
 #include "io/local/folder.h"
 
 namespace lockstep {

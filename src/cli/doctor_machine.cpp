@@ -20,10 +20,10 @@
 
 #include <algorithm>
 
+#include "base/installed.h"
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "cli/doctor.h"
-#include "cli/installed.h"
 #include "io/client/unix_api_client.h"
 #include "wire/api.h"
 
@@ -143,7 +143,7 @@ void look_at_controllers_unit(const Patient& patient, Diagnosis& report) {
 }
 
 void look_at_agents_unit(const Patient&, const NodeHere& node, Diagnosis& report) {
-  if (node.settings == kInstalledAgentFile)
+  if (node.settings == installed_paths().agent_settings)
     look_at_unit("lockstep-agent.service", true, report);
 }
 
