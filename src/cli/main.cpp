@@ -82,20 +82,13 @@ struct Verb {
   int (*command)(int, char**);
 };
 constexpr Verb kVerbs[] = {
-    {"up", up_main},
-    {"down", down_main},
-    {"env", env_main},
-    {"status", status_main},
-    {"node", node_main},
-    {"topology", topology_main},
-    {"get", get_main},
-    {"apply", apply_main},
-    {"diff", diff_main},
-    {"backup", backup_main},
-    {"restore", restore_main},
-    {"doctor", doctor_main},
-    {"import", import_main},
-    {"completion", completion_main},
+    {"up", up_main},           {"down", down_main},
+    {"env", env_main},         {"status", status_main},
+    {"node", node_main},       {"topology", topology_main},
+    {"get", get_main},         {"apply", apply_main},
+    {"diff", diff_main},       {"backup", backup_main},
+    {"restore", restore_main}, {"doctor", doctor_main},
+    {"import", import_main},   {"completion", completion_main},
     {"man", man_main},
 };
 constexpr Alias kQuestions[] = {
