@@ -275,6 +275,14 @@ TEST(ClusterKeep, WhatItCannotDoIsSaid) {
                    "association a/bob: in the file, and not in the cluster"}));
 }
 
+TEST(ClusterKeep, WhichAssociationOfTheDefaultAccountIsMarkedSaysNothing) {
+  constexpr std::string_view kUsers =
+      "accounts:\n  a:\n    users:\n      ann: {shares: 2}\n      ann/p: {max_jobs: 1}\n";
+  ClusterFile live = file_from(kUsers);
+  live.associations[1].is_default = true;  // it was made first
+  EXPECT_EQ(keep_cluster_file(kUsers, live)->text, kUsers);
+}
+
 TEST(ClusterKeep, SectionsThatAreEmpty) {
   const ClusterFile live = file_from("qos:\n  normal: {}\n");
   EXPECT_EQ(keep_cluster_file("qos:\n", live)->text, "qos:\n  normal: {}\n");

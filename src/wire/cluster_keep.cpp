@@ -429,8 +429,10 @@ std::string left_words(const RecordDifference& one) {
 Result<KeptFile> keep_cluster_file(std::string_view text, const ClusterFile& live) {
   const YamlNode root = TRY(read_yaml(text));
   const ClusterFile old = TRY(decode_cluster_file(text));
+  std::vector<std::string> notes;
+  const ClusterFile marked = wire::settled(live, old, WallTime{}, notes);  // which mark says nothing stays as written
   KeptFile out;
-  out.text = wire::FileKeeper(text, root, old, live).run();
+  out.text = wire::FileKeeper(text, root, old, marked).run();
   // What was written is read again: nobody has to trust the edits.
   const auto kept = decode_cluster_file(out.text);
   if (!kept)
