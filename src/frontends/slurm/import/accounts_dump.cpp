@@ -122,7 +122,7 @@ class DumpReader {
     if (const auto code = control_character_in(line, "\t\r"))
       return wrong(number, 1, format("a control character (byte {})", *code));
     const std::vector<std::string> cells = split(trim(line), '|');
-    if (cells[0].empty() || cells.size() > names.size() + 1)
+    if (cells.empty() || !is_record_name(cells[0]) || cells.size() > names.size() + 1)
       return wrong(number, 1, format("{} cells below {} names", cells.size(), names.size()));
     DumpLine out{number, "QOS", "qos", cells[0], {}};
     std::size_t column = cells[0].size() + 2;
@@ -163,7 +163,8 @@ class DumpReader {
                                       {"qos", &DumpReader::qos}};
     for (const Kind& kind : kKinds)
       if (is_among(kind.word, line.kind))
-        return (this->*kind.take)(line);
+        return is_record_name(line.name) ? (this->*kind.take)(line)
+                                         : wrong(line.number, 1, format("\"{}\" is no name", line.name));
     return wrong(line.number, 1, format("\"{}\" is none of Cluster, Parent, Account, User, QOS", line.title));
   }
 

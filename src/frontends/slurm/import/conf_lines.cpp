@@ -4,6 +4,7 @@
 
 #include "base/characters.h"
 #include "base/text.h"
+#include "model/bounds.h"
 
 namespace lockstep::slurm {
 
@@ -265,6 +266,11 @@ class ConfReader {
 };
 
 }  // namespace
+
+bool is_record_name(std::string_view name) {
+  return !name.empty() && name.size() <= kNameBytesMax && name.find_first_of(" ,/|\t") == std::string_view::npos &&
+         !name.starts_with('-');
+}
 
 Result<std::vector<ConfLine>> read_conf(const std::string& path, const ReadFile& read) {
   ConfReader reader(path, read);

@@ -43,4 +43,7 @@ Result<std::vector<ConfLine>> read_conf(const std::string& path, const ReadFile&
 // One file, without its includes: an Include is a mistake there.
 Result<std::vector<ConfLine>> conf_lines(const std::string& name, std::string_view text);
 
+// Whether a partition, an account, a user or a QOS may be called so.
+bool is_record_name(std::string_view name);
+
 }  // namespace lockstep::slurm

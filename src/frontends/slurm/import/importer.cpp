@@ -356,6 +356,8 @@ class Importer {
       partition_default_ = site_.partition;
       return {};
     }
+    if (!is_record_name(first.value))
+      return wrong(line.file, first, format("\"{}\" is no name of a partition", first.value));
     site_.partition.record.meta.name = first.value;
     site_.partition.file = line.file;
     site_.partition.line = first.line;

@@ -216,6 +216,7 @@ TEST(ImportPartitions, WhatSlurmWouldNotStartWithIsRefused) {
             "slurm.conf:4:1: partition p is there already, in slurm.conf:2: make one line of the two");
   EXPECT_EQ(refusal("NodeName=n1\nNodeSet=s Nodes=n9\nPartitionName=p Nodes=s\n"),
             "slurm.conf:3:1: partition p: node set s: no NodeName line has node n9");
+  EXPECT_EQ(refusal("PartitionName=a,b\n"), "slurm.conf:1:1: \"a,b\" is no name of a partition");
   EXPECT_NE(refusal("NodeName=n1\nPartitionName=p Nodes=n[\n").find("slurm.conf:2:1: partition p: host list"),
             std::string::npos);
 }
@@ -417,6 +418,8 @@ TEST(ImportAccounts, WhatIsNoDumpIsRefusedWithItsPlace) {
   EXPECT_EQ(refused("QOS - 'x'\nQOS - 'x'\n"), "dump:2:1: QOS x is there already, in line 1");
   EXPECT_EQ(refused("Account - 'x'\nParent - 'x'\nUser - 'a'\nUser - 'a'\n"),
             "dump:4:1: user a is in account x already");
+  EXPECT_EQ(refused("Account - 'a b'\n"), "dump:1:1: \"a b\" is no name");
+  EXPECT_EQ(refused("Account - ''\n"), "dump:1:1: \"\" is no name");
   EXPECT_EQ(refused("Account - 'x\n"), "dump:1:11: the quote is not closed");
   EXPECT_EQ(refused("Account - 'x'y\n"), "dump:1:14: a ':' is missing here");
   EXPECT_EQ(refused("Account - 'x':Fairshare\n"), "dump:1:15: KEY=VALUE is meant here");
