@@ -314,9 +314,9 @@ void look_at_agent(const Patient& patient, const NodeHere& node, Diagnosis& repo
     report.error(place, format("node {} cannot connect to its controller there", file.node),
                  format("is the controller up, its name right, the port open? see {}", node.settings));
   if (geteuid() == 0 || access(file.key.c_str(), R_OK) == 0)
-    if (const auto usable = run_program({program_dir() + "/lockstep-agent", "check", directory_of(file.certificate)});
-        !usable && access((program_dir() + "/lockstep-agent").c_str(), X_OK) == 0)
-      report.error(file.node, format("its certificate cannot be used: {}", usable.error().message),
+    if (const auto checked = run_and_hear({program_dir() + "/lockstep-agent", "check", directory_of(file.certificate)});
+        checked && checked->code != 0)
+      report.error(file.node, format("its certificate cannot be used: {}", trim(checked->err)),
                    "join again: lockstep node token --help");
   if (node.is_virtual())
     return;

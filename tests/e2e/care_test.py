@@ -529,7 +529,7 @@ class DoctorOfANode(OfOneCluster):
 
             def do_GET(self):
                 body = json.dumps({"cluster": "x", "version": "1", "seq": 1, "read_only": False, "pid": 1,
-                                   "now_us": int((time.time() + 3600) * 1e6)}).encode()
+                                   "wall_us": int((time.time() + 3600) * 1e6)}).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

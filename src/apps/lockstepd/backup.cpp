@@ -310,24 +310,25 @@ Result<Made> make_one(const DaemonOptions& options, const std::string& path) {
   return made;
 }
 
-// 20260301-120000, or with -2 behind it.
+// 20260301-120000
 bool is_dated(const std::string& name) {
   constexpr std::size_t kLength = 15;
-  return name.size() >= kLength && name[8] == '-' && (name.size() == kLength || name[kLength] == '-') &&
+  return name.size() == kLength && name[8] == '-' &&
          name.substr(0, 8).find_first_not_of("0123456789") == std::string::npos &&
          name.substr(9, 6).find_first_not_of("0123456789") == std::string::npos;
 }
 
+// Waits for a second that has no backup yet: names in the order of their times are what `prune` goes by.
 std::string dated_name(const Folder& folder) {
-  char text[32] = "";
-  const time_t now = ::time(nullptr);
-  tm utc{};
-  if (gmtime_r(&now, &utc))
-    strftime(text, sizeof text, "%Y%m%d-%H%M%S", &utc);
-  std::string name = text;
-  for (int n = 2; ::faccessat(folder.fd(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0; ++n)
-    name = format("{}-{}", text, n);
-  return name;
+  for (;; ::usleep(50'000)) {
+    char text[32] = "";
+    const time_t now = ::time(nullptr);
+    tm utc{};
+    if (gmtime_r(&now, &utc))
+      strftime(text, sizeof text, "%Y%m%d-%H%M%S", &utc);
+    if (::faccessat(folder.fd(), text, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+      return text;
+  }
 }
 
 // A directory below is one of ours to remove when it is a backup of this cluster, or was to become one.
