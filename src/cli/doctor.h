@@ -87,6 +87,6 @@ std::optional<std::string> output_of(const std::vector<std::string>& argv);
 // Whether somebody accepts connections there.
 bool accepts(const std::string& host, std::uint16_t port);
 // "python3 (process 12)" that listens on a port of this machine; "" = nobody, or it cannot be told.
-std::string listener_on(std::uint16_t port);
+std::string listener_on(const std::string& address, std::uint16_t port);
 
 }  // namespace lockstep

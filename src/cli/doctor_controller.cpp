@@ -181,7 +181,7 @@ void look_at_ports(const Patient& patient, Diagnosis& report) {
     return report.unknown("", "it is not known where the controller listens for nodes");
   const std::string place = format("{}:{}", where->host, where->port);
   const bool is_up = patient.status && patient.status->controller_pid != 0;
-  const std::string who = listener_on(where->port);
+  const std::string who = listener_on(where->host, where->port);
   if (!is_up && !who.empty())
     return report.error(place, format("the controller's port is taken by {}", who),
                         "end that, or have the controller listen elsewhere");

@@ -24,6 +24,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "cli/doctor.h"
+#include "cli/listen.h"
 #include "io/client/unix_api_client.h"
 #include "wire/api.h"
 
@@ -409,20 +410,6 @@ bool accepts(const std::string& host, std::uint16_t port) {
 
 namespace {
 
-// Inodes of sockets that listen on the port.
-std::vector<std::string> listening_inodes(std::uint16_t port) {
-  constexpr std::string_view kListens = "0A";
-  constexpr std::size_t kLocal = 1, kState = 3, kInode = 9;
-  std::vector<std::string> out;
-  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"})
-    for (const auto& line : split(text_of_file(table), '\n')) {
-      const auto words = split_words(line);
-      if (words.size() > kInode && words[kState] == kListens && words[kLocal].ends_with(format(":{:04X}", port)))
-        out.push_back("socket:[" + words[kInode] + "]");
-    }
-  return out;
-}
-
 bool holds(const std::string& pid, const std::vector<std::string>& sockets) {
   const std::string folder = format("/proc/{}/fd", pid);
   for (const auto& fd : names_below(folder)) {
@@ -437,8 +424,11 @@ bool holds(const std::string& pid, const std::vector<std::string>& sockets) {
 
 }  // namespace
 
-std::string listener_on(std::uint16_t port) {
-  const auto sockets = listening_inodes(port);
+std::string listener_on(const std::string& address, std::uint16_t port) {
+  std::vector<std::string> sockets;
+  for (const Listener& one : listeners_on(port))
+    if (collide(address, one.address))
+      sockets.push_back(format("socket:[{}]", one.inode));
   if (sockets.empty())
     return {};
   for (const auto& pid : names_below("/proc"))

@@ -100,21 +100,30 @@ std::string address_of_hex(const std::string& hex) {
   return text;
 }
 
-// Who listens on a port of this machine: addresses.
-std::vector<std::string> listeners_on(std::uint16_t port) {
-  constexpr const char* kListening = "0A";
-  std::vector<std::string> out;
+Error not_of_this_machine(const std::string& address) {
+  auto own = own_addresses();
+  std::erase_if(own, is_link_local);
+  return invalid(format("{} is no address of this machine, which has {}. 0.0.0.0 means all of them", address,
+                        own.empty() ? std::string("none") : join(own, ", ")));
+}
+
+}  // namespace
+
+std::vector<Listener> listeners_on(std::uint16_t port) {
+  constexpr std::string_view kListening = "0A";
+  constexpr std::size_t kLocal = 1, kState = 3, kInode = 9;
+  std::vector<Listener> out;
   for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
     const auto text = read_file(table);
     if (!text)
       continue;
     for (const auto& line : split(*text, '\n')) {
       const auto words = split_words(line);
-      if (words.size() < 4 || words[3] != kListening)
+      if (words.size() <= kInode || words[kState] != kListening)
         continue;
-      const auto local = split(words[1], ':');
+      const auto local = split(words[kLocal], ':');
       if (local.size() == 2 && local[1] == format("{:04X}", port))
-        out.push_back(address_of_hex(local[0]));
+        out.push_back({address_of_hex(local[0]), words[kInode]});
     }
   }
   return out;
@@ -124,15 +133,6 @@ bool collide(const std::string& a, const std::string& b) {
   return a == b || a == "::" || b == "::" || (a == "0.0.0.0" && b.find(':') == b.npos) ||
          (b == "0.0.0.0" && a.find(':') == a.npos);
 }
-
-Error not_of_this_machine(const std::string& address) {
-  auto own = own_addresses();
-  std::erase_if(own, is_link_local);
-  return invalid(format("{} is no address of this machine, which has {}. 0.0.0.0 means all of them", address,
-                        own.empty() ? std::string("none") : join(own, ", ")));
-}
-
-}  // namespace
 
 Result<ListenAt> parse_listen(const std::string& text, std::uint16_t otherwise) {
   ListenAt at{text, otherwise};
@@ -169,7 +169,7 @@ bool is_wildcard(const std::string& address) { return address == "0.0.0.0" || ad
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 Result<void> check_can_listen(const ListenAt& at, const std::optional<ListenAt>& ours) {
-  for (const std::string& other : listeners_on(at.port))
+  for (const auto& [other, inode] : listeners_on(at.port))
     if (collide(at.address, other) && !(ours && *ours == ListenAt{other, at.port}))
       return conflict(
           format("port {0} on {1} is taken by another program, which `ss -ltnp sport = :{0}` names for root. Choose "

@@ -23,6 +23,14 @@ std::string host_and_port(const std::string& host, std::uint16_t port);  // "[fd
 bool is_wildcard(const std::string& address);
 bool is_loopback(const std::string& address);
 
+// Who listens on a TCP port of this machine.
+struct Listener {
+  std::string address;
+  std::string inode;  // of the socket, as /proc/PID/fd has it
+};
+std::vector<Listener> listeners_on(std::uint16_t port);
+bool collide(const std::string& a, const std::string& b);  // addresses of which one port cannot be had twice
+
 // Whether one can listen there. ours: where our own controller does now, which is to give it up for that.
 Result<void> check_can_listen(const ListenAt& at, const std::optional<ListenAt>& ours);
 

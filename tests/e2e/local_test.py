@@ -1,6 +1,7 @@
 """lockstep up, down, env, status: side by side, again and again, and nothing left behind."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,9 +12,12 @@ from pathlib import Path
 from cluster import BIN, TOP, Cluster, eventually, running, send
 
 
+def links():
+    return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
+
+
 def machine(home):
-    """What a cluster could leave behind outside its directory."""
-    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
+    """What a cluster could leave behind outside its directory, but interfaces."""
     mounts = open("/proc/self/mountinfo").read()
     processes = subprocess.run(["ps", "-e", "-o", "stat=,args="], capture_output=True, text=True).stdout.split("\n")
     groups = set()
@@ -21,7 +25,6 @@ def machine(home):
         if os.path.isdir(root):
             groups |= {os.path.join(root, n) for n in os.listdir(root) if "lockstep" in n}
     return {
-        "links": sorted(line.split(":")[1].split("@")[0].strip() for line in links.strip().split("\n")),
         "mounts": len(mounts.split("\n")),
         "processes": sorted(p for p in processes if home in p and not p.startswith("Z")),
         "cgroups": sorted(groups),
@@ -37,6 +40,10 @@ class Local(unittest.TestCase):
             job = c.wrap(f"sh -c 'sleep 1000; : {c.home}' & sleep 1000", "-N2")
             c.wait(job, "RUNNING")
             self.assertNotEqual(machine(c.home)["processes"], [])
+            mark = re.search(r"^id=(\w+)", Path(c.dir, "lockstep.id").read_text(), re.M).group(1)
+            self.assertIn(mark, links())
+        # Other clusters come and go meanwhile; interfaces say by their alias whose they are.
+        self.assertNotIn(mark, links())
         self.assertEqual(machine(c.home), before)
 
     def test_two_clusters_side_by_side(self):

@@ -66,7 +66,7 @@ class Unconfirmed(unittest.TestCase):
     def opens(self, node):
         self.stuck.release()
         eventually(lambda: self.reason(node) == "none", 30, f"{node} takes work again")
-        self.assertEqual(self.c.ok("sinfo", "-hn", node, "-o", "%t").strip(), "idle")
+        eventually(lambda: self.c.ok("sinfo", "-hn", node, "-o", "%t").strip() == "idle", 30, f"{node} is idle")
 
     def test_a_job_that_does_not_end_closes_its_node_until_it_has(self):
         job, node = self.hang()
