@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/installed_conf.h"
 #include "cli/local_cluster.h"
+#include "cli/units.h"
 #include "cli/verb_words.h"
 #include "io/local/backup_note.h"
 #include "io/local/folder.h"
@@ -214,7 +215,7 @@ Result<int> take_over(const ClusterDir& dir) {
   if (dir.is_installed()) {
     if (unlink(path.c_str()) != 0)
       return os_error("cannot remove " + path);
-    TRY(run_program({"systemctl", "restart", "lockstepd.service"}));
+    TRY(restart_unit(kControllerUnit));
     printf("the restored cluster works; see: lockstep status\n");
     return 0;
   }

@@ -140,12 +140,12 @@ void look_at_unit(const char* unit, bool jobs_outlive_it, Diagnosis& report) {
 
 void look_at_controllers_unit(const Patient& patient, Diagnosis& report) {
   if (patient.is_installed)
-    look_at_unit("lockstepd.service", false, report);
+    look_at_unit(kControllerUnit, false, report);
 }
 
 void look_at_agents_unit(const Patient&, const NodeHere& node, Diagnosis& report) {
   if (node.settings == installed_paths().agent_settings)
-    look_at_unit("lockstep-agent.service", true, report);
+    look_at_unit(kAgentUnit, true, report);
 }
 
 // --- kernel ---

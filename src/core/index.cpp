@@ -183,10 +183,13 @@ void ClusterState::Inner::index(const Association* before, const Association* af
 }
 
 void ClusterState::Inner::index(const NodeClass* before, const NodeClass* after) {
+  // Classes that trade nodes in one entry may be seen in any order: what another one has taken by now stays with it.
   if (before)
-    for (const std::string& node : before->nodes) class_of_node.erase(node);
+    for (const std::string& node : before->nodes)
+      if (const auto at = class_of_node.find(node); at != class_of_node.end() && at->second == before->meta.name)
+        class_of_node.erase(at);
   if (after)
-    for (const std::string& node : after->nodes) class_of_node.emplace(node, after->meta.name);
+    for (const std::string& node : after->nodes) class_of_node.insert_or_assign(node, after->meta.name);
 }
 
 void ClusterState::Inner::index(const Reservation* before, const Reservation* after) {

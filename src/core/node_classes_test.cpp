@@ -91,6 +91,20 @@ TEST(NodeClasses, RefuseWhatContradicts) {
   w.must(PutNodeClass{node_class("b", {"n2"})});
 }
 
+// World looks at the indexes after every command, and a log that is read again meets the records as the entry has them.
+TEST(NodeClasses, TradeNodesInOneEntry) {
+  World w(2);
+  w.must(PutNodeClass{node_class("a", {"n1"}, {"red"})});
+  w.must(PutNodeClass{node_class("b", {"n2"}, {"blue"})});
+  Command trade{kController, PutNodeClass{node_class("a", {}, {"red"})}, {}, {}, {}};
+  trade.also = {PutNodeClass{node_class("b", {"n1"}, {"blue"})}, PutNodeClass{node_class("a", {"n2"}, {"red"})}};
+  ASSERT_TRUE(w.run(std::move(trade)).ok());
+  EXPECT_EQ(w.node(1).features, Names{"blue"});
+  EXPECT_EQ(w.node(2).features, Names{"red"});
+  w.must(PutNodeClass{node_class("a", {"n2", "n3"}, {"red"})});
+  EXPECT_EQ(w.refused(PutNodeClass{node_class("b", {"n1", "n2"})}), Errc::kConflict);
+}
+
 TEST(NodeClasses, JobsAskForTheirFeatures) {
   World w(2);
   w.must(PutNodeClass{node_class("fast", {"n2"}, {"fast"})});

@@ -2,9 +2,13 @@
 // into a record.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
+#include "base/text.h"
 
 namespace lockstep::slurm {
 
@@ -13,6 +17,19 @@ struct KeyRow {
   std::string_view names;  // between blanks, in lower case
   Result<void> (*set)(Record& record, const Word& word);
 };
+
+using KeyAndValue = std::pair<std::string, std::string>;
+
+inline Error bad_value(const KeyAndValue& pair) {
+  return invalid(format("Invalid value for {}: {}", pair.first, pair.second), pair.first);
+}
+
+template <class T>
+Result<T> needed(std::optional<T> value, const KeyAndValue& pair) {
+  if (!value)
+    return bad_value(pair);
+  return std::move(*value);
+}
 
 // Whether a word is one of those between blanks.
 inline bool is_among(std::string_view names, std::string_view word) {

@@ -12,18 +12,7 @@ namespace lockstep::slurm {
 
 namespace {
 
-using Pair = std::pair<std::string, std::string>;
-
-Error bad_value(const Pair& pair) {
-  return invalid(format("Invalid value for {}: {}", pair.first, pair.second), pair.first);
-}
-
-template <class T>
-Result<T> needed(std::optional<T> value, const Pair& pair) {
-  if (!value)
-    return bad_value(pair);
-  return std::move(*value);
-}
+using Pair = KeyAndValue;
 
 // "CPU=1.0,Mem=0.25G,GRES/gpu=2.0": memory by the GB.
 Result<std::vector<TresWeight>> billing_weights(const std::string& text) {

@@ -22,20 +22,10 @@ namespace lockstep::slurm {
 
 namespace {
 
-using Pair = std::pair<std::string, std::string>;
+using Pair = KeyAndValue;
 
 Error unsupported(const std::string& key) {
   return {Errc::kUnsupported, format("Update of this parameter is not supported: {}\nRequest aborted", key), {}};
-}
-Error bad_value(const Pair& pair) {
-  return invalid(format("Invalid value for {}: {}", pair.first, pair.second), pair.first);
-}
-
-template <class T>
-Result<T> needed(std::optional<T> value, const Pair& pair) {
-  if (!value)
-    return bad_value(pair);
-  return std::move(*value);
 }
 
 Result<std::vector<Pair>> pairs_of(const Words& words) {
