@@ -211,32 +211,44 @@ Tres largest_node_tres(const std::vector<Grant>& grants, const std::vector<const
   return place_tres({}, {}, grants, nodes).largest_node;
 }
 
+namespace {
+
+void add_least(Tres& tres, const GroupSpec& group) {
+  const std::int64_t tasks = group.tasks.min;
+  std::int64_t nodes = std::max<std::int64_t>(group.nodes.min, tasks > 0 ? 1 : 0);
+  if (group.tasks_per_node > 0)
+    nodes = std::max<std::int64_t>(nodes, (tasks + group.tasks_per_node - 1) / group.tasks_per_node);
+  const std::int64_t task_cores = group.overcommit ? std::min(tasks, nodes) : tasks;
+  std::int64_t devices = 0;
+  const auto ask = [&](const std::vector<DeviceAsk>& asks, std::int64_t times) {
+    for (const DeviceAsk& d : asks) {
+      add_devices(tres, d.kind, d.type, times * d.count);
+      devices += times * d.count;
+    }
+  };
+  ask(group.per_task.devices, tasks);
+  ask(group.per_node.devices, nodes);
+  ask(group.per_job, 1);
+  const std::int64_t cores =
+      std::max({task_cores * group.per_task.cores + nodes * group.per_node.cores + devices * group.cores_per_device,
+                nodes * group.contiguous_cores_min, nodes});
+  tres.cpu += cores;
+  tres.memory_mb += tasks * group.per_task.memory_mb + nodes * group.per_node.memory_mb +
+                    cores * group.memory_per_core_mb + devices * group.memory_per_device_mb;
+  tres.nodes += nodes;
+}
+
+}  // namespace
+
+Tres least_tres(const GroupSpec& group) {
+  Tres tres;
+  add_least(tres, group);
+  return tres;
+}
+
 Tres least_tres(const JobSpec& spec) {
   Tres tres;
-  for (const GroupSpec& group : spec.groups) {
-    const std::int64_t tasks = group.tasks.min;
-    std::int64_t nodes = std::max<std::int64_t>(group.nodes.min, tasks > 0 ? 1 : 0);
-    if (group.tasks_per_node > 0)
-      nodes = std::max<std::int64_t>(nodes, (tasks + group.tasks_per_node - 1) / group.tasks_per_node);
-    const std::int64_t task_cores = group.overcommit ? std::min(tasks, nodes) : tasks;
-    std::int64_t devices = 0;
-    const auto ask = [&](const std::vector<DeviceAsk>& asks, std::int64_t times) {
-      for (const DeviceAsk& d : asks) {
-        add_devices(tres, d.kind, d.type, times * d.count);
-        devices += times * d.count;
-      }
-    };
-    ask(group.per_task.devices, tasks);
-    ask(group.per_node.devices, nodes);
-    ask(group.per_job, 1);
-    const std::int64_t cores =
-        std::max({task_cores * group.per_task.cores + nodes * group.per_node.cores + devices * group.cores_per_device,
-                  nodes * group.contiguous_cores_min, nodes});
-    tres.cpu += cores;
-    tres.memory_mb += tasks * group.per_task.memory_mb + nodes * group.per_node.memory_mb +
-                      cores * group.memory_per_core_mb + devices * group.memory_per_device_mb;
-    tres.nodes += nodes;
-  }
+  for (const GroupSpec& group : spec.groups) add_least(tres, group);
   // Groups may share nodes.
   std::int64_t most = 0;
   for (const GroupSpec& group : spec.groups) most = std::max<std::int64_t>(most, group.nodes.min);

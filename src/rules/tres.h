@@ -50,6 +50,7 @@ PlaceTres place_tres(const JobSpec& spec, const Partition& partition, const std:
 // The least any allocation for the spec counts for, before a place is known. Memory and billing that depend on the node
 // chosen are left out.
 Tres least_tres(const JobSpec& spec);
+Tres least_tres(const GroupSpec& group);  // of one group alone; licences are the job's
 // Whether that is less than what its place will count for: it takes whole nodes, or all the memory of its nodes.
 bool counts_its_nodes(const GroupSpec& group);
 // The least that one such node counts for, if it is like this one.

@@ -7,6 +7,7 @@
 #include "model/spec.h"
 #include "rules/fit.h"
 #include "rules/need.h"
+#include "rules/tres.h"
 
 namespace lockstep {
 
@@ -137,6 +138,11 @@ ClassNeed need_of(ClassNo number, const AlikeNodes& cls, const GroupSpec& group,
   out.share = out.amounts;
   const std::uint32_t shared = (shares_milli(need.parts) + kWholeDevice - 1) / kWholeDevice;
   out.share.devices = std::min(all.devices, out.share.devices + shared);
+  if (counts_its_nodes(group)) {
+    out.least = least_on_node(cls.like, group);
+    if (group.all_memory)
+      out.least.memory_mb = 0;
+  }
   return out;
 }
 

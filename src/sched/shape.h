@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/plan.h"
+#include "model/tres.h"
 #include "rules/topology.h"
 #include "sched/node_class.h"
 #include "sched/pack_room.h"
@@ -29,6 +30,9 @@ struct ClassNeed {
   bool all_memory = false;  // counts as 0 in amounts
   bool priced = false;      // packing can price it: whole devices, or one share of one
   PackShape pack;           // then, for one member
+  // When the group counts its nodes (rules/tres.h): the least that one of them counts for, without memory when
+  // all_memory.
+  Tres least;
 };
 
 // What a gang takes of one pool: so many nodes, on each so much. Amounts in units of the pool.

@@ -181,7 +181,7 @@ class PlannerView {
   const Admission& admission() const { return admission_; }
   std::optional<Bar> bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants = nullptr);
   // The least that a place on the way counts for: whole nodes count with all they have, whichever they will be.
-  Tres least_on(const JobSpec& spec, const Way& way) const;
+  Tres least_on(const JobSpec& spec, const Way& way) const { return least_on(spec, way, nullptr); }
   // The way without the classes whose nodes would count for more than the job may have; nullopt: there are none.
   // asked: raised by the bars that were asked for it.
   std::optional<Way> allowed_way(const JobSpec& spec, const Way& way, std::size_t& asked);
@@ -297,6 +297,14 @@ class PlannerView {
   void begin_ledger();
   void keep_apart(const std::vector<std::string>& names);
   void renew_examples();
+  // One group on one class of those that the way has for it; null: on any.
+  struct OnClass {
+    std::size_t group = 0;
+    const ClassNeed* need = nullptr;
+  };
+  Tres counted_on(const ClassNeed& need) const;  // at least, by one node of the class
+  Tres least_on(const JobSpec& spec, const Way& way, const OnClass* only) const;
+  std::optional<Bar> bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants, const OnClass* only);
   void note_record(const Change& change);
   void put_topology(const Ref<Topology>& topology);
   void list_by_domain();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "model/job.h"
 #include "rules/preempt.h"
@@ -148,27 +149,36 @@ bool counts_its_nodes(const JobSpec& spec) {
 
 }  // namespace
 
-Tres PlannerView::least_on(const JobSpec& spec, const Way& way) const {
+Tres PlannerView::counted_on(const ClassNeed& need) const {
+  Tres out = need.least;
+  if (need.all_memory)
+    out.memory_mb = classes_[need.cls].memory_least_mb;
+  return out;
+}
+
+Tres PlannerView::least_on(const JobSpec& spec, const Way& way, const OnClass* only) const {
   Tres least = least_tres(spec);
   for (std::size_t g = 0; g < spec.groups.size(); ++g) {
     if (!lockstep::counts_its_nodes(spec.groups[g]))
       continue;
     std::optional<Tres> node;
-    for (const ClassNeed& need : way.groups[g].needs) {
-      Node like = classes_[need.cls].like;
-      like.memory_mb = classes_[need.cls].memory_least_mb;
-      const Tres there = least_on_node(like, spec.groups[g]);
-      node = node ? lesser(*node, there) : there;
-    }
-    JobSpec alone;
-    alone.groups = {spec.groups[g]};
+    if (only && only->group == g)
+      node = counted_on(*only->need);
+    else
+      for (const ClassNeed& need : way.groups[g].needs)
+        node = node ? lesser(*node, counted_on(need)) : counted_on(need);
     if (node)
-      add_excess(least, *node, way.groups[g].nodes, least_tres(alone));
+      add_excess(least, *node, way.groups[g].nodes, least_tres(spec.groups[g]));
   }
   return least;
 }
 
 std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants) {
+  return bar(spec, way, grants, nullptr);
+}
+
+std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const std::vector<Grant>* grants,
+                                    const OnClass* only) {
   if (!admission_.bounded())
     return std::nullopt;
   const Partition* partition = partitions_[way.partition].get();
@@ -187,7 +197,7 @@ std::optional<Bar> PlannerView::bar(const JobSpec& spec, const Way& way, const s
   } else {
     ask = start_ask(spec, *partition, way.limit);
     if (counts_its_nodes(spec))
-      ask.limits.tres = least_on(spec, way);
+      ask.limits.tres = least_on(spec, way, only);
   }
   return admission_.bar(ask, now_, [this] { return running_use(); });
 }
@@ -197,17 +207,23 @@ std::optional<Way> PlannerView::allowed_way(const JobSpec& spec, const Way& way,
     return std::nullopt;
   std::optional<Way> out;
   for (std::size_t g = 0; g < way.groups.size(); ++g) {
-    if (!lockstep::counts_its_nodes(spec.groups[g]) || way.groups[g].needs.size() < 2)
+    const std::vector<ClassNeed>& needs = way.groups[g].needs;
+    if (!lockstep::counts_its_nodes(spec.groups[g]) || needs.size() < 2)
       continue;
+    std::vector<std::pair<Tres, bool>> known;  // what a node counts for, and whether the job may have it
     std::vector<ClassNeed> left;
-    for (const ClassNeed& need : way.groups[g].needs) {
-      Way only = way;
-      only.groups[g].needs = {need};
-      ++asked;
-      if (!bar(spec, only))
+    for (const ClassNeed& need : needs) {
+      Tres node = counted_on(need);
+      auto same = std::find_if(known.begin(), known.end(), [&](const auto& k) { return k.first == node; });
+      if (same == known.end()) {
+        const OnClass only{g, &need};
+        ++asked;
+        same = known.insert(same, {std::move(node), !bar(spec, way, nullptr, &only)});
+      }
+      if (same->second)
         left.push_back(need);
     }
-    if (left.size() < way.groups[g].needs.size())
+    if (left.size() < needs.size())
       (out ? *out : out.emplace(way)).groups[g].needs = std::move(left);
   }
   return out;
