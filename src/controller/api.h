@@ -16,7 +16,6 @@
 #include "controller/followers.h"
 #include "controller/history_loop.h"
 #include "controller/identity.h"
-#include "controller/join_guard.h"
 #include "controller/links.h"
 #include "controller/live_view.h"
 #include "controller/plan_refusals.h"
@@ -26,6 +25,7 @@
 #include "controller/routes.h"
 #include "controller/step_io.h"
 #include "controller/stored_room.h"
+#include "controller/try_guard.h"
 #include "controller/turns.h"
 #include "controller/visit.h"
 #include "controller/waiters.h"
@@ -262,7 +262,7 @@ class Api {
       std::make_shared<std::map<std::string, std::size_t>>();
   Refusals refusals_;
   AccountBook accounts_;
-  JoinGuard join_guard_;
+  TryGuard join_guard_, renewals_;
   std::uint64_t requests_ = 0;
   bool read_only_ = false;
   std::string trouble_;

@@ -87,7 +87,7 @@ void Api::join(Visit visit) {
   if (!join_guard_.may_try(address, now))
     return visit.refuse({Errc::kExhausted, "too many tries to join failed from your address: wait a minute", {}});
   const auto refuse = [&](const Error& error) {
-    join_guard_.failed(address, now);
+    join_guard_.count(address, now);
     visit.refuse(error);
   };
   const auto body = decode_join_request(visit.http().body);
@@ -112,7 +112,7 @@ void Api::join(Visit visit) {
                      [this, visit = std::move(visit), answer](Result<Answer> done) {
                        if (done.ok())
                          return visit.answer(encode(answer));
-                       join_guard_.failed(visit.http().peer.address, world_.clock.now());
+                       join_guard_.count(visit.http().peer.address, world_.clock.now());
                        visit.refuse(done.error());
                      });
 }
@@ -127,9 +127,13 @@ void Api::renew(Visit visit) {
   if (!body.ok())
     return visit.refuse(body.error());
   const Peer& peer = visit.http().peer;
+  // Each is an entry of the log and a word to every other agent.
+  if (!renewals_.may_try(holder->node_name, world_.clock.now()))
+    return visit.refuse({Errc::kExhausted, "the certificate was renewed too often just now: wait a minute", {}});
   auto made = powers_.sign(body->csr, peer.certificate_name, peer.certificate_role);
   if (!made.ok())
     return visit.refuse(made.error());
+  renewals_.count(holder->node_name, world_.clock.now());
   const JoinAnswer answer{std::move(made->pem), powers_.ca_pem,
                           holder->realm.empty() ? JoinToken::Role::kCompute : JoinToken::Role::kBroker};
   world_.core.submit({{UserId{}, true}, RenewCertificate{holder->node_name, holder->certificate, made->serial}}, {},

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "controller/join_guard.h"
+#include "controller/try_guard.h"
 
 namespace lockstep {
 namespace {
@@ -174,30 +174,30 @@ TEST_F(IdentityTest, OfTheNodesOwnRecordNothingIsTheNodesWord) {
   EXPECT_FALSE(from("n1", kAdmin).caller.admin);  // the next request already
 }
 
-TEST(JoinGuard, AnAddressThatFailsTooOftenWaits) {
-  JoinGuard guard;
+TEST(TryGuard, AnAddressThatFailsTooOftenWaits) {
+  TryGuard guard;
   Instant now{1'000'000};
-  for (std::uint32_t i = 0; i < JoinGuard::kTries; ++i) {
+  for (std::uint32_t i = 0; i < TryGuard::kTries; ++i) {
     EXPECT_TRUE(guard.may_try("10.0.0.1", now));
-    guard.failed("10.0.0.1", now);
+    guard.count("10.0.0.1", now);
   }
   EXPECT_FALSE(guard.may_try("10.0.0.1", now));
   EXPECT_TRUE(guard.may_try("10.0.0.2", now));
-  now = now + JoinGuard::kSpan;
+  now = now + TryGuard::kSpan;
   EXPECT_TRUE(guard.may_try("10.0.0.1", now));
 }
 
-TEST(JoinGuard, RemembersABoundedNumberOfAddresses) {
-  JoinGuard guard;
+TEST(TryGuard, RemembersABoundedNumberOfAddresses) {
+  TryGuard guard;
   const Instant now{1'000'000};
   std::size_t tried = 0;
-  for (std::size_t i = 0; i < 3 * JoinGuard::kAddressesMax; ++i)
+  for (std::size_t i = 0; i < 3 * TryGuard::kKnownMax; ++i)
     if (const std::string address = std::to_string(i); guard.may_try(address, now)) {
-      guard.failed(address, now);
+      guard.count(address, now);
       ++tried;
     }
-  EXPECT_EQ(tried, JoinGuard::kAddressesMax);
-  EXPECT_TRUE(guard.may_try("new", now + JoinGuard::kSpan));
+  EXPECT_EQ(tried, TryGuard::kKnownMax);
+  EXPECT_TRUE(guard.may_try("new", now + TryGuard::kSpan));
 }
 
 }  // namespace

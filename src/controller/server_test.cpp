@@ -367,7 +367,7 @@ TEST_F(ServerTest, ATokenSaysWhichNamesItGives) {
 TEST_F(ServerTest, AStrangerWhoGuessesWaitsAndCostsNoSignature) {
   const std::string good = token(R"({"node":"n1"})");
   const std::string almost = good.substr(0, good.find('.')) + ".00000000.cafe";
-  for (std::uint32_t i = 0; i < JoinGuard::kTries; ++i) EXPECT_EQ(redeem(almost, "n1").status, 403);
+  for (std::uint32_t i = 0; i < TryGuard::kTries; ++i) EXPECT_EQ(redeem(almost, "n1").status, 403);
   EXPECT_EQ(redeem(almost, "n1").status, 429);
   EXPECT_EQ(redeem(good, "n1").status, 429);
   EXPECT_EQ(signatures, 0u);
@@ -413,6 +413,17 @@ TEST_F(ServerTest, ANodeRenewsItsCertificateAndNobodyElseDoes) {
   EXPECT_EQ(second.told<Revoked>()->ticket_key, key) << "tickets that the same holder has seen stay good";
   EXPECT_EQ(call("GET", "/v1/link", {}, agent("n1", "serial1")).status, 401);
   EXPECT_EQ(call("POST", "/v1/renew", ask, agent("n1", "serial1")).status, 401);
+}
+
+TEST_F(ServerTest, ANodeThatRenewsAgainAndAgainWaits) {
+  (void)join("n1"), (void)join("n2");
+  const std::string ask = R"({"csr":"good"})";
+  for (std::uint32_t i = 0; i < TryGuard::kTries; ++i)
+    ASSERT_EQ(call("POST", "/v1/renew", ask, agent("n1", "serial1")).status, 200) << i;
+  const auto before = signatures;
+  EXPECT_EQ(call("POST", "/v1/renew", ask, agent("n1", "serial1")).status, 429);
+  EXPECT_EQ(signatures, before);
+  EXPECT_EQ(call("POST", "/v1/renew", ask, agent("n2", "serial2")).status, 200);
 }
 
 TEST_F(ServerTest, APingThroughAnAgentShowsItsOwnNode) {

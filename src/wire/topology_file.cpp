@@ -83,11 +83,9 @@ class TopologyReader {
       const bool joined = line.ends_with('\\');
       if (joined)
         line.remove_suffix(1);
-      whole += line;
-      if (joined) {
-        whole += ' ';
+      whole += line;  // Slurm's parser puts nothing between the two either
+      if (joined)
         continue;
-      }
       TRY(read_line(first, split_words(whole)));
       whole.clear();
     }

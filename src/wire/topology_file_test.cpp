@@ -35,6 +35,12 @@ TEST(TopologyFile, ReadsATreeAndPadsWhatIsNearerToTheTop) {
   EXPECT_FALSE(t.blocks);
 }
 
+TEST(TopologyFile, AWordGoesOnBehindABackslash) {
+  const TopologyFile file = parse_topology("t.conf", "SwitchName=a Nodes=n[1-\\\n2]\nSwitchName=b Nodes=n3\\").value();
+  EXPECT_EQ(file.topology.leaves.at(0).nodes, (std::vector<std::string>{"n1", "n2"}));
+  EXPECT_EQ(file.topology.leaves.at(1).nodes, (std::vector<std::string>{"n3"}));
+}
+
 TEST(TopologyFile, NamesLevels) {
   EXPECT_EQ(parse_topology("t", "SwitchName=a Nodes=n1\n").value().topology.levels, (std::vector<std::string>{"leaf"}));
   EXPECT_EQ(parse_topology("t", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b")

@@ -38,9 +38,9 @@ class Packages(unittest.TestCase):
         program = ("-rwxr-xr-x", "root/root")
         home = "/usr/lib/lockstep"
         for name, programs, files in (
-                ("controller", ["lockstepd"], ["/usr/lib/systemd/system/lockstepd.service", "/usr/share/lockstep/lockstepd.conf"]),
+                ("controller", ["lockstepd"], ["/usr/lib/systemd/system/lockstepd.service", "/usr/share/lockstep/lockstepd.conf", "/usr/share/man/man8/lockstepd.8.gz"]),
                 ("agent", ["lockstep-agent", "lockstep-shim"],
-                 ["/usr/lib/systemd/system/lockstep-agent.service", home + "/lib/libnvidia-ml.so.1"]),
+                 ["/usr/lib/systemd/system/lockstep-agent.service", home + "/lib/libnvidia-ml.so.1", "/usr/share/man/man8/lockstep-agent.8.gz"]),
                 ("client", ["lockstep"], ["/usr/share/man/man1/srun.1.gz"])):
             inside = self.contents(name)
             self.assertEqual([path for path, what in inside.items() if what == program and path.startswith(home + "/bin/")],
