@@ -314,6 +314,11 @@ bool host_less(std::string_view a, std::string_view b) {
 
 void sort_hosts(std::vector<std::string>& names) { std::sort(names.begin(), names.end(), host_less); }
 
+bool is_word_for_nodes(std::string_view name) {
+  const std::string word = lower(name);
+  return word == "all" || word == "default";
+}
+
 bool is_node_name(std::string_view name) {
   constexpr std::size_t kNameMax = 59;  // "node:" and the name are a certificate's CN, which holds 64
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";

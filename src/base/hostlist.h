@@ -26,6 +26,7 @@ std::string compress_hostlist(const std::vector<std::string>& names);
 // Whether a node may bear the name: letters, digits, "-", "_" and single "." inside, at most 59, so that a path or a
 // certificate with it says nothing else.
 bool is_node_name(std::string_view name);
+bool is_word_for_nodes(std::string_view name);  // "ALL", "default": where hosts are listed no node is meant
 
 // By prefix, then by number, then by width: n2 before n10.
 void sort_hosts(std::vector<std::string>& names);

@@ -188,6 +188,11 @@ TEST(Hostlist, OrderIsStrictAndTotal) {
   }
 }
 
+TEST(Hostlist, ANodeIsCalledByNoWordForSeveral) {
+  for (const char* name : {"ALL", "all", "DEFAULT", "default"}) EXPECT_TRUE(is_word_for_nodes(name)) << name;
+  for (const char* name : {"all1", "n1", "defaults"}) EXPECT_FALSE(is_word_for_nodes(name)) << name;
+}
+
 TEST(Hostlist, NoiseIsRefusedOrComesBack) {
   constexpr std::string_view kAlphabet = "n01[]-,9 x";
   for (std::uint64_t seed = 0; seed < 20'000; ++seed) {

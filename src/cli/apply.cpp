@@ -1,4 +1,5 @@
 // lockstep apply and lockstep diff: a file beside a cluster.
+#include <pwd.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -26,8 +27,9 @@ constexpr const char* kApplyHelp = R"help(Usage: lockstep apply -f FILE [-f FILE
        lockstep apply --schema | --keys
 
 Makes a cluster what a cluster.yaml says: classes of nodes, partitions, QOS, accounts and users, limits, licences,
-reservations, policy, topology. What differs is shown, key by key, and changed together. What the file says of a
-record is all of it: a key that is left out is at its default. What is not in the file stays as it is.
+reservations, policy, topology. What differs is shown, key by key, and changed, in groups of some hundred records that
+are changed all or none. What the file says of a record is all of it: a key that is left out is at its default. What is
+not in the file stays as it is.
 
   -f, --file FILE   a file; - is standard input; several are read as one
   -n, --dry-run     show what would change, and change nothing
@@ -75,7 +77,7 @@ struct Comparison {
 };
 
 int apply_failed(const ApplyAsk& ask, const Error& error) {
-  fprintf(stderr, "lockstep %s: %s\n", ask.verb.c_str(), shown_lines(error.message).c_str());
+  fprintf(stderr, "lockstep %s: %s\n", ask.verb.c_str(), shown(error.message).c_str());
   return ask.verb == "diff" ? 2 : 1;
 }
 
@@ -105,6 +107,25 @@ void add_unknown_nodes(const ClusterFile& wanted, const LiveCluster& live, std::
   look(Kind::kTopology, "", placed);
 }
 
+// Users that neither the cluster nor this machine knows: a slip of the pen, or they come later.
+void add_unknown_users(const ClusterFile& wanted, const LiveCluster& live, std::vector<std::string>& notes) {
+  constexpr std::size_t kNamedMost = 10;
+  std::set<std::string> known, strange;
+  for (const User& user : live.users) known.insert(user.meta.name);
+  for (const Association& one : live.file.associations) known.insert(one.user);
+  for (const Association& one : wanted.associations)
+    if (!known.contains(one.user) && !strange.contains(one.user) && strange.size() <= kNamedMost &&
+        !getpwnam(one.user.c_str()))
+      strange.insert(one.user);
+  if (strange.empty())
+    return;
+  const bool is_more = strange.size() > kNamedMost;
+  if (is_more)
+    strange.erase(std::prev(strange.end()));
+  notes.push_back(format("{}{}: no user of this machine has that name yet",
+                         join({strange.begin(), strange.end()}, ", "), is_more ? " and others" : ""));
+}
+
 Result<std::string> cluster_name(ApiClient& client) {
   const auto reply = TRY(client.call("GET", "/v1/ping", "", seconds(30)));
   if (reply.status >= 300)
@@ -121,6 +142,7 @@ Result<Comparison> compare(const ApplyAsk& ask, ApiClient& client, ClusterFile w
   TRY(check_references(out.wanted, out.live, ask.prune));
   out.difference = differences(out.wanted, out.live, out.now);
   add_unknown_nodes(out.wanted, out.live, out.difference.notes);
+  add_unknown_users(out.wanted, out.live, out.difference.notes);
   for (std::string& line : class_shortfalls(out.wanted, out.live)) out.difference.notes.push_back(std::move(line));
   return out;
 }
@@ -174,7 +196,8 @@ Result<void> send(ApiClient& client, const std::vector<PlannedChange>& group) {
   std::string method = "POST", target = "/v1/changes";
   if (alone && body.size() > kBodyMax) {
     method = "PUT";
-    target = format("/v1/topology?if_seq={}", group[0].change.if_seq);
+    const Seq seq = group[0].change.is_new ? kIfNew : group[0].change.if_seq;
+    target = format("/v1/topology?if_seq={}", seq);
     body = encode_record(std::make_shared<const Topology>(*group[0].change.topology));
   }
   const auto reply = TRY(client.call(method, target, body, seconds(120)));

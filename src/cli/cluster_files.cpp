@@ -17,19 +17,6 @@ namespace lockstep {
 
 namespace {
 
-Result<std::string> read_all(FILE* file, const std::string& path) {
-  std::string text;
-  char chunk[1 << 14];
-  while (const std::size_t got = fread(chunk, 1, sizeof chunk, file)) {
-    text.append(chunk, got);
-    if (text.size() > kYamlBytesMax)
-      return invalid(format("{} is larger than {} MiB", path, kYamlBytesMax >> 20));
-  }
-  if (ferror(file))
-    return Error{Errc::kIo, format("cannot read {}: {}", path, strerror(errno)), {}};
-  return text;
-}
-
 // "line 12: why" -> "cluster.yaml:12: why"; and the same of a place without a why.
 std::string with_file(const std::string& path, const std::string& message) {
   constexpr std::string_view kLine = "line ";
@@ -64,7 +51,17 @@ Result<void> merge(ClusterFile& into, ClusterFile&& from, const std::string& pat
   if (from.administrators)
     into.administrators = std::move(from.administrators);
   into.sections.merge(from.sections);
+  into.implied_defaults.merge(from.implied_defaults);
   return {};
+}
+
+// What each file implied by itself does not hold where another one names an account of the user too.
+void settle_implied_defaults(ClusterFile& all) {
+  std::map<std::string, std::set<std::string>> accounts;  // by user
+  for (const Association& one : all.associations) accounts[one.user].insert(one.account);
+  for (Association& one : all.associations)
+    if (accounts[one.user].size() > 1 && all.implied_defaults.erase(one.meta.name) > 0)
+      one.is_default = false;
 }
 
 Result<std::string> get(ApiClient& client, const std::string& target) {
@@ -101,9 +98,22 @@ void sort_by_name(std::vector<T>& records) {
 
 }  // namespace
 
+Result<std::string> read_cluster_text(FILE* file, const std::string& path) {
+  std::string text;
+  char chunk[1 << 14];
+  while (const std::size_t got = fread(chunk, 1, sizeof chunk, file)) {
+    text.append(chunk, got);
+    if (text.size() > kYamlBytesMax)
+      return invalid(format("{} is larger than {} MiB", path, kYamlBytesMax >> 20));
+  }
+  if (ferror(file))
+    return Error{Errc::kIo, format("cannot read {}: {}", path, strerror(errno)), {}};
+  return text;
+}
+
 Result<std::string> read_cluster_text(const std::string& path) {
   if (path == "-")
-    return read_all(stdin, "standard input");
+    return read_cluster_text(stdin, "standard input");
   struct stat info {};
   if (stat(path.c_str(), &info) != 0)
     return not_found(format("cannot open {}: {}", path, strerror(errno)));
@@ -112,7 +122,7 @@ Result<std::string> read_cluster_text(const std::string& path) {
   const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rbe"), &fclose);
   if (!file)
     return Error{Errc::kIo, format("cannot open {}: {}", path, strerror(errno)), {}};
-  return read_all(file.get(), path);
+  return read_cluster_text(file.get(), path);
 }
 
 Result<ClusterFile> read_cluster_files(const std::vector<std::string>& paths) {
@@ -125,8 +135,10 @@ Result<ClusterFile> read_cluster_files(const std::vector<std::string>& paths) {
       return invalid(with_file(shown, one.error().message), one.error().field);
     TRY(merge(all, std::move(one).value(), shown));
   }
-  if (paths.size() > 1)
+  if (paths.size() > 1) {
+    settle_implied_defaults(all);
     TRY(check_cluster_file(all));
+  }
   return all;
 }
 

@@ -11,6 +11,7 @@ namespace lockstep {
 
 // All of a file, or of standard input where the path is "-". The Error names the path.
 Result<std::string> read_cluster_text(const std::string& path);
+Result<std::string> read_cluster_text(FILE* file, const std::string& path);  // path: what it is called
 
 // Several files as one. Errors name file and line: "cluster.yaml:12: …".
 Result<ClusterFile> read_cluster_files(const std::vector<std::string>& paths);

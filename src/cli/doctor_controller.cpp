@@ -8,6 +8,7 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "cli/controller_place.h"
 #include "cli/doctor.h"
 
 namespace lockstep {
@@ -152,40 +153,26 @@ void look_at_names(const Patient& patient, Diagnosis& report) {
 
 // --- ports ---
 
-struct Whereabouts {
-  std::string host;
-  std::uint16_t port = 0;
-};
-
-// controller.json as the running controller wrote it; else where it is to listen.
-std::string text_in(const std::string& json, const std::string& key) {
-  const auto at = json.find("\"" + key + "\":");
-  if (at == std::string::npos)
-    return {};
-  const auto from = json.find_first_not_of("\"", at + key.size() + 3);
-  return from == std::string::npos ? "" : json.substr(from, json.find_first_of("\",}", from) - from);
-}
-
-std::optional<Whereabouts> whereabouts(const Patient& patient) {
-  const auto told = read_plain(patient.dir.file("controller.json"), Links::kRefused, 4096);
-  if (const auto port = parse_uint(text_in(told ? *told : "", "port")); port && *port > 0 && *port < 65536)
-    return Whereabouts{text_in(*told, "address"), static_cast<std::uint16_t>(*port)};
+// As the running controller wrote it; else where it is to listen.
+std::optional<ListenAt> whereabouts(const Patient& patient) {
+  if (auto told = told_listener(patient.dir))
+    return told;
   if (!patient.conf || patient.conf->port == 0)
     return std::nullopt;
-  return Whereabouts{patient.conf->nodes == 0 ? "127.0.0.1" : patient.conf->network.host_address(), patient.conf->port};
+  return ListenAt{patient.conf->nodes == 0 ? "127.0.0.1" : patient.conf->network.host_address(), patient.conf->port};
 }
 
 void look_at_ports(const Patient& patient, Diagnosis& report) {
   const auto where = whereabouts(patient);
   if (!where)
     return report.unknown("", "it is not known where the controller listens for nodes");
-  const std::string place = format("{}:{}", where->host, where->port);
+  const std::string place = host_and_port(where->address, where->port);
   const bool is_up = patient.status && patient.status->controller_pid != 0;
-  const std::string who = listener_on(where->host, where->port);
+  const std::string who = listener_on(where->address, where->port);
   if (!is_up && !who.empty())
     return report.error(place, format("the controller's port is taken by {}", who),
                         "end that, or have the controller listen elsewhere");
-  if (is_up && !accepts(where->host, where->port))
+  if (is_up && !accepts(where->address, where->port))
     report.error(place, "the controller runs and nothing can connect there: nodes cannot reach it",
                  "a firewall or a lost interface; " + start_command(patient));
 }

@@ -16,11 +16,14 @@
 #include "base/text.h"
 #include "cli/certificate_dates.h"
 #include "cli/doctor.h"
+#include "frontends/slurm/client/shell_word.h"
 #include "io/local/folder.h"
 
 namespace lockstep {
 
 namespace {
+
+using slurm::shell_quoted;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
@@ -74,10 +77,10 @@ struct Walk {
     const unsigned most = allowed_mode(path, S_ISDIR(found.st_mode), serves_others);
     if (found.st_uid != owner)
       report.error(full, format("it belongs to user {}, the cluster to user {}", found.st_uid, owner),
-                   format("chown {} {}", owner, full));
+                   format("chown -h {} {}", owner, shell_quoted(full)));
     else if (!S_ISLNK(found.st_mode) && (mode & ~most) != 0)
       report.error(full, format("it is open to others (mode {:o}; {:o} is meant)", mode, most & mode),
-                   format("chmod {:o} {}", most & mode, full));
+                   format("chmod {:o} {}", most & mode, shell_quoted(full)));
   }
 
   void look_into(const std::string& path) const {
@@ -109,9 +112,9 @@ void look_at_the_way(const std::string& root, uid_t owner, Diagnosis& report) {
       continue;
     if (found.st_uid != 0 && found.st_uid != owner)
       report.error(path, format("it belongs to user {}, who can exchange what lies in it", found.st_uid),
-                   format("chown root {}, or keep the cluster elsewhere", path));
+                   format("chown root {}, or keep the cluster elsewhere", shell_quoted(path)));
     else if ((found.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (found.st_mode & S_ISVTX) == 0)
-      report.error(path, "others may write to it, and so exchange what lies in it", "chmod go-w " + path);
+      report.error(path, "others may write to it, and so exchange what lies in it", "chmod go-w " + shell_quoted(path));
   }
 }
 
@@ -131,9 +134,9 @@ void look_at_file(const std::string& path, unsigned most, Diagnosis& report) {
     return;
   if ((found.st_mode & 0777 & ~most) != 0)
     report.error(path, format("it is open to others (mode {:o})", found.st_mode & 0777),
-                 format("chmod {:o} {}", found.st_mode & most, path));
+                 format("chmod {:o} {}", found.st_mode & most, shell_quoted(path)));
   if (found.st_uid != geteuid() && geteuid() == 0)
-    report.error(path, format("it belongs to user {}, not to root", found.st_uid), "chown root " + path);
+    report.error(path, format("it belongs to user {}, not to root", found.st_uid), "chown root " + shell_quoted(path));
 }
 
 void look_at_modes_of_node(const Patient& patient, const NodeHere& node, Diagnosis& report) {
@@ -150,6 +153,7 @@ std::optional<Duration> sync_time(const std::string& dir) {
   constexpr int kTries = 8;
   constexpr const char* kFile = "/lockstep.doctor";
   const std::string path = dir + kFile;
+  unlink(path.c_str());  // of one that was killed
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0)
     return std::nullopt;

@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "cli/listen.h"
+#include "cli/units.h"
 #include "io/client/unix_api_client.h"
 #include "wire/api.h"
 
@@ -127,7 +128,8 @@ void look_at_unit(const char* unit, bool jobs_outlive_it, Diagnosis& report) {
   if (is["LoadState"] != "loaded")
     return report.error(unit, format("the unit is {}", is["LoadState"]), "install the package again");
   if (is["ActiveState"] != "active")
-    report.error(unit, format("it is {}", is["ActiveState"]), format("systemctl start {0}; journalctl -u {0}", unit));
+    report.error(unit, format("it is {}; it said last: {}", is["ActiveState"], last_line(unit)),
+                 format("systemctl start {0}; journalctl -u {0}", unit));
   if (is["UnitFileState"] != "enabled" && is["UnitFileState"] != "static")
     report.warning(unit, "it is not started when the machine boots", format("systemctl enable {}", unit));
   if (jobs_outlive_it && is["KillMode"] != "process")
@@ -256,7 +258,7 @@ Result<Ping> ping_through(const std::string& socket, Duration& took) {
   return decode_ping(reply.body);
 }
 
-void look_at_clock_of_node(const Patient&, const NodeHere& node, Diagnosis& report) {
+void look_at_clock_of_node(const Patient& patient, const NodeHere& node, Diagnosis& report) {
   if (node.is_virtual())
     return;
   Duration took;
@@ -268,6 +270,9 @@ void look_at_clock_of_node(const Patient&, const NodeHere& node, Diagnosis& repo
   const Duration off{t.tv_sec * 1'000'000 + t.tv_nsec / 1'000 - took.us / 2 - ping->wall_us};
   constexpr Duration kMuch = seconds(60), kSome = seconds(2);
   const Duration apart = off < Duration{} ? Duration{-off.us} : off;
+  if (!patient.has_controller && !is_synchronised())
+    report.warning(node.file.node, "this machine's clock follows no other, and the controller has one of its own",
+                   "timedatectl set-ntp true, or install chrony");
   const std::string text =
       format("its clock is {} s {} the controller's", apart.seconds(), off < Duration{} ? "behind" : "ahead of");
   if (apart > kMuch)

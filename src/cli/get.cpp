@@ -18,6 +18,7 @@
 #include "cli/cluster_files.h"
 #include "cli/verb_words.h"
 #include "io/client/unix_api_client.h"
+#include "io/local/folder.h"
 #include "views/shown_text.h"
 #include "wire/cluster_keep.h"
 #include "wire/yaml.h"
@@ -49,7 +50,7 @@ constexpr std::string_view kKindWords[] = {"administrators", "nodes",        "pa
                                            "licences",       "reservations", "policy",     "topology"};
 
 int get_failed(const std::string& message) {
-  fprintf(stderr, "lockstep get: %s\n", shown_lines(message).c_str());
+  fprintf(stderr, "lockstep get: %s\n", shown(message).c_str());
   return 1;
 }
 
@@ -106,40 +107,59 @@ Result<ClusterFile> only_chosen(ClusterFile file, const Chosen& chosen) {
   return file;
 }
 
-// In one step: whoever reads it sees the old file or the new one.
-Result<void> write_file(const std::string& path, const std::string& text) {
-  const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), &free);
-  struct stat info {};
-  if (!real || stat(real.get(), &info) != 0)
-    return os_error("cannot write " + path);
-  const std::string target = real.get(), fresh = target + ".new";
-  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0)
-    return os_error("cannot write " + fresh);
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       fchmod(fd, info.st_mode & 07777) == 0 && fsync(fd) == 0;
-  const Error why = os_error("cannot write " + fresh);
-  (void)!fchown(fd, info.st_uid, info.st_gid);  // only root may, and nobody else needs to
-  close(fd);
-  if (written && rename(fresh.c_str(), target.c_str()) == 0)
+// A file that is read and then replaced. Its directory is held meanwhile: what is written is beside what was read, also
+// where somebody exchanges a link on the way.
+class KeptFile {
+ public:
+  static Result<KeptFile> open(const std::string& path) {
+    const std::unique_ptr<char, void (*)(void*)> real(realpath(path.c_str(), nullptr), &free);
+    const std::string target = real ? real.get() : "";
+    const auto slash = target.rfind('/');
+    const int dir = real ? ::open(target.substr(0, slash + 1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (dir < 0)
+      return not_found(format("cannot open {}: {}", path, strerror(errno)));
+    KeptFile out(path, Folder::held(target.substr(0, slash), dir), target.substr(slash + 1));
+    const int fd = openat(dir, out.name_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+      return os_error("cannot open " + path);
+    const std::unique_ptr<FILE, int (*)(FILE*)> file(fdopen(fd, "r"), &fclose);
+    if (fstat(fd, &out.info_) != 0 || !S_ISREG(out.info_.st_mode))
+      return invalid(format("{} is {}", path, S_ISDIR(out.info_.st_mode) ? "a directory, not a file" : "no file"));
+    out.text_ = TRY(read_cluster_text(file.get(), path));
+    return out;
+  }
+  const std::string& text() const { return text_; }
+
+  // In one step: whoever reads it sees the old file or the new one.
+  Result<void> replace(const std::string& text) const {
+    TRY(dir_.write_durably(name_, text, info_.st_mode & 0777));
+    // Only root may give it away, and nobody else needs to.
+    (void)!fchownat(dir_.fd(), name_.c_str(), info_.st_uid, info_.st_gid, AT_SYMLINK_NOFOLLOW);
     return {};
-  const Error rename_why = os_error("cannot replace " + target);
-  unlink(fresh.c_str());
-  return written ? rename_why : why;
-}
+  }
+
+ private:
+  KeptFile(std::string path, Folder dir, std::string name)
+      : path_(std::move(path)), dir_(std::move(dir)), name_(std::move(name)) {}
+
+  std::string path_;
+  Folder dir_;
+  std::string name_, text_;
+  struct stat info_ {};
+};
 
 int keep_in_file(const std::string& path, const ClusterFile& live) {
-  const auto text = read_cluster_text(path);
-  if (!text)
-    return get_failed(text.error().message);
-  const auto kept = keep_cluster_file(*text, live);
+  const auto file = KeptFile::open(path);
+  if (!file)
+    return get_failed(file.error().message);
+  const auto kept = keep_cluster_file(file->text(), live);
   if (!kept)
     return get_failed(format("{}: {}", path, kept.error().message));
-  if (kept->text != *text)
-    if (const auto done = write_file(path, kept->text); !done)
+  if (kept->text != file->text())
+    if (const auto done = file->replace(kept->text); !done)
       return get_failed(done.error().message);
   for (const std::string& what : kept->left) fprintf(stderr, "left: %s\n", shown(what).c_str());
-  printf("%s: %s\n", path.c_str(), kept->text == *text ? "nothing to write" : "written");
+  printf("%s: %s\n", path.c_str(), kept->text == file->text() ? "nothing to write" : "written");
   return kept->left.empty() ? 0 : 1;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/verb_words.h"
 #include "frontends/slurm/import/importer.h"
 #include "io/local/process.h"
+#include "views/shown_text.h"
 #include "wire/cluster_file.h"
 
 namespace lockstep {
@@ -40,7 +41,7 @@ read; gres.conf and topology.conf are looked for beside it, and included files a
 Examples
   lockstep import -o cluster.yaml --report import.txt
   lockstep import old/slurm.conf --accounts dump.cfg -o cluster.yaml
-  lockstep apply -f cluster.yaml --dry-run
+  lockstep apply -n -f cluster.yaml
 
 Exit codes: 0 done, 1 a file cannot be read or written (or --strict), 2 wrong usage.
 )help";
@@ -65,7 +66,7 @@ constexpr FlagOption kFlags[] = {
     {'a', &Options::all}, {'f', &Options::force}, {'s', &Options::strict}, {'k', &Options::keys}};
 
 int fail(const Error& error) {
-  fprintf(stderr, "lockstep import: %s\n", error.message.c_str());
+  fprintf(stderr, "lockstep import: %s\n", shown(error.message).c_str());
   return 1;
 }
 
@@ -161,7 +162,8 @@ Result<void> write_files(const Options& options, const slurm::Imported& imported
   for (const Target& target : targets)
     if (!options.force && access(target.path.c_str(), F_OK) == 0)
       return conflict(format("{} is there already: say another name, or --force", target.path));
-  for (const Target& target : targets) TRY(write_file(target.path, target.text, 0644));
+  // What the site's files say may be for root alone.
+  for (const Target& target : targets) TRY(write_file(target.path, target.text, 0600));
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/controller_place.h"
 #include "cli/installed_conf.h"
 #include "cli/installed_node.h"
 #include "cli/local_cluster.h"
@@ -111,11 +112,35 @@ Result<int> bring_up_node_alone() {
   return 0;
 }
 
+namespace {
+
+// Its agent dials the controller where that listens now.
+Result<void> move_own_node(const ListenAt& at) {
+  if (!is_installed_node())
+    return {};
+  AgentFile file = TRY(read_agent_file());
+  if (!is_own_node(file) || (file.controller_host == address_from_here(at.address) && file.controller_port == at.port))
+    return {};
+  file.controller_host = address_from_here(at.address);
+  file.controller_port = at.port;
+  TRY(write_agent_file(file));
+  return restart_agent();
+}
+
+}  // namespace
+
 Result<int> bring_up_installed(const std::string& topology) {
   TRY(check_may_manage("up"));
   const ListenAt at = TRY(installed_listener());
   TRY(enable_and_start(kControllerUnit));
-  const Ping ping = TRY(wait_for_controller());
+  Ping ping = TRY(wait_for_controller());
+  if (const auto told = told_listener(controller_dir()); told && *told != at) {
+    printf("the controller listens on %s, and its settings say %s: it is started again\n",
+           host_and_port(told->address, told->port).c_str(), host_and_port(at.address, at.port).c_str());
+    TRY(restart_unit(kControllerUnit));
+    ping = TRY(wait_for_controller());
+  }
+  TRY(move_own_node(at));
   TRY(bring_up_node(at));
   if (!topology.empty())
     if (const int failed = load_topology(controller_dir().socket(), topology); failed != 0)
@@ -126,19 +151,6 @@ Result<int> bring_up_installed(const std::string& topology) {
 }
 
 namespace {
-
-// Its agent dials the controller where that listens now.
-Result<void> move_own_node(const ListenAt& at) {
-  if (!is_installed_node())
-    return {};
-  AgentFile file = TRY(read_agent_file());
-  if (!is_own_node(file))
-    return {};
-  file.controller_host = address_from_here(at.address);
-  file.controller_port = at.port;
-  TRY(write_agent_file(file));
-  return restart_agent();
-}
 
 // With these settings, if it starts with them.
 Result<void> restart_controller_with(const std::string& settings) {
@@ -157,7 +169,7 @@ Result<void> listen_for_others(const ListenAt& at) {
   const auto unit = unit_state(kControllerUnit);
   const bool runs = unit && unit->active == "active";
   if (runs && old && *old == at)
-    return {};
+    return {};  // bring_up_installed() sees to it that it does
   TRY(check_can_listen(at, runs && old ? std::optional(*old) : std::nullopt));
   const auto moved = restart_controller_with(with_setting(before, "LISTEN", as_argument(at)));
   if (!moved) {
@@ -234,8 +246,9 @@ void add_units(ClusterStatus& status, const ClusterDir& dir, bool answers) {
   if (controller && controller->active == "active")
     status.controller_state = "not answering";
   else if (controller && !controller->active.empty())
-    status.notices.push_back(format("{} is {} ({}); `lockstep up` starts it, `journalctl -u {}` says why it ended",
-                                    kControllerUnit, controller->active, controller->result, kControllerUnit));
+    status.notices.push_back(
+        format("{} is {} ({}); `lockstep up` starts it, `journalctl -u {}` says why it ended. It said last: {}",
+               kControllerUnit, controller->active, controller->result, kControllerUnit, last_line(kControllerUnit)));
   if (!is_installed_node())
     return;
   if (const auto agent = unit_state(kAgentUnit); agent && agent->active != "active")

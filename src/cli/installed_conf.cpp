@@ -1,5 +1,9 @@
 #include "cli/installed_conf.h"
 
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
 #include <optional>
 
 #include "base/installed.h"
@@ -48,9 +52,14 @@ Result<std::string> read_installed_conf() {
 }
 
 Result<void> write_installed_conf(const std::string& text) {
-  const std::string path = installed_paths().controller_settings;
+  // An administrator may keep it elsewhere, behind a link, and closed to others.
+  char real[PATH_MAX];
+  const std::string& named = installed_paths().controller_settings;
+  const std::string path = ::realpath(named.c_str(), real) ? real : named;
+  struct stat found {};
+  const unsigned mode = ::stat(path.c_str(), &found) == 0 ? found.st_mode & 0777 : 0644;
   const auto slash = path.rfind('/');
-  return TRY(Folder::open(path.substr(0, slash))).write_durably(path.substr(slash + 1), text, 0644);
+  return TRY(Folder::open(path.substr(0, slash))).write_durably(path.substr(slash + 1), text, mode);
 }
 
 }  // namespace lockstep

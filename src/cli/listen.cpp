@@ -159,11 +159,10 @@ Result<ListenAt> parse_listen(const std::string& text, std::uint16_t otherwise) 
   return at;
 }
 
-std::string as_argument(const ListenAt& at) { return format("{}:{}", at.address, at.port); }
-
 std::string host_and_port(const std::string& host, std::uint16_t port) {
   return host.find(':') == host.npos ? format("{}:{}", host, port) : format("[{}]:{}", host, port);
 }
+std::string as_argument(const ListenAt& at) { return host_and_port(at.address, at.port); }
 
 bool is_wildcard(const std::string& address) { return address == "0.0.0.0" || address == "::"; }
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }

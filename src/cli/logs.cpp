@@ -34,7 +34,8 @@ JOB         what its script wrote (12, or 12_3 of an array), then how it ended
   --rank N         only lines of this rank, where srun -l has labelled them
   --dir DIR        state directory (default $LOCKSTEP_DIR, else ~/.lockstep/default)
 
-Logs of controller and nodes begin anew at 16 MiB; two older pieces are kept and shown first.
+Logs of controller and nodes begin anew at 16 MiB; two older pieces are kept and shown first. Those of an installed
+cluster are in the journal, for root and the groups adm and systemd-journal.
 
 Examples
   lockstep logs controller --since 10m
@@ -262,7 +263,12 @@ Result<void> print_service(const std::string& file, const char* unit, const Opti
   char line[16 << 10];
   while (fgets(line, sizeof line, journal)) printer.take(line);
   printer.end();
-  return pclose(journal) == 0 ? Result<void>() : Error{Errc::kIo, format("`{}` failed", command), {}};
+  if (pclose(journal) == 0)
+    return {};
+  return Error{Errc::kIo,
+               format("`{}` failed{}", command,
+                      geteuid() == 0 ? "" : ": the journal is for root, and for the groups adm and systemd-journal"),
+               {}};
 }
 
 Result<void> print_installed(const ClusterDir& dir, const Options& options) {

@@ -5,12 +5,14 @@
 #include <algorithm>
 
 #include "base/hostlist.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/local_cluster.h"
 #include "cli/node_join.h"
 #include "cli/verb_words.h"
 #include "io/local/state_dir.h"
+#include "views/shown_text.h"
 #include "wire/api.h"
 
 namespace lockstep {
@@ -151,7 +153,7 @@ Result<void> check_names(const TokenRequest& ask) {
 
 Result<void> print_token(const ClusterDir& dir, const TokenRequest& ask) {
   const std::string answer = TRY(api(dir, "POST", "/v1/tokens", encode(ask)));
-  puts(TRY(decode_token_answer(answer)).c_str());
+  puts(shown(TRY(decode_token_answer(answer))).c_str());
   return {};
 }
 
@@ -283,7 +285,10 @@ int node_main(int argc, char** argv) {
     return printed.ok() ? 0 : fail(printed.error());
   }
   if (std::find(std::begin(kOnNodes), std::end(kOnNodes), verb) == std::end(kOnNodes)) {
-    fprintf(stderr, "lockstep node: no such verb: %s\nTry `lockstep node help`.\n", verb.c_str());
+    constexpr std::string_view kVerbs[] = {"token", "join", "leave", "drain", "resume", "remove", "revoke", "off"};
+    const std::string_view meant = nearest(verb, kVerbs);
+    fprintf(stderr, "lockstep node: no such verb: %s%s\nTry `lockstep node help`.\n", shown(verb).c_str(),
+            meant.empty() ? "" : format("; did you mean \"{}\"?", meant).c_str());
     return 2;
   }
   if (dir.is_installed() && words->dir.empty())

@@ -110,6 +110,7 @@ Result<void> leave(bool now) {
     TRY(let_end(*file, now));
   else if (!now)
     return Error{file.error().code, file.error().message + ". Mend it, or leave with --now", {}};
+  const bool was_told = wait_for_node(seconds(2)).ok();
   TRY(stop_agent());
   TRY(end_shims_below(shims_folder()));
   const std::string name = file ? file->node : host_name();
@@ -117,6 +118,12 @@ Result<void> leave(bool now) {
   TRY(remove_node_files());
   if (forgotten)
     printf("this machine, node %s, has left its cluster\n", name.c_str());
+  else if (!was_told)
+    printf(
+        "this machine was node %s of a cluster whose controller did not answer and was not told. It lists the node "
+        "until "
+        "`lockstep node remove %s` is said there\n",
+        name.c_str(), name.c_str());
   else
     printf(
         "this machine, node %s, has left its cluster, which lists it as down until `lockstep node remove %s` is said "

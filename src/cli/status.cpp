@@ -53,11 +53,11 @@ void print_ends(const ClusterStatus& s) {
   if (s.controller_pid && !s.supervisor_pid && !s.supervisor_unknown)
     puts("            nobody starts it again if it ends: run `lockstep up`");
   for (const auto& what : s.notices) printf("notice      %s\n", shown(what).c_str());
-  for (const auto& what : s.quarantined) printf("            quarantined: %s\n", what.c_str());
+  for (const auto& what : s.quarantined) printf("            quarantined: %s\n", shown(what).c_str());
   for (const auto& n : s.nodes)
     if (n.agent_ends > 0 && !is_over(n))
-      printf("agent of %s ended %u time(s), last at %s: %s\n", n.name.c_str(), n.agent_ends,
-             clock_text(n.agent_last_end_at_s).c_str(), n.agent_last_end.c_str());
+      printf("agent of %s ended %u time(s), last at %s: %s\n", shown(n.name).c_str(), n.agent_ends,
+             clock_text(n.agent_last_end_at_s).c_str(), shown(n.agent_last_end).c_str());
 }
 
 std::string no_cluster_advice(const ClusterDir& dir) {
@@ -70,28 +70,37 @@ void print_jobs(const ClusterStatus& s) {
   std::vector<std::string> counts;
   for (const auto& [state, count] : s.jobs)
     if (count > 0)
-      counts.push_back(format("{} {}", count, state));
+      counts.push_back(format("{} {}", count, shown(state)));
   const std::string none = s.jobs_known                 ? "none"
                            : s.controller_state == "up" ? "not shown to the root of a node"
                                                         : "not known: the controller does not answer";
   printf("jobs        %s\n", counts.empty() ? none.c_str() : join(counts, ", ").c_str());
 }
 
+// "0/503G"; of a small machine "0.0/1.9G".
+std::string memory_text(std::int64_t used_mb, std::int64_t all_mb) {
+  constexpr std::int64_t kSmallMb = 10 * 1024;
+  if (all_mb >= kSmallMb)
+    return format("{}/{}G", used_mb / 1024, all_mb / 1024);
+  return format("{:.1f}/{:.1f}G", static_cast<double>(used_mb) / 1024, static_cast<double>(all_mb) / 1024);
+}
+
 void print_table(const ClusterStatus& s) {
-  printf("cluster     %s (%s)\n", s.cluster.empty() ? "name not known" : s.cluster.c_str(), s.dir.c_str());
-  printf("controller  %s", s.controller_state.c_str());
+  printf("cluster     %s (%s)\n", s.cluster.empty() ? "name not known" : shown(s.cluster).c_str(),
+         shown(s.dir).c_str());
+  printf("controller  %s", shown(s.controller_state).c_str());
   if (s.controller_pid)
     printf(", pid %d", s.controller_pid);
   if (!s.version.empty())
-    printf(", version %s", s.version.c_str());
+    printf(", version %s", shown(s.version).c_str());
   puts("");
   print_ends(s);
   print_jobs(s);
   printf("\n%-12s %-12s %-15s %9s %15s %14s\n", "NODE", "STATE", "ADDRESS", "CORES", "MEMORY", "GPUS");
   for (const auto& n : s.nodes)
-    printf("%-12s %-12s %-15s %9s %15s %14s%s%s\n", shown(n.name).c_str(), n.state.c_str(), shown(n.address).c_str(),
-           format("{}/{}", n.cores_used, n.cores).c_str(),
-           format("{}/{}G", n.memory_used_mb / 1024, n.memory_mb / 1024).c_str(),
+    printf("%-12s %-12s %-15s %9s %15s %14s%s%s\n", shown(n.name).c_str(), shown(n.state).c_str(),
+           shown(n.address).c_str(), format("{}/{}", n.cores_used, n.cores).c_str(),
+           memory_text(n.memory_used_mb, n.memory_mb).c_str(),
            n.devices ? format("{}/{} {}", n.devices_used, n.devices, shown(n.device_type)).c_str() : "-",
            n.reason.empty() ? "" : "  ", shown(n.reason).c_str());
 }

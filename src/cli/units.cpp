@@ -85,4 +85,9 @@ std::string last_words(const std::string& unit) {
   return words;
 }
 
+std::string last_line(const std::string& unit) {
+  const auto lines = split(last_words(unit), '\n');  // ends with a line end
+  return lines.size() < 2 ? std::string() : std::string(trim(lines[lines.size() - 2]));
+}
+
 }  // namespace lockstep

@@ -24,5 +24,6 @@ Result<void> stop_unit(const std::string& unit);
 Result<void> disable_and_stop(const std::string& unit);
 // The last lines of its journal, one a line, indented; "" = none can be read.
 std::string last_words(const std::string& unit);
+std::string last_line(const std::string& unit);  // of them; "" = none
 
 }  // namespace lockstep

@@ -243,6 +243,7 @@ class Api {
   // joining (api_join.cpp)
   void make_token(Visit);
   void join(Visit);
+  void refuse_stranger(Visit, const Error&);
   void renew(Visit);
   const JoinToken* token_of(const JoinRequest&) const;  // null: its secret is none
   void agent_link(Visit);

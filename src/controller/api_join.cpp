@@ -82,39 +82,41 @@ const JoinToken* Api::token_of(const JoinRequest& ask) const {
 }
 
 void Api::join(Visit visit) {
-  const std::string& address = visit.http().peer.address;
-  const Instant now = world_.clock.now();
-  if (!join_guard_.may_try(address, now))
-    return visit.refuse({Errc::kExhausted, "too many tries to join failed from your address: wait a minute", {}});
-  const auto refuse = [&](const Error& error) {
-    join_guard_.count(address, now);
-    visit.refuse(error);
-  };
   const auto body = decode_join_request(visit.http().body);
-  if (!body.ok())
-    return refuse(body.error());
-  const JoinToken* token = token_of(*body);
+  const JoinToken* token = body.ok() ? token_of(*body) : nullptr;
   if (!token)
-    return refuse(denied("the token is unknown, used or expired: make a new one with `lockstep node token`"));
-  if (const auto good = check_token(*token, now); !good.ok())
-    return refuse(good.error());
-  if (!is_node_name(body->node))
-    return refuse(invalid(format("\"{}\" is no host name", body->node), "node"));
+    return refuse_stranger(std::move(visit), body.ok() ? denied("the token is unknown, used or expired: make a new one "
+                                                                "with `lockstep node token`")
+                                                       : body.error());
+  if (const auto good = check_token(*token, world_.clock.now()); !good.ok())
+    return visit.refuse(good.error());
+  if (!is_node_name(body->node) || is_word_for_nodes(body->node))
+    return visit.refuse(invalid(format("\"{}\" is no host name", body->node), "node"));
   // Signed first, so that a request that cannot be signed does not use the token up; handed out only once it is
   // redeemed, by the entry that says which certificate counts from now on.
   auto made = powers_.sign(body->csr, std::string(kNodePrefix) + body->node, role_text(token->role, token->realm));
   if (!made.ok())
-    return refuse(made.error());
+    return visit.refuse(made.error());
   const JoinAnswer answer{std::move(made->pem), powers_.ca_pem, token->role};
   const auto parts = split(body->token, '.');
-  RedeemToken redeem{parts[0], powers_.sha256_hex(parts[1]), body->node, now, made->serial};
+  RedeemToken redeem{parts[0], powers_.sha256_hex(parts[1]), body->node, world_.clock.now(), made->serial};
   world_.core.submit({{UserId{}, true}, std::move(redeem)}, {},
-                     [this, visit = std::move(visit), answer](Result<Answer> done) {
+                     [visit = std::move(visit), answer](Result<Answer> done) {
                        if (done.ok())
-                         return visit.answer(encode(answer));
-                       join_guard_.count(visit.http().peer.address, world_.clock.now());
-                       visit.refuse(done.error());
+                         visit.answer(encode(answer));
+                       else
+                         visit.refuse(done.error());
                      });
+}
+
+// Whoever knows a secret is never kept waiting by those who share an address with them and know none.
+void Api::refuse_stranger(Visit visit, const Error& error) {
+  const std::string& address = visit.http().peer.address;
+  const Instant now = world_.clock.now();
+  if (!join_guard_.may_try(address, now))
+    return visit.refuse({Errc::kExhausted, "too many tries to join failed from your address: wait a minute", {}});
+  join_guard_.count(address, now);
+  visit.refuse(error);
 }
 
 // The successor of the certificate that the caller shows, for the same name in the same role. It counts once it has
@@ -130,10 +132,10 @@ void Api::renew(Visit visit) {
   // Each is an entry of the log and a word to every other agent.
   if (!renewals_.may_try(holder->node_name, world_.clock.now()))
     return visit.refuse({Errc::kExhausted, "the certificate was renewed too often just now: wait a minute", {}});
+  renewals_.count(holder->node_name, world_.clock.now());
   auto made = powers_.sign(body->csr, peer.certificate_name, peer.certificate_role);
   if (!made.ok())
     return visit.refuse(made.error());
-  renewals_.count(holder->node_name, world_.clock.now());
   const JoinAnswer answer{std::move(made->pem), powers_.ca_pem,
                           holder->realm.empty() ? JoinToken::Role::kCompute : JoinToken::Role::kBroker};
   world_.core.submit({{UserId{}, true}, RenewCertificate{holder->node_name, holder->certificate, made->serial}}, {},

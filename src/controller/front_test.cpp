@@ -342,6 +342,17 @@ TEST_F(Records, EveryKindRefusesAnOlderVersion) {
   }
 }
 
+TEST_F(Records, WhatIsToBeNewIsNotWrittenOverWhatSomebodyMade) {
+  const std::string ask = R"({"changes":[{"qos":{"priority":1},"name":"a","is_new":true}]})";
+  ASSERT_EQ(server.call("POST", "/v1/changes", ask).status, 200);
+  const auto again = server.call("POST", "/v1/changes", ask);
+  EXPECT_EQ(again.status, 409);
+  EXPECT_NE(again.body.find("QOS a is there already"), std::string::npos) << again.body;
+  EXPECT_NE(refused(R"({"changes":[{"qos":{},"name":"b","is_new":true,"if_seq":3}]})").find("is_new"),
+            std::string::npos);
+  EXPECT_NE(refused(R"({"changes":[{"remove":"qos","name":"a","is_new":true}]})").find("is_new"), std::string::npos);
+}
+
 TEST_F(Records, AWatchIsFollowed) {
   const auto stream = server.send("GET", "/v1/watch?follow=1&kinds=qos", {}, TestServer::local(kAnn));
   server.loop.until([&] { return stream->done() && stream->wire->sent.find("{\"seq\":") != std::string::npos; });

@@ -151,7 +151,7 @@ void add_put(std::optional<T>& record, const RecordChange& change, std::optional
   if (!change.name.empty())
     record->meta.name = change.name;
   Put put{std::move(*record)};
-  put.if_seq = change.if_seq;
+  put.if_seq = change.is_new ? kIfNew : change.if_seq;
   out = std::move(put);
 }
 

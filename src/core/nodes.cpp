@@ -80,8 +80,9 @@ Result<void> check_predecessor_stopped(const Txn& txn, const Node& known) {
     if (lives_on(txn.inner(), *job, known.id) && job->allocation->fence_after < kForever)
       return conflict(
           format("the machine that was node {} may still run job {}: this one is let in when that is proven stopped or "
-                 "its fence has passed",
-                 known.meta.name, id.value));
+                 "its fence has passed. If it will not come back: lockstep node revoke {} --now, on the controller's "
+                 "machine, then join again",
+                 known.meta.name, id.value, known.meta.name));
   }
   return {};
 }

@@ -75,10 +75,10 @@ Result<void> check_take_over(const Txn& txn, const JoinToken& token, const Node&
         format("{}, or ask for a join token that may replace it (`lockstep node token --node {} --replace`)",
                not_lost_yet(txn, node), name));
   if (has_work(txn, node.id))
-    return conflict(
-        format("node {} holds jobs that are not proven stopped: wait, or ask for a join token that may replace it "
-               "(`lockstep node token --node {} --replace`)",
-               name, name));
+    return conflict(format(
+        "node {} holds jobs that are not proven stopped. Wait; or, if its machine will not come back, say so on the "
+        "controller's (`lockstep node revoke {} --now`), then join again",
+        name, name));
   return {};
 }
 
@@ -95,6 +95,18 @@ Result<void> hand_over(Txn& txn, NodeId id, const JoinToken& token, const std::s
   const Ref<Node> made = txn.put(std::move(node));
   txn.event(Kind::kNode, made->meta, "CertificateIssued", format("by token {}", token.meta.name));
   return was_up ? node_lost(txn, {id}) : Result<void>{};
+}
+
+// A name that any machine may choose is not taken from one that was given it and is about to say hello.
+Result<void> check_not_given(const Txn& txn, const JoinToken& token, const std::string& node) {
+  for (const auto& [name, other] : txn.tables().tokens)
+    for (const IssuedCertificate& issued : other->issued)
+      if (name != token.meta.name && issued.node == node && issued.until > txn.now())
+        return conflict(
+            format("the name {} was given to a machine that has not said hello yet: choose another one, or "
+                   "say with `lockstep node token --node {}` that it is this machine's",
+                   node, node));
+  return {};
 }
 
 }  // namespace
@@ -122,13 +134,15 @@ Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask) {
   if (it->second->used || it->second->expires <= now ||
       !equal_in_constant_time(it->second->secret_sha256, ask.secret_sha256))
     return no;
-  if (!is_node_name(ask.node))
+  if (!is_node_name(ask.node) || is_word_for_nodes(ask.node))
     return invalid(format("\"{}\" is no host name", ask.node), "node");
   if (!is_named(*it->second, ask.node))
     return denied(format("this join token is for node {}, not for {}", it->second->node, ask.node));
   const Node* known = txn.tables().node(ask.node);
   if (known)
     TRY(check_take_over(txn, *it->second, *known));
+  else if (it->second->node.empty())
+    TRY(check_not_given(txn, *it->second, ask.node));
   forget_issued(txn, ask.node);
   JoinToken token = *txn.tables().tokens.find(ask.token)->second;
   token.used = --token.uses_left == 0;

@@ -309,11 +309,13 @@ Result<std::string> ClusterCa::sign(const std::string& request_pem, const Certif
   if (!request)
     return crypto_error("cannot read the certificate request");
   const Key key(X509_REQ_get_pubkey(request.get()));
-  if (!key || X509_REQ_verify(request.get(), key.get()) != 1)
-    return crypto_error("the certificate request is not signed by its own key");
+  if (!key)
+    return crypto_error("cannot read the key of the certificate request");
   // What make_key_and_request() makes, and nothing that takes long to compute with.
   if (EVP_PKEY_is_a(key.get(), "EC") != 1 || EVP_PKEY_get_bits(key.get()) != 256)
     return invalid("the certificate request has no key of the curve P-256: use `lockstep node join`");
+  if (X509_REQ_verify(request.get(), key.get()) != 1)
+    return crypto_error("the certificate request is not signed by its own key");
   const auto made = TRY(inner_->make(key.get(), ask));
   return certificate_text(made.get());
 }

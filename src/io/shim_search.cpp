@@ -15,6 +15,7 @@
 
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "io/local/process.h"
 #include "shim/orphans.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
@@ -50,20 +51,10 @@ bool same_file(const std::string& one, const std::string& other) {
   return ::stat(one.c_str(), &a) == 0 && ::stat(other.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-// Every user can run something of that name in that place: none can do so as us.
-bool runs_as_us(pid_t pid) {
-  const std::string text = read_proc_text(format("/proc/{}/status", pid));
-  const auto at = text.find("\nUid:");
-  const auto words =
-      split_words(at == text.npos ? std::string() : text.substr(at + 5, text.find('\n', at + 1) - at - 5));
-  const std::string own = std::to_string(::geteuid());
-  return words.size() == 4 && std::all_of(words.begin(), words.end(), [&own](const auto& word) { return word == own; });
-}
-
 // The folder of this shim's process if it lies, or lay, in `shims`; "" otherwise.
 std::string folder_of(pid_t pid, const std::string& shims) {
   const std::string proc = format("/proc/{}/", pid);
-  if (read_proc_text(proc + "comm") != kShimName || !runs_as_us(pid))
+  if (read_proc_text(proc + "comm") != kShimName || !runs_as(pid, ::geteuid()))
     return {};
   std::string folder = link_of(proc + "cwd");
   if (folder.ends_with(kRemoved))

@@ -22,6 +22,9 @@ struct Caller {
   bool admin = false;  // the controller, or an administrator
 };
 
+// An if_seq of a record that must not be there yet.
+inline constexpr Seq kIfNew = INT64_MAX;
+
 // --- users' requests ---
 
 struct ArrayAsk {

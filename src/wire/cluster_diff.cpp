@@ -23,6 +23,15 @@ std::map<std::string, std::string> default_accounts(const std::vector<Associatio
   return out;
 }
 
+// Where the cluster has a default of the user's already, which a part of its accounts does not change by saying
+// nothing.
+void forget_implied_defaults(ClusterFile& wanted, const ClusterFile& live) {
+  const auto now = default_accounts(live.associations);
+  for (Association& one : wanted.associations)
+    if (wanted.implied_defaults.contains(one.meta.name) && now.contains(one.user))
+      one.is_default = false;
+}
+
 // A user has one default account; which of its associations there bears the mark says nothing. Where none is marked the
 // user keeps the one there is.
 void settle_defaults(ClusterFile& wanted, const ClusterFile& live) {
@@ -72,6 +81,7 @@ void leave_out_what_is_over(ClusterFile& wanted, WallTime now, std::vector<std::
 ClusterFile settled(const ClusterFile& wanted, const ClusterFile& live, WallTime now, std::vector<std::string>& notes) {
   ClusterFile out = wanted;
   leave_out_what_is_over(out, now, notes);
+  forget_implied_defaults(out, live);
   settle_defaults(out, live);
   settle_nodes(out, live);
   return out;

@@ -47,7 +47,7 @@ Lines shown_difference(std::string_view wanted, const LiveCluster& live) {
 Lines plan_words(std::string_view wanted, const LiveCluster& live, bool prune = false) {
   Lines out;
   for (const PlannedChange& one : planned_changes(file_from(wanted), live, {}, prune))
-    out.push_back(format("{}@{}", one.words, one.change.if_seq));
+    out.push_back(format("{}@{}", one.words, one.change.is_new ? "new" : format("{}", one.change.if_seq)));
   return out;
 }
 
@@ -84,6 +84,12 @@ TEST(ClusterDiff, NamesEveryKeyThatDiffers) {
       expected);
 }
 
+TEST(ClusterDiff, APartOfAUsersAccountsLeavesTheDefaultWhereItIs) {
+  const LiveCluster live = cluster_of("accounts:\n  a: {users: {ann: {default: true}}}\n  b: {users: [ann]}\n");
+  EXPECT_EQ(plan_words("accounts:\n  b: {users: [ann]}\n", live), Lines{});
+  EXPECT_EQ(plan_words("accounts:\n  b: {users: {ann: {default: true}}}\n", live), Lines{"association b/ann@102"});
+}
+
 TEST(ClusterDiff, WhatTheCoreSettlesIsNoDifference) {
   LiveCluster live = cluster_of(
       "accounts:\n  a: {users: {ann: {default: true}}}\n  b: {users: [ann]}\n"
@@ -116,7 +122,8 @@ TEST(ClusterDiff, ChangesComeInAnOrderThatHolds) {
                        "qos:\n  fast: {preempts: [slow]}\n  slow: {}\n"
                        "accounts:\n  x: {parent: y, qos: [fast], users: [bob]}\n  y: {}\n",
                        cluster_of(kLive)),
-            (Lines{"QOS slow@0", "QOS fast@0", "account y@0", "account x@0", "partition p@0", "association x/bob@0"}));
+            (Lines{"QOS slow@new", "QOS fast@new", "account y@new", "account x@new", "partition p@new",
+                   "association x/bob@new"}));
   // Who stops whom is turned round, accounts are turned over, two classes exchange their nodes.
   EXPECT_EQ(plan_words("qos:\n  a: {}\n  b: {preempts: [a]}\n", cluster_of("qos:\n  a: {preempts: [b]}\n  b: {}\n")),
             (Lines{"QOS a@101", "QOS b@102"}));

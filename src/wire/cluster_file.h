@@ -31,6 +31,8 @@ struct ClusterFile {
   // "line 12"). Not written.
   std::set<Kind> sections;
   std::map<std::string, std::string> places;
+  // Associations that are their user's default only because the file names no other account of the user.
+  std::set<std::string> implied_defaults;
 };
 
 // The Error's message begins with the line, names the path and the nearest known key: "line 12: partitions.gpu: …".

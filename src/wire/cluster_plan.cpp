@@ -18,6 +18,10 @@ namespace {
 
 using NameSet = std::set<std::string, std::less<>>;
 
+bool is_among(const std::string& name, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 class References {
  public:
   References(const ClusterFile& wanted, const LiveCluster& live, bool prune) : wanted_(wanted) {
@@ -54,6 +58,11 @@ class References {
   template <class T>
   Result<void> qos_of(Kind kind, const T& record) const {
     TRY(one(kind, record.meta.name, "default_qos", record.default_qos, qos_, "QOS"));
+    if (!record.default_qos.empty() && !record.qos.empty() && !is_among(record.default_qos, record.qos)) {
+      const std::string words = record_words(kind, record.meta.name);
+      return invalid(format("{}{}: default_qos: {} is not among those allowed: {}", place_of(wanted_, words), words,
+                            record.default_qos, join(record.qos, ", ")));
+    }
     return all(kind, record.meta.name, "qos", record.qos, qos_, "QOS");
   }
 
@@ -136,10 +145,6 @@ class ChangePlan {
   const T* live_of(const std::string& name) const {
     return find_named(std::get<Names<T>>(live_records_), name);
   }
-  static bool is_among(const std::string& name, const std::vector<std::string>& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  }
-
   std::size_t nodes_known(const std::vector<std::string>& names) const {
     return static_cast<std::size_t>(
         std::count_if(names.begin(), names.end(), [&](const std::string& name) { return nodes_.contains(name); }));
@@ -156,11 +161,12 @@ class ChangePlan {
   }
 
   template <class T>
-  void push(T record, std::optional<T> RecordChange::*member, Seq if_seq) {
+  void push(T record, std::optional<T> RecordChange::*member, const T* known) {
     PlannedChange one;
     one.words = kKindOf<T> == Kind::kUser ? "user " + record.meta.name : record_words(kKindOf<T>, record.meta.name);
     one.weight = weight_of(record);
-    one.change.if_seq = if_seq;
+    one.change.if_seq = known ? known->meta.seq : 0;
+    one.change.is_new = !known;
     one.change.*member = std::move(record);
     out_.push_back(std::move(one));
   }
@@ -174,14 +180,15 @@ class ChangePlan {
   void put(const T& record, std::optional<T> RecordChange::*member) {
     const T* known = live_of<T>(record.meta.name);
     if (differs(record, known))
-      push(desired(record, known), member, known ? known->meta.seq : 0);
+      push(desired(record, known), member, known);
   }
 
   template <class T>
   void single(const std::optional<T>& wanted, const std::optional<T>& known, std::optional<T> RecordChange::*member) {
     if (!wanted || (known && key_differences(*known, *wanted).empty()))
       return;
-    push(desired(*wanted, known ? &*known : nullptr), member, known ? known->meta.seq : 0);
+    const T* const there = known ? &*known : nullptr;
+    push(desired(*wanted, there), member, there);
   }
 
   void remove(Kind kind, const std::string& name) {
@@ -222,7 +229,7 @@ class ChangePlan {
       NodeClass less = known;
       std::erase_if(less.nodes, moves);
       reduced.insert(known.meta.name);
-      push(std::move(less), &RecordChange::node_class, known.meta.seq);
+      push(std::move(less), &RecordChange::node_class, &known);
       out_.back().weight = weight_of(known);
     }
     for (const NodeClass& one : wanted_.node_classes)
@@ -255,7 +262,7 @@ class ChangePlan {
       }
       Qos less = *known;
       std::erase_if(less.preempts, goes);
-      push(std::move(less), &RecordChange::qos, known->meta.seq);
+      push(std::move(less), &RecordChange::qos, known);
       reduced.insert(one.meta.name);
     }
     const auto put_with_stopped = [&](const auto& self, const Qos& one) -> void {
@@ -300,7 +307,7 @@ class ChangePlan {
         continue;
       User next = *user;
       next.admin = admin;
-      push(std::move(next), &RecordChange::user, user->meta.seq);
+      push(std::move(next), &RecordChange::user, user);
     }
   }
 

@@ -313,7 +313,9 @@ class ClusterFileReader {
       if (std::any_of(own.begin(), own.end(), is_default) || std::any_of(own.begin(), own.end(), elsewhere))
         continue;
       const auto whole = std::find_if(own.begin(), own.end(), [](const auto* one) { return one->partition.empty(); });
-      (whole == own.end() ? own.front() : *whole)->is_default = true;
+      Association& only = whole == own.end() ? *own.front() : **whole;
+      only.is_default = true;
+      file_.implied_defaults.insert(only.meta.name);
     }
   }
 

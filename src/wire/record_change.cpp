@@ -15,6 +15,8 @@ inline std::optional<Fault> unacceptable(const RecordChange& change) {
     return Fault{"", "must put one record or remove one"};
   if (!change.remove.empty() && change.if_seq != 0)
     return Fault{"if_seq", "is asked of a record that is put; what is removed is removed in any version"};
+  if (change.is_new && (!change.remove.empty() || change.if_seq != 0))
+    return Fault{"is_new", "is asked of a record that is put, without if_seq"};
   return std::nullopt;
 }
 
@@ -39,6 +41,7 @@ constexpr void describe(V& v, const RecordChange*) {
   v("remove", &RecordChange::remove, kName);
   v("name", &RecordChange::name, kPhrase);
   v("if_seq", &RecordChange::if_seq);
+  v("is_new", &RecordChange::is_new);
 }
 
 template <class V>

@@ -32,7 +32,8 @@ struct RecordChange {
   // Of the record, where it does not say it itself (meta.name); of an association that is removed "account/user" or
   // "account/user/partition".
   std::string name;
-  Seq if_seq = 0;  // refuses another version than this one; 0 = any
+  Seq if_seq = 0;       // refuses another version than this one; 0 = any
+  bool is_new = false;  // refuses a record that is there already
 };
 
 struct RecordChanges {

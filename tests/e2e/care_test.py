@@ -129,6 +129,25 @@ class Backups(OfOneCluster):
         self.assertIn("mine", left)
         self.assertFalse(left & set(first))
 
+    def test_what_it_removes_is_older_and_of_this_cluster(self):
+        base = self.place("others")
+        self.backup("others", "--keep", "1")
+        [mine] = os.listdir(base)
+        os.rename(os.path.join(base, mine), os.path.join(base, "20990101-000000"))  # of a clock that was wrong once
+        theirs = os.path.join(base, "20200101-000000")
+        shutil.copytree(os.path.join(base, "20990101-000000"), theirs)
+        manifest = os.path.join(theirs, "manifest")
+        write(manifest, re.sub("(?m)^mark=.*$", "mark=another", read(manifest)))
+        half = os.path.join(base, "20200102-000000")
+        os.mkdir(half, 0o700)
+        write(os.path.join(half, "UNFINISHED.new"), "This")
+        self.backup("others", "--keep", "1")
+        left = sorted(os.listdir(base))
+        self.assertIn("20200101-000000", left, "of another cluster, which has the same name")
+        self.assertNotIn("20200102-000000", left)
+        [fresh] = [name for name in left if name[:4] not in ("2020", "2099")]
+        self.assertTrue(os.path.exists(os.path.join(base, fresh, "SHA256SUMS")), "the one that was just made")
+
     def test_bad_places_are_refused_and_nothing_is_left(self):
         home = self.c.home
         self.refused("backup", os.path.join(self.c.dir, "backup"), says="lies in the cluster's own directory")
@@ -254,8 +273,26 @@ class Backups(OfOneCluster):
         write(note, read(note).replace("restored=whole", "restored=begun"))
         self.refused("up", "--dir", into, says="a restore into")
         self.refused("restore", "--take-over", "--dir", into, says="a restore into")
+        # The same in the middle: the database is aside already, and what SQLite keeps beside it is not.
+        write(note, read(note).replace("restored=whole", "restored=begun"))
+        os.rename(os.path.join(into, "lockstep.db"), os.path.join(into, "lockstep.db.replaced-x"))
+        log = os.path.join(into, "lockstep.db-wal")
+        write(log, "of what was there before")
         self.assertEqual(self.lockstep("restore", whole, "--dir", into).returncode, 0)
+        self.assertNotIn("of what was there before", read(log) if os.path.exists(log) else "")
+        self.assertTrue(glob.glob(os.path.join(into, "lockstep.db.replaced-*-wal")))
         self.lockstep("down", "--dir", into)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs two users")
+    def test_a_backup_that_somebody_else_can_write_is_refused(self):
+        whole = self.backup("theirs")
+        into = self.place("theirs-into")
+        os.chown(os.path.join(whole, "lockstep.db"), NOBODY, NOBODY)
+        self.refused("restore", whole, "--dir", into, says="can be written by user 65534")
+        os.chown(os.path.join(whole, "lockstep.db"), 0, 0)
+        os.chmod(whole, 0o777)
+        self.refused("restore", whole, "--dir", into, says="can be written by user")
+        self.assertFalse(os.path.exists(os.path.join(into, "lockstep.db")))
 
 
 class Restored(unittest.TestCase):

@@ -94,6 +94,8 @@ Result<void> look_at_controller(HttpsServer server) {
         format("{}. Is {} the controller of the cluster that made the token? If its CA was made anew, so must the "
                "token be: lockstep node token",
                answer.error().message, where(server)));
+  if (!answer && answer.error().message.starts_with("cannot find the address"))
+    return Error{answer.error().code, format("{}: is the name right?", answer.error().message), {}};
   if (!answer)
     return Error{answer.error().code,
                  format("{}. Is the controller up and does it listen there for other machines (`lockstep up --listen "
@@ -155,8 +157,10 @@ int check_main(int argc, char** argv) {
     return 2;
   }
   const TlsFiles files = files_in(argv[1]);
-  (void)settle_renewal(files);
-  const auto usable = check_usable(files);
+  // A renewal that was cut short is brought to its end only where it must be: an agent may be in the middle of one.
+  auto usable = check_usable(files);
+  if (!usable && settle_renewal(files))
+    usable = check_usable(files);
   const auto certificate = usable ? read_facts_of(files.certificate) : Result<CertificateFacts>(usable.error());
   const auto authority = certificate ? read_facts_of(files.ca) : certificate;
   if (!authority) {

@@ -81,7 +81,7 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
                {.next = [this] { reconnect("to show the renewed certificate"); },
                 .adopted =
                     [this](const TlsFiles& files) {
-                      say("the certificate of this node is renewed");
+                      say("the certificate of this node is renewed", LogLevel::kInfo);
                       if (renewed_)
                         renewed_(files);
                     },
@@ -135,11 +135,11 @@ void NodeAgent::reconnect(const std::string& why) {
     link_->close(why);
 }
 
-void NodeAgent::say(const std::string& text) {
+void NodeAgent::say(const std::string& text, LogLevel level) {
   if (text == last_said_)
     return;  // the same trouble again while it lasts
   last_said_ = text;
-  log_line(LogLevel::kWarning, "lockstep-agent: " + text);
+  log_line(level, "lockstep-agent: " + text);
 }
 
 // --- the connection ---
@@ -225,7 +225,7 @@ void NodeAgent::heard(ToAgent message) {
     renewal_.welcomed();
     gate_.set_key(welcome->ticket_key, Instant{welcome->now_us}, clock_.boot());
     silence_max_ = std::max(kSilenceMin, welcome->renew_every * 3);
-    say(format("connected to cluster {} as node {}", welcome->cluster, facts_.meta.name));
+    say(format("connected to cluster {} as node {}", welcome->cluster, facts_.meta.name), LogLevel::kInfo);
     broker_.link_up(*link_);
   } else if (const auto* refused = std::get_if<Refused>(&message)) {
     say(format(

@@ -12,6 +12,7 @@
 #include "agent/splice.h"
 #include "agent/step_switch.h"
 #include "agent/ticket_gate.h"
+#include "base/log_line.h"
 #include "first_look.h"
 #include "ports/clock.h"
 #include "ports/devices.h"
@@ -59,7 +60,7 @@ class NodeAgent {
   bool write_journal();
   void look_at_room();
   void tell_trouble();
-  void say(const std::string& text);
+  void say(const std::string& text, LogLevel level = LogLevel::kWarning);
 
   EventLoop& loop_;
   const Clock& clock_;

@@ -18,6 +18,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "io/descriptor.h"
+#include "io/local/as_owner.h"
 #include "io/log_tip.h"
 #include "io/sqlite_copy.h"
 #include "wire/json_text.h"
@@ -66,11 +67,13 @@ Result<bool> take_moment(const std::string& dir, Moment& out) {
   const std::uint64_t trimmed = TRY(number_in(*out.log, "SELECT value FROM facts WHERE name = 'trimmed'"));
   const std::uint64_t closed = TRY(number_in(*out.log, "SELECT max(number) FROM entries WHERE closing = 1"));
   out.entry = std::max(trimmed, closed);
+  if (out.entry == 0)
+    return not_found(format("{}/{} holds no cluster: nothing was ever committed to it", dir, kLogFile));
   out.seq = TRY(number_in(*out.log, "SELECT max(last_seq) FROM entries WHERE closing = 1"));
   return !has_accounting || (trimmed <= cursor && cursor <= out.entry);
 }
 
-Result<Moment> one_moment(const std::string& dir) {
+Result<Moment> one_moment(const std::string& dir, const AsOwner&) {
   Moment out;
   for (int tries = 0; tries < kMomentTries; ++tries)
     if (TRY(take_moment(dir, out)))
@@ -131,9 +134,12 @@ bool is_a_backups(const std::string& name) {
 
 constexpr std::string_view kUnfinishedText = "This backup is being made, or was interrupted: it is not whole.\n";
 
+// Also where the note itself was being written.
 bool is_unfinished(const Folder& folder) {
   const auto text = folder.read(kUnfinishedFile);
-  return text && *text == kUnfinishedText;
+  const auto names = folder.names();
+  const bool is_bare = names && *names == std::vector{std::string(kUnfinishedFile) + ".new"};
+  return is_bare || (text && *text == kUnfinishedText);
 }
 
 void remove_backup_files(const Folder& folder) {
@@ -208,33 +214,54 @@ class Place {
   bool is_ours_ = false;
 };
 
+struct SmallFile {
+  std::string name, text;
+};
+
 // Regular files of a directory: the CA, settings. Those that are none are not looked at.
-Result<void> add_small_files(const std::string& from, const Folder& into, const std::string& as,
-                             std::vector<std::string>& names) {
-  Fd opened(::open(from.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+Result<std::vector<SmallFile>> small_files(const std::string& from, const std::string& as) {
+  std::vector<SmallFile> out;
+  Fd opened(::open(from.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!opened.valid() && errno == ENOENT)
+    return out;
   if (!opened.valid())
-    return errno == ENOENT ? Result<void>() : Result<void>(os_error("cannot read " + from));
+    return os_error("cannot read " + from);
   const Folder source = Folder::held(from, opened.release());
-  const Folder folder = TRY(into.folder(as, 0700));
   for (const auto& name : TRY(source.names())) {
     struct stat found {};
     const bool is_left_over = name.ends_with(".new") || name.find(kReplaced) != std::string::npos;
     if (is_left_over || !is_backup_file(as + "/" + name) ||
         ::fstatat(source.fd(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(found.st_mode))
       continue;
-    TRY(folder.write(name, TRY(read_plain(from + "/" + name, Links::kRefused, kSmallFileMax)), 0600));
-    names.push_back(as + "/" + name);
+    out.push_back({as + "/" + name, TRY(read_plain(from + "/" + name, Links::kRefused, kSmallFileMax))});
   }
-  return sync_folder(folder);
+  return out;
 }
 
-Result<void> add_small_file(const std::string& dir, const Folder& into, const std::string& name,
-                            std::vector<std::string>& names) {
-  const auto text = read_plain(dir + "/" + name, Links::kRefused, kSmallFileMax);
-  if (!text && text.error().code == Errc::kNotFound)
-    return {};
-  TRY(into.write(name, TRY(text), 0600));
-  names.push_back(name);
+Result<std::vector<SmallFile>> small_files_of_state(const std::string& dir, const AsOwner&) {
+  std::vector<SmallFile> out = TRY(small_files(dir + "/pki", "pki"));
+  for (const char* name : {"cluster.conf", "applying.list"}) {
+    auto text = read_plain(dir + "/" + name, Links::kRefused, kSmallFileMax);
+    if (text)
+      out.push_back({name, std::move(*text)});
+    else if (text.error().code != Errc::kNotFound)
+      return text.error();
+  }
+  return out;
+}
+
+Result<void> add(const std::vector<SmallFile>& files, const Folder& into, std::vector<std::string>& names) {
+  for (const SmallFile& file : files) {
+    const auto slash = file.name.find('/');
+    if (slash == std::string::npos) {
+      TRY(into.write(file.name, file.text, 0600));
+    } else {
+      const Folder folder = TRY(into.folder(file.name.substr(0, slash), 0700));
+      TRY(folder.write(file.name.substr(slash + 1), file.text, 0600));
+      TRY(sync_folder(folder));
+    }
+    names.push_back(file.name);
+  }
   return {};
 }
 
@@ -286,7 +313,8 @@ Result<std::vector<BackupFile>> read_back(const Folder& folder, const std::vecto
 Result<Made> make_one(const DaemonOptions& options, const std::string& path) {
   Place place = TRY(Place::take(path));
   const Folder& folder = place.folder();
-  Moment moment = TRY(one_moment(options.dir));
+  const Folder state = TRY(hold_folder(options.dir));
+  Moment moment = TRY(one_moment(options.dir, AsOwner(state.fd())));
   Made made;
   made.path = path;
   made.has_accounting = moment.accounting.has_value();
@@ -298,10 +326,9 @@ Result<Made> make_one(const DaemonOptions& options, const std::string& path) {
     TRY(folder.write(kTipFile, *moment.tip, 0600));
     names.emplace_back(kTipFile);
   }
-  for (const char* name : {"cluster.conf", "applying.list"}) TRY(add_small_file(options.dir, folder, name, names));
-  TRY(add_small_files(options.dir + "/pki", folder, "pki", names));
+  TRY(add(TRY(small_files_of_state(options.dir, AsOwner(state.fd()))), folder, names));
   if (!options.settings.empty())
-    TRY(add_small_files(options.settings, folder, "etc", names));
+    TRY(add(TRY(small_files(options.settings, "etc")), folder, names));
   TRY(folder.write(kManifestFile, facts_text(made.facts), 0600));
   names.emplace_back(kManifestFile);
   const auto files = TRY(read_back(folder, names, made));
@@ -332,14 +359,16 @@ std::string dated_name(const Folder& folder) {
 }
 
 // A directory below is one of ours to remove when it is a backup of this cluster, or was to become one.
-bool is_whole_backup(const Folder& folder, const std::string& cluster) {
+bool is_whole_backup(const Folder& folder, const BackupFacts& like) {
   const auto manifest = folder.read(kManifestFile);
   const auto facts = manifest ? parse_facts(*manifest) : Result<BackupFacts>(manifest.error());
-  return facts && facts->cluster == cluster && folder.read(kSumsFile).ok();
+  // Many clusters have the name that is the default; the mark of its directory has one alone.
+  return facts && facts->cluster == like.cluster && facts->mark == like.mark && folder.read(kSumsFile).ok();
 }
 
-// What is older than the newest `count`, and what was interrupted.
-void prune(const Folder& base, std::size_t count, const std::string& cluster, std::vector<std::string>& removed) {
+// What is older than the newest `count`, and what was interrupted. The one that was just made stays, whatever a clock
+// said to others.
+void prune(const Folder& base, std::size_t count, const Made& made, std::vector<std::string>& removed) {
   const auto names = base.names();
   if (!names)
     return;
@@ -348,9 +377,13 @@ void prune(const Folder& base, std::size_t count, const std::string& cluster, st
     if (!is_dated(*name))
       continue;
     const auto folder = base.existing(*name);
+    if (made.path == base.path() + "/" + *name) {
+      ++kept;
+      continue;
+    }
     if (!folder || ::flock(folder->fd(), LOCK_EX | LOCK_NB) != 0)
       continue;
-    if (!is_unfinished(*folder) && (!is_whole_backup(*folder, cluster) || ++kept <= count))
+    if (!is_unfinished(*folder) && (!is_whole_backup(*folder, made.facts) || ++kept <= count))
       continue;
     remove_backup_files(*folder);
     if (::unlinkat(base.fd(), name->c_str(), AT_REMOVEDIR) == 0)
@@ -368,7 +401,7 @@ Result<Made> make_dated(const DaemonOptions& options) {
   if (!made && made_base)
     ::rmdir(base.path().c_str());
   if (made)
-    prune(base, options.keep, options.cluster_name, made->removed);
+    prune(base, options.keep, *made, made->removed);
   return made;
 }
 

@@ -13,6 +13,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "io/descriptor.h"
+#include "io/local/as_owner.h"
 #include "io/sha256.h"
 
 namespace lockstep {
@@ -113,6 +114,13 @@ Result<std::vector<BackupFile>> parse_sums(const std::string& text) {
   return out;
 }
 
+Result<Folder> hold_folder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0)
+    return os_error("cannot open " + path);
+  return Folder::held(path, fd);
+}
+
 Result<std::string> digest_of(const Folder& folder, const std::string& name, const Progress& progress) {
   const Fd file = TRY(open_in(folder, name));
   (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
@@ -122,6 +130,7 @@ Result<std::string> digest_of(const Folder& folder, const std::string& name, con
 Result<std::string> copy_file(const Folder& from, const std::string& name, const Folder& into, const std::string& to,
                               const Progress& progress) {
   const Fd source = TRY(open_in(from, name));
+  const AsOwner owner(into.fd());
   const Fd copy(::openat(into.fd(), to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!copy.valid())
     return file_error("cannot make", into, to);

@@ -36,9 +36,12 @@ bool is_backup_file(const std::string& name);  // one of these, or in one of the
 std::string sums_text(const std::vector<BackupFile>& files);
 Result<std::vector<BackupFile>> parse_sums(const std::string& text);
 
+Result<Folder> hold_folder(const std::string& path);  // whoever it belongs to; no link
+
 // As it is on disk, not as the kernel remembers it.
 Result<std::string> digest_of(const Folder& folder, const std::string& name, const Progress& progress);
-// Copies a file to a new one, whose name is `to`, and syncs it; the digest of what was read.
+// Copies a file to a new one, whose name is `to`, and syncs it; the digest of what was read. The new one belongs to the
+// folder's owner.
 Result<std::string> copy_file(const Folder& from, const std::string& name, const Folder& into, const std::string& to,
                               const Progress& progress);
 

@@ -75,6 +75,8 @@ Result<void> take_listen(DaemonOptions& out, std::string_view name, const std::s
   if (!port || *port > 65535 || colon == 0)
     return invalid(format("{} {}: ADDR:PORT is meant", name, value));
   out.address = value.substr(0, colon);
+  if (out.address.size() > 2 && out.address.front() == '[' && out.address.back() == ']')  // [fd00::1]:6820
+    out.address = out.address.substr(1, out.address.size() - 2);
   out.port = static_cast<std::uint16_t>(*port);
   return {};
 }

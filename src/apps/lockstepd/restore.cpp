@@ -9,10 +9,12 @@
 
 #include "apps/lockstepd/backup.h"
 #include "apps/lockstepd/backup_files.h"
+#include "base/characters.h"
 #include "base/check.h"
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "io/directory_lock.h"
+#include "io/local/as_owner.h"
 #include "io/local/state_dir.h"
 #include "io/sqlite_copy.h"
 #include "wire/json_text.h"
@@ -21,7 +23,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::string_view kBesideIt[] = {"", "-wal", "-shm"};
+// The database itself last: as long as it is there, what belongs to it is not all aside.
+constexpr std::string_view kWithIt[] = {"-wal", "-shm", "-journal", ""};
 constexpr std::int64_t kReserve = 32 << 20;  // the log keeps one
 constexpr std::size_t kCaMax = 64 << 10;
 
@@ -37,16 +40,9 @@ struct Target {
   Folder folder;
   bool was_there = false;  // with a cluster in it
   bool is_new = false;     // made for this restore, or empty until now
-  uid_t uid = 0;
-  gid_t gid = 0;
-};
 
-Result<Folder> hold(const std::string& dir) {
-  const int fd = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0)
-    return os_error("cannot open " + dir);
-  return Folder::held(dir, fd);
-}
+  AsOwner owner() const { return AsOwner(folder.fd()); }
+};
 
 Result<void> check_not_running(const std::string& dir) {
   if (const std::string who = user_of(dir); !who.empty())
@@ -73,35 +69,29 @@ Result<Target> find_target(const DaemonOptions& options) {
                "kept beside it, as lockstep.db.replaced-DATE)",
                options.dir));
   if (exists && ::geteuid() == 0 && found.st_uid != 0 && !mark_in(options.dir).empty())
-    return Target{TRY(hold(options.dir)), has_cluster, false, found.st_uid, found.st_gid};
+    return Target{TRY(hold_folder(options.dir)), has_cluster || goes_on, false};
   StateDir state = TRY(claim_state_dir(options.dir));
-  return Target{std::move(state.folder), has_cluster, state.is_new, ::geteuid(), ::getegid()};
-}
-
-Result<void> give(const Target& target, const Folder& folder, const std::string& name) {
-  if (target.uid == ::geteuid())
-    return {};
-  if (::fchownat(folder.fd(), name.c_str(), target.uid, target.gid, AT_SYMLINK_NOFOLLOW) != 0)
-    return os_error(format("cannot give {}/{} to the controller's user", folder.path(), name));
-  return {};
+  return Target{std::move(state.folder), has_cluster || goes_on, state.is_new};
 }
 
 Result<void> write_note(const Target& target, const RestoreNote& note) {
+  const AsOwner owner = target.owner();
   TRY(target.folder.write(kRestoreNote, restore_note_text(note), 0600));
-  TRY(give(target, target.folder, kRestoreNote));
   return sync_folder(target.folder);
 }
 
 // The cluster that is there is the one of the backup where it has the same CA: then its nodes know it, and its
 // accounting knows more than the backup's.
-bool is_same_cluster(const Folder& backup, const Folder& target) {
+bool is_same_cluster(const Folder& backup, const Target& target) {
   const auto theirs = read_plain(backup.path() + "/pki/ca.pem", Links::kRefused, kCaMax);
-  const auto ours = read_plain(target.path() + "/pki/ca.pem", Links::kRefused, kCaMax);
+  const AsOwner owner = target.owner();
+  const auto ours = read_plain(target.folder.path() + "/pki/ca.pem", Links::kRefused, kCaMax);
   return theirs && ours && *theirs == *ours;
 }
 
-bool is_readable_accounting(const Folder& target) {
-  const std::string path = target.path() + "/" + kAccountingFile;
+bool is_readable_accounting(const Target& target) {
+  const AsOwner owner = target.owner();
+  const std::string path = target.folder.path() + "/" + kAccountingFile;
   if (::access(path.c_str(), F_OK) != 0)
     return false;
   auto moment = SqliteMoment::take(path);
@@ -118,14 +108,19 @@ std::string stamp() {
   return text;
 }
 
-// lockstep.db -> lockstep.db.replaced-20260301-120000, with what SQLite keeps beside it.
-Result<void> move_aside(const Folder& folder, const std::string& name, const std::string& suffix) {
-  for (const auto ending : kBesideIt) {
+// lockstep.db -> lockstep.db.replaced-20260301-120000, with what SQLite keeps beside it, also where a restore that was
+// cut short has moved the file itself. True: something was there.
+Result<bool> move_aside(const Folder& folder, const std::string& name, const std::string& suffix) {
+  bool was_there = false;
+  for (const auto ending : kWithIt) {
     const std::string from = name + std::string(ending), to = name + suffix + std::string(ending);
-    if (holds(folder, from) && ::renameat(folder.fd(), from.c_str(), folder.fd(), to.c_str()) != 0)
+    if (!holds(folder, from))
+      continue;
+    if (::renameat(folder.fd(), from.c_str(), folder.fd(), to.c_str()) != 0)
       return os_error(format("cannot move {}/{} aside", folder.path(), from));
+    was_there = true;
   }
-  return {};
+  return was_there;
 }
 
 // A name in a folder, where the backup has "pki/ca.pem".
@@ -133,17 +128,22 @@ struct Spot {
   Folder folder;
   std::string name;
 };
-Result<Spot> spot_in(const Folder& root, const std::string& name, const Target* make) {
+Result<Spot> spot_in(const Folder& root, const std::string& name) {
   const auto slash = name.find('/');
   if (slash == std::string::npos)
     return Spot{Folder::held(root.path(), ::dup(root.fd())), name};
-  const std::string folder = name.substr(0, slash);
-  if (!make)
-    return Spot{TRY(root.existing(folder)), name.substr(slash + 1)};
-  if (::mkdirat(root.fd(), folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return os_error(format("cannot make {}/{}", root.path(), folder));
-  TRY(give(*make, root, folder));
-  return Spot{TRY(root.existing(folder)), name.substr(slash + 1)};
+  return Spot{TRY(root.existing(name.substr(0, slash))), name.substr(slash + 1)};
+}
+
+// The same where NAME.new is to be written: its folder is there then, and no such file.
+Result<Spot> spot_for_new(const Target& target, const std::string& name) {
+  const AsOwner owner = target.owner();
+  const std::string folder = name.substr(0, name.find('/'));
+  if (folder != name && ::mkdirat(target.folder.fd(), folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return os_error(format("cannot make {}/{}", target.folder.path(), folder));
+  Spot spot = TRY(spot_in(target.folder, name));
+  ::unlinkat(spot.folder.fd(), (spot.name + ".new").c_str(), 0);
+  return spot;
 }
 
 struct Restored {
@@ -159,15 +159,14 @@ Result<void> bring(const Folder& backup, const Target& target, const std::vector
                    std::int64_t bytes) {
   Counter counter("lockstep restore", bytes);
   for (const BackupFile& file : files) {
-    const Spot from = TRY(spot_in(backup, file.name, nullptr)), to = TRY(spot_in(target.folder, file.name, &target));
+    const Spot from = TRY(spot_in(backup, file.name)), to = TRY(spot_for_new(target, file.name));
     const std::string name = to.name + ".new";
-    ::unlinkat(to.folder.fd(), name.c_str(), 0);
     const std::string digest =
         TRY(copy_file(from.folder, from.name, to.folder, name, [&](std::int64_t done) { return counter.at(done); }));
     counter.next_file();
     if (digest != file.sha256)
       return Error{Errc::kCorrupt, format("{}/{} changed while it was read", backup.path(), file.name), {}};
-    TRY(give(target, to.folder, name));
+    const AsOwner owner = target.owner();
     if (file.name == kLogFile || file.name == kAccountingFile)
       TRY(check_sqlite(to.folder.path() + "/" + name));
   }
@@ -175,13 +174,16 @@ Result<void> bring(const Folder& backup, const Target& target, const std::vector
 }
 
 Result<void> put_in_place(const Target& target, const std::vector<BackupFile>& files, Restored& out) {
+  // The CA goes last: until then it tells whose accounting is there, should this be cut short and begin anew.
+  std::vector<BackupFile> ordered = files;
+  std::stable_partition(ordered.begin(), ordered.end(),
+                        [](const BackupFile& file) { return !file.name.starts_with("pki/"); });
+  const AsOwner owner = target.owner();
   const std::string suffix = std::string(kReplaced) + stamp();
-  for (const BackupFile& file : files) {
-    const Spot to = TRY(spot_in(target.folder, file.name, &target));
-    if (holds(to.folder, to.name)) {
-      TRY(move_aside(to.folder, to.name, suffix));
+  for (const BackupFile& file : ordered) {
+    const Spot to = TRY(spot_in(target.folder, file.name));
+    if (TRY(move_aside(to.folder, to.name, suffix)))
       out.aside = suffix;
-    }
     if (::renameat(to.folder.fd(), (to.name + ".new").c_str(), to.folder.fd(), to.name.c_str()) != 0)
       return os_error(format("cannot put {}/{} in place", to.folder.path(), to.name));
     TRY(sync_folder(to.folder));
@@ -190,17 +192,25 @@ Result<void> put_in_place(const Target& target, const std::vector<BackupFile>& f
 }
 
 // What the state that is replaced has left, and says nothing of the one that is put there.
-void drop_leftovers(const Folder& folder, const std::vector<BackupFile>& files) {
-  for (const char* name : {"applying", "controller.json", "lockstep.tip", "cluster.conf.copy"})
+void drop_leftovers(const Target& target, const std::vector<BackupFile>& files) {
+  const AsOwner owner = target.owner();
+  for (const char* name :
+       {"applying", "applying.list", "applying.suspects", "controller.json", "lockstep.tip", "cluster.conf.copy"})
     if (std::none_of(files.begin(), files.end(), [&](const BackupFile& file) { return file.name == name; }))
-      ::unlinkat(folder.fd(), name, 0);
+      ::unlinkat(target.folder.fd(), name, 0);
+}
+
+Result<std::unique_ptr<DirectoryLock>> lock_of(const Target& target) {
+  const AsOwner owner = target.owner();
+  return DirectoryLock::take(target.folder.path());
 }
 
 // The files of a checked backup, into their places.
 Result<void> put_into(const Target& target, const Folder& backup, std::vector<BackupFile> files, Restored& out) {
-  const auto lock = TRY(DirectoryLock::take(target.folder.path()));  // no controller can start meanwhile
-  TRY(give(target, target.folder, "lock"));
-  if (target.was_there && is_same_cluster(backup, target.folder) && is_readable_accounting(target.folder)) {
+  const auto lock = TRY(lock_of(target));  // no controller can start meanwhile
+  if (!target.was_there && holds(target.folder, kLogFile))
+    return conflict(format("a cluster came into {} meanwhile: another restore?", target.folder.path()));
+  if (target.was_there && is_same_cluster(backup, target) && is_readable_accounting(target)) {
     out.kept_accounting = true;
     std::erase_if(files, [](const BackupFile& file) { return file.name == kAccountingFile; });
   }
@@ -212,16 +222,40 @@ Result<void> put_into(const Target& target, const Folder& backup, std::vector<Ba
   TRY(bring(backup, target, files, bytes));
   TRY(write_note(target, {false, out.facts}));
   TRY(put_in_place(target, files, out));
-  drop_leftovers(target.folder, files);
+  drop_leftovers(target, files);
   out.files = files.size();
   return write_note(target, {true, out.facts});
+}
+
+// Who can write a backup decides what the cluster will be: its jobs, which run as whom they name, and its CA.
+Result<void> check_owner(const Folder& backup, const std::vector<BackupFile>& files, const Target& target) {
+  struct stat ours {};
+  if (::fstat(target.folder.fd(), &ours) != 0)
+    return os_error(target.folder.path());
+  const auto is_trusted = [&](const struct stat& found) {
+    const bool is_open = (found.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+    return !is_open && (found.st_uid == 0 || found.st_uid == ours.st_uid || found.st_uid == ::geteuid());
+  };
+  struct stat found {};
+  bool good = ::fstat(backup.fd(), &found) == 0 && is_trusted(found);
+  for (const BackupFile& file : files) {
+    const Spot spot = TRY(spot_in(backup, file.name));
+    good =
+        good && ::fstatat(spot.folder.fd(), spot.name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && is_trusted(found);
+  }
+  if (good)
+    return {};
+  return denied(
+      format("{0} can be written by user {1}, and a cluster that is made of it runs jobs as whom it names: if it "
+             "is your backup, chown -R {2} {0} and chmod -R go-w {0} first",
+             backup.path(), found.st_uid, ::geteuid()));
 }
 
 Result<Restored> restore(const DaemonOptions& options) {
   const std::string source = real_path(options.restore);
   if (source.empty())
     return os_error("cannot read " + options.restore);
-  const Folder backup = TRY(hold(source));
+  const Folder backup = TRY(hold_folder(source));
   Counter checked("lockstep restore: checked", 0);
   Backup found = TRY(check_backup(backup, [&](std::int64_t bytes) { return checked.at(bytes); }));
   Restored out;
@@ -229,6 +263,7 @@ Result<Restored> restore(const DaemonOptions& options) {
   out.has_settings = std::any_of(found.files.begin(), found.files.end(), [](const auto& f) { return !is_put_back(f); });
   std::erase_if(found.files, [](const BackupFile& file) { return !is_put_back(file); });
   const Target target = TRY(find_target(options));
+  TRY(check_owner(backup, found.files, target));
   if (const auto done = put_into(target, backup, std::move(found.files), out); !done) {
     if (target.is_new)
       if (auto state = find_state_dir(options.dir))
@@ -237,6 +272,9 @@ Result<Restored> restore(const DaemonOptions& options) {
   }
   return out;
 }
+
+// Whoever made the backup wrote it.
+std::string plain(const std::string& text) { return without_control_characters(text, text.size()); }
 
 void tell_restored(const Restored& done, const DaemonOptions& options) {
   if (options.json) {
@@ -247,8 +285,8 @@ void tell_restored(const Restored& done, const DaemonOptions& options) {
     ::printf("%s\n", j.take().c_str());
     return;
   }
-  ::printf("cluster \"%s\" as of %s (log entry %llu) is in %s: %zu files, whole\n", done.facts.cluster.c_str(),
-           done.facts.made_at.c_str(), static_cast<unsigned long long>(done.facts.entry), options.dir.c_str(),
+  ::printf("cluster \"%s\" as of %s (log entry %llu) is in %s: %zu files, whole\n", plain(done.facts.cluster).c_str(),
+           plain(done.facts.made_at).c_str(), static_cast<unsigned long long>(done.facts.entry), options.dir.c_str(),
            done.files);
   if (!done.aside.empty())
     ::printf("what was there is kept beside it, as lockstep.db%s and so on\n", done.aside.c_str());

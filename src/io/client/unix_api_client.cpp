@@ -75,7 +75,26 @@ std::string words_of(int why) {
                                : std::strerror(why);
 }
 
+// What makes a cluster, as far as its programs are on this machine, beside this one.
+std::string advice() {
+  char self[PATH_MAX];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self);
+  const std::string_view path(self, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  const std::string dir(path.substr(0, path.rfind('/') + 1));
+  if (::access((dir + "lockstepd").c_str(), X_OK) == 0)
+    return "Start a cluster with: lockstep up";
+  if (::access((dir + "lockstep-agent").c_str(), X_OK) == 0)
+    return "This machine becomes a node of one by `lockstep node join` (root), if it is none yet; else its agent does "
+           "not "
+           "run: lockstep up";
+  return "This machine has the client alone: LOCKSTEP_SOCKET names the socket of a cluster, of this machine or "
+         "forwarded "
+         "from another one (ssh -fNL)";
+}
+
 Error connect_error(const std::string& path, int why, Duration waited) {
+  if (why == EACCES && ::access(path.substr(0, path.rfind('/') + 1).c_str(), X_OK) != 0)
+    return denied(format("no permission to use {}: a directory on the way is closed to you", path));
   if (why == EACCES || why == EPERM)
     return denied(
         format("no permission to use {}: the cluster there was not started by root and serves only the user who "
@@ -89,7 +108,7 @@ Error connect_error(const std::string& path, int why, Duration waited) {
         format("no cluster answers at {} ({}), nor did within {} s. On its machine, `lockstep status` "
                "says how the controller is and why it ended, `lockstep up` starts it",
                path, words_of(why), waited.seconds()));
-  return unavailable(format("no cluster answers at {} ({}). Start a cluster with: lockstep up", path, words_of(why)));
+  return unavailable(format("no cluster answers at {} ({}). {}", path, words_of(why), advice()));
 }
 
 // How long it is worth waiting after a connection was refused for this reason.

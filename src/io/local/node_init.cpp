@@ -200,9 +200,11 @@ struct ShimProcess {
   std::string name;  // of its folder
 };
 
-// Each shim works in a folder of its own below.
+// Each shim works in a folder of its own below, as the folder's owner: every user can run something of that name there.
 std::vector<ShimProcess> shims_in(const std::string& folder) {
   std::vector<ShimProcess> out;
+  struct stat found {};
+  const uid_t owner = stat(folder.c_str(), &found) == 0 ? found.st_uid : geteuid();
   DIR* dir = opendir("/proc");
   while (const dirent* entry = dir ? readdir(dir) : nullptr) {
     const auto pid = parse_uint(entry->d_name);
@@ -210,7 +212,7 @@ std::vector<ShimProcess> shims_in(const std::string& folder) {
     const ssize_t n = pid ? readlink(format("/proc/{}/cwd", *pid).c_str(), cwd, sizeof cwd) : 0;
     const std::string_view path(cwd, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     if (path.starts_with(folder) && command_name(static_cast<pid_t>(*pid)) == "lockstep-shim" &&
-        identify(static_cast<pid_t>(*pid)))
+        runs_as(static_cast<pid_t>(*pid), owner) && identify(static_cast<pid_t>(*pid)))
       out.push_back({static_cast<pid_t>(*pid), std::string(path.substr(path.rfind('/') + 1))});
   }
   if (dir)

@@ -40,6 +40,16 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 }  // namespace
 
+bool runs_as(pid_t pid, uid_t user) {
+  const auto text = read_file(format("/proc/{}/status", pid));
+  const auto at = text ? text->find("\nUid:") : std::string::npos;
+  if (at == std::string::npos)
+    return false;
+  const auto words = split_words(text->substr(at + 5, text->find('\n', at + 1) - at - 5));
+  const std::string own = std::to_string(user);
+  return words.size() == 4 && std::all_of(words.begin(), words.end(), [&own](const auto& word) { return word == own; });
+}
+
 std::optional<ProcessId> identify(pid_t pid) {
   const auto stat = read_file(format("/proc/{}/stat", pid));
   if (!stat)

@@ -20,6 +20,7 @@ struct ProcessId {
   friend bool operator==(const ProcessId&, const ProcessId&) = default;
 };
 
+bool runs_as(pid_t pid, uid_t user);           // with no other identity beside it; false when it is gone
 std::optional<ProcessId> identify(pid_t pid);  // nullopt when it is gone (or a zombie)
 bool alive(const ProcessId& process);
 bool is_stopped(pid_t pid);                          // by a signal, or by a debugger

@@ -14,7 +14,7 @@ namespace {
 
 using Pair = KeyAndValue;
 
-// "CPU=1.0,Mem=0.25G,GRES/gpu=2.0": memory by the GB.
+// "CPU=1.0,Mem=0.25G,GRES/gpu=2.0": memory by the megabyte, where no unit is given; here it is counted by the gigabyte.
 Result<std::vector<TresWeight>> billing_weights(const std::string& text) {
   std::vector<TresWeight> out;
   for (const std::string& part : split(text, ',')) {
@@ -22,7 +22,13 @@ Result<std::vector<TresWeight>> billing_weights(const std::string& text) {
     char* end = nullptr;
     const double weight = equals == std::string::npos ? -1 : std::strtod(part.c_str() + equals + 1, &end);
     const std::string unit = end ? lower(end) : "";
-    const double scale = unit.empty() || unit == "g" ? 1 : unit == "m" ? 1024 : unit == "t" ? 1.0 / 1024 : 0;
+    const bool is_memory = lower(part.substr(0, part.find('='))) == "mem";
+    const double scale = !is_memory                    ? (unit.empty() ? 1 : 0)
+                         : unit.empty() || unit == "m" ? 1024
+                         : unit == "g"                 ? 1
+                         : unit == "t"                 ? 1.0 / 1024
+                         : unit == "k"                 ? 1024.0 * 1024
+                                                       : 0;
     if (!(weight >= 0) || weight > 1e9 || scale == 0)
       return bad_value({"tresbillingweights", text});
     out.push_back({lower(part.substr(0, equals)), std::llround(weight * scale * 1000)});
@@ -58,7 +64,7 @@ Result<void> set_time(Partition& partition, const Pair& pair) {
 }
 
 Result<void> set_nodes_max(Partition& partition, const Pair& pair) {
-  const bool is_open = lower(pair.second) == "unlimited";
+  const bool is_open = lower(pair.second) == "unlimited" || lower(pair.second) == "infinite";
   partition.nodes_max = is_open ? 0 : TRY(needed(parse_count(pair.second), pair));
   return {};
 }

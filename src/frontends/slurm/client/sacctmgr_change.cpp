@@ -11,6 +11,7 @@
 #include "frontends/slurm/client/sacctmgr.h"
 #include "frontends/slurm/client/sacctmgr_words.h"
 #include "frontends/slurm/client/values.h"
+#include "model/bounds.h"
 #include "wire/api.h"
 #include "wire/codec.h"
 #include "wire/record_change.h"
@@ -102,6 +103,7 @@ RecordChange to_put(const T& record, std::optional<T> RecordChange::*member) {
   RecordChange out;
   out.*member = record;
   out.if_seq = record.meta.seq;
+  out.is_new = record.meta.seq == 0;
   return out;
 }
 
@@ -349,16 +351,19 @@ Result<int> change_coordinators(const SacctmgrSession& session, Query& query, st
                    add ? " Nothing new added." : " Nothing removed", changes);
 }
 
-// count=; keys that change nothing here go as well.
+// count=, and what of it this cluster may use; keys that change nothing here go as well.
 Result<std::optional<std::int64_t>> take_count(std::vector<KeyWord>& words) {
-  std::optional<std::int64_t> count;
+  std::optional<std::int64_t> count, percent;
   for (const KeyWord& word : words) {
-    if (word.key != "count")
+    if (word.key != "count" && word.key != "percentallowed")
       continue;
-    count = parse_int(word.value);
-    if (!count || *count < 0)
-      return invalid(format("Bad value for Count: {}", word.value));
+    const auto number = parse_int(word.value);
+    if (!number || *number < 0 || (word.key != "count" && *number > 100) || *number > kSumMax)
+      return invalid(format("Bad value for {}: {}", word.key == "count" ? "Count" : "PercentAllowed", word.value));
+    (word.key == "count" ? count : percent) = number;
   }
+  if (count && percent)
+    count = *count / 100 * *percent + *count % 100 * *percent / 100;
   std::erase_if(words, [](const KeyWord& word) {
     return is_among("count type server servertype percentallowed cluster clusters description", word.key);
   });

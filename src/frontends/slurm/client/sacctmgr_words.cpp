@@ -83,6 +83,7 @@ constexpr CountKey kCountKeys[] = {
     {"maxsubmitpa", &Limits::max_submit_jobs_per_account},
     {"minpriothreshold", &Limits::min_priority},
     {"minpriothresh", &Limits::min_priority},
+    {"minpriothres", &Limits::min_priority},  // as `sacctmgr -P show qos` heads its column
 };
 
 struct QosFlag {
@@ -263,6 +264,14 @@ Result<void> set_span(Record& record, const KeyWord& word) {
   return read_spans(word, record.*kSpan);
 }
 
+// A bare number is minutes here, as in a time limit.
+template <auto kSpan, class Record>
+Result<void> set_exempt(Record& record, const KeyWord& word) {
+  const auto number = parse_int(word.value);
+  return read_spans(number && *number >= 0 ? KeyWord{word.key, word.sign, format("{}:00", *number)} : word,
+                    record.*kSpan);
+}
+
 Result<void> set_parent(Account& account, const KeyWord& word) {
   account.parent = lower(word.value) == "root" ? "" : lower(word.value);
   return {};
@@ -334,7 +343,7 @@ constexpr KeyRow<Qos, KeyWord> kQosKeys[] = {{"description descr", set_text<&Qos
                                              {"preempt", set_preempted},
                                              {"preemptmode", set_preempt_mode},
                                              {"gracetime", set_span<&Qos::grace>},
-                                             {"preemptexempttime", set_span<&Qos::preempt_exempt>},
+                                             {"preemptexempttime", set_exempt<&Qos::preempt_exempt>},
                                              {"flags", read_flags}};
 
 template <std::uint32_t Policy::*kWeight>
@@ -418,7 +427,7 @@ constexpr KeyRow<Policy, KeyWord> kPolicyKeys[] = {{"priorityweightage", set_wei
                                                    {"preempttype", set_preempt_type},
                                                    {"preemptforquota", set_yes_no<&Policy::preempt_for_quota>},
                                                    {"preemptmode", set_policy_preempt_mode},
-                                                   {"preemptexempttime", set_span<&Policy::preempt_exempt>},
+                                                   {"preemptexempttime", set_exempt<&Policy::preempt_exempt>},
                                                    {"priorityfavorsmall", set_yes_no<&Policy::favor_small>},
                                                    {"priorityweighttres", set_tres_weights},
                                                    {"accountingstorageenforce", set_enforced}};

@@ -49,7 +49,8 @@ int finish(std::string_view command, int code) {
   if (why_unsaid == 0 && !flushed)
     why_unsaid = errno;
   if (why_unsaid == 0 && ::ferror(stdout))
-    why_unsaid = EIO;  // an earlier write failed, and stdio has forgotten why
+    why_unsaid =
+        ::write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;  // an earlier write failed: so does this one, mostly
   if (why_unsaid == 0 || why_unsaid == EPIPE)
     return code;
   Voice(std::string(command)).error(format("standard output could not be written: {}", ::strerror(why_unsaid)));

@@ -134,10 +134,14 @@ class DumpReader {
     return out;
   }
 
-  // Between quotes of either kind, or up to the next ':' that no digit follows: "2-00:00:00" is one value.
+  // Between quotes of either kind, or up to the next ':' that no digit follows and that is not of a device's type:
+  // "2-00:00:00" and "cpu=8,gres/gpu:h100=4" are one value each.
   Result<std::string> text_at(std::size_t number, std::string_view line, std::size_t& at) const {
     if (at < line.size() && (line[at] == '\'' || line[at] == '"')) {
-      const std::size_t closing = line.find(line[at], at + 1);
+      // "it's" has one within: sacctmgr does not escape it.
+      std::size_t closing = line.find(line[at], at + 1);
+      for (; closing != line.npos && closing + 1 < line.size() && line[closing + 1] != ':';)
+        closing = line.find(line[at], closing + 1);
       if (closing == std::string_view::npos)
         return wrong(number, at + 1, "the quote is not closed");
       const std::string out(line.substr(at + 1, closing - at - 1));
@@ -145,7 +149,13 @@ class DumpReader {
       return out;
     }
     std::size_t end = at;
-    while (end < line.size() && (line[end] != ':' || (end + 1 < line.size() && is_digit(line[end + 1])))) ++end;
+    const auto goes_on = [&] {
+      std::string_view item = line.substr(at, end - at);
+      item.remove_prefix(item.rfind(',') + 1);  // npos + 1 is 0
+      const bool names_device = lower(item).starts_with("gres/") && item.find('=') == item.npos;
+      return names_device || (end + 1 < line.size() && is_digit(line[end + 1]));
+    };
+    while (end < line.size() && (line[end] != ':' || goes_on())) ++end;
     const std::string out(trim(line.substr(at, end - at)));
     at = end;
     return out;
@@ -188,9 +198,22 @@ class DumpReader {
     const std::string key = key_of(word.key);
     const bool names_qos = is_among("qos qoslevel preempt", key);
     const auto done = setter(record, {key, 0, names_qos ? lower(word.value) : word.value});
+    if (!done && key.find("tres") != key.npos && word.value.find(',') != word.value.npos)
+      return set_each(line, word, record, setter);
     if (!done)
       return add(line, &word, {Verdict::kUnknown, format("no value of it: {}", done.error().message)});
     add(line, &word, *done ? Fate{Verdict::kTaken, "the same here"} : extra(word));
+  }
+
+  // Amounts by themselves: one that nothing counts here leaves the others.
+  template <class Record>
+  void set_each(const DumpLine& line, const ConfWord& word, Record& record,
+                Result<bool> (*setter)(Record& record, const KeyWord& word)) {
+    std::vector<std::string> left;
+    for (const std::string& amount : split(word.value, ','))
+      if (!setter(record, {key_of(word.key), 0, amount}))
+        left.push_back(amount);
+    add(line, &word, {Verdict::kNoEqual, format("{} has no equal; the rest is taken", join(left, ", "))});
   }
 
   Result<void> cluster(const DumpLine& line) {
@@ -237,6 +260,8 @@ class DumpReader {
       if (is_among("coordinator coordinators", lower(word.key))) {
         change_list(record.coordinators, {"coordinators", 0, word.value});
         add(line, &word, {Verdict::kTaken, "coordinators of the account"});
+      } else if (is_among("qos qoslevel", lower(word.key))) {
+        take_qos(line, word, record.qos, record.parent);
       } else {
         set(line, word, record, set_account);
       }
@@ -264,6 +289,8 @@ class DumpReader {
         add(line, &word, make_coordinator(line.name, word.value));
       } else if (key == "adminlevel" || key == "admin") {
         add(line, &word, make_administrator(line.name, word.value));
+      } else if (is_among("qos qoslevel", key)) {
+        take_qos(line, word, record.qos, parent_);
       } else {
         set(line, word, record, set_association);
       }
@@ -284,11 +311,38 @@ class DumpReader {
     return {};
   }
 
+  // "+high,-debug" changes what the account above allows: sacctmgr stores it so. Here a list stands for itself.
+  void take_qos(const DumpLine& line, const ConfWord& word, std::vector<std::string>& list, std::string above) {
+    const std::vector<std::string> names = split(lower(word.value), ',');
+    const auto has_sign = [](const std::string& name) { return name.starts_with('+') || name.starts_with('-'); };
+    if (std::none_of(names.begin(), names.end(), has_sign)) {
+      change_list(list, {"qos", 0, lower(word.value)});
+      return add(line, &word, {Verdict::kTaken, "the same here"});
+    }
+    while (!above.empty() && file_.accounts[account_at_.at(above)].qos.empty())
+      above = file_.accounts[account_at_.at(above)].parent;
+    list = above.empty() ? cluster_qos_ : file_.accounts[account_at_.at(above)].qos;
+    if (list.empty())
+      list = {"normal"};  // what sacctmgr gives a cluster
+    for (const std::string& name : names) {
+      const char sign = has_sign(name) ? name[0] : '+';
+      change_list(list, {"qos", sign, has_sign(name) ? name.substr(1) : name});
+    }
+    add(line, &word,
+        list.empty() ? Fate{Verdict::kNoEqual, "no QOS is left, and an empty list stands for what is above"}
+                     : Fate{Verdict::kTaken, format("with what is above: {}", join(list, ","))});
+  }
+
   // "Coordinator='physics,chemistry'" behind a user names the accounts.
   Fate make_coordinator(const std::string& user, const std::string& accounts) {
+    std::vector<std::string> missing;
     for (const std::string& name : split(lower(accounts), ','))
       if (const auto known = account_at_.find(name); known != account_at_.end())
         change_list(file_.accounts[known->second].coordinators, {"coordinators", '+', user});
+      else
+        missing.push_back(name);
+    if (!missing.empty())
+      return {Verdict::kNoEqual, format("the dump has no account {}", join(missing, ", "))};
     return {Verdict::kTaken, "coordinator of these accounts"};
   }
 

@@ -34,7 +34,8 @@ struct NodeDraft {
   std::uint32_t cpus = 0, boards = 0, sockets = 0, sockets_per_board = 0, cores_per_socket = 0, threads_per_core = 0;
   std::int64_t memory_mb = 0;
   std::uint32_t gpus = 0;
-  std::string gpu_type;
+  std::string gpu_type;  // "" = none is said, or several
+  bool gpu_types_differ = false;
 };
 
 // Of a PartitionName line; the names are looked up once every node is known.

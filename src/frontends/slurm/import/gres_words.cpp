@@ -1,6 +1,7 @@
 #include "frontends/slurm/import/gres_words.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/text.h"
 #include "model/bounds.h"
@@ -22,6 +23,18 @@ std::string without_places(const std::string& text) {
   return out;
 }
 
+// "8", and "2K" for 2048, as in Slurm.
+std::optional<std::uint64_t> count_of(const std::string& text) {
+  constexpr std::string_view kSuffixes = "kmg";
+  const std::size_t power = text.size() < 2 ? kSuffixes.npos : kSuffixes.find(lower(text).back());
+  if (power == kSuffixes.npos)
+    return parse_uint(text);
+  const auto number = parse_uint(std::string_view(text).substr(0, text.size() - 1));
+  if (!number || *number > kAmountMax)
+    return number;
+  return *number << (10 * (power + 1));
+}
+
 }  // namespace
 
 Result<GresWords> gres_words(const std::string& text) {
@@ -37,7 +50,7 @@ Result<GresWords> gres_words(const std::string& text) {
     }
     std::uint64_t count = 1;
     if (parts.size() > 1)
-      if (const auto number = parse_uint(parts.back())) {
+      if (const auto number = count_of(parts.back())) {
         count = *number;
         parts.pop_back();
       }

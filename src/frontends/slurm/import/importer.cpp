@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/hostlist.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/import/accounts_dump.h"
@@ -36,9 +37,10 @@ std::uint32_t cores_of(const NodeDraft& node) {
   const std::uint64_t threads = std::max(1u, node.threads_per_core);
   const std::uint64_t sockets =
       node.sockets > 0 ? node.sockets : std::uint64_t{node.sockets_per_board} * std::max(1u, node.boards);
-  const std::uint64_t cores = node.cores_per_socket > 0 ? std::max<std::uint64_t>(1, sockets) * node.cores_per_socket
-                              : node.cpus > 0           ? std::max<std::uint64_t>(1, node.cpus / threads)
-                                                        : sockets;
+  const bool says_all = node.cores_per_socket > 0 && (sockets > 0 || node.cpus == 0);
+  const std::uint64_t cores = says_all        ? std::max<std::uint64_t>(1, sockets) * node.cores_per_socket
+                              : node.cpus > 0 ? std::max<std::uint64_t>(1, node.cpus / threads)
+                                              : sockets;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(cores, kAmountMax));
 }
 
@@ -74,6 +76,9 @@ class Importer {
       TRY(read_accounts(site_.file, report_, paths_.accounts, TRY(read_(paths_.accounts))));
     TRY(make_partitions());
     make_classes();
+    drop_what_has_no_partition();
+    settle_default_qos();
+    name_missing_accounts();
     name_missing_qos();
     settle_policy();
     if (report_.entries.size() >= kEntriesMax)
@@ -96,13 +101,19 @@ class Importer {
       return;
     const ConfWord& first = line.words.front();
     const bool is_first = &word == &first;
-    report_.entries.push_back({line.file, word.line, word.column, word.key, std::move(value),
-                               is_first ? "" : format("{}={}", first.key, first.value), fate.verdict,
-                               std::move(fate.words)});
+    if (lower(word.key).ends_with("pass"))
+      value = "(not shown)";
+    report_.entries.push_back(
+        {line.file, word.line, word.column, word.key, std::move(value),
+         is_first ? "" : format("{}={}", first.key, lower(first.key).ends_with("pass") ? "(not shown)" : first.value),
+         fate.verdict, std::move(fate.words)});
   }
 
   Fate unknown(const ConfTable& table, std::string_view name) {
-    const std::string_view meant = ++unknown_ > kHintsMax ? std::string_view() : nearest_key(table, name);
+    constexpr std::string_view kLines[] = {"nodename", "partitionname", "nodeset", "downnodes"};
+    std::string_view meant = ++unknown_ > kHintsMax ? std::string_view() : nearest_key(table, name);
+    if (&table == &kClusterKeys && meant.empty() && unknown_ <= kHintsMax)
+      meant = nearest(lower(name), kLines);
     return {Verdict::kUnknown, meant.empty() ? format("Slurm has no such parameter in {}", table.title)
                                              : format("Slurm has no such parameter: is {} meant?", meant)};
   }
@@ -233,7 +244,7 @@ class Importer {
   // Nodes that are alike are one class, whichever lines they stand in.
   void make_classes() {
     std::map<Shape, std::size_t> classes;
-    std::set<std::string> names;
+    ClassNames names;
     bool counts_threads = false;
     for (const NodeLine& line : node_lines_) {
       const NodeDraft& draft = line.draft;
@@ -247,6 +258,13 @@ class Importer {
         site_.file.node_classes[at->second].nodes.push_back(node);
       }
     }
+    if (std::any_of(node_lines_.begin(), node_lines_.end(),
+                    [](const NodeLine& line) { return line.draft.threads_per_core > 1; }))
+      note(
+          "ThreadsPerCore= above 1: a CPU is a core here, its threads come with it. What counts CPUs (-n, -c, limits "
+          "of "
+          "cpu, DefMemPerCPU, weights of billing) counts cores now: halve or double the figures where they were meant "
+          "for threads");
     if (counts_threads)
       note(
           "CPUs= without ThreadsPerCore= or CoresPerSocket= is taken for cores: lower `cores` of the class where these "
@@ -254,11 +272,16 @@ class Importer {
           "hardware threads");
   }
 
-  static NodeClass new_class(const std::string& node, const Shape& shape, std::set<std::string>& names) {
+  struct ClassNames {
+    std::set<std::string> taken;
+    std::map<std::string, int> last;  // number behind a name: "gpu-3"
+  };
+  static NodeClass new_class(const std::string& node, const Shape& shape, ClassNames& names) {
     NodeClass out;
     const std::string base = class_name_of(node);
     out.meta.name = base;
-    for (int number = 2; !names.insert(out.meta.name).second; ++number) out.meta.name = format("{}-{}", base, number);
+    int& number = names.last.emplace(base, 1).first->second;
+    while (!names.taken.insert(out.meta.name).second) out.meta.name = format("{}-{}", base, ++number);
     std::tie(out.features, out.weight, out.cores, out.memory_mb, out.gpus, out.gpu_type) = shape;
     return out;
   }
@@ -266,7 +289,7 @@ class Importer {
   // --- gres.conf ---
 
   std::string gpu_type_of(const std::string& node, const NodeDraft& draft) const {
-    if (!draft.gpu_type.empty() || draft.gpus == 0)
+    if (!draft.gpu_type.empty() || draft.gpus == 0 || draft.gpu_types_differ)
       return draft.gpu_type;
     const auto named = gres_types_.find(node);
     const std::set<std::string>& types = named == gres_types_.end() ? gres_types_of_all_ : named->second;
@@ -336,7 +359,13 @@ class Importer {
                  paths_.topology_conf));
       return {};
     }
-    TopologyFile file = TRY(parse_topology(paths_.topology_conf, *text));
+    auto parsed = parse_topology(paths_.topology_conf, *text);
+    // Switches apart from all others are what Slurm takes, with a warning.
+    if (!parsed && parsed.error().message.find("hangs on no other switch") != std::string::npos) {
+      note(format("no topology is taken over: {}", parsed.error().message));
+      return {};
+    }
+    TopologyFile file = TRY(std::move(parsed));
     for (const ConfLine& line : TRY(conf_lines(paths_.topology_conf, *text))) take_words(kTopologyKeys, line);
     std::vector<std::string> names;
     for (const NodeLine& line : node_lines_) names.insert(names.end(), line.names.begin(), line.names.end());
@@ -455,6 +484,66 @@ class Importer {
   }
 
   // --- the rest ---
+
+  // A partition that was removed leaves its associations in the database.
+  void drop_what_has_no_partition() {
+    std::set<std::string> dropped;
+    std::erase_if(site_.file.associations, [&](const Association& a) {
+      const bool is_gone = !a.partition.empty() && !partition_lines_.contains(a.partition);
+      if (is_gone)
+        dropped.insert(a.partition);
+      return is_gone;
+    });
+    if (!dropped.empty())
+      note(format("users in partition {} are left out: slurm.conf has no such partition",
+                  join({dropped.begin(), dropped.end()}, ", ")));
+  }
+
+  // Here the default is one of those that are allowed.
+  void settle_default_qos() {
+    std::vector<std::string> added;
+    const auto settle = [&](auto& record, const std::string& name) {
+      if (record.qos.empty() || record.default_qos.empty() ||
+          std::find(record.qos.begin(), record.qos.end(), record.default_qos) != record.qos.end())
+        return;
+      record.qos.push_back(record.default_qos);
+      std::sort(record.qos.begin(), record.qos.end());
+      added.push_back(format("{} ({})", name, record.default_qos));
+    };
+    for (Account& a : site_.file.accounts) settle(a, a.meta.name);
+    for (Association& a : site_.file.associations) settle(a, a.meta.name);
+    if (!added.empty())
+      note(format("the default QOS of {} was not among those allowed, and is now", join(added, ", ")));
+  }
+
+  // Slurm's root account holds the others, and no jobs of users. A list of nothing else lets no user in: so does an
+  // account of that name without users.
+  static void drop_root(Partition& partition) {
+    std::erase(partition.deny_accounts, "root");
+    if (partition.allow_accounts.size() > 1)
+      std::erase(partition.allow_accounts, "root");
+  }
+
+  // A record may only name an account that is there.
+  void name_missing_accounts() {
+    std::set<std::string> wanted;
+    for (Partition& p : site_.file.partitions) {
+      drop_root(p);
+      wanted.insert(p.allow_accounts.begin(), p.allow_accounts.end());
+      wanted.insert(p.deny_accounts.begin(), p.deny_accounts.end());
+    }
+    for (const Account& a : site_.file.accounts) wanted.erase(a.meta.name);
+    if (wanted.empty())
+      return;
+    note(format(
+        "account{} {} {} named by partitions and not described: made without users. Give what `sacctmgr dump` "
+        "wrote with --accounts FILE, or write their users into the file",
+        wanted.size() == 1 ? "" : "s", join({wanted.begin(), wanted.end()}, ", "), wanted.size() == 1 ? "is" : "are"));
+    for (const std::string& name : wanted) {
+      site_.file.accounts.emplace_back();
+      site_.file.accounts.back().meta.name = name;
+    }
+  }
 
   // A record may only name a QOS that is there.
   void name_missing_qos() {

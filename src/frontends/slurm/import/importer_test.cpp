@@ -111,6 +111,8 @@ TEST(ImportNodes, CoresAreCountedAsALineSaysThem) {
   EXPECT_EQ(cores("Boards=2 SocketsPerBoard=2 CoresPerSocket=8 ThreadsPerCore=2"), 32u);
   EXPECT_EQ(cores("CPUs=64 Sockets=2"), 64u);
   EXPECT_EQ(cores("Sockets=2"), 2u);
+  EXPECT_EQ(cores("CPUs=12 CoresPerSocket=6"), 12u);
+  EXPECT_EQ(cores("CPUs=24 CoresPerSocket=6 ThreadsPerCore=2"), 12u);
 }
 
 TEST(ImportNodes, GpusAreCountedWithTheirType) {
@@ -118,6 +120,10 @@ TEST(ImportNodes, GpusAreCountedWithTheirType) {
     return shown(import("NodeName=n Gres=" + gres + "\n")->file.node_classes.at(0));
   };
   EXPECT_EQ(gpus("gpu:a100:8"), "n: n gpus=8 type=a100");
+  EXPECT_EQ(gpus("gpu:1K"), "n: n gpus=1024");
+  EXPECT_EQ(classes(Files{{"slurm.conf", "NodeName=n Gres=gpu:1g.5gb:7,gpu:a100:1\n"},
+                          {"gres.conf", "NodeName=n Name=gpu Type=1g.5gb\n"}}),
+            "n: n gpus=8\n");
   EXPECT_EQ(gpus("gpu:8"), "n: n gpus=8");
   EXPECT_EQ(gpus("gpu"), "n: n gpus=1");
   EXPECT_EQ(gpus("gpu:A100:4(S:0,1),gpu:v100:2"), "n: n gpus=6");
@@ -228,6 +234,59 @@ TEST(ImportPartitions, OneIsTheDefaultAndOneWithoutNodesIsNoted) {
   EXPECT_TRUE(imported->file.partitions.at(1).is_default);
   EXPECT_TRUE(is_noted(*imported, "p and q are both the default partition: the later one is"));
   EXPECT_TRUE(is_noted(*imported, "partition q has no nodes"));
+}
+
+TEST(ImportPartitions, ValuesMeanWhatTheyMeanInSlurm) {
+  const auto imported = import(
+      "NodeName=n1\nPartitionName=a Nodes=n1 MaxTime=90:30 DefaultTime=0:30 MaxNodes=INFINITE GraceTime=UNLIMITED\n"
+      "PartitionName=b Nodes=n1 MaxTime=0 MaxNodes=0 TRESBillingWeights=CPU=1,Mem=0.25,Energy=0\n"
+      "PartitionName=c Nodes=n1 TRESBillingWeights=Mem=0.25G\nPreemptExemptTime=10\n");
+  ASSERT_TRUE(imported) << imported.error().message;
+  const auto& partitions = imported->file.partitions;
+  EXPECT_EQ(partitions.at(0).time_max, minutes(91));
+  EXPECT_EQ(partitions.at(0).time_default, minutes(1));
+  EXPECT_EQ(partitions.at(0).nodes_max, 0u);
+  EXPECT_EQ(said(*imported, "GraceTime").substr(0, 9), "no equal:");
+  EXPECT_EQ(said(*imported, "MaxTime", "0").substr(0, 9), "no equal:");
+  EXPECT_EQ(said(*imported, "MaxNodes", "0").substr(0, 9), "no equal:");
+  EXPECT_EQ(partitions.at(1).billing, (std::vector<TresWeight>{{"cpu", 1000}, {"mem", 256'000}}));
+  EXPECT_NE(said(*imported, "TRESBillingWeights").find("Energy=0 is not counted here"), std::string::npos);
+  EXPECT_EQ(partitions.at(2).billing, (std::vector<TresWeight>{{"mem", 250}}));
+  EXPECT_EQ(imported->file.policy->preempt_exempt, minutes(10));
+}
+
+TEST(ImportPartitions, AccountsThatAreNamedAreThere) {
+  const auto imported = import(
+      "NodeName=n1\nPartitionName=a Nodes=n1 AllowAccounts=root,Physics\n"
+      "PartitionName=b Nodes=n1 DenyAccounts=root\nPartitionName=c Nodes=n1 AllowAccounts=root\n");
+  ASSERT_TRUE(imported) << imported.error().message;
+  EXPECT_EQ(imported->file.partitions.at(0).allow_accounts, std::vector<std::string>{"physics"});
+  EXPECT_TRUE(imported->file.partitions.at(1).deny_accounts.empty());
+  EXPECT_EQ(imported->file.partitions.at(2).allow_accounts, std::vector<std::string>{"root"}) << "it lets no user in";
+  ASSERT_EQ(imported->file.accounts.size(), 2u);
+  EXPECT_TRUE(is_noted(*imported, "accounts physics, root are named by partitions and not described"));
+}
+
+TEST(ImportNodes, CpusThatAreThreadsAreNoted) {
+  EXPECT_TRUE(is_noted(*import("NodeName=n CPUs=8 ThreadsPerCore=2\n"), "counts cores now"));
+  EXPECT_FALSE(is_noted(*import("NodeName=n CPUs=8\n"), "counts cores now"));
+}
+
+TEST(ImportReport, KeepsPasswordsToItself) {
+  const auto imported = import("AccountingStoragePass=letmein JobCompPass=secret\nJobCompPass=again\n");
+  ASSERT_TRUE(imported) << imported.error().message;
+  const std::string text = report_text(imported->report, {.all = true}) + report_json(imported->report);
+  for (const char* secret : {"letmein", "secret", "again"}) EXPECT_EQ(text.find(secret), std::string::npos) << text;
+}
+
+TEST(ImportReport, ShowsNoCharactersThatTurnTheDirectionOfWriting) {
+  const auto imported = import("NodeName=n1 Reason=\"a\u202eb\"\n");
+  ASSERT_TRUE(imported) << imported.error().message;
+  EXPECT_EQ(report_text(imported->report, {.all = true}).find("\u202e"), std::string::npos);
+}
+
+TEST(ImportReport, ALineThatIsMisspeltIsGuessed) {
+  EXPECT_NE(said("PartitonName=p").find("partitionname meant"), std::string::npos) << said("PartitonName=p");
 }
 
 TEST(ImportPolicy, IsWhatSlurmWouldDo) {
@@ -366,6 +425,16 @@ TEST(ImportTopology, IsReadWhereSlurmReadsIt) {
             "topology.conf:1: a cycle: a hangs on a");
 }
 
+TEST(ImportTopology, WhatSlurmAloneTakesIsNoted) {
+  const auto imported = import(Files{{"slurm.conf", "TopologyPlugin=topology/tree\nNodeName=n[1-3]\n"},
+                                     {"topology.conf",
+                                      "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b\n"
+                                      "SwitchName=iso Nodes=n3\n"}});
+  ASSERT_TRUE(imported) << imported.error().message;
+  EXPECT_FALSE(imported->file.topology);
+  EXPECT_TRUE(is_noted(*imported, "no topology is taken over: topology.conf:4"));
+}
+
 TEST(ImportAccounts, AccountsUsersAndQosWithTheirLimits) {
   const auto imported = import(Files{
       {"slurm.conf", "NodeName=n1\nPartitionName=gpu Nodes=n1\n"},
@@ -405,6 +474,52 @@ TEST(ImportAccounts, AccountsUsersAndQosWithTheirLimits) {
   EXPECT_EQ(said(*imported, "Bogus"), "unknown: sacctmgr has no such word, or one that came later");
 }
 
+TEST(ImportAccounts, AQosWithASignChangesWhatIsAbove) {
+  const auto imported = import(Files{{"slurm.conf", "NodeName=n1\n"},
+                                     {"dump",
+                                      "Cluster - 'c':QOS='debug,normal'\nParent - 'root'\n"
+                                      "Account - 'bio':QOS='+high'\nAccount - 'art'\nAccount - 'own':QOS='low'\n"
+                                      "Parent - 'bio'\nAccount - 'lab'\n"
+                                      "Parent - 'lab'\nUser - 'ann':QOS='-debug,+Long'\n"
+                                      "Parent - 'art'\nUser - 'bob':QOS='-debug'\n"
+                                      "Parent - 'own'\nUser - 'eve':QOS='-low'\n"}});
+  ASSERT_TRUE(imported) << imported.error().message;
+  const ClusterFile& file = imported->file;
+  const std::vector<std::string> all{"debug", "high", "normal"}, anns{"high", "long", "normal"}, bobs{"normal"};
+  EXPECT_EQ(file.accounts.at(0).qos, all);
+  ASSERT_EQ(file.associations.size(), 3u);
+  EXPECT_EQ(file.associations[0].qos, anns);
+  EXPECT_EQ(file.associations[1].qos, bobs);
+  EXPECT_EQ(said(*imported, "QOS").substr(0, 6), "taken:");
+  std::vector<std::string> names;
+  for (const Qos& qos : file.qos) names.push_back(qos.meta.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"debug", "high", "long", "low", "normal"}));
+}
+
+TEST(ImportAccounts, WhatADumpOfARealDatabaseHas) {
+  const auto imported =
+      import(Files{{"slurm.conf", "NodeName=n1\nPartitionName=p Nodes=n1\n"},
+                   {"dump",
+                    "Account - 'a':Description='it's':GrpTRES=cpu=8,gres/gpu:h100=4,fs/disk=5:MaxJobs=3\n"
+                    "Parent - 'a'\nUser - 'ann':Coordinator='a,gone':DefaultQOS='high':QOS='low'\n"
+                    "User - 'bob':Partition='gone'\n"}});
+  ASSERT_TRUE(imported) << imported.error().message;
+  const Account& a = imported->file.accounts.at(0);
+  EXPECT_EQ(a.description, "it's");
+  EXPECT_EQ(a.limits.grp_tres.cpu, 8);
+  ASSERT_EQ(a.limits.grp_tres.others.size(), 1u);
+  EXPECT_EQ(a.limits.grp_tres.others[0].count, 4);
+  EXPECT_EQ(a.limits.max_jobs, 3);
+  EXPECT_NE(said(*imported, "GrpTRES").find("fs/disk=5 has no equal; the rest is taken"), std::string::npos);
+  EXPECT_EQ(said(*imported, "Coordinator"), "no equal: the dump has no account gone");
+  ASSERT_EQ(imported->file.associations.size(), 1u);
+  EXPECT_TRUE(is_noted(*imported, "users in partition gone are left out"));
+  const std::vector<std::string> both{"high", "low"};
+  EXPECT_EQ(imported->file.associations[0].qos, both);
+  EXPECT_TRUE(is_noted(*imported, "the default QOS of a/ann (high) was not among those allowed, and is now"));
+}
+
 TEST(ImportAccounts, WhatIsNoDumpIsRefusedWithItsPlace) {
   const auto refused = [](const std::string& dump) {
     return refusal(Files{{"slurm.conf", "NodeName=n1\n"}, {"dump", dump}});
@@ -421,7 +536,7 @@ TEST(ImportAccounts, WhatIsNoDumpIsRefusedWithItsPlace) {
   EXPECT_EQ(refused("Account - 'a b'\n"), "dump:1:1: \"a b\" is no name");
   EXPECT_EQ(refused("Account - ''\n"), "dump:1:1: \"\" is no name");
   EXPECT_EQ(refused("Account - 'x\n"), "dump:1:11: the quote is not closed");
-  EXPECT_EQ(refused("Account - 'x'y\n"), "dump:1:14: a ':' is missing here");
+  EXPECT_EQ(refused("Account - 'x'y\n"), "dump:1:11: the quote is not closed");
   EXPECT_EQ(refused("Account - 'x':Fairshare\n"), "dump:1:15: KEY=VALUE is meant here");
   EXPECT_EQ(refused(std::string("Account - 'x\0'\n", 15)),
             "dump:1:1: a control character (byte 0): this is no dump of sacctmgr");

@@ -190,7 +190,7 @@ constexpr ConfKey kRows[] = {
   {"DependencyParameters", no_equal, "", "", nullptr, &kDependencyOptions},
   {"DisableRootJobs", no_equal, "no 0 false", "root may submit jobs; who should not be root has no root"},
   {"EioTimeout", same, "", "what a step wrote is kept by its owner on the node until it is acknowledged; nothing times out"},
-  {"EnforcePartLimits", no_equal, "no", "a job above a partition's limit is taken and waits with reason PartitionTimeLimit"},
+  {"EnforcePartLimits", no_equal, "", "a job above a partition's time limit is taken and waits with reason PartitionTimeLimit; one that its nodes can never hold is refused"},
   {"Epilog", no_equal, "", kNoHook},
   {"EpilogMsgTime", same, "", "ends are reported when they happen; nothing is spread out"},
   {"EpilogSlurmctld", no_equal, "", "no program runs on the controller: follow `GET /v1/watch` of the API"},

@@ -9,6 +9,7 @@
 #include "frontends/slurm/import/gres_words.h"
 #include "frontends/slurm/import/preempt_words.h"
 #include "model/bounds.h"
+#include "model/tres_names.h"
 
 namespace lockstep::slurm {
 
@@ -49,6 +50,7 @@ Result<Fate> take_node_gres(Site& site, const ConfWord& word) {
   const GresWords gres = TRY(gres_words(word.value));
   site.node.gpus = gres.gpus;
   site.node.gpu_type = gres.types.size() == 1 ? gres.types.front() : "";
+  site.node.gpu_types_differ = gres.types.size() > 1;
   if (!gres.others.empty())
     return Fate{Verdict::kNoEqual, format("{} has no equal: agents find GPUs by themselves, and no other kind exists{}",
                                           join(gres.others, ", "), gres.gpus > 0 ? "; the GPUs are taken" : "")};
@@ -154,6 +156,40 @@ Result<Fate> take_partition(Site& site, const ConfWord& word) {
   return Fate{};
 }
 
+Fate no_jobs_fate() {
+  return {Verdict::kNoEqual, "0 lets no job run in Slurm, and is not taken over: close the partition by State=DOWN"};
+}
+
+Result<Fate> take_nodes_max(Site& site, const ConfWord& word) {
+  return word.value == "0" ? Result<Fate>(no_jobs_fate()) : take_partition(site, word);
+}
+
+// Of what is billed here; Slurm knows more that may be counted, and mostly gives it 0.
+Result<Fate> take_weights(Site& site, const ConfWord& word) {
+  std::vector<std::string> known, left;
+  for (const std::string& part : split(word.value, ',')) {
+    Tres nothing;
+    const std::string name = lower(part.substr(0, part.find('=')));
+    (set_count(nothing, name, 1) ? known : left).push_back(part);
+  }
+  TRY(set_partition(site.partition.record, {lower(word.key), join(known, ",")}));
+  if (left.empty())
+    return Fate{};
+  return Fate{Verdict::kNoEqual, format("{} is not counted here; the rest is taken", join(left, ", "))};
+}
+
+// Slurm counts in minutes, and rounds seconds up.
+Result<Fate> take_time(Site& site, const ConfWord& word) {
+  if (word.value == "0")
+    return no_jobs_fate();
+  Partition& partition = site.partition.record;
+  TRY(set_partition(partition, {lower(word.key), word.value}));
+  for (Duration* time : {&partition.time_max, &partition.time_default})
+    if (*time < kForever)
+      *time = minutes((time->us + minutes(1).us - 1) / minutes(1).us);
+  return Fate{};
+}
+
 Result<Fate> take_members(Site& site, const ConfWord& word) {
   site.partition.nodes = word.value;
   return Fate{};
@@ -189,6 +225,8 @@ Result<Fate> take_partition_preempt_mode(Site& site, const ConfWord& word) {
 
 // Seconds, or a time as a limit has it; "00:00:00" is none.
 Result<Fate> take_grace(Site& site, const ConfWord& word) {
+  if (is_among("unlimited infinite", lower(word.value)))
+    return Fate{Verdict::kNoEqual, "a preempted job is stopped at some time: none is taken for no warning"};
   const auto count = parse_count(word.value);
   auto span = count ? std::optional(seconds(*count)) : parse_time_limit(word.value);
   if (span && word.value.find_first_not_of("0:-") == std::string::npos)
@@ -209,7 +247,7 @@ constexpr ConfKey kPartitions[] = {
   {"Alternate", no_equal, "none", "a job waits where its partition is down: users name several partitions"},
   {"CpuBind", no_equal, "none", "tasks are not bound to cores"},
   {"Default", taken, "", "where jobs go that name no partition", take_partition},
-  {"DefaultTime", taken, "", "the time of jobs that name none", take_partition},
+  {"DefaultTime", taken, "", "the time of jobs that name none", take_time},
   {"DefCpuPerGPU", no_equal, "0", "no cores come with a GPU by themselves: jobs ask with --cpus-per-gpu"},
   {"DefMemPerCPU", taken, "", "memory for each core where a job names none", take_partition},
   {"DefMemPerGPU", no_equal, "0", "no memory comes with a GPU by itself: jobs ask with --mem-per-gpu"},
@@ -227,8 +265,8 @@ constexpr ConfKey kPartitions[] = {
   {"MaxCPUsPerSocket", no_equal, "unlimited infinite", "cores on a socket are not bounded"},
   {"MaxMemPerCPU", no_equal, "0 unlimited", "memory for each core is not bounded: set MaxTRESPerNode=mem= on its QOS"},
   {"MaxMemPerNode", no_equal, "0 unlimited", "memory on a node is not bounded by partition: set MaxTRESPerNode=mem= on its QOS"},
-  {"MaxNodes", taken, "", "the nodes that a job may have", take_partition},
-  {"MaxTime", taken, "", "the time that a job may have", take_partition},
+  {"MaxNodes", taken, "", "the nodes that a job may have", take_nodes_max},
+  {"MaxTime", taken, "", "the time that a job may have", take_time},
   {"MinNodes", no_equal, "0 1", "a job may be smaller: set MinTRES=node= on the partition's QOS"},
   {"Nodes", taken, "", "its nodes", take_members},
   {"OverSubscribe", no_equal, "no", "cores are not shared between jobs, and nodes are not given whole: users say --exclusive"},
@@ -248,7 +286,7 @@ constexpr ConfKey kPartitions[] = {
   {"SuspendTime", no_equal, "-1 infinite", kNoPower},
   {"SuspendTimeout", no_equal, "", kNoPower},
   {"Topology", no_equal, "", "there is one topology for all partitions"},
-  {"TRESBillingWeights", taken, "", "what amounts are billed", take_partition},
+  {"TRESBillingWeights", taken, "", "what amounts are billed", take_weights},
 };
 
 // --- gres.conf: its lines are looked at as wholes (importer.cpp) ---

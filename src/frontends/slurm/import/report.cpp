@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/characters.h"
 #include "base/text.h"
+#include "views/shown_text.h"
 #include "wire/json_text.h"
 
 namespace lockstep::slurm {
@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kSettingWidth = 38;
 
 std::string cut(const std::string& text, std::size_t most) {
-  const std::string shown = without_control_characters(text, 1 << 20);
+  const std::string shown = lockstep::shown(text);
   if (shown.size() <= most)
     return shown;
   std::size_t end = most - 3;
@@ -45,7 +45,7 @@ std::string entry_text(const ReportEntry& entry, bool is_first_of_line, const Re
   const std::string setting = cut(format("{}={}", entry.key, entry.value), kSettingWidth);
   std::string out = format("{:>5}  {:<8}  {:<{}}  ", number, verdict_text(entry.verdict), setting, kSettingWidth);
   const std::size_t indent = 5 + 2 + 8 + 2 + kSettingWidth + 2;
-  std::string words = entry.words;
+  std::string words = lockstep::shown(entry.words);
   if (!look.all && !entry.of.empty())
     words += format(" ({})", cut(entry.of, 40));
   return out + wrapped(words, indent, look.width) + "\n";
@@ -77,14 +77,14 @@ std::string report_text(const Report& report, const ReportLook& look) {
     const bool is_new_file = entry.file != file;
     if (is_new_file) {
       file = entry.file;
-      out += format("{}{}\n", out.empty() ? "" : "\n", file);
+      out += format("{}{}\n", out.empty() ? "" : "\n", shown(file));
     }
     out += entry_text(entry, is_new_file || entry.line != line, look);
     line = entry.line;
   }
   if (!out.empty())
     out += "\n";
-  for (const std::string& note : report.notes) out += "note: " + wrapped(note, 6, look.width) + "\n";
+  for (const std::string& note : report.notes) out += "note: " + wrapped(shown(note), 6, look.width) + "\n";
   return out + report_summary(report) + "\n";
 }
 

@@ -13,6 +13,7 @@
 #include "rules/fit.h"
 #include "rules/growth.h"
 #include "rules/topology.h"
+#include "rules/tres.h"
 
 namespace lockstep::slurm {
 
@@ -38,13 +39,6 @@ void add_gpus(JobCounts& counts, const std::vector<DeviceAsk>& asks, std::uint32
       counts.gpus += ask.count * times;
       counts.gpu_type = ask.type;
     }
-}
-
-const Partition* partition_of(const JobLine& line) {
-  const Tables& tables = line.context->tables;
-  if (line.job->allocation)
-    return tables.partition(line.job->allocation->partition);
-  return line.spec().partitions.empty() ? tables.default_partition() : tables.partition(line.spec().partitions[0]);
 }
 
 }  // namespace
@@ -230,11 +224,28 @@ std::string memory_text(std::int64_t megabytes) {
   return format("{:.2f}{}", value, kUnits[unit]);
 }
 
-std::string tres_text(const JobCounts& counts) {
+const Partition* partition_of(const JobLine& line) {
+  const Tables& tables = line.context->tables;
+  if (line.job->allocation)
+    return tables.partition(line.job->allocation->partition);
+  return line.spec().partitions.empty() ? tables.default_partition() : tables.partition(line.spec().partitions[0]);
+}
+
+std::int64_t billing_in(const Partition* partition, const JobCounts& counts) {
+  if (!partition || partition->billing.empty())
+    return counts.cpus;
+  Tres tres;
+  tres.cpu = counts.cpus, tres.memory_mb = counts.memory_mb, tres.nodes = counts.nodes, tres.gpus = counts.gpus;
+  if (counts.gpus > 0 && !counts.gpu_type.empty())
+    set_count(tres, "gres/gpu:" + counts.gpu_type, counts.gpus);
+  return billing_of(tres, partition->billing);
+}
+
+std::string tres_text(const JobCounts& counts, const Partition* partition) {
   std::string out = format("cpu={}", counts.cpus);
   if (counts.memory_mb > 0)
     out += ",mem=" + memory_text(counts.memory_mb);
-  out += format(",node={},billing={}", counts.nodes, counts.cpus);
+  out += format(",node={},billing={}", counts.nodes, billing_in(partition, counts));
   if (counts.gpus > 0)
     out += format(",gres/gpu={}", counts.gpus);
   if (counts.gpus > 0 && !counts.gpu_type.empty())

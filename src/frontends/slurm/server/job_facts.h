@@ -51,7 +51,11 @@ std::string first_node(const JobLine& line);          // of them; "" = none
 std::string expected_node_list(const JobLine& line);  // where the planner foresees it; "" = not known
 std::string account_of(const JobLine& line);
 std::string user_name(const ReadContext& context, UserId user);
-std::string tres_text(const JobCounts& counts);  // "cpu=8,mem=1000M,node=1,billing=8,gres/gpu=8"
+// What the amounts are billed in the partition, by its weights; null: one without weights.
+std::int64_t billing_in(const Partition* partition, const JobCounts& counts);
+// "cpu=8,mem=1000M,node=1,billing=8,gres/gpu=8"
+std::string tres_text(const JobCounts& counts, const Partition* partition);
+const Partition* partition_of(const JobLine& line);  // where it runs, or the first where it may
 // The fewest cores of a node that can take its part: as many tasks as are to be on each, or one.
 std::uint32_t min_cores_on_node(const GroupSpec& group);
 std::string dependency_text(const Job& job);      // "afterok:12(unfulfilled)"; "" = none left

@@ -111,13 +111,15 @@ JobCounts row_counts(const JobRow& row) {
   return counts;
 }
 
+const Partition* partition_of(const Line& line) { return line.context.tables.partition(line.row.partition); }
+
 std::string alloc_tres(const Line& line) {
-  return line.row.started_us ? tres_text(row_counts(line.row)) : std::string();
+  return line.row.started_us ? tres_text(row_counts(line.row), partition_of(line)) : std::string();
 }
 std::string asked_tres(const Line& line) {
   JobCounts counts = row_counts(line.row);
   counts.memory_mb = line.row.asked_memory_mb;
-  return tres_text(counts);
+  return tres_text(counts, partition_of(line));
 }
 
 std::string reason_text(const Line& line) { return line.row.reason.empty() ? "None" : line.row.reason; }
@@ -376,7 +378,11 @@ PageReply sacct_json_page(const ReadContext& context, const PageRequest& request
     json.key("limit").open('{').key("set").boolean(job.limit_s > 0).key("infinite").boolean(job.limit_s < 0);
     json.key("number").number(std::max<std::int64_t>(0, job.limit_s / 60)).close('}').close('}');
     json.key("required").open('{').key("CPUs").number(job.cores).close('}');
-    json.key("tres").open('{').key("allocated").tres(row_counts(job)).close('}');
+    json.key("tres")
+        .open('{')
+        .key("allocated")
+        .tres(row_counts(job), line.context.tables.partition(job.partition))
+        .close('}');
     json.key("steps").open('[');
     for (++i; i < rows->size() && (*rows)[i].step != kNoStep && (*rows)[i].job == job.job; ++i) {
       const JobRow& step = (*rows)[i];

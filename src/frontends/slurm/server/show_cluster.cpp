@@ -78,11 +78,22 @@ void node_record(ShowText& out, const ReadContext& context, const Node& node, co
   out.end_record();
 }
 
+// "cpu=1,mem=0.25G,gres/gpu=2.5"
+std::string weights_text(const std::vector<TresWeight>& weights) {
+  std::string out;
+  for (const TresWeight& weight : weights)
+    out += format("{}{}={:g}{}", out.empty() ? "" : ",", weight.name, static_cast<double>(weight.milli) / 1000,
+                  weight.name == "mem" ? "G" : "");
+  return out;
+}
+
 void partition_record(ShowText& out, const ReadContext& context, const Partition& partition) {
   std::vector<std::string> names;
   std::uint64_t cpus = 0;
   std::int64_t memory_mb = 0;
+  std::uint32_t gpus = 0;
   for (const Ref<Node>& node : partition_nodes(context.tables, partition)) {
+    for (const Device& device : node->devices) gpus += device.kind == "gpu";
     names.push_back(node->meta.name);
     cpus += node->cores;
     memory_mb += node->memory_mb;
@@ -128,7 +139,14 @@ void partition_record(ShowText& out, const ReadContext& context, const Partition
   else
     out.pair("DefMemPerNode", "UNLIMITED").pair("MaxMemPerNode", "UNLIMITED");
   out.next_line();
-  out.pair("TRES", format("cpu={},mem={},node={},billing={}", cpus, memory_text(memory_mb), count, cpus));
+  JobCounts all;
+  all.nodes = static_cast<std::uint32_t>(count), all.cpus = static_cast<std::uint32_t>(cpus);
+  all.memory_mb = memory_mb, all.gpus = gpus;
+  out.pair("TRES", tres_text(all, &partition));
+  if (!partition.billing.empty()) {
+    out.next_line();
+    out.pair("TRESBillingWeights", weights_text(partition.billing));
+  }
   out.end_record();
 }
 

@@ -155,9 +155,9 @@ void resource_lines(ShowText& out, const JobLine& line) {
     out.pair("TaskRange", group.tasks.max == UINT32_MAX ? format("{}-", group.tasks.min)
                                                         : format("{}-{}", group.tasks.min, group.tasks.max));
   out.next_line();
-  out.pair("ReqTRES", tres_text(asked_counts(group)));
+  out.pair("ReqTRES", tres_text(asked_counts(group), partition_of(line)));
   out.next_line();
-  out.pair("AllocTRES", line.job->allocation ? tres_text(held) : std::string("(null)"));
+  out.pair("AllocTRES", line.job->allocation ? tres_text(held, partition_of(line)) : std::string("(null)"));
   out.next_line();
   const std::string* per_node = option_of(line.spec().options, "ntasks-per-node");
   out.pair("Socks/Node", "*").pair("NtasksPerN:B:S:C", format("{}:0:*:*", per_node ? *per_node : "0"));
@@ -296,7 +296,7 @@ void step_record(ShowText& out, const ReadContext& context, const Job& job, cons
   out.pair("Nodes", counts.nodes).pair("CPUs", counts.cpus).pair("Tasks", counts.tasks);
   out.text_or_null("Name", step.spec->name).pair("Network", "(null)");
   out.next_line();
-  out.pair("TRES", tres_text(counts));
+  out.pair("TRES", tres_text(counts, partition_of(line)));
   out.next_line();
   out.pair("ResvPorts", "(null)");
   out.next_line();

@@ -45,7 +45,7 @@ SlurmJson& SlurmJson::exit_code(std::int32_t code, std::int32_t signal) {
   return close('}');
 }
 
-SlurmJson& SlurmJson::tres(const JobCounts& counts) {
+SlurmJson& SlurmJson::tres(const JobCounts& counts, const Partition* partition) {
   const auto one = [&](std::string_view type, std::string_view name, int id, std::int64_t count) {
     open('{').key("type").text(type).key("name").text(name).key("id").number(id).key("count").number(count).close('}');
   };
@@ -54,7 +54,7 @@ SlurmJson& SlurmJson::tres(const JobCounts& counts) {
   if (counts.memory_mb > 0)
     one("mem", "", 2, counts.memory_mb);
   one("node", "", 4, counts.nodes);
-  one("billing", "", 5, counts.cpus);
+  one("billing", "", 5, billing_in(partition, counts));
   if (counts.gpus > 0)
     one("gres", "gpu", 1001, counts.gpus);
   if (counts.gpus > 0 && !counts.gpu_type.empty())

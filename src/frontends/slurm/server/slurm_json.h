@@ -23,8 +23,9 @@ class SlurmJson {
 
   SlurmJson& set_number(bool set, std::int64_t value);  // {"set":true,"infinite":false,"number":5}
   SlurmJson& exit_code(std::int32_t code, std::int32_t signal);
-  SlurmJson& tres(const JobCounts& counts);  // [{"type":"cpu","name":"","id":1,"count":8},…]
-  SlurmJson& tail();                         // "meta", "errors" and "warnings" of the outermost object
+  // [{"type":"cpu","name":"","id":1,"count":8},…]
+  SlurmJson& tres(const JobCounts& counts, const Partition* partition);
+  SlurmJson& tail();  // "meta", "errors" and "warnings" of the outermost object
 
   std::string take() { return json_.take(); }
 

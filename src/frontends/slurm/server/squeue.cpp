@@ -212,7 +212,7 @@ constexpr std::array kColumns = {
     ColumnDef{"timeleft", time_left},
     ColumnDef{"timelimit", [](Out o, Line l) { number(o, limit_seconds(l)); }},
     ColumnDef{"timeused", [](Out o, Line l) { number(o, used_seconds(l)); }},
-    ColumnDef{"tresalloc", [](Out o, Line l) { text(o, tres_text(job_counts(l))); }},
+    ColumnDef{"tresalloc", [](Out o, Line l) { text(o, tres_text(job_counts(l), partition_of(l))); }},
     ColumnDef{"trespernode", [](Out o, Line l) { text_or(o, tres_per_node(l.spec()), "N/A"); }},
     ColumnDef{"userid",
               [](Out o, Line l) {
