@@ -1,5 +1,4 @@
 // lockstep apply and lockstep diff: a file beside a cluster.
-#include <pwd.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -13,6 +12,7 @@
 #include "cli/cluster_files.h"
 #include "cli/verb_words.h"
 #include "io/client/unix_api_client.h"
+#include "io/local/process.h"
 #include "views/shown_text.h"
 #include "wire/api.h"
 #include "wire/cluster_schema.h"
@@ -107,23 +107,30 @@ void add_unknown_nodes(const ClusterFile& wanted, const LiveCluster& live, std::
   look(Kind::kTopology, "", placed);
 }
 
-// Users that neither the cluster nor this machine knows: a slip of the pen, or they come later.
+// Users that neither the cluster nor this machine knows: a slip of the pen, or they come later. This program is static
+// and cannot ask the machine's user databases itself.
 void add_unknown_users(const ClusterFile& wanted, const LiveCluster& live, std::vector<std::string>& notes) {
-  constexpr std::size_t kNamedMost = 10;
+  constexpr std::size_t kAskedMost = 200, kNamedMost = 10;
   std::set<std::string> known, strange;
   for (const User& user : live.users) known.insert(user.meta.name);
   for (const Association& one : live.file.associations) known.insert(one.user);
   for (const Association& one : wanted.associations)
-    if (!known.contains(one.user) && !strange.contains(one.user) && strange.size() <= kNamedMost &&
-        !getpwnam(one.user.c_str()))
+    if (!known.contains(one.user) && strange.size() < kAskedMost)
       strange.insert(one.user);
   if (strange.empty())
     return;
-  const bool is_more = strange.size() > kNamedMost;
-  if (is_more)
-    strange.erase(std::prev(strange.end()));
-  notes.push_back(format("{}{}: no user of this machine has that name yet",
-                         join({strange.begin(), strange.end()}, ", "), is_more ? " and others" : ""));
+  std::vector<std::string> ask = {"getent", "--", "passwd"};
+  ask.insert(ask.end(), strange.begin(), strange.end());
+  constexpr int kSomeMissing = 2;  // its exit code
+  const auto found = run_and_hear(ask);
+  if (!found || (found->code != 0 && found->code != kSomeMissing))
+    return;
+  for (const std::string& line : split(found->out, '\n')) strange.erase(line.substr(0, line.find(':')));
+  std::vector<std::string> names(strange.begin(), strange.end());
+  const bool is_more = names.size() > kNamedMost;
+  names.resize(std::min(names.size(), kNamedMost));
+  if (!names.empty())
+    notes.push_back(format("{}{}: this machine has no such user yet", join(names, ", "), is_more ? " and others" : ""));
 }
 
 Result<std::string> cluster_name(ApiClient& client) {

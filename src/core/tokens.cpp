@@ -97,18 +97,6 @@ Result<void> hand_over(Txn& txn, NodeId id, const JoinToken& token, const std::s
   return was_up ? node_lost(txn, {id}) : Result<void>{};
 }
 
-// A name that any machine may choose is not taken from one that was given it and is about to say hello.
-Result<void> check_not_given(const Txn& txn, const JoinToken& token, const std::string& node) {
-  for (const auto& [name, other] : txn.tables().tokens)
-    for (const IssuedCertificate& issued : other->issued)
-      if (name != token.meta.name && issued.node == node && issued.until > txn.now())
-        return conflict(
-            format("the name {} was given to a machine that has not said hello yet: choose another one, or "
-                   "say with `lockstep node token --node {}` that it is this machine's",
-                   node, node));
-  return {};
-}
-
 }  // namespace
 
 Result<Answer> put_token(Txn& txn, const PutToken& ask) {
@@ -141,8 +129,6 @@ Result<Answer> redeem_token(Txn& txn, const RedeemToken& ask) {
   const Node* known = txn.tables().node(ask.node);
   if (known)
     TRY(check_take_over(txn, *it->second, *known));
-  else if (it->second->node.empty())
-    TRY(check_not_given(txn, *it->second, ask.node));
   forget_issued(txn, ask.node);
   JoinToken token = *txn.tables().tokens.find(ask.token)->second;
   token.used = --token.uses_left == 0;

@@ -156,20 +156,6 @@ TEST_F(Tokens, ReplaceOnlyWhenTheWorkIsFenced) {
   EXPECT_FALSE(node("n1").replaced);
 }
 
-TEST_F(Tokens, ANameThatAnyMachineMayChooseIsNotTakenFromOneThatIsAboutToSayHello) {
-  JoinToken first = token("", "t1"), second = token("", "t2");
-  first.uses_left = second.uses_left = 2;
-  w.must(PutToken{first});
-  w.must(PutToken{second});
-  w.must(redeem("dup", "c1", "t1"));
-  EXPECT_EQ(w.refused(redeem("dup", "c2", "t2")), Errc::kConflict);
-  w.must(redeem("dup", "c3", "t1"));  // the same token again: an answer was lost
-  w.must(hello("dup", "c3"));
-  ASSERT_TRUE(join("new", "c4").ok());
-  EXPECT_EQ(w.refused(redeem("new", "c5", "t2")), Errc::kConflict);
-  ASSERT_TRUE(join("new", "c6").ok()) << "a token for that name says whose it is";
-}
-
 TEST_F(Tokens, OneOfTwoIssuedForANameCounts) {
   ASSERT_TRUE(join("n1", "c1").ok());
   ASSERT_TRUE(join("n1", "c2").ok());

@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -130,8 +131,8 @@ class Backups(OfOneCluster):
         self.assertFalse(left & set(first))
 
     def test_what_it_removes_is_older_and_of_this_cluster(self):
-        base = self.place("others")
-        self.backup("others", "--keep", "1")
+        base = self.place("shared")
+        self.backup("shared", "--keep", "1")
         [mine] = os.listdir(base)
         os.rename(os.path.join(base, mine), os.path.join(base, "20990101-000000"))  # of a clock that was wrong once
         theirs = os.path.join(base, "20200101-000000")
@@ -141,7 +142,7 @@ class Backups(OfOneCluster):
         half = os.path.join(base, "20200102-000000")
         os.mkdir(half, 0o700)
         write(os.path.join(half, "UNFINISHED.new"), "This")
-        self.backup("others", "--keep", "1")
+        self.backup("shared", "--keep", "1")
         left = sorted(os.listdir(base))
         self.assertIn("20200101-000000", left, "of another cluster, which has the same name")
         self.assertNotIn("20200102-000000", left)
@@ -438,12 +439,12 @@ class Doctor(OfOneCluster):
         os.chmod(path, 0o644)
         self.addCleanup(os.chmod, path, 0o600)
         found = self.finds("modes", path, "open to others")
-        subprocess.run(found["mend"].split(), check=True)
+        subprocess.run(shlex.split(found["mend"]), check=True)
         self.assertEqual(self.doctor("modes")[1], [])
         os.chown(path, NOBODY, NOBODY)
         self.addCleanup(os.chown, path, 0, 0)
         found = self.finds("modes", path, f"belongs to user {NOBODY}")
-        subprocess.run(found["mend"].split(), check=True)
+        subprocess.run(shlex.split(found["mend"]), check=True)
         os.chmod(self.c.home, 0o777)
         self.finds("modes", self.c.home, "others may write")
         os.chmod(self.c.home, 0o755)
@@ -495,7 +496,7 @@ class Doctor(OfOneCluster):
         send(self.c.supervisor_pid())
         eventually(lambda: self.c.supervisor_pid() == 0)
         found = self.finds("controller", "", "nobody starts it again if it ends")
-        subprocess.run(found["mend"].split(), check=True, env=self.c.env, capture_output=True)
+        subprocess.run(shlex.split(found["mend"]), check=True, env=self.c.env, capture_output=True)
         self.assertNotEqual(self.c.supervisor_pid(), 0)
 
     def test_without_a_controller(self):
@@ -548,7 +549,9 @@ class DoctorOfANode(OfOneCluster):
         settings = settings or glob.glob(os.path.join(self.c.dir, "nodes", "*", "agent.json"))[0]
         told = json.loads(self.lockstep("doctor", "--settings", settings, "-o", "json").stdout)
         self.assertFalse(told["controller"])
-        return {one["check"]: one["what"] for one in told["findings"] if one["severity"] in ("error", "warning")}
+        # Whether this machine's clock follows a server is not the test's to say.
+        return {one["check"]: one["what"] for one in told["findings"]
+                if one["severity"] in ("error", "warning") and "follows no other" not in one["what"]}
 
     def test_what_it_finds_while_its_controller_is_away(self):
         self.assertEqual(self.doctor(), {})
