@@ -284,6 +284,15 @@ class Backups(OfOneCluster):
         self.assertTrue(glob.glob(os.path.join(into, "lockstep.db.replaced-*-wal")))
         self.lockstep("down", "--dir", into)
 
+    def test_a_backup_is_no_cluster(self):
+        whole = self.backup("no-cluster")
+        before = sorted(os.listdir(whole))
+        for words in (("up",), ("down",), ("down", "--delete")):
+            self.refused(*words, "--dir", whole, says="is a backup")
+        self.refused("restore", whole, "--dir", os.path.join(whole, "into"), says="lies in the backup itself")
+        self.refused("restore", whole, "--dir", os.path.join(self.c.work, "long.sh"), says="is no directory")
+        self.assertEqual(sorted(os.listdir(whole)), before)
+
     @unittest.skipIf(os.geteuid() != 0, "needs two users")
     def test_a_backup_that_somebody_else_can_write_is_refused(self):
         whole = self.backup("theirs")

@@ -125,6 +125,15 @@ class OneCluster(unittest.TestCase):
         self.finished(job)
         self.assertEqual(self.head.node("head")["address"], "10.99.0.1", "where other nodes reach it")
 
+    def test_3_settings_that_were_edited_by_hand_hold_from_the_next_up_on(self):
+        conf = self.head.conf()
+        self.head.write("etc/lockstep/lockstepd.conf", conf.replace("6820", "6830"))
+        self.assertIn("it is started again", self.head.ok("lockstep", "up"))
+        self.assertEqual(self.head.ok("srun", "hostname").strip(), "head", "its agent dials there too")
+        self.head.write("etc/lockstep/lockstepd.conf", conf)
+        self.head.ok("lockstep", "up")
+        self.assertEqual(self.head.conf(), conf)
+
     # --- join ---
 
     def test_4_a_join_that_fails_says_why_and_leaves_nothing(self):

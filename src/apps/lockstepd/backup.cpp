@@ -99,18 +99,6 @@ Result<void> check_source(const std::string& dir) {
   return {};
 }
 
-// Of the deepest directory on the way that is there.
-std::string real_place(std::string path) {
-  for (;;) {
-    if (const std::string real = real_path(path); !real.empty())
-      return real;
-    const auto slash = path.rfind('/');
-    if (slash == std::string::npos || slash == 0)
-      return "/";
-    path.resize(slash);
-  }
-}
-
 Result<void> check_target(const std::string& dir, const std::string& target) {
   const std::string cluster = real_path(dir) + "/", place = real_place(target) + "/";
   if (place.starts_with(cluster))
@@ -445,6 +433,17 @@ void tell_made(const Made& made, bool as_json) {
 }
 
 }  // namespace
+
+std::string real_place(std::string path) {
+  for (;;) {
+    if (const std::string real = real_path(path); !real.empty())
+      return real;
+    const auto slash = path.rfind('/');
+    if (slash == std::string::npos || slash == 0)
+      return "/";
+    path.resize(slash);
+  }
+}
 
 std::string real_path(const std::string& path) {
   char* const real = ::realpath(path.c_str(), nullptr);

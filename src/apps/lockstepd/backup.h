@@ -13,5 +13,6 @@ int restore_main(const DaemonOptions& options);
 
 // The directory as the kernel calls it: no links on the way. "" = there is none.
 std::string real_path(const std::string& path);
+std::string real_place(std::string path);  // the same of the deepest directory on the way that is there
 
 }  // namespace lockstep

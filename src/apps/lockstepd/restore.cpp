@@ -57,6 +57,8 @@ Result<void> check_not_running(const std::string& dir) {
 Result<Target> find_target(const DaemonOptions& options) {
   struct stat found {};
   const bool exists = ::stat(options.dir.c_str(), &found) == 0;
+  if (exists && !S_ISDIR(found.st_mode))
+    return invalid(format("{} is no directory: name a new or an empty one", options.dir));
   const bool has_cluster = exists && (::access((options.dir + "/" + kLogFile).c_str(), F_OK) == 0 ||
                                       ::access((options.dir + "/cluster.conf").c_str(), F_OK) == 0);
   if (has_cluster)
@@ -255,6 +257,8 @@ Result<Restored> restore(const DaemonOptions& options) {
   const std::string source = real_path(options.restore);
   if (source.empty())
     return os_error("cannot read " + options.restore);
+  if ((real_place(options.dir) + "/").starts_with(source + "/"))
+    return invalid(format("{} lies in the backup itself: name a directory elsewhere", options.dir));
   const Folder backup = TRY(hold_folder(source));
   Counter checked("lockstep restore: checked", 0);
   Backup found = TRY(check_backup(backup, [&](std::int64_t bytes) { return checked.at(bytes); }));

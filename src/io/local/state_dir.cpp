@@ -15,6 +15,7 @@
 #include "base/mutant.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "io/local/backup_note.h"
 #include "io/local/text_check.h"
 
 namespace lockstep {
@@ -202,6 +203,15 @@ bool made_by_older_version(const Folder& folder) {
   return log && log->size() > kIdAt + kLogId.size() && log->substr(kIdAt, kLogId.size()) == kLogId;
 }
 
+// Jobs that wait in a backup would run a second time, and what was backed up would be gone.
+Result<void> check_no_backup(const Folder& folder) {
+  for (const char* name : {kSumsFile, kUnfinishedFile})
+    if (::faccessat(folder.fd(), name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+      return denied(
+          format("{0} is a backup, no cluster: `lockstep restore {0} --dir NEW` makes a cluster of it", folder.path()));
+  return {};
+}
+
 Error not_ours(const Folder& folder, const std::vector<std::string>& names) {
   return denied(format("{} is not empty and not a Lockstep state directory (it holds {}{}): name a new or an empty one",
                        folder.path(), names[0], names.size() > 1 ? format(" and {} more", names.size() - 1) : ""));
@@ -371,6 +381,7 @@ Result<std::optional<StateDir>> look(const std::string& path, bool last_try, boo
     return std::optional<StateDir>(TRY(ready(std::move(folder), std::move(*mark))));
   if (mark.error().code != Errc::kNotFound)
     return unreadable_mark(folder, mark.error());
+  TRY(check_no_backup(folder));
   // Two that begin at once make one cluster: only who holds the lock takes the directory.
   if (!locks(folder))
     return conflict(format("{} is locked by another `lockstep up` or `lockstep down`: try again", path));
@@ -511,6 +522,7 @@ Result<StateDir> find_state_dir(const std::string& path) {
     return StateDir{std::move(folder), std::move(*mark)};
   if (mark.error().code != Errc::kNotFound)
     return unreadable_mark(folder, mark.error());
+  TRY(check_no_backup(folder));
   if (made_by_older_version(folder) || mutant(Mutant::kForeignDirectory))
     return StateDir{TRY(Folder::open(path)), TRY(make_mark(folder))};
   const auto names = TRY(folder.names());
