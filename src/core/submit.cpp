@@ -130,10 +130,12 @@ Result<void> check_nodes_could_run(const Tables& tables, const JobSpec& spec, co
 // Whether this partition lets the job in. A submission waits for the partition to allow its limit (PartitionTimeLimit),
 // as with Slurm's EnforcePartLimits=NO; a change of the limit does not.
 Result<void> check_partition(const Txn& txn, const JobSpec& spec, const Partition& plain, bool changes_limit) {
-  if (const auto word = partition_refuses(plain, spec.account, spec.qos))
-    return denied(*word == "AccountNotAllowed"
-                      ? format("account {} may not use partition {}", spec.account, plain.meta.name)
-                      : format("QOS {} may not be used in partition {}", spec.qos, plain.meta.name));
+  if (const auto word = partition_refuses(plain, spec.account, spec.qos)) {
+    if (*word == "AccountNotAllowed")
+      return Error{Errc::kDenied, format("account {} may not use partition {}", spec.account, plain.meta.name),
+                   "account"};
+    return Error{Errc::kDenied, format("QOS {} may not be used in partition {}", spec.qos, plain.meta.name), "qos"};
+  }
   const std::optional<Partition> eased = eased_for(txn.tables(), plain, spec.qos);
   const Partition& partition = eased ? *eased : plain;
   const Duration shortest = spec.time_min.us != 0 ? spec.time_min : spec.time_limit;
@@ -266,7 +268,8 @@ namespace {
 
 Result<void> check_submission(const Txn& txn, const SubmitJob& ask, const JobSpec& spec) {
   if (!txn.caller().admin && (spec.priority || spec.nice < 0))
-    return denied("only an administrator sets a priority or a negative nice value");
+    return Error{Errc::kDenied, "only an administrator sets a priority or a negative nice value",
+                 spec.nice < 0 ? "nice" : "priority"};
   if (txn.tables().jobs.size() >= txn.settings().jobs_max)
     return Error{
         Errc::kExhausted,

@@ -163,11 +163,11 @@ Result<void> check_node_count(const GroupSpec& group, std::size_t g, const Parti
         group.constraint.empty()
             ? format("partition {} has no node this job may use", partition.meta.name)
             : format("no node of partition {} satisfies the constraint {}", partition.meta.name, group.constraint),
-        group_field(g, "constraint"));
+        group_field(g, group.constraint.empty() ? "resources" : "constraint"));
   if (partition.nodes_max > 0 && group.nodes.min > partition.nodes_max)
     return impossible(format("asks for {} nodes; partition {} allows {} for one job", group.nodes.min,
                              partition.meta.name, partition.nodes_max),
-                      group_field(g, "nodes"));
+                      group_field(g, "nodes_max"));
   if (group.nodes.min > usable)
     return impossible(
         format("asks for {} nodes; partition {} has {} that it may use", group.nodes.min, partition.meta.name, usable),

@@ -201,6 +201,18 @@ class Backups(OfOneCluster):
         self.assertEqual(process.returncode, 1)
         self.assertFalse(os.path.exists(target))
 
+    def test_one_whose_command_is_killed_ends_too_and_the_directory_is_as_it_was(self):
+        path = self.place("client-killed")
+        os.mkdir(path, 0o755)
+        os.chmod(path, 0o755)
+        target, process = self.slow("client-killed")
+        child = self.child(process)
+        process.kill()
+        process.communicate(timeout=60)
+        eventually(lambda: not running(child), what="the end of the one that writes")
+        self.assertEqual(os.listdir(target), [])
+        self.assertEqual(os.stat(target).st_mode & 0o777, 0o755)
+
     def test_the_controller_may_be_killed_meanwhile(self):
         target, process = self.slow("meanwhile")
         self.c.kill_controller(hold=False)

@@ -167,20 +167,27 @@ class Place {
           format("{} is not empty (it holds {}{}): name a new or an empty directory, or --keep N for dated "
                  "ones below it",
                  path, left[0], left.size() > 1 ? format(" and {} more", left.size() - 1) : ""));
-    if (::fchmod(fd, 0700) != 0)
+    struct stat found {};
+    if (::fstat(fd, &found) != 0 || ::fchmod(fd, 0700) != 0)
       return os_error("cannot close " + path + " to others");
+    place.mode_ = found.st_mode & 07777;
     place.is_ours_ = true;
     TRY(place.folder_->write(kUnfinishedFile, kUnfinishedText, 0600));
     return place;
   }
   Place(Place&& other) noexcept
-      : folder_(std::move(other.folder_)), made_(other.made_), is_ours_(std::exchange(other.is_ours_, false)) {}
+      : folder_(std::move(other.folder_)),
+        made_(other.made_),
+        mode_(other.mode_),
+        is_ours_(std::exchange(other.is_ours_, false)) {}
   ~Place() {
     if (!is_ours_)
       return;
     remove_backup_files(*folder_);
     if (made_)
       ::rmdir(folder_->path().c_str());
+    else
+      (void)::fchmod(folder_->fd(), mode_);
   }
   const Folder& folder() const { return *folder_; }
 
@@ -199,6 +206,7 @@ class Place {
   Place(Folder folder, bool made) : folder_(std::move(folder)), made_(made) {}
   std::optional<Folder> folder_;
   bool made_;
+  mode_t mode_ = 0;  // that it had
   bool is_ours_ = false;
 };
 

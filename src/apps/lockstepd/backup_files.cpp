@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -268,6 +269,7 @@ Result<void> Counter::at(std::int64_t bytes) {
 }
 
 void stop_when_asked() {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // `lockstep backup` was killed: nobody waits for us
   struct sigaction act {};
   act.sa_handler = [](int) { asked_to_stop = 1; };
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(number, &act, nullptr);

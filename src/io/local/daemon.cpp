@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "io/local/restarts.h"
 #include "io/local/standing.h"
 
 extern char** environ;
@@ -150,6 +151,8 @@ void close_behind_us(mode_t mask) {
 Result<ProcessId> start_daemon(const Daemon& daemon) {
   CHECK(!daemon.argv.empty());
   const int log = TRY(open_log(daemon.log_path));
+  struct stat before {};
+  (void)::fstat(log, &before);
   auto argv = daemon.argv;
   auto env = daemon_environment(daemon.env);
   const auto argv_words = words_of(argv), env_words = words_of(env);
@@ -180,8 +183,13 @@ Result<ProcessId> start_daemon(const Daemon& daemon) {
     return Error{Errc::kIo, format("cannot start {}: {}", daemon.argv[0], ::strerror(why)), {}};
   }
   const auto process = identify(pid);
-  if (!process)
-    return Error{Errc::kIo, format("{} ended at once; see {}", daemon.argv[0], daemon.log_path), {}};
+  if (!process) {
+    int status = 0;
+    const std::string how = ::waitpid(pid, &status, WNOHANG) == pid
+                                ? ending_text(status, daemon.log_path, before.st_size)
+                                : "see " + daemon.log_path;
+    return Error{Errc::kIo, format("{} ended at once: {}", daemon.argv[0], how), {}};
+  }
   return *process;
 }
 

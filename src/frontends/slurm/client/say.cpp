@@ -89,6 +89,9 @@ constexpr Sentence kOfLimits[] = {
     {"account", "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"}};
 constexpr Sentence kOfTheImpossible[] = {{"licenses", "Invalid license specification"},
                                          {"partition", "Requested partition configuration not available now"},
+                                         {"constraint", "Invalid feature specification"},
+                                         {"nodes_max", "Node count specification invalid"},
+                                         {"counted", "Invalid generic resource (gres) specification"},
                                          {"", "Requested node configuration is not available"}};
 constexpr Sentence kOfTheInvalid[] = {{"partition", "Invalid partition name specified"},
                                       {"account", "Invalid account or account/partition combination specified"},
@@ -102,6 +105,9 @@ constexpr Sentence kOfTheInvalid[] = {{"partition", "Invalid partition name spec
                                       {"licenses", "Invalid license specification"},
                                       {"time", "Requested time limit is invalid (missing or exceeds some limit)"}};
 constexpr Sentence kOfTheDenied[] = {{"reservation", "Access denied to requested reservation"},
+                                     {"account", "Invalid account or account/partition combination specified"},
+                                     {"qos", "Invalid qos specification"},
+                                     {"nice", "Invalid --nice value"},
                                      {"", "Access/permission denied"}};
 constexpr Sentence kOfTheUnavailable[] = {{"read-only", ""},  // it was reached
                                           {"", "Unable to contact slurm controller (connect failure)"}};
