@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/installed.h"
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "cli/certificate_dates.h"
@@ -118,16 +119,6 @@ void look_at_the_way(const std::string& root, uid_t owner, Diagnosis& report) {
   }
 }
 
-void look_at_modes(const Patient& patient, Diagnosis& report) {
-  struct stat found {};
-  if (!patient.may_look || stat(patient.dir.root.c_str(), &found) != 0)
-    return;
-  const Walk walk{patient.dir.root, patient.owner, patient.owner == 0 || patient.is_installed, report};
-  walk.look("", found);
-  walk.look_into("");
-  look_at_the_way(patient.dir.root, patient.owner, report);
-}
-
 void look_at_file(const std::string& path, unsigned most, Diagnosis& report) {
   struct stat found {};
   if (path.empty() || stat(path.c_str(), &found) != 0)
@@ -139,9 +130,25 @@ void look_at_file(const std::string& path, unsigned most, Diagnosis& report) {
     report.error(path, format("it belongs to user {}, not to root", found.st_uid), "chown root " + shell_quoted(path));
 }
 
+void look_at_modes(const Patient& patient, Diagnosis& report) {
+  struct stat found {};
+  if (!patient.may_look || stat(patient.dir.root.c_str(), &found) != 0)
+    return;
+  const Walk walk{patient.dir.root, patient.owner, patient.owner == 0 || patient.is_installed, report};
+  walk.look("", found);
+  walk.look_into("");
+  look_at_the_way(patient.dir.root, patient.owner, report);
+  if (!patient.is_installed)
+    return;
+  const std::string settings = installed_paths().controller_settings;  // what the unit is started with, by root
+  look_at_the_way(settings, 0, report);
+  look_at_file(settings, 0644, report);
+}
+
 void look_at_modes_of_node(const Patient& patient, const NodeHere& node, Diagnosis& report) {
   if (patient.has_controller && node.settings.starts_with(patient.dir.root + "/"))
     return;  // in the cluster's directory
+  look_at_the_way(node.settings, geteuid(), report);
   look_at_file(node.settings, 0600, report);
   look_at_file(node.file.key, 0600, report);
 }

@@ -125,6 +125,8 @@ void look_at_unit(const char* unit, bool jobs_outlive_it, Diagnosis& report) {
   auto is = properties_of(unit);
   if (is.empty())
     return report.unknown(unit, "systemctl does not answer");
+  if (is["LoadState"] == "masked")
+    return report.error(unit, "the unit is masked", format("systemctl unmask {0}; systemctl enable --now {0}", unit));
   if (is["LoadState"] != "loaded")
     return report.error(unit, format("the unit is {}", is["LoadState"]), "install the package again");
   if (is["ActiveState"] != "active")

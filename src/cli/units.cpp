@@ -75,14 +75,24 @@ Result<void> disable_and_stop(const std::string& unit) {
   return systemctl("disable", unit);
 }
 
-std::string last_words(const std::string& unit) {
-  const auto ran = run_and_hear({"journalctl", "--quiet", "--no-pager", "-o", "cat", "-n", "5", "-u", unit});
+namespace {
+
+std::string last_words_by(const std::string& match) {
+  const auto ran = run_and_hear({"journalctl", "--quiet", "--no-pager", "-o", "cat", "-n", "5", match});
   std::string words;
   if (ran && ran->code == 0)
     for (const auto& line : split(ran->out, '\n'))
       if (!line.empty())
         words += "  " + line + "\n";
   return words;
+}
+
+}  // namespace
+
+// Its own words before systemd's about it, which say only that it ended.
+std::string last_words(const std::string& unit) {
+  const std::string own = last_words_by("_SYSTEMD_UNIT=" + unit);
+  return own.empty() ? last_words_by("--unit=" + unit) : own;
 }
 
 std::string last_line(const std::string& unit) {

@@ -319,23 +319,20 @@ Result<void> check_place(const ClusterDir& dir, const StateDir& state, const Opt
   return {};
 }
 
-constexpr std::string_view kAgentOnly =
-    "there is no controller on this machine, which has lockstep-agent alone: it becomes a node by `lockstep node "
-    "join`, "
-    "with the line that `lockstep up --listen ADDR` prints on the controller's machine";
+constexpr std::string_view kNoController =
+    ". Without a controller a machine with the agent becomes a node of another one's cluster (`lockstep node join`, "
+    "with "
+    "the line that `lockstep up --listen ADDR` prints there), and one with the client alone uses it";
 
 // Else nodes would come up that cannot run anything, or none, and nobody would say why.
 Result<void> check_programs() {
   for (const char* name : {"lockstepd", "lockstep-agent", "lockstep-shim"})
     if (const std::string path = program_dir() + "/" + name; access(path.c_str(), X_OK) != 0)
-      return Error{
-          Errc::kNotFound,
-          name == std::string_view("lockstepd") && access((program_dir() + "/lockstep-agent").c_str(), X_OK) == 0
-              ? std::string(kAgentOnly)
-              : format("{} is missing or may not be run: lockstepd, lockstep-agent and lockstep-shim belong "
-                       "beside lockstep, and a machine with the client alone uses the cluster of another one",
-                       path),
-          {}};
+      return Error{Errc::kNotFound,
+                   format("{} is missing or may not be run: lockstepd, lockstep-agent and lockstep-shim belong beside "
+                          "lockstep{}",
+                          path, name == std::string_view("lockstepd") ? kNoController : ""),
+                   {}};
   return {};
 }
 

@@ -233,8 +233,10 @@ struct ClusterCa::Inner {
         return false;
       }
     ERR_clear_error();
-    time_t later = ::time(nullptr) + ask.valid.seconds() / 3;
-    return name_part(found->get(), NID_commonName) == ask.name &&
+    // One that begins later was made while the clock was wrong.
+    time_t now = ::time(nullptr), later = now + ask.valid.seconds() / 3;
+    return X509_cmp_time(X509_get0_notBefore(found->get()), &now) < 0 &&
+           name_part(found->get(), NID_commonName) == ask.name &&
            name_part(found->get(), NID_organizationalUnitName) == ask.role &&
            X509_cmp_time(X509_get0_notAfter(found->get()), &later) > 0;
   }
@@ -300,6 +302,15 @@ const std::string& ClusterCa::fingerprint() const { return inner_->fingerprint; 
 bool ClusterCa::is_on_disk() const {
   const auto pem = read_file(certificate_path()), key_pem = read_file(inner_->directory + "/ca.key");
   return pem.ok() && key_pem.ok() && *pem == inner_->certificate_file && *key_pem == inner_->key_file;
+}
+
+bool ClusterCa::is_usable_on_disk() const {
+  const auto pem = read_file(certificate_path()), key_pem = read_file(inner_->directory + "/ca.key");
+  const auto certificate = pem ? parse_certificate(*pem) : Result<Certificate>(pem.error());
+  const Key key(key_pem ? PEM_read_bio_PrivateKey(reader(*key_pem).get(), nullptr, nullptr, nullptr) : nullptr);
+  const bool is_usable = certificate.ok() && key && X509_check_private_key(certificate->get(), key.get()) == 1;
+  ERR_clear_error();
+  return is_usable;
 }
 
 Result<std::string> ClusterCa::sign(const std::string& request_pem, const CertificateAsk& ask) const {

@@ -36,6 +36,7 @@ class ClusterCa {
   const std::string& fingerprint() const;  // SHA-256 of the certificate, hex: what join tokens carry
   // False once ca.pem or ca.key is gone, or holds something else than it did when this was opened.
   bool is_on_disk() const;
+  bool is_usable_on_disk() const;  // what lies there, whichever it is: else no controller starts with it
 
   // For a request made by make_key_and_request(): takes its public key, and nothing else of what it says.
   Result<std::string> sign(const std::string& request_pem, const CertificateAsk& ask) const;

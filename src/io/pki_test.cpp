@@ -1,6 +1,8 @@
 #include "io/pki.h"
 
 #include <gtest/gtest.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -57,6 +59,39 @@ TEST(ClusterCa, DamagedOrHalfMissingFilesAreRefusedAndKept) {
   EXPECT_TRUE(ClusterCa::open_or_make(dir.path(), "demo").ok());
 }
 
+// The same certificate, as of a clock that is a year ahead.
+void date_ahead(const std::string& certificate, const std::string& authority_key) {
+  constexpr std::int64_t kYear = 365 * 24 * 3600;
+  FILE* const in = std::fopen(certificate.c_str(), "r");
+  FILE* const key_in = std::fopen(authority_key.c_str(), "r");
+  X509* const x = PEM_read_X509(in, nullptr, nullptr, nullptr);
+  EVP_PKEY* const key = PEM_read_PrivateKey(key_in, nullptr, nullptr, nullptr);
+  std::fclose(in), std::fclose(key_in);
+  X509_gmtime_adj(X509_getm_notBefore(x), kYear);
+  X509_gmtime_adj(X509_getm_notAfter(x), 2 * kYear);
+  EXPECT_NE(X509_sign(x, key, EVP_sha256()), 0);
+  FILE* const out = std::fopen(certificate.c_str(), "w");
+  PEM_write_X509(out, x);
+  std::fclose(out);
+  X509_free(x), EVP_PKEY_free(key);
+}
+
+TEST(ClusterCa, ACertificateThatBeginsLaterIsMadeAnew) {
+  TempDir dir;
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  const CertificateAsk ask{
+      .name = "controller", .role = "controller", .hosts = {"127.0.0.1"}, .valid = hours(24 * 365)};
+  const auto files = (*ca)->issue("controller", ask);
+  ASSERT_TRUE(files.ok()) << files.error().message;
+  date_ahead(files->certificate, dir.file("ca.key"));
+  const std::string ahead = slurp(files->certificate);
+  ASSERT_TRUE((*ca)->issue("controller", ask).ok());
+  EXPECT_NE(slurp(files->certificate), ahead);
+  const std::string now = slurp(files->certificate);
+  ASSERT_TRUE((*ca)->issue("controller", ask).ok());
+  EXPECT_EQ(slurp(files->certificate), now);
+}
+
 TEST(ClusterCa, KnowsWhenItsFilesAreOthers) {
   TempDir dir, other;
   (void)ClusterCa::open_or_make(other.path(), "other");
@@ -68,12 +103,20 @@ TEST(ClusterCa, KnowsWhenItsFilesAreOthers) {
       const std::string kept = slurp(dir.file(name));
       std::ofstream(dir.file(name)) << slurp(other.file(name));
       EXPECT_FALSE((*ca)->is_on_disk()) << name;
+      EXPECT_FALSE((*ca)->is_usable_on_disk()) << "one of two that belong together: " << name;
+      std::ofstream(dir.file(name)) << "damaged";
+      EXPECT_FALSE((*ca)->is_usable_on_disk()) << name;
       std::remove(dir.file(name).c_str());
       EXPECT_FALSE((*ca)->is_on_disk()) << name;
       std::ofstream(dir.file(name)) << kept;
       EXPECT_TRUE((*ca)->is_on_disk()) << name;
+      EXPECT_TRUE((*ca)->is_usable_on_disk()) << name;
     }
   }
+  const auto ca = ClusterCa::open_or_make(dir.path(), "demo");
+  for (const std::string name : {"ca.pem", "ca.key"}) std::ofstream(dir.file(name)) << slurp(other.file(name));
+  EXPECT_FALSE((*ca)->is_on_disk());
+  EXPECT_TRUE((*ca)->is_usable_on_disk()) << "another authority, and a whole one";
 }
 
 TEST(ClusterCa, SignsRequestsInItsOwnWords) {

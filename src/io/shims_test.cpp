@@ -34,7 +34,7 @@ std::string shim_program() {
   return path.substr(0, path.rfind('/')) + "/lockstep-shim";
 }
 
-std::string contents(const std::string& path) {
+std::string text_of_file(const std::string& path) {
   std::ostringstream out;
   out << std::ifstream(path).rdbuf();
   return out.str();
@@ -47,7 +47,7 @@ std::string number(std::uint64_t value, int bytes) {
 }
 
 pid_t parent_of(pid_t pid) {
-  const std::string stat = contents(format("/proc/{}/stat", pid));
+  const std::string stat = text_of_file(format("/proc/{}/stat", pid));
   const auto close = stat.rfind(')');
   return close == stat.npos ? 0 : ::atoi(stat.c_str() + close + 4);
 }
@@ -132,7 +132,7 @@ class ShimsTest : public testing::Test {
     start.script = std::move(text);
     return start;
   }
-  std::string output() { return contents(dir_ + "/out"); }
+  std::string output() { return text_of_file(dir_ + "/out"); }
   bool folder_there(const WorkId& key) { return ::access((dir_ + "/shims/" + text_of(key)).c_str(), F_OK) == 0; }
 
   std::string dir_;
@@ -276,8 +276,8 @@ TEST_F(ShimsTest, RanksHaveTheirOwnVariablesAndFiles) {
   const ShimEvent event = await(ShimEvent::What::kEnded);
   ASSERT_EQ(event.results.size(), 2u);
   EXPECT_TRUE(event.results[0].exit.ok() && event.results[1].exit.ok());
-  EXPECT_EQ(contents(dir_ + "/out.004"), "4 0 a\n");
-  EXPECT_EQ(contents(dir_ + "/out.009"), "9 1 b\n");
+  EXPECT_EQ(text_of_file(dir_ + "/out.004"), "4 0 a\n");
+  EXPECT_EQ(text_of_file(dir_ + "/out.009"), "9 1 b\n");
 }
 
 TEST_F(ShimsTest, RanksShareOneFile) {
@@ -351,10 +351,10 @@ TEST_F(ShimsTest, TheReasonIsWrittenAsTheUser) {
   ::chmod((dir_ + "/secret").c_str(), 0600);
   shims_->start(start);
   await(ShimEvent::What::kStarted);
-  while (contents(dir_ + "/flag").empty()) ::usleep(1000);
+  while (text_of_file(dir_ + "/flag").empty()) ::usleep(1000);
   shims_->stop(start.key, seconds(20), StopWhy::kCancelled);
   EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGTERM);
-  EXPECT_EQ(contents(dir_ + "/secret"), "of root\n");
+  EXPECT_EQ(text_of_file(dir_ + "/secret"), "of root\n");
 }
 
 TEST_F(ShimsTest, AnSrunOfTheScriptMayFinishInTheTimeOfGrace) {
@@ -378,7 +378,7 @@ TEST_F(ShimsTest, AScriptWaitsForTheFolderOfItsOutput) {
   ::usleep(200'000);
   ASSERT_EQ(::mkdir((dir_ + "/late").c_str(), 0755), 0);
   EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.code, 0);
-  EXPECT_EQ(contents(dir_ + "/late/out"), "here\n");
+  EXPECT_EQ(text_of_file(dir_ + "/late/out"), "here\n");
 }
 
 TEST_F(ShimsTest, SignalReachesEveryProcess) {
@@ -404,7 +404,7 @@ TEST_F(ShimsTest, PauseIsToldWhenNothingCanRun) {
   const auto running = [&] {
     std::size_t count = 0;
     for (pid_t pid : descendants_of(::getpid())) {
-      const std::string stat = contents(format("/proc/{}/stat", pid));
+      const std::string stat = text_of_file(format("/proc/{}/stat", pid));
       const std::string name = stat.substr(stat.find('('), stat.rfind(')') - stat.find('(') + 1);
       const char state = stat.empty() ? 'X' : stat[stat.rfind(')') + 2];
       const bool shims = name == "(lockstep-shim)" || name == format("({})", kNurseryName);
@@ -489,7 +489,7 @@ TEST_F(ShimsTest, KilledShimTakesItsTasksAlong) {
   ::kill(shim, SIGKILL);
   EXPECT_EQ(await(ShimEvent::What::kEnded).results[0].exit.signal, SIGKILL);
   EXPECT_TRUE(descendants_of(inner).empty());
-  const std::string stat = contents(format("/proc/{}/stat", inner));
+  const std::string stat = text_of_file(format("/proc/{}/stat", inner));
   EXPECT_TRUE(stat.empty() || stat.find(") Z") != stat.npos) << stat;
 }
 
@@ -510,7 +510,8 @@ pid_t child_with_option(const std::string& option) {
   for (int tries = 0; tries < 2000; ++tries, ::usleep(1000))
     for (const auto& [pid, facts] : all_processes())
       if (facts.parent == ::getpid() && !facts.zombie &&
-          contents(format("/proc/{}/cmdline", pid)).starts_with("lockstep-shim" + std::string(1, '\0') + option + '\0'))
+          text_of_file(format("/proc/{}/cmdline", pid))
+              .starts_with("lockstep-shim" + std::string(1, '\0') + option + '\0'))
         return pid;
   ADD_FAILURE() << "no child with " << option;
   ::_exit(1);  // kill(0) would reach the runner of the tests
@@ -555,7 +556,7 @@ TEST_F(ShimsTest, AStoppedNurseryEndsWithItsAgent) {
   pid_t nursery = 0;
   ASSERT_EQ(::read(pids[0], &nursery, sizeof nursery), static_cast<ssize_t>(sizeof nursery));
   ASSERT_GT(nursery, 0);
-  while (contents(format("/proc/{}/comm", nursery)) != std::string(kNurseryName) + "\n") ::usleep(1000);
+  while (text_of_file(format("/proc/{}/comm", nursery)) != std::string(kNurseryName) + "\n") ::usleep(1000);
   ::usleep(20'000);  // until it waits for work
   ::kill(nursery, SIGSTOP);
   ::kill(agent, SIGKILL);
@@ -579,7 +580,7 @@ TEST_F(ShimsTest, ShimsAreCopiesAndOurChildren) {
   EXPECT_EQ(program, "lockstep-shim");
   EXPECT_EQ(name, "7-1-0") << "`ps` tells shims apart, and from the nursery";
   EXPECT_EQ(comm, "lockstep-shim");
-  EXPECT_EQ(contents(format("/proc/{}/comm", nursery)), std::string(kNurseryName) + "\n");
+  EXPECT_EQ(text_of_file(format("/proc/{}/comm", nursery)), std::string(kNurseryName) + "\n");
   EXPECT_EQ(parent, ::getpid());
   // A killed shim's leftovers are looked for among our children; the nursery is none of them.
   shims_->start(step({"sleep", "1000"}, 1));
@@ -594,7 +595,7 @@ TEST_F(ShimsTest, ShimsAreCopiesAndOurChildren) {
 TEST_F(ShimsTest, WithoutItsNurseryAnAgentStartsTheProgram) {
   const pid_t nursery = child_with_option(kNurseryOption);
   ::kill(nursery, SIGKILL);
-  while (contents(format("/proc/{}/stat", nursery)).find(") Z") == std::string::npos) ::usleep(1000);
+  while (text_of_file(format("/proc/{}/stat", nursery)).find(") Z") == std::string::npos) ::usleep(1000);
   EXPECT_EQ(exit_of(step({"sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline"})).code, 0);
   EXPECT_EQ(output(), "lockstep-shim 7-1-0 ");
   ::sleep(1);  // so often a new one is tried
@@ -832,7 +833,7 @@ TEST_F(ShimsTest, ATaskHasAKeyringOfItsOwn) {
   if (::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, "lockstep-test") < 0)
     GTEST_SKIP() << "no keyrings here";
   ASSERT_GT(::syscall(SYS_add_key, "user", "lockstep-secret", "x", 1, KEY_SPEC_SESSION_KEYRING), 0);
-  ASSERT_NE(contents("/proc/keys").find("lockstep-secret"), std::string::npos);
+  ASSERT_NE(text_of_file("/proc/keys").find("lockstep-secret"), std::string::npos);
   EXPECT_EQ(exit_of(step({"cat", "/proc/keys"})).code, 0);  // those it may see
   EXPECT_NE(output().find("_ses"), std::string::npos) << output();
   ShimStart other = step({"cat", "/proc/keys"}, 1);
@@ -841,7 +842,7 @@ TEST_F(ShimsTest, ATaskHasAKeyringOfItsOwn) {
   other.launch.process.std_out = dir_ + "/other";
   ::chmod(dir_.c_str(), 0777);
   EXPECT_EQ(exit_of(other).code, 0);
-  EXPECT_EQ(contents(dir_ + "/other").find("lockstep-secret"), std::string::npos);
+  EXPECT_EQ(text_of_file(dir_ + "/other").find("lockstep-secret"), std::string::npos);
 }
 
 // Double forks into new sessions with an empty environment, two hundred times: nothing of it outlives the shim.
@@ -859,7 +860,7 @@ TEST_F(ShimsTest, AKilledShimLeavesNobody) {
                try_number(round, i)));
     for (int i = 0; i < kAtOnce; ++i) {
       await(ShimEvent::What::kStarted);
-      while (contents(dir_ + format("/made{}", try_number(round, i))).empty()) ::usleep(200);
+      while (text_of_file(dir_ + format("/made{}", try_number(round, i))).empty()) ::usleep(200);
     }
     for (const auto& [pid, facts] : all_processes())
       if (facts.parent == ::getpid() && !facts.zombie)

@@ -87,7 +87,7 @@ TEST(ClusterDiff, NamesEveryKeyThatDiffers) {
 TEST(ClusterDiff, APartOfAUsersAccountsLeavesTheDefaultWhereItIs) {
   const LiveCluster live = cluster_of("accounts:\n  a: {users: {ann: {default: true}}}\n  b: {users: [ann]}\n");
   EXPECT_EQ(plan_words("accounts:\n  b: {users: [ann]}\n", live), Lines{});
-  EXPECT_EQ(plan_words("accounts:\n  b: {users: {ann: {default: true}}}\n", live), Lines{"association b/ann@102"});
+  EXPECT_EQ(plan_words("accounts:\n  b: {users: {ann: {default: true}}}\n", live), Lines{"association b/ann@104"});
 }
 
 TEST(ClusterDiff, WhatTheCoreSettlesIsNoDifference) {

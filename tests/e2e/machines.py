@@ -96,6 +96,7 @@ else:
 '''
 JOURNALCTL = r'''#!/bin/sh
 for unit; do :; done
+unit=${unit#_SYSTEMD_UNIT=} unit=${unit#--unit=}
 exec cat "$LOCKSTEP_INSTALL_ROOT/units/$unit.log"
 '''
 

@@ -133,6 +133,11 @@ std::string new_authority_text(const std::string& dir) {
 std::string replaced_authority_text(const std::string& dir, const ClusterCa& ca) {
   if (::access(ca.certificate_path().c_str(), F_OK) != 0 || ca.is_on_disk())
     return {};
+  if (!ca.is_usable_on_disk())
+    return format(
+        "the controller goes on with the CA of its start, and would not start again: {0}/pki/ca.pem or ca.key is "
+        "damaged, or they do not belong together. Put both back from a backup (BACKUP/pki) before it ends",
+        dir);
   return format(
       "the controller goes on with the CA of its start, and {0}/pki holds another one: ca.pem or ca.key was changed "
       "since. `lockstep down --dir {0}` and `lockstep up --dir {0}` make it take what is there",

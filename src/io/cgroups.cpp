@@ -1,0 +1,226 @@
+#include "io/cgroups.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/plain_file.h"
+#include "base/text.h"
+
+namespace lockstep {
+
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr int kKillRounds = 5;  // a process that forks faster than we read is in the next round
+
+Result<void> put(const std::string& path, std::string_view text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0)
+    return os_error(path);
+  const ssize_t n = ::write(fd, text.data(), text.size());
+  const int why = errno;
+  ::close(fd);
+  errno = why;
+  return n == static_cast<ssize_t>(text.size()) ? Result<void>() : os_error(format("{} <- {}", path, text));
+}
+
+std::string get(const std::string& path) {
+  auto text = read_plain(path);
+  return text ? std::string(trim(*text)) : std::string();
+}
+
+std::int64_t number_in(const std::string& path) { return parse_int(get(path)).value_or(0); }
+
+// "oom_kill 3" among lines of a word and a number.
+std::int64_t number_of(const std::string& path, std::string_view word) {
+  for (const std::string& line : split(get(path), '\n')) {
+    const auto words = split_words(line);
+    if (words.size() == 2 && words[0] == word)
+      return parse_int(words[1]).value_or(0);
+  }
+  return 0;
+}
+
+Result<void> make_dir(const std::string& path) {
+  return ::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST ? Result<void>() : os_error(path);
+}
+
+bool is_gone(const std::string& path) { return ::rmdir(path.c_str()) == 0 || errno == ENOENT; }
+
+// A cpuset of version 1 takes no process before it has processors and memory.
+Result<void> inherit_cpuset(const std::string& dir, const std::string& above, const std::string& cpus) {
+  TRY(put(dir + "/cpuset.mems", get(above + "/cpuset.mems")));
+  return put(dir + "/cpuset.cpus", cpus.empty() ? get(above + "/cpuset.cpus") : cpus);
+}
+
+std::string job_word(const WorkId& work) { return format("{}-{}", work.job.value, work.attempt); }
+std::string part_word(const WorkId& work) { return text_of(work).substr(job_word(work).size() + 1); }
+
+}  // namespace
+
+Result<std::unique_ptr<Cgroups>> Cgroups::open(CgroupHost host, const std::string& name, const std::string& base) {
+  if (host.version == CgroupVersion::kV2 && !base.empty())
+    for (auto& [controller, dir] : host.own) dir = base;
+  std::unique_ptr<Cgroups> out(new Cgroups(std::move(host), name));
+  for (const std::string& root : out->roots()) {
+    const std::string tree = root + "/" + name;
+    if (out->host_.version == CgroupVersion::kV2)
+      TRY(put(root + "/cgroup.subtree_control", "+memory +pids"));
+    TRY(make_dir(tree));
+    if (out->host_.version == CgroupVersion::kV2) {
+      const bool cpusets = (" " + get(root + "/cgroup.controllers") + " ").find(" cpuset ") != std::string::npos;
+      if (cpusets)
+        TRY(put(root + "/cgroup.subtree_control", "+cpuset"));
+      TRY(put(tree + "/cgroup.subtree_control", cpusets ? "+memory +pids +cpuset" : "+memory +pids"));
+    } else if (out->host_.has("cpuset") && root == out->host_.dir("cpuset")) {
+      TRY(inherit_cpuset(tree, root, {}));
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> Cgroups::roots() const {
+  std::vector<std::string> out;
+  for (const auto& [controller, dir] : host_.own)
+    if (controller != "cpu" && std::find(out.begin(), out.end(), dir) == out.end())
+      out.push_back(dir);
+  return out;
+}
+
+std::string Cgroups::job_dir(const std::string& root, const WorkId& work) const {
+  return format("{}/{}/{}", root, name_, job_word(work));
+}
+std::string Cgroups::part_dir(const std::string& root, const WorkId& work) const {
+  return format("{}/{}", job_dir(root, work), part_word(work));
+}
+
+Result<void> Cgroups::limit(const std::string& job, const GroupLimits& limits) {
+  const auto in = [&](std::string_view controller, std::string_view file) {
+    return format("{}/{}/{}/{}", host_.dir(controller), name_, job, file);
+  };
+  const bool v2 = host_.version == CgroupVersion::kV2;
+  if (limits.memory_mb > 0) {
+    const std::string bytes = format("{}", limits.memory_mb * kMiB);
+    TRY(put(in("memory", v2 ? "memory.max" : "memory.limit_in_bytes"), bytes));
+    // Memory in swap counts as well; a kernel that does not count it has no such file.
+    const std::string swap = in("memory", v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes");
+    if (::access(swap.c_str(), W_OK) == 0)
+      TRY(put(swap, v2 ? "0" : bytes));
+  }
+  if (limits.processes > 0 && host_.has("pids"))
+    TRY(put(in("pids", "pids.max"), format("{}", limits.processes)));
+  return {};
+}
+
+Result<std::vector<std::string>> Cgroups::make(const WorkId& work, const GroupLimits& limits) {
+  std::vector<std::string> out;
+  bool is_first = false;
+  for (const std::string& root : roots()) {
+    const std::string job = job_dir(root, work), part = part_dir(root, work);
+    const bool is_cpuset = host_.has("cpuset") && root == host_.dir("cpuset");
+    is_first = ::mkdir(job.c_str(), 0755) == 0 || is_first;
+    if (errno != EEXIST && !is_first)
+      return os_error(job);
+    if (host_.version == CgroupVersion::kV2) {
+      TRY(put(job + "/cgroup.subtree_control", "+memory"));
+      if (!limits.cpus.empty() && is_cpuset)
+        TRY(put(job + "/cpuset.cpus", limits.cpus));
+    } else if (is_cpuset) {
+      TRY(inherit_cpuset(job, format("{}/{}", root, name_), limits.cpus));
+    }
+    TRY(make_dir(part));
+    if (host_.version == CgroupVersion::kV1 && is_cpuset)
+      TRY(inherit_cpuset(part, job, {}));
+    // A thread that moves itself alone by `tasks` needs not wait for all others of the machine to hold still
+    // (cgroup_attach_lock in kernel/cgroup/cgroup.c).
+    out.push_back(part + (host_.version == CgroupVersion::kV1 ? "/tasks" : "/cgroup.procs"));
+  }
+  if (is_first)
+    TRY(limit(job_word(work), limits));
+  return out;
+}
+
+GroupUse Cgroups::use(const WorkId& work) const {
+  GroupUse out;
+  const std::string memory = part_dir(host_.dir("memory"), work);
+  if (host_.version == CgroupVersion::kV2) {
+    out.cpu_us = number_of(memory + "/cpu.stat", "usage_usec");
+    out.memory_peak = number_in(memory + "/memory.peak");
+    out.oom_kills = static_cast<std::uint64_t>(number_of(memory + "/memory.events", "oom_kill"));
+    return out;
+  }
+  if (host_.has("cpuacct"))
+    out.cpu_us = number_in(part_dir(host_.dir("cpuacct"), work) + "/cpuacct.usage") / 1000;
+  out.memory_peak = number_in(memory + "/memory.max_usage_in_bytes");
+  out.oom_kills = static_cast<std::uint64_t>(number_of(memory + "/memory.oom_control", "oom_kill"));
+  return out;
+}
+
+Result<void> Cgroups::freeze(const WorkId& work, bool frozen) {
+  if (!host_.has("freezer"))
+    return not_found("this host has no freezer");
+  const std::string dir = part_dir(host_.dir("freezer"), work);
+  return host_.version == CgroupVersion::kV2 ? put(dir + "/cgroup.freeze", frozen ? "1" : "0")
+                                             : put(dir + "/freezer.state", frozen ? "FROZEN" : "THAWED");
+}
+
+bool Cgroups::is_frozen(const WorkId& work) const {
+  if (!host_.has("freezer"))
+    return false;
+  const std::string dir = part_dir(host_.dir("freezer"), work);
+  return host_.version == CgroupVersion::kV2 ? number_of(dir + "/cgroup.events", "frozen") == 1
+                                             : get(dir + "/freezer.state") == "FROZEN";
+}
+
+std::size_t Cgroups::kill(const WorkId& work) {
+  const std::string dir = part_dir(host_.dir("memory"), work);
+  std::size_t seen = 0;
+  for (int round = 0; round < kKillRounds; ++round) {
+    const auto pids = split_words(get(dir + "/cgroup.procs"));
+    if (pids.empty())
+      break;
+    seen = std::max(seen, pids.size());
+    if (host_.version == CgroupVersion::kV2 && put(dir + "/cgroup.kill", "1"))
+      break;
+    for (const std::string& word : pids)
+      if (const auto pid = parse_int(word); pid && *pid > 0)
+        ::kill(static_cast<pid_t>(*pid), SIGKILL);
+  }
+  return seen;
+}
+
+bool Cgroups::remove(const WorkId& work) {
+  bool all = true;
+  for (const std::string& root : roots()) {
+    all = is_gone(part_dir(root, work)) && all;
+    if (all)
+      ::rmdir(job_dir(root, work).c_str());  // not while it has other parts
+  }
+  return all;
+}
+
+void Cgroups::close() {
+  for (const std::string& root : roots()) ::rmdir((root + "/" + name_).c_str());
+}
+
+std::vector<WorkId> Cgroups::parts() const {
+  std::vector<WorkId> out;
+  std::error_code none;
+  const std::filesystem::path tree = format("{}/{}", host_.dir("memory"), name_);
+  for (const auto& job : std::filesystem::directory_iterator(tree, none))
+    if (job.is_directory(none))
+      for (const auto& part : std::filesystem::directory_iterator(job.path(), none))
+        if (part.is_directory(none))
+          if (const auto work = parse_work_id(job.path().filename().string() + "-" + part.path().filename().string()))
+            out.push_back(*work);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,73 @@
+// Cgroups: the control groups of a node's work. A job has a group, which holds it to its limits; below it each part
+// (its script, a step) has one, which holds its processes and counts what they used. Both last until they are removed:
+// an agent that starts again finds them.
+//
+//   BASE/NAME/12-1/          job 12, attempt 1: limits
+//   BASE/NAME/12-1/batch/    its script: processes
+//   BASE/NAME/12-1/0/        step 0
+//
+// Under version 1 the same tree stands once below each controller. Source: admin-guide/cgroup-v1 and cgroup-v2.rst of
+// the kernel.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/cgroup_host.h"
+#include "model/work_id.h"
+
+namespace lockstep {
+
+struct GroupLimits {
+  std::int64_t memory_mb = 0;   // with swap; 0 = none
+  std::uint32_t processes = 0;  // and threads; 0 = none
+  std::string cpus;             // as in cpuset.cpus: "0-3,8"; "" = all that the node has
+};
+
+struct GroupUse {
+  std::int64_t cpu_us = 0;
+  std::int64_t memory_peak = 0;  // bytes; 0 = the kernel does not say
+  std::uint64_t oom_kills = 0;   // processes that were killed because the job was at its limit
+};
+
+class Cgroups {
+ public:
+  // base: a directory of a version 2 hierarchy below which we may make groups ("" = the process's own group). An error
+  // there where processes lie in it: version 2 wants groups or processes, not both.
+  static Result<std::unique_ptr<Cgroups>> open(CgroupHost host, const std::string& name, const std::string& base = {});
+
+  // Makes the part's group, and its job's with these limits where it is the first. To each file that is returned a
+  // process writes "0" to be in the group. Made already: the same again.
+  Result<std::vector<std::string>> make(const WorkId& work, const GroupLimits& limits);
+  GroupUse use(const WorkId& work) const;  // zeros where it is gone
+
+  // Nothing of the part runs while it is frozen. What ends a process ends it at once under version 2, and under version
+  // 1 when it is thawed; SIGCONT changes nothing.
+  Result<void> freeze(const WorkId& work, bool frozen);
+  bool is_frozen(const WorkId& work) const;  // every process has stopped
+  // Everything in it gets SIGKILL. How many were seen; 0: it is empty.
+  std::size_t kill(const WorkId& work);
+  // False: processes are there still. The job's group goes with its last part.
+  bool remove(const WorkId& work);
+
+  // Parts that have a group, of this agent or an older one.
+  std::vector<WorkId> parts() const;
+
+  bool limits_processes() const { return host_.has("pids"); }
+  void close();  // the tree itself goes, where it is empty
+
+ private:
+  Cgroups(CgroupHost host, std::string name) : host_(std::move(host)), name_(std::move(name)) {}
+  std::string job_dir(const std::string& root, const WorkId& work) const;
+  std::string part_dir(const std::string& root, const WorkId& work) const;
+  Result<void> limit(const std::string& job_part, const GroupLimits& limits);
+  std::vector<std::string> roots() const;  // different directories that hold the tree
+
+  CgroupHost host_;
+  std::string name_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,172 @@
+// Real control groups of this host. Skipped where this user may make none.
+#include "io/cgroups.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "base/text.h"
+
+namespace lockstep {
+namespace {
+
+const WorkId kScript{JobId{12}, 1, ScriptPart{}}, kStep{JobId{12}, 1, StepPart{0}}, kOther{JobId{7}, 2, ScriptPart{}};
+
+// A process that is in the group before it does anything.
+pid_t start_in(const std::vector<std::string>& files, const std::function<int()>& what) {
+  const pid_t pid = ::fork();
+  if (pid != 0)
+    return pid;
+  for (const std::string& file : files) {
+    const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || ::write(fd, "0", 1) != 1)
+      ::_exit(99);
+    ::close(fd);
+  }
+  ::_exit(what());
+}
+
+int end_of(pid_t pid) {
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return status;
+}
+
+int wait_for_ever() {
+  for (;;) ::pause();
+}
+
+// Touches so many bytes.
+int use_memory(std::size_t bytes) {
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED)
+    return 1;
+  for (std::size_t i = 0; i < bytes; i += 4096) static_cast<volatile char*>(at)[i] = 1;
+  return 0;
+}
+
+class CgroupsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto host = this_cgroup_host();
+    if (!host)
+      GTEST_SKIP() << host.error().message;
+    auto opened = Cgroups::open(*host, name());
+    // Under version 2 the group of this process holds it, and may hold no groups then: one beside it is made.
+    if (!opened && host->version == CgroupVersion::kV2) {
+      base_ = format("{}/lockstep-test-base-{}", host->mount, ::getpid());
+      (void)::mkdir(base_.c_str(), 0755);
+      opened = Cgroups::open(*host, name(), base_);
+    }
+    if (!opened)
+      GTEST_SKIP() << opened.error().message;
+    groups_ = std::move(*opened);
+  }
+  void TearDown() override {
+    if (!groups_)
+      return;
+    for (const WorkId& work : groups_->parts()) {
+      for (int i = 0; i < 100 && (groups_->kill(work), !groups_->remove(work)); ++i) ::usleep(10'000);
+    }
+    groups_->close();
+    if (!base_.empty())
+      ::rmdir(base_.c_str());
+  }
+  static std::string name() { return format("lockstep-test-{}", ::getpid()); }
+  std::vector<std::string> made(const WorkId& work, const GroupLimits& limits = {}) {
+    const auto files = groups_->make(work, limits);
+    EXPECT_TRUE(files.ok()) << (files.ok() ? "" : files.error().message);
+    return files.ok() ? *files : std::vector<std::string>();
+  }
+  std::unique_ptr<Cgroups> groups_;
+  std::string base_;
+};
+
+TEST_F(CgroupsTest, AJobHasNoMoreMemoryThanItsLimitAndItsEndSaysSo) {
+  const auto script = made(kScript, {.memory_mb = 64, .processes = 0, .cpus = {}}), step = made(kStep);
+  EXPECT_EQ(end_of(start_in(script, [] { return use_memory(16 << 20); })), 0);
+  const int status = end_of(start_in(step, [] { return use_memory(200 << 20); }));
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_GE(groups_->use(kStep).oom_kills, 1u) << "it is the step's";
+  EXPECT_EQ(groups_->use(kScript).oom_kills, 0u);
+  EXPECT_GE(groups_->use(kScript).memory_peak, 16 << 20);
+  EXPECT_LE(groups_->use(kScript).memory_peak, 64 << 20);
+}
+
+TEST_F(CgroupsTest, AJobHasNoMoreProcessesThanItsLimit) {
+  const auto files = made(kScript, {.memory_mb = 0, .processes = 5, .cpus = {}});
+  const int status = end_of(start_in(files, [] {
+    int made = 0;
+    for (int i = 0; i < 20; ++i) {
+      const pid_t pid = ::fork();
+      if (pid == 0)
+        wait_for_ever();
+      made += pid > 0;
+    }
+    return made;
+  }));
+  if (!groups_->limits_processes())
+    GTEST_SKIP() << "no pids controller here";
+  EXPECT_EQ(WEXITSTATUS(status), 4);
+}
+
+TEST_F(CgroupsTest, WhatIsFrozenStandsStillAlsoWhenItIsToldToGoOn) {
+  auto* const count = static_cast<volatile int*>(
+      ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(count, MAP_FAILED);
+  const pid_t pid = start_in(made(kScript), [count] {
+    for (;; ::usleep(1'000)) *count = *count + 1;
+    return 0;
+  });
+  while (*count == 0) ::usleep(1'000);
+  if (!groups_->freeze(kScript, true))
+    GTEST_SKIP() << "no freezer here";
+  for (int i = 0; i < 100 && !groups_->is_frozen(kScript); ++i) ::usleep(10'000);
+  EXPECT_TRUE(groups_->is_frozen(kScript));
+  const int then = *count;
+  ::kill(pid, SIGCONT);
+  ::usleep(50'000);
+  EXPECT_EQ(*count, then);
+  ASSERT_TRUE(groups_->freeze(kScript, false));
+  for (int i = 0; i < 500 && *count == then; ++i) ::usleep(10'000);
+  EXPECT_GT(*count, then);
+  ::kill(pid, SIGKILL);
+  EXPECT_EQ(end_of(pid), SIGKILL);
+}
+
+TEST_F(CgroupsTest, EverythingInAGroupIsKilledAndThenItGoes) {
+  const pid_t pid = start_in(made(kScript), [] {
+    if (::fork() == 0 && ::setsid() > 0 && ::fork() == 0)
+      wait_for_ever();
+    return wait_for_ever();
+  });
+  made(kStep);
+  made(kOther);
+  ::usleep(50'000);
+  EXPECT_EQ(groups_->parts(), (std::vector<WorkId>{kOther, kScript, kStep}));
+  EXPECT_FALSE(groups_->remove(kScript)) << "somebody is in it";
+  EXPECT_GE(groups_->kill(kScript), 2u);
+  EXPECT_EQ(end_of(pid), SIGKILL);
+  for (int i = 0; i < 100 && !groups_->remove(kScript); ++i) ::usleep(10'000);
+  EXPECT_EQ(groups_->parts(), (std::vector<WorkId>{kOther, kStep}));
+  EXPECT_TRUE(groups_->remove(kStep));
+  EXPECT_TRUE(groups_->remove(kStep)) << "it is gone already";
+  EXPECT_EQ(groups_->kill(kStep), 0u);
+}
+
+TEST_F(CgroupsTest, AnotherAgentFindsThem) {
+  made(kScript);
+  const auto again = Cgroups::open(*this_cgroup_host(), name(), base_);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ((*again)->parts(), std::vector<WorkId>{kScript});
+}
+
+}  // namespace
+}  // namespace lockstep
