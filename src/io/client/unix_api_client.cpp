@@ -75,8 +75,6 @@ std::string words_of(int why) {
                                : std::strerror(why);
 }
 
-std::string directory_of(const std::string& path) { return path.substr(0, std::min(path.rfind('/'), path.size())); }
-
 // What makes a cluster, as far as its programs are on this machine, beside this one.
 std::string advice() {
   char self[PATH_MAX];
@@ -95,15 +93,10 @@ std::string advice() {
 }
 
 Error connect_error(const std::string& path, int why, Duration waited) {
-  // The cluster's own directory, two above, is closed where it serves its owner only; one above that is somebody
-  // else's.
-  const std::string cluster = directory_of(directory_of(path));
-  if (why == EACCES && !cluster.empty() && ::access(directory_of(cluster).c_str(), X_OK) != 0)
-    return denied(format("no permission to use {}: a directory on the way to {} is closed to you", path, cluster));
   if (why == EACCES || why == EPERM)
     return denied(
         format("no permission to use {}: the cluster there was not started by root and serves only the user who "
-               "started it",
+               "started it, or a directory on the way is closed to you",
                path));
   if (why == EMFILE || why == ENFILE)
     return {
