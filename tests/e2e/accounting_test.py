@@ -45,8 +45,9 @@ class Accounting(unittest.TestCase):
                                 ["physics", me, "5", "10"]])
         self.assertEqual(self.table("show", "user", me, "format=user,defaultaccount"), [[me, "physics"]])
         header = self.c.ok("sacctmgr", "show", "account").split("\n")
-        self.assertEqual(header[0].split(), ["Account", "Description", "Organization"])
+        self.assertEqual(header[0].split(), ["Account", "Descr", "Org"])
         self.assertTrue(header[1].startswith("---------- ----"))
+        self.assertEqual(self.c.ok("sacctmgr", "-P", "show", "user").split("\n")[0], "User|Def Acct|Admin")
 
         job = self.c.ok("sbatch", "--parsable", "--wrap", "true").strip()
         self.assertEqual(self.c.show(job)["Account"], "physics")

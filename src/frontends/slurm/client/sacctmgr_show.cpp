@@ -209,10 +209,29 @@ Result<std::vector<ShowColumn>> parse_format(std::string_view text) {
   return out;
 }
 
+// What sacctmgr writes above a column whose field has a different name.
+std::string_view head_of(std::string_view field) {
+  constexpr std::pair<std::string_view, std::string_view> kHeads[] = {
+      {"AdminLevel", "Admin"},   {"Coordinators", "Coord Accounts"}, {"DefaultAccount", "Def Acct"},
+      {"DefaultQOS", "Def QOS"}, {"Description", "Descr"},           {"Organization", "Org"},
+      {"ParentName", "Par Name"}};
+  const auto at =
+      std::find_if(std::begin(kHeads), std::end(kHeads), [&](const auto& row) { return row.first == field; });
+  return at == std::end(kHeads) ? field : at->second;
+}
+
 void print(const SacctmgrSession& session, const std::vector<ShowColumn>& columns, const std::vector<Line>& lines) {
   std::string body;
+  std::vector<SacctField> heads;
+  for (const ShowColumn& column : columns) {
+    heads.push_back(*column.column.field);
+    heads.back().name = head_of(heads.back().name);
+  }
   std::vector<SacctColumn> shown;
-  for (const ShowColumn& column : columns) shown.push_back(column.column);
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    shown.push_back(columns[c].column);
+    shown.back().field = &heads[c];
+  }
   for (const Line& line : lines) {
     for (std::size_t c = 0; c < columns.size(); ++c) {
       std::string cell = columns[c].field->cell(line);
