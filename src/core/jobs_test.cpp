@@ -126,6 +126,25 @@ TEST(Submit, TimeLimitsOfPartitions) {
   EXPECT_EQ(w.job(job).limit_end, w.now + minutes(5));
 }
 
+TEST(Submit, ANodeOfAnotherPartitionIsToldFromOneThatIsNotThere) {
+  World w(2);
+  Partition brief;
+  brief.meta.name = "brief";
+  brief.nodes = {"n1"};
+  w.must(PutPartition{brief});
+  JobSpec spec = World::batch();
+  spec.partitions = {"brief"};
+  spec.groups[0].only_nodes = {"n2"};
+  const auto elsewhere = w.run(ask_for(spec), kAliceCalls);
+  ASSERT_FALSE(elsewhere.ok());
+  EXPECT_EQ(elsewhere.error().code, Errc::kImpossible);
+  EXPECT_EQ(elsewhere.error().message, "node n2 is not in partition brief");
+  spec.groups[0].only_nodes = {"n9"};
+  EXPECT_EQ(w.refused(ask_for(spec), kAliceCalls), Errc::kInvalid);
+  spec.groups[0].only_nodes = {"n1"};
+  w.must(ask_for(spec), kAliceCalls);
+}
+
 TEST(Submit, APartitionsMemoryIsThatOfWhoNamesNone) {
   World w(1);
   Partition main = *w.state.tables().default_partition();

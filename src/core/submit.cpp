@@ -1,5 +1,6 @@
 // A new job: what is wrong with it, what holds it, its record.
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/text.h"
 #include "core/accounting.h"
@@ -116,6 +117,21 @@ Result<std::vector<const Partition*>> partitions_of(const Tables& tables, const 
   return partitions;
 }
 
+// A node that is there and that the partition does not have.
+Result<void> check_named_are_in(const Tables& tables, const JobSpec& spec, const Partition& partition,
+                                const std::vector<const Node*>& nodes) {
+  const auto names_none = [](const GroupSpec& group) { return group.only_nodes.empty(); };
+  if (std::all_of(spec.groups.begin(), spec.groups.end(), names_none))
+    return {};
+  const std::unordered_set<const Node*> inside(nodes.begin(), nodes.end());
+  for (std::size_t g = 0; g < spec.groups.size(); ++g)
+    for (const std::string& name : spec.groups[g].only_nodes)
+      if (const Node* node = tables.node(name); node && !inside.contains(node))
+        return Error{Errc::kImpossible, format("node {} is not in partition {}", name, partition.meta.name),
+                     format("groups[{}].only_nodes", g)};
+  return {};
+}
+
 Result<void> check_nodes_could_run(const Tables& tables, const JobSpec& spec, const Partition& partition) {
   const std::span<const std::string> levels = levels_of(tables);
   if (a_few_nodes_do(tables, spec, partition, levels))
@@ -123,6 +139,7 @@ Result<void> check_nodes_could_run(const Tables& tables, const JobSpec& spec, co
   const auto nodes = nodes_of(tables, partition);
   if (nodes.empty())
     return {};
+  TRY(check_named_are_in(tables, spec, partition, nodes));
   TRY(check_possible(spec, partition, nodes));
   return check_domains_possible(spec, partition, levels, nodes);
 }

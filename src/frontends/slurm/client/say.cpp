@@ -90,6 +90,7 @@ constexpr Sentence kOfLimits[] = {
 constexpr Sentence kOfTheImpossible[] = {{"licenses", "Invalid license specification"},
                                          {"partition", "Requested partition configuration not available now"},
                                          {"constraint", "Invalid feature specification"},
+                                         {"only_nodes", "Requested nodes not in this partition"},
                                          {"nodes_max", "Node count specification invalid"},
                                          {"counted", "Invalid generic resource (gres) specification"},
                                          {"", "Requested node configuration is not available"}};
