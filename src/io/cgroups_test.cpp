@@ -9,7 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <functional>
+#include <iterator>
 
 #include "base/text.h"
 
@@ -91,13 +94,17 @@ class CgroupsTest : public ::testing::Test {
 TEST_F(CgroupsTest, AJobHasNoMoreMemoryThanItsLimitAndItsEndSaysSo) {
   const auto script = made(kScript, {.memory_mb = 64, .processes = 0, .cpus = {}}), step = made(kStep);
   EXPECT_EQ(end_of(start_in(script, [] { return use_memory(16 << 20); })), 0);
+  if (std::ifstream swaps("/proc/swaps"); std::count(std::istreambuf_iterator<char>(swaps), {}, '\n') > 1)
+    GTEST_SKIP() << "what is more than the limit may go to this host's swap";
   const int status = end_of(start_in(step, [] { return use_memory(200 << 20); }));
   ASSERT_TRUE(WIFSIGNALED(status)) << status;
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
   EXPECT_GE(groups_->use(kStep).oom_kills, 1u) << "it is the step's";
   EXPECT_EQ(groups_->use(kScript).oom_kills, 0u);
-  EXPECT_GE(groups_->use(kScript).memory_peak, 16 << 20);
-  EXPECT_LE(groups_->use(kScript).memory_peak, 64 << 20);
+  if (const auto peak = groups_->use(kScript).memory_peak; peak > 0) {  // version 2 tells it from Linux 5.19 on
+    EXPECT_GE(peak, 16 << 20);
+    EXPECT_LE(peak, 64 << 20);
+  }
 }
 
 TEST_F(CgroupsTest, AJobHasNoMoreProcessesThanItsLimit) {
