@@ -118,7 +118,7 @@ class KeptFile {
     const int dir = real ? ::open(target.substr(0, slash + 1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (dir < 0)
       return not_found(format("cannot open {}: {}", path, strerror(errno)));
-    KeptFile out(path, Folder::held(target.substr(0, slash), dir), target.substr(slash + 1));
+    KeptFile out(Folder::held(target.substr(0, slash), dir), target.substr(slash + 1));
     const int fd = openat(dir, out.name_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
       return os_error("cannot open " + path);
@@ -139,10 +139,8 @@ class KeptFile {
   }
 
  private:
-  KeptFile(std::string path, Folder dir, std::string name)
-      : path_(std::move(path)), dir_(std::move(dir)), name_(std::move(name)) {}
+  KeptFile(Folder dir, std::string name) : dir_(std::move(dir)), name_(std::move(name)) {}
 
-  std::string path_;
   Folder dir_;
   std::string name_, text_;
   struct stat info_ {};

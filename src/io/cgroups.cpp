@@ -53,8 +53,11 @@ Result<void> make_dir(const std::string& path) {
 
 bool is_gone(const std::string& path) { return ::rmdir(path.c_str()) == 0 || errno == ENOENT; }
 
-// A cpuset of version 1 takes no process before it has processors and memory.
+// A cpuset of version 1 takes no process before it has processors and memory. One that has them keeps them, unless
+// others are named.
 Result<void> inherit_cpuset(const std::string& dir, const std::string& above, const std::string& cpus) {
+  if (cpus.empty() && !get(dir + "/cpuset.cpus").empty())
+    return {};
   TRY(put(dir + "/cpuset.mems", get(above + "/cpuset.mems")));
   return put(dir + "/cpuset.cpus", cpus.empty() ? get(above + "/cpuset.cpus") : cpus);
 }
@@ -120,13 +123,10 @@ Result<void> Cgroups::limit(const std::string& job, const GroupLimits& limits) {
 
 Result<std::vector<std::string>> Cgroups::make(const WorkId& work, const GroupLimits& limits) {
   std::vector<std::string> out;
-  bool is_first = false;
   for (const std::string& root : roots()) {
     const std::string job = job_dir(root, work), part = part_dir(root, work);
     const bool is_cpuset = host_.has("cpuset") && root == host_.dir("cpuset");
-    is_first = ::mkdir(job.c_str(), 0755) == 0 || is_first;
-    if (errno != EEXIST && !is_first)
-      return os_error(job);
+    TRY(make_dir(job));
     if (host_.version == CgroupVersion::kV2) {
       TRY(put(job + "/cgroup.subtree_control", "+memory"));
       if (!limits.cpus.empty() && is_cpuset)
@@ -141,8 +141,7 @@ Result<std::vector<std::string>> Cgroups::make(const WorkId& work, const GroupLi
     // (cgroup_attach_lock in kernel/cgroup/cgroup.c).
     out.push_back(part + (host_.version == CgroupVersion::kV1 ? "/tasks" : "/cgroup.procs"));
   }
-  if (is_first)
-    TRY(limit(job_word(work), limits));
+  TRY(limit(job_word(work), limits));
   return out;
 }
 

@@ -39,8 +39,9 @@ class Cgroups {
   // there where processes lie in it: version 2 wants groups or processes, not both.
   static Result<std::unique_ptr<Cgroups>> open(CgroupHost host, const std::string& name, const std::string& base = {});
 
-  // Makes the part's group, and its job's with these limits where it is the first. To each file that is returned a
-  // process writes "0" to be in the group. Made already: the same again.
+  // Makes the part's group and its job's, if they are not there, and gives the job the limits that are named: a limit
+  // of none leaves what there is, also that of an agent that ended in the middle. To each file that is returned a
+  // process writes "0" to be in the group.
   Result<std::vector<std::string>> make(const WorkId& work, const GroupLimits& limits);
   GroupUse use(const WorkId& work) const;  // zeros where it is gone
 
@@ -57,6 +58,7 @@ class Cgroups {
   std::vector<WorkId> parts() const;
 
   bool limits_processes() const { return host_.has("pids"); }
+  bool limits_processors() const { return host_.has("cpuset"); }
   void close();  // the tree itself goes, where it is empty
 
  private:

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -166,6 +167,33 @@ TEST_F(CgroupsTest, EverythingInAGroupIsKilledAndThenItGoes) {
   EXPECT_TRUE(groups_->remove(kStep));
   EXPECT_TRUE(groups_->remove(kStep)) << "it is gone already";
   EXPECT_EQ(groups_->kill(kStep), 0u);
+}
+
+TEST_F(CgroupsTest, AFurtherPartLeavesTheJobsLimitsAsTheyAre) {
+  made(kScript, {.memory_mb = 0, .processes = 3, .cpus = "0"});
+  const auto step = made(kStep);
+  const int processors = end_of(start_in(step, [] {
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    ::sched_getaffinity(0, sizeof own, &own);
+    return CPU_COUNT(&own);
+  }));
+  if (groups_->limits_processors()) {
+    EXPECT_EQ(WEXITSTATUS(processors), 1);
+  }
+  const int children = end_of(start_in(step, [] {
+    int made = 0;
+    for (int i = 0; i < 5; ++i) {
+      const pid_t pid = ::fork();
+      if (pid == 0)
+        wait_for_ever();
+      made += pid > 0;
+    }
+    return made;
+  }));
+  if (groups_->limits_processes()) {
+    EXPECT_EQ(WEXITSTATUS(children), 2);
+  }
 }
 
 TEST_F(CgroupsTest, AnotherAgentFindsThem) {

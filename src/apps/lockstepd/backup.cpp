@@ -73,6 +73,7 @@ Result<bool> take_moment(const std::string& dir, Moment& out) {
   return !has_accounting || (trimmed <= cursor && cursor <= out.entry);
 }
 
+// By its owner's rights, which the caller holds as long as this takes.
 Result<Moment> one_moment(const std::string& dir, const AsOwner&) {
   Moment out;
   for (int tries = 0; tries < kMomentTries; ++tries)
