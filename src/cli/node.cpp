@@ -285,8 +285,8 @@ int node_main(int argc, char** argv) {
     return printed.ok() ? 0 : fail(printed.error());
   }
   if (std::find(std::begin(kOnNodes), std::end(kOnNodes), verb) == std::end(kOnNodes)) {
-    constexpr std::string_view kVerbs[] = {"token", "join", "leave", "drain", "resume", "remove", "revoke", "off"};
-    const std::string_view meant = nearest(verb, kVerbs);
+    const auto verbs = node_verbs();
+    const std::string_view meant = nearest(verb, verbs);
     fprintf(stderr, "lockstep node: no such verb: %s%s\nTry `lockstep node help`.\n", shown(verb).c_str(),
             meant.empty() ? "" : format("; did you mean \"{}\"?", meant).c_str());
     return 2;

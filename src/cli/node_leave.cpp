@@ -120,9 +120,8 @@ Result<void> leave(bool now) {
     printf("this machine, node %s, has left its cluster\n", name.c_str());
   else if (!was_told)
     printf(
-        "this machine was node %s of a cluster whose controller did not answer and was not told. It lists the node "
-        "until "
-        "`lockstep node remove %s` is said there\n",
+        "this machine was node %s of a cluster whose controller did not answer and was not told: it lists the "
+        "node until `lockstep node remove %s` is said there\n",
         name.c_str(), name.c_str());
   else
     printf(

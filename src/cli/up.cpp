@@ -320,9 +320,8 @@ Result<void> check_place(const ClusterDir& dir, const StateDir& state, const Opt
 }
 
 constexpr std::string_view kNoController =
-    ". Without a controller a machine with the agent becomes a node of another one's cluster (`lockstep node join`, "
-    "with "
-    "the line that `lockstep up --listen ADDR` prints there), and one with the client alone uses it";
+    ". Without a controller a machine with the agent becomes a node of another one's cluster (`lockstep node "
+    "join`, with the line that `lockstep up --listen ADDR` prints there), and one with the client alone uses it";
 
 // Else nodes would come up that cannot run anything, or none, and nobody would say why.
 Result<void> check_programs() {

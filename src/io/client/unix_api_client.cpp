@@ -84,12 +84,10 @@ std::string advice() {
   if (::access((dir + "lockstepd").c_str(), X_OK) == 0)
     return "Start a cluster with: lockstep up";
   if (::access((dir + "lockstep-agent").c_str(), X_OK) == 0)
-    return "This machine becomes a node of one by `lockstep node join` (root), if it is none yet; else its agent does "
-           "not "
-           "run: lockstep up";
+    return "This machine becomes a node of one by `lockstep node join` (root), if it is none yet; else its agent "
+           "does not run: lockstep up";
   return "This machine has the client alone: LOCKSTEP_SOCKET names the socket of a cluster, of this machine or "
-         "forwarded "
-         "from another one (ssh -fNL)";
+         "forwarded from another one (ssh -fNL)";
 }
 
 Error connect_error(const std::string& path, int why, Duration waited) {
