@@ -150,7 +150,9 @@ class DumpReader {
     }
     std::size_t end = at;
     const auto goes_on = [&] {
-      std::string_view item = line.substr(at, end - at);
+      constexpr std::size_t kTypeMax = 256;  // a longer name is none, and a long line has many colons
+      const std::size_t from = std::max(at, end - std::min(end, kTypeMax));
+      std::string_view item = line.substr(from, end - from);
       item.remove_prefix(item.rfind(',') + 1);  // npos + 1 is 0
       const bool names_device = lower(item).starts_with("gres/") && item.find('=') == item.npos;
       return names_device || (end + 1 < line.size() && is_digit(line[end + 1]));

@@ -101,12 +101,12 @@ class Importer {
       return;
     const ConfWord& first = line.words.front();
     const bool is_first = &word == &first;
-    if (lower(word.key).ends_with("pass"))
-      value = "(not shown)";
-    report_.entries.push_back(
-        {line.file, word.line, word.column, word.key, std::move(value),
-         is_first ? "" : format("{}={}", first.key, lower(first.key).ends_with("pass") ? "(not shown)" : first.value),
-         fate.verdict, std::move(fate.words)});
+    const auto shown_value = [](const ConfWord& of, std::string text) {
+      return lower(of.key).ends_with("pass") ? std::string("(not shown)") : std::move(text);
+    };
+    report_.entries.push_back({line.file, word.line, word.column, word.key, shown_value(word, std::move(value)),
+                               is_first ? "" : format("{}={}", first.key, shown_value(first, first.value)),
+                               fate.verdict, std::move(fate.words)});
   }
 
   Fate unknown(const ConfTable& table, std::string_view name) {
@@ -262,9 +262,8 @@ class Importer {
                     [](const NodeLine& line) { return line.draft.threads_per_core > 1; }))
       note(
           "ThreadsPerCore= above 1: a CPU is a core here, its threads come with it. What counts CPUs (-n, -c, limits "
-          "of "
-          "cpu, DefMemPerCPU, weights of billing) counts cores now: halve or double the figures where they were meant "
-          "for threads");
+          "of cpu, DefMemPerCPU, weights of billing) counts cores now: halve or double the figures where they were "
+          "meant for threads");
     if (counts_threads)
       note(
           "CPUs= without ThreadsPerCore= or CoresPerSocket= is taken for cores: lower `cores` of the class where these "

@@ -497,6 +497,14 @@ TEST(ImportAccounts, AQosWithASignChangesWhatIsAbove) {
   EXPECT_EQ(names, (std::vector<std::string>{"debug", "high", "long", "low", "normal"}));
 }
 
+TEST(ImportAccounts, ALineOfManyColonsIsReadOnce) {
+  std::string dump = "Account - 'a':GrpTRES=";
+  for (int i = 0; i < 1'000'000; ++i) dump += "1:";  // quadratic, it would take minutes
+  const auto imported = import(Files{{"slurm.conf", "NodeName=n1\n"}, {"dump", dump + "1\n"}});
+  ASSERT_TRUE(imported) << imported.error().message;
+  EXPECT_EQ(said(*imported, "GrpTRES").substr(0, 8), "unknown:");
+}
+
 TEST(ImportAccounts, WhatADumpOfARealDatabaseHas) {
   const auto imported =
       import(Files{{"slurm.conf", "NodeName=n1\nPartitionName=p Nodes=n1\n"},
