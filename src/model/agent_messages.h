@@ -32,6 +32,14 @@ struct ProcessSpec {
       std_err;  // paths with placeholders; "" = to the client (steps) or /dev/null; std_err "" with std_out set: joined
   bool append = false;
   std::int32_t umask = 022;
+  Container container;  // to run in; none: on the node itself
+};
+
+// Ranks of a step by its nodes: what tasks that find each other by a process management interface are told.
+struct WorldNode {
+  std::string name;
+  std::vector<std::uint32_t> ranks;
+  friend bool operator==(const WorldNode&, const WorldNode&) = default;
 };
 
 struct LaunchAttempt {  // StartAttempt with its details
@@ -60,6 +68,10 @@ struct TaskProcesses {
   std::uint16_t rows = 0, columns = 0;
   CoreSet cores;
   DeviceSet devices;
+  std::int64_t memory_mb = 0;          // of this part; 0 = what the attempt has
+  std::vector<CoreSet> cores_by_rank;  // of `cores`, where tasks are bound; as long as ranks, or empty
+  Pmi pmi = Pmi::kNone;
+  std::vector<WorldNode> world;  // with pmi: all nodes of the step
   Duration kill_wait = seconds(30);
 };
 

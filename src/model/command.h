@@ -256,10 +256,12 @@ struct TaskResult {
 struct AttemptStarted {};
 struct LaunchFailed {
   std::string why;
-};  // this node could not start its part
+  bool node_at_fault = false;  // another node may do better, and this one takes nothing until somebody has looked
+};                             // this node could not start its part
 struct ScriptEnded {
   ExitStatus exit;
   bool by_itself = false;  // before the node had heard that the attempt is to stop
+  WorkUse use = {};
 };
 struct MemberStopped {
   bool fenced = false;
@@ -275,6 +277,7 @@ struct StepStarted {
 struct StepEnded {
   StepNo step = 0;
   std::vector<TaskResult> results;
+  WorkUse use = {};
 };
 struct TaskStarted {
   std::uint16_t group = 0;
@@ -289,6 +292,7 @@ struct TaskEnded {
   std::uint16_t group = 0;
   std::uint32_t index = 0, incarnation = 0;
   ExitStatus exit;
+  WorkUse use = {};
 };
 using ReportBody = std::variant<AttemptStarted, LaunchFailed, ScriptEnded, MemberStopped, StepStarted, StepEnded,
                                 TaskStarted, TaskReady, TaskEnded, MemberPaused>;

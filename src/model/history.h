@@ -30,6 +30,8 @@ struct JobRow {
   std::uint32_t nodes = 0, cores = 0, tasks = 0, devices = 0, restarts = 0;
   std::int64_t memory_mb = 0, asked_memory_mb = 0;
   std::uint64_t priority = 0;
+  WorkUse use = {};                        // of a step or a script
+  std::int64_t cpu_us = 0;                 // of all of the run that has ended
   std::string devices_text, cancelled_by;  // "gpu:h100=8"
 };
 

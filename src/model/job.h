@@ -14,6 +14,7 @@
 #include "model/meta.h"
 #include "model/preempt_mode.h"
 #include "model/spec.h"
+#include "model/work_use.h"
 
 namespace lockstep {
 
@@ -70,6 +71,8 @@ struct Job {
   SharedText end_reason;                   // "NonZeroExitCode", "TimeLimit", "NodeDown n3", …
   UserId cancelled_by;                     // with kCancelled
   StepNo next_step = 0;
+  Ref<WorkUse> script_use;   // of the attempt's script, once it has ended
+  Duration used_cpu;         // of the attempt's steps that have ended and its script
   Ref<StepSpec> first_step;  // launched with the start: srun outside an allocation
 
   Instant turn;               // its place among equals (rules/order.h); 0 = the moment of its submission

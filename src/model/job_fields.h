@@ -64,6 +64,7 @@ constexpr void describe(V& v, const Mount*) {
   v("source", &Mount::source, bounded::kPath);
   v("target", &Mount::target, bounded::kPath);
   v("read_only", &Mount::read_only);
+  v("options", &Mount::options, bounded::kNames);
 }
 
 template <class V>
@@ -71,6 +72,15 @@ constexpr void describe(V& v, const Container*) {
   v("image", &Container::image, bounded::kPhrase);
   v("mounts", &Container::mounts, bounded::Items{kNamesMax});
   v("work_dir", &Container::work_dir, bounded::kPath);
+  v("name", &Container::name, bounded::kName);
+  v("reuse", &Container::reuse);
+  v("save", &Container::save, bounded::kPath);
+  v("keep_env", &Container::keep_env, bounded::kNames);
+  v("mount_home", &Container::mount_home);
+  v("writable", &Container::writable);
+  v("remap_root", &Container::remap_root);
+  v("entrypoint", &Container::entrypoint);
+  v("bundle", &Container::bundle, bounded::kPath);
 }
 
 template <class V>
@@ -193,6 +203,20 @@ inline std::optional<Fault> unacceptable(const JobSpec& spec) {
 }
 
 template <class V>
+constexpr void describe(V& v, const WorkUse*) {
+  v("user_us", &WorkUse::user, bounded::kSpan);
+  v("system_us", &WorkUse::system, bounded::kSpan);
+  v("read_bytes", &WorkUse::read_bytes);
+  v("written_bytes", &WorkUse::written_bytes);
+  v("tasks", &WorkUse::tasks);
+  v("memory_peak", &WorkUse::memory_peak);
+  v("memory_sum", &WorkUse::memory_sum);
+  v("memory_peak_rank", &WorkUse::memory_peak_rank);
+  v("least_cpu_us", &WorkUse::least_cpu, bounded::kSpan);
+  v("least_cpu_rank", &WorkUse::least_cpu_rank);
+}
+
+template <class V>
 constexpr void describe(V& v, const ExitStatus*) {
   v("code", &ExitStatus::code, bounded::Between{0, 255});
   v("signal", &ExitStatus::signal, bounded::kSignal);
@@ -282,6 +306,8 @@ constexpr void describe(V& v, const Job*) {
   v("end_reason", &Job::end_reason, bounded::Ours{});
   v("cancelled_by", &Job::cancelled_by);
   v("next_step", &Job::next_step);
+  v("script_use", &Job::script_use);
+  v("used_cpu_us", &Job::used_cpu, bounded::kSpan);
   v("first_step", &Job::first_step);
   v("turn_us", &Job::turn);
   v("predicted_us", &Job::predicted, bounded::kSpan);

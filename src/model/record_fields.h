@@ -253,6 +253,7 @@ constexpr void describe(V& v, const StepSpec*) {
   v("multi_prog", &StepSpec::multi_prog, bounded::TextLists{2 * kArgvWordsMax, kArgvBytesMax});
   v("options", &StepSpec::options, bounded::kVariables);
   v("container", &StepSpec::container);
+  v("pmi", &StepSpec::pmi);
 }
 
 template <class V>
@@ -282,6 +283,7 @@ constexpr void describe(V& v, const Step*) {
   v("exit", &Step::exit);
   v("failures", &Step::failures, bounded::Ours{});
   v("cancelled", &Step::cancelled);
+  v("use", &Step::use);
 }
 
 template <class V>

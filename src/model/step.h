@@ -15,6 +15,7 @@
 #include "model/placement.h"
 #include "model/program.h"
 #include "model/resources.h"
+#include "model/work_use.h"
 
 namespace lockstep {
 
@@ -22,6 +23,9 @@ namespace lockstep {
 //
 // PENDING (allocation busy) ──▶ STARTING ──▶ RUNNING ──▶ ENDED
 enum class StepState : unsigned char { kPending, kStarting, kRunning, kEnded };
+
+// The process management interface by which tasks find each other.
+enum class Pmi : unsigned char { kNone, kPmi2, kPmix };
 
 struct StepSpec {
   std::string name;
@@ -56,6 +60,7 @@ struct StepSpec {
   std::vector<std::vector<std::string>> multi_prog;          // by rank when not empty
   std::vector<std::pair<std::string, std::string>> options;  // front end's words, verbatim
   Container container;
+  Pmi pmi = Pmi::kNone;
 };
 
 // What a step uses on one node. Ranks on it: first_rank … first_rank + tasks - 1 with block distribution, else ranks.
@@ -85,6 +90,7 @@ struct Step {
   std::vector<std::pair<std::uint32_t, ExitStatus>>
       failures;  // rank and status of tasks that did not return 0, first 64
   bool cancelled = false;
+  WorkUse use = {};  // of the parts that have ended
 };
 
 // One task the cluster itself started and may replace (Launch::kTasks).

@@ -18,6 +18,12 @@ struct ShimStart {
   std::string script;               // its process.argv are the script's arguments only
   Duration fence_after = kForever;  // the shim ends by itself when no agent renewed for this long
   bool no_new_privs = false;        // setuid programs give the tasks nothing
+  std::int64_t memory_mb = 0;       // of the job on this node; 0 = no bound
+  CoreSet cores;                    // of the job on this node; none = no bound
+  // Filled by those who make control groups: each task writes "0" to these files before it is its user's; where the
+  // kernel counts what it killed for want of memory, and where all of the part can be stood still.
+  std::vector<std::string> enter;
+  std::string oom_file, freeze_file;
 };
 
 struct ShimEvent {
@@ -27,6 +33,7 @@ struct ShimEvent {
   std::vector<TaskResult> results;  // kEnded, by rank
   std::uint32_t number = 0;         // kPaused, kResumed: of the order that this answers
   Instant at;                       // boot clock: when it happened, by the shim's word; 0 = just now
+  WorkUse use = {};                 // kEnded
 };
 
 class Shims {

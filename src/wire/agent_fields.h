@@ -53,12 +53,14 @@ constexpr void describe(V&, const AttemptStarted*) {}
 template <class V>
 constexpr void describe(V& v, const LaunchFailed*) {
   v("why", &LaunchFailed::why, kBytes);
+  v("node_at_fault", &LaunchFailed::node_at_fault);
 }
 
 template <class V>
 constexpr void describe(V& v, const ScriptEnded*) {
   v("exit", &ScriptEnded::exit);
   v("by_itself", &ScriptEnded::by_itself);
+  v("use", &ScriptEnded::use);
 }
 
 template <class V>
@@ -88,6 +90,7 @@ template <class V>
 constexpr void describe(V& v, const StepEnded*) {
   v.always("step", &StepEnded::step);
   v("results", &StepEnded::results, ByRank{kTasksPerNodeMax});
+  v("use", &StepEnded::use);
 }
 
 template <class V>
@@ -111,6 +114,7 @@ constexpr void describe(V& v, const TaskEnded*) {
   v("index", &TaskEnded::index);
   v("incarnation", &TaskEnded::incarnation);
   v("exit", &TaskEnded::exit);
+  v("use", &TaskEnded::use);
 }
 
 template <class V>
@@ -171,6 +175,13 @@ constexpr void describe(V& v, const ProcessSpec*) {
   v("std_err", &ProcessSpec::std_err);
   v("append", &ProcessSpec::append);
   v("umask", &ProcessSpec::umask, kUmask);
+  v("container", &ProcessSpec::container);
+}
+
+template <class V>
+constexpr void describe(V& v, const WorldNode*) {
+  v("name", &WorldNode::name);
+  v("ranks", &WorldNode::ranks, RankList{});
 }
 
 template <class V>
@@ -201,6 +212,10 @@ constexpr void describe(V& v, const TaskProcesses*) {
   v("columns", &TaskProcesses::columns);
   v("cores", &TaskProcesses::cores);
   v("devices", &TaskProcesses::devices);
+  v("memory_mb", &TaskProcesses::memory_mb, kMegabytes);
+  v("cores_by_rank", &TaskProcesses::cores_by_rank);
+  v("pmi", &TaskProcesses::pmi);
+  v("world", &TaskProcesses::world);
   v("kill_wait_us", &TaskProcesses::kill_wait, kSpan);
 }
 
@@ -258,6 +273,8 @@ inline std::optional<Fault> unacceptable(const LaunchStep& launch) {
     return Fault{"argv_by_rank", "must have one entry per rank"};
   if (!fits(launch.env_by_rank))
     return Fault{"env_by_rank", "must have one entry per rank"};
+  if (!fits(launch.cores_by_rank))
+    return Fault{"cores_by_rank", "must have one entry per rank"};
   return {};
 }
 

@@ -164,6 +164,8 @@ constexpr void describe(V& v, const JobRow*) {
   v("memory_mb", &JobRow::memory_mb);
   v("asked_memory_mb", &JobRow::asked_memory_mb);
   v("priority", &JobRow::priority);
+  v("use", &JobRow::use);
+  v("cpu_us", &JobRow::cpu_us);
   v("devices_text", &JobRow::devices_text);
   v("cancelled_by", &JobRow::cancelled_by);
 }

@@ -257,6 +257,7 @@ extern template struct StructCodec<DevicePart>;
 extern template struct StructCodec<Container>;
 extern template struct StructCodec<Dependency>;
 extern template struct StructCodec<ExitStatus>;
+extern template struct StructCodec<WorkUse>;
 extern template struct StructCodec<JobSpec>;
 extern template struct StructCodec<Allocation>;
 extern template struct StructCodec<Meta>;

@@ -10,6 +10,7 @@ template struct StructCodec<DevicePart>;
 template struct StructCodec<Container>;
 template struct StructCodec<Dependency>;
 template struct StructCodec<ExitStatus>;
+template struct StructCodec<WorkUse>;
 template struct StructCodec<JobSpec>;
 template struct StructCodec<Allocation>;
 

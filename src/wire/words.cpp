@@ -66,6 +66,11 @@ constexpr std::string_view kStopWhys[] = {"nothing",   "cancelled", "time_limit"
                                           "node_fail", "requeued",  "failed"};
 static_assert(names_all(kStopWhys, StopWhy::kFailed));
 
+constexpr std::string_view kPmis[] = {"none", "pmi2", "pmix"};
+static_assert(names_all(kPmis, Pmi::kPmix));
+constexpr std::string_view kReuses[] = {"auto", "make", "enter", "keep_out"};
+static_assert(names_all(kReuses, Container::Reuse::kKeepOut));
+
 constexpr std::string_view kTaskStates[] = {"waiting", "running", "ended"};
 static_assert(names_all(kTaskStates, TaskState::kEnded));
 
@@ -130,6 +135,8 @@ WordList words_of(NodeLink) { return kNodeLinks; }
 WordList words_of(JoinToken::Role) { return kRoles; }
 WordList words_of(StepState) { return kStepStates; }
 WordList words_of(StopWhy) { return kStopWhys; }
+WordList words_of(Pmi) { return kPmis; }
+WordList words_of(Container::Reuse) { return kReuses; }
 WordList words_of(TaskState) { return kTaskStates; }
 WordList words_of(Wait) { return kWaits; }
 WordList words_of(SignalReach) { return kReaches; }

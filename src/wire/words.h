@@ -31,6 +31,8 @@ WordList words_of(NodeLink);
 WordList words_of(JoinToken::Role);
 WordList words_of(StepState);
 WordList words_of(StopWhy);
+WordList words_of(Pmi);
+WordList words_of(Container::Reuse);
 WordList words_of(TaskState);
 WordList words_of(Wait);
 WordList words_of(SignalReach);

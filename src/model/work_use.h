@@ -1,0 +1,40 @@
+// What the processes of a script or a step have used: as the kernel counted it for those that were waited for.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace lockstep {
+
+struct WorkUse {
+  Duration user, system;                           // of all its processes
+  std::int64_t read_bytes = 0, written_bytes = 0;  // from and to disks
+  std::uint32_t tasks = 0;                         // whose shares these are: 0 = nothing is known
+  std::int64_t memory_peak = 0, memory_sum = 0;    // bytes: the task that held most at once, and all tasks' such peaks
+  std::uint32_t memory_peak_rank = 0;
+  Duration least_cpu;  // of the task that computed least
+  std::uint32_t least_cpu_rank = 0;
+  friend bool operator==(const WorkUse&, const WorkUse&) = default;
+
+  void add(const WorkUse& other) {
+    if (other.tasks == 0)
+      return;
+    if (tasks == 0 || other.memory_peak > memory_peak) {
+      memory_peak = other.memory_peak;
+      memory_peak_rank = other.memory_peak_rank;
+    }
+    if (tasks == 0 || other.least_cpu < least_cpu) {
+      least_cpu = other.least_cpu;
+      least_cpu_rank = other.least_cpu_rank;
+    }
+    user = user + other.user;
+    system = system + other.system;
+    read_bytes += other.read_bytes;
+    written_bytes += other.written_bytes;
+    tasks += other.tasks;
+    memory_sum += other.memory_sum;
+  }
+};
+
+}  // namespace lockstep
