@@ -27,6 +27,8 @@ struct HeldAttempt {
   std::uint32_t uid = 0;
   Duration fence_after, kill_wait;
   bool has_script = false;
+  std::int64_t memory_mb = 0;               // 0 = no bound
+  std::string cores;                        // "0-3,8"; "" = no bound
   bool started = false;                     // AttemptStarted was reported
   bool stopping = false;                    // starts nothing any more
   bool fenced = false;                      // stopped by our own fence

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/interval_set.h"
 #include "base/text.h"
 #include "wire/codec.h"
 
@@ -44,8 +45,8 @@ class Words {
 
 struct Encoder {
   std::string operator()(const SeenAttempt& f) const {
-    return format("attempt {} {} {} {} {} {} {}", f.job.value, f.attempt, f.uid, f.fence_after.us, f.kill_wait.us,
-                  f.has_script ? 1 : 0, f.renewed.us);
+    return format("attempt {} {} {} {} {} {} {} {} {}", f.job.value, f.attempt, f.uid, f.fence_after.us, f.kill_wait.us,
+                  f.has_script ? 1 : 0, f.renewed.us, f.memory_mb, f.cores.empty() ? "-" : f.cores);
   }
   std::string operator()(const SeenShim& f) const {
     std::string line = "shim " + text_of(f.key);
@@ -86,6 +87,14 @@ std::optional<JournalFact> read_attempt(Words& in) {
   f.kill_wait = in.duration();
   f.has_script = in.number<int>() != 0;
   f.renewed.us = in.number<std::int64_t>();
+  if (in.at_end())
+    return f;  // an earlier version's
+  f.memory_mb = in.number<std::int64_t>();
+  if (const std::string cores = in.word(); cores != "-") {
+    if (!IntervalSet::parse(cores).ok())
+      return std::nullopt;
+    f.cores = cores;
+  }
   return f;
 }
 std::optional<JournalFact> read_shim(Words& in) {

@@ -21,6 +21,8 @@ struct SeenAttempt {
   Duration fence_after, kill_wait;
   bool has_script = false;
   Instant renewed;  // the last acknowledged renewal at that moment
+  std::int64_t memory_mb = 0;
+  std::string cores;  // interval set; "" = no bound
 };
 struct SeenShim {  // a script, step or task whose start was ordered
   WorkId key;

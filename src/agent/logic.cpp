@@ -25,6 +25,12 @@ std::vector<TaskResult> killed(const std::vector<std::uint32_t>& ranks) {
   return results;
 }
 
+std::string text_of(const CoreSet& cores) {
+  IntervalSet set;
+  cores.for_each([&set](std::uint32_t core) { set.insert(core); });
+  return set.text();
+}
+
 bool reaches(SignalReach reach, const WorkId& work) {
   return reach == SignalReach::kEverything || (reach == SignalReach::kScript) == is_script(work);
 }
@@ -84,6 +90,8 @@ struct AgentLogic::Inner {
     attempt.fence_after = f.fence_after;
     attempt.kill_wait = f.kill_wait;
     attempt.has_script = f.has_script;
+    attempt.memory_mb = f.memory_mb;
+    attempt.cores = f.cores;
     renewed = std::max(renewed, f.renewed);
   }
   void know(const SeenShim& f) {
@@ -262,6 +270,8 @@ struct AgentLogic::Inner {
     o.what = ShimOrder::What::kStart;
     o.key = key;
     o.start = {key, std::move(launch), std::move(script), fence_after};
+    o.start.memory_mb = attempt->second.memory_mb;
+    o.start.cores = attempt->second.cores;
     order(std::move(o));
   }
 
@@ -383,7 +393,8 @@ struct AgentLogic::Inner {
       return report_started_again(id);
     if (gone.contains(id) && !mutant(Mutant::kDoubleStart))
       return report_stopped(id, Never::kRefused);  // of a controller that has forgotten it: it would wait for ever
-    note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed});
+    note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed, m.memory_mb,
+                     text_of(m.cores)});
     if (!m.has_script && no_starts.empty())
       return report(m.job, m.attempt, AttemptStarted{});
     const WorkId script_key{m.job, m.attempt, ScriptPart{}};
@@ -514,15 +525,16 @@ struct AgentLogic::Inner {
     }
   }
 
-  void ended(const WorkId& key, HeldAttempt& attempt, const HeldWork& work, std::vector<TaskResult> results) {
+  void ended(const WorkId& key, HeldAttempt& attempt, const HeldWork& work, std::vector<TaskResult> results,
+             const WorkUse& use = {}) {
     started(key, attempt, work);
     const ExitStatus first = results.empty() ? ExitStatus{0, 9, false} : results.front().exit;
     if (const TaskPart* task = task_of(key)) {
-      report(key.job, key.attempt, TaskEnded{task->group, task->index, task->incarnation, first});
+      report(key.job, key.attempt, TaskEnded{task->group, task->index, task->incarnation, first, use});
     } else if (const StepPart* step = step_of(key)) {
-      report(key.job, key.attempt, StepEnded{step->step, std::move(results)});
+      report(key.job, key.attempt, StepEnded{step->step, std::move(results), use});
     } else {
-      report(key.job, key.attempt, ScriptEnded{first, !attempt.stopping});
+      report(key.job, key.attempt, ScriptEnded{first, !attempt.stopping, use});
       stop_works(attempt, attempt.kill_wait, StopWhy::kCancelled);  // the job ends with its script
     }
     report_pause(attempt_of(key));
@@ -544,7 +556,7 @@ struct AgentLogic::Inner {
   void take(const ShimEvent& event, HeldAttempt& attempt, const HeldWork& work) {
     switch (event.what) {
       case ShimEvent::What::kStarted: return started(event.key, attempt, work);
-      case ShimEvent::What::kEnded: return ended(event.key, attempt, work, event.results);
+      case ShimEvent::What::kEnded: return ended(event.key, attempt, work, event.results, event.use);
       case ShimEvent::What::kFailed: return failed(event.key, attempt, work, event.why);
       case ShimEvent::What::kPaused:
       case ShimEvent::What::kResumed: return settled(event.key, attempt, event);
@@ -772,7 +784,7 @@ std::vector<std::string> AgentLogic::journal_snapshot() const {
   for (const auto& id : in.gone_order) add(GoneAttempt{id.first, id.second});
   for (const auto& [id, attempt] : in.held) {
     add(SeenAttempt{id.first, id.second, attempt.uid, attempt.fence_after, attempt.kill_wait, attempt.has_script,
-                    in.renewed});
+                    in.renewed, attempt.memory_mb, attempt.cores});
     for (const auto& [key, work] : attempt.works) add(SeenShim{key, work.ranks});
     if (!attempt.gone_steps.empty())
       add(GoneSteps{id.first, id.second, attempt.gone_steps.text()});

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/local_cluster.h"
+#include "io/local/cgroups.h"
 #include "io/local/folder.h"
 #include "io/local/node_init.h"
 #include "io/local/restarts.h"
@@ -126,6 +127,8 @@ Result<void> stop_cluster(const ClusterDir& dir, const ClusterConf* conf) {
           format("node {} is not down: its agent ({} of its own pid namespace) still uses {}/state. End it "
                  "with kill, then run this again",
                  name, who, dir.node_dir(name)));
+  if (const auto host = this_cgroup_host(); host.ok())
+    Cgroups::remove_trees(*host, tree_name(dir.id) + "-");
   for (const auto& name : names) unlink((dir.node_dir(name) + "/" + kInitPidFile).c_str());
   for (const char* file : {kControllerNoteFile, "public/api.sock", "api.sock"}) unlink(dir.file(file).c_str());
   return {};

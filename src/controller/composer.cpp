@@ -175,6 +175,7 @@ struct Compose {
     out.rows = spec.pty_rows;
     out.columns = spec.pty_columns;
     out.cores = place.cores;
+    out.memory_mb = place.memory_mb;
     // Parts of devices are not divided among steps.
     const Grant& grant = job.allocation->grants.at(place.grant);
     out.devices = place.devices | grant.visible().minus(grant.devices);

@@ -86,6 +86,7 @@ void put_back(Txn& txn, Job job) {
   job.eligible = job.begin_after;
   job.started = {};
   job.exit = job.derived_exit = {};
+  job.script_use = nullptr;
   job.warned = false;
   if (job.hold == Hold::kNone)
     job.hold = natural_hold(txn, job);
@@ -197,6 +198,8 @@ void script_ended(Txn& txn, const Job& before, NodeId node, const ScriptEnded& r
       before.members[0] == MemberState::kStopped)
     return;
   Job job = before;
+  if (report.use.tasks > 0)
+    job.script_use = std::make_shared<const WorkUse>(report.use);
   Ending ending = ending_by(txn, node, exit);
   ending.at = at;
   if (before.state == JobState::kCompleting) {
@@ -205,7 +208,7 @@ void script_ended(Txn& txn, const Job& before, NodeId node, const ScriptEnded& r
     // It was told to end (limit, cancel): how the script took it is worth keeping, what the end is called stays.
     const bool told = before.ending != JobState::kCompleted && before.ending != JobState::kFailed &&
                       before.ending != JobState::kOutOfMemory && !before.requeue_after;
-    if (told && before.exit != exit) {
+    if (told && (before.exit != exit || job.script_use)) {
       job.exit = exit;
       txn.put(std::move(job));
     }
@@ -289,6 +292,7 @@ void start_attempt(Txn& txn, const Job& before, const std::string& partition, st
   job.started = job.ended = job.limit_end = {};
   job.confirm_by = txn.now() + kStartWithin;
   job.exit = job.derived_exit = {};
+  job.script_use = nullptr;
   job.end_reason.clear();
   job.ran_on.clear();
   job.warned = false;

@@ -168,6 +168,7 @@ Result<void> requeue_record(Txn& txn, const Job& job, bool hold) {
     next.restarts += job.attempt > 0;
     next.ended = next.started = {};
     next.exit = next.derived_exit = {};
+    next.script_use = nullptr;
     next.cancelled_by = {};
     next.ending = JobState::kCompleted;
     next.begin_after = txn.now() + txn.settings().requeue_delay;

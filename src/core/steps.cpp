@@ -224,6 +224,7 @@ void on_step_ended(Txn& txn, NodeId node, const Job& job, const StepEnded& repor
   ended.members[*place] = MemberState::kStopped;
   if (!ended.started)
     ended.started = at;
+  ended.use.add(report.use);
   bool bad = false;
   const std::vector<std::uint32_t>& ranks = step->places[*place].ranks;
   for (const TaskResult& result : report.results) {

@@ -194,6 +194,8 @@ RunRow run_row(const Job& job, const Tables& tables) {
     run.ending = job.requeue_after && job.ending == JobState::kCancelled && !job.cancelled_by
                      ? kRequeued
                      : history_state(job.ending);
+  if (job.script_use)
+    run.script_used = text_of(*job.script_use);
   run.has_script = std::any_of(spec.groups.begin(), spec.groups.end(),
                                [](const GroupSpec& group) { return group.launch == Launch::kScript; });
   return run;
@@ -256,6 +258,7 @@ JobRow step_row(const Step& step, const Tables& tables) {
   row.ended_us = step.state == StepState::kEnded ? wall_us(step.ended, tables) : 0;
   row.exit_code = step.exit.code;
   row.exit_signal = step.exit.signal;
+  row.use = step.use;
   DeviceCounts devices;
   std::vector<std::string> names;
   for (const auto& place : step.places) {
@@ -285,6 +288,8 @@ JobRow batch_row(const RunRow& run) {
           : std::string();
   row.memory_mb = run.first_memory_mb;
   row.asked_memory_mb = 0;
+  row.use = parse_work_use(run.script_used).value_or(WorkUse{});
+  row.cpu_us = (row.use.user + row.use.system).us;
   if (row.ended_us != 0) {
     // How a script took it is not kept where its job starts again: the job's record tells of the next run by then.
     if (row.state == kRequeued && row.exit_code == 0 && row.exit_signal == 0)

@@ -22,6 +22,7 @@ struct RunRow {
   std::string first_node;
   std::uint32_t first_cores = 0, first_devices = 0;
   std::int64_t first_memory_mb = 0;
+  std::string script_used;  // text_of(WorkUse); "" = not known
 };
 
 std::string_view history_state(JobState state);            // "running"

@@ -42,6 +42,8 @@ constexpr Duration kNurseryPatience = seconds(3);  // between two looks at one t
 constexpr Duration kStopPatience = seconds(1);     // behind kill_wait, until a shim is asked whether it is alive
 constexpr Duration kAnswerPatience = seconds(2);   // between two looks at one that was asked
 constexpr Duration kAskAgain = seconds(10);        // one that is alive, and waits for tasks that cannot be killed
+constexpr Duration kGroupAgain = millis(50);       // between two tries to remove a group that holds processes still
+constexpr int kGroupTries = 200;
 constexpr std::size_t kLineMax = 1 << 20;
 
 std::string read_whole(int fd) {
@@ -103,8 +105,10 @@ Result<std::vector<WorkId>> list_folders(int shims_fd) {
 
 class RealShims final : public Shims {
  public:
-  RealShims(EventLoop& loop, Fd shims_fd, Fd null_fd, std::string shim_path, const std::string& spill_dir)
+  RealShims(EventLoop& loop, Fd shims_fd, Fd null_fd, std::string shim_path, const std::string& spill_dir,
+            Isolation isolation)
       : loop_(loop),
+        isolation_(std::move(isolation)),
         shims_fd_(std::move(shims_fd)),
         maker_(shims_fd_.get(), std::move(null_fd), std::move(shim_path), spill_dir) {}
   ~RealShims() override {
@@ -115,7 +119,7 @@ class RealShims final : public Shims {
   }
 
   void on_event(std::function<void(ShimEvent)> callback) override { tell_ = std::move(callback); }
-  void start(const ShimStart& start) override;
+  void start(ShimStart start) override;
   void signal(const WorkId& key, std::int32_t signal, Reach reach) override {
     command(key, format("{} {}\n", reach == Reach::kFirst ? "signal-first" : "signal", signal));
   }
@@ -124,10 +128,8 @@ class RealShims final : public Shims {
     command(key, format("stop {} {}\n", wait.millis(), static_cast<int>(why)));
     ask_later(key, wait + kStopPatience);
   }
-  // A shim of an older version knows the signal and not the rest: it answers nothing.
   void pause(const WorkId& key, bool paused, std::uint32_t number) override {
-    command(key, paused ? format("signal {}\npause {}\n", SIGSTOP, number)
-                        : format("resume {}\nsignal {}\n", number, SIGCONT));
+    command(key, format("{} {}\n", paused ? "pause" : "resume", number));
   }
   void forget(const WorkId& key) override;
   Result<std::vector<WorkId>> recover() override;
@@ -140,6 +142,7 @@ class RealShims final : public Shims {
     Fd control;
     std::string unread;   // an unfinished line
     Instant at;           // when happened what it says next; 0 = it does not say
+    WorkUse use;          // of the end that it says next
     std::string waiting;  // commands for a shim that is not connected yet
     bool told_start = false, told_end = false;
     bool forgotten = false;
@@ -150,6 +153,8 @@ class RealShims final : public Shims {
     int clean_looks = 0;              // in a row, that found nothing
   };
 
+  Result<void> isolate(ShimStart& start);
+  void remove_group(const WorkId& key, int tries);
   Result<void> spawn(const ShimStart& start, Entry& entry);
   void look_at_nursery(const WorkId& key, bool again);
   void ask_later(const WorkId& key, Duration delay);
@@ -177,6 +182,7 @@ class RealShims final : public Shims {
   TimerId later(Duration delay, std::function<void()> task);
 
   EventLoop& loop_;
+  Isolation isolation_;
   Fd shims_fd_;
   ShimMaker maker_;
   std::function<void(ShimEvent)> tell_;
@@ -195,13 +201,41 @@ TimerId RealShims::later(Duration delay, std::function<void()> task) {
   return *id;
 }
 
-void RealShims::start(const ShimStart& start) {
+// The groups that its tasks enter by themselves.
+Result<void> RealShims::isolate(ShimStart& start) {
+  if (!isolation_.processors)
+    start.launch.cores_by_rank.clear();  // the numbers mean other processors, or none
+  if (!isolation_.groups)
+    return {};
+  GroupLimits limits{start.memory_mb, isolation_.processes, {}, start.launch.memory_mb};
+  if (isolation_.processors)
+    limits.cpus = start.cores;
+  start.enter = TRY(isolation_.groups->make(start.key, limits));
+  start.oom_file = isolation_.groups->oom_file(start.key);
+  start.freeze_file = isolation_.groups->freeze_file(start.key);
+  return {};
+}
+
+void RealShims::remove_group(const WorkId& key, int tries) {
+  if (!isolation_.groups || isolation_.groups->remove(key))
+    return;
+  if (tries > 0 && !shims_.contains(key)) {
+    isolation_.groups->kill(key);
+    (void)isolation_.groups->freeze(key, false);
+    later(kGroupAgain, [this, key, tries] { remove_group(key, tries - 1); });
+  }
+}
+
+void RealShims::start(ShimStart start) {
   const auto [at, fresh] = shims_.try_emplace(start.key);
   if (!fresh)
     return;
   Entry& entry = at->second;
   entry.name = text_of(start.key);
-  if (auto spawned = spawn(start, entry); !spawned.ok()) {
+  auto spawned = isolate(start);
+  if (spawned.ok())
+    spawned = spawn(start, entry);
+  if (!spawned.ok()) {
     later({}, [this, key = start.key, why = spawned.error().message] {
       if (const auto it = shims_.find(key); it != shims_.end())
         fail(key, it->second, why);
@@ -373,6 +407,8 @@ void RealShims::line(const WorkId& key, Entry& entry, const std::string& text) {
             {},
             {},
             static_cast<std::uint32_t>(*number)});
+  } else if (text.starts_with("used ")) {
+    entry.use = parse_work_use(std::string_view(text).substr(5)).value_or(WorkUse{});
   } else if (text.starts_with("failed ")) {
     fail(key, entry, text.substr(7));
   } else if (text.starts_with("ended ")) {
@@ -383,7 +419,7 @@ void RealShims::line(const WorkId& key, Entry& entry, const std::string& text) {
 
 void RealShims::end(const WorkId& key, Entry& entry, std::vector<TaskResult> results) {
   if (!std::exchange(entry.told_end, true))
-    tell({ShimEvent::What::kEnded, key, {}, std::move(results), 0, entry.at});
+    tell({ShimEvent::What::kEnded, key, {}, std::move(results), 0, entry.at, entry.use});
 }
 
 void RealShims::fail(const WorkId& key, Entry& entry, std::string why) {
@@ -445,7 +481,12 @@ std::size_t RealShims::kill_leftovers(const Entry& entry, const ShimRecords& rec
       if (pid > 0 && &other != &entry)
         live.insert(pid);
   const std::int64_t since = records.pids.empty() ? 0 : records.pids.front().started_us;
-  return kill_orphans(live, since) + kill_sessions(records.pids);
+  std::size_t in_group = 0;
+  if (const auto key = parse_work_id(entry.name); key && isolation_.groups) {
+    in_group = isolation_.groups->kill(*key);
+    (void)isolation_.groups->freeze(*key, false);  // what is frozen ends when it is thawed
+  }
+  return in_group + kill_orphans(live, since) + kill_sessions(records.pids);
 }
 
 // Its end hands its tasks on, and comes a moment after its descriptors are closed.
@@ -463,6 +504,7 @@ bool RealShims::others_known(const Entry& entry) const {
 
 void RealShims::dead(const WorkId& key, Entry& entry, const ShimRecords& records) {
   entry.at = Instant{records.results ? records.ended_us : 0};
+  entry.use = records.use;
   if (records.results)
     return end(key, entry, *records.results);
   entry.killed = true;
@@ -496,6 +538,7 @@ void RealShims::remove(const WorkId& key) {
   const std::string name = it->second.name;
   shims_.erase(it);
   remove_folder(shims_fd_.get(), name);
+  remove_group(key, kGroupTries);
 }
 
 void RealShims::reap(pid_t pid) {
@@ -513,6 +556,10 @@ Result<std::vector<WorkId>> RealShims::recover() {
     shims_[key].name = text_of(key);
     later({}, [this, key] { look_at(key); });
   }
+  if (isolation_.groups)
+    for (const WorkId& key : isolation_.groups->parts())
+      if (!shims_.contains(key))
+        remove_group(key, kGroupTries);
   return found;
 }
 
@@ -529,7 +576,7 @@ Result<Fd> open_shims_folder(const std::string& dir) {
 }  // namespace
 
 Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path,
-                                          const std::string& spill_dir) {
+                                          const std::string& spill_dir, Isolation isolation) {
   char program[PATH_MAX];  // absolute: a shim starts in its own folder
   if (!::realpath(shim_path.c_str(), program) || ::access(program, X_OK) != 0)
     return failed_call(shim_path);
@@ -538,8 +585,8 @@ Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& di
   if (!null_fd.valid())
     return failed_call("/dev/null");
   adopt_orphans();
-  return std::unique_ptr<Shims>(
-      std::make_unique<RealShims>(loop, std::move(shims_fd), std::move(null_fd), program, spill_dir));
+  return std::unique_ptr<Shims>(std::make_unique<RealShims>(loop, std::move(shims_fd), std::move(null_fd), program,
+                                                            spill_dir, std::move(isolation)));
 }
 
 bool has_shims(const std::string& dir) {

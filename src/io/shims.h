@@ -5,15 +5,23 @@
 #include <memory>
 #include <string>
 
+#include "io/local/cgroups.h"
 #include "ports/loop.h"
 #include "ports/shims.h"
 
 namespace lockstep {
 
+// What holds the work of this node apart and to its limits.
+struct Isolation {
+  std::unique_ptr<Cgroups> groups;  // null: nothing does
+  std::uint32_t processes = 0;      // and threads that a job may have at once; 0 = no bound
+  bool processors = false;          // the node's cores are processors of this machine by their numbers
+};
+
 // dir must exist; best in memory (tmpfs), since every step makes and removes files there. shim_path: the lockstep-shim
 // program. spill_dir: on a disk, for output that exceeds memory; "" = dir.
 Result<std::unique_ptr<Shims>> make_shims(EventLoop& loop, const std::string& dir, const std::string& shim_path,
-                                          const std::string& spill_dir = {});
+                                          const std::string& spill_dir = {}, Isolation isolation = {});
 
 // Whether folders of shims are there, of this boot or an older one.
 bool has_shims(const std::string& dir);

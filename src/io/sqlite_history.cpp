@@ -90,6 +90,7 @@ const Column kColumns[] = {
     NUMBER_COLUMN("first_cores", first_cores, kHeld),
     NUMBER_COLUMN("first_devices", first_devices, kHeld),
     NUMBER_COLUMN("first_memory_mb", first_memory_mb, kHeld),
+    TEXT_COLUMN("used", script_used, kLatest),
 };
 #undef TEXT_COLUMN
 #undef NUMBER_COLUMN
@@ -98,7 +99,7 @@ constexpr const char* kStepsTable =
     "CREATE TABLE steps(job INTEGER NOT NULL, run INTEGER NOT NULL, number INTEGER NOT NULL, name TEXT, state TEXT, "
     "work_dir TEXT, command TEXT, submitted_us INTEGER, started_us INTEGER, ended_us INTEGER, exit_code INTEGER, "
     "exit_signal INTEGER, nodes INTEGER, cores INTEGER, tasks INTEGER, devices INTEGER, memory_mb INTEGER, "
-    "node_list TEXT, devices_text TEXT, PRIMARY KEY(job, run, number)) WITHOUT ROWID";
+    "node_list TEXT, devices_text TEXT, used TEXT NOT NULL DEFAULT '', PRIMARY KEY(job, run, number)) WITHOUT ROWID";
 constexpr const char* kIndexes[] = {
     "CREATE INDEX jobs_by_array ON jobs(array_job, array_index) WHERE array_job <> 0",
     "CREATE INDEX jobs_by_end ON jobs(ended_us)",
@@ -277,16 +278,18 @@ class History final : public HistoryStore {
     put_step_ = TRY(SqliteStatement::prepare(
         db_,
         "INSERT INTO steps VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
-        "?19) "
+        "?19, ?20) "
         "ON CONFLICT(job, run, number) DO UPDATE SET name = excluded.name, state = excluded.state, "
         "work_dir = excluded.work_dir, command = excluded.command, submitted_us = excluded.submitted_us, "
         "started_us = excluded.started_us, ended_us = excluded.ended_us, exit_code = excluded.exit_code, "
         "exit_signal = excluded.exit_signal, nodes = excluded.nodes, cores = excluded.cores, tasks = excluded.tasks, "
         "devices = excluded.devices, memory_mb = excluded.memory_mb, node_list = excluded.node_list, "
-        "devices_text = excluded.devices_text WHERE ended_us = 0 OR ended_us = excluded.ended_us"));
+        "devices_text = excluded.devices_text, used = excluded.used WHERE ended_us = 0 OR ended_us = "
+        "excluded.ended_us"));
     run_of_key_ =
         TRY(SqliteStatement::prepare(db_, format("SELECT {} FROM jobs WHERE job = ?1 AND run = ?2", column_names())));
     steps_of_ = TRY(SqliteStatement::prepare(db_, "SELECT * FROM steps WHERE job = ?1 AND run = ?2 ORDER BY number"));
+    used_by_steps_ = TRY(SqliteStatement::prepare(db_, "SELECT used FROM steps WHERE job = ?1 AND run = ?2"));
     put_cursor_ = TRY(SqliteStatement::prepare(db_, "INSERT OR REPLACE INTO facts VALUES('cursor', ?1)"));
     return {};
   }
@@ -448,8 +451,22 @@ class History final : public HistoryStore {
       for (const auto& column : kColumns) column.read(run_of_key_, at++, run);
     }
     run_of_key_.reset();
+    run.row.cpu_us = TRY(cpu_of(run));
     TRY(found.add(run.row));
     return found.query.steps ? add_steps(found, run) : Result<void>();
+  }
+
+  // CPU time of the script and the steps that have ended.
+  Result<std::int64_t> cpu_of(const RunRow& run) {
+    const auto cpu_in = [](std::string_view used) {
+      const auto use = parse_work_use(used);
+      return use ? (use->user + use->system).us : 0;
+    };
+    std::int64_t sum = cpu_in(run.script_used);
+    used_by_steps_.bind(1, static_cast<std::int64_t>(run.row.job.value)).bind(2, run.row.attempt);
+    while (TRY(used_by_steps_.step())) sum += cpu_in(used_by_steps_.text(0));
+    used_by_steps_.reset();
+    return sum;
   }
 
   // While an array has a row of its own, that one stands for what waits.
@@ -512,6 +529,13 @@ class History final : public HistoryStore {
       if (known.ok() && table.ok() && *known == 0 && *table > 0)
         TRY(db_.run(format("ALTER TABLE jobs ADD COLUMN {} INTEGER NOT NULL DEFAULT 0", name).c_str()));
     }
+    for (const char* table : {"jobs", "steps"}) {
+      const auto known =
+          db_.number(format("SELECT count(*) FROM pragma_table_info('{}') WHERE name = 'used'", table).c_str());
+      const auto any = db_.number(format("SELECT count(*) FROM pragma_table_info('{}')", table).c_str());
+      if (known.ok() && any.ok() && *known == 0 && *any > 0)
+        TRY(db_.run(format("ALTER TABLE {} ADD COLUMN used TEXT NOT NULL DEFAULT ''", table).c_str()));
+    }
     return {};
   }
 
@@ -573,6 +597,7 @@ class History final : public HistoryStore {
         .bind(17, row.memory_mb)
         .bind_text(18, row.node_list)
         .bind_text(19, row.devices_text)
+        .bind_text(20, row.use.tasks > 0 ? text_of(row.use) : std::string())
         .execute();
   }
 
@@ -607,6 +632,8 @@ class History final : public HistoryStore {
       row.memory_mb = s.number(16);
       row.node_list = s.text(17);
       row.devices_text = s.text(18);
+      row.use = parse_work_use(s.text(19)).value_or(WorkUse{});
+      row.cpu_us = (row.use.user + row.use.system).us;
       row.reason.clear();
       row.asked_memory_mb = 0;
       added = found.add(std::move(row));
@@ -617,7 +644,7 @@ class History final : public HistoryStore {
 
   Sqlite db_;
   std::int64_t query_steps_max_;
-  SqliteStatement upsert_, erase_, close_, known_run_, put_step_, run_of_key_, steps_of_, put_cursor_;
+  SqliteStatement upsert_, erase_, close_, known_run_, put_step_, run_of_key_, steps_of_, used_by_steps_, put_cursor_;
 };
 
 }  // namespace

@@ -72,7 +72,6 @@ struct Job {
   UserId cancelled_by;                     // with kCancelled
   StepNo next_step = 0;
   Ref<WorkUse> script_use;   // of the attempt's script, once it has ended
-  Duration used_cpu;         // of the attempt's steps that have ended and its script
   Ref<StepSpec> first_step;  // launched with the start: srun outside an allocation
 
   Instant turn;               // its place among equals (rules/order.h); 0 = the moment of its submission

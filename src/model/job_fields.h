@@ -307,7 +307,6 @@ constexpr void describe(V& v, const Job*) {
   v("cancelled_by", &Job::cancelled_by);
   v("next_step", &Job::next_step);
   v("script_use", &Job::script_use);
-  v("used_cpu_us", &Job::used_cpu, bounded::kSpan);
   v("first_step", &Job::first_step);
   v("turn_us", &Job::turn);
   v("predicted_us", &Job::predicted, bounded::kSpan);

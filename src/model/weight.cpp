@@ -147,15 +147,22 @@ void weigh(Weigher& w, const std::vector<DeviceAsk>& asks, const char* name) {
 }
 
 void weigh(Weigher& w, const Container& container) {
-  w.fields(1);
+  w.fields(6);
   w.text("image", container.image);
   w.text("work_dir", container.work_dir);
   w.list("mounts", container.mounts, [&](const Mount& mount) {
     w.fields(1);
     w.text("source", mount.source);
     w.text("target", mount.target);
+    w.texts("options", mount.options);
   });
+  w.text("name", container.name);
+  w.text("save", container.save);
+  w.texts("keep_env", container.keep_env);
+  w.text("bundle", container.bundle);
 }
+
+constexpr std::size_t kUseFields = 11;
 
 void weigh(Weigher& w, const Resources& resources, const char* name) {
   w.fields(3);
@@ -272,6 +279,8 @@ void weigh(Weigher& w, const Job& job) {
     w.fields(3);
     w.list("eviction", job.eviction->nodes, [&](NodeId) { w.bytes(digits(UINT32_MAX)); });
   }
+  if (job.script_use)
+    w.fields(kUseFields);
   if (job.array) {
     w.fields(6);
     weigh(w, job.array->asked, "array");
@@ -280,7 +289,7 @@ void weigh(Weigher& w, const Job& job) {
 }
 
 void weigh(Weigher& w, const StepSpec& spec) {
-  w.fields(26);
+  w.fields(27);
   w.text("name", spec.name);
   w.texts("argv", spec.argv);
   w.text("environment", spec.environment);
@@ -325,6 +334,8 @@ void weigh_ranks(Weigher& w, const std::vector<std::uint32_t>& ranks) {
 void weigh(Weigher& w, const Step& step) {
   weigh(w, step.meta);
   w.fields(16);
+  if (step.use.tasks > 0)
+    w.fields(kUseFields);
   w.list("places", step.places, [&](const StepPlace& place) {
     w.bytes(24);
     w.number("node", place.node.value);
@@ -610,14 +621,15 @@ bool may_be_heavier(const Job& before, const Job& after) {
   return before.spec != after.spec || newly(before.allocation, after.allocation) ||
          newly(before.promise, after.promise) || newly(before.eviction, after.eviction) ||
          newly(before.array, after.array) || newly(before.first_step, after.first_step) ||
-         newly(before.meta.extra, after.meta.extra) || !before.ran_on.shares_with(after.ran_on) ||
-         !before.end_reason.shares_with(after.end_reason) || after.members.size() > before.members.size();
+         newly(before.script_use, after.script_use) || newly(before.meta.extra, after.meta.extra) ||
+         !before.ran_on.shares_with(after.ran_on) || !before.end_reason.shares_with(after.end_reason) ||
+         after.members.size() > before.members.size();
 }
 
 bool may_be_heavier(const Step& before, const Step& after) {
   return before.spec != after.spec || !before.places.shares_with(after.places) ||
          (after.meta.extra && before.meta.extra != after.meta.extra) || after.members.size() > before.members.size() ||
-         after.failures.size() > before.failures.size();
+         after.failures.size() > before.failures.size() || before.use != after.use;
 }
 
 }  // namespace lockstep

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/time.h"
 
@@ -36,5 +39,10 @@ struct WorkUse {
     memory_sum += other.memory_sum;
   }
 };
+
+// Ten numbers in this order, the times in microseconds: user, system, bytes read, bytes written, tasks, memory of the
+// task that held most, of all tasks, rank of that one, least CPU time of a task, rank of that one.
+std::string text_of(const WorkUse& use);
+std::optional<WorkUse> parse_work_use(std::string_view text);
 
 }  // namespace lockstep

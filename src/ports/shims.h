@@ -19,7 +19,7 @@ struct ShimStart {
   Duration fence_after = kForever;  // the shim ends by itself when no agent renewed for this long
   bool no_new_privs = false;        // setuid programs give the tasks nothing
   std::int64_t memory_mb = 0;       // of the job on this node; 0 = no bound
-  CoreSet cores;                    // of the job on this node; none = no bound
+  std::string cores;                // of the job on this node: "0-3,8"; "" = no bound
   // Filled by those who make control groups: each task writes "0" to these files before it is its user's; where the
   // kernel counts what it killed for want of memory, and where all of the part can be stood still.
   std::vector<std::string> enter;
@@ -40,7 +40,7 @@ class Shims {
  public:
   virtual ~Shims() = default;
   virtual void on_event(std::function<void(ShimEvent)> callback) = 0;
-  virtual void start(const ShimStart& start) = 0;  // answers by event; a second start of a key is ignored
+  virtual void start(ShimStart start) = 0;  // answers by event; a second start of a key is ignored
   // To every process of every task, or to the first process of each alone.
   enum class Reach : unsigned char { kAll, kFirst };
   virtual void signal(const WorkId& key, std::int32_t signal, Reach reach = Reach::kAll) = 0;

@@ -62,6 +62,15 @@ std::string last_words(StopWhy why, const WorkId& key, const std::string& host, 
   return {};
 }
 
+std::string out_of_memory_words(const WorkId& key, std::uint64_t kills, const std::string& program) {
+  const StepPart* step = step_of(key);
+  const std::string what = step ? format("{}.{}", key.job.value, step->step) : format("{}.batch", key.job.value);
+  return format(
+      "slurmstepd: error: Detected {} oom_kill event{} in StepId={}. Some of the step tasks have been OOM "
+      "Killed{}.\n",
+      kills, kills == 1 ? "" : "s", what, program.empty() ? "" : format(" (the last one: {})", program));
+}
+
 pid_t append_as_user(const ProcessSpec& who, const std::string& path, const std::string& text) {
   CHECK(!path.empty() && !text.empty());
   const pid_t shim = ::getpid();

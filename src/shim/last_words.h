@@ -11,6 +11,9 @@
 namespace lockstep {
 
 // With its line end; "" when there is nothing to tell. at_s: seconds since the epoch, told as local time.
+// What the kernel killed for want of memory: how many processes, and the last one's name as far as it is known.
+std::string out_of_memory_words(const WorkId& key, std::uint64_t kills, const std::string& program);
+
 std::string last_words(StopWhy why, const WorkId& key, const std::string& host, std::int64_t at_s);
 
 // Appends it to a file that the user named. The file is opened by a process of its own, as that user, so that a file

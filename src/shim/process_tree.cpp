@@ -137,6 +137,11 @@ bool stop_descendants(pid_t root, std::vector<pid_t>& seen) {
   return all;
 }
 
+bool none_can_run(pid_t root) {
+  const std::vector<pid_t> found = descendants_of(root);
+  return std::none_of(found.begin(), found.end(), [](pid_t pid) { return some_thread_is_not(pid, kCannotRun); });
+}
+
 std::size_t kill_sessions(const std::vector<ShimPid>& leaders) {
   constexpr std::int64_t kSlackUs = 30'000;  // /proc counts in hundredths of a second
   std::vector<pid_t> sessions;

@@ -22,6 +22,9 @@ bool any_lives_below(pid_t root);
 // is replaced by who is there now).
 bool stop_descendants(pid_t root, std::vector<pid_t>& seen);
 
+// Every thread below stands, or waits in the kernel.
+bool none_can_run(pid_t root);
+
 // Kills what is left of the sessions these tasks led; returns how many processes were found. A pid that was reused
 // since does not match: its session can only be another one when ours is empty.
 std::size_t kill_sessions(const std::vector<ShimPid>& leaders);

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "base/interval_set.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -34,6 +35,10 @@ enum class Tag : std::uint16_t {
   kFenceAfterUs = 22,
   kScript = 23,
   kNoNewPrivs = 24,
+  kEnter = 25,
+  kOomFile = 26,
+  kFreezeFile = 27,
+  kRankCores = 28,
 };
 
 void put(std::string& out, std::uint64_t value, int bytes) {
@@ -89,6 +94,21 @@ std::vector<std::string> unjoined(std::string_view text) {
   return words;
 }
 
+// "0-3,8"
+std::string text_of_cores(const CoreSet& cores) {
+  IntervalSet set;
+  cores.for_each([&set](std::uint32_t core) { set.insert(core); });
+  return set.text();
+}
+
+CoreSet cores_of(std::string_view text) {
+  CoreSet out;
+  if (const auto set = IntervalSet::parse(text); set.ok())
+    for (const Interval& part : set->intervals())
+      for (std::uint32_t core = part.low; core <= part.high && core < CoreSet::kCapacity; ++core) out.set(core);
+  return out;
+}
+
 // What a field holds: text, which is a number where it has eight bytes.
 struct FieldValue {
   std::string_view text;
@@ -131,6 +151,10 @@ constexpr LaunchField kLaunchFields[] = {
     {Tag::kFenceAfterUs, [](Start& s, const Value& v) { s.fence_after.us = v.as<std::int64_t>(); }},
     {Tag::kScript, [](Start& s, const Value& v) { s.script = v.text; }},
     {Tag::kNoNewPrivs, [](Start& s, const Value& v) { s.no_new_privs = v.flag(); }},
+    {Tag::kEnter, [](Start& s, const Value& v) { s.enter.emplace_back(v.text); }},
+    {Tag::kOomFile, [](Start& s, const Value& v) { s.oom_file = v.text; }},
+    {Tag::kFreezeFile, [](Start& s, const Value& v) { s.freeze_file = v.text; }},
+    {Tag::kRankCores, [](Start& s, const Value& v) { s.launch.cores_by_rank.push_back(cores_of(v.text)); }},
 };
 
 constexpr bool each_at_its_tag() {
@@ -167,6 +191,8 @@ Result<ShimStart> decode_launch(std::string_view body) {
     return Error{Errc::kCorrupt, "launch record: arguments for another number of tasks", {}};
   if (!step.env_by_rank.empty() && step.env_by_rank.size() != step.ranks.size())
     return Error{Errc::kCorrupt, "launch record: variables for another number of tasks", {}};
+  if (!step.cores_by_rank.empty() && step.cores_by_rank.size() != step.ranks.size())
+    return Error{Errc::kCorrupt, "launch record: cores for another number of tasks", {}};
   return start;
 }
 
@@ -205,6 +231,12 @@ std::string encode_launch_record(const ShimStart& start) {
     field(out, Tag::kScript, start.script);
   if (start.no_new_privs)
     field(out, Tag::kNoNewPrivs, 1);
+  for (const auto& file : start.enter) field(out, Tag::kEnter, file);
+  if (!start.oom_file.empty())
+    field(out, Tag::kOomFile, start.oom_file);
+  if (!start.freeze_file.empty())
+    field(out, Tag::kFreezeFile, start.freeze_file);
+  for (const auto& cores : step.cores_by_rank) field(out, Tag::kRankCores, text_of_cores(cores));
   return record(ShimRecord::kLaunch, out);
 }
 
@@ -227,6 +259,8 @@ std::string encode_ended_record(std::int64_t boot_us) {
   return record(ShimRecord::kEndedAt, out);
 }
 
+std::string encode_use_record(const WorkUse& use) { return record(ShimRecord::kUse, text_of(use)); }
+
 Result<ShimRecords> decode_shim_records(std::string_view bytes) {
   ShimRecords records;
   while (bytes.size() >= 5) {
@@ -245,6 +279,8 @@ Result<ShimRecords> decode_shim_records(std::string_view bytes) {
                                 static_cast<std::int64_t>(get(body.substr(at + 4, 8)))});
     } else if (kind == ShimRecord::kEndedAt && body.size() == 8) {
       records.ended_us = static_cast<std::int64_t>(get(body));
+    } else if (kind == ShimRecord::kUse) {
+      records.use = parse_work_use(body).value_or(WorkUse{});
     } else if (kind == ShimRecord::kResult) {
       records.results = decode_results_text(body);
     }

@@ -33,6 +33,10 @@ ShimStart sample() {
   process.std_err = "/e";
   process.append = true;
   process.umask = 0;
+  start.launch.cores_by_rank = {CoreSet::first_n(3), {}};
+  start.enter = {"/g/memory/tasks", "/g/pids/tasks"};
+  start.oom_file = "/g/memory/oom";
+  start.freeze_file = "/g/freezer.state";
   return start;
 }
 
@@ -49,6 +53,8 @@ TEST(ShimProtocol, LaunchComesBackWhole) {
   EXPECT_EQ(step.process.uid, 4294967294u);
   EXPECT_EQ(records->launch->script, start.script);
   EXPECT_EQ(records->launch->fence_after, minutes(10));
+  EXPECT_EQ(records->launch->enter, start.enter);
+  EXPECT_EQ(records->launch->freeze_file, start.freeze_file);
   EXPECT_FALSE(records->results);
 }
 

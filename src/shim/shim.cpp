@@ -27,6 +27,7 @@
 #include "base/check.h"
 #include "base/plain_file.h"
 #include "base/text.h"
+#include "shim/control_group.h"
 #include "shim/descriptor_room.h"
 #include "shim/last_words.h"
 #include "shim/process_tree.h"
@@ -46,7 +47,9 @@ constexpr std::int64_t kLeftoverEveryUs = 20'000;        // between looks at pro
 constexpr std::int64_t kPauseEveryUs = 1'000;            // between looks at processes that do not stop yet
 constexpr std::int64_t kFenceSlackUs = kSecondUs;        // the agent, if there is one, goes first
 constexpr std::int64_t kFenceKillWaitUs = 2 * kSecondUs;
+constexpr std::int64_t kTellUs = kSecondUs;  // for a line of ours behind the end of the tasks
 constexpr std::int64_t kTimeNever = INT64_MAX;
+constexpr std::int64_t kBlockBytes = 512;              // of getrusage(2)
 constexpr std::int64_t kLaunchPatienceUs = kSecondUs;  // for files that take long to open; then it counts as started
 constexpr std::size_t kClientsMax = 64;                // connections
 constexpr std::size_t kAttachedMax = 32;               // of them for frames
@@ -84,6 +87,8 @@ StopWhy stop_why(std::string_view word) {
   return number && *number <= static_cast<std::uint64_t>(StopWhy::kFailed) ? static_cast<StopWhy>(*number)
                                                                            : StopWhy::kNothing;
 }
+
+Duration since_zero(const timeval& time) { return {std::int64_t{time.tv_sec} * kSecondUs + time.tv_usec}; }
 
 // What carries a step's output: `srun`, or `lockstep run`.
 bool is_step_client(pid_t pid) {
@@ -152,6 +157,11 @@ class Shim {
   void check_over();
   void stop(std::int64_t kill_wait_us, StopWhy why);
   void tell_why(StopWhy why);
+  void tell(const std::string& line);
+  std::optional<WorkId> key() const;
+  void look_for_memory_kills();
+  WorkUse use() const;
+  void kill_all();
   void kill_leftovers();
   void pause(std::uint64_t number);
   void go_on(std::uint64_t number);
@@ -169,9 +179,13 @@ class Shim {
   OutputLimits limits_;
   StepTasks tasks_;
   StepClients clients_;
-  std::unique_ptr<TaskStarter> starter_;      // null once every task has been started
-  std::size_t launched_ = 0;                  // so many of the first tasks
-  std::map<pid_t, int> early_ends_;           // of tasks that ended before we knew their pids
+  std::unique_ptr<TaskStarter> starter_;  // null once every task has been started
+  std::size_t launched_ = 0;              // so many of the first tasks
+  std::map<pid_t, TaskEnd> early_ends_;   // of tasks that ended before we knew their pids
+  ControlGroup group_{{}, {}};
+  WorkUse used_;                              // of all processes that were waited for; says nothing of tasks
+  std::uint64_t memory_kills_ = 0;            // that were told
+  std::string killed_program_;                // the last one that SIGKILL ended
   std::string host_;                          // without its domain
   pid_t teller_ = -1;                         // writes a line of ours into a file of the user's
   std::optional<Error> failed_;               // no process could be made: nothing of the step shall stay
@@ -212,6 +226,7 @@ Result<void> Shim::prepare() {
   if (!records.launch)
     return Error{Errc::kCorrupt, "no launch in the record file", {}};
   start_ = std::move(*records.launch);
+  group_ = ControlGroup(start_.oom_file, start_.freeze_file);
   start_.launch.kill_wait = bounded_kill_wait(start_.launch.kill_wait);
   if (start_.fence_after < kForever)
     fence_at_us_ = launched_us_ + start_.fence_after.us / 2;  // the lease then says when exactly
@@ -335,7 +350,7 @@ int Shim::fail(const std::string& why) {
     starter_->hold(false);
   }
   do {
-    signal_descendants(::getpid(), SIGKILL);
+    kill_all();
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {}
   } while (any_lives_below(::getpid()) && ::usleep(1000) == 0);
   std::string lines(kShimHello);
@@ -352,6 +367,7 @@ std::string Shim::state_lines() const {
   if (over_) {
     std::vector<TaskResult> results;
     for (const auto& task : tasks_) results.push_back({task->rank(), task->exit()});
+    lines += "used " + text_of(use()) + "\n";
     lines += format("at {}\n", ended_us_) + "ended " + encode_results_text(results) + "\n";
   }
   return lines;
@@ -454,7 +470,7 @@ bool Shim::feed(StepClient& client) const {
 // Does what is due and returns when to look again.
 std::int64_t Shim::act_on_timers(std::int64_t now_us) {
   if (now_us >= kill_at_us_) {
-    signal_descendants(::getpid(), SIGKILL);
+    kill_all();
     bury();
     kill_at_us_ = over_ ? kTimeNever : now_us + kLeftoverEveryUs;
   }
@@ -591,20 +607,32 @@ void Shim::client_frame(StepClient& client, const Frame& frame) {
 
 void Shim::reap() {
   for (;;) {
-    int status = 0;
-    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    siginfo_t dead{};  // its name is there until it is waited for
+    if (::waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid > 0 && dead.si_status == SIGKILL &&
+        dead.si_code == CLD_KILLED)
+      killed_program_ = trim(read_proc_text(format("/proc/{}/comm", dead.si_pid)));
+    TaskEnd end;
+    rusage used{};
+    const pid_t pid = ::wait4(-1, &end.wait_status, WNOHANG, &used);
     if (pid < 0 && errno == EINTR)
       continue;
     children_gone_ = pid < 0;
     if (pid <= 0)
       break;
+    end.user = since_zero(used.ru_utime);
+    end.system = since_zero(used.ru_stime);
+    end.memory_peak = std::int64_t{used.ru_maxrss} << 10;
+    used_.user = used_.user + end.user;
+    used_.system = used_.system + end.system;
+    used_.read_bytes += used.ru_inblock * kBlockBytes;
+    used_.written_bytes += used.ru_oublock * kBlockBytes;
     const auto task = std::find_if(tasks_.begin(), tasks_.end(), [pid](const auto& candidate) {
       return candidate->running() && candidate->pid() == pid;
     });
     if (task != tasks_.end())
-      (*task)->exited(status);
+      (*task)->exited(end);
     else if (starter_)
-      early_ends_[pid] = status;
+      early_ends_[pid] = end;
   }
   check_over();
 }
@@ -619,7 +647,7 @@ void Shim::bury() {
       continue;
     dead.insert(task->pid());
     if (dead_seen_.contains(task->pid()))
-      task->exited(SIGKILL);
+      task->exited({.wait_status = SIGKILL});
   }
   dead_seen_ = std::move(dead);
   check_over();
@@ -630,6 +658,7 @@ void Shim::check_over() {
   leftover_at_us_ = kTimeNever;
   if (over_ || std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return !task->over(); }))
     return;
+  look_for_memory_kills();
   if (!children_gone_ && any_lives_below(::getpid())) {
     kill_leftovers();
     leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
@@ -646,7 +675,8 @@ void Shim::check_over() {
   ended_us_ = boot_clock_us();
   CHECK(ended_us_ >= began_us_);
   kill_at_us_ = fence_at_us_ = started_at_us_ = kTimeNever;
-  result_written_ = append_record(record_fd_, encode_ended_record(ended_us_) + encode_result_record(results));
+  result_written_ = append_record(
+      record_fd_, encode_ended_record(ended_us_) + encode_use_record(use()) + encode_result_record(results));
   linger_until_us_ = boot_clock_us() + kLingerUs;
   tell_agents(state_lines().substr(kShimHello.size()));
 }
@@ -660,17 +690,64 @@ void Shim::kill_leftovers() {
       ::kill(pid, SIGKILL);
 }
 
-// Once, on the first node of the step, as a line of its first task.
-void Shim::tell_why(StopWhy why) {
+std::optional<WorkId> Shim::key() const {
   char folder[4096];
   const char* cwd = ::getcwd(folder, sizeof folder);
-  const auto key =
-      cwd ? parse_work_id(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
-  if (!key || start_.launch.node_index != 0 || tasks_.empty() || !tasks_.front()->running())
+  return cwd ? parse_work_id(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
+}
+
+// What the kernel killed may have been a child that nobody waited for, in a task that ended well: the step was short of
+// memory all the same.
+void Shim::look_for_memory_kills() {
+  const std::uint64_t kills = group_.oom_kills();
+  if (kills <= memory_kills_)
     return;
-  const std::string line = last_words(why, *key, host_, ::time(nullptr));
+  memory_kills_ = kills;
+  bool found = false;
+  for (const auto& task : tasks_)
+    if (task->exit().signal == SIGKILL) {
+      task->was_out_of_memory();
+      found = true;
+    }
+  if (!found)
+    tasks_.front()->was_out_of_memory();
+  grace_until_us_ = std::max(grace_until_us_, boot_clock_us() + kTellUs);
+  if (const auto work = key(); work && !task_of(*work))
+    tell(out_of_memory_words(*work, kills, killed_program_));
+}
+
+WorkUse Shim::use() const {
+  WorkUse all = used_;
+  for (const auto& task : tasks_) {
+    const TaskEnd& end = task->end();
+    WorkUse one;
+    one.tasks = 1;
+    one.memory_peak = one.memory_sum = end.memory_peak;
+    one.memory_peak_rank = one.least_cpu_rank = task->rank();
+    one.least_cpu = end.user + end.system;
+    all.add(one);
+  }
+  return all;
+}
+
+// What is frozen ends when it is thawed, before it does anything else.
+void Shim::kill_all() {
+  signal_descendants(::getpid(), SIGKILL);
+  group_.thaw();
+}
+
+// Once, on the first node of the step, as a line of its first task.
+void Shim::tell_why(StopWhy why) {
+  const auto work = key();
+  if (!work || start_.launch.node_index != 0 || tasks_.empty() || !tasks_.front()->running())
+    return;
+  if (const std::string line = last_words(why, *work, host_, ::time(nullptr)); !line.empty())
+    tell(line);
+}
+
+void Shim::tell(const std::string& line) {
   StepTask& task = *tasks_.front();
-  if (line.empty() || task.tell_client(line))
+  if (task.tell_client(line))
     return;
   const std::string& path = task.output_path(task.output_path(1).empty() ? 0 : 1);
   if (!path.empty())
@@ -693,6 +770,7 @@ void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
   if (first && kill_wait_us > 0) {
     paused_ = false;
     pause_at_us_ = kTimeNever;
+    group_.thaw();
     signal_descendants(::getpid(), SIGCONT);
     signal_descendants(::getpid(), SIGTERM);
   }
@@ -705,12 +783,17 @@ void Shim::pause(std::uint64_t number) {
     starter_->hold(true);
   pause_number_ = number;
   paused_seen_.clear();
+  group_.freeze();
   check_paused();
 }
 
 // Told only when nobody can run any more: others may get the cores then.
 void Shim::check_paused() {
-  if (over_ || !paused_ || stop_descendants(::getpid(), paused_seen_)) {
+  const auto all_stand = [this] {
+    return group_.asked_to_freeze() ? group_.is_frozen() || (group_.shows_frozen() && none_can_run(::getpid()))
+                                    : stop_descendants(::getpid(), paused_seen_);
+  };
+  if (over_ || !paused_ || all_stand()) {
     pause_at_us_ = kTimeNever;
     if (!over_ && paused_)
       tell_agents(format("paused {}\n", pause_number_));
@@ -725,7 +808,10 @@ void Shim::go_on(std::uint64_t number) {
   if (starter_)
     starter_->hold(false);
   pause_at_us_ = kTimeNever;
-  signal_descendants(::getpid(), SIGCONT);
+  if (group_.asked_to_freeze())
+    group_.thaw();
+  else
+    signal_descendants(::getpid(), SIGCONT);
   tell_agents(format("resumed {}\n", number));
 }
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -64,7 +65,9 @@ class Wire {
           return {};
       const std::string line = read_.substr(0, read_.find('\n'));
       read_.erase(0, line.size() + 1);
-      if (!line.starts_with("at "))
+      if (line.starts_with("used "))
+        used = line.substr(5);
+      else if (!line.starts_with("at "))
         return line;
     }
   }
@@ -94,6 +97,7 @@ class Wire {
     return true;
   }
   std::string output;
+  std::string used;  // what was said of it before the last line
 
  private:
   bool more() {
@@ -247,6 +251,84 @@ TEST_F(ShimTest, EveryRankHasItsOwnEnd) {
   EXPECT_EQ(agent.line(), kHello);
   EXPECT_EQ(agent.line(), "started");
   EXPECT_EQ(agent.end(), "ended 4:1:0:0 9:2:0:0");
+}
+
+TEST_F(ShimTest, TellsWhatItsTasksHaveUsed) {
+  ShimStart start = step("i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; (exec setsid true) & exit 0");
+  start.launch.ranks = {4, 9};
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  EXPECT_EQ(agent.end(), "ended 4:0:0:0 9:0:0:0");
+  const auto use = parse_work_use(agent.used);
+  ASSERT_TRUE(use) << agent.used;
+  EXPECT_EQ(use->tasks, 2u);
+  EXPECT_GT((use->user + use->system).us, 2 * use->least_cpu.us - 1);
+  EXPECT_GT(use->least_cpu.us, 0);
+  EXPECT_GT(use->memory_peak, 0);
+  EXPECT_GE(use->memory_sum, use->memory_peak);
+  EXPECT_TRUE(use->memory_peak_rank == 4 || use->memory_peak_rank == 9);
+  EXPECT_EQ(records().use, *use);
+}
+
+TEST_F(ShimTest, TasksEnterTheirGroupsBeforeAnythingElse) {
+  ShimStart start = step("cat " + dir_ + "/tasks");
+  std::ofstream(dir_ + "/tasks");
+  start.enter = {dir_ + "/tasks"};
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  EXPECT_EQ(agent.end(), "ended 0:0:0:0");
+  EXPECT_EQ(out(), "0");
+}
+
+TEST_F(ShimTest, TasksRunOnTheirProcessors) {
+  cpu_set_t own;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof own, &own), 0);
+  std::uint32_t first = 0;
+  while (!CPU_ISSET(first, &own)) ++first;
+  ShimStart start = step("grep Cpus_allowed_list /proc/self/status");
+  start.launch.cores_by_rank.resize(1);
+  start.launch.cores_by_rank[0].set(first);
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  EXPECT_EQ(agent.end(), "ended 0:0:0:0");
+  EXPECT_EQ(out(), format("Cpus_allowed_list:\t{}\n", first));
+}
+
+TEST_F(ShimTest, WhatCannotEnterItsGroupDoesNotRun) {
+  ShimStart start = step("echo ran");
+  start.enter = {dir_ + "/no/such/group/tasks"};
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  EXPECT_EQ(agent.end(), "ended 0:1:0:0");
+  EXPECT_EQ(out().find("ran"), std::string::npos);
+}
+
+TEST_F(ShimTest, WhatTheKernelKillsForMemoryIsOutOfMemory) {
+  const std::string events = dir_ + "/memory.events";
+  std::ofstream(events) << "max 3\noom_kill 1\n";
+  ShimStart start = step("[ $RANK = 9 ] || exit 0; printf 'max 3\noom_kill 2\n' > " + events + "; kill -9 $$");
+  start.launch.ranks = {4, 9};
+  start.launch.env_by_rank = {{"RANK=4"}, {"RANK=9"}};
+  start.oom_file = events;
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  EXPECT_EQ(agent.end(), "ended 4:0:0:0 9:0:9:1");
+}
+
+TEST_F(ShimTest, AKilledChildMakesATaskThatEndsWellOutOfMemory) {
+  const std::string events = dir_ + "/memory.events";
+  std::ofstream(events) << "oom_kill 0\n";
+  ShimStart start = step("printf 'oom_kill 1\n' > " + events);
+  start.oom_file = events;
+  Wire agent = begin(start);
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  EXPECT_EQ(agent.end(), "ended 0:0:0:1");
 }
 
 TEST_F(ShimTest, AStartThatFailsIsAnEndOfItsOwnKind) {

@@ -125,6 +125,7 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   CHECK(state_ == State::kPrepared && !start_);
   CHECK(step.argv_by_rank.empty() || local_ < step.argv_by_rank.size());
   CHECK(step.env_by_rank.empty() || local_ < step.env_by_rank.size());
+  CHECK(step.cores_by_rank.empty() || local_ < step.cores_by_rank.size());
   const ProcessSpec& process = step.process;
   TaskPlan plan;
   const auto& words = step.argv_by_rank.empty() ? process.argv : step.argv_by_rank[local_];
@@ -145,6 +146,9 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   plan.groups = process.groups;
   plan.umask = process.umask;
   plan.no_new_privs = start.no_new_privs;
+  plan.enter = start.enter;
+  if (!step.cores_by_rank.empty())
+    plan.cores = step.cores_by_rank[local_];
   plan.limits = default_task_limits();
   take_shell_limits(plan.env, plan.limits);
   TRY(plan_streams(start, plan, twin_outputs));
@@ -174,13 +178,14 @@ void StepTask::called_off() {
   exit_ = {0, SIGTERM, false};
 }
 
-void StepTask::exited(int wait_status) {
+void StepTask::exited(const TaskEnd& end) {
   CHECK(running(), format("rank {} ends, and does not run", rank()));
   state_ = State::kOver;
-  if (WIFSIGNALED(wait_status))
-    exit_.signal = WTERMSIG(wait_status);
+  end_ = end;
+  if (WIFSIGNALED(end.wait_status))
+    exit_.signal = WTERMSIG(end.wait_status);
   else
-    exit_.code = WEXITSTATUS(wait_status);
+    exit_.code = WEXITSTATUS(end.wait_status);
   input_.clear();
   close_input();
 }

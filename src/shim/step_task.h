@@ -16,6 +16,13 @@
 
 namespace lockstep {
 
+// How a process ended, and what it and the children it waited for had used by then.
+struct TaskEnd {
+  int wait_status = 0;
+  Duration user, system;
+  std::int64_t memory_peak = 0;  // bytes: of the one that held most at once
+};
+
 class StepTask {
  public:
   // spill: folder for output that exceeds memory.
@@ -38,7 +45,9 @@ class StepTask {
   const ExitStatus& exit() const { return exit_; }
   const std::string& failure() const { return failure_; }
   const std::string& output_path(int stream) const { return output_paths_[stream]; }
-  void exited(int wait_status);
+  const TaskEnd& end() const { return end_; }  // zeros if it never ran
+  void exited(const TaskEnd& end);
+  void was_out_of_memory() { exit_.oom = true; }
 
   // Output. Descriptors are -1 when there is nothing to read (any more).
   int output_fd(int stream) const { return output_fds_[stream]; }
@@ -75,6 +84,7 @@ class StepTask {
   std::unique_ptr<TaskStart> start_;
   int child_ends_[3] = {-1, -1, -1};  // the task's own descriptors, until it has them
   ExitStatus exit_;
+  TaskEnd end_;
   std::string failure_;
   std::string output_paths_[2];
   int output_fds_[2] = {-1, -1};

@@ -35,7 +35,7 @@ class StepTaskTest : public testing::Test {
   static void bury(StepTask& task) {
     int status = 0;
     ASSERT_EQ(::waitpid(task.pid(), &status, 0), task.pid());
-    task.exited(status);
+    task.exited({.wait_status = status});
   }
   static void read_to_the_end(StepTask& task, int stream) {
     while (!task.output_ended(stream)) {
@@ -146,7 +146,7 @@ TEST_F(StepTaskTest, DrainingEndsWhereTheStepDoes) {
   const auto task = run("echo words; sleep 1000 & echo $! > " + dir_ + "/left");
   int status = 0;
   ASSERT_EQ(::waitpid(task->pid(), &status, 0), task->pid());
-  task->exited(status);
+  task->exited({.wait_status = status});
   task->drain_output(0);
   task->drain_output(1);
   EXPECT_TRUE(task->output_ended(0) && task->output_ended(1));

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr char kMark = '\x01';
 
-enum class Stage : int { kNone, kIdentity, kOtherUser, kOpenInput, kOpenOutput, kOpenError, kTerminal };
+enum class Stage : int { kNone, kGroup, kIdentity, kOtherUser, kOpenInput, kOpenOutput, kOpenError, kTerminal };
 
 struct PidText {  // a variable that holds \x01p: expanded by the child
   const char* from;
@@ -65,6 +66,7 @@ std::string failure_text(Stage stage, const TaskPlan& plan, int error) {
   };
   switch (stage) {
     case Stage::kIdentity: return "cannot become uid " + std::to_string(plan.uid) + ": " + words_of(error);
+    case Stage::kGroup: return std::string("cannot enter the control group of its job: ") + words_of(error);
     case Stage::kOtherUser:
       return "the agent of this node is not root, it runs work of uid " + std::to_string(::geteuid()) +
              " only, not of uid " + std::to_string(plan.uid);
@@ -86,6 +88,11 @@ struct TaskStart::Child {
     list_variables();
     if (argv.size() > 1)
       list_candidates();
+    CPU_ZERO(&processors);
+    plan.cores.for_each([this](std::uint32_t core) {
+      if (core < CPU_SETSIZE)
+        CPU_SET(core, &processors);
+    });
   }
   void list_words();
   void list_variables();
@@ -97,6 +104,8 @@ struct TaskStart::Child {
   using FirstLine = char[256];
   static const char* lost_interpreter_in(int fd, FirstLine& line);
   const char* lost_interpreter(FirstLine& line);
+  void enter_groups();
+  void bind();
   void become_user();
   int open_file(const TaskStream& stream);
   void place_stream(int target, Stage where);
@@ -108,6 +117,7 @@ struct TaskStart::Child {
   std::vector<PidText> pid_texts;
   std::vector<std::string> paths, pid_buffers;  // memory of the above
 
+  cpu_set_t processors;
   pid_t parent = 0;
   pid_t pid = 0;           // -1: vfork failed
   volatile int stage = 0;  // written by the child, read once vfork has returned
@@ -149,6 +159,23 @@ void TaskStart::Child::place_stream(int target, Stage where) {
     ::fcntl(fd, F_SETFD, 0);
   else if (stream.how == TaskStream::How::kFile && fd > 2)
     ::close(fd);
+}
+
+// By itself: a process that is moved by others, or moves as a whole, makes all of the machine wait
+// (docs/decisions/0011-control-groups.md).
+void TaskStart::Child::enter_groups() {
+  for (const auto& file : plan.enter) {
+    const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || ::write(fd, "0", 1) != 1)
+      give_up(Stage::kGroup);
+    ::close(fd);
+  }
+}
+
+// A wish: the machine may have other processors by now than those that were given out.
+void TaskStart::Child::bind() {
+  if (plan.cores.any())
+    ::sched_setaffinity(0, sizeof processors, &processors);
 }
 
 // Raw system calls for the identity: the C library's would try to tell other threads.
@@ -219,6 +246,8 @@ void TaskStart::Child::main() {
   ::setsid();
   reset_signals();  // before anything that may wait, so that a signal ends it
   shed_standing(plan.limits);
+  enter_groups();
+  bind();
   become_user();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // after the identity, whose change clears it
   if (::getppid() != parent)
@@ -351,8 +380,8 @@ Result<StartedTask> TaskStart::result() const {
   started.pid = child.pid;
   if (const auto stage = static_cast<Stage>(child.stage); stage != Stage::kNone) {
     started.failure = failure_text(stage, child.plan, child.error);
-    const bool identity = stage == Stage::kIdentity || stage == Stage::kOtherUser;
-    started.failure_exit = identity ? ExitStatus{1, 0, false} : ExitStatus{0, kNotOpenedSignal, false, true};
+    const bool ours = stage == Stage::kGroup || stage == Stage::kIdentity || stage == Stage::kOtherUser;
+    started.failure_exit = ours ? ExitStatus{1, 0, false} : ExitStatus{0, kNotOpenedSignal, false, true};
   }
   return started;
 }

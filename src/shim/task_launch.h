@@ -45,7 +45,9 @@ struct TaskPlan {
   TaskStream streams[3];
   int terminal = -1;  // slave of the pty
   std::vector<TaskLimit> limits;
-  bool no_new_privs = false;  // setuid programs give nothing
+  bool no_new_privs = false;       // setuid programs give nothing
+  CoreSet cores;                   // processors by their numbers that it may run on; none: all
+  std::vector<std::string> enter;  // files of control groups, each of which takes a "0" from who enters
 };
 
 struct StartedTask {

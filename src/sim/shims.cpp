@@ -45,7 +45,7 @@ void SimShims::tell(const WorkId& key) {
   callback_(std::move(event));
 }
 
-void SimShims::start(const ShimStart& start) {
+void SimShims::start(ShimStart start) {
   if (shims_.contains(start.key))
     return;
   Shim& shim = shims_[start.key];

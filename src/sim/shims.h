@@ -22,7 +22,7 @@ class SimShims : public Shims {
       : timeline_(timeline), clock_(clock), rng_(rng), node_(node), checker_(checker) {}
 
   void on_event(std::function<void(ShimEvent)> callback) override { callback_ = std::move(callback); }
-  void start(const ShimStart& start) override;
+  void start(ShimStart start) override;
   void signal(const WorkId& key, std::int32_t signal, Reach reach) override;
   void pause(const WorkId& key, bool paused, std::uint32_t number) override;
   void stop(const WorkId& key, Duration kill_wait, StopWhy why) override;

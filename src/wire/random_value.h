@@ -52,6 +52,7 @@ inline void mend(ArrayAsk& ask) {
 }
 inline void mend(LaunchStep& launch) {
   launch.argv_by_rank.resize(launch.argv_by_rank.empty() ? 0 : launch.ranks.size());
+  launch.cores_by_rank.resize(launch.cores_by_rank.empty() ? 0 : launch.ranks.size());
   launch.env_by_rank.resize(launch.env_by_rank.empty() ? 0 : launch.ranks.size());
 }
 inline void mend(Hello& hello) { mend(hello.facts); }

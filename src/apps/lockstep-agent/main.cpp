@@ -21,6 +21,7 @@
 #include "io/local/state_dir.h"
 #include "io/nvml.h"
 #include "io/shims.h"
+#include "isolation.h"
 #include "join.h"
 #include "node_agent.h"
 
@@ -102,7 +103,8 @@ Result<void> run(const std::string& settings_path) {
   FirstLook look = TRY(look_first(settings, facts.boot_id));
   const auto loop = make_event_loop();
   const RealClock clock;
-  auto shims = TRY(make_shims(*loop, settings.run_dir, settings.shim, settings.state_dir));
+  auto shims = TRY(make_shims(*loop, settings.run_dir, settings.shim, settings.state_dir,
+                              make_isolation(settings, facts.meta.name)));
   const auto survivors = TRY(shims->recover());
   // Other agents dial here. Without it the controller passes their bytes on.
   NodeAgent* dialed = nullptr;

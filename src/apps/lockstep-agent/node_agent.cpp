@@ -465,7 +465,7 @@ void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
       at_home(order.start.launch.process.env);
       order.start.no_new_privs = settings_.no_new_privs;
       log_line(LogLevel::kInfo, format("start {} uid={}", work_text(order.key), order.start.launch.process.uid));
-      return shims_->start(order.start);
+      return shims_->start(std::move(order.start));
     case kSignal: return shims_->signal(order.key, order.signal, order.reach);
     case kStop:
       if (stopping_.insert(order.key).second)  // what hangs is told again and again

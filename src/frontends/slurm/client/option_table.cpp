@@ -54,7 +54,7 @@ constexpr OptionDef kTable[] = {
   {"contiguous", 0, no, BRA, 0, "", bad, "", "contiguous nodes are not supported yet", nullptr},
   {"core-spec", 'S', val, BRA, BRA, "CORE_SPEC", adv, "NUM", "cores left to the system", nullptr},
   {"cores-per-socket", 0, val, BRA, 0, "", bad, "NUM", kBinding, nullptr},
-  {"cpu-bind", 0, val, R, R, "CPU_BIND", ok, "TYPE", "none and quiet; other kinds, maps and masks are accepted as wishes", nullptr},
+  {"cpu-bind", 0, val, R, R, "CPU_BIND", ok, "TYPE", "none, rank, cores, threads, sockets, ldoms, map_cpu:LIST, mask_cpu:LIST, map_ldom:LIST, mask_ldom:LIST", nullptr},
   {"cpu_bind", 0, val, R, 0, "", ok, "TYPE", "", "cpu-bind"},
   {"cpu-freq", 0, val, BRA, R, "CPU_FREQ_REQ", bad, "FREQ", "setting CPU frequencies is not supported yet", nullptr},
   {"cpus-per-gpu", 0, val, BRA, BRA, "CPUS_PER_GPU", ok, "N", "cores for every GPU", nullptr},

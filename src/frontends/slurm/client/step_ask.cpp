@@ -9,9 +9,13 @@ namespace lockstep::slurm {
 
 namespace {
 
-// Binding tasks to cores or memory within the step is a wish.
+// Binding tasks to cores is done by the node (server/cpu_binding.h), where its cores are a machine's; to memory it is a
+// wish.
 Result<void> check_binding(const OptionSet& options, std::string_view name, std::vector<std::string>& notes) {
   constexpr std::string_view kQuiet = "none no q quiet v verbose local sort nosort prefer";
+  constexpr std::string_view kDone =
+      "rank rank_ldom core cores thread threads socket sockets ldom ldoms map_cpu mask_cpu map_ldom mask_ldom";
+  const bool to_cores = name == "cpu-bind";
   const Given* given = options.find(name);
   if (!given)
     return {};
@@ -25,7 +29,7 @@ Result<void> check_binding(const OptionSet& options, std::string_view name, std:
     const bool lists = word.starts_with("map_") || word.starts_with("mask_");
     if (lists && word == part)
       return invalid(format("missing list for \"{}={}:<list>\"", where_given(name, *given), word), std::string(name));
-    if (!is_among(kQuiet, word))
+    if (!is_among(kQuiet, word) && !(to_cores && is_among(kDone, word)))
       note();
     if (lists)  // what follows is the list
       return {};

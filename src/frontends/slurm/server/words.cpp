@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "frontends/slurm/server/cpu_binding.h"
 #include "frontends/slurm/server/environment.h"
 #include "frontends/slurm/server/gpus.h"
 #include "frontends/slurm/server/patterns.h"
@@ -67,6 +68,33 @@ void bind_gpus(LaunchStep& launch, const Job& job, const Step& step, const StepP
         visibility_env(bound_gpus(gpus, binding ? std::string_view(*binding) : std::string_view{}, each, local)));
 }
 
+// Each task's own cores, when a binding narrows them, and what Slurm says of it to the tasks.
+void bind_cores(LaunchStep& launch, LaunchVariables& variables, const Step& step, const StepPlace& here,
+                const Node& node) {
+  const std::string* binding = option_of(step.spec->options, "cpu-bind");
+  if (!binding)
+    return;
+  const std::string* distribution = option_of(step.spec->options, "distribution");
+  const auto tasks = static_cast<std::uint32_t>(here.ranks.size());
+  BindingPlace place{here.cores,
+                     node.cores,
+                     node.sockets,
+                     tasks,
+                     step.spec->cores_per_task,
+                     spreads_over_sockets(distribution ? std::string_view(*distribution) : std::string_view{})};
+  if (place.cores_per_task == 0)
+    place.cores_per_task = std::max(1u, here.cores.count() / std::max(1u, tasks));
+  launch.cores_by_rank = bound_cores(*binding, place);
+  const bool verbose = binding->starts_with("v");
+  std::string list;
+  for (const CoreSet& cores : launch.cores_by_rank) list += (list.empty() ? "" : ",") + mask_text(cores);
+  const std::string type = list.empty() ? "none" : "mask_cpu:";
+  variables.set("SLURM_CPU_BIND_VERBOSE", verbose ? "verbose" : "quiet");
+  variables.set("SLURM_CPU_BIND_TYPE", type);
+  variables.set("SLURM_CPU_BIND_LIST", list);
+  variables.set("SLURM_CPU_BIND", format("{},{}{}", verbose ? "verbose" : "quiet", type, list));
+}
+
 }  // namespace
 
 void add_slurm_words(LaunchAttempt& launch, const Tables& tables, const Job& job, std::size_t grant,
@@ -119,6 +147,7 @@ void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, c
   if (!knows_submit_dir)
     variables.set("SLURM_SUBMIT_DIR", submit_dir(*job.spec, process.env));
   set_step_variables(variables, tables, job, step, place, facts);
+  bind_cores(launch, variables, step, here, *node);
   variables.merge_into(process.env);
   for (const char* line : {"SLURM_PROCID=\x01t", "SLURM_LOCALID=\x01l", "SLURM_TASK_PID=\x01p"})
     process.task_env.emplace_back(line);

@@ -1,5 +1,5 @@
 // Real control groups of this host. Skipped where this user may make none.
-#include "io/cgroups.h"
+#include "io/local/cgroups.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

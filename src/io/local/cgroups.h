@@ -16,15 +16,16 @@
 #include <string>
 #include <vector>
 
-#include "io/cgroup_host.h"
+#include "io/local/cgroup_host.h"
 #include "model/work_id.h"
 
 namespace lockstep {
 
 struct GroupLimits {
-  std::int64_t memory_mb = 0;   // with swap; 0 = none
-  std::uint32_t processes = 0;  // and threads; 0 = none
-  std::string cpus;             // as in cpuset.cpus: "0-3,8"; "" = all that the node has
+  std::int64_t memory_mb = 0;       // with swap; 0 = none
+  std::uint32_t processes = 0;      // and threads; 0 = none
+  std::string cpus;                 // as in cpuset.cpus: "0-3,8"; "" = all that the node has
+  std::int64_t part_memory_mb = 0;  // of the part alone; 0 = what the job has
 };
 
 struct GroupUse {
@@ -32,6 +33,10 @@ struct GroupUse {
   std::int64_t memory_peak = 0;  // bytes; 0 = the kernel does not say
   std::uint64_t oom_kills = 0;   // processes that were killed because the job was at its limit
 };
+
+// Of a node's tree. cluster_id: of the cluster that `lockstep up` made here (io/local/process.h); "" = the node joined
+// one. Without a node: how the names of all trees of that cluster begin.
+std::string tree_name(const std::string& cluster_id, const std::string& node = {});
 
 class Cgroups {
  public:
@@ -44,6 +49,11 @@ class Cgroups {
   // process writes "0" to be in the group.
   Result<std::vector<std::string>> make(const WorkId& work, const GroupLimits& limits);
   GroupUse use(const WorkId& work) const;  // zeros where it is gone
+
+  // For the shim, which looks by itself: where the kernel counts what it kills of the part for want of memory, and what
+  // freezes it. "" = there is none.
+  std::string oom_file(const WorkId& work) const;
+  std::string freeze_file(const WorkId& work) const;
 
   // Nothing of the part runs while it is frozen. What ends a process ends it at once under version 2, and under version
   // 1 when it is thawed; SIGCONT changes nothing.
@@ -61,11 +71,15 @@ class Cgroups {
   bool limits_processors() const { return host_.has("cpuset"); }
   void close();  // the tree itself goes, where it is empty
 
+  // Trees of any agent whose names begin so, with the groups in them that hold no process.
+  static void remove_trees(const CgroupHost& host, const std::string& prefix);
+
  private:
   Cgroups(CgroupHost host, std::string name) : host_(std::move(host)), name_(std::move(name)) {}
   std::string job_dir(const std::string& root, const WorkId& work) const;
   std::string part_dir(const std::string& root, const WorkId& work) const;
-  Result<void> limit(const std::string& job_part, const GroupLimits& limits);
+  Result<void> limit(const WorkId& work, const GroupLimits& limits);
+  Result<void> limit_memory(const std::string& group, std::int64_t megabytes);
   std::vector<std::string> roots() const;  // different directories that hold the tree
 
   CgroupHost host_;

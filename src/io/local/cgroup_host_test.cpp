@@ -1,5 +1,5 @@
 // Which control groups a host has, from the two files in which the kernel says it.
-#include "io/cgroup_host.h"
+#include "io/local/cgroup_host.h"
 
 #include <gtest/gtest.h>
 

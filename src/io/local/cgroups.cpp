@@ -1,4 +1,4 @@
-#include "io/cgroups.h"
+#include "io/local/cgroups.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,6 +67,14 @@ std::string part_word(const WorkId& work) { return text_of(work).substr(job_word
 
 }  // namespace
 
+std::string tree_name(const std::string& cluster_id, const std::string& node) {
+  std::string name = "lockstep";
+  for (const std::string& part : {cluster_id, node})
+    if (!part.empty())
+      name += "-" + part;
+  return name;
+}
+
 Result<std::unique_ptr<Cgroups>> Cgroups::open(CgroupHost host, const std::string& name, const std::string& base) {
   if (host.version == CgroupVersion::kV2 && !base.empty())
     for (auto& [controller, dir] : host.own) dir = base;
@@ -103,21 +111,24 @@ std::string Cgroups::part_dir(const std::string& root, const WorkId& work) const
   return format("{}/{}", job_dir(root, work), part_word(work));
 }
 
-Result<void> Cgroups::limit(const std::string& job, const GroupLimits& limits) {
-  const auto in = [&](std::string_view controller, std::string_view file) {
-    return format("{}/{}/{}/{}", host_.dir(controller), name_, job, file);
-  };
+// Memory in swap counts as well; a kernel that does not count it has no such file.
+Result<void> Cgroups::limit_memory(const std::string& group, std::int64_t megabytes) {
+  if (megabytes <= 0)
+    return {};
   const bool v2 = host_.version == CgroupVersion::kV2;
-  if (limits.memory_mb > 0) {
-    const std::string bytes = format("{}", limits.memory_mb * kMiB);
-    TRY(put(in("memory", v2 ? "memory.max" : "memory.limit_in_bytes"), bytes));
-    // Memory in swap counts as well; a kernel that does not count it has no such file.
-    const std::string swap = in("memory", v2 ? "memory.swap.max" : "memory.memsw.limit_in_bytes");
-    if (::access(swap.c_str(), W_OK) == 0)
-      TRY(put(swap, v2 ? "0" : bytes));
-  }
+  const std::string bytes = format("{}", megabytes * kMiB);
+  TRY(put(group + (v2 ? "/memory.max" : "/memory.limit_in_bytes"), bytes));
+  const std::string swap = group + (v2 ? "/memory.swap.max" : "/memory.memsw.limit_in_bytes");
+  if (::access(swap.c_str(), W_OK) == 0)
+    TRY(put(swap, v2 ? "0" : bytes));
+  return {};
+}
+
+Result<void> Cgroups::limit(const WorkId& work, const GroupLimits& limits) {
+  TRY(limit_memory(job_dir(host_.dir("memory"), work), limits.memory_mb));
+  TRY(limit_memory(part_dir(host_.dir("memory"), work), limits.part_memory_mb));
   if (limits.processes > 0 && host_.has("pids"))
-    TRY(put(in("pids", "pids.max"), format("{}", limits.processes)));
+    TRY(put(job_dir(host_.dir("pids"), work) + "/pids.max", format("{}", limits.processes)));
   return {};
 }
 
@@ -141,7 +152,7 @@ Result<std::vector<std::string>> Cgroups::make(const WorkId& work, const GroupLi
     // (cgroup_attach_lock in kernel/cgroup/cgroup.c).
     out.push_back(part + (host_.version == CgroupVersion::kV1 ? "/tasks" : "/cgroup.procs"));
   }
-  TRY(limit(job_word(work), limits));
+  TRY(limit(work, limits));
   return out;
 }
 
@@ -159,6 +170,18 @@ GroupUse Cgroups::use(const WorkId& work) const {
   out.memory_peak = number_in(memory + "/memory.max_usage_in_bytes");
   out.oom_kills = static_cast<std::uint64_t>(number_of(memory + "/memory.oom_control", "oom_kill"));
   return out;
+}
+
+std::string Cgroups::oom_file(const WorkId& work) const {
+  return part_dir(host_.dir("memory"), work) +
+         (host_.version == CgroupVersion::kV2 ? "/memory.events" : "/memory.oom_control");
+}
+
+std::string Cgroups::freeze_file(const WorkId& work) const {
+  if (!host_.has("freezer"))
+    return {};
+  return part_dir(host_.dir("freezer"), work) +
+         (host_.version == CgroupVersion::kV2 ? "/cgroup.freeze" : "/freezer.state");
 }
 
 Result<void> Cgroups::freeze(const WorkId& work, bool frozen) {
@@ -206,6 +229,28 @@ bool Cgroups::remove(const WorkId& work) {
 
 void Cgroups::close() {
   for (const std::string& root : roots()) ::rmdir((root + "/" + name_).c_str());
+}
+
+void Cgroups::remove_trees(const CgroupHost& host, const std::string& prefix) {
+  std::error_code none;
+  std::vector<std::string> roots;
+  for (const auto& [controller, dir] : host.own) roots.push_back(dir);
+  if (!host.mount.empty())
+    roots.push_back(host.mount);
+  for (const std::string& root : roots)
+    for (const auto& tree : std::filesystem::directory_iterator(root, none)) {
+      if (!tree.path().filename().string().starts_with(prefix) || !tree.is_directory(none))
+        continue;
+      for (const auto& job : std::filesystem::directory_iterator(tree.path(), none)) {
+        if (!job.is_directory(none))
+          continue;
+        for (const auto& part : std::filesystem::directory_iterator(job.path(), none))
+          if (part.is_directory(none))
+            ::rmdir(part.path().c_str());
+        ::rmdir(job.path().c_str());
+      }
+      ::rmdir(tree.path().c_str());
+    }
 }
 
 std::vector<WorkId> Cgroups::parts() const {

@@ -1,4 +1,4 @@
-#include "io/cgroup_host.h"
+#include "io/local/cgroup_host.h"
 
 #include <algorithm>
 #include <optional>

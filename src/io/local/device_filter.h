@@ -1,0 +1,30 @@
+// Which device files the processes of a control group may not open. Version 1 has a list of its own; version 2 asks a
+// program in the kernel. Sources: the kernel's admin-guide/cgroup-v1/devices.rst, cgroup-v2.rst "Device controller",
+// and bpf(2).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace lockstep {
+
+struct DeviceNumber {
+  std::uint32_t major = 0, minor = 0;
+  friend bool operator==(const DeviceNumber&, const DeviceNumber&) = default;
+};
+
+// Of a character device; kNotFound where there is none of that name.
+Result<DeviceNumber> device_number(const std::string& path);
+
+// The program of version 2: its instructions, for those who would read them. At most kDeniedMost devices.
+inline constexpr std::size_t kDeniedMost = 256;
+std::vector<std::uint64_t> device_program(const std::vector<DeviceNumber>& denied);
+
+// Attaches it to the group of version 2, beside those that are there: what any of them denies is denied. It stays for
+// as long as the group does.
+Result<void> deny_devices_v2(const std::string& group, const std::vector<DeviceNumber>& denied);
+
+}  // namespace lockstep
