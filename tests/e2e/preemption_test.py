@@ -125,11 +125,14 @@ class Preemption(unittest.TestCase):
                                  f"jobs -p > {pids}.tmp; echo $$ >> {pids}.tmp; mv {pids}.tmp {pids}; wait")
         self.wait(low, "RUNNING")
         eventually(lambda: os.path.exists(pids), 30)
-        high = self.batch("high", f"for p in $(cat {pids}); do sed 's/.*) //' /proc/$p/stat | cut -c1; done > {states}; sleep 2")
+        ticks = f"for p in $(cat {pids}); do sed 's/.*) //' /proc/$p/stat | cut -d' ' -f12,13; done"
+        high = self.batch("high", f"a=$({ticks}); sleep 0.3; b=$({ticks}); echo \"$a\" > {states}.tmp; [ \"$a\" = \"$b\" ] || "
+                                  f"echo ran >> {states}.tmp; mv {states}.tmp {states}; sleep 2")
         self.wait(high, "RUNNING")
-        eventually(lambda: os.path.exists(states) and os.path.getsize(states) >= 6, 30)
+        eventually(lambda: os.path.exists(states), 30)
         with open(states) as f:
-            self.assertEqual(f.read().split(), ["T"] * 3)
+            lines = f.read().splitlines()
+        self.assertEqual((len(lines), "ran" in lines), (3, False), lines)
         self.wait(high, "COMPLETED")
         self.wait(low, "RUNNING")
 
