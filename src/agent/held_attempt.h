@@ -29,6 +29,7 @@ struct HeldAttempt {
   bool has_script = false;
   std::int64_t memory_mb = 0;               // 0 = no bound
   std::string cores;                        // "0-3,8"; "" = no bound
+  std::optional<DeviceSet> devices;         // nothing: not known, since an older agent noted the attempt
   bool started = false;                     // AttemptStarted was reported
   bool stopping = false;                    // starts nothing any more
   bool fenced = false;                      // stopped by our own fence

@@ -45,8 +45,14 @@ class Words {
 
 struct Encoder {
   std::string operator()(const SeenAttempt& f) const {
-    return format("attempt {} {} {} {} {} {} {} {} {}", f.job.value, f.attempt, f.uid, f.fence_after.us, f.kill_wait.us,
-                  f.has_script ? 1 : 0, f.renewed.us, f.memory_mb, f.cores.empty() ? "-" : f.cores);
+    const std::string line =
+        format("attempt {} {} {} {} {} {} {} {} {}", f.job.value, f.attempt, f.uid, f.fence_after.us, f.kill_wait.us,
+               f.has_script ? 1 : 0, f.renewed.us, f.memory_mb, f.cores.empty() ? "-" : f.cores);
+    if (!f.devices)
+      return line;
+    IntervalSet devices;
+    f.devices->for_each([&devices](std::uint32_t device) { devices.insert(device); });
+    return line + " " + (devices.empty() ? "-" : devices.text());
   }
   std::string operator()(const SeenShim& f) const {
     std::string line = "shim " + text_of(f.key);
@@ -94,6 +100,16 @@ std::optional<JournalFact> read_attempt(Words& in) {
     if (!IntervalSet::parse(cores).ok())
       return std::nullopt;
     f.cores = cores;
+  }
+  if (in.at_end())
+    return f;
+  f.devices.emplace();
+  if (const std::string devices = in.word(); devices != "-") {
+    const auto set = IntervalSet::parse(devices);
+    if (!set.ok() || set->back() >= DeviceSet::kCapacity)
+      return std::nullopt;
+    for (const Interval& part : set->intervals())
+      for (std::uint32_t i = part.low; i <= part.high; ++i) f.devices->set(i);
   }
   return f;
 }

@@ -23,6 +23,7 @@ struct SeenAttempt {
   Instant renewed;  // the last acknowledged renewal at that moment
   std::int64_t memory_mb = 0;
   std::string cores;  // interval set; "" = no bound
+  std::optional<DeviceSet> devices;
 };
 struct SeenShim {  // a script, step or task whose start was ordered
   WorkId key;

@@ -92,6 +92,7 @@ struct AgentLogic::Inner {
     attempt.has_script = f.has_script;
     attempt.memory_mb = f.memory_mb;
     attempt.cores = f.cores;
+    attempt.devices = f.devices;
     renewed = std::max(renewed, f.renewed);
   }
   void know(const SeenShim& f) {
@@ -272,6 +273,8 @@ struct AgentLogic::Inner {
     o.start = {key, std::move(launch), std::move(script), fence_after};
     o.start.memory_mb = attempt->second.memory_mb;
     o.start.cores = attempt->second.cores;
+    for (std::uint32_t i = 0; i < facts.devices.size(); ++i)
+      o.start.gpus.push_back({facts.devices[i].minor, !attempt->second.devices || attempt->second.devices->test(i)});
     order(std::move(o));
   }
 
@@ -394,7 +397,7 @@ struct AgentLogic::Inner {
     if (gone.contains(id) && !mutant(Mutant::kDoubleStart))
       return report_stopped(id, Never::kRefused);  // of a controller that has forgotten it: it would wait for ever
     note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed, m.memory_mb,
-                     text_of(m.cores)});
+                     text_of(m.cores), m.devices});
     if (!m.has_script && no_starts.empty())
       return report(m.job, m.attempt, AttemptStarted{});
     const WorkId script_key{m.job, m.attempt, ScriptPart{}};
@@ -784,7 +787,7 @@ std::vector<std::string> AgentLogic::journal_snapshot() const {
   for (const auto& id : in.gone_order) add(GoneAttempt{id.first, id.second});
   for (const auto& [id, attempt] : in.held) {
     add(SeenAttempt{id.first, id.second, attempt.uid, attempt.fence_after, attempt.kill_wait, attempt.has_script,
-                    in.renewed, attempt.memory_mb, attempt.cores});
+                    in.renewed, attempt.memory_mb, attempt.cores, attempt.devices});
     for (const auto& [key, work] : attempt.works) add(SeenShim{key, work.ranks});
     if (!attempt.gone_steps.empty())
       add(GoneSteps{id.first, id.second, attempt.gone_steps.text()});

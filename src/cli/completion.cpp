@@ -51,6 +51,7 @@ constexpr Values kValues[] = {
     {"sacct", "nodelist N", kNodes},
     {"srun salloc", "jobid", kJobs},
     {"squeue sacct sprio", "jobs j", kJobs},
+    {"sbcast", "jobid j", kJobs},
     {"squeue scancel", "name n", kJobNames},
     {"sacct", "name", kJobNames},
     {"sbatch srun salloc", "qos", kQos},
@@ -120,11 +121,12 @@ constexpr Operands kOperands[] = {
 struct AliasName {
   std::string_view name, command;
 };
-constexpr AliasName kAliasNames[] = {{"submit", "sbatch"},   {"run", "srun"},      {"alloc", "salloc"},
-                                     {"jobs", "squeue"},     {"nodes", "sinfo"},   {"cancel", "scancel"},
-                                     {"history", "sacct"},   {"shares", "sshare"}, {"accounts", "sacctmgr"},
-                                     {"priorities", "sprio"}};
-constexpr const char* kCommands = "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio";
+constexpr AliasName kAliasNames[] = {{"submit", "sbatch"},    {"run", "srun"},        {"alloc", "salloc"},
+                                     {"jobs", "squeue"},      {"nodes", "sinfo"},     {"cancel", "scancel"},
+                                     {"history", "sacct"},    {"shares", "sshare"},   {"accounts", "sacctmgr"},
+                                     {"priorities", "sprio"}, {"efficiency", "seff"}, {"broadcast", "sbcast"}};
+constexpr const char* kCommands =
+    "sbatch srun salloc squeue sinfo scancel scontrol sacct sacctmgr sshare sprio sbcast seff";
 constexpr slurm::SlurmCommand kOfTable[] = {slurm::SlurmCommand::kSbatch, slurm::SlurmCommand::kSrun,
                                             slurm::SlurmCommand::kSalloc};
 

@@ -25,6 +25,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "io/descriptor.h"
+#include "io/gpu_numbers.h"
 #include "io/shim_maker.h"
 #include "shim/nursery.h"
 #include "shim/orphans.h"
@@ -207,7 +208,18 @@ Result<void> RealShims::isolate(ShimStart& start) {
     start.launch.cores_by_rank.clear();  // the numbers mean other processors, or none
   if (!isolation_.groups)
     return {};
-  GroupLimits limits{start.memory_mb, isolation_.processes, {}, start.launch.memory_mb};
+  GroupLimits limits;
+  limits.memory_mb = start.memory_mb;
+  limits.processes = isolation_.processes;
+  limits.part_memory_mb = start.launch.memory_mb;
+  for (const ShimDevice& gpu : start.gpus)
+    if (!gpu.given)
+      if (const auto number = device_number(format("/dev/nvidia{}", gpu.minor)); number.ok())
+        limits.denied_devices.push_back(*number);
+  if (!limits.denied_devices.empty()) {
+    renumber_gpus(start.launch.process.env, start.gpus);
+    for (auto& env : start.launch.env_by_rank) renumber_gpus(env, start.gpus);
+  }
   if (isolation_.processors)
     limits.cpus = start.cores;
   start.enter = TRY(isolation_.groups->make(start.key, limits));

@@ -12,6 +12,12 @@
 
 namespace lockstep {
 
+// A GPU of the node, at its place in the node's list.
+struct ShimDevice {
+  std::uint32_t minor = 0;  // /dev/nvidia<minor>
+  bool given = true;        // to the job
+};
+
 struct ShimStart {
   WorkId key;
   TaskProcesses launch;             // a script or a task is one rank
@@ -20,6 +26,7 @@ struct ShimStart {
   bool no_new_privs = false;        // setuid programs give the tasks nothing
   std::int64_t memory_mb = 0;       // of the job on this node; 0 = no bound
   std::string cores;                // of the job on this node: "0-3,8"; "" = no bound
+  std::vector<ShimDevice> gpus;     // all of the node's
   // Filled by those who make control groups: each task writes "0" to these files before it is its user's; where the
   // kernel counts what it killed for want of memory, and where all of the part can be stood still.
   std::vector<std::string> enter;

@@ -27,7 +27,8 @@ constexpr Command kCommands[] = {
     {"sbatch", slurm::sbatch_main},     {"srun", slurm::srun_main},     {"salloc", slurm::salloc_main},
     {"scancel", slurm::scancel_main},   {"squeue", slurm::squeue_main}, {"sinfo", slurm::sinfo_main},
     {"scontrol", slurm::scontrol_main}, {"sacct", slurm::sacct_main},   {"sacctmgr", slurm::sacctmgr_main},
-    {"sshare", slurm::sshare_main},     {"sprio", slurm::sprio_main},
+    {"sshare", slurm::sshare_main},     {"sprio", slurm::sprio_main},   {"sbcast", slurm::sbcast_main},
+    {"seff", slurm::seff_main},
 };
 
 // A job carries the socket of where it was submitted; on a node that cannot see it, the node's own serves as well.

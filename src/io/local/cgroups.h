@@ -17,15 +17,17 @@
 #include <vector>
 
 #include "io/local/cgroup_host.h"
+#include "io/local/device_filter.h"
 #include "model/work_id.h"
 
 namespace lockstep {
 
 struct GroupLimits {
-  std::int64_t memory_mb = 0;       // with swap; 0 = none
-  std::uint32_t processes = 0;      // and threads; 0 = none
-  std::string cpus;                 // as in cpuset.cpus: "0-3,8"; "" = all that the node has
-  std::int64_t part_memory_mb = 0;  // of the part alone; 0 = what the job has
+  std::int64_t memory_mb = 0;                // with swap; 0 = none
+  std::uint32_t processes = 0;               // and threads; 0 = none
+  std::string cpus;                          // as in cpuset.cpus: "0-3,8"; "" = all that the node has
+  std::int64_t part_memory_mb = 0;           // of the part alone; 0 = what the job has
+  std::vector<DeviceNumber> denied_devices;  // that the part may not open
 };
 
 struct GroupUse {
@@ -68,6 +70,7 @@ class Cgroups {
   std::vector<WorkId> parts() const;
 
   bool limits_processes() const { return host_.has("pids"); }
+  bool denies_devices() const { return host_.has("devices"); }
   bool limits_processors() const { return host_.has("cpuset"); }
   void close();  // the tree itself goes, where it is empty
 

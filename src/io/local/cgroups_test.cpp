@@ -196,6 +196,27 @@ TEST_F(CgroupsTest, AFurtherPartLeavesTheJobsLimitsAsTheyAre) {
   }
 }
 
+TEST_F(CgroupsTest, DevicesOfOthersCannotBeOpened) {
+  const auto full = device_number("/dev/full");
+  ASSERT_TRUE(full.ok());
+  const auto opens = [](const std::vector<std::string>& group) {
+    return WEXITSTATUS(end_of(start_in(group, [] {
+      const int denied = ::open("/dev/full", O_WRONLY), other = ::open("/dev/zero", O_RDONLY);
+      return (denied >= 0 ? 1 : 0) + (other >= 0 ? 2 : 0);
+    })));
+  };
+  GroupLimits limits;
+  limits.denied_devices = {*full};
+  const auto files = groups_->make(kScript, limits);
+  if (!files.ok() && files.error().message.find("bpf") != std::string::npos)
+    GTEST_SKIP() << files.error().message;
+  ASSERT_TRUE(files.ok()) << files.error().message;
+  if (!groups_->denies_devices())
+    GTEST_SKIP() << "no devices controller here";
+  EXPECT_EQ(opens(*files), 2);
+  EXPECT_EQ(opens(made(kStep)), 3) << "another part has a list of its own";
+}
+
 TEST_F(CgroupsTest, AnotherAgentFindsThem) {
   made(kScript);
   const auto again = Cgroups::open(*this_cgroup_host(), name(), base_);

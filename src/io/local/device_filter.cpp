@@ -33,15 +33,15 @@ std::uint64_t instruction(int code, std::uint8_t to, std::uint8_t from, std::int
 std::uint64_t load_word(std::uint8_t to, std::size_t offset) {
   return instruction(BPF_LDX | BPF_W | BPF_MEM, to, kContext, static_cast<std::int16_t>(offset), 0);
 }
-std::uint64_t set(std::uint8_t to, std::int32_t value) { return instruction(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value); }
+std::uint64_t set(std::uint8_t to, std::int32_t value) {
+  return instruction(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value);
+}
 std::uint64_t skip_unless(std::uint8_t reg, std::uint32_t value, std::int16_t over) {
   return instruction(BPF_JMP32 | BPF_JNE | BPF_K, reg, 0, over, static_cast<std::int32_t>(value));
 }
 std::uint64_t end() { return instruction(BPF_JMP | BPF_EXIT, 0, 0, 0, 0); }
 
-long call_bpf(int command, bpf_attr& attributes) {
-  return ::syscall(SYS_bpf, command, &attributes, sizeof attributes);
-}
+long call_bpf(int command, bpf_attr& attributes) { return ::syscall(SYS_bpf, command, &attributes, sizeof attributes); }
 
 }  // namespace
 

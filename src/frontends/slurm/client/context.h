@@ -38,5 +38,7 @@ int sacct_main(const ClientContext& context, int argc, char** argv);
 int sacctmgr_main(const ClientContext& context, int argc, char** argv);
 int sshare_main(const ClientContext& context, int argc, char** argv);
 int sprio_main(const ClientContext& context, int argc, char** argv);
+int sbcast_main(const ClientContext& context, int argc, char** argv);
+int seff_main(const ClientContext& context, int argc, char** argv);
 
 }  // namespace lockstep::slurm
