@@ -79,10 +79,12 @@ sshd=$(command -v sshd || ls /usr/sbin/sshd 2> /dev/null) ||
   { echo "lockstep ssh: $(hostname) has no sshd: install openssh-server there" >&2; exit 1; }
 dir=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-ssh-XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' TERM HUP INT
 ssh-keygen -q -t ed25519 -N "" -f "$dir/host" < /dev/null > /dev/null || exit 1
 printf '%s\n' "$0" > "$dir/keys"
-env | grep -E '^(SLURM|CUDA|LOCKSTEP|GPU|ROCR|PATH|LD_LIBRARY_PATH)' | grep -E '^[A-Za-z_][A-Za-z0-9_]*=[^"]*$' | sed 's/^\([^=]*\)=\(.*\)$/SetEnv "\1=\2"/' > "$dir/config"
-mkdir -p "$dir/run"
+env | grep -E '^(SLURM|CUDA|LOCKSTEP|GPU|ROCR|LD_LIBRARY_PATH|TMPDIR)[A-Za-z0-9_]*=[^"\\]*$' |
+  sed 's/.*/"&"/' | tr '\n' ' ' | sed 's/^./SetEnv &/' > "$dir/config"
+[ "$(id -u)" != 0 ] || mkdir -p -m 755 /run/sshd
 "$sshd" -i -e -f "$dir/config" -h "$dir/host" -o "AuthorizedKeysFile=$dir/keys" -o StrictModes=no -o UsePAM=no \
   -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no -o PidFile=none -o LogLevel=ERROR \
   -o "Subsystem=sftp internal-sftp" -o AllowTcpForwarding=yes -o AllowStreamLocalForwarding=yes -o PrintMotd=no

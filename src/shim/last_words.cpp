@@ -62,6 +62,22 @@ std::string last_words(StopWhy why, const WorkId& key, const std::string& host, 
   return {};
 }
 
+std::string stop_notice(StopWhy why, std::int64_t killed_at_s) {
+  const auto word = [why] {
+    switch (why) {
+      case StopWhy::kCancelled: return "cancelled";
+      case StopWhy::kTimeLimit: return "time_limit";
+      case StopWhy::kPreempted: return "preempted";
+      case StopWhy::kNodeFail: return "node_fail";
+      case StopWhy::kRequeued: return "requeued";
+      case StopWhy::kFailed: return "failed";
+      case StopWhy::kNothing: break;
+    }
+    return "ended";
+  };
+  return format("LOCKSTEP_STOP_AT={}\nLOCKSTEP_STOP_REASON={}\n", killed_at_s, word());
+}
+
 std::string out_of_memory_words(const WorkId& key, std::uint64_t kills, const std::string& program) {
   const StepPart* step = step_of(key);
   const std::string what = step ? format("{}.{}", key.job.value, step->step) : format("{}.batch", key.job.value);

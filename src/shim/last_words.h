@@ -11,6 +11,9 @@
 namespace lockstep {
 
 // With its line end; "" when there is nothing to tell. at_s: seconds since the epoch, told as local time.
+// What a task that watches for its end reads: when it is killed at the latest, in seconds since the epoch, and why.
+std::string stop_notice(StopWhy why, std::int64_t killed_at_s);
+
 // What the kernel killed for want of memory: how many processes, and the last one's name as far as it is known.
 std::string out_of_memory_words(const WorkId& key, std::uint64_t kills, const std::string& program);
 

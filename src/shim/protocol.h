@@ -33,6 +33,9 @@ inline constexpr int kShimControlFd = 4;  // and its end of the control socket h
 inline constexpr std::string_view kShimRecordFile = "record";
 inline constexpr std::string_view kShimSocketFile = "io.sock";
 inline constexpr std::string_view kShimScriptFile = "slurm_script";  // the name Slurm's users see in $0
+// Tasks find its path in kStopVariable; it is there from the moment when they are told to end.
+inline constexpr std::string_view kStopFile = "stop";
+inline constexpr const char* kStopVariable = "LOCKSTEP_STOP_FILE";
 inline constexpr const char* kSpillVariable = "LOCKSTEP_SPILL_DIR";  // where output that exceeds memory goes; unset:
                                                                      // the shim's folder
 inline constexpr std::string_view kLeaseFile =

@@ -157,6 +157,7 @@ class Shim {
   void check_over();
   void stop(std::int64_t kill_wait_us, StopWhy why);
   void tell_why(StopWhy why);
+  void write_stop_notice(StopWhy why, std::int64_t kill_wait_us) const;
   void tell(const std::string& line);
   std::optional<WorkId> key() const;
   void look_for_memory_kills();
@@ -736,6 +737,20 @@ void Shim::kill_all() {
   group_.thaw();
 }
 
+// Complete or not there: whoever waits for it reads it at once.
+void Shim::write_stop_notice(StopWhy why, std::int64_t kill_wait_us) const {
+  const std::string name(kStopFile), part = name + ".part";
+  const std::string text = stop_notice(why, ::time(nullptr) + (kill_wait_us + kSecondUs - 1) / kSecondUs);
+  const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0)
+    return;
+  const bool whole =
+      ::fchmod(fd, 0644) == 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  ::close(fd);
+  if (whole)
+    ::rename(part.c_str(), name.c_str());
+}
+
 // Once, on the first node of the step, as a line of its first task.
 void Shim::tell_why(StopWhy why) {
   const auto work = key();
@@ -762,8 +777,10 @@ void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
     starter_->hold(false);
   }
   const bool first = kill_at_us_ == kTimeNever;
-  if (first)
+  if (first) {
+    write_stop_notice(why, kill_wait_us);
     tell_why(why);
+  }
   CHECK(kill_wait_us >= 0 && kill_wait_us <= kKillWaitMax.us, format("a wait of {} us", kill_wait_us));
   kill_at_us_ = std::min(kill_at_us_, boot_clock_us() + kill_wait_us);
   grace_until_us_ = first ? kill_at_us_ : std::min(grace_until_us_, kill_at_us_);

@@ -453,6 +453,25 @@ TEST_F(ShimTest, StopIsTermAndThenKill) {
   EXPECT_EQ(agent.end(), "ended 0:0:9:0");
 }
 
+TEST_F(ShimTest, WhoWatchesItsStopFileReadsWhenAndWhy) {
+  Wire agent =
+      begin(step("echo ready; trap '' TERM; while ! [ -e \"$LOCKSTEP_STOP_FILE\" ]; do sleep 0.01; done; cat "
+                 "\"$LOCKSTEP_STOP_FILE\"; date +%s"));
+  EXPECT_EQ(agent.line(), kHello);
+  EXPECT_EQ(agent.line(), "started");
+  ASSERT_TRUE(is_written("ready"));
+  agent.say("stop 60000 2\n");
+  EXPECT_EQ(agent.end(), "ended 0:0:0:0");
+  const auto lines = split(out(), '\n');
+  ASSERT_GE(lines.size(), 4u) << out();
+  ASSERT_TRUE(lines[1].starts_with("LOCKSTEP_STOP_AT=")) << out();
+  EXPECT_EQ(lines[2], "LOCKSTEP_STOP_REASON=time_limit");
+  const auto at = parse_int(lines[1].substr(17)), now = parse_int(lines[3]);
+  ASSERT_TRUE(at && now);
+  EXPECT_GE(*at, *now + 50);
+  EXPECT_LE(*at, *now + 61);
+}
+
 TEST_F(ShimTest, TermIsAChanceToEndOneself) {
   Wire agent = begin(step(kTeller));
   EXPECT_EQ(agent.line(), kHello);

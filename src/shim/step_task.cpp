@@ -134,10 +134,12 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   for (const auto& variable : process.task_env) plan.env.push_back(expand_placeholders(variable, place_));
   if (!step.env_by_rank.empty())
     plan.env.insert(plan.env.end(), step.env_by_rank[local_].begin(), step.env_by_rank[local_].end());
+  char buffer[4096];
+  const char* cwd = ::getcwd(buffer, sizeof buffer);
+  const std::string folder = cwd ? cwd : ".";
+  plan.env.push_back(format("{}={}/{}", kStopVariable, folder, kStopFile));
   if (script_fd >= 0) {
-    char folder[4096];
-    const char* cwd = ::getcwd(folder, sizeof folder);
-    plan.script = std::string(cwd ? cwd : ".") + "/slurm_script";
+    plan.script = format("{}/{}", folder, kShimScriptFile);
     plan.script_fd = script_fd;
   }
   plan.work_dir = process.work_dir;
