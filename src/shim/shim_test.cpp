@@ -463,10 +463,10 @@ TEST_F(ShimTest, WhoWatchesItsStopFileReadsWhenAndWhy) {
   agent.say("stop 60000 2\n");
   EXPECT_EQ(agent.end(), "ended 0:0:0:0");
   const auto lines = split(out(), '\n');
-  ASSERT_GE(lines.size(), 4u) << out();
-  ASSERT_TRUE(lines[1].starts_with("LOCKSTEP_STOP_AT=")) << out();
-  EXPECT_EQ(lines[2], "LOCKSTEP_STOP_REASON=time_limit");
-  const auto at = parse_int(lines[1].substr(17)), now = parse_int(lines[3]);
+  ASSERT_GE(lines.size(), 5u) << out();
+  ASSERT_TRUE(lines[2].starts_with("LOCKSTEP_STOP_AT=")) << out();
+  EXPECT_EQ(lines[3], "LOCKSTEP_STOP_REASON=time_limit");
+  const auto at = parse_int(lines[2].substr(17)), now = parse_int(lines[4]);
   ASSERT_TRUE(at && now);
   EXPECT_GE(*at, *now + 50);
   EXPECT_LE(*at, *now + 61);
