@@ -20,7 +20,9 @@ std::optional<WorkId> ended_shim(const Report& r) {
     return WorkId{r.job, r.attempt, StepPart{body->step}};
   if (const auto* body = std::get_if<TaskEnded>(&r.body))
     return WorkId{r.job, r.attempt, task_in(*body)};
-  if (std::holds_alternative<ScriptEnded>(r.body) || std::holds_alternative<LaunchFailed>(r.body))
+  // A hook that fails is the node's fault, and has a shim of its own.
+  const auto* failed = std::get_if<LaunchFailed>(&r.body);
+  if (std::holds_alternative<ScriptEnded>(r.body) || (failed && !failed->node_at_fault))
     return WorkId{r.job, r.attempt, ScriptPart{}};
   return std::nullopt;
 }
@@ -31,6 +33,11 @@ std::optional<WorkId> started_shim(const Report& r) {
   if (const auto* body = std::get_if<TaskStarted>(&r.body))
     return WorkId{r.job, r.attempt, task_in(*body)};
   return std::nullopt;
+}
+
+bool awaits_script(const AttemptId& id, const HeldAttempt& attempt) {
+  return attempt.has_script && !attempt.stopping && attempt.prolog.phase != HookPhase::kNone &&
+         !attempt.works.contains({id.first, id.second, ScriptPart{}});
 }
 
 void forget_in(HeldAttempt& attempt, const WorkId& key) {

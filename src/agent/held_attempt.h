@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/hooks.h"
 #include "base/interval_set.h"
 #include "model/agent_messages.h"
 #include "ports/shims.h"
@@ -36,12 +37,21 @@ struct HeldAttempt {
   bool stopped = false;                     // MemberStopped was reported
   bool paused = false;                      // told to pause, not to go on: starts nothing
   std::uint32_t pause = 0, pause_done = 0;  // numbers of the last order and of the last one reported as done
+  bool has_hooks = false;             // programs of the site run around it, as it was when it came
+  std::vector<std::string> hook_env;  // what they are told
+  HookRun prolog, epilog;             // none of `works`: of them the controller hears by what follows from them
   std::map<WorkId, HeldWork> works;
   IntervalSet gone_steps;                                                              // never (again) here
   std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> gone_incarnations;  // this and older ones
 };
 
 inline AttemptId attempt_of(const WorkId& key) { return {key.job, key.attempt}; }
+
+inline HookRun& hook_in(HeldAttempt& attempt, const WorkId& hook) {
+  return step_of(hook)->step == kPrologStep ? attempt.prolog : attempt.epilog;
+}
+// Its script came behind a prolog, and has not been ordered: it is started when both are there.
+bool awaits_script(const AttemptId& id, const HeldAttempt& attempt);
 
 // The shim whose end, or start, a report tells; unset for other reports.
 std::optional<WorkId> ended_shim(const Report& r);

@@ -4,6 +4,7 @@
 
 #include "base/interval_set.h"
 #include "base/text.h"
+#include "model/hook_part.h"
 #include "wire/codec.h"
 
 namespace lockstep {
@@ -43,6 +44,46 @@ class Words {
   bool ok_ = true;
 };
 
+// A word for any text: what parts words, ends lines or cannot be seen stands as % and two digits.
+std::string as_word(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string word;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte > ' ' && byte < 0x7f && c != '%')
+      word.push_back(c);
+    else
+      word.append({'%', kDigits[byte >> 4], kDigits[byte & 15]});
+  }
+  return word;
+}
+
+std::optional<unsigned> digit_of(char c) {
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  if (c >= 'a' && c <= 'f')
+    return c - 'a' + 10;
+  return std::nullopt;
+}
+
+std::optional<std::string> text_of_word(std::string_view word) {
+  std::string text;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    if (word[i] != '%') {
+      text.push_back(word[i]);
+      continue;
+    }
+    const bool whole = word.size() - i > 2;
+    const auto high = whole ? digit_of(word[i + 1]) : std::nullopt;
+    const auto low = whole ? digit_of(word[i + 2]) : std::nullopt;
+    if (!high || !low)
+      return std::nullopt;
+    text.push_back(static_cast<char>(*high << 4 | *low));
+    i += 2;
+  }
+  return text;
+}
+
 struct Encoder {
   std::string operator()(const SeenAttempt& f) const {
     const std::string line =
@@ -79,6 +120,15 @@ struct Encoder {
   std::string operator()(const Renewed& f) const { return format("renewed {}", f.at.us); }
   std::string operator()(const HighestJob& f) const { return format("highest-job {}", f.job.value); }
   std::string operator()(const NextReport& f) const { return format("next-report {}", f.number); }
+  std::string operator()(const HooksOf& f) const {
+    std::string line = format("hooks {} {}", f.job.value, f.attempt);
+    for (const std::string& variable : f.env) line += " " + as_word(variable);
+    return line;
+  }
+  std::string operator()(const HookBegun& f) const { return format("hook-begun {} {}", text_of(f.key), f.at.us); }
+  std::string operator()(const HookEnded& f) const {
+    return format("hook-ended {} {}", text_of(f.key), f.passed ? 1 : 0);
+  }
 };
 
 // What a line says behind its first word; nullopt: what cannot be. Words that are missing show in Words::ok().
@@ -164,6 +214,29 @@ std::optional<JournalFact> read_next_report(Words& in) {
   return f.number > 0 ? std::optional<JournalFact>(f) : std::nullopt;
 }
 
+std::optional<JournalFact> read_hooks(Words& in) {
+  HooksOf f;
+  f.job = in.job();
+  f.attempt = in.number<AttemptNo>();
+  while (in.ok() && !in.at_end()) {
+    auto variable = text_of_word(in.word());
+    if (!variable)
+      return std::nullopt;
+    f.env.push_back(std::move(*variable));
+  }
+  return f;
+}
+std::optional<JournalFact> read_hook_begun(Words& in) {
+  const WorkId key = in.work();
+  const HookBegun f{key, {in.number<std::int64_t>()}};
+  return is_hook(key) ? std::optional<JournalFact>(f) : std::nullopt;
+}
+std::optional<JournalFact> read_hook_ended(Words& in) {
+  const WorkId key = in.work();
+  const HookEnded f{key, in.number<int>() != 0};
+  return is_hook(key) ? std::optional<JournalFact>(f) : std::nullopt;
+}
+
 struct FactKind {
   std::string_view word;
   Read* read;
@@ -180,6 +253,9 @@ constexpr FactKind kFactKinds[] = {
     {"renewed", read_renewed},
     {"highest-job", read_highest_job},
     {"next-report", read_next_report},
+    {"hooks", read_hooks},
+    {"hook-begun", read_hook_begun},
+    {"hook-ended", read_hook_ended},
 };
 
 std::optional<JournalFact> decode_report(std::string_view json) {

@@ -65,8 +65,21 @@ struct NextReport {
 struct HighestJob {  // that ever came here: told to a controller whose log may be an older one
   JobId job;
 };
+struct HooksOf {  // programs of the site run around this attempt
+  JobId job;
+  AttemptNo attempt = 0;
+  std::vector<std::string> env;  // what they are told
+};
+struct HookBegun {  // its start was ordered
+  WorkId key;
+  Instant at;
+};
+struct HookEnded {
+  WorkId key;
+  bool passed = false;
+};
 using JournalFact = std::variant<SeenAttempt, SeenShim, Stopping, GoneAttempt, GoneSteps, GoneTask, Report,
-                                 Acknowledged, Renewed, NextReport, Pausing, HighestJob>;
+                                 Acknowledged, Renewed, NextReport, Pausing, HighestJob, HooksOf, HookBegun, HookEnded>;
 
 // The highest job that lines of an older boot tell of.
 JobId highest_job(const std::vector<std::string>& lines);

@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kGoneMax = 65'536;       // attempts that must not start any more: the latest so many
 constexpr std::size_t kRenewalsInFlight = 64;  // whose acknowledgement is still believed
 constexpr std::int32_t kSigCont = 18;
+constexpr Duration kHookKillWait = seconds(2);
 constexpr Duration kFenceKillWait = seconds(2);  // the controller adds its drift to fence_after, not a whole kill_wait
 
 std::vector<TaskResult> killed(const std::vector<std::uint32_t>& ranks) {
@@ -43,10 +44,18 @@ struct AgentLogic::Inner {
     Instant sent;  // 0 = not on this connection
   };
 
+  // What came while a prolog runs. Of what an agent has taken with it the controller is asked again: see holdings().
+  struct Waiting {
+    std::optional<LaunchAttempt> attempt;
+    std::vector<LaunchStep> steps;
+    std::vector<LaunchTask> tasks;
+  };
+
   AgentSettings settings;
   Node facts;
   Instant now;
   HeldAttempts held;
+  std::map<AttemptId, Waiting> waiting;  // of held attempts
   std::set<AttemptId> gone;
   std::deque<AttemptId> gone_order;
   std::map<std::uint64_t, Pending> reports;
@@ -109,6 +118,7 @@ struct AgentLogic::Inner {
   void know(const GoneAttempt& f) {
     highest_job = std::max(highest_job, f.job);
     held.erase({f.job, f.attempt});
+    waiting.erase({f.job, f.attempt});
     if (!gone.insert({f.job, f.attempt}).second)
       return;
     gone_order.push_back({f.job, f.attempt});
@@ -184,6 +194,20 @@ struct AgentLogic::Inner {
   }
   void know(const Renewed& f) { renewed = std::max(renewed, f.at); }
   void know(const HighestJob& f) { highest_job = std::max(highest_job, f.job); }
+  void know(const HooksOf& f) {
+    if (const auto it = held.find({f.job, f.attempt}); it != held.end()) {
+      it->second.has_hooks = true;
+      it->second.hook_env = f.env;
+    }
+  }
+  void know(const HookBegun& f) {
+    if (const auto it = held.find(attempt_of(f.key)); it != held.end())
+      hook_in(it->second, f.key) = {HookPhase::kRunning, f.at};
+  }
+  void know(const HookEnded& f) {
+    if (const auto it = held.find(attempt_of(f.key)); it != held.end())
+      hook_in(it->second, f.key).phase = f.passed ? HookPhase::kPassed : HookPhase::kFailed;
+  }
   void know(const NextReport& f) { last_number = std::max(last_number, f.number - 1); }
 
   void note(const JournalFact& fact) {
@@ -318,8 +342,115 @@ struct AgentLogic::Inner {
     for (const auto& [key, work] : it->second.works)
       if (!work.ended)
         return;
-    report(id.first, id.second, MemberStopped{it->second.fenced});
-    CHECK(it->second.stopped);
+    HeldAttempt& attempt = it->second;
+    if (attempt.has_hooks && settings.hooks.epilog && attempt.epilog.phase == HookPhase::kNone &&
+        attempt.prolog.phase != HookPhase::kRunning)
+      begin_hook(id, kEpilogStep);
+    if (attempt.prolog.phase == HookPhase::kRunning || attempt.epilog.phase == HookPhase::kRunning)
+      return;
+    report(id.first, id.second, MemberStopped{attempt.fenced});
+    CHECK(attempt.stopped);
+  }
+
+  // --- hooks ---
+
+  static WorkId hook_of(const AttemptId& id, StepNo hook) { return {id.first, id.second, StepPart{hook}}; }
+  Duration limit_of(const WorkId& hook) const {
+    return step_of(hook)->step == kPrologStep ? settings.hooks.prolog_limit : settings.hooks.epilog_limit;
+  }
+
+  void order_hook(const WorkId& key) {
+    const HeldAttempt& attempt = held.at(attempt_of(key));
+    order({.what = ShimOrder::What::kStart, .key = key, .start = hook_start(key, attempt.hook_env)});
+  }
+
+  bool is_ordered(const WorkId& key) const {
+    return std::any_of(orders.begin(), orders.end(),
+                       [&key](const ShimOrder& o) { return o.what == ShimOrder::What::kStart && o.key == key; });
+  }
+
+  void begin_hook(const AttemptId& id, StepNo hook) {
+    const WorkId key = hook_of(id, hook);
+    CHECK(hook_in(held.at(id), key).phase == HookPhase::kNone, text_of(key) + " runs a second time");
+    note(HookBegun{key, now});
+    order_hook(key);
+  }
+
+  // why: it is no success; "" = it is.
+  void hook_ended(const WorkId& key, const std::string& why) {
+    const AttemptId id = attempt_of(key);
+    note(HookEnded{key, why.empty()});
+    order({.what = ShimOrder::What::kForget, .key = key});
+    if (!why.empty())
+      report(key.job, key.attempt, LaunchFailed{why, true});
+    go_on(id);
+    finish_if_empty(id);
+  }
+
+  void hook_event(const ShimEvent& event) {
+    const auto it = held.find(attempt_of(event.key));
+    if (it == held.end() || hook_in(it->second, event.key).phase != HookPhase::kRunning)
+      return stray_event(event);
+    const bool over = event.what == ShimEvent::What::kEnded || event.what == ShimEvent::What::kFailed;
+    if (over)
+      hook_ended(event.key,
+                 hook_failure(event.key, event, hook_in(it->second, event.key).stopped, limit_of(event.key)));
+  }
+
+  Instant hook_alarm(const AttemptId& id, const HeldAttempt& attempt) const {
+    Instant due = kNever;
+    for (const StepNo hook : {kPrologStep, kEpilogStep}) {
+      const HookRun& run = hook == kPrologStep ? attempt.prolog : attempt.epilog;
+      if (run.phase == HookPhase::kRunning && !run.stopped)
+        due = std::min(due, run.began + limit_of(hook_of(id, hook)));
+    }
+    return due;
+  }
+
+  // Whatever a hook has begun ends with it.
+  void end_late_hooks() {
+    for (auto& [id, attempt] : held)
+      for (const StepNo hook : {kPrologStep, kEpilogStep}) {
+        const WorkId key = hook_of(id, hook);
+        HookRun& run = hook_in(attempt, key);
+        if (run.phase != HookPhase::kRunning || run.stopped || run.began + limit_of(key) > now)
+          continue;
+        run.stopped = true;
+        order({.what = ShimOrder::What::kStop, .key = key, .kill_wait = kHookKillWait});
+      }
+  }
+
+  // Whether what came for the attempt has to wait: for its prolog, or behind a script that does.
+  bool waits(const AttemptId& id, const HeldAttempt& attempt) const {
+    return attempt.prolog.phase == HookPhase::kRunning || awaits_script(id, attempt);
+  }
+
+  // The prolog has passed, the script has come (again), or a pause is over: what waited starts.
+  void go_on(const AttemptId& id) {
+    const auto it = held.find(id);
+    if (it == held.end() || it->second.stopping || it->second.paused ||
+        it->second.prolog.phase == HookPhase::kRunning)
+      return;
+    Waiting& come = waiting[id];
+    if (awaits_script(id, it->second) && come.attempt)
+      start_script(*std::exchange(come.attempt, std::nullopt));
+    else if (!it->second.has_script && !it->second.started && it->second.has_hooks)
+      report(id.first, id.second, AttemptStarted{});
+    if (waits(id, it->second))
+      return;
+    const Waiting ready = std::exchange(come, {});
+    waiting.erase(id);
+    for (const LaunchStep& step : ready.steps) hear(step);
+    for (const LaunchTask& task : ready.tasks) hear(task);
+  }
+
+  // Where an agent ended while a prolog ran, the controller says again what was to start.
+  void wait_again(const LaunchAttempt& m) {
+    const AttemptId id{m.job, m.attempt};
+    if (!awaits_script(id, held.at(id)) || waiting[id].attempt)
+      return;
+    waiting[id].attempt = m;
+    go_on(id);
   }
 
   // --- pauses ---
@@ -392,17 +523,30 @@ struct AgentLogic::Inner {
 
   void hear(const LaunchAttempt& m) {
     const AttemptId id{m.job, m.attempt};
-    if (held.contains(id))
+    if (held.contains(id)) {
+      wait_again(m);
       return report_started_again(id);
+    }
     if (gone.contains(id) && !mutant(Mutant::kDoubleStart))
       return report_stopped(id, Never::kRefused);  // of a controller that has forgotten it: it would wait for ever
     note(SeenAttempt{m.job, m.attempt, m.process.uid, m.fence_after, m.kill_wait, m.has_script, renewed, m.memory_mb,
                      text_of(m.cores), m.devices});
-    if (!m.has_script && no_starts.empty())
-      return report(m.job, m.attempt, AttemptStarted{});
-    const WorkId script_key{m.job, m.attempt, ScriptPart{}};
-    if (const std::string why = no_room(held.at(id), false); !why.empty())
-      return failed(script_key, held.at(id), HeldWork{{0}}, why);
+    const std::string why = m.has_script || !no_starts.empty() ? no_room(held.at(id), false) : "";
+    if (!why.empty())
+      return failed({m.job, m.attempt, ScriptPart{}}, held.at(id), HeldWork{{0}}, why);
+    if (settings.hooks.prolog || settings.hooks.epilog)
+      note(HooksOf{m.job, m.attempt, hook_environment(m, facts.meta.name)});
+    if (settings.hooks.prolog) {
+      waiting[id].attempt = m;
+      return begin_hook(id, kPrologStep);
+    }
+    if (m.has_script)
+      start_script(m);
+    else
+      report(m.job, m.attempt, AttemptStarted{});
+  }
+
+  void start_script(const LaunchAttempt& m) {
     TaskProcesses script;
     script.ranks = {0};
     script.process = m.process;
@@ -410,7 +554,14 @@ struct AgentLogic::Inner {
     script.cores = m.cores;
     script.devices = m.devices;
     script.kill_wait = m.kill_wait;
-    start(script_key, std::move(script), m.script, m.fence_after);
+    start({m.job, m.attempt, ScriptPart{}}, std::move(script), m.script, m.fence_after);
+  }
+
+  // What finds no room is said again by the controller when it asks what is here.
+  template <class Launch, class Same>
+  void wait_for(std::vector<Launch>& list, const Launch& m, const Same& same) {
+    if (list.size() < settings.works_max && std::none_of(list.begin(), list.end(), same))
+      list.push_back(m);
   }
 
   void hear(const LaunchStep& m) {
@@ -419,6 +570,8 @@ struct AgentLogic::Inner {
     if (it == held.end() || it->second.stopping || it->second.paused || m.ranks.empty() ||
         it->second.works.contains(key) || it->second.gone_steps.contains(static_cast<std::uint32_t>(m.step)))
       return;
+    if (waits(it->first, it->second))
+      return wait_for(waiting[it->first].steps, m, [&m](const LaunchStep& one) { return one.step == m.step; });
     if (const std::string why = no_room(it->second, true); !why.empty())
       return failed(key, it->second, HeldWork{m.ranks}, why);
     start(key, m, {}, it->second.fence_after);
@@ -432,6 +585,8 @@ struct AgentLogic::Inner {
     const auto gone_task = it->second.gone_incarnations.find({m.task.group, m.task.index});
     if (gone_task != it->second.gone_incarnations.end() && m.task.incarnation <= gone_task->second)
       return;
+    if (waits(it->first, it->second))
+      return wait_for(waiting[it->first].tasks, m, [&m](const LaunchTask& one) { return one.task == m.task; });
     if (const std::string why = no_room(it->second, false); !why.empty())
       return failed(key, it->second, HeldWork{{m.task.index}}, why);
     TaskProcesses task;
@@ -464,6 +619,10 @@ struct AgentLogic::Inner {
                .kill_wait = kill_wait_of(it->second, m.kill_wait),
                .why = m.why});
       return;
+    }
+    if (const auto at = waiting.find(id); at != waiting.end()) {
+      std::erase_if(at->second.steps, [&](const LaunchStep& one) { return WorkPart(StepPart{one.step}) == key.part; });
+      std::erase_if(at->second.tasks, [&](const LaunchTask& one) { return WorkPart(one.task) == key.part; });
     }
     for (const auto& [number, pending] : reports)
       if (ended_shim(pending.report) == key)
@@ -505,6 +664,7 @@ struct AgentLogic::Inner {
     }
     order_pause(attempt);
     report_pause(id);
+    go_on(id);
   }
 
   // --- the shims' words ---
@@ -588,6 +748,10 @@ struct AgentLogic::Inner {
   std::vector<Holding> holdings() const {
     std::vector<Holding> out;
     for (const auto& [id, attempt] : held) {
+      // Not named, it is told to start once more, with its script.
+      if (const auto at = waiting.find(id);
+          awaits_script(id, attempt) && (at == waiting.end() || !at->second.attempt))
+        continue;
       Holding holding{id.first, id.second, attempt.stopping, {}, {}, attempt.paused, next_step(attempt)};
       for (const auto& [key, work] : attempt.works) {
         if (const StepPart* step = step_of(key))
@@ -619,6 +783,7 @@ struct AgentLogic::Inner {
     for (const auto& [id, attempt] : held)
       if (fence_of(attempt) <= now)
         due.push_back(id);
+    end_late_hooks();
     for (const auto& id : due)
       stop_attempt(id, std::min(held.at(id).kill_wait, kFenceKillWait), true, StopWhy::kNodeFail);
   }
@@ -631,12 +796,36 @@ struct AgentLogic::Inner {
     CHECK(!knows(held, gone, work.key), text_of(work.key));
     const AttemptId id = attempt_of(work.key);
     const bool fresh = !held.contains(id);
-    if (fresh)
+    if (fresh) {
       note(SeenAttempt{id.first, id.second, work.uid, work.fence_after, work.kill_wait, has_script, renewed});
+      if (settings.hooks.epilog)
+        note(HooksOf{id.first, id.second, hook_environment(id.first, work.uid, facts.meta.name)});
+    }
+    if (is_hook(work.key))
+      return adopt_hook(work.key);
     note(SeenShim{work.key, work.ranks});
     if (has_script ? is_script(work.key) && work.launched : fresh)
       report(id.first, id.second, AttemptStarted{});
     CHECK(knows(held, gone, work.key), text_of(work.key));
+  }
+
+  // Behind it nothing of the attempt starts here any more: what was to, nothing tells.
+  void adopt_hook(const WorkId& key) {
+    note(HookBegun{key, now});
+    if (!held.at(attempt_of(key)).stopping)
+      note(Stopping{key.job, key.attempt, false});
+  }
+
+  void look_at(const FoundWork& work, const std::set<AttemptId>& scripts, std::set<AttemptId>& lost) {
+    const AttemptId id = attempt_of(work.key);
+    if (!knows(held, gone, work.key))
+      adopt(work, scripts.contains(id));
+    if (!work.lost || !held.contains(id))
+      return;
+    if (!is_hook(work.key))
+      lost.insert(id);
+    else if (hook_in(held.at(id), work.key).phase == HookPhase::kRunning)
+      hook_event({.what = ShimEvent::What::kFailed, .key = work.key, .why = "its files are gone"});
   }
 
   void look_at(const std::vector<FoundWork>& found) {
@@ -644,12 +833,12 @@ struct AgentLogic::Inner {
     for (const FoundWork& work : found)
       if (is_script(work.key))
         scripts.insert(attempt_of(work.key));
-    for (const FoundWork& work : found) {
-      if (!knows(held, gone, work.key))
-        adopt(work, scripts.contains(attempt_of(work.key)));
-      if (work.lost && held.contains(attempt_of(work.key)))
-        lost.insert(attempt_of(work.key));
-    }
+    for (const FoundWork& work : found)
+      if (!is_hook(work.key))
+        look_at(work, scripts, lost);
+    for (const FoundWork& work : found)  // of whose attempts more is known by now
+      if (is_hook(work.key))
+        look_at(work, scripts, lost);
     for (const AttemptId& id : lost) stop_attempt(id, held.at(id).kill_wait, true, StopWhy::kNodeFail);
   }
 
@@ -669,6 +858,10 @@ struct AgentLogic::Inner {
       report(id.first, id.second, LaunchFailed{kWhy});
       stop_attempt(id, held.at(id).kill_wait, false, StopWhy::kFailed);
     }
+    for (const WorkId& hook : missing.hooks)
+      if (const auto it = held.find(attempt_of(hook));
+          it != held.end() && hook_in(it->second, hook).phase == HookPhase::kRunning && !is_ordered(hook))
+        order_hook(hook);
     for (const auto& id : missing.stopping) {
       stop_works(held.at(id), held.at(id).kill_wait, StopWhy::kNothing);  // told before we ended
       finish_if_empty(id);
@@ -738,6 +931,10 @@ void AgentLogic::receive(const ToAgent& message, Instant boot_now) {
 void AgentLogic::shim_event(const ShimEvent& event, Instant boot_now) {
   Inner& in = *inner_;
   in.now = boot_now;
+  if (is_hook(event.key)) {
+    in.hook_event(event);
+    return in.check_invariants();
+  }
   const auto it = in.held.find(attempt_of(event.key));
   const auto work = it == in.held.end() ? decltype(it->second.works.end()){} : it->second.works.find(event.key);
   if (it == in.held.end() || work == it->second.works.end()) {
@@ -764,7 +961,8 @@ void AgentLogic::tick(Instant boot_now) {
 
 Instant AgentLogic::next_timer() const {
   Instant due = inner_->welcome ? inner_->next_renewal : kNever;
-  for (const auto& [id, attempt] : inner_->held) due = std::min(due, inner_->fence_of(attempt));
+  for (const auto& [id, attempt] : inner_->held)
+    due = std::min({due, inner_->fence_of(attempt), inner_->hook_alarm(id, attempt)});
   return due;
 }
 
@@ -788,6 +986,16 @@ std::vector<std::string> AgentLogic::journal_snapshot() const {
   for (const auto& [id, attempt] : in.held) {
     add(SeenAttempt{id.first, id.second, attempt.uid, attempt.fence_after, attempt.kill_wait, attempt.has_script,
                     in.renewed, attempt.memory_mb, attempt.cores, attempt.devices});
+    if (attempt.has_hooks)
+      add(HooksOf{id.first, id.second, attempt.hook_env});
+    for (const StepNo hook : {kPrologStep, kEpilogStep}) {
+      const WorkId key{id.first, id.second, StepPart{hook}};
+      const HookRun& run = hook == kPrologStep ? attempt.prolog : attempt.epilog;
+      if (run.phase != HookPhase::kNone)
+        add(HookBegun{key, run.began});
+      if (run.phase == HookPhase::kPassed || run.phase == HookPhase::kFailed)
+        add(HookEnded{key, run.phase == HookPhase::kPassed});
+    }
     for (const auto& [key, work] : attempt.works) add(SeenShim{key, work.ranks});
     if (!attempt.gone_steps.empty())
       add(GoneSteps{id.first, id.second, attempt.gone_steps.text()});
@@ -813,6 +1021,8 @@ AgentLogic::StepFacts AgentLogic::step(JobId job, AttemptNo attempt, StepNo step
   const bool gone = held.stopping || (step >= 0 && held.gone_steps.contains(static_cast<std::uint32_t>(step)));
   return {gone ? StepHere::kNever : StepHere::kMayCome, held.uid};
 }
+
+bool AgentLogic::holds_work() const { return !inner_->held.empty(); }
 
 bool AgentLogic::runs_for(std::uint32_t uid) const {
   return std::any_of(inner_->held.begin(), inner_->held.end(),

@@ -2,7 +2,9 @@
 // the boot clock; outputs are messages and shim orders. The chaos simulator drives the same object.
 //
 // It never starts an attempt twice, keeps every result until it is acknowledged, and stops an attempt by itself when
-// fence_after has passed on the boot clock since the sending of the last acknowledged renewal.
+// fence_after has passed on the boot clock since the sending of the last acknowledged renewal. Where the site has hooks,
+// nothing of an attempt starts before its prolog has passed, and it counts as stopped only when its epilog has ended:
+// each runs once, whatever becomes of the agent meanwhile.
 #pragma once
 
 #include <memory>
@@ -10,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/hooks.h"
 #include "agent/refusals.h"
 #include "base/time.h"
 #include "model/agent_messages.h"
@@ -23,6 +26,7 @@ struct AgentSettings {
   // What may live here at once: each has a process of its own that owns the others, and room in the journal.
   std::size_t steps_max = 256;   // of one attempt
   std::size_t works_max = 4096;  // scripts, steps and tasks of all
+  HookSettings hooks = {};
 };
 
 // What a shim's record tells of work here, whatever the journal knows of it.
@@ -73,6 +77,7 @@ class AgentLogic {
 
   // When the last acknowledged renewal was sent: every fence counts from here.
   Instant renewed() const;
+  bool holds_work() const;  // something of a job is here
   // For the local broker: whose attempts run here.
   bool runs_for(std::uint32_t uid) const;
   // For those who want to attach to a step: whose it is, and whether it is here, may still come, or never (again) will.

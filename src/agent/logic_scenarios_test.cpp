@@ -58,6 +58,7 @@ class Story {
   static const std::map<std::string, Word>& words() {
     static const std::map<std::string, Word> all = {
         {"limits", &Story::limits},
+        {"hooks", &Story::hooks},
         {"connect", &Story::connect},
         {"welcome", &Story::welcome},
         {"disconnect", &Story::disconnect},
@@ -113,6 +114,15 @@ class Story {
   std::string limits(ScenarioCommand& c) {
     settings_.steps_max = c.number("steps", settings_.steps_max);
     settings_.works_max = c.number("works", settings_.works_max);
+    begin({}, {});
+    return {};
+  }
+  // hooks prolog=60s epilog=20s: programs that run around every attempt from the next beginning of the agent on, and how
+  // long they may take.
+  std::string hooks(ScenarioCommand& c) {
+    settings_.hooks = {.prolog = c.has("prolog"), .epilog = c.has("epilog")};
+    settings_.hooks.prolog_limit = c.span("prolog", minutes(1));
+    settings_.hooks.epilog_limit = c.span("epilog", minutes(1));
     begin({}, {});
     return {};
   }

@@ -9,6 +9,8 @@ bool knows(const HeldAttempts& held, const std::set<AttemptId>& gone, const Work
   if (it == held.end())
     return gone.contains(attempt_of(key));
   const HeldAttempt& attempt = it->second;
+  if (is_hook(key))
+    return (step_of(key)->step == kPrologStep ? attempt.prolog : attempt.epilog).phase != HookPhase::kNone;
   if (attempt.works.contains(key))
     return true;
   // A script that has ended, or failed to start, leaves its attempt stopping, and is not listed once that was told.
@@ -29,10 +31,16 @@ Missing missing_in(const HeldAttempts& held, const std::set<WorkId>& survivors) 
       if (!work.ended && !survivors.contains(key))
         missing.works.push_back(key);
     const WorkId script{id.first, id.second, ScriptPart{}};
-    if (attempt.has_script && !attempt.stopping && !attempt.works.contains(script))
+    if (attempt.has_script && !attempt.stopping && !attempt.works.contains(script) && !awaits_script(id, attempt))
       missing.scripts.push_back(id);
     if (attempt.stopping)
       missing.stopping.push_back(id);
+    for (const StepNo hook : {kPrologStep, kEpilogStep}) {
+      const WorkId key{id.first, id.second, StepPart{hook}};
+      if ((hook == kPrologStep ? attempt.prolog : attempt.epilog).phase == HookPhase::kRunning &&
+          !survivors.contains(key))
+        missing.hooks.push_back(key);
+    }
   }
   return missing;
 }

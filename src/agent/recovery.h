@@ -20,6 +20,7 @@ struct Missing {
   std::vector<WorkId> works;       // should run, and no shim is there for them
   std::vector<AttemptId> scripts;  // attempts whose script was never ordered
   std::vector<AttemptId> stopping;
+  std::vector<WorkId> hooks;  // were ordered, and never began: a shim's folder stays until it is forgotten
 };
 Missing missing_in(const HeldAttempts& held, const std::set<WorkId>& survivors);
 

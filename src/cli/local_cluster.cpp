@@ -90,6 +90,8 @@ Result<void> join_node(const ClusterDir& dir, const ClusterConf& conf, const std
                      token + "\n");
 }
 
+constexpr const char* kAgentSettingsFile = "agent-settings.json";
+
 Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const std::string& node,
                               std::uint32_t index) {
   const Folder nodes = TRY(dir.folder("nodes", pass_through_mode()));
@@ -120,6 +122,11 @@ Result<void> write_node_files(const Folder& dir, const ClusterConf& conf, const 
   file.boot_id_file = here + "/" + kBootIdFile;
   file.fence_hook = conf.nodes > 0;  // a plain node's work outlives its first process
   file.cluster_dir = dir.path();
+  if (const auto settings = read_plain(dir.path() + "/" + kAgentSettingsFile, Links::kRefused))
+    if (const auto added = add_hook_settings(file, *settings); !added)
+      return Error{added.error().code,
+                   format("{}/{}: {} {}", dir.path(), kAgentSettingsFile, added.error().field, added.error().message),
+                   {}};
   TRY(folder.keep("agent.json", encode(file), 0600));
   if (gpus.count > 0 && access((here + "/gpus").c_str(), F_OK) != 0)
     TRY(folder.write("gpus",
@@ -149,6 +156,11 @@ NodeInit node_init(const ClusterDir& dir, const ClusterConf& conf, const std::st
 }
 
 }  // namespace
+
+Result<void> keep_agent_settings(const ClusterDir& dir, const std::string& text) {
+  const Folder folder = TRY(Folder::open(dir.root));
+  return folder.keep(kAgentSettingsFile, text, 0600);
+}
 
 bool has_certificate(const ClusterDir& dir, const std::string& node) {
   const std::string pki = dir.node_dir(node) + "/pki";

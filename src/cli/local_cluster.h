@@ -59,6 +59,8 @@ struct StartedNodes {
   std::size_t started = 0, replugged = 0;     // replugged: running ones whose cable was missing
   std::map<std::string, std::string> failed;  // by name: why
 };
+// What the settings of nodes that are started later say of hooks and health, as `up` was given it.
+Result<void> keep_agent_settings(const ClusterDir& dir, const std::string& text);
 Result<StartedNodes> start_nodes(const ClusterDir& dir, const ClusterConf& conf);
 // After the controller has moved: its nodes' settings say where it is, and their agents read them. Jobs go on.
 Result<void> move_nodes(const ClusterDir& dir, const ClusterConf& conf);

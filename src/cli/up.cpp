@@ -51,6 +51,8 @@ its owner only.
   --unkillable-after S  a node that answers and does not stop a job within S seconds after its kill wait takes no new
                      work until it has (default 60)
   --topology FILE    load this topology.conf once the nodes are up, as `lockstep topology load FILE` does
+  --agent-settings FILE  what the nodes' agents are told of the site's own programs and of the node's health: the
+                     "hooks" and "health" of an agent.json (docs/hooks.md). Kept; nodes that run go on with theirs
   --listen ADDR[:PORT]  let other machines reach the controller there: an address of this machine, or 0.0.0.0 for all of
                      them; port 6820 if none is named. Prints the line that joins another machine. Jobs go on
 
@@ -67,7 +69,7 @@ Examples
 )help";
 
 struct Options {
-  std::string dir, gpus, name, topology, listen;
+  std::string dir, gpus, name, topology, listen, agent_settings;
   std::uint32_t nodes = 0, cpus = 0, port = 0;
   std::int64_t memory_mb = 0;
   std::uint32_t move_after_s = 0, unkillable_s = 0;
@@ -145,6 +147,7 @@ constexpr UpOption kUpOptions[] = {{"dir", 1, set_text<&Options::dir>},
                                    {"defragment", 2, set_move_after},
                                    {"topology", 1, set_text<&Options::topology>},
                                    {"listen", 1, set_listen},
+                                   {"agent-settings", 1, set_text<&Options::agent_settings>},
                                    {"unkillable-after", 1, set_number<&Options::unkillable_s, kUnkillable>}};
 
 Result<void> check_together(const Options& o) {
@@ -475,6 +478,18 @@ Result<ClusterConf> move(const ClusterDir& dir, const ClusterConf& conf, const s
   return moved;
 }
 
+// "" where none are given. They are wrong here, before anything is made, or right on every node.
+Result<std::string> read_agent_settings(const std::string& path) {
+  if (path.empty())
+    return std::string();
+  std::string text = TRY(read_plain(path, Links::kFollowed));
+  AgentFile trial;
+  if (const auto added = add_hook_settings(trial, text); !added)
+    return invalid(format("--agent-settings {}: {}{}{}", path, added.error().field,
+                          added.error().field.empty() ? "" : ": ", added.error().message));
+  return text;
+}
+
 Result<int> up(const Options& options) {
   ClusterDir dir = cluster_dir(options.dir);
   if (dir.is_installed())
@@ -483,11 +498,14 @@ Result<int> up(const Options& options) {
   dir.id = state.id;
   const auto lock = TRY(lock_cluster(dir, true));
   TRY(check_claimed(dir, state, options));
+  const std::string agents = TRY(read_agent_settings(options.agent_settings));
   const bool begins = state.is_new && !dir.exists();  // as this `up` alone has it, which holds the lock
   const auto settled = settle_conf(dir, options);
   if (!settled && begins)
     leave_nothing(dir, std::move(state));
   ClusterConf conf = TRY(settled);
+  if (!agents.empty())
+    TRY(keep_agent_settings(dir, agents));
   tell_of_lost_authority(dir);
   if (!options.listen.empty())
     conf = TRY(move(dir, conf, options.listen));

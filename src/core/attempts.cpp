@@ -28,6 +28,10 @@ namespace lockstep {
 
 namespace {
 
+constexpr std::string_view kNodeAtFault = "NodeAtFault ";  // Job::end_reason begins so, and names the node
+// A job for which so many nodes have been closed is held: it is rather the job, or the program, than one more node.
+constexpr std::size_t kNodesAtFaultMax = 3;
+
 bool all_stopped(const Txn& txn, const Job& job) { return txn.inner().seats_of(job).live() == 0; }
 
 // The rest of the job is of no use without a lost member: it starts again as a whole, if it may.
@@ -77,11 +81,16 @@ void finish_job(Txn& txn, Job job, Duration ran, Duration limit) {
 // The job waits once more. One that is moved starts again at once, because its place is kept for it; any other waits
 // for a moment.
 void put_back(Txn& txn, Job job) {
+  // Making room, and having met a bad node, is nothing that a job could do too often.
   const bool preempted = job.ending == JobState::kPreempted;
+  const bool counts = !job.end_reason.starts_with(kNodeAtFault);
   job.state = JobState::kPending;
   job.requeue_after = false;
   job.ending = JobState::kCompleted;
-  ++(preempted ? job.preemptions : job.restarts);  // making room is nothing that a job could do too often
+  if (preempted)
+    ++job.preemptions;
+  else if (counts)
+    ++job.restarts;
   job.begin_after = has_kept_place(job) ? txn.now() : txn.now() + txn.settings().requeue_delay;
   job.eligible = job.begin_after;
   job.started = {};
@@ -343,6 +352,67 @@ void fail_attempt(Txn& txn, const Job& job, JobState state, const std::string& r
   end_attempt(txn, job, ending);
 }
 
+namespace {
+
+// How the reason of a node ends that was closed for the job.
+std::string closed_for(JobId job) { return format(" (job {})", job.value); }
+
+std::size_t nodes_closed_for(const Txn& txn, JobId job) {
+  const auto& nodes = txn.tables().nodes;
+  return static_cast<std::size_t>(std::count_if(nodes.begin(), nodes.end(), [&](const auto& entry) {
+    const Node& node = *entry.second;
+    return node.drain && !node.reason_by && node.reason.ends_with(closed_for(job));
+  }));
+}
+
+// It takes nothing more until an administrator has looked at it and opens it.
+void close_faulty(Txn& txn, NodeId id, JobId job, const std::string& why) {
+  const Ref<Node> known = txn.node(id);
+  if (!known || known->drain)
+    return;
+  Node node = *known;
+  node.drain = true;
+  node.reason = without_control_characters(why, kPhraseBytesMax / 2) + closed_for(job);
+  node.reason_by = {};
+  node.reason_at = txn.now();
+  txn.event(Kind::kNode, node.meta, "NodeDrained", format("{}: {}", node.meta.name, node.reason));
+  const std::string name = node.meta.name;
+  txn.put(std::move(node));
+  replace_reserved(txn, name);
+}
+
+bool starts_on(const Txn& txn, const Job& job, NodeId node) {
+  const auto seats = txn.inner().seats_of(job).on(node);
+  return std::any_of(seats.begin(), seats.end(), [&](const Seats::Seat& seat) {
+    return job.members[seat.grant] == MemberState::kAssigned;
+  });
+}
+
+// Nothing of the attempt has begun there: where the job can start again it does so elsewhere, whatever its user has
+// said of that when nothing of it has run at all.
+void start_elsewhere(Txn& txn, const Job& job, NodeId node) {
+  const Ref<Node> where = txn.node(node);
+  Ending ending{.state = JobState::kNodeFail,
+                .reason = format("{}{}", kNodeAtFault, where ? where->meta.name : "?"),
+                .requeue = may_requeue(*job.spec) || (job.state == JobState::kStarting && runs_script(*job.spec))};
+  if (ending.requeue && nodes_closed_for(txn, job.id) >= kNodesAtFaultMax)
+    ending.hold = Hold::kLaunchFailed;
+  end_attempt(txn, job, ending);
+}
+
+void node_failed_job(Txn& txn, JobId id, NodeId node, const std::string& why) {
+  close_faulty(txn, node, id, why);
+  const Ref<Job> job = txn.job(id);
+  if (job->state == JobState::kCompleting || !starts_on(txn, *job, node))
+    return;  // what failed there came behind the job
+  if (may_shrink(txn, *job, node))
+    leave_node(txn, *job, node);
+  else
+    start_elsewhere(txn, *job, node);
+}
+
+}  // namespace
+
 void launch_failed(Txn& txn, const Job& job, NodeId node, const std::string& why, bool says_so) {
   if (job.state == JobState::kCompleting)
     return;
@@ -437,7 +507,12 @@ struct ReportHandler {
   const Node& node;
   Instant at;
   void operator()(const AttemptStarted&) const { attempt_started(txn, job, node.id, at); }
-  void operator()(const LaunchFailed& r) const { launch_failed(txn, job, node.id, r.why, true); }
+  void operator()(const LaunchFailed& r) const {
+    if (r.node_at_fault)
+      node_failed_job(txn, job.id, node.id, r.why);
+    else
+      launch_failed(txn, job, node.id, r.why, true);
+  }
   void operator()(const ScriptEnded& r) const { script_ended(txn, job, node.id, r, at); }
   void operator()(const MemberStopped& r) const {
     if (r.refused && starts_above(txn, job, node.id))

@@ -92,21 +92,28 @@ struct Look {
 // says again that it has started.
 void look_at_start(Txn& txn, const Job& job, const Node& node, Look& look) {
   const Duration since = txn.now() - std::max(node.seen_at, job.allocation->granted);
-  if (since >= kStartWithin + txn.settings().unkillable_after) {
+  if (since >= kStartWithin + node.hooks_take + txn.settings().unkillable_after) {
     look.late.push_back(node.id);
     return;
   }
   look.again = true;
-  if (since >= kStartWithin)
+  if (since >= kStartWithin + node.hooks_take)
     txn.act(node.id, job, StartAttempt{});
+}
+
+// Beyond its kill wait: a prolog that runs goes on to its end, and the epilog follows.
+Duration hooks_after_stop(const Job& job, const Node& node) {
+  return job.state == JobState::kSuspended ? Duration{} : node.hooks_take * 2;
 }
 
 // It was told to stop, or to pause, when this timer was set.
 void look_at_stop(Txn& txn, const Job& job, const Node& node, Duration within, Look& look) {
+  const Duration hooks = hooks_after_stop(job, node);
+  const Instant told = hooks > Duration{} && job.state == JobState::kCompleting ? job.ended : Instant{};
   const Unconfirmed* named = unconfirmed_of(node, job.id);
   if (named && named->pauses == order_of(job)) {
     look.hangs = true;
-  } else if (txn.now() - node.seen_at < within || (!named && node.unconfirmed.size() == kUnconfirmedMax)) {
+  } else if (txn.now() - std::max(node.seen_at, told) < within + hooks || (!named && node.unconfirmed.size() == kUnconfirmedMax)) {
     look.again = true;
   } else if (txn.tired()) {
     look.done = false;

@@ -33,6 +33,8 @@ struct ProcessSpec {
   bool append = false;
   std::int32_t umask = 022;
   Container container;  // to run in; none: on the node itself
+  // Programs that run as the user before each task, and may change what it finds, and after it.
+  std::vector<std::string> task_prologs, task_epilogs;
 };
 
 // Ranks of a step by its nodes: what tasks that find each other by a process management interface are told.

@@ -46,7 +46,9 @@ struct MessageText {
 
   // Bodies of reports.
   std::string operator()(const AttemptStarted&) const { return "attempt started"; }
-  std::string operator()(const LaunchFailed& m) const { return "launch failed: " + m.why; }
+  std::string operator()(const LaunchFailed& m) const {
+    return (m.node_at_fault ? "launch failed, the node is at fault: " : "launch failed: ") + m.why;
+  }
   std::string operator()(const ScriptEnded& m) const {
     return format("script ended {}{}", exit(m.exit), m.by_itself ? " by itself" : "");
   }

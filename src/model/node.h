@@ -44,6 +44,7 @@ struct Node {
   UserId reason_by;
   Instant reason_at, boot_at, seen_at;  // seen_at: last hello, break of the connection, or loss
   bool has_fence_hook = false;          // someone can prove it stopped (virtual, cloud, power)
+  Duration hooks_take;                  // its prolog and its epilog may take so long each, at most; 0 = it has none
   std::string certificate;              // serial of the only one that counts; "" = the first that comes is kept
   std::string next_certificate;       // serial of its successor, which counts alone from its first hello on; "" = none
   bool replaced = false;              // the name was given to another machine: a new boot id proves nothing

@@ -170,6 +170,7 @@ constexpr void describe(V& v, const Node*) {
   v("boot_at_us", &Node::boot_at);
   v("seen_at_us", &Node::seen_at);
   v("has_fence_hook", &Node::has_fence_hook);
+  v("hooks_take_us", &Node::hooks_take);
   v("certificate", &Node::certificate, bounded::kName);
   v("next_certificate", &Node::next_certificate, bounded::kName);
   v("replaced", &Node::replaced);

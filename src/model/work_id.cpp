@@ -1,6 +1,7 @@
 #include "model/work_id.h"
 
 #include "base/text.h"
+#include "model/hook_part.h"
 
 namespace lockstep {
 
@@ -8,7 +9,11 @@ namespace {
 
 struct PartText {
   std::string operator()(ScriptPart) const { return "batch"; }
-  std::string operator()(StepPart part) const { return format("{}", part.step); }
+  std::string operator()(StepPart part) const {
+    return part.step == kPrologStep   ? "prolog"
+           : part.step == kEpilogStep ? "epilog"
+                                      : format("{}", part.step);
+  }
   std::string operator()(TaskPart part) const {
     return format("task-{}.{}.{}", part.group, part.index, part.incarnation);
   }
@@ -32,6 +37,10 @@ std::optional<WorkPart> parse_part(const std::vector<std::string>& words) {
     return std::nullopt;
   if (words[0] == "batch")
     return ScriptPart{};
+  if (words[0] == "prolog")
+    return StepPart{kPrologStep};
+  if (words[0] == "epilog")
+    return StepPart{kEpilogStep};
   const auto step = parse_uint(words[0]);
   return step && *step <= INT32_MAX ? std::optional<WorkPart>(StepPart{static_cast<StepNo>(*step)}) : std::nullopt;
 }

@@ -39,6 +39,8 @@ enum class Tag : std::uint16_t {
   kOomFile = 26,
   kFreezeFile = 27,
   kRankCores = 28,
+  kTaskProlog = 29,
+  kTaskEpilog = 30,
 };
 
 void put(std::string& out, std::uint64_t value, int bytes) {
@@ -155,6 +157,8 @@ constexpr LaunchField kLaunchFields[] = {
     {Tag::kOomFile, [](Start& s, const Value& v) { s.oom_file = v.text; }},
     {Tag::kFreezeFile, [](Start& s, const Value& v) { s.freeze_file = v.text; }},
     {Tag::kRankCores, [](Start& s, const Value& v) { s.launch.cores_by_rank.push_back(cores_of(v.text)); }},
+    {Tag::kTaskProlog, [](Start& s, const Value& v) { s.launch.process.task_prologs.emplace_back(v.text); }},
+    {Tag::kTaskEpilog, [](Start& s, const Value& v) { s.launch.process.task_epilogs.emplace_back(v.text); }},
 };
 
 constexpr bool each_at_its_tag() {
@@ -237,6 +241,8 @@ std::string encode_launch_record(const ShimStart& start) {
   if (!start.freeze_file.empty())
     field(out, Tag::kFreezeFile, start.freeze_file);
   for (const auto& cores : step.cores_by_rank) field(out, Tag::kRankCores, text_of_cores(cores));
+  for (const auto& program : process.task_prologs) field(out, Tag::kTaskProlog, program);
+  for (const auto& program : process.task_epilogs) field(out, Tag::kTaskEpilog, program);
   return record(ShimRecord::kLaunch, out);
 }
 

@@ -146,6 +146,7 @@ class Shim {
   std::optional<int> signal_of(const Told& told) const;
   void signal_all(const Told& told);
   void signal_first(const Told& told);
+  pid_t first_process_of(const StepTask& task) const;
   void pause_as_told(const Told& told);
   void go_on_as_told(const Told& told);
   void stop_as_told(const Told& told);
@@ -559,11 +560,20 @@ void Shim::signal_all(const Told& told) {
     signal_descendants(::getpid(), *signal);
 }
 
+// Where epilogs follow a task, its first process is a child of who waits for them.
+pid_t Shim::first_process_of(const StepTask& task) const {
+  if (start_.launch.process.task_epilogs.empty())
+    return task.pid();
+  const auto children = split_words(read_proc_text(format("/proc/{0}/task/{0}/children", task.pid())));
+  const auto first = children.empty() ? std::nullopt : parse_int(children.front());
+  return first && *first > 1 ? static_cast<pid_t>(*first) : task.pid();
+}
+
 void Shim::signal_first(const Told& told) {
   if (const auto signal = signal_of(told))
     for (const auto& task : tasks_)
       if (task->running())
-        ::kill(task->pid(), *signal);
+        ::kill(first_process_of(*task), *signal);
 }
 
 void Shim::pause_as_told(const Told& told) {

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "shim/task_hooks.h"
 
 namespace lockstep {
 namespace {
@@ -141,6 +142,13 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   if (script_fd >= 0) {
     plan.script = format("{}/{}", folder, kShimScriptFile);
     plan.script_fd = script_fd;
+  }
+  if (!process.task_prologs.empty() || !process.task_epilogs.empty()) {
+    std::vector<std::string> task = std::move(plan.argv);
+    if (!plan.script.empty())
+      task.insert(task.begin(), plan.script);
+    plan.argv = words_around_task(process.task_prologs, process.task_epilogs, task);
+    plan.program = "/proc/self/exe";
   }
   plan.work_dir = process.work_dir;
   plan.uid = process.uid;

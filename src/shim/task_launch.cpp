@@ -275,7 +275,7 @@ void TaskStart::Child::main() {
 }
 
 void TaskStart::Child::list_words() {
-  if (!plan.script.empty())
+  if (!plan.script.empty() && plan.program.empty())
     argv.push_back(plan.script.data());
   for (auto& word : plan.argv) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -303,7 +303,9 @@ void TaskStart::Child::list_variables() {
 
 void TaskStart::Child::list_candidates() {
   const std::string_view program(argv[0]);
-  if (!plan.script.empty()) {
+  if (!plan.program.empty()) {
+    paths.push_back(plan.program);
+  } else if (!plan.script.empty()) {
     paths.push_back(plan.script);
     script_by_fd = "/proc/self/fd/" + std::to_string(plan.script_fd);
   } else if (program.find('/') != program.npos) {

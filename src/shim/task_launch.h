@@ -38,6 +38,7 @@ struct TaskPlan {
   std::vector<std::string> env;  // later ones win over earlier ones of the same name
   std::string script;            // path of the script file; "" = argv[0] is the program
   int script_fd = -1;            // the same file, for users who cannot reach the path
+  std::string program;           // what is executed instead of either, with argv as it is; "" = nothing else
   std::string work_dir;
   std::uint32_t uid = 0, gid = 0;
   std::vector<std::uint32_t> groups;

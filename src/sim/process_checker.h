@@ -24,6 +24,8 @@ class ProcessChecker {
   void ended(std::size_t node, const WorkId& key, std::uint32_t rank, const ExitStatus& exit, How how, Instant now);
   // Its processes stop where they are, or go on: meanwhile others may use what it has.
   void paused(std::size_t node, const WorkId& key, std::uint32_t rank, bool yes);
+  // Of a promise that somebody else looks after.
+  void complain(std::string words) { verdict_.fail(std::move(words)); }
   void forgotten_alive(std::size_t node, const WorkId& key);
 
   // Processes of the attempt that live on the node.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "model/hook_part.h"
 
 namespace lockstep::sim {
 
@@ -62,9 +63,35 @@ void SimShims::start(ShimStart start) {
     ranks.push_back(0);
   for (const std::uint32_t rank : ranks)
     shim.ranks.push_back({rank, false, bad < 0 || bad == rank ? static_cast<std::int32_t>(code) : 0, {}});
-  const Duration run = millis(argument(argv, "run", 1000));
+  Duration run = millis(argument(argv, "run", 1000));
+  if (is_hook(start.key)) {
+    run = rng_.chance(0.03) ? hours(1) : millis(rng_.between(5, 3000));
+    plan_hook(start.key, shim);
+  }
   timeline_.at(unstuck(micros(rng_.between(200, 20'000))),
                [this, key = start.key, number = shim.number, run] { begin(key, number, run); });
+}
+
+// It fails now and then.
+void SimShims::plan_hook(const WorkId& key, Shim& shim) {
+  if (!hooks_begun_.insert(key).second)
+    checker_.complain(format("node {}: {} runs a second time", node_, text_of(key)));
+  if (rng_.chance(0.03))
+    shim.ranks.front().code = 1;
+  shim.stubborn = rng_.chance(0.2);
+}
+
+void SimShims::check_hooks(const WorkId& key) {
+  const bool epilog = is_hook(key) && step_of(key)->step == kEpilogStep;
+  const bool with_hooks = hooks_begun_.contains({key.job, key.attempt, StepPart{kPrologStep}});
+  if (!is_hook(key) && with_hooks && !hooks_passed_.contains({key.job, key.attempt}))
+    checker_.complain(format("node {}: {} starts, and its prolog has not passed", node_, text_of(key)));
+  if (!is_hook(key) && hooks_begun_.contains({key.job, key.attempt, StepPart{kEpilogStep}}))
+    checker_.complain(format("node {}: {} starts behind its epilog", node_, text_of(key)));
+  for (const auto& [other, shim] : shims_)
+    if (epilog && other != key && other.job == key.job && other.attempt == key.attempt &&
+        shim.state == Shim::State::kRunning)
+      checker_.complain(format("node {}: {} starts while {} runs", node_, text_of(key), text_of(other)));
 }
 
 void SimShims::begin(const WorkId& key, std::uint64_t number, Duration run) {
@@ -80,9 +107,11 @@ void SimShims::begin(const WorkId& key, std::uint64_t number, Duration run) {
     return;
   }
   shim->state = Shim::State::kRunning;
+  check_hooks(key);
   for (std::size_t i = 0; i < shim->ranks.size(); ++i) {
     shim->ranks[i].live = true;
-    checker_.started(node_, key, shim->ranks[i].rank, {shim->devices, shim->cores}, timeline_.now());
+    if (!is_hook(key))
+      checker_.started(node_, key, shim->ranks[i].rank, {shim->devices, shim->cores}, timeline_.now());
     timeline_.after(run + micros(rng_.between(0, 1000)), [this, key, number, i] { run_out(key, number, i); });
   }
   if (shim->fence_after < kForever)
@@ -121,8 +150,11 @@ void SimShims::end_rank(const WorkId& key, std::uint64_t number, std::size_t ran
     return;
   shim->ranks[rank].live = false;
   shim->ranks[rank].exit = exit;
-  checker_.ended(node_, key, shim->ranks[rank].rank, exit,
-                 itself ? ProcessChecker::How::kItself : ProcessChecker::How::kSignal, timeline_.now());
+  if (!is_hook(key))
+    checker_.ended(node_, key, shim->ranks[rank].rank, exit,
+                   itself ? ProcessChecker::How::kItself : ProcessChecker::How::kSignal, timeline_.now());
+  else if (step_of(key)->step == kPrologStep && exit.ok())
+    hooks_passed_.insert({key.job, key.attempt});
   if (std::none_of(shim->ranks.begin(), shim->ranks.end(), [](const Rank& r) { return r.live; })) {
     shim->state = Shim::State::kEnded;
     timeline_.after(micros(rng_.between(50, 5000)), [this, key, number] {
@@ -163,7 +195,7 @@ void SimShims::signal(const WorkId& key, std::int32_t signal, Reach /*reach*/) {
 void SimShims::set_paused(const WorkId& key, Shim& shim, bool paused) {
   shim.paused = paused;
   for (const Rank& rank : shim.ranks)
-    if (rank.live)
+    if (rank.live && !is_hook(key))
       checker_.paused(node_, key, rank.rank, paused);
 }
 
@@ -213,7 +245,7 @@ void SimShims::forget(const WorkId& key) {
   const auto it = shims_.find(key);
   if (it == shims_.end())
     return;
-  if (it->second.state == Shim::State::kRunning)
+  if (it->second.state == Shim::State::kRunning && !is_hook(key))
     checker_.forgotten_alive(node_, key);
   shims_.erase(it);
 }
@@ -234,9 +266,11 @@ void SimShims::machine_died() {
   callback_ = nullptr;
   for (const auto& [key, shim] : shims_)
     for (const Rank& rank : shim.ranks)
-      if (rank.live)
+      if (rank.live && !is_hook(key))
         checker_.ended(node_, key, rank.rank, {}, ProcessChecker::How::kMachine, timeline_.now());
   shims_.clear();
+  hooks_begun_.clear();
+  hooks_passed_.clear();
   lease_ = stuck_until_ = {};
 }
 

@@ -1,10 +1,12 @@
 // SimShims: the processes of one simulated node. They live through crashes of the agent and die with the machine. What
-// a process does stands in its arguments: {"sim", "run=MS", "exit=CODE", "bad=RANK", "stubborn"}.
+// a process does stands in its arguments: {"sim", "run=MS", "exit=CODE", "bad=RANK", "stubborn"}. What a hook does is
+// drawn; that none runs twice, and none beside what it must come before or behind, is checked here.
 #pragma once
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,8 @@ class SimShims : public Shims {
   void kill_all(const WorkId& key, std::uint64_t number, std::int32_t signal);
   void check_fence(const WorkId& key, std::uint64_t number);
   void tell(const WorkId& key);
+  void plan_hook(const WorkId& key, Shim& shim);
+  void check_hooks(const WorkId& key);
   Shim* find(const WorkId& key, std::uint64_t number);
   Instant unstuck(Duration at_least) const { return std::max(timeline_.now() + at_least, stuck_until_); }
 
@@ -78,6 +82,8 @@ class SimShims : public Shims {
   ProcessChecker& checker_;
   std::function<void(ShimEvent)> callback_;
   std::map<WorkId, Shim> shims_;
+  std::set<WorkId> hooks_begun_;                        // of this boot
+  std::set<std::pair<JobId, AttemptNo>> hooks_passed_;  // attempts whose prolog has
   std::uint64_t next_ = 1;
   Instant lease_, stuck_until_;
 };

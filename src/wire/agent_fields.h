@@ -176,6 +176,8 @@ constexpr void describe(V& v, const ProcessSpec*) {
   v("append", &ProcessSpec::append);
   v("umask", &ProcessSpec::umask, kUmask);
   v("container", &ProcessSpec::container);
+  v("task_prologs", &ProcessSpec::task_prologs);
+  v("task_epilogs", &ProcessSpec::task_epilogs);
 }
 
 template <class V>

@@ -51,6 +51,115 @@ json::array array_of(const std::vector<std::string>& words) {
   return out;
 }
 
+json::object object_of(const NodeHooks& h) {
+  return {{"prolog", array_of(h.prolog)},
+          {"epilog", array_of(h.epilog)},
+          {"timeout_s", h.timeout_s},
+          {"task_prolog", h.task_prolog},
+          {"task_epilog", h.task_epilog}};
+}
+
+json::object object_of(const NodeHealthSettings& h) {
+  return {{"program", h.program},
+          {"interval_s", h.interval_s},
+          {"timeout_s", h.timeout_s},
+          {"node_state", h.node_state},
+          {"look_s", h.look_s},
+          {"mounts", array_of(h.mounts)},
+          {"disks", array_of(h.disks)},
+          {"disk_full_percent", h.disk_full_percent},
+          {"off", array_of(h.off)}};
+}
+
+// A misspelt name of a hook would be a hook that never runs.
+Result<void> check_names(const json::object& o, const json::object& known, std::string_view where) {
+  for (const auto& [name, value] : o) {
+    const auto* pattern = known.if_contains(name);
+    if (!pattern)
+      return Error{Errc::kInvalid, format("there is no such setting: {}", std::string_view(name.data(), name.size())),
+                   std::string(where)};
+    const bool fits = pattern->is_number() ? value.is_number() : pattern->kind() == value.kind();
+    if (!fits)
+      return Error{Errc::kInvalid,
+                   format("{} is no {}", std::string_view(name.data(), name.size()),
+                          pattern->is_array()    ? "list of texts in [ ]"
+                          : pattern->is_object() ? "object in { }"
+                          : pattern->is_number() ? "number"
+                                                 : "text"),
+                   std::string(where)};
+  }
+  return {};
+}
+
+constexpr std::uint32_t kDaySeconds = 86'400;
+constexpr std::size_t kListMax = 256;
+
+Result<void> in_range(std::uint32_t value, std::uint32_t low, std::uint32_t high, const char* name) {
+  if (value < low || value > high)
+    return Error{Errc::kInvalid, format("write a number from {} to {}", low, high), name};
+  return {};
+}
+
+Result<void> check_paths(const std::vector<std::string>& paths, const char* name) {
+  if (paths.size() > kListMax)
+    return Error{Errc::kInvalid, format("at most {}", kListMax), name};
+  for (const std::string& path : paths)
+    if (!path.starts_with('/'))
+      return Error{Errc::kInvalid, format("\"{}\" is no path from / on", path), name};
+  return {};
+}
+
+Result<void> read_hooks(const json::object& o, NodeHooks& h) {
+  TRY(check_names(o, object_of(NodeHooks{}), "hooks"));
+  read(o, "prolog", h.prolog);
+  read(o, "epilog", h.epilog);
+  read(o, "timeout_s", h.timeout_s);
+  read(o, "task_prolog", h.task_prolog);
+  read(o, "task_epilog", h.task_epilog);
+  TRY(check_paths(h.prolog, "hooks.prolog"));
+  TRY(check_paths(h.epilog, "hooks.epilog"));
+  for (const auto& [path, name] : {std::pair(&h.task_prolog, "hooks.task_prolog"),
+                                   std::pair(&h.task_epilog, "hooks.task_epilog")})
+    if (!path->empty())
+      TRY(check_paths({*path}, name));
+  return in_range(h.timeout_s, 1, kDaySeconds, "hooks.timeout_s");
+}
+
+Result<void> read_health(const json::object& o, NodeHealthSettings& h) {
+  TRY(check_names(o, object_of(NodeHealthSettings{}), "health"));
+  read(o, "program", h.program);
+  read(o, "interval_s", h.interval_s);
+  read(o, "timeout_s", h.timeout_s);
+  read(o, "node_state", h.node_state);
+  read(o, "look_s", h.look_s);
+  read(o, "mounts", h.mounts);
+  read(o, "disks", h.disks);
+  read(o, "disk_full_percent", h.disk_full_percent);
+  read(o, "off", h.off);
+  if (!h.program.empty())
+    TRY(check_paths({h.program}, "health.program"));
+  TRY(check_paths(h.mounts, "health.mounts"));
+  TRY(check_paths(h.disks, "health.disks"));
+  TRY(in_range(h.interval_s, 0, kDaySeconds, "health.interval_s"));
+  TRY(in_range(h.timeout_s, 1, kDaySeconds, "health.timeout_s"));
+  TRY(in_range(h.look_s, 0, kDaySeconds, "health.look_s"));
+  return in_range(h.disk_full_percent, 1, 100, "health.disk_full_percent");
+}
+
+Result<void> read_parts(const json::object& o, AgentFile& f) {
+  const auto part = [&o](const char* name) -> Result<const json::object*> {
+    const auto* value = o.if_contains(name);
+    if (value && !value->is_object())
+      return Error{Errc::kInvalid, "is no object in { }", name};
+    return value ? &value->as_object() : nullptr;
+  };
+  if (const json::object* hooks = TRY(part("hooks")))
+    TRY(read_hooks(*hooks, f.hooks));
+  if (const json::object* health = TRY(part("health")))
+    TRY(read_health(*health, f.health));
+  return {};
+}
+
 }  // namespace
 
 // A person may have to change it: a line for each setting.
@@ -78,7 +187,9 @@ std::string encode(const AgentFile& f) {
                               {"fence_hook", f.fence_hook},
                               {"cluster_dir", f.cluster_dir},
                               {"leaving", f.leaving},
-                              {"no_new_privs", f.no_new_privs}};
+                              {"no_new_privs", f.no_new_privs},
+                              {"hooks", object_of(f.hooks)},
+                              {"health", object_of(f.health)}};
   std::string text;
   for (const auto& [name, value] : settings)
     text += (text.empty() ? "{\n  " : ",\n  ") + json::serialize(json::value(name)) + ": " + json::serialize(value);
@@ -112,6 +223,7 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   read(o, "cluster_dir", f.cluster_dir);
   read(o, "leaving", f.leaving);
   read(o, "no_new_privs", f.no_new_privs);
+  TRY(read_parts(o, f));
   if (f.controller_host.empty())
     return Error{Errc::kInvalid, "agent settings name no controller", "controller_host"};
   if (f.controller_port == 0)
@@ -121,6 +233,12 @@ Result<AgentFile> decode_agent_file(std::string_view text) {
   if (f.memory_mb < 0)
     return Error{Errc::kInvalid, "memory must not be negative", "memory_mb"};
   return f;
+}
+
+Result<void> add_hook_settings(AgentFile& file, std::string_view text) {
+  const auto o = TRY(parse_object(text, "settings of hooks"));
+  TRY(check_names(o, {{"hooks", json::object()}, {"health", json::object()}}, ""));
+  return read_parts(o, file);
 }
 
 // The status of the cluster as a document. What nobody could find out is left out, or null.

@@ -11,6 +11,27 @@
 
 namespace lockstep {
 
+// Programs of the site that run on a node around jobs. They are settings of the node alone: who may change them can run
+// anything as root there, which no right of the cluster gives.
+struct NodeHooks {
+  std::vector<std::string> prolog, epilog;  // paths, or patterns of glob(7)
+  std::uint32_t timeout_s = 300;            // of each prolog and epilog
+  std::string task_prolog, task_epilog;     // "" = none
+};
+
+// What is looked at again and again to tell whether the node is fit for work.
+struct NodeHealthSettings {
+  std::string program;           // HealthCheckProgram; "" = none
+  std::uint32_t interval_s = 0;  // of the program; 0 = never
+  std::uint32_t timeout_s = 60;  // of the program
+  std::string node_state = "ANY";  // ANY, IDLE, ALLOC, START_ONLY; with ",CYCLE": nodes take turns within the interval
+  std::uint32_t look_s = 30;       // between two looks of the built-in checks; 0 = none
+  std::vector<std::string> mounts;  // that must answer, and be mounted
+  std::vector<std::string> disks;   // that must not be full, besides those of the agent
+  std::uint32_t disk_full_percent = 99;
+  std::vector<std::string> off;  // built-in checks that are not made
+};
+
 // nodes/NAME/agent.json, read once by lockstep-agent.
 struct AgentFile {
   std::string node;     // name; "" = the host's
@@ -34,9 +55,13 @@ struct AgentFile {
   std::string cluster_dir;             // of the `lockstep up` that made this node; "" = it joined by itself
   bool leaving = false;                // it takes no new work, since `lockstep node leave` waits for what runs
   bool no_new_privs = false;           // setuid programs (sudo, su, ping) give jobs nothing here
+  NodeHooks hooks;
+  NodeHealthSettings health;
 };
 std::string encode(const AgentFile& file);
 Result<AgentFile> decode_agent_file(std::string_view text);
+// Takes "hooks" and "health" of another file of the same form; it may hold nothing else.
+Result<void> add_hook_settings(AgentFile& file, std::string_view text);
 
 // GET /v1/status, and what `lockstep status -o json` prints (with the local parts filled in).
 struct NodeStatus {

@@ -126,6 +126,8 @@ Result<Node> read_facts(const AgentFile& settings) {
   node.domains = settings.domains;
   node.weight = settings.weight;
   node.has_fence_hook = settings.fence_hook;
+  if (!settings.hooks.prolog.empty() || !settings.hooks.epilog.empty())
+    node.hooks_take = seconds(settings.hooks.timeout_s);
   return node;
 }
 

@@ -9,9 +9,11 @@
 #include "base/text.h"
 #include "io/dialer.h"
 #include "io/fd_stream.h"
+#include "io/hook_programs.h"
 #include "io/sha256.h"
 #include "io/shims.h"
 #include "io/tls.h"
+#include "model/hook_part.h"
 
 namespace lockstep {
 namespace {
@@ -33,7 +35,9 @@ constexpr const char* kPeerProtocol = "lockstep-peer/1";
 // As every line about a piece of work names it.
 std::string work_text(const WorkId& key) {
   std::string which = "step=batch";
-  if (const StepPart* step = step_of(key))
+  if (is_hook(key))
+    which = step_of(key)->step == kPrologStep ? "prolog" : "epilog";
+  else if (const StepPart* step = step_of(key))
     which = format("step={}", step->step);
   else if (const TaskPart* task = task_of(key))
     which = format("task={}.{}.{}", task->group, task->index, task->incarnation);
@@ -53,6 +57,7 @@ void tell_event(const ShimEvent& event) {
 }
 
 constexpr const char* kNoRoom = "a disk of this node is full";
+const std::string kUnhealthy = "health check failed: ", kSuspect = "suspect: ";
 constexpr const char* kLeaving = "this node leaves the cluster";
 
 }  // namespace
@@ -90,8 +95,11 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       devices_(std::move(devices)),
       journal_(std::move(look.journal)),
       shims_(std::move(shims)),
+      hooks_(settings_),
+      health_(loop, clock, settings_,
+              {.busy = [this] { return logic_.holds_work(); }, .changed = [this] { tell_trouble(); }}),
       splices_(loop),
-      logic_({.peer_port = settings_.peer_port}, facts_, look.lines, survivors, clock.boot(), look.found),
+      logic_({.peer_port = settings_.peer_port, .hooks = hook_settings(settings_.hooks)}, facts_, look.lines, survivors, clock.boot(), look.found),
       refusals_(loop),
       gate_(facts_.meta.name, hmac_sha256_hex),
       peers_(
@@ -118,13 +126,17 @@ NodeAgent::~NodeAgent() {
 
 void NodeAgent::start() {
   CHECK(!link_ && alarm_at_ == kNever, "started twice");
-  shims_->on_event([this](const ShimEvent& event) {
+  shims_->on_event([this](ShimEvent event) {
+    if (is_hook(event.key))
+      hooks_.hear_out(event);
     tell_event(event);
     logic_.shim_event(event, clock_.boot());
     pump_soon();
   });
   loop_.after(kDevicesEvery, [this] { look_at_devices(); });
+  health_.see_devices(facts_.devices);
   tell_trouble();
+  health_.start();
   pump_soon();
   renewal_.start();
   dial();
@@ -324,8 +336,11 @@ void NodeAgent::peer_request(std::shared_ptr<HttpExchange> exchange) {
 void NodeAgent::look_at_devices() {
   loop_.after(kDevicesEvery, [this] { look_at_devices(); });
   auto found = devices_->list();
-  if (!found.ok())
+  if (!found.ok()) {
+    health_.see_no_devices(found.error().message);
     return say("GPUs: " + found.error().message);
+  }
+  health_.see_devices(*found);
   if (*found == facts_.devices)
     return;
   facts_.devices = std::move(*found);
@@ -398,10 +413,15 @@ void NodeAgent::tell_trouble() {
     reasons.emplace_back(kLeaving);
   if (!full_.empty())
     reasons.push_back(format("{} ({})", kNoRoom, full_));
+  const std::string bad = health_.bad(), suspect = health_.suspect();
+  if (!bad.empty())
+    reasons.push_back(kUnhealthy + bad);
+  if (!suspect.empty())
+    reasons.push_back(kSuspect + suspect);
   if (!trouble_.empty())
     reasons.push_back(trouble_);
   std::string reason = join(reasons, "; ");
-  const bool drain = settings_.leaving || !full_.empty();
+  const bool drain = settings_.leaving || !full_.empty() || !bad.empty();
   if (reason == facts_.reason && facts_.drain == drain)
     return;
   facts_.reason = std::move(reason);
@@ -456,6 +476,18 @@ void NodeAgent::pump() {
   set_alarm();
 }
 
+// Of programs that may not run, the logic hears as of any that fail.
+void NodeAgent::start_hook(ShimStart start) {
+  log_line(LogLevel::kInfo, "start " + work_text(start.key));
+  if (const auto ready = hooks_.complete(start); !ready)
+    return loop_.post([this, event = ShimEvent{.what = ShimEvent::What::kFailed, .key = start.key, .why = ready.error().message}] {
+      tell_event(event);
+      logic_.shim_event(event, clock_.boot());
+      pump_soon();
+    });
+  shims_->start(start);
+}
+
 void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
   using enum AgentLogic::ShimOrder::What;
   CHECK(unwritten_.empty(), "an order is carried out that a restart would not know of");
@@ -463,6 +495,9 @@ void NodeAgent::carry_out(AgentLogic::ShimOrder order) {
     case kStart:
       CHECK(order.start.key == order.key && !order.start.launch.ranks.empty(), work_text(order.key));
       at_home(order.start.launch.process.env);
+      if (is_hook(order.key))
+        return start_hook(std::move(order.start));
+      hooks_.add_task_programs(order.start.launch.process);
       order.start.no_new_privs = settings_.no_new_privs;
       log_line(LogLevel::kInfo, format("start {} uid={}", work_text(order.key), order.start.launch.process.uid));
       return shims_->start(std::move(order.start));

@@ -14,6 +14,8 @@
 #include "agent/ticket_gate.h"
 #include "base/log_line.h"
 #include "first_look.h"
+#include "node_health.h"
+#include "node_hooks.h"
 #include "ports/clock.h"
 #include "ports/devices.h"
 #include "renewal.h"
@@ -55,6 +57,7 @@ class NodeAgent {
   void at_home(std::vector<std::string>& env) const;
   void pump();
   void carry_out(AgentLogic::ShimOrder order);
+  void start_hook(ShimStart start);
   void set_alarm();
   bool make_durable();
   bool write_journal();
@@ -71,6 +74,8 @@ class NodeAgent {
   std::unique_ptr<DeviceSource> devices_;
   JournalFile journal_;
   std::unique_ptr<Shims> shims_;
+  HookRunner hooks_;
+  NodeHealth health_;
   Splices splices_;
   AgentLogic logic_;
   std::set<WorkId> stopping_;  // their stop stands in the log

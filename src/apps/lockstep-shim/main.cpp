@@ -5,6 +5,7 @@
 #include "shim/nursery.h"
 #include "shim/protocol.h"
 #include "shim/shim.h"
+#include "shim/task_hooks.h"
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--version") == 0) {
@@ -13,6 +14,8 @@ int main(int argc, char** argv) {
   }
   if (argc >= 2 && std::strcmp(argv[1], lockstep::kNurseryOption) == 0)
     return lockstep::run_nursery(lockstep::kNurserySocketFd, argv + 1);
+  if (argc >= 2 && std::strcmp(argv[1], lockstep::kAroundTaskOption) == 0)
+    return lockstep::run_around_task(argc - 2, argv + 2);
   const bool is_named = argc == 2 && lockstep::parse_work_id(argv[1]).has_value();  // for `ps` only
   if (argc > 1 && !is_named) {
     std::fputs("lockstep-shim is started by lockstep-agent, one for each step\n", stderr);

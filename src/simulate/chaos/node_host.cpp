@@ -7,6 +7,7 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::size_t kJournalMax = 200;       // lines; a longer one is replaced by a short one
+constexpr Duration kHookLimit = seconds(20);
 constexpr Duration kSilenceMax = seconds(12);  // nothing heard for so long: the link is dead
 
 }  // namespace
@@ -29,6 +30,8 @@ Node NodeHost::facts() const {
   node.cores = world_.settings.cores;
   node.memory_mb = 256'000;
   node.has_fence_hook = has_fence_hook_;
+  if (world_.settings.hooks)
+    node.hooks_take = kHookLimit;
   if (index_ % 2 == 0)
     node.features.push_back("even");
   for (std::uint32_t d = 0; d < world_.settings.devices; ++d)
@@ -71,8 +74,10 @@ void NodeHost::start_agent() {
   alarm_ = kNever;
   stalled_until_ = {};
   const auto survivors = shims_.recover();
-  logic_ = std::make_unique<AgentLogic>(AgentSettings{.renew_every = world_.settings.lease_term / 3}, facts(), journal_,
-                                        *survivors, clock_.boot());
+  AgentSettings settings{.renew_every = world_.settings.lease_term / 3};
+  const bool hooks = world_.settings.hooks;
+  settings.hooks = {.prolog = hooks, .epilog = hooks, .prolog_limit = kHookLimit, .epilog_limit = kHookLimit};
+  logic_ = std::make_unique<AgentLogic>(settings, facts(), journal_, *survivors, clock_.boot());
   shims_.on_event([this, life = life_](const ShimEvent& event) {
     if (life == life_ && logic_)
       shim_event(event);

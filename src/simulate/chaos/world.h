@@ -39,6 +39,7 @@ struct ChaosSettings {
   Duration fence_silence;  // of a node before its fence hook, which cuts the power, is asked
   // Nothing goes wrong but that processes stand still for up to ten minutes: no attempt may end for it.
   bool only_pauses = false;
+  bool hooks = false;  // a prolog and an epilog run around every attempt, and fail or hang now and then
   bool noting = false;
   bool restless = false;  // jobs start anywhere, also where a node has just come back, and nobody administers limits
 };
@@ -69,7 +70,7 @@ struct World {
     if (verdict.noting)
       verdict.note(timeline.now(), std::move(words));
   }
-  // Runs with a seed of their own kind: see only_pauses.
+  // Runs with a seed of their own kind: see only_pauses, and hooks.
   static ChaosSettings settled(ChaosSettings settings);
   Duration up_to(Duration most) { return micros(rng.between(1, most.us)); }
 };

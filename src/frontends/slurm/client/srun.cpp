@@ -16,6 +16,7 @@
 #include "frontends/slurm/client/invocation.h"
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/shell_limits.h"
+#include "frontends/slurm/client/srun_hooks.h"
 #include "frontends/slurm/client/srun_io.h"
 #include "frontends/slurm/client/srun_programs.h"
 #include "frontends/slurm/client/step_files.h"
@@ -437,11 +438,13 @@ int Srun::in_allocation(JobId job) {
     open = std::move(*opened);
   }
   signals_.emplace(SignalDesk::all_of_srun());
+  run_beside_step(options_, "prolog", words_, job, voice_);
   const auto step = create(request);
   if (!step)
     return error_exit_code();
   const auto code = accompany(job, *step, nullptr, std::move(open), facts_of(nullptr, job, (*step)->number),
                               [](const ExitStatus&, std::optional<Duration>) {});
+  run_beside_step(options_, "epilog", words_, job, voice_);
   if (!code) {
     (void)api_.signal_step(job, (*step)->number, 0, kParting);
     return fail(code.error());
@@ -490,7 +493,7 @@ Result<Srun::OwnJob> Srun::own_job() {
   job.std_err.clear();
   job.groups.front().launch = Launch::kNothing;
   TRY(check_input(files_of(options_), facts_of(nullptr, {}, 0), step.work_dir));
-  if (any_names(files_of(options_), kOfJob))
+  if (any_names(files_of(options_), kOfJob) || options_.has("prolog"))
     own.later = std::move(step);
   else
     own.request.first_step = std::move(step);
@@ -555,6 +558,7 @@ Result<int> Srun::run_step(const Granted& granted, std::optional<OpenFiles> open
   Ref<Step> step;
   if (later) {
     open = TRY(open_files(files_of(options_), facts_of(&job, granted.id, 0)));
+    run_beside_step(options_, "prolog", words_, granted.id, voice_);
     const auto made = create({granted.id, std::move(*later), environment});
     if (!made)
       return Error{};
@@ -572,10 +576,12 @@ Result<int> Srun::run_step(const Granted& granted, std::optional<OpenFiles> open
     else
       sleep_for(millis(10));
   }
-  return accompany(granted.id, step, &end, std::move(open), facts_of(&job, granted.id, step->number),
-                   [&](const ExitStatus& worst, std::optional<Duration> within) {
-                     (void)api_.end(granted.id, worst, false, within);
-                   });
+  auto code = accompany(granted.id, step, &end, std::move(open), facts_of(&job, granted.id, step->number),
+                        [&](const ExitStatus& worst, std::optional<Duration> within) {
+                          (void)api_.end(granted.id, worst, false, within);
+                        });
+  run_beside_step(options_, "epilog", words_, granted.id, voice_);
+  return code;
 }
 
 }  // namespace

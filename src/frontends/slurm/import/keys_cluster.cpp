@@ -114,6 +114,11 @@ constexpr std::string_view kTls =
 constexpr std::string_view kNoPower = "nodes are not switched off and on: one that is started joins by itself";
 constexpr std::string_view kNoHook =
     "no program runs here: put it into the jobs' scripts, or into the node's own units";
+// What runs as root on a node is a setting of that node alone.
+constexpr std::string_view kNodeHook =
+    "write it into `hooks` of /etc/lockstep/agent.json on each node: docs/hooks.md";
+constexpr std::string_view kNodeHealth =
+    "write it into `health` of /etc/lockstep/agent.json on each node: docs/hooks.md";
 constexpr std::string_view kNoSensors =
     "energy, network and file system use are not measured: ask the site's monitoring";
 constexpr std::string_view kNoJobComp = "ended jobs are in history.db, which any SQL client may read, and in `sacct`";
@@ -191,10 +196,10 @@ constexpr ConfKey kRows[] = {
   {"DisableRootJobs", no_equal, "no 0 false", "root may submit jobs; who should not be root has no root"},
   {"EioTimeout", same, "", "what a step wrote is kept by its owner on the node until it is acknowledged; nothing times out"},
   {"EnforcePartLimits", no_equal, "", "a job above a partition's time limit is taken and waits with reason PartitionTimeLimit; one that its nodes can never hold is refused"},
-  {"Epilog", no_equal, "", kNoHook},
+  {"Epilog", no_equal, "", kNodeHook},
   {"EpilogMsgTime", same, "", "ends are reported when they happen; nothing is spread out"},
   {"EpilogSlurmctld", no_equal, "", "no program runs on the controller: follow `GET /v1/watch` of the API"},
-  {"EpilogTimeout", no_equal, "", kNoHook},
+  {"EpilogTimeout", no_equal, "", kNodeHook},
   {"ExtSensorsFreq", no_equal, "0", kNoSensors},
   {"ExtSensorsType", no_equal, "none ext_sensors/none", kNoSensors},
   {"FairShareDampeningFactor", no_equal, "1", "fair share is Slurm's Fair Tree, which does not use it"},
@@ -207,9 +212,9 @@ constexpr ConfKey kRows[] = {
   {"GroupUpdateForce", same, "", "groups are read when a user first comes, and now and then again"},
   {"GroupUpdateTime", same, "", "groups are read when a user first comes, and now and then again"},
   {"HashPlugin", same, "", kTls},
-  {"HealthCheckInterval", no_equal, "0", "no program checks nodes: run it by a timer, and let it `scontrol update NodeName= State=DRAIN`"},
-  {"HealthCheckNodeState", no_equal, "", "no program checks nodes: run it by a timer, and let it `scontrol update NodeName= State=DRAIN`"},
-  {"HealthCheckProgram", no_equal, "", "no program checks nodes: run it by a timer, and let it `scontrol update NodeName= State=DRAIN`"},
+  {"HealthCheckInterval", no_equal, "0", kNodeHealth},
+  {"HealthCheckNodeState", no_equal, "", kNodeHealth},
+  {"HealthCheckProgram", no_equal, "", kNodeHealth},
   {"HttpParserType", same, "", "the controller speaks HTTP by itself"},
   {"InactiveLimit", no_equal, "60", "an allocation whose client is gone for 60 seconds ends, whatever is set"},
   {"InteractiveStepOptions", no_equal, "", "`salloc` opens its shell where it is called: use `srun --pty bash` for one on a node"},
@@ -290,11 +295,11 @@ constexpr ConfKey kRows[] = {
   {"PriorityWeightTRES", taken, "", "weights of the resources asked for", take_policy},
   {"PrivateData", no_equal, "none", "names, accounts, states and times of jobs are seen by everybody; scripts and environments by their owner only"},
   {"ProctrackType", same, "", "every process of a step has one owner on its node, which finds and ends them all"},
-  {"Prolog", no_equal, "", kNoHook},
-  {"PrologEpilogTimeout", no_equal, "", kNoHook},
+  {"Prolog", no_equal, "", kNodeHook},
+  {"PrologEpilogTimeout", no_equal, "", kNodeHook},
   {"PrologFlags", no_equal, "", "", nullptr, &kPrologOptions},
   {"PrologSlurmctld", no_equal, "", "no program runs on the controller: follow `GET /v1/watch` of the API"},
-  {"PrologTimeout", no_equal, "", kNoHook},
+  {"PrologTimeout", no_equal, "", kNodeHook},
   {"PropagatePrioProcess", no_equal, "0", "jobs run with the agent's nice value: say `nice` in the script"},
   {"PropagateResourceLimits", no_equal, "all", "a job has the soft limits of the shell that submitted it: users say --propagate=NONE or names"},
   {"PropagateResourceLimitsExcept", no_equal, "", "a job has the soft limits of the shell that submitted it: users say --propagate=NAMES"},
@@ -346,9 +351,9 @@ constexpr ConfKey kRows[] = {
   {"SlurmSchedLogFile", same, "", kLogs},
   {"SlurmSchedLogLevel", same, "", kLogs},
   {"SlurmUser", same, "", "a package makes the user \"lockstep\" for the controller"},
-  {"SrunEpilog", no_equal, "", kNoHook},
+  {"SrunEpilog", no_equal, "", "set SLURM_EPILOG for everybody, in /etc/profile.d: srun runs it on its own machine"},
   {"SrunPortRange", same, "", "srun opens no ports: output comes through the agents"},
-  {"SrunProlog", no_equal, "", kNoHook},
+  {"SrunProlog", no_equal, "", "set SLURM_PROLOG for everybody, in /etc/profile.d: srun runs it on its own machine"},
   {"StateSaveLocation", same, "", "the controller's log is in /var/lib/lockstep/controller; nothing that was acknowledged is lost"},
   {"SuspendExcNodes", no_equal, "", kNoPower},
   {"SuspendExcParts", no_equal, "", kNoPower},
@@ -359,10 +364,10 @@ constexpr ConfKey kRows[] = {
   {"SuspendTimeout", no_equal, "", kNoPower},
   {"SwitchParameters", no_equal, "", "the network is left as it is: no plug-in sets it up for a job"},
   {"SwitchType", no_equal, "none switch/none", "the network is left as it is: no plug-in sets it up for a job"},
-  {"TaskEpilog", no_equal, "", "no program runs around tasks: put it into the jobs' scripts"},
+  {"TaskEpilog", no_equal, "", kNodeHook},
   {"TaskPlugin", no_equal, "none task/none", "jobs are not confined: no cgroups and no core binding yet. CUDA_VISIBLE_DEVICES names a job's GPUs"},
   {"TaskPluginParam", no_equal, "none", "tasks are not bound to cores: programs bind themselves (OMP_PROC_BIND, numactl)"},
-  {"TaskProlog", no_equal, "", "no program runs around tasks: put it into the jobs' scripts"},
+  {"TaskProlog", no_equal, "", kNodeHook},
   {"TCPTimeout", same, "", kOwnTimes},
   {"TLSParameters", same, "", kTls},
   {"TLSType", same, "", kTls},

@@ -97,7 +97,7 @@ constexpr ConfKey kScheduler[] = {
   {"max_switch_wait", no_equal, "", "--switches=N@TIME waits as long as it says"},
   {"no_backup_scheduling", same, "", "there is one controller"},
   {"no_env_cache", same, "", "a job whose environment cannot be had fails with a message"},
-  {"nohold_on_prolog_fail", same, "", "there is no prolog that could fail"},
+  {"nohold_on_prolog_fail", same, "", "a job whose prolog fails starts elsewhere, and is held when three nodes were closed for it"},
   {"pack_serial_at_end", same, "", "small jobs go where the price of packing is lowest"},
   {"partition_job_depth", same, "", kWholeQueue},
   {"preempt_reorder_count", same, "", "of all sets of victims the one that loses the least is taken"},
@@ -166,13 +166,13 @@ constexpr ConfKey kPreempt[] = {
 };
 
 constexpr ConfKey kProlog[] = {
-  {"Alloc", no_equal, "", "there is no prolog: allocations begin without one"},
+  {"Alloc", same, "", "a prolog runs on every node of an allocation when that is made"},
   {"Contain", same, "", "all processes of a job have one owner on their node"},
   {"DeferBatch", same, "", "a script starts when its nodes have answered"},
-  {"ForceRequeueOnFail", no_equal, "", "there is no prolog that could fail"},
-  {"NoHold", same, "", "there is no prolog that could be waited for"},
-  {"RunInJob", no_equal, "", "there is no prolog"},
-  {"Serial", same, "", "there is no prolog of which one at a time must run"},
+  {"ForceRequeueOnFail", same, "", "a batch job whose prolog fails is requeued, whatever its user said of that"},
+  {"NoHold", same, "", "an allocation is told of at once; its steps wait for the prologs of their nodes"},
+  {"RunInJob", no_equal, "", "prolog and epilog run beside the job, with what the node has"},
+  {"Serial", no_equal, "", "prologs of several jobs may run at the same time: let the program take a lock (flock)"},
   {"X11", no_equal, "", "--x11 is refused: forward X by ssh"},
 };
 

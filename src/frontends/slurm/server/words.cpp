@@ -53,6 +53,15 @@ std::uint32_t gpus_per_task(const Job& job, const Step& step) {
 }
 
 // Each task's own GPUs, when a binding narrows them.
+// The programs of srun's user around its tasks.
+void add_programs(std::vector<std::string>& out, const StepSpec& spec, std::string_view option,
+                  const std::string& work_dir) {
+  const std::string* path = option_of(spec.options, option);
+  if (!path || path->empty() || *path == "none")
+    return;
+  out.push_back(path->starts_with('/') ? *path : work_dir + "/" + *path);
+}
+
 void bind_gpus(LaunchStep& launch, const Job& job, const Step& step, const StepPlace& place, const Node& node) {
   const std::vector<NodeGpu> gpus = gpus_of(node, place.devices);
   if (gpus.empty())
@@ -152,6 +161,8 @@ void add_slurm_words(LaunchStep& launch, const Tables& tables, const Job& job, c
   for (const char* line : {"SLURM_PROCID=\x01t", "SLURM_LOCALID=\x01l", "SLURM_TASK_PID=\x01p"})
     process.task_env.emplace_back(line);
   bind_gpus(launch, job, step, here, *node);
+  add_programs(process.task_prologs, *step.spec, "task-prolog", process.work_dir);
+  add_programs(process.task_epilogs, *step.spec, "task-epilog", process.work_dir);
 
   PatternFacts names = pattern_facts(tables, job, *node);
   names.step = step.number;

@@ -1,0 +1,89 @@
+#include "node_hooks.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/characters.h"
+#include "base/log_line.h"
+#include "base/plain_file.h"
+#include "base/text.h"
+#include "io/hook_programs.h"
+#include "model/hook_part.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kOutputMax = 1 << 20;  // of one hook, that is looked at
+constexpr std::size_t kLinesMax = 20;        // of it, that go into the log: the last ones
+constexpr std::size_t kLineBytesMax = 500;
+
+std::vector<std::string> last_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  for (const auto& line : split(text, '\n'))
+    if (!trim(line).empty())
+      lines.push_back(without_control_characters(trim(line), kLineBytesMax));
+  if (lines.size() > kLinesMax)
+    lines.erase(lines.begin(), lines.end() - kLinesMax);
+  return lines;
+}
+
+bool failed(const ShimEvent& event) {
+  return event.results.empty() || !event.results.front().exit.ok();
+}
+
+}  // namespace
+
+HookSettings hook_settings(const NodeHooks& hooks) {
+  HookSettings out;
+  out.prolog = !hooks.prolog.empty();
+  out.epilog = !hooks.epilog.empty();
+  out.prolog_limit = out.epilog_limit = seconds(hooks.timeout_s);
+  return out;
+}
+
+HookRunner::HookRunner(const AgentFile& settings) : settings_(settings) {
+  if (::mkdir((settings_.state_dir + "/hooks").c_str(), 0700) != 0 && errno != EEXIST)
+    log_line(LogLevel::kWarning, "lockstep-agent: " + settings_.state_dir + "/hooks cannot be made");
+}
+
+std::string HookRunner::output_of(const WorkId& hook) const {
+  return settings_.state_dir + "/hooks/" + text_of(hook) + ".out";
+}
+
+// What was set up last is taken down first.
+Result<void> HookRunner::complete(ShimStart& start) const {
+  const bool prolog = step_of(start.key)->step == kPrologStep;
+  auto programs = TRY(find_hook_programs(prolog ? settings_.hooks.prolog : settings_.hooks.epilog));
+  if (!prolog)
+    std::reverse(programs.begin(), programs.end());
+  ProcessSpec& process = start.launch.process;
+  process.uid = ::geteuid();
+  process.gid = ::getegid();
+  process.argv = words_to_run(programs, prolog ? AtFailure::kStop : AtFailure::kGoOn);
+  process.std_out = process.std_err = output_of(start.key);
+  return {};
+}
+
+void HookRunner::add_task_programs(ProcessSpec& process) const {
+  if (!settings_.hooks.task_prolog.empty())
+    process.task_prologs.insert(process.task_prologs.begin(), settings_.hooks.task_prolog);
+  if (!settings_.hooks.task_epilog.empty())
+    process.task_epilogs.push_back(settings_.hooks.task_epilog);
+}
+
+void HookRunner::hear_out(ShimEvent& event) const {
+  if (event.what != ShimEvent::What::kEnded)
+    return;
+  const std::string path = output_of(event.key);
+  const auto text = read_plain(path, Links::kRefused, kOutputMax);
+  ::unlink(path.c_str());
+  std::vector<std::string> lines = text ? last_lines(*text) : std::vector<std::string>();
+  if (failed(event) && !lines.empty())
+    event.why = lines.size() > 1 ? format("{}: {}", lines.back(), lines[lines.size() - 2]) : lines.back();
+  for (const std::string& line : lines)
+    log_line(failed(event) ? LogLevel::kWarning : LogLevel::kInfo, format("{}: {}", text_of(event.key), line));
+}
+
+}  // namespace lockstep

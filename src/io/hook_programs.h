@@ -1,0 +1,41 @@
+// Programs of the site that an agent runs with its own rights: which they are, whether they may be trusted, and how to
+// run one of them beside the loop.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace lockstep {
+
+// An absolute path of an executable file that nobody but root, or whoever we run as, can change or exchange: the file
+// and every directory on its way belong to them, and nobody else may write there; only on the way, a directory may be
+// sticky as /tmp is. Links are followed, and looked at in the same way. kDenied names what is not so.
+Result<void> check_trusted_program(const std::string& path);
+
+// What paths and patterns of glob(7) name, in their order; one pattern's in the order of the alphabet. A path that
+// names nothing is kNotFound, a pattern that does is no program; what is found must be trusted. At most 256.
+Result<std::vector<std::string>> find_hook_programs(const std::vector<std::string>& patterns);
+
+// The words of one process that runs them one behind the other. at_failure: kStop ends with the first that fails, kGoOn
+// runs the others, too; either ends with the code of the first that failed, whose name is the last it says.
+enum class AtFailure : unsigned char { kStop, kGoOn };
+std::vector<std::string> words_to_run(const std::vector<std::string>& programs, AtFailure at_failure);
+
+struct ProgramEnd {
+  int code = 0, signal = 0;
+  bool late = false;  // ended by us after its time
+  std::string said;   // the last line of its output that is not empty, without control characters, at most 200 bytes
+  bool ok() const { return code == 0 && signal == 0 && !late; }
+};
+// Waits for it, on a thread of its caller's that may wait. It runs in / as we do, in a session of its own which ends
+// with it or after `limit`. Its environment is env alone.
+Result<ProgramEnd> run_program_within(const std::vector<std::string>& argv, const std::vector<std::string>& env,
+                                      Duration limit);
+
+// The last line of a text that is not empty, as ProgramEnd::said.
+std::string last_line_of(std::string_view text);
+
+}  // namespace lockstep
