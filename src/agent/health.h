@@ -33,7 +33,7 @@ class HealthBook {
   // something else now. While a check stays at its level its words stay, because each change is told to the controller.
   bool take(const std::vector<std::string>& checks, const std::vector<HealthFinding>& findings, Instant now);
 
-  std::string bad() const;      // evidence of all that is bad: "disk: /var is 99 % full; gpu: …"; "" = the node is fit
+  std::string bad() const;  // evidence of all that is bad: "disk: /var is 99 % full; gpu: …"; "" = the node is fit
   std::string suspect() const;  // likewise
   const std::map<std::string, HealthVerdict>& verdicts() const { return verdicts_; }
 

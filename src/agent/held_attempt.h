@@ -37,9 +37,9 @@ struct HeldAttempt {
   bool stopped = false;                     // MemberStopped was reported
   bool paused = false;                      // told to pause, not to go on: starts nothing
   std::uint32_t pause = 0, pause_done = 0;  // numbers of the last order and of the last one reported as done
-  bool has_hooks = false;             // programs of the site run around it, as it was when it came
-  std::vector<std::string> hook_env;  // what they are told
-  HookRun prolog, epilog;             // none of `works`: of them the controller hears by what follows from them
+  bool has_hooks = false;                   // programs of the site run around it, as it was when it came
+  std::vector<std::string> hook_env;        // what they are told
+  HookRun prolog, epilog;                   // none of `works`: of them the controller hears by what follows from them
   std::map<WorkId, HeldWork> works;
   IntervalSet gone_steps;                                                              // never (again) here
   std::map<std::pair<std::uint16_t, std::uint32_t>, std::uint32_t> gone_incarnations;  // this and older ones

@@ -1,5 +1,6 @@
-// What an agent decides about hooks: the site's programs that run on a node before a job (the prolog) and behind it (the
-// epilog). A shim runs them, so they survive the agent as steps do; which files they are is their runner's business.
+// What an agent decides about hooks: the site's programs that run on a node before a job (the prolog) and behind it
+// (the epilog). A shim runs them, so they survive the agent as steps do; which files they are is their runner's
+// business.
 //
 //   none ──ordered──▶ running ──exit code 0──▶ passed
 //                        └────else, or late──▶ failed

@@ -428,8 +428,7 @@ struct AgentLogic::Inner {
   // The prolog has passed, the script has come (again), or a pause is over: what waited starts.
   void go_on(const AttemptId& id) {
     const auto it = held.find(id);
-    if (it == held.end() || it->second.stopping || it->second.paused ||
-        it->second.prolog.phase == HookPhase::kRunning)
+    if (it == held.end() || it->second.stopping || it->second.paused || it->second.prolog.phase == HookPhase::kRunning)
       return;
     Waiting& come = waiting[id];
     if (awaits_script(id, it->second) && come.attempt)
@@ -749,8 +748,7 @@ struct AgentLogic::Inner {
     std::vector<Holding> out;
     for (const auto& [id, attempt] : held) {
       // Not named, it is told to start once more, with its script.
-      if (const auto at = waiting.find(id);
-          awaits_script(id, attempt) && (at == waiting.end() || !at->second.attempt))
+      if (const auto at = waiting.find(id); awaits_script(id, attempt) && (at == waiting.end() || !at->second.attempt))
         continue;
       Holding holding{id.first, id.second, attempt.stopping, {}, {}, attempt.paused, next_step(attempt)};
       for (const auto& [key, work] : attempt.works) {
@@ -1022,7 +1020,11 @@ AgentLogic::StepFacts AgentLogic::step(JobId job, AttemptNo attempt, StepNo step
   return {gone ? StepHere::kNever : StepHere::kMayCome, held.uid};
 }
 
-bool AgentLogic::holds_work() const { return !inner_->held.empty(); }
+std::set<std::uint64_t> AgentLogic::jobs() const {
+  std::set<std::uint64_t> out;
+  for (const auto& [id, attempt] : inner_->held) out.insert(id.first.value);
+  return out;
+}
 
 bool AgentLogic::runs_for(std::uint32_t uid) const {
   return std::any_of(inner_->held.begin(), inner_->held.end(),

@@ -2,13 +2,14 @@
 // the boot clock; outputs are messages and shim orders. The chaos simulator drives the same object.
 //
 // It never starts an attempt twice, keeps every result until it is acknowledged, and stops an attempt by itself when
-// fence_after has passed on the boot clock since the sending of the last acknowledged renewal. Where the site has hooks,
-// nothing of an attempt starts before its prolog has passed, and it counts as stopped only when its epilog has ended:
-// each runs once, whatever becomes of the agent meanwhile.
+// fence_after has passed on the boot clock since the sending of the last acknowledged renewal. Where the site has
+// hooks, nothing of an attempt starts before its prolog has passed, and it counts as stopped only when its epilog has
+// ended: each runs once, whatever becomes of the agent meanwhile.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,7 +78,7 @@ class AgentLogic {
 
   // When the last acknowledged renewal was sent: every fence counts from here.
   Instant renewed() const;
-  bool holds_work() const;  // something of a job is here
+  std::set<std::uint64_t> jobs() const;  // of which something is here
   // For the local broker: whose attempts run here.
   bool runs_for(std::uint32_t uid) const;
   // For those who want to attach to a step: whose it is, and whether it is here, may still come, or never (again) will.

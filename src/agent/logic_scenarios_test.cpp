@@ -117,8 +117,8 @@ class Story {
     begin({}, {});
     return {};
   }
-  // hooks prolog=60s epilog=20s: programs that run around every attempt from the next beginning of the agent on, and how
-  // long they may take.
+  // hooks prolog=60s epilog=20s: programs that run around every attempt from the next beginning of the agent on, and
+  // how long they may take.
   std::string hooks(ScenarioCommand& c) {
     settings_.hooks = {.prolog = c.has("prolog"), .epilog = c.has("epilog")};
     settings_.hooks.prolog_limit = c.span("prolog", minutes(1));

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "base/installed.h"
+#include "base/plain_file.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/installed_cluster.h"

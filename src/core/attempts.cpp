@@ -383,9 +383,8 @@ void close_faulty(Txn& txn, NodeId id, JobId job, const std::string& why) {
 
 bool starts_on(const Txn& txn, const Job& job, NodeId node) {
   const auto seats = txn.inner().seats_of(job).on(node);
-  return std::any_of(seats.begin(), seats.end(), [&](const Seats::Seat& seat) {
-    return job.members[seat.grant] == MemberState::kAssigned;
-  });
+  return std::any_of(seats.begin(), seats.end(),
+                     [&](const Seats::Seat& seat) { return job.members[seat.grant] == MemberState::kAssigned; });
 }
 
 // Nothing of the attempt has begun there: where the job can start again it does so elsewhere, whatever its user has

@@ -596,6 +596,102 @@ TEST(Attempts, FailedLaunchOfAnInteractiveJobFailsIt) {
   EXPECT_EQ(w.job(job).end_reason, "JobLaunchFailure");
 }
 
+// A prolog that fails: the report comes before anything of the attempt has started there.
+constexpr const char* kProlog = "Prolog error: /p: exit code 1";
+
+TEST(Attempts, ANodeAtFaultIsClosedAndTheJobStartsElsewhere) {
+  World w(2);
+  JobSpec spec = World::batch();
+  spec.requeue = false;
+  const JobId job = w.submit(spec);
+  w.start_what_fits();
+  w.actions.clear();
+  const std::uint32_t first = w.first_node(job);
+  (void)w.report(first, job, LaunchFailed{kProlog, true});
+  EXPECT_TRUE(w.node(first).drain);
+  EXPECT_EQ(w.node(first).reason, format("{} (job {})", kProlog, job.value));
+  EXPECT_FALSE(w.node(first).reason_by);
+  EXPECT_EQ(w.state_of(job), JobState::kCompleting);
+  w.obey();
+  ASSERT_EQ(w.state_of(job), JobState::kPending);
+  EXPECT_EQ(w.job(job).restarts, 0u) << "the node is at fault";
+  EXPECT_EQ(w.job(job).hold, Hold::kNone);
+  w.pass(minutes(1));
+  w.settle();
+  ASSERT_EQ(w.state_of(job), JobState::kRunning);
+  EXPECT_NE(w.first_node(job), first);
+  w.must(UpdateNode{.name = World::name_of(first), .drain = false});
+  EXPECT_TRUE(node_usable(w.node(first)));
+  EXPECT_EQ(w.node(first).reason, "");
+}
+
+TEST(Attempts, AJobForWhichThreeNodesWereClosedIsHeld) {
+  World w(5);
+  const JobId job = w.submit(World::batch());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(w.job(job).hold, Hold::kNone);
+    w.pass(minutes(1));
+    ASSERT_EQ(w.start_what_fits(), 1u);
+    w.actions.clear();
+    (void)w.report(w.first_node(job), job, LaunchFailed{kProlog, true});
+    w.obey();
+  }
+  EXPECT_EQ(w.state_of(job), JobState::kPending);
+  EXPECT_EQ(w.job(job).hold, Hold::kLaunchFailed);
+  std::size_t drained = 0;
+  for (std::uint32_t i = 1; i <= 5; ++i) drained += w.node(i).drain ? 1 : 0;
+  EXPECT_EQ(drained, 3u);
+}
+
+TEST(Attempts, AnEpilogThatFailsChangesNothingOfItsJob) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.settle();
+  (void)w.report(1, job, ScriptEnded{{}, true});
+  w.actions.clear();
+  (void)w.report(1, job, LaunchFailed{"Epilog error: exit code 1", true});
+  EXPECT_TRUE(w.node(1).drain);
+  (void)w.report(1, job, MemberStopped{});
+  EXPECT_EQ(w.state_of(job), JobState::kCompleted);
+  // Said again, when an administrator has opened the node: a report that came twice.
+  w.must(UpdateNode{.name = "n1", .drain = false});
+  (void)w.report(1, job, LaunchFailed{"Epilog error: exit code 1", true});
+  EXPECT_FALSE(w.node(1).drain);
+}
+
+TEST(Attempts, AnEpilogBehindAFenceIsNoFailureOfTheLaunch) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.settle();
+  (void)w.report(1, job, LaunchFailed{"Epilog error: exit code 1", true});
+  EXPECT_TRUE(w.node(1).drain);
+  EXPECT_EQ(w.state_of(job), JobState::kRunning);
+  (void)w.report(1, job, MemberStopped{.fenced = true});
+  EXPECT_EQ(w.job(job).end_reason, "NodeDown n1");
+}
+
+TEST(Attempts, AReasonThatIsThereAlreadyStays) {
+  World w(1);
+  const JobId job = w.submit(World::batch());
+  w.start_what_fits();
+  w.actions.clear();
+  w.must(UpdateNode{.name = "n1", .drain = true, .reason = "fan"});
+  (void)w.report(1, job, LaunchFailed{kProlog, true});
+  EXPECT_EQ(w.node(1).reason, "fan");
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kPending);
+}
+
+TEST(Attempts, AnInteractiveJobEndsWithANodeAtFault) {
+  World w(2);
+  const JobId job = w.submit(World::interactive());
+  w.start_what_fits();
+  w.actions.clear();
+  (void)w.report(w.first_node(job), job, LaunchFailed{kProlog, true});
+  w.obey();
+  EXPECT_EQ(w.state_of(job), JobState::kNodeFail);
+}
+
 TEST(Attempts, LostWorkCountsAsNodeFailure) {
   World w(2);
   JobSpec spec = World::batch(2);

@@ -113,7 +113,8 @@ void look_at_stop(Txn& txn, const Job& job, const Node& node, Duration within, L
   const Unconfirmed* named = unconfirmed_of(node, job.id);
   if (named && named->pauses == order_of(job)) {
     look.hangs = true;
-  } else if (txn.now() - std::max(node.seen_at, told) < within + hooks || (!named && node.unconfirmed.size() == kUnconfirmedMax)) {
+  } else if (txn.now() - std::max(node.seen_at, told) < within + hooks ||
+             (!named && node.unconfirmed.size() == kUnconfirmedMax)) {
     look.again = true;
   } else if (txn.tired()) {
     look.done = false;

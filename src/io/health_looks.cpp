@@ -3,9 +3,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/plain_file.h"
 #include "base/text.h"
@@ -75,9 +78,47 @@ void look_at_mount(const std::string& path, const std::string& mountinfo, Findin
   }
   const auto answer = run_program_within({"/usr/bin/stat", "-f", "-c", "", path}, {}, kMountPatience);
   if (!answer.ok() || answer->late)
-    out.push_back({kHealthMount, true, format("{} does not answer within {} s", path, kMountPatience.seconds()), false});
+    out.push_back(
+        {kHealthMount, true, format("{} does not answer within {} s", path, kMountPatience.seconds()), false});
   else if (!answer->ok())
     out.push_back({kHealthMount, true, format("{}: {}", path, answer->said), false});
+}
+
+// Whose environment names this node's socket and a job that is not here. Its user may have taken that out of it.
+std::optional<std::uint64_t> job_of_process(const std::string& environment, const std::string& socket) {
+  constexpr std::string_view kJob = "SLURM_JOB_ID=";
+  std::optional<std::uint64_t> job;
+  bool is_ours = false;
+  for (const std::string& line : split(environment, '\0')) {
+    is_ours = is_ours || line == "LOCKSTEP_SOCKET=" + socket;
+    if (line.starts_with(kJob))
+      job = parse_uint(std::string_view(line).substr(kJob.size()));
+  }
+  return is_ours ? job : std::nullopt;
+}
+
+void look_for_leftovers(const std::string& socket, const std::set<std::uint64_t>& jobs, Findings& out) {
+  constexpr std::int64_t kYoungSeconds = 60;
+  DIR* dir = ::opendir("/proc");
+  if (!dir)
+    return;
+  while (const dirent* entry = ::readdir(dir)) {
+    const std::string folder = format("/proc/{}", entry->d_name);
+    struct stat stat {};
+    if (!parse_uint(entry->d_name) || ::stat(folder.c_str(), &stat) != 0 ||
+        ::time(nullptr) - stat.st_mtim.tv_sec < kYoungSeconds)
+      continue;
+    const auto environment = read_plain(folder + "/environ", Links::kFollowed, 1 << 20);
+    const auto job = environment ? job_of_process(*environment, socket) : std::nullopt;
+    if (!job || jobs.contains(*job))
+      continue;
+    const auto name = read_plain(folder + "/comm", Links::kFollowed, 64);
+    out.push_back({kHealthLeftover, false,
+                   format("process {} ({}) of job {}, which has ended here", entry->d_name,
+                          name ? trim(*name) : std::string_view("?"), *job)});
+    break;  // one is enough to look
+  }
+  ::closedir(dir);
 }
 
 std::uint64_t count_in(const std::string& path) {
@@ -105,13 +146,14 @@ MemoryErrors memory_errors(const std::string& edac) {
 
 std::vector<std::string> machine_checks(const HealthPlaces& places) {
   std::vector<std::string> checks;
-  for (const char* check : {kHealthDisk, kHealthMount, kHealthMemory})
+  for (const char* check : {kHealthDisk, kHealthMount, kHealthMemory, kHealthLeftover})
     if (is_made(places, check))
       checks.emplace_back(check);
   return checks;
 }
 
-std::vector<MachineFinding> look_at_machine(const HealthPlaces& places, MemoryErrors& before) {
+std::vector<MachineFinding> look_at_machine(const HealthPlaces& places, MemoryErrors& before,
+                                            const std::set<std::uint64_t>& jobs) {
   Findings out;
   if (is_made(places, kHealthDisk))
     for (const std::string& disk : places.disks) look_at_disk(disk, places.full_percent, out);
@@ -127,6 +169,8 @@ std::vector<MachineFinding> look_at_machine(const HealthPlaces& places, MemoryEr
       out.push_back({kHealthMemory, false, format("{} errors were corrected", now.corrected - before.corrected)});
     before = now;
   }
+  if (is_made(places, kHealthLeftover) && !places.socket.empty())
+    look_for_leftovers(places.socket, jobs, out);
   return out;
 }
 

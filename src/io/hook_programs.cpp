@@ -29,11 +29,12 @@ constexpr std::size_t kTailMax = 4096;  // of the output, in which its last line
 constexpr int kKilledWithin = 2000;     // milliseconds: one that waits for a disk is left to itself then
 
 Error not_trusted(const std::string& path, const std::string& what) {
-  return {Errc::kDenied,
-          format("{} {}: programs that run with the agent's rights, and the directories they lie in, belong to root, and "
-                 "nobody else may write there",
-                 path, what),
-          {}};
+  return {
+      Errc::kDenied,
+      format("{} {}: programs that run with the agent's rights, and the directories they lie in, belong to root, and "
+             "nobody else may write there",
+             path, what),
+      {}};
 }
 
 Result<void> check_component(const std::string& path, bool on_the_way) {
@@ -209,9 +210,8 @@ std::vector<std::string> words_to_run(const std::vector<std::string>& programs, 
       "  echo \"$failed: exit code $first\" >&2\n"
       "fi\n"
       "exit $first\n";
-  std::vector<std::string> words = {"/bin/sh", "-c",
-                                    format("stop={}\n{}", at_failure == AtFailure::kStop ? "break" : ":", kEach),
-                                    "lockstep-hooks"};
+  std::vector<std::string> words = {
+      "/bin/sh", "-c", format("stop={}\n{}", at_failure == AtFailure::kStop ? "break" : ":", kEach), "lockstep-hooks"};
   words.insert(words.end(), programs.begin(), programs.end());
   return words;
 }

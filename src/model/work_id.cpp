@@ -10,9 +10,7 @@ namespace {
 struct PartText {
   std::string operator()(ScriptPart) const { return "batch"; }
   std::string operator()(StepPart part) const {
-    return part.step == kPrologStep   ? "prolog"
-           : part.step == kEpilogStep ? "epilog"
-                                      : format("{}", part.step);
+    return part.step == kPrologStep ? "prolog" : part.step == kEpilogStep ? "epilog" : format("{}", part.step);
   }
   std::string operator()(TaskPart part) const {
     return format("task-{}.{}.{}", part.group, part.index, part.incarnation);

@@ -41,8 +41,8 @@ inline const TaskPart* task_of(const WorkId& work) { return std::get_if<TaskPart
 // What of a job a signal is for: its steps and tasks, the shell of its script alone, or every process.
 enum class SignalReach : unsigned char { kSteps, kScript, kEverything };
 
-// "12-1-batch", "12-1-0", "12-1-task-0.3.1", "12-1-prolog": job, attempt, then the step (model/hook_part.h: a program of
-// the site), or group, index and incarnation. Shims' folders are called so: what was written once is read for ever.
+// "12-1-batch", "12-1-0", "12-1-task-0.3.1", "12-1-prolog": job, attempt, then the step (model/hook_part.h: a program
+// of the site), or group, index and incarnation. Shims' folders are called so: what was written once is read for ever.
 std::string text_of(const WorkId& work);
 std::optional<WorkId> parse_work_id(std::string_view text);  // of nothing but such a text
 

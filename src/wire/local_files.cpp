@@ -60,14 +60,10 @@ json::object object_of(const NodeHooks& h) {
 }
 
 json::object object_of(const NodeHealthSettings& h) {
-  return {{"program", h.program},
-          {"interval_s", h.interval_s},
-          {"timeout_s", h.timeout_s},
-          {"node_state", h.node_state},
-          {"look_s", h.look_s},
-          {"mounts", array_of(h.mounts)},
-          {"disks", array_of(h.disks)},
-          {"disk_full_percent", h.disk_full_percent},
+  return {{"program", h.program},       {"interval_s", h.interval_s},
+          {"timeout_s", h.timeout_s},   {"node_state", h.node_state},
+          {"look_s", h.look_s},         {"mounts", array_of(h.mounts)},
+          {"disks", array_of(h.disks)}, {"disk_full_percent", h.disk_full_percent},
           {"off", array_of(h.off)}};
 }
 
@@ -118,8 +114,8 @@ Result<void> read_hooks(const json::object& o, NodeHooks& h) {
   read(o, "task_epilog", h.task_epilog);
   TRY(check_paths(h.prolog, "hooks.prolog"));
   TRY(check_paths(h.epilog, "hooks.epilog"));
-  for (const auto& [path, name] : {std::pair(&h.task_prolog, "hooks.task_prolog"),
-                                   std::pair(&h.task_epilog, "hooks.task_epilog")})
+  for (const auto& [path, name] :
+       {std::pair(&h.task_prolog, "hooks.task_prolog"), std::pair(&h.task_epilog, "hooks.task_epilog")})
     if (!path->empty())
       TRY(check_paths({*path}, name));
   return in_range(h.timeout_s, 1, kDaySeconds, "hooks.timeout_s");

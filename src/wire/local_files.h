@@ -21,11 +21,11 @@ struct NodeHooks {
 
 // What is looked at again and again to tell whether the node is fit for work.
 struct NodeHealthSettings {
-  std::string program;           // HealthCheckProgram; "" = none
-  std::uint32_t interval_s = 0;  // of the program; 0 = never
-  std::uint32_t timeout_s = 60;  // of the program
-  std::string node_state = "ANY";  // ANY, IDLE, ALLOC, START_ONLY; with ",CYCLE": nodes take turns within the interval
-  std::uint32_t look_s = 30;       // between two looks of the built-in checks; 0 = none
+  std::string program;              // HealthCheckProgram; "" = none
+  std::uint32_t interval_s = 0;     // of the program; 0 = never
+  std::uint32_t timeout_s = 60;     // of the program
+  std::string node_state = "ANY";   // ANY, IDLE, ALLOC, START_ONLY; with ",CYCLE": nodes take turns within the interval
+  std::uint32_t look_s = 30;        // between two looks of the built-in checks; 0 = none
   std::vector<std::string> mounts;  // that must answer, and be mounted
   std::vector<std::string> disks;   // that must not be full, besides those of the agent
   std::uint32_t disk_full_percent = 99;

@@ -199,6 +199,57 @@ class Hooks(unittest.TestCase):
             c.down()
 
 
+class TaskPrograms(unittest.TestCase):
+    def test_around_each_task(self):
+        hooks = {"task_prolog": "HERE/task_prolog", "task_epilog": "HERE/task_epilog"}
+        with HookedCluster(hooks, nodes=1) as c:
+            open(c.seen_file, "w").close()
+            os.chmod(c.seen_file, 0o666)
+            c.hook("task_prolog", "echo export FROM_SITE=a site\necho unset GONE\necho print hello\necho silence\n")
+            c.teller("task_epilog", "epilog $SLURM_PROCID of $FROM_SITE")
+            mine = c.hook("mine", 'echo "export FROM_USER=[$FROM_SITE] $SLURM_PROCID"\n')
+            show = 'echo "$FROM_SITE, $FROM_USER, $GONE."'
+            out = c.ok("srun", f"--task-prolog={mine}", "sh", "-c", show, env={"GONE": "still here"})
+            self.assertEqual(out, "hello\na site, [a site] 0, .\n")
+            self.assertEqual(c.seen(), ["epilog 0 of a site"])
+            job = c.wrap(show)
+            self.assertEqual(c.wait(job), "COMPLETED")
+            self.assertEqual(c.output(job), "hello\na site, , .\n")
+            # The end of a task stays its own.
+            self.assertEqual(c.run("srun", "sh", "-c", "exit 7").returncode, 7)
+            self.assertEqual(c.run("srun", "sh", "-c", "kill -9 $$").returncode, 137)
+            self.assertEqual(c.run("srun", "no-such-program").returncode, 2)
+            self.assertEqual(len(c.seen()), 5)
+            bad = c.hook("bad", "exit 5\n")
+            result = c.run("srun", f"--task-prolog={bad}", "echo", "never")
+            self.assertEqual((result.returncode, "never" in result.stdout), (5, False))
+            self.assertIn(f"task prolog {bad}: exit code 5", result.stderr)
+
+    def test_signals_reach_the_task_once(self):
+        with HookedCluster({"task_epilog": "HERE/task_epilog"}, nodes=1) as c:
+            c.hook("task_epilog", "true\n")
+            job = c.sbatch(c.script("#!/bin/bash\ntrap 'echo one' USR1\necho ready\n"
+                                    "for i in $(seq 200); do sleep 0.05; [ ! -e done ] || break; done\n"))
+            out = os.path.join(c.work, f"slurm-{job}.out")
+            eventually(lambda: os.path.exists(out) and "ready" in c.output(job), 15, "the script")
+            c.ok("scancel", "--batch", "--signal=USR1", job)
+            eventually(lambda: "one" in c.output(job), 15, "the signal")
+            c.ok("scancel", "--full", "--signal=USR1", job)
+            eventually(lambda: c.output(job).count("one") == 2, 15, "the second signal")
+            open(os.path.join(c.work, "done"), "w").close()
+            self.assertEqual(c.wait(job), "COMPLETED")
+            self.assertEqual(c.output(job), "ready\none\none\n")
+
+    def test_beside_srun(self):
+        with HookedCluster(nodes=1) as c:
+            before = c.teller("before", "before $SLURM_JOB_ID $*")
+            after = c.teller("after", "after $SLURM_JOB_ID $*")
+            out = c.ok("srun", f"--prolog={before}", f"--epilog={after}", "sh", "-c", f"echo $SLURM_JOB_ID; cat {c.seen_file}")
+            job = out.splitlines()[0]
+            self.assertEqual(out.splitlines()[1].split(" sh ")[0], f"before {job}")
+            self.assertEqual([line.split(" sh ")[0] for line in c.seen()], [f"before {job}", f"after {job}"])
+
+
 class Health(unittest.TestCase):
     def test_a_program_closes_the_node_and_opens_it(self):
         with HookedCluster(health={"program": "HERE/health", "interval_s": 1}, nodes=1) as c:

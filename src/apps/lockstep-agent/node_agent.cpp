@@ -97,9 +97,10 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       shims_(std::move(shims)),
       hooks_(settings_),
       health_(loop, clock, settings_,
-              {.busy = [this] { return logic_.holds_work(); }, .changed = [this] { tell_trouble(); }}),
+              {.jobs = [this] { return logic_.jobs(); }, .changed = [this] { tell_trouble(); }}),
       splices_(loop),
-      logic_({.peer_port = settings_.peer_port, .hooks = hook_settings(settings_.hooks)}, facts_, look.lines, survivors, clock.boot(), look.found),
+      logic_({.peer_port = settings_.peer_port, .hooks = hook_settings(settings_.hooks)}, facts_, look.lines, survivors,
+             clock.boot(), look.found),
       refusals_(loop),
       gate_(facts_.meta.name, hmac_sha256_hex),
       peers_(
@@ -480,11 +481,12 @@ void NodeAgent::pump() {
 void NodeAgent::start_hook(ShimStart start) {
   log_line(LogLevel::kInfo, "start " + work_text(start.key));
   if (const auto ready = hooks_.complete(start); !ready)
-    return loop_.post([this, event = ShimEvent{.what = ShimEvent::What::kFailed, .key = start.key, .why = ready.error().message}] {
-      tell_event(event);
-      logic_.shim_event(event, clock_.boot());
-      pump_soon();
-    });
+    return loop_.post(
+        [this, event = ShimEvent{.what = ShimEvent::What::kFailed, .key = start.key, .why = ready.error().message}] {
+          tell_event(event);
+          logic_.shim_event(event, clock_.boot());
+          pump_soon();
+        });
   shims_->start(start);
 }
 

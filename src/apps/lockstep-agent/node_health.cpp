@@ -61,6 +61,7 @@ NodeHealth::NodeHealth(EventLoop& loop, const Clock& clock, const AgentFile& set
   places_.mounts = health.mounts;
   places_.full_percent = health.disk_full_percent;
   places_.off = health.off;
+  places_.socket = settings_.socket;
 }
 
 NodeHealth::~NodeHealth() = default;
@@ -81,8 +82,8 @@ void NodeHealth::look_later() {
 void NodeHealth::look() {
   auto found = std::make_shared<std::vector<MachineFinding>>();
   const auto begun = look_.start(
-      [found, places = places_, memory = memory_]() -> Result<void> {
-        *found = look_at_machine(places, *memory);
+      [found, places = places_, memory = memory_, jobs = asks_.jobs()]() -> Result<void> {
+        *found = look_at_machine(places, *memory, jobs);
         return {};
       },
       [this, found](const Result<void>&) {
@@ -106,7 +107,8 @@ void NodeHealth::see_devices(const std::vector<Device>& devices) {
       findings.push_back({kGpu, HealthLevel::kSuspect, format("GPU {} ({}) is faulty", device.minor, device.uuid)});
   }
   if (count < devices_most_)
-    findings.push_back({kGpu, HealthLevel::kBad, format("{} of {} GPUs are missing", devices_most_ - count, devices_most_)});
+    findings.push_back(
+        {kGpu, HealthLevel::kBad, format("{} of {} GPUs are missing", devices_most_ - count, devices_most_)});
   devices_most_ = std::max(devices_most_, count);
   take({kGpu}, findings);
 }
@@ -130,7 +132,7 @@ Duration NodeHealth::first_wait() const {
 
 bool NodeHealth::is_time_for_program() const {
   const std::string& when = settings_.health.node_state;
-  const bool busy = asks_.busy();
+  const bool busy = !asks_.jobs().empty();
   if (has_word(when, "IDLE") || has_word(when, "NONDRAINED_IDLE"))
     return !busy;
   if (has_word(when, "ALLOC") || has_word(when, "MIXED"))
@@ -166,10 +168,9 @@ void NodeHealth::take(const std::vector<std::string>& checks, const std::vector<
     return;
   const std::string now_bad = bad(), now_suspect = suspect();
   log_line(now_bad.empty() ? LogLevel::kInfo : LogLevel::kWarning,
-           format("lockstep-agent: health of this node: {}",
-                  !now_bad.empty()       ? "bad: " + now_bad
-                  : !now_suspect.empty() ? "suspect: " + now_suspect
-                                         : "all checks pass again"));
+           format("lockstep-agent: health of this node: {}", !now_bad.empty()       ? "bad: " + now_bad
+                                                             : !now_suspect.empty() ? "suspect: " + now_suspect
+                                                                                    : "all checks pass again"));
   asks_.changed();
 }
 

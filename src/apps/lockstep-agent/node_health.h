@@ -20,7 +20,7 @@ namespace lockstep {
 class NodeHealth {
  public:
   struct Asks {
-    std::function<bool()> busy;     // whether a job is here
+    std::function<std::set<std::uint64_t>()> jobs;  // that are here
     std::function<void()> changed;  // bad() or suspect() say something else
   };
   // settings: outlive it.

@@ -29,9 +29,7 @@ std::vector<std::string> last_lines(const std::string& text) {
   return lines;
 }
 
-bool failed(const ShimEvent& event) {
-  return event.results.empty() || !event.results.front().exit.ok();
-}
+bool failed(const ShimEvent& event) { return event.results.empty() || !event.results.front().exit.ok(); }
 
 }  // namespace
 

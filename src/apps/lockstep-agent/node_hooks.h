@@ -1,5 +1,5 @@
-// HookRunner: the programs of the site that this node runs around jobs, as its settings name them. A shim owns them; here
-// is what it is told to run, and what is made of their words.
+// HookRunner: the programs of the site that this node runs around jobs, as its settings name them. A shim owns them;
+// here is what it is told to run, and what is made of their words.
 #pragma once
 
 #include "agent/hooks.h"

@@ -6,7 +6,7 @@ namespace lockstep::sim {
 
 namespace {
 
-constexpr std::size_t kJournalMax = 200;       // lines; a longer one is replaced by a short one
+constexpr std::size_t kJournalMax = 200;  // lines; a longer one is replaced by a short one
 constexpr Duration kHookLimit = seconds(20);
 constexpr Duration kSilenceMax = seconds(12);  // nothing heard for so long: the link is dead
 

@@ -8,7 +8,8 @@ constexpr Instant kStart{1'000'000'000'000'000};
 
 }  // namespace
 
-// Every tenth seed has hooks on its nodes. Every tenth seed knows no other trouble than pauses, with the settings of production that make them harmless.
+// Every tenth seed has hooks on its nodes. Every tenth seed knows no other trouble than pauses, with the settings of
+// production that make them harmless.
 ChaosSettings World::settled(ChaosSettings s) {
   s.hooks = s.seed % 10 == 7;
   if (s.seed % 10 != 3)

@@ -55,8 +55,7 @@ void run_beside_step(const OptionSet& options, std::string_view name, const std:
   if (const int failed = spawn(argv, environment_with(job), pid); failed != 0)
     return voice.error(format("{} {}: {}", name, program, ::strerror(failed)));
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
   if (status != 0)
     voice.warning(format("{} {} ended with {} {}", name, program, WIFSIGNALED(status) ? "signal" : "exit code",
                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));

@@ -1,5 +1,5 @@
-// srun's own programs around a step, on srun's machine: --prolog before it is made, --epilog when it has ended. Each gets
-// the step's words as its arguments.
+// srun's own programs around a step, on srun's machine: --prolog before it is made, --epilog when it has ended. Each
+// gets the step's words as its arguments.
 #pragma once
 
 #include <string>

@@ -115,8 +115,7 @@ constexpr std::string_view kNoPower = "nodes are not switched off and on: one th
 constexpr std::string_view kNoHook =
     "no program runs here: put it into the jobs' scripts, or into the node's own units";
 // What runs as root on a node is a setting of that node alone.
-constexpr std::string_view kNodeHook =
-    "write it into `hooks` of /etc/lockstep/agent.json on each node: docs/hooks.md";
+constexpr std::string_view kNodeHook = "write it into `hooks` of /etc/lockstep/agent.json on each node: docs/hooks.md";
 constexpr std::string_view kNodeHealth =
     "write it into `health` of /etc/lockstep/agent.json on each node: docs/hooks.md";
 constexpr std::string_view kNoSensors =

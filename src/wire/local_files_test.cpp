@@ -1,0 +1,51 @@
+#include "wire/local_files.h"
+
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+
+namespace lockstep {
+namespace {
+
+AgentFile some_file() {
+  AgentFile file;
+  file.controller_host = "c";
+  file.controller_port = 1;
+  file.state_dir = "/s";
+  return file;
+}
+
+TEST(AgentFile, HooksAndHealthComeBackAsTheyWere) {
+  AgentFile file = some_file();
+  file.hooks = {.prolog = {"/p", "/d/*"}, .epilog = {"/e"}, .timeout_s = 7, .task_prolog = "/t", .task_epilog = "/u"};
+  file.health.program = "/h";
+  file.health.interval_s = 60;
+  file.health.node_state = "IDLE,CYCLE";
+  file.health.mounts = {"/home"};
+  file.health.off = {"gpu"};
+  const auto read = decode_agent_file(encode(file));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(encode(*read), encode(file));
+  EXPECT_EQ(read->hooks.prolog, file.hooks.prolog);
+  EXPECT_EQ(read->health.node_state, "IDLE,CYCLE");
+}
+
+TEST(AgentFile, WhatMeansNothingIsRefused) {
+  const auto refusal = [](const std::string& text) {
+    AgentFile file = some_file();
+    const auto added = add_hook_settings(file, text);
+    return added.ok() ? std::string("taken") : added.error().field + ": " + added.error().message;
+  };
+  EXPECT_EQ(refusal(R"({"hooks":{"prolog":["/p"]}})"), "taken");
+  EXPECT_EQ(refusal(R"({})"), "taken");
+  EXPECT_EQ(refusal(R"({"node":"n1"})"), ": there is no such setting: node");
+  EXPECT_EQ(refusal(R"({"hooks":[]})"), ": hooks is no object in { }");
+  EXPECT_EQ(refusal(R"({"hooks":{"prologue":["/p"]}})"), "hooks: there is no such setting: prologue");
+  EXPECT_EQ(refusal(R"({"hooks":{"prolog":"/p"}})"), "hooks: prolog is no list of texts in [ ]");
+  EXPECT_EQ(refusal(R"({"hooks":{"prolog":["p"]}})"), "hooks.prolog: \"p\" is no path from / on");
+  EXPECT_EQ(refusal(R"({"hooks":{"timeout_s":0}})"), "hooks.timeout_s: write a number from 1 to 86400");
+  EXPECT_EQ(refusal(R"({"health":{"program":"nhc"}})"), "health.program: \"nhc\" is no path from / on");
+}
+
+}  // namespace
+}  // namespace lockstep
