@@ -139,6 +139,7 @@ struct Compose {
     if (out.has_script) {
       out.script = *TRY(scripts.get(job.spec->script));
       out.process.argv = group.argv;
+      out.process.container = group.container;
       out.process.std_in = job.spec->std_in;
       out.process.std_out = job.spec->std_out;
       out.process.std_err = job.spec->std_err;
@@ -160,6 +161,7 @@ struct Compose {
     out.ranks = place.ranks;
     out.process = TRY(process(tables, job, spec.environment.empty() ? job.spec->environment.get() : spec.environment));
     out.process.argv = spec.argv;
+    out.process.container = spec.container;
     if (!spec.work_dir.empty())
       out.process.work_dir = spec.work_dir;
     out.process.std_in = spec.std_in;
@@ -197,8 +199,7 @@ struct Compose {
     out.process.std_in = job.spec->std_in;
     out.process.std_out = job.spec->std_out;
     out.process.std_err = job.spec->std_err;
-    if (!group.container.work_dir.empty())
-      out.process.work_dir = group.container.work_dir;
+    out.process.container = group.container;
     for (const auto& [name, value] : group.env) set(out.process.env, name, value);
     // Tasks of one grant share it in equal parts, in the order of their index.
     std::uint32_t position = 0;

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/interval_set.h"
 #include "base/text.h"
+#include "wire/container_text.h"
 
 namespace lockstep {
 namespace {
@@ -41,6 +42,7 @@ enum class Tag : std::uint16_t {
   kRankCores = 28,
   kTaskProlog = 29,
   kTaskEpilog = 30,
+  kContainer = 64,
 };
 
 void put(std::string& out, std::uint64_t value, int bytes) {
@@ -169,10 +171,23 @@ constexpr bool each_at_its_tag() {
 }
 static_assert(each_at_its_tag(), "a field stands at the place of its tag");
 
+void apply_container(Start& start, const Value& value) {
+  if (auto container = decode_container(value.text); container.ok())
+    start.launch.process.container = std::move(*container);
+  else
+    start.launch.process.container.image = "?";  // which is refused: the tasks were not meant to run outside
+}
+
+// Tags of parts that stand for themselves, by number.
+constexpr LaunchField kPartFields[] = {{Tag::kContainer, apply_container}};
+
 // A tag of a later version asks for what this shim cannot do. Its agent knows which shim it started.
 void apply_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
   if (tag >= 1 && tag <= std::size(kLaunchFields))
     kLaunchFields[tag - 1].apply(start, {text, text.size() == 8 ? get(text) : 0});
+  for (const LaunchField& field : kPartFields)
+    if (static_cast<std::uint16_t>(field.tag) == tag)
+      field.apply(start, {text, 0});
 }
 
 Result<ShimStart> decode_launch(std::string_view body) {
@@ -243,6 +258,8 @@ std::string encode_launch_record(const ShimStart& start) {
   for (const auto& cores : step.cores_by_rank) field(out, Tag::kRankCores, text_of_cores(cores));
   for (const auto& program : process.task_prologs) field(out, Tag::kTaskProlog, program);
   for (const auto& program : process.task_epilogs) field(out, Tag::kTaskEpilog, program);
+  if (process.container != Container{})
+    field(out, Tag::kContainer, encode_container(process.container));
   return record(ShimRecord::kLaunch, out);
 }
 

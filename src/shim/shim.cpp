@@ -28,6 +28,7 @@
 #include "base/plain_file.h"
 #include "base/text.h"
 #include "shim/control_group.h"
+#include "shim/container_task.h"
 #include "shim/descriptor_room.h"
 #include "shim/last_words.h"
 #include "shim/process_tree.h"
@@ -156,6 +157,8 @@ class Shim {
   void reap();
   void bury();
   void check_over();
+  Result<void> place_container();
+  bool finish_container();
   void stop(std::int64_t kill_wait_us, StopWhy why);
   void tell_why(StopWhy why);
   void write_stop_notice(StopWhy why, std::int64_t kill_wait_us) const;
@@ -190,6 +193,9 @@ class Shim {
   std::string killed_program_;                // the last one that SIGKILL ended
   std::string host_;                          // without its domain
   pid_t teller_ = -1;                         // writes a line of ours into a file of the user's
+  std::optional<ContainerPlace> container_;   // none, too, once what follows the tasks in it has begun
+  std::unique_ptr<TaskStart> finish_;         // what follows
+  pid_t finisher_ = 0;                        // its process, until it has ended
   std::optional<Error> failed_;               // no process could be made: nothing of the step shall stay
   bool started_ = false;                      // and told so
   std::int64_t began_us_ = 0, ended_us_ = 0;  // boot clock: an agent may hear of it much later
@@ -284,6 +290,8 @@ Result<void> Shim::begin_launch() {
     TRY(check_descriptor_room(start_.launch, host_, files.rlim_cur));
   if (!start_.script.empty())
     script_fd_ = TRY(write_script());
+  if (runs_in_container(start_.launch.process))
+    TRY(place_container());
   limits_.room = &spill_room_;
   limits_.memory_bytes =
       std::clamp<std::size_t>(kOutputMemory / (2 * start_.launch.ranks.size()), 32 << 10, OutputLimits{}.memory_bytes);
@@ -297,12 +305,33 @@ Result<void> Shim::begin_launch() {
     const bool twin = std::any_of(earlier, paths.end(), [&](const std::string& path) {
       return std::find(paths.begin(), earlier, path) != earlier;
     });
-    TRY(tasks_.back()->prepare(start_, script_fd_, twin));
+    TRY(tasks_.back()->prepare(start_, script_fd_, twin, container_ ? &*container_ : nullptr));
     starts.push_back(tasks_.back()->start());
   }
   CHECK(starts.size() == start_.launch.ranks.size() && tasks_.size() == starts.size());
   starter_ = TRY(TaskStarter::begin(std::move(starts)));
   return {};
+}
+
+Result<void> Shim::place_container() {
+  const char* state = ::getenv(kSpillVariable);
+  container_ = TRY(make_container_place(std::string(state ? state : "../..") + "/containers", start_.launch.process));
+  return {};
+}
+
+// Once no process of the tasks is left. True: something follows them, and has not ended yet.
+bool Shim::finish_container() {
+  if (finisher_ == 0 && container_) {
+    const ContainerPlace place = std::move(*std::exchange(container_, std::nullopt));
+    const StepTask& first = *tasks_.front();
+    finish_ = std::make_unique<TaskStart>(plan_container_end(place, start_.launch.process, first.kept_error_fd(),
+                                                             first.output_path(first.output_path(1).empty() ? 0 : 1)));
+    finish_->run();
+    tasks_.front()->close_kept();
+    if (const auto started = finish_->result(); started.ok() && started->failure.empty())
+      finisher_ = started->pid;
+  }
+  return finisher_ != 0;
 }
 
 void Shim::take_launched() {
@@ -637,6 +666,8 @@ void Shim::reap() {
     used_.system = used_.system + end.system;
     used_.read_bytes += used.ru_inblock * kBlockBytes;
     used_.written_bytes += used.ru_oublock * kBlockBytes;
+    if (pid == finisher_)
+      finisher_ = 0;
     const auto task = std::find_if(tasks_.begin(), tasks_.end(), [pid](const auto& candidate) {
       return candidate->running() && candidate->pid() == pid;
     });
@@ -667,7 +698,8 @@ void Shim::bury() {
 // Ended only when no process of the step is left: that is what the controller takes as proof.
 void Shim::check_over() {
   leftover_at_us_ = kTimeNever;
-  if (over_ || std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return !task->over(); }))
+  if (over_ || finisher_ != 0 ||
+      std::any_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return !task->over(); }))
     return;
   look_for_memory_kills();
   if (!children_gone_ && any_lives_below(::getpid())) {
@@ -675,6 +707,8 @@ void Shim::check_over() {
     leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
     return;
   }
+  if (finish_container())
+    return;
   CHECK(started_ && !starter_, "a step is over before it was told to have begun");
   std::vector<TaskResult> results;
   for (auto& task : tasks_) {

@@ -46,7 +46,10 @@ StepTask::~StepTask() {
   close_fd(output_fds_[0]);
   close_fd(output_fds_[1]);
   close_fd(input_fd_);
+  close_kept();
 }
+
+void StepTask::close_kept() { close_fd(kept_error_fd_); }
 
 Result<int> StepTask::make_pipe(TaskPlan& plan, int stream) {
   CHECK(child_ends_[stream] < 0, format("a second pipe for stream {}", stream));
@@ -121,7 +124,8 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
   return {};
 }
 
-Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs) {
+Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs,
+                               const ContainerPlace* container) {
   const TaskProcesses& step = start.launch;
   CHECK(state_ == State::kPrepared && !start_);
   CHECK(step.argv_by_rank.empty() || local_ < step.argv_by_rank.size());
@@ -162,6 +166,12 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
   plan.limits = default_task_limits();
   take_shell_limits(plan.env, plan.limits);
   TRY(plan_streams(start, plan, twin_outputs));
+  if (container) {
+    put_in_container(*container, process.container, plan);
+    const int error = child_ends_[2] >= 0 ? child_ends_[2] : child_ends_[0];
+    if (local_ == 0 && !process.container.save.empty() && (plan.terminal >= 0 || child_ends_[2] >= 0))
+      kept_error_fd_ = ::fcntl(error, F_DUPFD_CLOEXEC, 0);
+  }
   start_ = std::make_unique<TaskStart>(std::move(plan));
   return {};
 }

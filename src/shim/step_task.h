@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "ports/shims.h"
+#include "shim/container_task.h"
 #include "shim/output_log.h"
 #include "shim/step_client.h"
 #include "shim/task_launch.h"
@@ -32,8 +33,12 @@ class StepTask {
   StepTask(StepTask&&) = delete;
 
   // Everything before the process. twin_outputs: an earlier task of this step writes to the same file, so it is not
-  // truncated.
-  Result<void> prepare(const ShimStart& start, int script_fd, bool twin_outputs);
+  // truncated. container: where the task's container is made; null: it runs on the node itself.
+  Result<void> prepare(const ShimStart& start, int script_fd, bool twin_outputs,
+                       const ContainerPlace* container = nullptr);
+  // What follows the tasks may write where this one wrote its errors: -1 if that is a file, or nobody listens.
+  int kept_error_fd() const { return kept_error_fd_; }
+  void close_kept();
   TaskStart* start() { return start_.get(); }
   Result<void> launched();  // its start has run
   void called_off();        // its start never will
@@ -91,6 +96,7 @@ class StepTask {
   std::unique_ptr<OutputLog> logs_[2];
   int input_fd_ = -1;
   int terminal_ = -1;  // master of the pty; owned by output_fds_[0]
+  int kept_error_fd_ = -1;
   std::string input_;
   std::uint64_t input_done_ = 0;
   bool input_eof_ = false;

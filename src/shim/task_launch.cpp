@@ -244,7 +244,12 @@ void TaskStart::Child::run_program() {
 
 void TaskStart::Child::main() {
   ::setsid();
-  reset_signals();  // before anything that may wait, so that a signal ends it
+  if (plan.blocks_signals) {
+    const unsigned long all = ~0UL;
+    ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, sizeof all);
+  } else {
+    reset_signals();  // before anything that may wait, so that a signal ends it
+  }
   shed_standing(plan.limits);
   enter_groups();
   bind();
@@ -265,7 +270,7 @@ void TaskStart::Child::main() {
   place_stream(0, Stage::kOpenInput);
   place_stream(1, Stage::kOpenOutput);
   place_stream(2, Stage::kOpenError);
-  if (chdir_error)
+  if (chdir_error && !plan.work_dir_inside)
     say("lockstep: error: couldn't chdir to `", home, "': ", words_of(chdir_error), ": going to /tmp instead\n");
 
   for (const auto& text : pid_texts) put_pid(text, static_cast<unsigned long>(::getpid()));

@@ -40,6 +40,7 @@ struct TaskPlan {
   int script_fd = -1;            // the same file, for users who cannot reach the path
   std::string program;           // what is executed instead of either, with argv as it is; "" = nothing else
   std::string work_dir;
+  bool work_dir_inside = false;  // of a container, too: nothing is said when it is not there on the node
   std::uint32_t uid = 0, gid = 0;
   std::vector<std::uint32_t> groups;
   std::int32_t umask = 022;
@@ -49,6 +50,8 @@ struct TaskPlan {
   bool no_new_privs = false;       // setuid programs give nothing
   CoreSet cores;                   // processors by their numbers that it may run on; none: all
   std::vector<std::string> enter;  // files of control groups, each of which takes a "0" from who enters
+  bool no_new_privs = false;    // setuid programs give nothing
+  bool blocks_signals = false;  // all that can be: what is stopped has ended before it, and this only clears up
 };
 
 struct StartedTask {

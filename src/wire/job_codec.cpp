@@ -1,5 +1,6 @@
 // The codecs of what a job is made of, compiled once.
 #include "model/job_fields.h"
+#include "wire/container_text.h"
 #include "wire/fields.h"
 
 namespace lockstep::wire {
@@ -15,3 +16,13 @@ template struct StructCodec<JobSpec>;
 template struct StructCodec<Allocation>;
 
 }  // namespace lockstep::wire
+
+namespace lockstep {
+
+std::string encode_container(const Container& container) { return wire::encode_value(container); }
+
+Result<Container> decode_container(std::string_view text) {
+  return wire::decode_value<Container>(text, wire::Origin::kStranger);
+}
+
+}  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include "base/hostlist.h"
 #include "base/text.h"
+#include "frontends/slurm/client/container_ask.h"
 #include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/values.h"
@@ -330,6 +331,9 @@ Result<GroupSpec> group_of(const OptionSet& options, const Surroundings& around,
     group.tmp_disk_mb = *mb;
   }
   TRY(count_named_nodes(options, group));
+  if (options.command() == SlurmCommand::kSbatch)
+    group.container =
+        TRY(container_of(options, absolute_path(options.text("chdir", around.work_dir), around.work_dir), notes));
   return group;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/command_options.h"
+#include "frontends/slurm/client/container_ask.h"
 
 namespace lockstep::slurm {
 
@@ -17,6 +18,10 @@ struct Rivals {
 constexpr Rivals kRivals[] = {
     {{"requeue", "no-requeue", ""}, false},
     {{"bell", "no-bell", ""}, false},
+    {{"container-mount-home", "no-container-mount-home", ""}, false},
+    {{"container-remap-root", "no-container-remap-root", ""}, false},
+    {{"container-entrypoint", "no-container-entrypoint", ""}, false},
+    {{"container-writable", "container-readonly", ""}, false},
     {{"mem", "mem-per-cpu", "mem-per-gpu"}, true},
 };
 
@@ -67,7 +72,8 @@ bool printable(std::string_view text) {
   return true;
 }
 
-// A flag's variable: "" and yes switch it on, 0 and no leave it off.
+}  // namespace
+
 std::optional<bool> flag_value(std::string_view text) {
   const std::string word = lower(text);
   if (word.empty() || word == "yes" || word == "y" || word == "true" || word == "t" || word == "on")
@@ -79,8 +85,6 @@ std::optional<bool> flag_value(std::string_view text) {
     return std::nullopt;
   return *number != 0;
 }
-
-}  // namespace
 
 std::string_view name_of(SlurmCommand command) {
   switch (command) {
@@ -199,7 +203,7 @@ Result<void> OptionSet::read_environment(const GetVariable& get_variable) {
     if (!found && (def.variable_in & bit(command_)) && *def.variable)
       TRY(read_variable(def, format("{}{}", prefix_of(command_), def.variable), get_variable));
   }
-  return {};
+  return read_container_variables(*this, get_variable);
 }
 
 // The words that are no options.

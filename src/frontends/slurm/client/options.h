@@ -89,6 +89,9 @@ class OptionSet {
   std::vector<std::string> notes_;
 };
 
+// A flag's variable: "" and yes switch it on, 0 and no leave it off; nothing: it says neither.
+std::optional<bool> flag_value(std::string_view text);
+
 // "--time (script line 7)", "--time (environment variable SBATCH_TIMELIMIT)", "--time".
 std::string where_given(std::string_view name, const Given& given);
 

@@ -143,8 +143,8 @@ TEST(Options, OfTwoSpellingsOfAVariableTheNewerCounts) {
 }
 
 TEST(Options, RefusedOnesNameThemselves) {
-  EXPECT_EQ(Reader(SlurmCommand::kSbatch).line({"--container-image=x.sqsh"}, 9).why,
-            "--container-image (script line 9): containers are not supported yet");
+  EXPECT_EQ(Reader(SlurmCommand::kSbatch).line({"--bbf=spec"}, 9).why,
+            "--bbf (script line 9): there are no burst buffers");
   EXPECT_NE(Reader(SlurmCommand::kSrun).command_line({"--bcast=/tmp/x", "a.out"}).why, "");
 }
 

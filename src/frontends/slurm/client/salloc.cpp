@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/allocate.h"
+#include "frontends/slurm/client/container_ask.h"
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/environment.h"
 #include "frontends/slurm/client/invocation.h"
@@ -27,11 +28,12 @@ std::vector<int> handled_signals() {
 }
 
 // What the command finds in its environment: the client's own, and what the server says about the job.
-Variables command_variables(Api& api, JobId id, const Surroundings& around) {
+Variables command_variables(Api& api, JobId id, const OptionSet& options, const Surroundings& around) {
   auto own = exported(own_variables(), "ALL", true);
   Variables out = own ? std::move(*own) : own_variables();
   put(out, "SLURM_JOB_ID", format("{}", id.value));
   put(out, "SLURM_JOBID", format("{}", id.value));
+  put_container_variables(options, out);
   put(out, "SLURM_SUBMIT_DIR", around.work_dir);
   put(out, "SLURM_SUBMIT_HOST", around.host_name);
   if (const auto reply = api.call("GET", format("/slurm/v1/environment?job={}", id.value)))
@@ -211,7 +213,8 @@ ExitStatus Salloc::run_command(const Wish& wish, JobId id, SignalDesk& signals) 
     voice_.error(end.refused()->message);
     return kNotRun;
   }
-  const ::pid_t child = start_command(wish.words, command_variables(api_, id, wish.around), work_dir, signals, voice_);
+  const ::pid_t child =
+      start_command(wish.words, command_variables(api_, id, wish.options, wish.around), work_dir, signals, voice_);
   return child < 0 ? kNotRun : attend(id, end, child, wish.is_shell, signals);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "frontends/slurm/client/api.h"
+#include "frontends/slurm/client/container_ask.h"
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/environment.h"
 #include "frontends/slurm/client/invocation.h"
@@ -115,6 +116,7 @@ Result<Variables> chosen_variables(const OptionSet& options) {
 Result<Variables> job_variables(const OptionSet& options) {
   auto variables = TRY(chosen_variables(options));
   TRY(put_shell_limits(variables, options.text("propagate")));
+  put_container_variables(options, variables);
   return variables;
 }
 

@@ -1,5 +1,6 @@
 // step_of: what srun asks for inside an allocation.
 #include "base/text.h"
+#include "frontends/slurm/client/container_ask.h"
 #include "frontends/slurm/client/job_ask.h"
 #include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/resource_ask.h"
@@ -230,6 +231,7 @@ Result<StepSpec> step_of(const OptionSet& options, const Surroundings& around, s
   step.umask = around.umask;
   step.work_dir = absolute_path(own.text("chdir", around.work_dir), around.work_dir);
   TRY(put_conduct(own, step));
+  step.container = TRY(container_of(own, step.work_dir, notes));
   step.options = own.verbatim();
   TRY(bind_by_gpu(own, step));
   std::sort(step.options.begin(), step.options.end());

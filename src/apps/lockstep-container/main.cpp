@@ -1,0 +1,53 @@
+// lockstep-container: started by lockstep-shim in the place of a task's program, and after the last task; see
+// src/container/step_container.h. It has the user's rights and no others. Not for people to run.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "container/step_container.h"
+
+namespace {
+
+constexpr const char* kHelp = "lockstep-container is started by lockstep-shim, for tasks that run in a container\n";
+
+// Where the tasks wrote their errors, if that is a file.
+void open_log(const char* path) {
+  const int fd = ::open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
+  if (fd >= 0)
+    ::dup2(fd, 2);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  if (argc > 1 && std::strcmp(argv[1], "--version") == 0) {
+    std::puts("lockstep-container " LOCKSTEP_VERSION);
+    return 0;
+  }
+  const bool enters = argc > 1 && std::strcmp(argv[1], "enter") == 0;
+  const bool finishes = argc > 1 && std::strcmp(argv[1], "finish") == 0;
+  if (!enters && !finishes) {
+    std::fputs(kHelp, stderr);
+    return 2;
+  }
+  InnerTask task;
+  for (char** line = environ; *line; ++line) task.env.emplace_back(*line);
+  auto step = take_step_container(task.env);
+  if (!step.ok()) {
+    std::fprintf(stderr, "lockstep: error: container: %s\n", step.error().message.c_str());
+    return 2;
+  }
+  int at = 2;
+  for (; at + 1 < argc && std::strcmp(argv[at], "--") != 0; at += 2)
+    if (std::strcmp(argv[at], "--script") == 0)
+      step->script = argv[at + 1];
+    else if (std::strcmp(argv[at], "--log") == 0)
+      open_log(argv[at + 1]);
+  if (finishes)
+    return finish_container(*step);
+  task.words.assign(argv + std::min(at + 1, argc), argv + argc);
+  return run_in_container(*step, std::move(task));
+}

@@ -1,0 +1,48 @@
+// The images of one user on one node, unpacked, by what is in them. All of it belongs to the user and is made with the
+// user's rights: nobody else's container can be made of it, and a registry's word on who may have an image is its word
+// on who has it here.
+//
+//   HOME/blobs/sha256/…         layers as registries have them, shared by the images that have them in common
+//   HOME/images/KEY/rootfs      an image's files; KEY is the manifest's digest, or a file's inode and time
+//   HOME/images/KEY/config.json its configuration; images from squashfs have none
+//   HOME/images/KEY.part        being made, under the lock KEY.lock
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "container/image_config.h"
+#include "container/image_reference.h"
+
+namespace lockstep {
+
+struct StoredImage {
+  std::string key;
+  std::string rootfs;  // its folder; nobody may write there
+  ImageConfig config;
+};
+
+class ImageStore {
+ public:
+  using Tell = std::function<void(const std::string& line)>;
+  ImageStore(std::string home, Tell tell) : home_(std::move(home)), tell_(std::move(tell)) {}
+
+  // From the store, after the registry was asked which image that is; what is not there is fetched. Concurrent callers
+  // wait for the first one.
+  Result<StoredImage> fetch(const ImageReference& image);
+  // What was stored under a key before.
+  Result<StoredImage> open(const std::string& key) const;
+
+ private:
+  Result<std::string> key_of(const ImageReference& image) const;
+  Result<void> make(const ImageReference& image, const std::string& key);
+  Result<void> unpack_registry(const ImageReference& image, const std::string& key, const std::string& part);
+  Result<void> unpack_squashfs(const std::string& file, const std::string& part) const;
+  Result<std::vector<std::string>> access_options(const ImageReference& image, std::string_view prefix) const;
+
+  std::string home_;
+  Tell tell_;
+};
+
+}  // namespace lockstep

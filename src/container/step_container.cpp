@@ -1,0 +1,265 @@
+#include "container/step_container.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/plain_file.h"
+#include "base/text.h"
+#include "container/box.h"
+#include "container/image_store.h"
+#include "container/seccomp.h"
+#include "container/step_files.h"
+#include "container/step_plan.h"
+#include "container/task_environment.h"
+#include "container/tool.h"
+#include "model/work_id.h"
+#include "wire/container_text.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::string_view kVariables[] = {"LOCKSTEP_CONTAINER", "LOCKSTEP_CONTAINER_HOME", "LOCKSTEP_CONTAINER_WORK"};
+
+void tell(const std::string& line) { say("lockstep: container: " + line); }
+
+// The image that a step asks for, or that its named container was made of.
+Result<StoredImage> image_of(const StepContainer& step, const StepFiles& files) {
+  ImageStore store(step.home, tell);
+  if (const std::string key = files.image_of_box(); !key.empty())
+    return store.open(key);
+  if (step.wanted.image.empty())
+    return not_found(
+        format("there is no container with the name \"{}\" in this job on this node, and no "
+               "--container-image to make it of",
+               step.wanted.name));
+  return store.fetch(TRY(parse_image(step.wanted.image)));
+}
+
+// A container with a name that is there already: what its flag says of that.
+Result<void> check_reuse(const Container& wanted, bool there, bool running) {
+  using Reuse = Container::Reuse;
+  switch (wanted.reuse) {
+    case Reuse::kAuto: return {};
+    case Reuse::kMake:
+      return there ? conflict(format("--container-name={}:create: there is one already", wanted.name)) : Result<void>();
+    case Reuse::kEnter:
+      return running ? Result<void>()
+                     : not_found(format("--container-name={}:exec: no step runs in it now", wanted.name));
+    case Reuse::kKeepOut:
+      return !running ? Result<void>()
+                      : conflict(format("--container-name={}:no_exec: another step runs in it; wait until that has "
+                                        "ended, or enter it with :exec",
+                                        wanted.name));
+  }
+  return {};
+}
+
+Result<StepState> make_new(const StepContainer& step, const StepFiles& files, const OpenFile& running) {
+  StepPlan plan = TRY(plan_step(step, files, [&] { return image_of(step, files); }));
+  for (const std::string& note : plan.notes) tell(note);
+  if (running.valid()) {
+    ::flock(running.get(), LOCK_SH);
+    plan.box.keep_open.push_back(running.get());
+  }
+  std::vector<std::string> notes;
+  StepState state;
+  state.holder = TRY(make_box(plan.box, notes));
+  for (const std::string& note : notes) tell(note);
+  state.image = plan.image;
+  state.env = plan.box.devices.env;
+  TRY(files.keep_image(plan.image));
+  return state;
+}
+
+Result<StepState> enter_running(const StepContainer& step, const StepFiles& files, const OpenFile& running) {
+  if (!step.wanted.mounts.empty())
+    tell(format("ignoring --container-mounts: the container \"{}\" runs already", step.wanted.name));
+  StepState state = TRY(files.state_of_box());
+  ::flock(running.get(), LOCK_SH);
+  state.holder = TRY(hold_box(state.holder, {running.get()}));
+  return state;
+}
+
+Result<StepState> prepare(const StepContainer& step, const StepFiles& files) {
+  TRY(files.make_box_folder());
+  if (step.wanted.name.empty())
+    return make_new(step, files, OpenFile());
+  const OpenFile lock = TRY(files.lock_box());
+  const OpenFile running = TRY(files.open_running());
+  const bool runs = ::flock(running.get(), LOCK_EX | LOCK_NB) != 0;
+  TRY(check_reuse(step.wanted, !files.image_of_box().empty(), runs));
+  StepState state = runs ? TRY(enter_running(step, files, running)) : TRY(make_new(step, files, running));
+  TRY(files.keep_state_of_box(state));
+  return state;
+}
+
+// By the first task of the step here; the others wait for it. Nothing: it has failed and said so.
+Result<std::optional<StepState>> state_of(const StepContainer& step, const StepFiles& files) {
+  const OpenFile lock = TRY(files.lock_step());
+  if (auto state = TRY(files.state_of_step()))
+    return state->holder == 0 ? std::optional<StepState>() : state;
+  auto state = prepare(step, files);
+  TRY(files.keep_state_of_step(state.ok() ? *state : StepState{}));
+  return std::optional<StepState>(TRY(std::move(state)));
+}
+
+Result<ImageConfig> config_of(const StepContainer& step, const StepState& state) {
+  if (!step.wanted.bundle.empty())
+    return TRY(read_bundle(step.wanted.bundle)).config;
+  return TRY(ImageStore(step.home, tell).open(state.image)).config;
+}
+
+Result<void> enter_folder(const Container& wanted, const ImageConfig& config) {
+  if (!wanted.work_dir.empty())
+    return ::chdir(wanted.work_dir.c_str()) == 0
+               ? Result<void>()
+               : Result<void>(os_error(format("--container-workdir={}", wanted.work_dir)));
+  return ::chdir(config.work_dir.c_str()) == 0 || ::chdir("/") == 0 ? Result<void>() : Result<void>(os_error("/"));
+}
+
+std::vector<char*> pointers_of(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+// As the shim does it outside.
+int become_program(std::vector<std::string> words, std::vector<std::string> env) {
+  if (words.empty()) {
+    say("lockstep: error: no program to run: neither the command line nor the image names one");
+    return 1;
+  }
+  const std::vector<std::string> candidates = candidates_for(words[0], value_in(env, "PATH"));
+  const std::vector<char*> argv = pointers_of(words), variables = pointers_of(env);
+  int failed = ENOENT;
+  for (const std::string& path : candidates) {
+    ::execve(path.c_str(), argv.data(), variables.data());
+    if (errno != ENOENT && errno != ENOTDIR)
+      failed = errno;
+    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
+      break;
+  }
+  say(format("lockstep: error: execve(): {}: {} (in the container)", words[0], ::strerror(failed)));
+  return failed;
+}
+
+struct Ready {
+  std::vector<std::string> words, env;
+};
+
+// Everything up to the program. Nothing: another task has said why not.
+Result<std::optional<Ready>> get_ready(const StepContainer& step, InnerTask task) {
+  const pid_t parent = ::getppid();
+  const StepFiles files = TRY(StepFiles::of(step));
+  const auto state = TRY(state_of(step, files));
+  if (!state)
+    return std::optional<Ready>();
+  const ImageConfig config = TRY(config_of(step, *state));
+  Ready ready;
+  ready.env = task_environment(task.env, config, step.wanted);
+  for (const std::string& line : state->env)
+    if (const std::size_t equals = line.find('='); equals != line.npos)
+      set_in(ready.env, line.substr(0, equals), line.substr(equals + 1));
+  if (!step.script.empty())
+    set_in(ready.env, "PATH", format("{}:{}", value_in(ready.env, "PATH"), own_program_folder()));
+  if (step.wanted.entrypoint)
+    ready.words = config.entrypoint;
+  if (!step.script.empty())
+    ready.words.push_back(step.script);
+  ready.words.insert(ready.words.end(), task.words.begin(), task.words.end());
+  if (task.words.empty() && step.script.empty())
+    ready.words.insert(ready.words.end(), config.command.begin(), config.command.end());
+  TRY(join_box(state->holder));
+  TRY(enter_folder(step.wanted, config));
+  TRY(drop_capabilities());
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent)
+    ::_exit(1);
+  TRY(forbid_system_calls(step.wanted.remap_root));
+  return std::optional<Ready>(std::move(ready));
+}
+
+struct Saving {
+  std::string from, to;
+};
+
+Result<void> write_squashfs(void* context) {
+  const Saving& saving = *static_cast<Saving*>(context);
+  ToolRun run{{"mksquashfs", saving.from, saving.to, "-noappend", "-no-progress", "-quiet", "-all-root", "-no-xattrs",
+               "-comp", "zstd", "-Xcompression-level", "3"}};
+  TRY(run_tool(run));
+  return {};
+}
+
+Result<void> save(const StepContainer& step, const StepFiles& files, const StepState& state) {
+  const ImageConfig config = TRY(config_of(step, state));
+  BoxPlan plan = TRY(plan_saving(step, files, state, config));
+  Saving saving{plan.at, format("{}.part-{}", step.wanted.save, ::getpid())};
+  tell(format("saving container filesystem at {}", step.wanted.save));
+  const auto saved = with_layers(plan, write_squashfs, &saving);
+  if (saved.ok() && ::rename(saving.to.c_str(), step.wanted.save.c_str()) == 0)
+    return {};
+  const Error error = saved.ok() ? os_error(step.wanted.save) : saved.error();
+  ::unlink(saving.to.c_str());
+  return Error{error.code, format("cannot save the container at {}: {}", step.wanted.save, error.message), {}};
+}
+
+}  // namespace
+
+void say(const std::string& line) {
+  const std::string text = line + "\n";
+  [[maybe_unused]] const ssize_t size = ::write(2, text.data(), text.size());
+}
+
+Result<StepContainer> take_step_container(std::vector<std::string>& env) {
+  StepContainer step;
+  step.wanted = TRY(decode_container(value_in(env, kVariables[0])));
+  step.home = value_in(env, kVariables[1]);
+  step.work = value_in(env, kVariables[2]);
+  if (!step.home.starts_with('/') || !parse_work_id(step.work))
+    return invalid("lockstep-container is started by lockstep-shim, for the tasks of a step");
+  std::erase_if(env, [](const std::string& line) {
+    return std::any_of(std::begin(kVariables), std::end(kVariables), [&](std::string_view name) {
+      return line.size() > name.size() && line.starts_with(name) && line[name.size()] == '=';
+    });
+  });
+  return step;
+}
+
+int run_in_container(const StepContainer& step, InnerTask task) {
+  auto ready = get_ready(step, std::move(task));
+  if (!ready.ok()) {
+    say("lockstep: error: container: " + ready.error().message);
+    return 1;
+  }
+  return *ready ? become_program(std::move((*ready)->words), std::move((*ready)->env)) : 1;
+}
+
+int finish_container(const StepContainer& step) {
+  const auto files = StepFiles::of(step);
+  if (!files.ok())
+    return 1;
+  int code = 0;
+  const auto state = files->state_of_step();
+  if (state.ok() && *state && (*state)->holder != 0 && !step.wanted.save.empty() && step.wanted.bundle.empty())
+    if (const auto saved = save(step, *files, **state); !saved.ok()) {
+      say("lockstep: error: container: " + saved.error().message);
+      code = 1;
+    }
+  files->remove_step();
+  return code;
+}
+
+}  // namespace lockstep

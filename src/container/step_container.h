@@ -1,0 +1,41 @@
+// A step's container on this node, as lockstep-container makes it. The first of the step's tasks fetches the image and
+// makes the namespaces while the others wait for it; then each joins them and becomes its program. What follows the
+// last of them saves and removes.
+//
+//   HOME/jobs/JOB/steps/WORK/   of one step: lock, state, and the container (box) where it has no name
+//   HOME/jobs/JOB/names/NAME/   a container with a name: upper, work, image, state, running
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/program.h"
+
+namespace lockstep {
+
+struct StepContainer {
+  Container wanted;
+  std::string home;    // of the user's images and containers on this node
+  std::string work;    // the step, as text_of(WorkId)
+  std::string script;  // the job's, a file of the node that is to be seen inside; "" = none
+};
+
+// Taken out of the environment that the shim has made.
+Result<StepContainer> take_step_container(std::vector<std::string>& env);
+
+struct InnerTask {
+  std::vector<std::string> words;  // the program's; of a script, what follows its name
+  std::vector<std::string> env;
+};
+
+// Does not return if the program runs. The number is what to exit with when it does not; everything was said then.
+int run_in_container(const StepContainer& step, InnerTask task);
+
+// What could not be done is said.
+int finish_container(const StepContainer& step);
+
+// As Slurm's log lines, on the standard error.
+void say(const std::string& line);
+
+}  // namespace lockstep

@@ -1,0 +1,105 @@
+#include "container/step_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/plain_file.h"
+#include "base/text.h"
+#include "model/work_id.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::size_t kStateMax = 1 << 20;
+
+Result<OpenFile> open_lock(const std::string& path) {
+  OpenFile file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.valid())
+    return os_error(path);
+  return file;
+}
+
+Result<OpenFile> locked(const std::string& path) {
+  OpenFile file = TRY(open_lock(path));
+  while (::flock(file.get(), LOCK_EX) != 0)
+    if (errno != EINTR)
+      return os_error(path);
+  return file;
+}
+
+}  // namespace
+
+std::string encode_state(const StepState& state) {
+  std::string out = format("holder {}\nimage {}\n", state.holder, state.image);
+  for (const std::string& line : state.env)
+    if (line.find('\n') == line.npos)
+      out += "env " + line + "\n";
+  return out;
+}
+
+StepState decode_state(std::string_view text) {
+  StepState state;
+  for (const std::string& line : split(text, '\n'))
+    if (line.starts_with("holder "))
+      state.holder = static_cast<pid_t>(parse_uint(std::string_view(line).substr(7)).value_or(0));
+    else if (line.starts_with("image "))
+      state.image = line.substr(6);
+    else if (line.starts_with("env "))
+      state.env.push_back(line.substr(4));
+  return state;
+}
+
+Result<StepFiles> StepFiles::of(const StepContainer& step) {
+  const auto work = parse_work_id(step.work);
+  if (!work)
+    return invalid(format("\"{}\" names no step", step.work));
+  StepFiles files;
+  files.job_ = format("{}/jobs/{}", step.home, work->job.value);
+  files.step_ = format("{}/steps/{}", files.job_, step.work);
+  files.box_ = step.wanted.name.empty() ? files.step_ + "/box" : format("{}/names/{}", files.job_, step.wanted.name);
+  TRY(make_folders(files.step_));
+  return files;
+}
+
+Result<void> StepFiles::make_box_folder() const { return make_folders(box_); }
+Result<OpenFile> StepFiles::lock_step() const { return locked(step_ + "/lock"); }
+Result<OpenFile> StepFiles::lock_box() const { return locked(box_ + "/lock"); }
+Result<OpenFile> StepFiles::open_running() const { return open_lock(box_ + "/running"); }
+
+Result<std::optional<StepState>> StepFiles::state_of_step() const {
+  const auto text = read_plain(step_ + "/state", Links::kRefused, kStateMax);
+  if (text.ok())
+    return std::optional<StepState>(decode_state(*text));
+  if (text.error().code == Errc::kNotFound)
+    return std::optional<StepState>();
+  return text.error();
+}
+
+Result<void> StepFiles::keep_state_of_step(const StepState& state) const {
+  return write_file(step_ + "/state", encode_state(state));
+}
+
+Result<StepState> StepFiles::state_of_box() const {
+  return decode_state(TRY(read_plain(box_ + "/state", Links::kRefused, kStateMax)));
+}
+
+Result<void> StepFiles::keep_state_of_box(const StepState& state) const {
+  return write_file(box_ + "/state", encode_state(state));
+}
+
+std::string StepFiles::image_of_box() const {
+  const auto text = read_plain(box_ + "/image", Links::kRefused, kStateMax);
+  return text.ok() ? std::string(trim(*text)) : std::string();
+}
+
+Result<void> StepFiles::keep_image(const std::string& key) const { return write_file(box_ + "/image", key + "\n"); }
+
+void StepFiles::remove_step() const {
+  (void)remove_tree(step_);
+  ::rmdir((job_ + "/steps").c_str());
+  ::rmdir(job_.c_str());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,52 @@
+// Where a step's container keeps what it needs on this node, and who waits for whom.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "container/open_file.h"
+#include "container/step_container.h"
+
+namespace lockstep {
+
+// Of a container that runs.
+struct StepState {
+  pid_t holder = 0;              // 0: it could not be made
+  std::string image;             // key in the store; "" = a bundle
+  std::vector<std::string> env;  // that its devices ask for
+  friend bool operator==(const StepState&, const StepState&) = default;
+};
+std::string encode_state(const StepState& state);
+StepState decode_state(std::string_view text);
+
+class StepFiles {
+ public:
+  static Result<StepFiles> of(const StepContainer& step);
+
+  const std::string& step() const { return step_; }
+  const std::string& box() const { return box_; }  // of the container: the step's own, or the one with the name
+
+  Result<void> make_box_folder() const;
+  Result<OpenFile> lock_step() const;
+  Result<OpenFile> lock_box() const;
+  Result<OpenFile> open_running() const;  // locked for as long as anybody runs in the container
+
+  Result<std::optional<StepState>> state_of_step() const;
+  Result<void> keep_state_of_step(const StepState& state) const;
+  Result<StepState> state_of_box() const;
+  Result<void> keep_state_of_box(const StepState& state) const;
+  std::string image_of_box() const;  // "" = none was made yet
+  Result<void> keep_image(const std::string& key) const;
+
+  // The step has ended: what has no name goes.
+  void remove_step() const;
+
+ private:
+  std::string job_, step_, box_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,291 @@
+"""Steps and scripts in containers: images from everywhere, what shows inside, names, saving, and who may not get out."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+import images
+from cluster import Cluster, eventually
+
+ANN, BOB = 2001, 2002
+PORT, CLOSED_PORT = 5000, 5001
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root can be several users")
+@unittest.skipIf(images.missing(), f"these are not installed: {images.missing()}")
+class Containers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.c = c = Cluster(nodes=2, gpus=None, cpus=4)
+        c.up()
+        cls.layout = os.path.join(c.work, "layout")
+        cls.digest = images.make_layout(cls.layout, "v1")
+        cls.sqsh = os.path.join(c.work, "image.sqsh")
+        images.make_squashfs(cls.sqsh)
+        cls.image = f"oci:{cls.layout}:v1"
+        cls.registries = [images.Registry(c.home, c.node(n)["agent_pid"], PORT) for n in ("n1", "n2")]
+        for registry in cls.registries:
+            registry.push(cls.image, "team/app:v1")
+
+    @classmethod
+    def tearDownClass(cls):
+        for registry in cls.registries:
+            registry.close()
+        cls.c.down()
+
+    def srun(self, *words, image=None, user=ANN, **more):
+        named = () if image is None else (f"--container-image={image}",)
+        more["env"] = {"HOME": self.c.work, **more.get("env", {})}
+        return self.c.run("srun", *named, *words, user=user, **more)
+
+    def inside(self, *words, **more):
+        """The output of a step in the layout's image."""
+        more.setdefault("image", self.image)
+        done = self.srun(*words, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def script(self, text):
+        return self.inside("sh", "-c", text)
+
+    # --- images ---
+
+    def test_image_from_a_registry_by_tag_and_digest(self):
+        where = f"127.0.0.1:{PORT}"
+        self.assertEqual(self.inside("cat", "/etc/os-release", image=f"{where}#team/app:v1"), "NAME=lockstep-test\n")
+        again = self.srun("-N2", "cat", "/etc/os-release", image=f"docker://{where}#team/app:v1")
+        self.assertEqual(again.stdout, "NAME=lockstep-test\n" * 2, again.stderr)
+        self.assertEqual(again.stderr.count("importing"), 1)  # the other node had it
+        self.assertEqual(self.inside("pwd", image=f"{where}#team/app@{self.digest}"), "/srv/app\n")
+
+    def test_image_from_squashfs(self):
+        self.assertEqual(self.inside("sh", "-c", "echo $COLOUR; cat /etc/os-release", image=self.sqsh),
+                         "green\nNAME=lockstep-test\n")
+
+    def test_image_that_is_not_there(self):
+        for image, words in ((f"127.0.0.1:{PORT}#team/none", "manifest unknown"), ("/nowhere.sqsh", "/nowhere.sqsh: No such file"),
+                             (f"127.0.0.1:{PORT}#team/app@sha256:{'0' * 64}", "manifest unknown"),
+                             ("Team/App", "small letters")):
+            done = self.srun("true", image=image)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("lockstep: error: container: ", done.stderr)
+            self.assertIn(words, done.stderr)
+
+    # --- inside ---
+
+    def test_own_user_in_the_images_folder(self):
+        self.assertEqual(self.script("id -u; id -g; pwd; whoami; grep -c : /etc/passwd"), f"{ANN}\n{ANN}\n/srv/app\nuid{ANN}\n2\n")
+
+    def test_root_inside_only(self):
+        out = self.inside("--container-remap-root", "sh", "-c", "id -u; echo $HOME; chown 5:5 /entry && stat -c %u /entry; touch /tmp/of-root-$SLURM_JOB_ID; echo $SLURM_JOB_ID")
+        uid, home, owner, job = out.split()
+        self.assertEqual((uid, home, owner), ("0", "/root", "0"))
+        self.assertEqual(os.stat(f"/tmp/of-root-{job}").st_uid, ANN)
+        os.unlink(f"/tmp/of-root-{job}")
+
+    def test_environment(self):
+        def value(*options, env):
+            return self.inside(*options, "sh", "-c", "echo $COLOUR $SHAPE", env=env).strip()
+        given = {"COLOUR": "red", "SHAPE": "round"}
+        self.assertEqual(value(env=given), "blue round")
+        self.assertEqual(value("--container-env=COLOUR", env=given), "red round")
+
+    def test_mounts(self):
+        data = os.path.join(self.c.work, "data")
+        os.makedirs(data, exist_ok=True)
+        os.chmod(data, 0o777)
+        out = self.inside(f"--container-mounts={data}:/mnt/a,{data}:/mnt/b:ro+nosuid,{data},tmpfs:/scratch",
+                          "sh", "-c", f"echo x > /mnt/a/f; cat {data}/f; echo y > /mnt/b/g || echo closed; touch /scratch/z && echo made")
+        self.assertEqual(out, "x\nclosed\nmade\n")
+        done = self.srun("--container-mounts=/not/there:/mnt", "true", image=self.image)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("mount /not/there:/mnt: /not/there: No such file or directory", done.stderr)
+        done = self.srun("--container-mounts=data:/mnt", "true", image=self.image)
+        self.assertIn('the source must be a path', done.stderr)
+
+    def test_working_directory_and_home(self):
+        self.assertEqual(self.inside("--container-workdir=/made/for/it", "pwd"), "/made/for/it\n")
+        home = os.path.join(self.c.work, "home")
+        os.makedirs(home, exist_ok=True)
+        os.chmod(home, 0o777)
+        with open(os.path.join(home, "mine"), "w") as f:
+            f.write("mine\n")
+        self.assertEqual(self.inside("--container-mount-home", "cat", f"{home}/mine", env={"HOME": home}), "mine\n")
+
+    def test_entrypoint_and_command(self):
+        self.assertEqual(self.inside("--container-entrypoint", "echo", "hi"), "entered echo hi\nhi\n")
+        self.assertEqual(self.inside("--container-entrypoint", "--no-container-entrypoint", "echo", "hi"), "hi\n")
+
+    def test_readonly(self):
+        self.assertEqual(self.script("touch /new && echo made"), "made\n")
+        self.assertEqual(self.inside("--container-readonly", "sh", "-c", "touch /new || echo closed"), "closed\n")
+
+    def test_variables_of_pyxis(self):
+        out = self.srun("sh", "-c", "id -u; cat /etc/os-release", env={"PYXIS_CONTAINER_IMAGE": self.image, "PYXIS_CONTAINER_REMAP_ROOT": "yes"})
+        self.assertEqual(out.stdout, "0\nNAME=lockstep-test\n", out.stderr)
+
+    # --- tasks ---
+
+    def test_several_tasks_share_one_container(self):
+        out = self.inside("-N1", "-n4", "sh", "-c",
+                          "echo $SLURM_PROCID > /r$SLURM_PROCID; until [ $(ls /r? | wc -l) = 4 ]; do sleep 0.02; done; cat /r? | wc -l")
+        self.assertEqual(out, "4\n" * 4)
+
+    def test_codes_and_signals(self):
+        self.assertEqual(self.srun("sh", "-c", "exit 7", image=self.image).returncode, 7)
+        done = self.srun("sh", "-c", "kill -9 $$", image=self.image)
+        self.assertEqual(done.returncode, 137)
+        self.assertIn("Killed", done.stderr)
+        self.assertEqual(self.srun("nothing-such", image=self.image).returncode, 2)
+
+    def test_input_and_terminal(self):
+        self.assertEqual(self.inside("cat", input="hello\n"), "hello\n")
+        done = self.srun("--pty", "sh", "-c", "tty; stty size", image=self.image)
+        self.assertIn("/dev/pts/", done.stdout)
+
+    def test_a_signal_arrives_once_and_cancelling_ends_all(self):
+        script = self.c.script(f"#!/bin/bash\n#SBATCH -N1 -n2 -o cancelled.out\nsrun --container-image={self.image} sh -c "
+                               "'trap \"echo got\" USR1; echo ready; while :; do sleep 0.05; done'\n", "cancel.sh")
+        job = self.c.sbatch(script, user=ANN)
+        out = os.path.join(self.c.work, "cancelled.out")
+        eventually(lambda: os.path.exists(out) and self.c.output(job, "cancelled.out").count("ready") == 2, what="two tasks")
+        self.c.ok("scancel", "-s", "USR1", f"{job}.0", user=ANN)
+        eventually(lambda: self.c.output(job, "cancelled.out").count("got") == 2, what="the signal")
+        self.c.ok("scancel", job, user=ANN)
+        self.assertEqual(self.c.wait(job), "CANCELLED")
+        self.assertEqual(self.c.output(job, "cancelled.out").count("got"), 2)
+        eventually(lambda: subprocess.run(["pgrep", "-x", "container", "-u", str(ANN)]).returncode == 1, what="nobody is left")
+
+    # --- scripts ---
+
+    def test_script_in_a_container_and_its_steps(self):
+        script = self.c.script(f"#!/bin/sh\n#SBATCH -N2 --ntasks-per-node=1 -o inside.out\n#SBATCH --container-image={self.image}\n"
+                               "cat /etc/os-release\necho $# $1\nsrun sh -c 'echo step $COLOUR $SLURM_PROCID' | sort\n", "inside.sh")
+        job = self.c.sbatch(script, "argument", user=ANN)
+        self.assertEqual(self.c.wait(job), "COMPLETED", self.c.output(job, "inside.out"))
+        lines = [l for l in self.c.output(job, "inside.out").splitlines() if not l.startswith("lockstep: container:")]
+        self.assertEqual(lines, ["NAME=lockstep-test", "1 argument", "step blue 0", "step blue 1"])
+
+    def test_named_container_keeps_its_changes_within_its_job(self):
+        name = "--container-name=box"
+        script = self.c.script("#!/bin/bash\n#SBATCH -N1 -n2 -o named.out\n"
+                               f"srun -n1 {name}:create --container-image={self.image} sh -c 'echo kept > /file'\n"
+                               f"srun -n1 {name} cat /file\n"
+                               f"srun -n1 {name}:create --container-image={self.image} true || echo there\n"
+                               f"srun -n1 {name}:exec true || echo rests\n"
+                               f"srun -n1 {name} sh -c 'echo up > /tmp/up-$SLURM_JOB_ID; until [ -e /go ]; do sleep 0.02; done; cat /go' &\n"
+                               "until [ -e /tmp/up-$SLURM_JOB_ID ]; do sleep 0.02; done; rm /tmp/up-$SLURM_JOB_ID\n"
+                               f"srun --overlap -n1 {name}:no_exec true || echo runs\n"
+                               f"srun --overlap -n1 {name}:exec sh -c 'echo met > /go.part; busybox mv /go.part /go'\nwait\n", "named.sh")
+        job = self.c.sbatch(script, user=ANN)
+        self.assertEqual(self.c.wait(job), "COMPLETED", self.c.output(job, "named.out"))
+        lines = [l for l in self.c.output(job, "named.out").splitlines() if not l.startswith(("lockstep: ", "srun: "))]
+        self.assertEqual(lines, ["kept", "there", "rests", "runs", "met"])
+        other = self.srun(name, "cat", "/file")  # of another job
+        self.assertEqual(other.returncode, 1)
+        self.assertIn('no container with the name "box"', other.stderr)
+
+    def test_saved_container_is_an_image(self):
+        saved = os.path.join(self.c.work, "saved.sqsh")
+        done = self.srun(f"--container-save={saved}", "sh", "-c", "echo more > /srv/app/file", image=self.image)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"saving container filesystem at {saved}", done.stderr)
+        self.assertEqual(os.stat(saved).st_uid, ANN)
+        self.assertEqual(self.inside("sh", "-c", "cat file; echo $COLOUR", image=saved), "more\nblue\n")
+        done = self.srun("--container-save=/not/there.sqsh", "true", image=self.image)
+        self.assertIn("cannot save the container at /not/there.sqsh", done.stderr)
+
+    def test_bundle(self):
+        bundle = os.path.join(self.c.work, "bundle")
+        subprocess.run(["umoci", "unpack", "--image", f"{self.layout}:v1", bundle], check=True, stdout=subprocess.DEVNULL)
+        os.chmod(bundle, 0o755)
+        out = self.c.ok("srun", f"--container={bundle}", "sh", "-c", "cat /etc/os-release; pwd; echo $COLOUR", user=ANN)
+        self.assertEqual(out, "NAME=lockstep-test\n/srv/app\nblue\n")
+        os.chmod(bundle, 0o700)
+        self.assertIn("Permission denied", self.c.run("srun", f"--container={bundle}", "true", user=ANN).stderr)
+
+    def test_nothing_is_left_behind(self):
+        self.script("echo big > /file")
+        for node in ("n1", "n2"):
+            steps = os.path.join(self.c.dir, "nodes", node, "state", "containers", str(ANN), "jobs")
+            left = [os.path.join(root, name) for root, _, names in os.walk(steps) for name in names if "/names/" not in root]
+            eventually(lambda: not [p for p in left if os.path.exists(p)], what=f"the steps of {node}")
+
+    # --- escapes ---
+
+    def test_no_power_inside(self):
+        for options in ((), ("--container-remap-root",)):
+            out = self.inside(*options, "sh", "-c",
+                              "mount -t tmpfs x /srv 2>/dev/null || echo no; unshare -U true 2>/dev/null || echo no; "
+                              "grep -E '^(Cap|NoNew|Seccomp:)' /proc/self/status | cut -f2 | sort | busybox uniq; "
+                              "mknod /dev/sda b 8 0 2>/dev/null; [ -b /dev/sda ] || echo none; head -c1 /proc/kcore 2>/dev/null | wc -c; "
+                              "echo 1 2>/dev/null > /proc/sys/kernel/panic || echo closed")
+            self.assertEqual(out.split(), ["no", "no", "0000000000000000", "1", "2", "none", "0", "closed"], options)
+
+    def test_others_files_stay_closed(self):
+        secret = os.path.join(self.c.work, "secret")
+        os.makedirs(secret, exist_ok=True)
+        with open(os.path.join(secret, "word"), "w") as f:
+            f.write("secret\n")
+        os.chmod(secret, 0o700)
+        link = os.path.join(self.c.work, "link")
+        if not os.path.lexists(link):
+            os.symlink(secret + "/word", link)
+        for source in (secret, secret + "/word", link, "/root", "/proc/1/root"):
+            done = self.srun("--container-remap-root", f"--container-mounts={source}:/mnt/it", "sh", "-c", "cat /mnt/it /mnt/it/word; ls /mnt/it", image=self.image)
+            self.assertNotIn("secret\n", done.stdout)
+            self.assertNotEqual(done.returncode, 0, source)
+        for image in (secret + "/word", f"oci:{secret}:x", f"docker-archive:{secret}/word"):
+            done = self.srun("true", image=image)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("ermission denied", done.stderr)
+        done = self.srun(f"--container-save={secret}/stolen.sqsh", "true", image=self.image)
+        self.assertIn("cannot save", done.stderr)
+        self.assertFalse(os.path.exists(secret + "/stolen.sqsh"))
+
+    def test_an_image_cannot_reach_out(self):
+        layout = os.path.join(self.c.work, "hostile")
+        victim = tempfile.mkdtemp(prefix="lockstep-e2e-", dir="/var/tmp")
+        self.addCleanup(os.rmdir, victim)
+        os.chmod(victim, 0o777)
+        files = images.files_of_busybox(**{"etc/resolv.conf": "/../../../.." + victim + "/resolv", "out": victim,
+                                           "suid": (b"#!/bin/sh\nid -u\n", 0o4755)})
+        images.make_layout(layout, "v1", files)
+        done = self.srun("--container-mounts=tmpfs:/out/made/here", "sh", "-c", "id -u; ls -d /out/made", image=f"oci:{layout}:v1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(os.listdir(victim), [])
+
+    def test_one_users_containers_are_closed_to_another(self):
+        self.script("true")
+        for node in ("n1", "n2"):
+            folder = os.path.join(self.c.dir, "nodes", node, "state", "containers", str(ANN))
+            if os.path.exists(folder):
+                self.assertEqual((os.stat(folder).st_uid, os.stat(folder).st_mode & 0o777), (ANN, 0o700))
+        done = self.c.run("srun", "-w", "n1", "sh", "-c", f"ls {self.c.dir}/nodes/n1/state/containers/{ANN}", user=BOB)
+        self.assertIn("Permission denied", done.stderr)
+
+    def test_a_private_image_is_for_those_who_may_have_it(self):
+        registries = [images.Registry(self.c.home, self.c.node(n)["agent_pid"], CLOSED_PORT, {"ann": "word"}) for n in ("n1", "n2")]
+        try:
+            for registry in registries:
+                registry.push(self.image, "team/private:v1", "--dest-creds=ann:word")
+            home = os.path.join(self.c.work, "ann")
+            os.makedirs(os.path.join(home, ".config", "enroot"), exist_ok=True)
+            with open(os.path.join(home, ".config", "enroot", ".credentials"), "w") as f:
+                f.write("machine 127.0.0.1 login ann password $ANNS_WORD\n")
+            for root, folders, names in os.walk(home):
+                for name in (".", *names):
+                    os.chown(os.path.join(root, name), ANN, ANN)
+            image = f"127.0.0.1:{CLOSED_PORT}#team/private:v1"
+            self.assertEqual(self.inside("cat", "/etc/os-release", image=image, env={"HOME": home, "ANNS_WORD": "word"}), "NAME=lockstep-test\n")
+            for user in (ANN, BOB):  # without the word, and another one
+                done = self.srun("cat", "/etc/os-release", image=image, user=user, env={"HOME": self.c.work})
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn("authentication required", done.stderr)
+        finally:
+            for registry in registries:
+                registry.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
