@@ -59,6 +59,8 @@ Result<ImageReference> parse_registry_image(std::string_view text, std::string_v
     image.user = rest.substr(0, at);
     rest.erase(0, at + 1);
   }
+  if (rest.starts_with('#'))
+    return bad_image(text, "there is no registry before \"#\"");
   split_registry(rest, image);
   std::string tag = "latest";
   if (const std::size_t at = rest.find('@'); at != rest.npos) {

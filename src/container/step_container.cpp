@@ -247,6 +247,12 @@ int run_in_container(const StepContainer& step, InnerTask task) {
   return *ready ? become_program(std::move((*ready)->words), std::move((*ready)->env)) : 1;
 }
 
+int forget_job(const std::string& home, const std::string& job) {
+  if (!home.starts_with('/') || !parse_uint(job))
+    return 2;
+  return remove_tree(format("{}/jobs/{}", home, job)).ok() ? 0 : 1;
+}
+
 int finish_container(const StepContainer& step) {
   const auto files = StepFiles::of(step);
   if (!files.ok())

@@ -35,6 +35,9 @@ int run_in_container(const StepContainer& step, InnerTask task);
 // What could not be done is said.
 int finish_container(const StepContainer& step);
 
+// Removes what a job has left: its containers with names, and steps that nothing followed.
+int forget_job(const std::string& home, const std::string& job);
+
 // As Slurm's log lines, on the standard error.
 void say(const std::string& line);
 

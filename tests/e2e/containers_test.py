@@ -1,5 +1,8 @@
 """Steps and scripts in containers: images from everywhere, what shows inside, names, saving, and who may not get out."""
+import hashlib
+import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -70,6 +73,36 @@ class Containers(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
             self.assertIn("lockstep: error: container: ", done.stderr)
             self.assertIn(words, done.stderr)
+
+    def test_a_damaged_layer_is_no_image(self):
+        layout = os.path.join(self.c.work, "damaged")
+        images.make_layout(layout, "v1", images.files_of_busybox(**{"etc/motd": (b"damaged", 0o644)}))
+        for registry in self.registries:
+            registry.push(f"oci:{layout}:v1", "team/damaged:v1")
+            for root, _, names in os.walk(registry.folder):
+                for name in names:
+                    path = os.path.join(root, name)
+                    if name == "data" and os.path.getsize(path) > 100_000 and not self.is_layer_of_app(path):
+                        with open(path, "r+b") as f:
+                            f.seek(5000)
+                            f.write(b"damage")
+        for _ in range(2):  # and nothing half is left that the second one takes for whole
+            done = self.srun("true", image=f"127.0.0.1:{PORT}#team/damaged:v1")
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("skopeo: ", done.stderr)
+
+    def is_layer_of_app(self, path):
+        with open(path, "rb") as f:
+            return hashlib.sha256(f.read()).hexdigest() in os.listdir(os.path.join(self.layout, "blobs", "sha256"))
+
+    def test_steps_that_begin_together_fetch_once(self):
+        layout = os.path.join(self.c.work, "together")
+        images.make_layout(layout, "v1", images.files_of_busybox(**{"etc/motd": (b"together", 0o644)}))
+        steps = "\n".join(f"srun --exact -n1 --container-image=oci:{layout}:v1 cat /etc/motd &" for _ in range(4))
+        job = self.c.sbatch(self.c.script(f"#!/bin/bash\n#SBATCH -N1 -n4 -o together.out\n{steps}\nwait\n", "together.sh"), user=ANN)
+        self.assertEqual(self.c.wait(job), "COMPLETED")
+        out = self.c.output(job, "together.out")
+        self.assertEqual((out.count("importing oci"), out.count("error")), (1, 0), out)
 
     # --- inside ---
 
@@ -185,6 +218,12 @@ class Containers(unittest.TestCase):
         self.assertEqual(other.returncode, 1)
         self.assertIn('no container with the name "box"', other.stderr)
 
+    def test_named_container_goes_with_its_job(self):
+        done = self.srun("-w", "n1", "--container-name=gone", "true", image=self.image)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        jobs = os.path.join(self.c.dir, "nodes", "n1", "state", "containers", str(ANN), "jobs")
+        eventually(lambda: not [j for j in os.listdir(jobs) if os.path.exists(f"{jobs}/{j}/names/gone")], what="its removal")
+
     def test_saved_container_is_an_image(self):
         saved = os.path.join(self.c.work, "saved.sqsh")
         done = self.srun(f"--container-save={saved}", "sh", "-c", "echo more > /srv/app/file", image=self.image)
@@ -210,6 +249,26 @@ class Containers(unittest.TestCase):
             steps = os.path.join(self.c.dir, "nodes", node, "state", "containers", str(ANN), "jobs")
             left = [os.path.join(root, name) for root, _, names in os.walk(steps) for name in names if "/names/" not in root]
             eventually(lambda: not [p for p in left if os.path.exists(p)], what=f"the steps of {node}")
+
+    # --- devices ---
+
+    def test_gpus_by_cdi(self):
+        with Cluster(nodes=1, gpus="2xh100", cpus=2) as c:
+            node = ["nsenter", "-t", str(c.node("n1")["agent_pid"]), "-m"]
+            spec = {"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu",
+                    "devices": [{"name": str(i), "containerEdits": {"deviceNodes": [{"path": f"/dev/gpu{i}", "hostPath": "/dev/zero"}]}}
+                                for i in (0, 1)],
+                    "containerEdits": {"env": ["DRIVER=here"],
+                                       "mounts": [{"hostPath": "/etc/os-release", "containerPath": "/driver/release", "options": ["ro"]}],
+                                       "hooks": [{"hookName": "createContainer", "path": "/bin/sh",
+                                                  "args": ["sh", "-c", "grep -q bundle && exit 3"]}]}}
+            subprocess.run([*node, "sh", "-c", "mkdir -p /run/cdi; cat > /run/cdi/gpu.json"], input=json.dumps(spec), text=True, check=True)
+            done = c.run("srun", "--gpus-per-node=1", f"--container-image={self.image}", "sh", "-c",
+                         "ls -d /dev/gpu*; echo $DRIVER; ls /driver; head -c1 /dev/gpu0 | wc -c", user=ANN)
+            self.assertEqual(done.stdout, "/dev/gpu0\nhere\nrelease\n1\n", done.stderr)
+            self.assertIn("the hook /bin/sh of a device's specification failed", done.stderr)
+            done = c.run("srun", f"--container-image={self.image}", "sh", "-c", "ls -d /dev/gpu*", user=ANN)
+            self.assertEqual(done.stdout, "")
 
     # --- escapes ---
 
@@ -248,11 +307,14 @@ class Containers(unittest.TestCase):
         victim = tempfile.mkdtemp(prefix="lockstep-e2e-", dir="/var/tmp")
         self.addCleanup(os.rmdir, victim)
         os.chmod(victim, 0o777)
-        files = images.files_of_busybox(**{"etc/resolv.conf": "/../../../.." + victim + "/resolv", "out": victim,
-                                           "suid": (b"#!/bin/sh\nid -u\n", 0o4755)})
-        images.make_layout(layout, "v1", files)
-        done = self.srun("--container-mounts=tmpfs:/out/made/here", "sh", "-c", "id -u; ls -d /out/made", image=f"oci:{layout}:v1")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        up = "/../../../../../../.."
+        files = images.files_of_busybox(**{"etc/resolv.conf": up + victim + "/resolv", "etc/group": victim + "/group",
+                                           "proc": up + victim, "out": victim, "up": up + victim})
+        images.make_layout(layout, "v1", files, {"Env": ["PATH=/bin"], "WorkingDir": "/out/work"})
+        for target in ("/out/made/here", "/up/made/here"):
+            done = self.srun(f"--container-mounts=tmpfs:{target}", "true", image=f"oci:{layout}:v1")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("in the container: No such file or directory", done.stderr)
         self.assertEqual(os.listdir(victim), [])
 
     def test_one_users_containers_are_closed_to_another(self):
@@ -285,6 +347,27 @@ class Containers(unittest.TestCase):
         finally:
             for registry in registries:
                 registry.close()
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+@unittest.skipIf(images.missing(), f"these are not installed: {images.missing()}")
+class WithoutRoot(unittest.TestCase):
+    def test_an_agent_of_an_ordinary_user(self):
+        c = Cluster(nodes=1, gpus=None, cpus=2)
+        os.chown(c.home, ANN, ANN)
+        layout = os.path.join(c.work, "layout")
+        images.make_layout(layout, "v1")
+        mine = {"user": ANN, "env": {"HOME": c.home}}
+        started = c.run("lockstep", "up", "--dir", c.dir, *c.args, timeout=120, **mine)
+        if started.returncode != 0:
+            c.down()
+            self.skipTest(f"an ordinary user has no virtual nodes here: {(started.stdout + started.stderr).strip()}")
+        try:
+            done = c.run("srun", f"--container-image=oci:{layout}:v1", "--container-remap-root", "sh", "-c", "id -u; pwd", **mine)
+            self.assertEqual(done.stdout, "0\n/srv/app\n", done.stderr)
+        finally:
+            c.run("lockstep", "down", "--dir", c.dir, timeout=60, **mine)
+            shutil.rmtree(c.home, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ constexpr Duration kDevicesEvery = seconds(30);
 constexpr Duration kJournalAgain = seconds(1);  // after a failed write
 constexpr Duration kAttachAgain = millis(1);    // a shim that is about to make its socket
 constexpr int kAttachTries = 5000;
+constexpr Duration kContainersEvery = seconds(5);
 constexpr Duration kLookEvery = seconds(2);     // at the boot clock; less than the drift that the controller allows
 constexpr Duration kPeerPatience = seconds(2);  // for an answer of another agent; then the controller carries the bytes
 constexpr const char* kPeerProtocol = "lockstep-peer/1";
@@ -102,6 +103,8 @@ NodeAgent::NodeAgent(EventLoop& loop, const Clock& clock, AgentFile settings, No
       logic_({.peer_port = settings_.peer_port, .hooks = hook_settings(settings_.hooks)}, facts_, look.lines, survivors,
              clock.boot(), look.found),
       refusals_(loop),
+      containers_(settings_.state_dir + "/containers",
+                  settings_.shim.substr(0, settings_.shim.rfind('/') + 1) + "lockstep-container"),
       gate_(facts_.meta.name, hmac_sha256_hex),
       peers_(
           loop, [this](const StepMember& whom, Peers::Dialed done) { dial_peer(whom, std::move(done)); },
@@ -136,11 +139,17 @@ void NodeAgent::start() {
   });
   loop_.after(kDevicesEvery, [this] { look_at_devices(); });
   health_.see_devices(facts_.devices);
+  loop_.after(kContainersEvery, [this] { look_at_containers(); });
   tell_trouble();
   health_.start();
   pump_soon();
   renewal_.start();
   dial();
+}
+
+void NodeAgent::look_at_containers() {
+  containers_.look([this](JobId job) { return logic_.has(job); });
+  loop_.after(kContainersEvery, [this] { look_at_containers(); });
 }
 
 void NodeAgent::reconnect(const std::string& why) {

@@ -13,6 +13,7 @@
 #include "agent/step_switch.h"
 #include "agent/ticket_gate.h"
 #include "base/log_line.h"
+#include "container_sweep.h"
 #include "first_look.h"
 #include "node_health.h"
 #include "node_hooks.h"
@@ -49,6 +50,7 @@ class NodeAgent {
   void heard(ToAgent message);
   void watch_link();
   void look_at_devices();
+  void look_at_containers();
   void open_step(StepOpen what, std::unique_ptr<Stream> stream);
   Result<void> may_attach(const StepTicket& ticket) const;
   void reach_shim(const StepTicket& ticket, Peers::Opened done, int tries);
@@ -80,6 +82,7 @@ class NodeAgent {
   AgentLogic logic_;
   std::set<WorkId> stopping_;  // their stop stands in the log
   Refusals refusals_;
+  ContainerSweep containers_;
   TicketGate gate_;
   Peers peers_;
   StepSwitch switch_;
