@@ -248,8 +248,10 @@ int run_in_container(const StepContainer& step, InnerTask task) {
 }
 
 int forget_job(const std::string& home, const std::string& job) {
-  if (!home.starts_with('/') || !parse_uint(job))
+  if (!home.starts_with('/') || (!parse_uint(job) && job != "trash"))
     return 2;
+  if (job == "trash")
+    return empty_trash(home).ok() ? 0 : 1;
   return remove_tree(format("{}/jobs/{}", home, job)).ok() ? 0 : 1;
 }
 

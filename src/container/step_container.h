@@ -3,6 +3,7 @@
 // last of them saves and removes.
 //
 //   HOME/jobs/JOB/steps/WORK/   of one step: lock, state, and the container (box) where it has no name
+//   HOME/trash/                 of steps that have ended
 //   HOME/jobs/JOB/names/NAME/   a container with a name: upper, work, image, state, running
 #pragma once
 
@@ -35,7 +36,8 @@ int run_in_container(const StepContainer& step, InnerTask task);
 // What could not be done is said.
 int finish_container(const StepContainer& step);
 
-// Removes what a job has left: its containers with names, and steps that nothing followed.
+// Removes what a job has left: its containers with names, and steps that nothing followed. "trash": what steps of all
+// jobs have put out of the way.
 int forget_job(const std::string& home, const std::string& job);
 
 // As Slurm's log lines, on the standard error.

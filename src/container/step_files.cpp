@@ -1,5 +1,6 @@
 #include "container/step_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -51,11 +52,25 @@ StepState decode_state(std::string_view text) {
   return state;
 }
 
+Result<void> empty_trash(const std::string& home) {
+  const std::string trash = home + "/trash";
+  DIR* const folder = ::opendir(trash.c_str());
+  if (!folder)
+    return errno == ENOENT ? Result<void>() : Result<void>(os_error(trash));
+  Result<void> done;
+  while (const dirent* entry = done.ok() ? ::readdir(folder) : nullptr)
+    if (entry->d_name[0] != '.')
+      done = remove_tree(format("{}/{}", trash, entry->d_name));
+  ::closedir(folder);
+  return done;
+}
+
 Result<StepFiles> StepFiles::of(const StepContainer& step) {
   const auto work = parse_work_id(step.work);
   if (!work)
     return invalid(format("\"{}\" names no step", step.work));
   StepFiles files;
+  files.trash_ = step.home + "/trash";
   files.job_ = format("{}/jobs/{}", step.home, work->job.value);
   files.step_ = format("{}/steps/{}", files.job_, step.work);
   files.box_ = step.wanted.name.empty() ? files.step_ + "/box" : format("{}/names/{}", files.job_, step.wanted.name);
@@ -97,9 +112,9 @@ std::string StepFiles::image_of_box() const {
 Result<void> StepFiles::keep_image(const std::string& key) const { return write_file(box_ + "/image", key + "\n"); }
 
 void StepFiles::remove_step() const {
-  (void)remove_tree(step_);
-  ::rmdir((job_ + "/steps").c_str());
-  ::rmdir(job_.c_str());
+  const std::string name = step_.substr(step_.rfind('/') + 1);
+  if (!make_folders(trash_).ok() || ::rename(step_.c_str(), format("{}/{}.{}", trash_, name, ::getpid()).c_str()) != 0)
+    (void)remove_tree(step_);
 }
 
 }  // namespace lockstep

@@ -23,6 +23,8 @@ struct StepState {
 std::string encode_state(const StepState& state);
 StepState decode_state(std::string_view text);
 
+Result<void> empty_trash(const std::string& home);
+
 class StepFiles {
  public:
   static Result<StepFiles> of(const StepContainer& step);
@@ -42,11 +44,12 @@ class StepFiles {
   std::string image_of_box() const;  // "" = none was made yet
   Result<void> keep_image(const std::string& key) const;
 
-  // The step has ended: what has no name goes.
+  // The step has ended: what has no name goes out of the way. To remove many files takes longer than most tasks that
+  // somebody waits for: the agent lets it be done soon (empty_trash).
   void remove_step() const;
 
  private:
-  std::string job_, step_, box_;
+  std::string trash_, job_, step_, box_;
 };
 
 }  // namespace lockstep

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kAtOnce = 4;  // jobs that are removed side by side
+constexpr std::size_t kAtOnce = 32;  // jobs that are removed side by side
 
 std::vector<std::string> names_in(int fd) {
   std::vector<std::string> names;
@@ -28,9 +28,10 @@ std::vector<std::string> names_in(int fd) {
   return names;
 }
 
-TaskPlan plan_removal(const std::string& program, const std::string& home, JobId job, const struct stat& owner) {
+TaskPlan plan_removal(const std::string& program, const std::string& home, const std::string& what,
+                      const struct stat& owner) {
   TaskPlan plan;
-  plan.argv = {program, "forget", home, std::to_string(job.value)};
+  plan.argv = {program, "forget", home, what};
   plan.uid = owner.st_uid;
   plan.gid = owner.st_gid;
   plan.work_dir = "/";
@@ -61,16 +62,25 @@ void ContainerSweep::look_at_user(const std::string& user, const std::function<b
     return;
   const bool known = ::fstat(fd, &owner) == 0 && std::to_string(owner.st_uid) == user;
   const int jobs = known ? ::openat(fd, "jobs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+  // Two links of its own, and one for each folder in it; where a file system does not count them, it is looked at
+  // always.
+  struct stat trash {};
+  const bool has_trash = known && ::fstatat(fd, "trash", &trash, AT_SYMLINK_NOFOLLOW) == 0 && trash.st_nlink != 2;
   ::close(fd);
-  for (const std::string& name : names_in(jobs)) {
-    const JobId job(*parse_uint(name));
-    if (is_here(job) || removing_.contains({user, job}) || removing_.size() >= kAtOnce)
-      continue;
-    TaskStart start(plan_removal(program_, home, job, owner));
-    start.run();
-    if (const auto started = start.result(); started.ok() && started->pid > 0 && started->failure.empty())
-      removing_[{user, job}] = started->pid;
-  }
+  for (const std::string& name : names_in(jobs))
+    if (!is_here(JobId(*parse_uint(name))))
+      remove(user, name, owner);
+  if (has_trash)
+    remove(user, "trash", owner);
+}
+
+void ContainerSweep::remove(const std::string& user, const std::string& what, const struct stat& owner) {
+  if (removing_.contains({user, what}) || removing_.size() >= kAtOnce)
+    return;
+  TaskStart start(plan_removal(program_, folder_ + "/" + user, what, owner));
+  start.run();
+  if (const auto started = start.result(); started.ok() && started->pid > 0 && started->failure.empty())
+    removing_[{user, what}] = started->pid;
 }
 
 }  // namespace lockstep

@@ -1,8 +1,9 @@
-// Removes what containers of jobs have left on this node when their jobs have gone from it: containers that had a name,
-// and those of steps whose shim was killed. Images stay, for the next job of their user. The files are the user's, so
-// lockstep-container removes them with the user's rights.
+// Removes what containers of jobs have left on this node: what steps put out of the way when they ended, and of jobs
+// that have gone containers that had a name, and those of steps whose shim was killed. Images stay, for the next job of
+// their user. The files are the user's, so lockstep-container removes them with the user's rights.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -23,10 +24,11 @@ class ContainerSweep {
 
  private:
   void look_at_user(const std::string& user, const std::function<bool(JobId)>& is_here);
+  void remove(const std::string& user, const std::string& what, const struct stat& owner);
   void reap();
 
   std::string folder_, program_;
-  std::map<std::pair<std::string, JobId>, pid_t> removing_;
+  std::map<std::pair<std::string, std::string>, pid_t> removing_;  // by user, and job or "trash"
 };
 
 }  // namespace lockstep
