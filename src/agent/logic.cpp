@@ -1024,6 +1024,8 @@ std::set<std::uint64_t> AgentLogic::jobs() const {
   std::set<std::uint64_t> out;
   for (const auto& [id, attempt] : inner_->held) out.insert(id.first.value);
   return out;
+}
+
 bool AgentLogic::has(JobId job) const {
   const auto first = inner_->held.lower_bound({job, 0});
   return first != inner_->held.end() && first->first.first == job;

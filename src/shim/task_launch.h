@@ -50,7 +50,6 @@ struct TaskPlan {
   bool no_new_privs = false;       // setuid programs give nothing
   CoreSet cores;                   // processors by their numbers that it may run on; none: all
   std::vector<std::string> enter;  // files of control groups, each of which takes a "0" from who enters
-  bool no_new_privs = false;    // setuid programs give nothing
   bool blocks_signals = false;  // all that can be: what is stopped has ended before it, and this only clears up
 };
 
