@@ -173,6 +173,8 @@ struct Compose {
       for (const auto rank : place.ranks)
         out.argv_by_rank.push_back(rank < spec.multi_prog.size() ? spec.multi_prog[rank] : spec.argv);
     out.to_client = spec.std_out.empty() || spec.std_err.empty() || spec.std_in.empty();
+    if (spec.pmi != Pmi::kNone)
+      put_world(tables, step, out);
     out.pty = spec.pty;
     out.rows = spec.pty_rows;
     out.columns = spec.pty_columns;
@@ -185,6 +187,15 @@ struct Compose {
     if (hooks.step)
       hooks.step(out, tables, job, step, index);
     return out;
+  }
+
+  static void put_world(const Tables& tables, const Step& step, LaunchStep& out) {
+    out.pmi = step.spec->pmi;
+    out.to_client = true;  // by whom its nodes speak to each other
+    for (const StepPlace& place : step.places) {
+      const Node* node = tables.node(place.node);
+      out.world.push_back({node ? node->meta.name : format("node{}", place.node.value), place.ranks});
+    }
   }
 
   Result<LaunchTask> task(const Tables& tables, const Job& job, const Task& task) {

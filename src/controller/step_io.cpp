@@ -325,7 +325,7 @@ struct StepIo::Session : std::enable_shared_from_this<StepIo::Session> {
   }
   static bool is_of_rank(IoFrame type) {
     return type == IoFrame::kOutput || type == IoFrame::kOutputEof || type == IoFrame::kStarted ||
-           type == IoFrame::kExited || type == IoFrame::kStdinAck;
+           type == IoFrame::kExited || type == IoFrame::kStdinAck || type == IoFrame::kPmi;
   }
 
   // The node's stream has ended. Before every rank's exit was told that means: not there yet, or no longer.

@@ -22,7 +22,8 @@ std::size_t pipe_ends_of_a_task(const TaskProcesses& step) {
 }  // namespace
 
 Result<void> check_descriptor_room(const TaskProcesses& step, const std::string& host, std::size_t limit) {
-  const std::size_t each = pipe_ends_of_a_task(step), tasks = step.ranks.size();
+  const std::size_t sockets = step.pmi == Pmi::kPmi2 ? 2 : 0;  // the two ends by which a task speaks to lockstep-pmi
+  const std::size_t each = pipe_ends_of_a_task(step) + sockets, tasks = step.ranks.size();
   const std::size_t room = limit > kOfTheShim ? limit - kOfTheShim : 0;
   if (each * tasks <= room)
     return {};

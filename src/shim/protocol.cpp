@@ -163,6 +163,28 @@ constexpr LaunchField kLaunchFields[] = {
     {Tag::kTaskEpilog, [](Start& s, const Value& v) { s.launch.process.task_epilogs.emplace_back(v.text); }},
 };
 
+// Tags from 80 on: tasks that find each other.
+enum class WorldTag : std::uint16_t { kPmi = 80, kNode = 81, kNodeRanks = 82 };
+
+Pmi pmi_of(std::uint64_t number) {
+  return number <= static_cast<std::uint64_t>(Pmi::kPmix) ? static_cast<Pmi>(number) : Pmi::kNone;
+}
+
+void apply_ranks(ShimStart& start, std::string_view text) {
+  if (start.launch.world.empty())
+    return;
+  for (; text.size() >= 4; text.remove_prefix(4))
+    start.launch.world.back().ranks.push_back(static_cast<std::uint32_t>(get(text.substr(0, 4))));
+}
+
+void apply_world_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
+  switch (static_cast<WorldTag>(tag)) {
+    case WorldTag::kPmi: start.launch.pmi = text.size() == 8 ? pmi_of(get(text)) : Pmi::kNone; break;
+    case WorldTag::kNode: start.launch.world.emplace_back().name = text; break;
+    case WorldTag::kNodeRanks: apply_ranks(start, text); break;
+  }
+}
+
 constexpr bool each_at_its_tag() {
   for (std::size_t i = 0; i < std::size(kLaunchFields); ++i)
     if (static_cast<std::size_t>(kLaunchFields[i].tag) != i + 1)
@@ -188,6 +210,7 @@ void apply_field(ShimStart& start, std::uint16_t tag, std::string_view text) {
   for (const LaunchField& field : kPartFields)
     if (static_cast<std::uint16_t>(field.tag) == tag)
       field.apply(start, {text, 0});
+  apply_world_field(start, tag, text);
 }
 
 Result<ShimStart> decode_launch(std::string_view body) {
@@ -213,6 +236,16 @@ Result<ShimStart> decode_launch(std::string_view body) {
   if (!step.cores_by_rank.empty() && step.cores_by_rank.size() != step.ranks.size())
     return Error{Errc::kCorrupt, "launch record: cores for another number of tasks", {}};
   return start;
+}
+
+void put_world_fields(std::string& out, const TaskProcesses& step) {
+  field(out, static_cast<Tag>(WorldTag::kPmi), static_cast<std::uint64_t>(step.pmi));
+  for (const auto& node : step.world) {
+    field(out, static_cast<Tag>(WorldTag::kNode), node.name);
+    std::string ranks;
+    for (const auto rank : node.ranks) put(ranks, rank, 4);
+    field(out, static_cast<Tag>(WorldTag::kNodeRanks), ranks);
+  }
 }
 
 }  // namespace
@@ -260,6 +293,8 @@ std::string encode_launch_record(const ShimStart& start) {
   for (const auto& program : process.task_epilogs) field(out, Tag::kTaskEpilog, program);
   if (process.container != Container{})
     field(out, Tag::kContainer, encode_container(process.container));
+  if (step.pmi != Pmi::kNone)
+    put_world_fields(out, step);
   return record(ShimRecord::kLaunch, out);
 }
 

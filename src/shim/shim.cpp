@@ -31,6 +31,7 @@
 #include "shim/container_task.h"
 #include "shim/descriptor_room.h"
 #include "shim/last_words.h"
+#include "shim/pmi_link.h"
 #include "shim/process_tree.h"
 #include "shim/protocol.h"
 #include "shim/relay.h"
@@ -57,7 +58,9 @@ constexpr std::size_t kAttachedMax = 32;               // of them for frames
 constexpr std::size_t kAgentsMax = 4;                  // of them for control
 constexpr int kPumpRounds = 16;
 constexpr std::uint64_t kSignalMost = 64;
-constexpr std::size_t kOutputMemory = 16 << 20;  // of a step, shared by its outputs
+constexpr std::int64_t kWorldPatienceUs = 30 * kSecondUs;  // for lockstep-pmi to say the tasks' variables
+constexpr std::int64_t kWorldPartingUs = 2 * kSecondUs;    // and to go once the last of them has ended
+constexpr std::size_t kOutputMemory = 16 << 20;            // of a step, shared by its outputs
 
 std::string read_all(int fd) {
   struct stat stat {};
@@ -117,6 +120,13 @@ class Shim {
   Result<void> listen();
   Result<void> begin_launch();
   void add_task(std::size_t local, const std::string& host, std::vector<std::string>& paths);
+  void begin_world();
+  void hear_world();
+  void look_at_world();
+  void join_world(const PmiVariables& variables);
+  void refuse_tasks(const std::optional<std::string>& why);
+  void tell_world();
+  bool world_goes(std::int64_t now_us);
   void take_launched();
   void tell_started();
   Result<int> write_script();
@@ -168,6 +178,7 @@ class Shim {
   WorkUse use() const;
   void kill_all();
   void kill_leftovers();
+  void kill_leftovers(pid_t but);
   void pause(std::uint64_t number);
   void go_on(std::uint64_t number);
   void check_paused();
@@ -191,6 +202,12 @@ class Shim {
   WorkUse used_;                              // of all processes that were waited for; says nothing of tasks
   std::uint64_t memory_kills_ = 0;            // that were told
   std::string killed_program_;                // the last one that SIGKILL ended
+  std::unique_ptr<TaskStarter> starter_;      // null once every task has been started
+  std::size_t launched_ = 0;                  // so many of the first tasks
+  std::unique_ptr<PmiLink> world_;            // of tasks that find each other
+  bool world_waits_ = false;                  // for what it is to tell them, before they start
+  std::vector<bool> world_told_;              // of the end of each task
+  std::map<pid_t, int> early_ends_;           // of tasks that ended before we knew their pids
   std::string host_;                          // without its domain
   pid_t teller_ = -1;                         // writes a line of ours into a file of the user's
   std::optional<ContainerPlace> container_;   // none, too, once what follows the tasks in it has begun
@@ -216,6 +233,7 @@ class Shim {
   std::int64_t leftover_at_us_ = kTimeNever;                       // next look at what the tasks left behind
   std::int64_t fence_at_us_ = kTimeNever;
   std::int64_t linger_until_us_ = kTimeNever;
+  std::int64_t world_due_us_ = kTimeNever;  // what lockstep-pmi is to do by then: get ready, or go
 };
 
 Result<void> Shim::prepare() {
@@ -309,6 +327,10 @@ Result<void> Shim::begin_launch() {
     starts.push_back(tasks_.back()->start());
   }
   CHECK(starts.size() == start_.launch.ranks.size() && tasks_.size() == starts.size());
+  if (start_.launch.pmi != Pmi::kNone) {
+    begin_world();
+    return {};
+  }
   starter_ = TRY(TaskStarter::begin(std::move(starts)));
   return {};
 }
@@ -332,6 +354,97 @@ bool Shim::finish_container() {
       finisher_ = started->pid;
   }
   return finisher_ != 0;
+// The tasks start when they can be told how to find each other, which is nobody's fault but the user's if it fails.
+void Shim::begin_world() {
+  char self[4096], folder[4096];
+  const ssize_t n = ::readlink("/proc/self/exe", self, sizeof self);
+  const std::string program(self, n > 0 ? static_cast<std::size_t>(n) : 0);
+  const char* cwd = ::getcwd(folder, sizeof folder);
+  const auto key =
+      cwd ? parse_work_id(std::string_view(cwd).substr(std::string_view(cwd).rfind('/') + 1)) : std::nullopt;
+  const StepPart* step = key ? step_of(*key) : nullptr;
+  world_waits_ = true;
+  world_told_.resize(tasks_.size());
+  auto started = PmiLink::start(start_, program.substr(0, program.rfind('/') + 1) + "lockstep-pmi",
+                                step ? format("{}.{}", key->job.value, step->step) : std::string("step"));
+  if (!started.ok())
+    return refuse_tasks(started.error().message);
+  world_ = std::move(*started);
+  world_due_us_ = boot_clock_us() + kWorldPatienceUs;
+}
+
+void Shim::hear_world() {
+  world_->write();
+  if (world_->wants_to_read() && world_->fd() >= 0)
+    world_->read();
+  look_at_world();
+}
+
+void Shim::look_at_world() {
+  if (const auto why = world_->take_failure()) {
+    if (world_waits_)
+      return refuse_tasks(*why);
+    if (kill_at_us_ != kTimeNever)  // it is ended with the rest
+      return;
+    world_->tell_client(format("{}: {}", host_, *why));
+    return stop(start_.launch.kill_wait.us, StopWhy::kNothing);
+  }
+  if (!world_waits_ || paused_)
+    return;
+  if (const auto variables = world_->take_variables())
+    join_world(*variables);
+}
+
+void Shim::join_world(const PmiVariables& variables) {
+  CHECK(world_waits_ && !starter_ && variables.by_local.size() == tasks_.size());
+  world_waits_ = false;
+  world_due_us_ = kTimeNever;
+  std::vector<TaskStart*> starts;
+  for (std::size_t local = 0; local < tasks_.size(); ++local) {
+    tasks_[local]->join_world(variables.common, variables.by_local[local], world_->take_task_end(local));
+    starts.push_back(tasks_[local]->start());
+  }
+  auto starter = TaskStarter::begin(std::move(starts));
+  if (starter.ok())
+    starter_ = std::move(*starter);
+  else
+    failed_ = starter.error();
+}
+
+// None of them has started. Without words they were called off.
+void Shim::refuse_tasks(const std::optional<std::string>& why) {
+  CHECK(world_waits_ && !starter_ && launched_ == 0);
+  world_waits_ = false;
+  world_due_us_ = kTimeNever;
+  for (const auto& task : tasks_) {
+    if (why)
+      task->refused(task == tasks_.front() ? *why : std::string());
+    else
+      task->called_off();
+  }
+  launched_ = tasks_.size();
+  if (!started_)
+    tell_started();
+  reap();
+}
+
+void Shim::tell_world() {
+  for (std::size_t local = 0; world_ && local < launched_; ++local)
+    if (tasks_[local]->over() && !world_told_[local]) {
+      world_told_[local] = true;
+      world_->task_ended(local, tasks_[local]->exit());
+    }
+}
+
+// Once no task is left: whether it is still to be waited for.
+bool Shim::world_goes(std::int64_t now_us) {
+  if (!world_ || world_->pid() == 0)
+    return false;
+  if (!world_->finishing()) {
+    world_->finish();
+    world_due_us_ = now_us + kWorldPartingUs;
+  }
+  return now_us < world_due_us_;
 }
 
 void Shim::take_launched() {
@@ -356,6 +469,7 @@ void Shim::take_launched() {
   early_ends_.clear();
   if (script_fd_ >= 0)
     ::close(std::exchange(script_fd_, -1));
+  tell_world();
   if (!started_)
     tell_started();
   reap();
@@ -419,6 +533,8 @@ WaitSet Shim::what_to_wait_for() const {
   set.add(listen_fd_, POLLIN, {What::kListener});
   if (starter_)
     set.add(starter_->fd(), POLLIN, {What::kStarter});
+  if (const int events = world_ ? (world_->wants_to_read() ? POLLIN : 0) | (world_->wants_to_write() ? POLLOUT : 0) : 0)
+    set.add(world_->fd(), events, {What::kWorld});
   for (std::size_t i = 0; i < clients_.size(); ++i)
     set.add(clients_[i]->fd(), POLLIN | (clients_[i]->unsent() > 0 ? POLLOUT : 0), {What::kClient, i});
   for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -455,6 +571,7 @@ void Shim::serve(const std::vector<Awaited>& ready) {
       case Awaited::What::kSignals: signalled = true; break;
       case Awaited::What::kListener: accepting = true; break;
       case Awaited::What::kStarter: take_launched(); break;
+      case Awaited::What::kWorld: hear_world(); break;
       case Awaited::What::kClient: hear(*clients_[one.index]); break;
       case Awaited::What::kOutput: tasks_[one.index]->read_output(one.stream); break;
       case Awaited::What::kInput: tasks_[one.index]->write_input(); break;
@@ -491,7 +608,8 @@ void Shim::feed_clients() {
 bool Shim::feed(StepClient& client) const {
   bool more = true;
   for (int round = 0; more && client.unsent() == 0 && round < kPumpRounds; ++round) {
-    more = pump(tasks_, client);
+    const bool more_of_world = world_ && world_->pump(client);
+    more = pump(tasks_, client) || more_of_world;
     client.flush();
   }
   client.flush();
@@ -513,7 +631,12 @@ std::int64_t Shim::act_on_timers(std::int64_t now_us) {
     check_paused();
   if (now_us >= started_at_us_)
     tell_started();
-  return std::min({kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_});
+  if (now_us >= world_due_us_ && world_waits_ && !paused_)
+    refuse_tasks(format("lockstep-pmi, by which the tasks find each other, was not ready within {} s",
+                        kWorldPatienceUs / kSecondUs));
+  const std::int64_t world_due_us = world_waits_ && !paused_ ? world_due_us_ : kTimeNever;
+  return std::min(
+      {kill_at_us_, leftover_at_us_, fence_at_us_, linger_until_us_, pause_at_us_, started_at_us_, world_due_us});
 }
 
 // There is always a place for one more, since it may be the agent: those go first who have not said what they are.
@@ -628,6 +751,11 @@ void Shim::client_frame(StepClient& client, const Frame& frame) {
   if (frame.type == static_cast<std::uint8_t>(IoFrame::kAttach)) {
     if (!apply_attach(client, tasks_, frame.payload))
       client.drop();
+    else if (world_)
+      world_->attach(client);
+  } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kPmi)) {
+    if (world_ && !world_->take(frame))
+      client.drop();
   } else if (frame.type == static_cast<std::uint8_t>(IoFrame::kSignal)) {
     if (frame.payload.size() != 1 || static_cast<unsigned char>(frame.payload[0]) > kSignalMost)
       return client.drop();
@@ -673,10 +801,16 @@ void Shim::reap() {
     });
     if (task != tasks_.end())
       (*task)->exited(end);
+      (*task)->exited(status);
+    else if (world_ && pid == world_->pid())
+      world_->exited(status);
     else if (starter_)
       early_ends_[pid] = end;
   }
+  tell_world();
   check_over();
+  if (world_ && !over_)
+    look_at_world();
 }
 
 // A task that is dead and that we cannot wait for, since somebody traces it, has ended all the same. Seen twice, it is
@@ -703,7 +837,7 @@ void Shim::check_over() {
     return;
   look_for_memory_kills();
   if (!children_gone_ && any_lives_below(::getpid())) {
-    kill_leftovers();
+    kill_leftovers(world_goes(boot_clock_us()) ? world_->pid() : 0);
     leftover_at_us_ = boot_clock_us() + kLeftoverEveryUs;
     return;
   }
@@ -728,10 +862,10 @@ void Shim::check_over() {
 
 // In a time of grace two may finish: our own line, and an srun of the script, which passes on what its step still
 // writes.
-void Shim::kill_leftovers() {
+void Shim::kill_leftovers(pid_t but) {
   const bool grace = boot_clock_us() < grace_until_us_;
   for (const pid_t pid : descendants_of(::getpid()))
-    if (!grace || (pid != teller_ && !is_step_client(pid)))
+    if (pid != but && (!grace || (pid != teller_ && !is_step_client(pid))))
       ::kill(pid, SIGKILL);
 }
 
@@ -820,6 +954,10 @@ void Shim::stop(std::int64_t kill_wait_us, StopWhy why) {
     starter_->cancel();
     starter_->hold(false);
   }
+  if (world_waits_)
+    refuse_tasks(std::nullopt);
+  if (over_)
+    return;
   const bool first = kill_at_us_ == kTimeNever;
   if (first) {
     write_stop_notice(why, kill_wait_us);
@@ -874,6 +1012,8 @@ void Shim::go_on(std::uint64_t number) {
   else
     signal_descendants(::getpid(), SIGCONT);
   tell_agents(format("resumed {}\n", number));
+  if (world_)
+    look_at_world();
 }
 
 // The controller counts on this node's work being gone fence_after behind the last renewal, agent or no agent.
@@ -899,7 +1039,8 @@ bool Shim::may_exit() const {
     return false;
   if (!start_.launch.to_client || boot_clock_us() >= linger_until_us_)
     return true;
-  return someone_heard_all_ && all_acknowledged(tasks_) && !someone_attached();
+  return someone_heard_all_ && all_acknowledged(tasks_) && (!world_ || world_->all_acknowledged()) &&
+         !someone_attached();
 }
 
 bool Shim::someone_attached() const {

@@ -23,6 +23,11 @@ class StepClient {
     bool started_sent = false, failed_sent = false, exit_sent = false;
     std::uint64_t input_acked = 0;
   };
+  // How far it has come with what its step's lockstep-pmi has for it, and what it was told of the other direction.
+  struct PmiCursor {
+    std::uint64_t sent = 0, told_own = 0, told_all = 0;
+    bool fresh = true;  // nothing was sent yet
+  };
 
   StepClient(int fd, Kind kind) : fd_(fd), kind_(kind) {}
   StepClient(StepClient&&) = delete;
@@ -41,6 +46,7 @@ class StepClient {
 
   bool attached = false;
   std::vector<RankCursor> ranks;
+  PmiCursor pmi;
 
  private:
   int fd_;

@@ -43,6 +43,7 @@ StepTask::StepTask(const ShimStart& start, std::size_t local, const OutputLimits
 
 StepTask::~StepTask() {
   for (int& end : child_ends_) close_fd(end);
+  close_fd(world_fd_);
   close_fd(output_fds_[0]);
   close_fd(output_fds_[1]);
   close_fd(input_fd_);
@@ -127,7 +128,7 @@ Result<void> StepTask::plan_streams(const ShimStart& start, TaskPlan& plan, bool
 Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_outputs,
                                const ContainerPlace* container) {
   const TaskProcesses& step = start.launch;
-  CHECK(state_ == State::kPrepared && !start_);
+  CHECK(state_ == State::kPrepared && !start_ && !plan_);
   CHECK(step.argv_by_rank.empty() || local_ < step.argv_by_rank.size());
   CHECK(step.env_by_rank.empty() || local_ < step.env_by_rank.size());
   CHECK(step.cores_by_rank.empty() || local_ < step.cores_by_rank.size());
@@ -173,12 +174,27 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
       kept_error_fd_ = ::fcntl(error, F_DUPFD_CLOEXEC, 0);
   }
   start_ = std::make_unique<TaskStart>(std::move(plan));
+  if (step.pmi != Pmi::kNone)
+    plan_ = std::make_unique<TaskPlan>(std::move(plan));
+  else
+    start_ = std::make_unique<TaskStart>(std::move(plan));
   return {};
+}
+
+void StepTask::join_world(const std::vector<std::string>& common, const std::vector<std::string>& own, int fd) {
+  CHECK(plan_ && !start_ && world_fd_ < 0);
+  for (const auto* variables : {&common, &own})
+    plan_->env.insert(plan_->env.end(), variables->begin(), variables->end());
+  if (fd >= 0)
+    plan_->inherited = {fd};
+  world_fd_ = fd;
+  start_ = std::make_unique<TaskStart>(std::move(*std::exchange(plan_, nullptr)));
 }
 
 Result<void> StepTask::launched() {
   CHECK(state_ == State::kPrepared && start_, format("rank {} is launched twice", rank()));
   for (int& end : child_ends_) close_fd(end);
+  close_fd(world_fd_);
   const auto started = std::exchange(start_, nullptr)->result();
   if (!started.ok())
     return started.error();
@@ -191,14 +207,23 @@ Result<void> StepTask::launched() {
 }
 
 void StepTask::called_off() {
-  CHECK(state_ == State::kPrepared && start_, format("rank {} is called off behind its start", rank()));
+  CHECK(state_ == State::kPrepared && (start_ || plan_), format("rank {} is called off behind its start", rank()));
   for (int& end : child_ends_) close_fd(end);
+  close_fd(world_fd_);
   start_.reset();
+  plan_.reset();
   state_ = State::kOver;
   exit_ = {0, SIGTERM, false};
 }
 
 void StepTask::exited(const TaskEnd& end) {
+void StepTask::refused(std::string why) {
+  called_off();
+  failure_ = std::move(why);
+  exit_ = {1, 0, false};
+}
+
+void StepTask::exited(int wait_status) {
   CHECK(running(), format("rank {} ends, and does not run", rank()));
   state_ = State::kOver;
   end_ = end;

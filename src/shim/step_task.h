@@ -39,9 +39,15 @@ class StepTask {
   // What follows the tasks may write where this one wrote its errors: -1 if that is a file, or nobody listens.
   int kept_error_fd() const { return kept_error_fd_; }
   void close_kept();
+  // truncated.
+  Result<void> prepare(const ShimStart& start, int script_fd, bool twin_outputs);
+  // Of a task that finds others (Pmi), behind prepare: with these variables and this descriptor, which is taken; -1 =
+  // none.
+  void join_world(const std::vector<std::string>& common, const std::vector<std::string>& own, int fd);
   TaskStart* start() { return start_.get(); }
-  Result<void> launched();  // its start has run
-  void called_off();        // its start never will
+  Result<void> launched();        // its start has run
+  void called_off();              // its start never will
+  void refused(std::string why);  // the same, and why; "" = that was told already
 
   std::uint32_t rank() const { return place_.rank; }
   pid_t pid() const { return pid_; }  // 0 before it runs, or if it never did
@@ -86,7 +92,9 @@ class StepTask {
   std::size_t local_;
   pid_t pid_ = 0;
   State state_ = State::kPrepared;
+  std::unique_ptr<TaskPlan> plan_;  // until it is known how it finds the others
   std::unique_ptr<TaskStart> start_;
+  int world_fd_ = -1;
   int child_ends_[3] = {-1, -1, -1};  // the task's own descriptors, until it has them
   ExitStatus exit_;
   TaskEnd end_;

@@ -21,8 +21,10 @@ namespace lockstep {
 namespace {
 
 constexpr char kMark = '\x01';
+constexpr int kFirstInherited = 3;
 
 enum class Stage : int { kNone, kGroup, kIdentity, kOtherUser, kOpenInput, kOpenOutput, kOpenError, kTerminal };
+enum class Stage : int { kNone, kIdentity, kOtherUser, kOpenInput, kOpenOutput, kOpenError, kTerminal, kInherited };
 
 struct PidText {  // a variable that holds \x01p: expanded by the child
   const char* from;
@@ -74,6 +76,7 @@ std::string failure_text(Stage stage, const TaskPlan& plan, int error) {
     case Stage::kOpenOutput: return file("stdout", 1);
     case Stage::kOpenError: return file("stderr", 2);
     case Stage::kTerminal: return std::string("cannot take the terminal: ") + words_of(error);
+    case Stage::kInherited: return std::string("cannot hand on descriptors: ") + words_of(error);
     case Stage::kNone: break;
   }
   return "unknown failure";
@@ -109,6 +112,7 @@ struct TaskStart::Child {
   void become_user();
   int open_file(const TaskStream& stream);
   void place_stream(int target, Stage where);
+  void place_inherited();
 
   TaskPlan plan;
   std::vector<char*> argv, env;
@@ -176,6 +180,16 @@ void TaskStart::Child::enter_groups() {
 void TaskStart::Child::bind() {
   if (plan.cores.any())
     ::sched_setaffinity(0, sizeof processors, &processors);
+// Out of each other's way first: any of them may be where another is to go.
+void TaskStart::Child::place_inherited() {
+  const int end = kFirstInherited + static_cast<int>(plan.inherited.size());
+  for (int& fd : plan.inherited)
+    if (fd = ::fcntl(fd, F_DUPFD_CLOEXEC, end); fd < 0)
+      give_up(Stage::kInherited);
+  int target = kFirstInherited;
+  for (const int fd : plan.inherited)
+    if (::dup2(fd, target++) < 0)
+      give_up(Stage::kInherited);
 }
 
 // Raw system calls for the identity: the C library's would try to tell other threads.
@@ -274,7 +288,8 @@ void TaskStart::Child::main() {
     say("lockstep: error: couldn't chdir to `", home, "': ", words_of(chdir_error), ": going to /tmp instead\n");
 
   for (const auto& text : pid_texts) put_pid(text, static_cast<unsigned long>(::getpid()));
-  close_on_exec_from(3);
+  place_inherited();
+  close_on_exec_from(kFirstInherited + static_cast<int>(plan.inherited.size()));
   limit_descriptors(plan.limits);
   run_program();
 }
@@ -358,7 +373,9 @@ std::string expand_placeholders(std::string_view text, const TaskPlace& place) {
   return out;
 }
 
-TaskStart::TaskStart(TaskPlan plan) : child_(std::make_unique<Child>(std::move(plan))) {}
+TaskStart::TaskStart(TaskPlan plan) : child_(std::make_unique<Child>(std::move(plan))) {
+  CHECK(child_->plan.inherited.empty() || child_->plan.script_fd < 0, "a script's descriptor may be where others go");
+}
 TaskStart::~TaskStart() = default;
 
 void TaskStart::run() {

@@ -11,7 +11,15 @@ namespace lockstep {
 
 // Why a descriptor is waited for. index: of the client, or of the task in the step; stream: of the task's outputs.
 struct Awaited {
-  enum class What : unsigned char { kSignals, kListener, kStarter, kClient, kOutput, kInput } what = What::kSignals;
+  enum class What : unsigned char {
+    kSignals,
+    kListener,
+    kStarter,
+    kWorld,
+    kClient,
+    kOutput,
+    kInput
+  } what = What::kSignals;
   std::size_t index = 0;
   int stream = 0;
 };

@@ -77,6 +77,7 @@ enum class IoFrame : std::uint8_t {
   kRoute = 14,     // controller -> agent that forwards for a client (in answer to kAttach, and when places are added):
                    // StepRoute JSON; what can be dialled is the agent's to attach to
   kRelay = 15,     // agent -> whoever it forwards for: node name; it cannot be reached by me
+  kPmi = 16,  // both ways, stream = a node's first rank: what its lockstep-pmi and the client say (wire/pmi_frame.h)
 };
 
 }  // namespace lockstep

@@ -109,7 +109,7 @@ constexpr OptionDef kTable[] = {
   {"mem-per-cpu", 0, val, BRA, BRA, "MEM_PER_CPU", ok, "SIZE", "memory for every core", nullptr},
   {"mem-per-gpu", 0, val, BRA, BRA, "MEM_PER_GPU", ok, "SIZE", "memory for every GPU", nullptr},
   {"mincpus", 0, val, BRA, 0, "", ok, "N", "cores a node must at least give", nullptr},
-  {"mpi", 0, val, R, R, "MPI_TYPE", ok, "TYPE", "none, or list", nullptr},
+  {"mpi", 0, val, R, R, "MPI_TYPE", ok, "TYPE", "how the tasks find each other: pmix, pmi2, none; list shows all", nullptr},
   {"msg-timeout", 0, val, R, R, "MSG_TIMEOUT", ign, "SECONDS", "", nullptr},
   {"multi-prog", 0, no, R, 0, "", ok, "", "a file says which program each rank runs", nullptr},
   {"network", 0, val, BRA, BRA, "NETWORK", bad, "TYPE", "network options are not supported yet", nullptr},

@@ -14,6 +14,7 @@
 #include "frontends/slurm/client/context.h"
 #include "frontends/slurm/client/environment.h"
 #include "frontends/slurm/client/invocation.h"
+#include "frontends/slurm/client/key_rows.h"
 #include "frontends/slurm/client/resource_ask.h"
 #include "frontends/slurm/client/shell_limits.h"
 #include "frontends/slurm/client/srun_hooks.h"
@@ -131,13 +132,20 @@ Result<void> check_input(const Files& files, const PatternFacts& facts, const st
   return Error{Errc::kIo, format("Could not open stdin file {}: {}", path, ::strerror(errno)), {}};
 }
 
-Result<void> check_mpi(const OptionSet& options) {
+// As Slurm names them: a version of PMIx is that of the library on the nodes, whatever it is.
+constexpr const char* kMpiTypes =
+    "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions available: "
+    "pmix_v2,pmix_v3,pmix_v4,pmix_v5\n";
+
+Result<Pmi> mpi_of(const OptionSet& options) {
   const std::string type = lower(options.text("mpi"));
   if (type.empty() || type == "none")
-    return {};
-  return unsupported(
-      options, "mpi",
-      format("\"{}\" is not supported yet. Programs that need no launcher's help run with --mpi=none", type));
+    return Pmi::kNone;
+  if (type == "pmi2")
+    return Pmi::kPmi2;
+  if (is_among("pmix pmix_v2 pmix_v3 pmix_v4 pmix_v5", type))
+    return Pmi::kPmix;
+  return invalid(format("Invalid MPI type '{}', --mpi=list for acceptable types", type), "mpi");
 }
 
 Result<StepSpec> step_spec(const OptionSet& options, const std::vector<std::string>& words, const Surroundings& around,
@@ -158,6 +166,7 @@ Result<StepSpec> step_spec(const OptionSet& options, const std::vector<std::stri
   }
   step.argv = words;
   step.name = options.by("job-name", Origin::kCommandLine) ? options.text("job-name") : base_name(words[0]);
+  step.pmi = TRY(mpi_of(options));
   step.pty = options.has("pty");
   if (step.pty) {
     const WindowSize size = window_size();
@@ -250,14 +259,14 @@ int Srun::run(int argc, char** argv) {
   voice_.set_verbose(options_.has("verbose"));
   around_ = read_surroundings();
   if (lower(options_.text("mpi")) == "list") {
-    say("MPI plugin types are...\n\tnone\n");
+    say(kMpiTypes);
     return 0;
   }
   if (words_.empty())
     return fail(invalid("No command given to execute."));
   if (const auto read = place_by_hostfile(); !read)
     return fail(read.error());
-  if (const auto mpi = check_mpi(options_); !mpi)
+  if (const auto mpi = mpi_of(options_); !mpi)
     return fail(mpi.error());
   ::signal(SIGTTIN, SIG_IGN);
   ::signal(SIGTTOU, SIG_IGN);
@@ -404,6 +413,8 @@ Result<int> Srun::accompany(JobId id, Ref<Step> step, JobEnd* end, std::optional
     }
     if (!session.all_exited() && worst.ok())  // what nobody heard of has not ended well
       worst.code = 1;
+    if (session.world_ended())
+      worst = {*session.world_ended(), 0, false};
     released(worst, session.gave_up() ? std::optional(kParting) : std::nullopt);
   });
 }

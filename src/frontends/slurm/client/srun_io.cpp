@@ -34,6 +34,14 @@ std::uint32_t tasks_of(const Step& step) {
   return std::max({highest, step.spec->tasks, 1U});
 }
 
+std::vector<std::uint32_t> first_ranks_of(const Step& step) {
+  std::vector<std::uint32_t> ranks;
+  for (const auto& place : step.places)
+    if (!place.ranks.empty())
+      ranks.push_back(place.ranks.front());
+  return ranks;
+}
+
 }  // namespace
 
 RawTerminal::RawTerminal(bool wanted) {
@@ -75,6 +83,8 @@ StepSession::StepSession(const ClientContext& context, Api& api, const Voice& vo
              ask_.input == SessionAsk::Input::kAll && !ask_.pty ? tasks_ : 1),
       watch_(context.end_patience.millis()) {
   terminal_.emplace(ask_.pty);
+  if (ask_.step->spec->pmi != Pmi::kNone)
+    hub_.emplace(first_ranks_of(*ask_.step));
   if (ask_.time_limit.us > 0 && ask_.time_limit < kForever)
     limit_ms_ = monotonic_ms() + ask_.time_limit.millis();
 }
@@ -213,6 +223,8 @@ void StepSession::attach(int fd) {
   lost_at_ms_ = 0;
   heard_at_ms_ = monotonic_ms();
   reader_ = {};
+  if (hub_)
+    hub_->disconnected();
   queue_ = encode_frame(static_cast<std::uint8_t>(IoFrame::kAttach), kAllRanks, output_.have_json());
   if (ask_.pty) {
     const WindowSize size = window_size();
@@ -288,6 +300,22 @@ void StepSession::read_frames() {
   }
   if (fd_ >= 0)
     queue_ += output_.take_acks();
+  exchange();
+}
+
+// What the nodes' tasks have for each other, and whether their world has come to its end.
+void StepSession::exchange() {
+  if (!hub_)
+    return;
+  if (fd_ >= 0)
+    queue_ += hub_->frames();
+  const auto abort = hub_->take_abort();
+  if (!abort || ended_ms_ != 0 || output_.all_exited())
+    return;
+  world_ended_ = abort->code & 0xff;
+  voice_.error(abort->why);
+  voice_.info(format("Terminating StepId={}.{}", ask_.job.value, ask_.step->number));
+  end_step();
 }
 
 // It is lost, or has ended and is forgotten: the step's record knows which.
@@ -318,6 +346,10 @@ void StepSession::take_frame(const Frame& frame) {
       break;
     case IoFrame::kFailed: voice_.error(format("{}: {}", node_of(rank), frame.payload)); break;
     case IoFrame::kNodeGone: node_gone(frame.payload, rank); break;
+    case IoFrame::kPmi:
+      if (hub_)
+        hub_->take(frame);
+      break;
     default: break;  // kStarted, and a later version's words
   }
 }
@@ -631,7 +663,7 @@ int StepSession::exit_code() const {
   const auto lost = [](const StepSink& sink) {
     return sink.file && sink.file->failed() != 0 && sink.file->failed() != EPIPE;
   };
-  const int code = highest_code(output_.exits());
+  const int code = world_ended_.value_or(highest_code(output_.exits()));
   return code == 0 && (lost(ask_.out) || lost(ask_.err)) ? 1 : code;
 }
 

@@ -11,6 +11,7 @@
 #include "frontends/slurm/client/output_file.h"
 #include "frontends/slurm/client/step_output.h"
 #include "frontends/slurm/client/unsent_signals.h"
+#include "pmi/hub.h"
 
 namespace lockstep::slurm {
 
@@ -61,6 +62,8 @@ class StepSession {
   const std::map<std::uint32_t, ExitStatus>& exits() const { return output_.exits(); }
   bool all_exited() const { return output_.all_exited(); }
   bool gave_up() const { return gave_up_; }  // the end was asked for, and nobody there answered
+  // Tasks that are one world ended because one of them said so, or ended badly: the exit code of srun.
+  std::optional<int> world_ended() const { return world_ended_; }
 
  private:
   void turn();
@@ -78,6 +81,7 @@ class StepSession {
   void read_input();
   bool may_read_input() const;
   void handle_signals();
+  void exchange();
   void signal_tasks(int signal);
   void tell_kept(int signal) const;
   void interrupt();
@@ -116,6 +120,8 @@ class StepSession {
   std::uint32_t tasks_ = 0;
   StepOutput output_;
   StepInput input_;
+  std::optional<PmiHub> hub_;  // of tasks that find each other by a process management interface
+  std::optional<int> world_ended_;
   std::optional<RawTerminal> terminal_;
 
   int fd_ = -1;

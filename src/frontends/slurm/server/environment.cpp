@@ -408,6 +408,8 @@ void set_step_variables(LaunchVariables& out, const Tables& tables, const Job& j
     out.set("SLURM_CPUS_PER_TASK", step.spec->cores_per_task);
   if (step.spec->tasks_per_node > 0)
     out.set("SLURM_NTASKS_PER_NODE", step.spec->tasks_per_node);
+  if (const std::string* type = option_of(step.spec->options, "mpi"); type && step.spec->pmi != Pmi::kNone)
+    out.set("SLURM_MPI_TYPE", *type);
   std::string ranks;
   for (const std::uint32_t rank : here.ranks) ranks += format("{}{}", ranks.empty() ? "" : ",", rank);
   out.set("SLURM_GTIDS", ranks);
