@@ -155,7 +155,7 @@ class PmixBackend final : public PmiBackend {
 pmix_proc_t PmixBackend::proc(std::uint32_t rank) const {
   pmix_proc_t out;
   ::memset(&out, 0, sizeof out);
-  ::strncpy(out.nspace, world_.job.c_str(), sizeof out.nspace - 1);
+  ::strncpy(out.nspace, format("slurm.pmix.{}", world_.job).c_str(), sizeof out.nspace - 1);
   out.rank = rank;
   return out;
 }
@@ -331,7 +331,7 @@ pmix_status_t PmixBackend::finalized(const pmix_proc_t* proc, void*, pmix_op_cbf
 
 pmix_status_t PmixBackend::aborted(const pmix_proc_t* proc, void*, int status, const char* words, pmix_proc_t*,
                                    std::size_t, pmix_op_cbfunc_t done, void* data) {
-  std::string said = words ? std::string(words).substr(0, kAbortWords) : std::string();
+  std::string said = words && std::string_view(words) != "N/A" ? std::string(words).substr(0, kAbortWords) : "";
   serving_->inbox_.put([self = serving_, rank = proc->rank, status, said = std::move(said)] {
     Rank* known = self->rank_of(rank);
     if (!known || std::exchange(known->aborted, true))
