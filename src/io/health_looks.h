@@ -25,7 +25,8 @@ struct HealthPlaces {
   std::uint32_t full_percent = 99;
   std::vector<std::string> off;  // names of checks that are not made
   std::string edac = "/sys/devices/system/edac/mc";
-  std::string socket;  // of this node: by it, in their environment, processes of its jobs are known; "" = not looked for
+  std::string
+      socket;  // of this node: by it, in their environment, processes of its jobs are known; "" = not looked for
 };
 
 // Counted by the memory controllers since the machine started.

@@ -21,7 +21,8 @@ std::string words(const std::vector<MachineFinding>& found) {
 TEST(HealthLooks, DisksHaveRoomAndAreThere) {
   const TempDir dir;
   MemoryErrors memory;
-  HealthPlaces places{.disks = {dir.path()}, .mounts = {}, .full_percent = 100, .off = {}, .edac = dir.path(), .socket = {}};
+  HealthPlaces places{
+      .disks = {dir.path()}, .mounts = {}, .full_percent = 100, .off = {}, .edac = dir.path(), .socket = {}};
   EXPECT_EQ(words(look_at_machine(places, memory, {})), "");
   places.disks = {dir.path() + "/missing"};
   EXPECT_EQ(words(look_at_machine(places, memory, {})),

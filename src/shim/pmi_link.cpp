@@ -48,6 +48,7 @@ TaskPlan plan_of(const ShimStart& start, const std::string& program, const std::
   plan.no_new_privs = true;
   plan.limits = default_task_limits();
   plan.streams[1].flags = plan.streams[2].flags = O_WRONLY;
+  plan.enter = start.enter;
   plan.inherited = std::move(ends);
   return plan;
 }

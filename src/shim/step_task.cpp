@@ -173,7 +173,6 @@ Result<void> StepTask::prepare(const ShimStart& start, int script_fd, bool twin_
     if (local_ == 0 && !process.container.save.empty() && (plan.terminal >= 0 || child_ends_[2] >= 0))
       kept_error_fd_ = ::fcntl(error, F_DUPFD_CLOEXEC, 0);
   }
-  start_ = std::make_unique<TaskStart>(std::move(plan));
   if (step.pmi != Pmi::kNone)
     plan_ = std::make_unique<TaskPlan>(std::move(plan));
   else
@@ -216,14 +215,13 @@ void StepTask::called_off() {
   exit_ = {0, SIGTERM, false};
 }
 
-void StepTask::exited(const TaskEnd& end) {
 void StepTask::refused(std::string why) {
   called_off();
   failure_ = std::move(why);
   exit_ = {1, 0, false};
 }
 
-void StepTask::exited(int wait_status) {
+void StepTask::exited(const TaskEnd& end) {
   CHECK(running(), format("rank {} ends, and does not run", rank()));
   state_ = State::kOver;
   end_ = end;

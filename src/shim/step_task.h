@@ -39,8 +39,6 @@ class StepTask {
   // What follows the tasks may write where this one wrote its errors: -1 if that is a file, or nobody listens.
   int kept_error_fd() const { return kept_error_fd_; }
   void close_kept();
-  // truncated.
-  Result<void> prepare(const ShimStart& start, int script_fd, bool twin_outputs);
   // Of a task that finds others (Pmi), behind prepare: with these variables and this descriptor, which is taken; -1 =
   // none.
   void join_world(const std::vector<std::string>& common, const std::vector<std::string>& own, int fd);

@@ -23,8 +23,17 @@ namespace {
 constexpr char kMark = '\x01';
 constexpr int kFirstInherited = 3;
 
-enum class Stage : int { kNone, kGroup, kIdentity, kOtherUser, kOpenInput, kOpenOutput, kOpenError, kTerminal };
-enum class Stage : int { kNone, kIdentity, kOtherUser, kOpenInput, kOpenOutput, kOpenError, kTerminal, kInherited };
+enum class Stage : int {
+  kNone,
+  kGroup,
+  kIdentity,
+  kOtherUser,
+  kOpenInput,
+  kOpenOutput,
+  kOpenError,
+  kTerminal,
+  kInherited
+};
 
 struct PidText {  // a variable that holds \x01p: expanded by the child
   const char* from;
@@ -180,6 +189,8 @@ void TaskStart::Child::enter_groups() {
 void TaskStart::Child::bind() {
   if (plan.cores.any())
     ::sched_setaffinity(0, sizeof processors, &processors);
+}
+
 // Out of each other's way first: any of them may be where another is to go.
 void TaskStart::Child::place_inherited() {
   const int end = kFirstInherited + static_cast<int>(plan.inherited.size());

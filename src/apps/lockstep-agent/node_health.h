@@ -21,7 +21,7 @@ class NodeHealth {
  public:
   struct Asks {
     std::function<std::set<std::uint64_t>()> jobs;  // that are here
-    std::function<void()> changed;  // bad() or suspect() say something else
+    std::function<void()> changed;                  // bad() or suspect() say something else
   };
   // settings: outlive it.
   NodeHealth(EventLoop& loop, const Clock& clock, const AgentFile& settings, Asks asks);
